@@ -1,0 +1,39 @@
+/* base.h - the few macros that every part of the library shares.
+ *
+ * Depends on nothing but the compiler, so that any file may include it first. */
+#ifndef NUMALLOC_ALLOC_BASE_H
+#define NUMALLOC_ALLOC_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NA_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define NA_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Slow paths are kept out of line so that the hot path needs no stack frame. */
+#define NA_NOINLINE __attribute__((noinline))
+#define NA_COLD     __attribute__((noinline, cold))
+#define NA_INLINE   static inline __attribute__((always_inline))
+
+/* Part of the dynamic symbol table (see alloc/numalloc.map for the full list). */
+#define NA_EXPORT __attribute__((visibility("default")))
+
+#define NA_CACHE_LINE 64
+
+/* One word of static TLS; the only model that never calls __tls_get_addr (which can allocate). */
+#define NA_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+
+NA_INLINE uintptr_t na_align_up(uintptr_t x, uintptr_t alignment) {
+    return (x + alignment - 1) & ~(alignment - 1);
+}
+
+NA_INLINE uintptr_t na_align_down(uintptr_t x, uintptr_t alignment) {
+    return x & ~(alignment - 1);
+}
+
+NA_INLINE bool na_is_pow2(uintptr_t x) {
+    return x != 0 && (x & (x - 1)) == 0;
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* hooks.h - the one door between the allocator and the profiler.
+ *
+ * alloc/ never names anything in profiler/. It calls through na_hooks, which is NULL until a
+ * profile is asked for. The hot path never looks at it: while a profile runs, credits stay at zero
+ * and page tags say "slow", so that every event (mode sites) or every sampled one (mode sample)
+ * reaches a slow path, and only slow paths test na_hooks.
+ *
+ * Contract of every hook: called with no allocator lock held, on the thread that made the event;
+ * it must not allocate from this allocator, must preserve errno, and must be async-signal-safe (the
+ * host's signal handlers may call malloc). */
+#ifndef NUMALLOC_ALLOC_HOOKS_H
+#define NUMALLOC_ALLOC_HOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pagemap/registry.h"
+
+/* The entry point that made an allocation. */
+typedef enum na_entry {
+    NA_ENTRY_MALLOC,
+    NA_ENTRY_CALLOC,
+    NA_ENTRY_REALLOC,
+    NA_ENTRY_ALIGNED,
+    NA_ENTRY_NEW,
+} na_entry_t;
+
+typedef struct na_hooks {
+    /* In mode sites every event is reported; in mode sample only blocks chosen by the sampler:
+     * bytes between samples follow an exponential distribution of mean sample_interval (0: every
+     * event). Constant while the table is installed. */
+    uint64_t sample_interval;
+
+    /* A block was taken and is not yet known to the program. Fills *record. `prof` is a word kept
+     * for the profiler in the calling thread's heap (NULL at first). Sizes are in bytes. */
+    void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested,
+                     size_t usable, na_entry_t entry);
+
+    /* A block is about to be given back; called before another thread can get it. */
+    void (*on_free)(void **prof, const na_record_t *record, void *block, size_t usable);
+
+    /* realloc kept the block where it is; *record is updated. */
+    void (*on_resize)(void **prof, na_record_t *record, void *block, size_t old_usable,
+                      size_t requested, size_t usable);
+
+    /* The calling thread detached from its heap (thread exit); *prof becomes NULL. */
+    void (*on_thread_exit)(void **prof);
+
+    /* Around fork(): before in the parent, then after in the parent or in the child. In the child
+     * only the calling thread exists, and *prof is that thread's word. */
+    void (*before_fork)(void);
+    void (*after_fork_parent)(void);
+    void (*after_fork_child)(void **prof);
+
+    /* The process ends normally (library destructor): everything known is in the file after this. */
+    void (*on_exit)(void **prof);
+} na_hooks_t;
+
+/* NULL: no profile. Installed once by na_hooks_install before any block could be missed. */
+extern const na_hooks_t *na_hooks;
+
+/* Profile epoch of new records, 1..255; changes when a profile begins and in a forked child. */
+extern uint8_t na_profile_epoch;
+
+#endif
