@@ -1,0 +1,340 @@
+/* nprof.h - the profile file as it lies on disk, version 1. docs/profile-format.md is the text.
+ *
+ * Little-endian; every field is naturally aligned and every structure has a fixed size. The file is
+ *
+ *     page 0        na_nprof_header_t: a constant part guarded by a crc, then a mutable part
+ *     then          chunks, each page-aligned and a multiple of NA_NPROF_PAGE long, each beginning
+ *                   with a na_nprof_chunk_t; entries follow the chunk header at once
+ *     then          zeros, if more was preallocated than was used
+ *
+ * A running process maps the file MAP_SHARED and changes it in place, so the file is complete at
+ * every instruction: the page cache keeps what a killed process had stored. The rules that make
+ * this hold:
+ *
+ *   - An aligned word of at most 8 bytes is never torn. Anything wider may be half updated.
+ *   - "release" below: an atomic store with release order after the stores that it publishes. A
+ *     reader that sees the published value sees what it publishes.
+ *   - Who writes: "creator" = the thread that made the chunk, before the magic is stored (release);
+ *     "owner" = the one thread named by chunk.thread; "any" = any thread, atomically.
+ *
+ * Growth without a new version: a reader must accept a larger entry_size than it knows (fields are
+ * only ever appended), must skip chunk types that it does not know and say so, and must ignore
+ * bytes called reserved (a writer writes zero). Anything else needs a new NA_NPROF_VERSION.
+ *
+ * Units: bytes, milliseconds since the start of the profile ("ms"), or as the name says. Counts
+ * called "scaled" are multiplied by header.count_scale (1 in mode sites), so that the unbiased
+ * estimates of mode sample need no rounding to whole blocks. */
+#ifndef NUMALLOC_PROFILER_FORMAT_NPROF_H
+#define NUMALLOC_PROFILER_FORMAT_NPROF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NA_NPROF_VERSION 1u
+#define NA_NPROF_PAGE    4096u
+
+/* "\x89NPROF\r\n": not text, and damaged visibly by a transfer that converts line ends. */
+#define NA_NPROF_MAGIC       UINT64_C(0x0a0d464f52504e89)
+#define NA_NPROF_CHUNK_MAGIC 0x4b48434eu /* "NCHK" */
+
+#define NA_NPROF_MAX_NODES 64u /* dense node indexes are below this */
+
+/* header.state; anything else is a damaged file. */
+#define NA_NPROF_RUNNING 1u /* running, or killed before it could close the file */
+#define NA_NPROF_CLOSED  2u /* the process ended normally and everything is in the file */
+
+/* header.mode */
+#define NA_NPROF_MODE_SITES 1u /* every event */
+#define NA_NPROF_MODE_SAMPLE                                                                       \
+    2u /* blocks drawn with probability 1 - exp(-size / sample_interval)                           \
+        */
+
+/* header.clock_kind: what start_ticks, last_ticks and ticks_hz count. */
+#define NA_NPROF_CLOCK_TSC       1u
+#define NA_NPROF_CLOCK_MONOTONIC 2u /* CLOCK_MONOTONIC; ticks_hz is 1000000000 */
+
+/* Strings are NUL-terminated inside their field and cut where they do not fit. */
+typedef struct na_nprof_header {
+    /* Constant part: written once by the creator before `magic` (release); guarded by const_crc. */
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_size; /* NA_NPROF_PAGE; offset of the first chunk */
+    uint32_t mode;
+    uint32_t clock_kind;
+    uint32_t page_size;       /* of the machine, bytes */
+    uint32_t count_scale;     /* >= 1, see "scaled" above */
+    uint64_t sample_interval; /* mean bytes between samples; 0 in mode sites */
+    uint64_t publish_quantum; /* bytes a thread may hold back from the global live count */
+    int32_t pid;
+    int32_t ppid;
+    int32_t inherited_pid; /* forked child: pid of the profile that it comes from; else 0 */
+    int32_t mpi_rank;      /* -1: not part of an MPI job */
+    uint64_t inherited_start_unix_ns; /* start_unix_ns of that profile; 0: none */
+    uint64_t start_unix_ns;           /* CLOCK_REALTIME at the start of the profile */
+    uint64_t start_mono_ns;           /* CLOCK_MONOTONIC at the same moment */
+    uint64_t start_ticks;             /* clock_kind's clock at the same moment */
+    uint64_t ticks_hz;   /* best known at the start; start/last pairs give a better one */
+    uint32_t node_count; /* memory nodes known, 1..NA_NPROF_MAX_NODES */
+    uint32_t mpi_size;   /* processes of the job; 0: not known */
+    uint16_t node_ids[NA_NPROF_MAX_NODES]; /* dense index -> the kernel's node number */
+    char writer[32];                       /* "numalloc 0.1.0" */
+    char host[64];
+    char program[512];  /* path of the executable */
+    char command[1536]; /* argv, arguments separated by one space */
+    uint8_t reserved0[680];
+    uint32_t const_crc_pad; /* zero */
+    uint32_t const_crc;     /* crc32 of all bytes before this field, magic included */
+
+    /* Mutable part, from byte NA_NPROF_MUTABLE. Every field is written by "any" with atomic stores
+     * or additions; together they are only as consistent as the notes say. */
+    uint32_t state;        /* NA_NPROF_CLOSED is stored (release) after everything else */
+    uint32_t peak_epoch;   /* 1 at the start; plus one at each new global peak, BEFORE the three
+                            * fields below are stored, so that cells decide the peak (see cell) */
+    int64_t peak_bytes;    /* requested bytes live at the peak, as the publishing thread saw it */
+    int64_t peak_count;    /* scaled; blocks live then */
+    uint64_t peak_ms;      /* when */
+    uint64_t used;         /* bytes of the file handed out to header and chunks; raised BEFORE a
+                            * chunk's header is written. A shorter file has been truncated. */
+    uint64_t last_ms;      /* time of the last publication: the run lasted at least this long */
+    uint64_t last_mono_ns; /* last_mono_ns and last_ticks: taken together, when closing only */
+    uint64_t last_ticks;
+    uint64_t own_bytes; /* the profiler's own memory now, this file's mapping included */
+
+    /* What is missing from the profile (plain counts, never scaled; all 0: nothing is). */
+    uint64_t lost_events;      /* events that found no cell */
+    uint64_t lost_stacks;      /* events whose stack found no node: charged to the root */
+    uint64_t truncated_stacks; /* events whose stack walk stopped early: node flag TRUNCATED */
+    uint64_t lost_threads;     /* threads that found no THREADS entry */
+    uint64_t lost_modules;     /* modules that found no MODULES entry */
+    uint64_t before_frees;     /* frees of blocks from before the profile began (or a fork) */
+    uint64_t foreign_frees;    /* frees of pointers that are no block of this allocator */
+    uint64_t switch_events;    /* bound on events missed while the profile was switched on */
+    uint32_t disk_full;        /* 1: the file could not grow (disk, quota, RLIMIT_FSIZE) */
+    uint32_t reserved_flags;
+    uint8_t reserved1[880];
+} na_nprof_header_t;
+
+#define NA_NPROF_MUTABLE 3072u
+
+_Static_assert(sizeof(na_nprof_header_t) == NA_NPROF_PAGE, "the header is page 0");
+_Static_assert(offsetof(na_nprof_header_t, state) == NA_NPROF_MUTABLE, "mutable part");
+_Static_assert(offsetof(na_nprof_header_t, const_crc) == NA_NPROF_MUTABLE - 4, "end of constants");
+_Static_assert(offsetof(na_nprof_header_t, node_ids) % 8 == 0, "no padding");
+_Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
+
+/* chunk.type */
+#define NA_NPROF_STACKS      1u
+#define NA_NPROF_CELLS       2u
+#define NA_NPROF_THREADS     3u
+#define NA_NPROF_MODULES     4u
+#define NA_NPROF_TIMELINE    5u
+#define NA_NPROF_ENVIRONMENT 6u
+
+/* chunk.flags: exactly one of LIVE and SEALED. */
+#define NA_NPROF_LIVE   1u /* changed in place; data_crc is 0 */
+#define NA_NPROF_SEALED 2u /* written once; data_crc is valid */
+#define NA_NPROF_ZLIB   4u /* with SEALED: the payload is a zlib stream of raw_length bytes */
+
+/* A chunk whose magic is still 0 was being born when the process died: nothing in it counts. Its
+ * length is not known, so a reader looks for the next header at each following page; header_crc
+ * and self_offset keep it from taking data for a header. */
+typedef struct na_nprof_chunk {
+    uint32_t magic; /* creator, release, last of all */
+    uint16_t type;
+    uint16_t flags;
+    uint64_t length;      /* of the chunk with this header and its padding; multiple of a page */
+    uint64_t self_offset; /* of this header in the file */
+    uint64_t raw_length;  /* sealed: payload bytes as meant, before compression; live: 0 */
+    uint32_t thread;      /* the owner's thread index; 0: no owner, written by any */
+    uint32_t sequence;    /* order of chunks of one (type, thread), from 0 */
+    uint32_t
+        entry_size;    /* bytes, multiple of 8 (ENVIRONMENT: 1); constant over the file and type */
+    uint32_t capacity; /* entries that fit */
+    uint32_t first_id; /* id of entry 0 where entries have ids (STACKS, THREADS, MODULES) */
+    uint32_t count;    /* entries begun; release, after the entry is written where the chunk has
+                        * an owner, after its slot is taken where it has none */
+    uint32_t data_crc; /* sealed: crc32 of the payload as stored; live: 0 */
+    uint32_t header_crc; /* crc32 of this header with magic as stored, count, data_crc and
+                          * header_crc taken as 0 */
+} na_nprof_chunk_t;
+
+_Static_assert(sizeof(na_nprof_chunk_t) == 64, "one cache line");
+
+/* STACKS: the tree of call stacks. No owner; entry i is node first_id + i. Ids are dense over the
+ * file: chunks in order of first_id leave no gap. Id 0 is "none" and has no entry that counts; id 1
+ * is the root (no frame). A child of the root is an outermost frame (a thread's start); a site is
+ * the node of the innermost frame, the caller of malloc. parent < id always.
+ * Two-step birth: the slot is taken (chunk.count raised), pc and parent are stored, then flags with
+ * NA_NPROF_STACK_VALID (release). Entries without VALID do not exist. Never changed afterwards. */
+#define NA_NPROF_NO_STACK        0u
+#define NA_NPROF_ROOT            1u
+#define NA_NPROF_STACK_VALID     1u
+#define NA_NPROF_STACK_TRUNCATED 2u /* the walk stopped below this frame: outer frames unknown */
+#define NA_NPROF_STACK_EXACT     4u /* pc is the very instruction (signal frame), no return address */
+#define NA_NPROF_STACK_MODULE(f) ((f) >> 8) /* module id of the pc, 0: look it up by address */
+
+typedef struct na_nprof_stack {
+    uint32_t parent;
+    uint32_t flags; /* bits 0..7 above; bits 8..31: module id */
+    uint64_t pc;    /* return address (the call is at pc - 1) unless EXACT; 0 for the root */
+} na_nprof_stack_t;
+
+_Static_assert(sizeof(na_nprof_stack_t) == 16, "");
+
+/* CELLS: what one thread did to the blocks of one site. One owner per chunk; a (thread, site) pair
+ * has at most one cell. site is stored last when a cell is born; site 0: does not exist.
+ *
+ * A free is counted in the FREEING thread's cell of the ALLOCATION site, so live figures of one
+ * cell may be negative and only sums over threads mean anything. A realloc counts as a free of the
+ * old block at its site and an allocation at the caller's site, moved or not; realloc_count says
+ * how many of alloc_count came so. Invariants, after summing over threads (within torn updates):
+ *     live blocks = alloc_count - free_count; live bytes = alloc_bytes - free_bytes.
+ *
+ * Peak. Before its counters change, a cell whose peak_epoch differs from header.peak_epoch copies
+ * its live figures to peak_bytes and peak_count and THEN stores peak_epoch (release). Hence
+ *     live at the peak = peak_epoch == header.peak_epoch ? peak_* : current live,
+ * also after a kill at any point.
+ *
+ * Torn updates: a process killed inside an event leaves, per thread, at most one event whose stores
+ * are only partly there: any counter of at most one cell may lack that event, no more. */
+typedef struct na_nprof_cell {
+    uint32_t site;
+    uint32_t peak_epoch;
+    uint64_t alloc_count;  /* scaled */
+    uint64_t alloc_bytes;  /* requested */
+    uint64_t alloc_usable; /* as handed out: requested + slack */
+    uint64_t free_count;   /* scaled */
+    uint64_t free_bytes;   /* requested size of the freed blocks */
+    uint64_t free_usable;
+    int64_t peak_bytes; /* alloc_bytes - free_bytes at the peak, see above */
+    int64_t peak_count; /* scaled; alloc_count - free_count at the peak */
+    uint64_t size_min;  /* requested, of allocations seen; UINT64_MAX before the first */
+    uint64_t size_max;
+    uint64_t realloc_count;           /* scaled */
+    uint64_t cross_thread_free_count; /* scaled; freed by this thread, allocated by another */
+    uint64_t cross_node_free_count;   /* scaled; allocated on another node than the freeing cpu's */
+    uint64_t lifetime_sum_ms;         /* scaled; over blocks freed; live ones are censored */
+    uint32_t raw_allocs; /* mode sample: samples behind the estimates; mode sites: 0. Saturating. */
+    uint32_t raw_frees;
+} na_nprof_cell_t;
+
+_Static_assert(sizeof(na_nprof_cell_t) == 128, "two cache lines");
+
+/* THREADS: no owner; entry i is thread first_id + i, ids from 1 (0: not known). `tid` is stored
+ * last (release) and is never 0 in an entry that exists. Afterwards the thread itself is the
+ * writer. */
+typedef struct na_nprof_thread {
+    uint32_t tid;   /* the kernel's */
+    uint32_t flags; /* reserved */
+    char name[16];
+    uint64_t start_ms;
+    uint64_t end_ms;      /* UINT64_MAX: was running when last seen */
+    uint64_t alloc_count; /* scaled */
+    uint64_t free_count;  /* scaled */
+    uint64_t alloc_bytes; /* requested */
+} na_nprof_thread_t;
+
+_Static_assert(sizeof(na_nprof_thread_t) == 64, "one cache line: threads do not share");
+
+/* MODULES: mapped ELF files, with history. No owner; entry i is module first_id + i, ids from 1.
+ * flags with VALID is stored last (release); only unload_ms changes afterwards. Two modules may
+ * overlap in addresses if their times do not. */
+#define NA_NPROF_MODULE_VALID   1u
+#define NA_NPROF_MODULE_MAIN    2u  /* the executable */
+#define NA_NPROF_MODULE_CUT     4u  /* the path did not fit */
+#define NA_NPROF_MODULE_VDSO    8u  /* no file */
+#define NA_NPROF_MODULE_SELF    16u /* this allocator's own library: its frames are skipped */
+#define NA_NPROF_MODULE_STILL   UINT64_MAX /* unload_ms of a module still loaded */
+#define NA_NPROF_BUILD_ID_BYTES 32u
+
+typedef struct na_nprof_module {
+    uint32_t flags;
+    uint32_t build_id_size; /* 0: none; at most NA_NPROF_BUILD_ID_BYTES */
+    uint64_t start;         /* first mapped address */
+    uint64_t end;           /* one past the last */
+    uint64_t bias;          /* address in memory - p_vaddr in the file */
+    uint64_t load_ms;
+    uint64_t unload_ms;
+    uint8_t build_id[NA_NPROF_BUILD_ID_BYTES];
+    char path[432];
+} na_nprof_module_t;
+
+_Static_assert(sizeof(na_nprof_module_t) == 512, "eight a page");
+
+/* TIMELINE: one entry (capacity 1). Points keep the extremes of their interval. When a buffer is
+ * full, the writer (any, under the profiler's own lock) merges pairs into the OTHER buffer, sets
+ * its interval_ms (twice as long) and count, and then stores `active` (release): a kill in between
+ * leaves the old buffer valid. count is stored (release) after the point; the last point may still
+ * change. Point i covers [i * interval_ms, (i + 1) * interval_ms). */
+#define NA_NPROF_POINTS        512u
+#define NA_NPROF_POINT_SAMPLED 1u /* physical .. own were measured inside the interval */
+
+typedef struct na_nprof_point {
+    int64_t requested_max; /* requested bytes live; counted, not sampled */
+    int64_t requested_min;
+    int64_t blocks_max;     /* scaled */
+    uint64_t physical;      /* largest RSS sampled less the profiler's own resident memory */
+    uint64_t virtual_bytes; /* largest virtual size sampled */
+    uint64_t mapped;        /* largest memory committed by the allocator for blocks */
+    uint64_t own;           /* the profiler's own memory */
+    uint64_t alloc_count;   /* scaled; in this interval */
+    uint64_t alloc_bytes;   /* requested; in this interval */
+    uint32_t flags;         /* 0: nothing was published in this interval: repeat the one before */
+    uint32_t reserved;
+} na_nprof_point_t;
+
+#define NA_NPROF_POINT_COUNTED 2u /* requested_* and blocks_max hold something */
+
+typedef struct na_nprof_timeline {
+    uint32_t active; /* 0 or 1 */
+    uint32_t reserved;
+    uint32_t interval_ms[2]; /* 1 or more in the active buffer */
+    uint32_t count[2];       /* points, at most NA_NPROF_POINTS */
+    na_nprof_point_t points[2][NA_NPROF_POINTS];
+} na_nprof_timeline_t;
+
+_Static_assert(sizeof(na_nprof_point_t) == 80, "");
+_Static_assert(sizeof(na_nprof_timeline_t) == 24 + 2 * 512 * 80, "");
+
+/* ENVIRONMENT: entry_size 1; NUL-terminated "NAME=value" strings one after the other. Only
+ * variables that steer the allocator, the preload or the job's rank belong here. */
+
+/* Bytes of a chunk that holds `capacity` entries. */
+static inline uint64_t na_nprof_chunk_length(uint64_t capacity, uint32_t entry_size) {
+    uint64_t bytes = sizeof(na_nprof_chunk_t) + capacity * entry_size;
+    return (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
+}
+
+/* Entries that fit in a chunk of `length` bytes. */
+static inline uint32_t na_nprof_chunk_capacity(uint64_t length, uint32_t entry_size) {
+    uint64_t n = (length - sizeof(na_nprof_chunk_t)) / entry_size;
+    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+/* The crc32 of zlib, gzip and PNG. Bit by bit: for headers, not for bulk data. */
+static inline uint32_t na_nprof_crc32(const void *data, size_t size) {
+    const uint8_t *p = data;
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1u)));
+    }
+    return ~crc;
+}
+
+static inline uint32_t na_nprof_header_crc(const na_nprof_header_t *h) {
+    return na_nprof_crc32(h, offsetof(na_nprof_header_t, const_crc));
+}
+
+/* By value: the three fields that do not belong to the crc are cleared in the copy, and the magic
+ * is set, so that a creator may compute it before it stores the magic. */
+static inline uint32_t na_nprof_chunk_crc(na_nprof_chunk_t chunk) {
+    chunk.magic = NA_NPROF_CHUNK_MAGIC;
+    chunk.count = 0;
+    chunk.data_crc = 0;
+    chunk.header_crc = 0;
+    return na_nprof_crc32(&chunk, sizeof chunk);
+}
+
+#endif
