@@ -1,0 +1,277 @@
+/* os.c - the kernel's services as raw system calls; see os.h for the rules. */
+#include "alloc/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/mempolicy.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+size_t na_os_page = 4096;
+bool na_os_secure;
+
+/* Set by libc before any library's constructor; NULL in a first allocation that comes even earlier,
+ * which then sees an empty environment. */
+extern char **environ;
+
+/* glibc 2.35 and later register a struct rseq for every thread, at this offset from the thread
+ * pointer; the size is 0 where the kernel refused. Weak: other C libraries lack them. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+#if defined(__x86_64__)
+
+long na_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static char *thread_pointer(void) {
+    char *pointer;
+    __asm__("movq %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+}
+
+#elif defined(__aarch64__)
+
+long na_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+}
+
+static char *thread_pointer(void) {
+    char *pointer;
+    __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+    return pointer;
+}
+
+#else
+#error "numalloc makes its system calls itself, and knows how on x86-64 and aarch64 only"
+#endif
+
+static bool failed(long result) {
+    return result < 0 && result >= -4095;
+}
+
+void na_os_init(void) {
+    unsigned long page = getauxval(AT_PAGESZ);
+    if (page != 0) na_os_page = page;
+    na_os_secure = getauxval(AT_SECURE) != 0;
+}
+
+/* --- environment --- */
+
+const char *na_os_env_at(size_t i) {
+    if (environ == NULL) return NULL;
+    for (size_t k = 0; k < i; k++)
+        if (environ[k] == NULL) return NULL;
+    return environ[i];
+}
+
+const char *na_os_getenv(const char *name) {
+    if (environ == NULL) return NULL;
+    for (char **entry = environ; *entry != NULL; entry++) {
+        const char *have = *entry;
+        const char *want = name;
+        while (*want != 0 && *have == *want) {
+            have++;
+            want++;
+        }
+        if (*want == 0 && *have == '=') return have + 1;
+    }
+    return NULL;
+}
+
+/* --- memory --- */
+
+static void *map(size_t size, int protection, int flags) {
+    long result =
+        na_syscall(SYS_mmap, 0, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return failed(result) ? NULL : (void *)result;
+}
+
+void *na_os_map(size_t size) {
+    return map(size, PROT_READ | PROT_WRITE, 0);
+}
+
+void *na_os_reserve(size_t size, size_t alignment) {
+    /* mmap aligns to the page only, so ask for more and give the two ends back. */
+    size_t slack = alignment > na_os_page ? alignment - na_os_page : 0;
+    if (size > SIZE_MAX - slack) return NULL;
+    char *raw = map(size + slack, PROT_NONE, MAP_NORESERVE);
+    if (raw == NULL || slack == 0) return raw;
+    char *start = (char *)na_align_up((uintptr_t)raw, alignment);
+    size_t before = (size_t)(start - raw);
+    if (before != 0) na_os_unmap(raw, before);
+    if (slack != before) na_os_unmap(start + size, slack - before);
+    return start;
+}
+
+bool na_os_commit(void *start, size_t size) {
+    return na_syscall(SYS_mprotect, (long)start, (long)size, PROT_READ | PROT_WRITE, 0, 0, 0) == 0;
+}
+
+void na_os_unmap(void *start, size_t size) {
+    (void)na_syscall(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
+}
+
+bool na_os_purge(void *start, size_t size) {
+    return na_syscall(SYS_madvise, (long)start, (long)size, MADV_DONTNEED, 0, 0, 0) == 0;
+}
+
+bool na_os_resize(void *start, size_t old_size, size_t new_size) {
+    return !failed(na_syscall(SYS_mremap, (long)start, (long)old_size, (long)new_size, 0, 0, 0));
+}
+
+bool na_os_move(void *start, size_t old_size, void *target, size_t new_size) {
+    return !failed(na_syscall(SYS_mremap, (long)start, (long)old_size, (long)new_size,
+                              MREMAP_MAYMOVE | MREMAP_FIXED, (long)target, 0));
+}
+
+void na_os_hugepage(void *start, size_t size, bool on) {
+    /* EINVAL where the kernel has no transparent huge pages: then there is nothing to advise. */
+    (void)na_syscall(SYS_madvise, (long)start, (long)size, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE, 0,
+                     0, 0);
+}
+
+/* --- NUMA --- */
+
+#define NODE_BITS 1024u /* the largest MAX_NUMNODES a kernel can be built with */
+#define WORD_BITS (8u * (unsigned)sizeof(unsigned long))
+
+/* The bits beside the mode in a policy: static and relative nodes, NUMA balancing. */
+#define POLICY_FLAGS 0xe000
+
+long na_os_bind(void *start, size_t size, unsigned node, bool strict) {
+    unsigned long mask[NODE_BITS / WORD_BITS] = {0};
+    if (node >= NODE_BITS) return -EINVAL;
+    mask[node / WORD_BITS] = 1ul << (node % WORD_BITS);
+    long mode = strict ? MPOL_BIND : MPOL_PREFERRED;
+    /* Static: the node is meant as named, and is not renumbered when a cpuset changes. The kernel
+     * takes one off the number of bits before it reads the mask. */
+    long result = na_syscall(SYS_mbind, (long)start, (long)size, mode | MPOL_F_STATIC_NODES,
+                             (long)mask, NODE_BITS + 1, 0);
+    if (result == -EINVAL) /* kernels and sandboxes that know no flags */
+        result = na_syscall(SYS_mbind, (long)start, (long)size, mode, (long)mask, NODE_BITS + 1, 0);
+    return result;
+}
+
+long na_os_task_policy(void) {
+    int mode = MPOL_DEFAULT;
+    long result = na_syscall(SYS_get_mempolicy, (long)&mode, 0, 0, 0, 0, 0);
+    return result < 0 ? result : (mode & ~POLICY_FLAGS);
+}
+
+unsigned na_os_cpu(void) {
+    if (&__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size != 0) {
+        /* struct rseq: cpu_id_start at 0, cpu_id at 4; negative while the thread is unregistered.
+         * The kernel rewrites it whenever the thread moves. */
+        int32_t cpu = *(const volatile int32_t *)(thread_pointer() + __rseq_offset + 4);
+        if (cpu >= 0) return (unsigned)cpu;
+    }
+    int saved = errno;
+    int cpu = sched_getcpu();
+    errno = saved;
+    return cpu >= 0 ? (unsigned)cpu : 0;
+}
+
+/* --- time --- */
+
+uint64_t na_os_ms(void) {
+    struct timespec now = {0, 0};
+    int saved = errno;
+    /* libc's, because it reads the clock without entering the kernel. */
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    errno = saved;
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* --- files --- */
+
+long na_os_read_file(const char *path, char *buffer, size_t size) {
+    if (size == 0) return -EINVAL;
+    buffer[0] = 0;
+    long fd;
+    do {
+        fd = na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    } while (fd == -EINTR);
+    if (fd < 0) return fd;
+    size_t got = 0;
+    long result = 0;
+    while (got < size - 1) {
+        result = na_syscall(SYS_read, fd, (long)(buffer + got), (long)(size - 1 - got), 0, 0, 0);
+        if (result == -EINTR) continue;
+        if (result <= 0) break;
+        got += (size_t)result;
+    }
+    (void)na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    buffer[got] = 0;
+    return result < 0 ? result : (long)got;
+}
+
+void na_os_write(int fd, const char *text, size_t length) {
+    while (length > 0) {
+        long result = na_syscall(SYS_write, fd, (long)text, (long)length, 0, 0, 0);
+        if (result == -EINTR) continue;
+        if (result <= 0) /* closed, full or not ready: a message is not worth waiting for */
+            return;
+        text += result;
+        length -= (size_t)result;
+    }
+}
+
+/* --- waiting and dying --- */
+
+void na_os_futex_wait(const uint32_t *word, uint32_t expected) {
+    (void)na_syscall(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0, 0, 0);
+}
+
+void na_os_futex_wake(const uint32_t *word, int count) {
+    (void)na_syscall(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count, 0, 0, 0);
+}
+
+void na_os_yield(void) {
+    (void)na_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+static void raise_abort(void) {
+    uint64_t set = 1ull << (SIGABRT - 1);
+    (void)na_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&set, 0, sizeof set, 0, 0);
+    long pid = na_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    long tid = na_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    (void)na_syscall(SYS_tgkill, pid, tid, SIGABRT, 0, 0, 0);
+}
+
+_Noreturn void na_os_abort(void) {
+    raise_abort();
+    /* The host ignores the signal, or its handler came back. The kernel's struct sigaction is at
+     * most four words, and all zeros are the default action on every architecture. */
+    static const uint64_t fallback[4];
+    (void)na_syscall(SYS_rt_sigaction, SIGABRT, (long)fallback, 0, sizeof(uint64_t), 0, 0);
+    raise_abort();
+    /* Still here: process 1 of a container is not killed by signals without a handler. */
+    for (;;)
+        (void)na_syscall(SYS_exit_group, 128 + SIGABRT, 0, 0, 0, 0, 0);
+}

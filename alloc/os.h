@@ -1,0 +1,77 @@
+/* os.h - the system, as raw calls.
+ *
+ * Everything the allocator and the profiler ask of the kernel goes through here and never through
+ * libc wrappers: programs interpose mmap, open and getenv, and their versions may allocate. No
+ * function here touches errno, allocates, or takes a lock; all are async-signal-safe. Results are
+ * the kernel's: a negative errno on failure, unless said otherwise. */
+#ifndef NUMALLOC_ALLOC_OS_H
+#define NUMALLOC_ALLOC_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+
+/* Size of the system's pages, bytes (4096 on x86-64). Set by na_os_init from the auxiliary vector. */
+extern size_t na_os_page;
+/* Started set-user-id or the like (AT_SECURE): the environment is not to be trusted. */
+extern bool na_os_secure;
+
+void na_os_init(void);
+
+/* The raw system call. */
+long na_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+/* Reads the environment as it was at exec, without getenv (which programs replace). NULL: unset. */
+const char *na_os_getenv(const char *name);
+/* The i-th string of the environment, NULL past the end. */
+const char *na_os_env_at(size_t i);
+
+/* --- memory. Sizes are bytes, multiples of na_os_page. NULL / false on failure. --- */
+
+/* Readable and writable zeroed memory, aligned to na_os_page. */
+void *na_os_map(size_t size);
+/* Address space only (PROT_NONE, not charged), aligned to `alignment` (a power of two). */
+void *na_os_reserve(size_t size, size_t alignment);
+/* Makes part of a reservation readable and writable. */
+bool na_os_commit(void *start, size_t size);
+void na_os_unmap(void *start, size_t size);
+/* Drops the contents; reads as zero afterwards, the mapping and its policy stay. */
+bool na_os_purge(void *start, size_t size);
+/* Grows or shrinks a whole mapping where it is. */
+bool na_os_resize(void *start, size_t old_size, size_t new_size);
+/* Moves the pages of a whole mapping over the reservation at `target` (replacing it). */
+bool na_os_move(void *start, size_t old_size, void *target, size_t new_size);
+/* madvise(MADV_HUGEPAGE / MADV_NOHUGEPAGE). */
+void na_os_hugepage(void *start, size_t size, bool on);
+
+/* --- NUMA. Node numbers are the system's. --- */
+
+/* mbind to one node, `strict`: MPOL_BIND, else MPOL_PREFERRED. */
+long na_os_bind(void *start, size_t size, unsigned node, bool strict);
+/* Policy mode of the calling task (MPOL_DEFAULT is 0), negative on failure (EPERM, ENOSYS). */
+long na_os_task_policy(void);
+/* The cpu this thread runs on: rseq's word where glibc registered it, else getcpu. */
+unsigned na_os_cpu(void);
+
+/* --- time --- */
+
+/* Milliseconds of a coarse monotonic clock (resolution a few ms). */
+uint64_t na_os_ms(void);
+
+/* --- files, for /proc and /sys --- */
+
+/* Reads at most size - 1 bytes of a file and ends them with a zero; bytes read, or negative errno. */
+long na_os_read_file(const char *path, char *buffer, size_t size);
+/* Writes all of it to a descriptor, going on after EINTR and short writes. */
+void na_os_write(int fd, const char *text, size_t length);
+
+/* --- waiting and dying --- */
+
+void na_os_futex_wait(const uint32_t *word, uint32_t expected);
+void na_os_futex_wake(const uint32_t *word, int count);
+void na_os_yield(void);
+_Noreturn void na_os_abort(void); /* SIGABRT to this thread, handlers of the host included */
+
+#endif
