@@ -43,11 +43,10 @@
 #define NA_NPROF_RUNNING 1u /* running, or killed before it could close the file */
 #define NA_NPROF_CLOSED  2u /* the process ended normally and everything is in the file */
 
-/* header.mode */
-#define NA_NPROF_MODE_SITES 1u /* every event */
-#define NA_NPROF_MODE_SAMPLE                                                                       \
-    2u /* blocks drawn with probability 1 - exp(-size / sample_interval)                           \
-        */
+/* header.mode. SITES: every event. SAMPLE: blocks drawn with probability
+ * 1 - exp(-size / sample_interval). */
+#define NA_NPROF_MODE_SITES  1u
+#define NA_NPROF_MODE_SAMPLE 2u
 
 /* header.clock_kind: what start_ticks, last_ticks and ticks_hz count. */
 #define NA_NPROF_CLOCK_TSC       1u
@@ -135,6 +134,9 @@ _Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
 #define NA_NPROF_SEALED 2u /* written once; data_crc is valid */
 #define NA_NPROF_ZLIB   4u /* with SEALED: the payload is a zlib stream of raw_length bytes */
 
+/* Largest payload of a sealed chunk, so that a reader can bound its work. */
+#define NA_NPROF_MAX_RAW (UINT64_C(64) << 20)
+
 /* A chunk whose magic is still 0 was being born when the process died: nothing in it counts. Its
  * length is not known, so a reader looks for the next header at each following page; header_crc
  * and self_offset keep it from taking data for a header. */
@@ -144,16 +146,18 @@ typedef struct na_nprof_chunk {
     uint16_t flags;
     uint64_t length;      /* of the chunk with this header and its padding; multiple of a page */
     uint64_t self_offset; /* of this header in the file */
-    uint64_t raw_length;  /* sealed: payload bytes as meant, before compression; live: 0 */
+    uint64_t raw_length;  /* sealed: payload bytes without padding, before compression; at most
+                             NA_NPROF_MAX_RAW; live: 0 */
     uint32_t thread;      /* the owner's thread index; 0: no owner, written by any */
     uint32_t sequence;    /* order of chunks of one (type, thread), from 0 */
-    uint32_t
-        entry_size;    /* bytes, multiple of 8 (ENVIRONMENT: 1); constant over the file and type */
-    uint32_t capacity; /* entries that fit */
-    uint32_t first_id; /* id of entry 0 where entries have ids (STACKS, THREADS, MODULES) */
-    uint32_t count;    /* entries begun; release, after the entry is written where the chunk has
-                        * an owner, after its slot is taken where it has none */
-    uint32_t data_crc; /* sealed: crc32 of the payload as stored; live: 0 */
+    uint32_t entry_size;  /* bytes; multiple of 8, but 1 for ENVIRONMENT; at most 1 MiB */
+    uint32_t capacity;    /* entries that fit */
+    uint32_t first_id;    /* id of entry 0 where entries have ids (STACKS, THREADS, MODULES) */
+    uint32_t count;       /* entries begun; release, after the entry is written where the chunk has
+                           * an owner, after its slot is taken where it has none */
+    /* Sealed: crc32 of every byte from the end of this header to the end of the chunk, padding
+     * (zeros) included. Live: 0. */
+    uint32_t data_crc;
     uint32_t header_crc; /* crc32 of this header with magic as stored, count, data_crc and
                           * header_crc taken as 0 */
 } na_nprof_chunk_t;
