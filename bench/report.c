@@ -1,0 +1,127 @@
+/* report.c - keeps the metrics of one benchmark and prints them. */
+#include "report.h"
+
+#include "stats.h"
+
+#include <math.h>
+#include <string.h>
+
+na_metric_t *na_result_metric(na_result_t *result, const char *name, const char *unit,
+                              na_better_t better, na_rank_t rank, size_t capacity) {
+    if (result->count == NA_METRICS_MAX)
+        na_bench_fail("more than %d metrics; NA_METRICS_MAX is too small", NA_METRICS_MAX);
+    na_metric_t *metric = &result->metric[result->count++];
+    snprintf(metric->name, sizeof metric->name, "%s", name);
+    metric->unit = unit;
+    metric->better = better;
+    metric->rank = rank;
+    metric->samples = na_bench_map(capacity * sizeof(double));
+    metric->count = 0;
+    metric->capacity = capacity;
+    return metric;
+}
+
+void na_metric_add(na_metric_t *metric, double sample) {
+    if (metric->count == metric->capacity)
+        na_bench_fail("metric '%s' has more than the %zu samples it was made for", metric->name,
+                      metric->capacity);
+    metric->samples[metric->count++] = sample;
+}
+
+void na_report_number(double value, char *out, size_t size) {
+    double magnitude = fabs(value);
+    int decimals = magnitude >= 1000 ? 0 : magnitude >= 100 ? 1 : magnitude >= 10 ? 2 : 3;
+    snprintf(out, size, "%.*f", decimals, value);
+}
+
+void na_report_header(const na_report_t *report, FILE *out) {
+    const na_allocator_id_t *id = report->allocator;
+    char machine[256];
+    na_machine_describe(machine, sizeof machine);
+    fprintf(out, "benchmark  %s: %s\n", report->bench->name, report->bench->summary);
+    fprintf(out, "malloc     %s", id->path);
+    if (*id->soname) fprintf(out, " (%s)", id->soname);
+    if (*id->build_id) fprintf(out, " build-id %.12s", id->build_id);
+    fputc('\n', out);
+    if (*id->foreign)
+        fprintf(out, "WARNING    %s() comes from another object than malloc()\n", id->foreign);
+    fprintf(out, "machine    %s\nknobs      ", machine);
+    na_knobs_line(report->knobs, out);
+    fputs("\n\n", out);
+}
+
+/* Statistics of a copy: the samples keep the order in which they were taken. */
+static na_stats_t stats_of(const na_metric_t *metric) {
+    double *copy = na_bench_map(metric->capacity * sizeof(double));
+    memcpy(copy, metric->samples, metric->count * sizeof(double));
+    return na_stats_of(copy, metric->count);
+}
+
+void na_report_table(const na_report_t *report, bool details, FILE *out) {
+    char median[32], q1[32], q3[32], min[32], max[32];
+    fprintf(out, "%-36s %-8s %10s %7s %10s %10s %10s %10s %6s\n", "metric", "unit", "median",
+            "spread", "lower q.", "upper q.", "min", "max", "n");
+    for (size_t i = 0; i < report->result->count; i++) {
+        const na_metric_t *metric = &report->result->metric[i];
+        if (metric->rank == NA_DETAIL && !details) continue;
+        na_stats_t stats = stats_of(metric);
+        na_report_number(stats.median, median, sizeof median);
+        fprintf(out, "%-36s %-8s %10s", metric->name, metric->unit, median);
+        if (stats.count > 1) {
+            na_report_number(stats.q1, q1, sizeof q1);
+            na_report_number(stats.q3, q3, sizeof q3);
+            na_report_number(stats.min, min, sizeof min);
+            na_report_number(stats.max, max, sizeof max);
+            fprintf(out, " %6.1f%% %10s %10s %10s %10s %6zu", na_stats_spread(&stats), q1, q3, min,
+                    max, stats.count);
+        }
+        fputc('\n', out);
+    }
+}
+
+static const char *better_word(const na_metric_t *metric) {
+    return metric->better == NA_LOWER ? "lower" : "higher";
+}
+
+static const char *rank_word(const na_metric_t *metric) {
+    return metric->rank == NA_HEADLINE ? "headline" : "detail";
+}
+
+void na_report_json(const na_report_t *report, FILE *out) {
+    const na_allocator_id_t *id = report->allocator;
+    char machine[256];
+    na_machine_describe(machine, sizeof machine);
+    fprintf(out, "{\"benchmark\": \"%s\",\n \"malloc\": {\"path\": ", report->bench->name);
+    na_json_text(id->path, out);
+    fputs(", \"soname\": ", out);
+    na_json_text(id->soname, out);
+    fprintf(out, ", \"build_id\": \"%s\"},\n \"machine\": ", id->build_id);
+    na_json_text(machine, out);
+    fputs(",\n \"knobs\": ", out);
+    na_knobs_json(report->knobs, out);
+    fputs(",\n \"metrics\": [", out);
+    for (size_t i = 0; i < report->result->count; i++) {
+        const na_metric_t *metric = &report->result->metric[i];
+        na_stats_t stats = stats_of(metric);
+        fprintf(out,
+                "%s\n  {\"name\": \"%s\", \"unit\": \"%s\", \"better\": \"%s\", \"rank\": \"%s\", "
+                "\"median\": %.9g, \"q1\": %.9g, \"q3\": %.9g, \"min\": %.9g, \"max\": %.9g, "
+                "\"samples\": [",
+                i == 0 ? "" : ",", metric->name, metric->unit, better_word(metric),
+                rank_word(metric), stats.median, stats.q1, stats.q3, stats.min, stats.max);
+        for (size_t s = 0; s < metric->count; s++)
+            fprintf(out, "%s%.9g", s == 0 ? "" : ", ", metric->samples[s]);
+        fputs("]}", out);
+    }
+    fputs("\n ]}\n", out);
+}
+
+void na_report_tsv(const na_report_t *report, FILE *out) {
+    fprintf(out, "malloc\t%s\n", report->allocator->path);
+    for (size_t i = 0; i < report->result->count; i++) {
+        const na_metric_t *metric = &report->result->metric[i];
+        fprintf(out, "metric\t%s\t%s\t%s\t%s\t%.17g\n", metric->name, metric->unit,
+                better_word(metric), rank_word(metric), stats_of(metric).median);
+    }
+    fputs("end\n", out);
+}
