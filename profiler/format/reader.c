@@ -1,0 +1,367 @@
+/* reader.c - opens a profile file, checks its header page and indexes its chunks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/format/reader_priv.h"
+
+#define MAX_ENTRY_SIZE (1u << 20)
+
+void na_reader_issue(na_reader_t *reader, na_issue_kind_t kind, uint64_t where, uint64_t detail) {
+    na_issue_t *issue = &reader->issues[kind];
+    if (issue->times++ == 0) {
+        issue->where = where;
+        issue->detail = detail;
+    }
+}
+
+size_t na_reader_pread(na_reader_t *reader, void *buffer, size_t size, uint64_t offset) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = pread(reader->fd, (char *)buffer + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) na_reader_issue(reader, NA_ISSUE_IO, offset, (uint64_t)errno);
+        if (n <= 0) break;
+        done += (size_t)n;
+    }
+    return done;
+}
+
+uint64_t na_reader_next_data(const na_reader_t *reader, uint64_t offset) {
+    off_t next = lseek(reader->fd, (off_t)offset, SEEK_DATA);
+    if (next >= 0) return (uint64_t)next;
+    return errno == ENXIO ? UINT64_MAX : offset; /* other errors: no support for holes */
+}
+
+uint32_t na_reader_known_size(uint16_t type) {
+    switch (type) {
+    case NA_NPROF_STACKS:
+        return sizeof(na_nprof_stack_t);
+    case NA_NPROF_CELLS:
+        return sizeof(na_nprof_cell_t);
+    case NA_NPROF_THREADS:
+        return sizeof(na_nprof_thread_t);
+    case NA_NPROF_MODULES:
+        return sizeof(na_nprof_module_t);
+    case NA_NPROF_TIMELINE:
+        return sizeof(na_nprof_timeline_t);
+    case NA_NPROF_ENVIRONMENT:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* The header's fields are made safe to use; what had to be changed becomes an issue. */
+static void check_header(na_reader_t *reader) {
+    na_nprof_header_t *h = &reader->header;
+    if (h->const_crc != na_nprof_header_crc(h)) na_reader_issue(reader, NA_ISSUE_HEADER_CRC, 0, 0);
+    h->writer[sizeof h->writer - 1] = 0;
+    h->host[sizeof h->host - 1] = 0;
+    h->program[sizeof h->program - 1] = 0;
+    h->command[sizeof h->command - 1] = 0;
+
+    bool bad = false;
+    if (h->count_scale == 0) {
+        h->count_scale = 1;
+        bad = true;
+    }
+    if (h->node_count == 0 || h->node_count > NA_NPROF_MAX_NODES) {
+        h->node_count = 1;
+        bad = true;
+    }
+    if (h->state != NA_NPROF_RUNNING && h->state != NA_NPROF_CLOSED) {
+        h->state = NA_NPROF_RUNNING;
+        bad = true;
+    }
+    if (h->mode != NA_NPROF_MODE_SITES && h->mode != NA_NPROF_MODE_SAMPLE) {
+        h->mode = NA_NPROF_MODE_SITES;
+        bad = true;
+    }
+    if (h->used < NA_NPROF_PAGE || h->used % NA_NPROF_PAGE != 0) {
+        h->used = reader->size;
+        bad = true;
+    }
+    if (bad) na_reader_issue(reader, NA_ISSUE_HEADER_FIELD, 0, 0);
+    if (h->used > reader->size) na_reader_issue(reader, NA_ISSUE_CUT_FILE, reader->size, h->used);
+}
+
+/* True if `c`, found at `offset`, is a chunk header and its length makes sense. */
+static bool is_chunk(const na_nprof_chunk_t *c, uint64_t offset) {
+    return c->magic == NA_NPROF_CHUNK_MAGIC && c->self_offset == offset &&
+           c->length >= NA_NPROF_PAGE && c->length % NA_NPROF_PAGE == 0 &&
+           c->length <= UINT64_MAX / 4 && c->header_crc == na_nprof_chunk_crc(*c);
+}
+
+static bool keep_chunk(na_reader_t *reader, const na_chunk_ref_t *ref) {
+    if (reader->chunk_count == reader->chunk_room) {
+        size_t room = reader->chunk_room ? reader->chunk_room * 2 : 64;
+        na_chunk_ref_t *more = reallocarray(reader->chunks, room, sizeof *more);
+        if (more == NULL) {
+            na_reader_issue(reader, NA_ISSUE_MEMORY, ref->data, 0);
+            return false;
+        }
+        reader->chunks = more;
+        reader->chunk_room = room;
+    }
+    reader->chunks[reader->chunk_count++] = *ref;
+    return true;
+}
+
+/* Checks one chunk's fields against each other and the file, and adds it to the index. */
+static bool index_chunk(na_reader_t *reader, const na_nprof_chunk_t *c, uint64_t offset) {
+    uint32_t known = na_reader_known_size(c->type);
+    if (known == 0) {
+        na_reader_issue(reader, NA_ISSUE_UNKNOWN_TYPE, offset, c->type);
+        return true;
+    }
+    uint64_t payload = c->length - sizeof *c;
+    bool sealed = (c->flags & NA_NPROF_SEALED) != 0;
+    bool live = (c->flags & NA_NPROF_LIVE) != 0;
+    bool zlib = (c->flags & NA_NPROF_ZLIB) != 0;
+    if (sealed == live || (zlib && !sealed) || c->entry_size < known ||
+        c->entry_size > MAX_ENTRY_SIZE || (known == 1 && c->entry_size != 1) ||
+        (sealed && c->raw_length > NA_NPROF_MAX_RAW) ||
+        (sealed && !zlib && c->raw_length > payload)) {
+        na_reader_issue(reader, NA_ISSUE_BAD_CHUNK, offset, c->type);
+        return true;
+    }
+
+    uint64_t available = reader->size - offset - sizeof *c;
+    bool cut = available < payload;
+    if (cut) {
+        na_reader_issue(reader, NA_ISSUE_CUT_CHUNK, offset, payload - available);
+        if (sealed) return true; /* its checksum cannot be checked */
+        payload = available;
+    }
+    uint64_t whole = sealed ? c->raw_length : c->length - sizeof *c;
+    uint64_t count = c->count;
+    if (count > c->capacity || count > whole / c->entry_size) {
+        na_reader_issue(reader, NA_ISSUE_BAD_COUNT, offset, count);
+        count = c->capacity < whole / c->entry_size ? c->capacity : whole / c->entry_size;
+    }
+    if (cut && count > payload / c->entry_size) count = payload / c->entry_size;
+
+    na_chunk_ref_t ref = {
+        .data = offset + sizeof *c,
+        .size = payload,
+        .raw_length = c->raw_length,
+        .type = c->type,
+        .flags = c->flags,
+        .thread = c->thread,
+        .entry_size = c->entry_size,
+        .count = (uint32_t)count,
+        .first_id = c->first_id,
+        .data_crc = c->data_crc,
+    };
+    return keep_chunk(reader, &ref);
+}
+
+/* Walks the chunks. Where no header is, the next page is tried: the length of what was lost is not
+ * known. Past header.used that is the end, since the rest was only preallocated. */
+static void index_file(na_reader_t *reader) {
+    uint64_t offset = NA_NPROF_PAGE;
+    while (offset < reader->size && reader->size - offset >= sizeof(na_nprof_chunk_t)) {
+        na_nprof_chunk_t c;
+        if (na_reader_pread(reader, &c, sizeof c, offset) < sizeof c) return;
+        if (is_chunk(&c, offset)) {
+            if (!index_chunk(reader, &c, offset)) return;
+            if (c.length > reader->size - offset) return;
+            offset += c.length;
+            continue;
+        }
+        if (offset >= reader->header.used) return;
+        na_reader_issue(reader, NA_ISSUE_LOST_PAGES, offset, 0);
+        uint64_t next = na_reader_next_data(reader, offset + NA_NPROF_PAGE);
+        if (next == UINT64_MAX) return;
+        next &= ~(uint64_t)(NA_NPROF_PAGE - 1);
+        offset = next > offset ? next : offset + NA_NPROF_PAGE;
+    }
+}
+
+__attribute__((format(printf, 5, 6))) static na_reader_t *
+refuse(na_reader_t *reader, const char *name, char *error, size_t size, const char *format, ...) {
+    int used = snprintf(error, size, "%.200s: ", name);
+    if (used > 0 && (size_t)used < size) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error + used, size - (size_t)used, format, args);
+        va_end(args);
+    }
+    na_reader_close(reader);
+    return NULL;
+}
+
+na_reader_t *na_reader_open(const char *path, char *error, size_t error_size) {
+    /* Non-blocking, so that a FIFO named by mistake is refused instead of waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return refuse(NULL, path, error, error_size, "cannot open: %s", strerror(errno));
+    return na_reader_open_fd(fd, path, error, error_size);
+}
+
+na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t error_size) {
+    na_reader_t *reader = calloc(1, sizeof *reader);
+    if (reader == NULL) {
+        close(fd);
+        return refuse(NULL, name, error, error_size, "out of memory");
+    }
+    reader->fd = fd;
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return refuse(reader, name, error, error_size, "cannot read: %s", strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return refuse(reader, name, error, error_size, "is a directory; name a profile in it");
+    if (!S_ISREG(st.st_mode))
+        return refuse(reader, name, error, error_size,
+                      "is not a regular file; copy the profile to one");
+    reader->size = (uint64_t)st.st_size;
+
+    na_nprof_header_t *h = &reader->header;
+    size_t got = na_reader_pread(reader, h, sizeof *h, 0);
+    if (got == 0 && reader->issues[NA_ISSUE_IO].times != 0)
+        return refuse(reader, name, error, error_size, "cannot read: %s",
+                      strerror((int)reader->issues[NA_ISSUE_IO].detail));
+    if (got == 0)
+        return refuse(reader, name, error, error_size,
+                      "is empty; the profiled program did not get as far as its first event");
+    /* A process that died while it made the header leaves the magic zero and the rest set. */
+    if (got == sizeof *h && h->magic == 0 && h->version == NA_NPROF_VERSION)
+        return refuse(reader, name, error, error_size,
+                      "the profiled program died before its profile began; run it again");
+    if (got < sizeof h->magic || h->magic != NA_NPROF_MAGIC)
+        return refuse(reader, name, error, error_size,
+                      "is not a numalloc profile; make one with NUMALLOC_PROFILE=sites and "
+                      "LD_PRELOAD=libnumalloc.so");
+    if (got < sizeof *h)
+        return refuse(reader, name, error, error_size,
+                      "cut off inside its header (%zu of %u bytes); copy it again", got,
+                      NA_NPROF_PAGE);
+    if (h->version > NA_NPROF_VERSION && h->const_crc == na_nprof_header_crc(h))
+        return refuse(reader, name, error, error_size,
+                      "has format version %u, this reader knows up to %u; use the numalloc-dump of "
+                      "the numalloc that wrote it (%.31s)",
+                      h->version, NA_NPROF_VERSION, h->writer);
+    if (h->version != NA_NPROF_VERSION)
+        return refuse(reader, name, error, error_size,
+                      "its header is damaged (version %u); copy the profile again", h->version);
+    if (h->header_size != NA_NPROF_PAGE)
+        return refuse(reader, name, error, error_size,
+                      "its header is damaged (header size %u); copy the profile again",
+                      h->header_size);
+    check_header(reader);
+    index_file(reader);
+    return reader;
+}
+
+void na_reader_close(na_reader_t *reader) {
+    if (reader == NULL) return;
+    close(reader->fd);
+    free(reader->chunks);
+    free(reader->stacks);
+    free(reader->threads);
+    free(reader->modules);
+    free(reader->timeline);
+    free(reader->environment);
+    free(reader);
+}
+
+const na_nprof_header_t *na_reader_header(const na_reader_t *reader) {
+    return &reader->header;
+}
+
+uint64_t na_reader_file_size(const na_reader_t *reader) {
+    return reader->size;
+}
+
+uint32_t na_reader_issue_count(const na_reader_t *reader) {
+    uint32_t count = 0;
+    for (int kind = 0; kind < NA_ISSUE_KINDS; kind++)
+        count += reader->issues[kind].times != 0;
+    return count;
+}
+
+void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text, size_t size) {
+    int kind = 0;
+    for (; kind < NA_ISSUE_KINDS; kind++) {
+        if (reader->issues[kind].times != 0 && index-- == 0) break;
+    }
+    if (size > 0) text[0] = 0;
+    if (kind == NA_ISSUE_KINDS) return;
+    const na_issue_t *issue = &reader->issues[kind];
+    unsigned long long n = issue->times, at = issue->where, detail = issue->detail;
+    switch ((na_issue_kind_t)kind) {
+    case NA_ISSUE_CUT_FILE:
+        snprintf(text, size, "the file is cut short: %llu of %llu bytes", at, detail);
+        break;
+    case NA_ISSUE_HEADER_CRC:
+        snprintf(text, size, "the header's checksum is wrong: program, times and units may be too");
+        break;
+    case NA_ISSUE_HEADER_FIELD:
+        snprintf(text, size, "the header has impossible values: they were replaced");
+        break;
+    case NA_ISSUE_LOST_PAGES:
+        snprintf(text, size, "%llu page(s) skipped where no chunk begins (first at %llu)", n, at);
+        break;
+    case NA_ISSUE_CUT_CHUNK:
+        snprintf(text, size, "the chunk at %llu lacks its last %llu bytes", at, detail);
+        break;
+    case NA_ISSUE_UNKNOWN_TYPE:
+        snprintf(text, size,
+                 "%llu chunk(s) of a type that this version does not know (first: type %llu at "
+                 "%llu)",
+                 n, detail, at);
+        break;
+    case NA_ISSUE_BAD_CHUNK:
+        snprintf(text, size,
+                 "%llu chunk(s) skipped: contradictory header (first: type %llu at "
+                 "%llu)",
+                 n, detail, at);
+        break;
+    case NA_ISSUE_BAD_COUNT:
+        snprintf(text, size, "%llu chunk(s) claim more entries than fit (first: %llu at %llu)", n,
+                 detail, at);
+        break;
+    case NA_ISSUE_BAD_DATA_CRC:
+        snprintf(text, size, "%llu sealed chunk(s) skipped: wrong checksum (first at %llu)", n, at);
+        break;
+    case NA_ISSUE_BAD_ZLIB:
+        snprintf(text, size, "%llu compressed chunk(s) end early (first at %llu)", n, at);
+        break;
+    case NA_ISSUE_BAD_NODE:
+        snprintf(text, size, "%llu stack entries skipped: out of range or twice (first: %llu)", n,
+                 detail);
+        break;
+    case NA_ISSUE_ORPHAN:
+        snprintf(text, size, "%llu stack entries have lost their outer frames (first: %llu)", n,
+                 detail);
+        break;
+    case NA_ISSUE_BAD_ENTRY:
+        snprintf(text, size,
+                 "%llu thread, module or timeline entries skipped: impossible values (first at "
+                 "%llu)",
+                 n, at);
+        break;
+    case NA_ISSUE_LOST_SITES:
+        snprintf(text, size, "%llu counter(s) belong to stacks that are missing", n);
+        break;
+    case NA_ISSUE_IO:
+        snprintf(text, size, "reading failed at %llu: %s", at, strerror((int)detail));
+        break;
+    case NA_ISSUE_MEMORY:
+        snprintf(text, size, "not enough memory to read all of it");
+        break;
+    case NA_ISSUE_KINDS:
+        break;
+    }
+}
+
+void na_reader_note_lost_sites(na_reader_t *reader, uint64_t cells) {
+    if (cells == 0) return;
+    na_reader_issue(reader, NA_ISSUE_LOST_SITES, 0, 0);
+    reader->issues[NA_ISSUE_LOST_SITES].times = cells;
+}

@@ -1,0 +1,81 @@
+/* reader.h - reads a profile file (nprof.h): every tool that looks at profiles goes through here.
+ *
+ * The file may be damaged, cut short, hostile, or still written by a running process. Contract:
+ *   - Never a crash. Everything returned is checked: ids are in range, parents come before their
+ *     children, strings end inside their field.
+ *   - What cannot be read is left out and listed as an issue; only a file whose header page says
+ *     nothing useful is refused, with one line of text.
+ *   - Memory: one record per chunk, plus the tables that are asked for. Cells are streamed. Time
+ * and memory are bounded by the bytes that are really in the file (holes are skipped), sealed
+ * chunks by what they inflate to. The file is read with pread, never mapped: a file that shrinks
+ * meanwhile costs entries, not a signal. Not thread-safe; one reader per thread. */
+#ifndef NUMALLOC_PROFILER_FORMAT_READER_H
+#define NUMALLOC_PROFILER_FORMAT_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profiler/format/nprof.h"
+
+typedef struct na_reader na_reader_t;
+
+/* Opens and indexes a file. NULL: error holds one line without a newline that names the file. */
+na_reader_t *na_reader_open(const char *path, char *error, size_t error_size);
+
+/* The same for an open descriptor, which the reader owns from here on, also when it fails. */
+na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t error_size);
+
+void na_reader_close(na_reader_t *reader);
+
+/* A copy taken when the file was opened; strings are terminated, count_scale is at least 1. */
+const na_nprof_header_t *na_reader_header(const na_reader_t *reader);
+
+/* Bytes of the file when it was opened. */
+uint64_t na_reader_file_size(const na_reader_t *reader);
+
+/* Tables indexed by id. items[0] never counts; an entry that does not exist is all zeros. They
+ * belong to the reader, are read at the first call, and are NULL with count 0 if the file has none.
+ * Read stacks after the cells of a running process: a cell's stack is always older than the cell.
+ */
+typedef struct na_stack_table {
+    const na_nprof_stack_t *items; /* every existing entry leads to NA_NPROF_ROOT by parents */
+    uint32_t count;                /* highest id + 1 */
+} na_stack_table_t;
+
+typedef struct na_thread_table {
+    const na_nprof_thread_t *items;
+    uint32_t count;
+} na_thread_table_t;
+
+typedef struct na_module_table {
+    const na_nprof_module_t *items;
+    uint32_t count;
+} na_module_table_t;
+
+na_stack_table_t na_reader_stacks(na_reader_t *reader);
+na_thread_table_t na_reader_threads(na_reader_t *reader);
+na_module_table_t na_reader_modules(na_reader_t *reader);
+
+/* Every cell that exists, one after the other; `thread` is the index of the thread that wrote it.
+ */
+typedef void (*na_cell_fn_t)(void *arg, uint32_t thread, const na_nprof_cell_t *cell);
+void na_reader_cells(na_reader_t *reader, na_cell_fn_t visit, void *arg);
+
+/* The active buffer of the timeline. NULL: none. */
+const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
+                                           uint32_t *interval_ms);
+
+/* NUL-terminated strings one after the other; the last byte is NUL. NULL: none. */
+const char *na_reader_environment(na_reader_t *reader, size_t *size);
+
+/* What is damaged or not understood, found so far; grows while tables and cells are read. */
+uint32_t na_reader_issue_count(const na_reader_t *reader);
+
+/* Writes issue number `index` as one line without a newline. */
+void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text, size_t size);
+
+/* For the layers above, which check what the reader cannot: cells that name a missing stack. */
+void na_reader_note_lost_sites(na_reader_t *reader, uint64_t cells);
+
+#endif

@@ -1,0 +1,77 @@
+/* reader_priv.h - what the two halves of the reader share: reader.c opens the file and makes the
+ * index of its chunks, reader_data.c reads their entries. */
+#ifndef NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
+#define NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
+
+#include "profiler/format/reader.h"
+
+/* Each kind is reported once, with how often it happened and where first. */
+typedef enum na_issue_kind {
+    NA_ISSUE_CUT_FILE, /* shorter than header.used */
+    NA_ISSUE_HEADER_CRC,
+    NA_ISSUE_HEADER_FIELD,
+    NA_ISSUE_LOST_PAGES, /* pages where a chunk header should be and none is */
+    NA_ISSUE_CUT_CHUNK,
+    NA_ISSUE_UNKNOWN_TYPE,
+    NA_ISSUE_BAD_CHUNK, /* a chunk header whose fields contradict each other */
+    NA_ISSUE_BAD_COUNT,
+    NA_ISSUE_BAD_DATA_CRC,
+    NA_ISSUE_BAD_ZLIB,
+    NA_ISSUE_BAD_NODE,   /* stack entry out of range or given twice */
+    NA_ISSUE_ORPHAN,     /* stack entry whose outer frames are missing */
+    NA_ISSUE_BAD_ENTRY,  /* thread, module or timeline entry that makes no sense */
+    NA_ISSUE_LOST_SITES, /* cells whose stack is missing */
+    NA_ISSUE_IO,
+    NA_ISSUE_MEMORY,
+    NA_ISSUE_KINDS
+} na_issue_kind_t;
+
+typedef struct na_issue {
+    uint64_t times; /* 0: did not happen */
+    uint64_t where; /* file offset of the first */
+    uint64_t detail;
+} na_issue_t;
+
+/* One chunk that passed the checks of its header. */
+typedef struct na_chunk_ref {
+    uint64_t data; /* file offset of entry 0 */
+    uint64_t size; /* bytes of payload that are in the file */
+    uint64_t raw_length;
+    uint16_t type;
+    uint16_t flags;
+    uint32_t thread;
+    uint32_t entry_size;
+    uint32_t count; /* entries to read; all of them fit in size (live) or raw_length (sealed) */
+    uint32_t first_id;
+    uint32_t data_crc;
+} na_chunk_ref_t;
+
+struct na_reader {
+    int fd;
+    uint64_t size;
+    na_nprof_header_t header;
+    na_chunk_ref_t *chunks;
+    size_t chunk_count, chunk_room;
+    na_issue_t issues[NA_ISSUE_KINDS];
+    na_nprof_stack_t *stacks;
+    na_nprof_thread_t *threads;
+    na_nprof_module_t *modules;
+    na_nprof_timeline_t *timeline;
+    char *environment;
+    uint32_t stack_count, thread_count, module_count;
+    size_t environment_size;
+    bool stacks_read, threads_read, modules_read, timeline_read, environment_read;
+};
+
+void na_reader_issue(na_reader_t *reader, na_issue_kind_t kind, uint64_t where, uint64_t detail);
+
+/* Reads up to `size` bytes; returns how many there were. */
+size_t na_reader_pread(na_reader_t *reader, void *buffer, size_t size, uint64_t offset);
+
+/* First offset >= `offset` that is not in a hole; UINT64_MAX: nothing but holes follow. */
+uint64_t na_reader_next_data(const na_reader_t *reader, uint64_t offset);
+
+/* Bytes of an entry of this type that this version knows; 0: unknown type. */
+uint32_t na_reader_known_size(uint16_t type);
+
+#endif
