@@ -31,9 +31,7 @@ void *na_meta_alloc(size_t size, size_t alignment) {
     na_lock(&meta_lock);
     uintptr_t start = na_align_up(cursor, alignment);
     if (cursor == 0 || start > limit || size > limit - start) {
-        size_t chunk =
-            atomic_load_explicit(&mapped, memory_order_relaxed) == 0 ? FIRST_CHUNK : CHUNK;
-        chunk = na_align_up(chunk, na_os_page);
+        size_t chunk = na_align_up(limit == 0 ? FIRST_CHUNK : CHUNK, na_os_page);
         start = map_counted(chunk);
         if (start != 0) limit = start + chunk;
     }
