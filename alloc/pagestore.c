@@ -1,0 +1,384 @@
+/* pagestore.c - the free pages of one node: lists, choice, growth. */
+#include "alloc/pagestore.h"
+
+#include "alloc/options.h"
+#include "alloc/os.h"
+#include "alloc/print.h"
+#include "alloc/topology.h"
+
+na_pagestore_t na_pagestores[NA_MAX_NODES + 1];
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+/* A hugepage has two links; `old` says which one a list is made of (a constant wherever used). */
+NA_INLINE na_hugepage_link_t *na_link(na_hugepage_t *hp, bool old) {
+    return old ? &hp->old : &hp->fit;
+}
+
+NA_INLINE void na_list_remove(na_hugelist_t *list, na_hugepage_t *hp, bool old) {
+    na_hugepage_link_t *link = na_link(hp, old);
+    if (link->prev)
+        na_link(link->prev, old)->next = link->next;
+    else
+        list->head = link->next;
+    if (link->next)
+        na_link(link->next, old)->prev = link->prev;
+    else
+        list->tail = link->prev;
+}
+
+NA_INLINE void na_list_push(na_hugelist_t *list, na_hugepage_t *hp, bool old) {
+    na_hugepage_link_t *link = na_link(hp, old);
+    link->prev = NULL;
+    link->next = list->head;
+    if (list->head)
+        na_link(list->head, old)->prev = hp;
+    else
+        list->tail = hp;
+    list->head = hp;
+}
+
+NA_INLINE void na_list_append(na_hugelist_t *list, na_hugepage_t *hp, bool old) {
+    na_hugepage_link_t *link = na_link(hp, old);
+    link->next = NULL;
+    link->prev = list->tail;
+    if (list->tail)
+        na_link(list->tail, old)->next = hp;
+    else
+        list->head = hp;
+    list->tail = hp;
+}
+
+static void na_store_mark_empty(na_hugepage_t *hp, bool empty) {
+    na_region_t *region = hp->region;
+    size_t i = (size_t)(hp - region->hugepages);
+    uint64_t bit = (uint64_t)1 << (i % 64);
+    if (empty) {
+        region->empty[i / 64] |= bit;
+        region->empties++;
+    } else {
+        region->empty[i / 64] &= ~bit;
+        region->empties--;
+    }
+}
+
+/* Puts a hugepage on the lists that its bitmaps and `longest` ask for. */
+static void na_store_place(na_pagestore_t *s, na_hugepage_t *hp) {
+    bool dirty = !na_bits_empty(&hp->dirty);
+    unsigned list = hp->longest;
+    if (list == NA_HUGE_PAGES && !dirty) list = NA_LIST_EMPTY_CLEAN;
+
+    unsigned from = hp->list;
+    if (list != from) {
+        if (from >= NA_LIST_EMPTY_DIRTY) {
+            na_list_remove(from == NA_LIST_EMPTY_DIRTY ? &s->empty_dirty : &s->empty_clean, hp,
+                           false);
+            if (list < NA_LIST_EMPTY_DIRTY) na_store_mark_empty(hp, false);
+        } else if (from != NA_LIST_NONE) {
+            na_list_remove(&s->fit[from], hp, false);
+            if (!s->fit[from].head) na_bits_clear(&s->fit_map, from, 1);
+        }
+        if (list >= NA_LIST_EMPTY_DIRTY) {
+            if (list == NA_LIST_EMPTY_DIRTY)
+                na_list_append(&s->empty_dirty, hp, false);
+            else if (hp->touched)
+                na_list_push(&s->empty_clean, hp, false);
+            else
+                na_list_append(&s->empty_clean, hp, false);
+            if (from < NA_LIST_EMPTY_DIRTY) na_store_mark_empty(hp, true);
+        } else if (list != NA_LIST_NONE) {
+            na_list_push(&s->fit[list], hp, false);
+            na_bits_set(&s->fit_map, list, 1);
+        }
+        hp->list = (uint16_t)list;
+    }
+
+    /* Wholly free ones age in empty_dirty. */
+    bool old = dirty && list < NA_LIST_EMPTY_DIRTY;
+    if (old != hp->in_old) {
+        if (old)
+            na_list_append(&s->old, hp, true);
+        else
+            na_list_remove(&s->old, hp, true);
+        hp->in_old = old;
+    }
+}
+
+void na_store_forget_age(na_pagestore_t *s, na_hugepage_t *hp) {
+    if (hp->in_old) na_list_remove(&s->old, hp, true);
+    hp->in_old = false;
+}
+
+static void na_store_recount(na_hugepage_t *hp) {
+    hp->longest = (uint16_t)na_bits_longest(na_bits_not(hp->used));
+}
+
+_Noreturn NA_COLD void na_store_broken(const char *what, uintptr_t address) {
+    na_warn("page heap: %s at %x: the program has overwritten memory, or freed it twice", what,
+            (uint64_t)address);
+    na_os_abort();
+}
+
+/* --- pages of one hugepage ----------------------------------------------------------------------
+ */
+
+unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n) {
+    unsigned left = na_bits_gap_before(&hp->used, start);
+    unsigned right = na_bits_gap_after(&hp->used, start + n);
+    unsigned dirty = na_bits_count(&hp->dirty, start, n);
+    na_bits_set(&hp->used, start, n);
+    if (dirty) na_bits_clear(&hp->dirty, start, n);
+    /* Only the end of a longest run can change the longest. */
+    if (left + n + right == NA_HUGE_PAGES)
+        hp->longest = (uint16_t)(left > right ? left : right);
+    else if (left + n + right == hp->longest)
+        na_store_recount(hp);
+    hp->touched = true;
+    s->used += n;
+    s->dirty -= dirty;
+    na_store_place(s, hp);
+    return dirty;
+}
+
+void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n, uint64_t now) {
+    if (NA_UNLIKELY(na_bits_count(&hp->used, start, n) != n))
+        na_store_broken("pages given back that are free",
+                        na_hugepage_start(hp) + ((uintptr_t)start << NA_PAGE_SHIFT));
+    na_bits_clear(&hp->used, start, n);
+    na_bits_set(&hp->dirty, start, n);
+    unsigned run =
+        na_bits_gap_before(&hp->used, start) + n + na_bits_gap_after(&hp->used, start + n);
+    if (run > hp->longest) hp->longest = (uint16_t)run;
+    hp->freed_at = now;
+    s->used -= n;
+    s->dirty += n;
+    na_store_place(s, hp);
+    if (hp->in_old && s->old.tail != hp) {
+        na_list_remove(&s->old, hp, true);
+        na_list_append(&s->old, hp, true);
+    }
+}
+
+unsigned na_store_isolate(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages) {
+    na_bits_t taken = na_bits_and(hp->dirty, pages);
+    unsigned dirty = na_bits_count(&taken, 0, NA_HUGE_PAGES);
+    hp->used = na_bits_or(hp->used, pages);
+    hp->dirty = na_bits_and(hp->dirty, na_bits_not(pages));
+    na_store_recount(hp);
+    s->dirty -= dirty;
+    na_store_place(s, hp);
+    return dirty;
+}
+
+void na_store_restore(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages, bool dirty) {
+    hp->used = na_bits_and(hp->used, na_bits_not(pages));
+    if (dirty) {
+        hp->dirty = na_bits_or(hp->dirty, pages);
+        s->dirty += na_bits_count(&pages, 0, NA_HUGE_PAGES);
+    }
+    na_store_recount(hp);
+    na_store_place(s, hp);
+}
+
+/* --- choice -------------------------------------------------------------------------------------
+ */
+
+/* Where n pages fit in a hugepage: pages that still hold memory before others, then the lowest. */
+NA_INLINE unsigned na_hugepage_find(const na_hugepage_t *hp, uint32_t n, uint32_t align) {
+    unsigned at = NA_BITS_NONE;
+    if (!na_bits_empty(&hp->dirty)) at = na_bits_find_run(hp->dirty, n, align);
+    if (at == NA_BITS_NONE) at = na_bits_find_run(na_bits_not(hp->used), n, align);
+    return at;
+}
+
+static na_hugepage_t *na_store_search(na_pagestore_t *s, uint32_t n, uint32_t align,
+                                      unsigned tries_each, unsigned *at) {
+    for (unsigned list = na_bits_next(&s->fit_map, n); list != NA_BITS_NONE;
+         list = na_bits_next(&s->fit_map, list + 1)) {
+        na_hugepage_t *hp = s->fit[list].head;
+        for (unsigned tries = 0; hp && tries < tries_each; tries++, hp = hp->fit.next) {
+            *at = na_hugepage_find(hp, n, align);
+            if (*at != NA_BITS_NONE) return hp;
+        }
+    }
+    return NULL;
+}
+
+/* n < NA_HUGE_PAGES. A run of n + align - 1 pages always holds an aligned one; of the hugepages
+ * with less a few are tried first, and all of them only before the heap grows. */
+#define NA_FIT_TRIES 8
+
+static na_hugepage_t *na_store_find(na_pagestore_t *s, uint32_t n, uint32_t align, unsigned *at) {
+    na_hugepage_t *hp = na_store_search(s, n, align, NA_FIT_TRIES, at);
+    if (NA_LIKELY(hp)) return hp;
+    *at = 0;
+    if (s->empty_dirty.tail) return s->empty_dirty.tail;
+    if (s->empty_clean.head) return s->empty_clean.head;
+    return align > 1 ? na_store_search(s, n, align, UINT32_MAX, at) : NULL;
+}
+
+/* First index >= from whose bit is set; `count` if there is none. */
+static size_t na_map_next(const uint64_t *map, size_t from, size_t count) {
+    while (from < count) {
+        uint64_t word = map[from / 64] >> (from % 64);
+        if (word) {
+            from += (size_t)__builtin_ctzll(word);
+            return from < count ? from : count;
+        }
+        from = (from / 64 + 1) * 64;
+    }
+    return count;
+}
+
+/* The first of `whole` wholly free hugepages in a row, followed by one whose first `rest` pages are
+ * free. */
+static na_hugepage_t *na_region_find_long(na_region_t *region, size_t whole, unsigned rest) {
+    size_t count = region->size >> NA_HUGE_SHIFT;
+    size_t i = na_map_next(region->empty, 0, count);
+    while (i + whole <= count) {
+        size_t end = i + 1;
+        while (end < i + whole && region->empty[end / 64] >> (end % 64) & 1)
+            end++;
+        if (end == i + whole) {
+            if (rest == 0) return &region->hugepages[i];
+            na_hugepage_t *last = end < count ? &region->hugepages[end] : NULL;
+            if (last && last->region && !na_bits_any(&last->used, 0, rest))
+                return &region->hugepages[i];
+        }
+        /* `end` is no part of a run that could do, unless the rest was what failed: then it is not
+         * wholly free, and no part of one either. */
+        i = na_map_next(region->empty, end, count);
+    }
+    return NULL;
+}
+
+/* n >= NA_HUGE_PAGES */
+static uintptr_t na_store_take_long(na_pagestore_t *s, uint32_t n, uint32_t *dirty) {
+    size_t whole = n / NA_HUGE_PAGES;
+    unsigned rest = n % NA_HUGE_PAGES;
+    na_hugepage_t *hp = NULL;
+    if (n == NA_HUGE_PAGES)
+        hp = s->empty_dirty.tail ? s->empty_dirty.tail : s->empty_clean.head;
+    else
+        for (na_region_t *region = s->regions; region && !hp; region = region->next)
+            if (region->empties >= whole) hp = na_region_find_long(region, whole, rest);
+    if (!hp) return 0;
+    uintptr_t start = na_hugepage_start(hp);
+    *dirty = 0;
+    for (size_t i = 0; i < whole; i++)
+        *dirty += na_store_take_at(s, hp++, 0, NA_HUGE_PAGES);
+    if (rest) *dirty += na_store_take_at(s, hp, 0, rest);
+    return start;
+}
+
+uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t *dirty) {
+    if (NA_UNLIKELY(n >= NA_HUGE_PAGES)) return na_store_take_long(s, n, dirty);
+    unsigned at;
+    na_hugepage_t *hp = na_store_find(s, n, align, &at);
+    if (!hp) return 0;
+    *dirty = na_store_take_at(s, hp, at, n);
+    /* Was the cap too low? */
+    if (*dirty < n && hp->purged_at &&
+        atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay)
+        s->cap_regret += n - *dirty;
+    return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
+}
+
+/* --- growth -------------------------------------------------------------------------------------
+ */
+
+/* How far (bytes) the frontier of a region must come for a run of n; 0: the region is too short. */
+static size_t na_region_reach(const na_region_t *region, uint32_t n, uint32_t align) {
+    size_t frontier = region->frontier >> NA_PAGE_SHIFT; /* all in pages from the start */
+    size_t start = frontier;
+    unsigned inside = (unsigned)(frontier % NA_HUGE_PAGES);
+    const na_hugepage_t *hp = &region->hugepages[frontier / NA_HUGE_PAGES];
+    unsigned tail = inside ? na_bits_gap_before(&hp->used, inside) : 0; /* free, left of it */
+
+    if (n < NA_HUGE_PAGES) {
+        start = na_align_up(frontier - tail, align);
+        if (start % NA_HUGE_PAGES + n > NA_HUGE_PAGES) start = na_align_up(start, NA_HUGE_PAGES);
+    } else {
+        start = tail == inside ? frontier - tail : na_align_up(frontier, NA_HUGE_PAGES);
+        while (start > 0 && start <= frontier && frontier - start < n &&
+               region->hugepages[start / NA_HUGE_PAGES - 1].longest == NA_HUGE_PAGES)
+            start -= NA_HUGE_PAGES;
+    }
+    size_t end = (start + n) << NA_PAGE_SHIFT;
+    return end <= region->size ? end : 0;
+}
+
+/* Small steps while the node is small, so that a small program is not charged for megabytes; then
+ * larger ones, so that a growing one makes few system calls. */
+static size_t na_store_step(const na_pagestore_t *s) {
+    if (s->committed < NA_HUGE_SIZE) return (size_t)128 << 10;
+    size_t step = na_align_down((size_t)s->committed / 8, NA_HUGE_SIZE);
+    size_t most = (size_t)16 << 20;
+    return step < NA_HUGE_SIZE ? NA_HUGE_SIZE : step > most ? most : step;
+}
+
+bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
+    size_t from = region->frontier;
+    size_t step = na_store_step(s);
+    need = na_align_up(need, na_os_page > NA_PAGE_SIZE ? na_os_page : NA_PAGE_SIZE);
+    size_t to = na_align_up(need, step < NA_HUGE_SIZE ? step : NA_HUGE_SIZE);
+    if (to < from + step) to = na_align_up(from + step, step < NA_HUGE_SIZE ? step : NA_HUGE_SIZE);
+    if (to > region->size) to = region->size;
+    if (!na_region_open(region, to)) {
+        if (to == need || !na_region_open(region, need)) return false;
+        to = need;
+    }
+    s->committed += to - from;
+
+    while (from < to) {
+        na_hugepage_t *hp = &region->hugepages[from >> NA_HUGE_SHIFT];
+        size_t end = na_align_down(from, NA_HUGE_SIZE) + NA_HUGE_SIZE;
+        if (end > to) end = to;
+        na_bits_clear(&hp->used, (unsigned)(from % NA_HUGE_SIZE >> NA_PAGE_SHIFT),
+                      (unsigned)((end - from) >> NA_PAGE_SHIFT));
+        na_store_recount(hp);
+        na_store_place(s, hp);
+        from = end;
+    }
+    if (to == region->size)
+        for (na_region_t **link = &s->open; *link; link = &(*link)->next_open)
+            if (*link == region) {
+                *link = region->next_open;
+                break;
+            }
+    return true;
+}
+
+static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
+    unsigned node = (unsigned)(s - na_pagestores);
+    na_numa_mode_t mode = (na_numa_mode_t)na_option(NA_OPT_NUMA);
+    bool bind = node < na_node_count && na_node_count > 1 && !s->bind_refused &&
+                (mode == NA_NUMA_PREFERRED || mode == NA_NUMA_STRICT);
+    na_region_t *region = na_region_create(node, need, bind, &s->region_hint);
+    if (!region) return NULL;
+    s->bind_refused |= bind && !region->bound;
+    s->delay = na_option(NA_OPT_PURGE_DELAY);
+    if (s->delay > (uint64_t)1 << 40) /* for ever, and no sum with it overflows */
+        s->delay = (uint64_t)1 << 40;
+    s->reserved += region->size;
+    s->region_count++;
+    region->next = s->regions;
+    s->regions = region;
+    /* At the end: what is left of older regions is used up first. */
+    na_region_t **link = &s->open;
+    while (*link)
+        link = &(*link)->next_open;
+    *link = region;
+    return region;
+}
+
+bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align) {
+    for (na_region_t *region = s->open; region; region = region->next_open) {
+        size_t reach = na_region_reach(region, n, align);
+        /* A refusal concerns memory, not this region: a new region would not help. */
+        if (reach) return na_store_open(s, region, reach);
+    }
+    size_t need = (size_t)n << NA_PAGE_SHIFT;
+    na_region_t *region = na_store_add_region(s, need);
+    return region && na_store_open(s, region, need);
+}

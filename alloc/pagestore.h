@@ -1,0 +1,91 @@
+/* pagestore.h - the free pages of one node: lists, choice, growth.
+ *
+ * What the page heap (pageheap.c) and purging (purge.c) share. Every function here wants the
+ * store's lock held by the caller, unless said otherwise. Counts are pages, unless said otherwise.
+ */
+#ifndef NUMALLOC_ALLOC_PAGESTORE_H
+#define NUMALLOC_ALLOC_PAGESTORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+#include "alloc/bits256.h"
+#include "alloc/lock.h"
+#include "alloc/pageheap.h"
+#include "alloc/region.h"
+
+typedef struct na_hugelist {
+    na_hugepage_t *head, *tail;
+} na_hugelist_t;
+
+/* Values of hp->list: 0 on none (no free page), 1..255 fit[longest], then the wholly free ones. */
+#define NA_LIST_NONE        0u
+#define NA_LIST_EMPTY_DIRTY 256u /* oldest first: purging takes the head, allocation the tail */
+#define NA_LIST_EMPTY_CLEAN 257u /* once used first, then never used ones by address */
+
+typedef struct na_pagestore {
+    _Alignas(NA_CACHE_LINE) na_lock_t lock;
+    na_bits_t fit_map; /* bit i: fit[i] is not empty */
+    na_hugelist_t empty_dirty, empty_clean;
+    na_hugelist_t old; /* partly used, with dirty pages; the longest untouched by a free first */
+
+    uint64_t used;  /* in spans */
+    uint64_t dirty; /* free, may hold memory */
+
+    /* Purging (purge.c). Times in ms. */
+    _Atomic(uint64_t) clock; /* a recent na_os_ms: the clock is not read at every free */
+    _Atomic(uint64_t) due;   /* nothing is to be purged by age before; 0: nothing at all */
+    uint64_t delay;          /* NA_OPT_PURGE_DELAY */
+    int64_t clock_credit;    /* pages that may be freed before the clock is read again */
+    bool purging;            /* a thread is purging by age or cap: one is enough */
+    unsigned cap_doublings;  /* cap base is 8 MiB doubled that often */
+    uint64_t cap_purged;     /* pages purged because of the cap in the current spell */
+    uint64_t cap_purged_at;
+    uint64_t cap_regret; /* of those, pages wanted back */
+    uint64_t cap_changed_at;
+    uint64_t purge_not_before; /* after a refusal of the system (locked memory) */
+
+    /* Regions. Bytes. */
+    na_region_t *regions, *open;
+    size_t region_hint;
+    uint64_t reserved, committed, purged;
+    uint64_t region_count;
+    bool bind_refused;
+    uint64_t strays; /* pages that other nodes gave for this one */
+
+    na_hugelist_t fit[NA_HUGE_PAGES];
+} na_pagestore_t;
+
+/* Of each dense node, and of the pseudo-node. Valid when all zero. */
+extern na_pagestore_t na_pagestores[];
+
+/* Takes n (1..NA_RUN_MAX_PAGES) free pages, accessible already. *dirty: how many of them may hold
+ * memory. 0 if there are none. */
+uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t *dirty);
+
+/* Takes exactly these pages of one hugepage, which are free; how many were dirty. */
+unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n);
+
+/* Gives back pages of one hugepage; they are dirty from `now` on. Ends the process with a message
+ * if one of them is not in use: the tables of the caller are broken. */
+void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n, uint64_t now);
+
+/* Moves frontiers or makes a region so that na_store_take(n, align) succeeds; false: the system
+ * refuses. */
+bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align);
+/* Moves a region's frontier to at least `need` bytes (at most its size). */
+bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need);
+
+/* For purging: free pages out of everybody's reach, and back, clean or still dirty. isolate returns
+ * how many of them were dirty. */
+unsigned na_store_isolate(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages);
+void na_store_restore(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages, bool dirty);
+/* Takes a hugepage off the list of old ones until its pages change again. */
+void na_store_forget_age(na_pagestore_t *s, na_hugepage_t *hp);
+
+_Noreturn void na_store_broken(const char *what, uintptr_t address);
+
+#endif

@@ -1,0 +1,182 @@
+/* purge.c - giving the memory of free pages back to the system. */
+#include "alloc/purge.h"
+
+#include "alloc/os.h"
+
+#define NA_CAP_BASE      ((uint64_t)(8u << 20) >> NA_PAGE_SHIFT) /* pages */
+#define NA_CAP_DOUBLINGS 7u                                      /* 8 MiB -> 1 GiB */
+#define NA_CAP_CALM      4000u /* ms without regret before the cap shrinks */
+#define NA_REGRET_LEAST  64u   /* pages: less says nothing */
+#define NA_TICK_PAGES    ((uint64_t)(64u << 20) >> NA_PAGE_SHIFT)
+#define NA_CLOCK_PAGES   64    /* frees (in pages) between two looks at the clock */
+#define NA_REFUSED_WAIT  1000u /* ms */
+
+static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
+    uint64_t base = NA_CAP_BASE << s->cap_doublings;
+    return s->used / 8 > base ? s->used / 8 : base;
+}
+
+static void na_purge_adapt(na_pagestore_t *s, uint64_t now) {
+    if (s->cap_regret >= NA_REGRET_LEAST && s->cap_regret * 4 >= s->cap_purged) {
+        s->cap_regret = 0;
+        s->cap_changed_at = now;
+        if (s->cap_doublings < NA_CAP_DOUBLINGS) s->cap_doublings++;
+    } else if (s->cap_doublings > 0 && now > s->cap_changed_at + NA_CAP_CALM) {
+        s->cap_changed_at = now;
+        s->cap_doublings--;
+    }
+}
+
+/* The free pages to purge in a hugepage: in every free run, from the first to the last dirty page,
+ * which is one system call instead of several. Stretched (or cut) to whole pages of the system. */
+static na_bits_t na_purge_choose(const na_hugepage_t *hp) {
+    na_bits_t chosen = {{0, 0, 0, 0}};
+    na_bits_t free = na_bits_not(hp->used);
+    uintptr_t unit = na_os_page > NA_PAGE_SIZE ? na_os_page >> NA_PAGE_SHIFT : 1;
+    unsigned from, end = 0;
+    while ((from = na_bits_next(&free, end)) != NA_BITS_NONE) {
+        end = from + na_bits_gap_after(&hp->used, from);
+        unsigned first = na_bits_next(&hp->dirty, from);
+        if (first >= end) continue;
+        unsigned last = end - na_bits_gap_before(&hp->dirty, end);
+        first = (unsigned)na_align_down(first, unit);
+        last = (unsigned)na_align_up(last, unit);
+        if (first < from) first = (unsigned)na_align_up(from, unit);
+        if (last > end) last = (unsigned)na_align_down(end, unit);
+        if (first < last) na_bits_set(&chosen, first, last - first);
+    }
+    return chosen;
+}
+
+/* Purges the dirty pages of one hugepage, letting the lock go meanwhile; false when the system
+ * refuses. *purged: dirty pages that were given back. */
+static bool na_purge_hugepage(na_pagestore_t *s, na_hugepage_t *hp, bool by_cap, uint64_t *purged) {
+    na_bits_t chosen = na_purge_choose(hp);
+    *purged = 0;
+    if (na_bits_empty(&chosen)) {
+        na_store_forget_age(s, hp);
+        return true;
+    }
+    unsigned dirty = na_store_isolate(s, hp, chosen);
+    na_unlock(&s->lock);
+
+    uintptr_t base = na_hugepage_start(hp);
+    na_bits_t rest = na_bits_not(chosen);
+    bool done = true;
+    unsigned from, end = 0;
+    while (done && (from = na_bits_next(&chosen, end)) != NA_BITS_NONE) {
+        end = na_bits_next(&rest, from);
+        done = na_os_purge((void *)(base + ((uintptr_t)from << NA_PAGE_SHIFT)),
+                           (size_t)(end - from) << NA_PAGE_SHIFT);
+    }
+
+    na_lock(&s->lock);
+    uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
+    if (done) {
+        *purged = dirty;
+        s->purged += (uint64_t)dirty << NA_PAGE_SHIFT;
+        hp->purged_at = by_cap ? now : 0;
+    }
+    na_store_restore(s, hp, chosen, !done);
+    if (!done) na_store_forget_age(s, hp);
+    return done;
+}
+
+static na_hugepage_t *na_purge_oldest(const na_pagestore_t *s) {
+    return s->empty_dirty.head ? s->empty_dirty.head : s->old.head;
+}
+
+static uint64_t na_now(na_pagestore_t *s) {
+    uint64_t now = na_os_ms();
+    atomic_store_explicit(&s->clock, now, memory_order_relaxed);
+    return now;
+}
+
+uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages) {
+    s->clock_credit -= pages;
+    if (NA_LIKELY(s->clock_credit > 0))
+        return atomic_load_explicit(&s->clock, memory_order_relaxed);
+    s->clock_credit = NA_CLOCK_PAGES;
+    uint64_t now = na_now(s);
+    na_purge_adapt(s, now);
+    return now;
+}
+
+bool na_purge_wanted(na_pagestore_t *s, uint64_t now) {
+    if (atomic_load_explicit(&s->due, memory_order_relaxed) == 0)
+        atomic_store_explicit(&s->due, now + s->delay, memory_order_relaxed);
+    uint64_t cap = s->delay ? na_purge_cap_pages(s) : 0;
+    return NA_UNLIKELY(s->dirty > cap) && !s->purging && now >= s->purge_not_before;
+}
+
+void na_purge_cap(na_pagestore_t *s) {
+    na_lock(&s->lock);
+    if (!s->purging) {
+        s->purging = true;
+        uint64_t now = na_now(s);
+        if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
+        s->cap_purged_at = now;
+        na_hugepage_t *hp;
+        while (s->dirty > (s->delay ? na_purge_cap_pages(s) / 2 : 0) && (hp = na_purge_oldest(s))) {
+            uint64_t purged;
+            if (!na_purge_hugepage(s, hp, true, &purged)) {
+                s->purge_not_before = now + NA_REFUSED_WAIT;
+                break;
+            }
+            s->cap_purged += purged;
+        }
+        s->purging = false;
+    }
+    na_unlock(&s->lock);
+}
+
+void na_purge_tick(na_pagestore_t *s, uint64_t now) {
+    atomic_store_explicit(&s->clock, now, memory_order_relaxed);
+    uint64_t due = atomic_load_explicit(&s->due, memory_order_relaxed);
+    if (NA_LIKELY(due == 0 || now < due)) return;
+    na_lock(&s->lock);
+    if (!s->purging) {
+        s->purging = true;
+        na_purge_adapt(s, now);
+        uint64_t left = NA_TICK_PAGES;
+        bool waits = false; /* there is something due that this call does not purge */
+        for (unsigned pass = 0; pass < 2; pass++) {
+            na_hugelist_t *list = pass == 0 ? &s->empty_dirty : &s->old;
+            while (list->head && now >= list->head->freed_at + s->delay) {
+                uint64_t purged;
+                if (left == 0) {
+                    waits = true;
+                    break;
+                }
+                if (!na_purge_hugepage(s, list->head, false, &purged)) {
+                    s->purge_not_before = now + NA_REFUSED_WAIT;
+                    left = 0;
+                    break;
+                }
+                left = purged < left ? left - purged : 0;
+            }
+        }
+        uint64_t next = 0;
+        if (s->empty_dirty.head) next = s->empty_dirty.head->freed_at + s->delay;
+        if (s->old.head && (next == 0 || s->old.head->freed_at + s->delay < next))
+            next = s->old.head->freed_at + s->delay;
+        if (next && now < s->purge_not_before && next < s->purge_not_before)
+            next = s->purge_not_before;
+        if (waits && next == 0) next = now;
+        atomic_store_explicit(&s->due, next, memory_order_relaxed);
+        s->purging = false;
+    }
+    na_unlock(&s->lock);
+}
+
+uint64_t na_purge_trim(na_pagestore_t *s, uint64_t keep) {
+    uint64_t sum = 0, purged;
+    na_lock(&s->lock);
+    na_hugepage_t *hp;
+    while (s->dirty > keep && (hp = na_purge_oldest(s))) {
+        if (!na_purge_hugepage(s, hp, false, &purged)) break;
+        sum += purged;
+    }
+    na_unlock(&s->lock);
+    return sum;
+}

@@ -1,0 +1,29 @@
+/* purge.h - giving the memory of free pages back to the system.
+ *
+ * By age: pages free for longer than the delay, whenever a slow path looks (na_purge_tick). By cap:
+ * a program that frees much and goes quiet never looks again, so a free that leaves too much dirty
+ * purges at once. The cap is an eighth of what is in use, at least 8 MiB; that base doubles (up to
+ * 1 GiB) when a good part of what the cap took is wanted back within the delay, and halves after
+ * seconds without such regret.
+ *
+ * The pages being purged are marked used and the lock is let go during the system call. Wholly free
+ * hugepages go first, oldest first: taking part of one splits a huge page of the system. */
+#ifndef NUMALLOC_ALLOC_PURGE_H
+#define NUMALLOC_ALLOC_PURGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc/pagestore.h"
+
+/* With the lock, before pages are given back: the time to give them at. */
+uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages);
+/* With the lock, after: true if na_purge_cap should be called, without the lock. */
+bool na_purge_wanted(na_pagestore_t *s, uint64_t now);
+void na_purge_cap(na_pagestore_t *s);
+/* Without the lock; at most 64 MiB a call, so that no caller waits long: the next one goes on. */
+void na_purge_tick(na_pagestore_t *s, uint64_t now);
+/* Without the lock: until at most `keep` pages are dirty. Pages purged. */
+uint64_t na_purge_trim(na_pagestore_t *s, uint64_t keep);
+
+#endif

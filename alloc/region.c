@@ -1,0 +1,147 @@
+/* region.c - reserving, binding and opening regions; address -> hugepage. */
+#include "alloc/region.h"
+
+#include <stdatomic.h>
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "alloc/options.h"
+#include "alloc/os.h"
+#include "alloc/topology.h"
+
+/* Address -> hugepage: a two-level table over 48 bits of address, leaves of 16 GiB made on demand.
+ * Its pages are touched only where regions are, so a small process pays for three. */
+#define NA_ADDRESS_BITS 48
+#define NA_LEAF_BITS    13
+#define NA_ROOT_BITS    (NA_ADDRESS_BITS - NA_HUGE_SHIFT - NA_LEAF_BITS)
+
+typedef struct na_region_leaf {
+    _Atomic(na_hugepage_t *) entry[(size_t)1 << NA_LEAF_BITS];
+} na_region_leaf_t;
+
+static _Atomic(na_region_leaf_t *) na_region_root[(size_t)1 << NA_ROOT_BITS];
+static na_lock_t na_region_lock; /* guards making leaves */
+
+na_hugepage_t *na_region_hugepage(uintptr_t address) {
+    if (NA_UNLIKELY(address >> NA_ADDRESS_BITS)) return NULL;
+    uintptr_t huge = address >> NA_HUGE_SHIFT;
+    na_region_leaf_t *leaf =
+        atomic_load_explicit(&na_region_root[huge >> NA_LEAF_BITS], memory_order_acquire);
+    if (NA_UNLIKELY(!leaf)) return NULL;
+    return atomic_load_explicit(&leaf->entry[huge & (((uintptr_t)1 << NA_LEAF_BITS) - 1)],
+                                memory_order_acquire);
+}
+
+/* Makes every leaf that the range needs, so that opening cannot fail for want of one. */
+static bool na_region_make_leaves(uintptr_t start, size_t size) {
+    uintptr_t last = (start + size - 1) >> (NA_HUGE_SHIFT + NA_LEAF_BITS);
+    for (uintptr_t i = start >> (NA_HUGE_SHIFT + NA_LEAF_BITS); i <= last; i++) {
+        if (atomic_load_explicit(&na_region_root[i], memory_order_acquire)) continue;
+        na_lock(&na_region_lock);
+        na_region_leaf_t *leaf = atomic_load_explicit(&na_region_root[i], memory_order_relaxed);
+        if (!leaf) {
+            leaf = na_meta_alloc(sizeof(na_region_leaf_t), NA_CACHE_LINE);
+            atomic_store_explicit(&na_region_root[i], leaf, memory_order_release);
+        }
+        na_unlock(&na_region_lock);
+        if (!leaf) return false;
+    }
+    return true;
+}
+
+static void na_region_publish(na_hugepage_t *hp, uintptr_t address) {
+    uintptr_t huge = address >> NA_HUGE_SHIFT;
+    na_region_leaf_t *leaf =
+        atomic_load_explicit(&na_region_root[huge >> NA_LEAF_BITS], memory_order_acquire);
+    atomic_store_explicit(&leaf->entry[huge & (((uintptr_t)1 << NA_LEAF_BITS) - 1)], hp,
+                          memory_order_release);
+}
+
+/* Reserves exactly `size` bytes and makes the tables for them; NULL: something was refused. */
+static na_region_t *na_region_try(size_t size) {
+    void *start = na_os_reserve(size, NA_HUGE_SIZE);
+    if (!start) return NULL;
+    size_t count = size >> NA_HUGE_SHIFT;
+    size_t map_words = (count + 63) / 64;
+    na_hugepage_t *hugepages = NULL;
+    na_region_t *region = NULL;
+    if (((uintptr_t)start + size - 1) >> NA_ADDRESS_BITS == 0 &&
+        na_region_make_leaves((uintptr_t)start, size))
+        hugepages = na_meta_alloc(count * sizeof(na_hugepage_t), NA_CACHE_LINE);
+    if (hugepages)
+        region = na_meta_alloc(sizeof(na_region_t) + map_words * sizeof(uint64_t), NA_CACHE_LINE);
+    if (!region) {
+        na_os_unmap(start, size);
+        return NULL;
+    }
+    region->start = (uintptr_t)start;
+    region->size = size;
+    region->empty = (uint64_t *)(region + 1);
+    region->hugepages = hugepages;
+    return region;
+}
+
+na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t *hint) {
+    size_t smallest = na_align_up(need, NA_HUGE_SIZE);
+    size_t wish = na_align_up((size_t)na_option(NA_OPT_REGION_SIZE), NA_HUGE_SIZE);
+    size_t size = *hint ? *hint : wish;
+    if (size < smallest) size = smallest;
+
+    bool refused = false;
+    na_region_t *region;
+    while (!(region = na_region_try(size))) {
+        if (size == smallest) return NULL;
+        refused = true;
+        size = na_align_up(size / 2, NA_HUGE_SIZE);
+        if (size < smallest) size = smallest;
+    }
+    /* Address space is short (RLIMIT_AS, strict overcommit): leave as much as this takes to the
+     * rest of the process, to stacks, files, and our own tables. */
+    if (refused && size / 2 >= smallest) {
+        size_t half = na_align_up(size / 2, NA_HUGE_SIZE);
+        if (half < size) na_os_unmap((void *)(region->start + half), size - half);
+        size = region->size = half;
+    }
+    /* Go on small, but try a little more each time: the limit may be raised. */
+    *hint = refused ? size : size > wish / 2 ? wish : size * 2;
+
+    void *start = (void *)region->start;
+    region->node = node;
+
+    /* A refusal (EPERM and ENOSYS under containers' seccomp filters, above all) is normal: the
+     * region then gets its node by first touch, which the node's own threads do. */
+    if (bind)
+        region->bound = na_os_bind(start, size, na_node_system_id(node),
+                                   na_option(NA_OPT_NUMA) == NA_NUMA_STRICT) >= 0;
+
+    switch (na_option(NA_OPT_HUGEPAGES)) {
+    case NA_HUGE_ALWAYS:
+        na_os_hugepage(start, size, true);
+        break;
+    case NA_HUGE_NEVER:
+        na_os_hugepage(start, size, false);
+        break;
+    default:
+        break;
+    }
+    return region;
+}
+
+bool na_region_open(na_region_t *region, size_t to) {
+    if (!na_os_commit((void *)(region->start + region->frontier), to - region->frontier))
+        return false;
+    size_t first = na_align_up(region->frontier, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
+    size_t end = na_align_up(to, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
+    for (size_t i = first; i < end; i++) {
+        na_hugepage_t *hp = &region->hugepages[i];
+        hp->region = region;
+        na_bits_set(&hp->used, 0, NA_HUGE_PAGES);
+        na_region_publish(hp, region->start + (i << NA_HUGE_SHIFT));
+    }
+    region->frontier = to;
+    return true;
+}
+
+void na_region_after_fork_child(void) {
+    na_lock_reset(&na_region_lock);
+}

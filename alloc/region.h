@@ -1,0 +1,80 @@
+/* region.h - large pieces of address space, each bound to one node, opened from left to right.
+ *
+ * A region is reserved without access rights (nothing is charged or touched), bound ONCE before its
+ * first touch, and made accessible by moving one frontier to the right: two VMAs a region whatever
+ * happens inside. Regions are never given back; neither are their tables, so pointers to regions
+ * and hugepages stay good for the life of the process.
+ *
+ * Opening is all that happens here. Which pages are free is the page heap's business: it owns the
+ * bitmaps and links in na_hugepage_t and guards them, and the frontier, by the node's lock.
+ *
+ * The two ways from an address to its hugepage and region are lock-free and async-signal-safe. */
+#ifndef NUMALLOC_ALLOC_REGION_H
+#define NUMALLOC_ALLOC_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+#include "alloc/bits256.h"
+#include "alloc/pageheap.h"
+
+typedef struct na_region na_region_t;
+typedef struct na_hugepage na_hugepage_t;
+
+typedef struct na_hugepage_link {
+    na_hugepage_t *next, *prev;
+} na_hugepage_link_t;
+
+/* 2 MiB of a region. Two cache lines: the bitmaps, then the rest. */
+struct na_hugepage {
+    na_bits_t used;         /* in a span, being purged, or right of the frontier */
+    na_bits_t dirty;        /* free, may hold memory of the system */
+    na_hugepage_link_t fit; /* in the list for its longest free run */
+    na_hugepage_link_t old; /* in the list of partly used hugepages with dirty pages, by age */
+    na_region_t *region;
+    uint64_t freed_at;  /* ms, when a page last became dirty */
+    uint64_t purged_at; /* ms, when the cap last took its pages; 0 never */
+    uint16_t longest;   /* free run, pages */
+    uint16_t list;      /* which list `fit` is in: see pagestore.h */
+    bool in_old;
+    bool touched; /* was in use at least once */
+};
+
+struct na_region {
+    na_region_t *next;      /* of the node, newest first */
+    na_region_t *next_open; /* of the node's regions that have something right of the frontier */
+    uintptr_t start;
+    size_t size;     /* multiple of NA_HUGE_SIZE */
+    size_t frontier; /* bytes from start that are accessible; multiple of NA_PAGE_SIZE */
+    unsigned node;   /* dense; na_node_count: the pseudo-node */
+    bool bound;
+    uint32_t empties;         /* hugepages that are accessible and wholly free */
+    uint64_t *empty;          /* one bit for each of them */
+    na_hugepage_t *hugepages; /* size / NA_HUGE_SIZE of them, zero until the frontier comes */
+};
+
+/* Reserves a region of at most *hint bytes (0: NA_OPT_REGION_SIZE) and at least `need`, halving
+ * while the system refuses, and once more after that, so as not to take all there is; *hint is
+ * where the next attempt should begin. NULL when even `need` is refused. `bind`: try mbind;
+ * region->bound says whether it worked. */
+na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t *hint);
+
+/* Moves the frontier to `to` bytes from the start (more than now, at most the size). On success the
+ * pages between are accessible, read as zero and are still marked used; a hugepage that the
+ * frontier enters for the first time has its lookup entry and all its pages marked used. */
+bool na_region_open(na_region_t *region, size_t to);
+
+/* NULL for an address that no region has opened. */
+na_hugepage_t *na_region_hugepage(uintptr_t address);
+
+NA_INLINE uintptr_t na_hugepage_start(const na_hugepage_t *hp) {
+    const na_region_t *region = hp->region;
+    return region->start + ((uintptr_t)(hp - region->hugepages) << NA_HUGE_SHIFT);
+}
+
+/* Forked child only. */
+void na_region_after_fork_child(void);
+
+#endif
