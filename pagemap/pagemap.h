@@ -1,0 +1,73 @@
+/* pagemap.h - from any address to what this allocator knows of it.
+ *
+ * Two levels. The root has an entry for every 4 GiB of the 47-bit user address space; a leaf has,
+ * for every 8 KiB page of its 4 GiB, a tag and a span. Leaves are mapped when a region first
+ * reaches into them and never unmapped (most of a leaf is never touched).
+ *
+ *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
+ *          bin offset   of the class's bin in a heap (cache.h); 0: take the slow path (the page is
+ *                       not ours, large, or every free of it must be seen)
+ *   span   the span that the page belongs to; NULL: not ours
+ *
+ * A root entry is not a pointer but the distance from a static leaf that is always zero; an entry
+ * of 0 therefore leads to "not ours" without a test. Writes happen only when spans are made and
+ * deleted, before the memory is handed out and after it came back, so readers need no lock; foreign
+ * addresses may be looked up at any time, from signal handlers as well.
+ *
+ * Spans of 2 MiB and more (large blocks) are entered page by page only up to their first and from
+ * their last hugepage boundary; between, one entry per 2 MiB serves (a sparse 100 GiB block costs
+ * 400 KiB, not 100 MiB). */
+#ifndef NUMALLOC_PAGEMAP_PAGEMAP_H
+#define NUMALLOC_PAGEMAP_PAGEMAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+#include "pagemap/span.h"
+
+#define NA_LEAF_SHIFT     32
+#define NA_ADDRESS_BITS   47
+#define NA_ROOT_ENTRIES   (1u << (NA_ADDRESS_BITS - NA_LEAF_SHIFT))
+#define NA_LEAF_PAGES     (1u << (NA_LEAF_SHIFT - 13))
+#define NA_LEAF_HUGEPAGES (1u << (NA_LEAF_SHIFT - 21))
+
+typedef struct na_leaf {
+    uint32_t tag[NA_LEAF_PAGES];
+    na_span_t *span[NA_LEAF_PAGES];
+    na_span_t *huge[NA_LEAF_HUGEPAGES];
+} na_leaf_t;
+
+typedef struct na_pagemap {
+    na_leaf_t nothing; /* always zero; first, so that leaf and root share one base address */
+    intptr_t root[NA_ROOT_ENTRIES];
+} na_pagemap_t;
+
+extern na_pagemap_t na_pagemap;
+
+NA_INLINE bool na_is_address(uintptr_t address) {
+    return address >> NA_LEAF_SHIFT < NA_ROOT_ENTRIES;
+}
+
+/* address: na_is_address */
+NA_INLINE const na_leaf_t *na_leaf(uintptr_t address) {
+    return (const na_leaf_t *)((const char *)&na_pagemap +
+                               na_pagemap.root[address >> NA_LEAF_SHIFT]);
+}
+
+/* The tag of the page; address: na_is_address. One root load, one leaf load. */
+NA_INLINE uint32_t na_page_tag(uintptr_t address) {
+    return na_leaf(address)->tag[(uint32_t)address >> 13];
+}
+
+/* The live span that holds `address`, NULL: none of ours. Any address. Async-signal-safe. */
+na_span_t *na_span_of(const void *address);
+
+/* Enters a span under `tag`. False: no memory for a leaf. */
+bool na_pagemap_enter(na_span_t *span, uint32_t tag);
+void na_pagemap_remove(const na_span_t *span);
+/* Changes the tag of a small span's pages (profiles and strict checking turn them slow). */
+void na_pagemap_retag(const na_span_t *span, uint32_t tag);
+
+#endif

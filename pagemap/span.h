@@ -1,0 +1,64 @@
+/* span.h - the description of a run of pages, and of the objects in it.
+ *
+ *   small span (class c)      |b0|b1|b2|...|b[carved-1]|  never handed out yet  |tail|
+ *                             ^start                    ^start + carved * size
+ *   large span (class 0)      |one block ................................ unused < page|
+ *
+ * Blocks of a small span are in exactly one place each: with the program, in a bin, spare, mailbox
+ * or depot chain, on a heap's outgoing list, or on the span's own free list.
+ * Invariants: free_count <= carved <= capacity; free_count == length of the list at `free`;
+ * free_tail is its last block when it is not empty (so that the list joins another in O(1)).
+ *
+ * Who may write: a span of an OWNED class only its heap (under that heap's gate); a span of a POOLED
+ * class or of the sampler only the holder of its central list's lock; a large span only whoever
+ * holds the block. `start`, `pages`, `cls`, `owner`, `node` are constant while the span is in the
+ * page map. The structs are type-stable: reused for other spans, never unmapped, so that a reader
+ * that races with a free sees an old or a new span, never garbage. */
+#ifndef NUMALLOC_PAGEMAP_SPAN_H
+#define NUMALLOC_PAGEMAP_SPAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+#include "pagemap/registry.h"
+
+/* Owners, as in page tags: 1..NA_OWNER_POOL-1 a heap, NA_OWNER_POOL | node a node's pool. */
+#define NA_OWNER_NONE 0u
+#define NA_OWNER_POOL 0x8000u
+
+typedef struct na_span {
+    uintptr_t start;
+    uint32_t pages;    /* of NA_PAGE_SIZE */
+    uint16_t owner;    /* NA_OWNER_*; none: large */
+    uint8_t cls;       /* size class, 0: large */
+    uint8_t node;      /* dense node of the memory */
+    void *free;        /* blocks that came home, linked through their first word */
+    void *free_tail;   /* last of them */
+    uint16_t free_count;
+    uint16_t carved;   /* blocks that were ever handed out; the memory behind is untouched */
+    uint16_t capacity; /* blocks that fit */
+    uint8_t list;      /* occupancy list that the span is on (spanset.h), NA_SPAN_UNLISTED: none */
+    bool sampled;      /* holds sampled blocks only */
+    bool dedicated;    /* large: a mapping of its own, not part of a region */
+    size_t requested;  /* large: bytes asked for */
+    struct na_span *next, *prev;
+    na_record_t *records; /* one a block while a profile or strict checking runs, else NULL */
+} na_span_t;
+
+#define NA_SPAN_UNLISTED 0xff
+
+_Static_assert(sizeof(na_span_t) <= 2 * NA_CACHE_LINE, "two lines a span");
+
+/* A blank span, or NULL when the system refuses memory for it. Thread-safe. */
+na_span_t *na_span_new(void);
+/* `span` is in no list and no longer in the page map. */
+void na_span_delete(na_span_t *span);
+
+/* Gives the span `count` zeroed records (kept if it has them). False: no memory. */
+bool na_span_add_records(na_span_t *span, uint32_t count);
+
+void na_span_after_fork_child(void);
+
+#endif
