@@ -1,0 +1,157 @@
+/* central.c - depots and the shared spans of a node. */
+#include "alloc/central.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "alloc/init.h"
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "alloc/sizeclass.h"
+#include "alloc/spanset.h"
+#include "alloc/topology.h"
+#include "pagemap/pagemap.h"
+
+enum { DEPOT_SLOTS = 16, GIVE_BATCH = 64 };
+
+typedef struct na_central {
+    _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) slots[DEPOT_SLOTS];
+    /* Slot by slot: what the last sweep saw. A chain that is still there at the next is idle. */
+    na_chain_t seen[DEPOT_SLOTS];
+    _Alignas(NA_CACHE_LINE) na_lock_t lock; /* guards all below */
+    na_spanset_t spans;
+    na_spanset_t sampled;
+    void *sampled_blocks; /* taken from `sampled`, not yet handed out */
+} na_central_t;
+
+/* One array of classes a node, and one for the unbound pseudo-node. */
+static na_central_t *centrals[NA_MAX_NODES + 1];
+
+bool na_central_init(unsigned node) {
+    if (centrals[node] == NULL)
+        centrals[node] = na_meta_alloc(NA_CLASS_COUNT * sizeof(na_central_t), NA_CACHE_LINE);
+    return centrals[node] != NULL;
+}
+
+bool na_depot_put(unsigned node, unsigned cls, na_chain_t chain) {
+    na_central_t *c = &centrals[node][cls];
+    for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
+        na_chain_t empty = 0;
+        if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&c->slots[i], &empty, chain,
+                                                    memory_order_release, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+na_chain_t na_depot_take(unsigned node, unsigned cls) {
+    na_central_t *c = &centrals[node][cls];
+    for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
+        if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0)
+            continue;
+        na_chain_t chain = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
+        if (chain != 0) {
+            *na_chain_next(chain) = 0;
+            return chain;
+        }
+    }
+    return 0;
+}
+
+void *na_central_take(unsigned node, unsigned cls, uint32_t want, uint32_t *got) {
+    na_central_t *c = &centrals[node][cls];
+    na_span_kind_t kind = {.cls = (uint8_t)cls,
+                           .node = (uint8_t)node,
+                           .owner = (uint16_t)(NA_OWNER_POOL | node),
+                           .sampled = false};
+    na_lock(&c->lock);
+    void *blocks = na_spanset_take(&c->spans, kind, want, got);
+    na_unlock(&c->lock);
+    return blocks;
+}
+
+void na_central_give(unsigned node, unsigned cls, void *list) {
+    na_central_t *c = &centrals[node][cls];
+    while (list != NULL) {
+        void *blocks[GIVE_BATCH];
+        na_span_t *spans[GIVE_BATCH];
+        unsigned n = 0;
+        for (; list != NULL && n < GIVE_BATCH; n++) {
+            blocks[n] = list;
+            spans[n] = na_span_of(list);
+            list = *na_block_next(list);
+        }
+        na_lock(&c->lock);
+        for (unsigned i = 0; i < n; i++)
+            na_spanset_give(&c->spans, spans[i], blocks[i]);
+        na_unlock(&c->lock);
+    }
+}
+
+void *na_sampled_take(unsigned node, unsigned cls) {
+    na_central_t *c = &centrals[node][cls];
+    na_span_kind_t kind = {.cls = (uint8_t)cls,
+                           .node = (uint8_t)node,
+                           .owner = (uint16_t)(NA_OWNER_POOL | node),
+                           .sampled = true};
+    na_lock(&c->lock);
+    uint32_t got;
+    if (c->sampled_blocks == NULL)
+        c->sampled_blocks = na_spanset_take(&c->sampled, kind, 1, &got);
+    void *block = c->sampled_blocks;
+    if (block != NULL)
+        c->sampled_blocks = *na_block_next(block);
+    na_unlock(&c->lock);
+    return block;
+}
+
+void na_sampled_give(na_span_t *span, void *block) {
+    na_central_t *c = &centrals[span->owner & ~NA_OWNER_POOL][span->cls];
+    na_lock(&c->lock);
+    na_spanset_give(&c->sampled, span, block);
+    na_unlock(&c->lock);
+}
+
+/* Takes the chain out of a slot if it is still `expected`, and returns its blocks to their spans. */
+static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_chain_t expected) {
+    na_central_t *c = &centrals[node][cls];
+    if (expected != 0 &&
+        atomic_compare_exchange_strong_explicit(&c->slots[slot], &expected, 0,
+                                                memory_order_acquire, memory_order_relaxed))
+        na_central_give(node, cls, na_chain_first(expected));
+}
+
+void na_central_sweep(unsigned node) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        if (!na_classes[cls].pooled)
+            continue;
+        na_central_t *c = &centrals[node][cls];
+        for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
+            na_chain_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
+            if (now != 0 && now == c->seen[i])
+                empty_slot(node, cls, i, now);
+            c->seen[i] = now;
+        }
+    }
+}
+
+void na_central_trim(unsigned node) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_central_t *c = &centrals[node][cls];
+        if (na_classes[cls].pooled)
+            for (unsigned i = 0; i < DEPOT_SLOTS; i++)
+                empty_slot(node, cls, i,
+                           atomic_load_explicit(&c->slots[i], memory_order_relaxed));
+        na_lock(&c->lock);
+        na_spanset_trim(&c->spans);
+        na_unlock(&c->lock);
+    }
+}
+
+void na_central_after_fork_child(void) {
+    for (unsigned node = 0; node <= NA_MAX_NODES; node++)
+        if (centrals[node] != NULL)
+            for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+                na_lock_reset(&centrals[node][cls].lock);
+}

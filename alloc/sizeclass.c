@@ -1,0 +1,71 @@
+/* sizeclass.c - fills the size-class table and the map from size to class. */
+#include "alloc/sizeclass.h"
+
+#include "alloc/pageheap.h"
+
+na_class_t na_classes[NA_CLASS_COUNT];
+uint8_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
+
+enum {
+    SPAN_PAGES_MAX = 8,        /* 64 KiB: a span that one block keeps alive holds no more */
+    BATCH_BYTES = 16 * 1024,   /* a refill moves about this much */
+    BATCH_MAX = 64,            /* but no more blocks than this: they are linked one by one */
+    CAP_MIN_BYTES = 8 * 1024,  /* a bin may hold this much at first */
+    CAP_MAX_BYTES = 64 * 1024, /* and this much when it proves to need it */
+    CAP_MAX = 256,             /* counted in credits of at most 256 */
+};
+
+static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* The smallest span that wastes at most an eighth of itself in its tail. */
+static uint32_t span_pages_for(uint32_t size) {
+    for (uint32_t pages = 1; pages < SPAN_PAGES_MAX; pages++) {
+        uint32_t bytes = pages * (uint32_t)NA_PAGE_SIZE;
+        if (bytes >= size && (bytes % size) * 8 <= bytes)
+            return pages;
+    }
+    return SPAN_PAGES_MAX;
+}
+
+static void define(unsigned index, uint32_t size) {
+    na_class_t *c = &na_classes[index];
+    uint32_t pages = span_pages_for(size);
+    c->size = size;
+    c->span_pages = (uint16_t)pages;
+    c->capacity = (uint16_t)(pages * (uint32_t)NA_PAGE_SIZE / size);
+    c->reciprocal = (((uint64_t)1 << 40) + size - 1) / size;
+    c->batch = (uint16_t)clamp(BATCH_BYTES / size, 2, BATCH_MAX);
+    c->cap_min = (uint16_t)clamp(CAP_MIN_BYTES / size, 4, CAP_MAX);
+    c->cap_max = (uint16_t)clamp(CAP_MAX_BYTES / size, 4, CAP_MAX);
+    c->pooled = size % NA_CACHE_LINE == 0;
+}
+
+void na_sizeclass_init(void) {
+    unsigned index = 1;
+    for (uint32_t size = 16; size <= 256; size += 16)
+        define(index++, size);
+    for (uint32_t base = 256; base < 4096; base *= 2)
+        for (uint32_t step = 1; step <= 8; step++)
+            define(index++, base + base / 8 * step);
+    for (uint32_t base = 4096; base < NA_SMALL_MAX; base *= 2)
+        for (uint32_t step = 1; step <= 4; step++)
+            define(index++, base + base / 4 * step);
+
+    index = 1;
+    for (uint32_t i = 0; i <= NA_SMALL_MAX / NA_CLASS_STEP; i++) {
+        if (i * NA_CLASS_STEP > na_classes[index].size)
+            index++;
+        na_class_table[i] = (uint8_t)(2 * index);
+    }
+}
+
+unsigned na_class_of_aligned(size_t size, size_t alignment) {
+    if (size > NA_SMALL_MAX)
+        return 0;
+    for (unsigned index = na_class_of(size); index < NA_CLASS_COUNT; index++)
+        if (na_classes[index].size % alignment == 0)
+            return index;
+    return 0;
+}

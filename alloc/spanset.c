@@ -1,0 +1,152 @@
+/* spanset.c - taking blocks from spans and giving them back. */
+#include "alloc/spanset.h"
+
+#include "alloc/init.h"
+#include "alloc/os.h"
+#include "alloc/pageheap.h"
+#include "alloc/sizeclass.h"
+#include "alloc/tag.h"
+#include "pagemap/pagemap.h"
+
+static uint32_t in_use(const na_span_t *span) {
+    return (uint32_t)span->carved - span->free_count;
+}
+
+static void unlist(na_spanset_t *set, na_span_t *span) {
+    if (span->list == NA_SPAN_UNLISTED)
+        return;
+    if (span->prev != NULL)
+        span->prev->next = span->next;
+    else
+        set->partial[span->list] = span->next;
+    if (span->next != NULL)
+        span->next->prev = span->prev;
+    span->list = NA_SPAN_UNLISTED;
+}
+
+/* Puts the span on the list where its occupancy says it belongs, or on none. */
+static void relist(na_spanset_t *set, na_span_t *span) {
+    bool can_give = span->free_count != 0 || span->carved < span->capacity;
+    uint32_t list = can_give ? in_use(span) * NA_SPANSET_LISTS / span->capacity : NA_SPAN_UNLISTED;
+    if (list == span->list)
+        return;
+    unlist(set, span);
+    if (!can_give)
+        return;
+    span->prev = NULL;
+    span->next = set->partial[list];
+    if (span->next != NULL)
+        span->next->prev = span;
+    set->partial[list] = span;
+    span->list = (uint8_t)list;
+}
+
+static void release(na_spanset_t *set, na_span_t *span) {
+    unlist(set, span);
+    set->spans--;
+    na_pagemap_remove(span);
+    na_pageheap_free(span->node, span->start, span->pages);
+    na_span_delete(span);
+}
+
+static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
+    const na_class_t *c = &na_classes[kind.cls];
+    na_span_t *span = na_span_new();
+    if (span == NULL)
+        return NULL;
+    bool zeroed;
+    uintptr_t start = na_pageheap_alloc(kind.node, c->span_pages, 1, &zeroed);
+    if (start == 0) {
+        na_span_delete(span);
+        return NULL;
+    }
+    span->start = start;
+    span->pages = c->span_pages;
+    span->capacity = c->capacity;
+    span->cls = kind.cls;
+    span->owner = kind.owner;
+    span->sampled = kind.sampled;
+    span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
+    bool slow = kind.sampled || na_every_event;
+    if ((slow && !na_span_add_records(span, span->capacity)) ||
+        !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
+        na_pageheap_free(span->node, start, span->pages);
+        na_span_delete(span);
+        return NULL;
+    }
+    set->spans++;
+    relist(set, span);
+    return span;
+}
+
+static na_span_t *fullest(const na_spanset_t *set) {
+    for (unsigned list = NA_SPANSET_LISTS; list-- > 0;)
+        if (set->partial[list] != NULL)
+            return set->partial[list];
+    return NULL;
+}
+
+/* Links the blocks up to the end of the system page that the next one begins in, in address order,
+ * in front of `rest`. */
+static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) {
+    uintptr_t first = span->start + (uintptr_t)span->carved * size;
+    uintptr_t page_end = na_align_down(first, na_os_page) + na_os_page;
+    uint32_t n = (uint32_t)((page_end - first + size - 1) / size);
+    uint32_t left = (uint32_t)(span->capacity - span->carved);
+    if (n > left)
+        n = left;
+    for (uint32_t i = n; i-- > 0;) {
+        void **block = (void **)(first + (uintptr_t)i * size);
+        *block = rest;
+        rest = block;
+    }
+    span->carved = (uint16_t)(span->carved + n);
+    *count += n;
+    return rest;
+}
+
+void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uint32_t *got) {
+    void *blocks = NULL;
+    uint32_t count = 0;
+    while (count < want) {
+        na_span_t *span = fullest(set);
+        if (span == NULL && (span = grow(set, kind)) == NULL)
+            break;
+        if (span->free_count != 0) {
+            *(void **)span->free_tail = blocks;
+            blocks = span->free;
+            count += span->free_count;
+            span->free = span->free_tail = NULL;
+            span->free_count = 0;
+        } else {
+            blocks = carve(span, na_classes[kind.cls].size, blocks, &count);
+        }
+        relist(set, span);
+    }
+    *got = count;
+    return blocks;
+}
+
+void na_spanset_give(na_spanset_t *set, na_span_t *span, void *block) {
+    *(void **)block = span->free;
+    if (span->free == NULL)
+        span->free_tail = block;
+    span->free = block;
+    span->free_count++;
+    relist(set, span);
+    if (span->free_count == span->carved) {
+        bool alone = span->prev == NULL && span->next == NULL;
+        for (unsigned list = 0; alone && list < NA_SPANSET_LISTS; list++)
+            alone = set->partial[list] == NULL || set->partial[list] == span;
+        if (!alone)
+            release(set, span);
+    }
+}
+
+void na_spanset_trim(na_spanset_t *set) {
+    for (na_span_t *span = set->partial[0], *next; span != NULL; span = next) {
+        next = span->next;
+        if (span->free_count == span->carved)
+            release(set, span);
+    }
+}

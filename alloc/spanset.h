@@ -1,0 +1,49 @@
+/* spanset.h - the spans of one size class that one owner draws blocks from.
+ *
+ * The same structure serves a heap's owned classes (no lock: only the heap, under its gate) and a
+ * node's pooled classes (under the central list's lock).
+ *
+ *   partial[0] nearly empty ... partial[7] nearly full     spans that can give blocks
+ *   (full spans are on no list)
+ *
+ * Blocks are taken from the fullest spans first, so that the emptiest get the chance to drain and go
+ * back to the page heap. Invariant: a span is on partial[i] exactly when it has a block to give (on
+ * its free list, or not carved yet), i being its share of blocks in use, in eighths. */
+#ifndef NUMALLOC_ALLOC_SPANSET_H
+#define NUMALLOC_ALLOC_SPANSET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+#include "pagemap/span.h"
+
+#define NA_SPANSET_LISTS 8u
+
+typedef struct na_spanset {
+    na_span_t *partial[NA_SPANSET_LISTS];
+    uint32_t spans; /* all, full ones included */
+} na_spanset_t;
+
+/* How new spans of a set are made: the owner's part of what a span is. */
+typedef struct na_span_kind {
+    uint8_t cls;
+    uint8_t node;
+    uint16_t owner;
+    bool sampled;
+} na_span_kind_t;
+
+/* Takes blocks: whole free lists of the fullest spans, then memory not carved yet (up to the end of
+ * a system page at a time, so that no page is touched early), then a new span, until there are
+ * `want`. Returns them as a list and sets *got >= 1, *got < want only when the system refuses more;
+ * NULL: nothing to be had. O(1) a span, plus the blocks carved. */
+void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uint32_t *got);
+
+/* Gives one block back to its span. A span that is then wholly free goes back to the page heap,
+ * unless it is the set's last with free blocks (so that a lone block does not bounce). */
+void na_spanset_give(na_spanset_t *set, na_span_t *span, void *block);
+
+/* Gives wholly free spans back, the last ones too. */
+void na_spanset_trim(na_spanset_t *set);
+
+#endif
