@@ -1,0 +1,284 @@
+/* cache.c - the slow paths of small blocks: settle, refill, overflow. */
+#include "alloc/cache.h"
+
+#include <errno.h>
+
+#include "alloc/central.h"
+#include "alloc/init.h"
+#include "alloc/large.h"
+#include "alloc/misuse.h"
+#include "alloc/pageheap.h"
+#include "alloc/recording.h"
+#include "alloc/remote.h"
+#include "alloc/sampler.h"
+
+/* --- settling --- */
+
+static int credit_left(int16_t credit) {
+    return credit < 0 ? 0 : credit; /* below zero: the hot path has just run out */
+}
+
+bool na_bin_count(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    uint32_t pops = (uint32_t)(state->granted_pop - credit_left(bin->pop));
+    uint32_t pushes = (uint32_t)(state->granted_push - credit_left(bin->push));
+    state->count += pushes - pops;
+    state->pops += pops;
+    state->pushes += pushes;
+    state->until_sample -= (int64_t)pops * na_classes[cls].size;
+    bin->pop = bin->push = 0;
+    state->granted_pop = state->granted_push = 0;
+    if (pops + pushes == 0)
+        return false;
+    state->used = true;
+    return true;
+}
+
+void na_bin_grant(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    int64_t pop = state->count, push = (int64_t)state->cap - state->count;
+    if (na_sample_interval != 0) {
+        int64_t unsampled = state->until_sample / na_classes[cls].size;
+        if (pop > unsampled)
+            pop = unsampled;
+    }
+    if (pop > NA_CREDIT_MAX)
+        pop = NA_CREDIT_MAX;
+    if (push > NA_CREDIT_MAX)
+        push = NA_CREDIT_MAX;
+    if (na_every_event)
+        pop = push = 0;
+    bin->pop = state->granted_pop = (int16_t)(pop < 0 ? 0 : pop);
+    bin->push = state->granted_push = (int16_t)(push < 0 ? 0 : push);
+}
+
+static void *pop_uncredited(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    void *block = bin->head;
+    bin->head = *na_block_next(block);
+    na_bin_state_t *state = &heap->states[cls];
+    state->count--;
+    state->pops++;
+    state->until_sample -= na_classes[cls].size;
+    state->used = true;
+    return block;
+}
+
+static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
+    na_bin_t *bin = &heap->bins[cls];
+    *na_block_next(block) = bin->head;
+    bin->head = block;
+    na_bin_state_t *state = &heap->states[cls];
+    state->count++;
+    state->pushes++;
+    state->used = true;
+}
+
+/* --- filling and emptying a bin; behind the gate --- */
+
+/* Fills an empty bin: spare, mail, depot, spans. False: the system refuses memory. */
+static bool refill(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    const na_class_t *c = &na_classes[cls];
+    if (state->spare == 0 &&
+        atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
+        state->spare = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
+        atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
+    }
+    if (state->spare == 0)
+        state->spare = na_depot_take(heap->node, cls);
+    if (state->spare != 0) {
+        na_chain_t chain = state->spare;
+        state->spare = *na_chain_next(chain);
+        bin->head = na_chain_first(chain);
+        state->count = na_chain_count(chain);
+        return true;
+    }
+    uint32_t got = 0;
+    if (c->pooled) {
+        bin->head = na_central_take(heap->node, cls, c->batch, &got);
+    } else {
+        na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
+        bin->head = na_spanset_take(&state->spans, kind, c->batch, &got);
+    }
+    state->count = got;
+    /* A bin that keeps running dry may hold more. */
+    state->cap = (uint16_t)(state->cap * 2 < c->cap_max ? state->cap * 2 : c->cap_max);
+    return got != 0;
+}
+
+void na_list_home(na_heap_t *heap, unsigned cls, void *list) {
+    if (na_classes[cls].pooled) {
+        na_central_give(heap->node, cls, list);
+        return;
+    }
+    while (list != NULL) {
+        void *next = *na_block_next(list);
+        na_span_t *span = na_span_of(list);
+        if (NA_LIKELY(span->owner == heap->id))
+            na_spanset_give(&heap->states[cls].spans, span, list);
+        else /* came through the depot from an owner whose mailbox was full */
+            na_remote_free_gated(heap, na_tag(cls, span->owner), list);
+        list = next;
+    }
+}
+
+static void chain_home(na_heap_t *heap, unsigned cls, na_chain_t chain) {
+    if (!na_classes[cls].pooled || !na_depot_put(heap->node, cls, chain))
+        na_list_home(heap, cls, na_chain_first(chain));
+}
+
+/* A full bin becomes the spare; the spare that was there goes to the depot or home. */
+static void overflow(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    if (state->spare != 0) {
+        na_chain_t old = state->spare;
+        state->spare = *na_chain_next(old);
+        chain_home(heap, cls, old);
+    }
+    na_chain_t chain = na_chain(bin->head, state->count);
+    *na_chain_next(chain) = state->spare;
+    state->spare = chain;
+    bin->head = NULL;
+    state->count = 0;
+}
+
+void na_bin_empty(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    if (bin->head != NULL)
+        na_list_home(heap, cls, bin->head);
+    bin->head = NULL;
+    state->count = 0;
+    while (state->spare != 0) {
+        na_chain_t chain = state->spare;
+        state->spare = *na_chain_next(chain);
+        na_list_home(heap, cls, na_chain_first(chain));
+    }
+}
+
+/* --- malloc --- */
+
+/* Takes a block that the sampler chose, on a page of its own kind. */
+static void *take_sampled(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
+    na_bin_state_t *state = &heap->states[cls];
+    na_gate_enter(heap);
+    void *block = na_sampled_take(heap->node, cls);
+    na_gate_leave(heap);
+    if (block == NULL)
+        return NULL;
+    state->until_sample = na_sampler_draw(heap);
+    state->pops++;
+    na_record_alloc(heap, na_span_of(block), block, requested, na_classes[cls].size, entry);
+    return block;
+}
+
+static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
+    na_bin_state_t *state = &heap->states[cls];
+    if (state->until_sample <= (int64_t)na_classes[cls].size && na_sample_interval != 0)
+        return take_sampled(heap, cls, requested, entry);
+    if (state->count == 0) {
+        na_gate_enter(heap);
+        bool filled = refill(heap, cls);
+        na_gate_leave(heap);
+        if (!filled)
+            return NULL;
+    }
+    void *block = pop_uncredited(heap, cls);
+    if (na_every_event)
+        na_record_alloc(heap, na_span_of(block), block, requested, na_classes[cls].size, entry);
+    return block;
+}
+
+void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
+    na_heap_t *heap = na_heap_enter();
+    void *block = NULL;
+    if (heap != NULL) {
+        na_heap_pass(heap);
+        na_bin_count(heap, cls);
+        na_bin_inspect(heap, cls);
+        block = take(heap, cls, requested, entry);
+        na_bin_grant(heap, cls);
+        na_heap_leave(heap);
+    }
+    if (block == NULL)
+        errno = ENOMEM;
+    return block;
+}
+
+void *na_alloc_slow(size_t size, na_entry_t entry) {
+    if (size > NA_SMALL_MAX)
+        return na_large_alloc(size, NA_PAGE_SIZE, entry, NULL);
+    if (na_self == &na_heap_empty)
+        na_init(); /* fills the class table */
+    return na_alloc_class_slow(na_class_of(size), size, entry);
+}
+
+/* --- free --- */
+
+static void push(na_heap_t *heap, unsigned cls, void *block) {
+    na_heap_pass(heap);
+    na_bin_count(heap, cls);
+    na_bin_inspect(heap, cls);
+    if (heap->states[cls].count >= heap->states[cls].cap) {
+        na_gate_enter(heap);
+        overflow(heap, cls);
+        na_gate_leave(heap);
+    }
+    push_uncredited(heap, cls, block);
+    na_bin_grant(heap, cls);
+}
+
+static bool owned_by(const na_heap_t *heap, unsigned cls, unsigned owner) {
+    return heap->bins[cls].tag == na_tag(cls, owner);
+}
+
+/* A block on a slow-tagged page. */
+static void free_seen(na_heap_t *heap, na_span_t *span, void *block) {
+    unsigned cls = span->cls;
+    if (!na_is_block_start(span, block)) {
+        na_misuse("free of the middle of a block", block);
+        return;
+    }
+    if (!na_record_free(heap, span, block, na_classes[cls].size))
+        return;
+    if (span->sampled) {
+        heap->states[cls].pushes++;
+        na_gate_enter(heap);
+        na_sampled_give(span, block);
+        na_gate_leave(heap);
+    } else if (owned_by(heap, cls, span->owner)) {
+        push(heap, cls, block);
+    } else {
+        na_remote_free(heap, na_tag(cls, span->owner), block);
+    }
+}
+
+void na_free_slow(void *block, uint32_t tag) {
+    if (block == NULL)
+        return;
+    na_span_t *span = NULL;
+    if (tag == NA_TAG_NONE && (span = na_span_of(block)) == NULL) {
+        na_free_foreign(block);
+        return;
+    }
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL) /* no memory for a first heap: the block is lost, the program is not */
+        return;
+    if (span == NULL) {
+        unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
+        if (heap->bins[cls].tag == tag)
+            push(heap, cls, block);
+        else
+            na_remote_free(heap, tag, block);
+    } else if (span->cls == 0) {
+        na_large_free(heap, span, block);
+    } else {
+        free_seen(heap, span, block);
+    }
+    na_heap_leave(heap);
+}

@@ -1,0 +1,354 @@
+/* heap.c - the life of heaps: made, attached to threads, tidied, detached, adopted. */
+#include "alloc/heap.h"
+
+#include <pthread.h>
+
+#include "alloc/cache.h"
+#include "alloc/central.h"
+#include "alloc/init.h"
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "alloc/os.h"
+#include "alloc/pageheap.h"
+#include "alloc/remote.h"
+#include "alloc/sampler.h"
+#include "alloc/topology.h"
+
+enum {
+    POLL_MS = 10,        /* the least time between two polls that do something */
+    TIDY_MS = 1000,      /* a bin that was not used for so long is emptied */
+    SWEEP_MS = 500,      /* a chain that lay in the depot for so long goes to its spans */
+    MOVED_MS = 10,       /* a thread seen on another node for so long has moved there */
+};
+
+#define EMPTY_HEAP                                                                                 \
+    {                                                                                              \
+        .bins = {[0 ... NA_CLASS_COUNT - 1] = {.tag = NA_TAG_NEVER}}                               \
+    }
+na_heap_t na_heap_empty = EMPTY_HEAP;
+na_heap_t na_heap_gone = EMPTY_HEAP;
+NA_TLS na_heap_t *na_self = &na_heap_empty;
+
+_Atomic(uint32_t) na_forking;
+uint64_t na_fork_lost;
+
+static na_lock_t list_lock; /* guards the three below */
+static na_heap_t *heaps[NA_HEAPS_MAX];
+static _Atomic(uint32_t) heap_count; /* ids 1..heap_count are in use */
+static na_heap_t *idle[NA_MAX_NODES + 1];
+
+static pthread_key_t exit_key;
+static _Atomic(uint32_t) exit_key_made; /* 0 no, 1 being made, 2 yes */
+static _Atomic(uint64_t) swept_ms[NA_MAX_NODES + 1];
+
+na_heap_t *na_heap_by_id(unsigned id) {
+    return heaps[id];
+}
+
+unsigned na_heap_count(void) {
+    return atomic_load_explicit(&heap_count, memory_order_acquire);
+}
+
+void na_heap_each(void (*visit)(na_heap_t *heap, void *arg), void *arg) {
+    unsigned count = na_heap_count();
+    for (unsigned id = 1; id <= count; id++)
+        visit(heaps[id], arg);
+}
+
+void na_heap_lock_list(void) {
+    na_lock(&list_lock);
+}
+
+void na_heap_unlock_list(void) {
+    na_unlock(&list_lock);
+}
+
+/* --- attach --- */
+
+/* The node whose memory this thread is to get. A policy that the user set for the thread wins over
+ * ours: such a thread lives on the pseudo-node, whose regions are not bound. */
+static unsigned node_for_thread(void) {
+    if (na_node_count == 1)
+        return 0;
+    if (na_os_task_policy() > 0)
+        return na_node_count;
+    return na_node_current();
+}
+
+/* An idle heap of the node, or NULL. Waits for a borrower, who is about to finish. */
+static na_heap_t *adopt(unsigned node) {
+    na_heap_t *heap = idle[node];
+    if (heap == NULL)
+        return NULL;
+    idle[node] = heap->next_idle;
+    for (;;) {
+        uint32_t phase = NA_HEAP_DETACHED;
+        if (atomic_compare_exchange_weak_explicit(&heap->phase, &phase, NA_HEAP_ATTACHED,
+                                                  memory_order_seq_cst, memory_order_relaxed))
+            return heap;
+        na_os_yield();
+    }
+}
+
+static na_heap_t *make(unsigned node) {
+    uint32_t id = heap_count + 1;
+    if (id >= NA_HEAPS_MAX || !na_central_init(node))
+        return NULL;
+    na_heap_t *heap = na_meta_alloc(sizeof *heap, NA_CACHE_LINE);
+    if (heap == NULL)
+        return NULL;
+    heap->id = (uint16_t)id;
+    heap->node = (uint8_t)node;
+    heap->bins[0].tag = NA_TAG_NEVER;
+    na_sampler_seed(heap);
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        const na_class_t *c = &na_classes[cls];
+        heap->bins[cls].tag = na_tag(cls, c->pooled ? NA_OWNER_POOL | node : id);
+        heap->states[cls].cap = c->cap_min;
+        heap->states[cls].until_sample = na_sampler_draw(heap);
+    }
+    heap->large_until_sample = na_sampler_draw(heap);
+    heap->phase = NA_HEAP_ATTACHED;
+    heaps[id] = heap;
+    atomic_store_explicit(&heap_count, id, memory_order_release);
+    return heap;
+}
+
+/* All ids are in use (more than 32,767 threads): waits for a thread to end. */
+static na_heap_t *attach(void) {
+    na_init();
+    unsigned node = node_for_thread();
+    na_lock(&list_lock);
+    na_heap_t *heap = adopt(node);
+    if (heap == NULL)
+        heap = make(node);
+    for (unsigned other = 0; heap == NULL && other <= na_node_count; other++)
+        heap = adopt(other);
+    na_unlock(&list_lock);
+    return heap;
+}
+
+/* Holds the list lock throughout, which keeps fork away as the gate would. (Behind the gate it could
+ * not wait for the list lock: a fork holds that while it waits for the gate.) */
+static void detach(na_heap_t *heap) {
+    if (na_hooks != NULL && heap->profile != NULL)
+        na_hooks->on_thread_exit(&heap->profile);
+    na_lock(&list_lock);
+    na_heap_flush(heap);
+    heap->next_idle = idle[heap->node];
+    idle[heap->node] = heap;
+    atomic_store_explicit(&heap->phase, NA_HEAP_DETACHED, memory_order_seq_cst);
+    /* Mail that came between the flush and the line above had a poster that saw us attached. */
+    na_heap_settle_detached(heap);
+    na_unlock(&list_lock);
+}
+
+/* Destructor of the thread-specific key. Other destructors, and glibc itself, may call malloc and
+ * free after it; na_heap_enter serves them one by one. */
+static void at_thread_exit(void *arg) {
+    na_self = &na_heap_gone;
+    detach(arg);
+}
+
+static void watch_thread_exit(na_heap_t *heap) {
+    uint32_t state = 0;
+    if (atomic_compare_exchange_strong(&exit_key_made, &state, 1)) {
+        int failed = pthread_key_create(&exit_key, at_thread_exit);
+        atomic_store(&exit_key_made, failed ? 0 : 2);
+    } else {
+        while (atomic_load(&exit_key_made) == 1)
+            na_os_yield();
+    }
+    /* May call calloc for its second-level table: na_self is set already. */
+    if (atomic_load(&exit_key_made) == 2)
+        pthread_setspecific(exit_key, heap);
+}
+
+/* The thread was seen to stay on another node: it leaves its heap for one there. */
+static na_heap_t *move(na_heap_t *heap) {
+    heap->moving = false;
+    na_heap_t *there = attach();
+    if (there == NULL)
+        return heap;
+    there->profile = heap->profile;
+    heap->profile = NULL;
+    na_self = there;
+    watch_thread_exit(there);
+    detach(heap);
+    return there;
+}
+
+static void reset_credits(na_heap_t *shared) {
+    for (unsigned cls = 0; cls < NA_CLASS_COUNT; cls++)
+        if (*(volatile int16_t *)&shared->bins[cls].pop < 0)
+            *(volatile int16_t *)&shared->bins[cls].pop = 0;
+}
+
+na_heap_t *na_heap_enter(void) {
+    na_heap_t *heap = na_self;
+    if (NA_LIKELY(heap != &na_heap_empty && heap != &na_heap_gone))
+        return NA_LIKELY(!heap->moving) ? heap : move(heap);
+    reset_credits(heap);
+    bool last_breath = heap == &na_heap_gone;
+    heap = attach();
+    if (heap != NULL && !last_breath) {
+        na_self = heap;
+        watch_thread_exit(heap);
+    }
+    return heap;
+}
+
+void na_heap_leave(na_heap_t *heap) {
+    if (NA_UNLIKELY(na_self == &na_heap_gone))
+        detach(heap);
+}
+
+/* --- the gate --- */
+
+void na_gate_wait(na_heap_t *heap) {
+    if (atomic_load(&na_forking) == heap->id) /* the forking thread's own calls pass */
+        return;
+    do {
+        atomic_store(&heap->busy, 0);
+        uint32_t forking;
+        while ((forking = atomic_load(&na_forking)) != 0)
+            na_os_futex_wait((const uint32_t *)&na_forking, forking);
+        atomic_exchange(&heap->busy, 1);
+    } while (atomic_load(&na_forking) != 0);
+}
+
+/* --- mail of the detached --- */
+
+/* Puts the mail of one class into the spans it came from; only who holds the heap. */
+static void sort_mail(na_heap_t *heap, unsigned cls) {
+    na_chain_t chain = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
+    while (chain != 0) {
+        na_chain_t next = *na_chain_next(chain);
+        na_list_home(heap, cls, na_chain_first(chain));
+        chain = next;
+    }
+}
+
+static bool has_mail(const na_heap_t *heap) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        if (atomic_load_explicit(&heap->mail[cls], memory_order_seq_cst) != 0)
+            return true;
+    return false;
+}
+
+void na_heap_settle_detached(na_heap_t *heap) {
+    while (has_mail(heap)) {
+        uint32_t phase = NA_HEAP_DETACHED;
+        if (!atomic_compare_exchange_strong(&heap->phase, &phase, NA_HEAP_BORROWED))
+            return; /* adopted, or another poster is at it: whoever holds it looks again */
+        atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
+        for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+            if (atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
+                sort_mail(heap, cls);
+                na_spanset_trim(&heap->states[cls].spans);
+            }
+        }
+        na_remote_flush(heap);
+        atomic_store(&heap->phase, NA_HEAP_DETACHED);
+    }
+}
+
+/* --- tidying --- */
+
+void na_heap_flush(na_heap_t *heap) {
+    na_remote_flush(heap);
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_bin_state_t *state = &heap->states[cls];
+        na_bin_count(heap, cls);
+        na_bin_empty(heap, cls);
+        sort_mail(heap, cls);
+        na_spanset_trim(&state->spans);
+        state->cap = na_classes[cls].cap_min;
+        na_bin_grant(heap, cls);
+    }
+}
+
+/* Empties the bins that were not used since the last time. */
+static void tidy(na_heap_t *heap) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_bin_state_t *state = &heap->states[cls];
+        na_bin_count(heap, cls);
+        if (!state->used) {
+            na_bin_empty(heap, cls);
+            sort_mail(heap, cls);
+            na_spanset_trim(&state->spans);
+            state->cap = na_classes[cls].cap_min;
+        }
+        state->used = false;
+        na_bin_grant(heap, cls);
+    }
+}
+
+static void sweep_depot(unsigned node, uint64_t now) {
+    uint64_t last = atomic_load_explicit(&swept_ms[node], memory_order_relaxed);
+    if (now - last >= SWEEP_MS && atomic_compare_exchange_strong(&swept_ms[node], &last, now))
+        na_central_sweep(node);
+}
+
+static void watch_node(na_heap_t *heap, uint64_t now) {
+    if (na_node_count == 1 || heap->node == na_node_count)
+        return;
+    unsigned node = na_node_current();
+    if (node == heap->node) {
+        heap->away_ms = 0;
+    } else if (heap->away_ms == 0 || node != heap->away_node) {
+        heap->away_ms = now;
+        heap->away_node = (uint8_t)node;
+    } else if (now - heap->away_ms >= MOVED_MS) {
+        heap->away_ms = 0;
+        heap->moving = true;
+    }
+}
+
+void na_heap_poll(na_heap_t *heap) {
+    heap->settles = 0;
+    uint64_t now = na_os_ms();
+    if (now - heap->polled_ms < POLL_MS)
+        return;
+    heap->polled_ms = now;
+    na_gate_enter(heap);
+    na_remote_flush(heap);
+    if (now - heap->tidied_ms >= TIDY_MS) {
+        heap->tidied_ms = now;
+        tidy(heap);
+    }
+    sweep_depot(heap->node, now);
+    na_pageheap_tick(heap->node, now);
+    na_gate_leave(heap);
+    watch_node(heap, now);
+}
+
+/* --- fork --- */
+
+uint64_t na_heap_after_fork_child(na_heap_t *self) {
+    uint64_t lost = 0;
+    na_lock_reset(&list_lock);
+    for (unsigned id = 1; id <= heap_count; id++) {
+        na_heap_t *heap = heaps[id];
+        atomic_store(&heap->busy, 0);
+        if (heap == self || atomic_load(&heap->phase) != NA_HEAP_ATTACHED)
+            continue;
+        for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+            na_bin_state_t *state = &heap->states[cls];
+            lost += ((uint64_t)state->count + (uint64_t)state->granted_push) * na_classes[cls].size;
+            heap->bins[cls].head = NULL;
+            heap->bins[cls].pop = heap->bins[cls].push = 0;
+            state->count = 0;
+            state->granted_pop = state->granted_push = 0;
+        }
+        for (unsigned i = 0; i < NA_OUTGOING; i++)
+            heap->outgoing[i] = (na_outgoing_t){0};
+        lost += (uint64_t)heap->outgoing_blocks * NA_POST_BYTES / NA_POST_BLOCKS;
+        heap->outgoing_blocks = 0;
+        heap->profile = NULL;
+        heap->next_idle = idle[heap->node];
+        idle[heap->node] = heap;
+        atomic_store(&heap->phase, NA_HEAP_DETACHED);
+    }
+    return lost;
+}

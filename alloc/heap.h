@@ -1,0 +1,172 @@
+/* heap.h - the heap of one thread: its bins, its spans, its mail.
+ *
+ *            malloc / free                       other threads
+ *                 |                                   |
+ *   bins[class] {head, tag, credits}                  | post (remote.h)
+ *      | overflow ^ refill                            v
+ *   states[class].spare  <---- exchange ----  mail[class]   chains of our own blocks coming home
+ *      |          ^
+ *   own spans (owned classes)   |   depot, central spans of the node (pooled classes)
+ *
+ * Credits. A bin counts down what may be popped and pushed before its thread must look up again
+ * ("settle"): pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
+ * list; push credit never exceeds the room left; neither exceeds NA_CREDIT_MAX, so that a thread that
+ * never leaves one bin still comes by to be counted, sampled, moved to another node and tidied.
+ *
+ *   blocks in the list = count + (granted_push - push) - (granted_pop - pop)
+ *
+ * Life. A heap is made for a node and never unmapped; it is ATTACHED to a thread, or DETACHED and on
+ * its node's idle list, keeping its spans; the next thread on the node adopts the one that was
+ * detached last. Its id is what page tags name as owner. While detached, whoever posts to it BORROWS
+ * it (one at a time) to put the mail into its spans, so that memory of dead threads is not stranded.
+ *
+ * Gate. Everything beyond popping, pushing and granting runs between na_gate_enter and
+ * na_gate_leave. fork() waits until no other thread is behind its gate, so that the child sees spans,
+ * central lists, page heaps and metadata at rest and every lock free. It never reads another thread's
+ * bins or outgoing lists, which may be mid-change: what they held is lost to the child, and counted. */
+#ifndef NUMALLOC_ALLOC_HEAP_H
+#define NUMALLOC_ALLOC_HEAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+#include "alloc/chain.h"
+#include "alloc/sizeclass.h"
+#include "alloc/spanset.h"
+#include "alloc/tag.h"
+
+#define NA_CREDIT_MAX  256
+#define NA_OUTGOING    64u              /* entries of the outgoing table, a power of two */
+#define NA_MAIL_LIMIT  (1u << 20)       /* bytes; beyond, posters try the depot first */
+#define NA_HEAPS_MAX   (NA_OWNER_POOL)  /* ids 1..NA_OWNER_POOL-1 */
+
+/* Hot: four to a cache line. Written by the owning thread only. */
+typedef struct na_bin {
+    void *head;   /* free blocks, linked through their first word */
+    uint32_t tag; /* page tag that free must find to push here */
+    int16_t pop;  /* credits; below zero: spent, and the slow path has not settled yet */
+    int16_t push;
+} na_bin_t;
+_Static_assert(sizeof(na_bin_t) == NA_BIN_SIZE, "the tag's bin offset counts in these");
+
+/* Cold companion of a bin. Written by the owning thread only. */
+typedef struct na_bin_state {
+    uint32_t count;       /* blocks in the list when credits were last granted */
+    int16_t granted_pop;  /* credits granted then */
+    int16_t granted_push;
+    uint16_t cap;         /* blocks the bin may hold: cap_min..cap_max of its class */
+    bool used;            /* popped or pushed since the last tidying */
+    na_chain_t spare;     /* stack of chains: the second magazine, and mail taken in */
+    int64_t until_sample; /* mode sample: bytes until the next sampled block of this class */
+    uint64_t pops, pushes; /* settled totals */
+    na_spanset_t spans;   /* owned classes */
+} na_bin_state_t;
+
+/* Blocks of others on their way home; one entry for one page tag (class and owner). */
+typedef struct na_outgoing {
+    uint32_t tag; /* 0: empty */
+    uint32_t count;
+    void *head;
+} na_outgoing_t;
+
+typedef enum na_heap_phase { NA_HEAP_DETACHED, NA_HEAP_ATTACHED, NA_HEAP_BORROWED } na_heap_phase_t;
+
+typedef struct na_heap {
+    na_bin_t bins[NA_CLASS_COUNT]; /* first: bin offsets in tags count from the heap's address */
+    na_bin_state_t states[NA_CLASS_COUNT];
+    na_outgoing_t outgoing[NA_OUTGOING];
+    uint32_t outgoing_blocks; /* in all entries */
+    uint16_t id;
+    uint8_t node;
+    uint32_t settles;     /* since the last look at the clock */
+    uint64_t polled_ms;   /* last look */
+    uint64_t tidied_ms;   /* last tidying of idle bins */
+    uint64_t away_ms;     /* when the thread was first seen on another node, 0: it is at home */
+    uint8_t away_node;    /* that node */
+    bool moving;          /* it stayed there: the next na_heap_enter takes a heap of that node */
+    int64_t large_until_sample;
+    uint64_t random;      /* state of the sampler's generator */
+    uint64_t large_allocs, large_frees, remote_frees;
+    void *profile;        /* the profiler's word (hooks.h) */
+    struct na_heap *next_idle; /* guarded by the heap-list lock */
+
+    /* Written by other threads. */
+    _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy; /* behind the gate */
+    _Atomic(uint32_t) phase;                        /* na_heap_phase_t */
+    _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) mail[NA_CLASS_COUNT];
+    _Atomic(uint64_t) mail_bytes; /* in all of mail, about */
+} na_heap_t;
+
+/* The calling thread's heap. EMPTY before its first slow path, GONE after its last: two heaps whose
+ * bins have no credit and match no tag, so that no test is needed for either. (The hot path does
+ * count their credits down; each slow path resets them, so that they stay near zero.) */
+extern NA_TLS na_heap_t *na_self;
+extern na_heap_t na_heap_empty, na_heap_gone;
+
+/* The heap to work with in a slow path, or NULL: no memory. A thread in its last breath (GONE)
+ * gets one for this one call. Every na_heap_enter is followed by na_heap_leave. */
+na_heap_t *na_heap_enter(void);
+void na_heap_leave(na_heap_t *heap);
+
+/* By id (page tag's owner). */
+na_heap_t *na_heap_by_id(unsigned id);
+/* Calls `visit` for every heap ever made. */
+void na_heap_each(void (*visit)(na_heap_t *heap, void *arg), void *arg);
+unsigned na_heap_count(void);
+
+extern _Atomic(uint32_t) na_forking; /* 1 while a fork is under way */
+void na_gate_wait(na_heap_t *heap);
+
+NA_INLINE void na_gate_enter(na_heap_t *heap) {
+    atomic_exchange_explicit(&heap->busy, 1, memory_order_seq_cst);
+    if (NA_UNLIKELY(atomic_load_explicit(&na_forking, memory_order_seq_cst) != 0))
+        na_gate_wait(heap);
+}
+
+NA_INLINE void na_gate_leave(na_heap_t *heap) {
+    atomic_store_explicit(&heap->busy, 0, memory_order_release);
+}
+
+/* Brings a bin's count up to date with what its thread popped and pushed; true if it did any. Leaves
+ * no credit: na_bin_grant follows. */
+bool na_bin_count(na_heap_t *heap, unsigned cls);
+/* Grants credit for what is in the bin now. */
+void na_bin_grant(na_heap_t *heap, unsigned cls);
+/* Bin and spare of a class go to the depot or to their spans. Counted before, granted after by the
+ * caller. Behind the gate. */
+void na_bin_empty(na_heap_t *heap, unsigned cls);
+/* Returns a list of blocks of a class to the spans they came from. Behind the gate. */
+void na_list_home(na_heap_t *heap, unsigned cls, void *list);
+
+/* Everything free in this thread's heap goes where other threads can use it or to the page heap.
+ * Behind the gate. */
+void na_heap_flush(na_heap_t *heap);
+
+/* Looks at the clock and does what is due: purging, stale outgoing lists, idle bins, the thread's node.
+ * Not behind the gate. */
+void na_heap_poll(na_heap_t *heap);
+
+#define NA_POLL_SETTLES 32u
+
+/* Every slow path passes here once, not behind the gate. */
+NA_INLINE void na_heap_pass(na_heap_t *heap) {
+    if (NA_UNLIKELY(++heap->settles >= NA_POLL_SETTLES))
+        na_heap_poll(heap);
+}
+
+/* If the heap is detached: borrow it, put its mail into its spans, give it back. */
+void na_heap_settle_detached(na_heap_t *heap);
+
+/* For fork.c: no heap is made, adopted or detached between the two. */
+void na_heap_lock_list(void);
+void na_heap_unlock_list(void);
+/* In the child: every heap but `self` is detached, its bins forgotten; upper bound of bytes lost. */
+uint64_t na_heap_after_fork_child(na_heap_t *self);
+
+/* Upper bound of bytes lost to this process by forks (see Gate). */
+extern uint64_t na_fork_lost;
+
+#endif

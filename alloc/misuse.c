@@ -1,0 +1,144 @@
+/* misuse.c - the messages, and the look over a bin's newest blocks. */
+#include "alloc/misuse.h"
+
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "alloc/init.h"
+#include "alloc/options.h"
+#include "alloc/os.h"
+#include "alloc/print.h"
+#include "alloc/recording.h"
+#include "pagemap/pagemap.h"
+
+enum { INSPECT_BLOCKS = 8 };
+
+bool na_is_block_start(const na_span_t *span, const void *address) {
+    size_t offset = (uintptr_t)address - span->start;
+    if (span->cls == 0)
+        return offset == 0;
+    const na_class_t *c = &na_classes[span->cls];
+    uint32_t index = na_block_index(c, offset);
+    return index < span->capacity && offset == (size_t)index * c->size;
+}
+
+static void describe(na_text_t *t, const void *address) {
+    const na_span_t *span = na_span_of(address);
+    if (span == NULL) {
+        na_text_str(t, ": numalloc has no block there (never given out, or already freed)");
+        return;
+    }
+    size_t offset = (uintptr_t)address - span->start;
+    if (span->cls == 0) {
+        na_text_str(t, ": it lies ");
+        na_text_u64(t, offset);
+        na_text_str(t, " bytes into a large block of ");
+        na_text_u64(t, span->requested);
+        na_text_str(t, " bytes");
+    } else {
+        const na_class_t *c = &na_classes[span->cls];
+        uint32_t index = na_block_index(c, offset);
+        na_text_str(t, ": it lies ");
+        na_text_u64(t, offset - (size_t)index * c->size);
+        na_text_str(t, " bytes into a block of ");
+        na_text_u64(t, c->size);
+        na_text_str(t, " bytes at ");
+        na_text_hex(t, span->start + (uintptr_t)index * c->size);
+        if (index >= span->carved)
+            na_text_str(t, ", which was never given out");
+    }
+    na_text_str(t, ", node ");
+    na_text_u64(t, span->node);
+}
+
+void na_misuse(const char *what, const void *address) {
+    na_text_t t = {0};
+    na_text_str(&t, "numalloc: ");
+    na_text_str(&t, what);
+    na_text_str(&t, " of ");
+    na_text_hex(&t, (uintptr_t)address);
+    describe(&t, address);
+    if (!na_strict)
+        na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
+    na_text_str(&t, "\n");
+    na_text_end(&t, STDERR_FILENO);
+    if (na_option(NA_OPT_ABORT))
+        na_os_abort();
+}
+
+/* --- the newest blocks of a bin --- */
+
+static const char *wrong_with(unsigned cls, const void *block) {
+    uintptr_t address = (uintptr_t)block;
+    const na_span_t *span = na_span_of(block);
+    if (!na_is_address(address) || span == NULL)
+        return "overwritten free block, after which the list names";
+    if (span->cls != cls)
+        return "overwritten free block, after which the list names";
+    return na_is_block_start(span, block) ? NULL : "free of the middle of a block";
+}
+
+void na_bin_inspect(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    void *seen[INSPECT_BLOCKS];
+    uint32_t limit = state->count < INSPECT_BLOCKS ? state->count : INSPECT_BLOCKS;
+    void *block = bin->head;
+    for (uint32_t i = 0; i < limit; i++) {
+        const char *what = wrong_with(cls, block);
+        for (uint32_t k = 0; what == NULL && k < i; k++)
+            if (seen[k] == block)
+                what = "double free";
+        if (NA_UNLIKELY(what != NULL)) {
+            na_misuse(what, block);
+            /* Going on: what lies behind cannot be trusted, and is lost. */
+            if (i == 0)
+                bin->head = NULL;
+            else
+                *na_block_next(seen[i - 1]) = NULL;
+            state->count = i;
+            return;
+        }
+        seen[i] = block;
+        block = *na_block_next(block);
+    }
+}
+
+/* --- addresses that are not ours --- */
+
+static void (*libc_free)(void *);
+static void *(*libc_realloc)(void *, size_t);
+static uintptr_t libc_heap_start; /* where the program break was before anybody moved it */
+
+#pragma weak dlsym
+
+void na_foreign_init(void) {
+    libc_heap_start = (uintptr_t)na_syscall(SYS_brk, 0, 0, 0, 0, 0, 0);
+    if (&dlsym == NULL) /* statically linked: there is no other heap */
+        return;
+    *(void **)&libc_free = dlsym(RTLD_NEXT, "free");
+    *(void **)&libc_realloc = dlsym(RTLD_NEXT, "realloc");
+}
+
+/* We never move the break, so what lies between belongs to the C library's own heap. */
+static bool in_libc_heap(uintptr_t address) {
+    uintptr_t now = (uintptr_t)na_syscall(SYS_brk, 0, 0, 0, 0, 0, 0);
+    return libc_heap_start != 0 && address >= libc_heap_start && address < now;
+}
+
+void na_free_foreign(void *address) {
+    na_init();
+    if (libc_free != NULL && in_libc_heap((uintptr_t)address))
+        libc_free(address);
+    else
+        na_misuse("free", address);
+}
+
+void *na_realloc_foreign(void *address, size_t size) {
+    na_init();
+    if (libc_realloc != NULL && in_libc_heap((uintptr_t)address))
+        return libc_realloc(address, size);
+    na_misuse("realloc", address);
+    return NULL;
+}

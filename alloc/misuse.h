@@ -1,0 +1,36 @@
+/* misuse.h - naming what a program does wrong with its blocks.
+ *
+ * One line on stderr: what was done, the address, and what is known of it; then abort, unless
+ * NUMALLOC_ABORT=0: then the bad call has no effect. Always found: a free of an address that lies in
+ * no live block of ours (never given out, stack, static, a large block freed twice, a small block whose
+ * span is gone). Found at once with NUMALLOC_CHECK=1, otherwise when the thread's next slow path looks
+ * over the blocks it freed last: a free of the middle of a block, a double free. */
+#ifndef NUMALLOC_ALLOC_MISUSE_H
+#define NUMALLOC_ALLOC_MISUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/heap.h"
+#include "pagemap/span.h"
+
+/* Reports `what` ("double free", "free") of `address`; returns only with NUMALLOC_ABORT=0. */
+void na_misuse(const char *what, const void *address);
+
+/* The block of a small span that `address` is in begins there. */
+bool na_is_block_start(const na_span_t *span, const void *address);
+
+/* Looks over the blocks that a bin's thread freed last (a few: it is done at every settle). Reports
+ * what is wrong, and cuts the list before it when the program is to go on. */
+void na_bin_inspect(na_heap_t *heap, unsigned cls);
+
+/* free of an address that is in none of our spans: hands it to the C library's own heap if it lies
+ * there (a library loaded with RTLD_DEEPBIND allocated it), else reports it. */
+void na_free_foreign(void *address);
+/* The same for realloc; NULL when it was reported. */
+void *na_realloc_foreign(void *address, size_t size);
+/* For both: where the C library's own functions are, found while dlsym may still be called. */
+void na_foreign_init(void);
+
+#endif

@@ -1,0 +1,78 @@
+/* remote.c - collecting blocks of other owners and posting them. */
+#include "alloc/remote.h"
+
+#include "alloc/central.h"
+
+static void post_to_heap(na_heap_t *owner, unsigned cls, na_chain_t chain) {
+    uint64_t bytes = (uint64_t)na_chain_count(chain) * na_classes[cls].size;
+    /* An owner that does not come for its mail (it sleeps, or only frees): let others use it. */
+    if (atomic_load_explicit(&owner->mail_bytes, memory_order_relaxed) > NA_MAIL_LIMIT &&
+        na_depot_put(owner->node, cls, chain))
+        return;
+    atomic_fetch_add_explicit(&owner->mail_bytes, bytes, memory_order_relaxed);
+    na_chain_t top = atomic_load_explicit(&owner->mail[cls], memory_order_relaxed);
+    do
+        *na_chain_next(chain) = top;
+    while (!atomic_compare_exchange_weak_explicit(&owner->mail[cls], &top, chain,
+                                                  memory_order_seq_cst, memory_order_relaxed));
+    /* Seen after the mail is in: a heap that detaches looks for mail after it says so. */
+    if (atomic_load_explicit(&owner->phase, memory_order_seq_cst) == NA_HEAP_DETACHED)
+        na_heap_settle_detached(owner);
+}
+
+static void post(na_heap_t *heap, na_outgoing_t *out) {
+    unsigned cls = (out->tag & 0xffff) / NA_BIN_SIZE, owner = out->tag >> 16;
+    na_chain_t chain = na_chain(out->head, out->count);
+    heap->outgoing_blocks -= out->count;
+    out->tag = 0;
+    out->count = 0;
+    out->head = NULL;
+    if (owner < NA_OWNER_POOL)
+        post_to_heap(na_heap_by_id(owner), cls, chain);
+    else if (!na_depot_put(owner & ~NA_OWNER_POOL, cls, chain))
+        na_central_give(owner & ~NA_OWNER_POOL, cls, na_chain_first(chain));
+}
+
+static na_outgoing_t *entry_of(na_heap_t *heap, uint32_t tag) {
+    uint32_t hash = (tag >> 16) * 0x9e3779b1u ^ (tag >> 4) * 0x85ebca6bu;
+    return &heap->outgoing[hash >> 26 & (NA_OUTGOING - 1)];
+}
+
+/* Puts the block on its list; true: the list is due. */
+static bool collect(na_heap_t *heap, na_outgoing_t *out, uint32_t tag, void *block) {
+    out->tag = tag;
+    *na_block_next(block) = out->head;
+    out->head = block;
+    out->count++;
+    heap->outgoing_blocks++;
+    heap->remote_frees++;
+    return out->count >= NA_POST_BLOCKS ||
+           out->count * na_classes[(tag & 0xffff) / NA_BIN_SIZE].size >= NA_POST_BYTES;
+}
+
+void na_remote_free_gated(na_heap_t *heap, uint32_t tag, void *block) {
+    na_outgoing_t *out = entry_of(heap, tag);
+    if (out->tag != tag && out->tag != 0)
+        post(heap, out);
+    if (collect(heap, out, tag, block))
+        post(heap, out);
+}
+
+void na_remote_free(na_heap_t *heap, uint32_t tag, void *block) {
+    na_outgoing_t *out = entry_of(heap, tag);
+    bool in_the_way = out->tag != tag && out->tag != 0; /* another owner's list */
+    if (NA_LIKELY(!in_the_way) && NA_LIKELY(!collect(heap, out, tag, block)))
+        return;
+    na_gate_enter(heap);
+    post(heap, out);
+    if (in_the_way && collect(heap, out, tag, block))
+        post(heap, out);
+    na_gate_leave(heap);
+    na_heap_pass(heap);
+}
+
+void na_remote_flush(na_heap_t *heap) {
+    for (unsigned i = 0; i < NA_OUTGOING && heap->outgoing_blocks != 0; i++)
+        if (heap->outgoing[i].tag != 0)
+            post(heap, &heap->outgoing[i]);
+}

@@ -1,0 +1,43 @@
+/* sampler.c - exponential draws without libm. */
+#include "alloc/sampler.h"
+
+#include "alloc/os.h"
+
+uint64_t na_sample_interval;
+
+static uint64_t next_random(na_heap_t *heap) {
+    uint64_t x = heap->random; /* xorshift64*, never zero */
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    heap->random = x;
+    return x * 0x2545f4914f6cdd1dull;
+}
+
+void na_sampler_seed(na_heap_t *heap) {
+    heap->random = ((uintptr_t)heap ^ na_os_ms() * 0x9e3779b97f4a7c15ull) | 1;
+    for (unsigned i = 0; i < 4; i++)
+        next_random(heap);
+}
+
+/* -ln(u) for u = (m + 1) / 2^53, by the exponent and a series in the mantissa: ln x = 2 artanh t,
+ * t = (x - 1) / (x + 1); |t| <= 0.172 after centring, so that seven terms give 1e-12. */
+static double minus_log(uint64_t m) {
+    double u = (double)(m + 1) * 0x1p-53;
+    int exponent = 0;
+    while (u < 0.70710678118654752) {
+        u *= 2;
+        exponent++;
+    }
+    double t = (u - 1) / (u + 1), t2 = t * t, sum = 0;
+    for (int k = 13; k >= 1; k -= 2)
+        sum = sum * t2 + 1.0 / k;
+    return exponent * 0.69314718055994531 - 2 * t * sum;
+}
+
+int64_t na_sampler_draw(na_heap_t *heap) {
+    if (na_sample_interval == 0)
+        return INT64_MAX;
+    double bytes = minus_log(next_random(heap) >> 11) * (double)na_sample_interval;
+    return bytes < 1 ? 1 : bytes > 0x1p62 ? (int64_t)1 << 62 : (int64_t)bytes;
+}

@@ -1,0 +1,21 @@
+/* sampler.h - which blocks mode "sample" looks at.
+ *
+ * Samples are the points of a Poisson process over the bytes handed out, of rate 1 / interval: each
+ * class of each heap counts down bytes drawn from an exponential distribution. The processes of all
+ * classes and threads add up to one Poisson process, so that a block of b usable bytes is sampled with
+ * probability 1 - exp(-b / interval), whatever else goes on. */
+#ifndef NUMALLOC_ALLOC_SAMPLER_H
+#define NUMALLOC_ALLOC_SAMPLER_H
+
+#include <stdint.h>
+
+#include "alloc/heap.h"
+
+/* Mean bytes between samples; 0: the sampler is off. Constant after na_init. */
+extern uint64_t na_sample_interval;
+
+void na_sampler_seed(na_heap_t *heap);
+/* Bytes until the next sample, at least 1; INT64_MAX when off. */
+int64_t na_sampler_draw(na_heap_t *heap);
+
+#endif
