@@ -1,0 +1,286 @@
+/* large.c - large blocks: page-heap runs and dedicated mappings. */
+#include "alloc/large.h"
+
+#include <errno.h>
+
+#include "alloc/init.h"
+#include "alloc/misuse.h"
+#include "alloc/options.h"
+#include "alloc/os.h"
+#include "alloc/pageheap.h"
+#include "alloc/recording.h"
+#include "alloc/sampler.h"
+#include "alloc/topology.h"
+#include "pagemap/pagemap.h"
+
+static _Atomic(uint64_t) large_bytes; /* of all large blocks */
+static _Atomic(uint64_t) dedicated_bytes;
+static _Atomic(uint32_t) dedicated_count;
+
+uint64_t na_large_bytes(void) {
+    return atomic_load_explicit(&large_bytes, memory_order_relaxed);
+}
+
+static void count_bytes(_Atomic(uint64_t) *total, size_t now, size_t before) {
+    atomic_fetch_add_explicit(total, now - before, memory_order_relaxed);
+}
+
+uint64_t na_large_dedicated_bytes(void) {
+    return atomic_load_explicit(&dedicated_bytes, memory_order_relaxed);
+}
+
+/* Pages for `size` bytes, 0: more than any machine gives (and than na_span_t counts in 32 bits). */
+static uint32_t pages_for(size_t size) {
+    if (size > (size_t)16 << 40)
+        return 0;
+    return (uint32_t)((size + NA_PAGE_SIZE - 1) >> NA_PAGE_SHIFT);
+}
+
+/* --- memory for a span --- */
+
+static void bind_to(unsigned node, void *start, size_t bytes) {
+    na_numa_mode_t mode = (na_numa_mode_t)na_option(NA_OPT_NUMA);
+    if (na_node_count > 1 && node < na_node_count && mode <= NA_NUMA_STRICT)
+        na_os_bind(start, bytes, na_node_system_id(node), mode == NA_NUMA_STRICT);
+}
+
+static bool map_dedicated(na_span_t *span, unsigned node, size_t alignment) {
+    size_t bytes = na_span_bytes(span);
+    if (!na_limit_charge(bytes))
+        return false;
+    if (alignment < NA_HUGE_SIZE)
+        alignment = NA_HUGE_SIZE;
+    void *start = na_os_reserve(bytes, alignment);
+    if (start == NULL) {
+        na_limit_release(bytes);
+        return false;
+    }
+    bind_to(node, start, bytes); /* before first touch */
+    if (!na_os_commit(start, bytes)) {
+        na_os_unmap(start, bytes);
+        na_limit_release(bytes);
+        return false;
+    }
+    span->start = (uintptr_t)start;
+    span->dedicated = true;
+    count_bytes(&dedicated_bytes, bytes, 0);
+    atomic_fetch_add_explicit(&dedicated_count, 1, memory_order_relaxed);
+    return true;
+}
+
+static void unmap_dedicated(const na_span_t *span) {
+    size_t bytes = na_span_bytes(span);
+    na_os_unmap((void *)span->start, bytes);
+    na_limit_release(bytes);
+    count_bytes(&dedicated_bytes, 0, bytes);
+    atomic_fetch_sub_explicit(&dedicated_count, 1, memory_order_relaxed);
+}
+
+static bool map_run(na_span_t *span, unsigned node, size_t alignment, bool *zeroed) {
+    uintptr_t start = na_pageheap_alloc(node, span->pages,
+                                        (uint32_t)(alignment >> NA_PAGE_SHIFT), zeroed);
+    if (start == 0)
+        return false;
+    span->start = start;
+    span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
+    return true;
+}
+
+static void give_memory_back(const na_span_t *span) {
+    if (span->dedicated)
+        unmap_dedicated(span);
+    else
+        na_pageheap_free(span->node, span->start, span->pages);
+}
+
+/* --- allocation --- */
+
+/* Whether the sampler, or mode sites, or strict checking wants a record of this block. */
+static bool is_recorded(na_heap_t *heap, size_t bytes) {
+    if (na_every_event)
+        return true;
+    if (na_sample_interval == 0)
+        return false;
+    heap->large_until_sample -= (int64_t)bytes;
+    if (heap->large_until_sample > 0)
+        return false;
+    heap->large_until_sample = na_sampler_draw(heap);
+    return true;
+}
+
+static na_span_t *make(na_heap_t *heap, size_t size, size_t alignment, bool dedicated,
+                       bool *zeroed) {
+    na_span_t *span = na_span_new();
+    if (span == NULL)
+        return NULL;
+    span->pages = pages_for(size);
+    span->capacity = 1;
+    span->carved = 1;
+    span->node = heap->node;
+    span->requested = size;
+    *zeroed = true;
+    bool recorded = is_recorded(heap, na_span_bytes(span));
+    bool mapped = dedicated ? map_dedicated(span, heap->node, alignment)
+                            : map_run(span, heap->node, alignment, zeroed);
+    if (!mapped) {
+        na_span_delete(span);
+        return NULL;
+    }
+    if ((recorded && !na_span_add_records(span, 1)) || !na_pagemap_enter(span, NA_TAG_NONE)) {
+        give_memory_back(span);
+        na_span_delete(span);
+        return NULL;
+    }
+    heap->large_allocs++;
+    count_bytes(&large_bytes, na_span_bytes(span), 0);
+    return span;
+}
+
+static void *alloc(size_t size, size_t alignment, bool dedicated, na_entry_t entry, bool *zeroed) {
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL)
+        return NULL;
+    na_gate_enter(heap);
+    na_span_t *span = make(heap, size, alignment, dedicated, zeroed);
+    na_gate_leave(heap);
+    void *block = NULL;
+    if (span != NULL) {
+        block = (void *)span->start;
+        na_record_alloc(heap, span, block, size, na_span_bytes(span), entry);
+    }
+    na_heap_pass(heap);
+    na_heap_leave(heap);
+    return block;
+}
+
+void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
+    bool unused;
+    if (zeroed == NULL)
+        zeroed = &unused;
+    uint32_t pages = pages_for(size);
+    void *block = NULL;
+    if (pages != 0)
+        block = alloc(size, alignment, pages > NA_RUN_MAX_PAGES || alignment > NA_HUGE_SIZE, entry,
+                      zeroed);
+    if (block == NULL)
+        errno = ENOMEM;
+    return block;
+}
+
+void *na_large_alloc_grown(size_t size, na_entry_t entry) {
+    bool unused;
+    if (size < NA_GROWN_MIN || pages_for(size) == 0 ||
+        atomic_load_explicit(&dedicated_count, memory_order_relaxed) >= NA_DEDICATED_MAX)
+        return NULL;
+    return alloc(size, NA_PAGE_SIZE, true, entry, &unused);
+}
+
+void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
+    if ((uintptr_t)block != span->start) {
+        na_misuse("free of the middle of a block", block);
+        return;
+    }
+    if (!na_record_free(heap, span, block, na_span_bytes(span)))
+        return;
+    na_gate_enter(heap);
+    count_bytes(&large_bytes, 0, na_span_bytes(span));
+    na_pagemap_remove(span);
+    give_memory_back(span);
+    na_span_delete(span);
+    heap->large_frees++;
+    na_gate_leave(heap);
+    na_heap_pass(heap);
+}
+
+/* --- resizing --- */
+
+/* Moves a dedicated mapping to where there is room for it. */
+static bool move_dedicated(na_span_t *span, size_t old_bytes, size_t new_bytes) {
+    void *target = na_os_reserve(new_bytes, NA_HUGE_SIZE);
+    if (target == NULL)
+        return false;
+    na_pagemap_remove(span);
+    if (!na_os_move((void *)span->start, old_bytes, target, new_bytes)) {
+        na_os_unmap(target, new_bytes);
+        na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+        return false;
+    }
+    span->start = (uintptr_t)target;
+    return true;
+}
+
+static bool resize_dedicated(na_span_t *span, uint32_t pages) {
+    size_t old_bytes = na_span_bytes(span), new_bytes = (size_t)pages << NA_PAGE_SHIFT;
+    if (new_bytes > old_bytes && !na_limit_charge(new_bytes - old_bytes))
+        return false;
+    if (na_os_resize((void *)span->start, old_bytes, new_bytes)) {
+        na_pagemap_remove(span);
+    } else if (new_bytes <= old_bytes || !move_dedicated(span, old_bytes, new_bytes)) {
+        if (new_bytes > old_bytes)
+            na_limit_release(new_bytes - old_bytes);
+        return false;
+    }
+    if (new_bytes < old_bytes)
+        na_limit_release(old_bytes - new_bytes);
+    count_bytes(&dedicated_bytes, new_bytes, old_bytes);
+    uint32_t old_pages = span->pages;
+    span->pages = pages;
+    if (na_pagemap_enter(span, NA_TAG_NONE))
+        return true;
+    /* No memory for a leaf of the new part: the block stays as large as it was. */
+    na_os_resize((void *)span->start, new_bytes, old_bytes);
+    na_limit_release(new_bytes - old_bytes);
+    count_bytes(&dedicated_bytes, old_bytes, new_bytes);
+    span->pages = old_pages;
+    na_pagemap_enter(span, NA_TAG_NONE);
+    return false;
+}
+
+static uintptr_t page_at(const na_span_t *span, uint32_t page) {
+    return span->start + ((uintptr_t)page << NA_PAGE_SHIFT);
+}
+
+static bool grow_run(na_span_t *span, uint32_t pages) {
+    bool zeroed;
+    uint32_t old_pages = span->pages, extra = pages - old_pages;
+    if (pages > NA_RUN_MAX_PAGES ||
+        !na_pageheap_extend(span->node, span->start, old_pages, extra, &zeroed))
+        return false;
+    na_pagemap_remove(span);
+    span->pages = pages;
+    if (na_pagemap_enter(span, NA_TAG_NONE))
+        return true;
+    span->pages = old_pages;
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    na_pageheap_free(span->node, page_at(span, old_pages), extra);
+    return false;
+}
+
+static bool resize_run(na_span_t *span, uint32_t pages) {
+    uint32_t old_pages = span->pages;
+    if (pages == old_pages)
+        return true;
+    if (pages > old_pages)
+        return grow_run(span, pages);
+    na_pagemap_remove(span);
+    span->pages = pages;
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    na_pageheap_free(span->node, page_at(span, pages), old_pages - pages);
+    return true;
+}
+
+void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size) {
+    uint32_t pages = pages_for(size);
+    if (pages == 0)
+        return NULL;
+    size_t old_usable = na_span_bytes(span);
+    na_gate_enter(heap);
+    bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
+    na_gate_leave(heap);
+    if (!done)
+        return NULL;
+    count_bytes(&large_bytes, na_span_bytes(span), old_usable);
+    span->requested = size;
+    na_record_resize(heap, span, (void *)span->start, old_usable, size, na_span_bytes(span));
+    return (void *)span->start;
+}

@@ -1,0 +1,45 @@
+/* large.h - blocks of more than NA_SMALL_MAX bytes: each is a span of its own.
+ *
+ * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. Larger ones, and blocks that realloc
+ * makes grow past NA_GROWN_MIN, get a mapping of their own, bound to the node, that mremap can grow
+ * without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows a process 65,530
+ * mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it is freed.
+ *
+ * Thread-safe; a block belongs to whoever holds it. */
+#ifndef NUMALLOC_ALLOC_LARGE_H
+#define NUMALLOC_ALLOC_LARGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "alloc/heap.h"
+#include "alloc/hooks.h"
+#include "pagemap/span.h"
+
+#define NA_GROWN_MIN     ((size_t)1 << 20)
+#define NA_DEDICATED_MAX 4096u
+
+/* A block of `size` bytes (any size up to PTRDIFF_MAX) aligned to `alignment` (a power of two, at
+ * least NA_PAGE_SIZE). *zeroed, if not NULL: it is known to read as zero. NULL: no memory, errno is
+ * ENOMEM. */
+void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed);
+
+/* `block` lies in the large span; reports it if it is not the span's start. */
+void na_large_free(na_heap_t *heap, na_span_t *span, void *block);
+
+/* Makes the block hold `size` bytes (> NA_SMALL_MAX) without copying: where it is, or for a dedicated
+ * mapping wherever mremap puts it. The block's address, or NULL: it must be copied. */
+void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size);
+
+/* A dedicated mapping for a block that grows, NULL: not worth it, or none to be had. */
+void *na_large_alloc_grown(size_t size, na_entry_t entry);
+
+/* Bytes of large blocks now, in whole pages; and those of them in dedicated mappings. */
+uint64_t na_large_bytes(void);
+uint64_t na_large_dedicated_bytes(void);
+
+NA_INLINE size_t na_span_bytes(const na_span_t *span) {
+    return (size_t)span->pages << 13;
+}
+
+#endif
