@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define NUMALLOC_VERSION_MAJOR 0
 #define NUMALLOC_VERSION_MINOR 1
@@ -44,6 +45,7 @@ typedef struct numalloc_stats {
 
 void numalloc_get_stats(numalloc_stats_t *stats);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,213 @@
+/* entry.c - the C allocation functions. */
+#include "alloc/api.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "alloc/cache.h"
+#include "alloc/init.h"
+#include "alloc/large.h"
+#include "alloc/misuse.h"
+#include "alloc/os.h"
+#include "alloc/pageheap.h"
+#include "alloc/recording.h"
+#include "numalloc/numalloc.h"
+
+void *NA_FN(malloc)(size_t size) {
+    return na_alloc(size, NA_ENTRY_MALLOC);
+}
+
+void NA_FN(free)(void *block) {
+    na_free(block);
+}
+
+void *NA_FN(calloc)(size_t count, size_t size) {
+    size_t bytes;
+    if (NA_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bool zeroed = false;
+    void *block = bytes <= NA_SMALL_MAX
+                      ? na_alloc(bytes, NA_ENTRY_CALLOC)
+                      : na_large_alloc(bytes, NA_PAGE_SIZE, NA_ENTRY_CALLOC, &zeroed);
+    if (block != NULL && !zeroed)
+        memset(block, 0, bytes);
+    return block;
+}
+
+/* --- aligned --- */
+
+void *na_alloc_aligned(size_t alignment, size_t size, na_entry_t entry) {
+    if (alignment <= NA_CLASS_STEP)
+        return na_alloc(size, entry);
+    if (alignment <= NA_PAGE_SIZE && size <= NA_SMALL_MAX) {
+        na_init();
+        unsigned cls = na_class_of_aligned(size, alignment);
+        if (cls != 0) {
+            void *block = na_pop(&na_self->bins[cls]);
+            return block != NULL ? block : na_alloc_class_slow(cls, size, entry);
+        }
+    }
+    return na_large_alloc(size, alignment < NA_PAGE_SIZE ? NA_PAGE_SIZE : alignment, entry, NULL);
+}
+
+void *NA_FN(aligned_alloc)(size_t alignment, size_t size) {
+    if (!na_is_pow2(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return na_alloc_aligned(alignment, size, NA_ENTRY_ALIGNED);
+}
+
+/* Like glibc, rounds an odd alignment up to the next power of two. */
+void *NA_FN(memalign)(size_t alignment, size_t size) {
+    if (alignment > SIZE_MAX / 2 + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t power = NA_CLASS_STEP;
+    while (power < alignment)
+        power *= 2;
+    return na_alloc_aligned(power, size, NA_ENTRY_ALIGNED);
+}
+
+int NA_FN(posix_memalign)(void **result, size_t alignment, size_t size) {
+    if (!na_is_pow2(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    int saved = errno;
+    void *block = na_alloc_aligned(alignment, size, NA_ENTRY_ALIGNED);
+    errno = saved;
+    if (block == NULL)
+        return ENOMEM;
+    *result = block;
+    return 0;
+}
+
+void *NA_FN(valloc)(size_t size) {
+    na_init();
+    return na_alloc_aligned(na_os_page, size, NA_ENTRY_ALIGNED);
+}
+
+void *NA_FN(pvalloc)(size_t size) {
+    na_init();
+    if (size > SIZE_MAX - na_os_page) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return na_alloc_aligned(na_os_page, na_align_up(size, na_os_page), NA_ENTRY_ALIGNED);
+}
+
+/* --- size --- */
+
+static size_t usable(const na_span_t *span) {
+    return span->cls != 0 ? na_classes[span->cls].size : na_span_bytes(span);
+}
+
+size_t NA_FN(malloc_usable_size)(void *block) {
+    const na_span_t *span = na_span_of(block);
+    return span != NULL ? usable(span) : 0;
+}
+
+/* --- realloc --- */
+
+/* A block that would fill less than half of itself moves, so that shrinking gives memory back. */
+static bool fits_in_place(size_t have, size_t want) {
+    return want <= have && (want > have / 2 || have <= 4 * NA_CLASS_STEP);
+}
+
+static void *resize_small(na_span_t *span, void *block, size_t size) {
+    size_t have = na_classes[span->cls].size;
+    if (!fits_in_place(have, size))
+        return NULL;
+    if (NA_UNLIKELY(span->records != NULL)) {
+        na_heap_t *heap = na_heap_enter();
+        if (heap != NULL) {
+            na_record_resize(heap, span, block, have, size, have);
+            na_heap_leave(heap);
+        }
+    }
+    return block;
+}
+
+static void *resize_large(na_span_t *span, size_t size) {
+    na_heap_t *heap = size > NA_SMALL_MAX ? na_heap_enter() : NULL;
+    if (heap == NULL)
+        return NULL;
+    void *block = na_large_resize(heap, span, size);
+    na_heap_leave(heap);
+    return block;
+}
+
+static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
+    void *fresh = span->cls == 0 ? na_large_alloc_grown(size, NA_ENTRY_REALLOC) : NULL;
+    if (fresh == NULL)
+        fresh = na_alloc(size, NA_ENTRY_REALLOC);
+    if (fresh == NULL)
+        return NULL;
+    size_t have = usable(span);
+    memcpy(fresh, block, have < size ? have : size);
+    na_free(block);
+    return fresh;
+}
+
+void *NA_FN(realloc)(void *block, size_t size) {
+    if (block == NULL)
+        return na_alloc(size, NA_ENTRY_REALLOC);
+    if (size == 0) {
+        na_free(block);
+        return NULL;
+    }
+    na_span_t *span = na_span_of(block);
+    if (NA_UNLIKELY(span == NULL))
+        return na_realloc_foreign(block, size);
+    if (NA_UNLIKELY(!na_is_block_start(span, block))) {
+        na_misuse("realloc of the middle of a block", block);
+        return NULL;
+    }
+    void *same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
+    return same != NULL ? same : resize_by_copy(span, block, size);
+}
+
+void *NA_FN(reallocarray)(void *block, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return NA_FN(realloc)(block, bytes);
+}
+
+/* --- other frees. The sizes are the program's word; the page map knows better. --- */
+
+void NA_FN(free_sized)(void *block, size_t size) {
+    (void)size;
+    na_free(block);
+}
+
+void NA_FN(free_aligned_sized)(void *block, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    na_free(block);
+}
+
+void NA_FN(cfree)(void *block) {
+    na_free(block);
+}
+
+/* --- names that programs and libraries still bind to --- */
+
+#ifndef NA_PREFIXED
+#define NA_ALIAS(name, target, result, ...)                                                        \
+    NA_EXPORT result name(__VA_ARGS__) __attribute__((alias(#target), copy(target)))
+NA_ALIAS(__libc_malloc, malloc, void *, size_t);
+NA_ALIAS(__libc_free, free, void, void *);
+NA_ALIAS(__libc_cfree, cfree, void, void *);
+NA_ALIAS(__libc_calloc, calloc, void *, size_t, size_t);
+NA_ALIAS(__libc_realloc, realloc, void *, void *, size_t);
+NA_ALIAS(__libc_reallocarray, reallocarray, void *, void *, size_t, size_t);
+NA_ALIAS(__libc_memalign, memalign, void *, size_t, size_t);
+NA_ALIAS(__libc_valloc, valloc, void *, size_t);
+NA_ALIAS(__libc_pvalloc, pvalloc, void *, size_t);
+NA_ALIAS(__posix_memalign, posix_memalign, int, void **, size_t, size_t);
+#endif

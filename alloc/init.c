@@ -1,0 +1,80 @@
+/* init.c - start-up and shut-down of the library. */
+#include "alloc/init.h"
+
+#include <stdatomic.h>
+
+#include "alloc/fork.h"
+#include "alloc/heap.h"
+#include "alloc/hooks.h"
+#include "alloc/lock.h"
+#include "alloc/misuse.h"
+#include "alloc/options.h"
+#include "alloc/os.h"
+#include "alloc/sampler.h"
+#include "alloc/sizeclass.h"
+#include "alloc/stats.h"
+#include "alloc/topology.h"
+#include "profiler/record/record.h"
+
+bool na_every_event;
+bool na_strict;
+
+static na_lock_t lock;
+static _Atomic(bool) done;
+
+static void start_profile(void) {
+    const char *mode = na_option_text(NA_OPT_PROFILE);
+    if (mode == NULL || *mode == 0)
+        return;
+    bool sites = mode[0] == 's' && mode[1] == 'i';
+    na_profile_config_t config = {
+        .mode = sites ? NA_PROFILE_SITES : NA_PROFILE_SAMPLE,
+        .sample_interval = sites ? 0 : na_option(NA_OPT_SAMPLE_INTERVAL),
+        .file = na_option_text(NA_OPT_PROFILE_FILE),
+    };
+    na_hooks = na_profile_start(&config);
+    if (na_hooks == NULL)
+        return;
+    if (sites)
+        na_every_event = true;
+    else
+        na_sample_interval = config.sample_interval;
+}
+
+void na_init(void) {
+    if (NA_LIKELY(atomic_load_explicit(&done, memory_order_acquire)))
+        return;
+    na_lock(&lock);
+    if (!atomic_load_explicit(&done, memory_order_relaxed)) {
+        na_os_init();
+        na_options_init();
+        na_sizeclass_init();
+        na_topology_init(NULL, NULL);
+        na_strict = na_option(NA_OPT_CHECK) != 0;
+        na_every_event = na_strict;
+        start_profile();
+        atomic_store_explicit(&done, true, memory_order_release);
+    }
+    na_unlock(&lock);
+}
+
+/* Early among constructors, so that our fork handlers run innermost: prepare last, after everyone
+ * else has taken their locks, which may need malloc. */
+__attribute__((constructor(101))) static void at_load(void) {
+    na_init();
+    na_foreign_init();
+    na_fork_init();
+    na_background_init();
+}
+
+/* Late among destructors. Blocks may still be allocated and freed after this; it goes unreported. */
+__attribute__((destructor(101))) static void at_unload(void) {
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL)
+        return;
+    if (na_hooks != NULL)
+        na_hooks->on_exit(&heap->profile);
+    if (na_option(NA_OPT_STATS))
+        na_stats_print();
+    na_heap_leave(heap);
+}

@@ -1,0 +1,150 @@
+/* stats.c - gathering and printing statistics. */
+#include "alloc/stats.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/heap.h"
+#include "alloc/large.h"
+#include "alloc/meta.h"
+#include "alloc/pageheap.h"
+#include "alloc/print.h"
+
+static void add_heap(na_heap_t *heap, void *arg) {
+    na_totals_t *t = arg;
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        const na_bin_t *bin = &heap->bins[cls];
+        const na_bin_state_t *state = &heap->states[cls];
+        int pop = bin->pop < 0 ? 0 : bin->pop, push = bin->push < 0 ? 0 : bin->push;
+        uint64_t pops = (uint64_t)(state->granted_pop - pop);
+        uint64_t pushes = (uint64_t)(state->granted_push - push);
+        t->classes[cls].allocs += state->pops + pops;
+        t->classes[cls].frees += state->pushes + pushes;
+        t->classes[cls].cached += state->count + pushes - pops;
+    }
+    t->large_allocs += heap->large_allocs;
+    t->large_frees += heap->large_frees;
+    t->remote_frees += heap->remote_frees;
+}
+
+void na_stats_gather(na_totals_t *t) {
+    memset(t, 0, sizeof *t);
+    na_heap_each(add_heap, t);
+    for (unsigned node = 0; node <= na_node_count; node++) {
+        na_pageheap_stats_t p;
+        na_pageheap_get_stats(node, &p);
+        t->all.reserved += p.reserved;
+        t->all.committed += p.committed;
+        t->all.in_spans += p.used;
+        t->all.dirty += p.dirty;
+        t->all.purged += p.purged;
+        t->regions += p.regions;
+    }
+    uint64_t dedicated = na_large_dedicated_bytes();
+    t->all.reserved += dedicated;
+    t->all.committed += dedicated;
+    t->all.in_spans += dedicated;
+    t->all.large = na_large_bytes();
+    t->all.metadata = na_meta_bytes();
+    t->all.heaps = na_heap_count();
+    t->all.leaked_by_fork = na_fork_lost;
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_class_stats_t *c = &t->classes[cls];
+        if (c->allocs > c->frees)
+            t->small_live += (c->allocs - c->frees) * na_classes[cls].size;
+    }
+}
+
+void numalloc_get_stats(numalloc_stats_t *stats) {
+    na_totals_t totals;
+    na_stats_gather(&totals);
+    *stats = totals.all;
+}
+
+/* --- text --- */
+
+static void row(na_text_t *t, const char *label, uint64_t bytes) {
+    na_text_str(t, "  ");
+    na_text_str_pad(t, label, 26);
+    na_text_bytes(t, bytes);
+    na_text_str(t, "\n");
+}
+
+static void count_row(na_text_t *t, const char *label, uint64_t count) {
+    na_text_str(t, "  ");
+    na_text_str_pad(t, label, 26);
+    na_text_u64(t, count);
+    na_text_str(t, "\n");
+}
+
+static void print_totals(const na_totals_t *s) {
+    na_text_t t = {0};
+    na_text_str(&t, "numalloc statistics\n");
+    row(&t, "live small blocks", s->small_live);
+    row(&t, "live large blocks", s->all.large);
+    row(&t, "in spans", s->all.in_spans);
+    row(&t, "free, not yet given back", s->all.dirty);
+    row(&t, "given back so far", s->all.purged);
+    row(&t, "accessible", s->all.committed);
+    row(&t, "address space", s->all.reserved);
+    row(&t, "own tables", s->all.metadata);
+    count_row(&t, "heaps", s->all.heaps);
+    count_row(&t, "regions", s->regions);
+    count_row(&t, "large allocations", s->large_allocs);
+    count_row(&t, "large frees", s->large_frees);
+    count_row(&t, "frees by other threads", s->remote_frees);
+    if (s->all.leaked_by_fork != 0)
+        row(&t, "lost in fork (at most)", s->all.leaked_by_fork);
+    na_text_end(&t, STDERR_FILENO);
+}
+
+static void print_node(unsigned node) {
+    na_pageheap_stats_t p;
+    na_pageheap_get_stats(node, &p);
+    if (p.reserved == 0)
+        return;
+    na_text_t t = {0};
+    na_text_str(&t, "  node ");
+    if (node < na_node_count)
+        na_text_u64(&t, na_node_system_id(node));
+    else
+        na_text_str(&t, "any");
+    na_text_str(&t, ": in spans ");
+    na_text_bytes(&t, p.used);
+    na_text_str(&t, ", free ");
+    na_text_bytes(&t, p.dirty);
+    na_text_str(&t, ", given back ");
+    na_text_bytes(&t, p.purged);
+    na_text_str(&t, ", regions ");
+    na_text_u64(&t, p.regions);
+    na_text_str(&t, na_node_count == 1 || node == na_node_count ? "\n"
+                    : p.bound ? ", bound\n"
+                              : ", placed by first touch\n");
+    na_text_end(&t, STDERR_FILENO);
+}
+
+static void print_classes(const na_totals_t *s) {
+    na_text_t t = {0};
+    na_text_str(&t, "     size      allocated          freed           live         in bins\n");
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        const na_class_stats_t *c = &s->classes[cls];
+        if (c->allocs == 0)
+            continue;
+        na_text_u64_pad(&t, na_classes[cls].size, 9);
+        na_text_u64_pad(&t, c->allocs, 15);
+        na_text_u64_pad(&t, c->frees, 15);
+        na_text_u64_pad(&t, c->allocs > c->frees ? c->allocs - c->frees : 0, 15);
+        na_text_u64_pad(&t, c->cached, 16);
+        na_text_str(&t, "\n");
+        na_text_end(&t, STDERR_FILENO);
+    }
+}
+
+void na_stats_print(void) {
+    na_totals_t totals;
+    na_stats_gather(&totals);
+    print_totals(&totals);
+    for (unsigned node = 0; node <= na_node_count; node++)
+        print_node(node);
+    print_classes(&totals);
+}

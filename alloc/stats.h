@@ -1,0 +1,34 @@
+/* stats.h - totals of the process, gathered when somebody asks.
+ *
+ * Nothing is counted twice or on the hot path: heaps count what their bins settle (up to 256 blocks of
+ * a class behind, a thread), page heaps count pages. A gathering walks all heaps without stopping
+ * them, so figures of running threads are a snapshot. */
+#ifndef NUMALLOC_ALLOC_STATS_H
+#define NUMALLOC_ALLOC_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/sizeclass.h"
+#include "alloc/topology.h"
+#include "numalloc/numalloc.h"
+
+typedef struct na_class_stats {
+    uint64_t allocs, frees; /* blocks handed out and taken back, by all threads */
+    uint64_t cached;        /* blocks in bins */
+} na_class_stats_t;
+
+typedef struct na_totals {
+    numalloc_stats_t all;
+    na_class_stats_t classes[NA_CLASS_COUNT];
+    uint64_t large_allocs, large_frees, remote_frees;
+    uint64_t small_live; /* bytes with the program, in whole blocks */
+    uint64_t regions;
+} na_totals_t;
+
+void na_stats_gather(na_totals_t *totals);
+
+/* NUMALLOC_STATS: totals, per node and per size class, as text on stderr. */
+void na_stats_print(void);
+
+#endif
