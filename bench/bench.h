@@ -80,9 +80,12 @@ uint64_t na_bench_now(void);
 /* One line on stderr and exit status 1. For what goes wrong while a benchmark runs. */
 _Noreturn void na_bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "churn: 3 of 5", rewritten in place; only where stderr is a terminal. The last call, with
- * done == total, wipes the line. */
+/* "churn: repetition 3 of 5", rewritten in place; only where stderr is a terminal. The last call,
+ * with done == total, wipes the line. */
 void na_bench_progress(const char *what, size_t done, size_t total);
+
+/* No progress line from now on: another program shows its own. */
+void na_bench_progress_off(void);
 
 /* The compiler must assume that the block is looked at here. */
 static inline void na_bench_use(void *block) {

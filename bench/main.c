@@ -66,6 +66,8 @@ static int run(const na_bench_t *bench, int argc, char **argv) {
     if (bench->settle != NULL && !bench->settle(&knobs, error, sizeof error))
         return usage_error(bench->name, error);
 
+    if (output == OUTPUT_TSV) /* read by `compare`, which shows a line of its own */
+        na_bench_progress_off();
     static na_result_t result;
     static na_allocator_id_t allocator;
     na_allocator_identify(&allocator);

@@ -218,12 +218,17 @@ void na_bench_fail(const char *format, ...) {
     _exit(1);
 }
 
+static int progress_shown = -1; /* -1: not known yet whether stderr is a terminal */
+
+void na_bench_progress_off(void) {
+    progress_shown = 0;
+}
+
 void na_bench_progress(const char *what, size_t done, size_t total) {
-    static int terminal = -1;
-    if (terminal < 0) terminal = isatty(STDERR_FILENO);
-    if (!terminal) return;
+    if (progress_shown < 0) progress_shown = isatty(STDERR_FILENO);
+    if (!progress_shown) return;
     if (done < total)
-        fprintf(stderr, "\r\033[K%s: %zu of %zu", what, done + 1, total);
+        fprintf(stderr, "\r\033[K%s %zu of %zu", what, done + 1, total);
     else
         fputs("\r\033[K", stderr);
     fflush(stderr);
