@@ -102,6 +102,13 @@ NA_INLINE unsigned na_bits_gap_after(const na_bits_t *b, unsigned start) {
 /* Towards bit 0 by n (0..255); zeros enter at the top. */
 NA_INLINE na_bits_t na_bits_down(na_bits_t b, unsigned n) {
     na_bits_t r;
+    if (NA_LIKELY(n > 0 && n < 64)) {
+        r.w[0] = b.w[0] >> n | b.w[1] << (64 - n);
+        r.w[1] = b.w[1] >> n | b.w[2] << (64 - n);
+        r.w[2] = b.w[2] >> n | b.w[3] << (64 - n);
+        r.w[3] = b.w[3] >> n;
+        return r;
+    }
     unsigned words = n / 64, bits = n % 64;
     for (unsigned i = 0; i < 4; i++) {
         uint64_t low = i + words < 4 ? b.w[i + words] : 0;
@@ -137,9 +144,9 @@ NA_INLINE unsigned na_bits_find_run(na_bits_t b, unsigned n, unsigned align) {
     return na_bits_next(&b, 0);
 }
 
-/* Length of the longest run of set bits: 0..256. Doubles while something is left, then adds the
- * powers of two below: at most 16 moves. */
-NA_INLINE unsigned na_bits_longest(na_bits_t b) {
+/* The same by doubling while something is left, then adding the powers of two below: at most 16
+ * moves, whatever the pattern. */
+static inline unsigned na_bits_longest_of_many(na_bits_t b) {
     if (na_bits_empty(&b)) return 0;
     na_bits_t at[9]; /* at[k]: where runs of 2^k begin */
     unsigned k = 0;
@@ -160,6 +167,19 @@ NA_INLINE unsigned na_bits_longest(na_bits_t b) {
         }
     }
     return have;
+}
+
+/* Length of the longest run of set bits: 0..256. Most maps have few runs: those are walked. */
+NA_INLINE unsigned na_bits_longest(na_bits_t b) {
+    na_bits_t gaps = na_bits_not(b);
+    unsigned longest = 0, end = 0;
+    for (unsigned walked = 0; walked < 6; walked++) {
+        unsigned from = na_bits_next(&b, end);
+        if (NA_BITS - from <= longest) return longest;
+        end = na_bits_next(&gaps, from);
+        if (end - from > longest) longest = end - from;
+    }
+    return na_bits_longest_of_many(b);
 }
 
 #endif

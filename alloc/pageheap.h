@@ -92,7 +92,8 @@ typedef struct na_pageheap_stats {
 
 void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats);
 
-/* Forked child only: every lock is free again. */
+/* Forked child only: every lock is free again. The caller has seen to it (fork gate) that no thread
+ * was changing the tables; one that was in a purge's system call costs the child up to 2 MiB. */
 void na_pageheap_after_fork_child(void);
 
 /* Bytes of all spans and dedicated mappings of the process against the heap limit (0: none).
