@@ -52,7 +52,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
     [K_TOUCH] = NA_KNOB_TOUCH,
     [K_PIN] = NA_KNOB_PIN,
     [K_WARMUP] = NA_KNOB_WARMUP(1),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(5),
+    [K_REPETITIONS] = NA_KNOB_REPETITIONS(11),
 };
 
 #define SIZES 4096 /* entries of each thread's table of sizes, a power of two */

@@ -79,7 +79,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
     [K_TOUCH] = NA_KNOB_TOUCH,
     [K_PIN] = NA_KNOB_PIN,
     [K_WARMUP] = NA_KNOB_WARMUP(2),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(9),
+    [K_REPETITIONS] = NA_KNOB_REPETITIONS(21),
 };
 
 typedef struct speeder {
