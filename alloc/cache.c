@@ -78,11 +78,20 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
+/* A bin that ran dry or over may hold more from now on (until it is idle, see tidy in heap.c): one
+ * that is used much settles seldom, one that is used little holds little. */
+static void widen(na_heap_t *heap, unsigned cls) {
+    na_bin_state_t *state = &heap->states[cls];
+    uint32_t cap = 2u * state->cap, most = na_classes[cls].cap_max;
+    state->cap = (uint16_t)(cap < most ? cap : most);
+}
+
 /* Fills an empty bin: spare, mail, depot, spans. False: the system refuses memory. */
 static bool refill(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
+    widen(heap, cls);
     if (state->spare == 0 &&
         atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
         state->spare = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
@@ -105,8 +114,6 @@ static bool refill(na_heap_t *heap, unsigned cls) {
         bin->head = na_spanset_take(&state->spans, kind, c->batch, &got);
     }
     state->count = got;
-    /* A bin that keeps running dry may hold more. */
-    state->cap = (uint16_t)(state->cap * 2 < c->cap_max ? state->cap * 2 : c->cap_max);
     return got != 0;
 }
 
@@ -135,6 +142,7 @@ static void chain_home(na_heap_t *heap, unsigned cls, na_chain_t chain) {
 static void overflow(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
+    widen(heap, cls);
     if (state->spare != 0) {
         na_chain_t old = state->spare;
         state->spare = *na_chain_next(old);
@@ -200,7 +208,8 @@ void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     if (heap != NULL) {
         na_heap_pass(heap);
         na_bin_count(heap, cls);
-        na_bin_inspect(heap, cls);
+        if (!na_every_event)
+            na_bin_inspect(heap, cls);
         block = take(heap, cls, requested, entry);
         na_bin_grant(heap, cls);
         na_heap_leave(heap);
@@ -223,7 +232,8 @@ void *na_alloc_slow(size_t size, na_entry_t entry) {
 static void push(na_heap_t *heap, unsigned cls, void *block) {
     na_heap_pass(heap);
     na_bin_count(heap, cls);
-    na_bin_inspect(heap, cls);
+    if (!na_every_event)
+        na_bin_inspect(heap, cls);
     if (heap->states[cls].count >= heap->states[cls].cap) {
         na_gate_enter(heap);
         overflow(heap, cls);

@@ -12,7 +12,7 @@
 #include "alloc/recording.h"
 #include "pagemap/pagemap.h"
 
-enum { INSPECT_BLOCKS = 8 };
+enum { INSPECT_BLOCKS = 4 };
 
 bool na_is_block_start(const na_span_t *span, const void *address) {
     size_t offset = (uintptr_t)address - span->start;
@@ -69,40 +69,45 @@ void na_misuse(const char *what, const void *address) {
 
 /* --- the newest blocks of a bin --- */
 
-static const char *wrong_with(unsigned cls, const void *block) {
+/* Compares page tags, not spans: the tag is in the cache since the block was freed. */
+static bool is_of_class(unsigned cls, const void *block) {
     uintptr_t address = (uintptr_t)block;
-    const na_span_t *span = na_span_of(block);
-    if (!na_is_address(address) || span == NULL)
-        return "overwritten free block, after which the list names";
-    if (span->cls != cls)
-        return "overwritten free block, after which the list names";
-    return na_is_block_start(span, block) ? NULL : "free of the middle of a block";
+    return na_is_address(address) && (na_page_tag(address) & 0xffff) == cls * NA_BIN_SIZE;
+}
+
+static NA_COLD void report(na_heap_t *heap, unsigned cls, void *const *blocks, uint32_t at,
+                           const char *what) {
+    na_misuse(what, blocks[at]);
+    /* Going on: what lies behind cannot be trusted, and is lost. */
+    if (at == 0)
+        heap->bins[cls].head = NULL;
+    else
+        *na_block_next(blocks[at - 1]) = NULL;
+    heap->states[cls].count = at;
 }
 
 void na_bin_inspect(na_heap_t *heap, unsigned cls) {
-    na_bin_t *bin = &heap->bins[cls];
-    na_bin_state_t *state = &heap->states[cls];
-    void *seen[INSPECT_BLOCKS];
-    uint32_t limit = state->count < INSPECT_BLOCKS ? state->count : INSPECT_BLOCKS;
-    void *block = bin->head;
-    for (uint32_t i = 0; i < limit; i++) {
-        const char *what = wrong_with(cls, block);
-        for (uint32_t k = 0; what == NULL && k < i; k++)
-            if (seen[k] == block)
-                what = "double free";
-        if (NA_UNLIKELY(what != NULL)) {
-            na_misuse(what, block);
-            /* Going on: what lies behind cannot be trusted, and is lost. */
-            if (i == 0)
-                bin->head = NULL;
-            else
-                *na_block_next(seen[i - 1]) = NULL;
-            state->count = i;
+    void *blocks[INSPECT_BLOCKS];
+    uint32_t count = heap->states[cls].count;
+    if (count > INSPECT_BLOCKS)
+        count = INSPECT_BLOCKS;
+    void *block = heap->bins[cls].head;
+    for (uint32_t i = 0; i < count; i++) {
+        blocks[i] = block;
+        if (NA_UNLIKELY(!is_of_class(cls, block))) {
+            report(heap, cls, blocks, i, "overwritten free block, after which the list goes on at a block");
             return;
         }
-        seen[i] = block;
+        for (uint32_t k = 0; k < i; k++) {
+            if (NA_UNLIKELY(blocks[k] == block)) {
+                report(heap, cls, blocks, i, "double free");
+                return;
+            }
+        }
         block = *na_block_next(block);
     }
+    if (count != 0 && NA_UNLIKELY(!na_is_block_start(na_span_of(blocks[0]), blocks[0])))
+        report(heap, cls, blocks, 0, "free of the middle of a block");
 }
 
 /* --- addresses that are not ours --- */
