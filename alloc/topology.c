@@ -159,9 +159,10 @@ static void read_distances(const char *sysfs, unsigned id, const node_set_t onli
 /* --- the dense tables --- */
 
 static void reset(unsigned only_node) {
+    if (na_node_count > 1) /* only then is there anything but zeros: spares two page faults */
+        for (unsigned i = 0; i < NA_MAX_CPUS; i++)
+            cpu_node[i] = 0;
     na_node_count = 1;
-    for (unsigned i = 0; i < NA_MAX_CPUS; i++)
-        cpu_node[i] = 0;
     system_id[0] = (uint16_t)only_node;
     has_cpus[0] = true;
     nearest[0][0] = 0;

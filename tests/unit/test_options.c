@@ -1,0 +1,317 @@
+/* test_options.c - the table of options, the reader of the environment, and docs/options.md.
+ *
+ * Linked with the few sources it needs and not with the library, which reads the environment itself
+ * before main. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/options.h"
+#include "alloc/os.h"
+
+static char warnings[16384];
+
+/* Reads the options from an environment of just these strings (NULL ends them), and what that
+ * prints on stderr into `warnings`. */
+static void init(char **strings) {
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    int saved = dup(2);
+    char **own = environ;
+    dup2(ends[1], 2);
+    close(ends[1]);
+    environ = strings;
+    na_options_init();
+    environ = own;
+    dup2(saved, 2);
+    close(saved);
+    size_t length = 0;
+    for (ssize_t n; (n = read(ends[0], warnings + length, sizeof warnings - 1 - length)) > 0;)
+        length += (size_t)n;
+    warnings[length] = 0;
+    close(ends[0]);
+}
+
+#define INIT(...) init((char *[]){__VA_ARGS__, NULL})
+
+static void expect_quiet(void) {
+    cr_assert_str_empty(warnings, "%s", warnings);
+}
+
+/* One line, that holds each of the three. */
+static void expect_warning(const char *a, const char *b, const char *c) {
+    cr_assert_eq(strncmp(warnings, "numalloc: ", 10), 0, "%s", warnings);
+    cr_assert_eq(strchr(warnings, '\n'), warnings + strlen(warnings) - 1, "%s", warnings);
+    cr_assert(strstr(warnings, a) && strstr(warnings, b) && strstr(warnings, c), "%s", warnings);
+}
+
+Test(options, defaults) {
+    INIT("HOME=/", "NUMALLOCATOR=x", "numalloc_stats=1");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_STATS), 0);
+    cr_assert_eq(na_option(NA_OPT_CHECK), 0);
+    cr_assert_eq(na_option(NA_OPT_ABORT), 1);
+    cr_assert_eq(na_option(NA_OPT_LIMIT), 0);
+    cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 500);
+    cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_KEEP);
+    cr_assert_eq(na_option(NA_OPT_REGION_SIZE), 1u << 30);
+    cr_assert_eq(na_option(NA_OPT_BACKGROUND), 0);
+    cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_PREFERRED);
+    cr_assert_null(na_option_text(NA_OPT_PROFILE));
+    cr_assert_null(na_option_text(NA_OPT_PROFILE_FILE));
+    cr_assert_eq(na_option(NA_OPT_SAMPLE_INTERVAL), 512u << 10);
+}
+
+Test(options, empty_environment) {
+    init(NULL);
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 500);
+}
+
+Test(options, empty_value_is_the_default) {
+    INIT("NUMALLOC_ABORT=", "NUMALLOC_PROFILE=", "NUMALLOC_NUMA=", "NUMALLOC_LIMIT=");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_ABORT), 1);
+    cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_PREFERRED);
+    cr_assert_null(na_option_text(NA_OPT_PROFILE));
+}
+
+Test(options, bools) {
+    const char *const on[] = {"1", "on", "yes", "true", "True", "ON"};
+    const char *const off[] = {"0", "off", "no", "false", "No"};
+    char string[64];
+    for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
+        snprintf(string, sizeof string, "NUMALLOC_STATS=%s", on[i]);
+        INIT(string);
+        expect_quiet();
+        cr_assert_eq(na_option(NA_OPT_STATS), 1, "%s", string);
+    }
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        snprintf(string, sizeof string, "NUMALLOC_ABORT=%s", off[i]);
+        INIT(string);
+        expect_quiet();
+        cr_assert_eq(na_option(NA_OPT_ABORT), 0, "%s", string);
+    }
+    INIT("NUMALLOC_STATS=2");
+    expect_warning("NUMALLOC_STATS=2", "0 or 1", "default is 0");
+    cr_assert_eq(na_option(NA_OPT_STATS), 0);
+}
+
+Test(options, bytes) {
+    const struct {
+        const char *string;
+        uint64_t value;
+    } good[] = {
+        {"NUMALLOC_LIMIT=0", 0},
+        {"NUMALLOC_LIMIT=1048576", 1 << 20},
+        {"NUMALLOC_LIMIT=2048k", 2 << 20},
+        {"NUMALLOC_LIMIT=2048KiB", 2 << 20},
+        {"NUMALLOC_LIMIT=3M", 3 << 20},
+        {"NUMALLOC_LIMIT=3mb", 3 << 20},
+        {"NUMALLOC_LIMIT=5G", (uint64_t)5 << 30},
+        {"NUMALLOC_LIMIT=7TiB", (uint64_t)7 << 40},
+        {"NUMALLOC_LIMIT=2097152B", 2 << 20},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        INIT((char *)(uintptr_t)good[i].string);
+        expect_quiet();
+        cr_assert_eq(na_option(NA_OPT_LIMIT), good[i].value, "%s", good[i].string);
+    }
+    const char *const bad[] = {
+        "NUMALLOC_LIMIT=1",
+        "NUMALLOC_LIMIT=-5M",
+        "NUMALLOC_LIMIT=M",
+        "NUMALLOC_LIMIT=1.5G",
+        "NUMALLOC_LIMIT=5 G",
+        "NUMALLOC_LIMIT=5GX",
+        "NUMALLOC_LIMIT=0x10000",
+        "NUMALLOC_LIMIT=5i",
+        "NUMALLOC_LIMIT=99999999999999999999",
+        "NUMALLOC_LIMIT=18446744073709551615K",
+        "NUMALLOC_LIMIT=9000T",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        INIT((char *)(uintptr_t)bad[i]);
+        expect_warning(bad[i], "0 or 1.00 MiB to", "512M");
+        cr_assert_eq(na_option(NA_OPT_LIMIT), 0, "%s", bad[i]);
+    }
+}
+
+Test(options, region_size_is_a_power_of_two) {
+    INIT("NUMALLOC_REGION_SIZE=256M");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_REGION_SIZE), 256u << 20);
+    const char *const bad[] = {"NUMALLOC_REGION_SIZE=300M", "NUMALLOC_REGION_SIZE=64M",
+                               "NUMALLOC_REGION_SIZE=0", "NUMALLOC_REGION_SIZE=1T"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        INIT((char *)(uintptr_t)bad[i]);
+        expect_warning(bad[i], "power of two", "128.00 MiB to 64.00 GiB");
+        cr_assert_eq(na_option(NA_OPT_REGION_SIZE), 1u << 30);
+    }
+}
+
+Test(options, milliseconds) {
+    INIT("NUMALLOC_PURGE_DELAY=0");
+    cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 0);
+    INIT("NUMALLOC_PURGE_DELAY=20ms");
+    cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 20);
+    INIT("NUMALLOC_PURGE_DELAY=3s");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 3000);
+    INIT("NUMALLOC_PURGE_DELAY=3min");
+    expect_warning("NUMALLOC_PURGE_DELAY=3min", "milliseconds", "500");
+    cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 500);
+    INIT("NUMALLOC_PURGE_DELAY=18446744073709551615s");
+    expect_warning("NUMALLOC_PURGE_DELAY", "milliseconds", "86400000");
+}
+
+Test(options, choices) {
+    INIT("NUMALLOC_NUMA=strict", "NUMALLOC_HUGEPAGES=Never");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_STRICT);
+    cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_NEVER);
+    INIT("NUMALLOC_NUMA=unbound", "NUMALLOC_HUGEPAGES=always");
+    cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_UNBOUND);
+    cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_ALWAYS);
+    INIT("NUMALLOC_NUMA=off");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_OFF);
+    const char *const bad[] = {"NUMALLOC_NUMA=stric", "NUMALLOC_NUMA=strictly",
+                               "NUMALLOC_NUMA=strict|unbound", "NUMALLOC_NUMA=|"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        INIT((char *)(uintptr_t)bad[i]);
+        expect_warning(bad[i], "preferred|strict|unbound|off is accepted", "default");
+        cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_PREFERRED);
+    }
+}
+
+Test(options, profile) {
+    INIT("NUMALLOC_PROFILE=sample", "NUMALLOC_PROFILE_FILE=/tmp/%p.nprof",
+         "NUMALLOC_SAMPLE_INTERVAL=0");
+    expect_quiet();
+    cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "sample");
+    cr_assert_str_eq(na_option_text(NA_OPT_PROFILE_FILE), "/tmp/%p.nprof");
+    cr_assert_eq(na_option(NA_OPT_SAMPLE_INTERVAL), 0);
+    INIT("NUMALLOC_PROFILE=SITES");
+    expect_quiet();
+    cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "sites");
+    INIT("NUMALLOC_PROFILE=everything");
+    expect_warning("NUMALLOC_PROFILE=everything", "sample|sites", "none");
+    cr_assert_null(na_option_text(NA_OPT_PROFILE));
+}
+
+Test(options, text_survives_the_environment) {
+    char string[] = "NUMALLOC_PROFILE_FILE=name";
+    INIT(string);
+    memset(string, 'x', sizeof string - 1); /* as programs that set their title do */
+    cr_assert_str_eq(na_option_text(NA_OPT_PROFILE_FILE), "name");
+}
+
+Test(options, too_long_text) {
+    static char string[5000] = "NUMALLOC_PROFILE_FILE=";
+    memset(string + strlen(string), 'f', sizeof string - strlen(string) - 1);
+    INIT(string);
+    expect_warning("NUMALLOC_PROFILE_FILE=fff", "...", "4096 characters");
+    cr_assert_null(na_option_text(NA_OPT_PROFILE_FILE));
+}
+
+Test(options, unknown_names) {
+    INIT("NUMALLOC_STAT=1");
+    expect_warning("NUMALLOC_STAT ", "did you mean NUMALLOC_STATS?", "");
+    INIT("NUMALLOC_PURGE_DEALY=1");
+    expect_warning("NUMALLOC_PURGE_DEALY", "did you mean NUMALLOC_PURGE_DELAY?", "");
+    INIT("NUMALLOC_POLICY=a.policy");
+    expect_warning("NUMALLOC_POLICY", "unknown", "docs/options.md");
+    INIT("NUMALLOC_=1");
+    expect_warning("unknown", "docs/options.md", "");
+    INIT("NUMALLOC_X"); /* not even a value */
+    expect_warning("NUMALLOC_X", "docs/options.md", "");
+    INIT("NUMALLOC_STATS"); /* likewise: getenv would not find it */
+    expect_warning("NUMALLOC_STATS", "unknown", "");
+    INIT("NUMALLOC_AN_OPTION_WITH_A_NAME_THAT_IS_MUCH_LONGER_THAN_ANY_THAT_EXISTS_OR_EVER_WILL=1");
+    expect_warning("NUMALLOC_AN_OPTION", "...", "docs/options.md");
+}
+
+Test(options, a_warning_is_one_line) {
+    INIT("NUMALLOC_STATS=yes\nnumalloc: all is well");
+    expect_warning("NUMALLOC_STATS=yes?numalloc", "0 or 1", "");
+}
+
+Test(options, every_mistake_warns_once) {
+    INIT("NUMALLOC_STATS=7", "NUMALLOC_STATS=8", "NUMALLOC_LIMIT=x", "NUMALLOC_CHECK=1");
+    unsigned lines = 0;
+    for (const char *c = warnings; *c != 0; c++)
+        lines += *c == '\n';
+    cr_assert_eq(lines, 2, "%s", warnings);
+    cr_assert_eq(na_option(NA_OPT_CHECK), 1, "the good ones still count");
+}
+
+Test(options, first_of_two_counts) {
+    INIT("NUMALLOC_PURGE_DELAY=1", "NUMALLOC_PURGE_DELAY=2");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 1);
+}
+
+Test(options, secure_programs_ignore_all) {
+    na_os_secure = true;
+    INIT("NUMALLOC_STATS=1", "NUMALLOC_PROFILE=sites", "NUMALLOC_PROFILE_FILE=/etc/passwd",
+         "NUMALLOC_BAD=1");
+    na_os_secure = false;
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_STATS), 0);
+    cr_assert_null(na_option_text(NA_OPT_PROFILE));
+    cr_assert_null(na_option_text(NA_OPT_PROFILE_FILE));
+}
+
+/* Every default in the table is one that the option itself accepts, and names are unique. */
+Test(options, table) {
+    char string[128];
+    for (na_option_id_t id = 0; id < NA_OPT_COUNT; id++) {
+        const na_option_info_t *info = na_option_info(id);
+        cr_assert_eq(strncmp(info->name, "NUMALLOC_", 9), 0);
+        cr_assert_str_not_empty(info->meaning);
+        INIT("X=");
+        uint64_t value = na_option(id);
+        snprintf(string, sizeof string, "%s=%s", info->name, info->fallback);
+        INIT(string);
+        expect_quiet();
+        cr_assert_eq(na_option(id), value, "%s", string);
+        for (na_option_id_t other = 0; other < id; other++)
+            cr_assert_str_neq(info->name, na_option_info(other)->name);
+    }
+}
+
+/* Reads the file that lies `path` away from this source. */
+static char *read_near(const char *path) {
+    static char content[65536];
+    char full[4096];
+    const char *slash = strrchr(__FILE__, '/');
+    snprintf(full, sizeof full, "%.*s/%s", slash ? (int)(slash - __FILE__) : 1,
+             slash ? __FILE__ : ".", path);
+    FILE *f = fopen(full, "r");
+    cr_assert_not_null(f, "%s", full);
+    content[fread(content, 1, sizeof content - 1, f)] = 0;
+    fclose(f);
+    return content;
+}
+
+/* The table in docs/options.md has this row for each option, word for word, and no other. */
+Test(options, documented) {
+    const char *document = read_near("../../docs/options.md");
+    unsigned documented = 0;
+    for (const char *at = document; (at = strstr(at, "\n| `NUMALLOC_")) != NULL; at++)
+        documented++;
+    cr_assert_eq(documented, NA_OPT_COUNT);
+    for (na_option_id_t id = 0; id < NA_OPT_COUNT; id++) {
+        const na_option_info_t *info = na_option_info(id);
+        char unit[128] = "";
+        char row[512];
+        for (const char *c = info->unit; *c != 0; c++) /* a bar would end the cell */
+            snprintf(unit + strlen(unit), sizeof unit - strlen(unit), *c == '|' ? ", " : "%c", *c);
+        snprintf(row, sizeof row, "\n| `%s` | %s | %s | %s |\n", info->name, unit,
+                 info->fallback[0] != 0 ? info->fallback : "none", info->meaning);
+        cr_assert_not_null(strstr(document, row), "docs/options.md lacks this row:%s", row);
+    }
+}
