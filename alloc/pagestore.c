@@ -134,6 +134,9 @@ unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, 
     else if (left + n + right == hp->longest)
         na_store_recount(hp);
     hp->touched = true;
+    if (dirty < n && hp->purged_at &&
+        atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay)
+        s->cap_regret += n - dirty;
     s->used += n;
     s->dirty -= dirty;
     na_store_place(s, hp);
@@ -277,10 +280,6 @@ uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t 
     na_hugepage_t *hp = na_store_find(s, n, align, &at);
     if (!hp) return 0;
     *dirty = na_store_take_at(s, hp, at, n);
-    /* Was the cap too low? */
-    if (*dirty < n && hp->purged_at &&
-        atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay)
-        s->cap_regret += n - *dirty;
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 

@@ -16,11 +16,13 @@ static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
     return s->used / 8 > base ? s->used / 8 : base;
 }
 
+/* Every quarter of what the cap took that is wanted back is one doubling. */
 static void na_purge_adapt(na_pagestore_t *s, uint64_t now) {
-    if (s->cap_regret >= NA_REGRET_LEAST && s->cap_regret * 4 >= s->cap_purged) {
-        s->cap_regret = 0;
+    uint64_t much = s->cap_purged / 4 > NA_REGRET_LEAST ? s->cap_purged / 4 : NA_REGRET_LEAST;
+    if (s->cap_regret >= much) {
         s->cap_changed_at = now;
-        if (s->cap_doublings < NA_CAP_DOUBLINGS) s->cap_doublings++;
+        for (; s->cap_regret >= much; s->cap_regret -= much)
+            if (s->cap_doublings < NA_CAP_DOUBLINGS) s->cap_doublings++;
     } else if (s->cap_doublings > 0 && now > s->cap_changed_at + NA_CAP_CALM) {
         s->cap_changed_at = now;
         s->cap_doublings--;

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -476,22 +476,47 @@ Test(purge, beyond_the_cap) {
     cr_assert_geq(stats_of(0).purged, 120 * MIB);
 }
 
-/* One that works in waves soon keeps the memory of a wave. */
-Test(purge, the_cap_learns) {
-    start(NULL, NULL);
-    enum { N = 32 };
-    uintptr_t runs[N];
+/* One that works in waves soon keeps the memory of a wave, in small runs or in one long run. */
+static void waves(uint32_t pages, unsigned n) {
+    static uintptr_t runs[32];
     uint64_t purged = 0, last = 0;
     for (unsigned wave = 0; wave < 12; wave++) {
-        for (unsigned i = 0; i < N; i++)
-            fill(runs[i] = must_alloc(255), 255);
-        for (unsigned i = 0; i < N; i++)
-            na_pageheap_free(0, runs[i], 255);
+        for (unsigned i = 0; i < n; i++)
+            fill(runs[i] = must_alloc(pages), pages);
+        for (unsigned i = 0; i < n; i++)
+            na_pageheap_free(0, runs[i], pages);
         last = stats_of(0).purged - purged;
         purged += last;
     }
     cr_assert_gt(purged, 0);
     cr_assert_eq(last, 0, "still purging %zu KiB a wave", (size_t)last >> 10);
+}
+
+Test(purge, the_cap_learns) {
+    start(NULL, NULL);
+    waves(255, 32);
+}
+
+Test(purge, the_cap_learns_long_runs) {
+    start(NULL, NULL);
+    waves(32 * NA_HUGE_PAGES, 1);
+}
+
+/* The system refuses to purge locked memory: it stays dirty, and nothing hangs. */
+Test(purge, locked_memory) {
+    start(NULL, NULL);
+    uintptr_t run = must_alloc(256);
+    fill(run, 256);
+    /* The raw call: the sanitizers replace mlock by nothing. */
+    if (syscall(SYS_mlock, run, 4 * NA_PAGE_SIZE) != 0) cr_skip_test("mlock is not allowed here");
+    na_pageheap_free(0, run, 256);
+    cr_assert_eq(na_pageheap_trim(0, 0), 0);
+    cr_assert_eq(stats_of(0).dirty, 256 * NA_PAGE_SIZE);
+    na_pageheap_tick(0, na_os_ms() + 5000);
+    cr_assert_eq(stats_of(0).dirty, 256 * NA_PAGE_SIZE);
+    cr_assert_eq(syscall(SYS_munlock, run, 4 * NA_PAGE_SIZE), 0);
+    na_pageheap_tick(0, na_os_ms() + 10000);
+    cr_assert_eq(stats_of(0).dirty, 0);
 }
 
 /* --- limits --- */
@@ -550,6 +575,37 @@ Test(pageheap, address_space_runs_out) {
     for (unsigned i = 0; i < n; i++)
         na_pageheap_free(0, runs[i], 16);
     cr_assert_neq(na_pageheap_alloc(0, 1024, 1, &zeroed), 0);
+}
+
+/* The system refuses memory, not address space (as with strict overcommit): the frontier goes on in
+ * the steps that are needed, to the last page that the limit allows, and no new regions are made.
+ */
+Test(pageheap, memory_is_refused) {
+    start(NULL, NULL);
+    must_alloc(3 * NA_HUGE_PAGES); /* so that the steps are large */
+    char text[8192];
+    cr_assert_gt(na_os_read_file("/proc/self/status", text, sizeof text), 0);
+    const char *field = strstr(text, "VmData:");
+    cr_assert_not_null(field);
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_DATA, &limit), 0);
+    limit.rlim_cur = (strtoul(field + 7, NULL, 10) << 10) + MIB + MIB / 2;
+    cr_assert_eq(setrlimit(RLIMIT_DATA, &limit), 0);
+    uint64_t before = stats_of(0).used;
+    bool zeroed;
+    uintptr_t run, last = 0;
+    while ((run = na_pageheap_alloc(0, 2, 1, &zeroed)) != 0) {
+        last = run;
+        *(char *)run = 1;
+    }
+    cr_assert_geq(stats_of(0).used - before, MIB + MIB / 4);
+    cr_assert_eq(stats_of(0).regions, 1);
+    cr_assert_not(na_pageheap_extend(0, last, 2, 2, &zeroed));
+    na_pageheap_free(0, last, 2);
+    cr_assert_eq(na_pageheap_alloc(0, 2, 1, &zeroed), last);
+    limit.rlim_cur = limit.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_DATA, &limit), 0);
+    cr_assert_neq(na_pageheap_alloc(0, 2048, 1, &zeroed), 0);
 }
 
 /* --- several nodes: the tables of a machine made of files, on this machine's memory --- */
