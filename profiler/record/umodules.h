@@ -1,0 +1,25 @@
+/* umodules.h - which module holds an address, and is it the one that it was last time.
+ *
+ * Invariant that makes cached rules safe across dlclose: a rule is used, or stored, only in a walk
+ * that has confirmed the identity of its module by asking the loader (na_umodule_find). While the
+ * walk lasts, the module cannot be unloaded, because a frame of the calling thread returns into it.
+ * When a module is found where another was, every cached rule is dropped first. */
+#ifndef NUMALLOC_RECORD_UMODULES_H
+#define NUMALLOC_RECORD_UMODULES_H
+
+#include "profiler/record/cfi.h"
+#include "profiler/record/unwind.h"
+
+typedef enum na_umodule_state {
+    NA_UMODULE_NONE,  /* no module there: generated code, or a wild address */
+    NA_UMODULE_FRESH, /* found, but cached rules must not be used for it (table busy or full) */
+    NA_UMODULE_KNOWN, /* found and confirmed */
+} na_umodule_state_t;
+
+/* Lock-free, async-signal-safe. */
+na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m);
+
+/* `flush` drops all cached rules. From a constructor, once. */
+void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void));
+
+#endif

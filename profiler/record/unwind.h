@@ -1,0 +1,43 @@
+/* unwind.h - the call stack of the calling thread, from inside malloc.
+ *
+ * x86-64: exact, by call frame information, whatever the program was compiled with; every read of
+ * the stack is known to be safe before it is made. Other machines: frame pointers.
+ * Thread-safe, async-signal-safe, allocates nothing, takes no lock, keeps errno. */
+#ifndef NUMALLOC_RECORD_UNWIND_H
+#define NUMALLOC_RECORD_UNWIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is known of one thread's stack: [lo, hi) has been found readable throughout, and [other_lo,
+ * other_hi) is known not to be that stack. All zero at first. Used by its own thread only, never by
+ * a signal handler that interrupted a walk with the same state. */
+typedef struct na_unwind_thread {
+    uintptr_t lo, hi;
+    uintptr_t other_lo, other_hi;
+} na_unwind_thread_t;
+
+/* Fills pcs[0 .. max) with the calling thread's stack, innermost first, and returns how many.
+ * pcs[0] lies in the caller of na_unwind, unless the frames of this library are skipped. A pc is a
+ * return address; where `exact` is not NULL, the bits of *exact name the first 64 frames that are
+ * not (they were interrupted by a signal). *truncated: outer frames are missing. */
+size_t na_unwind(uintptr_t *pcs, size_t max, bool *truncated);
+
+/* The same, faster, with a state kept for the thread (NULL: as na_unwind). */
+size_t na_unwind_thread(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, uint64_t *exact,
+                        bool *truncated);
+
+/* A loaded module that no walk has met before, or that took the place of another. */
+typedef struct na_unwind_seen {
+    uintptr_t start, end;
+    const void *link_map; /* struct link_map, NULL if not known */
+    uintptr_t replaced;   /* start of a module that was here before, 0: none */
+} na_unwind_seen_t;
+
+/* Before the first walk, once: `seen` (may be NULL) is told of every module, those loaded now
+ * included, one call at a time. skip_own: leave out the innermost frames that lie in this library,
+ * if it is a shared one. Not async-signal-safe (it asks the loader); call it from a constructor. */
+void na_unwind_init(void (*seen)(const na_unwind_seen_t *), bool skip_own);
+
+#endif
