@@ -57,7 +57,7 @@ int NA_FN(malloc_trim)(size_t keep) {
 
 void NA_FN(malloc_stats)(void) {
     na_init();
-    na_stats_print();
+    na_stats_print(STDERR_FILENO);
 }
 
 /* glibc's parameters tune glibc's arenas. Accepted, without effect: callers treat 0 as an error. */

@@ -52,6 +52,8 @@ void na_init(void) {
         na_topology_init(NULL, NULL);
         na_strict = na_option(NA_OPT_CHECK) != 0;
         na_every_event = na_strict;
+        if (na_option(NA_OPT_STATS))
+            na_stats_keep_stderr();
         start_profile();
         atomic_store_explicit(&done, true, memory_order_release);
     }
@@ -75,6 +77,6 @@ __attribute__((destructor(101))) static void at_unload(void) {
     if (na_hooks != NULL)
         na_hooks->on_exit(&heap->profile);
     if (na_option(NA_OPT_STATS))
-        na_stats_print();
+        na_stats_print_at_exit();
     na_heap_leave(heap);
 }

@@ -1,12 +1,15 @@
 /* stats.c - gathering and printing statistics. */
 #include "alloc/stats.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "alloc/heap.h"
 #include "alloc/large.h"
 #include "alloc/meta.h"
+#include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "alloc/print.h"
 
@@ -63,21 +66,26 @@ void numalloc_get_stats(numalloc_stats_t *stats) {
 
 /* --- text --- */
 
-static void row(na_text_t *t, const char *label, uint64_t bytes) {
+static void label_column(na_text_t *t, const char *label) {
     na_text_str(t, "  ");
-    na_text_str_pad(t, label, 26);
+    na_text_str(t, label);
+    for (size_t width = strlen(label); width < 26; width++)
+        na_text_str(t, " ");
+}
+
+static void row(na_text_t *t, const char *label, uint64_t bytes) {
+    label_column(t, label);
     na_text_bytes(t, bytes);
     na_text_str(t, "\n");
 }
 
 static void count_row(na_text_t *t, const char *label, uint64_t count) {
-    na_text_str(t, "  ");
-    na_text_str_pad(t, label, 26);
+    label_column(t, label);
     na_text_u64(t, count);
     na_text_str(t, "\n");
 }
 
-static void print_totals(const na_totals_t *s) {
+static void print_totals(const na_totals_t *s, int fd) {
     na_text_t t = {0};
     na_text_str(&t, "numalloc statistics\n");
     row(&t, "live small blocks", s->small_live);
@@ -95,10 +103,10 @@ static void print_totals(const na_totals_t *s) {
     count_row(&t, "frees by other threads", s->remote_frees);
     if (s->all.leaked_by_fork != 0)
         row(&t, "lost in fork (at most)", s->all.leaked_by_fork);
-    na_text_end(&t, STDERR_FILENO);
+    na_text_end(&t, fd);
 }
 
-static void print_node(unsigned node) {
+static void print_node(unsigned node, int fd) {
     na_pageheap_stats_t p;
     na_pageheap_get_stats(node, &p);
     if (p.reserved == 0)
@@ -120,10 +128,10 @@ static void print_node(unsigned node) {
     na_text_str(&t, na_node_count == 1 || node == na_node_count ? "\n"
                     : p.bound ? ", bound\n"
                               : ", placed by first touch\n");
-    na_text_end(&t, STDERR_FILENO);
+    na_text_end(&t, fd);
 }
 
-static void print_classes(const na_totals_t *s) {
+static void print_classes(const na_totals_t *s, int fd) {
     na_text_t t = {0};
     na_text_str(&t, "     size      allocated          freed           live         in bins\n");
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
@@ -136,15 +144,26 @@ static void print_classes(const na_totals_t *s) {
         na_text_u64_pad(&t, c->allocs > c->frees ? c->allocs - c->frees : 0, 15);
         na_text_u64_pad(&t, c->cached, 16);
         na_text_str(&t, "\n");
-        na_text_end(&t, STDERR_FILENO);
+        na_text_end(&t, fd);
     }
 }
 
-void na_stats_print(void) {
+void na_stats_print(int fd) {
     na_totals_t totals;
     na_stats_gather(&totals);
-    print_totals(&totals);
+    print_totals(&totals, fd);
     for (unsigned node = 0; node <= na_node_count; node++)
-        print_node(node);
-    print_classes(&totals);
+        print_node(node, fd);
+    print_classes(&totals, fd);
+}
+
+static int kept_stderr = -1;
+
+void na_stats_keep_stderr(void) {
+    enum { OUT_OF_THE_WAY = 100 }; /* not a number that the program expects to get itself */
+    kept_stderr = (int)na_syscall(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY, 0, 0, 0);
+}
+
+void na_stats_print_at_exit(void) {
+    na_stats_print(kept_stderr < 0 ? STDERR_FILENO : kept_stderr);
 }

@@ -28,7 +28,11 @@ typedef struct na_totals {
 
 void na_stats_gather(na_totals_t *totals);
 
-/* NUMALLOC_STATS: totals, per node and per size class, as text on stderr. */
-void na_stats_print(void);
+/* Totals, per node and per size class, as text on a descriptor. */
+void na_stats_print(int fd);
+
+/* NUMALLOC_STATS prints at exit, when many programs have closed stderr already: keeps a copy of it. */
+void na_stats_keep_stderr(void);
+void na_stats_print_at_exit(void);
 
 #endif
