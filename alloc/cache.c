@@ -78,12 +78,18 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
-/* A bin that ran dry or over may hold more from now on (until it is idle, see tidy in heap.c): one
- * that is used much settles seldom, one that is used little holds little. */
-static void widen(na_heap_t *heap, unsigned cls) {
+/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it may
+ * hold more. Running over time after time, its thread is only freeing: what it keeps is of no use, and
+ * pins a span for every block when blocks come in random order, so it may hold less. (Idle bins are
+ * emptied by tidy in heap.c.) */
+static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
     na_bin_state_t *state = &heap->states[cls];
-    uint32_t cap = 2u * state->cap, most = na_classes[cls].cap_max;
-    state->cap = (uint16_t)(cap < most ? cap : most);
+    const na_class_t *c = &na_classes[cls];
+    if (ran_over && state->ran_over)
+        state->cap = state->cap / 2 > c->cap_min ? state->cap / 2 : c->cap_min;
+    else
+        state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;
+    state->ran_over = ran_over;
 }
 
 /* Fills an empty bin: spare, mail, depot, spans. False: the system refuses memory. */
@@ -91,7 +97,7 @@ static bool refill(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
-    widen(heap, cls);
+    adapt_cap(heap, cls, false);
     if (state->spare == 0 &&
         atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
         state->spare = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
@@ -142,7 +148,7 @@ static void chain_home(na_heap_t *heap, unsigned cls, na_chain_t chain) {
 static void overflow(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
-    widen(heap, cls);
+    adapt_cap(heap, cls, true);
     if (state->spare != 0) {
         na_chain_t old = state->spare;
         state->spare = *na_chain_next(old);

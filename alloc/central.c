@@ -123,6 +123,8 @@ static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_chain_t ex
 }
 
 void na_central_sweep(unsigned node) {
+    if (centrals[node] == NULL)
+        return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (!na_classes[cls].pooled)
             continue;
@@ -137,6 +139,8 @@ void na_central_sweep(unsigned node) {
 }
 
 void na_central_trim(unsigned node) {
+    if (centrals[node] == NULL)
+        return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_central_t *c = &centrals[node][cls];
         if (na_classes[cls].pooled)

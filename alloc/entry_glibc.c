@@ -124,10 +124,8 @@ static void write_options(FILE *out) {
 }
 
 int NA_FN(malloc_info)(int options, FILE *out) {
-    if (options != 0 || out == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (options != 0 || out == NULL)
+        return EINVAL;
     na_init();
     na_totals_t t;
     na_stats_gather(&t);

@@ -157,6 +157,8 @@ void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zero
     bool unused;
     if (zeroed == NULL)
         zeroed = &unused;
+    if (size == 0) /* aligned to more than a page */
+        size = 1;
     uint32_t pages = pages_for(size);
     void *block = NULL;
     if (pages != 0)
