@@ -16,6 +16,14 @@
 #define NA_FN(name) name
 #endif
 
+/* `target` under another name as well. gcc wants the aliases' attributes to agree, clang does not
+ * know how to be told. */
+#if __has_attribute(copy)
+#define NA_ALIAS_OF(target) __attribute__((alias(#target), copy(target)))
+#else
+#define NA_ALIAS_OF(target) __attribute__((alias(#target)))
+#endif
+
 NA_EXPORT void *NA_FN(malloc)(size_t size);
 NA_EXPORT void NA_FN(free)(void *block);
 NA_EXPORT void *NA_FN(calloc)(size_t count, size_t size);

@@ -29,8 +29,7 @@ bool na_bin_count(na_heap_t *heap, unsigned cls) {
     state->until_sample -= (int64_t)pops * na_classes[cls].size;
     bin->pop = bin->push = 0;
     state->granted_pop = state->granted_push = 0;
-    if (pops + pushes == 0)
-        return false;
+    if (pops + pushes == 0) return false;
     state->used = true;
     return true;
 }
@@ -41,15 +40,11 @@ void na_bin_grant(na_heap_t *heap, unsigned cls) {
     int64_t pop = state->count, push = (int64_t)state->cap - state->count;
     if (na_sample_interval != 0) {
         int64_t unsampled = state->until_sample / na_classes[cls].size;
-        if (pop > unsampled)
-            pop = unsampled;
+        if (pop > unsampled) pop = unsampled;
     }
-    if (pop > NA_CREDIT_MAX)
-        pop = NA_CREDIT_MAX;
-    if (push > NA_CREDIT_MAX)
-        push = NA_CREDIT_MAX;
-    if (na_every_event)
-        pop = push = 0;
+    if (pop > NA_CREDIT_MAX) pop = NA_CREDIT_MAX;
+    if (push > NA_CREDIT_MAX) push = NA_CREDIT_MAX;
+    if (na_every_event) pop = push = 0;
     bin->pop = state->granted_pop = (int16_t)(pop < 0 ? 0 : pop);
     bin->push = state->granted_push = (int16_t)(push < 0 ? 0 : push);
 }
@@ -78,10 +73,10 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
-/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it may
- * hold more. Running over time after time, its thread is only freeing: what it keeps is of no use, and
- * pins a span for every block when blocks come in random order, so it may hold less. (Idle bins are
- * emptied by tidy in heap.c.) */
+/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it
+ * may hold more. Running over time after time, its thread is only freeing: what it keeps is of no
+ * use, and pins a span for every block when blocks come in random order, so it may hold less. (Idle
+ * bins are emptied by tidy in heap.c.) */
 static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
@@ -98,13 +93,11 @@ static bool refill(na_heap_t *heap, unsigned cls) {
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
     adapt_cap(heap, cls, false);
-    if (state->spare == 0 &&
-        atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
+    if (state->spare == 0 && atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
         state->spare = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
         atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
     }
-    if (state->spare == 0)
-        state->spare = na_depot_take(heap->node, cls);
+    if (state->spare == 0) state->spare = na_depot_take(heap->node, cls);
     if (state->spare != 0) {
         na_chain_t chain = state->spare;
         state->spare = *na_chain_next(chain);
@@ -164,8 +157,7 @@ static void overflow(na_heap_t *heap, unsigned cls) {
 void na_bin_empty(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
-    if (bin->head != NULL)
-        na_list_home(heap, cls, bin->head);
+    if (bin->head != NULL) na_list_home(heap, cls, bin->head);
     bin->head = NULL;
     state->count = 0;
     while (state->spare != 0) {
@@ -183,8 +175,7 @@ static void *take_sampled(na_heap_t *heap, unsigned cls, size_t requested, na_en
     na_gate_enter(heap);
     void *block = na_sampled_take(heap->node, cls);
     na_gate_leave(heap);
-    if (block == NULL)
-        return NULL;
+    if (block == NULL) return NULL;
     state->until_sample = na_sampler_draw(heap);
     state->pops++;
     na_record_alloc(heap, na_span_of(block), block, requested, na_classes[cls].size, entry);
@@ -199,8 +190,7 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
         na_gate_enter(heap);
         bool filled = refill(heap, cls);
         na_gate_leave(heap);
-        if (!filled)
-            return NULL;
+        if (!filled) return NULL;
     }
     void *block = pop_uncredited(heap, cls);
     if (na_every_event)
@@ -214,22 +204,18 @@ void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     if (heap != NULL) {
         na_heap_pass(heap);
         na_bin_count(heap, cls);
-        if (!na_every_event)
-            na_bin_inspect(heap, cls);
+        if (!na_every_event) na_bin_inspect(heap, cls);
         block = take(heap, cls, requested, entry);
         na_bin_grant(heap, cls);
         na_heap_leave(heap);
     }
-    if (block == NULL)
-        errno = ENOMEM;
+    if (block == NULL) errno = ENOMEM;
     return block;
 }
 
 void *na_alloc_slow(size_t size, na_entry_t entry) {
-    if (size > NA_SMALL_MAX)
-        return na_large_alloc(size, NA_PAGE_SIZE, entry, NULL);
-    if (na_self == &na_heap_empty)
-        na_init(); /* fills the class table */
+    if (size > NA_SMALL_MAX) return na_large_alloc(size, NA_PAGE_SIZE, entry, NULL);
+    if (na_self == &na_heap_empty) na_init(); /* fills the class table */
     return na_alloc_class_slow(na_class_of(size), size, entry);
 }
 
@@ -238,8 +224,7 @@ void *na_alloc_slow(size_t size, na_entry_t entry) {
 static void push(na_heap_t *heap, unsigned cls, void *block) {
     na_heap_pass(heap);
     na_bin_count(heap, cls);
-    if (!na_every_event)
-        na_bin_inspect(heap, cls);
+    if (!na_every_event) na_bin_inspect(heap, cls);
     if (heap->states[cls].count >= heap->states[cls].cap) {
         na_gate_enter(heap);
         overflow(heap, cls);
@@ -260,8 +245,7 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block) {
         na_misuse("free of the middle of a block", block);
         return;
     }
-    if (!na_record_free(heap, span, block, na_classes[cls].size))
-        return;
+    if (!na_record_free(heap, span, block, na_classes[cls].size)) return;
     if (span->sampled) {
         heap->states[cls].pushes++;
         na_gate_enter(heap);
@@ -275,8 +259,7 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block) {
 }
 
 void na_free_slow(void *block, uint32_t tag) {
-    if (block == NULL)
-        return;
+    if (block == NULL) return;
     na_span_t *span = NULL;
     if (tag == NA_TAG_NONE && (span = na_span_of(block)) == NULL) {
         na_free_foreign(block);

@@ -1,12 +1,12 @@
 /* cache.h - the hot path: pop a block, push a block.
  *
  * malloc: class from the table, bin from the thread's heap, one credit, one list head.
- * free: tag from the page map, bin from the tag; a tag that is not exactly the bin's (NULL, foreign,
- * large, someone else's, slow) or a spent credit leaves for the slow path. docs/hot-path.md counts the
- * instructions.
+ * free: tag from the page map, bin from the tag; a tag that is not exactly the bin's (NULL,
+ * foreign, large, someone else's, slow) or a spent credit leaves for the slow path.
+ * docs/hot-path.md counts the instructions.
  *
- * The profiler, strict checking and the sampler are not tested for here: they act by keeping credits
- * at zero and tags slow. */
+ * The profiler, strict checking and the sampler are not tested for here: they act by keeping
+ * credits at zero and tags slow. */
 #ifndef NUMALLOC_ALLOC_CACHE_H
 #define NUMALLOC_ALLOC_CACHE_H
 
@@ -16,7 +16,8 @@
 #include "alloc/hooks.h"
 #include "pagemap/pagemap.h"
 
-/* What the hot path could not do. All set errno to ENOMEM when they return NULL; free's keeps it. */
+/* What the hot path could not do. All set errno to ENOMEM when they return NULL; free's keeps it.
+ */
 
 /* Any size. */
 void *na_alloc_slow(size_t size, na_entry_t entry);
@@ -29,20 +30,17 @@ void na_free_slow(void *block, uint32_t tag);
 #define NA_HOT __attribute__((always_inline, no_sanitize("thread"))) static inline
 
 NA_HOT void *na_pop(na_bin_t *bin) {
-    if (NA_UNLIKELY(--bin->pop < 0))
-        return NULL;
+    if (NA_UNLIKELY(--bin->pop < 0)) return NULL;
     void *block = bin->head;
     bin->head = *na_block_next(block);
     return block;
 }
 
 NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
-    if (NA_UNLIKELY(size > NA_SMALL_MAX))
-        return na_alloc_slow(size, entry);
+    if (NA_UNLIKELY(size > NA_SMALL_MAX)) return na_alloc_slow(size, entry);
     size_t twice = na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP];
     na_bin_t *bin = (na_bin_t *)((char *)na_self + twice * (NA_BIN_SIZE / 2));
-    if (NA_UNLIKELY(--bin->pop < 0))
-        return na_alloc_slow(size, entry);
+    if (NA_UNLIKELY(--bin->pop < 0)) return na_alloc_slow(size, entry);
     void *block = bin->head;
     bin->head = *na_block_next(block);
     return block;

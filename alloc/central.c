@@ -48,8 +48,7 @@ bool na_depot_put(unsigned node, unsigned cls, na_chain_t chain) {
 na_chain_t na_depot_take(unsigned node, unsigned cls) {
     na_central_t *c = &centrals[node][cls];
     for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
-        if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0)
-            continue;
+        if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
         na_chain_t chain = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
         if (chain != 0) {
             *na_chain_next(chain) = 0;
@@ -97,11 +96,9 @@ void *na_sampled_take(unsigned node, unsigned cls) {
                            .sampled = true};
     na_lock(&c->lock);
     uint32_t got;
-    if (c->sampled_blocks == NULL)
-        c->sampled_blocks = na_spanset_take(&c->sampled, kind, 1, &got);
+    if (c->sampled_blocks == NULL) c->sampled_blocks = na_spanset_take(&c->sampled, kind, 1, &got);
     void *block = c->sampled_blocks;
-    if (block != NULL)
-        c->sampled_blocks = *na_block_next(block);
+    if (block != NULL) c->sampled_blocks = *na_block_next(block);
     na_unlock(&c->lock);
     return block;
 }
@@ -113,40 +110,36 @@ void na_sampled_give(na_span_t *span, void *block) {
     na_unlock(&c->lock);
 }
 
-/* Takes the chain out of a slot if it is still `expected`, and returns its blocks to their spans. */
+/* Takes the chain out of a slot if it is still `expected`, and returns its blocks to their spans.
+ */
 static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_chain_t expected) {
     na_central_t *c = &centrals[node][cls];
     if (expected != 0 &&
-        atomic_compare_exchange_strong_explicit(&c->slots[slot], &expected, 0,
-                                                memory_order_acquire, memory_order_relaxed))
+        atomic_compare_exchange_strong_explicit(&c->slots[slot], &expected, 0, memory_order_acquire,
+                                                memory_order_relaxed))
         na_central_give(node, cls, na_chain_first(expected));
 }
 
 void na_central_sweep(unsigned node) {
-    if (centrals[node] == NULL)
-        return;
+    if (centrals[node] == NULL) return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        if (!na_classes[cls].pooled)
-            continue;
+        if (!na_classes[cls].pooled) continue;
         na_central_t *c = &centrals[node][cls];
         for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
             na_chain_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
-            if (now != 0 && now == c->seen[i])
-                empty_slot(node, cls, i, now);
+            if (now != 0 && now == c->seen[i]) empty_slot(node, cls, i, now);
             c->seen[i] = now;
         }
     }
 }
 
 void na_central_trim(unsigned node) {
-    if (centrals[node] == NULL)
-        return;
+    if (centrals[node] == NULL) return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_central_t *c = &centrals[node][cls];
         if (na_classes[cls].pooled)
             for (unsigned i = 0; i < DEPOT_SLOTS; i++)
-                empty_slot(node, cls, i,
-                           atomic_load_explicit(&c->slots[i], memory_order_relaxed));
+                empty_slot(node, cls, i, atomic_load_explicit(&c->slots[i], memory_order_relaxed));
         na_lock(&c->lock);
         na_spanset_trim(&c->spans);
         na_unlock(&c->lock);

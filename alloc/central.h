@@ -1,12 +1,12 @@
 /* central.h - what the threads of one node share, class by class.
  *
- *   depot   16 atomic slots, each empty or one chain. Put: compare-and-swap into an empty slot. Take:
- *           exchange with empty. No lock, no ABA (a slot's value is used only by whoever exchanged it
- *           out), no walk. Holds blocks of pooled classes, and of owned classes whose owner's mailbox
- *           is full (a thread that sleeps while others free its blocks).
- *   spans   the spans of a pooled class, under a lock; page-map lookups are made before it is taken.
- *   sampled the spans of sampled blocks of any class: their pages are tagged slow, so that their free
- *           is seen, and no other block lies on them.
+ *   depot   16 atomic slots, each empty or one chain. Put: compare-and-swap into an empty slot.
+ * Take: exchange with empty. No lock, no ABA (a slot's value is used only by whoever exchanged it
+ *           out), no walk. Holds blocks of pooled classes, and of owned classes whose owner's
+ * mailbox is full (a thread that sleeps while others free its blocks). spans   the spans of a
+ * pooled class, under a lock; page-map lookups are made before it is taken. sampled the spans of
+ * sampled blocks of any class: their pages are tagged slow, so that their free is seen, and no
+ * other block lies on them.
  *
  * Thread-safe. Callers are behind their heap's gate (heap.h). Nodes are dense indices. */
 #ifndef NUMALLOC_ALLOC_CENTRAL_H

@@ -31,16 +31,14 @@ void *NA_FN(calloc)(size_t count, size_t size) {
     void *block = bytes <= NA_SMALL_MAX
                       ? na_alloc(bytes, NA_ENTRY_CALLOC)
                       : na_large_alloc(bytes, NA_PAGE_SIZE, NA_ENTRY_CALLOC, &zeroed);
-    if (block != NULL && !zeroed)
-        memset(block, 0, bytes);
+    if (block != NULL && !zeroed) memset(block, 0, bytes);
     return block;
 }
 
 /* --- aligned --- */
 
 void *na_alloc_aligned(size_t alignment, size_t size, na_entry_t entry) {
-    if (alignment <= NA_CLASS_STEP)
-        return na_alloc(size, entry);
+    if (alignment <= NA_CLASS_STEP) return na_alloc(size, entry);
     if (alignment <= NA_PAGE_SIZE && size <= NA_SMALL_MAX) {
         na_init();
         unsigned cls = na_class_of_aligned(size, alignment);
@@ -73,13 +71,11 @@ void *NA_FN(memalign)(size_t alignment, size_t size) {
 }
 
 int NA_FN(posix_memalign)(void **result, size_t alignment, size_t size) {
-    if (!na_is_pow2(alignment) || alignment % sizeof(void *) != 0)
-        return EINVAL;
+    if (!na_is_pow2(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
     int saved = errno;
     void *block = na_alloc_aligned(alignment, size, NA_ENTRY_ALIGNED);
     errno = saved;
-    if (block == NULL)
-        return ENOMEM;
+    if (block == NULL) return ENOMEM;
     *result = block;
     return 0;
 }
@@ -118,8 +114,7 @@ static bool fits_in_place(size_t have, size_t want) {
 
 static void *resize_small(na_span_t *span, void *block, size_t size) {
     size_t have = na_classes[span->cls].size;
-    if (!fits_in_place(have, size))
-        return NULL;
+    if (!fits_in_place(have, size)) return NULL;
     if (NA_UNLIKELY(span->records != NULL)) {
         na_heap_t *heap = na_heap_enter();
         if (heap != NULL) {
@@ -132,8 +127,7 @@ static void *resize_small(na_span_t *span, void *block, size_t size) {
 
 static void *resize_large(na_span_t *span, size_t size) {
     na_heap_t *heap = size > NA_SMALL_MAX ? na_heap_enter() : NULL;
-    if (heap == NULL)
-        return NULL;
+    if (heap == NULL) return NULL;
     void *block = na_large_resize(heap, span, size);
     na_heap_leave(heap);
     return block;
@@ -141,10 +135,8 @@ static void *resize_large(na_span_t *span, size_t size) {
 
 static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
     void *fresh = span->cls == 0 ? na_large_alloc_grown(size, NA_ENTRY_REALLOC) : NULL;
-    if (fresh == NULL)
-        fresh = na_alloc(size, NA_ENTRY_REALLOC);
-    if (fresh == NULL)
-        return NULL;
+    if (fresh == NULL) fresh = na_alloc(size, NA_ENTRY_REALLOC);
+    if (fresh == NULL) return NULL;
     size_t have = usable(span);
     memcpy(fresh, block, have < size ? have : size);
     na_free(block);
@@ -152,15 +144,13 @@ static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
 }
 
 void *NA_FN(realloc)(void *block, size_t size) {
-    if (block == NULL)
-        return na_alloc(size, NA_ENTRY_REALLOC);
+    if (block == NULL) return na_alloc(size, NA_ENTRY_REALLOC);
     if (size == 0) {
         na_free(block);
         return NULL;
     }
     na_span_t *span = na_span_of(block);
-    if (NA_UNLIKELY(span == NULL))
-        return na_realloc_foreign(block, size);
+    if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
     if (NA_UNLIKELY(!na_is_block_start(span, block))) {
         na_misuse("realloc of the middle of a block", block);
         return NULL;
@@ -198,8 +188,7 @@ void NA_FN(cfree)(void *block) {
 /* --- names that programs and libraries still bind to --- */
 
 #ifndef NA_PREFIXED
-#define NA_ALIAS(name, target, result, ...)                                                        \
-    NA_EXPORT result name(__VA_ARGS__) __attribute__((alias(#target), copy(target)))
+#define NA_ALIAS(name, target, result, ...) NA_EXPORT result name(__VA_ARGS__) NA_ALIAS_OF(target)
 NA_ALIAS(__libc_malloc, malloc, void *, size_t);
 NA_ALIAS(__libc_free, free, void, void *);
 NA_ALIAS(__libc_cfree, cfree, void, void *);

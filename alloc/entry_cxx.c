@@ -1,10 +1,10 @@
 /* entry_cxx.c - C++ operator new and delete, in C.
  *
  * They must be ours even though libstdc++'s would call our malloc: theirs cost a call more, and a
- * program may bind to them directly. When memory runs out the standard asks for the new_handler loop
- * and then std::bad_alloc; both live in the C++ runtime, which is looked up only then. Without one,
- * no code can have installed a handler or catch anything, and the program is ended with a message.
- * Exceptions pass through these frames: they hold nothing that needs unwinding. */
+ * program may bind to them directly. When memory runs out the standard asks for the new_handler
+ * loop and then std::bad_alloc; both live in the C++ runtime, which is looked up only then. Without
+ * one, no code can have installed a handler or catch anything, and the program is ended with a
+ * message. Exceptions pass through these frames: they hold nothing that needs unwinding. */
 #include <dlfcn.h>
 #include <stddef.h>
 
@@ -19,15 +19,14 @@
 
 typedef void (*handler_t)(void);
 
-/* std::get_new_handler() and std::__throw_bad_alloc(). Weak: there at link time (static programs), or
- * NULL and found by dlsym (a C++ runtime that came later). */
+/* std::get_new_handler() and std::__throw_bad_alloc(). Weak: there at link time (static programs),
+ * or NULL and found by dlsym (a C++ runtime that came later). */
 extern handler_t get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 #pragma weak dlsym
 
 static void *runtime(void *linked, const char *name) {
-    if (linked != NULL || &dlsym == NULL)
-        return linked;
+    if (linked != NULL || &dlsym == NULL) return linked;
     return dlsym(RTLD_DEFAULT, name);
 }
 
@@ -42,8 +41,7 @@ static _Noreturn void out_of_memory(size_t size) {
     void *found = runtime((void *)throw_bad_alloc, "_ZSt17__throw_bad_allocv");
     void (*throw)(void);
     *(void **)&throw = found;
-    if (throw != NULL)
-        throw();
+    if (throw != NULL) throw();
     na_warn("operator new: no memory for %u bytes, and no C++ runtime to throw std::bad_alloc",
             (uint64_t)size);
     na_os_abort();
@@ -54,19 +52,16 @@ static _Noreturn void out_of_memory(size_t size) {
 static NA_COLD void *retry(size_t size, size_t alignment) {
     for (;;) {
         handler_t handler = current_handler();
-        if (handler == NULL)
-            return NULL;
+        if (handler == NULL) return NULL;
         handler();
         void *block = na_alloc_aligned(alignment, size, NA_ENTRY_NEW);
-        if (block != NULL)
-            return block;
+        if (block != NULL) return block;
     }
 }
 
 static NA_COLD void *retry_or_throw(size_t size, size_t alignment) {
     void *block = retry(size, alignment);
-    if (block == NULL)
-        out_of_memory(size);
+    if (block == NULL) out_of_memory(size);
     return block;
 }
 
@@ -75,16 +70,14 @@ NA_INLINE void *new_plain(size_t size) {
     return NA_LIKELY(block != NULL) ? block : retry_or_throw(size, NA_CLASS_STEP);
 }
 
-/* A nothrow form must swallow what a handler throws, which C cannot do. libstdc++'s form can: it calls
- * operator new, which is ours, inside a try block. Without one (static, or another runtime) a throwing
- * handler ends as that runtime ends a broken noexcept. */
+/* A nothrow form must swallow what a handler throws, which C cannot do. libstdc++'s form can: it
+ * calls operator new, which is ours, inside a try block. Without one (static, or another runtime) a
+ * throwing handler ends as that runtime ends a broken noexcept. */
 static NA_COLD void *fail_nothrow(size_t size, size_t alignment, const char *name,
                                   const void *nothrow) {
-    if (current_handler() == NULL)
-        return NULL;
+    if (current_handler() == NULL) return NULL;
     void *found = &dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL;
-    if (found == NULL)
-        return retry(size, alignment);
+    if (found == NULL) return retry(size, alignment);
     if (alignment == NA_CLASS_STEP) {
         void *(*next)(size_t, const void *);
         *(void **)&next = found;

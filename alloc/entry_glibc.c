@@ -1,7 +1,7 @@
 /* entry_glibc.c - the rest of <malloc.h>, and numalloc.h.
  *
- * Exported so that no call falls through to glibc, whose versions would set up its own arena or answer
- * for it. These may use stdio where their contract is a FILE. */
+ * Exported so that no call falls through to glibc, whose versions would set up its own arena or
+ * answer for it. These may use stdio where their contract is a FILE. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -23,8 +23,7 @@ const char *numalloc_version(void) {
 
 size_t numalloc_trim(size_t keep) {
     na_heap_t *heap = na_heap_enter();
-    if (heap == NULL)
-        return 0;
+    if (heap == NULL) return 0;
     size_t purged = 0;
     na_gate_enter(heap);
     na_heap_flush(heap);
@@ -104,8 +103,7 @@ struct mallinfo NA_FN(mallinfo)(void) {
 static void write_node(FILE *out, unsigned node) {
     na_pageheap_stats_t p;
     na_pageheap_get_stats(node, &p);
-    if (p.reserved == 0)
-        return;
+    if (p.reserved == 0) return;
     fprintf(out, "<node id=\"%d\" bound=\"%d\" regions=\"%lu\">\n",
             node < na_node_count ? (int)na_node_system_id(node) : -1, p.bound, p.regions);
     fprintf(out,
@@ -124,8 +122,7 @@ static void write_options(FILE *out) {
 }
 
 int NA_FN(malloc_info)(int options, FILE *out) {
-    if (options != 0 || out == NULL)
-        return EINVAL;
+    if (options != 0 || out == NULL) return EINVAL;
     na_init();
     na_totals_t t;
     na_stats_gather(&t);
@@ -133,8 +130,7 @@ int NA_FN(malloc_info)(int options, FILE *out) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         const na_class_stats_t *c = &t.classes[cls];
         if (c->allocs != 0)
-            fprintf(out,
-                    "<size bytes=\"%u\" allocated=\"%lu\" freed=\"%lu\" in_bins=\"%lu\"/>\n",
+            fprintf(out, "<size bytes=\"%u\" allocated=\"%lu\" freed=\"%lu\" in_bins=\"%lu\"/>\n",
                     na_classes[cls].size, c->allocs, c->frees, c->cached);
     }
     fprintf(out, "</sizes>\n");
@@ -152,6 +148,6 @@ int NA_FN(malloc_info)(int options, FILE *out) {
 
 #ifndef NA_PREFIXED
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo, which we must provide */
-NA_EXPORT int __libc_mallopt(int parameter, int value) __attribute__((alias("mallopt"), copy(mallopt)));
-NA_EXPORT struct mallinfo __libc_mallinfo(void) __attribute__((alias("mallinfo"), copy(mallinfo)));
+NA_EXPORT int __libc_mallopt(int parameter, int value) NA_ALIAS_OF(mallopt);
+NA_EXPORT struct mallinfo __libc_mallinfo(void) NA_ALIAS_OF(mallinfo);
 #endif

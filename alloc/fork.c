@@ -15,7 +15,8 @@
 #include "alloc/topology.h"
 #include "pagemap/span.h"
 
-/* The forking thread's heap; guarded by the heap-list lock, which is held from prepare to the end. */
+/* The forking thread's heap; guarded by the heap-list lock, which is held from prepare to the end.
+ */
 static na_heap_t *forking_heap;
 
 static void wait_until_idle(na_heap_t *heap, void *self) {
@@ -25,10 +26,8 @@ static void wait_until_idle(na_heap_t *heap, void *self) {
 
 static void prepare(void) {
     na_heap_t *self = na_heap_enter();
-    if (self == NULL)
-        return;
-    if (na_hooks != NULL)
-        na_hooks->before_fork();
+    if (self == NULL) return;
+    if (na_hooks != NULL) na_hooks->before_fork();
     na_heap_lock_list();
     forking_heap = self;
     atomic_store(&na_forking, self->id);
@@ -42,28 +41,24 @@ static void open_gate(void) {
 
 static void in_parent(void) {
     na_heap_t *self = forking_heap;
-    if (self == NULL)
-        return;
+    if (self == NULL) return;
     open_gate();
     na_heap_unlock_list();
     na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
-    if (na_hooks != NULL)
-        na_hooks->after_fork_parent();
+    if (na_hooks != NULL) na_hooks->after_fork_parent();
     na_heap_leave(self);
 }
 
 static void in_child(void) {
     na_heap_t *self = forking_heap;
-    if (self == NULL)
-        return;
+    if (self == NULL) return;
     open_gate();
     na_meta_after_fork_child();
     na_span_after_fork_child();
     na_pageheap_after_fork_child();
     na_central_after_fork_child();
     na_fork_lost += na_heap_after_fork_child(self);
-    if (na_hooks != NULL)
-        na_hooks->after_fork_child(&self->profile);
+    if (na_hooks != NULL) na_hooks->after_fork_child(&self->profile);
     na_heap_leave(self);
 }
 
@@ -76,8 +71,7 @@ void na_fork_init(void) {
 static void *give_back(void *unused) {
     (void)unused;
     na_heap_t *heap = na_heap_enter();
-    if (heap == NULL)
-        return NULL;
+    if (heap == NULL) return NULL;
     uint64_t swept = 0;
     for (;;) {
         struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
@@ -86,18 +80,15 @@ static void *give_back(void *unused) {
         na_gate_enter(heap);
         for (unsigned node = 0; node <= na_node_count; node++)
             na_pageheap_tick(node, now);
-        if (now - swept >= 1000)
-            na_central_sweep(heap->node);
+        if (now - swept >= 1000) na_central_sweep(heap->node);
         na_gate_leave(heap);
-        if (now - swept >= 1000)
-            swept = now;
+        if (now - swept >= 1000) swept = now;
     }
     return NULL;
 }
 
 void na_background_init(void) {
-    if (!na_option(NA_OPT_BACKGROUND))
-        return;
+    if (!na_option(NA_OPT_BACKGROUND)) return;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's business */
@@ -106,7 +97,8 @@ void na_background_init(void) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 128 * 1024);
     pthread_t thread;
-    pthread_create(&thread, &attributes, give_back, NULL); /* refused: memory waits for slow paths */
+    pthread_create(&thread, &attributes, give_back,
+                   NULL); /* refused: memory waits for slow paths */
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }

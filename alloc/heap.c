@@ -15,15 +15,15 @@
 #include "alloc/topology.h"
 
 enum {
-    POLL_MS = 10,        /* the least time between two polls that do something */
-    TIDY_MS = 1000,      /* a bin that was not used for so long is emptied */
-    SWEEP_MS = 500,      /* a chain that lay in the depot for so long goes to its spans */
-    MOVED_MS = 10,       /* a thread seen on another node for so long has moved there */
+    POLL_MS = 10,   /* the least time between two polls that do something */
+    TIDY_MS = 1000, /* a bin that was not used for so long is emptied */
+    SWEEP_MS = 500, /* a chain that lay in the depot for so long goes to its spans */
+    MOVED_MS = 10,  /* a thread seen on another node for so long has moved there */
 };
 
 #define EMPTY_HEAP                                                                                 \
     {                                                                                              \
-        .bins = {[0 ... NA_CLASS_COUNT - 1] = {.tag = NA_TAG_NEVER}}                               \
+        .bins = { [0 ... NA_CLASS_COUNT - 1] = {.tag = NA_TAG_NEVER} }                             \
     }
 na_heap_t na_heap_empty = EMPTY_HEAP;
 na_heap_t na_heap_gone = EMPTY_HEAP;
@@ -68,18 +68,15 @@ void na_heap_unlock_list(void) {
 /* The node whose memory this thread is to get. A policy that the user set for the thread wins over
  * ours: such a thread lives on the pseudo-node, whose regions are not bound. */
 static unsigned node_for_thread(void) {
-    if (na_node_count == 1)
-        return 0;
-    if (na_os_task_policy() > 0)
-        return na_node_count;
+    if (na_node_count == 1) return 0;
+    if (na_os_task_policy() > 0) return na_node_count;
     return na_node_current();
 }
 
 /* An idle heap of the node, or NULL. Waits for a borrower, who is about to finish. */
 static na_heap_t *adopt(unsigned node) {
     na_heap_t *heap = idle[node];
-    if (heap == NULL)
-        return NULL;
+    if (heap == NULL) return NULL;
     idle[node] = heap->next_idle;
     for (;;) {
         uint32_t phase = NA_HEAP_DETACHED;
@@ -92,11 +89,9 @@ static na_heap_t *adopt(unsigned node) {
 
 static na_heap_t *make(unsigned node) {
     uint32_t id = heap_count + 1;
-    if (id >= NA_HEAPS_MAX || !na_central_init(node))
-        return NULL;
+    if (id >= NA_HEAPS_MAX || !na_central_init(node)) return NULL;
     na_heap_t *heap = na_meta_alloc(sizeof *heap, NA_CACHE_LINE);
-    if (heap == NULL)
-        return NULL;
+    if (heap == NULL) return NULL;
     heap->id = (uint16_t)id;
     heap->node = (uint8_t)node;
     heap->bins[0].tag = NA_TAG_NEVER;
@@ -120,19 +115,17 @@ static na_heap_t *attach(void) {
     unsigned node = node_for_thread();
     na_lock(&list_lock);
     na_heap_t *heap = adopt(node);
-    if (heap == NULL)
-        heap = make(node);
+    if (heap == NULL) heap = make(node);
     for (unsigned other = 0; heap == NULL && other <= na_node_count; other++)
         heap = adopt(other);
     na_unlock(&list_lock);
     return heap;
 }
 
-/* Holds the list lock throughout, which keeps fork away as the gate would. (Behind the gate it could
- * not wait for the list lock: a fork holds that while it waits for the gate.) */
+/* Holds the list lock throughout, which keeps fork away as the gate would. (Behind the gate it
+ * could not wait for the list lock: a fork holds that while it waits for the gate.) */
 static void detach(na_heap_t *heap) {
-    if (na_hooks != NULL && heap->profile != NULL)
-        na_hooks->on_thread_exit(&heap->profile);
+    if (na_hooks != NULL && heap->profile != NULL) na_hooks->on_thread_exit(&heap->profile);
     na_lock(&list_lock);
     na_heap_flush(heap);
     heap->next_idle = idle[heap->node];
@@ -160,16 +153,14 @@ static void watch_thread_exit(na_heap_t *heap) {
             na_os_yield();
     }
     /* May call calloc for its second-level table: na_self is set already. */
-    if (atomic_load(&exit_key_made) == 2)
-        pthread_setspecific(exit_key, heap);
+    if (atomic_load(&exit_key_made) == 2) pthread_setspecific(exit_key, heap);
 }
 
 /* The thread was seen to stay on another node: it leaves its heap for one there. */
 static na_heap_t *move(na_heap_t *heap) {
     heap->moving = false;
     na_heap_t *there = attach();
-    if (there == NULL)
-        return heap;
+    if (there == NULL) return heap;
     there->profile = heap->profile;
     heap->profile = NULL;
     na_self = there;
@@ -199,8 +190,7 @@ na_heap_t *na_heap_enter(void) {
 }
 
 void na_heap_leave(na_heap_t *heap) {
-    if (NA_UNLIKELY(na_self == &na_heap_gone))
-        detach(heap);
+    if (NA_UNLIKELY(na_self == &na_heap_gone)) detach(heap);
 }
 
 /* --- the gate --- */
@@ -231,8 +221,7 @@ static void sort_mail(na_heap_t *heap, unsigned cls) {
 
 static bool has_mail(const na_heap_t *heap) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
-        if (atomic_load_explicit(&heap->mail[cls], memory_order_seq_cst) != 0)
-            return true;
+        if (atomic_load_explicit(&heap->mail[cls], memory_order_seq_cst) != 0) return true;
     return false;
 }
 
@@ -291,8 +280,7 @@ static void sweep_depot(unsigned node, uint64_t now) {
 }
 
 static void watch_node(na_heap_t *heap, uint64_t now) {
-    if (na_node_count == 1 || heap->node == na_node_count)
-        return;
+    if (na_node_count == 1 || heap->node == na_node_count) return;
     unsigned node = na_node_current();
     if (node == heap->node) {
         heap->away_ms = 0;
@@ -308,8 +296,7 @@ static void watch_node(na_heap_t *heap, uint64_t now) {
 void na_heap_poll(na_heap_t *heap) {
     heap->settles = 0;
     uint64_t now = na_os_ms();
-    if (now - heap->polled_ms < POLL_MS)
-        return;
+    if (now - heap->polled_ms < POLL_MS) return;
     heap->polled_ms = now;
     na_gate_enter(heap);
     na_remote_flush(heap);
@@ -331,8 +318,7 @@ uint64_t na_heap_after_fork_child(na_heap_t *self) {
     for (unsigned id = 1; id <= heap_count; id++) {
         na_heap_t *heap = heaps[id];
         atomic_store(&heap->busy, 0);
-        if (heap == self || atomic_load(&heap->phase) != NA_HEAP_ATTACHED)
-            continue;
+        if (heap == self || atomic_load(&heap->phase) != NA_HEAP_ATTACHED) continue;
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
             na_bin_state_t *state = &heap->states[cls];
             lost += ((uint64_t)state->count + (uint64_t)state->granted_push) * na_classes[cls].size;

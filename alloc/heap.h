@@ -10,20 +10,23 @@
  *
  * Credits. A bin counts down what may be popped and pushed before its thread must look up again
  * ("settle"): pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
- * list; push credit never exceeds the room left; neither exceeds NA_CREDIT_MAX, so that a thread that
- * never leaves one bin still comes by to be counted, sampled, moved to another node and tidied.
+ * list; push credit never exceeds the room left; neither exceeds NA_CREDIT_MAX, so that a thread
+ * that never leaves one bin still comes by to be counted, sampled, moved to another node and
+ * tidied.
  *
  *   blocks in the list = count + (granted_push - push) - (granted_pop - pop)
  *
- * Life. A heap is made for a node and never unmapped; it is ATTACHED to a thread, or DETACHED and on
- * its node's idle list, keeping its spans; the next thread on the node adopts the one that was
- * detached last. Its id is what page tags name as owner. While detached, whoever posts to it BORROWS
- * it (one at a time) to put the mail into its spans, so that memory of dead threads is not stranded.
+ * Life. A heap is made for a node and never unmapped; it is ATTACHED to a thread, or DETACHED and
+ * on its node's idle list, keeping its spans; the next thread on the node adopts the one that was
+ * detached last. Its id is what page tags name as owner. While detached, whoever posts to it
+ * BORROWS it (one at a time) to put the mail into its spans, so that memory of dead threads is not
+ * stranded.
  *
  * Gate. Everything beyond popping, pushing and granting runs between na_gate_enter and
- * na_gate_leave. fork() waits until no other thread is behind its gate, so that the child sees spans,
- * central lists, page heaps and metadata at rest and every lock free. It never reads another thread's
- * bins or outgoing lists, which may be mid-change: what they held is lost to the child, and counted. */
+ * na_gate_leave. fork() waits until no other thread is behind its gate, so that the child sees
+ * spans, central lists, page heaps and metadata at rest and every lock free. It never reads another
+ * thread's bins or outgoing lists, which may be mid-change: what they held is lost to the child,
+ * and counted. */
 #ifndef NUMALLOC_ALLOC_HEAP_H
 #define NUMALLOC_ALLOC_HEAP_H
 
@@ -38,10 +41,10 @@
 #include "alloc/spanset.h"
 #include "alloc/tag.h"
 
-#define NA_CREDIT_MAX  256
-#define NA_OUTGOING    64u              /* entries of the outgoing table, a power of two */
-#define NA_MAIL_LIMIT  (1u << 20)       /* bytes; beyond, posters try the depot first */
-#define NA_HEAPS_MAX   (NA_OWNER_POOL)  /* ids 1..NA_OWNER_POOL-1 */
+#define NA_CREDIT_MAX 256
+#define NA_OUTGOING   64u             /* entries of the outgoing table, a power of two */
+#define NA_MAIL_LIMIT (1u << 20)      /* bytes; beyond, posters try the depot first */
+#define NA_HEAPS_MAX  (NA_OWNER_POOL) /* ids 1..NA_OWNER_POOL-1 */
 
 /* Hot: four to a cache line. Written by the owning thread only. */
 typedef struct na_bin {
@@ -54,16 +57,16 @@ _Static_assert(sizeof(na_bin_t) == NA_BIN_SIZE, "the tag's bin offset counts in 
 
 /* Cold companion of a bin. Written by the owning thread only. */
 typedef struct na_bin_state {
-    uint32_t count;       /* blocks in the list when credits were last granted */
-    int16_t granted_pop;  /* credits granted then */
+    uint32_t count;      /* blocks in the list when credits were last granted */
+    int16_t granted_pop; /* credits granted then */
     int16_t granted_push;
-    uint16_t cap;         /* blocks the bin may hold: cap_min..cap_max of its class */
-    bool used;            /* popped or pushed since the last tidying */
-    bool ran_over;        /* the last time it was exchanged it was full, not empty */
-    na_chain_t spare;     /* stack of chains: the second magazine, and mail taken in */
-    int64_t until_sample; /* mode sample: bytes until the next sampled block of this class */
+    uint16_t cap;          /* blocks the bin may hold: cap_min..cap_max of its class */
+    bool used;             /* popped or pushed since the last tidying */
+    bool ran_over;         /* the last time it was exchanged it was full, not empty */
+    na_chain_t spare;      /* stack of chains: the second magazine, and mail taken in */
+    int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* settled totals */
-    na_spanset_t spans;   /* owned classes */
+    na_spanset_t spans;    /* owned classes */
 } na_bin_state_t;
 
 /* Blocks of others on their way home; one entry for one page tag (class and owner). */
@@ -82,16 +85,16 @@ typedef struct na_heap {
     uint32_t outgoing_blocks; /* in all entries */
     uint16_t id;
     uint8_t node;
-    uint32_t settles;     /* since the last look at the clock */
-    uint64_t polled_ms;   /* last look */
-    uint64_t tidied_ms;   /* last tidying of idle bins */
-    uint64_t away_ms;     /* when the thread was first seen on another node, 0: it is at home */
-    uint8_t away_node;    /* that node */
-    bool moving;          /* it stayed there: the next na_heap_enter takes a heap of that node */
+    uint32_t settles;   /* since the last look at the clock */
+    uint64_t polled_ms; /* last look */
+    uint64_t tidied_ms; /* last tidying of idle bins */
+    uint64_t away_ms;   /* when the thread was first seen on another node, 0: it is at home */
+    uint8_t away_node;  /* that node */
+    bool moving;        /* it stayed there: the next na_heap_enter takes a heap of that node */
     int64_t large_until_sample;
-    uint64_t random;      /* state of the sampler's generator */
+    uint64_t random; /* state of the sampler's generator */
     uint64_t large_allocs, large_frees, remote_frees;
-    void *profile;        /* the profiler's word (hooks.h) */
+    void *profile;             /* the profiler's word (hooks.h) */
     struct na_heap *next_idle; /* guarded by the heap-list lock */
 
     /* Written by other threads. */
@@ -131,8 +134,8 @@ NA_INLINE void na_gate_leave(na_heap_t *heap) {
     atomic_store_explicit(&heap->busy, 0, memory_order_release);
 }
 
-/* Brings a bin's count up to date with what its thread popped and pushed; true if it did any. Leaves
- * no credit: na_bin_grant follows. */
+/* Brings a bin's count up to date with what its thread popped and pushed; true if it did any.
+ * Leaves no credit: na_bin_grant follows. */
 bool na_bin_count(na_heap_t *heap, unsigned cls);
 /* Grants credit for what is in the bin now. */
 void na_bin_grant(na_heap_t *heap, unsigned cls);
@@ -146,16 +149,15 @@ void na_list_home(na_heap_t *heap, unsigned cls, void *list);
  * Behind the gate. */
 void na_heap_flush(na_heap_t *heap);
 
-/* Looks at the clock and does what is due: purging, stale outgoing lists, idle bins, the thread's node.
- * Not behind the gate. */
+/* Looks at the clock and does what is due: purging, stale outgoing lists, idle bins, the thread's
+ * node. Not behind the gate. */
 void na_heap_poll(na_heap_t *heap);
 
 #define NA_POLL_SETTLES 32u
 
 /* Every slow path passes here once, not behind the gate. */
 NA_INLINE void na_heap_pass(na_heap_t *heap) {
-    if (NA_UNLIKELY(++heap->settles >= NA_POLL_SETTLES))
-        na_heap_poll(heap);
+    if (NA_UNLIKELY(++heap->settles >= NA_POLL_SETTLES)) na_heap_poll(heap);
 }
 
 /* If the heap is detached: borrow it, put its mail into its spans, give it back. */
@@ -164,7 +166,8 @@ void na_heap_settle_detached(na_heap_t *heap);
 /* For fork.c: no heap is made, adopted or detached between the two. */
 void na_heap_lock_list(void);
 void na_heap_unlock_list(void);
-/* In the child: every heap but `self` is detached, its bins forgotten; upper bound of bytes lost. */
+/* In the child: every heap but `self` is detached, its bins forgotten; upper bound of bytes lost.
+ */
 uint64_t na_heap_after_fork_child(na_heap_t *self);
 
 /* Upper bound of bytes lost to this process by forks (see Gate). */

@@ -34,8 +34,8 @@ typedef struct na_hooks {
 
     /* A block was taken and is not yet known to the program. Fills *record. `prof` is a word kept
      * for the profiler in the calling thread's heap (NULL at first). Sizes are in bytes. */
-    void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested,
-                     size_t usable, na_entry_t entry);
+    void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
+                     na_entry_t entry);
 
     /* A block is about to be given back; called before another thread can get it. */
     void (*on_free)(void **prof, const na_record_t *record, void *block, size_t usable);
@@ -53,7 +53,8 @@ typedef struct na_hooks {
     void (*after_fork_parent)(void);
     void (*after_fork_child)(void **prof);
 
-    /* The process ends normally (library destructor): everything known is in the file after this. */
+    /* The process ends normally (library destructor): everything known is in the file after this.
+     */
     void (*on_exit)(void **prof);
 } na_hooks_t;
 

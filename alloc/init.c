@@ -24,8 +24,7 @@ static _Atomic(bool) done;
 
 static void start_profile(void) {
     const char *mode = na_option_text(NA_OPT_PROFILE);
-    if (mode == NULL || *mode == 0)
-        return;
+    if (mode == NULL || *mode == 0) return;
     bool sites = mode[0] == 's' && mode[1] == 'i';
     na_profile_config_t config = {
         .mode = sites ? NA_PROFILE_SITES : NA_PROFILE_SAMPLE,
@@ -33,8 +32,7 @@ static void start_profile(void) {
         .file = na_option_text(NA_OPT_PROFILE_FILE),
     };
     na_hooks = na_profile_start(&config);
-    if (na_hooks == NULL)
-        return;
+    if (na_hooks == NULL) return;
     if (sites)
         na_every_event = true;
     else
@@ -42,18 +40,17 @@ static void start_profile(void) {
 }
 
 void na_init(void) {
-    if (NA_LIKELY(atomic_load_explicit(&done, memory_order_acquire)))
-        return;
+    if (NA_LIKELY(atomic_load_explicit(&done, memory_order_acquire))) return;
     na_lock(&lock);
     if (!atomic_load_explicit(&done, memory_order_relaxed)) {
         na_os_init();
         na_options_init();
         na_sizeclass_init();
         na_topology_init(NULL, NULL);
+        if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_node_count = 1;
         na_strict = na_option(NA_OPT_CHECK) != 0;
         na_every_event = na_strict;
-        if (na_option(NA_OPT_STATS))
-            na_stats_keep_stderr();
+        if (na_option(NA_OPT_STATS)) na_stats_keep_stderr();
         start_profile();
         atomic_store_explicit(&done, true, memory_order_release);
     }
@@ -69,14 +66,12 @@ __attribute__((constructor(101))) static void at_load(void) {
     na_background_init();
 }
 
-/* Late among destructors. Blocks may still be allocated and freed after this; it goes unreported. */
+/* Late among destructors. Blocks may still be allocated and freed after this; it goes unreported.
+ */
 __attribute__((destructor(101))) static void at_unload(void) {
     na_heap_t *heap = na_heap_enter();
-    if (heap == NULL)
-        return;
-    if (na_hooks != NULL)
-        na_hooks->on_exit(&heap->profile);
-    if (na_option(NA_OPT_STATS))
-        na_stats_print_at_exit();
+    if (heap == NULL) return;
+    if (na_hooks != NULL) na_hooks->on_exit(&heap->profile);
+    if (na_option(NA_OPT_STATS)) na_stats_print_at_exit();
     na_heap_leave(heap);
 }

@@ -31,8 +31,7 @@ uint64_t na_large_dedicated_bytes(void) {
 
 /* Pages for `size` bytes, 0: more than any machine gives (and than na_span_t counts in 32 bits). */
 static uint32_t pages_for(size_t size) {
-    if (size > (size_t)16 << 40)
-        return 0;
+    if (size > (size_t)16 << 40) return 0;
     return (uint32_t)((size + NA_PAGE_SIZE - 1) >> NA_PAGE_SHIFT);
 }
 
@@ -46,10 +45,8 @@ static void bind_to(unsigned node, void *start, size_t bytes) {
 
 static bool map_dedicated(na_span_t *span, unsigned node, size_t alignment) {
     size_t bytes = na_span_bytes(span);
-    if (!na_limit_charge(bytes))
-        return false;
-    if (alignment < NA_HUGE_SIZE)
-        alignment = NA_HUGE_SIZE;
+    if (!na_limit_charge(bytes)) return false;
+    if (alignment < NA_HUGE_SIZE) alignment = NA_HUGE_SIZE;
     void *start = na_os_reserve(bytes, alignment);
     if (start == NULL) {
         na_limit_release(bytes);
@@ -77,10 +74,9 @@ static void unmap_dedicated(const na_span_t *span) {
 }
 
 static bool map_run(na_span_t *span, unsigned node, size_t alignment, bool *zeroed) {
-    uintptr_t start = na_pageheap_alloc(node, span->pages,
-                                        (uint32_t)(alignment >> NA_PAGE_SHIFT), zeroed);
-    if (start == 0)
-        return false;
+    uintptr_t start =
+        na_pageheap_alloc(node, span->pages, (uint32_t)(alignment >> NA_PAGE_SHIFT), zeroed);
+    if (start == 0) return false;
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     return true;
@@ -97,13 +93,10 @@ static void give_memory_back(const na_span_t *span) {
 
 /* Whether the sampler, or mode sites, or strict checking wants a record of this block. */
 static bool is_recorded(na_heap_t *heap, size_t bytes) {
-    if (na_every_event)
-        return true;
-    if (na_sample_interval == 0)
-        return false;
+    if (na_every_event) return true;
+    if (na_sample_interval == 0) return false;
     heap->large_until_sample -= (int64_t)bytes;
-    if (heap->large_until_sample > 0)
-        return false;
+    if (heap->large_until_sample > 0) return false;
     heap->large_until_sample = na_sampler_draw(heap);
     return true;
 }
@@ -111,8 +104,7 @@ static bool is_recorded(na_heap_t *heap, size_t bytes) {
 static na_span_t *make(na_heap_t *heap, size_t size, size_t alignment, bool dedicated,
                        bool *zeroed) {
     na_span_t *span = na_span_new();
-    if (span == NULL)
-        return NULL;
+    if (span == NULL) return NULL;
     span->pages = pages_for(size);
     span->capacity = 1;
     span->carved = 1;
@@ -138,8 +130,7 @@ static na_span_t *make(na_heap_t *heap, size_t size, size_t alignment, bool dedi
 
 static void *alloc(size_t size, size_t alignment, bool dedicated, na_entry_t entry, bool *zeroed) {
     na_heap_t *heap = na_heap_enter();
-    if (heap == NULL)
-        return NULL;
+    if (heap == NULL) return NULL;
     na_gate_enter(heap);
     na_span_t *span = make(heap, size, alignment, dedicated, zeroed);
     na_gate_leave(heap);
@@ -155,8 +146,7 @@ static void *alloc(size_t size, size_t alignment, bool dedicated, na_entry_t ent
 
 void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
     bool unused;
-    if (zeroed == NULL)
-        zeroed = &unused;
+    if (zeroed == NULL) zeroed = &unused;
     if (size == 0) /* aligned to more than a page */
         size = 1;
     uint32_t pages = pages_for(size);
@@ -164,8 +154,7 @@ void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zero
     if (pages != 0)
         block = alloc(size, alignment, pages > NA_RUN_MAX_PAGES || alignment > NA_HUGE_SIZE, entry,
                       zeroed);
-    if (block == NULL)
-        errno = ENOMEM;
+    if (block == NULL) errno = ENOMEM;
     return block;
 }
 
@@ -182,8 +171,7 @@ void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
         na_misuse("free of the middle of a block", block);
         return;
     }
-    if (!na_record_free(heap, span, block, na_span_bytes(span)))
-        return;
+    if (!na_record_free(heap, span, block, na_span_bytes(span))) return;
     na_gate_enter(heap);
     count_bytes(&large_bytes, 0, na_span_bytes(span));
     na_pagemap_remove(span);
@@ -199,8 +187,7 @@ void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
 /* Moves a dedicated mapping to where there is room for it. */
 static bool move_dedicated(na_span_t *span, size_t old_bytes, size_t new_bytes) {
     void *target = na_os_reserve(new_bytes, NA_HUGE_SIZE);
-    if (target == NULL)
-        return false;
+    if (target == NULL) return false;
     na_pagemap_remove(span);
     if (!na_os_move((void *)span->start, old_bytes, target, new_bytes)) {
         na_os_unmap(target, new_bytes);
@@ -213,22 +200,18 @@ static bool move_dedicated(na_span_t *span, size_t old_bytes, size_t new_bytes) 
 
 static bool resize_dedicated(na_span_t *span, uint32_t pages) {
     size_t old_bytes = na_span_bytes(span), new_bytes = (size_t)pages << NA_PAGE_SHIFT;
-    if (new_bytes > old_bytes && !na_limit_charge(new_bytes - old_bytes))
-        return false;
+    if (new_bytes > old_bytes && !na_limit_charge(new_bytes - old_bytes)) return false;
     if (na_os_resize((void *)span->start, old_bytes, new_bytes)) {
         na_pagemap_remove(span);
     } else if (new_bytes <= old_bytes || !move_dedicated(span, old_bytes, new_bytes)) {
-        if (new_bytes > old_bytes)
-            na_limit_release(new_bytes - old_bytes);
+        if (new_bytes > old_bytes) na_limit_release(new_bytes - old_bytes);
         return false;
     }
-    if (new_bytes < old_bytes)
-        na_limit_release(old_bytes - new_bytes);
+    if (new_bytes < old_bytes) na_limit_release(old_bytes - new_bytes);
     count_bytes(&dedicated_bytes, new_bytes, old_bytes);
     uint32_t old_pages = span->pages;
     span->pages = pages;
-    if (na_pagemap_enter(span, NA_TAG_NONE))
-        return true;
+    if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
     /* No memory for a leaf of the new part: the block stays as large as it was. */
     na_os_resize((void *)span->start, new_bytes, old_bytes);
     na_limit_release(new_bytes - old_bytes);
@@ -250,8 +233,7 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
         return false;
     na_pagemap_remove(span);
     span->pages = pages;
-    if (na_pagemap_enter(span, NA_TAG_NONE))
-        return true;
+    if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
     span->pages = old_pages;
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
     na_pageheap_free(span->node, page_at(span, old_pages), extra);
@@ -260,10 +242,8 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
 
 static bool resize_run(na_span_t *span, uint32_t pages) {
     uint32_t old_pages = span->pages;
-    if (pages == old_pages)
-        return true;
-    if (pages > old_pages)
-        return grow_run(span, pages);
+    if (pages == old_pages) return true;
+    if (pages > old_pages) return grow_run(span, pages);
     na_pagemap_remove(span);
     span->pages = pages;
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
@@ -273,14 +253,12 @@ static bool resize_run(na_span_t *span, uint32_t pages) {
 
 void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size) {
     uint32_t pages = pages_for(size);
-    if (pages == 0)
-        return NULL;
+    if (pages == 0) return NULL;
     size_t old_usable = na_span_bytes(span);
     na_gate_enter(heap);
     bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
     na_gate_leave(heap);
-    if (!done)
-        return NULL;
+    if (!done) return NULL;
     count_bytes(&large_bytes, na_span_bytes(span), old_usable);
     span->requested = size;
     na_record_resize(heap, span, (void *)span->start, old_usable, size, na_span_bytes(span));

@@ -1,9 +1,9 @@
 /* large.h - blocks of more than NA_SMALL_MAX bytes: each is a span of its own.
  *
- * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. Larger ones, and blocks that realloc
- * makes grow past NA_GROWN_MIN, get a mapping of their own, bound to the node, that mremap can grow
- * without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows a process 65,530
- * mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it is freed.
+ * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. Larger ones, and blocks that
+ * realloc makes grow past NA_GROWN_MIN, get a mapping of their own, bound to the node, that mremap
+ * can grow without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows a process
+ * 65,530 mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it is freed.
  *
  * Thread-safe; a block belongs to whoever holds it. */
 #ifndef NUMALLOC_ALLOC_LARGE_H
@@ -27,8 +27,8 @@ void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zero
 /* `block` lies in the large span; reports it if it is not the span's start. */
 void na_large_free(na_heap_t *heap, na_span_t *span, void *block);
 
-/* Makes the block hold `size` bytes (> NA_SMALL_MAX) without copying: where it is, or for a dedicated
- * mapping wherever mremap puts it. The block's address, or NULL: it must be copied. */
+/* Makes the block hold `size` bytes (> NA_SMALL_MAX) without copying: where it is, or for a
+ * dedicated mapping wherever mremap puts it. The block's address, or NULL: it must be copied. */
 void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size);
 
 /* A dedicated mapping for a block that grows, NULL: not worth it, or none to be had. */

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `size` bytes aligned to `alignment` (a power of two up to the page). NULL when the system refuses. */
+/* `size` bytes aligned to `alignment` (a power of two up to the page). NULL when the system
+ * refuses. */
 void *na_meta_alloc(size_t size, size_t alignment);
 /* Bytes mapped so far, including those not yet touched. */
 uint64_t na_meta_bytes(void);

@@ -16,8 +16,7 @@ enum { INSPECT_BLOCKS = 4 };
 
 bool na_is_block_start(const na_span_t *span, const void *address) {
     size_t offset = (uintptr_t)address - span->start;
-    if (span->cls == 0)
-        return offset == 0;
+    if (span->cls == 0) return offset == 0;
     const na_class_t *c = &na_classes[span->cls];
     uint32_t index = na_block_index(c, offset);
     return index < span->capacity && offset == (size_t)index * c->size;
@@ -45,8 +44,7 @@ static void describe(na_text_t *t, const void *address) {
         na_text_u64(t, c->size);
         na_text_str(t, " bytes at ");
         na_text_hex(t, span->start + (uintptr_t)index * c->size);
-        if (index >= span->carved)
-            na_text_str(t, ", which was never given out");
+        if (index >= span->carved) na_text_str(t, ", which was never given out");
     }
     na_text_str(t, ", node ");
     na_text_u64(t, span->node);
@@ -59,12 +57,10 @@ void na_misuse(const char *what, const void *address) {
     na_text_str(&t, " of ");
     na_text_hex(&t, (uintptr_t)address);
     describe(&t, address);
-    if (!na_strict)
-        na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
+    if (!na_strict) na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
     na_text_str(&t, "\n");
     na_text_end(&t, STDERR_FILENO);
-    if (na_option(NA_OPT_ABORT))
-        na_os_abort();
+    if (na_option(NA_OPT_ABORT)) na_os_abort();
 }
 
 /* --- the newest blocks of a bin --- */
@@ -89,13 +85,13 @@ static NA_COLD void report(na_heap_t *heap, unsigned cls, void *const *blocks, u
 void na_bin_inspect(na_heap_t *heap, unsigned cls) {
     void *blocks[INSPECT_BLOCKS];
     uint32_t count = heap->states[cls].count;
-    if (count > INSPECT_BLOCKS)
-        count = INSPECT_BLOCKS;
+    if (count > INSPECT_BLOCKS) count = INSPECT_BLOCKS;
     void *block = heap->bins[cls].head;
     for (uint32_t i = 0; i < count; i++) {
         blocks[i] = block;
         if (NA_UNLIKELY(!is_of_class(cls, block))) {
-            report(heap, cls, blocks, i, "overwritten free block, after which the list goes on at a block");
+            report(heap, cls, blocks, i,
+                   "overwritten free block, after which the list goes on at a block");
             return;
         }
         for (uint32_t k = 0; k < i; k++) {

@@ -1,8 +1,9 @@
 /* options.h - NUMALLOC_* environment variables: one table (options.c) holds them all.
  *
  * Read once at start-up from the environment as it was at exec; ignored when AT_SECURE. An unknown
- * name that begins with NUMALLOC_ or a bad value gives one warning line on stderr naming the option,
- * the value and what is accepted; the default stays and the program goes on. Immutable afterwards. */
+ * name that begins with NUMALLOC_ or a bad value gives one warning line on stderr naming the
+ * option, the value and what is accepted; the default stays and the program goes on. Immutable
+ * afterwards. */
 #ifndef NUMALLOC_ALLOC_OPTIONS_H
 #define NUMALLOC_ALLOC_OPTIONS_H
 
@@ -11,23 +12,28 @@
 #include <stdint.h>
 
 typedef enum na_option_id {
-    NA_OPT_STATS,         /* bool: print statistics at exit */
-    NA_OPT_CHECK,         /* bool: verify every free */
-    NA_OPT_ABORT,         /* bool: abort on misuse (default 1) */
-    NA_OPT_LIMIT,         /* bytes with K/M/G/T suffix: heap limit, 0 none */
-    NA_OPT_PURGE_DELAY,   /* ms: free pages are given back after; 0 at once */
-    NA_OPT_HUGEPAGES,     /* keep|always|never: what to advise for regions */
-    NA_OPT_REGION_SIZE,   /* bytes, power of two: address space reserved at a time */
-    NA_OPT_BACKGROUND,    /* bool: a thread that gives memory back while the program sleeps */
-    NA_OPT_NUMA,          /* preferred|strict|unbound|off */
-    NA_OPT_PROFILE,       /* text: sample|sites, empty none */
-    NA_OPT_PROFILE_FILE,  /* text: file name pattern */
+    NA_OPT_STATS,           /* bool: print statistics at exit */
+    NA_OPT_CHECK,           /* bool: verify every free */
+    NA_OPT_ABORT,           /* bool: abort on misuse (default 1) */
+    NA_OPT_LIMIT,           /* bytes with K/M/G/T suffix: heap limit, 0 none */
+    NA_OPT_PURGE_DELAY,     /* ms: free pages are given back after; 0 at once */
+    NA_OPT_HUGEPAGES,       /* keep|always|never: what to advise for regions */
+    NA_OPT_REGION_SIZE,     /* bytes, power of two: address space reserved at a time */
+    NA_OPT_BACKGROUND,      /* bool: a thread that gives memory back while the program sleeps */
+    NA_OPT_NUMA,            /* preferred|strict|unbound|off */
+    NA_OPT_PROFILE,         /* text: sample|sites, empty none */
+    NA_OPT_PROFILE_FILE,    /* text: file name pattern */
     NA_OPT_SAMPLE_INTERVAL, /* bytes between samples, mean */
     NA_OPT_COUNT
 } na_option_id_t;
 
 typedef enum na_hugepages { NA_HUGE_KEEP, NA_HUGE_ALWAYS, NA_HUGE_NEVER } na_hugepages_t;
-typedef enum na_numa_mode { NA_NUMA_PREFERRED, NA_NUMA_STRICT, NA_NUMA_UNBOUND, NA_NUMA_OFF } na_numa_mode_t;
+typedef enum na_numa_mode {
+    NA_NUMA_PREFERRED,
+    NA_NUMA_STRICT,
+    NA_NUMA_UNBOUND,
+    NA_NUMA_OFF
+} na_numa_mode_t;
 
 void na_options_init(void);
 
@@ -38,8 +44,8 @@ const char *na_option_text(na_option_id_t id);
 
 /* One row, for docs, malloc_info and the statistics. */
 typedef struct na_option_info {
-    const char *name;    /* "NUMALLOC_STATS" */
-    const char *unit;    /* "0|1", "bytes", "ms", "keep|always|never", "text" */
+    const char *name;     /* "NUMALLOC_STATS" */
+    const char *unit;     /* "0|1", "bytes", "ms", "keep|always|never", "text" */
     const char *fallback; /* default as text */
     const char *meaning;
 } na_option_info_t;

@@ -13,7 +13,8 @@
 
 #include "alloc/base.h"
 
-/* Size of the system's pages, bytes (4096 on x86-64). Set by na_os_init from the auxiliary vector. */
+/* Size of the system's pages, bytes (4096 on x86-64). Set by na_os_init from the auxiliary vector.
+ */
 extern size_t na_os_page;
 /* Started set-user-id or the like (AT_SECURE): the environment is not to be trusted. */
 extern bool na_os_secure;
@@ -62,7 +63,8 @@ uint64_t na_os_ms(void);
 
 /* --- files, for /proc and /sys --- */
 
-/* Reads at most size - 1 bytes of a file and ends them with a zero; bytes read, or negative errno. */
+/* Reads at most size - 1 bytes of a file and ends them with a zero; bytes read, or negative errno.
+ */
 long na_os_read_file(const char *path, char *buffer, size_t size);
 /* Writes all of it to a descriptor, going on after EINTR and short writes. */
 void na_os_write(int fd, const char *text, size_t length);

@@ -9,36 +9,29 @@ const na_hooks_t *na_hooks;
 uint8_t na_profile_epoch = 1;
 
 na_record_t *na_record_of(const na_span_t *span, const void *block) {
-    if (span->records == NULL)
-        return NULL;
-    if (span->cls == 0)
-        return &span->records[0];
+    if (span->records == NULL) return NULL;
+    if (span->cls == 0) return &span->records[0];
     return &span->records[na_block_index(&na_classes[span->cls], (uintptr_t)block - span->start)];
 }
 
 void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t requested, size_t usable,
                      na_entry_t entry) {
     na_record_t *record = na_record_of(span, block);
-    if (record == NULL)
-        return;
-    *record = (na_record_t){.slack = (uint32_t)(usable - requested),
-                            .node = heap->node,
-                            .epoch = na_profile_epoch};
+    if (record == NULL) return;
+    *record = (na_record_t){
+        .slack = (uint32_t)(usable - requested), .node = heap->node, .epoch = na_profile_epoch};
     if (na_hooks != NULL)
         na_hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
 }
 
 bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable) {
     na_record_t *record = na_record_of(span, block);
-    if (record == NULL)
-        return true;
+    if (record == NULL) return true;
     if (record->epoch == 0) {
-        if (na_strict)
-            na_misuse("double free", block);
+        if (na_strict) na_misuse("double free", block);
         return !na_strict;
     }
-    if (na_hooks != NULL)
-        na_hooks->on_free(&heap->profile, record, block, usable);
+    if (na_hooks != NULL) na_hooks->on_free(&heap->profile, record, block, usable);
     record->epoch = 0;
     return true;
 }
@@ -46,8 +39,7 @@ bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable
 void na_record_resize(na_heap_t *heap, na_span_t *span, void *block, size_t old_usable,
                       size_t requested, size_t usable) {
     na_record_t *record = na_record_of(span, block);
-    if (record == NULL || record->epoch == 0)
-        return;
+    if (record == NULL || record->epoch == 0) return;
     if (na_hooks != NULL)
         na_hooks->on_resize(&heap->profile, record, block, old_usable, requested, usable);
     record->slack = (uint32_t)(usable - requested);

@@ -1,7 +1,7 @@
 /* recording.h - keeping the registry, and telling the profiler.
  *
- * The slow paths call these for blocks whose page is tagged slow: all of them in mode sites and under
- * strict checking, sampled ones in mode sample. No-ops (one predictable test) otherwise. */
+ * The slow paths call these for blocks whose page is tagged slow: all of them in mode sites and
+ * under strict checking, sampled ones in mode sample. No-ops (one predictable test) otherwise. */
 #ifndef NUMALLOC_ALLOC_RECORDING_H
 #define NUMALLOC_ALLOC_RECORDING_H
 

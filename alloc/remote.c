@@ -52,27 +52,22 @@ static bool collect(na_heap_t *heap, na_outgoing_t *out, uint32_t tag, void *blo
 
 void na_remote_free_gated(na_heap_t *heap, uint32_t tag, void *block) {
     na_outgoing_t *out = entry_of(heap, tag);
-    if (out->tag != tag && out->tag != 0)
-        post(heap, out);
-    if (collect(heap, out, tag, block))
-        post(heap, out);
+    if (out->tag != tag && out->tag != 0) post(heap, out);
+    if (collect(heap, out, tag, block)) post(heap, out);
 }
 
 void na_remote_free(na_heap_t *heap, uint32_t tag, void *block) {
     na_outgoing_t *out = entry_of(heap, tag);
     bool in_the_way = out->tag != tag && out->tag != 0; /* another owner's list */
-    if (NA_LIKELY(!in_the_way) && NA_LIKELY(!collect(heap, out, tag, block)))
-        return;
+    if (NA_LIKELY(!in_the_way) && NA_LIKELY(!collect(heap, out, tag, block))) return;
     na_gate_enter(heap);
     post(heap, out);
-    if (in_the_way && collect(heap, out, tag, block))
-        post(heap, out);
+    if (in_the_way && collect(heap, out, tag, block)) post(heap, out);
     na_gate_leave(heap);
     na_heap_pass(heap);
 }
 
 void na_remote_flush(na_heap_t *heap) {
     for (unsigned i = 0; i < NA_OUTGOING && heap->outgoing_blocks != 0; i++)
-        if (heap->outgoing[i].tag != 0)
-            post(heap, &heap->outgoing[i]);
+        if (heap->outgoing[i].tag != 0) post(heap, &heap->outgoing[i]);
 }

@@ -3,7 +3,8 @@
  * A thread that frees another's block puts it on its outgoing list for that owner and class. A list
  * of NA_POST_BLOCKS blocks or NA_POST_BYTES, or one that has waited for a poll, is posted whole: to
  * the owner's mailbox (one compare-and-swap), or to the home node's depot for a pooled class. The
- * lists are plain memory of the freeing thread: no atomic per block, and no look at the block's span. */
+ * lists are plain memory of the freeing thread: no atomic per block, and no look at the block's
+ * span. */
 #ifndef NUMALLOC_ALLOC_REMOTE_H
 #define NUMALLOC_ALLOC_REMOTE_H
 
@@ -14,8 +15,8 @@
 #define NA_POST_BLOCKS 64u
 #define NA_POST_BYTES  (16u * 1024)
 
-/* `tag` is na_tag(class, owner) of the block's span, the owner not being `heap`. Not behind the gate;
- * enters it to post. */
+/* `tag` is na_tag(class, owner) of the block's span, the owner not being `heap`. Not behind the
+ * gate; enters it to post. */
 void na_remote_free(na_heap_t *heap, uint32_t tag, void *block);
 
 /* The same, already behind the gate. */

@@ -23,8 +23,7 @@ static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
 static uint32_t span_pages_for(uint32_t size) {
     for (uint32_t pages = 1; pages < SPAN_PAGES_MAX; pages++) {
         uint32_t bytes = pages * (uint32_t)NA_PAGE_SIZE;
-        if (bytes >= size && (bytes % size) * 8 <= bytes)
-            return pages;
+        if (bytes >= size && (bytes % size) * 8 <= bytes) return pages;
     }
     return SPAN_PAGES_MAX;
 }
@@ -55,17 +54,14 @@ void na_sizeclass_init(void) {
 
     index = 1;
     for (uint32_t i = 0; i <= NA_SMALL_MAX / NA_CLASS_STEP; i++) {
-        if (i * NA_CLASS_STEP > na_classes[index].size)
-            index++;
+        if (i * NA_CLASS_STEP > na_classes[index].size) index++;
         na_class_table[i] = (uint8_t)(2 * index);
     }
 }
 
 unsigned na_class_of_aligned(size_t size, size_t alignment) {
-    if (size > NA_SMALL_MAX)
-        return 0;
+    if (size > NA_SMALL_MAX) return 0;
     for (unsigned index = na_class_of(size); index < NA_CLASS_COUNT; index++)
-        if (na_classes[index].size % alignment == 0)
-            return index;
+        if (na_classes[index].size % alignment == 0) return index;
     return 0;
 }

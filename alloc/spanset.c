@@ -13,14 +13,12 @@ static uint32_t in_use(const na_span_t *span) {
 }
 
 static void unlist(na_spanset_t *set, na_span_t *span) {
-    if (span->list == NA_SPAN_UNLISTED)
-        return;
+    if (span->list == NA_SPAN_UNLISTED) return;
     if (span->prev != NULL)
         span->prev->next = span->next;
     else
         set->partial[span->list] = span->next;
-    if (span->next != NULL)
-        span->next->prev = span->prev;
+    if (span->next != NULL) span->next->prev = span->prev;
     span->list = NA_SPAN_UNLISTED;
 }
 
@@ -28,15 +26,12 @@ static void unlist(na_spanset_t *set, na_span_t *span) {
 static void relist(na_spanset_t *set, na_span_t *span) {
     bool can_give = span->free_count != 0 || span->carved < span->capacity;
     uint32_t list = can_give ? in_use(span) * NA_SPANSET_LISTS / span->capacity : NA_SPAN_UNLISTED;
-    if (list == span->list)
-        return;
+    if (list == span->list) return;
     unlist(set, span);
-    if (!can_give)
-        return;
+    if (!can_give) return;
     span->prev = NULL;
     span->next = set->partial[list];
-    if (span->next != NULL)
-        span->next->prev = span;
+    if (span->next != NULL) span->next->prev = span;
     set->partial[list] = span;
     span->list = (uint8_t)list;
 }
@@ -52,8 +47,7 @@ static void release(na_spanset_t *set, na_span_t *span) {
 static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     const na_class_t *c = &na_classes[kind.cls];
     na_span_t *span = na_span_new();
-    if (span == NULL)
-        return NULL;
+    if (span == NULL) return NULL;
     bool zeroed;
     uintptr_t start = na_pageheap_alloc(kind.node, c->span_pages, 1, &zeroed);
     if (start == 0) {
@@ -81,8 +75,7 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
 
 static na_span_t *fullest(const na_spanset_t *set) {
     for (unsigned list = NA_SPANSET_LISTS; list-- > 0;)
-        if (set->partial[list] != NULL)
-            return set->partial[list];
+        if (set->partial[list] != NULL) return set->partial[list];
     return NULL;
 }
 
@@ -93,8 +86,7 @@ static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) 
     uintptr_t page_end = na_align_down(first, na_os_page) + na_os_page;
     uint32_t n = (uint32_t)((page_end - first + size - 1) / size);
     uint32_t left = (uint32_t)(span->capacity - span->carved);
-    if (n > left)
-        n = left;
+    if (n > left) n = left;
     for (uint32_t i = n; i-- > 0;) {
         void **block = (void **)(first + (uintptr_t)i * size);
         *block = rest;
@@ -110,8 +102,7 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uin
     uint32_t count = 0;
     while (count < want) {
         na_span_t *span = fullest(set);
-        if (span == NULL && (span = grow(set, kind)) == NULL)
-            break;
+        if (span == NULL && (span = grow(set, kind)) == NULL) break;
         if (span->free_count != 0) {
             *(void **)span->free_tail = blocks;
             blocks = span->free;
@@ -129,8 +120,7 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uin
 
 void na_spanset_give(na_spanset_t *set, na_span_t *span, void *block) {
     *(void **)block = span->free;
-    if (span->free == NULL)
-        span->free_tail = block;
+    if (span->free == NULL) span->free_tail = block;
     span->free = block;
     span->free_count++;
     relist(set, span);
@@ -138,15 +128,13 @@ void na_spanset_give(na_spanset_t *set, na_span_t *span, void *block) {
         bool alone = span->prev == NULL && span->next == NULL;
         for (unsigned list = 0; alone && list < NA_SPANSET_LISTS; list++)
             alone = set->partial[list] == NULL || set->partial[list] == span;
-        if (!alone)
-            release(set, span);
+        if (!alone) release(set, span);
     }
 }
 
 void na_spanset_trim(na_spanset_t *set) {
     for (na_span_t *span = set->partial[0], *next; span != NULL; span = next) {
         next = span->next;
-        if (span->free_count == span->carved)
-            release(set, span);
+        if (span->free_count == span->carved) release(set, span);
     }
 }

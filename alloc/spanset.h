@@ -6,9 +6,9 @@
  *   partial[0] nearly empty ... partial[7] nearly full     spans that can give blocks
  *   (full spans are on no list)
  *
- * Blocks are taken from the fullest spans first, so that the emptiest get the chance to drain and go
- * back to the page heap. Invariant: a span is on partial[i] exactly when it has a block to give (on
- * its free list, or not carved yet), i being its share of blocks in use, in eighths. */
+ * Blocks are taken from the fullest spans first, so that the emptiest get the chance to drain and
+ * go back to the page heap. Invariant: a span is on partial[i] exactly when it has a block to give
+ * (on its free list, or not carved yet), i being its share of blocks in use, in eighths. */
 #ifndef NUMALLOC_ALLOC_SPANSET_H
 #define NUMALLOC_ALLOC_SPANSET_H
 

@@ -53,8 +53,7 @@ void na_stats_gather(na_totals_t *t) {
     t->all.leaked_by_fork = na_fork_lost;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_class_stats_t *c = &t->classes[cls];
-        if (c->allocs > c->frees)
-            t->small_live += (c->allocs - c->frees) * na_classes[cls].size;
+        if (c->allocs > c->frees) t->small_live += (c->allocs - c->frees) * na_classes[cls].size;
     }
 }
 
@@ -101,16 +100,14 @@ static void print_totals(const na_totals_t *s, int fd) {
     count_row(&t, "large allocations", s->large_allocs);
     count_row(&t, "large frees", s->large_frees);
     count_row(&t, "frees by other threads", s->remote_frees);
-    if (s->all.leaked_by_fork != 0)
-        row(&t, "lost in fork (at most)", s->all.leaked_by_fork);
+    if (s->all.leaked_by_fork != 0) row(&t, "lost in fork (at most)", s->all.leaked_by_fork);
     na_text_end(&t, fd);
 }
 
 static void print_node(unsigned node, int fd) {
     na_pageheap_stats_t p;
     na_pageheap_get_stats(node, &p);
-    if (p.reserved == 0)
-        return;
+    if (p.reserved == 0) return;
     na_text_t t = {0};
     na_text_str(&t, "  node ");
     if (node < na_node_count)
@@ -126,8 +123,8 @@ static void print_node(unsigned node, int fd) {
     na_text_str(&t, ", regions ");
     na_text_u64(&t, p.regions);
     na_text_str(&t, na_node_count == 1 || node == na_node_count ? "\n"
-                    : p.bound ? ", bound\n"
-                              : ", placed by first touch\n");
+                    : p.bound                                   ? ", bound\n"
+                                                                : ", placed by first touch\n");
     na_text_end(&t, fd);
 }
 
@@ -136,8 +133,7 @@ static void print_classes(const na_totals_t *s, int fd) {
     na_text_str(&t, "     size      allocated          freed           live         in bins\n");
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         const na_class_stats_t *c = &s->classes[cls];
-        if (c->allocs == 0)
-            continue;
+        if (c->allocs == 0) continue;
         na_text_u64_pad(&t, na_classes[cls].size, 9);
         na_text_u64_pad(&t, c->allocs, 15);
         na_text_u64_pad(&t, c->frees, 15);
@@ -161,7 +157,8 @@ static int kept_stderr = -1;
 
 void na_stats_keep_stderr(void) {
     enum { OUT_OF_THE_WAY = 100 }; /* not a number that the program expects to get itself */
-    kept_stderr = (int)na_syscall(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY, 0, 0, 0);
+    kept_stderr =
+        (int)na_syscall(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY, 0, 0, 0);
 }
 
 void na_stats_print_at_exit(void) {

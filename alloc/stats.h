@@ -1,8 +1,8 @@
 /* stats.h - totals of the process, gathered when somebody asks.
  *
- * Nothing is counted twice or on the hot path: heaps count what their bins settle (up to 256 blocks of
- * a class behind, a thread), page heaps count pages. A gathering walks all heaps without stopping
- * them, so figures of running threads are a snapshot. */
+ * Nothing is counted twice or on the hot path: heaps count what their bins settle (up to 256 blocks
+ * of a class behind, a thread), page heaps count pages. A gathering walks all heaps without
+ * stopping them, so figures of running threads are a snapshot. */
 #ifndef NUMALLOC_ALLOC_STATS_H
 #define NUMALLOC_ALLOC_STATS_H
 
@@ -31,7 +31,8 @@ void na_stats_gather(na_totals_t *totals);
 /* Totals, per node and per size class, as text on a descriptor. */
 void na_stats_print(int fd);
 
-/* NUMALLOC_STATS prints at exit, when many programs have closed stderr already: keeps a copy of it. */
+/* NUMALLOC_STATS prints at exit, when many programs have closed stderr already: keeps a copy of it.
+ */
 void na_stats_keep_stderr(void);
 void na_stats_print_at_exit(void);
 

@@ -1,10 +1,11 @@
 /* tag.h - the page tag: what free learns of a block in one load (pagemap.h holds it).
  *
  *   31            16 15             0
- *   |  owner        |  bin offset   |      bin offset = class * sizeof(na_bin_t), from the heap's start
+ *   |  owner        |  bin offset   |      bin offset = class * sizeof(na_bin_t), from the heap's
+ * start
  *
- * A bin expects one tag: its own class with its own owner. Bin 0 expects NA_TAG_NEVER, which no page
- * carries, so a page whose bin offset is 0 never takes the fast path. */
+ * A bin expects one tag: its own class with its own owner. Bin 0 expects NA_TAG_NEVER, which no
+ * page carries, so a page whose bin offset is 0 never takes the fast path. */
 #ifndef NUMALLOC_ALLOC_TAG_H
 #define NUMALLOC_ALLOC_TAG_H
 
@@ -13,9 +14,9 @@
 #include "alloc/base.h"
 
 #define NA_BIN_SIZE  16u
-#define NA_TAG_NONE  0u  /* not ours, or large */
-#define NA_TAG_SLOW  0u  /* ours, but every free of it is to be seen; the span says what it is */
-#define NA_TAG_NEVER 1u  /* expected by bin 0 only */
+#define NA_TAG_NONE  0u /* not ours, or large */
+#define NA_TAG_SLOW  0u /* ours, but every free of it is to be seen; the span says what it is */
+#define NA_TAG_NEVER 1u /* expected by bin 0 only */
 
 NA_INLINE uint32_t na_tag(unsigned cls, unsigned owner) {
     return (uint32_t)(cls * NA_BIN_SIZE) | (uint32_t)owner << 16;

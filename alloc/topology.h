@@ -1,11 +1,11 @@
 /* topology.h - which nodes there are, which cpu is on which, how far apart they lie.
  *
- * Node numbers of the system are sparse; inside, nodes are dense indices 0..na_node_count-1 over the
- * online nodes that have memory this process may use (sysfs intersected with Mems_allowed).
+ * Node numbers of the system are sparse; inside, nodes are dense indices 0..na_node_count-1 over
+ * the online nodes that have memory this process may use (sysfs intersected with Mems_allowed).
  * Index na_node_count is the pseudo-node: regions that are not bound, for threads whose own memory
  * policy must win. A cpu on a node without (allowed) memory maps to the nearest node that has both
- * memory and cpus. A node without cpus (CXL, HBM) is only a place to fall back to, unless no usable node
- * has cpus of its own: then the nearest one takes the cpus and counts as having them.
+ * memory and cpus. A node without cpus (CXL, HBM) is only a place to fall back to, unless no usable
+ * node has cpus of its own: then the nearest one takes the cpus and counts as having them.
  *
  * Read once, with raw system calls; without /sys (or /proc) there is one node, 0. On a machine with
  * one node nothing is read beyond what says so. Immutable afterwards: safe from anywhere. */
@@ -15,8 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define NA_MAX_NODES 64   /* dense nodes served apart; on larger machines the rest fold onto the nearest */
-#define NA_MAX_CPUS  8192
+#define NA_MAX_NODES                                                                               \
+    64 /* dense nodes served apart; on larger machines the rest fold onto the nearest */
+#define NA_MAX_CPUS 8192
 
 extern unsigned na_node_count;
 

@@ -10,15 +10,14 @@ na_pagemap_t na_pagemap;
 enum { PAGE_SHIFT = 13, HUGE_SHIFT = 21 };
 #define HUGE_BYTES ((uintptr_t)1 << HUGE_SHIFT)
 
-/* The leaf for `address`, mapped if it is not there yet. Two threads may race to make one: the loser
- * unmaps its own. */
+/* The leaf for `address`, mapped if it is not there yet. Two threads may race to make one: the
+ * loser unmaps its own. */
 static na_leaf_t *leaf_for_writing(uintptr_t address) {
     _Atomic(intptr_t) *entry = (_Atomic(intptr_t) *)&na_pagemap.root[address >> NA_LEAF_SHIFT];
     intptr_t distance = atomic_load_explicit(entry, memory_order_acquire);
     if (distance == 0) {
         na_leaf_t *leaf = na_os_map(na_align_up(sizeof *leaf, na_os_page));
-        if (leaf == NULL)
-            return NULL;
+        if (leaf == NULL) return NULL;
         intptr_t fresh = (intptr_t)leaf - (intptr_t)&na_pagemap;
         if (atomic_compare_exchange_strong_explicit(entry, &distance, fresh, memory_order_acq_rel,
                                                     memory_order_acquire))
@@ -35,8 +34,7 @@ static bool write_entries(uintptr_t start, uintptr_t end, uint32_t tag, na_span_
     uintptr_t first = na_align_up(start, HUGE_BYTES), last = na_align_down(end, HUGE_BYTES);
     for (uintptr_t at = start; at < end;) {
         na_leaf_t *leaf = leaf_for_writing(at);
-        if (leaf == NULL)
-            return false;
+        if (leaf == NULL) return false;
         if (by_hugepage && at >= first + HUGE_BYTES && at < last) {
             leaf->huge[(uint32_t)at >> HUGE_SHIFT] = span;
             at += HUGE_BYTES;
@@ -54,8 +52,7 @@ static uintptr_t span_end(const na_span_t *span) {
 }
 
 bool na_pagemap_enter(na_span_t *span, uint32_t tag) {
-    if (write_entries(span->start, span_end(span), tag, span))
-        return true;
+    if (write_entries(span->start, span_end(span), tag, span)) return true;
     write_entries(span->start, span_end(span), 0, NULL);
     return false;
 }
@@ -71,8 +68,7 @@ void na_pagemap_retag(const na_span_t *span, uint32_t tag) {
 
 na_span_t *na_span_of(const void *address) {
     uintptr_t at = (uintptr_t)address;
-    if (!na_is_address(at))
-        return NULL;
+    if (!na_is_address(at)) return NULL;
     const na_leaf_t *leaf = na_leaf(at);
     na_span_t *span = leaf->span[(uint32_t)at >> PAGE_SHIFT];
     return span != NULL ? span : leaf->huge[(uint32_t)at >> HUGE_SHIFT];

@@ -59,7 +59,8 @@ NA_INLINE const na_leaf_t *na_leaf(uintptr_t address) {
 /* The tag of the page; address: na_is_address. One root load, one leaf load. */
 NA_INLINE uint32_t na_page_tag(uintptr_t address) {
     const na_leaf_t *leaf = na_leaf(address);
-    /* Hidden from the optimiser, which would otherwise spend an instruction on factoring the sum. */
+    /* Hidden from the optimiser, which would otherwise spend an instruction on factoring the sum.
+     */
     __asm__("" : "+r"(leaf));
     return leaf->tag[(uint32_t)address >> 13];
 }

@@ -2,7 +2,8 @@
  *
  * A span that holds objects allocated under a profile has a side array of na_record, one for each
  * object slot; address -> span -> slot -> record is O(1), takes no lock and is async-signal-safe.
- * The allocator owns the array (pagemap/span.h says when it exists); the profiler owns the contents.
+ * The allocator owns the array (pagemap/span.h says when it exists); the profiler owns the
+ * contents.
  *
  * A record whose epoch differs from the current profile epoch belongs to an object that was
  * allocated before this profile began (or before a fork): it is "before profiling", and its other

@@ -20,11 +20,9 @@ static unsigned record_size(uint32_t count) {
 na_span_t *na_span_new(void) {
     na_lock(&lock);
     na_span_t *span = unused;
-    if (span != NULL)
-        unused = span->next;
+    if (span != NULL) unused = span->next;
     na_unlock(&lock);
-    if (span == NULL)
-        span = na_meta_alloc(sizeof *span, NA_CACHE_LINE);
+    if (span == NULL) span = na_meta_alloc(sizeof *span, NA_CACHE_LINE);
     if (span != NULL) {
         memset(span, 0, sizeof *span);
         span->list = NA_SPAN_UNLISTED;
@@ -46,14 +44,12 @@ void na_span_delete(na_span_t *span) {
 }
 
 bool na_span_add_records(na_span_t *span, uint32_t count) {
-    if (span->records != NULL)
-        return true;
+    if (span->records != NULL) return true;
     unsigned size = record_size(count);
     size_t bytes = sizeof(na_record_t) << size;
     na_lock(&lock);
     na_record_t *records = unused_records[size];
-    if (records != NULL)
-        unused_records[size] = *(na_record_t **)records;
+    if (records != NULL) unused_records[size] = *(na_record_t **)records;
     na_unlock(&lock);
     if (records != NULL)
         memset(records, 0, bytes);

@@ -9,11 +9,11 @@
  * Invariants: free_count <= carved <= capacity; free_count == length of the list at `free`;
  * free_tail is its last block when it is not empty (so that the list joins another in O(1)).
  *
- * Who may write: a span of an OWNED class only its heap (under that heap's gate); a span of a POOLED
- * class or of the sampler only the holder of its central list's lock; a large span only whoever
- * holds the block. `start`, `pages`, `cls`, `owner`, `node` are constant while the span is in the
- * page map. The structs are type-stable: reused for other spans, never unmapped, so that a reader
- * that races with a free sees an old or a new span, never garbage. */
+ * Who may write: a span of an OWNED class only its heap (under that heap's gate); a span of a
+ * POOLED class or of the sampler only the holder of its central list's lock; a large span only
+ * whoever holds the block. `start`, `pages`, `cls`, `owner`, `node` are constant while the span is
+ * in the page map. The structs are type-stable: reused for other spans, never unmapped, so that a
+ * reader that races with a free sees an old or a new span, never garbage. */
 #ifndef NUMALLOC_PAGEMAP_SPAN_H
 #define NUMALLOC_PAGEMAP_SPAN_H
 
@@ -30,12 +30,12 @@
 
 typedef struct na_span {
     uintptr_t start;
-    uint32_t pages;    /* of NA_PAGE_SIZE */
-    uint16_t owner;    /* NA_OWNER_*; none: large */
-    uint8_t cls;       /* size class, 0: large */
-    uint8_t node;      /* dense node of the memory */
-    void *free;        /* blocks that came home, linked through their first word */
-    void *free_tail;   /* last of them */
+    uint32_t pages;  /* of NA_PAGE_SIZE */
+    uint16_t owner;  /* NA_OWNER_*; none: large */
+    uint8_t cls;     /* size class, 0: large */
+    uint8_t node;    /* dense node of the memory */
+    void *free;      /* blocks that came home, linked through their first word */
+    void *free_tail; /* last of them */
     uint16_t free_count;
     uint16_t carved;   /* blocks that were ever handed out; the memory behind is untouched */
     uint16_t capacity; /* blocks that fit */

@@ -18,7 +18,8 @@ extern "C" {
 #define NUMALLOC_VERSION_MINOR 1
 #define NUMALLOC_VERSION_PATCH 0
 
-/* "0.1.0": the version of the library that is loaded, which may differ from the header's. Static. */
+/* "0.1.0": the version of the library that is loaded, which may differ from the header's. Static.
+ */
 const char *numalloc_version(void);
 
 /* Gives free memory back to the system now: the calling thread's cache, the central lists and the
@@ -32,14 +33,14 @@ int numalloc_node_of(const void *block);
 
 /* Totals of the process, bytes. A snapshot: other threads go on while it is taken. */
 typedef struct numalloc_stats {
-    uint64_t reserved;  /* address space reserved for regions and dedicated mappings */
-    uint64_t committed; /* of that, made accessible */
-    uint64_t in_spans;  /* of that, in spans (handed out or cached) */
-    uint64_t dirty;     /* free, but still holding memory of the system */
-    uint64_t large;     /* of in_spans, in large blocks (each its own span) */
-    uint64_t metadata;  /* the allocator's own tables, outside regions */
-    uint64_t heaps;     /* heaps ever made (at most the peak number of threads) */
-    uint64_t purged;    /* bytes given back to the system so far */
+    uint64_t reserved;       /* address space reserved for regions and dedicated mappings */
+    uint64_t committed;      /* of that, made accessible */
+    uint64_t in_spans;       /* of that, in spans (handed out or cached) */
+    uint64_t dirty;          /* free, but still holding memory of the system */
+    uint64_t large;          /* of in_spans, in large blocks (each its own span) */
+    uint64_t metadata;       /* the allocator's own tables, outside regions */
+    uint64_t heaps;          /* heaps ever made (at most the peak number of threads) */
+    uint64_t purged;         /* bytes given back to the system so far */
     uint64_t leaked_by_fork; /* upper bound of blocks lost in forked children's foreign caches */
 } numalloc_stats_t;
 
