@@ -2,6 +2,7 @@
 #include "alloc/init.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "alloc/fork.h"
 #include "alloc/heap.h"
@@ -57,18 +58,31 @@ void na_init(void) {
     na_unlock(&lock);
 }
 
+/* Whether any of the environment is meant for us. */
+static bool is_configured(void) {
+    static const char prefix[] = "NUMALLOC_";
+    const char *entry;
+    for (size_t i = 0; (entry = na_os_env_at(i)) != NULL; i++)
+        if (strncmp(entry, prefix, sizeof prefix - 1) == 0) return true;
+    return false;
+}
+
 /* Early among constructors, so that our fork handlers run innermost: prepare last, after everyone
- * else has taken their locks, which may need malloc. */
+ * else has taken their locks, which may need malloc. A program that asks for nothing is set up by
+ * its first malloc: one that never calls it pays next to nothing. */
 __attribute__((constructor(101))) static void at_load(void) {
-    na_init();
     na_foreign_init();
     na_fork_init();
-    na_background_init();
+    if (is_configured()) {
+        na_init();
+        na_background_init();
+    }
 }
 
 /* Late among destructors. Blocks may still be allocated and freed after this; it goes unreported.
  */
 __attribute__((destructor(101))) static void at_unload(void) {
+    if (na_hooks == NULL && !na_option(NA_OPT_STATS)) return;
     na_heap_t *heap = na_heap_enter();
     if (heap == NULL) return;
     if (na_hooks != NULL) na_hooks->on_exit(&heap->profile);

@@ -108,29 +108,34 @@ void na_bin_inspect(na_heap_t *heap, unsigned cls) {
 
 /* --- addresses that are not ours --- */
 
-static void (*libc_free)(void *);
-static void *(*libc_realloc)(void *, size_t);
 static uintptr_t libc_heap_start; /* where the program break was before anybody moved it */
 
 #pragma weak dlsym
 
-void na_foreign_init(void) {
-    libc_heap_start = (uintptr_t)na_syscall(SYS_brk, 0, 0, 0, 0, 0, 0);
-    if (&dlsym == NULL) /* statically linked: there is no other heap */
-        return;
-    *(void **)&libc_free = dlsym(RTLD_NEXT, "free");
-    *(void **)&libc_realloc = dlsym(RTLD_NEXT, "realloc");
+static uintptr_t program_break(void) {
+    return (uintptr_t)na_syscall(SYS_brk, 0, 0, 0, 0, 0, 0);
 }
 
-/* We never move the break, so what lies between belongs to the C library's own heap. */
-static bool in_libc_heap(uintptr_t address) {
-    uintptr_t now = (uintptr_t)na_syscall(SYS_brk, 0, 0, 0, 0, 0, 0);
-    return libc_heap_start != 0 && address >= libc_heap_start && address < now;
+void na_foreign_init(void) {
+    libc_heap_start = program_break();
+}
+
+/* The C library's own function, if `address` lies in its heap: we never move the break, so what
+ * lies between belongs to it. NULL in static programs, which have no other heap. dlsym takes the
+ * loader's lock and may allocate, which is safe here: no lock of ours is held, and no other call of
+ * a correct program comes this way. */
+static void *libc_function(const char *name, const void *address) {
+    uintptr_t at = (uintptr_t)address;
+    if (&dlsym == NULL || libc_heap_start == 0 || at < libc_heap_start || at >= program_break())
+        return NULL;
+    return dlsym(RTLD_NEXT, name);
 }
 
 void na_free_foreign(void *address) {
     na_init();
-    if (libc_free != NULL && in_libc_heap((uintptr_t)address))
+    void (*libc_free)(void *);
+    *(void **)&libc_free = libc_function("free", address);
+    if (libc_free != NULL)
         libc_free(address);
     else
         na_misuse("free", address);
@@ -138,8 +143,9 @@ void na_free_foreign(void *address) {
 
 void *na_realloc_foreign(void *address, size_t size) {
     na_init();
-    if (libc_realloc != NULL && in_libc_heap((uintptr_t)address))
-        return libc_realloc(address, size);
+    void *(*libc_realloc)(void *, size_t);
+    *(void **)&libc_realloc = libc_function("realloc", address);
+    if (libc_realloc != NULL) return libc_realloc(address, size);
     na_misuse("realloc", address);
     return NULL;
 }

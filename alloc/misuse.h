@@ -30,7 +30,7 @@ void na_bin_inspect(na_heap_t *heap, unsigned cls);
 void na_free_foreign(void *address);
 /* The same for realloc; NULL when it was reported. */
 void *na_realloc_foreign(void *address, size_t size);
-/* For both: where the C library's own functions are, found while dlsym may still be called. */
+/* For both: remembers where the C library's heap begins. Before the program runs. */
 void na_foreign_init(void);
 
 #endif
