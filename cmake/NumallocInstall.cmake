@@ -1,0 +1,36 @@
+# NumallocInstall.cmake - `cmake --install`: libraries, header, tools, pkg-config and CMake package.
+
+include(CMakePackageConfigHelpers)
+set(numalloc_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/numalloc)
+
+install(TARGETS numalloc numalloc_static EXPORT numallocTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET numalloc-dump)
+    install(TARGETS numalloc-dump RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(TARGETS numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/numalloc)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(EXPORT numallocTargets NAMESPACE numalloc:: DESTINATION ${numalloc_cmake_dir})
+configure_package_config_file(
+    ${PROJECT_SOURCE_DIR}/cmake/numallocConfig.cmake.in ${PROJECT_BINARY_DIR}/numallocConfig.cmake
+    INSTALL_DESTINATION ${numalloc_cmake_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/numallocConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/numallocConfig.cmake
+    ${PROJECT_BINARY_DIR}/numallocConfigVersion.cmake DESTINATION ${numalloc_cmake_dir})
+
+# The .pc file finds its prefix from its own place, so that an install tree may be moved.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(numalloc_pc_prefix ${CMAKE_INSTALL_PREFIX})
+else()
+    cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+        BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE up)
+    set(numalloc_pc_prefix "\${pcfiledir}/${up}")
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc.pc.in ${PROJECT_BINARY_DIR}/numalloc.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,25 @@
+# NumallocTests.cmake - how tests are declared; included by tests/CMakeLists.txt.
+#
+# Every test has one label, which says what it is and where it runs:
+#   unit      Criterion, one executable a module          (release and the sanitizer presets)
+#   conform   C and C++ programs that hold malloc to its promises (release and the sanitizers)
+#   fuzz      hostile profile files against the reader    (release and asan)
+#   programs  real programs with the library preloaded    (release)
+#   package   the built library and the install tree      (release)
+# and a timeout, so that a deadlock is a failure and not a hang.
+
+# Test executables stay out of build/<preset>/, which holds what users get.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+
+# numalloc_unit_test(NAME [LIBRARIES...]): builds NAME.c with Criterion and the libraries named.
+# numalloc_static makes numalloc the malloc of the test process itself (except where
+# NUMALLOC_PREFIX=ON), and gives access to hidden functions.
+function(numalloc_unit_test name)
+    add_executable(${name} ${name}.c)
+    target_link_libraries(${name} PRIVATE ${ARGN} PkgConfig::CRITERION Threads::Threads)
+    # One test at a time: ctest does the parallel part, and its timeouts must mean something.
+    add_test(NAME unit.${name} COMMAND ${name} --jobs 1)
+    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 120)
+endfunction()

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# check-install.sh BUILD_DIR - installs a finished build into a scratch directory, moves it, and
+# builds and runs programs against it in every documented way: pkg-config (shared and static), the
+# CMake package, and LD_PRELOAD.
+set -euo pipefail
+
+if [[ $# -ne 1 || ! -f $1/CMakeCache.txt ]]; then
+    echo "usage: $0 BUILD_DIR (a configured and built tree, such as build/release)" >&2
+    exit 2
+fi
+build=$(cd "$1" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Moved after the install: nothing in the tree may depend on the prefix.
+cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log"
+mv "$scratch/first" "$scratch/moved"
+prefix=$scratch/moved
+pc=$(find "$prefix" -name numalloc.pc)
+libdir=$(dirname "$(dirname "$pc")")
+export PKG_CONFIG_PATH=${pc%/*}
+
+cat >"$scratch/user.c" <<'EOF'
+#include <numalloc/numalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void) {
+    void *block = malloc(100000);
+    numalloc_stats_t stats = {0};
+    numalloc_get_stats(&stats);
+    int ours = block != NULL && stats.reserved > 0 && numalloc_node_of(block) >= 0;
+    printf("numalloc %s %s\n", numalloc_version(), ours ? "serves malloc" : "does NOT serve malloc");
+    free(block);
+    return !ours;
+}
+EOF
+
+cd "$scratch"
+echo "== shared, by pkg-config"
+# shellcheck disable=SC2046 # flags are meant to be split
+cc user.c -o shared $(pkg-config --cflags --libs numalloc)
+LD_LIBRARY_PATH=$libdir ./shared
+
+echo "== static"
+# shellcheck disable=SC2046
+cc user.c -o static $(pkg-config --cflags numalloc) "$libdir/libnumalloc.a" -pthread
+./static
+
+echo "== CMake package"
+mkdir project
+cp user.c project/
+cat >project/CMakeLists.txt <<'EOF'
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C)
+find_package(numalloc REQUIRED)
+foreach(library IN ITEMS numalloc numalloc_static)
+    add_executable(with_${library} user.c)
+    target_link_libraries(with_${library} PRIVATE numalloc::${library})
+endforeach()
+EOF
+cmake -S project -B project/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >project.log
+cmake --build project/build >>project.log || {
+    cat project.log
+    exit 1
+}
+project/build/with_numalloc
+project/build/with_numalloc_static
+
+echo "== preloaded"
+LD_PRELOAD=$libdir/libnumalloc.so /bin/ls "$prefix/bin"
+for tool in numalloc-dump numalloc-bench; do
+    "$prefix/bin/$tool" --help >/dev/null
+done
+echo "ok"

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# setup.sh - installs the packages of scripts/packages that are missing, and nothing else. Safe to
+# run again: with nothing missing it needs no rights and no network.
+set -euo pipefail
+export LC_ALL=C
+
+usage() {
+    cat <<EOF
+usage: scripts/setup.sh [--check]
+
+Installs the Debian 12 packages listed in scripts/packages that are missing, with apt-get, as root
+or through sudo.
+
+  --check   install nothing; say what is missing and exit with status 1 if anything is
+EOF
+}
+
+check_only=0
+case ${1:-} in
+'') ;;
+--check) check_only=1 ;;
+-h | --help)
+    usage
+    exit 0
+    ;;
+*)
+    echo "setup: unknown argument '$1'; see scripts/setup.sh --help" >&2
+    exit 2
+    ;;
+esac
+
+die() {
+    echo "setup: $*" >&2
+    exit 1
+}
+
+list=$(dirname "${BASH_SOURCE[0]}")/packages
+[[ -r $list ]] || die "cannot read $list; run this from a complete checkout"
+mapfile -t wanted < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$list")
+
+command -v dpkg-query >/dev/null ||
+    die "this system has no dpkg; install by hand what provides: ${wanted[*]}"
+
+missing=()
+for package in "${wanted[@]}"; do
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [[ $status == installed ]] || missing+=("$package")
+done
+if [[ ${#missing[@]} -eq 0 ]]; then
+    echo "setup: all ${#wanted[@]} packages are installed"
+    exit 0
+fi
+if [[ $check_only -eq 1 ]]; then
+    die "missing: ${missing[*]} (scripts/setup.sh installs them)"
+fi
+
+release=$(. /etc/os-release 2>/dev/null && echo "${ID:-?} ${VERSION_CODENAME:-?}" || true)
+[[ $release == "debian bookworm" ]] ||
+    die "missing: ${missing[*]}; this system is '${release:-unknown}' and not Debian 12 (bookworm)," \
+        "so install them by hand and run this again"
+
+if [[ $(id -u) -eq 0 ]]; then
+    as_root=()
+elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
+    as_root=(sudo)
+else
+    die "missing: ${missing[*]}; installing needs root: run 'apt-get install ${missing[*]}' as root"
+fi
+
+# The network may fail for a moment: two more tries, a little later each.
+tried() {
+    local attempt
+    for attempt in 1 2 3; do
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" && return 0
+        if [[ $attempt -lt 3 ]]; then
+            echo "setup: '$*' failed; trying again in $((attempt * 5)) s" >&2
+            sleep $((attempt * 5))
+        fi
+    done
+    return 1
+}
+
+# Installing a server must not start it. invoke-rc.d asks this file; one that exists is respected.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+    trap '"${as_root[@]}" rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+    "${as_root[@]}" chmod 755 "$policy"
+fi
+
+echo "setup: installing ${#missing[@]} of ${#wanted[@]} packages: ${missing[*]}"
+# Package lists are fetched only where apt cannot plan the installation with those it has.
+install=(apt-get install -y -q --no-install-recommends "${missing[@]}")
+if ! apt-get install --simulate --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+    tried apt-get update -q || die "apt-get update failed; check the network and /etc/apt"
+    updated=1
+fi
+if ! tried "${install[@]}"; then
+    # Lists that are too old name versions that the mirror no longer has.
+    [[ -z ${updated:-} ]] && tried apt-get update -q && tried "${install[@]}" ||
+        die "could not install ${missing[*]}; the lines above say why"
+fi
+echo "setup: done"

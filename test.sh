@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# test.sh - everything a change must pass: builds the release, runs all tests, then builds with
+# AddressSanitizer + UBSan and with ThreadSanitizer and runs the tests that can run there.
+# The last line is 'N passed, N failed'; the exit status is 0 only if none failed.
+set -uo pipefail
+
+usage() {
+    cat <<EOF
+usage: ./test.sh [--quick] [--jobs N] [--no-setup]
+
+Sets up missing packages, builds and tests the presets release, asan and tsan in build/<preset>/.
+
+  --quick      the release preset only
+  --jobs N     N build and test jobs at a time (default: the number of processors)
+  --no-setup   install nothing, even if packages are missing
+EOF
+}
+
+presets=(release asan tsan)
+jobs=$(nproc)
+setup=1
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --quick) presets=(release) ;;
+    --no-setup) setup=0 ;;
+    --jobs)
+        jobs=${2:-}
+        if ! [[ $jobs =~ ^[1-9][0-9]*$ ]]; then
+            echo "test.sh: --jobs needs a number of 1 or more, not '$jobs'" >&2
+            exit 2
+        fi
+        shift
+        ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *)
+        echo "test.sh: unknown argument '$1'; see ./test.sh --help" >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+started=$SECONDS
+passed=0 failed=0 skipped=0
+notes=()
+
+say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - started)); }
+
+finish() {
+    say "summary"
+    local note
+    for note in "${notes[@]+"${notes[@]}"}"; do echo "$note"; done
+    [[ $skipped -eq 0 ]] || echo "$skipped skipped (a test says why in build/<preset>/Testing)"
+    echo "$passed passed, $failed failed"
+    [[ $failed -eq 0 && $passed -gt 0 ]]
+    exit
+}
+
+# Adds up a JUnit file of ctest. It is missing or empty if ctest itself did not get through.
+count() {
+    local preset=$1 file=$2 head tests failures skips disabled
+    head=$(tr '\n\t' '  ' <"$file" 2>/dev/null | grep -o '<testsuite [^>]*>')
+    number() { sed -n "s/.* $1=\"\([0-9]*\)\".*/\1/p" <<<"$head"; }
+    tests=$(number tests) failures=$(number failures)
+    skips=$(number skipped) disabled=$(number disabled)
+    if [[ -z $tests || -z $failures || $tests -eq 0 ]]; then
+        failed=$((failed + 1))
+        notes+=("$preset: ctest gave no result (counted as one failure)")
+        return
+    fi
+    skips=$((${skips:-0} + ${disabled:-0}))
+    passed=$((passed + tests - failures - skips))
+    failed=$((failed + failures))
+    skipped=$((skipped + skips))
+    notes+=("$preset: $((tests - failures - skips)) passed, $failures failed, $skips skipped")
+}
+
+if [[ $setup -eq 1 ]]; then
+    say "setup"
+    scripts/setup.sh || {
+        failed=1
+        notes+=("setup failed (counted as one failure)")
+        finish
+    }
+fi
+
+for preset in "${presets[@]}"; do
+    say "$preset: configure and build"
+    mkdir -p "build/$preset"
+    log=build/$preset/build.log
+    if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; } \
+        >"$log" 2>&1; then
+        tail -n 60 "$log"
+        failed=$((failed + 1))
+        notes+=("$preset: the build failed (counted as one failure); see $log")
+        continue
+    fi
+    tail -n 1 "$log"
+
+    say "$preset: tests"
+    junit=$PWD/build/$preset/tests.xml
+    rm -f "$junit"
+    # Without address-space randomisation: the sanitizers' shadow layouts do not fit every kernel's.
+    run=()
+    if [[ $preset != release ]] && setarch -R true 2>/dev/null; then
+        run=(setarch -R)
+    fi
+    "${run[@]+"${run[@]}"}" ctest --preset "$preset" -j "$jobs" --output-junit "$junit"
+    count "$preset" "$junit"
+done
+finish
