@@ -1,0 +1,92 @@
+#!/bin/bash
+# python.sh - Debian's python3 runs a part of its own test suite; every test case must end as it
+# does without the library. PYTHONMALLOC=malloc: small objects come from malloc too, not from
+# python's own arenas.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+python=/usr/bin/python3
+[ -x "$python" ] || skip "program '$python' is missing; install the package 'python3'"
+"$python" -c 'import test.test_list, test.test_threading' 2>/dev/null ||
+    skip "python's own tests are missing; install the package 'libpython3.11-testsuite' (or that of this python3)"
+
+tests="test_list test_dict test_set test_tuple test_bytes test_json test_re test_struct test_array
+    test_threading test_fork1 test_subprocess test_pickle test_collections test_itertools
+    test_generators test_weakref test_gc test_zlib test_ctypes test_mmap test_queue test_bigmem
+    test_decimal test_thread test_deque test_ordered_dict"
+
+# The library must be in the process that runs the tests: the program itself looks.
+cat >"$work/main.py" <<'END'
+import os, runpy, sys
+lib, sys.argv = sys.argv[1], ["test"] + sys.argv[2:]
+inside = any(line.rstrip("\n").endswith(" " + lib) for line in open("/proc/self/maps"))
+wanted = "LD_PRELOAD" in os.environ
+if inside != wanted:
+    sys.exit("the library is %s this process" % ("in" if inside else "not in"))
+runpy.run_module("test", run_name="__main__")
+END
+
+# One line a test case: name and how it ended; times are left out. The cases are sorted because two
+# workers finish in any order.
+cat >"$work/cases.py" <<'END'
+import sys
+import xml.etree.ElementTree as tree
+lines = []
+for case in tree.parse(sys.argv[1]).iter("testcase"):
+    name = case.get("name") or "?"
+    end = "+".join(sorted({child.tag for child in case if child.tag in ("failure", "error", "skipped")}))
+    # Names of parametrised cases may carry an address or a temporary path.
+    lines.append("%s %s %s" % (name.split(" at 0x")[0].split("/tmp/")[0], case.get("status"), end))
+print("\n".join(sorted(lines)))
+END
+
+python_run() {
+    local name=$1 rc=0
+    shift
+    mkdir "$work/$name"
+    # shellcheck disable=SC2086
+    (cd "$work/$name" && exec env PYTHONMALLOC=malloc PYTHONHASHSEED=7 "$@" "$python" "$work/main.py" "$lib" \
+        -j2 --timeout 240 --tempdir "$work/$name" --junit-xml "$work/$name.xml" $tests) \
+        >"$work/$name.text" 2>&1 </dev/null || rc=$?
+    echo "$rc" >"$work/$name.rc"
+    [ -s "$work/$name.xml" ] || {
+        tail -n 30 "$work/$name.text" >&2
+        fail "the $name run wrote no results (status $rc)"
+    }
+    "$python" "$work/cases.py" "$work/$name.xml" >"$work/$name.cases"
+}
+
+python_run plain
+python_run preloaded LD_PRELOAD="$lib"
+[ "$(wc -l <"$work/plain.cases")" -gt 1000 ] ||
+    fail "the plain run holds only $(wc -l <"$work/plain.cases") test cases: the test is wrong here"
+if ! cmp -s "$work/plain.cases" "$work/preloaded.cases" || ! cmp -s "$work/plain.rc" "$work/preloaded.rc"; then
+    diff "$work/plain.cases" "$work/preloaded.cases" | head -n 20 >&2 || true
+    grep -nE 'FAIL|ERROR|failed|crashed|Error:' "$work/preloaded.text" | head -n 30 >&2 || true
+    fail "python's tests end otherwise with the library (status $(cat "$work/plain.rc") plain," \
+        "$(cat "$work/preloaded.rc") preloaded)"
+fi
+say "$(wc -l <"$work/plain.cases") test cases end alike, status $(cat "$work/plain.rc")"
+
+python_story() {
+    export PYTHONMALLOC=malloc
+    /usr/bin/python3 - <<'END'
+import hashlib, threading, multiprocessing, random
+words = ["%x" % (i * 2654435761 % 2**32) for i in range(20000)]
+out = [None] * 4
+def work(k):
+    table = {}
+    for i, w in enumerate(words):
+        table.setdefault(w[: 2 + (i + k) % 3], []).append((w, [i] * (i % 40)))
+    out[k] = hashlib.sha256(repr(sorted(table.items())).encode()).hexdigest()
+threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print("\n".join(out))
+def square(n):
+    return sum(len(bytes(i)) for i in range(n))
+with multiprocessing.get_context("fork").Pool(3) as pool:
+    print(pool.map(square, range(400, 440)))
+END
+}
+both script python_story
+proved script python_story python3
