@@ -147,6 +147,12 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
         sites->items[sites->count++] = lost; /* a slot was free: the table is half empty */
     }
     if (sites->count != 0) qsort(sites->items, sites->count, sizeof *sites->items, by_id);
+    if (sites->total.live_bytes > sites->total.peak_bytes) {
+        sites->peak_is_now = true;
+        peak_now(&sites->total);
+        for (size_t i = 0; i < sites->count; i++)
+            peak_now(&sites->items[i].sum);
+    }
     return true;
 }
 
