@@ -73,18 +73,22 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
-/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it
- * may hold more. Running over time after time, its thread is only freeing: what it keeps is of no
- * use, and pins a span for every block when blocks come in random order, so it may hold less. (Idle
- * bins are emptied by tidy in heap.c.) */
+/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it may
+ * hold more. Running over again and again, its thread is only freeing: what it keeps is of no use, and
+ * pins a span for every block when blocks come in random order, so it may hold less. (Idle bins are
+ * emptied by tidy in heap.c.) */
 static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
+    enum { ONLY_FREEING = 8 };
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
-    if (ran_over && state->ran_over)
+    if (!ran_over)
+        state->ran_over = 0;
+    else if (state->ran_over < ONLY_FREEING)
+        state->ran_over++;
+    if (state->ran_over == ONLY_FREEING)
         state->cap = state->cap / 2 > c->cap_min ? state->cap / 2 : c->cap_min;
     else
         state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;
-    state->ran_over = ran_over;
 }
 
 /* Fills an empty bin: spare, mail, depot, spans. False: the system refuses memory. */
@@ -122,13 +126,18 @@ void na_list_home(na_heap_t *heap, unsigned cls, void *list) {
         return;
     }
     while (list != NULL) {
-        void *next = *na_block_next(list);
         na_span_t *span = na_span_of(list);
-        if (NA_LIKELY(span->owner == heap->id))
-            na_spanset_give(&heap->states[cls].spans, span, list);
-        else /* came through the depot from an owner whose mailbox was full */
-            na_remote_free_gated(heap, na_tag(cls, span->owner), list);
-        list = next;
+        void *first = list, *last;
+        uint32_t count = na_span_run(span, first, &last, &list);
+        if (NA_LIKELY(span->owner == heap->id)) {
+            na_spanset_give(&heap->states[cls].spans, span, first, last, count);
+            continue;
+        }
+        /* Came through the depot from an owner whose mailbox was full. */
+        for (void *next; count > 0; count--, first = next) {
+            next = *na_block_next(first);
+            na_remote_free_gated(heap, na_tag(cls, span->owner), first);
+        }
     }
 }
 

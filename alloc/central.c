@@ -12,7 +12,7 @@
 #include "alloc/topology.h"
 #include "pagemap/pagemap.h"
 
-enum { DEPOT_SLOTS = 16, GIVE_BATCH = 64 };
+enum { DEPOT_SLOTS = 16, GIVE_RUNS = 32 };
 
 typedef struct na_central {
     _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) slots[DEPOT_SLOTS];
@@ -71,19 +71,22 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, uint32_t *got)
 }
 
 void na_central_give(unsigned node, unsigned cls, void *list) {
+    struct {
+        na_span_t *span;
+        void *first, *last;
+        uint32_t count;
+    } runs[GIVE_RUNS];
     na_central_t *c = &centrals[node][cls];
     while (list != NULL) {
-        void *blocks[GIVE_BATCH];
-        na_span_t *spans[GIVE_BATCH];
         unsigned n = 0;
-        for (; list != NULL && n < GIVE_BATCH; n++) {
-            blocks[n] = list;
-            spans[n] = na_span_of(list);
-            list = *na_block_next(list);
+        for (; list != NULL && n < GIVE_RUNS; n++) {
+            runs[n].first = list;
+            runs[n].span = na_span_of(list);
+            runs[n].count = na_span_run(runs[n].span, list, &runs[n].last, &list);
         }
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
-            na_spanset_give(&c->spans, spans[i], blocks[i]);
+            na_spanset_give(&c->spans, runs[i].span, runs[i].first, runs[i].last, runs[i].count);
         na_unlock(&c->lock);
     }
 }
@@ -106,7 +109,7 @@ void *na_sampled_take(unsigned node, unsigned cls) {
 void na_sampled_give(na_span_t *span, void *block) {
     na_central_t *c = &centrals[span->owner & ~NA_OWNER_POOL][span->cls];
     na_lock(&c->lock);
-    na_spanset_give(&c->sampled, span, block);
+    na_spanset_give(&c->sampled, span, block, block, 1);
     na_unlock(&c->lock);
 }
 

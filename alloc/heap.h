@@ -62,7 +62,7 @@ typedef struct na_bin_state {
     int16_t granted_push;
     uint16_t cap;          /* blocks the bin may hold: cap_min..cap_max of its class */
     bool used;             /* popped or pushed since the last tidying */
-    bool ran_over;         /* the last time it was exchanged it was full, not empty */
+    uint8_t ran_over;      /* exchanges in a row for being full, none for being empty */
     na_chain_t spare;      /* stack of chains: the second magazine, and mail taken in */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* settled totals */

@@ -1,6 +1,7 @@
 /* spanset.c - taking blocks from spans and giving them back. */
 #include "alloc/spanset.h"
 
+#include "alloc/chain.h"
 #include "alloc/init.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
@@ -118,18 +119,39 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uin
     return blocks;
 }
 
-void na_spanset_give(na_spanset_t *set, na_span_t *span, void *block) {
-    *(void **)block = span->free;
-    if (span->free == NULL) span->free_tail = block;
-    span->free = block;
-    span->free_count++;
-    relist(set, span);
-    if (span->free_count == span->carved) {
-        bool alone = span->prev == NULL && span->next == NULL;
-        for (unsigned list = 0; alone && list < NA_SPANSET_LISTS; list++)
-            alone = set->partial[list] == NULL || set->partial[list] == span;
-        if (!alone) release(set, span);
+uint32_t na_span_run(const na_span_t *span, void *first, void **last, void **rest) {
+    size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
+    uint32_t count = 1;
+    void *block = first, *next = *na_block_next(first);
+    while (next != NULL && (uintptr_t)next - span->start < bytes) {
+        block = next;
+        next = *na_block_next(next);
+        count++;
     }
+    *last = block;
+    *rest = next;
+    return count;
+}
+
+static bool is_alone(const na_spanset_t *set, const na_span_t *span) {
+    if (span->prev != NULL || span->next != NULL)
+        return false;
+    for (unsigned list = 0; list < NA_SPANSET_LISTS; list++)
+        if (set->partial[list] != NULL && set->partial[list] != span)
+            return false;
+    return true;
+}
+
+void na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count) {
+    *na_block_next(last) = span->free;
+    if (span->free == NULL)
+        span->free_tail = last;
+    span->free = first;
+    span->free_count = (uint16_t)(span->free_count + count);
+    if (span->free_count == span->carved && !is_alone(set, span))
+        release(set, span);
+    else
+        relist(set, span);
 }
 
 void na_spanset_trim(na_spanset_t *set) {
