@@ -23,7 +23,8 @@ forks_story() {
         (
             text=""
             for ((k = 0; k < 300; k++)); do text+="$i.$k "; done
-            set -- $text
+            # shellcheck disable=SC2086 # words are the point
+        set -- $text
             echo "$i: $# words, last ${!#}" >"job.$i"
             exit $((i % 5))
         ) &
@@ -49,7 +50,7 @@ forks_story() {
     wait
     # sort starts threads while its shell forks on.
     for i in 1 2 3 4; do
-        cat $(find tree -type f | sort) | sort --parallel=4 -S 1M -k1,1r | cksum &
+        find tree -type f | sort | xargs cat | sort --parallel=4 -S 1M -k1,1r | cksum &
     done | sort
 }
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # variables are used by the scripts that source this
 # lib.sh - what the program tests share: the library under test, a private directory, and the
 # comparison of a plain run with a preloaded one. Sourced by every test script, never run.
 #
@@ -45,6 +46,7 @@ lib=${1:-${NUMALLOC_LIB:-}}
 # The linker's records and /proc/PID/maps name the file that a link leads to only in part; a path
 # without links is the same in both.
 lib=$(readlink -f "$lib")
+unset NUMALLOC_LIB # no option of the library: it would warn of the name
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/numalloc-$test_name.XXXXXX")
 # What a test must undo itself (a mount, a server) it adds to this list of commands.

@@ -126,7 +126,7 @@ cmp -s "$work/plain.story" "$work/preloaded.story" || {
     diff "$work/plain.story" "$work/preloaded.story" | head -n 20 >&2 || true
     fail "the server answers otherwise with the library"
 }
-read -r plain_start plain_full plain_after plain_wait <"$work/plain.memory"
+read -r plain_start plain_full plain_after _ <"$work/plain.memory"
 read -r start full after waited <"$work/preloaded.memory"
 say "the server gives the same $(wc -l <"$work/plain.story") answers"
 say "resident KiB start/full/flushed: plain $plain_start/$plain_full/$plain_after, preloaded" \

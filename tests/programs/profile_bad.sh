@@ -1,0 +1,151 @@
+#!/bin/bash
+# profile_bad.sh - what goes wrong around a profile never hurts the program that is profiled, and is
+# said in one line: a path that cannot be written, a full disk, a wrong mode; and numalloc-dump on
+# files that are damaged, cut, empty, absent or something else.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+
+# unharmed NAME [NAME=VALUE...]: the program runs as always and says at least one line on stderr,
+# each from numalloc.
+unharmed() {
+    local name=$1 rc=0
+    shift
+    env "$@" LD_PRELOAD="$lib" "$load" sites >"$work/out" 2>"$work/err" || rc=$?
+    [ "$rc" = 5 ] || fail "$name: the program ends with status $rc, not 5: $(head -n 3 "$work/err")"
+    [ "$(cat "$work/out")" = "done: sites" ] || fail "$name: the program printed '$(head -n 3 "$work/out")'"
+    [ -s "$work/err" ] || fail "$name: nothing is said on stderr"
+    ! grep -qv '^numalloc: ' "$work/err" || fail "$name: a line on stderr does not say who speaks: $(cat "$work/err")"
+    [ "$(wc -l <"$work/err")" -le 2 ] || fail "$name: $(wc -l <"$work/err") lines on stderr, one would do"
+    say "$name: $(cat "$work/err")"
+}
+
+unharmed "absent directory" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/no/such/dir/x.nprof"
+grep -q "no/such/dir" "$work/err" || fail "the line does not name the path"
+unharmed "a directory as file" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work"
+unharmed "/proc" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=/proc/none.nprof
+unharmed "wrong mode" NUMALLOC_PROFILE=foo NUMALLOC_PROFILE_FILE="$work/foo.nprof"
+grep -q foo "$work/err" || fail "the line does not name the mode"
+[ ! -e "$work/foo.nprof" ] || fail "a wrong mode made a profile"
+
+# RLIMIT_FSIZE: the file may not grow past 64 KiB; SIGXFSZ would end the program.
+rc=0
+(ulimit -f 64 && NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/limit.nprof" LD_PRELOAD="$lib" \
+    exec "$load" sites) >"$work/out" 2>"$work/err" || rc=$?
+[ "$rc" = 5 ] && [ "$(cat "$work/out")" = "done: sites" ] ||
+    fail "under ulimit -f 64 the program ends with status $rc: $(head -n 3 "$work/err")"
+[ -s "$work/err" ] || fail "ulimit -f 64: nothing is said on stderr"
+say "ulimit -f: $(cat "$work/err")"
+
+# A full disk: a small file system of its own, with no room at all, a little, and some.
+mkdir "$work/disk"
+if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=256k numalloc-test "$work/disk" 2>/dev/null; then
+    at_end=("umount '$work/disk'")
+    for free_kib in 0 12 64; do
+        rm -f "$work"/disk/*
+        dd if=/dev/zero of="$work/disk/filler" bs=4096 count=$(((256 - free_kib) / 4)) status=none 2>/dev/null || true
+        unharmed "disk with $free_kib KiB free" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/disk/full.nprof"
+        if [ -s "$work/disk/full.nprof" ]; then
+            rc=0
+            "$dump" --json "$work/disk/full.nprof" >"$work/out" 2>"$work/err" || rc=$?
+            [ "$rc" = 0 ] || [ "$rc" = 2 ] || fail "numalloc-dump on a profile from a full disk: status $rc"
+        fi
+    done
+    umount "$work/disk"
+    at_end=()
+else
+    say "full disk: not tested, mounting a small tmpfs needs root"
+fi
+
+# refused NAME FILE: status 2, nothing on stdout, one line on stderr that names the file.
+refused() {
+    local name=$1 file=$2 view rc
+    for view in "" --json; do
+        rc=0
+        # shellcheck disable=SC2086
+        timeout 20 "$dump" $view "$file" >"$work/out" 2>"$work/err" || rc=$?
+        [ "$rc" = 2 ] || fail "numalloc-dump $view on $name ends with status $rc, not 2: $(head -n 3 "$work/err")"
+        [ "$(wc -l <"$work/err")" = 1 ] || fail "numalloc-dump $view on $name: $(wc -l <"$work/err") lines on stderr, not 1: $(head -n 3 "$work/err")"
+        grep -qF -- "$(basename "$file")" "$work/err" || fail "numalloc-dump $view on $name does not name the file: $(cat "$work/err")"
+        [ ! -s "$work/out" ] || fail "numalloc-dump $view on $name prints a report all the same"
+    done
+    say "$name: $(sed "s|$work/||g" "$work/err")"
+}
+
+: >"$work/empty.nprof"
+head -c 100 /dev/zero >"$work/short.nprof"
+head -c 300000 /dev/zero >"$work/zeros.nprof"
+printf 'this is a text file\n%.0s' {1..2000} >"$work/text.nprof"
+mkdir "$work/dir.nprof"
+refused "an empty file" "$work/empty.nprof"
+refused "a file of 100 zeros" "$work/short.nprof"
+refused "a file of zeros" "$work/zeros.nprof"
+refused "a text file" "$work/text.nprof"
+refused "a program" "$load"
+refused "a directory" "$work/dir.nprof"
+refused "an absent file" "$work/absent.nprof"
+
+profiled sites "$work/good.nprof" sites
+check "$work/good.nprof" alloc_small:alloc_count=1000
+
+# readable FILE NAME: a report or a refusal, but no crash, no hang, and valid JSON. Sets status.
+readable() {
+    status=0
+    timeout 20 "$dump" --json "$1" >"$work/out" 2>"$work/err" || status=$?
+    case $status in
+    0) /usr/bin/python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/out" || fail "$2: the JSON is not valid" ;;
+    2) [ "$(wc -l <"$work/err")" = 1 ] || fail "$2: refused with $(wc -l <"$work/err") lines: $(head -n 3 "$work/err")" ;;
+    *) fail "$2: numalloc-dump ends with status $status: $(head -n 3 "$work/err")" ;;
+    esac
+}
+
+# Cut at every page, up to where nothing but zeros follows.
+size=$(stat -c %s "$work/good.nprof")
+pages=$((size / 4096))
+step=$((pages > 100 ? pages / 100 : 1))
+partial=0
+for ((page = 0; page < pages; page += (page < 40 ? 1 : step))); do
+    head -c $((page * 4096)) "$work/good.nprof" >"$work/cut.nprof"
+    readable "$work/cut.nprof" "a profile cut to $page of $pages pages"
+    if [ "$page" = 0 ]; then
+        [ "$status" = 2 ] || fail "a profile cut to nothing is not refused"
+    else
+        [ "$status" = 0 ] || fail "a profile cut to $page of $pages pages is refused, though its header is there: $(cat "$work/err")"
+        partial=$((partial + 1))
+    fi
+done
+head -c $((size - 1)) "$work/good.nprof" >"$work/cut.nprof"
+readable "$work/cut.nprof" "a profile without its last byte"
+[ "$status" = 0 ] || fail "a profile without its last byte is refused"
+say "cut at page boundaries: $partial partial reports"
+
+# Damaged: single bytes and whole pages, everywhere, by a fixed series of random numbers.
+/usr/bin/python3 - "$work/good.nprof" "$work" <<'END'
+import random, sys
+good = open(sys.argv[1], "rb").read()
+random.seed(20240607)
+used = len(good.rstrip(b"\0"))
+for i in range(120):
+    bad = bytearray(good)
+    if i % 4 == 0:  # one byte, often in the header page or in a chunk's header
+        bad[random.choice([random.randrange(4096), random.randrange(used)])] ^= 1 << random.randrange(8)
+    elif i % 4 == 1:  # many bytes
+        for _ in range(random.randrange(1, 2000)):
+            bad[random.randrange(used)] = random.randrange(256)
+    elif i % 4 == 2:  # pages of noise, the first one spared
+        for _ in range(random.randrange(1, 5)):
+            at = random.randrange(1, max(2, used // 4096)) * 4096
+            bad[at:at + 4096] = random.randbytes(4096)
+    else:  # words of extreme value
+        for _ in range(random.randrange(1, 40)):
+            at = random.randrange(used // 8) * 8
+            bad[at:at + 8] = random.choice([b"\xff" * 8, b"\0" * 8, b"\xff" * 4 + b"\0" * 4, b"\0" * 7 + b"\x80"])
+    open("%s/bad.%d.nprof" % (sys.argv[2], i), "wb").write(bad)
+END
+reports=0
+for ((i = 0; i < 120; i++)); do
+    readable "$work/bad.$i.nprof" "damaged profile $i"
+    [ "$status" != 0 ] || reports=$((reports + 1))
+    rm "$work/bad.$i.nprof"
+done
+say "120 damaged profiles: $reports partial reports, $((120 - reports)) refusals, no crash"

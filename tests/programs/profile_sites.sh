@@ -1,0 +1,53 @@
+#!/bin/bash
+# profile_sites.sh - a profile of a program with known allocations names every site with its exact
+# figures (mode sites), also with threads, and within its stated error (mode sample).
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+
+mkdir "$work/p"
+profiled sites "$work/p/%e.%p.nprof" sites
+file=$(the_one "$work/p/profile_load.*.nprof")
+[[ $file =~ /profile_load\.[0-9]+\.nprof$ ]] || fail "the pattern %e.%p.nprof made '$file'"
+# The third block of 10 MiB makes the peak: what lives then, lives at the peak of every site.
+check "$file" \
+    alloc_small:alloc_count=1000,alloc_bytes=48000,peak_bytes=48000,peak_count=1000,live_bytes=0,free_count=1000 \
+    alloc_temp:alloc_count=5000,alloc_bytes=500000,peak_bytes=0,live_bytes=0 \
+    alloc_zeroed:alloc_count=200,alloc_bytes=66000,peak_bytes=66000,live_bytes=66000,live_count=200 \
+    alloc_aligned:alloc_count=10,alloc_bytes=10000,peak_bytes=10000,live_bytes=10000 \
+    alloc_grow:alloc_count=1,alloc_bytes=16,live_bytes=0 \
+    alloc_regrow:alloc_count=10,alloc_bytes=32736,realloc_count=10,live_bytes=0,peak_bytes=0 \
+    alloc_big:alloc_count=3,alloc_bytes=31457280,peak_bytes=31457280,live_bytes=0 \
+    -alloc_thread -alloc_many
+say "mode sites: counts, bytes, peak, live, function and line are exact"
+
+# For people, too: the table names the largest site and its line.
+"$dump" "$file" >"$work/text" 2>&1 || fail "numalloc-dump on a good profile ends with status $?"
+grep -q alloc_big "$work/text" || fail "the text view does not name alloc_big"
+
+profiled sites "$work/p/threads.nprof" threads
+# Peak: exact within threads x the publishing quantum of each thread.
+check "$work/p/threads.nprof" \
+    alloc_thread:alloc_count=40000,alloc_bytes=2560000,free_count=40000,free_bytes=2560000,live_bytes=0,live_count=0,cross_thread_free_count=40000,peak_bytes=2000000..2560000
+say "mode sites with 4 threads: exact, cross-thread frees included"
+
+# 100 MB in blocks of 512 bytes against a sample every 64 KiB: some 1500 samples. A block of 8 MiB
+# is certain to be sampled.
+profiled sample "$work/p/sample.nprof" sample NUMALLOC_SAMPLE_INTERVAL=64K
+check "$work/p/sample.nprof" \
+    alloc_many:alloc_count=~200000,alloc_bytes=~102400000,live_bytes=~51200000 \
+    alloc_large:alloc_count=20,alloc_bytes=167772160,live_bytes=83886080
+say "mode sample: estimates within their stated error, large blocks exact"
+
+# No file name given: the default, in the working directory, and never the same twice.
+mkdir "$work/default"
+for _ in 1 2; do
+    (cd "$work/default" && profiled sites "" sites)
+done
+[ "$(find "$work/default" -type f | wc -l)" = 2 ] || fail "two runs made $(find "$work/default" -type f | wc -l) files, not 2"
+for file in "$work"/default/*; do
+    [[ $file =~ /numalloc\.profile_load\.[0-9]+\.[0-9]+\.nprof$ ]] ||
+        fail "the default name is '${file##*/}', not numalloc.PROGRAM.PID.START.nprof"
+    check "$file" alloc_small:alloc_count=1000
+done
+say "default file names are as documented"
