@@ -3,7 +3,9 @@
  * glibc >= 2.35 has _dl_find_object: lock-free, async-signal-safe. Without it (older C libraries,
  * some static programs) the modules present at start are known from dl_iterate_phdr, and what is
  * loaded later is walked by frame pointers. */
-#define _GNU_SOURCE
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* struct dl_phdr_info, _dl_find_object */
+#endif
 #include "profiler/record/umodules.h"
 
 #include <dlfcn.h>
@@ -176,9 +178,15 @@ static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
     return 0;
 }
 
-void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void)) {
+void na_umodule_forget(void) {
     for (unsigned i = 0; i < KNOWN_SLOTS; i++)
-        atomic_store_explicit(&known[i].digest, 0, memory_order_relaxed);
+        if (atomic_load_explicit(&known[i].digest, memory_order_relaxed) != 0)
+            atomic_store_explicit(&known[i].digest, 0, memory_order_relaxed);
+    atomic_flag_clear_explicit(&writing, memory_order_relaxed);
+}
+
+void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void)) {
+    na_umodule_forget();
     start_count = 0;
     on_seen = seen;
     on_flush = flush;

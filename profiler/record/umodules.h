@@ -22,4 +22,7 @@ na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m);
 /* `flush` drops all cached rules. From a constructor, once. */
 void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void));
 
+/* Forgets every identity; in a forked child, where no other thread walks. */
+void na_umodule_forget(void);
+
 #endif

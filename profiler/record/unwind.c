@@ -472,6 +472,13 @@ NA_NOINLINE size_t na_unwind(uintptr_t *pcs, size_t max, bool *truncated) {
     return walk(NULL, pcs, max, NULL, truncated);
 }
 
+void na_unwind_after_fork(void) {
+    na_umodule_forget();
+    /* What the parent's other modules left in the cache could belong to a module that was replaced
+     * while nothing was known of it; start clean. */
+    flush_rules();
+}
+
 void na_unwind_init(void (*seen)(const na_unwind_seen_t *), bool skip_own) {
     na_umodule_init(seen, flush_rules);
     skip_lo = skip_hi = 0;

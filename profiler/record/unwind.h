@@ -40,4 +40,8 @@ typedef struct na_unwind_seen {
  * if it is a shared one. Not async-signal-safe (it asks the loader); call it from a constructor. */
 void na_unwind_init(void (*seen)(const na_unwind_seen_t *), bool skip_own);
 
+/* In a forked child: the observer is told of the modules again, as walks meet them. Takes no lock.
+ */
+void na_unwind_after_fork(void);
+
 #endif

@@ -1,5 +1,4 @@
 /* test_unwind.c - the unwinder against libunwind, frame by frame, on the stacks that are hard. */
-#define _GNU_SOURCE
 #include <alloca.h>
 #include <criterion/criterion.h>
 #include <errno.h>

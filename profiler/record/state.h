@@ -1,0 +1,119 @@
+/* state.h - what the recorder's files share: the one profile of this process, and its threads.
+ *
+ * Everything reachable from here lies in mappings of the recorder's own that a forked child does
+ * not inherit. One thread is inside the recorder at most once (a flag in TLS), so its own state
+ * needs no protection; an event inside a signal handler that interrupted an event is counted as
+ * lost. Locks are held for a few stores or one system call, and never while calling out. */
+#ifndef NUMALLOC_RECORD_STATE_H
+#define NUMALLOC_RECORD_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc/lock.h"
+#include "profiler/format/nprof.h"
+#include "profiler/record/record.h"
+#include "profiler/record/unwind.h"
+
+#define NA_STACK_MAX   1024u /* frames kept of one stack */
+#define NA_QUANTUM     (64 << 10)
+#define NA_COUNT_SCALE 256u /* of counts in mode sample */
+
+/* One slot of a thread's site -> cell table. A cell's offset in the file is cell * 64. */
+typedef struct na_cell_slot {
+    uint32_t site, cell;
+} na_cell_slot_t;
+
+typedef struct na_rthread {
+    struct na_rthread *next;  /* in the list of idle ones */
+    uint32_t index;           /* in the THREADS table, 0: lost */
+    uint8_t node;             /* of the cpu at the last allocation */
+    uintptr_t owner;          /* thread pointer of its thread: tells a word from before a fork */
+    struct na_rthread *self;  /* this very structure, for the same end */
+    na_nprof_thread_t *entry; /* never NULL; a scratch entry if lost */
+    na_nprof_thread_t scratch;
+    /* not yet added to the global figures */
+    int64_t pending_bytes, pending_count;
+    uint64_t pending_allocs, pending_alloc_bytes;
+    /* cells */
+    na_cell_slot_t *cells;
+    uint32_t cell_mask, cell_used;
+    na_nprof_chunk_t *cell_chunk; /* being filled */
+    uint32_t cell_chunks;
+    /* stacks */
+    na_unwind_thread_t unwind;
+    uint32_t last_count;
+    bool last_truncated;
+    uint64_t last_exact;
+    uint32_t last_site;
+    uint32_t nodes[NA_STACK_MAX];   /* of the last stack: nodes[i] is frame i's */
+    uintptr_t pcs[2][NA_STACK_MAX]; /* the last stack and the one being walked */
+    unsigned current;
+} na_rthread_t;
+
+typedef struct na_recorder {
+    /* The file, mapped at `base` (address space reserved once). */
+    uint8_t *base;
+    uint64_t reserved;
+    na_nprof_header_t *header; /* at base; NULL: no profile is open */
+    int fd;
+    uint64_t dev, ino;
+    na_lock_t grow;
+    /* Own memory that is not in the file, mapped at `own`. */
+    uint8_t *own;
+    uint64_t own_reserved;
+    _Atomic uint64_t own_used, own_resident;
+    /* Constant while a profile is open. */
+    bool sampling;
+    double interval;
+    uint64_t start_ticks, tick_mult; /* ms = ticks * tick_mult >> 64 */
+    bool tsc;
+    _Atomic bool closed;
+    /* Live figures of all threads, as published. */
+    _Atomic int64_t live_bytes, live_count;
+    na_lock_t peak;
+    _Atomic uint32_t threads_attached; /* ever */
+    _Atomic(na_rthread_t *) idle;
+    na_lock_t tables; /* THREADS and MODULES chunks */
+    na_nprof_chunk_t *thread_chunk, *module_chunk;
+    uint32_t thread_chunks, module_chunks, next_thread, next_module;
+} na_recorder_t;
+
+extern na_recorder_t na_rec;
+
+/* ---- record.c ---- */
+uint64_t na_rec_ms(void); /* since the start of the profile */
+
+/* ---- writer.c ---- */
+/* Makes the file and maps its header; na_rec's file part is set. False: said why on stderr. */
+bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program);
+void na_writer_close(void);
+/* A chunk of `length` bytes (a multiple of a page), header written, magic not. NULL: the file
+ * cannot grow. na_writer_publish makes it exist. Thread-safe. */
+na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry_size,
+                                  uint32_t thread, uint32_t sequence, uint32_t first_id);
+void na_writer_publish(na_nprof_chunk_t *chunk);
+/* Zeroed memory that is not in the file; never given back. NULL: refused. Thread-safe. */
+void *na_own_alloc(uint64_t bytes, uint64_t resident);
+
+/* ---- stacks.c ---- */
+bool na_stacks_start(void);
+/* The node of the calling thread's stack; NA_NPROF_ROOT where it finds none (counted). */
+uint32_t na_stacks_capture(na_rthread_t *thread);
+
+/* ---- sites.c ---- */
+void na_site_alloc(na_rthread_t *t, uint32_t site, uint64_t requested, uint64_t usable,
+                   bool reallocated);
+void na_site_free(na_rthread_t *t, const na_record_t *record, uint64_t usable);
+/* Adds what the thread holds back to the global figures, finds peaks, feeds the timeline. */
+void na_site_publish(na_rthread_t *t);
+
+/* ---- timeline.c ---- */
+bool na_timeline_start(void);
+void na_timeline_note(int64_t bytes, int64_t count, uint64_t allocs, uint64_t alloc_bytes);
+
+/* ---- modules.c ---- */
+void na_modules_seen(const na_unwind_seen_t *seen);
+
+#endif

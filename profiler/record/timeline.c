@@ -1,0 +1,127 @@
+/* timeline.c - live memory over time: a fixed number of points, each the extremes of its interval.
+ *
+ * When the buffer is full, pairs of points are merged into the other buffer and the interval
+ * doubles, so the whole run always fits. Driven by publications (there is no thread of ours); the
+ * resident size is read at most every 10 ms, from /proc/self/statm, and is absent without /proc. */
+#include <fcntl.h>
+
+#include "alloc/os.h"
+#include "profiler/record/state.h"
+#include "profiler/record/sys.h"
+
+#define FIRST_INTERVAL_MS 1u
+#define SAMPLE_EVERY_MS   10u
+
+static struct {
+    na_lock_t lock;
+    na_nprof_timeline_t *data; /* NULL: the disk was full at the start */
+    uint64_t next_sample;
+    int64_t last_bytes; /* of the publication before */
+    bool any;
+} line;
+
+bool na_timeline_start(void) {
+    na_lock_reset(&line.lock);
+    line.next_sample = 0;
+    line.last_bytes = 0;
+    line.any = false;
+    line.data = NULL;
+    na_nprof_chunk_t *c =
+        na_writer_chunk(NA_NPROF_TIMELINE, na_nprof_chunk_length(1, sizeof(na_nprof_timeline_t)),
+                        sizeof(na_nprof_timeline_t), 0, 0, 0);
+    if (c == NULL) return false;
+    c->capacity = 1; /* the padding is no second entry */
+    line.data = (na_nprof_timeline_t *)(c + 1);
+    line.data->interval_ms[0] = FIRST_INTERVAL_MS;
+    c->count = 1;
+    na_writer_publish(c);
+    atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
+    return true;
+}
+
+static void merge(na_nprof_point_t *to, const na_nprof_point_t *from) {
+    if (from->flags & NA_NPROF_POINT_COUNTED) {
+        bool first = !(to->flags & NA_NPROF_POINT_COUNTED);
+        if (first || from->requested_max > to->requested_max)
+            to->requested_max = from->requested_max;
+        if (first || from->requested_min < to->requested_min)
+            to->requested_min = from->requested_min;
+        if (first || from->blocks_max > to->blocks_max) to->blocks_max = from->blocks_max;
+    }
+    if (from->physical > to->physical) to->physical = from->physical;
+    if (from->virtual_bytes > to->virtual_bytes) to->virtual_bytes = from->virtual_bytes;
+    if (from->mapped > to->mapped) to->mapped = from->mapped;
+    if (from->own > to->own) to->own = from->own;
+    to->alloc_count += from->alloc_count;
+    to->alloc_bytes += from->alloc_bytes;
+    to->flags |= from->flags;
+}
+
+/* The point of `ms`, after as many doublings as it takes. */
+static na_nprof_point_t *point_of(uint64_t ms) {
+    na_nprof_timeline_t *d = line.data;
+    uint32_t a = d->active;
+    uint64_t i;
+    while ((i = ms / d->interval_ms[a]) >= NA_NPROF_POINTS) {
+        uint32_t b = !a, n = d->count[a];
+        for (uint32_t k = 0; k < NA_NPROF_POINTS; k++)
+            d->points[b][k] = (na_nprof_point_t){0};
+        for (uint32_t k = 0; k < n; k++)
+            merge(&d->points[b][k / 2], &d->points[a][k]);
+        d->interval_ms[b] = d->interval_ms[a] * 2;
+        d->count[b] = (n + 1) / 2;
+        __atomic_store_n(&d->active, b, __ATOMIC_RELEASE);
+        a = b;
+    }
+    if (i >= d->count[a]) __atomic_store_n(&d->count[a], (uint32_t)i + 1, __ATOMIC_RELEASE);
+    return &d->points[a][i];
+}
+
+static uint64_t number(const char **p) {
+    uint64_t v = 0;
+    while (**p >= '0' && **p <= '9')
+        v = v * 10 + (uint64_t)(*(*p)++ - '0');
+    while (**p == ' ')
+        (*p)++;
+    return v;
+}
+
+static void sample(na_nprof_point_t *now) {
+    char text[128];
+    if (na_os_read_file("/proc/self/statm", text, sizeof text) <= 0) return;
+    const char *p = text;
+    uint64_t size = number(&p) * na_os_page, resident = number(&p) * na_os_page;
+    uint64_t own = atomic_load_explicit(&na_rec.own_resident, memory_order_relaxed);
+    uint64_t space = na_rec.reserved + na_rec.own_reserved;
+    now->physical = resident > own ? resident - own : 0;
+    now->virtual_bytes = size > space ? size - space : 0;
+    now->own = own;
+    now->flags = NA_NPROF_POINT_SAMPLED;
+}
+
+void na_timeline_note(int64_t bytes, int64_t count, uint64_t allocs, uint64_t alloc_bytes) {
+    if (line.data == NULL) return;
+    na_nprof_point_t now = {.requested_max = bytes,
+                            .requested_min = bytes,
+                            .blocks_max = count,
+                            .alloc_count = allocs,
+                            .alloc_bytes = alloc_bytes};
+    uint64_t ms = na_rec_ms();
+    na_lock(&line.lock);
+    if (ms >= line.next_sample) {
+        line.next_sample = ms + SAMPLE_EVERY_MS;
+        sample(&now);
+    }
+    now.flags |= NA_NPROF_POINT_COUNTED;
+    na_nprof_point_t *p = point_of(ms);
+    /* What was live before this publication was live at the start of the interval, too. */
+    if (line.any && !(p->flags & NA_NPROF_POINT_COUNTED)) {
+        if (line.last_bytes > now.requested_max) now.requested_max = line.last_bytes;
+        if (line.last_bytes < now.requested_min) now.requested_min = line.last_bytes;
+    }
+    merge(p, &now);
+    line.any = true;
+    line.last_bytes = bytes;
+    __atomic_store_n(&na_rec.header->last_ms, ms, __ATOMIC_RELAXED);
+    na_unlock(&line.lock);
+}

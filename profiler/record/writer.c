@@ -1,0 +1,296 @@
+/* writer.c - the profile file: its name, its growth, and the recorder's other memory.
+ *
+ * The file is mapped where it grows: address space is reserved once, each chunk is allocated on
+ * disk (fallocate, or zeros where a filesystem has none) BEFORE it is mapped, so that no store can
+ * meet a full disk (SIGBUS). RLIMIT_FSIZE is looked at first, because exceeding it is a signal too.
+ * The descriptor is kept far from the program's own, and its identity is checked before each
+ * growth: a daemon that closes every descriptor costs us growth, never one of its own files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "alloc/os.h"
+#include "profiler/record/state.h"
+#include "profiler/record/sys.h"
+
+#ifndef MADV_DONTFORK
+#define MADV_DONTFORK 10
+#endif
+
+static void warn(const char *const *parts) {
+    char line[1024];
+    size_t n = 0;
+    for (; *parts != NULL; parts++)
+        for (const char *p = *parts; *p != 0 && n < sizeof line - 2; p++)
+            line[n++] = *p;
+    line[n++] = '\n';
+    na_os_write(2, line, n);
+}
+
+static const char *reason(long error) {
+    switch (-error) {
+    case EACCES:
+    case EPERM:
+        return "permission denied; name a file in a directory that you may write to with "
+               "NUMALLOC_PROFILE_FILE";
+    case EROFS:
+        return "the filesystem is read-only; name a file elsewhere with NUMALLOC_PROFILE_FILE";
+    case ENOENT:
+    case ENOTDIR:
+        return "no such directory; make it, or name another with NUMALLOC_PROFILE_FILE";
+    case ENOSPC:
+    case EDQUOT:
+        return "the disk is full; free some space, or name a file elsewhere with "
+               "NUMALLOC_PROFILE_FILE";
+    case EFBIG:
+        return "the file size limit is too low; raise it with ulimit -f";
+    case EMFILE:
+    case ENFILE:
+        return "too many open files; raise the limit with ulimit -n";
+    case ENOMEM:
+        return "not enough address space; raise the limit with ulimit -v";
+    case ENAMETOOLONG:
+        return "the name is too long; shorten NUMALLOC_PROFILE_FILE";
+    case EEXIST:
+        return "too many profiles of that name; remove some, or add %p or %t to "
+               "NUMALLOC_PROFILE_FILE";
+    default:
+        return "the file cannot be made or mapped; name a file on another filesystem with "
+               "NUMALLOC_PROFILE_FILE";
+    }
+}
+
+/* ---- names ---- */
+
+typedef struct text {
+    char *at, *end;
+} text_t;
+
+static void put(text_t *t, const char *s) {
+    while (*s != 0 && t->at < t->end)
+        *t->at++ = *s++;
+}
+
+static void put_number(text_t *t, uint64_t v) {
+    char digits[21];
+    char *p = digits + sizeof digits - 1;
+    *p = 0;
+    do {
+        *--p = (char)('0' + v % 10);
+        v /= 10;
+    } while (v != 0);
+    put(t, p);
+}
+
+/* %p pid, %e program, %t start (seconds since 1970), %% a percent sign; others stay as they are. */
+static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
+                   const char *program) {
+    for (const char *p = pattern; *p != 0; p++) {
+        if (*p != '%') {
+            put(t, (char[]){*p, 0});
+            continue;
+        }
+        switch (*++p) {
+        case 'p':
+            put_number(t, pid);
+            break;
+        case 'e':
+            put(t, program);
+            break;
+        case 't':
+            put_number(t, start);
+            break;
+        case '%':
+            put(t, "%");
+            break;
+        case 0:
+            put(t, "%");
+            return;
+        default:
+            put(t, (char[]){'%', *p, 0});
+        }
+    }
+}
+
+/* ---- growth ---- */
+
+static bool still_ours(void) {
+    struct stat st;
+    return na_sys2(SYS_fstat, na_rec.fd, (long)&st) == 0 && st.st_dev == na_rec.dev &&
+           st.st_ino == na_rec.ino;
+}
+
+/* Makes [offset, offset + bytes) of the file exist on disk. 0 or a negative errno. */
+static long reserve_disk(uint64_t offset, uint64_t bytes) {
+    struct {
+        uint64_t soft, hard;
+    } limit;
+    if (na_sys4(SYS_prlimit64, 0, 1 /* RLIMIT_FSIZE */, 0, (long)&limit) == 0 &&
+        offset + bytes > limit.soft)
+        return -EFBIG;
+    long r;
+    do
+        r = na_sys4(SYS_fallocate, na_rec.fd, 0, (long)offset, (long)bytes);
+    while (r == -EINTR);
+    if (r != -EOPNOTSUPP && r != -ENOSYS) return r;
+    static const char zeros[4096];
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t n = bytes - done < sizeof zeros ? bytes - done : sizeof zeros;
+        r = na_sys4(SYS_pwrite64, na_rec.fd, (long)zeros, (long)n, (long)(offset + done));
+        if (r == -EINTR) continue;
+        if (r <= 0) return r == 0 ? -ENOSPC : r;
+        done += (uint64_t)r;
+    }
+    return 0;
+}
+
+static long map_file(uint64_t offset, uint64_t bytes) {
+    long at = (long)(na_rec.base + offset);
+    long r = na_sys6(SYS_mmap, at, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                     na_rec.fd, (long)offset);
+    if (r != at) return r;
+    na_sys3(SYS_madvise, at, (long)bytes, MADV_DONTFORK);
+    return 0;
+}
+
+/* Address space that nothing else will take, not charged; as much as the limits allow. */
+static uint8_t *reserve(uint64_t want, uint64_t least, uint64_t *got) {
+    for (; want >= least; want /= 4) {
+        long r = na_sys6(SYS_mmap, 0, (long)want, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (r > 0) {
+            na_sys3(SYS_madvise, r, (long)want, MADV_DONTFORK);
+            *got = want;
+            return (uint8_t *)r;
+        }
+    }
+    return NULL;
+}
+
+bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program) {
+    char name[4096];
+    text_t t = {name, name + sizeof name - 8};
+    const char *base_name = program;
+    for (const char *p = program; *p != 0; p++)
+        if (*p == '/') base_name = p + 1;
+    if (pattern == NULL || *pattern == 0) pattern = "numalloc.%e.%p.%t.nprof";
+    expand(&t, pattern, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
+    *t.at = 0;
+    char *suffix = t.at;
+    long fd = -EEXIST;
+    for (uint64_t i = 1; i <= 1000 && fd == -EEXIST; i++) {
+        fd = na_sys4(SYS_openat, AT_FDCWD, (long)name,
+                     O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+        if (fd == -EEXIST) {
+            t = (text_t){suffix, name + sizeof name - 1};
+            put(&t, ".");
+            put_number(&t, i);
+            *t.at = 0;
+        }
+    }
+    long error = fd < 0 ? fd : 0;
+    if (error == 0) {
+        /* Out of the way of programs that count on small numbers. */
+        long high = na_sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 800);
+        if (high >= 0) {
+            na_sys1(SYS_close, fd);
+            fd = high;
+        }
+        na_rec.fd = (int)fd;
+        struct stat st;
+        error = na_sys2(SYS_fstat, fd, (long)&st);
+        na_rec.dev = st.st_dev;
+        na_rec.ino = st.st_ino;
+    }
+    if (error == 0) error = reserve_disk(0, NA_NPROF_PAGE);
+    if (error == 0) {
+        na_rec.base = reserve((uint64_t)64 << 30, (uint64_t)1 << 20, &na_rec.reserved);
+        na_rec.own = reserve((uint64_t)16 << 30, (uint64_t)1 << 20, &na_rec.own_reserved);
+        error = na_rec.base == NULL || na_rec.own == NULL ? -ENOMEM : map_file(0, NA_NPROF_PAGE);
+    }
+    if (error != 0) {
+        if (fd >= 0) {
+            na_sys3(SYS_unlinkat, AT_FDCWD, (long)name, 0);
+            na_sys1(SYS_close, fd);
+        }
+        na_writer_close();
+        warn((const char *const[]){"numalloc: no profile, ", name, ": ", reason(error), NULL});
+        return false;
+    }
+    atomic_store(&na_rec.own_used, 0);
+    atomic_store(&na_rec.own_resident, NA_NPROF_PAGE);
+    na_rec.header = (na_nprof_header_t *)na_rec.base;
+    na_rec.header->used = NA_NPROF_PAGE;
+    return true;
+}
+
+void na_writer_close(void) {
+    if (na_rec.base != NULL) na_sys2(SYS_munmap, (long)na_rec.base, (long)na_rec.reserved);
+    if (na_rec.own != NULL) na_sys2(SYS_munmap, (long)na_rec.own, (long)na_rec.own_reserved);
+    if (na_rec.header != NULL && still_ours()) na_sys1(SYS_close, na_rec.fd);
+    na_rec.base = na_rec.own = NULL;
+    na_rec.header = NULL;
+}
+
+na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry_size,
+                                  uint32_t thread, uint32_t sequence, uint32_t first_id) {
+    na_nprof_header_t *h = na_rec.header;
+    if (__atomic_load_n(&h->disk_full, __ATOMIC_RELAXED) != 0) return NULL;
+    na_lock(&na_rec.grow);
+    uint64_t offset = h->used;
+    long error = offset + length > na_rec.reserved ? -ENOMEM : 0;
+    if (error == 0 && !still_ours()) error = -EBADF;
+    if (error == 0) error = reserve_disk(offset, length);
+    if (error == 0) error = map_file(offset, length);
+    if (error == 0)
+        __atomic_store_n(&h->used, offset + length, __ATOMIC_RELEASE);
+    else
+        error = __atomic_exchange_n(&h->disk_full, 1, __ATOMIC_RELAXED) == 0 ? error : 1;
+    na_unlock(&na_rec.grow);
+    if (error != 0) {
+        if (error < 0)
+            warn((const char *const[]){
+                "numalloc: the profile stops growing (what is missing is counted): ",
+                error == -EBADF
+                    ? "the program closed its file; exclude descriptors from 800 on from that"
+                    : reason(error),
+                NULL});
+        return NULL;
+    }
+    na_nprof_chunk_t *c = (na_nprof_chunk_t *)(na_rec.base + offset);
+    c->type = type;
+    c->flags = NA_NPROF_LIVE;
+    c->length = length;
+    c->self_offset = offset;
+    c->thread = thread;
+    c->sequence = sequence;
+    c->entry_size = entry_size;
+    c->capacity = na_nprof_chunk_capacity(length, entry_size);
+    c->first_id = first_id;
+    return c;
+}
+
+void na_writer_publish(na_nprof_chunk_t *c) {
+    c->header_crc = na_nprof_chunk_crc(*c);
+    __atomic_store_n(&c->magic, NA_NPROF_CHUNK_MAGIC, __ATOMIC_RELEASE);
+    uint64_t own =
+        na_rec.header->used + atomic_load_explicit(&na_rec.own_used, memory_order_relaxed);
+    __atomic_store_n(&na_rec.header->own_bytes, own, __ATOMIC_RELAXED);
+}
+
+void *na_own_alloc(uint64_t bytes, uint64_t resident) {
+    bytes = (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
+    uint64_t at = atomic_fetch_add_explicit(&na_rec.own_used, bytes, memory_order_relaxed);
+    if (at + bytes > na_rec.own_reserved) {
+        atomic_fetch_sub_explicit(&na_rec.own_used, bytes, memory_order_relaxed);
+        return NULL;
+    }
+    void *p = na_rec.own + at;
+    if (na_sys6(SYS_mmap, (long)p, (long)bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != (long)p)
+        return NULL;
+    na_sys3(SYS_madvise, (long)p, (long)bytes, MADV_DONTFORK);
+    atomic_fetch_add_explicit(&na_rec.own_resident, resident, memory_order_relaxed);
+    return p;
+}
