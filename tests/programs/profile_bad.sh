@@ -22,11 +22,16 @@ unharmed() {
 
 unharmed "absent directory" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/no/such/dir/x.nprof"
 grep -q "no/such/dir" "$work/err" || fail "the line does not name the path"
-unharmed "a directory as file" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work"
 unharmed "/proc" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=/proc/none.nprof
 unharmed "wrong mode" NUMALLOC_PROFILE=foo NUMALLOC_PROFILE_FILE="$work/foo.nprof"
 grep -q foo "$work/err" || fail "the line does not name the mode"
 [ ! -e "$work/foo.nprof" ] || fail "a wrong mode made a profile"
+
+# A file that is there is never overwritten, whatever it is.
+echo "not a profile" >"$work/there.nprof"
+profiled sites "$work/there.nprof" sites
+[ "$(cat "$work/there.nprof")" = "not a profile" ] || fail "an existing file was overwritten"
+check "$(the_one "$work/there.nprof.*")" alloc_small:allocations=1000
 
 # RLIMIT_FSIZE: the file may not grow past 64 KiB; SIGXFSZ would end the program.
 rc=0
@@ -46,9 +51,8 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=256k numalloc-test "$work/disk" 
         dd if=/dev/zero of="$work/disk/filler" bs=4096 count=$(((256 - free_kib) / 4)) status=none 2>/dev/null || true
         unharmed "disk with $free_kib KiB free" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/disk/full.nprof"
         if [ -s "$work/disk/full.nprof" ]; then
-            rc=0
-            "$dump" --json "$work/disk/full.nprof" >"$work/out" 2>"$work/err" || rc=$?
-            [ "$rc" = 0 ] || [ "$rc" = 2 ] || fail "numalloc-dump on a profile from a full disk: status $rc"
+            ask "$work/disk/full.nprof"
+            as_expected @lost.disk_full=True || fail "the profile does not say that the disk was full"
         fi
     done
     umount "$work/disk"
@@ -86,23 +90,37 @@ refused "a directory" "$work/dir.nprof"
 refused "an absent file" "$work/absent.nprof"
 
 profiled sites "$work/good.nprof" sites
-check "$work/good.nprof" alloc_small:alloc_count=1000
+check "$work/good.nprof" alloc_small:allocations=1000
 
-# readable FILE NAME: a report or a refusal, but no crash, no hang, and valid JSON. Sets status.
+# readable FILE NAME: a report (status 0), a partial one that says what is missing (1), or a refusal
+# in one line (2); no crash, no hang, and valid JSON. Sets status and sites (how many are shown).
 readable() {
     status=0
-    timeout 20 "$dump" --json "$1" >"$work/out" 2>"$work/err" || status=$?
+    sites=0
+    timeout 20 "$dump" --json --stacks --top 0 "$1" >"$work/out" 2>"$work/err" || status=$?
     case $status in
-    0) /usr/bin/python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/out" || fail "$2: the JSON is not valid" ;;
+    0 | 1)
+        sites=$(/usr/bin/python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["sites"]))' "$work/out") ||
+            fail "$2: the JSON is not valid"
+        ;;
     2) [ "$(wc -l <"$work/err")" = 1 ] || fail "$2: refused with $(wc -l <"$work/err") lines: $(head -n 3 "$work/err")" ;;
     *) fail "$2: numalloc-dump ends with status $status: $(head -n 3 "$work/err")" ;;
     esac
+    [ "$status" != 1 ] || grep -q '^numalloc-dump: incomplete: ' "$work/err" || fail "$2: status 1, but nothing says what is missing"
+    ! grep -qv '^numalloc-dump: ' "$work/err" || fail "$2: a line on stderr does not say who speaks: $(head -n 3 "$work/err")"
 }
 
-# Cut at every page, up to where nothing but zeros follows.
+# Cut at every page: whatever is left of the sites is shown, more with every page, and all of them
+# before the end. header.used (profiler/format/nprof.h) says how long the file has to be.
 size=$(stat -c %s "$work/good.nprof")
-pages=$((size / 4096))
-step=$((pages > 100 ? pages / 100 : 1))
+used=$(od -A n -t u8 -j 3104 -N 8 "$work/good.nprof" | tr -d ' ')
+readable "$work/good.nprof" "the whole profile"
+[ "$status" = 0 ] || fail "the whole profile is called incomplete: $(head -n 3 "$work/err")"
+all=$sites
+pages=$(((used + 4095) / 4096))
+[ "$pages" -ge 4 ] && [ "$size" -ge "$used" ] || fail "the profile uses $used of $size bytes: the test does not know this format"
+step=$((pages > 200 ? pages / 200 : 1))
+before=0
 partial=0
 for ((page = 0; page < pages; page += (page < 40 ? 1 : step))); do
     head -c $((page * 4096)) "$work/good.nprof" >"$work/cut.nprof"
@@ -110,14 +128,17 @@ for ((page = 0; page < pages; page += (page < 40 ? 1 : step))); do
     if [ "$page" = 0 ]; then
         [ "$status" = 2 ] || fail "a profile cut to nothing is not refused"
     else
-        [ "$status" = 0 ] || fail "a profile cut to $page of $pages pages is refused, though its header is there: $(cat "$work/err")"
+        [ "$status" = 1 ] || fail "a profile cut to $page of $pages pages: status $status, expected 1 (partial)"
+        [ "$sites" -ge "$before" ] || fail "cut to $page pages the profile shows $sites sites, cut shorter $before"
+        before=$sites
         partial=$((partial + 1))
     fi
 done
-head -c $((size - 1)) "$work/good.nprof" >"$work/cut.nprof"
+head -c $((used - 1)) "$work/good.nprof" >"$work/cut.nprof"
 readable "$work/cut.nprof" "a profile without its last byte"
-[ "$status" = 0 ] || fail "a profile without its last byte is refused"
-say "cut at page boundaries: $partial partial reports"
+[ "$status" = 1 ] || fail "a profile without its last byte: status $status, expected 1 (partial)"
+[ "$sites" = "$all" ] || fail "a profile without its last byte shows $sites of $all sites"
+say "cut at page boundaries: $partial partial reports, $all sites in the whole one"
 
 # Damaged: single bytes and whole pages, everywhere, by a fixed series of random numbers.
 /usr/bin/python3 - "$work/good.nprof" "$work" <<'END'
@@ -145,7 +166,7 @@ END
 reports=0
 for ((i = 0; i < 120; i++)); do
     readable "$work/bad.$i.nprof" "damaged profile $i"
-    [ "$status" != 0 ] || reports=$((reports + 1))
+    [ "$status" = 2 ] || reports=$((reports + 1))
     rm "$work/bad.$i.nprof"
 done
-say "120 damaged profiles: $reports partial reports, $((120 - reports)) refusals, no crash"
+say "120 damaged profiles: $reports reports, $((120 - reports)) refusals, no crash"

@@ -1,4 +1,4 @@
-"""profile_check.py JSON SOURCE EXPECTATION... - holds the JSON of numalloc-dump against what a
+"""profile_check.py JSON SOURCE EXPECTATION... - holds the JSON of `numalloc-dump --json --stacks --top 0` against what a
 program is known to have done. Exit status 0: all true; 1: a line for each that is not.
 
 An expectation is NAME:FIELD=VALUE,... where NAME is a "site: NAME" mark in SOURCE, or `-NAME`: no
@@ -11,11 +11,8 @@ import json
 import re
 import sys
 
-# Where the JSON keeps what the tests ask for; the one place to change if the names change.
-SITES = "sites"
-FRAMES = "frames"  # innermost first
-FUNCTION, FILE, LINE = "function", "file", "line"
-ERROR = "error_95"  # of a site, relative; mode sample
+# Which error stands for which figure of a site (mode sample; relative, 95 %).
+ERRORS = {"peak": "peak", "live": "live", "total": "total", "allocations": "total"}
 
 
 def marked_lines(path):
@@ -51,13 +48,13 @@ def main():
     document = json.load(open(sys.argv[1], encoding="utf-8"))
     marks = marked_lines(sys.argv[2])
     by_line = {}
-    for site in document[SITES]:
-        frames = site.get(FRAMES) or []
+    for site in document["sites"]:
+        frames = site.get("stack") or []
         if not frames:
             continue
         inner = frames[0]
-        if str(inner.get(FILE) or "").endswith("profile_load.c"):
-            by_line.setdefault(inner.get(LINE), []).append(site)
+        if str(inner.get("file") or "").endswith("profile_load.c"):
+            by_line.setdefault(inner.get("line"), []).append(site)
     wrong = []
     for text in sys.argv[3:]:
         if text.startswith("@"):
@@ -81,14 +78,15 @@ def main():
             wrong.append("no site at line %d (%s, in %s); lines of profile_load.c in the profile: %s"
                          % (line, name, function, sorted(str(l) for l in by_line)))
             continue
-        names = {site[FRAMES][0].get(FUNCTION) for site in sites}
+        names = {site["stack"][0].get("function") for site in sites}
         if names != {function}:
             wrong.append("site %s: functions %s, expected %s" % (name, sorted(map(str, names)), function))
         for item in filter(None, fields.split(",")):
             field, wanted = item.split("=", 1)
             values = [site.get(field) for site in sites]
             value = None if None in values else sum(values)
-            errors = [site.get(ERROR) for site in sites]
+            kind = ERRORS.get(field.split("_")[0])
+            errors = [(site.get("error95") or {}).get(kind) for site in sites]
             error = max(errors) if None not in errors else None
             if not holds(value, wanted, error):
                 wrong.append("site %s: %s is %r, expected %s%s" % (

@@ -26,14 +26,14 @@ for name in pattern default; do
     child_file=$(at "$child")
     # exec starts the program anew under the same pid: the file of the fork before it may be there
     # as well, without the exec'd program's site.
-    check "$parent_file" \
-        alloc_small:alloc_count=1000,live_bytes=48000 alloc_zeroed:alloc_count=200 -alloc_child
-    check "$child_file" alloc_child:alloc_count=500,alloc_bytes=40000,live_bytes=40000 -alloc_zeroed
+    check "$parent_file" @pid="$parent" @inherited_pid=0 \
+        alloc_small:allocations=1000,live_bytes=48000 alloc_zeroed:allocations=200 -alloc_child
+    check "$child_file" alloc_child:allocations=500,total_bytes=40000,live_bytes=40000 -alloc_zeroed \
+        @pid="$child" @inherited_pid="$parent" @lost.before_frees=1000..1100
     found=
     for file in "$work/$name"/*"$execed"*; do
-        "$dump" --json "$file" >"$work/one.json" || fail "numalloc-dump --json ${file##*/} ends with status $?"
-        if /usr/bin/python3 "$test_source/profile_check.py" "$work/one.json" "$work/profile_load.c" \
-            alloc_child:alloc_count=500,alloc_bytes=40000 -alloc_small 2>/dev/null; then found=$file; fi
+        ask "$file"
+        if as_expected alloc_child:allocations=500,total_bytes=40000 -alloc_small @pid="$execed" 2>/dev/null; then found=$file; fi
     done
     [ -n "$found" ] || fail "no profile of the exec'd process $execed holds its site: $(ls "$work/$name")"
 done

@@ -14,14 +14,14 @@ for i in 0 1 2 3 4 5 6 7; do
     [ "$line" = ready ] || fail "the program said '$line', not 'ready'"
     sleep "0.0$((i * 13 % 10))$i"
     # A running process's file can be read as well.
-    [ "$i" != 3 ] || check "$work/kill.$i.nprof" alloc_small:alloc_count=1000,live_bytes=48000
+    [ "$i" != 3 ] || check_killed "$work/kill.$i.nprof" alloc_small:allocations=1000,live_bytes=48000
     kill -9 "$pid"
     wait "$pid" 2>/dev/null || true
     at_end=()
     # At most one event of a thread may be half written; the known sites were complete long before.
-    check "$work/kill.$i.nprof" \
-        alloc_small:alloc_count=1000,alloc_bytes=48000,live_bytes=48000,live_count=1000 \
-        alloc_zeroed:alloc_count=200,live_bytes=66000 \
-        alloc_temp:alloc_count=1..1e12,live_bytes=-100..100
+    check_killed "$work/kill.$i.nprof" @closed=False \
+        alloc_small:allocations=1000,total_bytes=48000,live_bytes=48000,live_blocks=1000 \
+        alloc_zeroed:allocations=200,live_bytes=66000 \
+        alloc_temp:allocations=1..1e12,live_bytes=-100..100
 done
 say "8 killed processes left complete profiles"

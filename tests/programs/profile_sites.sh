@@ -10,14 +10,14 @@ profiled sites "$work/p/%e.%p.nprof" sites
 file=$(the_one "$work/p/profile_load.*.nprof")
 [[ $file =~ /profile_load\.[0-9]+\.nprof$ ]] || fail "the pattern %e.%p.nprof made '$file'"
 # The third block of 10 MiB makes the peak: what lives then, lives at the peak of every site.
-check "$file" \
-    alloc_small:alloc_count=1000,alloc_bytes=48000,peak_bytes=48000,peak_count=1000,live_bytes=0,free_count=1000 \
-    alloc_temp:alloc_count=5000,alloc_bytes=500000,peak_bytes=0,live_bytes=0 \
-    alloc_zeroed:alloc_count=200,alloc_bytes=66000,peak_bytes=66000,live_bytes=66000,live_count=200 \
-    alloc_aligned:alloc_count=10,alloc_bytes=10000,peak_bytes=10000,live_bytes=10000 \
-    alloc_grow:alloc_count=1,alloc_bytes=16,live_bytes=0 \
-    alloc_regrow:alloc_count=10,alloc_bytes=32736,realloc_count=10,live_bytes=0,peak_bytes=0 \
-    alloc_big:alloc_count=3,alloc_bytes=31457280,peak_bytes=31457280,live_bytes=0 \
+check "$file" @closed=True @mode=sites @lost.events=0 @lost.stacks=0 @lost.before_frees=0 \
+    alloc_small:allocations=1000,total_bytes=48000,peak_bytes=48000,peak_blocks=1000,live_bytes=0,frees=1000 \
+    alloc_temp:allocations=5000,total_bytes=500000,peak_bytes=0,live_bytes=0 \
+    alloc_zeroed:allocations=200,total_bytes=66000,peak_bytes=66000,live_bytes=66000,live_blocks=200 \
+    alloc_aligned:allocations=10,total_bytes=10000,peak_bytes=10000,live_bytes=10000 \
+    alloc_grow:allocations=1,total_bytes=16,live_bytes=0 \
+    alloc_regrow:allocations=10,total_bytes=32736,reallocs=10,live_bytes=0,peak_bytes=0 \
+    alloc_big:allocations=3,total_bytes=31457280,peak_bytes=31457280,live_bytes=0 \
     -alloc_thread -alloc_many
 say "mode sites: counts, bytes, peak, live, function and line are exact"
 
@@ -28,15 +28,15 @@ grep -q alloc_big "$work/text" || fail "the text view does not name alloc_big"
 profiled sites "$work/p/threads.nprof" threads
 # Peak: exact within threads x the publishing quantum of each thread.
 check "$work/p/threads.nprof" \
-    alloc_thread:alloc_count=40000,alloc_bytes=2560000,free_count=40000,free_bytes=2560000,live_bytes=0,live_count=0,cross_thread_free_count=40000,peak_bytes=2000000..2560000
+    alloc_thread:allocations=40000,total_bytes=2560000,frees=40000,freed_bytes=2560000,live_bytes=0,live_blocks=0,cross_thread_frees=40000,peak_bytes=2000000..2560000
 say "mode sites with 4 threads: exact, cross-thread frees included"
 
 # 100 MB in blocks of 512 bytes against a sample every 64 KiB: some 1500 samples. A block of 8 MiB
 # is certain to be sampled.
 profiled sample "$work/p/sample.nprof" sample NUMALLOC_SAMPLE_INTERVAL=64K
-check "$work/p/sample.nprof" \
-    alloc_many:alloc_count=~200000,alloc_bytes=~102400000,live_bytes=~51200000 \
-    alloc_large:alloc_count=20,alloc_bytes=167772160,live_bytes=83886080
+check "$work/p/sample.nprof" @mode=sample @sample_interval=65536 \
+    alloc_many:allocations=~200000,total_bytes=~102400000,live_bytes=~51200000 \
+    alloc_large:allocations=20,total_bytes=167772160,live_bytes=83886080
 say "mode sample: estimates within their stated error, large blocks exact"
 
 # No file name given: the default, in the working directory, and never the same twice.
@@ -48,6 +48,6 @@ done
 for file in "$work"/default/*; do
     [[ $file =~ /numalloc\.profile_load\.[0-9]+\.[0-9]+\.nprof$ ]] ||
         fail "the default name is '${file##*/}', not numalloc.PROGRAM.PID.START.nprof"
-    check "$file" alloc_small:alloc_count=1000
+    check "$file" alloc_small:allocations=1000
 done
 say "default file names are as documented"
