@@ -54,6 +54,7 @@ static void hold(unsigned bits, size_t least, uint64_t seed) {
     while (sum < HELD && count < sizeof table / sizeof table[0]) {
         size_t size = fill_random_size(&random, bits);
         if (size < least) size = least;
+        if (size > HELD - sum) size = HELD - sum;
         table[count] = malloc(size);
         REQUIRE(table[count] != NULL);
         memset(table[count], 1, size);
