@@ -1,11 +1,12 @@
 # NumallocTests.cmake - how tests are declared; included by tests/CMakeLists.txt.
 #
 # Every test has one label, which says what it is and where it runs:
-#   unit      Criterion, one executable a module          (release and the sanitizer presets)
-#   conform   C and C++ programs that hold malloc to its promises (release and the sanitizers)
+#   unit      Criterion, one executable a module          (release and asan)
+#   conform   C and C++ programs that hold malloc to its promises (release, asan and tsan)
 #   fuzz      hostile profile files against the reader    (release and asan)
 #   programs  real programs with the library preloaded    (release)
 #   package   the built library and the install tree      (release)
+#   lint      clang-format and clang-tidy                 (release)
 # and a timeout, so that a deadlock is a failure and not a hang.
 
 # Test executables stay out of build/<preset>/, which holds what users get.
@@ -19,7 +20,16 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 function(numalloc_unit_test name)
     add_executable(${name} ${name}.c)
     target_link_libraries(${name} PRIVATE ${ARGN} PkgConfig::CRITERION Threads::Threads)
+    # Criterion's own memory arena wants addresses that ThreadSanitizer has taken: it cannot start.
+    if(NUMALLOC_SANITIZE MATCHES "thread")
+        return()
+    endif()
     # One test at a time: ctest does the parallel part, and its timeouts must mean something.
     add_test(NAME unit.${name} COMMAND ${name} --jobs 1)
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 120)
+    # Some tests expect a SIGSEGV: that it arrives as a signal, and not as a report.
+    if(NUMALLOC_SANITIZE MATCHES "address")
+        set_tests_properties(unit.${name} PROPERTIES
+            ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:allocator_may_return_null=1")
+    endif()
 endfunction()
