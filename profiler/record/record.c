@@ -186,6 +186,18 @@ static void program_name(char *name, size_t size) {
         name[n] = 0;
 }
 
+/* The magic makes the file exist, so it comes last; the checksum covers it and is made on a copy.
+ */
+static void seal_header(void) {
+    na_nprof_header_t *h = na_rec.header, *copied = na_own_alloc(sizeof *h, 4096);
+    if (copied != NULL) {
+        __builtin_memcpy(copied, h, sizeof *h);
+        copied->magic = NA_NPROF_MAGIC;
+        h->const_crc = na_nprof_header_crc(copied);
+    }
+    __atomic_store_n(&h->magic, NA_NPROF_MAGIC, __ATOMIC_RELEASE);
+}
+
 static bool begin(bool in_child) {
     char program[512];
     int32_t pid = (int32_t)na_sys0(SYS_getpid);
@@ -206,10 +218,7 @@ static bool begin(bool in_child) {
     }
     na_timeline_start();
     write_environment();
-    na_nprof_header_t *h = na_rec.header;
-    uint64_t magic = NA_NPROF_MAGIC;
-    __builtin_memcpy(&h->magic, &magic, sizeof magic); /* the crc covers it */
-    h->const_crc = na_nprof_header_crc(h);
+    seal_header();
     if (in_child)
         na_unwind_after_fork();
     else

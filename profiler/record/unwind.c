@@ -323,6 +323,7 @@ static NA_COLD void walk_exact(walk_t *w, na_cfi_regs_t regs) {
             exact = row.signal;
         } else {
             uintptr_t fp = regs.r[NA_DW_RBP], s = sp;
+            if (fp == 0 && (regs.valid >> NA_DW_RBP & 1)) return;
             if (!(regs.valid >> NA_DW_RBP & 1) || !frame_pointer_step(w, &pc, &s, &fp)) break;
             regs.valid = 1U << NA_DW_RBP | 1U << NA_DW_RSP | 1U << NA_DW_RA;
             regs.r[NA_DW_RBP] = fp;
@@ -374,6 +375,8 @@ static bool walk_fast(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
             key = pc;
             goto next;
         case R_FRAME_POINTER:
+            if (bp == 0) /* the outermost frame, by the convention of the ABI */
+                return true;
             if (!frame_pointer_step(w, &pc, &sp, &bp)) goto broken;
             goto climbed;
         default:
