@@ -1,0 +1,212 @@
+/* summary.c - the view that a bare `numalloc-dump FILE` shows: the run, what was lost, the sites.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "profiler/dump/demangle.h"
+#include "profiler/dump/text.h"
+#include "profiler/dump/view.h"
+
+static void print_run(const na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    char a[NA_TEXT], b[NA_TEXT];
+    printf("program      ");
+    na_text_put(stdout, h->command[0] != 0 ? h->command : h->program);
+    printf("\nprocess      %d (parent %d) on ", h->pid, h->ppid);
+    na_text_put(stdout, h->host[0] != 0 ? h->host : "?");
+    if (h->mpi_rank >= 0) printf(", rank %d", h->mpi_rank);
+    if (h->mpi_rank >= 0 && h->mpi_size != 0) printf(" of %u", h->mpi_size);
+    if (h->inherited_pid != 0) printf(", forked from profiled process %d", h->inherited_pid);
+    if (h->mode == NA_NPROF_MODE_SAMPLE)
+        printf("\nmode         sample, one in %s on average: figures are estimates",
+               na_text_bytes(a, (double)h->sample_interval));
+    else
+        printf("\nmode         sites, every event");
+
+    time_t start = (time_t)(h->start_unix_ns / 1000000000u);
+    struct tm tm;
+    char when[64] = "?";
+    if (gmtime_r(&start, &tm) != NULL) strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    printf("\ntime         %s, %s, %s\n", when, na_text_ms(a, h->last_ms),
+           h->state == NA_NPROF_CLOSED ? "ended normally" : "not closed: killed, or still running");
+
+    na_thread_table_t threads = na_reader_threads(in->reader);
+    uint32_t count = 0, alive = 0;
+    for (uint32_t i = 1; i < threads.count; i++) {
+        count += threads.items[i].tid != 0;
+        alive += threads.items[i].tid != 0 && threads.items[i].end_ms == UINT64_MAX;
+    }
+    printf("threads      %s", na_text_count(a, count));
+    if (alive != count) printf(", %s of them to the end", na_text_count(b, alive));
+    putchar('\n');
+}
+
+static void print_totals(const na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    const na_counters_t *t = &in->sites->total;
+    char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT];
+    double allocs = na_view_count(in, (double)t->alloc_count);
+    double frees = na_view_count(in, (double)t->free_count);
+    printf("events       %s allocations (%s by realloc), %s frees", na_text_count(a, allocs),
+           na_text_count(b, na_view_count(in, (double)t->realloc_count)), na_text_count(c, frees));
+    if (t->cross_thread_free_count != 0 && frees > 0)
+        printf(" (%.1f %% by another thread, %.1f %% on another node)",
+               100 * na_view_count(in, (double)t->cross_thread_free_count) / frees,
+               100 * na_view_count(in, (double)t->cross_node_free_count) / frees);
+    printf("\nrequested    %s in total", na_text_bytes(a, (double)t->alloc_bytes));
+    if (allocs > 0 && t->size_max >= t->size_min)
+        printf(", blocks of %s to %s, mean %s", na_text_bytes(b, (double)t->size_min),
+               na_text_bytes(c, (double)t->size_max),
+               na_text_bytes(d, (double)t->alloc_bytes / allocs));
+    printf("\n%s%s in %s blocks (%s with rounding up)\n",
+           h->state == NA_NPROF_CLOSED ? "live at end  " : "live last    ",
+           na_text_bytes(a, (double)t->live_bytes),
+           na_text_count(b, na_view_count(in, (double)t->live_count)),
+           na_text_bytes(c, (double)t->live_usable));
+    printf("peak         %s in %s blocks at %s", na_text_bytes(a, (double)t->peak_bytes),
+           na_text_count(b, na_view_count(in, (double)t->peak_count)),
+           na_text_ms(c, na_view_peak_ms(in)));
+    if (h->publish_quantum != 0)
+        printf(" (to within %s a thread)", na_text_bytes(d, (double)h->publish_quantum));
+    uint64_t physical = na_view_physical_at_peak(in);
+    if (physical != 0)
+        printf("\nphysical     %s near the peak: %.2f times what was requested",
+               na_text_bytes(a, (double)physical),
+               t->peak_bytes > 0 ? (double)physical / (double)t->peak_bytes : NAN);
+    printf("\nown memory   %s for the profile itself\n", na_text_bytes(a, (double)h->own_bytes));
+}
+
+static void print_lost(const na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    const struct {
+        uint64_t count;
+        const char *what;
+    } lost[] = {
+        {h->lost_events, "events found no counter"},
+        {h->lost_stacks, "events have no stack (the stack table was full)"},
+        {h->truncated_stacks, "events have a stack that could not be walked to its end"},
+        {h->lost_threads, "threads have no name"},
+        {h->lost_modules, "modules are not listed"},
+        {h->before_frees, "frees of blocks from before the profile began"},
+        {h->foreign_frees, "frees of pointers from another allocator"},
+        {h->switch_events, "events at most were missed while the profile was switched on"},
+    };
+    bool any = false;
+    char a[NA_TEXT];
+    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++) {
+        if (lost[i].count == 0) continue;
+        printf("%s%s %s\n", any ? "             " : "not seen     ",
+               na_text_count(a, (double)lost[i].count), lost[i].what);
+        any = true;
+    }
+    if (h->disk_full != 0) {
+        printf("%sthe profile could not grow: disk full, quota or file size limit\n",
+               any ? "             " : "not seen     ");
+        any = true;
+    }
+    if (!any) printf("not seen     nothing: every event is in the figures\n");
+}
+
+static void print_frame(const na_frame_t *frame, size_t limit) {
+    char name[512];
+    if (limit != 0) {
+        na_demangle_short(frame->function, limit, name, sizeof name);
+        na_text_put(stdout, name);
+    } else {
+        na_text_put(stdout, frame->function);
+    }
+    if (frame->file != NULL) {
+        fputs("  ", stdout);
+        const char *slash = limit == 0 ? NULL : strrchr(frame->file, '/');
+        na_text_put(stdout, slash == NULL ? frame->file : slash + 1);
+        if (frame->line != 0) printf(":%u", frame->line);
+    } else if (frame->named) {
+        const char *slash = strrchr(frame->module, '/');
+        fputs("  (", stdout);
+        na_text_put(stdout, slash == NULL ? frame->module : slash + 1);
+        putchar(')');
+    }
+}
+
+static void print_stack(const na_view_input_t *in, uint32_t site) {
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    for (uint32_t node = site; node > NA_NPROF_ROOT && node < stacks.count;
+         node = stacks.items[node].parent) {
+        const na_frame_t *frames;
+        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+        for (uint32_t i = 0; i < count; i++) {
+            printf("%49s%s ", "", frames[i].inlined ? "~" : "|");
+            print_frame(&frames[i], 0);
+            putchar('\n');
+        }
+        if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0)
+            printf("%49s| (outer frames not known)\n", "");
+    }
+}
+
+static void print_site(const na_view_input_t *in, const na_site_t *site) {
+    const na_counters_t *sum = &site->sum;
+    char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT];
+    printf("%10s %10s %10s %13s  ", na_text_bytes(a, (double)sum->peak_bytes),
+           na_text_bytes(b, (double)sum->live_bytes), na_text_bytes(c, (double)sum->alloc_bytes),
+           na_text_count(d, na_view_count(in, (double)sum->alloc_count)));
+    if (na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE) {
+        int64_t count = in->order == NA_ORDER_PEAK   ? sum->peak_count
+                        : in->order == NA_ORDER_LIVE ? sum->live_count
+                                                     : (int64_t)sum->alloc_count;
+        double error =
+            na_counters_error(sum, count, na_reader_header(in->reader)->count_scale) * 100;
+        if (error < 1000)
+            printf("+-%3.0f %%  ", error);
+        else
+            printf("    ?    ");
+    }
+    const na_frame_t *leaf;
+    const na_frame_t *frame = na_view_site(in, site->site, &leaf);
+    if (frame == NULL)
+        fputs(site->site == NA_NPROF_NO_STACK ? "(stacks missing from the file)" : "(no stack)",
+              stdout);
+    else
+        print_frame(frame, 60);
+    if (leaf != NULL) {
+        char name[512];
+        na_demangle_short(leaf->function, 40, name, sizeof name);
+        fputs("  by ", stdout);
+        na_text_put(stdout, name);
+    }
+    putchar('\n');
+    if (in->stacks) print_stack(in, site->site);
+}
+
+static void say_missing(void *arg, const char *path, const char *why) {
+    bool *first = arg;
+    if (*first) printf("\nNo symbols:\n");
+    *first = false;
+    fputs("  ", stdout);
+    na_text_put(stdout, path);
+    printf(": %s\n", why);
+}
+
+bool na_view_summary(const na_view_input_t *in) {
+    static const char *const titles[] = {"bytes live at the peak", "bytes still live",
+                                         "bytes requested in total", "allocations"};
+    print_run(in);
+    print_totals(in);
+    print_lost(in);
+    na_view_timeline(in);
+
+    size_t shown = in->sites->count < in->top ? in->sites->count : in->top;
+    char a[NA_TEXT], b[NA_TEXT];
+    printf("\nSites by %s (%s of %s)\n", titles[in->order], na_text_count(a, (double)shown),
+           na_text_count(b, (double)in->sites->count));
+    bool sampled = na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE;
+    printf("%10s %10s %10s %13s  %ssite\n", "at peak", "live", "total", "allocations",
+           sampled ? "   95 %  " : "");
+    for (size_t i = 0; i < shown; i++)
+        print_site(in, &in->sites->items[i]);
+    bool first = true;
+    na_symbols_missing(in->symbols, say_missing, &first);
+    return true;
+}

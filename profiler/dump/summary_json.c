@@ -1,0 +1,213 @@
+/* summary_json.c - the summary for programs: one JSON object, every figure in its plain unit. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "profiler/dump/text.h"
+#include "profiler/dump/view.h"
+
+static void put_number(double value) {
+    if (isfinite(value))
+        printf("%.15g", value);
+    else
+        fputs("null", stdout);
+}
+
+static void put_counters(const na_view_input_t *in, const na_counters_t *sum) {
+    const struct {
+        const char *name;
+        double value;
+    } counts[] = {
+        {"allocations", (double)sum->alloc_count},
+        {"frees", (double)sum->free_count},
+        {"reallocs", (double)sum->realloc_count},
+        {"cross_thread_frees", (double)sum->cross_thread_free_count},
+        {"cross_node_frees", (double)sum->cross_node_free_count},
+        {"lifetime_sum_ms", (double)sum->lifetime_sum_ms},
+        {"peak_blocks", (double)sum->peak_count},
+        {"live_blocks", (double)sum->live_count},
+    };
+    printf("\"peak_bytes\":%" PRId64 ",\"live_bytes\":%" PRId64 ",\"live_usable_bytes\":%" PRId64
+           ",\"total_bytes\":%" PRIu64 ",\"total_usable_bytes\":%" PRIu64
+           ",\"freed_bytes\":%" PRIu64,
+           sum->peak_bytes, sum->live_bytes, sum->live_usable, sum->alloc_bytes, sum->alloc_usable,
+           sum->free_bytes);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        printf(",\"%s\":", counts[i].name);
+        put_number(na_view_count(in, counts[i].value));
+    }
+    if (sum->size_min <= sum->size_max)
+        printf(",\"size_min\":%" PRIu64 ",\"size_max\":%" PRIu64, sum->size_min, sum->size_max);
+    if (na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE) {
+        uint32_t scale = na_reader_header(in->reader)->count_scale;
+        printf(",\"samples\":%" PRIu64 ",\"error95\":{\"peak\":", sum->raw_allocs);
+        put_number(na_counters_error(sum, sum->peak_count, scale));
+        fputs(",\"live\":", stdout);
+        put_number(na_counters_error(sum, sum->live_count, scale));
+        fputs(",\"total\":", stdout);
+        put_number(na_counters_error(sum, (int64_t)sum->alloc_count, scale));
+        putchar('}');
+    }
+}
+
+static void put_frame(const na_frame_t *frame) {
+    fputs("{\"function\":", stdout);
+    na_json_put(stdout, frame->function);
+    if (frame->file != NULL) {
+        fputs(",\"file\":", stdout);
+        na_json_put(stdout, frame->file);
+    }
+    if (frame->line != 0) printf(",\"line\":%u", frame->line);
+    fputs(",\"module\":", stdout);
+    na_json_put(stdout, frame->module);
+    printf(",\"offset\":%" PRIu64 ",\"inlined\":%s}", frame->offset,
+           frame->inlined ? "true" : "false");
+}
+
+static void put_header(const na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    fputs("\"program\":", stdout);
+    na_json_put(stdout, h->program);
+    fputs(",\"command\":", stdout);
+    na_json_put(stdout, h->command);
+    fputs(",\"host\":", stdout);
+    na_json_put(stdout, h->host);
+    fputs(",\"writer\":", stdout);
+    na_json_put(stdout, h->writer);
+    printf(",\"pid\":%d,\"ppid\":%d,\"inherited_pid\":%d", h->pid, h->ppid, h->inherited_pid);
+    if (h->mpi_rank >= 0) printf(",\"mpi_rank\":%d,\"mpi_size\":%u", h->mpi_rank, h->mpi_size);
+    printf(",\"mode\":\"%s\",\"sample_interval\":%" PRIu64 ",\"start_unix_ns\":%" PRIu64
+           ",\"duration_ms\":%" PRIu64 ",\"closed\":%s,\"publish_quantum\":%" PRIu64
+           ",\"own_bytes\":%" PRIu64,
+           h->mode == NA_NPROF_MODE_SAMPLE ? "sample" : "sites", h->sample_interval,
+           h->start_unix_ns, h->last_ms, h->state == NA_NPROF_CLOSED ? "true" : "false",
+           h->publish_quantum, h->own_bytes);
+    printf(",\"lost\":{\"events\":%" PRIu64 ",\"stacks\":%" PRIu64 ",\"truncated_stacks\":%" PRIu64
+           ",\"threads\":%" PRIu64 ",\"modules\":%" PRIu64 ",\"before_frees\":%" PRIu64
+           ",\"foreign_frees\":%" PRIu64 ",\"switch_events\":%" PRIu64 ",\"disk_full\":%s}",
+           h->lost_events, h->lost_stacks, h->truncated_stacks, h->lost_threads, h->lost_modules,
+           h->before_frees, h->foreign_frees, h->switch_events,
+           h->disk_full != 0 ? "true" : "false");
+}
+
+static void put_threads(const na_view_input_t *in) {
+    na_thread_table_t threads = na_reader_threads(in->reader);
+    fputs(",\"threads\":[", stdout);
+    bool first = true;
+    for (uint32_t i = 1; i < threads.count; i++) {
+        const na_nprof_thread_t *t = &threads.items[i];
+        if (t->tid == 0) continue;
+        printf("%s{\"id\":%u,\"tid\":%u,\"name\":", first ? "" : ",", i, t->tid);
+        na_json_put(stdout, t->name);
+        printf(",\"start_ms\":%" PRIu64, t->start_ms);
+        if (t->end_ms != UINT64_MAX) printf(",\"end_ms\":%" PRIu64, t->end_ms);
+        fputs(",\"allocations\":", stdout);
+        put_number(na_view_count(in, (double)t->alloc_count));
+        fputs(",\"frees\":", stdout);
+        put_number(na_view_count(in, (double)t->free_count));
+        printf(",\"total_bytes\":%" PRIu64 "}", t->alloc_bytes);
+        first = false;
+    }
+    putchar(']');
+}
+
+static void put_timeline(const na_view_input_t *in) {
+    uint32_t count, interval;
+    const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
+    if (points == NULL) return;
+    printf(",\"timeline\":{\"interval_ms\":%u,\"points\":[", interval);
+    for (uint32_t i = 0; i < count; i++) {
+        const na_nprof_point_t *p = &points[i];
+        printf("%s{\"ms\":%" PRIu64, i == 0 ? "" : ",", (uint64_t)i * interval);
+        if ((p->flags & NA_NPROF_POINT_COUNTED) != 0) {
+            printf(",\"requested_max\":%" PRId64 ",\"requested_min\":%" PRId64 ",\"blocks_max\":",
+                   p->requested_max, p->requested_min);
+            put_number(na_view_count(in, (double)p->blocks_max));
+            fputs(",\"allocations\":", stdout);
+            put_number(na_view_count(in, (double)p->alloc_count));
+            printf(",\"allocated_bytes\":%" PRIu64, p->alloc_bytes);
+        }
+        if ((p->flags & NA_NPROF_POINT_SAMPLED) != 0)
+            printf(",\"physical\":%" PRIu64 ",\"virtual\":%" PRIu64 ",\"mapped\":%" PRIu64
+                   ",\"own\":%" PRIu64,
+                   p->physical, p->virtual_bytes, p->mapped, p->own);
+        putchar('}');
+    }
+    fputs("]}", stdout);
+}
+
+static void put_site(const na_view_input_t *in, const na_site_t *site) {
+    printf("{\"id\":%u,\"cells\":%u,", site->site, site->cells);
+    put_counters(in, &site->sum);
+    const na_frame_t *leaf;
+    const na_frame_t *frame = na_view_site(in, site->site, &leaf);
+    fputs(",\"site\":", stdout);
+    if (frame != NULL)
+        put_frame(frame);
+    else
+        fputs("null", stdout);
+    if (leaf != NULL) {
+        fputs(",\"by\":", stdout);
+        put_frame(leaf);
+    }
+    if (in->stacks) {
+        na_stack_table_t stacks = na_reader_stacks(in->reader);
+        bool first = true, cut = false;
+        fputs(",\"stack\":[", stdout);
+        for (uint32_t node = site->site; node > NA_NPROF_ROOT && node < stacks.count;
+             node = stacks.items[node].parent) {
+            const na_frame_t *frames;
+            uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+            for (uint32_t i = 0; i < count; i++) {
+                if (!first) putchar(',');
+                put_frame(&frames[i]);
+                first = false;
+            }
+            cut = cut || (stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0;
+        }
+        printf("],\"stack_truncated\":%s", cut ? "true" : "false");
+    }
+    putchar('}');
+}
+
+typedef struct missing {
+    bool first;
+} missing_t;
+
+static void put_missing(void *arg, const char *path, const char *why) {
+    missing_t *state = arg;
+    fputs(state->first ? "{\"module\":" : ",{\"module\":", stdout);
+    na_json_put(stdout, path);
+    fputs(",\"why\":", stdout);
+    na_json_put(stdout, why);
+    putchar('}');
+    state->first = false;
+}
+
+bool na_view_summary_json(const na_view_input_t *in) {
+    putchar('{');
+    put_header(in);
+    fputs(",\"total\":{", stdout);
+    put_counters(in, &in->sites->total);
+    printf("},\"peak_ms\":%" PRIu64 ",\"physical_at_peak\":%" PRIu64, na_view_peak_ms(in),
+           na_view_physical_at_peak(in));
+    put_threads(in);
+    put_timeline(in);
+    printf(",\"site_count\":%zu,\"sites\":[", in->sites->count);
+    for (size_t i = 0; i < in->sites->count && i < in->top; i++) {
+        if (i != 0) putchar(',');
+        put_site(in, &in->sites->items[i]);
+    }
+    fputs("],\"no_symbols\":[", stdout);
+    missing_t state = {true};
+    na_symbols_missing(in->symbols, put_missing, &state);
+    fputs("],\"damage\":[", stdout);
+    for (uint32_t i = 0; i < na_reader_issue_count(in->reader); i++) {
+        char text[256];
+        na_reader_issue_text(in->reader, i, text, sizeof text);
+        if (i != 0) putchar(',');
+        na_json_put(stdout, text);
+    }
+    fputs("]}\n", stdout);
+    return true;
+}

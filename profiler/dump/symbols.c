@@ -1,0 +1,355 @@
+/* symbols.c - stack entries to names with libdwfl. See symbols.h. */
+#include "profiler/dump/symbols.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/dump/demangle.h"
+
+/* An inlined chain longer than this is damaged DWARF. */
+#define MAX_INLINED 64u
+
+/* One module file. Each has a Dwfl of its own: modules of different times may overlap. */
+typedef struct module {
+    bool tried;
+    bool runtime; /* the C or C++ runtime, or the allocator itself */
+    Dwfl *dwfl;
+    Dwfl_Module *dwfl_module;
+    const char *why; /* no symbols: the reason */
+} module_t;
+
+/* Frames of one pc. Hash table, open addressing, at most half full. */
+typedef struct entry {
+    uint64_t pc;
+    uint32_t module;
+    uint32_t count; /* 0: free slot */
+    bool exact;
+    na_frame_t *frames;
+} entry_t;
+
+struct na_symbols {
+    na_stack_table_t stacks;
+    na_module_table_t modules;
+    module_t *opened; /* by module id */
+    entry_t *entries;
+    size_t room, used;
+    char **strings; /* owned */
+    size_t string_count, string_room;
+};
+
+static char *no_debuginfo_path; /* NULL: libdwfl's standard places */
+static const Dwfl_Callbacks callbacks = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .debuginfo_path = &no_debuginfo_path,
+};
+
+na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules) {
+    /* libdwfl would ask these servers for files; looking at a profile must not use the network. */
+    unsetenv("DEBUGINFOD_URLS");
+    na_symbols_t *symbols = calloc(1, sizeof *symbols);
+    if (symbols == NULL) return NULL;
+    symbols->stacks = stacks;
+    symbols->modules = modules;
+    symbols->opened = calloc((size_t)modules.count + 1, sizeof *symbols->opened);
+    if (symbols->opened == NULL) {
+        free(symbols);
+        return NULL;
+    }
+    return symbols;
+}
+
+void na_symbols_close(na_symbols_t *symbols) {
+    if (symbols == NULL) return;
+    for (uint32_t i = 0; i < symbols->modules.count; i++) {
+        if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
+    }
+    for (size_t i = 0; i < symbols->room; i++)
+        free(symbols->entries[i].frames);
+    for (size_t i = 0; i < symbols->string_count; i++)
+        free(symbols->strings[i]);
+    free(symbols->strings);
+    free(symbols->entries);
+    free(symbols->opened);
+    free(symbols);
+}
+
+/* Takes a string over. NULL in or out of memory: "?". */
+static const char *own(na_symbols_t *symbols, char *string) {
+    if (string == NULL) return "?";
+    if (symbols->string_count == symbols->string_room) {
+        size_t room = symbols->string_room ? symbols->string_room * 2 : 256;
+        char **more = reallocarray(symbols->strings, room, sizeof *more);
+        if (more == NULL) {
+            free(string);
+            return "?";
+        }
+        symbols->strings = more;
+        symbols->string_room = room;
+    }
+    return symbols->strings[symbols->string_count++] = string;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* Libraries whose frames are never where a program decided to allocate. */
+static bool is_runtime_module(const na_nprof_module_t *module) {
+    static const char *const patterns[] = {
+        "libc.so*",   "libc-*.so",     "ld-linux*.so*", "ld-musl*.so*",    "libstdc++.so*",
+        "libc++.so*", "libc++abi.so*", "libgcc_s.so*",  "libpthread*.so*",
+    };
+    if ((module->flags & NA_NPROF_MODULE_SELF) != 0) return true;
+    if ((module->flags & NA_NPROF_MODULE_MAIN) != 0) return false;
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        if (fnmatch(patterns[i], base_name(module->path), 0) == 0) return true;
+    }
+    return false;
+}
+
+static const char *open_module(const na_nprof_module_t *info, module_t *module) {
+    if ((info->flags & NA_NPROF_MODULE_VDSO) != 0) return "belongs to the kernel";
+    if ((info->flags & NA_NPROF_MODULE_CUT) != 0) return "its path was too long for the profile";
+    int fd = open(info->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return "its file is not there or not readable";
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return "is not a file";
+    }
+    module->dwfl = dwfl_begin(&callbacks);
+    if (module->dwfl == NULL) {
+        close(fd);
+        return "out of memory";
+    }
+    dwfl_report_begin(module->dwfl);
+    module->dwfl_module =
+        dwfl_report_elf(module->dwfl, base_name(info->path), info->path, fd, info->bias, true);
+    dwfl_report_end(module->dwfl, NULL, NULL);
+    if (module->dwfl_module == NULL) {
+        close(fd); /* not consumed */
+        return "is not an ELF file";
+    }
+    const unsigned char *id = NULL;
+    GElf_Addr where;
+    int size = dwfl_module_build_id(module->dwfl_module, &id, &where);
+    bool same = (size > 0 ? (uint32_t)size : 0) == info->build_id_size &&
+                (size <= 0 || memcmp(id, info->build_id, (size_t)size) == 0);
+    if (!same) {
+        module->dwfl_module = NULL;
+        return "its file has changed since (another build-id)";
+    }
+    return NULL;
+}
+
+static module_t *get_module(na_symbols_t *symbols, uint32_t id) {
+    module_t *module = &symbols->opened[id];
+    if (!module->tried) {
+        module->tried = true;
+        module->runtime = is_runtime_module(&symbols->modules.items[id]);
+        module->why = open_module(&symbols->modules.items[id], module);
+    }
+    return module;
+}
+
+/* Module id of a stack entry, 0: none. The writer's hint, else the latest loaded at that address.
+ */
+static uint32_t find_module(const na_symbols_t *symbols, const na_nprof_stack_t *node) {
+    uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
+    if (hint != 0 && hint < symbols->modules.count && symbols->modules.items[hint].flags != 0)
+        return hint;
+    uint32_t best = 0;
+    for (uint32_t id = 1; id < symbols->modules.count; id++) {
+        const na_nprof_module_t *m = &symbols->modules.items[id];
+        if (m->flags != 0 && node->pc >= m->start && node->pc < m->end &&
+            (best == 0 || m->load_ms >= symbols->modules.items[best].load_ms))
+            best = id;
+    }
+    return best;
+}
+
+/* Name of a DIE: the linkage name says more (namespaces, parameters) than the plain one. */
+static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
+    Dwarf_Attribute memory;
+    static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
+    for (size_t i = 0; i < 2; i++) {
+        Dwarf_Attribute *attribute = dwarf_attr_integrate(die, names[i], &memory);
+        const char *name = attribute == NULL ? NULL : dwarf_formstring(attribute);
+        if (name != NULL) return own(symbols, na_demangle(name));
+    }
+    const char *name = dwarf_diename(die);
+    return name == NULL ? NULL : own(symbols, strdup(name));
+}
+
+/* Where an inlined function was called: file and line in the function around it. */
+static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, na_frame_t *frame) {
+    Dwarf_Attribute memory;
+    Dwarf_Word value;
+    if (dwarf_attr(inlined, DW_AT_call_line, &memory) != NULL &&
+        dwarf_formudata(&memory, &value) == 0)
+        frame->line = (uint32_t)value;
+    Dwarf_Files *files;
+    size_t count;
+    if (dwarf_attr(inlined, DW_AT_call_file, &memory) != NULL &&
+        dwarf_formudata(&memory, &value) == 0 && dwarf_getsrcfiles(cu, &files, &count) == 0 &&
+        value < count) {
+        const char *file = dwarf_filesrc(files, value, NULL, NULL);
+        if (file != NULL) frame->file = own(symbols, strdup(file));
+    }
+}
+
+/* Fills frames from DWARF; returns how many, 0: no DWARF for this address. `frames` has room for
+ * MAX_INLINED + 1; [0].file and .line are set already. */
+static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
+                             na_frame_t *frames) {
+    Dwarf_Addr bias;
+    Dwarf_Die *cu = dwfl_module_addrdie(module->dwfl_module, address, &bias);
+    if (cu == NULL) return 0;
+    Dwarf_Die *around = NULL, *scopes = NULL;
+    if (dwarf_getscopes(cu, address - bias, &around) <= 0) return 0;
+    /* From an inlined instance, getscopes goes on in the abstract function; the instance's own
+     * parents are the frames. */
+    int count = dwarf_getscopes_die(&around[0], &scopes);
+    free(around);
+    uint32_t used = 0;
+    for (int i = 0; i < count; i++) {
+        int tag = dwarf_tag(&scopes[i]);
+        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram &&
+            tag != DW_TAG_entry_point)
+            continue;
+        const char *name = die_name(symbols, &scopes[i]);
+        if (name == NULL) break;
+        na_frame_t *frame = &frames[used++];
+        frame->function = name;
+        frame->named = true;
+        if (tag != DW_TAG_inlined_subroutine || used > MAX_INLINED) {
+            frame->inlined = false;
+            free(scopes);
+            return used;
+        }
+        frame->inlined = true;
+        call_site(symbols, cu, &scopes[i], &frames[used]);
+    }
+    free(scopes);
+    return 0; /* no function around it: leave it to the symbol table */
+}
+
+static void look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
+                    entry_t *entry) {
+    na_frame_t frames[MAX_INLINED + 2];
+    memset(frames, 0, sizeof frames);
+    uint32_t count = 0;
+    const na_nprof_module_t *info = id == 0 ? NULL : &symbols->modules.items[id];
+    module_t *module = id == 0 ? NULL : get_module(symbols, id);
+    uint64_t address = node->pc;
+    if ((node->flags & NA_NPROF_STACK_EXACT) == 0 && address != 0) address--;
+    if (module != NULL && module->dwfl_module != NULL) {
+        Dwfl_Line *line = dwfl_module_getsrc(module->dwfl_module, address);
+        if (line != NULL) {
+            int number = 0;
+            const char *file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+            if (file != NULL) {
+                frames[0].file = own(symbols, strdup(file));
+                frames[0].line = number > 0 ? (uint32_t)number : 0;
+            }
+        }
+        const char *file = frames[0].file;
+        uint32_t line_number = frames[0].line;
+        count = dwarf_frames(symbols, module, address, frames);
+        if (count == 0) {
+            memset(frames, 0, sizeof frames);
+            frames[0].file = file;
+            frames[0].line = line_number;
+            GElf_Off offset;
+            GElf_Sym sym;
+            const char *name =
+                dwfl_module_addrinfo(module->dwfl_module, address, &offset, &sym, NULL, NULL, NULL);
+            if (name != NULL && name[0] != 0) {
+                frames[0].function = own(symbols, na_demangle(name));
+                frames[0].named = true;
+                count = 1;
+            }
+        }
+    }
+    uint64_t offset = info == NULL ? node->pc : node->pc - info->bias;
+    if (count == 0) {
+        char *name = NULL;
+        if (asprintf(&name, "%s%s0x%llx", info == NULL ? "" : base_name(info->path),
+                     info == NULL ? "" : "+", (unsigned long long)offset) < 0)
+            name = NULL;
+        frames[0].function = own(symbols, name);
+        count = 1;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        frames[i].module = info == NULL ? "?" : info->path;
+        frames[i].offset = offset;
+        frames[i].runtime = (module != NULL && module->runtime) ||
+                            (frames[i].named && na_demangle_is_runtime(frames[i].function));
+    }
+    entry->frames = calloc(count, sizeof *entry->frames);
+    if (entry->frames != NULL) {
+        memcpy(entry->frames, frames, count * sizeof *frames);
+        entry->count = count;
+    }
+}
+
+static entry_t *find_entry(entry_t *entries, size_t room, uint64_t pc, uint32_t module,
+                           bool exact) {
+    size_t at = (size_t)((pc ^ ((uint64_t)module << 48)) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    for (at &= room - 1; entries[at].count != 0; at = (at + 1) & (room - 1)) {
+        if (entries[at].pc == pc && entries[at].module == module && entries[at].exact == exact)
+            break;
+    }
+    return &entries[at];
+}
+
+uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {
+    *frames = NULL;
+    if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
+        return 0;
+    if (symbols->used * 2 >= symbols->room) {
+        size_t room = symbols->room ? symbols->room * 2 : 1024;
+        entry_t *entries = calloc(room, sizeof *entries);
+        if (entries == NULL) return 0;
+        for (size_t i = 0; i < symbols->room; i++) {
+            entry_t *old = &symbols->entries[i];
+            if (old->count != 0)
+                *find_entry(entries, room, old->pc, old->module, old->exact) = *old;
+        }
+        free(symbols->entries);
+        symbols->entries = entries;
+        symbols->room = room;
+    }
+    const na_nprof_stack_t *node = &symbols->stacks.items[id];
+    uint32_t module = find_module(symbols, node);
+    bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;
+    entry_t *entry = find_entry(symbols->entries, symbols->room, node->pc, module, exact);
+    if (entry->count == 0) {
+        entry->pc = node->pc;
+        entry->module = module;
+        entry->exact = exact;
+        look_up(symbols, node, module, entry);
+        symbols->used += entry->count != 0;
+    }
+    *frames = entry->frames;
+    return entry->count;
+}
+
+void na_symbols_missing(const na_symbols_t *symbols,
+                        void (*say)(void *arg, const char *path, const char *why), void *arg) {
+    for (uint32_t id = 1; id < symbols->modules.count; id++) {
+        const module_t *module = &symbols->opened[id];
+        if (module->tried && module->why != NULL)
+            say(arg, symbols->modules.items[id].path, module->why);
+    }
+}

@@ -1,0 +1,48 @@
+/* timeline.c - the run drawn in characters: requested memory as bars, physical memory as dots. */
+#include <stdio.h>
+
+#include "profiler/dump/text.h"
+#include "profiler/dump/view.h"
+
+#define WIDTH  64u
+#define HEIGHT 8u
+
+void na_view_timeline(const na_view_input_t *in) {
+    uint32_t count, interval;
+    const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
+    if (points == NULL) return;
+
+    /* Each column shows the largest value of its points; a silent interval repeats the last. */
+    double requested[WIDTH] = {0}, physical[WIDTH] = {0}, top = 0;
+    uint32_t width = count < WIDTH ? count : WIDTH;
+    double last_requested = 0, last_physical = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if ((points[i].flags & NA_NPROF_POINT_COUNTED) != 0)
+            last_requested = (double)points[i].requested_max;
+        if ((points[i].flags & NA_NPROF_POINT_SAMPLED) != 0)
+            last_physical = (double)points[i].physical;
+        uint32_t column = (uint32_t)((uint64_t)i * width / count);
+        if (last_requested > requested[column]) requested[column] = last_requested;
+        if (last_physical > physical[column]) physical[column] = last_physical;
+        if (last_requested > top) top = last_requested;
+        if (last_physical > top) top = last_physical;
+    }
+    if (top <= 0) return;
+
+    printf("\nMemory over time   # requested   . physical (sampled, without the profiler's own)\n");
+    for (uint32_t row = 0; row < HEIGHT; row++) {
+        char label[NA_TEXT];
+        printf("%10s |", na_text_bytes(label, top * (HEIGHT - row) / HEIGHT));
+        /* A row is filled from its middle on, and the lowest by anything at all. */
+        double level = row == HEIGHT - 1 ? 0 : top * (HEIGHT - row - 0.5) / HEIGHT;
+        for (uint32_t column = 0; column < width; column++)
+            putchar(requested[column] > level ? '#' : physical[column] > level ? '.' : ' ');
+        putchar('\n');
+    }
+    char end[NA_TEXT];
+    na_text_ms(end, (uint64_t)count * interval);
+    printf("%10s +", "");
+    for (uint32_t column = 0; column < width; column++)
+        putchar('-');
+    printf("\n%10s  0%*s\n", "", width > 1 ? (int)width - 1 : 1, end);
+}
