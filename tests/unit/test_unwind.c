@@ -1,6 +1,7 @@
 /* test_unwind.c - the unwinder against libunwind, frame by frame, on the stacks that are hard. */
 #include <alloca.h>
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -298,4 +299,24 @@ static void few_frames(void) {
 
 Test(unwind, small_buffer_is_said, .init = setup) {
     few_frames();
+}
+
+/* A plugin is unloaded and a rebuilt one takes its addresses: rules of the old must not be used. */
+Test(unwind, plugin_takes_the_place_of_another, .init = setup) {
+    static const char *const files[] = {PLUGIN_A, PLUGIN_B};
+    void *at[2] = {NULL};
+    for (int i = 0; i < 6; i++) {
+        void *d = dlopen(files[i % 2], RTLD_NOW);
+        cr_assert(d != NULL, "%s", dlerror());
+        void (*plugin)(void (*)(int));
+        *(void **)&plugin = dlsym(d, "plugin");
+        cr_assert(plugin != NULL);
+        at[i % 2] = *(void **)&plugin;
+        unw_flush_cache(unw_local_addr_space, 0,
+                        0); /* the oracle has the fault that is tested for */
+        plugin(recurse_void);
+        cr_assert(!cut && !mismatch, "load %d: %zu frames, libunwind has %d", i, n_ours, n_theirs);
+        dlclose(d);
+    }
+    cr_assert_eq(at[0], at[1], "the second plugin did not take the place of the first");
 }
