@@ -168,6 +168,9 @@ static uint8_t *reserve(uint64_t want, uint64_t least, uint64_t *got) {
     return NULL;
 }
 
+/* Header, first stacks, timeline, environment: with less than that there is no use in beginning. */
+#define FIRST_BYTES (UINT64_C(160) << 10)
+
 bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program) {
     char name[4096];
     text_t t = {name, name + sizeof name - 8};
@@ -203,7 +206,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         na_rec.dev = st.st_dev;
         na_rec.ino = st.st_ino;
     }
-    if (error == 0) error = reserve_disk(0, NA_NPROF_PAGE);
+    if (error == 0) error = reserve_disk(0, FIRST_BYTES);
     if (error == 0) {
         na_rec.base = reserve((uint64_t)64 << 30, (uint64_t)1 << 20, &na_rec.reserved);
         na_rec.own = reserve((uint64_t)16 << 30, (uint64_t)1 << 20, &na_rec.own_reserved);
