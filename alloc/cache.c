@@ -73,10 +73,10 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
-/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it may
- * hold more. Running over again and again, its thread is only freeing: what it keeps is of no use, and
- * pins a span for every block when blocks come in random order, so it may hold less. (Idle bins are
- * emptied by tidy in heap.c.) */
+/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it
+ * may hold more. Running over again and again, its thread is only freeing: what it keeps is of no
+ * use, and pins a span for every block when blocks come in random order, so it may hold less. (Idle
+ * bins are emptied by tidy in heap.c.) */
 static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
     enum { ONLY_FREEING = 8 };
     na_bin_state_t *state = &heap->states[cls];
@@ -125,18 +125,16 @@ void na_list_home(na_heap_t *heap, unsigned cls, void *list) {
         na_central_give(heap->node, cls, list);
         return;
     }
-    while (list != NULL) {
-        na_span_t *span = na_span_of(list);
-        void *first = list, *last;
-        uint32_t count = na_span_run(span, first, &last, &list);
-        if (NA_LIKELY(span->owner == heap->id)) {
-            na_spanset_give(&heap->states[cls].spans, span, first, last, count);
+    na_run_t run;
+    while (na_run_cut(&list, cls, &run)) {
+        if (NA_LIKELY(run.span->owner == heap->id)) {
+            na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last, run.count);
             continue;
         }
         /* Came through the depot from an owner whose mailbox was full. */
-        for (void *next; count > 0; count--, first = next) {
-            next = *na_block_next(first);
-            na_remote_free_gated(heap, na_tag(cls, span->owner), first);
+        for (void *next; run.count > 0; run.count--, run.first = next) {
+            next = *na_block_next(run.first);
+            na_remote_free_gated(heap, na_tag(cls, run.span->owner), run.first);
         }
     }
 }
@@ -251,7 +249,7 @@ static bool owned_by(const na_heap_t *heap, unsigned cls, unsigned owner) {
 static void free_seen(na_heap_t *heap, na_span_t *span, void *block) {
     unsigned cls = span->cls;
     if (!na_is_block_start(span, block)) {
-        na_misuse("free of the middle of a block", block);
+        na_misuse("free of", block);
         return;
     }
     if (!na_record_free(heap, span, block, na_classes[cls].size)) return;

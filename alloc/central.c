@@ -71,24 +71,17 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, uint32_t *got)
 }
 
 void na_central_give(unsigned node, unsigned cls, void *list) {
-    struct {
-        na_span_t *span;
-        void *first, *last;
-        uint32_t count;
-    } runs[GIVE_RUNS];
     na_central_t *c = &centrals[node][cls];
-    while (list != NULL) {
-        unsigned n = 0;
-        for (; list != NULL && n < GIVE_RUNS; n++) {
-            runs[n].first = list;
-            runs[n].span = na_span_of(list);
-            runs[n].count = na_span_run(runs[n].span, list, &runs[n].last, &list);
-        }
+    na_run_t runs[GIVE_RUNS];
+    unsigned n;
+    do {
+        for (n = 0; n < GIVE_RUNS && na_run_cut(&list, cls, &runs[n]);)
+            n++;
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
             na_spanset_give(&c->spans, runs[i].span, runs[i].first, runs[i].last, runs[i].count);
         na_unlock(&c->lock);
-    }
+    } while (n == GIVE_RUNS);
 }
 
 void *na_sampled_take(unsigned node, unsigned cls) {

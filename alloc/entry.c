@@ -152,7 +152,7 @@ void *NA_FN(realloc)(void *block, size_t size) {
     na_span_t *span = na_span_of(block);
     if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
     if (NA_UNLIKELY(!na_is_block_start(span, block))) {
-        na_misuse("realloc of the middle of a block", block);
+        na_misuse("realloc of", block);
         return NULL;
     }
     void *same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);

@@ -168,7 +168,7 @@ void *na_large_alloc_grown(size_t size, na_entry_t entry) {
 
 void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
     if ((uintptr_t)block != span->start) {
-        na_misuse("free of the middle of a block", block);
+        na_misuse("free of", block);
         return;
     }
     if (!na_record_free(heap, span, block, na_span_bytes(span))) return;

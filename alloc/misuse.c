@@ -28,24 +28,25 @@ static void describe(na_text_t *t, const void *address) {
         na_text_str(t, ": numalloc has no block there (never given out, or already freed)");
         return;
     }
-    size_t offset = (uintptr_t)address - span->start;
-    if (span->cls == 0) {
-        na_text_str(t, ": it lies ");
-        na_text_u64(t, offset);
-        na_text_str(t, " bytes into a large block of ");
-        na_text_u64(t, span->requested);
-        na_text_str(t, " bytes");
-    } else {
-        const na_class_t *c = &na_classes[span->cls];
-        uint32_t index = na_block_index(c, offset);
-        na_text_str(t, ": it lies ");
-        na_text_u64(t, offset - (size_t)index * c->size);
-        na_text_str(t, " bytes into a block of ");
-        na_text_u64(t, c->size);
-        na_text_str(t, " bytes at ");
-        na_text_hex(t, span->start + (uintptr_t)index * c->size);
-        if (index >= span->carved) na_text_str(t, ", which was never given out");
+    uintptr_t block = span->start;
+    size_t size = span->requested;
+    const na_class_t *c = &na_classes[span->cls];
+    uint32_t index = 0;
+    if (span->cls != 0) {
+        index = na_block_index(c, (uintptr_t)address - span->start);
+        block = span->start + (uintptr_t)index * c->size;
+        size = c->size;
     }
+    na_text_str(t, ": ");
+    if ((uintptr_t)address != block) {
+        na_text_u64(t, (uintptr_t)address - block);
+        na_text_str(t, " bytes into ");
+    }
+    na_text_str(t, span->cls == 0 ? "a large block of " : "a block of ");
+    na_text_u64(t, size);
+    na_text_str(t, " bytes at ");
+    na_text_hex(t, block);
+    if (span->cls != 0 && index >= span->carved) na_text_str(t, ", which was never given out");
     na_text_str(t, ", node ");
     na_text_u64(t, span->node);
 }
@@ -54,7 +55,7 @@ void na_misuse(const char *what, const void *address) {
     na_text_t t = {0};
     na_text_str(&t, "numalloc: ");
     na_text_str(&t, what);
-    na_text_str(&t, " of ");
+    na_text_str(&t, " ");
     na_text_hex(&t, (uintptr_t)address);
     describe(&t, address);
     if (!na_strict) na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
@@ -90,20 +91,19 @@ void na_bin_inspect(na_heap_t *heap, unsigned cls) {
     for (uint32_t i = 0; i < count; i++) {
         blocks[i] = block;
         if (NA_UNLIKELY(!is_of_class(cls, block))) {
-            report(heap, cls, blocks, i,
-                   "overwritten free block, after which the list goes on at a block");
+            report(heap, cls, blocks, i, "a freed block was written to, and now links to");
             return;
         }
         for (uint32_t k = 0; k < i; k++) {
             if (NA_UNLIKELY(blocks[k] == block)) {
-                report(heap, cls, blocks, i, "double free");
+                report(heap, cls, blocks, i, "double free of");
                 return;
             }
         }
         block = *na_block_next(block);
     }
     if (count != 0 && NA_UNLIKELY(!na_is_block_start(na_span_of(blocks[0]), blocks[0])))
-        report(heap, cls, blocks, 0, "free of the middle of a block");
+        report(heap, cls, blocks, 0, "free of");
 }
 
 /* --- addresses that are not ours --- */
@@ -138,7 +138,7 @@ void na_free_foreign(void *address) {
     if (libc_free != NULL)
         libc_free(address);
     else
-        na_misuse("free", address);
+        na_misuse("free of", address);
 }
 
 void *na_realloc_foreign(void *address, size_t size) {
@@ -146,6 +146,6 @@ void *na_realloc_foreign(void *address, size_t size) {
     void *(*libc_realloc)(void *, size_t);
     *(void **)&libc_realloc = libc_function("realloc", address);
     if (libc_realloc != NULL) return libc_realloc(address, size);
-    na_misuse("realloc", address);
+    na_misuse("realloc of", address);
     return NULL;
 }

@@ -15,7 +15,7 @@
 #include "alloc/heap.h"
 #include "pagemap/span.h"
 
-/* Reports `what` ("double free", "free") of `address`; returns only with NUMALLOC_ABORT=0. */
+/* Reports `what` ("double free of") and the address; returns only with NUMALLOC_ABORT=0. */
 void na_misuse(const char *what, const void *address);
 
 /* The block of a small span that `address` is in begins there. */

@@ -28,7 +28,7 @@ bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable
     na_record_t *record = na_record_of(span, block);
     if (record == NULL) return true;
     if (record->epoch == 0) {
-        if (na_strict) na_misuse("double free", block);
+        if (na_strict) na_misuse("double free of", block);
         return !na_strict;
     }
     if (na_hooks != NULL) na_hooks->on_free(&heap->profile, record, block, usable);

@@ -24,6 +24,8 @@
 #define NA_CLASS_COUNT 61u /* with class 0 */
 #define NA_SMALL_MAX   32768u
 #define NA_CLASS_STEP  16u
+/* Blocks of one span, at most: 16 bytes each in one page. */
+#define NA_CAPACITY_MAX 512u
 
 typedef struct na_class {
     uint32_t size;       /* bytes of a block */

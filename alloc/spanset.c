@@ -3,6 +3,7 @@
 
 #include "alloc/chain.h"
 #include "alloc/init.h"
+#include "alloc/misuse.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "alloc/sizeclass.h"
@@ -119,33 +120,72 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uin
     return blocks;
 }
 
-uint32_t na_span_run(const na_span_t *span, void *first, void **last, void **rest) {
-    size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
-    uint32_t count = 1;
-    void *block = first, *next = *na_block_next(first);
-    while (next != NULL && (uintptr_t)next - span->start < bytes) {
-        block = next;
-        next = *na_block_next(next);
-        count++;
+/* The span of the first block that is fit to go home, dropping those before it that are not. */
+static na_span_t *first_span(void **list, unsigned cls) {
+    while (*list != NULL) {
+        na_span_t *span = na_span_of(*list);
+        if (NA_UNLIKELY(span == NULL || span->cls != cls)) {
+            na_misuse("a freed block was written to, and now links to", *list);
+            *list = NULL; /* nothing behind it can be found */
+            return NULL;
+        }
+        if (NA_LIKELY(na_is_block_start(span, *list))) return span;
+        na_misuse("free of", *list);
+        *list = *na_block_next(*list);
     }
-    *last = block;
-    *rest = next;
-    return count;
+    return NULL;
+}
+
+/* The run is longer than its span: its list is a circle. Keeps each block once, drops the rest. */
+static NA_COLD void cut_circle(na_run_t *run, void **list) {
+    uint64_t seen[NA_CAPACITY_MAX / 64] = {0};
+    void *block = run->first;
+    for (run->count = 0;; run->count++) {
+        uint32_t index =
+            na_block_index(&na_classes[run->span->cls], (uintptr_t)block - run->span->start);
+        if (seen[index / 64] >> index % 64 & 1) break;
+        seen[index / 64] |= (uint64_t)1 << index % 64;
+        run->last = block;
+        block = *na_block_next(block);
+    }
+    na_misuse("double free of", block);
+    *na_block_next(run->last) = NULL;
+    *list = NULL;
+}
+
+bool na_run_cut(void **list, unsigned cls, na_run_t *run) {
+    na_span_t *span = first_span(list, cls);
+    if (span == NULL) return false;
+    const na_class_t *c = &na_classes[cls];
+    size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
+    void *block = *list;
+    *run = (na_run_t){.span = span, .first = block, .count = 1};
+    for (;;) {
+        void *next = *na_block_next(block);
+        size_t offset = (uintptr_t)next - span->start;
+        if (offset >= bytes || offset != (size_t)na_block_index(c, offset) * c->size) {
+            run->last = block;
+            *list = next;
+            return true;
+        }
+        block = next;
+        if (NA_UNLIKELY(++run->count > span->capacity)) {
+            cut_circle(run, list);
+            return true;
+        }
+    }
 }
 
 static bool is_alone(const na_spanset_t *set, const na_span_t *span) {
-    if (span->prev != NULL || span->next != NULL)
-        return false;
+    if (span->prev != NULL || span->next != NULL) return false;
     for (unsigned list = 0; list < NA_SPANSET_LISTS; list++)
-        if (set->partial[list] != NULL && set->partial[list] != span)
-            return false;
+        if (set->partial[list] != NULL && set->partial[list] != span) return false;
     return true;
 }
 
 void na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count) {
     *na_block_next(last) = span->free;
-    if (span->free == NULL)
-        span->free_tail = last;
+    if (span->free == NULL) span->free_tail = last;
     span->free = first;
     span->free_count = (uint16_t)(span->free_count + count);
     if (span->free_count == span->carved && !is_alone(set, span))

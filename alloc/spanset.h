@@ -39,15 +39,24 @@ typedef struct na_span_kind {
  * NULL: nothing to be had. O(1) a span, plus the blocks carved. */
 void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uint32_t *got);
 
-/* Gives blocks back to their span: `count` of them, linked from `first` to `last`. A span that is then
- * wholly free goes back to the page heap, unless it is the set's last with free blocks (so that a lone
- * block does not bounce). */
+/* Gives blocks back to their span: `count` of them, linked from `first` to `last`. A span that is
+ * then wholly free goes back to the page heap, unless it is the set's last with free blocks (so
+ * that a lone block does not bounce). */
 void na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count);
 
-/* The longest run of blocks from `first` on that lie in `span`: its length, *last its last block, *rest
- * what follows. Blocks that were handed out together mostly come home together, so that one look at the
- * page map serves many. */
-uint32_t na_span_run(const na_span_t *span, void *first, void **last, void **rest);
+/* A run: blocks of one span that follow each other in a list. Blocks that were handed out together
+ * mostly come home together, so that one look at the page map serves many. */
+typedef struct na_run {
+    na_span_t *span;
+    void *first, *last;
+    uint32_t count;
+} na_run_t;
+
+/* Cuts the first run off a list of free blocks of a class; false: the list is empty. What the
+ * program did to the list by freeing wrongly is found here (a block that is no block's start, a
+ * list that is a circle because a block is in it twice, or that was overwritten), reported
+ * (misuse.h), and kept from the span. */
+bool na_run_cut(void **list, unsigned cls, na_run_t *run);
 
 /* Gives wholly free spans back, the last ones too. */
 void na_spanset_trim(na_spanset_t *set);
