@@ -1,0 +1,92 @@
+/* fuzz_reader.c - libFuzzer target: any bytes as a profile file. Everything that the reader and the
+ * analysis offer is called; the sanitizers watch. Checksums are made true first in half of the runs
+ * (by the last input byte), or no mutation would ever get past them. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "profiler/analyze/functions.h"
+#include "profiler/analyze/sites.h"
+
+static uint32_t frames_of(void *arg, uint32_t node, const uint32_t **ids) {
+    static uint32_t id[2];
+    (void)arg;
+    id[0] = node % 16;
+    id[1] = node / 16 % 16;
+    *ids = id;
+    return node % 3;
+}
+
+static void mend(uint8_t *bytes, size_t size) {
+    if (size < NA_NPROF_PAGE) return;
+    na_nprof_header_t h;
+    memcpy(&h, bytes, sizeof h);
+    h.magic = NA_NPROF_MAGIC;
+    h.version = NA_NPROF_VERSION;
+    h.header_size = NA_NPROF_PAGE;
+    h.const_crc = na_nprof_header_crc(&h);
+    memcpy(bytes, &h, sizeof h);
+    size_t offset = NA_NPROF_PAGE;
+    while (offset < size && size - offset >= sizeof(na_nprof_chunk_t)) {
+        na_nprof_chunk_t c;
+        memcpy(&c, bytes + offset, sizeof c);
+        c.magic = NA_NPROF_CHUNK_MAGIC;
+        c.self_offset = offset;
+        c.length = c.length == 0 ? NA_NPROF_PAGE
+                                 : (c.length + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
+        c.header_crc = na_nprof_chunk_crc(c);
+        uint64_t length = c.length;
+        if ((c.flags & NA_NPROF_SEALED) != 0 && length >= NA_NPROF_PAGE && length <= size - offset)
+            c.data_crc = na_nprof_crc32(bytes + offset + sizeof c, length - sizeof c);
+        memcpy(bytes + offset, &c, sizeof c);
+        if (length == 0 || length > size - offset) break;
+        offset += length;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0 || size > (1u << 18)) return 0;
+    bool mended = (data[size - 1] & 1) == 0;
+    uint8_t *bytes = malloc(size);
+    if (bytes == NULL) return 0;
+    memcpy(bytes, data, size);
+    if (mended) mend(bytes, size);
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    bool written = fd >= 0 && write(fd, bytes, size) == (ssize_t)size;
+    free(bytes);
+    if (!written) abort();
+
+    char error[256];
+    na_reader_t *reader = na_reader_open_fd(fd, "fuzz", error, sizeof error);
+    if (reader == NULL) {
+        if (error[0] == 0) abort(); /* refused without a reason */
+        return 0;
+    }
+    na_sites_t sites;
+    if (na_sites_fold(reader, &sites)) {
+        na_sites_sort(&sites, NA_ORDER_LIVE);
+        na_stack_table_t stacks = na_reader_stacks(reader);
+        na_function_t functions[16];
+        memset(functions, 0, sizeof functions);
+        na_functions_fold(stacks, &sites, frames_of, NULL, functions, 16);
+        for (uint32_t id = 2; id < stacks.count; id++) {
+            if (stacks.items[id].flags != 0 && stacks.items[id].parent >= id) abort();
+        }
+        for (size_t i = 0; i < sites.count; i++)
+            na_counters_error(&sites.items[i].sum, sites.items[i].sum.peak_count,
+                              na_reader_header(reader)->count_scale);
+    }
+    na_sites_free(&sites);
+    na_reader_threads(reader);
+    na_reader_modules(reader);
+    uint32_t count, interval;
+    na_reader_timeline(reader, &count, &interval);
+    size_t length;
+    na_reader_environment(reader, &length);
+    for (uint32_t i = 0; i < na_reader_issue_count(reader); i++)
+        na_reader_issue_text(reader, i, error, sizeof error);
+    na_reader_close(reader);
+    return 0;
+}

@@ -1,0 +1,211 @@
+/* nprof_make.h - makes profile files for the tests of the reader, in memory, by the rules of
+ * nprof.h and with nothing taken from the recorder: a second, independent writer. */
+#ifndef NUMALLOC_TESTS_UNIT_NPROF_MAKE_H
+#define NUMALLOC_TESTS_UNIT_NPROF_MAKE_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "profiler/format/nprof.h"
+
+typedef struct na_make {
+    unsigned char *bytes;
+    size_t size;
+} na_make_t;
+
+static inline na_nprof_header_t *na_make_header(na_make_t *m) {
+    return (na_nprof_header_t *)(void *)m->bytes;
+}
+
+/* The constant part was changed on purpose: it is true again. */
+static inline void na_make_seal_header(na_make_t *m) {
+    na_make_header(m)->const_crc = na_nprof_header_crc(na_make_header(m));
+}
+
+static inline void na_make_begin(na_make_t *m) {
+    m->size = NA_NPROF_PAGE;
+    m->bytes = calloc(1, m->size);
+    na_nprof_header_t *h = na_make_header(m);
+    h->magic = NA_NPROF_MAGIC;
+    h->version = NA_NPROF_VERSION;
+    h->header_size = NA_NPROF_PAGE;
+    h->mode = NA_NPROF_MODE_SITES;
+    h->clock_kind = NA_NPROF_CLOCK_MONOTONIC;
+    h->page_size = 4096;
+    h->count_scale = 1;
+    h->publish_quantum = 65536;
+    h->pid = 4242;
+    h->ppid = 1;
+    h->mpi_rank = -1;
+    h->start_unix_ns = UINT64_C(1700000000000000000);
+    h->ticks_hz = 1000000000;
+    h->node_count = 1;
+    memcpy(h->writer, "nprof_make", 11);
+    memcpy(h->program, "/bin/made", 10);
+    h->state = NA_NPROF_CLOSED;
+    h->peak_epoch = 1;
+    h->used = NA_NPROF_PAGE;
+    h->last_ms = 1000;
+    na_make_seal_header(m);
+}
+
+/* Makes a chunk header true after a change. */
+static inline void na_make_seal(na_nprof_chunk_t *c) {
+    c->header_crc = na_nprof_chunk_crc(*c);
+}
+
+/* Appends a chunk of `length` zero bytes (a multiple of a page) and returns it; valid until the
+ * next append. */
+static inline na_nprof_chunk_t *na_make_chunk(na_make_t *m, uint16_t type, uint64_t length,
+                                              uint32_t entry_size, uint32_t first_id) {
+    m->bytes = realloc(m->bytes, m->size + length);
+    memset(m->bytes + m->size, 0, length);
+    na_nprof_chunk_t *c = (na_nprof_chunk_t *)(void *)(m->bytes + m->size);
+    c->magic = NA_NPROF_CHUNK_MAGIC;
+    c->type = type;
+    c->flags = NA_NPROF_LIVE;
+    c->length = length;
+    c->self_offset = m->size;
+    c->entry_size = entry_size;
+    c->capacity = na_nprof_chunk_capacity(length, entry_size);
+    c->first_id = first_id;
+    na_make_seal(c);
+    m->size += length;
+    na_make_header(m)->used = m->size;
+    return c;
+}
+
+static inline void na_make_entry(na_nprof_chunk_t *c, const void *entry, size_t size) {
+    memcpy((char *)(c + 1) + (size_t)c->count * c->entry_size, entry, size);
+    c->count++;
+}
+
+/* Turns the last chunk, whose entries are complete, into a sealed one: as it is, or compressed. */
+static inline void na_make_seal_last(na_make_t *m, na_nprof_chunk_t *c, int compressed) {
+    size_t raw = (size_t)c->count * c->entry_size;
+    c->flags = compressed ? NA_NPROF_SEALED | NA_NPROF_ZLIB : NA_NPROF_SEALED;
+    c->raw_length = raw;
+    if (compressed) {
+        uLongf size = compressBound(raw);
+        unsigned char *packed = malloc(size);
+        compress(packed, &size, (const Bytef *)(c + 1), raw);
+        memset(c + 1, 0, c->length - sizeof *c);
+        memcpy(c + 1, packed, size);
+        free(packed);
+        m->size -= c->length;
+        c->length = na_nprof_chunk_length(size, 1);
+        m->size += c->length;
+        na_make_header(m)->used = m->size;
+    }
+    c->data_crc =
+        (uint32_t)crc32(crc32(0, NULL, 0), (const Bytef *)(c + 1), (uInt)(c->length - sizeof *c));
+    na_make_seal(c);
+}
+
+/* A descriptor of a file that holds the first `size` bytes. */
+static inline int na_make_fd(const na_make_t *m, size_t size) {
+    int fd = memfd_create("nprof", MFD_CLOEXEC);
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write(fd, m->bytes + done, size - done);
+        if (n <= 0) abort();
+        done += (size_t)n;
+    }
+    return fd;
+}
+
+static inline void na_make_stack(na_nprof_chunk_t *c, uint32_t parent, uint64_t pc) {
+    na_nprof_stack_t s = {parent, NA_NPROF_STACK_VALID, pc};
+    na_make_entry(c, &s, sizeof s);
+}
+
+/* A small whole profile, one page a chunk: root(1) - main(2) - { f(3) - f(4), g(5) }; two threads;
+ * peak 700 bytes at epoch 1. Figures are derived in test_format.c. */
+static inline void na_make_sample_file(na_make_t *m) {
+    na_make_begin(m);
+    na_nprof_header_t *h = na_make_header(m);
+    h->peak_bytes = 700;
+    h->peak_count = 7;
+    h->peak_ms = 400;
+
+    na_nprof_chunk_t *c = na_make_chunk(m, NA_NPROF_STACKS, 4096, sizeof(na_nprof_stack_t), 0);
+    na_make_stack(c, 0, 0); /* id 0 does not count, whatever it holds */
+    na_make_stack(c, 0, 0);
+    na_make_stack(c, 1, 0x1010);
+    na_make_stack(c, 2, 0x1020);
+    na_make_stack(c, 3, 0x1020);
+    na_make_stack(c, 2, 0x1030);
+
+    c = na_make_chunk(m, NA_NPROF_THREADS, 4096, sizeof(na_nprof_thread_t), 1);
+    na_nprof_thread_t t = {.tid = 100, .name = "first", .end_ms = UINT64_MAX, .alloc_count = 10};
+    na_make_entry(c, &t, sizeof t);
+    t = (na_nprof_thread_t){.tid = 101, .name = "second", .start_ms = 5, .end_ms = 900};
+    na_make_entry(c, &t, sizeof t);
+
+    c = na_make_chunk(m, NA_NPROF_MODULES, 4096, sizeof(na_nprof_module_t), 1);
+    na_nprof_module_t module = {.flags = NA_NPROF_MODULE_VALID | NA_NPROF_MODULE_MAIN,
+                                .start = 0x1000,
+                                .end = 0x2000,
+                                .unload_ms = NA_NPROF_MODULE_STILL,
+                                .path = "/nowhere/made"};
+    na_make_entry(c, &module, sizeof module);
+
+    /* Thread 1 allocated 10 x 100 at site 4, and 2 x 50 at site 5 after the peak. */
+    c = na_make_chunk(m, NA_NPROF_CELLS, 4096, sizeof(na_nprof_cell_t), 0);
+    c->thread = 1;
+    na_make_seal(c);
+    na_nprof_cell_t cell = {.site = 4,
+                            .peak_epoch = 0, /* unchanged since the peak */
+                            .alloc_count = 10,
+                            .alloc_bytes = 1000,
+                            .alloc_usable = 1120,
+                            .size_min = 100,
+                            .size_max = 100};
+    na_make_entry(c, &cell, sizeof cell);
+    cell = (na_nprof_cell_t){.site = 5,
+                             .peak_epoch = 1, /* was empty at the peak */
+                             .alloc_count = 2,
+                             .alloc_bytes = 100,
+                             .alloc_usable = 128,
+                             .size_min = 50,
+                             .size_max = 50};
+    na_make_entry(c, &cell, sizeof cell);
+
+    /* Thread 2 freed 3 of site 4 before the peak and 4 more after it. */
+    c = na_make_chunk(m, NA_NPROF_CELLS, 4096, sizeof(na_nprof_cell_t), 0);
+    c->thread = 2;
+    na_make_seal(c);
+    cell = (na_nprof_cell_t){.site = 4,
+                             .peak_epoch = 1,
+                             .free_count = 7,
+                             .free_bytes = 700,
+                             .free_usable = 784,
+                             .peak_bytes = -300,
+                             .peak_count = -3,
+                             .size_min = UINT64_MAX,
+                             .cross_thread_free_count = 7};
+    na_make_entry(c, &cell, sizeof cell);
+
+    c = na_make_chunk(m, NA_NPROF_TIMELINE, na_nprof_chunk_length(1, sizeof(na_nprof_timeline_t)),
+                      sizeof(na_nprof_timeline_t), 0);
+    na_nprof_timeline_t *line = calloc(1, sizeof *line);
+    line->active = 1;
+    line->interval_ms[1] = 100;
+    line->count[1] = 10;
+    for (int i = 0; i < 10; i++) {
+        line->points[1][i].requested_max = i * 100;
+        line->points[1][i].physical = 4096u * (unsigned)(i + 1);
+        line->points[1][i].flags = NA_NPROF_POINT_COUNTED | NA_NPROF_POINT_SAMPLED;
+    }
+    na_make_entry(c, line, sizeof *line);
+    free(line);
+
+    c = na_make_chunk(m, NA_NPROF_ENVIRONMENT, 4096, 1, 0);
+    static const char environment[] = "NUMALLOC_PROFILE=sites\0LD_PRELOAD=x";
+    memcpy(c + 1, environment, sizeof environment);
+    c->count = sizeof environment;
+}
+
+#endif
