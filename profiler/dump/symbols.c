@@ -293,7 +293,9 @@ static void look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     for (uint32_t i = 0; i < count; i++) {
         frames[i].module = info == NULL ? "?" : info->path;
         frames[i].offset = offset;
+        /* The C++ library's templates become part of the program; their headers give them away. */
         frames[i].runtime = (module != NULL && module->runtime) ||
+                            (frames[i].file != NULL && strstr(frames[i].file, "/include/c++/")) ||
                             (frames[i].named && na_demangle_is_runtime(frames[i].function));
     }
     entry->frames = calloc(count, sizeof *entry->frames);
