@@ -184,41 +184,48 @@ void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
 
 /* --- resizing --- */
 
+/* The steps that may fail come first: leaves of the page map, then the system's move. */
+
+static bool resize_here(na_span_t *span, size_t old_bytes, size_t new_bytes) {
+    /* mremap goes no further than the user's address space, which the page map covers. */
+    if (!na_is_address(span->start + new_bytes - 1) || !na_pagemap_prepare(span->start, new_bytes))
+        return false;
+    na_pagemap_remove(span); /* before others can be given the addresses of a part cut off */
+    if (na_os_resize((void *)span->start, old_bytes, new_bytes)) return true;
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    return false;
+}
+
 /* Moves a dedicated mapping to where there is room for it. */
 static bool move_dedicated(na_span_t *span, size_t old_bytes, size_t new_bytes) {
     void *target = na_os_reserve(new_bytes, NA_HUGE_SIZE);
     if (target == NULL) return false;
-    na_pagemap_remove(span);
-    if (!na_os_move((void *)span->start, old_bytes, target, new_bytes)) {
-        na_os_unmap(target, new_bytes);
+    if (na_pagemap_prepare((uintptr_t)target, new_bytes)) {
+        na_pagemap_remove(span); /* before others can be given its addresses */
+        if (na_os_move((void *)span->start, old_bytes, target, new_bytes)) {
+            span->start = (uintptr_t)target;
+            return true;
+        }
         na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
-        return false;
     }
-    span->start = (uintptr_t)target;
-    return true;
+    na_os_unmap(target, new_bytes);
+    return false;
 }
 
 static bool resize_dedicated(na_span_t *span, uint32_t pages) {
     size_t old_bytes = na_span_bytes(span), new_bytes = (size_t)pages << NA_PAGE_SHIFT;
+    if (new_bytes == old_bytes) return true;
     if (new_bytes > old_bytes && !na_limit_charge(new_bytes - old_bytes)) return false;
-    if (na_os_resize((void *)span->start, old_bytes, new_bytes)) {
-        na_pagemap_remove(span);
-    } else if (new_bytes <= old_bytes || !move_dedicated(span, old_bytes, new_bytes)) {
+    if (!resize_here(span, old_bytes, new_bytes) &&
+        (new_bytes < old_bytes || !move_dedicated(span, old_bytes, new_bytes))) {
         if (new_bytes > old_bytes) na_limit_release(new_bytes - old_bytes);
         return false;
     }
     if (new_bytes < old_bytes) na_limit_release(old_bytes - new_bytes);
     count_bytes(&dedicated_bytes, new_bytes, old_bytes);
-    uint32_t old_pages = span->pages;
     span->pages = pages;
-    if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
-    /* No memory for a leaf of the new part: the block stays as large as it was. */
-    na_os_resize((void *)span->start, new_bytes, old_bytes);
-    na_limit_release(new_bytes - old_bytes);
-    count_bytes(&dedicated_bytes, old_bytes, new_bytes);
-    span->pages = old_pages;
-    na_pagemap_enter(span, NA_TAG_NONE);
-    return false;
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    return true;
 }
 
 static uintptr_t page_at(const na_span_t *span, uint32_t page) {

@@ -51,6 +51,13 @@ static uintptr_t span_end(const na_span_t *span) {
     return span->start + ((uintptr_t)span->pages << PAGE_SHIFT);
 }
 
+bool na_pagemap_prepare(uintptr_t start, size_t bytes) {
+    uintptr_t last = (start + bytes - 1) >> NA_LEAF_SHIFT;
+    for (uintptr_t leaf = start >> NA_LEAF_SHIFT; leaf <= last; leaf++)
+        if (leaf_for_writing(leaf << NA_LEAF_SHIFT) == NULL) return false;
+    return true;
+}
+
 bool na_pagemap_enter(na_span_t *span, uint32_t tag) {
     if (write_entries(span->start, span_end(span), tag, span)) return true;
     write_entries(span->start, span_end(span), 0, NULL);

@@ -68,6 +68,9 @@ NA_INLINE uint32_t na_page_tag(uintptr_t address) {
 /* The live span that holds `address`, NULL: none of ours. Any address. Async-signal-safe. */
 na_span_t *na_span_of(const void *address);
 
+/* Makes the leaves for a range, so that entering a span there cannot fail. False: no memory. */
+bool na_pagemap_prepare(uintptr_t start, size_t bytes);
+
 /* Enters a span under `tag`. False: no memory for a leaf. */
 bool na_pagemap_enter(na_span_t *span, uint32_t tag);
 void na_pagemap_remove(const na_span_t *span);
