@@ -78,6 +78,8 @@ static na_heap_t *adopt(unsigned node) {
     na_heap_t *heap = idle[node];
     if (heap == NULL) return NULL;
     idle[node] = heap->next_idle;
+    heap->moving = false; /* what the last thread saw of nodes is not true of the next */
+    heap->away_ms = 0;
     for (;;) {
         uint32_t phase = NA_HEAP_DETACHED;
         if (atomic_compare_exchange_weak_explicit(&heap->phase, &phase, NA_HEAP_ATTACHED,
@@ -109,7 +111,8 @@ static na_heap_t *make(unsigned node) {
     return heap;
 }
 
-/* All ids are in use (more than 32,767 threads): waits for a thread to end. */
+/* When all ids are in use (32,766 threads at once) an idle heap of another node will do; NULL when
+ * there is none, or no memory. */
 static na_heap_t *attach(void) {
     na_init();
     unsigned node = node_for_thread();
@@ -158,6 +161,8 @@ static void watch_thread_exit(na_heap_t *heap) {
 
 /* The thread was seen to stay on another node: it leaves its heap for one there. */
 static na_heap_t *move(na_heap_t *heap) {
+    /* Between the fork handlers this thread holds the list lock itself: it moves later. */
+    if (atomic_load(&na_forking) == heap->id) return heap;
     heap->moving = false;
     na_heap_t *there = attach();
     if (there == NULL) return heap;
@@ -169,7 +174,8 @@ static na_heap_t *move(na_heap_t *heap) {
     return there;
 }
 
-static void reset_credits(na_heap_t *shared) {
+/* Races with other threads' decrements; whoever wins, the credit stays near zero (heap.h). */
+__attribute__((no_sanitize("thread"))) static void reset_credits(na_heap_t *shared) {
     for (unsigned cls = 0; cls < NA_CLASS_COUNT; cls++)
         if (*(volatile int16_t *)&shared->bins[cls].pop < 0)
             *(volatile int16_t *)&shared->bins[cls].pop = 0;
@@ -245,7 +251,7 @@ void na_heap_settle_detached(na_heap_t *heap) {
 /* --- tidying --- */
 
 void na_heap_flush(na_heap_t *heap) {
-    na_remote_flush(heap);
+    atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
         na_bin_count(heap, cls);
@@ -255,10 +261,14 @@ void na_heap_flush(na_heap_t *heap) {
         state->cap = na_classes[cls].cap_min;
         na_bin_grant(heap, cls);
     }
+    /* Last: bins may have held other owners' blocks (from the depot), which are outgoing now. */
+    na_remote_flush(heap);
 }
 
 /* Empties the bins that were not used since the last time. */
 static void tidy(na_heap_t *heap) {
+    /* Idle classes' mail is taken below; a thread that only frees never takes any in a refill. */
+    atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
         na_bin_count(heap, cls);
@@ -327,9 +337,11 @@ uint64_t na_heap_after_fork_child(na_heap_t *self) {
             state->count = 0;
             state->granted_pop = state->granted_push = 0;
         }
-        for (unsigned i = 0; i < NA_OUTGOING; i++)
+        for (unsigned i = 0; i < NA_OUTGOING; i++) {
+            const na_outgoing_t *out = &heap->outgoing[i];
+            lost += (uint64_t)out->count * na_classes[(out->tag & 0xffff) / NA_BIN_SIZE].size;
             heap->outgoing[i] = (na_outgoing_t){0};
-        lost += (uint64_t)heap->outgoing_blocks * NA_POST_BYTES / NA_POST_BLOCKS;
+        }
         heap->outgoing_blocks = 0;
         heap->profile = NULL;
         heap->next_idle = idle[heap->node];
