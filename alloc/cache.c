@@ -182,8 +182,8 @@ static void *take_sampled(na_heap_t *heap, unsigned cls, size_t requested, na_en
     na_gate_enter(heap);
     void *block = na_sampled_take(heap->node, cls);
     na_gate_leave(heap);
-    if (block == NULL) return NULL;
     state->until_sample = na_sampler_draw(heap);
+    if (block == NULL) return NULL;
     state->pops++;
     na_record_alloc(heap, na_span_of(block), block, requested, na_classes[cls].size, entry);
     return block;
@@ -191,8 +191,11 @@ static void *take_sampled(na_heap_t *heap, unsigned cls, size_t requested, na_en
 
 static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
     na_bin_state_t *state = &heap->states[cls];
-    if (state->until_sample <= (int64_t)na_classes[cls].size && na_sample_interval != 0)
-        return take_sampled(heap, cls, requested, entry);
+    if (state->until_sample < (int64_t)na_classes[cls].size && na_sample_interval != 0) {
+        void *sampled = take_sampled(heap, cls, requested, entry);
+        if (sampled != NULL)
+            return sampled; /* else: no memory for a sample; a plain block may do */
+    }
     if (state->count == 0) {
         na_gate_enter(heap);
         bool filled = refill(heap, cls);

@@ -17,7 +17,7 @@ enum { DEPOT_SLOTS = 16, GIVE_RUNS = 32 };
 typedef struct na_central {
     _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) slots[DEPOT_SLOTS];
     /* Slot by slot: what the last sweep saw. A chain that is still there at the next is idle. */
-    na_chain_t seen[DEPOT_SLOTS];
+    _Atomic(na_chain_t) seen[DEPOT_SLOTS];
     _Alignas(NA_CACHE_LINE) na_lock_t lock; /* guards all below */
     na_spanset_t spans;
     na_spanset_t sampled;
@@ -123,8 +123,8 @@ void na_central_sweep(unsigned node) {
         na_central_t *c = &centrals[node][cls];
         for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
             na_chain_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
-            if (now != 0 && now == c->seen[i]) empty_slot(node, cls, i, now);
-            c->seen[i] = now;
+            na_chain_t seen = atomic_exchange_explicit(&c->seen[i], now, memory_order_relaxed);
+            if (now != 0 && now == seen) empty_slot(node, cls, i, now);
         }
     }
 }
@@ -138,6 +138,7 @@ void na_central_trim(unsigned node) {
                 empty_slot(node, cls, i, atomic_load_explicit(&c->slots[i], memory_order_relaxed));
         na_lock(&c->lock);
         na_spanset_trim(&c->spans);
+        na_spanset_trim(&c->sampled);
         na_unlock(&c->lock);
     }
 }

@@ -21,6 +21,7 @@ static void unlist(na_spanset_t *set, na_span_t *span) {
     else
         set->partial[span->list] = span->next;
     if (span->next != NULL) span->next->prev = span->prev;
+    span->prev = span->next = NULL;
     span->list = NA_SPAN_UNLISTED;
 }
 
