@@ -2,6 +2,7 @@
 #include "alloc/misuse.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -134,7 +135,9 @@ static void *libc_function(const char *name, const void *address) {
 void na_free_foreign(void *address) {
     na_init();
     void (*libc_free)(void *);
+    int saved = errno; /* dlsym may change it, free must not */
     *(void **)&libc_free = libc_function("free", address);
+    errno = saved;
     if (libc_free != NULL)
         libc_free(address);
     else
