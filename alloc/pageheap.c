@@ -40,8 +40,10 @@ static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, uint32_t al
     uintptr_t start = na_store_take(s, pages, align, &dirty);
     if (NA_UNLIKELY(!start) && na_store_grow(s, pages, align))
         start = na_store_take(s, pages, align, &dirty);
+    bool exchange = start && na_purge_exchange_due(s, pages - dirty);
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
+    if (NA_UNLIKELY(exchange)) na_purge_exchange(s);
     return start;
 }
 

@@ -10,6 +10,8 @@
 #define NA_TICK_PAGES    ((uint64_t)(64u << 20) >> NA_PAGE_SHIFT)
 #define NA_CLOCK_PAGES   64    /* frees (in pages) between two looks at the clock */
 #define NA_REFUSED_WAIT  1000u /* ms */
+#define NA_EXCHANGE_IDLE 128u  /* dirty pages (and an eighth of the used) that may lie idle */
+#define NA_EXCHANGE_LOT  64u   /* pages exchanged at a time */
 
 static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
     uint64_t base = NA_CAP_BASE << s->cap_doublings;
@@ -127,6 +129,28 @@ void na_purge_cap(na_pagestore_t *s) {
             }
             s->cap_purged += purged;
         }
+        s->purging = false;
+    }
+    na_unlock(&s->lock);
+}
+
+bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
+    if (NA_LIKELY(s->dirty <= NA_EXCHANGE_IDLE + s->used / 8)) return false;
+    s->exchange += clean;
+    return s->exchange >= NA_EXCHANGE_LOT && !s->purging;
+}
+
+void na_purge_exchange(na_pagestore_t *s) {
+    na_lock(&s->lock);
+    if (!s->purging) {
+        s->purging = true;
+        na_hugepage_t *hp;
+        while (s->exchange > 0 && (hp = na_purge_oldest(s))) {
+            uint64_t purged;
+            if (!na_purge_hugepage(s, hp, false, &purged)) break;
+            s->exchange = purged < s->exchange ? s->exchange - purged : 0;
+        }
+        s->exchange = 0;
         s->purging = false;
     }
     na_unlock(&s->lock);

@@ -6,6 +6,10 @@
  * 1 GiB) when a good part of what the cap took is wanted back within the delay, and halves after
  * seconds without such regret.
  *
+ * By exchange: a program that goes on to other sizes may find that none of the free pages fit, and grow
+ * while many lie idle. For every clean page that is taken then, a dirty one is purged, so that the
+ * resident size does not pass what was once in use by more than the dirty pages allowed.
+ *
  * The pages being purged are marked used and the lock is let go during the system call. Wholly free
  * hugepages go first, oldest first: taking part of one splits a huge page of the system. */
 #ifndef NUMALLOC_ALLOC_PURGE_H
@@ -21,6 +25,10 @@ uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages);
 /* With the lock, after: true if na_purge_cap should be called, without the lock. */
 bool na_purge_wanted(na_pagestore_t *s, uint64_t now);
 void na_purge_cap(na_pagestore_t *s);
+/* With the lock, after pages were taken of which `clean` held no memory: true if na_purge_exchange
+ * should be called, without the lock. */
+bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean);
+void na_purge_exchange(na_pagestore_t *s);
 /* Without the lock; at most 64 MiB a call, so that no caller waits long: the next one goes on. */
 void na_purge_tick(na_pagestore_t *s, uint64_t now);
 /* Without the lock: until at most `keep` pages are dirty. Pages purged. */
