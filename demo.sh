@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# demo.sh - profiles every allocation of a real program, Debian's C++ compiler, and shows the report.
+# demo.sh - profiles every allocation of a real program, Python indexing the system's headers, and
+# shows the report.
 set -euo pipefail
 
 usage() {
     cat <<EOF
 usage: ./demo.sh [--no-setup]
 
-Builds numalloc (build/release), lets g++ -O2 compile a generated C++ file with numalloc preloaded and
-profiling every allocation, and prints numalloc-dump's report of it. The files stay in build/demo/.
+Builds numalloc (build/release), runs Debian's Python, which indexes the words of the C headers in
+/usr/include, with numalloc preloaded and profiling every allocation, and prints numalloc-dump's
+report of it. The files stay in build/demo/.
 
   --no-setup   install nothing, even if packages are missing
 EOF
@@ -49,63 +51,54 @@ done
 lib=$PWD/build/release/libnumalloc.so
 dump=build/release/numalloc-dump
 
-# Many small functions over containers of distinct types: templates to instantiate, code to inline.
-source=build/demo/containers.cpp
-if [[ ! -s $source ]]; then
-    {
-        echo '#include <algorithm>'
-        echo '#include <map>'
-        echo '#include <string>'
-        echo '#include <unordered_map>'
-        echo '#include <vector>'
-        for i in $(seq 1 40); do
-            cat <<EOF
-struct key$i { int a, b; bool operator<(const key$i &o) const { return a != o.a ? a < o.a : b < o.b; } };
-int work$i(const std::vector<std::string> &words) {
-    std::map<key$i, std::string> tree;
-    std::unordered_map<std::string, std::vector<key$i>> table;
-    for (const std::string &word : words) {
-        key$i k{static_cast<int>(word.size()) * $i, word.empty() ? $i : word[0]};
-        tree.emplace(k, word + "$i");
-        table[word.substr(0, 2)].push_back(k);
-    }
-    int sum = 0;
-    for (auto &[prefix, keys] : table) {
-        std::sort(keys.begin(), keys.end());
-        sum += static_cast<int>(std::unique(keys.begin(), keys.end(), [](const key$i &x, const key$i &y) {
-            return x.a == y.a;
-        }) - keys.begin()) + static_cast<int>(prefix.size());
-    }
-    return sum + static_cast<int>(tree.size());
-}
-EOF
-        done
-    } >"$source.new"
-    mv "$source.new" "$source"
-fi
+python=/usr/bin/python3 # Debian's own: its function names are in the binary
+[[ -x $python ]] || die "no $python; scripts/setup.sh installs it"
 
-# g++ is a driver: it starts cc1plus, the compiler itself, which inherits the environment. Every
-# process writes a profile of its own; the one of cc1plus is of interest.
-echo "== g++ -O2 -S containers.cpp, every allocation recorded"
-rm -f build/demo/*.nprof
-# The C locale and no LD_PRELOAD of the caller: the same run everywhere.
+program=build/demo/index.py
+cat >"$program" <<'EOF'
+"""An index of the words of all C headers: word -> files and lines, as one JSON document."""
+import collections
+import hashlib
+import json
+import pathlib
+import re
+
+word = re.compile(r"[A-Za-z_]\w+")
+index = collections.defaultdict(list)
+files = sorted(p for p in pathlib.Path("/usr/include").rglob("*.h") if p.is_file())[:1200]
+for number, path in enumerate(files):
+    for line, text in enumerate(path.read_text(errors="replace").splitlines()):
+        for name in word.findall(text):
+            index[name].append((number, line))
+document = json.dumps(index, sort_keys=True)
+print(len(files), "files,", len(index), "words,", len(document), "bytes of JSON, sha256",
+      hashlib.sha256(document.encode()).hexdigest()[:16])
+EOF
+
+# PYTHONMALLOC=malloc: every Python object is a block of its own, instead of a piece of a pool that
+# Python would take from malloc. A fixed hash seed makes the two runs alike.
+export PYTHONMALLOC=malloc PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1
+unset LD_PRELOAD
 seconds() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", b - a }'; }
+
+echo "== $python indexes the words of /usr/include/**/*.h, every allocation recorded"
+rm -f build/demo/*.nprof
 t0=$(date +%s.%N)
-LC_ALL=C g++ -std=c++17 -O2 -S -o build/demo/plain.s "$source"
+"$python" "$program" >build/demo/plain.txt
 t1=$(date +%s.%N)
-LC_ALL=C LD_PRELOAD=$lib NUMALLOC_PROFILE=sites \
-    NUMALLOC_PROFILE_FILE=$PWD/build/demo/%e.%p.nprof \
-    g++ -std=c++17 -O2 -S -o build/demo/profiled.s "$source"
+LD_PRELOAD=$lib NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$PWD/build/demo/%e.%p.nprof \
+    "$python" "$program" >build/demo/profiled.txt
 t2=$(date +%s.%N)
-cmp -s build/demo/plain.s build/demo/profiled.s ||
-    die "the compiler's output changed under the profiler; that is a defect of numalloc"
+cat build/demo/profiled.txt
+cmp -s build/demo/plain.txt build/demo/profiled.txt ||
+    die "the program's output changed under the profiler; that is a defect of numalloc"
 echo "plain $(seconds "$t0" "$t1") s, profiled $(seconds "$t1" "$t2") s; the same output"
 
 profile=
-for file in build/demo/cc1plus.*.nprof; do
+for file in build/demo/python3*.nprof; do
     [[ -s $file ]] && profile=$file
 done
-[[ -n $profile ]] || die "no profile of cc1plus in build/demo; is g++ a wrapper on this system?"
+[[ -n $profile ]] || die "the run left no profile in build/demo; see the lines above"
 
 echo
 echo "== numalloc-dump $profile"
@@ -115,7 +108,8 @@ cat <<EOF
 
 The profile is $profile ($(du -h "$profile" | cut -f1)).
 Try next:
+  $dump --stacks --top 5 $profile
   $dump --help
-  LD_PRELOAD=$lib NUMALLOC_PROFILE=sites your-program     (then numalloc-dump on its .nprof file)
-  LD_PRELOAD=$lib NUMALLOC_PROFILE=sample your-server     (little overhead)
+  LD_PRELOAD=$lib NUMALLOC_PROFILE=sites your-program   (then numalloc-dump on its .nprof file)
+  LD_PRELOAD=$lib NUMALLOC_PROFILE=sample your-server   (little overhead)
 EOF

@@ -6,10 +6,7 @@ set(numalloc_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/numalloc)
 install(TARGETS numalloc numalloc_static EXPORT numallocTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(TARGET numalloc-dump)
-    install(TARGETS numalloc-dump RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
-install(TARGETS numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS numalloc-dump numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/numalloc)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
