@@ -5,43 +5,67 @@
 
 #include "alloc/os.h"
 
+typedef struct na_span_leaf {
+    na_span_t *span[NA_SPAN_LEAF_PAGES];
+    na_span_t *huge[NA_SPAN_LEAF_HUGEPAGES];
+} na_span_leaf_t;
+
 na_pagemap_t na_pagemap;
+static intptr_t span_root[NA_SPAN_ROOT_ENTRIES]; /* addresses of leaves, 0: none */
 
 enum { PAGE_SHIFT = 13, HUGE_SHIFT = 21 };
+#define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
 #define HUGE_BYTES ((uintptr_t)1 << HUGE_SHIFT)
 
-/* The leaf for `address`, mapped if it is not there yet. Two threads may race to make one: the
- * loser unmaps its own. */
-static na_leaf_t *leaf_for_writing(uintptr_t address) {
-    _Atomic(intptr_t) *entry = (_Atomic(intptr_t) *)&na_pagemap.root[address >> NA_LEAF_SHIFT];
-    intptr_t distance = atomic_load_explicit(entry, memory_order_acquire);
-    if (distance == 0) {
-        na_leaf_t *leaf = na_os_map(na_align_up(sizeof *leaf, na_os_page));
-        if (leaf == NULL) return NULL;
-        intptr_t fresh = (intptr_t)leaf - (intptr_t)&na_pagemap;
-        if (atomic_compare_exchange_strong_explicit(entry, &distance, fresh, memory_order_acq_rel,
-                                                    memory_order_acquire))
-            distance = fresh;
-        else
-            na_os_unmap(leaf, na_align_up(sizeof *leaf, na_os_page));
-    }
-    return (na_leaf_t *)((char *)&na_pagemap + distance);
+/* The leaf of a root's entry, mapped if it is not there yet; entries count from `base`. Two threads
+ * may race to make one: the loser unmaps its own. NULL: no memory. */
+static void *leaf_of(intptr_t *root_entry, intptr_t base, size_t size) {
+    _Atomic(intptr_t) *entry = (_Atomic(intptr_t) *)root_entry;
+    intptr_t known = atomic_load_explicit(entry, memory_order_acquire);
+    if (NA_LIKELY(known != 0)) return (void *)(base + known);
+    void *leaf = na_os_map(na_align_up(size, na_os_page));
+    if (leaf == NULL) return NULL;
+    if (atomic_compare_exchange_strong_explicit(entry, &known, (intptr_t)leaf - base,
+                                                memory_order_acq_rel, memory_order_acquire))
+        return leaf;
+    na_os_unmap(leaf, na_align_up(size, na_os_page));
+    return (void *)(base + known);
 }
 
-/* Visits the entries of a span: pages at both ends, whole hugepages between. */
+static na_tag_leaf_t *tag_leaf(uintptr_t address) {
+    return leaf_of(&na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT], (intptr_t)&na_pagemap,
+                   sizeof(na_tag_leaf_t));
+}
+
+static na_span_leaf_t *span_leaf(uintptr_t address) {
+    return leaf_of(&span_root[address >> NA_SPAN_LEAF_SHIFT], 0, sizeof(na_span_leaf_t));
+}
+
+static uint32_t page_in_leaf(uintptr_t address) {
+    return (uint32_t)(address >> PAGE_SHIFT) % NA_SPAN_LEAF_PAGES;
+}
+
+static uint32_t hugepage_in_leaf(uintptr_t address) {
+    return (uint32_t)(address >> HUGE_SHIFT) % NA_SPAN_LEAF_HUGEPAGES;
+}
+
+/* Visits the entries of a span: pages at both ends, whole hugepages between. Tags are written only
+ * page by page: between, they are 0 in any case. */
 static bool write_entries(uintptr_t start, uintptr_t end, uint32_t tag, na_span_t *span) {
     bool by_hugepage = end - start >= 2 * HUGE_BYTES;
     uintptr_t first = na_align_up(start, HUGE_BYTES), last = na_align_down(end, HUGE_BYTES);
     for (uintptr_t at = start; at < end;) {
-        na_leaf_t *leaf = leaf_for_writing(at);
-        if (leaf == NULL) return false;
+        na_span_leaf_t *spans = span_leaf(at);
+        if (spans == NULL) return false;
         if (by_hugepage && at >= first + HUGE_BYTES && at < last) {
-            leaf->huge[(uint32_t)at >> HUGE_SHIFT] = span;
+            spans->huge[hugepage_in_leaf(at)] = span;
             at += HUGE_BYTES;
         } else {
-            leaf->span[(uint32_t)at >> PAGE_SHIFT] = span;
-            leaf->tag[(uint32_t)at >> PAGE_SHIFT] = tag;
-            at += (uintptr_t)1 << PAGE_SHIFT;
+            na_tag_leaf_t *tags = tag_leaf(at);
+            if (tags == NULL) return false;
+            spans->span[page_in_leaf(at)] = span;
+            tags->tag[(uint32_t)at >> PAGE_SHIFT] = tag;
+            at += PAGE_BYTES;
         }
     }
     return true;
@@ -52,9 +76,11 @@ static uintptr_t span_end(const na_span_t *span) {
 }
 
 bool na_pagemap_prepare(uintptr_t start, size_t bytes) {
-    uintptr_t last = (start + bytes - 1) >> NA_LEAF_SHIFT;
-    for (uintptr_t leaf = start >> NA_LEAF_SHIFT; leaf <= last; leaf++)
-        if (leaf_for_writing(leaf << NA_LEAF_SHIFT) == NULL) return false;
+    uintptr_t last = (start + bytes - 1) >> NA_SPAN_LEAF_SHIFT;
+    for (uintptr_t leaf = start >> NA_SPAN_LEAF_SHIFT; leaf <= last; leaf++) {
+        uintptr_t at = leaf << NA_SPAN_LEAF_SHIFT;
+        if (span_leaf(at) == NULL || tag_leaf(at) == NULL) return false;
+    }
     return true;
 }
 
@@ -69,14 +95,15 @@ void na_pagemap_remove(const na_span_t *span) {
 }
 
 void na_pagemap_retag(const na_span_t *span, uint32_t tag) {
-    for (uintptr_t at = span->start; at < span_end(span); at += (uintptr_t)1 << PAGE_SHIFT)
-        leaf_for_writing(at)->tag[(uint32_t)at >> PAGE_SHIFT] = tag;
+    for (uintptr_t at = span->start; at < span_end(span); at += PAGE_BYTES)
+        tag_leaf(at)->tag[(uint32_t)at >> PAGE_SHIFT] = tag;
 }
 
 na_span_t *na_span_of(const void *address) {
     uintptr_t at = (uintptr_t)address;
     if (!na_is_address(at)) return NULL;
-    const na_leaf_t *leaf = na_leaf(at);
-    na_span_t *span = leaf->span[(uint32_t)at >> PAGE_SHIFT];
-    return span != NULL ? span : leaf->huge[(uint32_t)at >> HUGE_SHIFT];
+    const na_span_leaf_t *leaf = (const na_span_leaf_t *)span_root[at >> NA_SPAN_LEAF_SHIFT];
+    if (leaf == NULL) return NULL;
+    na_span_t *span = leaf->span[page_in_leaf(at)];
+    return span != NULL ? span : leaf->huge[hugepage_in_leaf(at)];
 }

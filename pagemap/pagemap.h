@@ -1,18 +1,20 @@
 /* pagemap.h - from any address to what this allocator knows of it.
  *
- * Two levels. The root has an entry for every 4 GiB of the 47-bit user address space; a leaf has,
- * for every 8 KiB page of its 4 GiB, a tag and a span. Leaves are mapped when a region first
- * reaches into them and never unmapped (most of a leaf is never touched).
+ * For every 8 KiB page a tag and a span, in two maps of two levels, because only the tag is wanted
+ * in a hurry: tag leaves serve 4 GiB each (2 MiB of address space), so that shifting the low half
+ * of an address gives the index; span leaves serve 512 MiB (514 KiB), so that a process whose
+ * memory is locked or counted pays for little. Leaves are mapped when a span is first entered there
+ * and never unmapped; most of a leaf is never touched.
  *
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a heap (cache.h); 0: take the slow path (the page is
  *                       not ours, large, or every free of it must be seen)
  *   span   the span that the page belongs to; NULL: not ours
  *
- * A root entry is not a pointer but the distance from a static leaf that is always zero; an entry
- * of 0 therefore leads to "not ours" without a test. Writes happen only when spans are made and
- * deleted, before the memory is handed out and after it came back, so readers need no lock; foreign
- * addresses may be looked up at any time, from signal handlers as well.
+ * An entry of the tags' root is not a pointer but the distance from a static leaf that is always
+ * zero; an entry of 0 therefore leads to "not ours" without a test. Writes happen only when spans
+ * are made and deleted, before the memory is handed out and after it came back, so readers need no
+ * lock; foreign addresses may be looked up at any time, from signal handlers as well.
  *
  * Spans of 2 MiB and more (large blocks) are entered page by page only up to their first and from
  * their last hugepage boundary; between, one entry per 2 MiB serves (a sparse 100 GiB block costs
@@ -27,38 +29,37 @@
 #include "alloc/base.h"
 #include "pagemap/span.h"
 
-#define NA_LEAF_SHIFT     32
-#define NA_ADDRESS_BITS   47
-#define NA_ROOT_ENTRIES   (1u << (NA_ADDRESS_BITS - NA_LEAF_SHIFT))
-#define NA_LEAF_PAGES     (1u << (NA_LEAF_SHIFT - 13))
-#define NA_LEAF_HUGEPAGES (1u << (NA_LEAF_SHIFT - 21))
+#define NA_ADDRESS_BITS 47
 
-typedef struct na_leaf {
-    uint32_t tag[NA_LEAF_PAGES];
-    na_span_t *span[NA_LEAF_PAGES];
-    na_span_t *huge[NA_LEAF_HUGEPAGES];
-} na_leaf_t;
+#define NA_TAG_LEAF_SHIFT   32
+#define NA_TAG_LEAF_PAGES   (1u << (NA_TAG_LEAF_SHIFT - 13))
+#define NA_TAG_ROOT_ENTRIES (1u << (NA_ADDRESS_BITS - NA_TAG_LEAF_SHIFT))
+
+#define NA_SPAN_LEAF_SHIFT     29
+#define NA_SPAN_LEAF_PAGES     (1u << (NA_SPAN_LEAF_SHIFT - 13))
+#define NA_SPAN_LEAF_HUGEPAGES (1u << (NA_SPAN_LEAF_SHIFT - 21))
+#define NA_SPAN_ROOT_ENTRIES   (1u << (NA_ADDRESS_BITS - NA_SPAN_LEAF_SHIFT))
+
+typedef struct na_tag_leaf {
+    uint32_t tag[NA_TAG_LEAF_PAGES];
+} na_tag_leaf_t;
 
 typedef struct na_pagemap {
-    na_leaf_t nothing; /* always zero; first, so that leaf and root share one base address */
-    intptr_t root[NA_ROOT_ENTRIES];
+    na_tag_leaf_t nothing; /* always zero; first, so that leaf and root share one base address */
+    intptr_t tags[NA_TAG_ROOT_ENTRIES];
 } na_pagemap_t;
 
 extern na_pagemap_t na_pagemap;
 
 NA_INLINE bool na_is_address(uintptr_t address) {
-    return address >> NA_LEAF_SHIFT < NA_ROOT_ENTRIES;
-}
-
-/* address: na_is_address */
-NA_INLINE const na_leaf_t *na_leaf(uintptr_t address) {
-    return (const na_leaf_t *)((const char *)&na_pagemap +
-                               na_pagemap.root[address >> NA_LEAF_SHIFT]);
+    return address >> NA_TAG_LEAF_SHIFT < NA_TAG_ROOT_ENTRIES;
 }
 
 /* The tag of the page; address: na_is_address. One root load, one leaf load. */
 NA_INLINE uint32_t na_page_tag(uintptr_t address) {
-    const na_leaf_t *leaf = na_leaf(address);
+    const na_tag_leaf_t *leaf =
+        (const na_tag_leaf_t *)((const char *)&na_pagemap +
+                                na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT]);
     /* Hidden from the optimiser, which would otherwise spend an instruction on factoring the sum.
      */
     __asm__("" : "+r"(leaf));
