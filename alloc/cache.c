@@ -6,6 +6,7 @@
 #include "alloc/central.h"
 #include "alloc/init.h"
 #include "alloc/large.h"
+#include "alloc/foreign.h"
 #include "alloc/misuse.h"
 #include "alloc/pageheap.h"
 #include "alloc/recording.h"

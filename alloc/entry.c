@@ -7,6 +7,7 @@
 #include "alloc/cache.h"
 #include "alloc/init.h"
 #include "alloc/large.h"
+#include "alloc/foreign.h"
 #include "alloc/misuse.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"

@@ -8,6 +8,7 @@
 #include "alloc/heap.h"
 #include "alloc/hooks.h"
 #include "alloc/lock.h"
+#include "alloc/foreign.h"
 #include "alloc/misuse.h"
 #include "alloc/options.h"
 #include "alloc/os.h"

@@ -1,9 +1,6 @@
 /* misuse.c - the messages, and the look over a bin's newest blocks. */
 #include "alloc/misuse.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "alloc/init.h"
@@ -105,50 +102,4 @@ void na_bin_inspect(na_heap_t *heap, unsigned cls) {
     }
     if (count != 0 && NA_UNLIKELY(!na_is_block_start(na_span_of(blocks[0]), blocks[0])))
         report(heap, cls, blocks, 0, "free of");
-}
-
-/* --- addresses that are not ours --- */
-
-static uintptr_t libc_heap_start; /* where the program break was before anybody moved it */
-
-#pragma weak dlsym
-
-static uintptr_t program_break(void) {
-    return (uintptr_t)na_syscall(SYS_brk, 0, 0, 0, 0, 0, 0);
-}
-
-void na_foreign_init(void) {
-    libc_heap_start = program_break();
-}
-
-/* The C library's own function, if `address` lies in its heap: we never move the break, so what
- * lies between belongs to it. NULL in static programs, which have no other heap. dlsym takes the
- * loader's lock and may allocate, which is safe here: no lock of ours is held, and no other call of
- * a correct program comes this way. */
-static void *libc_function(const char *name, const void *address) {
-    uintptr_t at = (uintptr_t)address;
-    if (&dlsym == NULL || libc_heap_start == 0 || at < libc_heap_start || at >= program_break())
-        return NULL;
-    return dlsym(RTLD_NEXT, name);
-}
-
-void na_free_foreign(void *address) {
-    na_init();
-    void (*libc_free)(void *);
-    int saved = errno; /* dlsym may change it, free must not */
-    *(void **)&libc_free = libc_function("free", address);
-    errno = saved;
-    if (libc_free != NULL)
-        libc_free(address);
-    else
-        na_misuse("free of", address);
-}
-
-void *na_realloc_foreign(void *address, size_t size) {
-    na_init();
-    void *(*libc_realloc)(void *, size_t);
-    *(void **)&libc_realloc = libc_function("realloc", address);
-    if (libc_realloc != NULL) return libc_realloc(address, size);
-    na_misuse("realloc of", address);
-    return NULL;
 }

@@ -25,12 +25,4 @@ bool na_is_block_start(const na_span_t *span, const void *address);
  * what is wrong, and cuts the list before it when the program is to go on. */
 void na_bin_inspect(na_heap_t *heap, unsigned cls);
 
-/* free of an address that is in none of our spans: hands it to the C library's own heap if it lies
- * there (a library loaded with RTLD_DEEPBIND allocated it), else reports it. */
-void na_free_foreign(void *address);
-/* The same for realloc; NULL when it was reported. */
-void *na_realloc_foreign(void *address, size_t size);
-/* For both: remembers where the C library's heap begins. Before the program runs. */
-void na_foreign_init(void);
-
 #endif

@@ -156,6 +156,13 @@ void na_os_hugepage(void *start, size_t size, bool on) {
                      0, 0);
 }
 
+/* The kernel reads the signal set before it looks at `how`, which names no operation here. */
+bool na_os_readable(const void *address) {
+    enum { NO_OPERATION = -1, SET_BYTES = 8 };
+    return na_syscall(SYS_rt_sigprocmask, NO_OPERATION, (long)address, 0, SET_BYTES, 0, 0) !=
+           -EFAULT;
+}
+
 /* --- NUMA --- */
 
 #define NODE_BITS 1024u /* the largest MAX_NUMNODES a kernel can be built with */

@@ -47,6 +47,9 @@ bool na_os_move(void *start, size_t old_size, void *target, size_t new_size);
 /* madvise(MADV_HUGEPAGE / MADV_NOHUGEPAGE). */
 void na_os_hugepage(void *start, size_t size, bool on);
 
+/* The eight bytes at `address` can be read; any address. */
+bool na_os_readable(const void *address);
+
 /* --- NUMA. Node numbers are the system's. --- */
 
 /* mbind to one node, `strict`: MPOL_BIND, else MPOL_PREFERRED. */
