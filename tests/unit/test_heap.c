@@ -1,0 +1,167 @@
+/* test_heap.c - credits, adoption, mail to heaps without a thread, and the heaps of a forked child.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "alloc/api.h"
+#include "alloc/cache.h"
+#include "alloc/heap.h"
+#include "alloc/init.h"
+#include "numalloc/numalloc.h"
+
+/* The test's own thread takes a heap first, or it would adopt those that the tests look at. */
+static void attach(void) {
+    NA_FN(free)(NA_FN(malloc)(1));
+}
+
+TestSuite(heap, .init = attach);
+
+static int credit(int16_t left) {
+    return left < 0 ? 0 : left;
+}
+
+/* blocks in the list = count + (granted_push - push) - (granted_pop - pop) */
+static void check_bins(const na_heap_t *heap) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        const na_bin_t *bin = &heap->bins[cls];
+        const na_bin_state_t *state = &heap->states[cls];
+        int64_t length = 0;
+        for (void *block = bin->head; block != NULL; block = *na_block_next(block))
+            length++;
+        int64_t told = (int64_t)state->count + (state->granted_push - credit(bin->push)) -
+                       (state->granted_pop - credit(bin->pop));
+        cr_assert_eq(length, told, "class %u: %ld blocks, told %ld", cls, (long)length, (long)told);
+        cr_assert_leq(credit(bin->pop), length);
+        cr_assert(state->granted_pop <= NA_CREDIT_MAX && state->granted_push <= NA_CREDIT_MAX);
+    }
+}
+
+Test(heap, credits_tell_the_length_of_every_list) {
+    enum { SLOTS = 3000 };
+    static void *slots[SLOTS];
+    srand(7);
+    for (unsigned i = 0; i < 300000; i++) {
+        unsigned at = (unsigned)rand() % SLOTS;
+        NA_FN(free)(slots[at]);
+        slots[at] =
+            (i / 20000) % 3 == 2 ? NULL : NA_FN(malloc)((size_t)rand() % (1u << rand() % 13));
+        if (i % 997 == 0) check_bins(na_self);
+        if (i % 50021 == 0) numalloc_trim(0);
+    }
+    for (unsigned i = 0; i < SLOTS; i++)
+        NA_FN(free)(slots[i]);
+    check_bins(na_self);
+    numalloc_trim(0);
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        cr_assert_eq(na_self->states[cls].count, 0);
+        cr_assert_eq(na_self->states[cls].spare, 0);
+        cr_assert_eq(na_self->states[cls].spans.spans, 0, "class %u keeps a span", cls);
+    }
+}
+
+typedef struct visit {
+    void *blocks[2000];
+    size_t size;
+    na_heap_t *heap;
+} visit_t;
+
+static void *fill(void *argument) {
+    visit_t *v = argument;
+    for (unsigned i = 0; i < 2000; i++)
+        v->blocks[i] = NA_FN(malloc)(v->size);
+    v->heap = na_self;
+    return NULL;
+}
+
+static void run(visit_t *v) {
+    pthread_t id;
+    cr_assert_eq(pthread_create(&id, NULL, fill, v), 0);
+    pthread_join(id, NULL);
+}
+
+Test(heap, the_next_thread_adopts_the_last_heap) {
+    static visit_t first = {.size = 48}, second = {.size = 48};
+    run(&first);
+    cr_assert_eq(first.heap->phase, NA_HEAP_DETACHED);
+    unsigned heaps = na_heap_count();
+    run(&second);
+    cr_assert_eq(second.heap, first.heap);
+    cr_assert_eq(na_heap_count(), heaps);
+}
+
+Test(heap, mail_to_a_heap_without_a_thread_frees_its_spans) {
+    static visit_t v = {.size = 48};
+    run(&v);
+    unsigned cls = na_class_of(48);
+    cr_assert_gt(v.heap->states[cls].spans.spans, 5);
+    for (unsigned i = 0; i < 2000; i++)
+        NA_FN(free)(v.blocks[i]);
+    numalloc_trim(0); /* posts what is still outgoing */
+    cr_assert_eq(na_self->outgoing_blocks, 0);
+    cr_assert_eq(v.heap->phase, NA_HEAP_DETACHED);
+    cr_assert_eq(v.heap->mail[cls], 0);
+    cr_assert_eq(v.heap->mail_bytes, 0);
+    cr_assert_eq(v.heap->states[cls].spans.spans, 0);
+}
+
+/* A bin may hold another heap's blocks (taken from the depot): they leave with the flush. */
+Test(heap, a_flush_leaves_nothing_outgoing) {
+    static visit_t v = {.size = 48};
+    run(&v);
+    unsigned cls = na_class_of(48);
+    for (unsigned i = 0; i < 2000; i++) {
+        na_bin_count(na_self, cls);
+        na_bin_t *bin = &na_self->bins[cls];
+        *na_block_next(v.blocks[i]) = bin->head;
+        bin->head = v.blocks[i];
+        na_self->states[cls].count++;
+        na_bin_grant(na_self, cls);
+    }
+    numalloc_trim(0);
+    cr_assert_eq(na_self->outgoing_blocks, 0);
+    cr_assert_eq(v.heap->states[cls].spans.spans, 0);
+}
+
+static int waiting = 1; /* __atomic */
+
+static void *wait_with_blocks(void *argument) {
+    visit_t *v = argument;
+    fill(v);
+    for (unsigned i = 0; i < 100; i++)
+        NA_FN(free)(v->blocks[i]);
+    __atomic_store_n(&waiting, 2, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) == 2)
+        usleep(1000);
+    return NULL;
+}
+
+Test(heap, a_child_takes_over_the_heaps_of_threads_it_does_not_have) {
+    static visit_t v = {.size = 48}, next = {.size = 48};
+    pthread_t id;
+    cr_assert_eq(pthread_create(&id, NULL, wait_with_blocks, &v), 0);
+    while (__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) != 2)
+        usleep(1000);
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        if (v.heap->phase != NA_HEAP_DETACHED || na_self->phase != NA_HEAP_ATTACHED) _exit(1);
+        for (unsigned i = 100; i < 2000; i++)
+            NA_FN(free)(v.blocks[i]);
+        numalloc_stats_t stats;
+        numalloc_get_stats(&stats);
+        if (stats.leaked_by_fork < 100 * 48) _exit(2);
+        pthread_t fresh;
+        if (pthread_create(&fresh, NULL, fill, &next) != 0) _exit(3);
+        pthread_join(fresh, NULL);
+        _exit(next.heap == v.heap ? 0 : 4);
+    }
+    int status;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0, "the child ended with %#x", (unsigned)status);
+    cr_assert_eq(v.heap->phase, NA_HEAP_ATTACHED);
+    __atomic_store_n(&waiting, 0, __ATOMIC_RELEASE);
+    pthread_join(id, NULL);
+}

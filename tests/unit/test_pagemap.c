@@ -1,0 +1,101 @@
+/* test_pagemap.c - spans in and out of the page map. The addresses need no memory behind them. */
+#include <criterion/criterion.h>
+
+#include "alloc/os.h"
+#include "alloc/pageheap.h"
+#include "pagemap/pagemap.h"
+
+#define BASE ((uintptr_t)0x123400000000)
+#define GIB  ((uintptr_t)1 << 30)
+
+TestSuite(pagemap, .init = na_os_init);
+
+static na_span_t *enter(uintptr_t start, uint32_t pages, uint32_t tag) {
+    na_span_t *span = na_span_new();
+    cr_assert_not_null(span);
+    span->start = start;
+    span->pages = pages;
+    cr_assert(na_pagemap_enter(span, tag));
+    return span;
+}
+
+static na_span_t *at(uintptr_t address) {
+    return na_span_of((void *)address);
+}
+
+Test(pagemap, unknown_addresses_are_nobodys) {
+    const uintptr_t strange[] = {0, 1, BASE, (uintptr_t)1 << 47, UINTPTR_MAX, ~GIB};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        cr_assert_null(at(strange[i]));
+        if (na_is_address(strange[i])) cr_assert_eq(na_page_tag(strange[i]), 0);
+    }
+    cr_assert_not(na_is_address((uintptr_t)1 << 47));
+}
+
+Test(pagemap, a_small_span_and_nothing_beside_it) {
+    na_span_t *span = enter(BASE + 5 * NA_PAGE_SIZE, 3, 77);
+    for (uintptr_t page = 0; page < 12; page++) {
+        bool in = page >= 5 && page < 8;
+        cr_assert_eq(at(BASE + page * NA_PAGE_SIZE + 100), in ? span : NULL);
+        cr_assert_eq(na_page_tag(BASE + page * NA_PAGE_SIZE + 100), in ? 77 : 0);
+    }
+    na_pagemap_retag(span, 5);
+    cr_assert_eq(na_page_tag(BASE + 7 * NA_PAGE_SIZE), 5);
+    cr_assert_eq(na_page_tag(BASE + 8 * NA_PAGE_SIZE), 0);
+    na_pagemap_remove(span);
+    cr_assert_null(at(BASE + 5 * NA_PAGE_SIZE));
+}
+
+/* Large spans of all shapes around hugepage boundaries, one across a leaf's end. */
+Test(pagemap, large_spans_resolve_on_every_page_and_leave_nothing) {
+    const struct {
+        uintptr_t start;
+        uint32_t pages;
+    } shapes[] = {{BASE, 512},
+                  {BASE + NA_PAGE_SIZE, 511},
+                  {BASE + NA_PAGE_SIZE, 1024},
+                  {BASE + 255 * NA_PAGE_SIZE, 777},
+                  {BASE + 4 * GIB - NA_HUGE_SIZE, 2048},
+                  {BASE + 4 * GIB - 3 * NA_PAGE_SIZE, 5000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        uintptr_t start = shapes[i].start;
+        uint32_t pages = shapes[i].pages;
+        uintptr_t end = start + pages * NA_PAGE_SIZE;
+        na_span_t *before = enter(start - NA_PAGE_SIZE, 1, 1), *after = enter(end, 1, 2);
+        na_span_t *span = enter(start, pages, 0);
+        for (uintptr_t page = start; page < end; page += NA_PAGE_SIZE)
+            cr_assert_eq(at(page + 8191), span, "shape %zu page %#lx", i, (unsigned long)page);
+        cr_assert_eq(at(start - 1), before);
+        cr_assert_eq(at(end), after);
+        na_pagemap_remove(span);
+        for (uintptr_t page = start; page < end; page += NA_PAGE_SIZE)
+            cr_assert_null(at(page));
+        cr_assert_eq(at(start - 1), before);
+        cr_assert_eq(at(end), after);
+        na_pagemap_remove(before);
+        na_pagemap_remove(after);
+    }
+}
+
+Test(pagemap, prepared_leaves_take_a_span_and_show_none) {
+    uintptr_t start = 9 * 4 * GIB - NA_PAGE_SIZE;
+    cr_assert(na_pagemap_prepare(start, 2 * NA_PAGE_SIZE));
+    cr_assert_null(at(start));
+    na_span_t *span = enter(start, 2, 3);
+    cr_assert_eq(at(start + NA_PAGE_SIZE), span);
+}
+
+Test(pagemap, records_are_zero_when_they_come_back) {
+    for (unsigned round = 0; round < 3; round++) {
+        na_span_t *span = na_span_new();
+        cr_assert_eq(span->list, NA_SPAN_UNLISTED);
+        span->capacity = 100;
+        cr_assert(na_span_add_records(span, 100));
+        for (unsigned i = 0; i < 100; i++) {
+            cr_assert_eq(span->records[i].epoch, 0);
+            cr_assert_eq(span->records[i].site, 0);
+            span->records[i] = (na_record_t){.site = i + 1, .epoch = 9};
+        }
+        na_span_delete(span);
+    }
+}

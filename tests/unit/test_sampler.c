@@ -1,0 +1,95 @@
+/* test_sampler.c - the sampler's draws and what it does to a running allocator, as statistics.
+ * Seeds are fixed, so that a run is repeatable; the tolerances are 4.5 standard errors. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "alloc/api.h"
+#include "alloc/heap.h"
+#include "alloc/init.h"
+#include "alloc/sampler.h"
+#include "pagemap/pagemap.h"
+
+#define SIGMAS 4.5
+
+TestSuite(sampler, .init = na_init);
+
+Test(sampler, off_is_never) {
+    static na_heap_t heap;
+    na_sampler_seed(&heap);
+    cr_assert_neq(heap.random, 0);
+    cr_assert_eq(na_sampler_draw(&heap), INT64_MAX);
+}
+
+Test(sampler, draws_are_exponential) {
+    enum { DRAWS = 200000 };
+    static na_heap_t heap;
+    heap.random = 12345;
+    na_sample_interval = 100000;
+    double mean = (double)na_sample_interval, sum = 0, squares = 0;
+    unsigned beyond[4] = {0}; /* of 0.1, 0.5, 1 and 3 intervals */
+    const double steps[4] = {0.1, 0.5, 1, 3};
+    for (unsigned i = 0; i < DRAWS; i++) {
+        int64_t draw = na_sampler_draw(&heap);
+        cr_assert_geq(draw, 1);
+        double x = (double)draw / mean;
+        sum += x;
+        squares += x * x;
+        for (unsigned k = 0; k < 4; k++)
+            beyond[k] += x >= steps[k];
+    }
+    /* E X = 1, sd 1; E X^2 = 2, sd sqrt(20) */
+    cr_assert_lt(fabs(sum / DRAWS - 1), SIGMAS / sqrt(DRAWS), "mean %f", sum / DRAWS);
+    cr_assert_lt(fabs(squares / DRAWS - 2), SIGMAS * sqrt(20.0 / DRAWS));
+    for (unsigned k = 0; k < 4; k++) {
+        double p = exp(-steps[k]);
+        cr_assert_lt(fabs(beyond[k] / (double)DRAWS - p), SIGMAS * sqrt(p * (1 - p) / DRAWS),
+                     "beyond %f: %u", steps[k], beyond[k]);
+    }
+}
+
+/* A block of b bytes is sampled with probability 1 - exp(-b / interval), whatever lies between. */
+static void check_share(size_t size, unsigned blocks) {
+    unsigned sampled = 0;
+    size_t usable = 0;
+    for (unsigned i = 0; i < blocks; i++) {
+        void *block = NA_FN(malloc)(size);
+        sampled += na_span_of(block)->sampled;
+        usable = NA_FN(malloc_usable_size)(block);
+        NA_FN(free)(block);
+    }
+    double p = 1 - exp(-(double)usable / (double)na_sample_interval);
+    double sigma = sqrt(p * (1 - p) * blocks);
+    cr_assert_lt(fabs(sampled - p * blocks), SIGMAS * sigma,
+                 "%zu bytes: %u of %u, expected %f +- %f", size, sampled, blocks, p * blocks,
+                 sigma);
+}
+
+Test(sampler, share_of_blocks) {
+    na_sample_interval = 4096; /* before the first block */
+    /* The first block makes the heap; its seed then becomes a fixed one. */
+    NA_FN(free)(NA_FN(malloc)(1));
+    na_self->random = 98765;
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        na_self->states[cls].until_sample = na_sampler_draw(na_self);
+    check_share(16, 400000);
+    check_share(48, 200000);
+    check_share(64, 200000);
+    check_share(1000, 20000);
+    check_share(8192, 5000);
+}
+
+/* Most blocks are samples here: their spans fill, drain and fill again. */
+Test(sampler, sampled_blocks_come_back) {
+    na_sample_interval = 64;
+    enum { MANY = 5000 };
+    static void *blocks[MANY];
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            blocks[i] = NA_FN(malloc)(100);
+            cr_assert_not_null(blocks[i]);
+            ((char *)blocks[i])[99] = 1;
+        }
+        for (unsigned i = 0; i < MANY; i++)
+            NA_FN(free)(blocks[i]);
+    }
+}

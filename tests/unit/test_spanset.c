@@ -1,0 +1,136 @@
+/* test_spanset.c - blocks out of spans and home again. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/chain.h"
+#include "alloc/init.h"
+#include "alloc/pageheap.h"
+#include "alloc/sizeclass.h"
+#include "alloc/spanset.h"
+#include "alloc/tag.h"
+#include "pagemap/pagemap.h"
+
+TestSuite(spanset, .init = na_init);
+
+static uint64_t used(void) {
+    na_pageheap_stats_t stats;
+    na_pageheap_get_stats(0, &stats);
+    return stats.used;
+}
+
+/* Free blocks, carved or not, and listed spans: what the header promises of them. */
+static uint32_t check_lists(const na_spanset_t *set) {
+    uint32_t free = 0;
+    for (unsigned list = 0; list < NA_SPANSET_LISTS; list++)
+        for (const na_span_t *span = set->partial[list]; span != NULL; span = span->next) {
+            cr_assert_eq(span->list, list);
+            cr_assert(span->next == NULL || span->next->prev == span);
+            uint32_t length = 0;
+            for (void *block = span->free; block != NULL; block = *na_block_next(block)) {
+                if (*na_block_next(block) == NULL) cr_assert_eq(block, span->free_tail);
+                length++;
+            }
+            cr_assert_eq(length, span->free_count);
+            cr_assert(span->free_count <= span->carved && span->carved <= span->capacity);
+            uint32_t in_use = (uint32_t)span->carved - span->free_count;
+            cr_assert_lt(in_use, span->capacity);
+            cr_assert_eq(in_use * NA_SPANSET_LISTS / span->capacity, list);
+            free += length;
+        }
+    return free;
+}
+
+static void give_one(na_spanset_t *set, void *block) {
+    na_spanset_give(set, na_span_of(block), block, block, 1);
+}
+
+static void take_and_give_all(unsigned cls) {
+    enum { MANY = 3000 };
+    static void *blocks[MANY];
+    na_spanset_t set = {0};
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+    uint64_t before = used();
+    size_t n = 0;
+    while (n < MANY / 2) {
+        uint32_t got;
+        void *list = na_spanset_take(&set, kind, na_classes[cls].batch, &got);
+        cr_assert(list != NULL && got >= na_classes[cls].batch);
+        uint32_t length = 0;
+        for (void *next; list != NULL; list = next, length++) {
+            next = *na_block_next(list);
+            na_span_t *span = na_span_of(list);
+            cr_assert_eq(((uintptr_t)list - span->start) % na_classes[cls].size, 0);
+            cr_assert_eq(na_page_tag((uintptr_t)list), na_tag(cls, 7));
+            memset(list, 0xee, na_classes[cls].size); /* a block given twice would cut a list */
+            blocks[n++] = list;
+        }
+        cr_assert_eq(length, got);
+        check_lists(&set);
+    }
+    srand(1);
+    for (size_t left = n; left > 0; left--) {
+        size_t pick = (size_t)rand() % left;
+        give_one(&set, blocks[pick]);
+        blocks[pick] = blocks[left - 1];
+        if (left % 64 == 0) check_lists(&set);
+    }
+    cr_assert_leq(set.spans, 1); /* the last one is kept, so that it does not bounce */
+    na_spanset_trim(&set);
+    cr_assert_eq(set.spans, 0);
+    cr_assert_eq(used(), before);
+}
+
+Test(spanset, smallest) {
+    take_and_give_all(1);
+}
+
+Test(spanset, owned) {
+    take_and_give_all(na_class_of(144));
+}
+
+Test(spanset, biggest) {
+    take_and_give_all(NA_CLASS_COUNT - 1);
+}
+
+Test(spanset, the_fullest_span_serves_first) {
+    unsigned cls = na_class_of(4096);
+    na_spanset_t set = {0};
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+    uint32_t per_span = na_classes[cls].capacity, got;
+    void *blocks[256];
+    cr_assert_leq(2 * per_span, 256);
+    for (uint32_t i = 0; i < 2 * per_span; i++) {
+        blocks[i] = na_spanset_take(&set, kind, 1, &got);
+        cr_assert_eq(got, 1, "4 KiB: one block a system page");
+    }
+    na_span_t *first = na_span_of(blocks[0]), *second = na_span_of(blocks[per_span]);
+    cr_assert_neq(first, second);
+    if (per_span < 2) return;
+    give_one(&set, blocks[per_span]); /* both have room; the first has less */
+    for (uint32_t i = 0; per_span > 2 && i + 1 < per_span; i++)
+        give_one(&set, blocks[per_span + 1 + i]);
+    give_one(&set, blocks[0]);
+    cr_assert_eq(na_span_of(na_spanset_take(&set, kind, 1, &got)), first);
+}
+
+Test(spanset, runs_are_cut_at_the_spans_edges) {
+    unsigned cls = na_class_of(144);
+    na_spanset_t set = {0};
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+    uint32_t got;
+    void *list = na_spanset_take(&set, kind, 3u * na_classes[cls].capacity, &got);
+    uint32_t total = 0;
+    na_run_t run;
+    na_span_t *last = NULL;
+    while (na_run_cut(&list, cls, &run)) {
+        cr_assert_neq(run.span, last);
+        last = run.span;
+        cr_assert(run.count >= 1 && run.count <= run.span->capacity);
+        total += run.count;
+        na_spanset_give(&set, run.span, run.first, run.last, run.count);
+    }
+    cr_assert_eq(total, got);
+    na_spanset_trim(&set);
+    cr_assert_eq(set.spans, 0);
+}
