@@ -6,7 +6,7 @@
 #   fuzz      hostile profile files against the reader    (release; always clang, with sanitizers)
 #   programs  real programs with the library preloaded    (release)
 #   package   the built library and the install tree      (release)
-#   lint      clang-format and clang-tidy                 (release)
+#   lint      the form of the sources, by clang-format    (release)
 # and a timeout, so that a deadlock is a failure and not a hang.
 
 # Test executables stay out of build/<preset>/, which holds what users get.
