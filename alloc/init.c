@@ -4,14 +4,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "alloc/foreign.h"
 #include "alloc/fork.h"
 #include "alloc/heap.h"
 #include "alloc/hooks.h"
+#include "alloc/large.h"
 #include "alloc/lock.h"
-#include "alloc/foreign.h"
 #include "alloc/misuse.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
+#include "alloc/pageheap.h"
 #include "alloc/sampler.h"
 #include "alloc/sizeclass.h"
 #include "alloc/stats.h"
@@ -24,6 +26,11 @@ bool na_strict;
 static na_lock_t lock;
 static _Atomic(bool) done;
 
+/* For the profile's timeline; takes no lock. */
+static uint64_t mapped_bytes(void) {
+    return na_pageheap_committed() + na_large_dedicated_bytes();
+}
+
 static void start_profile(void) {
     const char *mode = na_option_text(NA_OPT_PROFILE);
     if (mode == NULL || *mode == 0) return;
@@ -32,6 +39,7 @@ static void start_profile(void) {
         .mode = sites ? NA_PROFILE_SITES : NA_PROFILE_SAMPLE,
         .sample_interval = sites ? 0 : na_option(NA_OPT_SAMPLE_INTERVAL),
         .file = na_option_text(NA_OPT_PROFILE_FILE),
+        .mapped = mapped_bytes,
     };
     na_hooks = na_profile_start(&config);
     if (na_hooks == NULL) return;

@@ -49,7 +49,7 @@ typedef enum kind {
     X(PROFILE, KIND_WORD, "sample|sites", "", 0, 0,                                                \
       "record a profile: of sampled blocks, or of every block; empty: none")                       \
     X(PROFILE_FILE, KIND_TEXT, "text", "", 0, 0,                                                   \
-      "file name pattern of the profile; empty: the profiler's own")                               \
+      "file name pattern of the profile, or a directory; empty: the profiler's own")               \
     X(SAMPLE_INTERVAL, KIND_BYTES, "bytes", "512K", 0, TIB,                                        \
       "mean number of bytes between two samples; 0: every block")
 

@@ -191,6 +191,13 @@ void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
     na_unlock(&s->lock);
 }
 
+uint64_t na_pageheap_committed(void) {
+    uint64_t bytes = 0;
+    for (unsigned node = 0; node <= na_node_count; node++)
+        bytes += __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
+    return bytes;
+}
+
 void na_pageheap_after_fork_child(void) {
     na_region_after_fork_child();
     for (unsigned i = 0; i <= na_node_count; i++) {

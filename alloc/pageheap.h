@@ -92,6 +92,9 @@ typedef struct na_pageheap_stats {
 
 void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats);
 
+/* Accessible bytes of all nodes. Lock-free, async-signal-safe. */
+uint64_t na_pageheap_committed(void);
+
 /* Forked child only: every lock is free again. The caller has seen to it (fork gate) that no thread
  * was changing the tables; one that was in a purge's system call costs the child up to 2 MiB. */
 void na_pageheap_after_fork_child(void);

@@ -327,7 +327,8 @@ bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
         if (to == need || !na_region_open(region, need)) return false;
         to = need;
     }
-    s->committed += to - from;
+    /* Written under the lock, read by na_pageheap_committed without it. */
+    __atomic_store_n(&s->committed, s->committed + (to - from), __ATOMIC_RELAXED);
 
     while (from < to) {
         na_hugepage_t *hp = &region->hugepages[from >> NA_HUGE_SHIFT];

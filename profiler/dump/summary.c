@@ -90,8 +90,6 @@ static void print_lost(const na_view_input_t *in) {
         {h->lost_threads, "threads have no name"},
         {h->lost_modules, "modules are not listed"},
         {h->before_frees, "frees of blocks from before the profile began"},
-        {h->foreign_frees, "frees of pointers from another allocator"},
-        {h->switch_events, "events at most were missed while the profile was switched on"},
     };
     bool any = false;
     char a[NA_TEXT];

@@ -84,10 +84,9 @@ static void put_header(const na_view_input_t *in) {
            h->publish_quantum, h->own_bytes);
     printf(",\"lost\":{\"events\":%" PRIu64 ",\"stacks\":%" PRIu64 ",\"truncated_stacks\":%" PRIu64
            ",\"threads\":%" PRIu64 ",\"modules\":%" PRIu64 ",\"before_frees\":%" PRIu64
-           ",\"foreign_frees\":%" PRIu64 ",\"switch_events\":%" PRIu64 ",\"disk_full\":%s}",
+           ",\"disk_full\":%s}",
            h->lost_events, h->lost_stacks, h->truncated_stacks, h->lost_threads, h->lost_modules,
-           h->before_frees, h->foreign_frees, h->switch_events,
-           h->disk_full != 0 ? "true" : "false");
+           h->before_frees, h->disk_full != 0 ? "true" : "false");
 }
 
 static void put_threads(const na_view_input_t *in) {

@@ -106,8 +106,7 @@ typedef struct na_nprof_header {
     uint64_t lost_threads;     /* threads that found no THREADS entry */
     uint64_t lost_modules;     /* modules that found no MODULES entry */
     uint64_t before_frees;     /* frees of blocks from before the profile began (or a fork) */
-    uint64_t foreign_frees;    /* frees of pointers that are no block of this allocator */
-    uint64_t switch_events;    /* bound on events missed while the profile was switched on */
+    uint64_t reserved2[2];     /* 0 in version 1 */
     uint32_t disk_full;        /* 1: the file could not grow (disk, quota, RLIMIT_FSIZE) */
     uint32_t reserved_flags;
     uint8_t reserved1[880];

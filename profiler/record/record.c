@@ -207,13 +207,14 @@ static bool begin(bool in_child) {
     if (!na_writer_open(pattern, pid, start_unix_ns, program)) return false;
     na_rec.sampling = config.mode == NA_PROFILE_SAMPLE;
     na_rec.interval = (double)config.sample_interval;
+    na_rec.mapped = config.mapped;
     na_rec.tsc = tsc_is_steady();
     if (known_hz == 0) known_hz = measure_hz();
     na_rec.tick_mult = (uint64_t)(((unsigned __int128)1000 << 64) / known_hz);
     na_rec.next_thread = na_rec.next_module = 1;
     fill_header(start_unix_ns, pid);
     if (!na_stacks_start()) {
-        na_writer_close();
+        na_writer_abandon();
         return false;
     }
     na_timeline_start();

@@ -67,6 +67,7 @@ typedef struct na_recorder {
     /* Constant while a profile is open. */
     bool sampling;
     double interval;
+    uint64_t (*mapped)(void);        /* see na_profile_config_t */
     uint64_t start_ticks, tick_mult; /* ms = ticks * tick_mult >> 64 */
     bool tsc;
     _Atomic bool closed;
@@ -89,6 +90,8 @@ uint64_t na_rec_ms(void); /* since the start of the profile */
 /* Makes the file and maps its header; na_rec's file part is set. False: said why on stderr. */
 bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program);
 void na_writer_close(void);
+/* Closes and removes the file of a profile that could not begin; says so on stderr. */
+void na_writer_abandon(void);
 /* A chunk of `length` bytes (a multiple of a page), header written, magic not. NULL: the file
  * cannot grow. na_writer_publish makes it exist. Thread-safe. */
 na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry_size,

@@ -95,6 +95,7 @@ static void sample(na_nprof_point_t *now) {
     uint64_t space = na_rec.reserved + na_rec.own_reserved;
     now->physical = resident > own ? resident - own : 0;
     now->virtual_bytes = size > space ? size - space : 0;
+    now->mapped = na_rec.mapped != NULL ? na_rec.mapped() : 0;
     now->own = own;
     now->flags = NA_NPROF_POINT_SAMPLED;
 }

@@ -19,7 +19,7 @@
 #endif
 
 static void warn(const char *const *parts) {
-    char line[1024];
+    char line[2048];
     size_t n = 0;
     for (; *parts != NULL; parts++)
         for (const char *p = *parts; *p != 0 && n < sizeof line - 2; p++)
@@ -168,18 +168,35 @@ static uint8_t *reserve(uint64_t want, uint64_t least, uint64_t *got) {
     return NULL;
 }
 
+/* The name as opened, for na_writer_abandon. */
+static char name[4096];
+
+/* Does the pattern name a directory? Then the default name goes into it. A name that ends with a
+ * slash can only be meant so, and if there is none, opening says that. */
+static bool names_directory(const text_t *t) {
+    struct stat st;
+    if (t->at > name && t->at[-1] == '/') return true;
+    return na_sys4(SYS_newfstatat, AT_FDCWD, (long)name, (long)&st, 0) == 0 && S_ISDIR(st.st_mode);
+}
+
+#define DEFAULT_NAME "numalloc.%e.%p.%t.nprof"
+
 /* Header, first stacks, timeline, environment: with less than that there is no use in beginning. */
 #define FIRST_BYTES (UINT64_C(160) << 10)
 
 bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program) {
-    char name[4096];
     text_t t = {name, name + sizeof name - 8};
     const char *base_name = program;
     for (const char *p = program; *p != 0; p++)
         if (*p == '/') base_name = p + 1;
-    if (pattern == NULL || *pattern == 0) pattern = "numalloc.%e.%p.%t.nprof";
+    if (pattern == NULL || *pattern == 0) pattern = DEFAULT_NAME;
     expand(&t, pattern, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
     *t.at = 0;
+    if (names_directory(&t)) {
+        if (t.at[-1] != '/') put(&t, "/");
+        expand(&t, DEFAULT_NAME, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
+        *t.at = 0;
+    }
     char *suffix = t.at;
     long fd = -EEXIST;
     for (uint64_t i = 1; i <= 1000 && fd == -EEXIST; i++) {
@@ -234,6 +251,13 @@ void na_writer_close(void) {
     if (na_rec.header != NULL && still_ours()) na_sys1(SYS_close, na_rec.fd);
     na_rec.base = na_rec.own = NULL;
     na_rec.header = NULL;
+}
+
+void na_writer_abandon(void) {
+    /* The first chunks have their room on disk: it was address space that they did not get. */
+    if (still_ours()) na_sys3(SYS_unlinkat, AT_FDCWD, (long)name, 0);
+    na_writer_close();
+    warn((const char *const[]){"numalloc: no profile, ", name, ": ", reason(-ENOMEM), NULL});
 }
 
 na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry_size,

@@ -411,6 +411,43 @@ Test(record, never_overwrites_and_says_why_not, .init = setup, .fini = teardown)
     cr_assert(strstr(line, "/nonexistent/dir/x.nprof") && strstr(line, "NUMALLOC_PROFILE_FILE"));
 }
 
+static uint64_t known_mapped(void) {
+    return 123 << 20;
+}
+
+/* A directory gets the default name; the allocator's figure is in the timeline. */
+Test(record, directory_and_mapped, .init = setup, .fini = teardown) {
+    const na_hooks_t *h = na_profile_start(
+        &(na_profile_config_t){.mode = NA_PROFILE_SITES, .file = dir, .mapped = known_mapped});
+    cr_assert(h != NULL);
+    void *prof = NULL;
+    na_record_t rec;
+    site_a(h, &prof, &rec, 64);
+    give(h, &prof, &rec, 64);
+    h->on_exit(&prof);
+    DIR *d = opendir(dir);
+    int files = 0;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        if (e->d_name[0] == '.') continue;
+        files++;
+        int pid = 0;
+        cr_assert(sscanf(e->d_name, "numalloc.test_record.%d.", &pid) == 1, "%s", e->d_name);
+        cr_assert_eq(pid, getpid());
+        snprintf(path, sizeof path, "%s/%.60s", dir, e->d_name);
+    }
+    closedir(d);
+    cr_assert_eq(files, 1);
+    na_reader_t *r = reopen();
+    uint32_t count, interval;
+    const na_nprof_point_t *points = na_reader_timeline(r, &count, &interval);
+    cr_assert(points != NULL && count > 0);
+    uint64_t mapped = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (points[i].mapped > mapped) mapped = points[i].mapped;
+    cr_assert_eq(mapped, known_mapped());
+    na_reader_close(r);
+}
+
 /* RLIMIT_FSIZE stands for the full disk: growth is refused; the program neither dies nor waits. */
 Test(record, full_disk_stops_growth_only, .init = setup, .fini = teardown) {
     const na_hooks_t *h = start(NA_PROFILE_SITES, 0);
