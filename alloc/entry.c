@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "alloc/cache.h"
+#include "alloc/foreign.h"
 #include "alloc/init.h"
 #include "alloc/large.h"
-#include "alloc/foreign.h"
 #include "alloc/misuse.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
@@ -152,7 +152,7 @@ void *NA_FN(realloc)(void *block, size_t size) {
     }
     na_span_t *span = na_span_of(block);
     if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
-    if (NA_UNLIKELY(!na_is_block_start(span, block))) {
+    if (NA_UNLIKELY(!na_is_block_start(span, block) || !na_record_is_live(span, block))) {
         na_misuse("realloc of", block);
         return NULL;
     }

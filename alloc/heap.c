@@ -125,12 +125,15 @@ static na_heap_t *attach(void) {
     return heap;
 }
 
-/* Holds the list lock throughout, which keeps fork away as the gate would. (Behind the gate it
- * could not wait for the list lock: a fork holds that while it waits for the gate.) */
+/* The list lock keeps fork away as the gate would. (Behind the gate it could not wait for the list
+ * lock: a fork holds that while it waits for the gate.) */
 static void detach(na_heap_t *heap) {
     if (na_hooks != NULL && heap->profile != NULL) na_hooks->on_thread_exit(&heap->profile);
+    na_gate_enter(heap);
+    na_heap_flush(heap); /* nearly all there is to do, while other threads come and go */
+    na_gate_leave(heap);
     na_lock(&list_lock);
-    na_heap_flush(heap);
+    na_heap_flush(heap); /* what came in between */
     heap->next_idle = idle[heap->node];
     idle[heap->node] = heap;
     atomic_store_explicit(&heap->phase, NA_HEAP_DETACHED, memory_order_seq_cst);

@@ -5,12 +5,11 @@
 
 #include "alloc/init.h"
 #include "alloc/misuse.h"
-#include "alloc/options.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
+#include "alloc/place.h"
 #include "alloc/recording.h"
 #include "alloc/sampler.h"
-#include "alloc/topology.h"
 #include "pagemap/pagemap.h"
 
 static _Atomic(uint64_t) large_bytes; /* of all large blocks */
@@ -37,12 +36,6 @@ static uint32_t pages_for(size_t size) {
 
 /* --- memory for a span --- */
 
-static void bind_to(unsigned node, void *start, size_t bytes) {
-    na_numa_mode_t mode = (na_numa_mode_t)na_option(NA_OPT_NUMA);
-    if (na_node_count > 1 && node < na_node_count && mode <= NA_NUMA_STRICT)
-        na_os_bind(start, bytes, na_node_system_id(node), mode == NA_NUMA_STRICT);
-}
-
 static bool map_dedicated(na_span_t *span, unsigned node, size_t alignment) {
     size_t bytes = na_span_bytes(span);
     if (!na_limit_charge(bytes)) return false;
@@ -52,7 +45,7 @@ static bool map_dedicated(na_span_t *span, unsigned node, size_t alignment) {
         na_limit_release(bytes);
         return false;
     }
-    bind_to(node, start, bytes); /* before first touch */
+    na_place(start, bytes, node, na_place_binds(node)); /* before first touch */
     if (!na_os_commit(start, bytes)) {
         na_os_unmap(start, bytes);
         na_limit_release(bytes);

@@ -3,6 +3,7 @@
 
 #include "alloc/options.h"
 #include "alloc/os.h"
+#include "alloc/place.h"
 #include "alloc/print.h"
 #include "alloc/topology.h"
 
@@ -351,9 +352,7 @@ bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
 
 static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
     unsigned node = (unsigned)(s - na_pagestores);
-    na_numa_mode_t mode = (na_numa_mode_t)na_option(NA_OPT_NUMA);
-    bool bind = node < na_node_count && na_node_count > 1 && !s->bind_refused &&
-                (mode == NA_NUMA_PREFERRED || mode == NA_NUMA_STRICT);
+    bool bind = !s->bind_refused && na_place_binds(node);
     na_region_t *region = na_region_create(node, need, bind, &s->region_hint);
     if (!region) return NULL;
     s->bind_refused |= bind && !region->bound;

@@ -6,9 +6,9 @@
  * 1 GiB) when a good part of what the cap took is wanted back within the delay, and halves after
  * seconds without such regret.
  *
- * By exchange: a program that goes on to other sizes may find that none of the free pages fit, and grow
- * while many lie idle. For every clean page that is taken then, a dirty one is purged, so that the
- * resident size does not pass what was once in use by more than the dirty pages allowed.
+ * By exchange: a program that goes on to other sizes may find that none of the free pages fit, and
+ * grow while many lie idle. For every clean page that is taken then, a dirty one is purged, so that
+ * the resident size does not pass what was once in use by more than the dirty pages allowed.
  *
  * The pages being purged are marked used and the lock is let go during the system call. Wholly free
  * hugepages go first, oldest first: taking part of one splits a huge page of the system. */

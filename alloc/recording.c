@@ -27,13 +27,19 @@ void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t reque
 bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable) {
     na_record_t *record = na_record_of(span, block);
     if (record == NULL) return true;
-    if (record->epoch == 0) {
-        if (na_strict) na_misuse("double free of", block);
-        return !na_strict;
+    if (record->epoch ==
+        0) { /* every block of a span with records has had one since its first day */
+        na_misuse("double free of", block);
+        return false;
     }
     if (na_hooks != NULL) na_hooks->on_free(&heap->profile, record, block, usable);
     record->epoch = 0;
     return true;
+}
+
+bool na_record_is_live(const na_span_t *span, const void *block) {
+    const na_record_t *record = na_record_of(span, block);
+    return record == NULL || record->epoch != 0;
 }
 
 void na_record_resize(na_heap_t *heap, na_span_t *span, void *block, size_t old_usable,

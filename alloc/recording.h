@@ -17,8 +17,10 @@ na_record_t *na_record_of(const na_span_t *span, const void *block);
 /* `block` was taken from a span with records and is about to be handed out. */
 void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t requested, size_t usable,
                      na_entry_t entry);
-/* `block` is about to be given back. False: it is not live (strict checking has reported that). */
+/* `block` is about to be given back. False: it is not live, which was reported. */
 bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable);
+/* False: the span keeps records, and `block` was freed. */
+bool na_record_is_live(const na_span_t *span, const void *block);
 /* realloc left `block` where it is. */
 void na_record_resize(na_heap_t *heap, na_span_t *span, void *block, size_t old_usable,
                       size_t requested, size_t usable);

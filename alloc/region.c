@@ -7,7 +7,7 @@
 #include "alloc/meta.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
-#include "alloc/topology.h"
+#include "alloc/place.h"
 
 /* Address -> hugepage: a two-level table over 48 bits of address, leaves of 16 GiB made on demand.
  * Its pages are touched only where regions are, so a small process pays for three. */
@@ -105,25 +105,8 @@ na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t *hin
     /* Go on small, but try a little more each time: the limit may be raised. */
     *hint = refused ? size : size > wish / 2 ? wish : size * 2;
 
-    void *start = (void *)region->start;
     region->node = node;
-
-    /* A refusal (EPERM and ENOSYS under containers' seccomp filters, above all) is normal: the
-     * region then gets its node by first touch, which the node's own threads do. */
-    if (bind)
-        region->bound = na_os_bind(start, size, na_node_system_id(node),
-                                   na_option(NA_OPT_NUMA) == NA_NUMA_STRICT) >= 0;
-
-    switch (na_option(NA_OPT_HUGEPAGES)) {
-    case NA_HUGE_ALWAYS:
-        na_os_hugepage(start, size, true);
-        break;
-    case NA_HUGE_NEVER:
-        na_os_hugepage(start, size, false);
-        break;
-    default:
-        break;
-    }
+    region->bound = na_place((void *)region->start, size, node, bind);
     return region;
 }
 

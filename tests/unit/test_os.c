@@ -330,7 +330,7 @@ Test(meta, aligned_zeroed_apart_and_counted) {
         for (size_t k = 0; k < i; k++)
             cr_assert_eq(p[k], 0);
         memset(p, 0xff, i);
-        cr_assert(p >= last + last_size || p + i <= last);
+        cr_assert(last == NULL || p >= last + last_size || p + i <= last);
         last = p;
         last_size = i;
     }

@@ -1,0 +1,17 @@
+/* place.h - what is said to the system about fresh address space, once, before it is touched. */
+#ifndef NUMALLOC_ALLOC_PLACE_H
+#define NUMALLOC_ALLOC_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Memory of this dense node (or the pseudo-node) is to be bound: there are several nodes, and
+ * NUMALLOC_NUMA wants it. */
+bool na_place_binds(unsigned node);
+
+/* Binds the range to the node if `bind`, and gives the advice on huge pages that NUMALLOC_HUGEPAGES
+ * asks for. Returns whether it is bound: a refusal (EPERM and ENOSYS under containers' seccomp
+ * filters, above all) is normal; the range then gets its node by first touch. */
+bool na_place(void *start, size_t size, unsigned node, bool bind);
+
+#endif
