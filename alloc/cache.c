@@ -4,9 +4,9 @@
 #include <errno.h>
 
 #include "alloc/central.h"
+#include "alloc/foreign.h"
 #include "alloc/init.h"
 #include "alloc/large.h"
-#include "alloc/foreign.h"
 #include "alloc/misuse.h"
 #include "alloc/pageheap.h"
 #include "alloc/recording.h"
