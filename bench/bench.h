@@ -21,11 +21,19 @@ typedef enum na_better { NA_LOWER, NA_HIGHER } na_better_t;
 /* Headlines are in every table; details only with --details (the JSON has all). */
 typedef enum na_rank { NA_HEADLINE, NA_DETAIL } na_rank_t;
 
+/* What a metric is about: `compare` draws time and memory apart and takes geometric means within
+ * each; a ratio (of a falsely shared run to an unshared one, of resident to live bytes) is compared
+ * but is part of no mean. na_result_metric() takes the kind from the unit: a word that begins with
+ * B, KiB, MiB, GiB, bytes or pages is memory, "x", "%" and "ratio" are ratios, all else (ns, ms,
+ * ns/obj, Mobj/s) is time. A benchmark that knows better sets metric->kind itself. */
+typedef enum na_kind { NA_TIME, NA_MEMORY, NA_RATIO } na_kind_t;
+
 typedef struct na_metric {
-    char name[64]; /* stable: comparisons and scripts find metrics by it */
+    char name[64]; /* stable: comparisons and scripts find metrics by it; no tabs */
     const char *unit;
     na_better_t better;
     na_rank_t rank;
+    na_kind_t kind;
     double *samples;
     size_t count, capacity;
 } na_metric_t;
@@ -53,6 +61,13 @@ typedef struct na_bench {
     const na_knob_t *knobs;
     size_t knob_count;
     bool memory; /* the driver adds peak and final memory of this process to the result */
+    /* The metric that stands for the benchmark in a comparison; NULL: the first headline. It should
+     * be above zero with every allocator, since ratios are taken of it. */
+    const char *headline;
+    /* The number knob that a repetition's length is proportional to ("objects"); NULL: none. A
+     * comparison with little time runs fewer --repetitions first (a knob of that name, if there is
+     * one, with --warmup beside it), and then halves this one. */
+    const char *work;
     /* Checks what no single knob can say, and puts in what a default stands for (threads=0: the
      * number of CPUs), so that the header tells what is run. False with one line in `error`. */
     bool (*settle)(na_knobs_t *knobs, char *error, size_t size);

@@ -222,6 +222,7 @@ const na_bench_t na_bench_churn = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "objects",
     .settle = churn_settle,
     .run = churn_run,
 };

@@ -87,7 +87,7 @@ static na_compared_t *find_metric(na_comparison_t *comparison, char **field) {
 static void parse(na_comparison_t *comparison, size_t c, size_t round, char *text) {
     bool complete = false;
     for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
-        char *field[6] = {line};
+        char *field[7] = {line};
         size_t fields = 1;
         next = strchr(line, '\n');
         if (next != NULL) *next++ = '\0';
@@ -97,8 +97,8 @@ static void parse(na_comparison_t *comparison, size_t c, size_t round, char *tex
         }
         if (fields == 2 && strcmp(field[0], "malloc") == 0)
             check_object(comparison, c, field[1]);
-        else if (fields == 6 && strcmp(field[0], "metric") == 0)
-            find_metric(comparison, field)->value[c][round] = strtod(field[5], NULL);
+        else if (fields == 7 && strcmp(field[0], "metric") == 0)
+            find_metric(comparison, field)->value[c][round] = strtod(field[6], NULL);
         else if (fields == 1 && strcmp(field[0], "end") == 0)
             complete = true;
     }

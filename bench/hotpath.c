@@ -106,6 +106,7 @@ const na_bench_t na_bench_hotpath = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "pairs",
     .settle = NULL,
     .run = hotpath_run,
 };

@@ -6,6 +6,16 @@
 #include <math.h>
 #include <string.h>
 
+static na_kind_t kind_of_unit(const char *unit) {
+    static const char *const memory[] = {"KiB", "MiB", "GiB", "bytes", "pages"};
+    if (strcmp(unit, "x") == 0 || strcmp(unit, "%") == 0 || strcmp(unit, "ratio") == 0)
+        return NA_RATIO;
+    if (strcmp(unit, "B") == 0 || strncmp(unit, "B/", 2) == 0) return NA_MEMORY;
+    for (size_t i = 0; i < NA_COUNT(memory); i++)
+        if (strncmp(unit, memory[i], strlen(memory[i])) == 0) return NA_MEMORY;
+    return NA_TIME;
+}
+
 na_metric_t *na_result_metric(na_result_t *result, const char *name, const char *unit,
                               na_better_t better, na_rank_t rank, size_t capacity) {
     if (result->count == NA_METRICS_MAX)
@@ -15,6 +25,7 @@ na_metric_t *na_result_metric(na_result_t *result, const char *name, const char 
     metric->unit = unit;
     metric->better = better;
     metric->rank = rank;
+    metric->kind = kind_of_unit(unit);
     metric->samples = na_bench_map(capacity * sizeof(double));
     metric->count = 0;
     metric->capacity = capacity;
@@ -83,6 +94,10 @@ static const char *better_word(const na_metric_t *metric) {
     return metric->better == NA_LOWER ? "lower" : "higher";
 }
 
+const char *na_kind_word(na_kind_t kind) {
+    return kind == NA_TIME ? "time" : kind == NA_MEMORY ? "memory" : "ratio";
+}
+
 static const char *rank_word(const na_metric_t *metric) {
     return metric->rank == NA_HEADLINE ? "headline" : "detail";
 }
@@ -105,10 +120,12 @@ void na_report_json(const na_report_t *report, FILE *out) {
         na_stats_t stats = stats_of(metric);
         fprintf(out,
                 "%s\n  {\"name\": \"%s\", \"unit\": \"%s\", \"better\": \"%s\", \"rank\": \"%s\", "
-                "\"median\": %.9g, \"q1\": %.9g, \"q3\": %.9g, \"min\": %.9g, \"max\": %.9g, "
+                "\"kind\": \"%s\", \"median\": %.9g, \"q1\": %.9g, \"q3\": %.9g, \"min\": %.9g, "
+                "\"max\": %.9g, "
                 "\"samples\": [",
                 i == 0 ? "" : ",", metric->name, metric->unit, better_word(metric),
-                rank_word(metric), stats.median, stats.q1, stats.q3, stats.min, stats.max);
+                rank_word(metric), na_kind_word(metric->kind), stats.median, stats.q1, stats.q3,
+                stats.min, stats.max);
         for (size_t s = 0; s < metric->count; s++)
             fprintf(out, "%s%.9g", s == 0 ? "" : ", ", metric->samples[s]);
         fputs("]}", out);
@@ -120,8 +137,9 @@ void na_report_tsv(const na_report_t *report, FILE *out) {
     fprintf(out, "malloc\t%s\n", report->allocator->path);
     for (size_t i = 0; i < report->result->count; i++) {
         const na_metric_t *metric = &report->result->metric[i];
-        fprintf(out, "metric\t%s\t%s\t%s\t%s\t%.17g\n", metric->name, metric->unit,
-                better_word(metric), rank_word(metric), stats_of(metric).median);
+        fprintf(out, "metric\t%s\t%s\t%s\t%s\t%s\t%.17g\n", metric->name, metric->unit,
+                better_word(metric), rank_word(metric), na_kind_word(metric->kind),
+                stats_of(metric).median);
     }
     fputs("end\n", out);
 }

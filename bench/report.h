@@ -18,9 +18,13 @@ void na_report_header(const na_report_t *report, FILE *out);
 void na_report_table(const na_report_t *report, bool details, FILE *out);
 void na_report_json(const na_report_t *report, FILE *out);
 
-/* Tab-separated lines: "malloc PATH", then "metric NAME UNIT lower|higher headline|detail MEDIAN"
- * for each metric, then "end" (a reader that misses it knows that the run was cut short). */
+/* Tab-separated lines: "malloc PATH", then "metric NAME UNIT lower|higher headline|detail KIND
+ * MEDIAN" for each metric, then "end" (a reader that misses it knows that the run was cut short).
+ */
 void na_report_tsv(const na_report_t *report, FILE *out);
+
+/* "time", "memory" or "ratio". */
+const char *na_kind_word(na_kind_t kind);
 
 /* A number with as many decimals as keep four digits. */
 void na_report_number(double value, char *out, size_t size);

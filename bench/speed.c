@@ -248,6 +248,7 @@ const na_bench_t na_bench_speed = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "objects",
     .settle = speed_settle,
     .run = speed_run,
 };
