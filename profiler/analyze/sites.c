@@ -39,7 +39,7 @@ static void add_cell(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t p
     }
 }
 
-static void add_sum(na_counters_t *to, const na_counters_t *from) {
+void na_counters_add(na_counters_t *to, const na_counters_t *from) {
     to->peak_bytes = add_signed(to->peak_bytes, from->peak_bytes);
     to->peak_count = add_signed(to->peak_count, from->peak_count);
     to->live_bytes = add_signed(to->live_bytes, from->live_bytes);
@@ -132,10 +132,10 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
     for (size_t i = 0; i < fold.room; i++) {
         na_site_t *slot = &fold.slots[i];
         if (slot->site == 0) continue;
-        add_sum(&sites->total, &slot->sum);
+        na_counters_add(&sites->total, &slot->sum);
         if (slot->site >= stacks.count || stacks.items[slot->site].flags == 0) {
             lost.cells += slot->cells;
-            add_sum(&lost.sum, &slot->sum);
+            na_counters_add(&lost.sum, &slot->sum);
             continue;
         }
         na_site_t kept = *slot;

@@ -49,6 +49,9 @@ typedef enum na_order {
     NA_ORDER_COUNT, /* allocations */
 } na_order_t;
 
+/* Adds up. `to` begins as zeros, but size_min as UINT64_MAX. */
+void na_counters_add(na_counters_t *to, const na_counters_t *from);
+
 /* The figure that an order looks at. */
 int64_t na_counters_key(const na_counters_t *sum, na_order_t order);
 

@@ -17,10 +17,10 @@
 
 static const struct view {
     const char *name, *help;
-    bool (*text)(const na_view_input_t *in);
-    bool (*json)(const na_view_input_t *in);
+    bool (*text)(na_view_input_t *in);
+    bool (*json)(na_view_input_t *in);
 } views[] = {
-    {"summary", "the run and its top allocation sites (default)", na_view_summary,
+    {"summary", "the run, and the functions that its memory came from (default)", na_view_summary,
      na_view_summary_json},
 };
 #define VIEWS (sizeof views / sizeof views[0])
@@ -36,11 +36,20 @@ static void help(void) {
         printf("  %-14s %s\n", views[i].name, views[i].help);
     printf("\n"
            "Options:\n"
-           "  --sort KEY     order of sites: peak (bytes live at the peak, default), live (bytes\n"
+           "  --sort KEY     order of rows: peak (bytes live at the peak, default), live (bytes\n"
            "                 still live), total (bytes ever requested), count (allocations)\n"
-           "  --top N        sites shown, default 20; 0: all\n"
-           "  --stacks       show the whole call stack of each site\n"
-           "  --json         write JSON\n"
+           "  --top N        rows of a table, default 20; 0: all\n"
+           "  --sites        show sites, one for each distinct call stack, instead of functions\n"
+           "  --stacks       show sites, each with its whole call stack\n"
+           "  --wrappers W   auto (default): a function that only passes allocations on, such as\n"
+           "                 xmalloc, is not where memory comes from; its caller is. These are\n"
+           "                 functions with alloc, strdup or new in their names that two or more\n"
+           "                 others call, and that call the allocator (or each other) in at least\n"
+           "                 nine in ten of their places on stacks. none: only the C and C++\n"
+           "                 runtime is passed over\n"
+           "  --skip REGEX   pass over functions whose name matches this extended regular\n"
+           "                 expression, too; may be given more than once\n"
+           "  --json         write JSON: functions and sites, with --stacks their stacks\n"
            "  --help         this text\n"
            "  --version      the version\n"
            "\n"
@@ -63,7 +72,15 @@ static int usage(const char *what, const char *value) {
     return fail(text);
 }
 
-static int show(const struct view *view, na_view_input_t *in, bool json) {
+/* What decides which frames pass an allocation on. */
+#define MAX_SKIPS 32
+typedef struct passing {
+    bool automatic;
+    regex_t skip[MAX_SKIPS];
+    size_t count;
+} passing_t;
+
+static int show(const struct view *view, na_view_input_t *in, bool json, const passing_t *passing) {
     char error[512];
     in->reader = na_reader_open(in->path, error, sizeof error);
     if (in->reader == NULL) return fail(error);
@@ -77,7 +94,10 @@ static int show(const struct view *view, na_view_input_t *in, bool json) {
         uint32_t count, interval;
         na_reader_threads(in->reader);
         na_reader_timeline(in->reader, &count, &interval);
-        good = in->symbols != NULL && (json ? view->json(in) : view->text(in));
+        good = in->symbols != NULL &&
+               na_view_functions(in, passing->automatic, passing->skip, passing->count) &&
+               (json ? view->json(in) : view->text(in));
+        na_view_functions_free(in);
         na_symbols_close(in->symbols);
     }
     na_sites_free(&sites);
@@ -102,11 +122,14 @@ static int show(const struct view *view, na_view_input_t *in, bool json) {
 }
 
 int main(int argc, char **argv) {
-    enum { SORT = 256, TOP, STACKS, JSON, HELP, VERSION };
+    enum { SORT = 256, TOP, SITES, STACKS, WRAPPERS, SKIP, JSON, HELP, VERSION };
     static const struct option options[] = {
         {"sort", required_argument, NULL, SORT},
         {"top", required_argument, NULL, TOP},
+        {"sites", no_argument, NULL, SITES},
         {"stacks", no_argument, NULL, STACKS},
+        {"wrappers", required_argument, NULL, WRAPPERS},
+        {"skip", required_argument, NULL, SKIP},
         {"json", no_argument, NULL, JSON},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION},
@@ -114,6 +137,7 @@ int main(int argc, char **argv) {
     };
     setlocale(LC_CTYPE, "");
     na_view_input_t in = {.order = NA_ORDER_PEAK, .top = 20};
+    static passing_t passing = {.automatic = true};
     bool json = false;
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -137,7 +161,29 @@ int main(int argc, char **argv) {
         }
         case STACKS:
             in.stacks = true;
+            in.site_table = true;
             break;
+        case SITES:
+            in.site_table = true;
+            break;
+        case WRAPPERS:
+            if (strcmp(optarg, "auto") != 0 && strcmp(optarg, "none") != 0)
+                return usage("--wrappers takes auto or none, not", optarg);
+            passing.automatic = optarg[0] == 'a';
+            break;
+        case SKIP: {
+            if (passing.count == MAX_SKIPS)
+                return usage("too many --skip; join them with |, as in --skip 'a|b'", NULL);
+            int wrong = regcomp(&passing.skip[passing.count], optarg, REG_EXTENDED | REG_NOSUB);
+            if (wrong != 0) {
+                char why[128], text[256];
+                regerror(wrong, &passing.skip[passing.count], why, sizeof why);
+                snprintf(text, sizeof text, "--skip takes a regular expression (%s), not", why);
+                return usage(text, optarg);
+            }
+            passing.count++;
+            break;
+        }
         case JSON:
             json = true;
             break;
@@ -165,5 +211,8 @@ int main(int argc, char **argv) {
     if (optind == argc) return usage("no profile named", NULL);
     if (argc - optind > 1) return usage("one profile at a time", argv[optind + 1]);
     in.path = argv[optind];
-    return show(view, &in, json);
+    int status = show(view, &in, json, &passing);
+    for (size_t i = 0; i < passing.count; i++)
+        regfree(&passing.skip[i]);
+    return status;
 }

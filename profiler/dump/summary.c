@@ -1,11 +1,10 @@
-/* summary.c - the view that a bare `numalloc-dump FILE` shows: the run, what was lost, the sites.
+/* summary.c - the view that a bare `numalloc-dump FILE` shows: the run, what was lost, and
+ * where the memory came from (tables.c).
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include "profiler/dump/demangle.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/view.h"
 
@@ -70,11 +69,14 @@ static void print_totals(const na_view_input_t *in) {
            na_text_ms(c, na_view_peak_ms(in)));
     if (h->publish_quantum != 0)
         printf(" (to within %s a thread)", na_text_bytes(d, (double)h->publish_quantum));
-    uint64_t physical = na_view_physical_at_peak(in);
-    if (physical != 0)
+    const na_nprof_point_t *point = na_view_point_at_peak(in);
+    if (point != NULL)
         printf("\nphysical     %s near the peak: %.2f times what was requested",
-               na_text_bytes(a, (double)physical),
-               t->peak_bytes > 0 ? (double)physical / (double)t->peak_bytes : NAN);
+               na_text_bytes(a, (double)point->physical),
+               t->peak_bytes > 0 ? (double)point->physical / (double)t->peak_bytes : NAN);
+    if (point != NULL && point->mapped != 0)
+        printf("\nmapped       %s near the peak by the allocator for blocks",
+               na_text_bytes(a, (double)point->mapped));
     printf("\nown memory   %s for the profile itself\n", na_text_bytes(a, (double)h->own_bytes));
 }
 
@@ -107,77 +109,6 @@ static void print_lost(const na_view_input_t *in) {
     if (!any) printf("not seen     nothing: every event is in the figures\n");
 }
 
-static void print_frame(const na_frame_t *frame, size_t limit) {
-    char name[512];
-    if (limit != 0) {
-        na_demangle_short(frame->function, limit, name, sizeof name);
-        na_text_put(stdout, name);
-    } else {
-        na_text_put(stdout, frame->function);
-    }
-    if (frame->file != NULL) {
-        fputs("  ", stdout);
-        const char *slash = limit == 0 ? NULL : strrchr(frame->file, '/');
-        na_text_put(stdout, slash == NULL ? frame->file : slash + 1);
-        if (frame->line != 0) printf(":%u", frame->line);
-    } else if (frame->named) {
-        const char *slash = strrchr(frame->module, '/');
-        fputs("  (", stdout);
-        na_text_put(stdout, slash == NULL ? frame->module : slash + 1);
-        putchar(')');
-    }
-}
-
-static void print_stack(const na_view_input_t *in, uint32_t site) {
-    na_stack_table_t stacks = na_reader_stacks(in->reader);
-    for (uint32_t node = site; node > NA_NPROF_ROOT && node < stacks.count;
-         node = stacks.items[node].parent) {
-        const na_frame_t *frames;
-        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
-        for (uint32_t i = 0; i < count; i++) {
-            printf("%49s%s ", "", frames[i].inlined ? "~" : "|");
-            print_frame(&frames[i], 0);
-            putchar('\n');
-        }
-        if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0)
-            printf("%49s| (outer frames not known)\n", "");
-    }
-}
-
-static void print_site(const na_view_input_t *in, const na_site_t *site) {
-    const na_counters_t *sum = &site->sum;
-    char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT];
-    printf("%10s %10s %10s %13s  ", na_text_bytes(a, (double)sum->peak_bytes),
-           na_text_bytes(b, (double)sum->live_bytes), na_text_bytes(c, (double)sum->alloc_bytes),
-           na_text_count(d, na_view_count(in, (double)sum->alloc_count)));
-    if (na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE) {
-        int64_t count = in->order == NA_ORDER_PEAK   ? sum->peak_count
-                        : in->order == NA_ORDER_LIVE ? sum->live_count
-                                                     : (int64_t)sum->alloc_count;
-        double error =
-            na_counters_error(sum, count, na_reader_header(in->reader)->count_scale) * 100;
-        if (error < 1000)
-            printf("+-%3.0f %%  ", error);
-        else
-            printf("    ?    ");
-    }
-    const na_frame_t *leaf;
-    const na_frame_t *frame = na_view_site(in, site->site, &leaf);
-    if (frame == NULL)
-        fputs(site->site == NA_NPROF_NO_STACK ? "(stacks missing from the file)" : "(no stack)",
-              stdout);
-    else
-        print_frame(frame, 60);
-    if (leaf != NULL) {
-        char name[512];
-        na_demangle_short(leaf->function, 40, name, sizeof name);
-        fputs("  by ", stdout);
-        na_text_put(stdout, name);
-    }
-    putchar('\n');
-    if (in->stacks) print_stack(in, site->site);
-}
-
 static void say_missing(void *arg, const char *path, const char *why) {
     bool *first = arg;
     if (*first) printf("\nNo symbols:\n");
@@ -187,23 +118,16 @@ static void say_missing(void *arg, const char *path, const char *why) {
     printf(": %s\n", why);
 }
 
-bool na_view_summary(const na_view_input_t *in) {
-    static const char *const titles[] = {"bytes live at the peak", "bytes still live",
-                                         "bytes requested in total", "allocations"};
+bool na_view_summary(na_view_input_t *in) {
     print_run(in);
     print_totals(in);
     print_lost(in);
     na_view_timeline(in);
 
-    size_t shown = in->sites->count < in->top ? in->sites->count : in->top;
-    char a[NA_TEXT], b[NA_TEXT];
-    printf("\nSites by %s (%s of %s)\n", titles[in->order], na_text_count(a, (double)shown),
-           na_text_count(b, (double)in->sites->count));
-    bool sampled = na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE;
-    printf("%10s %10s %10s %13s  %ssite\n", "at peak", "live", "total", "allocations",
-           sampled ? "   95 %  " : "");
-    for (size_t i = 0; i < shown; i++)
-        print_site(in, &in->sites->items[i]);
+    if (in->site_table)
+        na_view_site_table(in);
+    else
+        na_view_function_tables(in);
     bool first = true;
     na_symbols_missing(in->symbols, say_missing, &first);
     return true;

@@ -153,8 +153,13 @@ static void put_site(const na_view_input_t *in, const na_site_t *site) {
         na_stack_table_t stacks = na_reader_stacks(in->reader);
         bool first = true, cut = false;
         fputs(",\"stack\":[", stdout);
+        uint32_t depth = 0;
         for (uint32_t node = site->site; node > NA_NPROF_ROOT && node < stacks.count;
              node = stacks.items[node].parent) {
+            if (depth++ == NA_VIEW_DEEPEST) {
+                cut = true;
+                break;
+            }
             const na_frame_t *frames;
             uint32_t count = na_symbols_frames(in->symbols, node, &frames);
             for (uint32_t i = 0; i < count; i++) {
@@ -167,6 +172,57 @@ static void put_site(const na_view_input_t *in, const na_site_t *site) {
         printf("],\"stack_truncated\":%s", cut ? "true" : "false");
     }
     putchar('}');
+}
+
+static void put_cost(const na_view_input_t *in, const na_cost_t *cost) {
+    printf("{\"peak_bytes\":%" PRId64 ",\"live_bytes\":%" PRId64 ",\"total_bytes\":%" PRId64
+           ",\"allocations\":",
+           cost->peak_bytes, cost->live_bytes, cost->alloc_bytes);
+    put_number(na_view_count(in, (double)cost->alloc_count));
+    putchar('}');
+}
+
+static void put_function(const na_view_input_t *in, const na_function_row_t *row) {
+    const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
+    fputs("{\"function\":", stdout);
+    na_json_put(stdout, f->function);
+    if (f->file != NULL) {
+        fputs(",\"file\":", stdout);
+        na_json_put(stdout, f->file);
+    }
+    if (f->line != 0) printf(",\"line\":%u", f->line);
+    fputs(",\"module\":", stdout);
+    na_json_put(stdout, f->module);
+    printf(",\"runtime\":%s,\"wrapper\":%s,\"site_count\":%u,\"exclusive\":{",
+           f->runtime ? "true" : "false", row->wrapper ? "true" : "false", row->sites);
+    put_counters(in, &row->self);
+    fputs("},\"inclusive\":", stdout);
+    put_cost(in, &row->below);
+    if (row->by != 0) {
+        fputs(",\"by\":", stdout);
+        na_json_put(stdout, na_symbols_function(in->symbols, row->by - 1)->function);
+    }
+    putchar('}');
+}
+
+/* The functions of both tables of the text: the first `top` by exclusive figures, in this order,
+ * then those of the first `top` by inclusive ones that are not among them. */
+static void put_functions(na_view_input_t *in) {
+    na_function_table_t *table = &in->functions;
+    printf(",\"function_count\":%zu,\"functions\":[", table->count);
+    na_view_functions_sort(table, in->order, false);
+    for (size_t i = 0; i < table->count && i < in->top; i++) {
+        if (i != 0) putchar(',');
+        put_function(in, &table->items[i]);
+        table->items[i].shown = true;
+    }
+    na_view_functions_sort(table, in->order, true);
+    for (size_t i = 0; i < table->count && i < in->top; i++) {
+        if (table->items[i].shown) continue;
+        putchar(',');
+        put_function(in, &table->items[i]);
+    }
+    putchar(']');
 }
 
 typedef struct missing {
@@ -183,15 +239,18 @@ static void put_missing(void *arg, const char *path, const char *why) {
     state->first = false;
 }
 
-bool na_view_summary_json(const na_view_input_t *in) {
+bool na_view_summary_json(na_view_input_t *in) {
     putchar('{');
     put_header(in);
     fputs(",\"total\":{", stdout);
     put_counters(in, &in->sites->total);
-    printf("},\"peak_ms\":%" PRIu64 ",\"physical_at_peak\":%" PRIu64, na_view_peak_ms(in),
-           na_view_physical_at_peak(in));
+    const na_nprof_point_t *point = na_view_point_at_peak(in);
+    printf("},\"peak_ms\":%" PRIu64 ",\"physical_at_peak\":%" PRIu64 ",\"mapped_at_peak\":%" PRIu64,
+           na_view_peak_ms(in), point == NULL ? 0 : point->physical,
+           point == NULL ? 0 : point->mapped);
     put_threads(in);
     put_timeline(in);
+    put_functions(in);
     printf(",\"site_count\":%zu,\"sites\":[", in->sites->count);
     for (size_t i = 0; i < in->sites->count && i < in->top; i++) {
         if (i != 0) putchar(',');

@@ -6,6 +6,8 @@
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <gelf.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,23 +26,39 @@ typedef struct module {
     Dwfl *dwfl;
     Dwfl_Module *dwfl_module;
     const char *why; /* no symbols: the reason */
+    bool index_tried;
+    const unsigned char *index; /* rows of .eh_frame_hdr; belong to libelf */
+    uint32_t index_rows;
+    uint64_t index_base; /* p_vaddr that the rows are relative to */
 } module_t;
 
-/* Frames of one pc. Hash table, open addressing, at most half full. */
+/* Frames of one pc. */
+typedef struct list {
+    na_frame_t *frames;
+    uint32_t count;
+} list_t;
+
+/* By pc: hash table, open addressing, at most half full. */
 typedef struct entry {
     uint64_t pc;
-    uint32_t module;
-    uint32_t count; /* 0: free slot */
+    uint32_t hint; /* the writer's module id */
+    uint32_t list; /* 0: free slot */
     bool exact;
-    na_frame_t *frames;
 } entry_t;
 
 struct na_symbols {
     na_stack_table_t stacks;
     na_module_table_t modules;
-    module_t *opened; /* by module id */
+    module_t *opened;  /* by module id */
+    uint32_t *by_node; /* list of a stack entry, 0: not looked up */
+    list_t *lists;     /* [0] is empty */
+    uint32_t list_count, list_room;
     entry_t *entries;
     size_t room, used;
+    na_function_name_t *functions;
+    uint32_t function_count, function_room;
+    uint32_t *function_slots; /* hash table of ids + 1, open addressing, at most half full */
+    uint32_t function_slot_room;
     char **strings; /* owned */
     size_t string_count, string_room;
 };
@@ -60,10 +78,14 @@ na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules
     symbols->stacks = stacks;
     symbols->modules = modules;
     symbols->opened = calloc((size_t)modules.count + 1, sizeof *symbols->opened);
-    if (symbols->opened == NULL) {
+    symbols->by_node = calloc((size_t)stacks.count + 1, sizeof *symbols->by_node);
+    if (symbols->opened == NULL || symbols->by_node == NULL) {
+        free(symbols->opened);
+        free(symbols->by_node);
         free(symbols);
         return NULL;
     }
+    symbols->list_count = 1;
     return symbols;
 }
 
@@ -72,12 +94,16 @@ void na_symbols_close(na_symbols_t *symbols) {
     for (uint32_t i = 0; i < symbols->modules.count; i++) {
         if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
     }
-    for (size_t i = 0; i < symbols->room; i++)
-        free(symbols->entries[i].frames);
+    for (uint32_t i = 1; i < symbols->list_count; i++)
+        free(symbols->lists[i].frames);
     for (size_t i = 0; i < symbols->string_count; i++)
         free(symbols->strings[i]);
     free(symbols->strings);
+    free(symbols->functions);
+    free(symbols->function_slots);
+    free(symbols->lists);
     free(symbols->entries);
+    free(symbols->by_node);
     free(symbols->opened);
     free(symbols);
 }
@@ -208,10 +234,24 @@ static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, 
     }
 }
 
+/* Where a frame's function is defined; strings of libdw's live as long as the module. */
+typedef struct home {
+    const char *file;
+    uint32_t line;
+} home_t;
+
+static home_t find_home(Dwarf_Die *die) {
+    int line = 0;
+    home_t home = {dwarf_decl_file(die), 0};
+    if (home.file != NULL && dwarf_decl_line(die, &line) == 0 && line > 0)
+        home.line = (uint32_t)line;
+    return home;
+}
+
 /* Fills frames from DWARF; returns how many, 0: no DWARF for this address. `frames` has room for
  * MAX_INLINED + 1; [0].file and .line are set already. */
 static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
-                             na_frame_t *frames) {
+                             na_frame_t *frames, home_t *homes) {
     Dwarf_Addr bias;
     Dwarf_Die *cu = dwfl_module_addrdie(module->dwfl_module, address, &bias);
     if (cu == NULL) return 0;
@@ -229,6 +269,7 @@ static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr
             continue;
         const char *name = die_name(symbols, &scopes[i]);
         if (name == NULL) break;
+        homes[used] = find_home(&scopes[i]);
         na_frame_t *frame = &frames[used++];
         frame->function = name;
         frame->named = true;
@@ -244,10 +285,137 @@ static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr
     return 0; /* no function around it: leave it to the symbol table */
 }
 
-static void look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
-                    entry_t *entry) {
+/* Length of a function's name without what gcc and clang append to the names of its clones. */
+static size_t plain_length(const char *name) {
+    static const char *const clones[] = {".part.", ".isra.",     ".constprop.",
+                                         ".cold",  ".lto_priv.", ".llvm."};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof clones / sizeof clones[0]; i++) {
+        const char *at = strstr(name, clones[i]);
+        if (at != NULL && at != name && (size_t)(at - name) < length) length = (size_t)(at - name);
+    }
+    return length;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* The slot of a function: where it is, or where it belongs. */
+static uint32_t *function_slot(na_symbols_t *symbols, const na_function_name_t *f) {
+    size_t length = plain_length(f->function);
+    const char *file = f->file == NULL ? "" : base_name(f->file);
+    uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), f->function, length);
+    hash = hash_text(hash, f->module, strlen(f->module));
+    hash = hash_text(hash, file, strlen(file));
+    uint32_t mask = symbols->function_slot_room - 1;
+    for (uint32_t at = (uint32_t)(hash ^ hash >> 32) & mask;; at = (at + 1) & mask) {
+        uint32_t *slot = &symbols->function_slots[at];
+        if (*slot == 0) return slot;
+        const na_function_name_t *known = &symbols->functions[*slot - 1];
+        if (plain_length(known->function) == length &&
+            strncmp(known->function, f->function, length) == 0 &&
+            strcmp(known->module, f->module) == 0 &&
+            strcmp(known->file == NULL ? "" : base_name(known->file), file) == 0)
+            return slot;
+    }
+}
+
+static bool grow_functions(na_symbols_t *symbols) {
+    if (symbols->function_count == symbols->function_room) {
+        uint32_t room = symbols->function_room ? symbols->function_room * 2 : 256;
+        na_function_name_t *more = reallocarray(symbols->functions, room, sizeof *more);
+        if (more == NULL) return false;
+        symbols->functions = more;
+        symbols->function_room = room;
+    }
+    if (symbols->function_count * 2 >= symbols->function_slot_room) {
+        uint32_t room = symbols->function_slot_room ? symbols->function_slot_room * 2 : 1024;
+        uint32_t *slots = calloc(room, sizeof *slots);
+        if (slots == NULL) return false;
+        free(symbols->function_slots);
+        symbols->function_slots = slots;
+        symbols->function_slot_room = room;
+        for (uint32_t id = 0; id < symbols->function_count; id++)
+            *function_slot(symbols, &symbols->functions[id]) = id + 1;
+    }
+    return true;
+}
+
+/* Gives every frame its function. False: out of memory. */
+static bool name_functions(na_symbols_t *symbols, na_frame_t *frames, const home_t *homes,
+                           uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!grow_functions(symbols)) return false;
+        na_function_name_t f = {frames[i].function, frames[i].module, homes[i].file,
+                                homes[i].line,      frames[i].named,  frames[i].runtime};
+        uint32_t *slot = function_slot(symbols, &f);
+        if (*slot == 0) {
+            symbols->functions[symbols->function_count++] = f;
+            *slot = symbols->function_count;
+        }
+        frames[i].id = *slot - 1;
+    }
+    return true;
+}
+
+/* Files without symbols still have unwind tables, whose index is sorted by function: .eh_frame_hdr,
+ * with the encodings that every linker writes. Read once for each module. */
+static void find_unwind_index(module_t *module) {
+    module->index_tried = true;
+    GElf_Addr bias;
+    Elf *elf = dwfl_module_getelf(module->dwfl_module, &bias);
+    size_t headers;
+    if (elf == NULL || elf_getphdrnum(elf, &headers) != 0) return;
+    for (size_t i = 0; i < headers && i < INT_MAX; i++) {
+        GElf_Phdr memory, *header = gelf_getphdr(elf, (int)i, &memory);
+        if (header == NULL || header->p_type != PT_GNU_EH_FRAME) continue;
+        Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)header->p_offset,
+                                              (size_t)header->p_filesz, ELF_T_BYTE);
+        if (data == NULL || data->d_buf == NULL || data->d_size < 12) return;
+        const unsigned char *bytes = data->d_buf;
+        /* version 1; count is udata4; rows are sdata4 relative to the header. The pointer to
+         * .eh_frame takes 4 bytes in the encodings pcrel | sdata4 and datarel | sdata4. */
+        uint32_t count;
+        memcpy(&count, bytes + 8, sizeof count);
+        if (bytes[0] != 1 || (bytes[1] & 0x0f) != 0x0b || bytes[2] != 0x03 || bytes[3] != 0x3b ||
+            count > (data->d_size - 12) / 8)
+            return;
+        module->index = bytes + 12;
+        module->index_rows = count;
+        module->index_base = header->p_vaddr;
+        return;
+    }
+}
+
+/* The address (p_vaddr) of the function around `vaddr`, else vaddr. */
+static uint64_t function_start(module_t *module, uint64_t vaddr) {
+    if (!module->index_tried) find_unwind_index(module);
+    uint32_t low = 0, high = module->index_rows;
+    uint64_t start = vaddr;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int32_t row;
+        memcpy(&row, module->index + (size_t)middle * 8, sizeof row);
+        uint64_t at = module->index_base + (uint64_t)(int64_t)row;
+        if (at <= vaddr) {
+            start = at;
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return start;
+}
+
+static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
+                    list_t *list) {
     na_frame_t frames[MAX_INLINED + 2];
+    home_t homes[MAX_INLINED + 2];
     memset(frames, 0, sizeof frames);
+    memset(homes, 0, sizeof homes);
     uint32_t count = 0;
     const na_nprof_module_t *info = id == 0 ? NULL : &symbols->modules.items[id];
     module_t *module = id == 0 ? NULL : get_module(symbols, id);
@@ -265,9 +433,10 @@ static void look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
         }
         const char *file = frames[0].file;
         uint32_t line_number = frames[0].line;
-        count = dwarf_frames(symbols, module, address, frames);
+        count = dwarf_frames(symbols, module, address, frames, homes);
         if (count == 0) {
             memset(frames, 0, sizeof frames);
+            memset(homes, 0, sizeof homes);
             frames[0].file = file;
             frames[0].line = line_number;
             GElf_Off offset;
@@ -284,8 +453,11 @@ static void look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     uint64_t offset = info == NULL ? node->pc : node->pc - info->bias;
     if (count == 0) {
         char *name = NULL;
+        uint64_t start = offset;
+        if (module != NULL && module->dwfl_module != NULL)
+            start = function_start(module, address - info->bias);
         if (asprintf(&name, "%s%s0x%llx", info == NULL ? "" : base_name(info->path),
-                     info == NULL ? "" : "+", (unsigned long long)offset) < 0)
+                     info == NULL ? "" : "+", (unsigned long long)start) < 0)
             name = NULL;
         frames[0].function = own(symbols, name);
         count = 1;
@@ -298,53 +470,76 @@ static void look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
                             (frames[i].file != NULL && strstr(frames[i].file, "/include/c++/")) ||
                             (frames[i].named && na_demangle_is_runtime(frames[i].function));
     }
-    entry->frames = calloc(count, sizeof *entry->frames);
-    if (entry->frames != NULL) {
-        memcpy(entry->frames, frames, count * sizeof *frames);
-        entry->count = count;
-    }
+    if (!name_functions(symbols, frames, homes, count)) return false;
+    list->frames = calloc(count, sizeof *list->frames);
+    if (list->frames == NULL) return false;
+    memcpy(list->frames, frames, count * sizeof *frames);
+    list->count = count;
+    return true;
 }
 
-static entry_t *find_entry(entry_t *entries, size_t room, uint64_t pc, uint32_t module,
-                           bool exact) {
-    size_t at = (size_t)((pc ^ ((uint64_t)module << 48)) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-    for (at &= room - 1; entries[at].count != 0; at = (at + 1) & (room - 1)) {
-        if (entries[at].pc == pc && entries[at].module == module && entries[at].exact == exact)
-            break;
+static entry_t *find_entry(entry_t *entries, size_t room, uint64_t pc, uint32_t hint, bool exact) {
+    size_t at = (size_t)((pc ^ ((uint64_t)hint << 48)) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    for (at &= room - 1; entries[at].list != 0; at = (at + 1) & (room - 1)) {
+        if (entries[at].pc == pc && entries[at].hint == hint && entries[at].exact == exact) break;
     }
     return &entries[at];
+}
+
+static bool grow_lists(na_symbols_t *symbols) {
+    if (symbols->list_count >= symbols->list_room) {
+        uint32_t room = symbols->list_room ? symbols->list_room * 2 : 1024;
+        list_t *more = reallocarray(symbols->lists, room, sizeof *more);
+        if (more == NULL) return false;
+        symbols->lists = more;
+        symbols->list_room = room;
+    }
+    return true;
 }
 
 uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {
     *frames = NULL;
     if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
         return 0;
+    if (symbols->by_node[id] != 0) {
+        const list_t *known = &symbols->lists[symbols->by_node[id]];
+        *frames = known->frames;
+        return known->count;
+    }
     if (symbols->used * 2 >= symbols->room) {
         size_t room = symbols->room ? symbols->room * 2 : 1024;
         entry_t *entries = calloc(room, sizeof *entries);
         if (entries == NULL) return 0;
         for (size_t i = 0; i < symbols->room; i++) {
             entry_t *old = &symbols->entries[i];
-            if (old->count != 0)
-                *find_entry(entries, room, old->pc, old->module, old->exact) = *old;
+            if (old->list != 0) *find_entry(entries, room, old->pc, old->hint, old->exact) = *old;
         }
         free(symbols->entries);
         symbols->entries = entries;
         symbols->room = room;
     }
     const na_nprof_stack_t *node = &symbols->stacks.items[id];
-    uint32_t module = find_module(symbols, node);
+    uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
     bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;
-    entry_t *entry = find_entry(symbols->entries, symbols->room, node->pc, module, exact);
-    if (entry->count == 0) {
-        entry->pc = node->pc;
-        entry->module = module;
-        entry->exact = exact;
-        look_up(symbols, node, module, entry);
-        symbols->used += entry->count != 0;
+    entry_t *entry = find_entry(symbols->entries, symbols->room, node->pc, hint, exact);
+    if (entry->list == 0) {
+        if (!grow_lists(symbols) || !look_up(symbols, node, find_module(symbols, node),
+                                             &symbols->lists[symbols->list_count]))
+            return 0;
+        *entry = (entry_t){node->pc, hint, symbols->list_count++, exact};
+        symbols->used++;
     }
-    *frames = entry->frames;
-    return entry->count;
+    symbols->by_node[id] = entry->list;
+    *frames = symbols->lists[entry->list].frames;
+    return symbols->lists[entry->list].count;
+}
+
+uint32_t na_symbols_function_count(const na_symbols_t *symbols) {
+    return symbols->function_count;
+}
+
+const na_function_name_t *na_symbols_function(const na_symbols_t *symbols, uint32_t id) {
+    return &symbols->functions[id];
 }
 
 void na_symbols_missing(const na_symbols_t *symbols,

@@ -3,7 +3,11 @@
  * Looked up in the modules' own files where these still are what was profiled (build-id), by their
  * separate debug files (.build-id, .gnu_debuglink, .debug) where there are any, and by symbol table
  * where there is no DWARF. Nothing is fetched from a network. A module is opened when the first of
- * its frames is asked for; every pc is looked up once. */
+ * its frames is asked for; every pc is looked up once, and every stack entry found by its id.
+ *
+ * A function is a name in a module (and, where DWARF says so, in a source file): all frames of one
+ * function have the same function id, whether they are calls, inlined calls or clones that the
+ * compiler made. Without any symbol it is the range that the unwind tables give. */
 #ifndef NUMALLOC_PROFILER_DUMP_SYMBOLS_H
 #define NUMALLOC_PROFILER_DUMP_SYMBOLS_H
 
@@ -14,15 +18,24 @@
 
 /* Strings belong to the symbols object. */
 typedef struct na_frame {
-    const char *function; /* demangled; "module+0xoffset" if there is no name; never NULL */
+    const char *function; /* demangled; "module+0xoffset" of its first instruction known (else
+                           * of the pc) if there is no name; never NULL */
     const char *file;     /* NULL: not known */
     uint32_t line;        /* 0: not known */
     const char *module;   /* path; "?" if the address belongs to none */
     uint64_t offset;      /* pc - load bias */
+    uint32_t id;          /* of the function, below na_symbols_function_count */
     bool inlined;         /* into the frame that follows */
     bool named;           /* function is a name, not an address */
     bool runtime;         /* part of the C or C++ runtime or of the allocator */
 } na_frame_t;
+
+typedef struct na_function_name {
+    const char *function, *module; /* as in na_frame_t */
+    const char *file;              /* where it is defined; NULL: not known */
+    uint32_t line;
+    bool named, runtime;
+} na_function_name_t;
 
 typedef struct na_symbols na_symbols_t;
 
@@ -33,6 +46,10 @@ void na_symbols_close(na_symbols_t *symbols);
 /* The frames of one stack entry, innermost first: one, and one more for each inlined call. 0 for
  * the root and for entries that do not exist. Valid until na_symbols_close. */
 uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t node, const na_frame_t **frames);
+
+/* The functions of all frames asked for so far. Valid until the next na_symbols_frames. */
+uint32_t na_symbols_function_count(const na_symbols_t *symbols);
+const na_function_name_t *na_symbols_function(const na_symbols_t *symbols, uint32_t id);
 
 /* Modules whose symbols could not be had: calls say(arg, path, why) for each that was needed. */
 void na_symbols_missing(const na_symbols_t *symbols,
