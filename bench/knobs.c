@@ -132,10 +132,13 @@ void na_knobs_help(const na_knob_t *table, size_t count, FILE *out) {
                      knob->kind == NA_KNOB_TEXT ? "TEXT" : "N");
         fprintf(out, "  %-30s %s", left, knob->help);
         const char *def = na_knobs_value(&defaults, i, word, sizeof word);
-        if (knob->kind != NA_KNOB_FLAG && *def != '\0')
+        bool found = knob->kind == NA_KNOB_NUMBER && knob->def < knob->min;
+        if (found)
+            fputs(" (", out);
+        else if (knob->kind != NA_KNOB_FLAG && *def != '\0')
             fprintf(out, " (default %s%s%s", def, *knob->unit ? " " : "", knob->unit);
         if (knob->kind == NA_KNOB_NUMBER && knob->max != UINT64_MAX)
-            fprintf(out, ", %" PRIu64 " to %" PRIu64, knob->min, knob->max);
+            fprintf(out, "%s%" PRIu64 " to %" PRIu64, found ? "" : ", ", knob->min, knob->max);
         if (knob->kind == NA_KNOB_CHOICE && strlen(knob->choices) > 20)
             fprintf(out, "; one of %s", knob->choices);
         fputs(knob->kind != NA_KNOB_FLAG && *def != '\0' ? ")\n" : "\n", out);

@@ -19,7 +19,9 @@ typedef struct na_knob {
     const char *name;
     const char *unit; /* of a number, for --help; "" where there is none */
     na_knob_kind_t kind;
-    uint64_t def, min, max; /* of a choice: def is the place of the default */
+    /* Of a choice, def is the place of the default. A number's def below min means that the
+     * benchmark finds a value of its own (settle) unless the user gives one. */
+    uint64_t def, min, max;
     const char *choices;    /* "a|b|c" */
     const char *help;
 } na_knob_t;
@@ -40,8 +42,8 @@ typedef struct na_knobs {
 /* Knobs that several benchmarks declare in the same words. */
 #define NA_KNOB_THREADS                                                                            \
     {                                                                                              \
-        "threads", "threads", NA_KNOB_NUMBER, 0, 0, 1024, NULL,                                    \
-            "worker threads; 0: one for each CPU that this process may use"                        \
+        "threads", "threads", NA_KNOB_NUMBER, 0, 1, 1024, NULL,                                    \
+            "worker threads; without it, one for each CPU that this process may use"               \
     }
 #define NA_KNOB_SEED                                                                               \
     {                                                                                              \

@@ -46,7 +46,6 @@ static uint64_t group_room(void) {
 
 uint64_t na_limits_memory(void) {
     static char text[8192];
-    static const int resources[] = {RLIMIT_AS, RLIMIT_DATA};
     uint64_t room = group_room();
     if (read_text("/proc/meminfo", text, sizeof text)) {
         const char *at = strstr(text, "MemAvailable:");
@@ -55,12 +54,13 @@ uint64_t na_limits_memory(void) {
             at == NULL ? UINT64_MAX : strtoull(strchr(at, ':') + 1, NULL, 10) * 1024;
         if (available < room) room = available;
     }
-    for (size_t i = 0; i < sizeof resources / sizeof resources[0]; i++) {
-        struct rlimit limit;
-        if (getrlimit((__rlimit_resource_t)resources[i], &limit) == 0 &&
-            limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < room)
-            room = limit.rlim_cur;
-    }
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur < room)
+        room = limit.rlim_cur;
+    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur < room)
+        room = limit.rlim_cur;
     return room;
 }
 
