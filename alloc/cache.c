@@ -74,10 +74,11 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
-/* How much a bin may hold follows its use. Running dry and over in turn, it settles too often: it
- * may hold more. Running over again and again, its thread is only freeing: what it keeps is of no
- * use, and pins a span for every block when blocks come in random order, so it may hold less. (Idle
- * bins are emptied by tidy in heap.c.) */
+/* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
+ * a page for it, not a batch. Running dry or over, it settles too often: it may hold more. Running
+ * over again and again, its thread is only freeing: what it keeps is of no use, and pins a span for
+ * every block when blocks come in random order, so it may hold less. (Idle bins are emptied, and
+ * begin small again: tidy in heap.c.) */
 static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
     enum { ONLY_FREEING = 8 };
     na_bin_state_t *state = &heap->states[cls];
@@ -87,17 +88,28 @@ static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
     else if (state->ran_over < ONLY_FREEING)
         state->ran_over++;
     if (state->ran_over == ONLY_FREEING)
-        state->cap = state->cap / 2 > c->cap_min ? state->cap / 2 : c->cap_min;
+        state->cap = state->cap / 2 > c->cap_freeing ? state->cap / 2 : c->cap_freeing;
     else
         state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;
+}
+
+/* Blocks from the class's spans as a list, as many as the bin may hold by now, a batch at most. */
+static void *draw(na_heap_t *heap, unsigned cls, uint32_t *got) {
+    na_bin_state_t *state = &heap->states[cls];
+    const na_class_t *c = &na_classes[cls];
+    uint32_t want = state->cap < c->batch ? state->cap : c->batch;
+    *got = 0;
+    if (c->pooled) return na_central_take(heap->node, cls, want, got);
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
+    return na_spanset_take(&state->spans, kind, want, got);
 }
 
 /* Fills an empty bin: spare, mail, depot, spans. False: the system refuses memory. */
 static bool refill(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
-    const na_class_t *c = &na_classes[cls];
     adapt_cap(heap, cls, false);
+    state->thin = 0;
     if (state->spare == 0 && atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
         state->spare = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
         atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
@@ -110,15 +122,32 @@ static bool refill(na_heap_t *heap, unsigned cls) {
         state->count = na_chain_count(chain);
         return true;
     }
-    uint32_t got = 0;
-    if (c->pooled) {
-        bin->head = na_central_take(heap->node, cls, c->batch, &got);
-    } else {
-        na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
-        bin->head = na_spanset_take(&state->spans, kind, c->batch, &got);
+    bin->head = draw(heap, cls, &state->count);
+    return state->count != 0;
+}
+
+/* A bin that a thread pops from and pushes to in turn never runs dry; with few blocks in it it
+ * settles every few operations all the same. When that goes on, it gets more. */
+static void top_up(na_heap_t *heap, unsigned cls) {
+    enum { THIN_SETTLES = 4 };
+    na_bin_state_t *state = &heap->states[cls];
+    if (state->count >= na_classes[cls].batch) {
+        state->thin = 0;
+        return;
     }
-    state->count = got;
-    return got != 0;
+    if (++state->thin < THIN_SETTLES) return;
+    state->thin = 0;
+    adapt_cap(heap, cls, false);
+    uint32_t got;
+    na_gate_enter(heap);
+    void *more = draw(heap, cls, &got);
+    na_gate_leave(heap);
+    if (more == NULL) return;
+    void *last = heap->bins[cls].head; /* the shorter walk: fewer than a batch */
+    for (uint32_t i = 1; i < state->count; i++)
+        last = *na_block_next(last);
+    *na_block_next(last) = more;
+    state->count += got;
 }
 
 void na_list_home(na_heap_t *heap, unsigned cls, void *list) {
@@ -202,6 +231,8 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
         bool filled = refill(heap, cls);
         na_gate_leave(heap);
         if (!filled) return NULL;
+    } else if (!na_every_event) {
+        top_up(heap, cls);
     }
     void *block = pop_uncredited(heap, cls);
     if (na_every_event)

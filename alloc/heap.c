@@ -101,7 +101,7 @@ static na_heap_t *make(unsigned node) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         const na_class_t *c = &na_classes[cls];
         heap->bins[cls].tag = na_tag(cls, c->pooled ? NA_OWNER_POOL | node : id);
-        heap->states[cls].cap = c->cap_min;
+        heap->states[cls].cap = c->cap_first;
         heap->states[cls].until_sample = na_sampler_draw(heap);
     }
     heap->large_until_sample = na_sampler_draw(heap);
@@ -261,7 +261,7 @@ void na_heap_flush(na_heap_t *heap) {
         na_bin_empty(heap, cls);
         sort_mail(heap, cls);
         na_spanset_trim(&state->spans);
-        state->cap = na_classes[cls].cap_min;
+        state->cap = na_classes[cls].cap_first;
         na_bin_grant(heap, cls);
     }
     /* Last: bins may have held other owners' blocks (from the depot), which are outgoing now. */
@@ -279,7 +279,7 @@ static void tidy(na_heap_t *heap) {
             na_bin_empty(heap, cls);
             sort_mail(heap, cls);
             na_spanset_trim(&state->spans);
-            state->cap = na_classes[cls].cap_min;
+            state->cap = na_classes[cls].cap_first;
         }
         state->used = false;
         na_bin_grant(heap, cls);

@@ -60,9 +60,10 @@ typedef struct na_bin_state {
     uint32_t count;      /* blocks in the list when credits were last granted */
     int16_t granted_pop; /* credits granted then */
     int16_t granted_push;
-    uint16_t cap;          /* blocks the bin may hold: cap_min..cap_max of its class */
+    uint16_t cap;          /* blocks the bin may hold: see adapt_cap in cache.c */
     bool used;             /* popped or pushed since the last tidying */
     uint8_t ran_over;      /* exchanges in a row for being full, none for being empty */
+    uint8_t thin;          /* settles in a row that found few blocks, though not none */
     na_chain_t spare;      /* stack of chains: the second magazine, and mail taken in */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* settled totals */

@@ -7,12 +7,13 @@ na_class_t na_classes[NA_CLASS_COUNT];
 uint8_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
 
 enum {
-    SPAN_PAGES_MAX = 8,        /* 64 KiB: a span that one block keeps alive holds no more */
-    BATCH_BYTES = 16 * 1024,   /* a refill moves about this much */
-    BATCH_MAX = 64,            /* but no more blocks than this: they are linked one by one */
-    CAP_MIN_BYTES = 8 * 1024,  /* a bin may hold this much at first */
-    CAP_MAX_BYTES = 64 * 1024, /* and this much when it proves to need it */
-    CAP_MAX = 256,             /* counted in credits of at most 256 */
+    SPAN_PAGES_MAX = 8,           /* 64 KiB: a span that one block keeps alive holds no more */
+    BATCH_BYTES = 16 * 1024,      /* a refill moves about this much */
+    BATCH_MAX = 64,               /* but no more blocks than this: they are linked one by one */
+    CAP_FIRST_BYTES = 1024,       /* a bin may hold this much at first, */
+    CAP_FREEING_BYTES = 8 * 1024, /* this much when its thread only frees, */
+    CAP_MAX_BYTES = 64 * 1024,    /* this much when it proves to need it, */
+    CAP_MAX = 256,                /* counted in credits of at most 256 */
 };
 
 static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
@@ -36,7 +37,8 @@ static void define(unsigned index, uint32_t size) {
     c->capacity = (uint16_t)(pages * (uint32_t)NA_PAGE_SIZE / size);
     c->reciprocal = (((uint64_t)1 << 40) + size - 1) / size;
     c->batch = (uint16_t)clamp(BATCH_BYTES / size, 2, BATCH_MAX);
-    c->cap_min = (uint16_t)clamp(CAP_MIN_BYTES / size, 4, CAP_MAX);
+    c->cap_first = (uint16_t)clamp(CAP_FIRST_BYTES / size, 2, CAP_MAX);
+    c->cap_freeing = (uint16_t)clamp(CAP_FREEING_BYTES / size, 4, CAP_MAX);
     c->cap_max = (uint16_t)clamp(CAP_MAX_BYTES / size, 4, CAP_MAX);
     c->pooled = size % NA_CACHE_LINE == 0;
 }

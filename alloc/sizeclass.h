@@ -28,14 +28,15 @@
 #define NA_CAPACITY_MAX 512u
 
 typedef struct na_class {
-    uint32_t size;       /* bytes of a block */
-    uint16_t span_pages; /* pages of a span */
-    uint16_t capacity;   /* blocks of a span */
-    uint64_t reciprocal; /* ceil(2^40 / size): offset -> index by one multiplication */
-    uint16_t batch;      /* blocks that a refill aims at */
-    uint16_t cap_min;    /* blocks a bin may hold: at first, */
-    uint16_t cap_max;    /* and at most */
-    bool pooled;         /* the line rule */
+    uint32_t size;        /* bytes of a block */
+    uint16_t span_pages;  /* pages of a span */
+    uint16_t capacity;    /* blocks of a span */
+    uint64_t reciprocal;  /* ceil(2^40 / size): offset -> index by one multiplication */
+    uint16_t batch;       /* blocks that a refill of a busy bin aims at */
+    uint16_t cap_first;   /* blocks a bin may hold: at first, */
+    uint16_t cap_freeing; /* when its thread does nothing but free, */
+    uint16_t cap_max;     /* and at most */
+    bool pooled;          /* the line rule */
 } na_class_t;
 
 extern na_class_t na_classes[NA_CLASS_COUNT];
