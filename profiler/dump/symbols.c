@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "profiler/dump/demangle.h"
+#include "profiler/dump/scopes.h"
 
 /* An inlined chain longer than this is damaged DWARF. */
 #define MAX_INLINED 64u
@@ -49,7 +50,8 @@ typedef struct entry {
 struct na_symbols {
     na_stack_table_t stacks;
     na_module_table_t modules;
-    module_t *opened;  /* by module id */
+    module_t *opened; /* by module id */
+    na_scopes_t *scopes;
     uint32_t *by_node; /* list of a stack entry, 0: not looked up */
     list_t *lists;     /* [0] is empty */
     uint32_t list_count, list_room;
@@ -79,7 +81,9 @@ na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules
     symbols->modules = modules;
     symbols->opened = calloc((size_t)modules.count + 1, sizeof *symbols->opened);
     symbols->by_node = calloc((size_t)stacks.count + 1, sizeof *symbols->by_node);
-    if (symbols->opened == NULL || symbols->by_node == NULL) {
+    symbols->scopes = na_scopes_open();
+    if (symbols->opened == NULL || symbols->by_node == NULL || symbols->scopes == NULL) {
+        na_scopes_close(symbols->scopes);
         free(symbols->opened);
         free(symbols->by_node);
         free(symbols);
@@ -91,6 +95,7 @@ na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules
 
 void na_symbols_close(na_symbols_t *symbols) {
     if (symbols == NULL) return;
+    na_scopes_close(symbols->scopes);
     for (uint32_t i = 0; i < symbols->modules.count; i++) {
         if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
     }
@@ -217,6 +222,40 @@ static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
     return name == NULL ? NULL : own(symbols, strdup(name));
 }
 
+/* Where a frame's function is defined; strings of libdw's live as long as the module. */
+typedef struct home {
+    const char *file;
+    uint32_t line;
+} home_t;
+
+static home_t find_home(Dwarf_Die *die) {
+    int line = 0;
+    home_t home = {dwarf_decl_file(die), 0};
+    if (home.file != NULL && dwarf_decl_line(die, &line) == 0 && line > 0)
+        home.line = (uint32_t)line;
+    return home;
+}
+
+/* A lambda has neither a linkage name nor a place of its own, but its type has one. NULL: `die` is
+ * something else. */
+static const char *lambda_name(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *die) {
+    static const unsigned ways[] = {DW_AT_abstract_origin, DW_AT_specification};
+    Dwarf_Die member = *die, type;
+    Dwarf_Attribute memory;
+    for (size_t i = 0; i < 2; i++) {
+        if (dwarf_attr(&member, ways[i], &memory) != NULL &&
+            dwarf_formref_die(&memory, &member) == NULL)
+            return NULL;
+    }
+    if (!na_scopes_lambda(symbols->scopes, cu, &member, &type)) return NULL;
+    home_t home = find_home(&type);
+    char *text = NULL;
+    if (home.file == NULL ||
+        asprintf(&text, "lambda at %s:%u", base_name(home.file), home.line) < 0)
+        return NULL;
+    return own(symbols, text);
+}
+
 /* Where an inlined function was called: file and line in the function around it. */
 static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, na_frame_t *frame) {
     Dwarf_Attribute memory;
@@ -234,20 +273,6 @@ static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, 
     }
 }
 
-/* Where a frame's function is defined; strings of libdw's live as long as the module. */
-typedef struct home {
-    const char *file;
-    uint32_t line;
-} home_t;
-
-static home_t find_home(Dwarf_Die *die) {
-    int line = 0;
-    home_t home = {dwarf_decl_file(die), 0};
-    if (home.file != NULL && dwarf_decl_line(die, &line) == 0 && line > 0)
-        home.line = (uint32_t)line;
-    return home;
-}
-
 /* Fills frames from DWARF; returns how many, 0: no DWARF for this address. `frames` has room for
  * MAX_INLINED + 1; [0].file and .line are set already. */
 static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
@@ -255,34 +280,19 @@ static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr
     Dwarf_Addr bias;
     Dwarf_Die *cu = dwfl_module_addrdie(module->dwfl_module, address, &bias);
     if (cu == NULL) return 0;
-    Dwarf_Die *around = NULL, *scopes = NULL;
-    if (dwarf_getscopes(cu, address - bias, &around) <= 0) return 0;
-    /* From an inlined instance, getscopes goes on in the abstract function; the instance's own
-     * parents are the frames. */
-    int count = dwarf_getscopes_die(&around[0], &scopes);
-    free(around);
-    uint32_t used = 0;
-    for (int i = 0; i < count; i++) {
-        int tag = dwarf_tag(&scopes[i]);
-        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram &&
-            tag != DW_TAG_entry_point)
-            continue;
-        const char *name = die_name(symbols, &scopes[i]);
-        if (name == NULL) break;
-        homes[used] = find_home(&scopes[i]);
-        na_frame_t *frame = &frames[used++];
-        frame->function = name;
-        frame->named = true;
-        if (tag != DW_TAG_inlined_subroutine || used > MAX_INLINED) {
-            frame->inlined = false;
-            free(scopes);
-            return used;
-        }
-        frame->inlined = true;
-        call_site(symbols, cu, &scopes[i], &frames[used]);
+    Dwarf_Die scopes[MAX_INLINED + 1];
+    uint32_t count = na_scopes_find(symbols->scopes, cu, address - bias, scopes, MAX_INLINED + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        homes[i] = find_home(&scopes[i]);
+        const char *name = homes[i].file == NULL ? lambda_name(symbols, cu, &scopes[i]) : NULL;
+        if (name == NULL) name = die_name(symbols, &scopes[i]);
+        if (name == NULL) return 0; /* leave it to the symbol table */
+        frames[i].function = name;
+        frames[i].named = true;
+        frames[i].inlined = i + 1 < count;
+        if (frames[i].inlined) call_site(symbols, cu, &scopes[i], &frames[i + 1]);
     }
-    free(scopes);
-    return 0; /* no function around it: leave it to the symbol table */
+    return count;
 }
 
 /* Length of a function's name without what gcc and clang append to the names of its clones. */

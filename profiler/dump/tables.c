@@ -58,6 +58,10 @@ static bool is_sampled(const na_view_input_t *in) {
 /* The column of the 95 % error, in mode sample. */
 static void print_error(const na_view_input_t *in, const na_counters_t *sum) {
     if (!is_sampled(in)) return;
+    if (sum->raw_allocs == 0) {
+        fputs("    -    ", stdout);
+        return;
+    }
     int64_t count = in->order == NA_ORDER_PEAK   ? sum->peak_count
                     : in->order == NA_ORDER_LIVE ? sum->live_count
                                                  : (int64_t)sum->alloc_count;
