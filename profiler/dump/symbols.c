@@ -16,6 +16,7 @@
 
 #include "profiler/dump/demangle.h"
 #include "profiler/dump/scopes.h"
+#include "profiler/dump/units.h"
 
 /* An inlined chain longer than this is damaged DWARF. */
 #define MAX_INLINED 64u
@@ -27,6 +28,8 @@ typedef struct module {
     Dwfl *dwfl;
     Dwfl_Module *dwfl_module;
     const char *why; /* no symbols: the reason */
+    bool units_tried;
+    na_units_t *units;
     bool index_tried;
     const unsigned char *index; /* rows of .eh_frame_hdr; belong to libelf */
     uint32_t index_rows;
@@ -97,6 +100,7 @@ void na_symbols_close(na_symbols_t *symbols) {
     if (symbols == NULL) return;
     na_scopes_close(symbols->scopes);
     for (uint32_t i = 0; i < symbols->modules.count; i++) {
+        na_units_close(symbols->opened[i].units);
         if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
     }
     for (uint32_t i = 1; i < symbols->list_count; i++)
@@ -229,8 +233,22 @@ typedef struct home {
 } home_t;
 
 static home_t find_home(Dwarf_Die *die) {
+    home_t home = {NULL, 0};
+    Dwarf_Attribute memory;
+    Dwarf_Word index;
+    Dwarf_Half version;
+    Dwarf_Die cu;
+    Dwarf_Files *files;
+    size_t count;
     int line = 0;
-    home_t home = {dwarf_decl_file(die), 0};
+    /* Not dwarf_decl_file: to that, file 0 is none, but from DWARF 5 on it is the unit's own. */
+    if (dwarf_attr_integrate(die, DW_AT_decl_file, &memory) == NULL ||
+        dwarf_formudata(&memory, &index) != 0 ||
+        dwarf_cu_die(memory.cu, &cu, &version, NULL, NULL, NULL, NULL, NULL) == NULL ||
+        (version < 5 && index == 0) || dwarf_getsrcfiles(&cu, &files, &count) != 0 ||
+        index >= count)
+        return home;
+    home.file = dwarf_filesrc(files, index, NULL, NULL);
     if (home.file != NULL && dwarf_decl_line(die, &line) == 0 && line > 0)
         home.line = (uint32_t)line;
     return home;
@@ -256,6 +274,17 @@ static const char *lambda_name(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *
     return own(symbols, text);
 }
 
+static Dwarf_Die *find_unit(module_t *module, Dwarf_Addr address, Dwarf_Addr *bias) {
+    Dwarf_Die *cu = dwfl_module_addrdie(module->dwfl_module, address, bias);
+    /* It may also be the unit before a part that has no DWARF. */
+    if (cu != NULL && dwarf_haspc(cu, address - *bias) == 1) return cu;
+    if (!module->units_tried) {
+        module->units_tried = true;
+        module->units = na_units_open(module->dwfl_module);
+    }
+    return module->units == NULL ? NULL : na_units_find(module->units, address, bias);
+}
+
 /* Where an inlined function was called: file and line in the function around it. */
 static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, na_frame_t *frame) {
     Dwarf_Attribute memory;
@@ -278,7 +307,7 @@ static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, 
 static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
                              na_frame_t *frames, home_t *homes) {
     Dwarf_Addr bias;
-    Dwarf_Die *cu = dwfl_module_addrdie(module->dwfl_module, address, &bias);
+    Dwarf_Die *cu = find_unit(module, address, &bias);
     if (cu == NULL) return 0;
     Dwarf_Die scopes[MAX_INLINED + 1];
     uint32_t count = na_scopes_find(symbols->scopes, cu, address - bias, scopes, MAX_INLINED + 1);
@@ -432,10 +461,13 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     uint64_t address = node->pc;
     if ((node->flags & NA_NPROF_STACK_EXACT) == 0 && address != 0) address--;
     if (module != NULL && module->dwfl_module != NULL) {
-        Dwfl_Line *line = dwfl_module_getsrc(module->dwfl_module, address);
+        Dwarf_Addr bias;
+        Dwarf_Die *cu = find_unit(module, address, &bias);
+        Dwarf_Line *line = cu == NULL ? NULL : dwarf_getsrc_die(cu, address - bias);
         if (line != NULL) {
             int number = 0;
-            const char *file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+            const char *file = dwarf_linesrc(line, NULL, NULL);
+            if (dwarf_lineno(line, &number) != 0) number = 0;
             if (file != NULL) {
                 frames[0].file = own(symbols, strdup(file));
                 frames[0].line = number > 0 ? (uint32_t)number : 0;
