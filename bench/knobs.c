@@ -132,7 +132,8 @@ void na_knobs_help(const na_knob_t *table, size_t count, FILE *out) {
                      knob->kind == NA_KNOB_TEXT ? "TEXT" : "N");
         fprintf(out, "  %-30s %s", left, knob->help);
         const char *def = na_knobs_value(&defaults, i, word, sizeof word);
-        bool found = knob->kind == NA_KNOB_NUMBER && knob->def < knob->min;
+        bool found =
+            knob->kind == NA_KNOB_NUMBER && (knob->def < knob->min || knob->def > knob->max);
         if (found)
             fputs(" (", out);
         else if (knob->kind != NA_KNOB_FLAG && *def != '\0')

@@ -19,10 +19,10 @@ typedef struct na_knob {
     const char *name;
     const char *unit; /* of a number, for --help; "" where there is none */
     na_knob_kind_t kind;
-    /* Of a choice, def is the place of the default. A number's def below min means that the
-     * benchmark finds a value of its own (settle) unless the user gives one. */
+    /* Of a choice, def is the place of the default. A number's def outside min .. max means that
+     * the benchmark finds a value of its own (settle) unless the user gives one. */
     uint64_t def, min, max;
-    const char *choices;    /* "a|b|c" */
+    const char *choices; /* "a|b|c" */
     const char *help;
 } na_knob_t;
 
