@@ -26,8 +26,21 @@ void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry);
 /* Any pointer, NULL and wild ones included; `tag` as read from the page map (0: not an address). */
 void na_free_slow(void *block, uint32_t tag);
 
-/* Racing decrements of the shared EMPTY heap's credits are harmless (heap.h). */
-#define NA_HOT __attribute__((always_inline, no_sanitize("thread"))) static inline
+/* Threads without a heap share the EMPTY one: they spend its credits, which it does not have, at
+ * once, and read the class table while the first of them fills it. Whatever they find sends them to
+ * a slow path that waits and sorts it out (heap.h). ThreadSanitizer is told so on the hot path and
+ * on every function that it is inlined into. */
+#if defined(__has_feature) && !defined(__SANITIZE_THREAD__) /* clang */
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1 /* gcc's word for it */
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define NA_RACES_WITH_EMPTY __attribute__((no_sanitize("thread")))
+#else
+#define NA_RACES_WITH_EMPTY
+#endif
+#define NA_HOT __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 
 NA_HOT void *na_pop(na_bin_t *bin) {
     if (NA_UNLIKELY(--bin->pop < 0)) return NULL;

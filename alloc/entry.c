@@ -14,15 +14,15 @@
 #include "alloc/recording.h"
 #include "numalloc/numalloc.h"
 
-void *NA_FN(malloc)(size_t size) {
+NA_RACES_WITH_EMPTY void *NA_FN(malloc)(size_t size) {
     return na_alloc(size, NA_ENTRY_MALLOC);
 }
 
-void NA_FN(free)(void *block) {
+NA_RACES_WITH_EMPTY void NA_FN(free)(void *block) {
     na_free(block);
 }
 
-void *NA_FN(calloc)(size_t count, size_t size) {
+NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
     size_t bytes;
     if (NA_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
         errno = ENOMEM;
@@ -38,7 +38,7 @@ void *NA_FN(calloc)(size_t count, size_t size) {
 
 /* --- aligned --- */
 
-void *na_alloc_aligned(size_t alignment, size_t size, na_entry_t entry) {
+NA_RACES_WITH_EMPTY void *na_alloc_aligned(size_t alignment, size_t size, na_entry_t entry) {
     if (alignment <= NA_CLASS_STEP) return na_alloc(size, entry);
     if (alignment <= NA_PAGE_SIZE && size <= NA_SMALL_MAX) {
         na_init();
@@ -134,7 +134,7 @@ static void *resize_large(na_span_t *span, size_t size) {
     return block;
 }
 
-static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
+NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
     void *fresh = span->cls == 0 ? na_large_alloc_grown(size, NA_ENTRY_REALLOC) : NULL;
     if (fresh == NULL) fresh = na_alloc(size, NA_ENTRY_REALLOC);
     if (fresh == NULL) return NULL;
@@ -144,7 +144,7 @@ static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
     return fresh;
 }
 
-void *NA_FN(realloc)(void *block, size_t size) {
+NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
     if (block == NULL) return na_alloc(size, NA_ENTRY_REALLOC);
     if (size == 0) {
         na_free(block);
@@ -171,18 +171,18 @@ void *NA_FN(reallocarray)(void *block, size_t count, size_t size) {
 
 /* --- other frees. The sizes are the program's word; the page map knows better. --- */
 
-void NA_FN(free_sized)(void *block, size_t size) {
+NA_RACES_WITH_EMPTY void NA_FN(free_sized)(void *block, size_t size) {
     (void)size;
     na_free(block);
 }
 
-void NA_FN(free_aligned_sized)(void *block, size_t alignment, size_t size) {
+NA_RACES_WITH_EMPTY void NA_FN(free_aligned_sized)(void *block, size_t alignment, size_t size) {
     (void)alignment;
     (void)size;
     na_free(block);
 }
 
-void NA_FN(cfree)(void *block) {
+NA_RACES_WITH_EMPTY void NA_FN(cfree)(void *block) {
     na_free(block);
 }
 
