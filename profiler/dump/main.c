@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "numalloc/numalloc.h"
 #include "profiler/dump/text.h"
@@ -204,6 +205,8 @@ int main(int argc, char **argv) {
         size_t at = 0;
         while (at < VIEWS && strcmp(argv[optind], views[at].name) != 0)
             at++;
+        if (at == VIEWS && access(argv[optind], F_OK) == 0)
+            return usage("one profile at a time", argv[optind + 1]);
         if (at == VIEWS) return usage("no such view", argv[optind]);
         view = &views[at];
         optind++;
