@@ -1,18 +1,41 @@
-/* compare_child.c - runs one benchmark in a child with an allocator preloaded, and reads its
- * medians from its standard output (the lines of na_report_tsv). */
+/* compare_child.c - runs one child with an allocator preloaded, in a process group of its own, and
+ * keeps what it wrote.
+ *
+ * A benchmark is this program itself, and its result is its standard output (na_report_tsv). A
+ * program's output is thrown away; its time is that from its start to its end. Of standard error
+ * the end is kept, to say why a child failed. */
 #include "compare.h"
 #include "process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
+
+static volatile sig_atomic_t stop_asked;
+
+static void on_signal(int number) {
+    (void)number;
+    stop_asked = 1;
+}
+
+void na_child_catch_signals(void) {
+    /* No SA_RESTART: poll() shall return. SA_RESETHAND: a second one ends this process. */
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool na_child_stop(void) {
+    return stop_asked != 0;
+}
 
 static char **child_environment(const char *preload) {
     static char entry[1100];
@@ -23,7 +46,7 @@ static char **child_environment(const char *preload) {
         count++;
     if (made == NULL) {
         room = count + 2;
-        made = na_bench_map(room * sizeof(char *));
+        made = na_compare_memory(room * sizeof(char *));
     }
     for (size_t i = 0; i < count && kept + 2 < room; i++)
         if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0) made[kept++] = environ[i];
@@ -35,120 +58,188 @@ static char **child_environment(const char *preload) {
     return made;
 }
 
-/* Everything that the child writes until it closes its output, or false at the deadline. */
-static bool read_until_end(int from, char *text, size_t size, uint64_t deadline) {
-    size_t length = 0;
+/* ---- What it writes ---------------------------------------------------------------------------
+ */
+
+typedef struct stream {
+    int from; /* -1: ended */
+    char *text;
+    size_t length, size;
+    bool keep_end; /* when it is too much, its beginning is dropped; otherwise that is an error */
+} stream_t;
+
+static void take(stream_t *stream) {
+    if (stream->length == stream->size - 1) {
+        size_t half = stream->size / 2;
+        if (!stream->keep_end)
+            na_bench_fail("compare: a child wrote more than %zu bytes of results", stream->length);
+        memmove(stream->text, stream->text + half, stream->length - half);
+        stream->length -= half;
+    }
+    ssize_t got =
+        read(stream->from, stream->text + stream->length, stream->size - 1 - stream->length);
+    if (got < 0 && errno != EINTR)
+        na_bench_fail("compare: reading from a child: %s", strerror(errno));
+    if (got > 0) stream->length += (size_t)got;
+    if (got == 0) {
+        close(stream->from);
+        stream->from = -1;
+    }
+}
+
+/* Reads until the child has ended and its streams are empty. A stream may outlive it (a daemon that
+ * it left behind holds it): then what is there by its end counts. The streams of most children
+ * close with their end, so that *end is exact; of others it may be late by the 100 ms of poll(). */
+static na_outcome_t read_until_end(pid_t child, stream_t *streams, uint64_t deadline, int *status,
+                                   struct rusage *usage, uint64_t *end) {
+    bool gone = false;
     for (;;) {
+        struct pollfd waiting[2];
+        nfds_t open = 0;
+        for (int i = 0; i < 2; i++)
+            if (streams[i].from >= 0)
+                waiting[open++] = (struct pollfd){.fd = streams[i].from, .events = POLLIN};
         uint64_t now = na_bench_now();
-        if (now >= deadline) return false;
-        struct pollfd waiting = {.fd = from, .events = POLLIN};
-        uint64_t left_ms = (deadline - now) / 1000000 + 1;
-        int ready = poll(&waiting, 1, left_ms > 60000 ? 60000 : (int)left_ms);
+        if (!gone) {
+            pid_t waited = wait4(child, status, open > 0 ? WNOHANG : 0, usage);
+            if (waited < 0 && errno != EINTR)
+                na_bench_fail("compare: waiting for a child: %s", strerror(errno));
+            if (waited == child) {
+                gone = true;
+                *end = na_bench_now();
+            }
+        }
+        if (gone && open == 0) return NA_DONE;
+        if (stop_asked && !gone) return NA_STOPPED;
+        if (now >= deadline && !gone) return NA_TIMED_OUT;
+        if (open == 0) continue;
+        uint64_t left_ms = gone ? 0 : (deadline - now) / 1000000 + 1;
+        int ready = poll(waiting, open, left_ms > 100 ? 100 : (int)left_ms);
         if (ready < 0 && errno != EINTR) na_bench_fail("compare: poll: %s", strerror(errno));
-        if (ready <= 0) continue;
-        if (length == size - 1)
-            na_bench_fail("compare: a child wrote more than %zu bytes of results", size - 1);
-        ssize_t got = read(from, text + length, size - 1 - length);
-        if (got < 0 && errno != EINTR)
-            na_bench_fail("compare: reading a child's result: %s", strerror(errno));
-        if (got == 0) {
-            text[length] = '\0';
-            return true;
+        if (ready <= 0) {
+            if (gone) return NA_DONE; /* nothing more from it; someone else holds the stream */
+            continue;
         }
-        if (got > 0) length += (size_t)got;
+        for (nfds_t w = 0; w < open; w++)
+            for (int i = 0; i < 2; i++)
+                if (waiting[w].revents != 0 && streams[i].from == waiting[w].fd) take(&streams[i]);
     }
 }
 
-static void check_object(na_comparison_t *comparison, size_t c, const char *object) {
-    na_contender_t *contender = &comparison->contender[c];
-    snprintf(contender->object, sizeof contender->object, "%s", object);
-    if (*contender->path != '\0' && strcmp(object, contender->path) != 0)
-        na_bench_fail("compare: %s (%s) was preloaded, but malloc came from %s: it is not an "
-                      "allocator, or cannot be loaded",
-                      contender->name, contender->path, object);
-}
-
-static na_compared_t *find_metric(na_comparison_t *comparison, char **field) {
-    for (size_t i = 0; i < comparison->metrics; i++)
-        if (strcmp(comparison->metric[i].name, field[1]) == 0) return &comparison->metric[i];
-    if (comparison->metrics == NA_METRICS_MAX)
-        na_bench_fail("compare: more than %d metrics", NA_METRICS_MAX);
-    na_compared_t *metric = &comparison->metric[comparison->metrics++];
-    snprintf(metric->name, sizeof metric->name, "%s", field[1]);
-    snprintf(metric->unit, sizeof metric->unit, "%s", field[2]);
-    metric->better = strcmp(field[3], "higher") == 0 ? NA_HIGHER : NA_LOWER;
-    metric->rank = strcmp(field[4], "headline") == 0 ? NA_HEADLINE : NA_DETAIL;
-    double *values = na_bench_map(comparison->contenders * comparison->rounds * sizeof(double));
-    for (size_t c = 0; c < comparison->contenders; c++)
-        metric->value[c] = values + c * comparison->rounds;
-    return metric;
-}
-
-static void parse(na_comparison_t *comparison, size_t c, size_t round, char *text) {
-    bool complete = false;
-    for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
-        char *field[7] = {line};
-        size_t fields = 1;
-        next = strchr(line, '\n');
-        if (next != NULL) *next++ = '\0';
-        for (char *at = line; fields < NA_COUNT(field) && (at = strchr(at, '\t')) != NULL;) {
-            *at++ = '\0';
-            field[fields++] = at;
-        }
-        if (fields == 2 && strcmp(field[0], "malloc") == 0)
-            check_object(comparison, c, field[1]);
-        else if (fields == 7 && strcmp(field[0], "metric") == 0)
-            find_metric(comparison, field)->value[c][round] = strtod(field[6], NULL);
-        else if (fields == 1 && strcmp(field[0], "end") == 0)
-            complete = true;
+/* The last line of what the child said, printable and short. */
+static void last_words(const stream_t *stream, char *out, size_t size) {
+    size_t end = stream->length, begin, length = 0;
+    while (end > 0 && strchr("\n\r ", stream->text[end - 1]) != NULL)
+        end--;
+    for (begin = end;
+         begin > 0 && stream->text[begin - 1] != '\n' && stream->text[begin - 1] != '\r';)
+        begin--;
+    for (; begin < end && length + 1 < size; begin++) {
+        unsigned char c = (unsigned char)stream->text[begin];
+        out[length++] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
     }
-    if (!complete)
-        na_bench_fail("compare: the result of %s under %s was cut short", comparison->bench->name,
-                      comparison->contender[c].name);
+    out[length] = '\0';
 }
 
-void na_compare_run(na_comparison_t *comparison, size_t c, size_t round) {
-    static char text[65536], program[2048];
-    const na_contender_t *contender = &comparison->contender[c];
-    const char *bench = comparison->bench->name;
+/* ---- The child --------------------------------------------------------------------------------
+ */
+
+static void make_arguments(const na_case_t *which, const char *const *extra, char **out) {
+    static char program[2048];
+    size_t count = 0;
     if (*program == '\0' && !na_program_path(program, sizeof program))
         na_bench_fail("compare: cannot find my own path in /proc/self/exe");
-    char **arguments = na_bench_map((comparison->passed_count + 4) * sizeof(char *));
-    size_t count = 0;
-    arguments[count++] = program;
-    arguments[count++] = (char *)(uintptr_t)bench;
-    for (size_t i = 0; i < comparison->passed_count; i++)
-        arguments[count++] = comparison->passed[i];
-    arguments[count] = (char *)(uintptr_t) "--tsv";
+    if (which->bench == NULL) {
+        out[count++] = (char *)(uintptr_t) "/bin/sh";
+        out[count++] = (char *)(uintptr_t) "-c";
+        out[count++] = (char *)(uintptr_t)which->command;
+    } else {
+        out[count++] = program;
+        out[count++] = (char *)(uintptr_t)which->bench->name;
+        for (size_t i = 0; i < which->words; i++)
+            out[count++] = (char *)(uintptr_t)which->word[i];
+        for (size_t i = 0; extra != NULL && extra[i] != NULL; i++)
+            out[count++] = (char *)(uintptr_t)extra[i];
+        out[count++] = (char *)(uintptr_t) "--tsv";
+    }
+    out[count] = NULL;
+}
 
-    int ends[2];
-    if (pipe(ends) != 0) na_bench_fail("compare: pipe: %s", strerror(errno));
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    posix_spawn_file_actions_addclose(&actions, ends[1]);
+static pid_t start(char **arguments, const char *preload, int out, int err) {
     pid_t child;
-    int error =
-        posix_spawn(&child, program, &actions, NULL, arguments, child_environment(contender->path));
-    if (error != 0) na_bench_fail("compare: cannot start %s: %s", program, strerror(error));
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_init(&actions);
+    /* A group of its own: the end of a time-out reaches what it started, too, and an interrupt from
+     * the terminal comes to us alone. */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+    int error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments,
+                            child_environment(preload));
+    if (error != 0) na_bench_fail("compare: cannot start %s: %s", arguments[0], strerror(error));
     posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    uint64_t deadline = na_bench_now() + comparison->timeout_s * UINT64_C(1000000000);
-    bool ended = read_until_end(ends[0], text, sizeof text, deadline);
-    close(ends[0]);
-    if (!ended) kill(child, SIGKILL);
-    int status;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) na_bench_fail("compare: waitpid: %s", strerror(errno));
-    if (!ended)
-        na_bench_fail("compare: %s under %s took longer than %llu s; see --timeout", bench,
-                      contender->name, (unsigned long long)comparison->timeout_s);
-    if (WIFSIGNALED(status))
-        na_bench_fail("compare: %s under %s was ended by signal %d (%s)", bench, contender->name,
-                      WTERMSIG(status), strsignal(WTERMSIG(status)));
-    if (WEXITSTATUS(status) != 0)
-        na_bench_fail("compare: %s under %s ended with status %d", bench, contender->name,
-                      WEXITSTATUS(status));
-    parse(comparison, c, round, text);
+    posix_spawnattr_destroy(&attributes);
+    return child;
+}
+
+void na_child_run(const na_comparison_t *comparison, const na_case_t *which, size_t c,
+                  const char *const *extra, na_child_t *child) {
+    static char out_text[65536], err_text[4096];
+    const na_contender_t *contender = &comparison->contender[c];
+    char *arguments[NA_CASE_WORDS_MAX + 16], words[120];
+    int out[2], err[2], status = 0;
+    struct rusage usage = {0};
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
+        na_bench_fail("compare: pipe: %s", strerror(errno));
+    if (which->bench == NULL) { /* a program's output is nobody's business */
+        close(out[0]);
+        close(out[1]);
+        out[0] = -1;
+        if ((out[1] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+            na_bench_fail("compare: cannot open /dev/null: %s", strerror(errno));
+    }
+    make_arguments(which, extra, arguments);
+    *child = (na_child_t){.text = out_text};
+    stream_t streams[2] = {{out[0], out_text, 0, sizeof out_text, false},
+                           {err[0], err_text, 0, sizeof err_text, true}};
+    uint64_t begin = na_bench_now(), end = begin;
+    pid_t pid = start(arguments, contender->path, out[1], err[1]);
+    close(out[1]);
+    close(err[1]);
+    child->outcome = read_until_end(
+        pid, streams, begin + comparison->timeout_s * UINT64_C(1000000000), &status, &usage, &end);
+    if (child->outcome != NA_DONE) {
+        kill(-pid, SIGKILL);
+        while (wait4(pid, &status, 0, &usage) < 0)
+            if (errno != EINTR) na_bench_fail("compare: waitpid: %s", strerror(errno));
+        end = na_bench_now();
+    }
+    for (int i = 0; i < 2; i++)
+        if (streams[i].from >= 0) close(streams[i].from);
+    out_text[streams[0].length] = '\0';
+    child->seconds = (double)(end - begin) / 1e9;
+    child->peak = (uint64_t)usage.ru_maxrss * 1024;
+
+    last_words(&streams[1], words, sizeof words);
+    if (child->outcome == NA_TIMED_OUT) {
+        snprintf(child->reason, sizeof child->reason, "took longer than %llu s (--timeout)",
+                 (unsigned long long)comparison->timeout_s);
+    } else if (child->outcome == NA_STOPPED) {
+        snprintf(child->reason, sizeof child->reason, "interrupted");
+    } else if (WIFSIGNALED(status)) {
+        child->outcome = NA_FAILED;
+        snprintf(child->reason, sizeof child->reason, "ended by signal %d (%s)%s%s",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)), *words ? ": " : "", words);
+    } else if (WEXITSTATUS(status) != 0) {
+        child->outcome = NA_FAILED;
+        snprintf(child->reason, sizeof child->reason, "ended with status %d%s%s",
+                 WEXITSTATUS(status), *words ? ": " : "", words);
+    } else if (memmem(err_text, streams[1].length, "from LD_PRELOAD cannot be preloaded", 35)) {
+        child->outcome = NA_FAILED;
+        snprintf(child->reason, sizeof child->reason, "%s", words);
+    }
 }

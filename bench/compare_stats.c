@@ -1,0 +1,182 @@
+/* compare_stats.c - ratios of paired measurements, with bootstrap intervals. */
+#include "compare_stats.h"
+
+#include "prng.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The control counts as a tie when its mean is within this of 1, interval or not: less is below
+ * what the alignment of one process's memory changes. */
+#define CONTROL_TOLERANCE 0.01
+
+/* The 97.5 % quantile of Student's t. */
+static double student(size_t freedom) {
+    static const double exact[] = {12.706, 4.303, 3.182, 2.776, 2.571,
+                                   2.447,  2.365, 2.306, 2.262, 2.228};
+    if (freedom == 0) return INFINITY;
+    if (freedom <= NA_COUNT(exact)) return exact[freedom - 1];
+    /* Cornish and Fisher's expansion; off by less than 0.001 from here on. */
+    double z = 1.959964, n = (double)freedom;
+    return z + (z * z * z + z) / (4 * n) + (5 * pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);
+}
+
+double na_ratio_tail(size_t count) {
+    if (count < 2) return 0;
+    double n = (double)count;
+    return 0.5 * erfc(student(count - 1) * sqrt(n / (n - 1)) / sqrt(2));
+}
+
+/* Insertion sort; at most a few dozen values, tens of thousands of times. */
+static double median_of(double *v, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        double x = v[i];
+        size_t j = i;
+        for (; j > 0 && v[j - 1] > x; j--)
+            v[j] = v[j - 1];
+        v[j] = x;
+    }
+    return count % 2 != 0 ? v[count / 2] : 0.5 * (v[count / 2 - 1] + v[count / 2]);
+}
+
+static na_ratio_t interval(double center, double *drawn, size_t samples, size_t pairs) {
+    double tail = na_ratio_tail(samples);
+    na_stats_of(drawn, NA_BOOTSTRAPS); /* sorts */
+    return (na_ratio_t){exp(center), exp(na_stats_quantile(drawn, NA_BOOTSTRAPS, tail)),
+                        exp(na_stats_quantile(drawn, NA_BOOTSTRAPS, 1 - tail)), pairs};
+}
+
+/* log(a/b) of one pair; NaN when one is missing. Sets *noise for values that have no logarithm. */
+static double log_ratio(double a, double b, bool *noise) {
+    if (isnan(a) || isnan(b)) return NAN;
+    if (a > 0 && b > 0) return log(a / b);
+    *noise = true;
+    return NAN;
+}
+
+na_ratio_t na_ratio_of(const double *a, const double *b, size_t count) {
+    static double logs[NA_ROUNDS_MAX], scratch[NA_ROUNDS_MAX], drawn[NA_BOOTSTRAPS];
+    size_t pairs = 0;
+    bool noise = false;
+    for (size_t i = 0; i < count && i < NA_ROUNDS_MAX; i++) {
+        double value = log_ratio(a[i], b[i], &noise);
+        if (!isnan(value)) logs[pairs++] = value;
+    }
+    if (noise || pairs == 0) return (na_ratio_t){0};
+    memcpy(scratch, logs, pairs * sizeof logs[0]);
+    double center = median_of(scratch, pairs);
+    if (pairs == 1) return (na_ratio_t){exp(center), exp(center), exp(center), 1};
+    na_prng_t prng = na_prng_make(20, pairs);
+    for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
+        for (size_t i = 0; i < pairs; i++)
+            scratch[i] = logs[na_prng_scale(na_prng_next(&prng), pairs)];
+        drawn[s] = median_of(scratch, pairs);
+    }
+    return interval(center, drawn, pairs, pairs);
+}
+
+bool na_ratio_tie(const na_ratio_t *ratio) {
+    return ratio->pairs > 0 && ratio->low <= 1 && ratio->high >= 1;
+}
+
+na_ratio_t na_case_ratio(const na_comparison_t *comparison, const na_compared_t *metric, size_t a,
+                         size_t b) {
+    size_t rounds = comparison->rounds;
+    const double *mine = metric->value + a * rounds, *other = metric->value + b * rounds;
+    return metric->better == NA_LOWER ? na_ratio_of(mine, other, rounds)
+                                      : na_ratio_of(other, mine, rounds);
+}
+
+/* The metric that a case puts into the mean of this kind, or NULL. */
+static const na_compared_t *meant(const na_case_t *which, na_kind_t kind, unsigned threads) {
+    if (threads != 0 && which->threads != threads) return NULL;
+    if (kind == NA_MEMORY) return na_case_memory(which);
+    const na_compared_t *metric = na_case_main(which);
+    return metric != NULL && metric->kind == kind ? metric : NULL;
+}
+
+na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsigned threads,
+                         size_t a, size_t b) {
+    static double logs[NA_CASES_MAX][NA_ROUNDS_MAX > 64 ? 64 : NA_ROUNDS_MAX];
+    static double center[NA_CASES_MAX], scratch[64], drawn[NA_BOOTSTRAPS];
+    size_t rounds = comparison->rounds < 64 ? comparison->rounds : 64, cases = 0;
+    double sum = 0;
+    for (size_t i = 0; i < comparison->case_count; i++) {
+        const na_compared_t *metric = meant(&comparison->cases[i], kind, threads);
+        size_t pairs = 0;
+        bool noise = false;
+        if (metric == NULL) continue;
+        for (size_t r = 0; r < rounds; r++) {
+            double value = log_ratio(metric->value[a * comparison->rounds + r],
+                                     metric->value[b * comparison->rounds + r], &noise);
+            logs[cases][r] = metric->better == NA_LOWER ? value : -value;
+            if (!isnan(value)) scratch[pairs++] = logs[cases][r];
+        }
+        if (noise || pairs == 0) continue;
+        center[cases] = median_of(scratch, pairs);
+        sum += center[cases++];
+    }
+    if (cases == 0) return (na_ratio_t){0};
+    double mean = sum / (double)cases;
+    size_t done = comparison->rounds_done < rounds ? comparison->rounds_done : rounds;
+    if (done < 2) return (na_ratio_t){exp(mean), exp(mean), exp(mean), cases};
+    na_prng_t prng = na_prng_make(21, cases);
+    for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
+        size_t chosen[64];
+        double total = 0;
+        for (size_t r = 0; r < done; r++)
+            chosen[r] = na_prng_scale(na_prng_next(&prng), done);
+        for (size_t i = 0; i < cases; i++) {
+            size_t pairs = 0;
+            for (size_t r = 0; r < done; r++)
+                if (!isnan(logs[i][chosen[r]])) scratch[pairs++] = logs[i][chosen[r]];
+            total += pairs > 0 ? median_of(scratch, pairs) : center[i];
+        }
+        drawn[s] = total / (double)cases;
+    }
+    return interval(mean, drawn, done, cases);
+}
+
+na_stats_t na_case_stats(const na_comparison_t *comparison, const na_compared_t *metric, size_t c) {
+    static double copy[NA_ROUNDS_MAX];
+    size_t count = 0;
+    for (size_t r = 0; r < comparison->rounds; r++) {
+        double value = metric->value[c * comparison->rounds + r];
+        if (!isnan(value)) copy[count++] = value;
+    }
+    return na_stats_of(copy, count);
+}
+
+size_t na_control_allowed(size_t n, double p) {
+    double term = pow(1 - p, (double)n), below = term;
+    size_t k = 0;
+    while (1 - below >= 0.01 && k < n) {
+        term *= (double)(n - k) / (double)(k + 1) * p / (1 - p);
+        below += term;
+        k++;
+    }
+    return k;
+}
+
+na_control_t na_control_of(const na_comparison_t *comparison) {
+    na_control_t control = {0};
+    size_t fewest = NA_ROUNDS_MAX;
+    if (comparison->control == NA_NONE) return control;
+    for (size_t i = 0; i < comparison->case_count; i++) {
+        const na_compared_t *metric = na_case_main(&comparison->cases[i]);
+        if (metric == NULL) continue;
+        na_ratio_t ratio = na_case_ratio(comparison, metric, comparison->control, comparison->base);
+        if (ratio.pairs < 2) continue;
+        control.cases++;
+        if (!na_ratio_tie(&ratio)) control.off++;
+        if (ratio.pairs < fewest) fewest = ratio.pairs;
+    }
+    /* The extremes of n leave out the median with probability 2 * 2^-n. */
+    double extremes = pow(2, 1 - (double)fewest);
+    control.allowed = na_control_allowed(control.cases, extremes > 0.06 ? extremes : 0.06);
+    control.mean = na_mean_ratio(comparison, NA_TIME, 0, comparison->control, comparison->base);
+    bool mean_ties = control.mean.pairs == 0 || na_ratio_tie(&control.mean) ||
+                     fabs(control.mean.ratio - 1) < CONTROL_TOLERANCE;
+    control.tie = control.cases > 0 && control.off <= control.allowed && mean_ties;
+    return control;
+}
