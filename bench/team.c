@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define CACHE_LINE 64
@@ -116,8 +117,12 @@ static void *work(void *argument) {
     }
 }
 
+static size_t team_bytes(unsigned threads) {
+    return sizeof(na_team_t) + threads * sizeof(worker_t);
+}
+
 na_team_t *na_team_start(unsigned threads, na_pin_t pin) {
-    na_team_t *team = na_bench_map(sizeof *team + threads * sizeof(worker_t));
+    na_team_t *team = na_bench_map(team_bytes(threads));
     cpu_set_t set;
     pthread_mutex_init(&team->mutex, NULL);
     pthread_cond_init(&team->announced, NULL);
@@ -171,4 +176,5 @@ void na_team_stop(na_team_t *team) {
     pthread_cond_destroy(&team->announced);
     pthread_cond_destroy(&team->finished);
     pthread_mutex_destroy(&team->mutex);
+    munmap(team, team_bytes(team->threads)); /* a benchmark may have thousands of teams */
 }

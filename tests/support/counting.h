@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define COUNTING_LOG_ENV  "NA_COUNTING_LOG"
+#define COUNTING_SLOW_ENV "NA_COUNTING_SLOW"
 #define COUNTING_CAPACITY (UINT64_C(1) << 20)
 
 typedef enum counting_kind {

@@ -1,5 +1,7 @@
 /* counting_malloc.c - a preloadable allocator that counts: glibc's malloc, with a record of every
  * call in the log that NA_COUNTING_LOG names (counting.h). Without that variable it only passes on.
+ * NA_COUNTING_SLOW="N NS" makes every N-th malloc of a thread take NS nanoseconds longer: a known
+ * latency for instruments that measure one.
  *
  * Any thread may call; a record is claimed by one atomic addition. Calls before the library's
  * constructor has run (the dynamic loader's) are not recorded. Ends the program when the log cannot
@@ -10,9 +12,11 @@
 #include <fcntl.h>
 #include <link.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -26,6 +30,8 @@ extern void __libc_free(void *);
 
 static counting_log_t *counting_log; /* set once, before main */
 static uintptr_t program_begin, program_end;
+static unsigned long slow_every, slow_ns; /* set once, before main; 0: never */
+static __thread unsigned long slow_calls __attribute__((tls_model("initial-exec")));
 static __thread uint32_t thread_number __attribute__((tls_model("initial-exec")));
 
 static int visit(struct dl_phdr_info *info, size_t size, void *argument) {
@@ -47,7 +53,9 @@ static void give_up(const char *why) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    const char *path = getenv(COUNTING_LOG_ENV);
+    const char *path = getenv(COUNTING_LOG_ENV), *slow = getenv(COUNTING_SLOW_ENV);
+    if (slow != NULL && sscanf(slow, "%lu %lu", &slow_every, &slow_ns) != 2)
+        give_up("counting_malloc: NA_COUNTING_SLOW takes two numbers\n");
     if (path == NULL) return;
     dl_iterate_phdr(visit, NULL);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -77,9 +85,19 @@ static void note(counting_kind_t kind, const void *block, uint64_t old, uint64_t
     __atomic_store_n(&record->kind, (uint16_t)kind, __ATOMIC_RELEASE);
 }
 
+/* Busy for slow_ns: a sleep would be as long as the scheduler likes. */
+static void be_slow(void) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < (long)slow_ns);
+}
+
 #define CALLER __builtin_return_address(0)
 
 EXPORT void *malloc(size_t size) {
+    if (slow_every != 0 && ++slow_calls % slow_every == 0) be_slow();
     void *block = __libc_malloc(size);
     note(COUNTING_MALLOC, block, 0, size, CALLER);
     return block;

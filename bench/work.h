@@ -1,0 +1,46 @@
+/* work.h - what several benchmarks do with blocks: get one or end, touch its pages. */
+#ifndef NUMALLOC_BENCH_WORK_H
+#define NUMALLOC_BENCH_WORK_H
+
+#include "bench.h"
+
+#include <stdlib.h>
+
+/* Entries of a thread's table of sizes, which are drawn before the clock starts: 16 KiB of the
+ * cache. A power of two. */
+#define NA_WORK_SIZES 4096
+
+/* The step in which large blocks are touched: no Linux has smaller pages. */
+#define NA_WORK_PAGE 4096
+
+_Noreturn static inline void na_work_no_memory(const char *bench, const char *routine,
+                                               size_t size) {
+    na_bench_fail("%s: %s of %zu bytes gave NULL: the allocator is out of memory", bench, routine,
+                  size);
+}
+
+/* Ends the program when there is no memory. */
+static inline void *na_work_malloc(const char *bench, size_t size) {
+    void *block = malloc(size);
+    if (__builtin_expect(block == NULL, 0)) na_work_no_memory(bench, "malloc", size);
+    return block;
+}
+
+/* Writes one byte of each page from `begin` up to `end`, the first byte included: the block is
+ * resident then. */
+static inline void na_work_touch_pages(void *block, size_t begin, size_t end) {
+    volatile unsigned char *bytes = block;
+    for (size_t at = begin; at < end; at += NA_WORK_PAGE)
+        bytes[at] = 1;
+}
+
+/* Between two looks at a word that another thread is going to write. */
+static inline void na_work_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    __asm__ volatile("" : : : "memory");
+#endif
+}
+
+#endif
