@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SUITE_ROUNDS     7
+#define SUITE_ROUNDS     9
 #define SINGLE_ROUNDS    5
 #define SUITE_BUDGET_MIN 17
 #define WORDS_MAX        512
@@ -58,7 +58,7 @@ static const na_knob_t options_table[O_COUNT] = {
     [O_SET] = {"set", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                "BENCHMARK.KNOB=VALUE; may be given several times"},
     [O_ROUNDS] = {"rounds", "rounds", NA_KNOB_NUMBER, 0, 0, NA_ROUNDS_MAX, NULL,
-                  "how often each combination runs; 0: 7, or 5 for one named benchmark"},
+                  "how often each combination runs; 0: 9, or 5 for one named benchmark"},
     [O_BASE] = {"base", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                 "the allocator that the others are held against; without it, the first"},
     [O_CONTROL] = {"control", "", NA_KNOB_CHOICE, 0, 0, 0, "auto|on|off",

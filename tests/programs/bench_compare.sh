@@ -1,0 +1,107 @@
+#!/bin/bash
+# bench_compare.sh - `numalloc-bench compare` from its command line to its files, on small work.
+#   bench_compare.sh NUMALLOC NUMALLOC-BENCH CRASHING-LIBRARY HANGING-LIBRARY
+set -uo pipefail
+numalloc=$1 bench=$2 crash=$3 hang=$4
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+cd "$place" || exit 1
+export TMPDIR=$place
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# expect STATUS COMMAND...: runs it with its output in out and err.
+expect() {
+    local wanted=$1 got
+    shift
+    "$@" >out 2>err
+    got=$?
+    [ $got -eq "$wanted" ] || fail "status $got, not $wanted: $* ($(tail -n 1 err))"
+}
+
+# has PATTERN FILE
+has() {
+    grep -q -- "$1" "$2" || fail "no '$1' in $2: $(head -c 2000 "$2")"
+}
+
+small=(--set churn.objects=2000 --set churn.spots=100 --set churn.repetitions=2 --set churn.warmup=0)
+two=(--allocators "glibc,mine=$numalloc")
+
+# Both forms, two allocators.
+expect 0 "$bench" compare churn "${two[@]}" --objects 2000 --spots 100 --repetitions 2 --rounds 3
+has "cost relative to glibc" out
+has "mine .*libnumalloc" out
+expect 0 "$bench" compare --benchmarks churn --threads 1,2 "${two[@]}" "${small[@]}" --rounds 3 \
+    --program 'say <hello>=echo hello' --html page.html
+has "churn, 1 thread" out
+has "churn, 2 threads" out
+has "Geometric means" out
+has "control    glibc against itself" out
+has "</html>" page.html
+has "say &lt;hello&gt;" page.html
+[ -z "$(find . -name 'numalloc-bench-compare.*')" ] || fail "the temporary journal was left behind"
+
+# A library that crashes and one that hangs are reported; the others' results are all there.
+expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]},crash=$crash,hang=$hang" \
+    "${small[@]}" --rounds 3 --timeout 2 --json
+cp out bad.json
+has '"reason": "ended by signal 11' bad.json
+has '"reason": "took longer than 2 s' bad.json
+if command -v python3 >/dev/null; then
+    python3 - <<'PY' || fail "bad.json is not what it should be"
+import json
+found = json.load(open("bad.json"))
+assert found["rounds"] == 3 and found["stopped"] is None
+case = found["cases"][0]
+assert {f["allocator"]: f["count"] for f in case["failures"]} == {"crash": 2, "hang": 1}
+churn = {v["allocator"]: v for v in case["metrics"][0]["values"]}
+assert case["headline"] == "churn" == case["metrics"][0]["name"]
+for name in ("glibc", "mine", "glibc (A/A)"):
+    assert all(value > 0 for value in churn[name]["rounds"])
+assert churn["crash"]["rounds"] == churn["hang"]["rounds"] == [None] * 3
+ratio = churn["mine"]["cost_relative_to"]["glibc"]
+assert ratio["pairs"] == 3 and ratio["low"] <= ratio["ratio"] <= ratio["high"]
+assert churn["mine"]["cost_relative_to"]["crash"] is None
+PY
+fi
+
+# What is no allocator must not become a row of glibc's figures.
+empty=$(dirname "$bench")/libempty_preload.so
+expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]},empty=$empty" "${small[@]}" --rounds 2
+has "empty: preloaded, but malloc came from" out
+
+# Interrupted, it reports what it has; resumed, it goes on there.
+"$bench" compare "${two[@]}" --program 'nap=sleep 0.2' --rounds 4 --resume journal >out 2>err &
+child=$!
+for ((i = 0; i < 100; i++)); do
+    grep -qs '^run' journal && break
+    sleep 0.1
+done
+kill -INT $child
+wait $child
+status=$?
+[ $status -eq 130 ] || fail "status $status when interrupted"
+has "begun of 4: it was interrupted" out
+has "--resume journal" err
+before=$(grep -c '^run' journal)
+first=$(grep '^run' journal | head -n 1)
+printf 'run\t0\t0' >>journal
+expect 2 "$bench" compare --rounds 9 --resume journal
+expect 0 "$bench" compare --resume journal --json
+[ "$(grep -c '^run' journal)" -eq 12 ] || fail "not 12 runs in the journal"
+[ "$before" -lt 12 ] || fail "the interrupt came after the end"
+has '"rounds": 4,' out
+[ "$(grep '^run' journal | head -n 1)" = "$first" ] || fail "what was there has changed"
+
+# Bad command lines: one line, status 2, before anything runs.
+for words in "--allocators nothing" "--threads 0x" "--benchmarks nothing" "nothing" \
+    "--set churn.nothing=1" "--set churn=1" "--base nothing" "--program nothing" "churn --set churn.min=1" \
+    "--html /nonexistent/page.html" "--resume /dev/null" "--allocators mine=/nonexistent.so" \
+    "hotpath --threads 2" "--benchmarks churn --set churn.min=2 --set churn.max=1"; do
+    # shellcheck disable=SC2086
+    expect 2 "$bench" compare $words
+    [ "$(wc -l <err)" -eq 1 ] || fail "not one line for: $words"
+done
