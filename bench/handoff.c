@@ -65,7 +65,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
                  "objects handed over at once; 0: 1, 16 and 256 in turn"},
     [K_WINDOW] = {"window", "batches", NA_KNOB_NUMBER, 64, 1, 1000000, NULL,
                   "how far a producer may be ahead of the consumers"},
-    [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 100000, 1, UINT64_C(1) << 32, NULL,
+    [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 60000, 1, UINT64_C(1) << 32, NULL,
                    "objects of each producer in one repetition (rounded down to whole batches, at "
                    "least one)"},
     [K_MIN] = NA_KNOB_MIN(16),
@@ -117,16 +117,21 @@ static void await(const uint64_t *word, uint64_t least) {
 
 static void produce(const handoff_t *handoff, uint64_t p) {
     producer_t *self = &handoff->producer[p];
-    uint64_t batch = handoff->batch;
+    const taken_t *taken = &handoff->taken[p * handoff->consumers];
+    uint64_t batch = handoff->batch, object = 0, slot = 0;
+    uint64_t next = 0, lap = 1; /* who frees the oldest batch of the ring; its how many-th */
     for (uint64_t k = 0; k < handoff->batches; k++) {
         if (k >= handoff->window) { /* the batch that had this place in the ring must be freed */
-            uint64_t former = k - handoff->window;
-            await(&handoff->taken[p * handoff->consumers + former % handoff->consumers].batches,
-                  former / handoff->consumers + 1);
+            await(&taken[next].batches, lap);
+            if (++next == handoff->consumers) {
+                next = 0;
+                lap++;
+            }
         }
-        void **place = &self->ring[k % handoff->window * batch];
+        void **place = &self->ring[slot * batch];
+        if (++slot == handoff->window) slot = 0;
         for (uint64_t i = 0; i < batch; i++) {
-            place[i] = na_work_malloc("handoff", self->sizes[(k * batch + i) % NA_WORK_SIZES]);
+            place[i] = na_work_malloc("handoff", self->sizes[object++ % NA_WORK_SIZES]);
             na_bench_touch(place[i], handoff->touch);
         }
         __atomic_store_n(&self->published, k + 1, __ATOMIC_RELEASE);

@@ -29,7 +29,7 @@ enum {
 
 static const na_knob_t knobs_table[K_COUNT] = {
     [K_THREADS] = NA_KNOB_THREADS,
-    [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 50, 1, UINT64_C(1) << 32, NULL,
+    [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 40, 1, UINT64_C(1) << 32, NULL,
                    "objects that each thread allocates in one repetition"},
     [K_LIVE] = {"live", "KiB", NA_KNOB_NUMBER, 65536, 0, UINT64_C(1) << 36, NULL,
                 "live bytes of each thread at most, but for a single object larger than that"},
