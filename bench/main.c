@@ -19,6 +19,7 @@ static void help(void) {
          "  numalloc-bench list                     the benchmarks\n"
          "  numalloc-bench BENCHMARK [knobs]        run one\n"
          "  numalloc-bench BENCHMARK --help         its knobs\n"
+         "  numalloc-bench compare [options]        run all under several allocators\n"
          "  numalloc-bench compare BENCHMARK [...]  run one under several allocators\n\n"
          "It links no allocator: LD_PRELOAD=libnumalloc.so numalloc-bench churn\n\n"
          "Benchmarks:");
