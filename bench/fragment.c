@@ -56,7 +56,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
                      "one in so many objects of a phase lives to the end"},
     [K_QUIET] = {"quiet", "ms", NA_KNOB_NUMBER, 1000, 0, 600000, NULL,
                  "quiet time after the last phase of the last repetition"},
-    [K_MIN] = NA_KNOB_MIN(16),
+    [K_MIN] = NA_KNOB_MIN(32),
     [K_MAX] = NA_KNOB_MAX(65536),
     [K_SEED] = NA_KNOB_SEED,
     [K_PIN] = NA_KNOB_PIN,
@@ -64,10 +64,11 @@ static const na_knob_t knobs_table[K_COUNT] = {
     [K_REPETITIONS] = NA_KNOB_REPETITIONS(5),
 };
 
+/* Packed: the suite's tables are part of the process's memory, and there are many objects. */
 typedef struct object {
     void *block;
-    size_t size;
-} object_t;
+    uint32_t size;
+} __attribute__((packed, aligned(4))) object_t;
 
 typedef struct holder {
     na_prng_t prng;
@@ -87,7 +88,7 @@ typedef struct fragment {
 } fragment_t;
 
 static void allocate(const fragment_t *fragment, holder_t *self, object_t *object) {
-    object->size = na_sizes_draw(&fragment->band, &self->prng);
+    object->size = (uint32_t)na_sizes_draw(&fragment->band, &self->prng);
     object->block = na_work_malloc("fragment", object->size);
     na_work_touch_pages(object->block, 0, object->size);
     self->live += object->size;
