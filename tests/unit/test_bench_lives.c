@@ -45,6 +45,38 @@ Test(bench_lives, turnover_replaces_in_short_lives) {
     cr_assert_gt(run->all.foreign_frees * 10, run->all.frees * 6);
 }
 
+/* A thread works on one lane, and a lane has one thread in each generation. */
+Test(bench_lives, turnover_one_lane_a_life) {
+    const bench_log_t *run = TURNOVER("--seed=8");
+    uint64_t block[120], number = 0;
+    unsigned place_of[BENCH_LOG_THREADS] = {0};                /* the spot that it has just freed */
+    unsigned lane_of[BENCH_LOG_THREADS] = {0}, lives[3] = {0}; /* lane + 1; 0: not known yet */
+    for (uint64_t i = 0; i < run->count && number < 120 + 2 * 36 * 25; i++) {
+        const counting_record_t *record = &run->log->record[i];
+        if (!record->program) continue;
+        if (number++ < 120) {
+            block[number - 1] = record->block;
+        } else if (record->kind == COUNTING_FREE) {
+            unsigned place = 0;
+            while (place < 120 && block[place] != record->block)
+                place++;
+            cr_assert_lt(place, 120);
+            unsigned *lane = &lane_of[record->thread];
+            if (*lane == 0) {
+                *lane = place / 40 + 1;
+                lives[place / 40]++;
+            }
+            cr_assert_eq(*lane, place / 40 + 1);
+            place_of[record->thread] = place;
+            block[place] = 0;
+        } else {
+            block[place_of[record->thread]] = record->block;
+        }
+    }
+    cr_assert_eq(number, 120 + 2 * 36 * 25);
+    cr_assert(lives[0] == 12 && lives[1] == 12 && lives[2] == 12);
+}
+
 Test(bench_lives, turnover_same_seed_same_calls) {
     uint64_t first = bench_log_fingerprint(TURNOVER("--seed=3"));
     cr_assert_eq(bench_log_fingerprint(TURNOVER("--seed=3")), first);
