@@ -101,7 +101,8 @@ Test(bench_knobs, prints_what_was_given) {
     cr_assert_str_eq(printed(na_knobs_line, &knobs), "count=5 colour=green loud=on file=x");
 }
 
-/* What is printed for a default must be taken as a value, in every table. */
+/* What is printed for a default must be taken as a value, in every table; a default that the
+ * benchmark finds for itself (below the least value) is known once its knobs are settled. */
 Test(bench_knobs, tables_of_all_benchmarks_are_sound) {
     cr_assert_gt(na_bench_count, 0);
     for (size_t b = 0; b < na_bench_count; b++) {
@@ -112,6 +113,9 @@ Test(bench_knobs, tables_of_all_benchmarks_are_sound) {
         cr_assert_eq(na_bench_find(bench->name), bench, "%s is there twice", bench->name);
         cr_assert_leq(bench->knob_count, NA_KNOBS_MAX, "%s", bench->name);
         na_knobs_init(&knobs, bench->knobs, bench->knob_count);
+        na_knobs_t settled = knobs;
+        /* startup's files are not beside this program: it has no such default. */
+        if (bench->settle == NULL || !bench->settle(&settled, error, sizeof error)) settled = knobs;
         for (size_t k = 0; k < bench->knob_count; k++) {
             const na_knob_t *knob = &bench->knobs[k];
             cr_assert(knob->name != NULL && knob->help != NULL && knob->unit != NULL,
@@ -120,12 +124,13 @@ Test(bench_knobs, tables_of_all_benchmarks_are_sound) {
                 cr_assert_str_neq(knob->name, bench->knobs[other].name, "%s", bench->name);
             if (knob->kind == NA_KNOB_FLAG || knob->kind == NA_KNOB_TEXT) continue;
             snprintf(word, sizeof word, "--%s=%s", knob->name,
-                     na_knobs_value(&knobs, k, buffer, sizeof buffer));
+                     na_knobs_value(&settled, k, buffer, sizeof buffer));
             char *argv[] = {word};
             int at = 0;
             cr_assert(na_knobs_take(&knobs, 1, argv, &at, error, sizeof error, &unknown), "%s: %s",
                       bench->name, error);
-            cr_assert_eq(knobs.value[k].number, knob->def, "%s --%s", bench->name, knob->name);
+            cr_assert_eq(knobs.value[k].number, settled.value[k].number, "%s --%s", bench->name,
+                         knob->name);
         }
     }
     cr_assert_null(na_bench_find("no-such-benchmark"));
