@@ -15,6 +15,7 @@
 #define SUITE_ROUNDS     9
 #define SINGLE_ROUNDS    5
 #define SUITE_BUDGET_MIN 17
+#define HANGS_MAX        3 /* cases that time out before all of an allocator's are left out */
 #define WORDS_MAX        512
 
 enum { U_HTML, U_JSON, U_DETAILS, U_RESUME, U_COUNT };
@@ -341,6 +342,22 @@ static bool out_of_time(const na_comparison_t *comparison, size_t round, uint64_
     return then > 1.1 * (double)comparison->budget_s;
 }
 
+/* An allocator that hangs in one case after the other would cost a time-out in each. */
+static bool hopeless(const na_comparison_t *comparison, size_t c) {
+    size_t hangs = 0;
+    for (size_t i = 0; i < comparison->case_count; i++)
+        hangs += comparison->cases[i].failure[c].timed_out;
+    return hangs >= HANGS_MAX;
+}
+
+static void give_up(na_case_t *which, size_t c) {
+    na_failure_t *failure = &which->failure[c];
+    failure->given_up = true;
+    failure->count++;
+    snprintf(failure->reason, sizeof failure->reason, "left out: it timed out in %d other cases",
+             HANGS_MAX);
+}
+
 static void run_rounds(na_comparison_t *comparison, na_journal_t *journal, uint64_t begin) {
     size_t contenders = comparison->contenders, each = contenders * comparison->case_count;
     size_t done = 0, total = each * comparison->rounds;
@@ -354,11 +371,15 @@ static void run_rounds(na_comparison_t *comparison, na_journal_t *journal, uint6
         for (size_t index = 0; index < comparison->case_count; index++) {
             for (size_t i = 0; i < contenders && !na_child_stop(); i++, done++) {
                 size_t c = na_plan_turn(contenders, round, index, i);
-                const na_case_t *which = &comparison->cases[index];
+                na_case_t *which = &comparison->cases[index];
                 char what[160], label[64];
                 if (which->failure[c].given_up ||
                     na_journal_has(journal, comparison, round, index, c))
                     continue;
+                if (hopeless(comparison, c)) {
+                    give_up(which, c);
+                    continue;
+                }
                 if (comparison->rounds_done <= round) comparison->rounds_done = round + 1;
                 snprintf(what, sizeof what, "compare: %s under %s, run",
                          na_case_label(which, label, sizeof label), comparison->contender[c].name);

@@ -34,9 +34,10 @@ typedef struct na_compared {
     double *value;
 } na_compared_t;
 
-/* Why a child gave no result. The worst goes first in a report. */
+/* Why children gave no result. */
 typedef struct na_failure {
     size_t count;     /* of children of this case and contender */
+    bool timed_out;   /* one of them */
     bool given_up;    /* no more of them are run */
     char reason[200]; /* of the last */
 } na_failure_t;

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -165,25 +165,29 @@ static void make_arguments(const na_case_t *which, const char *const *extra, cha
     out[count] = NULL;
 }
 
+/* fork() and not posix_spawn(): the kernel counts what a process had resident before its exec into
+ * its peak. A fork has copies of our few own pages only, where a vfork would count all of them. */
 static pid_t start(char **arguments, const char *preload, int out, int err) {
-    pid_t child;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_init(&actions);
+    char **environment = child_environment(preload);
+    pid_t child = fork();
+    if (child < 0) na_bench_fail("compare: cannot start a child: %s", strerror(errno));
+    if (child > 0) {
+        setpgid(child, child); /* as the child does: whoever comes first */
+        return child;
+    }
     /* A group of its own: the end of a time-out reaches what it started, too, and an interrupt from
      * the terminal comes to us alone. */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
-    int error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments,
-                            child_environment(preload));
-    if (error != 0) na_bench_fail("compare: cannot start %s: %s", arguments[0], strerror(error));
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return child;
+    setpgid(0, 0);
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+        dup2(err, STDERR_FILENO) >= 0) {
+        if (null > STDERR_FILENO) close(null);
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        execve(arguments[0], arguments, environment);
+    }
+    dprintf(STDERR_FILENO, "cannot start %s: %s\n", arguments[0], strerror(errno));
+    _exit(127);
 }
 
 void na_child_run(const na_comparison_t *comparison, const na_case_t *which, size_t c,

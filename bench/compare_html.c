@@ -323,8 +323,8 @@ static void write_head(const na_comparison_t *comparison, FILE *out) {
             "<h1>Allocators compared</h1>\n<p class=\"soft\">",
             style);
     na_html_text(machine, out);
-    fprintf(out, "</p>\n<p>%zu benchmark%s and programs, %zu round%s in alternating order",
-            comparison->case_count, comparison->case_count == 1 ? "" : "s", comparison->rounds_done,
+    fprintf(out, "</p>\n<p>%zu case%s, %zu round%s in alternating order", comparison->case_count,
+            comparison->case_count == 1 ? "" : "s", comparison->rounds_done,
             comparison->rounds_done == 1 ? "" : "s");
     if (comparison->stopped != NULL)
         fprintf(out, " of %zu planned (%s)", comparison->rounds, comparison->stopped);

@@ -240,7 +240,7 @@ void na_plan_fit(na_comparison_t *comparison, double seconds) {
     static na_case_t *cut_case[NA_CASES_MAX];
     uint64_t begin = na_bench_now();
     double programs = 0;
-    size_t count = 0, children = comparison->rounds * comparison->contenders;
+    size_t count = 0, failures = 0, children = comparison->rounds * comparison->contenders;
     for (size_t i = 0; i < comparison->case_count && !na_child_stop(); i++) {
         na_case_t *which = &comparison->cases[i];
         na_bench_progress("compare: estimating", i, comparison->case_count);
@@ -251,7 +251,10 @@ void na_plan_fit(na_comparison_t *comparison, double seconds) {
             continue;
         }
         /* One that fails here will fail in the first round, and be reported then. */
-        if (measure(comparison, which, &cuts[count])) cut_case[count++] = which;
+        if (measure(comparison, which, &cuts[count]))
+            cut_case[count++] = which;
+        else if (++failures == 4)
+            break; /* the base is no good: do not wait for all of its time-outs twice */
     }
     na_bench_progress("compare: estimating", 1, 1);
     if (count == 0) return;

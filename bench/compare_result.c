@@ -80,6 +80,7 @@ static void put_metric(store_t *store, char *const *field) {
 static void put_failure(store_t *store, const char *reason, bool timed_out) {
     na_failure_t *failure = &store->which->failure[store->c];
     snprintf(failure->reason, sizeof failure->reason, "%s", reason);
+    failure->timed_out |= timed_out;
     if (++failure->count >= FAILURES_MAX || timed_out) failure->given_up = true;
 }
 

@@ -45,8 +45,8 @@ has "say &lt;hello&gt;" page.html
 [ -z "$(find . -name 'numalloc-bench-compare.*')" ] || fail "the temporary journal was left behind"
 
 # A library that crashes and one that hangs are reported; the others' results are all there.
-expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]},crash=$crash,hang=$hang" \
-    "${small[@]}" --rounds 3 --timeout 2 --json
+expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]}" \
+    --allocator "crash=$crash" --allocator "hang=$hang" "${small[@]}" --rounds 3 --timeout 2 --json
 cp out bad.json
 has '"reason": "ended by signal 11' bad.json
 has '"reason": "took longer than 2 s' bad.json
@@ -68,9 +68,16 @@ assert churn["mine"]["cost_relative_to"]["crash"] is None
 PY
 fi
 
+# One that hangs everywhere does not cost a time-out for each case.
+expect 1 "$bench" compare --allocators glibc --allocator "hang=$hang" --control off --rounds 1 \
+    --timeout 1 --program a=true --program b=true --program c=true --program d=true --program e=true
+[ "$(grep -c 'took longer than 1 s' out)" -eq 3 ] || fail "not three time-outs"
+[ "$(grep -c 'left out: it timed out in 3 other cases' out)" -eq 2 ] || fail "not two left out"
+
 # What is no allocator must not become a row of glibc's figures.
 empty=$(dirname "$bench")/libempty_preload.so
-expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]},empty=$empty" "${small[@]}" --rounds 2
+expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]}" --allocator "empty=$empty" \
+    "${small[@]}" --rounds 2
 has "empty: preloaded, but malloc came from" out
 
 # Interrupted, it reports what it has; resumed, it goes on there.
