@@ -14,6 +14,7 @@
  * was drawn beforehand: 16 KiB of the cache). What the loop costs by itself is measured the same
  * way, without malloc and free, and reported as a detail; it is not subtracted. */
 #include "bench.h"
+#include "limits.h"
 #include "sizes.h"
 #include "team.h"
 
@@ -135,11 +136,14 @@ static void dry_phase(void *argument, unsigned worker) {
 }
 
 static bool churn_settle(na_knobs_t *knobs, char *error, size_t size) {
-    knobs->value[K_THREADS].number = na_team_threads(knobs->value[K_THREADS].number);
-    if (knobs->value[K_MIN].number <= knobs->value[K_MAX].number) return true;
-    snprintf(error, size, "--min must not be above --max (%llu)",
-             (unsigned long long)knobs->value[K_MAX].number);
-    return false;
+    const na_knob_value_t *value = knobs->value;
+    knobs->value[K_THREADS].number = na_team_threads(value[K_THREADS].number);
+    if (!na_limits_ordered(knobs, K_MIN, K_MAX, error, size)) return false;
+    double mean = (double)(value[K_MIN].number + value[K_MAX].number) / 2;
+    double arrays = value[K_SHARED].number != 0 ? 1 : (double)value[K_THREADS].number;
+    double objects = arrays * (double)value[K_SPOTS].number;
+    return na_limits_fit(objects * (mean + sizeof(void *) + 16), "--spots, --max or --threads",
+                         error, size);
 }
 
 static void churn_run(const na_knobs_t *knobs, na_result_t *result) {

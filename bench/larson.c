@@ -293,6 +293,7 @@ const na_bench_t na_bench_larson = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "duration",
     .settle = larson_settle,
     .run = larson_run,
 };

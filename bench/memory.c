@@ -254,12 +254,15 @@ static double overhead_percent(double taken, double requested) {
 }
 
 typedef struct memory_metrics {
-    na_metric_t *writable, *resident, *mean, *kept_writable, *kept_resident, *requested, *mapped;
+    na_metric_t *per_request, *writable, *resident, *mean, *kept_writable, *kept_resident,
+        *requested, *mapped;
     na_metric_t *series[4];
 } memory_metrics_t;
 
 static memory_metrics_t make_metrics(na_result_t *result, size_t n, size_t snapshots) {
     memory_metrics_t made = {
+        .per_request =
+            na_result_metric(result, "resident per requested", "x", NA_LOWER, NA_HEADLINE, n),
         .writable = na_result_metric(result, "overhead", "%", NA_LOWER, NA_HEADLINE, n),
         .resident = na_result_metric(result, "resident overhead", "%", NA_LOWER, NA_HEADLINE, n),
         .kept_resident =
@@ -302,6 +305,8 @@ static void report(const snapshot_t *first, size_t count, const na_footprint_t *
     }
     const snapshot_t *end = &first[count - 1];
     double top = (double)peak->requested;
+    if (top > 0)
+        na_metric_add(metrics->per_request, grown(peak->found.resident, before->resident) / top);
     na_metric_add(metrics->writable,
                   overhead_percent(grown(peak->found.writable, before->writable), top));
     na_metric_add(metrics->resident,
@@ -448,6 +453,8 @@ const na_bench_t na_bench_memory = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .headline = "resident per requested", /* an overhead may be 0 */
+    .work = "objects",
     .settle = memory_settle,
     .run = memory_run,
 };

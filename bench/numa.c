@@ -200,6 +200,7 @@ const na_bench_t na_bench_numa = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "rounds",
     .settle = numa_settle,
     .run = numa_run,
 };

@@ -18,6 +18,7 @@ const na_bench_t na_bench_scratch = {
     .knobs = na_linework_knobs,
     .knob_count = NA_LW_KNOBS,
     .memory = true,
+    .work = "iterations",
     .settle = na_linework_settle,
     .run = scratch_run,
 };

@@ -147,6 +147,7 @@ const na_bench_t na_bench_shbench = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "operations",
     .settle = shbench_settle,
     .run = shbench_run,
 };

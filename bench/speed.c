@@ -13,6 +13,7 @@
  * divided by the number of routines in the chain and so compares chains of different length. The
  * details say what each routine takes within each chain, measured by each thread for itself. */
 #include "bench.h"
+#include "limits.h"
 #include "sizes.h"
 #include "team.h"
 
@@ -195,11 +196,13 @@ static void measure(speed_t *speed, na_team_t *team, unsigned threads, chain_met
 }
 
 static bool speed_settle(na_knobs_t *knobs, char *error, size_t size) {
-    knobs->value[K_THREADS].number = na_team_threads(knobs->value[K_THREADS].number);
-    if (knobs->value[K_MIN].number <= knobs->value[K_MAX].number) return true;
-    snprintf(error, size, "--min must not be above --max (%llu)",
-             (unsigned long long)knobs->value[K_MAX].number);
-    return false;
+    const na_knob_value_t *value = knobs->value;
+    knobs->value[K_THREADS].number = na_team_threads(value[K_THREADS].number);
+    if (!na_limits_ordered(knobs, K_MIN, K_MAX, error, size)) return false;
+    double mean = (double)(value[K_MIN].number + value[K_MAX].number) / 2;
+    double objects = (double)value[K_THREADS].number * (double)value[K_OBJECTS].number;
+    return na_limits_fit(objects * (mean + sizeof(void *) + 2 * sizeof(uint32_t) + 16),
+                         "--objects, --max or --threads", error, size);
 }
 
 static void speed_run(const na_knobs_t *knobs, na_result_t *result) {

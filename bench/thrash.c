@@ -17,6 +17,7 @@ const na_bench_t na_bench_thrash = {
     .knobs = na_linework_knobs,
     .knob_count = NA_LW_KNOBS,
     .memory = true,
+    .work = "iterations",
     .settle = na_linework_settle,
     .run = thrash_run,
 };

@@ -99,6 +99,7 @@ const na_bench_t na_bench_threadtest = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "iterations",
     .settle = threadtest_settle,
     .run = threadtest_run,
 };

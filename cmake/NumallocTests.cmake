@@ -2,6 +2,7 @@
 #
 # Every test has one label, which says what it is and where it runs:
 #   unit      Criterion, one executable a module          (release and asan)
+#   bench     the benchmarks' instruments, by time, alone      (release)
 #   conform   C and C++ programs that hold malloc to its promises (release, asan and tsan)
 #   fuzz      hostile profile files against the reader    (release; always clang, with sanitizers)
 #   programs  real programs with the library preloaded    (release)
