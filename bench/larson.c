@@ -8,9 +8,10 @@
  * is memory operations (mallocs and frees) per second, thread starts included. With --generations
  * the number of generations is given instead, and the same seed gives the same calls.
  *
- * With --sized each object is freed with its size, as C++ programs do: by free_sized where the
- * malloc of this process comes with one, else by its operator delete(void *, size_t) on objects of
- * its operator new; an allocator without either gets free, which is what those would call.
+ * In larson-sized (or with --sized on) each object is freed with its size, as C++ programs do: by
+ * free_sized where the malloc of this process comes with one, else by its operator delete(void *,
+ * size_t) on objects of its operator new; an allocator without either gets free, which is what
+ * those would call.
  *
  * Each lane has a worker of the team, which sleeps meanwhile: the lane's threads inherit its CPU.
  * A new thread joins the one before it, so that never more than two of a lane exist. */
@@ -45,27 +46,35 @@ enum {
     K_COUNT,
 };
 
-static const na_knob_t knobs_table[K_COUNT] = {
-    [K_THREADS] = NA_KNOB_THREADS,
-    [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 10000, 1, UINT64_C(1) << 28, NULL,
-                   "objects in the array that threads pass on"},
-    [K_OPERATIONS] = {"operations", "objects", NA_KNOB_NUMBER, 50000, 1, UINT64_C(1) << 40, NULL,
-                      "objects that a thread replaces before it passes the array on"},
-    [K_DURATION] = {"duration", "ms", NA_KNOB_NUMBER, 150, 1, 86400000, NULL,
-                    "how long a repetition runs"},
-    [K_GENERATIONS] = {"generations", "threads", NA_KNOB_NUMBER, 0, 0, UINT64_C(1) << 32, NULL,
-                       "threads that follow each other; 0: as many as --duration allows"},
-    [K_SIZED] = {"sized", "", NA_KNOB_FLAG, 0, 0, 0, NULL, "free objects with their size"},
-    [K_MIN] = NA_KNOB_MIN(8),
-    [K_MAX] = NA_KNOB_MAX(1000),
-    [K_STEP] = NA_KNOB_STEP(1),
-    [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,
-    [K_SEED] = NA_KNOB_SEED,
-    [K_TOUCH] = NA_KNOB_TOUCH,
-    [K_PIN] = NA_KNOB_PIN,
-    [K_WARMUP] = NA_KNOB_WARMUP(1),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(9),
-};
+/* The table of larson, and that of larson-sized. */
+/* clang-format off */
+#define KNOBS(SIZED)                                                                               \
+    {                                                                                              \
+        [K_THREADS] = NA_KNOB_THREADS,                                                             \
+        [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 10000, 1, UINT64_C(1) << 28, NULL,    \
+                       "objects in the array that threads pass on"},                               \
+        [K_OPERATIONS] = {"operations", "objects", NA_KNOB_NUMBER, 50000, 1, UINT64_C(1) << 40, NULL,\
+                          "objects that a thread replaces before it passes the array on"},         \
+        [K_DURATION] = {"duration", "ms", NA_KNOB_NUMBER, 150, 1, 86400000, NULL,                  \
+                        "how long a repetition runs"},                                             \
+        [K_GENERATIONS] = {"generations", "threads", NA_KNOB_NUMBER, 0, 0, UINT64_C(1) << 32, NULL,\
+                           "threads that follow each other; 0: as many as --duration allows"},     \
+        [K_SIZED] = {"sized", "", NA_KNOB_CHOICE, SIZED, 0, 0, "off|on",                           \
+                     "free objects with their size"},                                              \
+        [K_MIN] = NA_KNOB_MIN(8),                                                                  \
+        [K_MAX] = NA_KNOB_MAX(1000),                                                               \
+        [K_STEP] = NA_KNOB_STEP(1),                                                                \
+        [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,                                                   \
+        [K_SEED] = NA_KNOB_SEED,                                                                   \
+        [K_TOUCH] = NA_KNOB_TOUCH,                                                                 \
+        [K_PIN] = NA_KNOB_PIN,                                                                     \
+        [K_WARMUP] = NA_KNOB_WARMUP(1),                                                            \
+        [K_REPETITIONS] = NA_KNOB_REPETITIONS(9),                                                  \
+    }
+/* clang-format on */
+
+static const na_knob_t knobs_table[K_COUNT] = KNOBS(0);
+static const na_knob_t sized_table[K_COUNT] = KNOBS(1);
 
 #define SIZES 4096 /* entries of each lane's table of sizes, a power of two */
 #define SLICE 1024 /* objects between two looks at the clock */
@@ -94,7 +103,7 @@ typedef struct larson {
     lane_t *lane;
     size_t objects;
     uint64_t operations, duration, generations;
-    allocate_fn *allocate; /* with --sized */
+    allocate_fn *allocate; /* these two with --sized on */
     release_fn *release;
     bool sized, touch;
 } larson_t;
@@ -291,6 +300,17 @@ const na_bench_t na_bench_larson = {
     .name = "larson",
     .summary = "a server: threads replace random objects and pass them on to the next thread",
     .knobs = knobs_table,
+    .knob_count = K_COUNT,
+    .memory = true,
+    .work = "duration",
+    .settle = larson_settle,
+    .run = larson_run,
+};
+
+const na_bench_t na_bench_larson_sized = {
+    .name = "larson-sized",
+    .summary = "larson, with frees that tell the size of the object",
+    .knobs = sized_table,
     .knob_count = K_COUNT,
     .memory = true,
     .work = "duration",

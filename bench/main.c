@@ -11,7 +11,7 @@ typedef enum output { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_TSV } output_t;
 
 static void list(FILE *out) {
     for (size_t i = 0; i < na_bench_count; i++)
-        fprintf(out, "  %-10s %s\n", na_benches[i]->name, na_benches[i]->summary);
+        fprintf(out, "  %-12s %s\n", na_benches[i]->name, na_benches[i]->summary);
 }
 
 static void help(void) {

@@ -5,7 +5,7 @@
 
 extern const na_bench_t na_bench_churn, na_bench_speed, na_bench_hotpath, na_bench_startup;
 extern const na_bench_t na_bench_thrash, na_bench_scratch, na_bench_memory, na_bench_threadtest;
-extern const na_bench_t na_bench_shbench, na_bench_larson, na_bench_numa;
+extern const na_bench_t na_bench_shbench, na_bench_larson, na_bench_larson_sized, na_bench_numa;
 extern const na_bench_t na_bench_handoff, na_bench_turnover, na_bench_fragment, na_bench_realloc;
 extern const na_bench_t na_bench_large, na_bench_threads, na_bench_latency;
 
@@ -19,6 +19,7 @@ const na_bench_t *const na_benches[] = {
     &na_bench_threadtest,
     &na_bench_shbench,
     &na_bench_larson,
+    &na_bench_larson_sized,
     &na_bench_numa,
     &na_bench_handoff,
     &na_bench_turnover,

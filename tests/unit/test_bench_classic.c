@@ -213,8 +213,8 @@ Test(bench_classic, larson_calls) {
 
 /* The recording allocator has no sized free: free it is. */
 Test(bench_classic, larson_sized_calls) {
-    check_larson(BENCH_LOG("larson", "--threads=2", "--objects=50", "--operations=400",
-                           "--generations=3", "--sized", "--warmup=0", "--repetitions=1"));
+    check_larson(BENCH_LOG("larson-sized", "--threads=2", "--objects=50", "--operations=400",
+                           "--generations=3", "--warmup=0", "--repetitions=1"));
 }
 
 /* ---- memory -----------------------------------------------------------------------------------
@@ -368,6 +368,7 @@ Test(bench_classic, the_seed_decides_the_calls) {
     static char *const each[][5] = {
         {"shbench", "--operations=5000", "--slots=50", "--warmup=0", "--repetitions=2"},
         {"larson", "--generations=2", "--operations=500", "--warmup=0", "--repetitions=2"},
+        {"larson-sized", "--generations=2", "--operations=500", "--warmup=0", "--repetitions=2"},
         {"numa", "--rounds=50", "--max-log2=18", "--passes=0", "--repetitions=1"},
         {"memory", "--objects=500", "--round=100", "--snapshot=1000", "--repetitions=1"},
     };
