@@ -46,7 +46,7 @@ typedef struct na_pagestore {
     uint64_t cap_purged_at;
     uint64_t cap_regret; /* of those, pages wanted back */
     uint64_t cap_changed_at;
-    uint64_t exchange; /* clean pages taken while dirty ones lay idle: as many are to be purged */
+    uint64_t peak, peak_at;    /* highest `used` of late, and when (ms) */
     uint64_t purge_not_before; /* after a refusal of the system (locked memory) */
 
     /* Regions. Bytes. */

@@ -10,8 +10,10 @@
 #define NA_TICK_PAGES    ((uint64_t)(64u << 20) >> NA_PAGE_SHIFT)
 #define NA_CLOCK_PAGES   64    /* frees (in pages) between two looks at the clock */
 #define NA_REFUSED_WAIT  1000u /* ms */
-#define NA_EXCHANGE_IDLE 128u  /* dirty pages (and an eighth of the used) that may lie idle */
-#define NA_EXCHANGE_LOT  64u   /* pages exchanged at a time */
+#define NA_PEAK_LASTS    2000u /* ms: a peak older than that binds no more */
+#define NA_EXCHANGE_IDLE 128u  /* pages (and an eighth of the peak) that may be resident beyond it \
+                                */
+#define NA_EXCHANGE_LOT 64u    /* pages too many before any are purged */
 
 static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
     uint64_t base = NA_CAP_BASE << s->cap_doublings;
@@ -134,10 +136,18 @@ void na_purge_cap(na_pagestore_t *s) {
     na_unlock(&s->lock);
 }
 
+/* Pages that may be resident: what was in use at the latest peak, and a little. */
+static uint64_t na_purge_bound(const na_pagestore_t *s) {
+    return s->peak + s->peak / 8 + NA_EXCHANGE_IDLE;
+}
+
 bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
-    if (NA_LIKELY(s->dirty <= NA_EXCHANGE_IDLE + s->used / 8)) return false;
-    s->exchange += clean;
-    return s->exchange >= NA_EXCHANGE_LOT && !s->purging;
+    uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
+    if (s->used > s->peak || now > s->peak_at + NA_PEAK_LASTS) {
+        s->peak = s->used;
+        s->peak_at = now;
+    }
+    return clean > 0 && s->used + s->dirty > na_purge_bound(s) + NA_EXCHANGE_LOT && !s->purging;
 }
 
 void na_purge_exchange(na_pagestore_t *s) {
@@ -145,12 +155,9 @@ void na_purge_exchange(na_pagestore_t *s) {
     if (!s->purging) {
         s->purging = true;
         na_hugepage_t *hp;
-        while (s->exchange > 0 && (hp = na_purge_oldest(s))) {
-            uint64_t purged;
+        uint64_t purged;
+        while (s->used + s->dirty > na_purge_bound(s) && (hp = na_purge_oldest(s)))
             if (!na_purge_hugepage(s, hp, false, &purged)) break;
-            s->exchange = purged < s->exchange ? s->exchange - purged : 0;
-        }
-        s->exchange = 0;
         s->purging = false;
     }
     na_unlock(&s->lock);

@@ -7,8 +7,8 @@
  * seconds without such regret.
  *
  * By exchange: a program that goes on to other sizes may find that none of the free pages fit, and
- * grow while many lie idle. For every clean page that is taken then, a dirty one is purged, so that
- * the resident size does not pass what was once in use by more than the dirty pages allowed.
+ * grow while many lie idle. When it takes clean pages and what is resident passes the latest peak
+ * of what was in use by an eighth, so many dirty pages are purged for them.
  *
  * The pages being purged are marked used and the lock is let go during the system call. Wholly free
  * hugepages go first, oldest first: taking part of one splits a huge page of the system. */
