@@ -53,8 +53,8 @@ enum {
         [K_THREADS] = NA_KNOB_THREADS,                                                             \
         [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 10000, 1, UINT64_C(1) << 28, NULL,    \
                        "objects in the array that threads pass on"},                               \
-        [K_OPERATIONS] = {"operations", "objects", NA_KNOB_NUMBER, 50000, 1, UINT64_C(1) << 40, NULL,\
-                          "objects that a thread replaces before it passes the array on"},         \
+        [K_OPERATIONS] = {"operations", "objects", NA_KNOB_NUMBER, 50000, 1, UINT64_C(1) << 40,    \
+                          NULL, "objects that a thread replaces before it passes the array on"},   \
         [K_DURATION] = {"duration", "ms", NA_KNOB_NUMBER, 150, 1, 86400000, NULL,                  \
                         "how long a repetition runs"},                                             \
         [K_GENERATIONS] = {"generations", "threads", NA_KNOB_NUMBER, 0, 0, UINT64_C(1) << 32, NULL,\
