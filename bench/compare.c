@@ -229,8 +229,7 @@ static const char *set_word(const char *set, const na_bench_t *bench) {
     if (strncmp(set, bench->name, length) != 0 || set[length] != '.') return NULL;
     size_t rest = strlen(set + length + 1);
     char *word = na_compare_memory(rest + 3);
-    memcpy(word, "--", 2);
-    memcpy(word + 2, set + length + 1, rest);
+    snprintf(word, rest + 3, "--%s", set + length + 1);
     return word;
 }
 

@@ -106,7 +106,8 @@ static void draw_bars(const na_comparison_t *comparison, const bar_t *bars, cons
             height);
     na_html_text(title, out);
     fputs("\">", out);
-    for (double tick = 0; tick <= most; tick += step) {
+    for (int i = 0; i * step <= most; i++) {
+        double tick = i * step;
         double x = NAME_WIDTH + tick * scale;
         fprintf(out,
                 "<line class=\"ax\" x1=\"%.1f\" x2=\"%.1f\" y1=\"0\" y2=\"%d\"/>"
@@ -247,7 +248,8 @@ static void draw_scaling(const na_comparison_t *comparison, const size_t *series
             metric->unit, metric->better == NA_LOWER ? "lower" : "higher", WIDTH, HEIGHT);
     double y_scale = (HEIGHT - TOP - BOTTOM) / most, step = tick_step(most);
     double x_scale = (WIDTH - LEFT - RIGHT - 16) / wide;
-    for (double tick = 0; tick <= most; tick += step) {
+    for (int i = 0; i * step <= most; i++) {
+        double tick = i * step;
         double y = HEIGHT - BOTTOM - tick * y_scale;
         fprintf(out,
                 "<line class=\"ax\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"

@@ -101,8 +101,7 @@ static void write_line(na_journal_t *journal, const char *line) {
     static char text[65536 + 2];
     size_t length = strlen(line), done = 0;
     if (length > sizeof text - 2) na_bench_fail("compare: a line of the journal is too long");
-    memcpy(text, line, length);
-    text[length++] = '\n';
+    length = (size_t)snprintf(text, sizeof text, "%s\n", line);
     while (done < length) {
         ssize_t put = write(journal->file, text + done, length - done);
         if (put < 0 && errno != EINTR)
