@@ -11,9 +11,9 @@
 #define NA_CLOCK_PAGES   64    /* frees (in pages) between two looks at the clock */
 #define NA_REFUSED_WAIT  1000u /* ms */
 #define NA_PEAK_LASTS    2000u /* ms: a peak older than that binds no more */
-#define NA_EXCHANGE_IDLE 128u  /* pages (and an eighth of the peak) that may be resident beyond it \
-                                */
-#define NA_EXCHANGE_LOT 64u    /* pages too many before any are purged */
+#define NA_EXCHANGE_LOT  64u   /* pages too many before any are purged */
+#define NA_SLACK_BASE    ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
+#define NA_SLACK_MOST    4u                                      /* doublings: 16 MiB */
 
 static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
     uint64_t base = NA_CAP_BASE << s->cap_doublings;
@@ -136,9 +136,11 @@ void na_purge_cap(na_pagestore_t *s) {
     na_unlock(&s->lock);
 }
 
-/* Pages that may be resident: what was in use at the latest peak, and a little. */
+/* Pages that may be resident: what was in use at the latest peak, an eighth of it, and a slack that
+ * doubles with the cap's base when what was purged is wanted back. */
 static uint64_t na_purge_bound(const na_pagestore_t *s) {
-    return s->peak + s->peak / 8 + NA_EXCHANGE_IDLE;
+    unsigned doublings = s->cap_doublings < NA_SLACK_MOST ? s->cap_doublings : NA_SLACK_MOST;
+    return s->peak + s->peak / 8 + (NA_SLACK_BASE << doublings);
 }
 
 bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
@@ -154,10 +156,16 @@ void na_purge_exchange(na_pagestore_t *s) {
     na_lock(&s->lock);
     if (!s->purging) {
         s->purging = true;
+        uint64_t now = na_now(s);
+        if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
+        s->cap_purged_at = now;
         na_hugepage_t *hp;
         uint64_t purged;
-        while (s->used + s->dirty > na_purge_bound(s) && (hp = na_purge_oldest(s)))
-            if (!na_purge_hugepage(s, hp, false, &purged)) break;
+        while (s->used + s->dirty > na_purge_bound(s) && (hp = na_purge_oldest(s))) {
+            if (!na_purge_hugepage(s, hp, true, &purged)) break;
+            s->cap_purged += purged;
+        }
+        na_purge_adapt(s, now);
         s->purging = false;
     }
     na_unlock(&s->lock);
