@@ -39,6 +39,10 @@ void na_bin_grant(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
     int64_t pop = state->count, push = (int64_t)state->cap - state->count;
+    /* A nearly full bin may be overfilled a little: a thread that pops and pushes in turn would
+     * settle at every push otherwise, and never run over. */
+    int64_t least = state->cap / 4 + 1;
+    if (push < least) push = least;
     if (na_sample_interval != 0) {
         int64_t unsampled = state->until_sample / na_classes[cls].size;
         if (pop > unsampled) pop = unsampled;
@@ -93,15 +97,22 @@ static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
         state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;
 }
 
-/* Blocks from the class's spans as a list, as many as the bin may hold by now, a batch at most. */
-static void *draw(na_heap_t *heap, unsigned cls, uint32_t *got) {
+/* Blocks from the class's spans as a list, for a bin that is nearly empty. Carving may give more
+ * than was wanted (up to the end of a page); the bin then may hold them and as many freed ones. */
+static void *draw(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
-    uint32_t want = state->cap < c->batch ? state->cap : c->batch;
+    void *blocks;
     *got = 0;
-    if (c->pooled) return na_central_take(heap->node, cls, want, got);
-    na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
-    return na_spanset_take(&state->spans, kind, want, got);
+    if (c->pooled) {
+        blocks = na_central_take(heap->node, cls, want, got);
+    } else {
+        na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
+        blocks = na_spanset_take(&state->spans, kind, want, got);
+    }
+    uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
+    if (state->cap < room) state->cap = (uint16_t)room;
+    return blocks;
 }
 
 /* Fills an empty bin: spare, mail, depot, spans. False: the system refuses memory. */
@@ -122,28 +133,28 @@ static bool refill(na_heap_t *heap, unsigned cls) {
         state->count = na_chain_count(chain);
         return true;
     }
-    bin->head = draw(heap, cls, &state->count);
+    uint32_t batch = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
+    bin->head = draw(heap, cls, state->cap < batch ? state->cap : batch, &state->count);
     return state->count != 0;
 }
 
-/* A bin that a thread pops from and pushes to in turn never runs dry; with few blocks in it it
- * settles every few operations all the same. When that goes on, it gets more. */
+/* A bin that a thread pops from and pushes to in turn never runs dry; with a few blocks in it, it
+ * settles every few operations all the same. When that goes on, it gets a few more. */
 static void top_up(na_heap_t *heap, unsigned cls) {
-    enum { THIN_SETTLES = 4 };
+    enum { THIN = 8, THIN_SETTLES = 8 };
     na_bin_state_t *state = &heap->states[cls];
-    if (state->count >= na_classes[cls].batch) {
+    if (state->count >= THIN || state->count >= na_classes[cls].batch) {
         state->thin = 0;
         return;
     }
     if (++state->thin < THIN_SETTLES) return;
     state->thin = 0;
-    adapt_cap(heap, cls, false);
     uint32_t got;
     na_gate_enter(heap);
-    void *more = draw(heap, cls, &got);
+    void *more = draw(heap, cls, THIN, &got);
     na_gate_leave(heap);
     if (more == NULL) return;
-    void *last = heap->bins[cls].head; /* the shorter walk: fewer than a batch */
+    void *last = heap->bins[cls].head; /* the shorter walk */
     for (uint32_t i = 1; i < state->count; i++)
         last = *na_block_next(last);
     *na_block_next(last) = more;

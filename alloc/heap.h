@@ -10,7 +10,8 @@
  *
  * Credits. A bin counts down what may be popped and pushed before its thread must look up again
  * ("settle"): pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
- * list; push credit never exceeds the room left; neither exceeds NA_CREDIT_MAX, so that a thread
+ * list; push credit the room left by more than a
+ * quarter of the bin; neither exceeds NA_CREDIT_MAX, so that a thread
  * that never leaves one bin still comes by to be counted, sampled, moved to another node and
  * tidied.
  *
