@@ -21,6 +21,10 @@
 
 #define NA_CACHE_LINE 64
 
+/* User addresses lie below 2^47 on x86-64 (more only where a program asks mmap for it; we do not).
+ */
+#define NA_ADDRESS_BITS 47
+
 /* One word of static TLS; the only model that never calls __tls_get_addr (which can allocate). */
 #define NA_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 

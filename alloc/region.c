@@ -9,11 +9,10 @@
 #include "alloc/os.h"
 #include "alloc/place.h"
 
-/* Address -> hugepage: a two-level table over 48 bits of address, leaves of 16 GiB made on demand.
- * Its pages are touched only where regions are, so a small process pays for three. */
-#define NA_ADDRESS_BITS 48
-#define NA_LEAF_BITS    13
-#define NA_ROOT_BITS    (NA_ADDRESS_BITS - NA_HUGE_SHIFT - NA_LEAF_BITS)
+/* Address -> hugepage: a two-level table over the user's address space, leaves of 16 GiB made on
+ * demand. Its pages are touched only where regions are, so a small process pays for three. */
+#define NA_LEAF_BITS 13
+#define NA_ROOT_BITS (NA_ADDRESS_BITS - NA_HUGE_SHIFT - NA_LEAF_BITS)
 
 typedef struct na_region_leaf {
     _Atomic(na_hugepage_t *) entry[(size_t)1 << NA_LEAF_BITS];

@@ -29,8 +29,6 @@
 #include "alloc/base.h"
 #include "pagemap/span.h"
 
-#define NA_ADDRESS_BITS 47
-
 #define NA_TAG_LEAF_SHIFT   32
 #define NA_TAG_LEAF_PAGES   (1u << (NA_TAG_LEAF_SHIFT - 13))
 #define NA_TAG_ROOT_ENTRIES (1u << (NA_ADDRESS_BITS - NA_TAG_LEAF_SHIFT))
