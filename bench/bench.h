@@ -52,6 +52,12 @@ na_metric_t *na_result_metric(na_result_t *result, const char *name, const char 
 
 void na_metric_add(na_metric_t *metric, double sample);
 
+/* A headline that stands for several cases: sample i of it is the geometric mean of the i-th
+ * samples of all of them, so that each weighs the same whatever its size. The cases have the same
+ * unit, and as many samples as each other, all taken. No mean of what is not above zero: 0. */
+na_metric_t *na_result_mean(na_result_t *result, const char *name, na_metric_t *const *cases,
+                            size_t count);
+
 /* ---- Benchmarks -------------------------------------------------------------------------------
  */
 
@@ -62,7 +68,8 @@ typedef struct na_bench {
     size_t knob_count;
     bool memory; /* the driver adds peak and final memory of this process to the result */
     /* The metric that stands for the benchmark in a comparison; NULL: the first headline. It should
-     * be above zero with every allocator, since ratios are taken of it. */
+     * be above zero with every allocator, since ratios are taken of it. A benchmark of several
+     * cases names the mean over all of them (na_result_mean). */
     const char *headline;
     /* The number knob that a repetition's length is proportional to ("objects"); NULL: none. A
      * comparison with little time runs fewer --repetitions first (a knob of that name, if there is

@@ -14,7 +14,7 @@
 
 #define SUITE_ROUNDS     9
 #define SINGLE_ROUNDS    5
-#define SUITE_BUDGET_MIN 17
+#define SUITE_BUDGET_MIN 10
 #define HANGS_MAX        3 /* cases that time out before all of an allocator's are left out */
 #define WORDS_MAX        512
 
@@ -66,7 +66,7 @@ static const na_knob_t options_table[O_COUNT] = {
                    "run the base twice under two names, which must come out as a tie; auto: not "
                    "for one named benchmark"},
     [O_BUDGET] = {"budget", "minutes", NA_KNOB_NUMBER, 0, 0, 100000, NULL,
-                  "fit repetitions and work of the benchmarks into this time; 0: 17, or no limit "
+                  "fit repetitions and work of the benchmarks into this time; 0: 10, or no limit "
                   "for one named benchmark"},
     [O_TIMEOUT] = {"timeout", "s", NA_KNOB_NUMBER, 0, 0, 86400, NULL,
                    "the longest that one run may take; 0: 120, with a budget 60"},
@@ -183,9 +183,14 @@ static bool parse(request_t *request, int argc, char **argv, char *error, size_t
 /* ---- Allocators -------------------------------------------------------------------------------
  */
 
+static void leave_out(na_comparison_t *comparison, const char *line) {
+    if (comparison->left_out_count < NA_NOTES_MAX)
+        comparison->left_out[comparison->left_out_count++] = na_compare_text(line, strlen(line));
+}
+
 static bool add_one(na_comparison_t *comparison, const char *text, char *error, size_t size) {
     na_added_t added = na_compare_add(comparison, text, error, size);
-    if (added == NA_ABSENT) fprintf(stderr, "numalloc-bench: compare: %s; it is left out\n", error);
+    if (added == NA_ABSENT) leave_out(comparison, error);
     return added != NA_REFUSED;
 }
 
@@ -265,12 +270,36 @@ static bool add_bench(na_comparison_t *comparison, const request_t *request,
     bool scales = na_plan_knob(bench, "threads") != NA_NONE && !set_threads;
     if (!scales || counts == 0)
         return na_plan_bench(comparison, bench, 0, words, count, error, size) != NULL;
+    /* A benchmark may need two threads, or more memory for many than there is. What goes with no
+     * number of threads is the fault of the knobs that were given. */
+    const char *why[NA_THREAD_LISTS_MAX] = {NULL};
+    bool any = false;
     for (size_t i = 0; i < counts; i++) {
         if (na_plan_bench(comparison, bench, threads[i], words, count, error, size) != NULL)
-            continue;
-        if (count > 0 || request->single != NULL) return false;
-        fprintf(stderr, "numalloc-bench: compare: %s with %u thread%s is left out: %s\n",
-                bench->name, threads[i], threads[i] == 1 ? "" : "s", error);
+            any = true;
+        else
+            why[i] = na_compare_text(error, strlen(error));
+    }
+    if (!any && (count > 0 || request->single != NULL)) return false;
+    for (size_t i = 0; i < counts; i++) {
+        char line[400];
+        if (why[i] == NULL) continue;
+        snprintf(line, sizeof line, "%s with %u thread%s: %s", bench->name, threads[i],
+                 threads[i] == 1 ? "" : "s", why[i]);
+        leave_out(comparison, line);
+    }
+    return true;
+}
+
+/* Two rows of one name could not be told apart. False with one line in `error`. */
+static bool all_distinct(const na_comparison_t *comparison, char *error, size_t size) {
+    for (size_t i = 0; i < comparison->case_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const na_case_t *one = &comparison->cases[i], *other = &comparison->cases[k];
+            if (strcmp(one->name, other->name) != 0 || one->threads != other->threads) continue;
+            snprintf(error, size, "'%s' is given twice", one->name);
+            return false;
+        }
     }
     return true;
 }
@@ -315,6 +344,7 @@ static bool add_cases(na_comparison_t *comparison, const request_t *request, cha
             return false;
     for (size_t i = 0; i < request->programs; i++)
         if (na_plan_program(comparison, request->program[i], error, size) == NULL) return false;
+    if (!all_distinct(comparison, error, size)) return false;
     if (comparison->case_count > 0) return true;
     snprintf(error, size, "nothing is left to compare");
     return false;
@@ -339,6 +369,24 @@ static bool out_of_time(const na_comparison_t *comparison, size_t round, uint64_
     if (comparison->budget_s == 0 || round == 0) return false;
     double then = (double)(na_bench_now() - begin + round_ns) / 1e9;
     return then > 1.1 * (double)comparison->budget_s;
+}
+
+/* Before the first round: what it will come to. */
+static void tell_estimate(const na_comparison_t *comparison, double rounds_s, uint64_t begin) {
+    double spent = (double)(na_bench_now() - begin) / 1e9;
+    unsigned whole = (unsigned)(rounds_s + spent + 0.5);
+    if (na_child_stop()) return;
+    fprintf(stderr,
+            "numalloc-bench: compare: cases %zu, allocators %zu, rounds %zu: about %u min %u s, of "
+            "which %.0f s went by with estimating\n",
+            comparison->case_count, comparison->contenders, comparison->rounds, whole / 60,
+            whole % 60, spent);
+    if ((double)whole > 1.1 * (double)comparison->budget_s)
+        fprintf(stderr,
+                "numalloc-bench: compare: that is more than --budget %llu with each run as short "
+                "as is worth its while: the last rounds will be left out; give fewer --rounds, "
+                "--threads or --benchmarks, or a larger budget\n",
+                (unsigned long long)comparison->budget_s / 60);
 }
 
 /* An allocator that hangs in one case after the other would cost a time-out in each. */
@@ -495,9 +543,13 @@ int na_compare(int argc, char **argv) {
                                                         : 120;
     if (!na_journal_begin(&journal, resume, &comparison, argc, argv, error, sizeof error))
         return usage_error(error);
+    for (size_t i = 0; i < comparison.left_out_count; i++)
+        fprintf(stderr, "numalloc-bench: compare: left out: %s\n", comparison.left_out[i]);
     na_child_catch_signals();
     if (!journal.resumed) {
-        if (comparison.budget_s != 0) na_plan_fit(&comparison, (double)comparison.budget_s);
+        if (comparison.budget_s != 0)
+            tell_estimate(&comparison, na_plan_fit(&comparison, (double)comparison.budget_s),
+                          begin);
         if (!na_child_stop()) na_journal_plan(&journal, &comparison);
     }
     run_rounds(&comparison, &journal, begin);

@@ -16,6 +16,7 @@
 #define NA_ROUNDS_MAX       1000
 #define NA_CASE_WORDS_MAX   64
 #define NA_THREAD_LISTS_MAX 16
+#define NA_NOTES_MAX        64
 #define NA_NONE             SIZE_MAX
 
 typedef struct na_contender {
@@ -66,6 +67,9 @@ typedef struct na_comparison {
     uint64_t timeout_s;  /* of one child */
     uint64_t budget_s;   /* of everything; 0: no limit */
     const char *stopped; /* why fewer rounds were run than planned, or NULL */
+    /* What was asked for and is not compared, and why: one line each. */
+    const char *left_out[NA_NOTES_MAX];
+    size_t left_out_count;
 } na_comparison_t;
 
 /* ---- compare.c --------------------------------------------------------------------------------
@@ -121,25 +125,32 @@ size_t na_plan_knob(const na_bench_t *bench, const char *name);
 bool na_plan_knobs(const na_bench_t *bench, const char *const *words, size_t count,
                    na_knobs_t *knobs, char *error, size_t size);
 
+/* What the measured repetitions of a child take at least, under the fastest contender: less is
+ * mostly timer ticks, wake-ups and cold caches. */
+#define NA_MEASURED_MIN_S 0.03
+
 /* How one case may be cut to fit a budget; all times are of one child. */
 typedef struct na_cut {
-    double pass_s;         /* in: of one repetition with everything around it */
+    double fixed_s;        /* in: what no cut changes: its start, its tables, pauses */
+    double pass_s;         /* in: of one repetition, on average over the contenders */
+    double fastest_s;      /* in: of one repetition under the fastest of them */
     uint64_t repetitions;  /* in: the most that make sense; out: how many */
     uint64_t warmup;       /* in: the most; out: how many */
     unsigned halvings_max; /* in: how often the work may be halved */
     unsigned halvings;     /* out */
 } na_cut_t;
 
-/* Shares `total_s` among the cases, `children` processes each. Cases that are short by nature leave
- * their time to the others. */
+/* Shares `total_s` among the cases, `children` processes each: what remains of it after the fixed
+ * parts is divided evenly, and cases that are short by nature leave their time to the others. No
+ * case is cut below NA_MEASURED_MIN_S of measured work, even if the total is exceeded then. */
 void na_plan_share(na_cut_t *cuts, size_t count, double total_s, size_t children);
 
 /* The time of one child after the cut. */
 double na_cut_seconds(const na_cut_t *cut);
 
-/* Runs each case once, briefly, under the base and cuts the cases so that all rounds end within
- * `seconds` from now. */
-void na_plan_fit(na_comparison_t *comparison, double seconds);
+/* Runs each case briefly under all contenders and cuts the cases so that all rounds end within
+ * `seconds` from now. Returns what the rounds will take, in seconds. */
+double na_plan_fit(na_comparison_t *comparison, double seconds);
 
 /* ---- compare_child.c --------------------------------------------------------------------------
  */

@@ -11,17 +11,17 @@
 #include <string.h>
 
 /* Pixels of the bar charts (SVG units). */
-enum { CHART_WIDTH = 520, NAME_WIDTH = 118, NUMBER_WIDTH = 158, ROW = 22, AXIS = 20, COLOURS = 8 };
+enum { CHART_WIDTH = 520, NAME_WIDTH = 118, NUMBER_WIDTH = 158, ROW = 22, AXIS = 20, COLOURS = 12 };
 
 static const char style[] =
     ":root{color-scheme:light dark;--bg:#fff;--fg:#1c1f24;--soft:#5b6470;--line:#d8dce2;"
     "--card:#f6f7f9;--bad:#b3261e;--good:#176b3a;"
     "--c0:#1f6fb4;--c1:#d9820f;--c2:#2a8f5b;--c3:#b8468e;--c4:#c14a2b;--c5:#3d9fb8;--c6:#7a5cc0;"
-    "--c7:#8a7a1f;--cc:#8b929c}"
+    "--c7:#8a7a1f;--c8:#0f766e;--c9:#a3123f;--c10:#5a4632;--c11:#3b3fa8;--cc:#8b929c}"
     "@media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e6e9ee;--soft:#9aa4b1;"
     "--line:#363c45;--card:#1c2026;--bad:#ff8a80;--good:#6fd39a;"
     "--c0:#5ba7e8;--c1:#f0a94a;--c2:#58c08c;--c3:#e084bd;--c4:#ee8262;--c5:#6fcbe2;--c6:#ab93ee;"
-    "--c7:#cdbb55;--cc:#8f98a4}}"
+    "--c7:#cdbb55;--c8:#4fd1c5;--c9:#ff7d9c;--c10:#c8a98a;--c11:#8f94ff;--cc:#8f98a4}}"
     "*{box-sizing:border-box}"
     "body{margin:0 auto;max-width:1180px;padding:24px 20px 60px;background:var(--bg);"
     "color:var(--fg);font:15px/1.5 system-ui,sans-serif}"
@@ -37,6 +37,7 @@ static const char style[] =
     ".case{background:var(--card);border-radius:8px;padding:12px 16px;margin:12px 0}"
     ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));"
     "gap:8px 28px;margin-top:8px}"
+    "details{margin-top:8px}summary{cursor:pointer;color:var(--soft)}"
     ".grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,260px),1fr));"
     "gap:12px}figure{margin:0}figcaption{font-size:13px;color:var(--soft)}"
     ".legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0;padding:0;list-style:none}"
@@ -66,8 +67,9 @@ void na_html_text(const char *text, FILE *out) {
 
 /* The CSS colour of a contender. */
 static const char *colour(const na_comparison_t *comparison, size_t c) {
-    static const char *const names[COLOURS] = {"var(--c0)", "var(--c1)", "var(--c2)", "var(--c3)",
-                                               "var(--c4)", "var(--c5)", "var(--c6)", "var(--c7)"};
+    static const char *const names[COLOURS] = {
+        "var(--c0)", "var(--c1)", "var(--c2)", "var(--c3)", "var(--c4)",  "var(--c5)",
+        "var(--c6)", "var(--c7)", "var(--c8)", "var(--c9)", "var(--c10)", "var(--c11)"};
     return c == comparison->control ? "var(--cc)" : names[c % COLOURS];
 }
 
@@ -177,28 +179,33 @@ static void draw_metric(const na_comparison_t *comparison, const na_case_t *whic
     draw_bars(comparison, bars, title, out);
 }
 
+/* Against the base, or (NA_NONE) against the best of the others in each case. */
 static void draw_mean(const na_comparison_t *comparison, na_kind_t kind, unsigned threads,
-                      FILE *out) {
+                      size_t against, FILE *out) {
     bar_t bars[NA_CONTENDERS_MAX];
     char title[160];
     size_t cases = 0;
     for (size_t c = 0; c < comparison->contenders; c++) {
         na_ratio_t *ratio = &bars[c].ratio;
-        *ratio = na_mean_ratio(comparison, kind, threads, c, comparison->base);
+        bool twin = against == NA_NONE && c == comparison->control;
+        *ratio = twin ? (na_ratio_t){0} : na_mean_ratio(comparison, kind, threads, c, against);
         if (ratio->pairs > cases) cases = ratio->pairs;
-        if (ratio->pairs > 0 && c != comparison->base)
+        if (ratio->pairs > 0 && c != against)
             snprintf(bars[c].number, sizeof bars[c].number, "[%.3f, %.3f]", ratio->low,
                      ratio->high);
         else
             bars[c].number[0] = '\0';
-        bars[c].absent = "no result";
+        bars[c].absent = twin ? "the base again" : "no result";
     }
     if (cases == 0) return;
     int length = snprintf(title, sizeof title, "%s: geometric mean of %zu",
                           kind == NA_TIME ? "Time" : "Memory", cases);
     if (threads != 0)
-        snprintf(title + length, sizeof title - (size_t)length, ", %u thread%s", threads,
-                 threads == 1 ? "" : "s");
+        length += snprintf(title + length, sizeof title - (size_t)length, ", %u thread%s", threads,
+                           threads == 1 ? "" : "s");
+    if (against == NA_NONE)
+        snprintf(title + length, sizeof title - (size_t)length,
+                 ", each case against the best of the others in it");
     draw_bars(comparison, bars, title, out);
 }
 
@@ -355,14 +362,23 @@ static void write_head(const na_comparison_t *comparison, FILE *out) {
         fputs("</code></td></tr>\n", out);
     }
     fputs("</table>\n", out);
+    for (size_t i = 0; i < comparison->left_out_count; i++) {
+        fputs("<p class=\"soft\">Left out: ", out);
+        na_html_text(comparison->left_out[i], out);
+        fputs("</p>\n", out);
+    }
 }
 
 static void write_means(const na_comparison_t *comparison, FILE *out) {
     unsigned done[NA_CASES_MAX];
     size_t count = 0;
     fputs("<h2 id=\"means\">All together</h2>\n<div class=\"pair\">\n", out);
-    draw_mean(comparison, NA_TIME, 0, out);
-    draw_mean(comparison, NA_MEMORY, 0, out);
+    draw_mean(comparison, NA_TIME, 0, comparison->base, out);
+    draw_mean(comparison, NA_MEMORY, 0, comparison->base, out);
+    if (comparison->contenders - (comparison->control != NA_NONE) > 2) {
+        draw_mean(comparison, NA_TIME, 0, NA_NONE, out);
+        draw_mean(comparison, NA_MEMORY, 0, NA_NONE, out);
+    }
     for (size_t i = 0; i < comparison->case_count; i++) {
         unsigned threads = comparison->cases[i].threads;
         bool known = threads == 0;
@@ -370,14 +386,64 @@ static void write_means(const na_comparison_t *comparison, FILE *out) {
             known |= done[k] == threads;
         if (known) continue;
         done[count++] = threads;
-        draw_mean(comparison, NA_TIME, threads, out);
-        draw_mean(comparison, NA_MEMORY, threads, out);
+        draw_mean(comparison, NA_TIME, threads, comparison->base, out);
+        draw_mean(comparison, NA_MEMORY, threads, comparison->base, out);
     }
     fputs(
         "</div>\n<p class=\"soft\">Time: over the headlines that are times or rates. Memory: over "
         "the peaks of resident memory, or the headline where that is memory. Ratios, such as "
         "those of scratch and thrash, are in no mean.</p>\n",
         out);
+}
+
+/* A table of ratios: its head, and the row of one metric. */
+static void table_head(const na_comparison_t *comparison, const char *first, FILE *out) {
+    fprintf(out, "<div class=\"wide\"><table class=\"num\"><tr><th>%s</th>", first);
+    for (size_t c = 0; c < comparison->contenders; c++) {
+        fputs("<th>", out);
+        na_html_text(name_of(comparison, c), out);
+        fputs("</th>", out);
+    }
+    fputs("</tr>\n", out);
+}
+
+static void table_row(const na_comparison_t *comparison, const na_compared_t *metric,
+                      const char *label, FILE *out) {
+    fputs("<tr><td>", out);
+    na_html_text(label, out);
+    fputs("</td>", out);
+    for (size_t c = 0; c < comparison->contenders; c++) {
+        na_ratio_t ratio = na_case_ratio(comparison, metric, c, comparison->base);
+        if (ratio.pairs == 0)
+            fputs("<td>\xe2\x80\x93</td>", out);
+        else if (c == comparison->base)
+            fputs("<td>1</td>", out);
+        else
+            fprintf(out, "<td>%s%.3f [%.3f, %.3f]</td>", na_ratio_tie(&ratio) ? "= " : "",
+                    ratio.ratio, ratio.low, ratio.high);
+    }
+    fputs("</tr>\n", out);
+}
+
+/* What the drawings of a case sum up or leave out: its other headlines. */
+static void write_parts(const na_comparison_t *comparison, const na_case_t *which, FILE *out) {
+    const na_compared_t *headline = na_case_main(which), *memory = na_case_memory(which);
+    bool any = false;
+    for (size_t m = 0; m < which->metrics; m++) {
+        const na_compared_t *metric = &which->metric[m];
+        char label[96];
+        if (metric->rank != NA_HEADLINE || metric == headline || metric == memory) continue;
+        if (!any) {
+            fputs("<details><summary>all figures, relative to ", out);
+            na_html_text(name_of(comparison, comparison->base), out);
+            fputs("</summary>", out);
+            table_head(comparison, "figure", out);
+        }
+        any = true;
+        snprintf(label, sizeof label, "%s, %s", metric->name, metric->unit);
+        table_row(comparison, metric, label, out);
+    }
+    if (any) fputs("</table></div></details>", out);
 }
 
 static void write_case(const na_comparison_t *comparison, const na_case_t *which, FILE *out) {
@@ -403,7 +469,9 @@ static void write_case(const na_comparison_t *comparison, const na_case_t *which
     else
         fputs("<p class=\"bad\">no result under any allocator</p>", out);
     if (memory != NULL && memory != headline) draw_metric(comparison, which, memory, out);
-    fputs("</div></section>\n", out);
+    fputs("</div>", out);
+    write_parts(comparison, which, out);
+    fputs("</section>\n", out);
 }
 
 static void write_failures(const na_comparison_t *comparison, FILE *out) {
@@ -433,36 +501,18 @@ static void write_failures(const na_comparison_t *comparison, FILE *out) {
 static void write_numbers(const na_comparison_t *comparison, FILE *out) {
     fputs(
         "<h2 id=\"numbers\">Numbers</h2><p class=\"soft\">Cost relative to the base with the 95 % "
-        "interval; = marks a tie.</p><div class=\"wide\"><table class=\"num\"><tr><th>case</th>",
+        "interval; = marks a tie.</p>",
         out);
-    for (size_t c = 0; c < comparison->contenders; c++) {
-        fputs("<th>", out);
-        na_html_text(name_of(comparison, c), out);
-        fputs("</th>", out);
-    }
-    fputs("</tr>\n", out);
+    table_head(comparison, "case", out);
     for (size_t i = 0; i < comparison->case_count; i++) {
         const na_case_t *which = &comparison->cases[i];
         for (int memory = 0; memory < 2; memory++) {
             const na_compared_t *metric = memory ? na_case_memory(which) : na_case_main(which);
-            char label[64];
+            char label[64], full[160];
             if (metric == NULL || (memory && metric == na_case_main(which))) continue;
-            fputs("<tr><td>", out);
-            na_html_text(na_case_label(which, label, sizeof label), out);
-            fputs(": ", out);
-            na_html_text(metric->name, out);
-            fputs("</td>", out);
-            for (size_t c = 0; c < comparison->contenders; c++) {
-                na_ratio_t ratio = na_case_ratio(comparison, metric, c, comparison->base);
-                if (ratio.pairs == 0)
-                    fputs("<td>\xe2\x80\x93</td>", out);
-                else if (c == comparison->base)
-                    fputs("<td>1</td>", out);
-                else
-                    fprintf(out, "<td>%s%.3f [%.3f, %.3f]</td>", na_ratio_tie(&ratio) ? "= " : "",
-                            ratio.ratio, ratio.low, ratio.high);
-            }
-            fputs("</tr>\n", out);
+            snprintf(full, sizeof full, "%s: %s", na_case_label(which, label, sizeof label),
+                     metric->name);
+            table_row(comparison, metric, full, out);
         }
     }
     fputs("</table></div>\n", out);

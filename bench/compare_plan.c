@@ -133,42 +133,62 @@ na_case_t *na_plan_program(na_comparison_t *comparison, const char *text, char *
 /* ---- Time -------------------------------------------------------------------------------------
  */
 
-double na_cut_seconds(const na_cut_t *cut) {
+static double measured(const na_cut_t *cut) {
+    return cut->fastest_s * ldexp(1, -(int)cut->halvings) * (double)cut->repetitions;
+}
+
+/* What can be cut of a child. */
+static double variable(const na_cut_t *cut) {
     return cut->pass_s * ldexp(1, -(int)cut->halvings) * (double)(cut->repetitions + cut->warmup);
 }
 
-/* The most work of `most` that ends within `seconds`. */
+double na_cut_seconds(const na_cut_t *cut) {
+    return cut->fixed_s + variable(cut);
+}
+
+/* The most work of `most` that ends within `seconds`, its fixed part not counted, or else the least
+ * that is worth its while. */
 static na_cut_t cut_to(const na_cut_t *most, double seconds) {
     na_cut_t cut = *most;
     cut.halvings = 0;
-    if (cut.warmup > 1 && na_cut_seconds(&cut) > seconds) cut.warmup = 1;
-    double passes = floor(seconds / cut.pass_s);
-    double repetitions = passes - (double)cut.warmup;
-    if (repetitions >= (double)cut.repetitions) return cut;
-    cut.repetitions = repetitions >= 1 ? (uint64_t)repetitions : 1;
-    while (na_cut_seconds(&cut) > seconds && cut.halvings < cut.halvings_max)
+    if (cut.warmup > 1 && variable(&cut) > seconds) cut.warmup = 1;
+    double fit = floor(seconds / cut.pass_s) - (double)cut.warmup;
+    double least = ceil(NA_MEASURED_MIN_S / cut.fastest_s);
+    if (fit < least) fit = least;
+    if (fit >= (double)cut.repetitions) return cut;
+    cut.repetitions = (uint64_t)fit;
+    while (variable(&cut) > seconds && cut.halvings < cut.halvings_max) {
         cut.halvings++;
+        if (measured(&cut) >= NA_MEASURED_MIN_S) continue;
+        cut.halvings--;
+        break;
+    }
     return cut;
 }
 
 void na_plan_share(na_cut_t *cuts, size_t count, double total_s, size_t children) {
     static na_cut_t most[NA_CASES_MAX];
-    double each = total_s / (double)children, share = each / (double)count;
+    double each = total_s / (double)children, low = 0, high = 0;
     memcpy(most, cuts, count * sizeof *cuts);
-    /* What the short ones do not need goes to the others; a few passes come close to the end. */
-    for (int pass = 0; pass < 8; pass++) {
-        double taken = 0;
-        size_t hungry = 0;
+    for (size_t i = 0; i < count; i++)
+        if (variable(&most[i]) > high) high = variable(&most[i]);
+    /* The largest share with which all cases together stay within their time: what they take grows
+     * with it. First the whole, then halved steps. */
+    for (int step = 0; step < 40; step++) {
+        double share = step == 0 ? high : 0.5 * (low + high), taken = 0;
         for (size_t i = 0; i < count; i++) {
             cuts[i] = cut_to(&most[i], share);
-            if (na_cut_seconds(&most[i]) <= share)
-                taken += na_cut_seconds(&most[i]);
-            else
-                hungry++;
+            taken += na_cut_seconds(&cuts[i]);
         }
-        if (hungry == 0 || taken >= each) return;
-        share = (each - taken) / (double)hungry;
+        if (taken > each)
+            high = share;
+        else if (step == 0)
+            return;
+        else
+            low = share;
     }
+    for (size_t i = 0; i < count; i++)
+        cuts[i] = cut_to(&most[i], low);
 }
 
 /* The value of a number knob of the case, or `none` when it has no such knob. */
@@ -194,20 +214,79 @@ static bool may_set(const na_case_t *which, const char *name) {
     return name != NULL && na_plan_knob(which->bench, name) != NA_NONE && !given(which, name);
 }
 
-static bool measure(const na_comparison_t *comparison, const na_case_t *which, na_cut_t *cut) {
+/* Which contenders are still tried while times are estimated. */
+typedef struct trial {
+    bool hopeless[NA_CONTENDERS_MAX]; /* it timed out, or failed twice: do not wait for it again */
+    unsigned failures[NA_CONTENDERS_MAX];
+} trial_t;
+
+/* One child with so many repetitions and no warm-up, as far as the case has these knobs and they
+ * are not given. NaN when it fails. */
+static double try_child(const na_comparison_t *comparison, const na_case_t *which, size_t c,
+                        unsigned repetitions, trial_t *trial) {
     const char *extra[3] = {NULL};
+    char text[32];
     size_t count = 0;
-    na_knobs_t knobs;
     na_child_t child;
+    snprintf(text, sizeof text, "--repetitions=%u", repetitions);
+    if (may_set(which, "warmup")) extra[count++] = "--warmup=0";
+    if (may_set(which, "repetitions")) extra[count++] = text;
+    na_child_run(comparison, which, c, extra, &child);
+    if (child.outcome == NA_DONE) return child.seconds;
+    if (child.outcome == NA_TIMED_OUT || ++trial->failures[c] == 2) trial->hopeless[c] = true;
+    return NAN;
+}
+
+/* Fills in the times of a cut from children of all contenders. The base runs twice, so that what
+ * comes with each child can be told from what comes with each repetition; the others' repetitions
+ * follow from their one child. */
+static bool time_case(const na_comparison_t *comparison, const na_case_t *which, na_cut_t *cut,
+                      trial_t *trial) {
+    enum { MORE = 3 };
+    const double least = 1e-5; /* a repetition is not shorter: divided by it, numbers stay finite */
+    double one = try_child(comparison, which, comparison->base, 1, trial), sum;
+    if (isnan(one)) return false;
+    cut->pass_s = one;
+    if (may_set(which, "repetitions")) {
+        double more = try_child(comparison, which, comparison->base, MORE, trial);
+        if (!isnan(more)) cut->pass_s = (more - one) / (MORE - 1);
+    }
+    /* Whatever disturbed one of the two: a repetition is a tenth of the first child or more. */
+    if (!(cut->pass_s > 0.1 * one)) cut->pass_s = 0.1 * one;
+    if (cut->pass_s > one) cut->pass_s = one;
+    if (cut->pass_s < least) cut->pass_s = least;
+    cut->fixed_s = one - cut->pass_s;
+    cut->fastest_s = cut->pass_s;
+    sum = cut->pass_s;
+    size_t count = 1;
+    for (size_t c = 0; c < comparison->contenders && !na_child_stop(); c++) {
+        if (c == comparison->base) continue;
+        double pass = cut->pass_s;
+        if (c != comparison->control && !trial->hopeless[c]) {
+            double taken = try_child(comparison, which, c, 1, trial) - cut->fixed_s;
+            /* Below a fifth of the base's the fixed part was wrong, not the allocator fast. */
+            if (!isnan(taken)) pass = taken > 0.2 * cut->pass_s ? taken : 0.2 * cut->pass_s;
+        }
+        if (pass < cut->fastest_s) cut->fastest_s = pass;
+        sum += pass;
+        count++;
+    }
+    cut->pass_s = sum / (double)count;
+    return true;
+}
+
+static bool measure(const na_comparison_t *comparison, const na_case_t *which, na_cut_t *cut,
+                    trial_t *trial) {
+    na_knobs_t knobs;
     char error[256];
     na_plan_knobs(which->bench, which->word, which->words, &knobs, error, sizeof error);
-    if (may_set(which, "warmup")) extra[count++] = "--warmup=0";
-    if (may_set(which, "repetitions")) extra[count++] = "--repetitions=1";
-    na_child_run(comparison, which, comparison->base, extra, &child);
-    *cut = (na_cut_t){.pass_s = child.seconds, .repetitions = 1};
-    if (child.outcome != NA_DONE) return false;
+    *cut = (na_cut_t){.repetitions = 1};
+    if (!time_case(comparison, which, cut, trial)) return false;
     if (may_set(which, "repetitions")) {
+        double least = ceil(NA_MEASURED_MIN_S / cut->fastest_s);
         cut->repetitions = number_of(which, &knobs, "repetitions", 1);
+        if (least > (double)cut->repetitions)
+            cut->repetitions = least < 1000 ? (uint64_t)least : 1000;
         if (may_set(which, "warmup")) cut->warmup = number_of(which, &knobs, "warmup", 0);
     }
     if (may_set(which, which->bench->work)) {
@@ -235,9 +314,10 @@ static void settle(na_case_t *which, const na_cut_t *cut) {
     }
 }
 
-void na_plan_fit(na_comparison_t *comparison, double seconds) {
+double na_plan_fit(na_comparison_t *comparison, double seconds) {
     static na_cut_t cuts[NA_CASES_MAX];
     static na_case_t *cut_case[NA_CASES_MAX];
+    trial_t trial = {{false}, {0}};
     uint64_t begin = na_bench_now();
     double programs = 0;
     size_t count = 0, failures = 0, children = comparison->rounds * comparison->contenders;
@@ -251,17 +331,18 @@ void na_plan_fit(na_comparison_t *comparison, double seconds) {
             continue;
         }
         /* One that fails here will fail in the first round, and be reported then. */
-        if (measure(comparison, which, &cuts[count]))
+        if (measure(comparison, which, &cuts[count], &trial))
             cut_case[count++] = which;
         else if (++failures == 4)
             break; /* the base is no good: do not wait for all of its time-outs twice */
     }
     na_bench_progress("compare: estimating", 1, 1);
-    if (count == 0) return;
-    /* Other allocators may be slower than the base, and the first pass may have had luck. */
-    double spent = (double)(na_bench_now() - begin) / 1e9;
-    double left = 0.8 * (seconds - spent) - programs * (double)children;
+    double spent = (double)(na_bench_now() - begin) / 1e9, total = programs * (double)children;
+    double left = 0.95 * (seconds - spent) - total; /* some children will be slower than others */
     na_plan_share(cuts, count, left > 0 ? left : 0, children);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         settle(cut_case[i], &cuts[i]);
+        total += na_cut_seconds(&cuts[i]) * (double)children;
+    }
+    return total;
 }

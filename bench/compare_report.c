@@ -144,18 +144,21 @@ static size_t thread_counts(const na_comparison_t *comparison, unsigned *counts)
     return count;
 }
 
-static void print_means(const na_comparison_t *comparison, FILE *out) {
+/* Against the base, or (NA_NONE) against the best of the others in each case. */
+static void print_means(const na_comparison_t *comparison, size_t against, FILE *out) {
     unsigned counts[NA_THREAD_LISTS_MAX + 1];
     size_t count = thread_counts(comparison, counts);
     fprintf(out, "\nGeometric means of the costs relative to %s\n%-45s",
-            comparison->contender[comparison->base].name, "");
+            against == NA_NONE ? "the best of the others in each case"
+                               : comparison->contender[against].name,
+            "");
     print_names(comparison, 19, out);
     for (int kind = NA_TIME; kind <= NA_MEMORY; kind++) {
         for (size_t k = 0; k < count; k++) {
             char label[64] = "";
             na_ratio_t mean = {0};
             for (size_t c = 0; c < comparison->contenders && mean.pairs == 0; c++)
-                mean = na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, comparison->base);
+                mean = na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, against);
             if (mean.pairs == 0) continue;
             if (counts[k] != 0)
                 snprintf(label, sizeof label, ", %u thread%s", counts[k],
@@ -164,8 +167,10 @@ static void print_means(const na_comparison_t *comparison, FILE *out) {
             snprintf(full, sizeof full, "%s%s", kind == NA_TIME ? "time" : "memory", label);
             fprintf(out, "%-45s", full);
             for (size_t c = 0; c < comparison->contenders; c++) {
-                mean = na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, comparison->base);
-                if (c == comparison->base)
+                bool twin = against == NA_NONE && c == comparison->control;
+                mean = twin ? (na_ratio_t){0}
+                            : na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, against);
+                if (c == against)
                     fprintf(out, "  %19s", "1");
                 else
                     print_ratio(&mean, out);
@@ -226,13 +231,19 @@ void na_compare_table(const na_comparison_t *comparison, bool details, FILE *out
             fprintf(out, "%s%s", w == 0 ? ": " : " ", which->word[w]);
         fputc('\n', out);
     }
+    for (size_t i = 0; i < comparison->left_out_count; i++)
+        fprintf(out, "%-10s %s\n", i == 0 ? "left out" : "", comparison->left_out[i]);
     if (details || comparison->case_count == 1) {
         print_section(comparison, details ? CHOOSE_ALL : CHOOSE_HEADLINES, "All", out);
     } else {
         print_section(comparison, CHOOSE_MAIN, "Headlines", out);
         print_section(comparison, CHOOSE_MEMORY, "Peak memory", out);
     }
-    if (comparison->contenders > 1 && comparison->case_count > 1) print_means(comparison, out);
+    if (comparison->contenders > 1 && comparison->case_count > 1) {
+        print_means(comparison, comparison->base, out);
+        if (comparison->contenders - (comparison->control != NA_NONE) > 2)
+            print_means(comparison, NA_NONE, out);
+    }
     print_failures(comparison, out);
     print_control(comparison, out);
 }
@@ -265,20 +276,19 @@ static void json_value(const na_comparison_t *comparison, const na_compared_t *m
         else
             fputs("null", out);
     }
-    fputs("]", out);
-    /* Below 1: this allocator is better than the other. */
-    if (metric->rank == NA_HEADLINE) {
-        fputs(", \"cost_relative_to\": {", out);
-        for (size_t other = 0; other < comparison->contenders; other++) {
-            na_ratio_t ratio = na_case_ratio(comparison, metric, c, other);
-            fputs(other == 0 ? "" : ", ", out);
-            na_json_text(comparison->contender[other].name, out);
-            fputs(": ", out);
-            json_ratio(&ratio, out);
-        }
-        fputc('}', out);
+    /* Below 1: this allocator is better than the other. Of details, the base is the only other. */
+    fputs("], \"cost_relative_to\": {", out);
+    bool first = true;
+    for (size_t other = 0; other < comparison->contenders; other++) {
+        if (metric->rank != NA_HEADLINE && other != comparison->base) continue;
+        na_ratio_t ratio = na_case_ratio(comparison, metric, c, other);
+        fputs(first ? "" : ", ", out);
+        first = false;
+        na_json_text(comparison->contender[other].name, out);
+        fputs(": ", out);
+        json_ratio(&ratio, out);
     }
-    fputc('}', out);
+    fputs("}}", out);
 }
 
 static void json_case(const na_comparison_t *comparison, const na_case_t *which, FILE *out) {
@@ -345,6 +355,11 @@ static void json_means(const na_comparison_t *comparison, FILE *out) {
                 na_json_text(comparison->contender[c].name, out);
                 fputs(", \"cost_relative_to_base\": ", out);
                 json_ratio(&mean, out);
+                if (c != comparison->control) {
+                    mean = na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, NA_NONE);
+                    fputs(", \"cost_relative_to_best_other\": ", out);
+                    json_ratio(&mean, out);
+                }
                 fputc('}', out);
             }
         }
@@ -376,7 +391,12 @@ void na_compare_json(const na_comparison_t *comparison, FILE *out) {
         na_json_text(comparison->contender[c].object, out);
         fputc('}', out);
     }
-    fputs("\n ],\n \"control\": ", out);
+    fputs("\n ],\n \"left_out\": [", out);
+    for (size_t i = 0; i < comparison->left_out_count; i++) {
+        if (i > 0) fputs(", ", out);
+        na_json_text(comparison->left_out[i], out);
+    }
+    fputs("],\n \"control\": ", out);
     if (control.cases == 0) {
         fputs("null", out);
     } else {

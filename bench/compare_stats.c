@@ -27,16 +27,43 @@ double na_ratio_tail(size_t count) {
     return 0.5 * erfc(student(count - 1) * sqrt(n / (n - 1)) / sqrt(2));
 }
 
-/* Insertion sort; at most a few dozen values, tens of thousands of times. */
-static double median_of(double *v, size_t count) {
+/* A value and how often it was drawn: tens of thousands of medians of the same values are taken,
+ * which are sorted only once. */
+typedef struct drawn {
+    double value;
+    size_t round;
+} drawn_t;
+
+static void sort(drawn_t *v, size_t count) {
     for (size_t i = 1; i < count; i++) {
-        double x = v[i];
+        drawn_t x = v[i];
         size_t j = i;
-        for (; j > 0 && v[j - 1] > x; j--)
+        for (; j > 0 && v[j - 1].value > x.value; j--)
             v[j] = v[j - 1];
         v[j] = x;
     }
-    return count % 2 != 0 ? v[count / 2] : 0.5 * (v[count / 2 - 1] + v[count / 2]);
+}
+
+/* The median of sorted values, each as often as times[its round] says; NaN when none was drawn. */
+static double median_of(const drawn_t *v, size_t count, const uint16_t *times) {
+    size_t total = 0, seen = 0, i = 0;
+    for (size_t k = 0; k < count; k++)
+        total += times[v[k].round];
+    if (total == 0) return NAN;
+    while ((seen += times[v[i].round]) <= (total - 1) / 2)
+        i++;
+    double lower = v[i].value;
+    if (total % 2 != 0 || seen > total / 2) return lower;
+    do
+        i++;
+    while (times[v[i].round] == 0);
+    return 0.5 * (lower + v[i].value);
+}
+
+static void draw(uint16_t *times, size_t count, na_prng_t *prng) {
+    memset(times, 0, count * sizeof *times);
+    for (size_t i = 0; i < count; i++)
+        times[na_prng_scale(na_prng_next(prng), count)]++;
 }
 
 static na_ratio_t interval(double center, double *drawn, size_t samples, size_t pairs) {
@@ -55,22 +82,25 @@ static double log_ratio(double a, double b, bool *noise) {
 }
 
 na_ratio_t na_ratio_of(const double *a, const double *b, size_t count) {
-    static double logs[NA_ROUNDS_MAX], scratch[NA_ROUNDS_MAX], drawn[NA_BOOTSTRAPS];
+    static drawn_t logs[NA_ROUNDS_MAX];
+    static double drawn[NA_BOOTSTRAPS];
+    uint16_t times[NA_ROUNDS_MAX];
     size_t pairs = 0;
     bool noise = false;
     for (size_t i = 0; i < count && i < NA_ROUNDS_MAX; i++) {
         double value = log_ratio(a[i], b[i], &noise);
-        if (!isnan(value)) logs[pairs++] = value;
+        if (isnan(value)) continue;
+        logs[pairs] = (drawn_t){value, pairs};
+        times[pairs++] = 1;
     }
     if (noise || pairs == 0) return (na_ratio_t){0};
-    memcpy(scratch, logs, pairs * sizeof logs[0]);
-    double center = median_of(scratch, pairs);
+    sort(logs, pairs);
+    double center = median_of(logs, pairs, times);
     if (pairs == 1) return (na_ratio_t){exp(center), exp(center), exp(center), 1};
     na_prng_t prng = na_prng_make(20, pairs);
     for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
-        for (size_t i = 0; i < pairs; i++)
-            scratch[i] = logs[na_prng_scale(na_prng_next(&prng), pairs)];
-        drawn[s] = median_of(scratch, pairs);
+        draw(times, pairs, &prng);
+        drawn[s] = median_of(logs, pairs, times);
     }
     return interval(center, drawn, pairs, pairs);
 }
@@ -95,42 +125,61 @@ static const na_compared_t *meant(const na_case_t *which, na_kind_t kind, unsign
     return metric != NULL && metric->kind == kind ? metric : NULL;
 }
 
+/* Of all contenders but `a` and the control the one with the best median; NA_NONE: none has one. */
+static size_t best_other(const na_comparison_t *comparison, const na_compared_t *metric, size_t a) {
+    size_t best = NA_NONE;
+    double least = 0;
+    for (size_t c = 0; c < comparison->contenders; c++) {
+        if (c == a || c == comparison->control) continue;
+        na_stats_t stats = na_case_stats(comparison, metric, c);
+        if (stats.count == 0) continue;
+        double cost = metric->better == NA_LOWER ? stats.median : -stats.median;
+        if (best != NA_NONE && cost >= least) continue;
+        best = c;
+        least = cost;
+    }
+    return best;
+}
+
 na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsigned threads,
                          size_t a, size_t b) {
-    static double logs[NA_CASES_MAX][NA_ROUNDS_MAX > 64 ? 64 : NA_ROUNDS_MAX];
-    static double center[NA_CASES_MAX], scratch[64], drawn[NA_BOOTSTRAPS];
-    size_t rounds = comparison->rounds < 64 ? comparison->rounds : 64, cases = 0;
+    static drawn_t logs[NA_CASES_MAX][NA_ROUNDS_MAX];
+    static double center[NA_CASES_MAX], drawn[NA_BOOTSTRAPS];
+    static size_t pairs[NA_CASES_MAX];
+    uint16_t times[NA_ROUNDS_MAX];
+    size_t cases = 0;
     double sum = 0;
+    for (size_t r = 0; r < NA_ROUNDS_MAX; r++)
+        times[r] = 1;
     for (size_t i = 0; i < comparison->case_count; i++) {
         const na_compared_t *metric = meant(&comparison->cases[i], kind, threads);
-        size_t pairs = 0;
         bool noise = false;
         if (metric == NULL) continue;
-        for (size_t r = 0; r < rounds; r++) {
+        size_t other = b != NA_NONE ? b : best_other(comparison, metric, a);
+        if (other == NA_NONE) continue;
+        pairs[cases] = 0;
+        for (size_t r = 0; r < comparison->rounds_done; r++) {
             double value = log_ratio(metric->value[a * comparison->rounds + r],
-                                     metric->value[b * comparison->rounds + r], &noise);
-            logs[cases][r] = metric->better == NA_LOWER ? value : -value;
-            if (!isnan(value)) scratch[pairs++] = logs[cases][r];
+                                     metric->value[other * comparison->rounds + r], &noise);
+            if (isnan(value)) continue;
+            logs[cases][pairs[cases]++] = (drawn_t){metric->better == NA_LOWER ? value : -value, r};
         }
-        if (noise || pairs == 0) continue;
-        center[cases] = median_of(scratch, pairs);
+        if (noise || pairs[cases] == 0) continue;
+        sort(logs[cases], pairs[cases]);
+        center[cases] = median_of(logs[cases], pairs[cases], times);
         sum += center[cases++];
     }
     if (cases == 0) return (na_ratio_t){0};
     double mean = sum / (double)cases;
-    size_t done = comparison->rounds_done < rounds ? comparison->rounds_done : rounds;
+    size_t done = comparison->rounds_done;
     if (done < 2) return (na_ratio_t){exp(mean), exp(mean), exp(mean), cases};
     na_prng_t prng = na_prng_make(21, cases);
     for (size_t s = 0; s < NA_BOOTSTRAPS; s++) {
-        size_t chosen[64];
         double total = 0;
-        for (size_t r = 0; r < done; r++)
-            chosen[r] = na_prng_scale(na_prng_next(&prng), done);
+        draw(times, done, &prng);
         for (size_t i = 0; i < cases; i++) {
-            size_t pairs = 0;
-            for (size_t r = 0; r < done; r++)
-                if (!isnan(logs[i][chosen[r]])) scratch[pairs++] = logs[i][chosen[r]];
-            total += pairs > 0 ? median_of(scratch, pairs) : center[i];
+            double median = median_of(logs[i], pairs[i], times);
+            total += isnan(median) ? center[i] : median; /* no round in which it ran was drawn */
         }
         drawn[s] = total / (double)cases;
     }

@@ -35,7 +35,8 @@ na_ratio_t na_case_ratio(const na_comparison_t *comparison, const na_compared_t 
                          size_t b);
 
 /* The geometric mean of the cases' ratios; threads 0: over all cases. NA_TIME: of the main metrics
- * that are times. NA_MEMORY: of the cases' memory. Its interval draws whole rounds anew. */
+ * that are times. NA_MEMORY: of the cases' memory. b == NA_NONE: each case against whichever other
+ * contender has the best median there. The interval draws whole rounds anew. */
 na_ratio_t na_mean_ratio(const na_comparison_t *comparison, na_kind_t kind, unsigned threads,
                          size_t a, size_t b);
 

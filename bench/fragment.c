@@ -196,7 +196,7 @@ static void add_metrics(na_result_t *result, unsigned threads, uint64_t phases, 
     metrics->time =
         na_result_metric(result, "fragment", "ns/obj", NA_LOWER, NA_HEADLINE, repetitions);
     metrics->full = na_result_metric(result, "full, resident over live", "x", NA_LOWER, NA_HEADLINE,
-                                     repetitions * phases);
+                                     repetitions);
     metrics->left = na_result_metric(result, "dropped, resident over live", "x", NA_LOWER,
                                      NA_HEADLINE, repetitions);
     metrics->quiet =
@@ -244,7 +244,7 @@ static void add_ratio(na_metric_t *metric, double resident, double live) {
 static void repetition(fragment_t *fragment, na_team_t *team, const na_knob_value_t *value,
                        uint64_t before, metrics_t *metrics, bool last) {
     uint64_t phases = value[K_PHASES].number;
-    double resident = 0, live = 0, time = 0, sum = 0;
+    double resident = 0, live = 0, time = 0, sum = 0, full = 0; /* full: sum of logarithms */
     double own[1024] = {0}, calls[1024] = {0};
     for (uint64_t p = 0; p < phases; p++) {
         fragment->band = band_of(value, p);
@@ -255,7 +255,7 @@ static void repetition(fragment_t *fragment, na_team_t *team, const na_knob_valu
         live = live_mib(fragment);
         if (metrics != NULL) {
             na_metric_add(metrics->phase_full[p], resident);
-            add_ratio(metrics->full, resident, live);
+            full += log(resident / live);
         }
         elapsed += (double)na_team_run(team, drop_phase, fragment);
         for (unsigned i = 0; i < fragment->threads; i++) {
@@ -284,6 +284,7 @@ static void repetition(fragment_t *fragment, na_team_t *team, const na_knob_valu
         na_metric_add(metrics->rates.time, time / 1e6);
         na_metric_add(metrics->rates.slowest, low);
         na_metric_add(metrics->rates.fastest, high);
+        na_metric_add(metrics->full, exp(full / (double)phases));
         add_ratio(metrics->left, resident, live);
         if (last) {
             sleep_ms(value[K_QUIET].number);
@@ -334,6 +335,7 @@ const na_bench_t na_bench_fragment = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .work = "live",
     .settle = fragment_settle,
     .run = fragment_run,
 };

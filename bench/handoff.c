@@ -51,9 +51,9 @@ static const char *const mode_names[MODES] = {"plain", "free-only", "sleep"};
 static const uint64_t batches[] = {1, 16, 256};
 
 static const na_knob_t knobs_table[K_COUNT] = {
-    [K_THREADS] = {"threads", "threads", NA_KNOB_NUMBER, 0, 1, 2048, NULL,
-                   "producers and consumers together, half of each, at least one of each; without "
-                   "it, one for each CPU that this process may use"},
+    [K_THREADS] = {"threads", "threads", NA_KNOB_NUMBER, 0, 2, 2048, NULL,
+                   "producers and consumers together, half of each; without it, one for each CPU "
+                   "that this process may use, at least 2"},
     [K_PRODUCERS] = {"producers", "threads", NA_KNOB_NUMBER, 0, 1, 1024, NULL,
                      "threads that allocate; without it, half of --threads"},
     [K_CONSUMERS] = {"consumers", "threads", NA_KNOB_NUMBER, 0, 1, 1024, NULL,
@@ -324,7 +324,8 @@ static void handoff_run(const na_knobs_t *knobs, na_result_t *result) {
     na_team_t *team = na_team_start(threads, (na_pin_t)value[K_PIN].number);
     unsigned from = value[K_MODE].number == 0 ? 0 : (unsigned)value[K_MODE].number - 1;
     unsigned to = value[K_MODE].number == 0 ? MODES : from + 1;
-    size_t done = 0, total = (to - from) * batch_count * (warmup + repetitions);
+    size_t done = 0, total = (to - from) * batch_count * (warmup + repetitions), cases = 0;
+    na_metric_t *times[MODES * NA_COUNT(batches)];
     for (unsigned mode = from; mode < to; mode++) {
         for (uint64_t b = 0; b < batch_count; b++) {
             metrics_t metrics;
@@ -334,6 +335,7 @@ static void handoff_run(const na_knobs_t *knobs, na_result_t *result) {
             handoff.window = value[K_WINDOW].number;
             if (mode == SLEEP || handoff.window > handoff.batches) handoff.window = handoff.batches;
             add_metrics(result, &handoff, repetitions, &metrics);
+            times[cases++] = metrics.time;
             for (size_t r = 0; r < warmup + repetitions; r++) {
                 na_bench_progress("handoff: repetition", done++, total);
                 repetition(&handoff, team, r < warmup ? NULL : &metrics);
@@ -342,6 +344,7 @@ static void handoff_run(const na_knobs_t *knobs, na_result_t *result) {
     }
     na_bench_progress("handoff: repetition", 1, 1);
     na_team_stop(team);
+    na_result_mean(result, "handoff", times, cases);
 }
 
 const na_bench_t na_bench_handoff = {
@@ -350,6 +353,7 @@ const na_bench_t na_bench_handoff = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .headline = "handoff",
     .work = "objects",
     .settle = handoff_settle,
     .run = handoff_run,

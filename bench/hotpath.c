@@ -98,6 +98,7 @@ static void hotpath_run(const na_knobs_t *knobs, na_result_t *result) {
         na_metric_add(batched, second / (double)(rounds * batch));
     }
     na_bench_progress("hotpath: repetition", 1, 1);
+    na_result_mean(result, "hotpath", (na_metric_t *[]){lifo, batched}, 2);
 }
 
 const na_bench_t na_bench_hotpath = {
@@ -106,6 +107,7 @@ const na_bench_t na_bench_hotpath = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .headline = "hotpath",
     .work = "pairs",
     .settle = NULL,
     .run = hotpath_run,

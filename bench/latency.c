@@ -240,6 +240,8 @@ static void latency_run(const na_knobs_t *knobs, na_result_t *result) {
     }
     na_bench_progress("latency: repetition", 1, 1);
     na_team_stop(team);
+    na_result_mean(result, "latency p99.9",
+                   (na_metric_t *[]){metrics.p999[MALLOC], metrics.p999[FREE]}, 2);
     for (unsigned i = 0; i < threads; i++)
         for (uint64_t s = 0; s < latency.spots; s++)
             free(latency.caller[i].spots[s]);
@@ -251,7 +253,7 @@ const na_bench_t na_bench_latency = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
-    .headline = "malloc p99.9", /* the median can be 0: below what the timer resolves */
+    .headline = "latency p99.9", /* a median can be 0: below what the timer resolves */
     .work = "objects",
     .settle = latency_settle,
     .run = latency_run,

@@ -31,6 +31,7 @@ enum {
     K_LENGTH,
     K_ARRAYS,
     K_ARRAY,
+    K_SHARE,
     K_SEED,
     K_PIN,
     K_WARMUP,
@@ -64,6 +65,8 @@ static const na_knob_t knobs_table[K_COUNT] = {
                   "arrays of each thread in one repetition"},
     [K_ARRAY] = {"array", "KiB", NA_KNOB_NUMBER, 8192, 64, UINT64_C(1) << 26, NULL,
                  "size of a complete array"},
+    [K_SHARE] = {"share", "%", NA_KNOB_NUMBER, 100, 1, 100000, NULL,
+                 "of the numbers of vectors, strings and arrays, that a repetition has"},
     [K_SEED] = NA_KNOB_SEED,
     [K_PIN] = NA_KNOB_PIN,
     [K_WARMUP] = NA_KNOB_WARMUP(1),
@@ -151,16 +154,22 @@ static void grow_phase(void *argument, unsigned worker) {
     }
 }
 
+/* The share of a number of things; at least one. */
+static uint64_t shared(const na_knob_value_t *value, unsigned knob) {
+    uint64_t count = value[knob].number * value[K_SHARE].number / 100;
+    return count == 0 ? 1 : count;
+}
+
 static growth_t growth_of(const na_knob_value_t *value, kind_t kind, grower_t *growers) {
     uint64_t width = value[K_WIDTH].number;
     switch (kind) {
     case VECTORS:
-        return (growth_t){growers, kind, value[K_VECTORS].number, width,
+        return (growth_t){growers, kind, shared(value, K_VECTORS), width,
                           value[K_ELEMENTS].number * sizeof(uint64_t)};
     case STRINGS:
-        return (growth_t){growers, kind, value[K_STRINGS].number, width, value[K_LENGTH].number};
+        return (growth_t){growers, kind, shared(value, K_STRINGS), width, value[K_LENGTH].number};
     default:
-        return (growth_t){growers, kind, value[K_ARRAYS].number, width < 2 ? width : 2,
+        return (growth_t){growers, kind, shared(value, K_ARRAYS), width < 2 ? width : 2,
                           value[K_ARRAY].number * 1024};
     }
 }
@@ -197,8 +206,7 @@ static void add_metrics(na_result_t *result, kind_t kind, unsigned threads, size
                         metrics_t *metrics) {
     char name[64];
     metrics->time =
-        na_result_metric(result, kind_names[kind], kind == ARRAYS ? "us/call" : "ns/call", NA_LOWER,
-                         NA_HEADLINE, repetitions);
+        na_result_metric(result, kind_names[kind], "ns/call", NA_LOWER, NA_HEADLINE, repetitions);
     snprintf(name, sizeof name, "%s: throughput", kind_names[kind]);
     metrics->rate = na_result_metric(result, name, "Mcall/s", NA_HIGHER, NA_DETAIL, repetitions);
     snprintf(name, sizeof name, "%s: throughput per thread", kind_names[kind]);
@@ -219,7 +227,7 @@ static void add_samples(const metrics_t *metrics, const growth_t *growth, const 
         cost += time / mine;
     }
     cost /= threads;
-    na_metric_add(metrics->time, growth->kind == ARRAYS ? cost / 1e3 : cost);
+    na_metric_add(metrics->time, cost);
     na_metric_add(metrics->rate, 1e3 * calls / elapsed);
     na_metric_add(metrics->moved, 100 * moves / calls);
 }
@@ -251,6 +259,10 @@ static void realloc_run(const na_knobs_t *knobs, na_result_t *result) {
     }
     na_bench_progress("realloc: repetition", 1, 1);
     na_team_stop(team);
+    na_metric_t *times[KINDS];
+    for (unsigned kind = from; kind <= to; kind++)
+        times[kind - from] = metrics[kind].time;
+    na_result_mean(result, "realloc", times, to - from + 1);
 }
 
 const na_bench_t na_bench_realloc = {
@@ -259,6 +271,8 @@ const na_bench_t na_bench_realloc = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .headline = "realloc",
+    .work = "share",
     .settle = realloc_settle,
     .run = realloc_run,
 };

@@ -39,6 +39,27 @@ void na_metric_add(na_metric_t *metric, double sample) {
     metric->samples[metric->count++] = sample;
 }
 
+na_metric_t *na_result_mean(na_result_t *result, const char *name, na_metric_t *const *cases,
+                            size_t count) {
+    size_t samples = cases[0]->count;
+    na_metric_t *mean = na_result_metric(result, name, cases[0]->unit, cases[0]->better,
+                                         NA_HEADLINE, samples == 0 ? 1 : samples);
+    mean->kind = cases[0]->kind;
+    for (size_t s = 0; s < samples; s++) {
+        double sum = 0;
+        bool positive = true;
+        for (size_t c = 0; c < count; c++) {
+            if (cases[c]->count != samples || strcmp(cases[c]->unit, mean->unit) != 0)
+                na_bench_fail("metric '%s' has not the samples or the unit of '%s'", cases[c]->name,
+                              cases[0]->name);
+            positive &= cases[c]->samples[s] > 0;
+            sum += positive ? log(cases[c]->samples[s]) : 0;
+        }
+        na_metric_add(mean, positive ? exp(sum / (double)count) : 0);
+    }
+    return mean;
+}
+
 void na_report_number(double value, char *out, size_t size) {
     double magnitude = fabs(value);
     int decimals = magnitude >= 1000 ? 0 : magnitude >= 100 ? 1 : magnitude >= 10 ? 2 : 3;

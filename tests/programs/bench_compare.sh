@@ -44,6 +44,18 @@ has "</html>" page.html
 has "say &lt;hello&gt;" page.html
 [ -z "$(find . -name 'numalloc-bench-compare.*')" ] || fail "the temporary journal was left behind"
 
+# What needs two threads has no row for one; several cases of a benchmark are one headline.
+expect 0 "$bench" compare --benchmarks handoff --threads 1,2 "${two[@]}" --set handoff.objects=600 \
+    --set handoff.repetitions=1 --rounds 2 --html page.html --details
+has "left out: handoff with 1 thread: --threads takes a whole number from 2" err
+has "left out .*handoff with 1 thread" out
+has "min .* s, of which" err
+grep -q "handoff, 1 thread" out && fail "handoff ran with one thread"
+has "^sleep, batch 256 " out
+has "^handoff  " out
+has "<details>" page.html
+has "sleep, batch 256" page.html
+
 # A library that crashes and one that hangs are reported; the others' results are all there.
 expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]}" \
     --allocator "crash=$crash" --allocator "hang=$hang" "${small[@]}" --rounds 3 --timeout 2 --json
@@ -107,7 +119,10 @@ has '"rounds": 4,' out
 for words in "--allocators nothing" "--threads 0x" "--benchmarks nothing" "nothing" \
     "--set churn.nothing=1" "--set churn=1" "--base nothing" "--program nothing" "churn --set churn.min=1" \
     "--html /nonexistent/page.html" "--resume /dev/null" "--allocators mine=/nonexistent.so" \
-    "hotpath --threads 2" "--benchmarks churn --set churn.min=2 --set churn.max=1"; do
+    "hotpath --threads 2" "handoff --threads 1" "--threads 0,1025" \
+    "--rounds 1001" "--budget -1" "--timeout x" "--control maybe" "--program =true" "--json=1" \
+    "--allocators glibc,glibc" "--allocators glibc," "--benchmarks churn," \
+    "--benchmarks churn,churn" "--program a=true --program a=false" "--benchmarks churn --set churn.min=2 --set churn.max=1"; do
     # shellcheck disable=SC2086
     expect 2 "$bench" compare $words
     [ "$(wc -l <err)" -eq 1 ] || fail "not one line for: $words"

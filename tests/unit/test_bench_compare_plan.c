@@ -73,31 +73,67 @@ static double total(const na_cut_t *cuts, size_t count, size_t children) {
 }
 
 Test(bench_compare_plan, a_large_budget_cuts_nothing) {
-    na_cut_t cuts[] = {{.pass_s = 0.1, .repetitions = 11, .warmup = 2, .halvings_max = 6},
-                       {.pass_s = 3, .repetitions = 9, .warmup = 1}};
+    na_cut_t cuts[] = {
+        {.pass_s = 0.1, .fastest_s = 0.1, .repetitions = 11, .warmup = 2, .halvings_max = 6},
+        {.pass_s = 3, .fastest_s = 1, .repetitions = 9, .warmup = 1}};
     na_plan_share(cuts, 2, 1e6, 35);
     cr_assert(cuts[0].repetitions == 11 && cuts[0].warmup == 2 && cuts[0].halvings == 0);
     cr_assert(cuts[1].repetitions == 9 && cuts[1].warmup == 1 && cuts[1].halvings == 0);
 }
 
-Test(bench_compare_plan, a_small_budget_is_kept_and_used) {
-    na_cut_t cuts[36];
-    for (size_t i = 0; i < 36; i++) /* from 2 ms to 0.7 s for one repetition */
-        cuts[i] = (na_cut_t){.pass_s = 0.02 * (double)(i + 1) * (i < 9 ? 0.1 : 1),
-                             .repetitions = 11,
-                             .warmup = 2,
-                             .halvings_max = 6};
-    na_plan_share(cuts, 36, 800, 42);
-    double used = total(cuts, 36, 42);
-    cr_assert(used <= 800 && used > 400, "%g", used);
-    /* The short ones are whole, the long ones have at least one repetition after a warm-up. */
-    cr_assert_eq(cuts[0].repetitions, 11);
-    for (size_t i = 0; i < 36; i++)
-        cr_assert(cuts[i].repetitions >= 1 && cuts[i].warmup >= 1 && cuts[i].halvings <= 6);
+/* What the measured repetitions take under the fastest contender. */
+static double measured(const na_cut_t *cut) {
+    return cut->fastest_s * ldexp(1, -(int)cut->halvings) * (double)cut->repetitions;
 }
 
-Test(bench_compare_plan, what_cannot_fit_is_as_short_as_it_can_be) {
-    na_cut_t cuts[] = {{.pass_s = 10, .repetitions = 5, .warmup = 1, .halvings_max = 3}};
-    na_plan_share(cuts, 1, 0, 10);
-    cr_assert(cuts[0].repetitions == 1 && cuts[0].halvings == 3);
+/* From 2 ms to 0.7 s for one repetition, with 5 ms around each child. */
+static void make_cuts(na_cut_t *cuts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        double pass = 0.02 * (double)(i + 1) * (i < 9 ? 0.1 : 1);
+        cuts[i] = (na_cut_t){.fixed_s = 0.005,
+                             .pass_s = pass,
+                             .fastest_s = 0.7 * pass,
+                             .repetitions = pass < 0.004 ? 30 : 11,
+                             .warmup = 2,
+                             .halvings_max = 6};
+    }
+}
+
+Test(bench_compare_plan, a_small_budget_is_kept_and_used) {
+    na_cut_t cuts[36];
+    make_cuts(cuts, 36);
+    na_plan_share(cuts, 36, 800, 42);
+    double used = total(cuts, 36, 42);
+    cr_assert(used <= 800 && used > 700, "%g", used);
+    /* The short ones are whole, the long ones have at least one repetition after a warm-up. */
+    cr_assert_eq(cuts[0].repetitions, 30);
+    cr_assert_eq(cuts[8].repetitions, 11);
+    for (size_t i = 0; i < 36; i++) {
+        cr_assert(cuts[i].repetitions >= 1 && cuts[i].warmup >= 1 && cuts[i].halvings <= 6);
+        cr_assert_geq(measured(&cuts[i]), NA_MEASURED_MIN_S);
+    }
+}
+
+/* However little time there is, a child measures something. */
+Test(bench_compare_plan, no_run_is_too_short_to_measure) {
+    na_cut_t cuts[37];
+    make_cuts(cuts, 36);
+    cuts[36] = (na_cut_t){.pass_s = 10, .fastest_s = 10, .repetitions = 5, .halvings_max = 6};
+    na_plan_share(cuts, 37, 0, 42);
+    for (size_t i = 0; i < 36; i++) {
+        cr_assert_geq(measured(&cuts[i]), NA_MEASURED_MIN_S);
+        cr_assert_leq(measured(&cuts[i]), 3 * NA_MEASURED_MIN_S);
+    }
+    cr_assert(cuts[36].repetitions == 1 && cuts[36].halvings == 6);
+}
+
+/* A pause in one case does not take from the others what they would have had of the rest. */
+Test(bench_compare_plan, what_is_fixed_is_not_shared) {
+    na_cut_t cuts[36];
+    make_cuts(cuts, 36);
+    cuts[20].fixed_s += 2;
+    na_plan_share(cuts, 36, 800 + 2 * 42, 42);
+    double used = total(cuts, 36, 42);
+    cr_assert(used <= 800 + 2 * 42 && used > 700 + 2 * 42, "%g", used);
+    cr_assert_float_eq(na_cut_seconds(&cuts[20]) - 2, na_cut_seconds(&cuts[19]), 0.2);
 }

@@ -128,6 +128,37 @@ Test(bench_compare, geometric_means_of_time_and_memory) {
     cr_assert_eq(none.pairs, 0);
 }
 
+/* The best of the others is another one in each case; the control is nobody's rival. */
+Test(bench_compare, means_against_the_best_of_the_others) {
+    static na_comparison_t comparison;
+    static const double cost[3][4] = {{1, 2, 4, 1}, {1, 4, 2, 1}, {3, 3, 3, 3}};
+    make_comparison(&comparison, 4, 5);
+    comparison.control = 3;
+    for (size_t i = 0; i < 3; i++) {
+        make_case(&comparison, "p=true");
+        for (size_t r = 0; r < 5; r++)
+            for (size_t c = 0; c < 4; c++)
+                make_run(&comparison, i, c, r, cost[i][c] * (double)(r + 1), 1, NULL, 0);
+    }
+    na_ratio_t first = na_mean_ratio(&comparison, NA_TIME, 0, 0, NA_NONE);
+    cr_assert_float_eq(first.ratio, cbrt(0.5 * 0.5 * 1), 1e-6);
+    cr_assert_float_eq(first.low, first.high, 1e-6);
+    na_ratio_t second = na_mean_ratio(&comparison, NA_TIME, 0, 1, NA_NONE);
+    cr_assert_float_eq(second.ratio, cbrt(2.0 * 4 * 1), 1e-6);
+    cr_assert_float_eq(na_mean_ratio(&comparison, NA_MEMORY, 0, 1, NA_NONE).ratio, 1, 1e-6);
+}
+
+/* A round in which one has no value leaves the others' pairs where they were; an even number of
+ * them has its median between the middle two. */
+Test(bench_compare, medians_of_what_was_drawn) {
+    const double a[] = {1, 2, NAN, 8, 4}, b[] = {1, 1, 1, 1, 1};
+    na_ratio_t four = na_ratio_of(a, b, 5);
+    cr_assert_eq(four.pairs, 4);
+    cr_assert_float_eq(four.ratio, sqrt(8), 1e-12);
+    cr_assert_float_eq(four.low, 1, 1e-12);
+    cr_assert_float_eq(four.high, 8, 1e-12);
+}
+
 Test(bench_compare, control_ties_and_would_notice) {
     static na_comparison_t comparison;
     size_t ties = 0, missed = 0;

@@ -171,6 +171,15 @@ Test(bench_growth, arrays_grow_by_a_quarter) {
     cr_assert(next(&reader) == NULL);
 }
 
+/* A share of the numbers of things, each rounded down, but none to nothing. */
+Test(bench_growth, realloc_grows_a_share) {
+    const bench_log_t *run =
+        BENCH_LOG("realloc", "--threads=1", "--vectors=10", "--strings=7", "--arrays=1",
+                  "--array=64", "--share=50", "--repetitions=1", "--warmup=0");
+    cr_assert_eq(run->all.allocations, 5 + 3 + 1);
+    cr_assert_eq(run->left, 0);
+}
+
 Test(bench_growth, realloc_same_seed_same_calls) {
 #define REALLOC(seed)                                                                              \
     BENCH_LOG("realloc", "--threads=2", "--vectors=20", "--strings=20", "--arrays=1",              \

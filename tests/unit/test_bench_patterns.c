@@ -34,6 +34,17 @@ Test(bench_patterns, handoff_reports_each_mode_and_batch) {
         }
     }
     metric_of(result, "sleep, batch 256: resident while owners sleep");
+    /* The headline has all nine in it. */
+    double sum = 0;
+    for (size_t m = 0; m < NA_COUNT(modes); m++) {
+        for (size_t b = 0; b < NA_COUNT(batches); b++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s, batch %u", modes[m], batches[b]);
+            sum += log(metric_of(result, name)->samples[1]);
+        }
+    }
+    cr_assert_str_eq(na_bench_find("handoff")->headline, "handoff");
+    cr_assert_float_eq(metric_of(result, "handoff")->samples[1], exp(sum / 9), 1e-6);
 }
 
 Test(bench_patterns, handoff_shares_out_its_threads) {
@@ -41,7 +52,7 @@ Test(bench_patterns, handoff_shares_out_its_threads) {
         char *given[2];
         uint64_t producers, consumers;
     } cases[] = {
-        {{"--threads=1", "--batch=4"}, 1, 1},     {{"--threads=2", "--batch=4"}, 1, 1},
+        {{"--threads=2", "--batch=4"}, 1, 1},     {{"--threads=3", "--batch=4"}, 1, 2},
         {{"--threads=5", "--batch=4"}, 2, 3},     {{"--threads=5", "--producers=4"}, 4, 1},
         {{"--threads=5", "--consumers=4"}, 1, 4}, {{"--producers=3", "--consumers=7"}, 3, 7},
     };
@@ -97,7 +108,7 @@ Test(bench_patterns, fragment_counts_live_bytes) {
         snprintf(name, sizeof name, "phase %u full: resident", p + 1);
         cr_assert_geq(metric_of(result, name)->samples[0], 3.9 + 0.35 * p);
     }
-    cr_assert_eq(metric_of(result, "full, resident over live")->count, 8);
+    cr_assert_eq(metric_of(result, "full, resident over live")->count, 2);
     cr_assert_eq(metric_of(result, "quiet, resident over live")->count, 1);
     cr_assert_gt(metric_of(result, "dropped, resident over live")->samples[0], 0.8);
 }
@@ -115,9 +126,13 @@ Test(bench_patterns, realloc_counts_moves) {
         snprintf(name, sizeof name, "%s: throughput per thread", kinds[i]);
         cr_assert_eq(metric_of(result, name)->count, 4);
     }
+    double product = 1;
+    for (size_t i = 0; i < NA_COUNT(kinds); i++)
+        product *= metric_of(result, kinds[i])->samples[1];
+    cr_assert_float_eq(metric_of(result, "realloc")->samples[1], cbrt(product), 1e-6);
     cr_assert_eq(
         RUN("realloc", "--threads=1", "--kind=strings", "--strings=3", "--repetitions=1")->count,
-        4);
+        5);
 }
 
 Test(bench_patterns, large_times_calls_and_touch) {
@@ -174,6 +189,8 @@ Test(bench_patterns, bad_knobs_are_refused) {
     for (size_t i = 0; i < NA_COUNT(distributed); i++)
         REFUSED(distributed[i], "uniform|fisher", "--distribution=normal");
     REFUSED("handoff", "plain", "--mode=none");
+    REFUSED("handoff", "from 2", "--threads=1");
+    REFUSED("realloc", "--share", "--share=0");
     REFUSED("handoff", "--producers", "--producers=0");
     REFUSED("fragment", "--phases", "--phases=17");
     REFUSED("large", "malloc|calloc", "--call=new");

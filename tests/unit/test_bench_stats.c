@@ -1,5 +1,6 @@
 /* test_bench_stats.c - the order statistics of the bench suite against hand-made and sorted data.
  */
+#include "bench/bench.h"
 #include "bench/prng.h"
 #include "bench/stats.h"
 
@@ -69,4 +70,25 @@ Test(bench_stats, paired_ratio_leaves_out_what_has_no_ratio) {
     double scratch[3];
     cr_assert(near(na_stats_paired_ratio(a, b, 3, scratch), 2));
     cr_assert(near(na_stats_paired_ratio(a, b, 1, scratch), 0));
+}
+
+/* Each repetition by itself: the median of the means is not the mean of the medians. */
+Test(bench_stats, mean_over_cases_by_repetition) {
+    static na_result_t result;
+    static const double samples[2][3] = {{1, 100, 4}, {16, 4, 9}};
+    na_metric_t *cases[2];
+    for (size_t c = 0; c < 2; c++) {
+        cases[c] = na_result_metric(&result, c == 0 ? "a" : "b", "MiB", NA_HIGHER, NA_DETAIL, 3);
+        for (size_t r = 0; r < 3; r++)
+            na_metric_add(cases[c], samples[c][r]);
+    }
+    const na_metric_t *mean = na_result_mean(&result, "both", cases, 2);
+    cr_assert(mean->rank == NA_HEADLINE && mean->better == NA_HIGHER && mean->kind == NA_MEMORY);
+    cr_assert_eq(mean->count, 3);
+    cr_assert(near(mean->samples[0], 4) && near(mean->samples[1], 20) && near(mean->samples[2], 6));
+    cases[1]->samples[1] = 0;
+    mean = na_result_mean(&result, "noise", cases, 2);
+    cr_assert(near(mean->samples[0], 4) && near(mean->samples[1], 0));
+    mean = na_result_mean(&result, "one", cases, 1);
+    cr_assert(near(mean->samples[1], 100));
 }
