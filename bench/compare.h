@@ -160,7 +160,8 @@ typedef enum na_outcome { NA_DONE, NA_FAILED, NA_TIMED_OUT, NA_STOPPED } na_outc
 typedef struct na_child {
     na_outcome_t outcome;
     char reason[200]; /* unless done: what went wrong, one line without tabs */
-    char *text;       /* the child's standard output (na_report_tsv), valid until the next child */
+    char *text;       /* a benchmark's result (na_report_tsv), what a program reports of itself
+                         (the `metric` lines of it), or NULL; valid until the next child */
     double seconds;   /* from its start to its end */
     uint64_t peak;    /* resident bytes of its largest process */
 } na_child_t;

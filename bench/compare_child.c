@@ -2,8 +2,9 @@
  * keeps what it wrote.
  *
  * A benchmark is this program itself, and its result is its standard output (na_report_tsv). A
- * program's output is thrown away; its time is that from its start to its end. Of standard error
- * the end is kept, to say why a child failed. */
+ * program's output is thrown away, since reading it would take time from the program; its time is
+ * that from its start to its end, and what it measures itself it may write to REPORT_FILE. Of
+ * standard error the end is kept, to say why a child failed. */
 #include "compare.h"
 #include "process.h"
 
@@ -16,6 +17,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define REPORT_FILE 3 /* the file descriptor that a program's own figures go to */
 
 extern char **environ;
 
@@ -165,9 +168,12 @@ static void make_arguments(const na_case_t *which, const char *const *extra, cha
     out[count] = NULL;
 }
 
-/* fork() and not posix_spawn(): the kernel counts what a process had resident before its exec into
+/* `result` becomes the child's file descriptor `as`: its standard output, or REPORT_FILE beside a
+ * standard output that goes nowhere.
+ *
+ * fork() and not posix_spawn(): the kernel counts what a process had resident before its exec into
  * its peak. A fork has copies of our few own pages only, where a vfork would count all of them. */
-static pid_t start(char **arguments, const char *preload, int out, int err) {
+static pid_t start(char **arguments, const char *preload, int result, int as, int err) {
     char **environment = child_environment(preload);
     pid_t child = fork();
     if (child < 0) na_bench_fail("compare: cannot start a child: %s", strerror(errno));
@@ -178,10 +184,13 @@ static pid_t start(char **arguments, const char *preload, int out, int err) {
     /* A group of its own: the end of a time-out reaches what it started, too, and an interrupt from
      * the terminal comes to us alone. */
     setpgid(0, 0);
-    int null = open("/dev/null", O_RDONLY);
-    if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
-        dup2(err, STDERR_FILENO) >= 0) {
-        if (null > STDERR_FILENO) close(null);
+    /* All from above the numbers that are given away; none is there after the exec. */
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0) null = fcntl(null, F_DUPFD_CLOEXEC, REPORT_FILE + 1);
+    result = fcntl(result, F_DUPFD_CLOEXEC, REPORT_FILE + 1);
+    err = fcntl(err, F_DUPFD_CLOEXEC, REPORT_FILE + 1);
+    if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+        dup2(err, STDERR_FILENO) >= 0 && dup2(result, as) >= 0) {
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
         execve(arguments[0], arguments, environment);
@@ -199,19 +208,14 @@ void na_child_run(const na_comparison_t *comparison, const na_case_t *which, siz
     struct rusage usage = {0};
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
         na_bench_fail("compare: pipe: %s", strerror(errno));
-    if (which->bench == NULL) { /* a program's output is nobody's business */
-        close(out[0]);
-        close(out[1]);
-        out[0] = -1;
-        if ((out[1] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
-            na_bench_fail("compare: cannot open /dev/null: %s", strerror(errno));
-    }
     make_arguments(which, extra, arguments);
     *child = (na_child_t){.text = out_text};
-    stream_t streams[2] = {{out[0], out_text, 0, sizeof out_text, false},
+    bool program = which->bench == NULL;
+    stream_t streams[2] = {{out[0], out_text, 0, sizeof out_text, program},
                            {err[0], err_text, 0, sizeof err_text, true}};
     uint64_t begin = na_bench_now(), end = begin;
-    pid_t pid = start(arguments, contender->path, out[1], err[1]);
+    pid_t pid =
+        start(arguments, contender->path, out[1], program ? REPORT_FILE : STDOUT_FILENO, err[1]);
     close(out[1]);
     close(err[1]);
     child->outcome = read_until_end(

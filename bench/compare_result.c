@@ -128,15 +128,63 @@ static bool put_report(store_t *store, char *text, char *reason, size_t size) {
     return true;
 }
 
-static void put_program(store_t *store, const na_child_t *child) {
-    char seconds[32], peak[32];
+/* Whether the fields of a line are a metric that a program may report of itself. A benchmark's need
+ * no such check. */
+static bool good_metric(char *const *field, size_t fields) {
+    char *end;
+    if (fields != 7 || strcmp(field[0], "metric") != 0 || *field[1] == '\0' ||
+        strlen(field[1]) >= sizeof((na_compared_t *)0)->name ||
+        strlen(field[2]) >= sizeof((na_compared_t *)0)->unit ||
+        (strcmp(field[3], "lower") != 0 && strcmp(field[3], "higher") != 0) ||
+        (strcmp(field[4], "headline") != 0 && strcmp(field[4], "detail") != 0) ||
+        (strcmp(field[5], "time") != 0 && strcmp(field[5], "memory") != 0 &&
+         strcmp(field[5], "ratio") != 0))
+        return false;
+    double value = strtod(field[6], &end);
+    return end != field[6] && *end == '\0' && isfinite(value);
+}
+
+static bool has_metric(const na_case_t *which, const char *name) {
+    for (size_t i = 0; i < which->metrics; i++)
+        if (strcmp(which->metric[i].name, name) == 0) return true;
+    return false;
+}
+
+/* What a program reports of itself comes before its time: the first headline stands for the case.
+ */
+static bool put_program(store_t *store, const na_child_t *child, char *reason, size_t size) {
+    char seconds[32], peak[32], copy[512], *field[8];
+    size_t metrics = store->which->metrics > 2 ? store->which->metrics : 2; /* two are our own */
+    /* Twice: nothing is stored of a child that does not pass. */
+    for (int pass = 0; pass < 2; pass++) {
+        const char *line = child->text != NULL ? child->text : "";
+        if (pass == 1) append(store, "\tok\t");
+        while (*line != '\0') {
+            size_t length = strcspn(line, "\n");
+            int kept = (int)(length < sizeof copy ? length : sizeof copy);
+            snprintf(copy, sizeof copy, "%.*s", kept, line);
+            line += length + (line[length] == '\n');
+            size_t fields = cut(copy, field, NA_COUNT(field));
+            if (pass == 1) {
+                put_metric(store, field + 1);
+            } else if (!good_metric(field, fields)) {
+                snprintf(reason, size,
+                         "what it wrote to file descriptor 3 is not: metric, NAME, UNIT, lower or "
+                         "higher, headline or detail, time or memory or ratio, VALUE; with tabs");
+                return false;
+            } else if (!has_metric(store->which, field[1]) && ++metrics > NA_METRICS_MAX) {
+                snprintf(reason, size, "it reports more than %d metrics", NA_METRICS_MAX - 2);
+                return false;
+            }
+        }
+    }
     snprintf(seconds, sizeof seconds, "%.9g", child->seconds);
     snprintf(peak, sizeof peak, "%.9g", (double)child->peak / (1024.0 * 1024.0));
     char *time[] = {"time", "s", "lower", "headline", "time", seconds};
     char *memory[] = {"peak memory", "MiB", "lower", "headline", "memory", peak};
-    append(store, "\tok\t");
     put_metric(store, time);
     put_metric(store, memory);
+    return true;
 }
 
 void na_result_take(na_comparison_t *comparison, size_t index, size_t c, size_t round,
@@ -145,9 +193,10 @@ void na_result_take(na_comparison_t *comparison, size_t index, size_t c, size_t 
     store_t store = {comparison, &comparison->cases[index], c, round, line, 0, size};
     snprintf(head, sizeof head, "run\t%zu\t%zu\t%zu", round, index, c);
     append(&store, head);
-    if (child->outcome == NA_DONE && store.which->bench == NULL) put_program(&store, child);
-    if (child->outcome == NA_DONE && store.which->bench != NULL &&
-        !put_report(&store, child->text, child->reason, sizeof child->reason))
+    if (child->outcome == NA_DONE &&
+        !(store.which->bench == NULL
+              ? put_program(&store, child, child->reason, sizeof child->reason)
+              : put_report(&store, child->text, child->reason, sizeof child->reason)))
         child->outcome = NA_FAILED;
     if (child->outcome == NA_DONE) return;
     append(&store, child->outcome == NA_TIMED_OUT ? "\ttimeout\t" : "\tfailed\t");

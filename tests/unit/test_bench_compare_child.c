@@ -82,6 +82,64 @@ Test(bench_compare_child, preloads_for_the_child_only) {
     cr_assert(strstr(child.reason, "cannot be preloaded") != NULL, "%s", child.reason);
 }
 
+/* ---- What a program reports of itself -----------------------------------------------------------
+ */
+
+/* Runs it, takes what it gave and reads that back from the journal's line. */
+static const na_case_t *report(const char *program) {
+    static char line[8192];
+    make_comparison(&comparison, 1, 2);
+    run(program);
+    cr_assert_eq(child.outcome, NA_DONE, "%s", child.reason);
+    na_result_take(&comparison, 0, 0, 0, &child, line, sizeof line);
+    na_case_t *which = &comparison.cases[0];
+    if (child.outcome == NA_DONE) {
+        which->metrics = 0;
+        cr_assert(na_result_line(&comparison, line, NULL), "%s", line);
+    }
+    return which;
+}
+
+Test(bench_compare_child, takes_what_a_program_reports) {
+    const na_case_t *which = report(
+        "p=printf 'metric\\trequests\\tkop/s\\thigher\\theadline\\ttime\\t1.5e2\\nmetric\\tafter"
+        "\\tMiB\\tlower\\tdetail\\tmemory\\t7\\n' >&3; echo 'its output'");
+    cr_assert_eq(which->metrics, 4);
+    cr_assert_eq(na_case_main(which), &which->metric[0]);
+    cr_assert_eq(which->metric[0].value[0], 150);
+    cr_assert_eq(which->metric[0].better, NA_HIGHER);
+    cr_assert_eq(which->metric[1].kind, NA_MEMORY);
+    cr_assert_eq(which->metric[1].rank, NA_DETAIL);
+    cr_assert_str_eq(which->metric[2].name, "time");
+    cr_assert_str_eq(na_case_memory(which)->name, "peak memory");
+    which = report("p=echo nothing of itself");
+    cr_assert_eq(which->metrics, 2);
+    cr_assert_str_eq(na_case_main(which)->name, "time");
+}
+
+Test(bench_compare_child, refuses_what_is_no_report) {
+    static const char *const bad[] = {
+        "p=echo words >&3",
+        "p=printf 'metric\\tn\\tu\\tlower\\theadline\\ttime\\t1 s\\n' >&3",
+        "p=printf 'metric\\tn\\tu\\tlower\\theadline\\ttime\\tinf\\n' >&3",
+        "p=printf 'metric\\tn\\tu\\tless\\theadline\\ttime\\t1\\n' >&3",
+        "p=printf 'metric\\tn\\tu\\tlower\\theadline\\ttime\\t1\\t\\n' >&3",
+        "p=printf 'metric\\tn\\tlongerthanthefield\\tlower\\theadline\\ttime\\t1\\n' >&3",
+        "p=yes 'much of it' | head -c 1000000 >&3",
+    };
+    for (size_t i = 0; i < NA_COUNT(bad); i++) {
+        const na_case_t *which = report(bad[i]);
+        cr_assert_eq(child.outcome, NA_FAILED, "%s", bad[i]);
+        cr_assert(strstr(child.reason, "file descriptor 3") != NULL, "%s", child.reason);
+        cr_assert_eq(which->metrics, 0);
+        cr_assert_eq(which->failure[0].count, 1);
+    }
+    report("p=for i in $(seq 200); do printf 'metric\\tn%s\\tu\\tlower\\tdetail\\ttime\\t1\\n' $i; "
+           "done >&3");
+    cr_assert_eq(child.outcome, NA_FAILED);
+    cr_assert(strstr(child.reason, "more than") != NULL, "%s", child.reason);
+}
+
 /* ---- What a benchmark prints ------------------------------------------------------------------
  */
 
