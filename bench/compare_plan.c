@@ -300,6 +300,15 @@ static bool measure(const na_comparison_t *comparison, const na_case_t *which, n
     return true;
 }
 
+/* The knobs with which a benchmark takes less time. */
+static void be_brief(na_case_t *which) {
+    const char *const *word = which->bench->brief;
+    for (; word != NULL && *word != NULL; word++) {
+        size_t length = strcspn(*word + 2, "=");
+        if (may_set(which, na_compare_text(*word + 2, length))) add_word(which, *word);
+    }
+}
+
 static void settle(na_case_t *which, const na_cut_t *cut) {
     na_knobs_t knobs;
     char error[256];
@@ -330,6 +339,7 @@ double na_plan_fit(na_comparison_t *comparison, double seconds) {
             programs += child.seconds;
             continue;
         }
+        be_brief(which);
         /* One that fails here will fail in the first round, and be reported then. */
         if (measure(comparison, which, &cuts[count], &trial))
             cut_case[count++] = which;

@@ -64,6 +64,22 @@ uint64_t na_limits_memory(void) {
     return room;
 }
 
+uint64_t na_limits_threads(void) {
+    static const char *const limits[] = {"/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max",
+                                         "/sys/fs/cgroup/pids.max"};
+    uint64_t room = UINT64_MAX, limit, used;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        if (read_bytes(limits[i], &limit) && limit < room) room = limit;
+    if (read_bytes("/sys/fs/cgroup/pids.max", &limit) &&
+        read_bytes("/sys/fs/cgroup/pids.current", &used) && (limit < used || room > limit - used))
+        room = limit > used ? limit - used : 0;
+    struct rlimit processes; /* of all processes of the user; not of a privileged one */
+    if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &processes) == 0 &&
+        processes.rlim_cur != RLIM_INFINITY && processes.rlim_cur < room)
+        room = processes.rlim_cur;
+    return room;
+}
+
 bool na_limits_fit(double bytes, const char *mend, char *error, size_t size) {
     double room = (double)na_limits_memory(), gib = 1024.0 * 1024.0 * 1024.0;
     if (bytes <= room) return true;

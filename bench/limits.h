@@ -11,6 +11,10 @@
  * group or a limit of the process leaves less. UINT64_MAX where nothing can be found out. */
 uint64_t na_limits_memory(void);
 
+/* Threads that this process can still get, by the system's and its group's limits. UINT64_MAX where
+ * nothing can be found out. */
+uint64_t na_limits_threads(void);
+
 /* The run needs about `bytes` (a double, so that a product of large knobs cannot wrap) at once.
  * `mend` names the knobs to lower: "--objects or --threads". */
 bool na_limits_fit(double bytes, const char *mend, char *error, size_t size);

@@ -7,7 +7,7 @@ extern const na_bench_t na_bench_churn, na_bench_speed, na_bench_hotpath, na_ben
 extern const na_bench_t na_bench_thrash, na_bench_scratch, na_bench_memory, na_bench_threadtest;
 extern const na_bench_t na_bench_shbench, na_bench_larson, na_bench_larson_sized, na_bench_numa;
 extern const na_bench_t na_bench_handoff, na_bench_turnover, na_bench_fragment, na_bench_realloc;
-extern const na_bench_t na_bench_large, na_bench_threads, na_bench_latency;
+extern const na_bench_t na_bench_large, na_bench_threads, na_bench_latency, na_bench_growth;
 
 /* clang-format off */
 const na_bench_t *const na_benches[] = {
@@ -28,6 +28,7 @@ const na_bench_t *const na_benches[] = {
     &na_bench_large,
     &na_bench_threads,
     &na_bench_latency,
+    &na_bench_growth,
     &na_bench_hotpath,
     &na_bench_startup,
 };

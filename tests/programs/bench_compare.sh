@@ -56,6 +56,12 @@ has "^handoff  " out
 has "<details>" page.html
 has "sleep, batch 256" page.html
 
+# With a budget, work that is large by nature is smaller, unless it is given.
+expect 0 "$bench" compare --benchmarks growth,startup --allocators glibc --control off --rounds 1 \
+    --set growth.idle-threads=2,3 --set startup.starts=5
+has "growth: .*--live=1,32,512" out
+has "growth: --idle-threads=2,3 " out
+
 # A library that crashes and one that hangs are reported; the others' results are all there.
 expect 1 "$bench" compare --benchmarks churn --threads 1 "${two[@]}" \
     --allocator "crash=$crash" --allocator "hang=$hang" "${small[@]}" --rounds 3 --timeout 2 --json

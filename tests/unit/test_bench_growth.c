@@ -1,5 +1,5 @@
-/* test_bench_growth.c - what fragment, realloc and large call, by the log of a counting allocator:
- * the sequence of calls phase by phase, and the sizes against their definitions. */
+/* test_bench_growth.c - what fragment, realloc, large and growth call, by the log of a counting
+ * allocator: the sequence of calls phase by phase, and the sizes against their definitions. */
 #include "support/bench_log.h"
 
 #include <criterion/criterion.h>
@@ -259,4 +259,80 @@ Test(bench_growth, large_same_seed_same_calls) {
     uint64_t first = bench_log_fingerprint(LARGE("--seed=1"));
     cr_assert_eq(bench_log_fingerprint(LARGE("--seed=1")), first);
     cr_assert_neq(bench_log_fingerprint(LARGE("--seed=2")), first);
+}
+
+/* ---- growth -----------------------------------------------------------------------------------
+ */
+
+/* Three times (a warm-up and two repetitions) 100 pairs: what is freed is live, and replaced. */
+static void churn_of(reader_t *reader, uint32_t thread) {
+    for (unsigned i = 0; i < 300; i++) {
+        cr_assert_eq(next_of(reader, COUNTING_FREE)->thread, thread);
+        cr_assert_eq(next_of(reader, COUNTING_MALLOC)->thread, thread);
+    }
+}
+
+/* The heap is filled from one step to the next, and all of it is churned. */
+Test(bench_growth, growth_fills_up_step_by_step) {
+    const bench_log_t *run =
+        BENCH_LOG("growth", "--live=1,2,4", "--idle-threads=none", "--min=1024", "--max=1024",
+                  "--pairs=100", "--repetitions=2", "--warmup=1");
+    reader_t reader = {run, 0};
+    uint32_t thread = 0;
+    for (unsigned mib = 1, filled = 0; mib <= 4; mib *= 2) {
+        for (; filled < 1024 * mib; filled++) {
+            const counting_record_t *record = next_of(&reader, COUNTING_MALLOC);
+            cr_assert_eq(record->size, 1024);
+            if (filled == 0) thread = record->thread;
+            cr_assert_eq(record->thread, thread);
+        }
+        churn_of(&reader, thread);
+    }
+    for (unsigned i = 0; i < 4096; i++)
+        next_of(&reader, COUNTING_FREE);
+    cr_assert(next(&reader) == NULL);
+    cr_assert_eq(run->left, 0);
+    cr_assert_eq(run->wrong, 0);
+    cr_assert_eq(run->peak_bytes, UINT64_C(4) << 20);
+}
+
+/* 3 and then 5 threads, of 7 objects each, of which 3 stay while another thread churns 1 MiB. */
+Test(bench_growth, growth_idle_threads_hold_their_objects) {
+    const bench_log_t *run =
+        BENCH_LOG("growth", "--live=none", "--idle-threads=3,5", "--objects=7", "--min=512",
+                  "--max=512", "--pairs=100", "--repetitions=2", "--warmup=1");
+    uint64_t idle = 0, frees = 0, churned = 0;
+    uint64_t held[BENCH_LOG_THREADS] = {0}, holding = 0;
+    for (uint32_t t = 0; t < BENCH_LOG_THREADS; t++) {
+        const bench_log_tally_t *tally = &run->by_thread[t];
+        if (tally->allocations == 0) continue;
+        cr_assert(tally->allocations == 7 || tally->allocations == 2048 + 600);
+        cr_assert_eq(tally->frees, tally->allocations);
+        cr_assert_eq(tally->foreign_frees, 0);
+        idle += tally->allocations == 7;
+    }
+    cr_assert_eq(idle, 5);
+    for (uint64_t i = 0; i < run->count; i++) {
+        const counting_record_t *record = &run->log->record[i];
+        if (!record->program) continue;
+        bool frees_one = record->kind == COUNTING_FREE;
+        if (run->by_thread[record->thread].allocations == 7) {
+            held[record->thread] += frees_one ? (uint64_t)-1 : 1;
+            holding += frees_one ? (uint64_t)-1 : 1;
+        } else if (frees_one && frees++ < 600) { /* a churning pair: 300 beside 3, 300 beside 5 */
+            cr_assert_eq(holding, 3u * (churned++ < 300 ? 3 : 5));
+        }
+    }
+    for (uint32_t t = 0; t < BENCH_LOG_THREADS; t++)
+        cr_assert_eq(held[t], 0);
+    cr_assert_eq(run->left, 0);
+    cr_assert_eq(run->wrong, 0);
+}
+
+Test(bench_growth, growth_same_seed_same_calls) {
+#define GROWTH(seed)                                                                               \
+    BENCH_LOG("growth", "--live=1,2", "--idle-threads=2,4", "--pairs=500", "--repetitions=1", seed)
+    uint64_t first = bench_log_fingerprint(GROWTH("--seed=1"));
+    cr_assert_eq(bench_log_fingerprint(GROWTH("--seed=1")), first);
+    cr_assert_neq(bench_log_fingerprint(GROWTH("--seed=2")), first);
 }

@@ -1,6 +1,6 @@
 /* test_bench_patterns.c - the benchmarks of programs' patterns (handoff, turnover, fragment,
- * realloc, large, threads, latency) run small inside the test: every metric has its samples,
- * figures agree with each other, bad knobs are refused; and the histogram of latencies. */
+ * realloc, large, threads, latency, growth) run small inside the test: every metric has its
+ * samples, figures agree with each other, bad knobs are refused; and the histogram of latencies. */
 #include "tests/support/bench_small.h"
 
 #include "bench/histogram.h"
@@ -172,6 +172,55 @@ Test(bench_patterns, threads_and_latency_report) {
     }
     /* The timer's cost is out of it: nothing takes, mostly, next to nothing. */
     cr_assert_lt(metric_of(result, "nothing p50")->samples[0], 100);
+}
+
+Test(bench_patterns, growth_reports_each_step) {
+    const na_result_t *result = RUN("growth", "--live=1,4,16", "--idle-threads=2,20",
+                                    "--pairs=2000", "--repetitions=3", "--pin=off");
+    static const char *const steps[] = {"2 idle threads", "20 idle threads", "1 MiB live",
+                                        "4 MiB live", "16 MiB live"};
+    double product = 1;
+    for (size_t i = 0; i < NA_COUNT(steps); i++) {
+        char name[64];
+        const na_metric_t *time = metric_of(result, steps[i]);
+        cr_assert(time->count == 3 && time->kind == NA_TIME);
+        product *= time->samples[2];
+        snprintf(name, sizeof name, "%s: resident", steps[i]);
+        cr_assert_eq(metric_of(result, name)->count, 1);
+        snprintf(name, sizeof name, "%s: loop without malloc and free", steps[i]);
+        cr_assert_eq(metric_of(result, name)->count, 3);
+    }
+    cr_assert_geq(metric_of(result, "16 MiB live: resident")->samples[0], 14);
+    cr_assert_float_eq(metric_of(result, "growth")->samples[2], pow(product, 0.2), 1e-6);
+    cr_assert_float_eq(metric_of(result, "growth with live bytes")->samples[1],
+                       metric_of(result, "16 MiB live")->samples[1] /
+                           metric_of(result, "1 MiB live")->samples[1],
+                       1e-9);
+    metric_of(result, "growth with idle threads");
+}
+
+/* Without the lists, steps that the machine has room for. */
+Test(bench_patterns, growth_finds_its_steps) {
+    na_knobs_t knobs;
+    char error[256], *argv[] = {NULL};
+    cr_assert(bench_small_knobs("growth", argv, &knobs, error, sizeof error), "%s", error);
+    for (size_t k = 0; k < knobs.count; k++) {
+        if (strcmp(knobs.table[k].name, "live") == 0)
+            cr_assert_eq(strncmp(knobs.value[k].text, "1", 1), 0);
+        if (strcmp(knobs.table[k].name, "idle-threads") == 0)
+            cr_assert_eq(strncmp(knobs.value[k].text, "10", 2), 0);
+    }
+    static char *const bad[] = {"--live=2,1", "--live=0",   "--live=1,,2",
+                                "--live=x",   "--live=1,1", "--live=1,2,3,4,5,6,7,8,9"};
+    for (size_t i = 0; i < NA_COUNT(bad); i++)
+        REFUSED("growth", "--live takes up to 8 growing numbers", bad[i]);
+    REFUSED("growth", "--idle-threads takes", "--idle-threads=10,5");
+    REFUSED("growth", "both be none", "--live=none", "--idle-threads=none");
+    REFUSED("growth", "memory", "--live=1,16777216", "--min=65536", "--max=65536");
+    REFUSED("growth", "2^32", "--live=1,16777216");
+    REFUSED("growth", "--idle-threads", "--idle-threads=1000000", "--objects=0");
+    REFUSED("growth", "--min", "--min=100000", "--max=90000");
+    REFUSED("growth", "--pairs", "--pairs=0");
 }
 
 Test(bench_patterns, bad_knobs_are_refused) {
