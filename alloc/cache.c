@@ -6,6 +6,7 @@
 #include "alloc/central.h"
 #include "alloc/foreign.h"
 #include "alloc/init.h"
+#include "alloc/keep.h"
 #include "alloc/large.h"
 #include "alloc/misuse.h"
 #include "alloc/pageheap.h"
@@ -79,22 +80,25 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
 /* --- filling and emptying a bin; behind the gate --- */
 
 /* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
- * a page for it, not a batch. Running dry or over, it settles too often: it may hold more. Running
- * over again and again, its thread is only freeing: what it keeps is of no use, and pins a span for
- * every block when blocks come in random order, so it may hold less. (Idle bins are emptied, and
- * begin small again: tidy in heap.c.) */
+ * a page for it, not a batch. Running dry or over, it settles too often: it may hold more. While
+ * its thread only frees, what it holds is of no use, and pins a span for every block when blocks
+ * come in random order, so it may hold less. (Idle bins are emptied, and begin small again: tidy in
+ * heap.c.) */
 static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
-    enum { ONLY_FREEING = 8 };
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
-    if (!ran_over)
-        state->ran_over = 0;
-    else if (state->ran_over < ONLY_FREEING)
-        state->ran_over++;
-    if (state->ran_over == ONLY_FREEING)
+    if (ran_over && heap->only_frees)
         state->cap = state->cap / 2 > c->cap_freeing ? state->cap / 2 : c->cap_freeing;
     else
         state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;
+}
+
+/* Takes blocks of the class from spans; `grow`: new ones, if need be. */
+static void *take_from_spans(na_heap_t *heap, unsigned cls, uint32_t want, bool grow,
+                             uint32_t *got) {
+    if (na_classes[cls].pooled) return na_central_take(heap->node, cls, want, grow, got);
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
+    return na_spanset_take(&heap->states[cls].spans, kind, want, grow, got);
 }
 
 /* Blocks from the class's spans as a list, for a bin that is nearly empty. Carving may give more
@@ -102,33 +106,32 @@ static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
 static void *draw(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
-    void *blocks;
-    *got = 0;
-    if (c->pooled) {
-        blocks = na_central_take(heap->node, cls, want, got);
-    } else {
-        na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
-        blocks = na_spanset_take(&state->spans, kind, want, got);
+    void *blocks = NULL;
+    na_keep_raise(heap);
+    if (na_keep_in_the_way(heap, c->span_pages)) {
+        blocks = take_from_spans(heap, cls, want, false, got);
+        if (blocks == NULL) na_keep_yield(heap);
     }
+    if (blocks == NULL) blocks = take_from_spans(heap, cls, want, true, got);
     uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
     if (state->cap < room) state->cap = (uint16_t)room;
     return blocks;
 }
 
-/* Fills an empty bin: spare, mail, depot, spans. False: the system refuses memory. */
+/* Fills an empty bin: kept chains, mail, depot, spans. False: the system refuses memory. */
 static bool refill(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
     adapt_cap(heap, cls, false);
     state->thin = 0;
-    if (state->spare == 0 && atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
-        state->spare = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
+    if (state->kept == 0 && atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
+        na_keep_mail(heap, cls,
+                     atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire));
         atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
     }
-    if (state->spare == 0) state->spare = na_depot_take(heap->node, cls);
-    if (state->spare != 0) {
-        na_chain_t chain = state->spare;
-        state->spare = *na_chain_next(chain);
+    na_chain_t chain = na_keep_take(heap, cls);
+    if (chain == 0) chain = na_depot_take(heap->node, cls, heap->id);
+    if (chain != 0) {
         bin->head = na_chain_first(chain);
         state->count = na_chain_count(chain);
         return true;
@@ -161,15 +164,14 @@ static void top_up(na_heap_t *heap, unsigned cls) {
     state->count += got;
 }
 
-void na_list_home(na_heap_t *heap, unsigned cls, void *list) {
-    if (na_classes[cls].pooled) {
-        na_central_give(heap->node, cls, list);
-        return;
-    }
+size_t na_list_home(na_heap_t *heap, unsigned cls, void *list) {
+    if (na_classes[cls].pooled) return na_central_give(heap->node, cls, list);
+    size_t released = 0;
     na_run_t run;
     while (na_run_cut(&list, cls, &run)) {
         if (NA_LIKELY(run.span->owner == heap->id)) {
-            na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last, run.count);
+            released +=
+                na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last, run.count);
             continue;
         }
         /* Came through the depot from an owner whose mailbox was full. */
@@ -178,28 +180,18 @@ void na_list_home(na_heap_t *heap, unsigned cls, void *list) {
             na_remote_free_gated(heap, na_tag(cls, run.span->owner), run.first);
         }
     }
+    return released;
 }
 
-static void chain_home(na_heap_t *heap, unsigned cls, na_chain_t chain) {
-    if (!na_classes[cls].pooled || !na_depot_put(heap->node, cls, chain))
-        na_list_home(heap, cls, na_chain_first(chain));
-}
-
-/* A full bin becomes the spare; the spare that was there goes to the depot or home. */
+/* A full bin becomes a kept chain. */
 static void overflow(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
-    adapt_cap(heap, cls, true);
-    if (state->spare != 0) {
-        na_chain_t old = state->spare;
-        state->spare = *na_chain_next(old);
-        chain_home(heap, cls, old);
-    }
     na_chain_t chain = na_chain(bin->head, state->count);
-    *na_chain_next(chain) = state->spare;
-    state->spare = chain;
     bin->head = NULL;
     state->count = 0;
+    na_keep(heap, cls, chain);
+    adapt_cap(heap, cls, true);
 }
 
 void na_bin_empty(na_heap_t *heap, unsigned cls) {
@@ -208,11 +200,8 @@ void na_bin_empty(na_heap_t *heap, unsigned cls) {
     if (bin->head != NULL) na_list_home(heap, cls, bin->head);
     bin->head = NULL;
     state->count = 0;
-    while (state->spare != 0) {
-        na_chain_t chain = state->spare;
-        state->spare = *na_chain_next(chain);
+    for (na_chain_t chain; (chain = na_keep_take(heap, cls)) != 0;)
         na_list_home(heap, cls, na_chain_first(chain));
-    }
 }
 
 /* --- malloc --- */

@@ -59,13 +59,8 @@ NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
     return block;
 }
 
-NA_HOT void na_free(void *block) {
-    uintptr_t address = (uintptr_t)block;
-    if (NA_UNLIKELY(!na_is_address(address))) {
-        na_free_slow(block, NA_TAG_NONE);
-        return;
-    }
-    uint32_t tag = na_page_tag(address);
+/* Of a block whose page carries `tag`. */
+NA_HOT void na_free_tagged(void *block, uint32_t tag) {
     na_bin_t *bin = (na_bin_t *)((char *)na_self + (tag & 0xffff));
     if (NA_UNLIKELY(bin->tag != tag) || NA_UNLIKELY(--bin->push < 0)) {
         na_free_slow(block, tag);
@@ -73,6 +68,14 @@ NA_HOT void na_free(void *block) {
     }
     *na_block_next(block) = bin->head;
     bin->head = block;
+}
+
+NA_HOT void na_free(void *block) {
+    uintptr_t address = (uintptr_t)block;
+    if (NA_UNLIKELY(!na_is_address(address)))
+        na_free_slow(block, NA_TAG_NONE);
+    else
+        na_free_tagged(block, na_page_tag(address));
 }
 
 #endif

@@ -18,6 +18,8 @@ typedef struct na_central {
     _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) slots[DEPOT_SLOTS];
     /* Slot by slot: what the last sweep saw. A chain that is still there at the next is idle. */
     _Atomic(na_chain_t) seen[DEPOT_SLOTS];
+    /* Racing guesses: who put last, and how many slots beyond the first may be used. */
+    _Atomic(uint16_t) putter, earned;
     _Alignas(NA_CACHE_LINE) na_lock_t lock; /* guards all below */
     na_spanset_t spans;
     na_spanset_t sampled;
@@ -33,9 +35,15 @@ bool na_central_init(unsigned node) {
     return centrals[node] != NULL;
 }
 
-bool na_depot_put(unsigned node, unsigned cls, na_chain_t chain) {
+bool na_depot_put(unsigned node, unsigned cls, unsigned heap, na_chain_t chain) {
     na_central_t *c = &centrals[node][cls];
-    for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
+    unsigned slots = DEPOT_SLOTS;
+    if (heap != NA_OWNER_NONE) {
+        slots = 1u + atomic_load_explicit(&c->earned, memory_order_relaxed);
+        if (atomic_load_explicit(&c->putter, memory_order_relaxed) != heap)
+            atomic_store_explicit(&c->putter, (uint16_t)heap, memory_order_relaxed);
+    }
+    for (unsigned i = 0; i < slots; i++) {
         na_chain_t empty = 0;
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0 &&
             atomic_compare_exchange_strong_explicit(&c->slots[i], &empty, chain,
@@ -45,8 +53,17 @@ bool na_depot_put(unsigned node, unsigned cls, na_chain_t chain) {
     return false;
 }
 
-na_chain_t na_depot_take(unsigned node, unsigned cls) {
+/* One heap wants what another puts: let there be more of it next time. */
+static void earn_slots(na_central_t *c, unsigned heap) {
+    unsigned putter = atomic_load_explicit(&c->putter, memory_order_relaxed);
+    unsigned earned = atomic_load_explicit(&c->earned, memory_order_relaxed);
+    if (putter == NA_OWNER_NONE || putter == heap || earned == DEPOT_SLOTS - 1) return;
+    atomic_store_explicit(&c->earned, (uint16_t)(2 * earned + 1), memory_order_relaxed);
+}
+
+na_chain_t na_depot_take(unsigned node, unsigned cls, unsigned heap) {
     na_central_t *c = &centrals[node][cls];
+    earn_slots(c, heap);
     for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
         na_chain_t chain = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
@@ -58,30 +75,33 @@ na_chain_t na_depot_take(unsigned node, unsigned cls) {
     return 0;
 }
 
-void *na_central_take(unsigned node, unsigned cls, uint32_t want, uint32_t *got) {
+void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow, uint32_t *got) {
     na_central_t *c = &centrals[node][cls];
     na_span_kind_t kind = {.cls = (uint8_t)cls,
                            .node = (uint8_t)node,
                            .owner = (uint16_t)(NA_OWNER_POOL | node),
                            .sampled = false};
     na_lock(&c->lock);
-    void *blocks = na_spanset_take(&c->spans, kind, want, got);
+    void *blocks = na_spanset_take(&c->spans, kind, want, may_grow, got);
     na_unlock(&c->lock);
     return blocks;
 }
 
-void na_central_give(unsigned node, unsigned cls, void *list) {
+size_t na_central_give(unsigned node, unsigned cls, void *list) {
     na_central_t *c = &centrals[node][cls];
     na_run_t runs[GIVE_RUNS];
     unsigned n;
+    size_t released = 0;
     do {
         for (n = 0; n < GIVE_RUNS && na_run_cut(&list, cls, &runs[n]);)
             n++;
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
-            na_spanset_give(&c->spans, runs[i].span, runs[i].first, runs[i].last, runs[i].count);
+            released += na_spanset_give(&c->spans, runs[i].span, runs[i].first, runs[i].last,
+                                        runs[i].count);
         na_unlock(&c->lock);
     } while (n == GIVE_RUNS);
+    return released;
 }
 
 void *na_sampled_take(unsigned node, unsigned cls) {
@@ -92,7 +112,8 @@ void *na_sampled_take(unsigned node, unsigned cls) {
                            .sampled = true};
     na_lock(&c->lock);
     uint32_t got;
-    if (c->sampled_blocks == NULL) c->sampled_blocks = na_spanset_take(&c->sampled, kind, 1, &got);
+    if (c->sampled_blocks == NULL)
+        c->sampled_blocks = na_spanset_take(&c->sampled, kind, 1, true, &got);
     void *block = c->sampled_blocks;
     if (block != NULL) c->sampled_blocks = *na_block_next(block);
     na_unlock(&c->lock);
@@ -124,7 +145,10 @@ void na_central_sweep(unsigned node) {
         for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
             na_chain_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
             na_chain_t seen = atomic_exchange_explicit(&c->seen[i], now, memory_order_relaxed);
-            if (now != 0 && now == seen) empty_slot(node, cls, i, now);
+            if (now == 0 || now != seen) continue;
+            uint16_t earned = atomic_load_explicit(&c->earned, memory_order_relaxed);
+            atomic_store_explicit(&c->earned, earned / 2, memory_order_relaxed);
+            empty_slot(node, cls, i, now);
         }
     }
 }

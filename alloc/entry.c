@@ -144,12 +144,8 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
     return fresh;
 }
 
-NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
-    if (block == NULL) return na_alloc(size, NA_ENTRY_REALLOC);
-    if (size == 0) {
-        na_free(block);
-        return NULL;
-    }
+/* Any block but a small one on an ordinary page. */
+static void *realloc_slow(void *block, size_t size) {
     na_span_t *span = na_span_of(block);
     if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
     if (NA_UNLIKELY(!na_is_block_start(span, block) || !na_record_is_live(span, block))) {
@@ -158,6 +154,26 @@ NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
     }
     void *same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
     return same != NULL ? same : resize_by_copy(span, block, size);
+}
+
+/* The page tag says the size of a small block. That it is a block at all is looked at as for free:
+ * when the old block has been freed, by the thread's next slow path (misuse.h). */
+NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
+    if (NA_UNLIKELY(block == NULL)) return na_alloc(size, NA_ENTRY_REALLOC);
+    if (NA_UNLIKELY(size == 0)) {
+        na_free(block);
+        return NULL;
+    }
+    uint32_t tag = na_is_address((uintptr_t)block) ? na_page_tag((uintptr_t)block) : NA_TAG_NONE;
+    unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
+    if (NA_UNLIKELY(cls == 0)) return realloc_slow(block, size);
+    size_t have = na_classes[cls].size;
+    if (fits_in_place(have, size)) return block;
+    void *fresh = na_alloc(size, NA_ENTRY_REALLOC);
+    if (NA_UNLIKELY(fresh == NULL)) return NULL;
+    memcpy(fresh, block, have < size ? have : size);
+    na_free_tagged(block, tag);
+    return fresh;
 }
 
 void *NA_FN(reallocarray)(void *block, size_t count, size_t size) {

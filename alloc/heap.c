@@ -6,6 +6,7 @@
 #include "alloc/cache.h"
 #include "alloc/central.h"
 #include "alloc/init.h"
+#include "alloc/keep.h"
 #include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "alloc/os.h"
@@ -32,10 +33,11 @@ NA_TLS na_heap_t *na_self = &na_heap_empty;
 _Atomic(uint32_t) na_forking;
 uint64_t na_fork_lost;
 
-static na_lock_t list_lock; /* guards the three below */
+static na_lock_t list_lock; /* guards the four below */
 static na_heap_t *heaps[NA_HEAPS_MAX];
 static _Atomic(uint32_t) heap_count; /* ids 1..heap_count are in use */
 static na_heap_t *idle[NA_MAX_NODES + 1];
+static _Atomic(uint32_t) attached;
 
 static pthread_key_t exit_key;
 static _Atomic(uint32_t) exit_key_made; /* 0 no, 1 being made, 2 yes */
@@ -47,6 +49,11 @@ na_heap_t *na_heap_by_id(unsigned id) {
 
 unsigned na_heap_count(void) {
     return atomic_load_explicit(&heap_count, memory_order_acquire);
+}
+
+unsigned na_heap_attached(void) {
+    unsigned count = atomic_load_explicit(&attached, memory_order_relaxed);
+    return count != 0 ? count : 1;
 }
 
 void na_heap_each(void (*visit)(na_heap_t *heap, void *arg), void *arg) {
@@ -97,6 +104,7 @@ static na_heap_t *make(unsigned node) {
     heap->id = (uint16_t)id;
     heap->node = (uint8_t)node;
     heap->bins[0].tag = NA_TAG_NEVER;
+    heap->keep_limit = NA_KEEP_LEAST;
     na_sampler_seed(heap);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         const na_class_t *c = &na_classes[cls];
@@ -121,6 +129,7 @@ static na_heap_t *attach(void) {
     if (heap == NULL) heap = make(node);
     for (unsigned other = 0; heap == NULL && other <= na_node_count; other++)
         heap = adopt(other);
+    if (heap != NULL) attached++;
     na_unlock(&list_lock);
     return heap;
 }
@@ -136,6 +145,7 @@ static void detach(na_heap_t *heap) {
     na_heap_flush(heap); /* what came in between */
     heap->next_idle = idle[heap->node];
     idle[heap->node] = heap;
+    attached--;
     atomic_store_explicit(&heap->phase, NA_HEAP_DETACHED, memory_order_seq_cst);
     /* Mail that came between the flush and the line above had a poster that saw us attached. */
     na_heap_settle_detached(heap);
@@ -282,6 +292,7 @@ static void tidy(na_heap_t *heap) {
             na_spanset_trim(&state->spans);
             state->cap = na_classes[cls].cap_first;
         }
+        na_keep_age(heap, cls);
         state->used = false;
         na_bin_grant(heap, cls);
     }
@@ -350,6 +361,7 @@ uint64_t na_heap_after_fork_child(na_heap_t *self) {
         heap->profile = NULL;
         heap->next_idle = idle[heap->node];
         idle[heap->node] = heap;
+        attached--;
         atomic_store(&heap->phase, NA_HEAP_DETACHED);
     }
     return lost;

@@ -4,7 +4,7 @@
  *                 |                                   |
  *   bins[class] {head, tag, credits}                  | post (remote.h)
  *      | overflow ^ refill                            v
- *   states[class].spare  <---- exchange ----  mail[class]   chains of our own blocks coming home
+ *   states[class].kept   <---- exchange ----  mail[class]   chains of our own blocks coming home
  *      |          ^
  *   own spans (owned classes)   |   depot, central spans of the node (pooled classes)
  *
@@ -61,11 +61,11 @@ typedef struct na_bin_state {
     uint32_t count;      /* blocks in the list when credits were last granted */
     int16_t granted_pop; /* credits granted then */
     int16_t granted_push;
-    uint16_t cap;          /* blocks the bin may hold: see adapt_cap in cache.c */
-    bool used;             /* popped or pushed since the last tidying */
-    uint8_t ran_over;      /* exchanges in a row for being full, none for being empty */
-    uint8_t thin;          /* settles in a row that found few blocks, though not none */
-    na_chain_t spare;      /* stack of chains: the second magazine, and mail taken in */
+    uint16_t cap;                   /* blocks the bin may hold: see adapt_cap in cache.c */
+    bool used;                      /* popped or pushed since the last tidying */
+    uint8_t thin;                   /* settles in a row that found few blocks, though not none */
+    uint16_t kept_chains, kept_low; /* length of `kept`, and its least since the last tidying */
+    na_chain_t kept;                /* stack of chains (keep.h), mail taken in among them */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* settled totals */
     na_spanset_t spans;    /* owned classes */
@@ -85,6 +85,10 @@ typedef struct na_heap {
     na_bin_state_t states[NA_CLASS_COUNT];
     na_outgoing_t outgoing[NA_OUTGOING];
     uint32_t outgoing_blocks; /* in all entries */
+    uint32_t kept_bytes;      /* in all states' kept chains */
+    uint32_t keep_limit;      /* see keep.h */
+    bool only_frees;          /* of late; see keep.h */
+    uint8_t kept_in_a_row;    /* scattered chains kept since one was last sent home as a probe */
     uint16_t id;
     uint8_t node;
     uint32_t settles;   /* since the last look at the clock */
@@ -122,6 +126,8 @@ na_heap_t *na_heap_by_id(unsigned id);
 /* Calls `visit` for every heap ever made. */
 void na_heap_each(void (*visit)(na_heap_t *heap, void *arg), void *arg);
 unsigned na_heap_count(void);
+/* How many threads have a heap, at least 1. */
+unsigned na_heap_attached(void);
 
 extern _Atomic(uint32_t) na_forking; /* 1 while a fork is under way */
 void na_gate_wait(na_heap_t *heap);
@@ -141,11 +147,12 @@ NA_INLINE void na_gate_leave(na_heap_t *heap) {
 bool na_bin_count(na_heap_t *heap, unsigned cls);
 /* Grants credit for what is in the bin now. */
 void na_bin_grant(na_heap_t *heap, unsigned cls);
-/* Bin and spare of a class go to the depot or to their spans. Counted before, granted after by the
- * caller. Behind the gate. */
+/* Bin and kept chains of a class go to the depot or to their spans. Counted before, granted after
+ * by the caller. Behind the gate. */
 void na_bin_empty(na_heap_t *heap, unsigned cls);
-/* Returns a list of blocks of a class to the spans they came from. Behind the gate. */
-void na_list_home(na_heap_t *heap, unsigned cls, void *list);
+/* Returns a list of blocks of a class to the spans they came from; the bytes of spans that went to
+ * the page heap for it. Behind the gate. */
+size_t na_list_home(na_heap_t *heap, unsigned cls, void *list);
 
 /* Everything free in this thread's heap goes where other threads can use it or to the page heap.
  * Behind the gate. */

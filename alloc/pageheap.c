@@ -175,6 +175,10 @@ unsigned na_pageheap_node_of(uintptr_t address) {
     return hp ? hp->region->node : NA_NO_NODE;
 }
 
+__attribute__((no_sanitize("thread"))) bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
+    return *(volatile uint64_t *)&na_pagestores[node].dirty >= pages;
+}
+
 void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
     na_pagestore_t *s = &na_pagestores[node];
     na_lock(&s->lock);

@@ -92,6 +92,10 @@ typedef struct na_pageheap_stats {
 
 void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats);
 
+/* Whether a request for so many pages may well be served without memory that was never touched. A
+ * racing guess, without a lock. */
+bool na_pageheap_has_dirty(unsigned node, uint32_t pages);
+
 /* Accessible bytes of all nodes. Lock-free, async-signal-safe. */
 uint64_t na_pageheap_committed(void);
 

@@ -7,7 +7,7 @@ static void post_to_heap(na_heap_t *owner, unsigned cls, na_chain_t chain) {
     uint64_t bytes = (uint64_t)na_chain_count(chain) * na_classes[cls].size;
     /* An owner that does not come for its mail (it sleeps, or only frees): let others use it. */
     if (atomic_load_explicit(&owner->mail_bytes, memory_order_relaxed) > NA_MAIL_LIMIT &&
-        na_depot_put(owner->node, cls, chain))
+        na_depot_put(owner->node, cls, NA_OWNER_NONE, chain))
         return;
     atomic_fetch_add_explicit(&owner->mail_bytes, bytes, memory_order_relaxed);
     na_chain_t top = atomic_load_explicit(&owner->mail[cls], memory_order_relaxed);
@@ -29,7 +29,7 @@ static void post(na_heap_t *heap, na_outgoing_t *out) {
     out->head = NULL;
     if (owner < NA_OWNER_POOL)
         post_to_heap(na_heap_by_id(owner), cls, chain);
-    else if (!na_depot_put(owner & ~NA_OWNER_POOL, cls, chain))
+    else if (!na_depot_put(owner & ~NA_OWNER_POOL, cls, NA_OWNER_NONE, chain))
         na_central_give(owner & ~NA_OWNER_POOL, cls, na_chain_first(chain));
 }
 

@@ -11,7 +11,7 @@ enum {
     BATCH_BYTES = 16 * 1024,      /* a refill moves about this much */
     BATCH_MAX = 64,               /* but no more blocks than this: they are linked one by one */
     CAP_FIRST_BYTES = 1024,       /* a bin may hold this much at first, */
-    CAP_FREEING_BYTES = 8 * 1024, /* this much when its thread only frees, */
+    CAP_FREEING_BYTES = 4 * 1024, /* this much when its thread only frees, */
     CAP_MAX_BYTES = 64 * 1024,    /* this much when it proves to need it, */
     CAP_MAX = 256,                /* counted in credits of at most 256 */
 };

@@ -39,12 +39,14 @@ static void relist(na_spanset_t *set, na_span_t *span) {
     span->list = (uint8_t)list;
 }
 
-static void release(na_spanset_t *set, na_span_t *span) {
+static size_t release(na_spanset_t *set, na_span_t *span) {
+    size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     unlist(set, span);
     set->spans--;
     na_pagemap_remove(span);
     na_pageheap_free(span->node, span->start, span->pages);
     na_span_delete(span);
+    return bytes;
 }
 
 static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
@@ -100,12 +102,13 @@ static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) 
     return rest;
 }
 
-void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uint32_t *got) {
+void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
+                      uint32_t *got) {
     void *blocks = NULL;
     uint32_t count = 0;
     while (count < want) {
         na_span_t *span = fullest(set);
-        if (span == NULL && (span = grow(set, kind)) == NULL) break;
+        if (span == NULL && (!may_grow || (span = grow(set, kind)) == NULL)) break;
         if (span->free_count != 0) {
             *(void **)span->free_tail = blocks;
             blocks = span->free;
@@ -184,15 +187,15 @@ static bool is_alone(const na_spanset_t *set, const na_span_t *span) {
     return true;
 }
 
-void na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count) {
+size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last,
+                       uint32_t count) {
     *na_block_next(last) = span->free;
     if (span->free == NULL) span->free_tail = last;
     span->free = first;
     span->free_count = (uint16_t)(span->free_count + count);
-    if (span->free_count == span->carved && !is_alone(set, span))
-        release(set, span);
-    else
-        relist(set, span);
+    if (span->free_count == span->carved && !is_alone(set, span)) return release(set, span);
+    relist(set, span);
+    return 0;
 }
 
 void na_spanset_trim(na_spanset_t *set) {

@@ -34,15 +34,16 @@ typedef struct na_span_kind {
 } na_span_kind_t;
 
 /* Takes blocks: whole free lists of the fullest spans, then memory not carved yet (up to the end of
- * a system page at a time, so that no page is touched early), then a new span, until there are
- * `want`. Returns them as a list and sets *got >= 1, *got < want only when the system refuses more;
- * NULL: nothing to be had. O(1) a span, plus the blocks carved. */
-void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, uint32_t *got);
+ * a system page at a time, so that no page is touched early), then, if it may, a new span, until
+ * there are `want`. Returns them as a list and sets *got >= 1, *got < want only when the system
+ * refuses more; NULL: nothing to be had. O(1) a span, plus the blocks carved. */
+void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
+                      uint32_t *got);
 
 /* Gives blocks back to their span: `count` of them, linked from `first` to `last`. A span that is
  * then wholly free goes back to the page heap, unless it is the set's last with free blocks (so
- * that a lone block does not bounce). */
-void na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count);
+ * that a lone block does not bounce). Returns the bytes that went there. */
+size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count);
 
 /* A run: blocks of one span that follow each other in a list. Blocks that were handed out together
  * mostly come home together, so that one look at the page map serves many. */

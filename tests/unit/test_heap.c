@@ -57,7 +57,8 @@ Test(heap, credits_tell_the_length_of_every_list) {
     numalloc_trim(0);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         cr_assert_eq(na_self->states[cls].count, 0);
-        cr_assert_eq(na_self->states[cls].spare, 0);
+        cr_assert_eq(na_self->kept_bytes, 0);
+        cr_assert_eq(na_self->states[cls].kept, 0);
         cr_assert_eq(na_self->states[cls].spans.spans, 0, "class %u keeps a span", cls);
     }
 }

@@ -54,7 +54,7 @@ static void take_and_give_all(unsigned cls) {
     size_t n = 0;
     while (n < MANY / 2) {
         uint32_t got;
-        void *list = na_spanset_take(&set, kind, na_classes[cls].batch, &got);
+        void *list = na_spanset_take(&set, kind, na_classes[cls].batch, true, &got);
         cr_assert(list != NULL && got >= na_classes[cls].batch);
         uint32_t length = 0;
         for (void *next; list != NULL; list = next, length++) {
@@ -101,7 +101,7 @@ Test(spanset, the_fullest_span_serves_first) {
     void *blocks[256];
     cr_assert_leq(2 * per_span, 256);
     for (uint32_t i = 0; i < 2 * per_span; i++) {
-        blocks[i] = na_spanset_take(&set, kind, 1, &got);
+        blocks[i] = na_spanset_take(&set, kind, 1, true, &got);
         cr_assert_eq(got, 1, "4 KiB: one block a system page");
     }
     na_span_t *first = na_span_of(blocks[0]), *second = na_span_of(blocks[per_span]);
@@ -111,7 +111,7 @@ Test(spanset, the_fullest_span_serves_first) {
     for (uint32_t i = 0; per_span > 2 && i + 1 < per_span; i++)
         give_one(&set, blocks[per_span + 1 + i]);
     give_one(&set, blocks[0]);
-    cr_assert_eq(na_span_of(na_spanset_take(&set, kind, 1, &got)), first);
+    cr_assert_eq(na_span_of(na_spanset_take(&set, kind, 1, true, &got)), first);
 }
 
 Test(spanset, runs_are_cut_at_the_spans_edges) {
@@ -119,7 +119,7 @@ Test(spanset, runs_are_cut_at_the_spans_edges) {
     na_spanset_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
     uint32_t got;
-    void *list = na_spanset_take(&set, kind, 3u * na_classes[cls].capacity, &got);
+    void *list = na_spanset_take(&set, kind, 3u * na_classes[cls].capacity, true, &got);
     uint32_t total = 0;
     na_run_t run;
     na_span_t *last = NULL;

@@ -1,0 +1,113 @@
+/* keep.c - keeping chains, and sending them home. */
+#include "alloc/keep.h"
+
+#include <stdatomic.h>
+
+#include "alloc/cache.h"
+#include "alloc/central.h"
+
+enum { PROBE_EVERY = 16 }; /* scattered chains */
+
+static uint32_t bytes_of(unsigned cls, na_chain_t chain) {
+    return na_chain_count(chain) * na_classes[cls].size;
+}
+
+static void push(na_heap_t *heap, unsigned cls, na_chain_t chain) {
+    na_bin_state_t *state = &heap->states[cls];
+    *na_chain_next(chain) = state->kept;
+    state->kept = chain;
+    state->kept_chains++;
+    heap->kept_bytes += bytes_of(cls, chain);
+}
+
+na_chain_t na_keep_take(na_heap_t *heap, unsigned cls) {
+    na_bin_state_t *state = &heap->states[cls];
+    na_chain_t chain = state->kept;
+    if (chain == 0) return 0;
+    state->kept = *na_chain_next(chain);
+    state->kept_chains--;
+    if (state->kept_low > state->kept_chains) state->kept_low = state->kept_chains;
+    heap->kept_bytes -= bytes_of(cls, chain);
+    return chain;
+}
+
+static void all_home(na_heap_t *heap) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT && heap->kept_bytes != 0; cls++)
+        for (na_chain_t chain; (chain = na_keep_take(heap, cls)) != 0;)
+            na_list_home(heap, cls, na_chain_first(chain));
+}
+
+/* All of it, and no more until the thread draws from its spans. */
+static void stop_keeping(na_heap_t *heap) {
+    all_home(heap);
+    heap->keep_limit = NA_KEEP_LEAST;
+    heap->only_frees = true;
+}
+
+/* The chain's first blocks lie near each other: it holds on to a span or two. */
+static bool is_dense(na_chain_t chain) {
+    enum { BLOCKS = 4, NEAR = 64 * 1024 };
+    void *first = na_chain_first(chain), *block = first;
+    uint32_t count = na_chain_count(chain);
+    for (uint32_t i = 1; i < BLOCKS && i < count; i++) {
+        block = *na_block_next(block);
+        if ((uintptr_t)block - (uintptr_t)first + NEAR > 2 * NEAR) return false;
+    }
+    return true;
+}
+
+/* Sends a chain home to see what keeping the others costs: more in pages than in blocks by far? */
+static bool is_costly(na_heap_t *heap, unsigned cls, na_chain_t chain) {
+    enum { PAGES_TO_BLOCKS = 4 };
+    size_t bytes = bytes_of(cls, chain);
+    return na_list_home(heap, cls, na_chain_first(chain)) > PAGES_TO_BLOCKS * bytes;
+}
+
+void na_keep(na_heap_t *heap, unsigned cls, na_chain_t chain) {
+    const na_bin_state_t *state = &heap->states[cls];
+    bool pooled = na_classes[cls].pooled;
+    bool from_others = pooled && state->pushes > state->pops;
+    if (heap->only_frees || from_others) {
+        if (!pooled || !na_depot_put(heap->node, cls, heap->id, chain))
+            na_list_home(heap, cls, na_chain_first(chain));
+        return;
+    }
+    if (!is_dense(chain) && ++heap->kept_in_a_row == PROBE_EVERY) {
+        heap->kept_in_a_row = 0;
+        if (is_costly(heap, cls, chain)) stop_keeping(heap);
+        return;
+    }
+    if (pooled) { /* the older one, if others want it */
+        na_chain_t old = na_keep_take(heap, cls);
+        if (old != 0 && !na_depot_put(heap->node, cls, heap->id, old)) push(heap, cls, old);
+    }
+    push(heap, cls, chain);
+    if (heap->kept_bytes > heap->keep_limit) stop_keeping(heap);
+}
+
+void na_keep_mail(na_heap_t *heap, unsigned cls, na_chain_t stack) {
+    while (stack != 0) {
+        na_chain_t next = *na_chain_next(stack);
+        push(heap, cls, stack);
+        stack = next;
+    }
+}
+
+void na_keep_raise(na_heap_t *heap) {
+    heap->only_frees = false;
+    uint32_t share = NA_KEEP_TOTAL / na_heap_attached();
+    if (share > NA_KEEP_MAX) share = NA_KEEP_MAX;
+    if (share < NA_KEEP_LEAST) share = NA_KEEP_LEAST;
+    heap->keep_limit = heap->keep_limit < share / 2 ? heap->keep_limit * 2 : share;
+}
+
+void na_keep_yield(na_heap_t *heap) {
+    all_home(heap);
+}
+
+void na_keep_age(na_heap_t *heap, unsigned cls) {
+    na_bin_state_t *state = &heap->states[cls];
+    for (uint16_t idle = state->kept_low; idle > 0; idle--)
+        na_list_home(heap, cls, na_chain_first(na_keep_take(heap, cls)));
+    state->kept_low = state->kept_chains;
+}

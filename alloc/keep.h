@@ -1,0 +1,54 @@
+/* keep.h - chains of free blocks that a heap keeps for itself, class by class.
+ *
+ *   bin full  ->  chain  ->  kept[cls]: a stack of chains  ->  bin empty
+ *                               |
+ *                               v   when something calls for it
+ *                        depot, spans, page heap
+ *
+ * Sending a chain home costs a look at the page map a block, and bringing the blocks back as much
+ * again. A thread that frees what it will soon want again is spared both: its chains are kept, and
+ * go home (pooled classes': by way of the depot) only
+ *   - before the heap grows into memory that was never touched (na_keep_yield): what other classes
+ *     keep may hold the pages, so that keeping does not raise the peak;
+ *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
+ *     home then, and the limit falls to its least, until the thread draws from its spans again;
+ *   - when that would free far more memory than they hold: blocks that were freed in random order
+ *     may each be the last of their span. One such chain in sixteen is sent home to find out;
+ *   - of a class of which the thread has freed more than it allocated: others want them;
+ *   - when they lie idle, and when the thread exits (heap.c).
+ * Kept by all heaps together: about NA_KEEP_TOTAL while there are fewer than 64 threads; beyond
+ * that, NA_KEEP_LEAST each.
+ *
+ * All behind the gate, by the heap's holder. Sizes are bytes. */
+#ifndef NUMALLOC_ALLOC_KEEP_H
+#define NUMALLOC_ALLOC_KEEP_H
+
+#include "alloc/chain.h"
+#include "alloc/heap.h"
+#include "alloc/pageheap.h"
+
+#define NA_KEEP_TOTAL ((uint32_t)16 << 20)
+#define NA_KEEP_MAX   ((uint32_t)8 << 20)
+#define NA_KEEP_LEAST ((uint32_t)256 << 10)
+
+/* Takes a chain of a bin that is full; older ones may go home for it. */
+void na_keep(na_heap_t *heap, unsigned cls, na_chain_t chain);
+/* Takes in chains that came by mail, a stack of them; they are the heap's as if kept. */
+void na_keep_mail(na_heap_t *heap, unsigned cls, na_chain_t stack);
+/* The chain that was kept last, or 0. */
+na_chain_t na_keep_take(na_heap_t *heap, unsigned cls);
+
+/* The bin found nothing kept and draws from its spans: the limit rises. */
+void na_keep_raise(na_heap_t *heap);
+/* The heap is about to take `pages` from the page heap, and keeps enough to be worth a look: all of
+ * it must go home first, or the process grows. */
+NA_INLINE bool na_keep_in_the_way(const na_heap_t *heap, uint32_t pages) {
+    return NA_UNLIKELY(heap->kept_bytes >= NA_KEEP_LEAST) &&
+           !na_pageheap_has_dirty(heap->node, pages);
+}
+/* Sends everything home. */
+void na_keep_yield(na_heap_t *heap);
+/* Called once in a while: sends home the chains of the class that were not touched since. */
+void na_keep_age(na_heap_t *heap, unsigned cls);
+
+#endif

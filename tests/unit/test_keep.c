@@ -1,0 +1,105 @@
+/* Chains that a heap keeps: counted, bounded, and sent home when they should be. */
+#include <criterion/criterion.h>
+
+#include <stdlib.h>
+
+#include "alloc/api.h"
+#include "alloc/cache.h"
+#include "alloc/keep.h"
+#include "numalloc/numalloc.h"
+
+static uint32_t kept_in_lists(const na_heap_t *heap) {
+    uint32_t bytes = 0;
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        uint32_t chains = 0;
+        for (na_chain_t chain = heap->states[cls].kept; chain != 0; chain = *na_chain_next(chain)) {
+            bytes += na_chain_count(chain) * na_classes[cls].size;
+            chains++;
+        }
+        cr_assert_eq(chains, heap->states[cls].kept_chains);
+        cr_assert_leq(heap->states[cls].kept_low, chains);
+    }
+    return bytes;
+}
+
+static void check(const na_heap_t *heap) {
+    cr_assert_eq(kept_in_lists(heap), heap->kept_bytes);
+    cr_assert_leq(heap->kept_bytes, NA_KEEP_MAX);
+}
+
+enum { BLOCKS = 400000 };
+static void *blocks[BLOCKS];
+
+static void allocate(size_t size, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        blocks[i] = NA_FN(malloc)(size);
+}
+
+static void release(unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        NA_FN(free)(blocks[i]);
+}
+
+static uint64_t in_spans(void) {
+    numalloc_stats_t stats;
+    numalloc_get_stats(&stats);
+    return stats.in_spans;
+}
+
+Test(keep, a_wave_is_served_from_what_the_last_one_freed) {
+    for (unsigned wave = 0; wave < 4; wave++) {
+        allocate(48, 40000);
+        if (wave > 0) cr_assert_lt(na_self->kept_bytes, 600000);
+        release(40000);
+        cr_assert_gt(na_self->kept_bytes, 1000000, "wave %u keeps %u", wave, na_self->kept_bytes);
+        check(na_self);
+    }
+}
+
+Test(keep, freeing_more_than_the_limit_sends_all_home) {
+    allocate(48, BLOCKS);
+    uint64_t full = in_spans();
+    release(BLOCKS);
+    check(na_self);
+    cr_assert(na_self->only_frees);
+    cr_assert_lt(na_self->kept_bytes, NA_KEEP_LEAST);
+    cr_assert_lt(in_spans(), full / 20);
+    allocate(48, 1000); /* drawn from spans: it may keep again */
+    cr_assert_not(na_self->only_frees);
+    release(1000);
+}
+
+/* 1.2 MiB of survivors, one in a span each: keeping them would keep every span. */
+Test(keep, blocks_that_pin_many_spans_go_home) {
+    enum { SIZE = 112, PER_SPAN = 64 };
+    allocate(SIZE, BLOCKS);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (i % PER_SPAN != 0) NA_FN(free)(blocks[i]);
+    allocate(SIZE, 1);
+    void *one = blocks[0];
+    uint64_t sparse = in_spans();
+    for (unsigned i = PER_SPAN; i < BLOCKS; i += PER_SPAN)
+        NA_FN(free)(blocks[i]);
+    check(na_self);
+    cr_assert_lt(in_spans(), sparse / 2, "%lu of %lu", in_spans(), sparse);
+    NA_FN(free)(one);
+}
+
+/* What one class keeps serves the growth of another. */
+Test(keep, another_class_grows_into_what_is_kept) {
+    allocate(48, 40000);
+    uint64_t full = in_spans();
+    release(40000);
+    cr_assert_gt(na_self->kept_bytes, 1000000);
+    allocate(80, 20000);
+    cr_assert_lt(in_spans(), full + full / 4, "%lu after %lu", in_spans(), full);
+    check(na_self);
+}
+
+Test(keep, trimming_leaves_nothing) {
+    allocate(64, 10000);
+    release(10000);
+    numalloc_trim(0);
+    cr_assert_eq(na_self->kept_bytes, 0);
+    check(na_self);
+}
