@@ -13,27 +13,17 @@
  * The random spot and the size come from one draw within the loop (sizes from a table of 4096 that
  * was drawn beforehand: 16 KiB of the cache). What the loop costs by itself is measured the same
  * way, without malloc and free, and reported as a detail; it is not subtracted. */
-#include "bench.h"
 #include "limits.h"
 #include "sizes.h"
 #include "team.h"
-
-#include <stdlib.h>
+#include "work.h"
 
 enum {
     K_THREADS,
     K_SPOTS,
     K_SHARED,
     K_OBJECTS,
-    K_MIN,
-    K_MAX,
-    K_STEP,
-    K_DISTRIBUTION,
-    K_SEED,
-    K_TOUCH,
-    K_PIN,
-    K_WARMUP,
-    K_REPETITIONS,
+    NA_WORK_KNOBS,
     K_COUNT,
 };
 
@@ -45,23 +35,13 @@ static const na_knob_t knobs_table[K_COUNT] = {
                   "all threads churn the same spots (atomic exchange)"},
     [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 1000000, 1, UINT64_C(1) << 40, NULL,
                    "objects that each thread frees and allocates in one repetition"},
-    [K_MIN] = NA_KNOB_MIN(16),
-    [K_MAX] = NA_KNOB_MAX(512),
-    [K_STEP] = NA_KNOB_STEP(16),
-    [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,
-    [K_SEED] = NA_KNOB_SEED,
-    [K_TOUCH] = NA_KNOB_TOUCH,
-    [K_PIN] = NA_KNOB_PIN,
-    [K_WARMUP] = NA_KNOB_WARMUP(1),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(11),
+    NA_WORK_KNOB_ROWS(16, 512, 16, 1, 11),
 };
-
-#define SIZES 4096 /* entries of each thread's table of sizes, a power of two */
 
 typedef struct churner {
     na_prng_t prng;
     void **spots; /* its own, or everybody's */
-    uint32_t sizes[SIZES];
+    uint32_t sizes[NA_WORK_SIZES];
 } __attribute__((aligned(64))) churner_t;
 
 typedef struct churn {
@@ -69,13 +49,6 @@ typedef struct churn {
     uint64_t spots, objects;
     bool shared, touch;
 } churn_t;
-
-static void *allocate(size_t size) {
-    void *block = malloc(size);
-    if (block == NULL)
-        na_bench_fail("churn: malloc(%zu) gave NULL: the allocator is out of memory", size);
-    return block;
-}
 
 /* The flags are constants at each of the call sites below, so that the loop has no test of them. */
 static inline __attribute__((always_inline)) void churn_loop(const churn_t *churn, churner_t *self,
@@ -86,14 +59,14 @@ static inline __attribute__((always_inline)) void churn_loop(const churn_t *chur
     for (uint64_t i = churn->objects; i != 0; i--) {
         uint64_t random = na_prng_next(&prng);
         void **spot = &spots[na_prng_scale(random, count)];
-        size_t size = self->sizes[random % SIZES];
+        size_t size = self->sizes[random % NA_WORK_SIZES];
         if (shared) {
-            void *block = allocate(size);
+            void *block = na_work_malloc("churn", size);
             na_bench_touch(block, touch);
             free(__atomic_exchange_n(spot, block, __ATOMIC_ACQ_REL));
         } else {
             free(*spot);
-            void *block = allocate(size);
+            void *block = na_work_malloc("churn", size);
             na_bench_touch(block, touch);
             *spot = block;
         }
@@ -123,7 +96,7 @@ static void dry_phase(void *argument, unsigned worker) {
     for (uint64_t i = churn->objects; i != 0; i--) {
         uint64_t random = na_prng_next(&prng);
         void *volatile *spot = &self->spots[na_prng_scale(random, churn->spots)];
-        size_t size = self->sizes[random % SIZES];
+        size_t size = self->sizes[random % NA_WORK_SIZES];
         __asm__ volatile("" : : "r"(size));
         if (churn->shared) {
             na_bench_use(*spot);
@@ -148,8 +121,7 @@ static bool churn_settle(na_knobs_t *knobs, char *error, size_t size) {
 
 static void churn_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     unsigned threads = (unsigned)value[K_THREADS].number;
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;
@@ -164,10 +136,10 @@ static void churn_run(const na_knobs_t *knobs, na_result_t *result) {
         churner_t *churner = &churn.churner[i];
         churner->prng = na_prng_make(value[K_SEED].number, 1 + i);
         churner->spots = spots + (churn.shared ? 0 : i * churn.spots);
-        na_sizes_fill(&sizes, &churner->prng, churner->sizes, SIZES);
+        na_sizes_fill(&sizes, &churner->prng, churner->sizes, NA_WORK_SIZES);
     }
     for (size_t i = 0; i < arrays * churn.spots; i++) {
-        spots[i] = allocate(na_sizes_draw(&sizes, &filler));
+        spots[i] = na_work_malloc("churn", na_sizes_draw(&sizes, &filler));
         na_bench_touch(spots[i], churn.touch);
     }
 

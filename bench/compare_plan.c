@@ -237,22 +237,26 @@ static double try_child(const na_comparison_t *comparison, const na_case_t *whic
     return NAN;
 }
 
-/* Fills in the times of a cut from children of all contenders. The base runs twice, so that what
- * comes with each child can be told from what comes with each repetition; the others' repetitions
- * follow from their one child. */
+/* Fills in the times of a cut from children of all contenders. The base runs with one repetition
+ * and with more, so that what comes with each child can be told from what comes with each
+ * repetition; the others' repetitions follow from their one child. */
 static bool time_case(const na_comparison_t *comparison, const na_case_t *which, na_cut_t *cut,
                       trial_t *trial) {
     enum { MORE = 3 };
     const double least = 1e-5; /* a repetition is not shorter: divided by it, numbers stay finite */
     double one = try_child(comparison, which, comparison->base, 1, trial), sum;
     if (isnan(one)) return false;
+    if (comparison->control != NA_NONE) { /* the same: the lower one was disturbed less */
+        double again = try_child(comparison, which, comparison->control, 1, trial);
+        if (again < one) one = again;
+    }
     cut->pass_s = one;
     if (may_set(which, "repetitions")) {
         double more = try_child(comparison, which, comparison->base, MORE, trial);
         if (!isnan(more)) cut->pass_s = (more - one) / (MORE - 1);
     }
-    /* Whatever disturbed one of the two: a repetition is a tenth of the first child or more. */
-    if (!(cut->pass_s > 0.1 * one)) cut->pass_s = 0.1 * one;
+    /* Whatever disturbed one of them: a repetition is a fifth of the first child or more. */
+    if (!(cut->pass_s > 0.2 * one)) cut->pass_s = 0.2 * one;
     if (cut->pass_s > one) cut->pass_s = one;
     if (cut->pass_s < least) cut->pass_s = least;
     cut->fixed_s = one - cut->pass_s;

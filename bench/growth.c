@@ -27,15 +27,7 @@ enum {
     K_IDLE_THREADS,
     K_PAIRS,
     K_OBJECTS,
-    K_MIN,
-    K_MAX,
-    K_STEP,
-    K_DISTRIBUTION,
-    K_SEED,
-    K_TOUCH,
-    K_PIN,
-    K_WARMUP,
-    K_REPETITIONS,
+    NA_WORK_KNOBS,
     K_COUNT,
 };
 
@@ -59,15 +51,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
                  "objects freed and allocated in one repetition of a step"},
     [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 64, 0, IDLE_OBJECTS_MAX, NULL,
                    "objects that each idle thread allocates; it frees every second one at once"},
-    [K_MIN] = NA_KNOB_MIN(16),
-    [K_MAX] = NA_KNOB_MAX(1024),
-    [K_STEP] = NA_KNOB_STEP(16),
-    [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,
-    [K_SEED] = NA_KNOB_SEED,
-    [K_TOUCH] = NA_KNOB_TOUCH,
-    [K_PIN] = NA_KNOB_PIN,
-    [K_WARMUP] = NA_KNOB_WARMUP(1),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(5),
+    NA_WORK_KNOB_ROWS(16, 1024, 16, 1, 5),
 };
 
 typedef struct steps {
@@ -330,8 +314,7 @@ static void add_growth(na_result_t *result, const char *name, na_metric_t *const
 
 static void growth_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     size_t repetitions = (size_t)value[K_REPETITIONS].number;
     growth_t *growth = na_bench_map(sizeof *growth);
     na_metric_t *times[2 * STEPS_MAX], **live_times;

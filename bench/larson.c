@@ -15,11 +15,11 @@
  *
  * Each lane has a worker of the team, which sleeps meanwhile: the lane's threads inherit its CPU.
  * A new thread joins the one before it, so that never more than two of a lane exist. */
-#include "bench.h"
 #include "limits.h"
 #include "rates.h"
 #include "sizes.h"
 #include "team.h"
+#include "work.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -34,15 +34,7 @@ enum {
     K_DURATION,
     K_GENERATIONS,
     K_SIZED,
-    K_MIN,
-    K_MAX,
-    K_STEP,
-    K_DISTRIBUTION,
-    K_SEED,
-    K_TOUCH,
-    K_PIN,
-    K_WARMUP,
-    K_REPETITIONS,
+    NA_WORK_KNOBS,
     K_COUNT,
 };
 
@@ -61,22 +53,13 @@ enum {
                            "threads that follow each other; 0: as many as --duration allows"},     \
         [K_SIZED] = {"sized", "", NA_KNOB_CHOICE, SIZED, 0, 0, "off|on",                           \
                      "free objects with their size"},                                              \
-        [K_MIN] = NA_KNOB_MIN(8),                                                                  \
-        [K_MAX] = NA_KNOB_MAX(1000),                                                               \
-        [K_STEP] = NA_KNOB_STEP(1),                                                                \
-        [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,                                                   \
-        [K_SEED] = NA_KNOB_SEED,                                                                   \
-        [K_TOUCH] = NA_KNOB_TOUCH,                                                                 \
-        [K_PIN] = NA_KNOB_PIN,                                                                     \
-        [K_WARMUP] = NA_KNOB_WARMUP(1),                                                            \
-        [K_REPETITIONS] = NA_KNOB_REPETITIONS(9),                                                  \
+        NA_WORK_KNOB_ROWS(8, 1000, 1, 1, 9),                                                       \
     }
 /* clang-format on */
 
 static const na_knob_t knobs_table[K_COUNT] = KNOBS(0);
 static const na_knob_t sized_table[K_COUNT] = KNOBS(1);
 
-#define SIZES 4096 /* entries of each lane's table of sizes, a power of two */
 #define SLICE 1024 /* objects between two looks at the clock */
 
 typedef struct slot {
@@ -96,7 +79,7 @@ typedef struct lane {
     uint64_t deadline, generations, replaced; /* of the present repetition */
     pthread_t before;                         /* the thread that passed the array on */
     sem_t ended;                              /* posted by the last thread */
-    uint32_t sizes[SIZES];
+    uint32_t sizes[NA_WORK_SIZES];
 } __attribute__((aligned(128))) lane_t;
 
 typedef struct larson {
@@ -119,7 +102,7 @@ static inline __attribute__((always_inline)) void replace(const larson_t *larson
     for (uint64_t i = count; i != 0; i--) {
         uint64_t random = na_prng_next(&prng);
         slot_t *slot = &slots[na_prng_scale(random, larson->objects)];
-        size_t size = lane->sizes[random % SIZES];
+        size_t size = lane->sizes[random % NA_WORK_SIZES];
         if (sized) {
             larson->release(slot->block, slot->size);
             slot->block = larson->allocate(size);
@@ -227,8 +210,7 @@ static bool larson_settle(na_knobs_t *knobs, char *error, size_t size) {
 
 static void larson_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     unsigned threads = (unsigned)value[K_THREADS].number;
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;
@@ -253,7 +235,7 @@ static void larson_run(const na_knobs_t *knobs, na_result_t *result) {
         lane->larson = &larson;
         lane->prng = na_prng_make(value[K_SEED].number, 1 + i);
         lane->slots = na_bench_map(larson.objects * sizeof(slot_t));
-        na_sizes_fill(&sizes, &lane->prng, lane->sizes, SIZES);
+        na_sizes_fill(&sizes, &lane->prng, lane->sizes, NA_WORK_SIZES);
         sem_init(&lane->ended, 0, 0);
         for (size_t at = 0; at < larson.objects; at++) {
             slot_t *slot = &lane->slots[at];

@@ -29,15 +29,7 @@ enum {
     K_THREADS,
     K_SPOTS,
     K_OBJECTS,
-    K_MIN,
-    K_MAX,
-    K_STEP,
-    K_DISTRIBUTION,
-    K_SEED,
-    K_TOUCH,
-    K_PIN,
-    K_WARMUP,
-    K_REPETITIONS,
+    NA_WORK_KNOBS,
     K_COUNT,
 };
 
@@ -47,15 +39,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
                  "spots of each thread"},
     [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 200000, 1, UINT64_C(1) << 31, NULL,
                    "objects that each thread frees and allocates in one repetition"},
-    [K_MIN] = NA_KNOB_MIN(16),
-    [K_MAX] = NA_KNOB_MAX(512),
-    [K_STEP] = NA_KNOB_STEP(16),
-    [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,
-    [K_SEED] = NA_KNOB_SEED,
-    [K_TOUCH] = NA_KNOB_TOUCH,
-    [K_PIN] = NA_KNOB_PIN,
-    [K_WARMUP] = NA_KNOB_WARMUP(2),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(9),
+    NA_WORK_KNOB_ROWS(16, 512, 16, 2, 9),
 };
 
 enum { MALLOC, FREE, NOTHING, TIMED };
@@ -194,8 +178,7 @@ static void add_samples(const latency_t *latency, unsigned threads, unsigned tim
 
 static void latency_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     unsigned threads = (unsigned)value[K_THREADS].number;
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;

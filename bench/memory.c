@@ -17,11 +17,11 @@
  * freed, and of the whole process the bytes mapped writable, mapped at all, and resident. What was
  * there before the first allocation (program, thread stacks, the suite's own tables) is subtracted;
  * overhead is the rest beyond the bytes requested, as a share of those. */
-#include "bench.h"
 #include "footprint.h"
 #include "limits.h"
 #include "sizes.h"
 #include "team.h"
+#include "work.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -391,8 +391,7 @@ static bool memory_settle(na_knobs_t *knobs, char *error, size_t size) {
 
 static void memory_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;
     memory_t memory = {

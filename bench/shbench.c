@@ -7,11 +7,11 @@
  * As threadtest, but in no order: half of the slots are full in the long run, and what is freed is
  * as likely old as new. Its result is the run time. The slot and the size come of one draw within
  * the loop (sizes from a table of 4096 that was drawn beforehand). */
-#include "bench.h"
 #include "limits.h"
 #include "rates.h"
 #include "sizes.h"
 #include "team.h"
+#include "work.h"
 
 #include <stdlib.h>
 
@@ -19,15 +19,7 @@ enum {
     K_THREADS,
     K_SLOTS,
     K_OPERATIONS,
-    K_MIN,
-    K_MAX,
-    K_STEP,
-    K_DISTRIBUTION,
-    K_SEED,
-    K_TOUCH,
-    K_PIN,
-    K_WARMUP,
-    K_REPETITIONS,
+    NA_WORK_KNOBS,
     K_COUNT,
 };
 
@@ -37,24 +29,14 @@ static const na_knob_t knobs_table[K_COUNT] = {
                  "slots of each thread"},
     [K_OPERATIONS] = {"operations", "times", NA_KNOB_NUMBER, 1000000, 1, UINT64_C(1) << 40, NULL,
                       "mallocs and frees together, of each thread in one repetition"},
-    [K_MIN] = NA_KNOB_MIN(1),
-    [K_MAX] = NA_KNOB_MAX(1000),
-    [K_STEP] = NA_KNOB_STEP(1),
-    [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,
-    [K_SEED] = NA_KNOB_SEED,
-    [K_TOUCH] = NA_KNOB_TOUCH,
-    [K_PIN] = NA_KNOB_PIN,
-    [K_WARMUP] = NA_KNOB_WARMUP(1),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(11),
+    NA_WORK_KNOB_ROWS(1, 1000, 1, 1, 11),
 };
-
-#define SIZES 4096 /* entries of each thread's table of sizes, a power of two */
 
 typedef struct shuffler {
     na_prng_t prng;
     void **slot;
     uint64_t calls; /* malloc and free in the latest repetition */
-    uint32_t sizes[SIZES];
+    uint32_t sizes[NA_WORK_SIZES];
 } __attribute__((aligned(128))) shuffler_t;
 
 typedef struct shbench {
@@ -78,7 +60,7 @@ static void shbench_phase(void *argument, unsigned worker) {
             *slot = NULL;
             continue;
         }
-        size_t size = self->sizes[random % SIZES];
+        size_t size = self->sizes[random % NA_WORK_SIZES];
         *slot = malloc(size);
         if (*slot == NULL)
             na_bench_fail("shbench: malloc(%zu) gave NULL: the allocator is out of memory", size);
@@ -106,8 +88,7 @@ static bool shbench_settle(na_knobs_t *knobs, char *error, size_t size) {
 
 static void shbench_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     unsigned threads = (unsigned)value[K_THREADS].number;
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;
@@ -118,7 +99,7 @@ static void shbench_run(const na_knobs_t *knobs, na_result_t *result) {
         shuffler_t *shuffler = &bench.shuffler[i];
         shuffler->prng = na_prng_make(value[K_SEED].number, 1 + i);
         shuffler->slot = na_bench_map(bench.slots * sizeof(void *));
-        na_sizes_fill(&sizes, &shuffler->prng, shuffler->sizes, SIZES);
+        na_sizes_fill(&sizes, &shuffler->prng, shuffler->sizes, NA_WORK_SIZES);
     }
     na_metric_t *time =
         na_result_metric(result, "shbench", "ns/op", NA_LOWER, NA_HEADLINE, repetitions);

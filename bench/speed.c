@@ -13,10 +13,10 @@
  * divided by the number of routines in the chain and so compares chains of different length. The
  * geometric mean of the chains' times per call stands for the benchmark. The details say what each
  * routine takes within each chain, measured by each thread for itself. */
-#include "bench.h"
 #include "limits.h"
 #include "sizes.h"
 #include "team.h"
+#include "work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -208,8 +208,7 @@ static bool speed_settle(na_knobs_t *knobs, char *error, size_t size) {
 
 static void speed_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     unsigned threads = (unsigned)value[K_THREADS].number;
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;

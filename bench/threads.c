@@ -20,15 +20,7 @@ enum {
     K_THREADS,
     K_ROUNDS,
     K_OBJECTS,
-    K_MIN,
-    K_MAX,
-    K_STEP,
-    K_DISTRIBUTION,
-    K_SEED,
-    K_TOUCH,
-    K_PIN,
-    K_WARMUP,
-    K_REPETITIONS,
+    NA_WORK_KNOBS,
     K_COUNT,
 };
 
@@ -42,15 +34,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
                   "threads that each creator starts in one repetition, one after the other"},
     [K_OBJECTS] = {"objects", "objects", NA_KNOB_NUMBER, 20, 1, OBJECTS_MAX, NULL,
                    "objects that a thread allocates and frees"},
-    [K_MIN] = NA_KNOB_MIN(16),
-    [K_MAX] = NA_KNOB_MAX(1024),
-    [K_STEP] = NA_KNOB_STEP(16),
-    [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,
-    [K_SEED] = NA_KNOB_SEED,
-    [K_TOUCH] = NA_KNOB_TOUCH,
-    [K_PIN] = NA_KNOB_PIN,
-    [K_WARMUP] = NA_KNOB_WARMUP(1),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(11),
+    NA_WORK_KNOB_ROWS(16, 1024, 16, 1, 11),
 };
 
 typedef struct creator {
@@ -121,8 +105,7 @@ static double mean_elapsed(const na_team_t *team, unsigned threads) {
 
 static void threads_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     unsigned count = (unsigned)value[K_THREADS].number;
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;

@@ -23,15 +23,7 @@ enum {
     K_OBJECTS,
     K_GENERATIONS,
     K_LANES,
-    K_MIN,
-    K_MAX,
-    K_STEP,
-    K_DISTRIBUTION,
-    K_SEED,
-    K_TOUCH,
-    K_PIN,
-    K_WARMUP,
-    K_REPETITIONS,
+    NA_WORK_KNOBS,
     K_COUNT,
 };
 
@@ -46,15 +38,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
     [K_LANES] = {"lanes", "", NA_KNOB_CHOICE, 0, 0, 0, "cross|stay",
                  "cross: a lane goes to the next thread of the team in every generation; stay: to "
                  "the one of the same place"},
-    [K_MIN] = NA_KNOB_MIN(16),
-    [K_MAX] = NA_KNOB_MAX(512),
-    [K_STEP] = NA_KNOB_STEP(16),
-    [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,
-    [K_SEED] = NA_KNOB_SEED,
-    [K_TOUCH] = NA_KNOB_TOUCH,
-    [K_PIN] = NA_KNOB_PIN,
-    [K_WARMUP] = NA_KNOB_WARMUP(1),
-    [K_REPETITIONS] = NA_KNOB_REPETITIONS(7),
+    NA_WORK_KNOB_ROWS(16, 512, 16, 1, 7),
 };
 
 typedef struct lane {
@@ -148,8 +132,7 @@ static void repetition(turnover_t *turnover, na_pin_t pin, uint64_t generations,
 
 static void turnover_run(const na_knobs_t *knobs, na_result_t *result) {
     const na_knob_value_t *value = knobs->value;
-    const na_sizes_t sizes = {(na_distribution_t)value[K_DISTRIBUTION].number, value[K_MIN].number,
-                              value[K_MAX].number, value[K_STEP].number};
+    const na_sizes_t sizes = NA_WORK_SIZES_OF(value);
     size_t warmup = (size_t)value[K_WARMUP].number;
     size_t repetitions = (size_t)value[K_REPETITIONS].number;
     turnover_t turnover = {.spots = value[K_SPOTS].number,

@@ -3,8 +3,26 @@
 #define NUMALLOC_BENCH_WORK_H
 
 #include "bench.h"
+#include "sizes.h"
 
 #include <stdlib.h>
+
+/* The knobs at the end of many benchmarks' tables: in the enumeration of the knobs' places, and as
+ * rows with these defaults. */
+#define NA_WORK_KNOBS                                                                              \
+    K_MIN, K_MAX, K_STEP, K_DISTRIBUTION, K_SEED, K_TOUCH, K_PIN, K_WARMUP, K_REPETITIONS
+#define NA_WORK_KNOB_ROWS(smallest, largest, increment, warmups, repeats)                          \
+    [K_MIN] = NA_KNOB_MIN(smallest), [K_MAX] = NA_KNOB_MAX(largest),                               \
+    [K_STEP] = NA_KNOB_STEP(increment), [K_DISTRIBUTION] = NA_KNOB_DISTRIBUTION,                   \
+    [K_SEED] = NA_KNOB_SEED, [K_TOUCH] = NA_KNOB_TOUCH, [K_PIN] = NA_KNOB_PIN,                     \
+    [K_WARMUP] = NA_KNOB_WARMUP(warmups), [K_REPETITIONS] = NA_KNOB_REPETITIONS(repeats)
+
+/* The sizes that a benchmark's values of these knobs describe. */
+#define NA_WORK_SIZES_OF(value)                                                                    \
+    {                                                                                              \
+        (na_distribution_t)(value)[K_DISTRIBUTION].number, (value)[K_MIN].number,                  \
+            (value)[K_MAX].number, (value)[K_STEP].number                                          \
+    }
 
 /* Entries of a thread's table of sizes, which are drawn before the clock starts: 16 KiB of the
  * cache. A power of two. */
