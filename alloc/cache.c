@@ -174,7 +174,8 @@ size_t na_list_home(na_heap_t *heap, unsigned cls, void *list) {
                 na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last, run.count);
             continue;
         }
-        /* Came through the depot from an owner whose mailbox was full. */
+        /* Came through the depot from an owner whose mailbox was full: no free of the program. */
+        heap->states[cls].pushes -= run.count;
         for (void *next; run.count > 0; run.count--, run.first = next) {
             next = *na_block_next(run.first);
             na_remote_free_gated(heap, na_tag(cls, run.span->owner), run.first);
@@ -240,12 +241,22 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
     return block;
 }
 
+/* The next block comes from the depot or from spans. Counted before. */
+static bool is_dry(const na_heap_t *heap, unsigned cls) {
+    return heap->states[cls].count == 0 && heap->states[cls].spare == 0 &&
+           atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0;
+}
+
 void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     na_heap_t *heap = na_heap_enter();
     void *block = NULL;
     if (heap != NULL) {
         na_heap_pass(heap);
         na_bin_count(heap, cls);
+        if (NA_UNLIKELY(heap->watched) && is_dry(heap, cls)) {
+            heap = na_heap_check_policy(heap);
+            na_bin_count(heap, cls);
+        }
         if (!na_every_event) na_bin_inspect(heap, cls);
         block = take(heap, cls, requested, entry);
         na_bin_grant(heap, cls);
@@ -290,6 +301,7 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block) {
     if (!na_record_free(heap, span, block, na_classes[cls].size)) return;
     if (span->sampled) {
         heap->states[cls].pushes++;
+        if (NA_UNLIKELY(span->home != heap->node)) na_heap_crossed(heap, span->home, cls, 1);
         na_gate_enter(heap);
         na_sampled_give(span, block);
         na_gate_leave(heap);

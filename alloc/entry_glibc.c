@@ -27,18 +27,13 @@ size_t numalloc_trim(size_t keep) {
     size_t purged = 0;
     na_gate_enter(heap);
     na_heap_flush(heap);
-    for (unsigned node = 0; node <= na_node_count; node++) {
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         na_central_trim(node);
         purged += na_pageheap_trim(node, keep);
     }
     na_gate_leave(heap);
     na_heap_leave(heap);
     return purged;
-}
-
-int numalloc_node_of(const void *block) {
-    const na_span_t *span = na_span_of(block);
-    return span == NULL ? -1 : (int)na_node_system_id(span->node);
 }
 
 /* --- <malloc.h> --- */
@@ -101,15 +96,21 @@ struct mallinfo NA_FN(mallinfo)(void) {
 }
 
 static void write_node(FILE *out, unsigned node) {
-    na_pageheap_stats_t p;
-    na_pageheap_get_stats(node, &p);
-    if (p.reserved == 0) return;
-    fprintf(out, "<node id=\"%d\" bound=\"%d\" regions=\"%lu\">\n",
-            node < na_node_count ? (int)na_node_system_id(node) : -1, p.bound, p.regions);
+    numalloc_node_stats_t s;
+    na_stats_gather_node(node, &s);
+    if (s.reserved == 0 && s.in_spans == 0) return;
+    fprintf(out, "<node id=\"%d\" bound=\"%d\" refused=\"%d\" usable=\"%d\" regions=\"%lu\">\n",
+            node < NA_NODE_ANY ? (int)na_node_system_id(node) : -1, s.bound, s.refused, s.usable,
+            s.regions);
     fprintf(out,
-            "<spans bytes=\"%lu\"/><dirty bytes=\"%lu\"/><purged bytes=\"%lu\"/>"
-            "<accessible bytes=\"%lu\"/><reserved bytes=\"%lu\"/>\n</node>\n",
-            p.used, p.dirty, p.purged, p.committed, p.reserved);
+            "<live bytes=\"%lu\"/><cached bytes=\"%lu\"/><spans bytes=\"%lu\"/>"
+            "<dirty bytes=\"%lu\"/><purged bytes=\"%lu\"/><accessible bytes=\"%lu\"/>"
+            "<reserved bytes=\"%lu\"/>\n",
+            s.live, s.cached, s.in_spans, s.dirty, s.purged, s.committed, s.reserved);
+    fprintf(out,
+            "<strays bytes=\"%lu\" total=\"%lu\"/><guests bytes=\"%lu\"/>"
+            "<remote_frees count=\"%lu\"/>\n</node>\n",
+            s.strays, s.strays_total, s.guests, s.remote_frees);
 }
 
 static void write_options(FILE *out) {
@@ -134,7 +135,7 @@ int NA_FN(malloc_info)(int options, FILE *out) {
                     na_classes[cls].size, c->allocs, c->frees, c->cached);
     }
     fprintf(out, "</sizes>\n");
-    for (unsigned node = 0; node <= na_node_count; node++)
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
         write_node(out, node);
     fprintf(out, "<large count=\"%lu\" bytes=\"%lu\"/>\n", t.large_allocs - t.large_frees,
             t.all.large);

@@ -78,9 +78,10 @@ static void *give_back(void *unused) {
         nanosleep(&pause, NULL);
         uint64_t now = na_os_ms();
         na_gate_enter(heap);
-        for (unsigned node = 0; node <= na_node_count; node++)
+        for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
             na_pageheap_tick(node, now);
-        if (now - swept >= 1000) na_central_sweep(heap->node);
+            if (now - swept >= 1000) na_central_sweep(node);
+        }
         na_gate_leave(heap);
         if (now - swept >= 1000) swept = now;
     }

@@ -1,6 +1,7 @@
 /* heap.c - the life of heaps: made, attached to threads, tidied, detached, adopted. */
 #include "alloc/heap.h"
 
+#include <linux/mempolicy.h>
 #include <pthread.h>
 
 #include "alloc/cache.h"
@@ -72,12 +73,16 @@ void na_heap_unlock_list(void) {
 
 /* --- attach --- */
 
-/* The node whose memory this thread is to get. A policy that the user set for the thread wins over
- * ours: such a thread lives on the pseudo-node, whose regions are not bound. */
-static unsigned node_for_thread(void) {
-    if (na_node_count == 1) return 0;
-    if (na_os_task_policy() > 0) return na_node_count;
-    return na_node_current();
+/* A policy that the user set for the thread wins over ours: such a thread lives on the pseudo-node,
+ * whose regions are not bound. "Local" is what we do anyway, and better. */
+static bool has_own_policy(void) {
+    long policy = na_os_task_policy();
+    return policy > MPOL_DEFAULT && policy != MPOL_LOCAL;
+}
+
+unsigned na_heap_node_for_thread(void) {
+    if (!na_node_many) return 0;
+    return has_own_policy() ? NA_NODE_ANY : na_node_current();
 }
 
 /* An idle heap of the node, or NULL. Waits for a borrower, who is about to finish. */
@@ -85,7 +90,7 @@ static na_heap_t *adopt(unsigned node) {
     na_heap_t *heap = idle[node];
     if (heap == NULL) return NULL;
     idle[node] = heap->next_idle;
-    heap->moving = false; /* what the last thread saw of nodes is not true of the next */
+    heap->pinned = false; /* what the last thread saw or said of nodes is not true of the next */
     heap->away_ms = 0;
     for (;;) {
         uint32_t phase = NA_HEAP_DETACHED;
@@ -103,6 +108,7 @@ static na_heap_t *make(unsigned node) {
     if (heap == NULL) return NULL;
     heap->id = (uint16_t)id;
     heap->node = (uint8_t)node;
+    heap->watched = na_node_many;
     heap->bins[0].tag = NA_TAG_NEVER;
     heap->keep_limit = NA_KEEP_LEAST;
     na_sampler_seed(heap);
@@ -123,11 +129,11 @@ static na_heap_t *make(unsigned node) {
  * there is none, or no memory. */
 static na_heap_t *attach(void) {
     na_init();
-    unsigned node = node_for_thread();
+    unsigned node = na_heap_node_for_thread();
     na_lock(&list_lock);
     na_heap_t *heap = adopt(node);
     if (heap == NULL) heap = make(node);
-    for (unsigned other = 0; heap == NULL && other <= na_node_count; other++)
+    for (unsigned other = 0; heap == NULL && other <= NA_NODE_ANY; other = na_node_next(other))
         heap = adopt(other);
     if (heap != NULL) attached++;
     na_unlock(&list_lock);
@@ -172,19 +178,62 @@ static void watch_thread_exit(na_heap_t *heap) {
     if (atomic_load(&exit_key_made) == 2) pthread_setspecific(exit_key, heap);
 }
 
-/* The thread was seen to stay on another node: it leaves its heap for one there. */
-static na_heap_t *move(na_heap_t *heap) {
+/* --- nodes --- */
+
+na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned) {
     /* Between the fork handlers this thread holds the list lock itself: it moves later. */
     if (atomic_load(&na_forking) == heap->id) return heap;
-    heap->moving = false;
-    na_heap_t *there = attach();
-    if (there == NULL) return heap;
+    na_heap_t *there = heap;
+    if (node != heap->node) {
+        na_lock(&list_lock);
+        there = adopt(node);
+        if (there == NULL) there = make(node);
+        na_unlock(&list_lock);
+        if (there == NULL) return heap;
+    }
+    there->pinned = pinned;
+    there->away_ms = 0;
+    if (there == heap) return heap;
     there->profile = heap->profile;
     heap->profile = NULL;
     na_self = there;
     watch_thread_exit(there);
     detach(heap);
     return there;
+}
+
+static bool is_cpu_of(unsigned cpu, unsigned node) {
+    return na_node_of_cpu(cpu) == node;
+}
+
+/* The thread runs on another node than its heap's. It has moved there when it may not run at home
+ * any more, or when it is still there some time after it was first seen there: schedulers carry
+ * threads over a border and back, and moving a heap is work. */
+static NA_COLD na_heap_t *seen_away(na_heap_t *heap, unsigned node) {
+    uint64_t now = na_os_ms();
+    if (heap->away_ms == 0 || node != heap->away_node) {
+        heap->away_ms = now;
+        heap->away_node = (uint8_t)node;
+        if (na_os_may_run_on(is_cpu_of, heap->node)) return heap;
+    } else if (now - heap->away_ms < MOVED_MS) {
+        return heap;
+    }
+    return na_heap_move(heap, node, false);
+}
+
+static na_heap_t *watch(na_heap_t *heap) {
+    if (heap->pinned || heap->node == NA_NODE_ANY) return heap;
+    unsigned node = na_node_current();
+    if (NA_UNLIKELY(node != heap->node)) return seen_away(heap, node);
+    heap->away_ms = 0;
+    return heap;
+}
+
+na_heap_t *na_heap_check_policy(na_heap_t *heap) {
+    if (heap->pinned || na_self != heap) return heap;
+    bool own = has_own_policy();
+    if (NA_LIKELY(own == (heap->node == NA_NODE_ANY))) return heap;
+    return na_heap_move(heap, own ? NA_NODE_ANY : na_node_current(), false);
 }
 
 /* Races with other threads' decrements; whoever wins, the credit stays near zero (heap.h). */
@@ -198,7 +247,7 @@ reset_credits(na_heap_t *shared) {
 na_heap_t *na_heap_enter(void) {
     na_heap_t *heap = na_self;
     if (NA_LIKELY(heap != &na_heap_empty && heap != &na_heap_gone))
-        return NA_LIKELY(!heap->moving) ? heap : move(heap);
+        return NA_LIKELY(!heap->watched) ? heap : watch(heap);
     reset_credits(heap);
     bool last_breath = heap == &na_heap_gone;
     heap = attach();
@@ -304,17 +353,17 @@ static void sweep_depot(unsigned node, uint64_t now) {
         na_central_sweep(node);
 }
 
-static void watch_node(na_heap_t *heap, uint64_t now) {
-    if (na_node_count == 1 || heap->node == na_node_count) return;
-    unsigned node = na_node_current();
-    if (node == heap->node) {
-        heap->away_ms = 0;
-    } else if (heap->away_ms == 0 || node != heap->away_node) {
-        heap->away_ms = now;
-        heap->away_node = (uint8_t)node;
-    } else if (now - heap->away_ms >= MOVED_MS) {
-        heap->away_ms = 0;
-        heap->moving = true;
+/* What nodes need now and then: other nodes too, whose threads may all be asleep or gone. */
+static void tend_nodes(const na_heap_t *heap, uint64_t now) {
+    if (NA_LIKELY(!heap->watched)) {
+        sweep_depot(heap->node, now);
+        na_pageheap_tick(heap->node, now);
+        return;
+    }
+    na_topology_poll(now);
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
+        sweep_depot(node, now);
+        na_pageheap_tick(node, now);
     }
 }
 
@@ -329,10 +378,8 @@ void na_heap_poll(na_heap_t *heap) {
         heap->tidied_ms = now;
         tidy(heap);
     }
-    sweep_depot(heap->node, now);
-    na_pageheap_tick(heap->node, now);
+    tend_nodes(heap, now);
     na_gate_leave(heap);
-    watch_node(heap, now);
 }
 
 /* --- fork --- */

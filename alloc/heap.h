@@ -41,6 +41,7 @@
 #include "alloc/sizeclass.h"
 #include "alloc/spanset.h"
 #include "alloc/tag.h"
+#include "alloc/topology.h"
 
 #define NA_CREDIT_MAX 256
 #define NA_OUTGOING   64u             /* entries of the outgoing table, a power of two */
@@ -78,6 +79,13 @@ typedef struct na_outgoing {
     void *head;
 } na_outgoing_t;
 
+/* What this heap's threads freed of another node's blocks. `bytes` also counts, negative, what they
+ * took of that node's on purpose (numalloc_alloc_onnode). */
+typedef struct na_crossing {
+    uint64_t blocks;
+    int64_t bytes;
+} na_crossing_t;
+
 typedef enum na_heap_phase { NA_HEAP_DETACHED, NA_HEAP_ATTACHED, NA_HEAP_BORROWED } na_heap_phase_t;
 
 typedef struct na_heap {
@@ -96,12 +104,14 @@ typedef struct na_heap {
     uint64_t tidied_ms; /* last tidying of idle bins */
     uint64_t away_ms;   /* when the thread was first seen on another node, 0: it is at home */
     uint8_t away_node;  /* that node */
-    bool moving;        /* it stayed there: the next na_heap_enter takes a heap of that node */
+    bool watched;       /* there are several nodes: na_heap_enter looks where the thread is */
+    bool pinned;        /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
     uint64_t random; /* state of the sampler's generator */
     uint64_t large_allocs, large_frees, remote_frees;
     void *profile;             /* the profiler's word (hooks.h) */
     struct na_heap *next_idle; /* guarded by the heap-list lock */
+    na_crossing_t crossed[NA_MAX_NODES + 1];
 
     /* Written by other threads. */
     _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy; /* behind the gate */
@@ -120,6 +130,21 @@ extern na_heap_t na_heap_empty, na_heap_gone;
  * gets one for this one call. Every na_heap_enter is followed by na_heap_leave. */
 na_heap_t *na_heap_enter(void);
 void na_heap_leave(na_heap_t *heap);
+
+/* Before the heap takes memory that was not used yet: the thread's memory policy is looked at again
+ * (a program may set it any time), and if it is not what the heap is for, the thread takes one that
+ * is. Not behind the gate. */
+na_heap_t *na_heap_check_policy(na_heap_t *heap);
+NA_INLINE na_heap_t *na_heap_before_growth(na_heap_t *heap) {
+    return NA_LIKELY(!heap->watched) ? heap : na_heap_check_policy(heap);
+}
+
+/* The calling thread takes a heap of this node (or the pseudo-node) now; `pinned`: and stays there
+ * wherever it runs. Returns its heap, which is the old one when there is no memory for another.
+ * Not behind the gate; the heap is the thread's own, not one for its last breath. */
+na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned);
+/* The node the calling thread should be served from, whatever its heap is. */
+unsigned na_heap_node_for_thread(void);
 
 /* By id (page tag's owner). */
 na_heap_t *na_heap_by_id(unsigned id);
@@ -158,8 +183,8 @@ size_t na_list_home(na_heap_t *heap, unsigned cls, void *list);
  * Behind the gate. */
 void na_heap_flush(na_heap_t *heap);
 
-/* Looks at the clock and does what is due: purging, stale outgoing lists, idle bins, the thread's
- * node. Not behind the gate. */
+/* Looks at the clock and does what is due: purging, stale outgoing lists, idle bins, changes of the
+ * nodes. Not behind the gate. */
 void na_heap_poll(na_heap_t *heap);
 
 #define NA_POLL_SETTLES 32u
@@ -167,6 +192,12 @@ void na_heap_poll(na_heap_t *heap);
 /* Every slow path passes here once, not behind the gate. */
 NA_INLINE void na_heap_pass(na_heap_t *heap) {
     if (NA_UNLIKELY(++heap->settles >= NA_POLL_SETTLES)) na_heap_poll(heap);
+}
+
+/* `count` blocks of another node were freed. */
+NA_INLINE void na_heap_crossed(na_heap_t *heap, unsigned home, unsigned cls, uint32_t count) {
+    heap->crossed[home].blocks += count;
+    heap->crossed[home].bytes += (int64_t)count * na_classes[cls].size;
 }
 
 /* If the heap is detached: borrow it, put its mail into its spans, give it back. */

@@ -57,7 +57,7 @@ void na_init(void) {
         na_options_init();
         na_sizeclass_init();
         na_topology_init(NULL, NULL);
-        if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_node_count = 1;
+        if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
         na_strict = na_option(NA_OPT_CHECK) != 0;
         na_every_event = na_strict;
         if (na_option(NA_OPT_STATS)) na_stats_keep_stderr();

@@ -10,22 +10,40 @@
 #include "alloc/place.h"
 #include "alloc/recording.h"
 #include "alloc/sampler.h"
+#include "alloc/topology.h"
 #include "pagemap/pagemap.h"
 
-static _Atomic(uint64_t) large_bytes; /* of all large blocks */
-static _Atomic(uint64_t) dedicated_bytes;
+/* Bytes of the large blocks that were wanted on a node, and of those in dedicated mappings. */
+static struct {
+    _Alignas(NA_CACHE_LINE) _Atomic(uint64_t) all;
+    _Atomic(uint64_t) dedicated;
+} bytes_of[NA_MAX_NODES + 1];
 static _Atomic(uint32_t) dedicated_count;
-
-uint64_t na_large_bytes(void) {
-    return atomic_load_explicit(&large_bytes, memory_order_relaxed);
-}
 
 static void count_bytes(_Atomic(uint64_t) *total, size_t now, size_t before) {
     atomic_fetch_add_explicit(total, now - before, memory_order_relaxed);
 }
 
+uint64_t na_large_bytes_on(unsigned node) {
+    return atomic_load_explicit(&bytes_of[node].all, memory_order_relaxed);
+}
+
+uint64_t na_large_dedicated_on(unsigned node) {
+    return atomic_load_explicit(&bytes_of[node].dedicated, memory_order_relaxed);
+}
+
+uint64_t na_large_bytes(void) {
+    uint64_t sum = 0;
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        sum += na_large_bytes_on(node);
+    return sum;
+}
+
 uint64_t na_large_dedicated_bytes(void) {
-    return atomic_load_explicit(&dedicated_bytes, memory_order_relaxed);
+    uint64_t sum = 0;
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        sum += na_large_dedicated_on(node);
+    return sum;
 }
 
 /* Pages for `size` bytes, 0: more than any machine gives (and than na_span_t counts in 32 bits). */
@@ -36,7 +54,16 @@ static uint32_t pages_for(size_t size) {
 
 /* --- memory for a span --- */
 
-static bool map_dedicated(na_span_t *span, unsigned node, size_t alignment) {
+/* What a block is made for, beside its size. */
+typedef struct na_large_kind {
+    size_t alignment;
+    unsigned node;
+    bool dedicated;
+    const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
+} na_large_kind_t;
+
+static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
+    size_t alignment = kind->alignment;
     size_t bytes = na_span_bytes(span);
     if (!na_limit_charge(bytes)) return false;
     if (alignment < NA_HUGE_SIZE) alignment = NA_HUGE_SIZE;
@@ -45,7 +72,11 @@ static bool map_dedicated(na_span_t *span, unsigned node, size_t alignment) {
         na_limit_release(bytes);
         return false;
     }
-    na_place(start, bytes, node, na_place_binds(node)); /* before first touch */
+    /* before first touch */
+    if (kind->interleave != NULL)
+        na_place_interleaved(start, bytes, kind->interleave, NA_OS_NODES);
+    else
+        na_place(start, bytes, kind->node, na_place_binds(kind->node));
     if (!na_os_commit(start, bytes)) {
         na_os_unmap(start, bytes);
         na_limit_release(bytes);
@@ -53,7 +84,7 @@ static bool map_dedicated(na_span_t *span, unsigned node, size_t alignment) {
     }
     span->start = (uintptr_t)start;
     span->dedicated = true;
-    count_bytes(&dedicated_bytes, bytes, 0);
+    count_bytes(&bytes_of[span->home].dedicated, bytes, 0);
     atomic_fetch_add_explicit(&dedicated_count, 1, memory_order_relaxed);
     return true;
 }
@@ -62,24 +93,41 @@ static void unmap_dedicated(const na_span_t *span) {
     size_t bytes = na_span_bytes(span);
     na_os_unmap((void *)span->start, bytes);
     na_limit_release(bytes);
-    count_bytes(&dedicated_bytes, 0, bytes);
+    count_bytes(&bytes_of[span->home].dedicated, 0, bytes);
     atomic_fetch_sub_explicit(&dedicated_count, 1, memory_order_relaxed);
 }
 
-static bool map_run(na_span_t *span, unsigned node, size_t alignment, bool *zeroed) {
-    uintptr_t start =
-        na_pageheap_alloc(node, span->pages, (uint32_t)(alignment >> NA_PAGE_SHIFT), zeroed);
+static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) {
+    uintptr_t start = na_pageheap_alloc(kind->node, span->pages,
+                                        (uint32_t)(kind->alignment >> NA_PAGE_SHIFT), zeroed);
     if (start == 0) return false;
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     return true;
 }
 
+/* The node whose page heap a run belongs to; its pages may have been moved to another. */
+static unsigned heap_node(const na_span_t *span) {
+    return NA_LIKELY(!span->migrated) ? span->node : na_pageheap_node_of(span->start);
+}
+
+/* Gives back pages of a run, from page `from` of it on. Those that were moved to another node are
+ * given up first: what comes in their place is the node's again. */
+static void give_run_back(const na_span_t *span, uint32_t from) {
+    uintptr_t start = span->start + ((uintptr_t)from << NA_PAGE_SHIFT);
+    unsigned node = heap_node(span);
+    if (NA_UNLIKELY(span->migrated))
+        na_os_purge((void *)start, (size_t)(span->pages - from) << NA_PAGE_SHIFT);
+    if (NA_UNLIKELY(span->home != node))
+        na_pageheap_stray(span->home, node, span->pages - from, false);
+    na_pageheap_free(node, start, span->pages - from);
+}
+
 static void give_memory_back(const na_span_t *span) {
     if (span->dedicated)
         unmap_dedicated(span);
     else
-        na_pageheap_free(span->node, span->start, span->pages);
+        give_run_back(span, 0);
 }
 
 /* --- allocation --- */
@@ -94,19 +142,17 @@ static bool is_recorded(na_heap_t *heap, size_t bytes) {
     return true;
 }
 
-static na_span_t *make(na_heap_t *heap, size_t size, size_t alignment, bool dedicated,
-                       bool *zeroed) {
+static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind, bool *zeroed) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
     span->pages = pages_for(size);
     span->capacity = 1;
     span->carved = 1;
-    span->node = heap->node;
+    span->node = span->home = (uint8_t)kind->node;
     span->requested = size;
     *zeroed = true;
     bool recorded = is_recorded(heap, na_span_bytes(span));
-    bool mapped = dedicated ? map_dedicated(span, heap->node, alignment)
-                            : map_run(span, heap->node, alignment, zeroed);
+    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(span, kind, zeroed);
     if (!mapped) {
         na_span_delete(span);
         return NULL;
@@ -117,15 +163,21 @@ static na_span_t *make(na_heap_t *heap, size_t size, size_t alignment, bool dedi
         return NULL;
     }
     heap->large_allocs++;
-    count_bytes(&large_bytes, na_span_bytes(span), 0);
+    count_bytes(&bytes_of[span->home].all, na_span_bytes(span), 0);
     return span;
 }
 
-static void *alloc(size_t size, size_t alignment, bool dedicated, na_entry_t entry, bool *zeroed) {
+enum { OWN_NODE = NA_NODE_ANY + 1 }; /* of a kind: the node of the thread */
+
+static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
     na_heap_t *heap = na_heap_enter();
     if (heap == NULL) return NULL;
+    if (kind.node == OWN_NODE) {
+        heap = na_heap_before_growth(heap);
+        kind.node = heap->node;
+    }
     na_gate_enter(heap);
-    na_span_t *span = make(heap, size, alignment, dedicated, zeroed);
+    na_span_t *span = make(heap, size, &kind, zeroed);
     na_gate_leave(heap);
     void *block = NULL;
     if (span != NULL) {
@@ -137,26 +189,44 @@ static void *alloc(size_t size, size_t alignment, bool dedicated, na_entry_t ent
     return block;
 }
 
-void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
+static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
     bool unused;
     if (zeroed == NULL) zeroed = &unused;
     if (size == 0) /* aligned to more than a page */
         size = 1;
     uint32_t pages = pages_for(size);
+    kind.dedicated |= pages > NA_RUN_MAX_PAGES || kind.alignment > NA_HUGE_SIZE;
     void *block = NULL;
-    if (pages != 0)
-        block = alloc(size, alignment, pages > NA_RUN_MAX_PAGES || alignment > NA_HUGE_SIZE, entry,
-                      zeroed);
+    if (pages != 0) block = alloc(size, kind, entry, zeroed);
     if (block == NULL) errno = ENOMEM;
     return block;
 }
 
+void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
+    na_large_kind_t kind = {.alignment = alignment, .node = OWN_NODE};
+    return alloc_checked(size, kind, entry, zeroed);
+}
+
+void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry) {
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = node};
+    return alloc_checked(size, kind, entry, NULL);
+}
+
+void *na_large_alloc_interleaved(const uint64_t *nodes, size_t size, na_entry_t entry) {
+    na_large_kind_t kind = {
+        .alignment = NA_PAGE_SIZE, .node = NA_NODE_ANY, .dedicated = true, .interleave = nodes};
+    return alloc_checked(size, kind, entry, NULL);
+}
+
+bool na_large_room_for_mapping(void) {
+    return atomic_load_explicit(&dedicated_count, memory_order_relaxed) < NA_DEDICATED_MAX;
+}
+
 void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     bool unused;
-    if (size < NA_GROWN_MIN || pages_for(size) == 0 ||
-        atomic_load_explicit(&dedicated_count, memory_order_relaxed) >= NA_DEDICATED_MAX)
-        return NULL;
-    return alloc(size, NA_PAGE_SIZE, true, entry, &unused);
+    if (size < NA_GROWN_MIN || pages_for(size) == 0 || !na_large_room_for_mapping()) return NULL;
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = OWN_NODE, .dedicated = true};
+    return alloc(size, kind, entry, &unused);
 }
 
 void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
@@ -166,7 +236,7 @@ void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
     }
     if (!na_record_free(heap, span, block, na_span_bytes(span))) return;
     na_gate_enter(heap);
-    count_bytes(&large_bytes, 0, na_span_bytes(span));
+    count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
     na_pagemap_remove(span);
     give_memory_back(span);
     na_span_delete(span);
@@ -215,28 +285,26 @@ static bool resize_dedicated(na_span_t *span, uint32_t pages) {
         return false;
     }
     if (new_bytes < old_bytes) na_limit_release(old_bytes - new_bytes);
-    count_bytes(&dedicated_bytes, new_bytes, old_bytes);
+    count_bytes(&bytes_of[span->home].dedicated, new_bytes, old_bytes);
     span->pages = pages;
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
     return true;
 }
 
-static uintptr_t page_at(const na_span_t *span, uint32_t page) {
-    return span->start + ((uintptr_t)page << NA_PAGE_SHIFT);
-}
-
 static bool grow_run(na_span_t *span, uint32_t pages) {
     bool zeroed;
     uint32_t old_pages = span->pages, extra = pages - old_pages;
+    unsigned node = heap_node(span);
     if (pages > NA_RUN_MAX_PAGES ||
-        !na_pageheap_extend(span->node, span->start, old_pages, extra, &zeroed))
+        !na_pageheap_extend(node, span->start, old_pages, extra, &zeroed))
         return false;
+    if (NA_UNLIKELY(span->home != node)) na_pageheap_stray(span->home, node, extra, true);
     na_pagemap_remove(span);
     span->pages = pages;
     if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
+    give_run_back(span, old_pages);
     span->pages = old_pages;
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
-    na_pageheap_free(span->node, page_at(span, old_pages), extra);
     return false;
 }
 
@@ -244,10 +312,11 @@ static bool resize_run(na_span_t *span, uint32_t pages) {
     uint32_t old_pages = span->pages;
     if (pages == old_pages) return true;
     if (pages > old_pages) return grow_run(span, pages);
+    na_span_t cut = *span; /* the part that goes back is described by the old length */
     na_pagemap_remove(span);
     span->pages = pages;
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
-    na_pageheap_free(span->node, page_at(span, pages), old_pages - pages);
+    give_run_back(&cut, pages);
     return true;
 }
 
@@ -259,8 +328,24 @@ void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size) {
     bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
     na_gate_leave(heap);
     if (!done) return NULL;
-    count_bytes(&large_bytes, na_span_bytes(span), old_usable);
+    count_bytes(&bytes_of[span->home].all, na_span_bytes(span), old_usable);
     span->requested = size;
     na_record_resize(heap, span, (void *)span->start, old_usable, size, na_span_bytes(span));
     return (void *)span->start;
+}
+
+/* --- migration --- */
+
+void na_large_settled_on(na_span_t *span, unsigned node, bool all) {
+    if (!span->dedicated) {
+        span->migrated = true;
+        if (all) span->node = (uint8_t)node;
+        return;
+    }
+    size_t bytes = na_span_bytes(span);
+    count_bytes(&bytes_of[span->home].all, 0, bytes);
+    count_bytes(&bytes_of[span->home].dedicated, 0, bytes);
+    span->home = span->node = (uint8_t)node;
+    count_bytes(&bytes_of[node].all, bytes, 0);
+    count_bytes(&bytes_of[node].dedicated, bytes, 0);
 }

@@ -34,9 +34,23 @@ void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size);
 /* A dedicated mapping for a block that grows, NULL: not worth it, or none to be had. */
 void *na_large_alloc_grown(size_t size, na_entry_t entry);
 
-/* Bytes of large blocks now, in whole pages; and those of them in dedicated mappings. */
+/* The same on a node (dense), and in a dedicated mapping with its pages in turn on the nodes of a
+ * set: one bit a node of the system, NA_OS_NODES bits. */
+void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry);
+void *na_large_alloc_interleaved(const uint64_t *nodes, size_t size, na_entry_t entry);
+/* Another dedicated mapping for a block that does not need one is in order. */
+bool na_large_room_for_mapping(void);
+
+/* Pages of the span were moved to `node` (and for a dedicated mapping, its policy): `all`, or some.
+ * Where the rest of the system must know is seen to. Only by who holds the block. */
+void na_large_settled_on(na_span_t *span, unsigned node, bool all);
+
+/* Bytes of large blocks now, in whole pages; those of them in dedicated mappings; and both for the
+ * blocks wanted on one node. */
 uint64_t na_large_bytes(void);
 uint64_t na_large_dedicated_bytes(void);
+uint64_t na_large_bytes_on(unsigned node);
+uint64_t na_large_dedicated_on(unsigned node);
 
 NA_INLINE size_t na_span_bytes(const na_span_t *span) {
     return (size_t)span->pages << 13;

@@ -43,9 +43,9 @@ typedef enum kind {
       "address space reserved at a time for a node; a power of two")                               \
     X(BACKGROUND, KIND_BOOL, "0|1", "0", 0, 1,                                                     \
       "a thread that gives memory back while the program sleeps")                                  \
-    X(NUMA, KIND_CHOICE, "preferred|strict|unbound|off", "preferred", 0, 0,                        \
+    X(NUMA, KIND_CHOICE, "preferred|strict|unbound|off|balanced", "preferred", 0, 0,               \
       "memory comes from the caller's node if it can, from it only, from where the kernel "        \
-      "places it, or without regard to nodes")                                                     \
+      "places it, without regard to nodes, or from the caller's node until the kernel moves it")   \
     X(PROFILE, KIND_WORD, "sample|sites", "", 0, 0,                                                \
       "record a profile: of sampled blocks, or of every block; empty: none")                       \
     X(PROFILE_FILE, KIND_TEXT, "text", "", 0, 0,                                                   \

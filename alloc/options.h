@@ -20,7 +20,7 @@ typedef enum na_option_id {
     NA_OPT_HUGEPAGES,       /* keep|always|never: what to advise for regions */
     NA_OPT_REGION_SIZE,     /* bytes, power of two: address space reserved at a time */
     NA_OPT_BACKGROUND,      /* bool: a thread that gives memory back while the program sleeps */
-    NA_OPT_NUMA,            /* preferred|strict|unbound|off */
+    NA_OPT_NUMA,            /* preferred|strict|unbound|off|balanced */
     NA_OPT_PROFILE,         /* text: sample|sites, empty none */
     NA_OPT_PROFILE_FILE,    /* text: file name pattern */
     NA_OPT_SAMPLE_INTERVAL, /* bytes between samples, mean */
@@ -32,7 +32,8 @@ typedef enum na_numa_mode {
     NA_NUMA_PREFERRED,
     NA_NUMA_STRICT,
     NA_NUMA_UNBOUND,
-    NA_NUMA_OFF
+    NA_NUMA_OFF,
+    NA_NUMA_BALANCED
 } na_numa_mode_t;
 
 void na_options_init(void);

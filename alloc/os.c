@@ -165,23 +165,43 @@ bool na_os_readable(const void *address) {
 
 /* --- NUMA --- */
 
-#define NODE_BITS 1024u /* the largest MAX_NUMNODES a kernel can be built with */
 #define WORD_BITS (8u * (unsigned)sizeof(unsigned long))
 
 /* The bits beside the mode in a policy: static and relative nodes, NUMA balancing. */
 #define POLICY_FLAGS 0xe000
 
-long na_os_bind(void *start, size_t size, unsigned node, bool strict) {
-    unsigned long mask[NODE_BITS / WORD_BITS] = {0};
-    if (node >= NODE_BITS) return -EINVAL;
+/* Newer than some headers. */
+#define POLICY_PREFERRED_MANY 5
+#define POLICY_BALANCING      (1 << 13)
+
+/* Static: the nodes are meant as named, and not renumbered when a cpuset changes. The kernel takes
+ * one off the number of bits before it reads the mask. */
+static long bind_set(void *start, size_t size, long mode, const unsigned long *mask, long flags) {
+    return na_syscall(SYS_mbind, (long)start, (long)size, mode, (long)mask, NA_OS_NODES + 1, flags);
+}
+
+long na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool move) {
+    unsigned long mask[NA_OS_NODES / WORD_BITS] = {0};
+    if (node >= NA_OS_NODES) return -EINVAL;
     mask[node / WORD_BITS] = 1ul << (node % WORD_BITS);
-    long mode = strict ? MPOL_BIND : MPOL_PREFERRED;
-    /* Static: the node is meant as named, and is not renumbered when a cpuset changes. The kernel
-     * takes one off the number of bits before it reads the mask. */
-    long result = na_syscall(SYS_mbind, (long)start, (long)size, mode | MPOL_F_STATIC_NODES,
-                             (long)mask, NODE_BITS + 1, 0);
+    long flags = move ? MPOL_MF_MOVE : 0;
+    if (how == NA_BIND_BALANCED)
+        return bind_set(start, size, POLICY_PREFERRED_MANY | POLICY_BALANCING | MPOL_F_STATIC_NODES,
+                        mask, flags);
+    long mode = how == NA_BIND_STRICT ? MPOL_BIND : MPOL_PREFERRED;
+    long result = bind_set(start, size, mode | MPOL_F_STATIC_NODES, mask, flags);
     if (result == -EINVAL) /* kernels and sandboxes that know no flags */
-        result = na_syscall(SYS_mbind, (long)start, (long)size, mode, (long)mask, NODE_BITS + 1, 0);
+        result = bind_set(start, size, mode, mask, flags);
+    return result;
+}
+
+long na_os_interleave(void *start, size_t size, const uint64_t *set, unsigned nodes) {
+    unsigned long mask[NA_OS_NODES / WORD_BITS] = {0};
+    if (nodes > NA_OS_NODES) return -EINVAL;
+    for (unsigned node = 0; node < nodes; node++)
+        if (set[node / 64] >> (node % 64) & 1) mask[node / WORD_BITS] |= 1ul << (node % WORD_BITS);
+    long result = bind_set(start, size, MPOL_INTERLEAVE | MPOL_F_STATIC_NODES, mask, 0);
+    if (result == -EINVAL) result = bind_set(start, size, MPOL_INTERLEAVE, mask, 0);
     return result;
 }
 
@@ -189,6 +209,35 @@ long na_os_task_policy(void) {
     int mode = MPOL_DEFAULT;
     long result = na_syscall(SYS_get_mempolicy, (long)&mode, 0, 0, 0, 0, 0);
     return result < 0 ? result : (mode & ~POLICY_FLAGS);
+}
+
+long na_os_page_nodes(void *const *pages, unsigned count, int *status) {
+    return na_syscall(SYS_move_pages, 0, (long)count, (long)pages, 0, (long)status, 0);
+}
+
+long na_os_move_pages(void *const *pages, unsigned count, unsigned node, int *status) {
+    int nodes[NA_OS_MOVE_PAGES];
+    if (count > NA_OS_MOVE_PAGES) return -EINVAL;
+    for (unsigned i = 0; i < count; i++)
+        nodes[i] = (int)node;
+    return na_syscall(SYS_move_pages, 0, (long)count, (long)pages, (long)nodes, (long)status,
+                      MPOL_MF_MOVE);
+}
+
+bool na_os_may_run_on(bool (*wanted)(unsigned cpu, unsigned arg), unsigned arg) {
+    enum { CPUS = 8192 };
+    uint64_t set[CPUS / 64];
+    long bytes = na_syscall(SYS_sched_getaffinity, 0, sizeof set, (long)set, 0, 0, 0);
+    if (bytes <= 0) return true;
+    for (unsigned cpu = 0; cpu < (unsigned)bytes * 8; cpu++)
+        if ((set[cpu / 64] >> (cpu % 64) & 1) && wanted(cpu, arg)) return true;
+    return false;
+}
+
+unsigned na_os_cpu_node(void) {
+    unsigned cpu = 0, node = 0;
+    (void)na_syscall(SYS_getcpu, (long)&cpu, (long)&node, 0, 0, 0, 0);
+    return node;
 }
 
 unsigned na_os_cpu(void) {

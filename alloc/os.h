@@ -52,12 +52,35 @@ bool na_os_readable(const void *address);
 
 /* --- NUMA. Node numbers are the system's. --- */
 
-/* mbind to one node, `strict`: MPOL_BIND, else MPOL_PREFERRED. */
-long na_os_bind(void *start, size_t size, unsigned node, bool strict);
+/* How mbind is to place memory. */
+typedef enum na_bind {
+    NA_BIND_PREFERRED, /* on the node; when it is full, on the nearest */
+    NA_BIND_STRICT,    /* on the node only */
+    NA_BIND_BALANCED,  /* preferred, and the kernel's NUMA balancing may move it. -EINVAL: the
+                          kernel cannot (before 6.10) */
+} na_bind_t;
+
+/* mbind to one node. `move`: pages that are there already go there too. */
+long na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool move);
+/* mbind, pages in turn on the nodes in the set: one bit a node, `nodes` of them (at most
+ * NA_OS_NODES). */
+long na_os_interleave(void *start, size_t size, const uint64_t *set, unsigned nodes);
+#define NA_OS_NODES 1024u /* the largest MAX_NUMNODES a kernel can be built with */
 /* Policy mode of the calling task (MPOL_DEFAULT is 0), negative on failure (EPERM, ENOSYS). */
 long na_os_task_policy(void);
 /* The cpu this thread runs on: rseq's word where glibc registered it, else getcpu. */
 unsigned na_os_cpu(void);
+/* The node of that cpu, as the kernel says. */
+unsigned na_os_cpu_node(void);
+/* May this thread run on a cpu for which `wanted` is true? True when the kernel does not say. */
+bool na_os_may_run_on(bool (*wanted)(unsigned cpu, unsigned arg), unsigned arg);
+
+/* move_pages for `count` pages of this process, at most NA_OS_MOVE_PAGES. status[i]: node of the
+ * page, or negative errno (ENOENT: no memory there yet). Negative errno for the whole. */
+#define NA_OS_MOVE_PAGES 512u
+long na_os_page_nodes(void *const *pages, unsigned count, int *status);
+/* The same, moving them first; also those other processes map are left alone (EACCES). */
+long na_os_move_pages(void *const *pages, unsigned count, unsigned node, int *status);
 
 /* --- time --- */
 

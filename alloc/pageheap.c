@@ -3,9 +3,12 @@
 #include "alloc/pageheap.h"
 
 #include "alloc/options.h"
+#include "alloc/os.h"
 #include "alloc/pagestore.h"
+#include "alloc/place.h"
 #include "alloc/purge.h"
 #include "alloc/region.h"
+#include "alloc/room.h"
 #include "alloc/topology.h"
 
 /* --- the heap limit
@@ -33,39 +36,201 @@ void na_limit_release(size_t bytes) {
 /* --- taking
  * --------------------------------------------------------------------------------------- */
 
-/* Free memory of the node, else new memory of the node. */
-static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, uint32_t align, bool *zeroed) {
+/* Free memory of the node, else new memory of the node. With the lock; lets it go. */
+static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, uint32_t align,
+                                         bool *zeroed) {
     uint32_t dirty;
-    na_lock(&s->lock);
     uintptr_t start = na_store_take(s, pages, align, &dirty);
     if (NA_UNLIKELY(!start) && na_store_grow(s, pages, align))
         start = na_store_take(s, pages, align, &dirty);
     bool exchange = start && na_purge_exchange_due(s, pages - dirty);
+    if (NA_LIKELY(start)) s->fresh += pages - dirty;
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
     if (NA_UNLIKELY(exchange)) na_purge_exchange(s);
     return start;
 }
 
-/* The system refuses new memory on the node: everything that is free goes back to it, then one more
- * try, then the other nodes, nearest first, the pseudo-node last. */
-static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, uint32_t align,
-                                               bool *zeroed) {
-    for (unsigned i = 0; i <= na_node_count; i++)
-        na_purge_trim(&na_pagestores[i], 0);
-    uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, align, zeroed);
-    for (unsigned i = 0; i <= na_node_count && !start; i++) {
-        unsigned other = i;
-        if (node < na_node_count && i < na_node_count) other = na_node_nearest(node, i);
-        if (other == node) continue;
-        start = na_pageheap_take(&na_pagestores[other], pages, align, zeroed);
+static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, uint32_t align, bool *zeroed) {
+    na_lock(&s->lock);
+    return na_pageheap_take_locked(s, pages, align, zeroed);
+}
+
+/* --- several nodes: the order of growth
+ * -------------------------------------------------------------------------
+ *
+ * A span for a node comes from, in this order:
+ *   1. free memory of the node;
+ *   2. new memory of the node, for which others give back free memory when the process holds more
+ *      than it lately needed (na_pageheap_exchange_nodes);
+ *   3. when the node has no room left: its free pages that hold memory but do not fit are given
+ *      back, for as much new memory of the node;
+ *   4. the nearest other node that has room or fitting free memory: a stray;
+ *   5. when none has: the node again, and the kernel does what it can.
+ * Pages that the kernel places elsewhere all the same (it only prefers the node) cannot be seen
+ * from here without a system call a page, which is why room is looked at before it is used up. */
+
+enum {
+    LOOK_PAGES = 2048,    /* 16 MiB of new memory at most between two looks at a node's room */
+    LOOK_MS = 10,         /* the least time between two looks */
+    FULL_PAGES = 64,      /* less than that is no room */
+    PURGE_LEAST = 256,    /* pages given back at a time when the node is full */
+    NODES_PEAK_MS = 2000, /* how long a peak of use binds */
+    NODES_SLACK = 2048,   /* pages: 16 MiB */
+};
+
+typedef struct na_strays {
+    _Alignas(NA_CACHE_LINE) _Atomic(uint64_t) ever; /* pages that others gave, over time */
+    _Atomic(uint64_t) away;                         /* of those, in use now */
+    _Atomic(uint64_t) guests;                       /* pages here, in use by others */
+} na_strays_t;
+static na_strays_t na_strays[NA_MAX_NODES + 1];
+
+void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins) {
+    if (begins) {
+        atomic_fetch_add_explicit(&na_strays[home].ever, pages, memory_order_relaxed);
+        atomic_fetch_add_explicit(&na_strays[home].away, pages, memory_order_relaxed);
+        atomic_fetch_add_explicit(&na_strays[node].guests, pages, memory_order_relaxed);
+    } else {
+        atomic_fetch_sub_explicit(&na_strays[home].away, pages, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&na_strays[node].guests, pages, memory_order_relaxed);
     }
-    if (start && na_pageheap_node_of(start) != node) {
-        na_pagestore_t *s = &na_pagestores[node];
+}
+
+/* Kaminski's threshold, made exact. His allocator reuses another node's memory once the process
+ * holds a fixed amount; this one has the other nodes give back what they do not use, and grows at
+ * home: when what all nodes hold passes the latest peak of what was in use by an eighth and a
+ * slack. */
+static void na_pageheap_exchange_nodes(unsigned node) {
+    static _Atomic(uint64_t) peak, peak_at;
+    uint64_t used = 0, held = 0, elsewhere = 0;
+    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
+        na_pagestore_t *s = &na_pagestores[i];
         na_lock(&s->lock);
-        s->strays += pages;
+        used += s->used;
+        held += s->used + s->dirty;
+        if (i != node) elsewhere += s->dirty;
         na_unlock(&s->lock);
     }
+    uint64_t now = na_os_ms();
+    if (used > atomic_load_explicit(&peak, memory_order_relaxed) ||
+        now > atomic_load_explicit(&peak_at, memory_order_relaxed) + NODES_PEAK_MS) {
+        atomic_store_explicit(&peak, used, memory_order_relaxed);
+        atomic_store_explicit(&peak_at, now, memory_order_relaxed);
+    }
+    uint64_t bound = atomic_load_explicit(&peak, memory_order_relaxed);
+    bound += bound / 8 + NODES_SLACK;
+    for (unsigned i = 0; i <= NA_NODE_ANY && held > bound && elsewhere > 0; i = na_node_next(i)) {
+        if (i == node) continue;
+        na_pagestore_t *s = &na_pagestores[i];
+        na_lock(&s->lock);
+        uint64_t dirty = s->dirty;
+        na_unlock(&s->lock);
+        uint64_t too_much = held - bound;
+        uint64_t purged = na_purge_trim(s, dirty > too_much ? dirty - too_much : 0);
+        held -= purged < held ? purged : held;
+        elsewhere -= purged < elsewhere ? purged : elsewhere;
+    }
+}
+
+/* Pages of new memory that the node can give: from the system's figures, or less what was taken
+ * since they were read. The next look comes when half of it is used up. */
+static uint64_t na_pageheap_room(unsigned node) {
+    na_pagestore_t *s = &na_pagestores[node];
+    uint64_t now = na_os_ms();
+    na_lock(&s->lock);
+    bool look = s->room_ms == 0 || now - s->room_ms >= LOOK_MS;
+    if (look) s->room_ms = now; /* one thread does; the others go by the old figure */
+    uint64_t room = s->room > s->fresh ? s->room - s->fresh : 0;
+    na_unlock(&s->lock);
+    if (!look) return room;
+    room = na_node_usable(node) ? na_room(node) : 0;
+    if (room != NA_ROOM_UNKNOWN) room >>= NA_PAGE_SHIFT;
+    na_lock(&s->lock);
+    s->room = room;
+    s->fresh = 0;
+    s->fresh_limit = room / 2 < LOOK_PAGES ? room / 2 : LOOK_PAGES;
+    na_unlock(&s->lock);
+    return room;
+}
+
+/* A block may grow where it is: not when that would be on a node that is full. */
+static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
+    if (NA_LIKELY(!na_node_many)) return true;
+    na_pagestore_t *s = &na_pagestores[node];
+    na_lock(&s->lock);
+    bool looks = s->fresh + pages > s->fresh_limit && na_place_spills(node) && !s->bind_refused;
+    na_unlock(&s->lock);
+    return !looks || na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES;
+}
+
+/* A run for `node` from the nearest other node that has it. */
+static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, uint32_t align,
+                                        bool *zeroed) {
+    for (unsigned i = 1; i < na_node_count; i++) {
+        unsigned other = na_node_nearest(node, i);
+        if (other == node || !na_node_usable(other)) continue;
+        na_pagestore_t *s = &na_pagestores[other];
+        uint64_t room = na_pageheap_room(other);
+        uintptr_t start;
+        if (room >= (uint64_t)pages + FULL_PAGES) {
+            start = na_pageheap_take(s, pages, align, zeroed);
+        } else {
+            na_lock(&s->lock);
+            start = na_store_take_dirty(s, pages, align);
+            na_unlock(&s->lock);
+            *zeroed = false;
+        }
+        if (start) return start;
+    }
+    return 0;
+}
+
+/* The node has used up what it was known to have room for. */
+static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, uint32_t align,
+                                                  bool *zeroed) {
+    na_pagestore_t *s = &na_pagestores[node];
+    if (!na_place_spills(node) || s->bind_refused) {
+        na_lock(&s->lock);
+        s->fresh_limit = UINT64_MAX;
+        return na_pageheap_take_locked(s, pages, align, zeroed);
+    }
+    na_lock(&s->lock);
+    uintptr_t start = na_store_take_dirty(s, pages, align);
+    na_unlock(&s->lock);
+    if (start) {
+        *zeroed = false;
+        return start;
+    }
+    na_pageheap_exchange_nodes(node);
+    if (na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES)
+        return na_pageheap_take(s, pages, align, zeroed);
+
+    na_lock(&s->lock);
+    uint64_t dirty = s->dirty, lot = pages > PURGE_LEAST ? pages : PURGE_LEAST;
+    na_unlock(&s->lock);
+    if (dirty >= pages && na_purge_trim(s, dirty > lot ? dirty - lot : 0) >= pages)
+        return na_pageheap_take(s, pages, align, zeroed);
+    start = na_pageheap_take_stray(node, pages, align, zeroed);
+    return start ? start : na_pageheap_take(s, pages, align, zeroed);
+}
+
+/* --- refusal --- */
+
+/* The system refuses address space or commitment: everything that is free goes back to it, then one
+ * more try, then what the other nodes have, nearest first, the pseudo-node last. */
+static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, uint32_t align,
+                                               bool *zeroed) {
+    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i))
+        na_purge_trim(&na_pagestores[i], 0);
+    uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, align, zeroed);
+    if (start || (na_place_binds(node) && !na_place_spills(node))) return start; /* strict */
+    for (unsigned i = 0; i < na_node_count && !start; i++) {
+        unsigned other = na_node_nearest(node, i);
+        if (other != node) start = na_pageheap_take(&na_pagestores[other], pages, align, zeroed);
+    }
+    if (!start && node != NA_NODE_ANY)
+        start = na_pageheap_take(&na_pagestores[NA_NODE_ANY], pages, align, zeroed);
     return start;
 }
 
@@ -73,10 +238,23 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
     if (NA_UNLIKELY(pages == 0 || pages > NA_RUN_MAX_PAGES)) return 0;
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
     if (NA_UNLIKELY(!na_limit_charge(bytes))) return 0;
-    uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, align_pages, zeroed);
+    na_pagestore_t *s = &na_pagestores[node];
+    uintptr_t start;
+    na_lock(&s->lock);
+    if (NA_LIKELY(s->fresh + pages <= s->fresh_limit)) {
+        start = na_pageheap_take_locked(s, pages, align_pages, zeroed);
+    } else {
+        na_unlock(&s->lock);
+        start = na_pageheap_take_watched(node, pages, align_pages, zeroed);
+    }
+    if (NA_UNLIKELY(!start)) start = na_pageheap_take_hard(node, pages, align_pages, zeroed);
     if (NA_UNLIKELY(!start)) {
-        start = na_pageheap_take_hard(node, pages, align_pages, zeroed);
-        if (!start) na_limit_release(bytes);
+        na_limit_release(bytes);
+        return 0;
+    }
+    if (NA_UNLIKELY(na_node_many)) {
+        unsigned from = na_pageheap_node_of(start);
+        if (NA_UNLIKELY(from != node)) na_pageheap_stray(node, from, pages, true);
     }
     return start;
 }
@@ -105,7 +283,9 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
     na_region_t *region = na_pageheap_find(node, start, pages)->region;
     uintptr_t from = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
     size_t bytes = (size_t)extra << NA_PAGE_SHIFT;
-    if (from + bytes > region->start + region->size || !na_limit_charge(bytes)) return false;
+    if (from + bytes > region->start + region->size || !na_pageheap_has_room(node, extra) ||
+        !na_limit_charge(bytes))
+        return false;
 
     na_lock(&s->lock);
     uintptr_t frontier = region->start + region->frontier;
@@ -129,6 +309,7 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
             left -= n;
         }
         *zeroed = dirty == 0;
+        s->fresh += extra - dirty;
     }
     na_unlock(&s->lock);
     if (!free) na_limit_release(bytes);
@@ -188,23 +369,27 @@ void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
     stats->dirty = s->dirty << NA_PAGE_SHIFT;
     stats->purged = s->purged;
     stats->regions = s->region_count;
-    stats->strays = s->strays << NA_PAGE_SHIFT;
     stats->bound = s->regions != NULL;
+    stats->bind_refused = s->bind_refused;
     for (const na_region_t *region = s->regions; region; region = region->next)
         stats->bound &= region->bound;
     na_unlock(&s->lock);
+    const na_strays_t *strays = &na_strays[node];
+    stats->strays = atomic_load_explicit(&strays->ever, memory_order_relaxed) << NA_PAGE_SHIFT;
+    stats->away = atomic_load_explicit(&strays->away, memory_order_relaxed) << NA_PAGE_SHIFT;
+    stats->guests = atomic_load_explicit(&strays->guests, memory_order_relaxed) << NA_PAGE_SHIFT;
 }
 
 uint64_t na_pageheap_committed(void) {
     uint64_t bytes = 0;
-    for (unsigned node = 0; node <= na_node_count; node++)
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
         bytes += __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
     return bytes;
 }
 
 void na_pageheap_after_fork_child(void) {
     na_region_after_fork_child();
-    for (unsigned i = 0; i <= na_node_count; i++) {
+    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
         na_lock_reset(&na_pagestores[i].lock);
         na_pagestores[i].purging = false; /* the thread that did is not here */
     }

@@ -28,7 +28,8 @@
  * wanted back (a program that works in waves), and shrinks when that stops.
  *
  * Thread-safe; each node has its own lock. Callers hold no page-heap lock. The parts: bits256.h
- * (bitmaps), region.h (address space), pagestore.h (free pages of a node), purge.h (giving back).
+ * (bitmaps), region.h (address space), pagestore.h (free pages of a node), purge.h (giving back),
+ * room.h (whether a node is full).
  */
 #ifndef NUMALLOC_ALLOC_PAGEHEAP_H
 #define NUMALLOC_ALLOC_PAGEHEAP_H
@@ -47,7 +48,7 @@
 /* Longest run a region serves; anything larger gets a mapping of its own (large.h). */
 #define NA_RUN_MAX_PAGES (64u * NA_HUGE_PAGES)
 
-/* Nodes are dense indices here (topology.h); index na_node_count is the unbound pseudo-node. */
+/* Nodes are dense indices here (topology.h); NA_NODE_ANY is the unbound pseudo-node. */
 
 /* Takes `pages` pages (1..NA_RUN_MAX_PAGES) aligned to `align_pages` (a power of two, at most
  * NA_HUGE_PAGES). *zeroed: the memory is known to read as zero. Returns 0 when the system or the
@@ -60,6 +61,10 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
  * address. Lock-free, async-signal-safe. */
 #define NA_NO_NODE (~0u)
 unsigned na_pageheap_node_of(uintptr_t address);
+
+/* Counts a stray of `home` that lies on `node`: na_pageheap_alloc does when it begins; whoever
+ * frees or resizes a run with na_pageheap_free and na_pageheap_extend does what is left. */
+void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins);
 
 /* Gives back any part of what was taken, in whole pages: contents are lost. Here and in extend,
  * `node` is what node_of says of the run; the process ends with a message if the run was not taken.
@@ -86,8 +91,11 @@ typedef struct na_pageheap_stats {
     uint64_t dirty;     /* free, not yet given back */
     uint64_t purged;    /* given back since the start */
     uint64_t regions;
-    uint64_t strays; /* bytes, over time, that other nodes gave because this one had none */
-    bool bound;      /* mbind worked for every region (false where none was asked for) */
+    uint64_t strays;   /* bytes, over time, that other nodes gave because this one had none */
+    uint64_t away;     /* of those, in spans now */
+    uint64_t guests;   /* in spans here that are other nodes' strays */
+    bool bound;        /* mbind worked for every region (false where none was asked for) */
+    bool bind_refused; /* the system refused to bind one */
 } na_pageheap_stats_t;
 
 void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats);

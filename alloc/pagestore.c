@@ -284,6 +284,27 @@ uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t 
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
+uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align) {
+    if (n >= NA_HUGE_PAGES || s->dirty < n) return 0;
+    na_hugepage_t *found = NULL;
+    unsigned at = NA_BITS_NONE;
+    for (unsigned list = na_bits_next(&s->fit_map, n); list != NA_BITS_NONE && !found;
+         list = na_bits_next(&s->fit_map, list + 1)) {
+        na_hugepage_t *hp = s->fit[list].head;
+        for (unsigned tries = 0; hp && tries < NA_FIT_TRIES && !found; tries++, hp = hp->fit.next) {
+            at = na_bits_find_run(hp->dirty, n, align);
+            if (at != NA_BITS_NONE) found = hp;
+        }
+    }
+    for (na_hugepage_t *hp = s->empty_dirty.tail; hp && !found; hp = hp->fit.prev) {
+        at = na_bits_find_run(hp->dirty, n, align);
+        if (at != NA_BITS_NONE) found = hp;
+    }
+    if (!found) return 0;
+    na_store_take_at(s, found, at, n);
+    return na_hugepage_start(found) + ((uintptr_t)at << NA_PAGE_SHIFT);
+}
+
 /* --- growth -------------------------------------------------------------------------------------
  */
 

@@ -55,7 +55,11 @@ typedef struct na_pagestore {
     uint64_t reserved, committed, purged;
     uint64_t region_count;
     bool bind_refused;
-    uint64_t strays; /* pages that other nodes gave for this one */
+
+    /* New memory (pageheap.c): pages taken since the last look at the node's room, how many may be
+     * taken before the next, and what it found then (pages, ms). */
+    uint64_t fresh, fresh_limit;
+    uint64_t room, room_ms;
 
     na_hugelist_t fit[NA_HUGE_PAGES];
 } na_pagestore_t;
@@ -66,6 +70,10 @@ extern na_pagestore_t na_pagestores[];
 /* Takes n (1..NA_RUN_MAX_PAGES) free pages, accessible already. *dirty: how many of them may hold
  * memory. 0 if there are none. */
 uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t *dirty);
+
+/* The same among pages that all hold memory, so that no more is asked of the system. Runs of less
+ * than a hugepage only. */
+uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align);
 
 /* Takes exactly these pages of one hugepage, which are free; how many were dirty. */
 unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n);

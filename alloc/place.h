@@ -4,14 +4,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Memory of this dense node (or the pseudo-node) is to be bound: there are several nodes, and
  * NUMALLOC_NUMA wants it. */
 bool na_place_binds(unsigned node);
 
+/* When a node is full its memory is to come from another one: it is bound, and not strictly. */
+bool na_place_spills(unsigned node);
+
 /* Binds the range to the node if `bind`, and gives the advice on huge pages that NUMALLOC_HUGEPAGES
  * asks for. Returns whether it is bound: a refusal (EPERM and ENOSYS under containers' seccomp
  * filters, above all) is normal; the range then gets its node by first touch. */
 bool na_place(void *start, size_t size, unsigned node, bool bind);
+
+/* The same for a range whose pages go to the nodes of a set in turn: one bit a node of the system,
+ * `nodes` bits. */
+bool na_place_interleaved(void *start, size_t size, const uint64_t *set, unsigned nodes);
 
 #endif

@@ -48,7 +48,7 @@ struct na_region {
     uintptr_t start;
     size_t size;     /* multiple of NA_HUGE_SIZE */
     size_t frontier; /* bytes from start that are accessible; multiple of NA_PAGE_SIZE */
-    unsigned node;   /* dense; na_node_count: the pseudo-node */
+    unsigned node;   /* dense; or NA_NODE_ANY, the pseudo-node */
     bool bound;
     uint32_t empties;         /* hugepages that are accessible and wholly free */
     uint64_t *empty;          /* one bit for each of them */

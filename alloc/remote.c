@@ -23,14 +23,17 @@ static void post_to_heap(na_heap_t *owner, unsigned cls, na_chain_t chain) {
 static void post(na_heap_t *heap, na_outgoing_t *out) {
     unsigned cls = (out->tag & 0xffff) / NA_BIN_SIZE, owner = out->tag >> 16;
     na_chain_t chain = na_chain(out->head, out->count);
+    unsigned home = owner < NA_OWNER_POOL ? na_heap_by_id(owner)->node : owner & ~NA_OWNER_POOL;
+    heap->states[cls].pushes += out->count;
+    if (home != heap->node) na_heap_crossed(heap, home, cls, out->count);
     heap->outgoing_blocks -= out->count;
     out->tag = 0;
     out->count = 0;
     out->head = NULL;
     if (owner < NA_OWNER_POOL)
         post_to_heap(na_heap_by_id(owner), cls, chain);
-    else if (!na_depot_put(owner & ~NA_OWNER_POOL, cls, NA_OWNER_NONE, chain))
-        na_central_give(owner & ~NA_OWNER_POOL, cls, na_chain_first(chain));
+    else if (!na_depot_put(home, cls, NA_OWNER_NONE, chain))
+        na_central_give(home, cls, na_chain_first(chain));
 }
 
 static na_outgoing_t *entry_of(na_heap_t *heap, uint32_t tag) {

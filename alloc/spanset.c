@@ -44,6 +44,8 @@ static size_t release(na_spanset_t *set, na_span_t *span) {
     unlist(set, span);
     set->spans--;
     na_pagemap_remove(span);
+    if (NA_UNLIKELY(span->home != span->node))
+        na_pageheap_stray(span->home, span->node, span->pages, false);
     na_pageheap_free(span->node, span->start, span->pages);
     na_span_delete(span);
     return bytes;
@@ -65,10 +67,12 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     span->cls = kind.cls;
     span->owner = kind.owner;
     span->sampled = kind.sampled;
+    span->home = kind.node;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     bool slow = kind.sampled || na_every_event;
     if ((slow && !na_span_add_records(span, span->capacity)) ||
         !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
+        if (span->home != span->node) na_pageheap_stray(span->home, span->node, span->pages, false);
         na_pageheap_free(span->node, start, span->pages);
         na_span_delete(span);
         return NULL;

@@ -33,7 +33,7 @@ static void add_heap(na_heap_t *heap, void *arg) {
 void na_stats_gather(na_totals_t *t) {
     memset(t, 0, sizeof *t);
     na_heap_each(add_heap, t);
-    for (unsigned node = 0; node <= na_node_count; node++) {
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         na_pageheap_stats_t p;
         na_pageheap_get_stats(node, &p);
         t->all.reserved += p.reserved;
@@ -55,6 +55,61 @@ void na_stats_gather(na_totals_t *t) {
         na_class_stats_t *c = &t->classes[cls];
         if (c->allocs > c->frees) t->small_live += (c->allocs - c->frees) * na_classes[cls].size;
     }
+}
+
+/* Sums over heaps: allocated and not freed, by the node of the heap that the blocks were taken
+ * from, and corrected for frees (and takes) across nodes. */
+typedef struct node_sum {
+    unsigned node;
+    int64_t live;
+    uint64_t remote_frees;
+} node_sum_t;
+
+static void add_heap_to_node(na_heap_t *heap, void *arg) {
+    node_sum_t *sum = arg;
+    if (heap->node != sum->node) {
+        sum->live -= heap->crossed[sum->node].bytes;
+        sum->remote_frees += heap->crossed[sum->node].blocks;
+        return;
+    }
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        const na_bin_t *bin = &heap->bins[cls];
+        const na_bin_state_t *state = &heap->states[cls];
+        int pop = bin->pop < 0 ? 0 : bin->pop, push = bin->push < 0 ? 0 : bin->push;
+        int64_t blocks = (int64_t)(state->pops - state->pushes) + (state->granted_pop - pop) -
+                         (state->granted_push - push);
+        sum->live += blocks * na_classes[cls].size;
+    }
+    if (na_node_many)
+        for (unsigned other = 0; other <= NA_NODE_ANY; other = na_node_next(other))
+            sum->live += heap->crossed[other].bytes;
+}
+
+void na_stats_gather_node(unsigned node, numalloc_node_stats_t *s) {
+    node_sum_t sum = {.node = node};
+    na_heap_each(add_heap_to_node, &sum);
+    na_pageheap_stats_t p;
+    na_pageheap_get_stats(node, &p);
+    uint64_t dedicated = na_large_dedicated_on(node);
+    uint64_t live = (sum.live > 0 ? (uint64_t)sum.live : 0) + na_large_bytes_on(node);
+    uint64_t wanted_here = p.used + dedicated + p.away - p.guests;
+    *s = (numalloc_node_stats_t){
+        .live = live,
+        .cached = wanted_here > live ? wanted_here - live : 0,
+        .in_spans = p.used + dedicated,
+        .dirty = p.dirty,
+        .committed = p.committed + dedicated,
+        .reserved = p.reserved + dedicated,
+        .purged = p.purged,
+        .strays = p.away,
+        .strays_total = p.strays,
+        .guests = p.guests,
+        .remote_frees = sum.remote_frees,
+        .regions = p.regions,
+        .bound = p.bound,
+        .refused = p.bind_refused,
+        .usable = node == NA_NODE_ANY || na_node_usable(node),
+    };
 }
 
 void numalloc_get_stats(numalloc_stats_t *stats) {
@@ -105,26 +160,45 @@ static void print_totals(const na_totals_t *s, int fd) {
 }
 
 static void print_node(unsigned node, int fd) {
-    na_pageheap_stats_t p;
-    na_pageheap_get_stats(node, &p);
-    if (p.reserved == 0) return;
+    numalloc_node_stats_t s;
+    na_stats_gather_node(node, &s);
+    if (s.reserved == 0 && s.in_spans == 0) return;
     na_text_t t = {0};
     na_text_str(&t, "  node ");
-    if (node < na_node_count)
+    if (node < NA_NODE_ANY)
         na_text_u64(&t, na_node_system_id(node));
     else
         na_text_str(&t, "any");
-    na_text_str(&t, ": in spans ");
-    na_text_bytes(&t, p.used);
-    na_text_str(&t, ", free ");
-    na_text_bytes(&t, p.dirty);
-    na_text_str(&t, ", given back ");
-    na_text_bytes(&t, p.purged);
+    const struct {
+        const char *label;
+        uint64_t bytes;
+    } parts[] = {{": live ", s.live},
+                 {", cached ", s.cached},
+                 {", in spans ", s.in_spans},
+                 {", free ", s.dirty},
+                 {", given back ", s.purged}};
+    for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        na_text_str(&t, parts[i].label);
+        na_text_bytes(&t, parts[i].bytes);
+    }
     na_text_str(&t, ", regions ");
-    na_text_u64(&t, p.regions);
-    na_text_str(&t, na_node_count == 1 || node == na_node_count ? "\n"
-                    : p.bound                                   ? ", bound\n"
-                                                                : ", placed by first touch\n");
+    na_text_u64(&t, s.regions);
+    if (na_node_many) {
+        na_text_str(&t, ", strays ");
+        na_text_bytes(&t, s.strays);
+        na_text_str(&t, " of ");
+        na_text_bytes(&t, s.strays_total);
+        na_text_str(&t, ", guests ");
+        na_text_bytes(&t, s.guests);
+        na_text_str(&t, ", freed from other nodes ");
+        na_text_u64(&t, s.remote_frees);
+        if (node < NA_NODE_ANY)
+            na_text_str(&t, s.bound     ? ", bound"
+                            : s.refused ? ", binding refused by the system: placed by first touch"
+                                        : ", placed by first touch");
+        if (node < NA_NODE_ANY && !s.usable) na_text_str(&t, ", not usable now");
+    }
+    na_text_str(&t, "\n");
     na_text_end(&t, fd);
 }
 
@@ -148,7 +222,7 @@ void na_stats_print(int fd) {
     na_totals_t totals;
     na_stats_gather(&totals);
     print_totals(&totals, fd);
-    for (unsigned node = 0; node <= na_node_count; node++)
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
         print_node(node, fd);
     print_classes(&totals, fd);
 }

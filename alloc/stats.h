@@ -28,6 +28,9 @@ typedef struct na_totals {
 
 void na_stats_gather(na_totals_t *totals);
 
+/* Of a dense node, or the pseudo-node. */
+void na_stats_gather_node(unsigned node, numalloc_node_stats_t *stats);
+
 /* Totals, per node and per size class, as text on a descriptor. */
 void na_stats_print(int fd);
 

@@ -1,30 +1,44 @@
 /* topology.c - reads the nodes, cpus and distances of the machine; see topology.h. */
 #include "alloc/topology.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "alloc/base.h"
 #include "alloc/os.h"
 
-#define SYSTEM_NODES     1024u /* the largest MAX_NUMNODES a kernel can be built with */
+#define SYSTEM_NODES     NA_OS_NODES
 #define SET_WORDS(bits)  (((bits) + 63u) / 64u)
 #define DISTANCE_UNKNOWN 20u /* what firmware without a table stands for: remote */
 #define DISTANCE_SELF    10u
 #define TEXT_SIZE        32768u /* a cpulist with every other of NA_MAX_CPUS cpus fits */
 
-_Static_assert(NA_MAX_NODES <= 256, "dense nodes are kept in bytes");
+_Static_assert(NA_MAX_NODES <= 250, "dense nodes are kept in bytes");
+
+#define CPU_UNKNOWN 0xffu /* in cpu_node, on machines with several nodes */
+#define POLL_MS     1000u
 
 unsigned na_node_count = 1;
+bool na_node_many;
 
 /* The results. Zeros are right for a machine with one node. */
-static uint8_t cpu_node[NA_MAX_CPUS];
-static uint16_t system_id[NA_MAX_NODES];
-static bool has_cpus[NA_MAX_NODES] = {true};
-static uint8_t nearest[NA_MAX_NODES][NA_MAX_NODES];
+static _Atomic(uint8_t) cpu_node[NA_MAX_CPUS];
+static uint16_t system_id[NA_MAX_NODES]; /* written before na_node_count covers it */
+static _Atomic(bool) has_cpus[NA_MAX_NODES] = {true};
+static _Atomic(bool) usable[NA_MAX_NODES] = {true};
+static _Atomic(uint8_t) nearest[NA_MAX_NODES][NA_MAX_NODES];
+
+/* Polling. */
+static const char *sysfs = "/sys";
+static const char *proc = "/proc";
+static _Atomic(uint64_t) polled_ms;
+static _Atomic(bool) cpu_missing; /* a thread ran on a cpu that is not in the table */
 
 /* Needed while reading only, on machines with several nodes: untouched, and so without cost, on
  * others. Static because the first allocation may run on a small stack. */
 typedef uint64_t node_set_t[SET_WORDS(SYSTEM_NODES)];
+static node_set_t online, memory, allowed; /* as they were read last */
+static uint8_t new_cpu_node[NA_MAX_CPUS];
 static char text[TEXT_SIZE];
 static uint16_t dense_distance[NA_MAX_NODES][NA_MAX_NODES];
 static uint16_t row[SYSTEM_NODES]; /* distances from one node, by the system's number */
@@ -113,7 +127,7 @@ static const char *find_word(const char *s, const char *word) {
 
 /* Nodes with memory: the kernel's list, which old kernels lack, else each node's meminfo. A node
  * whose meminfo is missing counts as having some. */
-static void read_memory_nodes(const char *sysfs, const node_set_t online, node_set_t memory) {
+static void read_memory_nodes(void) {
     if (read_text(sysfs, NODE_DIR "has_memory", -1, "")) {
         parse_list(text, memory, SYSTEM_NODES);
         for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
@@ -132,19 +146,19 @@ static void read_memory_nodes(const char *sysfs, const node_set_t online, node_s
 }
 
 /* Nodes the process may allocate from (cpusets); without /proc all are allowed. */
-static void keep_allowed(const char *proc, node_set_t set) {
-    static node_set_t allowed;
-    if (!read_text(proc, "/self/status", -1, "")) return;
-    const char *list = find_word(text, "Mems_allowed_list:");
-    if (list == NULL) return;
-    parse_list(list, allowed, SYSTEM_NODES);
-    for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
-        set[i] &= allowed[i];
+static void read_allowed_nodes(void) {
+    const char *list = NULL;
+    if (read_text(proc, "/self/status", -1, "")) list = find_word(text, "Mems_allowed_list:");
+    if (list != NULL)
+        parse_list(list, allowed, SYSTEM_NODES);
+    else
+        for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
+            allowed[i] = UINT64_MAX;
 }
 
 /* Fills `row` with the distances from a node. The file has a column for each node that is online,
  * in order, and nothing for the gaps between. */
-static void read_distances(const char *sysfs, unsigned id, const node_set_t online) {
+static void read_distances(unsigned id) {
     const char *s = read_text(sysfs, NODE_DIR "node", (int)id, "/distance") ? text : "";
     for (unsigned other = 0; other < SYSTEM_NODES; other++) {
         if (!has(online, other)) continue;
@@ -159,12 +173,14 @@ static void read_distances(const char *sysfs, unsigned id, const node_set_t onli
 /* --- the dense tables --- */
 
 static void reset(unsigned only_node) {
-    if (na_node_count > 1) /* only then is there anything but zeros: spares two page faults */
+    if (na_node_many) /* only then is there anything but zeros: spares two page faults */
         for (unsigned i = 0; i < NA_MAX_CPUS; i++)
             cpu_node[i] = 0;
+    na_node_many = false;
     na_node_count = 1;
     system_id[0] = (uint16_t)only_node;
     has_cpus[0] = true;
+    usable[0] = true;
     nearest[0][0] = 0;
 }
 
@@ -173,48 +189,58 @@ static void reset(unsigned only_node) {
 static unsigned nearest_by_row(const bool *own_cpus, bool with_cpus) {
     unsigned best = na_node_count;
     for (unsigned node = 0; node < na_node_count; node++)
-        if ((!with_cpus || own_cpus[node]) &&
+        if (usable[node] && (!with_cpus || own_cpus[node]) &&
             (best == na_node_count || row[system_id[node]] < row[system_id[best]]))
             best = node;
     return best;
+}
+
+/* What the order of nodes is sorted by: those that cannot be used now come last. */
+static unsigned sort_key(unsigned from, unsigned to) {
+    return usable[to] ? dense_distance[from][to] : UINT16_MAX + 1u;
 }
 
 /* Sorts the nodes by distance from each. Equals go round from the node on, so that the nodes of a
  * machine with one distance do not all spill to the same one. */
 static void sort_nearest(void) {
     for (unsigned node = 0; node < na_node_count; node++) {
-        uint8_t *order = nearest[node];
-        order[0] = (uint8_t)node;
+        uint8_t order[NA_MAX_NODES] = {(uint8_t)node};
         for (unsigned i = 1; i < na_node_count; i++) {
             unsigned other = (node + i) % na_node_count;
             unsigned at = i;
-            for (; at > 1 && dense_distance[node][order[at - 1]] > dense_distance[node][other];
-                 at--)
+            for (; at > 1 && sort_key(node, order[at - 1]) > sort_key(node, other); at--)
                 order[at] = order[at - 1];
             order[at] = (uint8_t)other;
         }
+        for (unsigned i = 0; i < na_node_count; i++)
+            nearest[node][i] = order[i];
     }
 }
 
 /* Gives the cpus of every online node their dense node. */
-static void map_cpus(const char *sysfs, const node_set_t online) {
+static void map_cpus(void) {
     static bool own_cpus[NA_MAX_NODES];
     unsigned mapped = 0;
+    for (unsigned cpu = 0; cpu < NA_MAX_CPUS; cpu++)
+        new_cpu_node[cpu] = CPU_UNKNOWN;
     for (unsigned node = 0; node < na_node_count; node++) {
-        parse_list(read_text(sysfs, NODE_DIR "node", system_id[node], "/cpulist") ? text : "",
-                   cpu_set, NA_MAX_CPUS);
         own_cpus[node] = false;
-        for (unsigned cpu = 0; cpu < NA_MAX_CPUS; cpu++) {
-            if (!has(cpu_set, cpu)) continue;
-            cpu_node[cpu] = (uint8_t)node;
-            own_cpus[node] = true;
-            mapped++;
+        if (usable[node]) {
+            parse_list(read_text(sysfs, NODE_DIR "node", system_id[node], "/cpulist") ? text : "",
+                       cpu_set, NA_MAX_CPUS);
+            for (unsigned cpu = 0; cpu < NA_MAX_CPUS; cpu++) {
+                if (!has(cpu_set, cpu)) continue;
+                new_cpu_node[cpu] = (uint8_t)node;
+                own_cpus[node] = true;
+                mapped++;
+            }
         }
         has_cpus[node] = own_cpus[node];
     }
     /* Then the rest: without memory, not allowed, or beyond NA_MAX_NODES. */
     for (unsigned id = 0; id < SYSTEM_NODES; id++) {
-        if (!has(online, id) || na_node_dense(id) >= 0 ||
+        int dense = has(online, id) ? na_node_dense(id) : -1;
+        if (!has(online, id) || (dense >= 0 && usable[dense]) ||
             !read_text(sysfs, NODE_DIR "node", (int)id, "/cpulist"))
             continue;
         parse_list(text, cpu_set, NA_MAX_CPUS);
@@ -224,17 +250,22 @@ static void map_cpus(const char *sysfs, const node_set_t online) {
             if (home == na_node_count) {
                 /* Memory without cpus is slow memory (CXL) or scarce (HBM): only when no other is
                  * left does it become the home of a cpu, and then it counts as having that cpu. */
-                read_distances(sysfs, id, online);
+                read_distances(id);
                 home = nearest_by_row(own_cpus, true);
                 if (home == na_node_count) home = nearest_by_row(own_cpus, false);
                 has_cpus[home] = true;
             }
-            cpu_node[cpu] = (uint8_t)home;
+            new_cpu_node[cpu] = (uint8_t)home;
             mapped++;
         }
     }
-    if (mapped == 0) /* no cpulist could be read: every cpu counts as node 0's */
+    if (mapped == 0) { /* no cpulist could be read: every cpu counts as node 0's */
         has_cpus[0] = true;
+        for (unsigned cpu = 0; cpu < NA_MAX_CPUS; cpu++)
+            new_cpu_node[cpu] = 0;
+    }
+    for (unsigned cpu = 0; cpu < NA_MAX_CPUS; cpu++)
+        cpu_node[cpu] = new_cpu_node[cpu];
 }
 
 static unsigned count(const node_set_t set, unsigned *first) {
@@ -244,12 +275,36 @@ static unsigned count(const node_set_t set, unsigned *first) {
     return n;
 }
 
+/* From the three sets to the tables. Nodes that are known keep their places. */
+static void build(unsigned known) {
+    for (unsigned node = 0; node < known; node++)
+        usable[node] = has(memory, system_id[node]) && has(allowed, system_id[node]);
+    unsigned nodes = known;
+    for (unsigned id = 0; id < SYSTEM_NODES && nodes < NA_MAX_NODES; id++) {
+        if (!has(memory, id) || !has(allowed, id)) continue;
+        unsigned node = 0;
+        while (node < known && system_id[node] != id)
+            node++;
+        if (node < known) continue;
+        system_id[nodes] = (uint16_t)id;
+        usable[nodes++] = true;
+    }
+    /* After the places that it covers; read without more ado, being a word that only grows. */
+    __atomic_store_n(&na_node_count, nodes, __ATOMIC_RELEASE);
+    for (unsigned node = 0; node < na_node_count; node++) {
+        read_distances(system_id[node]);
+        for (unsigned other = 0; other < na_node_count; other++)
+            dense_distance[node][other] = row[system_id[other]];
+    }
+    sort_nearest();
+    map_cpus();
+}
+
 void na_topology_init(const char *sysfs_root, const char *proc_root) {
-    static node_set_t online;
-    static node_set_t usable;
-    const char *sysfs = sysfs_root != NULL ? sysfs_root : "/sys";
-    const char *proc = proc_root != NULL ? proc_root : "/proc";
+    static node_set_t both, empty;
     unsigned only = 0;
+    sysfs = sysfs_root != NULL ? sysfs_root : "/sys";
+    proc = proc_root != NULL ? proc_root : "/proc";
 
     reset(0);
     if (!read_text(sysfs, NODE_DIR "online", -1, "")) return;
@@ -258,30 +313,84 @@ void na_topology_init(const char *sysfs_root, const char *proc_root) {
         reset(only);
         return;
     }
-    read_memory_nodes(sysfs, online, usable);
-    keep_allowed(proc, usable);
-    unsigned nodes = count(usable, &only);
-    if (nodes <= 1) { /* none: contradictory texts, so trust none of them */
+    read_memory_nodes();
+    read_allowed_nodes();
+    for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++) {
+        both[i] = memory[i] & allowed[i];
+        empty[i] = online[i] & ~memory[i];
+    }
+    unsigned nodes = count(both, &only), none = 0;
+    /* None: contradictory texts, so trust none of them. One: that is all there will be, unless a
+     * node without memory gets some. */
+    if (nodes == 0 || (nodes == 1 && count(empty, &none) == 0)) {
         reset(nodes == 1 ? only : 0);
         return;
     }
+    na_node_many = true;
+    build(0);
+}
 
-    na_node_count = 0;
-    for (unsigned id = 0; id < SYSTEM_NODES && na_node_count < NA_MAX_NODES; id++)
-        if (has(usable, id)) system_id[na_node_count++] = (uint16_t)id;
-    for (unsigned node = 0; node < na_node_count; node++) {
-        read_distances(sysfs, system_id[node], online);
-        for (unsigned other = 0; other < na_node_count; other++)
-            dense_distance[node][other] = row[system_id[other]];
+void na_topology_ignore(void) {
+    reset(0);
+}
+
+/* --- changes --- */
+
+static bool same(const node_set_t a, const node_set_t b) {
+    for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
+static void copy(node_set_t to, const node_set_t from) {
+    for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
+        to[i] = from[i];
+}
+
+bool na_topology_poll(uint64_t now) {
+    static node_set_t was_online, was_memory, was_allowed;
+    static _Atomic(bool) reading;
+    if (NA_LIKELY(!na_node_many)) return false;
+    uint64_t last = atomic_load_explicit(&polled_ms, memory_order_relaxed);
+    if (last != 0 && now - last < POLL_MS) return false;
+    if (atomic_exchange_explicit(&reading, true, memory_order_acquire)) return false;
+    bool changed = false;
+    /* The first look says nothing: start-up was just now. */
+    if (last != 0 && read_text(sysfs, NODE_DIR "online", -1, "")) {
+        copy(was_online, online);
+        copy(was_memory, memory);
+        copy(was_allowed, allowed);
+        parse_list(text, online, SYSTEM_NODES);
+        read_memory_nodes();
+        read_allowed_nodes();
+        changed = atomic_exchange(&cpu_missing, false) || !same(online, was_online) ||
+                  !same(memory, was_memory) || !same(allowed, was_allowed);
+        bool any = false;
+        for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
+            any |= (memory[i] & allowed[i]) != 0;
+        if (!any) { /* contradictory texts */
+            copy(online, was_online);
+            copy(memory, was_memory);
+            copy(allowed, was_allowed);
+            changed = false;
+        }
+        if (changed) build(na_node_count);
     }
-    sort_nearest();
-    map_cpus(sysfs, online);
+    atomic_store_explicit(&polled_ms, now, memory_order_relaxed);
+    atomic_store_explicit(&reading, false, memory_order_release);
+    return changed;
 }
 
 /* --- questions --- */
 
 unsigned na_node_of_cpu(unsigned cpu) {
-    return cpu < NA_MAX_CPUS ? cpu_node[cpu] : 0;
+    if (cpu >= NA_MAX_CPUS) return 0;
+    unsigned node = atomic_load_explicit(&cpu_node[cpu], memory_order_relaxed);
+    return node == CPU_UNKNOWN ? 0 : node;
+}
+
+void na_topology_path(char *path, size_t size, unsigned node, const char *tail) {
+    make_path(path, size, sysfs, NODE_DIR "node", (int)na_node_system_id(node), tail);
 }
 
 unsigned na_node_system_id(unsigned node) {
@@ -295,13 +404,31 @@ int na_node_dense(unsigned id) {
 }
 
 unsigned na_node_nearest(unsigned node, unsigned i) {
-    return node < na_node_count && i < na_node_count ? nearest[node][i] : i;
+    return node < na_node_count && i < na_node_count
+               ? atomic_load_explicit(&nearest[node][i], memory_order_relaxed)
+               : i;
 }
 
 bool na_node_has_cpus(unsigned node) {
-    return node < na_node_count && has_cpus[node];
+    return node < na_node_count && atomic_load_explicit(&has_cpus[node], memory_order_relaxed);
+}
+
+bool na_node_usable(unsigned node) {
+    return node < na_node_count && atomic_load_explicit(&usable[node], memory_order_relaxed);
+}
+
+/* A cpu that came after the table was made: the kernel knows its node, if not what to do when that
+ * has no memory; the next poll sorts it out. */
+static NA_COLD unsigned node_of_new_cpu(void) {
+    atomic_store_explicit(&cpu_missing, true, memory_order_relaxed);
+    int node = na_node_dense(na_os_cpu_node());
+    return node >= 0 && na_node_usable((unsigned)node) ? (unsigned)node : 0;
 }
 
 unsigned na_node_current(void) {
-    return na_node_count == 1 ? 0 : na_node_of_cpu(na_os_cpu());
+    if (!na_node_many) return 0;
+    unsigned cpu = na_os_cpu();
+    unsigned node = cpu < NA_MAX_CPUS ? atomic_load_explicit(&cpu_node[cpu], memory_order_relaxed)
+                                      : CPU_UNKNOWN;
+    return NA_LIKELY(node != CPU_UNKNOWN) ? node : node_of_new_cpu();
 }

@@ -42,6 +42,8 @@ typedef struct na_span {
     uint8_t list;      /* occupancy list that the span is on (spanset.h), NA_SPAN_UNLISTED: none */
     bool sampled;      /* holds sampled blocks only */
     bool dedicated;    /* large: a mapping of its own, not part of a region */
+    uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
+    bool migrated;     /* large, in a region: pages were moved away from the region's node */
     size_t requested;  /* large: bytes asked for */
     struct na_span *next, *prev;
     na_record_t *records; /* one a block while a profile or strict checking runs, else NULL */

@@ -27,10 +27,6 @@ const char *numalloc_version(void);
  * back. Other threads' caches stay theirs. malloc_trim() is the same with the glibc result. */
 size_t numalloc_trim(size_t keep);
 
-/* The node whose memory the block at `block` was placed on by this allocator (the system's id, not
- * an index), or -1 when the address belongs to no live span of ours. */
-int numalloc_node_of(const void *block);
-
 /* Totals of the process, bytes. A snapshot: other threads go on while it is taken. */
 typedef struct numalloc_stats {
     uint64_t reserved;       /* address space reserved for regions and dedicated mappings */
@@ -45,6 +41,127 @@ typedef struct numalloc_stats {
 } numalloc_stats_t;
 
 void numalloc_get_stats(numalloc_stats_t *stats);
+
+/* --- NUMA ---------------------------------------------------------------------------------------
+ *
+ * A program needs none of this to have its memory on the right nodes: malloc sees to that
+ * (docs/numa.md). These functions are for memory that is to lie elsewhere than where it is
+ * allocated, and for looking. All of them work on a machine with one node too, node 0 mostly.
+ *
+ * Nodes are the system's numbers, as in /sys/devices/system/node. "A usable node" is one with
+ * memory that this process may use. Blocks are malloc's: free() and realloc() take them on any
+ * thread; realloc may move one to the calling thread's node. Where the system refuses to place
+ * memory (seccomp filters of containers), it lies where it is first touched, and
+ * numalloc_get_node_stats says so. Sizes are bytes. */
+
+/* Writes the numbers of the nodes that have, or had since the start, memory for this process, at
+ * most `most` of them, to `nodes` (may be NULL if most is 0); returns how many there are, at least
+ * 1. */
+int numalloc_nodes(int *nodes, int most);
+
+/* The usable node of the CPU that the calling thread runs on now: for a CPU on a node without
+ * memory, the nearest one with. Async-signal-safe. */
+int numalloc_current_node(void);
+
+/* A block of `size` bytes on a node; up to 32 KiB it is rounded up to a multiple of 64 bytes.
+ * NULL: EINVAL, `node` is not usable; ENOMEM. When the node is full the memory comes from the
+ * nearest other one, as for malloc. */
+void *numalloc_alloc_onnode(size_t size, int node);
+
+/* A block on the node of the CPU that the calling thread runs on now, whatever node the thread is
+ * served from (numalloc_set_thread_node, its own memory policy, or a move so recent that malloc has
+ * not followed). NULL: ENOMEM. */
+void *numalloc_alloc_local(size_t size);
+
+/* A block whose system pages lie on the nodes of a set in turn: for what all threads use all the
+ * time. `nodes` has `count` numbers; NULL and 0: all usable nodes. Takes a mapping of its own; a
+ * block of at most one page (and any, when thousands of such mappings exist) lies whole on one
+ * node, the nodes taking turns. realloc of a block with its own mapping keeps the turns as long as
+ * the block stays larger than 32 KiB.
+ * NULL: EINVAL, a node is not usable, or only one of `nodes` and `count` is zero; ENOMEM. */
+void *numalloc_alloc_interleaved(size_t size, const int *nodes, size_t count);
+
+/* The node that the allocator placed this address's block on; for memory that it left to the kernel
+ * (interleaved blocks, threads with a policy of their own) the node that the page lies on. -1: no
+ * live block's memory, or nobody knows yet. Async-signal-safe. Any address. */
+int numalloc_node_of(const void *address);
+
+/* The node that the system page at `address`, of this process and not only of ours, lies on now, as
+ * the kernel says. -1 and errno: ENOENT, no memory there yet; EFAULT, nothing mapped; EPERM or
+ * ENOSYS, the kernel is not allowed to say. Async-signal-safe but for errno. Any address. */
+int numalloc_page_node(const void *address);
+
+/* What became of a block's system pages, in bytes; the sum is the size of all pages that hold the
+ * block (malloc_usable_size, or 0 pages for a block that shares its pages with others). */
+typedef struct numalloc_migration {
+    size_t moved;     /* now on the node */
+    size_t already;   /* were there */
+    size_t untouched; /* hold no memory yet, and get it by the policy of the block's own place: for
+                         blocks up to 128 MiB the node they were allocated for */
+    size_t refused;   /* the kernel did not move them (pinned, no memory there, shared) */
+    size_t shared;    /* not whole: system pages, or huge pages, that also hold other blocks */
+} numalloc_migration_t;
+
+/* Moves a block of the program to a usable node, where it is: the address stays, whole system pages
+ * move. Blocks of at most 32 KiB share their pages' future with others and stay: all of such a
+ * block is `shared`. The block must not be freed or resized meanwhile; it may be used.
+ * 0: all pages that hold memory are there. 1: not all, *result (may be NULL) says what is not.
+ * -1: nothing was done: EINVAL, not a block's start or not a usable node; EPERM, ENOSYS or other
+ * errors of move_pages. */
+int numalloc_migrate(void *block, int node, numalloc_migration_t *result);
+
+/* Copies of read-only data, one on every usable node that has CPUs. */
+typedef struct numalloc_replicas numalloc_replicas_t;
+
+/* Copies `size` bytes from `data`, which stays the caller's. The set is freed with
+ * numalloc_free_replicas, by any thread. NULL: EINVAL, data is NULL or size 0; ENOMEM. */
+numalloc_replicas_t *numalloc_replicate(const void *data, size_t size);
+
+/* The copy on the calling thread's current node (or the nearest to it). A few instructions: ask
+ * again rather than keep it for long. Lock-free, async-signal-safe. */
+const void *numalloc_replica(const numalloc_replicas_t *replicas);
+
+/* The copy on a node, or the nearest to it; NULL and EINVAL for a node that is not among
+ * numalloc_nodes. */
+const void *numalloc_replica_onnode(const numalloc_replicas_t *replicas, int node);
+
+/* NULL is allowed. No copy may be in use any more. */
+void numalloc_free_replicas(numalloc_replicas_t *replicas);
+
+/* The calling thread is served from this node from now on, wherever it runs and whatever its memory
+ * policy: malloc and all other functions but numalloc_alloc_local. Threads that it makes do not
+ * inherit this. 0, or -1: EINVAL, not a usable node; ENOMEM, nothing changed; EAGAIN, the thread is
+ * ending. */
+int numalloc_set_thread_node(int node);
+/* Ends that. 0, or -1: ENOMEM or EAGAIN as above. */
+int numalloc_clear_thread_node(void);
+/* The node set for the calling thread, -1: none. */
+int numalloc_thread_node(void);
+
+/* Figures of one node. Bytes, unless said otherwise. A snapshot; what running threads did last is
+ * not in it: up to 256 blocks of a size class for each. */
+typedef struct numalloc_node_stats {
+    uint64_t live;         /* in blocks allocated for this node, wherever they lie */
+    uint64_t cached;       /* in spans of this node beyond that: in caches, or not handed out yet */
+    uint64_t in_spans;     /* of this node's memory, in spans, those of others' strays included */
+    uint64_t dirty;        /* free, but still holding memory of the system */
+    uint64_t committed;    /* accessible */
+    uint64_t reserved;     /* of address space */
+    uint64_t purged;       /* given back to the system so far */
+    uint64_t strays;       /* now in spans for this node that lie on others, because it was full */
+    uint64_t strays_total; /* the same, all that there ever were */
+    uint64_t guests;       /* in spans that lie here, for other nodes that were full */
+    uint64_t remote_frees; /* blocks of this node freed by threads of others, so far */
+    uint64_t regions;      /* number of regions */
+    int bound;             /* 1: all its regions are bound. 0: none is needed (one node), wanted
+                              (NUMALLOC_NUMA) or granted: memory lies where it is first touched */
+    int refused;           /* 1: the system refused to bind */
+    int usable;            /* 1: the node has memory that this process may use now */
+} numalloc_node_stats_t;
+
+/* `node` is one of numalloc_nodes, or -1 for the memory of threads with a memory policy of their
+ * own and of interleaved blocks. 0; or -1 and EINVAL. */
+int numalloc_get_node_stats(int node, numalloc_node_stats_t *stats);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

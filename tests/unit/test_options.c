@@ -182,7 +182,7 @@ Test(options, choices) {
                                "NUMALLOC_NUMA=strict|unbound", "NUMALLOC_NUMA=|"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         INIT((char *)(uintptr_t)bad[i]);
-        expect_warning(bad[i], "preferred|strict|unbound|off is accepted", "default");
+        expect_warning(bad[i], "preferred|strict|unbound|off|balanced is accepted", "default");
         cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_PREFERRED);
     }
 }

@@ -114,7 +114,7 @@ Test(os, resize_and_move) {
 
 Test(os, bind) {
     char *p = na_os_map(MIB);
-    long result = na_os_bind(p, MIB, 0, false);
+    long result = na_os_bind(p, MIB, 0, NA_BIND_PREFERRED, false);
     if (result == -ENOSYS || result == -EPERM) cr_skip_test("mbind is forbidden here");
     int mode = -1;
     unsigned long mask[16] = {0};
@@ -122,12 +122,12 @@ Test(os, bind) {
     cr_assert_eq(syscall(SYS_get_mempolicy, &mode, mask, 1024, p, MPOL_F_ADDR), 0);
     cr_assert_eq(mode & 0xff, MPOL_PREFERRED);
     cr_assert_eq(mask[0], 1);
-    cr_assert_eq(na_os_bind(p, MIB, 0, true), 0);
+    cr_assert_eq(na_os_bind(p, MIB, 0, NA_BIND_STRICT, false), 0);
     cr_assert_eq(syscall(SYS_get_mempolicy, &mode, mask, 1024, p, MPOL_F_ADDR), 0);
     cr_assert_eq(mode & 0xff, MPOL_BIND);
     p[0] = 1;
-    cr_assert_eq(na_os_bind(p, MIB, 1024, false), -EINVAL);
-    cr_assert_lt(na_os_bind(p, MIB, 1023, true), 0, "no such node");
+    cr_assert_eq(na_os_bind(p, MIB, 1024, NA_BIND_PREFERRED, false), -EINVAL);
+    cr_assert_lt(na_os_bind(p, MIB, 1023, NA_BIND_STRICT, false), 0, "no such node");
 }
 
 Test(os, task_policy) {
