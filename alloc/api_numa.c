@@ -55,20 +55,21 @@ static bool prepare_lists(unsigned node) {
 
 /* One block of a pooled class from a node's depot or spans; what comes with it goes (back) to the
  * depot. Behind the gate. */
-static void *take_one(unsigned node, unsigned cls) {
+static void *take_one(na_heap_t *heap, unsigned node, unsigned cls) {
     uint32_t count;
     void *block;
-    na_chain_t chain = na_depot_take(node, cls);
+    na_chain_t chain = na_depot_take(node, cls, heap->id);
     if (chain != 0) {
         block = na_chain_first(chain);
         count = na_chain_count(chain);
     } else {
-        block = na_central_take(node, cls, 1, &count);
+        block = na_central_take(node, cls, 1, true, &count);
         if (block == NULL) return NULL;
     }
     if (count > 1) {
         void *rest = *na_block_next(block);
-        if (!na_depot_put(node, cls, na_chain(rest, count - 1))) na_central_give(node, cls, rest);
+        if (!na_depot_put(node, cls, NA_OWNER_NONE, na_chain(rest, count - 1)))
+            na_central_give(node, cls, rest);
     }
     return block;
 }
@@ -84,7 +85,7 @@ static void *take_small(na_heap_t *heap, unsigned node, size_t size) {
     na_gate_enter(heap);
     if (sample) block = na_sampled_take(node, cls);
     sample = block != NULL;
-    if (!sample) block = take_one(node, cls);
+    if (!sample) block = take_one(heap, node, cls);
     na_gate_leave(heap);
     if (block == NULL) return NULL;
     if (sample)

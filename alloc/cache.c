@@ -243,7 +243,7 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
 
 /* The next block comes from the depot or from spans. Counted before. */
 static bool is_dry(const na_heap_t *heap, unsigned cls) {
-    return heap->states[cls].count == 0 && heap->states[cls].spare == 0 &&
+    return heap->states[cls].count == 0 && heap->states[cls].kept == 0 &&
            atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0;
 }
 

@@ -188,6 +188,7 @@ na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned) {
         na_lock(&list_lock);
         there = adopt(node);
         if (there == NULL) there = make(node);
+        if (there != NULL) attached++;
         na_unlock(&list_lock);
         if (there == NULL) return heap;
     }

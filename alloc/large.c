@@ -13,7 +13,8 @@
 #include "alloc/topology.h"
 #include "pagemap/pagemap.h"
 
-/* Bytes of the large blocks that were wanted on a node, and of those in dedicated mappings. */
+/* Bytes of the large blocks that were wanted on a node, and of the dedicated mappings that lie on
+ * it. */
 static struct {
     _Alignas(NA_CACHE_LINE) _Atomic(uint64_t) all;
     _Atomic(uint64_t) dedicated;
@@ -62,10 +63,20 @@ typedef struct na_large_kind {
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
 
+static void count_dedicated(const na_span_t *span, uint32_t now, uint32_t before) {
+    count_bytes(&bytes_of[span->node].dedicated, (size_t)now << NA_PAGE_SHIFT,
+                (size_t)before << NA_PAGE_SHIFT);
+    if (NA_LIKELY(span->home == span->node)) return;
+    if (before != 0) na_pageheap_stray(span->home, span->node, before, false);
+    if (now != 0) na_pageheap_stray(span->home, span->node, now, true);
+}
+
 static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
     size_t alignment = kind->alignment;
     size_t bytes = na_span_bytes(span);
     if (!na_limit_charge(bytes)) return false;
+    if (kind->interleave == NULL)
+        span->node = (uint8_t)na_pageheap_node_with_room(kind->node, span->pages);
     if (alignment < NA_HUGE_SIZE) alignment = NA_HUGE_SIZE;
     void *start = na_os_reserve(bytes, alignment);
     if (start == NULL) {
@@ -76,7 +87,7 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
     if (kind->interleave != NULL)
         na_place_interleaved(start, bytes, kind->interleave, NA_OS_NODES);
     else
-        na_place(start, bytes, kind->node, na_place_binds(kind->node));
+        na_place(start, bytes, span->node, na_place_binds(span->node));
     if (!na_os_commit(start, bytes)) {
         na_os_unmap(start, bytes);
         na_limit_release(bytes);
@@ -84,7 +95,7 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
     }
     span->start = (uintptr_t)start;
     span->dedicated = true;
-    count_bytes(&bytes_of[span->home].dedicated, bytes, 0);
+    count_dedicated(span, span->pages, 0);
     atomic_fetch_add_explicit(&dedicated_count, 1, memory_order_relaxed);
     return true;
 }
@@ -93,7 +104,7 @@ static void unmap_dedicated(const na_span_t *span) {
     size_t bytes = na_span_bytes(span);
     na_os_unmap((void *)span->start, bytes);
     na_limit_release(bytes);
-    count_bytes(&bytes_of[span->home].dedicated, 0, bytes);
+    count_dedicated(span, 0, span->pages);
     atomic_fetch_sub_explicit(&dedicated_count, 1, memory_order_relaxed);
 }
 
@@ -285,7 +296,7 @@ static bool resize_dedicated(na_span_t *span, uint32_t pages) {
         return false;
     }
     if (new_bytes < old_bytes) na_limit_release(old_bytes - new_bytes);
-    count_bytes(&bytes_of[span->home].dedicated, new_bytes, old_bytes);
+    count_dedicated(span, pages, span->pages);
     span->pages = pages;
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
     return true;
@@ -344,8 +355,8 @@ void na_large_settled_on(na_span_t *span, unsigned node, bool all) {
     }
     size_t bytes = na_span_bytes(span);
     count_bytes(&bytes_of[span->home].all, 0, bytes);
-    count_bytes(&bytes_of[span->home].dedicated, 0, bytes);
+    count_dedicated(span, 0, span->pages);
     span->home = span->node = (uint8_t)node;
     count_bytes(&bytes_of[node].all, bytes, 0);
-    count_bytes(&bytes_of[node].dedicated, bytes, 0);
+    count_dedicated(span, span->pages, 0);
 }

@@ -99,26 +99,19 @@ void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins
 
 /* Kaminski's threshold, made exact. His allocator reuses another node's memory once the process
  * holds a fixed amount; this one has the other nodes give back what they do not use, and grows at
- * home: when what all nodes hold passes the latest peak of what was in use by an eighth and a
+ * home: when what all nodes hold passes the latest peaks of what they had in use by an eighth and a
  * slack. */
 static void na_pageheap_exchange_nodes(unsigned node) {
-    static _Atomic(uint64_t) peak, peak_at;
-    uint64_t used = 0, held = 0, elsewhere = 0;
+    uint64_t now = na_os_ms(), bound = 0, held = 0, elsewhere = 0;
     for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
         na_pagestore_t *s = &na_pagestores[i];
         na_lock(&s->lock);
-        used += s->used;
+        bool late = now < s->peak_at + NODES_PEAK_MS && s->peak > s->used;
+        bound += late ? s->peak : s->used;
         held += s->used + s->dirty;
         if (i != node) elsewhere += s->dirty;
         na_unlock(&s->lock);
     }
-    uint64_t now = na_os_ms();
-    if (used > atomic_load_explicit(&peak, memory_order_relaxed) ||
-        now > atomic_load_explicit(&peak_at, memory_order_relaxed) + NODES_PEAK_MS) {
-        atomic_store_explicit(&peak, used, memory_order_relaxed);
-        atomic_store_explicit(&peak_at, now, memory_order_relaxed);
-    }
-    uint64_t bound = atomic_load_explicit(&peak, memory_order_relaxed);
     bound += bound / 8 + NODES_SLACK;
     for (unsigned i = 0; i <= NA_NODE_ANY && held > bound && elsewhere > 0; i = na_node_next(i)) {
         if (i == node) continue;
@@ -162,6 +155,22 @@ static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
     bool looks = s->fresh + pages > s->fresh_limit && na_place_spills(node) && !s->bind_refused;
     na_unlock(&s->lock);
     return !looks || na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES;
+}
+
+unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
+    if (NA_LIKELY(!na_node_many) || !na_place_spills(node) || na_pagestores[node].bind_refused)
+        return node;
+    for (unsigned i = 0; i < na_node_count; i++) {
+        unsigned other = na_node_nearest(node, i);
+        na_pagestore_t *s = &na_pagestores[other];
+        if (!na_node_usable(other) || na_pageheap_room(other) < (uint64_t)pages + FULL_PAGES)
+            continue;
+        na_lock(&s->lock);
+        s->fresh += pages;
+        na_unlock(&s->lock);
+        return other;
+    }
+    return node;
 }
 
 /* A run for `node` from the nearest other node that has it. */

@@ -66,6 +66,10 @@ unsigned na_pageheap_node_of(uintptr_t address);
  * frees or resizes a run with na_pageheap_free and na_pageheap_extend does what is left. */
 void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins);
 
+/* The node that a mapping of its own is to be placed on: `node`, or the nearest that has room for
+ * all of it when that has not. */
+unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages);
+
 /* Gives back any part of what was taken, in whole pages: contents are lost. Here and in extend,
  * `node` is what node_of says of the run; the process ends with a message if the run was not taken.
  */

@@ -4,83 +4,44 @@
  * na_topology_init at it. Linked with the few sources it needs and not with the library: an
  * allocator that is in use must not see its topology change. */
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <ftw.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "alloc/os.h"
 #include "alloc/topology.h"
+#include "support/node_tree.h"
 
-static char root[64];
-static char sys_root[80];
-static char proc_root[80];
+static node_tree_t tree;
 
 static void make_root(void) {
-    strcpy(root, "/tmp/test_topology.XXXXXX");
-    cr_assert_not_null(mkdtemp(root));
-    snprintf(sys_root, sizeof sys_root, "%s/sys", root);
-    snprintf(proc_root, sizeof proc_root, "%s/proc", root);
+    node_tree_make(&tree);
     na_os_init();
 }
 
-static int remove_entry(const char *path, const struct stat *s, int kind, struct FTW *ftw) {
-    (void)s;
-    (void)kind;
-    (void)ftw;
-    return remove(path);
-}
-
 static void remove_root(void) {
-    nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    node_tree_remove(&tree);
 }
 
 TestSuite(topology, .init = make_root, .fini = remove_root);
 
-/* Writes root/path, and the directories above it. */
 static void put(const char *path, const char *content) {
-    char full[256];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *c = full + strlen(root) + 1; *c != 0; c++)
-        if (*c == '/') {
-            *c = 0;
-            cr_assert(mkdir(full, 0700) == 0 || errno == EEXIST, "mkdir %s", full);
-            *c = '/';
-        }
-    FILE *f = fopen(full, "w");
-    cr_assert_not_null(f, "%s", full);
-    fputs(content, f);
-    cr_assert_eq(fclose(f), 0);
+    node_tree_put(&tree, path, content);
 }
 
 static void put_node(unsigned id, const char *cpus, const char *distances) {
-    char path[128];
-    snprintf(path, sizeof path, "sys/devices/system/node/node%u/cpulist", id);
-    put(path, cpus);
-    snprintf(path, sizeof path, "sys/devices/system/node/node%u/distance", id);
-    put(path, distances);
+    node_tree_put_node(&tree, id, cpus, distances);
 }
 
 static void put_lists(const char *online, const char *memory) {
-    put("sys/devices/system/node/online", online);
-    if (memory != NULL) put("sys/devices/system/node/has_memory", memory);
+    node_tree_put_lists(&tree, online, memory);
 }
 
 static void put_allowed(const char *list) {
-    char status[256];
-    snprintf(status, sizeof status,
-             "Name:\tx\nCpus_allowed_list:\t0-1\nMems_allowed:\t00000000,0000ffff\n"
-             "Mems_allowed_list:\t%s\nvoluntary_ctxt_switches:\t1\n",
-             list);
-    put("proc/self/status", status);
+    node_tree_put_allowed(&tree, list);
 }
 
 static void init(void) {
-    na_topology_init(sys_root, proc_root);
+    na_topology_init(tree.sys, tree.proc);
 }
 
 static void expect_one_node(unsigned id) {
@@ -379,6 +340,144 @@ Test(topology, later_init_forgets_the_earlier) {
     init();
     expect_one_node(0);
     cr_assert_eq(na_node_of_cpu(63), 0);
+}
+
+/* --- changes while the program runs --- */
+
+static void put_two_nodes(void) {
+    put_lists("0-1\n", "0-1\n");
+    put_node(0, "0-3\n", "10 20\n");
+    put_node(1, "4-7\n", "20 10\n");
+    put_allowed("0-3");
+}
+
+Test(topology, polled_at_most_once_a_second) {
+    put_two_nodes();
+    init();
+    cr_assert_not(na_topology_poll(5000), "the first look is start-up's");
+    put_lists("0-2\n", "0-2\n");
+    put_node(0, "0-3\n", "10 20 30\n");
+    put_node(1, "4-7\n", "20 10 30\n");
+    put_node(2, "8-9\n", "30 30 10\n");
+    cr_assert_not(na_topology_poll(5999));
+    cr_assert_eq(na_node_count, 2);
+    cr_assert(na_topology_poll(6000));
+    cr_assert_eq(na_node_count, 3);
+    cr_assert_not(na_topology_poll(7000), "nothing new");
+    cr_assert_eq(na_node_of_cpu(9), 2);
+    cr_assert_eq(na_node_system_id(2), 2);
+    cr_assert_str_eq(order(2), "2 0 1");
+}
+
+Test(topology, memory_comes_to_a_node_without) {
+    put_lists("0-1\n", "0\n");
+    put_node(0, "0-3\n", "10 20\n");
+    put_node(1, "4-7\n", "20 10\n");
+    put_allowed("0");
+    init();
+    cr_assert_eq(na_node_count, 1);
+    cr_assert(na_node_many, "another may come");
+    cr_assert_eq(na_node_of_cpu(5), 0);
+    na_topology_poll(1000);
+    put_lists("0-1\n", "0-1\n");
+    put_allowed("0-1");
+    cr_assert(na_topology_poll(2000));
+    cr_assert_eq(na_node_count, 2);
+    cr_assert_eq(na_node_of_cpu(5), 1);
+    cr_assert(na_node_usable(1));
+    /* and goes again */
+    put_lists("0-1\n", "0\n");
+    cr_assert(na_topology_poll(3000));
+    cr_assert_eq(na_node_count, 2, "numbers stay");
+    cr_assert_not(na_node_usable(1));
+    cr_assert_eq(na_node_of_cpu(5), 0);
+}
+
+Test(topology, a_new_node_between_others_keeps_their_places) {
+    put_lists("0,4\n", "0,4\n");
+    put_node(0, "0\n", "10 20\n");
+    put_node(4, "1\n", "20 10\n");
+    init();
+    na_topology_poll(1000);
+    put_lists("0,2,4\n", "0,2,4\n");
+    put_node(0, "0\n", "10 15 20\n");
+    put_node(2, "2\n", "15 10 15\n");
+    put_node(4, "1\n", "20 15 10\n");
+    cr_assert(na_topology_poll(2000));
+    cr_assert_eq(na_node_system_id(1), 4);
+    cr_assert_eq(na_node_system_id(2), 2);
+    cr_assert_eq(na_node_of_cpu(2), 2);
+    cr_assert_str_eq(order(0), "0 2 1");
+}
+
+Test(topology, a_cpuset_that_changes) {
+    put_two_nodes();
+    init();
+    na_topology_poll(1000);
+    put_allowed("1");
+    cr_assert(na_topology_poll(2000));
+    cr_assert_not(na_node_usable(0));
+    cr_assert_eq(na_node_of_cpu(0), 1);
+    cr_assert_str_eq(order(1), "1 0");
+    put_allowed("9");
+    cr_assert_not(na_topology_poll(3000), "nothing left: not believed");
+    cr_assert(na_node_usable(1));
+    put_allowed("0-1");
+    cr_assert(na_topology_poll(4000));
+    cr_assert_eq(na_node_of_cpu(0), 0);
+}
+
+Test(topology, a_cpu_that_came_later) {
+    cpu_set_t all, one;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    unsigned mine = 0;
+    while (!CPU_ISSET(mine, &all))
+        mine++;
+    CPU_ZERO(&one);
+    CPU_SET(mine, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    put_lists("0-1\n", "0-1\n");
+    put_node(0, "8000\n", "10 20\n");
+    put_node(1, "8001\n", "20 10\n");
+    init();
+    na_topology_poll(1000);
+    unsigned cpu = 0, node = 0;
+    cr_assert_eq(getcpu(&cpu, &node), 0);
+    cr_assert_eq(na_os_cpu_node(), node);
+    cr_assert_eq(na_node_current(), node <= 1 ? node : 0, "the kernel's word");
+    char list[32];
+    snprintf(list, sizeof list, "8001,%u\n", mine);
+    put_node(1, list, "20 10\n");
+    cr_assert(na_topology_poll(2000), "only the cpu is new");
+    cr_assert_eq(na_node_current(), 1);
+}
+
+Test(topology, nothing_is_polled_on_one_node) {
+    put_lists("0\n", NULL);
+    init();
+    put_two_nodes();
+    cr_assert_not(na_topology_poll(1000));
+    cr_assert_not(na_topology_poll(9000));
+    expect_one_node(0);
+    cr_assert_not(na_node_many);
+}
+
+Test(topology, one_allowed_of_two_is_one_node) {
+    put_two_nodes();
+    put_allowed("1");
+    init();
+    expect_one_node(1);
+    cr_assert_not(na_node_many);
+}
+
+Test(topology, every_node_and_the_pseudo_node) {
+    put_two_nodes();
+    init();
+    unsigned seen[4] = {0}, n = 0;
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        seen[n++] = node;
+    cr_assert_eq(n, 3);
+    cr_assert(seen[0] == 0 && seen[1] == 1 && seen[2] == NA_NODE_ANY);
 }
 
 Test(topology, this_machine) {
