@@ -173,18 +173,17 @@ static void churn_run(const na_knobs_t *knobs, na_result_t *result) {
             high = speed > high ? speed : high;
             sum += mine;
         }
-        na_metric_add(pair, sum / threads / objects);
+        na_metric_add(pair, na_team_time(threads, sum, elapsed) / threads / objects);
         na_metric_add(rate, 1e3 * objects * threads / elapsed);
         na_metric_add(time, elapsed / 1e6);
         na_metric_add(slowest, low);
         na_metric_add(fastest, high);
     }
     for (size_t r = 0; r < repetitions; r++) {
-        uint64_t sum = 0;
-        na_team_run(team, dry_phase, &churn);
+        double elapsed = (double)na_team_run(team, dry_phase, &churn), sum = 0;
         for (unsigned i = 0; i < threads; i++)
-            sum += na_team_elapsed(team, i);
-        na_metric_add(dry, (double)sum / threads / objects);
+            sum += (double)na_team_elapsed(team, i);
+        na_metric_add(dry, na_team_time(threads, sum, elapsed) / threads / objects);
     }
     na_bench_progress("churn: repetition", 1, 1);
     na_team_stop(team);

@@ -270,16 +270,16 @@ static void repetition(fragment_t *fragment, na_team_t *team, const na_knob_valu
         na_metric_add(metrics->phase_live[p], live);
     }
     if (metrics != NULL) {
-        double cost = 0, low = 0, high = 0;
+        double own_sum = 0, low = 0, high = 0;
         for (unsigned i = 0; i < fragment->threads; i++) {
             double rate = 1e3 * calls[i] / own[i];
             na_metric_add(metrics->rates.each, rate);
             low = i == 0 || rate < low ? rate : low;
             high = rate > high ? rate : high;
             sum += calls[i];
-            cost += own[i] / calls[i];
+            own_sum += own[i];
         }
-        na_metric_add(metrics->time, cost / fragment->threads);
+        na_metric_add(metrics->time, na_team_time(fragment->threads, own_sum, time) / sum);
         na_metric_add(metrics->rates.all, 1e3 * sum / time);
         na_metric_add(metrics->rates.time, time / 1e6);
         na_metric_add(metrics->rates.slowest, low);

@@ -153,6 +153,9 @@ static void large_run(const na_knobs_t *knobs, na_result_t *result) {
             touches += (double)large.holder[i].touching;
             bytes += (double)large.holder[i].touched;
         }
+        double own = calls + touches, share = na_team_time(threads, own, (double)elapsed) / own;
+        calls *= share;
+        touches *= share;
         na_metric_add(whole, (calls + touches) / objects / 1e3);
         na_metric_add(calling, calls / objects / 1e3);
         na_metric_add(touching, touches / 1e3 / (bytes / 0x1p20));

@@ -260,14 +260,15 @@ static void larson_run(const na_knobs_t *knobs, na_result_t *result) {
         na_bench_progress("larson: repetition", r, warmup + repetitions);
         uint64_t elapsed = na_team_run(team, larson_phase, &larson);
         if (r < warmup) continue;
-        double ended = 0, per_object = 0;
+        double ended = 0, own = 0, replaced = 0;
         for (unsigned i = 0; i < threads; i++) {
             const lane_t *lane = &larson.lane[i];
             operations[i] = 2 * lane->replaced;
             ended += (double)lane->generations;
-            per_object += (double)na_team_elapsed(team, i) / (double)lane->replaced / threads;
+            own += (double)na_team_elapsed(team, i);
+            replaced += (double)lane->replaced;
         }
-        na_metric_add(time, per_object);
+        na_metric_add(time, na_team_time(threads, own, (double)elapsed) / replaced);
         na_metric_add(generations, ended);
         na_rates_add_each(&rates, team, elapsed, operations);
     }

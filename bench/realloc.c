@@ -218,16 +218,15 @@ static void add_metrics(na_result_t *result, kind_t kind, unsigned threads, size
 
 static void add_samples(const metrics_t *metrics, const growth_t *growth, const na_team_t *team,
                         unsigned threads, double elapsed) {
-    double calls = 0, moves = 0, cost = 0;
+    double calls = 0, moves = 0, own = 0;
     for (unsigned i = 0; i < threads; i++) {
         double mine = (double)growth->grower[i].calls, time = (double)na_team_elapsed(team, i);
         na_metric_add(metrics->each, 1e3 * mine / time);
         calls += mine;
         moves += (double)growth->grower[i].moves;
-        cost += time / mine;
+        own += time;
     }
-    cost /= threads;
-    na_metric_add(metrics->time, cost);
+    na_metric_add(metrics->time, na_team_time(threads, own, elapsed) / calls);
     na_metric_add(metrics->rate, 1e3 * calls / elapsed);
     na_metric_add(metrics->moved, 100 * moves / calls);
 }

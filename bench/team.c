@@ -169,6 +169,12 @@ uint64_t na_team_elapsed(const na_team_t *team, unsigned worker) {
     return team->worker[worker].end - team->worker[worker].begin;
 }
 
+double na_team_time(unsigned threads, double own, double elapsed) {
+    cpu_set_t set;
+    unsigned cpus = usable_cpus(&set);
+    return cpus == 0 || cpus >= threads ? own : elapsed * cpus;
+}
+
 void na_team_stop(na_team_t *team) {
     announce(team, NULL, NULL);
     for (unsigned i = 0; i < team->threads; i++)

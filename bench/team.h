@@ -29,6 +29,13 @@ uint64_t na_team_run(na_team_t *team, na_team_fn *fn, void *arg);
 /* The time that worker took in the latest phase, nanoseconds. */
 uint64_t na_team_elapsed(const na_team_t *team, unsigned worker);
 
+/* What so many workers had of CPUs in a phase, nanoseconds: `own`, the sum of their times, when
+ * each had a CPU to itself. With more workers than CPUs a worker's own time depends on when the
+ * others had their turns: then it is the wall time `elapsed`, once for each CPU. Divided by the
+ * operations of all it is the time of one, flat over the number of threads where nothing is in
+ * their way. */
+double na_team_time(unsigned threads, double own, double elapsed);
+
 void na_team_stop(na_team_t *team);
 
 /* Binds the calling thread to the first CPU it may use, as the knob says. */

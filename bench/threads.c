@@ -96,11 +96,14 @@ static bool threads_settle(na_knobs_t *knobs, char *error, size_t size) {
                          "--threads, --objects or --max", error, size);
 }
 
-static double mean_elapsed(const na_team_t *team, unsigned threads) {
+/* The time of a creator in the phase. */
+static double run_phase(na_team_t *team, na_team_fn *phase, threads_t *threads, unsigned count,
+                        uint64_t *elapsed) {
     double sum = 0;
-    for (unsigned i = 0; i < threads; i++)
+    *elapsed = na_team_run(team, phase, threads);
+    for (unsigned i = 0; i < count; i++)
         sum += (double)na_team_elapsed(team, i);
-    return sum / threads;
+    return na_team_time(count, sum, (double)*elapsed) / count;
 }
 
 static void threads_run(const na_knobs_t *knobs, na_result_t *result) {
@@ -128,12 +131,10 @@ static void threads_run(const na_knobs_t *knobs, na_result_t *result) {
     double scale = 1e3 * (double)threads.rounds;
     for (size_t r = 0; r < warmup + repetitions; r++) {
         double time[2];
-        uint64_t elapsed = 0;
+        uint64_t elapsed;
         na_bench_progress("threads: repetition", r, warmup + repetitions);
-        na_team_run(team, empty_phase, &threads);
-        time[0] = mean_elapsed(team, count) / scale;
-        elapsed = na_team_run(team, full_phase, &threads);
-        time[1] = mean_elapsed(team, count) / scale;
+        time[0] = run_phase(team, empty_phase, &threads, count, &elapsed) / scale;
+        time[1] = run_phase(team, full_phase, &threads, count, &elapsed) / scale;
         if (r < warmup) continue;
         na_metric_add(whole, time[1]);
         na_metric_add(extra, time[1] - time[0]);

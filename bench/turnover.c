@@ -123,7 +123,8 @@ static void repetition(turnover_t *turnover, na_pin_t pin, uint64_t generations,
         sum += own[i];
         live += turnover->lane[i].live;
     }
-    na_metric_add(metrics->object, sum / turnover->threads / objects);
+    na_metric_add(metrics->object,
+                  na_team_time(turnover->threads, sum, work) / turnover->threads / objects);
     na_metric_add(metrics->generation, elapsed / (double)generations / 1e3);
     na_metric_add(metrics->rate, 1e3 * objects * turnover->threads / work);
     na_metric_add(metrics->resident,

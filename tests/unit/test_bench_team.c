@@ -169,3 +169,12 @@ Test(bench_team, speed_chain_is_chosen_by_name) {
         cr_assert_str_eq(result->metric[0].name, names[i]);
     }
 }
+
+/* Each worker's own time where each has a CPU; with more workers than CPUs, the CPUs' wall time. */
+Test(bench_team, time_of_crowded_workers) {
+    cpu_set_t set;
+    cr_assert_eq(sched_getaffinity(0, sizeof set, &set), 0);
+    unsigned cpus = (unsigned)CPU_COUNT(&set);
+    cr_assert_float_eq(na_team_time(cpus, 700, 1000), 700, 1e-9);
+    cr_assert_float_eq(na_team_time(cpus + 1, 700, 1000), 1000.0 * cpus, 1e-9);
+}
