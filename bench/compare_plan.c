@@ -155,8 +155,7 @@ static na_cut_t cut_to(const na_cut_t *most, double seconds) {
     double fit = floor(seconds / cut.pass_s) - (double)cut.warmup;
     double least = ceil(NA_MEASURED_MIN_S / cut.fastest_s);
     if (fit < least) fit = least;
-    if (fit >= (double)cut.repetitions) return cut;
-    cut.repetitions = (uint64_t)fit;
+    if (fit < (double)cut.repetitions) cut.repetitions = (uint64_t)fit;
     while (variable(&cut) > seconds && cut.halvings < cut.halvings_max) {
         cut.halvings++;
         if (measured(&cut) >= NA_MEASURED_MIN_S) continue;

@@ -116,15 +116,17 @@ Test(bench_compare_plan, a_small_budget_is_kept_and_used) {
 
 /* However little time there is, a child measures something. */
 Test(bench_compare_plan, no_run_is_too_short_to_measure) {
-    na_cut_t cuts[37];
+    na_cut_t cuts[38];
     make_cuts(cuts, 36);
     cuts[36] = (na_cut_t){.pass_s = 10, .fastest_s = 10, .repetitions = 5, .halvings_max = 6};
-    na_plan_share(cuts, 37, 0, 42);
+    cuts[37] = (na_cut_t){.pass_s = 10, .fastest_s = 10, .repetitions = 1, .halvings_max = 6};
+    na_plan_share(cuts, 38, 0, 42);
     for (size_t i = 0; i < 36; i++) {
         cr_assert_geq(measured(&cuts[i]), NA_MEASURED_MIN_S);
         cr_assert_leq(measured(&cuts[i]), 3 * NA_MEASURED_MIN_S);
     }
-    cr_assert(cuts[36].repetitions == 1 && cuts[36].halvings == 6);
+    for (size_t i = 36; i < 38; i++)
+        cr_assert(cuts[i].repetitions == 1 && cuts[i].halvings == 6);
 }
 
 /* A pause in one case does not take from the others what they would have had of the rest. */
