@@ -379,7 +379,7 @@ static void growth_run(const na_knobs_t *knobs, na_result_t *result) {
     na_result_mean(result, "growth", times, total);
 }
 
-static const char *const brief[] = {"--live=1,32,512", "--idle-threads=10,1000", NULL};
+static const char *const brief[] = {"--live=1,16,128", "--idle-threads=10,1000", NULL};
 
 const na_bench_t na_bench_growth = {
     .name = "growth",

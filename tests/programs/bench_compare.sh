@@ -59,7 +59,7 @@ has "sleep, batch 256" page.html
 # With a budget, work that is large by nature is smaller, unless it is given.
 expect 0 "$bench" compare --benchmarks growth,startup --allocators glibc --control off --rounds 1 \
     --set growth.idle-threads=2,3 --set startup.starts=5
-has "growth: .*--live=1,32,512" out
+has "growth: .*--live=1,16,128" out
 has "growth: --idle-threads=2,3 " out
 
 # A library that crashes and one that hangs are reported; the others' results are all there.
