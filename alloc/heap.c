@@ -75,14 +75,14 @@ void na_heap_unlock_list(void) {
 
 /* A policy that the user set for the thread wins over ours: such a thread lives on the pseudo-node,
  * whose regions are not bound. "Local" is what we do anyway, and better. */
-static bool has_own_policy(void) {
+static uint8_t own_policy(void) {
     long policy = na_os_task_policy();
-    return policy > MPOL_DEFAULT && policy != MPOL_LOCAL;
+    return policy > MPOL_DEFAULT && policy != MPOL_LOCAL ? (uint8_t)policy : MPOL_DEFAULT;
 }
 
 unsigned na_heap_node_for_thread(void) {
     if (!na_node_many) return 0;
-    return has_own_policy() ? NA_NODE_ANY : na_node_current();
+    return own_policy() != MPOL_DEFAULT ? NA_NODE_ANY : na_node_current();
 }
 
 /* An idle heap of the node, or NULL. Waits for a borrower, who is about to finish. */
@@ -92,6 +92,7 @@ static na_heap_t *adopt(unsigned node) {
     idle[node] = heap->next_idle;
     heap->pinned = false; /* what the last thread saw or said of nodes is not true of the next */
     heap->away_ms = 0;
+    heap->policy = MPOL_DEFAULT;
     for (;;) {
         uint32_t phase = NA_HEAP_DETACHED;
         if (atomic_compare_exchange_weak_explicit(&heap->phase, &phase, NA_HEAP_ATTACHED,
@@ -232,9 +233,23 @@ static na_heap_t *watch(na_heap_t *heap) {
 
 na_heap_t *na_heap_check_policy(na_heap_t *heap) {
     if (heap->pinned || na_self != heap) return heap;
-    bool own = has_own_policy();
-    if (NA_LIKELY(own == (heap->node == NA_NODE_ANY))) return heap;
-    return na_heap_move(heap, own ? NA_NODE_ANY : na_node_current(), false);
+    uint8_t policy = own_policy();
+    if (NA_LIKELY(policy == heap->policy)) return heap;
+    bool own = policy != MPOL_DEFAULT;
+    if (own != (heap->node == NA_NODE_ANY))
+        heap = na_heap_move(heap, own ? NA_NODE_ANY : na_node_current(), false);
+    if (!own || heap->node != NA_NODE_ANY) return heap;
+    /* What lies free may have been placed by another policy: for a program that changes its own,
+     * not for threads that have different ones at the same time. */
+    static _Atomic(uint8_t) last;
+    heap->policy = policy;
+    if (atomic_exchange(&last, policy) == policy) return heap;
+    na_gate_enter(heap);
+    na_heap_flush(heap);
+    na_central_trim(NA_NODE_ANY);
+    na_pageheap_trim(NA_NODE_ANY, 0);
+    na_gate_leave(heap);
+    return heap;
 }
 
 /* Races with other threads' decrements; whoever wins, the credit stays near zero (heap.h). */

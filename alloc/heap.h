@@ -105,6 +105,7 @@ typedef struct na_heap {
     uint64_t away_ms;   /* when the thread was first seen on another node, 0: it is at home */
     uint8_t away_node;  /* that node */
     bool watched;       /* there are several nodes: na_heap_enter looks where the thread is */
+    uint8_t policy;     /* on the pseudo-node: its thread's policy when last looked at, 0: never */
     bool pinned;        /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
     uint64_t random; /* state of the sampler's generator */
