@@ -18,6 +18,7 @@
 #include "rates.h"
 #include "team.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 enum {
@@ -29,6 +30,7 @@ enum {
     K_STRIDE,
     K_SEED,
     K_PIN,
+    K_REPIN,
     K_WARMUP,
     K_REPETITIONS,
     K_COUNT,
@@ -48,6 +50,9 @@ static const na_knob_t knobs_table[K_COUNT] = {
                   "distance of the bytes that are read and written"},
     [K_SEED] = NA_KNOB_SEED,
     [K_PIN] = NA_KNOB_PIN,
+    [K_REPIN] = {"repin", "", NA_KNOB_CHOICE, 0, 0, 0, "off|on",
+                 "on: in the repetition that is judged, each worker moves to another node's CPU "
+                 "half way"},
     [K_WARMUP] = NA_KNOB_WARMUP(1),
     [K_REPETITIONS] = NA_KNOB_REPETITIONS(5),
 };
@@ -57,6 +62,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
 typedef struct worker {
     na_placement_t on[NODES]; /* accesses made while it ran on each node */
     na_placement_t all;
+    na_placement_t moved; /* of all, those after it moved to another node */
 } __attribute__((aligned(128))) worker_t;
 
 typedef struct numa {
@@ -64,6 +70,8 @@ typedef struct numa {
     uint64_t rounds, passes, seed;
     unsigned min_log2, powers;
     size_t stride;
+    bool repin;
+    cpu_set_t cpus; /* that the process may use */
 } numa_t;
 
 static unsigned char *allocate(size_t size) {
@@ -96,11 +104,31 @@ static void timed_phase(void *argument, unsigned number) {
     }
 }
 
+/* Binds the calling thread to the next CPU that is on another node than it runs on; false: there is
+ * none, and it stays. */
+static bool move_to_another_node(const numa_t *numa) {
+    cpu_set_t before, one;
+    unsigned here = na_placement_node();
+    int cpu = sched_getcpu();
+    if (cpu < 0 || sched_getaffinity(0, sizeof before, &before) != 0) return false;
+    for (size_t i = 1; i < CPU_SETSIZE; i++) {
+        size_t next = ((size_t)cpu + i) % CPU_SETSIZE;
+        if (!CPU_ISSET(next, &numa->cpus)) continue;
+        CPU_ZERO(&one);
+        CPU_SET(next, &one);
+        if (sched_setaffinity(0, sizeof one, &one) == 0 && na_placement_node() != here) return true;
+    }
+    sched_setaffinity(0, sizeof before, &before);
+    return false;
+}
+
 static void placement_phase(void *argument, unsigned number) {
     const numa_t *numa = argument;
     worker_t *self = &numa->worker[number];
     na_prng_t prng = na_prng_make(numa->seed, 1 + number);
+    bool moved = false;
     for (uint64_t round = numa->rounds; round != 0; round--) {
+        if (numa->repin && round == (numa->rounds + 1) / 2) moved = move_to_another_node(numa);
         size_t size = draw_size(numa, &prng);
         unsigned char *block = allocate(size);
         na_placement_t here = {0};
@@ -108,7 +136,8 @@ static void placement_phase(void *argument, unsigned number) {
         unsigned node = na_placement_node();
         na_placement_count(block, size, numa->stride, node, &here);
         free(block);
-        na_placement_t *sums[] = {&self->all, node < NODES ? &self->on[node] : NULL};
+        na_placement_t *sums[] = {&self->all, node < NODES ? &self->on[node] : NULL,
+                                  moved ? &self->moved : NULL};
         for (size_t i = 0; i < NA_COUNT(sums); i++) {
             if (sums[i] == NULL) continue;
             sums[i]->local += here.local;
@@ -146,6 +175,13 @@ static void report_placement(const numa_t *numa, unsigned threads, na_result_t *
         na_metric_add(na_result_metric(result, name, "%", NA_HIGHER, NA_DETAIL, 1),
                       local_percent(&on));
     }
+    na_placement_t moved = {0};
+    for (unsigned i = 0; i < threads; i++)
+        add_placement(&moved, &numa->worker[i].moved);
+    if (moved.local + moved.remote != 0)
+        na_metric_add(
+            na_result_metric(result, "local accesses after the move", "%", NA_HIGHER, NA_DETAIL, 1),
+            local_percent(&moved));
     na_metric_add(
         na_result_metric(result, "accesses of unknown place", "%", NA_LOWER, NA_DETAIL, 1),
         100.0 * (double)all.unknown / (double)(all.local + all.remote + all.unknown));
@@ -172,7 +208,10 @@ static void numa_run(const na_knobs_t *knobs, na_result_t *result) {
                    value[K_SEED].number,
                    min_log2,
                    (unsigned)value[K_MAX_LOG2].number - min_log2 + 1,
-                   (size_t)value[K_STRIDE].number};
+                   (size_t)value[K_STRIDE].number,
+                   value[K_REPIN].number != 0,
+                   {{0}}};
+    if (sched_getaffinity(0, sizeof numa.cpus, &numa.cpus) != 0) numa.repin = false;
     na_metric_t *time = na_result_metric(result, "numa", "ms", NA_LOWER, NA_HEADLINE, repetitions);
     na_rates_t rates = na_rates_make(result, threads, repetitions, "kround/s");
 
