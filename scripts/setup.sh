@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh - installs the packages of scripts/packages that are missing, and nothing else. Safe to
-# run again: with nothing missing it needs no rights and no network.
+# setup.sh - installs the packages of scripts/packages that are missing, and unpacks the kernel of the
+# lab's virtual machines into build/; nothing else. Safe to run again: with nothing missing it needs
+# no rights and no network.
 set -euo pipefail
 export LC_ALL=C
 
@@ -9,7 +10,7 @@ usage() {
 usage: scripts/setup.sh [--check]
 
 Installs the Debian 12 packages listed in scripts/packages that are missing, with apt-get, as root
-or through sudo.
+or through sudo, and fetches the kernel that the tests of virtual NUMA machines boot (build/lab-kernel).
 
   --check   install nothing; say what is missing and exit with status 1 if anything is
 EOF
@@ -34,6 +35,13 @@ die() {
     exit 1
 }
 
+# The lab's kernel (tests/lab) is unpacked, not installed. Tests that want it are skipped without.
+lab_kernel() {
+    [[ $(uname -m) == x86_64 ]] || return 0
+    "$(dirname "${BASH_SOURCE[0]}")/../tests/lab/kernel.sh" ||
+        echo "setup: tests of virtual NUMA machines will be skipped" >&2
+}
+
 list=$(dirname "${BASH_SOURCE[0]}")/packages
 [[ -r $list ]] || die "cannot read $list; run this from a complete checkout"
 mapfile -t wanted < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$list")
@@ -48,6 +56,7 @@ for package in "${wanted[@]}"; do
 done
 if [[ ${#missing[@]} -eq 0 ]]; then
     echo "setup: all ${#wanted[@]} packages are installed"
+    [[ $check_only -eq 1 ]] || lab_kernel
     exit 0
 fi
 if [[ $check_only -eq 1 ]]; then
@@ -100,4 +109,5 @@ if ! tried "${install[@]}"; then
     [[ -z ${updated:-} ]] && tried apt-get update -q && tried "${install[@]}" ||
         die "could not install ${missing[*]}; the lines above say why"
 fi
+lab_kernel
 echo "setup: done"

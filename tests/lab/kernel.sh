@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# kernel.sh - gets the kernel of the lab's machines: Debian's stock cloud kernel, unpacked from its
+# package into build/lab-kernel/ and not installed. Needs the package archive once, and no root.
+set -euo pipefail
+export LC_ALL=C
+
+if [[ $# -ne 0 ]]; then
+    echo "usage: tests/lab/kernel.sh (no arguments; writes build/lab-kernel/vmlinuz)" >&2
+    exit 2
+fi
+die() {
+    echo "lab: no kernel for the lab's machines: $*" >&2
+    exit 1
+}
+
+cache=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/lab-kernel
+if [[ -s $cache/vmlinuz ]]; then
+    echo "lab: kernel $(cat "$cache/version") is there"
+    exit 0
+fi
+for tool in apt-get apt-cache dpkg-deb; do
+    command -v $tool >/dev/null || die "$tool is missing (this needs Debian or a relative)"
+done
+package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null |
+    sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+[[ -n $package ]] || die "apt knows no package linux-image-cloud-amd64 (try apt-get update)"
+
+mkdir -p "$cache"
+scratch=$(mktemp -d "$cache/unpack.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+# apt fetches as its own user where it can; as root it says that it did not.
+(cd "$scratch" && apt-get download -q "$package" >download.log 2>&1) ||
+    die "apt-get download $package failed: $(tail -n 1 "$scratch/download.log")"
+dpkg-deb -x "$scratch"/*.deb "$scratch/root" || die "$package does not unpack"
+version=${package#linux-image-}
+cp "$scratch/root/boot/config-$version" "$cache/config"
+echo "$version" >"$cache/version"
+mv "$scratch/root/boot/vmlinuz-$version" "$cache/vmlinuz" # last: its presence says that all is there
+echo "lab: kernel $version unpacked into $cache"

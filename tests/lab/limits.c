@@ -1,0 +1,104 @@
+/* limits.c - several nodes and little memory: one thread on each node allocates until it is told
+ * ENOMEM (address space, overcommit), or churns below a limit on resident memory. It must be told,
+ * not killed; must get most of what there is; and must go on working afterwards.
+ *
+ * usage: limits address MIB   under RLIMIT_AS
+ *        limits overcommit    with vm.overcommit_memory=2 (set, and set back)
+ *        limits churn MIB     holds MIB in all, renewed again and again, without a limit of its own
+ */
+#include "lab.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+enum { BLOCK = 64 << 10, MOST = 16384 };
+
+typedef struct worker {
+    lab_block_t block[MOST];
+    size_t count;
+    int error;
+} worker_t;
+
+static worker_t *workers;
+static int place_of[LAB_NODES];
+static int places;
+static size_t goal; /* churn: bytes of each thread */
+static pthread_barrier_t together;
+
+static void exhaust(void *argument, int number) {
+    (void)argument;
+    worker_t *self = &workers[number];
+    lab_pin(place_of[number]);
+    for (self->count = 0; self->count < MOST; self->count++) {
+        errno = 0;
+        self->block[self->count].start = check_opaque(malloc(BLOCK - 64));
+        self->error = errno;
+        if (self->block[self->count].start == NULL) break;
+    }
+    pthread_barrier_wait(&together);
+    for (size_t i = 0; i < self->count; i++)
+        free(self->block[i].start);
+    pthread_barrier_wait(&together);
+    /* Small blocks, too, after the drought. */
+    for (size_t i = 0; i < 100; i++)
+        lab_make(&self->block[i], 16 + i * 40);
+    for (size_t i = 0; i < 100; i++)
+        lab_drop(&self->block[i]);
+}
+
+static void churn(void *argument, int number) {
+    (void)argument;
+    worker_t *self = &workers[number];
+    uint64_t random = (uint64_t)number;
+    lab_pin(place_of[number]);
+    size_t slots = goal / BLOCK;
+    REQUIRE(slots > 0 && slots <= MOST);
+    for (size_t i = 0; i < slots * 20; i++) {
+        lab_block_t *block = &self->block[lab_random(&random) % slots];
+        lab_drop(block);
+        lab_make(block, BLOCK / 2 + lab_random(&random) % (BLOCK / 2));
+    }
+}
+
+static void write_setting(const char *path, const char *value) {
+    int fd = open(path, O_WRONLY);
+    REQUIRE(fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value));
+    close(fd);
+}
+
+int main(int argc, char **argv) {
+    check_begin();
+    lab_begin(1);
+    size_t mebibytes = argc > 2 ? (size_t)atoi(argv[2]) : 0;
+    for (int i = 0; i < lab_nodes; i++)
+        if (lab_node[i].cpu >= 0) place_of[places++] = i;
+    workers = lab_map((size_t)places * sizeof *workers);
+    REQUIRE(pthread_barrier_init(&together, NULL, (unsigned)places) == 0);
+    if (argc > 2 && strcmp(argv[1], "churn") == 0) {
+        goal = (mebibytes << 20) / (size_t)places;
+        lab_team(places, churn, NULL);
+        check_say("resident at the end: %llu MiB\n", (unsigned long long)lab_rss() >> 20);
+        return lab_status(check_status());
+    }
+    if (argc > 2 && strcmp(argv[1], "address") == 0) {
+        struct rlimit limit = {mebibytes << 20, mebibytes << 20};
+        REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    } else if (argc == 2 && strcmp(argv[1], "overcommit") == 0) {
+        write_setting("/proc/sys/vm/overcommit_memory", "2");
+    } else {
+        check_say("usage: %s address MIB | overcommit | churn MIB\n", argv[0]);
+        return 2;
+    }
+    lab_team(places, exhaust, NULL);
+    if (argc == 2) write_setting("/proc/sys/vm/overcommit_memory", "0");
+    size_t all = 0;
+    for (int i = 0; i < places; i++) {
+        CHECK_MSG(workers[i].count < MOST && workers[i].error == ENOMEM,
+                  "thread %d was given %zu blocks and then error %d", i, workers[i].count,
+                  workers[i].error);
+        all += workers[i].count * BLOCK;
+    }
+    check_say("given before ENOMEM: %zu MiB\n", all >> 20);
+    CHECK(all > (mebibytes << 20) / 4 && all > 0);
+    return lab_status(check_status());
+}
