@@ -108,7 +108,8 @@ typedef struct na_heap {
     uint8_t policy;     /* on the pseudo-node: its thread's policy when last looked at, 0: never */
     bool pinned;        /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
-    uint64_t random; /* state of the sampler's generator */
+    uintptr_t large_near; /* where the thread last took or gave back a large block (large.c) */
+    uint64_t random;      /* state of the sampler's generator */
     uint64_t large_allocs, large_frees, remote_frees;
     void *profile;             /* the profiler's word (hooks.h) */
     struct na_heap *next_idle; /* guarded by the heap-list lock */

@@ -60,6 +60,7 @@ typedef struct na_large_kind {
     size_t alignment;
     unsigned node;
     bool dedicated;
+    bool grows;                 /* a run with room, unless it is dedicated */
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
 
@@ -108,12 +109,29 @@ static void unmap_dedicated(const na_span_t *span) {
     atomic_fetch_sub_explicit(&dedicated_count, 1, memory_order_relaxed);
 }
 
-static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) {
-    uintptr_t start = na_pageheap_alloc(kind->node, span->pages,
-                                        (uint32_t)(kind->alignment >> NA_PAGE_SHIFT), zeroed);
+/* Three times its size: a block that grows by some factor below two moves a few times at most. */
+static uint32_t room_for(uint32_t pages) {
+    uint32_t most = (uint32_t)(NA_ROOM_MAX >> NA_PAGE_SHIFT);
+    return pages < most / 3 ? 3 * pages : most;
+}
+
+/* Blocks of at least so many pages are kept near: smaller ones better fill up holes. */
+#define NEAR_PAGES 64u
+
+static bool map_run(na_heap_t *heap, na_span_t *span, const na_large_kind_t *kind, bool *zeroed) {
+    uint32_t pages = span->pages;
+    uintptr_t start;
+    if (kind->grows)
+        start = na_pageheap_alloc_roomy(kind->node, pages, room_for(pages), zeroed);
+    else if (pages >= NEAR_PAGES && kind->alignment <= NA_PAGE_SIZE)
+        start = na_pageheap_alloc_near(kind->node, pages, heap->large_near, zeroed);
+    else
+        start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
+                                  zeroed);
     if (start == 0) return false;
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
+    if (pages >= NEAR_PAGES) heap->large_near = start;
     return true;
 }
 
@@ -163,7 +181,7 @@ static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind
     span->requested = size;
     *zeroed = true;
     bool recorded = is_recorded(heap, na_span_bytes(span));
-    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(span, kind, zeroed);
+    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(heap, span, kind, zeroed);
     if (!mapped) {
         na_span_delete(span);
         return NULL;
@@ -235,8 +253,10 @@ bool na_large_room_for_mapping(void) {
 
 void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     bool unused;
-    if (size < NA_GROWN_MIN || pages_for(size) == 0 || !na_large_room_for_mapping()) return NULL;
-    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = OWN_NODE, .dedicated = true};
+    if (size <= NA_SMALL_MAX || pages_for(size) == 0) return NULL;
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true};
+    kind.dedicated = size >= NA_GROWN_MIN;
+    if (kind.dedicated && !na_large_room_for_mapping()) return NULL;
     return alloc(size, kind, entry, &unused);
 }
 
@@ -249,6 +269,7 @@ void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
     na_gate_enter(heap);
     count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
     na_pagemap_remove(span);
+    if (span->pages >= NEAR_PAGES && !span->dedicated) heap->large_near = span->start;
     give_memory_back(span);
     na_span_delete(span);
     heap->large_frees++;

@@ -1,9 +1,11 @@
 /* large.h - blocks of more than NA_SMALL_MAX bytes: each is a span of its own.
  *
- * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. Larger ones, and blocks that
- * realloc makes grow past NA_GROWN_MIN, get a mapping of their own, bound to the node, that mremap
- * can grow without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows a process
- * 65,530 mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it is freed.
+ * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. One that realloc makes grow and
+ * that has to move for it goes to where there is room for it to grow further. Larger ones, and
+ * blocks that realloc makes grow past NA_GROWN_MIN, get a mapping of their own, bound to the node,
+ * that mremap can grow without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows
+ * a process 65,530 mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it
+ * is freed: each of its pages costs a page fault, where those of runs are often there already.
  *
  * Thread-safe; a block belongs to whoever holds it. */
 #ifndef NUMALLOC_ALLOC_LARGE_H
@@ -16,7 +18,8 @@
 #include "alloc/hooks.h"
 #include "pagemap/span.h"
 
-#define NA_GROWN_MIN     ((size_t)1 << 20)
+#define NA_GROWN_MIN     ((size_t)32 << 20)
+#define NA_ROOM_MAX      ((size_t)16 << 20) /* address space that a block has to grow into */
 #define NA_DEDICATED_MAX 4096u
 
 /* A block of `size` bytes (any size up to PTRDIFF_MAX) aligned to `alignment` (a power of two, at
@@ -31,7 +34,7 @@ void na_large_free(na_heap_t *heap, na_span_t *span, void *block);
  * dedicated mapping wherever mremap puts it. The block's address, or NULL: it must be copied. */
 void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size);
 
-/* A dedicated mapping for a block that grows, NULL: not worth it, or none to be had. */
+/* A large block for one that grows, with room; NULL: a small one, or none to be had. */
 void *na_large_alloc_grown(size_t size, na_entry_t entry);
 
 /* The same on a node (dense), and in a dedicated mapping with its pages in turn on the nodes of a

@@ -44,6 +44,16 @@ bool na_os_purge(void *start, size_t size);
 bool na_os_resize(void *start, size_t old_size, size_t new_size);
 /* Moves the pages of a whole mapping over the reservation at `target` (replacing it). */
 bool na_os_move(void *start, size_t old_size, void *target, size_t new_size);
+/* Moves the pages of [start, start + size) to `target`, a mapping of the same size whose contents
+ * are lost; `start` stays mapped and reads as zero. Both lie in mappings that agree in protection
+ * and policy. */
+typedef enum na_os_shift {
+    NA_OS_SHIFTED,
+    NA_OS_SHIFT_REFUSED, /* nothing has moved; `target` may read as zero now, and has lost its
+                            policy and advice where `*fresh` is true */
+    NA_OS_SHIFT_LOST,    /* nothing has moved, and `target` may be another thread's mapping now */
+} na_os_shift_t;
+na_os_shift_t na_os_shift(void *start, size_t size, void *target, bool *fresh);
 /* madvise(MADV_HUGEPAGE / MADV_NOHUGEPAGE). */
 void na_os_hugepage(void *start, size_t size, bool on);
 

@@ -9,6 +9,7 @@
 #include "alloc/purge.h"
 #include "alloc/region.h"
 #include "alloc/room.h"
+#include "alloc/shift.h"
 #include "alloc/topology.h"
 
 /* --- the heap limit
@@ -36,24 +37,60 @@ void na_limit_release(size_t bytes) {
 /* --- taking
  * --------------------------------------------------------------------------------------- */
 
+/* What is asked for beside a number of pages. */
+typedef struct na_wish {
+    uint32_t align;
+    uint32_t room;  /* 0: none */
+    uintptr_t near; /* 0: anywhere */
+} na_wish_t;
+
+static uintptr_t na_pageheap_find_roomy(na_pagestore_t *s, uint32_t pages, uint32_t room,
+                                        uint32_t *dirty) {
+    uintptr_t start = na_store_take_roomy(s, pages, room, dirty);
+    if (!start && na_store_grow_roomy(s, pages, room))
+        start = na_store_take_roomy(s, pages, room, dirty);
+    return start;
+}
+
+static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t wish, bool *zeroed);
+
+/* What is resident exceeds what may be, and the run has no memory. */
+static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start, uint32_t pages,
+                                              na_wish_t wish, bool *zeroed) {
+    switch (na_shift(s, start, pages)) {
+    case NA_SHIFT_NONE:
+        break;
+    case NA_SHIFT_SOME:
+        *zeroed = false;
+        break;
+    case NA_SHIFT_LOST: /* at most once a node: then no more is shifted there */
+        return na_pageheap_take(s, pages, wish, zeroed);
+    }
+    na_purge_exchange(s);
+    return start;
+}
+
 /* Free memory of the node, else new memory of the node. With the lock; lets it go. */
-static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, uint32_t align,
+static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
                                          bool *zeroed) {
+    uintptr_t start = 0;
     uint32_t dirty;
-    uintptr_t start = na_store_take(s, pages, align, &dirty);
-    if (NA_UNLIKELY(!start) && na_store_grow(s, pages, align))
-        start = na_store_take(s, pages, align, &dirty);
+    if (NA_UNLIKELY(wish.room)) start = na_pageheap_find_roomy(s, pages, wish.room, &dirty);
+    if (NA_UNLIKELY(wish.near)) start = na_store_take_near(s, pages, wish.near, &dirty);
+    if (NA_LIKELY(!start)) start = na_store_take(s, pages, wish.align, &dirty);
+    if (NA_UNLIKELY(!start) && na_store_grow(s, pages, wish.align))
+        start = na_store_take(s, pages, wish.align, &dirty);
     bool exchange = start && na_purge_exchange_due(s, pages - dirty);
     if (NA_LIKELY(start)) s->fresh += pages - dirty;
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
-    if (NA_UNLIKELY(exchange)) na_purge_exchange(s);
+    if (NA_UNLIKELY(exchange)) start = na_pageheap_exchange(s, start, pages, wish, zeroed);
     return start;
 }
 
-static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, uint32_t align, bool *zeroed) {
+static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t wish, bool *zeroed) {
     na_lock(&s->lock);
-    return na_pageheap_take_locked(s, pages, align, zeroed);
+    return na_pageheap_take_locked(s, pages, wish, zeroed);
 }
 
 /* --- several nodes: the order of growth
@@ -174,7 +211,7 @@ unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
 }
 
 /* A run for `node` from the nearest other node that has it. */
-static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, uint32_t align,
+static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t wish,
                                         bool *zeroed) {
     for (unsigned i = 1; i < na_node_count; i++) {
         unsigned other = na_node_nearest(node, i);
@@ -183,10 +220,10 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, uint32_t 
         uint64_t room = na_pageheap_room(other);
         uintptr_t start;
         if (room >= (uint64_t)pages + FULL_PAGES) {
-            start = na_pageheap_take(s, pages, align, zeroed);
+            start = na_pageheap_take(s, pages, wish, zeroed);
         } else {
             na_lock(&s->lock);
-            start = na_store_take_dirty(s, pages, align);
+            start = na_store_take_dirty(s, pages, wish.align);
             na_unlock(&s->lock);
             *zeroed = false;
         }
@@ -196,16 +233,16 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, uint32_t 
 }
 
 /* The node has used up what it was known to have room for. */
-static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, uint32_t align,
+static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, na_wish_t wish,
                                                   bool *zeroed) {
     na_pagestore_t *s = &na_pagestores[node];
     if (!na_place_spills(node) || s->bind_refused) {
         na_lock(&s->lock);
         s->fresh_limit = UINT64_MAX;
-        return na_pageheap_take_locked(s, pages, align, zeroed);
+        return na_pageheap_take_locked(s, pages, wish, zeroed);
     }
     na_lock(&s->lock);
-    uintptr_t start = na_store_take_dirty(s, pages, align);
+    uintptr_t start = na_store_take_dirty(s, pages, wish.align);
     na_unlock(&s->lock);
     if (start) {
         *zeroed = false;
@@ -213,37 +250,37 @@ static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages,
     }
     na_pageheap_exchange_nodes(node);
     if (na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES)
-        return na_pageheap_take(s, pages, align, zeroed);
+        return na_pageheap_take(s, pages, wish, zeroed);
 
     na_lock(&s->lock);
     uint64_t dirty = s->dirty, lot = pages > PURGE_LEAST ? pages : PURGE_LEAST;
     na_unlock(&s->lock);
     if (dirty >= pages && na_purge_trim(s, dirty > lot ? dirty - lot : 0) >= pages)
-        return na_pageheap_take(s, pages, align, zeroed);
-    start = na_pageheap_take_stray(node, pages, align, zeroed);
-    return start ? start : na_pageheap_take(s, pages, align, zeroed);
+        return na_pageheap_take(s, pages, wish, zeroed);
+    start = na_pageheap_take_stray(node, pages, wish, zeroed);
+    return start ? start : na_pageheap_take(s, pages, wish, zeroed);
 }
 
 /* --- refusal --- */
 
 /* The system refuses address space or commitment: everything that is free goes back to it, then one
  * more try, then what the other nodes have, nearest first, the pseudo-node last. */
-static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, uint32_t align,
+static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, na_wish_t wish,
                                                bool *zeroed) {
     for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i))
         na_purge_trim(&na_pagestores[i], 0);
-    uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, align, zeroed);
+    uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
     if (start || (na_place_binds(node) && !na_place_spills(node))) return start; /* strict */
     for (unsigned i = 0; i < na_node_count && !start; i++) {
         unsigned other = na_node_nearest(node, i);
-        if (other != node) start = na_pageheap_take(&na_pagestores[other], pages, align, zeroed);
+        if (other != node) start = na_pageheap_take(&na_pagestores[other], pages, wish, zeroed);
     }
     if (!start && node != NA_NODE_ANY)
-        start = na_pageheap_take(&na_pagestores[NA_NODE_ANY], pages, align, zeroed);
+        start = na_pageheap_take(&na_pagestores[NA_NODE_ANY], pages, wish, zeroed);
     return start;
 }
 
-uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages, bool *zeroed) {
+static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish, bool *zeroed) {
     if (NA_UNLIKELY(pages == 0 || pages > NA_RUN_MAX_PAGES)) return 0;
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
     if (NA_UNLIKELY(!na_limit_charge(bytes))) return 0;
@@ -251,12 +288,12 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
     uintptr_t start;
     na_lock(&s->lock);
     if (NA_LIKELY(s->fresh + pages <= s->fresh_limit)) {
-        start = na_pageheap_take_locked(s, pages, align_pages, zeroed);
+        start = na_pageheap_take_locked(s, pages, wish, zeroed);
     } else {
         na_unlock(&s->lock);
-        start = na_pageheap_take_watched(node, pages, align_pages, zeroed);
+        start = na_pageheap_take_watched(node, pages, wish, zeroed);
     }
-    if (NA_UNLIKELY(!start)) start = na_pageheap_take_hard(node, pages, align_pages, zeroed);
+    if (NA_UNLIKELY(!start)) start = na_pageheap_take_hard(node, pages, wish, zeroed);
     if (NA_UNLIKELY(!start)) {
         na_limit_release(bytes);
         return 0;
@@ -266,6 +303,18 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
         if (NA_UNLIKELY(from != node)) na_pageheap_stray(node, from, pages, true);
     }
     return start;
+}
+
+uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = align_pages}, zeroed);
+}
+
+uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .room = room}, zeroed);
+}
+
+uintptr_t na_pageheap_alloc_near(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .near = near}, zeroed);
 }
 
 /* Splits [start, start + pages) at hugepage boundaries: how many pages lie in the first one, and at

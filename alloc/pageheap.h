@@ -29,7 +29,7 @@
  *
  * Thread-safe; each node has its own lock. Callers hold no page-heap lock. The parts: bits256.h
  * (bitmaps), region.h (address space), pagestore.h (free pages of a node), purge.h (giving back),
- * room.h (whether a node is full).
+ * shift.h (moving memory to where it is wanted), room.h (whether a node is full).
  */
 #ifndef NUMALLOC_ALLOC_PAGEHEAP_H
 #define NUMALLOC_ALLOC_PAGEHEAP_H
@@ -56,6 +56,14 @@
  * When the node can have no more memory the run may come from another one (a stray):
  * na_pageheap_node_of says which. */
 uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages, bool *zeroed);
+
+/* The same for a run that is expected to grow (na_pageheap_extend): where at least `room` pages on
+ * either side of it are free, if there is such a place. */
+uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, bool *zeroed);
+
+/* The same, if that can be, near an address that the calling thread used lately: what it left in
+ * its processor's caches is of use to it, and of none to others. */
+uintptr_t na_pageheap_alloc_near(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed);
 
 /* Dense node (or the pseudo-node) whose page heap an address belongs to, NA_NO_NODE for any other
  * address. Lock-free, async-signal-safe. */

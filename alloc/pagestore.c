@@ -127,6 +127,7 @@ unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, 
     unsigned left = na_bits_gap_before(&hp->used, start);
     unsigned right = na_bits_gap_after(&hp->used, start + n);
     unsigned dirty = na_bits_count(&hp->dirty, start, n);
+    hp->bare = hp->list == NA_LIST_EMPTY_CLEAN;
     na_bits_set(&hp->used, start, n);
     if (dirty) na_bits_clear(&hp->dirty, start, n);
     /* Only the end of a longest run can change the longest. */
@@ -235,10 +236,11 @@ static size_t na_map_next(const uint64_t *map, size_t from, size_t count) {
 }
 
 /* The first of `whole` wholly free hugepages in a row, followed by one whose first `rest` pages are
- * free. */
-static na_hugepage_t *na_region_find_long(na_region_t *region, size_t whole, unsigned rest) {
+ * free, at or after `from`. */
+static na_hugepage_t *na_region_find_long(na_region_t *region, size_t from, size_t whole,
+                                          unsigned rest) {
     size_t count = region->size >> NA_HUGE_SHIFT;
-    size_t i = na_map_next(region->empty, 0, count);
+    size_t i = na_map_next(region->empty, from, count);
     while (i + whole <= count) {
         size_t end = i + 1;
         while (end < i + whole && region->empty[end / 64] >> (end % 64) & 1)
@@ -256,27 +258,58 @@ static na_hugepage_t *na_region_find_long(na_region_t *region, size_t whole, uns
     return NULL;
 }
 
-/* n >= NA_HUGE_PAGES */
-static uintptr_t na_store_take_long(na_pagestore_t *s, uint32_t n, uint32_t *dirty) {
+/* Dirty pages in the whole hugepages of a run that begins at hp. */
+static size_t na_count_dirty(const na_hugepage_t *hp, size_t whole) {
+    size_t dirty = 0;
+    for (size_t i = 0; i < whole; i++)
+        dirty += na_bits_count(&hp[i].dirty, 0, NA_HUGE_PAGES);
+    return dirty;
+}
+
+/* Of a few places for n >= NA_HUGE_PAGES pages that begin with a wholly free hugepage, the one with
+ * most memory, the first of equals. */
+#define NA_LONG_TRIES 16
+
+static na_hugepage_t *na_store_find_long(na_pagestore_t *s, uint32_t n) {
     size_t whole = n / NA_HUGE_PAGES;
-    unsigned rest = n % NA_HUGE_PAGES;
-    na_hugepage_t *hp = NULL;
-    if (n == NA_HUGE_PAGES)
-        hp = s->empty_dirty.tail ? s->empty_dirty.tail : s->empty_clean.head;
-    else
-        for (na_region_t *region = s->regions; region && !hp; region = region->next)
-            if (region->empties >= whole) hp = na_region_find_long(region, whole, rest);
-    if (!hp) return 0;
+    if (n == NA_HUGE_PAGES) return s->empty_dirty.tail ? s->empty_dirty.tail : s->empty_clean.head;
+    na_hugepage_t *best = NULL;
+    size_t most = 0;
+    unsigned tries = 0;
+    for (na_region_t *region = s->regions; region; region = region->next) {
+        size_t from = 0;
+        na_hugepage_t *hp;
+        while (region->empties >= whole && tries < NA_LONG_TRIES &&
+               (hp = na_region_find_long(region, from, whole, n % NA_HUGE_PAGES))) {
+            size_t dirty = na_count_dirty(hp, whole);
+            if (!best || dirty > most) {
+                best = hp;
+                most = dirty;
+            }
+            if (dirty == whole * NA_HUGE_PAGES) return hp;
+            from = (size_t)(hp - region->hugepages) + 1;
+            tries++;
+        }
+    }
+    return best;
+}
+
+/* Takes n >= NA_HUGE_PAGES pages from the first one of `hp` on. */
+static uintptr_t na_store_take_from(na_pagestore_t *s, na_hugepage_t *hp, uint32_t n,
+                                    uint32_t *dirty) {
     uintptr_t start = na_hugepage_start(hp);
     *dirty = 0;
-    for (size_t i = 0; i < whole; i++)
+    for (; n >= NA_HUGE_PAGES; n -= NA_HUGE_PAGES)
         *dirty += na_store_take_at(s, hp++, 0, NA_HUGE_PAGES);
-    if (rest) *dirty += na_store_take_at(s, hp, 0, rest);
+    if (n) *dirty += na_store_take_at(s, hp, 0, n);
     return start;
 }
 
 uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t *dirty) {
-    if (NA_UNLIKELY(n >= NA_HUGE_PAGES)) return na_store_take_long(s, n, dirty);
+    if (NA_UNLIKELY(n >= NA_HUGE_PAGES)) {
+        na_hugepage_t *first = na_store_find_long(s, n);
+        return first ? na_store_take_from(s, first, n, dirty) : 0;
+    }
     unsigned at;
     na_hugepage_t *hp = na_store_find(s, n, align, &at);
     if (!hp) return 0;
@@ -303,6 +336,51 @@ uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align) {
     if (!found) return 0;
     na_store_take_at(s, found, at, n);
     return na_hugepage_start(found) + ((uintptr_t)at << NA_PAGE_SHIFT);
+}
+
+/* The pages that a run with room takes part in: the rooms of long ones are whole hugepages. */
+static uint32_t na_roomy_pages(uint32_t n, uint32_t *room) {
+    if (n + 2 * *room >= NA_HUGE_PAGES) *room = (uint32_t)na_align_up(*room, NA_HUGE_PAGES);
+    return n + 2 * *room;
+}
+
+uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint32_t *dirty) {
+    uint32_t all = na_roomy_pages(n, &room);
+    na_hugepage_t *hp;
+    unsigned at = 0;
+    if (all < NA_HUGE_PAGES)
+        hp = na_store_find(s, all, 1, &at);
+    else
+        hp = na_store_find_long(s, all);
+    if (!hp) return 0;
+    hp += room / NA_HUGE_PAGES;
+    if (n >= NA_HUGE_PAGES) return na_store_take_from(s, hp, n, dirty);
+    at += room % NA_HUGE_PAGES;
+    *dirty = na_store_take_at(s, hp, at, n);
+    return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
+}
+
+/* Whether n >= NA_HUGE_PAGES pages from the first one of hp on are all free and hold memory. */
+static bool na_is_dirty_run(const na_hugepage_t *hp, uint32_t n) {
+    const na_region_t *region = hp->region;
+    size_t left = (region->size >> NA_HUGE_SHIFT) - (size_t)(hp - region->hugepages);
+    if (left < (n + NA_HUGE_PAGES - 1) / NA_HUGE_PAGES) return false;
+    for (; n >= NA_HUGE_PAGES; n -= NA_HUGE_PAGES, hp++)
+        if (hp->list != NA_LIST_EMPTY_DIRTY ||
+            na_bits_count(&hp->dirty, 0, NA_HUGE_PAGES) != NA_HUGE_PAGES)
+            return false;
+    return n == 0 || na_bits_count(&hp->dirty, 0, n) == n;
+}
+
+uintptr_t na_store_take_near(na_pagestore_t *s, uint32_t n, uintptr_t near, uint32_t *dirty) {
+    na_hugepage_t *hp = na_region_hugepage(near);
+    if (!hp || &na_pagestores[hp->region->node] != s) return 0;
+    if (n >= NA_HUGE_PAGES) return na_is_dirty_run(hp, n) ? na_store_take_from(s, hp, n, dirty) : 0;
+    if (hp->longest < n || na_bits_empty(&hp->dirty)) return 0;
+    unsigned at = na_bits_find_run(hp->dirty, n, 1);
+    if (at == NA_BITS_NONE) return 0;
+    *dirty = na_store_take_at(s, hp, at, n);
+    return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
 /* --- growth -------------------------------------------------------------------------------------
@@ -392,13 +470,24 @@ static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
     return region;
 }
 
-bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align) {
+/* 1 done, 0 refused, -1 no region has so many pages left. */
+static int na_store_grow_open(na_pagestore_t *s, uint32_t n, uint32_t align) {
     for (na_region_t *region = s->open; region; region = region->next_open) {
         size_t reach = na_region_reach(region, n, align);
         /* A refusal concerns memory, not this region: a new region would not help. */
         if (reach) return na_store_open(s, region, reach);
     }
+    return -1;
+}
+
+bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align) {
+    int done = na_store_grow_open(s, n, align);
+    if (done >= 0) return done;
     size_t need = (size_t)n << NA_PAGE_SHIFT;
     na_region_t *region = na_store_add_region(s, need);
     return region && na_store_open(s, region, need);
+}
+
+bool na_store_grow_roomy(na_pagestore_t *s, uint32_t n, uint32_t room) {
+    return na_store_grow_open(s, na_roomy_pages(n, &room), 1) > 0;
 }

@@ -48,6 +48,7 @@ typedef struct na_pagestore {
     uint64_t cap_changed_at;
     uint64_t peak, peak_at;    /* highest `used` of late, and when (ms) */
     uint64_t purge_not_before; /* after a refusal of the system (locked memory) */
+    unsigned shift_refusals;   /* shift.c */
 
     /* Regions. Bytes. */
     na_region_t *regions, *open;
@@ -74,6 +75,13 @@ uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t 
 /* The same among pages that all hold memory, so that no more is asked of the system. Runs of less
  * than a hugepage only. */
 uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align);
+/* The same for a run that is to grow: in the middle of so many free pages that at least `room` are
+ * left on either side, one for it to grow into and one for its neighbour. */
+uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint32_t *dirty);
+
+/* The same, in the hugepage at `near` (any address) or from there on; 0: too little is free there,
+ * or pages would be taken that hold no memory. */
+uintptr_t na_store_take_near(na_pagestore_t *s, uint32_t n, uintptr_t near, uint32_t *dirty);
 
 /* Takes exactly these pages of one hugepage, which are free; how many were dirty. */
 unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n);
@@ -85,6 +93,8 @@ void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigne
 /* Moves frontiers or makes a region so that na_store_take(n, align) succeeds; false: the system
  * refuses. */
 bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align);
+/* The same for na_store_take_roomy, within the regions that there are. */
+bool na_store_grow_roomy(na_pagestore_t *s, uint32_t n, uint32_t room);
 /* Moves a region's frontier to at least `need` bytes (at most its size). */
 bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need);
 

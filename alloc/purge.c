@@ -143,25 +143,35 @@ static uint64_t na_purge_bound(const na_pagestore_t *s) {
     return s->peak + s->peak / 8 + (NA_SLACK_BASE << doublings);
 }
 
+bool na_purge_exceeds(const na_pagestore_t *s) {
+    return s->used + s->dirty > na_purge_bound(s);
+}
+
 bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
     uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
     if (s->used > s->peak || now > s->peak_at + NA_PEAK_LASTS) {
         s->peak = s->used;
         s->peak_at = now;
     }
-    return clean > 0 && s->used + s->dirty > na_purge_bound(s) + NA_EXCHANGE_LOT && !s->purging;
+    return clean > 0 && s->used + s->dirty > na_purge_bound(s) + NA_EXCHANGE_LOT;
+}
+
+/* Moving memory costs little, giving it back and clearing new memory 50 times as much: that waits
+ * for a sixteenth more. */
+static bool na_purge_far_exceeds(const na_pagestore_t *s) {
+    return s->used + s->dirty > na_purge_bound(s) + s->peak / 16;
 }
 
 void na_purge_exchange(na_pagestore_t *s) {
     na_lock(&s->lock);
-    if (!s->purging) {
+    if (!s->purging && na_purge_far_exceeds(s)) {
         s->purging = true;
         uint64_t now = na_now(s);
         if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
         s->cap_purged_at = now;
         na_hugepage_t *hp;
         uint64_t purged;
-        while (s->used + s->dirty > na_purge_bound(s) && (hp = na_purge_oldest(s))) {
+        while (na_purge_exceeds(s) && (hp = na_purge_oldest(s))) {
             if (!na_purge_hugepage(s, hp, true, &purged)) break;
             s->cap_purged += purged;
         }

@@ -28,6 +28,8 @@ void na_purge_cap(na_pagestore_t *s);
 /* With the lock, after pages were taken of which `clean` held no memory: true if na_purge_exchange
  * should be called, without the lock. */
 bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean);
+/* With the lock: what is resident passes what may be. */
+bool na_purge_exceeds(const na_pagestore_t *s);
 void na_purge_exchange(na_pagestore_t *s);
 /* Without the lock; at most 64 MiB a call, so that no caller waits long: the next one goes on. */
 void na_purge_tick(na_pagestore_t *s, uint64_t now);

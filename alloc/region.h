@@ -40,6 +40,8 @@ struct na_hugepage {
     uint16_t list;      /* which list `fit` is in: see pagestore.h */
     bool in_old;
     bool touched; /* was in use at least once */
+    bool bare;    /* wholly free and without memory before its pages were last taken */
+    bool shifted; /* memory was moved here (shift.h), so that it may be a mapping of its own */
 };
 
 struct na_region {
