@@ -134,11 +134,22 @@ static void *resize_large(na_span_t *span, size_t size) {
     return block;
 }
 
+/* A small block that has grown is likely to grow again, a little at a time: a step is a quarter at
+ * least, or a string that is appended to would move with every few bytes. */
+NA_HOT void *alloc_resized(size_t have, size_t size) {
+    size_t step = have + have / 4;
+    if (size <= have || size >= step || step > NA_SMALL_MAX)
+        return na_alloc(size, NA_ENTRY_REALLOC);
+    unsigned cls = na_class_of(step);
+    void *fresh = na_pop(&na_self->bins[cls]);
+    return fresh != NULL ? fresh : na_alloc_class_slow(cls, size, NA_ENTRY_REALLOC);
+}
+
 NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
     void *fresh = span->cls == 0 ? na_large_alloc_grown(size, NA_ENTRY_REALLOC) : NULL;
-    if (fresh == NULL) fresh = na_alloc(size, NA_ENTRY_REALLOC);
-    if (fresh == NULL) return NULL;
     size_t have = usable(span);
+    if (fresh == NULL) fresh = alloc_resized(have, size);
+    if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);
     na_free(block);
     return fresh;
@@ -169,7 +180,7 @@ NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
     if (NA_UNLIKELY(cls == 0)) return realloc_slow(block, size);
     size_t have = na_classes[cls].size;
     if (fits_in_place(have, size)) return block;
-    void *fresh = na_alloc(size, NA_ENTRY_REALLOC);
+    void *fresh = alloc_resized(have, size);
     if (NA_UNLIKELY(fresh == NULL)) return NULL;
     memcpy(fresh, block, have < size ? have : size);
     na_free_tagged(block, tag);

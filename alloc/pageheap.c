@@ -334,6 +334,26 @@ NA_INLINE na_hugepage_t *na_pageheap_find(unsigned node, uintptr_t start, uint32
     return hp;
 }
 
+/* The same for pages that were added to a run. False: they are no longer there. */
+static NA_COLD bool na_pageheap_exchange_added(na_pagestore_t *s, uintptr_t start, uint32_t pages,
+                                               bool *zeroed) {
+    uintptr_t first = na_align_up(start, NA_HUGE_SIZE); /* before it is a hugepage in use */
+    uint32_t before = (uint32_t)((first - start) >> NA_PAGE_SHIFT);
+    switch (before < pages ? na_shift(s, first, pages - before) : NA_SHIFT_NONE) {
+    case NA_SHIFT_NONE:
+        break;
+    case NA_SHIFT_SOME:
+        *zeroed = false;
+        break;
+    case NA_SHIFT_LOST:
+        na_pageheap_free((unsigned)(s - na_pagestores), start, before);
+        na_limit_release((size_t)(pages - before) << NA_PAGE_SHIFT);
+        return false;
+    }
+    na_purge_exchange(s);
+    return true;
+}
+
 bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
                         bool *zeroed) {
     if (extra == 0 || extra > NA_RUN_MAX_PAGES || pages + extra > NA_RUN_MAX_PAGES) return false;
@@ -357,21 +377,24 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
         left -= n;
     }
     if (free && left) free = na_store_open(s, region, from + bytes - region->start);
+    bool exchange = false;
     if (free) {
         unsigned dirty = 0;
         na_hugepage_t *hp = na_region_hugepage(from);
+        uintptr_t at_page = from;
         for (left = extra; left; hp++) {
-            unsigned at, n = na_first_part(from, left, &at);
+            unsigned at, n = na_first_part(at_page, left, &at);
             dirty += na_store_take_at(s, hp, at, n);
-            from += (uintptr_t)n << NA_PAGE_SHIFT;
+            at_page += (uintptr_t)n << NA_PAGE_SHIFT;
             left -= n;
         }
         *zeroed = dirty == 0;
         s->fresh += extra - dirty;
+        exchange = na_purge_exchange_due(s, extra - dirty);
     }
     na_unlock(&s->lock);
     if (!free) na_limit_release(bytes);
-    return free;
+    return exchange ? na_pageheap_exchange_added(s, from, extra, zeroed) : free;
 }
 
 /* --- giving back

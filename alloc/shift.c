@@ -101,7 +101,7 @@ static void give_back_rest(na_pagestore_t *s, const target_t *t, na_hugepage_t *
 
 na_shift_t na_shift(na_pagestore_t *s, uintptr_t start, uint32_t pages) {
     na_shift_t outcome = NA_SHIFT_NONE;
-    if (pages < NA_HUGE_PAGES) return outcome;
+    if (start % NA_HUGE_SIZE != 0) return outcome; /* then it is a short one */
     na_lock(&s->lock);
     na_hugepage_t *first = na_region_hugepage(start);
     unsigned rest = pages % NA_HUGE_PAGES;

@@ -26,8 +26,9 @@ typedef enum na_shift {
     NA_SHIFT_LOST, /* the system failed half-way: the run has been given back, take another */
 } na_shift_t;
 
-/* Puts memory under a run that was just taken and is not in use yet, as long as what is resident
- * exceeds what may be (purge.h). Without the lock, which it lets go during system calls. */
+/* Puts memory under a run (or what was added to one, from a hugepage boundary on) that was just
+ * taken and is not in use yet, as long as what is resident exceeds what may be (purge.h). Without
+ * the lock, which it lets go during system calls. */
 na_shift_t na_shift(na_pagestore_t *s, uintptr_t start, uint32_t pages);
 
 #endif

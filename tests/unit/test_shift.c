@@ -206,6 +206,50 @@ Test(shift, lost_addresses_are_left_alone) {
     cr_assert(kept_is_whole());
 }
 
+/* --- under what is added to a run --- */
+
+static uintptr_t run_at_the_frontier(uint32_t pages) {
+    start();
+    bool zeroed;
+    na_pageheap_free(0, must_alloc(64, &zeroed), 64); /* looks at the clock: peaks count from now */
+    (void)must_alloc(64, &zeroed);
+    make_holes();
+    uintptr_t run = must_alloc(pages, &zeroed);
+    memset((void *)run, 0x77, pages * NA_PAGE_SIZE);
+    cr_assert_eq(asked, 0, "the peak allows for it");
+    return run;
+}
+
+Test(shift, what_is_added_to_a_run) {
+    enum { PAGES = 300, MORE = 3 * NA_HUGE_PAGES };
+    uintptr_t run = run_at_the_frontier(PAGES);
+    bool zeroed;
+    cr_assert(na_pageheap_extend(0, run, PAGES, MORE, &zeroed));
+    if (moved == 0 && asked != 0) cr_skip_test("this system moves no pages");
+    cr_assert_geq(moved, 2 * NA_HUGE_SIZE);
+    cr_assert_not(zeroed);
+    cr_assert(reads_as((char *)run, PAGES * NA_PAGE_SIZE, 0x77));
+    memset((void *)run, 0x78, (PAGES + MORE) * NA_PAGE_SIZE);
+    cr_assert(kept_is_whole());
+    uint64_t used = stats().used;
+    na_pageheap_free(0, run, PAGES + MORE);
+    cr_assert_eq(stats().used, used - (PAGES + MORE) * NA_PAGE_SIZE);
+}
+
+Test(shift, lost_addresses_behind_a_run) {
+    enum { PAGES = 300, MORE = 3 * NA_HUGE_PAGES };
+    answer = ANSWER_LOST;
+    uintptr_t run = run_at_the_frontier(PAGES);
+    uint64_t used = stats().used;
+    bool zeroed;
+    cr_assert_not(na_pageheap_extend(0, run, PAGES, MORE, &zeroed));
+    cr_assert(reads_as((char *)run, PAGES * NA_PAGE_SIZE, 0x77));
+    cr_assert_gt(stats().used, used, "what was lost is out of use for ever");
+    cr_assert_leq(stats().used, used + MORE * NA_PAGE_SIZE + NA_HUGE_SIZE);
+    na_pageheap_free(0, run, PAGES);
+    cr_assert(kept_is_whole());
+}
+
 /* --- runs that grow --- */
 
 /* Two that grow in turn do not get into each other's way before their room is used up. */
