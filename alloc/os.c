@@ -177,6 +177,13 @@ void na_os_hugepage(void *start, size_t size, bool on) {
                      0, 0);
 }
 
+void na_os_split_huge(void *start, size_t size) {
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
+    (void)na_syscall(SYS_madvise, (long)start, (long)size, MADV_COLD, 0, 0, 0);
+}
+
 /* The kernel reads the signal set before it looks at `how`, which names no operation here. */
 bool na_os_readable(const void *address) {
     enum { NO_OPERATION = -1, SET_BYTES = 8 };

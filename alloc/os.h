@@ -54,6 +54,9 @@ typedef enum na_os_shift {
     NA_OS_SHIFT_LOST,    /* nothing has moved, and `target` may be another thread's mapping now */
 } na_os_shift_t;
 na_os_shift_t na_os_shift(void *start, size_t size, void *target, bool *fresh);
+/* Lets the system have what it holds of huge pages that were given back in part: it splits them
+ * (madvise MADV_COLD). Contents stay. */
+void na_os_split_huge(void *start, size_t size);
 /* madvise(MADV_HUGEPAGE / MADV_NOHUGEPAGE). */
 void na_os_hugepage(void *start, size_t size, bool on);
 

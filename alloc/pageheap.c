@@ -109,6 +109,7 @@ static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t w
 
 enum {
     LOOK_PAGES = 2048,    /* 16 MiB of new memory at most between two looks at a node's room */
+    SQUEEZE_MS = 1000,    /* the least time between two splittings of a node's huge pages */
     LOOK_MS = 10,         /* the least time between two looks */
     FULL_PAGES = 64,      /* less than that is no room */
     PURGE_LEAST = 256,    /* pages given back at a time when the node is full */
@@ -184,6 +185,36 @@ static uint64_t na_pageheap_room(unsigned node) {
     return room;
 }
 
+/* A transparent huge page of which all but a few pages were given back still holds 2 MiB until the
+ * kernel runs short and splits it; which it does not on a node that we keep from running short. So
+ * it is told to, for the hugepages in use in part. True if that was done now. */
+static bool na_pageheap_squeeze(na_pagestore_t *s) {
+    enum { BATCH = 64 };
+    uintptr_t partial[BATCH];
+    uint64_t now = na_os_ms();
+    na_lock(&s->lock);
+    bool due = s->squeezed_ms == 0 || now - s->squeezed_ms >= SQUEEZE_MS;
+    if (due) s->squeezed_ms = now;
+    const na_region_t *region = due ? s->regions : NULL; /* regions stay for ever */
+    na_unlock(&s->lock);
+    for (; region; region = region->next) {
+        for (size_t i = 0, count; i < region->size >> NA_HUGE_SHIFT;) {
+            na_lock(&s->lock);
+            size_t end = na_align_up(region->frontier, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
+            for (count = 0; i < end && count < BATCH; i++) {
+                const na_hugepage_t *hp = &region->hugepages[i];
+                if (hp->touched && hp->longest != 0 && hp->longest != NA_HUGE_PAGES)
+                    partial[count++] = na_hugepage_start(hp);
+            }
+            na_unlock(&s->lock);
+            for (size_t k = 0; k < count; k++)
+                na_os_split_huge((void *)partial[k], NA_HUGE_SIZE);
+            if (i >= end) break;
+        }
+    }
+    return due;
+}
+
 /* A block may grow where it is: not when that would be on a node that is full. */
 static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
     if (NA_LIKELY(!na_node_many)) return true;
@@ -251,6 +282,13 @@ static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages,
     na_pageheap_exchange_nodes(node);
     if (na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES)
         return na_pageheap_take(s, pages, wish, zeroed);
+    if (na_pageheap_squeeze(s)) {
+        na_lock(&s->lock);
+        s->room_ms = 0; /* look again at once */
+        na_unlock(&s->lock);
+        if (na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES)
+            return na_pageheap_take(s, pages, wish, zeroed);
+    }
 
     na_lock(&s->lock);
     uint64_t dirty = s->dirty, lot = pages > PURGE_LEAST ? pages : PURGE_LEAST;

@@ -61,6 +61,7 @@ typedef struct na_pagestore {
      * taken before the next, and what it found then (pages, ms). */
     uint64_t fresh, fresh_limit;
     uint64_t room, room_ms;
+    uint64_t squeezed_ms; /* when huge pages were last split because the node was full */
 
     na_hugelist_t fit[NA_HUGE_PAGES];
 } na_pagestore_t;

@@ -33,11 +33,14 @@ static void na_purge_adapt(na_pagestore_t *s, uint64_t now) {
     }
 }
 
-/* The free pages to purge in a hugepage: in every free run, from the first to the last dirty page,
- * which is one system call instead of several. Stretched (or cut) to whole pages of the system. */
+/* The free pages to purge in a hugepage: every free run that has dirty pages, from the first to the
+ * last of them, which is one system call instead of several; a wholly free hugepage from end to
+ * end, because pages that were never used are there too when a huge page of the system is, and one
+ * of them would hold it all. Stretched (or cut) to whole pages of the system. */
 static na_bits_t na_purge_choose(const na_hugepage_t *hp) {
     na_bits_t chosen = {{0, 0, 0, 0}};
     na_bits_t free = na_bits_not(hp->used);
+    if (hp->longest == NA_HUGE_PAGES) return na_bits_empty(&hp->dirty) ? chosen : free;
     uintptr_t unit = na_os_page > NA_PAGE_SIZE ? na_os_page >> NA_PAGE_SHIFT : 1;
     unsigned from, end = 0;
     while ((from = na_bits_next(&free, end)) != NA_BITS_NONE) {

@@ -112,6 +112,44 @@ Test(os, resize_and_move) {
     cr_assert_not(na_os_resize(target, 2 * MIB, 4 * MIB), "the reservation is in the way");
 }
 
+Test(os, splitting_huge_pages_keeps_contents) {
+    char *p = na_os_reserve(4 * MIB, 2 * MIB);
+    cr_assert(na_os_commit(p, 4 * MIB));
+    na_os_hugepage(p, 4 * MIB, true);
+    memset(p, 5, 3 * MIB);
+    cr_assert(na_os_purge(p + MIB, MIB / 2));
+    na_os_split_huge(p, 4 * MIB);
+    for (size_t i = 0; i < 3 * MIB; i += na_os_page)
+        cr_assert_eq(p[i], i >= MIB && i < MIB * 3 / 2 ? 0 : 5);
+    na_os_unmap(p, 4 * MIB);
+}
+
+Test(os, nodes_of_pages) {
+    char *p = na_os_map(MIB);
+    p[0] = 1;
+    void *pages[2] = {p, p + MIB / 2};
+    int status[2] = {-1, -1};
+    long result = na_os_page_nodes(pages, 2, status);
+    if (result == -ENOSYS || result == -EPERM) cr_skip_test("move_pages is forbidden here");
+    cr_assert_eq(result, 0);
+    cr_assert_geq(status[0], 0);
+    cr_assert_lt(status[1], 0);
+    cr_assert_eq(na_os_move_pages(pages, 1, (unsigned)status[0], status), 0);
+    cr_assert_eq(na_os_move_pages(pages, NA_OS_MOVE_PAGES + 1, 0, status), -EINVAL);
+    na_os_unmap(p, MIB);
+}
+
+static bool is_cpu(unsigned cpu, unsigned wanted) {
+    return cpu == wanted;
+}
+
+Test(os, where_this_thread_may_run) {
+    cpu_set_t set;
+    cr_assert_eq(sched_getaffinity(0, sizeof set, &set), 0);
+    for (unsigned cpu = 0; cpu < 64; cpu++)
+        cr_assert_eq(na_os_may_run_on(is_cpu, cpu), CPU_ISSET(cpu, &set) != 0);
+}
+
 Test(os, bind) {
     char *p = na_os_map(MIB);
     long result = na_os_bind(p, MIB, 0, NA_BIND_PREFERRED, false);

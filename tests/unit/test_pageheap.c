@@ -405,6 +405,24 @@ Test(pageheap, given_back_twice, .signal = SIGABRT) {
 
 /* --- giving back to the system --- */
 
+/* Where the kernel gives huge pages, pages that were never used hold memory too. */
+Test(purge, a_huge_page_goes_back_whole) {
+    start("NUMALLOC_HUGEPAGES", "always");
+    enum { HUGE = 60, UNUSED = 6 };
+    uintptr_t run = must_alloc(HUGE * NA_HUGE_PAGES); /* makes it accessible, without a touch */
+    na_pageheap_free(0, run, HUGE * NA_HUGE_PAGES);
+    na_pageheap_trim(0, 0);
+    size_t before = rss();
+    uintptr_t runs[HUGE];
+    for (unsigned i = 0; i < HUGE; i++)
+        *(char *)(runs[i] = must_alloc(NA_HUGE_PAGES - UNUSED)) = 1;
+    if (rss() - before < HUGE * MIB) cr_skip_test("the kernel gives no huge pages here");
+    for (unsigned i = 0; i < HUGE; i++)
+        na_pageheap_free(0, runs[i], NA_HUGE_PAGES - UNUSED);
+    na_pageheap_trim(0, 0);
+    cr_assert_lt(rss(), before + MIB, "%u pages of each were never used", UNUSED);
+}
+
 Test(purge, trim_gives_memory_back) {
     start(NULL, NULL);
     uintptr_t run = must_alloc(2048), keep = must_alloc(2048), odd = must_alloc(2048);
