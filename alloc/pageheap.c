@@ -225,18 +225,15 @@ static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
     return !looks || na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES;
 }
 
+/* While the node has room for a good part the kernel is left to fill it, and to go on with the
+ * nearest: large blocks are often used in part only. */
 unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
     if (NA_LIKELY(!na_node_many) || !na_place_spills(node) || na_pagestores[node].bind_refused)
         return node;
+    uint32_t least = pages < LOOK_PAGES ? pages : LOOK_PAGES;
     for (unsigned i = 0; i < na_node_count; i++) {
         unsigned other = na_node_nearest(node, i);
-        na_pagestore_t *s = &na_pagestores[other];
-        if (!na_node_usable(other) || na_pageheap_room(other) < (uint64_t)pages + FULL_PAGES)
-            continue;
-        na_lock(&s->lock);
-        s->fresh += pages;
-        na_unlock(&s->lock);
-        return other;
+        if (na_node_usable(other) && na_pageheap_room(other) >= least + FULL_PAGES) return other;
     }
     return node;
 }

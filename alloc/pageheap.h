@@ -74,8 +74,8 @@ unsigned na_pageheap_node_of(uintptr_t address);
  * frees or resizes a run with na_pageheap_free and na_pageheap_extend does what is left. */
 void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins);
 
-/* The node that a mapping of its own is to be placed on: `node`, or the nearest that has room for
- * all of it when that has not. */
+/* The node that a mapping of its own is to be placed on: `node`, or when that is full the nearest
+ * that is not. */
 unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages);
 
 /* Gives back any part of what was taken, in whole pages: contents are lost. Here and in extend,
