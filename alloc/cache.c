@@ -124,13 +124,9 @@ static bool refill(na_heap_t *heap, unsigned cls) {
     na_bin_state_t *state = &heap->states[cls];
     adapt_cap(heap, cls, false);
     state->thin = 0;
-    if (state->kept == 0 && atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
-        na_keep_mail(heap, cls,
-                     atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire));
-        atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
-    }
+    if (state->kept == 0) na_keep_mail(heap, cls, na_heap_take_mail(heap, cls));
     na_chain_t chain = na_keep_take(heap, cls);
-    if (chain == 0) chain = na_depot_take(heap->node, cls, heap->id);
+    if (chain == 0 && na_classes[cls].pooled) chain = na_depot_take(heap->node, cls, heap->id);
     if (chain != 0) {
         bin->head = na_chain_first(chain);
         state->count = na_chain_count(chain);
@@ -168,19 +164,9 @@ size_t na_list_home(na_heap_t *heap, unsigned cls, void *list) {
     if (na_classes[cls].pooled) return na_central_give(heap->node, cls, list);
     size_t released = 0;
     na_run_t run;
-    while (na_run_cut(&list, cls, &run)) {
-        if (NA_LIKELY(run.span->owner == heap->id)) {
-            released +=
-                na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last, run.count);
-            continue;
-        }
-        /* Came through the depot from an owner whose mailbox was full: no free of the program. */
-        heap->states[cls].pushes -= run.count;
-        for (void *next; run.count > 0; run.count--, run.first = next) {
-            next = *na_block_next(run.first);
-            na_remote_free_gated(heap, na_tag(cls, run.span->owner), run.first);
-        }
-    }
+    while (na_run_cut(&list, cls, &run))
+        released +=
+            na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last, run.count);
     return released;
 }
 

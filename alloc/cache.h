@@ -54,8 +54,9 @@ NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
     size_t twice = na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP];
     na_bin_t *bin = (na_bin_t *)((char *)na_self + twice * (NA_BIN_SIZE / 2));
     if (NA_UNLIKELY(--bin->pop < 0)) return na_alloc_slow(size, entry);
-    void *block = bin->head;
-    bin->head = *na_block_next(block);
+    void *block = bin->head, *next = *na_block_next(block);
+    bin->head = next;
+    __builtin_prefetch(next, 1);
     return block;
 }
 

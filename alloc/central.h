@@ -2,8 +2,7 @@
  *
  *   depot    16 atomic slots, each empty or one chain. Put: compare-and-swap into an empty slot.
  *            Take: exchange with empty. No lock, no ABA (a slot's value is used only by whoever
- *            exchanged it out), no walk. Holds blocks of pooled classes, and of owned classes whose
- *            owner's mailbox is full (a thread that sleeps while others free its blocks).
+ *            exchanged it out), no walk. Pooled classes only.
  *   spans    the spans of a pooled class, under a lock; page-map lookups are made before it is
  *            taken.
  *   sampled  the spans of sampled blocks of any class: their pages are tagged slow, so that their
@@ -32,7 +31,6 @@ bool na_central_init(unsigned node);
 bool na_depot_put(unsigned node, unsigned cls, unsigned heap, na_chain_t chain);
 /* 0: there is none. */
 na_chain_t na_depot_take(unsigned node, unsigned cls, unsigned heap);
-
 /* Blocks of a pooled class as a list, at least one, aiming at `want`; NULL: no memory. */
 void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow, uint32_t *got);
 /* Returns a list of blocks (linked by first words) of a pooled class to their spans; the bytes of
@@ -43,7 +41,7 @@ size_t na_central_give(unsigned node, unsigned cls, void *list);
 void *na_sampled_take(unsigned node, unsigned cls);
 void na_sampled_give(na_span_t *span, void *block);
 
-/* Chains that have lain in the depot since the last call go to their spans (pooled classes). */
+/* Chains that have lain in the depot since the last call go to their spans. */
 void na_central_sweep(unsigned node);
 /* Everything free goes back to the page heap. */
 void na_central_trim(unsigned node);

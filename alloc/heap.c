@@ -149,11 +149,13 @@ static void detach(na_heap_t *heap) {
     na_heap_flush(heap); /* nearly all there is to do, while other threads come and go */
     na_gate_leave(heap);
     na_lock(&list_lock);
+    na_gate_enter(heap);
     na_heap_flush(heap); /* what came in between */
     heap->next_idle = idle[heap->node];
     idle[heap->node] = heap;
     attached--;
     atomic_store_explicit(&heap->phase, NA_HEAP_DETACHED, memory_order_seq_cst);
+    na_gate_leave(heap);
     /* Mail that came between the flush and the line above had a poster that saw us attached. */
     na_heap_settle_detached(heap);
     na_unlock(&list_lock);
@@ -280,27 +282,52 @@ void na_heap_leave(na_heap_t *heap) {
 
 /* --- the gate --- */
 
-void na_gate_wait(na_heap_t *heap) {
-    if (atomic_load(&na_forking) == heap->id) /* the forking thread's own calls pass */
-        return;
-    do {
+void na_gate_wait(na_heap_t *heap, bool mine) {
+    for (;;) {
+        while (!mine) { /* a poster is putting our mail into our spans */
+            na_os_yield();
+            mine = atomic_exchange(&heap->busy, 1) == 0;
+        }
+        uint32_t forking = atomic_load(&na_forking);
+        if (forking == 0 || forking == heap->id) /* the forking thread's own calls pass */
+            return;
         atomic_store(&heap->busy, 0);
-        uint32_t forking;
+        mine = false;
         while ((forking = atomic_load(&na_forking)) != 0)
             na_os_futex_wait((const uint32_t *)&na_forking, forking);
-        atomic_exchange(&heap->busy, 1);
-    } while (atomic_load(&na_forking) != 0);
+    }
 }
 
 /* --- mail of the detached --- */
 
+na_chain_t na_heap_take_mail(na_heap_t *heap, unsigned cls) {
+    if (atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0) return 0;
+    na_chain_t stack = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
+    uint64_t blocks = 0;
+    for (na_chain_t chain = stack; chain != 0; chain = *na_chain_next(chain))
+        blocks += na_chain_count(chain);
+    uint32_t taken = atomic_load_explicit(&heap->mail_taken, memory_order_relaxed);
+    atomic_store_explicit(&heap->mail_taken, taken + 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&heap->mail_bytes, blocks * na_classes[cls].size,
+                              memory_order_relaxed);
+    return stack;
+}
+
 /* Puts the mail of one class into the spans it came from; only who holds the heap. */
 static void sort_mail(na_heap_t *heap, unsigned cls) {
-    na_chain_t chain = atomic_exchange_explicit(&heap->mail[cls], 0, memory_order_acquire);
+    na_chain_t chain = na_heap_take_mail(heap, cls);
     while (chain != 0) {
         na_chain_t next = *na_chain_next(chain);
         na_list_home(heap, cls, na_chain_first(chain));
         chain = next;
+    }
+}
+
+static void sort_all_mail(na_heap_t *heap) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        if (atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0) continue;
+        sort_mail(heap, cls);
+        na_spanset_trim(&heap->states[cls].spans);
     }
 }
 
@@ -315,22 +342,27 @@ void na_heap_settle_detached(na_heap_t *heap) {
         uint32_t phase = NA_HEAP_DETACHED;
         if (!atomic_compare_exchange_strong(&heap->phase, &phase, NA_HEAP_BORROWED))
             return; /* adopted, or another poster is at it: whoever holds it looks again */
-        atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
-        for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-            if (atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0) {
-                sort_mail(heap, cls);
-                na_spanset_trim(&heap->states[cls].spans);
-            }
-        }
-        na_remote_flush(heap);
+        sort_all_mail(heap);
         atomic_store(&heap->phase, NA_HEAP_DETACHED);
     }
+}
+
+void na_heap_settle_absent(na_heap_t *heap) {
+    uint32_t idle = 0;
+    if (!atomic_compare_exchange_strong(&heap->busy, &idle, 1)) return;
+    /* Looked at behind its gate, where it is not changed: who detaches holds the gate. */
+    if (atomic_load(&heap->phase) == NA_HEAP_ATTACHED) {
+        sort_all_mail(heap);
+        atomic_store_explicit(&heap->mail_seen, /* it was not the thread that took it */
+                              atomic_load_explicit(&heap->mail_taken, memory_order_relaxed),
+                              memory_order_relaxed);
+    }
+    na_gate_leave(heap);
 }
 
 /* --- tidying --- */
 
 void na_heap_flush(na_heap_t *heap) {
-    atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
         na_bin_count(heap, cls);
@@ -340,14 +372,11 @@ void na_heap_flush(na_heap_t *heap) {
         state->cap = na_classes[cls].cap_first;
         na_bin_grant(heap, cls);
     }
-    /* Last: bins may have held other owners' blocks (from the depot), which are outgoing now. */
     na_remote_flush(heap);
 }
 
 /* Empties the bins that were not used since the last time. */
 static void tidy(na_heap_t *heap) {
-    /* Idle classes' mail is taken below; a thread that only frees never takes any in a refill. */
-    atomic_store_explicit(&heap->mail_bytes, 0, memory_order_relaxed);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
         na_bin_count(heap, cls);
@@ -369,7 +398,6 @@ static void sweep_depot(unsigned node, uint64_t now) {
         na_central_sweep(node);
 }
 
-/* What nodes need now and then: other nodes too, whose threads may all be asleep or gone. */
 static void tend_nodes(const na_heap_t *heap, uint64_t now) {
     if (NA_LIKELY(!heap->watched)) {
         sweep_depot(heap->node, now);

@@ -24,10 +24,12 @@
  * stranded.
  *
  * Gate. Everything beyond popping, pushing and granting runs between na_gate_enter and
- * na_gate_leave. fork() waits until no other thread is behind its gate, so that the child sees
- * spans, central lists, page heaps and metadata at rest and every lock free. It never reads another
- * thread's bins or outgoing lists, which may be mid-change: what they held is lost to the child,
- * and counted. */
+ * na_gate_leave. It is a lock that only its heap's thread ever waits for: another thread may try
+ * it, to put the mail of an owner that does not come for it into its spans. fork() waits until no
+ * other thread is behind its gate, so that the child sees spans, central lists, page heaps and
+ * metadata at rest and every lock free. It never reads another thread's bins or outgoing lists,
+ * which may be mid-change: what they held is lost to the child, and counted. Order: the heap-list
+ * lock, then the own gate, then (by trying) another's. */
 #ifndef NUMALLOC_ALLOC_HEAP_H
 #define NUMALLOC_ALLOC_HEAP_H
 
@@ -44,8 +46,9 @@
 #include "alloc/topology.h"
 
 #define NA_CREDIT_MAX 256
-#define NA_OUTGOING   64u             /* entries of the outgoing table, a power of two */
-#define NA_MAIL_LIMIT (1u << 20)      /* bytes; beyond, posters try the depot first */
+#define NA_OUTGOING   64u        /* entries of the outgoing table, a power of two */
+#define NA_MAIL_LEAST (8u << 20) /* bytes of mail that no poster minds */
+#define NA_MAIL_MOST  (64u << 20)
 #define NA_HEAPS_MAX  (NA_OWNER_POOL) /* ids 1..NA_OWNER_POOL-1 */
 
 /* Hot: four to a cache line. Written by the owning thread only. */
@@ -119,7 +122,10 @@ typedef struct na_heap {
     _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy; /* behind the gate */
     _Atomic(uint32_t) phase;                        /* na_heap_phase_t */
     _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) mail[NA_CLASS_COUNT];
-    _Atomic(uint64_t) mail_bytes; /* in all of mail, about */
+    _Atomic(uint64_t) mail_bytes; /* in all of mail; late by what is being posted or taken */
+    /* When mail exceeds NA_MAIL_LEAST << mail_limit, posters look whether any
+     * was taken since they last looked: then the limit rises; otherwise nobody is coming for it. */
+    _Atomic(uint32_t) mail_taken, mail_seen, mail_limit;
 } na_heap_t;
 
 /* The calling thread's heap. EMPTY before its first slow path, GONE after its last: two heaps whose
@@ -157,12 +163,14 @@ unsigned na_heap_count(void);
 unsigned na_heap_attached(void);
 
 extern _Atomic(uint32_t) na_forking; /* 1 while a fork is under way */
-void na_gate_wait(na_heap_t *heap);
+/* `mine`: the gate is held already. */
+void na_gate_wait(na_heap_t *heap, bool mine);
 
 NA_INLINE void na_gate_enter(na_heap_t *heap) {
-    atomic_exchange_explicit(&heap->busy, 1, memory_order_seq_cst);
-    if (NA_UNLIKELY(atomic_load_explicit(&na_forking, memory_order_seq_cst) != 0))
-        na_gate_wait(heap);
+    bool mine = atomic_exchange_explicit(&heap->busy, 1, memory_order_seq_cst) == 0;
+    if (NA_UNLIKELY(!mine) ||
+        NA_UNLIKELY(atomic_load_explicit(&na_forking, memory_order_seq_cst) != 0))
+        na_gate_wait(heap, mine);
 }
 
 NA_INLINE void na_gate_leave(na_heap_t *heap) {
@@ -202,8 +210,13 @@ NA_INLINE void na_heap_crossed(na_heap_t *heap, unsigned home, unsigned cls, uin
     heap->crossed[home].bytes += (int64_t)count * na_classes[cls].size;
 }
 
+/* All mail of a class, as a stack of chains, or 0. By the heap's holder. */
+na_chain_t na_heap_take_mail(na_heap_t *heap, unsigned cls);
 /* If the heap is detached: borrow it, put its mail into its spans, give it back. */
 void na_heap_settle_detached(na_heap_t *heap);
+/* The same for a heap whose thread is not coming for its mail; nothing if the thread is behind its
+ * gate just now, or another poster is. Behind the caller's own gate. */
+void na_heap_settle_absent(na_heap_t *heap);
 
 /* For fork.c: no heap is made, adopted or detached between the two. */
 void na_heap_lock_list(void);

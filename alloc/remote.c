@@ -3,13 +3,28 @@
 
 #include "alloc/central.h"
 
+static uint64_t mail_limit(const na_heap_t *owner) {
+    uint32_t times = atomic_load_explicit(&owner->mail_limit, memory_order_relaxed);
+    return (uint64_t)NA_MAIL_LEAST << times;
+}
+
+/* Whether the owner took mail since it was last over its limit. If so it may have more: so many
+ * blocks are under way all the time. If not, its thread sleeps, or only frees. Races between
+ * posters make the limit wrong by a doubling, no more. */
+static bool comes_for_mail(na_heap_t *owner) {
+    uint32_t taken = atomic_load_explicit(&owner->mail_taken, memory_order_relaxed);
+    uint32_t times = atomic_load_explicit(&owner->mail_limit, memory_order_relaxed);
+    bool comes = atomic_exchange_explicit(&owner->mail_seen, taken, memory_order_relaxed) != taken;
+    if (comes && NA_MAIL_LEAST << times < NA_MAIL_MOST)
+        atomic_store_explicit(&owner->mail_limit, times + 1, memory_order_relaxed);
+    else if (!comes)
+        atomic_store_explicit(&owner->mail_limit, 0, memory_order_relaxed);
+    return comes;
+}
+
 static void post_to_heap(na_heap_t *owner, unsigned cls, na_chain_t chain) {
     uint64_t bytes = (uint64_t)na_chain_count(chain) * na_classes[cls].size;
-    /* An owner that does not come for its mail (it sleeps, or only frees): let others use it. */
-    if (atomic_load_explicit(&owner->mail_bytes, memory_order_relaxed) > NA_MAIL_LIMIT &&
-        na_depot_put(owner->node, cls, NA_OWNER_NONE, chain))
-        return;
-    atomic_fetch_add_explicit(&owner->mail_bytes, bytes, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&owner->mail_bytes, bytes, memory_order_relaxed);
     na_chain_t top = atomic_load_explicit(&owner->mail[cls], memory_order_relaxed);
     do
         *na_chain_next(chain) = top;
@@ -18,6 +33,8 @@ static void post_to_heap(na_heap_t *owner, unsigned cls, na_chain_t chain) {
     /* Seen after the mail is in: a heap that detaches looks for mail after it says so. */
     if (atomic_load_explicit(&owner->phase, memory_order_seq_cst) == NA_HEAP_DETACHED)
         na_heap_settle_detached(owner);
+    else if (NA_UNLIKELY(before + bytes > mail_limit(owner)) && !comes_for_mail(owner))
+        na_heap_settle_absent(owner);
 }
 
 static void post(na_heap_t *heap, na_outgoing_t *out) {
@@ -51,12 +68,6 @@ static bool collect(na_heap_t *heap, na_outgoing_t *out, uint32_t tag, void *blo
     heap->remote_frees++;
     return out->count >= NA_POST_BLOCKS ||
            out->count * na_classes[(tag & 0xffff) / NA_BIN_SIZE].size >= NA_POST_BYTES;
-}
-
-void na_remote_free_gated(na_heap_t *heap, uint32_t tag, void *block) {
-    na_outgoing_t *out = entry_of(heap, tag);
-    if (out->tag != tag && out->tag != 0) post(heap, out);
-    if (collect(heap, out, tag, block)) post(heap, out);
 }
 
 void na_remote_free(na_heap_t *heap, uint32_t tag, void *block) {

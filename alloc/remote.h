@@ -19,9 +19,6 @@
  * gate; enters it to post. */
 void na_remote_free(na_heap_t *heap, uint32_t tag, void *block);
 
-/* The same, already behind the gate. */
-void na_remote_free_gated(na_heap_t *heap, uint32_t tag, void *block);
-
 /* Posts all outgoing lists. Behind the gate. */
 void na_remote_flush(na_heap_t *heap);
 

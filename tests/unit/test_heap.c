@@ -10,6 +10,7 @@
 #include "alloc/cache.h"
 #include "alloc/heap.h"
 #include "alloc/init.h"
+#include "alloc/remote.h"
 #include "numalloc/numalloc.h"
 
 /* The test's own thread takes a heap first, or it would adopt those that the tests look at. */
@@ -108,22 +109,43 @@ Test(heap, mail_to_a_heap_without_a_thread_frees_its_spans) {
     cr_assert_eq(v.heap->states[cls].spans.spans, 0);
 }
 
-/* A bin may hold another heap's blocks (taken from the depot): they leave with the flush. */
-Test(heap, a_flush_leaves_nothing_outgoing) {
-    static visit_t v = {.size = 48};
-    run(&v);
-    unsigned cls = na_class_of(48);
-    for (unsigned i = 0; i < 2000; i++) {
-        na_bin_count(na_self, cls);
-        na_bin_t *bin = &na_self->bins[cls];
-        *na_block_next(v.blocks[i]) = bin->head;
-        bin->head = v.blocks[i];
-        na_self->states[cls].count++;
-        na_bin_grant(na_self, cls);
-    }
+enum { ABSENT_BLOCKS = 400000 };
+static void *absent_blocks[ABSENT_BLOCKS];
+static int absence; /* __atomic: 1 away, 2 back */
+
+static void *be_absent(void *argument) {
+    for (unsigned i = 0; i < ABSENT_BLOCKS; i++)
+        absent_blocks[i] = NA_FN(malloc)(48);
+    *(na_heap_t **)argument = na_self;
+    __atomic_store_n(&absence, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&absence, __ATOMIC_ACQUIRE) == 1)
+        usleep(1000);
+    for (unsigned i = 0; i < 2000; i++) /* its spans are in order */
+        absent_blocks[i] = NA_FN(malloc)(48);
+    for (unsigned i = 0; i < 2000; i++)
+        NA_FN(free)(absent_blocks[i]);
+    return NULL;
+}
+
+Test(heap, mail_for_a_thread_that_is_away_goes_to_its_spans) {
+    static na_heap_t *heap;
+    pthread_t id;
+    cr_assert_eq(pthread_create(&id, NULL, be_absent, &heap), 0);
+    while (__atomic_load_n(&absence, __ATOMIC_ACQUIRE) == 0)
+        usleep(1000);
+    na_spanset_t *spans = &heap->states[na_class_of(48)].spans;
+    uint32_t full = spans->spans;
+    for (unsigned i = 0; i < ABSENT_BLOCKS; i++)
+        NA_FN(free)(absent_blocks[i]);
+    cr_assert_eq(heap->phase, NA_HEAP_ATTACHED);
+    cr_assert_leq(heap->mail_bytes, NA_MAIL_LEAST + NA_POST_BYTES);
+    cr_assert_lt(spans->spans, full * 2 / 3, "%u of %u", spans->spans, full);
+    cr_assert_eq(heap->busy, 0);
+    __atomic_store_n(&absence, 2, __ATOMIC_RELEASE);
+    pthread_join(id, NULL);
     numalloc_trim(0);
-    cr_assert_eq(na_self->outgoing_blocks, 0);
-    cr_assert_eq(v.heap->states[cls].spans.spans, 0);
+    cr_assert_eq(heap->mail_bytes, 0);
+    cr_assert_eq(spans->spans, 0);
 }
 
 static int waiting = 1; /* __atomic */

@@ -1,0 +1,66 @@
+/* instructions.c - pairs of malloc and free, to have their instructions counted.
+ *
+ *   instructions single COUNT     malloc(64), free, COUNT times
+ *   instructions batch COUNT      100 times malloc(64), then 100 times free, COUNT / 100 times
+ *   instructions mixed COUNT      a random block of 2,000 (16 to 1,024 bytes) freed, and one of a
+ *                                 random size allocated in its place
+ *   instructions realloc COUNT    a block of 64 bytes resized to 256 and back, COUNT / 2 times */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void single(long count) {
+    for (long i = 0; i < count; i++)
+        free(malloc(64));
+}
+
+static void batch(long count) {
+    enum { BATCH = 100 };
+    void *blocks[BATCH];
+    for (long i = 0; i < count; i += BATCH) {
+        for (unsigned k = 0; k < BATCH; k++)
+            blocks[k] = malloc(64);
+        for (unsigned k = 0; k < BATCH; k++)
+            free(blocks[k]);
+    }
+}
+
+static void mixed(long count) {
+    enum { SLOTS = 2000 };
+    static void *blocks[SLOTS];
+    uint32_t state = 1;
+    for (long i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        void **slot = &blocks[(uint64_t)SLOTS * state >> 32];
+        free(*slot);
+        *slot = malloc(16 + state / 64 % 1009);
+    }
+}
+
+static void resize(long count) {
+    void *block = malloc(64);
+    for (long i = 0; i < count; i += 2) {
+        block = realloc(block, 256);
+        block = realloc(block, 64);
+    }
+    free(block);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3) {
+        long count = atol(argv[2]);
+        static const struct {
+            const char *name;
+            void (*run)(long count);
+        } runs[] = {{"single", single}, {"batch", batch}, {"mixed", mixed}, {"realloc", resize}};
+        for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+            if (strcmp(argv[1], runs[i].name) == 0) {
+                runs[i].run(count);
+                return 0;
+            }
+        }
+    }
+    fprintf(stderr, "usage: instructions single|batch|mixed|realloc COUNT\n");
+    return 2;
+}

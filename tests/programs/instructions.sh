@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# instructions.sh LIBNUMALLOC.SO PROGRAM - the hot paths cost no more instructions than they did.
+#
+# Callgrind counts what the program executes for 100,000 and for 200,000 pairs; the difference is
+# theirs alone: the loop, the call through the PLT, and the share of slow paths included. The counts
+# repeat exactly with one compiler; the limits leave room for another's register allocation.
+set -euo pipefail
+# shellcheck source=tests/programs/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+lib=$1 program=$2
+need valgrind valgrind
+
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+
+count() { # KIND PAIRS -> instructions of the whole run
+    LD_PRELOAD=$lib valgrind --tool=callgrind --soname-synonyms=somalloc=nouserintercepts \
+        --callgrind-out-file="$directory/out" "$program" "$1" "$2" >"$directory/log" 2>&1 ||
+        fail "$1 under callgrind: $(tail -n 1 "$directory/log")"
+    sed -n 's/^summary: //p; s/^totals: //p' "$directory/out" | head -n 1
+}
+
+status=0
+while read -r kind limit; do
+    few=$(count "$kind" 100000)
+    many=$(count "$kind" 200000)
+    tenths=$(((many - few) / 10000))
+    printf '%s: %-8s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
+        $((tenths / 10)) $((tenths % 10)) "$limit"
+    if [ "$tenths" -gt $((limit * 10)) ]; then
+        echo "$test_name: FAILED: $kind takes more instructions than it may" >&2
+        status=1
+    fi
+done <<'LIMITS'
+single 45
+batch 45
+mixed 70
+realloc 100
+LIMITS
+exit "$status"
