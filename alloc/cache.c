@@ -140,9 +140,9 @@ static bool refill(na_heap_t *heap, unsigned cls) {
 /* A bin that a thread pops from and pushes to in turn never runs dry; with a few blocks in it, it
  * settles every few operations all the same. When that goes on, it gets a few more. */
 static void top_up(na_heap_t *heap, unsigned cls) {
-    enum { THIN = 8, THIN_SETTLES = 8 };
+    enum { THIN_SETTLES = 8 };
     na_bin_state_t *state = &heap->states[cls];
-    if (state->count >= THIN || state->count >= na_classes[cls].batch) {
+    if (state->count >= na_classes[cls].thin) {
         state->thin = 0;
         return;
     }
@@ -150,7 +150,7 @@ static void top_up(na_heap_t *heap, unsigned cls) {
     state->thin = 0;
     uint32_t got;
     na_gate_enter(heap);
-    void *more = draw(heap, cls, THIN, &got);
+    void *more = draw(heap, cls, na_classes[cls].thin - state->count, &got);
     na_gate_leave(heap);
     if (more == NULL) return;
     void *last = heap->bins[cls].head; /* the shorter walk */

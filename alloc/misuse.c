@@ -81,25 +81,45 @@ static NA_COLD void report(na_heap_t *heap, unsigned cls, void *const *blocks, u
     heap->states[cls].count = at;
 }
 
-void na_bin_inspect(na_heap_t *heap, unsigned cls) {
+/* Something is wrong with the first `count` blocks: finds and reports it. */
+static NA_COLD void name_the_fault(na_heap_t *heap, unsigned cls, uint32_t count) {
     void *blocks[INSPECT_BLOCKS];
-    uint32_t count = heap->states[cls].count;
-    if (count > INSPECT_BLOCKS) count = INSPECT_BLOCKS;
     void *block = heap->bins[cls].head;
     for (uint32_t i = 0; i < count; i++) {
         blocks[i] = block;
-        if (NA_UNLIKELY(!is_of_class(cls, block))) {
+        if (!is_of_class(cls, block)) {
             report(heap, cls, blocks, i, "a freed block was written to, and now links to");
             return;
         }
         for (uint32_t k = 0; k < i; k++) {
-            if (NA_UNLIKELY(blocks[k] == block)) {
+            if (blocks[k] == block) {
                 report(heap, cls, blocks, i, "double free of");
                 return;
             }
         }
         block = *na_block_next(block);
     }
-    if (count != 0 && NA_UNLIKELY(!na_is_block_start(na_span_of(blocks[0]), blocks[0])))
-        report(heap, cls, blocks, 0, "free of");
+    report(heap, cls, blocks, 0, "free of");
+}
+
+/* Done at every settle, so every instruction counts. A list that comes back to one of its first
+ * blocks is a circle, and its last block looked at is another one, too: comparing that is enough.
+ */
+void na_bin_inspect(na_heap_t *heap, unsigned cls) {
+    void *blocks[INSPECT_BLOCKS];
+    uint32_t count = heap->states[cls].count;
+    if (count > INSPECT_BLOCKS) count = INSPECT_BLOCKS;
+    if (count == 0) return;
+    void *block = heap->bins[cls].head;
+    bool sound = true;
+    for (uint32_t i = 0; i < count; i++) {
+        sound = is_of_class(cls, block);
+        if (NA_UNLIKELY(!sound)) break;
+        blocks[i] = block;
+        block = *na_block_next(block);
+    }
+    for (uint32_t i = 0; sound && i < count - 1; i++)
+        sound = blocks[i] != blocks[count - 1];
+    if (NA_UNLIKELY(!sound) || NA_UNLIKELY(!na_is_block_start(na_span_of(blocks[0]), blocks[0])))
+        name_the_fault(heap, cls, count);
 }

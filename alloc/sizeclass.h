@@ -33,6 +33,7 @@ typedef struct na_class {
     uint16_t capacity;    /* blocks of a span */
     uint64_t reciprocal;  /* ceil(2^40 / size): offset -> index by one multiplication */
     uint16_t batch;       /* blocks that a refill of a busy bin aims at */
+    uint16_t thin;        /* a busy bin with fewer blocks settles too often */
     uint16_t cap_first;   /* blocks a bin may hold: at first, */
     uint16_t cap_freeing; /* when its thread does nothing but free, */
     uint16_t cap_max;     /* and at most */

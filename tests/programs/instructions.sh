@@ -32,9 +32,9 @@ while read -r kind limit; do
         status=1
     fi
 done <<'LIMITS'
-single 45
-batch 45
-mixed 70
-realloc 100
+single 52
+batch 54
+mixed 76
+realloc 116
 LIMITS
 exit "$status"
