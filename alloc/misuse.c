@@ -10,7 +10,11 @@
 #include "alloc/recording.h"
 #include "pagemap/pagemap.h"
 
-enum { INSPECT_BLOCKS = 4 };
+enum {
+    INSPECT_BLOCKS = 4,
+    INSPECT_FEW = 2,
+    THOROUGH_EVERY = 8, /* settles */
+};
 
 bool na_is_block_start(const na_span_t *span, const void *address) {
     size_t offset = (uintptr_t)address - span->start;
@@ -102,13 +106,15 @@ static NA_COLD void name_the_fault(na_heap_t *heap, unsigned cls, uint32_t count
     report(heap, cls, blocks, 0, "free of");
 }
 
-/* Done at every settle, so every instruction counts. A list that comes back to one of its first
- * blocks is a circle, and its last block looked at is another one, too: comparing that is enough.
- */
+/* A list that comes back to one of its first blocks is a circle, and the last block looked at is
+ * another one of its blocks, too: comparing that one is enough. */
 void na_bin_inspect(na_heap_t *heap, unsigned cls) {
+    /* Done at every settle, and blocks freed some time ago are no longer in the cache: mostly a
+     * short look. The long one also asks the page map for the span. */
+    bool thorough = heap->settles % THOROUGH_EVERY == 0;
+    uint32_t most = thorough ? INSPECT_BLOCKS : INSPECT_FEW, count = heap->states[cls].count;
     void *blocks[INSPECT_BLOCKS];
-    uint32_t count = heap->states[cls].count;
-    if (count > INSPECT_BLOCKS) count = INSPECT_BLOCKS;
+    if (count > most) count = most;
     if (count == 0) return;
     void *block = heap->bins[cls].head;
     bool sound = true;
@@ -120,6 +126,6 @@ void na_bin_inspect(na_heap_t *heap, unsigned cls) {
     }
     for (uint32_t i = 0; sound && i < count - 1; i++)
         sound = blocks[i] != blocks[count - 1];
-    if (NA_UNLIKELY(!sound) || NA_UNLIKELY(!na_is_block_start(na_span_of(blocks[0]), blocks[0])))
-        name_the_fault(heap, cls, count);
+    if (sound && thorough) sound = na_is_block_start(na_span_of(blocks[0]), blocks[0]);
+    if (NA_UNLIKELY(!sound)) name_the_fault(heap, cls, count);
 }
