@@ -323,7 +323,7 @@ static void sort_mail(na_heap_t *heap, unsigned cls) {
     }
 }
 
-static void sort_all_mail(na_heap_t *heap) {
+void na_heap_sort_mail(na_heap_t *heap) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0) continue;
         sort_mail(heap, cls);
@@ -342,7 +342,7 @@ void na_heap_settle_detached(na_heap_t *heap) {
         uint32_t phase = NA_HEAP_DETACHED;
         if (!atomic_compare_exchange_strong(&heap->phase, &phase, NA_HEAP_BORROWED))
             return; /* adopted, or another poster is at it: whoever holds it looks again */
-        sort_all_mail(heap);
+        na_heap_sort_mail(heap);
         atomic_store(&heap->phase, NA_HEAP_DETACHED);
     }
 }
@@ -352,7 +352,7 @@ void na_heap_settle_absent(na_heap_t *heap) {
     if (!atomic_compare_exchange_strong(&heap->busy, &idle, 1)) return;
     /* Looked at behind its gate, where it is not changed: who detaches holds the gate. */
     if (atomic_load(&heap->phase) == NA_HEAP_ATTACHED) {
-        sort_all_mail(heap);
+        na_heap_sort_mail(heap);
         atomic_store_explicit(&heap->mail_seen, /* it was not the thread that took it */
                               atomic_load_explicit(&heap->mail_taken, memory_order_relaxed),
                               memory_order_relaxed);

@@ -212,6 +212,8 @@ NA_INLINE void na_heap_crossed(na_heap_t *heap, unsigned home, unsigned cls, uin
 
 /* All mail of a class, as a stack of chains, or 0. By the heap's holder. */
 na_chain_t na_heap_take_mail(na_heap_t *heap, unsigned cls);
+/* All of its mail goes to its spans, empty ones to the page heap. By the heap's holder. */
+void na_heap_sort_mail(na_heap_t *heap);
 /* If the heap is detached: borrow it, put its mail into its spans, give it back. */
 void na_heap_settle_detached(na_heap_t *heap);
 /* The same for a heap whose thread is not coming for its mail; nothing if the thread is behind its

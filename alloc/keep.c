@@ -103,6 +103,7 @@ void na_keep_raise(na_heap_t *heap) {
 
 void na_keep_yield(na_heap_t *heap) {
     all_home(heap);
+    na_heap_sort_mail(heap);
 }
 
 void na_keep_age(na_heap_t *heap, unsigned cls) {

@@ -40,13 +40,14 @@ na_chain_t na_keep_take(na_heap_t *heap, unsigned cls);
 
 /* The bin found nothing kept and draws from its spans: the limit rises. */
 void na_keep_raise(na_heap_t *heap);
-/* The heap is about to take `pages` from the page heap, and keeps enough to be worth a look: all of
- * it must go home first, or the process grows. */
+/* The heap is about to take `pages` from the page heap, and what it keeps, or has in its mailbox,
+ * is enough to be worth a look: all of it must go home first, or the process grows. */
 NA_INLINE bool na_keep_in_the_way(const na_heap_t *heap, uint32_t pages) {
-    return NA_UNLIKELY(heap->kept_bytes >= NA_KEEP_LEAST) &&
+    uint64_t mail = atomic_load_explicit(&heap->mail_bytes, memory_order_relaxed);
+    return NA_UNLIKELY(heap->kept_bytes + mail >= NA_KEEP_LEAST) &&
            !na_pageheap_has_dirty(heap->node, pages);
 }
-/* Sends everything home. */
+/* Sends everything home, mail too. */
 void na_keep_yield(na_heap_t *heap);
 /* Called once in a while: sends home the chains of the class that were not touched since. */
 void na_keep_age(na_heap_t *heap, unsigned cls);

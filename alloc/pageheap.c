@@ -165,14 +165,16 @@ static void na_pageheap_exchange_nodes(unsigned node) {
 }
 
 /* Pages of new memory that the node can give: from the system's figures, or less what was taken
- * since they were read. The next look comes when half of it is used up. */
-static uint64_t na_pageheap_room(unsigned node) {
+ * since they were read. The next look comes when half of it is used up; at once, when `wanted`
+ * pages are more than is left by our count only, since what was taken may not have been touched. */
+static uint64_t na_pageheap_room(unsigned node, uint64_t wanted) {
     na_pagestore_t *s = &na_pagestores[node];
     uint64_t now = na_os_ms();
     na_lock(&s->lock);
     bool look = s->room_ms == 0 || now - s->room_ms >= LOOK_MS;
-    if (look) s->room_ms = now; /* one thread does; the others go by the old figure */
     uint64_t room = s->room > s->fresh ? s->room - s->fresh : 0;
+    look = look || (room < wanted && s->room >= wanted);
+    if (look) s->room_ms = now; /* one thread does; the others go by the old figure */
     na_unlock(&s->lock);
     if (!look) return room;
     room = na_node_usable(node) ? na_room(node) : 0;
@@ -183,6 +185,10 @@ static uint64_t na_pageheap_room(unsigned node) {
     s->fresh_limit = room / 2 < LOOK_PAGES ? room / 2 : LOOK_PAGES;
     na_unlock(&s->lock);
     return room;
+}
+
+static bool na_pageheap_fits(unsigned node, uint64_t pages) {
+    return na_pageheap_room(node, pages + FULL_PAGES) >= pages + FULL_PAGES;
 }
 
 /* A transparent huge page of which all but a few pages were given back still holds 2 MiB until the
@@ -222,7 +228,7 @@ static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
     na_lock(&s->lock);
     bool looks = s->fresh + pages > s->fresh_limit && na_place_spills(node) && !s->bind_refused;
     na_unlock(&s->lock);
-    return !looks || na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES;
+    return !looks || na_pageheap_fits(node, pages);
 }
 
 /* While the node has room for a good part the kernel is left to fill it, and to go on with the
@@ -233,7 +239,7 @@ unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
     uint32_t least = pages < LOOK_PAGES ? pages : LOOK_PAGES;
     for (unsigned i = 0; i < na_node_count; i++) {
         unsigned other = na_node_nearest(node, i);
-        if (na_node_usable(other) && na_pageheap_room(other) >= least + FULL_PAGES) return other;
+        if (na_node_usable(other) && na_pageheap_fits(other, least)) return other;
     }
     return node;
 }
@@ -245,9 +251,8 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t
         unsigned other = na_node_nearest(node, i);
         if (other == node || !na_node_usable(other)) continue;
         na_pagestore_t *s = &na_pagestores[other];
-        uint64_t room = na_pageheap_room(other);
         uintptr_t start;
-        if (room >= (uint64_t)pages + FULL_PAGES) {
+        if (na_pageheap_fits(other, pages)) {
             start = na_pageheap_take(s, pages, wish, zeroed);
         } else {
             na_lock(&s->lock);
@@ -277,14 +282,12 @@ static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages,
         return start;
     }
     na_pageheap_exchange_nodes(node);
-    if (na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES)
-        return na_pageheap_take(s, pages, wish, zeroed);
+    if (na_pageheap_fits(node, pages)) return na_pageheap_take(s, pages, wish, zeroed);
     if (na_pageheap_squeeze(s)) {
         na_lock(&s->lock);
         s->room_ms = 0; /* look again at once */
         na_unlock(&s->lock);
-        if (na_pageheap_room(node) >= (uint64_t)pages + FULL_PAGES)
-            return na_pageheap_take(s, pages, wish, zeroed);
+        if (na_pageheap_fits(node, pages)) return na_pageheap_take(s, pages, wish, zeroed);
     }
 
     na_lock(&s->lock);

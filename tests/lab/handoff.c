@@ -4,8 +4,8 @@
 #include "lab.h"
 
 enum {
-    ROUNDS = 24,
-    SETTLED = 8,  /* rounds until memory must have stopped growing */
+    ROUNDS = 72,
+    SETTLED = 24, /* rounds until memory must have stopped growing */
     HANDED = 600, /* blocks for each consumer in each round */
     OWN = 400,    /* blocks that each consumer keeps */
     SLACK = 4 << 20,
