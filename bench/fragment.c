@@ -47,7 +47,7 @@ static const na_knob_t knobs_table[K_COUNT] = {
     [K_THREADS] = NA_KNOB_THREADS,
     [K_PHASES] = {"phases", "phases", NA_KNOB_NUMBER, 6, 1, PHASES_MAX, NULL,
                   "phases, and bands of sizes"},
-    [K_LIVE] = {"live", "KiB", NA_KNOB_NUMBER, 16384, 1, UINT64_C(1) << 30, NULL,
+    [K_LIVE] = {"live", "KiB", NA_KNOB_NUMBER, 8192, 1, UINT64_C(1) << 30, NULL,
                 "bytes that all threads together have live when a phase is full, survivors of "
                 "earlier phases not counted"},
     [K_CHURN] = {"churn", "times", NA_KNOB_NUMBER, 1, 0, 1000, NULL,
@@ -335,7 +335,6 @@ const na_bench_t na_bench_fragment = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
-    .work = "live",
     .settle = fragment_settle,
     .run = fragment_run,
 };
