@@ -4,7 +4,7 @@
  *   block  | next block of the chain | next chain | ...            every block has at least 16
  * bytes ^first word               ^second word, first block only
  *
- * Chains of one class stack through the second word of their first blocks, so that a spare, a
+ * Chains of one class stack through the second word of their first blocks, so that a kept one, a
  * mailbox or a depot slot is a single word, and handing over any number of blocks is O(1). */
 #ifndef NUMALLOC_ALLOC_CHAIN_H
 #define NUMALLOC_ALLOC_CHAIN_H
