@@ -1,8 +1,10 @@
 /* chain.h - a list of blocks of one class that moves between threads as one word.
  *
  *   word   | count : 16 | address of the first block : 48 |        0: no chain
- *   block  | next block of the chain | next chain | ...            every block has at least 16
- * bytes ^first word               ^second word, first block only
+ *   block  | next block of the chain | next chain | ...
+ *           first word                second word, of the first block only
+ *
+ * (Every block has at least 16 bytes.)
  *
  * Chains of one class stack through the second word of their first blocks, so that a kept one, a
  * mailbox or a depot slot is a single word, and handing over any number of blocks is O(1). */
