@@ -3,9 +3,9 @@
  * One line on stderr: what was done, the address, and what is known of it; then abort, unless
  * NUMALLOC_ABORT=0: then the bad call has no effect. Always found: a free of an address that lies
  * in no live block of ours (never given out, stack, static, a large block freed twice, a small
- * block whose span is gone). Found at once with NUMALLOC_CHECK=1, otherwise when one of the thread's
- * next slow paths still has it among the blocks freed last, or when the block goes to its span: a
- * free of the middle of a block, a double free. */
+ * block whose span is gone). Found at once with NUMALLOC_CHECK=1, otherwise when one of the
+ * thread's next slow paths still has it among the blocks freed last, or when the block goes to its
+ * span: a free of the middle of a block, a double free. */
 #ifndef NUMALLOC_ALLOC_MISUSE_H
 #define NUMALLOC_ALLOC_MISUSE_H
 
@@ -22,8 +22,9 @@ void na_misuse(const char *what, const void *address);
 /* The block of a small span that `address` is in begins there. */
 bool na_is_block_start(const na_span_t *span, const void *address);
 
-/* Looks over the blocks that a bin's thread freed last (a few: it is done at every settle). Reports
- * what is wrong, and cuts the list before it when the program is to go on. */
+/* Looks over the blocks that a bin's thread freed last: two at every settle, four and the span of
+ * the newest at every eighth. Reports what is wrong, and cuts the list before it when the program
+ * is to go on. */
 void na_bin_inspect(na_heap_t *heap, unsigned cls);
 
 #endif
