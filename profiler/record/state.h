@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alloc/base.h"
 #include "alloc/lock.h"
 #include "profiler/format/nprof.h"
 #include "profiler/record/record.h"
@@ -84,7 +85,55 @@ typedef struct na_recorder {
 extern na_recorder_t na_rec;
 
 /* ---- record.c ---- */
-uint64_t na_rec_ms(void); /* since the start of the profile */
+/* Reads 0 in a child that no fork handler has seen. */
+extern _Atomic uint32_t *na_rec_sentinel;
+/* This process is a child: forgets the parent's profile; the first event begins another. */
+NA_COLD void na_rec_became_child(void);
+/* The child's first event. False: no profile, now or ever. */
+NA_COLD bool na_rec_begin_in_child(void);
+NA_COLD void na_rec_lost_inside(void);
+/* Nothing is recorded after it; the file says that the process ended normally. */
+void na_rec_close(void);
+
+/* A profile of this very process is there, if perhaps closed. */
+NA_INLINE bool na_rec_is_open(void) {
+    return na_rec.header != NULL &&
+           atomic_load_explicit(na_rec_sentinel, memory_order_acquire) != 0;
+}
+
+/* The same for an event, which begins the profile of a child. */
+NA_INLINE bool na_rec_ready(void) {
+    if (NA_UNLIKELY(atomic_load_explicit(na_rec_sentinel, memory_order_acquire) == 0))
+        na_rec_became_child();
+    if (NA_UNLIKELY(na_rec.header == NULL) && !na_rec_begin_in_child()) return false;
+    return NA_LIKELY(!atomic_load_explicit(&na_rec.closed, memory_order_relaxed));
+}
+
+/* ---- hooks.c ---- */
+extern na_hooks_t na_rec_hooks;
+
+/* ---- clock.c ---- */
+uint64_t na_rec_clock_ns(long id); /* by system call */
+uint64_t na_rec_ticks(void);       /* of the profile's clock */
+uint64_t na_rec_ms(void);          /* since the start of the profile */
+/* The time stamp counter serves if the processor says that it never changes its rate. */
+bool na_rec_tsc_is_steady(void);
+uint64_t na_rec_measure_hz(void); /* ticks a second; takes 2 ms */
+
+/* ---- header.c ---- */
+typedef struct na_header_facts {
+    int32_t pid, parent_pid; /* the latter 0: no profile of a parent */
+    uint64_t start_unix_ns, parent_start, ticks_hz;
+} na_header_facts_t;
+
+/* The file's constant part but for magic and checksum, which na_header_seal adds last of all. */
+void na_header_fill(const na_header_facts_t *facts);
+void na_header_environment(void);
+void na_header_seal(void);
+/* The path of the executable, before there is a header to read it into. */
+void na_header_program(char *name, size_t size);
+/* Bounded; always ends with a zero byte. */
+void na_rec_copy(char *to, size_t size, const char *from);
 
 /* ---- writer.c ---- */
 /* Makes the file and maps its header; na_rec's file part is set. False: said why on stderr. */

@@ -1,0 +1,95 @@
+/* hooks.c - what the recorder does at each event: the table that the allocator calls through. */
+#include "profiler/record/rthreads.h"
+
+static void stamp(na_rthread_t *t, na_record_t *record) {
+    record->site = na_stacks_capture(t);
+    record->birth = (uint32_t)na_rec_ms();
+    record->thread = (uint16_t)t->index;
+    record->epoch = na_profile_epoch;
+}
+
+static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
+                     na_entry_t entry) {
+    (void)block;
+    record->site = NA_NPROF_NO_STACK; /* if it is lost, its free is not counted either */
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (t == NULL) return;
+    t->node = record->node;
+    record->slack = (uint32_t)(usable - requested);
+    stamp(t, record);
+    na_site_alloc(t, record->site, requested, usable, entry == NA_ENTRY_REALLOC);
+    na_rthread_leave(t);
+}
+
+/* Blocks that were never recorded in this profile; true: nothing more to do. */
+static bool not_ours(const na_record_t *record) {
+    if (record->epoch != na_profile_epoch) {
+        __atomic_fetch_add(&na_rec.header->before_frees, 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    return record->site == NA_NPROF_NO_STACK;
+}
+
+static void on_free(void **prof, const na_record_t *record, void *block, size_t usable) {
+    (void)block;
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (t == NULL) return;
+    if (!not_ours(record)) na_site_free(t, record, usable);
+    na_rthread_leave(t);
+}
+
+static void on_resize(void **prof, na_record_t *record, void *block, size_t old_usable,
+                      size_t requested, size_t usable) {
+    (void)block;
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (t == NULL) {
+        record->site = NA_NPROF_NO_STACK;
+        return;
+    }
+    if (!not_ours(record)) na_site_free(t, record, old_usable);
+    record->slack = (uint32_t)(usable - requested);
+    stamp(t, record);
+    na_site_alloc(t, record->site, requested, usable, true);
+    na_rthread_leave(t);
+}
+
+static void on_thread_exit(void **prof) {
+    if (*prof != NULL && na_rec_is_open()) {
+        na_rthread_t *t = na_rthread_enter(prof);
+        if (t != NULL) {
+            na_rthread_retire(t);
+            na_rthread_leave_quietly();
+        }
+    }
+    *prof = NULL;
+}
+
+static void before_fork(void) {}
+
+static void after_fork_parent(void) {}
+
+static void after_fork_child(void **prof) {
+    *prof = NULL;
+    na_rec_became_child();
+}
+
+static void on_exit_hook(void **prof) {
+    if (!na_rec_is_open()) return;
+    na_rthread_t *t = *prof != NULL ? na_rthread_enter(prof) : NULL;
+    if (t != NULL) {
+        na_rthread_end(t);
+        na_rthread_leave_quietly();
+    }
+    na_rec_close();
+}
+
+na_hooks_t na_rec_hooks = {
+    .on_alloc = on_alloc,
+    .on_free = on_free,
+    .on_resize = on_resize,
+    .on_thread_exit = on_thread_exit,
+    .before_fork = before_fork,
+    .after_fork_parent = after_fork_parent,
+    .after_fork_child = after_fork_child,
+    .on_exit = on_exit_hook,
+};

@@ -1,0 +1,108 @@
+/* rthreads.c - the recorder's state of each thread: attached at its first event, used again by a
+ * later thread after its end. */
+#include <sys/prctl.h>
+
+#include "alloc/topology.h"
+#include "profiler/record/rthreads.h"
+
+#define THREAD_CHUNK_BYTES (8u << 10)
+
+NA_TLS bool na_rthread_inside;
+
+static void read_name(na_rthread_t *t) {
+    char name[16] = "";
+    na_sys2(SYS_prctl, PR_GET_NAME, (long)name);
+    na_rec_copy(t->entry->name, sizeof t->entry->name, name);
+}
+
+static na_rthread_t *take_idle(void) {
+    na_rthread_t *all = atomic_exchange(&na_rec.idle, NULL), *t = all;
+    if (t == NULL) return NULL;
+    /* The whole list was taken, so nobody can have changed it: no ABA. Give the rest back. */
+    na_rthread_t *rest = t->next;
+    while (rest != NULL) {
+        na_rthread_t *next = rest->next, *head = atomic_load(&na_rec.idle);
+        do
+            rest->next = head;
+        while (!atomic_compare_exchange_weak(&na_rec.idle, &head, rest));
+        rest = next;
+    }
+    return t;
+}
+
+static na_nprof_thread_t *new_entry(uint32_t *index) {
+    na_lock(&na_rec.tables);
+    na_nprof_chunk_t *c = na_rec.thread_chunk;
+    if (na_rec.next_thread > UINT16_MAX)
+        c = NULL; /* records have 16 bits for a thread */
+    else if (c == NULL || c->count == c->capacity) {
+        c = na_writer_chunk(NA_NPROF_THREADS, THREAD_CHUNK_BYTES, sizeof(na_nprof_thread_t), 0,
+                            na_rec.thread_chunks, na_rec.next_thread);
+        if (c != NULL) {
+            na_writer_publish(c);
+            na_rec.thread_chunks++;
+            na_rec.thread_chunk = c;
+        }
+    }
+    na_nprof_thread_t *e = NULL;
+    if (c != NULL) {
+        e = (na_nprof_thread_t *)(c + 1) + c->count;
+        __atomic_store_n(&c->count, c->count + 1, __ATOMIC_RELEASE);
+        *index = na_rec.next_thread++;
+    }
+    na_unlock(&na_rec.tables);
+    return e;
+}
+
+na_rthread_t *na_rthread_attach(void **prof) {
+    na_rthread_t *t = take_idle();
+    if (t == NULL) {
+        t = na_own_alloc(sizeof *t, 12 << 10);
+        if (t == NULL) {
+            __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+            return NULL;
+        }
+    } else {
+        na_cell_slot_t *cells = t->cells; /* the table serves again; the rest starts from zero */
+        uint32_t mask = t->cell_mask;
+        for (uint32_t i = 0; cells != NULL && i <= mask; i++)
+            cells[i] = (na_cell_slot_t){0, 0};
+        t->next = NULL;
+        t->cell_used = t->cell_chunks = 0;
+        t->cell_chunk = NULL;
+        t->unwind = (na_unwind_thread_t){0, 0, 0, 0};
+        t->last_count = 0;
+    }
+    t->index = 0;
+    t->entry = new_entry(&t->index);
+    if (t->entry == NULL) {
+        t->scratch = (na_nprof_thread_t){0};
+        t->entry = &t->scratch;
+        __atomic_fetch_add(&na_rec.header->lost_threads, 1, __ATOMIC_RELAXED);
+    }
+    t->node = (uint8_t)na_node_current();
+    t->owner = na_thread_pointer();
+    t->self = t;
+    read_name(t);
+    t->entry->start_ms = na_rec_ms();
+    t->entry->end_ms = NA_NPROF_MODULE_STILL;
+    __atomic_store_n(&t->entry->tid, (uint32_t)na_sys0(SYS_gettid), __ATOMIC_RELEASE);
+    atomic_fetch_add(&na_rec.threads_attached, 1);
+    *prof = t;
+    return t;
+}
+
+void na_rthread_end(na_rthread_t *t) {
+    na_site_publish(t);
+    read_name(t);
+    __atomic_store_n(&t->entry->end_ms, na_rec_ms(), __ATOMIC_RELEASE);
+}
+
+void na_rthread_retire(na_rthread_t *t) {
+    na_rthread_end(t);
+    t->owner = 0;
+    na_rthread_t *head = atomic_load(&na_rec.idle);
+    do
+        t->next = head;
+    while (!atomic_compare_exchange_weak(&na_rec.idle, &head, t));
+}
