@@ -75,9 +75,12 @@ typedef struct na_bench {
      * comparison with little time runs fewer --repetitions first (a knob of that name, if there is
      * one, with --warmup beside it), and then halves this one. */
     const char *work;
-    /* "--name=value" of knobs, NULL at the end, that a comparison with a budget sets unless they
-     * are given: smaller work where the defaults take seconds. NULL: none. */
+    /* "--name=value" of knobs, NULL at the end, that a comparison of the suite sets unless they are
+     * given: smaller work where the defaults take seconds. NULL: none. */
     const char *const *brief;
+    /* The same for one without a budget of time: how often, and how much. Such a comparison does
+     * the same work whenever and wherever it is run; a child takes about a quarter of a second. */
+    const char *const *suite;
     /* Checks what no single knob can say, and puts in what a default stands for (threads=0: the
      * number of CPUs), so that the header tells what is run. False with one line in `error`. */
     bool (*settle)(na_knobs_t *knobs, char *error, size_t size);

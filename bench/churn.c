@@ -198,6 +198,7 @@ const na_bench_t na_bench_churn = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "objects",
+    .suite = (const char *const[]){"--repetitions=11", "--warmup=1", NULL},
     .settle = churn_settle,
     .run = churn_run,
 };

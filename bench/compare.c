@@ -12,11 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SUITE_ROUNDS     9
-#define SINGLE_ROUNDS    5
-#define SUITE_BUDGET_MIN 10
-#define HANGS_MAX        3 /* cases that time out before all of an allocator's are left out */
-#define WORDS_MAX        512
+#define SUITE_ROUNDS  9
+#define SINGLE_ROUNDS 5
+#define HANGS_MAX     3 /* cases that time out before all of an allocator's are left out */
+#define WORDS_MAX     512
 
 enum { U_HTML, U_JSON, U_DETAILS, U_RESUME, U_COUNT };
 
@@ -66,10 +65,10 @@ static const na_knob_t options_table[O_COUNT] = {
                    "run the base twice under two names, which must come out as a tie; auto: not "
                    "for one named benchmark"},
     [O_BUDGET] = {"budget", "minutes", NA_KNOB_NUMBER, 0, 0, 100000, NULL,
-                  "fit repetitions and work of the benchmarks into this time; 0: 10, or no limit "
-                  "for one named benchmark"},
+                  "fit repetitions and work of the benchmarks into this time; 0: no limit, and the "
+                  "same work whenever it runs"},
     [O_TIMEOUT] = {"timeout", "s", NA_KNOB_NUMBER, 0, 0, 86400, NULL,
-                   "the longest that one run may take; 0: 120, with a budget 60"},
+                   "the longest that one run may take; 0: 60, or 120 for one named benchmark"},
 };
 
 void *na_compare_memory(size_t bytes) {
@@ -371,16 +370,17 @@ static bool out_of_time(const na_comparison_t *comparison, size_t round, uint64_
     return then > 1.1 * (double)comparison->budget_s;
 }
 
-/* Before the first round: what it will come to. */
-static void tell_estimate(const na_comparison_t *comparison, double rounds_s, uint64_t begin) {
-    double spent = (double)(na_bench_now() - begin) / 1e9;
-    unsigned whole = (unsigned)(rounds_s + spent + 0.5);
+/* What it will come to: before the first round with a budget, after it without. */
+static void tell_estimate(const na_comparison_t *comparison, double whole_s, double spent_s,
+                          const char *with) {
+    unsigned whole = (unsigned)(whole_s + 0.5);
     if (na_child_stop()) return;
     fprintf(stderr,
             "numalloc-bench: compare: cases %zu, allocators %zu, rounds %zu: about %u min %u s, of "
-            "which %.0f s went by with estimating\n",
+            "which %.0f s went by with %s\n",
             comparison->case_count, comparison->contenders, comparison->rounds, whole / 60,
-            whole % 60, spent);
+            whole % 60, spent_s, with);
+    if (comparison->budget_s == 0) return;
     if ((double)whole > 1.1 * (double)comparison->budget_s)
         fprintf(stderr,
                 "numalloc-bench: compare: that is more than --budget %llu with each run as short "
@@ -436,6 +436,9 @@ static void run_rounds(na_comparison_t *comparison, na_journal_t *journal, uint6
         }
         round_ns = na_bench_now() - from;
         if (na_child_stop()) break;
+        if (round == 0 && comparison->rounds > 1 && comparison->budget_s == 0 && !journal->resumed)
+            tell_estimate(comparison, (double)round_ns / 1e9 * (double)comparison->rounds,
+                          (double)round_ns / 1e9, "the first round");
     }
     na_bench_progress("compare: run", total, total);
     if (na_child_stop()) comparison->stopped = "it was interrupted";
@@ -535,11 +538,9 @@ int na_compare(int argc, char **argv) {
     comparison.rounds = value[O_ROUNDS].number != 0 ? (size_t)value[O_ROUNDS].number
                         : suite                     ? SUITE_ROUNDS
                                                     : SINGLE_ROUNDS;
-    comparison.budget_s = value[O_BUDGET].number != 0 ? value[O_BUDGET].number * 60
-                          : suite                     ? SUITE_BUDGET_MIN * 60
-                                                      : 0;
+    comparison.budget_s = value[O_BUDGET].number * 60;
     comparison.timeout_s = value[O_TIMEOUT].number != 0 ? value[O_TIMEOUT].number
-                           : comparison.budget_s != 0   ? 60
+                           : suite                      ? 60
                                                         : 120;
     if (!na_journal_begin(&journal, resume, &comparison, argc, argv, error, sizeof error))
         return usage_error(error);
@@ -547,9 +548,13 @@ int na_compare(int argc, char **argv) {
         fprintf(stderr, "numalloc-bench: compare: left out: %s\n", comparison.left_out[i]);
     na_child_catch_signals();
     if (!journal.resumed) {
-        if (comparison.budget_s != 0)
-            tell_estimate(&comparison, na_plan_fit(&comparison, (double)comparison.budget_s),
-                          begin);
+        if (comparison.budget_s != 0) {
+            double rounds_s = na_plan_fit(&comparison, (double)comparison.budget_s);
+            double spent_s = (double)(na_bench_now() - begin) / 1e9;
+            tell_estimate(&comparison, rounds_s + spent_s, spent_s, "estimating");
+        } else if (suite) {
+            na_plan_fixed(&comparison);
+        }
         if (!na_child_stop()) na_journal_plan(&journal, &comparison);
     }
     run_rounds(&comparison, &journal, begin);

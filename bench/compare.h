@@ -148,6 +148,11 @@ void na_plan_share(na_cut_t *cuts, size_t count, double total_s, size_t children
 /* The time of one child after the cut. */
 double na_cut_seconds(const na_cut_t *cut);
 
+/* Gives each case the work that its benchmark names for a comparison of the suite (na_bench_t.brief
+ * and .suite), whatever the machine: two comparisons then differ in nothing but what they measure.
+ */
+void na_plan_fixed(na_comparison_t *comparison);
+
 /* Runs each case briefly under all contenders and cuts the cases so that all rounds end within
  * `seconds` from now. Returns what the rounds will take, in seconds. */
 double na_plan_fit(na_comparison_t *comparison, double seconds);

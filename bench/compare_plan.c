@@ -303,12 +303,20 @@ static bool measure(const na_comparison_t *comparison, const na_case_t *which, n
     return true;
 }
 
-/* The knobs with which a benchmark takes less time. */
-static void be_brief(na_case_t *which) {
-    const char *const *word = which->bench->brief;
+/* Knobs that the user left open. */
+static void set_open(na_case_t *which, const char *const *word) {
     for (; word != NULL && *word != NULL; word++) {
         size_t length = strcspn(*word + 2, "=");
         if (may_set(which, na_compare_text(*word + 2, length))) add_word(which, *word);
+    }
+}
+
+void na_plan_fixed(na_comparison_t *comparison) {
+    for (size_t i = 0; i < comparison->case_count; i++) {
+        na_case_t *which = &comparison->cases[i];
+        if (which->bench == NULL) continue;
+        set_open(which, which->bench->brief);
+        set_open(which, which->bench->suite);
     }
 }
 
@@ -342,7 +350,7 @@ double na_plan_fit(na_comparison_t *comparison, double seconds) {
             programs += child.seconds;
             continue;
         }
-        be_brief(which);
+        set_open(which, which->bench->brief);
         /* One that fails here will fail in the first round, and be reported then. */
         if (measure(comparison, which, &cuts[count], &trial))
             cut_case[count++] = which;

@@ -335,6 +335,7 @@ const na_bench_t na_bench_fragment = {
     .knobs = knobs_table,
     .knob_count = K_COUNT,
     .memory = true,
+    .suite = (const char *const[]){"--repetitions=1", "--warmup=0", NULL},
     .settle = fragment_settle,
     .run = fragment_run,
 };

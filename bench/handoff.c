@@ -338,6 +338,7 @@ const na_bench_t na_bench_handoff = {
     .memory = true,
     .headline = "handoff",
     .work = "objects",
+    .suite = (const char *const[]){"--repetitions=5", "--warmup=1", NULL},
     .settle = handoff_settle,
     .run = handoff_run,
 };

@@ -109,6 +109,7 @@ const na_bench_t na_bench_hotpath = {
     .memory = true,
     .headline = "hotpath",
     .work = "pairs",
+    .suite = (const char *const[]){"--repetitions=9", "--warmup=2", NULL},
     .settle = NULL,
     .run = hotpath_run,
 };

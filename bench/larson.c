@@ -286,6 +286,7 @@ const na_bench_t na_bench_larson = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "duration",
+    .suite = (const char *const[]){"--repetitions=2", "--warmup=1", "--duration=75", NULL},
     .settle = larson_settle,
     .run = larson_run,
 };
@@ -297,6 +298,7 @@ const na_bench_t na_bench_larson_sized = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "duration",
+    .suite = (const char *const[]){"--repetitions=2", "--warmup=1", "--duration=75", NULL},
     .settle = larson_settle,
     .run = larson_run,
 };

@@ -238,6 +238,7 @@ const na_bench_t na_bench_latency = {
     .memory = true,
     .headline = "latency p99.9", /* a median can be 0: below what the timer resolves */
     .work = "objects",
+    .suite = (const char *const[]){"--repetitions=2", "--warmup=1", NULL},
     .settle = latency_settle,
     .run = latency_run,
 };

@@ -454,6 +454,7 @@ const na_bench_t na_bench_memory = {
     .memory = true,
     .headline = "resident per requested", /* an overhead may be 0 */
     .work = "objects",
+    .suite = (const char *const[]){"--repetitions=1", "--warmup=0", NULL},
     .settle = memory_settle,
     .run = memory_run,
 };

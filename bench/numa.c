@@ -240,6 +240,7 @@ const na_bench_t na_bench_numa = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "rounds",
+    .suite = (const char *const[]){"--repetitions=1", "--warmup=1", "--rounds=125", NULL},
     .settle = numa_settle,
     .run = numa_run,
 };

@@ -272,6 +272,7 @@ const na_bench_t na_bench_realloc = {
     .memory = true,
     .headline = "realloc",
     .work = "share",
+    .suite = (const char *const[]){"--repetitions=8", "--warmup=1", NULL},
     .settle = realloc_settle,
     .run = realloc_run,
 };

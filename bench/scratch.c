@@ -19,6 +19,7 @@ const na_bench_t na_bench_scratch = {
     .knob_count = NA_LW_KNOBS,
     .memory = true,
     .work = "iterations",
+    .suite = (const char *const[]){"--repetitions=3", "--warmup=1", "--iterations=250", NULL},
     .settle = na_linework_settle,
     .run = scratch_run,
 };

@@ -129,6 +129,7 @@ const na_bench_t na_bench_shbench = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "operations",
+    .suite = (const char *const[]){"--repetitions=11", "--warmup=1", NULL},
     .settle = shbench_settle,
     .run = shbench_run,
 };

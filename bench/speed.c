@@ -257,6 +257,7 @@ const na_bench_t na_bench_speed = {
     .memory = true,
     .headline = "speed",
     .work = "objects",
+    .suite = (const char *const[]){"--repetitions=11", "--warmup=1", NULL},
     .settle = speed_settle,
     .run = speed_run,
 };

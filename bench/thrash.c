@@ -18,6 +18,7 @@ const na_bench_t na_bench_thrash = {
     .knob_count = NA_LW_KNOBS,
     .memory = true,
     .work = "iterations",
+    .suite = (const char *const[]){"--repetitions=3", "--warmup=1", "--iterations=125", NULL},
     .settle = na_linework_settle,
     .run = thrash_run,
 };

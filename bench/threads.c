@@ -152,6 +152,7 @@ const na_bench_t na_bench_threads = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "rounds",
+    .suite = (const char *const[]){"--repetitions=9", "--warmup=1", NULL},
     .settle = threads_settle,
     .run = threads_run,
 };

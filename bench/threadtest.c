@@ -100,6 +100,7 @@ const na_bench_t na_bench_threadtest = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "iterations",
+    .suite = (const char *const[]){"--repetitions=11", "--warmup=1", NULL},
     .settle = threadtest_settle,
     .run = threadtest_run,
 };

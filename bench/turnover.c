@@ -178,6 +178,7 @@ const na_bench_t na_bench_turnover = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "generations",
+    .suite = (const char *const[]){"--repetitions=7", "--warmup=1", NULL},
     .settle = turnover_settle,
     .run = turnover_run,
 };

@@ -65,6 +65,40 @@ Test(bench_compare_plan, cases_check_their_knobs) {
     cr_assert_eq(comparison.case_count, 2);
 }
 
+/* What the user gave stays; all the rest is a word that the benchmark takes. */
+Test(bench_compare_plan, the_work_of_the_suite_is_fixed) {
+    static na_comparison_t comparison;
+    char error[256];
+    make_comparison(&comparison, 2, 3);
+    for (size_t i = 0; i < na_bench_count; i++) {
+        /* startup looks for a program beside numalloc-bench, which this test is not. */
+        const char *given[2];
+        size_t givens = 0;
+        if (na_plan_knob(na_benches[i], "repetitions") != NA_NONE)
+            given[givens++] = "--repetitions=4";
+        if (na_plan_knob(na_benches[i], "program") != NA_NONE)
+            given[givens++] = "--program=/bin/true";
+        cr_assert_not_null(
+            na_plan_bench(&comparison, na_benches[i], 0, given, givens, error, sizeof error),
+            "%s: %s", na_benches[i]->name, error);
+    }
+    na_plan_fixed(&comparison);
+    for (size_t i = 0; i < na_bench_count; i++) {
+        const na_case_t *made = &comparison.cases[i];
+        na_knobs_t knobs;
+        size_t repetitions = na_plan_knob(made->bench, "repetitions");
+        size_t warmup = na_plan_knob(made->bench, "warmup");
+        cr_assert(na_plan_knobs(made->bench, made->word, made->words, &knobs, error, sizeof error),
+                  "%s: %s", made->name, error);
+        if (repetitions != NA_NONE) {
+            cr_assert_eq(knobs.value[repetitions].number, 4, "%s", made->name);
+            /* Whatever has repetitions says how many a comparison wants. */
+            cr_assert_not_null(made->bench->suite, "%s", made->name);
+            if (warmup != NA_NONE) cr_assert_leq(knobs.value[warmup].number, 2);
+        }
+    }
+}
+
 static double total(const na_cut_t *cuts, size_t count, size_t children) {
     double sum = 0;
     for (size_t i = 0; i < count; i++)
