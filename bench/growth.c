@@ -390,6 +390,7 @@ const na_bench_t na_bench_growth = {
     .headline = "growth",
     .work = "pairs",
     .brief = brief,
+    .suite = (const char *const[]){"--repetitions=3", "--warmup=1", NULL},
     .settle = growth_settle,
     .run = growth_run,
 };
