@@ -278,13 +278,14 @@ static bool owned_by(const na_heap_t *heap, unsigned cls, unsigned owner) {
 }
 
 /* A block on a slow-tagged page. */
-static void free_seen(na_heap_t *heap, na_span_t *span, void *block) {
+static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
+                      const void *moved_to) {
     unsigned cls = span->cls;
     if (!na_is_block_start(span, block)) {
         na_misuse("free of", block);
         return;
     }
-    if (!na_record_free(heap, span, block, na_classes[cls].size)) return;
+    if (!na_record_free(heap, span, block, na_classes[cls].size, how, moved_to)) return;
     if (span->sampled) {
         heap->states[cls].pushes++;
         if (NA_UNLIKELY(span->home != heap->node)) na_heap_crossed(heap, span->home, cls, 1);
@@ -298,7 +299,7 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block) {
     }
 }
 
-void na_free_slow(void *block, uint32_t tag) {
+static void free_slow(void *block, uint32_t tag, na_release_t how, const void *moved_to) {
     if (block == NULL) return;
     na_span_t *span = NULL;
     if (tag == NA_TAG_NONE && (span = na_span_of(block)) == NULL) {
@@ -315,9 +316,17 @@ void na_free_slow(void *block, uint32_t tag) {
         else
             na_remote_free(heap, tag, block);
     } else if (span->cls == 0) {
-        na_large_free(heap, span, block);
+        na_large_free(heap, span, block, how, moved_to);
     } else {
-        free_seen(heap, span, block);
+        free_seen(heap, span, block, how, moved_to);
     }
     na_heap_leave(heap);
+}
+
+void na_free_slow(void *block, uint32_t tag, na_release_t how) {
+    free_slow(block, tag, how, NULL);
+}
+
+void na_free_moved(void *block, const void *to) {
+    free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, to);
 }

@@ -24,7 +24,9 @@ void *na_alloc_slow(size_t size, na_entry_t entry);
 /* A block of exactly this class. `requested` is what the program asked for. */
 void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry);
 /* Any pointer, NULL and wild ones included; `tag` as read from the page map (0: not an address). */
-void na_free_slow(void *block, uint32_t tag);
+void na_free_slow(void *block, uint32_t tag, na_release_t how);
+/* realloc copied a block that is large or on a slow page to `to`. */
+void na_free_moved(void *block, const void *to);
 
 /* Threads without a heap share the EMPTY one: they spend its credits, which it does not have, at
  * once, and read the class table while the first of them fills it. Whatever they find sends them to
@@ -61,22 +63,26 @@ NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
 }
 
 /* Of a block whose page carries `tag`. */
-NA_HOT void na_free_tagged(void *block, uint32_t tag) {
+NA_HOT void na_free_tagged(void *block, uint32_t tag, na_release_t how) {
     na_bin_t *bin = (na_bin_t *)((char *)na_self + (tag & 0xffff));
     if (NA_UNLIKELY(bin->tag != tag) || NA_UNLIKELY(--bin->push < 0)) {
-        na_free_slow(block, tag);
+        na_free_slow(block, tag, how);
         return;
     }
     *na_block_next(block) = bin->head;
     bin->head = block;
 }
 
-NA_HOT void na_free(void *block) {
+NA_HOT void na_release(void *block, na_release_t how) {
     uintptr_t address = (uintptr_t)block;
     if (NA_UNLIKELY(!na_is_address(address)))
-        na_free_slow(block, NA_TAG_NONE);
+        na_free_slow(block, NA_TAG_NONE, how);
     else
-        na_free_tagged(block, na_page_tag(address));
+        na_free_tagged(block, na_page_tag(address), how);
+}
+
+NA_HOT void na_free(void *block) {
+    na_release(block, NA_RELEASE_FREE);
 }
 
 #endif

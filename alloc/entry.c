@@ -39,6 +39,7 @@ NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
 /* --- aligned --- */
 
 NA_RACES_WITH_EMPTY void *na_alloc_aligned(size_t alignment, size_t size, na_entry_t entry) {
+    entry = na_entry_aligned(entry, alignment);
     if (alignment <= NA_CLASS_STEP) return na_alloc(size, entry);
     if (alignment <= NA_PAGE_SIZE && size <= NA_SMALL_MAX) {
         na_init();
@@ -119,7 +120,7 @@ static void *resize_small(na_span_t *span, void *block, size_t size) {
     if (NA_UNLIKELY(span->records != NULL)) {
         na_heap_t *heap = na_heap_enter();
         if (heap != NULL) {
-            na_record_resize(heap, span, block, have, size, have);
+            na_record_resize(heap, span, block, block, have, size, have);
             na_heap_leave(heap);
         }
     }
@@ -151,7 +152,7 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
     if (fresh == NULL) fresh = alloc_resized(have, size);
     if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);
-    na_free(block);
+    na_free_moved(block, fresh);
     return fresh;
 }
 
@@ -183,7 +184,7 @@ NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
     void *fresh = alloc_resized(have, size);
     if (NA_UNLIKELY(fresh == NULL)) return NULL;
     memcpy(fresh, block, have < size ? have : size);
-    na_free_tagged(block, tag);
+    na_free_tagged(block, tag, NA_RELEASE_REALLOC);
     return fresh;
 }
 

@@ -15,16 +15,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/base.h"
 #include "pagemap/registry.h"
 
-/* The entry point that made an allocation. */
+/* The entry point that made an allocation: its kind in the low eight bits, above them the base-2
+ * logarithm of the alignment where one was asked for, else 0. */
 typedef enum na_entry {
     NA_ENTRY_MALLOC,
     NA_ENTRY_CALLOC,
-    NA_ENTRY_REALLOC,
+    NA_ENTRY_REALLOC, /* of NULL as well; a block that it replaces is freed afterwards */
     NA_ENTRY_ALIGNED,
     NA_ENTRY_NEW,
+    NA_ENTRY_NEW_ARRAY,
+    NA_ENTRY_ALIGNMENT = 0xff00,
 } na_entry_t;
+
+NA_INLINE na_entry_t na_entry_kind(na_entry_t entry) {
+    return (na_entry_t)((unsigned)entry & 0xffu);
+}
+
+/* 0: no alignment was asked for. */
+NA_INLINE unsigned na_entry_align_log2(na_entry_t entry) {
+    return (unsigned)entry >> 8;
+}
+
+NA_INLINE na_entry_t na_entry_aligned(na_entry_t kind, size_t alignment) {
+    return (na_entry_t)((unsigned)kind | (unsigned)__builtin_ctzll(alignment) << 8);
+}
+
+/* The entry point that gave a block back. */
+typedef enum na_release {
+    NA_RELEASE_FREE,
+    NA_RELEASE_DELETE,
+    NA_RELEASE_DELETE_ARRAY,
+    NA_RELEASE_REALLOC, /* it was copied to another block */
+} na_release_t;
 
 typedef struct na_hooks {
     /* In mode sites every event is reported; in mode sample only blocks chosen by the sampler:
@@ -37,12 +62,19 @@ typedef struct na_hooks {
     void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
                      na_entry_t entry);
 
-    /* A block is about to be given back; called before another thread can get it. */
-    void (*on_free)(void **prof, const na_record_t *record, void *block, size_t usable);
+    /* A block is about to be given back; called before another thread can get it. `moved_to`: the
+     * block that realloc put in its place (its on_alloc came before, on this thread), else NULL. */
+    void (*on_free)(void **prof, const na_record_t *record, void *block, size_t usable,
+                    na_release_t how, const void *moved_to);
 
-    /* realloc kept the block where it is; *record is updated. */
-    void (*on_resize)(void **prof, na_record_t *record, void *block, size_t old_usable,
-                      size_t requested, size_t usable);
+    /* realloc is about to move the pages of a block elsewhere, if it can: from now on other threads
+     * may be given its addresses. on_resize follows when it could. */
+    void (*before_move)(void **prof, const na_record_t *record, const void *block);
+
+    /* realloc kept the block: where it is, or its pages were moved (`block` != `old_block`);
+     * *record is updated. */
+    void (*on_resize)(void **prof, na_record_t *record, const void *old_block, void *block,
+                      size_t old_usable, size_t requested, size_t usable);
 
     /* The calling thread detached from its heap (thread exit); *prof becomes NULL. */
     void (*on_thread_exit)(void **prof);

@@ -260,12 +260,13 @@ void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     return alloc(size, kind, entry, &unused);
 }
 
-void na_large_free(na_heap_t *heap, na_span_t *span, void *block) {
+void na_large_free(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
+                   const void *moved_to) {
     if ((uintptr_t)block != span->start) {
         na_misuse("free of", block);
         return;
     }
-    if (!na_record_free(heap, span, block, na_span_bytes(span))) return;
+    if (!na_record_free(heap, span, block, na_span_bytes(span), how, moved_to)) return;
     na_gate_enter(heap);
     count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
     na_pagemap_remove(span);
@@ -356,13 +357,16 @@ void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size) {
     uint32_t pages = pages_for(size);
     if (pages == 0) return NULL;
     size_t old_usable = na_span_bytes(span);
+    const void *old_block = (const void *)span->start;
+    if (span->dedicated) na_record_before_move(heap, span);
     na_gate_enter(heap);
     bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
     na_gate_leave(heap);
     if (!done) return NULL;
     count_bytes(&bytes_of[span->home].all, na_span_bytes(span), old_usable);
     span->requested = size;
-    na_record_resize(heap, span, (void *)span->start, old_usable, size, na_span_bytes(span));
+    na_record_resize(heap, span, old_block, (void *)span->start, old_usable, size,
+                     na_span_bytes(span));
     return (void *)span->start;
 }
 

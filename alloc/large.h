@@ -27,8 +27,10 @@
  * ENOMEM. */
 void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed);
 
-/* `block` lies in the large span; reports it if it is not the span's start. */
-void na_large_free(na_heap_t *heap, na_span_t *span, void *block);
+/* `block` lies in the large span; reports it if it is not the span's start. `how` and `moved_to` as
+ * in hooks.h. */
+void na_large_free(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
+                   const void *moved_to);
 
 /* Makes the block hold `size` bytes (> NA_SMALL_MAX) without copying: where it is, or for a
  * dedicated mapping wherever mremap puts it. The block's address, or NULL: it must be copied. */

@@ -24,7 +24,8 @@ void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t reque
         na_hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
 }
 
-bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable) {
+bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable, na_release_t how,
+                    const void *moved_to) {
     na_record_t *record = na_record_of(span, block);
     if (record == NULL) return true;
     if (record->epoch ==
@@ -32,7 +33,7 @@ bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable
         na_misuse("double free of", block);
         return false;
     }
-    if (na_hooks != NULL) na_hooks->on_free(&heap->profile, record, block, usable);
+    if (na_hooks != NULL) na_hooks->on_free(&heap->profile, record, block, usable, how, moved_to);
     record->epoch = 0;
     return true;
 }
@@ -42,11 +43,18 @@ bool na_record_is_live(const na_span_t *span, const void *block) {
     return record == NULL || record->epoch != 0;
 }
 
-void na_record_resize(na_heap_t *heap, na_span_t *span, void *block, size_t old_usable,
-                      size_t requested, size_t usable) {
+void na_record_before_move(na_heap_t *heap, const na_span_t *span) {
+    const na_record_t *record = span->records;
+    if (record == NULL || record->epoch == 0 || na_hooks == NULL) return;
+    na_hooks->before_move(&heap->profile, record, (const void *)span->start);
+}
+
+void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, void *block,
+                      size_t old_usable, size_t requested, size_t usable) {
     na_record_t *record = na_record_of(span, block);
     if (record == NULL || record->epoch == 0) return;
     if (na_hooks != NULL)
-        na_hooks->on_resize(&heap->profile, record, block, old_usable, requested, usable);
+        na_hooks->on_resize(&heap->profile, record, old_block, block, old_usable, requested,
+                            usable);
     record->slack = (uint32_t)(usable - requested);
 }

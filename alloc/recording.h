@@ -18,11 +18,14 @@ na_record_t *na_record_of(const na_span_t *span, const void *block);
 void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t requested, size_t usable,
                      na_entry_t entry);
 /* `block` is about to be given back. False: it is not live, which was reported. */
-bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable);
+bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable, na_release_t how,
+                    const void *moved_to);
 /* False: the span keeps records, and `block` was freed. */
 bool na_record_is_live(const na_span_t *span, const void *block);
-/* realloc left `block` where it is. */
-void na_record_resize(na_heap_t *heap, na_span_t *span, void *block, size_t old_usable,
-                      size_t requested, size_t usable);
+/* The pages of the block that is all of `span` are about to move. */
+void na_record_before_move(na_heap_t *heap, const na_span_t *span);
+/* realloc kept the block, which now is at `block`. */
+void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, void *block,
+                      size_t old_usable, size_t requested, size_t usable);
 
 #endif

@@ -17,7 +17,7 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     t->node = record->node;
     record->slack = (uint32_t)(usable - requested);
     stamp(t, record);
-    na_site_alloc(t, record->site, requested, usable, entry == NA_ENTRY_REALLOC);
+    na_site_alloc(t, record->site, requested, usable, na_entry_kind(entry) == NA_ENTRY_REALLOC);
     na_rthread_leave(t);
 }
 
@@ -30,16 +30,27 @@ static bool not_ours(const na_record_t *record) {
     return record->site == NA_NPROF_NO_STACK;
 }
 
-static void on_free(void **prof, const na_record_t *record, void *block, size_t usable) {
+static void on_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                    na_release_t how, const void *moved_to) {
     (void)block;
+    (void)how;
+    (void)moved_to;
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     if (!not_ours(record)) na_site_free(t, record, usable);
     na_rthread_leave(t);
 }
 
-static void on_resize(void **prof, na_record_t *record, void *block, size_t old_usable,
-                      size_t requested, size_t usable) {
+/* Sites do not mind where a block lies. */
+static void before_move(void **prof, const na_record_t *record, const void *block) {
+    (void)prof;
+    (void)record;
+    (void)block;
+}
+
+static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
+                      size_t old_usable, size_t requested, size_t usable) {
+    (void)old_block;
     (void)block;
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) {
@@ -86,6 +97,7 @@ static void on_exit_hook(void **prof) {
 na_hooks_t na_rec_hooks = {
     .on_alloc = on_alloc,
     .on_free = on_free,
+    .before_move = before_move,
     .on_resize = on_resize,
     .on_thread_exit = on_thread_exit,
     .before_fork = before_fork,

@@ -73,7 +73,7 @@ static __attribute__((noinline)) void site_b(const na_hooks_t *h, void **p, na_r
 }
 
 static void give(const na_hooks_t *h, void **p, na_record_t *r, size_t n) {
-    h->on_free(p, r, r, (n + 15) & ~(size_t)15);
+    h->on_free(p, r, r, (n + 15) & ~(size_t)15, NA_RELEASE_FREE, NULL);
 }
 
 typedef struct totals {
@@ -146,7 +146,7 @@ Test(record, one_thread_is_exact, .init = setup, .fini = teardown) {
         give(h, &prof, &b[i], 1000);
     for (int i = 0; i < 10; i++)
         site_a(h, &prof, &a[i], 33);
-    h->on_resize(&prof, &a[0], &a[0], 48, 48, 48);
+    h->on_resize(&prof, &a[0], &a[0], &a[0], 48, 48, 48);
     cr_assert_eq(errno, 99);
     cr_assert_neq(a[60].site, b[60].site);
     h->on_exit(&prof);

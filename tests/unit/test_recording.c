@@ -20,6 +20,8 @@ typedef struct event {
     size_t requested, usable, old_usable;
     na_entry_t entry;
     uint32_t site;
+    na_release_t how;
+    const void *other; /* moved_to, or the old block */
     pthread_t thread;
 } event_t;
 
@@ -45,17 +47,26 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     e->site = record->site = count;
 }
 
-static void on_free(void **prof, const na_record_t *record, void *block, size_t usable) {
+static void on_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                    na_release_t how, const void *moved_to) {
     (void)prof;
     event_t *e = log_event('f', block);
+    e->how = how;
+    e->other = moved_to;
     e->site = record->site;
     e->usable = usable;
 }
 
-static void on_resize(void **prof, na_record_t *record, void *block, size_t old_usable,
-                      size_t requested, size_t usable) {
+static void before_move(void **prof, const na_record_t *record, const void *block) {
+    (void)prof;
+    log_event('m', (void *)(uintptr_t)block)->site = record->site;
+}
+
+static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
+                      size_t old_usable, size_t requested, size_t usable) {
     (void)prof;
     event_t *e = log_event('r', block);
+    e->other = old_block;
     e->site = record->site;
     e->old_usable = old_usable;
     e->requested = requested;
@@ -76,6 +87,7 @@ static void nothing_in_child(void **prof) {
 static const na_hooks_t table = {
     .on_alloc = on_alloc,
     .on_free = on_free,
+    .before_move = before_move,
     .on_resize = on_resize,
     .on_thread_exit = on_thread_exit,
     .before_fork = nothing,
@@ -112,7 +124,8 @@ Test(recording, malloc_calloc_free) {
     for (unsigned i = 0; i < 6; i++) {
         cr_assert_eq(events[i].block, blocks[i]);
         cr_assert_eq(events[i].site, sites[i]);
-        if (i < 3) cr_assert_eq(events[i].entry, entries[i]);
+        if (i < 3) cr_assert_eq(na_entry_kind(events[i].entry), entries[i]);
+        if (i < 3) cr_assert_eq(na_entry_align_log2(events[i].entry), i == 2 ? 6 : 0);
         if (i < 3) cr_assert_eq(events[i].requested, 100);
         cr_assert_eq(events[i].usable, blocks[i] == c ? 128 : 112);
     }
@@ -128,7 +141,9 @@ Test(recording, realloc_of_small_blocks) {
     cr_assert(events[1].requested == 105 && events[1].usable == 112 && events[1].site == 1);
     cr_assert(events[2].block == moved && events[2].requested == 500);
     cr_assert(events[3].block == a && events[3].site == 1);
+    cr_assert(events[3].how == NA_RELEASE_REALLOC && events[3].other == moved);
     cr_assert(events[4].block == moved && events[4].site == 3);
+    cr_assert(events[4].how == NA_RELEASE_FREE && events[4].other == NULL);
 }
 
 Test(recording, realloc_of_runs_and_mappings) {
@@ -146,12 +161,15 @@ Test(recording, realloc_of_runs_and_mappings) {
     cr_assert(na_span_of(grown)->dedicated);
     cr_assert_eq(grown[(33 << 20) - 1], 9);
     NA_FN(free)(grown);
-    expect("araafrf");
+    expect("araafmrf");
     cr_assert(events[1].old_usable >= 100000 && events[1].requested == 60000);
     cr_assert_eq(events[2].block, wall);
     cr_assert(events[3].block == mapped && events[4].block == a && events[4].site == 1);
-    cr_assert(events[5].block == grown && events[5].site == 4 && events[5].requested == 64 << 20);
-    cr_assert(events[6].block == grown && events[6].site == 4);
+    cr_assert(events[4].how == NA_RELEASE_REALLOC && events[4].other == mapped);
+    cr_assert(events[5].block == mapped && events[5].site == 4);
+    cr_assert(events[6].block == grown && events[6].other == mapped);
+    cr_assert(events[6].site == 4 && events[6].requested == 64 << 20);
+    cr_assert(events[7].block == grown && events[7].site == 4);
 }
 
 static void *free_it(void *block) {
