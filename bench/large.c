@@ -172,7 +172,7 @@ const na_bench_t na_bench_large = {
     .knob_count = K_COUNT,
     .memory = true,
     .work = "objects",
-    .suite = (const char *const[]){"--repetitions=2", "--warmup=1", "--objects=20", NULL},
+    .suite = (const char *const[]){"--repetitions=9", "--warmup=1", "--objects=20", NULL},
     .settle = large_settle,
     .run = large_run,
 };
