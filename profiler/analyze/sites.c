@@ -10,55 +10,81 @@ static int64_t add_signed(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-static void add_cell(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t peak_epoch) {
+static void add_cell(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t peak_epoch,
+                     bool sampled) {
     int64_t live_bytes = (int64_t)(cell->alloc_bytes - cell->free_bytes);
     int64_t live_count = (int64_t)(cell->alloc_count - cell->free_count);
     /* Unchanged since the peak: what lives now lived then. */
     bool changed = cell->peak_epoch == peak_epoch;
-    sum->peak_bytes = add_signed(sum->peak_bytes, changed ? cell->peak_bytes : live_bytes);
-    sum->peak_count = add_signed(sum->peak_count, changed ? cell->peak_count : live_count);
-    sum->live_bytes = add_signed(sum->live_bytes, live_bytes);
-    sum->live_count = add_signed(sum->live_count, live_count);
-    sum->live_usable =
-        add_signed(sum->live_usable, (int64_t)(cell->alloc_usable - cell->free_usable));
-    sum->alloc_count += cell->alloc_count;
-    sum->alloc_bytes += cell->alloc_bytes;
-    sum->alloc_usable += cell->alloc_usable;
-    sum->free_count += cell->free_count;
-    sum->free_bytes += cell->free_bytes;
-    sum->free_usable += cell->free_usable;
-    sum->realloc_count += cell->realloc_count;
-    sum->cross_thread_free_count += cell->cross_thread_free_count;
-    sum->cross_node_free_count += cell->cross_node_free_count;
-    sum->lifetime_sum_ms += cell->lifetime_sum_ms;
-    sum->raw_allocs += cell->raw_allocs;
-    sum->raw_frees += cell->raw_frees;
-    if (cell->alloc_count != 0) { /* a cell that only freed has no sizes */
-        if (cell->size_min < sum->size_min) sum->size_min = cell->size_min;
-        if (cell->size_max > sum->size_max) sum->size_max = cell->size_max;
+    na_counters_t one = na_counters_none();
+    one.peak_bytes = changed ? cell->peak_bytes : live_bytes;
+    one.peak_count = changed ? cell->peak_count : live_count;
+    one.live_bytes = live_bytes;
+    one.live_count = live_count;
+    one.live_usable = (int64_t)(cell->alloc_usable - cell->free_usable);
+    one.alloc_count = cell->alloc_count;
+    one.alloc_bytes = cell->alloc_bytes;
+    one.alloc_usable = cell->alloc_usable;
+    one.free_count = cell->free_count;
+    one.free_bytes = cell->free_bytes;
+    one.free_usable = cell->free_usable;
+    one.realloc_count = cell->realloc_count;
+    one.realloc_grow_bytes = cell->realloc_grow_bytes;
+    one.realloc_shrink_bytes = cell->realloc_shrink_bytes;
+    one.realloc_copy_bytes = cell->realloc_copy_bytes;
+    one.temporary_count = cell->temporary_count;
+    one.cross_thread_free_count = cell->cross_thread_free_count;
+    one.cross_node_free_count = cell->cross_node_free_count;
+    one.freed_here_count = cell->freed_here_count;
+    one.freed_here_bytes = cell->freed_here_bytes;
+    one.aligned_count = cell->aligned_count;
+    one.align_mask = cell->align_mask;
+    one.raw_allocs = cell->raw_allocs;
+    one.raw_frees = cell->raw_frees;
+    one.lifetime_sum = cell->lifetime_sum;
+    if (cell->free_count != 0) {
+        one.lifetime_min = cell->lifetime_min;
+        one.lifetime_max = cell->lifetime_max;
     }
+    if (cell->alloc_count != 0) { /* a cell that only freed has no sizes */
+        one.size_min = cell->size_min;
+        one.size_max = cell->size_max;
+    }
+    if (sampled) {
+        one.var_alloc_count = cell->var_alloc_count;
+        one.var_alloc_bytes = cell->var_alloc_bytes;
+        one.var_free_count = cell->var_free_count;
+        one.var_free_bytes = cell->var_free_bytes;
+    } else {
+        one.growth_count = cell->growth_count;
+        one.growth_bytes = cell->growth_bytes;
+        one.growth_copied = cell->growth_copied;
+    }
+    /* Over the cells of one site the sum is a bound; fold_share may know better. */
+    int64_t before = sum->local_peak_bytes;
+    na_counters_add(sum, &one);
+    sum->local_peak_bytes =
+        add_signed(before, cell->local_peak_bytes > 0 ? cell->local_peak_bytes : 0);
 }
 
+na_counters_t na_counters_none(void) {
+    na_counters_t none = {.size_min = UINT64_MAX, .lifetime_min = UINT64_MAX};
+    return none;
+}
+
+#define ADD_uint64_t(a, b)     ((a) + (b))
+#define ADD_int64_t(a, b)      add_signed(a, b)
+#define ADD_double(a, b)       ((a) + (b))
+#define REDUCE_SUM(type, a, b) ADD_##type(a, b)
+#define REDUCE_MAX(type, a, b) ((a) > (b) ? (a) : (b))
+#define REDUCE_MIN(type, a, b) ((a) < (b) ? (a) : (b))
+#define REDUCE_OR(type, a, b)  ((a) | (b))
+
 void na_counters_add(na_counters_t *to, const na_counters_t *from) {
-    to->peak_bytes = add_signed(to->peak_bytes, from->peak_bytes);
-    to->peak_count = add_signed(to->peak_count, from->peak_count);
-    to->live_bytes = add_signed(to->live_bytes, from->live_bytes);
-    to->live_count = add_signed(to->live_count, from->live_count);
-    to->live_usable = add_signed(to->live_usable, from->live_usable);
-    to->alloc_count += from->alloc_count;
-    to->alloc_bytes += from->alloc_bytes;
-    to->alloc_usable += from->alloc_usable;
-    to->free_count += from->free_count;
-    to->free_bytes += from->free_bytes;
-    to->free_usable += from->free_usable;
-    to->realloc_count += from->realloc_count;
-    to->cross_thread_free_count += from->cross_thread_free_count;
-    to->cross_node_free_count += from->cross_node_free_count;
-    to->lifetime_sum_ms += from->lifetime_sum_ms;
-    to->raw_allocs += from->raw_allocs;
-    to->raw_frees += from->raw_frees;
-    if (from->size_min < to->size_min) to->size_min = from->size_min;
-    if (from->size_max > to->size_max) to->size_max = from->size_max;
+#define REDUCE(name, type, reduction, unit, meaning)                                               \
+    to->name = REDUCE_##reduction(type, to->name, from->name);
+    NA_COUNTERS(REDUCE)
+#undef REDUCE
 }
 
 /* Open addressing by site id, at most half full; slot.site 0 is free. */
@@ -67,6 +93,7 @@ typedef struct fold {
     size_t room, used; /* room is a power of two */
     uint32_t peak_epoch;
     uint64_t cells;
+    bool sampled;
     bool failed;
 } fold_t;
 
@@ -99,12 +126,26 @@ static void fold_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     na_site_t *slot = find_slot(fold->slots, fold->room, cell->site);
     if (slot->site == 0) {
         slot->site = cell->site;
-        slot->sum.size_min = UINT64_MAX;
+        slot->sum = na_counters_none();
         fold->used++;
     }
     slot->cells++;
     fold->cells++;
-    add_cell(&slot->sum, cell, fold->peak_epoch);
+    slot->local_peak_known = slot->cells == 1;
+    add_cell(&slot->sum, cell, fold->peak_epoch, fold->sampled);
+}
+
+/* After the cells. What cells still hold back is in their live figure, if it is the largest. */
+static void fold_share(void *arg, const na_nprof_share_t *share) {
+    fold_t *fold = arg;
+    if (fold->room == 0) return;
+    na_site_t *slot = find_slot(fold->slots, fold->room, share->site);
+    if (slot->site == 0 || slot->cells < 2 || share->peak_bytes < 0) return;
+    int64_t peak = share->peak_bytes;
+    if (peak < slot->sum.live_bytes) peak = slot->sum.live_bytes;
+    if (peak > slot->sum.local_peak_bytes) return; /* the bound is better */
+    slot->sum.local_peak_bytes = peak;
+    slot->local_peak_known = true;
 }
 
 static int by_id(const void *a, const void *b) {
@@ -119,16 +160,19 @@ static void peak_now(na_counters_t *sum) {
 
 bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
     memset(sites, 0, sizeof *sites);
-    sites->total.size_min = UINT64_MAX;
-    fold_t fold = {.peak_epoch = na_reader_header(reader)->peak_epoch};
+    sites->total = na_counters_none();
+    const na_nprof_header_t *header = na_reader_header(reader);
+    fold_t fold = {.peak_epoch = header->peak_epoch,
+                   .sampled = header->mode == NA_NPROF_MODE_SAMPLE};
     na_reader_cells(reader, fold_cell, &fold);
+    na_reader_shares(reader, fold_share, &fold);
     sites->items = fold.slots;
     sites->cells = fold.cells;
     if (fold.failed) return false;
 
     /* Stacks are read after the cells: those of a running process are then at least as new. */
     na_stack_table_t stacks = na_reader_stacks(reader);
-    na_site_t lost = {.sum.size_min = UINT64_MAX};
+    na_site_t lost = {.sum = na_counters_none()};
     for (size_t i = 0; i < fold.room; i++) {
         na_site_t *slot = &fold.slots[i];
         if (slot->site == 0) continue;
@@ -200,4 +244,30 @@ double na_counters_error(const na_counters_t *sum, int64_t count, uint32_t count
     if (samples <= 0) return INFINITY;
     /* Horvitz-Thompson with equal weights: the variance of the sum is n (1 - p) / p^2. */
     return 1.96 * sqrt((1 - p) / samples);
+}
+
+double na_counters_estimate_error(const na_counters_t *sum, na_estimate_t figure,
+                                  uint32_t count_scale) {
+    if (sum->raw_allocs == 0) return 0;
+    double value = 0, variance = 0;
+    switch (figure) {
+    case NA_ESTIMATE_ALLOC_BYTES:
+        value = (double)sum->alloc_bytes;
+        variance = sum->var_alloc_bytes;
+        break;
+    case NA_ESTIMATE_ALLOC_COUNT:
+        value = (double)sum->alloc_count / (double)count_scale;
+        variance = sum->var_alloc_count;
+        break;
+    case NA_ESTIMATE_LIVE_BYTES:
+        value = (double)sum->live_bytes;
+        variance = sum->var_alloc_bytes - sum->var_free_bytes;
+        break;
+    case NA_ESTIMATE_LIVE_COUNT:
+        value = (double)sum->live_count / (double)count_scale;
+        variance = sum->var_alloc_count - sum->var_free_count;
+        break;
+    }
+    if (!(value > 0)) return INFINITY;
+    return variance > 0 ? 1.96 * sqrt(variance) / value : 0;
 }

@@ -9,22 +9,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profiler/analyze/metrics.h"
 #include "profiler/format/reader.h"
 
-/* Sums over threads. Units as in na_nprof_cell_t; counts marked "scaled" there are scaled here. */
+/* What is known of a site, a function, a module or the whole. Units as in na_nprof_cell_t; counts
+ * marked "scaled" there are scaled here. How each figure is reduced, over threads, and where sites
+ * are put together, stands in metrics.h. */
+#define NA_COUNTERS_MEMBER(name, type, reduction, unit, meaning) type name;
 typedef struct na_counters {
-    uint64_t alloc_count, alloc_bytes, alloc_usable;
-    uint64_t free_count, free_bytes, free_usable;
-    uint64_t realloc_count, cross_thread_free_count, cross_node_free_count, lifetime_sum_ms;
-    uint64_t raw_allocs, raw_frees;
-    uint64_t size_min, size_max; /* UINT64_MAX and 0: no allocation seen */
-    int64_t peak_bytes, peak_count;
-    int64_t live_bytes, live_count, live_usable; /* now, that is, when the file was last written */
+    NA_COUNTERS(NA_COUNTERS_MEMBER)
 } na_counters_t;
+#undef NA_COUNTERS_MEMBER
+
+/* Nothing: zeros, but the smallest figures as large as can be. */
+na_counters_t na_counters_none(void);
 
 typedef struct na_site {
     uint32_t site;  /* stack id; NA_NPROF_NO_STACK: everything whose stack is missing */
     uint32_t cells; /* threads that allocated or freed its blocks */
+    /* local_peak_bytes is exact, or within cells x header.site_quantum, as nprof.h says; false: it
+     * is an upper bound only. */
+    bool local_peak_known;
     na_counters_t sum;
 } na_site_t;
 
@@ -49,7 +54,7 @@ typedef enum na_order {
     NA_ORDER_COUNT, /* allocations */
 } na_order_t;
 
-/* Adds up. `to` begins as zeros, but size_min as UINT64_MAX. */
+/* Puts together by the reductions of metrics.h. `to` begins as na_counters_none. */
 void na_counters_add(na_counters_t *to, const na_counters_t *from);
 
 /* The figure that an order looks at. */
@@ -62,5 +67,17 @@ void na_sites_sort(na_sites_t *sites, na_order_t order);
  * allocations in `sum`, as a fraction of it; 0 if every event was seen; infinity if nothing that
  * it stands for was sampled. */
 double na_counters_error(const na_counters_t *sum, int64_t count, uint32_t count_scale);
+
+/* The same for a figure itself, by the variance that the recorder summed up: blocks of different
+ * sizes at one site are drawn with different probabilities. For the figures at the peak there is
+ * only na_counters_error. */
+typedef enum na_estimate {
+    NA_ESTIMATE_ALLOC_BYTES,
+    NA_ESTIMATE_ALLOC_COUNT,
+    NA_ESTIMATE_LIVE_BYTES,
+    NA_ESTIMATE_LIVE_COUNT,
+} na_estimate_t;
+double na_counters_estimate_error(const na_counters_t *sum, na_estimate_t figure,
+                                  uint32_t count_scale);
 
 #endif

@@ -188,7 +188,7 @@ static bool make_rows(na_view_input_t *in, na_stack_table_t stacks, na_function_
     if (table->items == NULL) return false;
     for (uint32_t id = 0; id < in->function_count; id++) {
         table->items[id].id = id;
-        table->items[id].self.size_min = UINT64_MAX;
+        table->items[id].self = na_counters_none();
         table->items[id].below = costs[id].below;
         table->items[id].wrapper = in->wrappers[id];
     }
@@ -219,7 +219,7 @@ static bool make_rows(na_view_input_t *in, na_stack_table_t stacks, na_function_
 bool na_view_functions(na_view_input_t *in, bool automatic, const regex_t *skip,
                        size_t skip_count) {
     na_stack_table_t stacks = na_reader_stacks(in->reader);
-    in->functions.nowhere.size_min = UINT64_MAX;
+    in->functions.nowhere = na_counters_none();
     bool *wanted = find_wanted(in, stacks);
     if (wanted == NULL) return false;
     in->function_count = na_symbols_function_count(in->symbols);

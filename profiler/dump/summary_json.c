@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "profiler/analyze/detail.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/view.h"
 
@@ -23,7 +24,8 @@ static void put_counters(const na_view_input_t *in, const na_counters_t *sum) {
         {"reallocs", (double)sum->realloc_count},
         {"cross_thread_frees", (double)sum->cross_thread_free_count},
         {"cross_node_frees", (double)sum->cross_node_free_count},
-        {"lifetime_sum_ms", (double)sum->lifetime_sum_ms},
+        {"lifetime_sum_ms",
+         (double)sum->lifetime_sum * na_age_ns(na_reader_header(in->reader)) / 1e6},
         {"peak_blocks", (double)sum->peak_count},
         {"live_blocks", (double)sum->live_count},
     };

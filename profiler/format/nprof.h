@@ -1,4 +1,4 @@
-/* nprof.h - the profile file as it lies on disk, version 1. docs/profile-format.md is the text.
+/* nprof.h - the profile file as it lies on disk, version 2. docs/profile-format.md is the text.
  *
  * Little-endian; every field is naturally aligned and every structure has a fixed size. The file is
  *
@@ -21,7 +21,8 @@
  * only ever appended), must skip chunk types that it does not know and say so, and must ignore
  * bytes called reserved (a writer writes zero). Anything else needs a new NA_NPROF_VERSION.
  *
- * Units: bytes, milliseconds since the start of the profile ("ms"), or as the name says. Counts
+ * Units: bytes, milliseconds since the start of the profile ("ms"), or as the name says. Lifetimes
+ * are in units of 2^header.age_shift ticks of header.clock_kind's clock ("ages"). Counts
  * called "scaled" are multiplied by header.count_scale (1 in mode sites), so that the unbiased
  * estimates of mode sample need no rounding to whole blocks. */
 #ifndef NUMALLOC_PROFILER_FORMAT_NPROF_H
@@ -30,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NA_NPROF_VERSION 1u
+#define NA_NPROF_VERSION 2u
 #define NA_NPROF_PAGE    4096u
 
 /* "\x89NPROF\r\n": not text, and damaged visibly by a transfer that converts line ends. */
@@ -80,7 +81,9 @@ typedef struct na_nprof_header {
     char host[64];
     char program[512];  /* path of the executable */
     char command[1536]; /* argv, arguments separated by one space */
-    uint8_t reserved0[680];
+    uint64_t own_limit; /* bytes that the profiler may use for what it records; 0: no limit */
+    uint32_t age_shift; /* at most 32 */
+    uint8_t reserved0[668];
     uint32_t const_crc_pad; /* zero */
     uint32_t const_crc;     /* crc32 of all bytes before this field, magic included */
 
@@ -101,15 +104,19 @@ typedef struct na_nprof_header {
 
     /* What is missing from the profile (plain counts, never scaled; all 0: nothing is). */
     uint64_t lost_events;      /* events that found no cell */
-    uint64_t lost_stacks;      /* events whose stack found no node: charged to the root */
+    uint64_t lost_stacks;      /* walks that found no room for a new node: the stack's outer part
+                                * stands for it, the root at worst */
     uint64_t truncated_stacks; /* events whose stack walk stopped early: node flag TRUNCATED */
     uint64_t lost_threads;     /* threads that found no THREADS entry */
     uint64_t lost_modules;     /* modules that found no MODULES entry */
     uint64_t before_frees;     /* frees of blocks from before the profile began (or a fork) */
-    uint64_t reserved2[2];     /* 0 in version 1 */
+    uint64_t reserved2[2];     /* 0 */
     uint32_t disk_full;        /* 1: the file could not grow (disk, quota, RLIMIT_FSIZE) */
-    uint32_t reserved_flags;
-    uint8_t reserved1[880];
+    uint32_t own_full;         /* 1: own_limit was reached */
+    uint64_t merged_events;    /* charged to an outer part of their stack (the root at worst),
+                                * because there was no room for one more stack or cell */
+    uint64_t site_quantum;     /* bytes a cell may hold back from its site's share, now */
+    uint8_t reserved1[864];
 } na_nprof_header_t;
 
 #define NA_NPROF_MUTABLE 3072u
@@ -127,6 +134,11 @@ _Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
 #define NA_NPROF_MODULES     4u
 #define NA_NPROF_TIMELINE    5u
 #define NA_NPROF_ENVIRONMENT 6u
+#define NA_NPROF_SHARES      7u
+#define NA_NPROF_SERIES      8u
+#define NA_NPROF_LIVES       9u
+#define NA_NPROF_SIZES       10u
+#define NA_NPROF_MAPS        11u
 
 /* chunk.flags: exactly one of LIVE and SEALED. */
 #define NA_NPROF_LIVE   1u /* changed in place; data_crc is 0 */
@@ -184,8 +196,9 @@ typedef struct na_nprof_stack {
 
 _Static_assert(sizeof(na_nprof_stack_t) == 16, "");
 
-/* CELLS: what one thread did to the blocks of one site. One owner per chunk; a (thread, site) pair
- * has at most one cell. site is stored last when a cell is born; site 0: does not exist.
+/* CELLS: what one thread did to the blocks of one site. One writer at a time per chunk: the thread
+ * named by the chunk or, after its end, one that took over its place. A place has at most one cell
+ * of a site. site is stored last when a cell is born; site 0: does not exist.
  *
  * A free is counted in the FREEING thread's cell of the ALLOCATION site, so live figures of one
  * cell may be negative and only sums over threads mean anything. A realloc counts as a free of the
@@ -198,8 +211,14 @@ _Static_assert(sizeof(na_nprof_stack_t) == 16, "");
  *     live at the peak = peak_epoch == header.peak_epoch ? peak_* : current live,
  * also after a kill at any point.
  *
+ * Local peak: the most bytes of the site that were ever live. A site with one cell has it in
+ * local_peak_bytes. A site with several: in its SHARES entry, exact within cells x
+ * header.site_quantum; without such an entry no cell ever held more than that quantum, and the sum
+ * of the cells' local peaks bounds it from above.
+ *
  * Torn updates: a process killed inside an event leaves, per thread, at most one event whose stores
- * are only partly there: any counter of at most one cell may lack that event, no more. */
+ * are only partly there: any counter of at most two cells (a realloc has two) may lack that event,
+ * no more. */
 typedef struct na_nprof_cell {
     uint32_t site;
     uint32_t peak_epoch;
@@ -209,35 +228,146 @@ typedef struct na_nprof_cell {
     uint64_t free_count;   /* scaled */
     uint64_t free_bytes;   /* requested size of the freed blocks */
     uint64_t free_usable;
-    int64_t peak_bytes; /* alloc_bytes - free_bytes at the peak, see above */
-    int64_t peak_count; /* scaled; alloc_count - free_count at the peak */
-    uint64_t size_min;  /* requested, of allocations seen; UINT64_MAX before the first */
+    int64_t local_peak_bytes; /* largest alloc_bytes - free_bytes of this cell so far */
+
+    int64_t peak_bytes;      /* alloc_bytes - free_bytes at the peak, see above */
+    int64_t peak_count;      /* scaled; alloc_count - free_count at the peak */
+    int64_t published_bytes; /* of alloc_bytes - free_bytes, what the site's share knows */
+    uint64_t size_min;       /* requested, of allocations seen; UINT64_MAX before the first */
     uint64_t size_max;
-    uint64_t realloc_count;           /* scaled */
+    uint64_t lifetime_sum; /* ages, scaled; over blocks freed; live ones are censored */
+    uint64_t lifetime_min; /* ages; UINT64_MAX before the first free */
+    uint64_t lifetime_max;
+
+    uint32_t lives;                   /* file offset / 16 of the cell's LIVES entry; 0: none */
+    uint32_t share;                   /* file offset / 32 of the site's SHARES entry; 0: none */
+    uint64_t temporary_count;         /* scaled; freed by its thread before that allocated again */
     uint64_t cross_thread_free_count; /* scaled; freed by this thread, allocated by another */
     uint64_t cross_node_free_count;   /* scaled; allocated on another node than the freeing cpu's */
-    uint64_t lifetime_sum_ms;         /* scaled; over blocks freed; live ones are censored */
-    uint32_t raw_allocs; /* mode sample: samples behind the estimates; mode sites: 0. Saturating. */
+    uint64_t realloc_count;           /* scaled; allocations by realloc of a block, moved or not */
+    uint64_t realloc_grow_bytes;      /* sum of what they were larger than before, by request */
+    uint64_t realloc_shrink_bytes;    /* sum of what they were smaller */
+    uint64_t realloc_copy_bytes;      /* bytes that moved: the smaller of both sizes */
+
+    union {
+        struct {                    /* mode sites: growth by copying without realloc: this thread
+                                     * allocated a larger block here, and its next event was to free
+                                     * the block that it had allocated here before that */
+            uint64_t growth_count;  /* such frees */
+            uint64_t growth_bytes;  /* sum of what the new blocks were larger */
+            uint64_t growth_copied; /* sum of the sizes of the freed blocks */
+            uint32_t last_size;     /* of the two allocations last seen here, saturating: */
+            uint32_t before_size;   /* the later, and the one before it */
+        };
+        struct { /* mode sample: variances of the estimates, sums over blocks drawn of
+                  * (1 - p) / p^2, and of this times the square of the requested bytes */
+            double var_alloc_count, var_alloc_bytes;
+            double var_free_count, var_free_bytes; /* the part that was freed again */
+        };
+    };
+    uint64_t freed_here_count; /* scaled; frees CALLED here (option), of blocks from any site */
+    uint64_t freed_here_bytes;
+    uint32_t aligned_count; /* allocations that asked for an alignment; saturating, not scaled */
+    uint32_t align_mask;    /* bit n: 2^n was asked */
+    uint32_t raw_allocs; /* mode sample: samples behind the estimates; saturating; mode sites: 0 */
     uint32_t raw_frees;
 } na_nprof_cell_t;
 
-_Static_assert(sizeof(na_nprof_cell_t) == 128, "two cache lines");
+_Static_assert(sizeof(na_nprof_cell_t) == 256, "four cache lines");
+_Static_assert(offsetof(na_nprof_cell_t, peak_bytes) == 64, "");
+_Static_assert(offsetof(na_nprof_cell_t, lives) == 128, "");
+_Static_assert(offsetof(na_nprof_cell_t, growth_count) == 192, "");
+
+/* LIVES: how long the blocks freed in one cell had lived. Owner as for cells. A cell has one from
+ * its third free on; two lifetimes are told by lifetime_min and lifetime_max. site is stored last.
+ * Bucket 0: less than one age; n: 2^(n-1) ages up to, but not, 2^n; the last one has no end. */
+#define NA_NPROF_AGE_BUCKETS 40u
+
+typedef struct na_nprof_lives {
+    uint32_t site; /* 0: does not exist */
+    uint32_t reserved;
+    uint32_t count[NA_NPROF_AGE_BUCKETS]; /* of frees, not scaled; plus carry << 32 */
+    uint8_t carry[NA_NPROF_AGE_BUCKETS];
+} na_nprof_lives_t;
+
+_Static_assert(sizeof(na_nprof_lives_t) == 208, "a multiple of 16");
+
+/* SHARES: what is live of one site in all threads, as far as they have published it. No owner; any
+ * thread, atomically. site is stored last (release). */
+typedef struct na_nprof_share {
+    uint32_t site;      /* 0: does not exist */
+    uint32_t series;    /* its row in the series of sites, plus 1; 0: none */
+    int64_t live_bytes; /* requested */
+    int64_t peak_bytes; /* the largest live_bytes */
+    uint64_t peak_ms;
+} na_nprof_share_t;
+
+_Static_assert(sizeof(na_nprof_share_t) == 32, "two a cache line");
+
+/* SIZES: events by size, of one place for threads (see CELLS; one writer at a time). A size's
+ * bucket is its number of binary digits: 0: zero; n: 2^(n-1) up to, but not, 2^n; the last one has
+ * no end. Scaled. */
+#define NA_NPROF_SIZE_BUCKETS 48u
+
+typedef struct na_nprof_sizes {
+    uint64_t allocs[NA_NPROF_SIZE_BUCKETS];                      /* by requested size */
+    uint64_t grown[NA_NPROF_SIZE_BUCKETS];                       /* reallocs by how much larger */
+    uint64_t shrunk[NA_NPROF_SIZE_BUCKETS];                      /* ... smaller; [0]: same size */
+    uint64_t lives[NA_NPROF_SIZE_BUCKETS][NA_NPROF_AGE_BUCKETS]; /* frees by size and lifetime */
+} na_nprof_sizes_t;
+
+_Static_assert(sizeof(na_nprof_sizes_t) == 8 * 48 * (3 + 40), "no padding");
+
+/* MAPS: memory that the program mapped itself, by call and site. No owner; any thread, under the
+ * profiler's own lock. site is stored last (release). */
+#define NA_NPROF_MAP_MMAP   1u
+#define NA_NPROF_MAP_MUNMAP 2u
+#define NA_NPROF_MAP_MREMAP 3u /* bytes: of the new size */
+#define NA_NPROF_MAP_BRK    4u /* brk and sbrk that raise the break; bytes: by how much */
+#define NA_NPROF_MAP_UNBRK  5u /* that lower it */
+
+typedef struct na_nprof_map {
+    uint32_t site; /* 0: does not exist */
+    uint32_t call; /* NA_NPROF_MAP_* */
+    uint64_t count, bytes, min, max;
+} na_nprof_map_t;
+
+_Static_assert(sizeof(na_nprof_map_t) == 40, "");
 
 /* THREADS: no owner; entry i is thread first_id + i, ids from 1 (0: not known). `tid` is stored
  * last (release) and is never 0 in an entry that exists. Afterwards the thread itself is the
- * writer. */
+ * writer. Counts are scaled. */
+#define NA_NPROF_ENTRY_MALLOC    0u
+#define NA_NPROF_ENTRY_CALLOC    1u
+#define NA_NPROF_ENTRY_REALLOC   2u
+#define NA_NPROF_ENTRY_ALIGNED   3u
+#define NA_NPROF_ENTRY_NEW       4u
+#define NA_NPROF_ENTRY_NEW_ARRAY 5u
+#define NA_NPROF_ENTRY_FREE      6u
+#define NA_NPROF_ENTRY_DELETE    7u /* and delete[] */
+#define NA_NPROF_ENTRIES         8u
+
 typedef struct na_nprof_thread {
     uint32_t tid;   /* the kernel's */
     uint32_t flags; /* reserved */
     char name[16];
     uint64_t start_ms;
-    uint64_t end_ms;      /* UINT64_MAX: was running when last seen */
-    uint64_t alloc_count; /* scaled */
-    uint64_t free_count;  /* scaled */
+    uint64_t end_ms; /* UINT64_MAX: was running when last seen */
+    uint64_t alloc_count;
+    uint64_t free_count;
     uint64_t alloc_bytes; /* requested */
+
+    uint64_t free_bytes;
+    uint64_t stack_resident; /* largest seen of the thread's stack; 0: never looked */
+    uint64_t stack_ms;       /* when */
+    uint64_t reserved[5];
+
+    uint64_t calls[NA_NPROF_ENTRIES]; /* by NA_NPROF_ENTRY_*; a realloc is one call */
+    uint64_t timed[NA_NPROF_ENTRIES]; /* how many of them were timed; not scaled */
+    uint64_t ticks[NA_NPROF_ENTRIES]; /* spent in those, without the profiler's own share */
 } na_nprof_thread_t;
 
-_Static_assert(sizeof(na_nprof_thread_t) == 64, "one cache line: threads do not share");
+_Static_assert(sizeof(na_nprof_thread_t) == 320, "whole cache lines: threads do not share");
 
 /* MODULES: mapped ELF files, with history. No owner; entry i is module first_id + i, ids from 1.
  * flags with VALID is stored last (release); only unload_ms changes afterwards. Two modules may
@@ -283,7 +413,7 @@ typedef struct na_nprof_point {
     uint64_t alloc_count;   /* scaled; in this interval */
     uint64_t alloc_bytes;   /* requested; in this interval */
     uint32_t flags;         /* 0: nothing was published in this interval: repeat the one before */
-    uint32_t reserved;
+    uint32_t threads;       /* largest number of threads of the process sampled */
 } na_nprof_point_t;
 
 #define NA_NPROF_POINT_COUNTED 2u /* requested_* and blocks_max hold something */
@@ -298,6 +428,44 @@ typedef struct na_nprof_timeline {
 
 _Static_assert(sizeof(na_nprof_point_t) == 80, "");
 _Static_assert(sizeof(na_nprof_timeline_t) == 24 + 2 * 512 * 80, "");
+
+/* SERIES: figures over time, a row for each thing; one entry (capacity 1) that begins with this and
+ * goes on with the rows' heads and two buffers of values, values[buffer][row][point]. The buffers
+ * are used and rescaled as those of TIMELINE; merged points keep the larger value (sites, nodes) or
+ * the sum (sizes). Written under the profiler's own lock. */
+#define NA_NPROF_SERIES_SITES                                                                      \
+    1u                            /* requested bytes live; id: site. value 0: as the point before; \
+                                   */
+#define NA_NPROF_SERIES_NODES  2u /* the same by node; id: dense node. else: bytes + 1 */
+#define NA_NPROF_SERIES_MAPPED 3u /* bytes committed by the allocator for blocks, by node; + 1 */
+#define NA_NPROF_SERIES_SIZES  4u /* allocations (scaled); id: bucket as in SIZES; value: count */
+
+typedef struct na_nprof_series {
+    uint32_t kind;
+    uint32_t rows;
+    uint32_t points; /* room in a buffer */
+    uint32_t active; /* 0 or 1 */
+    uint32_t interval_ms[2];
+    uint32_t count[2]; /* points begun, at most `points` */
+} na_nprof_series_t;
+
+/* A row of SITES that a larger site has taken over starts anew: id 0, values 0, then the id. Since
+ * a row always goes to a site that has more live than the row's site ever had, the rows end up with
+ * the sites of the largest local peaks, and what a row does not show, before since_ms, was less
+ * than the smallest `most` of the rows. */
+typedef struct na_nprof_series_row {
+    uint32_t id;
+    uint32_t used; /* 1: the row counts */
+    uint64_t since_ms;
+    int64_t most; /* largest value so far */
+} na_nprof_series_row_t;
+
+_Static_assert(sizeof(na_nprof_series_t) == 32 && sizeof(na_nprof_series_row_t) == 24, "");
+
+static inline uint64_t na_nprof_series_size(uint32_t rows, uint32_t points) {
+    return sizeof(na_nprof_series_t) + (uint64_t)rows * sizeof(na_nprof_series_row_t) +
+           (uint64_t)rows * points * 16;
+}
 
 /* ENVIRONMENT: entry_size 1; NUL-terminated "NAME=value" strings one after the other. Only
  * variables that steer the allocator, the preload or the job's rank belong here. */

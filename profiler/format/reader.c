@@ -52,6 +52,16 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_timeline_t);
     case NA_NPROF_ENVIRONMENT:
         return 1;
+    case NA_NPROF_SHARES:
+        return sizeof(na_nprof_share_t);
+    case NA_NPROF_SERIES:
+        return sizeof(na_nprof_series_t);
+    case NA_NPROF_LIVES:
+        return sizeof(na_nprof_lives_t);
+    case NA_NPROF_SIZES:
+        return sizeof(na_nprof_sizes_t);
+    case NA_NPROF_MAPS:
+        return sizeof(na_nprof_map_t);
     default:
         return 0;
     }
@@ -81,6 +91,10 @@ static void check_header(na_reader_t *reader) {
     }
     if (h->mode != NA_NPROF_MODE_SITES && h->mode != NA_NPROF_MODE_SAMPLE) {
         h->mode = NA_NPROF_MODE_SITES;
+        bad = true;
+    }
+    if (h->age_shift > 32) {
+        h->age_shift = 32;
         bad = true;
     }
     if (h->used < NA_NPROF_PAGE || h->used % NA_NPROF_PAGE != 0) {
@@ -267,6 +281,7 @@ void na_reader_close(na_reader_t *reader) {
     free(reader->modules);
     free(reader->timeline);
     free(reader->environment);
+    na_reader_series_free(reader);
     free(reader);
 }
 
@@ -341,10 +356,11 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
                  detail);
         break;
     case NA_ISSUE_BAD_ENTRY:
-        snprintf(text, size,
-                 "%llu thread, module or timeline entries skipped: impossible values (first at "
-                 "%llu)",
-                 n, at);
+        snprintf(
+            text, size,
+            "%llu thread, module, timeline or series entries skipped: impossible values (first at "
+            "%llu)",
+            n, at);
         break;
     case NA_ISSUE_LOST_SITES:
         snprintf(text, size, "%llu counter(s) belong to stacks that are missing", n);

@@ -62,6 +62,27 @@ na_module_table_t na_reader_modules(na_reader_t *reader);
 typedef void (*na_cell_fn_t)(void *arg, uint32_t thread, const na_nprof_cell_t *cell);
 void na_reader_cells(na_reader_t *reader, na_cell_fn_t visit, void *arg);
 
+/* Entries that belong to cells or sites, streamed like cells. A lives entry's site is that of its
+ * cell; every size entry is one part of the whole. */
+typedef void (*na_lives_fn_t)(void *arg, const na_nprof_lives_t *lives);
+typedef void (*na_share_fn_t)(void *arg, const na_nprof_share_t *share);
+typedef void (*na_map_fn_t)(void *arg, const na_nprof_map_t *map);
+typedef void (*na_sizes_fn_t)(void *arg, const na_nprof_sizes_t *sizes);
+void na_reader_lives(na_reader_t *reader, na_lives_fn_t visit, void *arg);
+void na_reader_shares(na_reader_t *reader, na_share_fn_t visit, void *arg);
+void na_reader_maps(na_reader_t *reader, na_map_fn_t visit, void *arg);
+void na_reader_sizes(na_reader_t *reader, na_sizes_fn_t visit, void *arg);
+
+/* Figures over time of one kind (NA_NPROF_SERIES_*), the active buffer only. Belongs to the reader;
+ * count 0: none. */
+typedef struct na_series_table {
+    uint32_t rows, count; /* rows that are used; points */
+    uint32_t interval_ms;
+    const na_nprof_series_row_t *row; /* rows heads */
+    const uint64_t *values;           /* [row * count + point], as in the file */
+} na_series_table_t;
+na_series_table_t na_reader_series(na_reader_t *reader, uint32_t kind);
+
 /* The active buffer of the timeline. NULL: none. */
 const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
                                            uint32_t *interval_ms);

@@ -13,12 +13,9 @@
 #define MAX_THREADS (UINT32_C(1) << 16)
 #define MAX_MODULES (UINT32_C(1) << 24)
 
-typedef void (*entry_fn_t)(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
-                           uint32_t index, const void *entry);
-
 /* Entries lie in the file as in memory; a hole is zeros, that is, entries that do not exist. */
 static void read_live(na_reader_t *reader, const na_chunk_ref_t *chunk, char *buffer,
-                      uint32_t per_block, entry_fn_t visit, void *arg) {
+                      uint32_t per_block, na_entry_fn_t visit, void *arg) {
     uint32_t index = 0;
     while (index < chunk->count) {
         uint64_t offset = chunk->data + (uint64_t)index * chunk->entry_size;
@@ -53,7 +50,7 @@ static bool check_data_crc(na_reader_t *reader, const na_chunk_ref_t *chunk, cha
 }
 
 static void read_zlib(na_reader_t *reader, const na_chunk_ref_t *chunk, char *out,
-                      uint32_t per_block, char *in, entry_fn_t visit, void *arg) {
+                      uint32_t per_block, char *in, na_entry_fn_t visit, void *arg) {
     z_stream z;
     memset(&z, 0, sizeof z);
     if (inflateInit(&z) != Z_OK) {
@@ -88,8 +85,7 @@ static void read_zlib(na_reader_t *reader, const na_chunk_ref_t *chunk, char *ou
     inflateEnd(&z);
 }
 
-/* Calls visit for every entry of every chunk of a type, in file order. */
-static void each_entry(na_reader_t *reader, uint16_t type, entry_fn_t visit, void *arg) {
+void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visit, void *arg) {
     for (size_t c = 0; c < reader->chunk_count; c++) {
         const na_chunk_ref_t *chunk = &reader->chunks[c];
         if (chunk->type != type || chunk->count == 0) continue;
@@ -153,7 +149,7 @@ na_stack_table_t na_reader_stacks(na_reader_t *reader) {
             return (na_stack_table_t){NULL, 0};
         }
         reader->stack_count = bound;
-        each_entry(reader, NA_NPROF_STACKS, visit_stack, NULL);
+        na_reader_each_entry(reader, NA_NPROF_STACKS, visit_stack, NULL);
         reader->stacks[NA_NPROF_ROOT] = (na_nprof_stack_t){0, NA_NPROF_STACK_VALID, 0};
         uint32_t highest = NA_NPROF_ROOT;
         for (uint32_t id = NA_NPROF_ROOT + 1; id < bound; id++) {
@@ -196,7 +192,8 @@ na_thread_table_t na_reader_threads(na_reader_t *reader) {
             reader->thread_count = bound;
         else if (bound != 0)
             na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
-        if (reader->threads != NULL) each_entry(reader, NA_NPROF_THREADS, visit_thread, NULL);
+        if (reader->threads != NULL)
+            na_reader_each_entry(reader, NA_NPROF_THREADS, visit_thread, NULL);
     }
     return (na_thread_table_t){reader->threads, reader->thread_count};
 }
@@ -226,7 +223,8 @@ na_module_table_t na_reader_modules(na_reader_t *reader) {
             reader->module_count = bound;
         else if (bound != 0)
             na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
-        if (reader->modules != NULL) each_entry(reader, NA_NPROF_MODULES, visit_module, NULL);
+        if (reader->modules != NULL)
+            na_reader_each_entry(reader, NA_NPROF_MODULES, visit_module, NULL);
     }
     return (na_module_table_t){reader->modules, reader->module_count};
 }
@@ -248,7 +246,7 @@ static void visit_cell(na_reader_t *reader, void *arg, const na_chunk_ref_t *chu
 
 void na_reader_cells(na_reader_t *reader, na_cell_fn_t visit, void *arg) {
     cell_visit_t to = {visit, arg};
-    each_entry(reader, NA_NPROF_CELLS, visit_cell, &to);
+    na_reader_each_entry(reader, NA_NPROF_CELLS, visit_cell, &to);
 }
 
 static void visit_timeline(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
@@ -274,7 +272,7 @@ const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
                                            uint32_t *interval_ms) {
     if (!reader->timeline_read) {
         reader->timeline_read = true;
-        each_entry(reader, NA_NPROF_TIMELINE, visit_timeline, NULL);
+        na_reader_each_entry(reader, NA_NPROF_TIMELINE, visit_timeline, NULL);
     }
     const na_nprof_timeline_t *t = reader->timeline;
     if (t == NULL || t->count[t->active] == 0) return NULL;
@@ -300,7 +298,7 @@ const char *na_reader_environment(na_reader_t *reader, size_t *size) {
         if (reader->environment == NULL)
             na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
         else
-            each_entry(reader, NA_NPROF_ENVIRONMENT, visit_environment, NULL);
+            na_reader_each_entry(reader, NA_NPROF_ENVIRONMENT, visit_environment, NULL);
         if (reader->environment_size > 0 && reader->environment[reader->environment_size - 1] != 0)
             reader->environment_size++;
     }

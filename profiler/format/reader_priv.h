@@ -1,5 +1,5 @@
-/* reader_priv.h - what the two halves of the reader share: reader.c opens the file and makes the
- * index of its chunks, reader_data.c reads their entries. */
+/* reader_priv.h - what the parts of the reader share: reader.c opens the file and makes the index
+ * of its chunks, reader_data.c reads their entries, reader_sites.c those that belong to sites. */
 #ifndef NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
 #define NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
 
@@ -58,10 +58,19 @@ struct na_reader {
     na_nprof_module_t *modules;
     na_nprof_timeline_t *timeline;
     char *environment;
+    struct na_series_table *series; /* by kind */
     uint32_t stack_count, thread_count, module_count;
     size_t environment_size;
     bool stacks_read, threads_read, modules_read, timeline_read, environment_read;
 };
+
+/* `entry` has chunk->entry_size bytes and any alignment. */
+typedef void (*na_entry_fn_t)(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
+                              uint32_t index, const void *entry);
+/* Calls visit for every entry of every chunk of a type, in file order. */
+void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visit, void *arg);
+
+void na_reader_series_free(na_reader_t *reader);
 
 void na_reader_issue(na_reader_t *reader, na_issue_kind_t kind, uint64_t where, uint64_t detail);
 

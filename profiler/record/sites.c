@@ -58,7 +58,7 @@ static NA_COLD na_nprof_cell_t *new_cell(na_rthread_t *t, uint32_t site) {
     }
     na_nprof_cell_t *cell = (na_nprof_cell_t *)(c + 1) + c->count;
     cell->peak_epoch = __atomic_load_n(&na_rec.header->peak_epoch, __ATOMIC_ACQUIRE);
-    cell->size_min = UINT64_MAX;
+    cell->size_min = cell->lifetime_min = UINT64_MAX;
     __atomic_store_n(&cell->site, site, __ATOMIC_RELEASE);
     __atomic_store_n(&c->count, c->count + 1, __ATOMIC_RELEASE);
     uint32_t i = slot_of(site, t->cell_mask);
@@ -159,7 +159,11 @@ void na_site_free(na_rthread_t *t, const na_record_t *record, uint64_t usable) {
     if (record->thread != t->index || t->index == 0) ADD(&c->cross_thread_free_count, a.count);
     if (record->node != t->node) ADD(&c->cross_node_free_count, a.count);
     uint32_t age = (uint32_t)na_rec_ms() - record->birth;
-    ADD(&c->lifetime_sum_ms, age < UINT32_MAX / 2 ? a.count * age : 0); /* clocks may disagree */
+    uint64_t ages =
+        age < UINT32_MAX / 2 ? age * (na_rec.header->ticks_hz / 1000) >> NA_AGE_SHIFT : 0;
+    ADD(&c->lifetime_sum, a.count * ages);
+    if (ages < c->lifetime_min) STORE(&c->lifetime_min, ages);
+    if (ages > c->lifetime_max) STORE(&c->lifetime_max, ages);
     saturate(&c->raw_frees);
     ADD(&t->entry->free_count, a.count);
     t->pending_bytes -= (int64_t)a.bytes;

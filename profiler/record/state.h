@@ -20,6 +20,7 @@
 #define NA_STACK_MAX   1024u /* frames kept of one stack */
 #define NA_QUANTUM     (64 << 10)
 #define NA_COUNT_SCALE 256u /* of counts in mode sample */
+#define NA_AGE_SHIFT   8u   /* lifetimes are in 2^8 ticks, some 85 to 256 ns */
 
 /* One slot of a thread's site -> cell table. A cell's offset in the file is cell * 64. */
 typedef struct na_cell_slot {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "profiler/analyze/detail.h"
 #include "profiler/analyze/functions.h"
 #include "profiler/analyze/sites.h"
 
@@ -78,7 +79,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             na_counters_error(&sites.items[i].sum, sites.items[i].sum.peak_count,
                               na_reader_header(reader)->count_scale);
     }
+    for (size_t i = 0; i < sites.count; i++)
+        for (size_t m = 0; m < na_metric_count(); m++)
+            na_metric_value(m, &sites.items[i].sum, na_reader_header(reader)->count_scale);
     na_sites_free(&sites);
+    na_lives_table_t lives;
+    na_maps_table_t maps;
+    na_nprof_sizes_t sizes;
+    na_lives_fold(reader, &lives);
+    na_maps_fold(reader, &maps);
+    na_sizes_fold(reader, &sizes);
+    na_lives_free(&lives);
+    na_maps_free(&maps);
+    for (uint32_t kind = 0; kind < 8; kind++) {
+        na_series_table_t series = na_reader_series(reader, kind);
+        uint64_t sum = 0;
+        for (size_t i = 0; i < (size_t)series.rows * series.count; i++)
+            sum += series.values[i] + series.row[i / series.count].id;
+        __asm__ volatile("" ::"r"(sum)); /* read, though nothing comes of it */
+    }
+    na_threads_peak(reader);
     na_reader_threads(reader);
     na_reader_modules(reader);
     uint32_t count, interval;

@@ -121,6 +121,46 @@ static inline void na_make_stack(na_nprof_chunk_t *c, uint32_t parent, uint64_t 
     na_make_entry(c, &s, sizeof s);
 }
 
+/* What belongs to sites beside their cells, for the file below. */
+static inline void na_make_site_parts(na_make_t *m) {
+    na_nprof_chunk_t *c = na_make_chunk(m, NA_NPROF_LIVES, 4096, sizeof(na_nprof_lives_t), 0);
+    na_nprof_lives_t lives = {.site = 4, .count = {[0] = 2, [7] = 5}, .carry = {[7] = 1}};
+    na_make_entry(c, &lives, sizeof lives);
+
+    c = na_make_chunk(m, NA_NPROF_SHARES, 4096, sizeof(na_nprof_share_t), 0);
+    na_nprof_share_t share = {.site = 4, .series = 1, .live_bytes = 300, .peak_bytes = 800};
+    na_make_entry(c, &share, sizeof share);
+
+    c = na_make_chunk(m, NA_NPROF_SIZES, na_nprof_chunk_length(1, sizeof(na_nprof_sizes_t)),
+                      sizeof(na_nprof_sizes_t), 0);
+    na_nprof_sizes_t *sizes = calloc(1, sizeof *sizes);
+    sizes->allocs[7] = 10; /* of 100 bytes */
+    sizes->allocs[6] = 2;  /* of 50 */
+    sizes->lives[7][7] = 7;
+    na_make_entry(c, sizes, sizeof *sizes);
+    free(sizes);
+
+    c = na_make_chunk(m, NA_NPROF_MAPS, 4096, sizeof(na_nprof_map_t), 0);
+    na_nprof_map_t map = {5, NA_NPROF_MAP_MMAP, 2, 12288, 4096, 8192};
+    na_make_entry(c, &map, sizeof map);
+
+    enum { ROWS = 2, POINTS = 4 };
+    c = na_make_chunk(m, NA_NPROF_SERIES, 4096, (uint32_t)na_nprof_series_size(ROWS, POINTS), 0);
+    struct {
+        na_nprof_series_t head;
+        na_nprof_series_row_t rows[ROWS];
+        uint64_t values[2][ROWS][POINTS];
+    } series = {.head = {.kind = NA_NPROF_SERIES_SITES,
+                         .rows = ROWS,
+                         .points = POINTS,
+                         .active = 1,
+                         .interval_ms = {0, 100},
+                         .count = {0, 3}},
+                .rows = {[1] = {.id = 4, .used = 1, .most = 700}},
+                .values = {[1][1] = {0, 701, 301}}};
+    na_make_entry(c, &series, sizeof series);
+}
+
 /* A small whole profile, one page a chunk: root(1) - main(2) - { f(3) - f(4), g(5) }; two threads;
  * peak 700 bytes at epoch 1. Figures are derived in test_format.c. */
 static inline void na_make_sample_file(na_make_t *m) {
@@ -161,6 +201,7 @@ static inline void na_make_sample_file(na_make_t *m) {
                             .alloc_count = 10,
                             .alloc_bytes = 1000,
                             .alloc_usable = 1120,
+                            .local_peak_bytes = 1000,
                             .size_min = 100,
                             .size_max = 100};
     na_make_entry(c, &cell, sizeof cell);
@@ -201,6 +242,8 @@ static inline void na_make_sample_file(na_make_t *m) {
     }
     na_make_entry(c, line, sizeof *line);
     free(line);
+
+    na_make_site_parts(m);
 
     c = na_make_chunk(m, NA_NPROF_ENVIRONMENT, 4096, 1, 0);
     static const char environment[] = "NUMALLOC_PROFILE=sites\0LD_PRELOAD=x";

@@ -1,9 +1,11 @@
 /* test_format.c - the profile reader and the analysis on whole, cut, damaged and hostile files. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "profiler/analyze/detail.h"
 #include "profiler/analyze/functions.h"
 #include "profiler/analyze/sites.h"
 #include "tests/unit/nprof_make.h"
@@ -92,6 +94,79 @@ Test(format, whole_file) {
     cr_assert_str_eq(environment + strlen(environment) + 1, "LD_PRELOAD=x");
     na_reader_close(r);
     free(m.bytes);
+}
+
+Test(format, parts_of_sites) {
+    na_make_t m;
+    na_make_sample_file(&m);
+    na_reader_t *r = must_open(&m);
+    na_sites_t sites;
+    cr_assert(na_sites_fold(r, &sites));
+    const na_site_t *four = site_of(&sites, 4);
+    cr_assert_eq(four->sum.local_peak_bytes, 800, "two cells: what they published together");
+    cr_assert(four->local_peak_known);
+    na_sites_free(&sites);
+
+    na_lives_table_t lives;
+    cr_assert(na_lives_fold(r, &lives));
+    cr_assert_eq(lives.count, 1);
+    cr_assert_eq(na_lives_of(&lives, 4)->count[0], 2);
+    cr_assert_eq(na_lives_of(&lives, 4)->count[7], (UINT64_C(1) << 32) + 5);
+    cr_assert_null(na_lives_of(&lives, 5));
+    na_lives_free(&lives);
+
+    na_maps_table_t maps;
+    cr_assert(na_maps_fold(r, &maps));
+    cr_assert(maps.count == 1 && maps.items[0].site == 5 && maps.items[0].bytes == 12288);
+    na_maps_free(&maps);
+
+    na_nprof_sizes_t sizes;
+    na_sizes_fold(r, &sizes);
+    cr_assert(sizes.allocs[7] == 10 && sizes.allocs[6] == 2 && sizes.lives[7][7] == 7);
+
+    na_series_table_t series = na_reader_series(r, NA_NPROF_SERIES_SITES);
+    cr_assert(series.rows == 1 && series.count == 3 && series.interval_ms == 100);
+    cr_assert(series.row[0].id == 4 && series.values[0] == 0 && series.values[1] == 701 &&
+              series.values[2] == 301);
+    cr_assert_eq(na_reader_series(r, NA_NPROF_SERIES_NODES).count, 0);
+    cr_assert_eq(na_reader_series(r, 99).count, 0);
+    cr_assert_eq(na_threads_peak(r), 2);
+    cr_assert_eq(na_reader_issue_count(r), 0);
+    na_reader_close(r);
+    free(m.bytes);
+}
+
+Test(format, metrics_are_reduced_as_their_table_says) {
+    na_counters_t a = na_counters_none(), b = a;
+    a.alloc_count = 4, a.alloc_bytes = 400, a.local_peak_bytes = 100, a.size_min = 100;
+    a.align_mask = 1u << 6;
+    b.alloc_count = 2, b.alloc_bytes = 20, b.local_peak_bytes = 20, b.size_min = 10;
+    b.align_mask = 1u << 12;
+    na_counters_add(&a, &b);
+    cr_assert(a.alloc_count == 6 && a.alloc_bytes == 420);
+    cr_assert_eq(a.local_peak_bytes, 100, "two moments do not add");
+    cr_assert(a.size_min == 10 && a.align_mask == (1u << 6 | 1u << 12));
+    unsigned found = 0;
+    for (size_t i = 0; i < na_metric_count(); i++) {
+        const na_metric_t *metric = &na_metrics[i];
+        double value = na_metric_value(i, &a, 1);
+        if (strcmp(metric->name, "size_mean") == 0) {
+            cr_assert(metric->derived && !metric->alone);
+            cr_assert_float_eq(value, 70, 1e-9);
+            found++;
+        } else if (strcmp(metric->name, "recycling_ratio") == 0) {
+            cr_assert(metric->alone);
+            found++;
+        } else if (strcmp(metric->name, "local_peak_bytes") == 0) {
+            cr_assert_eq(metric->reduction, NA_REDUCTION_MAX);
+            found++;
+        } else if (strcmp(metric->name, "lifetime_min") == 0) {
+            cr_assert(isnan(value), "nothing was freed");
+            found++;
+        }
+    }
+    cr_assert_eq(found, 4);
+    cr_assert(isnan(na_metric_value(na_metric_count(), &a, 1)));
 }
 
 Test(format, peak_rule_sums_over_threads) {
@@ -188,7 +263,7 @@ Test(format, refuses_what_is_no_profile) {
     na_make_header(&m)->version = NA_NPROF_VERSION + 1;
     na_make_seal_header(&m);
     cr_assert_null(open_made(&m, m.size));
-    cr_assert(strstr(message, "version 2"), "%s", message);
+    cr_assert(strstr(message, "version 3"), "%s", message);
     m.bytes[0] = 'x';
     cr_assert_null(open_made(&m, m.size));
     cr_assert(strstr(message, "not a numalloc profile"), "%s", message);
