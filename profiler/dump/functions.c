@@ -54,8 +54,8 @@ static void note_caller(behaviour_t *b, uint32_t self, uint32_t caller) {
 static void observe(const na_view_input_t *in, na_stack_table_t stacks, const bool *wanted,
                     bool *direct, behaviour_t *functions) {
     memset(direct, 0, stacks.count);
-    for (size_t s = 0; s < in->sites->count; s++) {
-        if (in->sites->items[s].site < stacks.count) direct[in->sites->items[s].site] = true;
+    for (size_t s = 0; s < in->sites.count; s++) {
+        if (in->sites.items[s].site < stacks.count) direct[in->sites.items[s].site] = true;
     }
     for (uint32_t node = stacks.count - 1; node > NA_NPROF_ROOT; node--) {
         if (!wanted[node]) continue;
@@ -167,8 +167,8 @@ void na_view_functions_sort(na_function_table_t *table, na_order_t order, bool b
 static bool *find_wanted(const na_view_input_t *in, na_stack_table_t stacks) {
     bool *wanted = calloc((size_t)stacks.count + 1, sizeof *wanted);
     if (wanted == NULL) return NULL;
-    for (size_t s = 0; s < in->sites->count; s++) {
-        if (in->sites->items[s].site < stacks.count) wanted[in->sites->items[s].site] = true;
+    for (size_t s = 0; s < in->sites.count; s++) {
+        if (in->sites.items[s].site < stacks.count) wanted[in->sites.items[s].site] = true;
     }
     for (uint32_t node = stacks.count; node-- > NA_NPROF_ROOT + 1;) {
         if (!wanted[node]) continue;
@@ -182,7 +182,7 @@ static bool *find_wanted(const na_view_input_t *in, na_stack_table_t stacks) {
 static bool make_rows(na_view_input_t *in, na_stack_table_t stacks, na_function_t *costs) {
     na_function_table_t *table = &in->functions;
     fold_t fold = {.in = in};
-    if (!na_functions_fold(stacks, in->sites, functions_of, &fold, costs, in->function_count))
+    if (!na_functions_fold(stacks, &in->sites, functions_of, &fold, costs, in->function_count))
         return false;
     table->items = calloc((size_t)in->function_count + 1, sizeof *table->items);
     if (table->items == NULL) return false;
@@ -193,8 +193,8 @@ static bool make_rows(na_view_input_t *in, na_stack_table_t stacks, na_function_
         table->items[id].wrapper = in->wrappers[id];
     }
     table->count = in->function_count;
-    for (size_t s = 0; s < in->sites->count; s++) {
-        const na_site_t *site = &in->sites->items[s];
+    for (size_t s = 0; s < in->sites.count; s++) {
+        const na_site_t *site = &in->sites.items[s];
         const na_frame_t *by;
         const na_frame_t *frame = na_view_site(in, site->site, &by);
         if (frame == NULL || frame->id >= in->function_count) {

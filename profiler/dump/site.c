@@ -1,5 +1,36 @@
-/* site.c - what several views say about a site and about the peak. */
+/* site.c - what several views say about a site, its names and the peak. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/demangle.h"
+#include "profiler/dump/text.h"
 #include "profiler/dump/view.h"
+
+static void label(char out[NA_LABEL], const char *function, const char *file, uint32_t line,
+                  const char *module, bool named) {
+    char name[512];
+    na_demangle_short(function, 60, name, sizeof name);
+    const char *place = file != NULL ? file : module;
+    const char *slash = strrchr(place, '/');
+    if (slash != NULL) place = slash + 1;
+    if (file != NULL && line != 0)
+        snprintf(out, NA_LABEL, "%s  %.200s:%u", name, place, line);
+    else if (file != NULL)
+        snprintf(out, NA_LABEL, "%s  %.200s", name, place);
+    else if (named)
+        snprintf(out, NA_LABEL, "%s  (%.200s)", name, place);
+    else
+        snprintf(out, NA_LABEL, "%s", name);
+}
+
+void na_view_frame_label(const na_frame_t *frame, char out[NA_LABEL]) {
+    label(out, frame->function, frame->file, frame->line, frame->module, frame->named);
+}
+
+void na_view_function_label(const na_function_name_t *f, char out[NA_LABEL]) {
+    label(out, f->function, f->file, f->line, f->module, f->named);
+}
 
 const na_frame_t *na_view_site(const na_view_input_t *in, uint32_t site, const na_frame_t **leaf) {
     na_stack_table_t stacks = na_reader_stacks(in->reader);
@@ -22,9 +53,64 @@ const na_frame_t *na_view_site(const na_view_input_t *in, uint32_t site, const n
     return innermost;
 }
 
+bool na_view_stack(const na_view_input_t *in, uint32_t site, na_stack_t *stack) {
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    stack->count = 0;
+    stack->cut = false;
+    uint32_t depth = 0;
+    for (uint32_t node = site; node > NA_NPROF_ROOT && node < stacks.count;
+         node = stacks.items[node].parent) {
+        if (depth++ == NA_VIEW_DEEPEST) {
+            stack->cut = true;
+            break;
+        }
+        const na_frame_t *frames;
+        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+        if (stack->count + count > stack->room) {
+            uint32_t room = (stack->count + count) * 2;
+            const na_frame_t **items = reallocarray(stack->items, room, sizeof *items);
+            if (items == NULL) return false;
+            stack->items = items;
+            stack->room = room;
+        }
+        for (uint32_t i = 0; i < count; i++)
+            stack->items[stack->count++] = &frames[i];
+        if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0) stack->cut = true;
+    }
+    return true;
+}
+
+double na_view_metric(const na_view_input_t *in, const na_counters_t *sum) {
+    double value = (double)na_counters_key(sum, in->order);
+    return in->order == NA_ORDER_COUNT ? na_view_count(in, value) : value;
+}
+
+double na_view_cost(const na_view_input_t *in, const na_cost_t *cost) {
+    switch (in->order) {
+    case NA_ORDER_LIVE:
+        return (double)cost->live_bytes;
+    case NA_ORDER_TOTAL:
+        return (double)cost->alloc_bytes;
+    case NA_ORDER_COUNT:
+        return na_view_count(in, (double)cost->alloc_count);
+    case NA_ORDER_PEAK:
+    default:
+        return (double)cost->peak_bytes;
+    }
+}
+
+na_cost_t na_view_cost_of(const na_counters_t *sum) {
+    return (na_cost_t){sum->peak_bytes, sum->live_bytes, (int64_t)sum->alloc_bytes,
+                       (int64_t)sum->alloc_count};
+}
+
+const char *na_view_metric_text(const na_view_input_t *in, char out[NA_TEXT], double value) {
+    return in->order == NA_ORDER_COUNT ? na_text_count(out, value) : na_text_bytes(out, value);
+}
+
 uint64_t na_view_peak_ms(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
-    return in->sites->peak_is_now || h->peak_ms > h->last_ms ? h->last_ms : h->peak_ms;
+    return in->sites.peak_is_now || h->peak_ms > h->last_ms ? h->last_ms : h->peak_ms;
 }
 
 const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in) {

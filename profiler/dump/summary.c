@@ -1,12 +1,11 @@
-/* summary.c - the view that a bare `numalloc-dump FILE` shows: the run, what was lost, and
- * where the memory came from (tables.c).
- */
+/* summary.c - the view that a bare `numalloc-dump FILE` shows: the run, what was lost, and where
+ * the memory came from (tables.c). */
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "profiler/dump/text.h"
-#include "profiler/dump/view.h"
+#include "profiler/dump/views.h"
 
 static void print_run(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
@@ -44,7 +43,7 @@ static void print_run(const na_view_input_t *in) {
 
 static void print_totals(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
-    const na_counters_t *t = &in->sites->total;
+    const na_counters_t *t = &in->sites.total;
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT];
     double allocs = na_view_count(in, (double)t->alloc_count);
     double frees = na_view_count(in, (double)t->free_count);
@@ -118,17 +117,25 @@ static void say_missing(void *arg, const char *path, const char *why) {
     printf(": %s\n", why);
 }
 
-bool na_view_summary(na_view_input_t *in) {
+na_status_t na_view_summary(na_view_input_t *in) {
+    if (in->options->format == NA_FORMAT_JSON) {
+        na_view_summary_json(in);
+        return NA_STATUS_WHOLE;
+    }
     print_run(in);
     print_totals(in);
     print_lost(in);
-    na_view_timeline(in);
-
-    if (in->site_table)
-        na_view_site_table(in);
-    else
-        na_view_function_tables(in);
+    putchar('\n');
+    na_view_draw_timeline(in, 64, 8);
+    na_status_t status;
+    if (in->options->sites) {
+        status = na_view_site_table(in, in->options->stacks);
+    } else {
+        status = na_view_function_table(in, false);
+        putchar('\n');
+        if (status == NA_STATUS_WHOLE) status = na_view_function_table(in, true);
+    }
     bool first = true;
     na_symbols_missing(in->symbols, say_missing, &first);
-    return true;
+    return status;
 }

@@ -8,13 +8,10 @@
 #include "profiler/dump/view.h"
 
 static void put_number(double value) {
-    if (isfinite(value))
-        printf("%.15g", value);
-    else
-        fputs("null", stdout);
+    na_json_number(stdout, value);
 }
 
-static void put_counters(const na_view_input_t *in, const na_counters_t *sum) {
+void na_json_counters(const na_view_input_t *in, const na_counters_t *sum) {
     const struct {
         const char *name;
         double value;
@@ -52,7 +49,7 @@ static void put_counters(const na_view_input_t *in, const na_counters_t *sum) {
     }
 }
 
-static void put_frame(const na_frame_t *frame) {
+void na_json_frame(const na_frame_t *frame) {
     fputs("{\"function\":", stdout);
     na_json_put(stdout, frame->function);
     if (frame->file != NULL) {
@@ -66,7 +63,7 @@ static void put_frame(const na_frame_t *frame) {
            frame->inlined ? "true" : "false");
 }
 
-static void put_header(const na_view_input_t *in) {
+void na_json_header(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     fputs("\"program\":", stdout);
     na_json_put(stdout, h->program);
@@ -91,7 +88,7 @@ static void put_header(const na_view_input_t *in) {
            h->before_frees, h->disk_full != 0 ? "true" : "false");
 }
 
-static void put_threads(const na_view_input_t *in) {
+void na_json_threads(const na_view_input_t *in) {
     na_thread_table_t threads = na_reader_threads(in->reader);
     fputs(",\"threads\":[", stdout);
     bool first = true;
@@ -112,7 +109,7 @@ static void put_threads(const na_view_input_t *in) {
     putchar(']');
 }
 
-static void put_timeline(const na_view_input_t *in) {
+void na_json_timeline(const na_view_input_t *in) {
     uint32_t count, interval;
     const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
     if (points == NULL) return;
@@ -137,42 +134,44 @@ static void put_timeline(const na_view_input_t *in) {
     fputs("]}", stdout);
 }
 
+void na_json_stack(const na_view_input_t *in, uint32_t site) {
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    bool first = true, cut = false;
+    fputs(",\"stack\":[", stdout);
+    uint32_t depth = 0;
+    for (uint32_t node = site; node > NA_NPROF_ROOT && node < stacks.count;
+         node = stacks.items[node].parent) {
+        if (depth++ == NA_VIEW_DEEPEST) {
+            cut = true;
+            break;
+        }
+        const na_frame_t *frames;
+        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+        for (uint32_t i = 0; i < count; i++) {
+            if (!first) putchar(',');
+            na_json_frame(&frames[i]);
+            first = false;
+        }
+        cut = cut || (stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0;
+    }
+    printf("],\"stack_truncated\":%s", cut ? "true" : "false");
+}
+
 static void put_site(const na_view_input_t *in, const na_site_t *site) {
     printf("{\"id\":%u,\"cells\":%u,", site->site, site->cells);
-    put_counters(in, &site->sum);
+    na_json_counters(in, &site->sum);
     const na_frame_t *leaf;
     const na_frame_t *frame = na_view_site(in, site->site, &leaf);
     fputs(",\"site\":", stdout);
     if (frame != NULL)
-        put_frame(frame);
+        na_json_frame(frame);
     else
         fputs("null", stdout);
     if (leaf != NULL) {
         fputs(",\"by\":", stdout);
-        put_frame(leaf);
+        na_json_frame(leaf);
     }
-    if (in->stacks) {
-        na_stack_table_t stacks = na_reader_stacks(in->reader);
-        bool first = true, cut = false;
-        fputs(",\"stack\":[", stdout);
-        uint32_t depth = 0;
-        for (uint32_t node = site->site; node > NA_NPROF_ROOT && node < stacks.count;
-             node = stacks.items[node].parent) {
-            if (depth++ == NA_VIEW_DEEPEST) {
-                cut = true;
-                break;
-            }
-            const na_frame_t *frames;
-            uint32_t count = na_symbols_frames(in->symbols, node, &frames);
-            for (uint32_t i = 0; i < count; i++) {
-                if (!first) putchar(',');
-                put_frame(&frames[i]);
-                first = false;
-            }
-            cut = cut || (stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0;
-        }
-        printf("],\"stack_truncated\":%s", cut ? "true" : "false");
-    }
+    if (in->options->stacks) na_json_stack(in, site->site);
     putchar('}');
 }
 
@@ -197,7 +196,7 @@ static void put_function(const na_view_input_t *in, const na_function_row_t *row
     na_json_put(stdout, f->module);
     printf(",\"runtime\":%s,\"wrapper\":%s,\"site_count\":%u,\"exclusive\":{",
            f->runtime ? "true" : "false", row->wrapper ? "true" : "false", row->sites);
-    put_counters(in, &row->self);
+    na_json_counters(in, &row->self);
     fputs("},\"inclusive\":", stdout);
     put_cost(in, &row->below);
     if (row->by != 0) {
@@ -213,13 +212,13 @@ static void put_functions(na_view_input_t *in) {
     na_function_table_t *table = &in->functions;
     printf(",\"function_count\":%zu,\"functions\":[", table->count);
     na_view_functions_sort(table, in->order, false);
-    for (size_t i = 0; i < table->count && i < in->top; i++) {
+    for (size_t i = 0; i < table->count && i < in->options->top; i++) {
         if (i != 0) putchar(',');
         put_function(in, &table->items[i]);
         table->items[i].shown = true;
     }
     na_view_functions_sort(table, in->order, true);
-    for (size_t i = 0; i < table->count && i < in->top; i++) {
+    for (size_t i = 0; i < table->count && i < in->options->top; i++) {
         if (table->items[i].shown) continue;
         putchar(',');
         put_function(in, &table->items[i]);
@@ -241,26 +240,10 @@ static void put_missing(void *arg, const char *path, const char *why) {
     state->first = false;
 }
 
-bool na_view_summary_json(na_view_input_t *in) {
-    putchar('{');
-    put_header(in);
-    fputs(",\"total\":{", stdout);
-    put_counters(in, &in->sites->total);
-    const na_nprof_point_t *point = na_view_point_at_peak(in);
-    printf("},\"peak_ms\":%" PRIu64 ",\"physical_at_peak\":%" PRIu64 ",\"mapped_at_peak\":%" PRIu64,
-           na_view_peak_ms(in), point == NULL ? 0 : point->physical,
-           point == NULL ? 0 : point->mapped);
-    put_threads(in);
-    put_timeline(in);
-    put_functions(in);
-    printf(",\"site_count\":%zu,\"sites\":[", in->sites->count);
-    for (size_t i = 0; i < in->sites->count && i < in->top; i++) {
-        if (i != 0) putchar(',');
-        put_site(in, &in->sites->items[i]);
-    }
-    fputs("],\"no_symbols\":[", stdout);
+void na_json_end(const na_view_input_t *in) {
+    fputs(",\"no_symbols\":[", stdout);
     missing_t state = {true};
-    na_symbols_missing(in->symbols, put_missing, &state);
+    if (in->symbols != NULL) na_symbols_missing(in->symbols, put_missing, &state);
     fputs("],\"damage\":[", stdout);
     for (uint32_t i = 0; i < na_reader_issue_count(in->reader); i++) {
         char text[256];
@@ -268,6 +251,27 @@ bool na_view_summary_json(na_view_input_t *in) {
         if (i != 0) putchar(',');
         na_json_put(stdout, text);
     }
-    fputs("]}\n", stdout);
-    return true;
+    putchar(']');
+}
+
+void na_view_summary_json(na_view_input_t *in) {
+    fputs("{\"schema\":\"numalloc-dump.summary\",\"schema_version\":1,", stdout);
+    na_json_header(in);
+    fputs(",\"total\":{", stdout);
+    na_json_counters(in, &in->sites.total);
+    const na_nprof_point_t *point = na_view_point_at_peak(in);
+    printf("},\"peak_ms\":%" PRIu64 ",\"physical_at_peak\":%" PRIu64 ",\"mapped_at_peak\":%" PRIu64,
+           na_view_peak_ms(in), point == NULL ? 0 : point->physical,
+           point == NULL ? 0 : point->mapped);
+    na_json_threads(in);
+    na_json_timeline(in);
+    put_functions(in);
+    printf(",\"site_count\":%zu,\"sites\":[", in->sites.count);
+    for (size_t i = 0; i < in->sites.count && i < in->options->top; i++) {
+        if (i != 0) putchar(',');
+        put_site(in, &in->sites.items[i]);
+    }
+    putchar(']');
+    na_json_end(in);
+    fputs("}\n", stdout);
 }

@@ -213,6 +213,13 @@ static uint32_t find_module(const na_symbols_t *symbols, const na_nprof_stack_t 
     return best;
 }
 
+uint32_t na_symbols_module(const na_symbols_t *symbols, uint32_t node) {
+    if (node <= NA_NPROF_ROOT || node >= symbols->stacks.count ||
+        symbols->stacks.items[node].flags == 0)
+        return 0;
+    return find_module(symbols, &symbols->stacks.items[node]);
+}
+
 /* Name of a DIE: the linkage name says more (namespaces, parameters) than the plain one. */
 static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
     Dwarf_Attribute memory;

@@ -47,6 +47,9 @@ void na_symbols_close(na_symbols_t *symbols);
  * the root and for entries that do not exist. Valid until na_symbols_close. */
 uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t node, const na_frame_t **frames);
 
+/* The module of a stack entry, 0: none. */
+uint32_t na_symbols_module(const na_symbols_t *symbols, uint32_t node);
+
 /* The functions of all frames asked for so far. Valid until the next na_symbols_frames. */
 uint32_t na_symbols_function_count(const na_symbols_t *symbols);
 const na_function_name_t *na_symbols_function(const na_symbols_t *symbols, uint32_t id);

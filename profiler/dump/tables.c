@@ -1,26 +1,159 @@
-/* tables.c - the tables of the summary: where the memory came from, by function and by site. */
+/* tables.c - where the memory came from, by function and by site: the views of these names, and the
+ * tables of the summary. */
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/dump/counters.h"
 #include "profiler/dump/demangle.h"
 #include "profiler/dump/text.h"
-#include "profiler/dump/view.h"
+#include "profiler/dump/views.h"
 
-static const char *const titles[] = {"bytes live at the peak", "bytes still live",
-                                     "bytes requested in total", "allocations"};
+/* ---- functions ---- */
 
-static void print_frame(const na_frame_t *frame, size_t limit) {
-    char name[512];
-    if (limit != 0) {
-        na_demangle_short(frame->function, limit, name, sizeof name);
-        na_text_put(stdout, name);
+enum {
+    F_BELOW = NA_COUNTER_COUNT, /* text: the inclusive figure that is ordered by, and its share */
+    F_BELOW_SHARE,
+    F_BELOW_PEAK,
+    F_BELOW_LIVE,
+    F_BELOW_TOTAL,
+    F_BELOW_COUNT,
+    F_LABEL,
+    F_FUNCTION,
+    F_FILE,
+    F_LINE,
+    F_MODULE,
+    F_BY,
+    F_SITES,
+    F_KIND,
+};
+
+static const na_column_t function_columns[] = {
+    NA_COUNTER_COLUMNS,
+    {NULL, "with callees", NA_KIND_BYTES, NULL},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {"inclusive_peak_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_live_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_total_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_allocations", NULL, NA_KIND_COUNT, NULL},
+    {NULL, "function", NA_KIND_TEXT, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+    {"by", NULL, NA_KIND_TEXT, NULL},
+    {"sites", NULL, NA_KIND_COUNT, NULL},
+    {"kind", NULL, NA_KIND_TEXT, NULL}, /* "", "wrapper" or "runtime" */
+};
+#define FUNCTION_COLUMNS (sizeof function_columns / sizeof function_columns[0])
+
+static void fill_function(na_table_t *table, const na_view_input_t *in,
+                          const na_function_row_t *row) {
+    const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
+    double all = na_view_metric(in, &in->sites.total);
+    na_table_row(table, row->id);
+    na_table_counters(table, in, &row->self);
+    double below = na_view_cost(in, &row->below);
+    na_table_number(table, F_BELOW, below);
+    if (all > 0) na_table_number(table, F_BELOW_SHARE, below / all);
+    na_table_number(table, F_BELOW_PEAK, (double)row->below.peak_bytes);
+    na_table_number(table, F_BELOW_LIVE, (double)row->below.live_bytes);
+    na_table_number(table, F_BELOW_TOTAL, (double)row->below.alloc_bytes);
+    na_table_number(table, F_BELOW_COUNT, na_view_count(in, (double)row->below.alloc_count));
+    char label[NA_LABEL];
+    na_view_function_label(f, label);
+    const char *by = row->by == 0 ? NULL : na_symbols_function(in->symbols, row->by - 1)->function;
+    if (by != NULL) {
+        char name[512];
+        na_demangle_short(by, 40, name, sizeof name);
+        na_table_format(table, F_LABEL, "%s  by %s%s", label, name, row->by_more ? ", ..." : "");
     } else {
-        na_text_put(stdout, frame->function);
+        na_table_text(table, F_LABEL, label);
     }
+    na_table_text(table, F_FUNCTION, f->function);
+    na_table_text(table, F_FILE, f->file);
+    if (f->line != 0) na_table_number(table, F_LINE, f->line);
+    na_table_text(table, F_MODULE, f->module);
+    na_table_text(table, F_BY, by);
+    na_table_number(table, F_SITES, row->sites);
+    na_table_text(table, F_KIND, f->runtime ? "runtime" : row->wrapper ? "wrapper" : "");
+}
+
+na_status_t na_view_function_table(na_view_input_t *in, bool below) {
+    na_column_t columns[FUNCTION_COLUMNS];
+    memcpy(columns, function_columns, sizeof columns);
+    if (in->order == NA_ORDER_COUNT) columns[F_BELOW].kind = NA_KIND_COUNT;
+    na_table_t *table = na_table_open(columns, FUNCTION_COLUMNS);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    na_view_functions_sort(&in->functions, in->order, below);
+    bool text = in->options->format == NA_FORMAT_TEXT;
+    for (size_t i = 0; i < in->functions.count; i++) {
+        const na_function_row_t *row = &in->functions.items[i];
+        /* Text shows who is responsible; programs get every function. */
+        bool hidden = below ? row->wrapper || na_symbols_function(in->symbols, row->id)->runtime
+                            : row->sites == 0;
+        if (!text || !hidden) fill_function(table, in, row);
+    }
+    char title[192];
+    na_order_t order;
+    bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
+    snprintf(title, sizeof title, "Functions by %.60s (%%s that allocate; shares are of %s)",
+             by_order ? na_view_order_title(in->order) : in->options->sort,
+             by_order ? "that" : "the bytes at the peak");
+    const na_table_print_t print = {
+        .view = "functions",
+        .title = below ? "The same with all that they call (the columns before \"with callees\" "
+                         "are their own)"
+                       : title,
+    };
+    /* The rows are in order already, unless it is by another column. */
+    na_options_t options = *in->options;
+    if (by_order) options.sort = NULL;
+    na_status_t status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    if (text && !below && in->functions.nowhere_sites != 0) {
+        char a[NA_TEXT], b[NA_TEXT];
+        printf("%10s, %s in total: stacks missing\n",
+               na_text_bytes(a, (double)in->functions.nowhere.peak_bytes),
+               na_text_bytes(b, (double)in->functions.nowhere.alloc_bytes));
+    }
+    return status;
+}
+
+na_status_t na_view_functions_show(na_view_input_t *in) {
+    return na_view_function_table(in, false);
+}
+
+/* ---- sites ---- */
+
+enum {
+    S_LABEL = NA_COUNTER_COUNT,
+    S_SITE,
+    S_FUNCTION,
+    S_FILE,
+    S_LINE,
+    S_MODULE,
+    S_BY,
+    S_THREADS,
+};
+
+static const na_column_t site_columns[] = {
+    NA_COUNTER_COLUMNS,
+    {NULL, "site", NA_KIND_TEXT, NULL},
+    {"site", NULL, NA_KIND_NUMBER, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+    {"by", NULL, NA_KIND_TEXT, NULL},
+    {"threads", NULL, NA_KIND_COUNT, NULL},
+};
+
+static void put_frame(const na_frame_t *frame) {
+    printf("%17s%s ", "", frame->inlined ? "~" : "|");
+    na_text_put(stdout, frame->function);
     if (frame->file != NULL) {
         fputs("  ", stdout);
-        const char *slash = limit == 0 ? NULL : strrchr(frame->file, '/');
-        na_text_put(stdout, slash == NULL ? frame->file : slash + 1);
+        na_text_put(stdout, frame->file);
         if (frame->line != 0) printf(":%u", frame->line);
     } else if (frame->named) {
         const char *slash = strrchr(frame->module, '/');
@@ -28,186 +161,83 @@ static void print_frame(const na_frame_t *frame, size_t limit) {
         na_text_put(stdout, slash == NULL ? frame->module : slash + 1);
         putchar(')');
     }
+    putchar('\n');
 }
 
-static void print_stack(const na_view_input_t *in, uint32_t site) {
+static void put_stack(void *arg, uint64_t site) {
+    const na_view_input_t *in = arg;
     na_stack_table_t stacks = na_reader_stacks(in->reader);
     uint32_t depth = 0;
-    for (uint32_t node = site; node > NA_NPROF_ROOT && node < stacks.count;
+    for (uint32_t node = (uint32_t)site; node > NA_NPROF_ROOT && node < stacks.count;
          node = stacks.items[node].parent) {
         if (depth++ == NA_VIEW_DEEPEST) {
-            printf("%49s| (deeper than %u: not shown)\n", "", NA_VIEW_DEEPEST);
+            printf("%17s| (deeper than %u: not shown)\n", "", NA_VIEW_DEEPEST);
             return;
         }
         const na_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
-        for (uint32_t i = 0; i < count; i++) {
-            printf("%49s%s ", "", frames[i].inlined ? "~" : "|");
-            print_frame(&frames[i], 0);
-            putchar('\n');
-        }
+        for (uint32_t i = 0; i < count; i++)
+            put_frame(&frames[i]);
         if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0)
-            printf("%49s| (outer frames not known)\n", "");
+            printf("%17s| (outer frames not known)\n", "");
     }
 }
 
-static bool is_sampled(const na_view_input_t *in) {
-    return na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE;
+static void json_stack(void *arg, uint64_t site) {
+    na_json_stack(arg, (uint32_t)site);
 }
 
-/* The column of the 95 % error, in mode sample. */
-static void print_error(const na_view_input_t *in, const na_counters_t *sum) {
-    if (!is_sampled(in)) return;
-    if (sum->raw_allocs == 0) {
-        fputs("    -    ", stdout);
-        return;
-    }
-    int64_t count = in->order == NA_ORDER_PEAK   ? sum->peak_count
-                    : in->order == NA_ORDER_LIVE ? sum->live_count
-                                                 : (int64_t)sum->alloc_count;
-    double error = na_counters_error(sum, count, na_reader_header(in->reader)->count_scale) * 100;
-    if (error < 1000)
-        printf("+-%3.0f %%  ", error);
-    else
-        printf("    ?    ");
-}
-
-static void print_site(const na_view_input_t *in, const na_site_t *site) {
-    const na_counters_t *sum = &site->sum;
-    char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT];
-    printf("%10s %10s %10s %13s  ", na_text_bytes(a, (double)sum->peak_bytes),
-           na_text_bytes(b, (double)sum->live_bytes), na_text_bytes(c, (double)sum->alloc_bytes),
-           na_text_count(d, na_view_count(in, (double)sum->alloc_count)));
-    print_error(in, sum);
+static void fill_site(na_table_t *table, const na_view_input_t *in, const na_site_t *site) {
+    na_table_row(table, site->site);
+    na_table_counters(table, in, &site->sum);
     const na_frame_t *leaf;
     const na_frame_t *frame = na_view_site(in, site->site, &leaf);
+    char label[NA_LABEL], name[512];
     if (frame == NULL)
-        fputs(site->site == NA_NPROF_NO_STACK ? "(stacks missing from the file)" : "(no stack)",
-              stdout);
+        strcpy(label,
+               site->site == NA_NPROF_NO_STACK ? "(stacks missing from the file)" : "(no stack)");
     else
-        print_frame(frame, 60);
+        na_view_frame_label(frame, label);
     if (leaf != NULL) {
-        char name[512];
         na_demangle_short(leaf->function, 40, name, sizeof name);
-        fputs("  by ", stdout);
-        na_text_put(stdout, name);
+        na_table_format(table, S_LABEL, "%s  by %s", label, name);
+        na_table_text(table, S_BY, leaf->function);
+    } else {
+        na_table_text(table, S_LABEL, label);
     }
-    putchar('\n');
-    if (in->stacks) print_stack(in, site->site);
+    na_table_number(table, S_SITE, site->site);
+    na_table_number(table, S_THREADS, site->cells);
+    if (frame == NULL) return;
+    na_table_text(table, S_FUNCTION, frame->function);
+    na_table_text(table, S_FILE, frame->file);
+    if (frame->line != 0) na_table_number(table, S_LINE, frame->line);
+    na_table_text(table, S_MODULE, frame->module);
 }
 
-void na_view_site_table(const na_view_input_t *in) {
-    size_t shown = in->sites->count < in->top ? in->sites->count : in->top;
-    char a[NA_TEXT], b[NA_TEXT];
-    printf("\nSites by %s (%s of %s)\n", titles[in->order], na_text_count(a, (double)shown),
-           na_text_count(b, (double)in->sites->count));
-    printf("%10s %10s %10s %13s  %ssite\n", "at peak", "live", "total", "allocations",
-           is_sampled(in) ? "   95 %  " : "");
-    for (size_t i = 0; i < shown; i++)
-        print_site(in, &in->sites->items[i]);
+na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
+    na_table_t *table = na_table_open(site_columns, sizeof site_columns / sizeof site_columns[0]);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    for (size_t i = 0; i < in->sites.count; i++)
+        fill_site(table, in, &in->sites.items[i]);
+    na_order_t order;
+    bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
+    char title[192];
+    snprintf(title, sizeof title, "Sites by %.60s (%%s)",
+             by_order ? na_view_order_title(in->order) : in->options->sort);
+    const na_table_print_t print = {
+        .view = "sites",
+        .title = title,
+        .below = stacks ? put_stack : NULL,
+        .members = stacks ? json_stack : NULL,
+        .arg = in,
+    };
+    na_options_t options = *in->options;
+    if (by_order) options.sort = NULL; /* they are in order already, ties included */
+    na_status_t status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    return status;
 }
 
-/* ---- functions ---- */
-
-/* In percent of all; a profile of nothing has no shares. */
-static void print_share(double part, double all) {
-    if (all > 0)
-        printf(" %5.1f %%", 100 * part / all);
-    else
-        printf("       -");
-}
-
-static void print_name(const char *function, size_t limit) {
-    char name[512];
-    na_demangle_short(function, limit, name, sizeof name);
-    na_text_put(stdout, name);
-}
-
-static void print_function(const na_view_input_t *in, const na_function_row_t *row) {
-    const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
-    print_name(f->function, 60);
-    if (f->file != NULL) {
-        const char *slash = strrchr(f->file, '/');
-        fputs("  ", stdout);
-        na_text_put(stdout, slash == NULL ? f->file : slash + 1);
-        if (f->line != 0) printf(":%u", f->line);
-    } else if (f->named) {
-        const char *slash = strrchr(f->module, '/');
-        fputs("  (", stdout);
-        na_text_put(stdout, slash == NULL ? f->module : slash + 1);
-        putchar(')');
-    }
-    if (row->by != 0) {
-        fputs("  by ", stdout);
-        print_name(na_symbols_function(in->symbols, row->by - 1)->function, 40);
-        if (row->by_more) fputs(", ...", stdout);
-    }
-    putchar('\n');
-}
-
-/* The figure of an inclusive cost that the order looks at, and its text. */
-static double below_of(const na_view_input_t *in, const na_cost_t *cost, char text[NA_TEXT]) {
-    if (in->order == NA_ORDER_COUNT) {
-        na_text_count(text, na_view_count(in, (double)cost->alloc_count));
-        return (double)cost->alloc_count;
-    }
-    int64_t bytes = in->order == NA_ORDER_LIVE    ? cost->live_bytes
-                    : in->order == NA_ORDER_TOTAL ? cost->alloc_bytes
-                                                  : cost->peak_bytes;
-    na_text_bytes(text, (double)bytes);
-    return (double)bytes;
-}
-
-static void print_row(const na_view_input_t *in, const na_function_row_t *row) {
-    char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT], d[NA_TEXT], e[NA_TEXT];
-    const na_counters_t *sum = &row->self;
-    double all = (double)na_counters_key(&in->sites->total, in->order);
-    double below = below_of(in, &row->below, e);
-    printf("%10s", na_text_bytes(a, (double)sum->peak_bytes));
-    print_share((double)na_counters_key(sum, in->order), all);
-    printf(" %10s %10s %13s  ", na_text_bytes(b, (double)sum->live_bytes),
-           na_text_bytes(c, (double)sum->alloc_bytes),
-           na_text_count(d, na_view_count(in, (double)sum->alloc_count)));
-    print_error(in, sum);
-    printf("%12s", e);
-    print_share(below, all);
-    fputs("  ", stdout);
-    print_function(in, row);
-}
-
-static void print_heading(const na_view_input_t *in) {
-    printf("%10s   share %10s %10s %13s  %s%12s   share  function\n", "at peak", "live", "total",
-           "allocations", is_sampled(in) ? "   95 %  " : "", "with callees");
-}
-
-void na_view_function_tables(na_view_input_t *in) {
-    na_function_table_t *table = &in->functions;
-    char a[NA_TEXT], b[NA_TEXT];
-    na_view_functions_sort(table, in->order, false);
-    size_t limit = table->responsible < in->top ? table->responsible : in->top;
-    printf("\nFunctions by %s (%s of %s that allocate; shares are of that)\n", titles[in->order],
-           na_text_count(a, (double)limit), na_text_count(b, (double)table->responsible));
-    print_heading(in);
-    size_t shown = 0;
-    for (size_t i = 0; i < table->count && shown < limit; i++) {
-        if (table->items[i].sites == 0) continue;
-        print_row(in, &table->items[i]);
-        shown++;
-    }
-    if (table->nowhere_sites != 0)
-        printf("%10s, %s in total: stacks missing\n",
-               na_text_bytes(a, (double)table->nowhere.peak_bytes),
-               na_text_bytes(b, (double)table->nowhere.alloc_bytes));
-
-    na_view_functions_sort(table, in->order, true);
-    printf(
-        "\nThe same with all that they call (the columns before \"with callees\" are their own)\n");
-    print_heading(in);
-    shown = 0;
-    for (size_t i = 0; i < table->count && shown < in->top; i++) {
-        const na_function_row_t *row = &table->items[i];
-        if (row->wrapper || na_symbols_function(in->symbols, row->id)->runtime) continue;
-        print_row(in, row);
-        shown++;
-    }
+na_status_t na_view_sites(na_view_input_t *in) {
+    return na_view_site_table(in, in->options->stacks);
 }

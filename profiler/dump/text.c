@@ -101,3 +101,12 @@ void na_json_put(FILE *to, const char *string) {
     }
     putc('"', to);
 }
+
+void na_json_number(FILE *to, double value) {
+    if (!isfinite(value))
+        fputs("null", to);
+    else if (value == floor(value) && fabs(value) < 9007199254740992.0)
+        fprintf(to, "%.0f", value); /* exact, and never with an exponent */
+    else
+        fprintf(to, "%.15g", value);
+}

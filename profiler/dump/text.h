@@ -26,4 +26,7 @@ void na_text_put(FILE *to, const char *name);
 /* Writes a string with its quotes; broken UTF-8 becomes U+FFFD. NULL: null. */
 void na_json_put(FILE *to, const char *string);
 
+/* Writes a number; null if it is none or infinite. */
+void na_json_number(FILE *to, double value);
+
 #endif

@@ -4,17 +4,17 @@
 #include "profiler/dump/text.h"
 #include "profiler/dump/view.h"
 
-#define WIDTH  64u
-#define HEIGHT 8u
+#define WIDEST 1000u
 
-void na_view_timeline(const na_view_input_t *in) {
+void na_view_draw_timeline(const na_view_input_t *in, uint32_t widest, uint32_t height) {
     uint32_t count, interval;
     const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
-    if (points == NULL) return;
+    if (points == NULL || widest == 0 || height == 0) return;
 
     /* Each column shows the largest value of its points; a silent interval repeats the last. */
-    double requested[WIDTH] = {0}, physical[WIDTH] = {0}, top = 0;
-    uint32_t width = count < WIDTH ? count : WIDTH;
+    double requested[WIDEST] = {0}, physical[WIDEST] = {0}, top = 0;
+    if (widest > WIDEST) widest = WIDEST;
+    uint32_t width = count < widest ? count : widest;
     double last_requested = 0, last_physical = 0;
     for (uint32_t i = 0; i < count; i++) {
         if ((points[i].flags & NA_NPROF_POINT_COUNTED) != 0)
@@ -29,12 +29,12 @@ void na_view_timeline(const na_view_input_t *in) {
     }
     if (top <= 0) return;
 
-    printf("\nMemory over time   # requested   . physical (sampled, without the profiler's own)\n");
-    for (uint32_t row = 0; row < HEIGHT; row++) {
+    printf("Memory over time   # requested   . physical (sampled, without the profiler's own)\n");
+    for (uint32_t row = 0; row < height; row++) {
         char label[NA_TEXT];
-        printf("%10s |", na_text_bytes(label, top * (HEIGHT - row) / HEIGHT));
+        printf("%10s |", na_text_bytes(label, top * (height - row) / height));
         /* A row is filled from its middle on, and the lowest by anything at all. */
-        double level = row == HEIGHT - 1 ? 0 : top * (HEIGHT - row - 0.5) / HEIGHT;
+        double level = row == height - 1 ? 0 : top * (height - row - 0.5) / height;
         for (uint32_t column = 0; column < width; column++)
             putchar(requested[column] > level ? '#' : physical[column] > level ? '.' : ' ');
         putchar('\n');
@@ -45,4 +45,5 @@ void na_view_timeline(const na_view_input_t *in) {
     for (uint32_t column = 0; column < width; column++)
         putchar('-');
     printf("\n%10s  0%*s\n", "", width > 1 ? (int)width - 1 : 1, end);
+    putchar('\n');
 }

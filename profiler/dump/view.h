@@ -1,12 +1,11 @@
-/* view.h - what every view of numalloc-dump gets. A view is one file with one function; main.c
- * lists them. A view writes to stdout and returns false only when it ran out of memory. */
+/* view.h - what every view of numalloc-dump gets. A view is one file with one function; views.c
+ * lists them all. It writes to stdout, which is the file of -o where there is one (output.h). */
 #ifndef NUMALLOC_PROFILER_DUMP_VIEW_H
 #define NUMALLOC_PROFILER_DUMP_VIEW_H
 
-#include <regex.h>
-
 #include "profiler/analyze/functions.h"
 #include "profiler/analyze/sites.h"
+#include "profiler/dump/options.h"
 #include "profiler/dump/symbols.h"
 
 /* Frames of one stack that are shown or looked at, from the innermost on: what the recorder keeps
@@ -32,19 +31,34 @@ typedef struct na_function_table {
     size_t nowhere_sites;
 } na_function_table_t;
 
+/* One profile, loaded (load.c). */
 typedef struct na_view_input {
     const char *path;
+    const na_options_t *options;
     na_reader_t *reader;
-    na_symbols_t *symbols;
-    na_sites_t *sites; /* sorted by `order` */
-    na_order_t order;
+    na_symbols_t *symbols; /* NULL where the view did without (NA_VIEW_LIGHT) */
+    na_sites_t sites;      /* sorted by `order` */
+    na_order_t order;      /* what --sort says, if it names one of the four; else by the peak */
     na_function_table_t functions;
     bool *wrappers; /* by function id, function_count of them */
     uint32_t function_count;
-    size_t top;      /* lines of a table at most */
-    bool site_table; /* show sites, not functions (text) */
-    bool stacks;     /* full call stacks */
 } na_view_input_t;
+
+/* Opens a profile and sums it up; `light`: no symbols and no functions. On any other status than
+ * NA_STATUS_WHOLE there is nothing to unload, and na_fail has said why (but for NA_STATUS_MEMORY).
+ */
+na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options_t *options,
+                         bool light);
+
+/* Says on stderr what is damaged, with the file's name if `name_it`. NA_STATUS_PARTIAL: something
+ * is. */
+na_status_t na_view_unload(na_view_input_t *in, bool name_it);
+
+/* peak, live, total or count. False: another word. */
+bool na_view_order(const char *word, na_order_t *order);
+
+/* The same as a text: "bytes live at the peak". */
+const char *na_view_order_title(na_order_t order);
 
 /* Counts are stored scaled; this is the count itself. */
 static inline double na_view_count(const na_view_input_t *in, double scaled) {
@@ -72,20 +86,53 @@ bool na_view_passes_on(const na_view_input_t *in, const na_frame_t *frame);
  * called of those (fopen, strdup, xmalloc), NULL if it has no name. NULL: the stack is missing. */
 const na_frame_t *na_view_site(const na_view_input_t *in, uint32_t site, const na_frame_t **leaf);
 
+/* The frames of one site's stack, innermost first, inlined calls included. `stack` begins as zeros
+ * and is used again; free(stack->items) at last. False: out of memory. */
+typedef struct na_stack {
+    const na_frame_t **items;
+    uint32_t count, room;
+    bool cut; /* outer frames are not known or not looked at */
+} na_stack_t;
+bool na_view_stack(const na_view_input_t *in, uint32_t site, na_stack_t *stack);
+
+/* What a site or a function costs by in->order: bytes, or blocks. */
+double na_view_metric(const na_view_input_t *in, const na_counters_t *sum);
+double na_view_cost(const na_view_input_t *in, const na_cost_t *cost);
+na_cost_t na_view_cost_of(const na_counters_t *sum);
+
+/* Bytes or a count, as in->order says. */
+const char *na_view_metric_text(const na_view_input_t *in, char out[40], double value);
+
 /* Time of the peak that the sites' figures are about, in ms. */
 uint64_t na_view_peak_ms(const na_view_input_t *in);
 
 /* The sampled point of the timeline that covers the peak or is next to it; NULL: never sampled. */
 const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in);
 
-bool na_view_summary(na_view_input_t *in);
-bool na_view_summary_json(na_view_input_t *in);
+/* tables.c: the tables of functions and of sites. They sort in->functions. `below`: by what a
+ * function asked for with all that it called. */
+na_status_t na_view_function_table(na_view_input_t *in, bool below);
+na_status_t na_view_site_table(na_view_input_t *in, bool stacks);
 
-/* tables.c: the tables of the summary. They sort in->functions. */
-void na_view_function_tables(na_view_input_t *in);
-void na_view_site_table(const na_view_input_t *in);
+/* site.c, for text: the name of a frame or function as tables have it (short, with file and line);
+ * `out` has room for NA_LABEL bytes. */
+#define NA_LABEL 768
+void na_view_frame_label(const na_frame_t *frame, char out[NA_LABEL]);
+void na_view_function_label(const na_function_name_t *function, char out[NA_LABEL]);
 
 /* timeline.c: the run drawn in characters; nothing if the profile has no timeline. */
-void na_view_timeline(const na_view_input_t *in);
+void na_view_draw_timeline(const na_view_input_t *in, uint32_t width, uint32_t height);
+
+/* summary_json.c: the summary as JSON. */
+void na_view_summary_json(na_view_input_t *in);
+
+/* The same: "name":value members of a JSON object, without braces. */
+void na_json_header(const na_view_input_t *in);
+void na_json_counters(const na_view_input_t *in, const na_counters_t *sum);
+void na_json_frame(const na_frame_t *frame);
+void na_json_stack(const na_view_input_t *in, uint32_t site); /* begins with a comma */
+void na_json_threads(const na_view_input_t *in);
+void na_json_timeline(const na_view_input_t *in);
+void na_json_end(const na_view_input_t *in); /* modules without symbols, damage */
 
 #endif

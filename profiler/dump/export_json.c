@@ -1,0 +1,148 @@
+/* export_json.c - all of a profile as one JSON document, for programs: docs/profile-json.md has the
+ * schema. Stacks are a tree and frames are a list, each written once, so that the size grows with
+ * the profile and not with the depth of its stacks. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "profiler/dump/text.h"
+#include "profiler/dump/views.h"
+
+static void put_modules(const na_view_input_t *in) {
+    na_module_table_t modules = na_reader_modules(in->reader);
+    fputs(",\n\"modules\":[", stdout);
+    bool first = true;
+    for (uint32_t id = 1; id < modules.count; id++) {
+        const na_nprof_module_t *m = &modules.items[id];
+        if (m->flags == 0) continue;
+        printf("%s\n{\"id\":%u,\"path\":", first ? "" : ",", id);
+        first = false;
+        na_json_put(stdout, m->path);
+        printf(",\"start\":%" PRIu64 ",\"end\":%" PRIu64 ",\"bias\":%" PRIu64
+               ",\"load_ms\":%" PRIu64 ",\"unload_ms\":",
+               m->start, m->end, m->bias, m->load_ms);
+        if (m->unload_ms == NA_NPROF_MODULE_STILL)
+            fputs("null", stdout);
+        else
+            printf("%" PRIu64, m->unload_ms);
+        fputs(",\"build_id\":\"", stdout);
+        for (uint32_t i = 0; i < m->build_id_size; i++)
+            printf("%02x", m->build_id[i]);
+        printf("\",\"main\":%s}", (m->flags & NA_NPROF_MODULE_MAIN) != 0 ? "true" : "false");
+    }
+    putchar(']');
+}
+
+static void put_environment(const na_view_input_t *in) {
+    size_t size;
+    const char *text = na_reader_environment(in->reader, &size);
+    fputs(",\n\"environment\":[", stdout);
+    for (size_t at = 0; text != NULL && at < size;) {
+        if (at != 0) putchar(',');
+        na_json_put(stdout, text + at);
+        while (text[at] != 0)
+            at++;
+        at++;
+    }
+    putchar(']');
+}
+
+static void put_functions(na_view_input_t *in) {
+    fputs(",\n\"functions\":[", stdout);
+    /* By id, so that "function" of a frame is an index. */
+    for (uint32_t id = 0; id < in->function_count; id++) {
+        const na_function_name_t *f = na_symbols_function(in->symbols, id);
+        fputs(id == 0 ? "\n{\"name\":" : ",\n{\"name\":", stdout);
+        na_json_put(stdout, f->function);
+        fputs(",\"file\":", stdout);
+        na_json_put(stdout, f->file);
+        printf(",\"line\":%u,\"module\":", f->line);
+        na_json_put(stdout, f->module);
+        printf(",\"named\":%s,\"runtime\":%s,\"wrapper\":%s}", f->named ? "true" : "false",
+               f->runtime ? "true" : "false", in->wrappers[id] ? "true" : "false");
+    }
+    putchar(']');
+}
+
+/* Entries that are a site or above one, each with its frames: [function, line, file, inlined]. */
+static bool put_stacks(const na_view_input_t *in) {
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    bool *wanted = calloc((size_t)stacks.count + 1, sizeof *wanted);
+    if (wanted == NULL) return false;
+    for (size_t s = 0; s < in->sites.count; s++)
+        if (in->sites.items[s].site < stacks.count) wanted[in->sites.items[s].site] = true;
+    for (uint32_t node = stacks.count; node-- > NA_NPROF_ROOT + 1;)
+        if (wanted[node]) wanted[stacks.items[node].parent] = true;
+    fputs(",\n\"stacks\":[", stdout);
+    bool first = true;
+    for (uint32_t node = NA_NPROF_ROOT + 1; node < stacks.count; node++) {
+        if (!wanted[node]) continue;
+        const na_nprof_stack_t *entry = &stacks.items[node];
+        printf("%s\n{\"id\":%u,\"parent\":%u,\"pc\":%" PRIu64 ",\"module\":%u,\"truncated\":%s,"
+               "\"frames\":[",
+               first ? "" : ",", node, entry->parent == NA_NPROF_ROOT ? 0 : entry->parent,
+               entry->pc, na_symbols_module(in->symbols, node),
+               (entry->flags & NA_NPROF_STACK_TRUNCATED) != 0 ? "true" : "false");
+        first = false;
+        const na_frame_t *frames;
+        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+        for (uint32_t i = 0; i < count; i++) {
+            printf("%s{\"function\":%u,\"file\":", i == 0 ? "" : ",", frames[i].id);
+            na_json_put(stdout, frames[i].file);
+            printf(",\"line\":%u,\"inlined\":%s}", frames[i].line,
+                   frames[i].inlined ? "true" : "false");
+        }
+        fputs("]}", stdout);
+    }
+    putchar(']');
+    free(wanted);
+    return true;
+}
+
+static void put_sites(const na_view_input_t *in) {
+    fputs(",\n\"sites\":[", stdout);
+    for (size_t s = 0; s < in->sites.count; s++) {
+        const na_site_t *site = &in->sites.items[s];
+        printf("%s\n{\"stack\":%u,\"threads\":%u,", s == 0 ? "" : ",",
+               site->site == NA_NPROF_ROOT ? 0 : site->site, site->cells);
+        na_json_counters(in, &site->sum);
+        const na_frame_t *leaf;
+        const na_frame_t *frame = na_view_site(in, site->site, &leaf);
+        if (frame == NULL)
+            fputs(",\"responsible\":null}", stdout);
+        else
+            printf(",\"responsible\":%u}", frame->id);
+    }
+    putchar(']');
+}
+
+na_status_t na_export_json(na_view_input_t *in) {
+    fputs("{\"schema\":\"numalloc-profile\",\"schema_version\":1,\n", stdout);
+    na_json_header(in);
+    fputs(",\n\"total\":{", stdout);
+    na_json_counters(in, &in->sites.total);
+    printf("},\"peak_ms\":%" PRIu64, na_view_peak_ms(in));
+    na_json_threads(in);
+    na_json_timeline(in);
+    put_environment(in);
+    put_modules(in);
+    put_functions(in);
+    if (!put_stacks(in)) return NA_STATUS_MEMORY;
+    put_sites(in);
+    na_json_end(in);
+    fputs("}\n", stdout);
+    return NA_STATUS_WHOLE;
+}
+
+/* ---- csv: the table of sites, all of it ---- */
+
+na_status_t na_export_csv(na_view_input_t *in) {
+    na_options_t options = *in->options;
+    options.format = NA_FORMAT_CSV;
+    if (!options.top_given) options.top = SIZE_MAX;
+    const na_options_t *before = in->options;
+    in->options = &options;
+    na_status_t status = na_view_site_table(in, false);
+    in->options = before;
+    return status;
+}

@@ -1,0 +1,107 @@
+/* view_timeline.c - memory over time: drawn, or its points as a table. */
+#include <math.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "profiler/dump/table.h"
+#include "profiler/dump/text.h"
+#include "profiler/dump/views.h"
+
+/* Columns that the terminal has left of the label; 64 where there is none. */
+static uint32_t terminal_width(void) {
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 40)
+        return 64;
+    return size.ws_col - 16u;
+}
+
+static na_status_t put_points(const na_view_input_t *in, const na_nprof_point_t *points,
+                              uint32_t count, uint32_t interval) {
+    enum { MS, MAX, MIN, BLOCKS, COUNT, BYTES, PHYSICAL, VIRTUAL, MAPPED, OWN };
+    static const na_column_t columns[] = {
+        {"ms", "time", NA_KIND_NUMBER, NULL},
+        {"requested_max", "requested", NA_KIND_BYTES, NULL},
+        {"requested_min", NULL, NA_KIND_BYTES, NULL},
+        {"blocks_max", "blocks", NA_KIND_COUNT, NULL},
+        {"allocations", "allocations", NA_KIND_COUNT, NULL},
+        {"allocated_bytes", "allocated", NA_KIND_BYTES, NULL},
+        {"physical", "physical", NA_KIND_BYTES, NULL},
+        {"virtual", "virtual", NA_KIND_BYTES, NULL},
+        {"mapped", "mapped", NA_KIND_BYTES, NULL},
+        {"own", NULL, NA_KIND_BYTES, NULL},
+    };
+    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        const na_nprof_point_t *p = &points[i];
+        na_table_row(table, i);
+        na_table_number(table, MS, (double)i * interval);
+        if ((p->flags & NA_NPROF_POINT_COUNTED) != 0) {
+            na_table_number(table, MAX, (double)p->requested_max);
+            na_table_number(table, MIN, (double)p->requested_min);
+            na_table_number(table, BLOCKS, na_view_count(in, (double)p->blocks_max));
+            na_table_number(table, COUNT, na_view_count(in, (double)p->alloc_count));
+            na_table_number(table, BYTES, (double)p->alloc_bytes);
+        }
+        if ((p->flags & NA_NPROF_POINT_SAMPLED) != 0) {
+            na_table_number(table, PHYSICAL, (double)p->physical);
+            na_table_number(table, VIRTUAL, (double)p->virtual_bytes);
+            na_table_number(table, MAPPED, (double)p->mapped);
+            na_table_number(table, OWN, (double)p->own);
+        }
+    }
+    const na_table_print_t print = {.view = "timeline", .all = true};
+    na_status_t status = na_table_write(table, in->options, &print);
+    na_table_close(table);
+    return status;
+}
+
+/* The largest rises of requested memory from one counted point to the next. */
+static void put_jumps(const na_nprof_point_t *points, uint32_t count, uint32_t interval) {
+    enum { JUMPS = 3 };
+    struct {
+        int64_t rise;
+        uint32_t at;
+    } best[JUMPS] = {{0, 0}};
+    int64_t before = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if ((points[i].flags & NA_NPROF_POINT_COUNTED) == 0) continue;
+        int64_t rise = points[i].requested_max - before;
+        before = points[i].requested_max;
+        for (int j = 0; j < JUMPS; j++) {
+            if (rise <= best[j].rise) continue;
+            for (int k = JUMPS - 1; k > j; k--)
+                best[k] = best[k - 1];
+            best[j].rise = rise;
+            best[j].at = i;
+            break;
+        }
+    }
+    printf("Largest rises\n");
+    for (int j = 0; j < JUMPS && best[j].rise > 0; j++) {
+        char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
+        const na_nprof_point_t *p = &points[best[j].at];
+        printf("%10s at %s, to %s\n", na_text_bytes(a, (double)best[j].rise),
+               na_text_ms(b, (uint64_t)best[j].at * interval),
+               na_text_bytes(c, (double)p->requested_max));
+    }
+}
+
+na_status_t na_view_timeline(na_view_input_t *in) {
+    uint32_t count = 0, interval = 1;
+    const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
+    if (in->options->format != NA_FORMAT_TEXT) return put_points(in, points, count, interval);
+    if (points == NULL) {
+        printf("The profile has no timeline: the program ended before its first point.\n");
+        return NA_STATUS_WHOLE;
+    }
+    const na_options_t *o = in->options;
+    na_view_draw_timeline(in, o->width != 0 ? o->width : terminal_width(),
+                          o->height != 0 ? o->height : 16);
+    put_jumps(points, count, interval);
+    char a[NA_TEXT];
+    printf("Points are %s apart and hold the largest value of their interval (--csv has them).\n",
+           na_text_ms(a, interval));
+    return NA_STATUS_WHOLE;
+}

@@ -1,0 +1,159 @@
+/* views.c - the table of views, and the help that comes from it. */
+#include "profiler/dump/views.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NA_TAKES_SUMMARY                                                                           \
+    (NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_JSON | NA_TAKES_FUNCTIONS | NA_TAKES_SITES |          \
+     NA_TAKES_STACKS | NA_TAKES_WRAPPERS)
+
+#define NA_TAKES_TREE                                                                              \
+    (NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_JSON | NA_TAKES_CSV |               \
+     NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS)
+
+const na_view_t na_views[] = {
+    {"summary", "FILE", "the run, and the functions that its memory came from (default)",
+     "--json writes functions and sites, with --stacks their stacks.", NA_IN_ALL, 0,
+     NA_TAKES_SUMMARY, na_view_summary, NULL},
+    {"functions", "FILE", "functions, with what they asked for and what they called asked for",
+     NULL, NA_IN_ALL, NA_VIEW_TABLE, NA_TAKES_TABLE | NA_TAKES_WRAPPERS, na_view_functions_show,
+     NULL},
+    {"sites", "FILE", "sites, one for each distinct call stack", NULL, NA_IN_ALL, NA_VIEW_TABLE,
+     NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS, na_view_sites, NULL},
+    {"callers", "FILE", "functions that allocate, and below each its callers",
+     "--filter: paths begin at the innermost function that matches.", NA_IN_ALL, 0, NA_TAKES_TREE,
+     na_view_callers, NULL},
+    {"callees", "FILE", "the calls from the start of each thread inwards",
+     "--filter: paths begin at the outermost function that matches.", NA_IN_ALL, 0, NA_TAKES_TREE,
+     na_view_callees, NULL},
+    {"libraries", "FILE", "memory by program and library", NULL, NA_IN_ALL, NA_VIEW_TABLE,
+     NA_TAKES_TABLE | NA_TAKES_WRAPPERS, na_view_libraries, NULL},
+    {"threads", "FILE", "what each thread allocated, and whose blocks it freed", NULL, NA_IN_ALL,
+     NA_VIEW_LIGHT | NA_VIEW_TABLE, NA_TAKES_TABLE, na_view_threads, NULL},
+    {"timeline", "FILE", "memory over time",
+     "--json and --csv write its points; without a value: nothing happened in the interval.",
+     NA_IN_ALL, NA_VIEW_LIGHT, NA_TAKES_JSON | NA_TAKES_CSV | NA_TAKES_SIZE, na_view_timeline,
+     NULL},
+
+    {"json", "FILE", "all of the profile, for programs (docs/profile-json.md)", NULL, NA_IN_ALL,
+     NA_VIEW_EXPORT, NA_TAKES_WRAPPERS, na_export_json, NULL},
+    {"csv", "FILE", "all sites as comma-separated values", NULL, NA_IN_ALL,
+     NA_VIEW_EXPORT | NA_VIEW_TABLE,
+     NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_WRAPPERS, na_export_csv, NULL},
+    {"folded", "FILE", "a line for each stack, as flamegraph.pl reads it", NULL, NA_IN_ALL,
+     NA_VIEW_EXPORT, NA_TAKES_METRIC, na_export_folded, NULL},
+    {"callgrind", "FILE", "for kcachegrind and callgrind_annotate", NULL, NA_IN_ALL, NA_VIEW_EXPORT,
+     0, na_export_callgrind, NULL},
+    {"pprof", "FILE", "for pprof (gzip-compressed profile.proto)",
+     "Sample types: alloc_objects, alloc_space, inuse_objects, inuse_space, peak.", NA_IN_ALL,
+     NA_VIEW_EXPORT, 0, na_export_pprof, NULL},
+    {"speedscope", "FILE", "for speedscope", NULL, NA_IN_ALL, NA_VIEW_EXPORT, NA_TAKES_METRIC,
+     na_export_speedscope, NULL},
+    {"massif", "FILE", "for ms_print and massif-visualizer", NULL, NA_IN_ALL, NA_VIEW_EXPORT,
+     NA_TAKES_MIN, na_export_massif, NULL},
+};
+const size_t na_view_count_all = sizeof na_views / sizeof na_views[0];
+
+/* In the order of the help. `how`: what to set to record it. */
+static const struct mode {
+    uint32_t mode;
+    const char *name;
+} modes[] = {
+    {NA_NPROF_MODE_SAMPLE, "sample"},
+    {NA_NPROF_MODE_SITES, "sites"},
+};
+#define MODES (sizeof modes / sizeof modes[0])
+
+const char *na_mode_name(uint32_t mode) {
+    for (size_t i = 0; i < MODES; i++)
+        if (modes[i].mode == mode) return modes[i].name;
+    return "?";
+}
+
+const na_view_t *na_view_find(const char *name) {
+    for (size_t i = 0; i < na_view_count_all; i++)
+        if (strcmp(na_views[i].name, name) == 0) return &na_views[i];
+    return NULL;
+}
+
+void na_view_files(const na_view_t *view, size_t *least, size_t *most) {
+    *least = strcmp(view->words, "OLD NEW") == 0 ? 2 : 1;
+    *most = strcmp(view->words, "FILE...") == 0 ? SIZE_MAX : *least;
+}
+
+bool na_view_has_data(const na_view_t *view, const na_view_input_t *in) {
+    uint32_t mode = na_reader_header(in->reader)->mode;
+    if ((view->modes & NA_IN(mode)) != 0) return true;
+    char with[64] = "";
+    for (size_t i = 0; i < MODES; i++) {
+        if ((view->modes & NA_IN(modes[i].mode)) == 0) continue;
+        size_t used = strlen(with);
+        snprintf(with + used, sizeof with - used, "%s%s", used == 0 ? "" : " or ", modes[i].name);
+    }
+    na_fail("%s: '%s' needs a profile of mode %s, this one is of mode %s; record it with "
+            "NUMALLOC_PROFILE=%.*s",
+            in->path, view->name, with, na_mode_name(mode), (int)strcspn(with, " "), with);
+    return false;
+}
+
+static const char *kind_of(const na_view_t *view, uint32_t mode) {
+    if ((view->modes & NA_IN(mode)) == 0) return "-";
+    if (mode == NA_NPROF_MODE_SAMPLE && (view->flags & NA_VIEW_FACTS) == 0) return "estimates";
+    return "yes";
+}
+
+static void list(const char *title, bool exports) {
+    printf("\n%-12s", title);
+    for (size_t m = 0; m < MODES; m++)
+        printf(" %-9s", modes[m].name);
+    putchar('\n');
+    for (size_t i = 0; i < na_view_count_all; i++) {
+        const na_view_t *view = &na_views[i];
+        if (((view->flags & NA_VIEW_EXPORT) != 0) != exports) continue;
+        printf("  %-10s", view->name);
+        for (size_t m = 0; m < MODES; m++)
+            printf(" %-9s", kind_of(view, modes[m].mode));
+        printf(" %s\n", view->help);
+    }
+}
+
+static void exit_status(void) {
+    printf("\n"
+           "Exit status: 0 complete; 1 shown, but the file is damaged (what is missing is said on\n"
+           "standard error), or a check failed; 2 nothing shown.\n"
+           "Record a profile: NUMALLOC_PROFILE=sites LD_PRELOAD=libnumalloc.so PROGRAM\n");
+}
+
+void na_views_help(bool names) {
+    if (names) {
+        for (size_t i = 0; i < na_view_count_all; i++)
+            printf("%s\n", na_views[i].name);
+        puts("help");
+        return;
+    }
+    printf("Usage: numalloc-dump [VIEW] FILE [OPTION]...\n"
+           "       numalloc-dump help [VIEW]\n"
+           "Shows a profile that numalloc recorded. Which view needs which mode of "
+           "NUMALLOC_PROFILE:\n");
+    list("Views", false);
+    list("Exports", true);
+    printf("\nOptions of summary (numalloc-dump help VIEW has those of the others):\n");
+    na_options_help(na_views[0].takes, false);
+    exit_status();
+}
+
+void na_view_help(const na_view_t *view, bool names) {
+    if (names) {
+        na_options_help(view->takes, true);
+        return;
+    }
+    printf("Usage: numalloc-dump %s %s [OPTION]...\n%s.\n", view->name, view->words, view->help);
+    if (view->more != NULL) printf("%s\n", view->more);
+    printf("\nProfiles:");
+    for (size_t m = 0; m < MODES; m++)
+        printf("%s %s: %s", m == 0 ? "" : ";", modes[m].name, kind_of(view, modes[m].mode));
+    printf("\n\nOptions:\n");
+    na_options_help(view->takes, false);
+    exit_status();
+}

@@ -1,0 +1,67 @@
+/* views.h - the table of views: a new one is a row in views.c and a file with its function. */
+#ifndef NUMALLOC_PROFILER_DUMP_VIEWS_H
+#define NUMALLOC_PROFILER_DUMP_VIEWS_H
+
+#include "profiler/dump/view.h"
+
+/* Modes as a set. */
+#define NA_IN(mode) (1u << (mode))
+#define NA_IN_ALL   (NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_SAMPLE))
+
+#define NA_VIEW_LIGHT  1u /* needs neither symbols nor functions */
+#define NA_VIEW_FACTS  2u /* shows nothing that is an estimate in mode sample */
+#define NA_VIEW_EXPORT 4u /* writes another program's format */
+#define NA_VIEW_TABLE  8u /* a table: --sort takes any of its columns */
+
+typedef struct na_view {
+    const char *name;
+    const char *words; /* "FILE", "OLD NEW", "FILE..." */
+    const char *help;  /* one line */
+    const char *more;  /* lines of --help below that; NULL: none */
+    uint32_t modes;    /* that record what it shows */
+    uint32_t flags;
+    uint64_t takes; /* options */
+    /* One of these: for one profile that is loaded, or for several that the view loads. */
+    na_status_t (*show)(na_view_input_t *in);
+    na_status_t (*show_files)(const char *const *files, size_t count, const na_options_t *options);
+} na_view_t;
+
+extern const na_view_t na_views[];
+extern const size_t na_view_count_all;
+
+/* NULL: no view of that name. */
+const na_view_t *na_view_find(const char *name);
+
+/* How many files its words ask for: *least to *most (SIZE_MAX: any). */
+void na_view_files(const na_view_t *view, size_t *least, size_t *most);
+
+/* False: said in one line that the file's mode does not record it, and which one does. */
+bool na_view_has_data(const na_view_t *view, const na_view_input_t *in);
+
+/* "sites"; "?" for a mode that this version does not know. */
+const char *na_mode_name(uint32_t mode);
+
+/* The help of all views with the table of views and modes, or of one. */
+void na_views_help(bool names);
+void na_view_help(const na_view_t *view, bool names);
+
+/* The views. */
+na_status_t na_view_summary(na_view_input_t *in);
+na_status_t na_view_functions_show(na_view_input_t *in);
+na_status_t na_view_sites(na_view_input_t *in);
+na_status_t na_view_callers(na_view_input_t *in);
+na_status_t na_view_callees(na_view_input_t *in);
+na_status_t na_view_libraries(na_view_input_t *in);
+na_status_t na_view_threads(na_view_input_t *in);
+na_status_t na_view_timeline(na_view_input_t *in);
+
+/* The exports. */
+na_status_t na_export_json(na_view_input_t *in);
+na_status_t na_export_csv(na_view_input_t *in);
+na_status_t na_export_folded(na_view_input_t *in);
+na_status_t na_export_callgrind(na_view_input_t *in);
+na_status_t na_export_pprof(na_view_input_t *in);
+na_status_t na_export_speedscope(na_view_input_t *in);
+na_status_t na_export_massif(na_view_input_t *in);
+
+#endif
