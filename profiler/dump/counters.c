@@ -2,6 +2,88 @@
 #include "profiler/dump/counters.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "profiler/analyze/detail.h"
+
+/* Names that users see, where they are not those of metrics.h. */
+static const struct {
+    const char *metric, *key;
+} names[] = {
+    {"alloc_count", "allocations"},
+    {"alloc_bytes", "total_bytes"},
+    {"alloc_usable", "total_usable_bytes"},
+    {"free_count", "frees"},
+    {"free_bytes", "freed_bytes"},
+    {"free_usable", "freed_usable_bytes"},
+    {"live_count", "live_blocks"},
+    {"live_usable", "live_usable_bytes"},
+    {"peak_count", "peak_blocks"},
+    {"lifetime_sum", "lifetime_sum_ms"},
+    {"lifetime_min", "lifetime_min_ms"},
+    {"lifetime_max", "lifetime_max_ms"},
+    {"lifetime_mean", "lifetime_mean_ms"},
+    {"temporary_count", "temporary"},
+    {"cross_thread_free_count", "cross_thread_frees"},
+    {"cross_node_free_count", "cross_node_frees"},
+    {"realloc_count", "reallocs"},
+    {"raw_allocs", "samples"},
+    {"raw_frees", "free_samples"},
+    {"aligned_count", "aligned"},
+};
+
+const char *na_metric_key(size_t metric) {
+    if (na_metrics[metric].unit == NA_UNIT_VARIANCE) return NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i].metric, na_metrics[metric].name) == 0) return names[i].key;
+    return na_metrics[metric].name;
+}
+
+double na_metric_shown(const na_view_input_t *in, size_t metric, const na_counters_t *sum) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    double value = na_metric_value(metric, sum, h->count_scale);
+    na_unit_t unit = na_metrics[metric].unit;
+    return unit == NA_UNIT_AGE || unit == NA_UNIT_AGE_SUM ? value * na_age_ns(h) / 1e6 : value;
+}
+
+static const na_column_t text_columns[NA_COL_METRICS] = {
+    [NA_COL_PEAK] = {"peak_bytes", "at peak", NA_KIND_BYTES, "peak"},
+    [NA_COL_SHARE] = {NULL, "share", NA_KIND_SHARE, NULL},
+    [NA_COL_LIVE] = {"live_bytes", "live", NA_KIND_BYTES, "live"},
+    [NA_COL_TOTAL] = {"total_bytes", "total", NA_KIND_BYTES, "total"},
+    [NA_COL_ALLOCATIONS] = {"allocations", "allocations", NA_KIND_COUNT, "count"},
+    [NA_COL_ERROR] = {"error95", "95 %", NA_KIND_ERROR, NULL},
+};
+
+static na_kind_t kind_of(na_unit_t unit) {
+    switch (unit) {
+    case NA_UNIT_COUNT:
+        return NA_KIND_COUNT;
+    case NA_UNIT_BYTES:
+        return NA_KIND_BYTES;
+    case NA_UNIT_AGE:
+    case NA_UNIT_AGE_SUM:
+        return NA_KIND_MS;
+    case NA_UNIT_PLAIN:
+    case NA_UNIT_MASK:
+    case NA_UNIT_VARIANCE:
+    case NA_UNIT_RATIO:
+    default:
+        return NA_KIND_NUMBER;
+    }
+}
+
+na_table_t *na_table_open_counters(const na_column_t *own, size_t own_count) {
+    na_column_t columns[NA_COUNTER_COUNT];
+    memcpy(columns, text_columns, sizeof text_columns);
+    for (size_t m = 0; m < na_metric_count(); m++) {
+        const char *key = na_metric_key(m);
+        for (size_t i = 0; i < NA_COL_METRICS && key != NULL; i++)
+            if (columns[i].key != NULL && strcmp(columns[i].key, key) == 0) key = NULL;
+        columns[NA_COL_METRICS + m] = (na_column_t){key, NULL, kind_of(na_metrics[m].unit), NULL};
+    }
+    return na_table_open_joined(columns, NA_COUNTER_COUNT, own, own_count);
+}
 
 const char *na_counters_sort(const na_view_input_t *in) {
     static const char *const keys[] = {
@@ -17,42 +99,33 @@ const char *na_counters_sort(const na_view_input_t *in) {
 static double error_of(const na_view_input_t *in, const na_counters_t *sum) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     if (h->mode != NA_NPROF_MODE_SAMPLE || sum->raw_allocs == 0) return NAN;
-    int64_t count = in->order == NA_ORDER_PEAK   ? sum->peak_count
-                    : in->order == NA_ORDER_LIVE ? sum->live_count
-                                                 : (int64_t)sum->alloc_count;
-    return na_counters_error(sum, count, h->count_scale);
+    switch (in->order) {
+    case NA_ORDER_LIVE:
+        return na_counters_estimate_error(sum, NA_ESTIMATE_LIVE_BYTES, h->count_scale);
+    case NA_ORDER_TOTAL:
+        return na_counters_estimate_error(sum, NA_ESTIMATE_ALLOC_BYTES, h->count_scale);
+    case NA_ORDER_COUNT:
+        return na_counters_estimate_error(sum, NA_ESTIMATE_ALLOC_COUNT, h->count_scale);
+    case NA_ORDER_PEAK:
+    default:
+        return na_counters_error(sum, sum->peak_count, h->count_scale);
+    }
 }
 
-void na_table_counters(na_table_t *table, const na_view_input_t *in, const na_counters_t *sum) {
+void na_table_counters(na_table_t *table, const na_view_input_t *in, const na_counters_t *sum,
+                       bool alone) {
     double all = (double)na_counters_key(&in->sites.total, in->order);
-    double allocs = na_view_count(in, (double)sum->alloc_count);
-    double frees = na_view_count(in, (double)sum->free_count);
-    bool sizes = sum->size_min <= sum->size_max;
-    const double values[NA_COUNTER_COUNT] = {
+    const double values[NA_COL_METRICS] = {
         [NA_COL_PEAK] = (double)sum->peak_bytes,
         [NA_COL_SHARE] = all > 0 ? (double)na_counters_key(sum, in->order) / all : NAN,
         [NA_COL_LIVE] = (double)sum->live_bytes,
         [NA_COL_TOTAL] = (double)sum->alloc_bytes,
-        [NA_COL_ALLOCATIONS] = allocs,
+        [NA_COL_ALLOCATIONS] = na_view_count(in, (double)sum->alloc_count),
         [NA_COL_ERROR] = error_of(in, sum),
-        [NA_COL_PEAK_BLOCKS] = na_view_count(in, (double)sum->peak_count),
-        [NA_COL_LIVE_BLOCKS] = na_view_count(in, (double)sum->live_count),
-        [NA_COL_LIVE_USABLE] = (double)sum->live_usable,
-        [NA_COL_TOTAL_USABLE] = (double)sum->alloc_usable,
-        [NA_COL_FREES] = frees,
-        [NA_COL_FREED] = (double)sum->free_bytes,
-        [NA_COL_REALLOCS] = na_view_count(in, (double)sum->realloc_count),
-        [NA_COL_SIZE_MIN] = sizes ? (double)sum->size_min : NAN,
-        [NA_COL_SIZE_MEAN] = allocs > 0 ? (double)sum->alloc_bytes / allocs : NAN,
-        [NA_COL_SIZE_MAX] = sizes ? (double)sum->size_max : NAN,
-        [NA_COL_LIFETIME] =
-            sum->free_count > 0 ? (double)sum->lifetime_sum_ms / (double)sum->free_count : NAN,
-        [NA_COL_CROSS_THREAD] = na_view_count(in, (double)sum->cross_thread_free_count),
-        [NA_COL_CROSS_NODE] = na_view_count(in, (double)sum->cross_node_free_count),
-        [NA_COL_SAMPLES] = na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE
-                               ? (double)sum->raw_allocs
-                               : NAN,
     };
-    for (size_t i = 0; i < NA_COUNTER_COUNT; i++)
+    for (size_t i = 0; i < NA_COL_METRICS; i++)
         na_table_number(table, i, values[i]);
+    for (size_t m = 0; m < na_metric_count(); m++)
+        if (alone || !na_metrics[m].alone)
+            na_table_number(table, NA_COL_METRICS + m, na_metric_shown(in, m, sum));
 }

@@ -3,43 +3,26 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "profiler/analyze/detail.h"
+#include "profiler/dump/counters.h"
 #include "profiler/dump/text.h"
-#include "profiler/dump/view.h"
 
 static void put_number(double value) {
     na_json_number(stdout, value);
 }
 
 void na_json_counters(const na_view_input_t *in, const na_counters_t *sum) {
-    const struct {
-        const char *name;
-        double value;
-    } counts[] = {
-        {"allocations", (double)sum->alloc_count},
-        {"frees", (double)sum->free_count},
-        {"reallocs", (double)sum->realloc_count},
-        {"cross_thread_frees", (double)sum->cross_thread_free_count},
-        {"cross_node_frees", (double)sum->cross_node_free_count},
-        {"lifetime_sum_ms",
-         (double)sum->lifetime_sum * na_age_ns(na_reader_header(in->reader)) / 1e6},
-        {"peak_blocks", (double)sum->peak_count},
-        {"live_blocks", (double)sum->live_count},
-    };
-    printf("\"peak_bytes\":%" PRId64 ",\"live_bytes\":%" PRId64 ",\"live_usable_bytes\":%" PRId64
-           ",\"total_bytes\":%" PRIu64 ",\"total_usable_bytes\":%" PRIu64
-           ",\"freed_bytes\":%" PRIu64,
-           sum->peak_bytes, sum->live_bytes, sum->live_usable, sum->alloc_bytes, sum->alloc_usable,
-           sum->free_bytes);
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        printf(",\"%s\":", counts[i].name);
-        put_number(na_view_count(in, counts[i].value));
+    bool first = true;
+    for (size_t m = 0; m < na_metric_count(); m++) {
+        const char *key = na_metric_key(m);
+        double value = na_metric_shown(in, m, sum);
+        if (key == NULL || !isfinite(value) || na_metrics[m].alone) continue;
+        printf("%s\"%s\":", first ? "" : ",", key);
+        put_number(value);
+        first = false;
     }
-    if (sum->size_min <= sum->size_max)
-        printf(",\"size_min\":%" PRIu64 ",\"size_max\":%" PRIu64, sum->size_min, sum->size_max);
     if (na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE) {
         uint32_t scale = na_reader_header(in->reader)->count_scale;
-        printf(",\"samples\":%" PRIu64 ",\"error95\":{\"peak\":", sum->raw_allocs);
+        fputs(",\"error95\":{\"peak\":", stdout);
         put_number(na_counters_error(sum, sum->peak_count, scale));
         fputs(",\"live\":", stdout);
         put_number(na_counters_error(sum, sum->live_count, scale));

@@ -20,7 +20,7 @@ typedef struct row {
 } row_t;
 
 struct na_table {
-    const na_column_t *columns;
+    na_column_t *columns;
     size_t column_count;
     row_t *rows;
     size_t row_count, row_room;
@@ -29,12 +29,23 @@ struct na_table {
     bool failed;
 };
 
-na_table_t *na_table_open(const na_column_t *columns, size_t column_count) {
+na_table_t *na_table_open_joined(const na_column_t *first, size_t first_count,
+                                 const na_column_t *then, size_t then_count) {
     na_table_t *table = calloc(1, sizeof *table);
     if (table == NULL) return NULL;
-    table->columns = columns;
-    table->column_count = column_count;
+    table->column_count = first_count + then_count;
+    table->columns = calloc(table->column_count + 1, sizeof *table->columns);
+    if (table->columns == NULL) {
+        free(table);
+        return NULL;
+    }
+    if (first_count != 0) memcpy(table->columns, first, first_count * sizeof *first);
+    if (then_count != 0) memcpy(table->columns + first_count, then, then_count * sizeof *then);
     return table;
+}
+
+na_table_t *na_table_open(const na_column_t *columns, size_t column_count) {
+    return na_table_open_joined(columns, column_count, NULL, 0);
 }
 
 void na_table_close(na_table_t *table) {
@@ -42,6 +53,7 @@ void na_table_close(na_table_t *table) {
     for (size_t i = 0; i < table->cell_count; i++)
         free(table->cells[i].text);
     free(table->cells);
+    free(table->columns);
     free(table->rows);
     free(table);
 }

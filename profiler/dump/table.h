@@ -44,8 +44,10 @@ typedef struct na_table_print {
     void *arg;
 } na_table_print_t;
 
-/* The columns must outlive the table. NULL: out of memory. */
+/* Columns are copied, their strings must outlive the table. NULL: out of memory. */
 na_table_t *na_table_open(const na_column_t *columns, size_t column_count);
+na_table_t *na_table_open_joined(const na_column_t *first, size_t first_count,
+                                 const na_column_t *then, size_t then_count);
 void na_table_close(na_table_t *table);
 
 /* Begins a row whose cells are all absent: null, nothing, or "-". */

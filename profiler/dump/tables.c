@@ -28,7 +28,6 @@ enum {
 };
 
 static const na_column_t function_columns[] = {
-    NA_COUNTER_COLUMNS,
     {NULL, "with callees", NA_KIND_BYTES, NULL},
     {NULL, "share", NA_KIND_SHARE, NULL},
     {"inclusive_peak_bytes", NULL, NA_KIND_BYTES, NULL},
@@ -51,7 +50,7 @@ static void fill_function(na_table_t *table, const na_view_input_t *in,
     const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
     double all = na_view_metric(in, &in->sites.total);
     na_table_row(table, row->id);
-    na_table_counters(table, in, &row->self);
+    na_table_counters(table, in, &row->self, row->sites == 1);
     double below = na_view_cost(in, &row->below);
     na_table_number(table, F_BELOW, below);
     if (all > 0) na_table_number(table, F_BELOW_SHARE, below / all);
@@ -81,8 +80,8 @@ static void fill_function(na_table_t *table, const na_view_input_t *in,
 na_status_t na_view_function_table(na_view_input_t *in, bool below) {
     na_column_t columns[FUNCTION_COLUMNS];
     memcpy(columns, function_columns, sizeof columns);
-    if (in->order == NA_ORDER_COUNT) columns[F_BELOW].kind = NA_KIND_COUNT;
-    na_table_t *table = na_table_open(columns, FUNCTION_COLUMNS);
+    if (in->order == NA_ORDER_COUNT) columns[F_BELOW - NA_COUNTER_COUNT].kind = NA_KIND_COUNT;
+    na_table_t *table = na_table_open_counters(columns, FUNCTION_COLUMNS);
     if (table == NULL) return NA_STATUS_MEMORY;
     na_view_functions_sort(&in->functions, in->order, below);
     bool text = in->options->format == NA_FORMAT_TEXT;
@@ -137,15 +136,10 @@ enum {
 };
 
 static const na_column_t site_columns[] = {
-    NA_COUNTER_COLUMNS,
-    {NULL, "site", NA_KIND_TEXT, NULL},
-    {"site", NULL, NA_KIND_NUMBER, NULL},
-    {"function", NULL, NA_KIND_TEXT, NULL},
-    {"file", NULL, NA_KIND_TEXT, NULL},
-    {"line", NULL, NA_KIND_NUMBER, NULL},
-    {"module", NULL, NA_KIND_TEXT, NULL},
-    {"by", NULL, NA_KIND_TEXT, NULL},
-    {"threads", NULL, NA_KIND_COUNT, NULL},
+    {NULL, "site", NA_KIND_TEXT, NULL},     {"site", NULL, NA_KIND_NUMBER, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL}, {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},   {"module", NULL, NA_KIND_TEXT, NULL},
+    {"by", NULL, NA_KIND_TEXT, NULL},       {"threads", NULL, NA_KIND_COUNT, NULL},
 };
 
 static void put_frame(const na_frame_t *frame) {
@@ -189,7 +183,7 @@ static void json_stack(void *arg, uint64_t site) {
 
 static void fill_site(na_table_t *table, const na_view_input_t *in, const na_site_t *site) {
     na_table_row(table, site->site);
-    na_table_counters(table, in, &site->sum);
+    na_table_counters(table, in, &site->sum, true);
     const na_frame_t *leaf;
     const na_frame_t *frame = na_view_site(in, site->site, &leaf);
     char label[NA_LABEL], name[512];
@@ -215,7 +209,8 @@ static void fill_site(na_table_t *table, const na_view_input_t *in, const na_sit
 }
 
 na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
-    na_table_t *table = na_table_open(site_columns, sizeof site_columns / sizeof site_columns[0]);
+    na_table_t *table =
+        na_table_open_counters(site_columns, sizeof site_columns / sizeof site_columns[0]);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < in->sites.count; i++)
         fill_site(table, in, &in->sites.items[i]);

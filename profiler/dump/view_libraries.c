@@ -31,7 +31,7 @@ static library_t *find(libraries_t *all, const char *path) {
         all->room = room;
     }
     library_t *l = &all->items[all->count++];
-    *l = (library_t){.path = path, .self.size_min = UINT64_MAX};
+    *l = (library_t){.path = path, .self = na_counters_none()};
     return l;
 }
 
@@ -64,21 +64,20 @@ static bool gather(const na_view_input_t *in, libraries_t *all) {
 na_status_t na_view_libraries(na_view_input_t *in) {
     enum { BELOW = NA_COUNTER_COUNT, BELOW_KEY, SITES, MODULE };
     na_column_t columns[] = {
-        NA_COUNTER_COLUMNS,
         {NULL, "with callees", NA_KIND_BYTES, NULL},
         {"inclusive", NULL, NA_KIND_NUMBER, NULL},
         {"sites", "sites", NA_KIND_COUNT, NULL},
         {"module", "module", NA_KIND_TEXT, NULL},
     };
-    if (in->order == NA_ORDER_COUNT) columns[BELOW].kind = NA_KIND_COUNT;
+    if (in->order == NA_ORDER_COUNT) columns[BELOW - NA_COUNTER_COUNT].kind = NA_KIND_COUNT;
     libraries_t all = {0};
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open_counters(columns, sizeof columns / sizeof columns[0]);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL && gather(in, &all)) {
         for (size_t i = 0; i < all.count; i++) {
             const library_t *l = &all.items[i];
             na_table_row(table, i);
-            na_table_counters(table, in, &l->self);
+            na_table_counters(table, in, &l->self, l->sites == 1);
             na_table_number(table, BELOW, na_view_cost(in, &l->below));
             na_table_number(table, BELOW_KEY, na_view_cost(in, &l->below));
             na_table_number(table, SITES, l->sites);

@@ -6,7 +6,7 @@
 #include "profiler/dump/views.h"
 
 typedef struct sum {
-    uint64_t sites, frees, freed_bytes, cross_thread, cross_node, reallocs, lifetime;
+    uint64_t sites, frees, freed_bytes, cross_thread, cross_node, reallocs;
     int64_t net; /* bytes allocated less bytes freed by this thread */
 } sum_t;
 
