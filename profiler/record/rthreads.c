@@ -70,8 +70,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
         t->next = NULL;
         t->cell_used = t->cell_chunks = 0;
         t->cell_chunk = NULL;
-        t->unwind = (na_unwind_thread_t){0, 0, 0, 0};
-        t->last_count = 0;
+        na_stacks_forget(t);
     }
     t->index = 0;
     t->entry = new_entry(&t->index);

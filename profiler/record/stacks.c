@@ -1,13 +1,15 @@
 /* stacks.c - the tree of call stacks, shared by all threads, in the file.
  *
  * A node is (parent, frame); a stack is entered from its outermost frame inwards, one step in a
- * hash table a frame, less the outer frames that it has in common with the thread's last stack.
+ * hash table a frame, less the outer frames that it has in common with the thread's last stack
+ * (frames.h). In front of the shared table each thread has a small one of its own.
  *
  * The hash is a chain of tables, each eight times the one before, of 64-byte buckets; a bucket that
  * is full sends its overflow to the next table. Slots are filled in order by compare-and-swap and
  * never emptied, so two threads that enter the same node meet at the same slot, and a reader needs
  * no lock: {check of the key:32, node:32}. */
 #include "profiler/record/state.h"
+#include "profiler/record/sys.h"
 
 #define CHUNK_BYTES (64u << 10)
 #define PER_CHUNK   ((CHUNK_BYTES - 64u) / 16u)
@@ -148,41 +150,114 @@ static uint32_t flags_of(uint64_t exact, size_t i, bool truncated, size_t n) {
            (truncated && i == n - 1 ? NA_NPROF_STACK_TRUNCATED : 0);
 }
 
-uint32_t na_stacks_capture(na_rthread_t *t) {
-    uintptr_t *pcs = t->pcs[!t->current];
-    const uintptr_t *last = t->pcs[t->current];
-    bool truncated;
-    uint64_t exact;
-    size_t n = na_unwind_thread(&t->unwind, pcs, NA_STACK_MAX, &exact, &truncated);
-    na_nprof_header_t *h = na_rec.header;
-    if (truncated) __atomic_fetch_add(&h->truncated_stacks, 1, __ATOMIC_RELAXED);
-    /* Outer frames in common with the last stack keep their nodes. Frame numbers count from the
-     * inside, so frame i here is frame i + (last_count - n) there. */
-    size_t m = t->last_count, same = 0;
-    if (exact == 0 && t->last_exact == 0 && truncated == t->last_truncated)
-        while (same < n && same < m && pcs[n - 1 - same] == last[m - 1 - same])
-            same++;
-    if (same == n && same == m && n != 0) return t->last_site;
-    uint32_t node = same == 0 ? NA_NPROF_ROOT : t->nodes[m - same];
-    if (n > m) /* make room: move the nodes in common to their new numbers */
-        for (size_t i = 0; i < same; i++)
-            t->nodes[n - 1 - i] = t->nodes[m - 1 - i];
-    else
-        for (size_t i = same; i-- > 0;)
-            t->nodes[n - 1 - i] = t->nodes[m - 1 - i];
-    for (size_t i = n - same; i-- > 0;) {
-        uint32_t next = child(node, pcs[i], flags_of(exact, i, truncated, n));
-        if (next == 0) {
-            __atomic_fetch_add(&h->lost_stacks, 1, __ATOMIC_RELAXED);
-            t->last_count = 0;
-            return NA_NPROF_ROOT;
-        }
-        t->nodes[i] = node = next;
-    }
-    t->current = !t->current;
-    t->last_count = (uint32_t)n;
-    t->last_exact = exact;
-    t->last_truncated = truncated;
-    t->last_site = node;
+/* child, by way of the thread's own few. */
+NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t parent, uint64_t pc, uint32_t flags) {
+    uint64_t h = (pc ^ parent) * UINT64_C(0x9e3779b97f4a7c15);
+    na_edge_t *e = &t->edges[h >> (64 - NA_EDGE_BITS)];
+    if (NA_LIKELY(e->pc == pc && e->parent == parent && flags == 0)) return e->node;
+    uint32_t node = child(parent, pc, flags);
+    if (node != 0 && flags == 0) *e = (na_edge_t){pc, parent, node};
     return node;
 }
+
+static NA_COLD uint32_t lost(void) {
+    __atomic_fetch_add(&na_rec.header->lost_stacks, 1, __ATOMIC_RELAXED);
+    return NA_NPROF_ROOT;
+}
+
+/* A stack that is not kept. */
+static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
+    bool truncated;
+    uint64_t exact;
+    size_t n = na_unwind_thread(&t->frames.stack, t->pcs, NA_STACK_MAX, &exact, &truncated);
+    if (truncated) __atomic_fetch_add(&na_rec.header->truncated_stacks, 1, __ATOMIC_RELAXED);
+    uint32_t node = NA_NPROF_ROOT;
+    for (size_t i = n; i-- > 0;) {
+        node = known_child(t, node, t->pcs[i], flags_of(exact, i, truncated, n));
+        if (NA_UNLIKELY(node == 0)) return lost();
+    }
+    return node;
+}
+
+NA_INLINE uint32_t capture(na_rthread_t *t) {
+    uint32_t same;
+    na_frames_t *f = &t->frames;
+    if (NA_UNLIKELY(!na_frames_walk(f, &same))) return capture_whole(t);
+    uint32_t node = same != 0 ? f->frames[same - 1].node : NA_NPROF_ROOT;
+    for (uint32_t i = same; i < f->count; i++) {
+        node = known_child(t, node, f->frames[i].pc, 0);
+        if (NA_UNLIKELY(node == 0)) {
+            f->count = i;
+            return lost();
+        }
+        f->frames[i].node = node;
+    }
+    return node;
+}
+
+void na_stacks_forget(na_rthread_t *t) {
+    na_frames_forget(&t->frames);
+    for (unsigned i = 0; i < NA_EDGES; i++)
+        t->edges[i] = (na_edge_t){0, 0, 0};
+}
+
+#ifndef NA_STACKS_CHECK
+
+uint32_t na_stacks_capture(na_rthread_t *t) {
+    return capture(t);
+}
+
+#else
+
+/* A library made for tests holds every stack against the walk that keeps nothing. */
+#include <unistd.h>
+
+#define CHECK_MOST 8192u /* frames compared, from the innermost */
+
+static void put(const char *s) {
+    size_t n = 0;
+    while (s[n] != 0)
+        n++;
+    na_sys3(SYS_write, STDERR_FILENO, (long)s, (long)n);
+}
+
+static void put_hex(uint64_t v) {
+    char s[20];
+    unsigned at = sizeof s;
+    s[--at] = 0;
+    do
+        s[--at] = "0123456789abcdef"[v & 15];
+    while ((v >>= 4) != 0);
+    put(s + at);
+}
+
+static NA_COLD void differs(uint32_t node, const uintptr_t *pcs, size_t n) {
+    put("numalloc: a kept stack is wrong; kept, walked:\n");
+    for (size_t i = 0; node > NA_NPROF_ROOT || i < n; i++) {
+        put("  ");
+        put_hex(node > NA_NPROF_ROOT ? node_at(node)->pc : 0);
+        put("  ");
+        put_hex(i < n ? pcs[i] : 0);
+        put("\n");
+        if (node > NA_NPROF_ROOT) node = node_at(node)->parent;
+    }
+    __builtin_trap();
+}
+
+uint32_t na_stacks_capture(na_rthread_t *t) {
+    uint32_t node = capture(t), at = node;
+    static NA_TLS uintptr_t pcs[CHECK_MOST];
+    bool truncated;
+    size_t n = na_unwind_exact(&t->frames.stack, pcs, CHECK_MOST, NULL, &truncated);
+    if (node == NA_NPROF_ROOT) return node; /* lost, and counted */
+    for (size_t i = 0; i < n; i++) {
+        bool cut = (node_at(at)->flags & NA_NPROF_STACK_TRUNCATED) != 0;
+        if (at == NA_NPROF_ROOT || node_at(at)->pc != pcs[i]) differs(node, pcs, n);
+        at = node_at(at)->parent;
+        if (cut && at == NA_NPROF_ROOT && (n > i + 1 || truncated)) return node;
+    }
+    if (at != NA_NPROF_ROOT && n < CHECK_MOST) differs(node, pcs, n);
+    return node;
+}
+
+#endif

@@ -14,10 +14,10 @@
 #include "alloc/base.h"
 #include "alloc/lock.h"
 #include "profiler/format/nprof.h"
+#include "profiler/record/frames.h"
 #include "profiler/record/record.h"
-#include "profiler/record/unwind.h"
 
-#define NA_STACK_MAX   1024u /* frames kept of one stack */
+#define NA_STACK_MAX   1024u /* frames recorded of a stack that is not kept (frames.h) */
 #define NA_QUANTUM     (64 << 10)
 #define NA_COUNT_SCALE 256u /* of counts in mode sample */
 #define NA_AGE_SHIFT   8u   /* lifetimes are in 2^8 ticks, some 85 to 256 ns */
@@ -26,6 +26,14 @@
 typedef struct na_cell_slot {
     uint32_t site, cell;
 } na_cell_slot_t;
+
+/* A node that the thread has met: one of its few of the shared tree (stacks.c). */
+#define NA_EDGE_BITS 8
+#define NA_EDGES     (1u << NA_EDGE_BITS)
+typedef struct na_edge {
+    uint64_t pc;
+    uint32_t parent, node;
+} na_edge_t;
 
 typedef struct na_rthread {
     struct na_rthread *next;  /* in the list of idle ones */
@@ -44,14 +52,9 @@ typedef struct na_rthread {
     na_nprof_chunk_t *cell_chunk; /* being filled */
     uint32_t cell_chunks;
     /* stacks */
-    na_unwind_thread_t unwind;
-    uint32_t last_count;
-    bool last_truncated;
-    uint64_t last_exact;
-    uint32_t last_site;
-    uint32_t nodes[NA_STACK_MAX];   /* of the last stack: nodes[i] is frame i's */
-    uintptr_t pcs[2][NA_STACK_MAX]; /* the last stack and the one being walked */
-    unsigned current;
+    na_frames_t frames;
+    na_edge_t edges[NA_EDGES];
+    uintptr_t pcs[NA_STACK_MAX]; /* of a stack that is not kept */
 } na_rthread_t;
 
 typedef struct na_recorder {
@@ -154,6 +157,8 @@ void *na_own_alloc(uint64_t bytes, uint64_t resident);
 bool na_stacks_start(void);
 /* The node of the calling thread's stack; NA_NPROF_ROOT where it finds none (counted). */
 uint32_t na_stacks_capture(na_rthread_t *thread);
+/* The structure serves another thread, or another file, from now on. */
+void na_stacks_forget(na_rthread_t *thread);
 
 /* ---- sites.c ---- */
 void na_site_alloc(na_rthread_t *t, uint32_t site, uint64_t requested, uint64_t usable,

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "alloc/base.h"
+#include "profiler/record/lasting.h"
 
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
 #define HAVE_DL_FIND_OBJECT 1
@@ -27,6 +28,7 @@ typedef struct known {
     uintptr_t start, end;
     const uint64_t *build_id; /* a word of it, in the module's first page; NULL: none there */
     uint64_t build_id_word;
+    bool lasting;
 } known_t;
 
 #define KNOWN_SLOTS  2048u
@@ -36,6 +38,7 @@ static known_t known[KNOWN_SLOTS];
 static atomic_flag writing = ATOMIC_FLAG_INIT; /* only ever tried, never waited for */
 static void (*on_seen)(const na_unwind_seen_t *);
 static void (*on_flush)(void);
+_Atomic uint32_t na_umodule_generation;
 
 /* Modules of the start, where the loader cannot be asked later. Written before the first walk. */
 #define START_MAX 256u
@@ -102,7 +105,10 @@ static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uint64_t di
             replaced = k->start;
         }
     }
-    if (replaced != 0 && on_flush != NULL) on_flush();
+    if (replaced != 0) {
+        if (on_flush != NULL) on_flush();
+        atomic_fetch_add_explicit(&na_umodule_generation, 1, memory_order_release);
+    }
     na_umodule_state_t state = NA_UMODULE_FRESH;
     for (unsigned i = 0; i < KNOWN_PROBES; i++) {
         known_t *k = &known[(slot_of(m->start) + i) % KNOWN_SLOTS];
@@ -111,11 +117,12 @@ static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uint64_t di
         k->end = m->end;
         k->build_id = find_build_id(m);
         k->build_id_word = k->build_id != NULL ? load_word(k->build_id) : 0;
+        k->lasting = na_lasting(m->start);
         atomic_store_explicit(&k->digest, digest, memory_order_release);
-        state = NA_UMODULE_KNOWN;
+        state = k->lasting ? NA_UMODULE_LASTING : NA_UMODULE_KNOWN;
         break;
     }
-    if (on_seen != NULL && state == NA_UMODULE_KNOWN)
+    if (on_seen != NULL && state >= NA_UMODULE_KNOWN)
         on_seen(&(na_unwind_seen_t){m->start, m->end, m->link_map, replaced});
     atomic_flag_clear_explicit(&writing, memory_order_release);
     return state;
@@ -150,7 +157,7 @@ na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m) {
         known_t *k = &known[(slot + i) % KNOWN_SLOTS];
         if (atomic_load_explicit(&k->digest, memory_order_acquire) == digest) {
             if (k->build_id == NULL || load_word(k->build_id) == k->build_id_word)
-                return NA_UMODULE_KNOWN;
+                return k->lasting ? NA_UMODULE_LASTING : NA_UMODULE_KNOWN;
             break;
         }
     }
@@ -190,5 +197,6 @@ void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void)
     start_count = 0;
     on_seen = seen;
     on_flush = flush;
+    na_lasting_find();
     dl_iterate_phdr(at_start_one, NULL);
 }

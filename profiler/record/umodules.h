@@ -3,9 +3,12 @@
  * Invariant that makes cached rules safe across dlclose: a rule is used, or stored, only in a walk
  * that has confirmed the identity of its module by asking the loader (na_umodule_find). While the
  * walk lasts, the module cannot be unloaded, because a frame of the calling thread returns into it.
- * When a module is found where another was, every cached rule is dropped first. */
+ * When a module is found where another was, every cached rule is dropped first. Modules that the
+ * program was started with (lasting.h) are never unloaded and need no confirming. */
 #ifndef NUMALLOC_RECORD_UMODULES_H
 #define NUMALLOC_RECORD_UMODULES_H
+
+#include <stdatomic.h>
 
 #include "profiler/record/cfi.h"
 #include "profiler/record/unwind.h"
@@ -14,10 +17,14 @@ typedef enum na_umodule_state {
     NA_UMODULE_NONE,  /* no module there: generated code, or a wild address */
     NA_UMODULE_FRESH, /* found, but cached rules must not be used for it (table busy or full) */
     NA_UMODULE_KNOWN, /* found and confirmed */
+    NA_UMODULE_LASTING, /* and will never be unloaded */
 } na_umodule_state_t;
 
 /* Lock-free, async-signal-safe. */
 na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m);
+
+/* Raised whenever a module is found where another was, after the cached rules were dropped. */
+extern _Atomic uint32_t na_umodule_generation;
 
 /* `flush` drops all cached rules. From a constructor, once. */
 void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void));

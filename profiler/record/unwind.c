@@ -1,12 +1,9 @@
 /* unwind.c - walks the calling thread's stack.
  *
  * Two walkers. The fast one carries pc, stack pointer and frame pointer only, and finds the rule of
- * each pc in a cache; it serves every frame whose CFA comes from one of those registers, which is
- * all that compilers make. When it meets anything else (hand-written assembly), the exact one
- * starts over with all callee-saved registers and no cache.
- *
- * The cache is a set-associative table of 64-bit words. (set, tag) is a bijective image of the pc,
- * so one atomic load gives a rule that is certain to belong to the pc: nothing can be torn.
+ * each pc in a cache (rules.h); it serves every frame whose CFA comes from one of those registers,
+ * which is all that compilers make. When it meets anything else (hand-written assembly), the exact
+ * one starts over with all callee-saved registers and no cache.
  *
  * Readable memory: [lo, hi) of na_unwind_thread_t has been probed page by page up to the end of the
  * thread's stack, which lives as long as the thread. On any other stack (signal stack, coroutine)
@@ -18,10 +15,11 @@
 
 #include "alloc/base.h"
 #include "profiler/record/cfi.h"
+#include "profiler/record/rules.h"
 #include "profiler/record/sys.h"
 #include "profiler/record/umodules.h"
 
-static uintptr_t skip_lo, skip_hi; /* this library, if its frames are to be left out */
+uintptr_t na_unwind_skip_lo, na_unwind_skip_hi; /* this library, if its frames are to be left out */
 
 /* Given by the C library: where the main thread's stack begins. */
 extern void *__libc_stack_end __attribute__((weak));
@@ -120,7 +118,7 @@ NA_INLINE bool read_word(walk_t *w, uintptr_t addr, uintptr_t *value) {
 /* False: the caller's array is full. */
 NA_INLINE bool emit(walk_t *w, uintptr_t pc, bool exact) {
     if (NA_UNLIKELY(w->skipping)) {
-        if (pc - skip_lo < skip_hi - skip_lo) return true;
+        if (pc - na_unwind_skip_lo < na_unwind_skip_hi - na_unwind_skip_lo) return true;
         w->skipping = false;
     }
     if (NA_UNLIKELY(w->count == w->max)) {
@@ -147,102 +145,6 @@ static bool frame_pointer_step(walk_t *w, uintptr_t *pc, uintptr_t *sp, uintptr_
 
 #if defined(__x86_64__)
 
-/* ---- the rule cache ---- */
-
-/* A rule is 31 bits: kind:3, offset:18 (signed, words), rbp slot:10. Slot 0: rbp unchanged;
- * SLOT_AT_RBP: saved at [rbp]; n: saved at CFA - 8 n. */
-enum { R_NONE, R_RSP, R_RBP, R_DEREF, R_END, R_SIGNAL, R_EXACT, R_FRAME_POINTER };
-
-#define OFF_BITS    18
-#define SLOT_BITS   10
-#define SLOT_AT_RBP 1023u
-#define RULE(kind, off, slot)                                                                      \
-    ((uint32_t)(kind) << 28 | ((uint32_t)(off) & ((1U << OFF_BITS) - 1)) << SLOT_BITS |            \
-     (uint32_t)(slot))
-#define RULE_KIND(r) ((r) >> 28)
-#define RULE_OFF(r)  ((int64_t)((int32_t)((r) << 4) >> 14) * 8)
-#define RULE_SLOT(r) ((r) & ((1U << SLOT_BITS) - 1))
-
-#define PC_BITS  47
-#define SET_BITS 14
-#define WAYS     4u
-#define TAG_BITS (PC_BITS - SET_BITS)
-
-static _Alignas(32) _Atomic uint64_t cache[1u << SET_BITS][WAYS];
-
-/* Multiplication by an odd number is a bijection of the 47-bit words. */
-NA_INLINE uint64_t scramble(uintptr_t pc) {
-    return (pc * UINT64_C(0x5bd1e9955bd1e995)) & ((UINT64_C(1) << PC_BITS) - 1);
-}
-
-static void flush_rules(void) {
-    for (unsigned i = 0; i < 1u << SET_BITS; i++)
-        for (unsigned j = 0; j < WAYS; j++)
-            atomic_store_explicit(&cache[i][j], 0, memory_order_relaxed);
-}
-
-/* gcc's and clang's stack realignment: the CFA, or the address of the saved rbp, as one
- * expression {breg6 off} or {breg6 off; deref}. */
-static bool is_breg_rbp(const uint8_t *expr, bool deref, int64_t *off) {
-    unsigned bytes = expr[0];
-    if (bytes < 2 || bytes > 6 || expr[1] != 0x70 + NA_DW_RBP) return false;
-    uint64_t v = 0;
-    unsigned i = 2, shift = 0;
-    for (;; i++) {
-        if (i > bytes) return false;
-        v |= (uint64_t)(expr[i] & 0x7f) << shift;
-        shift += 7;
-        if (!(expr[i] & 0x80)) break;
-    }
-    if (expr[i] & 0x40) v |= ~(uint64_t)0 << shift;
-    *off = (int64_t)v;
-    i++;
-    return deref ? i == bytes && expr[i] == 0x06 : i == bytes + 1;
-}
-
-/* mov $15, %rax; syscall: what the C library gives the kernel as the return of a handler. */
-static bool is_sigreturn(uintptr_t pc) {
-    static const uint8_t code[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-    for (unsigned i = 0; i < sizeof code; i++)
-        if (((const uint8_t *)pc)[i] != code[i]) return false;
-    return true;
-}
-
-static uint32_t pack(const na_cfi_row_t *row, uintptr_t pc) {
-    int64_t ra = row->reg[NA_DW_RA], bp = row->reg[NA_DW_RBP];
-    int ra_how = (int)(ra & 7), bp_how = (int)(bp & 7);
-    if (row->ra_reg != NA_DW_RA) return RULE(R_EXACT, 0, 0);
-    if (row->signal) return is_sigreturn(pc) ? RULE(R_SIGNAL, 0, 0) : RULE(R_EXACT, 0, 0);
-    if (ra_how == NA_CFI_UNDEFINED || ra_how == NA_CFI_SAME) return RULE(R_END, 0, 0);
-    if (ra_how != NA_CFI_AT_CFA || ra >> 3 != -8 || (row->reg[NA_DW_RSP] & 7) != NA_CFI_SAME)
-        return RULE(R_EXACT, 0, 0);
-    unsigned slot;
-    int64_t off, at;
-    if (bp_how == NA_CFI_SAME)
-        slot = 0;
-    else if (bp_how == NA_CFI_AT_CFA && (bp >> 3) % 8 == 0 && bp >> 3 < 0 &&
-             -(bp >> 3) / 8 < SLOT_AT_RBP)
-        slot = (unsigned)(-(bp >> 3) / 8);
-    else if (bp_how == NA_CFI_AT_EXPR &&
-             is_breg_rbp((const uint8_t *)(uintptr_t)(bp >> 3), false, &at) && at == 0)
-        slot = SLOT_AT_RBP;
-    else
-        return RULE(R_EXACT, 0, 0);
-    int kind;
-    if (row->cfa_expr != NULL) {
-        if (!is_breg_rbp(row->cfa_expr, true, &off)) return RULE(R_EXACT, 0, 0);
-        kind = R_DEREF;
-    } else if (row->cfa_reg == NA_DW_RSP || row->cfa_reg == NA_DW_RBP) {
-        kind = row->cfa_reg == NA_DW_RSP ? R_RSP : R_RBP;
-        off = row->cfa_off;
-    } else {
-        return RULE(R_EXACT, 0, 0);
-    }
-    if (off % 8 != 0 || off / 8 >= 1 << (OFF_BITS - 1) || off / 8 < -(1 << (OFF_BITS - 1)))
-        return RULE(R_EXACT, 0, 0);
-    return RULE(kind, off / 8, slot);
-}
-
 /* Makes w->module the module of pc, confirmed in this walk. */
 static na_umodule_state_t confirm(walk_t *w, uintptr_t pc) {
     na_unwind_module_t m = w->before;
@@ -256,39 +158,27 @@ static na_umodule_state_t confirm(walk_t *w, uintptr_t pc) {
     return s;
 }
 
-static NA_COLD uint32_t make_rule(walk_t *w, uintptr_t pc, bool keep) {
-    na_cfi_row_t row;
-    uint32_t rule = na_cfi_row(&w->module, pc, &row) ? pack(&row, pc) : RULE(R_FRAME_POINTER, 0, 0);
-    if (keep && w->module_state == NA_UMODULE_KNOWN) {
-        uint64_t h = scramble(pc);
-        _Atomic uint64_t *set = cache[h >> TAG_BITS];
-        uint64_t tag = h & ((UINT64_C(1) << TAG_BITS) - 1);
-        unsigned way = (unsigned)(pc >> 2) % WAYS;
-        for (unsigned i = 0; i < WAYS; i++) {
-            if (atomic_load_explicit(&set[i], memory_order_relaxed) == 0) {
-                way = i;
-                break;
-            }
-        }
-        atomic_store_explicit(&set[way], tag << 31 | rule, memory_order_relaxed);
-    }
+NA_INLINE bool has_module(walk_t *w, uintptr_t pc) {
+    return pc - w->module.start < w->module.end - w->module.start ||
+           confirm(w, pc) != NA_UMODULE_NONE;
+}
+
+/* The rule of a code address whose module must be asked for, or whose rule is new. */
+static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc) {
+    if (!has_module(w, pc)) return NA_RULE(R_FRAME_POINTER, 0, 0);
+    bool keep = w->module_state >= NA_UMODULE_KNOWN && pc >> NA_RULE_PC_BITS == 0;
+    uint32_t rule = keep ? na_rule_cached(pc) : 0;
+    if (rule == 0)
+        rule = na_rule_make(&w->module, pc, keep, w->module_state == NA_UMODULE_LASTING);
     return rule;
 }
 
-/* pc lies in w->module, whose identity was confirmed in this walk. */
 NA_INLINE uint32_t rule_of(walk_t *w, uintptr_t pc) {
-    bool cached = w->module_state == NA_UMODULE_KNOWN && pc >> PC_BITS == 0;
-    if (NA_LIKELY(cached)) {
-        uint64_t h = scramble(pc);
-        const _Atomic uint64_t *set = cache[h >> TAG_BITS];
-        uint64_t tag = h & ((UINT64_C(1) << TAG_BITS) - 1);
-        for (unsigned i = 0; i < WAYS; i++) {
-            uint64_t e = atomic_load_explicit(&set[i], memory_order_relaxed);
-            if (NA_LIKELY(e >> 31 == tag && (e & 0x7fffffff) != 0))
-                return (uint32_t)(e & 0x7fffffff);
-        }
+    if (NA_LIKELY(pc >> NA_RULE_PC_BITS == 0)) {
+        uint32_t rule = na_rule_cached(pc);
+        if (NA_LIKELY((rule & NA_RULE_LASTING) != 0)) return rule;
     }
-    return make_rule(w, pc, cached);
+    return rule_asked(w, pc);
 }
 
 /* ---- the walkers ---- */
@@ -315,9 +205,7 @@ static NA_COLD void walk_exact(walk_t *w, na_cfi_regs_t regs) {
         na_cfi_row_t row;
         uint64_t cfa, sp = regs.r[NA_DW_RSP];
         bool end;
-        bool known = key - w->module.start < w->module.end - w->module.start ||
-                     confirm(w, key) != NA_UMODULE_NONE;
-        if (known && na_cfi_row(&w->module, key, &row)) {
+        if (has_module(w, key) && na_cfi_row(&w->module, key, &row)) {
             if (!na_cfi_step(&row, &regs, step_exact_reader, w, &cfa, &end)) break;
             if (end) return;
             exact = row.signal;
@@ -346,22 +234,17 @@ static bool walk_fast(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
     unsigned signals = 0;
     uintptr_t key = pc;
     for (;;) {
-        uint32_t rule;
+        uint32_t rule = rule_of(w, key);
         uintptr_t cfa, from = sp;
-        if (NA_UNLIKELY(key - w->module.start >= w->module.end - w->module.start) &&
-            confirm(w, key) == NA_UMODULE_NONE)
-            rule = RULE(R_FRAME_POINTER, 0, 0);
-        else
-            rule = rule_of(w, key);
-        switch (RULE_KIND(rule)) {
+        switch (NA_RULE_KIND(rule)) {
         case R_RSP:
-            cfa = sp + (uintptr_t)RULE_OFF(rule);
+            cfa = sp + (uintptr_t)NA_RULE_OFF(rule);
             break;
         case R_RBP:
-            cfa = bp + (uintptr_t)RULE_OFF(rule);
+            cfa = bp + (uintptr_t)NA_RULE_OFF(rule);
             break;
         case R_DEREF:
-            if (!read_word(w, bp + (uintptr_t)RULE_OFF(rule), &cfa)) goto broken;
+            if (!read_word(w, bp + (uintptr_t)NA_RULE_OFF(rule), &cfa)) goto broken;
             break;
         case R_END:
             return true;
@@ -383,9 +266,9 @@ static bool walk_fast(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
             return false;
         }
         if (NA_UNLIKELY(cfa <= sp || !read_word(w, cfa - 8, &pc))) goto broken;
-        unsigned slot = RULE_SLOT(rule);
+        unsigned slot = NA_RULE_SLOT(rule);
         if (slot != 0) {
-            uintptr_t at = slot == SLOT_AT_RBP ? bp : cfa - 8 * (uintptr_t)slot;
+            uintptr_t at = slot == NA_RULE_SLOT_AT_RBP ? bp : cfa - 8 * (uintptr_t)slot;
             if (NA_UNLIKELY(!read_word(w, at, &bp))) goto broken;
         }
         sp = cfa;
@@ -405,22 +288,18 @@ broken:
     return true;
 }
 
-#else /* not x86-64 */
-
-static void flush_rules(void) {}
-
 #endif
 
 static void start(walk_t *w) {
     w->count = 0;
     w->exact = 0;
     w->truncated = false;
-    w->skipping = skip_hi != 0;
+    w->skipping = na_unwind_skip_hi != 0;
 }
 
 /* Walks from the frame of the function that it is inlined into, which is left out. */
 NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, uint64_t *exact,
-                      bool *truncated) {
+                      bool *truncated, bool rules_may_be_packed) {
     walk_t w;
     w.pcs = pcs;
     w.max = max;
@@ -445,7 +324,8 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
     regs.valid =
         1U << NA_DW_RBX | 1U << NA_DW_RBP | 1U << NA_DW_RSP | 0xfU << NA_DW_R12 | 1U << NA_DW_RA;
     enter_stack(&w, regs.r[NA_DW_RSP]);
-    if (NA_UNLIKELY(!walk_fast(&w, regs.r[NA_DW_RA], regs.r[NA_DW_RSP], regs.r[NA_DW_RBP]))) {
+    if (!rules_may_be_packed ||
+        NA_UNLIKELY(!walk_fast(&w, regs.r[NA_DW_RA], regs.r[NA_DW_RSP], regs.r[NA_DW_RBP]))) {
         start(&w);
         walk_exact(&w, regs);
     }
@@ -468,29 +348,40 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
 
 NA_NOINLINE size_t na_unwind_thread(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max,
                                     uint64_t *exact, bool *truncated) {
-    return walk(thread, pcs, max, exact, truncated);
+    return walk(thread, pcs, max, exact, truncated, true);
+}
+
+NA_NOINLINE size_t na_unwind_exact(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max,
+                                   uint64_t *exact, bool *truncated) {
+    return walk(thread, pcs, max, exact, truncated, false);
 }
 
 NA_NOINLINE size_t na_unwind(uintptr_t *pcs, size_t max, bool *truncated) {
-    return walk(NULL, pcs, max, NULL, truncated);
+    return walk(NULL, pcs, max, NULL, truncated, true);
 }
 
 void na_unwind_after_fork(void) {
     na_umodule_forget();
+#if defined(__x86_64__)
     /* What the parent's other modules left in the cache could belong to a module that was replaced
      * while nothing was known of it; start clean. */
-    flush_rules();
+    na_rules_flush();
+#endif
 }
 
 void na_unwind_init(void (*seen)(const na_unwind_seen_t *), bool skip_own) {
-    na_umodule_init(seen, flush_rules);
-    skip_lo = skip_hi = 0;
+    #if defined(__x86_64__)
+    na_umodule_init(seen, na_rules_flush);
+#else
+    na_umodule_init(seen, NULL);
+#endif
+    na_unwind_skip_lo = na_unwind_skip_hi = 0;
     na_unwind_module_t own, program;
     /* A program that was linked with the archive holds this code itself: nothing to skip. */
     if (skip_own && na_umodule_find((uintptr_t)&na_unwind_thread, &own) != NA_UMODULE_NONE &&
         na_umodule_find(getauxval(AT_ENTRY), &program) != NA_UMODULE_NONE &&
         own.start != program.start) {
-        skip_lo = own.start;
-        skip_hi = own.end;
+        na_unwind_skip_lo = own.start;
+        na_unwind_skip_hi = own.end;
     }
 }

@@ -28,6 +28,15 @@ size_t na_unwind(uintptr_t *pcs, size_t max, bool *truncated);
 size_t na_unwind_thread(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, uint64_t *exact,
                         bool *truncated);
 
+/* The same by all callee-saved registers, with no rule from a cache: slow, what the others are held
+ * against. */
+size_t na_unwind_exact(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, uint64_t *exact,
+                       bool *truncated);
+
+/* Code whose frames are left out where they are innermost; both 0: none. Constant after
+ * na_unwind_init. */
+extern uintptr_t na_unwind_skip_lo, na_unwind_skip_hi;
+
 /* A loaded module that no walk has met before, or that took the place of another. */
 typedef struct na_unwind_seen {
     uintptr_t start, end;

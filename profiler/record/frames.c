@@ -1,0 +1,481 @@
+/* frames.c - the walk that joins the last one. */
+#include "profiler/record/frames.h"
+
+#include "alloc/base.h"
+#include "profiler/record/rules.h"
+#include "profiler/record/state.h"
+#include "profiler/record/umodules.h"
+
+void na_frames_forget(na_frames_t *f) {
+    f->stack = (na_unwind_thread_t){0, 0, 0, 0};
+    f->count = 0;
+}
+
+#if defined(__x86_64__)
+
+#define RBP_MATTERS (1u << 31)
+#define CONFIRMED   8u
+
+/* A step reads three words at most: return address, rbp, a CFA that is kept in memory. */
+#define WORDS_A_FRAME 3u
+
+typedef struct walk {
+    na_frames_t *f;
+    uintptr_t hi; /* end of the thread's own stack */
+    uint32_t fresh; /* index of the outermost new frame */
+    uint32_t left;  /* kept frames that may still be met: [0, left) */
+    uint32_t sound; /* of those, [0, sound) have been found unchanged */
+    na_frame_t beyond; /* where the outermost frame's step led, if it read words: pc is 0 */
+    uint32_t confirmed_count;
+    na_frame_module_t confirmed[CONFIRMED]; /* in this walk */
+} walk_t;
+
+typedef struct state {
+    uintptr_t pc, sp, bp;
+} state_t;
+
+/* ---- room ---- */
+
+/* Doubles the room; both the kept frames and the new ones at the end move. */
+static NA_COLD bool grow(walk_t *w) {
+    na_frames_t *f = w->f;
+    uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
+    if (room > NA_FRAMES_MOST) return false;
+    uint64_t frames = room * sizeof *f->frames, words = room * WORDS_A_FRAME * sizeof *f->words,
+             pairs = room * sizeof *f->pairs;
+    uint8_t *p = na_own_alloc(frames + words + pairs, (frames + words + pairs) / 2);
+    if (p == NULL) return false;
+    na_frame_t *to = (na_frame_t *)p;
+    na_frame_word_t *to_words = (na_frame_word_t *)(p + frames);
+    na_frame_pair_t *to_pairs = (na_frame_pair_t *)(p + frames + words);
+    for (uint32_t i = 0; i < f->count; i++)
+        to[i] = f->frames[i];
+    for (uint32_t i = 0; i < fresh; i++)
+        to[room - fresh + i] = f->frames[w->fresh + i];
+    if (f->count != 0) {
+        for (uint32_t i = 0; i < f->frames[f->count - 1].words; i++)
+            to_words[i] = f->words[i];
+        for (uint32_t i = 0; i < f->frames[f->count - 1].pairs; i++)
+            to_pairs[i] = f->pairs[i];
+    }
+    f->frames = to;
+    f->words = to_words;
+    f->pairs = to_pairs;
+    f->room = room;
+    w->fresh = room - fresh;
+    return true;
+}
+
+/* ---- is what was kept still so? ---- */
+
+/* Of the words [0, n), the first that has changed; n: none. */
+static NA_NOINLINE uint32_t first_changed_word(const na_frame_word_t *words, uint32_t n) {
+    uint32_t i = 0;
+    while (i < n && *(const uintptr_t *)words[i].at == words[i].value)
+        i++;
+    return i;
+}
+
+static NA_NOINLINE uint32_t first_changed_pair(const na_frame_pair_t *pairs, uint32_t n) {
+    uint32_t i = 0;
+    for (; i < n; i++) {
+        const uintptr_t *at = (const uintptr_t *)pairs[i].at;
+        if (at[0] != pairs[i].bp || at[1] != pairs[i].pc) break;
+    }
+    return i;
+}
+
+NA_INLINE uintptr_t word_differs(const na_frame_word_t *w) {
+    return *(const uintptr_t *)w->at ^ w->value;
+}
+
+typedef long long two_words_t __attribute__((vector_size(16), aligned(8), may_alias));
+
+NA_INLINE two_words_t pair_differs(const na_frame_pair_t *p) {
+    return *(const two_words_t *)p->at ^ *(const two_words_t *)&p->bp;
+}
+
+/* Every read is inside the thread's own stack. */
+NA_INLINE bool unchanged(const na_frames_t *f, uint32_t words, uint32_t pairs) {
+    const na_frame_word_t *w = f->words, *w_end = w + words;
+    uintptr_t word = 0;
+    for (; w_end - w >= 4; w += 4)
+        word |= word_differs(w) | word_differs(w + 1) | word_differs(w + 2) | word_differs(w + 3);
+    for (; w != w_end; w++)
+        word |= word_differs(w);
+    const na_frame_pair_t *p = f->pairs, *p_end = p + pairs;
+    if (p != p_end) {
+        two_words_t pair = pair_differs(p++);
+        for (; p_end - p >= 4; p += 4)
+            pair |= pair_differs(p) | pair_differs(p + 1) | pair_differs(p + 2) |
+                    pair_differs(p + 3);
+        for (; p != p_end; p++)
+            pair |= pair_differs(p);
+        word |= (uintptr_t)(pair[0] | pair[1]);
+    }
+    return NA_LIKELY(word == 0);
+}
+
+/* How many kept frames, from the outermost on, have their words unchanged; fewer than `upto`. */
+static NA_NOINLINE uint32_t sound_frames(const na_frames_t *f, uint32_t upto) {
+    const na_frame_t *frames = f->frames;
+    uint32_t words = first_changed_word(f->words, frames[upto - 1].words);
+    uint32_t pairs = first_changed_pair(f->pairs, frames[upto - 1].pairs);
+    uint32_t n = 0;
+    while (n < upto && frames[n].words <= words && frames[n].pairs <= pairs)
+        n++;
+    return n;
+}
+
+static bool same_module(const na_frame_module_t *a, const na_frame_module_t *b) {
+    return a->start == b->start && a->end == b->end && a->eh_hdr == b->eh_hdr &&
+           a->link_map == b->link_map;
+}
+
+static bool still_there(const walk_t *w, const na_frame_module_t *m) {
+    for (uint32_t i = 0; i < w->confirmed_count; i++)
+        if (same_module(m, &w->confirmed[i])) return true;
+    na_unwind_module_t now;
+    na_umodule_state_t state = na_umodule_find(m->start, &now);
+    if (m->end == m->start) return state == NA_UMODULE_NONE;
+    return state >= NA_UMODULE_KNOWN && now.start == m->start && now.end == m->end &&
+           now.eh_hdr == m->eh_hdr && now.link_map == m->link_map;
+}
+
+/* The code of the kept frames [0, upto), in so far as it may go. */
+static NA_NOINLINE bool modules_hold(walk_t *w, uint32_t upto) {
+    const na_frames_t *f = w->f;
+    for (uint32_t i = 0; i < f->frames[upto - 1].modules; i++)
+        if (!still_there(w, &f->modules[i])) return false;
+    return atomic_load_explicit(&na_umodule_generation, memory_order_acquire) == f->generation;
+}
+
+/* Is the frame in the state *s a kept one? w->left - 1 is its index then. */
+NA_INLINE bool meets(walk_t *w, const state_t *s) {
+    const na_frame_t *frames = w->f->frames;
+    uint32_t left = w->left;
+    while (left != 0 && frames[left - 1].sp < s->sp)
+        left--;
+    w->left = left;
+    if (left == 0) return false;
+    const na_frame_t *kept = &frames[left - 1];
+    return kept->sp == s->sp && kept->pc == s->pc &&
+           (kept->bp == s->bp || !(kept->rule & RBP_MATTERS));
+}
+
+/* The walk has come to a frame in the state of the kept frame left - 1: is the rest as kept? If
+ * not, w->left says what is left to meet. */
+NA_INLINE bool joins(walk_t *w) {
+    na_frames_t *f = w->f;
+    const na_frame_t *frame = &f->frames[w->left - 1];
+    if (w->left > w->sound && NA_UNLIKELY(!unchanged(f, frame->words, frame->pairs))) {
+        w->left = w->sound = sound_frames(f, w->left);
+        return false;
+    }
+    if (NA_UNLIKELY(frame->modules != 0) && !modules_hold(w, w->left)) {
+        w->left = 0;
+        return false;
+    }
+    return true;
+}
+
+/* ---- rules ---- */
+
+/* The place in w->confirmed of what na_umodule_find said of pc, from 1; 0: no room. */
+static uint32_t note_confirmed(walk_t *w, uintptr_t pc, const na_unwind_module_t *m, bool none) {
+    na_frame_module_t now = {m->start, m->end, m->eh_hdr, m->link_map};
+    if (none) now = (na_frame_module_t){pc, pc, NULL, NULL};
+    for (uint32_t i = 0; i < w->confirmed_count; i++)
+        if (same_module(&now, &w->confirmed[i])) return i + 1;
+    if (w->confirmed_count == CONFIRMED) return 0;
+    w->confirmed[w->confirmed_count] = now;
+    return ++w->confirmed_count;
+}
+
+/* The rule of an address in code that may go, or that is new; *module gets its place in
+ * w->confirmed, 0 if it stays. 0: not in this way. */
+static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc, uint32_t *module) {
+    *module = 0;
+    if (pc >> NA_RULE_PC_BITS != 0) return 0;
+    for (uint32_t i = 0; i < w->confirmed_count; i++) {
+        const na_frame_module_t *m = &w->confirmed[i];
+        if (pc - m->start >= m->end - m->start) continue;
+        uint32_t rule = na_rule_cached(pc);
+        *module = i + 1;
+        if (rule != 0) return rule;
+    }
+    na_unwind_module_t m = {0, 0, NULL, NULL};
+    na_umodule_state_t state = na_umodule_find(pc, &m);
+    if (state == NA_UMODULE_FRESH) return 0;
+    if (state != NA_UMODULE_LASTING &&
+        (*module = note_confirmed(w, pc, &m, state == NA_UMODULE_NONE)) == 0)
+        return 0;
+    if (state == NA_UMODULE_NONE) return NA_RULE(R_FRAME_POINTER, 0, 0);
+    uint32_t rule = na_rule_cached(pc);
+    return rule != 0 ? rule : na_rule_make(&m, pc, true, state == NA_UMODULE_LASTING);
+}
+
+NA_INLINE uint32_t rule_of(walk_t *w, uintptr_t pc, uint32_t *module) {
+    if (NA_LIKELY(pc >> NA_RULE_PC_BITS == 0)) {
+        uint32_t rule = na_rule_cached(pc);
+        if (NA_LIKELY((rule & NA_RULE_LASTING) != 0)) {
+            *module = 0;
+            return rule;
+        }
+    }
+    return rule_asked(w, pc, module);
+}
+
+/* ---- one step ---- */
+
+typedef enum step { STEP_DONE, STEP_OUTERMOST, STEP_DECLINED } step_t;
+
+/* The word at `at` lies on the thread's own stack, not below sp. */
+NA_INLINE bool can_read(const walk_t *w, uintptr_t at, uintptr_t sp) {
+    return at >= sp && at < w->hi && (at & 7) == 0;
+}
+
+#define WORD(at) (*(const uintptr_t *)(at))
+
+/* From a frame to its caller, by its rule. */
+NA_INLINE step_t step(const walk_t *w, uint32_t rule, state_t *s) {
+    uintptr_t cfa;
+    switch (NA_RULE_KIND(rule)) {
+    case R_RSP:
+        cfa = s->sp + (uintptr_t)NA_RULE_OFF(rule);
+        break;
+    case R_RBP:
+        cfa = s->bp + (uintptr_t)NA_RULE_OFF(rule);
+        break;
+    case R_DEREF: {
+        uintptr_t at = s->bp + (uintptr_t)NA_RULE_OFF(rule);
+        if (!can_read(w, at, s->sp)) return STEP_DECLINED;
+        cfa = WORD(at);
+        break;
+    }
+    case R_FRAME_POINTER:
+        if (s->bp == 0) return STEP_OUTERMOST;
+        if (!can_read(w, s->bp, s->sp) || w->hi - s->bp < 16) return STEP_DECLINED;
+        cfa = s->bp + 16;
+        s->pc = WORD(cfa - 8);
+        s->bp = WORD(cfa - 16);
+        s->sp = cfa;
+        return s->pc == 0 ? STEP_OUTERMOST : STEP_DONE;
+    case R_END:
+        return STEP_OUTERMOST;
+    default:
+        return STEP_DECLINED;
+    }
+    if (NA_UNLIKELY(cfa <= s->sp || !can_read(w, cfa - 8, s->sp))) return STEP_DECLINED;
+    unsigned slot = NA_RULE_SLOT(rule);
+    if (slot != 0) {
+        uintptr_t at = slot == NA_RULE_SLOT_AT_RBP ? s->bp : cfa - 8 * (uintptr_t)slot;
+        if (NA_UNLIKELY(!can_read(w, at, s->sp))) return STEP_DECLINED;
+        s->bp = WORD(at);
+    }
+    s->pc = WORD(cfa - 8);
+    s->sp = cfa;
+    return s->pc == 0 ? STEP_OUTERMOST : STEP_DONE;
+}
+
+/* ---- this library's own frames ---- */
+
+NA_INLINE bool is_own(uintptr_t pc) {
+    return pc - na_unwind_skip_lo < na_unwind_skip_hi - na_unwind_skip_lo;
+}
+
+NA_INLINE bool fits(const walk_t *w, const na_frame_chain_t *c, const state_t *s) {
+    if (c->pc != s->pc || w->hi - s->sp < c->span) return false;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (WORD(s->sp + c->at[i]) != c->value[i]) return false;
+    return !is_own(WORD(s->sp + c->span - 8));
+}
+
+/* The innermost frame of the program by steps of its own, where the library was built with frame
+ * pointers. */
+static NA_COLD bool step_out(walk_t *w, state_t *s) {
+    for (uintptr_t key = s->pc;; key = s->pc - 1) {
+        uint32_t module, rule = rule_of(w, key, &module);
+        if (module != 0 || step(w, rule, s) != STEP_DONE) return false;
+        if (!is_own(s->pc)) return true;
+    }
+}
+
+/* Learns the chain that begins in the state *s. Only rules that count from rsp make one. */
+static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
+    na_frames_t *f = w->f;
+    na_frame_chain_t c = {.pc = s->pc, .bp_at = NA_FRAMES_BP_HERE};
+    state_t at = *s;
+    uintptr_t key = s->pc;
+    for (;;) {
+        uint32_t module;
+        uint32_t rule = rule_of(w, key, &module);
+        if (NA_RULE_KIND(rule) != R_RSP || !(rule & NA_RULE_LASTING)) return false;
+        unsigned slot = NA_RULE_SLOT(rule);
+        if (slot == NA_RULE_SLOT_AT_RBP || step(w, rule, &at) != STEP_DONE) return false;
+        if (slot != 0) c.bp_at = (uint32_t)(at.sp - 8 * (uintptr_t)slot - s->sp);
+        if (at.sp - s->sp > 1 << 16) return false;
+        if (!is_own(at.pc)) break;
+        if (c.count == NA_FRAMES_CHAIN) return false;
+        c.at[c.count] = (uint32_t)(at.sp - 8 - s->sp);
+        c.value[c.count++] = at.pc;
+        key = at.pc - 1;
+    }
+    c.span = (uint32_t)(at.sp - s->sp);
+    f->chain = f->chain_count < NA_FRAMES_CHAINS ? f->chain_count++
+                                                 : (f->chain + 1) % NA_FRAMES_CHAINS;
+    f->chains[f->chain] = c;
+    return true;
+}
+
+static NA_NOINLINE bool find_chain(walk_t *w, const state_t *s) {
+    na_frames_t *f = w->f;
+    for (uint32_t i = 0; i < f->chain_count; i++) {
+        if (!fits(w, &f->chains[i], s)) continue;
+        f->chain = i;
+        return true;
+    }
+    return learn_chain(w, s);
+}
+
+/* From the walk itself to the program's innermost frame. */
+NA_INLINE bool leave_library(walk_t *w, state_t *s) {
+    na_frames_t *f = w->f;
+    if (NA_UNLIKELY(!fits(w, &f->chains[f->chain], s)) && !find_chain(w, s))
+        return step_out(w, s);
+    const na_frame_chain_t *c = &f->chains[f->chain];
+    if (c->bp_at != NA_FRAMES_BP_HERE) s->bp = WORD(s->sp + c->bp_at);
+    s->sp += c->span;
+    s->pc = WORD(s->sp - 8);
+    return true;
+}
+
+/* ---- keeping ---- */
+
+/* The module of a new frame gets a place among those of the kept ones. False: no room. */
+static NA_NOINLINE bool keep_module(walk_t *w, na_frame_t *frame, uint32_t before) {
+    na_frames_t *f = w->f;
+    const na_frame_module_t *m = &w->confirmed[frame->modules - 1];
+    uint32_t n = before;
+    for (uint32_t i = 0; i < before; i++)
+        if (same_module(&f->modules[i], m)) goto known;
+    if (n == NA_FRAMES_MODULES) return false;
+    f->modules[n++] = *m;
+known:
+    frame->modules = n;
+    return true;
+}
+
+/* Appends the frame to the kept ones: what its step read (`outer`: the frame it led to, NULL: it is
+ * the outermost) is to be compared from now on. */
+NA_INLINE bool keep(walk_t *w, const na_frame_t *outer, na_frame_t *frame) {
+    na_frames_t *f = w->f;
+    uint32_t rule = frame->rule, kind = NA_RULE_KIND(rule), slot = NA_RULE_SLOT(rule);
+    uint32_t words = 0, pairs = 0, modules = 0;
+    bool outer_rbp = false;
+    if (outer != NULL) {
+        words = outer->words;
+        pairs = outer->pairs;
+        modules = outer->modules;
+        outer_rbp = (outer->rule & RBP_MATTERS) != 0;
+        uintptr_t ra = outer->sp - 8;
+        uintptr_t saved = slot == NA_RULE_SLOT_AT_RBP ? frame->bp : outer->sp - 8 * (uintptr_t)slot;
+        bool with_rbp = slot != 0 && outer_rbp;
+        if (kind == R_FRAME_POINTER || (with_rbp && saved == ra - 8)) {
+            f->pairs[pairs++] = (na_frame_pair_t){ra - 8, outer->bp, outer->pc};
+        } else {
+            f->words[words++] = (na_frame_word_t){ra, outer->pc};
+            if (with_rbp) f->words[words++] = (na_frame_word_t){saved, outer->bp};
+        }
+        if (NA_UNLIKELY(kind == R_DEREF))
+            f->words[words++] =
+                (na_frame_word_t){frame->bp + (uintptr_t)NA_RULE_OFF(rule), outer->sp};
+    }
+    bool uses = kind == R_RBP || kind == R_DEREF || kind == R_FRAME_POINTER ||
+                slot == NA_RULE_SLOT_AT_RBP || (slot == 0 && outer_rbp);
+    frame->rule = (rule & ~RBP_MATTERS) | (uses ? RBP_MATTERS : 0);
+    frame->words = words;
+    frame->pairs = pairs;
+    if (NA_LIKELY(frame->modules == 0))
+        frame->modules = modules;
+    else if (!keep_module(w, frame, modules))
+        return false;
+    return true;
+}
+
+/* The new frames follow the kept ones [0, same). */
+NA_INLINE bool join(walk_t *w, uint32_t same) {
+    na_frames_t *f = w->f;
+    uint32_t n = f->room - w->fresh;
+    const na_frame_t *outer = same != 0 ? &f->frames[same - 1] : NULL;
+    const na_frame_t *from = &f->frames[w->fresh];
+    na_frame_t *to = &f->frames[same];
+    if (same == 0 && w->beyond.sp != 0) outer = &w->beyond;
+    f->count = same;
+    for (uint32_t i = 0; i < n; i++, from++, to++) {
+        *to = *from;
+        if (NA_UNLIKELY(!keep(w, outer, to))) return false;
+        outer = to;
+    }
+    f->count = same + n;
+    return true;
+}
+
+/* ---- the walk ---- */
+
+NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
+    state_t s;
+    __asm__ volatile("movq %%rbp, %0\n\t"
+                     "movq %%rsp, %1\n\t"
+                     "leaq 0(%%rip), %2"
+                     : "=r"(s.bp), "=r"(s.sp), "=r"(s.pc));
+    if (NA_UNLIKELY(s.sp - f->stack.lo >= f->stack.hi - f->stack.lo)) return false;
+    walk_t w;
+    w.f = f;
+    w.hi = f->stack.hi;
+    w.fresh = f->room;
+    w.sound = 0;
+    w.confirmed_count = 0;
+    w.beyond.sp = 0;
+    uint32_t generation = atomic_load_explicit(&na_umodule_generation, memory_order_acquire);
+    if (NA_UNLIKELY(generation != f->generation)) {
+        f->count = 0;
+        f->generation = generation;
+    }
+    w.left = f->count;
+    if (NA_UNLIKELY(!leave_library(&w, &s))) return false;
+    for (;;) {
+        if (NA_LIKELY(meets(&w, &s)) && NA_LIKELY(joins(&w))) {
+            *same = w.left;
+            break;
+        }
+        if (NA_UNLIKELY(w.fresh <= f->count) && !grow(&w)) return false;
+        na_frame_t *frame = &f->frames[--w.fresh];
+        frame->pc = s.pc;
+        frame->sp = s.sp;
+        frame->bp = s.bp;
+        frame->rule = rule_of(&w, s.pc - 1, &frame->modules);
+        step_t how = step(&w, frame->rule, &s);
+        if (NA_UNLIKELY(how != STEP_DONE)) {
+            if (how == STEP_DECLINED) return false;
+            if (s.sp != frame->sp) w.beyond = (na_frame_t){.sp = s.sp, .bp = s.bp};
+            *same = 0;
+            break;
+        }
+    }
+    if (NA_UNLIKELY(!join(&w, *same))) {
+        f->count = 0;
+        return false;
+    }
+    return true;
+}
+
+#else /* not x86-64 */
+
+bool na_frames_walk(na_frames_t *f, uint32_t *same) {
+    (void)f;
+    (void)same;
+    return false;
+}
+
+#endif

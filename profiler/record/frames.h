@@ -1,0 +1,93 @@
+/* frames.h - the last stack of a thread, kept, so that the next walk can stop where it joins it.
+ *
+ * A walk is a function: the state of a frame (pc, stack pointer, rbp), the code there, and the words
+ * of stack that the rules read, give the state of its caller. So when a walk comes to a frame whose
+ * state equals that of a kept frame, and every word that was read from there outwards still has the
+ * value that it had, and the code is the same, the rest of the walk would give the kept frames
+ * again. Nothing less will do: equal frames at equal places may have been called from elsewhere.
+ *
+ *   words    each kept frame knows the stack words that its step read; rbp's only where a frame
+ *            further out depends on it. They are compared in one sweep, outermost first.
+ *   code     frames in modules that may be unloaded are kept with the identity of the module, which
+ *            is confirmed again before they are believed, as is that there still is none around
+ *            generated code; na_umodule_generation tells when code was replaced meanwhile.
+ *   reading  only on the thread's own stack, which stays readable as long as the thread. Walks on
+ *            other stacks, over signal frames, or that need more than pc, sp and rbp, are not kept
+ *            and keep what was.
+ *
+ * x86-64 only; elsewhere na_frames_walk always declines. Used by its own thread, never by a signal
+ * handler that interrupted it. Allocates by na_own_alloc only. */
+#ifndef NUMALLOC_RECORD_FRAMES_H
+#define NUMALLOC_RECORD_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "profiler/record/unwind.h"
+
+#define NA_FRAMES_LEAST 256u      /* room at first */
+#define NA_FRAMES_MOST  (1u << 17) /* deeper stacks are walked as if nothing were kept */
+
+typedef struct na_frame {
+    uintptr_t pc, sp, bp;   /* as they are when the call that is under way has returned */
+    uint32_t node;          /* kept for stacks.c */
+    uint32_t rule;          /* rules.h; top bit: rbp matters to this frame or one further out */
+    uint32_t words, pairs;  /* of this frame and those outwards */
+    uint32_t modules;       /* the same; while being walked: the place in `confirmed`, from 1 */
+    uint32_t reserved;
+} na_frame_t;
+
+/* `value` was read at `at`. */
+typedef struct na_frame_word {
+    uintptr_t at, value;
+} na_frame_word_t;
+
+/* Two words, one after the other: rbp and the return address above it. */
+typedef struct na_frame_pair {
+    uintptr_t at, bp, pc;
+} na_frame_pair_t;
+
+/* Whose code a frame lies in, where it may go: a module, or none (end == start). */
+typedef struct na_frame_module {
+    uintptr_t start, end;
+    const void *eh_hdr, *link_map;
+} na_frame_module_t;
+
+#define NA_FRAMES_MODULES 32u
+
+/* The frames of this library between the walk and the program are the same few chains over and
+ * over: where each return address lies, seen from the stack pointer. */
+#define NA_FRAMES_CHAINS 8u
+#define NA_FRAMES_CHAIN  12u
+typedef struct na_frame_chain {
+    uintptr_t pc;     /* where the walk began */
+    uint32_t count;   /* return addresses into this library */
+    uint32_t span;    /* from the stack pointer to that of the program's frame */
+    uint32_t bp_at;   /* where rbp of the program's frame is saved; NA_FRAMES_BP_HERE: in rbp */
+    uint32_t at[NA_FRAMES_CHAIN];
+    uintptr_t value[NA_FRAMES_CHAIN];
+} na_frame_chain_t;
+#define NA_FRAMES_BP_HERE UINT32_MAX
+
+typedef struct na_frames {
+    na_unwind_thread_t stack;
+    /* Outermost first. [0, count) are kept; a walk puts new ones at the end of the array. */
+    na_frame_t *frames;
+    na_frame_word_t *words;
+    na_frame_pair_t *pairs;
+    uint32_t count, room;
+    uint32_t generation; /* na_umodule_generation when they were kept */
+    na_frame_module_t modules[NA_FRAMES_MODULES];
+    uint32_t chain, chain_count; /* the one that fitted last */
+    na_frame_chain_t chains[NA_FRAMES_CHAINS];
+} na_frames_t;
+
+/* Walks the calling thread's stack, this library's frames left out where they are innermost.
+ * True: it is f->frames[0 .. f->count), whole; those below *same are as they were before, nodes
+ * included, the others are new. False: it cannot be had so (see above), use na_unwind_thread. */
+bool na_frames_walk(na_frames_t *f, uint32_t *same);
+
+/* Of another thread from now on. */
+void na_frames_forget(na_frames_t *f);
+
+#endif
