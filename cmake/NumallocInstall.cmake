@@ -3,11 +3,13 @@
 include(CMakePackageConfigHelpers)
 set(numalloc_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/numalloc)
 
-install(TARGETS numalloc numalloc_static EXPORT numallocTargets
+install(TARGETS numalloc numalloc_static numalloc_instrument EXPORT numallocTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS numalloc-dump numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
+install(FILES
+    ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
+    ${PROJECT_SOURCE_DIR}/include/numalloc/instrument.h
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/numalloc)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR})

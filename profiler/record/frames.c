@@ -284,6 +284,12 @@ NA_INLINE bool is_own(uintptr_t pc) {
     return pc - na_unwind_skip_lo < na_unwind_skip_hi - na_unwind_skip_lo;
 }
 
+/* The nth return address from the walk outwards. In a program that holds this code itself, only the
+ * frame of na_frames_walk's caller is left out. */
+NA_INLINE bool is_left_out(uintptr_t pc, unsigned nth) {
+    return na_unwind_skip_hi != 0 ? is_own(pc) : nth == 0;
+}
+
 NA_INLINE bool fits(const walk_t *w, const na_frame_chain_t *c, const state_t *s) {
     if (c->pc != s->pc || w->hi - s->sp < c->span) return false;
     for (uint32_t i = 0; i < c->count; i++)
@@ -294,10 +300,11 @@ NA_INLINE bool fits(const walk_t *w, const na_frame_chain_t *c, const state_t *s
 /* The innermost frame of the program by steps of its own, where the library was built with frame
  * pointers. */
 static NA_COLD bool step_out(walk_t *w, state_t *s) {
-    for (uintptr_t key = s->pc;; key = s->pc - 1) {
+    uintptr_t key = s->pc;
+    for (unsigned nth = 0;; nth++, key = s->pc - 1) {
         uint32_t module, rule = rule_of(w, key, &module);
         if (module != 0 || step(w, rule, s) != STEP_DONE) return false;
-        if (!is_own(s->pc)) return true;
+        if (!is_left_out(s->pc, nth)) return true;
     }
 }
 
@@ -315,7 +322,7 @@ static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
         if (slot == NA_RULE_SLOT_AT_RBP || step(w, rule, &at) != STEP_DONE) return false;
         if (slot != 0) c.bp_at = (uint32_t)(at.sp - 8 * (uintptr_t)slot - s->sp);
         if (at.sp - s->sp > 1 << 16) return false;
-        if (!is_own(at.pc)) break;
+        if (!is_left_out(at.pc, c.count)) break;
         if (c.count == NA_FRAMES_CHAIN) return false;
         c.at[c.count] = (uint32_t)(at.sp - 8 - s->sp);
         c.value[c.count++] = at.pc;

@@ -82,8 +82,8 @@ typedef struct na_frames {
     na_frame_chain_t chains[NA_FRAMES_CHAINS];
 } na_frames_t;
 
-/* Walks the calling thread's stack, this library's frames left out where they are innermost.
- * True: it is f->frames[0 .. f->count), whole; those below *same are as they were before, nodes
+/* Walks the calling thread's stack, this library's frames left out where they are innermost (in a
+ * program that holds the library's code itself: the caller's frame only). True: it is f->frames[0 .. f->count), whole; those below *same are as they were before, nodes
  * included, the others are new. False: it cannot be had so (see above), use na_unwind_thread. */
 bool na_frames_walk(na_frames_t *f, uint32_t *same);
 

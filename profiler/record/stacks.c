@@ -8,6 +8,7 @@
  * is full sends its overflow to the next table. Slots are filled in order by compare-and-swap and
  * never emptied, so two threads that enter the same node meet at the same slot, and a reader needs
  * no lock: {check of the key:32, node:32}. */
+#include "numalloc/instrument.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 
@@ -153,10 +154,14 @@ static uint32_t flags_of(uint64_t exact, size_t i, bool truncated, size_t n) {
 /* child, by way of the thread's own few. */
 NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t parent, uint64_t pc, uint32_t flags) {
     uint64_t h = (pc ^ parent) * UINT64_C(0x9e3779b97f4a7c15);
-    na_edge_t *e = &t->edges[h >> (64 - NA_EDGE_BITS)];
-    if (NA_LIKELY(e->pc == pc && e->parent == parent && flags == 0)) return e->node;
+    na_edge_t *e = t->edges[h >> (64 - NA_EDGE_BITS)];
+    if (NA_LIKELY(e[0].pc == pc && e[0].parent == parent && flags == 0)) return e[0].node;
+    if (NA_LIKELY(e[1].pc == pc && e[1].parent == parent && flags == 0)) return e[1].node;
     uint32_t node = child(parent, pc, flags);
-    if (node != 0 && flags == 0) *e = (na_edge_t){pc, parent, node};
+    if (node != 0 && flags == 0) {
+        e[1] = e[0];
+        e[0] = (na_edge_t){pc, parent, node};
+    }
     return node;
 }
 
@@ -165,11 +170,24 @@ static NA_COLD uint32_t lost(void) {
     return NA_NPROF_ROOT;
 }
 
+/* The stack as seen from na_stacks_capture's caller, by a function that na_stacks_capture called.
+ * In a program that holds this code itself no frames are left out but theirs two. */
+NA_INLINE size_t walk(na_rthread_t *t, size_t max, uint64_t *exact, bool *truncated) {
+    size_t theirs = na_unwind_skip_hi == 0 ? 2 : 0;
+    size_t n = na_unwind_thread(&t->frames.stack, t->pcs, max + theirs, exact, truncated);
+    if (theirs == 0) return n;
+    *exact >>= theirs;
+    if (n <= theirs) return 0;
+    for (size_t i = theirs; i < n; i++)
+        t->pcs[i - theirs] = t->pcs[i];
+    return n - theirs;
+}
+
 /* A stack that is not kept. */
 static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
     bool truncated;
     uint64_t exact;
-    size_t n = na_unwind_thread(&t->frames.stack, t->pcs, NA_STACK_MAX, &exact, &truncated);
+    size_t n = walk(t, NA_STACK_MAX, &exact, &truncated);
     if (truncated) __atomic_fetch_add(&na_rec.header->truncated_stacks, 1, __ATOMIC_RELAXED);
     uint32_t node = NA_NPROF_ROOT;
     for (size_t i = n; i-- > 0;) {
@@ -179,9 +197,39 @@ static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
     return node;
 }
 
+/* Who keeps the calls of each thread, where the program does it itself. */
+static _Atomic(numalloc_shadow_t (*)(void)) shadow_of_thread;
+
+NA_EXPORT void numalloc_use_shadow_stacks(numalloc_shadow_t (*mine)(void)) {
+    atomic_store_explicit(&shadow_of_thread, mine, memory_order_release);
+}
+
+/* The caller of malloc, then the calls that the program has under way. */
+static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t calls) {
+    bool truncated;
+    uint64_t exact;
+    uintptr_t here = (uintptr_t)&exact;
+    uint32_t node = NA_NPROF_ROOT;
+    for (uint32_t i = 0; i < calls.count; i++) {
+        if (numalloc_shadow_ended(&calls.frames[i], here)) break;
+        node = known_child(t, node, calls.frames[i].call_site, 0);
+        if (NA_UNLIKELY(node == 0)) return lost();
+    }
+    if (walk(t, 1, &exact, &truncated) == 0) return node;
+    uint32_t flags = calls.lost != 0 ? NA_NPROF_STACK_TRUNCATED : 0;
+    node = known_child(t, node, t->pcs[0], flags);
+    return node != 0 ? node : lost();
+}
+
 NA_INLINE uint32_t capture(na_rthread_t *t) {
     uint32_t same;
     na_frames_t *f = &t->frames;
+    numalloc_shadow_t (*shadow)(void) =
+        atomic_load_explicit(&shadow_of_thread, memory_order_acquire);
+    if (NA_UNLIKELY(shadow != NULL)) {
+        numalloc_shadow_t calls = shadow();
+        if (calls.count != 0) return capture_shadow(t, calls);
+    }
     if (NA_UNLIKELY(!na_frames_walk(f, &same))) return capture_whole(t);
     uint32_t node = same != 0 ? f->frames[same - 1].node : NA_NPROF_ROOT;
     for (uint32_t i = same; i < f->count; i++) {
@@ -198,21 +246,48 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
 void na_stacks_forget(na_rthread_t *t) {
     na_frames_forget(&t->frames);
     for (unsigned i = 0; i < NA_EDGES; i++)
-        t->edges[i] = (na_edge_t){0, 0, 0};
+        t->edges[i][0] = t->edges[i][1] = (na_edge_t){0, 0, 0};
 }
 
 #ifndef NA_STACKS_CHECK
 
 uint32_t na_stacks_capture(na_rthread_t *t) {
-    return capture(t);
+    uint32_t node = capture(t);
+    __asm__("" : "+r"(node)); /* no tail call: what walks counts on this frame */
+    return node;
 }
 
 #else
 
-/* A library made for tests holds every stack against the walk that keeps nothing. */
+/* A library made for tests. It holds stacks, as they are in the tree, against the walk that keeps
+ * nothing and caches no rule, and dies where they differ:
+ *   NUMALLOC_STACKS_EVERY   at every so many stacks; 0: at none; 1 is the default
+ *   NUMALLOC_STACKS_STOP    at this stack na_stacks_stop is called, where a debugger may have its
+ *                           say; it may set na_stacks_stop_at to a later one
+ *   NUMALLOC_STACKS_COUNT   if set, the number of stacks is said at the end */
 #include <unistd.h>
 
+#include "alloc/os.h"
+
 #define CHECK_MOST 8192u /* frames compared, from the innermost */
+
+_Atomic uint64_t na_stacks_stop_at;
+static _Atomic uint64_t stacks;
+static uint64_t every = 1;
+
+static uint64_t number(const char *name, uint64_t otherwise) {
+    const char *s = na_os_getenv(name);
+    if (s == NULL || *s == 0) return otherwise;
+    uint64_t v = 0;
+    while (*s >= '0' && *s <= '9')
+        v = v * 10 + (uint64_t)(*s++ - '0');
+    return v;
+}
+
+__attribute__((constructor)) static void start_check(void) {
+    every = number("NUMALLOC_STACKS_EVERY", 1);
+    atomic_store(&na_stacks_stop_at, number("NUMALLOC_STACKS_STOP", 0));
+}
 
 static void put(const char *s) {
     size_t n = 0;
@@ -221,42 +296,71 @@ static void put(const char *s) {
     na_sys3(SYS_write, STDERR_FILENO, (long)s, (long)n);
 }
 
-static void put_hex(uint64_t v) {
-    char s[20];
+static void put_number(uint64_t v, unsigned base) {
+    char s[24];
     unsigned at = sizeof s;
     s[--at] = 0;
     do
-        s[--at] = "0123456789abcdef"[v & 15];
-    while ((v >>= 4) != 0);
+        s[--at] = "0123456789abcdef"[v % base];
+    while ((v /= base) != 0);
     put(s + at);
 }
 
-static NA_COLD void differs(uint32_t node, const uintptr_t *pcs, size_t n) {
-    put("numalloc: a kept stack is wrong; kept, walked:\n");
-    for (size_t i = 0; node > NA_NPROF_ROOT || i < n; i++) {
+__attribute__((destructor)) static void end_check(void) {
+    if (na_os_getenv("NUMALLOC_STACKS_COUNT") == NULL) return;
+    put("stacks: ");
+    put_number(atomic_load(&stacks), 10);
+    put("\n");
+}
+
+static NA_COLD void differs(const uintptr_t *recorded, size_t m, const uintptr_t *walked,
+                            size_t n) {
+    put("numalloc: a stack is not as walked; recorded, walked:\n");
+    for (size_t i = 0; i < m || i < n; i++) {
         put("  ");
-        put_hex(node > NA_NPROF_ROOT ? node_at(node)->pc : 0);
+        put_number(i < m ? recorded[i] : 0, 16);
         put("  ");
-        put_hex(i < n ? pcs[i] : 0);
+        put_number(i < n ? walked[i] : 0, 16);
         put("\n");
-        if (node > NA_NPROF_ROOT) node = node_at(node)->parent;
     }
     __builtin_trap();
 }
 
-uint32_t na_stacks_capture(na_rthread_t *t) {
-    uint32_t node = capture(t), at = node;
-    static NA_TLS uintptr_t pcs[CHECK_MOST];
-    bool truncated;
-    size_t n = na_unwind_exact(&t->frames.stack, pcs, CHECK_MOST, NULL, &truncated);
-    if (node == NA_NPROF_ROOT) return node; /* lost, and counted */
-    for (size_t i = 0; i < n; i++) {
-        bool cut = (node_at(at)->flags & NA_NPROF_STACK_TRUNCATED) != 0;
-        if (at == NA_NPROF_ROOT || node_at(at)->pc != pcs[i]) differs(node, pcs, n);
-        at = node_at(at)->parent;
-        if (cut && at == NA_NPROF_ROOT && (n > i + 1 || truncated)) return node;
+/* The stack of a node, innermost first; at most CHECK_MOST frames. */
+static size_t unroll(uint32_t node, uintptr_t *pcs, bool *truncated) {
+    size_t n = 0;
+    *truncated = false;
+    for (; node > NA_NPROF_ROOT && n < CHECK_MOST; node = node_at(node)->parent) {
+        *truncated = (node_at(node)->flags & NA_NPROF_STACK_TRUNCATED) != 0;
+        pcs[n++] = node_at(node)->pc;
     }
-    if (at != NA_NPROF_ROOT && n < CHECK_MOST) differs(node, pcs, n);
+    return n;
+}
+
+NA_NOINLINE void na_stacks_stop(const uintptr_t *recorded, size_t n, bool truncated);
+NA_NOINLINE void na_stacks_stop(const uintptr_t *recorded, size_t n, bool truncated) {
+    __asm__ volatile("" ::"r"(recorded), "r"(n), "r"((int)truncated) : "memory");
+}
+
+uint32_t na_stacks_capture(na_rthread_t *t) {
+    static NA_TLS uintptr_t recorded[CHECK_MOST], walked[CHECK_MOST];
+    uint32_t node = capture(t);
+    uint64_t nth = atomic_fetch_add(&stacks, 1) + 1;
+    bool stop = nth == atomic_load(&na_stacks_stop_at);
+    bool check = every != 0 && nth % every == 0;
+    if ((!stop && !check) || node == NA_NPROF_ROOT ||
+        atomic_load_explicit(&shadow_of_thread, memory_order_relaxed) != NULL)
+        return node;
+    bool recorded_cut, walked_cut;
+    size_t m = unroll(node, recorded, &recorded_cut);
+    size_t n = na_unwind_exact(&t->frames.stack, walked, CHECK_MOST, NULL, &walked_cut);
+    /* What is not kept is cut at NA_STACK_MAX frames, and says so. */
+    bool equal = m == n || (recorded_cut && m == NA_STACK_MAX && n > m);
+    for (size_t i = 0; i < m && i < n; i++)
+        equal = equal && recorded[i] == walked[i];
+    if (!equal || (m == n && m < CHECK_MOST && recorded_cut != walked_cut))
+        differs(recorded, m, walked, n);
+    if (stop) na_stacks_stop(recorded, m, recorded_cut);
     return node;
 }
 

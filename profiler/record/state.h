@@ -28,7 +28,7 @@ typedef struct na_cell_slot {
 } na_cell_slot_t;
 
 /* A node that the thread has met: one of its few of the shared tree (stacks.c). */
-#define NA_EDGE_BITS 8
+#define NA_EDGE_BITS 7
 #define NA_EDGES     (1u << NA_EDGE_BITS)
 typedef struct na_edge {
     uint64_t pc;
@@ -53,8 +53,8 @@ typedef struct na_rthread {
     uint32_t cell_chunks;
     /* stacks */
     na_frames_t frames;
-    na_edge_t edges[NA_EDGES];
-    uintptr_t pcs[NA_STACK_MAX]; /* of a stack that is not kept */
+    na_edge_t edges[NA_EDGES][2];
+    uintptr_t pcs[NA_STACK_MAX + 2]; /* of a stack that is not kept */
 } na_rthread_t;
 
 typedef struct na_recorder {
