@@ -21,10 +21,10 @@ void na_frames_forget(na_frames_t *f) {
 
 typedef struct walk {
     na_frames_t *f;
-    uintptr_t hi; /* end of the thread's own stack */
-    uint32_t fresh; /* index of the outermost new frame */
-    uint32_t left;  /* kept frames that may still be met: [0, left) */
-    uint32_t sound; /* of those, [0, sound) have been found unchanged */
+    uintptr_t hi;      /* end of the thread's own stack */
+    uint32_t fresh;    /* index of the outermost new frame */
+    uint32_t left;     /* kept frames that may still be met: [0, left) */
+    uint32_t sound;    /* of those, [0, sound) have been found unchanged */
     na_frame_t beyond; /* where the outermost frame's step led, if it read words: pc is 0 */
     uint32_t confirmed_count;
     na_frame_module_t confirmed[CONFIRMED]; /* in this walk */
@@ -107,8 +107,8 @@ NA_INLINE bool unchanged(const na_frames_t *f, uint32_t words, uint32_t pairs) {
     if (p != p_end) {
         two_words_t pair = pair_differs(p++);
         for (; p_end - p >= 4; p += 4)
-            pair |= pair_differs(p) | pair_differs(p + 1) | pair_differs(p + 2) |
-                    pair_differs(p + 3);
+            pair |=
+                pair_differs(p) | pair_differs(p + 1) | pair_differs(p + 2) | pair_differs(p + 3);
         for (; p != p_end; p++)
             pair |= pair_differs(p);
         word |= (uintptr_t)(pair[0] | pair[1]);
@@ -329,8 +329,8 @@ static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
         key = at.pc - 1;
     }
     c.span = (uint32_t)(at.sp - s->sp);
-    f->chain = f->chain_count < NA_FRAMES_CHAINS ? f->chain_count++
-                                                 : (f->chain + 1) % NA_FRAMES_CHAINS;
+    f->chain =
+        f->chain_count < NA_FRAMES_CHAINS ? f->chain_count++ : (f->chain + 1) % NA_FRAMES_CHAINS;
     f->chains[f->chain] = c;
     return true;
 }
@@ -348,8 +348,7 @@ static NA_NOINLINE bool find_chain(walk_t *w, const state_t *s) {
 /* From the walk itself to the program's innermost frame. */
 NA_INLINE bool leave_library(walk_t *w, state_t *s) {
     na_frames_t *f = w->f;
-    if (NA_UNLIKELY(!fits(w, &f->chains[f->chain], s)) && !find_chain(w, s))
-        return step_out(w, s);
+    if (NA_UNLIKELY(!fits(w, &f->chains[f->chain], s)) && !find_chain(w, s)) return step_out(w, s);
     const na_frame_chain_t *c = &f->chains[f->chain];
     if (c->bp_at != NA_FRAMES_BP_HERE) s->bp = WORD(s->sp + c->bp_at);
     s->sp += c->span;

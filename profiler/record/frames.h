@@ -1,10 +1,11 @@
 /* frames.h - the last stack of a thread, kept, so that the next walk can stop where it joins it.
  *
- * A walk is a function: the state of a frame (pc, stack pointer, rbp), the code there, and the words
- * of stack that the rules read, give the state of its caller. So when a walk comes to a frame whose
- * state equals that of a kept frame, and every word that was read from there outwards still has the
- * value that it had, and the code is the same, the rest of the walk would give the kept frames
- * again. Nothing less will do: equal frames at equal places may have been called from elsewhere.
+ * A walk is a function: the state of a frame (pc, stack pointer, rbp), the code there, and the
+ * words of stack that the rules read, give the state of its caller. So when a walk comes to a frame
+ * whose state equals that of a kept frame, and every word that was read from there outwards still
+ * has the value that it had, and the code is the same, the rest of the walk would give the kept
+ * frames again. Nothing less will do: equal frames at equal places may have been called from
+ * elsewhere.
  *
  *   words    each kept frame knows the stack words that its step read; rbp's only where a frame
  *            further out depends on it. They are compared in one sweep, outermost first.
@@ -25,15 +26,15 @@
 
 #include "profiler/record/unwind.h"
 
-#define NA_FRAMES_LEAST 256u      /* room at first */
+#define NA_FRAMES_LEAST 256u       /* room at first */
 #define NA_FRAMES_MOST  (1u << 17) /* deeper stacks are walked as if nothing were kept */
 
 typedef struct na_frame {
-    uintptr_t pc, sp, bp;   /* as they are when the call that is under way has returned */
-    uint32_t node;          /* kept for stacks.c */
-    uint32_t rule;          /* rules.h; top bit: rbp matters to this frame or one further out */
-    uint32_t words, pairs;  /* of this frame and those outwards */
-    uint32_t modules;       /* the same; while being walked: the place in `confirmed`, from 1 */
+    uintptr_t pc, sp, bp;  /* as they are when the call that is under way has returned */
+    uint32_t node;         /* kept for stacks.c */
+    uint32_t rule;         /* rules.h; top bit: rbp matters to this frame or one further out */
+    uint32_t words, pairs; /* of this frame and those outwards */
+    uint32_t modules;      /* the same; while being walked: the place in `confirmed`, from 1 */
     uint32_t reserved;
 } na_frame_t;
 
@@ -60,10 +61,10 @@ typedef struct na_frame_module {
 #define NA_FRAMES_CHAINS 8u
 #define NA_FRAMES_CHAIN  12u
 typedef struct na_frame_chain {
-    uintptr_t pc;     /* where the walk began */
-    uint32_t count;   /* return addresses into this library */
-    uint32_t span;    /* from the stack pointer to that of the program's frame */
-    uint32_t bp_at;   /* where rbp of the program's frame is saved; NA_FRAMES_BP_HERE: in rbp */
+    uintptr_t pc;   /* where the walk began */
+    uint32_t count; /* return addresses into this library */
+    uint32_t span;  /* from the stack pointer to that of the program's frame */
+    uint32_t bp_at; /* where rbp of the program's frame is saved; NA_FRAMES_BP_HERE: in rbp */
     uint32_t at[NA_FRAMES_CHAIN];
     uintptr_t value[NA_FRAMES_CHAIN];
 } na_frame_chain_t;
@@ -83,8 +84,9 @@ typedef struct na_frames {
 } na_frames_t;
 
 /* Walks the calling thread's stack, this library's frames left out where they are innermost (in a
- * program that holds the library's code itself: the caller's frame only). True: it is f->frames[0 .. f->count), whole; those below *same are as they were before, nodes
- * included, the others are new. False: it cannot be had so (see above), use na_unwind_thread. */
+ * program that holds the library's code itself: the caller's frame only). True: it is f->frames[0
+ * .. f->count), whole; those below *same are as they were before, nodes included, the others are
+ * new. False: it cannot be had so (see above), use na_unwind_thread. */
 bool na_frames_walk(na_frames_t *f, uint32_t *same);
 
 /* Of another thread from now on. */

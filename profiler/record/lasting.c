@@ -2,7 +2,8 @@
  *
  * The loader never unloads what the program needed at its start: those modules are not candidates
  * for dlclose at all. They are found by name, as the loader did it: DT_NEEDED names a DT_SONAME, or
- * a file. A library that is not found so (LD_PRELOAD brought it) merely counts as one that may go. */
+ * a file. A library that is not found so (LD_PRELOAD brought it) merely counts as one that may go.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* struct dl_phdr_info */
 #endif

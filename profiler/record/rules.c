@@ -68,7 +68,8 @@ static uint32_t pack(const na_cfi_row_t *row, uintptr_t pc) {
     } else {
         return NA_RULE(R_EXACT, 0, 0);
     }
-    if (off % 8 != 0 || off / 8 >= 1 << (NA_RULE_OFF_BITS - 1) || off / 8 < -(1 << (NA_RULE_OFF_BITS - 1)))
+    if (off % 8 != 0 || off / 8 >= 1 << (NA_RULE_OFF_BITS - 1) ||
+        off / 8 < -(1 << (NA_RULE_OFF_BITS - 1)))
         return NA_RULE(R_EXACT, 0, 0);
     return NA_RULE(kind, off / 8, slot);
 }

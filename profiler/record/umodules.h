@@ -14,9 +14,9 @@
 #include "profiler/record/unwind.h"
 
 typedef enum na_umodule_state {
-    NA_UMODULE_NONE,  /* no module there: generated code, or a wild address */
-    NA_UMODULE_FRESH, /* found, but cached rules must not be used for it (table busy or full) */
-    NA_UMODULE_KNOWN, /* found and confirmed */
+    NA_UMODULE_NONE,    /* no module there: generated code, or a wild address */
+    NA_UMODULE_FRESH,   /* found, but cached rules must not be used for it (table busy or full) */
+    NA_UMODULE_KNOWN,   /* found and confirmed */
     NA_UMODULE_LASTING, /* and will never be unloaded */
 } na_umodule_state_t;
 

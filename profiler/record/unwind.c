@@ -168,8 +168,7 @@ static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc) {
     if (!has_module(w, pc)) return NA_RULE(R_FRAME_POINTER, 0, 0);
     bool keep = w->module_state >= NA_UMODULE_KNOWN && pc >> NA_RULE_PC_BITS == 0;
     uint32_t rule = keep ? na_rule_cached(pc) : 0;
-    if (rule == 0)
-        rule = na_rule_make(&w->module, pc, keep, w->module_state == NA_UMODULE_LASTING);
+    if (rule == 0) rule = na_rule_make(&w->module, pc, keep, w->module_state == NA_UMODULE_LASTING);
     return rule;
 }
 
@@ -370,7 +369,7 @@ void na_unwind_after_fork(void) {
 }
 
 void na_unwind_init(void (*seen)(const na_unwind_seen_t *), bool skip_own) {
-    #if defined(__x86_64__)
+#if defined(__x86_64__)
     na_umodule_init(seen, na_rules_flush);
 #else
     na_umodule_init(seen, NULL);

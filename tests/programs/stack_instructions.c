@@ -90,8 +90,9 @@ int main(int argc, char **argv) {
             const char *name;
             void (*run)(long count);
             int others;
-        } runs[] = {
-            {"changing", changing, OTHERS}, {"same", same, OTHERS}, {"shallow", shallow, OTHERS + 1}};
+        } runs[] = {{"changing", changing, OTHERS},
+                    {"same", same, OTHERS},
+                    {"shallow", shallow, OTHERS + 1}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0) {
                 deeper(DEPTH - runs[i].others - 1, runs[i].run, count);

@@ -36,7 +36,8 @@ static void allocate(void) {
     free(p);
 }
 
-/* ---- a forest of calls: functions that differ in frame, alignment, and what they keep in rbp ---- */
+/* ---- a forest of calls: functions that differ in frame, alignment, and what they keep in rbp ----
+ */
 
 static void visit(unsigned depth);
 static void (*at_leaf)(void) = allocate;
@@ -114,9 +115,9 @@ APART static void through_qsort(unsigned depth) {
 }
 
 static void visit(unsigned depth) {
-    static void (*const kinds[])(unsigned) = {small_frame, large_frame,    twin_a,
-                                              twin_b,      twin_c,         with_alloca,
-                                              with_array,  busy_registers, realigned, through_qsort};
+    static void (*const kinds[])(unsigned) = {small_frame, large_frame,  twin_a,     twin_b,
+                                              twin_c,      with_alloca,  with_array, busy_registers,
+                                              realigned,   through_qsort};
     if (draw(3) == 0) at_leaf();
     if (depth == 0) return;
     for (unsigned calls = 1 + (draw(3) == 0); calls-- > 0;)
@@ -161,8 +162,8 @@ static void on_signal(int signal) {
 
 static void signals(long count) {
     stack_t alternate = {.ss_size = 1 << 18};
-    alternate.ss_sp = mmap(NULL, alternate.ss_size, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    alternate.ss_sp =
+        mmap(NULL, alternate.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     sigaltstack(&alternate, NULL);
     for (int own = 0; own < 2; own++) {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = own ? SA_ONSTACK : 0};
@@ -253,8 +254,8 @@ static void inner_fibers(long count) {
 static void generated(long count) {
     static const unsigned char with_rbp[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
     /* push rbp; mov rbp, rsp; sub rsp, 32; nops; call rdi at the same place; leave; ret */
-    static const unsigned char larger[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20,
-                                           0xff, 0xd7, 0xc9, 0xc3};
+    static const unsigned char larger[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83,
+                                           0xec, 0x20, 0xff, 0xd7, 0xc9, 0xc3};
     static const unsigned char without[] = {0x48, 0x83, 0xec, 0x18, 0xff, 0xd7,
                                             0x48, 0x83, 0xc4, 0x18, 0xc3};
     static const struct {
@@ -393,11 +394,11 @@ static void plugins(long count) {
     }
 }
 
-/* The trap of stopping a walk at the first frame that is as it was: a plugin whose frame is 32 bytes
- * larger takes the other's place and is called by a function whose frame is 32 bytes smaller. Its own
- * frame is then in the same state, and where the other's return address was it has a local that
- * nobody wrote to: what the other left there. A second thread changes the plugins, so that nothing
- * runs over that word. */
+/* The trap of stopping a walk at the first frame that is as it was: a plugin whose frame is 32
+ * bytes larger takes the other's place and is called by a function whose frame is 32 bytes smaller.
+ * Its own frame is then in the same state, and where the other's return address was it has a local
+ * that nobody wrote to: what the other left there. A second thread changes the plugins, so that
+ * nothing runs over that word. */
 static _Atomic int wanted = -1, loaded = -1;
 static void (*plugin_now)(void (*)(int));
 static void *plugin_place[2];
@@ -458,12 +459,17 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(long);
         long count;
-    } modes[] = {{"forest", forest, 1500},       {"jumps", jumps, 4000},
-                 {"signals", signals, 1500},     {"fibers", fibers, 10000},
+    } modes[] = {{"forest", forest, 1500},
+                 {"jumps", jumps, 4000},
+                 {"signals", signals, 1500},
+                 {"fibers", fibers, 10000},
                  {"inner_fibers", inner_fibers, 600},
-                 {"generated", generated, 1500}, {"exhaustion", exhaustion, 600},
-                 {"threads", threads, 60},       {"clones", clones, 200},
-                 {"plugins", plugins, 800},      {"replaced", replaced, 400}};
+                 {"generated", generated, 1500},
+                 {"exhaustion", exhaustion, 600},
+                 {"threads", threads, 60},
+                 {"clones", clones, 200},
+                 {"plugins", plugins, 800},
+                 {"replaced", replaced, 400}};
     for (unsigned i = 0; argc >= 2 && i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(argv[1], modes[i].name) != 0) continue;
         if (argc >= 4) plugin_files[0] = argv[2], plugin_files[1] = argv[3];

@@ -30,7 +30,9 @@ void allocate() {
 struct Talker {
     std::vector<int> kept;
     APART explicit Talker(unsigned n) : kept(n) {}
-    APART ~Talker() { allocate(); }
+    APART ~Talker() {
+        allocate();
+    }
     Talker(const Talker &) = delete;
     Talker &operator=(const Talker &) = delete;
 };
@@ -38,7 +40,8 @@ struct Talker {
 struct Failure : std::runtime_error {
     std::shared_ptr<int> detail{new int(7)};
     unsigned height;
-    explicit Failure(unsigned h) : std::runtime_error("failure at height " + std::to_string(h)), height(h) {}
+    explicit Failure(unsigned h)
+        : std::runtime_error("failure at height " + std::to_string(h)), height(h) {}
 };
 
 APART void visit(unsigned depth);
@@ -79,9 +82,9 @@ APART void catches(unsigned depth) {
     } catch (const Failure &failure) {
         std::string text = failure.what() + std::string(", caught at ") + std::to_string(depth);
         allocate();
-        if (draw(3) == 0) throw;             // the same, on
+        if (draw(3) == 0) throw;                // the same, on
         if (draw(3) == 0) throw Failure(depth); // another
-        visit(depth / 2);                    // work inside a handler
+        visit(depth / 2);                       // work inside a handler
     }
 }
 
@@ -99,7 +102,8 @@ APART void rethrows_nested(unsigned depth) {
 }
 
 void visit(unsigned depth) {
-    static void (*const kinds[])(unsigned) = {plain, with_alloca, variable, aligned, catches, catches, rethrows_nested};
+    static void (*const kinds[])(unsigned) = {plain,   with_alloca, variable,       aligned,
+                                              catches, catches,     rethrows_nested};
     allocate();
     if (draw(9) == 0) throw Failure(depth);
     if (depth == 0) return;
