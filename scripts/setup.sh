@@ -44,7 +44,12 @@ lab_kernel() {
 
 list=$(dirname "${BASH_SOURCE[0]}")/packages
 [[ -r $list ]] || die "cannot read $list; run this from a complete checkout"
-mapfile -t wanted < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$list")
+mapfile -t listed < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$list")
+wanted=()
+for package in "${listed[@]}"; do
+    [[ $package == *\?* ]] && command -v "${package#*\?}" >/dev/null && continue
+    wanted+=("${package%%\?*}")
+done
 
 command -v dpkg-query >/dev/null ||
     die "this system has no dpkg; install by hand what provides: ${wanted[*]}"

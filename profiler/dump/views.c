@@ -52,6 +52,9 @@ const na_view_t na_views[] = {
      na_export_speedscope, NULL},
     {"massif", "FILE", "for ms_print and massif-visualizer", NULL, NA_IN_ALL, NA_VIEW_EXPORT,
      NA_TAKES_MIN, na_export_massif, NULL},
+    {"html", "FILE", "one page with charts, flame graph and source, for a browser",
+     "The page needs no server and no network: numalloc-dump html FILE -o report.html", NA_IN_ALL,
+     NA_VIEW_EXPORT, NA_TAKES_WRAPPERS, na_export_html, NULL},
 };
 const size_t na_view_count_all = sizeof na_views / sizeof na_views[0];
 

@@ -63,5 +63,6 @@ na_status_t na_export_callgrind(na_view_input_t *in);
 na_status_t na_export_pprof(na_view_input_t *in);
 na_status_t na_export_speedscope(na_view_input_t *in);
 na_status_t na_export_massif(na_view_input_t *in);
+na_status_t na_export_html(na_view_input_t *in);
 
 #endif

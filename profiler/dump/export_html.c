@@ -1,0 +1,104 @@
+/* export_html.c - the profile as one HTML page that needs no server and no network: the data, made
+ * by report.h, deflated and in base64, inside a page that was bundled when numalloc was built. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "profiler/dump/report.h"
+#include "profiler/dump/text.h"
+#include "profiler/dump/views.h"
+
+bool na_report_write(na_view_input_t *in, FILE *json) {
+    na_report_t r = {.in = in, .json = json};
+    bool good = na_report_choose(&r);
+    if (good) {
+        fputs("{\"format\":\"numalloc-report\",\"version\":1", json);
+        na_report_sites(&r);
+        na_report_time(&r);
+        na_report_parts(&r);
+        na_report_source(&r);
+        fputs("}\n", json);
+        good = !r.out_of_memory;
+    }
+    na_intern_free(&r.strings);
+    na_intern_free(&r.functions);
+    na_intern_free(&r.frames);
+    na_intern_free(&r.nodes);
+    free(r.sites);
+    free(r.row_of_site);
+    return good;
+}
+
+#ifdef NA_HAVE_REPORT
+
+/* page.html with style and script in it, and @TITLE@ and @DATA@ left open (profiler/report). */
+extern const char na_report_page[], na_report_page_end[];
+
+static void put_escaped(const char *text) {
+    for (; *text != 0; text++) {
+        if (*text == '<' || *text == '>' || *text == '&' || *text == '"')
+            printf("&#%d;", *text);
+        else
+            putchar((unsigned char)*text < ' ' ? '?' : *text);
+    }
+}
+
+static void put_base64(const unsigned char *data, size_t size) {
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        size_t rest = size - i;
+        unsigned word = (unsigned)data[i] << 16 | (rest > 1 ? (unsigned)data[i + 1] << 8 : 0) |
+                        (rest > 2 ? (unsigned)data[i + 2] : 0);
+        char out[4] = {digit[word >> 18], digit[word >> 12 & 63],
+                       rest > 1 ? digit[word >> 6 & 63] : '=', rest > 2 ? digit[word & 63] : '='};
+        fwrite(out, 1, sizeof out, stdout);
+    }
+}
+
+static bool put_packed(const char *json, size_t size) {
+    uLongf packed_size = compressBound(size);
+    unsigned char *packed = malloc(packed_size);
+    bool good = packed != NULL && compress2(packed, &packed_size, (const unsigned char *)json, size,
+                                            Z_BEST_COMPRESSION) == Z_OK;
+    if (good) put_base64(packed, packed_size);
+    free(packed);
+    return good;
+}
+
+/* Writes the page up to `mark` and returns what follows it. */
+static const char *put_upto(const char *page, const char *mark) {
+    const char *at = strstr(page, mark);
+    if (at == NULL) return page;
+    fwrite(page, 1, (size_t)(at - page), stdout);
+    return at + strlen(mark);
+}
+
+na_status_t na_export_html(na_view_input_t *in) {
+    char *json = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&json, &size);
+    if (to == NULL) return NA_STATUS_MEMORY;
+    bool good = na_report_write(in, to);
+    good = fclose(to) == 0 && good;
+    if (good) {
+        const char *program = na_reader_header(in->reader)->program, *slash = strrchr(program, '/');
+        const char *page = put_upto(na_report_page, "@TITLE@");
+        put_escaped(slash == NULL ? program : slash + 1);
+        page = put_upto(page, "@DATA@");
+        good = put_packed(json, size);
+        fwrite(page, 1, (size_t)(na_report_page_end - page), stdout);
+    }
+    free(json);
+    return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
+}
+
+#else
+
+na_status_t na_export_html(na_view_input_t *in) {
+    (void)in;
+    return na_fail("this numalloc-dump was built without npm, and so without the page; install npm "
+                   "and build again, or use another view");
+}
+
+#endif

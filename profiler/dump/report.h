@@ -1,0 +1,60 @@
+/* report.h - the data of the HTML page (profiler/report): one JSON object, as src/model.js there
+ * describes it, made by a few files of which each writes some of its members.
+ *
+ * Bounded whatever the profile holds: at most NA_REPORT_SITES sites are told apart. The others are
+ * put together below the innermost function that they have in common with one that is kept, so that
+ * every sum over the tree stays what it was. */
+#ifndef NUMALLOC_PROFILER_DUMP_REPORT_H
+#define NUMALLOC_PROFILER_DUMP_REPORT_H
+
+#include <stdio.h>
+
+#include "profiler/dump/report_intern.h"
+#include "profiler/dump/view.h"
+
+#define NA_REPORT_SITES        20000u
+#define NA_REPORT_NODES        400000u /* of the tree; stacks are cut at their inner end beyond */
+#define NA_REPORT_SERIES       200u    /* sites with a curve of their own */
+#define NA_REPORT_SOURCE_BYTES (2u << 20) /* of source text */
+#define NA_REPORT_NONE         UINT32_MAX
+
+/* A row of the table of sites: one site, or what was put together below a stack entry. */
+typedef struct na_report_site {
+    uint32_t id;   /* stack id of the site; 0: put together */
+    uint32_t node; /* of the page's tree */
+    uint32_t by;   /* frame that is responsible; NA_REPORT_NONE: not known */
+    na_counters_t sum;
+} na_report_site_t;
+
+typedef struct na_report {
+    na_view_input_t *in;
+    FILE *json;
+    na_intern_t strings; /* texts */
+    na_intern_t functions, frames, nodes;
+    na_report_site_t *sites;
+    size_t site_count;
+    uint32_t *row_of_site; /* by stack id: row + 1 of a site that is told apart, 0: none */
+    size_t cut;            /* sites that were put together */
+    double cut_share;      /* each had at most this share of any figure */
+    bool out_of_memory;
+} na_report_t;
+
+/* Writes the whole object to `json`. False: out of memory. */
+bool na_report_write(na_view_input_t *in, FILE *json);
+
+/* report_sites.c: chooses sites, makes their rows and the tables that they need. False: out of
+ * memory. */
+bool na_report_choose(na_report_t *report);
+/* "metrics", "totals", "sites", "cut" and the tables of the tree; begins with a comma. */
+void na_report_sites(na_report_t *report);
+
+/* report_time.c: "timeline" and "growth". */
+void na_report_time(na_report_t *report);
+
+/* report_parts.c: "threads", "histograms", "heat", "findings". */
+void na_report_parts(na_report_t *report);
+
+/* report_source.c: "sources": the text of files that frames lie in, where it can be read. */
+void na_report_source(na_report_t *report);
+
+#endif

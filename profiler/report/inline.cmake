@@ -1,0 +1,20 @@
+# inline.cmake - puts style and script into the page. The text is taken as it is: no list or
+# variable syntax in it is looked at.
+foreach(part IN ITEMS PAGE STYLE SCRIPT)
+    file(READ ${${part}} text_${part})
+endforeach()
+# What would end the element that holds it.
+string(FIND "${text_SCRIPT}" "</script" script_end)
+string(FIND "${text_STYLE}" "</style" style_end)
+if(NOT script_end EQUAL -1 OR NOT style_end EQUAL -1)
+    message(FATAL_ERROR "report: the bundle holds a closing tag and cannot be put inline")
+endif()
+foreach(part IN ITEMS STYLE SCRIPT)
+    string(FIND "${text_PAGE}" "@${part}@" at)
+    string(LENGTH "@${part}@" length)
+    math(EXPR after "${at} + ${length}")
+    string(SUBSTRING "${text_PAGE}" 0 ${at} before)
+    string(SUBSTRING "${text_PAGE}" ${after} -1 rest)
+    set(text_PAGE "${before}${text_${part}}${rest}")
+endforeach()
+file(WRITE ${OUTPUT} "${text_PAGE}")

@@ -1,0 +1,53 @@
+// controls.js - what pages have in common: the choice of metric, the range of time, site links.
+import { h } from './dom.js';
+import { figure, milliseconds, percent } from './format.js';
+import { change, link } from './state.js';
+import { term } from './terms.js';
+
+/** The metric in force and the select that changes it; `tree`: only metrics that may be summed. */
+export function metricChoice(model, state, { tree = false } = {}) {
+  const offered = model.metricsOf(state.range).filter((metric) => !tree || metric.tree);
+  const metric = offered.find((m) => m.id === state.metric) ?? offered[0];
+  const element = h('label', {}, term(metric.term, 'Metric'), ' ',
+    h('select', { id: 'metric', onchange: (event) => change({ metric: event.target.value }) },
+      offered.map((m) => h('option', { value: m.id, selected: m === metric }, m.name))));
+  return { metric, element };
+}
+
+/** Says which range is in force and how to leave it; nothing without one. */
+export function rangeChip(model, state, { whole = false } = {}) {
+  if (!state.range) return null;
+  const text = `${milliseconds(state.range[0])} to ${milliseconds(state.range[1])}`;
+  if (whole) return h('span', { class: 'note' }, `This page shows the whole run, not ${text}.`);
+  const kind = !model.raw.growth ? null : model.raw.growth.exact ? ', exact' : `, from the series of the ${model.raw.growth.site.length} largest sites`;
+  return h('span', { class: 'note' }, `Range ${text}${kind ?? ''} `,
+    h('button', { onclick: () => change({ range: null }) }, 'Whole run'));
+}
+
+export function siteLink(model, site) {
+  const id = model.sites.id[site];
+  const name = model.siteName(site);
+  return id === 0 ? name : h('a', { href: link('site', { id }) }, name);
+}
+
+/** A link to a line of the source, or its name alone where the text is not in the page. */
+export function placeLink(model, frame) {
+  const place = model.place(frame);
+  if (!place) return h('span', { class: 'quiet', title: model.frameModule(frame) }, model.frameModule(frame).split('/').pop());
+  const short = `${place.path.split('/').pop()}:${place.line}`;
+  if (!model.raw.sources?.[place.file]) return h('span', { title: place.path }, short);
+  return h('a', { href: link('source', { file: place.file, line: place.line }), title: place.path }, short);
+}
+
+export function facts(pairs) {
+  return h('dl', { class: 'facts' }, pairs.map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
+}
+
+export function shareOf(value, total, unit) {
+  return `${figure(value, unit)} (${percent(value, total)})`;
+}
+
+/** What a page says where the profile has not what it shows. */
+export function absent(what, mode) {
+  return h('p', { class: 'note' }, `${what} is not in this profile. ${mode}`);
+}

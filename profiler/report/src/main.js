@@ -1,0 +1,101 @@
+// main.js - loads the data, shows the page that the address names, and keeps the keyboard.
+import { h, replace } from './dom.js';
+import { load } from './model.js';
+import { link, read, start } from './state.js';
+import { startTips } from './terms.js';
+import { summary } from './pages/summary.js';
+import { timeline } from './pages/timeline.js';
+import { flame } from './pages/flame.js';
+import { sites } from './pages/sites.js';
+import { site } from './pages/site.js';
+import { source } from './pages/source.js';
+import { calltree } from './pages/calltree.js';
+import { allocator, globals, run, sizes, threads } from './pages/others.js';
+
+// key: typed after g. has: what of the data the page cannot do without.
+const PAGES = [
+  { id: 'summary', key: 'h', title: 'Summary', show: summary },
+  { id: 'timeline', key: 't', title: 'Timeline', show: timeline, has: 'timeline' },
+  { id: 'flame', key: 'f', title: 'Flame graph', show: flame },
+  { id: 'sites', key: 's', title: 'Sites', show: sites },
+  { id: 'site', title: 'Site', show: site, under: 'sites' },
+  { id: 'source', key: 'c', title: 'Source', show: source },
+  { id: 'calltree', key: 'k', title: 'Call tree', show: calltree },
+  { id: 'sizes', key: 'z', title: 'Sizes', show: sizes, has: 'histograms' },
+  { id: 'threads', key: 'd', title: 'Threads', show: threads, has: 'threads' },
+  { id: 'globals', key: 'b', title: 'Globals', show: globals, has: 'globals' },
+  { id: 'allocator', key: 'a', title: 'Allocator', show: allocator, has: 'allocator' },
+  { id: 'run', key: 'r', title: 'Run', show: run },
+];
+
+const nav = document.querySelector('nav');
+const main = document.querySelector('main');
+
+function theme(wanted) {
+  const dark = wanted ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
+  document.documentElement.dataset.theme = dark;
+}
+
+function drawNav(model, page) {
+  const name = model.run.program.split('/').pop();
+  replace(nav, h('h1', { title: model.run.command }, name),
+    PAGES.filter((each) => !each.under).map((each) => h('a', {
+      href: link(each.id), 'aria-current': each.id === (page.under ?? page.id) ? 'page' : null,
+      'data-empty': each.has && !model.raw[each.has] ? 'yes' : null, title: each.key ? `g ${each.key}` : null,
+    }, each.title)),
+    h('p', { style: { padding: '0 1rem' } }, h('button', {
+      class: 'quiet', onclick: () => {
+        theme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
+        show(model);
+      },
+    }, 'Light or dark'), ' ', h('button', { class: 'quiet', onclick: () => window.print() }, 'Print')));
+}
+
+function show(model) {
+  const state = read();
+  const page = PAGES.find((each) => each.id === state.page) ?? PAGES[0];
+  drawNav(model, page);
+  document.title = `${page.title} - ${model.run.program.split('/').pop()}`;
+  const begin = performance.now();
+  let content;
+  try {
+    content = page.show(model, state);
+  } catch (error) {
+    console.error(error);
+    content = h('p', { class: 'note' }, `This page cannot be shown: ${error.message}`);
+  }
+  replace(main, h('h2', {}, page.title), content?.element ?? content);
+  main.dataset.page = page.id;
+  main.dataset.drawn = String(Math.round(performance.now() - begin));
+}
+
+function keys() {
+  let after = false;
+  document.addEventListener('keydown', (event) => {
+    if (event.target.matches('input, select, textarea') || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === '/') {
+      event.preventDefault();
+      document.getElementById('search')?.focus();
+    } else if (after) {
+      const page = PAGES.find((each) => each.key === event.key);
+      if (page) location.hash = link(page.id);
+    }
+    after = event.key === 'g';
+  });
+}
+
+theme();
+startTips();
+load().then((model) => {
+  window.numallocModel = model;
+  start(() => show(model));
+  keys();
+  show(model);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    theme();
+    show(model);
+  });
+}).catch((error) => {
+  console.error(error);
+  replace(main, h('p', { class: 'note' }, `The data of this page cannot be read: ${error.message}`));
+});

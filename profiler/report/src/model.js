@@ -1,0 +1,280 @@
+// model.js - the data of the page, and the figures derived from it.
+//
+// `numalloc-dump html` writes one JSON object, deflated (zlib) and in base64, into the element
+// #data. Parts that a profile has not are left out, and the pages that want them say which mode of
+// the profiler gives them. Tables are columns of equal length.
+//
+//   format, version   "numalloc-report", 1
+//   run               {program, command, host, pid, mode, started_ms, duration_ms, ended, facts:
+//                     [[name, text]..], environment: [text..], modules: [[path, build id]..],
+//                     lost: [[count, what]..], missing: [[path, why]..]}
+//   metrics           [{id, name, unit, term, tree: bool}..]; tree: sums over sites mean something
+//   functions         {id, name, module, runtime}: name and module are indices of `strings`
+//   frames            {function, file, line}: a function and the line in it; file -1: not known
+//   tree              {parent, frame}: node 0 is the root; parent < node; pruned
+//   sites             {id, node, by, values: {metric id: [..]}}; by: the frame that is responsible;
+//                     id 0 and node of an inner node: what was cut below it, all in one
+//   cut               {sites, share}: how many were merged, and what share of a metric each had less
+//   totals            {metric id: sum over all sites, cut ones included}
+//   base              {name, values: {metric id: [..]}, totals}: the other run of a comparison
+//   timeline          {interval_ms, series: [{id, name, unit, values}..], markers: [[ms, name]..],
+//                     peak_ms}; null: not sampled in this interval
+//   growth            {interval_ms, exact, site: [index of sites..], live: [[..]..], alloc: [[..]..]}:
+//                     live: the most bytes in each interval; alloc: bytes asked for in it, if known
+//   threads           {id, tid, name, start_ms, end_ms, allocations, frees, bytes}; handed: [[from
+//                     thread, to thread, frees]..]
+//   histograms        [{id, name, unit, x: [text..], values, term}..]
+//   heat              [{id, name, x, y, values: [row..]}..]
+//   site_details      {index of a site: {facts, histograms, heat, table}}
+//   globals           {name, module, bytes, tls}
+//   allocator         [{title, columns: [name..], units: [..], rows: [[..]..], note}..]
+//   sources           {index of strings (a path): {first, lines: [text..]}}
+//   findings          [{level: "warning"|"note"|"good", title, evidence, remedy, page}..]
+//   access            pages of access profiling; nothing yet
+
+function decode(base64) {
+  const text = atob(base64);
+  const data = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) data[i] = text.charCodeAt(i);
+  return data;
+}
+
+export async function load() {
+  const packed = decode(document.getElementById('data').textContent.trim());
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
+  const raw = JSON.parse(await new Response(stream).text());
+  if (raw.format !== 'numalloc-report' || raw.version !== 1)
+    throw new Error(`this page shows version 1 of its data, not ${raw.format} ${raw.version}`);
+  return new Model(raw);
+}
+
+/** The metrics of a range of time; each is a figure of one site's growth series. */
+const RANGE_METRICS = [
+  { id: 'range-grown', name: 'grown', unit: 'bytes', term: 'grown', tree: true },
+  { id: 'range-live', name: 'most live', unit: 'bytes', term: 'liveMax', tree: true },
+  { id: 'range-alloc', name: 'allocated', unit: 'bytes', term: 'allocated', tree: true },
+];
+
+export class Model {
+  constructor(raw) {
+    this.raw = raw;
+    this.run = raw.run;
+    this.sites = raw.sites;
+    this.siteCount = raw.sites.node.length;
+    this.cache = new Map();
+    this.metrics = raw.metrics;
+    this.children = null;
+  }
+
+  // ---- metrics ----
+
+  /** Those that can be shown for a range (null: the whole run). */
+  metricsOf(range) {
+    if (!range || !this.raw.growth) return this.metrics;
+    return RANGE_METRICS.filter((metric) => metric.id !== 'range-alloc' || this.raw.growth.alloc);
+  }
+
+  metric(id, range) {
+    const all = this.metricsOf(range);
+    return all.find((metric) => metric.id === id) ?? all[0];
+  }
+
+  /** One figure per site. */
+  values(id, range) {
+    if (!id.startsWith('range-')) return this.sites.values[id];
+    const key = `${id}|${range}`;
+    let values = this.cache.get(key);
+    if (values === undefined) {
+      values = this.rangeValues(id, range);
+      if (this.cache.size > 16) this.cache.clear();
+      this.cache.set(key, values);
+    }
+    return values;
+  }
+
+  rangeValues(id, range) {
+    const growth = this.raw.growth;
+    const values = new Float64Array(this.siteCount);
+    const [from, to] = this.buckets(range);
+    growth.site.forEach((site, i) => {
+      const live = growth.live[i];
+      const alloc = growth.alloc?.[i];
+      let figure = 0;
+      if (id === 'range-grown') figure = (live[to] ?? 0) - (from > 0 ? live[from - 1] ?? 0 : 0);
+      else
+        for (let b = from; b <= to; b++) {
+          if (id === 'range-alloc') figure += alloc[b] ?? 0;
+          else figure = Math.max(figure, live[b] ?? 0);
+        }
+      values[site] += figure;
+    });
+    return values;
+  }
+
+  /** First and last interval of the growth series that a range of milliseconds touches. */
+  buckets(range) {
+    const { interval_ms: step, live } = this.raw.growth;
+    const last = Math.max(0, (live[0]?.length ?? 1) - 1);
+    const clamp = (bucket) => Math.min(last, Math.max(0, bucket));
+    return [clamp(Math.floor(range[0] / step)), clamp(Math.ceil(range[1] / step) - 1)];
+  }
+
+  total(id, range) {
+    if (!id.startsWith('range-')) return this.raw.totals[id];
+    let sum = 0;
+    for (const value of this.values(id, range)) sum += value;
+    return sum;
+  }
+
+  // ---- names ----
+
+  string(index) {
+    return index < 0 || index === undefined ? '' : this.raw.strings[index];
+  }
+
+  functionOf(frame) {
+    return this.raw.frames.function[frame];
+  }
+
+  functionName(fn) {
+    return this.string(this.raw.functions.name[fn]);
+  }
+
+  frameName(frame) {
+    return frame < 0 ? 'all' : this.functionName(this.functionOf(frame));
+  }
+
+  frameModule(frame) {
+    return frame < 0 ? '' : this.string(this.raw.functions.module[this.functionOf(frame)]);
+  }
+
+  isRuntime(frame) {
+    return frame >= 0 && Boolean(this.raw.functions.runtime[this.functionOf(frame)]);
+  }
+
+  place(frame) {
+    if (frame < 0) return null;
+    const file = this.raw.frames.file[frame];
+    return file < 0 ? null : { file, path: this.string(file), line: this.raw.frames.line[frame] };
+  }
+
+  /** The name under which a site is listed. */
+  siteName(site) {
+    const by = this.sites.by[site];
+    const name = by < 0 ? 'unknown' : this.frameName(by);
+    return this.sites.id[site] === 0 ? `(smaller sites below ${name})` : name;
+  }
+
+  /** The frames of a site, innermost first. */
+  stack(site) {
+    const frames = [];
+    const { parent, frame } = this.raw.tree;
+    for (let node = this.sites.node[site]; node > 0; node = parent[node]) frames.push(frame[node]);
+    return frames;
+  }
+
+  // ---- trees ----
+
+  /**
+   * A tree of functions with the sums of a metric: {name, frame, value, self, base, children,
+   * parent, depth}. Lines of one function are merged; direct recursion too, if asked for. Inverted:
+   * the innermost frames are at the root. Values below zero (a site that shrank) count as none in
+   * the widths, since a part of something cannot be negative.
+   */
+  tree(id, range, { inverted = false, recursion = false, only = null } = {}) {
+    const values = this.values(id, range);
+    const base = this.raw.base?.values[id];
+    const root = node(null, -1, 'all');
+    for (let site = 0; site < this.siteCount; site++) {
+      if (only && !only(site)) continue;
+      const value = Math.max(0, values[site]);
+      const other = Math.max(0, base?.[site] ?? 0);
+      if (value === 0 && other === 0) continue;
+      let frames = this.stack(site);
+      if (!inverted) frames = frames.reverse();
+      let at = root;
+      at.value += value;
+      at.base += other;
+      for (const frame of frames) {
+        const fn = this.functionOf(frame);
+        if (recursion && at.fn === fn) continue;
+        let next = at.index.get(fn);
+        if (next === undefined) {
+          next = node(at, frame, this.functionName(fn), fn);
+          at.index.set(fn, next);
+          at.children.push(next);
+        }
+        next.value += value;
+        next.base += other;
+        at = next;
+      }
+      at.self += value;
+      at.sites.push(site);
+    }
+    const pending = [root];
+    while (pending.length > 0) {
+      const each = pending.pop();
+      each.children.sort((a, b) => b.value + b.base - (a.value + a.base) || (a.name < b.name ? -1 : 1));
+      pending.push(...each.children);
+    }
+    return root;
+  }
+
+  /** [{fn, frame, self, below, sites}..]: what each function is responsible for, and inclusive. */
+  functionsBy(id, range) {
+    const values = this.values(id, range);
+    const rows = new Map();
+    const row = (frame) => {
+      const fn = this.functionOf(frame);
+      let found = rows.get(fn);
+      if (found === undefined) rows.set(fn, (found = { fn, frame, self: 0, below: 0, sites: 0 }));
+      return found;
+    };
+    for (let site = 0; site < this.siteCount; site++) {
+      const value = values[site];
+      if (value === 0) continue;
+      const seen = new Set();
+      for (const frame of this.stack(site)) {
+        const fn = this.functionOf(frame);
+        if (seen.has(fn)) continue;
+        seen.add(fn);
+        row(frame).below += value;
+      }
+      if (this.sites.by[site] >= 0 && this.sites.id[site] !== 0) {
+        const by = row(this.sites.by[site]);
+        by.self += value;
+        by.sites++;
+      }
+    }
+    return [...rows.values()];
+  }
+
+  /** Per line of one file: {line: {self, below}}; self: the line that asked for the memory. */
+  lines(file, id, range) {
+    const values = this.values(id, range);
+    const { file: files, line: lines } = this.raw.frames;
+    const found = new Map();
+    for (let site = 0; site < this.siteCount; site++) {
+      if (values[site] === 0) continue;
+      const seen = new Set();
+      const by = this.sites.by[site];
+      for (const frame of this.stack(site)) {
+        if (files[frame] !== file) continue;
+        const line = lines[frame];
+        let figures = found.get(line);
+        if (figures === undefined) found.set(line, (figures = { self: 0, below: 0 }));
+        if (frame === by) figures.self += values[site];
+        if (!seen.has(line)) figures.below += values[site];
+        seen.add(line);
+      }
+    }
+    return found;
+  }
+}
+
+function node(parent, frame, name, fn = -1) {
+  return {
+    parent, frame, name, fn, value: 0, self: 0, base: 0, children: [], sites: [], index: new Map(),
+    depth: parent ? parent.depth + 1 : 0,
+  };
+}

@@ -1,0 +1,42 @@
+// calltree.js - the tree of calls as a table that unfolds.
+import { h } from '../dom.js';
+import { figure, percent } from '../format.js';
+import { change } from '../state.js';
+import { metricChoice, placeLink, rangeChip } from '../controls.js';
+
+const FIRST = 200; // children shown at once
+
+export function calltree(model, state) {
+  const { metric, element } = metricChoice(model, state, { tree: true });
+  const inverted = state.inverted === '1';
+  const root = model.tree(metric.id, state.range, { inverted, recursion: true });
+  const body = h('div', { class: 'vtable', role: 'treegrid', 'aria-label': 'call tree' });
+  const draw = (node, into, level) => {
+    node.children.slice(0, FIRST).forEach((child) => {
+      const below = h('div', { role: 'group', hidden: true });
+      const twist = h('button', {
+        class: 'twist', 'aria-expanded': 'false', 'aria-label': `unfold ${child.name}`, disabled: child.children.length === 0,
+        onclick: () => unfold(child, below, twist, level),
+      }, child.children.length > 0 ? '▸' : '·');
+      into.append(h('div', { class: 'vrow', style: { position: 'static', gridTemplateColumns: '8rem 5rem 8rem 1fr' }, role: 'row' },
+        h('div', { class: 'vcell figure', style: { backgroundImage: `linear-gradient(to left, var(--bar) ${(100 * child.value) / (root.value || 1)}%, transparent 0)` } }, figure(child.value, metric.unit)),
+        h('div', { class: 'vcell figure' }, percent(child.value, root.value)),
+        h('div', { class: 'vcell figure' }, child.self > 0 ? figure(child.self, metric.unit) : ''),
+        h('div', { class: 'vcell', style: { paddingLeft: `${level * 1.1}rem` } }, twist, child.name, ' ', placeLink(model, child.frame))), below);
+      if (level < 12 && child.value > 0.5 * root.value) unfold(child, below, twist, level);
+    });
+    if (node.children.length > FIRST) into.append(h('p', { class: 'empty' }, `and ${node.children.length - FIRST} smaller ones`));
+  };
+  const unfold = (node, below, twist, level) => {
+    if (below.childElementCount === 0) draw(node, below, level + 1);
+    below.hidden = !below.hidden;
+    twist.setAttribute('aria-expanded', String(!below.hidden));
+    if (node.children.length > 0) twist.textContent = below.hidden ? '▸' : '▾';
+  };
+  draw(root, body, 0);
+  return h('div', {},
+    h('div', { class: 'bar-controls' }, element,
+      h('button', { 'aria-pressed': String(inverted), onclick: () => change({ inverted: inverted ? null : '1' }) }, 'From the innermost'), rangeChip(model, state)),
+    h('div', { class: 'vhead', style: { gridTemplateColumns: '8rem 5rem 8rem 1fr' } }, ['with callees', 'share', 'itself', 'function'].map((name, i) => h('div', { class: `vcell${i < 3 ? ' figure' : ''}` }, name))),
+    body);
+}

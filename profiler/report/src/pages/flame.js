@@ -1,0 +1,90 @@
+// flame.js - the page of the flame graph.
+import { h, replace } from '../dom.js';
+import { figure, percent } from '../format.js';
+import { change } from '../state.js';
+import { metricChoice, rangeChip, siteLink } from '../controls.js';
+import { flameGraph } from '../flame.js';
+
+export function pattern(text) {
+  if (!text) return null;
+  try {
+    return new RegExp(text, 'i');
+  } catch {
+    return new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'i');
+  }
+}
+
+export function flame(model, state) {
+  const { metric, element } = metricChoice(model, state, { tree: true });
+  const inverted = state.inverted === '1';
+  const recursion = state.merged === '1';
+  const diff = Boolean(model.raw.base) && state.diff === '1';
+  const root = model.tree(metric.id, state.range, { inverted, recursion });
+  const below = h('div', {});
+  const matched = h('span', { class: 'quiet', id: 'matched' });
+  const search = pattern(state.search);
+  const graph = flameGraph(root, {
+    unit: metric.unit, search, diff, moduleOf: (node) => model.frameModule(node.frame),
+    onSelect: (node) => replace(below, node === root ? null : sitesOf(model, metric, state.range, node)),
+  });
+  window.numallocFlame = graph;
+  const tellMatches = (wanted) => {
+    matched.textContent = wanted ? `matched ${percent(matching(root, wanted), root.value)}, ${figure(matching(root, wanted), metric.unit)}` : '';
+  };
+  tellMatches(search);
+  const toggle = (name, text, on) => h('button', { 'aria-pressed': String(on), onclick: () => change({ [name]: on ? null : '1' }) }, text);
+  let timer = 0;
+  return h('div', {},
+    h('div', { class: 'bar-controls' }, element,
+      toggle('inverted', 'Inverted', inverted), toggle('merged', 'Merge recursion', recursion),
+      model.raw.base && toggle('diff', `Against ${model.raw.base.name}`, diff),
+      h('input', {
+        type: 'search', id: 'search', placeholder: 'Search functions (regular expression)', value: state.search ?? '', 'aria-label': 'search',
+        oninput: (event) => {
+          clearTimeout(timer);
+          const wanted = pattern(event.target.value);
+          graph.show(root, { search: wanted });
+          tellMatches(wanted);
+          const text = event.target.value;
+          timer = setTimeout(() => history.replaceState(null, '', withSearch(text)), 300);
+        },
+      }), matched,
+      h('button', { class: 'quiet', onclick: () => graph.reset() }, 'Zoom out'), rangeChip(model, state)),
+    root.value === 0 && root.base === 0 ? h('p', { class: 'note' }, `No site has any “${metric.name}” here.`) : graph.element,
+    below);
+}
+
+function withSearch(text) {
+  const [page, query] = location.hash.split('?');
+  const parameters = new URLSearchParams(query ?? '');
+  if (text) parameters.set('search', text);
+  else parameters.delete('search');
+  return `${page}?${parameters}`;
+}
+
+/** What of the whole lies in or below a function that matches, each byte once. */
+function matching(root, wanted) {
+  let sum = 0;
+  const pending = [root];
+  while (pending.length > 0) {
+    const node = pending.pop();
+    if (wanted.test(node.name) && node !== root) sum += node.value;
+    else pending.push(...node.children);
+  }
+  return sum;
+}
+
+function sitesOf(model, metric, range, node) {
+  const sites = [];
+  const pending = [node];
+  while (pending.length > 0) {
+    const each = pending.pop();
+    sites.push(...each.sites);
+    pending.push(...each.children);
+  }
+  const values = model.values(metric.id, range);
+  sites.sort((a, b) => values[b] - values[a]);
+  return [h('h3', {}, `Sites through ${node.name}`), h('ul', {}, sites.slice(0, 12).map((site) =>
+    h('li', {}, siteLink(model, site), ` ${figure(values[site], metric.unit)}`))),
+  sites.length > 12 ? h('p', { class: 'quiet' }, `and ${sites.length - 12} more`) : null];
+}

@@ -1,0 +1,38 @@
+// summary.js - the first look: what ran, what it took, what stands out.
+import { h } from '../dom.js';
+import { figure } from '../format.js';
+import { link } from '../state.js';
+import { facts, shareOf, siteLink } from '../controls.js';
+import { term } from '../terms.js';
+import { table } from '../table.js';
+
+export function summary(model) {
+  const { run, totals, findings = [] } = model.raw;
+  const metrics = model.metrics;
+  const rows = model.functionsBy(metrics[0].id, null).filter((row) => row.self > 0);
+  const total = totals[metrics[0].id];
+  return h('div', {},
+    h('p', { class: 'quiet' }, run.command || run.program),
+    h('div', { class: 'cards' }, metrics.filter((m) => m.tree).map((metric) =>
+      h('a', { class: 'card', href: link('flame', { metric: metric.id }), style: { textDecoration: 'none', color: 'inherit' } },
+        h('small', {}, term(metric.term, metric.name)), h('b', { 'data-metric': metric.id }, figure(totals[metric.id], metric.unit))))),
+    h('h3', {}, 'Findings'),
+    findings.length === 0 ? h('p', { class: 'note' }, 'Nothing stands out against the thresholds.') :
+      findings.map((f) => h('div', { class: `finding ${f.level}` }, h('b', {}, f.title), h('div', {}, f.evidence),
+        f.remedy && h('div', { class: 'remedy' }, f.remedy), f.page && h('a', { href: link(f.page) }, 'Show'))),
+    h('h3', {}, 'Functions by ', term(metrics[0].term, metrics[0].name)),
+    table({
+      label: 'functions', rows, height: 320, sort: { id: 'self', down: true },
+      columns: [
+        { id: 'self', name: 'itself', unit: metrics[0].unit, tip: 'Of the sites that this function is responsible for.', value: (r) => r.self, width: '8rem', share: (r) => r.self / total },
+        { id: 'below', name: 'with callees', unit: metrics[0].unit, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
+        { id: 'name', name: 'function', value: (r) => model.functionName(r.fn), cell: (r) => h('a', { href: link('sites', { function: r.fn }) }, model.functionName(r.fn)), width: '3fr' },
+        { id: 'module', name: 'module', value: (r) => model.frameModule(r.frame), width: '2fr' },
+      ],
+    }).element,
+    h('h3', {}, 'Largest sites'),
+    h('ol', {}, [...model.sites.node.keys()].sort((a, b) => model.values(metrics[0].id)[b] - model.values(metrics[0].id)[a]).slice(0, 5).map((site) =>
+      h('li', {}, siteLink(model, site), ' ', shareOf(model.values(metrics[0].id)[site], total, metrics[0].unit)))),
+    h('h3', {}, 'The run'),
+    facts(run.facts));
+}

@@ -1,0 +1,114 @@
+// table.js - a table of any length: only the rows in view are in the document.
+import { h, replace } from './dom.js';
+import { figure } from './format.js';
+
+const ROW = 26; // pixels, as in style.css
+
+/**
+ * columns: [{id, name (text or element), unit, value(row), cell(row) -> child, width, share(row):
+ * 0..1 for a bar}..]; a column with a unit is a figure and sorts downwards first.
+ * onSort is told of the column and direction.
+ */
+export function table({ columns, rows, sort, onOpen, height = 480, label, empty = 'Nothing to show.' }) {
+  let order = { id: sort?.id ?? columns.find((c) => c.unit)?.id ?? columns[0].id, down: sort?.down ?? true };
+  let sorted = rows;
+  let selected = -1;
+  const head = h('div', { class: 'vhead', role: 'row' });
+  const space = h('div', { class: 'vspace' });
+  const body = h('div', { class: 'vbody', tabindex: 0, role: 'rowgroup', onscroll: () => draw(), onkeydown: onKey }, space);
+  const element = h('div', { class: 'vtable', role: 'table', 'aria-label': label, 'aria-rowcount': rows.length }, head, body);
+  const template = columns.map((c) => c.width ?? 'minmax(6rem, 1fr)').join(' ');
+
+  function arrange() {
+    const column = columns.find((c) => c.id === order.id) ?? columns[0];
+    const sign = order.down ? -1 : 1;
+    sorted = [...rows].sort((a, b) => {
+      const x = column.value(a);
+      const y = column.value(b);
+      return x < y ? -sign : x > y ? sign : 0;
+    });
+    replace(head, columns.map((c) => h('button', {
+      class: `vcell vtitle${c.unit ? ' figure' : ''}`, role: 'columnheader', 'data-tip': c.tip,
+      'aria-sort': c.id !== order.id ? 'none' : order.down ? 'descending' : 'ascending',
+      onclick: () => {
+        order = { id: c.id, down: c.id === order.id ? !order.down : Boolean(c.unit) };
+        arrange();
+        draw();
+      },
+    }, c.name, c.id === order.id ? (order.down ? ' ▾' : ' ▴') : '')));
+    head.style.gridTemplateColumns = template;
+    const fits = Math.min(height, Math.max(1, rows.length) * ROW + 2);
+    body.style.height = `${fits}px`;
+    space.style.height = `${sorted.length * ROW}px`;
+  }
+
+  function draw() {
+    const first = Math.max(0, Math.floor(body.scrollTop / ROW) - 4);
+    const last = Math.min(sorted.length, first + Math.ceil(body.clientHeight / ROW) + 9);
+    const shown = [];
+    for (let i = first; i < last; i++) {
+      const row = sorted[i];
+      shown.push(h('div', {
+        class: `vrow${i === selected ? ' selected' : ''}`, role: 'row', 'aria-rowindex': i + 1,
+        style: { top: `${i * ROW}px`, gridTemplateColumns: template },
+        onclick: () => {
+          selected = i;
+          onOpen?.(row);
+          draw();
+        },
+      }, columns.map((c) => {
+        const share = c.share?.(row);
+        return h('div', {
+          class: `vcell${c.unit ? ' figure' : ''}`, role: 'cell',
+          style: share > 0 ? { backgroundImage: `linear-gradient(to left, var(--bar) ${Math.min(100, 100 * share)}%, transparent 0)` } : undefined,
+        }, c.cell ? c.cell(row) : c.unit ? figure(c.value(row), c.unit) : c.value(row));
+      })));
+    }
+    replace(space, rows.length === 0 ? h('p', { class: 'empty' }, empty) : shown);
+  }
+
+  function onKey(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -Infinity, End: Infinity }[event.key];
+    if (event.key === 'Enter' && selected >= 0) onOpen?.(sorted[selected]);
+    if (step === undefined) return;
+    event.preventDefault();
+    selected = Math.min(sorted.length - 1, Math.max(0, selected + step));
+    const top = selected * ROW;
+    if (top < body.scrollTop) body.scrollTop = top;
+    if (top + ROW > body.scrollTop + body.clientHeight) body.scrollTop = top + ROW - body.clientHeight;
+    draw();
+  }
+
+  arrange();
+  requestAnimationFrame(draw);
+  return {
+    element,
+    /** Other rows, in the same order of columns. */
+    show(next) {
+      rows = next;
+      selected = -1;
+      element.setAttribute('aria-rowcount', rows.length);
+      arrange();
+      draw();
+    },
+    /** All rows in their order, as comma-separated values. */
+    csv() {
+      const quote = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+      return [columns.map((c) => quote(c.title ?? c.id)), ...sorted.map((row) => columns.map((c) => quote(c.value(row))))]
+        .map((cells) => cells.join(',')).join('\n');
+    },
+  };
+}
+
+/** A link that saves a table's rows to a file. */
+export function csvButton(shown, name) {
+  return h('button', {
+    class: 'quiet',
+    onclick: () => {
+      const url = URL.createObjectURL(new Blob([shown.csv()], { type: 'text/csv' }));
+      const anchor = h('a', { href: url, download: name });
+      anchor.click();
+      setTimeout(() => URL.revokeObjectURL(url), 1000);
+    },
+  }, 'Save as CSV');
+}

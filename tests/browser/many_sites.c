@@ -1,0 +1,48 @@
+/* many_sites.c - 200,000 sites from five functions: each path down a tree of calls is a stack of
+ * its own. Every hundredth block is kept. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SITES 200000u
+#define DEPTH 18u
+
+static void *kept[SITES / 100 + 1];
+static unsigned count;
+
+static void leaf(unsigned path) {
+    size_t size = 16 + path % 1000;
+    void *block = malloc(size);
+    memset(block, 1, size);
+    if (path % 100 == 0)
+        kept[count++] = block;
+    else
+        free(block);
+}
+
+static void right(unsigned path, unsigned depth);
+
+static void left(unsigned path, unsigned depth) {
+    if (depth == 0)
+        leaf(path);
+    else if (path >> (depth - 1) & 1)
+        right(path, depth - 1);
+    else
+        left(path, depth - 1);
+}
+
+static void right(unsigned path, unsigned depth) {
+    if (depth == 0)
+        leaf(path);
+    else if (path >> (depth - 1) & 1)
+        right(path, depth - 1);
+    else
+        left(path, depth - 1);
+}
+
+int main(void) {
+    for (unsigned path = 0; path < SITES; path++)
+        left(path, DEPTH);
+    printf("%u\n", count);
+    return 0;
+}

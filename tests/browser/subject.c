@@ -1,0 +1,69 @@
+/* subject.c - a program whose memory is known: what the page must show of it.
+ *
+ * keep_records() leaves 2,000 blocks of 1,000 bytes; parse() makes 30,000 temporary blocks of 48
+ * bytes through a wrapper; build_table() grows one array by realloc to 640,000 bytes and frees it
+ * in the second half of the run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEPT 2000
+
+static void *kept[KEPT];
+
+static void rest(long ms) {
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void keep_records(void) {
+    for (int i = 0; i < KEPT; i++) {
+        kept[i] = malloc(1000);
+        memset(kept[i], i, 1000);
+        if (i % 100 == 0) rest(10);
+    }
+}
+
+static void *xmalloc(size_t size) {
+    void *block = malloc(size);
+    if (block == NULL) abort();
+    return block;
+}
+
+static size_t parse(void) {
+    size_t sum = 0;
+    for (int i = 0; i < 30000; i++) {
+        char *word = xmalloc(48);
+        memset(word, 'a' + i % 26, 48);
+        sum += (size_t)word[7];
+        free(word);
+    }
+    return sum;
+}
+
+static size_t lex(void) {
+    char *line = xmalloc(4096);
+    memset(line, 'x', 4096);
+    size_t sum = (size_t)line[100] + parse();
+    free(line);
+    return sum;
+}
+
+static void build_table(void) {
+    char *table = NULL;
+    for (size_t size = 10000; size <= 640000; size *= 2) {
+        table = realloc(table, size);
+        memset(table, 1, size);
+        rest(20);
+    }
+    free(table);
+}
+
+int main(void) {
+    keep_records();
+    size_t sum = lex();
+    build_table();
+    rest(100);
+    printf("%zu\n", sum);
+    return 0;
+}
