@@ -104,12 +104,20 @@ echo
 echo "== numalloc-dump $profile"
 "$dump" "$profile"
 
+page=build/demo/report.html
+if "$dump" html "$profile" -o "$page" 2>build/demo/html.err; then
+    echo
+    echo "== The same as a page: open $PWD/$page ($(du -h "$page" | cut -f1)) in a browser"
+else
+    cat build/demo/html.err
+fi
+
 cat <<EOF
 
 The profile is $profile ($(du -h "$profile" | cut -f1)).
 Try next:
-  $dump --stacks --top 5 $profile
-  $dump --help
+  $dump sites --stacks --top 5 $profile
+  $dump help
   LD_PRELOAD=$lib NUMALLOC_PROFILE=sites your-program   (then numalloc-dump on its .nprof file)
   LD_PRELOAD=$lib NUMALLOC_PROFILE=sample your-server   (little overhead)
 EOF
