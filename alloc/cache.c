@@ -50,7 +50,7 @@ void na_bin_grant(na_heap_t *heap, unsigned cls) {
     }
     if (pop > NA_CREDIT_MAX) pop = NA_CREDIT_MAX;
     if (push > NA_CREDIT_MAX) push = NA_CREDIT_MAX;
-    if (na_every_event) pop = push = 0;
+    if (na_every_event || (!NA_ONE_NODE && heap->away)) pop = push = 0;
     bin->pop = state->granted_pop = (int16_t)(pop < 0 ? 0 : pop);
     bin->push = state->granted_push = (int16_t)(push < 0 ? 0 : push);
 }
@@ -239,7 +239,7 @@ void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     if (heap != NULL) {
         na_heap_pass(heap);
         na_bin_count(heap, cls);
-        if (NA_UNLIKELY(heap->watched) && is_dry(heap, cls)) {
+        if (NA_UNLIKELY(na_heap_watched(heap)) && is_dry(heap, cls)) {
             heap = na_heap_check_policy(heap);
             na_bin_count(heap, cls);
         }

@@ -20,7 +20,7 @@ enum {
     POLL_MS = 10,   /* the least time between two polls that do something */
     TIDY_MS = 1000, /* a bin that was not used for so long is emptied */
     SWEEP_MS = 500, /* a chain that lay in the depot for so long goes to its spans */
-    MOVED_MS = 10,  /* a thread seen on another node for so long has moved there */
+    MOVED_MS = 10,  /* a thread that was not seen at home for so long has moved */
 };
 
 #define EMPTY_HEAP                                                                                 \
@@ -91,7 +91,7 @@ static na_heap_t *adopt(unsigned node) {
     if (heap == NULL) return NULL;
     idle[node] = heap->next_idle;
     heap->pinned = false; /* what the last thread saw or said of nodes is not true of the next */
-    heap->away_ms = 0;
+    heap->away = false;
     heap->policy = MPOL_DEFAULT;
     for (;;) {
         uint32_t phase = NA_HEAP_DETACHED;
@@ -138,6 +138,7 @@ static na_heap_t *attach(void) {
         heap = adopt(other);
     if (heap != NULL) attached++;
     na_unlock(&list_lock);
+    if (heap != NULL && na_node_many) heap->home_ms = na_os_ms();
     return heap;
 }
 
@@ -196,7 +197,8 @@ na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned) {
         if (there == NULL) return heap;
     }
     there->pinned = pinned;
-    there->away_ms = 0;
+    there->away = false;
+    there->home_ms = na_os_ms();
     if (there == heap) return heap;
     there->profile = heap->profile;
     heap->profile = NULL;
@@ -210,17 +212,26 @@ static bool is_cpu_of(unsigned cpu, unsigned node) {
     return na_node_of_cpu(cpu) == node;
 }
 
+/* Until it is known whether the thread has moved, every malloc and free of it is a slow path, so
+ * that the first one after it is known acts on it (na_bin_grant grants nothing meanwhile). */
+static void revoke_credits(na_heap_t *heap) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        na_bin_count(heap, cls);
+}
+
 /* The thread runs on another node than its heap's. It has moved there when it may not run at home
- * any more, or when it is still there some time after it was first seen there: schedulers carry
- * threads over a border and back, and moving a heap is work. */
+ * any more; or when this is the second slow path in a row that sees it there, and for MOVED_MS none
+ * has seen it at home: schedulers carry threads over a border and back, and moving a heap is work.
+ * So whatever is allocated once the thread has been there for MOVED_MS (and what the clock is
+ * coarse by) and has passed two slow paths, in whatever order, is of that node. */
 static NA_COLD na_heap_t *seen_away(na_heap_t *heap, unsigned node) {
-    uint64_t now = na_os_ms();
-    if (heap->away_ms == 0 || node != heap->away_node) {
-        heap->away_ms = now;
+    if (heap->away && heap->away_node == node) {
+        if (na_os_ms() - heap->home_ms < MOVED_MS) return heap;
+    } else {
+        heap->away = true;
         heap->away_node = (uint8_t)node;
+        revoke_credits(heap);
         if (na_os_may_run_on(is_cpu_of, heap->node)) return heap;
-    } else if (now - heap->away_ms < MOVED_MS) {
-        return heap;
     }
     return na_heap_move(heap, node, false);
 }
@@ -229,7 +240,7 @@ static na_heap_t *watch(na_heap_t *heap) {
     if (heap->pinned || heap->node == NA_NODE_ANY) return heap;
     unsigned node = na_node_current();
     if (NA_UNLIKELY(node != heap->node)) return seen_away(heap, node);
-    heap->away_ms = 0;
+    heap->away = false;
     return heap;
 }
 
@@ -265,7 +276,7 @@ reset_credits(na_heap_t *shared) {
 na_heap_t *na_heap_enter(void) {
     na_heap_t *heap = na_self;
     if (NA_LIKELY(heap != &na_heap_empty && heap != &na_heap_gone))
-        return NA_LIKELY(!heap->watched) ? heap : watch(heap);
+        return NA_LIKELY(!na_heap_watched(heap)) ? heap : watch(heap);
     reset_credits(heap);
     bool last_breath = heap == &na_heap_gone;
     heap = attach();
@@ -399,12 +410,16 @@ static void sweep_depot(unsigned node, uint64_t now) {
 }
 
 static void tend_nodes(const na_heap_t *heap, uint64_t now) {
-    if (NA_LIKELY(!heap->watched)) {
+    if (NA_LIKELY(!na_heap_watched(heap))) {
         sweep_depot(heap->node, now);
         na_pageheap_tick(heap->node, now);
         return;
     }
-    na_topology_poll(now);
+    if (na_topology_poll(now)) {
+        uint64_t back = na_topology_take_back();
+        for (; back != 0; back &= back - 1)
+            na_pageheap_rebind((unsigned)__builtin_ctzll(back));
+    }
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         sweep_depot(node, now);
         na_pageheap_tick(node, now);
@@ -414,6 +429,7 @@ static void tend_nodes(const na_heap_t *heap, uint64_t now) {
 void na_heap_poll(na_heap_t *heap) {
     heap->settles = 0;
     uint64_t now = na_os_ms();
+    if (!heap->away) heap->home_ms = now;
     if (now - heap->polled_ms < POLL_MS) return;
     heap->polled_ms = now;
     na_gate_enter(heap);

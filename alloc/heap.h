@@ -105,7 +105,8 @@ typedef struct na_heap {
     uint32_t settles;   /* since the last look at the clock */
     uint64_t polled_ms; /* last look */
     uint64_t tidied_ms; /* last tidying of idle bins */
-    uint64_t away_ms;   /* when the thread was first seen on another node, 0: it is at home */
+    uint64_t home_ms;   /* when the thread was last known to be on the heap's node */
+    bool away;          /* its last slow path saw it on another, and it has not moved there yet */
     uint8_t away_node;  /* that node */
     bool watched;       /* there are several nodes: na_heap_enter looks where the thread is */
     uint8_t policy;     /* on the pseudo-node: its thread's policy when last looked at, 0: never */
@@ -139,12 +140,17 @@ extern na_heap_t na_heap_empty, na_heap_gone;
 na_heap_t *na_heap_enter(void);
 void na_heap_leave(na_heap_t *heap);
 
+/* There are several nodes: slow paths look where the thread is. */
+NA_INLINE bool na_heap_watched(const na_heap_t *heap) {
+    return !NA_ONE_NODE && heap->watched;
+}
+
 /* Before the heap takes memory that was not used yet: the thread's memory policy is looked at again
  * (a program may set it any time), and if it is not what the heap is for, the thread takes one that
  * is. Not behind the gate. */
 na_heap_t *na_heap_check_policy(na_heap_t *heap);
 NA_INLINE na_heap_t *na_heap_before_growth(na_heap_t *heap) {
-    return NA_LIKELY(!heap->watched) ? heap : na_heap_check_policy(heap);
+    return NA_LIKELY(!na_heap_watched(heap)) ? heap : na_heap_check_policy(heap);
 }
 
 /* The calling thread takes a heap of this node (or the pseudo-node) now; `pinned`: and stays there

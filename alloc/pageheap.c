@@ -458,6 +458,30 @@ void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     if (NA_UNLIKELY(purge)) na_purge_cap(s);
 }
 
+void na_pageheap_rebind(unsigned node) {
+    if (!na_place_binds(node)) return;
+    na_pagestore_t *s = &na_pagestores[node];
+    na_purge_trim(s, 0); /* what is free need not be moved */
+    na_lock(&s->lock);
+    na_region_t *region = s->regions; /* regions stay for ever */
+    s->bind_refused = false;          /* it may have been for want of the node */
+    s->room_ms = 0;
+    s->fresh_limit = 0; /* look at its room again */
+    na_unlock(&s->lock);
+    for (; region; region = region->next) {
+        na_lock(&s->lock);
+        size_t frontier = region->frontier;
+        na_unlock(&s->lock);
+        /* mbind passes over what is left of a huge page whose first page was given back. */
+        na_os_split_huge((void *)region->start, frontier);
+        bool bound = na_place_back((void *)region->start, region->size, node);
+        na_lock(&s->lock);
+        region->bound = bound;
+        s->bind_refused |= !bound;
+        na_unlock(&s->lock);
+    }
+}
+
 void na_pageheap_tick(unsigned node, uint64_t now) {
     na_purge_tick(&na_pagestores[node], now);
 }

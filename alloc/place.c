@@ -16,14 +16,14 @@ bool na_place_spills(unsigned node) {
     return na_place_binds(node) && na_option(NA_OPT_NUMA) != NA_NUMA_STRICT;
 }
 
-static bool place_on(void *start, size_t size, unsigned node) {
+static bool place_on(void *start, size_t size, unsigned node, bool move) {
     uint64_t mode = na_option(NA_OPT_NUMA);
     na_bind_t how = mode == NA_NUMA_STRICT     ? NA_BIND_STRICT
                     : mode == NA_NUMA_BALANCED ? NA_BIND_BALANCED
                                                : NA_BIND_PREFERRED;
-    long result = na_os_bind(start, size, node, how, false);
+    long result = na_os_bind(start, size, node, how, move);
     if (result == -EINVAL && how == NA_BIND_BALANCED)
-        result = na_os_bind(start, size, node, NA_BIND_PREFERRED, false);
+        result = na_os_bind(start, size, node, NA_BIND_PREFERRED, move);
     return result >= 0;
 }
 
@@ -33,9 +33,13 @@ static void advise(void *start, size_t size) {
 }
 
 bool na_place(void *start, size_t size, unsigned node, bool bind) {
-    bool bound = bind && place_on(start, size, na_node_system_id(node));
+    bool bound = bind && place_on(start, size, na_node_system_id(node), false);
     advise(start, size);
     return bound;
+}
+
+bool na_place_back(void *start, size_t size, unsigned node) {
+    return place_on(start, size, na_node_system_id(node), true);
 }
 
 /* Huge pages are dealt out whole: with few of them for a node the shares would be uneven. */

@@ -18,8 +18,12 @@ bool na_place_spills(unsigned node);
  * filters, above all) is normal; the range then gets its node by first touch. */
 bool na_place(void *start, size_t size, unsigned node, bool bind);
 
-/* The same for a range whose pages go to the nodes of a set in turn: one bit a node of the system,
- * `nodes` bits. */
+/* Binds a range again that was bound before, and has the kernel bring pages of it that lie on other
+ * nodes. Returns whether it is bound. */
+bool na_place_back(void *start, size_t size, unsigned node);
+
+/* The same as na_place for a range whose pages go to the nodes of a set in turn: one bit a node of
+ * the system, `nodes` bits. */
 bool na_place_interleaved(void *start, size_t size, const uint64_t *set, unsigned nodes);
 
 #endif

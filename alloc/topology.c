@@ -33,6 +33,8 @@ static const char *sysfs = "/sys";
 static const char *proc = "/proc";
 static _Atomic(uint64_t) polled_ms;
 static _Atomic(bool) cpu_missing; /* a thread ran on a cpu that is not in the table */
+static _Atomic(uint64_t) back;    /* nodes that are usable again */
+_Static_assert(NA_MAX_NODES <= 64, "back has a bit for each");
 
 /* Needed while reading only, on machines with several nodes: untouched, and so without cost, on
  * others. Static because the first allocation may run on a small stack. */
@@ -277,8 +279,11 @@ static unsigned count(const node_set_t set, unsigned *first) {
 
 /* From the three sets to the tables. Nodes that are known keep their places. */
 static void build(unsigned known) {
-    for (unsigned node = 0; node < known; node++)
-        usable[node] = has(memory, system_id[node]) && has(allowed, system_id[node]);
+    for (unsigned node = 0; node < known; node++) {
+        bool was = usable[node], is = has(memory, system_id[node]) && has(allowed, system_id[node]);
+        usable[node] = is;
+        if (is && !was) atomic_fetch_or_explicit(&back, 1ull << node, memory_order_relaxed);
+    }
     unsigned nodes = known;
     for (unsigned id = 0; id < SYSTEM_NODES && nodes < NA_MAX_NODES; id++) {
         if (!has(memory, id) || !has(allowed, id)) continue;
@@ -321,8 +326,8 @@ void na_topology_init(const char *sysfs_root, const char *proc_root) {
     }
     unsigned nodes = count(both, &only), none = 0;
     /* None: contradictory texts, so trust none of them. One: that is all there will be, unless a
-     * node without memory gets some. */
-    if (nodes == 0 || (nodes == 1 && count(empty, &none) == 0)) {
+     * node without memory gets some, or the cpuset a node. */
+    if (nodes == 0 || (count(memory, &none) == 1 && count(empty, &none) == 0)) {
         reset(nodes == 1 ? only : 0);
         return;
     }
@@ -379,6 +384,10 @@ bool na_topology_poll(uint64_t now) {
     atomic_store_explicit(&polled_ms, now, memory_order_relaxed);
     atomic_store_explicit(&reading, false, memory_order_release);
     return changed;
+}
+
+uint64_t na_topology_take_back(void) {
+    return atomic_exchange_explicit(&back, 0, memory_order_relaxed);
 }
 
 /* --- questions --- */

@@ -43,6 +43,9 @@ endforeach()
 if(NUMALLOC_PREFIX)
     add_compile_definitions(NA_PREFIXED=1)
 endif()
+if(NOT NUMALLOC_NUMA)
+    add_compile_definitions(NA_ONE_NODE=1) # alloc/topology.h
+endif()
 
 if(NUMALLOC_SANITIZE)
     if(NOT NUMALLOC_PREFIX)

@@ -106,8 +106,18 @@ Test(numa, a_thread_that_may_not_run_at_home_moves_at_its_next_slow_path) {
     NA_FN(free)(kept);
 }
 
-/* May run on both, so that being away once means nothing yet. */
-Test(numa, a_thread_that_may_go_back_moves_after_two_looks) {
+/* What is at hand in the heap's bins, by their credits. */
+static unsigned credits(const na_heap_t *heap) {
+    unsigned sum = 0;
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        sum += (unsigned)(heap->bins[cls].pop > 0 ? heap->bins[cls].pop : 0) +
+               (unsigned)(heap->bins[cls].push > 0 ? heap->bins[cls].push : 0);
+    return sum;
+}
+
+/* May run on both, so that being away once means nothing yet; but then every malloc looks again, so
+ * that the first after 10 ms moves, of whatever size. */
+Test(numa, a_thread_that_may_go_back_moves_when_it_has_stayed_away) {
     go_to_node(0);
     expect_all_from(0);
     cpu_set_t both;
@@ -115,20 +125,39 @@ Test(numa, a_thread_that_may_go_back_moves_after_two_looks) {
     CPU_SET(0, &both);
     CPU_SET(1, &both);
     for (unsigned attempt = 0; attempt < 50; attempt++) {
+        go_to_node(0);
+        void *small = NA_FN(malloc)(200);
+        for (unsigned i = 0; i < 40; i++) /* some poll */
+            NA_FN(free)(NA_FN(malloc)(50 * KIB));
+        na_heap_t *home = na_self;
+        cr_assert_eq(home->node, 0);
+        cr_assert_gt(credits(home), 0);
+        uint64_t began = na_os_ms();
         go_to_node(1);
         cr_assert_eq(sched_setaffinity(0, sizeof both, &both), 0);
-        na_heap_t *home = na_self;
         NA_FN(free)(NA_FN(malloc)(50 * KIB));
-        if (sched_getcpu() != 1 || home->away_ms == 0) { /* was put elsewhere meanwhile */
-            go_to_node(0);
+        NA_FN(free)(NA_FN(malloc)(50 * KIB));
+        NA_FN(free)(small);
+        small = NA_FN(malloc)(200);
+        if (sched_getcpu() != 1 || na_os_ms() - began >= 8) { /* put elsewhere, or held up */
+            NA_FN(free)(small);
             continue;
         }
-        cr_assert_eq(na_self, home, "one look");
-        home->away_ms -= 20; /* as if it had been long ago */
-        NA_FN(free)(NA_FN(malloc)(50 * KIB));
-        if (sched_getcpu() != 1) continue;
+        cr_assert_eq(na_self, home, "it may be back in no time");
+        cr_assert(home->away);
+        cr_assert_eq(credits(home), 0);
+        NA_FN(free)(small);
+        home->home_ms -= 20; /* as if it had been long ago */
+        void *block = NA_FN(malloc)(200);
+        if (sched_getcpu() != 1) {
+            NA_FN(free)(block);
+            continue;
+        }
         cr_assert_eq(na_self->node, 1);
+        cr_assert_not(na_self->away);
         cr_assert_eq(home->phase, NA_HEAP_DETACHED);
+        cr_assert_eq(numalloc_node_of(block), 1);
+        NA_FN(free)(block);
         return;
     }
     cr_skip_test("the scheduler did not leave the thread where it was put");

@@ -462,12 +462,36 @@ Test(topology, nothing_is_polled_on_one_node) {
     cr_assert_not(na_node_many);
 }
 
-Test(topology, one_allowed_of_two_is_one_node) {
+Test(topology, one_allowed_of_two_until_the_cpuset_changes) {
     put_two_nodes();
     put_allowed("1");
     init();
     expect_one_node(1);
-    cr_assert_not(na_node_many);
+    cr_assert(na_node_many, "the other may be allowed later");
+    na_topology_poll(1000);
+    put_allowed("0-1");
+    cr_assert(na_topology_poll(2000));
+    cr_assert_eq(na_node_count, 2);
+    cr_assert_eq(na_node_system_id(0), 1, "places stay");
+    cr_assert_eq(na_node_of_cpu(0), 1);
+    cr_assert(na_node_usable(0) && na_node_usable(1));
+    cr_assert_eq(na_topology_take_back(), 0, "neither was ever lost");
+}
+
+Test(topology, nodes_that_come_back) {
+    put_two_nodes();
+    init();
+    na_topology_poll(1000);
+    put_allowed("1");
+    cr_assert(na_topology_poll(2000));
+    cr_assert_eq(na_topology_take_back(), 0);
+    put_allowed("0");
+    cr_assert(na_topology_poll(3000));
+    cr_assert_eq(na_topology_take_back(), 1);
+    put_allowed("0-1");
+    cr_assert(na_topology_poll(4000));
+    cr_assert_eq(na_topology_take_back(), 2);
+    cr_assert_eq(na_topology_take_back(), 0, "once");
 }
 
 Test(topology, every_node_and_the_pseudo_node) {
