@@ -103,8 +103,8 @@ typedef struct numalloc_migration {
 } numalloc_migration_t;
 
 /* Moves a block of the program to a usable node, where it is: the address stays, whole system pages
- * move. Blocks of at most 32 KiB share their pages' future with others and stay: all of such a
- * block is `shared`. The block must not be freed or resized meanwhile; it may be used.
+ * move. So a block of at most 32 KiB, which shares pages with others, is not moved, ever: all of it
+ * is `shared`. The block must not be freed or resized meanwhile; it may be used.
  * 0: all pages that hold memory are there. 1: not all, *result (may be NULL) says what is not.
  * -1: nothing was done: EINVAL, not a block's start or not a usable node; EPERM, ENOSYS or other
  * errors of move_pages. */
@@ -148,7 +148,9 @@ typedef struct numalloc_node_stats {
     uint64_t committed;    /* accessible */
     uint64_t reserved;     /* of address space */
     uint64_t purged;       /* given back to the system so far */
-    uint64_t strays;       /* now in spans for this node that lie on others, because it was full */
+    uint64_t strays;       /* now in spans for this node that lie on others, because it was full:
+                              as placed here; what the kernel put elsewhere by itself (blocks over
+                              128 MiB that outgrow their node) is not seen */
     uint64_t strays_total; /* the same, all that there ever were */
     uint64_t guests;       /* in spans that lie here, for other nodes that were full */
     uint64_t remote_frees; /* blocks of this node freed by threads of others, so far */
