@@ -270,10 +270,14 @@ static void map_cpus(void) {
         cpu_node[cpu] = new_cpu_node[cpu];
 }
 
+/* By words, since every start-up counts the nodes that are online. */
 static unsigned count(const node_set_t set, unsigned *first) {
     unsigned n = 0;
-    for (unsigned id = 0; id < SYSTEM_NODES; id++)
-        if (has(set, id) && n++ == 0) *first = id;
+    for (unsigned word = SET_WORDS(SYSTEM_NODES); word-- > 0;) {
+        if (set[word] == 0) continue;
+        *first = word * 64 + (unsigned)__builtin_ctzll(set[word]);
+        n += (unsigned)__builtin_popcountll(set[word]);
+    }
     return n;
 }
 
