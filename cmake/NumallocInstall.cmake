@@ -6,10 +6,14 @@ set(numalloc_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/numalloc)
 install(TARGETS numalloc numalloc_static numalloc_instrument EXPORT numallocTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS numalloc_profile numalloc_profile_static
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS numalloc-dump numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES
     ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
     ${PROJECT_SOURCE_DIR}/include/numalloc/instrument.h
+    ${PROJECT_SOURCE_DIR}/include/numalloc/profile.h
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/numalloc)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
@@ -32,4 +36,14 @@ else()
     set(numalloc_pc_prefix "\${pcfiledir}/${up}")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc.pc.in ${PROJECT_BINARY_DIR}/numalloc.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc-profile.pc.in
+    ${PROJECT_BINARY_DIR}/numalloc-profile.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc ${PROJECT_BINARY_DIR}/numalloc-profile.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The manual, and the completion where bash-completion looks for it.
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/numalloc-dump.1 ${PROJECT_SOURCE_DIR}/docs/man/numalloc-bench.1
+    DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/libnumalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+install(FILES ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-dump
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)

@@ -47,6 +47,22 @@ echo "== static"
 cc user.c -o static $(pkg-config --cflags numalloc) "$libdir/libnumalloc.a" -pthread
 ./static
 
+echo "== profiles, by pkg-config"
+cat >reads.c <<'EOF2'
+#include <numalloc/profile.h>
+#include <stdio.h>
+
+int main(void) {
+    char why[256];
+    int refused = numalloc_profile_open("/nonexistent", why, sizeof why) == NULL;
+    puts(why);
+    return !refused;
+}
+EOF2
+# shellcheck disable=SC2046
+cc reads.c -o reads $(pkg-config --cflags --libs numalloc-profile)
+LD_LIBRARY_PATH=$libdir ./reads
+
 echo "== CMake package"
 mkdir project
 cp user.c project/

@@ -4,47 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "profiler/analyze/detail.h"
-
-/* Names that users see, where they are not those of metrics.h. */
-static const struct {
-    const char *metric, *key;
-} names[] = {
-    {"alloc_count", "allocations"},
-    {"alloc_bytes", "total_bytes"},
-    {"alloc_usable", "total_usable_bytes"},
-    {"free_count", "frees"},
-    {"free_bytes", "freed_bytes"},
-    {"free_usable", "freed_usable_bytes"},
-    {"live_count", "live_blocks"},
-    {"live_usable", "live_usable_bytes"},
-    {"peak_count", "peak_blocks"},
-    {"lifetime_sum", "lifetime_sum_ms"},
-    {"lifetime_min", "lifetime_min_ms"},
-    {"lifetime_max", "lifetime_max_ms"},
-    {"lifetime_mean", "lifetime_mean_ms"},
-    {"temporary_count", "temporary"},
-    {"cross_thread_free_count", "cross_thread_frees"},
-    {"cross_node_free_count", "cross_node_frees"},
-    {"realloc_count", "reallocs"},
-    {"raw_allocs", "samples"},
-    {"raw_frees", "free_samples"},
-    {"aligned_count", "aligned"},
-};
-
-const char *na_metric_key(size_t metric) {
-    if (na_metrics[metric].unit == NA_UNIT_VARIANCE) return NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i].metric, na_metrics[metric].name) == 0) return names[i].key;
-    return na_metrics[metric].name;
-}
-
-double na_metric_shown(const na_view_input_t *in, size_t metric, const na_counters_t *sum) {
-    const na_nprof_header_t *h = na_reader_header(in->reader);
-    double value = na_metric_value(metric, sum, h->count_scale);
-    na_unit_t unit = na_metrics[metric].unit;
-    return unit == NA_UNIT_AGE || unit == NA_UNIT_AGE_SUM ? value * na_age_ns(h) / 1e6 : value;
-}
+#include "profiler/analyze/keys.h"
 
 static const na_column_t text_columns[NA_COL_METRICS] = {
     [NA_COL_PEAK] = {"peak_bytes", "at peak", NA_KIND_BYTES, "peak"},
@@ -127,5 +87,6 @@ void na_table_counters(na_table_t *table, const na_view_input_t *in, const na_co
         na_table_number(table, i, values[i]);
     for (size_t m = 0; m < na_metric_count(); m++)
         if (alone || !na_metrics[m].alone)
-            na_table_number(table, NA_COL_METRICS + m, na_metric_shown(in, m, sum));
+            na_table_number(table, NA_COL_METRICS + m,
+                            na_metric_shown(na_reader_header(in->reader), m, sum));
 }

@@ -33,10 +33,4 @@ void na_table_counters(na_table_t *table, const na_view_input_t *in, const na_co
 /* Key of the column that in->order orders by. */
 const char *na_counters_sort(const na_view_input_t *in);
 
-/* The name of a metric in JSON, CSV and --sort. NULL: internal, not shown. */
-const char *na_metric_key(size_t metric);
-
-/* Its value in the unit that its name says: ages in milliseconds. NaN: none. */
-double na_metric_shown(const na_view_input_t *in, size_t metric, const na_counters_t *sum);
-
 #endif

@@ -5,6 +5,7 @@
 #include "profiler/dump/demangle.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,25 +14,22 @@
 
 typedef char *(*cxa_demangle_t)(const char *name, char *buffer, size_t *size, int *status);
 
-static cxa_demangle_t find_demangler(void) {
-    static cxa_demangle_t demangle;
-    static bool looked;
-    if (!looked) {
-        looked = true;
-        static const char *const homes[] = {"libstdc++.so.6", "libc++abi.so.1"};
-        for (size_t i = 0; i < sizeof homes / sizeof homes[0] && demangle == NULL; i++) {
-            void *library = dlopen(homes[i], RTLD_LAZY | RTLD_LOCAL);
-            if (library != NULL) demangle = (cxa_demangle_t)dlsym(library, "__cxa_demangle");
-        }
+static cxa_demangle_t demangler;
+
+static void find_demangler(void) {
+    static const char *const homes[] = {"libstdc++.so.6", "libc++abi.so.1"};
+    for (size_t i = 0; i < sizeof homes / sizeof homes[0] && demangler == NULL; i++) {
+        void *library = dlopen(homes[i], RTLD_LAZY | RTLD_LOCAL);
+        if (library != NULL) demangler = (cxa_demangle_t)dlsym(library, "__cxa_demangle");
     }
-    return demangle;
 }
 
 char *na_demangle(const char *name) {
     if (strncmp(name, "_Z", 2) == 0 && strlen(name) <= LONGEST) {
-        cxa_demangle_t demangle = find_demangler();
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        pthread_once(&once, find_demangler);
         int status = -1;
-        char *readable = demangle == NULL ? NULL : demangle(name, NULL, NULL, &status);
+        char *readable = demangler == NULL ? NULL : demangler(name, NULL, NULL, &status);
         if (readable != NULL && status == 0) return readable;
         free(readable);
     }

@@ -57,8 +57,12 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
         na_module_table_t modules = na_reader_modules(in->reader);
         if (!light) {
             in->symbols = na_symbols_open(na_reader_stacks(in->reader), modules);
-            good = in->symbols != NULL && na_view_functions(in, options->automatic_wrappers,
-                                                            options->skip, options->skip_count);
+            size_t size;
+            const char *added = na_reader_symbols(in->reader, &size);
+            good = in->symbols != NULL &&
+                   (added == NULL || na_symbols_add(in->symbols, added, size)) &&
+                   na_view_functions(in, options->automatic_wrappers, options->skip,
+                                     options->skip_count);
         }
     }
     if (good) return NA_STATUS_WHOLE;

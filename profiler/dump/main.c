@@ -1,6 +1,7 @@
 /* main.c - numalloc-dump: finds the view that the command line names and calls it. */
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,6 +77,8 @@ static na_status_t show(const na_view_t *view, const na_command_line_t *line,
 
 int main(int argc, char **argv) {
     setlocale(LC_CTYPE, "");
+    /* libdwfl would ask these servers for files; looking at a profile must not use the network. */
+    unsetenv("DEBUGINFOD_URLS");
     static na_command_line_t line;
     na_status_t status = NA_STATUS_NOTHING;
     if (na_options_read(&line, argc, argv)) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/analyze/keys.h"
 #include "profiler/dump/demangle.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/view.h"
@@ -109,8 +110,7 @@ const char *na_view_metric_text(const na_view_input_t *in, char out[NA_TEXT], do
 }
 
 uint64_t na_view_peak_ms(const na_view_input_t *in) {
-    const na_nprof_header_t *h = na_reader_header(in->reader);
-    return in->sites.peak_is_now || h->peak_ms > h->last_ms ? h->last_ms : h->peak_ms;
+    return na_peak_ms(na_reader_header(in->reader), &in->sites);
 }
 
 const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in) {

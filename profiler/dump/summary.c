@@ -126,6 +126,7 @@ na_status_t na_view_summary(na_view_input_t *in) {
     print_totals(in);
     print_lost(in);
     putchar('\n');
+    if (na_warnings_list(in) != 0) putchar('\n');
     na_view_draw_timeline(in, 64, 8);
     na_status_t status;
     if (in->options->sites) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "profiler/analyze/keys.h"
 #include "profiler/dump/counters.h"
 #include "profiler/dump/text.h"
 
@@ -14,7 +15,7 @@ void na_json_counters(const na_view_input_t *in, const na_counters_t *sum) {
     bool first = true;
     for (size_t m = 0; m < na_metric_count(); m++) {
         const char *key = na_metric_key(m);
-        double value = na_metric_shown(in, m, sum);
+        double value = na_metric_shown(na_reader_header(in->reader), m, sum);
         if (key == NULL || !isfinite(value) || na_metrics[m].alone) continue;
         printf("%s\"%s\":", first ? "" : ",", key);
         put_number(value);

@@ -76,8 +76,6 @@ static const Dwfl_Callbacks callbacks = {
 };
 
 na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules) {
-    /* libdwfl would ask these servers for files; looking at a profile must not use the network. */
-    unsetenv("DEBUGINFOD_URLS");
     na_symbols_t *symbols = calloc(1, sizeof *symbols);
     if (symbols == NULL) return NULL;
     symbols->stacks = stacks;
@@ -546,6 +544,104 @@ static bool grow_lists(na_symbols_t *symbols) {
     return true;
 }
 
+static bool grow_entries(na_symbols_t *symbols) {
+    if (symbols->used * 2 < symbols->room) return true;
+    size_t room = symbols->room ? symbols->room * 2 : 1024;
+    entry_t *entries = calloc(room, sizeof *entries);
+    if (entries == NULL) return false;
+    for (size_t i = 0; i < symbols->room; i++) {
+        entry_t *old = &symbols->entries[i];
+        if (old->list != 0) *find_entry(entries, room, old->pc, old->hint, old->exact) = *old;
+    }
+    free(symbols->entries);
+    symbols->entries = entries;
+    symbols->room = room;
+    return true;
+}
+
+/* ---- symbols that came with the file ---- */
+
+/* The next field of a line, cut off at its tab; "" when there are no more. */
+static char *field(char **line) {
+    char *begin = *line;
+    size_t length = strcspn(begin, "\t");
+    *line = begin + length + (begin[length] != 0);
+    begin[length] = 0;
+    return begin;
+}
+
+static const char *keep(na_symbols_t *symbols, const char *text) {
+    return text[0] == 0 ? NULL : own(symbols, strdup(text));
+}
+
+static void read_frame(na_symbols_t *symbols, char *line, na_frame_t *frame, home_t *home) {
+    const char *function = field(&line);
+    memset(frame, 0, sizeof *frame);
+    memset(home, 0, sizeof *home);
+    frame->function = own(symbols, strdup(function));
+    frame->file = keep(symbols, field(&line));
+    frame->line = (uint32_t)strtoul(field(&line), NULL, 10);
+    home->file = keep(symbols, field(&line));
+    home->line = (uint32_t)strtoul(field(&line), NULL, 10);
+    frame->offset = strtoull(field(&line), NULL, 16);
+    unsigned long flags = strtoul(field(&line), NULL, 10);
+    frame->inlined = (flags & 1) != 0;
+    frame->named = (flags & 2) != 0;
+    frame->runtime = (flags & 4) != 0;
+}
+
+/* Makes the frames gathered the answer for one pc. */
+static bool add_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact,
+                     na_frame_t *frames, const home_t *homes, uint32_t count) {
+    if (count == 0) return true;
+    na_nprof_stack_t node = {.flags = hint << 8, .pc = pc};
+    uint32_t id = find_module(symbols, &node);
+    for (uint32_t i = 0; i < count; i++)
+        frames[i].module = id == 0 ? "?" : symbols->modules.items[id].path;
+    if (!grow_entries(symbols) || !grow_lists(symbols)) return false;
+    entry_t *entry = find_entry(symbols->entries, symbols->room, pc, hint, exact);
+    if (entry->list != 0) return true;
+    list_t *list = &symbols->lists[symbols->list_count];
+    if (!name_functions(symbols, frames, homes, count)) return false;
+    list->frames = calloc(count, sizeof *list->frames);
+    if (list->frames == NULL) return false;
+    memcpy(list->frames, frames, count * sizeof *frames);
+    list->count = count;
+    *entry = (entry_t){pc, hint, symbols->list_count++, exact};
+    symbols->used++;
+    return true;
+}
+
+bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
+    na_frame_t frames[MAX_INLINED + 2];
+    home_t homes[MAX_INLINED + 2];
+    uint32_t count = 0, hint = 0;
+    uint64_t pc = 0;
+    bool exact = false, good = true;
+    char *line = NULL;
+    for (size_t at = 0; at < size && good;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        size_t length = end == NULL ? size - at : (size_t)(end - (text + at));
+        line = strndup(text + at, length);
+        at += length + 1;
+        if (line == NULL) return false;
+        char *rest = line;
+        char *kind = field(&rest);
+        if (strcmp(kind, "P") == 0) {
+            good = add_list(symbols, pc, hint, exact, frames, homes, count);
+            count = 0;
+            pc = strtoull(field(&rest), NULL, 16);
+            hint = (uint32_t)strtoul(field(&rest), NULL, 10) & 0xffffffu;
+            exact = strtoul(field(&rest), NULL, 10) != 0;
+        } else if (strcmp(kind, "F") == 0 && count < MAX_INLINED + 2) {
+            read_frame(symbols, rest, &frames[count], &homes[count]);
+            count++;
+        }
+        free(line);
+    }
+    return good && add_list(symbols, pc, hint, exact, frames, homes, count);
+}
+
 uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {
     *frames = NULL;
     if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
@@ -555,18 +651,7 @@ uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t 
         *frames = known->frames;
         return known->count;
     }
-    if (symbols->used * 2 >= symbols->room) {
-        size_t room = symbols->room ? symbols->room * 2 : 1024;
-        entry_t *entries = calloc(room, sizeof *entries);
-        if (entries == NULL) return 0;
-        for (size_t i = 0; i < symbols->room; i++) {
-            entry_t *old = &symbols->entries[i];
-            if (old->list != 0) *find_entry(entries, room, old->pc, old->hint, old->exact) = *old;
-        }
-        free(symbols->entries);
-        symbols->entries = entries;
-        symbols->room = room;
-    }
+    if (!grow_entries(symbols)) return 0;
     const na_nprof_stack_t *node = &symbols->stacks.items[id];
     uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
     bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;

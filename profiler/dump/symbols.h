@@ -2,8 +2,9 @@
  *
  * Looked up in the modules' own files where these still are what was profiled (build-id), by their
  * separate debug files (.build-id, .gnu_debuglink, .debug) where there are any, and by symbol table
- * where there is no DWARF. Nothing is fetched from a network. A module is opened when the first of
- * its frames is asked for; every pc is looked up once, and every stack entry found by its id.
+ * where there is no DWARF. libdwfl asks debuginfod servers only if DEBUGINFOD_URLS is set. A module
+ * is opened when the first of its frames is asked for; every pc is looked up once, and every stack
+ * entry found by its id.
  *
  * A function is a name in a module (and, where DWARF says so, in a source file): all frames of one
  * function have the same function id, whether they are calls, inlined calls or clones that the
@@ -42,6 +43,11 @@ typedef struct na_symbols na_symbols_t;
 /* NULL: out of memory. The tables must outlive the object. */
 na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules);
 void na_symbols_close(na_symbols_t *symbols);
+
+/* Takes symbols that were added to the file (na_reader_symbols): what they name is not looked up.
+ * Lines that are not as they should be are ignored. Must be called before any frame is asked for;
+ * `text` is not needed afterwards. False: out of memory. */
+bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size);
 
 /* The frames of one stack entry, innermost first: one, and one more for each inlined call. 0 for
  * the root and for entries that do not exist. Valid until na_symbols_close. */

@@ -179,6 +179,9 @@ static bool sort_rows(na_table_t *table, const na_options_t *options,
         na_fail("--sort takes one of %s; not: %s", names, key);
         return false;
     }
+    /* What the user ordered by is shown. */
+    if (options->sort != NULL && table->columns[order.column].title == NULL)
+        table->columns[order.column].title = table->columns[order.column].key;
     if (table->row_count != 0)
         qsort_r(table->rows, table->row_count, sizeof *table->rows, compare_rows, &order);
     return true;

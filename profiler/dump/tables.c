@@ -158,7 +158,7 @@ static void put_frame(const na_frame_t *frame) {
     putchar('\n');
 }
 
-static void put_stack(void *arg, uint64_t site) {
+void na_view_put_stack(void *arg, uint64_t site) {
     const na_view_input_t *in = arg;
     na_stack_table_t stacks = na_reader_stacks(in->reader);
     uint32_t depth = 0;
@@ -222,7 +222,7 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
     const na_table_print_t print = {
         .view = "sites",
         .title = title,
-        .below = stacks ? put_stack : NULL,
+        .below = stacks ? na_view_put_stack : NULL,
         .members = stacks ? json_stack : NULL,
         .arg = in,
     };

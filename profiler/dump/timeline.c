@@ -44,6 +44,6 @@ void na_view_draw_timeline(const na_view_input_t *in, uint32_t widest, uint32_t 
     printf("%10s +", "");
     for (uint32_t column = 0; column < width; column++)
         putchar('-');
-    printf("\n%10s  0%*s\n", "", width > 1 ? (int)width - 1 : 1, end);
+    printf("\n%10s  0 %*s\n", "", width > 2 ? (int)width - 2 : 1, end);
     putchar('\n');
 }

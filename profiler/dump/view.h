@@ -114,6 +114,9 @@ const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in);
 na_status_t na_view_function_table(na_view_input_t *in, bool below);
 na_status_t na_view_site_table(na_view_input_t *in, bool stacks);
 
+/* Text: the stack of a site, a line a frame; for na_table_print_t.below, with the input as arg. */
+void na_view_put_stack(void *arg, uint64_t site);
+
 /* site.c, for text: the name of a frame or function as tables have it (short, with file and line);
  * `out` has room for NA_LABEL bytes. */
 #define NA_LABEL 768

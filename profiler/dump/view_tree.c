@@ -178,7 +178,7 @@ static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
         printf("%s, by %s\n%10s %7s  %10s  function\n",
                kind == NA_TREE_CALLERS ? "Functions that allocate, and below each its callers"
                                        : "Calls, and below each what it calls",
-               na_view_order_title(in->order), "with all", "share", "own");
+               na_view_order_title(in->order), "with all", "share", p.own ? "own" : "");
         put_children(&p, 0, 0, 0);
         if (tree.count == 1) printf("(no stack has a function that matches)\n");
         break;

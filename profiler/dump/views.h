@@ -54,6 +54,19 @@ na_status_t na_view_callees(na_view_input_t *in);
 na_status_t na_view_libraries(na_view_input_t *in);
 na_status_t na_view_threads(na_view_input_t *in);
 na_status_t na_view_timeline(na_view_input_t *in);
+na_status_t na_view_realloc(na_view_input_t *in);
+na_status_t na_view_leaks(na_view_input_t *in);
+na_status_t na_view_source(na_view_input_t *in);
+na_status_t na_view_warnings(na_view_input_t *in);
+na_status_t na_view_run(na_view_input_t *in);
+na_status_t na_view_check(na_view_input_t *in);
+na_status_t na_view_bundle(na_view_input_t *in);
+na_status_t na_view_diff(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_aggregate(const char *const *files, size_t count, const na_options_t *options);
+
+/* view_warnings.c: a line for each warning, after a heading; returns how many. */
+size_t na_warnings_list(const na_view_input_t *in);
 
 /* The exports. */
 na_status_t na_export_json(na_view_input_t *in);

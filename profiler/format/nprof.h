@@ -139,6 +139,8 @@ _Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
 #define NA_NPROF_LIVES       9u
 #define NA_NPROF_SIZES       10u
 #define NA_NPROF_MAPS        11u
+/* From 64 on: added to a finished file by tools, not written by recorders. */
+#define NA_NPROF_SYMBOLS 64u
 
 /* chunk.flags: exactly one of LIVE and SEALED. */
 #define NA_NPROF_LIVE   1u /* changed in place; data_crc is 0 */
@@ -161,11 +163,12 @@ typedef struct na_nprof_chunk {
                              NA_NPROF_MAX_RAW; live: 0 */
     uint32_t thread;      /* the owner's thread index; 0: no owner, written by any */
     uint32_t sequence;    /* order of chunks of one (type, thread), from 0 */
-    uint32_t entry_size;  /* bytes; multiple of 8, but 1 for ENVIRONMENT; at most 1 MiB */
-    uint32_t capacity;    /* entries that fit */
-    uint32_t first_id;    /* id of entry 0 where entries have ids (STACKS, THREADS, MODULES) */
-    uint32_t count;       /* entries begun; release, after the entry is written where the chunk has
-                           * an owner, after its slot is taken where it has none */
+    uint32_t
+        entry_size;    /* bytes; multiple of 8, but 1 for ENVIRONMENT and SYMBOLS; at most 1 MiB */
+    uint32_t capacity; /* entries that fit */
+    uint32_t first_id; /* id of entry 0 where entries have ids (STACKS, THREADS, MODULES) */
+    uint32_t count;    /* entries begun; release, after the entry is written where the chunk has
+                        * an owner, after its slot is taken where it has none */
     /* Sealed: crc32 of every byte from the end of this header to the end of the chunk, padding
      * (zeros) included. Live: 0. */
     uint32_t data_crc;
@@ -469,6 +472,8 @@ static inline uint64_t na_nprof_series_size(uint32_t rows, uint32_t points) {
 
 /* ENVIRONMENT: entry_size 1; NUL-terminated "NAME=value" strings one after the other. Only
  * variables that steer the allocator, the preload or the job's rank belong here. */
+
+/* SYMBOLS: entry_size 1, sealed; text that numalloc-dump bundle adds, docs/profile-format.md. */
 
 /* Bytes of a chunk that holds `capacity` entries. */
 static inline uint64_t na_nprof_chunk_length(uint64_t capacity, uint32_t entry_size) {

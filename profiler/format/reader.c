@@ -51,6 +51,7 @@ uint32_t na_reader_known_size(uint16_t type) {
     case NA_NPROF_TIMELINE:
         return sizeof(na_nprof_timeline_t);
     case NA_NPROF_ENVIRONMENT:
+    case NA_NPROF_SYMBOLS:
         return 1;
     case NA_NPROF_SHARES:
         return sizeof(na_nprof_share_t);
@@ -281,6 +282,7 @@ void na_reader_close(na_reader_t *reader) {
     free(reader->modules);
     free(reader->timeline);
     free(reader->environment);
+    free(reader->symbols);
     na_reader_series_free(reader);
     free(reader);
 }

@@ -90,6 +90,18 @@ const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
 /* NUL-terminated strings one after the other; the last byte is NUL. NULL: none. */
 const char *na_reader_environment(na_reader_t *reader, size_t *size);
 
+/* Symbols that were added to the file, as docs/profile-format.md has them; ends with a NUL that
+ * does not count. NULL: none. */
+const char *na_reader_symbols(na_reader_t *reader, size_t *size);
+
+/* What the file is made of, for index 0, 1, ...: the name of a type of chunk, and sums over its
+ * chunks. NULL: no more types. */
+typedef struct na_chunk_sum {
+    uint64_t chunks, entries;
+    uint64_t stored, raw; /* bytes of payload in the file, and inflated */
+} na_chunk_sum_t;
+const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chunk_sum_t *sum);
+
 /* What is damaged or not understood, found so far; grows while tables and cells are read. */
 uint32_t na_reader_issue_count(const na_reader_t *reader);
 

@@ -58,10 +58,11 @@ struct na_reader {
     na_nprof_module_t *modules;
     na_nprof_timeline_t *timeline;
     char *environment;
+    char *symbols;
     struct na_series_table *series; /* by kind */
     uint32_t stack_count, thread_count, module_count;
-    size_t environment_size;
-    bool stacks_read, threads_read, modules_read, timeline_read, environment_read;
+    size_t environment_size, symbols_size;
+    bool stacks_read, threads_read, modules_read, timeline_read, environment_read, symbols_read;
 };
 
 /* `entry` has chunk->entry_size bytes and any alignment. */

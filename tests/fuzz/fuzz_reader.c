@@ -105,6 +105,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     na_reader_timeline(reader, &count, &interval);
     size_t length;
     na_reader_environment(reader, &length);
+    na_reader_symbols(reader, &length);
+    na_chunk_sum_t sum;
+    for (size_t i = 0; na_reader_chunk_sum(reader, i, &sum) != NULL; i++) {
+    }
     for (uint32_t i = 0; i < na_reader_issue_count(reader); i++)
         na_reader_issue_text(reader, i, error, sizeof error);
     na_reader_close(reader);

@@ -1,0 +1,157 @@
+/* profile.h - reads the profiles that numalloc records: libnumalloc-profile.
+ *
+ *     char why[256];
+ *     numalloc_profile_t *p = numalloc_profile_open("app.nprof", why, sizeof why);
+ *     if (p == NULL) { fputs(why, stderr); return 2; }
+ *     double peak = numalloc_profile_total(p, numalloc_profile_metric(p, "peak_bytes"));
+ *     numalloc_profile_close(p);
+ *
+ * A profile may be damaged, cut short or still be written: what cannot be read is left out and
+ * listed (numalloc_profile_damage). Everything that is returned is checked; indices that a caller
+ * passes are checked as well.
+ *
+ * Threads: functions of one profile must not run at the same time; different profiles are
+ * independent of each other. Nothing here may be called from a signal handler.
+ * Strings and arrays belong to the profile and live until it is closed.
+ * Structures are filled up to the `size` that the caller gives (sizeof the structure): later
+ * versions append members. */
+#ifndef NUMALLOC_PROFILE_H
+#define NUMALLOC_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct numalloc_profile numalloc_profile_t;
+
+/* NULL: `why` holds one line without a newline that names the file and says what is wrong. */
+numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t why_size);
+void numalloc_profile_close(numalloc_profile_t *profile); /* NULL is allowed */
+
+/* What could not be read, line number `index` from 0. -1: there are no more. */
+int numalloc_profile_damage(numalloc_profile_t *profile, size_t index, char *text, size_t size);
+
+/* ---- the run ---- */
+
+#define NUMALLOC_PROFILE_SITES  1 /* every event: figures are exact */
+#define NUMALLOC_PROFILE_SAMPLE 2 /* blocks drawn at random: figures are estimates */
+
+typedef struct numalloc_profile_header {
+    const char *program, *command, *host, *writer;
+    int32_t pid, ppid;
+    int32_t inherited_pid;  /* forked child: pid of its parent's profile; else 0 */
+    int32_t rank;           /* MPI rank, -1: none */
+    uint32_t ranks;         /* of the job; 0: not known */
+    uint32_t mode;          /* NUMALLOC_PROFILE_* */
+    uint32_t nodes;         /* memory nodes */
+    int32_t closed;         /* 0: killed, or still running */
+    uint64_t start_unix_ns; /* CLOCK_REALTIME */
+    uint64_t duration_ms;
+    uint64_t peak_ms;          /* when the peak was */
+    uint64_t sample_interval;  /* mean bytes between samples; 0 in mode sites */
+    uint64_t publish_quantum;  /* bytes that a thread may hold back from the peak */
+    uint64_t own_bytes;        /* the profiler's own memory */
+    uint64_t lost_events;      /* events that are in no figure */
+    uint64_t truncated_stacks; /* events whose outer frames are not known */
+    uint64_t before_frees;     /* frees of blocks from before the profile */
+} numalloc_profile_header_t;
+
+void numalloc_profile_header(numalloc_profile_t *profile, numalloc_profile_header_t *header,
+                             size_t size);
+
+/* Environment variables that steer the allocator or the job, "NAME=value". NULL: no more. */
+const char *numalloc_profile_environment(numalloc_profile_t *profile, size_t index);
+
+typedef struct numalloc_profile_module {
+    const char *path;
+    uint64_t start, end, bias; /* addresses; bias: address - p_vaddr */
+    uint64_t load_ms;
+    uint64_t unload_ms; /* UINT64_MAX: to the end */
+    const uint8_t *build_id;
+    uint32_t build_id_size;
+    int32_t main; /* 1: the executable */
+} numalloc_profile_module_t;
+
+typedef struct numalloc_profile_thread {
+    const char *name;
+    uint32_t tid;
+    uint64_t start_ms;
+    uint64_t end_ms; /* UINT64_MAX: was running when last seen */
+    double allocations, frees;
+    uint64_t total_bytes;
+} numalloc_profile_thread_t;
+
+/* Number of modules and threads; ids run from 1 to that. 0, or -1: there is none of this id. */
+uint32_t numalloc_profile_modules(numalloc_profile_t *profile);
+int numalloc_profile_module(numalloc_profile_t *profile, uint32_t id,
+                            numalloc_profile_module_t *module, size_t size);
+uint32_t numalloc_profile_threads(numalloc_profile_t *profile);
+int numalloc_profile_thread(numalloc_profile_t *profile, uint32_t id,
+                            numalloc_profile_thread_t *thread, size_t size);
+
+/* ---- figures ---- */
+
+/* A metric is found by its name, which is that of numalloc-dump's JSON and CSV: "peak_bytes",
+ * "live_bytes", "total_bytes", "allocations", ... -1: no such metric. Metrics have numbers from 0
+ * to numalloc_profile_metrics(); numbers differ between versions, names do not. */
+int numalloc_profile_metrics(const numalloc_profile_t *profile);
+int numalloc_profile_metric(const numalloc_profile_t *profile, const char *name);
+/* NULL: an internal one, or none. `meaning`: one line; may be NULL. */
+const char *numalloc_profile_metric_name(const numalloc_profile_t *profile, int metric,
+                                         const char **meaning);
+
+/* Bytes, blocks, milliseconds, as the name says. Not a number: there is none, or no such metric. */
+double numalloc_profile_total(const numalloc_profile_t *profile, int metric);
+
+/* Sites: one for each distinct call stack that allocated; index from 0, largest at the peak first.
+ */
+size_t numalloc_profile_sites(const numalloc_profile_t *profile);
+double numalloc_profile_site(const numalloc_profile_t *profile, size_t site, int metric);
+
+/* The number of a site's stack: the same site has the same one in all calls for this file. */
+uint32_t numalloc_profile_site_stack(const numalloc_profile_t *profile, size_t site);
+
+typedef struct numalloc_profile_frame {
+    const char *function; /* demangled; "module+0xoffset" if there is no name */
+    const char *file;     /* NULL: not known */
+    uint32_t line;        /* 0: not known */
+    int32_t inlined;      /* 1: into the next frame */
+    int32_t named;        /* 0: function is an address */
+    int32_t runtime;      /* 1: part of the C or C++ runtime or of the allocator */
+    const char *module;   /* path; "?": none */
+    uint64_t offset;      /* address - bias */
+} numalloc_profile_frame_t;
+
+/* The frames of a site, innermost first, from number `first` on: fills up to `room` of `frames`,
+ * each frame_size bytes apart, and returns how many there are in all from `first` on. The first
+ * call looks for the programs and their debug information on this machine, unless the file brings
+ * its symbols (numalloc-dump bundle). libdw asks debuginfod servers if DEBUGINFOD_URLS is set. */
+size_t numalloc_profile_frames(numalloc_profile_t *profile, size_t site, size_t first,
+                               numalloc_profile_frame_t *frames, size_t frame_size, size_t room);
+
+/* ---- time ---- */
+
+typedef struct numalloc_profile_point {
+    uint64_t ms; /* beginning of its interval */
+    /* Counted; not a number in an interval in which nothing happened. */
+    double requested_max, requested_min, blocks_max, allocations, allocated_bytes;
+    /* Sampled; not a number in an interval without a sample. */
+    double physical, virtual_bytes, mapped, own;
+} numalloc_profile_point_t;
+
+/* Number of points; *interval_ms (may be NULL): how long each is. */
+size_t numalloc_profile_points(numalloc_profile_t *profile, uint32_t *interval_ms);
+/* 0, or -1: no such point. */
+int numalloc_profile_point(numalloc_profile_t *profile, size_t index,
+                           numalloc_profile_point_t *point, size_t size);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

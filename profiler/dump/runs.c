@@ -1,0 +1,109 @@
+/* runs.c - reads profiles in parallel through the library's own API. See runs.h. */
+#include "profiler/dump/runs.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_THREADS 64
+
+typedef struct work {
+    na_run_t *runs;
+    size_t count;
+    atomic_size_t next;
+} work_t;
+
+static void copy(char *to, size_t size, const char *from) {
+    snprintf(to, size, "%s", from);
+}
+
+static void read_timeline(numalloc_profile_t *p, na_run_t *run) {
+    uint32_t interval = 1;
+    size_t count = numalloc_profile_points(p, &interval);
+    double last = 0;
+    run->physical = NAN;
+    for (size_t i = 0; i < count; i++) {
+        numalloc_profile_point_t point;
+        if (numalloc_profile_point(p, i, &point, sizeof point) != 0) break;
+        if (isnan(run->physical) || point.physical > run->physical) run->physical = point.physical;
+        if (!isnan(point.requested_max)) last = point.requested_max;
+        /* A point covers all steps that its part of the run touches. */
+        size_t from = i * NA_RUN_STEPS / count, to = ((i + 1) * NA_RUN_STEPS - 1) / count;
+        for (size_t step = from; step <= to && step < NA_RUN_STEPS; step++)
+            if (last > run->step[step]) run->step[step] = last;
+    }
+}
+
+static void read_run(na_run_t *run) {
+    numalloc_profile_t *p = numalloc_profile_open(run->path, run->why, sizeof run->why);
+    if (p == NULL) return;
+    run->why[0] = 0;
+    numalloc_profile_header_t h;
+    numalloc_profile_header(p, &h, sizeof h);
+    copy(run->program, sizeof run->program, h.program);
+    copy(run->host, sizeof run->host, h.host);
+    run->pid = h.pid;
+    run->rank = h.rank;
+    run->duration_ms = h.duration_ms;
+    run->peak_ms = h.peak_ms;
+    run->closed = h.closed != 0;
+    run->lost = (double)h.lost_events;
+    const struct {
+        const char *metric;
+        double *to;
+    } figures[] = {
+        {"peak_bytes", &run->peak},   {"live_bytes", &run->live},
+        {"total_bytes", &run->total}, {"allocations", &run->allocations},
+        {"frees", &run->frees},       {"temporary", &run->temporary},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        *figures[i].to = numalloc_profile_total(p, numalloc_profile_metric(p, figures[i].metric));
+    read_timeline(p, run);
+    char text[256];
+    run->damaged = numalloc_profile_damage(p, 0, text, sizeof text) == 0;
+    numalloc_profile_close(p);
+}
+
+static void *work_on(void *arg) {
+    work_t *work = arg;
+    for (size_t i; (i = atomic_fetch_add(&work->next, 1)) < work->count;)
+        read_run(&work->runs[i]);
+    return NULL;
+}
+
+na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status) {
+    work_t work = {.runs = calloc(count, sizeof *work.runs), .count = count};
+    if (work.runs == NULL) return NULL;
+    for (size_t i = 0; i < count; i++)
+        work.runs[i].path = files[i];
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = cpus < 1 ? 1 : (size_t)cpus;
+    if (wanted > count) wanted = count;
+    pthread_t threads[MOST_THREADS];
+    size_t started = 0;
+    while (started + 1 < wanted && started < MOST_THREADS &&
+           pthread_create(&threads[started], NULL, work_on, &work) == 0)
+        started++;
+    work_on(&work);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+
+    size_t bad = 0;
+    *status = NA_STATUS_WHOLE;
+    for (size_t i = 0; i < count; i++) {
+        const na_run_t *run = &work.runs[i];
+        if (run->why[0] != 0) {
+            na_fail("%s", run->why);
+            bad++;
+        } else if (run->damaged) {
+            na_fail("incomplete: %s; numalloc-dump check says more", run->path);
+        }
+        if (run->why[0] != 0 || run->damaged) *status = NA_STATUS_PARTIAL;
+    }
+    if (bad == count) *status = NA_STATUS_NOTHING;
+    return work.runs;
+}

@@ -1,0 +1,97 @@
+/* view_run.c - the circumstances of a profile: program, options, clock, modules, what the file is
+ * made of. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profiler/dump/text.h"
+#include "profiler/dump/views.h"
+
+static void put_modules(const na_view_input_t *in) {
+    na_module_table_t modules = na_reader_modules(in->reader);
+    printf("\nModules\n  id  loaded    unloaded  build-id          path\n");
+    for (uint32_t id = 1; id < modules.count; id++) {
+        const na_nprof_module_t *m = &modules.items[id];
+        char a[NA_TEXT], b[NA_TEXT], build_id[17] = "-";
+        if (m->flags == 0) continue;
+        for (uint32_t i = 0; i < m->build_id_size && i < 8; i++)
+            snprintf(build_id + 2 * i, 3, "%02x", m->build_id[i]);
+        printf("%4u  %-8s  %-8s  %-16s  ", id, na_text_ms(a, m->load_ms),
+               m->unload_ms == NA_NPROF_MODULE_STILL ? "-" : na_text_ms(b, m->unload_ms), build_id);
+        na_text_put(stdout, m->path);
+        if ((m->flags & NA_NPROF_MODULE_MAIN) != 0) printf("  (the program)");
+        if ((m->flags & NA_NPROF_MODULE_SELF) != 0) printf("  (the allocator)");
+        putchar('\n');
+    }
+}
+
+static void put_file(const na_view_input_t *in) {
+    static const char *const format = "%-14s %7" PRIu64 "  %10" PRIu64 "  %10s  %10s\n";
+    char a[NA_TEXT], b[NA_TEXT];
+    printf("\nFile           chunks     entries     in file      inflated\n");
+    for (uint16_t type = 0;; type++) {
+        na_chunk_sum_t sum;
+        const char *name = na_reader_chunk_sum(in->reader, type, &sum);
+        if (name == NULL) break;
+        if (sum.chunks == 0) continue;
+        printf(format, name, sum.chunks, sum.entries, na_text_bytes(a, (double)sum.stored),
+               na_text_bytes(b, (double)sum.raw));
+    }
+    printf("%-14s %42s\n", "all", na_text_bytes(a, (double)na_reader_file_size(in->reader)));
+}
+
+na_status_t na_view_run(na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    char a[NA_TEXT];
+    printf("program        ");
+    na_text_put(stdout, h->program);
+    printf("\ncommand        ");
+    na_text_put(stdout, h->command);
+    printf("\nhost           ");
+    na_text_put(stdout, h->host);
+    printf("\nprocess        %d, parent %d\n", h->pid, h->ppid);
+    if (h->inherited_pid != 0) printf("forked from    %d\n", h->inherited_pid);
+    if (h->mpi_rank >= 0) printf("MPI rank       %d of %u\n", h->mpi_rank, h->mpi_size);
+    printf("writer         ");
+    na_text_put(stdout, h->writer);
+    printf(", format %u\nmode           %s\n", h->version, na_mode_name(h->mode));
+    if (h->sample_interval != 0)
+        printf("interval       %s between samples on average\n",
+               na_text_bytes(a, (double)h->sample_interval));
+    printf("clock          %s, %.6g MHz\n",
+           h->clock_kind == NA_NPROF_CLOCK_TSC ? "TSC" : "CLOCK_MONOTONIC",
+           (double)h->ticks_hz / 1e6);
+    printf("page size      %u\nnodes          %u:", h->page_size, h->node_count);
+    for (uint32_t i = 0; i < h->node_count; i++)
+        printf(" %u", h->node_ids[i]);
+    printf("\npeak           exact within %s a thread\n",
+           na_text_bytes(a, (double)h->publish_quantum));
+    printf("own memory     %s\nended          %s after %s\n",
+           na_text_bytes(a, (double)h->own_bytes),
+           h->state == NA_NPROF_CLOSED ? "normally" : "not: killed, or still running",
+           na_text_ms((char[NA_TEXT]){0}, h->last_ms));
+    const struct {
+        const char *name;
+        uint64_t value;
+    } lost[] = {
+        {"events", h->lost_events},          {"stacks", h->lost_stacks},
+        {"cut stacks", h->truncated_stacks}, {"threads", h->lost_threads},
+        {"modules", h->lost_modules},        {"frees before", h->before_frees},
+    };
+    printf("\nNot seen\n");
+    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
+        printf("  %-12s %s\n", lost[i].name, na_text_count(a, (double)lost[i].value));
+    if (h->disk_full != 0) printf("  the profile could not grow: disk full, quota or limit\n");
+
+    size_t size;
+    const char *text = na_reader_environment(in->reader, &size);
+    printf("\nEnvironment\n");
+    for (size_t at = 0; text != NULL && at < size; at += strlen(text + at) + 1) {
+        printf("  ");
+        na_text_put(stdout, text + at);
+        putchar('\n');
+    }
+    put_modules(in);
+    put_file(in);
+    return NA_STATUS_WHOLE;
+}

@@ -1,0 +1,318 @@
+/* view_warnings.c - what in a profile asks for attention, each with its evidence, the reason and a
+ * remedy. All thresholds are in one table. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profiler/analyze/detail.h"
+#include "profiler/dump/table.h"
+#include "profiler/dump/text.h"
+#include "profiler/dump/views.h"
+
+#define EVIDENCE 256
+#define MIB      1048576.0
+
+/* What is measured for a warning: compared with its threshold. NaN: does not apply. `where`: the
+ * figure of a site that the warning is about, to name the largest; NULL: about the process. */
+typedef struct warning {
+    const char *key;
+    double threshold;
+    double (*measure)(const na_view_input_t *in, char evidence[EVIDENCE]);
+    double (*where)(const na_counters_t *sum);
+    const char *reason, *remedy;
+} warning_t;
+
+static const na_counters_t *total(const na_view_input_t *in) {
+    return &in->sites.total;
+}
+
+static double share(double part, double all) {
+    return all > 0 ? part / all : NAN;
+}
+
+static double lost(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    double events = (double)h->lost_events;
+    char a[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "%s events found no counter%s", na_text_count(a, events),
+             h->disk_full != 0 ? ": the profile could not grow (disk full, quota or limit)" : "");
+    return events;
+}
+
+static double truncated(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    double part =
+        share((double)h->truncated_stacks, na_view_count(in, (double)(total(in)->alloc_count)));
+    snprintf(evidence, EVIDENCE, "%.1f %% of the allocations have a stack without its outer frames",
+             100 * part);
+    return part;
+}
+
+static double few_samples(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    if (h->mode != NA_NPROF_MODE_SAMPLE) return NAN;
+    char a[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "%s samples in all",
+             na_text_count(a, (double)total(in)->raw_allocs));
+    return 1 / ((double)total(in)->raw_allocs + 1);
+}
+
+static double not_freed(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    if (na_reader_header(in->reader)->state != NA_NPROF_CLOSED || (double)t->live_bytes < MIB)
+        return NAN;
+    char a[NA_TEXT];
+    double part = share((double)t->live_bytes, (double)t->peak_bytes);
+    snprintf(evidence, EVIDENCE, "%s were not freed at the end, %.0f %% of the peak",
+             na_text_bytes(a, (double)t->live_bytes), 100 * part);
+    return part;
+}
+
+static double rate(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    double seconds = (double)na_reader_header(in->reader)->last_ms / 1000;
+    double count = na_view_count(in, (double)total(in)->alloc_count);
+    if (seconds < 0.1) return NAN;
+    char a[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "%s allocations a second", na_text_count(a, count / seconds));
+    return count / seconds;
+}
+
+static double recycling(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    if ((double)t->alloc_bytes < 100 * MIB) return NAN;
+    char a[NA_TEXT], b[NA_TEXT];
+    double times = share((double)t->alloc_bytes, (double)t->peak_bytes);
+    snprintf(evidence, EVIDENCE, "%s were allocated in all, %.0f times the peak of %s",
+             na_text_bytes(a, (double)t->alloc_bytes), times,
+             na_text_bytes(b, (double)t->peak_bytes));
+    return times;
+}
+
+static double temporaries(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    double part = share((double)t->temporary_count, (double)t->alloc_count);
+    if (na_view_count(in, (double)t->temporary_count) < 10000) return NAN;
+    snprintf(evidence, EVIDENCE,
+             "%.0f %% of the blocks were freed before their thread allocated again", 100 * part);
+    return part;
+}
+
+static double tiny(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    double count = na_view_count(in, (double)t->peak_count);
+    if (count < 100000) return NAN;
+    double mean = (double)t->peak_bytes / count;
+    char a[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "%s blocks of %.0f bytes on average lived at the peak",
+             na_text_count(a, count), mean);
+    return 1 / mean;
+}
+
+static double rounding(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    double waste = (double)t->alloc_usable - (double)t->alloc_bytes;
+    double part = share(waste, (double)t->alloc_bytes);
+    if ((double)t->peak_bytes < MIB) return NAN;
+    snprintf(evidence, EVIDENCE, "rounding up to block sizes adds %.0f %%", 100 * part);
+    return part;
+}
+
+static double resident(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_nprof_point_t *point = na_view_point_at_peak(in);
+    double peak = (double)total(in)->peak_bytes;
+    if (point == NULL || (double)point->physical - peak < 32 * MIB) return NAN;
+    char a[NA_TEXT], b[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "%s were resident near the peak of %s requested",
+             na_text_bytes(a, (double)point->physical), na_text_bytes(b, peak));
+    return share((double)point->physical, peak);
+}
+
+static double cross_thread(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    if (na_view_count(in, (double)t->free_count) < 10000) return NAN;
+    double part = share((double)t->cross_thread_free_count, (double)t->free_count);
+    snprintf(evidence, EVIDENCE, "%.0f %% of the frees are by another thread than allocated",
+             100 * part);
+    return part;
+}
+
+static double cross_node(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    if (na_view_count(in, (double)t->free_count) < 10000) return NAN;
+    double part = share((double)t->cross_node_free_count, (double)t->free_count);
+    snprintf(evidence, EVIDENCE, "%.0f %% of the frees are on another node than allocated",
+             100 * part);
+    return part;
+}
+
+static double reallocs(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    if ((double)t->realloc_copy_bytes < 16 * MIB) return NAN;
+    double part = share((double)t->realloc_copy_bytes, (double)t->alloc_bytes);
+    char a[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "realloc moved %s, %.0f %% of all that was allocated",
+             na_text_bytes(a, (double)t->realloc_copy_bytes), 100 * part);
+    return part;
+}
+
+static double growth(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const na_counters_t *t = total(in);
+    if ((double)t->growth_copied < 16 * MIB) return NAN;
+    double part = share((double)t->growth_copied, (double)t->alloc_bytes);
+    char a[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "blocks of %s were replaced by larger ones, %.0f %% of all",
+             na_text_bytes(a, (double)t->growth_copied), 100 * part);
+    return part;
+}
+
+static double threads(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    double count = na_threads_peak(in->reader);
+    char a[NA_TEXT];
+    snprintf(evidence, EVIDENCE, "%s threads at one time", na_text_count(a, count));
+    return count;
+}
+
+#define FIGURE(name)                                                                               \
+    static double name##_of(const na_counters_t *sum) {                                            \
+        return (double)sum->name;                                                                  \
+    }
+FIGURE(live_bytes)
+FIGURE(alloc_count)
+FIGURE(alloc_bytes)
+FIGURE(temporary_count)
+FIGURE(peak_count)
+FIGURE(cross_thread_free_count)
+FIGURE(cross_node_free_count)
+FIGURE(realloc_copy_bytes)
+FIGURE(growth_copied)
+
+static double rounding_of(const na_counters_t *sum) {
+    return (double)sum->alloc_usable - (double)sum->alloc_bytes;
+}
+
+static const warning_t warnings[] = {
+    {"lost-events", 0, lost, NULL, "the figures lack them",
+     "make room for the profile (NUMALLOC_PROFILE_FILE on another disk) and run again"},
+    {"truncated-stacks", 0.01, truncated, NULL,
+     "their bytes are counted, but not below the functions that asked for them",
+     "build with unwind tables (-fasynchronous-unwind-tables) or frame pointers; generated code "
+     "cannot be followed"},
+    {"few-samples", 1 / 400.0, few_samples, NULL,
+     "fewer than 400 samples: even the totals are known to no better than 10 %",
+     "take a smaller NUMALLOC_SAMPLE_INTERVAL, or mode sites"},
+    {"not-freed", 0.5, not_freed, live_bytes_of,
+     "a leak looks like this; so does a cache that is never emptied",
+     "see numalloc-dump leaks; free it, or suppress what is meant to stay"},
+    {"allocation-rate", 100000, rate, alloc_count_of,
+     "allocating takes time of its own, and cools the caches",
+     "keep blocks for reuse, reserve containers, move allocations out of inner loops"},
+    {"recycling", 10, recycling, alloc_bytes_of, "the same memory is asked for again and again",
+     "keep the buffers of the sites with the largest total instead of freeing them"},
+    {"temporaries", 0.5, temporaries, temporary_count_of,
+     "such a block does what a local variable or a kept buffer would do for nothing",
+     "use the stack, or a buffer that is kept between calls"},
+    {"tiny-blocks", 1 / 32.0, tiny, peak_count_of,
+     "bookkeeping, pointers and cache misses outweigh what such blocks hold",
+     "store objects in arrays or pools; put members by value instead of by pointer"},
+    {"rounding", 0.25, rounding, rounding_of, "memory is handed out that nobody asked for",
+     "ask for sizes just at, not just above, the sizes that blocks come in"},
+    {"resident", 2, resident, NULL,
+     "memory that was freed is kept by the allocator, lies between live blocks, or belongs to "
+     "code, "
+     "stacks and mappings of the program itself",
+     "look at the timeline for an earlier peak; lower NUMALLOC_PURGE_DELAY; look at stacks and "
+     "mmap"},
+    {"cross-thread", 0.25, cross_thread, cross_thread_free_count_of,
+     "a block that goes back to another thread costs more and leaves its cache",
+     "free where it was allocated, or hand blocks over in batches"},
+    {"cross-node", 0.1, cross_node, cross_node_free_count_of,
+     "such blocks lived on one node and were used on another: remote memory is slower",
+     "keep producer and consumer on one node; bind threads (numactl, OMP_PROC_BIND)"},
+    {"reallocs", 0.25, reallocs, realloc_copy_bytes_of, "growing step by step copies what is there",
+     "ask for the final size, or double it at each step"},
+    {"growth", 0.25, growth, growth_copied_of,
+     "a container that grows allocates, copies and frees at each step", "reserve its final size"},
+    {"threads", 2048, threads, NULL, "each thread that allocates has caches and a stack of its own",
+     "use a pool of threads"},
+};
+#define WARNINGS (sizeof warnings / sizeof warnings[0])
+
+/* Where most of it comes from: the responsible frame of the site with the largest figure. */
+static bool find_place(const na_view_input_t *in, const warning_t *w, char place[NA_LABEL]) {
+    if (w->where == NULL) return false;
+    const na_site_t *largest = NULL;
+    for (size_t i = 0; i < in->sites.count; i++) {
+        const na_site_t *site = &in->sites.items[i];
+        if (largest == NULL || w->where(&site->sum) > w->where(&largest->sum)) largest = site;
+    }
+    if (largest == NULL) return false;
+    const na_frame_t *leaf, *frame = na_view_site(in, largest->site, &leaf);
+    if (frame == NULL) return false;
+    na_view_frame_label(frame, place);
+    return true;
+}
+
+size_t na_warnings_list(const na_view_input_t *in) {
+    size_t count = 0;
+    for (size_t i = 0; i < WARNINGS; i++) {
+        char evidence[EVIDENCE];
+        double value = warnings[i].measure(in, evidence);
+        if (!(value > warnings[i].threshold)) continue;
+        if (count++ == 0) printf("Warnings (numalloc-dump warnings has reasons and remedies)\n");
+        printf("  %-16s ", warnings[i].key);
+        na_text_put(stdout, evidence);
+        putchar('\n');
+    }
+    return count;
+}
+
+static na_status_t put_table(const na_view_input_t *in) {
+    enum { KEY, VALUE, THRESHOLD, EVIDENCE_TEXT, PLACE, REASON, REMEDY };
+    static const na_column_t columns[] = {
+        {"warning", "warning", NA_KIND_TEXT, NULL},   {"value", "value", NA_KIND_NUMBER, NULL},
+        {"threshold", "above", NA_KIND_NUMBER, NULL}, {"evidence", "evidence", NA_KIND_TEXT, NULL},
+        {"place", "place", NA_KIND_TEXT, NULL},       {"reason", "reason", NA_KIND_TEXT, NULL},
+        {"remedy", "remedy", NA_KIND_TEXT, NULL},
+    };
+    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    for (size_t i = 0; i < WARNINGS; i++) {
+        const warning_t *w = &warnings[i];
+        char evidence[EVIDENCE], place[NA_LABEL];
+        double value = w->measure(in, evidence);
+        if (!(value > w->threshold)) continue;
+        na_table_row(table, i);
+        na_table_text(table, KEY, w->key);
+        na_table_number(table, VALUE, value);
+        na_table_number(table, THRESHOLD, w->threshold);
+        na_table_text(table, EVIDENCE_TEXT, evidence);
+        if (find_place(in, w, place)) na_table_text(table, PLACE, place);
+        na_table_text(table, REASON, w->reason);
+        na_table_text(table, REMEDY, w->remedy);
+    }
+    const na_table_print_t print = {.view = "warnings", .all = true};
+    na_status_t status = na_table_write(table, in->options, &print);
+    na_table_close(table);
+    return status;
+}
+
+na_status_t na_view_warnings(na_view_input_t *in) {
+    if (in->options->format != NA_FORMAT_TEXT) return put_table(in);
+    size_t count = 0;
+    for (size_t i = 0; i < WARNINGS; i++) {
+        const warning_t *w = &warnings[i];
+        char evidence[EVIDENCE], place[NA_LABEL];
+        double value = w->measure(in, evidence);
+        if (!(value > w->threshold)) continue;
+        printf("%s%s: ", count++ == 0 ? "" : "\n", w->key);
+        na_text_put(stdout, evidence);
+        if (find_place(in, w, place)) {
+            fputs("\n  most of it  ", stdout);
+            na_text_put(stdout, place);
+        }
+        printf("\n  reason      %s\n  remedy      %s\n", w->reason, w->remedy);
+    }
+    if (count == 0) printf("Nothing: none of %zu warnings applies.\n", WARNINGS);
+    return NA_STATUS_WHOLE;
+}

@@ -1,0 +1,67 @@
+/* reader_info.c - what a profile's file is made of, and the symbols that were added to it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/format/reader_priv.h"
+
+static const struct {
+    uint16_t type;
+    const char *name;
+} types[] = {
+    {NA_NPROF_STACKS, "stacks"},     {NA_NPROF_CELLS, "cells"},
+    {NA_NPROF_THREADS, "threads"},   {NA_NPROF_MODULES, "modules"},
+    {NA_NPROF_TIMELINE, "timeline"}, {NA_NPROF_ENVIRONMENT, "environment"},
+    {NA_NPROF_SHARES, "shares"},     {NA_NPROF_SERIES, "series"},
+    {NA_NPROF_LIVES, "lives"},       {NA_NPROF_SIZES, "sizes"},
+    {NA_NPROF_MAPS, "maps"},         {NA_NPROF_SYMBOLS, "symbols"},
+};
+
+const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chunk_sum_t *sum) {
+    memset(sum, 0, sizeof *sum);
+    if (index >= sizeof types / sizeof types[0]) return NULL;
+    for (size_t c = 0; c < reader->chunk_count; c++) {
+        const na_chunk_ref_t *chunk = &reader->chunks[c];
+        if (chunk->type != types[index].type) continue;
+        sum->chunks++;
+        sum->entries += chunk->count;
+        sum->stored += chunk->size;
+        sum->raw += (chunk->flags & NA_NPROF_SEALED) != 0 ? chunk->raw_length : chunk->size;
+    }
+    return types[index].name;
+}
+
+typedef struct text {
+    char *bytes;
+    size_t used, room;
+} text_t;
+
+static void take(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
+                 const void *entry) {
+    (void)reader;
+    (void)chunk;
+    (void)index;
+    text_t *text = arg;
+    if (text->used < text->room) text->bytes[text->used++] = *(const char *)entry;
+}
+
+const char *na_reader_symbols(na_reader_t *reader, size_t *size) {
+    if (!reader->symbols_read) {
+        reader->symbols_read = true;
+        uint64_t room = 0;
+        for (size_t c = 0; c < reader->chunk_count; c++)
+            if (reader->chunks[c].type == NA_NPROF_SYMBOLS) room += reader->chunks[c].count;
+        /* What a file may claim is bounded by its size. */
+        uint64_t most = reader->size * 16 + NA_NPROF_MAX_RAW;
+        if (room > most) room = most;
+        text_t text = {room == 0 ? NULL : malloc((size_t)room + 1), 0, (size_t)room};
+        if (text.bytes == NULL && room != 0) na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
+        if (text.bytes != NULL) {
+            na_reader_each_entry(reader, NA_NPROF_SYMBOLS, take, &text);
+            text.bytes[text.used] = 0;
+        }
+        reader->symbols = text.bytes;
+        reader->symbols_size = text.used;
+    }
+    *size = reader->symbols_size;
+    return reader->symbols_size == 0 ? NULL : reader->symbols;
+}

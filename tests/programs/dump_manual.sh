@@ -1,0 +1,73 @@
+#!/bin/bash
+# dump_manual.sh - the manual pages and the bash completion know every view, option, benchmark,
+# environment variable and function that there is. Usage: dump_manual.sh LIBRARY NUMALLOC_DUMP
+# NUMALLOC_BENCH SOURCE_ROOT.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+dump=$2 bench=$3 root=$4
+need mandoc mandoc
+
+pages=("$root"/docs/man/*.[13])
+[ "${#pages[@]}" -eq 3 ] || fail "expected 3 pages, found ${pages[*]}"
+for page in "${pages[@]}"; do
+    mandoc -Tlint -W warning "$page" >"$work/lint" 2>&1 || fail "mandoc on ${page##*/}: $(head -n 5 "$work/lint")"
+    mandoc -Tutf8 "$page" | sed 's/.\x08//g' >"$work/$(basename "$page").text"
+done
+
+# knows PAGE WORD...: the word is in the page, as a word.
+knows() {
+    local page=$1 word
+    shift
+    for word in "$@"; do
+        grep -qE -- "(^|[^A-Za-z0-9_-])$word([^A-Za-z0-9_-]|$)" "$work/$page.text" || fail "$page does not mention $word"
+    done
+}
+mapfile -t views < <("$dump" help --names)
+[ "${#views[@]}" -gt 20 ] || fail "numalloc-dump has ${#views[@]} views only"
+knows numalloc-dump.1 "${views[@]}"
+for view in "${views[@]}"; do
+    [ "$view" = help ] && continue
+    mapfile -t options < <("$dump" help "$view" --names | tr -d =)
+    knows numalloc-dump.1 "${options[@]}"
+done
+mapfile -t benchmarks < <("$bench" --help | sed -n '/^Benchmarks:/,$p' | sed -nE 's/^  ([a-z][a-z-]*) .*/\1/p')
+[ "${#benchmarks[@]}" -gt 10 ] || fail "numalloc-bench has ${#benchmarks[@]} benchmarks only"
+knows numalloc-bench.1 "${benchmarks[@]}"
+mapfile -t options < <("$bench" compare --help | sed -n '/^Options:/,$p' | sed -nE 's/^  (--[a-z-]+) .*/\1/p')
+[ "${#options[@]}" -gt 10 ] || fail "numalloc-bench compare has ${#options[@]} options only"
+knows numalloc-bench.1 "${options[@]}"
+mapfile -t variables < <(sed -nE 's/^\| `(NUMALLOC_[A-Z_]+)` .*/\1/p' "$root/docs/options.md")
+[ "${#variables[@]}" -gt 8 ] || fail "docs/options.md has ${#variables[@]} variables only"
+knows libnumalloc.3 "${variables[@]}"
+mapfile -t functions < <(sed -nE 's/^[a-z].*[ *](numalloc_[a-z_]+)\(.*/\1/p' "$root/include/numalloc/numalloc.h" "$root/include/numalloc/profile.h" | sort -u)
+[ "${#functions[@]}" -gt 30 ] || fail "the headers have ${#functions[@]} functions only"
+knows libnumalloc.3 "${functions[@]}"
+say "manual: ${#views[@]} views, ${#benchmarks[@]} benchmarks, ${#variables[@]} variables, ${#functions[@]} functions"
+
+# Completion, as bash would ask for it.
+complete_line() {
+    COMP_WORDS=("$@")
+    COMP_CWORD=$(($# - 1))
+    COMPREPLY=()
+    _numalloc_dump
+    printf '%s\n' "${COMPREPLY[@]+"${COMPREPLY[@]}"}"
+}
+# shellcheck disable=SC1091
+. "$root/scripts/completion/numalloc-dump"
+complete -p numalloc-dump >/dev/null || fail "nothing is completed for numalloc-dump"
+cd "$work"
+touch some.nprof
+# is WANTED GOT
+is() { [ "$2" = "$1" ] || fail "completion gives '$2', expected '$1'"; }
+is "$(printf '%s\n' callees callers callgrind)" "$(complete_line "$dump" call | sort)"
+is some.nprof "$(complete_line "$dump" sites some)"
+is --stacks "$(complete_line "$dump" sites some.nprof --sta)"
+is "" "$(complete_line "$dump" functions some.nprof --sta)"
+is --fail-if "$(complete_line "$dump" check some.nprof --fail-i)"
+is "$(printf '%s\n' peak)" "$(complete_line "$dump" sites --sort p)"
+is leaks "$(complete_line "$dump" help lea)"
+is some.nprof "$(complete_line "$dump" sites -o so)"
+for view in "${views[@]}"; do
+    complete_line "$dump" "${view:0:3}" | grep -qx -- "$view" || fail "completion does not know the view $view"
+done
+say "completion knows them, too"

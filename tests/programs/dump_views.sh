@@ -1,0 +1,169 @@
+#!/bin/bash
+# dump_views.sh - every view of numalloc-dump on recorded profiles, held against kept outputs
+# (golden/VIEW.txt). Times, process ids, addresses and the C library's own frames are made equal
+# first; sizes and counts are the program's and must be exact. UPDATE=1 writes the outputs anew.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+golden=$test_source/golden
+update=${UPDATE:-}
+
+mkdir "$work/src"
+cp "$test_source/dump_views.c" "$work/src/dump_views.c"
+cc -std=gnu17 -g -O1 -fno-inline -fno-optimize-sibling-calls -fno-stack-protector -pthread \
+    "$work/src/dump_views.c" -o "$work/views" || fail "the compiler does not build dump_views.c"
+record() {
+    (cd "$work" && exec env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/$1" "${@:3}" \
+        LD_PRELOAD="$lib" "$work/views" "$2") 2>"$work/err" || fail "dump_views.c $2 fails: $(cat "$work/err")"
+}
+record old.nprof small
+record new.nprof large
+record thread.nprof thread
+record rank0.nprof small OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2
+record rank1.nprof large OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2
+say "profiles recorded"
+
+# What differs between runs and machines. Frames outside main are the C library's.
+normalise() {
+    sed -E -e "s|$work|WORK|g" -e 's/[0-9]+(\.[0-9]+)? (ms|s)\b/TIME/g' -e 's/(process|tid|pid) +[0-9]+/\1 PID/g' \
+        -e '/(_start|__libc_start_[a-z_]+|start_thread|clone3?)\b/d' -e 's/ +$//'
+}
+
+# shown NAME ARGUMENT...: the view's output is as it was kept, and the exit status is $want.
+want=0
+shown() {
+    local name=$1 rc=0
+    shift
+    (cd "$work" && exec "$dump" "$@") >"$work/out" 2>"$work/err" || rc=$?
+    [ "$rc" = "$want" ] || fail "numalloc-dump $*: status $rc, expected $want: $(head -n 3 "$work/err")"
+    normalise <"$work/out" >"$work/norm"
+    if [ -n "$update" ]; then
+        mkdir -p "$golden"
+        cp "$work/norm" "$golden/$name.txt"
+    fi
+    diff -u "$golden/$name.txt" "$work/norm" >"$work/diff" || {
+        head -n 40 "$work/diff" >&2
+        fail "numalloc-dump $* is not as kept in golden/$name.txt (UPDATE=1 writes it anew)"
+    }
+    seen+=("$1")
+}
+seen=()
+
+shown functions functions new.nprof
+shown functions_filter functions new.nprof --filter '^(parse|grow)$' --sort total
+shown sites sites new.nprof --stacks --top 3
+shown callers callers new.nprof --min 0
+shown callers_filter callers new.nprof --filter '^walk$' --min 0
+shown callees callees new.nprof --min 0 --sort total
+shown callees_none callees new.nprof --filter nothing_of_this_name
+shown libraries libraries new.nprof --filter views
+shown sites_size sites new.nprof --sort size_max --top 2
+shown leaks leaks new.nprof
+printf '# a cache\nleak:^keep_cache$\n' >"$work/known"
+shown leaks_suppressed leaks new.nprof --suppressions known
+shown source source new.nprof --filter dump_views --context 0
+shown diff diff old.nprof new.nprof
+shown diff_same diff old.nprof old.nprof
+shown warnings warnings new.nprof
+shown bundle bundle new.nprof -o bundled.nprof
+
+want=1
+shown check_fail check new.nprof --fail-if 'peak>1K' --fail-if 'leaks>0' --fail-if 'allocations == 0'
+shown check_grown check new.nprof --baseline old.nprof --fail-on-increase 5%
+want=0
+shown check_known check new.nprof --fail-if 'leaks>3000' --suppressions known
+shown check_same check old.nprof --baseline old.nprof --fail-on-increase peak=0%
+say "text of ${#seen[@]} calls is as kept"
+
+# Views whose text is times and drawings: their rows.
+/usr/bin/python3 - "$dump" "$work" <<'END' || fail "threads, timeline, compare, aggregate, summary or run are not as the program was"
+import json, subprocess, sys
+dump, work = sys.argv[1:]
+def rows(*arguments):
+    out = subprocess.run([dump, *arguments, "--json"], cwd=work, check=True, capture_output=True).stdout
+    return json.loads(out)["rows"]
+def text(*arguments):
+    return subprocess.run([dump, *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
+
+threads = rows("threads", "thread.nprof")
+worker = [t for t in threads if t["name"] == "worker"]
+assert len(threads) == 2 and len(worker) == 1, threads
+assert worker[0]["allocations"] == 40 and worker[0]["total_bytes"] == 40 * 64, worker
+assert [t["cross_thread_frees"] for t in threads if t["name"] != "worker"] == [40], threads
+
+resized = rows("realloc", "new.nprof")
+assert [(r["function"], r["reallocs"]) for r in resized] == [("grow", 8)], resized
+
+points = rows("timeline", "new.nprof")
+peak = rows("compare", "new.nprof")[0]["peak_bytes"]
+assert max(p["requested_max"] or 0 for p in points) <= peak and points[-1]["ms"] >= 0
+drawn = text("timeline", "new.nprof", "--width", "30", "--height", "4").splitlines()
+assert sum("|" in line for line in drawn) == 4 and any(line.startswith("Largest rises") for line in drawn), drawn
+
+compared = rows("compare", "old.nprof", "new.nprof")
+assert [r["file"] for r in compared] == ["old.nprof", "new.nprof"]
+assert compared[0]["peak_ratio"] == 1 and compared[1]["peak_ratio"] > 1.5
+assert all(len(r["steps"]) == 64 and max(r["steps"]) <= r["peak_bytes"] for r in compared)
+assert len([l for l in text("compare", "old.nprof", "new.nprof").splitlines() if l.startswith("|")]) == 2
+
+ranks = rows("aggregate", "rank0.nprof", "rank1.nprof")
+assert [r["rank"] for r in ranks] == [1, 0], ranks  # largest peak first
+peaks = [r["peak_bytes"] for r in ranks]
+out = text("aggregate", "rank0.nprof", "rank1.nprof", "--top", "2")
+assert "Highest peak: rank 1 on " in out and "Lowest peak: rank 0 on " in out, out
+def kib(b):
+    digits = 2 if b / 1024 < 9.995 else 1 if b / 1024 < 99.95 else 0
+    return "%.*f KiB" % (digits, b / 1024)
+mean = sum(peaks) / 2
+line = next(l for l in out.splitlines() if l.startswith("peak "))
+assert [kib(peaks[1]), kib(peaks[0]), kib(mean), kib((peaks[0] - peaks[1]) / 2)] == \
+    [" ".join(line.split()[i:i + 2]) for i in (1, 3, 5, 7)], (line, peaks)
+bad = subprocess.run([dump, "aggregate", "rank0.nprof", "nothing.nprof", "--csv"], cwd=work, capture_output=True, text=True)
+assert bad.returncode == 1 and bad.stderr.count("\n") == 1 and "nothing.nprof" in bad.stderr, bad
+
+summary = text("new.nprof")
+for word in ("program", "events", "peak", "Functions by bytes live at the peak", "build_table"):
+    assert word in summary, word
+run = text("run", "rank1.nprof")
+for word in ("MPI rank       1 of 2", "OMPI_COMM_WORLD_RANK=1", "NUMALLOC_PROFILE=sites", "(the program)", "stacks", "cells"):
+    assert word in run, word
+END
+say "threads, timeline, compare, aggregate, summary and run are as the program was"
+
+# A bundle reads where the program is not: nothing is looked up.
+"$dump" sites "$work/new.nprof" --csv --top 0 >"$work/before.csv"
+mv "$work/views" "$work/moved"
+"$dump" sites "$work/bundled.nprof" --csv --top 0 >"$work/after.csv" 2>"$work/err" || fail "the bundle: $(cat "$work/err")"
+cmp -s "$work/before.csv" "$work/after.csv" || fail "the bundle shows something else than the profile did: $(diff "$work/before.csv" "$work/after.csv" | head -n 4)"
+"$dump" sites "$work/new.nprof" --csv --top 0 | cmp -s - "$work/before.csv" && fail "the program is still found: the bundle proves nothing"
+"$dump" "$work/bundled.nprof" | grep -q '^No symbols' && fail "the bundle lacks symbols"
+rc=0
+"$dump" bundle "$work/bundled.nprof" -o "$work/twice.nprof" 2>"$work/err" || rc=$?
+[ "$rc" = 2 ] && grep -q "already" "$work/err" && [ ! -e "$work/twice.nprof" ] || fail "a bundle is bundled again"
+say "a bundle reads without the program"
+
+# A view that the profile's mode does not record says which mode does.
+NUMALLOC_PROFILE=sample NUMALLOC_PROFILE_FILE="$work/sample.nprof" LD_PRELOAD="$lib" "$work/moved" small
+rc=0
+"$dump" realloc "$work/sample.nprof" >"$work/out" 2>"$work/err" || rc=$?
+[ "$rc" = 2 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] &&
+    grep -q "'realloc' needs a profile of mode sites, this one is of mode sample.*NUMALLOC_PROFILE=sites" "$work/err" ||
+    fail "realloc on a sampled profile: status $rc, $(cat "$work/err")"
+say "a view says which mode it needs"
+
+# Every view that is no export has come up here.
+for view in $("$dump" help --names); do
+    case " ${seen[*]} help summary threads timeline compare aggregate run json csv folded callgrind pprof speedscope massif html realloc check " in
+    *" $view "*) ;;
+    *) fail "the view $view has no test here" ;;
+    esac
+done
+for wrong in "check $work/old.nprof --fail-if peak" "check $work/old.nprof --fail-if size>3" "check $work/old.nprof --baseline $work/old.nprof" \
+    "check $work/old.nprof --baseline $work/old.nprof --fail-on-increase much" "leaks $work/old.nprof --suppressions $work/none" \
+    "diff $work/old.nprof" "bundle $work/old.nprof"; do
+    rc=0
+    # shellcheck disable=SC2086
+    "$dump" $wrong >"$work/out" 2>"$work/err" || rc=$?
+    [ "$rc" = 2 ] && [ "$(wc -l <"$work/err")" = 1 ] && [ ! -s "$work/out" ] || fail "numalloc-dump $wrong: status $rc, $(cat "$work/err")"
+done
+say "wrong use is refused in one line"
