@@ -85,6 +85,10 @@ typedef struct na_hooks {
     void (*after_fork_parent)(void);
     void (*after_fork_child)(void **prof);
 
+    /* The library's constructor runs: the C library is ready, threads can be started. NULL: not
+     * wanted. The only hook that may call out, and allocate. */
+    void (*on_load)(void);
+
     /* The process ends normally (library destructor): everything known is in the file after this.
      */
     void (*on_exit)(void **prof);

@@ -34,16 +34,24 @@ static uint64_t mapped_bytes(void) {
 static void start_profile(void) {
     const char *mode = na_option_text(NA_OPT_PROFILE);
     if (mode == NULL || *mode == 0) return;
-    bool sites = mode[0] == 's' && mode[1] == 'i';
+    bool sites = mode[0] == 's' && mode[1] == 'i', trace = mode[0] == 't';
     na_profile_config_t config = {
-        .mode = sites ? NA_PROFILE_SITES : NA_PROFILE_SAMPLE,
-        .sample_interval = sites ? 0 : na_option(NA_OPT_SAMPLE_INTERVAL),
+        .mode = sites   ? NA_PROFILE_SITES
+                : trace ? NA_PROFILE_TRACE
+                        : NA_PROFILE_SAMPLE,
+        .sample_interval = sites || trace ? 0 : na_option(NA_OPT_SAMPLE_INTERVAL),
         .file = na_option_text(NA_OPT_PROFILE_FILE),
         .mapped = mapped_bytes,
+        .trace_stacks = (na_trace_stacks_t)na_option(NA_OPT_TRACE_STACKS),
+        .trace_buffer = na_option(NA_OPT_TRACE_BUFFER),
+        .trace_level = (unsigned)na_option(NA_OPT_TRACE_LEVEL),
+        .trace_lossy = na_option(NA_OPT_TRACE_LOSSY) != 0,
+        .trace_no_thread = na_option(NA_OPT_TRACE_THREAD) == 0,
+        .trace_max = na_option(NA_OPT_TRACE_MAX),
     };
     na_hooks = na_profile_start(&config);
     if (na_hooks == NULL) return;
-    if (sites)
+    if (sites || trace)
         na_every_event = true;
     else
         na_sample_interval = config.sample_interval;
@@ -85,6 +93,7 @@ __attribute__((constructor(101))) static void at_load(void) {
     if (is_configured()) {
         na_init();
         na_background_init();
+        if (na_hooks != NULL && na_hooks->on_load != NULL) na_hooks->on_load();
     }
 }
 

@@ -19,6 +19,7 @@ typedef enum kind {
     KIND_TEXT,
 } kind_t;
 
+#define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 #define TIB ((uint64_t)1 << 40)
@@ -46,12 +47,25 @@ typedef enum kind {
     X(NUMA, KIND_CHOICE, "preferred|strict|unbound|off|balanced", "preferred", 0, 0,               \
       "memory comes from the caller's node if it can, from it only, from where the kernel "        \
       "places it, without regard to nodes, or from the caller's node until the kernel moves it")   \
-    X(PROFILE, KIND_WORD, "sample|sites", "", 0, 0,                                                \
-      "record a profile: of sampled blocks, or of every block; empty: none")                       \
+    X(PROFILE, KIND_WORD, "sample|sites|trace", "", 0, 0,                                          \
+      "record a profile: of sampled blocks, of every block, or every event by itself; empty: "     \
+      "none")                                                                                      \
     X(PROFILE_FILE, KIND_TEXT, "text", "", 0, 0,                                                   \
       "file name pattern of the profile, or a directory; empty: the profiler's own")               \
     X(SAMPLE_INTERVAL, KIND_BYTES, "bytes", "512K", 0, TIB,                                        \
-      "mean number of bytes between two samples; 0: every block")
+      "mean number of bytes between two samples; 0: every block")                                  \
+    X(TRACE_STACKS, KIND_CHOICE, "allocations|all|none", "allocations", 0, 0,                      \
+      "trace: whose call stacks are recorded; all: of frees as well")                              \
+    X(TRACE_BUFFER, KIND_BYTES, "bytes", "1M", 64 * KIB, 16 * MIB,                                 \
+      "trace: memory that a thread fills with events before it is compressed")                     \
+    X(TRACE_LEVEL, KIND_CHOICE, "0|1|2|3|4|5|6|7|8|9", "1", 0, 0,                                  \
+      "trace: how hard to compress; 0: not at all")                                                \
+    X(TRACE_LOSSY, KIND_BOOL, "0|1", "0", 0, 1,                                                    \
+      "trace: when compression falls behind, lose events (counted) instead of waiting")            \
+    X(TRACE_THREAD, KIND_BOOL, "0|1", "1", 0, 1,                                                   \
+      "trace: a thread of its own compresses; 0: each thread does it for its own events")          \
+    X(TRACE_MAX, KIND_BYTES, "bytes", "0", MIB, 1024 * TIB,                                        \
+      "trace: compressed events that the file may hold, the oldest are dropped; 0: no limit")
 
 typedef struct row {
     na_option_info_t info;

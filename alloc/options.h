@@ -21,9 +21,15 @@ typedef enum na_option_id {
     NA_OPT_REGION_SIZE,     /* bytes, power of two: address space reserved at a time */
     NA_OPT_BACKGROUND,      /* bool: a thread that gives memory back while the program sleeps */
     NA_OPT_NUMA,            /* preferred|strict|unbound|off|balanced */
-    NA_OPT_PROFILE,         /* text: sample|sites, empty none */
+    NA_OPT_PROFILE,         /* text: sample|sites|trace, empty none */
     NA_OPT_PROFILE_FILE,    /* text: file name pattern */
     NA_OPT_SAMPLE_INTERVAL, /* bytes between samples, mean */
+    NA_OPT_TRACE_STACKS,    /* allocations|all|none: stacks recorded */
+    NA_OPT_TRACE_BUFFER,    /* bytes of a thread's event buffer */
+    NA_OPT_TRACE_LEVEL,     /* 0..9: compression, 0 none */
+    NA_OPT_TRACE_LOSSY,     /* bool: lose events rather than wait */
+    NA_OPT_TRACE_THREAD,    /* bool: a thread of its own compresses */
+    NA_OPT_TRACE_MAX,       /* bytes of events kept, the latest; 0 all */
     NA_OPT_COUNT
 } na_option_id_t;
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/analyze/replay.h"
+
 /* A file may hold any value: sums wrap instead of overflowing. */
 static int64_t add_signed(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -164,7 +166,11 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
     const na_nprof_header_t *header = na_reader_header(reader);
     fold_t fold = {.peak_epoch = header->peak_epoch,
                    .sampled = header->mode == NA_NPROF_MODE_SAMPLE};
-    na_reader_cells(reader, fold_cell, &fold);
+    if (header->mode == NA_NPROF_MODE_TRACE) {
+        if (!na_replay_all_cells(reader, fold_cell, &fold)) fold.failed = true;
+    } else {
+        na_reader_cells(reader, fold_cell, &fold);
+    }
     na_reader_shares(reader, fold_share, &fold);
     sites->items = fold.slots;
     sites->cells = fold.cells;

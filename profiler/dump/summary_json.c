@@ -6,6 +6,7 @@
 #include "profiler/analyze/keys.h"
 #include "profiler/dump/counters.h"
 #include "profiler/dump/text.h"
+#include "profiler/dump/views.h"
 
 static void put_number(double value) {
     na_json_number(stdout, value);
@@ -62,9 +63,8 @@ void na_json_header(const na_view_input_t *in) {
     printf(",\"mode\":\"%s\",\"sample_interval\":%" PRIu64 ",\"start_unix_ns\":%" PRIu64
            ",\"duration_ms\":%" PRIu64 ",\"closed\":%s,\"publish_quantum\":%" PRIu64
            ",\"own_bytes\":%" PRIu64,
-           h->mode == NA_NPROF_MODE_SAMPLE ? "sample" : "sites", h->sample_interval,
-           h->start_unix_ns, h->last_ms, h->state == NA_NPROF_CLOSED ? "true" : "false",
-           h->publish_quantum, h->own_bytes);
+           na_mode_name(h->mode), h->sample_interval, h->start_unix_ns, h->last_ms,
+           h->state == NA_NPROF_CLOSED ? "true" : "false", h->publish_quantum, h->own_bytes);
     printf(",\"lost\":{\"events\":%" PRIu64 ",\"stacks\":%" PRIu64 ",\"truncated_stacks\":%" PRIu64
            ",\"threads\":%" PRIu64 ",\"modules\":%" PRIu64 ",\"before_frees\":%" PRIu64
            ",\"disk_full\":%s}",

@@ -35,6 +35,9 @@ const na_view_t na_views[] = {
      "--json and --csv write its points; without a value: nothing happened in the interval.",
      NA_IN_ALL, NA_VIEW_LIGHT, NA_TAKES_JSON | NA_TAKES_CSV | NA_TAKES_SIZE, na_view_timeline,
      NULL},
+    {"events", "FILE", "every event, in the order in which they happened",
+     "--csv writes them for programs. Stacks are numbers, as in the JSON of other views.",
+     NA_IN(NA_NPROF_MODE_TRACE), NA_VIEW_LIGHT, NA_TAKES_TOP | NA_TAKES_CSV, na_view_events, NULL},
     {"realloc", "FILE", "sites whose blocks grow, by realloc or by copying", NULL,
      NA_IN(NA_NPROF_MODE_SITES), NA_VIEW_TABLE, NA_TAKES_TABLE | NA_TAKES_WRAPPERS, na_view_realloc,
      NULL},
@@ -94,6 +97,7 @@ static const struct mode {
 } modes[] = {
     {NA_NPROF_MODE_SAMPLE, "sample"},
     {NA_NPROF_MODE_SITES, "sites"},
+    {NA_NPROF_MODE_TRACE, "trace"},
 };
 #define MODES (sizeof modes / sizeof modes[0])
 

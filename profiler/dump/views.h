@@ -6,7 +6,8 @@
 
 /* Modes as a set. */
 #define NA_IN(mode) (1u << (mode))
-#define NA_IN_ALL   (NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_SAMPLE))
+#define NA_IN_ALL                                                                                  \
+    (NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_SAMPLE) | NA_IN(NA_NPROF_MODE_TRACE))
 
 #define NA_VIEW_LIGHT  1u /* needs neither symbols nor functions */
 #define NA_VIEW_FACTS  2u /* shows nothing that is an estimate in mode sample */
@@ -54,6 +55,7 @@ na_status_t na_view_callees(na_view_input_t *in);
 na_status_t na_view_libraries(na_view_input_t *in);
 na_status_t na_view_threads(na_view_input_t *in);
 na_status_t na_view_timeline(na_view_input_t *in);
+na_status_t na_view_events(na_view_input_t *in);
 na_status_t na_view_realloc(na_view_input_t *in);
 na_status_t na_view_leaks(na_view_input_t *in);
 na_status_t na_view_source(na_view_input_t *in);

@@ -63,6 +63,11 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_sizes_t);
     case NA_NPROF_MAPS:
         return sizeof(na_nprof_map_t);
+    case NA_NPROF_TRACE_BUFFER:
+        return sizeof(na_nprof_unit_t);
+    case NA_NPROF_TRACE:
+    case NA_NPROF_TRACE_DROPPED:
+        return 1;
     default:
         return 0;
     }
@@ -90,7 +95,7 @@ static void check_header(na_reader_t *reader) {
         h->state = NA_NPROF_RUNNING;
         bad = true;
     }
-    if (h->mode != NA_NPROF_MODE_SITES && h->mode != NA_NPROF_MODE_SAMPLE) {
+    if (h->mode < NA_NPROF_MODE_SITES || h->mode > NA_NPROF_MODE_TRACE) {
         h->mode = NA_NPROF_MODE_SITES;
         bad = true;
     }
@@ -169,6 +174,7 @@ static bool index_chunk(na_reader_t *reader, const na_nprof_chunk_t *c, uint64_t
         .type = c->type,
         .flags = c->flags,
         .thread = c->thread,
+        .sequence = c->sequence,
         .entry_size = c->entry_size,
         .count = (uint32_t)count,
         .first_id = c->first_id,
@@ -363,6 +369,9 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
             "%llu thread, module, timeline or series entries skipped: impossible values (first at "
             "%llu)",
             n, at);
+        break;
+    case NA_ISSUE_BAD_EVENTS:
+        snprintf(text, size, "%llu chunk(s) of events skipped: damaged (first at %llu)", n, at);
         break;
     case NA_ISSUE_LOST_SITES:
         snprintf(text, size, "%llu counter(s) belong to stacks that are missing", n);

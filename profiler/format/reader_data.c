@@ -305,3 +305,36 @@ const char *na_reader_environment(na_reader_t *reader, size_t *size) {
     *size = reader->environment_size;
     return reader->environment_size == 0 ? NULL : reader->environment;
 }
+
+uint8_t *na_reader_payload(na_reader_t *reader, const na_chunk_ref_t *chunk) {
+    size_t room = (size_t)chunk->raw_length;
+    uint8_t *packed = malloc(chunk->size + 1), *raw = malloc(room + 1);
+    bool whole = packed != NULL && raw != NULL;
+    if (!whole) na_reader_issue(reader, NA_ISSUE_MEMORY, chunk->data, 0);
+    whole = whole && na_reader_pread(reader, packed, chunk->size, chunk->data) == chunk->size;
+    if (whole && crc32(0, packed, (uInt)chunk->size) != chunk->data_crc) {
+        na_reader_issue(reader, NA_ISSUE_BAD_DATA_CRC, chunk->data, 0);
+        whole = false;
+    }
+    if (whole && (chunk->flags & NA_NPROF_ZLIB) != 0) {
+        z_stream z;
+        memset(&z, 0, sizeof z);
+        z.next_in = packed;
+        z.avail_in = (uInt)chunk->size;
+        z.next_out = raw;
+        z.avail_out = (uInt)room;
+        whole = inflateInit(&z) == Z_OK;
+        if (whole) {
+            inflate(&z, Z_FINISH);
+            inflateEnd(&z);
+            whole = z.avail_out == 0;
+        }
+        if (!whole) na_reader_issue(reader, NA_ISSUE_BAD_ZLIB, chunk->data, 0);
+    } else if (whole) {
+        memcpy(raw, packed, room);
+    }
+    free(packed);
+    if (whole) return raw;
+    free(raw);
+    return NULL;
+}

@@ -20,6 +20,7 @@ typedef enum na_issue_kind {
     NA_ISSUE_BAD_NODE,   /* stack entry out of range or given twice */
     NA_ISSUE_ORPHAN,     /* stack entry whose outer frames are missing */
     NA_ISSUE_BAD_ENTRY,  /* thread, module or timeline entry that makes no sense */
+    NA_ISSUE_BAD_EVENTS, /* a chunk or buffer of events that makes no sense */
     NA_ISSUE_LOST_SITES, /* cells whose stack is missing */
     NA_ISSUE_IO,
     NA_ISSUE_MEMORY,
@@ -40,6 +41,7 @@ typedef struct na_chunk_ref {
     uint16_t type;
     uint16_t flags;
     uint32_t thread;
+    uint32_t sequence;
     uint32_t entry_size;
     uint32_t count; /* entries to read; all of them fit in size (live) or raw_length (sealed) */
     uint32_t first_id;
@@ -70,6 +72,10 @@ typedef void (*na_entry_fn_t)(na_reader_t *reader, void *arg, const na_chunk_ref
                               uint32_t index, const void *entry);
 /* Calls visit for every entry of every chunk of a type, in file order. */
 void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visit, void *arg);
+
+/* The payload of a sealed chunk, unpacked, raw_length bytes; the caller frees it. NULL: damaged,
+ * which is an issue now. */
+uint8_t *na_reader_payload(na_reader_t *reader, const na_chunk_ref_t *chunk);
 
 void na_reader_series_free(na_reader_t *reader);
 

@@ -36,7 +36,9 @@ void na_header_fill(const na_header_facts_t *facts) {
     na_nprof_header_t *h = na_rec.header;
     h->version = NA_NPROF_VERSION;
     h->header_size = NA_NPROF_PAGE;
-    h->mode = na_rec.sampling ? NA_NPROF_MODE_SAMPLE : NA_NPROF_MODE_SITES;
+    h->mode = na_rec.sampling  ? NA_NPROF_MODE_SAMPLE
+              : na_rec.tracing ? NA_NPROF_MODE_TRACE
+                               : NA_NPROF_MODE_SITES;
     h->clock_kind = na_rec.tsc ? NA_NPROF_CLOCK_TSC : NA_NPROF_CLOCK_MONOTONIC;
     h->page_size = (uint32_t)na_os_page;
     h->count_scale = na_rec.sampling ? NA_COUNT_SCALE : 1;

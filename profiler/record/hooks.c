@@ -1,5 +1,6 @@
 /* hooks.c - what the recorder does at each event: the table that the allocator calls through. */
 #include "profiler/record/rthreads.h"
+#include "profiler/record/trace.h"
 
 static void stamp(na_rthread_t *t, na_record_t *record) {
     record->site = na_stacks_capture(t);
@@ -21,8 +22,7 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     na_rthread_leave(t);
 }
 
-/* Blocks that were never recorded in this profile; true: nothing more to do. */
-static bool not_ours(const na_record_t *record) {
+bool na_rec_not_ours(const na_record_t *record) {
     if (record->epoch != na_profile_epoch) {
         __atomic_fetch_add(&na_rec.header->before_frees, 1, __ATOMIC_RELAXED);
         return true;
@@ -37,7 +37,7 @@ static void on_free(void **prof, const na_record_t *record, void *block, size_t 
     (void)moved_to;
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
-    if (!not_ours(record)) na_site_free(t, record, usable);
+    if (!na_rec_not_ours(record)) na_site_free(t, record, usable);
     na_rthread_leave(t);
 }
 
@@ -57,7 +57,7 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
         record->site = NA_NPROF_NO_STACK;
         return;
     }
-    if (!not_ours(record)) na_site_free(t, record, old_usable);
+    if (!na_rec_not_ours(record)) na_site_free(t, record, old_usable);
     record->slack = (uint32_t)(usable - requested);
     stamp(t, record);
     na_site_alloc(t, record->site, requested, usable, true);
@@ -84,11 +84,16 @@ static void after_fork_child(void **prof) {
     na_rec_became_child();
 }
 
+static void on_load(void) {
+    if (na_rec_is_open() && na_rec.tracing) na_trace_writer_thread();
+}
+
 static void on_exit_hook(void **prof) {
     if (!na_rec_is_open()) return;
     na_rthread_t *t = *prof != NULL ? na_rthread_enter(prof) : NULL;
     if (t != NULL) {
         na_rthread_end(t);
+        if (na_rec.tracing) na_trace_ended(t);
         na_rthread_leave_quietly();
     }
     na_rec_close();
@@ -103,5 +108,6 @@ na_hooks_t na_rec_hooks = {
     .before_fork = before_fork,
     .after_fork_parent = after_fork_parent,
     .after_fork_child = after_fork_child,
+    .on_load = on_load,
     .on_exit = on_exit_hook,
 };

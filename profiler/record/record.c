@@ -9,8 +9,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "profiler/record/rthreads.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
+#include "profiler/record/trace.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -37,6 +39,7 @@ static bool begin(bool in_child) {
     na_rec = (na_recorder_t){.fd = -1};
     if (!na_writer_open(pattern, pid, start_unix_ns, program)) return false;
     na_rec.sampling = config.mode == NA_PROFILE_SAMPLE;
+    na_rec.tracing = config.mode == NA_PROFILE_TRACE;
     na_rec.interval = (double)config.sample_interval;
     na_rec.mapped = config.mapped;
     na_rec.tsc = na_rec_tsc_is_steady();
@@ -52,6 +55,7 @@ static bool begin(bool in_child) {
         na_writer_abandon();
         return false;
     }
+    if (na_rec.tracing) na_trace_writer_start(&config);
     na_timeline_start();
     na_header_environment();
     na_header_seal();
@@ -100,11 +104,13 @@ NA_COLD bool na_rec_begin_in_child(void) {
 }
 
 void na_rec_lost_inside(void) {
-    if (na_rec_is_open()) __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+    if (!na_rthread_own && na_rec_is_open())
+        __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
 }
 
 void na_rec_close(void) {
     if (atomic_exchange(&na_rec.closed, true)) return;
+    if (na_rec.tracing) na_trace_writer_finish();
     na_nprof_header_t *h = na_rec.header;
     h->last_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
     h->last_ticks = na_rec_ticks();
@@ -124,6 +130,16 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     me.pid = na_rec.header->pid;
     me.start = na_rec.header->start_unix_ns;
     make_sentinel();
+    if (config.mode == NA_PROFILE_TRACE) {
+        na_trace_configure(&config);
+        na_hooks_t trace = na_trace_hooks;
+        na_trace_hooks = na_rec_hooks;
+        na_trace_hooks.on_alloc = trace.on_alloc;
+        na_trace_hooks.on_free = trace.on_free;
+        na_trace_hooks.before_move = trace.before_move;
+        na_trace_hooks.on_resize = trace.on_resize;
+        return &na_trace_hooks;
+    }
     na_rec_hooks.sample_interval = config.mode == NA_PROFILE_SAMPLE ? config.sample_interval : 0;
     return &na_rec_hooks;
 }

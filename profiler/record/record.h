@@ -2,11 +2,22 @@
 #ifndef NUMALLOC_PROFILER_RECORD_RECORD_H
 #define NUMALLOC_PROFILER_RECORD_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "alloc/hooks.h"
 
-typedef enum na_profile_mode { NA_PROFILE_SAMPLE, NA_PROFILE_SITES } na_profile_mode_t;
+typedef enum na_profile_mode {
+    NA_PROFILE_SAMPLE,
+    NA_PROFILE_SITES,
+    NA_PROFILE_TRACE
+} na_profile_mode_t;
+
+typedef enum na_trace_stacks {
+    NA_TRACE_STACKS_ALLOCS, /* of allocations and reallocs */
+    NA_TRACE_STACKS_ALL,    /* of frees as well */
+    NA_TRACE_STACKS_NONE
+} na_trace_stacks_t;
 
 typedef struct na_profile_config {
     na_profile_mode_t mode;
@@ -17,6 +28,13 @@ typedef struct na_profile_config {
     /* Bytes of memory that the allocator holds for blocks; NULL: not known. Called from inside
      * hooks, also in signal handlers: must take no lock. */
     uint64_t (*mapped)(void);
+    /* Mode trace. */
+    na_trace_stacks_t trace_stacks;
+    uint64_t trace_buffer; /* bytes of a buffer; a thread's first one is smaller. 0: 1 MiB */
+    unsigned trace_level;  /* 1 to 9: zlib's; 0: not compressed, nor coded */
+    bool trace_lossy;      /* rather lose events (counted) than let a thread wait */
+    bool trace_no_thread;  /* threads compress their buffers themselves */
+    uint64_t trace_max;    /* bytes of events that the file may hold: the oldest go. 0: no limit */
 } na_profile_config_t;
 
 /* Opens the profile and returns the hook table to install; NULL after one warning line on stderr

@@ -4,10 +4,11 @@
 
 #include "alloc/topology.h"
 #include "profiler/record/rthreads.h"
+#include "profiler/record/trace.h"
 
 #define THREAD_CHUNK_BYTES (8u << 10)
 
-NA_TLS bool na_rthread_inside;
+NA_TLS bool na_rthread_inside, na_rthread_own;
 
 static void read_name(na_rthread_t *t) {
     char name[16] = "";
@@ -87,6 +88,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->entry->end_ms = NA_NPROF_MODULE_STILL;
     __atomic_store_n(&t->entry->tid, (uint32_t)na_sys0(SYS_gettid), __ATOMIC_RELEASE);
     atomic_fetch_add(&na_rec.threads_attached, 1);
+    if (na_rec.tracing) na_trace_attached(t);
     *prof = t;
     return t;
 }

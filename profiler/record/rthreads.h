@@ -8,6 +8,9 @@
 /* The calling thread is inside the recorder: an event of a signal handler that interrupts it there
  * is counted as lost, because the thread's state is half changed and locks may be held. */
 extern NA_TLS bool na_rthread_inside;
+/* What the calling thread allocates is the recorder's own: not the program's, and not lost. Set
+ * together with na_rthread_inside. */
+extern NA_TLS bool na_rthread_own;
 
 /* Gives the calling thread a state and stores it in *prof. NULL: no memory; counted as lost. */
 NA_COLD na_rthread_t *na_rthread_attach(void **prof);

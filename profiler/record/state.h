@@ -55,6 +55,11 @@ typedef struct na_rthread {
     na_frames_t frames;
     na_edge_t edges[NA_EDGES][2];
     uintptr_t pcs[NA_STACK_MAX + 2]; /* of a stack that is not kept */
+    /* mode trace: where the next event goes (trace.h) */
+    na_nprof_buffer_t *trace;
+    na_nprof_unit_t *trace_at, *trace_end;
+    uint64_t trace_last; /* stamp of the last event */
+    uint64_t trace_move; /* stamp of before_move */
 } na_rthread_t;
 
 typedef struct na_recorder {
@@ -65,12 +70,13 @@ typedef struct na_recorder {
     int fd;
     uint64_t dev, ino;
     na_lock_t grow;
+    uint64_t unmapped; /* bytes of the file that were written, never mapped; guarded by `grow` */
     /* Own memory that is not in the file, mapped at `own`. */
     uint8_t *own;
     uint64_t own_reserved;
     _Atomic uint64_t own_used, own_resident;
     /* Constant while a profile is open. */
-    bool sampling;
+    bool sampling, tracing;
     double interval;
     uint64_t (*mapped)(void);        /* see na_profile_config_t */
     uint64_t start_ticks, tick_mult; /* ms = ticks * tick_mult >> 64 */
@@ -115,6 +121,8 @@ NA_INLINE bool na_rec_ready(void) {
 
 /* ---- hooks.c ---- */
 extern na_hooks_t na_rec_hooks;
+/* False: the block was recorded in this profile. True: it is from before (counted), or was lost. */
+bool na_rec_not_ours(const na_record_t *record);
 
 /* ---- clock.c ---- */
 uint64_t na_rec_clock_ns(long id); /* by system call */
@@ -150,6 +158,13 @@ void na_writer_abandon(void);
 na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry_size,
                                   uint32_t thread, uint32_t sequence, uint32_t first_id);
 void na_writer_publish(na_nprof_chunk_t *chunk);
+/* Appends a sealed chunk: all fields set but magic, self_offset and header_crc; `data` is its
+ * length less the header. False: the file cannot grow. Thread-safe. */
+bool na_writer_append(na_nprof_chunk_t *chunk, const uint8_t *data, uint64_t *offset);
+/* Writes another header over one that was appended, at chunk->self_offset. */
+bool na_writer_rewrite(na_nprof_chunk_t *chunk);
+/* Gives the disk back what lies in whole pages of the file; they read as zero. */
+void na_writer_punch(uint64_t offset, uint64_t length);
 /* Zeroed memory that is not in the file; never given back. NULL: refused. Thread-safe. */
 void *na_own_alloc(uint64_t bytes, uint64_t resident);
 

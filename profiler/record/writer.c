@@ -145,6 +145,18 @@ static long reserve_disk(uint64_t offset, uint64_t bytes) {
     return 0;
 }
 
+static long write_all(const uint8_t *data, uint64_t bytes, uint64_t offset) {
+    while (bytes != 0) {
+        long r = na_sys4(SYS_pwrite64, na_rec.fd, (long)data, (long)bytes, (long)offset);
+        if (r == -EINTR) continue;
+        if (r <= 0) return r == 0 ? -ENOSPC : r;
+        data += r;
+        offset += (uint64_t)r;
+        bytes -= (uint64_t)r;
+    }
+    return 0;
+}
+
 static long map_file(uint64_t offset, uint64_t bytes) {
     long at = (long)(na_rec.base + offset);
     long r = na_sys6(SYS_mmap, at, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -260,6 +272,16 @@ void na_writer_abandon(void) {
     warn((const char *const[]){"numalloc: no profile, ", name, ": ", reason(-ENOMEM), NULL});
 }
 
+/* The file cannot grow: `error` says why, to the user once. */
+static NA_COLD void stop_growing(long error) {
+    if (__atomic_exchange_n(&na_rec.header->disk_full, 1, __ATOMIC_RELAXED) != 0) return;
+    warn((const char *const[]){
+        "numalloc: the profile stops growing (what is missing is counted): ",
+        error == -EBADF ? "the program closed its file; exclude descriptors from 800 on from that"
+                        : reason(error),
+        NULL});
+}
+
 na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry_size,
                                   uint32_t thread, uint32_t sequence, uint32_t first_id) {
     na_nprof_header_t *h = na_rec.header;
@@ -270,19 +292,10 @@ na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry
     if (error == 0 && !still_ours()) error = -EBADF;
     if (error == 0) error = reserve_disk(offset, length);
     if (error == 0) error = map_file(offset, length);
-    if (error == 0)
-        __atomic_store_n(&h->used, offset + length, __ATOMIC_RELEASE);
-    else
-        error = __atomic_exchange_n(&h->disk_full, 1, __ATOMIC_RELAXED) == 0 ? error : 1;
+    if (error == 0) __atomic_store_n(&h->used, offset + length, __ATOMIC_RELEASE);
     na_unlock(&na_rec.grow);
     if (error != 0) {
-        if (error < 0)
-            warn((const char *const[]){
-                "numalloc: the profile stops growing (what is missing is counted): ",
-                error == -EBADF
-                    ? "the program closed its file; exclude descriptors from 800 on from that"
-                    : reason(error),
-                NULL});
+        stop_growing(error);
         return NULL;
     }
     na_nprof_chunk_t *c = (na_nprof_chunk_t *)(na_rec.base + offset);
@@ -298,11 +311,46 @@ na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry
     return c;
 }
 
+/* Everything but the header is written first, so that a kill leaves no chunk or a whole one. Not
+ * mapped: what is sealed takes no memory of the process. */
+bool na_writer_append(na_nprof_chunk_t *c, const uint8_t *data, uint64_t *offset) {
+    na_nprof_header_t *h = na_rec.header;
+    if (__atomic_load_n(&h->disk_full, __ATOMIC_RELAXED) != 0) return false;
+    na_lock(&na_rec.grow);
+    uint64_t at = h->used;
+    long error = still_ours() ? reserve_disk(at, c->length) : -EBADF;
+    if (error == 0) {
+        na_rec.unmapped += c->length;
+        __atomic_store_n(&h->used, at + c->length, __ATOMIC_RELEASE);
+    }
+    na_unlock(&na_rec.grow);
+    c->self_offset = at;
+    c->magic = NA_NPROF_CHUNK_MAGIC;
+    c->header_crc = na_nprof_chunk_crc(*c);
+    if (error == 0) error = write_all(data, c->length - sizeof *c, at + sizeof *c);
+    if (error == 0) error = write_all((const uint8_t *)c, sizeof *c, at);
+    if (error != 0) stop_growing(error);
+    *offset = at;
+    return error == 0;
+}
+
+bool na_writer_rewrite(na_nprof_chunk_t *c) {
+    c->magic = NA_NPROF_CHUNK_MAGIC;
+    c->header_crc = na_nprof_chunk_crc(*c);
+    return still_ours() && write_all((const uint8_t *)c, sizeof *c, c->self_offset) == 0;
+}
+
+void na_writer_punch(uint64_t offset, uint64_t length) {
+    if (length != 0 && still_ours())
+        na_sys4(SYS_fallocate, na_rec.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (long)offset,
+                (long)length);
+}
+
 void na_writer_publish(na_nprof_chunk_t *c) {
     c->header_crc = na_nprof_chunk_crc(*c);
     __atomic_store_n(&c->magic, NA_NPROF_CHUNK_MAGIC, __ATOMIC_RELEASE);
-    uint64_t own =
-        na_rec.header->used + atomic_load_explicit(&na_rec.own_used, memory_order_relaxed);
+    uint64_t own = na_rec.header->used - na_rec.unmapped +
+                   atomic_load_explicit(&na_rec.own_used, memory_order_relaxed);
     __atomic_store_n(&na_rec.header->own_bytes, own, __ATOMIC_RELAXED);
 }
 

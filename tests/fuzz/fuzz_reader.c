@@ -8,7 +8,25 @@
 
 #include "profiler/analyze/detail.h"
 #include "profiler/analyze/functions.h"
+#include "profiler/analyze/replay.h"
 #include "profiler/analyze/sites.h"
+
+/* Whatever the mode: events may be in any file. */
+static void play_events(na_reader_t *reader) {
+    na_replay_t *replay = na_replay_open(reader);
+    if (replay == NULL) return;
+    na_event_t event;
+    uint64_t last = 0;
+    while (na_replay_next(replay, &event, NULL)) {
+        if (event.ticks < last) abort();
+        last = event.ticks;
+        const na_live_t *block = na_replay_find(replay, event.address);
+        if (na_event_is_alloc(&event) && event.address != 0 &&
+            (block == NULL || block->size != event.size))
+            abort();
+    }
+    na_replay_close(replay);
+}
 
 static uint32_t frames_of(void *arg, uint32_t node, const uint32_t **ids) {
     static uint32_t id[2];
@@ -83,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (size_t m = 0; m < na_metric_count(); m++)
             na_metric_value(m, &sites.items[i].sum, na_reader_header(reader)->count_scale);
     na_sites_free(&sites);
+    play_events(reader);
     na_lives_table_t lives;
     na_maps_table_t maps;
     na_nprof_sizes_t sizes;

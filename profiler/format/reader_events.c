@@ -1,0 +1,312 @@
+/* reader_events.c - merges the events of all threads by their stamps.
+ *
+ * The events of a TRACE chunk, and of a buffer that never became one, are a run: its stamps never
+ * go back. A run is unpacked when its turn comes (the chunk's header says its first stamp, rounded
+ * down) and dropped when it is used up; a heap holds the open ones. Equal stamps: frees first, then
+ * the lower sequence number, so that runs of one thread stay in order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/format/events.h"
+#include "profiler/format/reader_priv.h"
+#include "profiler/format/trace_code.h"
+
+#define BUFFER_UNITS (sizeof(na_nprof_buffer_t) / sizeof(na_nprof_unit_t))
+/* Open runs together; a damaged file cannot ask for more. */
+#define OPEN_MAX (UINT64_C(2) << 30)
+
+typedef struct run {
+    uint64_t first; /* its first stamp >> 24 */
+    size_t chunk;   /* in the reader's index */
+    uint32_t sequence;
+    uint32_t units; /* of a buffer; a chunk says it when it is unpacked */
+} run_t;
+
+typedef struct open_run {
+    na_nprof_unit_t *units;
+    uint32_t at, count, thread, sequence;
+    uint64_t key; /* ticks of the next event, doubled; plus one unless it is a free */
+} open_run_t;
+
+struct na_events {
+    na_reader_t *reader;
+    run_t *runs;
+    size_t run_count, next;
+    open_run_t *heap;
+    size_t open, room;
+    uint64_t open_bytes, index;
+    uint64_t ticks; /* of the last event */
+    na_trace_coder_t *coder;
+    uint32_t coder_units;
+};
+
+static const char *const names[] = {
+    "none",  "malloc", "calloc", "realloc", "aligned",  "new",
+    "new[]", "resize", "free",   "delete",  "delete[]", "realloc (moved)",
+};
+
+const char *na_event_name(const na_event_t *event) {
+    return event->kind < sizeof names / sizeof names[0] ? names[event->kind] : "unknown";
+}
+
+static int by_turn(const void *a, const void *b) {
+    const run_t *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+}
+
+static int by_sequence(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* A buffer with events that are nowhere else becomes a run. */
+static bool add_buffer(na_events_t *e, size_t chunk, const uint32_t *sealed, size_t sealed_count) {
+    const na_chunk_ref_t *ref = &e->reader->chunks[chunk];
+    struct {
+        na_nprof_buffer_t buffer;
+        na_nprof_unit_t first;
+    } b;
+    if (ref->count <= BUFFER_UNITS ||
+        na_reader_pread(e->reader, &b, sizeof b, ref->data) < sizeof b || b.buffer.used == 0 ||
+        bsearch(&b.buffer.sequence, sealed, sealed_count, sizeof *sealed, by_sequence) != NULL)
+        return false;
+    uint32_t room = ref->count - (uint32_t)BUFFER_UNITS;
+    if (room > NA_NPROF_TRACE_UNITS) room = NA_NPROF_TRACE_UNITS;
+    if (b.buffer.used > room) na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, ref->data, 0);
+    e->runs[e->run_count++] = (run_t){.first = b.first.head >> 8 >> 24,
+                                      .chunk = chunk,
+                                      .sequence = b.buffer.sequence,
+                                      .units = b.buffer.used < room ? b.buffer.used : room};
+    return true;
+}
+
+na_events_t *na_events_open(na_reader_t *reader) {
+    na_events_t *e = calloc(1, sizeof *e);
+    if (e == NULL) return NULL;
+    e->reader = reader;
+    e->runs = calloc(reader->chunk_count + 1, sizeof *e->runs);
+    uint32_t *sealed = calloc(reader->chunk_count + 1, sizeof *sealed);
+    if (e->runs == NULL || sealed == NULL) {
+        free(sealed);
+        na_events_close(e);
+        return NULL;
+    }
+    for (size_t i = 0; i < reader->chunk_count; i++) {
+        const na_chunk_ref_t *ref = &reader->chunks[i];
+        if (ref->type != NA_NPROF_TRACE || (ref->flags & NA_NPROF_SEALED) == 0) continue;
+        sealed[e->run_count] = ref->sequence;
+        e->runs[e->run_count++] =
+            (run_t){.first = ref->first_id, .chunk = i, .sequence = ref->sequence};
+    }
+    size_t sealed_count = e->run_count;
+    qsort(sealed, sealed_count, sizeof *sealed, by_sequence);
+    for (size_t i = 0; i < reader->chunk_count; i++)
+        if (reader->chunks[i].type == NA_NPROF_TRACE_BUFFER) add_buffer(e, i, sealed, sealed_count);
+    free(sealed);
+    qsort(e->runs, e->run_count, sizeof *e->runs, by_turn);
+    return e;
+}
+
+/* ---- runs ---- */
+
+static bool coder_for(na_events_t *e, uint32_t units) {
+    if (e->coder != NULL && e->coder_units >= units) return true;
+    free(e->coder);
+    e->coder = aligned_alloc(64, (na_trace_coder_bytes(units) + 63) & ~UINT64_C(63));
+    e->coder_units = e->coder != NULL ? units : 0;
+    return e->coder != NULL;
+}
+
+static na_nprof_unit_t *unpack(na_events_t *e, const na_chunk_ref_t *ref, uint32_t *count) {
+    uint8_t *raw = na_reader_payload(e->reader, ref);
+    if (raw == NULL) return NULL;
+    na_nprof_trace_t header;
+    na_nprof_unit_t *units = NULL;
+    bool sound = na_trace_header(raw, ref->raw_length, &header);
+    if (sound) {
+        units = malloc((size_t)header.units * sizeof *units);
+        if (units == NULL || !coder_for(e, header.units)) {
+            na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
+            free(units);
+            free(raw);
+            return NULL;
+        }
+        sound = na_trace_decode(e->coder, raw, ref->raw_length, &header, units);
+    }
+    free(raw);
+    if (!sound) {
+        na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, ref->data, 0);
+        free(units);
+        return NULL;
+    }
+    *count = header.units;
+    return units;
+}
+
+/* Events of a buffer as the program left it: stamps are rounded as if they had been coded, and
+ * nothing is believed. */
+static na_nprof_unit_t *load(na_events_t *e, const na_chunk_ref_t *ref, uint32_t *count,
+                             uint32_t *thread) {
+    na_nprof_buffer_t b;
+    size_t bytes = (size_t)*count * sizeof(na_nprof_unit_t);
+    na_nprof_unit_t *units = malloc(bytes);
+    if (units == NULL) {
+        na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
+        return NULL;
+    }
+    uint32_t n = 0;
+    uint64_t last = 0;
+    if (na_reader_pread(e->reader, &b, sizeof b, ref->data) == sizeof b &&
+        na_reader_pread(e->reader, units, bytes, ref->data + sizeof b) == bytes) {
+        unsigned shift = b.tick_shift < 32 ? b.tick_shift : 0;
+        while (n < *count && n + na_trace_units(units[n].head) <= *count) {
+            uint64_t ticks = units[n].head >> 8 >> shift << shift;
+            uint64_t kind = units[n].head & NA_NPROF_EVENT_KIND;
+            bool more = na_trace_units(units[n].head) == 2;
+            if (ticks < last || kind == 0 || kind > NA_NPROF_EVENT_THREAD ||
+                (kind < NA_NPROF_EVENT_FREE && !more)) {
+                na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, ref->data, n);
+                break;
+            }
+            units[n].head = ticks << 8 | (units[n].head & 255);
+            last = ticks;
+            n += more ? 2 : 1;
+        }
+        *thread = b.thread;
+    }
+    *count = n;
+    return units;
+}
+
+static uint64_t key_of(const na_nprof_unit_t *u) {
+    return u->head >> 8 << 1 | ((u->head & NA_NPROF_EVENT_KIND) < NA_NPROF_EVENT_FREE);
+}
+
+static bool is_before(const open_run_t *a, const open_run_t *b) {
+    return a->key < b->key || (a->key == b->key && a->sequence < b->sequence);
+}
+
+static void sift_down(na_events_t *e) {
+    size_t i = 0;
+    open_run_t moving = e->heap[0];
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= e->open) break;
+        if (child + 1 < e->open && is_before(&e->heap[child + 1], &e->heap[child])) child++;
+        if (!is_before(&e->heap[child], &moving)) break;
+        e->heap[i] = e->heap[child];
+        i = child;
+    }
+    e->heap[i] = moving;
+}
+
+static void insert(na_events_t *e, open_run_t run) {
+    size_t i = e->open++;
+    while (i != 0 && is_before(&run, &e->heap[(i - 1) / 2])) {
+        e->heap[i] = e->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    e->heap[i] = run;
+}
+
+static void open_run(na_events_t *e, const run_t *run) {
+    const na_chunk_ref_t *ref = &e->reader->chunks[run->chunk];
+    open_run_t o = {.count = run->units, .thread = ref->thread, .sequence = run->sequence};
+    if (e->open == e->room) {
+        size_t room = e->room == 0 ? 16 : 2 * e->room;
+        open_run_t *more = reallocarray(e->heap, room, sizeof *more);
+        if (more == NULL) {
+            na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
+            return;
+        }
+        e->heap = more;
+        e->room = room;
+    }
+    if (e->open_bytes >= OPEN_MAX) {
+        na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
+        return;
+    }
+    o.units =
+        ref->type == NA_NPROF_TRACE ? unpack(e, ref, &o.count) : load(e, ref, &o.count, &o.thread);
+    if (o.units == NULL || o.count == 0) {
+        free(o.units);
+        return;
+    }
+    e->open_bytes += (uint64_t)o.count * sizeof *o.units;
+    o.key = key_of(o.units);
+    insert(e, o);
+}
+
+static void advance(na_events_t *e, uint32_t units) {
+    open_run_t *o = &e->heap[0];
+    o->at += units;
+    if (o->at < o->count) {
+        o->key = key_of(&o->units[o->at]);
+    } else {
+        e->open_bytes -= (uint64_t)o->count * sizeof *o->units;
+        free(o->units);
+        *o = e->heap[--e->open];
+        if (e->open == 0) return;
+    }
+    sift_down(e);
+}
+
+static void fill(na_event_t *event, const na_nprof_unit_t *u) {
+    static const na_nprof_unit_t none = {0, 0};
+    const na_nprof_unit_t *more = na_trace_units(u->head) == 2 ? u + 1 : &none;
+    event->ticks = u->head >> 8;
+    event->kind = (uint8_t)(u->head & NA_NPROF_EVENT_KIND);
+    event->before = (u->head & NA_NPROF_EVENT_BEFORE) != 0;
+    event->address = u->word & ((UINT64_C(1) << 48) - 1);
+    event->stack = (uint32_t)more->word;
+    if (na_event_is_alloc(event)) {
+        event->align = (uint8_t)(u->word >> 48);
+        event->size = more->head;
+        event->slack = (uint32_t)(more->word >> 32);
+        event->moved_to = 0;
+        event->usable16 = 0;
+    } else {
+        event->align = 0;
+        event->size = 0;
+        event->slack = 0;
+        event->moved_to = more->head;
+        event->usable16 = (uint16_t)(u->word >> 48);
+    }
+}
+
+bool na_events_next(na_events_t *e, na_event_t *event) {
+    for (;;) {
+        while (e->next < e->run_count &&
+               (e->open == 0 || e->runs[e->next].first <= e->heap[0].key >> 25))
+            open_run(e, &e->runs[e->next++]);
+        if (e->open == 0) return false;
+        open_run_t *o = &e->heap[0];
+        const na_nprof_unit_t *u = &o->units[o->at];
+        if ((u->head & NA_NPROF_EVENT_KIND) == NA_NPROF_EVENT_THREAD) {
+            o->thread = (uint32_t)u->word;
+            advance(e, 1);
+            continue;
+        }
+        fill(event, u);
+        if (event->ticks < e->ticks) { /* its chunk's header put it too late */
+            na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, 0, 0);
+            event->ticks = e->ticks;
+        }
+        e->ticks = event->ticks;
+        event->thread = o->thread;
+        event->index = e->index++;
+        advance(e, na_trace_units(u->head));
+        return true;
+    }
+}
+
+void na_events_close(na_events_t *e) {
+    if (e == NULL) return;
+    for (size_t i = 0; i < e->open; i++)
+        free(e->heap[i].units);
+    free(e->heap);
+    free(e->runs);
+    free(e->coder);
+    free(e);
+}
