@@ -23,6 +23,10 @@ static int credit_left(int16_t credit) {
 bool na_bin_count(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
+    if ((state->granted_pop | state->granted_push) == 0) { /* every event is seen, or none was */
+        bin->pop = bin->push = 0;
+        return false;
+    }
     uint32_t pops = (uint32_t)(state->granted_pop - credit_left(bin->pop));
     uint32_t pushes = (uint32_t)(state->granted_push - credit_left(bin->push));
     state->count += pushes - pops;
@@ -39,6 +43,10 @@ bool na_bin_count(na_heap_t *heap, unsigned cls) {
 void na_bin_grant(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
+    if (na_every_event) {
+        bin->pop = bin->push = state->granted_pop = state->granted_push = 0;
+        return;
+    }
     int64_t pop = state->count, push = (int64_t)state->cap - state->count;
     /* A nearly full bin may be overfilled a little: a thread that pops and pushes in turn would
      * settle at every push otherwise, and never run over. */
@@ -50,7 +58,7 @@ void na_bin_grant(na_heap_t *heap, unsigned cls) {
     }
     if (pop > NA_CREDIT_MAX) pop = NA_CREDIT_MAX;
     if (push > NA_CREDIT_MAX) push = NA_CREDIT_MAX;
-    if (na_every_event || (!NA_ONE_NODE && heap->away)) pop = push = 0;
+    if (!NA_ONE_NODE && heap->away) pop = push = 0;
     bin->pop = state->granted_pop = (int16_t)(pop < 0 ? 0 : pop);
     bin->push = state->granted_push = (int16_t)(push < 0 ? 0 : push);
 }

@@ -155,6 +155,27 @@ static int by_id(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Frames up to the root of every node; a parent comes before its children. False: no memory. */
+static bool find_depths(na_sites_t *sites, na_stack_table_t stacks) {
+    uint32_t *depth = calloc(stacks.count != 0 ? stacks.count : 1, sizeof *depth);
+    if (depth == NULL) return false;
+    for (uint32_t i = NA_NPROF_ROOT + 1; i < stacks.count; i++)
+        if (stacks.items[i].flags != 0 && stacks.items[i].parent < i)
+            depth[i] = depth[stacks.items[i].parent] + 1;
+    double frames = 0, allocations = 0;
+    for (size_t i = 0; i < sites->count; i++) {
+        const na_site_t *site = &sites->items[i];
+        if (site->sum.alloc_count == 0 || site->site >= stacks.count) continue;
+        uint32_t d = depth[site->site];
+        if (d > sites->depth_max) sites->depth_max = d;
+        frames += (double)d * (double)site->sum.alloc_count;
+        allocations += (double)site->sum.alloc_count;
+    }
+    sites->depth_mean = allocations > 0 ? frames / allocations : 0;
+    free(depth);
+    return true;
+}
+
 static void peak_now(na_counters_t *sum) {
     sum->peak_bytes = sum->live_bytes;
     sum->peak_count = sum->live_count;
@@ -197,6 +218,7 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
         sites->items[sites->count++] = lost; /* a slot was free: the table is half empty */
     }
     if (sites->count != 0) qsort(sites->items, sites->count, sizeof *sites->items, by_id);
+    if (!find_depths(sites, stacks)) return false;
     if (sites->total.live_bytes > sites->total.peak_bytes) {
         sites->peak_is_now = true;
         peak_now(&sites->total);

@@ -41,6 +41,10 @@ typedef struct na_sites {
     /* More lives now than at the last peak that was published: now is the peak, and the sites'
      * peak figures are their live figures. The time is then header.last_ms, not header.peak_ms. */
     bool peak_is_now;
+    /* Frames of the stacks of all allocations (estimated in mode sample): the mean over allocations
+     * and the deepest. Stacks whose outer end is missing count by the frames that are there. */
+    double depth_mean;
+    uint32_t depth_max;
 } na_sites_t;
 
 /* False: out of memory. Free with na_sites_free in both cases. */

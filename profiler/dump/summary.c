@@ -53,6 +53,9 @@ static void print_totals(const na_view_input_t *in) {
         printf(" (%.1f %% by another thread, %.1f %% on another node)",
                100 * na_view_count(in, (double)t->cross_thread_free_count) / frees,
                100 * na_view_count(in, (double)t->cross_node_free_count) / frees);
+    if (in->sites.depth_max != 0)
+        printf("\nstacks       %.1f frames on average, %s at most", in->sites.depth_mean,
+               na_text_count(a, in->sites.depth_max));
     printf("\nrequested    %s in total", na_text_bytes(a, (double)t->alloc_bytes));
     if (allocs > 0 && t->size_max >= t->size_min)
         printf(", blocks of %s to %s, mean %s", na_text_bytes(b, (double)t->size_min),

@@ -70,6 +70,8 @@ void na_json_header(const na_view_input_t *in) {
            ",\"disk_full\":%s}",
            h->lost_events, h->lost_stacks, h->truncated_stacks, h->lost_threads, h->lost_modules,
            h->before_frees, h->disk_full != 0 ? "true" : "false");
+    printf(",\"stack_depth\":{\"mean\":%.3f,\"max\":%" PRIu32 "}", in->sites.depth_mean,
+           in->sites.depth_max);
 }
 
 void na_json_threads(const na_view_input_t *in) {

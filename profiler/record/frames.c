@@ -21,11 +21,11 @@ void na_frames_forget(na_frames_t *f) {
 
 typedef struct walk {
     na_frames_t *f;
-    uintptr_t hi;      /* end of the thread's own stack */
-    uint32_t fresh;    /* index of the outermost new frame */
-    uint32_t left;     /* kept frames that may still be met: [0, left) */
-    uint32_t sound;    /* of those, [0, sound) have been found unchanged */
-    na_frame_t beyond; /* where the outermost frame's step led, if it read words: pc is 0 */
+    uintptr_t hi;           /* end of the thread's own stack */
+    uint32_t fresh;         /* index of the outermost new frame */
+    const na_frame_t *kept; /* the innermost kept frame that may still be met */
+    uint32_t sound;         /* of those, [0, sound) have been found unchanged */
+    na_frame_t beyond;      /* where the outermost frame's step led, if it read words: pc is 0 */
     uint32_t confirmed_count;
     na_frame_module_t confirmed[CONFIRMED]; /* in this walk */
 } walk_t;
@@ -41,11 +41,12 @@ static NA_COLD bool grow(walk_t *w) {
     na_frames_t *f = w->f;
     uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
     if (room > NA_FRAMES_MOST) return false;
-    uint64_t frames = room * sizeof *f->frames, words = room * WORDS_A_FRAME * sizeof *f->words,
-             pairs = room * sizeof *f->pairs;
+    uint64_t frames = (room + 1) * sizeof *f->frames,
+             words = room * WORDS_A_FRAME * sizeof *f->words, pairs = room * sizeof *f->pairs;
     uint8_t *p = na_own_alloc(frames + words + pairs, (frames + words + pairs) / 2);
     if (p == NULL) return false;
-    na_frame_t *to = (na_frame_t *)p;
+    na_frame_t *to = (na_frame_t *)p + 1;
+    to[-1] = (na_frame_t){.sp = UINTPTR_MAX};
     na_frame_word_t *to_words = (na_frame_word_t *)(p + frames);
     na_frame_pair_t *to_pairs = (na_frame_pair_t *)(p + frames + words);
     for (uint32_t i = 0; i < f->count; i++)
@@ -58,6 +59,7 @@ static NA_COLD bool grow(walk_t *w) {
         for (uint32_t i = 0; i < f->frames[f->count - 1].pairs; i++)
             to_pairs[i] = f->pairs[i];
     }
+    w->kept = to + (f->frames != NULL ? w->kept - f->frames : -1);
     f->frames = to;
     f->words = to_words;
     f->pairs = to_pairs;
@@ -97,20 +99,21 @@ NA_INLINE two_words_t pair_differs(const na_frame_pair_t *p) {
 
 /* Every read is inside the thread's own stack. */
 NA_INLINE bool unchanged(const na_frames_t *f, uint32_t words, uint32_t pairs) {
-    const na_frame_word_t *w = f->words, *w_end = w + words;
+    const na_frame_word_t *first = f->words, *w = first + words;
     uintptr_t word = 0;
-    for (; w_end - w >= 4; w += 4)
-        word |= word_differs(w) | word_differs(w + 1) | word_differs(w + 2) | word_differs(w + 3);
-    for (; w != w_end; w++)
-        word |= word_differs(w);
-    const na_frame_pair_t *p = f->pairs, *p_end = p + pairs;
-    if (p != p_end) {
-        two_words_t pair = pair_differs(p++);
-        for (; p_end - p >= 4; p += 4)
-            pair |=
-                pair_differs(p) | pair_differs(p + 1) | pair_differs(p + 2) | pair_differs(p + 3);
-        for (; p != p_end; p++)
-            pair |= pair_differs(p);
+    for (; (words & 3) != 0; words--)
+        word |= word_differs(--w);
+    for (; w != first; w -= 4)
+        word |=
+            word_differs(w - 1) | word_differs(w - 2) | word_differs(w - 3) | word_differs(w - 4);
+    if (pairs != 0) {
+        const na_frame_pair_t *lowest = f->pairs, *p = lowest + pairs;
+        two_words_t pair = {0, 0};
+        for (; (pairs & 3) != 0; pairs--)
+            pair |= pair_differs(--p);
+        for (; p != lowest; p -= 4)
+            pair |= pair_differs(p - 1) | pair_differs(p - 2) | pair_differs(p - 3) |
+                    pair_differs(p - 4);
         word |= (uintptr_t)(pair[0] | pair[1]);
     }
     return NA_LIKELY(word == 0);
@@ -150,30 +153,33 @@ static NA_NOINLINE bool modules_hold(walk_t *w, uint32_t upto) {
     return atomic_load_explicit(&na_umodule_generation, memory_order_acquire) == f->generation;
 }
 
-/* Is the frame in the state *s a kept one? w->left - 1 is its index then. */
+/* Is the frame in the state *s a kept one, and which? Before the first frame lies one that is
+ * higher than all. */
 NA_INLINE bool meets(walk_t *w, const state_t *s) {
-    const na_frame_t *frames = w->f->frames;
-    uint32_t left = w->left;
-    while (left != 0 && frames[left - 1].sp < s->sp)
-        left--;
-    w->left = left;
-    if (left == 0) return false;
-    const na_frame_t *kept = &frames[left - 1];
+    const na_frame_t *kept = w->kept;
+    while (kept->sp < s->sp)
+        kept--;
+    w->kept = kept;
     return kept->sp == s->sp && kept->pc == s->pc &&
            (kept->bp == s->bp || !(kept->rule & RBP_MATTERS));
 }
 
-/* The walk has come to a frame in the state of the kept frame left - 1: is the rest as kept? If
- * not, w->left says what is left to meet. */
+static NA_NOINLINE void forget_changed(walk_t *w) {
+    w->sound = sound_frames(w->f, (uint32_t)(w->kept + 1 - w->f->frames));
+    w->kept = w->f->frames + w->sound - 1;
+}
+
+/* The walk has come to a frame in the state of the kept one: is the rest as kept? If not, w->kept
+ * says what is left to meet. */
 NA_INLINE bool joins(walk_t *w) {
-    na_frames_t *f = w->f;
-    const na_frame_t *frame = &f->frames[w->left - 1];
-    if (w->left > w->sound && NA_UNLIKELY(!unchanged(f, frame->words, frame->pairs))) {
-        w->left = w->sound = sound_frames(f, w->left);
+    const na_frame_t *kept = w->kept;
+    if (kept - w->f->frames >= (ptrdiff_t)w->sound &&
+        NA_UNLIKELY(!unchanged(w->f, kept->words, kept->pairs))) {
+        forget_changed(w);
         return false;
     }
-    if (NA_UNLIKELY(frame->modules != 0) && !modules_hold(w, w->left)) {
-        w->left = 0;
+    if (NA_UNLIKELY(kept->modules != 0) && !modules_hold(w, (uint32_t)(kept + 1 - w->f->frames))) {
+        w->kept = w->f->frames - 1;
         return false;
     }
     return true;
@@ -329,17 +335,16 @@ static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
         key = at.pc - 1;
     }
     c.span = (uint32_t)(at.sp - s->sp);
-    f->chain =
-        f->chain_count < NA_FRAMES_CHAINS ? f->chain_count++ : (f->chain + 1) % NA_FRAMES_CHAINS;
-    f->chains[f->chain] = c;
+    f->chain = &f->chains[f->chain_count++ % NA_FRAMES_CHAINS];
+    *f->chain = c;
     return true;
 }
 
 static NA_NOINLINE bool find_chain(walk_t *w, const state_t *s) {
     na_frames_t *f = w->f;
-    for (uint32_t i = 0; i < f->chain_count; i++) {
+    for (uint32_t i = 0; i < f->chain_count && i < NA_FRAMES_CHAINS; i++) {
         if (!fits(w, &f->chains[i], s)) continue;
-        f->chain = i;
+        f->chain = &f->chains[i];
         return true;
     }
     return learn_chain(w, s);
@@ -347,9 +352,10 @@ static NA_NOINLINE bool find_chain(walk_t *w, const state_t *s) {
 
 /* From the walk itself to the program's innermost frame. */
 NA_INLINE bool leave_library(walk_t *w, state_t *s) {
-    na_frames_t *f = w->f;
-    if (NA_UNLIKELY(!fits(w, &f->chains[f->chain], s)) && !find_chain(w, s)) return step_out(w, s);
-    const na_frame_chain_t *c = &f->chains[f->chain];
+    const na_frames_t *f = w->f;
+    if (NA_UNLIKELY(f->chain == NULL || !fits(w, f->chain, s)) && !find_chain(w, s))
+        return step_out(w, s);
+    const na_frame_chain_t *c = f->chain;
     if (c->bp_at != NA_FRAMES_BP_HERE) s->bp = WORD(s->sp + c->bp_at);
     s->sp += c->span;
     s->pc = WORD(s->sp - 8);
@@ -440,6 +446,7 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
     w.f = f;
     w.hi = f->stack.hi;
     w.fresh = f->room;
+    w.kept = NULL;
     w.sound = 0;
     w.confirmed_count = 0;
     w.beyond.sp = 0;
@@ -448,11 +455,12 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
         f->count = 0;
         f->generation = generation;
     }
-    w.left = f->count;
+    if (NA_UNLIKELY(f->frames == NULL) && !grow(&w)) return false;
+    w.kept = f->frames + f->count - 1;
     if (NA_UNLIKELY(!leave_library(&w, &s))) return false;
     for (;;) {
         if (NA_LIKELY(meets(&w, &s)) && NA_LIKELY(joins(&w))) {
-            *same = w.left;
+            *same = (uint32_t)(w.kept + 1 - f->frames);
             break;
         }
         if (NA_UNLIKELY(w.fresh <= f->count) && !grow(&w)) return false;
@@ -468,6 +476,10 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
             *same = 0;
             break;
         }
+    }
+    if (w.fresh == f->room) { /* all is as it was */
+        f->count = *same;
+        return true;
     }
     if (NA_UNLIKELY(!join(&w, *same))) {
         f->count = 0;

@@ -35,7 +35,7 @@ typedef struct na_frame {
     uint32_t rule;         /* rules.h; top bit: rbp matters to this frame or one further out */
     uint32_t words, pairs; /* of this frame and those outwards */
     uint32_t modules;      /* the same; while being walked: the place in `confirmed`, from 1 */
-    uint32_t reserved;
+    uint32_t reserved[5];  /* 64 bytes: places are found by shifting */
 } na_frame_t;
 
 /* `value` was read at `at`. */
@@ -79,7 +79,8 @@ typedef struct na_frames {
     uint32_t count, room;
     uint32_t generation; /* na_umodule_generation when they were kept */
     na_frame_module_t modules[NA_FRAMES_MODULES];
-    uint32_t chain, chain_count; /* the one that fitted last */
+    na_frame_chain_t *chain; /* the one that fitted last, NULL: none yet */
+    uint32_t chain_count;    /* ever learnt; the table is a ring */
     na_frame_chain_t chains[NA_FRAMES_CHAINS];
 } na_frames_t;
 

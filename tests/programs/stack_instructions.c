@@ -18,6 +18,7 @@
     APART static void leaf##n(void) {                                                              \
         volatile char frame[16 * ((n) + 1)];                                                       \
         frame[0] = (n);                                                                            \
+        frame[1] = frame[0];                                                                       \
         free(malloc(64));                                                                          \
         BARRIER;                                                                                   \
     }
@@ -52,6 +53,7 @@ APART static void above(unsigned i) {
 APART static void beside(unsigned i) {
     volatile char frame[48];
     frame[0] = 1;
+    frame[1] = frame[0];
     leaves[i]();
     BARRIER;
 }
@@ -59,9 +61,9 @@ APART static void beside(unsigned i) {
 APART static void shallow(long count) {
     for (long i = 0; i < count; i++) {
         if (i % 2 == 0)
-            above(i / 2 % 8);
+            above((unsigned)(i / 2 % 8));
         else
-            beside(i / 2 % 8);
+            beside((unsigned)(i / 2 % 8));
     }
     BARRIER;
 }

@@ -189,6 +189,8 @@ Test(format, peak_rule_sums_over_threads) {
     cr_assert_eq(sites.total.live_bytes, 400);
     cr_assert_eq(sites.total.alloc_count, 12);
     cr_assert(!sites.peak_is_now);
+    cr_assert_eq(sites.depth_max, 3);
+    cr_assert_float_eq(sites.depth_mean, (10 * 3 + 2 * 2) / 12.0, 1e-9);
     na_sites_sort(&sites, NA_ORDER_COUNT);
     cr_assert_eq(sites.items[0].site, 4);
     na_sites_free(&sites);

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# stack_instructions.sh LIBNUMALLOC.SO PROGRAM-WITHOUT-FRAME-POINTERS PROGRAM-WITH - what profiling
+# every event (mode sites) adds to a pair of malloc and free at a call depth of 20, in instructions;
+# and how much of it is the stack: walk, comparison and tree.
+#
+# Callgrind counts what the program executes for 10,000 and for 20,000 pairs; the difference is
+# theirs alone. The limits leave room for another compiler's register allocation.
+set -euo pipefail
+# shellcheck source=tests/programs/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+need valgrind valgrind
+
+count() { # MODE PROGRAM KIND PAIRS [OPTION] -> instructions of the run, or of a part of it
+    env NUMALLOC_PROFILE="$1" NUMALLOC_PROFILE_FILE="$work/" LD_PRELOAD="$lib" \
+        valgrind --tool=callgrind --soname-synonyms=somalloc=nouserintercepts "${@:5}" \
+        --callgrind-out-file="$work/out" "$2" "$3" "$4" >"$work/log" 2>&1 ||
+        fail "$3 under callgrind: $(tail -n 1 "$work/log")"
+    sed -n 's/^summary: //p; s/^totals: //p' "$work/out" | head -n 1
+}
+
+pairs() { # MODE PROGRAM KIND [OPTION] -> instructions of one pair
+    local few many
+    few=$(count "$1" "$2" "$3" 10000 "${@:4}")
+    many=$(count "$1" "$2" "$3" 20000 "${@:4}")
+    echo $(((many - few) / 10000))
+}
+
+status=0
+for program in "$2" "$3"; do
+    while read -r kind limit stack_limit; do
+        added=$(($(pairs sites "$program" "$kind") - $(pairs "" "$program" "$kind")))
+        stack=$(pairs sites "$program" "$kind" --toggle-collect=na_stacks_capture)
+        printf '%s: %s, %s: %d instructions more than unprofiled, at most %d; %d of them for the stack, at most %d\n' \
+            "$test_name" "$(basename "$program")" "$kind" "$added" "$limit" "$stack" "$stack_limit"
+        if [ "$stack" -lt 50 ] || [ "$stack" -gt "$stack_limit" ] || [ "$added" -gt "$limit" ]; then
+            echo "$test_name: FAILED: $kind does not take the instructions that it may" >&2
+            status=1
+        fi
+    done <<'LIMITS'
+same 1700 450
+changing 1900 650
+shallow 2350 1000
+LIMITS
+done
+exit "$status"
