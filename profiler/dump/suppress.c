@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/pattern.h"
+
 /* What the C library and the loader keep to the end on purpose. Only the frames inside the runtime,
  * below the first one of the program's, are held against these: a constructor that the loader calls
  * is the program's own. */
@@ -25,34 +27,6 @@ static const char *const builtin[] = {
     "^__cxa_get_globals$",
     "^__cxa_thread_atexit",
 };
-
-bool na_suppression_matches(const char *pattern, const char *text) {
-    bool begin = pattern[0] == '^';
-    if (begin) pattern++;
-    bool first = true;
-    /* Each piece between asterisks is searched for after the one before it: the earliest place is
-     * always as good as a later one, but for the last piece before '$'. */
-    for (;;) {
-        size_t length = strcspn(pattern, "*$");
-        bool last = pattern[length] == 0 || pattern[length] == '$';
-        bool end = pattern[length] == '$';
-        size_t left = strlen(text);
-        if (length > left) return false;
-        const char *found = NULL;
-        if (first && begin) {
-            if (strncmp(text, pattern, length) == 0 && (!end || left == length)) found = text;
-        } else if (end) {
-            if (strncmp(text + left - length, pattern, length) == 0) found = text + left - length;
-        } else {
-            found = length == 0 ? text : memmem(text, left, pattern, length);
-        }
-        if (found == NULL) return false;
-        if (last) return true;
-        text = found + length;
-        pattern += length + 1;
-        first = false;
-    }
-}
 
 static bool add(na_suppressions_t *list, const char *pattern, bool is_builtin) {
     if (list->count == list->room) {

@@ -31,9 +31,6 @@ void na_suppressions_free(na_suppressions_t *list);
 bool na_suppressed(na_suppressions_t *list, const na_view_input_t *in, const na_site_t *site,
                    const na_stack_t *stack);
 
-/* Does the pattern occur in `text`? */
-bool na_suppression_matches(const char *pattern, const char *text);
-
 /* What is live and not suppressed. False: out of memory. */
 bool na_leaks_sum(na_suppressions_t *list, const na_view_input_t *in, na_leaks_t *leaks);
 

@@ -500,6 +500,35 @@ Test(format, sealed_chunks) {
 }
 
 /* A stream that ends early, under a true checksum. */
+Test(format, added_symbols) {
+    static const char text[] = "P\t1010\t0\t0\nF\tf\tf.c\t3\tf.c\t1\t10\t2\n";
+    for (int variant = 0; variant < 3; variant++) {
+        na_make_t m;
+        na_make_sample_file(&m);
+        for (int part = 0; part < 2; part++) {
+            na_nprof_chunk_t *c = na_make_chunk(&m, NA_NPROF_SYMBOLS, NA_NPROF_PAGE, 1, 0);
+            for (size_t i = 0; text[i] != 0; i++)
+                na_make_entry(c, &text[i], 1);
+            na_make_seal_last(&m, c, variant == 1);
+            if (variant == 2 && part == 1) ((char *)(c + 1))[3] ^= 1; /* damaged: left out */
+        }
+        char error[256];
+        na_reader_t *r = na_reader_open_fd(na_make_fd(&m, m.size), "made", error, sizeof error);
+        cr_assert_not_null(r, "%s", error);
+        size_t size;
+        const char *got = na_reader_symbols(r, &size);
+        cr_assert_not_null(got);
+        size_t parts = variant == 2 ? 1 : 2;
+        cr_assert_eq(size, parts * (sizeof text - 1), "variant %d: %zu", variant, size);
+        for (size_t part = 0; part < parts; part++)
+            cr_assert_eq(memcmp(got + part * (sizeof text - 1), text, sizeof text - 1), 0);
+        cr_assert_eq(got[size], 0);
+        cr_assert_eq(na_reader_issue_count(r), variant == 2);
+        na_reader_close(r);
+        free(m.bytes);
+    }
+}
+
 Test(format, short_zlib_stream) {
     na_make_t m;
     sealed_file(&m, 1);
