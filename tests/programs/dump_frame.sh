@@ -117,3 +117,22 @@ for signal in INT TERM HUP; do
     [ "$caught" -gt 0 ] || fail "$signal came too late in 20 tries"
 done
 say "an interrupt leaves nothing behind"
+
+# Warnings: what applies has its figure, its place, a reason and a remedy; the summary names it.
+profiled sites "$work/threads.nprof" threads
+"$dump" warnings --json "$work/threads.nprof" >"$work/warnings.json"
+"$dump" "$work/threads.nprof" >"$work/summary"
+"$dump" warnings "$work/threads.nprof" >"$work/warnings"
+/usr/bin/python3 - "$work" <<'END' || fail "the warning of frees by other threads: $(cat "$work/warnings")"
+import json, sys
+work = sys.argv[1]
+rows = {r["warning"]: r for r in json.load(open(work + "/warnings.json"))["rows"]}
+row = rows["cross-thread"]  # thread_main frees what its neighbour allocated
+assert row["value"] > 0.99 > row["threshold"] and "alloc_thread" in row["place"], row
+assert row["reason"] and row["remedy"] and row["evidence"].endswith("by another thread than allocated")
+text = open(work + "/warnings").read()
+assert row["evidence"] in text and row["reason"] in text and row["remedy"] in text and "alloc_thread" in text
+assert "cross-thread" in open(work + "/summary").read()
+END
+! "$dump" "$file" | grep -q '^Warnings' || fail "a program with nothing to warn of is warned"
+say "warnings are there, and only where they apply"
