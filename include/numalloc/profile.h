@@ -39,6 +39,7 @@ int numalloc_profile_damage(numalloc_profile_t *profile, size_t index, char *tex
 
 #define NUMALLOC_PROFILE_SITES  1 /* every event: figures are exact */
 #define NUMALLOC_PROFILE_SAMPLE 2 /* blocks drawn at random: figures are estimates */
+#define NUMALLOC_PROFILE_TRACE  3 /* every event by itself: figures are exact */
 
 typedef struct numalloc_profile_header {
     const char *program, *command, *host, *writer;
@@ -132,6 +133,28 @@ typedef struct numalloc_profile_frame {
  * its symbols (numalloc-dump bundle). libdw asks debuginfod servers if DEBUGINFOD_URLS is set. */
 size_t numalloc_profile_frames(numalloc_profile_t *profile, size_t site, size_t first,
                                numalloc_profile_frame_t *frames, size_t frame_size, size_t room);
+
+/* ---- events: mode trace only ---- */
+
+typedef struct numalloc_profile_event {
+    uint64_t index;    /* from 0 */
+    uint64_t ns;       /* since the start of the profile */
+    uint64_t address;  /* of the block */
+    uint64_t size;     /* requested; 0: a free */
+    uint64_t moved_to; /* a realloc that moved the block: where to; else 0 */
+    const char *kind;  /* "malloc", "free", "realloc (moved)", ... */
+    uint32_t stack;    /* as numalloc_profile_site_stack; 0: not recorded */
+    uint32_t thread;   /* id of the thread; 0: not known */
+    int32_t allocates; /* 1: afterwards a block of this size is at this address */
+} numalloc_profile_event_t;
+
+/* Begins with the first event. -1: out of memory. A profile of another mode has no events. */
+int numalloc_profile_events_rewind(numalloc_profile_t *profile);
+/* The next event of all threads, in the order in which they happened; the first call begins with
+ * the first one. 1, or 0: there are no more; -1: out of memory. Memory does not grow with events.
+ */
+int numalloc_profile_events_next(numalloc_profile_t *profile, numalloc_profile_event_t *event,
+                                 size_t size);
 
 /* ---- time ---- */
 

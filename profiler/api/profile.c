@@ -9,6 +9,7 @@
 #include "profiler/analyze/keys.h"
 #include "profiler/analyze/sites.h"
 #include "profiler/dump/symbols.h"
+#include "profiler/format/events.h"
 #include "profiler/format/reader.h"
 
 /* What the recorder keeps at most; only a hostile file has deeper stacks. */
@@ -18,6 +19,7 @@ struct numalloc_profile {
     na_reader_t *reader;
     na_sites_t sites;
     na_symbols_t *symbols; /* opened when the first frame is asked for */
+    na_events_t *events;   /* when the first event is */
 };
 
 numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t why_size) {
@@ -41,6 +43,7 @@ numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t wh
 
 void numalloc_profile_close(numalloc_profile_t *p) {
     if (p == NULL) return;
+    if (p->events != NULL) na_events_close(p->events);
     na_symbols_close(p->symbols);
     na_sites_free(&p->sites);
     na_reader_close(p->reader);
@@ -228,6 +231,37 @@ size_t numalloc_profile_frames(numalloc_profile_t *p, size_t site, size_t first,
         }
     }
     return at > first ? at - first : 0;
+}
+
+/* ---- events ---- */
+
+int numalloc_profile_events_rewind(numalloc_profile_t *p) {
+    if (p->events != NULL) na_events_close(p->events);
+    p->events = na_events_open(p->reader);
+    return p->events == NULL ? -1 : 0;
+}
+
+int numalloc_profile_events_next(numalloc_profile_t *p, numalloc_profile_event_t *event,
+                                 size_t size) {
+    if (na_reader_header(p->reader)->mode != NA_NPROF_MODE_TRACE) return 0;
+    if (p->events == NULL && numalloc_profile_events_rewind(p) != 0) return -1;
+    na_event_t from;
+    if (!na_events_next(p->events, &from)) return 0;
+    double ns_per_tick = 1e9 / (double)na_reader_header(p->reader)->ticks_hz;
+    bool allocates = na_event_is_alloc(&from);
+    const numalloc_profile_event_t full = {
+        .index = from.index,
+        .ns = (uint64_t)((double)from.ticks * ns_per_tick),
+        .address = from.address,
+        .size = allocates ? from.size : 0,
+        .moved_to = from.moved_to,
+        .kind = na_event_name(&from),
+        .stack = from.stack,
+        .thread = from.thread,
+        .allocates = allocates,
+    };
+    fill(event, size, &full, sizeof full);
+    return 1;
 }
 
 /* ---- time ---- */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "profiler/analyze/replay.h"
 #include "profiler/dump/table.h"
 #include "profiler/dump/views.h"
 
@@ -26,6 +27,30 @@ static void add(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     s->cross_node += cell->cross_node_free_count;
     s->reallocs += cell->realloc_count;
     s->net = (int64_t)((uint64_t)s->net + cell->alloc_bytes - cell->free_bytes);
+}
+
+/* A trace has no cells: whose block an event freed is known by playing it back. False: out of
+ * memory. */
+static bool add_events(na_reader_t *reader, const sums_t *sums) {
+    na_replay_t *replay = na_replay_open(reader);
+    if (replay == NULL) return false;
+    na_event_t event;
+    na_live_t freed;
+    while (na_replay_next(replay, &event, &freed)) {
+        if (event.thread >= sums->count) continue;
+        sum_t *s = &sums->items[event.thread];
+        bool moved = event.kind == NA_NPROF_EVENT_RESIZE || event.kind == NA_NPROF_EVENT_MOVED;
+        if (na_event_is_alloc(&event)) s->net = (int64_t)((uint64_t)s->net + event.size);
+        if (freed.address == 0) continue;
+        s->frees++;
+        s->freed_bytes += freed.size;
+        s->reallocs += moved;
+        s->net = (int64_t)((uint64_t)s->net - freed.size);
+        s->cross_thread += freed.thread != event.thread;
+    }
+    bool good = !na_replay_failed(replay);
+    na_replay_close(replay);
+    return good;
 }
 
 na_status_t na_view_threads(na_view_input_t *in) {
@@ -67,8 +92,9 @@ na_status_t na_view_threads(na_view_input_t *in) {
     sums_t sums = {calloc((size_t)threads.count + 1, sizeof *sums.items), threads.count};
     na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
     na_status_t status = NA_STATUS_MEMORY;
-    if (sums.items != NULL && table != NULL) {
-        na_reader_cells(in->reader, add, &sums);
+    bool trace = na_reader_header(in->reader)->mode == NA_NPROF_MODE_TRACE;
+    if (sums.items != NULL && table != NULL && (!trace || add_events(in->reader, &sums))) {
+        if (!trace) na_reader_cells(in->reader, add, &sums);
         double all = (double)in->sites.total.alloc_bytes;
         for (uint32_t i = 1; i < threads.count; i++) {
             const na_nprof_thread_t *t = &threads.items[i];
@@ -88,10 +114,10 @@ na_status_t na_view_threads(na_view_input_t *in) {
                 [FREES] = na_view_count(in, (double)s->frees),
                 [FREED] = (double)s->freed_bytes,
                 [CROSS] = na_view_count(in, (double)s->cross_thread),
-                [NODE] = na_view_count(in, (double)s->cross_node),
+                [NODE] = trace ? NAN : na_view_count(in, (double)s->cross_node),
                 [REALLOCS] = na_view_count(in, (double)s->reallocs),
                 [NET] = (double)s->net,
-                [SITES] = (double)s->sites,
+                [SITES] = trace ? NAN : (double)s->sites,
             };
             for (size_t c = 0; c < sizeof values / sizeof values[0]; c++)
                 if (c != NAME) na_table_number(table, c, values[c]);

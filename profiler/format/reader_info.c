@@ -8,12 +8,21 @@ static const struct {
     uint16_t type;
     const char *name;
 } types[] = {
-    {NA_NPROF_STACKS, "stacks"},     {NA_NPROF_CELLS, "cells"},
-    {NA_NPROF_THREADS, "threads"},   {NA_NPROF_MODULES, "modules"},
-    {NA_NPROF_TIMELINE, "timeline"}, {NA_NPROF_ENVIRONMENT, "environment"},
-    {NA_NPROF_SHARES, "shares"},     {NA_NPROF_SERIES, "series"},
-    {NA_NPROF_LIVES, "lives"},       {NA_NPROF_SIZES, "sizes"},
-    {NA_NPROF_MAPS, "maps"},         {NA_NPROF_SYMBOLS, "symbols"},
+    {NA_NPROF_STACKS, "stacks"},
+    {NA_NPROF_CELLS, "cells"},
+    {NA_NPROF_THREADS, "threads"},
+    {NA_NPROF_MODULES, "modules"},
+    {NA_NPROF_TIMELINE, "timeline"},
+    {NA_NPROF_ENVIRONMENT, "environment"},
+    {NA_NPROF_SHARES, "shares"},
+    {NA_NPROF_SERIES, "series"},
+    {NA_NPROF_LIVES, "lives"},
+    {NA_NPROF_SIZES, "sizes"},
+    {NA_NPROF_MAPS, "maps"},
+    {NA_NPROF_SYMBOLS, "symbols"},
+    {NA_NPROF_TRACE_BUFFER, "trace buffers"},
+    {NA_NPROF_TRACE, "trace"},
+    {NA_NPROF_TRACE_DROPPED, "trace dropped"},
 };
 
 const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chunk_sum_t *sum) {

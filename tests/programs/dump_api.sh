@@ -92,6 +92,8 @@ int main(int argc, char **argv) {
     assert(numalloc_profile_point(p, numalloc_profile_points(p, NULL), &point, sizeof point) == -1);
     assert(numalloc_profile_environment(p, 0) != NULL && numalloc_profile_environment(p, 1000) == NULL);
     assert(numalloc_profile_damage(p, 0, why, sizeof why) == -1);
+    numalloc_profile_event_t event;
+    assert(numalloc_profile_events_next(p, &event, sizeof event) == 0);
     double sum = 0;
     for (size_t i = 0; i < sites; i++) sum += numalloc_profile_site(p, i, peak);
     assert(sum == numalloc_profile_total(p, peak));
@@ -104,3 +106,35 @@ cc -std=c17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all "-I$ro
     "$libs/libnumalloc-profile.a" -ldw -lelf -lz -ldl -lm -pthread || fail "the test of wrong arguments does not build"
 "$work/wrong" "$work/load.nprof" >"$work/out" 2>&1 || fail "wrong arguments: $(grep -E 'assert|ERROR|error' "$work/out" | head -n 3)"
 say "indices out of range, short structures: as the header says"
+
+# The events of a trace, twice: as many, with the same bytes, as the program's sites have.
+profiled trace "$work/load.trace" sites
+cat >"$work/events.c" <<'END'
+#include <numalloc/profile.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    char why[256];
+    numalloc_profile_t *p = argc == 2 ? numalloc_profile_open(argv[1], why, sizeof why) : NULL;
+    if (p == NULL) return 2;
+    for (int round = 0; round < 2; round++) {
+        numalloc_profile_event_t e;
+        unsigned long long allocs = 0, bytes = 0, last = 0, disorder = 0;
+        if (round == 1 && numalloc_profile_events_rewind(p) != 0) return 3;
+        while (numalloc_profile_events_next(p, &e, sizeof e) == 1) {
+            allocs += e.allocates != 0;
+            bytes += e.size;
+            disorder += e.ns < last;
+            last = e.ns;
+        }
+        printf("%llu %llu %llu\n", allocs, bytes, disorder);
+    }
+    printf("%.0f %.0f 0\n", numalloc_profile_total(p, numalloc_profile_metric(p, "allocations")),
+           numalloc_profile_total(p, numalloc_profile_metric(p, "total_bytes")));
+    numalloc_profile_close(p);
+    return 0;
+}
+END
+cc "${flags[@]}" "$work/events.c" -o "$work/events" "-L$libs" -lnumalloc-profile "-Wl,-rpath,$libs" || fail "the reader of events does not build"
+"$work/events" "$work/load.trace" >"$work/out" || fail "the reader of events ends with status $?"
+[ "$(sort -u "$work/out" | wc -l)" = 1 ] && [ "$(wc -l <"$work/out")" = 3 ] || fail "events do not add up: $(cat "$work/out")"
+say "events: $(head -n 1 "$work/out" | cut -d' ' -f1) allocations, the same twice and in the sites"

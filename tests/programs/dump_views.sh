@@ -21,6 +21,7 @@ record new.nprof large
 record thread.nprof thread
 record rank0.nprof small OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2
 record rank1.nprof large OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2
+NUMALLOC_PROFILE=trace NUMALLOC_PROFILE_FILE="$work/thread.trace" LD_PRELOAD="$lib" "$work/views" thread || fail "no trace"
 say "profiles recorded"
 
 # What differs between runs and machines. Frames outside main are the C library's.
@@ -85,11 +86,13 @@ def rows(*arguments):
 def text(*arguments):
     return subprocess.run([dump, *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
 
-threads = rows("threads", "thread.nprof")
-worker = [t for t in threads if t["name"] == "worker"]
-assert len(threads) == 2 and len(worker) == 1, threads
-assert worker[0]["allocations"] == 40 and worker[0]["total_bytes"] == 40 * 64, worker
-assert [t["cross_thread_frees"] for t in threads if t["name"] != "worker"] == [40], threads
+for profile in "thread.nprof", "thread.trace":
+  threads = rows("threads", profile)
+  worker = [t for t in threads if t["name"] == "worker"]
+  assert len(threads) == 2 and len(worker) == 1, threads
+  assert worker[0]["allocations"] == 40 and worker[0]["total_bytes"] == 40 * 64, worker
+  assert [t["cross_thread_frees"] for t in threads if t["name"] != "worker"] == [40], threads
+assert rows("realloc", "thread.trace") and json.loads(text("json", "thread.trace"))["mode"] == "trace"
 
 resized = rows("realloc", "new.nprof")
 assert [(r["function"], r["reallocs"]) for r in resized] == [("grow", 8)], resized
@@ -147,7 +150,7 @@ NUMALLOC_PROFILE=sample NUMALLOC_PROFILE_FILE="$work/sample.nprof" LD_PRELOAD="$
 rc=0
 "$dump" realloc "$work/sample.nprof" >"$work/out" 2>"$work/err" || rc=$?
 [ "$rc" = 2 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] &&
-    grep -q "'realloc' needs a profile of mode sites, this one is of mode sample.*NUMALLOC_PROFILE=sites" "$work/err" ||
+    grep -q "'realloc' needs a profile of mode sites or trace, this one is of mode sample.*NUMALLOC_PROFILE=sites" "$work/err" ||
     fail "realloc on a sampled profile: status $rc, $(cat "$work/err")"
 say "a view says which mode it needs"
 
