@@ -85,6 +85,84 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
     state->used = true;
 }
 
+/* --- quick settles ---
+ *
+ * Most settles find a bin that is neither dry nor full and have nothing to do but to count and to
+ * grant. NA_QUICK of them in a row do no more than that, and look at the link that the next pop
+ * will follow; the next one is thorough: the node, the clock, what is due, misuse. A quick settle
+ * that finds that it will not do has changed nothing. */
+
+/* The list behind its first block, which is the newest of `count`, goes on to another block of the
+ * class. */
+NA_INLINE bool goes_on(const void *block, unsigned cls, uint32_t count) {
+    const void *next = *na_block_next((void *)(uintptr_t)block);
+    return count == 1 || (next != block && na_is_of_class(cls, next));
+}
+
+/* Whether all that may be granted is popped before a sample is due, `pops` from now. */
+NA_INLINE bool is_unsampled(const na_bin_state_t *state, int32_t pops) {
+    return NA_LIKELY(state->until_sample >= ((int64_t)NA_CREDIT_MAX + pops) * state->size);
+}
+
+NA_INLINE void quick_settle(na_heap_t *heap, unsigned cls, int32_t count, int32_t pops,
+                            int32_t pushes) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    heap->quick--;
+    state->count = (uint32_t)count;
+    state->pops += (uint32_t)pops;
+    state->pushes += (uint32_t)pushes;
+    state->until_sample -= (int64_t)pops * state->size;
+    state->used = true;
+    int32_t push = state->cap - count, least = state->cap / 4 + 1;
+    if (push < least) push = least;
+    if (count > NA_CREDIT_MAX) count = NA_CREDIT_MAX;
+    bin->push = state->granted_push = (int16_t)push;
+    bin->pop = state->granted_pop = (int16_t)count;
+}
+
+/* The pop credit is spent: a block, or NULL: this settle must be a thorough one. */
+NA_INLINE void *quick_pop(na_heap_t *heap, unsigned cls) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    if (NA_UNLIKELY(heap->quick == 0)) return NULL;
+    int32_t pops = state->granted_pop, pushes = state->granted_push - bin->push;
+    int32_t count = (int32_t)state->count + pushes - pops;
+    void *block = bin->head;
+    if (NA_UNLIKELY(count < state->least) || !is_unsampled(state, pops + 1) ||
+        NA_UNLIKELY(!goes_on(block, cls, (uint32_t)count)))
+        return NULL;
+    bin->head = *na_block_next(block);
+    state->thin = 0;
+    quick_settle(heap, cls, count - 1, pops + 1, pushes);
+    return block;
+}
+
+/* The push credit is spent. False: this settle must be a thorough one. */
+NA_INLINE bool quick_push(na_heap_t *heap, unsigned cls, void *block) {
+    na_bin_t *bin = &heap->bins[cls];
+    na_bin_state_t *state = &heap->states[cls];
+    if (NA_UNLIKELY(heap->quick == 0)) return false;
+    int32_t pops = state->granted_pop - bin->pop, pushes = state->granted_push;
+    int32_t count = (int32_t)state->count + pushes - pops;
+    if (NA_UNLIKELY(count >= state->cap) || !is_unsampled(state, pops)) return false;
+    *na_block_next(block) = bin->head;
+    if (NA_UNLIKELY(!goes_on(block, cls, (uint32_t)count + 1))) return false;
+    bin->head = block;
+    quick_settle(heap, cls, count + 1, pops, pushes + 1);
+    return true;
+}
+
+/* A thorough settle begins. */
+static void settle(na_heap_t *heap, unsigned cls) {
+    if (NA_LIKELY(!na_every_event)) {
+        heap->settles += NA_QUICK - heap->quick;
+        heap->quick = NA_QUICK;
+    }
+    na_heap_pass(heap);
+    na_bin_count(heap, cls);
+}
+
 /* --- filling and emptying a bin; behind the gate --- */
 
 /* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
@@ -241,12 +319,11 @@ static bool is_dry(const na_heap_t *heap, unsigned cls) {
            atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0;
 }
 
-void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
+static NA_NOINLINE void *alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry) {
     na_heap_t *heap = na_heap_enter();
     void *block = NULL;
     if (heap != NULL) {
-        na_heap_pass(heap);
-        na_bin_count(heap, cls);
+        settle(heap, cls);
         if (NA_UNLIKELY(na_heap_watched(heap)) && is_dry(heap, cls)) {
             heap = na_heap_check_policy(heap);
             na_bin_count(heap, cls);
@@ -260,17 +337,26 @@ void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     return block;
 }
 
+void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
+    void *block = quick_pop(na_self, cls);
+    return NA_LIKELY(block != NULL) ? block : alloc_thoroughly(cls, requested, entry);
+}
+
+static NA_NOINLINE void *alloc_first(size_t size, na_entry_t entry) {
+    na_init(); /* fills the class table */
+    return alloc_thoroughly(na_class_of(size), size, entry);
+}
+
 void *na_alloc_slow(size_t size, na_entry_t entry) {
     if (size > NA_SMALL_MAX) return na_large_alloc(size, NA_PAGE_SIZE, entry, NULL);
-    if (na_self == &na_heap_empty) na_init(); /* fills the class table */
+    if (NA_UNLIKELY(na_self == &na_heap_empty)) return alloc_first(size, entry);
     return na_alloc_class_slow(na_class_of(size), size, entry);
 }
 
 /* --- free --- */
 
 static void push(na_heap_t *heap, unsigned cls, void *block) {
-    na_heap_pass(heap);
-    na_bin_count(heap, cls);
+    settle(heap, cls);
     if (!na_every_event) na_bin_inspect(heap, cls);
     if (heap->states[cls].count >= heap->states[cls].cap) {
         na_gate_enter(heap);
@@ -307,8 +393,8 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_
     }
 }
 
-static void free_slow(void *block, uint32_t tag, na_release_t how, const void *moved_to) {
-    if (block == NULL) return;
+static NA_NOINLINE void free_thoroughly(void *block, uint32_t tag, na_release_t how,
+                                        const void *moved_to) {
     na_span_t *span = NULL;
     if (tag == NA_TAG_NONE && (span = na_span_of(block)) == NULL) {
         na_free_foreign(block);
@@ -332,9 +418,15 @@ static void free_slow(void *block, uint32_t tag, na_release_t how, const void *m
 }
 
 void na_free_slow(void *block, uint32_t tag, na_release_t how) {
-    free_slow(block, tag, how, NULL);
+    if (block == NULL) return;
+    na_heap_t *heap = na_self;
+    unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
+    if (tag != NA_TAG_NONE && NA_LIKELY(heap->bins[cls].tag == tag) &&
+        NA_LIKELY(quick_push(heap, cls, block)))
+        return;
+    free_thoroughly(block, tag, how, NULL);
 }
 
 void na_free_moved(void *block, const void *to) {
-    free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, to);
+    if (block != NULL) free_thoroughly(block, NA_TAG_NONE, NA_RELEASE_REALLOC, to);
 }

@@ -117,6 +117,8 @@ static na_heap_t *make(unsigned node) {
         const na_class_t *c = &na_classes[cls];
         heap->bins[cls].tag = na_tag(cls, c->pooled ? NA_OWNER_POOL | node : id);
         heap->states[cls].cap = c->cap_first;
+        heap->states[cls].least = c->thin;
+        heap->states[cls].size = c->size;
         heap->states[cls].until_sample = na_sampler_draw(heap);
     }
     heap->large_until_sample = na_sampler_draw(heap);

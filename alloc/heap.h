@@ -46,6 +46,7 @@
 #include "alloc/topology.h"
 
 #define NA_CREDIT_MAX 256
+#define NA_QUICK      7u         /* quick settles in a row */
 #define NA_OUTGOING   64u        /* entries of the outgoing table, a power of two */
 #define NA_MAIL_LEAST (8u << 20) /* bytes of mail that no poster minds */
 #define NA_MAIL_MOST  (64u << 20)
@@ -60,12 +61,15 @@ typedef struct na_bin {
 } na_bin_t;
 _Static_assert(sizeof(na_bin_t) == NA_BIN_SIZE, "the tag's bin offset counts in these");
 
-/* Cold companion of a bin. Written by the owning thread only. */
+/* Cold companion of a bin; what a quick settle needs is on its first line. Written by the owning
+ * thread only. */
 typedef struct na_bin_state {
-    uint32_t count;      /* blocks in the list when credits were last granted */
-    int16_t granted_pop; /* credits granted then */
+    _Alignas(NA_CACHE_LINE) uint32_t count; /* blocks in the list when credits were last granted */
+    int16_t granted_pop;                    /* credits granted then */
     int16_t granted_push;
     uint16_t cap;                   /* blocks the bin may hold: see adapt_cap in cache.c */
+    uint16_t least;                 /* the class's `thin`, and its size */
+    uint32_t size;
     bool used;                      /* popped or pushed since the last tidying */
     uint8_t thin;                   /* settles in a row that found few blocks, though not none */
     uint16_t kept_chains, kept_low; /* length of `kept`, and its least since the last tidying */
@@ -100,9 +104,10 @@ typedef struct na_heap {
     uint32_t keep_limit;      /* see keep.h */
     bool only_frees;          /* of late; see keep.h */
     uint8_t kept_in_a_row;    /* scattered chains kept since one was last sent home as a probe */
+    uint8_t quick;            /* settles that may be quick before the next one is not; cache.c */
     uint16_t id;
     uint8_t node;
-    uint32_t settles;   /* since the last look at the clock */
+    uint32_t settles;   /* and other slow paths, since the last look at the clock */
     uint64_t polled_ms; /* last look */
     uint64_t tidied_ms; /* last tidying of idle bins */
     uint64_t home_ms;   /* when the thread was last known to be on the heap's node */
@@ -205,7 +210,8 @@ void na_heap_poll(na_heap_t *heap);
 
 #define NA_POLL_SETTLES 32u
 
-/* Every slow path passes here once, not behind the gate. */
+/* Every slow path passes here once, not behind the gate. (Quick settles do not: the thorough one
+ * after them counts for all.) */
 NA_INLINE void na_heap_pass(na_heap_t *heap) {
     if (NA_UNLIKELY(++heap->settles >= NA_POLL_SETTLES)) na_heap_poll(heap);
 }

@@ -8,13 +8,8 @@
 #include "alloc/os.h"
 #include "alloc/print.h"
 #include "alloc/recording.h"
-#include "pagemap/pagemap.h"
 
-enum {
-    INSPECT_BLOCKS = 4,
-    INSPECT_FEW = 2,
-    THOROUGH_EVERY = 8, /* settles */
-};
+enum { INSPECT_BLOCKS = 4 };
 
 bool na_is_block_start(const na_span_t *span, const void *address) {
     size_t offset = (uintptr_t)address - span->start;
@@ -68,12 +63,6 @@ void na_misuse(const char *what, const void *address) {
 
 /* --- the newest blocks of a bin --- */
 
-/* Compares page tags, not spans: the tag is in the cache since the block was freed. */
-static bool is_of_class(unsigned cls, const void *block) {
-    uintptr_t address = (uintptr_t)block;
-    return na_is_address(address) && (na_page_tag(address) & 0xffff) == cls * NA_BIN_SIZE;
-}
-
 static NA_COLD void report(na_heap_t *heap, unsigned cls, void *const *blocks, uint32_t at,
                            const char *what) {
     na_misuse(what, blocks[at]);
@@ -91,7 +80,7 @@ static NA_COLD void name_the_fault(na_heap_t *heap, unsigned cls, uint32_t count
     void *block = heap->bins[cls].head;
     for (uint32_t i = 0; i < count; i++) {
         blocks[i] = block;
-        if (!is_of_class(cls, block)) {
+        if (!na_is_of_class(cls, block)) {
             report(heap, cls, blocks, i, "a freed block was written to, and now links to");
             return;
         }
@@ -109,23 +98,22 @@ static NA_COLD void name_the_fault(na_heap_t *heap, unsigned cls, uint32_t count
 /* A list that comes back to one of its first blocks is a circle, and the last block looked at is
  * another one of its blocks, too: comparing that one is enough. */
 void na_bin_inspect(na_heap_t *heap, unsigned cls) {
-    /* Done at every settle, and blocks freed some time ago are no longer in the cache: mostly a
-     * short look. The long one also asks the page map for the span. */
-    bool thorough = heap->settles % THOROUGH_EVERY == 0;
-    uint32_t most = thorough ? INSPECT_BLOCKS : INSPECT_FEW, count = heap->states[cls].count;
+    uint32_t count = heap->states[cls].count;
     void *blocks[INSPECT_BLOCKS];
-    if (count > most) count = most;
+    if (count > INSPECT_BLOCKS) count = INSPECT_BLOCKS;
     if (count == 0) return;
     void *block = heap->bins[cls].head;
     bool sound = true;
     for (uint32_t i = 0; i < count; i++) {
-        sound = is_of_class(cls, block);
+        sound = na_is_of_class(cls, block);
         if (NA_UNLIKELY(!sound)) break;
         blocks[i] = block;
         block = *na_block_next(block);
     }
     for (uint32_t i = 0; sound && i < count - 1; i++)
         sound = blocks[i] != blocks[count - 1];
-    if (sound && thorough) sound = na_is_block_start(na_span_of(blocks[0]), blocks[0]);
+    /* The span was last looked at long ago: as likely as not it has to come from memory, which takes
+     * longer than all else here. So this comes with every look at the clock only. */
+    if (sound && heap->settles == 0) sound = na_is_block_start(na_span_of(blocks[0]), blocks[0]);
     if (NA_UNLIKELY(!sound)) name_the_fault(heap, cls, count);
 }

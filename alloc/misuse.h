@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "alloc/heap.h"
+#include "pagemap/pagemap.h"
 #include "pagemap/span.h"
 
 /* Reports `what` ("double free of") and the address; returns only with NUMALLOC_ABORT=0. */
@@ -22,9 +23,17 @@ void na_misuse(const char *what, const void *address);
 /* The block of a small span that `address` is in begins there. */
 bool na_is_block_start(const na_span_t *span, const void *address);
 
-/* Looks over the blocks that a bin's thread freed last: two at every settle, four and the span of
- * the newest at every eighth. Reports what is wrong, and cuts the list before it when the program
- * is to go on. */
+/* The block's page is one of the class. By page tags, not spans: the tag is in the cache since the
+ * block was freed. */
+NA_INLINE bool na_is_of_class(unsigned cls, const void *block) {
+    uintptr_t address = (uintptr_t)block;
+    return NA_LIKELY(na_is_address(address)) &&
+           NA_LIKELY((na_page_tag(address) & 0xffff) == cls * NA_BIN_SIZE);
+}
+
+/* Looks over the four blocks that a bin's thread freed last, and when the thread has just looked at
+ * the clock (na_heap_pass) also at the span of the newest. Reports what is wrong, and cuts the list
+ * before it when the program is to go on. (Quick settles look at the newest two: cache.c.) */
 void na_bin_inspect(na_heap_t *heap, unsigned cls);
 
 #endif
