@@ -89,8 +89,15 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
  *
  * Most settles find a bin that is neither dry nor full and have nothing to do but to count and to
  * grant. NA_QUICK of them in a row do no more than that, and look at the link that the next pop
- * will follow; the next one is thorough: the node, the clock, what is due, misuse. A quick settle
+ * will follow; the next one is thorough: the clock, what is due, misuse. A quick settle
  * that finds that it will not do has changed nothing. */
+
+/* On a machine with several nodes every settle sees to it that a thread which has moved is noticed.
+ */
+NA_INLINE bool may_be_quick(const na_heap_t *heap) {
+    return NA_LIKELY(heap->quick != 0) &&
+           (NA_LIKELY(!na_heap_watched(heap)) || !na_heap_is_away(heap));
+}
 
 /* The list behind its first block, which is the newest of `count`, goes on to another block of the
  * class. */
@@ -125,7 +132,7 @@ NA_INLINE void quick_settle(na_heap_t *heap, unsigned cls, int32_t count, int32_
 NA_INLINE void *quick_pop(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
-    if (NA_UNLIKELY(heap->quick == 0)) return NULL;
+    if (!may_be_quick(heap)) return NULL;
     int32_t pops = state->granted_pop, pushes = state->granted_push - bin->push;
     int32_t count = (int32_t)state->count + pushes - pops;
     void *block = bin->head;
@@ -142,7 +149,7 @@ NA_INLINE void *quick_pop(na_heap_t *heap, unsigned cls) {
 NA_INLINE bool quick_push(na_heap_t *heap, unsigned cls, void *block) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
-    if (NA_UNLIKELY(heap->quick == 0)) return false;
+    if (!may_be_quick(heap)) return false;
     int32_t pops = state->granted_pop - bin->pop, pushes = state->granted_push;
     int32_t count = (int32_t)state->count + pushes - pops;
     if (NA_UNLIKELY(count >= state->cap) || !is_unsampled(state, pops)) return false;

@@ -67,8 +67,8 @@ typedef struct na_bin_state {
     _Alignas(NA_CACHE_LINE) uint32_t count; /* blocks in the list when credits were last granted */
     int16_t granted_pop;                    /* credits granted then */
     int16_t granted_push;
-    uint16_t cap;                   /* blocks the bin may hold: see adapt_cap in cache.c */
-    uint16_t least;                 /* the class's `thin`, and its size */
+    uint16_t cap;   /* blocks the bin may hold: see adapt_cap in cache.c */
+    uint16_t least; /* the class's `thin`, and its size */
     uint32_t size;
     bool used;                      /* popped or pushed since the last tidying */
     uint8_t thin;                   /* settles in a row that found few blocks, though not none */
@@ -103,7 +103,7 @@ typedef struct na_heap {
     uint32_t kept_bytes;      /* in all states' kept chains */
     uint32_t keep_limit;      /* see keep.h */
     bool only_frees;          /* of late; see keep.h */
-    uint8_t kept_in_a_row;    /* scattered chains kept since one was last sent home as a probe */
+    uint8_t kept_in_a_row;    /* mixed chains kept since one was last sent home as a probe */
     uint8_t quick;            /* settles that may be quick before the next one is not; cache.c */
     uint16_t id;
     uint8_t node;
@@ -149,6 +149,8 @@ void na_heap_leave(na_heap_t *heap);
 NA_INLINE bool na_heap_watched(const na_heap_t *heap) {
     return !NA_ONE_NODE && heap->watched;
 }
+/* The thread of a watched heap runs on another node, or lately did: na_heap_enter has to look. */
+bool na_heap_is_away(const na_heap_t *heap);
 
 /* Before the heap takes memory that was not used yet: the thread's memory policy is looked at again
  * (a program may set it any time), and if it is not what the heap is for, the thread takes one that

@@ -6,7 +6,7 @@
 #include "alloc/cache.h"
 #include "alloc/central.h"
 
-enum { PROBE_EVERY = 16 }; /* scattered chains */
+enum { PROBE_EVERY = 16 }; /* mixed chains */
 
 static uint32_t bytes_of(unsigned cls, na_chain_t chain) {
     return na_chain_count(chain) * na_classes[cls].size;
@@ -44,16 +44,33 @@ static void stop_keeping(na_heap_t *heap) {
     heap->only_frees = true;
 }
 
-/* The chain's first blocks lie near each other: it holds on to a span or two. */
-static bool is_dense(na_chain_t chain) {
-    enum { BLOCKS = 4, NEAR = 64 * 1024 };
+typedef enum density { SCATTERED, MIXED, DENSE } density_t;
+
+static bool is_near(const void *a, const void *b) {
+    enum { NEAR = 64 * 1024 };
+    return (uintptr_t)b - (uintptr_t)a + NEAR <= 2 * NEAR;
+}
+
+/* Of the chain's newest blocks, which are in the cache: are the first few near each other (the
+ * chain holds on to a span or two), or some at least near the one before? */
+static density_t density_of(na_chain_t chain) {
+    enum { FEW = 4, LOOK = 17 };
     void *first = na_chain_first(chain), *block = first;
-    uint32_t count = na_chain_count(chain);
-    for (uint32_t i = 1; i < BLOCKS && i < count; i++) {
-        block = *na_block_next(block);
-        if ((uintptr_t)block - (uintptr_t)first + NEAR > 2 * NEAR) return false;
+    uint32_t count = na_chain_count(chain), i = 1;
+    bool some = false;
+    for (; i < FEW && i < count; i++) {
+        void *next = *na_block_next(block);
+        some |= is_near(block, next);
+        if (!is_near(first, next)) break;
+        block = next;
     }
-    return true;
+    if (i == FEW || i == count) return DENSE;
+    for (; !some && i < LOOK && i < count; i++) {
+        void *next = *na_block_next(block);
+        some = is_near(block, next);
+        block = next;
+    }
+    return some ? MIXED : SCATTERED;
 }
 
 /* Sends a chain home to see what keeping the others costs: more in pages than in blocks by far? */
@@ -72,7 +89,12 @@ void na_keep(na_heap_t *heap, unsigned cls, na_chain_t chain) {
             na_list_home(heap, cls, na_chain_first(chain));
         return;
     }
-    if (!is_dense(chain) && ++heap->kept_in_a_row == PROBE_EVERY) {
+    density_t density = density_of(chain);
+    if (density == SCATTERED) { /* while its blocks are in the cache */
+        na_list_home(heap, cls, na_chain_first(chain));
+        return;
+    }
+    if (density == MIXED && ++heap->kept_in_a_row == PROBE_EVERY) {
         heap->kept_in_a_row = 0;
         if (is_costly(heap, cls, chain)) stop_keeping(heap);
         return;

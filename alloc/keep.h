@@ -12,8 +12,12 @@
  *     keep may hold the pages, so that keeping does not raise the peak;
  *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
  *     home then, and the limit falls to its least, until the thread draws from its spans again;
- *   - when that would free far more memory than they hold: blocks that were freed in random order
- *     may each be the last of their span. One such chain in sixteen is sent home to find out;
+ *   - at once, when its blocks were freed in random order: walking them later, out of the cache,
+ *     costs more than now, and so does taking them from all over the heap again. (Judged by the
+ *     newest blocks: none of sixteen is near the one before it);
+ *   - when that would free far more memory than they hold: blocks may each be the last of their
+ *     span. Of chains of which only some blocks are near each other one in sixteen is sent home to
+ *     find out;
  *   - of a class of which the thread has freed more than it allocated: others want them;
  *   - when they lie idle, and when the thread exits (heap.c).
  * Kept by all heaps together: about NA_KEEP_TOTAL while there are fewer than 64 threads; beyond

@@ -112,8 +112,8 @@ void na_bin_inspect(na_heap_t *heap, unsigned cls) {
     }
     for (uint32_t i = 0; sound && i < count - 1; i++)
         sound = blocks[i] != blocks[count - 1];
-    /* The span was last looked at long ago: as likely as not it has to come from memory, which takes
-     * longer than all else here. So this comes with every look at the clock only. */
+    /* The span was last looked at long ago: as likely as not it has to come from memory, which
+     * takes longer than all else here. So this comes with every look at the clock only. */
     if (sound && heap->settles == 0) sound = na_is_block_start(na_span_of(blocks[0]), blocks[0]);
     if (NA_UNLIKELY(!sound)) name_the_fault(heap, cls, count);
 }

@@ -32,9 +32,9 @@ while read -r kind limit; do
         status=1
     fi
 done <<'LIMITS'
-single 52
-batch 54
-mixed 76
-realloc 116
+single 50
+batch 53
+mixed 71
+realloc 109
 LIMITS
 exit "$status"
