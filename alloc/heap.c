@@ -248,7 +248,7 @@ static na_heap_t *watch(na_heap_t *heap) {
 
 bool na_heap_is_away(const na_heap_t *heap) {
     if (heap->pinned || heap->node == NA_NODE_ANY) return false;
-    return heap->away_ms != 0 || na_node_current() != heap->node;
+    return heap->away || na_node_current() != heap->node;
 }
 
 na_heap_t *na_heap_check_policy(na_heap_t *heap) {
