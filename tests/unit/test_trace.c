@@ -323,6 +323,47 @@ Test(trace, keeps_to_its_limit_on_size) {
     na_reader_close(r);
 }
 
+static uint64_t resident(void) {
+    unsigned long size = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    cr_assert(file != NULL && fscanf(file, "%lu %lu", &size, &pages) == 2);
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Ten times the events, the same memory: buffers are used again, what is sealed is not mapped. */
+Test(trace, memory_does_not_grow) {
+    const na_hooks_t *h = start((na_profile_config_t){.trace_level = 1, .trace_no_thread = true});
+    void *prof = NULL;
+    churn(h, &prof, 100000);
+    uint64_t before = resident();
+    for (unsigned i = 0; i < 10; i++)
+        churn(h, &prof, 100000);
+    uint64_t after = resident();
+    cr_assert(after < before + (256 << 10), "%lu, then %lu bytes", before, after);
+    h->on_exit(&prof);
+}
+
+/* Whatever cannot be kept is counted, event by event: those of the file and those lost are all. */
+Test(trace, loses_by_choice_only) {
+    const na_hooks_t *h = start(
+        (na_profile_config_t){.trace_buffer = 64 << 10, .trace_level = 9, .trace_lossy = true});
+    h->on_load();
+    void *prof = NULL;
+    churn(h, &prof, 300000);
+    h->on_exit(&prof);
+    na_reader_t *r = reopen();
+    na_replay_t *replay = na_replay_open(r);
+    na_replay_to(replay, UINT64_MAX);
+    /* The free of a block whose allocation was lost is not an event. */
+    uint64_t lost = na_reader_header(r)->lost_events, events = na_replay_totals(replay)->events;
+    cr_assert(events + lost <= 600001 && events + 2 * lost >= 600001, "%lu and %lu lost", events,
+              lost);
+    na_replay_close(replay);
+    no_issues(r);
+    na_reader_close(r);
+}
+
 static const na_hooks_t *shared;
 
 /* Each thread has its own addresses. */
