@@ -1,6 +1,6 @@
 #!/bin/bash
 # profile_sites.sh - a profile of a program with known allocations names every site with its exact
-# figures (mode sites), also with threads, and within its stated error (mode sample).
+# figures (modes sites and trace), also with threads, and within its stated error (mode sample).
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
@@ -10,16 +10,19 @@ profiled sites "$work/p/%e.%p.nprof" sites
 file=$(the_one "$work/p/profile_load.*.nprof")
 [[ $file =~ /profile_load\.[0-9]+\.nprof$ ]] || fail "the pattern %e.%p.nprof made '$file'"
 # The third block of 10 MiB makes the peak: what lives then, lives at the peak of every site.
-check "$file" @closed=True @mode=sites @lost.events=0 @lost.stacks=0 @lost.before_frees=0 \
-    alloc_small:allocations=1000,total_bytes=48000,peak_bytes=48000,peak_blocks=1000,live_bytes=0,frees=1000 \
-    alloc_temp:allocations=5000,total_bytes=500000,peak_bytes=0,live_bytes=0 \
-    alloc_zeroed:allocations=200,total_bytes=66000,peak_bytes=66000,live_bytes=66000,live_blocks=200 \
-    alloc_aligned:allocations=10,total_bytes=10000,peak_bytes=10000,live_bytes=10000 \
-    alloc_grow:allocations=1,total_bytes=16,live_bytes=0 \
-    alloc_regrow:allocations=10,total_bytes=32736,reallocs=10,live_bytes=0,peak_bytes=0 \
-    alloc_big:allocations=3,total_bytes=31457280,peak_bytes=31457280,live_bytes=0 \
-    -alloc_thread -alloc_many
-say "mode sites: counts, bytes, peak, live, function and line are exact"
+figures=(@closed=True @lost.events=0 @lost.stacks=0 @lost.before_frees=0
+    alloc_small:allocations=1000,total_bytes=48000,peak_bytes=48000,peak_blocks=1000,live_bytes=0,frees=1000
+    alloc_temp:allocations=5000,total_bytes=500000,peak_bytes=0,live_bytes=0
+    alloc_zeroed:allocations=200,total_bytes=66000,peak_bytes=66000,live_bytes=66000,live_blocks=200
+    alloc_aligned:allocations=10,total_bytes=10000,peak_bytes=10000,live_bytes=10000
+    alloc_grow:allocations=1,total_bytes=16,live_bytes=0
+    alloc_regrow:allocations=10,total_bytes=32736,reallocs=10,live_bytes=0,peak_bytes=0
+    alloc_big:allocations=3,total_bytes=31457280,peak_bytes=31457280,live_bytes=0
+    -alloc_thread -alloc_many)
+check "$file" @mode=sites "${figures[@]}"
+profiled trace "$work/trace.nprof" sites
+check "$work/trace.nprof" @mode=trace "${figures[@]}"
+say "modes sites and trace: counts, bytes, peak, live, function and line are exact"
 
 # For people, too: the table names the largest site and its line.
 "$dump" "$file" >"$work/text" 2>&1 || fail "numalloc-dump on a good profile ends with status $?"
