@@ -82,6 +82,8 @@ const na_view_t na_views[] = {
      NA_VIEW_EXPORT, 0, na_export_pprof, NULL},
     {"speedscope", "FILE", "for speedscope", NULL, NA_IN_ALL, NA_VIEW_EXPORT, NA_TAKES_METRIC,
      na_export_speedscope, NULL},
+    {"heaptrack", "FILE", "for heaptrack_print and heaptrack_gui", NULL, NA_IN(NA_NPROF_MODE_TRACE),
+     NA_VIEW_EXPORT, 0, na_export_heaptrack, NULL},
     {"massif", "FILE", "for ms_print and massif-visualizer", NULL, NA_IN_ALL, NA_VIEW_EXPORT,
      NA_TAKES_MIN, na_export_massif, NULL},
     {"html", "FILE", "one page with charts, flame graph and source, for a browser",

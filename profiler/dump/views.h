@@ -77,6 +77,7 @@ na_status_t na_export_folded(na_view_input_t *in);
 na_status_t na_export_callgrind(na_view_input_t *in);
 na_status_t na_export_pprof(na_view_input_t *in);
 na_status_t na_export_speedscope(na_view_input_t *in);
+na_status_t na_export_heaptrack(na_view_input_t *in);
 na_status_t na_export_massif(na_view_input_t *in);
 na_status_t na_export_html(na_view_input_t *in);
 

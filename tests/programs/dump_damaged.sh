@@ -80,7 +80,7 @@ for ((i = 0; i < files; i++)); do
         ! grep -qv '^numalloc-dump: ' "$work/err" || fail "$view on damaged profile $i: a line does not say who speaks: $(head -n 3 "$work/err")"
         [ "$rc" != 2 ] || refused=$((refused + 1))
         tried=$((tried + 1))
-        if "$dump" help "$view" --names | grep -qx -- --json; then
+        if "$dump" help "$view" --names | grep -x -- --json >/dev/null; then
             timeout 20 "$dump" "${arguments[@]}" --json >"$work/out" 2>/dev/null || rc=$?
             [ "$rc" -le 2 ] || fail "$view --json on damaged profile $i ends with status $rc"
         fi

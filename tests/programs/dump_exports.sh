@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
-need callgrind_annotate valgrind ms_print valgrind protoc protobuf-compiler
+need callgrind_annotate valgrind ms_print valgrind heaptrack_print heaptrack protoc protobuf-compiler
 
 file=$work/load.nprof
 profiled sites "$file" sites
@@ -75,11 +75,11 @@ say "json, csv, folded and speedscope hold what the program did"
 commas() { sed -E ':a; s/^([0-9]+)([0-9]{3})/\1,\2/; ta' <<<"$1"; }
 callgrind_annotate --threshold=100 "$work/callgrind" >"$work/annotated" 2>"$work/err" || fail "callgrind_annotate: $(cat "$work/err")"
 [ ! -s "$work/err" ] || fail "callgrind_annotate says: $(head -n 3 "$work/err")"
-grep 'PROGRAM TOTALS' "$work/annotated" | tr -s ' ' | grep -qF "$(commas "$peak") (100.0%) $(commas "$live") (100.0%) $(commas "$total") (100.0%) $(commas "$count") (100.0%)" ||
+grep 'PROGRAM TOTALS' "$work/annotated" | tr -s ' ' | grep -F "$(commas "$peak") (100.0%) $(commas "$live") (100.0%) $(commas "$total") (100.0%) $(commas "$count") (100.0%)" >/dev/null ||
     fail "callgrind_annotate's totals: $(grep 'PROGRAM TOTALS' "$work/annotated"), not $peak $live $total $count"
 grep -Eq '^31,457,280 .* 31,457,280 .* 3 .*profile_load\.c:alloc_big \[' "$work/annotated" || fail "callgrind_annotate does not show alloc_big"
 callgrind_annotate --inclusive=yes --threshold=100 "$work/callgrind" >"$work/annotated" 2>&1
-grep -E ':main \[' "$work/annotated" | grep -qF "$(commas "$peak") (100.0%)" || fail "main's inclusive figure: $(grep ':main' "$work/annotated")"
+grep -E ':main \[' "$work/annotated" | grep -F "$(commas "$peak") (100.0%)" >/dev/null || fail "main's inclusive figure: $(grep ':main' "$work/annotated")"
 say "callgrind_annotate: totals, own and inclusive figures"
 
 ms_print "$work/massif" >"$work/printed" 2>"$work/err" || fail "ms_print: $(cat "$work/err")"
@@ -154,3 +154,24 @@ grep -q 'profile_load.c:alloc_large' "$work/annotated" || fail "callgrind_annota
 gzip -dc "$work/pprof" | protoc --decode=perftools.profiles.Profile --proto_path="$test_source/exports" profile.proto >/dev/null ||
     fail "protoc cannot decode a sampled profile"
 say "sampled profiles are exported, too"
+
+# heaptrack's format is a list of events: a trace has them.
+profiled trace "$work/trace.nprof" sites
+"$dump" heaptrack "$work/trace.nprof" -o "$work/heaptrack" || fail "heaptrack ends with status $?"
+"$dump" json "$work/trace.nprof" -o "$work/trace.json"
+heaptrack_print "$work/heaptrack" >"$work/printed" 2>"$work/err" || fail "heaptrack_print: $(tail -n 2 "$work/err")"
+/usr/bin/python3 - "$work" <<'END' || fail "heaptrack_print: $(tail -n 8 "$work/printed")"
+import json, re, sys
+work = sys.argv[1]
+t = json.load(open(work + "/trace.json"))["total"]
+text = open(work + "/printed").read()
+calls = re.search(r"calls to allocation functions: (\d+)", text)
+assert int(calls.group(1)) == t["allocations"], (calls.group(0), t["allocations"])
+def bytes_of(what):
+    number, unit = re.search(what + r": ([0-9.]+)([KMGB]+)", text).groups()
+    return float(number) * {"B": 1, "K": 1e3, "KB": 1e3, "M": 1e6, "MB": 1e6}[unit]
+for what, key in (("peak heap memory consumption", "peak_bytes"), ("total memory leaked", "live_bytes")):
+    assert abs(bytes_of(what) - t[key]) <= 0.006 * t[key], (what, bytes_of(what), t[key])
+assert re.search(r"5000 calls .*\n.*alloc_temp|alloc_temp", text) and "alloc_big" in text and "profile_load.c:" in text
+END
+say "heaptrack_print reads a trace: allocations, peak, leaks"

@@ -68,6 +68,6 @@ is "$(printf '%s\n' peak)" "$(complete_line "$dump" sites --sort p)"
 is leaks "$(complete_line "$dump" help lea)"
 is some.nprof "$(complete_line "$dump" sites -o so)"
 for view in "${views[@]}"; do
-    complete_line "$dump" "${view:0:3}" | grep -qx -- "$view" || fail "completion does not know the view $view"
+    complete_line "$dump" "${view:0:3}" | grep -x -- "$view" >/dev/null || fail "completion does not know the view $view"
 done
 say "completion knows them, too"
