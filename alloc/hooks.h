@@ -51,6 +51,15 @@ typedef enum na_release {
     NA_RELEASE_REALLOC, /* it was copied to another block */
 } na_release_t;
 
+/* How the program mapped memory itself. */
+typedef enum na_map_call {
+    NA_MAP_MMAP = 1,
+    NA_MAP_MUNMAP,
+    NA_MAP_MREMAP,
+    NA_MAP_BRK,   /* raised the break */
+    NA_MAP_UNBRK, /* lowered it */
+} na_map_call_t;
+
 typedef struct na_hooks {
     /* In mode sites every event is reported; in mode sample only blocks chosen by the sampler:
      * bytes between samples follow an exponential distribution of mean sample_interval (0: every
@@ -75,6 +84,9 @@ typedef struct na_hooks {
      * *record is updated. */
     void (*on_resize)(void **prof, na_record_t *record, const void *old_block, void *block,
                       size_t old_usable, size_t requested, size_t usable);
+
+    /* The program mapped memory itself, or gave it back. */
+    void (*on_map)(void **prof, na_map_call_t call, size_t bytes);
 
     /* The calling thread detached from its heap (thread exit); *prof becomes NULL. */
     void (*on_thread_exit)(void **prof);

@@ -31,6 +31,10 @@ static uint64_t mapped_bytes(void) {
     return na_pageheap_committed() + na_large_dedicated_bytes();
 }
 
+static uint64_t mapped_on(unsigned node) {
+    return na_pageheap_committed_on(node) + na_large_dedicated_on(node);
+}
+
 static void start_profile(void) {
     const char *mode = na_option_text(NA_OPT_PROFILE);
     if (mode == NULL || *mode == 0) return;
@@ -48,6 +52,9 @@ static void start_profile(void) {
         .trace_lossy = na_option(NA_OPT_TRACE_LOSSY) != 0,
         .trace_no_thread = na_option(NA_OPT_TRACE_THREAD) == 0,
         .trace_max = na_option(NA_OPT_TRACE_MAX),
+        .mapped_on = mapped_on,
+        .own_limit = na_option(NA_OPT_PROFILE_MEMORY),
+        .free_sites = na_option(NA_OPT_PROFILE_FREES) != 0,
     };
     na_hooks = na_profile_start(&config);
     if (na_hooks == NULL) return;

@@ -14,6 +14,7 @@ typedef enum kind {
     KIND_BYTES,
     KIND_POW2, /* bytes, a power of two */
     KIND_MS,
+    KIND_NUMBER,
     KIND_CHOICE, /* the number of the word in `unit` */
     KIND_WORD,   /* text, one of the words in `unit` */
     KIND_TEXT,
@@ -65,7 +66,13 @@ typedef enum kind {
     X(TRACE_THREAD, KIND_BOOL, "0|1", "1", 0, 1,                                                   \
       "trace: a thread of its own compresses; 0: each thread does it for its own events")          \
     X(TRACE_MAX, KIND_BYTES, "bytes", "0", MIB, 1024 * TIB,                                        \
-      "trace: compressed events that the file may hold, the oldest are dropped; 0: no limit")
+      "trace: compressed events that the file may hold, the oldest are dropped; 0: no limit")      \
+    X(SAMPLE_SEED, KIND_NUMBER, "number", "0", 0, UINT32_MAX,                                      \
+      "what the random draws of samples begin from, to draw the same again; 0: each run its own")  \
+    X(PROFILE_MEMORY, KIND_BYTES, "bytes", "0", MIB, TIB,                                          \
+      "most memory and disk for what the profile records; beyond it, new stacks are put together " \
+      "with their callers; 0: no limit")                                                           \
+    X(PROFILE_FREES, KIND_BOOL, "0|1", "0", 0, 1, "record from where blocks are freed, too")
 
 typedef struct row {
     na_option_info_t info;
@@ -199,6 +206,9 @@ static bool set(na_option_id_t id, const char *s) {
     case KIND_MS:
         if (!parse_ms(s, &value)) return false;
         break;
+    case KIND_NUMBER:
+        if (!parse_digits(&s, &value) || *s != 0) return false;
+        break;
     case KIND_CHOICE:
         value = (uint64_t)word_index(s, row->info.unit);
         if ((int64_t)value < 0) return false;
@@ -237,6 +247,12 @@ static void expect(const row_t *row, na_text_t *t) {
         break;
     case KIND_MS:
         na_text_str(t, "milliseconds such as 500 or 2s, ");
+        na_text_u64(t, row->least);
+        na_text_str(t, " to ");
+        na_text_u64(t, row->most);
+        break;
+    case KIND_NUMBER:
+        na_text_str(t, "a number from ");
         na_text_u64(t, row->least);
         na_text_str(t, " to ");
         na_text_u64(t, row->most);

@@ -30,6 +30,9 @@ typedef enum na_option_id {
     NA_OPT_TRACE_LOSSY,     /* bool: lose events rather than wait */
     NA_OPT_TRACE_THREAD,    /* bool: a thread of its own compresses */
     NA_OPT_TRACE_MAX,       /* bytes of events kept, the latest; 0 all */
+    NA_OPT_SAMPLE_SEED,     /* number: what the draws begin from, 0: each run its own */
+    NA_OPT_PROFILE_MEMORY,  /* bytes that the profiler may use for what it records, 0: no limit */
+    NA_OPT_PROFILE_FREES,   /* bool: record from where blocks are freed */
     NA_OPT_COUNT
 } na_option_id_t;
 

@@ -523,10 +523,14 @@ void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
     stats->guests = atomic_load_explicit(&strays->guests, memory_order_relaxed) << NA_PAGE_SHIFT;
 }
 
+uint64_t na_pageheap_committed_on(unsigned node) {
+    return __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
+}
+
 uint64_t na_pageheap_committed(void) {
     uint64_t bytes = 0;
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
-        bytes += __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
+        bytes += na_pageheap_committed_on(node);
     return bytes;
 }
 

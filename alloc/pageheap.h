@@ -124,6 +124,8 @@ bool na_pageheap_has_dirty(unsigned node, uint32_t pages);
 
 /* Accessible bytes of all nodes. Lock-free, async-signal-safe. */
 uint64_t na_pageheap_committed(void);
+/* The same of one node. */
+uint64_t na_pageheap_committed_on(unsigned node);
 
 /* Forked child only: every lock is free again. The caller has seen to it (fork gate) that no thread
  * was changing the tables; one that was in a purge's system call costs the child up to 2 MiB. */

@@ -18,8 +18,9 @@ void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t reque
                      na_entry_t entry) {
     na_record_t *record = na_record_of(span, block);
     if (record == NULL) return;
-    *record = (na_record_t){
-        .slack = (uint32_t)(usable - requested), .node = heap->node, .epoch = na_profile_epoch};
+    *record = (na_record_t){.slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX,
+                            .node = heap->node,
+                            .epoch = na_profile_epoch};
     if (na_hooks != NULL)
         na_hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
 }
@@ -56,5 +57,12 @@ void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, v
     if (na_hooks != NULL)
         na_hooks->on_resize(&heap->profile, record, old_block, block, old_usable, requested,
                             usable);
-    record->slack = (uint32_t)(usable - requested);
+    record->slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX;
+}
+
+void na_record_map(na_map_call_t call, size_t bytes) {
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL) return;
+    if (na_hooks != NULL) na_hooks->on_map(&heap->profile, call, bytes);
+    na_heap_leave(heap);
 }

@@ -28,4 +28,7 @@ void na_record_before_move(na_heap_t *heap, const na_span_t *span);
 void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, void *block,
                       size_t old_usable, size_t requested, size_t usable);
 
+/* The program mapped memory itself, or gave it back. */
+void na_record_map(na_map_call_t call, size_t bytes);
+
 #endif

@@ -1,6 +1,7 @@
 /* sampler.c - exponential draws without libm. */
 #include "alloc/sampler.h"
 
+#include "alloc/options.h"
 #include "alloc/os.h"
 
 uint64_t na_sample_interval;
@@ -15,7 +16,10 @@ static uint64_t next_random(na_heap_t *heap) {
 }
 
 void na_sampler_seed(na_heap_t *heap) {
-    heap->random = ((uintptr_t)heap ^ na_os_ms() * 0x9e3779b97f4a7c15ull) | 1;
+    uint64_t seed = na_option(NA_OPT_SAMPLE_SEED), from = (uintptr_t)heap ^ na_os_ms();
+    if (seed != 0) from = seed << 16 | heap->id; /* each heap its own draws, the same in each run */
+    from *= 0x9e3779b97f4a7c15ull;
+    heap->random = (from ^ from >> 32) | 1;
     for (unsigned i = 0; i < 4; i++)
         next_random(heap);
 }

@@ -14,14 +14,30 @@
 #include <stdint.h>
 
 typedef struct na_record {
-    uint32_t site;   /* stack node of the allocation, 0: none (not sampled) */
-    uint32_t birth;  /* milliseconds since the profile began */
-    uint32_t slack;  /* usable size - requested size, bytes; so that 32 bits serve any size */
-    uint16_t thread; /* profile thread index of the allocating thread */
-    uint8_t node;    /* dense node index of the cpu that allocated */
-    uint8_t epoch;   /* profile epoch, see above */
+    uint32_t site;       /* stack node of the allocation, 0: none (not sampled) */
+    uint32_t birth;      /* low part of the time of allocation: see na_record_birth */
+    uint32_t slack : 20; /* usable size - requested size, bytes: less than a page, or a class */
+    uint32_t birth_high : 12; /* high part */
+    uint16_t thread;          /* profile thread index of the allocating thread */
+    uint8_t node;             /* dense node index of the cpu that allocated */
+    uint8_t epoch;            /* profile epoch, see above */
 } na_record_t;
 
 _Static_assert(sizeof(na_record_t) == 16, "four records a cache line");
+
+#define NA_RECORD_SLACK_MAX 0xfffffu
+#define NA_RECORD_TIME_BITS 44
+
+/* When the object was allocated: ticks of the profile's clock >> 8, the low 44 bits of them (some
+ * 20 days or more before they repeat). */
+static inline uint64_t na_record_birth(const na_record_t *record) {
+    return (uint64_t)record->birth_high << 32 | record->birth;
+}
+
+/* Of an object that is freed at this time (ticks >> 8); 0 where the processors' clocks disagree. */
+static inline uint64_t na_record_age(const na_record_t *record, uint64_t now) {
+    uint64_t age = (now - na_record_birth(record)) & ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1);
+    return age >> (NA_RECORD_TIME_BITS - 1) == 0 ? age : 0;
+}
 
 #endif

@@ -129,6 +129,7 @@ na_status_t na_export_json(na_view_input_t *in) {
     put_functions(in);
     if (!put_stacks(in)) return NA_STATUS_MEMORY;
     put_sites(in);
+    if (!na_json_metrics(in)) return NA_STATUS_MEMORY;
     na_json_end(in);
     fputs("}\n", stdout);
     return NA_STATUS_WHOLE;

@@ -136,6 +136,7 @@ void na_json_frame(const na_frame_t *frame);
 void na_json_stack(const na_view_input_t *in, uint32_t site); /* begins with a comma */
 void na_json_threads(const na_view_input_t *in);
 void na_json_timeline(const na_view_input_t *in);
-void na_json_end(const na_view_input_t *in); /* modules without symbols, damage */
+bool na_json_metrics(const na_view_input_t *in); /* metrics_json.c; false: out of memory */
+void na_json_end(const na_view_input_t *in);     /* modules without symbols, damage */
 
 #endif

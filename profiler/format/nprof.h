@@ -248,9 +248,9 @@ typedef struct na_nprof_cell {
     uint64_t lifetime_min; /* ages; UINT64_MAX before the first free */
     uint64_t lifetime_max;
 
-    uint32_t lives;                   /* file offset / 16 of the cell's LIVES entry; 0: none */
-    uint32_t share;                   /* file offset / 32 of the site's SHARES entry; 0: none */
-    uint64_t temporary_count;         /* scaled; freed by its thread before that allocated again */
+    uint32_t lives;           /* file offset / 16 of the cell's LIVES entry; 0: none; 1: no room */
+    uint32_t share;           /* file offset / 32 of the site's SHARES entry; 0: none */
+    uint64_t temporary_count; /* scaled; freed by its thread before that allocated again */
     uint64_t cross_thread_free_count; /* scaled; freed by this thread, allocated by another */
     uint64_t cross_node_free_count;   /* scaled; allocated on another node than the freeing cpu's */
     uint64_t realloc_count;           /* scaled; allocations by realloc of a block, moved or not */
@@ -265,8 +265,9 @@ typedef struct na_nprof_cell {
             uint64_t growth_count;  /* such frees */
             uint64_t growth_bytes;  /* sum of what the new blocks were larger */
             uint64_t growth_copied; /* sum of the sizes of the freed blocks */
-            uint32_t last_size;     /* of the two allocations last seen here, saturating: */
-            uint32_t before_size;   /* the later, and the one before it */
+            uint32_t last_block;    /* address / 16, cut to 32 bits, of the block allocated last
+                                     * here, */
+            uint32_t before_block;  /* and of the one before it; 0: it is gone, or none */
         };
         struct { /* mode sample: variances of the estimates, sums over blocks drawn of
                   * (1 - p) / p^2, and of this times the square of the requested bytes */
@@ -442,11 +443,9 @@ _Static_assert(sizeof(na_nprof_timeline_t) == 24 + 2 * 512 * 80, "");
  * goes on with the rows' heads and two buffers of values, values[buffer][row][point]. The buffers
  * are used and rescaled as those of TIMELINE; merged points keep the larger value (sites, nodes) or
  * the sum (sizes). Written under the profiler's own lock. */
-#define NA_NPROF_SERIES_SITES                                                                      \
-    1u                            /* requested bytes live; id: site. value 0: as the point before; \
-                                   */
-#define NA_NPROF_SERIES_NODES  2u /* the same by node; id: dense node. else: bytes + 1 */
-#define NA_NPROF_SERIES_MAPPED 3u /* bytes committed by the allocator for blocks, by node; + 1 */
+#define NA_NPROF_SERIES_SITES  1u /* requested bytes live plus 1, 0: not known; id: site */
+#define NA_NPROF_SERIES_NODES  2u /* the same; id: dense node */
+#define NA_NPROF_SERIES_MAPPED 3u /* bytes committed by the allocator for blocks; the same */
 #define NA_NPROF_SERIES_SIZES  4u /* allocations (scaled); id: bucket as in SIZES; value: count */
 
 typedef struct na_nprof_series {
@@ -458,7 +457,10 @@ typedef struct na_nprof_series {
     uint32_t count[2]; /* points begun, at most `points` */
 } na_nprof_series_t;
 
-/* A row of SITES that a larger site has taken over starts anew: id 0, values 0, then the id. Since
+/* Levels (sites, nodes) are noted when they change; points in between get the level between. What
+ * comes after a row's last note is 0; its level is the row's `last`.
+ *
+ * A row of SITES that a larger site has taken over starts anew: id 0, values 0, then the id. Since
  * a row always goes to a site that has more live than the row's site ever had, the rows end up with
  * the sites of the largest local peaks, and what a row does not show, before since_ms, was less
  * than the smallest `most` of the rows. */
@@ -466,10 +468,11 @@ typedef struct na_nprof_series_row {
     uint32_t id;
     uint32_t used; /* 1: the row counts */
     uint64_t since_ms;
-    int64_t most; /* largest value so far */
+    int64_t most; /* sites, nodes: largest level so far; sizes: all allocations */
+    int64_t last; /* sites, nodes: level after the last note */
 } na_nprof_series_row_t;
 
-_Static_assert(sizeof(na_nprof_series_t) == 32 && sizeof(na_nprof_series_row_t) == 24, "");
+_Static_assert(sizeof(na_nprof_series_t) == 32 && sizeof(na_nprof_series_row_t) == 32, "");
 
 static inline uint64_t na_nprof_series_size(uint32_t rows, uint32_t points) {
     return sizeof(na_nprof_series_t) + (uint64_t)rows * sizeof(na_nprof_series_row_t) +

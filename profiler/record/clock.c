@@ -15,14 +15,25 @@ uint64_t na_rec_clock_ns(long id) {
 }
 
 uint64_t na_rec_ticks(void) {
-    if (NA_LIKELY(na_rec.tsc)) return na_ticks();
+    return NA_LIKELY(na_rec.tsc) ? na_ticks() : na_rec_ticks_slow();
+}
+
+uint64_t na_rec_ticks_slow(void) {
     struct timespec t = {0};
     clock_gettime(CLOCK_MONOTONIC, &t); /* no system call where the kernel can avoid it */
     return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 }
 
 uint64_t na_rec_ms(void) {
-    int64_t t = (int64_t)(na_rec_ticks() - na_rec.start_ticks);
+    return na_rec_ms_of(na_rec_ticks());
+}
+
+uint64_t na_rec_ticks_of_ms(uint64_t ms) {
+    return na_rec.header->ticks_hz / 1000 * ms;
+}
+
+uint64_t na_rec_ms_of(uint64_t ticks) {
+    int64_t t = (int64_t)(ticks - na_rec.start_ticks);
     return t <= 0 ? 0 : (uint64_t)((unsigned __int128)(uint64_t)t * na_rec.tick_mult >> 64);
 }
 

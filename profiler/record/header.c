@@ -45,6 +45,7 @@ void na_header_fill(const na_header_facts_t *facts) {
     h->sample_interval = na_rec.sampling ? (uint64_t)na_rec.interval : 0;
     h->publish_quantum = NA_QUANTUM;
     h->age_shift = NA_AGE_SHIFT;
+    h->own_limit = na_rec.own_limit;
     h->pid = facts->pid;
     h->ppid = (int32_t)na_sys0(SYS_getppid);
     h->inherited_pid = facts->parent_pid;

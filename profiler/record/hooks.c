@@ -2,23 +2,13 @@
 #include "profiler/record/rthreads.h"
 #include "profiler/record/trace.h"
 
-static void stamp(na_rthread_t *t, na_record_t *record) {
-    record->site = na_stacks_capture(t);
-    record->birth = (uint32_t)na_rec_ms();
-    record->thread = (uint16_t)t->index;
-    record->epoch = na_profile_epoch;
-}
-
 static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
                      na_entry_t entry) {
-    (void)block;
     record->site = NA_NPROF_NO_STACK; /* if it is lost, its free is not counted either */
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     t->node = record->node;
-    record->slack = (uint32_t)(usable - requested);
-    stamp(t, record);
-    na_site_alloc(t, record->site, requested, usable, na_entry_kind(entry) == NA_ENTRY_REALLOC);
+    na_site_alloc(t, record, block, requested, usable, entry);
     na_rthread_leave(t);
 }
 
@@ -32,12 +22,13 @@ bool na_rec_not_ours(const na_record_t *record) {
 
 static void on_free(void **prof, const na_record_t *record, void *block, size_t usable,
                     na_release_t how, const void *moved_to) {
-    (void)block;
-    (void)how;
-    (void)moved_to;
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
-    if (!na_rec_not_ours(record)) na_site_free(t, record, usable);
+    if (!na_rec_not_ours(record)) {
+        na_site_free(t, record, block, usable, how, moved_to);
+        if (NA_UNLIKELY(na_rec.free_sites) && how != NA_RELEASE_REALLOC)
+            na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
+    }
     na_rthread_leave(t);
 }
 
@@ -48,19 +39,31 @@ static void before_move(void **prof, const na_record_t *record, const void *bloc
     (void)block;
 }
 
+/* One block ends and another begins: at no moment were both there, or neither. */
 static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
                       size_t old_usable, size_t requested, size_t usable) {
-    (void)old_block;
-    (void)block;
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) {
         record->site = NA_NPROF_NO_STACK;
         return;
     }
-    if (!na_rec_not_ours(record)) na_site_free(t, record, old_usable);
-    record->slack = (uint32_t)(usable - requested);
-    stamp(t, record);
-    na_site_alloc(t, record->site, requested, usable, true);
+    bool ours = !na_rec_not_ours(record);
+    uint64_t from = old_usable - record->slack;
+    if (ours) na_site_free(t, record, old_block, old_usable, NA_RELEASE_REALLOC, NULL);
+    record->site = NA_NPROF_NO_STACK;
+    int64_t low = t->low;
+    na_site_alloc(t, record, block, requested, usable, NA_ENTRY_REALLOC);
+    if (ours) {
+        if (t->low < low) t->low = low;
+        na_site_resized(t, from);
+    }
+    na_rthread_leave(t);
+}
+
+static void on_map(void **prof, na_map_call_t call, size_t bytes) {
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (t == NULL) return;
+    na_maps_count(t, call, bytes);
     na_rthread_leave(t);
 }
 
@@ -104,6 +107,7 @@ na_hooks_t na_rec_hooks = {
     .on_free = on_free,
     .before_move = before_move,
     .on_resize = on_resize,
+    .on_map = on_map,
     .on_thread_exit = on_thread_exit,
     .before_fork = before_fork,
     .after_fork_parent = after_fork_parent,

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "profiler/record/rthreads.h"
+#include "profiler/record/series.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 #include "profiler/record/trace.h"
@@ -42,6 +43,9 @@ static bool begin(bool in_child) {
     na_rec.tracing = config.mode == NA_PROFILE_TRACE;
     na_rec.interval = (double)config.sample_interval;
     na_rec.mapped = config.mapped;
+    na_rec.mapped_on = config.mapped_on;
+    na_rec.own_limit = config.own_limit;
+    na_rec.free_sites = config.free_sites && !na_rec.sampling;
     na_rec.tsc = na_rec_tsc_is_steady();
     if (known_hz == 0) known_hz = na_rec_measure_hz();
     na_rec.tick_mult = (uint64_t)(((unsigned __int128)1000 << 64) / known_hz);
@@ -51,12 +55,15 @@ static bool begin(bool in_child) {
                                         .parent_pid = parent_pid,
                                         .parent_start = parent_start,
                                         .ticks_hz = known_hz});
-    if (!na_stacks_start()) {
+    atomic_store(&na_rec.publish_ticks, na_rec_ticks_of_ms(1));
+    if (!na_stacks_start() || !na_shares_start()) {
         na_writer_abandon();
         return false;
     }
     if (na_rec.tracing) na_trace_writer_start(&config);
     na_timeline_start();
+    na_series_start();
+    na_maps_start();
     na_header_environment();
     na_header_seal();
     if (in_child)

@@ -35,6 +35,10 @@ typedef struct na_profile_config {
     bool trace_lossy;      /* rather lose events (counted) than let a thread wait */
     bool trace_no_thread;  /* threads compress their buffers themselves */
     uint64_t trace_max;    /* bytes of events that the file may hold: the oldest go. 0: no limit */
+    uint64_t (*mapped_on)(unsigned node); /* the same of a node (dense index) */
+    uint64_t own_limit; /* bytes of memory and file for what is recorded, 0: no limit; beyond it new
+                         * stacks and sites are put together */
+    bool free_sites;    /* record from where free and delete are called, too */
 } na_profile_config_t;
 
 /* Opens the profile and returns the hook table to install; NULL after one warning line on stderr

@@ -1,5 +1,6 @@
-/* rthreads.c - the recorder's state of each thread: attached at its first event, used again by a
- * later thread after its end. */
+/* rthreads.c - the recorder's state of each thread: attached at its first event. When the thread
+ * ends, the structure is the place of a later one, which goes on with its cells: what is recorded
+ * grows with the threads at one time. The entry in THREADS is each thread's own. */
 #include <sys/prctl.h>
 
 #include "alloc/topology.h"
@@ -55,22 +56,28 @@ static na_nprof_thread_t *new_entry(uint32_t *index) {
     return e;
 }
 
+/* In the file, or where that cannot grow, in memory that nobody reads. */
+static na_nprof_sizes_t *new_sizes(void) {
+    uint64_t length = na_nprof_chunk_length(1, sizeof(na_nprof_sizes_t));
+    na_nprof_chunk_t *c =
+        na_writer_chunk(NA_NPROF_SIZES, length, sizeof(na_nprof_sizes_t), 0, 0, 0);
+    if (c == NULL) return na_own_alloc(length, length);
+    c->capacity = c->count = 1;
+    na_writer_publish(c);
+    return (na_nprof_sizes_t *)(c + 1);
+}
+
 na_rthread_t *na_rthread_attach(void **prof) {
     na_rthread_t *t = take_idle();
     if (t == NULL) {
         t = na_own_alloc(sizeof *t, 12 << 10);
-        if (t == NULL) {
+        if (t != NULL) t->sizes = new_sizes();
+        if (t == NULL || t->sizes == NULL) {
             __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
             return NULL;
         }
     } else {
-        na_cell_slot_t *cells = t->cells; /* the table serves again; the rest starts from zero */
-        uint32_t mask = t->cell_mask;
-        for (uint32_t i = 0; cells != NULL && i <= mask; i++)
-            cells[i] = (na_cell_slot_t){0, 0};
-        t->next = NULL;
-        t->cell_used = t->cell_chunks = 0;
-        t->cell_chunk = NULL;
+        t->next = NULL; /* cells, lifetimes and sizes go on */
         na_stacks_forget(t);
     }
     t->index = 0;
@@ -80,6 +87,16 @@ na_rthread_t *na_rthread_attach(void **prof) {
         t->entry = &t->scratch;
         __atomic_fetch_add(&na_rec.header->lost_threads, 1, __ATOMIC_RELAXED);
     }
+    t->published_bytes = t->published_count = t->high = t->low = 0;
+    t->above = NA_QUANTUM;
+    t->below = -NA_QUANTUM;
+    t->due = 0;
+    t->noted_allocs = t->noted_bytes = 0;
+    t->stack_looked_ms = 0;
+    t->last_block = NULL;
+    t->last_cell = NULL;
+    t->last_alloc_site = 0;
+    t->after_alloc = false;
     t->node = (uint8_t)na_node_current();
     t->owner = na_thread_pointer();
     t->self = t;
@@ -94,7 +111,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
 }
 
 void na_rthread_end(na_rthread_t *t) {
-    na_site_publish(t);
+    na_site_publish_all(t);
     read_name(t);
     __atomic_store_n(&t->entry->end_ms, na_rec_ms(), __ATOMIC_RELEASE);
 }

@@ -48,10 +48,7 @@ NA_INLINE na_rthread_t *na_rthread_enter(void **prof) {
 }
 
 NA_INLINE void na_rthread_leave(na_rthread_t *t) {
-    int64_t b = t->pending_bytes;
-    if (b >= NA_QUANTUM || b <= -NA_QUANTUM || t->pending_alloc_bytes >= (16 << 20) ||
-        atomic_load_explicit(&na_rec.threads_attached, memory_order_relaxed) == 1)
-        na_site_publish(t);
+    (void)t;
     na_rthread_leave_quietly();
 }
 

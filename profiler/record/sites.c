@@ -1,100 +1,35 @@
-/* sites.c - per-thread cells: what one thread did to the blocks of one site.
+/* sites.c - what an event does to the figures of its site, its thread and the process.
  *
  * A cell has one writer, its thread, so events touch no shared cache line. Cells are exact at every
- * instant; only the process-wide live figure is published by quantum, because it serves nothing but
- * the search for the peak and the timeline. While one thread has ever been seen the quantum is one
- * byte, and both are exact; from then on they are exact within threads x NA_QUANTUM.
+ * instant; what several threads sum up is published: the live bytes of a site by steps of
+ * header.site_quantum (shares.c), those of the process by steps of NA_QUANTUM, and both some
+ * hundred times a second if there is anything to publish.
+ *
+ * The peak of the process. Nothing has to be done while memory grows: a maximum is over when the
+ * next free comes, so it is looked for there, before the free is counted (and at publications).
+ * While one thread has ever been seen that is exact. With several, each knows of the others what
+ * they published, and the peak is exact within threads x NA_QUANTUM.
  *
  * Mode sample: a block of s usable bytes is drawn with probability 1 - exp(-s / interval) and
  * stands for the inverse of that many. Its sizes alone decide, so that a free takes away exactly
  * what its allocation added. */
-#include "profiler/record/state.h"
-
-#define CELL_CHUNK_MAX (64u << 10)
+#include "profiler/record/cells.h"
+#include "profiler/record/rthreads.h"
+#include "profiler/record/series.h"
 
 #define LOAD(p)     __atomic_load_n(p, __ATOMIC_RELAXED)
 #define STORE(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
-#define ADD(p, v)   STORE(p, LOAD(p) + (v)) /* single writer */
 
-static na_nprof_cell_t *cell_at(uint32_t cell) {
-    return (na_nprof_cell_t *)(na_rec.base + (uint64_t)cell * 64);
+#define LIVES_CHUNK (16u << 10)
+#define NO_LIVES    1u /* there was no room for them; no entry can be there */
+
+/* Number of binary digits, at most `most`. */
+NA_INLINE uint32_t digits(uint64_t v, uint32_t most) {
+    uint32_t n = 63u - (uint32_t)__builtin_clzll(v * 2 + 1);
+    return n < most ? n : most;
 }
 
-static uint32_t slot_of(uint32_t site, uint32_t mask) {
-    return (site * 0x9e3779b1u >> 7) & mask;
-}
-
-static bool grow_table(na_rthread_t *t) {
-    uint32_t size = t->cells == NULL ? 512 : (t->cell_mask + 1) * 2;
-    na_cell_slot_t *table = na_own_alloc(size * sizeof *table, size * sizeof *table);
-    if (table == NULL) return false;
-    for (uint32_t i = 0; t->cells != NULL && i <= t->cell_mask; i++) {
-        if (t->cells[i].site == 0) continue;
-        uint32_t j = slot_of(t->cells[i].site, size - 1);
-        while (table[j].site != 0)
-            j = (j + 1) & (size - 1);
-        table[j] = t->cells[i];
-    }
-    t->cells = table;
-    t->cell_mask = size - 1;
-    return true;
-}
-
-static NA_COLD na_nprof_cell_t *new_cell(na_rthread_t *t, uint32_t site) {
-    if ((t->cells == NULL || t->cell_used * 2 >= t->cell_mask) && !grow_table(t) &&
-        (t->cells == NULL || t->cell_used + 1 >= t->cell_mask))
-        return NULL;
-    na_nprof_chunk_t *c = t->cell_chunk;
-    if (c == NULL || c->count == c->capacity) {
-        uint64_t length = c == NULL ? NA_NPROF_PAGE : c->length * 2;
-        if (length > CELL_CHUNK_MAX) length = CELL_CHUNK_MAX;
-        c = na_writer_chunk(NA_NPROF_CELLS, length, sizeof(na_nprof_cell_t), t->index,
-                            t->cell_chunks, 0);
-        if (c == NULL) return NULL;
-        na_writer_publish(c);
-        atomic_fetch_add_explicit(&na_rec.own_resident, length, memory_order_relaxed);
-        t->cell_chunks++;
-        t->cell_chunk = c;
-    }
-    na_nprof_cell_t *cell = (na_nprof_cell_t *)(c + 1) + c->count;
-    cell->peak_epoch = __atomic_load_n(&na_rec.header->peak_epoch, __ATOMIC_ACQUIRE);
-    cell->size_min = cell->lifetime_min = UINT64_MAX;
-    __atomic_store_n(&cell->site, site, __ATOMIC_RELEASE);
-    __atomic_store_n(&c->count, c->count + 1, __ATOMIC_RELEASE);
-    uint32_t i = slot_of(site, t->cell_mask);
-    while (t->cells[i].site != 0)
-        i = (i + 1) & t->cell_mask;
-    t->cells[i] =
-        (na_cell_slot_t){site, (uint32_t)((uint64_t)((uint8_t *)cell - na_rec.base) / 64)};
-    t->cell_used++;
-    return cell;
-}
-
-/* The thread's cell of the site, with its peak figures brought up to date. NULL: event lost. */
-static na_nprof_cell_t *cell_of(na_rthread_t *t, uint32_t site) {
-    na_nprof_cell_t *cell = NULL;
-    if (NA_LIKELY(t->cells != NULL)) {
-        uint32_t i = slot_of(site, t->cell_mask);
-        while (t->cells[i].site != site && t->cells[i].site != 0)
-            i = (i + 1) & t->cell_mask;
-        if (NA_LIKELY(t->cells[i].site != 0)) cell = cell_at(t->cells[i].cell);
-    }
-    if (NA_UNLIKELY(cell == NULL)) {
-        cell = new_cell(t, site);
-        if (cell == NULL) {
-            __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
-            return NULL;
-        }
-    }
-    uint32_t epoch = __atomic_load_n(&na_rec.header->peak_epoch, __ATOMIC_ACQUIRE);
-    if (cell->peak_epoch != epoch) {
-        STORE(&cell->peak_bytes, (int64_t)(cell->alloc_bytes - cell->free_bytes));
-        STORE(&cell->peak_count, (int64_t)(cell->alloc_count - cell->free_count));
-        __atomic_store_n(&cell->peak_epoch, epoch, __ATOMIC_RELEASE);
-        __atomic_thread_fence(__ATOMIC_RELEASE);
-    }
-    return cell;
-}
+/* --- mode sample --- */
 
 /* 1 - exp(-x), x >= 0, to full precision near zero; no libm here. */
 static double drawn(double x) {
@@ -114,80 +49,314 @@ static double drawn(double x) {
 typedef struct amount {
     uint64_t count; /* scaled */
     uint64_t bytes, usable;
+    double variance; /* mode sample: (1 - p) / p^2 */
 } amount_t;
 
-static amount_t amount_of(uint64_t requested, uint64_t usable) {
-    if (NA_LIKELY(!na_rec.sampling)) return (amount_t){1, requested, usable};
-    double weight = 1 / drawn((double)(usable != 0 ? usable : 1) / na_rec.interval);
+static amount_t weighted(uint64_t requested, uint64_t usable) {
+    double p = drawn((double)(usable != 0 ? usable : 1) / na_rec.interval), weight = 1 / p;
     return (amount_t){(uint64_t)(weight * NA_COUNT_SCALE + 0.5),
                       (uint64_t)(weight * (double)requested + 0.5),
-                      (uint64_t)(weight * (double)usable + 0.5)};
+                      (uint64_t)(weight * (double)usable + 0.5), (1 - p) * weight * weight};
 }
 
 static void saturate(uint32_t *p) {
-    if (na_rec.sampling && *p != UINT32_MAX) STORE(p, *p + 1);
+    if (*p != UINT32_MAX) (*p)++;
 }
 
-void na_site_alloc(na_rthread_t *t, uint32_t site, uint64_t requested, uint64_t usable,
-                   bool reallocated) {
-    na_nprof_cell_t *c = cell_of(t, site);
-    if (c == NULL) return;
-    amount_t a = amount_of(requested, usable);
-    ADD(&c->alloc_count, a.count);
-    ADD(&c->alloc_bytes, a.bytes);
-    ADD(&c->alloc_usable, a.usable);
-    if (requested < c->size_min) STORE(&c->size_min, requested);
-    if (requested > c->size_max) STORE(&c->size_max, requested);
-    if (reallocated) ADD(&c->realloc_count, a.count);
-    saturate(&c->raw_allocs);
-    na_nprof_thread_t *e = t->entry;
-    ADD(&e->alloc_count, a.count);
-    ADD(&e->alloc_bytes, a.bytes);
-    t->pending_bytes += (int64_t)a.bytes;
-    t->pending_count += (int64_t)a.count;
-    t->pending_allocs += a.count;
-    t->pending_alloc_bytes += a.bytes;
+/* --- lifetimes --- */
+
+static void add_life(na_nprof_lives_t *l, uint64_t age) {
+    uint32_t bucket = digits(age, NA_NPROF_AGE_BUCKETS - 1);
+    if (NA_UNLIKELY(++l->count[bucket] == 0)) l->carry[bucket]++;
 }
 
-void na_site_free(na_rthread_t *t, const na_record_t *record, uint64_t usable) {
-    na_nprof_cell_t *c = cell_of(t, record->site);
-    if (c == NULL) return;
-    amount_t a = amount_of(usable - record->slack, usable);
-    ADD(&c->free_count, a.count);
-    ADD(&c->free_bytes, a.bytes);
-    ADD(&c->free_usable, a.usable);
-    if (record->thread != t->index || t->index == 0) ADD(&c->cross_thread_free_count, a.count);
-    if (record->node != t->node) ADD(&c->cross_node_free_count, a.count);
-    uint32_t age = (uint32_t)na_rec_ms() - record->birth;
-    uint64_t ages =
-        age < UINT32_MAX / 2 ? age * (na_rec.header->ticks_hz / 1000) >> NA_AGE_SHIFT : 0;
-    ADD(&c->lifetime_sum, a.count * ages);
-    if (ages < c->lifetime_min) STORE(&c->lifetime_min, ages);
-    if (ages > c->lifetime_max) STORE(&c->lifetime_max, ages);
-    saturate(&c->raw_frees);
-    ADD(&t->entry->free_count, a.count);
-    t->pending_bytes -= (int64_t)a.bytes;
-    t->pending_count -= (int64_t)a.count;
+/* The third free of a cell: the first two are its shortest and longest so far. */
+static NA_COLD void begin_lives(na_rthread_t *t, na_nprof_cell_t *cell) {
+    na_nprof_chunk_t *c = t->lives_chunk;
+    cell->lives = NO_LIVES;
+    if (c == NULL || c->count == c->capacity) {
+        if (!na_rec_has_room(LIVES_CHUNK)) return;
+        c = na_writer_chunk(NA_NPROF_LIVES, LIVES_CHUNK, sizeof(na_nprof_lives_t), t->index,
+                            t->lives_chunks, 0);
+        if (c == NULL) return;
+        na_writer_publish(c);
+        atomic_fetch_add_explicit(&na_rec.own_resident, LIVES_CHUNK, memory_order_relaxed);
+        t->lives_chunks++;
+        t->lives_chunk = c;
+    }
+    na_nprof_lives_t *l = (na_nprof_lives_t *)(c + 1) + c->count;
+    add_life(l, cell->lifetime_min);
+    add_life(l, cell->lifetime_max);
+    __atomic_store_n(&l->site, cell->site, __ATOMIC_RELEASE);
+    __atomic_store_n(&c->count, c->count + 1, __ATOMIC_RELEASE);
+    STORE(&cell->lives, (uint32_t)((uint64_t)((uint8_t *)l - na_rec.base) / 16));
+}
+
+NA_INLINE void count_life(na_rthread_t *t, na_nprof_cell_t *c, uint64_t frees, uint64_t age) {
+    if (c->lives == 0 && frees > 2) begin_lives(t, c);
+    if (c->lives > NO_LIVES)
+        add_life((na_nprof_lives_t *)(na_rec.base + (uint64_t)c->lives * 16), age);
+    if (age < c->lifetime_min) c->lifetime_min = age;
+    if (age > c->lifetime_max) c->lifetime_max = age;
+}
+
+/* --- what is published --- */
+
+NA_INLINE void publish_site(na_nprof_cell_t *c, int64_t live) {
+    int64_t step = (int64_t)LOAD(&na_rec.header->site_quantum);
+    if (NA_UNLIKELY((uint64_t)(live - c->published_bytes + step) > 2 * (uint64_t)step))
+        na_share_publish(c, live);
+}
+
+/* What the thread's blocks came to before this event, and before a free whether that was the
+ * largest of all times. */
+NA_INLINE int64_t net_of(const na_rthread_t *t) {
+    return (int64_t)(t->entry->alloc_bytes - t->entry->free_bytes);
+}
+
+static void new_peak(int64_t bytes, int64_t count) {
+    na_nprof_header_t *h = na_rec.header;
+    na_lock(&na_rec.peak);
+    if (bytes > h->peak_bytes) {
+        __atomic_store_n(&h->peak_epoch, h->peak_epoch + 1, __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        STORE(&h->peak_bytes, bytes);
+        STORE(&h->peak_count, count);
+        STORE(&h->peak_ms, na_rec_ms());
+        na_share_quantum(bytes);
+    }
+    na_unlock(&na_rec.peak);
+}
+
+static NA_NOINLINE void new_high(na_rthread_t *t, int64_t net) {
+    t->high = net;
+    if (atomic_load_explicit(&na_rec.threads_attached, memory_order_relaxed) != 1) return;
+    int64_t all =
+        atomic_load_explicit(&na_rec.live_bytes, memory_order_relaxed) + net - t->published_bytes;
+    int64_t count = atomic_load_explicit(&na_rec.live_count, memory_order_relaxed) +
+                    (int64_t)(t->entry->alloc_count - t->entry->free_count) - t->published_count;
+    if (all > LOAD(&na_rec.header->peak_bytes)) new_peak(all, count);
+}
+
+static void publish(na_rthread_t *t, bool at_once) {
+    const na_nprof_thread_t *e = t->entry;
+    int64_t net = net_of(t), net_count = (int64_t)(e->alloc_count - e->free_count);
+    int64_t delta = net - t->published_bytes;
+    na_timeline_event_t now = {.allocs = e->alloc_count - t->noted_allocs,
+                               .alloc_bytes = e->alloc_bytes - t->noted_bytes};
+    t->noted_allocs = e->alloc_count;
+    t->noted_bytes = e->alloc_bytes;
+    int64_t before = atomic_fetch_add_explicit(&na_rec.live_bytes, delta, memory_order_relaxed);
+    int64_t count_before = atomic_fetch_add_explicit(
+        &na_rec.live_count, net_count - t->published_count, memory_order_relaxed);
+    int64_t high = t->high > net ? t->high : net, low = t->low < net ? t->low : net;
+    now.bytes = before + delta;
+    now.most = before + (high - t->published_bytes);
+    now.least = before + (low - t->published_bytes);
+    now.count = count_before + net_count - t->published_count;
+    t->published_bytes = t->high = t->low = net;
+    t->published_count = net_count;
+    t->above = net + NA_QUANTUM;
+    t->below = net - NA_QUANTUM;
+    if (now.bytes > LOAD(&na_rec.header->peak_bytes)) new_peak(now.bytes, now.count);
+    uint64_t ticks = na_rec_ticks();
+    t->due = ticks + na_rec.publish_ticks;
+    na_timeline_note(&now, na_rec_ms_of(ticks));
+    na_series_publish(t, na_rec_ms_of(ticks), at_once);
+    na_stackmem_look(t, na_rec_ms_of(ticks), at_once);
 }
 
 void na_site_publish(na_rthread_t *t) {
-    int64_t bytes = t->pending_bytes, count = t->pending_count;
-    uint64_t allocs = t->pending_allocs, alloc_bytes = t->pending_alloc_bytes;
-    t->pending_bytes = t->pending_count = 0;
-    t->pending_allocs = t->pending_alloc_bytes = 0;
-    bytes += atomic_fetch_add_explicit(&na_rec.live_bytes, bytes, memory_order_relaxed);
-    count += atomic_fetch_add_explicit(&na_rec.live_count, count, memory_order_relaxed);
-    na_nprof_header_t *h = na_rec.header;
-    if (bytes > LOAD(&h->peak_bytes)) {
-        na_lock(&na_rec.peak);
-        if (bytes > LOAD(&h->peak_bytes)) {
-            __atomic_store_n(&h->peak_epoch, h->peak_epoch + 1, __ATOMIC_RELEASE);
-            __atomic_thread_fence(__ATOMIC_RELEASE);
-            STORE(&h->peak_bytes, bytes);
-            STORE(&h->peak_count, count);
-            STORE(&h->peak_ms, na_rec_ms());
-        }
-        na_unlock(&na_rec.peak);
+    publish(t, false);
+}
+
+void na_site_publish_all(na_rthread_t *t) {
+    publish(t, true);
+}
+
+/* --- events --- */
+
+static uint32_t block_id(const void *block) {
+    return (uint32_t)((uintptr_t)block >> 4);
+}
+
+_Static_assert(NA_ENTRY_MALLOC == NA_NPROF_ENTRY_MALLOC &&
+                   NA_ENTRY_CALLOC == NA_NPROF_ENTRY_CALLOC &&
+                   NA_ENTRY_REALLOC == NA_NPROF_ENTRY_REALLOC &&
+                   NA_ENTRY_ALIGNED == NA_NPROF_ENTRY_ALIGNED &&
+                   NA_ENTRY_NEW == NA_NPROF_ENTRY_NEW &&
+                   NA_ENTRY_NEW_ARRAY == NA_NPROF_ENTRY_NEW_ARRAY,
+               "entry points have the same numbers in the file");
+
+NA_INLINE uint64_t ticks_now(void) {
+    return NA_LIKELY(na_rec.tsc) ? na_ticks() : na_rec_ticks_slow();
+}
+
+/* Both modes from one text: `sampling` is a constant in each. */
+NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *block,
+                           uint64_t requested, uint64_t usable, na_entry_t entry,
+                           const bool sampling) {
+    uint32_t site = na_stacks_capture(t);
+    na_nprof_cell_t *c = na_cell_find(t, site);
+    if (NA_UNLIKELY(c == NULL)) {
+        c = na_cell_make(t, &site, false);
+        if (c == NULL) return;
     }
-    na_timeline_note(bytes, count, allocs, alloc_bytes);
+    uint64_t ticks = ticks_now(), birth = na_ages(ticks);
+    record->site = site; /* not always the one captured */
+    record->birth = (uint32_t)birth;
+    record->slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX;
+    record->birth_high = (uint32_t)(birth >> 32) & 0xfff;
+    record->thread = (uint16_t)t->index;
+    record->epoch = na_profile_epoch;
+    na_cell_touch(c);
+    amount_t a = sampling ? weighted(requested, usable) : (amount_t){1, requested, usable, 0};
+    c->alloc_count += a.count;
+    c->alloc_bytes += a.bytes;
+    c->alloc_usable += a.usable;
+    if (requested < c->size_min) c->size_min = requested;
+    if (requested > c->size_max) c->size_max = requested;
+    int64_t live = (int64_t)(c->alloc_bytes - c->free_bytes);
+    if (live > c->local_peak_bytes) c->local_peak_bytes = live;
+    if (sampling) {
+        saturate(&c->raw_allocs);
+        c->var_alloc_count += a.variance;
+        c->var_alloc_bytes += a.variance * (double)requested * (double)requested;
+        if (na_entry_kind(entry) == NA_ENTRY_REALLOC) c->realloc_count += a.count;
+    } else {
+        c->before_block = c->last_block;
+        c->last_block = block_id(block);
+    }
+    unsigned align = na_entry_align_log2(entry);
+    if (NA_UNLIKELY(align > 4)) { /* every block is aligned to 16 */
+        saturate(&c->aligned_count);
+        c->align_mask |= 1u << (align & 31);
+    }
+    publish_site(c, live);
+    t->sizes->allocs[digits(requested, NA_NPROF_SIZE_BUCKETS - 1)] += a.count;
+    na_nprof_thread_t *e = t->entry;
+    int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
+    if (net < t->low) t->low = net;
+    e->alloc_count += a.count;
+    e->alloc_bytes += a.bytes;
+    e->calls[na_entry_kind(entry)] += a.count;
+    if (NA_UNLIKELY(na_rec.many_nodes)) t->node_bytes[t->node] += (int64_t)a.bytes;
+    t->last_block = block;
+    t->last_size = requested;
+    t->last_cell = c;
+    t->last_alloc_site = site;
+    t->after_alloc = true;
+    if (NA_UNLIKELY(net + (int64_t)a.bytes > t->above) || NA_UNLIKELY(ticks >= t->due))
+        na_site_publish(t);
+}
+
+static NA_NOINLINE void sampled_alloc(na_rthread_t *t, na_record_t *record, const void *block,
+                                      uint64_t requested, uint64_t usable, na_entry_t entry) {
+    count_alloc(t, record, block, requested, usable, entry, true);
+}
+
+void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint64_t requested,
+                   uint64_t usable, na_entry_t entry) {
+    if (NA_UNLIKELY(na_rec.sampling))
+        sampled_alloc(t, record, block, requested, usable, entry);
+    else
+        count_alloc(t, record, block, requested, usable, entry, false);
+}
+
+/* A block of `from` bytes became what the thread allocated last. */
+static void count_resize(na_rthread_t *t, uint64_t from) {
+    na_nprof_cell_t *c = t->last_cell;
+    uint64_t to = t->last_size, by = to > from ? to - from : from - to;
+    c->realloc_count++;
+    if (to > from)
+        c->realloc_grow_bytes += by;
+    else
+        c->realloc_shrink_bytes += by;
+    (to > from ? t->sizes->grown : t->sizes->shrunk)[digits(by, NA_NPROF_SIZE_BUCKETS - 1)]++;
+}
+
+void na_site_resized(na_rthread_t *t, uint64_t from) {
+    if (!na_rec.sampling && t->last_cell != NULL) count_resize(t, from);
+}
+
+/* The thread has just allocated here, and frees something older of the same site. */
+static void count_growth(na_rthread_t *t, na_nprof_cell_t *c, const void *block,
+                         uint64_t requested) {
+    if (block_id(block) != c->before_block || t->last_size <= requested) return;
+    c->growth_count++;
+    c->growth_bytes += t->last_size - requested;
+    c->growth_copied += requested;
+    c->before_block = 0;
+}
+
+NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void *block,
+                          uint64_t usable, na_release_t how, const void *moved_to,
+                          const bool sampling) {
+    uint32_t site = record->site;
+    na_nprof_cell_t *c = na_cell_find(t, site);
+    if (NA_UNLIKELY(c == NULL)) {
+        c = na_cell_make(t, &site, true);
+        if (c == NULL) return;
+    }
+    na_nprof_thread_t *e = t->entry;
+    int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
+    if (net > t->high) new_high(t, net);
+    na_cell_touch(c);
+    uint64_t requested = usable - record->slack;
+    amount_t a = sampling ? weighted(requested, usable) : (amount_t){1, requested, usable, 0};
+    c->free_count += a.count;
+    c->free_bytes += a.bytes;
+    c->free_usable += a.usable;
+    publish_site(c, (int64_t)(c->alloc_bytes - c->free_bytes));
+    if (NA_UNLIKELY(record->thread != t->index || t->index == 0))
+        c->cross_thread_free_count += a.count;
+    if (NA_UNLIKELY(record->node != t->node)) c->cross_node_free_count += a.count;
+    uint64_t ticks = ticks_now(), age = na_record_age(record, na_ages(ticks));
+    c->lifetime_sum += a.count * age;
+    if (sampling) {
+        saturate(&c->raw_frees);
+        c->var_free_count += a.variance;
+        c->var_free_bytes += a.variance * (double)requested * (double)requested;
+    }
+    count_life(t, c, sampling ? c->raw_frees : c->free_count, age);
+    t->sizes->lives[digits(requested, NA_NPROF_SIZE_BUCKETS - 1)]
+                   [digits(age, NA_NPROF_AGE_BUCKETS - 1)] += a.count;
+    if (NA_LIKELY(how != NA_RELEASE_REALLOC)) {
+        if (t->last_block == block)
+            c->temporary_count += a.count;
+        else if (!sampling && t->after_alloc && t->last_alloc_site == site)
+            count_growth(t, c, block, requested);
+        e->calls[how == NA_RELEASE_FREE ? NA_NPROF_ENTRY_FREE : NA_NPROF_ENTRY_DELETE] += a.count;
+    } else if (!sampling && moved_to != NULL && moved_to == t->last_block) {
+        count_resize(t, requested);
+        t->last_cell->realloc_copy_bytes += requested < t->last_size ? requested : t->last_size;
+    }
+    e->free_count += a.count;
+    e->free_bytes += a.bytes;
+    if (NA_UNLIKELY(na_rec.many_nodes)) t->node_bytes[record->node] -= (int64_t)a.bytes;
+    t->after_alloc = false;
+    if (NA_UNLIKELY(net - (int64_t)a.bytes < t->below) || NA_UNLIKELY(ticks >= t->due))
+        na_site_publish(t);
+}
+
+static NA_NOINLINE void sampled_free(na_rthread_t *t, const na_record_t *record, const void *block,
+                                     uint64_t usable, na_release_t how, const void *moved_to) {
+    count_free(t, record, block, usable, how, moved_to, true);
+}
+
+void na_site_free(na_rthread_t *t, const na_record_t *record, const void *block, uint64_t usable,
+                  na_release_t how, const void *moved_to) {
+    if (NA_UNLIKELY(na_rec.sampling))
+        sampled_free(t, record, block, usable, how, moved_to);
+    else
+        count_free(t, record, block, usable, how, moved_to, false);
+}
+
+void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested) {
+    na_nprof_cell_t *c = na_cell_find(t, site);
+    if (c == NULL) c = na_cell_make(t, &site, false);
+    if (c == NULL) return;
+    na_cell_touch(c);
+    c->freed_here_count += na_rec.header->count_scale;
+    c->freed_here_bytes += requested;
 }

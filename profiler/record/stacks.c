@@ -41,8 +41,10 @@ static bool add_chunk(uint32_t k) {
     bool ok = true;
     na_lock(&tree.lock);
     if (atomic_load_explicit(&tree.chunks[k], memory_order_relaxed) == NULL) {
-        na_nprof_chunk_t *c = na_writer_chunk(NA_NPROF_STACKS, CHUNK_BYTES,
-                                              sizeof(na_nprof_stack_t), 0, k, k * PER_CHUNK);
+        na_nprof_chunk_t *c = NULL;
+        if (k == 0 || na_rec_has_room(CHUNK_BYTES))
+            c = na_writer_chunk(NA_NPROF_STACKS, CHUNK_BYTES, sizeof(na_nprof_stack_t), 0, k,
+                                k * PER_CHUNK);
         ok = c != NULL;
         if (ok) {
             na_writer_publish(c);
@@ -78,7 +80,7 @@ static _Atomic uint64_t *level_at(unsigned i) {
     t = atomic_load_explicit(&tree.level[i], memory_order_relaxed);
     if (t == NULL) {
         uint64_t bytes = (uint64_t)BUCKET * 8 << (LEVEL0 + 3 * i);
-        t = na_own_alloc(bytes, bytes);
+        t = i == 0 || na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
         atomic_store_explicit(&tree.level[i], t, memory_order_release);
     }
     na_unlock(&tree.lock);
@@ -165,9 +167,10 @@ NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t parent, uint64_t pc, ui
     return node;
 }
 
-static NA_COLD uint32_t lost(void) {
+/* No room for a node: what there is of the stack, from the outside, stands for it. */
+static NA_COLD uint32_t lost(uint32_t outer) {
     __atomic_fetch_add(&na_rec.header->lost_stacks, 1, __ATOMIC_RELAXED);
-    return NA_NPROF_ROOT;
+    return outer;
 }
 
 /* The stack as seen from na_stacks_capture's caller, by a function that na_stacks_capture called.
@@ -191,8 +194,9 @@ static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
     if (truncated) __atomic_fetch_add(&na_rec.header->truncated_stacks, 1, __ATOMIC_RELAXED);
     uint32_t node = NA_NPROF_ROOT;
     for (size_t i = n; i-- > 0;) {
-        node = known_child(t, node, t->pcs[i], flags_of(exact, i, truncated, n));
-        if (NA_UNLIKELY(node == 0)) return lost();
+        uint32_t inner = known_child(t, node, t->pcs[i], flags_of(exact, i, truncated, n));
+        if (NA_UNLIKELY(inner == 0)) return lost(node);
+        node = inner;
     }
     return node;
 }
@@ -212,13 +216,14 @@ static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t ca
     uint32_t node = NA_NPROF_ROOT;
     for (uint32_t i = 0; i < calls.count; i++) {
         if (numalloc_shadow_ended(&calls.frames[i], here)) break;
-        node = known_child(t, node, calls.frames[i].call_site, 0);
-        if (NA_UNLIKELY(node == 0)) return lost();
+        uint32_t inner = known_child(t, node, calls.frames[i].call_site, 0);
+        if (NA_UNLIKELY(inner == 0)) return lost(node);
+        node = inner;
     }
     if (walk(t, 1, &exact, &truncated) == 0) return node;
     uint32_t flags = calls.lost != 0 ? NA_NPROF_STACK_TRUNCATED : 0;
-    node = known_child(t, node, t->pcs[0], flags);
-    return node != 0 ? node : lost();
+    uint32_t inner = known_child(t, node, t->pcs[0], flags);
+    return inner != 0 ? inner : lost(node);
 }
 
 NA_INLINE uint32_t capture(na_rthread_t *t) {
@@ -233,14 +238,18 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
     if (NA_UNLIKELY(!na_frames_walk(f, &same))) return capture_whole(t);
     uint32_t node = same != 0 ? f->frames[same - 1].node : NA_NPROF_ROOT;
     for (uint32_t i = same; i < f->count; i++) {
-        node = known_child(t, node, f->frames[i].pc, 0);
-        if (NA_UNLIKELY(node == 0)) {
+        uint32_t inner = known_child(t, node, f->frames[i].pc, 0);
+        if (NA_UNLIKELY(inner == 0)) {
             f->count = i;
-            return lost();
+            return lost(node);
         }
-        f->frames[i].node = node;
+        f->frames[i].node = node = inner;
     }
     return node;
+}
+
+uint32_t na_stacks_parent(uint32_t node) {
+    return node_at(node)->parent;
 }
 
 void na_stacks_forget(na_rthread_t *t) {

@@ -44,13 +44,30 @@ typedef struct na_rthread {
     na_nprof_thread_t *entry; /* never NULL; a scratch entry if lost */
     na_nprof_thread_t scratch;
     /* not yet added to the global figures */
-    int64_t pending_bytes, pending_count;
-    uint64_t pending_allocs, pending_alloc_bytes;
+    int64_t published_bytes, published_count; /* of what the entry's allocs less frees come to */
+    int64_t high, low;                        /* of those bytes, since published */
+    int64_t above, below;                     /* bytes at which to publish next */
+    uint64_t due;                             /* ticks at which to publish next */
+    uint64_t noted_allocs, noted_bytes;       /* the timeline knows of */
+    uint64_t series_ms;                       /* when the series were told last */
+    /* the event before */
+    const void *last_block; /* allocated last */
+    uint64_t last_size;     /* its size as asked for */
+    na_nprof_cell_t *last_cell;
+    uint32_t last_alloc_site;
+    bool after_alloc; /* and that was the last event */
+    /* This place's part of the figures by size and node; goes on when another thread takes it. */
+    na_nprof_sizes_t *sizes; /* never NULL */
+    uint64_t noted_sizes[NA_NPROF_SIZE_BUCKETS];
+    int64_t node_bytes[NA_NPROF_MAX_NODES], noted_nodes[NA_NPROF_MAX_NODES];
+    uint64_t stack_looked_ms;
     /* cells */
     na_cell_slot_t *cells;
     uint32_t cell_mask, cell_used;
     na_nprof_chunk_t *cell_chunk; /* being filled */
     uint32_t cell_chunks;
+    na_nprof_chunk_t *lives_chunk;
+    uint32_t lives_chunks;
     /* stacks */
     na_frames_t frames;
     na_edge_t edges[NA_EDGES][2];
@@ -78,12 +95,17 @@ typedef struct na_recorder {
     /* Constant while a profile is open. */
     bool sampling, tracing;
     double interval;
-    uint64_t (*mapped)(void);        /* see na_profile_config_t */
+    uint64_t own_limit;       /* 0: none */
+    uint64_t (*mapped)(void); /* see na_profile_config_t */
+    uint64_t (*mapped_on)(unsigned node);
+    bool many_nodes, free_sites;
     uint64_t start_ticks, tick_mult; /* ms = ticks * tick_mult >> 64 */
     bool tsc;
+    _Atomic uint64_t publish_ticks; /* a thread publishes at least so often, if it does anything */
     _Atomic bool closed;
     /* Live figures of all threads, as published. */
     _Atomic int64_t live_bytes, live_count;
+    _Atomic int64_t node_live[NA_NPROF_MAX_NODES];
     na_lock_t peak;
     _Atomic uint32_t threads_attached; /* ever */
     _Atomic(na_rthread_t *) idle;
@@ -93,6 +115,11 @@ typedef struct na_recorder {
 } na_recorder_t;
 
 extern na_recorder_t na_rec;
+
+/* Lifetimes are measured in these; birth in registry records is one. */
+NA_INLINE uint64_t na_ages(uint64_t ticks) {
+    return ticks >> NA_AGE_SHIFT;
+}
 
 /* ---- record.c ---- */
 /* Reads 0 in a child that no fork handler has seen. */
@@ -127,7 +154,10 @@ bool na_rec_not_ours(const na_record_t *record);
 /* ---- clock.c ---- */
 uint64_t na_rec_clock_ns(long id); /* by system call */
 uint64_t na_rec_ticks(void);       /* of the profile's clock */
+uint64_t na_rec_ticks_slow(void);  /* the same, without a time stamp counter to go by */
 uint64_t na_rec_ms(void);          /* since the start of the profile */
+uint64_t na_rec_ms_of(uint64_t ticks);
+uint64_t na_rec_ticks_of_ms(uint64_t ms); /* how many make so long */
 /* The time stamp counter serves if the processor says that it never changes its rate. */
 bool na_rec_tsc_is_steady(void);
 uint64_t na_rec_measure_hz(void); /* ticks a second; takes 2 ms */
@@ -168,7 +198,12 @@ void na_writer_punch(uint64_t offset, uint64_t length);
 /* Zeroed memory that is not in the file; never given back. NULL: refused. Thread-safe. */
 void *na_own_alloc(uint64_t bytes, uint64_t resident);
 
+/* False: so much more would exceed the limit that the user set; the report says that it was met. */
+bool na_rec_has_room(uint64_t bytes); /* cells.c */
+
 /* ---- stacks.c ---- */
+/* NA_NPROF_ROOT of an outermost frame. */
+uint32_t na_stacks_parent(uint32_t node);
 bool na_stacks_start(void);
 /* The node of the calling thread's stack; NA_NPROF_ROOT where it finds none (counted). */
 uint32_t na_stacks_capture(na_rthread_t *thread);
@@ -176,15 +211,43 @@ uint32_t na_stacks_capture(na_rthread_t *thread);
 void na_stacks_forget(na_rthread_t *thread);
 
 /* ---- sites.c ---- */
-void na_site_alloc(na_rthread_t *t, uint32_t site, uint64_t requested, uint64_t usable,
-                   bool reallocated);
-void na_site_free(na_rthread_t *t, const na_record_t *record, uint64_t usable);
+/* Fills the record of a block, and counts it. `entry`: as hooks.h has it. */
+void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint64_t requested,
+                   uint64_t usable, na_entry_t entry);
+/* `how` and `moved_to` as in hooks.h; a block that is resized where it is: NA_RELEASE_REALLOC and
+ * NULL. */
+void na_site_free(na_rthread_t *t, const na_record_t *record, const void *block, uint64_t usable,
+                  na_release_t how, const void *moved_to);
+/* In mode sites, after a free and an allocation that were one realloc in place. */
+void na_site_resized(na_rthread_t *t, uint64_t from);
+/* free was called from this stack (option). */
+void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested);
 /* Adds what the thread holds back to the global figures, finds peaks, feeds the timeline. */
 void na_site_publish(na_rthread_t *t);
+/* The same, and what is not published every time: sizes, nodes, the stack. */
+void na_site_publish_all(na_rthread_t *t);
+
+/* ---- shares.c ---- */
+void na_share_publish(na_nprof_cell_t *c, int64_t live);
+/* The process's peak is so large now. */
+void na_share_quantum(int64_t peak);
+
+/* ---- maps.c ---- */
+void na_maps_start(void);
+void na_maps_count(na_rthread_t *t, uint32_t call, uint64_t bytes); /* NA_NPROF_MAP_* */
+
+/* ---- stackmem.c ---- */
+/* Looks how much of the calling thread's stack is resident, if it is time to. */
+void na_stackmem_look(na_rthread_t *t, uint64_t ms, bool at_once);
 
 /* ---- timeline.c ---- */
 bool na_timeline_start(void);
-void na_timeline_note(int64_t bytes, int64_t count, uint64_t allocs, uint64_t alloc_bytes);
+typedef struct na_timeline_event {
+    int64_t bytes, most, least; /* live now; most and least since the thread's last publication */
+    int64_t count;
+    uint64_t allocs, alloc_bytes;
+} na_timeline_event_t;
+void na_timeline_note(const na_timeline_event_t *event, uint64_t ms);
 
 /* ---- modules.c ---- */
 void na_modules_seen(const na_unwind_seen_t *seen);

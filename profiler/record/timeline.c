@@ -1,8 +1,9 @@
 /* timeline.c - live memory over time: a fixed number of points, each the extremes of its interval.
  *
  * When the buffer is full, pairs of points are merged into the other buffer and the interval
- * doubles, so the whole run always fits. Driven by publications (there is no thread of ours); the
- * resident size is read at most every 10 ms, from /proc/self/statm, and is absent without /proc. */
+ * doubles, so the whole run always fits. Driven by publications (there is no thread of ours);
+ * points between two of them get the level between. Resident size and number of threads are read at
+ * most every 10 ms, from /proc/self/stat, and are absent without /proc. */
 #include <fcntl.h>
 
 #include "alloc/os.h"
@@ -11,19 +12,22 @@
 
 #define FIRST_INTERVAL_MS 1u
 #define SAMPLE_EVERY_MS   10u
+#define LEAST_OFTEN_MS    10u /* a thread that does anything publishes so often */
 
 static struct {
     na_lock_t lock;
     na_nprof_timeline_t *data; /* NULL: the disk was full at the start */
     uint64_t next_sample;
-    int64_t last_bytes; /* of the publication before */
+    int64_t last_bytes, last_count; /* of the publication before */
+    uint32_t last_point;            /* where that went */
     bool any;
 } line;
 
 bool na_timeline_start(void) {
     na_lock_reset(&line.lock);
     line.next_sample = 0;
-    line.last_bytes = 0;
+    line.last_bytes = line.last_count = 0;
+    line.last_point = 0;
     line.any = false;
     line.data = NULL;
     na_nprof_chunk_t *c =
@@ -52,6 +56,7 @@ static void merge(na_nprof_point_t *to, const na_nprof_point_t *from) {
     if (from->virtual_bytes > to->virtual_bytes) to->virtual_bytes = from->virtual_bytes;
     if (from->mapped > to->mapped) to->mapped = from->mapped;
     if (from->own > to->own) to->own = from->own;
+    if (from->threads > to->threads) to->threads = from->threads;
     to->alloc_count += from->alloc_count;
     to->alloc_bytes += from->alloc_bytes;
     to->flags |= from->flags;
@@ -71,7 +76,11 @@ static na_nprof_point_t *point_of(uint64_t ms) {
         d->interval_ms[b] = d->interval_ms[a] * 2;
         d->count[b] = (n + 1) / 2;
         __atomic_store_n(&d->active, b, __ATOMIC_RELEASE);
+        line.last_point /= 2;
         a = b;
+        uint64_t ticks = na_rec_ticks_of_ms(d->interval_ms[b] < LEAST_OFTEN_MS ? d->interval_ms[b]
+                                                                               : LEAST_OFTEN_MS);
+        atomic_store_explicit(&na_rec.publish_ticks, ticks, memory_order_relaxed);
     }
     if (i >= d->count[a]) __atomic_store_n(&d->count[a], (uint32_t)i + 1, __ATOMIC_RELEASE);
     return &d->points[a][i];
@@ -87,42 +96,70 @@ static uint64_t number(const char **p) {
 }
 
 static void sample(na_nprof_point_t *now) {
-    char text[128];
-    if (na_os_read_file("/proc/self/statm", text, sizeof text) <= 0) return;
-    const char *p = text;
-    uint64_t size = number(&p) * na_os_page, resident = number(&p) * na_os_page;
+    char text[1024];
+    long length = na_os_read_file("/proc/self/stat", text, sizeof text - 1);
+    if (length <= 0) return;
+    text[length] = 0;
+    const char *p = text + length; /* the program's name may contain anything: from the last ')' */
+    while (p > text && *p != ')')
+        p--;
+    /* field 3 follows; 20: threads, 23: virtual size in bytes, 24: resident pages */
+    for (unsigned field = 2; field < 20 && *p != 0; p++)
+        field += *p == ' ';
+    uint64_t threads = number(&p);
+    for (unsigned field = 20; field < 22 && *p != 0; p++)
+        field += *p == ' ';
+    uint64_t size = number(&p), resident = number(&p) * na_os_page;
+    if (size == 0) return;
+    now->threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX;
     uint64_t own = atomic_load_explicit(&na_rec.own_resident, memory_order_relaxed);
     uint64_t space = na_rec.reserved + na_rec.own_reserved;
     now->physical = resident > own ? resident - own : 0;
     now->virtual_bytes = size > space ? size - space : 0;
     now->mapped = na_rec.mapped != NULL ? na_rec.mapped() : 0;
     now->own = own;
-    now->flags = NA_NPROF_POINT_SAMPLED;
+    now->flags |= NA_NPROF_POINT_SAMPLED;
 }
 
-void na_timeline_note(int64_t bytes, int64_t count, uint64_t allocs, uint64_t alloc_bytes) {
+/* What was live at the publication before stayed so until this one's interval. */
+static void fill_gap(uint32_t point) {
+    na_nprof_timeline_t *d = line.data;
+    for (uint32_t i = line.last_point + 1; i < point; i++) {
+        na_nprof_point_t *p = &d->points[d->active][i];
+        if (p->flags & NA_NPROF_POINT_COUNTED) continue;
+        p->requested_max = p->requested_min = line.last_bytes;
+        p->blocks_max = line.last_count;
+        p->flags |= NA_NPROF_POINT_COUNTED;
+    }
+}
+
+void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
     if (line.data == NULL) return;
-    na_nprof_point_t now = {.requested_max = bytes,
-                            .requested_min = bytes,
-                            .blocks_max = count,
-                            .alloc_count = allocs,
-                            .alloc_bytes = alloc_bytes};
-    uint64_t ms = na_rec_ms();
+    na_nprof_point_t now = {.requested_max = event->most,
+                            .requested_min = event->least,
+                            .blocks_max = event->count,
+                            .alloc_count = event->allocs,
+                            .alloc_bytes = event->alloc_bytes,
+                            .flags = NA_NPROF_POINT_COUNTED};
     na_lock(&line.lock);
     if (ms >= line.next_sample) {
         line.next_sample = ms + SAMPLE_EVERY_MS;
         sample(&now);
     }
-    now.flags |= NA_NPROF_POINT_COUNTED;
     na_nprof_point_t *p = point_of(ms);
+    uint32_t point = (uint32_t)(p - line.data->points[line.data->active]);
+    if (line.any) fill_gap(point);
     /* What was live before this publication was live at the start of the interval, too. */
     if (line.any && !(p->flags & NA_NPROF_POINT_COUNTED)) {
         if (line.last_bytes > now.requested_max) now.requested_max = line.last_bytes;
         if (line.last_bytes < now.requested_min) now.requested_min = line.last_bytes;
+        if (line.last_count > now.blocks_max) now.blocks_max = line.last_count;
     }
     merge(p, &now);
     line.any = true;
-    line.last_bytes = bytes;
+    line.last_bytes = event->bytes;
+    line.last_count = event->count;
+    line.last_point = point;
     __atomic_store_n(&na_rec.header->last_ms, ms, __ATOMIC_RELAXED);
     na_unlock(&line.lock);
 }

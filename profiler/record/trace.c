@@ -101,27 +101,22 @@ void na_trace_ended(na_rthread_t *t) {
     t->trace_at = t->trace_end = NULL;
 }
 
-#define ADD(p, v) __atomic_store_n(p, __atomic_load_n(p, __ATOMIC_RELAXED) + (v), __ATOMIC_RELAXED)
-
 /* The figures of the thread and of the process as a whole. */
 NA_INLINE void count_alloc(na_rthread_t *t, size_t requested) {
-    ADD(&t->entry->alloc_count, 1);
-    ADD(&t->entry->alloc_bytes, requested);
-    t->pending_bytes += (int64_t)requested;
-    t->pending_count++;
-    t->pending_allocs++;
-    t->pending_alloc_bytes += requested;
+    t->entry->alloc_count++;
+    t->entry->alloc_bytes += requested;
 }
 
 NA_INLINE void count_free(na_rthread_t *t, size_t requested) {
-    ADD(&t->entry->free_count, 1);
-    t->pending_bytes -= (int64_t)requested;
-    t->pending_count--;
+    t->entry->free_count++;
+    t->entry->free_bytes += requested;
 }
 
 NA_INLINE void leave(na_rthread_t *t) {
-    int64_t b = t->pending_bytes;
-    if (NA_UNLIKELY(b >= NA_QUANTUM || b <= -NA_QUANTUM || t->pending_alloc_bytes >= 16u << 20))
+    const na_nprof_thread_t *e = t->entry;
+    int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
+    if (NA_UNLIKELY(net > t->above || net < t->below ||
+                    e->alloc_bytes - t->noted_bytes >= 16u << 20))
         na_site_publish(t);
     na_rthread_leave_quietly();
 }
@@ -131,9 +126,11 @@ NA_INLINE uint32_t stack_of(na_rthread_t *t, bool wanted) {
 }
 
 static void fill(na_rthread_t *t, na_record_t *record, uint32_t stack, size_t slack) {
-    record->slack = (uint32_t)slack;
     /* The event's own stamp: reading the clock is a good part of what an event costs. */
-    record->birth = (uint32_t)((unsigned __int128)t->trace_last * na_rec.tick_mult >> 64);
+    uint64_t birth = na_ages(na_rec.start_ticks + t->trace_last);
+    record->slack = (uint32_t)slack & NA_RECORD_SLACK_MAX;
+    record->birth = (uint32_t)birth;
+    record->birth_high = (uint32_t)(birth >> 32) & 0xfff;
     record->thread = (uint16_t)t->index;
     record->epoch = na_profile_epoch;
     record->site = stack != NA_NPROF_NO_STACK ? stack : NA_NPROF_ROOT;

@@ -95,7 +95,7 @@ for profile in "thread.nprof", "thread.trace":
 assert rows("realloc", "thread.trace") and json.loads(text("json", "thread.trace"))["mode"] == "trace"
 
 resized = rows("realloc", "new.nprof")
-assert [(r["function"], r["reallocs"]) for r in resized] == [("grow", 8)], resized
+assert [(r["function"], r["reallocs"]) for r in resized] == [("grow", 7)], resized
 
 points = rows("timeline", "new.nprof")
 peak = rows("compare", "new.nprof")[0]["peak_bytes"]

@@ -156,7 +156,7 @@ static inline void na_make_site_parts(na_make_t *m) {
                          .active = 1,
                          .interval_ms = {0, 100},
                          .count = {0, 3}},
-                .rows = {[1] = {.id = 4, .used = 1, .most = 700}},
+                .rows = {[1] = {.id = 4, .used = 1, .most = 700, .last = 300}},
                 .values = {[1][1] = {0, 701, 301}}};
     na_make_entry(c, &series, sizeof series);
 }
