@@ -45,7 +45,7 @@ need() {
 failed=0
 if [[ $what != tidy ]]; then
     need clang-format
-    find alloc pagemap profiler bench include tests docs -name '*.[ch]' -o -name '*.cpp' | sort |
+    find alloc pagemap profiler bench include kmod-ibs tests docs -name '*.[ch]' -o -name '*.cpp' | sort |
         xargs -P "$(nproc)" -n 16 clang-format --dry-run -Werror || {
         echo "lint: mend the format with 'clang-format -i FILE...'" >&2
         failed=1
