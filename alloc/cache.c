@@ -13,6 +13,7 @@
 #include "alloc/recording.h"
 #include "alloc/remote.h"
 #include "alloc/sampler.h"
+#include "alloc/switch.h"
 
 /* --- settling --- */
 
@@ -96,6 +97,7 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
  */
 NA_INLINE bool may_be_quick(const na_heap_t *heap) {
     return NA_LIKELY(heap->quick != 0) &&
+           NA_LIKELY(heap->alarm == atomic_load_explicit(&na_alarm, memory_order_acquire)) &&
            (NA_LIKELY(!na_heap_watched(heap)) || !na_heap_is_away(heap));
 }
 
@@ -378,7 +380,7 @@ static bool owned_by(const na_heap_t *heap, unsigned cls, unsigned owner) {
     return heap->bins[cls].tag == na_tag(cls, owner);
 }
 
-/* A block on a slow-tagged page. */
+/* A block on a slow-tagged page, or any while every event is wanted. */
 static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
                       const void *moved_to) {
     unsigned cls = span->cls;
@@ -410,6 +412,7 @@ static NA_NOINLINE void free_thoroughly(void *block, uint32_t tag, na_release_t 
     na_heap_t *heap = na_heap_enter();
     if (heap == NULL) /* no memory for a first heap: the block is lost, the program is not */
         return;
+    if (NA_UNLIKELY(na_every_event) && span == NULL) span = na_span_of(block);
     if (span == NULL) {
         unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
         if (heap->bins[cls].tag == tag)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "alloc/central.h"
+#include "alloc/control.h"
 #include "alloc/heap.h"
 #include "alloc/hooks.h"
 #include "alloc/meta.h"
@@ -27,7 +28,9 @@ static void wait_until_idle(na_heap_t *heap, void *self) {
 static void prepare(void) {
     na_heap_t *self = na_heap_enter();
     if (self == NULL) return;
-    if (na_hooks != NULL) na_hooks->before_fork();
+    na_control_before_fork();
+    const na_hooks_t *hooks = na_hooks;
+    if (hooks != NULL) hooks->before_fork();
     na_heap_lock_list();
     forking_heap = self;
     atomic_store(&na_forking, self->id);
@@ -45,7 +48,9 @@ static void in_parent(void) {
     open_gate();
     na_heap_unlock_list();
     na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
-    if (na_hooks != NULL) na_hooks->after_fork_parent();
+    const na_hooks_t *hooks = na_hooks;
+    if (hooks != NULL) hooks->after_fork_parent();
+    na_control_after_fork_parent();
     na_heap_leave(self);
 }
 
@@ -58,7 +63,9 @@ static void in_child(void) {
     na_pageheap_after_fork_child();
     na_central_after_fork_child();
     na_fork_lost += na_heap_after_fork_child(self);
-    if (na_hooks != NULL) na_hooks->after_fork_child(&self->profile);
+    const na_hooks_t *hooks = na_hooks;
+    if (hooks != NULL) hooks->after_fork_child(&self->profile);
+    na_control_after_fork_child();
     na_heap_leave(self);
 }
 
@@ -84,6 +91,7 @@ static void *give_back(void *unused) {
         }
         na_gate_leave(heap);
         if (now - swept >= 1000) swept = now;
+        na_control_poll(heap, now);
     }
     return NULL;
 }

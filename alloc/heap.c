@@ -6,14 +6,17 @@
 
 #include "alloc/cache.h"
 #include "alloc/central.h"
+#include "alloc/control.h"
 #include "alloc/init.h"
 #include "alloc/keep.h"
 #include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
+#include "alloc/recording.h"
 #include "alloc/remote.h"
 #include "alloc/sampler.h"
+#include "alloc/switch.h"
 #include "alloc/topology.h"
 
 enum {
@@ -112,6 +115,7 @@ static na_heap_t *make(unsigned node) {
     heap->watched = na_node_many;
     heap->bins[0].tag = NA_TAG_NEVER;
     heap->keep_limit = NA_KEEP_LEAST;
+    na_switch_new_heap(heap);
     na_sampler_seed(heap);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         const na_class_t *c = &na_classes[cls];
@@ -147,7 +151,7 @@ static na_heap_t *attach(void) {
 /* The list lock keeps fork away as the gate would. (Behind the gate it could not wait for the list
  * lock: a fork holds that while it waits for the gate.) */
 static void detach(na_heap_t *heap) {
-    if (na_hooks != NULL && heap->profile != NULL) na_hooks->on_thread_exit(&heap->profile);
+    if (heap->profile != NULL) na_record_thread_exit(heap);
     na_gate_enter(heap);
     na_heap_flush(heap); /* nearly all there is to do, while other threads come and go */
     na_gate_leave(heap);
@@ -203,6 +207,7 @@ na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned) {
     there->home_ms = na_os_ms();
     if (there == heap) return heap;
     there->profile = heap->profile;
+    there->profile_session = heap->profile_session;
     heap->profile = NULL;
     na_self = there;
     watch_thread_exit(there);
@@ -282,8 +287,11 @@ reset_credits(na_heap_t *shared) {
 
 na_heap_t *na_heap_enter(void) {
     na_heap_t *heap = na_self;
-    if (NA_LIKELY(heap != &na_heap_empty && heap != &na_heap_gone))
+    if (NA_LIKELY(heap != &na_heap_empty && heap != &na_heap_gone)) {
+        if (NA_UNLIKELY(heap->alarm != atomic_load_explicit(&na_alarm, memory_order_acquire)))
+            na_switch_alarmed(heap);
         return NA_LIKELY(!na_heap_watched(heap)) ? heap : watch(heap);
+    }
     reset_credits(heap);
     bool last_breath = heap == &na_heap_gone;
     heap = attach();
@@ -291,6 +299,8 @@ na_heap_t *na_heap_enter(void) {
         na_self = heap;
         watch_thread_exit(heap);
     }
+    if (heap != NULL && heap->alarm != atomic_load_explicit(&na_alarm, memory_order_acquire))
+        na_switch_alarmed(heap);
     return heap;
 }
 
@@ -447,6 +457,7 @@ void na_heap_poll(na_heap_t *heap) {
     }
     tend_nodes(heap, now);
     na_gate_leave(heap);
+    na_control_poll(heap, now);
 }
 
 /* --- fork --- */
@@ -473,6 +484,7 @@ uint64_t na_heap_after_fork_child(na_heap_t *self) {
         }
         heap->outgoing_blocks = 0;
         heap->profile = NULL;
+        atomic_store(&heap->inside, 0);
         heap->next_idle = idle[heap->node];
         idle[heap->node] = heap;
         attached--;

@@ -120,7 +120,10 @@ typedef struct na_heap {
     uintptr_t large_near; /* where the thread last took or gave back a large block (large.c) */
     uint64_t random;      /* state of the sampler's generator */
     uint64_t large_allocs, large_frees, remote_frees;
-    void *profile;             /* the profiler's word (hooks.h) */
+    void *profile;            /* the profiler's word (hooks.h) */
+    uint32_t profile_session; /* that it is of (recording.h) */
+    uint32_t alarm, switches; /* as last noticed (switch.h) */
+    _Atomic(uint32_t) inside; /* sections (recording.h) that the thread is in; read by the switch */
     struct na_heap *next_idle; /* guarded by the heap-list lock */
     na_crossing_t crossed[NA_MAX_NODES + 1];
 

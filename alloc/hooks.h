@@ -5,12 +5,16 @@
  * and page tags say "slow", so that every event (mode sites) or every sampled one (mode sample)
  * reaches a slow path, and only slow paths test na_hooks.
  *
+ * A profile may begin and end while threads run (switch.h): a hook may find that its thread's word
+ * is NULL again, and is never called for a profile that has ended.
+ *
  * Contract of every hook: called with no allocator lock held, on the thread that made the event;
  * it must not allocate from this allocator, must preserve errno, and must be async-signal-safe (the
  * host's signal handlers may call malloc). */
 #ifndef NUMALLOC_ALLOC_HOOKS_H
 #define NUMALLOC_ALLOC_HOOKS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -60,6 +64,10 @@ typedef enum na_map_call {
     NA_MAP_UNBRK, /* lowered it */
 } na_map_call_t;
 
+/* What a program's own allocator announces (numalloc_pool_*). */
+typedef enum na_pool_event { NA_POOL_ALLOC, NA_POOL_FREE, NA_POOL_DESTROY } na_pool_event_t;
+#define NA_POOLS 4096u
+
 typedef struct na_hooks {
     /* In mode sites every event is reported; in mode sample only blocks chosen by the sampler:
      * bytes between samples follow an exponential distribution of mean sample_interval (0: every
@@ -71,7 +79,8 @@ typedef struct na_hooks {
     void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
                      na_entry_t entry);
 
-    /* A block is about to be given back; called before another thread can get it. `moved_to`: the
+    /* A block is about to be given back; called before another thread can get it. A record of
+     * another epoch than na_profile_epoch: the block is from before the profile. `moved_to`: the
      * block that realloc put in its place (its on_alloc came before, on this thread), else NULL. */
     void (*on_free)(void **prof, const na_record_t *record, void *block, size_t usable,
                     na_release_t how, const void *moved_to);
@@ -104,12 +113,19 @@ typedef struct na_hooks {
     /* The process ends normally (library destructor): everything known is in the file after this.
      */
     void (*on_exit)(void **prof);
+
+    /* The program's own words; NULL: not listened to. `pool` is below NA_POOLS; `name` its name. */
+    void (*on_pool)(void **prof, na_pool_event_t event, uint32_t pool, const char *name,
+                    const void *block, size_t size);
+    void (*on_marker)(void **prof, const char *name);
 } na_hooks_t;
 
-/* NULL: no profile. Installed once by na_hooks_install before any block could be missed. */
-extern const na_hooks_t *na_hooks;
+/* NULL: no profile. Installed and taken away by switch.h while threads run; read behind
+ * na_section_enter only (recording.h), or while no switch can happen. */
+extern _Atomic(const na_hooks_t *) na_hooks;
 
-/* Profile epoch of new records, 1..255; changes when a profile begins and in a forked child. */
-extern uint8_t na_profile_epoch;
+/* Profile epoch of new records, 1..NA_EPOCH_LAST; changes when a profile begins and in a forked
+ * child. */
+extern _Atomic(uint8_t) na_profile_epoch;
 
 #endif

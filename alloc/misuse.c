@@ -63,6 +63,11 @@ void na_misuse(const char *what, const void *address) {
 
 /* --- the newest blocks of a bin --- */
 
+bool na_is_in_slow_span(unsigned cls, const void *block) {
+    const na_span_t *span = na_span_of(block);
+    return span != NULL && span->cls == cls; /* the tag may be another by now */
+}
+
 static NA_COLD void report(na_heap_t *heap, unsigned cls, void *const *blocks, uint32_t at,
                            const char *what) {
     na_misuse(what, blocks[at]);

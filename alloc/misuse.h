@@ -23,12 +23,15 @@ void na_misuse(const char *what, const void *address);
 /* The block of a small span that `address` is in begins there. */
 bool na_is_block_start(const na_span_t *span, const void *address);
 
+/* The block's page is one of the class, but tagged slow: a profile that has ended left it so. */
+NA_COLD bool na_is_in_slow_span(unsigned cls, const void *block);
 /* The block's page is one of the class. By page tags, not spans: the tag is in the cache since the
  * block was freed. */
 NA_INLINE bool na_is_of_class(unsigned cls, const void *block) {
     uintptr_t address = (uintptr_t)block;
     return NA_LIKELY(na_is_address(address)) &&
-           NA_LIKELY((na_page_tag(address) & 0xffff) == cls * NA_BIN_SIZE);
+           (NA_LIKELY((na_page_tag(address) & 0xffff) == cls * NA_BIN_SIZE) ||
+            na_is_in_slow_span(cls, block));
 }
 
 /* Looks over the four blocks that a bin's thread freed last, and when the thread has just looked at

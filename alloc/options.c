@@ -20,11 +20,12 @@ typedef enum kind {
     KIND_TEXT,
 } kind_t;
 
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
-#define TIB ((uint64_t)1 << 40)
-#define DAY ((uint64_t)24 * 60 * 60 * 1000)
+#define KIB  ((uint64_t)1 << 10)
+#define MIB  ((uint64_t)1 << 20)
+#define GIB  ((uint64_t)1 << 30)
+#define TIB  ((uint64_t)1 << 40)
+#define DAY  ((uint64_t)24 * 60 * 60 * 1000)
+#define YEAR (366 * DAY)
 
 /* X(id, kind, unit, default as text, least, most, meaning). A number must lie between least and
  * most; zero is good as well where the default is 0. Bounds mean nothing for the other kinds.
@@ -72,7 +73,29 @@ typedef enum kind {
     X(PROFILE_MEMORY, KIND_BYTES, "bytes", "0", MIB, TIB,                                          \
       "most memory and disk for what the profile records; beyond it, new stacks are put together " \
       "with their callers; 0: no limit")                                                           \
-    X(PROFILE_FREES, KIND_BOOL, "0|1", "0", 0, 1, "record from where blocks are freed, too")
+    X(PROFILE_FREES, KIND_BOOL, "0|1", "0", 0, 1, "record from where blocks are freed, too")       \
+    X(PROFILE_START, KIND_CHOICE, "now|later", "now", 0, 0,                                        \
+      "when the profile begins: with the program, or when it is asked for")                        \
+    X(PROFILE_AFTER, KIND_MS, "ms", "0", 0, YEAR,                                                  \
+      "the profile begins so long after the program; 0: with it")                                  \
+    X(PROFILE_FOR, KIND_MS, "ms", "0", 0, YEAR,                                                    \
+      "a profile ends after so long; 0: when it is told to, or with the program")                  \
+    X(PROFILE_DUMP_EVERY, KIND_MS, "ms", "0", 10, YEAR,                                            \
+      "copy the running profile to a new file each time so long has passed; 0: never")             \
+    X(PROFILE_DUMP_RSS, KIND_BYTES, "bytes", "0", 4096, 1024 * TIB,                                \
+      "and each time the resident memory first passes a multiple of this; 0: never")               \
+    X(PROFILE_DUMP_LIVE, KIND_BYTES, "bytes", "0", 4096, 1024 * TIB,                               \
+      "and each time the profiled blocks' live bytes first pass a multiple of this; 0: never")     \
+    X(PROFILE_SIGNAL, KIND_CHOICE, "none|hup|usr1|usr2|urg|winch|io|pwr", "none", 0, 0,            \
+      "signal that begins a profile and, the next time, ends it")                                  \
+    X(PROFILE_DUMP_SIGNAL, KIND_CHOICE, "none|hup|usr1|usr2|urg|winch|io|pwr", "none", 0, 0,       \
+      "signal that copies the running profile to a new file")                                      \
+    X(PROFILE_TRIGGER, KIND_TEXT, "text", "", 0, 0,                                                \
+      "file that, when changed, is read for what to do: start, stop or dump (also when empty)")    \
+    X(PROFILE_ONLY, KIND_TEXT, "text", "", 0, 0,                                                   \
+      "profile only programs of these names, separated by commas, * for anything; empty: all")     \
+    X(PROFILE_RANKS, KIND_TEXT, "text", "", 0, 0,                                                  \
+      "profile only these ranks of a parallel job, such as 0,4-7; empty: all")
 
 typedef struct row {
     na_option_info_t info;
@@ -93,8 +116,8 @@ static const row_t rows[NA_OPT_COUNT] = {
 static uint64_t numbers[NA_OPT_COUNT];
 /* Copies, because programs that set their title overwrite the environment they started with. */
 static const char *texts[NA_OPT_COUNT];
-static char word_text[16];       /* of the one option of KIND_WORD */
-static char free_text[TEXT_MAX]; /* of the one option of KIND_TEXT */
+static char text_room[2 * TEXT_MAX];
+static size_t text_used;
 
 /* --- strings, without libc --- */
 
@@ -182,10 +205,12 @@ static bool parse_ms(const char *s, uint64_t *value) {
     return is_word(s, rest, "s") && !__builtin_mul_overflow(*value, 1000u, value);
 }
 
-/* Copies `s` into `store`, NULL when it is too long. */
-static const char *copy(char *store, size_t size, const char *s, bool to_lower) {
+/* A copy of `s` for good, NULL when it is too long. */
+static const char *copy(const char *s, bool to_lower) {
     size_t n = length_of(s);
-    if (n >= size) return NULL;
+    char *store = text_room + text_used;
+    if (n >= TEXT_MAX || n >= sizeof text_room - text_used) return NULL;
+    text_used += n + 1;
     for (size_t i = 0; i <= n; i++)
         store[i] = to_lower ? lower(s[i]) : s[i];
     return store;
@@ -216,10 +241,10 @@ static bool set(na_option_id_t id, const char *s) {
         return true;
     case KIND_WORD:
         if (*s != 0 && word_index(s, row->info.unit) < 0) return false;
-        texts[id] = copy(word_text, sizeof word_text, s, true);
+        texts[id] = copy(s, true);
         return texts[id] != NULL;
     case KIND_TEXT:
-        texts[id] = copy(free_text, sizeof free_text, s, false);
+        texts[id] = copy(s, false);
         return texts[id] != NULL;
     }
     bool zero = value == 0 && row->info.fallback[0] == '0';
@@ -372,6 +397,7 @@ static void apply(const char *entry, uint64_t *seen) {
 /* --- the interface --- */
 
 void na_options_init(void) {
+    text_used = 0;
     for (unsigned id = 0; id < NA_OPT_COUNT; id++) {
         numbers[id] = 0;
         texts[id] = NULL;

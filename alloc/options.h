@@ -33,10 +33,23 @@ typedef enum na_option_id {
     NA_OPT_SAMPLE_SEED,     /* number: what the draws begin from, 0: each run its own */
     NA_OPT_PROFILE_MEMORY,  /* bytes that the profiler may use for what it records, 0: no limit */
     NA_OPT_PROFILE_FREES,   /* bool: record from where blocks are freed */
+    /* When and what to profile: control.c */
+    NA_OPT_PROFILE_START,       /* now|later */
+    NA_OPT_PROFILE_AFTER,       /* ms since the program began, 0 none */
+    NA_OPT_PROFILE_FOR,         /* ms, 0 none */
+    NA_OPT_PROFILE_DUMP_EVERY,  /* ms, 0 none */
+    NA_OPT_PROFILE_DUMP_RSS,    /* bytes, 0 none */
+    NA_OPT_PROFILE_DUMP_LIVE,   /* bytes, 0 none */
+    NA_OPT_PROFILE_SIGNAL,      /* choice of signals, 0 none */
+    NA_OPT_PROFILE_DUMP_SIGNAL, /* the same */
+    NA_OPT_PROFILE_TRIGGER,     /* text: name of a file */
+    NA_OPT_PROFILE_ONLY,        /* text: names of programs */
+    NA_OPT_PROFILE_RANKS,       /* text: numbers */
     NA_OPT_COUNT
 } na_option_id_t;
 
 typedef enum na_hugepages { NA_HUGE_KEEP, NA_HUGE_ALWAYS, NA_HUGE_NEVER } na_hugepages_t;
+typedef enum na_profile_begin { NA_PROFILE_NOW, NA_PROFILE_LATER } na_profile_begin_t;
 typedef enum na_numa_mode {
     NA_NUMA_PREFERRED,
     NA_NUMA_STRICT,

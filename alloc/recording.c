@@ -4,65 +4,143 @@
 #include "alloc/init.h"
 #include "alloc/misuse.h"
 #include "alloc/sizeclass.h"
+#include "alloc/switch.h"
+#include "pagemap/pagemap.h"
 
-const na_hooks_t *na_hooks;
-uint8_t na_profile_epoch = 1;
+_Atomic(const na_hooks_t *) na_hooks;
+_Atomic(uint8_t) na_profile_epoch = 1;
+_Atomic(uint32_t) na_session = 1;
+
+/* --- sections --- */
+
+const na_hooks_t *na_section_enter(na_heap_t *heap) {
+    const na_hooks_t *hooks;
+    for (;;) {
+        na_switch_announce(heap);
+        hooks = atomic_load_explicit(&na_hooks, memory_order_acquire);
+        if (NA_LIKELY(hooks != &na_hooks_paused)) break;
+        na_section_leave(heap);
+        if (!na_switch_wait(heap)) { /* an event of the very thread that holds the others */
+            na_switch_announce(heap);
+            return NULL;
+        }
+    }
+    uint32_t session = atomic_load_explicit(&na_session, memory_order_relaxed);
+    if (NA_UNLIKELY(heap->profile_session != session)) {
+        heap->profile_session = session;
+        heap->profile = NULL; /* lay in what is no longer there */
+    }
+    return hooks;
+}
+
+void na_section_leave(na_heap_t *heap) {
+    uint32_t depth = atomic_load_explicit(&heap->inside, memory_order_relaxed);
+    atomic_store_explicit(&heap->inside, depth - 1, memory_order_release);
+}
+
+/* --- records --- */
 
 na_record_t *na_record_of(const na_span_t *span, const void *block) {
-    if (span->records == NULL) return NULL;
-    if (span->cls == 0) return &span->records[0];
-    return &span->records[na_block_index(&na_classes[span->cls], (uintptr_t)block - span->start)];
+    na_record_t *records = atomic_load_explicit(&span->records, memory_order_acquire);
+    if (records == NULL) return NULL;
+    if (span->cls == 0) return &records[0];
+    return &records[na_block_index(&na_classes[span->cls], (uintptr_t)block - span->start)];
+}
+
+/* Every block that the program has of this span has a record that says so. (Once na_every_event is
+ * false again, blocks are handed out without, before the session's number changes.) */
+static bool is_complete(const na_span_t *span) {
+    return na_strict || span->sampled || span->cls == 0 ||
+           (na_every_event &&
+            span->born == atomic_load_explicit(&na_session, memory_order_relaxed));
+}
+
+/* The record of a block that the caller holds, made if every event is wanted. */
+static na_record_t *wanted_record(na_span_t *span, const void *block) {
+    if (na_every_event) {
+        if (!na_span_add_records(span, span->capacity)) return NULL;
+        if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW))
+            na_pagemap_retag(span, NA_TAG_SLOW); /* the block holds the span in its place */
+    }
+    return na_record_of(span, block);
 }
 
 void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t requested, size_t usable,
                      na_entry_t entry) {
-    na_record_t *record = na_record_of(span, block);
-    if (record == NULL) return;
-    *record = (na_record_t){.slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX,
-                            .node = heap->node,
-                            .epoch = na_profile_epoch};
-    if (na_hooks != NULL)
-        na_hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
+    if (!na_every_event && span->records == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(heap);
+    na_record_t *record = wanted_record(span, block);
+    if (record != NULL) {
+        *record = (na_record_t){.slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX,
+                                .node = heap->node};
+        record->epoch = hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE;
+        if (hooks != NULL) hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
+    }
+    na_section_leave(heap);
 }
 
 bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable, na_release_t how,
                     const void *moved_to) {
+    static const na_record_t before; /* of no profile */
+    if (!na_every_event && span->records == NULL) return true;
+    const na_hooks_t *hooks = na_section_enter(heap);
     na_record_t *record = na_record_of(span, block);
-    if (record == NULL) return true;
-    if (record->epoch ==
-        0) { /* every block of a span with records has had one since its first day */
-        na_misuse("double free of", block);
-        return false;
-    }
-    if (na_hooks != NULL) na_hooks->on_free(&heap->profile, record, block, usable, how, moved_to);
-    record->epoch = 0;
-    return true;
+    bool known = record != NULL && record->epoch != 0;
+    bool live = known || record == NULL || !is_complete(span);
+    if (live && hooks != NULL && (known || na_every_event))
+        hooks->on_free(&heap->profile, known ? record : &before, block, usable, how, moved_to);
+    if (known) record->epoch = 0;
+    if (live && na_switch_may_quicken(span)) /* the block holds the span in its place */
+        na_pagemap_retag(span, na_tag(span->cls, span->owner));
+    na_section_leave(heap);
+    if (!live) na_misuse("double free of", block);
+    return live;
 }
 
 bool na_record_is_live(const na_span_t *span, const void *block) {
     const na_record_t *record = na_record_of(span, block);
-    return record == NULL || record->epoch != 0;
+    return record == NULL || record->epoch != 0 || !is_complete(span);
 }
 
 void na_record_before_move(na_heap_t *heap, const na_span_t *span) {
+    static const na_record_t before;
+    if (!na_every_event && span->records == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(heap);
     const na_record_t *record = span->records;
-    if (record == NULL || record->epoch == 0 || na_hooks == NULL) return;
-    na_hooks->before_move(&heap->profile, record, (const void *)span->start);
+    bool known = record != NULL && record->epoch != 0;
+    if (hooks != NULL && hooks->before_move != NULL && (known || na_every_event))
+        hooks->before_move(&heap->profile, known ? record : &before, (const void *)span->start);
+    na_section_leave(heap);
 }
 
 void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, void *block,
                       size_t old_usable, size_t requested, size_t usable) {
-    na_record_t *record = na_record_of(span, block);
-    if (record == NULL || record->epoch == 0) return;
-    if (na_hooks != NULL)
-        na_hooks->on_resize(&heap->profile, record, old_block, block, old_usable, requested,
-                            usable);
-    record->slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX;
+    if (!na_every_event && span->records == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(heap);
+    na_record_t *record = wanted_record(span, block);
+    /* In mode sample the other blocks of a span with records were never drawn. */
+    if (record != NULL && (na_every_event || record->epoch == na_profile_epoch)) {
+        if (hooks != NULL)
+            hooks->on_resize(&heap->profile, record, old_block, block, old_usable, requested,
+                             usable);
+        else if (record->epoch == 0)
+            record->epoch = NA_EPOCH_BEFORE;
+        record->slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX;
+    }
+    na_section_leave(heap);
+}
+
+void na_record_thread_exit(na_heap_t *heap) {
+    const na_hooks_t *hooks = na_section_enter(heap);
+    if (hooks != NULL && heap->profile != NULL) hooks->on_thread_exit(&heap->profile);
+    na_section_leave(heap);
 }
 
 void na_record_map(na_map_call_t call, size_t bytes) {
     na_heap_t *heap = na_heap_enter();
     if (heap == NULL) return;
-    if (na_hooks != NULL) na_hooks->on_map(&heap->profile, call, bytes);
+    const na_hooks_t *hooks = na_section_enter(heap);
+    if (hooks != NULL && hooks->on_map != NULL) hooks->on_map(&heap->profile, call, bytes);
+    na_section_leave(heap);
     na_heap_leave(heap);
 }

@@ -4,7 +4,7 @@
 #include "alloc/options.h"
 #include "alloc/os.h"
 
-uint64_t na_sample_interval;
+_Atomic(uint64_t) na_sample_interval;
 
 static uint64_t next_random(na_heap_t *heap) {
     uint64_t x = heap->random; /* xorshift64*, never zero */

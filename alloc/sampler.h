@@ -11,8 +11,8 @@
 
 #include "alloc/heap.h"
 
-/* Mean bytes between samples; 0: the sampler is off. Constant after na_init. */
-extern uint64_t na_sample_interval;
+/* Mean bytes between samples; 0: the sampler is off. Changed by the switch (switch.h). */
+extern _Atomic(uint64_t) na_sample_interval;
 
 void na_sampler_seed(na_heap_t *heap);
 /* Bytes until the next sample, at least 1; INT64_MAX when off. */

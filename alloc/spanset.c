@@ -6,6 +6,7 @@
 #include "alloc/misuse.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
+#include "alloc/recording.h"
 #include "alloc/sizeclass.h"
 #include "alloc/tag.h"
 #include "pagemap/pagemap.h"
@@ -70,6 +71,7 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     span->home = kind.node;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     bool slow = kind.sampled || na_every_event;
+    if (slow) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
     if ((slow && !na_span_add_records(span, span->capacity)) ||
         !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
         if (span->home != span->node) na_pageheap_stray(span->home, span->node, span->pages, false);

@@ -96,7 +96,7 @@ void na_pagemap_remove(const na_span_t *span) {
 
 void na_pagemap_retag(const na_span_t *span, uint32_t tag) {
     for (uintptr_t at = span->start; at < span_end(span); at += PAGE_BYTES)
-        tag_leaf(at)->tag[(uint32_t)at >> PAGE_SHIFT] = tag;
+        __atomic_store_n(&tag_leaf(at)->tag[(uint32_t)at >> PAGE_SHIFT], tag, __ATOMIC_RELAXED);
 }
 
 na_span_t *na_span_of(const void *address) {

@@ -61,7 +61,8 @@ NA_INLINE uint32_t na_page_tag(uintptr_t address) {
     /* Hidden from the optimiser, which would otherwise spend an instruction on factoring the sum.
      */
     __asm__("" : "+r"(leaf));
-    return leaf->tag[(uint32_t)address >> 13];
+    /* Relaxed: a profile that begins makes pages slow while others free their blocks. */
+    return __atomic_load_n(&leaf->tag[(uint32_t)address >> 13], __ATOMIC_RELAXED);
 }
 
 /* The live span that holds `address`, NULL: none of ours. Any address. Async-signal-safe. */

@@ -7,7 +7,8 @@
  *
  * A record whose epoch differs from the current profile epoch belongs to an object that was
  * allocated before this profile began (or before a fork): it is "before profiling", and its other
- * fields mean nothing. Epoch 0 is never a profile's epoch, so zeroed memory reads as "before". */
+ * fields mean nothing but to the profile of that epoch. Epoch 0 is never a profile's: no object is
+ * known to live there. NA_EPOCH_BEFORE is neither: an object lives there, of no profile. */
 #ifndef NUMALLOC_PAGEMAP_REGISTRY_H
 #define NUMALLOC_PAGEMAP_REGISTRY_H
 
@@ -22,6 +23,10 @@ typedef struct na_record {
     uint8_t node;             /* dense node index of the cpu that allocated */
     uint8_t epoch;            /* profile epoch, see above */
 } na_record_t;
+
+/* Profile epochs are 1..NA_EPOCH_LAST, in turn. */
+#define NA_EPOCH_LAST   254u
+#define NA_EPOCH_BEFORE 255u
 
 _Static_assert(sizeof(na_record_t) == 16, "four records a cache line");
 

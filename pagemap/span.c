@@ -9,12 +9,27 @@
 static na_lock_t lock;
 static na_span_t *unused;
 
-/* Record arrays that are not in use, by power of two of their length. */
+/* An array of records: 1 << size of them. Never given back, so that a reader that races with the
+ * end of its span reads another's records, never garbage. */
+typedef struct na_record_array {
+    struct na_record_array *next;   /* in the list of all; constant */
+    struct na_record_array *unused; /* next that is not in use; guarded by the lock */
+    _Atomic(na_span_t *) span;      /* NULL: not in use */
+    uint64_t size;
+    na_record_t records[];
+} na_record_array_t;
+_Static_assert(sizeof(na_record_array_t) % sizeof(na_record_t) == 0, "records are aligned");
+
 enum { RECORD_SIZES = 20 };
-static na_record_t *unused_records[RECORD_SIZES];
+static na_record_array_t *unused_arrays[RECORD_SIZES]; /* by power of two of their length */
+static _Atomic(na_record_array_t *) all_arrays;
 
 static unsigned record_size(uint32_t count) {
     return count <= 1 ? 0 : 32u - (unsigned)__builtin_clz(count - 1);
+}
+
+static na_record_array_t *array_of(na_record_t *records) {
+    return (na_record_array_t *)((char *)records - sizeof(na_record_array_t));
 }
 
 na_span_t *na_span_new(void) {
@@ -33,9 +48,10 @@ na_span_t *na_span_new(void) {
 void na_span_delete(na_span_t *span) {
     na_lock(&lock);
     if (span->records != NULL) {
-        unsigned size = record_size(span->capacity);
-        *(na_record_t **)span->records = unused_records[size];
-        unused_records[size] = span->records;
+        na_record_array_t *array = array_of(span->records);
+        atomic_store_explicit(&array->span, NULL, memory_order_relaxed);
+        array->unused = unused_arrays[array->size];
+        unused_arrays[array->size] = array;
         span->records = NULL;
     }
     span->next = unused;
@@ -43,20 +59,56 @@ void na_span_delete(na_span_t *span) {
     na_unlock(&lock);
 }
 
-bool na_span_add_records(na_span_t *span, uint32_t count) {
-    if (span->records != NULL) return true;
-    unsigned size = record_size(count);
+/* An array of 1 << size zeroed records; NULL: no memory. Under the lock. */
+static na_record_array_t *take_array(unsigned size) {
     size_t bytes = sizeof(na_record_t) << size;
+    na_record_array_t *array = unused_arrays[size];
+    if (array != NULL) {
+        unused_arrays[size] = array->unused;
+        memset(array->records, 0, bytes);
+        return array;
+    }
+    array = na_meta_alloc(sizeof *array + bytes, sizeof(na_record_t));
+    if (array == NULL) return NULL;
+    array->size = size;
+    array->next = atomic_load_explicit(&all_arrays, memory_order_relaxed);
+    atomic_store_explicit(&all_arrays, array, memory_order_release);
+    return array;
+}
+
+bool na_span_add_records(na_span_t *span, uint32_t count) {
+    if (atomic_load_explicit(&span->records, memory_order_acquire) != NULL) return true;
     na_lock(&lock);
-    na_record_t *records = unused_records[size];
-    if (records != NULL) unused_records[size] = *(na_record_t **)records;
+    bool there = span->records != NULL;
+    na_record_array_t *array = there ? NULL : take_array(record_size(count));
+    if (array != NULL) {
+        atomic_store_explicit(&span->records, array->records, memory_order_release);
+        atomic_store_explicit(&array->span, span, memory_order_release);
+    }
     na_unlock(&lock);
-    if (records != NULL)
-        memset(records, 0, bytes);
-    else if ((records = na_meta_alloc(bytes, sizeof(na_record_t))) == NULL)
-        return false;
-    span->records = records;
-    return true;
+    return there || array != NULL;
+}
+
+void na_span_each_records(void (*visit)(const na_span_t *span, na_record_t *records, void *arg),
+                          void *arg) {
+    na_record_array_t *array = atomic_load_explicit(&all_arrays, memory_order_acquire);
+    for (; array != NULL; array = array->next) {
+        const na_span_t *span = atomic_load_explicit(&array->span, memory_order_acquire);
+        if (span != NULL) visit(span, array->records, arg);
+    }
+}
+
+void na_span_age_records(void) {
+    na_record_array_t *array = atomic_load_explicit(&all_arrays, memory_order_acquire);
+    for (; array != NULL; array = array->next) {
+        for (size_t i = 0; i < (size_t)1 << array->size; i++) {
+            uint8_t *epoch = &array->records[i].epoch;
+            uint8_t was = __atomic_load_n(epoch, __ATOMIC_RELAXED);
+            if (was != 0)
+                __atomic_compare_exchange_n(epoch, &was, NA_EPOCH_BEFORE, false, __ATOMIC_RELAXED,
+                                            __ATOMIC_RELAXED);
+        }
+    }
 }
 
 void na_span_after_fork_child(void) {

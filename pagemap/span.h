@@ -17,6 +17,7 @@
 #ifndef NUMALLOC_PAGEMAP_SPAN_H
 #define NUMALLOC_PAGEMAP_SPAN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,9 +45,12 @@ typedef struct na_span {
     bool dedicated;    /* large: a mapping of its own, not part of a region */
     uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
     bool migrated;     /* large, in a region: pages were moved away from the region's node */
+    uint32_t born;     /* recording session (alloc/recording.h) that it was made in with records */
     size_t requested;  /* large: bytes asked for */
     struct na_span *next, *prev;
-    na_record_t *records; /* one a block while a profile or strict checking runs, else NULL */
+    /* One a block where a profile or strict checking wanted them, else NULL; kept until the span
+     * goes. Set once, by whoever holds a block of the span. */
+    _Atomic(na_record_t *) records;
 } na_span_t;
 
 #define NA_SPAN_UNLISTED 0xff
@@ -58,8 +62,18 @@ na_span_t *na_span_new(void);
 /* `span` is in no list and no longer in the page map. */
 void na_span_delete(na_span_t *span);
 
-/* Gives the span `count` zeroed records (kept if it has them). False: no memory. */
+/* Gives the span `count` zeroed records (kept if it has them). False: no memory. Thread-safe, for
+ * threads that hold a block of the span. */
 bool na_span_add_records(na_span_t *span, uint32_t count);
+
+/* Calls `visit` for the records of every span that has any: span->capacity of them. Lock-free and
+ * async-signal-safe. Exact only while no other thread makes or deletes spans (in a forked child);
+ * otherwise spans that come or go meanwhile may be missed, or be met under another's name. */
+void na_span_each_records(void (*visit)(const na_span_t *span, na_record_t *records, void *arg),
+                          void *arg);
+/* Marks every record of an earlier epoch as NA_EPOCH_BEFORE, so that epochs may begin anew. No
+ * hook may be running; records that strict checking changes meanwhile are left to it. */
+void na_span_age_records(void);
 
 void na_span_after_fork_child(void);
 

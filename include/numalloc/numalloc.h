@@ -165,6 +165,80 @@ typedef struct numalloc_node_stats {
  * own and of interleaved blocks. 0; or -1 and EINVAL. */
 int numalloc_get_node_stats(int node, numalloc_node_stats_t *stats);
 
+/* --- Profiling ----------------------------------------------------------------------------------
+ *
+ * A program needs none of this to be profiled: NUMALLOC_PROFILE does that (docs/profiling.md).
+ * These functions are for profiling a part of a run, and for telling the profiler what it cannot
+ * know.
+ *
+ * A program that calls them and may also run without numalloc defines NUMALLOC_WEAK before it
+ * includes this file, and calls through NUMALLOC_IF: without the library that is nothing, or the
+ * value given.
+ *
+ *     #define NUMALLOC_WEAK
+ *     #include <numalloc/numalloc.h>
+ *     NUMALLOC_IF(numalloc_profile_start, -1, ("sites", NULL));
+ */
+#ifdef NUMALLOC_WEAK
+#define NUMALLOC_MAY_LACK __attribute__((weak))
+#else
+#define NUMALLOC_MAY_LACK
+#endif
+#define NUMALLOC_IF(function, otherwise, arguments)                                                \
+    ((function) != NULL ? (function)arguments : (otherwise))
+
+/* Begins a profile. `mode`: "sites", "sample" or "trace"; NULL: as NUMALLOC_PROFILE says, else
+ * "sites". `file`: name pattern or directory as for NUMALLOC_PROFILE_FILE; NULL: as that says.
+ * Blocks from before are "before profiling": their frees are counted as such and nowhere else. 0,
+ * or -1: EALREADY, a profile is running; EINVAL, no such mode; ECANCELED, NUMALLOC_PROFILE_ONLY or
+ * _RANKS leaves this process out, or it is about to end; EIO, the file cannot be made (said on
+ * stderr); EBUSY, a thread is stopped inside the profiler; ENOMEM. */
+NUMALLOC_MAY_LACK int numalloc_profile_start(const char *mode, const char *file);
+
+/* Ends it: its file is complete. Another may be begun; each gets a file of its own, numbered where
+ * the name is the same. 0, or -1: EALREADY, none is running; ENOMEM, EBUSY. */
+NUMALLOC_MAY_LACK int numalloc_profile_stop(void);
+
+/* Copies the profile as it is at this moment to a file of its own, with the next number behind the
+ * name; the profile goes on. Other threads wait at their next event meanwhile. 0, or -1: ENODATA,
+ * none is running, or (in a forked child) nothing has happened yet; EIO, said on stderr; EBUSY,
+ * ENOMEM. */
+NUMALLOC_MAY_LACK int numalloc_profile_dump(void);
+
+/* 1: a profile is running. Async-signal-safe. */
+NUMALLOC_MAY_LACK int numalloc_profile_is_running(void);
+
+/* The same three, carried out by the next slow path of any thread: after at most 256 allocations of
+ * one size, or by the thread of NUMALLOC_BACKGROUND. Async-signal-safe. */
+#define NUMALLOC_PROFILE_START 1
+#define NUMALLOC_PROFILE_STOP  2
+#define NUMALLOC_PROFILE_DUMP  3
+NUMALLOC_MAY_LACK void numalloc_profile_request(int what);
+
+/* Names this moment on the profile's time line (the first 47 bytes count). Nothing without a
+ * profile. */
+NUMALLOC_MAY_LACK void numalloc_profile_marker(const char *name);
+
+/* A program's own allocator, which takes large blocks or mappings and hands out parts of them, says
+ * here what it hands out: the profile then has these blocks, too, as a kind of their own, with
+ * their sites, live, peak and lifetimes, beside those of malloc. Announcing is all this does; no
+ * memory is allocated, and without a profile it costs a few instructions. Pools are announced
+ * before or during a profile; blocks announced before it are not in it. */
+typedef struct numalloc_pool numalloc_pool_t;
+
+/* A pool by a name (the first 95 bytes count). NULL: there are 4,096 already; the other functions
+ * take NULL and do nothing. */
+NUMALLOC_MAY_LACK numalloc_pool_t *numalloc_pool_create(const char *name);
+
+/* The pool hands out `block`, of `size` bytes: to be called before others can know of it. */
+NUMALLOC_MAY_LACK void numalloc_pool_alloc(numalloc_pool_t *pool, const void *block, size_t size);
+
+/* The pool takes `block` back: to be called before it can be handed out again. NULL is allowed. */
+NUMALLOC_MAY_LACK void numalloc_pool_free(numalloc_pool_t *pool, const void *block);
+
+/* The pool and all that is live in it ends. */
+NUMALLOC_MAY_LACK void numalloc_pool_destroy(numalloc_pool_t *pool);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

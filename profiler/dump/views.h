@@ -54,6 +54,11 @@ na_status_t na_view_callers(na_view_input_t *in);
 na_status_t na_view_callees(na_view_input_t *in);
 na_status_t na_view_libraries(na_view_input_t *in);
 na_status_t na_view_threads(na_view_input_t *in);
+/* view_control.c */
+na_status_t na_view_session(na_view_input_t *in);
+na_status_t na_view_markers(na_view_input_t *in);
+na_status_t na_view_pools(na_view_input_t *in);
+na_status_t na_view_inherited(na_view_input_t *in);
 na_status_t na_view_timeline(na_view_input_t *in);
 na_status_t na_view_events(na_view_input_t *in);
 na_status_t na_view_realloc(na_view_input_t *in);

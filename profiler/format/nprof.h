@@ -84,7 +84,8 @@ typedef struct na_nprof_header {
     char command[1536]; /* argv, arguments separated by one space */
     uint64_t own_limit; /* bytes that the profiler may use for what it records; 0: no limit */
     uint32_t age_shift; /* at most 32 */
-    uint8_t reserved0[668];
+    char job[60];       /* of the batch system or MPI launcher; empty: none known */
+    uint8_t reserved0[608];
     uint32_t const_crc_pad; /* zero */
     uint32_t const_crc;     /* crc32 of all bytes before this field, magic included */
 

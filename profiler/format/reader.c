@@ -68,6 +68,18 @@ uint32_t na_reader_known_size(uint16_t type) {
     case NA_NPROF_TRACE:
     case NA_NPROF_TRACE_DROPPED:
         return 1;
+    case NA_NPROF_SESSION:
+        return sizeof(na_nprof_session_t);
+    case NA_NPROF_MARKERS:
+        return sizeof(na_nprof_marker_t);
+    case NA_NPROF_POOLS:
+        return sizeof(na_nprof_pool_t);
+    case NA_NPROF_POOL_CELLS:
+        return sizeof(na_nprof_pool_cell_t);
+    case NA_NPROF_ORIGINS:
+        return sizeof(na_nprof_origin_t);
+    case NA_NPROF_INHERITED:
+        return sizeof(na_nprof_inherited_t);
     default:
         return 0;
     }
@@ -80,6 +92,7 @@ static void check_header(na_reader_t *reader) {
     h->writer[sizeof h->writer - 1] = 0;
     h->host[sizeof h->host - 1] = 0;
     h->program[sizeof h->program - 1] = 0;
+    h->job[sizeof h->job - 1] = 0;
     h->command[sizeof h->command - 1] = 0;
 
     bool bad = false;

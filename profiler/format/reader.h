@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "profiler/format/nprof.h"
+#include "profiler/format/nprof_control.h"
 
 typedef struct na_reader na_reader_t;
 
@@ -86,6 +87,12 @@ na_series_table_t na_reader_series(na_reader_t *reader, uint32_t kind);
 /* The active buffer of the timeline. NULL: none. */
 const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
                                            uint32_t *interval_ms);
+
+/* Every entry that exists of one of the types of nprof_control.h, as a pointer to its structure;
+ * strings are terminated. `id`: of the entry; of the pool of a POOL_CELL; of the origin of an
+ * INHERITED; 0 of a SESSION. */
+typedef void (*na_control_fn_t)(void *arg, uint32_t id, const void *entry);
+void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit, void *arg);
 
 /* NUL-terminated strings one after the other; the last byte is NUL. NULL: none. */
 const char *na_reader_environment(na_reader_t *reader, size_t *size);

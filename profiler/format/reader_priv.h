@@ -3,6 +3,7 @@
 #ifndef NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
 #define NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
 
+#include "profiler/format/nprof_control.h"
 #include "profiler/format/reader.h"
 
 /* Each kind is reported once, with how often it happened and where first. */

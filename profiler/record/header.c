@@ -29,6 +29,18 @@ static int32_t env_number(const char *const *names) {
     return -1;
 }
 
+/* The job's name, by whoever started it; the batch system's before the launcher's. */
+static void read_job(char *job, size_t size) {
+    static const char *const names[] = {"SLURM_JOB_ID",   "PBS_JOBID", "LSB_JOBID",
+                                        "PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *s = na_os_getenv(names[i]);
+        if (s == NULL || *s == 0) continue;
+        na_rec_copy(job, size, s);
+        return;
+    }
+}
+
 void na_header_fill(const na_header_facts_t *facts) {
     static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
                                        "SLURM_PROCID", NULL};
@@ -53,6 +65,7 @@ void na_header_fill(const na_header_facts_t *facts) {
     h->mpi_rank = env_number(rank);
     int32_t ranks = env_number(size);
     h->mpi_size = h->mpi_rank >= 0 && ranks > 0 ? (uint32_t)ranks : 0;
+    read_job(h->job, sizeof h->job);
     h->start_unix_ns = facts->start_unix_ns;
     h->start_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
     h->start_ticks = na_rec.start_ticks = na_rec_ticks();

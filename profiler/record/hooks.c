@@ -12,8 +12,9 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     na_rthread_leave(t);
 }
 
-bool na_rec_not_ours(const na_record_t *record) {
+bool na_rec_not_ours(const na_record_t *record, uint64_t usable) {
     if (record->epoch != na_profile_epoch) {
+        if (na_origins_free(record, usable)) return true;
         __atomic_fetch_add(&na_rec.header->before_frees, 1, __ATOMIC_RELAXED);
         return true;
     }
@@ -24,7 +25,7 @@ static void on_free(void **prof, const na_record_t *record, void *block, size_t 
                     na_release_t how, const void *moved_to) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
-    if (!na_rec_not_ours(record)) {
+    if (!na_rec_not_ours(record, usable)) {
         na_site_free(t, record, block, usable, how, moved_to);
         if (NA_UNLIKELY(na_rec.free_sites) && how != NA_RELEASE_REALLOC)
             na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
@@ -47,7 +48,7 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
         record->site = NA_NPROF_NO_STACK;
         return;
     }
-    bool ours = !na_rec_not_ours(record);
+    bool ours = !na_rec_not_ours(record, old_usable);
     uint64_t from = old_usable - record->slack;
     if (ours) na_site_free(t, record, old_block, old_usable, NA_RELEASE_REALLOC, NULL);
     record->site = NA_NPROF_NO_STACK;
@@ -114,4 +115,6 @@ na_hooks_t na_rec_hooks = {
     .after_fork_child = after_fork_child,
     .on_load = on_load,
     .on_exit = on_exit_hook,
+    .on_pool = na_rec_on_pool,
+    .on_marker = na_rec_on_marker,
 };

@@ -1,4 +1,7 @@
-/* record.c - begins and ends a profile, and survives fork.
+/* record.c - begins and ends a profile, any number of times, and survives fork.
+ *
+ * The recorder's mappings belong to one profile: na_profile_discard lets go of them and the next
+ * one begins with new ones. The caller (alloc/control.c) sees to it that no hook runs meanwhile.
  *
  * A forked child inherits none of the recorder's mappings. It opens a file of its own at its first
  * event, linked to the parent's by pid and start time; blocks from before the fork carry an older
@@ -6,6 +9,7 @@
  * fork handlers) is recognised by a page that the kernel wipes in it. */
 #include "profiler/record/record.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -21,11 +25,13 @@
 
 na_recorder_t na_rec;
 
-static char pattern[1024];
+static char pattern[4096];
 static na_profile_config_t config;
 static int32_t parent_pid;
 static uint64_t parent_start;
-static uint64_t known_hz; /* of the ticks; measured once */
+static uint64_t known_hz;   /* of the ticks; measured once */
+static uint32_t sessions;   /* profiles begun in this process */
+static bool unwinder_ready; /* it has met the loader */
 static na_lock_t starting;
 static _Atomic bool need_start; /* a forked child that has seen no event yet */
 
@@ -65,11 +71,15 @@ static bool begin(bool in_child) {
     na_series_start();
     na_maps_start();
     na_header_environment();
+    na_pools_start();
+    na_session_start(&config, ++sessions);
+    if (in_child) na_origins_start(&config);
     na_header_seal();
-    if (in_child)
+    if (unwinder_ready)
         na_unwind_after_fork();
     else
         na_unwind_init(na_modules_seen, true);
+    unwinder_ready = true;
     return true;
 }
 
@@ -88,12 +98,21 @@ static struct {
     uint64_t start;
 } me;
 
+static void next_epoch(void) {
+    if (na_profile_epoch == NA_EPOCH_LAST && config.age_records != NULL) config.age_records();
+    na_profile_epoch = na_profile_epoch == NA_EPOCH_LAST ? 1 : (uint8_t)(na_profile_epoch + 1);
+}
+
 void na_rec_became_child(void) {
     parent_pid = me.pid;
     parent_start = me.start;
+    if (na_rec.header != NULL) na_origins_add(me.pid, me.start, na_profile_epoch);
     na_rec = (na_recorder_t){.fd = -1};
     na_lock_reset(&starting);
-    na_profile_epoch = na_profile_epoch == 255 ? 1 : (uint8_t)(na_profile_epoch + 1);
+    next_epoch();
+    sessions = 0;
+    config.from_start = false;
+    config.missed = 0;
     atomic_store(&need_start, true);
     atomic_store_explicit(na_rec_sentinel, 1, memory_order_release);
 }
@@ -115,8 +134,7 @@ void na_rec_lost_inside(void) {
         __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
 }
 
-void na_rec_close(void) {
-    if (atomic_exchange(&na_rec.closed, true)) return;
+static void finish(void) {
     if (na_rec.tracing) na_trace_writer_finish();
     na_nprof_header_t *h = na_rec.header;
     h->last_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
@@ -125,7 +143,12 @@ void na_rec_close(void) {
     __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);
 }
 
+void na_rec_close(void) {
+    if (!atomic_exchange(&na_rec.closed, true)) finish();
+}
+
 const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
+    static bool used; /* the first epoch */
     config = *c;
     if (config.mode == NA_PROFILE_SAMPLE && config.sample_interval == 0)
         config.sample_interval = 512 << 10;
@@ -133,10 +156,15 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     config.file = pattern;
     parent_pid = 0;
     parent_start = 0;
+    atomic_store(&need_start, false);
+    atomic_store_explicit(na_rec_sentinel, 1, memory_order_release); /* whosever child this is */
+    na_origins_forget(); /* their blocks may have been freed unseen */
+    if (used) next_epoch();
+    used = true;
     if (!begin(false)) return NULL;
     me.pid = na_rec.header->pid;
     me.start = na_rec.header->start_unix_ns;
-    make_sentinel();
+    if (na_rec_sentinel == &always) make_sentinel();
     if (config.mode == NA_PROFILE_TRACE) {
         na_trace_configure(&config);
         na_hooks_t trace = na_trace_hooks;
@@ -149,4 +177,45 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     }
     na_rec_hooks.sample_interval = config.mode == NA_PROFILE_SAMPLE ? config.sample_interval : 0;
     return &na_rec_hooks;
+}
+
+/* What the threads hold back becomes part of the process's figures. No hook may be running. */
+static void publish_all(void) {
+    na_rthread_t *t = atomic_load_explicit(&na_rec.all, memory_order_acquire);
+    for (; t != NULL; t = t->all_next)
+        if (t->owner != 0) na_site_publish_all(t);
+}
+
+/* No hook is running: the file gets all that there is. */
+static void complete(void) {
+    publish_all();
+    if (na_rec.tracing)
+        for (na_rthread_t *t = na_rec.all; t != NULL; t = t->all_next)
+            if (t->owner != 0) na_trace_ended(t);
+    finish();
+}
+
+void na_profile_stop(bool quiet) {
+    atomic_store(&need_start, false);
+    if (!na_rec_is_open() || atomic_exchange(&na_rec.closed, true)) return;
+    if (quiet) complete();
+}
+
+void na_profile_discard(void) {
+    if (na_rec_is_open()) {
+        if (na_rec.header->state != NA_NPROF_CLOSED) complete();
+        na_writer_close();
+    }
+    na_rec = (na_recorder_t){.fd = -1}; /* in a child, what it named is not there */
+}
+
+int na_profile_dump(void) {
+    if (!na_rec_is_open() || atomic_load(&na_rec.closed)) return ENODATA;
+    publish_all();
+    if (na_rec.tracing) na_trace_writer_settle();
+    return na_copy_make() ? 0 : EIO;
+}
+
+int64_t na_profile_live_bytes(void) {
+    return na_rec_is_open() ? atomic_load_explicit(&na_rec.live_bytes, memory_order_relaxed) : 0;
 }

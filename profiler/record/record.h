@@ -1,4 +1,5 @@
-/* record.h - starting a profile. */
+/* record.h - starting, ending and copying a profile. One at a time; the caller sees to it that
+ * these calls do not overlap. */
 #ifndef NUMALLOC_PROFILER_RECORD_RECORD_H
 #define NUMALLOC_PROFILER_RECORD_RECORD_H
 
@@ -6,6 +7,8 @@
 #include <stdint.h>
 
 #include "alloc/hooks.h"
+
+struct na_span;
 
 typedef enum na_profile_mode {
     NA_PROFILE_SAMPLE,
@@ -39,10 +42,34 @@ typedef struct na_profile_config {
     uint64_t own_limit; /* bytes of memory and file for what is recorded, 0: no limit; beyond it new
                          * stacks and sites are put together */
     bool free_sites;    /* record from where free and delete are called, too */
+    /* Makes records of all epochs so far those of none (na_span_age_records); NULL: there are none.
+     */
+    void (*age_records)(void);
+    /* Visits the records of all live blocks (na_span_each_records); NULL: there are none. */
+    void (*each_records)(void (*visit)(const struct na_span *span, na_record_t *records, void *arg),
+                         void *arg);
+    /* Usable bytes of a block of the span. */
+    uint64_t (*usable)(const struct na_span *span);
+    bool from_start; /* no block has been handed out yet */
+    uint32_t missed; /* see na_nprof_session_t */
 } na_profile_config_t;
 
 /* Opens the profile and returns the hook table to install; NULL after one warning line on stderr
- * when the file cannot be made. Called once, before the first block is handed out. */
+ * when the file cannot be made. No hook may be running. May be called again after
+ * na_profile_discard. */
 const na_hooks_t *na_profile_start(const na_profile_config_t *config);
+
+/* Completes the file. No hook will begin any more. Where one may still be running (not `quiet`),
+ * the file is completed by na_profile_discard. */
+void na_profile_stop(bool quiet);
+/* After that, when no hook is running: lets go of file and memory. */
+void na_profile_discard(void);
+
+/* Copies the profile as it is now to a file of the next number. No hook may be running meanwhile.
+ * 0, or ENODATA: nothing was recorded yet; EIO: said on stderr. */
+int na_profile_dump(void);
+
+/* Bytes live, as published. Any time between start and stop. */
+int64_t na_profile_live_bytes(void);
 
 #endif

@@ -76,6 +76,10 @@ na_rthread_t *na_rthread_attach(void **prof) {
             __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
             return NULL;
         }
+        na_rthread_t *head = atomic_load(&na_rec.all);
+        do
+            t->all_next = head;
+        while (!atomic_compare_exchange_weak(&na_rec.all, &head, t));
     } else {
         t->next = NULL; /* cells, lifetimes and sizes go on */
         na_stacks_forget(t);

@@ -59,6 +59,12 @@ static amount_t weighted(uint64_t requested, uint64_t usable) {
                       (uint64_t)(weight * (double)usable + 0.5), (1 - p) * weight * weight};
 }
 
+na_amount_t na_site_amount(uint64_t requested, uint64_t usable) {
+    if (!na_rec.sampling) return (na_amount_t){1, requested, usable};
+    amount_t a = weighted(requested, usable);
+    return (na_amount_t){a.count, a.bytes, a.usable};
+}
+
 static void saturate(uint32_t *p) {
     if (*p != UINT32_MAX) (*p)++;
 }
@@ -163,7 +169,7 @@ static void publish(na_rthread_t *t, bool at_once) {
     t->due = ticks + na_rec.publish_ticks;
     na_timeline_note(&now, na_rec_ms_of(ticks));
     na_series_publish(t, na_rec_ms_of(ticks), at_once);
-    na_stackmem_look(t, na_rec_ms_of(ticks), at_once);
+    if (t->owner == na_thread_pointer()) na_stackmem_look(t, na_rec_ms_of(ticks), at_once);
 }
 
 void na_site_publish(na_rthread_t *t) {

@@ -14,6 +14,7 @@
 #include "alloc/base.h"
 #include "alloc/lock.h"
 #include "profiler/format/nprof.h"
+#include "profiler/format/nprof_control.h"
 #include "profiler/record/frames.h"
 #include "profiler/record/record.h"
 
@@ -36,12 +37,13 @@ typedef struct na_edge {
 } na_edge_t;
 
 typedef struct na_rthread {
-    struct na_rthread *next;  /* in the list of idle ones */
-    uint32_t index;           /* in the THREADS table, 0: lost */
-    uint8_t node;             /* of the cpu at the last allocation */
-    uintptr_t owner;          /* thread pointer of its thread: tells a word from before a fork */
-    struct na_rthread *self;  /* this very structure, for the same end */
-    na_nprof_thread_t *entry; /* never NULL; a scratch entry if lost */
+    struct na_rthread *next;     /* in the list of idle ones */
+    struct na_rthread *all_next; /* in the list of all; constant */
+    uint32_t index;              /* in the THREADS table, 0: lost */
+    uint8_t node;                /* of the cpu at the last allocation */
+    uintptr_t owner;             /* thread pointer of its thread: tells a word from before a fork */
+    struct na_rthread *self;     /* this very structure, for the same end */
+    na_nprof_thread_t *entry;    /* never NULL; a scratch entry if lost */
     na_nprof_thread_t scratch;
     /* not yet added to the global figures */
     int64_t published_bytes, published_count; /* of what the entry's allocs less frees come to */
@@ -109,7 +111,8 @@ typedef struct na_recorder {
     na_lock_t peak;
     _Atomic uint32_t threads_attached; /* ever */
     _Atomic(na_rthread_t *) idle;
-    na_lock_t tables; /* THREADS and MODULES chunks */
+    _Atomic(na_rthread_t *) all; /* ever made */
+    na_lock_t tables;            /* THREADS and MODULES chunks */
     na_nprof_chunk_t *thread_chunk, *module_chunk;
     uint32_t thread_chunks, module_chunks, next_thread, next_module;
 } na_recorder_t;
@@ -149,7 +152,7 @@ NA_INLINE bool na_rec_ready(void) {
 /* ---- hooks.c ---- */
 extern na_hooks_t na_rec_hooks;
 /* False: the block was recorded in this profile. True: it is from before (counted), or was lost. */
-bool na_rec_not_ours(const na_record_t *record);
+bool na_rec_not_ours(const na_record_t *record, uint64_t usable);
 
 /* ---- clock.c ---- */
 uint64_t na_rec_clock_ns(long id); /* by system call */
@@ -200,6 +203,37 @@ void *na_own_alloc(uint64_t bytes, uint64_t resident);
 
 /* False: so much more would exceed the limit that the user set; the report says that it was met. */
 bool na_rec_has_room(uint64_t bytes); /* cells.c */
+/* The descriptor is still the file's: programs may close what they did not open. */
+bool na_writer_still_ours(void);
+/* The name of the file as opened. */
+const char *na_writer_name(void);
+/* Opens the next number of the name; the new name goes to `copy`. A descriptor or a negative errno.
+ */
+long na_writer_open_next(char *copy, size_t size);
+/* "numalloc: `what``name`: why" for a negative errno, on stderr. */
+void na_writer_warn(const char *what, const char *name, long error);
+
+/* ---- copy.c ---- */
+/* The profile as it is now, in a file of its own; no hook may be running. False: said why. */
+bool na_copy_make(void);
+
+/* ---- session.c ---- */
+void na_session_start(const na_profile_config_t *config, uint32_t session);
+/* Of the header of a copy: what its SESSION chunk says, at this offset of the file; 0: none. */
+uint64_t na_session_entry(na_nprof_session_t *entry);
+
+/* ---- pools.c ---- */
+void na_pools_start(void);
+void na_rec_on_pool(void **prof, na_pool_event_t event, uint32_t pool, const char *name,
+                    const void *block, size_t size);
+void na_rec_on_marker(void **prof, const char *name);
+
+/* ---- origins.c: see there ---- */
+void na_origins_add(int32_t pid, uint64_t start_unix_ns, uint8_t epoch);
+void na_origins_forget(void);
+void na_origins_start(const na_profile_config_t *config);
+/* A block of another epoch is freed; true: it was an ancestor's. */
+bool na_origins_free(const na_record_t *record, uint64_t usable);
 
 /* ---- stacks.c ---- */
 /* NA_NPROF_ROOT of an outermost frame. */
@@ -211,6 +245,12 @@ uint32_t na_stacks_capture(na_rthread_t *thread);
 void na_stacks_forget(na_rthread_t *thread);
 
 /* ---- sites.c ---- */
+/* What a block counts for: itself, or in mode sample as many as it stands for. */
+typedef struct na_amount {
+    uint64_t count; /* scaled */
+    uint64_t bytes, usable;
+} na_amount_t;
+na_amount_t na_site_amount(uint64_t requested, uint64_t usable);
 /* Fills the record of a block, and counts it. `entry`: as hooks.h has it. */
 void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint64_t requested,
                    uint64_t usable, na_entry_t entry);

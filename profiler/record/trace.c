@@ -183,9 +183,9 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
 }
 
 /* A block of this profile, or one from before it; false: an allocation that was lost. */
-static bool is_told(const na_record_t *record, unsigned *flags) {
+static bool is_told(const na_record_t *record, size_t usable, unsigned *flags) {
     *flags = 0;
-    if (!na_rec_not_ours(record)) return true;
+    if (!na_rec_not_ours(record, usable)) return true;
     if (record->epoch == na_profile_epoch) return false;
     *flags = NA_NPROF_EVENT_BEFORE;
     return true;
@@ -196,7 +196,7 @@ static void on_free(void **prof, const na_record_t *record, void *block, size_t 
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     unsigned flags;
-    if (is_told(record, &flags)) {
+    if (is_told(record, usable, &flags)) {
         uint32_t stack = stack_of(t, stacks_of_frees);
         put_free(t, free_kind(how) | flags, block, usable, moved_to, stack, stamp(t));
         if (flags == 0) count_free(t, usable - record->slack);
@@ -220,7 +220,7 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     unsigned flags;
-    bool told = is_told(&old, &flags);
+    bool told = is_told(&old, old_usable, &flags);
     uint32_t stack = stack_of(t, stacks_of_allocs);
     size_t slack = usable - requested;
     unsigned kind = NA_NPROF_EVENT_RESIZE;

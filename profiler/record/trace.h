@@ -28,7 +28,8 @@ void na_trace_ended(na_rthread_t *t);
 /* ---- trace_writer.c ---- */
 /* Begins with no buffers, in the file that has just been opened. */
 void na_trace_writer_start(const na_profile_config_t *config);
-/* Starts the recorder's own thread, if it may have one. From the library's constructor only. */
+/* Starts the recorder's own thread, if it may have one. From the library's constructor, or where
+ * the program itself asked for the profile: it may call malloc. */
 void na_trace_writer_thread(void);
 /* The next buffer of the thread: the state's own one, full, goes to the queue. NULL: none, events
  * are lost. */
@@ -37,8 +38,10 @@ na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t);
 uint32_t na_trace_buffer_units(const na_nprof_buffer_t *buffer);
 /* A buffer that its thread leaves. */
 void na_trace_writer_take(na_nprof_buffer_t *buffer);
+/* While no event can happen: waits until no full buffer is left, so that the file is at rest. */
+void na_trace_writer_settle(void);
 /* Nothing is recorded any more: everything in buffers that no running thread uses becomes chunks.
- */
+ * The recorder's own thread is gone after it. */
 void na_trace_writer_finish(void);
 
 #endif

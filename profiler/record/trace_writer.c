@@ -65,6 +65,10 @@ static struct {
 
 #define RING (1u << 20)
 
+/* The recorder's own thread runs. A futex word that outlives the profile: the next one must not
+ * find the thread of the last. */
+static _Atomic uint32_t thread_runs;
+
 static na_nprof_buffer_t *buffer_at(uint64_t offset) {
     return (na_nprof_buffer_t *)(na_rec.base + offset);
 }
@@ -310,9 +314,12 @@ static void *pack_forever(void *unused) {
         bool empty = w.first == 0, ended = w.ended;
         if (empty) w.sleeping = true;
         na_unlock(&w.lock);
-        if (ended) return NULL;
+        if (ended) break;
         if (empty) na_os_futex_wait((const uint32_t *)&w.work, seen);
     }
+    atomic_store(&thread_runs, 0); /* nothing of the profile is touched any more */
+    na_os_futex_wake((const uint32_t *)&thread_runs, INT32_MAX);
+    return NULL;
 }
 
 void na_trace_writer_thread(void) {
@@ -327,7 +334,9 @@ void na_trace_writer_thread(void) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 128 * 1024);
     pthread_t thread;
+    atomic_store(&thread_runs, 1);
     w.has_thread = pthread_create(&thread, &attributes, pack_forever, NULL) == 0;
+    if (!w.has_thread) atomic_store(&thread_runs, 0);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     na_rthread_inside = inside;
@@ -339,6 +348,7 @@ void na_trace_writer_thread(void) {
 void na_trace_writer_start(const na_profile_config_t *config) {
     uint64_t bytes = config->trace_buffer != 0 ? config->trace_buffer : UINT64_C(1) << 20;
     __builtin_memset(&w, 0, sizeof w);
+    atomic_store(&thread_runs, 0); /* a forked child has none */
     w.buffer_bytes = (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
     w.level = config->trace_level;
     w.lossy = config->trace_lossy;
@@ -352,21 +362,32 @@ void na_trace_writer_take(na_nprof_buffer_t *b) {
     enqueue(b);
 }
 
-void na_trace_writer_finish(void) {
-    /* What threads that have ended left. */
-    for (na_rthread_t *t = atomic_exchange(&na_rec.idle, NULL); t != NULL; t = t->next)
-        na_trace_ended(t);
+/* Until nothing is queued nor being packed; then, if it is `last`, for ever. */
+static void drain(bool last) {
     for (;;) {
         uint32_t seen = atomic_load(&w.done);
         if (help()) continue;
         na_lock(&w.lock);
         bool busy = w.queued + w.packing != 0;
-        w.ended = !busy;
+        w.ended = last && !busy;
         na_unlock(&w.lock);
-        if (!busy) break;
+        if (!busy) return;
         na_os_futex_wait((const uint32_t *)&w.done, seen);
     }
+}
+
+void na_trace_writer_settle(void) {
+    drain(false);
+}
+
+void na_trace_writer_finish(void) {
+    /* What threads that have ended left. */
+    for (na_rthread_t *t = atomic_exchange(&na_rec.idle, NULL); t != NULL; t = t->next)
+        na_trace_ended(t);
+    drain(true);
     wake(&w.work);
+    while (atomic_load(&thread_runs) != 0)
+        na_os_futex_wait((const uint32_t *)&thread_runs, 1);
     for (unsigned i = 0; i < 2; i++)
         for (uint64_t at = w.free[i]; at != 0; at = buffer_at(at)->next) {
             uint64_t from = at - sizeof(na_nprof_chunk_t);

@@ -115,7 +115,7 @@ static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
 
 /* ---- growth ---- */
 
-static bool still_ours(void) {
+bool na_writer_still_ours(void) {
     struct stat st;
     return na_sys2(SYS_fstat, na_rec.fd, (long)&st) == 0 && st.st_dev == na_rec.dev &&
            st.st_ino == na_rec.ino;
@@ -183,6 +183,48 @@ static uint8_t *reserve(uint64_t want, uint64_t least, uint64_t *got) {
 /* The name as opened, for na_writer_abandon. */
 static char name[4096];
 
+static size_t base_length; /* of it, without a number */
+
+static long open_new(const char *path) {
+    return na_sys4(SYS_openat, AT_FDCWD, (long)path,
+                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+}
+
+#define MOST_NUMBERS 100000u
+
+/* The next free number after base_length characters of `name`, which go to `path` with it. Numbers
+ * that this process gave to the same name are not tried again. */
+static long open_numbered(char *path, size_t size) {
+    static uint64_t last;       /* number given */
+    static uint32_t last_check; /* of the name it was given to */
+    uint32_t check = na_nprof_crc32(name, base_length);
+    if (check != last_check) last = 0;
+    last_check = check;
+    if (path != name) __builtin_memcpy(path, name, base_length);
+    long fd = -EEXIST;
+    for (uint64_t i = last + 1; i <= MOST_NUMBERS && fd == -EEXIST; i++) {
+        text_t t = {path + base_length, path + size - 1};
+        put(&t, ".");
+        put_number(&t, i);
+        *t.at = 0;
+        fd = open_new(path);
+        last = i;
+    }
+    return fd;
+}
+
+const char *na_writer_name(void) {
+    return name;
+}
+
+long na_writer_open_next(char *copy, size_t size) {
+    return size < sizeof name ? -ENAMETOOLONG : open_numbered(copy, size);
+}
+
+void na_writer_warn(const char *what, const char *path, long error) {
+    warn((const char *const[]){"numalloc: ", what, path, ": ", reason(error), NULL});
+}
+
 /* Does the pattern name a directory? Then the default name goes into it. A name that ends with a
  * slash can only be meant so, and if there is none, opening says that. */
 static bool names_directory(const text_t *t) {
@@ -209,18 +251,9 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         expand(&t, DEFAULT_NAME, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
         *t.at = 0;
     }
-    char *suffix = t.at;
-    long fd = -EEXIST;
-    for (uint64_t i = 1; i <= 1000 && fd == -EEXIST; i++) {
-        fd = na_sys4(SYS_openat, AT_FDCWD, (long)name,
-                     O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-        if (fd == -EEXIST) {
-            t = (text_t){suffix, name + sizeof name - 1};
-            put(&t, ".");
-            put_number(&t, i);
-            *t.at = 0;
-        }
-    }
+    base_length = (size_t)(t.at - name);
+    long fd = open_new(name);
+    if (fd == -EEXIST) fd = open_numbered(name, sizeof name);
     long error = fd < 0 ? fd : 0;
     if (error == 0) {
         /* Out of the way of programs that count on small numbers. */
@@ -260,14 +293,14 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
 void na_writer_close(void) {
     if (na_rec.base != NULL) na_sys2(SYS_munmap, (long)na_rec.base, (long)na_rec.reserved);
     if (na_rec.own != NULL) na_sys2(SYS_munmap, (long)na_rec.own, (long)na_rec.own_reserved);
-    if (na_rec.header != NULL && still_ours()) na_sys1(SYS_close, na_rec.fd);
+    if (na_rec.header != NULL && na_writer_still_ours()) na_sys1(SYS_close, na_rec.fd);
     na_rec.base = na_rec.own = NULL;
     na_rec.header = NULL;
 }
 
 void na_writer_abandon(void) {
     /* The first chunks have their room on disk: it was address space that they did not get. */
-    if (still_ours()) na_sys3(SYS_unlinkat, AT_FDCWD, (long)name, 0);
+    if (na_writer_still_ours()) na_sys3(SYS_unlinkat, AT_FDCWD, (long)name, 0);
     na_writer_close();
     warn((const char *const[]){"numalloc: no profile, ", name, ": ", reason(-ENOMEM), NULL});
 }
@@ -289,7 +322,7 @@ na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry
     na_lock(&na_rec.grow);
     uint64_t offset = h->used;
     long error = offset + length > na_rec.reserved ? -ENOMEM : 0;
-    if (error == 0 && !still_ours()) error = -EBADF;
+    if (error == 0 && !na_writer_still_ours()) error = -EBADF;
     if (error == 0) error = reserve_disk(offset, length);
     if (error == 0) error = map_file(offset, length);
     if (error == 0) __atomic_store_n(&h->used, offset + length, __ATOMIC_RELEASE);
@@ -318,7 +351,7 @@ bool na_writer_append(na_nprof_chunk_t *c, const uint8_t *data, uint64_t *offset
     if (__atomic_load_n(&h->disk_full, __ATOMIC_RELAXED) != 0) return false;
     na_lock(&na_rec.grow);
     uint64_t at = h->used;
-    long error = still_ours() ? reserve_disk(at, c->length) : -EBADF;
+    long error = na_writer_still_ours() ? reserve_disk(at, c->length) : -EBADF;
     if (error == 0) {
         na_rec.unmapped += c->length;
         __atomic_store_n(&h->used, at + c->length, __ATOMIC_RELEASE);
@@ -337,11 +370,11 @@ bool na_writer_append(na_nprof_chunk_t *c, const uint8_t *data, uint64_t *offset
 bool na_writer_rewrite(na_nprof_chunk_t *c) {
     c->magic = NA_NPROF_CHUNK_MAGIC;
     c->header_crc = na_nprof_chunk_crc(*c);
-    return still_ours() && write_all((const uint8_t *)c, sizeof *c, c->self_offset) == 0;
+    return na_writer_still_ours() && write_all((const uint8_t *)c, sizeof *c, c->self_offset) == 0;
 }
 
 void na_writer_punch(uint64_t offset, uint64_t length) {
-    if (length != 0 && still_ours())
+    if (length != 0 && na_writer_still_ours())
         na_sys4(SYS_fallocate, na_rec.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (long)offset,
                 (long)length);
 }

@@ -21,8 +21,8 @@
 #include "profiler/format/reader.h"
 #include "profiler/record/record.h"
 
-uint8_t na_profile_epoch = 1;
-const na_hooks_t *na_hooks;
+_Atomic(uint8_t) na_profile_epoch = 1;
+_Atomic(const na_hooks_t *) na_hooks;
 
 TestSuite(record, .timeout = 60);
 

@@ -1,0 +1,161 @@
+#!/bin/bash
+# profile_control.sh - profiles that begin, end and are copied while the program runs: by its own
+# calls, by signal, by time, by memory, by a file; filters; pools and markers; what a fork inherits.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+include=$(readlink -f "$test_source/../../include")
+
+cc -std=gnu17 -g -O1 -fno-builtin -I"$include" "$test_source/control_load.c" -o "$work/control_load" ||
+    fail "the compiler does not build control_load.c"
+load=$work/control_load
+
+is() { # FILE EXPRESSION...
+    /usr/bin/python3 "$test_source/control_check.py" "$dump" "$@" || fail "${1##*/} is not as the program was"
+}
+
+# go NAME [NAME=VALUE...] -- ROLE...: runs the program in a directory of its own; nothing may be said.
+go() {
+    local name=$1 settings=()
+    shift
+    while [ "$1" != -- ]; do settings+=("$1"); shift; done
+    shift
+    mkdir -p "$work/$name"
+    (cd "$work/$name" && env "${settings[@]}" LD_PRELOAD="$lib" "$load" "$@" >"$work/$name.out" 2>"$work/$name.err") ||
+        fail "$name: the program ends with status $?: $(head -n 3 "$work/$name.err")"
+    [ ! -s "$work/$name.err" ] || fail "$name: unexpected on stderr: $(head -n 3 "$work/$name.err")"
+}
+files() { find "$work/$1" -name '*.nprof*' | wc -l; }
+some() { # NAME LEAST MOST
+    local n
+    n=$(files "$1")
+    [ "$n" -ge "$2" ] && [ "$n" -le "$3" ] || fail "$1: $n files, $2 to $3 expected: $(ls "$work/$1")"
+}
+
+# ---- By the program itself. ----
+"$load" api >"$work/without.out" 2>&1 || fail "without the library the program ends with status $?"
+grep -qx -- '-1 -1 -1 -1 -1 running -1' "$work/without.out" || fail "without the library: $(cat "$work/without.out")"
+go api NUMALLOC_PROFILE_FILE=p.nprof -- api
+grep -qx '0 0 0 0 0 running 0' "$work/api.out" || fail "the calls returned $(cat "$work/api.out")"
+some api 4 4
+# A trace sees the same, and its copy is as whole as its file.
+go traced NUMALLOC_PROFILE_FILE=p.nprof CONTROL_MODE=trace -- api
+some traced 4 4
+for file in p.nprof p.nprof.1; do
+    is "$work/traced/$file" 'head["closed"]' 'f("inside")["allocations"] == 600' 'f("inside")["live_blocks"] == 300' \
+        'f("early")["allocations"] == 0' 'lost["events"] == 0'
+done
+is "$work/traced/p.nprof.2" 'f("inside")["allocations"] == 300' 'f("inside")["live_blocks"] == 300' 'lost["events"] == 0'
+is "$work/api/p.nprof" 'head["closed"]' 'f("inside")["allocations"] == 600' 'f("inside")["live_blocks"] == 300' \
+    'f("early")["allocations"] == 0' 'lost["before_frees"] == 100' 'lost["events"] == 0' \
+    'rows("markers")[0]["name"] == "half way"' 'len(rows("markers")) == 1' \
+    'rows("session")[0]["session"] == 1' 'rows("session")[0]["copy"] == 0' \
+    'rows("session")[0]["from_start"] == 0' 'rows("session")[0]["missed_at_most"] == 256'
+is "$work/api/p.nprof.1" 'head["closed"]' 'f("inside")["live_blocks"] == 300' 'rows("session")[0]["copy"] == 1'
+is "$work/api/p.nprof.2" 'f("inside")["allocations"] == 300' 'f("inside")["live_blocks"] == 300' \
+    'lost["before_frees"] == 300' 'f("between")["allocations"] == 0' 'rows("session")[0]["session"] == 2'
+is "$work/api/p.nprof.3" 'f("inside")["allocations"] == 0' 'lost["before_frees"] == 0'
+go whole NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof -- api
+grep -qx -- '-1 0 0 0 0 running 0' "$work/whole.out" || fail "the calls returned $(cat "$work/whole.out")"
+is "$work/whole/p.nprof" 'f("early")["allocations"] == 500' 'f("early")["live_blocks"] == 400' \
+    'f("inside")["live_blocks"] == 300' 'rows("session")[0]["from_start"] == 1'
+say "start, stop and copy by the program: three profiles and a copy, exact, what was before told apart"
+
+# ---- Pools and markers. ----
+go pools NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof -- pools
+is "$work/pools/p.nprof" \
+    '[(r["allocations"], r["frees"], r["live_bytes"], r["peak_bytes"], r["before_frees"]) for r in rows("pools") if r["pool"] == "test arena" and r["site"] is None] == [(150, 90, 1920, 53200, 1)]' \
+    'sorted((r["allocations"], r["live_bytes"], r["peak_bytes"]) for r in rows("pools") if r["pool"] == "test arena" and r["site"] is not None) == [(50, 0, 50000), (100, 1920, 3200)]' \
+    '[(r["allocations"], r["frees"], r["live_bytes"]) for r in rows("pools") if r["pool"] == "short-lived" and r["site"] is None] == [(100, 100, 0)]' \
+    '[m["name"] for m in rows("markers")] == ["pools begin", "pools end"]'
+say "pools: blocks by site, live and at the pool's peak; markers in order"
+
+# ---- Fork. ----
+go family NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=%p.nprof -- family
+parent=$(sed -n 's/^parent \([0-9]*\) .*/\1/p' "$work/family.out")
+child=$(sed -n 's/.* child \([0-9]*\)$/\1/p' "$work/family.out")
+grandchild=$(sed -n 's/^grandchild \([0-9]*\)$/\1/p' "$work/family.out")
+inherited() { # NAME: (blocks inherited, freed) of the function's site
+    printf '[(r["inherited_blocks"], r["freed_blocks"]) for r in rows("inherited") if r["site"].startswith("%s")]' "$1"
+}
+cd "$work/family"
+is "$work/family/$parent.nprof" 'f("inside")["live_blocks"] == 300' 'rows("inherited") == []'
+is "$work/family/$child.nprof" "$(inherited inside) == [(300, 100)]" "$(inherited early) == [(500, 0)]" \
+    'f("between")["live_blocks"] == 200' 'lost["before_frees"] < 10'
+is "$work/family/$grandchild.nprof" "$(inherited inside) == [(200, 150)]" "$(inherited early) == [(500, 0)]" \
+    "$(inherited between) == [(200, 200)]" "{r[\"origin_pid\"] for r in rows(\"inherited\")} == {$parent, $child}"
+cd /
+say "a forked child knows what it inherited of each site of its parent and grandparent, and what it freed"
+
+# ---- Signals. ----
+go signals NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_SIGNAL=usr1 NUMALLOC_PROFILE_DUMP_SIGNAL=USR2 -- signals
+some signals 3 3
+is "$work/signals/p.nprof" 'head["closed"]' 'f("inside")["allocations"] == 300' 'f("between")["allocations"] == 0'
+is "$work/signals/p.nprof.1" 'rows("session")[0]["copy"] == 1' 'f("inside")["live_blocks"] == 300'
+is "$work/signals/p.nprof.2" 'f("between")["allocations"] == 200' 'f("inside")["allocations"] == 0'
+mkdir "$work/asleep"
+(cd "$work/asleep" && exec env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_BACKGROUND=1 \
+    NUMALLOC_PROFILE_DUMP_SIGNAL=usr2 LD_PRELOAD="$lib" "$load" sleep) &
+sleeper=$!
+for _ in $(seq 50); do [ ! -s "$work/asleep/p.nprof" ] || break; sleep 0.1; done
+sleep 0.2
+kill -USR2 "$sleeper"
+for _ in $(seq 30); do [ ! -s "$work/asleep/p.nprof.1" ] || break; sleep 0.1; done
+[ -s "$work/asleep/p.nprof.1" ] || fail "a sleeping program with NUMALLOC_BACKGROUND=1 was not copied"
+kill "$sleeper" 2>/dev/null || true
+wait "$sleeper" 2>/dev/null || true
+say "signals begin, end and copy profiles, also of a program that sleeps"
+
+# ---- Time. ----
+go later NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_START=later -- churn 200
+some later 0 0
+go after NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_AFTER=300 NUMALLOC_PROFILE_FOR=200 -- churn 900
+some after 1 1
+is "$work/after/p.nprof" 'head["closed"]' '180 <= head["duration_ms"] <= 500' 'rows("session")[0]["from_start"] == 0'
+go every NUMALLOC_PROFILE=sample NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_DUMP_EVERY=100 -- churn 1000
+some every 5 12
+say "profiles begin after, end after and are copied every so many milliseconds"
+
+# ---- Memory. ----
+go rss NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_DUMP_RSS=10M -- grow
+some rss 4 7
+go live NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_DUMP_LIVE=10M -- grow
+some live 4 5
+is "$work/live/p.nprof.1" '10 * 2**20 <= f("grown")["live_bytes"] <= 13 * 2**20'
+say "copies when resident or live memory passes multiples of a limit"
+
+# ---- A file. ----
+mkdir "$work/trigger"
+(cd "$work/trigger" && exec env NUMALLOC_PROFILE_TRIGGER="$work/now" NUMALLOC_PROFILE_FILE=p.nprof LD_PRELOAD="$lib" \
+    "$load" churn 4000) &
+churner=$!
+step() { # WORD FILE
+    sleep 0.2
+    echo "$1" >"$work/now.new"
+    mv "$work/now.new" "$work/now"
+    for _ in $(seq 30); do [ ! -e "$work/trigger/$2" ] || return 0; sleep 0.1; done
+    fail "the trigger file's '$1' did nothing"
+}
+step start p.nprof
+step dump p.nprof.1
+echo stop >"$work/now.new" && mv "$work/now.new" "$work/now"
+sleep 0.5
+step start p.nprof.2
+kill "$churner"
+wait "$churner" 2>/dev/null || true
+is "$work/trigger/p.nprof" 'head["closed"]'
+say "a trigger file begins, copies and ends profiles"
+
+# ---- Filters. ----
+go other NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_ONLY=gcc,other -- churn 10
+some other 0 0
+go named NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_ONLY='gcc,control*' -- churn 10
+some named 1 1
+go ranks NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_RANKS=0,4-7 OMPI_COMM_WORLD_RANK=3 -- churn 10
+some ranks 0 0
+go ranked NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_RANKS=0,4-7 OMPI_COMM_WORLD_RANK=5 \
+    OMPI_COMM_WORLD_SIZE=8 SLURM_JOB_ID=4711 -- churn 10
+is "$work/ranked/p.nprof" 'rows("session")[0]["rank"] == 5' 'rows("session")[0]["ranks"] == 8' 'rows("session")[0]["job"] == "4711"'
+(cd "$work" && env NUMALLOC_PROFILE_RANKS=0,x LD_PRELOAD="$lib" "$load" churn 1) 2>"$work/bad.err"
+grep -q 'NUMALLOC_PROFILE_RANKS=0,x ignored' "$work/bad.err" || fail "a bad list of ranks is not named: $(cat "$work/bad.err")"
+say "filters by program and by rank"
