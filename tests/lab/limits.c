@@ -66,6 +66,16 @@ static void write_setting(const char *path, const char *value) {
     close(fd);
 }
 
+/* How much of it is not of files, and how much in huge pages. */
+static void say_kinds(void) {
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    char line[128];
+    if (file == NULL) return;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "Anon", 4) == 0) check_say("%s", line);
+    fclose(file);
+}
+
 int main(int argc, char **argv) {
     check_begin();
     lab_begin(1);
@@ -78,6 +88,7 @@ int main(int argc, char **argv) {
         goal = (mebibytes << 20) / (size_t)places;
         lab_team(places, churn, NULL);
         check_say("resident at the end: %llu MiB\n", (unsigned long long)lab_rss() >> 20);
+        say_kinds();
         return lab_status(check_status());
     }
     if (argc > 2 && strcmp(argv[1], "address") == 0) {

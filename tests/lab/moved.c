@@ -19,13 +19,12 @@ static lab_block_t block[MOST];
 static size_t count;
 static cpu_set_t everywhere;
 
-/* 16 bytes to 4 MiB, four steps to each power of two; as many of each as no list has at hand. */
+/* 16 bytes to 448 KiB, four steps to each power of two; as many of each as no list has at hand. */
 static void fill(void) {
     count = 0;
     for (unsigned i = 0; i < SIZES; i++) {
         size_t size = ((size_t)16 << i / 4) + ((size_t)4 << i / 4) * (i % 4);
-        if (size > (size_t)4 << 20) break;
-        size_t blocks = size <= 1024 ? 600 : size <= 32 << 10 ? 40 : size <= 512 << 10 ? 4 : 1;
+        size_t blocks = size <= 1024 ? 600 : size <= 32 << 10 ? 40 : 4;
         for (size_t n = 0; n < blocks; n++) {
             REQUIRE(count < MOST);
             lab_make(&block[count++], size);
