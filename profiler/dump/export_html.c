@@ -16,6 +16,7 @@ bool na_report_write(na_view_input_t *in, FILE *json) {
         fputs("{\"format\":\"numalloc-report\",\"version\":1", json);
         na_report_sites(&r);
         na_report_time(&r);
+        na_report_growth(&r);
         na_report_parts(&r);
         na_report_source(&r);
         fputs("}\n", json);

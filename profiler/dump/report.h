@@ -15,6 +15,7 @@
 #define NA_REPORT_SITES        20000u
 #define NA_REPORT_NODES        400000u /* of the tree; stacks are cut at their inner end beyond */
 #define NA_REPORT_SERIES       200u    /* sites with a curve of their own */
+#define NA_REPORT_COURSES      1000u   /* the same from a trace, exactly */
 #define NA_REPORT_SOURCE_BYTES (2u << 20) /* of source text */
 #define NA_REPORT_NONE         UINT32_MAX
 
@@ -48,8 +49,11 @@ bool na_report_choose(na_report_t *report);
 /* "metrics", "totals", "sites", "cut" and the tables of the tree; begins with a comma. */
 void na_report_sites(na_report_t *report);
 
-/* report_time.c: "timeline" and "growth". */
+/* report_time.c: "timeline". */
 void na_report_time(na_report_t *report);
+
+/* report_growth.c: "growth". */
+void na_report_growth(na_report_t *report);
 
 /* report_parts.c: "threads", "histograms", "heat", "findings". */
 void na_report_parts(na_report_t *report);

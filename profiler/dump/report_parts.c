@@ -299,7 +299,49 @@ static void put_distributions(const na_report_t *r) {
     fputs("]}]", to);
 }
 
+/* ---- findings ---- */
+
+/* Where the page shows what a warning is about. */
+static const char *page_of(const char *key) {
+    static const struct {
+        const char *key, *page;
+    } pages[] = {{"resident", "timeline"}, {"rounding", "sizes"},  {"tiny-blocks", "sizes"},
+                 {"threads", "threads"},   {"lost-events", "run"}, {"truncated-stacks", "run"},
+                 {"few-samples", "run"}};
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
+        if (strcmp(pages[i].key, key) == 0) return pages[i].page;
+    return "sites";
+}
+
+typedef struct listing {
+    FILE *to;
+    size_t count;
+} listing_t;
+
+static void put_finding(void *arg, const na_finding_t *finding) {
+    listing_t *list = arg;
+    FILE *to = list->to;
+    fprintf(to, "%s{\"level\":\"warning\",\"id\":\"%s\",\"title\":", list->count++ == 0 ? "" : ",",
+            finding->key);
+    na_json_put(to, finding->evidence);
+    fputs(",\"evidence\":", to);
+    na_json_put(to, finding->reason);
+    fputs(",\"place\":", to);
+    na_json_put(to, finding->place);
+    fputs(",\"remedy\":", to);
+    na_json_put(to, finding->remedy);
+    fprintf(to, ",\"page\":\"%s\"}", page_of(finding->key));
+}
+
+static void put_findings(const na_report_t *r) {
+    listing_t list = {r->json, 0};
+    fputs(",\"findings\":[", r->json);
+    na_warnings_each(r->in, put_finding, &list);
+    putc(']', r->json);
+}
+
 void na_report_parts(na_report_t *r) {
+    put_findings(r);
     put_run(r);
     put_threads(r);
     put_distributions(r);

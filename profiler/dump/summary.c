@@ -21,7 +21,7 @@ static void print_run(const na_view_input_t *in) {
         printf("\nmode         sample, one in %s on average: figures are estimates",
                na_text_bytes(a, (double)h->sample_interval));
     else
-        printf("\nmode         sites, every event");
+        printf("\nmode         %s, every event", na_mode_name(h->mode));
 
     time_t start = (time_t)(h->start_unix_ns / 1000000000u);
     struct tm tm;

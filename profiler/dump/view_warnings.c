@@ -253,22 +253,54 @@ static bool find_place(const na_view_input_t *in, const warning_t *w, char place
     return true;
 }
 
-size_t na_warnings_list(const na_view_input_t *in) {
+size_t na_warnings_each(const na_view_input_t *in,
+                        void (*visit)(void *arg, const na_finding_t *finding), void *arg) {
     size_t count = 0;
     for (size_t i = 0; i < WARNINGS; i++) {
-        char evidence[EVIDENCE];
-        double value = warnings[i].measure(in, evidence);
-        if (!(value > warnings[i].threshold)) continue;
-        if (count++ == 0) printf("Warnings (numalloc-dump warnings has reasons and remedies)\n");
-        printf("  %-16s ", warnings[i].key);
-        na_text_put(stdout, evidence);
-        putchar('\n');
+        const warning_t *w = &warnings[i];
+        char evidence[EVIDENCE], place[NA_LABEL];
+        double value = w->measure(in, evidence);
+        if (!(value > w->threshold)) continue;
+        count++;
+        visit(arg, &(na_finding_t){.key = w->key,
+                                   .value = value,
+                                   .threshold = w->threshold,
+                                   .evidence = evidence,
+                                   .place = find_place(in, w, place) ? place : NULL,
+                                   .reason = w->reason,
+                                   .remedy = w->remedy});
     }
     return count;
 }
 
+static void list_one(void *arg, const na_finding_t *finding) {
+    size_t *count = arg;
+    if ((*count)++ == 0) printf("Warnings (numalloc-dump warnings has reasons and remedies)\n");
+    printf("  %-16s ", finding->key);
+    na_text_put(stdout, finding->evidence);
+    putchar('\n');
+}
+
+size_t na_warnings_list(const na_view_input_t *in) {
+    size_t count = 0;
+    return na_warnings_each(in, list_one, &count);
+}
+
+enum { KEY, VALUE, THRESHOLD, EVIDENCE_TEXT, PLACE, REASON, REMEDY };
+
+static void add_row(void *arg, const na_finding_t *finding) {
+    na_table_t *table = arg;
+    na_table_row(table, na_table_rows(table));
+    na_table_text(table, KEY, finding->key);
+    na_table_number(table, VALUE, finding->value);
+    na_table_number(table, THRESHOLD, finding->threshold);
+    na_table_text(table, EVIDENCE_TEXT, finding->evidence);
+    if (finding->place != NULL) na_table_text(table, PLACE, finding->place);
+    na_table_text(table, REASON, finding->reason);
+    na_table_text(table, REMEDY, finding->remedy);
+}
+
 static na_status_t put_table(const na_view_input_t *in) {
-    enum { KEY, VALUE, THRESHOLD, EVIDENCE_TEXT, PLACE, REASON, REMEDY };
     static const na_column_t columns[] = {
         {"warning", "warning", NA_KIND_TEXT, NULL},   {"value", "value", NA_KIND_NUMBER, NULL},
         {"threshold", "above", NA_KIND_NUMBER, NULL}, {"evidence", "evidence", NA_KIND_TEXT, NULL},
@@ -277,42 +309,29 @@ static na_status_t put_table(const na_view_input_t *in) {
     };
     na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL) return NA_STATUS_MEMORY;
-    for (size_t i = 0; i < WARNINGS; i++) {
-        const warning_t *w = &warnings[i];
-        char evidence[EVIDENCE], place[NA_LABEL];
-        double value = w->measure(in, evidence);
-        if (!(value > w->threshold)) continue;
-        na_table_row(table, i);
-        na_table_text(table, KEY, w->key);
-        na_table_number(table, VALUE, value);
-        na_table_number(table, THRESHOLD, w->threshold);
-        na_table_text(table, EVIDENCE_TEXT, evidence);
-        if (find_place(in, w, place)) na_table_text(table, PLACE, place);
-        na_table_text(table, REASON, w->reason);
-        na_table_text(table, REMEDY, w->remedy);
-    }
+    na_warnings_each(in, add_row, table);
     const na_table_print_t print = {.view = "warnings", .all = true};
     na_status_t status = na_table_write(table, in->options, &print);
     na_table_close(table);
     return status;
 }
 
+static void print_one(void *arg, const na_finding_t *finding) {
+    bool *first = arg;
+    printf("%s%s: ", *first ? "" : "\n", finding->key);
+    *first = false;
+    na_text_put(stdout, finding->evidence);
+    if (finding->place != NULL) {
+        fputs("\n  most of it  ", stdout);
+        na_text_put(stdout, finding->place);
+    }
+    printf("\n  reason      %s\n  remedy      %s\n", finding->reason, finding->remedy);
+}
+
 na_status_t na_view_warnings(na_view_input_t *in) {
     if (in->options->format != NA_FORMAT_TEXT) return put_table(in);
-    size_t count = 0;
-    for (size_t i = 0; i < WARNINGS; i++) {
-        const warning_t *w = &warnings[i];
-        char evidence[EVIDENCE], place[NA_LABEL];
-        double value = w->measure(in, evidence);
-        if (!(value > w->threshold)) continue;
-        printf("%s%s: ", count++ == 0 ? "" : "\n", w->key);
-        na_text_put(stdout, evidence);
-        if (find_place(in, w, place)) {
-            fputs("\n  most of it  ", stdout);
-            na_text_put(stdout, place);
-        }
-        printf("\n  reason      %s\n  remedy      %s\n", w->reason, w->remedy);
-    }
-    if (count == 0) printf("Nothing: none of %zu warnings applies.\n", WARNINGS);
+    bool first = true;
+    if (na_warnings_each(in, print_one, &first) == 0)
+        printf("Nothing: none of %zu warnings applies.\n", WARNINGS);
     return NA_STATUS_WHOLE;
 }

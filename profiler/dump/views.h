@@ -72,6 +72,19 @@ na_status_t na_view_diff(const char *const *files, size_t count, const na_option
 na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options);
 na_status_t na_view_aggregate(const char *const *files, size_t count, const na_options_t *options);
 
+/* view_warnings.c: a warning that applies. Texts are good until the visit ends. */
+typedef struct na_finding {
+    const char *key;
+    double value, threshold;
+    const char *evidence;
+    const char *place; /* where most of it comes from; NULL: about the process */
+    const char *reason, *remedy;
+} na_finding_t;
+
+/* Visits those that apply; returns how many. */
+size_t na_warnings_each(const na_view_input_t *in,
+                        void (*visit)(void *arg, const na_finding_t *finding), void *arg);
+
 /* view_warnings.c: a line for each warning, after a heading; returns how many. */
 size_t na_warnings_list(const na_view_input_t *in);
 

@@ -32,6 +32,9 @@ await withPage(file, async (page, open) => {
   check(/keep_records/.test(first) && near(first.split('\n')[0], 2000 * 1000), `the first function is ${first}`);
   await page.screenshot({ path: `${artefact}-summary.png` });
 
+  const findings = await page.locator('.finding').allInnerTexts();
+  check(findings.some((text) => /freed before their thread allocated again/.test(text) && /parse/.test(text)), `findings: ${findings.join('; ')}`);
+
   // A link leads to the sites of that function, and to the site with its source.
   await page.locator('.vtable a', { hasText: 'keep_records' }).first().click();
   await page.waitForSelector('main[data-page="sites"]');
@@ -71,6 +74,7 @@ await withPage(file, async (page, open) => {
   await page.waitForFunction(() => /range=\d+,\d+|range=\d+%2C\d+/.test(location.hash));
   check(await page.locator('button', { hasText: 'Whole run' }).isVisible(), 'the range is shown, with a way out of it');
   const growth = await page.evaluate(() => Boolean(window.numallocModel.raw.growth));
+  check(growth || profile.mode !== 'trace', 'a trace gives the course of every site');
   if (growth) {
     await page.keyboard.press('g');
     await page.keyboard.press('s');

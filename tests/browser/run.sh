@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # run.sh - records a profile of a subject, makes the page, and drives a browser over it.
-#   run.sh TEST LIBRARY NUMALLOC-DUMP SUBJECT PACKAGES ARTEFACTS
-# TEST.mjs is the test; screenshots and the page stay in ARTEFACTS. Exit status 77: skipped.
+#   run.sh TEST MODE LIBRARY NUMALLOC-DUMP SUBJECT PACKAGES ARTEFACTS
+# TEST.mjs is the test, MODE that of the profile; screenshots and the page stay in ARTEFACTS. Exit
+# status 77: skipped.
 set -euo pipefail
-name=$1 library=$2 dump=$3 subject=$4 packages=$5 artefacts=$6
+name=$1 mode=$2 library=$3 dump=$4 subject=$5 packages=$6 artefacts=$7
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 for program in node chromium; do
@@ -15,11 +16,11 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$artefacts"
-env -u NUMALLOC_STATS NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
+env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
     LD_PRELOAD="$library" "$subject"
-"$dump" html "$work/profile.nprof" -o "$artefacts/$name.html"
+"$dump" html "$work/profile.nprof" -o "$artefacts/$name-$mode.html"
 "$dump" json "$work/profile.nprof" -o "$work/profile.json"
 # node looks for packages above the module that asks for them.
 cp "$here"/*.mjs "$work/"
 ln -s "$packages/node_modules" "$work/node_modules"
-timeout 150 node "$work/$name.mjs" "$artefacts/$name.html" "$work/profile.json" "$artefacts/$name"
+timeout 150 node "$work/$name.mjs" "$artefacts/$name-$mode.html" "$work/profile.json" "$artefacts/$name-$mode"

@@ -29,7 +29,7 @@
 //   globals           {name, module, bytes, tls}
 //   allocator         [{title, columns: [name..], units: [..], rows: [[..]..], note}..]
 //   sources           {index of strings (a path): {first, lines: [text..]}}
-//   findings          [{level: "warning"|"note"|"good", title, evidence, remedy, page}..]
+//   findings          [{level: "warning"|"note"|"good", id, title, evidence, place, remedy, page}..]
 //   access            pages of access profiling; nothing yet
 
 function decode(base64) {

@@ -19,6 +19,7 @@ export function summary(model) {
     h('h3', {}, 'Findings'),
     findings.length === 0 ? h('p', { class: 'note' }, 'Nothing stands out against the thresholds.') :
       findings.map((f) => h('div', { class: `finding ${f.level}` }, h('b', {}, f.title), h('div', {}, f.evidence),
+        f.place && h('div', {}, `Most of it: ${f.place}`),
         f.remedy && h('div', { class: 'remedy' }, f.remedy), f.page && h('a', { href: link(f.page) }, 'Show'))),
     h('h3', {}, 'Functions by ', term(metrics[0].term, metrics[0].name)),
     table({
