@@ -55,7 +55,7 @@ void na_report_time(na_report_t *report);
 /* report_growth.c: "growth". */
 void na_report_growth(na_report_t *report);
 
-/* report_parts.c: "threads", "histograms", "heat", "findings". */
+/* report_parts.c: "run", "threads", "histograms", "heat", "site_details", "globals", "findings". */
 void na_report_parts(na_report_t *report);
 
 /* report_source.c: "sources": the text of files that frames lie in, where it can be read. */

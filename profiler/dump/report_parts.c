@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "profiler/analyze/detail.h"
+#include "profiler/analyze/globals.h"
 #include "profiler/dump/report.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
@@ -299,6 +300,67 @@ static void put_distributions(const na_report_t *r) {
     fputs("]}]", to);
 }
 
+/* The lifetimes of the sites that are told apart. */
+static void put_site_details(na_report_t *r) {
+    na_lives_table_t lives;
+    size_t count = 0;
+    r->out_of_memory |= !na_lives_fold(r->in->reader, &lives);
+    fputs(",\"site_details\":{", r->json);
+    for (size_t i = 0; i < r->site_count && !r->out_of_memory; i++) {
+        const na_site_lives_t *of = na_lives_of(&lives, r->sites[i].id);
+        uint32_t from = 0, upto = 0;
+        if (r->sites[i].id == 0 || of == NULL ||
+            !ends_of(of->count, NA_NPROF_AGE_BUCKETS, &from, &upto))
+            continue;
+        fprintf(r->json,
+                "%s\"%zu\":{\"histograms\":[{\"id\":\"lives\",\"name\":\"Frees by lifetime, "
+                "from\",\"unit\":\"count\",\"term\":\"lifetime\",\"x\":",
+                count++ == 0 ? "" : ",", i);
+        put_ages_axis(r, from, upto);
+        fputs(",\"values\":[", r->json);
+        for (uint32_t a = from; a <= upto; a++)
+            fprintf(r->json, "%s%" PRIu64, a == from ? "" : ",", of->count[a]);
+        fputs("]}]}", r->json);
+    }
+    putc('}', r->json);
+    na_lives_free(&lives);
+}
+
+/* ---- global variables ---- */
+
+#define MOST_GLOBALS 2000u
+
+static const char *module_path(const na_report_t *r, uint32_t module) {
+    na_module_table_t modules = na_reader_modules(r->in->reader);
+    return module < modules.count ? modules.items[module].path : "?";
+}
+
+static void put_globals(na_report_t *r) {
+    na_globals_t g;
+    FILE *to = r->json;
+    r->out_of_memory |= !na_globals_read(r->in->reader, MOST_GLOBALS, &g);
+    if (!r->out_of_memory && g.count > 0) {
+        fputs(",\"globals\":{\"name\":[", to);
+        for (size_t i = 0; i < g.count; i++) {
+            if (i != 0) putc(',', to);
+            na_json_put(to, g.items[i].name);
+        }
+        fputs("],\"module\":[", to);
+        for (size_t i = 0; i < g.count; i++) {
+            if (i != 0) putc(',', to);
+            na_json_put(to, module_path(r, g.items[i].module));
+        }
+        fputs("],\"bytes\":[", to);
+        for (size_t i = 0; i < g.count; i++)
+            fprintf(to, "%s%" PRIu64, i == 0 ? "" : ",", na_global_bytes(&g, &g.items[i]));
+        fputs("],\"tls\":[", to);
+        for (size_t i = 0; i < g.count; i++)
+            fprintf(to, "%s%d", i == 0 ? "" : ",", g.items[i].tls);
+        fputs("]}", to);
+    }
+    na_globals_free(&g);
+}
+
 /* ---- findings ---- */
 
 /* Where the page shows what a warning is about. */
@@ -341,6 +403,8 @@ static void put_findings(const na_report_t *r) {
 }
 
 void na_report_parts(na_report_t *r) {
+    put_site_details(r);
+    put_globals(r);
     put_findings(r);
     put_run(r);
     put_threads(r);

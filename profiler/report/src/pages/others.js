@@ -52,8 +52,8 @@ export function globals(model, state) {
     columns: [
       { id: 'bytes', name: 'bytes', unit: 'bytes', value: (i) => all.bytes[i], width: '8rem' },
       { id: 'tls', name: 'per thread', value: (i) => (all.tls[i] ? 'yes' : ''), width: '7rem' },
-      { id: 'name', name: 'variable', value: (i) => model.string(all.name[i]), width: '3fr' },
-      { id: 'module', name: 'module', value: (i) => model.string(all.module[i]), width: '2fr' },
+      { id: 'name', name: 'variable', value: (i) => all.name[i], width: '3fr' },
+      { id: 'module', name: 'module', value: (i) => all.module[i], width: '2fr' },
     ],
   }).element);
 }
