@@ -39,7 +39,7 @@ knows numalloc-bench.1 "${options[@]}"
 mapfile -t variables < <(sed -nE 's/^\| `(NUMALLOC_[A-Z_]+)` .*/\1/p' "$root/docs/options.md")
 [ "${#variables[@]}" -gt 8 ] || fail "docs/options.md has ${#variables[@]} variables only"
 knows libnumalloc.3 "${variables[@]}"
-mapfile -t functions < <(sed -nE 's/^[a-z].*[ *](numalloc_[a-z_]+)\(.*/\1/p' "$root/include/numalloc/numalloc.h" "$root/include/numalloc/profile.h" | sort -u)
+mapfile -t functions < <(sed -nE 's/^[A-Za-z].*[ *](numalloc_[a-z_]+)\(.*/\1/p' "$root/include/numalloc/numalloc.h" "$root/include/numalloc/profile.h" | sort -u)
 [ "${#functions[@]}" -gt 30 ] || fail "the headers have ${#functions[@]} functions only"
 knows libnumalloc.3 "${functions[@]}"
 say "manual: ${#views[@]} views, ${#benchmarks[@]} benchmarks, ${#variables[@]} variables, ${#functions[@]} functions"
