@@ -53,8 +53,8 @@ static struct {
     /* Futex words. */
     _Atomic uint32_t work, done;
     _Atomic bool helper_busy;
-    bool has_thread;
-    packer_t packers[2]; /* of the thread, of helpers */
+    _Atomic bool has_thread; /* a hint while it is being made */
+    packer_t packers[2];     /* of the thread, of helpers */
     /* The limit on size: a ring of the chunks there are; guarded by ring_lock. */
     na_lock_t ring_lock;
     sealed_t *ring;

@@ -382,8 +382,10 @@ void na_writer_punch(uint64_t offset, uint64_t length) {
 void na_writer_publish(na_nprof_chunk_t *c) {
     c->header_crc = na_nprof_chunk_crc(*c);
     __atomic_store_n(&c->magic, NA_NPROF_CHUNK_MAGIC, __ATOMIC_RELEASE);
-    uint64_t own = na_rec.header->used - na_rec.unmapped +
-                   atomic_load_explicit(&na_rec.own_used, memory_order_relaxed);
+    na_lock(&na_rec.grow);
+    uint64_t own = na_rec.header->used - na_rec.unmapped;
+    na_unlock(&na_rec.grow);
+    own += atomic_load_explicit(&na_rec.own_used, memory_order_relaxed);
     __atomic_store_n(&na_rec.header->own_bytes, own, __ATOMIC_RELAXED);
 }
 
