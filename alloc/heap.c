@@ -435,7 +435,8 @@ static void tend_nodes(const na_heap_t *heap, uint64_t now) {
     if (na_topology_poll(now)) {
         uint64_t back = na_topology_take_back();
         for (; back != 0; back &= back - 1)
-            na_pageheap_rebind((unsigned)__builtin_ctzll(back));
+            if (!na_pageheap_rebind((unsigned)__builtin_ctzll(back)))
+                na_topology_not_yet((unsigned)__builtin_ctzll(back));
     }
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         sweep_depot(node, now);

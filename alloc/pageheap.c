@@ -458,13 +458,14 @@ void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     if (NA_UNLIKELY(purge)) na_purge_cap(s);
 }
 
-void na_pageheap_rebind(unsigned node) {
-    if (!na_place_binds(node)) return;
+bool na_pageheap_rebind(unsigned node) {
+    if (!na_place_binds(node)) return true;
     na_pagestore_t *s = &na_pagestores[node];
     na_purge_trim(s, 0); /* what is free need not be moved */
     na_lock(&s->lock);
     na_region_t *region = s->regions; /* regions stay for ever */
-    s->bind_refused = false;          /* it may have been for want of the node */
+    bool all = true;
+    s->bind_refused = false; /* it may have been for want of the node */
     s->room_ms = 0;
     s->fresh_limit = 0; /* look at its room again */
     na_unlock(&s->lock);
@@ -479,7 +480,9 @@ void na_pageheap_rebind(unsigned node) {
         region->bound = bound;
         s->bind_refused |= !bound;
         na_unlock(&s->lock);
+        all &= bound;
     }
+    return all;
 }
 
 void na_pageheap_tick(unsigned node, uint64_t now) {

@@ -92,8 +92,9 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
 /* The node can be used again after a time when it could not: the kernel may have put its memory,
  * and what was touched meanwhile, elsewhere, and an older one has renumbered its bindings. Binds
  * the regions anew and has the kernel bring their pages back (those that it will move; blocks with
- * a mapping of their own stay). May take long: the system copies page by page. */
-void na_pageheap_rebind(unsigned node);
+ * a mapping of their own stay). May take long: the system copies page by page. False: the kernel
+ * refused some. */
+bool na_pageheap_rebind(unsigned node);
 
 /* Cheap when nothing is due: no lock. `now` in milliseconds (na_os_ms). Purges what is older than
  * the delay, at most 2 MiB a system call and 64 MiB a call; the next call goes on. */

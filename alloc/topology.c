@@ -17,6 +17,7 @@ _Static_assert(NA_MAX_NODES <= 250, "dense nodes are kept in bytes");
 
 #define CPU_UNKNOWN 0xffu /* in cpu_node, on machines with several nodes */
 #define POLL_MS     1000u
+#define NOT_YET_MAX 60u /* tries in all: a system may refuse for ever */
 
 unsigned na_node_count = 1;
 bool na_node_many;
@@ -147,10 +148,13 @@ static void read_memory_nodes(void) {
     }
 }
 
-/* Nodes the process may allocate from (cpusets); without /proc all are allowed. */
+/* Nodes the calling thread may allocate from (cpusets); without /proc all are allowed. A cpuset
+ * that changes reaches one thread after the other, and the kernel refuses a policy for nodes that
+ * have not reached the caller yet: so it must be the caller's own list. */
 static void read_allowed_nodes(void) {
     const char *list = NULL;
-    if (read_text(proc, "/self/status", -1, "")) list = find_word(text, "Mems_allowed_list:");
+    if (read_text(proc, "/thread-self/status", -1, "") || read_text(proc, "/self/status", -1, ""))
+        list = find_word(text, "Mems_allowed_list:");
     if (list != NULL)
         parse_list(list, allowed, SYSTEM_NODES);
     else
@@ -387,7 +391,13 @@ bool na_topology_poll(uint64_t now) {
     }
     atomic_store_explicit(&polled_ms, now, memory_order_relaxed);
     atomic_store_explicit(&reading, false, memory_order_release);
-    return changed;
+    return changed || (last != 0 && atomic_load_explicit(&back, memory_order_relaxed) != 0);
+}
+
+void na_topology_not_yet(unsigned node) {
+    static _Atomic(unsigned) tries;
+    if (atomic_fetch_add_explicit(&tries, 1, memory_order_relaxed) < NOT_YET_MAX)
+        atomic_fetch_or_explicit(&back, 1ull << node, memory_order_relaxed);
 }
 
 uint64_t na_topology_take_back(void) {

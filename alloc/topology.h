@@ -46,12 +46,15 @@ void na_topology_init(const char *sysfs_root, const char *proc_root); /* NULL, N
 /* As if the machine had one node. Right after na_topology_init only. */
 void na_topology_ignore(void);
 /* Looks for changes, at most once a second (`now`: na_os_ms) and by one thread; cheap otherwise.
- * Returns true if there were any. Callers are behind their heap's gate, so that no fork comes in
- * the middle. */
+ * Returns true if there were any, or a node waits to be taken back. Callers are behind their heap's
+ * gate, so that no fork comes in the middle. */
 bool na_topology_poll(uint64_t now);
 /* Nodes (a bit each) that were known, were not usable for a time and are usable again, since the
  * last call. Where the memory went that they had, the kernel alone knows. */
 uint64_t na_topology_take_back(void);
+/* The node's memory could not be bound anew: it will be among those of a later call, and the next
+ * look returns true, a bounded number of times. */
+void na_topology_not_yet(unsigned node);
 
 /* Dense node of a cpu; 0 for a cpu that is not known. */
 unsigned na_node_of_cpu(unsigned cpu);
@@ -80,6 +83,9 @@ static inline void na_topology_init(const char *sysfs_root, const char *proc_roo
 static inline void na_topology_ignore(void) {}
 static inline bool na_topology_poll(uint64_t now) {
     return (void)now, false;
+}
+static inline void na_topology_not_yet(unsigned node) {
+    (void)node;
 }
 static inline uint64_t na_topology_take_back(void) {
     return 0;
