@@ -15,6 +15,7 @@ enum {
     LARGE = 6,
     SLOTS = SMALL + MEDIUM + LARGE,
     NOTICED_MS = 15000, /* a second or so on a fast machine */
+    LOOK_MS = 1500,     /* the library looks for other nodes once a second */
 };
 
 typedef struct worker {
@@ -69,8 +70,9 @@ static void run_phase(worker_t *self, int number) {
     free(kept[0]);
     free(kept[1]);
     if (phase.moves) return;
-    /* And so it stays. */
-    lab_sleep_ms(300);
+    /* And so it stays. Longer than a second: what changes and changes back between two looks is not
+     * seen (docs/numa.md). */
+    lab_sleep_ms(LOOK_MS);
     judge(self);
 }
 
