@@ -87,25 +87,11 @@ static void put_modules(const na_report_t *r) {
 }
 
 static void put_lost(const na_report_t *r) {
-    const na_nprof_header_t *h = na_reader_header(r->in->reader);
-    const struct {
-        uint64_t count;
-        const char *what;
-    } lost[] = {
-        {h->lost_events, "events found no counter"},
-        {h->lost_stacks, "stacks found no room: their outer part stands for them"},
-        {h->truncated_stacks, "events have a stack that could not be walked to its end"},
-        {h->merged_events, "events were charged to an outer part of their stack"},
-        {h->lost_threads, "threads have no name"},
-        {h->lost_modules, "modules are not listed"},
-        {h->before_frees, "frees of blocks from before the profile began"},
-    };
+    na_lost_t lost[NA_LOST_MAX];
+    size_t count = na_view_lost(r->in, lost);
     fputs(",\"lost\":[", r->json);
-    for (size_t i = 0, n = 0; i < sizeof lost / sizeof lost[0]; i++) {
-        if (lost[i].count == 0) continue;
-        fprintf(r->json, "%s[%" PRIu64 ",\"%s\"]", n++ == 0 ? "" : ",", lost[i].count,
-                lost[i].what);
-    }
+    for (size_t i = 0; i < count; i++)
+        fprintf(r->json, "%s[%" PRIu64 ",\"%s\"]", i == 0 ? "" : ",", lost[i].count, lost[i].what);
     putc(']', r->json);
 }
 

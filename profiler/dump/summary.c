@@ -82,23 +82,30 @@ static void print_totals(const na_view_input_t *in) {
     printf("\nown memory   %s for the profile itself\n", na_text_bytes(a, (double)h->own_bytes));
 }
 
-static void print_lost(const na_view_input_t *in) {
+size_t na_view_lost(const na_view_input_t *in, na_lost_t lost[NA_LOST_MAX]) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
-    const struct {
-        uint64_t count;
-        const char *what;
-    } lost[] = {
+    const na_lost_t all[NA_LOST_MAX] = {
         {h->lost_events, "events found no counter"},
-        {h->lost_stacks, "events have no stack (the stack table was full)"},
+        {h->lost_stacks, "stacks found no room: their outer part stands for them"},
         {h->truncated_stacks, "events have a stack that could not be walked to its end"},
+        {h->merged_events, "events were charged to an outer part of their stack"},
         {h->lost_threads, "threads have no name"},
         {h->lost_modules, "modules are not listed"},
         {h->before_frees, "frees of blocks from before the profile began"},
     };
+    size_t count = 0;
+    for (size_t i = 0; i < NA_LOST_MAX; i++)
+        if (all[i].count != 0) lost[count++] = all[i];
+    return count;
+}
+
+static void print_lost(const na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    na_lost_t lost[NA_LOST_MAX];
+    size_t count = na_view_lost(in, lost);
     bool any = false;
     char a[NA_TEXT];
-    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++) {
-        if (lost[i].count == 0) continue;
+    for (size_t i = 0; i < count; i++) {
         printf("%s%s %s\n", any ? "             " : "not seen     ",
                na_text_count(a, (double)lost[i].count), lost[i].what);
         any = true;

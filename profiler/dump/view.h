@@ -103,6 +103,14 @@ na_cost_t na_view_cost_of(const na_counters_t *sum);
 /* Bytes or a count, as in->order says. */
 const char *na_view_metric_text(const na_view_input_t *in, char out[40], double value);
 
+/* summary.c: what is missing from the figures; only what is not 0. Returns how many. */
+#define NA_LOST_MAX 7u
+typedef struct na_lost {
+    uint64_t count;
+    const char *what;
+} na_lost_t;
+size_t na_view_lost(const na_view_input_t *in, na_lost_t lost[NA_LOST_MAX]);
+
 /* Time of the peak that the sites' figures are about, in ms. */
 uint64_t na_view_peak_ms(const na_view_input_t *in);
 
