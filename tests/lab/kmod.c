@@ -62,7 +62,7 @@ int kmod_try_unload(void) {
 
 void kmod_unload(void) {
     int error = EWOULDBLOCK;
-    for (int i = 0; i < 1000 && error == EWOULDBLOCK; i++) {
+    for (int i = 0; i < 20000 && error == EWOULDBLOCK; i++) {
         if (i > 0) lab_sleep_ms(1);
         error = kmod_try_unload();
     }
@@ -151,7 +151,7 @@ size_t kmod_log_drain(na_kmod_t *kmod, kmod_log_t *log) {
 
 void kmod_expect_idle(void) {
     struct na_ibs_info info = {0};
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 4000; i++) {
         char why[NA_KMOD_WHY];
         na_kmod_t kmod;
         REQUIRE(na_kmod_open(&kmod, why) == 0);

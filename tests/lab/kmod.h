@@ -14,7 +14,8 @@
 void kmod_load(const char *parameters);
 /* Unloads it without waiting: 0 or errno (EWOULDBLOCK: in use). */
 int kmod_try_unload(void);
-/* Unloads it; it must be unused within a second (a killed process is still being buried). */
+/* Unloads it; it must be unused within 20 seconds (a killed process is still being buried, and an
+ * emulated machine may have little of its host). */
 void kmod_unload(void);
 
 /* An open device with its rings mapped. */
@@ -40,7 +41,7 @@ typedef struct kmod_log {
 kmod_log_t kmod_log_make(size_t room);
 size_t kmod_log_drain(na_kmod_t *kmod, kmod_log_t *log);
 
-/* No session and no perf event is left, within a second. */
+/* No session and no perf event is left, within 20 seconds. */
 void kmod_expect_idle(void);
 /* The kernel has said nothing of a defect since it booted. */
 void kmod_expect_quiet(void);
