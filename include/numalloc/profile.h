@@ -172,6 +172,125 @@ size_t numalloc_profile_points(numalloc_profile_t *profile, uint32_t *interval_m
 int numalloc_profile_point(numalloc_profile_t *profile, size_t index,
                            numalloc_profile_point_t *point, size_t size);
 
+/* ---- accesses: profiles made with access=... ----
+ *
+ * Ids run from 1 to the count; 0 in a member: none. Nodes are numbered densely from 0
+ * (numalloc_profile_access_node says what the kernel calls them), -1: not known. Times are ns since
+ * the start of the profile. Functions that fill a structure return 0, or -1: there is none of this
+ * id. */
+
+/* How samples were taken, or why they could not be: every source that was considered, the best
+ * first. Weights of sources with different units belong in no sum. */
+typedef struct numalloc_profile_access_source {
+    const char *name; /* "kmod-ibs", "perf-ibs", "pebs", "watch", "numa", "fault", ... */
+    const char *why;  /* not used: why not. Used: "", or a limitation */
+    const char *unit; /* what a weight of 1 is: "op", "cycle", "load", "store", "access", ... */
+    int32_t used;     /* 1: samples may have come from it */
+    int32_t knows_op, knows_level, knows_latency;
+    int32_t knows_home; /* 0: a page's node was asked for later */
+    int32_t knows_stack;
+    int32_t exact_ip; /* 1: ip is the accessing instruction. 2: the one after it. 0: near it */
+    int32_t made_up;  /* 1: no real accesses: tests */
+    uint64_t period;  /* of `unit`; 0: does not apply */
+    uint64_t start_ns, end_ns;
+    uint64_t stored;                     /* samples in the file */
+    uint64_t lost, impossible, filtered; /* samples that are not: see profile-format.md */
+    uint64_t unresolved, dram;           /* of the stored */
+    uint64_t throttled;                  /* times that the kernel paused it */
+    uint64_t enabled_ns, running_ns;     /* of its counters, summed */
+    uint64_t windows, unarmed;           /* watch */
+    uint64_t homes_asked, homes_unknown; /* pages */
+} numalloc_profile_access_source_t;
+
+typedef struct numalloc_profile_access_node {
+    uint32_t kernel_id, cpus;
+    uint64_t memory_bytes;
+    const uint8_t *distance; /* 64 of them, by node; local 10, 0: not known */
+} numalloc_profile_access_node_t;
+
+typedef struct numalloc_profile_access_thread {
+    const char *name;
+    uint32_t tid;
+    uint32_t thread; /* id of numalloc_profile_thread; 0: it never allocated */
+    uint64_t first_ns, last_ns, samples;
+    uint64_t stack_low, stack_high;
+} numalloc_profile_access_thread_t;
+
+typedef struct numalloc_profile_access_mapping {
+    const char *path; /* "", a path, "[stack]", "[heap]", "[vdso]", ... */
+    uint64_t start, end, offset;
+    uint64_t from_ns, to_ns; /* to_ns UINT64_MAX: to the end */
+    uint32_t thread;         /* whose stack it is; 0: none, or not known */
+    int32_t readable, writable, executable, shared, allocator, stack;
+} numalloc_profile_access_mapping_t;
+
+/* One life of one block: memory that is handed out again is another object. */
+typedef struct numalloc_profile_access_object {
+    uint64_t base, size;
+    uint64_t birth_ns, death_ns; /* death: not before; UINT64_MAX: not known */
+    uint32_t site;               /* stack of its allocation, as numalloc_profile_site_stack */
+    uint32_t thread;             /* that allocated it: id of numalloc_profile_thread */
+    uint32_t pool;               /* id of the program's own pool; 0: of the allocator */
+    int32_t node;                /* of the cpu that allocated it */
+} numalloc_profile_access_object_t;
+
+/* What the source "watch" looked at, also where nothing happened: estimates come from these. */
+typedef struct numalloc_profile_access_window {
+    uint64_t start_ns, watched_ns, address;
+    uint32_t length, object, hits, threads, round;
+    int32_t censored;   /* 1: ended by its last hit */
+    int32_t freed;      /* 1: ended by the block's end */
+    int32_t incomplete; /* 1: not all threads were watched */
+    int32_t writes;     /* 1: only writes were watched */
+    double inverse;     /* 1 / probability */
+} numalloc_profile_access_window_t;
+
+typedef struct numalloc_profile_access {
+    uint64_t ns, ip, address;
+    double weight;      /* in the source's unit */
+    uint32_t source;    /* id */
+    uint32_t stack;     /* of the access, as numalloc_profile_site_stack; 0: none */
+    uint32_t thread;    /* id of numalloc_profile_access_thread */
+    uint32_t object;    /* id */
+    uint32_t mapping;   /* id */
+    uint32_t window;    /* id */
+    int32_t latency;    /* cycles; -1: not known */
+    int32_t cpu;        /* -1: not known */
+    int32_t cpu_node;   /* of that cpu */
+    int32_t home_node;  /* of the page */
+    int32_t op;         /* 1 read, 2 write, 3 both, 0 not known */
+    int32_t dram;       /* 1: answered by memory */
+    const char *level;  /* "L1", "remote DRAM", ...; "?" */
+    const char *target; /* "heap", "stack", "data", "file", ...; "?" */
+    uint32_t width;     /* bytes; 0: not known */
+    int32_t home_later; /* 1: home_node is of up to a second after the access */
+    int32_t by_kernel;  /* 1: the kernel accessed it for the program */
+} numalloc_profile_access_t;
+
+uint32_t numalloc_profile_access_sources(numalloc_profile_t *profile);
+uint32_t numalloc_profile_access_nodes(numalloc_profile_t *profile); /* ids from 0, below this */
+uint32_t numalloc_profile_access_threads(numalloc_profile_t *profile);
+uint32_t numalloc_profile_access_mappings(numalloc_profile_t *profile);
+uint32_t numalloc_profile_access_objects(numalloc_profile_t *profile);
+uint32_t numalloc_profile_access_windows(numalloc_profile_t *profile);
+int numalloc_profile_access_source(numalloc_profile_t *profile, uint32_t id,
+                                   numalloc_profile_access_source_t *source, size_t size);
+int numalloc_profile_access_node(numalloc_profile_t *profile, uint32_t id,
+                                 numalloc_profile_access_node_t *node, size_t size);
+int numalloc_profile_access_thread(numalloc_profile_t *profile, uint32_t id,
+                                   numalloc_profile_access_thread_t *thread, size_t size);
+int numalloc_profile_access_mapping(numalloc_profile_t *profile, uint32_t id,
+                                    numalloc_profile_access_mapping_t *mapping, size_t size);
+int numalloc_profile_access_object(numalloc_profile_t *profile, uint32_t id,
+                                   numalloc_profile_access_object_t *object, size_t size);
+int numalloc_profile_access_window(numalloc_profile_t *profile, uint32_t id,
+                                   numalloc_profile_access_window_t *window, size_t size);
+
+/* The samples in order of time: their number, and number `index` from 0. */
+size_t numalloc_profile_accesses(numalloc_profile_t *profile);
+int numalloc_profile_access(numalloc_profile_t *profile, size_t index,
+                            numalloc_profile_access_t *access, size_t size);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

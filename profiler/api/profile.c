@@ -7,20 +7,10 @@
 #include <string.h>
 
 #include "profiler/analyze/keys.h"
-#include "profiler/analyze/sites.h"
-#include "profiler/dump/symbols.h"
-#include "profiler/format/events.h"
-#include "profiler/format/reader.h"
+#include "profiler/api/profile_priv.h"
 
 /* What the recorder keeps at most; only a hostile file has deeper stacks. */
 #define DEEPEST 1024u
-
-struct numalloc_profile {
-    na_reader_t *reader;
-    na_sites_t sites;
-    na_symbols_t *symbols; /* opened when the first frame is asked for */
-    na_events_t *events;   /* when the first event is */
-};
 
 numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t why_size) {
     numalloc_profile_t *p = calloc(1, sizeof *p);
@@ -33,7 +23,7 @@ numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t wh
             na_reader_threads(p->reader);
             na_reader_modules(p->reader);
             na_reader_timeline(p->reader, &count, &interval);
-            return p;
+            if (na_access_load(p->reader, &p->access)) return p;
         }
     }
     if (p == NULL || p->reader != NULL) snprintf(why, why_size, "%.200s: out of memory", path);
@@ -44,6 +34,7 @@ numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t wh
 void numalloc_profile_close(numalloc_profile_t *p) {
     if (p == NULL) return;
     if (p->events != NULL) na_events_close(p->events);
+    na_access_free(&p->access);
     na_symbols_close(p->symbols);
     na_sites_free(&p->sites);
     na_reader_close(p->reader);
@@ -54,12 +45,6 @@ int numalloc_profile_damage(numalloc_profile_t *p, size_t index, char *text, siz
     if (index >= na_reader_issue_count(p->reader)) return -1;
     na_reader_issue_text(p->reader, (uint32_t)index, text, size);
     return 0;
-}
-
-/* The caller's structure may be shorter (older) or longer (newer) than ours. */
-static void fill(void *to, size_t size, const void *from, size_t from_size) {
-    memset(to, 0, size);
-    memcpy(to, from, size < from_size ? size : from_size);
 }
 
 void numalloc_profile_header(numalloc_profile_t *p, numalloc_profile_header_t *header,
@@ -88,7 +73,7 @@ void numalloc_profile_header(numalloc_profile_t *p, numalloc_profile_header_t *h
         .truncated_stacks = h->truncated_stacks,
         .before_frees = h->before_frees,
     };
-    fill(header, size, &full, sizeof full);
+    na_profile_fill(header, size, &full, sizeof full);
 }
 
 const char *numalloc_profile_environment(numalloc_profile_t *p, size_t index) {
@@ -120,7 +105,7 @@ int numalloc_profile_module(numalloc_profile_t *p, uint32_t id, numalloc_profile
         .build_id_size = m->build_id_size,
         .main = (m->flags & NA_NPROF_MODULE_MAIN) != 0,
     };
-    fill(module, size, &full, sizeof full);
+    na_profile_fill(module, size, &full, sizeof full);
     return 0;
 }
 
@@ -147,7 +132,7 @@ int numalloc_profile_thread(numalloc_profile_t *p, uint32_t id, numalloc_profile
         .frees = unscaled(p, t->free_count),
         .total_bytes = t->alloc_bytes,
     };
-    fill(thread, size, &full, sizeof full);
+    na_profile_fill(thread, size, &full, sizeof full);
     return 0;
 }
 
@@ -227,7 +212,8 @@ size_t numalloc_profile_frames(numalloc_profile_t *p, size_t site, size_t first,
                 .module = known[i].module,
                 .offset = known[i].offset,
             };
-            fill((char *)frames + (at - first) * frame_size, frame_size, &full, sizeof full);
+            na_profile_fill((char *)frames + (at - first) * frame_size, frame_size, &full,
+                            sizeof full);
         }
     }
     return at > first ? at - first : 0;
@@ -260,7 +246,7 @@ int numalloc_profile_events_next(numalloc_profile_t *p, numalloc_profile_event_t
         .thread = from.thread,
         .allocates = allocates,
     };
-    fill(event, size, &full, sizeof full);
+    na_profile_fill(event, size, &full, sizeof full);
     return 1;
 }
 
@@ -293,6 +279,6 @@ int numalloc_profile_point(numalloc_profile_t *p, size_t index, numalloc_profile
         .mapped = sampled ? (double)from->mapped : NAN,
         .own = sampled ? (double)from->own : NAN,
     };
-    fill(point, size, &full, sizeof full);
+    na_profile_fill(point, size, &full, sizeof full);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profiler/format/nprof_access.h"
 #include "profiler/format/reader_priv.h"
 
 #define MAX_ENTRY_SIZE (1u << 20)
@@ -80,6 +81,20 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_origin_t);
     case NA_NPROF_INHERITED:
         return sizeof(na_nprof_inherited_t);
+    case NA_NPROF_ACCESS_SOURCES:
+        return sizeof(na_nprof_access_source_t);
+    case NA_NPROF_ACCESS_NODES:
+        return sizeof(na_nprof_access_node_t);
+    case NA_NPROF_ACCESS_THREADS:
+        return sizeof(na_nprof_access_thread_t);
+    case NA_NPROF_ACCESS_MAPPINGS:
+        return sizeof(na_nprof_access_mapping_t);
+    case NA_NPROF_ACCESS_OBJECTS:
+        return sizeof(na_nprof_access_object_t);
+    case NA_NPROF_ACCESS_WINDOWS:
+        return sizeof(na_nprof_access_window_t);
+    case NA_NPROF_ACCESS_SAMPLES:
+        return sizeof(na_nprof_access_sample_t);
     default:
         return 0;
     }
@@ -385,6 +400,10 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
         break;
     case NA_ISSUE_BAD_EVENTS:
         snprintf(text, size, "%llu chunk(s) of events skipped: damaged (first at %llu)", n, at);
+        break;
+    case NA_ISSUE_BAD_ACCESS:
+        snprintf(text, size, "%llu access sample(s) or entries name what is missing or impossible",
+                 n);
         break;
     case NA_ISSUE_LOST_SITES:
         snprintf(text, size, "%llu counter(s) belong to stacks that are missing", n);

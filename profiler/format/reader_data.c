@@ -7,6 +7,9 @@
 
 #define BLOCK (256u << 10)
 
+/* No byte of a zlib stream becomes more than so many. */
+#define MAX_ZLIB_RATIO 1032u
+
 /* No writer makes more call stacks than this; a file that does is cut here. 4 GiB of table. */
 #define MAX_STACKS (UINT32_C(1) << 28)
 /* Thread and module ids are small: 16 and 24 bits. */
@@ -106,8 +109,7 @@ void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visi
     }
 }
 
-/* Size of a table indexed by id: highest id that chunks of the type may hold, plus one. */
-static uint32_t id_bound(const na_reader_t *reader, uint16_t type, uint32_t limit) {
+uint32_t na_reader_id_bound(const na_reader_t *reader, uint16_t type, uint32_t limit) {
     /* Ids are dense, so none is larger than the number of entries that the file has room for,
      * lost chunks included. A false first_id therefore cannot ask for more than the file's size. */
     uint64_t room = reader->size / na_reader_known_size(type) + 2;
@@ -115,8 +117,11 @@ static uint32_t id_bound(const na_reader_t *reader, uint16_t type, uint32_t limi
     for (size_t c = 0; c < reader->chunk_count; c++) {
         const na_chunk_ref_t *chunk = &reader->chunks[c];
         if (chunk->type != type || chunk->count == 0) continue;
-        if ((chunk->flags & NA_NPROF_ZLIB) != 0)
-            room += chunk->raw_length / na_reader_known_size(type);
+        if ((chunk->flags & NA_NPROF_ZLIB) != 0) {
+            uint64_t most = chunk->size * MAX_ZLIB_RATIO;
+            most = chunk->raw_length < most ? chunk->raw_length : most;
+            room += most / na_reader_known_size(type);
+        }
         uint64_t end = (uint64_t)chunk->first_id + chunk->count;
         if (end > bound) bound = end;
     }
@@ -141,7 +146,7 @@ static void visit_stack(na_reader_t *reader, void *arg, const na_chunk_ref_t *ch
 na_stack_table_t na_reader_stacks(na_reader_t *reader) {
     if (!reader->stacks_read) {
         reader->stacks_read = true;
-        uint32_t bound = id_bound(reader, NA_NPROF_STACKS, MAX_STACKS);
+        uint32_t bound = na_reader_id_bound(reader, NA_NPROF_STACKS, MAX_STACKS);
         if (bound < NA_NPROF_ROOT + 1) bound = NA_NPROF_ROOT + 1;
         reader->stacks = calloc(bound, sizeof *reader->stacks);
         if (reader->stacks == NULL) {
@@ -186,7 +191,7 @@ static void visit_thread(na_reader_t *reader, void *arg, const na_chunk_ref_t *c
 na_thread_table_t na_reader_threads(na_reader_t *reader) {
     if (!reader->threads_read) {
         reader->threads_read = true;
-        uint32_t bound = id_bound(reader, NA_NPROF_THREADS, MAX_THREADS);
+        uint32_t bound = na_reader_id_bound(reader, NA_NPROF_THREADS, MAX_THREADS);
         reader->threads = bound == 0 ? NULL : calloc(bound, sizeof *reader->threads);
         if (reader->threads != NULL)
             reader->thread_count = bound;
@@ -217,7 +222,7 @@ static void visit_module(na_reader_t *reader, void *arg, const na_chunk_ref_t *c
 na_module_table_t na_reader_modules(na_reader_t *reader) {
     if (!reader->modules_read) {
         reader->modules_read = true;
-        uint32_t bound = id_bound(reader, NA_NPROF_MODULES, MAX_MODULES);
+        uint32_t bound = na_reader_id_bound(reader, NA_NPROF_MODULES, MAX_MODULES);
         reader->modules = bound == 0 ? NULL : calloc(bound, sizeof *reader->modules);
         if (reader->modules != NULL)
             reader->module_count = bound;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/format/nprof_access.h"
 #include "profiler/format/reader_priv.h"
 
 static const struct {
@@ -23,6 +24,13 @@ static const struct {
     {NA_NPROF_TRACE_BUFFER, "trace buffers"},
     {NA_NPROF_TRACE, "trace"},
     {NA_NPROF_TRACE_DROPPED, "trace dropped"},
+    {NA_NPROF_ACCESS_SOURCES, "access sources"},
+    {NA_NPROF_ACCESS_NODES, "access nodes"},
+    {NA_NPROF_ACCESS_THREADS, "access threads"},
+    {NA_NPROF_ACCESS_MAPPINGS, "access mappings"},
+    {NA_NPROF_ACCESS_OBJECTS, "access objects"},
+    {NA_NPROF_ACCESS_WINDOWS, "access windows"},
+    {NA_NPROF_ACCESS_SAMPLES, "access samples"},
 };
 
 const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chunk_sum_t *sum) {

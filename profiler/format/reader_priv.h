@@ -22,6 +22,7 @@ typedef enum na_issue_kind {
     NA_ISSUE_ORPHAN,     /* stack entry whose outer frames are missing */
     NA_ISSUE_BAD_ENTRY,  /* thread, module or timeline entry that makes no sense */
     NA_ISSUE_BAD_EVENTS, /* a chunk or buffer of events that makes no sense */
+    NA_ISSUE_BAD_ACCESS, /* entries or samples of accesses that name what is not there */
     NA_ISSUE_LOST_SITES, /* cells whose stack is missing */
     NA_ISSUE_IO,
     NA_ISSUE_MEMORY,
@@ -77,6 +78,10 @@ void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visi
 /* The payload of a sealed chunk, unpacked, raw_length bytes; the caller frees it. NULL: damaged,
  * which is an issue now. */
 uint8_t *na_reader_payload(na_reader_t *reader, const na_chunk_ref_t *chunk);
+
+/* Size of a table indexed by id: highest id that chunks of the type may hold, plus one; at most
+ * `limit` and what the file has room for. */
+uint32_t na_reader_id_bound(const na_reader_t *reader, uint16_t type, uint32_t limit);
 
 void na_reader_series_free(na_reader_t *reader);
 

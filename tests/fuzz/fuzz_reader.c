@@ -10,6 +10,7 @@
 #include "profiler/analyze/functions.h"
 #include "profiler/analyze/replay.h"
 #include "profiler/analyze/sites.h"
+#include "profiler/format/access.h"
 
 /* Whatever the mode: events may be in any file. */
 static void play_events(na_reader_t *reader) {
@@ -116,6 +117,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (size_t i = 0; i < (size_t)series.rows * series.count; i++)
             sum += series.values[i] + series.row[i / series.count].id;
         __asm__ volatile("" ::"r"(sum)); /* read, though nothing comes of it */
+    }
+    na_access_t access;
+    if (na_access_load(reader, &access)) {
+        for (size_t i = 0; i < access.sample_count; i++) {
+            const na_nprof_access_sample_t *s = &access.samples[i];
+            if (access.sources[s->source].source == 0 || !(s->weight >= 0)) abort();
+            if (i > 0 && s[-1].ns > s->ns) abort();
+            if (s->object != 0 && access.objects[s->object].kind == 0) abort();
+        }
+        na_access_free(&access);
     }
     na_threads_peak(reader);
     na_reader_threads(reader);

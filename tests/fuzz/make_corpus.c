@@ -38,5 +38,12 @@ int main(int argc, char **argv) {
         failed |= save(argv[1], compressed ? "zlib" : "sealed", &m, m.size);
         free(m.bytes);
     }
+    /* Without the tables of cells: what accesses need, and accesses. */
+    na_make_sample_file(&m);
+    m.size = 4 * NA_NPROF_PAGE;
+    na_make_header(&m)->used = m.size;
+    na_make_access(&m);
+    failed |= save(argv[1], "access", &m, m.size);
+    free(m.bytes);
     return failed;
 }

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "profiler/format/nprof.h"
+#include "profiler/format/nprof_access.h"
 
 typedef struct na_make {
     unsigned char *bytes;
@@ -249,6 +250,90 @@ static inline void na_make_sample_file(na_make_t *m) {
     static const char environment[] = "NUMALLOC_PROFILE=sites\0LD_PRELOAD=x";
     memcpy(c + 1, environment, sizeof environment);
     c->count = sizeof environment;
+}
+
+/* Accesses, one page a chunk: node 0 to 1; an object of site 4; three samples out of order, one of
+ * them twice, as a kill may leave it. */
+static inline void na_make_access(na_make_t *m) {
+    na_nprof_chunk_t *c = na_make_chunk(m, NA_NPROF_ACCESS_SOURCES, 4096, 512, 1);
+    na_nprof_access_source_t source = {.source = NA_NPROF_SOURCE_KMOD_IBS,
+                                       .flags = NA_NPROF_ACCESS_VALID,
+                                       .unit = NA_NPROF_UNIT_OPS,
+                                       .why = "no IBS"};
+    na_make_entry(c, &source, sizeof source);
+    source = (na_nprof_access_source_t){.source = NA_NPROF_SOURCE_WATCH,
+                                        .flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED,
+                                        .unit = NA_NPROF_UNIT_ACCESSES,
+                                        .stored = 3,
+                                        .end_ns = NA_NPROF_NS_STILL};
+    na_make_entry(c, &source, sizeof source);
+
+    c = na_make_chunk(m, NA_NPROF_ACCESS_NODES, 4096, sizeof(na_nprof_access_node_t), 0);
+    na_nprof_access_node_t node = {.cpus = 2, .distance = {10, 20}};
+    na_make_entry(c, &node, sizeof node);
+
+    c = na_make_chunk(m, NA_NPROF_ACCESS_THREADS, 4096, sizeof(na_nprof_access_thread_t), 1);
+    na_nprof_access_thread_t thread = {.tid = 101, .thread = 2, .name = "second", .samples = 3};
+    na_make_entry(c, &thread, sizeof thread);
+
+    c = na_make_chunk(m, NA_NPROF_ACCESS_MAPPINGS, 4096, sizeof(na_nprof_access_mapping_t), 1);
+    na_nprof_access_mapping_t mapping = {.start = 0x7000000,
+                                         .end = 0x7002000,
+                                         .to_ns = NA_NPROF_NS_STILL,
+                                         .flags = NA_NPROF_MAPPING_READ,
+                                         .path = "/nowhere/data"};
+    na_make_entry(c, &mapping, sizeof mapping);
+
+    c = na_make_chunk(m, NA_NPROF_ACCESS_OBJECTS, 4096, sizeof(na_nprof_access_object_t), 1);
+    na_nprof_access_object_t object = {.kind = NA_NPROF_OBJECT_HEAP,
+                                       .site = 4,
+                                       .base = 0x5000,
+                                       .size = 100,
+                                       .birth_ns = 1000,
+                                       .death_ns = NA_NPROF_NS_STILL,
+                                       .thread = 1};
+    na_make_entry(c, &object, sizeof object);
+
+    c = na_make_chunk(m, NA_NPROF_ACCESS_WINDOWS, 4096, sizeof(na_nprof_access_window_t), 1);
+    na_nprof_access_window_t window = {.start_ns = 2000,
+                                       .watched_ns = 500,
+                                       .address = 0x5008,
+                                       .object = 1,
+                                       .hits = 2,
+                                       .threads = 1,
+                                       .length = 8,
+                                       .inverse = 12.5};
+    na_make_entry(c, &window, sizeof window);
+
+    c = na_make_chunk(m, NA_NPROF_ACCESS_SAMPLES, 4096, sizeof(na_nprof_access_sample_t), 0);
+    na_nprof_access_sample_t sample = {.ns = 2400,
+                                       .ip = 0x1024,
+                                       .address = 0x5008,
+                                       .weight = 3.5,
+                                       .serial = 2,
+                                       .stack = 3,
+                                       .thread = 1,
+                                       .object = 1,
+                                       .window = 1,
+                                       .latency = -1,
+                                       .cpu = 1,
+                                       .home_node = NA_NPROF_NO_NODE,
+                                       .source = 2,
+                                       .op = NA_NPROF_OP_WRITE,
+                                       .target = NA_NPROF_TARGET_HEAP};
+    na_make_entry(c, &sample, sizeof sample);
+    na_nprof_access_sample_t second = sample;
+    second.ns = 2100;
+    second.serial = 1;
+    na_make_entry(c, &second, sizeof second);
+    na_make_entry(c, &sample, sizeof sample);
+    second.ns = 3000;
+    second.serial = 3;
+    second.address = 0x7001000;
+    second.object = second.window = 0;
+    second.mapping = 1;
+    second.target = NA_NPROF_TARGET_FILE;
+    na_make_entry(c, &second, sizeof second);
 }
 
 #endif

@@ -1,0 +1,294 @@
+/* access.c - see access.h: reads the tables and samples, checks every reference, sorts. */
+#include "profiler/format/access.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/format/reader_priv.h"
+
+#define MAX_SOURCES 256u /* a sample has 8 bits for one */
+#define MAX_IDS     (UINT32_C(1) << 28)
+
+/* Where entries of one type go: a table by id. */
+typedef struct table {
+    uint8_t *items;
+    uint32_t count;
+    uint32_t size;  /* of an item */
+    uint32_t first; /* least id */
+} table_t;
+
+static void take(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
+                 const void *entry) {
+    const table_t *to = arg;
+    uint64_t id = (uint64_t)chunk->first_id + index;
+    if (id < to->first || id >= to->count) {
+        na_reader_issue(reader, NA_ISSUE_BAD_ACCESS, chunk->data, id);
+        return;
+    }
+    memcpy(to->items + id * to->size, entry, to->size);
+}
+
+/* False: out of memory. */
+static bool read_table(na_reader_t *reader, uint16_t type, uint32_t limit, uint32_t first,
+                       void **items, uint32_t *count) {
+    table_t to = {.size = na_reader_known_size(type), .first = first};
+    to.count = na_reader_id_bound(reader, type, limit);
+    if (to.count == 0) return true;
+    to.items = calloc(to.count, to.size);
+    if (to.items == NULL) return false;
+    *items = to.items;
+    *count = to.count;
+    na_reader_each_entry(reader, type, take, &to);
+    return true;
+}
+
+typedef struct samples {
+    na_access_t *access;
+    size_t room;
+    bool failed;
+} samples_t;
+
+static void take_sample(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
+                        const void *entry) {
+    (void)reader;
+    (void)chunk;
+    (void)index;
+    samples_t *to = arg;
+    na_access_t *a = to->access;
+    if (a->sample_count == to->room && !to->failed) {
+        size_t room = to->room == 0 ? 1024 : to->room * 2;
+        na_nprof_access_sample_t *more = reallocarray(a->samples, room, sizeof *more);
+        to->failed = more == NULL;
+        if (more != NULL) {
+            a->samples = more;
+            to->room = room;
+        }
+    }
+    if (!to->failed) memcpy(&a->samples[a->sample_count++], entry, sizeof *a->samples);
+}
+
+/* ---- checks: a reference to nothing becomes 0 ---- */
+
+typedef struct check {
+    na_reader_t *reader;
+    uint32_t nodes;
+    na_stack_table_t stacks;
+    na_thread_table_t threads;
+    uint64_t bad;
+} check_t;
+
+static void check_node(check_t *c, int16_t *node) {
+    if (*node >= NA_NPROF_NO_NODE && *node < (int32_t)c->nodes) return;
+    *node = NA_NPROF_NO_NODE;
+    c->bad++;
+}
+
+static void check_stack(check_t *c, uint32_t *stack) {
+    if (*stack == 0 || (*stack < c->stacks.count && c->stacks.items[*stack].flags != 0)) return;
+    *stack = 0;
+    c->bad++;
+}
+
+static void check_thread(check_t *c, uint32_t *thread) {
+    if (*thread == 0 || (*thread < c->threads.count && c->threads.items[*thread].tid != 0)) return;
+    *thread = 0;
+    c->bad++;
+}
+
+/* `there`: the entry that *id names exists. */
+static void check_id(check_t *c, uint32_t *id, bool there) {
+    if (*id == 0 || there) return;
+    *id = 0;
+    c->bad++;
+}
+
+static void check_byte(check_t *c, uint8_t *value, uint8_t end) {
+    if (*value < end) return;
+    *value = 0;
+    c->bad++;
+}
+
+static void check_amount(check_t *c, double *value) {
+    if (isfinite(*value) && *value >= 0) return;
+    *value = 0;
+    c->bad++;
+}
+
+static void check_sources(check_t *c, na_access_t *a) {
+    for (uint32_t i = 0; i < a->source_count; i++) {
+        na_nprof_access_source_t *s = &a->sources[i];
+        s->why[sizeof s->why - 1] = 0;
+        if ((s->flags & NA_NPROF_ACCESS_VALID) == 0 || s->source == 0 ||
+            s->source >= NA_NPROF_SOURCE_KINDS || s->unit == 0 || s->unit >= NA_NPROF_UNIT_KINDS) {
+            c->bad += s->flags != 0;
+            memset(s, 0, sizeof *s);
+        }
+    }
+}
+
+static void check_tables(check_t *c, na_access_t *a) {
+    if (a->node_count > c->nodes) a->node_count = c->nodes;
+    for (uint32_t i = 0; i < a->thread_count; i++) {
+        na_nprof_access_thread_t *t = &a->threads[i];
+        t->name[sizeof t->name - 1] = 0;
+        if (t->tid == 0) memset(t, 0, sizeof *t);
+        check_thread(c, &t->thread);
+    }
+    for (uint32_t i = 0; i < a->mapping_count; i++) {
+        na_nprof_access_mapping_t *m = &a->mappings[i];
+        m->path[sizeof m->path - 1] = 0;
+        if (m->start >= m->end) {
+            c->bad += m->start != 0;
+            memset(m, 0, sizeof *m);
+        }
+        check_id(c, &m->thread, m->thread < a->thread_count && a->threads[m->thread].tid != 0);
+    }
+    for (uint32_t i = 0; i < a->object_count; i++) {
+        na_nprof_access_object_t *o = &a->objects[i];
+        if (o->kind != NA_NPROF_OBJECT_HEAP && o->kind != NA_NPROF_OBJECT_POOL) {
+            c->bad += o->kind != 0;
+            memset(o, 0, sizeof *o);
+            continue;
+        }
+        check_stack(c, &o->site);
+        check_thread(c, &o->thread);
+        check_node(c, &o->node);
+    }
+    for (uint32_t i = 0; i < a->window_count; i++) {
+        na_nprof_access_window_t *w = &a->windows[i];
+        check_id(c, &w->object, w->object < a->object_count && a->objects[w->object].kind != 0);
+        check_amount(c, &w->inverse);
+    }
+}
+
+static void check_samples(check_t *c, na_access_t *a) {
+    size_t kept = 0;
+    for (size_t i = 0; i < a->sample_count; i++) {
+        na_nprof_access_sample_t *s = &a->samples[i];
+        if (s->source >= a->source_count || a->sources[s->source].source == 0) {
+            c->bad++; /* its weight would have no unit */
+            continue;
+        }
+        check_amount(c, &s->weight);
+        check_stack(c, &s->stack);
+        check_id(c, &s->thread, s->thread < a->thread_count && a->threads[s->thread].tid != 0);
+        check_id(c, &s->object, s->object < a->object_count && a->objects[s->object].kind != 0);
+        check_id(c, &s->mapping, s->mapping < a->mapping_count && a->mappings[s->mapping].end != 0);
+        check_id(c, &s->window, s->window < a->window_count && a->windows[s->window].length != 0);
+        check_node(c, &s->cpu_node);
+        check_node(c, &s->home_node);
+        check_byte(c, &s->level, NA_NPROF_LEVELS);
+        check_byte(c, &s->target, NA_NPROF_TARGETS);
+        check_byte(c, &s->op, 4);
+        if (s->latency < -1) {
+            s->latency = -1;
+            c->bad++;
+        }
+        if ((s->target == NA_NPROF_TARGET_HEAP || s->target == NA_NPROF_TARGET_POOL) &&
+            s->object == 0) {
+            s->target = NA_NPROF_TARGET_UNRESOLVED;
+            c->bad++;
+        }
+        a->samples[kept++] = *s;
+    }
+    a->sample_count = kept;
+}
+
+static int by_time(const void *x, const void *y) {
+    const na_nprof_access_sample_t *a = x, *b = y;
+    if (a->ns != b->ns) return a->ns < b->ns ? -1 : 1;
+    return a->serial < b->serial ? -1 : a->serial > b->serial;
+}
+
+/* Sorts, and drops what a kill left twice: same time, same serial. */
+static void sort_samples(na_access_t *a) {
+    if (a->sample_count < 2) return;
+    qsort(a->samples, a->sample_count, sizeof *a->samples, by_time);
+    size_t kept = 1;
+    for (size_t i = 1; i < a->sample_count; i++)
+        if (by_time(&a->samples[i], &a->samples[kept - 1]) != 0) a->samples[kept++] = a->samples[i];
+    a->sample_count = kept;
+}
+
+bool na_access_load(na_reader_t *reader, na_access_t *a) {
+    memset(a, 0, sizeof *a);
+    const struct {
+        uint16_t type;
+        uint32_t limit, first;
+        void **items;
+        uint32_t *count;
+    } tables[] = {
+        {NA_NPROF_ACCESS_WINDOWS, MAX_IDS, 1, (void **)&a->windows, &a->window_count},
+        {NA_NPROF_ACCESS_OBJECTS, MAX_IDS, 1, (void **)&a->objects, &a->object_count},
+        {NA_NPROF_ACCESS_MAPPINGS, MAX_IDS, 1, (void **)&a->mappings, &a->mapping_count},
+        {NA_NPROF_ACCESS_THREADS, MAX_IDS, 1, (void **)&a->threads, &a->thread_count},
+        {NA_NPROF_ACCESS_NODES, NA_NPROF_MAX_NODES, 0, (void **)&a->nodes, &a->node_count},
+        {NA_NPROF_ACCESS_SOURCES, MAX_SOURCES, 1, (void **)&a->sources, &a->source_count},
+    };
+    samples_t samples = {.access = a};
+    na_reader_each_entry(reader, NA_NPROF_ACCESS_SAMPLES, take_sample, &samples);
+    bool done = !samples.failed;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && done; i++)
+        done = read_table(reader, tables[i].type, tables[i].limit, tables[i].first, tables[i].items,
+                          tables[i].count);
+    if (!done) {
+        na_access_free(a);
+        return false;
+    }
+    check_t check = {.reader = reader,
+                     .nodes = na_reader_header(reader)->node_count,
+                     .stacks = na_reader_stacks(reader),
+                     .threads = na_reader_threads(reader)};
+    check_sources(&check, a);
+    check_tables(&check, a);
+    check_samples(&check, a);
+    for (; check.bad != 0; check.bad--)
+        na_reader_issue(reader, NA_ISSUE_BAD_ACCESS, 0, 0);
+    sort_samples(a);
+    return true;
+}
+
+void na_access_free(na_access_t *a) {
+    free(a->sources);
+    free(a->nodes);
+    free(a->threads);
+    free(a->mappings);
+    free(a->objects);
+    free(a->windows);
+    free(a->samples);
+    memset(a, 0, sizeof *a);
+}
+
+#define NAME_OF(names, i) ((i) < sizeof(names) / sizeof((names)[0]) ? (names)[i] : "?")
+
+const char *na_access_source_name(uint32_t source) {
+    static const char *const names[] = {"?",    "kmod-ibs", "perf-ibs",   "pebs",       "watch",
+                                        "numa", "fault",    "kmod-fault", "kmod-watch", "kmod-sim"};
+    return NAME_OF(names, source);
+}
+
+const char *na_access_unit_name(uint32_t unit) {
+    static const char *const names[] = {"?",      "op",   "cycle", "load",   "store",
+                                        "access", "scan", "fault", "made up"};
+    return NAME_OF(names, unit);
+}
+
+const char *na_access_level_name(uint32_t level) {
+    static const char *const names[] = {
+        "?",          "L1",          "miss buffer", "L2",   "L3",  "near cache", "far cache",
+        "local DRAM", "remote DRAM", "DRAM",        "PMEM", "CXL", "IO",         "uncached"};
+    return NAME_OF(names, level);
+}
+
+const char *na_access_target_name(uint32_t target) {
+    static const char *const names[] = {
+        "?",    "heap", "pool", "unrecorded heap", "unresolved heap", "own", "stack",
+        "data", "code", "file", "anonymous",       "kernel"};
+    return NAME_OF(names, target);
+}
+
+bool na_access_is_dram(uint32_t level) {
+    return level == NA_NPROF_LEVEL_LOCAL_DRAM || level == NA_NPROF_LEVEL_REMOTE_DRAM ||
+           level == NA_NPROF_LEVEL_DRAM;
+}
