@@ -50,9 +50,11 @@ static long now_ms(void) {
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Allocates and frees at full speed for so long. */
+/* Allocates and frees at full speed for so long, and not less than 100,000 times even where the
+ * machine is too busy to run it. */
 static void churn(long ms) {
-    for (long end = now_ms() + ms; now_ms() < end;)
+    long end = now_ms() + ms;
+    for (int round = 0; round < 50 || now_ms() < end; round++)
         for (int i = 0; i < 2000; i++) {
             char *volatile block = malloc((size_t)(16 + i % 64));
             free(block);
@@ -174,6 +176,8 @@ static int grow(void) {
 }
 
 static int wait_for(const char *ms) {
+    puts("running");
+    fflush(stdout);
     churn(atol(ms));
     return 0;
 }
@@ -188,7 +192,7 @@ int main(int argc, char **argv) {
     if (strcmp(role, "churn") == 0 && argc > 2) return wait_for(argv[2]);
     if (strcmp(role, "sleep") == 0) { /* hardly ever allocates */
         free(malloc(10));
-        sleep(2);
+        sleep(60); /* is killed */
         return 0;
     }
     fprintf(stderr, "control_load: no such role\n");

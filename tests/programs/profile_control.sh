@@ -97,10 +97,14 @@ mkdir "$work/asleep"
 (cd "$work/asleep" && exec env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_BACKGROUND=1 \
     NUMALLOC_PROFILE_DUMP_SIGNAL=usr2 LD_PRELOAD="$lib" "$load" sleep) &
 sleeper=$!
-for _ in $(seq 50); do [ ! -s "$work/asleep/p.nprof" ] || break; sleep 0.1; done
-sleep 0.2
+# Its handler is there (SigCgt, bit 12) before it is asked.
+for _ in $(seq 200); do
+    caught=$(sed -n 's/^SigCgt:\t//p' "/proc/$sleeper/status" 2>/dev/null) || true
+    [ "$((0x${caught:-0} >> 11 & 1))" = 0 ] || [ ! -s "$work/asleep/p.nprof" ] || break
+    sleep 0.1
+done
 kill -USR2 "$sleeper"
-for _ in $(seq 30); do [ ! -s "$work/asleep/p.nprof.1" ] || break; sleep 0.1; done
+for _ in $(seq 200); do [ ! -s "$work/asleep/p.nprof.1" ] || break; sleep 0.1; done
 [ -s "$work/asleep/p.nprof.1" ] || fail "a sleeping program with NUMALLOC_BACKGROUND=1 was not copied"
 kill "$sleeper" 2>/dev/null || true
 wait "$sleeper" 2>/dev/null || true
@@ -109,11 +113,11 @@ say "signals begin, end and copy profiles, also of a program that sleeps"
 # ---- Time. ----
 go later NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_START=later -- churn 200
 some later 0 0
-go after NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_AFTER=300 NUMALLOC_PROFILE_FOR=200 -- churn 900
+go after NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_AFTER=300 NUMALLOC_PROFILE_FOR=200 -- churn 2000
 some after 1 1
-is "$work/after/p.nprof" 'head["closed"]' '180 <= head["duration_ms"] <= 500' 'rows("session")[0]["from_start"] == 0'
-go every NUMALLOC_PROFILE=sample NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_DUMP_EVERY=100 -- churn 1000
-some every 5 12
+is "$work/after/p.nprof" 'head["closed"]' '180 <= head["duration_ms"] <= 1500' 'rows("session")[0]["from_start"] == 0'
+go every NUMALLOC_PROFILE=sample NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_DUMP_EVERY=100 -- churn 1500
+some every 5 17
 say "profiles begin after, end after and are copied every so many milliseconds"
 
 # ---- Memory. ----
@@ -126,23 +130,26 @@ say "copies when resident or live memory passes multiples of a limit"
 
 # ---- A file. ----
 mkdir "$work/trigger"
+mkfifo "$work/running"
 (cd "$work/trigger" && exec env NUMALLOC_PROFILE_TRIGGER="$work/now" NUMALLOC_PROFILE_FILE=p.nprof LD_PRELOAD="$lib" \
-    "$load" churn 4000) &
+    "$load" churn 120000 >"$work/running") &
 churner=$!
+at_end=("kill -9 $churner 2>/dev/null")
+read -r line <"$work/running" || fail "the program ended before it was asked anything"
 step() { # WORD FILE
-    sleep 0.2
     echo "$1" >"$work/now.new"
     mv "$work/now.new" "$work/now"
-    for _ in $(seq 30); do [ ! -e "$work/trigger/$2" ] || return 0; sleep 0.1; done
+    for _ in $(seq 200); do [ ! -e "$work/trigger/$2" ] || return 0; sleep 0.1; done
     fail "the trigger file's '$1' did nothing"
 }
 step start p.nprof
 step dump p.nprof.1
 echo stop >"$work/now.new" && mv "$work/now.new" "$work/now"
-sleep 0.5
+for _ in $(seq 200); do ! "$dump" json "$work/trigger/p.nprof" 2>/dev/null | grep -q '"closed": *true' || break; sleep 0.1; done
 step start p.nprof.2
 kill "$churner"
 wait "$churner" 2>/dev/null || true
+at_end=()
 is "$work/trigger/p.nprof" 'head["closed"]'
 say "a trigger file begins, copies and ends profiles"
 
