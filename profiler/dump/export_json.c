@@ -1,9 +1,11 @@
 /* export_json.c - all of a profile as one JSON document, for programs: docs/profile-json.md has the
  * schema. Stacks are a tree and frames are a list, each written once, so that the size grows with
- * the profile and not with the depth of its stacks. */
+ * the profile and not with the depth of its stacks. Sites leave out what is 0, stack entries what
+ * is false or said by their function: there may be hundreds of thousands of both. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
@@ -64,7 +66,19 @@ static void put_functions(na_view_input_t *in) {
     putchar(']');
 }
 
-/* Entries that are a site or above one, each with its frames: [function, line, file, inlined]. */
+/* "file" only where it is not that of the function (its definition in a header, or unknown). */
+static void put_frame(const na_view_input_t *in, const na_frame_t *frame) {
+    const char *file = na_symbols_function(in->symbols, frame->id)->file;
+    printf("{\"function\":%u", frame->id);
+    if (frame->file != NULL && (file == NULL || strcmp(file, frame->file) != 0)) {
+        fputs(",\"file\":", stdout);
+        na_json_put(stdout, frame->file);
+    }
+    if (frame->line != 0) printf(",\"line\":%u", frame->line);
+    fputs(frame->inlined ? ",\"inlined\":true}" : "}", stdout);
+}
+
+/* Entries that are a site or above one, each with its frames. */
 static bool put_stacks(const na_view_input_t *in) {
     na_stack_table_t stacks = na_reader_stacks(in->reader);
     bool *wanted = calloc((size_t)stacks.count + 1, sizeof *wanted);
@@ -78,19 +92,16 @@ static bool put_stacks(const na_view_input_t *in) {
     for (uint32_t node = NA_NPROF_ROOT + 1; node < stacks.count; node++) {
         if (!wanted[node]) continue;
         const na_nprof_stack_t *entry = &stacks.items[node];
-        printf("%s\n{\"id\":%u,\"parent\":%u,\"pc\":%" PRIu64 ",\"module\":%u,\"truncated\":%s,"
-               "\"frames\":[",
+        printf("%s\n{\"id\":%u,\"parent\":%u,\"pc\":%" PRIu64 ",\"module\":%u%s,\"frames\":[",
                first ? "" : ",", node, entry->parent == NA_NPROF_ROOT ? 0 : entry->parent,
                entry->pc, na_symbols_module(in->symbols, node),
-               (entry->flags & NA_NPROF_STACK_TRUNCATED) != 0 ? "true" : "false");
+               (entry->flags & NA_NPROF_STACK_TRUNCATED) != 0 ? ",\"truncated\":true" : "");
         first = false;
         const na_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         for (uint32_t i = 0; i < count; i++) {
-            printf("%s{\"function\":%u,\"file\":", i == 0 ? "" : ",", frames[i].id);
-            na_json_put(stdout, frames[i].file);
-            printf(",\"line\":%u,\"inlined\":%s}", frames[i].line,
-                   frames[i].inlined ? "true" : "false");
+            if (i != 0) putchar(',');
+            put_frame(in, &frames[i]);
         }
         fputs("]}", stdout);
     }
@@ -105,19 +116,19 @@ static void put_sites(const na_view_input_t *in) {
         const na_site_t *site = &in->sites.items[s];
         printf("%s\n{\"stack\":%u,\"threads\":%u,", s == 0 ? "" : ",",
                site->site == NA_NPROF_ROOT ? 0 : site->site, site->cells);
-        na_json_counters(in, &site->sum);
+        na_json_counters_sparse(in, &site->sum);
         const na_frame_t *leaf;
         const na_frame_t *frame = na_view_site(in, site->site, &leaf);
         if (frame == NULL)
-            fputs(",\"responsible\":null}", stdout);
+            fputs("\"responsible\":null}", stdout);
         else
-            printf(",\"responsible\":%u}", frame->id);
+            printf("\"responsible\":%u}", frame->id);
     }
     putchar(']');
 }
 
 na_status_t na_export_json(na_view_input_t *in) {
-    fputs("{\"schema\":\"numalloc-profile\",\"schema_version\":1,\n", stdout);
+    fputs("{\"schema\":\"numalloc-profile\",\"schema_version\":2,\n", stdout);
     na_json_header(in);
     fputs(",\n\"total\":{", stdout);
     na_json_counters(in, &in->sites.total);

@@ -42,9 +42,13 @@ static bool put_lifetimes(const na_view_input_t *in) {
     printf(",\n\"lifetimes\":{\"unit_ns\":%.9g,\"sites\":[",
            na_age_ns(na_reader_header(in->reader)));
     for (size_t i = 0; good && i < lives.count; i++) {
-        printf("%s\n{\"stack\":%u,\"frees\":", i == 0 ? "" : ",",
-               lives.items[i].site == NA_NPROF_ROOT ? 0 : lives.items[i].site);
-        put_numbers(lives.items[i].count, NA_NPROF_AGE_BUCKETS, 1);
+        const na_site_lives_t *of = &lives.items[i];
+        size_t from = 0; /* nobody frees within the first of them: their zeros are not written */
+        while (from + 1 < NA_NPROF_AGE_BUCKETS && of->count[from] == 0)
+            from++;
+        printf("%s\n{\"stack\":%u,\"from\":%zu,\"frees\":", i == 0 ? "" : ",",
+               of->site == NA_NPROF_ROOT ? 0 : of->site, from);
+        put_numbers(of->count + from, NA_NPROF_AGE_BUCKETS - from, 1);
         putchar('}');
     }
     fputs("]}", stdout);

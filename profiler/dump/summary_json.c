@@ -12,26 +12,40 @@ static void put_number(double value) {
     na_json_number(stdout, value);
 }
 
-void na_json_counters(const na_view_input_t *in, const na_counters_t *sum) {
+static void put_counters(const na_view_input_t *in, const na_counters_t *sum, bool zeros) {
     bool first = true;
     for (size_t m = 0; m < na_metric_count(); m++) {
         const char *key = na_metric_key(m);
         double value = na_metric_shown(na_reader_header(in->reader), m, sum);
         if (key == NULL || !isfinite(value) || na_metrics[m].alone) continue;
+        if (value == 0 && !zeros) continue;
         printf("%s\"%s\":", first ? "" : ",", key);
-        put_number(value);
+        if (!zeros && value != floor(value))
+            printf("%.9g", value);
+        else
+            put_number(value);
         first = false;
     }
     if (na_reader_header(in->reader)->mode == NA_NPROF_MODE_SAMPLE) {
         uint32_t scale = na_reader_header(in->reader)->count_scale;
-        fputs(",\"error95\":{\"peak\":", stdout);
+        printf("%s\"error95\":{\"peak\":", first ? "" : ",");
         put_number(na_counters_error(sum, sum->peak_count, scale));
         fputs(",\"live\":", stdout);
         put_number(na_counters_error(sum, sum->live_count, scale));
         fputs(",\"total\":", stdout);
         put_number(na_counters_error(sum, (int64_t)sum->alloc_count, scale));
         putchar('}');
+        first = false;
     }
+    if (!zeros && !first) putchar(',');
+}
+
+void na_json_counters(const na_view_input_t *in, const na_counters_t *sum) {
+    put_counters(in, sum, true);
+}
+
+void na_json_counters_sparse(const na_view_input_t *in, const na_counters_t *sum) {
+    put_counters(in, sum, false);
 }
 
 void na_json_frame(const na_frame_t *frame) {

@@ -140,6 +140,8 @@ void na_view_summary_json(na_view_input_t *in);
 /* The same: "name":value members of a JSON object, without braces. */
 void na_json_header(const na_view_input_t *in);
 void na_json_counters(const na_view_input_t *in, const na_counters_t *sum);
+/* Without those that are 0, and with a comma after each. */
+void na_json_counters_sparse(const na_view_input_t *in, const na_counters_t *sum);
 void na_json_frame(const na_frame_t *frame);
 void na_json_stack(const na_view_input_t *in, uint32_t site); /* begins with a comma */
 void na_json_threads(const na_view_input_t *in);
