@@ -9,9 +9,9 @@
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
-bool na_report_write(na_view_input_t *in, FILE *json) {
-    na_report_t r = {.in = in, .json = json};
-    bool good = na_report_choose(&r);
+bool na_report_write(na_view_input_t *in, na_view_input_t *base, FILE *json) {
+    na_report_t r = {.in = in, .base = base, .json = json};
+    bool good = na_report_choose(&r) && (r.base == NULL || na_report_base(&r));
     if (good) {
         fputs("{\"format\":\"numalloc-report\",\"version\":1", json);
         na_report_sites(&r);
@@ -75,12 +75,12 @@ static const char *put_upto(const char *page, const char *mark) {
     return at + strlen(mark);
 }
 
-na_status_t na_export_html(na_view_input_t *in) {
+static na_status_t write_page(na_view_input_t *in, na_view_input_t *base) {
     char *json = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&json, &size);
     if (to == NULL) return NA_STATUS_MEMORY;
-    bool good = na_report_write(in, to);
+    bool good = na_report_write(in, base, to);
     good = fclose(to) == 0 && good;
     if (good) {
         const char *program = na_reader_header(in->reader)->program, *slash = strrchr(program, '/');
@@ -92,6 +92,16 @@ na_status_t na_export_html(na_view_input_t *in) {
     }
     free(json);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
+}
+
+na_status_t na_export_html(na_view_input_t *in) {
+    if (in->options->baseline == NULL) return write_page(in, NULL);
+    na_view_input_t base;
+    na_status_t status = na_view_load(&base, in->options->baseline, in->options, false);
+    if (status != NA_STATUS_WHOLE) return status;
+    status = write_page(in, &base);
+    na_status_t damage = na_view_unload(&base, true);
+    return status == NA_STATUS_WHOLE ? damage : status;
 }
 
 #else

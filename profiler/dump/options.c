@@ -85,7 +85,7 @@ static const struct row {
     {"fail-if", OPT_FAIL_IF, NA_TAKES_CHECK, "TEST",
      "fail if METRIC OP VALUE holds, such as 'peak>200M' or 'leaks>0'; may be\n"
      "given more than once"},
-    {"baseline", OPT_BASELINE, NA_TAKES_CHECK, "OLD", "the profile to compare with"},
+    {"baseline", OPT_BASELINE, NA_TAKES_BASELINE, "OLD", "the profile to compare with"},
     {"fail-on-increase", OPT_INCREASE, NA_TAKES_CHECK, "LIMIT",
      "fail if peak, live or total grew by more than this over the baseline: 5%\n"
      "or 10M; or for one figure: peak=5%"},

@@ -33,9 +33,10 @@ typedef enum na_option_bit {
     NA_TAKES_DEPTH = 1 << 10,
     NA_TAKES_MIN = 1 << 11,
     NA_TAKES_SUPPRESSIONS = 1 << 12,
-    NA_TAKES_CHECK = 1 << 13,  /* --fail-if, --baseline, --fail-on-increase */
+    NA_TAKES_CHECK = 1 << 13,  /* --fail-if, --fail-on-increase */
     NA_TAKES_SIZE = 1 << 14,   /* --width, --height */
     NA_TAKES_SOURCE = 1 << 15, /* --context, --source-path */
+    NA_TAKES_BASELINE = 1 << 18,
 } na_option_bit_t;
 
 #define NA_TAKES_TABLE                                                                             \

@@ -18,35 +18,46 @@
 #define NA_REPORT_COURSES      1000u   /* the same from a trace, exactly */
 #define NA_REPORT_SOURCE_BYTES (2u << 20) /* of source text */
 #define NA_REPORT_NONE         UINT32_MAX
+#define NA_REPORT_OLD          UINT32_C(0x80000000) /* added to ids of what only the other run has */
 
 /* A row of the table of sites: one site, or what was put together below a stack entry. */
 typedef struct na_report_site {
-    uint32_t id;   /* stack id of the site; 0: put together */
+    uint32_t id;   /* stack id of the site; 0: put together; of the other run's + NA_REPORT_OLD */
     uint32_t node; /* of the page's tree */
     uint32_t by;   /* frame that is responsible; NA_REPORT_NONE: not known */
     na_counters_t sum;
+    na_counters_t before; /* the same of the other run, if there is one */
 } na_report_site_t;
 
 typedef struct na_report {
     na_view_input_t *in;
+    na_view_input_t *base; /* the other run; NULL: no comparison */
     FILE *json;
     na_intern_t strings; /* texts */
     na_intern_t functions, frames, nodes;
     na_report_site_t *sites;
-    size_t site_count;
+    size_t site_count, site_room;
     uint32_t *row_of_site; /* by stack id: row + 1 of a site that is told apart, 0: none */
     size_t cut;            /* sites that were put together */
     double cut_share;      /* each had at most this share of any figure */
     bool out_of_memory;
 } na_report_t;
 
-/* Writes the whole object to `json`. False: out of memory. */
-bool na_report_write(na_view_input_t *in, FILE *json);
+/* Writes the whole object to `json`; `base`: the run to compare with, or NULL. False: out of
+ * memory. */
+bool na_report_write(na_view_input_t *in, na_view_input_t *base, FILE *json);
 
 /* report_sites.c: chooses sites, makes their rows and the tables that they need. False: out of
  * memory. */
 bool na_report_choose(na_report_t *report);
-/* "metrics", "totals", "sites", "cut" and the tables of the tree; begins with a comma. */
+
+/* The largest share that a site has of any figure that can be ordered by. */
+double na_report_share(const na_view_input_t *in, const na_counters_t *sum);
+
+/* report_base.c: the other run's sites get the rows of those with the same stack, or new ones.
+ * False: out of memory. */
+bool na_report_base(na_report_t *report);
+/* "metrics", "totals", "base", "sites", "cut" and the tables of the tree; begins with a comma. */
 void na_report_sites(na_report_t *report);
 
 /* report_time.c: "timeline". */

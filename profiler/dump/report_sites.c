@@ -47,9 +47,9 @@ static bool adds_up(const struct column *column) {
 }
 
 /* NaN: there is none. */
-static double value_of(const na_report_t *r, const struct column *column,
+static double value_of(const na_view_input_t *in, const struct column *column,
                        const na_counters_t *sum) {
-    const na_nprof_header_t *h = na_reader_header(r->in->reader);
+    const na_nprof_header_t *h = na_reader_header(in->reader);
     if (column->of == NULL) return (double)sum->alloc_usable - (double)sum->alloc_bytes;
     size_t metric = metric_of(column->of);
     double value = na_metric_value(metric, sum, h->count_scale);
@@ -70,11 +70,10 @@ static int larger_first(const void *a, const void *b) {
     return x->site < y->site ? -1 : x->site > y->site;
 }
 
-/* The largest share that a site has of any figure that can be ordered by. */
-static double share_of(const na_report_t *r, const na_counters_t *sum) {
+double na_report_share(const na_view_input_t *in, const na_counters_t *sum) {
     double most = 0;
     for (int order = NA_ORDER_PEAK; order <= NA_ORDER_COUNT; order++) {
-        double total = (double)na_counters_key(&r->in->sites.total, (na_order_t)order);
+        double total = (double)na_counters_key(&in->sites.total, (na_order_t)order);
         double share = total > 0 ? (double)na_counters_key(sum, (na_order_t)order) / total : 0;
         if (share > most) most = share;
     }
@@ -132,8 +131,8 @@ static bool take(na_report_t *r, const rank_t *ranks, size_t kept, uint32_t *mem
     for (size_t i = 0; i < kept; i++) {
         const na_site_t *site = &sites->items[ranks[i].site];
         uint32_t node = site->site < stacks.count ? node_of(r, site->site, memo, pending) : 0;
-        r->sites[r->site_count] =
-            (na_report_site_t){site->site, node, by_of(r, site->site), site->sum};
+        r->sites[r->site_count] = (na_report_site_t){site->site, node, by_of(r, site->site),
+                                                     site->sum, na_counters_none()};
         if (site->site < stacks.count) r->row_of_site[site->site] = (uint32_t)++r->site_count;
     }
     uint32_t *together = calloc(stacks.count + 1u, sizeof *together); /* row + 1 by stack entry */
@@ -146,7 +145,8 @@ static bool take(na_report_t *r, const rank_t *ranks, size_t kept, uint32_t *mem
         if (together[entry] == 0) {
             uint32_t node = memo[entry] == 0 ? 0 : memo[entry] - 1;
             na_report_site_t *row = &r->sites[r->site_count];
-            *row = (na_report_site_t){0, node, NA_REPORT_NONE, na_counters_none()};
+            *row =
+                (na_report_site_t){0, node, NA_REPORT_NONE, na_counters_none(), na_counters_none()};
             if (node != 0) row->by = r->nodes.keys[node].number[1];
             together[entry] = (uint32_t)++r->site_count;
         }
@@ -164,14 +164,15 @@ bool na_report_choose(na_report_t *r) {
     rank_t *ranks = calloc(count + 1, sizeof *ranks);
     uint32_t *memo = calloc(entries + 2u, sizeof *memo);
     uint32_t *pending = calloc(entries + 2u, sizeof *pending);
-    r->sites = calloc(count + 1, sizeof *r->sites);
+    r->site_room = count + 1;
+    r->sites = calloc(r->site_room, sizeof *r->sites);
     r->row_of_site = calloc(entries + 1u, sizeof *r->row_of_site);
     bool good = ranks != NULL && memo != NULL && pending != NULL && r->sites != NULL &&
                 r->row_of_site != NULL &&
                 na_intern_numbers(&r->nodes, NA_REPORT_NONE, NA_REPORT_NONE, 0, NULL) == 0;
     if (good) {
         for (size_t i = 0; i < count; i++)
-            ranks[i] = (rank_t){share_of(r, &r->in->sites.items[i].sum), i};
+            ranks[i] = (rank_t){na_report_share(r->in, &r->in->sites.items[i].sum), i};
         qsort(ranks, count, sizeof *ranks, larger_first);
         good = take(r, ranks, count < NA_REPORT_SITES ? count : NA_REPORT_SITES, memo, pending);
     }
@@ -201,10 +202,23 @@ static void put_column(na_report_t *r, const char *name, const na_intern_t *set,
 static bool is_used(const na_report_t *r, const struct column *column) {
     if (strcmp(column->id, "peak") == 0) return true;
     for (size_t i = 0; i < r->site_count; i++) {
-        double value = value_of(r, column, &r->sites[i].sum);
+        double value = value_of(r->in, column, &r->sites[i].sum);
+        if (isfinite(value) && value != 0) return true;
+        value = r->base == NULL ? 0 : value_of(r->base, column, &r->sites[i].before);
         if (isfinite(value) && value != 0) return true;
     }
     return false;
+}
+
+static void put_totals(const na_report_t *r, const na_view_input_t *in, const bool *used) {
+    FILE *to = r->json;
+    fputs("\"totals\":{", to);
+    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
+        if (!used[c]) continue;
+        fprintf(to, "%s\"%s\":", n++ == 0 ? "" : ",", columns[c].id);
+        na_json_number(to, value_of(in, &columns[c], &in->sites.total));
+    }
+    putc('}', to);
 }
 
 static void put_metrics(const na_report_t *r, const bool *used) {
@@ -216,11 +230,26 @@ static void put_metrics(const na_report_t *r, const bool *used) {
                 n++ == 0 ? "" : ",", columns[c].id, columns[c].name, columns[c].unit,
                 columns[c].term, adds_up(&columns[c]) ? "true" : "false");
     }
-    fputs("],\"totals\":{", to);
+    fputs("],", to);
+    put_totals(r, r->in, used);
+}
+
+/* One list a figure, in the order of rows; `before`: of the other run. */
+static void put_values(const na_report_t *r, const bool *used, bool before) {
+    const na_view_input_t *in = before ? r->base : r->in;
+    FILE *to = r->json;
+    fputs("\"values\":{", to);
     for (size_t c = 0, n = 0; c < COLUMNS; c++) {
         if (!used[c]) continue;
-        fprintf(to, "%s\"%s\":", n++ == 0 ? "" : ",", columns[c].id);
-        na_json_number(to, value_of(r, &columns[c], &r->in->sites.total));
+        fprintf(to, "%s\"%s\":[", n++ == 0 ? "" : ",", columns[c].id);
+        for (size_t i = 0; i < r->site_count; i++) {
+            const na_report_site_t *site = &r->sites[i];
+            if (i != 0) putc(',', to);
+            double value = value_of(in, &columns[c], before ? &site->before : &site->sum);
+            /* What is no number sorts as none. */
+            na_json_number(to, isfinite(value) ? value : 0);
+        }
+        putc(']', to);
     }
     putc('}', to);
 }
@@ -239,8 +268,10 @@ static void put_tree(na_report_t *r) {
     fputs(",\"runtime\":[", to);
     for (uint32_t i = 0; i < r->functions.count; i++) {
         uint32_t id = r->functions.keys[i].number[0];
-        bool runtime = id < na_symbols_function_count(r->in->symbols) &&
-                       na_symbols_function(r->in->symbols, id)->runtime;
+        const na_view_input_t *in = (id & NA_REPORT_OLD) != 0 ? r->base : r->in;
+        id &= ~NA_REPORT_OLD;
+        bool runtime = id < na_symbols_function_count(in->symbols) &&
+                       na_symbols_function(in->symbols, id)->runtime;
         put_index(to, runtime ? 1 : 0, i);
     }
     fputs("]},\"frames\":{", to);
@@ -269,19 +300,17 @@ void na_report_sites(na_report_t *r) {
     fputs("],\"by\":[", to);
     for (size_t i = 0; i < r->site_count; i++)
         put_index(to, r->sites[i].by, i);
-    fputs("],\"values\":{", to);
-    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
-        if (!used[c]) continue;
-        fprintf(to, "%s\"%s\":[", n++ == 0 ? "" : ",", columns[c].id);
-        for (size_t i = 0; i < r->site_count; i++) {
-            if (i != 0) putc(',', to);
-            double value = value_of(r, &columns[c], &r->sites[i].sum);
-            /* What is no number sorts as none. */
-            na_json_number(to, isfinite(value) ? value : 0);
-        }
-        putc(']', to);
+    fputs("],", to);
+    put_values(r, used, false);
+    if (r->base != NULL) {
+        fputs("},\"base\":{\"name\":", to);
+        na_json_put(to, r->base->path);
+        putc(',', to);
+        put_totals(r, r->base, used);
+        putc(',', to);
+        put_values(r, used, true);
     }
-    fprintf(to, "}},\"cut\":{\"sites\":%zu,\"share\":", r->cut);
+    fprintf(to, "},\"cut\":{\"sites\":%zu,\"share\":", r->cut);
     na_json_number(to, r->cut_share);
     putc('}', to);
 }

@@ -64,7 +64,8 @@ const na_view_t na_views[] = {
      "FIGURE: peak, live, leaks, leaked-blocks, total, allocations, reallocs, temporary, "
      "physical,\n"
      "waste, threads, lost. Exit status 1 and a few lines if one fails, or the file is damaged.",
-     NA_IN_ALL, 0, NA_TAKES_CHECK | NA_TAKES_SUPPRESSIONS | NA_TAKES_WRAPPERS, na_view_check, NULL},
+     NA_IN_ALL, 0, NA_TAKES_CHECK | NA_TAKES_BASELINE | NA_TAKES_SUPPRESSIONS | NA_TAKES_WRAPPERS,
+     na_view_check, NULL},
     {"bundle", "FILE", "writes a copy with symbols (-o FILE), which reads on any machine", NULL,
      NA_IN_ALL, NA_VIEW_FACTS, 0, na_view_bundle, NULL},
     {"pools", "FILE", "blocks that the program's own pools announced, by pool and site",
@@ -99,8 +100,9 @@ const na_view_t na_views[] = {
     {"massif", "FILE", "for ms_print and massif-visualizer", NULL, NA_IN_ALL, NA_VIEW_EXPORT,
      NA_TAKES_MIN, na_export_massif, NULL},
     {"html", "FILE", "one page with charts, flame graph and source, for a browser",
-     "The page needs no server and no network: numalloc-dump html FILE -o report.html", NA_IN_ALL,
-     NA_VIEW_EXPORT, NA_TAKES_WRAPPERS, na_export_html, NULL},
+     "The page needs no server and no network: numalloc-dump html FILE -o report.html. With\n"
+     "--baseline OLD it colours the flame graph and lists the sites by what changed.",
+     NA_IN_ALL, NA_VIEW_EXPORT, NA_TAKES_WRAPPERS | NA_TAKES_BASELINE, na_export_html, NULL},
 };
 const size_t na_view_count_all = sizeof na_views / sizeof na_views[0];
 

@@ -8,6 +8,13 @@ export function check(condition, text) {
   if (!condition) throw new Error(text);
 }
 
+/** 1.91 MiB as bytes; the page rounds to three digits. */
+export function near(text, bytes) {
+  const [, number, unit] = text.match(/^([\d.]+) (B|KiB|MiB|GiB)$/) ?? [];
+  const shown = Number(number) * { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 }[unit];
+  return Math.abs(shown - bytes) <= Math.max(1, bytes * 0.006);
+}
+
 /** Runs test(page, open) with a page that has opened the file; anything on the console fails it. */
 export async function withPage(file, test) {
   const profile = mkdtempSync(join(tmpdir(), 'numalloc-browser-'));

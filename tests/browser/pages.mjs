@@ -1,16 +1,9 @@
 // pages.mjs - every page of the report of a known program: figures, brush, metric, search, links.
 import { readFileSync } from 'node:fs';
-import { check, withPage } from './browser.mjs';
+import { check, near, withPage } from './browser.mjs';
 
 const [file, jsonFile, artefact] = process.argv.slice(2);
 const profile = JSON.parse(readFileSync(jsonFile, 'utf8'));
-
-/** 1.91 MiB as bytes; the page rounds to three digits. */
-function near(text, bytes) {
-  const [, number, unit] = text.match(/^([\d.]+) (B|KiB|MiB|GiB)$/) ?? [];
-  const shown = Number(number) * { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 }[unit];
-  return Math.abs(shown - bytes) <= Math.max(1, bytes * 0.006);
-}
 
 /** Drags over the middle of the first chart, in parts of its width. */
 async function brush(page, from, to) {

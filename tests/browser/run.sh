@@ -18,7 +18,15 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$artefacts"
 env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
     LD_PRELOAD="$library" "$subject"
-"$dump" html "$work/profile.nprof" -o "$artefacts/$name-$mode.html"
+base=()
+if [ "$name" = diff ]; then
+    env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/later.nprof" \
+        LD_PRELOAD="$library" "$subject" later
+    mv "$work/profile.nprof" "$work/earlier.nprof"
+    mv "$work/later.nprof" "$work/profile.nprof"
+    base=(--baseline "$work/earlier.nprof")
+fi
+"$dump" html "$work/profile.nprof" "${base[@]}" -o "$artefacts/$name-$mode.html"
 "$dump" json "$work/profile.nprof" -o "$work/profile.json"
 # node looks for packages above the module that asks for them.
 cp "$here"/*.mjs "$work/"

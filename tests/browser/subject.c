@@ -2,7 +2,9 @@
  *
  * keep_records() leaves 2,000 blocks of 1,000 bytes; parse() makes 30,000 temporary blocks of 48
  * bytes through a wrapper; build_table() grows one array by realloc to 640,000 bytes and frees it
- * in the second half of the run. */
+ * in the second half of the run; keep_cache() leaves 100 blocks of 3,000 bytes. With an argument it
+ * is a later version of itself: half as many records, an index of 250 blocks of 4,000 bytes, and no
+ * cache. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +12,28 @@
 
 #define KEPT 2000
 
-static void *kept[KEPT];
+static void *kept[KEPT], *cache[100], *entries[250];
 
 static void rest(long ms) {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-static void keep_records(void) {
-    for (int i = 0; i < KEPT; i++) {
+static void keep_records(int count) {
+    for (int i = 0; i < count; i++) {
         kept[i] = malloc(1000);
         memset(kept[i], i, 1000);
         if (i % 100 == 0) rest(10);
     }
+}
+
+static void keep_cache(void) {
+    for (int i = 0; i < 100; i++)
+        cache[i] = calloc(1, 3000);
+}
+
+static void keep_index(void) {
+    for (int i = 0; i < 250; i++)
+        entries[i] = calloc(1, 4000);
 }
 
 static void *xmalloc(size_t size) {
@@ -59,8 +71,13 @@ static void build_table(void) {
     free(table);
 }
 
-int main(void) {
-    keep_records();
+int main(int argc, char **argv) {
+    (void)argv;
+    keep_records(argc > 1 ? KEPT / 2 : KEPT);
+    if (argc > 1)
+        keep_index();
+    else
+        keep_cache();
     size_t sum = lex();
     build_table();
     rest(100);

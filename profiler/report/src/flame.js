@@ -1,27 +1,28 @@
 // flame.js - a flame graph on a canvas: only what is in view and wider than half a pixel is drawn.
 //
 // Layout is a flat array of boxes in order of depth, made once a tree; x and width are shares of
-// the root, so that zooming changes nothing but the two ends of the view.
+// the root, so that zooming changes nothing but the two ends of the view. In a comparison widths are
+// those of the one run or of the other, and the colour says what changed.
 import { h, sharpen, color } from './dom.js';
 import { figure, percent } from './format.js';
 
 const ROW = 19;
 const NARROW = 0.5; // pixels
 
-function lay(root) {
+function lay(root, width_of) {
   const rows = [];
-  const total = root.value || root.base || 1;
+  const total = root[width_of] || 1;
   const stack = [[root, 0]];
   while (stack.length > 0) {
     const [node, x] = stack.pop();
-    const width = (node.value || 0) / total;
+    const width = (node[width_of] || 0) / total;
     const box = { node, x, width, depth: node.depth };
     node.box = box;
     (rows[node.depth] ??= []).push(box);
     let at = x;
     for (const child of node.children) {
       stack.push([child, at]);
-      at += child.value / total;
+      at += child[width_of] / total;
     }
   }
   for (const row of rows) row.sort((a, b) => a.x - b.x);
@@ -34,30 +35,51 @@ function hue(text) {
   return Math.abs(hash);
 }
 
+/** Red: more than before, blue: less; grey: as before. */
+export function paintOfChange(value, base, light) {
+  const change = value === base ? 0 : (value - base) / Math.max(Math.abs(value), Math.abs(base));
+  const strength = Math.min(1, Math.abs(change) * 1.5);
+  return `hsl(${change > 0 ? 8 : 215} ${Math.round(75 * strength)}% ${light})`;
+}
+
 /** Warm colours by module, so that one library's frames look alike. */
-function paintOf(node, module, matches, diff) {
-  if (diff) {
-    const change = node.base > 0 ? (node.value - node.base) / Math.max(node.value, node.base) : node.value > 0 ? 1 : 0;
-    const strength = Math.min(1, Math.abs(change) * 1.5);
-    return `hsl(${change > 0 ? 8 : 215} ${75 * strength}% ${color('flame-light')})`;
-  }
-  if (matches) return `hsl(290 65% ${color('flame-light')})`;
+function paintOf(node, module, matches, diff, light) {
+  if (diff && !matches) return paintOfChange(node.value, node.base, light);
+  if (matches) return `hsl(290 65% ${light})`;
   const hash = hue(module);
-  return `hsl(${20 + (hash % 45)} ${52 + (hash % 30)}% ${color('flame-light')})`;
+  return `hsl(${20 + (hash % 45)} ${52 + (hash % 30)}% ${light})`;
+}
+
+/** From the root to the node, as numbers of functions: short, and the same in each copy of a page. */
+function pathOf(node) {
+  const path = [];
+  for (; node.parent; node = node.parent) path.unshift(node.fn);
+  return path.join('.');
+}
+
+function find(root, path) {
+  let node = root;
+  for (const fn of (path ?? '').split('.').filter(Boolean)) {
+    const next = node.children.find((child) => child.fn === Number(fn));
+    if (!next) break;
+    node = next;
+  }
+  return node;
 }
 
 /**
- * root: of Model.tree. options: {unit, diff, search, moduleOf(node), onSelect(node), zoomed: path
- * of names}. Returns {element, show(root, options), fps()}.
+ * root: of Model.tree. options: {unit, diff, widths: 'value' or 'base', search, moduleOf(node),
+ * onSelect(node, path), at: a path that onSelect was told}. Returns {element, show(root, options),
+ * fps()}.
  */
 export function flameGraph(root, options) {
   const canvas = h('canvas', { class: 'flame', tabindex: 0, role: 'application', 'aria-label': 'flame graph; arrow keys move, Enter zooms, Escape goes back' });
   const told = h('div', { class: 'flame-told', 'aria-live': 'polite' }, ' ');
   const element = h('div', { class: 'flame-box' }, told, canvas);
-  let rows = lay(root);
-  let view = { from: 0, to: 1 };
+  let rows = lay(root, options.widths ?? 'value');
+  let focus = find(root, options.at);
+  let view = { from: focus.box.x, to: focus.box.x + Math.max(focus.box.width, 1e-9) };
   let goal = view;
-  let focus = root;
   let hovered = null;
   let running = false;
   let frames = [];
@@ -74,6 +96,7 @@ export function flameGraph(root, options) {
     context.textBaseline = 'middle';
     const scale = wide / (view.to - view.from);
     const ink = color('flame-ink');
+    const light = color('flame-light');
     const styles = new Map();
     for (const row of rows) {
       let lastRight = -1;
@@ -87,7 +110,7 @@ export function flameGraph(root, options) {
         lastRight = right;
         const key = options.diff ? box.node : `${options.moduleOf(box.node)}|${Boolean(matches(box.node))}`;
         let style = styles.get(key);
-        if (style === undefined) styles.set(key, (style = paintOf(box.node, options.moduleOf(box.node), matches(box.node), options.diff)));
+        if (style === undefined) styles.set(key, (style = paintOf(box.node, options.moduleOf(box.node), matches(box.node), options.diff, light)));
         context.fillStyle = box.node === root ? color('grid') : style;
         context.fillRect(left, box.depth * ROW, Math.max(NARROW, shown - 0.6), ROW - 1);
         if (box.node === hovered) {
@@ -122,11 +145,12 @@ export function flameGraph(root, options) {
       requestAnimationFrame(step);
     }
     tell(node);
-    options.onSelect?.(node);
+    options.onSelect?.(node, pathOf(node));
   }
 
   function tell(node) {
-    const base = options.diff ? `, before ${figure(node.base, options.unit)}` : '';
+    const more = node.value - node.base;
+    const base = options.diff ? `, before ${figure(node.base, options.unit)}, ${more < 0 ? '' : '+'}${figure(more, options.unit)}` : '';
     told.textContent = `${node.name}: ${figure(node.value, options.unit)}, ${percent(node.value, root.value)} of all${node.self > 0 ? `, itself ${figure(node.self, options.unit)}` : ''}${base}`;
   }
 
@@ -168,20 +192,26 @@ export function flameGraph(root, options) {
     zoom(next);
   });
   new ResizeObserver(() => draw()).observe(element);
-  tell(root);
+  tell(focus);
+  if (focus !== root) options.onSelect?.(focus, options.at);
 
   return {
     element,
     show(nextRoot, nextOptions) {
-      root = nextRoot;
       options = { ...options, ...nextOptions };
-      rows = lay(root);
+      if (nextRoot === root) {
+        draw();
+        return;
+      }
+      root = nextRoot;
+      rows = lay(root, options.widths ?? 'value');
       focus = root;
       hovered = null;
       view = goal = { from: 0, to: 1 };
       tell(root);
       draw();
     },
+    root: () => root,
     reset: () => zoom(root),
     /** Frames per second of the last zoom; for tests of smoothness. */
     fps: () => (frames.length < 2 ? null : (1000 * (frames.length - 1)) / (frames.at(-1) - frames[0])),

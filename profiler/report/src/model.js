@@ -16,7 +16,8 @@
 //                     id 0 and node of an inner node: what was cut below it, all in one
 //   cut               {sites, share}: how many were merged, and what share of a metric each had less
 //   totals            {metric id: sum over all sites, cut ones included}
-//   base              {name, values: {metric id: [..]}, totals}: the other run of a comparison
+//   base              {name, values: {metric id: [..]}, totals}: the other run of a comparison; sites
+//                     that only it has carry an id above 2^31 and 0 in all figures of this one
 //   timeline          {interval_ms, series: [{id, name, unit, values}..], markers: [[ms, name]..],
 //                     peak_ms}; null: not sampled in this interval
 //   growth            {interval_ms, exact, site: [index of sites..], live: [[..]..], alloc: [[..]..]}:
@@ -220,19 +221,24 @@ export class Model {
     return root;
   }
 
-  /** [{fn, frame, self, below, sites}..]: what each function is responsible for, and inclusive. */
+  /**
+   * [{fn, frame, self, before, below, sites}..]: what each function is responsible for, what it was
+   * in the other run, and inclusive.
+   */
   functionsBy(id, range) {
     const values = this.values(id, range);
+    const base = this.raw.base?.values[id];
     const rows = new Map();
     const row = (frame) => {
       const fn = this.functionOf(frame);
       let found = rows.get(fn);
-      if (found === undefined) rows.set(fn, (found = { fn, frame, self: 0, below: 0, sites: 0 }));
+      if (found === undefined) rows.set(fn, (found = { fn, frame, self: 0, before: 0, below: 0, sites: 0 }));
       return found;
     };
     for (let site = 0; site < this.siteCount; site++) {
       const value = values[site];
-      if (value === 0) continue;
+      const other = base?.[site] ?? 0;
+      if (value === 0 && other === 0) continue;
       const seen = new Set();
       for (const frame of this.stack(site)) {
         const fn = this.functionOf(frame);
@@ -243,6 +249,7 @@ export class Model {
       if (this.sites.by[site] >= 0 && this.sites.id[site] !== 0) {
         const by = row(this.sites.by[site]);
         by.self += value;
+        by.before += other;
         by.sites++;
       }
     }

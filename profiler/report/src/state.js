@@ -46,6 +46,14 @@ export function change(parameters, keepHistory = false) {
   if (!keepHistory) listener();
 }
 
+/** Puts parameters into the address of the page without drawing it anew: it shows them already. */
+export function note(parameters) {
+  const now = read();
+  const all = { ...now, range: now.range?.join(','), ...parameters };
+  delete all.page;
+  history.replaceState(null, '', link(now.page, { metric: null, range: null, ...all }));
+}
+
 export function start(onChange) {
   listener = onChange;
   window.addEventListener('hashchange', onChange);

@@ -5,11 +5,11 @@ import { figure } from './format.js';
 const ROW = 26; // pixels, as in style.css
 
 /**
- * columns: [{id, name (text or element), unit, value(row), cell(row) -> child, width, share(row):
- * 0..1 for a bar}..]; a column with a unit is a figure and sorts downwards first.
- * onSort is told of the column and direction.
+ * columns: [{id, name (text or element), unit, value(row), order(row), cell(row) -> child, width,
+ * share(row): 0..1 for a bar, paint(row): a background, tip}..]; a column with a unit is a figure and
+ * sorts downwards first, by order(row) if it has one. onSort is told of {id, down}.
  */
-export function table({ columns, rows, sort, onOpen, height = 480, label, empty = 'Nothing to show.' }) {
+export function table({ columns, rows, sort, onSort, onOpen, height = 480, label, empty = 'Nothing to show.' }) {
   let order = { id: sort?.id ?? columns.find((c) => c.unit)?.id ?? columns[0].id, down: sort?.down ?? true };
   let sorted = rows;
   let selected = -1;
@@ -17,14 +17,18 @@ export function table({ columns, rows, sort, onOpen, height = 480, label, empty 
   const space = h('div', { class: 'vspace' });
   const body = h('div', { class: 'vbody', tabindex: 0, role: 'rowgroup', onscroll: () => draw(), onkeydown: onKey }, space);
   const element = h('div', { class: 'vtable', role: 'table', 'aria-label': label, 'aria-rowcount': rows.length }, head, body);
+  // What the columns need at least; a narrower screen scrolls.
+  const least = columns.reduce((sum, c) => sum + Number((c.width ?? '6rem').match(/([\d.]+)rem/)?.[1] ?? 6), 0);
+  head.style.minWidth = body.style.minWidth = `${least}rem`;
   const template = columns.map((c) => c.width ?? 'minmax(6rem, 1fr)').join(' ');
 
   function arrange() {
     const column = columns.find((c) => c.id === order.id) ?? columns[0];
     const sign = order.down ? -1 : 1;
+    const key = column.order ?? column.value;
     sorted = [...rows].sort((a, b) => {
-      const x = column.value(a);
-      const y = column.value(b);
+      const x = key(a);
+      const y = key(b);
       return x < y ? -sign : x > y ? sign : 0;
     });
     replace(head, columns.map((c) => h('button', {
@@ -32,6 +36,7 @@ export function table({ columns, rows, sort, onOpen, height = 480, label, empty 
       'aria-sort': c.id !== order.id ? 'none' : order.down ? 'descending' : 'ascending',
       onclick: () => {
         order = { id: c.id, down: c.id === order.id ? !order.down : Boolean(c.unit) };
+        onSort?.(order);
         arrange();
         draw();
       },
@@ -60,7 +65,7 @@ export function table({ columns, rows, sort, onOpen, height = 480, label, empty 
         const share = c.share?.(row);
         return h('div', {
           class: `vcell${c.unit ? ' figure' : ''}`, role: 'cell',
-          style: share > 0 ? { backgroundImage: `linear-gradient(to left, var(--bar) ${Math.min(100, 100 * share)}%, transparent 0)` } : undefined,
+          style: c.paint ? { backgroundColor: c.paint(row) } : share > 0 ? { backgroundImage: `linear-gradient(to left, var(--bar) ${Math.min(100, 100 * share)}%, transparent 0)` } : undefined,
         }, c.cell ? c.cell(row) : c.unit ? figure(c.value(row), c.unit) : c.value(row));
       })));
     }

@@ -25,6 +25,8 @@ export const TERMS = {
   realloc: 'Allocations made by realloc. A growing array that jumps by small steps is copied again and again: grow by a factor.',
   error: 'Half the width of the 95 % interval of a sampled estimate. With fewer than 20 samples treat the figure as "some".',
   own: 'Memory of the profiler itself.',
+  change: 'This run less the other one. Sites are matched by the functions on their stacks, and by the nearest line within them: code above a function may have changed.',
+  before: 'The same figure of the run that this one is compared with.',
   wrapper: 'A function that only passes allocations on, such as xmalloc: its caller is responsible.',
 };
 

@@ -1,9 +1,10 @@
 // flame.js - the page of the flame graph.
-import { h, replace } from '../dom.js';
-import { figure, percent } from '../format.js';
-import { change } from '../state.js';
+import { color, h, replace } from '../dom.js';
+import { baseName, figure, percent } from '../format.js';
+import { change, note } from '../state.js';
 import { metricChoice, rangeChip, siteLink } from '../controls.js';
-import { flameGraph } from '../flame.js';
+import { flameGraph, paintOfChange } from '../flame.js';
+import { TERMS } from '../terms.js';
 
 export function pattern(text) {
   if (!text) return null;
@@ -18,14 +19,19 @@ export function flame(model, state) {
   const { metric, element } = metricChoice(model, state, { tree: true });
   const inverted = state.inverted === '1';
   const recursion = state.merged === '1';
-  const diff = Boolean(model.raw.base) && state.diff === '1';
+  const compared = Boolean(model.raw.base) && !metric.id.startsWith('range-');
+  const diff = compared && state.diff !== '0';
+  const widths = diff && state.widths === 'base' ? 'base' : 'value';
   const root = model.tree(metric.id, state.range, { inverted, recursion });
   const below = h('div', {});
   const matched = h('span', { class: 'quiet', id: 'matched' });
   const search = pattern(state.search);
   const graph = flameGraph(root, {
-    unit: metric.unit, search, diff, moduleOf: (node) => model.frameModule(node.frame),
-    onSelect: (node) => replace(below, node === root ? null : sitesOf(model, metric, state.range, node)),
+    unit: metric.unit, search, diff, widths, at: state.at, moduleOf: (node) => model.frameModule(node.frame),
+    onSelect: (node, path) => {
+      note({ at: path });
+      replace(below, node === root ? null : sitesOf(model, metric, state.range, node));
+    },
   });
   window.numallocFlame = graph;
   const tellMatches = (wanted) => {
@@ -37,7 +43,9 @@ export function flame(model, state) {
   return h('div', {},
     h('div', { class: 'bar-controls' }, element,
       toggle('inverted', 'Inverted', inverted), toggle('merged', 'Merge recursion', recursion),
-      model.raw.base && toggle('diff', `Against ${model.raw.base.name}`, diff),
+      compared && [h('button', { id: 'diff', 'aria-pressed': String(diff), 'data-tip': TERMS.change, onclick: () => change({ diff: diff ? '0' : null }) }, `Against ${baseName(model.raw.base.name)}`),
+        diff && h('button', { id: 'widths', 'aria-pressed': String(widths === 'base'), 'data-tip': 'Widths are those of the earlier run: what is gone can be seen.', onclick: () => change({ widths: widths === 'base' ? null : 'base' }) }, 'Widths of before'),
+        diff && h('span', { class: 'legend' }, h('i', { style: { background: paintOfChange(0, 1, color('flame-light')) } }), 'less', h('i', { style: { background: paintOfChange(1, 0, color('flame-light')) } }), 'more')],
       h('input', {
         type: 'search', id: 'search', placeholder: 'Search functions (regular expression)', value: state.search ?? '', 'aria-label': 'search',
         oninput: (event) => {
@@ -46,20 +54,12 @@ export function flame(model, state) {
           graph.show(root, { search: wanted });
           tellMatches(wanted);
           const text = event.target.value;
-          timer = setTimeout(() => history.replaceState(null, '', withSearch(text)), 300);
+          timer = setTimeout(() => note({ search: text }), 300);
         },
       }), matched,
       h('button', { class: 'quiet', onclick: () => graph.reset() }, 'Zoom out'), rangeChip(model, state)),
-    root.value === 0 && root.base === 0 ? h('p', { class: 'note' }, `No site has any “${metric.name}” here.`) : graph.element,
+    root[widths] === 0 ? h('p', { class: 'note' }, `No site has any “${metric.name}” here.`) : graph.element,
     below);
-}
-
-function withSearch(text) {
-  const [page, query] = location.hash.split('?');
-  const parameters = new URLSearchParams(query ?? '');
-  if (text) parameters.set('search', text);
-  else parameters.delete('search');
-  return `${page}?${parameters}`;
 }
 
 /** What of the whole lies in or below a function that matches, each byte once. */

@@ -20,7 +20,8 @@ export function site(model, state) {
     h('div', { class: 'cards' }, model.metrics.map((m) => {
       const value = model.values(m.id)[index];
       return h('div', { class: 'card' }, h('small', {}, term(m.term, m.name)), h('b', {}, figure(value, m.unit)),
-        m.tree ? h('small', {}, `${percent(value, model.total(m.id))} of all`) : null);
+        m.tree ? h('small', {}, `${percent(value, model.total(m.id))} of all`) : null,
+        model.raw.base && h('small', { style: { display: 'block' } }, `before ${figure(model.raw.base.values[m.id][index], m.unit)}`));
     })),
     details?.facts && facts(details.facts),
     siteTimeline(model, index, state) && [h('h3', {}, 'Over time'), siteTimeline(model, index, state)],

@@ -1,15 +1,35 @@
 // sites.js - all sites in a table.
 import { h } from '../dom.js';
-import { change, link } from '../state.js';
+import { change, link, note } from '../state.js';
 import { metricChoice, placeLink, rangeChip, siteLink } from '../controls.js';
 import { csvButton, table } from '../table.js';
 import { sparkline } from '../charts.js';
 import { TERMS } from '../terms.js';
+import { color } from '../dom.js';
+import { paintOfChange } from '../flame.js';
 import { pattern } from './flame.js';
 
+/** Figures that are shown at once; the one that was chosen comes to them. */
+const FIRST = ['peak', 'live', 'total', 'count', 'temporary'];
+
+/** Columns of a comparison: the chosen metric before, and by how much it changed. */
+function changes(model, metric, range) {
+  const base = model.raw.base?.values[metric.id];
+  if (!base || range) return null;
+  const values = model.values(metric.id, range);
+  const light = color('change-light');
+  const more = (site) => values[site] - base[site];
+  return [
+    { id: 'change', name: `${metric.name}: change`, unit: metric.unit, tip: TERMS.change, value: more, order: (site) => Math.abs(more(site)), paint: (site) => (more(site) === 0 ? 'transparent' : paintOfChange(values[site], base[site], light)), width: '9rem' },
+    { id: 'before', name: 'before', unit: metric.unit, tip: TERMS.before, value: (site) => base[site], width: '6.5rem' },
+  ];
+}
+
 export function sites(model, state) {
-  const metrics = model.metricsOf(state.range);
   const { metric, element } = metricChoice(model, state);
+  const offered = model.metricsOf(state.range);
+  const everything = state.all === '1';
+  const metrics = offered.filter((m) => everything || state.range || m === metric || FIRST.includes(m.id));
   const all = [...model.sites.node.keys()];
   const chosen = state.function === undefined ? null : Number(state.function);
   const wanted = (text) => {
@@ -21,9 +41,14 @@ export function sites(model, state) {
   };
   const { growth } = model.raw;
   const series = new Map((growth?.site ?? []).map((site, i) => [site, growth.live[i]]));
+  const before = changes(model, metric, state.range);
+  const [order, direction] = (state.sort ?? '').split(',');
   const shown = table({
-    label: 'sites', rows: wanted(state.search), height: 560, sort: { id: metric.id, down: true },
+    label: 'sites', rows: wanted(state.search), height: 560,
+    sort: order ? { id: order, down: direction !== 'up' } : { id: before ? 'change' : metric.id, down: true },
+    onSort: ({ id, down }) => note({ sort: `${id},${down ? 'down' : 'up'}` }),
     columns: [
+      ...(before ?? []),
       ...metrics.map((m) => {
         const values = model.values(m.id, state.range);
         const total = model.total(m.id, state.range);
@@ -41,10 +66,14 @@ export function sites(model, state) {
         type: 'search', id: 'search', placeholder: 'A function on the stack', value: state.search ?? '', 'aria-label': 'search',
         oninput: (event) => {
           clearTimeout(timer);
-          timer = setTimeout(() => shown.show(wanted(event.target.value)), 120);
+          timer = setTimeout(() => {
+            shown.show(wanted(event.target.value));
+            note({ search: event.target.value });
+          }, 120);
         },
       }),
       chosen !== null && h('span', { class: 'note' }, `Sites of ${model.functionName(chosen)} `, h('button', { onclick: () => change({ function: null }) }, 'All')),
+      metrics.length < offered.length || everything ? h('button', { id: 'all', 'aria-pressed': String(everything), onclick: () => change({ all: everything ? null : '1' }) }, 'All figures') : null,
       csvButton(shown, 'sites.csv'), rangeChip(model, state)),
     shown.element,
     model.raw.cut?.sites > 0 && h('p', { class: 'quiet' }, `${model.raw.cut.sites} small sites, each with less than ${100 * model.raw.cut.share} % of every metric, are merged below the functions that they have in common.`),

@@ -1,21 +1,28 @@
 // summary.js - the first look: what ran, what it took, what stands out.
 import { h } from '../dom.js';
-import { figure } from '../format.js';
+import { baseName, figure, percent } from '../format.js';
 import { link } from '../state.js';
 import { facts, shareOf, siteLink } from '../controls.js';
-import { term } from '../terms.js';
+import { TERMS, term } from '../terms.js';
 import { table } from '../table.js';
+
+function signed(value, unit) {
+  return `${value > 0 ? '+' : ''}${figure(value, unit)}`;
+}
 
 export function summary(model) {
   const { run, totals, findings = [] } = model.raw;
   const metrics = model.metrics;
-  const rows = model.functionsBy(metrics[0].id, null).filter((row) => row.self > 0);
+  const { base } = model.raw;
+  const rows = model.functionsBy(metrics[0].id, null).filter((row) => row.self > 0 || row.before > 0);
   const total = totals[metrics[0].id];
   return h('div', {},
     h('p', { class: 'quiet' }, run.command || run.program),
     h('div', { class: 'cards' }, metrics.filter((m) => m.tree).map((metric) =>
       h('a', { class: 'card', href: link('flame', { metric: metric.id }), style: { textDecoration: 'none', color: 'inherit' } },
-        h('small', {}, term(metric.term, metric.name)), h('b', { 'data-metric': metric.id }, figure(totals[metric.id], metric.unit))))),
+        h('small', {}, term(metric.term, metric.name)), h('b', { 'data-metric': metric.id }, figure(totals[metric.id], metric.unit)),
+        base && h('small', { class: totals[metric.id] > base.totals[metric.id] ? 'more' : 'less', 'data-change': metric.id }, `${signed(totals[metric.id] - base.totals[metric.id], metric.unit)} (${percent(totals[metric.id] - base.totals[metric.id], base.totals[metric.id])}) against before`)))),
+    base && h('p', { class: 'note' }, `Compared with ${baseName(base.name)}: `, h('a', { href: link('flame') }, 'flame graph'), ' and ', h('a', { href: link('sites') }, 'sites'), ' show what changed.'),
     h('h3', {}, 'Findings'),
     findings.length === 0 ? h('p', { class: 'note' }, 'Nothing stands out against the thresholds.') :
       findings.map((f) => h('div', { class: `finding ${f.level}` }, h('b', {}, f.title), h('div', {}, f.evidence),
@@ -25,8 +32,10 @@ export function summary(model) {
     table({
       label: 'functions', rows, height: 320, sort: { id: 'self', down: true },
       columns: [
-        { id: 'self', name: 'itself', unit: metrics[0].unit, tip: 'Of the sites that this function is responsible for.', value: (r) => r.self, width: '8rem', share: (r) => r.self / total },
-        { id: 'below', name: 'with callees', unit: metrics[0].unit, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
+        { id: 'self', name: 'itself', unit: metrics[0].unit, tip: TERMS.exclusive, value: (r) => r.self, width: '8rem', share: (r) => r.self / total },
+        ...(base ? [{ id: 'before', name: 'before', unit: metrics[0].unit, tip: TERMS.before, value: (r) => r.before, width: '7rem' },
+          { id: 'change', name: 'change', unit: metrics[0].unit, tip: TERMS.change, value: (r) => r.self - r.before, width: '7rem' }] : []),
+        { id: 'below', name: 'with callees', unit: metrics[0].unit, tip: TERMS.inclusive, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
         { id: 'name', name: 'function', value: (r) => model.functionName(r.fn), cell: (r) => h('a', { href: link('sites', { function: r.fn }) }, model.functionName(r.fn)), width: '3fr' },
         { id: 'module', name: 'module', value: (r) => model.frameModule(r.frame), width: '2fr' },
       ],
