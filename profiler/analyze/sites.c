@@ -7,11 +7,6 @@
 
 #include "profiler/analyze/replay.h"
 
-/* A file may hold any value: sums wrap instead of overflowing. */
-static int64_t add_signed(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
 static void add_cell(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t peak_epoch,
                      bool sampled) {
     int64_t live_bytes = (int64_t)(cell->alloc_bytes - cell->free_bytes);
@@ -66,7 +61,7 @@ static void add_cell(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t p
     int64_t before = sum->local_peak_bytes;
     na_counters_add(sum, &one);
     sum->local_peak_bytes =
-        add_signed(before, cell->local_peak_bytes > 0 ? cell->local_peak_bytes : 0);
+        na_add_signed(before, cell->local_peak_bytes > 0 ? cell->local_peak_bytes : 0);
 }
 
 na_counters_t na_counters_none(void) {
@@ -75,7 +70,7 @@ na_counters_t na_counters_none(void) {
 }
 
 #define ADD_uint64_t(a, b)     ((a) + (b))
-#define ADD_int64_t(a, b)      add_signed(a, b)
+#define ADD_int64_t(a, b)      na_add_signed(a, b)
 #define ADD_double(a, b)       ((a) + (b))
 #define REDUCE_SUM(type, a, b) ADD_##type(a, b)
 #define REDUCE_MAX(type, a, b) ((a) > (b) ? (a) : (b))

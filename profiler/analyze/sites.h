@@ -58,6 +58,11 @@ typedef enum na_order {
     NA_ORDER_COUNT, /* allocations */
 } na_order_t;
 
+/* A file may hold any value: sums wrap instead of overflowing. */
+static inline int64_t na_add_signed(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 /* Puts together by the reductions of metrics.h. `to` begins as na_counters_none. */
 void na_counters_add(na_counters_t *to, const na_counters_t *from);
 

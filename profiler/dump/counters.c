@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profiler/analyze/keys.h"
+#include "profiler/dump/demangle.h"
 
 static const na_column_t text_columns[NA_COL_METRICS] = {
     [NA_COL_PEAK] = {"peak_bytes", "at peak", NA_KIND_BYTES, "peak"},
@@ -89,4 +90,45 @@ void na_table_counters(na_table_t *table, const na_view_input_t *in, const na_co
         if (alone || !na_metrics[m].alone)
             na_table_number(table, NA_COL_METRICS + m,
                             na_metric_shown(na_reader_header(in->reader), m, sum));
+}
+
+/* The name that text shows. */
+static void label_of(const na_view_input_t *in, uint32_t site, char label[NA_LABEL]) {
+    const na_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    if (frame == NULL)
+        strcpy(label, site == NA_NPROF_NO_STACK ? "(stacks missing from the file)" : "(no stack)");
+    else
+        na_view_frame_label(frame, label);
+}
+
+void na_table_site(na_table_t *table, const na_view_input_t *in, size_t first, uint32_t site) {
+    enum { LABEL, SITE, FUNCTION, FILE_NAME, LINE, MODULE, BY };
+    const na_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    char label[NA_LABEL], name[512];
+    label_of(in, site, label);
+    if (leaf != NULL) {
+        na_demangle_short(leaf->function, 40, name, sizeof name);
+        na_table_format(table, first + LABEL, "%s  by %s", label, name);
+        na_table_text(table, first + BY, leaf->function);
+    } else {
+        na_table_text(table, first + LABEL, label);
+    }
+    na_table_number(table, first + SITE, site);
+    if (frame == NULL) return;
+    na_table_text(table, first + FUNCTION, frame->function);
+    na_table_text(table, first + FILE_NAME, frame->file);
+    if (frame->line != 0) na_table_number(table, first + LINE, frame->line);
+    na_table_text(table, first + MODULE, frame->module);
+}
+
+bool na_site_matches(const na_view_input_t *in, uint32_t site) {
+    if (!in->options->filtered) return true;
+    char label[NA_LABEL];
+    label_of(in, site, label);
+    if (na_filter_matches(in->options, label)) return true;
+    const na_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    return frame != NULL && (na_filter_matches(in->options, frame->function) ||
+                             na_filter_matches(in->options, frame->file) ||
+                             na_filter_matches(in->options, frame->module) ||
+                             (leaf != NULL && na_filter_matches(in->options, leaf->function)));
 }

@@ -30,6 +30,20 @@ na_table_t *na_table_open_counters(const na_column_t *own, size_t own_count);
 void na_table_counters(na_table_t *table, const na_view_input_t *in, const na_counters_t *sum,
                        bool alone);
 
+/* What a site is called, as columns of a table; na_table_site fills them, from column `first` on.
+ */
+#define NA_SITE_COLUMNS                                                                            \
+    {NULL, "site", NA_KIND_TEXT, NULL}, {"site", NULL, NA_KIND_NUMBER, NULL},                      \
+        {"function", NULL, NA_KIND_TEXT, NULL}, {"file", NULL, NA_KIND_TEXT, NULL},                \
+        {"line", NULL, NA_KIND_NUMBER, NULL}, {"module", NULL, NA_KIND_TEXT, NULL}, {              \
+        "by", NULL, NA_KIND_TEXT, NULL                                                             \
+    }
+#define NA_SITE_COLUMN_COUNT 7u
+void na_table_site(na_table_t *table, const na_view_input_t *in, size_t first, uint32_t site);
+
+/* Does --filter let the site through, by one of these names? True without --filter. */
+bool na_site_matches(const na_view_input_t *in, uint32_t site);
+
 /* Key of the column that in->order orders by. */
 const char *na_counters_sort(const na_view_input_t *in);
 

@@ -33,6 +33,9 @@ typedef enum option_id {
     OPT_HEIGHT,
     OPT_CONTEXT,
     OPT_SOURCE_PATH,
+    OPT_TIME,
+    OPT_SINCE,
+    OPT_MODULES,
     OPT_OUTPUT,
     OPT_HELP,
     OPT_VERSION,
@@ -95,6 +98,14 @@ static const struct row {
      "lines of source shown around each line with figures, default 2"},
     {"source-path", OPT_SOURCE_PATH, NA_TAKES_SOURCE, "FROM=TO",
      "look for source files named FROM... at TO...; may be given more than once"},
+    {"time", OPT_TIME, NA_TAKES_TIME, "WHEN",
+     "the moment to show: peak (default), end, a time since the start (1.5s,\n"
+     "300ms, 40%), #N (after event N), or @NAME (the program's first marker of\n"
+     "that name)"},
+    {"since", OPT_SINCE, NA_TAKES_TIME, "WHEN",
+     "compare with this earlier moment: what was live then, and what of it, or\n"
+     "newer, still is"},
+    {"modules", OPT_MODULES, NA_TAKES_MODULES, NULL, "sums by module, instead of variables"},
     {"output", OPT_OUTPUT, TAKEN_BY_ALL, "FILE",
      "write to FILE (also -o), which appears whole or not at all"},
     {"help", OPT_HELP, TAKEN_BY_ALL, NULL, "this text"},
@@ -240,6 +251,15 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
             return false;
         }
         return add_repeated(o->source_path, &o->source_path_count, row->name, value);
+    case OPT_TIME:
+        o->time = value;
+        return true;
+    case OPT_SINCE:
+        o->since = value;
+        return true;
+    case OPT_MODULES:
+        o->modules = true;
+        return true;
     case OPT_OUTPUT:
         o->output = value;
         return true;

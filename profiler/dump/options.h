@@ -36,6 +36,8 @@ typedef enum na_option_bit {
     NA_TAKES_CHECK = 1 << 13,  /* --fail-if, --fail-on-increase */
     NA_TAKES_SIZE = 1 << 14,   /* --width, --height */
     NA_TAKES_SOURCE = 1 << 15, /* --context, --source-path */
+    NA_TAKES_TIME = 1 << 16,   /* --time, --since */
+    NA_TAKES_MODULES = 1 << 17,
     NA_TAKES_BASELINE = 1 << 18,
 } na_option_bit_t;
 
@@ -70,6 +72,8 @@ typedef struct na_options {
     uint32_t context;       /* lines around a line of source */
     const char *source_path[NA_MAX_REPEATED];
     size_t source_path_count;
+    const char *time, *since; /* moments; NULL: not given */
+    bool modules;
     bool names; /* help: bare names, for completion */
 } na_options_t;
 

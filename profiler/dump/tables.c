@@ -124,22 +124,12 @@ na_status_t na_view_functions_show(na_view_input_t *in) {
 
 /* ---- sites ---- */
 
-enum {
-    S_LABEL = NA_COUNTER_COUNT,
-    S_SITE,
-    S_FUNCTION,
-    S_FILE,
-    S_LINE,
-    S_MODULE,
-    S_BY,
-    S_THREADS,
-};
+/* The site's own columns come first, then: */
+#define S_THREADS (NA_COUNTER_COUNT + NA_SITE_COLUMN_COUNT)
 
 static const na_column_t site_columns[] = {
-    {NULL, "site", NA_KIND_TEXT, NULL},     {"site", NULL, NA_KIND_NUMBER, NULL},
-    {"function", NULL, NA_KIND_TEXT, NULL}, {"file", NULL, NA_KIND_TEXT, NULL},
-    {"line", NULL, NA_KIND_NUMBER, NULL},   {"module", NULL, NA_KIND_TEXT, NULL},
-    {"by", NULL, NA_KIND_TEXT, NULL},       {"threads", NULL, NA_KIND_COUNT, NULL},
+    NA_SITE_COLUMNS,
+    {"threads", NULL, NA_KIND_COUNT, NULL},
 };
 
 static void put_frame(const na_frame_t *frame) {
@@ -177,35 +167,15 @@ void na_view_put_stack(void *arg, uint64_t site) {
     }
 }
 
-static void json_stack(void *arg, uint64_t site) {
+void na_view_json_stack(void *arg, uint64_t site) {
     na_json_stack(arg, (uint32_t)site);
 }
 
 static void fill_site(na_table_t *table, const na_view_input_t *in, const na_site_t *site) {
     na_table_row(table, site->site);
     na_table_counters(table, in, &site->sum, true);
-    const na_frame_t *leaf;
-    const na_frame_t *frame = na_view_site(in, site->site, &leaf);
-    char label[NA_LABEL], name[512];
-    if (frame == NULL)
-        strcpy(label,
-               site->site == NA_NPROF_NO_STACK ? "(stacks missing from the file)" : "(no stack)");
-    else
-        na_view_frame_label(frame, label);
-    if (leaf != NULL) {
-        na_demangle_short(leaf->function, 40, name, sizeof name);
-        na_table_format(table, S_LABEL, "%s  by %s", label, name);
-        na_table_text(table, S_BY, leaf->function);
-    } else {
-        na_table_text(table, S_LABEL, label);
-    }
-    na_table_number(table, S_SITE, site->site);
+    na_table_site(table, in, NA_COUNTER_COUNT, site->site);
     na_table_number(table, S_THREADS, site->cells);
-    if (frame == NULL) return;
-    na_table_text(table, S_FUNCTION, frame->function);
-    na_table_text(table, S_FILE, frame->file);
-    if (frame->line != 0) na_table_number(table, S_LINE, frame->line);
-    na_table_text(table, S_MODULE, frame->module);
 }
 
 na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
@@ -223,7 +193,7 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
         .view = "sites",
         .title = title,
         .below = stacks ? na_view_put_stack : NULL,
-        .members = stacks ? json_stack : NULL,
+        .members = stacks ? na_view_json_stack : NULL,
         .arg = in,
     };
     na_options_t options = *in->options;

@@ -124,6 +124,8 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks);
 
 /* Text: the stack of a site, a line a frame; for na_table_print_t.below, with the input as arg. */
 void na_view_put_stack(void *arg, uint64_t site);
+/* The same as a member of a JSON row, for na_table_print_t.members. */
+void na_view_json_stack(void *arg, uint64_t site);
 
 /* site.c, for text: the name of a frame or function as tables have it (short, with file and line);
  * `out` has room for NA_LABEL bytes. */

@@ -11,10 +11,6 @@
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
-static void json_stack(void *arg, uint64_t site) {
-    na_json_stack(arg, (uint32_t)site);
-}
-
 static void put_used(const na_suppressions_t *list) {
     char a[NA_TEXT], b[NA_TEXT];
     bool first = true;
@@ -88,7 +84,7 @@ na_status_t na_view_leaks(na_view_input_t *in) {
             .empty = "Nothing.",
             .sort = "live_bytes",
             .below = in->options->stacks ? na_view_put_stack : NULL,
-            .members = in->options->stacks ? json_stack : NULL,
+            .members = in->options->stacks ? na_view_json_stack : NULL,
             .arg = in,
         };
         if (good) status = na_table_write(table, in->options, &print);

@@ -4,21 +4,7 @@
 #include "profiler/dump/views.h"
 
 na_status_t na_view_realloc(na_view_input_t *in) {
-    enum {
-        REALLOCS,
-        SHARE,
-        GREW,
-        SHRANK,
-        MOVED,
-        GROWTH,
-        COPIED,
-        TOTAL,
-        LABEL,
-        FUNCTION,
-        FILE_NAME,
-        LINE,
-        MODULE
-    };
+    enum { REALLOCS, SHARE, GREW, SHRANK, MOVED, GROWTH, COPIED, TOTAL, SITE };
     static const na_column_t columns[] = {
         {"reallocs", "reallocs", NA_KIND_COUNT, "count"},
         {"realloc_share", "of all", NA_KIND_SHARE, NULL},
@@ -28,11 +14,7 @@ na_status_t na_view_realloc(na_view_input_t *in) {
         {"growth_count", "by copying", NA_KIND_COUNT, NULL},
         {"growth_copied", "copied", NA_KIND_BYTES, NULL},
         {"total_bytes", "total", NA_KIND_BYTES, "total"},
-        {NULL, "site", NA_KIND_TEXT, NULL},
-        {"function", NULL, NA_KIND_TEXT, NULL},
-        {"file", NULL, NA_KIND_TEXT, NULL},
-        {"line", NULL, NA_KIND_NUMBER, NULL},
-        {"module", NULL, NA_KIND_TEXT, NULL},
+        NA_SITE_COLUMNS,
     };
     na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL) return NA_STATUS_MEMORY;
@@ -50,15 +32,7 @@ na_status_t na_view_realloc(na_view_input_t *in) {
         na_table_number(table, GROWTH, (double)sum->growth_count);
         na_table_number(table, COPIED, (double)sum->growth_copied);
         na_table_number(table, TOTAL, (double)sum->alloc_bytes);
-        const na_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
-        if (frame == NULL) continue;
-        char label[NA_LABEL];
-        na_view_frame_label(frame, label);
-        na_table_text(table, LABEL, label);
-        na_table_text(table, FUNCTION, frame->function);
-        na_table_text(table, FILE_NAME, frame->file);
-        if (frame->line != 0) na_table_number(table, LINE, frame->line);
-        na_table_text(table, MODULE, frame->module);
+        na_table_site(table, in, SITE, site->site);
     }
     const na_table_print_t print = {
         .view = "realloc",

@@ -8,6 +8,7 @@
 
 #include "profiler/analyze/detail.h"
 #include "profiler/analyze/functions.h"
+#include "profiler/analyze/histogram.h"
 #include "profiler/analyze/replay.h"
 #include "profiler/analyze/sites.h"
 #include "profiler/format/access.h"
@@ -36,6 +37,11 @@ static uint32_t frames_of(void *arg, uint32_t node, const uint32_t **ids) {
     id[1] = node / 16 % 16;
     *ids = id;
     return node % 3;
+}
+
+static bool is_odd(void *arg, uint32_t site) {
+    (void)arg;
+    return site % 2 == 1;
 }
 
 static void mend(uint8_t *bytes, size_t size) {
@@ -86,6 +92,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     na_sites_t sites;
     if (na_sites_fold(reader, &sites)) {
+        static na_histogram_t histogram;
+        na_histogram_read(reader, &sites, NULL, NULL, &histogram);
+        na_histogram_read(reader, &sites, is_odd, NULL, &histogram);
         na_sites_sort(&sites, NA_ORDER_LIVE);
         na_stack_table_t stacks = na_reader_stacks(reader);
         na_function_t functions[16];

@@ -27,7 +27,7 @@ say "profiles recorded"
 # What differs between runs and machines. Frames outside main are the C library's.
 normalise() {
     sed -E -e "s|$work|WORK|g" -e 's/[0-9]+(\.[0-9]+)? (ms|s)\b/TIME/g' -e 's/(process|tid|pid) +[0-9]+/\1 PID/g' \
-        -e '/(_start|__libc_start_[a-z_]+|start_thread|clone3?)\b/d' -e 's/ +$//'
+        -e '/(_start|__libc_start_[a-z_]+|start_thread|clone3?)\b/d' -e '/^All: /d' -e 's/ +$//'
 }
 
 # shown NAME ARGUMENT...: the view's output is as it was kept, and the exit status is $want.
@@ -66,6 +66,12 @@ shown source source new.nprof --filter dump_views --context 0
 shown diff diff old.nprof new.nprof
 shown diff_same diff old.nprof old.nprof
 shown warnings warnings new.nprof
+shown at at new.nprof
+shown at_end at new.nprof --time end --stacks --top 2
+shown sizes sizes new.nprof
+shown sizes_filter sizes new.nprof --filter 'parse|walk'
+shown temporary temporary new.nprof
+shown globals globals new.nprof --filter '^(table|blocks|keep)$'
 shown bundle bundle new.nprof -o bundled.nprof
 
 want=1
@@ -154,9 +160,10 @@ rc=0
     fail "realloc on a sampled profile: status $rc, $(cat "$work/err")"
 say "a view says which mode it needs"
 
-# Every view that is no export has come up here (events: profile_trace.sh; the last four: profile_control.sh).
+# Every view that is no export has come up here (events: profile_trace.sh; lifetimes: dump_blocks.sh; the last
+# four: profile_control.sh).
 for view in $("$dump" help --names); do
-    case " ${seen[*]} help summary threads timeline compare aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events pools markers inherited session " in
+    case " ${seen[*]} help summary threads timeline compare aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes pools markers inherited session " in
     *" $view "*) ;;
     *) fail "the view $view has no test here" ;;
     esac
