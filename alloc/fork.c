@@ -1,20 +1,15 @@
-/* fork.c - handlers around fork, and the background thread. */
+/* fork.c - handlers around fork. */
 #include "alloc/fork.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <time.h>
 
 #include "alloc/central.h"
 #include "alloc/control.h"
 #include "alloc/heap.h"
 #include "alloc/hooks.h"
 #include "alloc/meta.h"
-#include "alloc/options.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
-#include "alloc/topology.h"
-#include "pagemap/span.h"
 
 /* The forking thread's heap; guarded by the heap-list lock, which is held from prepare to the end.
  */
@@ -71,43 +66,4 @@ static void in_child(void) {
 
 void na_fork_init(void) {
     pthread_atfork(prepare, in_parent, in_child);
-}
-
-/* --- background thread --- */
-
-static void *give_back(void *unused) {
-    (void)unused;
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return NULL;
-    uint64_t swept = 0;
-    for (;;) {
-        struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
-        nanosleep(&pause, NULL);
-        uint64_t now = na_os_ms();
-        na_gate_enter(heap);
-        for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
-            na_pageheap_tick(node, now);
-            if (now - swept >= 1000) na_central_sweep(node);
-        }
-        na_gate_leave(heap);
-        if (now - swept >= 1000) swept = now;
-        na_control_poll(heap, now);
-    }
-    return NULL;
-}
-
-void na_background_init(void) {
-    if (!na_option(NA_OPT_BACKGROUND)) return;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's business */
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 128 * 1024);
-    pthread_t thread;
-    pthread_create(&thread, &attributes, give_back,
-                   NULL); /* refused: memory waits for slow paths */
-    pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }

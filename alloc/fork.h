@@ -11,8 +11,4 @@
 /* Registers the handlers. From the constructor (pthread_atfork may allocate). */
 void na_fork_init(void);
 
-/* Starts the thread that gives memory back while the program sleeps, if NUMALLOC_BACKGROUND asks
- * for it. Not started in forked children. */
-void na_background_init(void);
-
 #endif

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "alloc/background.h"
 #include "alloc/control.h"
 #include "alloc/foreign.h"
 #include "alloc/fork.h"

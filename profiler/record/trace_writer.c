@@ -7,11 +7,10 @@
  *
  * A full buffer's chunk is complete in the file before the buffer is used again, under the same
  * sequence number: a kill between loses nothing, and a reader takes the chunk. */
-#include <pthread.h>
-#include <signal.h>
 #include <zlib.h>
 
 #include "alloc/os.h"
+#include "alloc/thread.h"
 #include "profiler/format/trace_code.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/trace.h"
@@ -326,19 +325,9 @@ void na_trace_writer_thread(void) {
     if (!w.wants_thread || w.has_thread) return;
     bool inside = na_rthread_inside, own = na_rthread_own;
     na_rthread_inside = na_rthread_own = true;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's business */
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 128 * 1024);
-    pthread_t thread;
     atomic_store(&thread_runs, 1);
-    w.has_thread = pthread_create(&thread, &attributes, pack_forever, NULL) == 0;
+    w.has_thread = na_thread_start(pack_forever);
     if (!w.has_thread) atomic_store(&thread_runs, 0);
-    pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     na_rthread_inside = inside;
     na_rthread_own = own;
 }

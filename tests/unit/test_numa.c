@@ -129,7 +129,8 @@ Test(numa, a_thread_that_may_go_back_moves_when_it_has_stayed_away) {
         void *small = NA_FN(malloc)(200);
         for (unsigned i = 0; i < 40; i++) /* some poll */
             NA_FN(free)(NA_FN(malloc)(50 * KIB));
-        NA_FN(free)(NA_FN(malloc)(200)); /* back for sure: what was at hand when away was not kept */
+        NA_FN(free)
+        (NA_FN(malloc)(200)); /* back for sure: what was at hand when away was not kept */
         na_heap_t *home = na_self;
         cr_assert_eq(home->node, 0);
         cr_assert_gt(credits(home), 0);

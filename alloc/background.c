@@ -1,0 +1,40 @@
+/* background.c - the thread that gives memory back while the program sleeps. */
+#include "alloc/background.h"
+
+#include <time.h>
+
+#include "alloc/central.h"
+#include "alloc/control.h"
+#include "alloc/heap.h"
+#include "alloc/options.h"
+#include "alloc/os.h"
+#include "alloc/pageheap.h"
+#include "alloc/thread.h"
+#include "alloc/topology.h"
+#include "pagemap/span.h"
+
+static void *give_back(void *unused) {
+    (void)unused;
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL) return NULL;
+    uint64_t swept = 0;
+    for (;;) {
+        struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+        nanosleep(&pause, NULL);
+        uint64_t now = na_os_ms();
+        na_gate_enter(heap);
+        for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
+            na_pageheap_tick(node, now);
+            if (now - swept >= 1000) na_central_sweep(node);
+        }
+        na_gate_leave(heap);
+        if (now - swept >= 1000) swept = now;
+        na_control_poll(heap, now);
+    }
+    return NULL;
+}
+
+void na_background_init(void) {
+    if (!na_option(NA_OPT_BACKGROUND)) return;
+    na_thread_start(give_back); /* refused: memory waits for slow paths */
+}
