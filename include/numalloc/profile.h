@@ -291,6 +291,111 @@ size_t numalloc_profile_accesses(numalloc_profile_t *profile);
 int numalloc_profile_access(numalloc_profile_t *profile, size_t index,
                             numalloc_profile_access_t *access, size_t size);
 
+/* ---- flows: who did what to which object, over time ----
+ *
+ * Flows put the accesses of one profile, or of the processes of one application, in order: of each
+ * thread (its Thread Event Flow) and of each object (its Object Event Flow). Objects are blocks,
+ * and also variables, mapped files, code and stacks. A script over them is short:
+ *
+ *     numalloc_profile_flows_t *f = numalloc_profile_flows_open(&p, 1, NULL, why, sizeof why);
+ *     numalloc_profile_touch_t a;
+ *     uint64_t remote = 0;
+ *     NUMALLOC_EACH_TOUCH_OF_OBJECT(f, object, a) remote += a.from != a.home;
+ *
+ * Objects, threads and nodes are numbered from 0; all texts and numbers are those of the flows. The
+ * profiles must stay open as long, and belong to the flows meanwhile (see "Threads" above). */
+typedef struct numalloc_profile_flows numalloc_profile_flows_t;
+
+/* `where`: only accesses that fulfil these conditions, as numalloc-dump's --where has them, such
+ * as "remote,node=2"; NULL: all. NULL: `why` has one line. */
+numalloc_profile_flows_t *numalloc_profile_flows_open(numalloc_profile_t *const *profiles,
+                                                      size_t count, const char *where, char *why,
+                                                      size_t why_size);
+void numalloc_profile_flows_close(numalloc_profile_flows_t *flows); /* NULL is allowed */
+
+typedef struct numalloc_profile_flow_object {
+    const char *kind;          /* "heap block", "variable", "mapped file", ... */
+    const char *name;          /* of a variable, file, pool, section; NULL: a block, see `site` */
+    uint64_t base, size;       /* size 0: not known */
+    uint64_t birth_ns, end_ns; /* end_ns UINT64_MAX: to the end */
+    uint32_t group;            /* objects of one origin have the same */
+    uint32_t site;             /* stack of its allocation, in its process's profile; 0: none */
+    uint32_t process;          /* index of its profile */
+    int32_t thread;            /* that allocated it, or whose stack it is; -1: not known */
+    int32_t node;              /* of the cpu that allocated it; -1: not known */
+    uint32_t touches;
+} numalloc_profile_flow_object_t;
+
+typedef struct numalloc_profile_flow_thread {
+    const char *name;
+    uint32_t tid, process;
+    int32_t pid;
+    uint32_t touches;
+} numalloc_profile_flow_thread_t;
+
+/* One access. */
+typedef struct numalloc_profile_touch {
+    uint64_t ns; /* since the start of the first process */
+    uint64_t address, ip;
+    double weight; /* in the source's unit */
+    uint32_t object, thread;
+    uint32_t tid, process;
+    uint32_t stack;  /* of the access, in its process's profile; 0: none */
+    int32_t latency; /* cycles; -1: not known */
+    int32_t cpu;     /* -1: not known */
+    int32_t from;    /* node of the thread, -1: not known */
+    int32_t home;    /* node of the memory */
+    int32_t op;      /* 1 read, 2 write, 3 both, 0 not known */
+    int32_t dram;    /* 1: answered by memory */
+} numalloc_profile_touch_t;
+
+uint32_t numalloc_profile_flows_objects(const numalloc_profile_flows_t *flows);
+uint32_t numalloc_profile_flows_threads(const numalloc_profile_flows_t *flows);
+/* 0, or -1: there is no such object or thread. */
+int numalloc_profile_flows_object(const numalloc_profile_flows_t *flows, uint32_t object,
+                                  numalloc_profile_flow_object_t *to, size_t size);
+int numalloc_profile_flows_thread(const numalloc_profile_flows_t *flows, uint32_t thread,
+                                  numalloc_profile_flow_thread_t *to, size_t size);
+/* What the kernel calls a node; -1: there is none of this number. */
+int numalloc_profile_flows_node(const numalloc_profile_flows_t *flows, int node);
+/* Access number `index` of an object's, or of a thread's flow. 0, or -1: that was the last. */
+int numalloc_profile_flows_of_object(const numalloc_profile_flows_t *flows, uint32_t object,
+                                     size_t index, numalloc_profile_touch_t *to, size_t size);
+int numalloc_profile_flows_of_thread(const numalloc_profile_flows_t *flows, uint32_t thread,
+                                     size_t index, numalloc_profile_touch_t *to, size_t size);
+
+/* Loops over a flow in order of time; `touch` is a numalloc_profile_touch_t. */
+#define NUMALLOC_EACH_TOUCH_OF_OBJECT(flows, object, touch)                                        \
+    for (size_t touch_##touch = 0; numalloc_profile_flows_of_object(flows, object, touch_##touch,  \
+                                                                    &(touch), sizeof(touch)) == 0; \
+         touch_##touch++)
+#define NUMALLOC_EACH_TOUCH_OF_THREAD(flows, thread, touch)                                        \
+    for (size_t touch_##touch = 0; numalloc_profile_flows_of_thread(flows, thread, touch_##touch,  \
+                                                                    &(touch), sizeof(touch)) == 0; \
+         touch_##touch++)
+
+/* What is wrong with the placement, dearest first (docs/access-profiling.md). */
+typedef struct numalloc_profile_verdict {
+    const char *verdict;   /* "remote_after_allocation", ..., "nothing_wrong", "undecidable" */
+    const char *title;     /* the same in words */
+    const char *because;   /* undecidable: "source", "samples" or "between"; else "" */
+    const char *runner[2]; /* the nearest two others */
+    uint32_t group;        /* of objects */
+    int32_t object;        /* one of them that it is about; -1: all that have no other verdict */
+    uint32_t samples;
+    double chance;       /* 0 to 1, that the rule holds in the program */
+    double needed;       /* undecidable for too few samples: how many; else 0 */
+    double cost_share;   /* of all remote cost */
+    double remote;       /* share of its accesses */
+    double gain_remote;  /* share of all accesses that would become local; NaN: no claim */
+    double gain_latency; /* share of all sampled latency that would go; NaN: not known */
+} numalloc_profile_verdict_t;
+
+/* Works them out at the first call. (uint32_t)-1: out of memory. */
+uint32_t numalloc_profile_flows_verdicts(numalloc_profile_flows_t *flows);
+int numalloc_profile_flows_verdict(numalloc_profile_flows_t *flows, uint32_t index,
+                                   numalloc_profile_verdict_t *to, size_t size);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "profiler/analyze/detail.h"
+#include "profiler/analyze/elf_build.h"
 
 /* A module maps nothing larger; a damaged file may claim anything. */
 #define LARGEST (UINT64_C(1) << 47)
@@ -17,27 +18,6 @@ typedef struct gather {
     size_t room, module_room, most;
     bool failed;
 } gather_t;
-
-static bool same_build(Elf *elf, const na_nprof_module_t *m) {
-    size_t segments;
-    if (elf_getphdrnum(elf, &segments) != 0) return false;
-    for (size_t i = 0; i < segments; i++) {
-        GElf_Phdr ph;
-        if (gelf_getphdr(elf, (int)i, &ph) == NULL || ph.p_type != PT_NOTE) continue;
-        Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_NHDR);
-        GElf_Nhdr note;
-        size_t name, description;
-        for (size_t at = 0;
-             data != NULL && (at = gelf_getnote(data, at, &note, &name, &description)) != 0;) {
-            if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
-                memcmp((const char *)data->d_buf + name, "GNU", 4) != 0)
-                continue;
-            return note.n_descsz == m->build_id_size &&
-                   memcmp((const char *)data->d_buf + description, m->build_id, note.n_descsz) == 0;
-        }
-    }
-    return m->build_id_size == 0;
-}
 
 static void read_segments(Elf *elf, na_global_module_t *to) {
     size_t segments;
@@ -147,7 +127,7 @@ static void read_module(gather_t *g, uint32_t id, const na_nprof_module_t *m) {
     if ((m->flags & NA_NPROF_MODULE_VDSO) != 0) return;
     int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     Elf *elf = fd >= 0 ? elf_begin(fd, ELF_C_READ_MMAP, NULL) : NULL;
-    if (elf == NULL || elf_kind(elf) != ELF_K_ELF || !same_build(elf, m)) {
+    if (elf == NULL || elf_kind(elf) != ELF_K_ELF || !na_elf_same_build(elf, m)) {
         to->missing++;
     } else {
         if (to->module_count == g->module_room) {

@@ -10,7 +10,7 @@ libs=$(dirname "$dump")
 [ -r "$libs/libnumalloc-profile.so" ] && [ -r "$libs/libnumalloc-profile.a" ] || fail "no libnumalloc-profile in $libs"
 
 flags=(-std=c17 -O1 -g -Wall -Wextra -Wconversion -Werror "-I$root/include")
-for example in top_functions ranks; do
+for example in top_functions ranks turns; do
     cc "${flags[@]}" "$root/docs/examples/$example.c" -o "$work/$example" "-L$libs" -lnumalloc-profile "-Wl,-rpath,$libs" ||
         fail "$example.c does not build"
     cc "${flags[@]}" "$root/docs/examples/$example.c" -o "$work/$example.static" "$libs/libnumalloc-profile.a" -ldw -lelf -lz -ldl -lm -pthread ||

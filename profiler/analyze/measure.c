@@ -1,0 +1,366 @@
+/* measure.c - what the samples say of some objects: the shares that the rules of rules.c look at.
+ *
+ * Each object is looked at by itself, in order of time, and the figures are summed by weight, so
+ * that a thousand small blocks of one site count like one large one that is used the same way. Up
+ * to the hand-off (the first access by a thread that did not allocate it) an object is being made;
+ * who uses it is judged by what comes after. Objects with too few samples for that are put
+ * together, and nothing is said of turns and concurrency from them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/analyze/verdict.h"
+
+typedef struct sums {
+    const na_flows_t *set;
+    const na_verdicts_t *verdicts;
+    na_measure_t *to;
+    uint32_t *kept; /* samples of the object that count */
+    uint32_t kept_room;
+    uint64_t *lines; /* all accesses after the hand-off, by cache line */
+    uint32_t line_count, line_room;
+    double *by_thread;
+    double squares; /* of the weights of independent samples */
+    double remote, known, own, own_remote, own_moved;
+    double one_node, allocator, second, second_of;
+    double pure;
+    double stores, store_of;
+    double cluster, cluster_of;
+    double handoffs, handoff_sum;
+    double switch_sum;
+    double latency, latency_of;
+    /* Objects with few samples, together. */
+    double few[NA_FLOWS_NODES], few_remote[NA_FLOWS_NODES], few_all;
+} sums_t;
+
+/* What windows of watchpoints have given so far, to count those of one window as one. */
+typedef struct window_sum {
+    uint32_t window;
+    uint16_t process;
+    double weight;
+} window_sum_t;
+
+static bool keep_samples(sums_t *s, uint32_t object, uint32_t *count) {
+    na_flow_t flow = na_flow_of_object(s->set, object);
+    *count = 0;
+    if (flow.count > s->kept_room) {
+        uint32_t *more = reallocarray(s->kept, flow.count, sizeof *more);
+        if (more == NULL) return false;
+        s->kept = more;
+        s->kept_room = flow.count;
+    }
+    for (uint32_t i = 0; i < flow.count; i++)
+        if (na_verdict_counts(&s->set->items[flow.items[i]], s->verdicts->source,
+                              s->verdicts->dram))
+            s->kept[(*count)++] = flow.items[i];
+    return true;
+}
+
+static const na_touch_t *sample(const sums_t *s, uint32_t i) {
+    return &s->set->items[s->kept[i]];
+}
+
+/* The thread that allocated the object: known, or whoever came first. */
+static uint32_t maker(const sums_t *s, uint32_t object) {
+    uint32_t thread = s->set->objects[object].thread;
+    return thread != NA_FLOWS_NONE ? thread : sample(s, 0)->thread;
+}
+
+/* The node that it was on then: of a stack or variable, where the first page seen lies. */
+static int16_t maker_node(const sums_t *s, uint32_t object) {
+    int16_t node = s->set->objects[object].node;
+    return node >= 0 ? node : sample(s, 0)->home;
+}
+
+/* Figures that need no order of time. */
+static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
+    na_measure_t *to = s->to;
+    uint32_t thread = maker(s, object);
+    int16_t node = maker_node(s, object);
+    double own = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        double w = a->weight;
+        to->weight += w;
+        s->by_thread[a->thread] += w;
+        if (a->thread == thread) own += w;
+        if (a->latency >= 0) {
+            s->latency += w * a->latency;
+            s->latency_of += w;
+        }
+        if ((a->op & NA_NPROF_OP_WRITE) != 0 && a->ns > to->last_store_ns)
+            to->last_store_ns = a->ns;
+        if (a->from >= 0) to->from[a->from] += w;
+        if (a->home >= 0) to->home[a->home] += w;
+        if (!na_touch_has_nodes(a)) continue;
+        s->known += w;
+        if (a->from == a->home) continue;
+        s->remote += w;
+        if (a->latency > s->verdicts->local_latency)
+            to->excess += w * (a->latency - s->verdicts->local_latency);
+        if (a->thread != thread) continue;
+        s->own_remote += w;
+        if (a->from != node) s->own_moved += w;
+    }
+    s->own += own;
+    to->samples += count;
+    to->instances += count != 0;
+}
+
+/* Samples of one window say little more than one. A new window adds its square, a known one what
+ * its square grows by; samples of a window follow each other closely in an object's flow. */
+static void add_independent(sums_t *s, uint32_t count) {
+    enum { OPEN = 16 };
+    window_sum_t open[OPEN];
+    uint32_t used = 0, next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        window_sum_t *at = NULL;
+        for (uint32_t j = 0; a->window != 0 && j < used && at == NULL; j++)
+            if (open[j].window == a->window && open[j].process == a->process) at = &open[j];
+        if (at == NULL) {
+            at = &open[next];
+            next = (next + 1) % OPEN;
+            if (used < OPEN) used++;
+            *at = (window_sum_t){a->window, a->process, 0};
+        }
+        s->squares += 2 * at->weight * a->weight + a->weight * a->weight;
+        at->weight += a->weight;
+    }
+}
+
+static void add_switches(sums_t *s, uint32_t first, uint32_t count) {
+    for (uint32_t i = first + 1; i < count; i++) {
+        const na_touch_t *before = sample(s, i - 1), *a = sample(s, i);
+        if (before->thread == a->thread) continue;
+        s->to->switches++;
+        s->switch_sum += (double)(a->ns - before->ns);
+    }
+}
+
+/* Windows of time: in which one node made nearly all accesses? */
+static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
+    double least = na_limit(NA_T_WINDOW_SAMPLES);
+    uint64_t begin = sample(s, first)->ns, span = sample(s, count - 1)->ns - begin + 1;
+    double windows = floor((count - first) / least);
+    double longest = floor((double)span / (na_limit(NA_T_WINDOW_MS) * 1e6));
+    if (windows > longest) windows = longest;
+    if (windows > na_limit(NA_T_WINDOWS)) windows = na_limit(NA_T_WINDOWS);
+    if (windows < 2) return;
+    double length = (double)span / windows;
+    for (uint32_t i = first; i < count;) {
+        uint64_t number = (uint64_t)((double)(sample(s, i)->ns - begin) / length);
+        double node[NA_FLOWS_NODES] = {0}, all = 0, most = 0;
+        uint32_t in_it = 0;
+        for (; i < count; i++) {
+            const na_touch_t *a = sample(s, i);
+            if ((uint64_t)((double)(a->ns - begin) / length) != number) break;
+            if (a->from < 0) continue;
+            in_it++;
+            all += a->weight;
+            node[a->from] += a->weight;
+            if (node[a->from] > most) most = node[a->from];
+        }
+        if (in_it < na_limit(NA_T_SPARSE) || !(all > 0)) continue;
+        s->to->windows++;
+        if (most / all >= na_limit(NA_T_PURE)) s->pure += 1;
+    }
+}
+
+static bool keep_line(sums_t *s, uint64_t line) {
+    if (s->line_count == s->line_room) {
+        uint32_t room = s->line_room == 0 ? 1024 : s->line_room * 2;
+        uint64_t *more = reallocarray(s->lines, room, sizeof *more);
+        if (more == NULL) return false;
+        s->lines = more;
+        s->line_room = room;
+    }
+    s->lines[s->line_count++] = line;
+    return true;
+}
+
+/* Inside of one group of threads? Only objects that threads share count. */
+static void add_cluster(sums_t *s, uint32_t first, uint32_t count) {
+    const na_clusters_t *clusters = &s->verdicts->clusters;
+    uint32_t other = sample(s, first)->thread;
+    bool shared = false;
+    for (uint32_t i = first; i < count && !shared; i++)
+        shared = sample(s, i)->thread != other;
+    if (!shared || clusters->of == NULL) return;
+    /* The group of the thread with most of it stands for the object. */
+    double *by_thread = s->by_thread, most = 0, inside = 0, all = 0;
+    uint32_t best = other;
+    for (uint32_t i = first; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        all += a->weight;
+        if (by_thread[a->thread] > most) {
+            most = by_thread[a->thread];
+            best = a->thread;
+        }
+    }
+    uint32_t cluster = clusters->of[best];
+    for (uint32_t i = first; i < count; i++)
+        if (cluster != NA_FLOWS_NONE && clusters->of[sample(s, i)->thread] == cluster)
+            inside += sample(s, i)->weight;
+    s->cluster += inside;
+    s->cluster_of += all;
+}
+
+/* What came after the hand-off. False: out of memory. */
+static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
+    na_measure_t *to = s->to;
+    const na_flow_object_t *o = &s->set->objects[object];
+    uint32_t thread = maker(s, object), first = 0;
+    while (first < count && sample(s, first)->thread == thread)
+        first++;
+    if (first == count) { /* nobody else used it */
+        if (o->thread != NA_FLOWS_NONE) return true;
+        first = 0; /* and who made it is not known */
+        thread = NA_FLOWS_NONE;
+    }
+    if (thread != NA_FLOWS_NONE && o->birth_ns != 0 && sample(s, first)->ns >= o->birth_ns) {
+        s->handoffs += 1;
+        s->handoff_sum += (double)(sample(s, first)->ns - o->birth_ns);
+    }
+    double node[NA_FLOWS_NODES] = {0}, away[NA_FLOWS_NODES] = {0}, all = 0, made = 0;
+    for (uint32_t i = first; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        all += a->weight;
+        if (a->thread == thread) made += a->weight;
+        if (a->op != NA_NPROF_OP_UNKNOWN) {
+            s->store_of += a->weight;
+            to->store_samples++;
+            if ((a->op & NA_NPROF_OP_WRITE) != 0) s->stores += a->weight;
+        }
+        if (a->from >= 0) node[a->from] += a->weight;
+        if (na_touch_is_remote(a)) away[a->from] += a->weight;
+        if (!keep_line(s, a->address >> 6)) return false;
+    }
+    to->after += all;
+    s->allocator += made;
+    add_switches(s, first, count);
+    if (count - first < na_limit(NA_T_SPARSE)) {
+        to->sparse++;
+        for (uint32_t n = 0; n < s->set->node_count; n++) {
+            s->few[n] += node[n];
+            s->few_remote[n] += away[n];
+        }
+        s->few_all += all;
+        return true;
+    }
+    uint32_t best = 0, next = NA_FLOWS_NONE;
+    for (uint32_t n = 1; n < s->set->node_count; n++)
+        if (node[n] > node[best]) best = n;
+    for (uint32_t n = 0; n < s->set->node_count; n++)
+        if (n != best && (next == NA_FLOWS_NONE || node[n] > node[next])) next = n;
+    s->one_node += away[best];
+    if (next != NA_FLOWS_NONE) s->second += node[next];
+    s->second_of += all;
+    add_windows(s, first, count);
+    add_cluster(s, first, count);
+    return true;
+}
+
+/* Forgets the weights by thread of one object. */
+static void forget_threads(sums_t *s, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        s->by_thread[sample(s, i)->thread] = 0;
+}
+
+static int by_line(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int most_first(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* How many lines have the most accesses, together NA_T_LINES_SHARE of them. */
+static bool count_lines(sums_t *s) {
+    if (s->line_count == 0) return true;
+    qsort(s->lines, s->line_count, sizeof *s->lines, by_line);
+    uint32_t *count = calloc(s->line_count, sizeof *count), lines = 0;
+    if (count == NULL) return false;
+    for (uint32_t i = 0; i < s->line_count; i++) {
+        if (i != 0 && s->lines[i] != s->lines[i - 1]) lines++;
+        count[lines]++;
+    }
+    lines++;
+    qsort(count, lines, sizeof *count, most_first);
+    double wanted = na_limit(NA_T_LINES_SHARE) * s->line_count, have = 0;
+    while (s->to->lines < lines && have < wanted)
+        have += count[s->to->lines++];
+    free(count);
+    return true;
+}
+
+static int16_t most_of(const double weights[NA_FLOWS_NODES], uint32_t nodes) {
+    int16_t best = -1;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (weights[n] > 0 && (best < 0 || weights[n] > weights[best])) best = (int16_t)n;
+    return best;
+}
+
+static void finish(sums_t *s, const double *thread_weight) {
+    na_measure_t *to = s->to;
+    uint32_t nodes = s->set->node_count;
+    int16_t few = most_of(s->few, nodes);
+    if (few >= 0) s->one_node += s->few_remote[few];
+    to->independent = s->squares > 0 ? to->weight * to->weight / s->squares : 0;
+    to->known = to->weight > 0 ? s->known / to->weight : 0;
+    to->remote = s->known > 0 ? s->remote / s->known : NAN;
+    to->own = to->weight > 0 ? s->own / to->weight : NAN;
+    to->moved = s->own_remote > 0 ? s->own_moved / s->own_remote : NAN;
+    to->one_node = to->after > 0 ? s->one_node / to->after : NAN;
+    to->allocator = to->after > 0 ? s->allocator / to->after : NAN;
+    to->second = s->second_of > 0 ? s->second / s->second_of : NAN;
+    to->pure = to->windows != 0 ? s->pure / to->windows : NAN;
+    to->stores = s->store_of > 0 ? s->stores / s->store_of : NAN;
+    to->switch_ns = to->switches != 0 ? s->switch_sum / (double)to->switches : NAN;
+    to->handoff_ns = s->handoffs > 0 ? (uint64_t)(s->handoff_sum / s->handoffs) : 0;
+    to->in_cluster = s->cluster_of > 0 ? s->cluster / s->cluster_of : NAN;
+    to->latency = s->latency_of > 0 ? s->latency / s->latency_of : NAN;
+    to->to = most_of(to->from, nodes);
+    to->at = most_of(to->home, nodes);
+    double home = 0;
+    for (uint32_t n = 0; n < nodes; n++)
+        home += to->home[n];
+    to->spread = home > 0 && to->at >= 0 ? to->home[to->at] / home * nodes : NAN;
+    to->reader = NA_FLOWS_NONE;
+    for (uint32_t t = 0; t < s->set->thread_count; t++) {
+        if (!(thread_weight[t] > 0)) continue;
+        to->threads++;
+        if (to->reader == NA_FLOWS_NONE || thread_weight[t] > thread_weight[to->reader])
+            to->reader = t;
+    }
+}
+
+bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const uint32_t *objects,
+                     uint32_t count, uint32_t skip, na_measure_t *measure) {
+    *measure = (na_measure_t){0};
+    sums_t s = {.set = set, .verdicts = verdicts, .to = measure};
+    s.by_thread = calloc((size_t)set->thread_count + 1, sizeof *s.by_thread);
+    double *all = calloc((size_t)set->thread_count + 1, sizeof *all);
+    bool good = s.by_thread != NULL && all != NULL;
+    for (uint32_t i = 0; good && i < count; i++) {
+        uint32_t kept;
+        if (objects[i] == skip || set->objects[objects[i]].samples == 0) continue;
+        good = keep_samples(&s, objects[i], &kept);
+        if (!good || kept == 0) continue;
+        add_plain(&s, objects[i], kept);
+        add_independent(&s, kept);
+        good = add_after(&s, objects[i], kept);
+        for (uint32_t k = 0; k < kept; k++)
+            all[sample(&s, k)->thread] += sample(&s, k)->weight;
+        forget_threads(&s, kept);
+    }
+    if (good) finish(&s, all);
+    good = good && count_lines(&s);
+    free(s.kept);
+    free(s.lines);
+    free(s.by_thread);
+    free(all);
+    return good;
+}

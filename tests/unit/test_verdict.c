@@ -1,0 +1,640 @@
+/* test_verdict.c - every rule of the verdicts, just below and just above each of its thresholds, on
+ * samples that were written to a file and read back. Latencies are made up here. */
+#include <math.h>
+
+#include "tests/unit/access_make.h"
+
+TestSuite(verdict, .timeout = 60);
+
+/* The verdict on the only group that there is. */
+static na_verdict_t only(made_t *m) {
+    judged_t j;
+    made_judge(m, &j);
+    cr_assert_eq(j.verdicts.count, 1, "%u verdicts", j.verdicts.count);
+    na_verdict_t v = j.verdicts.items[0];
+    judged_free(&j);
+    return v;
+}
+
+#define is(m, wanted)                                                                              \
+    do {                                                                                           \
+        na_verdict_t v_ = only(m);                                                                 \
+        cr_assert_eq(v_.kind, wanted, "%s, not %s (undecided %d, lacks %u)",                       \
+                     na_verdict_texts[v_.kind].key, na_verdict_texts[wanted].key, v_.undecided,    \
+                     v_.lacks);                                                                    \
+    } while (0)
+
+#define undecided(m, wanted, reason)                                                               \
+    do {                                                                                           \
+        na_verdict_t v_ = only(m);                                                                 \
+        cr_assert_eq(v_.kind, NA_VERDICT_UNDECIDABLE, "%s", na_verdict_texts[v_.kind].key);        \
+        cr_assert_eq(v_.undecided, wanted, "reason %d", v_.undecided);                             \
+        reason;                                                                                    \
+    } while (0)
+
+/* ---- remote after allocation ---- */
+
+/* Thread 1 on node 0 makes a block and hands it over; of what follows, `one` of 1000 are by thread
+ * 2 on node 1, `own` by thread 1, the others by thread 3 on node 2. */
+static void handed_over(made_t *m, uint32_t before, uint32_t one, uint32_t own) {
+    made_begin(m);
+    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    for (uint32_t i = 0; i < before; i++)
+        made_touch(m, block, 1, 0, 0);
+    made_touch(m, block, one != 0 ? 2 : 3, one != 0 ? 1 : 2, 0);
+    for (uint32_t i = 1; i < 1000; i++) {
+        if (made_of(i, one - (one < 1000), 1000))
+            made_touch(m, block, 2, 1, 0);
+        else if (made_of(i, own, 1000))
+            made_touch(m, block, 1, 0, 0);
+        else
+            made_touch(m, block, 3, 2, 0);
+    }
+}
+
+Test(verdict, remote_after_allocation) {
+    made_t m;
+    handed_over(&m, 100, 1000, 0);
+    judged_t j;
+    made_judge(&m, &j);
+    const na_verdict_t *v = &j.verdicts.items[0];
+    cr_assert_eq(v->kind, NA_VERDICT_REMOTE);
+    cr_assert_gt(v->chance, 0.95);
+    cr_assert_eq(v->measure.to, 1);
+    cr_assert_eq(v->measure.at, 0);
+    cr_assert_eq(v->measure.samples, 1100);
+    cr_assert_float_eq(v->measure.remote, 1000.0 / 1100, 1e-9);
+    cr_assert_float_eq(v->measure.one_node, 1, 1e-9);
+    /* 1000 become local, and the 100 of the thread that made it remote. */
+    cr_assert_float_eq(v->gain_remote, 900.0 / 1100, 1e-9);
+    cr_assert_eq(v->measure.handoff_ns, 101 * MADE_MS - 1);
+    cr_assert_neq(v->runners[0], v->runners[1]);
+    cr_assert_neq(v->runners[0], NA_VERDICT_REMOTE);
+    judged_free(&j);
+}
+
+Test(verdict, one_node_threshold) {
+    made_t m;
+    handed_over(&m, 10, 801, 0);
+    is(&m, NA_VERDICT_REMOTE);
+    handed_over(&m, 10, 799, 0);
+    cr_assert_neq(only(&m).kind, NA_VERDICT_REMOTE);
+}
+
+Test(verdict, allocator_threshold) {
+    made_t m;
+    handed_over(&m, 10, 899, 95);
+    is(&m, NA_VERDICT_REMOTE);
+    handed_over(&m, 10, 899, 1000); /* all others: 101 */
+    cr_assert_neq(only(&m).kind, NA_VERDICT_REMOTE);
+}
+
+/* Nothing is wrong up to one remote access in ten. */
+Test(verdict, remote_threshold) {
+    for (uint32_t remote = 99; remote <= 101; remote++) {
+        made_t m;
+        made_begin(&m);
+        uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+        for (uint32_t i = 0; i < 1000 - remote; i++)
+            made_touch(&m, block, 1, 0, 0);
+        for (uint32_t i = 0; i < remote; i++)
+            made_touch(&m, block, 2, 1, 0);
+        is(&m, remote >= 100 ? NA_VERDICT_REMOTE : NA_VERDICT_NOTHING);
+    }
+}
+
+Test(verdict, too_few_samples) {
+    for (uint32_t n = 49; n <= 50; n++) {
+        made_t m;
+        made_begin(&m);
+        uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+        for (uint32_t i = 0; i < n; i++)
+            made_touch(&m, block, 2, 1, 0);
+        if (n < 50)
+            undecided(&m, NA_UNDECIDED_SAMPLES, cr_assert_eq(v_.needed, 50));
+        else
+            is(&m, NA_VERDICT_REMOTE);
+    }
+}
+
+/* Samples of one watchpoint window say what one says: the chance is less than theirs. */
+Test(verdict, windows_of_watchpoints_count_once) {
+    double chance[2];
+    for (uint32_t together = 0; together < 2; together++) {
+        made_t m;
+        handed_over(&m, 10, 820, 0);
+        for (uint32_t i = 0; together != 0 && i < m.sample_count; i++)
+            m.samples[i].weight = i < 100 ? 10 : 1;
+        judged_t j;
+        made_judge(&m, &j);
+        if (together != 0) cr_assert_lt(j.verdicts.items[0].measure.independent, 400);
+        if (together == 0) cr_assert_float_eq(j.verdicts.items[0].measure.independent, 1010, 1e-6);
+        chance[together] = j.verdicts.items[0].chance;
+        judged_free(&j);
+    }
+    cr_assert_gt(chance[0], chance[1]);
+}
+
+/* ---- own data ---- */
+
+/* Thread 1 allocates on node 0. It makes `own` of 1000 accesses, `off` of 1000 of those from node
+ * 2, to a page on node 1; thread 2 makes the others from node 3. */
+static void own_data(made_t *m, uint32_t own, uint32_t off) {
+    made_begin(m);
+    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    uint32_t made = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        if (made_of(i, own, 1000))
+            made_touch(m, block, 1, made_of(made++, off, own) ? 2 : 0, 1);
+        else
+            made_touch(m, block, 2, 3, 1);
+    }
+}
+
+Test(verdict, own_data_wrong_page) {
+    made_t m;
+    own_data(&m, 1000, 0);
+    is(&m, NA_VERDICT_OWN);
+    own_data(&m, 800, 0);
+    is(&m, NA_VERDICT_OWN);
+    own_data(&m, 799, 0);
+    cr_assert_neq(only(&m).kind, NA_VERDICT_OWN);
+    own_data(&m, 1000, 200);
+    is(&m, NA_VERDICT_OWN);
+    own_data(&m, 1000, 201);
+    cr_assert_neq(only(&m).kind, NA_VERDICT_OWN);
+}
+
+Test(verdict, thread_migrated) {
+    made_t m;
+    own_data(&m, 1000, 1000);
+    is(&m, NA_VERDICT_MIGRATED);
+    own_data(&m, 1000, 800);
+    is(&m, NA_VERDICT_MIGRATED);
+    own_data(&m, 1000, 799);
+    cr_assert_neq(only(&m).kind, NA_VERDICT_MIGRATED);
+    own_data(&m, 799, 799);
+    cr_assert_neq(only(&m).kind, NA_VERDICT_MIGRATED);
+}
+
+/* Psearchy's shape: thousands of small blocks, each of one thread, all on pages of node 0. */
+Test(verdict, many_small_own_blocks) {
+    made_t m;
+    made_begin(&m);
+    for (uint32_t i = 0; i < 2000; i++) {
+        uint32_t thread = 1 + i % 8;
+        uint32_t block = made_object(&m, 4, thread, (int)(thread % 4), 64);
+        made_touch(&m, block, thread, (int)(thread % 4), 0);
+    }
+    is(&m, NA_VERDICT_OWN);
+}
+
+/* ---- several nodes ---- */
+
+/* A matrix of node 0 that thread 1 fills; then threads 2 and 3, on nodes 1 and 2, use it. In each
+ * of 100 windows of ten accesses one of them uses it alone, but in `mixed` windows both do. */
+static void windows(made_t *m, uint32_t mixed, uint32_t second) {
+    made_begin(m);
+    m->step = 2 * MADE_MS;
+    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    m->op = NA_NPROF_OP_WRITE;
+    for (uint32_t i = 0; i < 20; i++)
+        made_touch(m, block, 1, 0, 0);
+    m->op = NA_NPROF_OP_READ;
+    for (uint32_t w = 0; w < 100; w++) {
+        bool both = made_of(w, mixed, 100), other = made_of(w, second, 100);
+        for (uint32_t i = 0; i < 10; i++) {
+            bool third = both ? i % 2 == 1 : other;
+            /* The hand-off begins the first window; the last one ends with it. */
+            made_touch(m, block, third ? 3 : 2, third ? 2 : 1, 0);
+        }
+    }
+}
+
+Test(verdict, alternating) {
+    made_t m;
+    windows(&m, 0, 50);
+    judged_t j;
+    made_judge(&m, &j);
+    cr_assert_eq(j.verdicts.items[0].kind, NA_VERDICT_ALTERNATING);
+    cr_assert_eq(j.verdicts.items[0].measure.windows, 100);
+    cr_assert_float_eq(j.verdicts.items[0].measure.pure, 1, 1e-9);
+    judged_free(&j);
+    windows(&m, 20, 50);
+    is(&m, NA_VERDICT_ALTERNATING);
+    windows(&m, 21, 50);
+    undecided(&m, NA_UNDECIDED_BETWEEN, cr_assert_eq(v_.runners[0], NA_VERDICT_ALTERNATING));
+}
+
+Test(verdict, second_node_threshold) {
+    made_t m;
+    windows(&m, 0, 21);
+    is(&m, NA_VERDICT_ALTERNATING);
+    /* Less than one in seven from the second node: it is the first one's. */
+    windows(&m, 0, 14);
+    is(&m, NA_VERDICT_REMOTE);
+}
+
+Test(verdict, windows_at_least) {
+    /* Four windows say nothing of turns. */
+    made_t m;
+    made_begin(&m);
+    m.step = 2 * MADE_MS;
+    uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+    made_touch(&m, block, 1, 0, 0);
+    for (uint32_t i = 0; i < 49; i++)
+        made_touch(&m, block, i < 25 ? 2 : 3, i < 25 ? 1 : 2, 0);
+    undecided(&m, NA_UNDECIDED_SAMPLES, cr_assert_gt(v_.needed, 50));
+    made_begin(&m);
+    m.step = 2 * MADE_MS;
+    block = made_object(&m, 4, 1, 0, 1 << 20);
+    for (uint32_t i = 0; i < 50; i++)
+        made_touch(&m, block, i < 25 ? 2 : 3, i < 25 ? 1 : 2, 0);
+    is(&m, NA_VERDICT_ALTERNATING);
+}
+
+Test(verdict, turns_shorter_than_a_window) {
+    /* Turns of 1 ms: windows of 10 ms are mixed. */
+    made_t m;
+    made_begin(&m);
+    m.step = MADE_MS / 10;
+    uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+    for (uint32_t i = 0; i < 2000; i++)
+        made_touch(&m, block, 2 + i / 10 % 2, 1 + (int)(i / 10 % 2), 0);
+    is(&m, NA_VERDICT_READ_MOSTLY);
+}
+
+/* The matrix of FaceRec: written by thread 1, then read by all nodes at once; of 1000 accesses
+ * `stores` are writes, on `pages` that lie on node 0, or on all. */
+static void shared(made_t *m, uint32_t all, uint32_t stores, bool spread) {
+    made_begin(m);
+    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    m->op = NA_NPROF_OP_WRITE;
+    for (uint32_t i = 0; i < 20; i++)
+        made_touch(m, block, 1, 0, spread ? (int)(i % 4) : 0);
+    for (uint32_t i = 0; i < all; i++) {
+        m->op = made_of(i, stores, all) ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(m, block, 2 + i % 4, (int)(i % 4), spread ? (int)(i / 4 % 4) : 0);
+    }
+}
+
+Test(verdict, concurrent_read_mostly) {
+    made_t m;
+    shared(&m, 1000, 0, false);
+    is(&m, NA_VERDICT_READ_MOSTLY);
+    shared(&m, 1000, 9, false);
+    is(&m, NA_VERDICT_READ_MOSTLY);
+    shared(&m, 1000, 10, false);
+    undecided(&m, NA_UNDECIDED_BETWEEN, {
+        cr_assert(v_.runners[0] == NA_VERDICT_READ_MOSTLY ||
+                  v_.runners[1] == NA_VERDICT_READ_MOSTLY);
+    });
+    /* Three hundred reads are needed to say that writes are below one in a hundred. */
+    shared(&m, 299, 0, false);
+    undecided(&m, NA_UNDECIDED_SAMPLES, cr_assert_gt(v_.needed, 319));
+    shared(&m, 300, 0, false);
+    is(&m, NA_VERDICT_READ_MOSTLY);
+}
+
+Test(verdict, write_shared) {
+    made_t m;
+    shared(&m, 1000, 50, false);
+    is(&m, NA_VERDICT_WRITE_SHARED);
+    shared(&m, 1000, 49, false);
+    undecided(&m, NA_UNDECIDED_BETWEEN, );
+    shared(&m, 1000, 500, false);
+    is(&m, NA_VERDICT_WRITE_SHARED);
+}
+
+Test(verdict, mixed_windows_threshold) {
+    made_t m;
+    windows(&m, 50, 50);
+    is(&m, NA_VERDICT_READ_MOSTLY);
+    windows(&m, 49, 50);
+    cr_assert_neq(only(&m).kind, NA_VERDICT_READ_MOSTLY);
+}
+
+/* What is written from everywhere and lies everywhere is as good as it gets; what is only read
+ * could still have a copy on each node. */
+Test(verdict, interleaved) {
+    made_t m;
+    shared(&m, 1000, 500, true);
+    is(&m, NA_VERDICT_NOTHING);
+    shared(&m, 1000, 0, true);
+    is(&m, NA_VERDICT_READ_MOSTLY);
+}
+
+/* Two lines that everybody writes are not helped by being somewhere else. */
+Test(verdict, false_sharing) {
+    made_t m;
+    made_begin(&m);
+    uint32_t block = made_object(&m, 4, 1, 0, 64);
+    m.op = NA_NPROF_OP_WRITE;
+    for (uint32_t i = 0; i < 1000; i++)
+        made_touch(&m, block, 2 + i % 4, (int)(i % 4), 0);
+    judged_t j;
+    made_judge(&m, &j);
+    cr_assert_eq(j.verdicts.items[0].kind, NA_VERDICT_WRITE_SHARED);
+    cr_assert_eq(j.verdicts.items[0].measure.lines, 1);
+    judged_free(&j);
+}
+
+/* ---- saturated node ---- */
+
+/* Streamcluster: a block of node 0 that all nodes read and write, with `slow` cycles, and each
+ * node's own data, which with `others` from other nodes. */
+static void streamcluster(made_t *m, int slow, uint32_t part) {
+    made_begin(m);
+    uint32_t block = made_object(m, 4, 1, 0, 1 << 24), rest[4];
+    for (uint32_t n = 0; n < 4; n++)
+        rest[n] = made_object(m, 5, 2 + n, (int)n, 1 << 20);
+    for (uint32_t i = 0; i < 2000; i++) {
+        int node = (int)(i / 10 % 4);
+        uint32_t thread = 2 + (uint32_t)node;
+        m->op = i % 3 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        if (made_of(i, part, 1000)) {
+            m->latency = node == 0 ? slow / 2 : slow;
+            made_touch(m, block, thread, node, 0);
+        } else { /* near and far, so that there is something to compare with */
+            uint32_t at = i % 2 == 0 ? (uint32_t)node : (uint32_t)(node + 1) % 4;
+            if (at == 0) at = 1;
+            m->latency = at == (uint32_t)node ? 200 : 400;
+            made_touch(m, rest[at], thread, node, (int)at);
+        }
+    }
+}
+
+static const na_verdict_t *of_site(const judged_t *j, uint32_t site) {
+    for (uint32_t i = 0; i < j->verdicts.count; i++)
+        if (j->flows.groups[j->verdicts.items[i].group].site == site) return &j->verdicts.items[i];
+    return NULL;
+}
+
+Test(verdict, saturated_node) {
+    /* 700 cycles where it should be 400, as in the paper. */
+    for (int slow = 598; slow <= 602; slow += 4) {
+        made_t m;
+        streamcluster(&m, slow, 800);
+        judged_t j;
+        made_judge(&m, &j);
+        const na_verdict_t *v = of_site(&j, 4);
+        cr_assert_eq(v->kind, slow > 600 ? NA_VERDICT_SATURATED : NA_VERDICT_WRITE_SHARED, "%s",
+                     na_verdict_texts[v->kind].key);
+        cr_assert_eq(j.verdicts.nodes[0].saturated, slow > 600);
+        cr_assert(!j.verdicts.nodes[1].saturated);
+        if (slow > 600) cr_assert_gt(v->gain_latency, 0.1);
+        cr_assert(isnan(v->gain_remote), "interleaving makes nothing local");
+        judged_free(&j);
+    }
+}
+
+Test(verdict, saturated_node_share) {
+    /* A quarter is fair: 1.5 times that is 37.5 %. */
+    made_t m;
+    judged_t j;
+    streamcluster(&m, 800, 380);
+    made_judge(&m, &j);
+    cr_assert_geq(j.verdicts.nodes[0].share, 0.375);
+    cr_assert(j.verdicts.nodes[0].saturated);
+    judged_free(&j);
+    streamcluster(&m, 800, 370);
+    made_judge(&m, &j);
+    cr_assert_lt(j.verdicts.nodes[0].share, 0.375);
+    cr_assert(!j.verdicts.nodes[0].saturated);
+    judged_free(&j);
+}
+
+/* Without latencies the same block is write-shared, and saturation is among what is not known. */
+Test(verdict, saturation_needs_latency) {
+    made_t m;
+    streamcluster(&m, 900, 800);
+    m.flags &= ~(uint32_t)NA_NPROF_ACCESS_LATENCY;
+    judged_t j;
+    made_judge(&m, &j);
+    const na_verdict_t *v = of_site(&j, 4);
+    cr_assert_eq(v->kind, NA_VERDICT_WRITE_SHARED);
+    cr_assert_eq(v->rules[NA_VERDICT_SATURATED].lacks, NA_EVIDENCE_LATENCY);
+    judged_free(&j);
+}
+
+/* ---- sharing clusters ---- */
+
+/* Apache: `groups` processes of four threads, one on each node; each process's pools are shared by
+ * its threads, of 1000 accesses `strange` by the next group. */
+static void apache(made_t *m, uint32_t groups, uint32_t strange) {
+    made_begin(m);
+    uint32_t pool[8];
+    for (uint32_t g = 0; g < groups; g++)
+        pool[g] = made_object(m, 4, 1 + 4 * g, 0, 1 << 20);
+    for (uint32_t i = 0; i < 4000; i++) {
+        uint32_t group = i % groups, node = i / groups % 4;
+        uint32_t by = made_of(i, strange, 1000) ? (group + 1) % groups : group;
+        m->op = i % 7 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(m, pool[group], 1 + 4 * by + node, (int)node, 0);
+    }
+}
+
+Test(verdict, sharing_cluster) {
+    made_t m;
+    judged_t j;
+    apache(&m, 4, 0);
+    made_judge(&m, &j);
+    cr_assert_eq(j.verdicts.clusters.useful, 4);
+    cr_assert(j.verdicts.clusters.apart);
+    cr_assert_float_eq(j.verdicts.clusters.modularity, 0.75, 1e-6);
+    for (uint32_t a = 0; a < j.flows.thread_count; a++)
+        for (uint32_t b = 0; b < j.flows.thread_count; b++)
+            cr_assert_eq(j.verdicts.clusters.of[a] == j.verdicts.clusters.of[b],
+                         (j.flows.threads[a].tid - 101) / 4 == (j.flows.threads[b].tid - 101) / 4);
+    judged_free(&j);
+    apache(&m, 4, 0);
+    is(&m, NA_VERDICT_CLUSTER);
+    apache(&m, 4, 190);
+    is(&m, NA_VERDICT_CLUSTER);
+    apache(&m, 4, 210);
+    cr_assert_neq(only(&m).kind, NA_VERDICT_CLUSTER);
+    /* One group is no group. */
+    apache(&m, 1, 0);
+    is(&m, NA_VERDICT_WRITE_SHARED);
+}
+
+/* ---- evidence ---- */
+
+Test(verdict, what_a_source_does_not_give) {
+    made_t m;
+    /* Page faults see the first access to a page only. */
+    handed_over(&m, 100, 1000, 0);
+    m.source = NA_NPROF_SOURCE_KMOD_FAULT;
+    m.unit = NA_NPROF_UNIT_FAULTS;
+    m.flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED | NA_NPROF_ACCESS_HOME;
+    undecided(&m, NA_UNDECIDED_SOURCE, cr_assert_eq(v_.lacks, NA_EVIDENCE_SHARES));
+    /* Made-up samples are never evidence. */
+    handed_over(&m, 100, 1000, 0);
+    m.source = NA_NPROF_SOURCE_KMOD_SIM;
+    m.unit = NA_NPROF_UNIT_MADE_UP;
+    m.flags |= NA_NPROF_ACCESS_MADE_UP;
+    undecided(&m, NA_UNDECIDED_SOURCE, cr_assert_eq(v_.lacks, NA_EVIDENCE_SHARES));
+    /* A watchpoint that does not tell reads from writes: shared, but how? */
+    shared(&m, 1000, 0, false);
+    m.source = NA_NPROF_SOURCE_WATCH;
+    m.unit = NA_NPROF_UNIT_ACCESSES;
+    m.flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED;
+    for (uint32_t i = 0; i < m.sample_count; i++) {
+        m.samples[i].op = NA_NPROF_OP_UNKNOWN;
+        m.samples[i].level = NA_NPROF_LEVEL_UNKNOWN;
+    }
+    undecided(&m, NA_UNDECIDED_SOURCE, cr_assert_eq(v_.lacks, NA_EVIDENCE_OP));
+    /* The hand-over needs no more than a watchpoint gives; but caches may have answered. */
+    handed_over(&m, 100, 1000, 0);
+    m.source = NA_NPROF_SOURCE_WATCH;
+    m.unit = NA_NPROF_UNIT_ACCESSES;
+    m.flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED;
+    na_verdict_t v = only(&m);
+    cr_assert_eq(v.kind, NA_VERDICT_REMOTE);
+    cr_assert_leq(v.chance, 0.9);
+    cr_assert(isnan(v.gain_latency));
+}
+
+Test(verdict, known_nodes_threshold) {
+    for (uint32_t known = 799; known <= 800; known++) {
+        made_t m;
+        made_begin(&m);
+        uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+        for (uint32_t i = 0; i < 1000; i++)
+            made_touch(&m, block, 2, 1, made_of(i, known, 1000) ? 0 : -1);
+        if (known < 800)
+            undecided(&m, NA_UNDECIDED_SOURCE, cr_assert_eq(v_.lacks, NA_EVIDENCE_NODES));
+        else
+            is(&m, NA_VERDICT_REMOTE);
+    }
+}
+
+/* Accesses that a cache answered count for nothing where the source tells. */
+Test(verdict, caches_do_not_count) {
+    made_t m;
+    made_begin(&m);
+    uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+    for (uint32_t i = 0; i < 2000; i++) {
+        m.level = i % 2 == 0 ? NA_NPROF_LEVEL_L1 : NA_NPROF_LEVEL_LOCAL_DRAM;
+        made_touch(&m, block, i % 2 == 0 ? 2 : 1, i % 2 == 0 ? 1 : 0, 0);
+    }
+    is(&m, NA_VERDICT_NOTHING);
+}
+
+/* ---- what is judged ---- */
+
+Test(verdict, cost_threshold) {
+    for (uint32_t some = 19; some <= 21; some++) {
+        made_t m;
+        made_begin(&m);
+        uint32_t large = made_object(&m, 4, 1, 0, 1 << 20);
+        uint32_t small = made_object(&m, 5, 1, 0, 1 << 20);
+        for (uint32_t i = 0; i < 1000 - some; i++)
+            made_touch(&m, large, 2, 1, 0);
+        for (uint32_t i = 0; i < some; i++)
+            made_touch(&m, small, 2, 1, 0);
+        m.flags &= ~(uint32_t)NA_NPROF_ACCESS_LATENCY;
+        judged_t j;
+        made_judge(&m, &j);
+        cr_assert_eq(j.verdicts.count, some >= 20 ? 2 : 1);
+        judged_free(&j);
+    }
+}
+
+Test(verdict, split_threshold) {
+    for (uint32_t first = 499; first <= 500; first++) {
+        made_t m;
+        made_begin(&m);
+        uint32_t block[3];
+        for (uint32_t i = 0; i < 3; i++)
+            block[i] = made_object(&m, 4, 1, 0, 1 << 20);
+        for (uint32_t i = 0; i < 1000; i++)
+            made_touch(&m, i < first ? block[0] : block[1 + i % 2], i < first ? 2 : 1,
+                       i < first ? 1 : 0, 0);
+        judged_t j;
+        made_judge(&m, &j);
+        cr_assert_eq(j.verdicts.count, first >= 500 ? 2 : 1);
+        if (first >= 500) {
+            cr_assert_eq(j.verdicts.items[0].kind, NA_VERDICT_REMOTE);
+            cr_assert_eq(j.verdicts.items[1].kind, NA_VERDICT_NOTHING);
+        }
+        judged_free(&j);
+    }
+}
+
+/* Blocks with a few samples each: who uses them is known, whether at once or in turn is not. */
+Test(verdict, sparse_threshold) {
+    for (uint32_t each = 4; each <= 5; each++) {
+        made_t m;
+        made_begin(&m);
+        for (uint32_t i = 0; i < 100; i++) {
+            uint32_t block = made_object(&m, 4, 1, 0, 4096);
+            int node = 1 + (int)(i % 3); /* each block has one consumer, of three */
+            for (uint32_t k = 0; k < each; k++)
+                made_touch(&m, block, 1 + (uint32_t)node, node, 0);
+        }
+        na_verdict_t v = only(&m);
+        if (each < 5)
+            cr_assert_neq(v.kind, NA_VERDICT_REMOTE);
+        else
+            cr_assert_eq(v.kind, NA_VERDICT_REMOTE);
+        cr_assert_eq(v.measure.sparse, each < 5 ? 100 : 0);
+    }
+}
+
+Test(verdict, enough_samples_of_all) {
+    made_t m;
+    judged_t j;
+    handed_over(&m, 8999, 1000, 0);
+    made_judge(&m, &j);
+    cr_assert(!j.verdicts.enough);
+    judged_free(&j);
+    handed_over(&m, 9000, 1000, 0);
+    made_judge(&m, &j);
+    cr_assert(j.verdicts.enough);
+    judged_free(&j);
+}
+
+/* A variable: nobody allocated it, and the first one to touch it placed it. */
+Test(verdict, variable) {
+    made_t m;
+    made_begin(&m);
+    m.mappings = calloc(1, sizeof *m.mappings);
+    m.mappings[0] = (na_nprof_access_mapping_t){
+        .start = 0x1000, .end = 0x2000, .to_ns = NA_NPROF_NS_STILL, .path = "/nowhere/made"};
+    m.mapping_count = 1;
+    for (uint32_t i = 0; i < 100; i++) {
+        na_nprof_access_sample_t *s = made_sample(&m, 2, 1, 0);
+        s->mapping = 1;
+        s->target = NA_NPROF_TARGET_DATA;
+        s->address = 0x1800 + i * 8 % 0x400;
+    }
+    judged_t j;
+    made_judge(&m, &j);
+    cr_assert_eq(j.verdicts.count, 1);
+    const na_flow_group_t *group = &j.flows.groups[j.verdicts.items[0].group];
+    cr_assert_eq(group->kind, NA_FLOW_STATIC);
+    cr_assert_str_eq(group->name, "[static objects of made]");
+    cr_assert_eq(j.verdicts.items[0].kind, NA_VERDICT_REMOTE);
+    cr_assert_eq(j.verdicts.items[0].rules[NA_VERDICT_OWN].lacks, NA_EVIDENCE_ALLOCATION);
+    judged_free(&j);
+}
+
+Test(verdict, no_samples) {
+    made_t m;
+    made_begin(&m);
+    made_object(&m, 4, 1, 0, 64);
+    judged_t j;
+    made_judge(&m, &j);
+    cr_assert_eq(j.verdicts.count, 0);
+    cr_assert_eq(j.verdicts.source, NA_FLOWS_NONE);
+    judged_free(&j);
+}
+
+/* The normal approximation, at known places. */
+Test(verdict, chances) {
+    cr_assert_float_eq(na_share_chance(0.8, 0.8, 100, true), 0.5, 1e-12);
+    cr_assert_float_eq(na_share_chance(0.8 + 1.6449 * 0.04, 0.8, 100, true), 0.95, 1e-4);
+    cr_assert_float_eq(na_share_chance(0.8 - 1.6449 * 0.04, 0.8, 100, false), 0.95, 1e-4);
+    cr_assert_eq(na_share_chance(NAN, 0.8, 0, true), 0);
+}
