@@ -12,7 +12,8 @@ bool na_rec_has_room(uint64_t bytes) {
     if (NA_LIKELY(limit == 0)) return true;
     na_nprof_header_t *h = na_rec.header;
     uint64_t own = __atomic_load_n(&h->used, __ATOMIC_RELAXED) +
-                   atomic_load_explicit(&na_rec.own_used, memory_order_relaxed);
+                   atomic_load_explicit(&na_rec.own_used, memory_order_relaxed) -
+                   atomic_load_explicit(&na_rec.own_given_back, memory_order_relaxed);
     if (own + bytes <= limit) return true;
     __atomic_store_n(&h->own_full, 1, __ATOMIC_RELAXED);
     return false;

@@ -81,9 +81,9 @@ na_rthread_t *na_rthread_attach(void **prof) {
             t->all_next = head;
         while (!atomic_compare_exchange_weak(&na_rec.all, &head, t));
     } else {
-        t->next = NULL; /* cells, lifetimes and sizes go on */
-        na_stacks_forget(t);
+        t->next = NULL; /* cells, lifetimes, sizes and nodes go on */
     }
+    na_stacks_attach(t);
     t->index = 0;
     t->entry = new_entry(&t->index);
     if (t->entry == NULL) {

@@ -1,151 +1,19 @@
-/* stacks.c - the tree of call stacks, shared by all threads, in the file.
+/* stacks.c - from the calling thread's stack to its node in the tree.
  *
- * A node is (parent, frame); a stack is entered from its outermost frame inwards, one step in a
- * hash table a frame, less the outer frames that it has in common with the thread's last stack
- * (frames.h). In front of the shared table each thread has a small one of its own.
- *
- * The hash is a chain of tables, each eight times the one before, of 64-byte buckets; a bucket that
- * is full sends its overflow to the next table. Slots are filled in order by compare-and-swap and
- * never emptied, so two threads that enter the same node meet at the same slot, and a reader needs
- * no lock: {check of the key:32, node:32}. */
+ * A stack is entered from its outermost frame inwards, less the outer frames that it has in common
+ * with the thread's last stack (frames.h). In front of the tree each thread has a table of the
+ * nodes that it met: small at first, larger for a thread that meets many. Nodes last as long as the
+ * file, so a thread that takes over the place of another goes on with its table. */
 #include "numalloc/instrument.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
+#include "profiler/record/tree.h"
 
-#define CHUNK_BYTES (64u << 10)
-#define PER_CHUNK   ((CHUNK_BYTES - 64u) / 16u)
-#define CHUNK_MAX   65536u
-
-#define LEVELS 6u
-#define BUCKET 8u
-#define LEVEL0 9u /* log2 of the buckets of the first table; each further one has 3 bits more */
-
-static struct {
-    _Atomic(na_nprof_stack_t *) *chunks; /* entry 0 of each chunk */
-    _Atomic(_Atomic uint64_t *) level[LEVELS];
-    _Atomic uint32_t next; /* node id */
-    na_lock_t lock;        /* to add a chunk or a level */
-} tree;
-
-static na_nprof_stack_t *node_at(uint32_t id) {
-    na_nprof_stack_t *chunk =
-        atomic_load_explicit(&tree.chunks[id / PER_CHUNK], memory_order_acquire);
-    return chunk + id % PER_CHUNK;
-}
-
-static na_nprof_chunk_t *header_of(na_nprof_stack_t *chunk) {
-    return (na_nprof_chunk_t *)chunk - 1;
-}
-
-static bool add_chunk(uint32_t k) {
-    bool ok = true;
-    na_lock(&tree.lock);
-    if (atomic_load_explicit(&tree.chunks[k], memory_order_relaxed) == NULL) {
-        na_nprof_chunk_t *c = NULL;
-        if (k == 0 || na_rec_has_room(CHUNK_BYTES))
-            c = na_writer_chunk(NA_NPROF_STACKS, CHUNK_BYTES, sizeof(na_nprof_stack_t), 0, k,
-                                k * PER_CHUNK);
-        ok = c != NULL;
-        if (ok) {
-            na_writer_publish(c);
-            atomic_store_explicit(&tree.chunks[k], (na_nprof_stack_t *)(c + 1),
-                                  memory_order_release);
-            atomic_fetch_add_explicit(&na_rec.own_resident, CHUNK_BYTES, memory_order_relaxed);
-        }
-    }
-    na_unlock(&tree.lock);
-    return ok;
-}
-
-/* A slot for a node, 0: the file cannot grow. */
-static uint32_t new_node(void) {
-    uint32_t id = atomic_load_explicit(&tree.next, memory_order_relaxed);
-    do {
-        uint32_t k = id / PER_CHUNK;
-        if (k >= CHUNK_MAX) return 0;
-        if (atomic_load_explicit(&tree.chunks[k], memory_order_acquire) == NULL && !add_chunk(k))
-            return 0;
-    } while (!atomic_compare_exchange_weak_explicit(&tree.next, &id, id + 1, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    na_nprof_chunk_t *c =
-        header_of(atomic_load_explicit(&tree.chunks[id / PER_CHUNK], memory_order_relaxed));
-    __atomic_fetch_add(&c->count, 1, __ATOMIC_RELEASE);
-    return id;
-}
-
-static _Atomic uint64_t *level_at(unsigned i) {
-    _Atomic uint64_t *t = atomic_load_explicit(&tree.level[i], memory_order_acquire);
-    if (t != NULL) return t;
-    na_lock(&tree.lock);
-    t = atomic_load_explicit(&tree.level[i], memory_order_relaxed);
-    if (t == NULL) {
-        uint64_t bytes = (uint64_t)BUCKET * 8 << (LEVEL0 + 3 * i);
-        t = i == 0 || na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
-        atomic_store_explicit(&tree.level[i], t, memory_order_release);
-    }
-    na_unlock(&tree.lock);
-    return t;
-}
-
-static void store_node(uint32_t id, uint32_t parent, uint64_t pc, uint32_t flags) {
-    na_nprof_stack_t *n = node_at(id);
-    n->parent = parent;
-    n->pc = pc;
-    __atomic_store_n(&n->flags, flags | NA_NPROF_STACK_VALID, __ATOMIC_RELEASE);
-}
-
-/* The child of `parent` with this frame, made if need be. 0: no room. */
-static uint32_t child(uint32_t parent, uint64_t pc, uint32_t flags) {
-    uint64_t h = (pc ^ (uint64_t)flags << 56) * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ h >> 32 ^ parent) * UINT64_C(0xd6e8feb86659fd93);
-    h ^= h >> 29;
-    uint32_t check = (uint32_t)(h >> 32), made = 0;
-    for (unsigned i = 0; i < LEVELS; i++) {
-        _Atomic uint64_t *t = level_at(i);
-        if (t == NULL) return 0;
-        /* Other bits choose the bucket in each table, or full buckets would overflow together. */
-        uint64_t bucket = (h >> i * 5 ^ h << 7) & ((UINT64_C(1) << (LEVEL0 + 3 * i)) - 1);
-        _Atomic uint64_t *b = t + bucket * BUCKET;
-        for (unsigned j = 0; j < BUCKET; j++) {
-            uint64_t e = atomic_load_explicit(&b[j], memory_order_acquire);
-            if (e == 0) {
-                if (made == 0) {
-                    made = new_node();
-                    if (made == 0) return 0;
-                    store_node(made, parent, pc, flags);
-                }
-                if (atomic_compare_exchange_strong_explicit(&b[j], &e, (uint64_t)check << 32 | made,
-                                                            memory_order_acq_rel,
-                                                            memory_order_acquire))
-                    return made;
-            }
-            if (e >> 32 == check) {
-                uint32_t id = (uint32_t)e;
-                const na_nprof_stack_t *n = node_at(id);
-                if (n->pc == pc && n->parent == parent &&
-                    (n->flags & ~NA_NPROF_STACK_VALID) == flags) {
-                    if (made != 0) /* another thread was first: ours was never seen */
-                        __atomic_store_n(&node_at(made)->flags, 0, __ATOMIC_RELEASE);
-                    return id;
-                }
-            }
-        }
-    }
-    return 0;
-}
+#define EDGE_BITS_STEP 3
+#define EDGE_BITS_MOST 13 /* 2^13 places: 256 KiB */
 
 bool na_stacks_start(void) {
-    for (unsigned i = 0; i < LEVELS; i++)
-        atomic_store_explicit(&tree.level[i], NULL, memory_order_relaxed);
-    na_lock_reset(&tree.lock);
-    tree.chunks = na_own_alloc(CHUNK_MAX * sizeof *tree.chunks, 4096);
-    if (tree.chunks == NULL) return false;
-    atomic_store_explicit(&tree.next, 0, memory_order_relaxed);
-    /* Entry 0 stands for no stack; entry 1 is the root. */
-    if (level_at(0) == NULL || !add_chunk(0)) return false;
-    new_node();
-    store_node(new_node(), NA_NPROF_NO_STACK, 0, 0);
-    return true;
+    return na_tree_start();
 }
 
 static uint32_t flags_of(uint64_t exact, size_t i, bool truncated, size_t n) {
@@ -153,18 +21,39 @@ static uint32_t flags_of(uint64_t exact, size_t i, bool truncated, size_t n) {
            (truncated && i == n - 1 ? NA_NPROF_STACK_TRUNCATED : 0);
 }
 
-/* child, by way of the thread's own few. */
-NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t parent, uint64_t pc, uint32_t flags) {
-    uint64_t h = (pc ^ parent) * UINT64_C(0x9e3779b97f4a7c15);
-    na_edge_t *e = t->edges[h >> (64 - NA_EDGE_BITS)];
-    if (NA_LIKELY(e[0].pc == pc && e[0].parent == parent && flags == 0)) return e[0].node;
-    if (NA_LIKELY(e[1].pc == pc && e[1].parent == parent && flags == 0)) return e[1].node;
-    uint32_t node = child(parent, pc, flags);
-    if (node != 0 && flags == 0) {
-        e[1] = e[0];
-        e[0] = (na_edge_t){pc, parent, node};
-    }
+/* The thread misses often: it gets a larger table, if there is room. */
+static NA_COLD void grow_edges(na_rthread_t *t) {
+    t->edge_misses = 0;
+    if (t->edge_bits >= EDGE_BITS_MOST) return;
+    uint64_t bytes = sizeof *t->edges << (t->edge_bits + EDGE_BITS_STEP);
+    na_edge_pair_t *edges = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    if (edges == NULL) return;
+    t->edges = edges; /* what the old one knew will be met again */
+    t->edge_bits += EDGE_BITS_STEP;
+}
+
+NA_INLINE na_edge_pair_t *edges_at(const na_rthread_t *t, uint32_t parent, uint64_t pc) {
+    uint64_t h = (pc ^ (uint64_t)parent << 32) * UINT64_C(0x9e3779b97f4a7c15);
+    return &t->edges[h >> (64 - t->edge_bits)];
+}
+
+static NA_NOINLINE uint32_t unknown_child(na_rthread_t *t, uint32_t parent, uint64_t pc) {
+    uint32_t node = na_tree_child(parent, pc, 0);
+    if (node == 0) return 0;
+    if (NA_UNLIKELY(++t->edge_misses > 4u << t->edge_bits)) grow_edges(t);
+    na_edge_pair_t *pair = edges_at(t, parent, pc);
+    pair->edge[1] = pair->edge[0];
+    pair->edge[0] = (na_edge_t){.pc = pc, .parent = parent, .node = node};
     return node;
+}
+
+/* na_tree_child, by way of the thread's own few. */
+NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t parent, uint64_t pc, uint32_t flags) {
+    if (NA_UNLIKELY(flags != 0)) return na_tree_child(parent, pc, flags);
+    const na_edge_t *e = edges_at(t, parent, pc)->edge;
+    if (NA_LIKELY(e[0].pc == pc && e[0].parent == parent)) return e[0].node;
+    if (NA_LIKELY(e[1].pc == pc && e[1].parent == parent)) return e[1].node;
+    return unknown_child(t, parent, pc);
 }
 
 /* No room for a node: what there is of the stack, from the outside, stands for it. */
@@ -249,13 +138,14 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
 }
 
 uint32_t na_stacks_parent(uint32_t node) {
-    return node_at(node)->parent;
+    return na_tree_node(node)->parent;
 }
 
-void na_stacks_forget(na_rthread_t *t) {
+void na_stacks_attach(na_rthread_t *t) {
     na_frames_forget(&t->frames);
-    for (unsigned i = 0; i < NA_EDGES; i++)
-        t->edges[i][0] = t->edges[i][1] = (na_edge_t){0, 0, 0};
+    if (t->edges != NULL) return;
+    t->edges = t->few_edges;
+    t->edge_bits = NA_EDGE_BITS;
 }
 
 #ifndef NA_STACKS_CHECK
@@ -339,9 +229,9 @@ static NA_COLD void differs(const uintptr_t *recorded, size_t m, const uintptr_t
 static size_t unroll(uint32_t node, uintptr_t *pcs, bool *truncated) {
     size_t n = 0;
     *truncated = false;
-    for (; node > NA_NPROF_ROOT && n < CHECK_MOST; node = node_at(node)->parent) {
-        *truncated = (node_at(node)->flags & NA_NPROF_STACK_TRUNCATED) != 0;
-        pcs[n++] = node_at(node)->pc;
+    for (; node > NA_NPROF_ROOT && n < CHECK_MOST; node = na_tree_node(node)->parent) {
+        *truncated = (na_tree_node(node)->flags & NA_NPROF_STACK_TRUNCATED) != 0;
+        pcs[n++] = na_tree_node(node)->pc;
     }
     return n;
 }

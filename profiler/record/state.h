@@ -28,13 +28,15 @@ typedef struct na_cell_slot {
     uint32_t site, cell;
 } na_cell_slot_t;
 
-/* A node that the thread has met: one of its few of the shared tree (stacks.c). */
-#define NA_EDGE_BITS 7
-#define NA_EDGES     (1u << NA_EDGE_BITS)
+/* Nodes of the shared tree that the thread has met (stacks.c). Two share a place. */
+#define NA_EDGE_BITS 7 /* log2 of the places at first */
 typedef struct na_edge {
     uint64_t pc;
-    uint32_t parent, node;
+    uint32_t parent, node; /* 0: none */
 } na_edge_t;
+typedef struct na_edge_pair {
+    na_edge_t edge[2]; /* the one met later first */
+} na_edge_pair_t;
 
 typedef struct na_rthread {
     struct na_rthread *next;     /* in the list of idle ones */
@@ -72,7 +74,9 @@ typedef struct na_rthread {
     uint32_t lives_chunks;
     /* stacks */
     na_frames_t frames;
-    na_edge_t edges[NA_EDGES][2];
+    na_edge_pair_t *edges; /* few_edges, or larger */
+    uint32_t edge_bits, edge_misses;
+    na_edge_pair_t few_edges[1u << NA_EDGE_BITS];
     uintptr_t pcs[NA_STACK_MAX + 2]; /* of a stack that is not kept */
     /* mode trace: where the next event goes (trace.h) */
     na_nprof_buffer_t *trace;
@@ -94,6 +98,7 @@ typedef struct na_recorder {
     uint8_t *own;
     uint64_t own_reserved;
     _Atomic uint64_t own_used, own_resident;
+    _Atomic uint64_t own_given_back; /* of own_used */
     /* Constant while a profile is open. */
     bool sampling, tracing;
     double interval;
@@ -198,8 +203,11 @@ bool na_writer_append(na_nprof_chunk_t *chunk, const uint8_t *data, uint64_t *of
 bool na_writer_rewrite(na_nprof_chunk_t *chunk);
 /* Gives the disk back what lies in whole pages of the file; they read as zero. */
 void na_writer_punch(uint64_t offset, uint64_t length);
-/* Zeroed memory that is not in the file; never given back. NULL: refused. Thread-safe. */
+/* Zeroed memory that is not in the file. NULL: refused. Thread-safe. */
 void *na_own_alloc(uint64_t bytes, uint64_t resident);
+/* All of what na_own_alloc gave, `resident` being as large, is not needed any more: it reads as
+ * zero from now on. */
+void na_own_give_back(void *p, uint64_t bytes);
 
 /* False: so much more would exceed the limit that the user set; the report says that it was met. */
 bool na_rec_has_room(uint64_t bytes); /* cells.c */
@@ -241,8 +249,8 @@ uint32_t na_stacks_parent(uint32_t node);
 bool na_stacks_start(void);
 /* The node of the calling thread's stack; NA_NPROF_ROOT where it finds none (counted). */
 uint32_t na_stacks_capture(na_rthread_t *thread);
-/* The structure serves another thread, or another file, from now on. */
-void na_stacks_forget(na_rthread_t *thread);
+/* The structure serves another thread from now on. */
+void na_stacks_attach(na_rthread_t *thread);
 
 /* ---- sites.c ---- */
 /* What a block counts for: itself, or in mode sample as many as it stands for. */

@@ -284,6 +284,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         return false;
     }
     atomic_store(&na_rec.own_used, 0);
+    atomic_store(&na_rec.own_given_back, 0);
     atomic_store(&na_rec.own_resident, NA_NPROF_PAGE);
     na_rec.header = (na_nprof_header_t *)na_rec.base;
     na_rec.header->used = NA_NPROF_PAGE;
@@ -386,6 +387,7 @@ void na_writer_publish(na_nprof_chunk_t *c) {
     uint64_t own = na_rec.header->used - na_rec.unmapped;
     na_unlock(&na_rec.grow);
     own += atomic_load_explicit(&na_rec.own_used, memory_order_relaxed);
+    own -= atomic_load_explicit(&na_rec.own_given_back, memory_order_relaxed);
     __atomic_store_n(&na_rec.header->own_bytes, own, __ATOMIC_RELAXED);
 }
 
@@ -403,4 +405,11 @@ void *na_own_alloc(uint64_t bytes, uint64_t resident) {
     na_sys3(SYS_madvise, (long)p, (long)bytes, MADV_DONTFORK);
     atomic_fetch_add_explicit(&na_rec.own_resident, resident, memory_order_relaxed);
     return p;
+}
+
+void na_own_give_back(void *p, uint64_t bytes) {
+    bytes = (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
+    if (na_sys3(SYS_madvise, (long)p, (long)bytes, MADV_DONTNEED) != 0) return;
+    atomic_fetch_add_explicit(&na_rec.own_given_back, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&na_rec.own_resident, bytes, memory_order_relaxed);
 }
