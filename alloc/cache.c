@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "alloc/central.h"
+#include "alloc/every.h"
 #include "alloc/foreign.h"
 #include "alloc/init.h"
 #include "alloc/keep.h"
@@ -328,7 +329,7 @@ static bool is_dry(const na_heap_t *heap, unsigned cls) {
            atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0;
 }
 
-static NA_NOINLINE void *alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry) {
+NA_NOINLINE void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry) {
     na_heap_t *heap = na_heap_enter();
     void *block = NULL;
     if (heap != NULL) {
@@ -347,13 +348,16 @@ static NA_NOINLINE void *alloc_thoroughly(unsigned cls, size_t requested, na_ent
 }
 
 void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
-    void *block = quick_pop(na_self, cls);
-    return NA_LIKELY(block != NULL) ? block : alloc_thoroughly(cls, requested, entry);
+    na_heap_t *heap = na_self;
+    void *block = quick_pop(heap, cls);
+    if (NA_LIKELY(block != NULL)) return block;
+    if (heap->every) return na_every_alloc(heap, cls, requested, entry);
+    return na_alloc_thoroughly(cls, requested, entry);
 }
 
 static NA_NOINLINE void *alloc_first(size_t size, na_entry_t entry) {
     na_init(); /* fills the class table */
-    return alloc_thoroughly(na_class_of(size), size, entry);
+    return na_alloc_thoroughly(na_class_of(size), size, entry);
 }
 
 void *na_alloc_slow(size_t size, na_entry_t entry) {
@@ -402,8 +406,8 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_
     }
 }
 
-static NA_NOINLINE void free_thoroughly(void *block, uint32_t tag, na_release_t how,
-                                        const void *moved_to) {
+NA_NOINLINE void na_free_thoroughly(void *block, uint32_t tag, na_release_t how,
+                                    const void *moved_to) {
     na_span_t *span = NULL;
     if (tag == NA_TAG_NONE && (span = na_span_of(block)) == NULL) {
         na_free_foreign(block);
@@ -434,9 +438,12 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how) {
     if (tag != NA_TAG_NONE && NA_LIKELY(heap->bins[cls].tag == tag) &&
         NA_LIKELY(quick_push(heap, cls, block)))
         return;
-    free_thoroughly(block, tag, how, NULL);
+    if (heap->every && tag == NA_TAG_NONE)
+        na_every_free(heap, block, how);
+    else
+        na_free_thoroughly(block, tag, how, NULL);
 }
 
 void na_free_moved(void *block, const void *to) {
-    if (block != NULL) free_thoroughly(block, NA_TAG_NONE, NA_RELEASE_REALLOC, to);
+    if (block != NULL) na_free_thoroughly(block, NA_TAG_NONE, NA_RELEASE_REALLOC, to);
 }

@@ -123,6 +123,7 @@ typedef struct na_heap {
     void *profile;            /* the profiler's word (hooks.h) */
     uint32_t profile_session; /* that it is of (recording.h) */
     uint32_t alarm, switches; /* as last noticed (switch.h) */
+    bool every;               /* every event is recorded, and there is no more to check (every.h) */
     _Atomic(uint32_t) inside; /* sections (recording.h) that the thread is in; read by the switch */
     struct na_heap *next_idle; /* guarded by the heap-list lock */
     na_crossing_t crossed[NA_MAX_NODES + 1];

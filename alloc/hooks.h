@@ -74,7 +74,8 @@ typedef struct na_hooks {
      * event). Constant while the table is installed. */
     uint64_t sample_interval;
 
-    /* A block was taken and is not yet known to the program. Fills *record. `prof` is a word kept
+    /* A block was taken and is not yet known to the program. Fills *record, of which slack, node
+     * and epoch are set and the rest is 0. `prof` is a word kept
      * for the profiler in the calling thread's heap (NULL at first). Sizes are in bytes. */
     void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
                      na_entry_t entry);

@@ -13,7 +13,7 @@ _Atomic(uint32_t) na_session = 1;
 
 /* --- sections --- */
 
-const na_hooks_t *na_section_enter(na_heap_t *heap) {
+const na_hooks_t *na_section_enter_slow(na_heap_t *heap) {
     const na_hooks_t *hooks;
     for (;;) {
         na_switch_announce(heap);
@@ -31,11 +31,6 @@ const na_hooks_t *na_section_enter(na_heap_t *heap) {
         heap->profile = NULL; /* lay in what is no longer there */
     }
     return hooks;
-}
-
-void na_section_leave(na_heap_t *heap) {
-    uint32_t depth = atomic_load_explicit(&heap->inside, memory_order_relaxed);
-    atomic_store_explicit(&heap->inside, depth - 1, memory_order_release);
 }
 
 /* --- records --- */
@@ -61,6 +56,9 @@ static na_record_t *wanted_record(na_span_t *span, const void *block) {
         if (!na_span_add_records(span, span->capacity)) return NULL;
         if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW))
             na_pagemap_retag(span, NA_TAG_SLOW); /* the block holds the span in its place */
+        atomic_store_explicit(&span->recorded,
+                              atomic_load_explicit(&na_session, memory_order_relaxed),
+                              memory_order_relaxed);
     }
     return na_record_of(span, block);
 }

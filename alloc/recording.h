@@ -20,14 +20,32 @@
 
 #include "alloc/heap.h"
 #include "alloc/hooks.h"
+#include "alloc/switch.h"
 #include "pagemap/span.h"
 
 /* Counts profiles begun and ended, from 1: a word or a span of another session means nothing. */
 extern _Atomic(uint32_t) na_session;
 
+/* na_section_enter while the profile is held still, or in a session that is new to the heap. */
+const na_hooks_t *na_section_enter_slow(na_heap_t *heap);
+
+NA_INLINE void na_section_leave(na_heap_t *heap) {
+    uint32_t depth = atomic_load_explicit(&heap->inside, memory_order_relaxed);
+    atomic_store_explicit(&heap->inside, depth - 1, memory_order_release);
+}
+
 /* The hooks to call, or NULL; waits while the profile is held still (na_switch_pause). */
-const na_hooks_t *na_section_enter(na_heap_t *heap);
-void na_section_leave(na_heap_t *heap);
+NA_INLINE const na_hooks_t *na_section_enter(na_heap_t *heap) {
+    na_switch_announce(heap);
+    const na_hooks_t *hooks = atomic_load_explicit(&na_hooks, memory_order_acquire);
+    if (NA_UNLIKELY(hooks == &na_hooks_paused) ||
+        NA_UNLIKELY(heap->profile_session !=
+                    atomic_load_explicit(&na_session, memory_order_relaxed))) {
+        na_section_leave(heap);
+        return na_section_enter_slow(heap);
+    }
+    return hooks;
+}
 
 /* The record of the block that begins at `block`, NULL if its span keeps none. */
 na_record_t *na_record_of(const na_span_t *span, const void *block);

@@ -142,6 +142,7 @@ bool na_switch_may_quicken(const na_span_t *span) {
 void na_switch_new_heap(na_heap_t *heap) {
     heap->alarm = atomic_load_explicit(&na_alarm, memory_order_acquire);
     heap->switches = atomic_load_explicit(&switches, memory_order_acquire);
+    heap->every = na_every_event && !na_strict;
 }
 
 void na_switch_alarmed(na_heap_t *heap) {
@@ -149,6 +150,7 @@ void na_switch_alarmed(na_heap_t *heap) {
     uint32_t now = atomic_load_explicit(&switches, memory_order_acquire);
     if (heap->switches != now) {
         heap->switches = now;
+        heap->every = na_every_event && !na_strict;
         heap->quick = 0; /* the next settle is thorough; all are while every event is wanted */
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
             na_bin_count(heap, cls);

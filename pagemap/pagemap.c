@@ -5,15 +5,10 @@
 
 #include "alloc/os.h"
 
-typedef struct na_span_leaf {
-    na_span_t *span[NA_SPAN_LEAF_PAGES];
-    na_span_t *huge[NA_SPAN_LEAF_HUGEPAGES];
-} na_span_leaf_t;
-
 na_pagemap_t na_pagemap;
-static intptr_t span_root[NA_SPAN_ROOT_ENTRIES]; /* addresses of leaves, 0: none */
+intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES];
 
-enum { PAGE_SHIFT = 13, HUGE_SHIFT = 21 };
+enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21 };
 #define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
 #define HUGE_BYTES ((uintptr_t)1 << HUGE_SHIFT)
 
@@ -38,11 +33,7 @@ static na_tag_leaf_t *tag_leaf(uintptr_t address) {
 }
 
 static na_span_leaf_t *span_leaf(uintptr_t address) {
-    return leaf_of(&span_root[address >> NA_SPAN_LEAF_SHIFT], 0, sizeof(na_span_leaf_t));
-}
-
-static uint32_t page_in_leaf(uintptr_t address) {
-    return (uint32_t)(address >> PAGE_SHIFT) % NA_SPAN_LEAF_PAGES;
+    return leaf_of(&na_span_root[address >> NA_SPAN_LEAF_SHIFT], 0, sizeof(na_span_leaf_t));
 }
 
 static uint32_t hugepage_in_leaf(uintptr_t address) {
@@ -63,7 +54,7 @@ static bool write_entries(uintptr_t start, uintptr_t end, uint32_t tag, na_span_
         } else {
             na_tag_leaf_t *tags = tag_leaf(at);
             if (tags == NULL) return false;
-            spans->span[page_in_leaf(at)] = span;
+            spans->span[na_page_in_span_leaf(at)] = span;
             tags->tag[(uint32_t)at >> PAGE_SHIFT] = tag;
             at += PAGE_BYTES;
         }
@@ -102,8 +93,8 @@ void na_pagemap_retag(const na_span_t *span, uint32_t tag) {
 na_span_t *na_span_of(const void *address) {
     uintptr_t at = (uintptr_t)address;
     if (!na_is_address(at)) return NULL;
-    const na_span_leaf_t *leaf = (const na_span_leaf_t *)span_root[at >> NA_SPAN_LEAF_SHIFT];
+    const na_span_leaf_t *leaf = (const na_span_leaf_t *)na_span_root[at >> NA_SPAN_LEAF_SHIFT];
     if (leaf == NULL) return NULL;
-    na_span_t *span = leaf->span[page_in_leaf(at)];
+    na_span_t *span = leaf->span[na_page_in_span_leaf(at)];
     return span != NULL ? span : leaf->huge[hugepage_in_leaf(at)];
 }

@@ -49,6 +49,18 @@ typedef struct na_pagemap {
 
 extern na_pagemap_t na_pagemap;
 
+#define NA_SPAN_PAGE_SHIFT 13
+typedef struct na_span_leaf {
+    na_span_t *span[NA_SPAN_LEAF_PAGES];
+    na_span_t *huge[NA_SPAN_LEAF_HUGEPAGES];
+} na_span_leaf_t;
+
+extern intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES]; /* addresses of leaves, 0: none */
+
+NA_INLINE uint32_t na_page_in_span_leaf(uintptr_t address) {
+    return (uint32_t)(address >> NA_SPAN_PAGE_SHIFT) % NA_SPAN_LEAF_PAGES;
+}
+
 NA_INLINE bool na_is_address(uintptr_t address) {
     return address >> NA_TAG_LEAF_SHIFT < NA_TAG_ROOT_ENTRIES;
 }
@@ -67,6 +79,14 @@ NA_INLINE uint32_t na_page_tag(uintptr_t address) {
 
 /* The live span that holds `address`, NULL: none of ours. Any address. Async-signal-safe. */
 na_span_t *na_span_of(const void *address);
+
+/* The same, by its page's own entry, which every small span has: NULL may also be a large one. */
+NA_INLINE na_span_t *na_span_by_page(const void *address) {
+    uintptr_t at = (uintptr_t)address;
+    if (NA_UNLIKELY(!na_is_address(at))) return NULL;
+    const na_span_leaf_t *leaf = (const na_span_leaf_t *)na_span_root[at >> NA_SPAN_LEAF_SHIFT];
+    return NA_LIKELY(leaf != NULL) ? leaf->span[na_page_in_span_leaf(at)] : NULL;
+}
 
 /* Makes the leaves for a range, so that entering a span there cannot fail. False: no memory. */
 bool na_pagemap_prepare(uintptr_t start, size_t bytes);

@@ -46,11 +46,13 @@ typedef struct na_span {
     uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
     bool migrated;     /* large, in a region: pages were moved away from the region's node */
     uint32_t born;     /* recording session (alloc/recording.h) that it was made in with records */
-    size_t requested;  /* large: bytes asked for */
-    struct na_span *next, *prev;
     /* One a block where a profile or strict checking wanted them, else NULL; kept until the span
      * goes. Set once, by whoever holds a block of the span. */
     _Atomic(na_record_t *) records;
+    _Atomic(uint32_t) recorded; /* session in which it was last seen to have records and slow tags,
+                                 * 0: none; by whoever holds a block of the span */
+    size_t requested;           /* large: bytes asked for */
+    struct na_span *next, *prev;
 } na_span_t;
 
 #define NA_SPAN_UNLISTED 0xff

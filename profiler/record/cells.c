@@ -62,8 +62,7 @@ static na_nprof_cell_t *new_cell(na_rthread_t *t, uint32_t site, bool must) {
     uint32_t i = na_cell_slot(site, t->cell_mask);
     while (t->cells[i].site != 0)
         i = (i + 1) & t->cell_mask;
-    t->cells[i] =
-        (na_cell_slot_t){site, (uint32_t)((uint64_t)((uint8_t *)cell - na_rec.base) / 64)};
+    t->cells[i] = (na_cell_slot_t){site, na_cell_number(cell)};
     t->cell_used++;
     return cell;
 }

@@ -13,6 +13,10 @@ NA_INLINE na_nprof_cell_t *na_cell_at(uint32_t cell) {
     return (na_nprof_cell_t *)(na_rec.base + (uint64_t)cell * 64);
 }
 
+NA_INLINE uint32_t na_cell_number(const na_nprof_cell_t *c) {
+    return (uint32_t)((uint64_t)((const uint8_t *)c - na_rec.base) / 64);
+}
+
 NA_INLINE uint32_t na_cell_slot(uint32_t site, uint32_t mask) {
     return (site * 0x9e3779b1u >> 7) & mask;
 }

@@ -2,35 +2,13 @@
 #include "profiler/record/rthreads.h"
 #include "profiler/record/trace.h"
 
-static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
-                     na_entry_t entry) {
-    record->site = NA_NPROF_NO_STACK; /* if it is lost, its free is not counted either */
-    na_rthread_t *t = na_rthread_enter(prof);
-    if (t == NULL) return;
-    t->node = record->node;
-    na_site_alloc(t, record, block, requested, usable, entry);
-    na_rthread_leave(t);
-}
-
-bool na_rec_not_ours(const na_record_t *record, uint64_t usable) {
+bool na_rec_not_ours_slow(const na_record_t *record, uint64_t usable) {
     if (record->epoch != na_profile_epoch) {
         if (na_origins_free(record, usable)) return true;
         __atomic_fetch_add(&na_rec.header->before_frees, 1, __ATOMIC_RELAXED);
         return true;
     }
     return record->site == NA_NPROF_NO_STACK;
-}
-
-static void on_free(void **prof, const na_record_t *record, void *block, size_t usable,
-                    na_release_t how, const void *moved_to) {
-    na_rthread_t *t = na_rthread_enter(prof);
-    if (t == NULL) return;
-    if (!na_rec_not_ours(record, usable)) {
-        na_site_free(t, record, block, usable, how, moved_to);
-        if (NA_UNLIKELY(na_rec.free_sites) && how != NA_RELEASE_REALLOC)
-            na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
-    }
-    na_rthread_leave(t);
 }
 
 /* Sites do not mind where a block lies. */
@@ -52,20 +30,21 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
     uint64_t from = old_usable - record->slack;
     if (ours) na_site_free(t, record, old_block, old_usable, NA_RELEASE_REALLOC, NULL);
     record->site = NA_NPROF_NO_STACK;
+    record->epoch = na_profile_epoch;
     int64_t low = t->low;
     na_site_alloc(t, record, block, requested, usable, NA_ENTRY_REALLOC);
     if (ours) {
         if (t->low < low) t->low = low;
         na_site_resized(t, from);
     }
-    na_rthread_leave(t);
+    na_rthread_leave();
 }
 
 static void on_map(void **prof, na_map_call_t call, size_t bytes) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     na_maps_count(t, call, bytes);
-    na_rthread_leave(t);
+    na_rthread_leave();
 }
 
 static void on_thread_exit(void **prof) {
@@ -73,7 +52,7 @@ static void on_thread_exit(void **prof) {
         na_rthread_t *t = na_rthread_enter(prof);
         if (t != NULL) {
             na_rthread_retire(t);
-            na_rthread_leave_quietly();
+            na_rthread_leave();
         }
     }
     *prof = NULL;
@@ -98,14 +77,14 @@ static void on_exit_hook(void **prof) {
     if (t != NULL) {
         na_rthread_end(t);
         if (na_rec.tracing) na_trace_ended(t);
-        na_rthread_leave_quietly();
+        na_rthread_leave();
     }
     na_rec_close();
 }
 
 na_hooks_t na_rec_hooks = {
-    .on_alloc = on_alloc,
-    .on_free = on_free,
+    .on_alloc = na_site_on_alloc,
+    .on_free = na_site_on_free,
     .before_move = before_move,
     .on_resize = on_resize,
     .on_map = on_map,

@@ -324,7 +324,7 @@ void na_rec_on_pool(void **prof, na_pool_event_t event, uint32_t number, const c
         if (p != NULL && event == NA_POOL_FREE) pool_free(p, (uintptr_t)block);
         if (p == NULL) __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
     }
-    na_rthread_leave(t);
+    na_rthread_leave();
 }
 
 void na_rec_on_marker(void **prof, const char *name) {
@@ -342,5 +342,5 @@ void na_rec_on_marker(void **prof, const char *name) {
         __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
     }
     na_unlock(&all.lock);
-    na_rthread_leave(t);
+    na_rthread_leave();
 }

@@ -175,7 +175,10 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
         na_trace_hooks.on_resize = trace.on_resize;
         return &na_trace_hooks;
     }
-    na_rec_hooks.sample_interval = config.mode == NA_PROFILE_SAMPLE ? config.sample_interval : 0;
+    bool sampling = config.mode == NA_PROFILE_SAMPLE;
+    na_rec_hooks.sample_interval = sampling ? config.sample_interval : 0;
+    na_rec_hooks.on_alloc = sampling ? na_site_on_sampled_alloc : na_site_on_alloc;
+    na_rec_hooks.on_free = sampling ? na_site_on_sampled_free : na_site_on_free;
     return &na_rec_hooks;
 }
 

@@ -103,7 +103,6 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->after_alloc = false;
     t->node = (uint8_t)na_node_current();
     t->owner = na_thread_pointer();
-    t->self = t;
     read_name(t);
     t->entry->start_ms = na_rec_ms();
     t->entry->end_ms = NA_NPROF_MODULE_STILL;
@@ -127,4 +126,14 @@ void na_rthread_retire(na_rthread_t *t) {
     do
         t->next = head;
     while (!atomic_compare_exchange_weak(&na_rec.idle, &head, t));
+}
+
+/* In a child that no fork handler has seen the word may point anywhere. (Where one has, it was
+ * cleared; and where the kernel does not wipe the sentinel, this cannot be told.) */
+na_rthread_t *na_rthread_enter_slow(void **prof) {
+    if (atomic_load_explicit(na_rec_sentinel, memory_order_acquire) == 0) *prof = NULL;
+    na_rthread_t *t = NULL;
+    if (NA_LIKELY(na_rec_ready())) t = *prof != NULL ? *prof : na_rthread_attach(prof);
+    if (NA_UNLIKELY(t == NULL)) na_rthread_leave();
+    return t;
 }

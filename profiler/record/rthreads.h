@@ -19,18 +19,8 @@ void na_rthread_end(na_rthread_t *t);
 /* The thread ends: its state will serve another. */
 void na_rthread_retire(na_rthread_t *t);
 
-/* Is the heap's word this thread's state? In a child that no fork handler has seen it may point
- * anywhere inside what is now something else. */
-NA_INLINE bool na_rthread_is_mine(const na_rthread_t *t) {
-    uintptr_t offset = (uintptr_t)t - (uintptr_t)na_rec.own;
-    return offset < atomic_load_explicit(&na_rec.own_used, memory_order_relaxed) && t->self == t &&
-           t->owner == na_thread_pointer();
-}
-
-NA_INLINE void na_rthread_leave_quietly(void) {
-    atomic_signal_fence(memory_order_seq_cst);
-    na_rthread_inside = false;
-}
+/* na_rthread_enter where the word holds no state of this process, or nothing is recorded. */
+na_rthread_t *na_rthread_enter_slow(void **prof);
 
 /* The calling thread's state; NULL: this event cannot be recorded. After it, na_rthread_leave. */
 NA_INLINE na_rthread_t *na_rthread_enter(void **prof) {
@@ -40,16 +30,17 @@ NA_INLINE na_rthread_t *na_rthread_enter(void **prof) {
     }
     na_rthread_inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    na_rthread_t *t = NULL;
-    if (NA_LIKELY(na_rec_ready()))
-        t = NA_LIKELY(na_rthread_is_mine(*prof)) ? *prof : na_rthread_attach(prof);
-    if (NA_UNLIKELY(t == NULL)) na_rthread_leave_quietly();
-    return t;
+    na_rthread_t *t = *prof;
+    if (NA_LIKELY(t != NULL) &&
+        NA_LIKELY(atomic_load_explicit(na_rec_sentinel, memory_order_acquire) != 0) &&
+        NA_LIKELY(!atomic_load_explicit(&na_rec.closed, memory_order_relaxed)))
+        return t;
+    return na_rthread_enter_slow(prof);
 }
 
-NA_INLINE void na_rthread_leave(na_rthread_t *t) {
-    (void)t;
-    na_rthread_leave_quietly();
+NA_INLINE void na_rthread_leave(void) {
+    atomic_signal_fence(memory_order_seq_cst);
+    na_rthread_inside = false;
 }
 
 #endif

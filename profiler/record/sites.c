@@ -198,23 +198,32 @@ NA_INLINE uint64_t ticks_now(void) {
     return NA_LIKELY(na_rec.tsc) ? na_ticks() : na_rec_ticks_slow();
 }
 
+/* Of the stack captured just now; *site may become another for want of room. */
+static NA_NOINLINE na_nprof_cell_t *cell_of_stack(na_rthread_t *t, uint32_t *site) {
+    uint32_t captured = *site;
+    na_nprof_cell_t *c = na_cell_find(t, captured);
+    if (c == NULL) c = na_cell_make(t, site, false);
+    if (c != NULL && *site == captured) na_stacks_note_cell(t, na_cell_number(c));
+    return c;
+}
+
 /* Both modes from one text: `sampling` is a constant in each. */
 NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *block,
                            uint64_t requested, uint64_t usable, na_entry_t entry,
                            const bool sampling) {
     uint32_t site = na_stacks_capture(t);
-    na_nprof_cell_t *c = na_cell_find(t, site);
-    if (NA_UNLIKELY(c == NULL)) {
-        c = na_cell_make(t, &site, false);
-        if (c == NULL) return;
+    na_nprof_cell_t *c;
+    if (NA_LIKELY(t->stack_cell != NULL) && NA_LIKELY(*t->stack_cell != 0)) {
+        c = na_cell_at(*t->stack_cell);
+    } else if ((c = cell_of_stack(t, &site)) == NULL) {
+        record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
+        return;
     }
     uint64_t ticks = ticks_now(), birth = na_ages(ticks);
     record->site = site; /* not always the one captured */
     record->birth = (uint32_t)birth;
-    record->slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX;
     record->birth_high = (uint32_t)(birth >> 32) & 0xfff;
     record->thread = (uint16_t)t->index;
-    record->epoch = na_profile_epoch;
     na_cell_touch(c);
     amount_t a = sampling ? weighted(requested, usable) : (amount_t){1, requested, usable, 0};
     c->alloc_count += a.count;
@@ -256,15 +265,10 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
         na_site_publish(t);
 }
 
-static NA_NOINLINE void sampled_alloc(na_rthread_t *t, na_record_t *record, const void *block,
-                                      uint64_t requested, uint64_t usable, na_entry_t entry) {
-    count_alloc(t, record, block, requested, usable, entry, true);
-}
-
 void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint64_t requested,
                    uint64_t usable, na_entry_t entry) {
     if (NA_UNLIKELY(na_rec.sampling))
-        sampled_alloc(t, record, block, requested, usable, entry);
+        count_alloc(t, record, block, requested, usable, entry, true);
     else
         count_alloc(t, record, block, requested, usable, entry, false);
 }
@@ -299,10 +303,10 @@ NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void
                           uint64_t usable, na_release_t how, const void *moved_to,
                           const bool sampling) {
     uint32_t site = record->site;
-    na_nprof_cell_t *c = na_cell_find(t, site);
-    if (NA_UNLIKELY(c == NULL)) {
-        c = na_cell_make(t, &site, true);
-        if (c == NULL) return;
+    na_nprof_cell_t *c = t->last_cell;
+    if (site != t->last_alloc_site) {
+        c = na_cell_find(t, site);
+        if (NA_UNLIKELY(c == NULL) && (c = na_cell_make(t, &site, true)) == NULL) return;
     }
     na_nprof_thread_t *e = t->entry;
     int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
@@ -345,15 +349,10 @@ NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void
         na_site_publish(t);
 }
 
-static NA_NOINLINE void sampled_free(na_rthread_t *t, const na_record_t *record, const void *block,
-                                     uint64_t usable, na_release_t how, const void *moved_to) {
-    count_free(t, record, block, usable, how, moved_to, true);
-}
-
 void na_site_free(na_rthread_t *t, const na_record_t *record, const void *block, uint64_t usable,
                   na_release_t how, const void *moved_to) {
     if (NA_UNLIKELY(na_rec.sampling))
-        sampled_free(t, record, block, usable, how, moved_to);
+        count_free(t, record, block, usable, how, moved_to, true);
     else
         count_free(t, record, block, usable, how, moved_to, false);
 }
@@ -365,4 +364,50 @@ void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested) {
     na_cell_touch(c);
     c->freed_here_count += na_rec.header->count_scale;
     c->freed_here_bytes += requested;
+}
+
+/* --- hooks --- */
+
+NA_INLINE void on_alloc(void **prof, na_record_t *record, const void *block, size_t requested,
+                        size_t usable, na_entry_t entry, const bool sampling) {
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (NA_UNLIKELY(t == NULL)) {
+        record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
+        return;
+    }
+    t->node = record->node;
+    count_alloc(t, record, block, requested, usable, entry, sampling);
+    na_rthread_leave();
+}
+
+NA_INLINE void on_free(void **prof, const na_record_t *record, const void *block, size_t usable,
+                       na_release_t how, const void *moved_to, const bool sampling) {
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (NA_UNLIKELY(t == NULL)) return;
+    if (NA_LIKELY(!na_rec_not_ours(record, usable))) {
+        count_free(t, record, block, usable, how, moved_to, sampling);
+        if (NA_UNLIKELY(na_rec.free_sites) && how != NA_RELEASE_REALLOC)
+            na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
+    }
+    na_rthread_leave();
+}
+
+void na_site_on_alloc(void **prof, na_record_t *record, void *block, size_t requested,
+                      size_t usable, na_entry_t entry) {
+    on_alloc(prof, record, block, requested, usable, entry, false);
+}
+
+void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                     na_release_t how, const void *moved_to) {
+    on_free(prof, record, block, usable, how, moved_to, false);
+}
+
+void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, size_t requested,
+                              size_t usable, na_entry_t entry) {
+    on_alloc(prof, record, block, requested, usable, entry, true);
+}
+
+void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                             na_release_t how, const void *moved_to) {
+    on_free(prof, record, block, usable, how, moved_to, true);
 }

@@ -10,7 +10,7 @@
 #include "profiler/record/tree.h"
 
 #define EDGE_BITS_STEP 3
-#define EDGE_BITS_MOST 13 /* 2^13 places: 256 KiB */
+#define EDGE_BITS_MOST 13 /* 2^13 places: 384 KiB */
 
 bool na_stacks_start(void) {
     return na_tree_start();
@@ -37,23 +37,38 @@ NA_INLINE na_edge_pair_t *edges_at(const na_rthread_t *t, uint32_t parent, uint6
     return &t->edges[h >> (64 - t->edge_bits)];
 }
 
-static NA_NOINLINE uint32_t unknown_child(na_rthread_t *t, uint32_t parent, uint64_t pc) {
+static NA_NOINLINE const na_edge_t *unknown_edge(na_rthread_t *t, uint32_t parent, uint64_t pc) {
     uint32_t node = na_tree_child(parent, pc, 0);
-    if (node == 0) return 0;
+    if (node == 0) return NULL;
     if (NA_UNLIKELY(++t->edge_misses > 4u << t->edge_bits)) grow_edges(t);
     na_edge_pair_t *pair = edges_at(t, parent, pc);
     pair->edge[1] = pair->edge[0];
     pair->edge[0] = (na_edge_t){.pc = pc, .parent = parent, .node = node};
-    return node;
+    return pair->edge;
 }
 
-/* na_tree_child, by way of the thread's own few. */
+/* What na_tree_child says, by way of the thread's own few; NULL: no room. */
+NA_INLINE const na_edge_t *edge_to(na_rthread_t *t, uint32_t parent, uint64_t pc) {
+    const na_edge_t *e = edges_at(t, parent, pc)->edge;
+    if (NA_LIKELY(e[0].pc == pc && e[0].parent == parent)) return &e[0];
+    if (NA_LIKELY(e[1].pc == pc && e[1].parent == parent)) return &e[1];
+    return unknown_edge(t, parent, pc);
+}
+
 NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t parent, uint64_t pc, uint32_t flags) {
     if (NA_UNLIKELY(flags != 0)) return na_tree_child(parent, pc, flags);
-    const na_edge_t *e = edges_at(t, parent, pc)->edge;
-    if (NA_LIKELY(e[0].pc == pc && e[0].parent == parent)) return e[0].node;
-    if (NA_LIKELY(e[1].pc == pc && e[1].parent == parent)) return e[1].node;
-    return unknown_child(t, parent, pc);
+    const na_edge_t *e = edge_to(t, parent, pc);
+    return e != NULL ? e->node : 0;
+}
+
+void na_stacks_note_cell(na_rthread_t *t, uint32_t cell) {
+    if (t->stack_cell == NULL) return;
+    *t->stack_cell = cell;
+    const na_frame_t *f = &t->frames.frames[t->frames.count - 1];
+    uint32_t parent = t->frames.count > 1 ? f[-1].node : NA_NPROF_ROOT;
+    na_edge_t *e = edges_at(t, parent, f->pc)->edge;
+    if (e[1].pc == f->pc && e[1].parent == parent) e++;
+    if (e->pc == f->pc && e->parent == parent) e->cell = cell;
 }
 
 /* No room for a node: what there is of the stack, from the outside, stands for it. */
@@ -118,6 +133,7 @@ static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t ca
 NA_INLINE uint32_t capture(na_rthread_t *t) {
     uint32_t same;
     na_frames_t *f = &t->frames;
+    t->stack_cell = NULL;
     numalloc_shadow_t (*shadow)(void) =
         atomic_load_explicit(&shadow_of_thread, memory_order_acquire);
     if (NA_UNLIKELY(shadow != NULL)) {
@@ -127,13 +143,15 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
     if (NA_UNLIKELY(!na_frames_walk(f, &same))) return capture_whole(t);
     uint32_t node = same != 0 ? f->frames[same - 1].node : NA_NPROF_ROOT;
     for (uint32_t i = same; i < f->count; i++) {
-        uint32_t inner = known_child(t, node, f->frames[i].pc, 0);
-        if (NA_UNLIKELY(inner == 0)) {
+        const na_edge_t *e = edge_to(t, node, f->frames[i].pc);
+        if (NA_UNLIKELY(e == NULL)) {
             f->count = i;
             return lost(node);
         }
-        f->frames[i].node = node = inner;
+        f->frames[i].node = node = e->node;
+        f->frames[i].cell = e->cell;
     }
+    if (NA_LIKELY(f->count != 0)) t->stack_cell = &f->frames[f->count - 1].cell;
     return node;
 }
 

@@ -33,6 +33,7 @@ typedef struct na_cell_slot {
 typedef struct na_edge {
     uint64_t pc;
     uint32_t parent, node; /* 0: none */
+    uint32_t cell;         /* the thread's cell of that node, as in na_cell_slot_t; 0: not known */
 } na_edge_t;
 typedef struct na_edge_pair {
     na_edge_t edge[2]; /* the one met later first */
@@ -43,8 +44,7 @@ typedef struct na_rthread {
     struct na_rthread *all_next; /* in the list of all; constant */
     uint32_t index;              /* in the THREADS table, 0: lost */
     uint8_t node;                /* of the cpu at the last allocation */
-    uintptr_t owner;             /* thread pointer of its thread: tells a word from before a fork */
-    struct na_rthread *self;     /* this very structure, for the same end */
+    uintptr_t owner;             /* thread pointer of its thread, 0: idle */
     na_nprof_thread_t *entry;    /* never NULL; a scratch entry if lost */
     na_nprof_thread_t scratch;
     /* not yet added to the global figures */
@@ -77,6 +77,7 @@ typedef struct na_rthread {
     na_edge_pair_t *edges; /* few_edges, or larger */
     uint32_t edge_bits, edge_misses;
     na_edge_pair_t few_edges[1u << NA_EDGE_BITS];
+    uint32_t *stack_cell; /* of the stack captured last: where its cell is noted, NULL: nowhere */
     uintptr_t pcs[NA_STACK_MAX + 2]; /* of a stack that is not kept */
     /* mode trace: where the next event goes (trace.h) */
     na_nprof_buffer_t *trace;
@@ -157,7 +158,13 @@ NA_INLINE bool na_rec_ready(void) {
 /* ---- hooks.c ---- */
 extern na_hooks_t na_rec_hooks;
 /* False: the block was recorded in this profile. True: it is from before (counted), or was lost. */
-bool na_rec_not_ours(const na_record_t *record, uint64_t usable);
+bool na_rec_not_ours_slow(const na_record_t *record, uint64_t usable);
+NA_INLINE bool na_rec_not_ours(const na_record_t *record, uint64_t usable) {
+    if (NA_LIKELY(record->epoch == na_profile_epoch) &&
+        NA_LIKELY(record->site != NA_NPROF_NO_STACK))
+        return false;
+    return na_rec_not_ours_slow(record, usable);
+}
 
 /* ---- clock.c ---- */
 uint64_t na_rec_clock_ns(long id); /* by system call */
@@ -249,10 +256,22 @@ uint32_t na_stacks_parent(uint32_t node);
 bool na_stacks_start(void);
 /* The node of the calling thread's stack; NA_NPROF_ROOT where it finds none (counted). */
 uint32_t na_stacks_capture(na_rthread_t *thread);
+/* The thread's cell of the stack captured last, for the next time that it comes. */
+void na_stacks_note_cell(na_rthread_t *thread, uint32_t cell);
 /* The structure serves another thread from now on. */
 void na_stacks_attach(na_rthread_t *thread);
 
 /* ---- sites.c ---- */
+/* Hooks, in mode sites. */
+void na_site_on_alloc(void **prof, na_record_t *record, void *block, size_t requested,
+                      size_t usable, na_entry_t entry);
+void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                     na_release_t how, const void *moved_to);
+/* The same in mode sample. */
+void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, size_t requested,
+                              size_t usable, na_entry_t entry);
+void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
+                             na_release_t how, const void *moved_to);
 /* What a block counts for: itself, or in mode sample as many as it stands for. */
 typedef struct na_amount {
     uint64_t count; /* scaled */

@@ -118,7 +118,7 @@ NA_INLINE void leave(na_rthread_t *t) {
     if (NA_UNLIKELY(net > t->above || net < t->below ||
                     e->alloc_bytes - t->noted_bytes >= 16u << 20))
         na_site_publish(t);
-    na_rthread_leave_quietly();
+    na_rthread_leave();
 }
 
 NA_INLINE uint32_t stack_of(na_rthread_t *t, bool wanted) {
@@ -210,7 +210,7 @@ static void before_move(void **prof, const na_record_t *record, const void *bloc
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     t->trace_move = stamp(t);
-    na_rthread_leave_quietly();
+    na_rthread_leave();
 }
 
 static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
