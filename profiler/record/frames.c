@@ -296,8 +296,8 @@ NA_INLINE bool is_left_out(uintptr_t pc, unsigned nth) {
     return na_unwind_skip_hi != 0 ? is_own(pc) : nth == 0;
 }
 
-NA_INLINE bool fits(const walk_t *w, const na_frame_chain_t *c, const state_t *s) {
-    if (c->pc != s->pc || w->hi - s->sp < c->span) return false;
+NA_INLINE bool fits(uintptr_t hi, const na_frame_chain_t *c, const state_t *s) {
+    if (hi - s->sp < c->span) return false;
     for (uint32_t i = 0; i < c->count; i++)
         if (WORD(s->sp + c->at[i]) != c->value[i]) return false;
     return !is_own(WORD(s->sp + c->span - 8));
@@ -317,7 +317,7 @@ static NA_COLD bool step_out(walk_t *w, state_t *s) {
 /* Learns the chain that begins in the state *s. Only rules that count from rsp make one. */
 static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
     na_frames_t *f = w->f;
-    na_frame_chain_t c = {.pc = s->pc, .bp_at = NA_FRAMES_BP_HERE};
+    na_frame_chain_t c = {.bp_at = NA_FRAMES_BP_HERE};
     state_t at = *s;
     uintptr_t key = s->pc;
     for (;;) {
@@ -343,22 +343,23 @@ static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
 static NA_NOINLINE bool find_chain(walk_t *w, const state_t *s) {
     na_frames_t *f = w->f;
     for (uint32_t i = 0; i < f->chain_count && i < NA_FRAMES_CHAINS; i++) {
-        if (!fits(w, &f->chains[i], s)) continue;
+        if (!fits(w->hi, &f->chains[i], s)) continue;
         f->chain = &f->chains[i];
         return true;
     }
     return learn_chain(w, s);
 }
 
-/* From the walk itself to the program's innermost frame. */
-NA_INLINE bool leave_library(walk_t *w, state_t *s) {
-    const na_frames_t *f = w->f;
-    if (NA_UNLIKELY(f->chain == NULL || !fits(w, f->chain, s)) && !find_chain(w, s))
-        return step_out(w, s);
-    const na_frame_chain_t *c = f->chain;
+NA_INLINE void pass(const na_frame_chain_t *c, state_t *s) {
     if (c->bp_at != NA_FRAMES_BP_HERE) s->bp = WORD(s->sp + c->bp_at);
     s->sp += c->span;
     s->pc = WORD(s->sp - 8);
+}
+
+/* From the walk itself to the program's innermost frame, by another chain than the last one. */
+static NA_NOINLINE bool leave_library(walk_t *w, state_t *s) {
+    if (!find_chain(w, s)) return step_out(w, s);
+    pass(w->f->chain, s);
     return true;
 }
 
@@ -435,39 +436,50 @@ NA_INLINE bool join(walk_t *w, uint32_t same) {
 
 /* ---- the walk ---- */
 
-NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
+NA_INLINE void begin(walk_t *w, na_frames_t *f) {
+    w->f = f;
+    w->hi = f->stack.hi;
+    w->fresh = f->room;
+    w->kept = f->frames + f->count - 1;
+    w->sound = 0;
+    w->confirmed_count = 0;
+    w->beyond.sp = 0;
+}
+
+NA_INLINE na_frame_t *add_frame(walk_t *w, const state_t *s) {
+    na_frame_t *frame = &w->f->frames[--w->fresh];
+    frame->pc = s->pc;
+    frame->sp = s->sp;
+    frame->bp = s->bp;
+    return frame;
+}
+
+/* A new frame of a walk that has come so far by plain steps. */
+typedef struct fresh {
     state_t s;
-    __asm__ volatile("movq %%rbp, %0\n\t"
-                     "movq %%rsp, %1\n\t"
-                     "leaq 0(%%rip), %2"
-                     : "=r"(s.bp), "=r"(s.sp), "=r"(s.pc));
-    if (NA_UNLIKELY(s.sp - f->stack.lo >= f->stack.hi - f->stack.lo)) return false;
+    uint32_t rule;
+} fresh_t;
+
+#define PLAIN_STEPS 16u
+
+/* The walk from the state `s` on; `n` new frames lie inside of it, the innermost first. */
+static NA_NOINLINE bool walk_on(na_frames_t *f, const fresh_t *fresh, uint32_t n, state_t s,
+                                uint32_t *same) {
     walk_t w;
-    w.f = f;
-    w.hi = f->stack.hi;
-    w.fresh = f->room;
-    w.kept = NULL;
-    w.sound = 0;
-    w.confirmed_count = 0;
-    w.beyond.sp = 0;
-    uint32_t generation = atomic_load_explicit(&na_umodule_generation, memory_order_acquire);
-    if (NA_UNLIKELY(generation != f->generation)) {
-        f->count = 0;
-        f->generation = generation;
+    begin(&w, f);
+    for (uint32_t i = 0; i < n; i++) {
+        if (NA_UNLIKELY(w.fresh <= f->count) && !grow(&w)) return false;
+        na_frame_t *frame = add_frame(&w, &fresh[i].s);
+        frame->rule = fresh[i].rule;
+        frame->modules = 0;
     }
-    if (NA_UNLIKELY(f->frames == NULL) && !grow(&w)) return false;
-    w.kept = f->frames + f->count - 1;
-    if (NA_UNLIKELY(!leave_library(&w, &s))) return false;
     for (;;) {
         if (NA_LIKELY(meets(&w, &s)) && NA_LIKELY(joins(&w))) {
             *same = (uint32_t)(w.kept + 1 - f->frames);
             break;
         }
         if (NA_UNLIKELY(w.fresh <= f->count) && !grow(&w)) return false;
-        na_frame_t *frame = &f->frames[--w.fresh];
-        frame->pc = s.pc;
-        frame->sp = s.sp;
-        frame->bp = s.bp;
+        na_frame_t *frame = add_frame(&w, &s);
         frame->rule = rule_of(&w, s.pc - 1, &frame->modules);
         step_t how = step(&w, frame->rule, &s);
         if (NA_UNLIKELY(how != STEP_DONE)) {
@@ -485,6 +497,116 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
         f->count = 0;
         return false;
     }
+    return true;
+}
+
+/* Most walks end after a few plain steps at a frame in code that stays. For these, what walk_on
+ * does is done here in one piece. */
+
+NA_INLINE bool is_at(const na_frame_t *kept, const state_t *s) {
+    return kept->sp == s->sp && kept->pc == s->pc &&
+           (kept->bp == s->bp || !(kept->rule & RBP_MATTERS));
+}
+
+/* The step of a frame that counts from rsp or rbp, in code that stays; the rule, or 0: neither, or
+ * the step is not one that leads on. */
+NA_INLINE uint32_t plain_step(uintptr_t hi, const state_t *s, state_t *next) {
+    uintptr_t pc = s->pc - 1;
+    if (NA_UNLIKELY(pc >> NA_RULE_PC_BITS != 0)) return 0;
+    uint32_t rule = na_rule_cached(pc), kind = rule & ~(NA_RULE_LASTING - 1);
+    uintptr_t base = s->sp;
+    if (kind != (NA_RULE(R_RSP, 0, 0) | NA_RULE_LASTING)) {
+        if (NA_UNLIKELY(kind != (NA_RULE(R_RBP, 0, 0) | NA_RULE_LASTING))) return 0;
+        base = s->bp;
+    }
+    uintptr_t cfa = base + (uintptr_t)NA_RULE_OFF(rule);
+    unsigned slot = NA_RULE_SLOT(rule);
+    if (NA_UNLIKELY(cfa - s->sp - 8 >= hi - s->sp) || NA_UNLIKELY((cfa & 7) != 0) ||
+        NA_UNLIKELY(slot == NA_RULE_SLOT_AT_RBP))
+        return 0;
+    next->bp = s->bp;
+    if (slot != 0) {
+        uintptr_t at = cfa - 8 * (uintptr_t)slot;
+        if (NA_UNLIKELY(at < s->sp)) return 0;
+        next->bp = WORD(at);
+    }
+    next->pc = WORD(cfa - 8);
+    next->sp = cfa;
+    return NA_LIKELY(next->pc != 0) ? rule : 0;
+}
+
+/* keep, of such a frame. */
+NA_INLINE void keep_plain(na_frames_t *f, uint32_t place, const fresh_t *fresh) {
+    na_frame_t *frame = &f->frames[place];
+    const na_frame_t *outer = frame - 1;
+    uint32_t rule = fresh->rule, words = outer->words, pairs = outer->pairs,
+             slot = NA_RULE_SLOT(rule);
+    bool outer_rbp = (outer->rule & RBP_MATTERS) != 0;
+    if (outer_rbp && slot == 2) {
+        f->pairs[pairs++] = (na_frame_pair_t){outer->sp - 16, outer->bp, outer->pc};
+    } else {
+        f->words[words++] = (na_frame_word_t){outer->sp - 8, outer->pc};
+        if (outer_rbp && slot != 0)
+            f->words[words++] = (na_frame_word_t){outer->sp - 8 * (uintptr_t)slot, outer->bp};
+    }
+    bool uses = NA_RULE_KIND(rule) == R_RBP || (slot == 0 && outer_rbp);
+    frame->pc = fresh->s.pc;
+    frame->sp = fresh->s.sp;
+    frame->bp = fresh->s.bp;
+    frame->rule = rule | (uses ? RBP_MATTERS : 0);
+    frame->words = words;
+    frame->pairs = pairs;
+    frame->modules = 0;
+}
+
+/* What has to be, or to be found, before a walk; s is in the library. False: none can be made. */
+static NA_NOINLINE bool prepare(na_frames_t *f, state_t *s, uint32_t generation) {
+    walk_t w;
+    if (generation != f->generation) {
+        f->count = 0;
+        f->generation = generation;
+    }
+    begin(&w, f);
+    if (f->frames == NULL && !grow(&w)) return false;
+    return leave_library(&w, s);
+}
+
+NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
+    state_t s, next;
+    __asm__ volatile("movq %%rbp, %0\n\t"
+                     "movq %%rsp, %1\n\t"
+                     "leaq 0(%%rip), %2"
+                     : "=r"(s.bp), "=r"(s.sp), "=r"(s.pc));
+    uintptr_t hi = f->stack.hi;
+    if (NA_UNLIKELY(s.sp - f->stack.lo >= hi - f->stack.lo)) return false;
+    uint32_t generation = atomic_load_explicit(&na_umodule_generation, memory_order_acquire);
+    if (NA_LIKELY(generation == f->generation) && NA_LIKELY(f->chain != NULL) &&
+        NA_LIKELY(fits(hi, f->chain, &s)))
+        pass(f->chain, &s);
+    else if (!prepare(f, &s, generation))
+        return false;
+    fresh_t fresh[PLAIN_STEPS];
+    uint32_t n = 0;
+    const na_frame_t *kept = f->frames + f->count - 1;
+    while (!is_at(kept, &s)) {
+        if (kept->sp < s.sp) {
+            kept--;
+            continue;
+        }
+        uint32_t rule;
+        if (NA_UNLIKELY(n == PLAIN_STEPS) || NA_UNLIKELY((rule = plain_step(hi, &s, &next)) == 0))
+            return walk_on(f, fresh, n, s, same);
+        fresh[n++] = (fresh_t){s, rule};
+        s = next;
+    }
+    uint32_t joined = (uint32_t)(kept + 1 - f->frames);
+    if (NA_UNLIKELY(kept->modules != 0) || NA_UNLIKELY(joined + n > f->room) ||
+        NA_UNLIKELY(!unchanged(f, kept->words, kept->pairs)))
+        return walk_on(f, fresh, n, s, same);
+    *same = joined;
+    for (; n != 0; n--)
+        keep_plain(f, joined++, &fresh[n - 1]);
+    f->count = joined;
     return true;
 }
 

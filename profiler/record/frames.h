@@ -62,7 +62,6 @@ typedef struct na_frame_module {
 #define NA_FRAMES_CHAINS 8u
 #define NA_FRAMES_CHAIN  12u
 typedef struct na_frame_chain {
-    uintptr_t pc;   /* where the walk began */
     uint32_t count; /* return addresses into this library */
     uint32_t span;  /* from the stack pointer to that of the program's frame */
     uint32_t bp_at; /* where rbp of the program's frame is saved; NA_FRAMES_BP_HERE: in rbp */
