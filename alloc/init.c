@@ -17,6 +17,7 @@
 #include "alloc/sizeclass.h"
 #include "alloc/stats.h"
 #include "alloc/topology.h"
+#include "pagemap/pagemap.h"
 
 _Atomic(bool) na_every_event;
 bool na_strict;
@@ -30,6 +31,7 @@ void na_init(void) {
     if (!atomic_load_explicit(&done, memory_order_relaxed)) {
         na_os_init();
         na_options_init();
+        na_pagemap_init();
         na_sizeclass_init();
         na_topology_init(NULL, NULL);
         if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();

@@ -113,7 +113,9 @@ static void *map(size_t size, int protection, int flags) {
 }
 
 void *na_os_map(size_t size) {
-    return map(size, PROT_READ | PROT_WRITE, 0);
+    void *start = map(size, PROT_READ | PROT_WRITE, 0);
+    if (start != NULL) na_os_hugepage(start, size, false);
+    return start;
 }
 
 void *na_os_reserve(size_t size, size_t alignment) {

@@ -31,7 +31,8 @@ const char *na_os_env_at(size_t i);
 
 /* --- memory. Sizes are bytes, multiples of na_os_page. NULL / false on failure. --- */
 
-/* Readable and writable zeroed memory, aligned to na_os_page. */
+/* Readable and writable zeroed memory for tables, aligned to na_os_page. No huge pages: tables are
+ * touched here and there, and the process is charged for all of a huge page. */
 void *na_os_map(size_t size);
 /* Address space only (PROT_NONE, not charged), aligned to `alignment` (a power of two). */
 void *na_os_reserve(size_t size, size_t alignment);

@@ -12,6 +12,17 @@ enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21 };
 #define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
 #define HUGE_BYTES ((uintptr_t)1 << HUGE_SHIFT)
 
+static void keep_small(void *table, size_t size) {
+    uintptr_t start = na_align_up((uintptr_t)table, na_os_page);
+    uintptr_t end = na_align_down((uintptr_t)table + size, na_os_page);
+    na_os_hugepage((void *)start, end - start, false);
+}
+
+void na_pagemap_init(void) {
+    keep_small(&na_pagemap, sizeof na_pagemap);
+    keep_small(na_span_root, sizeof na_span_root);
+}
+
 /* The leaf of a root's entry, mapped if it is not there yet; entries count from `base`. Two threads
  * may race to make one: the loser unmaps its own. NULL: no memory. */
 static void *leaf_of(intptr_t *root_entry, intptr_t base, size_t size) {

@@ -77,6 +77,10 @@ NA_INLINE uint32_t na_page_tag(uintptr_t address) {
     return __atomic_load_n(&leaf->tag[(uint32_t)address >> 13], __ATOMIC_RELAXED);
 }
 
+/* Once, before the first span is entered: keeps huge pages away from the roots, of which a process
+ * touches a few pages. */
+void na_pagemap_init(void);
+
 /* The live span that holds `address`, NULL: none of ours. Any address. Async-signal-safe. */
 na_span_t *na_span_of(const void *address);
 

@@ -21,6 +21,7 @@
 #include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "alloc/os.h"
+#include "support/vm_flags.h"
 
 TestSuite(os, .init = na_os_init);
 TestSuite(lock, .init = na_os_init);
@@ -67,6 +68,14 @@ Test(os, map_is_zero_and_writable) {
     errno = 5;
     cr_assert_null(na_os_map((size_t)1 << 60));
     cr_assert_eq(errno, 5);
+}
+
+Test(os, map_is_not_for_huge_pages) {
+    if (!vm_has_huge_pages()) cr_skip_test("this kernel has no huge pages");
+    char *p = na_os_map(4 * MIB);
+    cr_assert(vm_has_flag(p, " nh "));
+    cr_assert(vm_has_flag(p + 4 * MIB - 1, " nh "));
+    na_os_unmap(p, 4 * MIB);
 }
 
 /* Is nothing mapped at this page? */

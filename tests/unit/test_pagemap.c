@@ -4,6 +4,7 @@
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "pagemap/pagemap.h"
+#include "support/vm_flags.h"
 
 #define BASE ((uintptr_t)0x123400000000)
 #define GIB  ((uintptr_t)1 << 30)
@@ -30,6 +31,13 @@ Test(pagemap, unknown_addresses_are_nobodys) {
         if (na_is_address(strange[i])) cr_assert_eq(na_page_tag(strange[i]), 0);
     }
     cr_assert_not(na_is_address((uintptr_t)1 << 47));
+}
+
+Test(pagemap, roots_are_not_for_huge_pages) {
+    if (!vm_has_huge_pages()) cr_skip_test("this kernel has no huge pages");
+    na_pagemap_init();
+    cr_assert(vm_has_flag(&na_pagemap.tags[NA_TAG_ROOT_ENTRIES / 2], " nh "));
+    cr_assert(vm_has_flag(&na_span_root[NA_SPAN_ROOT_ENTRIES / 2], " nh "));
 }
 
 Test(pagemap, a_small_span_and_nothing_beside_it) {
