@@ -104,6 +104,7 @@ typedef struct na_heap {
     uint32_t keep_limit;      /* see keep.h */
     bool only_frees;          /* of late; see keep.h */
     uint8_t kept_in_a_row;    /* mixed chains kept since one was last sent home as a probe */
+    uint8_t scattered;        /* of the latest chains, less those that were not; keep.c */
     uint8_t quick;            /* settles that may be quick before the next one is not; cache.c */
     uint16_t id;
     uint8_t node;

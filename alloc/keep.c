@@ -73,6 +73,18 @@ static density_t density_of(na_chain_t chain) {
     return some ? MIXED : SCATTERED;
 }
 
+/* Whether a chain has to do with frees in random order: it is not dense itself, and more of the
+ * latest chains were scattered than were not. One scattered chain alone is no sign: a program that
+ * frees in the order of allocation has one in five, once realloc has mixed its blocks. */
+static bool is_in_random_order(na_heap_t *heap, density_t density) {
+    enum { MOST = 4, MANY = 2 };
+    if (density == SCATTERED && heap->scattered < MOST)
+        heap->scattered++;
+    else if (density != SCATTERED && heap->scattered > 0)
+        heap->scattered--;
+    return density != DENSE && heap->scattered >= MANY;
+}
+
 /* Sends a chain home to see what keeping the others costs: more in pages than in blocks by far? */
 static bool is_costly(na_heap_t *heap, unsigned cls, na_chain_t chain) {
     enum { PAGES_TO_BLOCKS = 4 };
@@ -90,11 +102,11 @@ void na_keep(na_heap_t *heap, unsigned cls, na_chain_t chain) {
         return;
     }
     density_t density = density_of(chain);
-    if (density == SCATTERED) { /* while its blocks are in the cache */
+    if (is_in_random_order(heap, density)) { /* while its blocks are in the cache */
         na_list_home(heap, cls, na_chain_first(chain));
         return;
     }
-    if (density == MIXED && ++heap->kept_in_a_row == PROBE_EVERY) {
+    if (density != DENSE && ++heap->kept_in_a_row == PROBE_EVERY) {
         heap->kept_in_a_row = 0;
         if (is_costly(heap, cls, chain)) stop_keeping(heap);
         return;

@@ -12,9 +12,9 @@
  *     keep may hold the pages, so that keeping does not raise the peak;
  *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
  *     home then, and the limit falls to its least, until the thread draws from its spans again;
- *   - at once, when its blocks were freed in random order: walking them later, out of the cache,
- *     costs more than now, and so does taking them from all over the heap again. (Judged by the
- *     newest blocks: none of sixteen is near the one before it);
+ *   - at once, when blocks are freed in random order: walking them later, out of the cache, costs
+ *     more than now, and so does taking them from all over the heap again. (Judged by the newest
+ *     blocks of the latest chains: none of sixteen is near the one before it, in most of them);
  *   - when that would free far more memory than they hold: blocks may each be the last of their
  *     span. Of chains of which only some blocks are near each other one in sixteen is sent home to
  *     find out;
