@@ -94,11 +94,14 @@ static void push_uncredited(na_heap_t *heap, unsigned cls, void *block) {
  * will follow; the next one is thorough: the clock, what is due, misuse. A quick settle
  * that finds that it will not do has changed nothing. */
 
+NA_INLINE bool is_alarmed(const na_heap_t *heap) {
+    return heap->alarm != atomic_load_explicit(&na_alarm, memory_order_acquire);
+}
+
 /* On a machine with several nodes every settle sees to it that a thread which has moved is noticed.
  */
 NA_INLINE bool may_be_quick(const na_heap_t *heap) {
-    return NA_LIKELY(heap->quick != 0) &&
-           NA_LIKELY(heap->alarm == atomic_load_explicit(&na_alarm, memory_order_acquire)) &&
+    return NA_LIKELY(heap->quick != 0) && NA_LIKELY(!is_alarmed(heap)) &&
            (NA_LIKELY(!na_heap_watched(heap)) || !na_heap_is_away(heap));
 }
 
@@ -431,17 +434,38 @@ NA_NOINLINE void na_free_thoroughly(void *block, uint32_t tag, na_release_t how,
     na_heap_leave(heap);
 }
 
-void na_free_slow(void *block, uint32_t tag, na_release_t how) {
-    if (block == NULL) return;
-    na_heap_t *heap = na_self;
-    unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
-    if (tag != NA_TAG_NONE && NA_LIKELY(heap->bins[cls].tag == tag) &&
-        NA_LIKELY(quick_push(heap, cls, block)))
-        return;
-    if (heap->every && tag == NA_TAG_NONE)
-        na_every_free(heap, block, how);
-    else
+static NA_NOINLINE void free_to_bin(na_heap_t *heap, void *block, uint32_t tag, na_release_t how) {
+    if (NA_UNLIKELY(!quick_push(heap, (tag & 0xffff) / NA_BIN_SIZE, block)))
         na_free_thoroughly(block, tag, how, NULL);
+}
+
+/* On a machine with several nodes. */
+static NA_NOINLINE void free_watched(na_heap_t *heap, void *block, uint32_t tag, na_release_t how) {
+    if (na_heap_is_away(heap) || !na_remote_collect(heap, tag, block))
+        na_free_thoroughly(block, tag, how, NULL);
+}
+
+/* The way of another owner's block is a hot path, too: no calls but the last. (A thread without a
+ * heap has no list that the block could be put on.) */
+void na_free_slow(void *block, uint32_t tag, na_release_t how) {
+    na_heap_t *heap = na_self;
+    if (NA_UNLIKELY(tag == NA_TAG_NONE)) {
+        if (block == NULL) return;
+        if (heap->every)
+            na_every_free(heap, block, how);
+        else
+            na_free_thoroughly(block, tag, how, NULL);
+    } else if (((na_bin_t *)((char *)heap + (tag & 0xffff)))->tag == tag) {
+        free_to_bin(heap, block, tag, how);
+    } else if (NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed)) &&
+               NA_LIKELY(!is_alarmed(heap))) {
+        if (NA_UNLIKELY(na_heap_watched(heap)))
+            free_watched(heap, block, tag, how);
+        else if (NA_UNLIKELY(!na_remote_collect(heap, tag, block)))
+            na_free_thoroughly(block, tag, how, NULL);
+    } else {
+        na_free_thoroughly(block, tag, how, NULL);
+    }
 }
 
 void na_free_moved(void *block, const void *to) {

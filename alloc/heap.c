@@ -483,7 +483,7 @@ uint64_t na_heap_after_fork_child(na_heap_t *self) {
             lost += (uint64_t)out->count * na_classes[(out->tag & 0xffff) / NA_BIN_SIZE].size;
             heap->outgoing[i] = (na_outgoing_t){0};
         }
-        heap->outgoing_blocks = 0;
+        heap->outgoing_lists = 0;
         heap->profile = NULL;
         atomic_store(&heap->inside, 0);
         heap->next_idle = idle[heap->node];

@@ -81,8 +81,9 @@ typedef struct na_bin_state {
 
 /* Blocks of others on their way home; one entry for one page tag (class and owner). */
 typedef struct na_outgoing {
-    uint32_t tag; /* 0: empty */
-    uint32_t count;
+    uint32_t tag;   /* 0: empty */
+    uint16_t count; /* blocks in the list */
+    uint16_t most;  /* which may hold so many; one more, and it is due */
     void *head;
 } na_outgoing_t;
 
@@ -99,7 +100,7 @@ typedef struct na_heap {
     na_bin_t bins[NA_CLASS_COUNT]; /* first: bin offsets in tags count from the heap's address */
     na_bin_state_t states[NA_CLASS_COUNT];
     na_outgoing_t outgoing[NA_OUTGOING];
-    uint32_t outgoing_blocks; /* in all entries */
+    uint32_t outgoing_lists;  /* entries in use */
     uint32_t kept_bytes;      /* in all states' kept chains */
     uint32_t keep_limit;      /* see keep.h */
     bool only_frees;          /* of late; see keep.h */

@@ -37,51 +37,58 @@ static void post_to_heap(na_heap_t *owner, unsigned cls, na_chain_t chain) {
         na_heap_settle_absent(owner);
 }
 
+/* Posts the list, and leaves its place empty. */
 static void post(na_heap_t *heap, na_outgoing_t *out) {
     unsigned cls = (out->tag & 0xffff) / NA_BIN_SIZE, owner = out->tag >> 16;
     na_chain_t chain = na_chain(out->head, out->count);
     unsigned home = owner < NA_OWNER_POOL ? na_heap_by_id(owner)->node : owner & ~NA_OWNER_POOL;
     heap->states[cls].pushes += out->count;
+    heap->remote_frees += out->count;
     if (home != heap->node) na_heap_crossed(heap, home, cls, out->count);
-    heap->outgoing_blocks -= out->count;
-    out->tag = 0;
-    out->count = 0;
-    out->head = NULL;
+    heap->outgoing_lists--;
+    *out = (na_outgoing_t){0};
     if (owner < NA_OWNER_POOL)
         post_to_heap(na_heap_by_id(owner), cls, chain);
     else if (!na_depot_put(home, cls, NA_OWNER_NONE, chain))
         na_central_give(home, cls, na_chain_first(chain));
 }
 
-static na_outgoing_t *entry_of(na_heap_t *heap, uint32_t tag) {
-    uint32_t hash = (tag >> 16) * 0x9e3779b1u ^ (tag >> 4) * 0x85ebca6bu;
-    return &heap->outgoing[hash >> 26 & (NA_OUTGOING - 1)];
+static uint16_t most_of(uint32_t tag) {
+    uint32_t size = na_classes[(tag & 0xffff) / NA_BIN_SIZE].size;
+    uint32_t due = (NA_POST_BYTES + size - 1) / size;
+    return (uint16_t)((due < NA_POST_BLOCKS ? due : NA_POST_BLOCKS) - 1);
 }
 
-/* Puts the block on its list; true: the list is due. */
-static bool collect(na_heap_t *heap, na_outgoing_t *out, uint32_t tag, void *block) {
-    out->tag = tag;
-    *na_block_next(block) = out->head;
-    out->head = block;
-    out->count++;
-    heap->outgoing_blocks++;
-    heap->remote_frees++;
-    return out->count >= NA_POST_BLOCKS ||
-           out->count * na_classes[(tag & 0xffff) / NA_BIN_SIZE].size >= NA_POST_BYTES;
+/* Begins a list with the block. Its place is empty. */
+static void begin(na_heap_t *heap, na_outgoing_t *out, uint32_t tag, void *block) {
+    *out = (na_outgoing_t){.tag = tag, .count = 1, .most = most_of(tag), .head = block};
+    *na_block_next(block) = NULL;
+    heap->outgoing_lists++;
 }
 
 void na_remote_free(na_heap_t *heap, uint32_t tag, void *block) {
-    na_outgoing_t *out = entry_of(heap, tag);
-    bool in_the_way = out->tag != tag && out->tag != 0; /* another owner's list */
-    if (NA_LIKELY(!in_the_way) && NA_LIKELY(!collect(heap, out, tag, block))) return;
+    na_outgoing_t *out = na_outgoing_of(heap, tag);
+    if (out->tag == 0) {
+        begin(heap, out, tag, block);
+        if (NA_LIKELY(out->count <= out->most)) return;
+    } else if (out->tag == tag) {
+        if (na_remote_collect(heap, tag, block)) return;
+        *na_block_next(block) = out->head;
+        out->head = block;
+        out->count++;
+    }
     na_gate_enter(heap);
+    bool in_the_way = out->tag != tag; /* another owner's list */
     post(heap, out);
-    if (in_the_way && collect(heap, out, tag, block)) post(heap, out);
+    if (in_the_way) {
+        begin(heap, out, tag, block);
+        if (out->count > out->most) post(heap, out);
+    }
     na_gate_leave(heap);
     na_heap_pass(heap);
 }
 
 void na_remote_flush(na_heap_t *heap) {
-    for (unsigned i = 0; i < NA_OUTGOING && heap->outgoing_blocks != 0; i++)
+    for (unsigned i = 0; i < NA_OUTGOING && heap->outgoing_lists != 0; i++)
         if (heap->outgoing[i].tag != 0) post(heap, &heap->outgoing[i]);
 }

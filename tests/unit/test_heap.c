@@ -102,7 +102,7 @@ Test(heap, mail_to_a_heap_without_a_thread_frees_its_spans) {
     for (unsigned i = 0; i < 2000; i++)
         NA_FN(free)(v.blocks[i]);
     numalloc_trim(0); /* posts what is still outgoing */
-    cr_assert_eq(na_self->outgoing_blocks, 0);
+    cr_assert_eq(na_self->outgoing_lists, 0);
     cr_assert_eq(v.heap->phase, NA_HEAP_DETACHED);
     cr_assert_eq(v.heap->mail[cls], 0);
     cr_assert_eq(v.heap->mail_bytes, 0);
