@@ -47,33 +47,47 @@ void na_free_thoroughly(void *block, uint32_t tag, na_release_t how, const void 
 #endif
 #define NA_HOT __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 
+/* gcc has the instruction only with a flag; processors without it (Intel before 2014) pass it by. */
+NA_INLINE void na_prefetch_to_write(const void *address) {
+#ifdef __x86_64__
+    __asm__ volatile("prefetchw (%0)" : : "r"(address));
+#else
+    __builtin_prefetch(address, 1);
+#endif
+}
+
 NA_HOT void *na_pop(na_bin_t *bin) {
     if (NA_UNLIKELY(--bin->pop < 0)) return NULL;
-    void *block = bin->head;
-    bin->head = *na_block_next(block);
+    void *block = bin->head, *next = *na_block_next(block);
+    bin->head = next;
+    na_prefetch_to_write(next);
     return block;
+}
+
+/* The thread's bin for a size of at most NA_SMALL_MAX. */
+NA_HOT na_bin_t *na_bin_for(size_t size) {
+    size_t twice = na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP];
+    return (na_bin_t *)((char *)na_self + twice * (NA_BIN_SIZE / 2));
 }
 
 NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
     if (NA_UNLIKELY(size > NA_SMALL_MAX)) return na_alloc_slow(size, entry);
-    size_t twice = na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP];
-    na_bin_t *bin = (na_bin_t *)((char *)na_self + twice * (NA_BIN_SIZE / 2));
-    if (NA_UNLIKELY(--bin->pop < 0)) return na_alloc_slow(size, entry);
-    void *block = bin->head, *next = *na_block_next(block);
-    bin->head = next;
-    __builtin_prefetch(next, 1);
-    return block;
+    void *block = na_pop(na_bin_for(size));
+    return NA_LIKELY(block != NULL) ? block : na_alloc_slow(size, entry);
 }
 
-/* Of a block whose page carries `tag`. */
-NA_HOT void na_free_tagged(void *block, uint32_t tag, na_release_t how) {
+/* A block whose page carries `tag` goes to the thread's bin; false: it is not to, or not before the
+ * slow path has looked. */
+NA_HOT bool na_push(void *block, uint32_t tag) {
     na_bin_t *bin = (na_bin_t *)((char *)na_self + (tag & 0xffff));
-    if (NA_UNLIKELY(bin->tag != tag) || NA_UNLIKELY(--bin->push < 0)) {
-        na_free_slow(block, tag, how);
-        return;
-    }
+    if (NA_UNLIKELY(bin->tag != tag) || NA_UNLIKELY(--bin->push < 0)) return false;
     *na_block_next(block) = bin->head;
     bin->head = block;
+    return true;
+}
+
+NA_HOT void na_free_tagged(void *block, uint32_t tag, na_release_t how) {
+    if (NA_UNLIKELY(!na_push(block, tag))) na_free_slow(block, tag, how);
 }
 
 NA_HOT void na_release(void *block, na_release_t how) {

@@ -109,9 +109,11 @@ size_t NA_FN(malloc_usable_size)(void *block) {
 
 /* --- realloc --- */
 
-/* A block that would fill less than half of itself moves, so that shrinking gives memory back. */
-static bool fits_in_place(size_t have, size_t want) {
-    return want <= have && (want > have / 2 || have <= 4 * NA_CLASS_STEP);
+/* A block that would fill less than half of itself moves, so that shrinking gives memory back. One
+ * comparison: where size > have, the difference is huge. Size 0 fits nowhere. */
+NA_HOT bool fits_in_place(size_t have, size_t size) {
+    size_t spare = have <= 4 * NA_CLASS_STEP ? have : have / 2;
+    return have - size < spare;
 }
 
 static void *resize_small(na_span_t *span, void *block, size_t size) {
@@ -135,15 +137,20 @@ static void *resize_large(na_span_t *span, size_t size) {
     return block;
 }
 
-/* A small block that has grown is likely to grow again, a little at a time: a step is a quarter at
- * least, or a string that is appended to would move with every few bytes. */
-NA_HOT void *alloc_resized(size_t have, size_t size) {
-    size_t step = have + have / 4;
-    if (size <= have || size >= step || step > NA_SMALL_MAX)
-        return na_alloc(size, NA_ENTRY_REALLOC);
-    unsigned cls = na_class_of(step);
-    void *fresh = na_pop(&na_self->bins[cls]);
-    return fresh != NULL ? fresh : na_alloc_class_slow(cls, size, NA_ENTRY_REALLOC);
+/* The size to ask for. A small block that has grown is likely to grow again, a little at a time: a
+ * step is a quarter at least, or a string that is appended to would move with every few bytes.
+ * (have < size < have + more, by one comparison.) */
+NA_HOT size_t resized(size_t have, size_t size) {
+    size_t more = have / 4;
+    bool by_little = size - have - 1 < more - 1;
+    return __builtin_expect_with_probability(by_little, 1, 0.5) ? have + more : size;
+}
+
+NA_RACES_WITH_EMPTY static void *alloc_resized(size_t have, size_t size) {
+    size_t want = resized(have, size);
+    if (want > NA_SMALL_MAX) return na_alloc(size, NA_ENTRY_REALLOC);
+    void *fresh = na_pop(na_bin_for(want));
+    return fresh != NULL ? fresh : na_alloc_class_slow(na_class_of(want), size, NA_ENTRY_REALLOC);
 }
 
 NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
@@ -156,8 +163,13 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
     return fresh;
 }
 
-/* Any block but a small one on an ordinary page. */
-static void *realloc_slow(void *block, size_t size) {
+/* Anything but a small block on an ordinary page that gets another size than 0. */
+static NA_NOINLINE void *realloc_slow(void *block, size_t size) {
+    if (block == NULL) return na_alloc(size, NA_ENTRY_REALLOC);
+    if (size == 0) {
+        na_free(block);
+        return NULL;
+    }
     na_span_t *span = na_span_of(block);
     if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
     if (NA_UNLIKELY(!na_is_block_start(span, block) || !na_record_is_live(span, block))) {
@@ -168,24 +180,51 @@ static void *realloc_slow(void *block, size_t size) {
     return same != NULL ? same : resize_by_copy(span, block, size);
 }
 
-/* The page tag says the size of a small block. That it is a block at all is looked at as for free:
- * when the old block has been freed, by the thread's next slow path (misuse.h). */
-NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
-    if (NA_UNLIKELY(block == NULL)) return na_alloc(size, NA_ENTRY_REALLOC);
-    if (NA_UNLIKELY(size == 0)) {
-        na_free(block);
-        return NULL;
-    }
-    uint32_t tag = na_is_address((uintptr_t)block) ? na_page_tag((uintptr_t)block) : NA_TAG_NONE;
-    unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
-    if (NA_UNLIKELY(cls == 0)) return realloc_slow(block, size);
-    size_t have = na_classes[cls].size;
-    if (fits_in_place(have, size)) return block;
+static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, uint32_t tag) {
+    memcpy(fresh, block, bytes);
+    na_free_slow(block, tag, NA_RELEASE_REALLOC);
+    return fresh;
+}
+
+NA_RACES_WITH_EMPTY static NA_NOINLINE void *move_slowly(void *block, size_t have, size_t size, uint32_t tag) {
     void *fresh = alloc_resized(have, size);
     if (NA_UNLIKELY(fresh == NULL)) return NULL;
     memcpy(fresh, block, have < size ? have : size);
     na_free_tagged(block, tag, NA_RELEASE_REALLOC);
     return fresh;
+}
+
+/* A block that the hot path can free is in its bin before it is copied, all but its first bytes,
+ * where the link is: so nothing has to be remembered across memcpy. Every block has whole steps of
+ * 16 bytes. */
+NA_HOT void *move_small(void *block, size_t have, size_t size, uint32_t tag) {
+    typedef struct first {
+        uint64_t word[2];
+    } __attribute__((may_alias)) first_t;
+    _Static_assert(sizeof(first_t) == NA_CLASS_STEP, "the part that is copied by itself");
+    size_t want = resized(have, size);
+    if (NA_UNLIKELY(want > NA_SMALL_MAX)) return move_slowly(block, have, size, tag);
+    void *fresh = na_pop(na_bin_for(want));
+    if (NA_UNLIKELY(fresh == NULL)) return move_slowly(block, have, size, tag);
+    size_t bytes = na_align_up(have < size ? have : size, NA_CLASS_STEP);
+    first_t first = *(first_t *)block;
+    if (NA_UNLIKELY(!na_push(block, tag))) return move_and_free(fresh, block, bytes, tag);
+    *(first_t *)fresh = first;
+    char *rest = memcpy((char *)fresh + sizeof first, (char *)block + sizeof first,
+                        bytes - sizeof first);
+    return rest - sizeof first;
+}
+
+/* The page tag says the size of a small block. That it is a block at all is looked at as for free:
+ * when the old block has been freed, by the thread's next slow path (misuse.h). */
+NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
+    uintptr_t address = (uintptr_t)block; /* NULL's page has no tag */
+    uint32_t tag = NA_LIKELY(na_is_address(address)) ? na_page_tag(address) : NA_TAG_NONE;
+    if (NA_UNLIKELY(tag == NA_TAG_NONE)) return realloc_slow(block, size);
+    size_t have = na_class_of_tag(tag)->size;
+    if (fits_in_place(have, size)) return block;
+    if (NA_UNLIKELY(size == 0)) return realloc_slow(block, size);
+    return move_small(block, have, size, tag);
 }
 
 void *NA_FN(reallocarray)(void *block, size_t count, size_t size) {

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "alloc/base.h"
+#include "alloc/tag.h"
 
 #define NA_CLASS_COUNT 61u /* with class 0 */
 #define NA_SMALL_MAX   32768u
@@ -51,6 +52,13 @@ void na_sizeclass_init(void);
 /* size <= NA_SMALL_MAX */
 NA_INLINE unsigned na_class_of(size_t size) {
     return na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP] / 2u;
+}
+
+/* The class of a page tag. */
+NA_INLINE const na_class_t *na_class_of_tag(uint32_t tag) {
+    _Static_assert(sizeof(na_class_t) % NA_BIN_SIZE == 0, "bin offsets scale to classes");
+    const char *classes = (const char *)na_classes;
+    return (const na_class_t *)(classes + (tag & 0xffff) * (sizeof(na_class_t) / NA_BIN_SIZE));
 }
 
 /* Smallest class that holds `size` and whose blocks lie at multiples of `alignment` (a power of two

@@ -35,6 +35,6 @@ done <<'LIMITS'
 single 50
 batch 53
 mixed 71
-realloc 109
+realloc 101
 LIMITS
 exit "$status"
