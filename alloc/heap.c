@@ -397,7 +397,6 @@ void na_heap_flush(na_heap_t *heap) {
         na_bin_empty(heap, cls);
         sort_mail(heap, cls);
         na_spanset_trim(&state->spans);
-        state->cap = na_classes[cls].cap_first;
         na_bin_grant(heap, cls);
     }
     na_remote_flush(heap);
