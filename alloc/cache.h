@@ -47,7 +47,8 @@ void na_free_thoroughly(void *block, uint32_t tag, na_release_t how, const void 
 #endif
 #define NA_HOT __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 
-/* gcc has the instruction only with a flag; processors without it (Intel before 2014) pass it by. */
+/* gcc has the instruction only with a flag; processors without it (Intel before 2014) pass it by.
+ */
 NA_INLINE void na_prefetch_to_write(const void *address) {
 #ifdef __x86_64__
     __asm__ volatile("prefetchw (%0)" : : "r"(address));

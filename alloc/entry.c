@@ -186,7 +186,8 @@ static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, u
     return fresh;
 }
 
-NA_RACES_WITH_EMPTY static NA_NOINLINE void *move_slowly(void *block, size_t have, size_t size, uint32_t tag) {
+NA_RACES_WITH_EMPTY static NA_NOINLINE void *move_slowly(void *block, size_t have, size_t size,
+                                                         uint32_t tag) {
     void *fresh = alloc_resized(have, size);
     if (NA_UNLIKELY(fresh == NULL)) return NULL;
     memcpy(fresh, block, have < size ? have : size);
@@ -210,8 +211,8 @@ NA_HOT void *move_small(void *block, size_t have, size_t size, uint32_t tag) {
     first_t first = *(first_t *)block;
     if (NA_UNLIKELY(!na_push(block, tag))) return move_and_free(fresh, block, bytes, tag);
     *(first_t *)fresh = first;
-    char *rest = memcpy((char *)fresh + sizeof first, (char *)block + sizeof first,
-                        bytes - sizeof first);
+    char *rest =
+        memcpy((char *)fresh + sizeof first, (char *)block + sizeof first, bytes - sizeof first);
     return rest - sizeof first;
 }
 

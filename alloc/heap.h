@@ -100,13 +100,13 @@ typedef struct na_heap {
     na_bin_t bins[NA_CLASS_COUNT]; /* first: bin offsets in tags count from the heap's address */
     na_bin_state_t states[NA_CLASS_COUNT];
     na_outgoing_t outgoing[NA_OUTGOING];
-    uint32_t outgoing_lists;  /* entries in use */
-    uint32_t kept_bytes;      /* in all states' kept chains */
-    uint32_t keep_limit;      /* see keep.h */
-    bool only_frees;          /* of late; see keep.h */
-    uint8_t kept_in_a_row;    /* mixed chains kept since one was last sent home as a probe */
-    uint8_t scattered;        /* of the latest chains, less those that were not; keep.c */
-    uint8_t quick;            /* settles that may be quick before the next one is not; cache.c */
+    uint32_t outgoing_lists; /* entries in use */
+    uint32_t kept_bytes;     /* in all states' kept chains */
+    uint32_t keep_limit;     /* see keep.h */
+    bool only_frees;         /* of late; see keep.h */
+    uint8_t kept_in_a_row;   /* mixed chains kept since one was last sent home as a probe */
+    uint8_t scattered;       /* of the latest chains, less those that were not; keep.c */
+    uint8_t quick;           /* settles that may be quick before the next one is not; cache.c */
     uint16_t id;
     uint8_t node;
     uint32_t settles;   /* and other slow paths, since the last look at the clock */

@@ -34,7 +34,8 @@ NA_INLINE bool na_remote_collect(na_heap_t *heap, uint32_t tag, void *block) {
     return true;
 }
 
-/* The same where that was false; posts what is due. Not behind the gate, which it enters to post. */
+/* The same where that was false; posts what is due. Not behind the gate, which it enters to post.
+ */
 void na_remote_free(na_heap_t *heap, uint32_t tag, void *block);
 
 /* Posts all outgoing lists. Behind the gate. */
