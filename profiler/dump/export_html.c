@@ -17,6 +17,9 @@ bool na_report_write(na_view_input_t *in, na_view_input_t *base, FILE *json) {
         na_report_sites(&r);
         na_report_time(&r);
         na_report_growth(&r);
+        na_report_threads(&r);
+        na_report_details(&r);
+        na_report_allocator(&r);
         na_report_parts(&r);
         na_report_source(&r);
         fputs("}\n", json);
@@ -26,6 +29,11 @@ bool na_report_write(na_view_input_t *in, na_view_input_t *base, FILE *json) {
     na_intern_free(&r.functions);
     na_intern_free(&r.frames);
     na_intern_free(&r.nodes);
+    for (size_t i = 0; r.site_handed != NULL && i < NA_REPORT_COURSES; i++)
+        free(r.site_handed[i].items);
+    free(r.site_handed);
+    if (r.blocks == NULL) free(r.handed.items);
+    na_blocks_close(r.blocks);
     free(r.sites);
     free(r.row_of_site);
     return good;

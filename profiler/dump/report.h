@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "profiler/dump/report_blocks.h"
 #include "profiler/dump/report_intern.h"
 #include "profiler/dump/view.h"
 
@@ -37,9 +38,12 @@ typedef struct na_report {
     na_intern_t functions, frames, nodes;
     na_report_site_t *sites;
     size_t site_count, site_room;
-    uint32_t *row_of_site; /* by stack id: row + 1 of a site that is told apart, 0: none */
-    size_t cut;            /* sites that were put together */
-    double cut_share;      /* each had at most this share of any figure */
+    uint32_t *row_of_site;      /* by stack id: row + 1 of a site that is told apart, 0: none */
+    size_t cut;                 /* sites that were put together */
+    double cut_share;           /* each had at most this share of any figure */
+    na_report_blocks_t *blocks; /* of a trace; NULL: none */
+    na_pairs_t handed;          /* who freed whose blocks, of the whole, */
+    na_pairs_t *site_handed;    /* and of the first NA_REPORT_COURSES rows; NULL: in `blocks` */
     bool out_of_memory;
 } na_report_t;
 
@@ -63,10 +67,20 @@ void na_report_sites(na_report_t *report);
 /* report_time.c: "timeline". */
 void na_report_time(na_report_t *report);
 
-/* report_growth.c: "growth". */
+/* report_growth.c: "growth"; plays a trace, and fills `blocks` with it. */
 void na_report_growth(na_report_t *report);
 
-/* report_parts.c: "run", "threads", "histograms", "heat", "site_details", "globals", "findings". */
+/* report_threads.c: "threads" and "handed"; fills `handed` and `site_handed`. */
+void na_report_threads(na_report_t *report);
+
+/* report_details.c: "site_details", "age_ns", "histograms" and "heat"; wants what the two before
+ * have filled. */
+void na_report_details(na_report_t *report);
+
+/* report_allocator.c: "nodes" and "allocator". */
+void na_report_allocator(na_report_t *report);
+
+/* report_parts.c: "run", "globals", "findings". */
 void na_report_parts(na_report_t *report);
 
 /* report_source.c: "sources": the text of files that frames lie in, where it can be read. */

@@ -115,6 +115,7 @@ static void from_trace(na_report_t *r) {
     while (count < r->site_count && count < NA_REPORT_COURSES && r->sites[count].id != 0)
         count++;
     bool exact = count == r->site_count;
+    unsigned shift = h->age_shift;
     double ms_a_tick = na_age_ns(h) / (double)(UINT64_C(1) << h->age_shift) / 1e6;
     uint64_t interval = h->last_ms / POINTS + 1;
     course_t *courses = calloc(count + 1u, sizeof *courses);
@@ -122,17 +123,21 @@ static void from_trace(na_report_t *r) {
     na_event_t event;
     na_live_t freed;
     uint32_t last = 0;
-    r->out_of_memory |= courses == NULL || replay == NULL;
+    uint64_t duration = ms_a_tick > 0 ? (uint64_t)((double)(h->last_ms + 1) / ms_a_tick) : 1;
+    r->blocks = na_blocks_open(count, duration, shift);
+    r->out_of_memory |= courses == NULL || replay == NULL || r->blocks == NULL;
     while (!r->out_of_memory && na_replay_next(replay, &event, &freed)) {
         uint64_t at = (uint64_t)((double)event.ticks * ms_a_tick) / interval;
         uint32_t point = at < POINTS ? (uint32_t)at : POINTS - 1, row;
         if (point < last) point = last; /* stamps of two threads may be a little out of order */
         last = point;
-        if (freed.address != 0 && (row = row_of(r, freed.stack)) < count)
-            fall(&courses[row], point, freed.size);
-        if (na_event_is_alloc(&event) && (row = row_of(r, event.stack)) < count)
-            rise(&courses[row], point, event.size);
+        uint32_t freed_row = freed.address != 0 ? row_of(r, freed.stack) : NA_REPORT_NONE;
+        row = na_event_is_alloc(&event) ? row_of(r, event.stack) : NA_REPORT_NONE;
+        if (freed_row < count) fall(&courses[freed_row], point, freed.size);
+        if (row < count) rise(&courses[row], point, event.size);
+        r->out_of_memory = !na_blocks_see(r->blocks, &event, &freed, row, freed_row);
     }
+    if (r->blocks != NULL) na_blocks_end(r->blocks);
     if (replay != NULL) r->out_of_memory |= na_replay_failed(replay);
     if (!r->out_of_memory && count > 0) {
         fprintf(r->json, ",\"growth\":{\"interval_ms\":%" PRIu64 ",\"exact\":%s,\"site\":[",

@@ -1,5 +1,4 @@
-/* report_parts.c - the parts of the page that are no tree: the run, threads, sizes and lifetimes.
- */
+/* report_parts.c - the run, global variables and findings, for the page. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,193 +124,6 @@ static void put_run(const na_report_t *r) {
     fputs("]}", to);
 }
 
-/* ---- threads ---- */
-
-enum { T_ID, T_TID, T_START, T_END, T_ALLOCATIONS, T_FREES, T_BYTES, T_COLUMNS };
-
-static void put_thread_figure(const na_report_t *r, const na_nprof_thread_t *t, uint32_t id,
-                              int column) {
-    FILE *to = r->json;
-    const uint64_t plain[T_COLUMNS] = {[T_ID] = id,
-                                       [T_TID] = t->tid,
-                                       [T_START] = t->start_ms,
-                                       [T_END] = t->end_ms,
-                                       [T_BYTES] = t->alloc_bytes};
-    if (column == T_END && t->end_ms == UINT64_MAX)
-        fputs("null", to);
-    else if (column == T_ALLOCATIONS)
-        na_json_number(to, na_view_count(r->in, (double)t->alloc_count));
-    else if (column == T_FREES)
-        na_json_number(to, na_view_count(r->in, (double)t->free_count));
-    else
-        fprintf(to, "%" PRIu64, plain[column]);
-}
-
-static void put_threads(const na_report_t *r) {
-    static const char *const names[T_COLUMNS] = {"id",          "tid",   "start_ms", "end_ms",
-                                                 "allocations", "frees", "bytes"};
-    na_thread_table_t threads = na_reader_threads(r->in->reader);
-    FILE *to = r->json;
-    fputs(",\"threads\":{\"name\":[", to);
-    for (uint32_t i = 1, n = 0; i < threads.count; i++) {
-        if (threads.items[i].tid == 0) continue;
-        if (n++ != 0) putc(',', to);
-        na_json_put(to, threads.items[i].name);
-    }
-    putc(']', to);
-    for (int column = 0; column < T_COLUMNS; column++) {
-        fprintf(to, ",\"%s\":[", names[column]);
-        for (uint32_t i = 1, n = 0; i < threads.count; i++) {
-            if (threads.items[i].tid == 0) continue;
-            if (n++ != 0) putc(',', to);
-            put_thread_figure(r, &threads.items[i], i, column);
-        }
-        putc(']', to);
-    }
-    putc('}', to);
-}
-
-/* ---- sizes and lifetimes ---- */
-
-/* The lower end of a bucket that holds 2^(n-1) up to 2^n. */
-static double bucket_from(uint32_t bucket) {
-    return bucket == 0 ? 0 : (double)(UINT64_C(1) << (bucket - 1));
-}
-
-static void put_sizes_axis(FILE *to, uint32_t from, uint32_t upto) {
-    char text[NA_TEXT];
-    putc('[', to);
-    for (uint32_t i = from; i <= upto; i++) {
-        if (i != from) putc(',', to);
-        na_json_put(to, na_text_bytes(text, bucket_from(i)));
-    }
-    putc(']', to);
-}
-
-static void put_ages_axis(const na_report_t *r, uint32_t from, uint32_t upto) {
-    double ns = na_age_ns(na_reader_header(r->in->reader));
-    char text[NA_TEXT];
-    putc('[', r->json);
-    for (uint32_t i = from; i <= upto; i++) {
-        double age = bucket_from(i) * ns;
-        if (i != from) putc(',', r->json);
-        if (age < 1e3)
-            snprintf(text, sizeof text, "%.0f ns", age);
-        else if (age < 1e6)
-            snprintf(text, sizeof text, "%.3g us", age / 1e3);
-        else if (age < 1e9)
-            snprintf(text, sizeof text, "%.3g ms", age / 1e6);
-        else
-            snprintf(text, sizeof text, "%.3g s", age / 1e9);
-        na_json_put(r->json, text);
-    }
-    putc(']', r->json);
-}
-
-/* First and last bucket that is not empty. False: all are. */
-static bool ends_of(const uint64_t *counts, uint32_t buckets, uint32_t *from, uint32_t *upto) {
-    bool any = false;
-    for (uint32_t i = 0; i < buckets; i++) {
-        if (counts[i] == 0) continue;
-        if (!any) *from = i;
-        *upto = i;
-        any = true;
-    }
-    return any;
-}
-
-static void put_counts(const na_report_t *r, const uint64_t *counts, uint32_t from, uint32_t upto) {
-    putc('[', r->json);
-    for (uint32_t i = from; i <= upto; i++) {
-        if (i != from) putc(',', r->json);
-        na_json_number(r->json, na_view_count(r->in, (double)counts[i]));
-    }
-    putc(']', r->json);
-}
-
-static void put_distributions(const na_report_t *r) {
-    static na_nprof_sizes_t sizes; /* 16 KiB: not for the stack */
-    uint64_t lives[NA_NPROF_AGE_BUCKETS] = {0}, freed[NA_NPROF_SIZE_BUCKETS] = {0};
-    uint32_t from = 0, upto = 0, low = 0, high = 0;
-    na_sizes_fold(r->in->reader, &sizes);
-    for (uint32_t s = 0; s < NA_NPROF_SIZE_BUCKETS; s++)
-        for (uint32_t a = 0; a < NA_NPROF_AGE_BUCKETS; a++) {
-            lives[a] += sizes.lives[s][a];
-            freed[s] += sizes.lives[s][a];
-        }
-    if (!ends_of(sizes.allocs, NA_NPROF_SIZE_BUCKETS, &from, &upto)) return;
-    FILE *to = r->json;
-    fputs(",\"histograms\":[{\"id\":\"sizes\",\"name\":\"Allocations by requested size, from\","
-          "\"unit\":\"count\",\"term\":\"count\",\"x\":",
-          to);
-    put_sizes_axis(to, from, upto);
-    fputs(",\"values\":", to);
-    put_counts(r, sizes.allocs, from, upto);
-    putc('}', to);
-    if (ends_of(lives, NA_NPROF_AGE_BUCKETS, &low, &high)) {
-        fputs(",{\"id\":\"lives\",\"name\":\"Frees by lifetime, from\",\"unit\":\"count\","
-              "\"term\":\"lifetime\",\"x\":",
-              to);
-        put_ages_axis(r, low, high);
-        fputs(",\"values\":", to);
-        put_counts(r, lives, low, high);
-        putc('}', to);
-    }
-    if (ends_of(sizes.grown, NA_NPROF_SIZE_BUCKETS, &from, &upto)) {
-        fputs(",{\"id\":\"grown\",\"name\":\"Reallocs by how much larger the block became, "
-              "from\",\"unit\":\"count\",\"term\":\"realloc\",\"x\":",
-              to);
-        put_sizes_axis(to, from, upto);
-        fputs(",\"values\":", to);
-        put_counts(r, sizes.grown, from, upto);
-        putc('}', to);
-    }
-    putc(']', to);
-    if (!ends_of(freed, NA_NPROF_SIZE_BUCKETS, &from, &upto)) return;
-    fputs(",\"heat\":[{\"id\":\"lifetime-size\",\"name\":\"Frees by size and lifetime\","
-          "\"xName\":\"size from\",\"yName\":\"lifetime from\",\"x\":",
-          to);
-    put_sizes_axis(to, from, upto);
-    fputs(",\"y\":", to);
-    put_ages_axis(r, low, high);
-    fputs(",\"values\":[", to);
-    for (uint32_t a = low; a <= high; a++) {
-        fputs(a == low ? "[" : ",[", to);
-        for (uint32_t s = from; s <= upto; s++) {
-            if (s != from) putc(',', to);
-            na_json_number(to, na_view_count(r->in, (double)sizes.lives[s][a]));
-        }
-        putc(']', to);
-    }
-    fputs("]}]", to);
-}
-
-/* The lifetimes of the sites that are told apart. */
-static void put_site_details(na_report_t *r) {
-    na_lives_table_t lives;
-    size_t count = 0;
-    r->out_of_memory |= !na_lives_fold(r->in->reader, &lives);
-    fputs(",\"site_details\":{", r->json);
-    for (size_t i = 0; i < r->site_count && !r->out_of_memory; i++) {
-        const na_site_lives_t *of = na_lives_of(&lives, r->sites[i].id);
-        uint32_t from = 0, upto = 0;
-        if (r->sites[i].id == 0 || of == NULL ||
-            !ends_of(of->count, NA_NPROF_AGE_BUCKETS, &from, &upto))
-            continue;
-        fprintf(r->json,
-                "%s\"%zu\":{\"histograms\":[{\"id\":\"lives\",\"name\":\"Frees by lifetime, "
-                "from\",\"unit\":\"count\",\"term\":\"lifetime\",\"x\":",
-                count++ == 0 ? "" : ",", i);
-        put_ages_axis(r, from, upto);
-        fputs(",\"values\":[", r->json);
-        for (uint32_t a = from; a <= upto; a++)
-            fprintf(r->json, "%s%" PRIu64, a == from ? "" : ",", of->count[a]);
-        fputs("]}]}", r->json);
-    }
-    putc('}', r->json);
-    na_lives_free(&lives);
-}
-
 /* ---- global variables ---- */
 
 #define MOST_GLOBALS 2000u
@@ -378,6 +190,8 @@ static void put_finding(void *arg, const na_finding_t *finding) {
     na_json_put(to, finding->place);
     fputs(",\"remedy\":", to);
     na_json_put(to, finding->remedy);
+    fputs(",\"severity\":", to);
+    na_json_number(to, finding->threshold > 0 ? finding->value / finding->threshold : 1e9);
     fprintf(to, ",\"page\":\"%s\"}", page_of(finding->key));
 }
 
@@ -389,10 +203,7 @@ static void put_findings(const na_report_t *r) {
 }
 
 void na_report_parts(na_report_t *r) {
-    put_site_details(r);
     put_globals(r);
     put_findings(r);
     put_run(r);
-    put_threads(r);
-    put_distributions(r);
 }

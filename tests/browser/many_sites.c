@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef SITES
 #define SITES 200000u
+#endif
+#ifndef DEPTH
 #define DEPTH 18u
+#endif
 
 static void *kept[SITES / 100 + 1];
 static unsigned count;

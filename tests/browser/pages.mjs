@@ -80,6 +80,60 @@ await withPage(file, async (page, open) => {
   });
   check(site.most === 'keep_records' && site.grown.keep_records === 0, `in the range: ${JSON.stringify(site)}`);
 
+  // A click on the jump where the table has grown lists what grew there.
+  await open('timeline');
+  const jump = await page.evaluate(() => {
+    const model = window.numallocModel;
+    const { growth, timeline } = model.raw;
+    const live = growth.live[growth.site.findIndex((s) => model.siteName(s) === 'build_table')];
+    const most = Math.max(...live);
+    const points = timeline.series[0].values.length;
+    return (live.indexOf(most) * growth.interval_ms) / ((points - 1) * timeline.interval_ms);
+  });
+  const chart = await page.locator('.u-over').first().boundingBox();
+  await page.mouse.click(chart.x + Math.min(0.99, jump) * chart.width, chart.y + chart.height / 2);
+  await page.waitForSelector('[aria-label="sites that grew"] .vrow');
+  check(/build_table/.test(await page.locator('[aria-label="sites that grew"]').innerText()), 'the click on a jump names build_table');
+
+  // The source of a file, with the calls of one of its lines below it.
+  await open('source');
+  await page.locator('.vrow a', { hasText: 'subject.c' }).first().click();
+  await page.waitForSelector('.code');
+  await page.locator('.code .hot', { hasText: 'build_table();' }).locator('a').click();
+  await page.waitForFunction(() => /line=\d+/.test(location.hash));
+  check(/main[\s\S]*build_table/.test(await page.locator('[role="treegrid"]').innerText()), 'the line calls build_table');
+  await page.screenshot({ path: `${artefact}-source.png` });
+  await page.locator('button', { hasText: 'Callers' }).click();
+  await page.waitForFunction(() => location.hash.includes('callers=1'));
+  check(/_start/.test(await page.locator('[role="treegrid"]').innerText()), 'its callers go back to where the program began');
+
+  // A link to a frame that is zoomed to, to an order, to a search; keys; paper.
+  await open('flame?metric=total');
+  const at = await page.evaluate(() => {
+    let node = window.numallocFlame.root();
+    const path = [];
+    while (node.name !== 'build_table') {
+      const next = node.children.find((child) => child.name === 'build_table') ?? node.children[0];
+      path.push(next.fn);
+      node = next;
+    }
+    return path.join('.');
+  });
+  await open('summary');
+  await open(`flame?metric=total&at=${at}`);
+  check((await told()).startsWith('build_table:'), `a link to a frame shows ${await told()}`);
+  await open('sites?sort=count,up');
+  const counts = await page.evaluate(() => document.querySelector('[aria-sort="ascending"]').innerText);
+  check(/allocations/.test(counts), `a link to an order sorts by ${counts}`);
+  await page.keyboard.press('?');
+  check(/Flame graph/.test(await page.locator('#help').innerText()), 'the keys are listed');
+  await page.keyboard.press('Escape');
+  check((await page.locator('#help').count()) === 0, 'and go away');
+  await page.locator('.vtitle', { hasText: 'temporary' }).hover();
+  check(/next one/.test(await page.locator('#tip').innerText()), 'a column explains itself');
+  const paper = await page.pdf();
+  check(paper.length > 10000, `on paper the page has ${paper.length} bytes`);
+
   // Every page opens, light and dark, also where the profile has nothing for it.
   for (const name of ['summary', 'timeline', 'flame', 'sites', 'source', 'calltree', 'sizes', 'threads', 'globals', 'allocator', 'run'])
     await open(name);

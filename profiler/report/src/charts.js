@@ -2,6 +2,7 @@
 import uPlot from 'uplot';
 import { h, sharpen, color } from './dom.js';
 import { bytes, count, figure, milliseconds } from './format.js';
+import { term } from './terms.js';
 
 const PALETTE = ['c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8'];
 
@@ -121,11 +122,15 @@ export function bars({ x, values, unit, name }) {
       h('span', { class: 'bar-figure' }, figure(values[i], unit)))));
 }
 
-/** values[row][column] over x and y texts, on a logarithmic scale of colour. */
-export function heatMap({ name, x, y, values, unit = 'count', xName = '', yName = '' }) {
-  const left = 74;
+/**
+ * values[row][column] over x and y texts, on a logarithmic scale of colour; figures: written into
+ * the cells where there are few.
+ */
+export function heatMap({ id, name, term: explained, x, y, values, unit = 'count', xName = '', yName = '', figures = false }) {
+  const left = Math.max(74, ...y.map((text) => 8 + 6.2 * text.length));
   const bottom = 34;
-  const cell = Math.max(5, Math.min(26, Math.floor(840 / Math.max(1, x.length))));
+  const written = figures && x.length <= 12;
+  const cell = Math.max(5, Math.min(written ? 140 : 26, Math.floor(840 / Math.max(1, x.length))));
   const tall = 18;
   const canvas = h('canvas', { class: 'heat', role: 'img', 'aria-label': name });
   const told = h('div', { class: 'heat-told' }, ' ');
@@ -140,12 +145,17 @@ export function heatMap({ name, x, y, values, unit = 'count', xName = '', yName 
       context.fillStyle = color('grid');
       if (value > 0) context.fillStyle = `hsl(${color('heat-hue')} 70% ${80 - 55 * (Math.log1p(value) / Math.log1p(most))}%)`;
       context.fillRect(left + c * cell, (y.length - 1 - r) * tall, cell - 1, tall - 1);
+      if (!written || value === 0) return;
+      context.fillStyle = Math.log1p(value) / Math.log1p(most) > 0.6 ? '#fff' : '#111';
+      context.textAlign = 'center';
+      context.fillText(figure(value, unit), left + (c + 0.5) * cell, (y.length - 1 - r) * tall + 13);
     }));
     context.fillStyle = color('ink-quiet');
     context.textAlign = 'right';
     y.forEach((text, r) => context.fillText(text, left - 6, (y.length - 1 - r) * tall + 13));
     context.textAlign = 'left';
-    const every = Math.max(1, Math.ceil(64 / cell));
+    const longest = Math.max(1, ...x.map((text) => text.length));
+    const every = Math.max(1, Math.ceil((6.4 * longest + 8) / cell));
     x.forEach((text, c) => c % every === 0 && context.fillText(text, left + c * cell, tall * y.length + 14));
     context.fillText(xName, left, tall * y.length + 29);
   };
@@ -156,5 +166,5 @@ export function heatMap({ name, x, y, values, unit = 'count', xName = '', yName 
     told.textContent = value === undefined ? ' ' : `${yName} ${y[r]}, ${xName} ${x[c]}: ${figure(value, unit)}`;
   });
   requestAnimationFrame(paint);
-  return h('figure', {}, h('figcaption', {}, name), canvas, told);
+  return h('figure', { 'data-heat': id ?? null }, h('figcaption', {}, explained ? term(explained, name) : name), canvas, told);
 }

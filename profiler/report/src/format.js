@@ -26,6 +26,7 @@ export function count(value) {
 }
 
 export function milliseconds(value) {
+  if (value !== 0 && Math.abs(value) < 1) return nanoseconds(value * 1e6);
   if (Math.abs(value) < 1000) return `${digits(value)} ms`;
   if (Math.abs(value) < 120000) return `${digits(value / 1000)} s`;
   if (Math.abs(value) < 7200000) return `${Math.floor(value / 60000)} min ${Math.round((value % 60000) / 1000)} s`;
@@ -44,6 +45,18 @@ export function figure(value, unit) {
   if (unit === 'ms') return milliseconds(value);
   if (unit === 'share') return percent(value, 1);
   return count(value);
+}
+
+/** A lifetime, in nanoseconds. */
+export function nanoseconds(value) {
+  if (value < 1e3) return `${digits(Math.round(value))} ns`;
+  if (value < 1e6) return `${digits(value / 1e3)} µs`;
+  return milliseconds(value / 1e6);
+}
+
+/** The lower ends of so many buckets of powers of two from bucket `from` on. */
+export function buckets(from, length, text) {
+  return Array.from({ length }, (_, i) => text(from + i === 0 ? 0 : 2 ** (from + i - 1)));
 }
 
 /** The last part of a path; the whole of it goes into a tooltip. */

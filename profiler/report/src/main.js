@@ -10,7 +10,9 @@ import { sites } from './pages/sites.js';
 import { site } from './pages/site.js';
 import { source } from './pages/source.js';
 import { calltree } from './pages/calltree.js';
-import { allocator, globals, run, sizes, threads } from './pages/others.js';
+import { threads } from './pages/threads.js';
+import { allocator } from './pages/allocator.js';
+import { globals, run, sizes } from './pages/others.js';
 
 // key: typed after g. has: what of the data the page cannot do without.
 const PAGES = [
@@ -48,7 +50,8 @@ function drawNav(model, page) {
         theme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
         show(model);
       },
-    }, 'Light or dark'), ' ', h('button', { class: 'quiet', onclick: () => window.print() }, 'Print')));
+    }, 'Light or dark'), ' ', h('button', { class: 'quiet', onclick: () => window.print() }, 'Print'), ' ',
+    h('button', { class: 'quiet', onclick: help }, 'Keys')));
 }
 
 function show(model) {
@@ -69,6 +72,20 @@ function show(model) {
   main.dataset.drawn = String(Math.round(performance.now() - begin));
 }
 
+/** What the keyboard does; ? shows and hides it. */
+function help() {
+  const open = document.getElementById('help');
+  if (open) {
+    open.remove();
+    return;
+  }
+  const rows = [['/', 'search'], ['?', 'this list'], ['↑ ↓ Page Home End', 'rows of a table, frames of the flame graph'], ['Enter', 'open the row, zoom into the frame'], ['← →', 'neighbours in the flame graph'], ['Esc', 'zoom out, close'],
+    ...PAGES.filter((each) => each.key).map((each) => [`g ${each.key}`, each.title])];
+  document.body.append(h('div', { id: 'help', role: 'dialog', 'aria-label': 'Keys' }, h('h3', {}, 'Keys'),
+    h('dl', { class: 'facts' }, rows.map(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)])),
+    h('button', { onclick: help }, 'Close')));
+}
+
 function keys() {
   let after = false;
   document.addEventListener('keydown', (event) => {
@@ -76,6 +93,8 @@ function keys() {
     if (event.key === '/') {
       event.preventDefault();
       document.getElementById('search')?.focus();
+    } else if (event.key === '?' || (event.key === 'Escape' && document.getElementById('help'))) {
+      help();
     } else if (after) {
       const page = PAGES.find((each) => each.key === event.key);
       if (page) location.hash = link(page.id);

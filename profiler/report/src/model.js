@@ -23,14 +23,23 @@
 //   growth            {interval_ms, exact, site: [index of sites..], live: [[..]..], alloc: [[..]..]}:
 //                     live: the most bytes in each interval; alloc: bytes asked for in it, if known
 //   threads           {id, tid, name, start_ms, end_ms, allocations, frees, bytes}; handed: [[from
-//                     thread, to thread, frees]..]
+//                     thread, to thread, frees]..]; from 0: one of several that allocated there
 //   histograms        [{id, name, unit, x: [text..], values, term}..]
-//   heat              [{id, name, x, y, values: [row..]}..]
-//   site_details      {index of a site: {facts, histograms, heat, table}}
+//   heat              [{id, name, term, xName, yName, x, y, values: [row..]}..]
+//   age_ns            one unit of lifetimes
+//   site_details      {index of a site: {seen_by: "trace"|"sums", size: [least, most], lives and sizes:
+//                     {from: bucket, values}, heat: {size_from, life_from, values: [of lifetimes]},
+//                     pairs: as handed, reallocs: {count, larger, smaller, moved}, copying: {count,
+//                     larger, copied}, chains: {count, steps, in_place, first_bytes, last_bytes,
+//                     moved_bytes, by_steps: by binary digits, longest: {steps, sizes}}}}; bucket n
+//                     of sizes and lifetimes: 2^(n-1) up to 2^n
 //   globals           {name, module, bytes, tls}
-//   allocator         [{title, columns: [name..], units: [..], rows: [[..]..], note}..]
+//   allocator         [{title, columns: [name..], units: [..], terms: [..], rows: [[..]..], note,
+//                     sort: column}..]
+//   nodes             {interval_ms, live: [{node, values}..], mapped: the same}
 //   sources           {index of strings (a path): {first, lines: [text..]}}
-//   findings          [{level: "warning"|"note"|"good", id, title, evidence, place, remedy, page}..]
+//   findings          [{level: "warning"|"note"|"good", id, title, evidence, place, remedy, page,
+//                     severity: how far above its threshold}..]
 //   access            pages of access profiling; nothing yet
 
 function decode(base64) {
@@ -180,18 +189,23 @@ export class Model {
    * A tree of functions with the sums of a metric: {name, frame, value, self, base, children,
    * parent, depth}. Lines of one function are merged; direct recursion too, if asked for. Inverted:
    * the innermost frames are at the root. Values below zero (a site that shrank) count as none in
-   * the widths, since a part of something cannot be negative.
+   * the widths, since a part of something cannot be negative. through(frame): only stacks with such
+   * a frame, from the outermost one of it on: inwards, or, inverted, outwards to its callers.
    */
-  tree(id, range, { inverted = false, recursion = false, only = null } = {}) {
+  tree(id, range, { inverted = false, recursion = false, through = null } = {}) {
     const values = this.values(id, range);
     const base = this.raw.base?.values[id];
     const root = node(null, -1, 'all');
     for (let site = 0; site < this.siteCount; site++) {
-      if (only && !only(site)) continue;
       const value = Math.max(0, values[site]);
       const other = Math.max(0, base?.[site] ?? 0);
       if (value === 0 && other === 0) continue;
       let frames = this.stack(site);
+      if (through) {
+        const at = frames.findLastIndex(through);
+        if (at < 0) continue;
+        frames = inverted ? frames.slice(at) : frames.slice(0, at + 1);
+      }
       if (!inverted) frames = frames.reverse();
       let at = root;
       at.value += value;

@@ -3,6 +3,19 @@ import { h, replace } from './dom.js';
 import { figure } from './format.js';
 
 const ROW = 26; // pixels, as in style.css
+const PRINTED = 200; // rows at most on paper
+
+/** Tables that may be in the document. */
+const printed = new Set();
+
+function eachPrinted(on) {
+  for (const each of printed) {
+    if (each.element.isConnected) each.whole(on);
+    else printed.delete(each);
+  }
+}
+window.addEventListener('beforeprint', () => eachPrinted(true));
+window.addEventListener('afterprint', () => eachPrinted(false));
 
 /**
  * columns: [{id, name (text or element), unit, value(row), order(row), cell(row) -> child, width,
@@ -23,10 +36,11 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
   const template = columns.map((c) => c.width ?? 'minmax(6rem, 1fr)').join(' ');
 
   function arrange() {
-    const column = columns.find((c) => c.id === order.id) ?? columns[0];
+    // An order that is none of the columns': as the rows came.
+    const column = columns.find((c) => c.id === order.id);
     const sign = order.down ? -1 : 1;
-    const key = column.order ?? column.value;
-    sorted = [...rows].sort((a, b) => {
+    const key = column?.order ?? column?.value;
+    sorted = !column ? rows : [...rows].sort((a, b) => {
       const x = key(a);
       const y = key(b);
       return x < y ? -sign : x > y ? sign : 0;
@@ -47,9 +61,9 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
     space.style.height = `${sorted.length * ROW}px`;
   }
 
-  function draw() {
-    const first = Math.max(0, Math.floor(body.scrollTop / ROW) - 4);
-    const last = Math.min(sorted.length, first + Math.ceil(body.clientHeight / ROW) + 9);
+  function draw(paper) {
+    const first = paper ? 0 : Math.max(0, Math.floor(body.scrollTop / ROW) - 4);
+    const last = paper ?? Math.min(sorted.length, first + Math.ceil(body.clientHeight / ROW) + 9);
     const shown = [];
     for (let i = first; i < last; i++) {
       const row = sorted[i];
@@ -72,6 +86,18 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
     replace(space, rows.length === 0 ? h('p', { class: 'empty' }, empty) : shown);
   }
 
+  /** For paper: the first rows at their full height, or back to what fits. */
+  function whole(on) {
+    if (!on) {
+      arrange();
+      draw();
+      return;
+    }
+    const count = Math.min(sorted.length, PRINTED);
+    body.style.height = space.style.height = `${count * ROW}px`;
+    draw(count);
+  }
+
   function onKey(event) {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -Infinity, End: Infinity }[event.key];
     if (event.key === 'Enter' && selected >= 0) onOpen?.(sorted[selected]);
@@ -85,7 +111,8 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
   }
 
   arrange();
-  requestAnimationFrame(draw);
+  requestAnimationFrame(() => draw());
+  printed.add({ element, whole });
   return {
     element,
     /** Other rows, in the same order of columns. */

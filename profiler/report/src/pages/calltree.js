@@ -3,14 +3,14 @@ import { h } from '../dom.js';
 import { figure, percent } from '../format.js';
 import { change } from '../state.js';
 import { metricChoice, placeLink, rangeChip } from '../controls.js';
+import { TERMS } from '../terms.js';
 
 const FIRST = 200; // children shown at once
 
-export function calltree(model, state) {
-  const { metric, element } = metricChoice(model, state, { tree: true });
-  const inverted = state.inverted === '1';
-  const root = model.tree(metric.id, state.range, { inverted, recursion: true });
+/** The tree of Model.tree as rows that unfold; the heaviest path is unfolded. */
+export function treeTable(model, metric, root) {
   const body = h('div', { class: 'vtable', role: 'treegrid', 'aria-label': 'call tree' });
+  const columns = { gridTemplateColumns: '8rem 5rem 8rem 1fr' };
   const draw = (node, into, level) => {
     node.children.slice(0, FIRST).forEach((child) => {
       const below = h('div', { role: 'group', hidden: true });
@@ -18,7 +18,7 @@ export function calltree(model, state) {
         class: 'twist', 'aria-expanded': 'false', 'aria-label': `unfold ${child.name}`, disabled: child.children.length === 0,
         onclick: () => unfold(child, below, twist, level),
       }, child.children.length > 0 ? '▸' : '·');
-      into.append(h('div', { class: 'vrow', style: { position: 'static', gridTemplateColumns: '8rem 5rem 8rem 1fr' }, role: 'row' },
+      into.append(h('div', { class: 'vrow', style: { position: 'static', ...columns }, role: 'row' },
         h('div', { class: 'vcell figure', style: { backgroundImage: `linear-gradient(to left, var(--bar) ${(100 * child.value) / (root.value || 1)}%, transparent 0)` } }, figure(child.value, metric.unit)),
         h('div', { class: 'vcell figure' }, percent(child.value, root.value)),
         h('div', { class: 'vcell figure' }, child.self > 0 ? figure(child.self, metric.unit) : ''),
@@ -34,9 +34,15 @@ export function calltree(model, state) {
     if (node.children.length > 0) twist.textContent = below.hidden ? '▸' : '▾';
   };
   draw(root, body, 0);
+  const heads = [['with callees', TERMS.inclusive], ['share', 'Of all of this tree.'], ['itself', 'What is asked for in this function, on this path.'], ['function', null]];
+  return [h('div', { class: 'vhead', style: columns }, heads.map(([name, tip], i) => h('div', { class: `vcell${i < 3 ? ' figure' : ''}`, 'data-tip': tip }, name))), body];
+}
+
+export function calltree(model, state) {
+  const { metric, element } = metricChoice(model, state, { tree: true });
+  const inverted = state.inverted === '1';
   return h('div', {},
     h('div', { class: 'bar-controls' }, element,
       h('button', { 'aria-pressed': String(inverted), onclick: () => change({ inverted: inverted ? null : '1' }) }, 'From the innermost'), rangeChip(model, state)),
-    h('div', { class: 'vhead', style: { gridTemplateColumns: '8rem 5rem 8rem 1fr' } }, ['with callees', 'share', 'itself', 'function'].map((name, i) => h('div', { class: `vcell${i < 3 ? ' figure' : ''}` }, name))),
-    body);
+    treeTable(model, metric, model.tree(metric.id, state.range, { inverted, recursion: true })));
 }

@@ -54,9 +54,9 @@ export function sites(model, state) {
         const total = model.total(m.id, state.range);
         return { id: m.id, name: m.name, unit: m.unit, tip: TERMS[m.term], value: (site) => values[site], width: 'minmax(6.2rem, 1fr)', share: m.tree ? (site) => values[site] / total : undefined };
       }),
-      ...(series.size > 0 ? [{ id: 'time', name: 'live over time', value: () => 0, cell: (site) => (series.has(site) ? sparkline(series.get(site)) : ''), width: '8rem' }] : []),
-      { id: 'site', name: 'site', value: (site) => model.siteName(site), cell: (site) => siteLink(model, site), width: 'minmax(12rem, 3fr)' },
-      { id: 'place', name: 'place', value: (site) => model.place(model.sites.by[site])?.path ?? '', cell: (site) => (model.sites.by[site] < 0 ? '' : placeLink(model, model.sites.by[site])), width: 'minmax(9rem, 2fr)' },
+      ...(series.size > 0 ? [{ id: 'time', name: 'live over time', tip: 'Live bytes over the run, each line on a scale of its own; of the sites whose course is known. Orders by the largest.', value: (site) => Math.max(0, ...(series.get(site) ?? [])), cell: (site) => (series.has(site) ? sparkline(series.get(site)) : ''), width: '8rem' }] : []),
+      { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => siteLink(model, site), width: 'minmax(12rem, 3fr)' },
+      { id: 'place', name: 'place', tip: TERMS.place, value: (site) => model.place(model.sites.by[site])?.path ?? '', cell: (site) => (model.sites.by[site] < 0 ? '' : placeLink(model, model.sites.by[site])), width: 'minmax(9rem, 2fr)' },
     ],
   });
   let timer = 0;

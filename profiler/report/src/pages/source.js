@@ -1,9 +1,11 @@
 // source.js - source files with the memory of each line beside it.
 import { h } from '../dom.js';
 import { figure, percent } from '../format.js';
-import { link } from '../state.js';
+import { change, link } from '../state.js';
 import { absent, metricChoice, rangeChip } from '../controls.js';
 import { table } from '../table.js';
+import { TERMS } from '../terms.js';
+import { treeTable } from './calltree.js';
 
 export function source(model, state) {
   const sources = model.raw.sources ?? {};
@@ -17,8 +19,8 @@ export function source(model, state) {
     return h('div', {}, controls, table({
       label: 'files', rows, height: 560, sort: { id: 'below', down: true },
       columns: [
-        { id: 'self', name: 'itself', unit: metric.unit, value: (r) => r.self, width: '8rem', share: (r) => r.self / total },
-        { id: 'below', name: 'with callees', unit: metric.unit, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
+        { id: 'self', name: 'itself', unit: metric.unit, tip: TERMS.exclusive, value: (r) => r.self, width: '8rem', share: (r) => r.self / total },
+        { id: 'below', name: 'with callees', unit: metric.unit, tip: TERMS.inclusive, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
         { id: 'file', name: 'file', value: (r) => model.string(r.file), cell: (r) => (sources[r.file] ? h('a', { href: link('source', { file: r.file }) }, model.string(r.file)) : model.string(r.file)), width: '4fr' },
       ],
     }).element, h('p', { class: 'quiet' }, 'Files whose text was found when the report was made can be opened.'));
@@ -26,17 +28,32 @@ export function source(model, state) {
   const text = sources[file];
   const figures = model.lines(file, metric.id, state.range);
   const chosen = Number(state.line ?? 0);
-  const code = h('div', { class: 'code' }, text.lines.map((line, i) => codeLine(line, text.first + i, figures.get(text.first + i), metric, chosen)));
-  requestAnimationFrame(() => code.querySelector('[data-chosen], .hot')?.scrollIntoView({ block: 'center' }));
+  const code = h('div', { class: 'code' }, text.lines.map((line, i) => codeLine(file, line, text.first + i, figures.get(text.first + i), metric, chosen)));
+  requestAnimationFrame(() => (code.querySelector('[data-chosen]') ?? code.querySelector('.hot'))?.scrollIntoView({ block: 'center' }));
   return h('div', {}, controls, h('h3', {}, model.string(file), ' ', h('a', { href: link('source') }, 'all files')),
-    h('p', { class: 'quiet' }, `Left: what the line itself asked for; then with all that it calls; of ${figure(total, metric.unit)} in all.`), code);
+    h('p', { class: 'quiet' }, `Left: what the line itself asked for; then with all that it calls; of ${figure(total, metric.unit)} in all. A line's number leads to its calls below.`), code,
+    calls(model, metric, state, file, chosen));
 }
 
-function codeLine(text, number, figures, metric, chosen) {
+/** Below the text: what the file, or the chosen line of it, calls, or who calls it. */
+function calls(model, metric, state, file, line) {
+  const { file: files, line: lines } = model.raw.frames;
+  const callers = state.callers === '1';
+  const root = model.tree(metric.id, state.range, { inverted: callers, recursion: true, through: (frame) => files[frame] === file && (!line || lines[frame] === line) });
+  const where = line ? `line ${line}` : 'this file';
+  return [h('h3', { id: 'calls' }, callers ? `Who calls ${where}` : `What ${where} calls`),
+    h('div', { class: 'bar-controls' },
+      h('button', { 'aria-pressed': String(callers), onclick: () => change({ callers: callers ? null : '1' }) }, 'Callers'),
+      line > 0 && h('button', { onclick: () => change({ line: null }) }, 'Whole file'),
+      h('span', { class: 'quiet' }, figure(root.value, metric.unit))),
+    root.value > 0 ? treeTable(model, metric, root) : h('p', { class: 'note' }, `Nothing was asked for through ${where}.`)];
+}
+
+function codeLine(file, text, number, figures, metric, chosen) {
   return h('div', { class: figures ? 'hot' : null, 'data-chosen': number === chosen ? 'yes' : null },
     h('span', { class: 'number' }, figures?.self ? figure(figures.self, metric.unit) : ''),
     h('span', { class: 'number' }, figures?.below ? figure(figures.below, metric.unit) : ''),
-    h('span', { class: 'number' }, number), h('span', {}, text));
+    h('span', { class: 'number' }, figures ? h('a', { href: link('source', { file, line: number }) }, number) : number), h('span', {}, text));
 }
 
 function files(model, metric, range) {

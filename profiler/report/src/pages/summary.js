@@ -25,7 +25,7 @@ export function summary(model) {
     base && h('p', { class: 'note' }, `Compared with ${baseName(base.name)}: `, h('a', { href: link('flame') }, 'flame graph'), ' and ', h('a', { href: link('sites') }, 'sites'), ' show what changed.'),
     h('h3', {}, 'Findings'),
     findings.length === 0 ? h('p', { class: 'note' }, 'Nothing stands out against the thresholds.') :
-      findings.map((f) => h('div', { class: `finding ${f.level}` }, h('b', {}, f.title), h('div', {}, f.evidence),
+      [...findings].sort((a, b) => b.severity - a.severity).map((f) => h('div', { class: `finding ${f.level}` }, h('b', {}, f.title), h('div', {}, f.evidence),
         f.place && h('div', {}, `Most of it: ${f.place}`),
         f.remedy && h('div', { class: 'remedy' }, f.remedy), f.page && h('a', { href: link(f.page) }, 'Show'))),
     h('h3', {}, 'Functions by ', term(metrics[0].term, metrics[0].name)),
@@ -37,7 +37,7 @@ export function summary(model) {
           { id: 'change', name: 'change', unit: metrics[0].unit, tip: TERMS.change, value: (r) => r.self - r.before, width: '7rem' }] : []),
         { id: 'below', name: 'with callees', unit: metrics[0].unit, tip: TERMS.inclusive, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
         { id: 'name', name: 'function', value: (r) => model.functionName(r.fn), cell: (r) => h('a', { href: link('sites', { function: r.fn }) }, model.functionName(r.fn)), width: '3fr' },
-        { id: 'module', name: 'module', value: (r) => model.frameModule(r.frame), width: '2fr' },
+        { id: 'module', name: 'module', tip: TERMS.module, value: (r) => model.frameModule(r.frame), width: '2fr' },
       ],
     }).element,
     h('h3', {}, 'Largest sites'),

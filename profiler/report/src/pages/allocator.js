@@ -1,0 +1,29 @@
+// allocator.js - what the allocator did with what was asked for.
+import { h } from '../dom.js';
+import { absent, rangeChip } from '../controls.js';
+import { timeChart } from '../charts.js';
+import { table } from '../table.js';
+import { TERMS } from '../terms.js';
+
+export function allocator(model, state) {
+  const { allocator: parts, nodes } = model.raw;
+  if (!parts || parts.length === 0) return absent('The allocator\'s own state', 'This profile holds none of it.');
+  return h('div', {}, rangeChip(model, state, { whole: true }), parts.map((part) => [
+    h('h3', {}, part.title), part.note && h('p', { class: 'quiet' }, part.note),
+    table({
+      label: part.title, rows: part.rows, height: 420,
+      sort: part.sort === undefined ? { id: '-1', down: false } : { id: String(part.sort), down: true },
+      columns: part.columns.map((name, i) => ({
+        id: String(i), name, unit: part.units[i] || undefined, tip: TERMS[part.terms?.[i]],
+        value: (row) => row[i] ?? (part.units[i] ? NaN : ''), order: (row) => row[i] ?? -1, width: part.units[i] ? 'minmax(6.5rem, 1fr)' : 'minmax(12rem, 2fr)',
+      })),
+    }).element]), nodes && overTime(nodes, state));
+}
+
+function overTime(nodes, state) {
+  const chart = (title, rows) => rows?.length > 0 && [h('h3', {}, title), timeChart({
+    interval: nodes.interval_ms, range: state.range, stacked: rows.length > 1, height: 200,
+    series: rows.map(({ node, values }) => ({ name: `node ${node}`, unit: 'bytes', values, fill: true })),
+  })];
+  return [chart('Live bytes by node over time', nodes.live), chart('Held by the allocator, by node, over time', nodes.mapped)];
+}
