@@ -9,8 +9,8 @@
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
-bool na_report_write(na_view_input_t *in, na_view_input_t *base, FILE *json) {
-    na_report_t r = {.in = in, .base = base, .json = json};
+bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *json) {
+    na_report_t r = {.in = in, .base = base, .json = json, .shift = shift};
     bool good = na_report_choose(&r) && (r.base == NULL || na_report_base(&r));
     if (good) {
         fputs("{\"format\":\"numalloc-report\",\"version\":1", json);
@@ -65,14 +65,27 @@ static void put_base64(const unsigned char *data, size_t size) {
     }
 }
 
-static bool put_packed(const char *json, size_t size) {
-    uLongf packed_size = compressBound(size);
-    unsigned char *packed = malloc(packed_size);
-    bool good = packed != NULL && compress2(packed, &packed_size, (const unsigned char *)json, size,
-                                            Z_BEST_COMPRESSION) == Z_OK;
-    if (good) put_base64(packed, packed_size);
-    free(packed);
-    return good;
+/* The page's data, deflated. NULL: out of memory. Free it. */
+static unsigned char *make_data(na_view_input_t *in, na_view_input_t *base, unsigned shift,
+                                uLongf *packed_size) {
+    char *json = NULL;
+    unsigned char *packed = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&json, &size);
+    if (to == NULL) return NULL;
+    bool good = na_report_write(in, base, shift, to);
+    good = fclose(to) == 0 && good;
+    if (good) {
+        *packed_size = compressBound(size);
+        packed = malloc(*packed_size);
+    }
+    if (packed != NULL && compress2(packed, packed_size, (const unsigned char *)json, size,
+                                    Z_BEST_COMPRESSION) != Z_OK) {
+        free(packed);
+        packed = NULL;
+    }
+    free(json);
+    return packed;
 }
 
 /* Writes the page up to `mark` and returns what follows it. */
@@ -83,23 +96,27 @@ static const char *put_upto(const char *page, const char *mark) {
     return at + strlen(mark);
 }
 
+#define MOST_SHIFT 12u /* four sites are told apart */
+
 static na_status_t write_page(na_view_input_t *in, na_view_input_t *base) {
-    char *json = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&json, &size);
-    if (to == NULL) return NA_STATUS_MEMORY;
-    bool good = na_report_write(in, base, to);
-    good = fclose(to) == 0 && good;
-    if (good) {
+    size_t room = NA_REPORT_PAGE_BYTES - (size_t)(na_report_page_end - na_report_page);
+    for (unsigned shift = 0;; shift++) {
+        uLongf size;
+        unsigned char *data = make_data(in, base, shift, &size);
+        if (data == NULL) return NA_STATUS_MEMORY;
+        if (size / 3 * 4 > room && shift < MOST_SHIFT) {
+            free(data);
+            continue;
+        }
         const char *program = na_reader_header(in->reader)->program, *slash = strrchr(program, '/');
         const char *page = put_upto(na_report_page, "@TITLE@");
         put_escaped(slash == NULL ? program : slash + 1);
         page = put_upto(page, "@DATA@");
-        good = put_packed(json, size);
+        put_base64(data, size);
         fwrite(page, 1, (size_t)(na_report_page_end - page), stdout);
+        free(data);
+        return NA_STATUS_WHOLE;
     }
-    free(json);
-    return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
 
 na_status_t na_export_html(na_view_input_t *in) {

@@ -3,7 +3,9 @@
  *
  * Bounded whatever the profile holds: at most NA_REPORT_SITES sites are told apart. The others are
  * put together below the innermost function that they have in common with one that is kept, so that
- * every sum over the tree stays what it was. */
+ * every sum over the tree stays what it was. Where the names of what is kept are so long that the
+ * page would be larger than NA_REPORT_PAGE_BYTES all the same, all bounds are halved, again and
+ * again. */
 #ifndef NUMALLOC_PROFILER_DUMP_REPORT_H
 #define NUMALLOC_PROFILER_DUMP_REPORT_H
 
@@ -18,6 +20,7 @@
 #define NA_REPORT_SERIES       200u    /* sites with a curve of their own */
 #define NA_REPORT_COURSES      1000u   /* the same from a trace, exactly */
 #define NA_REPORT_SOURCE_BYTES (2u << 20) /* of source text */
+#define NA_REPORT_PAGE_BYTES   9900000u
 #define NA_REPORT_NONE         UINT32_MAX
 #define NA_REPORT_OLD          UINT32_C(0x80000000) /* added to ids of what only the other run has */
 
@@ -44,12 +47,18 @@ typedef struct na_report {
     na_report_blocks_t *blocks; /* of a trace; NULL: none */
     na_pairs_t handed;          /* who freed whose blocks, of the whole, */
     na_pairs_t *site_handed;    /* and of the first NA_REPORT_COURSES rows; NULL: in `blocks` */
+    unsigned shift;             /* bounds were halved so often */
     bool out_of_memory;
 } na_report_t;
 
+/* One of the bounds above, as it is now. */
+static inline uint32_t na_report_most(const na_report_t *report, uint32_t most) {
+    return most >> report->shift != 0 ? most >> report->shift : 1;
+}
+
 /* Writes the whole object to `json`; `base`: the run to compare with, or NULL. False: out of
  * memory. */
-bool na_report_write(na_view_input_t *in, na_view_input_t *base, FILE *json);
+bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *json);
 
 /* report_sites.c: chooses sites, makes their rows and the tables that they need. False: out of
  * memory. */

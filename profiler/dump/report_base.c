@@ -190,7 +190,8 @@ static uint32_t child_of(match_t *m, uint32_t node, const na_frame_t *frame, boo
         least = off;
         best = child;
     }
-    if (best != NA_REPORT_NONE || !make || r->nodes.count >= 2 * NA_REPORT_NODES) return best;
+    if (best != NA_REPORT_NONE || !make || r->nodes.count >= 2 * na_report_most(r, NA_REPORT_NODES))
+        return best;
     best = na_intern_numbers(&r->nodes, node, as, 0, NULL);
     if (best != NA_REPORT_NONE && link_node(m, best)) return best;
     r->out_of_memory = true;
@@ -219,7 +220,7 @@ static na_report_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32_
 
 static void put(match_t *m, const na_site_t *site) {
     na_report_t *r = m->r;
-    bool make = m->made < NA_REPORT_SITES &&
+    bool make = m->made < na_report_most(r, NA_REPORT_SITES) &&
                 (r->cut == 0 || na_report_share(r->base, &site->sum) > r->cut_share);
     if (!na_view_stack(r->base, site->site, &m->stack)) {
         r->out_of_memory = true;

@@ -288,7 +288,7 @@ static void put_site(na_report_t *r, uint32_t row, const na_lives_table_t *lives
                 ages[a] += b->lives[s][a];
         put_list(r, "lives", ages, NA_NPROF_AGE_BUCKETS);
         put_list(r, "sizes", b->sizes, NA_NPROF_SIZE_BUCKETS);
-        if (row < HEATS) put_heat(r, b);
+        if (row < na_report_most(r, HEATS)) put_heat(r, b);
         put_pairs(r, &b->pairs);
         put_chains(r, &b->chains);
     }

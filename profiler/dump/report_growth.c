@@ -50,7 +50,7 @@ static void from_series(na_report_t *r) {
         if (series.row[i].used != 0 && row_of(r, series.row[i].id) != NA_REPORT_NONE)
             ranks[count++] = (ranked_t){series.row[i].most, i};
     qsort(ranks, count, sizeof *ranks, larger_first);
-    if (count > NA_REPORT_SERIES) count = NA_REPORT_SERIES;
+    if (count > na_report_most(r, NA_REPORT_SERIES)) count = na_report_most(r, NA_REPORT_SERIES);
     if (count > 0) {
         fprintf(r->json, ",\"growth\":{\"interval_ms\":%" PRIu32 ",\"exact\":false,\"site\":[",
                 series.interval_ms);
@@ -112,7 +112,8 @@ static void put_courses(const na_report_t *r, const course_t *courses, uint32_t 
 static void from_trace(na_report_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     uint32_t count = 0;
-    while (count < r->site_count && count < NA_REPORT_COURSES && r->sites[count].id != 0)
+    while (count < r->site_count && count < na_report_most(r, NA_REPORT_COURSES) &&
+           r->sites[count].id != 0)
         count++;
     bool exact = count == r->site_count;
     unsigned shift = h->age_shift;

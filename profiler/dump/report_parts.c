@@ -136,7 +136,7 @@ static const char *module_path(const na_report_t *r, uint32_t module) {
 static void put_globals(na_report_t *r) {
     na_globals_t g;
     FILE *to = r->json;
-    r->out_of_memory |= !na_globals_read(r->in->reader, MOST_GLOBALS, &g);
+    r->out_of_memory |= !na_globals_read(r->in->reader, na_report_most(r, MOST_GLOBALS), &g);
     if (!r->out_of_memory && g.count > 0) {
         fputs(",\"globals\":{\"name\":[", to);
         for (size_t i = 0; i < g.count; i++) {

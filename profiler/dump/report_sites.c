@@ -106,7 +106,7 @@ static uint32_t node_of(na_report_t *r, uint32_t entry, uint32_t *memo, uint32_t
         const na_frame_t *frames;
         entry = pending[--depth];
         uint32_t count = na_symbols_frames(r->in->symbols, entry, &frames);
-        for (uint32_t i = count; i-- > 0 && r->nodes.count < NA_REPORT_NODES;) {
+        for (uint32_t i = count; i-- > 0 && r->nodes.count < na_report_most(r, NA_REPORT_NODES);) {
             uint32_t next = na_intern_numbers(&r->nodes, node, frame_of(r, &frames[i]), 0, NULL);
             if (next == NA_REPORT_NONE) {
                 r->out_of_memory = true;
@@ -174,7 +174,8 @@ bool na_report_choose(na_report_t *r) {
         for (size_t i = 0; i < count; i++)
             ranks[i] = (rank_t){na_report_share(r->in, &r->in->sites.items[i].sum), i};
         qsort(ranks, count, sizeof *ranks, larger_first);
-        good = take(r, ranks, count < NA_REPORT_SITES ? count : NA_REPORT_SITES, memo, pending);
+        size_t most = na_report_most(r, NA_REPORT_SITES);
+        good = take(r, ranks, count < most ? count : most, memo, pending);
     }
     free(ranks);
     free(memo);
@@ -312,5 +313,5 @@ void na_report_sites(na_report_t *r) {
     }
     fprintf(to, "},\"cut\":{\"sites\":%zu,\"share\":", r->cut);
     na_json_number(to, r->cut_share);
-    putc('}', to);
+    fprintf(to, ",\"halved\":%u}", r->shift);
 }

@@ -73,7 +73,7 @@ void na_report_source(na_report_t *r) {
             files[file].weight += (double)r->sites[i].sum.alloc_bytes;
         }
     qsort(files, r->strings.count, sizeof *files, heavier_first);
-    size_t room = NA_REPORT_SOURCE_BYTES, shown = 0;
+    size_t room = na_report_most(r, NA_REPORT_SOURCE_BYTES), shown = 0;
     fputs(",\"sources\":{", r->json);
     for (uint32_t i = 0; i < r->strings.count && files[i].weight > 0; i++) {
         size_t size;

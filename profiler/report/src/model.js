@@ -14,7 +14,8 @@
 //   tree              {parent, frame}: node 0 is the root; parent < node; pruned
 //   sites             {id, node, by, values: {metric id: [..]}}; by: the frame that is responsible;
 //                     id 0 and node of an inner node: what was cut below it, all in one
-//   cut               {sites, share}: how many were merged, and what share of a metric each had less
+//   cut               {sites, share, halved}: how many were merged, what share of a metric each had at
+//                     most; halved: bounds were, so often, for the page to stay below 10 MB
 //   totals            {metric id: sum over all sites, cut ones included}
 //   base              {name, values: {metric id: [..]}, totals}: the other run of a comparison; sites
 //                     that only it has carry an id above 2^31 and 0 in all figures of this one

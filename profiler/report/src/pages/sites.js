@@ -76,6 +76,6 @@ export function sites(model, state) {
       metrics.length < offered.length || everything ? h('button', { id: 'all', 'aria-pressed': String(everything), onclick: () => change({ all: everything ? null : '1' }) }, 'All figures') : null,
       csvButton(shown, 'sites.csv'), rangeChip(model, state)),
     shown.element,
-    model.raw.cut?.sites > 0 && h('p', { class: 'quiet' }, `${model.raw.cut.sites} small sites, each with less than ${100 * model.raw.cut.share} % of every metric, are merged below the functions that they have in common.`),
+    model.raw.cut?.sites > 0 && h('p', { class: 'quiet' }, `${model.raw.cut.sites} small sites, each with less than ${100 * model.raw.cut.share} % of every metric, are merged below the functions that they have in common.${model.raw.cut.halved > 0 ? ' Fewer than usual are told apart, since their names are long and the page stays below 10 MB.' : ''}`),
     h('p', { class: 'quiet' }, 'A site is one distinct call stack. ', h('a', { href: link('summary') }, 'Functions'), ' sum over sites.'));
 }
