@@ -1,6 +1,6 @@
 // others.js - the pages that are tables and charts of one part of the data each.
 import { h } from '../dom.js';
-import { figure, milliseconds } from '../format.js';
+import { baseName, figure, milliseconds } from '../format.js';
 import { absent, facts, rangeChip } from '../controls.js';
 import { bars, heatMap } from '../charts.js';
 import { table } from '../table.js';
@@ -22,7 +22,7 @@ export function globals(model, state) {
       { id: 'bytes', name: 'bytes', unit: 'bytes', value: (i) => all.bytes[i], width: '8rem' },
       { id: 'tls', name: 'per thread', tip: TERMS.tls, value: (i) => (all.tls[i] ? 'yes' : ''), width: '7rem' },
       { id: 'name', name: 'variable', value: (i) => all.name[i], width: '3fr' },
-      { id: 'module', name: 'module', tip: TERMS.module, value: (i) => all.module[i], width: '2fr' },
+      { id: 'module', name: 'module', tip: TERMS.module, value: (i) => all.module[i], cell: (i) => h('span', { title: all.module[i] }, baseName(all.module[i])), width: '2fr' },
     ],
   }).element);
 }

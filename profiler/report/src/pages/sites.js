@@ -20,7 +20,7 @@ function changes(model, metric, range) {
   const light = color('change-light');
   const more = (site) => values[site] - base[site];
   return [
-    { id: 'change', name: `${metric.name}: change`, unit: metric.unit, tip: TERMS.change, value: more, order: (site) => Math.abs(more(site)), paint: (site) => (more(site) === 0 ? 'transparent' : paintOfChange(values[site], base[site], light)), width: '9rem' },
+    { id: 'change', name: 'change', unit: metric.unit, tip: TERMS.change, value: more, order: (site) => Math.abs(more(site)), paint: (site) => (more(site) === 0 ? 'transparent' : paintOfChange(values[site], base[site], light)), width: '7rem' },
     { id: 'before', name: 'before', unit: metric.unit, tip: TERMS.before, value: (site) => base[site], width: '6.5rem' },
   ];
 }
@@ -48,6 +48,7 @@ export function sites(model, state) {
     sort: order ? { id: order, down: direction !== 'up' } : { id: before ? 'change' : metric.id, down: true },
     onSort: ({ id, down }) => note({ sort: `${id},${down ? 'down' : 'up'}` }),
     columns: [
+      { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => siteLink(model, site), width: 'minmax(15rem, 3fr)' },
       ...(before ?? []),
       ...metrics.map((m) => {
         const values = model.values(m.id, state.range);
@@ -55,8 +56,7 @@ export function sites(model, state) {
         return { id: m.id, name: m.name, unit: m.unit, tip: TERMS[m.term], value: (site) => values[site], width: 'minmax(6.2rem, 1fr)', share: m.tree ? (site) => values[site] / total : undefined };
       }),
       ...(series.size > 0 ? [{ id: 'time', name: 'live over time', tip: 'Live bytes over the run, each line on a scale of its own; of the sites whose course is known. Orders by the largest.', value: (site) => Math.max(0, ...(series.get(site) ?? [])), cell: (site) => (series.has(site) ? sparkline(series.get(site)) : ''), width: '8rem' }] : []),
-      { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => siteLink(model, site), width: 'minmax(12rem, 3fr)' },
-      { id: 'place', name: 'place', tip: TERMS.place, value: (site) => model.place(model.sites.by[site])?.path ?? '', cell: (site) => (model.sites.by[site] < 0 ? '' : placeLink(model, model.sites.by[site])), width: 'minmax(9rem, 2fr)' },
+      { id: 'place', name: 'place', tip: TERMS.place, value: (site) => model.place(model.sites.by[site])?.path ?? '', cell: (site) => (model.sites.by[site] < 0 ? '' : placeLink(model, model.sites.by[site])), width: 'minmax(9rem, 1fr)' },
     ],
   });
   let timer = 0;

@@ -37,7 +37,7 @@ export function summary(model) {
           { id: 'change', name: 'change', unit: metrics[0].unit, tip: TERMS.change, value: (r) => r.self - r.before, width: '7rem' }] : []),
         { id: 'below', name: 'with callees', unit: metrics[0].unit, tip: TERMS.inclusive, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
         { id: 'name', name: 'function', value: (r) => model.functionName(r.fn), cell: (r) => h('a', { href: link('sites', { function: r.fn }) }, model.functionName(r.fn)), width: '3fr' },
-        { id: 'module', name: 'module', tip: TERMS.module, value: (r) => model.frameModule(r.frame), width: '2fr' },
+        { id: 'module', name: 'module', tip: TERMS.module, value: (r) => model.frameModule(r.frame), cell: (r) => h('span', { title: model.frameModule(r.frame) }, baseName(model.frameModule(r.frame))), width: '2fr' },
       ],
     }).element,
     h('h3', {}, 'Largest sites'),
