@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/format/access.h"
+
 #define MOST_CONDITIONS 32
 #define MOST_TEXT       1024
 
@@ -25,6 +27,7 @@ typedef enum test {
     OF_SITE,
     OF_OBJECT,
     OF_KIND,
+    OF_SOURCE,
 } test_t;
 
 static const struct word {
@@ -37,6 +40,7 @@ static const struct word {
     {"home", OF_HOME, true},      {"cpu", OF_CPU, true},         {"process", OF_PROCESS, true},
     {"thread", OF_THREAD, true},  {"latency", OF_LATENCY, true}, {"time", OF_TIME, true},
     {"site", OF_SITE, true},      {"object", OF_OBJECT, true},   {"kind", OF_KIND, true},
+    {"source", OF_SOURCE, true},
 };
 #define WORDS (sizeof words / sizeof words[0])
 
@@ -47,7 +51,7 @@ static const char *const kind_words[NA_FLOW_KINDS] = {
 typedef struct condition {
     test_t test;
     uint64_t from, to; /* both count */
-    const char *name;  /* of a thread */
+    const char *name;  /* of a thread or source */
 } condition_t;
 
 /* A whole number without sign, the text's end behind it. */
@@ -98,7 +102,7 @@ static bool read_condition(char *text, condition_t *c) {
     }
     if (!read_number(value, &c->from)) {
         c->name = value;
-        return word->test == OF_THREAD && value[0] != 0;
+        return (word->test == OF_THREAD || word->test == OF_SOURCE) && value[0] != 0;
     }
     c->to = c->from;
     if (sign == '>') {
@@ -148,6 +152,9 @@ static bool passes(const na_flows_t *set, const na_touch_t *a, const condition_t
         return within(a->object, c);
     case OF_KIND:
         return within((uint64_t)set->objects[a->object].kind, c);
+    case OF_SOURCE:
+        return c->name != NULL &&
+               strcmp(na_access_source_name(set->sources[a->source].of.source), c->name) == 0;
     }
     return false;
 }

@@ -6,6 +6,7 @@
  *     process=PID thread=TID       thread=NAME is the same for a name
  *     latency>N latency<N          cycles; samples without a latency do not pass
  *     time=FROM-TO                 milliseconds since the start; either may be left out
+ *     source=NAME                  "kmod-ibs", "watch", ...
  *     site=N object=N kind=WORD    as the views number them; heap, pool, static, file, anonymous,
  *                                  code, stack or unknown */
 #ifndef NUMALLOC_PROFILER_ANALYZE_FLOWS_WHERE_H

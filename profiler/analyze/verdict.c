@@ -159,7 +159,7 @@ static bool load_nodes(const na_flows_t *set, na_verdicts_t *v) {
 /* ---- what is judged ---- */
 
 static double cost_of(const na_verdicts_t *v, const na_measure_t *m) {
-    if ((v->evidence & NA_EVIDENCE_LATENCY) != 0) return m->excess;
+    if (v->latency > 0 && v->local_latency == v->local_latency) return m->excess;
     return m->weight > 0 && m->known > 0 ? m->remote * m->known * m->weight : 0;
 }
 

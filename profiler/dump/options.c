@@ -36,6 +36,9 @@ typedef enum option_id {
     OPT_TIME,
     OPT_SINCE,
     OPT_MODULES,
+    OPT_WHERE,
+    OPT_INSTANCES,
+    OPT_ACCESS,
     OPT_OUTPUT,
     OPT_HELP,
     OPT_VERSION,
@@ -96,7 +99,7 @@ static const struct row {
     {"height", OPT_HEIGHT, NA_TAKES_SIZE, "N", "rows of a drawing"},
     {"context", OPT_CONTEXT, NA_TAKES_SOURCE, "N",
      "lines of source shown around each line with figures, default 2"},
-    {"source-path", OPT_SOURCE_PATH, NA_TAKES_SOURCE, "FROM=TO",
+    {"source-path", OPT_SOURCE_PATH, NA_TAKES_SOURCE_PATH, "FROM=TO",
      "look for source files named FROM... at TO...; may be given more than once"},
     {"time", OPT_TIME, NA_TAKES_TIME, "WHEN",
      "the moment to show: peak (default), end, a time since the start (1.5s,\n"
@@ -106,6 +109,15 @@ static const struct row {
      "compare with this earlier moment: what was live then, and what of it, or\n"
      "newer, still is"},
     {"modules", OPT_MODULES, NA_TAKES_MODULES, NULL, "sums by module, instead of variables"},
+    {"where", OPT_WHERE, NA_TAKES_WHERE, "CONDITIONS",
+     "only accesses that fulfil all of these, separated by commas: remote,\n"
+     "local, read, write, dram, node=N (of the thread), home=N (of the memory),\n"
+     "cpu=N, process=PID, thread=TID or NAME, latency>N, latency<N (cycles),\n"
+     "time=FROM-TO (ms), site=N, object=N, source=NAME, kind=heap (pool, static,\n"
+     "file, anonymous, code, stack, unknown)"},
+    {"instances", OPT_INSTANCES, NA_TAKES_INSTANCES, NULL,
+     "every object by itself, not put together by where it comes from"},
+    {"access", OPT_ACCESS, NA_TAKES_ACCESS, NULL, "what was accessed, not what was allocated"},
     {"output", OPT_OUTPUT, TAKEN_BY_ALL, "FILE",
      "write to FILE (also -o), which appears whole or not at all"},
     {"help", OPT_HELP, TAKEN_BY_ALL, NULL, "this text"},
@@ -259,6 +271,15 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         return true;
     case OPT_MODULES:
         o->modules = true;
+        return true;
+    case OPT_WHERE:
+        o->where = value;
+        return true;
+    case OPT_INSTANCES:
+        o->instances = true;
+        return true;
+    case OPT_ACCESS:
+        o->access = true;
         return true;
     case OPT_OUTPUT:
         o->output = value;

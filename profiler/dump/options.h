@@ -35,10 +35,14 @@ typedef enum na_option_bit {
     NA_TAKES_SUPPRESSIONS = 1 << 12,
     NA_TAKES_CHECK = 1 << 13,  /* --fail-if, --fail-on-increase */
     NA_TAKES_SIZE = 1 << 14,   /* --width, --height */
-    NA_TAKES_SOURCE = 1 << 15, /* --context, --source-path */
+    NA_TAKES_SOURCE = 1 << 15, /* --context */
     NA_TAKES_TIME = 1 << 16,   /* --time, --since */
     NA_TAKES_MODULES = 1 << 17,
     NA_TAKES_BASELINE = 1 << 18,
+    NA_TAKES_WHERE = 1 << 19,
+    NA_TAKES_INSTANCES = 1 << 20,
+    NA_TAKES_ACCESS = 1 << 21,
+    NA_TAKES_SOURCE_PATH = 1 << 22,
 } na_option_bit_t;
 
 #define NA_TAKES_TABLE                                                                             \
@@ -74,6 +78,8 @@ typedef struct na_options {
     size_t source_path_count;
     const char *time, *since; /* moments; NULL: not given */
     bool modules;
+    const char *where; /* conditions on accesses; NULL: all */
+    bool instances, access;
     bool names; /* help: bare names, for completion */
 } na_options_t;
 

@@ -642,17 +642,9 @@ bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
     return good && add_list(symbols, pc, hint, exact, frames, homes, count);
 }
 
-uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {
-    *frames = NULL;
-    if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
-        return 0;
-    if (symbols->by_node[id] != 0) {
-        const list_t *known = &symbols->lists[symbols->by_node[id]];
-        *frames = known->frames;
-        return known->count;
-    }
+/* The list of a node's pc, looked up if it is new; 0: out of memory. */
+static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
     if (!grow_entries(symbols)) return 0;
-    const na_nprof_stack_t *node = &symbols->stacks.items[id];
     uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
     bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;
     entry_t *entry = find_entry(symbols->entries, symbols->room, node->pc, hint, exact);
@@ -663,9 +655,26 @@ uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t 
         *entry = (entry_t){node->pc, hint, symbols->list_count++, exact};
         symbols->used++;
     }
-    symbols->by_node[id] = entry->list;
-    *frames = symbols->lists[entry->list].frames;
-    return symbols->lists[entry->list].count;
+    return entry->list;
+}
+
+uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {
+    *frames = NULL;
+    if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
+        return 0;
+    if (symbols->by_node[id] == 0)
+        symbols->by_node[id] = list_of(symbols, &symbols->stacks.items[id]);
+    if (symbols->by_node[id] == 0) return 0;
+    const list_t *known = &symbols->lists[symbols->by_node[id]];
+    *frames = known->frames;
+    return known->count;
+}
+
+uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_frame_t **frames) {
+    const na_nprof_stack_t node = {.flags = NA_NPROF_STACK_VALID | NA_NPROF_STACK_EXACT, .pc = pc};
+    uint32_t list = list_of(symbols, &node);
+    *frames = list == 0 ? NULL : symbols->lists[list].frames;
+    return list == 0 ? 0 : symbols->lists[list].count;
 }
 
 uint32_t na_symbols_function_count(const na_symbols_t *symbols) {

@@ -53,6 +53,9 @@ bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size);
  * the root and for entries that do not exist. Valid until na_symbols_close. */
 uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t node, const na_frame_t **frames);
 
+/* The same for an instruction by itself, which is part of no stack: of a sample. */
+uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_frame_t **frames);
+
 /* The module of a stack entry, 0: none. */
 uint32_t na_symbols_module(const na_symbols_t *symbols, uint32_t node);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/dump/access_view.h"
 #include "profiler/dump/counters.h"
 #include "profiler/dump/demangle.h"
 #include "profiler/dump/text.h"
@@ -119,6 +120,7 @@ na_status_t na_view_function_table(na_view_input_t *in, bool below) {
 }
 
 na_status_t na_view_functions_show(na_view_input_t *in) {
+    if (in->options->access) return na_view_access_functions(in);
     return na_view_function_table(in, false);
 }
 

@@ -6,6 +6,7 @@
 
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
+#include "profiler/format/access.h"
 
 static void put_modules(const na_view_input_t *in) {
     na_module_table_t modules = na_reader_modules(in->reader);
@@ -38,6 +39,36 @@ static void put_file(const na_view_input_t *in) {
                na_text_bytes(b, (double)sum.raw));
     }
     printf("%-14s %42s\n", "all", na_text_bytes(a, (double)na_reader_file_size(in->reader)));
+}
+
+/* Every source of accesses that was considered: what it gave, or why it was not used. */
+static na_status_t put_sources(const na_view_input_t *in) {
+    na_access_t access;
+    char a[NA_TEXT], b[NA_TEXT];
+    if (!na_access_load(in->reader, &access)) return NA_STATUS_MEMORY;
+    bool any = false;
+    for (uint32_t i = 1; i < access.source_count; i++) {
+        const na_nprof_access_source_t *s = &access.sources[i];
+        if (s->source == 0) continue;
+        if (!any) printf("\nSources of accesses\n");
+        any = true;
+        printf("  %-12s ", na_access_source_name(s->source));
+        if ((s->flags & NA_NPROF_ACCESS_USED) != 0) {
+            printf("%s samples", na_text_count(a, (double)s->stored));
+            if (s->period != 0)
+                printf(", one for %s %ss", na_text_count(b, (double)s->period),
+                       na_access_unit_name(s->unit));
+            printf("; lost %s", na_text_count(a, (double)s->lost));
+            printf(", unresolved %s%s", na_text_count(a, (double)s->unresolved),
+                   s->why[0] != 0 ? "; " : "");
+        } else {
+            printf("not used: ");
+        }
+        na_text_put(stdout, s->why);
+        putchar('\n');
+    }
+    na_access_free(&access);
+    return NA_STATUS_WHOLE;
 }
 
 na_status_t na_view_run(na_view_input_t *in) {
@@ -92,6 +123,7 @@ na_status_t na_view_run(na_view_input_t *in) {
         putchar('\n');
     }
     put_modules(in);
+    na_status_t status = put_sources(in);
     put_file(in);
-    return NA_STATUS_WHOLE;
+    return status;
 }

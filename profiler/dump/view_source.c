@@ -4,11 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "profiler/dump/source_line.h"
 #include "profiler/dump/table.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
-
-#define LONGEST_SOURCE ((off_t)64 << 20)
 
 /* Figures of one line. */
 typedef struct line {
@@ -117,22 +116,6 @@ static int by_cost(const void *a, const void *b) {
     return strcmp(x->lines->file, y->lines->file);
 }
 
-/* Opens a source file where --source-path says, else under its own name. */
-static FILE *open_source(const na_options_t *o, const char *name) {
-    char path[4096];
-    for (size_t i = 0; i < o->source_path_count; i++) {
-        const char *from = o->source_path[i], *to = strchr(from, '=') + 1;
-        size_t length = (size_t)(to - from) - 1;
-        if (strncmp(name, from, length) != 0) continue;
-        snprintf(path, sizeof path, "%s%s", to, name + length);
-        name = path;
-        break;
-    }
-    struct stat st;
-    if (stat(name, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > LONGEST_SOURCE) return NULL;
-    return fopen(name, "re");
-}
-
 static void put_figures(const na_view_input_t *in, const line_t *line, uint32_t number) {
     char a[NA_TEXT] = "", b[NA_TEXT] = "";
     if (line != NULL) {
@@ -144,7 +127,7 @@ static void put_figures(const na_view_input_t *in, const line_t *line, uint32_t 
 }
 
 static void put_file(const na_view_input_t *in, const file_t *file) {
-    FILE *source = open_source(in->options, file->lines->file);
+    FILE *source = na_source_open(in->options, file->lines->file);
     putchar('\n');
     na_text_put(stdout, file->lines->file);
     printf("%s\n%10s  %10s  %6s\n", source == NULL ? "  (not readable here)" : "", "own",

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "profiler/analyze/replay.h"
+#include "profiler/dump/access_view.h"
 #include "profiler/dump/table.h"
 #include "profiler/dump/views.h"
 
@@ -54,6 +55,7 @@ static bool add_events(na_reader_t *reader, const sums_t *sums) {
 }
 
 na_status_t na_view_threads(na_view_input_t *in) {
+    if (in->options->access) return na_view_access_threads(in);
     enum {
         THREAD,
         TID,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/dump/access_view.h"
+
 #define NA_TAKES_SUMMARY                                                                           \
     (NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_JSON | NA_TAKES_FUNCTIONS | NA_TAKES_SITES |          \
      NA_TAKES_STACKS | NA_TAKES_WRAPPERS)
@@ -17,7 +19,8 @@ const na_view_t na_views[] = {
      "--json writes functions and sites, with --stacks their stacks.", NA_IN_ALL, 0,
      NA_TAKES_SUMMARY, na_view_summary, NULL},
     {"functions", "FILE", "functions, with what they asked for and what they called asked for",
-     NULL, NA_IN_ALL, NA_VIEW_TABLE, NA_TAKES_TABLE | NA_TAKES_WRAPPERS, na_view_functions_show,
+     "--access: functions that touch memory, and from where to where.", NA_IN_ALL, NA_VIEW_TABLE,
+     NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_ACCESS | NA_TAKES_WHERE, na_view_functions_show,
      NULL},
     {"sites", "FILE", "sites, one for each distinct call stack", NULL, NA_IN_ALL, NA_VIEW_TABLE,
      NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS, na_view_sites, NULL},
@@ -29,8 +32,10 @@ const na_view_t na_views[] = {
      na_view_callees, NULL},
     {"libraries", "FILE", "memory by program and library", NULL, NA_IN_ALL, NA_VIEW_TABLE,
      NA_TAKES_TABLE | NA_TAKES_WRAPPERS, na_view_libraries, NULL},
-    {"threads", "FILE", "what each thread allocated, and whose blocks it freed", NULL, NA_IN_ALL,
-     NA_VIEW_LIGHT | NA_VIEW_TABLE, NA_TAKES_TABLE, na_view_threads, NULL},
+    {"threads", "FILE", "what each thread allocated, and whose blocks it freed",
+     "--access: what each thread touched, and on which nodes it ran.", NA_IN_ALL,
+     NA_VIEW_LIGHT | NA_VIEW_TABLE, NA_TAKES_TABLE | NA_TAKES_ACCESS | NA_TAKES_WHERE,
+     na_view_threads, NULL},
     {"timeline", "FILE", "memory over time",
      "--json and --csv write its points; without a value: nothing happened in the interval.",
      NA_IN_ALL, NA_VIEW_LIGHT, NA_TAKES_JSON | NA_TAKES_CSV | NA_TAKES_SIZE, na_view_timeline,
@@ -64,7 +69,7 @@ const na_view_t na_views[] = {
     {"source", "FILE", "source lines with their figures",
      "--filter chooses files; without it those that allocate themselves are shown.", NA_IN_ALL, 0,
      NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_JSON | NA_TAKES_CSV |
-         NA_TAKES_WRAPPERS | NA_TAKES_SOURCE,
+         NA_TAKES_WRAPPERS | NA_TAKES_SOURCE | NA_TAKES_SOURCE_PATH,
      na_view_source, NULL},
     {"warnings", "FILE", "what asks for attention, with reason and remedy", NULL, NA_IN_ALL, 0,
      NA_TAKES_JSON | NA_TAKES_CSV | NA_TAKES_WRAPPERS, na_view_warnings, NULL},
@@ -97,6 +102,33 @@ const na_view_t na_views[] = {
     {"session", "FILE", "which part of which run of which process of a job this is", NULL,
      NA_IN_ALL, NA_VIEW_LIGHT | NA_VIEW_TABLE | NA_VIEW_FACTS, NA_TAKES_TABLE, na_view_session,
      NULL},
+
+    {"memory", "FILE...", "accesses: from which node to which, over time, by kind of object",
+     "Several files: the processes of one application.", NA_IN_ALL, 0,
+     NA_TAKES_JSON | NA_TAKES_WHERE | NA_TAKES_WRAPPERS, NULL, na_view_memory},
+    {"objects", "FILE...", "accesses by object: what was touched from other nodes",
+     "By origin: site, variable, file. --instances: every object by itself.", NA_IN_ALL,
+     NA_VIEW_TABLE,
+     NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_INSTANCES | NA_TAKES_WRAPPERS |
+         NA_TAKES_SOURCE_PATH,
+     NULL, na_view_objects},
+    {"object", "ID FILE...", "accesses to one object over time, by thread and function",
+     "ID: as 'objects' has it.", NA_IN_ALL, 0,
+     NA_TAKES_JSON | NA_TAKES_TOP | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH, NULL,
+     na_view_object},
+    {"sharing", "FILE...", "objects that threads share, and the groups of threads that makes", NULL,
+     NA_IN_ALL, NA_VIEW_TABLE,
+     NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH, NULL,
+     na_view_sharing},
+    {"pages", "FILE...", "accesses by page: where it lies, and from where it is touched", NULL,
+     NA_IN_ALL, NA_VIEW_TABLE,
+     NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH, NULL,
+     na_view_pages},
+    {"verdicts", "FILE...", "what is wrong with where memory lies, and what to do about it",
+     "docs/access-profiling.md has the rules and their thresholds.", NA_IN_ALL, 0,
+     NA_TAKES_JSON | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_WHERE | NA_TAKES_WRAPPERS |
+         NA_TAKES_SOURCE_PATH,
+     NULL, na_view_verdicts},
 
     {"json", "FILE", "all of the profile, for programs (docs/profile-json.md)", NULL, NA_IN_ALL,
      NA_VIEW_EXPORT, NA_TAKES_WRAPPERS, na_export_json, NULL},
@@ -147,8 +179,9 @@ const na_view_t *na_view_find(const char *name) {
 }
 
 void na_view_files(const na_view_t *view, size_t *least, size_t *most) {
-    *least = strcmp(view->words, "OLD NEW") == 0 ? 2 : 1;
-    *most = strcmp(view->words, "FILE...") == 0 ? SIZE_MAX : *least;
+    bool two = strcmp(view->words, "OLD NEW") == 0 || strcmp(view->words, "ID FILE...") == 0;
+    *least = two ? 2 : 1;
+    *most = strstr(view->words, "...") != NULL ? SIZE_MAX : *least;
 }
 
 bool na_view_has_data(const na_view_t *view, const na_view_input_t *in) {

@@ -3,11 +3,9 @@
 #ifndef NUMALLOC_TESTS_UNIT_ACCESS_MAKE_H
 #define NUMALLOC_TESTS_UNIT_ACCESS_MAKE_H
 
-#include <criterion/criterion.h>
+#include <stdbool.h>
 #include <stdio.h>
 
-#include "profiler/analyze/flows.h"
-#include "profiler/analyze/verdict.h"
 #include "tests/unit/nprof_make.h"
 
 #define MADE_MS UINT64_C(1000000)
@@ -51,7 +49,7 @@ static inline void made_begin(made_t *m) {
 static inline uint32_t made_object(made_t *m, uint32_t site, uint32_t thread, int node,
                                    uint64_t size) {
     m->objects = reallocarray(m->objects, m->object_count + 1, sizeof *m->objects);
-    cr_assert_not_null(m->objects);
+    if (m->objects == NULL) abort();
     m->objects[m->object_count] =
         (na_nprof_access_object_t){.kind = NA_NPROF_OBJECT_HEAP,
                                    .site = site,
@@ -68,7 +66,7 @@ static inline uint32_t made_object(made_t *m, uint32_t site, uint32_t thread, in
 static inline na_nprof_access_sample_t *made_sample(made_t *m, uint32_t thread, int from,
                                                     int home) {
     m->samples = reallocarray(m->samples, m->sample_count + 1, sizeof *m->samples);
-    cr_assert_not_null(m->samples);
+    if (m->samples == NULL) abort();
     na_nprof_access_sample_t *s = &m->samples[m->sample_count++];
     m->ns += m->step;
     if (thread > m->threads) m->threads = thread;
@@ -165,36 +163,6 @@ static inline void made_file(made_t *m, na_make_t *f) {
     free(m->objects);
     free(m->mappings);
     free(m->samples);
-}
-
-/* The same, read back. */
-static inline na_reader_t *made_reader(made_t *m) {
-    na_make_t f;
-    made_file(m, &f);
-    char why[256] = "";
-    na_reader_t *r = na_reader_open_fd(na_make_fd(&f, f.size), "made", why, sizeof why);
-    free(f.bytes);
-    cr_assert_not_null(r, "%s", why);
-    return r;
-}
-
-typedef struct judged {
-    na_reader_t *reader;
-    na_flows_t flows;
-    na_verdicts_t verdicts;
-} judged_t;
-
-static inline void made_judge(made_t *m, judged_t *j) {
-    j->reader = made_reader(m);
-    cr_assert(na_flows_read(&j->reader, 1, &j->flows));
-    cr_assert_eq(na_reader_issue_count(j->reader), 0);
-    cr_assert(na_verdicts_make(&j->flows, &j->verdicts));
-}
-
-static inline void judged_free(judged_t *j) {
-    na_verdicts_free(&j->verdicts);
-    na_flows_free(&j->flows);
-    na_reader_close(j->reader);
 }
 
 #endif

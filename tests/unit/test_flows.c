@@ -1,7 +1,7 @@
 /* test_flows.c - flows of threads and objects: their order, the objects' lives, conditions, several
  * processes. */
 #include "profiler/analyze/flows_where.h"
-#include "tests/unit/access_make.h"
+#include "tests/unit/access_judge.h"
 
 TestSuite(flows, .timeout = 60);
 

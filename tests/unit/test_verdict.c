@@ -2,7 +2,7 @@
  * samples that were written to a file and read back. Latencies are made up here. */
 #include <math.h>
 
-#include "tests/unit/access_make.h"
+#include "tests/unit/access_judge.h"
 
 TestSuite(verdict, .timeout = 60);
 

@@ -1,0 +1,84 @@
+/* access_view.h - what the views of accesses share: the flows of the processes named on the command
+ * line, the verdicts, and names for objects. */
+#ifndef NUMALLOC_PROFILER_DUMP_ACCESS_VIEW_H
+#define NUMALLOC_PROFILER_DUMP_ACCESS_VIEW_H
+
+#include "profiler/analyze/touch_sum.h"
+#include "profiler/analyze/verdict.h"
+#include "profiler/dump/table.h"
+#include "profiler/dump/views.h"
+
+typedef struct na_access_view {
+    const na_options_t *options;
+    na_view_input_t *in; /* by process */
+    size_t count;
+    bool borrowed; /* `in` belongs to the caller */
+    na_flows_t flows;
+    na_verdicts_t verdicts; /* of the source that they choose; views look at its samples */
+} na_access_view_t;
+
+/* Loads the files, selects by --where, judges. Any other status than WHOLE: nothing to close, and
+ * the reason was said. A profile without samples is refused, with what its sources said. */
+na_status_t na_access_view_open(na_access_view_t *view, const char *const *files, size_t count,
+                                const na_options_t *options);
+/* The same for one profile that is loaded. */
+na_status_t na_access_view_of(na_access_view_t *view, na_view_input_t *in);
+
+/* Frees, and says what is damaged. The status to end with. */
+na_status_t na_access_view_close(na_access_view_t *view, na_status_t status);
+
+/* Does the sample count here? */
+static inline bool na_access_view_has(const na_access_view_t *view, const na_touch_t *a) {
+    return na_verdict_counts(a, view->verdicts.source, view->verdicts.dram);
+}
+
+/* Names of groups as the paper has them: "s->basis (csuCommonSubspace.c:455)", with the text of the
+ * source line where it can be read; else the function. */
+void na_access_group_label(const na_access_view_t *view, uint32_t group, char out[NA_LABEL]);
+/* The same with the instance: "..., object 17 of 4.00 MiB". */
+void na_access_object_label(const na_access_view_t *view, uint32_t object, char out[NA_LABEL]);
+/* "worker 1234", with the process where there are several. */
+void na_access_thread_label(const na_access_view_t *view, uint32_t thread, char out[NA_LABEL]);
+
+/* The innermost function of an access that is no runtime's; NULL: not known. */
+const na_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t *a);
+
+/* "2", or "-": the kernel's number of a node. */
+const char *na_access_node(const na_access_view_t *view, int node, char out[NA_LABEL]);
+
+/* Text: what the samples are, in two lines. */
+void na_access_head(const na_access_view_t *view);
+/* Text: where too few samples were taken to conclude, and what else limits them. */
+void na_access_notes(const na_access_view_t *view);
+
+/* JSON: the same, members of an object without braces: sources, nodes, threads, samples, ... */
+void na_access_json_head(const na_access_view_t *view, const char *name);
+/* "name":[...] of weights by node, as shares of their sum. Begins with a comma. */
+void na_access_json_nodes(const na_access_view_t *view, const char *name, const double *weights);
+/* {...} of a sum. */
+void na_access_json_sum(const na_access_view_t *view, const na_touch_sum_t *sum);
+void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *verdict);
+
+/* verdict_words.c: what to do about it, in code, by command, by placement; and the reason of an
+ * undecided one. */
+typedef struct na_advice {
+    char code[512];     /* in the program */
+    char command[256];  /* around the program; "": none helps */
+    char placement[64]; /* "node 2", "interleave", "local", "replicate", "pin", "pad"; "": none */
+    char expected[256]; /* what it may gain */
+    char reason[512];   /* undecidable: why */
+} na_advice_t;
+void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *verdict,
+                       na_advice_t *advice);
+
+/* The views. */
+na_status_t na_view_memory(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_objects(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_object(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_sharing(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_pages(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_verdicts(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_access_functions(na_view_input_t *in);
+na_status_t na_view_access_threads(na_view_input_t *in);
+
+#endif

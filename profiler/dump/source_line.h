@@ -1,0 +1,21 @@
+/* source_line.h - lines of source: what one assigns to is the name that a programmer gave to a
+ * block. */
+#ifndef NUMALLOC_PROFILER_DUMP_SOURCE_LINE_H
+#define NUMALLOC_PROFILER_DUMP_SOURCE_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "profiler/dump/options.h"
+
+/* A source file where --source-path says, else under its own name. NULL: it cannot be read, or is
+ * no file of a sensible size. */
+FILE *na_source_open(const na_options_t *options, const char *name);
+
+/* "s->basis" of "    s->basis = malloc(n);"; without an assignment the whole line, trimmed. False:
+ * it cannot be read, or the line is empty. */
+bool na_source_target(const na_options_t *options, const char *file, unsigned line, char *out,
+                      size_t size);
+
+#endif

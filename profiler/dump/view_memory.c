@@ -1,0 +1,204 @@
+/* view_memory.c - all accesses at a glance: which node goes to which, how loaded the nodes are over
+ * time, what answered, what kinds of objects it was for. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/access_view.h"
+#include "profiler/dump/text.h"
+#include "profiler/format/access.h"
+
+#define STEPS 60u
+
+typedef struct all {
+    na_touch_sum_t sum;
+    na_touch_sum_t *pair; /* by from x home */
+    na_touch_sum_t kind[NA_FLOW_KINDS];
+    double level[NA_NPROF_LEVELS];
+    uint64_t levels; /* samples of this source, whatever answered */
+    double *step;    /* by home x time */
+    double *step_remote;
+    double step_all[STEPS];
+    uint64_t step_ns;
+} all_t;
+
+static bool gather(const na_access_view_t *view, all_t *all) {
+    const na_flows_t *f = &view->flows;
+    size_t nodes = f->node_count;
+    *all = (all_t){.pair = calloc(nodes * nodes + 1, sizeof *all->pair),
+                   .step = calloc(nodes * STEPS + 1, sizeof *all->step),
+                   .step_remote = calloc(STEPS, sizeof *all->step_remote),
+                   .step_ns = (f->end_ns - f->start_ns) / STEPS + 1};
+    if (all->pair == NULL || all->step == NULL || all->step_remote == NULL) return false;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const na_touch_t *a = &f->items[i];
+        if (a->source != view->verdicts.source) continue;
+        all->level[a->level] += a->weight;
+        all->levels++;
+        if (!na_access_view_has(view, a)) continue;
+        na_touch_sum_add(&all->sum, f, a);
+        na_touch_sum_add(&all->kind[f->objects[a->object].kind], f, a);
+        if (na_touch_has_nodes(a))
+            na_touch_sum_add(&all->pair[(size_t)a->from * nodes + (size_t)a->home], f, a);
+        uint64_t step = (a->ns - f->start_ns) / all->step_ns;
+        if (a->home >= 0) all->step[(size_t)a->home * STEPS + step] += a->weight;
+        if (na_touch_is_remote(a)) all->step_remote[step] += a->weight;
+        all->step_all[step] += a->weight;
+    }
+    return true;
+}
+
+static void forget(all_t *all) {
+    free(all->pair);
+    free(all->step);
+    free(all->step_remote);
+}
+
+static void put_matrix(const na_access_view_t *view, const all_t *all) {
+    const na_flows_t *f = &view->flows;
+    printf("\nFrom node (rows) to the memory of node: share of accesses%s\n%6s",
+           all->sum.latency_weight > 0 ? ", mean latency in cycles" : "", "");
+    for (uint32_t h = 0; h < f->node_count; h++)
+        printf("  %*u", all->sum.latency_weight > 0 ? 14 : 7, f->nodes[h].kernel_id);
+    putchar('\n');
+    for (uint32_t from = 0; from < f->node_count; from++) {
+        printf("%6u", f->nodes[from].kernel_id);
+        for (uint32_t h = 0; h < f->node_count; h++) {
+            const na_touch_sum_t *p = &all->pair[(size_t)from * f->node_count + h];
+            printf("  %5.1f %%", 100 * na_touch_ratio(p->weight, all->sum.known));
+            double latency = na_touch_ratio(p->latency, p->latency_weight);
+            if (all->sum.latency_weight > 0) {
+                if (isnan(latency))
+                    printf(" %6s", "-");
+                else
+                    printf(" %6.0f", latency);
+            }
+        }
+        putchar('\n');
+    }
+}
+
+/* Darkness by share of the busiest step. */
+static void put_load(const na_access_view_t *view, const all_t *all) {
+    static const char dark[] = " .:-=+*#%@";
+    const na_flows_t *f = &view->flows;
+    double most = 0;
+    for (size_t i = 0; i < (size_t)f->node_count * STEPS; i++)
+        if (all->step[i] > most) most = all->step[i];
+    if (!(most > 0)) return;
+    char a[NA_TEXT];
+    printf("\nLoad of each node's memory over time (%s a character; @: most)\n",
+           na_text_ms(a, all->step_ns / 1000000));
+    for (uint32_t h = 0; h < f->node_count; h++) {
+        printf("%6u |", f->nodes[h].kernel_id);
+        for (size_t s = 0; s < STEPS; s++) {
+            double share = all->step[(size_t)h * STEPS + s] / most;
+            putchar(dark[share > 0 ? 1 + (size_t)(share * 8.999) : 0]);
+        }
+        printf("| %.1f %%", 100 * view->verdicts.nodes[h].share);
+        if (!isnan(view->verdicts.nodes[h].latency))
+            printf(", %.0f cycles", view->verdicts.nodes[h].latency);
+        printf("%s\n", view->verdicts.nodes[h].saturated ? ", saturated" : "");
+    }
+    printf("remote |");
+    for (size_t s = 0; s < STEPS; s++) {
+        double share = na_touch_ratio(all->step_remote[s], all->step_all[s]);
+        putchar(isnan(share) ? ' ' : share <= 0 ? '0' : (char)('0' + (int)(share * 9.999)));
+    }
+    printf("| tenths\n");
+}
+
+static void put_lists(const na_access_view_t *view, const all_t *all) {
+    double levels = 0;
+    for (int l = 0; l < NA_NPROF_LEVELS; l++)
+        levels += all->level[l];
+    if ((view->verdicts.evidence & NA_EVIDENCE_LEVEL) != 0) {
+        printf("\nWhat answered (all samples)\n");
+        for (uint32_t l = 0; l < NA_NPROF_LEVELS; l++)
+            if (all->level[l] > 0)
+                printf("  %6.1f %%  %s\n", 100 * all->level[l] / levels, na_access_level_name(l));
+    }
+    printf("\nObjects by kind\n   share   remote  %% of all remote  kind\n");
+    for (int k = 0; k < NA_FLOW_KINDS; k++) {
+        const na_touch_sum_t *s = &all->kind[k];
+        if (s->samples == 0) continue;
+        printf("%6.1f %% %6.1f %%         %6.1f %%  %s\n",
+               100 * na_touch_ratio(s->weight, all->sum.weight),
+               100 * na_touch_ratio(s->remote, s->known),
+               100 * na_touch_ratio(s->remote, all->sum.remote),
+               na_flow_kind_name((na_flow_kind_t)k));
+    }
+    if (all->sum.told > 0)
+        printf("\nWrites: %.1f %%\n", 100 * na_touch_ratio(all->sum.writes, all->sum.told));
+}
+
+static void put_json(const na_access_view_t *view, const all_t *all) {
+    const na_flows_t *f = &view->flows;
+    putchar('{');
+    na_access_json_head(view, "memory");
+    printf(",\"all\":");
+    na_access_json_sum(view, &all->sum);
+    printf(",\"matrix\":[");
+    for (uint32_t from = 0; from < f->node_count; from++) {
+        printf("%s[", from == 0 ? "" : ",");
+        for (uint32_t h = 0; h < f->node_count; h++) {
+            if (h != 0) putchar(',');
+            na_access_json_sum(view, &all->pair[(size_t)from * f->node_count + h]);
+        }
+        putchar(']');
+    }
+    printf("],\"step_ns\":%llu,\"load\":[", (unsigned long long)all->step_ns);
+    for (uint32_t h = 0; h < f->node_count; h++) {
+        printf("%s[", h == 0 ? "" : ",");
+        for (size_t s = 0; s < STEPS; s++) {
+            if (s != 0) putchar(',');
+            na_json_number(stdout, all->step[(size_t)h * STEPS + s]);
+        }
+        putchar(']');
+    }
+    printf("],\"remote_over_time\":[");
+    for (size_t s = 0; s < STEPS; s++) {
+        if (s != 0) putchar(',');
+        na_json_number(stdout, na_touch_ratio(all->step_remote[s], all->step_all[s]));
+    }
+    printf("],\"levels\":{");
+    bool first = true;
+    for (uint32_t l = 0; l < NA_NPROF_LEVELS; l++) {
+        if (!(all->level[l] > 0)) continue;
+        printf("%s\"%s\":", first ? "" : ",", na_access_level_name(l));
+        na_json_number(stdout, all->level[l]);
+        first = false;
+    }
+    printf("},\"kinds\":[");
+    first = true;
+    for (int k = 0; k < NA_FLOW_KINDS; k++) {
+        if (all->kind[k].samples == 0) continue;
+        printf("%s{\"kind\":\"%s\",\"sum\":", first ? "" : ",",
+               na_flow_kind_name((na_flow_kind_t)k));
+        na_access_json_sum(view, &all->kind[k]);
+        putchar('}');
+        first = false;
+    }
+    printf("]}\n");
+}
+
+na_status_t na_view_memory(const char *const *files, size_t count, const na_options_t *options) {
+    na_access_view_t view;
+    na_status_t status = na_access_view_open(&view, files, count, options);
+    if (status != NA_STATUS_WHOLE) return status;
+    all_t all;
+    if (!gather(&view, &all)) {
+        status = NA_STATUS_MEMORY;
+    } else if (options->format == NA_FORMAT_JSON) {
+        put_json(&view, &all);
+    } else {
+        na_access_head(&view);
+        na_access_notes(&view);
+        put_matrix(&view, &all);
+        put_load(&view, &all);
+        put_lists(&view, &all);
+    }
+    forget(&all);
+    return na_access_view_close(&view, status);
+}

@@ -1,0 +1,87 @@
+/* access_made.c - writes profiles with accesses of known shape, for the tests of numalloc-dump's
+ * views: access_made DIRECTORY. Latencies are made up. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/access_make.h"
+
+static const char *directory;
+
+static void write_file(made_t *m, const char *name) {
+    char path[4096];
+    na_make_t f;
+    made_file(m, &f);
+    snprintf(path, sizeof path, "%s/%s.nprof", directory, name);
+    FILE *to = fopen(path, "w");
+    if (to == NULL || fwrite(f.bytes, 1, f.size, to) != f.size || fclose(to) != 0) {
+        fprintf(stderr, "access_made: %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    free(f.bytes);
+}
+
+/* Thread 1 on node 0 makes a block, thread 2 on node 1 uses it; each has data of its own. */
+static void handed_over(made_t *m) {
+    made_begin(m);
+    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    uint32_t own = made_object(m, 5, 2, 1, 4096);
+    for (uint32_t i = 0; i < 200; i++) {
+        m->op = i % 4 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        m->latency = i < 20 ? 150 : 400;
+        made_touch(m, block, i < 20 ? 1 : 2, i < 20 ? 0 : 1, 0);
+        m->latency = 150;
+        made_touch(m, own, 2, 1, 1);
+    }
+}
+
+/* A process of Apache's shape: four threads on four nodes share its pool. */
+static void server(made_t *m, int32_t pid) {
+    made_begin(m);
+    m->pid = pid;
+    uint32_t pool = made_object(m, 4, 1, 0, 1 << 20);
+    for (uint32_t i = 0; i < 2000; i++) {
+        m->op = i % 3 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(m, pool, 1 + i % 4, (int)(i % 4), 0);
+    }
+}
+
+/* A minute of samples: every `step` ns one of 64 threads touches one of 20000 blocks. */
+static void minute(made_t *m, uint32_t samples) {
+    made_begin(m);
+    m->step = UINT64_C(60000000000) / samples;
+    uint32_t blocks = 20000;
+    for (uint32_t i = 0; i < blocks; i++)
+        made_object(m, 4 + i % 2, 1 + i % 64, (int)(i % 4), 4096);
+    uint64_t random = 1;
+    for (uint32_t i = 0; i < samples; i++) {
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        uint32_t block = (uint32_t)(random >> 33) % blocks, thread = (uint32_t)(random >> 20) % 64;
+        m->op = random >> 60 < 4 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        m->latency = (int32_t)(150 + (random >> 50) % 500);
+        made_touch(m, block + 1, 1 + thread, (int)(thread % 4), (int)(block % 4));
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2 && argc != 3) return 2;
+    directory = argv[1];
+    made_t m;
+    if (argc == 3) {
+        minute(&m, (uint32_t)strtoul(argv[2], NULL, 10));
+        write_file(&m, "minute");
+        return 0;
+    }
+    handed_over(&m);
+    write_file(&m, "handed");
+    for (int32_t p = 0; p < 4; p++) {
+        char name[32];
+        snprintf(name, sizeof name, "server%d", p);
+        server(&m, 5000 + p);
+        write_file(&m, name);
+    }
+    made_begin(&m);
+    write_file(&m, "empty");
+    return 0;
+}

@@ -1,0 +1,114 @@
+#!/bin/bash
+# dump_access.sh - numalloc-dump's views of accesses, on profiles of known shape: text, JSON and CSV
+# say the same, several processes are one application, --where selects, and wrong words are refused.
+# Usage: dump_access.sh LIBRARY NUMALLOC_DUMP ACCESS_MADE SOURCE_ROOT.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+dump=$2 made=$3 root=$4
+"$made" "$work"
+cd "$work"
+
+# shows PATTERN ARGUMENT...: the output has the extended regular expression.
+shows() {
+    local pattern=$1
+    shift
+    "$dump" "$@" >out 2>err || fail "numalloc-dump $*: status $?: $(cat err)"
+    [ ! -s err ] || fail "numalloc-dump $* says $(cat err)"
+    grep -qE -- "$pattern" out || fail "numalloc-dump $*: no '$pattern' in: $(head -n 40 out)"
+}
+shows 'To other nodes: 45\.0 %' memory handed.nprof
+shows '^ +1 +45\.0 % +400 +50\.0 % +150 ' memory handed.nprof
+shows '1\. remote after allocation: .*object 0 of 1\.00 MiB' verdicts handed.nprof
+shows 'in the code +allocate it where it is used: numalloc_alloc_onnode\(size, 1\)' verdicts handed.nprof
+shows 'expected +40\.0 % of all accesses become local; up to' verdicts handed.nprof
+shows '\+ 100\.0 % after the hand-off, from one node that is not the page' verdicts handed.nprof
+shows '2\. nothing wrong' verdicts handed.nprof
+shows 'below 10,000, small shares are uncertain' verdicts handed.nprof
+shows 'remote after allocation +0 ' objects handed.nprof
+shows '^ *180 \|.*[X#].*\| thread 2 102$' object 0 handed.nprof
+shows 'made\+0x|\?' functions --access handed.nprof
+shows '1{20,}.* 102 +thread 2$' threads --access handed.nprof
+shows '0x10000000 ' pages handed.nprof
+shows '^Groups of threads that share objects \(modularity 0\.75\)' sharing server0.nprof server1.nprof server2.nprof server3.nprof
+shows '1 on nodes 0 1 2 3: thread 1 101 of 500[0-3],' sharing server0.nprof server1.nprof server2.nprof server3.nprof
+shows '1\. sharing cluster: ' verdicts server0.nprof server1.nprof server2.nprof server3.nprof
+shows 'numactl --cpunodebind=NODE --localalloc PROCESS, a node for each process' verdicts server0.nprof server1.nprof server2.nprof server3.nprof
+shows '1\. write-shared: ' verdicts server0.nprof
+shows 'kmod-ibs +400 samples; lost 0, unresolved 0' run handed.nprof
+say "text: verdicts, matrix, flow, groups"
+
+# The same in JSON, for every view; conditions select there as well.
+for view in memory objects sharing pages verdicts "object 0" "functions --access" "threads --access"; do
+    # shellcheck disable=SC2086
+    "$dump" $view --json handed.nprof >"json.${view%% *}" || fail "$view --json ends with status $?"
+done
+"$dump" verdicts --json --where thread=102 handed.nprof >json.selected
+"$dump" verdicts --json server?.nprof >json.servers
+"$dump" objects --instances --csv server?.nprof >csv.instances
+/usr/bin/python3 - <<'END' || fail "JSON is not as it should be"
+import csv, json
+def load(name): return json.load(open("json." + name))
+memory = load("memory")
+assert memory["samples"] == 400 and memory["source"] == "kmod-ibs" and not memory["enough"]
+assert abs(memory["remote"] - 0.45) < 1e-9
+matrix = memory["matrix"]
+assert [[c["samples"] for c in row] for row in matrix][:2] == [[20, 0, 0, 0], [180, 200, 0, 0]]
+assert abs(sum(sum(row) for row in memory["load"]) - 400) < 1e-6
+assert memory["levels"] == {"DRAM": 400}
+verdict = load("verdicts")["verdicts"][0]
+assert verdict["verdict"] == "remote_after_allocation" and verdict["placement"] == "node 1"
+assert verdict["confidence"] == "high" and verdict["cost_share"] == 1
+assert abs(verdict["gain_remote"] - 0.4) < 1e-9
+assert len(verdict["rules"]) == 9 and len(set(verdict["runners_up"])) == 2
+rule = [r for r in verdict["rules"] if r["rule"] == "remote_after_allocation"][0]
+assert rule["holds"] and all(c["met"] for c in rule["conditions"]) and len(rule["conditions"]) == 3
+assert verdict["measure"]["handoff_ns"] > 0 and verdict["measure"]["from"][1] == 0.9
+flow = load("object")
+assert flow["accesses"] == len(flow["flow"]) == 200 and flow["every"] == 1
+times = [row[0] for row in flow["flow"]]
+assert times == sorted(times) and {row[3] for row in flow["flow"]} == {0, 1}
+assert flow["verdict"]["verdict"] == "remote_after_allocation"
+objects = load("objects")["rows"]
+assert [r["samples"] for r in objects] == [200, 200] and objects[0]["remote_share"] == 1
+threads = load("threads")["rows"]
+assert {t["tid"]: t["samples"] for t in threads} == {101: 20, 102: 380}
+pages = load("pages")["rows"]
+assert sum(p["samples"] for p in pages) == 400
+assert sum(r["samples"] for r in load("functions")["rows"]) == 400
+assert load("sharing")["row_count" if "row_count" in load("sharing") else "group_count"] >= 1
+assert load("selected")["samples"] == 380
+servers = load("servers")
+assert len(servers["processes"]) == 4 and servers["samples"] == 8000
+assert servers["verdicts"][0]["verdict"] == "sharing_cluster"
+rows = list(csv.DictReader(open("csv.instances", newline="")))
+assert len(rows) == 4 and all(r["samples"] == "2000" for r in rows)
+END
+say "JSON and CSV: the same figures, and --where selects"
+
+# refuses PATTERN ARGUMENT...
+refuses() {
+    local pattern=$1 rc=0
+    shift
+    "$dump" "$@" >out 2>err || rc=$?
+    [ "$rc" = 2 ] && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -qE -- "$pattern" err ||
+        fail "numalloc-dump $*: status $rc, $(cat err)"
+}
+refuses 'empty.nprof: no accesses were sampled' verdicts empty.nprof
+refuses "run' lists the sources" memory empty.nprof
+refuses "not understood: 'remot'" objects handed.nprof --where remot
+refuses 'no access fulfils --where node=3' verdicts handed.nprof --where node=3
+refuses 'there is no object 9; ids go to 1' object 9 handed.nprof
+refuses "takes the id of an object" object handed.nprof handed.nprof
+refuses "'object' takes ID FILE" object 0
+say "bad words: one line, status 2"
+
+# The table of the documentation is the table of the program.
+"$dump" verdicts --json handed.nprof | /usr/bin/python3 -c '
+import json, re, sys
+table = json.load(sys.stdin)["thresholds"]
+text = open(sys.argv[1] + "/docs/access-profiling.md").read()
+rows = dict(re.findall(r"^\| `([a-z_]+)` \| ([0-9.,]+) ", text, re.M))
+rows = {k: float(v.replace(",", "")) for k, v in rows.items()}
+assert rows == {k: float(v) for k, v in table.items()}, set(rows.items()) ^ set(table.items())
+' "$root" || fail "docs/access-profiling.md has other thresholds"
+say "thresholds: as documented"
