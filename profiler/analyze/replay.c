@@ -1,19 +1,57 @@
 /* replay.c - the blocks that live, and the figures of sites, event by event.
  *
- * Blocks lie in a table with open addressing by address; a free closes the gap behind it, so that
- * the table never holds more than what lives. Sites lie in one array, found by stack id. The peak
- * is the largest sum of live bytes: a new one only raises a number (epoch), and a site copies its
- * figures the next time that it changes, as in mode sites; here each event does so, and the peak is
- * exact. */
+ * Nearly all the time of a replay is spent waiting for memory: with a million blocks alive each
+ * event's block is a miss in every cache. Events are therefore taken some dozens at a time, and
+ * what they will touch is asked for (prefetch) before those in front of them are played.
+ *
+ * Blocks lie in a table with open addressing by address, at most half full, two to a
+ * line; a free closes the gap behind it, so that the table never holds more than what lives. Sites
+ * lie in one array of two lines each, found by stack id in a table of their own; a block knows its
+ * site.
+ *
+ * The peak is the largest sum of live bytes: a new one only raises a number (epoch), and a site
+ * copies its figures the next time that it changes, as in mode sites; here each event does so, and
+ * the peak is exact. */
 #include "profiler/analyze/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
 
+#define TOGETHER   16u /* events whose blocks are asked for at once, while as many are played */
+#define SITE_AHEAD 4u  /* events between asking for a site and playing the event */
+#define HUGE_PAGE  (UINT64_C(2) << 20)
+
+/* Half a line. */
+typedef struct block {
+    uint64_t key;         /* address, and the thread in the upper 16 bits; 0: free place */
+    uint64_t size, ticks; /* as in na_live_t */
+    uint32_t slack;
+    uint32_t site; /* in `sites`, and MARKED */
+} block_t;
+#define MARKED UINT32_C(0x80000000)
+
+/* Two lines. Counts and sums as in na_nprof_cell_t; what is rare lies in the second. */
 typedef struct site {
-    na_nprof_cell_t cell;
-    uint64_t local; /* bytes live now */
+    uint64_t alloc_count, alloc_bytes, alloc_slack;
+    uint64_t free_count, free_bytes, free_slack;
+    uint64_t lifetime_sum;
+    uint32_t epoch; /* of the figures at the peak */
+    uint32_t stack;
+    int64_t peak_bytes, peak_count;
+    uint64_t local_peak;
+    uint64_t size_min, size_max;
+    uint64_t lifetime_min, lifetime_max;
+    uint64_t temporary;
 } site_t;
+
+/* Figures that few sites have. */
+typedef struct rare {
+    uint64_t cross_thread;
+    uint64_t realloc_count, realloc_grow, realloc_shrink, realloc_copy;
+    uint32_t aligned, align_mask;
+} rare_t;
 
 /* What was last seen of a thread. */
 typedef struct thread {
@@ -24,150 +62,206 @@ typedef struct thread {
 
 struct na_replay {
     na_events_t *events;
-    na_live_t *blocks;
-    uint64_t room, used; /* room is a power of two */
+    na_event_t taken[2 * TOGETHER]; /* a ring: events `at` to `end` are not played yet */
+    uint64_t at, end;
+    block_t *blocks;
+    uint64_t mask, used; /* mask: places - 1, a power of two less one */
+    uint64_t odd;        /* multiplier of the hashes: no file can know which addresses collide */
     site_t *sites;
-    uint32_t *site_of; /* by stack: index + 1 in `sites`; 0: none yet */
-    uint32_t site_count, site_room, stack_room;
+    rare_t *rare;         /* of each site */
+    uint64_t *site_slots; /* stack id << 32 | index + 1 in `sites`; 0: free; at most half full */
+    uint32_t site_count, site_room, slot_mask;
     thread_t *threads;
     uint32_t thread_room;
     uint32_t epoch; /* of the peak */
     uint32_t final_epoch;
     unsigned age_shift;
+    uint32_t marked; /* MARKED since na_replay_mark, else 0 */
     na_replay_totals_t totals;
+    na_live_t found; /* what na_replay_find returns */
     bool failed;
 };
 
-/* ---- blocks ---- */
+#define ADDRESS(key) ((key) & ((UINT64_C(1) << 48) - 1))
 
-static uint64_t home(const na_replay_t *r, uint64_t address) {
-    return (address * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (r->room - 1);
+/* ---- memory ---- */
+
+/* Zeros in whole pages, large ones where there are such: a table is hit all over. */
+static void *map_zeros(uint64_t bytes) {
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return NULL;
+    if (bytes >= HUGE_PAGE) (void)madvise(at, bytes, MADV_HUGEPAGE);
+    return at;
 }
 
-static na_live_t *slot_of(const na_replay_t *r, uint64_t address) {
+static void unmap(void *at, uint64_t bytes) {
+    if (at != NULL) munmap(at, bytes);
+}
+
+/* ---- blocks ---- */
+
+static uint32_t site_number(const block_t *b) {
+    return b->site & ~MARKED;
+}
+
+static uint64_t home(const na_replay_t *r, uint64_t address) {
+    return (address >> 4) * r->odd >> 24 & r->mask;
+}
+
+/* The place of a block, or the free one where it would be. */
+static block_t *place_of(const na_replay_t *r, uint64_t address) {
     uint64_t i = home(r, address);
-    while (r->blocks[i].address != 0 && r->blocks[i].address != address)
-        i = (i + 1) & (r->room - 1);
+    while (r->blocks[i].key != 0 && ADDRESS(r->blocks[i].key) != address)
+        i = (i + 1) & r->mask;
     return &r->blocks[i];
 }
 
 static bool grow_blocks(na_replay_t *r) {
-    na_live_t *old = r->blocks;
-    uint64_t old_room = r->room;
+    block_t *old = r->blocks;
+    uint64_t old_room = old == NULL ? 0 : r->mask + 1;
     uint64_t room = old_room == 0 ? 4096 : old_room * 2;
-    na_live_t *blocks = calloc(room, sizeof *blocks);
+    block_t *blocks = map_zeros(room * sizeof *blocks);
     if (blocks == NULL) return false;
     r->blocks = blocks;
-    r->room = room;
+    r->mask = room - 1;
     for (uint64_t i = 0; i < old_room; i++)
-        if (old[i].address != 0) *slot_of(r, old[i].address) = old[i];
-    free(old);
+        if (old[i].key != 0) *place_of(r, ADDRESS(old[i].key)) = old[i];
+    unmap(old, old_room * sizeof *old);
     return true;
 }
 
 /* Closes the gap: what follows in the same run moves up if it may. */
-static void remove_block(na_replay_t *r, na_live_t *slot) {
-    uint64_t hole = (uint64_t)(slot - r->blocks), i = hole;
+static void remove_block(na_replay_t *r, const block_t *block) {
+    uint64_t hole = (uint64_t)(block - r->blocks), i = hole;
     for (;;) {
-        i = (i + 1) & (r->room - 1);
-        if (r->blocks[i].address == 0) break;
-        uint64_t at = home(r, r->blocks[i].address);
-        if (((i - at) & (r->room - 1)) < ((i - hole) & (r->room - 1))) continue;
+        i = (i + 1) & r->mask;
+        if (r->blocks[i].key == 0) break;
+        uint64_t at = home(r, ADDRESS(r->blocks[i].key));
+        if (((i - at) & r->mask) < ((i - hole) & r->mask)) continue;
         r->blocks[hole] = r->blocks[i];
         hole = i;
     }
-    r->blocks[hole].address = 0;
+    r->blocks[hole].key = 0;
     r->used--;
+}
+
+static na_live_t live_of(const na_replay_t *r, const block_t *b) {
+    return (na_live_t){.address = ADDRESS(b->key),
+                       .size = b->size,
+                       .ticks = b->ticks,
+                       .slack = b->slack,
+                       .stack = r->sites[site_number(b)].stack,
+                       .thread = (uint32_t)(b->key >> 48),
+                       .marked = (b->site & MARKED) != 0};
 }
 
 /* ---- sites ---- */
 
-static site_t *site_of(na_replay_t *r, uint32_t stack) {
+static uint32_t slot_of_stack(const na_replay_t *r, uint32_t stack) {
+    uint32_t i = (uint32_t)(stack * r->odd >> 32) & r->slot_mask;
+    while (r->site_slots[i] != 0 && r->site_slots[i] >> 32 != stack)
+        i = (i + 1) & r->slot_mask;
+    return i;
+}
+
+static bool grow_sites(na_replay_t *r) {
+    uint32_t room = r->site_room == 0 ? 512 : r->site_room * 2;
+    if (room > UINT32_MAX / 4) return false;
+    site_t *sites = aligned_alloc(64, room * sizeof *sites);
+    rare_t *rare = reallocarray(r->rare, room, sizeof *rare);
+    if (rare != NULL) r->rare = rare;
+    uint64_t *slots = calloc(room * UINT64_C(2), sizeof *slots);
+    if (sites == NULL || rare == NULL || slots == NULL) {
+        free(sites);
+        free(slots);
+        return false;
+    }
+    if (r->site_count != 0) memcpy(sites, r->sites, r->site_count * sizeof *sites);
+    free(r->sites);
+    free(r->site_slots);
+    r->sites = sites;
+    r->site_slots = slots;
+    r->site_room = room;
+    r->slot_mask = room * 2 - 1;
+    for (uint32_t i = 0; i < r->site_count; i++)
+        slots[slot_of_stack(r, sites[i].stack)] = (uint64_t)sites[i].stack << 32 | (i + 1);
+    return true;
+}
+
+/* The index of a stack's site; UINT32_MAX: out of memory. */
+static uint32_t site_of(na_replay_t *r, uint32_t stack) {
     if (stack == NA_NPROF_NO_STACK) stack = NA_NPROF_ROOT;
-    if (stack >= r->stack_room) {
-        uint64_t room = r->stack_room == 0 ? 4096 : r->stack_room;
-        while (room <= stack)
-            room *= 2;
-        uint32_t *more = room <= UINT32_MAX / 2 ? realloc(r->site_of, room * sizeof *more) : NULL;
-        if (more == NULL) return NULL;
-        memset(more + r->stack_room, 0, (room - r->stack_room) * sizeof *more);
-        r->site_of = more;
-        r->stack_room = (uint32_t)room;
+    uint32_t slot = slot_of_stack(r, stack);
+    if (r->site_slots[slot] != 0) return (uint32_t)r->site_slots[slot] - 1;
+    if (r->site_count == r->site_room) {
+        if (!grow_sites(r)) return UINT32_MAX;
+        slot = slot_of_stack(r, stack);
     }
-    if (r->site_of[stack] == 0) {
-        if (r->site_count == r->site_room) {
-            uint32_t room = r->site_room == 0 ? 256 : r->site_room * 2;
-            site_t *more = reallocarray(r->sites, room, sizeof *more);
-            if (more == NULL) return NULL;
-            r->sites = more;
-            r->site_room = room;
-        }
-        r->sites[r->site_count] = (site_t){.cell = {.site = stack,
-                                                    .size_min = UINT64_MAX,
-                                                    .lifetime_min = UINT64_MAX,
-                                                    .peak_epoch = r->epoch}};
-        r->site_of[stack] = ++r->site_count;
-    }
-    return &r->sites[r->site_of[stack] - 1];
+    r->sites[r->site_count] = (site_t){
+        .stack = stack, .size_min = UINT64_MAX, .lifetime_min = UINT64_MAX, .epoch = r->epoch};
+    r->rare[r->site_count] = (rare_t){0};
+    r->site_slots[slot] = (uint64_t)stack << 32 | (r->site_count + 1);
+    return r->site_count++;
 }
 
 /* Before the site changes: its figures at the latest peak. */
-static void keep_peak(na_replay_t *r, site_t *s) {
-    if (s->cell.peak_epoch == r->epoch) return;
-    s->cell.peak_bytes = (int64_t)(s->cell.alloc_bytes - s->cell.free_bytes);
-    s->cell.peak_count = (int64_t)(s->cell.alloc_count - s->cell.free_count);
-    s->cell.peak_epoch = r->epoch;
+static void keep_peak(const na_replay_t *r, site_t *s) {
+    if (s->epoch == r->epoch) return;
+    s->peak_bytes = (int64_t)(s->alloc_bytes - s->free_bytes);
+    s->peak_count = (int64_t)(s->alloc_count - s->free_count);
+    s->epoch = r->epoch;
 }
 
-static thread_t *thread_of(na_replay_t *r, uint32_t thread) {
-    if (thread >= r->thread_room) {
-        uint32_t room = r->thread_room == 0 ? 64 : r->thread_room;
-        while (room <= thread && room <= UINT32_MAX / 4)
-            room *= 2;
-        /* A thread has an index of 16 bits: more is damage, and shares the state of thread 0. */
-        if (thread > UINT16_MAX) return thread_of(r, 0);
-        thread_t *more = reallocarray(r->threads, room, sizeof *more);
-        if (more == NULL) return NULL;
-        memset(more + r->thread_room, 0, (room - r->thread_room) * sizeof *more);
-        r->threads = more;
-        r->thread_room = room;
-    }
-    return &r->threads[thread];
+static bool grow_threads(na_replay_t *r, uint32_t thread) {
+    uint32_t room = r->thread_room == 0 ? 64 : r->thread_room;
+    while (room <= thread)
+        room *= 2;
+    thread_t *more = reallocarray(r->threads, room, sizeof *more);
+    if (more == NULL) return false;
+    memset(more + r->thread_room, 0, (room - r->thread_room) * sizeof *more);
+    r->threads = more;
+    r->thread_room = room;
+    return true;
+}
+
+/* A thread has an index of 16 bits: more is damage, and shares the state of thread 0. */
+static uint32_t thread_index(const na_event_t *event) {
+    return event->thread <= UINT16_MAX ? event->thread : 0;
 }
 
 /* ---- events ---- */
 
-static void count_free(na_replay_t *r, site_t *s, const na_live_t *block, const na_event_t *event) {
-    na_nprof_cell_t *c = &s->cell;
+static void count_free(na_replay_t *r, const block_t *b, const na_event_t *event) {
+    site_t *s = &r->sites[site_number(b)];
     keep_peak(r, s);
-    c->free_count++;
-    c->free_bytes += block->size;
-    c->free_usable += block->size + block->slack;
-    uint64_t age = (event->ticks - block->ticks) >> r->age_shift;
-    c->lifetime_sum += age;
-    if (age < c->lifetime_min) c->lifetime_min = age;
-    if (age > c->lifetime_max) c->lifetime_max = age;
-    if (block->thread != event->thread || event->thread == 0) c->cross_thread_free_count++;
-    s->local -= block->size;
+    s->free_count++;
+    s->free_bytes += b->size;
+    s->free_slack += b->slack;
+    uint64_t age = (event->ticks - b->ticks) >> r->age_shift;
+    s->lifetime_sum += age;
+    if (age < s->lifetime_min) s->lifetime_min = age;
+    if (age > s->lifetime_max) s->lifetime_max = age;
+    if (b->key >> 48 != event->thread || event->thread == 0) r->rare[site_number(b)].cross_thread++;
     r->totals.frees++;
     r->totals.live_blocks--;
-    r->totals.live_bytes -= block->size;
+    r->totals.live_bytes -= b->size;
 }
 
-static void count_alloc(na_replay_t *r, site_t *s, const na_event_t *event) {
-    na_nprof_cell_t *c = &s->cell;
+static void count_alloc(na_replay_t *r, uint32_t site, const na_event_t *event) {
+    site_t *s = &r->sites[site];
     keep_peak(r, s);
-    c->alloc_count++;
-    c->alloc_bytes += event->size;
-    c->alloc_usable += event->size + event->slack;
-    if (event->size < c->size_min) c->size_min = event->size;
-    if (event->size > c->size_max) c->size_max = event->size;
+    s->alloc_count++;
+    s->alloc_bytes += event->size;
+    s->alloc_slack += event->slack;
+    if (event->size < s->size_min) s->size_min = event->size;
+    if (event->size > s->size_max) s->size_max = event->size;
     if (event->align != 0) {
-        if (c->aligned_count != UINT32_MAX) c->aligned_count++;
-        c->align_mask |= 1u << (event->align & 31);
+        rare_t *rare = &r->rare[site];
+        if (rare->aligned != UINT32_MAX) rare->aligned++;
+        rare->align_mask |= 1u << (event->align & 31);
     }
-    s->local += event->size;
-    if ((int64_t)s->local > c->local_peak_bytes) c->local_peak_bytes = (int64_t)s->local;
+    uint64_t live = s->alloc_bytes - s->free_bytes;
+    if ((int64_t)live > (int64_t)s->local_peak) s->local_peak = live;
     na_replay_totals_t *t = &r->totals;
     t->allocs++;
     t->live_blocks++;
@@ -185,108 +279,146 @@ static void look_for_peak(na_replay_t *r, const na_event_t *event) {
     r->epoch++;
 }
 
-static void count_realloc(site_t *s, uint64_t old_size, uint64_t new_size, bool copied) {
-    na_nprof_cell_t *c = &s->cell;
-    c->realloc_count++;
+static void count_realloc(na_replay_t *r, uint32_t site, uint64_t old_size, uint64_t new_size,
+                          bool copied) {
+    rare_t *rare = &r->rare[site];
+    rare->realloc_count++;
     if (new_size > old_size)
-        c->realloc_grow_bytes += new_size - old_size;
+        rare->realloc_grow += new_size - old_size;
     else
-        c->realloc_shrink_bytes += old_size - new_size;
-    if (copied) c->realloc_copy_bytes += old_size < new_size ? old_size : new_size;
+        rare->realloc_shrink += old_size - new_size;
+    if (copied) rare->realloc_copy += old_size < new_size ? old_size : new_size;
 }
 
+/* freed: NULL where the caller does not want to know. */
 static bool play_alloc(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
     if (event->address == 0) { /* damage: nobody gets that */
         r->totals.contradictions++;
         return true;
     }
-    if (r->used * 4 >= r->room * 3 && !grow_blocks(r)) return false;
-    site_t *s = site_of(r, event->stack);
-    thread_t *t = thread_of(r, event->thread);
-    if (s == NULL || t == NULL) return false;
-    na_live_t *slot = slot_of(r, event->address);
-    bool resize = event->kind == NA_NPROF_EVENT_RESIZE && slot->address != 0;
-    if (slot->address != 0) {
-        *freed = *slot;
+    if (r->used * 2 > r->mask && !grow_blocks(r)) return false;
+    uint32_t thread = thread_index(event);
+    if (thread >= r->thread_room && !grow_threads(r, thread)) return false;
+    uint32_t site = site_of(r, event->stack);
+    if (site == UINT32_MAX) return false;
+    thread_t *t = &r->threads[thread];
+    block_t *b = place_of(r, event->address);
+    if (b->key != 0) {
+        bool resize = event->kind == NA_NPROF_EVENT_RESIZE;
+        if (freed != NULL) *freed = live_of(r, b);
         if (!resize) r->totals.contradictions++;
-        site_t *old = site_of(r, slot->stack);
-        s = site_of(r, event->stack);
-        if (old == NULL || s == NULL) return false;
-        count_free(r, old, freed, event);
-        if (resize) count_realloc(s, freed->size, event->size, false);
+        count_free(r, b, event);
+        if (resize) count_realloc(r, site, b->size, event->size, false);
     } else {
         r->used++;
     }
     if (t->coming == event->address && event->kind == NA_NPROF_EVENT_REALLOC) {
-        count_realloc(s, t->old_size, event->size, false);
+        count_realloc(r, site, t->old_size, event->size, false);
         t->coming = 0;
     }
-    *slot = (na_live_t){.address = event->address,
-                        .size = event->size,
-                        .index = event->index,
-                        .ticks = event->ticks,
-                        .slack = event->slack,
-                        .stack = event->stack,
-                        .thread = event->thread};
-    count_alloc(r, s, event);
+    *b = (block_t){.key = event->address | (uint64_t)thread << 48,
+                   .size = event->size,
+                   .ticks = event->ticks,
+                   .slack = event->slack,
+                   .site = site | r->marked};
+    count_alloc(r, site, event);
     look_for_peak(r, event);
     t->block = event->address;
     return true;
 }
 
 static bool play_free(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
-    thread_t *t = thread_of(r, event->thread);
-    if (t == NULL) return false;
-    na_live_t *slot = r->room != 0 && !event->before ? slot_of(r, event->address) : NULL;
-    if (slot == NULL || slot->address == 0) {
+    uint32_t thread = thread_index(event);
+    if (thread >= r->thread_room && !grow_threads(r, thread)) return false;
+    const block_t *b = event->before ? NULL : place_of(r, event->address);
+    if (b == NULL || b->key == 0) {
         r->totals.unknown++;
         return true;
     }
-    *freed = *slot;
-    site_t *s = site_of(r, freed->stack);
-    if (s == NULL) return false;
-    count_free(r, s, freed, event);
-    remove_block(r, slot);
+    if (freed != NULL) *freed = live_of(r, b);
+    thread_t *t = &r->threads[thread];
+    count_free(r, b, event);
+    const block_t old = *b;
+    remove_block(r, b);
     if (event->kind == NA_NPROF_EVENT_MOVED) {
-        const na_live_t *next = slot_of(r, event->moved_to);
-        if (next->address != 0 && next->thread == event->thread) {
-            s = site_of(r, next->stack);
-            if (s == NULL) return false;
-            count_realloc(s, freed->size, next->size, true);
+        const block_t *next = place_of(r, event->moved_to);
+        if (next->key != 0 && next->key >> 48 == event->thread) {
+            count_realloc(r, site_number(next), old.size, next->size, true);
         } else {
             t->coming = event->moved_to;
-            t->old_size = freed->size;
+            t->old_size = old.size;
         }
-    } else if (t->block == freed->address && freed->thread == event->thread) {
-        s->cell.temporary_count++;
+    } else if (t->block == event->address && old.key >> 48 == event->thread) {
+        r->sites[site_number(&old)].temporary++;
     }
     return true;
 }
 
-bool na_replay_next(na_replay_t *r, na_event_t *event, na_live_t *freed) {
-    na_live_t unused;
-    if (freed == NULL) freed = &unused;
-    freed->address = 0;
-    if (r->failed || !na_events_next(r->events, event)) return false;
+/* Only where the search begins: more than a dozen lines on their way are in each other's way. */
+static void ask_for(const na_replay_t *r, const na_event_t *event) {
+    __builtin_prefetch(&r->blocks[home(r, event->address)], 1);
+}
+
+/* Its block's place is in a cache by now, its site may not be. */
+static void ask_for_site(const na_replay_t *r, const na_event_t *event) {
+    const site_t *s;
+    if (na_event_is_alloc(event)) {
+        uint64_t slot = r->site_slots[slot_of_stack(r, event->stack)];
+        s = &r->sites[slot != 0 ? (uint32_t)slot - 1 : 0];
+    } else {
+        s = &r->sites[site_number(&r->blocks[home(r, event->address)])];
+    }
+    __builtin_prefetch(s, 1);
+    __builtin_prefetch((const char *)s + 64, 1);
+}
+
+/* The next event, with the memory of those behind it on the way; NULL: there is none. */
+static const na_event_t *next_event(na_replay_t *r) {
+    enum { RING = 2 * TOGETHER };
+    if (r->end - r->at <= TOGETHER && r->end % TOGETHER == 0) {
+        na_event_t *to = &r->taken[r->end % RING];
+        size_t n = na_events_take(r->events, to, TOGETHER);
+        for (size_t i = 0; i < n; i++)
+            ask_for(r, &to[i]);
+        r->end += n;
+    }
+    if (r->at == r->end) return NULL;
+    if (r->at + SITE_AHEAD < r->end) ask_for_site(r, &r->taken[(r->at + SITE_AHEAD) % RING]);
+    return &r->taken[r->at++ % RING];
+}
+
+static bool play(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
     r->failed =
         !(na_event_is_alloc(event) ? play_alloc(r, event, freed) : play_free(r, event, freed));
     r->totals.events++;
     return !r->failed;
 }
 
+bool na_replay_next(na_replay_t *r, na_event_t *event, na_live_t *freed) {
+    if (freed != NULL) freed->address = 0;
+    const na_event_t *next = r->failed ? NULL : next_event(r);
+    if (next == NULL) return false;
+    *event = *next;
+    return play(r, next, freed);
+}
+
 void na_replay_to(na_replay_t *r, uint64_t count) {
-    na_event_t event;
-    while (r->totals.events < count && na_replay_next(r, &event, NULL))
-        ;
+    while (r->totals.events < count && !r->failed) {
+        const na_event_t *next = next_event(r);
+        if (next == NULL || !play(r, next, NULL)) break;
+    }
 }
 
 na_replay_t *na_replay_open(na_reader_t *reader) {
     na_replay_t *r = calloc(1, sizeof *r);
     if (r == NULL) return NULL;
+    if (getrandom(&r->odd, sizeof r->odd, GRND_NONBLOCK) != sizeof r->odd)
+        r->odd = UINT64_C(0x9e3779b97f4a7c15);
+    r->odd |= 1;
     r->events = na_events_open(reader);
     r->age_shift = na_reader_header(reader)->age_shift;
     r->epoch = 1;
-    if (r->events != NULL && grow_blocks(r)) return r;
+    if (r->events != NULL && grow_blocks(r) && grow_sites(r)) return r;
     na_replay_close(r);
     return NULL;
 }
@@ -294,9 +426,10 @@ na_replay_t *na_replay_open(na_reader_t *reader) {
 void na_replay_close(na_replay_t *r) {
     if (r == NULL) return;
     na_events_close(r->events);
-    free(r->blocks);
+    unmap(r->blocks, (r->mask + 1) * sizeof *r->blocks);
     free(r->sites);
-    free(r->site_of);
+    free(r->rare);
+    free(r->site_slots);
     free(r->threads);
     free(r);
 }
@@ -309,24 +442,56 @@ const na_replay_totals_t *na_replay_totals(const na_replay_t *r) {
     return &r->totals;
 }
 
-const na_live_t *na_replay_find(const na_replay_t *r, uint64_t address) {
-    const na_live_t *slot = slot_of(r, address);
-    return slot->address != 0 ? slot : NULL;
+void na_replay_mark(na_replay_t *r) {
+    r->marked = MARKED;
+}
+
+const na_live_t *na_replay_find(na_replay_t *r, uint64_t address) {
+    const block_t *b = place_of(r, address);
+    if (b->key == 0) return NULL;
+    r->found = live_of(r, b);
+    return &r->found;
 }
 
 void na_replay_each(const na_replay_t *r, void (*visit)(void *, const na_live_t *), void *arg) {
-    for (uint64_t i = 0; i < r->room; i++)
-        if (r->blocks[i].address != 0) visit(arg, &r->blocks[i]);
+    for (uint64_t i = 0; i <= r->mask; i++) {
+        if (r->blocks[i].key == 0) continue;
+        na_live_t live = live_of(r, &r->blocks[i]);
+        visit(arg, &live);
+    }
 }
 
 void na_replay_cells(const na_replay_t *r, na_cell_fn_t visit, void *arg) {
     for (uint32_t i = 0; i < r->site_count; i++) {
-        na_nprof_cell_t cell = r->sites[i].cell;
-        if (cell.peak_epoch != r->epoch) {
-            cell.peak_bytes = (int64_t)(cell.alloc_bytes - cell.free_bytes);
-            cell.peak_count = (int64_t)(cell.alloc_count - cell.free_count);
-        }
-        cell.peak_epoch = r->final_epoch;
+        site_t s = r->sites[i];
+        const rare_t *rare = &r->rare[i];
+        keep_peak(r, &s);
+        na_nprof_cell_t cell = {
+            .site = s.stack,
+            .peak_epoch = r->final_epoch,
+            .alloc_count = s.alloc_count,
+            .alloc_bytes = s.alloc_bytes,
+            .alloc_usable = s.alloc_bytes + s.alloc_slack,
+            .free_count = s.free_count,
+            .free_bytes = s.free_bytes,
+            .free_usable = s.free_bytes + s.free_slack,
+            .local_peak_bytes = (int64_t)s.local_peak,
+            .peak_bytes = s.peak_bytes,
+            .peak_count = s.peak_count,
+            .size_min = s.size_min,
+            .size_max = s.size_max,
+            .lifetime_sum = s.lifetime_sum,
+            .lifetime_min = s.lifetime_min,
+            .lifetime_max = s.lifetime_max,
+            .temporary_count = s.temporary,
+            .cross_thread_free_count = rare->cross_thread,
+            .realloc_count = rare->realloc_count,
+            .realloc_grow_bytes = rare->realloc_grow,
+            .realloc_shrink_bytes = rare->realloc_shrink,
+            .realloc_copy_bytes = rare->realloc_copy,
+            .aligned_count = rare->aligned,
+            .align_mask = rare->align_mask,
+        };
         visit(arg, 0, &cell);
     }
 }

@@ -12,12 +12,11 @@
 typedef struct na_live {
     uint64_t address; /* never 0 */
     uint64_t size;    /* asked for */
-    uint64_t index;   /* of the event that made it what it is: allocation or last resize */
-    uint64_t ticks;   /* of that event */
+    uint64_t ticks;   /* of the event that made it what it is: allocation or last resize */
     uint32_t slack;
     uint32_t stack;
     uint32_t thread;
-    uint32_t reserved;
+    bool marked; /* that event came after na_replay_mark */
 } na_live_t;
 
 typedef struct na_replay_totals {
@@ -46,9 +45,13 @@ bool na_replay_failed(const na_replay_t *replay);
 /* Plays events until `count` have been played, or there are no more. */
 void na_replay_to(na_replay_t *replay, uint64_t count);
 
+/* From here on blocks that are allocated or resized are marked. */
+void na_replay_mark(na_replay_t *replay);
+
 const na_replay_totals_t *na_replay_totals(const na_replay_t *replay);
-/* The block that begins at the address; NULL: none lives there. Good until the next event. */
-const na_live_t *na_replay_find(const na_replay_t *replay, uint64_t address);
+/* The block that begins at the address; NULL: none lives there. Good until the next
+ * call. */
+const na_live_t *na_replay_find(na_replay_t *replay, uint64_t address);
 /* Every block that lives, in no order. */
 void na_replay_each(const na_replay_t *replay, void (*visit)(void *arg, const na_live_t *block),
                     void *arg);

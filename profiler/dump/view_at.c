@@ -35,8 +35,8 @@ typedef struct moments {
     double ms_per_tick;
     held_t *held; /* by site */
     uint32_t sites;
-    uint64_t since_index; /* blocks from this event on are new */
-    bool earlier;         /* is it the earlier moment that is looked at? */
+    bool marks;   /* only marked blocks are new */
+    bool earlier; /* is it the earlier moment that is looked at? */
 } moments_t;
 
 /* ---- what moment ---- */
@@ -137,7 +137,7 @@ static void hold(void *arg, const na_live_t *block) {
     h->bytes = na_add_signed(h->bytes, (int64_t)block->size);
     h->blocks++;
     if (block->ticks < h->oldest) h->oldest = block->ticks;
-    if (block->index < m->since_index) return;
+    if (m->marks && !block->marked) return;
     h->new_bytes = na_add_signed(h->new_bytes, (int64_t)block->size);
     h->new_blocks++;
 }
@@ -160,13 +160,14 @@ static bool play(moments_t *m, bool since, uint64_t *ticks) {
         na_replay_to(replay, m->since.events);
         m->earlier = true;
         na_replay_each(replay, hold, m);
+        na_replay_mark(replay);
     }
     na_event_t event;
     while (na_replay_totals(replay)->events < m->time.events &&
            na_replay_next(replay, &event, NULL))
         *ticks = event.ticks;
     m->earlier = false;
-    m->since_index = since ? m->since.events : 0;
+    m->marks = since;
     na_replay_each(replay, hold, m);
     bool good = !na_replay_failed(replay);
     na_replay_close(replay);

@@ -2,7 +2,8 @@
  *
  * Like the rest of the reader (reader.h): never a crash, what cannot be read is left out and
  * becomes an issue. Memory: the chunks that are being merged, one for each thread that ran at the
- * time, and 32 bytes for each chunk of the file. Not thread-safe. */
+ * time, a few that are unpacked ahead (ahead.h), and 40 bytes for each chunk of the file. Not
+ * thread-safe. */
 #ifndef NUMALLOC_PROFILER_FORMAT_EVENTS_H
 #define NUMALLOC_PROFILER_FORMAT_EVENTS_H
 
@@ -36,6 +37,8 @@ typedef struct na_events na_events_t;
 /* NULL: no memory. The reader must live as long. */
 na_events_t *na_events_open(na_reader_t *reader);
 bool na_events_next(na_events_t *events, na_event_t *event);
+/* The next `most` of them, fewer only at the end; returns how many. */
+size_t na_events_take(na_events_t *events, na_event_t *to, size_t most);
 void na_events_close(na_events_t *events);
 
 #endif

@@ -1,6 +1,8 @@
 /* reader_data.c - reads the entries of indexed chunks: stored as they are or compressed. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "profiler/format/reader_priv.h"
@@ -311,35 +313,59 @@ const char *na_reader_environment(na_reader_t *reader, size_t *size) {
     return reader->environment_size == 0 ? NULL : reader->environment;
 }
 
-uint8_t *na_reader_payload(na_reader_t *reader, const na_chunk_ref_t *chunk) {
-    size_t room = (size_t)chunk->raw_length;
-    uint8_t *packed = malloc(chunk->size + 1), *raw = malloc(room + 1);
-    bool whole = packed != NULL && raw != NULL;
-    if (!whole) na_reader_issue(reader, NA_ISSUE_MEMORY, chunk->data, 0);
-    whole = whole && na_reader_pread(reader, packed, chunk->size, chunk->data) == chunk->size;
-    if (whole && crc32(0, packed, (uInt)chunk->size) != chunk->data_crc) {
-        na_reader_issue(reader, NA_ISSUE_BAD_DATA_CRC, chunk->data, 0);
-        whole = false;
+static bool inflate_all(uint8_t *from, uint64_t size, uint8_t *to, size_t room) {
+    z_stream z;
+    memset(&z, 0, sizeof z);
+    z.next_in = from;
+    z.avail_in = (uInt)size;
+    z.next_out = to;
+    z.avail_out = (uInt)room;
+    if (inflateInit(&z) != Z_OK) return false;
+    inflate(&z, Z_FINISH);
+    inflateEnd(&z);
+    return z.avail_out == 0;
+}
+
+static bool read_all(const na_reader_t *reader, const na_chunk_ref_t *chunk, uint8_t *to) {
+    for (size_t done = 0; done < chunk->size;) {
+        ssize_t n =
+            pread(reader->fd, to + done, (size_t)chunk->size - done, (off_t)(chunk->data + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += (size_t)n;
     }
-    if (whole && (chunk->flags & NA_NPROF_ZLIB) != 0) {
-        z_stream z;
-        memset(&z, 0, sizeof z);
-        z.next_in = packed;
-        z.avail_in = (uInt)chunk->size;
-        z.next_out = raw;
-        z.avail_out = (uInt)room;
-        whole = inflateInit(&z) == Z_OK;
-        if (whole) {
-            inflate(&z, Z_FINISH);
-            inflateEnd(&z);
-            whole = z.avail_out == 0;
-        }
-        if (!whole) na_reader_issue(reader, NA_ISSUE_BAD_ZLIB, chunk->data, 0);
-    } else if (whole) {
-        memcpy(raw, packed, room);
-    }
-    free(packed);
-    if (whole) return raw;
-    free(raw);
-    return NULL;
+    return true;
+}
+
+static bool make_room(uint8_t **bytes, uint64_t *room, uint64_t wanted) {
+    if (*bytes != NULL && *room >= wanted) return true;
+    free(*bytes);
+    *bytes = malloc((size_t)wanted);
+    *room = *bytes != NULL ? wanted : 0;
+    return *bytes != NULL;
+}
+
+void na_unpack_free(na_unpack_t *memory) {
+    free(memory->packed);
+    free(memory->raw);
+    *memory = (na_unpack_t){0};
+}
+
+/* Touches nothing of the reader but its descriptor. */
+const uint8_t *na_reader_unpack(const na_reader_t *reader, const na_chunk_ref_t *chunk,
+                                na_unpack_t *memory, na_issue_kind_t *issue) {
+    bool zlib = (chunk->flags & NA_NPROF_ZLIB) != 0;
+    *issue = NA_ISSUE_KINDS;
+    if (!make_room(&memory->packed, &memory->packed_room, chunk->size + 1) ||
+        (zlib && !make_room(&memory->raw, &memory->raw_room, chunk->raw_length + 1)))
+        *issue = NA_ISSUE_MEMORY;
+    else if (!read_all(reader, chunk, memory->packed))
+        *issue = NA_ISSUE_IO;
+    else if (crc32(0, memory->packed, (uInt)chunk->size) != chunk->data_crc)
+        *issue = NA_ISSUE_BAD_DATA_CRC;
+    else if (zlib &&
+             !inflate_all(memory->packed, chunk->size, memory->raw, (size_t)chunk->raw_length))
+        *issue = NA_ISSUE_BAD_ZLIB;
+    if (*issue != NA_ISSUE_KINDS) return NULL;
+    return zlib ? memory->raw : memory->packed; /* raw_length is at most what is stored */
 }

@@ -1,12 +1,16 @@
 /* reader_events.c - merges the events of all threads by their stamps.
  *
  * The events of a TRACE chunk, and of a buffer that never became one, are a run: its stamps never
- * go back. A run is unpacked when its turn comes (the chunk's header says its first stamp, rounded
- * down) and dropped when it is used up; a heap holds the open ones. Equal stamps: frees first, then
- * the lower sequence number, so that runs of one thread stay in order. */
+ * go back. A run is opened when its turn comes (the chunk's header says its first stamp, rounded
+ * down; ahead.h has it unpacked by then) and dropped when it is used up; a heap holds the open
+ * ones. As long as the first run's stamps stay below all others', its events are taken without a
+ * look at the heap. Equal stamps: frees first, then the lower sequence number, so that runs of one
+ * thread stay in order. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/format/ahead.h"
 #include "profiler/format/events.h"
 #include "profiler/format/reader_priv.h"
 #include "profiler/format/trace_code.h"
@@ -36,8 +40,8 @@ struct na_events {
     size_t open, room;
     uint64_t open_bytes, index;
     uint64_t ticks; /* of the last event */
-    na_trace_coder_t *coder;
-    uint32_t coder_units;
+    na_ahead_t *ahead;
+    size_t *sealed; /* the chunks that it unpacks */
 };
 
 static const char *const names[] = {
@@ -105,44 +109,20 @@ na_events_t *na_events_open(na_reader_t *reader) {
         if (reader->chunks[i].type == NA_NPROF_TRACE_BUFFER) add_buffer(e, i, sealed, sealed_count);
     free(sealed);
     qsort(e->runs, e->run_count, sizeof *e->runs, by_turn);
-    return e;
+    e->sealed = calloc(sealed_count + 1, sizeof *e->sealed);
+    if (e->sealed != NULL) {
+        size_t n = 0;
+        for (size_t i = 0; i < e->run_count; i++)
+            if (reader->chunks[e->runs[i].chunk].type == NA_NPROF_TRACE)
+                e->sealed[n++] = e->runs[i].chunk;
+        e->ahead = na_ahead_open(reader, e->sealed, n);
+    }
+    if (e->ahead != NULL) return e;
+    na_events_close(e);
+    return NULL;
 }
 
 /* ---- runs ---- */
-
-static bool coder_for(na_events_t *e, uint32_t units) {
-    if (e->coder != NULL && e->coder_units >= units) return true;
-    free(e->coder);
-    e->coder = aligned_alloc(64, (na_trace_coder_bytes(units) + 63) & ~UINT64_C(63));
-    e->coder_units = e->coder != NULL ? units : 0;
-    return e->coder != NULL;
-}
-
-static na_nprof_unit_t *unpack(na_events_t *e, const na_chunk_ref_t *ref, uint32_t *count) {
-    uint8_t *raw = na_reader_payload(e->reader, ref);
-    if (raw == NULL) return NULL;
-    na_nprof_trace_t header;
-    na_nprof_unit_t *units = NULL;
-    bool sound = na_trace_header(raw, ref->raw_length, &header);
-    if (sound) {
-        units = malloc((size_t)header.units * sizeof *units);
-        if (units == NULL || !coder_for(e, header.units)) {
-            na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
-            free(units);
-            free(raw);
-            return NULL;
-        }
-        sound = na_trace_decode(e->coder, raw, ref->raw_length, &header, units);
-    }
-    free(raw);
-    if (!sound) {
-        na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, ref->data, 0);
-        free(units);
-        return NULL;
-    }
-    *count = header.units;
-    return units;
-}
 
 /* Events of a buffer as the program left it: stamps are rounded as if they had been coded, and
  * nothing is believed. */
@@ -210,26 +190,32 @@ static void insert(na_events_t *e, open_run_t run) {
     e->heap[i] = run;
 }
 
+static bool room_for_run(na_events_t *e) {
+    if (e->open_bytes >= OPEN_MAX) return false;
+    if (e->open < e->room) return true;
+    size_t room = e->room == 0 ? 16 : 2 * e->room;
+    open_run_t *more = reallocarray(e->heap, room, sizeof *more);
+    if (more == NULL) return false;
+    e->heap = more;
+    e->room = room;
+    return true;
+}
+
 static void open_run(na_events_t *e, const run_t *run) {
     const na_chunk_ref_t *ref = &e->reader->chunks[run->chunk];
     open_run_t o = {.count = run->units, .thread = ref->thread, .sequence = run->sequence};
-    if (e->open == e->room) {
-        size_t room = e->room == 0 ? 16 : 2 * e->room;
-        open_run_t *more = reallocarray(e->heap, room, sizeof *more);
-        if (more == NULL) {
-            na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
-            return;
-        }
-        e->heap = more;
-        e->room = room;
+    bool room = room_for_run(e);
+    if (!room) na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
+    if (ref->type == NA_NPROF_TRACE) {
+        na_unpacked_t what = na_ahead_take(e->ahead);
+        if (what.issue != NA_ISSUE_KINDS)
+            na_reader_issue(e->reader, what.issue, ref->data, what.issue == NA_ISSUE_IO ? EIO : 0);
+        o.units = what.units;
+        o.count = what.count;
+    } else if (room) {
+        o.units = load(e, ref, &o.count, &o.thread);
     }
-    if (e->open_bytes >= OPEN_MAX) {
-        na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
-        return;
-    }
-    o.units =
-        ref->type == NA_NPROF_TRACE ? unpack(e, ref, &o.count) : load(e, ref, &o.count, &o.thread);
-    if (o.units == NULL || o.count == 0) {
+    if (!room || o.units == NULL || o.count == 0) {
         free(o.units);
         return;
     }
@@ -238,18 +224,13 @@ static void open_run(na_events_t *e, const run_t *run) {
     insert(e, o);
 }
 
-static void advance(na_events_t *e, uint32_t units) {
+/* The first run is used up. */
+static void drop_first(na_events_t *e) {
     open_run_t *o = &e->heap[0];
-    o->at += units;
-    if (o->at < o->count) {
-        o->key = key_of(&o->units[o->at]);
-    } else {
-        e->open_bytes -= (uint64_t)o->count * sizeof *o->units;
-        free(o->units);
-        *o = e->heap[--e->open];
-        if (e->open == 0) return;
-    }
-    sift_down(e);
+    e->open_bytes -= (uint64_t)o->count * sizeof *o->units;
+    na_ahead_return(e->ahead, o->units, o->count);
+    *o = e->heap[--e->open];
+    if (e->open != 0) sift_down(e);
 }
 
 static void fill(na_event_t *event, const na_nprof_unit_t *u) {
@@ -275,38 +256,71 @@ static void fill(na_event_t *event, const na_nprof_unit_t *u) {
     }
 }
 
-bool na_events_next(na_events_t *e, na_event_t *event) {
-    for (;;) {
+/* The first key that the first run may not pass without a look at the others: theirs, and that of
+ * the run that is opened next. */
+static uint64_t first_limit(const na_events_t *e) {
+    uint64_t limit = UINT64_MAX;
+    for (size_t i = 1; i < e->open && i <= 2; i++)
+        if (e->heap[i].key < limit) limit = e->heap[i].key;
+    if (e->next < e->run_count && e->runs[e->next].first << 25 < limit)
+        limit = e->runs[e->next].first << 25;
+    return limit;
+}
+
+/* Takes from the first run while it is the first; returns how many. */
+static size_t take(na_events_t *e, na_event_t *to, size_t most) {
+    open_run_t *o = &e->heap[0];
+    uint64_t limit = first_limit(e);
+    size_t n = 0;
+    do {
+        const na_nprof_unit_t *u = &o->units[o->at];
+        o->at += na_trace_units(u->head);
+        if ((u->head & NA_NPROF_EVENT_KIND) == NA_NPROF_EVENT_THREAD) {
+            o->thread = (uint32_t)u->word;
+        } else {
+            na_event_t *event = &to[n++];
+            fill(event, u);
+            if (event->ticks < e->ticks) { /* its chunk's header put it too late */
+                na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, 0, 0);
+                event->ticks = e->ticks;
+            }
+            e->ticks = event->ticks;
+            event->thread = o->thread;
+            event->index = e->index++;
+        }
+        if (o->at >= o->count) {
+            drop_first(e);
+            return n;
+        }
+        o->key = key_of(&o->units[o->at]);
+    } while (o->key < limit && n < most);
+    sift_down(e);
+    return n;
+}
+
+size_t na_events_take(na_events_t *e, na_event_t *events, size_t most) {
+    size_t n = 0;
+    while (n < most) {
         while (e->next < e->run_count &&
                (e->open == 0 || e->runs[e->next].first <= e->heap[0].key >> 25))
             open_run(e, &e->runs[e->next++]);
-        if (e->open == 0) return false;
-        open_run_t *o = &e->heap[0];
-        const na_nprof_unit_t *u = &o->units[o->at];
-        if ((u->head & NA_NPROF_EVENT_KIND) == NA_NPROF_EVENT_THREAD) {
-            o->thread = (uint32_t)u->word;
-            advance(e, 1);
-            continue;
-        }
-        fill(event, u);
-        if (event->ticks < e->ticks) { /* its chunk's header put it too late */
-            na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, 0, 0);
-            event->ticks = e->ticks;
-        }
-        e->ticks = event->ticks;
-        event->thread = o->thread;
-        event->index = e->index++;
-        advance(e, na_trace_units(u->head));
-        return true;
+        if (e->open == 0) break;
+        n += take(e, events + n, most - n);
     }
+    return n;
+}
+
+bool na_events_next(na_events_t *e, na_event_t *event) {
+    return na_events_take(e, event, 1) == 1;
 }
 
 void na_events_close(na_events_t *e) {
     if (e == NULL) return;
+    na_ahead_close(e->ahead);
     for (size_t i = 0; i < e->open; i++)
         free(e->heap[i].units);
     free(e->heap);
     free(e->runs);
-    free(e->coder);
+    free(e->sealed);
     free(e);
 }

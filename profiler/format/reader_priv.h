@@ -75,9 +75,18 @@ typedef void (*na_entry_fn_t)(na_reader_t *reader, void *arg, const na_chunk_ref
 /* Calls visit for every entry of every chunk of a type, in file order. */
 void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visit, void *arg);
 
-/* The payload of a sealed chunk, unpacked, raw_length bytes; the caller frees it. NULL: damaged,
- * which is an issue now. */
-uint8_t *na_reader_payload(na_reader_t *reader, const na_chunk_ref_t *chunk);
+/* Memory that is used again from chunk to chunk; begins as zeros. */
+typedef struct na_unpack {
+    uint8_t *packed, *raw;
+    uint64_t packed_room, raw_room;
+} na_unpack_t;
+void na_unpack_free(na_unpack_t *memory);
+
+/* The payload of a sealed chunk, unpacked, raw_length bytes, in `memory` until it is used again.
+ * NULL: it cannot be read, and `issue` says why. Reports nothing itself: several threads may unpack
+ * at the same time, each with a memory of its own. */
+const uint8_t *na_reader_unpack(const na_reader_t *reader, const na_chunk_ref_t *chunk,
+                                na_unpack_t *memory, na_issue_kind_t *issue);
 
 /* Size of a table indexed by id: highest id that chunks of the type may hold, plus one; at most
  * `limit` and what the file has room for. */

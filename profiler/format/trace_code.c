@@ -88,20 +88,27 @@ static uint32_t slots_for(uint32_t units) {
     return n;
 }
 
-uint64_t na_trace_coder_bytes(uint32_t units) {
-    uint64_t ordinals = units / 2 + 1;
-    return sizeof(na_trace_coder_t) + 64 + ordinals * 10 + slots_for(units) * sizeof(slot_t);
+/* Blocks by ordinal: 8 bytes of address and 2 of class. */
+uint64_t na_trace_decoder_bytes(uint32_t units) {
+    return sizeof(na_trace_coder_t) + (units / 2 + UINT64_C(1)) * 10;
 }
 
-static void begin(na_trace_coder_t *m, uint32_t units) {
+uint64_t na_trace_coder_bytes(uint32_t units) {
+    return na_trace_decoder_bytes(units) + 64 + slots_for(units) * sizeof(slot_t);
+}
+
+static void begin(na_trace_coder_t *m, uint32_t units, bool encodes) {
     __builtin_memset(m, 0, sizeof *m);
-    uint64_t ordinals = units / 2 + 1;
-    m->room = (uint32_t)ordinals;
+    m->room = units / 2 + 1;
     m->addresses = (uint64_t *)(m + 1);
-    m->slots = (slot_t *)(m->addresses + ordinals);
-    m->slot_mask = slots_for(units) - 1;
-    m->classes = (uint16_t *)(m->slots + m->slot_mask + 1);
-    __builtin_memset(m->slots, 0, (m->slot_mask + UINT64_C(1)) * sizeof *m->slots);
+    uint64_t *after = m->addresses + m->room;
+    if (encodes) {
+        m->slots = (slot_t *)after;
+        m->slot_mask = slots_for(units) - 1;
+        __builtin_memset(m->slots, 0, (m->slot_mask + UINT64_C(1)) * sizeof *m->slots);
+        after = (uint64_t *)(m->slots + m->slot_mask + 1);
+    }
+    m->classes = (uint16_t *)after;
 }
 
 /* ---- hashes ---- */
@@ -424,7 +431,7 @@ uint64_t na_trace_code_bound(uint32_t units) {
 
 uint64_t na_trace_encode(na_trace_coder_t *m, uint8_t *to, const na_nprof_unit_t *units,
                          uint32_t count, uint16_t tick_shift, uint32_t *events) {
-    begin(m, count);
+    begin(m, count, true);
     na_nprof_trace_t h = {.units = count, .tick_shift = tick_shift, .columns = COLUMNS};
     h.first_ticks = m->ticks = count != 0 ? units[0].head >> 8 >> tick_shift : 0;
     for (uint32_t i = 0; i < count; i += na_trace_units(units[i].head))
@@ -623,7 +630,7 @@ bool na_trace_decode(na_trace_coder_t *m, const uint8_t *from, uint64_t bytes,
     (void)bytes;
     from += sizeof *h;
     if (h->columns == 0) return load(from, h, units);
-    begin(m, h->units);
+    begin(m, h->units, false);
     source_t s = {.bad = false};
     for (unsigned c = 0; c < COLUMNS; c++) {
         s.at[c] = from;

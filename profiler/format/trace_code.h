@@ -36,6 +36,8 @@ typedef struct na_trace_coder na_trace_coder_t;
 /* Bytes of a coder for up to so many units; it needs no other preparation than zeroed or used
  * memory of that size, aligned to 16 bytes. */
 uint64_t na_trace_coder_bytes(uint32_t units);
+/* The same of one that only decodes. */
+uint64_t na_trace_decoder_bytes(uint32_t units);
 
 /* Bytes that coded (or stored) units take at most, header included. */
 uint64_t na_trace_code_bound(uint32_t units);

@@ -2,6 +2,7 @@
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "alloc/os.h"
 #include "alloc/topology.h"
 #include "profiler/analyze/replay.h"
+#include "profiler/format/reader_priv.h"
 #include "profiler/format/trace_code.h"
 #include "profiler/record/record.h"
 
@@ -444,5 +446,69 @@ Test(trace, reallocs_are_linked) {
     cr_assert(block != NULL && block->size == 5000 && block->slack == 3192);
     cr_assert_eq(na_replay_totals(replay)->live_blocks, 1);
     na_replay_close(replay);
+    na_reader_close(r);
+}
+
+/* More blocks than the table begins with, some freed in between: what lives is what should, and
+ * only what came after the mark is marked. */
+static void see_block(void *arg, const na_live_t *block) {
+    uint64_t *seen = arg;
+    uint64_t i = block->address / 32 - 1;
+    cr_assert(block->address % 32 == 0 && i < 30000 && i % 3 != 0);
+    cr_assert(block->size == 10 + i % 7 && block->marked == (i >= 20000), "block %lu", i);
+    (*seen)++;
+}
+
+Test(trace, knows_what_lives) {
+    const na_hooks_t *h = start((na_profile_config_t){.trace_buffer = 64 << 10, .trace_level = 1});
+    void *prof = NULL;
+    na_record_t record = {0};
+    for (uintptr_t i = 0; i < 30000; i++)
+        h->on_alloc(&prof, &record, (void *)((i + 1) * 32), 10 + i % 7, 32, NA_ENTRY_MALLOC);
+    for (uintptr_t i = 0; i < 30000; i += 3)
+        h->on_free(&prof, &record, (void *)((i + 1) * 32), 32, NA_RELEASE_FREE, NULL);
+    h->on_exit(&prof);
+    na_reader_t *r = reopen();
+    na_replay_t *replay = na_replay_open(r);
+    na_replay_to(replay, 20000);
+    na_replay_mark(replay);
+    na_replay_to(replay, UINT64_MAX);
+    uint64_t seen = 0;
+    na_replay_each(replay, see_block, &seen);
+    cr_assert_eq(seen, 20000);
+    cr_assert_eq(na_replay_totals(replay)->peak_blocks, 30000);
+    cr_assert(na_replay_find(replay, 32) == NULL && na_replay_find(replay, 64) != NULL);
+    na_replay_close(replay);
+    na_reader_close(r);
+}
+
+/* A chunk in the middle is damaged: the others are read, and it is said once. */
+Test(trace, leaves_out_a_damaged_chunk) {
+    const na_hooks_t *h = start((na_profile_config_t){.trace_buffer = 64 << 10, .trace_level = 1});
+    void *prof = NULL;
+    churn(h, &prof, 100000);
+    h->on_exit(&prof);
+    na_reader_t *r = reopen();
+    uint64_t at = 0, found = 0;
+    for (size_t i = 0; i < r->chunk_count; i++)
+        if (r->chunks[i].type == NA_NPROF_TRACE && ++found == 5) at = r->chunks[i].data + 100;
+    cr_assert_gt(found, 10);
+    na_reader_close(r);
+    int fd = open(path, O_RDWR);
+    uint8_t byte;
+    cr_assert(pread(fd, &byte, 1, (off_t)at) == 1);
+    byte ^= 0x10;
+    cr_assert(pwrite(fd, &byte, 1, (off_t)at) == 1);
+    close(fd);
+    r = reopen();
+    na_replay_t *replay = na_replay_open(r);
+    na_replay_to(replay, UINT64_MAX);
+    uint64_t events = na_replay_totals(replay)->events;
+    cr_assert(events > 150000 && events < 200001, "%lu events", events);
+    na_replay_close(replay);
+    cr_assert_eq(na_reader_issue_count(r), 1);
+    char text[256];
+    na_reader_issue_text(r, 0, text, sizeof text);
+    cr_assert(strstr(text, "wrong checksum") != NULL, "%s", text);
     na_reader_close(r);
 }
