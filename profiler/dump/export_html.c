@@ -20,6 +20,7 @@ bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift,
         na_report_threads(&r);
         na_report_details(&r);
         na_report_allocator(&r);
+        na_report_access(&r);
         na_report_parts(&r);
         na_report_source(&r);
         fputs("}\n", json);

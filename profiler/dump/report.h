@@ -86,6 +86,9 @@ void na_report_threads(na_report_t *report);
  * have filled. */
 void na_report_details(na_report_t *report);
 
+/* report_access.c: "access", where the profile has any. */
+void na_report_access(na_report_t *report);
+
 /* report_allocator.c: "nodes" and "allocator". */
 void na_report_allocator(na_report_t *report);
 

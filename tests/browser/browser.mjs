@@ -28,8 +28,11 @@ export async function withPage(file, test) {
     page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()));
     page.on('pageerror', (error) => complaints.push(error.message));
     page.on('request', (request) => !/^(file|data|blob):/.test(request.url()) && complaints.push(`asked for ${request.url()}`));
+    // The page says its name when it has drawn; what it said before must not count.
     const open = async (hash) => {
-      await page.goto(`file://${file}#${hash}`);
+      await page.evaluate(() => document.querySelector('main')?.removeAttribute('data-page'));
+      const address = `file://${file}#${hash}`;
+      await (page.url() === address ? page.reload() : page.goto(address));
       await page.waitForSelector(`main[data-page="${hash.split('?')[0]}"]`);
     };
     await test(page, open);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh - records a profile of a subject, makes the page, and drives a browser over it.
 #   run.sh TEST MODE LIBRARY NUMALLOC-DUMP SUBJECT PACKAGES ARTEFACTS
-# TEST.mjs is the test, MODE that of the profile; screenshots and the page stay in ARTEFACTS. Exit
+# TEST.mjs is the test, MODE that of the profile (made: SUBJECT writes it, access_made.c); screenshots and the page stay in ARTEFACTS. Exit
 # status 77: skipped.
 set -euo pipefail
 name=$1 mode=$2 library=$3 dump=$4 subject=$5 packages=$6 artefacts=$7
@@ -16,8 +16,13 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$artefacts"
-env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
-    LD_PRELOAD="$library" "$subject"
+if [ "$mode" = made ]; then # SUBJECT writes profiles of known shape
+    "$subject" "$work"
+    mv "$work/handed.nprof" "$work/profile.nprof"
+else
+    env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
+        LD_PRELOAD="$library" "$subject"
+fi
 base=()
 if [ "$name" = diff ]; then
     env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/later.nprof" \

@@ -12,9 +12,11 @@ import { source } from './pages/source.js';
 import { calltree } from './pages/calltree.js';
 import { threads } from './pages/threads.js';
 import { allocator } from './pages/allocator.js';
+import { numa } from './pages/numa.js';
+import { flow } from './pages/flow.js';
 import { globals, run, sizes } from './pages/others.js';
 
-// key: typed after g. has: what of the data the page cannot do without.
+// key: typed after g. has: what of the data the page cannot do without; only: it is not there without.
 const PAGES = [
   { id: 'summary', key: 'h', title: 'Summary', show: summary },
   { id: 'timeline', key: 't', title: 'Timeline', show: timeline, has: 'timeline' },
@@ -27,11 +29,17 @@ const PAGES = [
   { id: 'threads', key: 'd', title: 'Threads', show: threads, has: 'threads' },
   { id: 'globals', key: 'b', title: 'Globals', show: globals, has: 'globals' },
   { id: 'allocator', key: 'a', title: 'Allocator', show: allocator, has: 'allocator' },
+  { id: 'numa', key: 'n', title: 'NUMA', show: numa, only: 'access' },
+  { id: 'flow', key: 'o', title: 'Object flow', show: flow, only: 'access' },
   { id: 'run', key: 'r', title: 'Run', show: run },
 ];
 
 const nav = document.querySelector('nav');
 const main = document.querySelector('main');
+
+function offered(model) {
+  return PAGES.filter((each) => !each.only || model.raw[each.only]);
+}
 
 function theme(wanted) {
   const dark = wanted ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
@@ -41,7 +49,7 @@ function theme(wanted) {
 function drawNav(model, page) {
   const name = model.run.program.split('/').pop();
   replace(nav, h('h1', { title: model.run.command }, name),
-    PAGES.filter((each) => !each.under).map((each) => h('a', {
+    offered(model).filter((each) => !each.under).map((each) => h('a', {
       href: link(each.id), 'aria-current': each.id === (page.under ?? page.id) ? 'page' : null,
       'data-empty': each.has && !model.raw[each.has] ? 'yes' : null, title: each.key ? `g ${each.key}` : null,
     }, each.title)),
@@ -56,7 +64,7 @@ function drawNav(model, page) {
 
 function show(model) {
   const state = read();
-  const page = PAGES.find((each) => each.id === state.page) ?? PAGES[0];
+  const page = offered(model).find((each) => each.id === state.page) ?? PAGES[0];
   drawNav(model, page);
   document.title = `${page.title} - ${model.run.program.split('/').pop()}`;
   const begin = performance.now();
@@ -67,9 +75,14 @@ function show(model) {
     console.error(error);
     content = h('p', { class: 'note' }, `This page cannot be shown: ${error.message}`);
   }
-  replace(main, h('h2', {}, page.title), content?.element ?? content);
-  main.dataset.page = page.id;
+  content = h('div', {}, content);
+  replace(main, h('h2', {}, page.title), content);
   main.dataset.drawn = String(Math.round(performance.now() - begin));
+  // Tables and drawings want the size that they got: they draw in the next frame. Tests wait for it.
+  delete main.dataset.page;
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    if (main.lastChild === content) main.dataset.page = page.id;
+  }));
 }
 
 /** What the keyboard does; ? shows and hides it. */
@@ -80,7 +93,7 @@ function help() {
     return;
   }
   const rows = [['/', 'search'], ['?', 'this list'], ['↑ ↓ Page Home End', 'rows of a table, frames of the flame graph'], ['Enter', 'open the row, zoom into the frame'], ['← →', 'neighbours in the flame graph'], ['Esc', 'zoom out, close'],
-    ...PAGES.filter((each) => each.key).map((each) => [`g ${each.key}`, each.title])];
+    ...offered(window.numallocModel).filter((each) => each.key).map((each) => [`g ${each.key}`, each.title])];
   document.body.append(h('div', { id: 'help', role: 'dialog', 'aria-label': 'Keys' }, h('h3', {}, 'Keys'),
     h('dl', { class: 'facts' }, rows.map(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)])),
     h('button', { onclick: help }, 'Close')));
@@ -96,7 +109,7 @@ function keys() {
     } else if (event.key === '?' || (event.key === 'Escape' && document.getElementById('help'))) {
       help();
     } else if (after) {
-      const page = PAGES.find((each) => each.key === event.key);
+      const page = offered(window.numallocModel).find((each) => each.key === event.key);
       if (page) location.hash = link(page.id);
     }
     after = event.key === 'g';

@@ -41,7 +41,13 @@
 //   sources           {index of strings (a path): {first, lines: [text..]}}
 //   findings          [{level: "warning"|"note"|"good", id, title, evidence, place, remedy, page,
 //                     severity: how far above its threshold}..]
-//   access            pages of access profiling; nothing yet
+//   access            {sources: [{name, used, samples, lost, why}..]} and, if there are samples:
+//                     source, unit, made_up, dram, levels_known, samples, enough, remote,
+//                     local_latency, writes, start_ms, end_ms, nodes, threads: [name..], matrix:
+//                     [from node][of node] of {samples, share, latency}, step_ms, load: [node][step],
+//                     remote_over_time, levels, kinds, objects: [{name, kind, site, flow, verdict,
+//                     figures}..], verdicts: [{verdict, title, name, evidence, runners, remedies,
+//                     flow}..], flows: [{name, events: columns}..]; null: not known; shares 0 to 1
 
 function decode(base64) {
   const text = atob(base64);
