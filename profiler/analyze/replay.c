@@ -43,12 +43,13 @@ typedef struct site {
     uint64_t local_peak;
     uint64_t size_min, size_max;
     uint64_t lifetime_min, lifetime_max;
-    uint64_t temporary;
+    uint32_t last_block, before_block; /* block_id of the two allocated last; 0: none */
 } site_t;
 
 /* Figures that few sites have. */
 typedef struct rare {
-    uint64_t cross_thread;
+    uint64_t cross_thread, temporary;
+    uint64_t growth_count, growth_bytes, growth_copied;
     uint64_t realloc_count, realloc_grow, realloc_shrink, realloc_copy;
     uint32_t aligned, align_mask;
 } rare_t;
@@ -56,6 +57,9 @@ typedef struct rare {
 /* What was last seen of a thread. */
 typedef struct thread {
     uint64_t block;    /* allocated last; 0: freed since, or none */
+    uint64_t size;     /* of that one, */
+    uint32_t site;     /* and its site */
+    bool after_alloc;  /* that was its last event */
     uint64_t coming;   /* MOVED said that a block comes here, */
     uint64_t old_size; /* and how large it was */
 } thread_t;
@@ -290,6 +294,22 @@ static void count_realloc(na_replay_t *r, uint32_t site, uint64_t old_size, uint
     if (copied) rare->realloc_copy += old_size < new_size ? old_size : new_size;
 }
 
+static uint32_t block_id(uint64_t address) {
+    return (uint32_t)(address >> 4);
+}
+
+/* The thread's last event was to allocate at the same site: a container that copies itself into a
+ * larger block, if this is the block that the site had before (nprof.h, growth_count). */
+static void count_growth(na_replay_t *r, const thread_t *t, const block_t *old) {
+    site_t *s = &r->sites[t->site];
+    if (block_id(ADDRESS(old->key)) != s->before_block || t->size <= old->size) return;
+    rare_t *rare = &r->rare[t->site];
+    rare->growth_count++;
+    rare->growth_bytes += t->size - old->size;
+    rare->growth_copied += old->size;
+    s->before_block = 0;
+}
+
 /* freed: NULL where the caller does not want to know. */
 static bool play_alloc(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
     if (event->address == 0) { /* damage: nobody gets that */
@@ -324,6 +344,13 @@ static bool play_alloc(na_replay_t *r, const na_event_t *event, na_live_t *freed
     count_alloc(r, site, event);
     look_for_peak(r, event);
     t->block = event->address;
+    t->size = event->size;
+    t->site = site;
+    t->after_alloc = event->kind != NA_NPROF_EVENT_RESIZE;
+    if (t->after_alloc) {
+        r->sites[site].before_block = r->sites[site].last_block;
+        r->sites[site].last_block = block_id(event->address);
+    }
     return true;
 }
 
@@ -349,8 +376,11 @@ static bool play_free(na_replay_t *r, const na_event_t *event, na_live_t *freed)
             t->old_size = old.size;
         }
     } else if (t->block == event->address && old.key >> 48 == event->thread) {
-        r->sites[site_number(&old)].temporary++;
+        r->rare[site_number(&old)].temporary++;
+    } else if (t->after_alloc && t->site == site_number(&old)) {
+        count_growth(r, t, &old);
     }
+    t->after_alloc = false;
     return true;
 }
 
@@ -483,7 +513,10 @@ void na_replay_cells(const na_replay_t *r, na_cell_fn_t visit, void *arg) {
             .lifetime_sum = s.lifetime_sum,
             .lifetime_min = s.lifetime_min,
             .lifetime_max = s.lifetime_max,
-            .temporary_count = s.temporary,
+            .temporary_count = rare->temporary,
+            .growth_count = rare->growth_count,
+            .growth_bytes = rare->growth_bytes,
+            .growth_copied = rare->growth_copied,
             .cross_thread_free_count = rare->cross_thread,
             .realloc_count = rare->realloc_count,
             .realloc_grow_bytes = rare->realloc_grow,

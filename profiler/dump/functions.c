@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profiler/dump/demangle.h"
+#include "profiler/dump/progress.h"
 #include "profiler/dump/view.h"
 
 /* Wrappers of wrappers of ... : deeper ones are shown as they are. */
@@ -173,6 +174,7 @@ static bool *find_wanted(const na_view_input_t *in, na_stack_table_t stacks) {
     for (uint32_t node = stacks.count; node-- > NA_NPROF_ROOT + 1;) {
         if (!wanted[node]) continue;
         const na_frame_t *frames;
+        na_progress("looking up symbols", stacks.count - node, stacks.count);
         na_symbols_frames(in->symbols, node, &frames);
         wanted[stacks.items[node].parent] = true;
     }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/view.h"
 
 static const struct {
@@ -27,6 +28,11 @@ const char *na_view_order_title(na_order_t order) {
     return orders[order].title;
 }
 
+static void reading(void *arg, uint64_t done, uint64_t all) {
+    (void)arg;
+    na_progress("reading", done, all);
+}
+
 static void release(na_view_input_t *in) {
     na_view_functions_free(in);
     na_symbols_close(in->symbols);
@@ -47,6 +53,7 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
     char error[512];
     in->reader = na_reader_open(path, error, sizeof error);
     if (in->reader == NULL) return na_fail("%s", error);
+    na_reader_progress(in->reader, reading, NULL);
     bool good = na_sites_fold(in->reader, &in->sites);
     if (good) {
         na_sites_sort(&in->sites, in->order);
@@ -65,6 +72,7 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
                                      options->skip_count);
         }
     }
+    na_progress_end();
     if (good) return NA_STATUS_WHOLE;
     release(in);
     return NA_STATUS_MEMORY;

@@ -7,6 +7,7 @@
 
 #include "numalloc/numalloc.h"
 #include "profiler/dump/output.h"
+#include "profiler/dump/progress.h"
 #include "profiler/dump/views.h"
 
 /* The view, and the files after its name; NULL: said why not. A file may have the name of a view if
@@ -78,6 +79,7 @@ static na_status_t show(const na_view_t *view, const na_command_line_t *line,
 
 int main(int argc, char **argv) {
     setlocale(LC_CTYPE, "");
+    na_progress_begin();
     /* libdwfl would ask these servers for files; looking at a profile must not use the network. */
     unsetenv("DEBUGINFOD_URLS");
     static na_command_line_t line;
@@ -97,6 +99,7 @@ int main(int argc, char **argv) {
         } else if ((view = choose(&line, &files, &count)) != NULL &&
                    na_output_begin(line.options.output)) {
             status = show(view, &line, files, count);
+            na_progress_end();
             if (status == NA_STATUS_MEMORY)
                 status = na_fail("not enough memory for this profile; use a machine with more");
             if (!na_output_end(status != NA_STATUS_NOTHING)) status = NA_STATUS_NOTHING;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/text.h"
 
 typedef enum option_id {
@@ -132,6 +133,7 @@ na_status_t na_fail(const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    na_progress_end();
     fputs("numalloc-dump: ", stderr);
     na_text_put(stderr, text);
     fputc('\n', stderr);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "profiler/dump/progress.h"
+
 #define MOST_THREADS 64
 
 typedef struct work {
@@ -70,8 +72,10 @@ static void read_run(na_run_t *run) {
 
 static void *work_on(void *arg) {
     work_t *work = arg;
-    for (size_t i; (i = atomic_fetch_add(&work->next, 1)) < work->count;)
+    for (size_t i; (i = atomic_fetch_add(&work->next, 1)) < work->count;) {
+        na_progress("reading", i, work->count);
         read_run(&work->runs[i]);
+    }
     return NULL;
 }
 

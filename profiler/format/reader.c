@@ -175,6 +175,7 @@ static bool index_chunk(na_reader_t *reader, const na_nprof_chunk_t *c, uint64_t
     if (sealed == live || (zlib && !sealed) || c->entry_size < known ||
         c->entry_size > MAX_ENTRY_SIZE || (known == 1 && c->entry_size != 1) ||
         (sealed && c->raw_length > NA_NPROF_MAX_RAW) ||
+        (c->type == NA_NPROF_TRACE && sealed && c->raw_length > NA_NPROF_TRACE_RAW) ||
         (sealed && !zlib && c->raw_length > payload)) {
         na_reader_issue(reader, NA_ISSUE_BAD_CHUNK, offset, c->type);
         return true;
@@ -319,6 +320,11 @@ void na_reader_close(na_reader_t *reader) {
     free(reader->symbols);
     na_reader_series_free(reader);
     free(reader);
+}
+
+void na_reader_progress(na_reader_t *reader, na_progress_fn_t say, void *arg) {
+    reader->progress = say;
+    reader->progress_arg = arg;
 }
 
 const na_nprof_header_t *na_reader_header(const na_reader_t *reader) {

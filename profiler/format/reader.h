@@ -29,6 +29,10 @@ na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t err
 
 void na_reader_close(na_reader_t *reader);
 
+/* Calls say(arg, done, all) now and then while much is read; all > 0. NULL: no more. */
+typedef void (*na_progress_fn_t)(void *arg, uint64_t done, uint64_t all);
+void na_reader_progress(na_reader_t *reader, na_progress_fn_t say, void *arg);
+
 /* A copy taken when the file was opened; strings are terminated, count_scale is at least 1. */
 const na_nprof_header_t *na_reader_header(const na_reader_t *reader);
 

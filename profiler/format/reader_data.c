@@ -94,6 +94,8 @@ void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visi
     for (size_t c = 0; c < reader->chunk_count; c++) {
         const na_chunk_ref_t *chunk = &reader->chunks[c];
         if (chunk->type != type || chunk->count == 0) continue;
+        if (reader->progress != NULL)
+            reader->progress(reader->progress_arg, c, reader->chunk_count);
         uint32_t per_block = chunk->entry_size < BLOCK ? BLOCK / chunk->entry_size : 1;
         size_t room = (size_t)per_block * chunk->entry_size;
         char *out = malloc(room > BLOCK ? room : BLOCK);

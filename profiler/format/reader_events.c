@@ -302,8 +302,11 @@ size_t na_events_take(na_events_t *e, na_event_t *events, size_t most) {
     size_t n = 0;
     while (n < most) {
         while (e->next < e->run_count &&
-               (e->open == 0 || e->runs[e->next].first <= e->heap[0].key >> 25))
+               (e->open == 0 || e->runs[e->next].first <= e->heap[0].key >> 25)) {
             open_run(e, &e->runs[e->next++]);
+            if (e->reader->progress != NULL)
+                e->reader->progress(e->reader->progress_arg, e->next, e->run_count);
+        }
         if (e->open == 0) break;
         n += take(e, events + n, most - n);
     }

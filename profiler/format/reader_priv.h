@@ -52,6 +52,8 @@ typedef struct na_chunk_ref {
 
 struct na_reader {
     int fd;
+    na_progress_fn_t progress; /* NULL: nobody wants to know */
+    void *progress_arg;
     uint64_t size;
     na_nprof_header_t header;
     na_chunk_ref_t *chunks;

@@ -1,9 +1,11 @@
 /* fuzz_reader.c - libFuzzer target: any bytes as a profile file. Everything that the reader and the
  * analysis offer is called; the sanitizers watch. Checksums are made true first in half of the runs
  * (by the last input byte), or no mutation would ever get past them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "profiler/analyze/detail.h"
@@ -28,6 +30,29 @@ static void play_events(na_reader_t *reader) {
             abort();
     }
     na_replay_close(replay);
+}
+
+static void see_control(void *arg, uint32_t id, const void *entry) {
+    *(uint64_t *)arg += id + *(const uint8_t *)entry;
+}
+
+/* Processor time that a file may take: a second, and one for each 10 MB that it inflates to; times
+ * four, because sanitizers watch and the events are played more than once. */
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void check_time(const na_reader_t *reader, double began) {
+    uint64_t inflated = 0;
+    na_chunk_sum_t sum;
+    for (size_t i = 0; na_reader_chunk_sum(reader, i, &sum) != NULL; i++)
+        inflated += sum.raw;
+    double taken = seconds() - began, most = 4 * (1 + (double)inflated / 1e7);
+    if (taken <= most) return;
+    fprintf(stderr, "%.1f s, and %.1f s are allowed\n", taken, most);
+    abort();
 }
 
 static uint32_t frames_of(void *arg, uint32_t node, const uint32_t **ids) {
@@ -85,6 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!written) abort();
 
     char error[256];
+    double began = seconds();
     na_reader_t *reader = na_reader_open_fd(fd, "fuzz", error, sizeof error);
     if (reader == NULL) {
         if (error[0] == 0) abort(); /* refused without a reason */
@@ -145,9 +171,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t length;
     na_reader_environment(reader, &length);
     na_reader_symbols(reader, &length);
-    na_chunk_sum_t sum;
-    for (size_t i = 0; na_reader_chunk_sum(reader, i, &sum) != NULL; i++) {
-    }
+    uint64_t seen = 0;
+    for (uint16_t type = NA_NPROF_SESSION; type <= NA_NPROF_INHERITED; type++)
+        na_reader_control(reader, type, see_control, &seen);
+    check_time(reader, began);
     for (uint32_t i = 0; i < na_reader_issue_count(reader); i++)
         na_reader_issue_text(reader, i, error, sizeof error);
     na_reader_close(reader);

@@ -2,6 +2,8 @@
  * again when the format changes; the results are kept in the repository. */
 #include <stdio.h>
 
+#include "profiler/format/nprof_control.h"
+#include "profiler/format/trace_code.h"
 #include "tests/unit/nprof_make.h"
 
 static int save(const char *directory, const char *name, const na_make_t *m, size_t size) {
@@ -15,12 +17,131 @@ static int save(const char *directory, const char *name, const na_make_t *m, siz
     return 0;
 }
 
+/* A sealed chunk of bytes. */
+static void add_bytes(na_make_t *m, uint16_t type, const void *bytes, size_t size, int compressed) {
+    na_nprof_chunk_t *c = na_make_chunk(m, type, na_nprof_chunk_length((uint32_t)size, 1), 1, 0);
+    memcpy(c + 1, bytes, size);
+    c->count = (uint32_t)size;
+    na_make_seal_last(m, c, compressed);
+}
+
+enum { UNITS = 200 };
+
+/* What a program does: every kind of event, blocks that are used again, a thread that goes on in
+ * another's buffer. Returns how many units. */
+static uint32_t make_events(na_nprof_unit_t *u, uint64_t ticks) {
+    uint32_t n = 0;
+    for (uint64_t i = 0; n + 8 < UNITS; i++) {
+        uint64_t address = 0x7f0000001000 + i % 9 * 64, size = 20 + i % 5 * 8;
+        uint64_t kind = 1 + i % 6, align = kind == NA_NPROF_EVENT_ALIGNED ? 6 : 0;
+        ticks += 100 + i % 3 * 50;
+        u[n++] = (na_nprof_unit_t){ticks << 8 | NA_NPROF_EVENT_MORE | kind, address | align << 48};
+        u[n++] = (na_nprof_unit_t){size, (2 + i % 3) | (64 - size) << 32};
+        if (i % 7 == 6) {
+            ticks += 10;
+            u[n++] = (na_nprof_unit_t){ticks << 8 | NA_NPROF_EVENT_MORE | NA_NPROF_EVENT_RESIZE,
+                                       address};
+            u[n++] = (na_nprof_unit_t){size + 4, 3 | (60 - size) << 32};
+        }
+        if (i == 5) u[n++] = (na_nprof_unit_t){ticks << 8 | NA_NPROF_EVENT_THREAD, 2};
+        if (i % 4 == 3) {
+            u[n++] = (na_nprof_unit_t){ticks << 8 | NA_NPROF_EVENT_MORE | NA_NPROF_EVENT_MOVED,
+                                       address | UINT64_C(4) << 48};
+            u[n++] = (na_nprof_unit_t){address, 0};
+        } else {
+            uint64_t before = i % 11 == 10 ? NA_NPROF_EVENT_BEFORE : 0;
+            u[n++] =
+                (na_nprof_unit_t){ticks << 8 | before | (8 + i % 3), address | UINT64_C(4) << 48};
+        }
+    }
+    return n;
+}
+
+/* Events: coded and compressed, coded, as they are, and in a buffer that was never closed. */
+static int save_trace(const char *directory) {
+    na_make_t m;
+    na_make_begin(&m);
+    na_make_header(&m)->mode = NA_NPROF_MODE_TRACE;
+    na_make_seal_header(&m);
+    na_nprof_chunk_t *c =
+        na_make_chunk(&m, NA_NPROF_STACKS, NA_NPROF_PAGE, sizeof(na_nprof_stack_t), 1);
+    for (uint32_t i = 0; i < 5; i++)
+        na_make_stack(c, i, 0x1000 + i);
+    na_make_seal(c);
+    static na_nprof_unit_t units[UNITS];
+    uint8_t *bytes = malloc(na_trace_code_bound(UNITS));
+    na_trace_coder_t *coder = aligned_alloc(64, (na_trace_coder_bytes(UNITS) + 63) & ~UINT64_C(63));
+    if (bytes == NULL || coder == NULL) return 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t events, count = make_events(units, 1000 + i * 5000);
+        uint64_t size = i == 2 ? na_trace_store(bytes, units, count, &events)
+                               : na_trace_encode(coder, bytes, units, count, 2, &events);
+        add_bytes(&m, NA_NPROF_TRACE, bytes, size, i == 0);
+    }
+    uint32_t count = make_events(units, 3000);
+    c = na_make_chunk(&m, NA_NPROF_TRACE_BUFFER, 2 * NA_NPROF_PAGE, sizeof(na_nprof_unit_t), 0);
+    na_nprof_buffer_t buffer = {.used = count, .thread = 3, .sequence = 9};
+    memcpy(c + 1, &buffer, sizeof buffer);
+    memcpy((char *)(c + 1) + sizeof buffer, units, count * sizeof *units);
+    c->count = c->capacity;
+    na_make_seal(c);
+    int failed = save(directory, "trace", &m, m.size);
+    free(coder);
+    free(bytes);
+    free(m.bytes);
+    return failed;
+}
+
+static void add_one(na_make_t *m, uint16_t type, const void *entry, uint32_t size) {
+    na_nprof_chunk_t *c = na_make_chunk(m, type, NA_NPROF_PAGE, size, 1);
+    na_make_entry(c, entry, size);
+    na_make_seal(c);
+}
+
+/* What the program and its ancestors say. */
+static int save_control(const char *directory) {
+    na_make_t m;
+    na_make_begin(&m);
+    na_nprof_session_t session = {.session = 2, .copy = 1, .missed = 3, .file = "a.nprof"};
+    na_nprof_marker_t marker = {5, 1, NA_NPROF_MARKER_VALID, "begin"};
+    na_nprof_pool_t pool = {.flags = NA_NPROF_POOL_VALID,
+                            .peak_epoch = 1,
+                            .alloc_count = 7,
+                            .alloc_bytes = 700,
+                            .free_count = 2,
+                            .free_bytes = 200,
+                            .peak_bytes = 600,
+                            .name = "pool"};
+    na_nprof_pool_cell_t cell = {.site = 4,
+                                 .pool = 1,
+                                 .alloc_count = 7,
+                                 .alloc_bytes = 700,
+                                 .free_count = 2,
+                                 .free_bytes = 200,
+                                 .size_min = 100,
+                                 .size_max = 100,
+                                 .peak_epoch = 1};
+    na_nprof_origin_t origin = {.pid = 77, .blocks = 9, .bytes = 900, .file = "parent.nprof"};
+    na_nprof_inherited_t inherited = {.site = 4, .origin = 1, .live_count = 9, .live_bytes = 900};
+    add_one(&m, NA_NPROF_SESSION, &session, sizeof session);
+    add_one(&m, NA_NPROF_MARKERS, &marker, sizeof marker);
+    add_one(&m, NA_NPROF_POOLS, &pool, sizeof pool);
+    add_one(&m, NA_NPROF_POOL_CELLS, &cell, sizeof cell);
+    add_one(&m, NA_NPROF_ORIGINS, &origin, sizeof origin);
+    add_one(&m, NA_NPROF_INHERITED, &inherited, sizeof inherited);
+    static const char symbols[] = "P\t1001\t0\t0\nF\tmain\ta.c\t7\ta.c\t3\t1001\t2\n";
+    add_bytes(&m, NA_NPROF_SYMBOLS, symbols, sizeof symbols - 1, 1);
+    int failed = save(directory, "control", &m, m.size);
+    free(m.bytes);
+    return failed;
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: make_corpus DIRECTORY\n");
         return 2;
     }
-    int failed = 0;
+    int failed = save_trace(argv[1]) | save_control(argv[1]);
     na_make_t m;
     /* One page a chunk, without the timeline's twenty, so that mutations find something. */
     na_make_sample_file(&m);
