@@ -89,12 +89,13 @@ bool na_span_add_records(na_span_t *span, uint32_t count) {
     return there || array != NULL;
 }
 
-void na_span_each_records(void (*visit)(const na_span_t *span, na_record_t *records, void *arg),
-                          void *arg) {
+void na_span_each_records(na_records_fn_t visit, void *arg) {
     na_record_array_t *array = atomic_load_explicit(&all_arrays, memory_order_acquire);
     for (; array != NULL; array = array->next) {
         const na_span_t *span = atomic_load_explicit(&array->span, memory_order_acquire);
-        if (span != NULL) visit(span, array->records, arg);
+        if (span == NULL) continue;
+        uint64_t room = UINT64_C(1) << array->size;
+        visit(span, array->records, span->capacity < room ? span->capacity : (uint32_t)room, arg);
     }
 }
 

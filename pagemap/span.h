@@ -68,11 +68,13 @@ void na_span_delete(na_span_t *span);
  * threads that hold a block of the span. */
 bool na_span_add_records(na_span_t *span, uint32_t count);
 
-/* Calls `visit` for the records of every span that has any: span->capacity of them. Lock-free and
+/* Calls `visit` for the records of every span that has any, `count` of them. Lock-free and
  * async-signal-safe. Exact only while no other thread makes or deletes spans (in a forked child);
- * otherwise spans that come or go meanwhile may be missed, or be met under another's name. */
-void na_span_each_records(void (*visit)(const na_span_t *span, na_record_t *records, void *arg),
-                          void *arg);
+ * otherwise spans that come or go meanwhile may be missed, or be met under another's name (the
+ * records are there all the same). */
+typedef void (*na_records_fn_t)(const na_span_t *span, na_record_t *records, uint32_t count,
+                                void *arg);
+void na_span_each_records(na_records_fn_t visit, void *arg);
 /* Marks every record of an earlier epoch as NA_EPOCH_BEFORE, so that epochs may begin anew. No
  * hook may be running; records that strict checking changes meanwhile are left to it. */
 void na_span_age_records(void);

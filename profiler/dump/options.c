@@ -40,6 +40,7 @@ typedef enum option_id {
     OPT_WHERE,
     OPT_INSTANCES,
     OPT_ACCESS,
+    OPT_RETENTION,
     OPT_OUTPUT,
     OPT_HELP,
     OPT_VERSION,
@@ -119,6 +120,8 @@ static const struct row {
     {"instances", OPT_INSTANCES, NA_TAKES_INSTANCES, NULL,
      "every object by itself, not put together by where it comes from"},
     {"access", OPT_ACCESS, NA_TAKES_ACCESS, NULL, "what was accessed, not what was allocated"},
+    {"retention", OPT_RETENTION, NA_TAKES_RETENTION, NULL,
+     "sites by the memory that their live blocks keep, instead of size classes"},
     {"output", OPT_OUTPUT, TAKEN_BY_ALL, "FILE",
      "write to FILE (also -o), which appears whole or not at all"},
     {"help", OPT_HELP, TAKEN_BY_ALL, NULL, "this text"},
@@ -282,6 +285,9 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         return true;
     case OPT_ACCESS:
         o->access = true;
+        return true;
+    case OPT_RETENTION:
+        o->retention = true;
         return true;
     case OPT_OUTPUT:
         o->output = value;

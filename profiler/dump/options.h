@@ -38,6 +38,7 @@ typedef enum na_option_bit {
     NA_TAKES_SOURCE = 1 << 15, /* --context */
     NA_TAKES_TIME = 1 << 16,   /* --time, --since */
     NA_TAKES_MODULES = 1 << 17,
+    NA_TAKES_RETENTION = 1 << 24,
     NA_TAKES_BASELINE = 1 << 18,
     NA_TAKES_WHERE = 1 << 19,
     NA_TAKES_INSTANCES = 1 << 20,
@@ -80,6 +81,7 @@ typedef struct na_options {
     bool modules;
     const char *where; /* conditions on accesses; NULL: all */
     bool instances, access;
+    bool retention;
     bool names; /* help: bare names, for completion */
 } na_options_t;
 

@@ -60,6 +60,15 @@ const na_view_t na_views[] = {
      "Read from the modules' own files, not from the profile.", NA_IN_ALL,
      NA_VIEW_LIGHT | NA_VIEW_TABLE | NA_VIEW_FACTS, NA_TAKES_TABLE | NA_TAKES_MODULES,
      na_view_globals, NULL},
+    {"allocator", "FILE", "the allocator's spans at the end: how full, what is lost, who keeps it",
+     "Blocks from before the profile are not seen. --retention: \"kept\" is what a site's blocks "
+     "have "
+     "of\n"
+     "the memory that is resident in sparse spans and in no live block; \"of age\": how old they "
+     "are.",
+     NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_TRACE), NA_VIEW_TABLE,
+     NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_RETENTION, na_view_allocator,
+     NULL},
     {"realloc", "FILE", "sites whose blocks grow, by realloc or by copying", NULL,
      NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_TRACE), NA_VIEW_TABLE,
      NA_TAKES_TABLE | NA_TAKES_WRAPPERS, na_view_realloc, NULL},

@@ -62,6 +62,7 @@ na_status_t na_view_inherited(na_view_input_t *in);
 na_status_t na_view_timeline(na_view_input_t *in);
 na_status_t na_view_events(na_view_input_t *in);
 na_status_t na_view_realloc(na_view_input_t *in);
+na_status_t na_view_allocator(na_view_input_t *in);
 na_status_t na_view_at(na_view_input_t *in);
 na_status_t na_view_sizes(na_view_input_t *in);
 na_status_t na_view_lifetimes(na_view_input_t *in);

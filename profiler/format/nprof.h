@@ -142,6 +142,8 @@ _Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
 #define NA_NPROF_LIVES       9u
 #define NA_NPROF_SIZES       10u
 #define NA_NPROF_MAPS        11u
+#define NA_NPROF_SPANS       12u
+#define NA_NPROF_SPAN_SITES  13u
 /* From 64 on: added to a finished file by tools, not written by recorders. */
 #define NA_NPROF_SYMBOLS 64u
 
@@ -344,6 +346,51 @@ typedef struct na_nprof_map {
 } na_nprof_map_t;
 
 _Static_assert(sizeof(na_nprof_map_t) == 40, "");
+
+/* SPANS and SPAN_SITES: what the allocator's spans (runs of pages that hold blocks of one size)
+ * held when they were last walked: when a profile or a copy of it was completed. Not in mode
+ * sample. Only spans that a block of this profile ever was in, and only blocks of this profile:
+ * what is from before counts as not there. No owner; written by whoever completes. A later walk
+ * that does not fit makes a new chunk and leaves the old one without entries.
+ *
+ * One SPANS entry for each node, class and occupancy. Large blocks (class 0) are one to a span. */
+#define NA_NPROF_SPANS_UNSEEN 255u /* class of spans for which there was no time */
+
+typedef struct na_nprof_span_sum {
+    uint32_t block_size; /* of the class; 0: large blocks */
+    uint16_t node;       /* dense, at most 255; not below header.node_count: bound to none */
+    uint8_t cls;
+    uint8_t eighths;    /* live blocks of all that fit, in eighths, rounded down: 8: full */
+    uint64_t spans;     /* of these */
+    uint64_t capacity;  /* blocks that fit in them */
+    uint64_t blocks;    /* live */
+    uint64_t bytes;     /* of the spans */
+    uint64_t resident;  /* of those, in memory (mincore) */
+    uint64_t requested; /* bytes of the live blocks, as asked for */
+    uint64_t usable;    /* the same, as handed out */
+} na_nprof_span_sum_t;
+
+_Static_assert(sizeof(na_nprof_span_sum_t) == 64, "");
+
+/* What the live blocks of one site hold. A span's resident bytes are divided equally among its live
+ * blocks. Sparse: less than NA_NPROF_SPARSE eighths of a small span's blocks live. */
+#define NA_NPROF_SPARSE 2u
+
+typedef struct na_nprof_span_site {
+    uint32_t site;
+    uint32_t reserved;
+    uint64_t blocks;
+    uint64_t requested;
+    uint64_t resident;
+    uint64_t spans;         /* that hold a block of the site */
+    uint64_t alone;         /* of those, that hold no other's */
+    uint64_t sparse_spans;  /* of `spans`, sparse ones, */
+    uint64_t sparse_blocks; /* the site's blocks in them, */
+    uint64_t sparse_kept;   /* its part of their resident bytes that lie in no live block, */
+    uint64_t sparse_ages;   /* and the sum of those blocks' ages at the walk */
+} na_nprof_span_site_t;
+
+_Static_assert(sizeof(na_nprof_span_site_t) == 80, "");
 
 /* THREADS: no owner; entry i is thread first_id + i, ids from 1 (0: not known). `tid` is stored
  * last (release) and is never 0 in an entry that exists. Afterwards the thread itself is the

@@ -64,6 +64,10 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_sizes_t);
     case NA_NPROF_MAPS:
         return sizeof(na_nprof_map_t);
+    case NA_NPROF_SPANS:
+        return sizeof(na_nprof_span_sum_t);
+    case NA_NPROF_SPAN_SITES:
+        return sizeof(na_nprof_span_site_t);
     case NA_NPROF_TRACE_BUFFER:
         return sizeof(na_nprof_unit_t);
     case NA_NPROF_TRACE:

@@ -73,10 +73,14 @@ typedef void (*na_lives_fn_t)(void *arg, const na_nprof_lives_t *lives);
 typedef void (*na_share_fn_t)(void *arg, const na_nprof_share_t *share);
 typedef void (*na_map_fn_t)(void *arg, const na_nprof_map_t *map);
 typedef void (*na_sizes_fn_t)(void *arg, const na_nprof_sizes_t *sizes);
+typedef void (*na_span_sum_fn_t)(void *arg, const na_nprof_span_sum_t *sum);
+typedef void (*na_span_site_fn_t)(void *arg, const na_nprof_span_site_t *site);
 void na_reader_lives(na_reader_t *reader, na_lives_fn_t visit, void *arg);
 void na_reader_shares(na_reader_t *reader, na_share_fn_t visit, void *arg);
 void na_reader_maps(na_reader_t *reader, na_map_fn_t visit, void *arg);
 void na_reader_sizes(na_reader_t *reader, na_sizes_fn_t visit, void *arg);
+void na_reader_span_sums(na_reader_t *reader, na_span_sum_fn_t visit, void *arg);
+void na_reader_span_sites(na_reader_t *reader, na_span_site_fn_t visit, void *arg);
 
 /* Figures over time of one kind (NA_NPROF_SERIES_*), the active buffer only. Belongs to the reader;
  * count 0: none. */

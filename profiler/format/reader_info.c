@@ -20,6 +20,8 @@ static const struct {
     {NA_NPROF_LIVES, "lives"},
     {NA_NPROF_SIZES, "sizes"},
     {NA_NPROF_MAPS, "maps"},
+    {NA_NPROF_SPANS, "spans"},
+    {NA_NPROF_SPAN_SITES, "span sites"},
     {NA_NPROF_SYMBOLS, "symbols"},
     {NA_NPROF_TRACE_BUFFER, "trace buffers"},
     {NA_NPROF_TRACE, "trace"},

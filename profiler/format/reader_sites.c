@@ -72,6 +72,38 @@ void na_reader_sizes(na_reader_t *reader, na_sizes_fn_t visit, void *arg) {
     na_reader_each_entry(reader, NA_NPROF_SIZES, visit_sizes, &to);
 }
 
+static void visit_span_sum(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
+                           uint32_t index, const void *entry) {
+    (void)index;
+    const visit_t *to = arg;
+    na_nprof_span_sum_t sum;
+    memcpy(&sum, entry, sizeof sum);
+    if (sum.spans == 0) return;
+    if (sum.eighths > 8 || (sum.node > UINT8_MAX && sum.cls != NA_NPROF_SPANS_UNSEEN))
+        na_reader_issue(reader, NA_ISSUE_BAD_ENTRY, chunk->data, sum.eighths);
+    else
+        ((na_span_sum_fn_t)to->call)(to->arg, &sum);
+}
+
+void na_reader_span_sums(na_reader_t *reader, na_span_sum_fn_t visit, void *arg) {
+    visit_t to = {(void (*)(void))visit, arg};
+    na_reader_each_entry(reader, NA_NPROF_SPANS, visit_span_sum, &to);
+}
+
+static void visit_span_site(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
+                            uint32_t index, const void *entry) {
+    (void)reader, (void)chunk, (void)index;
+    const visit_t *to = arg;
+    na_nprof_span_site_t site;
+    memcpy(&site, entry, sizeof site);
+    if (site.site != NA_NPROF_NO_STACK) ((na_span_site_fn_t)to->call)(to->arg, &site);
+}
+
+void na_reader_span_sites(na_reader_t *reader, na_span_site_fn_t visit, void *arg) {
+    visit_t to = {(void (*)(void))visit, arg};
+    na_reader_each_entry(reader, NA_NPROF_SPAN_SITES, visit_span_site, &to);
+}
+
 /* --- series --- */
 
 /* Copies the active buffer and the rows that are used. False: the entry makes no sense, or there

@@ -68,10 +68,10 @@ static uint32_t slot_of(uint32_t origin, uint32_t site) {
 
 typedef void (*visit_t)(uint32_t origin, const na_record_t *record, uint64_t usable);
 
-static void each_block(const na_span_t *span, na_record_t *records, void *arg) {
+static void each_block(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
     visit_t visit = *(visit_t *)arg;
     uint64_t usable = set.config->usable(span);
-    for (uint32_t i = 0; i < span->capacity; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t origin = records[i].epoch == 0 ? 0 : origin_of(records[i].epoch);
         if (origin != 0 && records[i].site != NA_NPROF_NO_STACK) visit(origin, &records[i], usable);
     }

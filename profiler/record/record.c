@@ -70,6 +70,7 @@ static bool begin(bool in_child) {
     na_timeline_start();
     na_series_start();
     na_maps_start();
+    na_spans_start(&config);
     na_header_environment();
     na_pools_start();
     na_session_start(&config, ++sessions);
@@ -144,7 +145,9 @@ static void finish(void) {
 }
 
 void na_rec_close(void) {
-    if (!atomic_exchange(&na_rec.closed, true)) finish();
+    if (atomic_exchange(&na_rec.closed, true)) return;
+    na_spans_walk();
+    finish();
 }
 
 const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
@@ -195,6 +198,7 @@ static void complete(void) {
     if (na_rec.tracing)
         for (na_rthread_t *t = na_rec.all; t != NULL; t = t->all_next)
             if (t->owner != 0) na_trace_ended(t);
+    na_spans_walk();
     finish();
 }
 
@@ -215,6 +219,7 @@ void na_profile_discard(void) {
 int na_profile_dump(void) {
     if (!na_rec_is_open() || atomic_load(&na_rec.closed)) return ENODATA;
     publish_all();
+    na_spans_walk();
     if (na_rec.tracing) na_trace_writer_settle();
     return na_copy_make() ? 0 : EIO;
 }

@@ -46,7 +46,8 @@ typedef struct na_profile_config {
      */
     void (*age_records)(void);
     /* Visits the records of all live blocks (na_span_each_records); NULL: there are none. */
-    void (*each_records)(void (*visit)(const struct na_span *span, na_record_t *records, void *arg),
+    void (*each_records)(void (*visit)(const struct na_span *span, na_record_t *records,
+                                       uint32_t count, void *arg),
                          void *arg);
     /* Usable bytes of a block of the span. */
     uint64_t (*usable)(const struct na_span *span);

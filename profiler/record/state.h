@@ -299,6 +299,12 @@ void na_share_publish(na_nprof_cell_t *c, int64_t live);
 /* The process's peak is so large now. */
 void na_share_quantum(int64_t peak);
 
+/* ---- spans.c ---- */
+void na_spans_start(const na_profile_config_t *config);
+/* Looks at all spans, and says in the file what they hold. Before the profile, or a copy of it, is
+ * completed; other threads' events meanwhile make it inexact, not unsound. */
+void na_spans_walk(void);
+
 /* ---- maps.c ---- */
 void na_maps_start(void);
 void na_maps_count(na_rthread_t *t, uint32_t call, uint64_t bytes); /* NA_NPROF_MAP_* */

@@ -42,8 +42,12 @@ static struct {
     table_t tables[20]; /* each a doubling of the one before */
     na_lock_t lock;     /* for what follows, and to write to all of the above */
     unsigned table_count;
-    uint32_t next; /* node id */
+    uint32_t next; /* node id; read without the lock as well */
 } tree;
+
+uint32_t na_tree_bound(void) {
+    return __atomic_load_n(&tree.next, __ATOMIC_RELAXED);
+}
 
 const na_nprof_stack_t *na_tree_node(uint32_t id) {
     const na_nprof_stack_t *chunk =
@@ -108,7 +112,7 @@ static uint32_t new_node(uint32_t parent, uint64_t pc, uint32_t flags) {
         if (!add_chunk(k)) return 0;
         chunk = atomic_load_explicit(&tree.chunks[k], memory_order_relaxed);
     }
-    tree.next = id + 1;
+    __atomic_store_n(&tree.next, id + 1, __ATOMIC_RELAXED);
     na_nprof_stack_t *n = chunk + id % PER_CHUNK;
     n->parent = parent;
     n->pc = pc;

@@ -17,6 +17,9 @@ bool na_tree_start(void);
  * 0: no room. Thread-safe; takes no lock where the node is there. */
 uint32_t na_tree_child(uint32_t parent, uint64_t pc, uint32_t flags);
 
+/* All ids so far are below it. */
+uint32_t na_tree_bound(void);
+
 /* Of an id that na_tree_child returned. */
 const na_nprof_stack_t *na_tree_node(uint32_t id);
 

@@ -69,6 +69,18 @@ static bool is_odd(void *arg, uint32_t site) {
     return site % 2 == 1;
 }
 
+static void see_span_sum(void *arg, const na_nprof_span_sum_t *sum) {
+    (void)arg;
+    if (sum->spans == 0 || sum->eighths > 8 ||
+        (sum->node > 255 && sum->cls != NA_NPROF_SPANS_UNSEEN))
+        abort();
+}
+
+static void see_span_site(void *arg, const na_nprof_span_site_t *site) {
+    (void)arg;
+    if (site->site == NA_NPROF_NO_STACK) abort();
+}
+
 static void mend(uint8_t *bytes, size_t size) {
     if (size < NA_NPROF_PAGE) return;
     na_nprof_header_t h;
@@ -146,6 +158,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     na_sizes_fold(reader, &sizes);
     na_lives_free(&lives);
     na_maps_free(&maps);
+    na_reader_span_sums(reader, see_span_sum, NULL);
+    na_reader_span_sites(reader, see_span_site, NULL);
     for (uint32_t kind = 0; kind < 8; kind++) {
         na_series_table_t series = na_reader_series(reader, kind);
         uint64_t sum = 0;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # dump_blocks.sh - the views of single blocks and of moments, on a program whose every block is known
-# (dump_views.c): at, sizes, lifetimes, temporary, globals. What mode sites knows and what a trace knows.
+# (dump_views.c): at, sizes, lifetimes, temporary, globals; and allocator on one whose spans are known (spans_load.c). What mode sites knows and what a trace knows.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
@@ -151,3 +151,59 @@ refused at trace.nprof --time @begin
 says="does not take --time"
 refused sizes trace.nprof --time peak
 say "moments that a profile does not know are refused in one line"
+
+# Spans: what the walk at the end says is what the sites say, and who keeps pages is named.
+cc -std=gnu17 -g -O1 -fno-builtin "$test_source/spans_load.c" -o "$work/spans" || fail "the compiler does not build spans_load.c"
+for mode in sites trace; do
+    NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/spans-$mode.nprof" LD_PRELOAD="$lib" "$work/spans" || fail "spans_load.c in mode $mode"
+    NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/copy-$mode.nprof" LD_PRELOAD="$lib" "$work/spans" copy || fail "spans_load.c copy in mode $mode"
+done
+/usr/bin/python3 - "$dump" "$work" <<'END' || fail "allocator is not as the program was"
+import json, subprocess, sys
+dump, work = sys.argv[1:]
+def run(*arguments):
+    return subprocess.run([dump, *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
+def rows(*arguments):
+    return json.loads(run(*arguments, "--json", "--top", "0"))["rows"]
+
+def check(profile, keepers, fillers, large):
+    classes, held = rows("allocator", profile), rows("allocator", profile, "--retention")
+    total = json.loads(run("json", profile))["total"]
+    for of in classes, held:
+        assert sum(r["live_blocks"] for r in of) == total["live_blocks"] == keepers + fillers + large, (profile, of)
+        assert sum(r["live_bytes"] for r in of) == total["live_bytes"], (profile, of)
+    assert sum(r["live_bytes"] + r["rounding_bytes"] for r in classes) == total["live_usable_bytes"]
+    assert all(sum(r["spans_by_eighths"]) == r["spans"] and r["resident_bytes"] <= r["bytes"] for r in classes)
+    small = [r for r in classes if r["block_bytes"] == 64]
+    assert len(small) == 1 and small[0]["live_blocks"] == keepers + fillers and small[0]["rounding_bytes"] == 0, small
+    assert small[0]["capacity"] * 64 == small[0]["bytes"] and small[0]["live_bytes"] == 64 * (keepers + fillers), small
+    by = {r["function"]: r for r in held}
+    assert set(by) == {"keeper", "filler", "take_large"} - (set() if fillers else {"filler"}) - (set() if large else {"take_large"}), by
+    return small[0], by, classes
+
+for mode in "sites", "trace":
+    small, by, classes = check("spans-%s.nprof" % mode, 64, 0, 1)
+    keeper = by["keeper"]
+    # 128 blocks of 64 bytes to a span, two of which stay, wherever the first block of all lay.
+    assert 32 <= keeper["spans"] <= 34 and keeper["alone_spans"] == keeper["sparse_spans"] == keeper["spans"], keeper
+    assert keeper["live_bytes"] == 4096 and keeper["sparse_blocks"] == 64 and keeper["sparse_age_ms"] > 0, keeper
+    # All of their pages were written to; a span's part of a byte is lost to rounding at each block.
+    assert keeper["resident_bytes"] >= 30 * 8192 and keeper["kept_bytes"] >= keeper["resident_bytes"] - 4096 - 64, keeper
+    assert keeper["kept_bytes"] <= small["unused_bytes"], (keeper, small)
+    large = [r for r in classes if r["block_bytes"] is None]
+    assert len(large) == 1 and large[0]["bytes"] >= 1 << 20 and 1 << 19 <= large[0]["resident_bytes"] <= large[0]["bytes"], large
+    assert by["take_large"]["resident_bytes"] == large[0]["resident_bytes"] and by["take_large"]["kept_bytes"] == 0
+    # Copies: all blocks live, then the keeper's alone; the profile itself is as without them.
+    full, by, _ = check("copy-%s.nprof.1" % mode, 64, 4032, 0)
+    assert full["occupancy"] > 0.9 and by["keeper"]["kept_bytes"] == by["filler"]["sparse_spans"] == 0, (full, by)
+    check("copy-%s.nprof.2" % mode, 64, 0, 0)
+    check("copy-%s.nprof" % mode, 64, 0, 1)
+text = run("allocator", "spans-sites.nprof")
+assert "65" in text and "Sites by what their live blocks keep" in text and "keeper" in text
+assert "Sites" not in run("allocator", "spans-sites.nprof", "--sort", "spans")
+assert "live_blocks" not in run("allocator", "spans-sites.nprof", "--filter", "nothing")
+END
+rc=0
+"$dump" allocator "$work/sample.nprof" >"$work/out" 2>"$work/err" || rc=$?
+[ "$rc" = 2 ] && grep -q "needs a profile of mode sites or trace" "$work/err" || fail "allocator on a sampled profile: $rc"
+say "allocator knows the spans, and who keeps them"
