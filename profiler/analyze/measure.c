@@ -319,7 +319,8 @@ static void finish(sums_t *s, const double *thread_weight) {
     to->pure = to->windows != 0 ? s->pure / to->windows : NAN;
     to->stores = s->store_of > 0 ? s->stores / s->store_of : NAN;
     to->switch_ns = to->switches != 0 ? s->switch_sum / (double)to->switches : NAN;
-    to->handoff_ns = s->handoffs > 0 ? (uint64_t)(s->handoff_sum / s->handoffs) : 0;
+    double handoff = s->handoffs > 0 ? s->handoff_sum / s->handoffs : 0;
+    to->handoff_ns = handoff < 1e18 ? (uint64_t)handoff : (uint64_t)1e18;
     to->in_cluster = s->cluster_of > 0 ? s->cluster / s->cluster_of : NAN;
     to->latency = s->latency_of > 0 ? s->latency / s->latency_of : NAN;
     to->to = most_of(to->from, nodes);

@@ -253,6 +253,11 @@ static bool decide(judging_t *j) {
         undecidable(j, NA_UNDECIDED_SAMPLES, 0, na_limit(NA_T_SAMPLES));
         return false;
     }
+    if (j->n < na_limit(NA_T_INDEPENDENT)) {
+        undecidable(j, NA_UNDECIDED_SAMPLES, 0,
+                    ceil(m->samples * na_limit(NA_T_INDEPENDENT) / (j->n > 0.1 ? j->n : 0.1)));
+        return false;
+    }
     if (m->remote < na_limit(NA_T_REMOTE)) {
         v->kind = NA_VERDICT_NOTHING;
         return true;

@@ -51,6 +51,7 @@ extern const uint32_t na_verdict_needs[NA_VERDICTS];
 
 typedef enum na_threshold {
     NA_T_SAMPLES,
+    NA_T_INDEPENDENT,
     NA_T_SAMPLES_ALL,
     NA_T_SAMPLES_STORES,
     NA_T_SAMPLES_LATENCY,

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "profiler/analyze/detail.h"
+#include "profiler/analyze/flows_where.h"
 #include "profiler/analyze/functions.h"
 #include "profiler/analyze/histogram.h"
 #include "profiler/analyze/replay.h"
 #include "profiler/analyze/sites.h"
+#include "profiler/analyze/verdict.h"
 #include "profiler/format/access.h"
 
 /* Whatever the mode: events may be in any file. */
@@ -53,6 +55,24 @@ static void check_time(const na_reader_t *reader, double began) {
     if (taken <= most) return;
     fprintf(stderr, "%.1f s, and %.1f s are allowed\n", taken, most);
     abort();
+}
+
+/* Flows and verdicts, of the file as two processes. */
+static void judge(na_reader_t *reader) {
+    na_reader_t *const twice[] = {reader, reader};
+    na_flows_t flows;
+    na_verdicts_t verdicts;
+    char why[NA_WHERE_WHY];
+    if (na_flows_read(twice, 2, &flows) && na_verdicts_make(&flows, &verdicts)) {
+        for (uint32_t i = 0; i < verdicts.count; i++)
+            if (verdicts.items[i].group >= flows.group_count ||
+                verdicts.items[i].kind >= NA_VERDICTS)
+                abort();
+        na_verdicts_free(&verdicts);
+        uint32_t before = flows.count;
+        if (!na_flows_select(&flows, "remote,time=-100", why) || flows.count > before) abort();
+    }
+    na_flows_free(&flows);
 }
 
 static uint32_t frames_of(void *arg, uint32_t node, const uint32_t **ids) {
@@ -177,6 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         na_access_free(&access);
     }
+    judge(reader);
     na_threads_peak(reader);
     na_reader_threads(reader);
     na_reader_modules(reader);

@@ -117,6 +117,28 @@ Test(verdict, too_few_samples) {
     }
 }
 
+/* One sample that stands for much more than the others leaves few that say something. */
+Test(verdict, too_few_independent_samples) {
+    for (int few = 0; few < 2; few++) {
+        made_t m;
+        handed_over(&m, 0, 1000, 0);
+        /* (999 + w)^2 / (999 + w^2) is 9.9 or 10.1 */
+        double share = few != 0 ? 9.9 : 10.1, least = 1, most = 1e6;
+        for (int i = 0; i < 100; i++) {
+            double w = (least + most) / 2;
+            if ((999 + w) * (999 + w) / (999 + w * w) > share)
+                least = w;
+            else
+                most = w;
+        }
+        m.samples[500].weight = least;
+        if (few != 0)
+            undecided(&m, NA_UNDECIDED_SAMPLES, cr_assert_gt(v_.needed, 1000));
+        else
+            is(&m, NA_VERDICT_REMOTE);
+    }
+}
+
 /* Samples of one watchpoint window say what one says: the chance is less than theirs. */
 Test(verdict, windows_of_watchpoints_count_once) {
     double chance[2];
