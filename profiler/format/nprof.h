@@ -600,9 +600,10 @@ _Static_assert(sizeof(na_nprof_buffer_t) == 64, "four units");
  * turn. The payload is this header and then the columns, one after the other, that code the units
  * (docs/profile-format.md); stamps are multiples of 1 << tick_shift. */
 #define NA_NPROF_TRACE_COLUMNS 11u
-#define NA_NPROF_TRACE_UNITS   (1u << 20)           /* of one buffer or chunk, at most */
-#define NA_NPROF_TRACE_RAW     (UINT64_C(24) << 20) /* of a TRACE chunk's raw_length: 22 bytes a unit \
-                                                     */
+#define NA_NPROF_TRACE_UNITS   (1u << 20) /* of one buffer or chunk, at most */
+#define NA_NPROF_TRACE_RAW                                                                         \
+    (UINT64_C(24) << 20) /* of a TRACE chunk's raw_length: 22 bytes a unit                         \
+                          */
 
 typedef struct na_nprof_trace {
     uint64_t first_ticks; /* >> tick_shift */
