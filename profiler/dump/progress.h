@@ -14,8 +14,8 @@ void na_progress_begin(void);
 /* `what` is being done, like "reading". */
 void na_progress(const char *what, uint64_t done, uint64_t all);
 
-/* Erases the line. It may come again, unless standard output, which is written to from here on, is a
- * terminal, too. */
+/* Erases the line. It may come again, unless standard output, which is written to from here on, is
+ * a terminal, too. */
 void na_progress_end(void);
 
 #endif
