@@ -84,13 +84,13 @@ static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told)
         if (s->alloc_count == 0 || s->size_min != s->size_max) continue;
         known += (double)s->alloc_bytes;
         double usable = (double)s->alloc_usable / na_view_count(r->in, (double)s->alloc_count);
-        classes[used++] = (na_class_t){.usable = (uint64_t)(usable + 0.5),
+        classes[used++] = (na_class_t){.usable = usable < 1e18 ? (uint64_t)(usable + 0.5) : UINT64_MAX,
                                        .count = s->alloc_count,
                                        .bytes = s->alloc_bytes,
                                        .usable_bytes = s->alloc_usable,
-                                       .live_count = s->live_count,
-                                       .live_bytes = s->live_bytes,
-                                       .live_usable = s->live_usable};
+                                       .live_count = (uint64_t)s->live_count,
+                                       .live_bytes = (uint64_t)s->live_bytes,
+                                       .live_usable = (uint64_t)s->live_usable};
     }
     if (used != 0) qsort(classes, used, sizeof *classes, by_usable);
     for (size_t i = 0; i < used; i++) {
@@ -144,8 +144,8 @@ static void put_classes(na_report_t *r, size_t *tables) {
                     (const double[]){
                         (double)c->usable, na_view_count(r->in, (double)c->count), (double)c->bytes,
                         waste, c->usable_bytes > 0 ? waste / (double)c->usable_bytes : 0,
-                        na_view_count(r->in, (double)c->live_count), (double)c->live_bytes,
-                        (double)(c->live_usable - c->live_bytes)},
+                        na_view_count(r->in, (double)(int64_t)c->live_count), (double)(int64_t)c->live_bytes,
+                        (double)(int64_t)(c->live_usable - c->live_bytes)},
                     8);
         }
         fputs("]}", r->json);

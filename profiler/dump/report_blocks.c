@@ -279,8 +279,8 @@ static bool see_free(na_report_blocks_t *b, const na_event_t *e, const na_live_t
     uint32_t life = bucket_of(age, NA_NPROF_AGE_BUCKETS);
     na_class_t *class = class_of(b, freed->size + freed->slack);
     class->live_count--;
-    class->live_bytes -= (int64_t)freed->size;
-    class->live_usable -= (int64_t)(freed->size + freed->slack);
+    class->live_bytes -= freed->size;
+    class->live_usable -= freed->size + freed->slack;
     b->sizes.lives[size][life]++;
     if (row < b->site_count) {
         b->sites[row].lives[size][life]++;
@@ -297,8 +297,8 @@ static void see_alloc(na_report_blocks_t *b, const na_event_t *e, uint32_t row) 
     class->bytes += e->size;
     class->usable_bytes += e->size + e->slack;
     class->live_count++;
-    class->live_bytes += (int64_t)e->size;
-    class->live_usable += (int64_t)(e->size + e->slack);
+    class->live_bytes += e->size;
+    class->live_usable += e->size + e->slack;
     b->sizes.allocs[size]++;
     if (point >= NA_BLOCKS_POINTS) point = NA_BLOCKS_POINTS - 1;
     b->over_time[size * NA_BLOCKS_POINTS + point]++;

@@ -49,7 +49,8 @@ typedef struct na_site_blocks {
 typedef struct na_class {
     uint64_t usable;
     uint64_t count, bytes, usable_bytes; /* ever allocated */
-    int64_t live_count, live_bytes, live_usable;
+    /* Live now; modulo 2^64, so that a damaged file may sum up to anything. */
+    uint64_t live_count, live_bytes, live_usable;
 } na_class_t;
 
 typedef struct na_report_blocks na_report_blocks_t;
