@@ -89,7 +89,11 @@ void na_report_details(na_report_t *report);
 /* report_access.c: "access", where the profile has any. */
 void na_report_access(na_report_t *report);
 
-/* report_allocator.c: "nodes" and "allocator". */
+/* report_spans.c: tables of "allocator", whose number is counted on; or, without a number,
+ * "filled". Nothing where the profile does not say. False: out of memory. */
+bool na_report_spans(na_report_t *report, size_t *tables);
+
+/* report_allocator.c: "nodes", "filled" and "allocator". */
 void na_report_allocator(na_report_t *report);
 
 /* report_parts.c: "run", "globals", "findings". */

@@ -1,5 +1,5 @@
 /* report_allocator.c - what the allocator did with what was asked for: memory at the peak and at
- * the end, rounding by size of block, and each node's part over time. */
+ * the end, spans (report_spans.c), rounding by size of block, and each node's part over time. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -84,13 +84,14 @@ static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told)
         if (s->alloc_count == 0 || s->size_min != s->size_max) continue;
         known += (double)s->alloc_bytes;
         double usable = (double)s->alloc_usable / na_view_count(r->in, (double)s->alloc_count);
-        classes[used++] = (na_class_t){.usable = usable < 1e18 ? (uint64_t)(usable + 0.5) : UINT64_MAX,
-                                       .count = s->alloc_count,
-                                       .bytes = s->alloc_bytes,
-                                       .usable_bytes = s->alloc_usable,
-                                       .live_count = (uint64_t)s->live_count,
-                                       .live_bytes = (uint64_t)s->live_bytes,
-                                       .live_usable = (uint64_t)s->live_usable};
+        classes[used++] =
+            (na_class_t){.usable = usable < 1e18 ? (uint64_t)(usable + 0.5) : UINT64_MAX,
+                         .count = s->alloc_count,
+                         .bytes = s->alloc_bytes,
+                         .usable_bytes = s->alloc_usable,
+                         .live_count = (uint64_t)s->live_count,
+                         .live_bytes = (uint64_t)s->live_bytes,
+                         .live_usable = (uint64_t)s->live_usable};
     }
     if (used != 0) qsort(classes, used, sizeof *classes, by_usable);
     for (size_t i = 0; i < used; i++) {
@@ -141,11 +142,12 @@ static void put_classes(na_report_t *r, size_t *tables) {
             const na_class_t *c = &classes[i];
             double waste = (double)c->usable_bytes - (double)c->bytes;
             put_row(r, &n, NULL,
-                    (const double[]){
-                        (double)c->usable, na_view_count(r->in, (double)c->count), (double)c->bytes,
-                        waste, c->usable_bytes > 0 ? waste / (double)c->usable_bytes : 0,
-                        na_view_count(r->in, (double)(int64_t)c->live_count), (double)(int64_t)c->live_bytes,
-                        (double)(int64_t)(c->live_usable - c->live_bytes)},
+                    (const double[]){(double)c->usable, na_view_count(r->in, (double)c->count),
+                                     (double)c->bytes, waste,
+                                     c->usable_bytes > 0 ? waste / (double)c->usable_bytes : 0,
+                                     na_view_count(r->in, (double)(int64_t)c->live_count),
+                                     (double)(int64_t)c->live_bytes,
+                                     (double)(int64_t)(c->live_usable - c->live_bytes)},
                     8);
         }
         fputs("]}", r->json);
@@ -224,9 +226,11 @@ void na_report_allocator(na_report_t *r) {
             put_course(r, &mapped, "mapped");
         putc('}', r->json);
     }
+    r->out_of_memory |= !na_report_spans(r, NULL);
     fputs(",\"allocator\":[", r->json);
     put_memory(r, &tables);
     put_nodes(r, &tables);
+    r->out_of_memory |= !na_report_spans(r, &tables);
     put_classes(r, &tables);
     putc(']', r->json);
 }

@@ -69,6 +69,11 @@ await withPage(file, async (page, open) => {
   const of = (size) => classes.filter(([block]) => block >= size && block < size * 1.26);
   check(sum(of(9000).map((row) => row[5])) >= 500, `blocks for 9,000 bytes: ${JSON.stringify(of(9000))}`);
   if (trace) check(sum(classes.map((row) => row[2])) === profile.total.total_bytes, 'every block has its size in the table');
+  // Spans at the end: the 500 blocks that stay are in them, full but for the last, and their site is named.
+  const spans = await page.evaluate(() => window.numallocModel.raw.allocator.find((part) => part.title.startsWith('Spans')).rows);
+  check(sum(spans.map((row) => row[4])) === profile.total.live_blocks, `blocks in spans: ${JSON.stringify(spans)}`);
+  check(/large/.test(await page.locator('[aria-label="Sites whose live blocks keep memory"]').innerText()), 'sites that keep spans are named');
+  check((await page.locator('[data-heat="filled"] canvas').count()) === 1, 'how full spans are is drawn');
   await page.screenshot({ path: `${artefact}-allocator.png`, fullPage: true });
 });
 console.log('blocks: ok');

@@ -36,7 +36,8 @@
 //                     of sizes and lifetimes: 2^(n-1) up to 2^n
 //   globals           {name, module, bytes, tls}
 //   allocator         [{title, columns: [name..], units: [..], terms: [..], rows: [[..]..], note,
-//                     sort: column}..]
+//                     sort: column, site: column of indices of sites, -1: cut}..]
+//   filled            as in heat: spans by size of block and by how much of their room lives
 //   nodes             {interval_ms, live: [{node, values}..], mapped: the same}
 //   sources           {index of strings (a path): {first, lines: [text..]}}
 //   findings          [{level: "warning"|"note"|"good", id, title, evidence, place, remedy, page,

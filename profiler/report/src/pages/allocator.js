@@ -1,12 +1,12 @@
 // allocator.js - what the allocator did with what was asked for.
 import { h } from '../dom.js';
-import { absent, rangeChip } from '../controls.js';
-import { timeChart } from '../charts.js';
+import { absent, rangeChip, siteLink } from '../controls.js';
+import { heatMap, timeChart } from '../charts.js';
 import { table } from '../table.js';
 import { TERMS } from '../terms.js';
 
 export function allocator(model, state) {
-  const { allocator: parts, nodes } = model.raw;
+  const { allocator: parts, nodes, filled } = model.raw;
   if (!parts || parts.length === 0) return absent('The allocator\'s own state', 'This profile holds none of it.');
   return h('div', {}, rangeChip(model, state, { whole: true }), parts.map((part) => [
     h('h3', {}, part.title), part.note && h('p', { class: 'quiet' }, part.note),
@@ -15,9 +15,14 @@ export function allocator(model, state) {
       sort: part.sort === undefined ? { id: '-1', down: false } : { id: String(part.sort), down: true },
       columns: part.columns.map((name, i) => ({
         id: String(i), name, unit: part.units[i] || undefined, tip: TERMS[part.terms?.[i]],
-        value: (row) => row[i] ?? (part.units[i] ? NaN : ''), order: (row) => row[i] ?? -1, width: part.units[i] ? 'minmax(6.5rem, 1fr)' : 'minmax(12rem, 2fr)',
+        value: (row) => (i === part.site ? siteText(model, row[i]) : row[i] ?? (part.units[i] ? NaN : '')), order: (row) => row[i] ?? -1,
+        cell: i === part.site ? (row) => (row[i] < 0 ? siteText(model, row[i]) : siteLink(model, row[i])) : undefined, width: part.units[i] ? 'minmax(6rem, 1fr)' : i === 0 ? 'minmax(12rem, 2fr)' : '4rem',
       })),
-    }).element]), nodes && overTime(nodes, state));
+    }).element, part.site !== undefined && filled && heatMap({ ...filled, figures: true })]), nodes && overTime(nodes, state));
+}
+
+function siteText(model, site) {
+  return site < 0 ? '(smaller sites)' : model.siteName(site);
 }
 
 function overTime(nodes, state) {
