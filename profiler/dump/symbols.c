@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "profiler/dump/demangle.h"
+#include "profiler/dump/perfmap.h"
 #include "profiler/dump/scopes.h"
 #include "profiler/dump/units.h"
 
@@ -55,8 +56,9 @@ struct na_symbols {
     na_module_table_t modules;
     module_t *opened; /* by module id */
     na_scopes_t *scopes;
-    uint32_t *by_node; /* list of a stack entry, 0: not looked up */
-    list_t *lists;     /* [0] is empty */
+    na_perf_map_t *jit; /* NULL: none */
+    uint32_t *by_node;  /* list of a stack entry, 0: not looked up */
+    list_t *lists;      /* [0] is empty */
     uint32_t list_count, list_room;
     entry_t *entries;
     size_t room, used;
@@ -67,6 +69,9 @@ struct na_symbols {
     char **strings; /* owned */
     size_t string_count, string_room;
 };
+
+/* Of functions that have a name and are in no file. */
+static const char jit_module[] = "[jit]";
 
 static char *no_debuginfo_path; /* NULL: libdwfl's standard places */
 static const Dwfl_Callbacks callbacks = {
@@ -97,6 +102,7 @@ na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules
 void na_symbols_close(na_symbols_t *symbols) {
     if (symbols == NULL) return;
     na_scopes_close(symbols->scopes);
+    na_perf_map_close(symbols->jit);
     for (uint32_t i = 0; i < symbols->modules.count; i++) {
         na_units_close(symbols->opened[i].units);
         if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
@@ -113,6 +119,15 @@ void na_symbols_close(na_symbols_t *symbols) {
     free(symbols->by_node);
     free(symbols->opened);
     free(symbols);
+}
+
+void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header) {
+    char host[sizeof header->host] = "", path[64];
+    /* Another machine's process of that number is another process. */
+    if (gethostname(host, sizeof host - 1) != 0 || strcmp(host, header->host) != 0) return;
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", header->pid);
+    na_perf_map_close(symbols->jit);
+    symbols->jit = na_perf_map_open(path, header->start_unix_ns);
 }
 
 /* Takes a string over. NULL in or out of memory: "?". */
@@ -498,6 +513,16 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
         }
     }
     uint64_t offset = info == NULL ? node->pc : node->pc - info->bias;
+    const char *nowhere = "?";
+    const na_perf_name_t *jit =
+        info == NULL && symbols->jit != NULL ? na_perf_map_find(symbols->jit, address) : NULL;
+    if (jit != NULL) {
+        frames[0] = (na_frame_t){
+            .function = jit->function, .file = jit->file, .line = jit->line, .named = true};
+        homes[0] = (home_t){jit->file, jit->line};
+        nowhere = jit_module;
+        count = 1;
+    }
     if (count == 0) {
         char *name = NULL;
         uint64_t start = offset;
@@ -510,7 +535,7 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
         count = 1;
     }
     for (uint32_t i = 0; i < count; i++) {
-        frames[i].module = info == NULL ? "?" : info->path;
+        frames[i].module = info == NULL ? nowhere : info->path;
         frames[i].offset = offset;
         /* The C++ library's templates become part of the program; their headers give them away. */
         frames[i].runtime = (module != NULL && module->runtime) ||
@@ -597,7 +622,9 @@ static bool add_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exa
     na_nprof_stack_t node = {.flags = hint << 8, .pc = pc};
     uint32_t id = find_module(symbols, &node);
     for (uint32_t i = 0; i < count; i++)
-        frames[i].module = id == 0 ? "?" : symbols->modules.items[id].path;
+        frames[i].module = id != 0           ? symbols->modules.items[id].path
+                           : frames[i].named ? jit_module
+                                             : "?";
     if (!grow_entries(symbols) || !grow_lists(symbols)) return false;
     entry_t *entry = find_entry(symbols->entries, symbols->room, pc, hint, exact);
     if (entry->list != 0) return true;

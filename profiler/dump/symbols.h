@@ -44,6 +44,10 @@ typedef struct na_symbols na_symbols_t;
 na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules);
 void na_symbols_close(na_symbols_t *symbols);
 
+/* Names of code that the process made itself, from its perf map (perfmap.h) if that is still there:
+ * frames outside all modules are then functions of the module "[jit]". */
+void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header);
+
 /* Takes symbols that were added to the file (na_reader_symbols): what they name is not looked up.
  * Lines that are not as they should be are ignored. Must be called before any frame is asked for;
  * `text` is not needed afterwards. False: out of memory. */
