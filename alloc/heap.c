@@ -30,8 +30,10 @@ enum {
     {                                                                                              \
         .bins = { [0 ... NA_CLASS_COUNT - 1] = {.tag = NA_TAG_NEVER} }                             \
     }
-na_heap_t na_heap_empty = EMPTY_HEAP;
-na_heap_t na_heap_gone = EMPTY_HEAP;
+/* In a section behind the other data: what the loader relocates there then lies on one page. */
+#define BEHIND_DATA __attribute__((section(".data1")))
+BEHIND_DATA na_heap_t na_heap_empty = EMPTY_HEAP;
+BEHIND_DATA na_heap_t na_heap_gone = EMPTY_HEAP;
 NA_TLS na_heap_t *na_self = &na_heap_empty;
 
 _Atomic(uint32_t) na_forking;

@@ -2,7 +2,6 @@
 #include "alloc/init.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "alloc/background.h"
 #include "alloc/control.h"
@@ -44,22 +43,13 @@ void na_init(void) {
     na_unlock(&lock);
 }
 
-/* Whether any of the environment is meant for us. */
-static bool is_configured(void) {
-    static const char prefix[] = "NUMALLOC_";
-    const char *entry;
-    for (size_t i = 0; (entry = na_os_env_at(i)) != NULL; i++)
-        if (strncmp(entry, prefix, sizeof prefix - 1) == 0) return true;
-    return false;
-}
-
 /* Early among constructors, so that our fork handlers run innermost: prepare last, after everyone
  * else has taken their locks, which may need malloc. A program that asks for nothing is set up by
  * its first malloc: one that never calls it pays next to nothing. */
 __attribute__((constructor(101))) static void at_load(void) {
     na_foreign_init();
     na_fork_init();
-    if (is_configured()) {
+    if (na_os_env_has("NUMALLOC_")) { /* some of it may be meant for us */
         na_init();
         na_control_at_load();
         na_background_init();

@@ -90,6 +90,16 @@ const char *na_os_env_at(size_t i) {
     return environ[i];
 }
 
+bool na_os_env_has(const char *prefix) {
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        size_t i = 0;
+        while (prefix[i] != 0 && (*entry)[i] == prefix[i])
+            i++;
+        if (prefix[i] == 0) return true;
+    }
+    return false;
+}
+
 const char *na_os_getenv(const char *name) {
     if (environ == NULL) return NULL;
     for (char **entry = environ; *entry != NULL; entry++) {

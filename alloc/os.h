@@ -28,6 +28,8 @@ long na_syscall(long number, long a, long b, long c, long d, long e, long f);
 const char *na_os_getenv(const char *name);
 /* The i-th string of the environment, NULL past the end. */
 const char *na_os_env_at(size_t i);
+/* Whether any of them begins so. */
+bool na_os_env_has(const char *prefix);
 
 /* --- memory. Sizes are bytes, multiples of na_os_page. NULL / false on failure. --- */
 
