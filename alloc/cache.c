@@ -350,10 +350,15 @@ NA_NOINLINE void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t
     return block;
 }
 
+static NA_NOINLINE void *alloc_quickly(unsigned cls, size_t requested, na_entry_t entry,
+                                       na_heap_t *heap) {
+    void *block = quick_pop(heap, cls);
+    return NA_LIKELY(block != NULL) ? block : na_alloc_thoroughly(cls, requested, entry);
+}
+
 void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     na_heap_t *heap = na_self;
-    void *block = quick_pop(heap, cls);
-    if (NA_LIKELY(block != NULL)) return block;
+    if (NA_LIKELY(heap->quick != 0)) return alloc_quickly(cls, requested, entry, heap);
     if (heap->every) return na_every_alloc(heap, cls, requested, entry);
     return na_alloc_thoroughly(cls, requested, entry);
 }
