@@ -74,9 +74,11 @@ typedef struct na_hooks {
      * event). Constant while the table is installed. */
     uint64_t sample_interval;
 
-    /* A block was taken and is not yet known to the program. Fills *record, of which slack, node
-     * and epoch are set and the rest is 0. `prof` is a word kept
-     * for the profiler in the calling thread's heap (NULL at first). Sizes are in bytes. */
+    /* A block was taken and is not yet known to the program. (Where another thread may have freed
+     * it a moment ago, the processor has been kept from reading clocks ahead of that: whoever takes
+     * blocks from others tells of the first one behind a fence; see recording.c.) Fills *record, of
+     * which slack, node and epoch are set and the rest is 0. `prof` is a word kept for the profiler
+     * in the calling thread's heap (NULL at first). Sizes are in bytes. */
     void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
                      na_entry_t entry);
 

@@ -33,6 +33,14 @@ const na_hooks_t *na_section_enter_slow(na_heap_t *heap) {
     return hooks;
 }
 
+/* A processor reads its time stamp counter early if it can. What follows reads it after all that
+ * came before has been done. */
+NA_INLINE void clock_fence(void) {
+#if defined(__x86_64__)
+    __asm__ volatile("lfence" ::: "memory");
+#endif
+}
+
 /* --- records --- */
 
 na_record_t *na_record_of(const na_span_t *span, const void *block) {
@@ -72,6 +80,7 @@ void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t reque
         *record = (na_record_t){.slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX,
                                 .node = heap->node};
         record->epoch = hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE;
+        clock_fence();
         if (hooks != NULL) hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
     }
     na_section_leave(heap);
@@ -118,6 +127,7 @@ void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, v
     na_record_t *record = wanted_record(span, block);
     /* In mode sample the other blocks of a span with records were never drawn. */
     if (record != NULL && (na_every_event || record->epoch == na_profile_epoch)) {
+        clock_fence();
         if (hooks != NULL)
             hooks->on_resize(&heap->profile, record, old_block, block, old_usable, requested,
                              usable);

@@ -38,6 +38,11 @@ NA_INLINE na_rthread_t *na_rthread_enter(void **prof) {
     return na_rthread_enter_slow(prof);
 }
 
+/* na_rec_ticks without a call. */
+NA_INLINE uint64_t na_rec_now(void) {
+    return NA_LIKELY(na_rec.tsc) ? na_ticks() : na_rec_ticks_slow();
+}
+
 NA_INLINE void na_rthread_leave(void) {
     atomic_signal_fence(memory_order_seq_cst);
     na_rthread_inside = false;

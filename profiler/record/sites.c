@@ -194,10 +194,6 @@ _Static_assert(NA_ENTRY_MALLOC == NA_NPROF_ENTRY_MALLOC &&
                    NA_ENTRY_NEW_ARRAY == NA_NPROF_ENTRY_NEW_ARRAY,
                "entry points have the same numbers in the file");
 
-NA_INLINE uint64_t ticks_now(void) {
-    return NA_LIKELY(na_rec.tsc) ? na_ticks() : na_rec_ticks_slow();
-}
-
 /* Of the stack captured just now; *site may become another for want of room. */
 static NA_NOINLINE na_nprof_cell_t *cell_of_stack(na_rthread_t *t, uint32_t *site) {
     uint32_t captured = *site;
@@ -219,7 +215,7 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
         record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
         return;
     }
-    uint64_t ticks = ticks_now(), birth = na_ages(ticks);
+    uint64_t ticks = na_rec_now(), birth = na_ages(ticks);
     record->site = site; /* not always the one captured */
     record->birth = (uint32_t)birth;
     record->birth_high = (uint32_t)(birth >> 32) & 0xfff;
@@ -321,7 +317,7 @@ NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void
     if (NA_UNLIKELY(record->thread != t->index || t->index == 0))
         c->cross_thread_free_count += a.count;
     if (NA_UNLIKELY(record->node != t->node)) c->cross_node_free_count += a.count;
-    uint64_t ticks = ticks_now(), age = na_record_age(record, na_ages(ticks));
+    uint64_t ticks = na_rec_now(), age = na_record_age(record, na_ages(ticks));
     c->lifetime_sum += a.count * age;
     if (sampling) {
         saturate(&c->raw_frees);

@@ -2,8 +2,9 @@
  *
  * `used` of the buffer is stored after the units, so that at any instant the file holds whole
  * events only (a kill loses the one being written). Stamps: a free is stamped in on_free, before
- * the block is in reach of others; an allocation in on_alloc, after the block was taken, and after
- * a fence, because a processor reads its time stamp counter early if it can. */
+ * the block is in reach of others; an allocation in on_alloc, after the block was taken. (That the
+ * processor does not read its time stamp counter before it took a block that another thread may
+ * have freed is seen to by the caller: hooks.h.) */
 #include "profiler/record/trace.h"
 
 #include "profiler/record/rthreads.h"
@@ -17,7 +18,7 @@ void na_trace_configure(const na_profile_config_t *config) {
 
 _Static_assert(NA_ADDRESS_BITS <= 48, "addresses share their word with 16 bits");
 
-static NA_COLD bool turn(na_rthread_t *t) {
+static NA_NOINLINE bool turn(na_rthread_t *t) {
     na_nprof_buffer_t *b = na_trace_writer_turn(t);
     t->trace = b;
     t->trace_at = t->trace_end = NULL;
@@ -35,21 +36,14 @@ static NA_COLD bool turn(na_rthread_t *t) {
 
 /* Room for an event; false: it is lost, and counted. */
 NA_INLINE bool has_room(na_rthread_t *t) {
-    return NA_LIKELY(t->trace_end - t->trace_at >= 2) || turn(t);
+    return !NA_UNLIKELY(t->trace_end - t->trace_at < 2) || turn(t);
 }
 
 /* Never earlier than the event before, whatever the clock does. */
 NA_INLINE uint64_t stamp(na_rthread_t *t) {
-    uint64_t now = na_rec_ticks() - na_rec.start_ticks;
+    uint64_t now = na_rec_now() - na_rec.start_ticks;
     if (NA_UNLIKELY((int64_t)(now - t->trace_last) < 0)) now = t->trace_last;
     return t->trace_last = now;
-}
-
-NA_INLINE uint64_t stamp_after(na_rthread_t *t) {
-#if defined(__x86_64__)
-    __asm__ volatile("lfence" ::: "memory");
-#endif
-    return stamp(t);
 }
 
 /* The units at trace_at, `more` of them beyond one, become an event. */
@@ -63,7 +57,7 @@ NA_INLINE bool put_alloc(na_rthread_t *t, unsigned kind, const void *block, unsi
                          size_t requested, uint32_t stack, uint32_t slack) {
     if (!has_room(t)) return false;
     na_nprof_unit_t *u = t->trace_at;
-    u[0].head = stamp_after(t) << 8 | NA_NPROF_EVENT_MORE | kind;
+    u[0].head = stamp(t) << 8 | NA_NPROF_EVENT_MORE | kind;
     u[0].word = (uintptr_t)block | (uint64_t)align << 48;
     u[1].head = requested;
     u[1].word = stack | (uint64_t)slack << 32;
