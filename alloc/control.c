@@ -10,6 +10,7 @@
 #include "alloc/init.h"
 #include "alloc/large.h"
 #include "alloc/lock.h"
+#include "alloc/misuse.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
@@ -62,6 +63,11 @@ static uint64_t usable(const na_span_t *span) {
     return span->cls != 0 ? na_classes[span->cls].size : na_span_bytes(span);
 }
 
+static const na_record_t *record_of(const void *block) {
+    const na_span_t *span = na_span_of(block);
+    return span != NULL && na_is_block_start(span, block) ? na_record_of(span, block) : NULL;
+}
+
 static bool mode_of(const char *text, na_profile_mode_t *mode) {
     static const struct {
         const char *name;
@@ -98,6 +104,7 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     config.free_sites = na_option(NA_OPT_PROFILE_FREES) != 0;
     config.age_records = na_span_age_records;
     config.each_records = na_span_each_records;
+    config.record_of = record_of;
     config.usable = usable;
     config.trace_stacks = (na_trace_stacks_t)na_option(NA_OPT_TRACE_STACKS);
     config.trace_buffer = na_option(NA_OPT_TRACE_BUFFER);

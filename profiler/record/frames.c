@@ -135,7 +135,13 @@ static bool same_module(const na_frame_module_t *a, const na_frame_module_t *b) 
            a->link_map == b->link_map;
 }
 
+NA_INLINE bool is_alive(const na_frame_module_t *m) {
+    return m->life != NULL && m->life->site == m->born.site && m->life->birth == m->born.birth &&
+           m->life->birth_high == m->born.birth_high && m->life->epoch == m->born.epoch;
+}
+
 static bool still_there(const walk_t *w, const na_frame_module_t *m) {
+    if (is_alive(m)) return true;
     for (uint32_t i = 0; i < w->confirmed_count; i++)
         if (same_module(m, &w->confirmed[i])) return true;
     na_unwind_module_t now;
@@ -185,16 +191,48 @@ NA_INLINE bool joins(walk_t *w) {
     return true;
 }
 
+/* Of the modules of kept frames, the first n. */
+NA_INLINE bool all_alive(const na_frames_t *f, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_alive(&f->modules[i])) return false;
+    return true;
+}
+
+/* The place among the modules of kept frames, from 1, of the one that pc lies in, if it is certain
+ * to be there still; 0: not. */
+NA_INLINE uint32_t living_module(const na_frames_t *f, uintptr_t pc) {
+    uint32_t n = f->count != 0 ? f->frames[f->count - 1].modules : 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (pc - f->modules[i].start < f->modules[i].end - f->modules[i].start)
+            return is_alive(&f->modules[i]) ? i + 1 : 0;
+    return 0;
+}
+
 /* ---- rules ---- */
 
 /* The place in w->confirmed of what na_umodule_find said of pc, from 1; 0: no room. */
 static uint32_t note_confirmed(walk_t *w, uintptr_t pc, const na_unwind_module_t *m, bool none) {
-    na_frame_module_t now = {m->start, m->end, m->eh_hdr, m->link_map};
-    if (none) now = (na_frame_module_t){pc, pc, NULL, NULL};
+    na_frame_module_t now = {m->start, m->end, m->eh_hdr, m->link_map, NULL, {0}};
+    if (none) now = (na_frame_module_t){pc, pc, NULL, NULL, NULL, {0}};
     for (uint32_t i = 0; i < w->confirmed_count; i++)
         if (same_module(&now, &w->confirmed[i])) return i + 1;
     if (w->confirmed_count == CONFIRMED) return 0;
+    if (!none && na_rec.record_of != NULL) now.life = na_rec.record_of(now.link_map);
+    if (now.life != NULL) {
+        now.born = *now.life;
+        if (now.born.epoch != na_profile_epoch) now.life = NULL;
+    }
     w->confirmed[w->confirmed_count] = now;
+    return ++w->confirmed_count;
+}
+
+/* The same of what living_module has found. */
+static uint32_t note_living(walk_t *w, uint32_t living) {
+    const na_frame_module_t *m = &w->f->modules[living - 1];
+    for (uint32_t i = 0; i < w->confirmed_count; i++)
+        if (same_module(m, &w->confirmed[i])) return i + 1;
+    if (w->confirmed_count == CONFIRMED) return 0;
+    w->confirmed[w->confirmed_count] = *m;
     return ++w->confirmed_count;
 }
 
@@ -208,6 +246,11 @@ static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc, uint32_t *module
         if (pc - m->start >= m->end - m->start) continue;
         uint32_t rule = na_rule_cached(pc);
         *module = i + 1;
+        if (rule != 0) return rule;
+    }
+    uint32_t living = living_module(w->f, pc);
+    if (living != 0 && (*module = note_living(w, living)) != 0) {
+        uint32_t rule = na_rule_cached(pc);
         if (rule != 0) return rule;
     }
     na_unwind_module_t m = {0, 0, NULL, NULL};
@@ -457,7 +500,7 @@ NA_INLINE na_frame_t *add_frame(walk_t *w, const state_t *s) {
 /* A new frame of a walk that has come so far by plain steps. */
 typedef struct fresh {
     state_t s;
-    uint32_t rule;
+    uint32_t rule, module; /* the latter as living_module says */
 } fresh_t;
 
 #define PLAIN_STEPS 16u
@@ -472,6 +515,9 @@ static NA_NOINLINE bool walk_on(na_frames_t *f, const fresh_t *fresh, uint32_t n
         na_frame_t *frame = add_frame(&w, &fresh[i].s);
         frame->rule = fresh[i].rule;
         frame->modules = 0;
+        if (NA_UNLIKELY(fresh[i].module != 0) &&
+            (frame->modules = note_living(&w, fresh[i].module)) == 0)
+            return false;
     }
     for (;;) {
         if (NA_LIKELY(meets(&w, &s)) && NA_LIKELY(joins(&w))) {
@@ -508,15 +554,20 @@ NA_INLINE bool is_at(const na_frame_t *kept, const state_t *s) {
            (kept->bp == s->bp || !(kept->rule & RBP_MATTERS));
 }
 
-/* The step of a frame that counts from rsp or rbp, in code that stays; the rule, or 0: neither, or
- * the step is not one that leads on. */
-NA_INLINE uint32_t plain_step(uintptr_t hi, const state_t *s, state_t *next) {
-    uintptr_t pc = s->pc - 1;
+/* The step of a frame that counts from rsp or rbp, in code that stays or in a module of kept frames
+ * that is there still (*module: its place, 0: none); the rule, or 0: neither, or the step is not
+ * one that leads on. */
+NA_INLINE uint32_t plain_step(const na_frames_t *f, const state_t *s, state_t *next,
+                              uint32_t *module) {
+    uintptr_t pc = s->pc - 1, hi = f->stack.hi;
     if (NA_UNLIKELY(pc >> NA_RULE_PC_BITS != 0)) return 0;
-    uint32_t rule = na_rule_cached(pc), kind = rule & ~(NA_RULE_LASTING - 1);
+    uint32_t rule = na_rule_cached(pc);
+    if (NA_UNLIKELY((rule & NA_RULE_LASTING) == 0)) {
+        if (rule == 0 || (*module = living_module(f, pc)) == 0) return 0;
+    }
     uintptr_t base = s->sp;
-    if (kind != (NA_RULE(R_RSP, 0, 0) | NA_RULE_LASTING)) {
-        if (NA_UNLIKELY(kind != (NA_RULE(R_RBP, 0, 0) | NA_RULE_LASTING))) return 0;
+    if (NA_RULE_KIND(rule) != R_RSP) {
+        if (NA_UNLIKELY(NA_RULE_KIND(rule) != R_RBP)) return 0;
         base = s->bp;
     }
     uintptr_t cfa = base + (uintptr_t)NA_RULE_OFF(rule);
@@ -556,7 +607,7 @@ NA_INLINE void keep_plain(na_frames_t *f, uint32_t place, const fresh_t *fresh) 
     frame->rule = rule | (uses ? RBP_MATTERS : 0);
     frame->words = words;
     frame->pairs = pairs;
-    frame->modules = 0;
+    frame->modules = outer->modules;
 }
 
 /* What has to be, or to be found, before a walk; s is in the library. False: none can be made. */
@@ -586,22 +637,24 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
     else if (!prepare(f, &s, generation))
         return false;
     fresh_t fresh[PLAIN_STEPS];
-    uint32_t n = 0;
+    uint32_t n = 0, modules = 0;
     const na_frame_t *kept = f->frames + f->count - 1;
     while (!is_at(kept, &s)) {
         if (kept->sp < s.sp) {
             kept--;
             continue;
         }
-        uint32_t rule;
-        if (NA_UNLIKELY(n == PLAIN_STEPS) || NA_UNLIKELY((rule = plain_step(hi, &s, &next)) == 0))
+        uint32_t rule, module = 0;
+        if (NA_UNLIKELY(n == PLAIN_STEPS) ||
+            NA_UNLIKELY((rule = plain_step(f, &s, &next, &module)) == 0))
             return walk_on(f, fresh, n, s, same);
-        fresh[n++] = (fresh_t){s, rule};
+        if (module > modules) modules = module; /* the frames joined must have as many */
+        fresh[n++] = (fresh_t){s, rule, module};
         s = next;
     }
     uint32_t joined = (uint32_t)(kept + 1 - f->frames);
-    if (NA_UNLIKELY(kept->modules != 0) || NA_UNLIKELY(joined + n > f->room) ||
-        NA_UNLIKELY(!unchanged(f, kept->words, kept->pairs)))
+    if (NA_UNLIKELY(kept->modules < modules) || !all_alive(f, kept->modules) ||
+        NA_UNLIKELY(joined + n > f->room) || NA_UNLIKELY(!unchanged(f, kept->words, kept->pairs)))
         return walk_on(f, fresh, n, s, same);
     *same = joined;
     for (; n != 0; n--)

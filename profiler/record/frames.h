@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pagemap/registry.h"
 #include "profiler/record/unwind.h"
 
 #define NA_FRAMES_LEAST 256u       /* room at first */
@@ -53,6 +54,11 @@ typedef struct na_frame_pair {
 typedef struct na_frame_module {
     uintptr_t start, end;
     const void *eh_hdr, *link_map;
+    /* The registry's record of the block that is link_map, and what it was; NULL: it has none. The
+     * loader frees that block when it has unloaded the module, before anything can be loaded in its
+     * place: so while the record is the same, the module is there. */
+    const na_record_t *life;
+    na_record_t born;
 } na_frame_module_t;
 
 #define NA_FRAMES_MODULES 32u

@@ -50,6 +50,7 @@ static bool begin(bool in_child) {
     na_rec.interval = (double)config.sample_interval;
     na_rec.mapped = config.mapped;
     na_rec.mapped_on = config.mapped_on;
+    na_rec.record_of = config.record_of;
     na_rec.own_limit = config.own_limit;
     na_rec.free_sites = config.free_sites && !na_rec.sampling;
     na_rec.tsc = na_rec_tsc_is_steady();

@@ -49,6 +49,8 @@ typedef struct na_profile_config {
     void (*each_records)(void (*visit)(const struct na_span *span, na_record_t *records,
                                        uint32_t count, void *arg),
                          void *arg);
+    /* The record of the block that begins at `block`; NULL: there is none. Async-signal-safe. */
+    const na_record_t *(*record_of)(const void *block);
     /* Usable bytes of a block of the span. */
     uint64_t (*usable)(const struct na_span *span);
     bool from_start; /* no block has been handed out yet */

@@ -106,6 +106,7 @@ typedef struct na_recorder {
     uint64_t own_limit;       /* 0: none */
     uint64_t (*mapped)(void); /* see na_profile_config_t */
     uint64_t (*mapped_on)(unsigned node);
+    const na_record_t *(*record_of)(const void *block);
     bool many_nodes, free_sites;
     uint64_t start_ticks, tick_mult; /* ms = ticks * tick_mult >> 64 */
     bool tsc;
