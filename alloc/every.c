@@ -32,9 +32,9 @@ void *na_every_alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t
     bin->pop = 0; /* the hot path has counted it below zero */
     if (NA_UNLIKELY(state->count == 0) || !nothing_is_due(heap))
         return na_alloc_thoroughly(cls, requested, entry);
+    const na_hooks_t *hooks = na_section_enter(heap);
     void *block = bin->head;
     const na_span_t *span = na_span_by_page(block);
-    const na_hooks_t *hooks = na_section_enter(heap);
     if (NA_UNLIKELY(hooks == NULL) || NA_UNLIKELY(!is_recorded(heap, span))) {
         na_section_leave(heap);
         return na_alloc_thoroughly(cls, requested, entry);
