@@ -37,9 +37,9 @@ for program in "$2" "$3"; do
             status=1
         fi
     done <<'LIMITS'
-same 1700 450
-changing 1900 650
-shallow 2350 1000
+same 1060 370
+changing 1300 585
+shallow 1650 950
 LIMITS
 done
 exit "$status"
