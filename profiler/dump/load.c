@@ -33,7 +33,7 @@ static void reading(void *arg, uint64_t done, uint64_t all) {
     na_progress("reading", done, all);
 }
 
-static void release(na_view_input_t *in) {
+void na_view_drop(na_view_input_t *in) {
     na_view_functions_free(in);
     na_symbols_close(in->symbols);
     na_sites_free(&in->sites);
@@ -75,7 +75,7 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
     }
     na_progress_end();
     if (good) return NA_STATUS_WHOLE;
-    release(in);
+    na_view_drop(in);
     return NA_STATUS_MEMORY;
 }
 
@@ -89,6 +89,6 @@ na_status_t na_view_unload(na_view_input_t *in, bool name_it) {
         else
             na_fail("incomplete: %s", text);
     }
-    release(in);
+    na_view_drop(in);
     return issues == 0 ? NA_STATUS_WHOLE : NA_STATUS_PARTIAL;
 }

@@ -41,6 +41,8 @@ typedef enum option_id {
     OPT_INSTANCES,
     OPT_ACCESS,
     OPT_RETENTION,
+    OPT_ITERATIONS,
+    OPT_INTERVAL,
     OPT_OUTPUT,
     OPT_HELP,
     OPT_VERSION,
@@ -122,6 +124,9 @@ static const struct row {
     {"access", OPT_ACCESS, NA_TAKES_ACCESS, NULL, "what was accessed, not what was allocated"},
     {"retention", OPT_RETENTION, NA_TAKES_RETENTION, NULL,
      "sites by the memory that their live blocks keep, instead of size classes"},
+    {"iterations", OPT_ITERATIONS, NA_TAKES_LIVE, "N",
+     "look N times; otherwise once, or on a terminal until the process ends"},
+    {"interval", OPT_INTERVAL, NA_TAKES_LIVE, "SECONDS", "time from look to look, default 2"},
     {"output", OPT_OUTPUT, TAKEN_BY_ALL, "FILE",
      "write to FILE (also -o), which appears whole or not at all"},
     {"help", OPT_HELP, TAKEN_BY_ALL, NULL, "this text"},
@@ -289,6 +294,15 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
     case OPT_RETENTION:
         o->retention = true;
         return true;
+    case OPT_ITERATIONS:
+        return read_number(row->name, value, UINT64_MAX, &o->iterations);
+    case OPT_INTERVAL: {
+        char *end;
+        o->interval_s = strtod(value, &end);
+        if (end != value && *end == 0 && o->interval_s > 0 && o->interval_s <= 86400) return true;
+        na_fail("--interval takes seconds, more than 0 and up to 86400, not: %s", value);
+        return false;
+    }
     case OPT_OUTPUT:
         o->output = value;
         return true;

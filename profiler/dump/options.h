@@ -39,6 +39,7 @@ typedef enum na_option_bit {
     NA_TAKES_TIME = 1 << 16,   /* --time, --since */
     NA_TAKES_MODULES = 1 << 17,
     NA_TAKES_RETENTION = 1 << 24,
+    NA_TAKES_LIVE = 1 << 25, /* --iterations, --interval */
     NA_TAKES_BASELINE = 1 << 18,
     NA_TAKES_WHERE = 1 << 19,
     NA_TAKES_INSTANCES = 1 << 20,
@@ -82,7 +83,9 @@ typedef struct na_options {
     const char *where; /* conditions on accesses; NULL: all */
     bool instances, access;
     bool retention;
-    bool names; /* help: bare names, for completion */
+    uint64_t iterations; /* 0: not given */
+    double interval_s;   /* 0: not given */
+    bool names;          /* help: bare names, for completion */
 } na_options_t;
 
 /* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for

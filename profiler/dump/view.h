@@ -54,6 +54,9 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
  * is. */
 na_status_t na_view_unload(na_view_input_t *in, bool name_it);
 
+/* The same, and says nothing: the file is of a process that runs. */
+void na_view_drop(na_view_input_t *in);
+
 /* peak, live, total or count. False: another word. */
 bool na_view_order(const char *word, na_order_t *order);
 

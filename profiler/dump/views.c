@@ -84,6 +84,12 @@ const na_view_t na_views[] = {
      NA_TAKES_JSON | NA_TAKES_CSV | NA_TAKES_WRAPPERS, na_view_warnings, NULL},
     {"run", "FILE", "options, environment, modules, what the file is made of", NULL, NA_IN_ALL,
      NA_VIEW_LIGHT | NA_VIEW_FACTS, 0, na_view_run, NULL},
+    {"top", "PID", "a running process, again and again: functions by what they have live",
+     "Reads the profile that the process records, without stopping it. Written to a file or a "
+     "pipe: "
+     "once.",
+     NA_IN_ALL, NA_VIEW_TABLE, NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LIVE, NULL,
+     na_view_top},
     {"diff", "OLD NEW", "what changed between two profiles, by function",
      "--sort peak, live, total or count says which figure is compared.", NA_IN_ALL, NA_VIEW_TABLE,
      NA_TAKES_TABLE | NA_TAKES_WRAPPERS, NULL, na_view_diff},

@@ -74,6 +74,7 @@ na_status_t na_view_warnings(na_view_input_t *in);
 na_status_t na_view_run(na_view_input_t *in);
 na_status_t na_view_check(na_view_input_t *in);
 na_status_t na_view_bundle(na_view_input_t *in);
+na_status_t na_view_top(const char *const *files, size_t count, const na_options_t *options);
 na_status_t na_view_diff(const char *const *files, size_t count, const na_options_t *options);
 na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options);
 na_status_t na_view_aggregate(const char *const *files, size_t count, const na_options_t *options);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # dump_blocks.sh - the views of single blocks and of moments, on a program whose every block is known
-# (dump_views.c): at, sizes, lifetimes, temporary, globals; and allocator on one whose spans are known (spans_load.c). What mode sites knows and what a trace knows.
+# (dump_views.c): at, sizes, lifetimes, temporary, globals; and allocator on one whose spans are known (spans_load.c); and
+# top on one that runs (top_load.c). What mode sites knows and what a trace knows.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
@@ -207,3 +208,38 @@ rc=0
 "$dump" allocator "$work/sample.nprof" >"$work/out" 2>"$work/err" || rc=$?
 [ "$rc" = 2 ] && grep -q "needs a profile of mode sites or trace" "$work/err" || fail "allocator on a sampled profile: $rc"
 say "allocator knows the spans, and who keeps them"
+
+# A process that runs: what it has live is exact between two of its steps.
+cc -std=gnu17 -g -O1 -fno-builtin "$test_source/top_load.c" -o "$work/top_load" || fail "the compiler does not build top_load.c"
+coproc LOAD { exec env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/top.nprof" LD_PRELOAD="$lib" "$work/top_load"; }
+pid=$LOAD_PID
+at_end+=("kill $pid 2>/dev/null")
+step() { read -r line <&"${LOAD[0]}" && [ "$line" = ready ] || fail "top_load.c does not get ready"; }
+# holds BLOCKS: the process's one function has so many blocks.
+holds() {
+    "$dump" top "$pid" --csv >"$work/top.csv" 2>"$work/err" || fail "top: $(cat "$work/err")"
+    /usr/bin/python3 - "$work/top.csv" "$1" <<'END' || fail "top does not show $1 blocks: $(cat "$work/top.csv")"
+import csv, sys
+rows = {r["function"]: r for r in csv.DictReader(open(sys.argv[1]))}
+assert int(rows["hold"]["live_bytes"]) == 1000 * int(sys.argv[2]) and int(rows["hold"]["live_blocks"]) == int(sys.argv[2])
+END
+}
+step
+holds 100
+echo >&"${LOAD[1]}"
+step
+holds 150
+"$dump" top "$pid" --iterations 3 --interval 0.05 --sort count >"$work/top" || fail "top --iterations"
+[ "$(grep -c "process $pid, mode sites" "$work/top")" = 3 ] && [ "$(grep -c '^rate ' "$work/top")" = 2 ] && grep -q ' hold ' "$work/top" ||
+    fail "top --iterations 3 shows $(head -n 20 "$work/top")"
+exec {LOAD[1]}>&-
+wait "$pid" || fail "top_load.c ends with status $?"
+says="no process $pid\|records no profile"
+refused top "$pid"
+says="records no profile"
+refused top $$
+says="takes the number of a process"
+for wrong in x 1x ../1 ""; do refused top "$wrong"; done
+says="--interval takes seconds"
+refused top $$ --interval 0
+say "top shows a process that runs"

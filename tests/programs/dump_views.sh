@@ -160,10 +160,11 @@ rc=0
     fail "realloc on a sampled profile: status $rc, $(cat "$work/err")"
 say "a view says which mode it needs"
 
-# Every view that is no export has come up here (events: profile_trace.sh; lifetimes and allocator: dump_blocks.sh; the last
+# Every view that is no export has come up here (events: profile_trace.sh; lifetimes, allocator
+# and top: dump_blocks.sh; the last
 # four: profile_control.sh).
 for view in $("$dump" help --names); do
-    case " ${seen[*]} help summary threads timeline compare aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator pools markers inherited session memory objects object sharing pages verdicts " in
+    case " ${seen[*]} help summary threads timeline compare aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session memory objects object sharing pages verdicts " in
     *" $view "*) ;;
     *) fail "the view $view has no test here" ;;
     esac

@@ -1,0 +1,106 @@
+#!/bin/bash
+# dump_warnings.sh - every warning comes just above its threshold and not at it. Recorded profiles whose figures are
+# changed in the file to those of each case: one site, with what the warning looks at.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+
+cc -std=gnu17 -g -O1 -fno-inline -pthread "$test_source/dump_views.c" -o "$work/views" || fail "the compiler does not build dump_views.c"
+for mode in sites sample; do
+    NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/$mode.nprof" NUMALLOC_SAMPLE_INTERVAL=64 LD_PRELOAD="$lib" "$work/views" small ||
+        fail "dump_views.c fails in mode $mode"
+done
+
+/usr/bin/python3 - "$dump" "$work" "$test_source/../../profiler/dump/view_warnings.c" <<'END' || fail "a warning does not come where its threshold is"
+import json, re, struct, subprocess, sys
+dump, work, source = sys.argv[1:]
+MIB = 1 << 20
+HEADER = {"state": (3072, "I"), "lost_events": (3144, "Q"), "truncated_stacks": (3160, "Q"), "last_ms": (3112, "Q"),
+          "peak_epoch": (3076, "I")}
+CELL = {name: (8 + 8 * i, "Q") for i, name in enumerate(
+    "alloc_count alloc_bytes alloc_usable free_count free_bytes free_usable local_peak_bytes peak_bytes peak_count".split())}
+CELL |= {"peak_epoch": (4, "I"), "size_min": (88, "Q"), "size_max": (96, "Q"), "temporary": (136, "Q"), "cross_thread": (144, "Q"),
+         "cross_node": (152, "Q"), "copied_by_realloc": (184, "Q"), "copied_by_growth": (208, "Q"), "raw_allocs": (248, "I")}
+POINT = {"physical": (24, "Q"), "threads": (76, "I"), "flags": (72, "I")}
+
+def chunks(data, wanted):
+    at = 4096
+    while at + 64 <= len(data):
+        magic, kind, _, length = struct.unpack_from("<IHHQ", data, at)
+        if magic != 0x4b48434e or length == 0:
+            at += 4096
+            continue
+        if kind == wanted:
+            yield at, struct.unpack_from("<I", data, at + 52)[0]  # count
+        at += length
+
+def fired(mode, header={}, point={}, **cell):
+    data = bytearray(open("%s/%s.nprof" % (work, mode), "rb").read())
+    def put(at, fields, values):
+        for name, value in values.items():
+            offset, kind = fields[name]
+            struct.pack_into("<" + kind, data, at + offset, value)
+    assert struct.unpack_from("<I", data, HEADER["state"][0])[0] == 2, "the header lies elsewhere"
+    epoch = struct.unpack_from("<I", data, HEADER["peak_epoch"][0])[0]
+    put(0, HEADER, {"last_ms": 1000, "lost_events": 0, "truncated_stacks": 0, **header})
+    cells = [at + 64 + 256 * i for at, count in chunks(data, 2) for i in range(count)]
+    for at in cells[1:]:
+        struct.pack_into("<I", data, at, 0)
+    site = data[cells[0]:cells[0] + 4]
+    data[cells[0]:cells[0] + 256] = bytes(site) + bytes(252)
+    scale = 256 if mode == "sample" else 1  # counts of the file
+    values = {"peak_epoch": epoch, "size_min": 1, "size_max": 1, **cell}
+    for name in "alloc_count", "free_count", "peak_count", "temporary", "cross_thread", "cross_node":
+        if name in values:
+            values[name] *= scale
+    values.setdefault("alloc_usable", values.get("alloc_bytes", 0))
+    put(cells[0], CELL, values)
+    for at, _ in chunks(data, 5):
+        active = struct.unpack_from("<I", data, at + 64)[0]
+        first = at + 64 + 24 + active * 512 * 80
+        for i in range(512):
+            put(first + 80 * i, POINT, {"physical": 0, "threads": 1, "flags": 3, **point})
+    path = work + "/made.nprof"
+    open(path, "wb").write(data)
+    out = subprocess.run([dump, "warnings", path, "--json"], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    return {row["warning"]: row for row in json.loads(out.stdout)["rows"]}
+
+def freed(count=0, **more):  # all that was allocated is freed again
+    return {"alloc_count": max(count, 1), "free_count": max(count, 1), "alloc_bytes": 4 * MIB, "free_bytes": 4 * MIB, "peak_bytes": 4 * MIB, **more}
+
+SITES, LARGE = "sites", {"alloc_bytes": 64 * MIB, "free_bytes": 64 * MIB, "peak_bytes": 64 * MIB}
+CASES = {  # (mode, fields where it comes, fields where it does not, ...)
+    "lost-events": (SITES, dict(header={"lost_events": 1}), dict(header={"lost_events": 0})),
+    "truncated-stacks": (SITES, dict(freed(1000), header={"truncated_stacks": 11}), dict(freed(1000), header={"truncated_stacks": 10})),
+    "few-samples": ("sample", dict(freed(1), raw_allocs=398), dict(freed(1), raw_allocs=399)),
+    "not-freed": (SITES, dict(freed(), free_bytes=2 * MIB - 1), dict(freed(), free_bytes=2 * MIB),
+                  dict(freed(), alloc_bytes=MIB, peak_bytes=MIB, free_bytes=1), dict(freed(), free_bytes=0, header={"state": 1})),
+    "allocation-rate": (SITES, freed(100001), freed(100000), dict(freed(10001), header={"last_ms": 99})),
+    "recycling": (SITES, dict(freed(), alloc_bytes=100 * MIB + 1, free_bytes=100 * MIB + 1, peak_bytes=10 * MIB),
+                  dict(freed(), alloc_bytes=100 * MIB, free_bytes=100 * MIB, peak_bytes=10 * MIB), dict(freed(), peak_bytes=4096)),
+    "temporaries": (SITES, dict(freed(20001), temporary=10001), dict(freed(20000), temporary=10000), dict(freed(9999), temporary=9999)),
+    "tiny-blocks": (SITES, dict(freed(100000), peak_count=100000, peak_bytes=3199999), dict(freed(100000), peak_count=100000, peak_bytes=3200000),
+                    dict(freed(99999), peak_count=99999, peak_bytes=99999)),
+    "rounding": (SITES, dict(freed(), alloc_usable=5 * MIB + 1), dict(freed(), alloc_usable=5 * MIB), dict(freed(), alloc_usable=9 * MIB, peak_bytes=MIB - 1)),
+    "resident": (SITES, dict(freed(), peak_bytes=40 * MIB, point={"physical": 80 * MIB + 1}), dict(freed(), peak_bytes=40 * MIB, point={"physical": 80 * MIB}),
+                 dict(freed(), peak_bytes=4 * MIB, point={"physical": 36 * MIB - 1})),
+    "cross-thread": (SITES, dict(freed(10000), cross_thread=2501), dict(freed(10000), cross_thread=2500), dict(freed(9999), cross_thread=9999)),
+    "cross-node": (SITES, dict(freed(10000), cross_node=1001), dict(freed(10000), cross_node=1000), dict(freed(9999), cross_node=9999)),
+    "reallocs": (SITES, dict(freed(), **LARGE, copied_by_realloc=16 * MIB + 1), dict(freed(), **LARGE, copied_by_realloc=16 * MIB),
+                 dict(freed(), copied_by_realloc=16 * MIB - 1)),
+    "growth": (SITES, dict(freed(), **LARGE, copied_by_growth=16 * MIB + 1), dict(freed(), **LARGE, copied_by_growth=16 * MIB),
+               dict(freed(), copied_by_growth=16 * MIB - 1)),
+    "threads": (SITES, dict(freed(), point={"threads": 2049}), dict(freed(), point={"threads": 2048})),
+}
+known = re.findall(r'^    \{"([a-z-]+)", ', open(source).read(), re.M)
+assert sorted(known) == sorted(CASES), "warnings without a case here, or the other way round: %s" % (set(known) ^ set(CASES))
+for key, (mode, above, *others) in CASES.items():
+    shown = fired(mode, **above)
+    assert key in shown, "%s does not come above its threshold: %s" % (key, sorted(shown))
+    assert shown[key]["value"] > shown[key]["threshold"] and shown[key]["evidence"] and shown[key]["remedy"], shown[key]
+    for fields in others:
+        assert key not in fired(mode, **fields), "%s comes with %s" % (key, fields)
+print("%d warnings, %d cases in which they do not come" % (len(CASES), sum(len(c) - 2 for c in CASES.values())))
+END
+say "every warning comes just above its threshold, and not at it"
