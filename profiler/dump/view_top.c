@@ -30,9 +30,8 @@ static na_status_t find_profile(const char *pid, char *path, size_t size) {
     char name[64], line[8192];
     snprintf(name, sizeof name, "/proc/%.20s/maps", pid);
     FILE *maps = fopen(name, "re");
-    if (maps == NULL)
-        return na_fail(errno == ENOENT ? "no process %s" : "process %s: may not be looked at: %s",
-                       pid, strerror(errno));
+    if (maps == NULL && errno == ENOENT) return na_fail("no process %s", pid);
+    if (maps == NULL) return na_fail("process %s may not be looked at: %s", pid, strerror(errno));
     bool found = false, shared = false;
     while (!found && fgets(line, sizeof line, maps) != NULL) {
         char permissions[8] = "";
