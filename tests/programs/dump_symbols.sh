@@ -9,6 +9,8 @@ need node nodejs objcopy binutils strip binutils
 
 # ---- code made by node ----
 
+# It writes a log of its own to the directory it is in, or to standard output if it may not.
+cd "$work"
 NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$work/node.nprof LD_PRELOAD=$lib \
     node --no-opt --perf-basic-prof --interpreted-frames-native-stack "$test_source/jit_load.js" >"$work/out" || fail "node: status $?"
 [ "$(cat "$work/out")" = 50 ] || fail "node printed '$(cat "$work/out")'"
