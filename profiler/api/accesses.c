@@ -156,10 +156,11 @@ int numalloc_profile_access_window(numalloc_profile_t *p, uint32_t id,
         .threads = w->threads,
         .round = w->round,
         .censored = (w->flags & NA_NPROF_WINDOW_CENSORED) != 0,
-        .freed = (w->flags & NA_NPROF_WINDOW_FREED) != 0,
+        .empty = (w->flags & NA_NPROF_WINDOW_EMPTY) != 0,
         .incomplete = (w->flags & NA_NPROF_WINDOW_INCOMPLETE) != 0,
         .writes = (w->flags & NA_NPROF_WINDOW_WRITES) != 0,
         .inverse = w->inverse,
+        .interval_ns = w->interval_ns,
     };
     na_profile_fill(window, size, &full, sizeof full);
     return 0;

@@ -157,6 +157,7 @@ static void check_tables(check_t *c, na_access_t *a) {
     }
     for (uint32_t i = 0; i < a->window_count; i++) {
         na_nprof_access_window_t *w = &a->windows[i];
+        if (w->length == 0) memset(w, 0, sizeof *w);
         check_id(c, &w->object, w->object < a->object_count && a->objects[w->object].kind != 0);
         check_amount(c, &w->inverse);
     }

@@ -160,31 +160,32 @@ typedef struct na_nprof_access_object {
 _Static_assert(sizeof(na_nprof_access_object_t) == 64, "");
 
 /* ACCESS_WINDOWS: what the source WATCH looked at, also where nothing happened; without these, its
- * samples prove nothing. A window watches `length` bytes for a time in `threads` threads. Each hit
- * becomes a sample whose `window` is this, until `hits` of them ended it early (CENSORED).
- *     accesses to the watched bytes a ns = hits / watched_ns           (not CENSORED)
- *                                        = (hits - 1) / watched_ns     (CENSORED at the last hit)
- * `inverse` is one over the probability that this window was on these bytes at that time: it takes
- * rates of windows to those of everything that could have been watched, summed over
- * windows of the same `round`; rounds are independent of each other. */
+ * samples prove nothing. Rounds follow each other; each stands for `interval_ns` of the run, and
+ * its windows begin at a moment drawn uniformly from that time. A window watches the word at
+ * `address`, drawn with probability 1 / inverse from all that could be watched then (divided by the
+ * windows of the round), for `watched_ns` of its threads' time: what the hits themselves cost is
+ * left out. Each hit becomes a sample, whose weight is inverse * interval_ns / watched_ns. So
+ *     sum of weights of some samples = estimate of the accesses of that kind in the run, unbiased
+ * and the sums of the rounds are (nearly) independent. Weights of windows that are CENSORED (so
+ * often hit that they were ended before their time) are too small: the sum is a lower bound. */
 #define NA_NPROF_WINDOW_CENSORED   1u
-#define NA_NPROF_WINDOW_FREED      2u /* the block was freed meanwhile: watched_ns ends there */
+#define NA_NPROF_WINDOW_EMPTY      2u /* no block was there when it began: object is 0 */
 #define NA_NPROF_WINDOW_INCOMPLETE 4u /* not every thread could be armed */
 #define NA_NPROF_WINDOW_WRITES     8u /* only writes were watched */
 
 typedef struct na_nprof_access_window {
     uint64_t start_ns;
-    uint64_t watched_ns; /* how long: until the end of the window, or the last hit */
+    uint64_t watched_ns;
     uint64_t address;
-    uint32_t object;
-    uint32_t hits;
+    uint32_t object;  /* that was there when it began; hits may be of later ones */
+    uint32_t hits;    /* of all threads */
     uint32_t threads; /* armed */
     uint16_t length;  /* bytes */
     uint16_t flags;   /* NA_NPROF_WINDOW_* */
     uint32_t round;
     uint32_t reserved;
     double inverse;
-    uint64_t reserved2;
+    uint64_t interval_ns;
 } na_nprof_access_window_t;
 
 _Static_assert(sizeof(na_nprof_access_window_t) == 64, "");
