@@ -10,6 +10,7 @@
 #include "alloc/init.h"
 #include "alloc/large.h"
 #include "alloc/lock.h"
+#include "alloc/lookup.h"
 #include "alloc/misuse.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
@@ -68,17 +69,22 @@ static const na_record_t *record_of(const void *block) {
     return span != NULL && na_is_block_start(span, block) ? na_record_of(span, block) : NULL;
 }
 
-static bool mode_of(const char *text, na_profile_mode_t *mode) {
+/* "MODE[,access[=SOURCE]]"; without the latter the option's source. */
+static bool mode_of(const char *text, na_profile_mode_t *mode, na_access_choice_t *access) {
     static const struct {
         const char *name;
         na_profile_mode_t mode;
     } modes[] = {
         {"sample", NA_PROFILE_SAMPLE}, {"sites", NA_PROFILE_SITES}, {"trace", NA_PROFILE_TRACE}};
+    size_t length;
+    int source = na_option_access(text, &length);
+    if (source < 0) return false;
+    *access = (na_access_choice_t)(text[length] != 0 ? (uint64_t)source : na_option(NA_OPT_ACCESS));
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        const char *a = text, *b = modes[i].name;
-        while (*a != 0 && *a == *b)
-            a++, b++;
-        if (*a == 0 && *b == 0) {
+        size_t n = 0;
+        while (n < length && text[n] == modes[i].name[n])
+            n++;
+        if (n == length && modes[i].name[n] == 0) {
             *mode = modes[i].mode;
             return true;
         }
@@ -91,7 +97,9 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     if (ended || !wanted) return ECANCELED;
     if (mode == NULL || *mode == 0) mode = na_option_text(NA_OPT_PROFILE);
     if (mode == NULL || *mode == 0) mode = "sites";
-    if (!mode_of(mode, &config.mode)) return EINVAL;
+    if (!mode_of(mode, &config.mode, &config.access)) return EINVAL;
+    config.access_period = na_option(NA_OPT_ACCESS_PERIOD);
+    config.find = na_lookup;
     if (!na_switch_prepare(heap)) return EBUSY;
     if (stuck) na_profile_discard();
     stuck = false;

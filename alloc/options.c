@@ -17,6 +17,7 @@ typedef enum kind {
     KIND_NUMBER,
     KIND_CHOICE, /* the number of the word in `unit` */
     KIND_WORD,   /* text, one of the words in `unit` */
+    KIND_MODE,   /* the same, and perhaps ",access" or ",access=" and a word of ACCESS */
     KIND_TEXT,
 } kind_t;
 
@@ -49,9 +50,9 @@ typedef enum kind {
     X(NUMA, KIND_CHOICE, "preferred|strict|unbound|off|balanced", "preferred", 0, 0,               \
       "memory comes from the caller's node if it can, from it only, from where the kernel "        \
       "places it, without regard to nodes, or from the caller's node until the kernel moves it")   \
-    X(PROFILE, KIND_WORD, "sample|sites|trace", "", 0, 0,                                          \
+    X(PROFILE, KIND_MODE, "sample|sites|trace", "", 0, 0,                                          \
       "record a profile: of sampled blocks, of every block, or every event by itself; empty: "     \
-      "none")                                                                                      \
+      "none. With ,access or ,access=SOURCE behind it: ACCESS as well")                            \
     X(PROFILE_FILE, KIND_TEXT, "text", "", 0, 0,                                                   \
       "file name pattern of the profile, or a directory; empty: the profiler's own")               \
     X(SAMPLE_INTERVAL, KIND_BYTES, "bytes", "512K", 0, TIB,                                        \
@@ -74,6 +75,15 @@ typedef enum kind {
       "most memory and disk for what the profile records; beyond it, new stacks are put together " \
       "with their callers; 0: no limit")                                                           \
     X(PROFILE_FREES, KIND_BOOL, "0|1", "0", 0, 1, "record from where blocks are freed, too")       \
+    X(ACCESS, KIND_CHOICE, "off|auto|kmod|ibs|pebs|watch|numa|fault|kmod-fault|kmod-sim", "off",   \
+      0, 0,                                                                                        \
+      "profile: who touches which memory from where as well; where samples of that come from, "    \
+      "auto: "                                                                                     \
+      "the best there is")                                                                         \
+    X(ACCESS_PERIOD, KIND_NUMBER, "number", "0", 0, UINT32_MAX,                                    \
+      "access: events between two samples (watch: microseconds between two looks); 0: as suits "   \
+      "the "                                                                                       \
+      "source")                                                                                    \
     X(PROFILE_START, KIND_CHOICE, "now|later", "now", 0, 0,                                        \
       "when the profile begins: with the program, or when it is asked for")                        \
     X(PROFILE_AFTER, KIND_MS, "ms", "0", 0, YEAR,                                                  \
@@ -216,6 +226,35 @@ static const char *copy(const char *s, bool to_lower) {
     return store;
 }
 
+int na_option_access(const char *mode, size_t *length) {
+    const char *words = rows[NA_OPT_ACCESS].info.unit;
+    size_t n = 0;
+    while (mode[n] != 0 && mode[n] != ',')
+        n++;
+    *length = n;
+    if (mode[n] == 0) return 0;
+    const char *rest = mode + n + 1;
+    for (const char *a = "access"; *a != 0; a++, rest++)
+        if (lower(*rest) != *a) return -1;
+    if (*rest == 0) return word_index("auto", words);
+    return *rest == '=' ? word_index(rest + 1, words) : -1;
+}
+
+/* "sites,access=watch": the mode goes to the option, the source to ACCESS. */
+static bool set_mode(na_option_id_t id, const char *s) {
+    size_t n;
+    int access = na_option_access(s, &n);
+    char word[16];
+    if (access < 0 || n >= sizeof word) return false;
+    for (size_t i = 0; i < n; i++)
+        word[i] = s[i];
+    word[n] = 0;
+    if (n != 0 && word_index(word, rows[id].info.unit) < 0) return false;
+    texts[id] = copy(word, true);
+    if (s[n] != 0) numbers[NA_OPT_ACCESS] = (uint64_t)access;
+    return texts[id] != NULL;
+}
+
 /* Sets the option from text; false when the text is not good for it. */
 static bool set(na_option_id_t id, const char *s) {
     const row_t *row = &rows[id];
@@ -243,6 +282,8 @@ static bool set(na_option_id_t id, const char *s) {
         if (*s != 0 && word_index(s, row->info.unit) < 0) return false;
         texts[id] = copy(s, true);
         return texts[id] != NULL;
+    case KIND_MODE:
+        return set_mode(id, s);
     case KIND_TEXT:
         texts[id] = copy(s, false);
         return texts[id] != NULL;
@@ -285,6 +326,12 @@ static void expect(const row_t *row, na_text_t *t) {
     case KIND_CHOICE:
     case KIND_WORD:
         na_text_str(t, row->info.unit);
+        break;
+    case KIND_MODE:
+        na_text_str(t, row->info.unit);
+        na_text_str(t, "[,access[=");
+        na_text_str(t, rows[NA_OPT_ACCESS].info.unit);
+        na_text_str(t, "]]");
         break;
     case KIND_TEXT:
         na_text_str(t, "fewer than ");

@@ -21,7 +21,7 @@ typedef enum na_option_id {
     NA_OPT_REGION_SIZE,     /* bytes, power of two: address space reserved at a time */
     NA_OPT_BACKGROUND,      /* bool: a thread that gives memory back while the program sleeps */
     NA_OPT_NUMA,            /* preferred|strict|unbound|off|balanced */
-    NA_OPT_PROFILE,         /* text: sample|sites|trace, empty none */
+    NA_OPT_PROFILE,         /* text: sample|sites|trace, empty none; may set ACCESS as well */
     NA_OPT_PROFILE_FILE,    /* text: file name pattern */
     NA_OPT_SAMPLE_INTERVAL, /* bytes between samples, mean */
     NA_OPT_TRACE_STACKS,    /* allocations|all|none: stacks recorded */
@@ -33,6 +33,8 @@ typedef enum na_option_id {
     NA_OPT_SAMPLE_SEED,     /* number: what the draws begin from, 0: each run its own */
     NA_OPT_PROFILE_MEMORY,  /* bytes that the profiler may use for what it records, 0: no limit */
     NA_OPT_PROFILE_FREES,   /* bool: record from where blocks are freed */
+    NA_OPT_ACCESS,          /* na_access_choice_t of profiler/record/record.h */
+    NA_OPT_ACCESS_PERIOD,   /* events between samples, 0: the source's choice */
     /* When and what to profile: control.c */
     NA_OPT_PROFILE_START,       /* now|later */
     NA_OPT_PROFILE_AFTER,       /* ms since the program began, 0 none */
@@ -64,6 +66,10 @@ void na_options_init(void);
 uint64_t na_option(na_option_id_t id);
 /* Value of a text option; NULL or empty when unset. */
 const char *na_option_text(na_option_id_t id);
+
+/* Of "MODE[,access[=SOURCE]]": the number of the source's word (0, off: none is named), -1: not
+ * one; *length is that of the mode. */
+int na_option_access(const char *mode, size_t *length);
 
 /* One row, for docs, malloc_info and the statistics. */
 typedef struct na_option_info {

@@ -32,6 +32,12 @@ static na_record_array_t *array_of(na_record_t *records) {
     return (na_record_array_t *)((char *)records - sizeof(na_record_array_t));
 }
 
+uint64_t na_span_records_room(const na_record_t *records) {
+    const na_record_array_t *array =
+        (const na_record_array_t *)((const char *)records - sizeof(na_record_array_t));
+    return UINT64_C(1) << array->size;
+}
+
 na_span_t *na_span_new(void) {
     na_lock(&lock);
     na_span_t *span = unused;

@@ -68,6 +68,10 @@ void na_span_delete(na_span_t *span);
  * threads that hold a block of the span. */
 bool na_span_add_records(na_span_t *span, uint32_t count);
 
+/* Number of records in an array that a span had at some time, for readers that race with its end.
+ */
+uint64_t na_span_records_room(const na_record_t *records);
+
 /* Calls `visit` for the records of every span that has any, `count` of them. Lock-free and
  * async-signal-safe. Exact only while no other thread makes or deletes spans (in a forked child);
  * otherwise spans that come or go meanwhile may be missed, or be met under another's name (the

@@ -238,11 +238,12 @@ typedef struct numalloc_profile_access_object {
 typedef struct numalloc_profile_access_window {
     uint64_t start_ns, watched_ns, address;
     uint32_t length, object, hits, threads, round;
-    int32_t censored;     /* 1: hit too often, ended before its time: weights are too small */
-    int32_t empty;        /* 1: no block was there when it began */
-    int32_t incomplete;   /* 1: not all threads were watched */
-    int32_t writes;       /* 1: only writes were watched */
-    double inverse;       /* 1 / probability of this word */
+    int32_t censored;   /* 1: hit too often by a thread, which was cut off: weights are by the time
+                           until then */
+    int32_t empty;      /* 1: no block was there when it began */
+    int32_t incomplete; /* 1: not all threads were watched */
+    int32_t writes;     /* 1: only writes were watched */
+    double inverse;     /* 1 / probability of this word */
     uint64_t interval_ns; /* of the run, that its round stands for */
 } numalloc_profile_access_window_t;
 

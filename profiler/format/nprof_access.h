@@ -123,9 +123,11 @@ _Static_assert(sizeof(na_nprof_access_thread_t) == 64, "");
 #define NA_NPROF_MAPPING_CUT       16u /* the path did not fit */
 #define NA_NPROF_MAPPING_ALLOCATOR 32u /* the allocator's: heap blocks, and its own tables */
 #define NA_NPROF_MAPPING_STACK     64u /* of a thread; the first thread's is named "[stack]" */
+#define NA_NPROF_MAPPING_ELF       128u /* of an ELF file, or the zeroed memory right behind its data */
 
 typedef struct na_nprof_access_mapping {
-    uint64_t start, end;
+    uint64_t start;
+    uint64_t end;    /* the latest seen; changes */
     uint64_t offset; /* in the file */
     uint64_t dev, inode;
     uint64_t from_ns; /* when it was seen first */
@@ -166,8 +168,9 @@ _Static_assert(sizeof(na_nprof_access_object_t) == 64, "");
  * windows of the round), for `watched_ns` of its threads' time: what the hits themselves cost is
  * left out. Each hit becomes a sample, whose weight is inverse * interval_ns / watched_ns. So
  *     sum of weights of some samples = estimate of the accesses of that kind in the run, unbiased
- * and the sums of the rounds are (nearly) independent. Weights of windows that are CENSORED (so
- * often hit that they were ended before their time) are too small: the sum is a lower bound. */
+ * and the sums of the rounds are (nearly) independent. In a window that is CENSORED, a thread that
+ * hit the word too often was cut off at its k-th hit; its weights are inverse * interval_ns / (time
+ * to that hit) * (k - 1) / k, which is unbiased only if its hits came evenly. */
 #define NA_NPROF_WINDOW_CENSORED   1u
 #define NA_NPROF_WINDOW_EMPTY      2u /* no block was there when it began: object is 0 */
 #define NA_NPROF_WINDOW_INCOMPLETE 4u /* not every thread could be armed */

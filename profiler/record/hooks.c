@@ -1,4 +1,5 @@
 /* hooks.c - what the recorder does at each event: the table that the allocator calls through. */
+#include "profiler/record/access.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/trace.h"
 
@@ -68,7 +69,9 @@ static void after_fork_child(void **prof) {
 }
 
 static void on_load(void) {
-    if (na_rec_is_open() && na_rec.tracing) na_trace_writer_thread();
+    if (!na_rec_is_open()) return;
+    if (na_rec.tracing) na_trace_writer_thread();
+    na_access_thread();
 }
 
 static void on_exit_hook(void **prof) {

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "profiler/record/access.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/series.h"
 #include "profiler/record/state.h"
@@ -76,6 +77,7 @@ static bool begin(bool in_child) {
     na_pools_start();
     na_session_start(&config, ++sessions);
     if (in_child) na_origins_start(&config);
+    na_access_start(&config, in_child);
     na_header_seal();
     if (unwinder_ready)
         na_unwind_after_fork();
@@ -106,6 +108,7 @@ static void next_epoch(void) {
 }
 
 void na_rec_became_child(void) {
+    na_access_became_child();
     parent_pid = me.pid;
     parent_start = me.start;
     if (na_rec.header != NULL) na_origins_add(me.pid, me.start, na_profile_epoch);
@@ -137,6 +140,7 @@ void na_rec_lost_inside(void) {
 }
 
 static void finish(void) {
+    na_access_finish();
     if (na_rec.tracing) na_trace_writer_finish();
     na_nprof_header_t *h = na_rec.header;
     h->last_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
@@ -177,13 +181,13 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
         na_trace_hooks.on_free = trace.on_free;
         na_trace_hooks.before_move = trace.before_move;
         na_trace_hooks.on_resize = trace.on_resize;
-        return &na_trace_hooks;
+        return na_access_hooks(&na_trace_hooks);
     }
     bool sampling = config.mode == NA_PROFILE_SAMPLE;
     na_rec_hooks.sample_interval = sampling ? config.sample_interval : 0;
     na_rec_hooks.on_alloc = sampling ? na_site_on_sampled_alloc : na_site_on_alloc;
     na_rec_hooks.on_free = sampling ? na_site_on_sampled_free : na_site_on_free;
-    return &na_rec_hooks;
+    return na_access_hooks(&na_rec_hooks);
 }
 
 /* What the threads hold back becomes part of the process's figures. No hook may be running. */
@@ -222,7 +226,10 @@ int na_profile_dump(void) {
     publish_all();
     na_spans_walk();
     if (na_rec.tracing) na_trace_writer_settle();
-    return na_copy_make() ? 0 : EIO;
+    na_access_hold();
+    bool made = na_copy_make();
+    na_access_release();
+    return made ? 0 : EIO;
 }
 
 int64_t na_profile_live_bytes(void) {

@@ -22,6 +22,22 @@ typedef enum na_trace_stacks {
     NA_TRACE_STACKS_NONE
 } na_trace_stacks_t;
 
+/* Where samples of accesses come from; in the order of the option's words. */
+typedef enum na_access_choice {
+    NA_ACCESS_OFF,
+    NA_ACCESS_AUTO, /* the best that works of the next four */
+    NA_ACCESS_KMOD,
+    NA_ACCESS_IBS,
+    NA_ACCESS_PEBS,
+    NA_ACCESS_WATCH,
+    NA_ACCESS_NUMA,
+    NA_ACCESS_FAULT,
+    NA_ACCESS_KMOD_FAULT,
+    NA_ACCESS_KMOD_SIM,
+} na_access_choice_t;
+
+struct na_found;
+
 typedef struct na_profile_config {
     na_profile_mode_t mode;
     uint64_t sample_interval; /* mean bytes between samples; mode sample */
@@ -53,6 +69,10 @@ typedef struct na_profile_config {
     const na_record_t *(*record_of)(const void *block);
     /* Usable bytes of a block of the span. */
     uint64_t (*usable)(const struct na_span *span);
+    na_access_choice_t access;
+    uint64_t access_period; /* 0: the source's choice */
+    /* From an address to a block (alloc/lookup.h); NULL: nothing is resolved. */
+    void (*find)(const void *address, struct na_found *found);
     bool from_start; /* no block has been handed out yet */
     uint32_t missed; /* see na_nprof_session_t */
 } na_profile_config_t;

@@ -254,6 +254,9 @@ bool na_origins_free(const na_record_t *record, uint64_t usable);
 /* ---- stacks.c ---- */
 /* NA_NPROF_ROOT of an outermost frame. */
 uint32_t na_stacks_parent(uint32_t node);
+/* The node of a stack of which nothing is known but its innermost pc; not `exact`: the instruction
+ * before. Any thread. 0: no room. */
+uint32_t na_stacks_of_pc(uint64_t pc, bool exact);
 bool na_stacks_start(void);
 /* The node of the calling thread's stack; NA_NPROF_ROOT where it finds none (counted). */
 uint32_t na_stacks_capture(na_rthread_t *thread);

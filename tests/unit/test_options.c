@@ -197,6 +197,23 @@ Test(options, profile) {
     INIT("NUMALLOC_PROFILE=SITES");
     expect_quiet();
     cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "sites");
+    INIT("NUMALLOC_PROFILE=sites,access");
+    cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "sites");
+    cr_assert_eq(na_option(NA_OPT_ACCESS), 1, "auto");
+    INIT("NUMALLOC_PROFILE=Trace,Access=Watch", "NUMALLOC_ACCESS_PERIOD=5000");
+    expect_quiet();
+    cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "trace");
+    cr_assert_eq(na_option(NA_OPT_ACCESS), 5, "watch");
+    cr_assert_eq(na_option(NA_OPT_ACCESS_PERIOD), 5000);
+    static const char *const wrong[] = {"NUMALLOC_PROFILE=sites,access=magic",
+                                        "NUMALLOC_PROFILE=sites,acces", "NUMALLOC_PROFILE=sites,",
+                                        "NUMALLOC_PROFILE=sites,access="};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        INIT((char *)wrong[i]);
+        expect_warning(wrong[i], "[,access[=off|auto|", "none");
+        cr_assert_null(na_option_text(NA_OPT_PROFILE));
+        cr_assert_eq(na_option(NA_OPT_ACCESS), 0);
+    }
     INIT("NUMALLOC_PROFILE=everything");
     expect_warning("NUMALLOC_PROFILE=everything", "sample|sites", "none");
     cr_assert_null(na_option_text(NA_OPT_PROFILE));

@@ -1,0 +1,62 @@
+/* access_clock.c - samples carry CLOCK_MONOTONIC, blocks the profile's clock. A pair of both, taken
+ * for each batch, relates them: near that moment to well under a microsecond, and far from it as
+ * well as the rate is known, which is measured over all of the profile. */
+#include <time.h>
+
+#include "profiler/record/access_priv.h"
+
+static struct {
+    uint64_t mono0, ticks0; /* at the beginning */
+    uint64_t mono, ticks;   /* the latest pair */
+    double per_ns;          /* ticks a ns */
+} pair;
+
+uint64_t na_access_mono(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+void na_access_clock_tick(void) {
+    if (!na_rec.tsc) { /* the profile's clock is CLOCK_MONOTONIC */
+        pair.mono = pair.ticks = na_access_mono();
+        return;
+    }
+    /* The narrowest of three pairs: a thread may lose its processor between two readings. */
+    uint64_t best = UINT64_MAX;
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t before = na_rec_ticks(), mono = na_access_mono(), after = na_rec_ticks();
+        if (after - before >= best) continue;
+        best = after - before;
+        pair.mono = mono;
+        pair.ticks = before + best / 2;
+    }
+    if (pair.mono - pair.mono0 > 100000000)
+        pair.per_ns = (double)(pair.ticks - pair.ticks0) / (double)(pair.mono - pair.mono0);
+}
+
+void na_access_clock_start(void) {
+    pair.per_ns = na_rec.tsc ? (double)na_rec.header->ticks_hz / 1e9 : 1;
+    pair.mono0 = na_access_mono();
+    na_access_clock_tick();
+    pair.mono0 = pair.mono;
+    pair.ticks0 = pair.ticks;
+}
+
+uint64_t na_access_ages_of(uint64_t mono_ns) {
+    double ticks = (double)(int64_t)(mono_ns - pair.mono) * pair.per_ns;
+    return na_ages(pair.ticks + (uint64_t)(int64_t)ticks);
+}
+
+/* Only the low bits of ages are kept by records: of the two times that fit, the one in the past. */
+uint64_t na_access_mono_of(uint64_t ages) {
+    uint64_t mask = (UINT64_C(1) << NA_RECORD_TIME_BITS) - 1;
+    uint64_t age = (na_ages(pair.ticks) - ages) & mask;
+    if (age >> (NA_RECORD_TIME_BITS - 1) != 0) age = 0; /* a little after the pair */
+    return pair.mono - (uint64_t)((double)(age << NA_AGE_SHIFT) / pair.per_ns);
+}
+
+uint64_t na_access_since(uint64_t mono_ns) {
+    uint64_t start = na_rec.header->start_mono_ns;
+    return mono_ns > start ? mono_ns - start : 0;
+}

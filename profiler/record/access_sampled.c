@@ -1,0 +1,545 @@
+/* access_sampled.c - sources whose samples perf or the kernel module takes by themselves: rings are
+ * drained every so often. Counters of perf: AMD's ibs_op, Intel's PEBS loads and stores, page
+ * faults, NUMA hinting faults. The module: IBS, page faults, and made-up samples for tests. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "alloc/topology.h"
+#include "kmod-ibs/uapi/numalloc_ibs.h"
+#include "kmod-ibs/uapi/numalloc_ibs_decode.h"
+#include "profiler/record/access_kmod.h"
+#include "profiler/record/access_perf.h"
+
+#define DRAIN_EVERY UINT64_C(50000000) /* ns */
+#define IBS_PERIOD  262144u            /* operations; a multiple of 16 */
+#define LOAD_PERIOD 10007u
+#define PMUS        "/sys/bus/event_source/devices/"
+
+static na_perf_plan_t plan;
+static uint8_t stores_id; /* PEBS: the entry of the second event */
+
+/* ---- levels: the module's names to the file's ---- */
+
+static uint8_t level_of(uint32_t level, uint32_t flags) {
+    bool remote = (flags & NA_IBS_F_REMOTE) != 0, local = (flags & NA_IBS_F_LOCAL) != 0;
+    switch (level) {
+    case NA_IBS_LEVEL_L1:
+        return NA_NPROF_LEVEL_L1;
+    case NA_IBS_LEVEL_L2:
+        return NA_NPROF_LEVEL_L2;
+    case NA_IBS_LEVEL_L3:
+        return remote ? NA_NPROF_LEVEL_FAR_CACHE : NA_NPROF_LEVEL_L3;
+    case NA_IBS_LEVEL_LFB:
+        return NA_NPROF_LEVEL_LFB;
+    case NA_IBS_LEVEL_CACHE:
+        return remote ? NA_NPROF_LEVEL_FAR_CACHE : NA_NPROF_LEVEL_NEAR_CACHE;
+    case NA_IBS_LEVEL_DRAM:
+        return remote ? NA_NPROF_LEVEL_REMOTE_DRAM
+                      : (local ? NA_NPROF_LEVEL_LOCAL_DRAM : NA_NPROF_LEVEL_DRAM);
+    case NA_IBS_LEVEL_PMEM:
+        return NA_NPROF_LEVEL_PMEM;
+    case NA_IBS_LEVEL_CXL:
+    case NA_IBS_LEVEL_PEER:
+        return NA_NPROF_LEVEL_CXL;
+    case NA_IBS_LEVEL_IO:
+        return NA_NPROF_LEVEL_IO;
+    case NA_IBS_LEVEL_UNCACHED:
+        return NA_NPROF_LEVEL_UNCACHED;
+    default:
+        return NA_NPROF_LEVEL_UNKNOWN;
+    }
+}
+
+static uint8_t flags_of(uint32_t flags) {
+    return (uint8_t)((flags & NA_IBS_F_KERNEL ? NA_NPROF_SAMPLE_KERNEL : 0) |
+                     (flags & (NA_IBS_F_TLB_L1MISS | NA_IBS_F_TLB_L2MISS) ? NA_NPROF_SAMPLE_TLB_MISS
+                                                                          : 0) |
+                     (flags & NA_IBS_F_LOCKED ? NA_NPROF_SAMPLE_LOCKED : 0));
+}
+
+/* ---- perf ---- */
+
+/* What the kernel writes for a sample, in the order of sample_type's bits; the last two only for
+ * the memory events. */
+typedef struct body {
+    uint64_t id, ip;
+    uint32_t pid, tid;
+    uint64_t time, address;
+    uint32_t cpu, reserved;
+    uint64_t latency, data_src;
+} body_t;
+#define FAULT_WORDS  6u
+#define MEMORY_WORDS 8u
+
+#define SAMPLE                                                                                     \
+    (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |                \
+     PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU)
+
+static struct perf_event_attr attr_of(uint32_t type, uint64_t config, uint64_t period) {
+    return (struct perf_event_attr){
+        .type = type,
+        .size = PERF_ATTR_SIZE_VER5,
+        .config = config,
+        .sample_period = period,
+        .sample_type = SAMPLE,
+        .watermark = 1,
+        .wakeup_watermark = UINT32_MAX,
+        .use_clockid = 1,
+        .clockid = 1, /* CLOCK_MONOTONIC */
+    };
+}
+
+static na_access_raw_t raw_of(const body_t *b, uint64_t period) {
+    return (na_access_raw_t){.mono_ns = b->time,
+                             .ip = b->ip,
+                             .address = b->address,
+                             .weight = (double)period,
+                             .tid = b->tid,
+                             .latency = -1,
+                             .cpu = (uint16_t)b->cpu,
+                             .home = NA_NPROF_NO_NODE,
+                             .exact_ip = true};
+}
+
+static bool amd;
+
+static void take_memory(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
+    body_t b;
+    if (count < MEMORY_WORDS) return;
+    __builtin_memcpy(&b, words, sizeof b);
+    struct na_ibs_decoded decoded = {0};
+    na_ibs_decode_data_src(b.data_src, amd, &decoded);
+    if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid) {
+        na_access_entry->filtered++;
+        return;
+    }
+    bool store = !amd && t->events > 1 && b.id == t->id[t->events - 1];
+    na_access_raw_t raw = raw_of(&b, plan.attr[plan.events - 1].sample_period);
+    raw.op = decoded.op;
+    raw.level = level_of(decoded.level, decoded.flags);
+    raw.flags = flags_of(decoded.flags);
+    if (b.latency != 0) raw.latency = (int32_t)(b.latency & 0x7fffffff);
+    raw.source = store ? stores_id : 0;
+    na_store_sample(&raw);
+}
+
+static void take_fault(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
+    (void)t;
+    body_t b;
+    if (count < FAULT_WORDS) return;
+    __builtin_memcpy(&b, words, FAULT_WORDS * 8);
+    na_access_raw_t raw = raw_of(&b, 1);
+    na_store_sample(&raw);
+}
+
+static uint64_t next_drain(void) {
+    na_store_flush();
+    return na_access_mono() + DRAIN_EVERY;
+}
+
+static void drain_all(void (*each)(na_perf_target_t *, const uint64_t *, uint32_t)) {
+    uint32_t unarmed = na_perf_scan(&plan, NULL);
+    if (unarmed > na_access_entry->unarmed) na_access_entry->unarmed = unarmed;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], each);
+}
+
+static uint64_t step_memory(void) {
+    drain_all(take_memory);
+    return next_drain();
+}
+
+static uint64_t step_fault(void) {
+    drain_all(take_fault);
+    return next_drain();
+}
+
+static void stop_memory(void) {
+    drain_all(take_memory);
+    na_perf_close_all();
+}
+
+static void stop_fault(void) {
+    drain_all(take_fault);
+    na_perf_close_all();
+}
+
+/* The plan's attributes may be used as they are: opens it for all threads. */
+static bool begin(char why[NA_WHY]) {
+    long error = na_perf_try(&plan);
+    if (error == 0) {
+        na_perf_scan(&plan, &error);
+        if (na_perf_count != 0) error = 0;
+    }
+    if (error != 0) na_perf_refusal(error, why);
+    return error == 0;
+}
+
+static bool vendor_is(const char *wanted) {
+#if defined(__x86_64__)
+    unsigned eax, name[3] = {0};
+    if (__get_cpuid(0, &eax, &name[0], &name[2], &name[1]) == 0) return false;
+    return __builtin_memcmp(name, wanted, 12) == 0;
+#else
+    (void)wanted;
+    return false;
+#endif
+}
+
+/* AMD's ibs_op. Which attributes a kernel accepts: before 6.2 no events of a thread, before 6.14
+ * nothing may be excluded, from then on the kernel can be by its own filter (swfilt). */
+static bool start_ibs(uint64_t period, char why[NA_WHY]) {
+    long type = na_access_number_in(PMUS "ibs_op/type");
+    amd = true;
+    if (!vendor_is("AuthenticAMD") || type < 0) {
+        na_access_why(why,
+                      vendor_is("AuthenticAMD")
+                          ? "this processor's IBS is hidden, by a hypervisor or the firmware"
+                          : "the processor is not AMD's",
+                      NULL);
+        return false;
+    }
+    unsigned kernel = na_access_kernel();
+    period = period != 0 ? (period + 15) & ~UINT64_C(15) : IBS_PERIOD;
+    if (period < 0x90) period = 0x90;
+    plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(16 * na_os_page)};
+    struct perf_event_attr *attr = &plan.attr[0];
+    *attr = attr_of((uint32_t)type, UINT64_C(1) << 19, period); /* operations, not cycles */
+    attr->sample_type |= PERF_SAMPLE_WEIGHT | PERF_SAMPLE_DATA_SRC;
+    plan.cpus = kernel < 6002;
+    char format[16];
+    if (na_os_read_file(PMUS "ibs_op/format/swfilt", format, sizeof format) > 0) {
+        attr->size = PERF_ATTR_SIZE_VER7;
+        attr->config2 = 1;
+        attr->exclude_kernel = 1;
+    }
+    na_access_entry->period = period;
+    return begin(why);
+}
+
+/* "event=0xcd,umask=0x1,ldlat=3" of a file. */
+static bool read_event(const char *path, uint64_t *config, uint64_t *ldlat) {
+    char text[128];
+    if (na_os_read_file(path, text, sizeof text) <= 0) return false;
+    *config = *ldlat = 0;
+    for (const char *p = text; *p != 0;) {
+        char key = *p;
+        while (*p != 0 && *p != '=' && *p != ',')
+            p++;
+        uint64_t v = 0;
+        if (*p == '=') {
+            p++;
+            unsigned base = 10;
+            if (p[0] == '0' && p[1] == 'x') {
+                base = 16;
+                p += 2;
+            }
+            for (;; p++) {
+                if (*p >= '0' && *p <= '9')
+                    v = v * base + (uint64_t)(*p - '0');
+                else if (base == 16 && *p >= 'a' && *p <= 'f')
+                    v = v * base + (uint64_t)(*p - 'a' + 10);
+                else
+                    break;
+            }
+        }
+        if (key == 'e') *config |= v;
+        if (key == 'u') *config |= v << 8;
+        if (key == 'l') *ldlat = v;
+        while (*p != 0 && *p != ',')
+            p++;
+        if (*p == ',') p++;
+    }
+    return *config != 0;
+}
+
+/* Intel: loads above a latency, and stores. Where the kernel has mem-loads-aux, loads want it as
+ * the leader of their group. */
+static bool start_pebs(uint64_t period, char why[NA_WHY]) {
+    uint64_t loads, stores, aux, ldlat, unused;
+    amd = false;
+    if (!vendor_is("GenuineIntel")) {
+        na_access_why(why, "the processor is not Intel's", NULL);
+        return false;
+    }
+    long type = na_access_number_in(PMUS "cpu/type");
+    if (type < 0 || !read_event(PMUS "cpu/events/mem-loads", &loads, &ldlat) ||
+        !read_event(PMUS "cpu/events/mem-stores", &stores, &unused)) {
+        na_access_why(why,
+                      "perf has no memory events for this processor, or a hypervisor hides "
+                      "them",
+                      NULL);
+        return false;
+    }
+    if (period == 0) period = LOAD_PERIOD;
+    plan = (na_perf_plan_t){.ring_bytes = (uint32_t)(16 * na_os_page)};
+    if (read_event(PMUS "cpu/events/mem-loads-aux", &aux, &unused)) {
+        plan.attr[plan.events++] = attr_of((uint32_t)type, aux, 0);
+        plan.group = true;
+    }
+    plan.attr[plan.events++] = attr_of((uint32_t)type, loads, period);
+    plan.attr[plan.events - 1].config1 = ldlat;
+    plan.attr[plan.events++] = attr_of((uint32_t)type, stores, period);
+    for (uint32_t i = 0; i < plan.events; i++) {
+        plan.attr[i].exclude_kernel = plan.attr[i].exclude_hv = 1;
+        if (plan.attr[i].sample_period != 0) {
+            plan.attr[i].precise_ip = 2;
+            plan.attr[i].sample_type |= PERF_SAMPLE_WEIGHT | PERF_SAMPLE_DATA_SRC;
+        }
+    }
+    na_access_entry->period = period;
+    if (!begin(why)) return false;
+    na_nprof_access_source_t *second = na_store_source(&na_access_pebs);
+    if (second != NULL) {
+        second->unit = NA_NPROF_UNIT_STORES;
+        second->period = period;
+        second->flags |= NA_NPROF_ACCESS_USED;
+        stores_id = (uint8_t)(na_access_entry_id + 1);
+    }
+    return true;
+}
+
+static bool start_fault(uint64_t period, char why[NA_WHY]) {
+    (void)period;
+    plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(2 * na_os_page)};
+    plan.attr[0] = attr_of(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1);
+    plan.attr[0].exclude_kernel = plan.attr[0].exclude_hv = 1;
+    na_access_entry->period = 1;
+    return begin(why);
+}
+
+/* ---- NUMA hinting faults ----
+ * They look like any page fault; the first of a page that is seen is taken for its first touch. */
+
+#define PAGES (1u << 20)
+static uint64_t *seen; /* a bit for each value of a hash of the page */
+
+static bool start_numa(uint64_t period, char why[NA_WHY]) {
+    if (na_node_count < 2) {
+        na_access_why(why, "there is one memory node", NULL);
+        return false;
+    }
+    long on = na_access_number_in("/proc/sys/kernel/numa_balancing");
+    if (on <= 0) {
+        na_access_why(why,
+                      "the kernel's NUMA balancing is off; as root: sysctl "
+                      "kernel.numa_balancing=1",
+                      NULL);
+        return false;
+    }
+    seen = na_own_alloc(PAGES / 8, 4096);
+    if (seen == NULL) {
+        na_access_why(why, "no memory", NULL);
+        return false;
+    }
+    if (!start_fault(period, why)) return false;
+    na_access_why(why, "heap pages show up only with NUMALLOC_NUMA=unbound or balanced", NULL);
+    return true;
+}
+
+static void take_hint(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
+    body_t b;
+    if (count < FAULT_WORDS) return;
+    __builtin_memcpy(&b, words, FAULT_WORDS * 8);
+    uint32_t h = (uint32_t)((b.address >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 44);
+    if ((seen[h / 64] >> h % 64 & 1) == 0) {
+        seen[h / 64] |= UINT64_C(1) << h % 64;
+        na_access_entry->filtered++;
+        return;
+    }
+    take_fault(t, words, count);
+}
+
+static uint64_t step_numa(void) {
+    drain_all(take_hint);
+    return next_drain();
+}
+
+static void stop_numa(void) {
+    drain_all(take_hint);
+    na_perf_close_all();
+}
+
+/* ---- the kernel module ---- */
+
+static na_kmod_t kmod = {.fd = -1};
+
+static int16_t dense(int node) {
+    return node >= 0 ? (int16_t)na_node_dense((unsigned)node) : NA_NPROF_NO_NODE;
+}
+
+static void take_record(void *unused, const struct na_ibs_record *r) {
+    (void)unused;
+    na_access_raw_t raw = {
+        .mono_ns = r->time,
+        .ip = r->ip,
+        .address = r->addr,
+        .weight = r->weight,
+        .tid = r->tid,
+        .latency = (r->flags & NA_IBS_F_LATENCY) != 0 ? r->latency : -1,
+        .cpu = r->cpu,
+        .home = dense(r->home_node),
+        .op = r->op,
+        .level = level_of(r->level, r->flags),
+        .width = r->width,
+        .flags = flags_of(r->flags),
+        .exact_ip = (r->flags & NA_IBS_F_IP_INVALID) == 0,
+    };
+    if (r->latency == UINT16_MAX) raw.flags |= NA_NPROF_SAMPLE_LATENCY_MAX;
+    na_store_sample(&raw);
+}
+
+static void read_counters(void) {
+    struct na_ibs_stats stats;
+    if (na_kmod_stats(&kmod, -1, &stats) != 0) return;
+    na_nprof_access_source_t *e = na_access_entry;
+    e->lost = stats.counter[NA_IBS_LOST] + stats.counter[NA_IBS_NESTED] + kmod.broken;
+    e->filtered = stats.counter[NA_IBS_FILTERED] + stats.counter[NA_IBS_GATED] +
+                  stats.counter[NA_IBS_STOPPED];
+    e->throttled = stats.counter[NA_IBS_THROTTLED];
+    e->enabled_ns = stats.enabled;
+    e->running_ns = stats.running;
+    e->unarmed = stats.unarmed;
+}
+
+static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
+    char text[NA_KMOD_WHY];
+    int error = na_kmod_open(&kmod, text);
+    if (error == 0) {
+        error = na_kmod_map(&kmod, 8192, 4096);
+        na_rec_copy(text, sizeof text, "its rings cannot be mapped; raise ulimit -v or -l");
+    }
+    if (error == 0) error = na_kmod_start(&kmod, start, text);
+    if (error != 0) {
+        na_access_why(why, text, NULL);
+        na_kmod_close(&kmod);
+        return false;
+    }
+    long high = na_sys3(SYS_fcntl, kmod.fd, F_DUPFD_CLOEXEC, 600);
+    if (high >= 0) { /* out of the way of programs that count on small numbers */
+        na_sys1(SYS_close, kmod.fd);
+        kmod.fd = (int)high;
+    }
+    na_access_entry->period = start->period;
+    return true;
+}
+
+static bool start_kmod_ibs(uint64_t period, char why[NA_WHY]) {
+    struct na_ibs_start start = {.source = NA_IBS_SOURCE_IBS,
+                                 .period = period != 0 ? period : IBS_PERIOD,
+                                 .config = UINT64_C(1) << 19};
+    return start_kmod(&start, why);
+}
+
+static bool start_kmod_fault(uint64_t period, char why[NA_WHY]) {
+    struct na_ibs_start start = {.source = NA_IBS_SOURCE_SWFAULT,
+                                 .period = period != 0 ? period : 1};
+    return start_kmod(&start, why);
+}
+
+/* Made-up accesses to the heap as it is at the beginning: what a test sees of them is only what
+ * becomes of samples. */
+static bool start_kmod_sim(uint64_t period, char why[NA_WHY]) {
+    struct na_ibs_range range[NA_IBS_MAX_RANGES];
+    uint32_t count = 0;
+    const na_nprof_access_mapping_t *m;
+    for (; count < NA_IBS_MAX_RANGES && (m = na_amaps_heap(count)) != NULL; count++)
+        range[count] = (struct na_ibs_range){m->start, m->end};
+    if (count == 0) {
+        na_access_why(why, "the program has no heap yet", NULL);
+        return false;
+    }
+    struct na_ibs_start start = {.source = NA_IBS_SOURCE_SIM,
+                                 .period = period != 0 ? period : 1000000, /* ns */
+                                 .ranges = count,
+                                 .range = (uintptr_t)range};
+    return start_kmod(&start, why);
+}
+
+static uint64_t step_kmod(void) {
+    na_kmod_drain(&kmod, take_record, NULL);
+    na_store_flush();
+    read_counters();
+    return na_access_mono() + DRAIN_EVERY;
+}
+
+static void stop_kmod(void) {
+    na_kmod_stop(&kmod);
+    step_kmod();
+    na_kmod_close(&kmod);
+}
+
+/* The rings are not inherited. */
+static void forget_kmod(void) {
+    if (kmod.fd >= 0) na_sys1(SYS_close, kmod.fd);
+    kmod = (na_kmod_t){.fd = -1};
+}
+
+#define MEMORY_FLAGS                                                                               \
+    (NA_NPROF_ACCESS_OP | NA_NPROF_ACCESS_LEVEL | NA_NPROF_ACCESS_LATENCY | NA_NPROF_ACCESS_EXACT)
+
+const na_access_source_t na_access_kmod = {.kind = NA_NPROF_SOURCE_KMOD_IBS,
+                                           .unit = NA_NPROF_UNIT_OPS,
+                                           .flags = MEMORY_FLAGS | NA_NPROF_ACCESS_HOME,
+                                           .choice = NA_ACCESS_KMOD,
+                                           .automatic = true,
+                                           .start = start_kmod_ibs,
+                                           .step = step_kmod,
+                                           .stop = stop_kmod,
+                                           .forget = forget_kmod};
+const na_access_source_t na_access_kmod_fault = {.kind = NA_NPROF_SOURCE_KMOD_FAULT,
+                                                 .unit = NA_NPROF_UNIT_FAULTS,
+                                                 .flags = NA_NPROF_ACCESS_EXACT,
+                                                 .choice = NA_ACCESS_KMOD_FAULT,
+                                                 .start = start_kmod_fault,
+                                                 .step = step_kmod,
+                                                 .stop = stop_kmod,
+                                                 .forget = forget_kmod};
+const na_access_source_t na_access_kmod_sim = {.kind = NA_NPROF_SOURCE_KMOD_SIM,
+                                               .unit = NA_NPROF_UNIT_MADE_UP,
+                                               .flags = MEMORY_FLAGS | NA_NPROF_ACCESS_HOME |
+                                                        NA_NPROF_ACCESS_MADE_UP,
+                                               .choice = NA_ACCESS_KMOD_SIM,
+                                               .start = start_kmod_sim,
+                                               .step = step_kmod,
+                                               .stop = stop_kmod,
+                                               .forget = forget_kmod};
+const na_access_source_t na_access_perf_ibs = {.kind = NA_NPROF_SOURCE_PERF_IBS,
+                                               .unit = NA_NPROF_UNIT_OPS,
+                                               .flags = MEMORY_FLAGS,
+                                               .choice = NA_ACCESS_IBS,
+                                               .automatic = true,
+                                               .start = start_ibs,
+                                               .step = step_memory,
+                                               .stop = stop_memory,
+                                               .forget = na_perf_forget};
+const na_access_source_t na_access_pebs = {.kind = NA_NPROF_SOURCE_PEBS,
+                                           .unit = NA_NPROF_UNIT_LOADS,
+                                           .flags = MEMORY_FLAGS,
+                                           .choice = NA_ACCESS_PEBS,
+                                           .automatic = true,
+                                           .start = start_pebs,
+                                           .step = step_memory,
+                                           .stop = stop_memory,
+                                           .forget = na_perf_forget};
+const na_access_source_t na_access_fault = {.kind = NA_NPROF_SOURCE_FAULT,
+                                            .unit = NA_NPROF_UNIT_FAULTS,
+                                            .flags = NA_NPROF_ACCESS_EXACT,
+                                            .choice = NA_ACCESS_FAULT,
+                                            .start = start_fault,
+                                            .step = step_fault,
+                                            .stop = stop_fault,
+                                            .forget = na_perf_forget};
+const na_access_source_t na_access_numa = {.kind = NA_NPROF_SOURCE_NUMA,
+                                           .unit = NA_NPROF_UNIT_SCANS,
+                                           .flags = NA_NPROF_ACCESS_EXACT,
+                                           .choice = NA_ACCESS_NUMA,
+                                           .start = start_numa,
+                                           .step = step_numa,
+                                           .stop = stop_numa,
+                                           .forget = na_perf_forget};

@@ -1,0 +1,341 @@
+/* access_store.c - from raw samples to the file: the thread, the block that was there at the time,
+ * the mapping, the page's node. Samples wait in a batch, so that pages' nodes are asked for many at
+ * a time. */
+#include "alloc/topology.h"
+#include "profiler/record/access_priv.h"
+
+#define BATCH        NA_OS_MOVE_PAGES
+#define OBJECT_SLOTS (1u << 12)          /* of the first table; it doubles */
+#define MAPS_EVERY   UINT64_C(100000000) /* ns: at most so often, for samples in no mapping */
+/* A node that was asked for after the access: in the batch only. */
+#define HOME_WAS_ASKED 0x4000
+#define TICK_EVERY     UINT64_C(1000000000)
+
+na_lock_t na_store_lock;
+
+typedef struct object_slot {
+    uintptr_t base;
+    uint64_t birth; /* ages */
+    na_nprof_access_object_t *entry;
+    uint32_t id; /* 0: free */
+} object_slot_t;
+
+static struct {
+    na_access_raw_t *batch;
+    uint32_t waiting;
+    uint32_t serial;
+    void **pages;
+    int *status;
+    object_slot_t *objects;
+    uint32_t object_mask, object_count;
+    uint64_t maps_read, ticked;
+    bool homes_refused;
+    na_table_t sources, nodes, objects_table, windows, samples;
+} s;
+
+#define TABLE(t, entry, bytes)                                                                     \
+    (na_table_t) {                                                                                 \
+        .type = (t), .size = sizeof(entry), .next_id = 1, .chunk_bytes = (bytes)                   \
+    }
+
+static void write_nodes(void) {
+    s.nodes.next_id = 0;
+    for (unsigned i = 0; i < na_node_count; i++) {
+        na_nprof_access_node_t *n = na_table_next(&s.nodes);
+        if (n == NULL) return;
+        na_node_facts(i, n);
+        na_table_commit(&s.nodes);
+    }
+}
+
+bool na_store_start(void) {
+    __builtin_memset(&s, 0, sizeof s);
+    na_lock_reset(&na_store_lock);
+    s.sources = TABLE(NA_NPROF_ACCESS_SOURCES, na_nprof_access_source_t, 8u << 10);
+    s.nodes = TABLE(NA_NPROF_ACCESS_NODES, na_nprof_access_node_t, 8u << 10);
+    s.objects_table = TABLE(NA_NPROF_ACCESS_OBJECTS, na_nprof_access_object_t, 64u << 10);
+    s.windows = TABLE(NA_NPROF_ACCESS_WINDOWS, na_nprof_access_window_t, 64u << 10);
+    s.samples = TABLE(NA_NPROF_ACCESS_SAMPLES, na_nprof_access_sample_t, 256u << 10);
+    s.batch = na_own_alloc(BATCH * sizeof *s.batch, BATCH * sizeof *s.batch);
+    s.pages = na_own_alloc(BATCH * sizeof *s.pages, 4096);
+    s.status = na_own_alloc(BATCH * sizeof *s.status, 4096);
+    s.object_mask = OBJECT_SLOTS - 1;
+    s.objects = na_own_alloc(OBJECT_SLOTS * sizeof *s.objects, 4096);
+    if (s.batch == NULL || s.pages == NULL || s.status == NULL || s.objects == NULL ||
+        !na_deaths_start() || !na_athreads_start() || !na_amaps_start())
+        return false;
+    na_access_clock_start();
+    write_nodes();
+    s.maps_read = s.ticked = na_access_mono();
+    na_amaps_read(s.maps_read);
+    return true;
+}
+
+na_nprof_access_source_t *na_store_source(const na_access_source_t *source) {
+    na_nprof_access_source_t *e = na_table_next(&s.sources);
+    if (e == NULL) return NULL;
+    e->source = source->kind;
+    e->flags = source->flags | NA_NPROF_ACCESS_VALID;
+    e->unit = source->unit;
+    e->end_ns = NA_NPROF_NS_STILL;
+    na_table_commit(&s.sources);
+    return e;
+}
+
+/* ---- which block it was ---- */
+
+#define TIME_MASK ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1)
+#define SLACK     4u /* ages: the clocks may differ so much */
+
+void na_access_resolve(uintptr_t address, uint64_t ages, na_resolved_t *to) {
+    na_found_t found;
+    na_access_config->find((const void *)address, &found);
+    to->target = NA_NPROF_TARGET_UNKNOWN;
+    if (NA_UNLIKELY(found.kind == NA_LOOKUP_FOREIGN)) return;
+    if (NA_LIKELY(found.kind == NA_LOOKUP_BLOCK)) {
+        uint64_t birth = na_record_birth(&found.record);
+        bool older = ((ages + SLACK - birth) & TIME_MASK) >> (NA_RECORD_TIME_BITS - 1) == 0;
+        if (NA_LIKELY(older && found.record.epoch == na_profile_epoch)) {
+            to->target = NA_NPROF_TARGET_HEAP;
+            to->life.base = found.base;
+            to->life.usable = found.usable;
+            to->life.birth = birth;
+            to->life.death = UINT64_MAX;
+            to->life.record = found.record;
+            return;
+        }
+        if (found.record.epoch != na_profile_epoch) {
+            to->target = NA_NPROF_TARGET_UNRECORDED;
+            return;
+        }
+    }
+    uintptr_t base = found.kind == NA_LOOKUP_FREE ? 0 : found.base;
+    if (na_deaths_find(address, base, ages, &to->life))
+        to->target = NA_NPROF_TARGET_HEAP;
+    else
+        to->target =
+            found.kind == NA_LOOKUP_PLAIN ? NA_NPROF_TARGET_UNRECORDED : NA_NPROF_TARGET_UNRESOLVED;
+}
+
+/* ---- objects ---- */
+
+static object_slot_t *object_slot(object_slot_t *slots, uint32_t mask, uintptr_t base,
+                                  uint64_t birth) {
+    uint64_t h = ((uint64_t)base >> 4 ^ birth << 20) * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint64_t i = h >> 32;; i++) {
+        object_slot_t *slot = &slots[i & mask];
+        if (slot->id == 0 || (slot->base == base && slot->birth == birth)) return slot;
+    }
+}
+
+static bool grow_objects(void) {
+    uint32_t mask = s.object_mask * 2 + 1;
+    uint64_t bytes = ((uint64_t)mask + 1) * sizeof *s.objects;
+    object_slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    if (slots == NULL) return false;
+    for (uint32_t i = 0; i <= s.object_mask; i++)
+        if (s.objects[i].id != 0)
+            *object_slot(slots, mask, s.objects[i].base, s.objects[i].birth) = s.objects[i];
+    s.objects = slots;
+    s.object_mask = mask;
+    return true;
+}
+
+/* 0: no room. */
+static uint32_t object_of(const na_life_t *life) {
+    object_slot_t *slot = object_slot(s.objects, s.object_mask, life->base, life->birth);
+    if (slot->id == 0) {
+        if (s.object_count * 2 > s.object_mask) {
+            if (!grow_objects()) return 0;
+            slot = object_slot(s.objects, s.object_mask, life->base, life->birth);
+        }
+        na_nprof_access_object_t *e = na_table_next(&s.objects_table);
+        if (e == NULL) return 0;
+        const na_record_t *r = &life->record;
+        e->kind = NA_NPROF_OBJECT_HEAP;
+        e->site = r->site;
+        e->base = life->base;
+        e->size = life->usable - r->slack;
+        e->birth_ns = na_access_since(na_access_mono_of(life->birth));
+        e->death_ns = NA_NPROF_NS_STILL;
+        e->thread = r->thread;
+        e->node = r->node < na_node_count ? (int16_t)r->node : NA_NPROF_NO_NODE;
+        *slot = (object_slot_t){life->base, life->birth, e, na_table_commit(&s.objects_table)};
+        s.object_count++;
+    }
+    if (life->death != UINT64_MAX && slot->entry->death_ns == NA_NPROF_NS_STILL)
+        __atomic_store_n(&slot->entry->death_ns, na_access_since(na_access_mono_of(life->death)),
+                         __ATOMIC_RELAXED);
+    return slot->id;
+}
+
+uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns) {
+    na_resolved_t resolved;
+    na_access_resolve(address, na_access_ages_of(mono_ns), &resolved);
+    return resolved.target == NA_NPROF_TARGET_HEAP ? object_of(&resolved.life) : 0;
+}
+
+/* ---- windows ---- */
+
+na_nprof_access_window_t *na_store_window(uint32_t *id) {
+    *id = s.windows.next_id;
+    return na_table_next(&s.windows);
+}
+
+void na_store_window_done(void) {
+    na_table_commit(&s.windows);
+}
+
+/* ---- samples ---- */
+
+static bool begins(const char *text, const char *with) {
+    while (*with != 0)
+        if (*text++ != *with++) return false;
+    return true;
+}
+
+static uint8_t target_of(const na_nprof_access_mapping_t *m) {
+    if ((m->flags & NA_NPROF_MAPPING_STACK) != 0) return NA_NPROF_TARGET_STACK;
+    if ((m->flags & NA_NPROF_MAPPING_EXECUTE) != 0 && m->path[0] == '/')
+        return NA_NPROF_TARGET_CODE;
+    if (begins(m->path, "[vdso]") || begins(m->path, "[vvar") || begins(m->path, "[vsyscall]"))
+        return NA_NPROF_TARGET_KERNEL;
+    if ((m->flags & NA_NPROF_MAPPING_ELF) != 0) return NA_NPROF_TARGET_DATA;
+    if (m->inode == 0) return NA_NPROF_TARGET_ANONYMOUS;
+    return NA_NPROF_TARGET_FILE;
+}
+
+static bool is_own(uintptr_t address) {
+    return address - (uintptr_t)na_rec.base < na_rec.reserved ||
+           address - (uintptr_t)na_rec.own < na_rec.own_reserved;
+}
+
+static void place(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
+    uintptr_t address = sample->address;
+    const na_nprof_access_mapping_t *m = na_amaps_find(address, &sample->mapping);
+    if (m == NULL && mono_ns > s.maps_read + MAPS_EVERY) {
+        s.maps_read = na_access_mono();
+        na_amaps_read(s.maps_read);
+        m = na_amaps_find(address, &sample->mapping);
+    }
+    if (is_own(address))
+        sample->target = NA_NPROF_TARGET_OWN;
+    else if (m != NULL)
+        sample->target = target_of(m);
+}
+
+static void store(const na_access_raw_t *raw, int16_t home, bool later) {
+    na_nprof_access_sample_t *sample = na_table_next(&s.samples);
+    if (sample == NULL) {
+        na_access_entry->lost++;
+        return;
+    }
+    uint64_t since = na_access_since(raw->mono_ns);
+    *sample = (na_nprof_access_sample_t){
+        .ns = since,
+        .ip = raw->ip,
+        .address = raw->address,
+        .weight = raw->weight,
+        .serial = ++s.serial,
+        .stack = raw->ip != 0 ? na_stacks_of_pc(raw->ip, raw->exact_ip) : 0,
+        .window = raw->window,
+        .latency = raw->latency,
+        .cpu = raw->cpu,
+        .cpu_node = raw->cpu != UINT16_MAX ? (int16_t)na_node_of_cpu(raw->cpu) : NA_NPROF_NO_NODE,
+        .home_node = home,
+        .source = raw->source != 0 ? raw->source : na_access_entry_id,
+        .op = raw->op,
+        .level = raw->level,
+        .width = raw->width,
+        .flags = (uint8_t)(raw->flags | (later ? NA_NPROF_SAMPLE_HOME_LATER : 0)),
+    };
+    sample->thread = na_athreads_id(raw->tid, since);
+    na_athreads_seen(sample->thread, since);
+    na_resolved_t resolved = {.target = NA_NPROF_TARGET_UNKNOWN};
+    if (na_access_config->find != NULL)
+        na_access_resolve(raw->address, na_access_ages_of(raw->mono_ns), &resolved);
+    sample->target = resolved.target;
+    if (resolved.target == NA_NPROF_TARGET_HEAP) {
+        sample->object = object_of(&resolved.life);
+        if (raw->window != 0 && na_rec.sampling) {
+            /* Only blocks that were drawn are watched: each stands for some more. */
+            const na_life_t *l = &resolved.life;
+            na_amount_t amount = na_site_amount(l->usable - l->record.slack, l->usable);
+            sample->weight *= (double)amount.count / NA_COUNT_SCALE;
+        }
+        if (sample->object == 0) sample->target = NA_NPROF_TARGET_UNRESOLVED;
+    } else if (resolved.target == NA_NPROF_TARGET_UNKNOWN) {
+        place(sample, raw->mono_ns);
+    }
+    if (sample->target == NA_NPROF_TARGET_UNRESOLVED) na_access_entry->unresolved++;
+    if (raw->level == NA_NPROF_LEVEL_LOCAL_DRAM || raw->level == NA_NPROF_LEVEL_REMOTE_DRAM ||
+        raw->level == NA_NPROF_LEVEL_DRAM)
+        na_access_entry->dram++;
+    na_access_entry->stored++;
+    na_table_commit(&s.samples);
+}
+
+/* Nodes of the pages of the batch, where the source did not say. */
+static void ask_homes(void) {
+    uint32_t asked = 0;
+    if (na_node_count == 1 || s.homes_refused) return;
+    for (uint32_t i = 0; i < s.waiting; i++)
+        if (s.batch[i].home == NA_NPROF_NO_NODE)
+            s.pages[asked++] =
+                (void *)(uintptr_t)(s.batch[i].address & ~(uint64_t)(na_os_page - 1));
+    if (asked == 0) return;
+    long error = na_os_page_nodes(s.pages, asked, s.status);
+    if (error < 0) {
+        s.homes_refused = true; /* as in containers: every further answer would be the same */
+        return;
+    }
+    na_access_entry->homes_asked += asked;
+    for (uint32_t i = 0, at = 0; i < s.waiting; i++) {
+        if (s.batch[i].home != NA_NPROF_NO_NODE) continue;
+        int node = s.status[at] >= 0 ? na_node_dense((unsigned)s.status[at]) : -1;
+        at++;
+        if (node < 0)
+            na_access_entry->homes_unknown++;
+        else
+            s.batch[i].home = (int16_t)(node | HOME_WAS_ASKED);
+    }
+}
+
+void na_store_flush(void) {
+    if (s.waiting == 0) return;
+    na_lock(&na_store_lock);
+    na_access_clock_tick();
+    ask_homes();
+    for (uint32_t i = 0; i < s.waiting; i++) {
+        const na_access_raw_t *raw = &s.batch[i];
+        int16_t home = raw->home;
+        bool later = home > 0 && (home & HOME_WAS_ASKED) != 0;
+        if (later) home = (int16_t)(home & ~HOME_WAS_ASKED);
+        if (home == NA_NPROF_NO_NODE && na_node_count == 1) home = 0;
+        store(raw, home, later);
+    }
+    s.waiting = 0;
+    na_unlock(&na_store_lock);
+}
+
+/* The highest address that a program can have (five levels of page tables). */
+#define HIGHEST (UINT64_C(1) << 56)
+
+void na_store_sample(const na_access_raw_t *raw) {
+    if (raw->address < na_os_page || raw->address >= HIGHEST) {
+        na_access_entry->impossible++;
+        return;
+    }
+    s.batch[s.waiting++] = *raw;
+    if (s.waiting == BATCH) na_store_flush();
+}
+
+void na_store_tick(uint64_t mono_ns) {
+    if (mono_ns < s.ticked + TICK_EVERY) return;
+    na_lock(&na_store_lock);
+    na_access_clock_tick();
+    s.ticked = s.maps_read = mono_ns;
+    na_athreads_tick();
+    na_amaps_read(mono_ns);
+    na_unlock(&na_store_lock);
+}

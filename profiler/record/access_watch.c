@@ -1,0 +1,456 @@
+/* access_watch.c - source "watch": hardware watchpoints on random words, for short times.
+ *
+ * The run is cut into rounds of `interval`. Somewhere in each, at a moment drawn uniformly, two
+ * words of the heap (access_watch_draw.c) are watched in all threads: each word by two of the four
+ * debug registers, one for writes and one for any access, so that reads and writes are told apart
+ * (a write makes both fire at once). Every access to the word stops its thread in the kernel, which
+ * writes a sample into memory that it shares: no signal, nothing that the program or a debugger
+ * would notice, but that no debug register is left for another.
+ *
+ * A hit costs its thread some microseconds (`cost`, measured at the beginning), thousands of times
+ * what the access takes. A thread's window is therefore measured in its own time, without its hits:
+ * hits count while (time since the beginning - earlier hits * cost) <= length, and the window stays
+ * open until all threads have come so far, or a thread has had MOST hits: then the window is
+ * censored. How long a word is watched goes by what became of it, or of its like, earlier: until
+ * there is a hit, and not so long that there are many.
+ *
+ * What is spent on hits and on arming is kept under SHARE of the time: after a round that cost
+ * more, the next interval is longer. Lengths and intervals are known before anything in them is
+ * drawn, so that weights stay unbiased.
+ *
+ * perf's signal on a watchpoint (sigtrap) is not used: it would come to the program's own handlers
+ * and into its system calls. */
+#include <errno.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+
+#include "profiler/record/access_perf.h"
+#include "profiler/record/access_watch_draw.h"
+
+#define WORDS      2u
+#define EACH       2u /* registers a word: any access, writes */
+#define MOST       32u
+#define FIRST      UINT64_C(2000000)  /* ns: length of the first window of a stratum */
+#define SHORTEST   UINT64_C(200000)   /* ns */
+#define INTERVAL   UINT64_C(20000000) /* ns, unless the user says */
+#define SHARE      33u                /* at most one part in so many of the time is spent */
+#define LOOK_SHARE 64u /* listing the spans takes at most one part in so many of the time */
+
+typedef struct hit {
+    uint64_t time, ip;
+    uint32_t tid;
+    uint64_t before; /* ns that hits of its thread in this window had cost until then */
+    uint16_t cpu;
+    uint16_t target;
+    uint8_t word;
+    bool write;
+} hit_t;
+
+static na_perf_plan_t plan;
+static struct {
+    uint64_t interval, base_interval;
+    uint64_t begins; /* of the current interval */
+    uint64_t look_at;
+    uint64_t cost[2]; /* ns: of a hit that is a read, a write */
+    uint32_t round;
+    uint32_t unarmed;
+    bool have_spans;
+    uint64_t length[NA_DRAW_SLOTS]; /* of the next window; 0: FIRST */
+} w;
+
+static hit_t hits[NA_PERF_TARGETS * WORDS * MOST];
+static uint32_t hit_count;
+/* Of a target in this window: hits, and what they have cost it. */
+static uint32_t hits_of[NA_PERF_TARGETS][WORDS];
+static uint64_t spent_of[NA_PERF_TARGETS];
+/* Of a target that had MOST hits before its time was over: when that was, in its own time. */
+static uint64_t cut_at[NA_PERF_TARGETS][WORDS];
+
+/* ---- the records ---- */
+
+/* What the kernel writes for each hit, in the order of sample_type's bits. */
+typedef struct body {
+    uint64_t id, ip;
+    uint32_t pid, tid;
+    uint64_t time, address;
+    uint32_t cpu, reserved;
+} body_t;
+
+static uint32_t event_of(const na_perf_target_t *t, uint64_t id) {
+    for (uint32_t i = 0; i < t->events; i++)
+        if (t->id[i] == id) return i;
+    return UINT32_MAX;
+}
+
+/* An exception that two registers raised is two records, one behind the other, with one ip. */
+static void take(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
+    body_t b;
+    if (count * 8 < sizeof b) return;
+    __builtin_memcpy(&b, words, sizeof b);
+    uint32_t event = event_of(t, b.id);
+    if (event == UINT32_MAX) return;
+    if (t->budget[event] != 0) t->budget[event]--;
+    uint8_t word = (uint8_t)(event / EACH);
+    bool write = event % EACH == 1;
+    uint32_t target = (uint32_t)(t - na_perf_target);
+    hit_t *last = hit_count != 0 ? &hits[hit_count - 1] : NULL;
+    if (last != NULL && last->tid == b.tid && last->word == word && last->ip == b.ip &&
+        last->write != write && b.time - last->time < w.cost[1]) {
+        if (!last->write) spent_of[target] += w.cost[1] - w.cost[0];
+        last->write = true;
+        return;
+    }
+    if (hit_count < sizeof hits / sizeof hits[0]) /* there is room for all that may come */
+        hits[hit_count++] = (hit_t){
+            b.time, b.ip, b.tid, spent_of[target], (uint16_t)b.cpu, (uint16_t)target, word, write};
+    hits_of[target][word]++;
+    spent_of[target] += w.cost[write];
+}
+
+/* ---- arming ---- */
+
+static void arm(const na_draw_t *draws) {
+    for (uint32_t i = 0; i < na_perf_count; i++) {
+        na_perf_target_t *t = &na_perf_target[i];
+        for (uint32_t k = 0; k < t->events; k++) {
+            struct perf_event_attr attr = plan.attr[k];
+            attr.bp_addr = draws[k / EACH].address;
+            na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_MODIFY_ATTRIBUTES, (long)&attr);
+        }
+    }
+    for (uint32_t i = 0; i < na_perf_count; i++) {
+        na_perf_target_t *t = &na_perf_target[i];
+        for (uint32_t k = 0; k < t->events; k++) {
+            uint32_t add = MOST - t->budget[k]; /* so many are left from before */
+            t->budget[k] = MOST;
+            na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_REFRESH, (long)add);
+        }
+    }
+}
+
+static void disarm(void) {
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        for (uint32_t k = 0; k < na_perf_target[i].events; k++)
+            na_sys3(SYS_ioctl, na_perf_target[i].fd[k], PERF_EVENT_IOC_DISABLE, 0);
+}
+
+/* An event that has used up its budget, or was throttled, counts nothing any more on kernels from
+ * 6.16 on, also when it is enabled again: a new one takes its place. */
+static void renew(void) {
+    for (uint32_t i = 0; i < na_perf_count; i++) {
+        na_perf_target_t *t = &na_perf_target[i];
+        bool spent = t->throttled;
+        for (uint32_t k = 0; k < t->events; k++)
+            if (t->budget[k] == 0) spent = true;
+        if (spent && t->events != 0) na_perf_close(t);
+    }
+}
+
+static void drain(void) {
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], take);
+}
+
+/* ---- a window ---- */
+
+/* Keeps the window open until every thread has had its time; returns its end. */
+static uint64_t hold_open(uint64_t opened, uint64_t length) {
+    uint64_t until = opened + length;
+    for (;;) {
+        if (!na_access_sleep(until)) break;
+        drain();
+        uint64_t most = 0;
+        for (uint32_t i = 0; i < na_perf_count; i++) {
+            bool over = hits_of[i][0] >= MOST || hits_of[i][1] >= MOST;
+            if (!over && spent_of[i] > most) most = spent_of[i];
+        }
+        uint64_t wanted = opened + length + most;
+        if (wanted <= until) break;
+        until = wanted;
+    }
+    return na_access_mono();
+}
+
+/* ---- what a window becomes ---- */
+
+/* Time of the window as its thread had it, without the hits. */
+static int64_t own_time(const hit_t *hit, uint64_t opened) {
+    return (int64_t)(hit->time - opened) - (int64_t)hit->before;
+}
+
+/* A hit is in the window if its thread's own time is. */
+static bool counts(const hit_t *hit, uint64_t opened, uint64_t length) {
+    return hit->time >= opened && own_time(hit, opened) <= (int64_t)length;
+}
+
+/* Which targets had MOST hits of a word too early; true: there are some. */
+static bool find_cuts(uint32_t word, uint64_t opened, uint64_t length) {
+    bool any = false;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        cut_at[i][word] = hits_of[i][word] >= MOST ? 1 : 0;
+    for (uint32_t i = 0; i < hit_count; i++) {
+        const hit_t *hit = &hits[i];
+        if (hit->word != word || cut_at[hit->target][word] == 0) continue;
+        int64_t own = own_time(hit, opened); /* of the last one, in the end */
+        cut_at[hit->target][word] = own > (int64_t)length ? 0 : (uint64_t)(own > 1 ? own : 1);
+    }
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (cut_at[i][word] != 0) any = true;
+    return any;
+}
+
+static void store_hits(const na_draw_t *draw, uint32_t word, uint32_t id, uint64_t opened,
+                       uint64_t length) {
+    double all = draw->inverse / WORDS * (double)w.interval;
+    for (uint32_t i = 0; i < hit_count; i++) {
+        const hit_t *hit = &hits[i];
+        if (hit->word != word || !counts(hit, opened, length)) continue;
+        /* Of a thread that was cut off at its last hit: hits less one, by the time to the last. */
+        uint64_t cut = cut_at[hit->target][word];
+        double over =
+            cut == 0 ? (double)length
+                     : (double)cut * hits_of[hit->target][word] / (hits_of[hit->target][word] - 1);
+        na_store_sample(&(na_access_raw_t){
+            .mono_ns = hit->time,
+            .ip = hit->ip,
+            .address = draw->address,
+            .weight = all / over,
+            .tid = hit->tid,
+            .window = id,
+            .latency = -1,
+            .cpu = hit->cpu,
+            .home = NA_NPROF_NO_NODE,
+            .op = hit->write ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ,
+        });
+    }
+}
+
+static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, uint64_t opened,
+                         uint64_t length) {
+    uint32_t threads = 0, id, count = 0;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        threads += na_perf_target[i].events != 0;
+    bool cut = find_cuts(word, opened, length);
+    for (uint32_t i = 0; i < hit_count; i++)
+        count += hits[i].word == word && counts(&hits[i], opened, length);
+    na_lock(&na_store_lock);
+    na_nprof_access_window_t *window = na_store_window(&id);
+    if (window != NULL) {
+        *window = (na_nprof_access_window_t){
+            .start_ns = na_access_since(opened),
+            .watched_ns = length,
+            .address = draw->address,
+            .object = object,
+            .hits = count,
+            .threads = threads,
+            .length = 8,
+            .flags = (uint16_t)((cut ? NA_NPROF_WINDOW_CENSORED : 0) |
+                                (object == 0 ? NA_NPROF_WINDOW_EMPTY : 0) |
+                                (w.unarmed != 0 ? NA_NPROF_WINDOW_INCOMPLETE : 0)),
+            .round = w.round,
+            .inverse = draw->inverse / WORDS,
+            .interval_ns = w.interval,
+        };
+        na_store_window_done();
+        na_access_entry->windows++;
+    } else {
+        na_access_entry->lost += count;
+    }
+    na_unlock(&na_store_lock);
+    if (window != NULL) store_hits(draw, word, id, opened, length);
+}
+
+/* The next window of what a word was drawn from: shorter after many hits, longer after none. */
+static void adapt(uint32_t slot, uint64_t length, uint32_t most) {
+    if (most >= MOST / 2)
+        length /= 2;
+    else if (most == 0)
+        length += length / 16;
+    uint64_t longest = w.base_interval / 10 * 7;
+    if (length < SHORTEST) length = SHORTEST;
+    if (length > longest) length = longest;
+    w.length[slot] = length;
+}
+
+static void learn(const na_draw_t *draw, uint32_t word, uint64_t length) {
+    uint32_t most = 0, all = 0;
+    for (uint32_t i = 0; i < na_perf_count; i++) {
+        if (hits_of[i][word] > most) most = hits_of[i][word];
+        all += hits_of[i][word];
+    }
+    adapt(draw->slot, length, most);
+    /* A word that is known from now on has a length of its own. */
+    uint32_t fresh = na_draw_learn(draw, (double)all / (double)length);
+    if (fresh != UINT32_MAX) adapt(fresh, length, most);
+}
+
+static void window(const na_draw_t *draws, const uint64_t *length) {
+    uint32_t objects[WORDS];
+    hit_count = 0;
+    __builtin_memset(hits_of, 0, na_perf_count * sizeof hits_of[0]);
+    __builtin_memset(spent_of, 0, na_perf_count * sizeof spent_of[0]);
+    na_deaths_watch(draws[0].address, draws[1].address);
+    uint64_t before = na_access_mono();
+    arm(draws);
+    uint64_t opened = na_access_mono();
+    na_lock(&na_store_lock);
+    na_access_clock_tick();
+    for (uint32_t k = 0; k < WORDS; k++)
+        objects[k] = na_store_object_at(draws[k].address, opened);
+    na_unlock(&na_store_lock);
+    uint64_t closed = hold_open(opened, length[0] > length[1] ? length[0] : length[1]);
+    disarm();
+    uint64_t after = na_access_mono();
+    drain();
+    for (uint32_t k = 0; k < WORDS; k++) {
+        write_window(&draws[k], k, objects[k], opened, length[k]);
+        learn(&draws[k], k, length[k]);
+    }
+    na_store_flush();
+    na_deaths_watch(0, 0);
+    renew();
+    /* The busiest thread pays for its hits, and for the interrupts of being armed and disarmed. */
+    uint64_t spent = 0;
+    for (uint32_t i = 0; i < NA_PERF_TARGETS; i++)
+        if (spent_of[i] > spent) spent = spent_of[i];
+    spent += opened - before + after - closed;
+    uint64_t least = spent * SHARE;
+    w.interval = least > w.base_interval ? least : w.base_interval;
+}
+
+/* ---- the source ---- */
+
+static volatile uint64_t probe;
+
+static uint32_t probed;
+static uint64_t probe_times[MOST];
+static void take_probe(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
+    (void)t;
+    body_t b;
+    if (count * 8 < sizeof b) return;
+    __builtin_memcpy(&b, words, sizeof b);
+    if (probed < MOST) probe_times[probed++] = b.time;
+}
+
+/* What a hit costs its thread: the median time between hits in a row, of the calling thread. A
+ * write is two records, a read one. */
+static uint64_t measure_cost(bool write) {
+    na_perf_plan_t one = plan;
+    one.events = EACH;
+    na_perf_target_t *t = &na_perf_target[0];
+    for (uint32_t k = 0; k < EACH; k++)
+        one.attr[k].bp_addr = (uintptr_t)&probe;
+    if (na_perf_open_self(&one) != 0) return 20000;
+    for (uint32_t k = 0; k < EACH; k++)
+        na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_ENABLE, 0);
+    for (uint32_t i = 0; i < MOST / 2; i++)
+        if (write)
+            probe = i;
+        else
+            (void)probe;
+    for (uint32_t k = 0; k < EACH; k++)
+        na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_DISABLE, 0);
+    probed = 0;
+    na_perf_drain(t, take_probe);
+    na_perf_close_all();
+    uint64_t gap[MOST];
+    uint32_t n = 0, step = write ? 2 : 1; /* sorted by insertion */
+    for (uint32_t i = step; i < probed; i += step) {
+        uint64_t g = probe_times[i] - probe_times[i - step];
+        uint32_t at = n++;
+        for (; at > 0 && gap[at - 1] > g; at--)
+            gap[at] = gap[at - 1];
+        gap[at] = g;
+    }
+    return n != 0 ? gap[n / 2] : 20000;
+}
+
+static bool start(uint64_t period, char why[NA_WHY]) {
+#if !defined(__x86_64__)
+    (void)period;
+    na_access_why(why, "watchpoints are used on x86-64 only", NULL);
+    return false;
+#else
+    __builtin_memset(&w, 0, sizeof w);
+    plan = (na_perf_plan_t){.events = WORDS * EACH, .ring_bytes = (uint32_t)(2 * na_os_page)};
+    for (uint32_t k = 0; k < plan.events; k++)
+        plan.attr[k] = (struct perf_event_attr){
+            .type = PERF_TYPE_BREAKPOINT,
+            .size = PERF_ATTR_SIZE_VER5,
+            .sample_period = 1,
+            .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+                           PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU,
+            .bp_type = k % EACH == 1 ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW,
+            .bp_addr = (uintptr_t)&probe,
+            .bp_len = HW_BREAKPOINT_LEN_8,
+            .disabled = 1,
+            .exclude_kernel = 1,
+            .exclude_hv = 1,
+            .watermark = 1,
+            .wakeup_watermark = UINT32_MAX,
+            .use_clockid = 1,
+            .clockid = 1, /* CLOCK_MONOTONIC */
+        };
+    long error = na_perf_try(&plan);
+    if (error == 0 && !na_draw_start(na_rec_ticks())) error = -ENOMEM;
+    if (error != 0) {
+        na_perf_refusal(error, why);
+        return false;
+    }
+    w.cost[0] = measure_cost(false);
+    w.cost[1] = measure_cost(true);
+    if (w.cost[1] < w.cost[0]) w.cost[1] = w.cost[0];
+    w.base_interval = period != 0 ? period * 1000 : INTERVAL;
+    if (w.base_interval < 2 * FIRST) w.base_interval = 2 * FIRST;
+    w.interval = w.base_interval;
+    w.begins = na_access_mono();
+    na_access_entry->period = w.base_interval;
+    return true;
+#endif
+}
+
+static uint64_t step(void) {
+    uint64_t now = na_access_mono();
+    if (w.begins + w.interval < now) w.begins = now; /* it was late: what was missed is missing */
+    if (now >= w.look_at) {
+        w.have_spans = na_draw_look(na_access_config) != 0;
+        uint64_t after = na_access_mono();
+        w.look_at = after + (after - now) * LOOK_SHARE;
+    }
+    na_draw_t draws[WORDS];
+    uint64_t length[WORDS], longest = 0;
+    bool drawn = w.have_spans;
+    for (uint32_t k = 0; k < WORDS && drawn; k++) {
+        drawn = na_draw(&draws[k]);
+        uint64_t *known = &w.length[draws[k].slot];
+        if (*known == 0) *known = FIRST;
+        length[k] = *known;
+        if (length[k] > longest) longest = length[k];
+    }
+    uint64_t ends = w.begins + w.interval;
+    if (!na_access_sleep(w.begins + na_draw_below(w.interval - longest))) return 0;
+    w.round++;
+    w.unarmed = na_perf_scan(&plan, NULL);
+    if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
+    if (drawn) window(draws, length);
+    w.begins = ends;
+    return ends;
+}
+
+static void stop(void) {
+    na_perf_close_all();
+    na_deaths_watch(0, 0);
+}
+
+const na_access_source_t na_access_watch = {
+    .kind = NA_NPROF_SOURCE_WATCH,
+    .unit = NA_NPROF_UNIT_ACCESSES,
+    .flags = NA_NPROF_ACCESS_OP | NA_NPROF_ACCESS_SKID,
+    .choice = NA_ACCESS_WATCH,
+    .automatic = true,
+    .start = start,
+    .step = step,
+    .stop = stop,
+    .forget = na_perf_forget,
+};

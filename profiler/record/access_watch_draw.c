@@ -1,0 +1,205 @@
+/* access_watch_draw.c - draws words to watch.
+ *
+ * Half of the draws are of words that had hits before, the latest NA_DRAW_KNOWN of them, all alike:
+ * what is known to be used is watched often, and weighs little. The others are of all words: a
+ * stratum first (the spans of one size class, or of large blocks of similar size), in it a span,
+ * all alike, and in that a word, all alike. Strata are chosen for one quarter all alike (so that a
+ * few small blocks are met in a heap of gigabytes), one quarter by their words, and one half by
+ * what earlier draws from them brought. Free memory may be drawn: such a window has no hits, which
+ * is as it should be.
+ *
+ * Any such rule gives unbiased sums if it depends on the past only, for a draw is weighted by the
+ * inverse of the probability that its word had, in either way.
+ *
+ * The list is made anew now and then, not for each draw: spans that came since are not drawn. With
+ * more spans than fit, every second is left out, then every fourth, and so on, from a random
+ * beginning. */
+#include "profiler/record/access_watch_draw.h"
+
+#include "pagemap/span.h"
+#include "profiler/record/access_priv.h"
+
+#define MOST   (1u << 18) /* spans in the list */
+#define STRATA NA_DRAW_STRATA
+#define WORD   8u
+
+typedef struct item {
+    uintptr_t start;
+    uint32_t words;
+    uint32_t stratum;
+} item_t;
+
+static struct {
+    const na_profile_config_t *config;
+    item_t *found, *items; /* as found; by stratum */
+    uint32_t count, turn, stride, phase;
+    uint32_t first[STRATA + 1]; /* where a stratum's items begin */
+    double words[STRATA], all_words;
+    uint32_t strata; /* with items */
+    uint64_t random;
+    double learnt[STRATA];          /* mean square of what draws brought: words * accesses a ns */
+    double chance[STRATA];          /* of a stratum in the next draw of all words */
+    na_draw_t known[NA_DRAW_KNOWN]; /* address 0: none */
+    uint32_t known_count, known_next;
+} d;
+
+bool na_draw_start(uint64_t seed) {
+    __builtin_memset(&d, 0, sizeof d);
+    d.random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    d.found = na_own_alloc(MOST * sizeof *d.found, 4096);
+    d.items = na_own_alloc(MOST * sizeof *d.items, 4096);
+    return d.found != NULL && d.items != NULL;
+}
+
+static uint64_t next_random(void) { /* splitmix64 */
+    uint64_t z = d.random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint64_t na_draw_below(uint64_t below) {
+    return (uint64_t)((unsigned __int128)next_random() * below >> 64);
+}
+
+static void thin_out(void) {
+    uint32_t kept = 0;
+    for (uint32_t i = d.phase & 1; i < d.count; i += 2)
+        d.found[kept++] = d.found[i];
+    d.count = kept;
+    d.stride *= 2;
+    d.turn = 0;
+}
+
+static void meet(const na_span_t *span, na_record_t *records, void *arg) {
+    (void)records;
+    (void)arg;
+    if ((d.turn++ + d.phase) % d.stride != 0) return;
+    if (d.count == MOST) thin_out();
+    unsigned cls = __atomic_load_n(&span->cls, __ATOMIC_RELAXED);
+    uintptr_t start = __atomic_load_n(&span->start, __ATOMIC_RELAXED);
+    uint64_t words = d.config->usable(span) / WORD;
+    if (cls != 0) words *= __atomic_load_n(&span->capacity, __ATOMIC_RELAXED);
+    if (start == 0 || words == 0 || words > UINT32_MAX) return; /* beyond 32 GiB: not drawn */
+    uint32_t stratum = cls != 0 ? cls % 64 : 64 + (63 - (uint32_t)__builtin_clzll(words));
+    d.found[d.count++] = (item_t){start, (uint32_t)words, stratum};
+}
+
+uint32_t na_draw_look(const na_profile_config_t *config) {
+    d.config = config;
+    d.count = 0;
+    d.turn = 0;
+    d.stride = 1;
+    d.phase = (uint32_t)next_random();
+    if (config->each_records != NULL) config->each_records(meet, NULL);
+    uint32_t size[STRATA] = {0};
+    for (uint32_t i = 0; i < STRATA; i++)
+        d.words[i] = 0;
+    for (uint32_t i = 0; i < d.count; i++) {
+        size[d.found[i].stratum]++;
+        d.words[d.found[i].stratum] += d.found[i].words;
+    }
+    d.strata = 0;
+    d.all_words = 0;
+    for (uint32_t i = 0, at = 0; i <= STRATA; i++) {
+        d.first[i] = at;
+        if (i == STRATA) break;
+        at += size[i];
+        size[i] = d.first[i]; /* from here on: where the next goes */
+        d.strata += at > d.first[i];
+        d.all_words += d.words[i];
+    }
+    for (uint32_t i = 0; i < d.count; i++)
+        d.items[size[d.found[i].stratum]++] = d.found[i];
+    return d.count;
+}
+
+/* ---- drawing ---- */
+
+/* Without libm: halve the exponent, then Newton. */
+static double root(double x) {
+    if (!(x > 0)) return 0;
+    uint64_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    bits = (bits >> 1) + (UINT64_C(1023) << 51);
+    double y;
+    __builtin_memcpy(&y, &bits, sizeof y);
+    for (unsigned i = 0; i < 4; i++)
+        y = (y + x / y) / 2;
+    return y;
+}
+
+static void weigh_strata(void) {
+    double all = 0;
+    for (uint32_t i = 0; i < STRATA; i++)
+        if (d.first[i] != d.first[i + 1]) all += root(d.learnt[i]);
+    for (uint32_t i = 0; i < STRATA; i++) {
+        d.chance[i] = 0;
+        if (d.first[i] == d.first[i + 1]) continue;
+        double plain = 0.5 / d.strata + 0.5 * d.words[i] / d.all_words;
+        d.chance[i] = all > 0 ? 0.5 * plain + 0.5 * root(d.learnt[i]) / all : plain;
+    }
+}
+
+/* Probability of a word in a draw of all words. */
+static double plain_chance(const na_draw_t *draw) {
+    uint32_t spans = d.first[draw->stratum + 1] - d.first[draw->stratum];
+    if (spans == 0) return 0;
+    return d.chance[draw->stratum] / ((double)spans * d.stride * draw->words);
+}
+
+static void draw_any(na_draw_t *draw) {
+    double at = (double)(next_random() >> 11) * 0x1p-53;
+    uint32_t stratum = 0, last = 0;
+    for (; stratum < STRATA; stratum++) {
+        if (d.chance[stratum] == 0) continue;
+        last = stratum;
+        if (at < d.chance[stratum]) break;
+        at -= d.chance[stratum];
+    }
+    if (stratum == STRATA) stratum = last; /* rounding */
+    uint32_t spans = d.first[stratum + 1] - d.first[stratum];
+    const item_t *item = &d.items[d.first[stratum] + na_draw_below(spans)];
+    *draw = (na_draw_t){.address = item->start + na_draw_below(item->words) * WORD,
+                        .slot = stratum,
+                        .stratum = stratum,
+                        .words = item->words};
+}
+
+static uint32_t known_place(uintptr_t address) {
+    for (uint32_t i = 0; i < d.known_count; i++)
+        if (d.known[i].address == address) return i;
+    return UINT32_MAX;
+}
+
+bool na_draw(na_draw_t *draw) {
+    if (d.count == 0) return false;
+    weigh_strata();
+    double known = d.known_count != 0 ? 0.5 : 0;
+    if (known != 0 && (next_random() & 1) != 0)
+        *draw = d.known[na_draw_below(d.known_count)];
+    else
+        draw_any(draw);
+    double p = (1 - known) * plain_chance(draw);
+    uint32_t place = known_place(draw->address);
+    if (place != UINT32_MAX) {
+        p += known / d.known_count;
+        draw->slot = STRATA + place;
+    }
+    draw->inverse = 1 / p;
+    return true;
+}
+
+uint32_t na_draw_learn(const na_draw_t *draw, double rate) {
+    if (draw->slot < STRATA) {
+        uint32_t spans = d.first[draw->stratum + 1] - d.first[draw->stratum];
+        double brought = (double)spans * draw->words * rate;
+        double *mean = &d.learnt[draw->stratum];
+        *mean += (brought * brought - *mean) / 16;
+    }
+    if (rate == 0 || known_place(draw->address) != UINT32_MAX) return UINT32_MAX;
+    uint32_t place = d.known_next++ % NA_DRAW_KNOWN;
+    if (d.known_count < NA_DRAW_KNOWN) d.known_count = place + 1;
+    d.known[place] = *draw;
+    return STRATA + place;
+}
