@@ -110,38 +110,59 @@ void na_deaths_watch(uintptr_t first, uintptr_t second) {
     atomic_store_explicit(&watch[1], second, memory_order_release);
 }
 
-/* Times are the low bits of ages; a few ages of difference may be the clocks'. */
-#define MASK  ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1)
-#define SLACK 4u
-static bool not_after(uint64_t a, uint64_t b) {
-    return ((b + SLACK - a) & MASK) >> (NA_RECORD_TIME_BITS - 1) == 0;
+/* Times are the low bits of ages. */
+#define MASK ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1)
+
+/* How long after `b` time `a` is; 0: not after. */
+static uint64_t after(uint64_t a, uint64_t b) {
+    uint64_t d = (a - b) & MASK;
+    return d >> (NA_RECORD_TIME_BITS - 1) == 0 ? d : 0;
 }
 
-static bool fits(const na_life_t *life, uintptr_t address, uint64_t ages) {
-    return covers(life, address) && life->record.epoch == na_profile_epoch &&
-           not_after(life->birth, ages) && not_after(ages, life->death);
+uint64_t na_life_off(const na_life_t *life, uint64_t ages) {
+    uint64_t early = after(life->birth, ages);
+    uint64_t late = life->death == UINT64_MAX ? 0 : after(ages, life->death);
+    return early > late ? early : late;
 }
 
-static bool look_through(ring_t *r, uintptr_t address, uint64_t ages, na_life_t *life) {
+typedef struct search {
+    uintptr_t address;
+    uint64_t ages, off; /* of the best so far */
+    na_life_t *best;
+} search_t;
+
+static void consider(search_t *s, entry_t *e) {
+    na_life_t life;
+    if (!read_entry(e, &life) || !covers(&life, s->address) ||
+        life.record.epoch != na_profile_epoch)
+        return;
+    uint64_t off = na_life_off(&life, s->ages);
+    if (off >= s->off) return;
+    s->off = off;
+    *s->best = life;
+}
+
+static void look_through(search_t *s, ring_t *r) {
     uint32_t next = atomic_load_explicit(&r->next, memory_order_acquire);
     uint32_t count = next < r->mask + 1 ? next : r->mask + 1;
-    for (uint32_t i = 1; i <= count; i++)
-        if (read_entry(&r->entries[(next - i) & r->mask], life) && fits(life, address, ages))
-            return true;
-    return false;
+    for (uint32_t i = 1; i <= count && s->off != 0; i++)
+        consider(s, &r->entries[(next - i) & r->mask]);
 }
 
-bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, na_life_t *life) {
+bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t slack,
+                    na_life_t *life) {
+    search_t s = {.address = address, .ages = ages, .off = slack, .best = life};
     if (base != 0) {
         entry_t *e = &buckets[(size_t)bucket_of(base) * WAYS];
         for (unsigned i = 0; i < WAYS; i++)
-            if (read_entry(&e[i], life) && fits(life, address, ages)) return true;
+            consider(&s, &e[i]);
     }
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2 && s.off != 0; i++) {
         uintptr_t word = atomic_load_explicit(&watch[i], memory_order_relaxed);
-        if (word != 0 && word == (address & ~(uintptr_t)7))
-            return look_through(&watched, address, ages, life) ||
-                   look_through(&large, address, ages, life);
+        if (word == 0 || word != (address & ~(uintptr_t)7)) continue;
+        look_through(&s, &watched);
+        break;
     }
-    return look_through(&large, address, ages, life);
+    if (s.off != 0) look_through(&s, &large);
+    return s.off < slack;
 }

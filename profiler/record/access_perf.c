@@ -182,7 +182,7 @@ static void each_cpu(scan_t *s) {
     }
 }
 
-uint32_t na_perf_scan(const na_perf_plan_t *plan, long *error) {
+uint32_t na_perf_scan(const na_perf_plan_t *plan, na_perf_sample_fn_t each, long *error) {
     scan_t s = {.plan = plan, .own_tid = (uint32_t)na_sys0(SYS_gettid)};
     ring_bytes = plan->ring_bytes;
     if (plan->cpus) {
@@ -192,8 +192,10 @@ uint32_t na_perf_scan(const na_perf_plan_t *plan, long *error) {
             na_perf_target[i].seen = false;
         each_task(&s);
         for (uint32_t i = 0; i < na_perf_count; i++)
-            if (na_perf_target[i].events != 0 && !na_perf_target[i].seen)
+            if (na_perf_target[i].events != 0 && !na_perf_target[i].seen) {
+                na_perf_drain(&na_perf_target[i], each);
                 na_perf_close(&na_perf_target[i]);
+            }
     }
     if (error != NULL) *error = s.error;
     return s.refused;
@@ -211,8 +213,7 @@ long na_perf_open_self(const na_perf_plan_t *plan) {
 
 #define MOST_BYTES 512u /* of a record that is looked at */
 
-void na_perf_drain(na_perf_target_t *t,
-                   void (*each)(na_perf_target_t *target, const uint64_t *body, uint32_t words)) {
+void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     uint64_t record[MOST_BYTES / 8];
     if (t->ring == NULL) return;
     const char *data = (const char *)t->ring + na_os_page;

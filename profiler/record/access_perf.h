@@ -37,9 +37,12 @@ typedef struct na_perf_plan {
 extern na_perf_target_t na_perf_target[NA_PERF_TARGETS];
 extern uint32_t na_perf_count; /* used ones lie below */
 
-/* Opens for every thread that has none, closes for those that are gone. Returns how many threads
- * have none because something was refused; *error (may be NULL): a refusal, negative errno. */
-uint32_t na_perf_scan(const na_perf_plan_t *plan, long *error);
+typedef void (*na_perf_sample_fn_t)(na_perf_target_t *target, const uint64_t *body, uint32_t words);
+
+/* Opens for every thread that has none, closes for those that are gone, whose last samples go to
+ * `each`. Returns how many threads have none because something was refused; *error (may be NULL): a
+ * refusal, negative errno. */
+uint32_t na_perf_scan(const na_perf_plan_t *plan, na_perf_sample_fn_t each, long *error);
 /* The next scan opens it anew. */
 void na_perf_close(na_perf_target_t *target);
 void na_perf_close_all(void);
@@ -53,8 +56,7 @@ long na_perf_open_self(const na_perf_plan_t *plan);
 
 /* Calls `each` with the body of every sample (what follows its header). Counts what was lost and
  * throttled in na_access_entry. */
-void na_perf_drain(na_perf_target_t *target,
-                   void (*each)(na_perf_target_t *target, const uint64_t *body, uint32_t words));
+void na_perf_drain(na_perf_target_t *target, na_perf_sample_fn_t each);
 
 /* Why perf_event_open refused, for people. */
 void na_perf_refusal(long error, char why[NA_WHY]);

@@ -77,9 +77,12 @@ typedef struct na_life {
     na_record_t record;
 } na_life_t;
 bool na_deaths_start(void);
-/* The life of the block that had `address` in it at this time. `base`: of the block there now, 0:
- * not known. */
-bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, na_life_t *life);
+/* By how much (ages) a time lies outside of a life. */
+uint64_t na_life_off(const na_life_t *life, uint64_t ages);
+/* The life of the block that had `address` in it at this time, or nearest to it and less than
+ * `slack` away. `base`: of the block there now, 0: not known. */
+bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t slack,
+                    na_life_t *life);
 /* Keeps every life that covers one of these words (0: none) until the next call. */
 void na_deaths_watch(uintptr_t first, uintptr_t second);
 

@@ -142,8 +142,8 @@ static uint64_t next_drain(void) {
     return na_access_mono() + DRAIN_EVERY;
 }
 
-static void drain_all(void (*each)(na_perf_target_t *, const uint64_t *, uint32_t)) {
-    uint32_t unarmed = na_perf_scan(&plan, NULL);
+static void drain_all(na_perf_sample_fn_t each) {
+    uint32_t unarmed = na_perf_scan(&plan, each, NULL);
     if (unarmed > na_access_entry->unarmed) na_access_entry->unarmed = unarmed;
     for (uint32_t i = 0; i < na_perf_count; i++)
         if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], each);
@@ -170,10 +170,10 @@ static void stop_fault(void) {
 }
 
 /* The plan's attributes may be used as they are: opens it for all threads. */
-static bool begin(char why[NA_WHY]) {
+static bool begin(na_perf_sample_fn_t each, char why[NA_WHY]) {
     long error = na_perf_try(&plan);
     if (error == 0) {
-        na_perf_scan(&plan, &error);
+        na_perf_scan(&plan, each, &error);
         if (na_perf_count != 0) error = 0;
     }
     if (error != 0) na_perf_refusal(error, why);
@@ -219,7 +219,7 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
         attr->exclude_kernel = 1;
     }
     na_access_entry->period = period;
-    return begin(why);
+    return begin(take_memory, why);
 }
 
 /* "event=0xcd,umask=0x1,ldlat=3" of a file. */
@@ -293,7 +293,7 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
         }
     }
     na_access_entry->period = period;
-    if (!begin(why)) return false;
+    if (!begin(take_memory, why)) return false;
     na_nprof_access_source_t *second = na_store_source(&na_access_pebs);
     if (second != NULL) {
         second->unit = NA_NPROF_UNIT_STORES;
@@ -306,11 +306,11 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
 
 static bool start_fault(uint64_t period, char why[NA_WHY]) {
     (void)period;
-    plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(2 * na_os_page)};
+    plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(8 * na_os_page)};
     plan.attr[0] = attr_of(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1);
     plan.attr[0].exclude_kernel = plan.attr[0].exclude_hv = 1;
     na_access_entry->period = 1;
-    return begin(why);
+    return begin(take_fault, why);
 }
 
 /* ---- NUMA hinting faults ----

@@ -5,8 +5,7 @@
 #include "profiler/record/access_priv.h"
 
 #define BATCH        NA_OS_MOVE_PAGES
-#define OBJECT_SLOTS (1u << 12)          /* of the first table; it doubles */
-#define MAPS_EVERY   UINT64_C(100000000) /* ns: at most so often, for samples in no mapping */
+#define OBJECT_SLOTS (1u << 12) /* of the first table; it doubles */
 /* A node that was asked for after the access: in the batch only. */
 #define HOME_WAS_ASKED 0x4000
 #define TICK_EVERY     UINT64_C(1000000000)
@@ -29,7 +28,7 @@ static struct {
     object_slot_t *objects;
     uint32_t object_mask, object_count;
     uint64_t maps_read, ticked;
-    bool homes_refused;
+    bool homes_refused, maps_fresh;
     na_table_t sources, nodes, objects_table, windows, samples;
 } s;
 
@@ -84,37 +83,43 @@ na_nprof_access_source_t *na_store_source(const na_access_source_t *source) {
 
 /* ---- which block it was ---- */
 
-#define TIME_MASK ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1)
-#define SLACK     4u /* ages: the clocks may differ so much */
+/* Ages by which the clocks may differ: half a microsecond or so. */
+#define SLACK 5u
 
 void na_access_resolve(uintptr_t address, uint64_t ages, na_resolved_t *to) {
     na_found_t found;
     na_access_config->find((const void *)address, &found);
     to->target = NA_NPROF_TARGET_UNKNOWN;
     if (NA_UNLIKELY(found.kind == NA_LOOKUP_FOREIGN)) return;
+    uint64_t off = SLACK;
     if (NA_LIKELY(found.kind == NA_LOOKUP_BLOCK)) {
-        uint64_t birth = na_record_birth(&found.record);
-        bool older = ((ages + SLACK - birth) & TIME_MASK) >> (NA_RECORD_TIME_BITS - 1) == 0;
-        if (NA_LIKELY(older && found.record.epoch == na_profile_epoch)) {
-            to->target = NA_NPROF_TARGET_HEAP;
-            to->life.base = found.base;
-            to->life.usable = found.usable;
-            to->life.birth = birth;
-            to->life.death = UINT64_MAX;
-            to->life.record = found.record;
-            return;
-        }
-        if (found.record.epoch != na_profile_epoch) {
+        to->life.base = found.base;
+        to->life.usable = found.usable;
+        to->life.birth = na_record_birth(&found.record);
+        to->life.death = UINT64_MAX;
+        to->life.record = found.record;
+        if (NA_UNLIKELY(found.record.epoch != na_profile_epoch)) {
             to->target = NA_NPROF_TARGET_UNRECORDED;
             return;
         }
+        /* A record that is being filled was cleared first: the block is not the program's yet. */
+        if (NA_LIKELY(found.record.site != NA_NPROF_NO_STACK && found.record.birth != 0)) {
+            off = na_life_off(&to->life, ages);
+            to->target = NA_NPROF_TARGET_HEAP;
+            if (NA_LIKELY(off == 0)) return;
+            if (off > SLACK) off = SLACK;
+        }
     }
+    /* The block there now is too young: another was there, or the clocks differ. */
+    na_life_t life;
     uintptr_t base = found.kind == NA_LOOKUP_FREE ? 0 : found.base;
-    if (na_deaths_find(address, base, ages, &to->life))
+    if (na_deaths_find(address, base, ages, off, &life)) {
         to->target = NA_NPROF_TARGET_HEAP;
-    else
+        to->life = life;
+    } else if (off == SLACK) {
         to->target =
             found.kind == NA_LOOKUP_PLAIN ? NA_NPROF_TARGET_UNRECORDED : NA_NPROF_TARGET_UNRESOLVED;
+    }
 }
 
 /* ---- objects ---- */
@@ -213,7 +218,8 @@ static bool is_own(uintptr_t address) {
 static void place(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
     uintptr_t address = sample->address;
     const na_nprof_access_mapping_t *m = na_amaps_find(address, &sample->mapping);
-    if (m == NULL && mono_ns > s.maps_read + MAPS_EVERY) {
+    if (m == NULL && mono_ns > s.maps_read && !s.maps_fresh) {
+        s.maps_fresh = true; /* once a batch is enough */
         s.maps_read = na_access_mono();
         na_amaps_read(s.maps_read);
         m = na_amaps_find(address, &sample->mapping);
@@ -305,6 +311,7 @@ void na_store_flush(void) {
     if (s.waiting == 0) return;
     na_lock(&na_store_lock);
     na_access_clock_tick();
+    s.maps_fresh = false;
     ask_homes();
     for (uint32_t i = 0; i < s.waiting; i++) {
         const na_access_raw_t *raw = &s.batch[i];

@@ -431,7 +431,7 @@ static uint64_t step(void) {
     uint64_t ends = w.begins + w.interval;
     if (!na_access_sleep(w.begins + na_draw_below(w.interval - longest))) return 0;
     w.round++;
-    w.unarmed = na_perf_scan(&plan, NULL);
+    w.unarmed = na_perf_scan(&plan, take, NULL);
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
     if (drawn) window(draws, length);
     w.begins = ends;

@@ -156,7 +156,8 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
 }
 
 uint32_t na_stacks_of_pc(uint64_t pc, bool exact) {
-    return child(NA_NPROF_ROOT, pc, NA_NPROF_STACK_TRUNCATED | (exact ? NA_NPROF_STACK_EXACT : 0u));
+    return na_tree_child(NA_NPROF_ROOT, pc,
+                         NA_NPROF_STACK_TRUNCATED | (exact ? NA_NPROF_STACK_EXACT : 0u));
 }
 
 uint32_t na_stacks_parent(uint32_t node) {

@@ -1,0 +1,245 @@
+/* load.c - a program with known accesses, for record.c: what each thread touches, and from where,
+ * is said on standard output; then it goes on until standard input ends.
+ *
+ *   load team     thread "writer" writes all words of one block, "reader" reads all of another
+ *   load reuse    one thread takes, writes and frees blocks of two sites in turn: one address
+ *   load kinds    one thread touches pages of all kinds of memory, once
+ *   load fork     a child does what "kinds" does, and ends
+ * Lines: NAME ADDRESS BYTES, in hexadecimal; "tid NAME N". "ready" ends them. */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BLOCK (16u << 10)
+#define PAGES 64u
+#define PAGE  4096u
+
+static void say(const char *name, const volatile void *at, size_t bytes) {
+    printf("%s %lx %zx\n", name, (unsigned long)(uintptr_t)at, bytes);
+}
+
+static void say_thread(const char *name) {
+    prctl(PR_SET_NAME, name);
+    printf("tid %s %ld\n", name, syscall(SYS_gettid));
+}
+
+static void pause_us(long us) {
+    struct timespec t = {.tv_nsec = us * 1000};
+    nanosleep(&t, NULL);
+}
+
+static bool told_to_end(void) {
+    struct pollfd p = {.fd = 0, .events = POLLIN};
+    return poll(&p, 1, 0) != 0;
+}
+
+static pthread_barrier_t barrier;
+static _Atomic bool over, met, located;
+
+/* ---- team ---- */
+
+__attribute__((noinline)) static volatile uint64_t *alloc_written(void) {
+    volatile uint64_t *block = malloc(BLOCK);
+    __asm__("" ::: "memory");
+    return block;
+}
+
+__attribute__((noinline)) static volatile uint64_t *alloc_read(void) {
+    volatile uint64_t *block = calloc(1, BLOCK);
+    __asm__("" ::: "memory");
+    return block;
+}
+
+static volatile uint64_t *written, *read_only;
+
+__attribute__((noinline)) static void write_all(void) {
+    for (size_t i = 0; i < BLOCK / 8; i++)
+        written[i] = i;
+}
+
+__attribute__((noinline)) static uint64_t read_all(void) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < BLOCK / 8; i++)
+        sum += read_only[i];
+    return sum;
+}
+
+static void *writer(void *unused) {
+    say_thread("writer");
+    pthread_barrier_wait(&barrier);
+    while (!over) {
+        write_all();
+        pause_us(300);
+    }
+    return unused;
+}
+
+static void *reader(void *unused) {
+    say_thread("reader");
+    pthread_barrier_wait(&barrier);
+    while (!over) {
+        read_all();
+        pause_us(300);
+    }
+    return unused;
+}
+
+/* ---- reuse ---- */
+
+__attribute__((noinline)) static volatile uint64_t *alloc_one(void) {
+    volatile uint64_t *block = malloc(1024);
+    __asm__("" ::: "memory");
+    return block;
+}
+
+__attribute__((noinline)) static volatile uint64_t *alloc_two(void) {
+    volatile uint64_t *block = malloc(1024);
+    __asm__("" ::: "memory");
+    return block;
+}
+
+__attribute__((noinline)) static void use_one(volatile uint64_t *block) {
+    for (size_t i = 0; i < 128; i++)
+        block[i] = i;
+}
+
+__attribute__((noinline)) static void use_two(volatile uint64_t *block) {
+    for (size_t i = 0; i < 128; i++)
+        block[i] = 2 * i;
+}
+
+static void *reuser(void *unused) {
+    say_thread("reuser");
+    pthread_barrier_wait(&barrier);
+    for (unsigned n = 0; !over; n++) {
+        volatile uint64_t *block = n % 2 == 0 ? alloc_one() : alloc_two();
+        if (n % 2 == 0)
+            use_one(block);
+        else
+            use_two(block);
+        free((void *)(uintptr_t)block);
+        if (n % 8 == 7) pause_us(100);
+    }
+    return unused;
+}
+
+/* ---- kinds ---- */
+
+static unsigned char global[PAGES * PAGE] __attribute__((aligned(PAGE)));
+
+static void touch(volatile unsigned char *at) {
+    for (size_t i = 0; i < PAGES; i++)
+        at[i * PAGE] = 1;
+}
+
+/* A stack deeper than the thread has used so far. */
+__attribute__((noinline)) static void touch_stack(void) {
+    volatile unsigned char deep[PAGES * PAGE];
+    deep[0] = 0;
+    say("stack", deep, sizeof deep);
+    touch(deep);
+}
+
+static void *toucher(void *unused) {
+    say_thread("toucher");
+    volatile unsigned char *block = malloc(PAGES * PAGE * 8);
+    volatile unsigned char *anonymous =
+        mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Read-only, so that the neighbour is no reason to be merged with another mapping. */
+    char name[] = "/tmp/numalloc-access-XXXXXX";
+    int fd = mkstemp(name);
+    if (fd < 0 || ftruncate(fd, PAGES * PAGE) != 0 || anonymous == MAP_FAILED) exit(3);
+    volatile unsigned char *file =
+        mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    unlink(name);
+    if (file == MAP_FAILED || block == NULL) exit(3);
+    madvise((void *)(uintptr_t)file, PAGES * PAGE, MADV_RANDOM);
+    say("heap", block, PAGES * PAGE * 8);
+    say("anonymous", anonymous, PAGES * PAGE);
+    say("file", file, PAGES * PAGE);
+    say("data", global, sizeof global);
+    located = true;
+    /* Until the recorder is known to see this thread: one more page each time. */
+    while (!met) {
+        volatile unsigned char *page =
+            mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page != MAP_FAILED) page[0] = 1;
+        munmap((void *)(uintptr_t)page, PAGE);
+        pause_us(10000);
+    }
+    touch(block + PAGE);
+    touch(anonymous);
+    touch(file);
+    touch(global);
+    touch_stack();
+    pthread_barrier_wait(&barrier);
+    while (!over)
+        pause_us(1000);
+    return unused;
+}
+
+static void wait_for_line(void) {
+    char c;
+    while (read(0, &c, 1) == 1 && c != '\n') {
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    pthread_t thread[2];
+    unsigned threads = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    pthread_barrier_init(&barrier, NULL, strcmp(what, "team") == 0 ? 3 : 2);
+    if (strcmp(what, "team") == 0) {
+        written = alloc_written();
+        read_only = alloc_read();
+        say("written", written, BLOCK);
+        say("read", read_only, BLOCK);
+        say("write_all", (void *)(uintptr_t)write_all, 128);
+        say("read_all", (void *)(uintptr_t)read_all, 128);
+        pthread_create(&thread[threads++], NULL, writer, NULL);
+        pthread_create(&thread[threads++], NULL, reader, NULL);
+    } else if (strcmp(what, "reuse") == 0) {
+        say("use_one", (void *)(uintptr_t)use_one, 64);
+        say("use_two", (void *)(uintptr_t)use_two, 64);
+        pthread_create(&thread[threads++], NULL, reuser, NULL);
+    } else if (strcmp(what, "kinds") == 0 || strcmp(what, "fork") == 0) {
+        if (what[0] == 'f') {
+            pid_t child = fork();
+            if (child != 0) {
+                int status = 1;
+                waitpid(child, &status, 0);
+                return status == 0 ? 0 : 4;
+            }
+        }
+        pthread_create(&thread[threads++], NULL, toucher, NULL);
+    } else {
+        return 2;
+    }
+    if (what[0] == 'k') {
+        while (!located)
+            pause_us(1000);
+        printf("made\n");
+        wait_for_line();
+    }
+    met = true;
+    pthread_barrier_wait(&barrier);
+    printf("ready\n");
+    while (what[0] != 'f' && !told_to_end())
+        pause_us(10000);
+    over = true;
+    while (threads > 0)
+        pthread_join(thread[--threads], NULL);
+    return 0;
+}

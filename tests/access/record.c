@@ -1,0 +1,512 @@
+/* record.c - access profiles of a program whose accesses are known (load.c), recorded by the
+ * library as users do it, and read through the C API.
+ *
+ * usage: record LOAD TEST [SOURCE]
+ *   watch SOURCE        every sample names the right block, thread, instruction, read or write
+ *   reuse SOURCE        blocks that take turns at one address are told apart
+ *   kinds SOURCE        page faults: each kind of memory is named, each page once
+ *   sim                 made-up samples of the kernel module arrive through the same way
+ *   fork                a forked child says that it has none
+ *   refused WHY         the first source of SOURCE=auto that is used, or none
+ *   seccomp             perf_event_open is forbidden, as in containers
+ *   paranoid            as nobody under perf_event_paranoid 3, 2, 1, 0 (root, a machine to spare)
+ * The environment: NA_TEST_LIB is libnumalloc.so; NA_KMOD, where it is set, the kernel module. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "numalloc/profile.h"
+#include "support/check.h"
+
+#define MOST_NAMES 16
+
+typedef struct named {
+    char name[24];
+    uint64_t at, size;
+} named_t;
+
+typedef struct run {
+    pid_t pid;
+    int in;
+    FILE *out;
+    char directory[64], file[96], errors[96];
+    named_t name[MOST_NAMES];
+    unsigned names;
+} run_t;
+
+static const char *load;
+
+/* ---- running the program ---- */
+
+typedef struct condition {
+    unsigned uid; /* 0: as we are */
+    bool no_perf;
+} condition_t;
+
+/* perf_event_open gives EPERM, as Docker's profile has it. */
+static void forbid_perf(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = 4, .filter = code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(78);
+}
+
+static void start(run_t *r, const char *what, const char *source, condition_t as) {
+    memset(r, 0, sizeof *r);
+    strcpy(r->directory, "/tmp/numalloc-record-XXXXXX");
+    REQUIRE(mkdtemp(r->directory) != NULL);
+    REQUIRE(chmod(r->directory, 0777) == 0);
+    snprintf(r->file, sizeof r->file, "%s/p.nprof", r->directory);
+    snprintf(r->errors, sizeof r->errors, "%s/stderr", r->directory);
+    int in[2], out[2];
+    REQUIRE(pipe(in) == 0 && pipe(out) == 0);
+    r->pid = fork();
+    REQUIRE(r->pid >= 0);
+    if (r->pid == 0) {
+        char profile[64];
+        snprintf(profile, sizeof profile, "sites,access=%s", source);
+        setenv("NUMALLOC_PROFILE", profile, 1);
+        setenv("NUMALLOC_PROFILE_FILE", r->file, 1);
+        setenv("LD_PRELOAD", getenv("NA_TEST_LIB"), 1);
+        int errors = open(r->errors, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || dup2(errors, 2) < 0) _exit(79);
+        close(in[1]);
+        close(out[0]);
+        if (as.no_perf) forbid_perf();
+        if (as.uid != 0 && (setgid(as.uid) != 0 || setuid(as.uid) != 0)) _exit(80);
+        execl(load, load, what, NULL);
+        _exit(81);
+    }
+    close(in[0]);
+    close(out[1]);
+    r->in = in[1];
+    r->out = fdopen(out[0], "r");
+    REQUIRE(r->out != NULL);
+}
+
+static void until_line(run_t *r, const char *wanted) {
+    char line[128];
+    while (fgets(line, sizeof line, r->out) != NULL) {
+        line[strcspn(line, "\n")] = 0;
+        if (strcmp(line, wanted) == 0) return;
+        REQUIRE(r->names < MOST_NAMES);
+        named_t *n = &r->name[r->names];
+        unsigned long at, size;
+        if (sscanf(line, "tid %23s %lu", n->name, &at) == 2) {
+            n->at = at;
+            r->names++;
+        } else if (sscanf(line, "%23s %lx %lx", n->name, &at, &size) == 3) {
+            n->at = at;
+            n->size = size;
+            r->names++;
+        }
+    }
+    CHECK_MSG(false, "the program ended before '%s'", wanted);
+    exit(1);
+}
+
+static const named_t *named(const run_t *r, const char *name) {
+    for (unsigned i = 0; i < r->names; i++)
+        if (strcmp(r->name[i].name, name) == 0) return &r->name[i];
+    CHECK_MSG(false, "the program did not say where '%s' is", name);
+    exit(1);
+}
+
+static bool within(const named_t *n, uint64_t address) {
+    return address - n->at < n->size;
+}
+
+static void end(run_t *r) {
+    int status = 1;
+    close(r->in);
+    fclose(r->out);
+    REQUIRE(waitpid(r->pid, &status, 0) == r->pid);
+    CHECK_MSG(status == 0, "the program's status is %x", (unsigned)status);
+}
+
+static void clean(run_t *r) {
+    char command[160];
+    snprintf(command, sizeof command, "rm -rf %s", r->directory);
+    CHECK(system(command) == 0);
+}
+
+static void said(const run_t *r, char *text, size_t size) {
+    FILE *f = fopen(r->errors, "r");
+    size_t n = f != NULL ? fread(text, 1, size - 1, f) : 0;
+    text[n] = 0;
+    if (f != NULL) fclose(f);
+}
+
+/* ---- reading profiles ---- */
+
+static numalloc_profile_t *must_open(const char *file) {
+    char why[256];
+    numalloc_profile_t *p = numalloc_profile_open(file, why, sizeof why);
+    CHECK_MSG(p != NULL, "%s", why);
+    if (p == NULL) exit(1);
+    return p;
+}
+
+static numalloc_profile_access_source_t source_of(numalloc_profile_t *p, const char *name) {
+    numalloc_profile_access_source_t s;
+    for (uint32_t id = 1; id <= numalloc_profile_access_sources(p); id++)
+        if (numalloc_profile_access_source(p, id, &s, sizeof s) == 0 && strcmp(s.name, name) == 0)
+            return s;
+    memset(&s, 0, sizeof s);
+    return s;
+}
+
+/* Reads the file of the running program until so many samples satisfy; the test's time limit is the
+ * only one. */
+static void wait_for(run_t *r, bool (*enough)(const run_t *r, numalloc_profile_t *p)) {
+    for (;;) {
+        numalloc_profile_t *p = must_open(r->file);
+        bool done = enough(r, p);
+        numalloc_profile_close(p);
+        if (done) return;
+        struct timespec t = {.tv_nsec = 200000000};
+        nanosleep(&t, NULL);
+        int status;
+        REQUIRE(waitpid(r->pid, &status, WNOHANG) == 0);
+    }
+}
+
+/* ---- watch ---- */
+
+static bool watched_enough(const run_t *r, numalloc_profile_t *p) {
+    unsigned in[2] = {0, 0};
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        if (a.object == 0) continue;
+        in[0] += within(named(r, "written"), a.address);
+        in[1] += within(named(r, "read"), a.address);
+    }
+    return in[0] >= 40 && in[1] >= 40;
+}
+
+static void test_watch(const char *source) {
+    run_t r;
+    start(&r, "team", source, (condition_t){0});
+    until_line(&r, "ready");
+    wait_for(&r, watched_enough);
+    end(&r);
+    numalloc_profile_t *p = must_open(r.file);
+    char text[256];
+    CHECK_MSG(numalloc_profile_damage(p, 0, text, sizeof text) == -1, "%s", text);
+    numalloc_profile_access_source_t s = source_of(p, source);
+    CHECK(s.used && s.knows_op && s.unresolved == 0 && s.impossible == 0);
+    CHECK(s.stored == numalloc_profile_accesses(p));
+    const named_t *written = named(&r, "written"), *read_block = named(&r, "read");
+    uint32_t sites[2] = {0, 0};
+    unsigned counted[2] = {0, 0};
+    double weight[2] = {0, 0};
+    uint64_t last = 0;
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        CHECK(a.ns >= last && a.weight > 0 && a.stack != 0);
+        last = a.ns;
+        int which = within(written, a.address) ? 0 : within(read_block, a.address) ? 1 : -1;
+        if (which < 0) continue;
+        numalloc_profile_access_object_t o;
+        REQUIRE(numalloc_profile_access_object(p, a.object, &o, sizeof o) == 0);
+        CHECK(o.base == (which == 0 ? written : read_block)->at && o.size == (16u << 10));
+        CHECK(o.birth_ns <= a.ns);
+        if (sites[which] == 0) sites[which] = o.site;
+        CHECK(o.site == sites[which]);
+        numalloc_profile_access_thread_t t;
+        REQUIRE(numalloc_profile_access_thread(p, a.thread, &t, sizeof t) == 0);
+        CHECK_MSG(t.tid == named(&r, which == 0 ? "writer" : "reader")->at, "tid %u", t.tid);
+        CHECK_MSG(strcmp(t.name, which == 0 ? "writer" : "reader") == 0, "'%s'", t.name);
+        CHECK_MSG(a.op == (which == 0 ? 2 : 1), "op %d", a.op);
+        CHECK(within(named(&r, which == 0 ? "write_all" : "read_all"), a.ip));
+        CHECK(a.cpu >= 0 && a.cpu_node >= 0);
+        counted[which]++;
+        weight[which] += a.weight;
+    }
+    CHECK(sites[0] != 0 && sites[1] != 0 && sites[0] != sites[1]);
+    CHECK(counted[0] >= 40 && counted[1] >= 40);
+    uint32_t empty = 0, hits = 0;
+    for (uint32_t id = 1; id <= numalloc_profile_access_windows(p); id++) {
+        numalloc_profile_access_window_t w;
+        REQUIRE(numalloc_profile_access_window(p, id, &w, sizeof w) == 0);
+        CHECK(w.inverse >= 0.5 && w.watched_ns > 0 && w.interval_ns > w.watched_ns);
+        CHECK(w.threads <= 3);
+        empty += w.empty != 0;
+        hits += w.hits;
+    }
+    CHECK(numalloc_profile_access_windows(p) == s.windows && hits == s.stored);
+    check_say("%u and %u hits, estimates %.3g writes and %.3g reads\n", counted[0], counted[1],
+              weight[0], weight[1]);
+    numalloc_profile_close(p);
+    clean(&r);
+}
+
+/* ---- reuse ---- */
+
+/* Which of two functions, that may lie right behind each other, an instruction is in; -1: neither.
+ */
+static int user_of(const run_t *r, uint64_t ip) {
+    const named_t *one = named(r, "use_one"), *two = named(r, "use_two");
+    bool in_one = within(one, ip), in_two = within(two, ip);
+    if (in_one && in_two) return one->at > two->at ? 0 : 1;
+    return in_one ? 0 : in_two ? 1 : -1;
+}
+
+static bool reused_enough(const run_t *r, numalloc_profile_t *p) {
+    unsigned in[2] = {0, 0};
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        int which = user_of(r, a.ip);
+        if (which >= 0) in[which]++;
+    }
+    return in[0] >= 500 && in[1] >= 500;
+}
+
+static void test_reuse(const char *source) {
+    run_t r;
+    start(&r, "reuse", source, (condition_t){0});
+    until_line(&r, "ready");
+    wait_for(&r, reused_enough);
+    end(&r);
+    numalloc_profile_t *p = must_open(r.file);
+    uint32_t site[2] = {0, 0}, of[2] = {0, 0}, unresolved = 0;
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        int which = user_of(&r, a.ip);
+        if (which < 0) continue;
+        of[which]++;
+        numalloc_profile_access_object_t o;
+        if (numalloc_profile_access_object(p, a.object, &o, sizeof o) != 0) {
+            unresolved++;
+            continue;
+        }
+        if (site[which] == 0) site[which] = o.site;
+        CHECK_MSG(o.site == site[which], "a block of site %u, not %u", o.site, site[which]);
+        CHECK(o.birth_ns <= a.ns + 5000);
+        CHECK_MSG(o.death_ns + 5000 >= a.ns, "dead at %lu, accessed at %lu",
+                  (unsigned long)o.death_ns, (unsigned long)a.ns);
+    }
+    CHECK(site[0] != 0 && site[1] != 0 && site[0] != site[1]);
+    CHECK_MSG(unresolved * 1000 <= of[0] + of[1], "%u of %u unresolved", unresolved, of[0] + of[1]);
+    check_say("%u and %u hits, %u unresolved\n", of[0], of[1], unresolved);
+    numalloc_profile_close(p);
+    clean(&r);
+}
+
+/* ---- kinds ---- */
+
+/* A sample of the thread: its counter is open. */
+static bool has_thread(const run_t *r, numalloc_profile_t *p) {
+    for (uint32_t id = 1; id <= numalloc_profile_access_threads(p); id++) {
+        numalloc_profile_access_thread_t t;
+        if (numalloc_profile_access_thread(p, id, &t, sizeof t) == 0 &&
+            t.tid == named(r, "toucher")->at && t.samples > 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *const kinds[] = {"heap", "anonymous", "file", "data", "stack"};
+
+/* The stack is touched last. */
+static bool has_kinds(const run_t *r, numalloc_profile_t *p) {
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        if (within(named(r, "stack"), a.address)) return true;
+    }
+    return false;
+}
+
+static void test_kinds(const char *source) {
+    run_t r;
+    start(&r, "kinds", source, (condition_t){0});
+    until_line(&r, "made");
+    wait_for(&r, has_thread);
+    REQUIRE(write(r.in, "\n", 1) == 1);
+    until_line(&r, "ready");
+    wait_for(&r, has_kinds);
+    end(&r);
+    numalloc_profile_t *p = must_open(r.file);
+    unsigned found[5] = {0};
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        for (unsigned k = 0; k < 5; k++) {
+            if (!within(named(&r, kinds[k]), a.address)) continue;
+            found[k]++;
+            CHECK_MSG(strcmp(a.target, kinds[k]) == 0, "%s is called %s", kinds[k], a.target);
+            numalloc_profile_access_thread_t thread;
+            REQUIRE(numalloc_profile_access_thread(p, a.thread, &thread, sizeof thread) == 0);
+            CHECK(thread.tid == named(&r, "toucher")->at);
+            if (k == 0) continue;
+            numalloc_profile_access_mapping_t m;
+            REQUIRE(numalloc_profile_access_mapping(p, a.mapping, &m, sizeof m) == 0);
+            CHECK(m.start <= a.address && a.address < m.end);
+        }
+    }
+    /* Huge pages and the kernel's faulting around may take several at a time. */
+    check_say("faults: heap %u, anonymous %u, file %u, data %u, stack %u\n", found[0], found[1],
+              found[2], found[3], found[4]);
+    for (unsigned k = 0; k < 5; k++)
+        CHECK_MSG(found[k] >= 1 && found[k] <= 65, "%s: %u faults", kinds[k], found[k]);
+    numalloc_profile_close(p);
+    clean(&r);
+}
+
+/* ---- what does not work, and is said ---- */
+
+static void expect_refusal(run_t *r, const char *name, const char *why) {
+    char text[2048];
+    numalloc_profile_t *p = must_open(r->file);
+    numalloc_profile_access_source_t s = source_of(p, name);
+    CHECK_MSG(!s.used && s.why != NULL && strstr(s.why, why) != NULL, "%s: '%s'", name,
+              s.why != NULL ? s.why : "not considered");
+    numalloc_profile_close(p);
+    said(r, text, sizeof text);
+    CHECK_MSG(strstr(text, "numalloc: no accesses") == text, "'%s'", text);
+    CHECK_MSG(strstr(text, why) != NULL, "'%s'", text);
+    CHECK_MSG(strchr(text, '\n') == text + strlen(text) - 1, "more than a line: '%s'", text);
+}
+
+static void test_seccomp(void) {
+    run_t r;
+    start(&r, "kinds", "auto", (condition_t){.no_perf = true});
+    until_line(&r, "made");
+    REQUIRE(write(r.in, "\n", 1) == 1);
+    until_line(&r, "ready");
+    end(&r);
+    expect_refusal(&r, "watch", getuid() == 0 ? "perf_event" : "perf_event");
+    clean(&r);
+}
+
+static bool has_source(const run_t *r, numalloc_profile_t *p) {
+    (void)r;
+    return source_of(p, "watch").unit != NULL;
+}
+
+static void test_paranoid(void) {
+    int fd = open("/proc/sys/kernel/perf_event_paranoid", O_RDWR);
+    REQUIRE(fd >= 0);
+    for (char level = '0'; level <= '3'; level++) {
+        REQUIRE(pwrite(fd, &level, 1, 0) == 1);
+        run_t r;
+        start(&r, "team", "watch", (condition_t){.uid = 65534});
+        until_line(&r, "ready");
+        wait_for(&r, has_source);
+        end(&r);
+        if (level == '3') {
+            expect_refusal(&r, "watch", "kernel.perf_event_paranoid is 3");
+        } else {
+            numalloc_profile_t *p = must_open(r.file);
+            CHECK_MSG(source_of(p, "watch").used, "not used under %c", level);
+            numalloc_profile_close(p);
+        }
+        check_say("perf_event_paranoid %c, nobody: watch %s\n", level,
+                  level == '3' ? "refused" : "works");
+        clean(&r);
+    }
+    close(fd);
+}
+
+static void test_fork(void) {
+    run_t r;
+    start(&r, "fork", "watch", (condition_t){0});
+    until_line(&r, "ready");
+    end(&r);
+    char name[128];
+    snprintf(name, sizeof name, "%s.1", r.file);
+    numalloc_profile_t *p = must_open(name);
+    numalloc_profile_access_source_t s = source_of(p, "watch");
+    CHECK(!s.used && s.why != NULL && strstr(s.why, "forked child") != NULL);
+    CHECK(numalloc_profile_accesses(p) == 0);
+    numalloc_profile_close(p);
+    p = must_open(r.file);
+    CHECK(source_of(p, "watch").unit != NULL);
+    numalloc_profile_close(p);
+    clean(&r);
+}
+
+/* ---- the module's made-up samples ---- */
+
+static bool simulated_enough(const run_t *r, numalloc_profile_t *p) {
+    (void)r;
+    return numalloc_profile_accesses(p) >= 100;
+}
+
+static void test_sim(void) {
+    run_t r;
+    start(&r, "team", "kmod-sim", (condition_t){0});
+    until_line(&r, "ready");
+    wait_for(&r, simulated_enough);
+    end(&r);
+    numalloc_profile_t *p = must_open(r.file);
+    numalloc_profile_access_source_t s = source_of(p, "kmod-sim");
+    CHECK(s.used && s.made_up && s.knows_latency && s.stored == numalloc_profile_accesses(p));
+    unsigned latencies = 0, homes = 0, heap = 0;
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        latencies += a.latency > 0;
+        homes += a.home_node >= 0;
+        heap += a.object != 0;
+        CHECK(a.cpu_node >= 0);
+        CHECK(strcmp(a.target, "?") != 0);
+    }
+    CHECK(latencies > 0 && homes > 0);
+    check_say("%zu made-up samples: %u with a latency, %u with a home node, %u on blocks\n",
+              numalloc_profile_accesses(p), latencies, homes, heap);
+    numalloc_profile_close(p);
+    clean(&r);
+}
+
+static void load_module(void) {
+    const char *module = getenv("NA_KMOD");
+    if (module == NULL) return;
+    int fd = open(module, O_RDONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    CHECK(syscall(SYS_finit_module, fd, "test_sources=1", 0) == 0 || errno == EEXIST);
+    close(fd);
+}
+
+int main(int argc, char **argv) {
+    REQUIRE(argc >= 3 && getenv("NA_TEST_LIB") != NULL);
+    load = argv[1];
+    const char *test = argv[2], *source = argc > 3 ? argv[3] : "";
+    load_module();
+    if (strcmp(test, "watch") == 0)
+        test_watch(source);
+    else if (strcmp(test, "reuse") == 0)
+        test_reuse(source);
+    else if (strcmp(test, "kinds") == 0)
+        test_kinds(source);
+    else if (strcmp(test, "sim") == 0)
+        test_sim();
+    else if (strcmp(test, "fork") == 0)
+        test_fork();
+    else if (strcmp(test, "seccomp") == 0)
+        test_seccomp();
+    else if (strcmp(test, "paranoid") == 0)
+        test_paranoid();
+    else
+        return 2;
+    return check_failures != 0;
+}
