@@ -6,6 +6,7 @@
 #   conform   C and C++ programs that hold malloc to its promises (release, asan and tsan)
 #   fuzz      hostile profile files against the reader    (release; always clang, with sanitizers)
 #   programs  real programs with the library preloaded    (release)
+#   access    access profiles, recorded here and read back (release)
 #   lab       the library in virtual NUMA machines        (release)
 #   package   the built library and the install tree      (release)
 #   lint      the form of the sources, by clang-format    (release)
