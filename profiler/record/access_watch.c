@@ -45,6 +45,7 @@ typedef struct hit {
     uint16_t target;
     uint8_t word;
     bool write;
+    bool paired; /* both registers of the word have said so */
 } hit_t;
 
 static na_perf_plan_t plan;
@@ -83,7 +84,8 @@ static uint32_t event_of(const na_perf_target_t *t, uint64_t id) {
     return UINT32_MAX;
 }
 
-/* An exception that two registers raised is two records, one behind the other, with one ip. */
+/* A write is told by both registers of its word: two records of its thread, one right behind the
+ * other, with one ip. (Not by their times: a hypervisor may pause the thread between the two.) */
 static void take(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
     body_t b;
     if (count * 8 < sizeof b) return;
@@ -96,14 +98,15 @@ static void take(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
     uint32_t target = (uint32_t)(t - na_perf_target);
     hit_t *last = hit_count != 0 ? &hits[hit_count - 1] : NULL;
     if (last != NULL && last->tid == b.tid && last->word == word && last->ip == b.ip &&
-        last->write != write && b.time - last->time < w.cost[1]) {
+        !last->paired && last->write != write) {
         if (!last->write) spent_of[target] += w.cost[1] - w.cost[0];
-        last->write = true;
+        last->write = last->paired = true;
         return;
     }
     if (hit_count < sizeof hits / sizeof hits[0]) /* there is room for all that may come */
-        hits[hit_count++] = (hit_t){
-            b.time, b.ip, b.tid, spent_of[target], (uint16_t)b.cpu, (uint16_t)target, word, write};
+        hits[hit_count++] =
+            (hit_t){b.time, b.ip,  b.tid, spent_of[target], (uint16_t)b.cpu, (uint16_t)target,
+                    word,   write, false};
     hits_of[target][word]++;
     spent_of[target] += w.cost[write];
 }

@@ -71,7 +71,8 @@ static void thin_out(void) {
     d.turn = 0;
 }
 
-static void meet(const na_span_t *span, na_record_t *records, void *arg) {
+static void meet(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
+    (void)count;
     (void)records;
     (void)arg;
     if ((d.turn++ + d.phase) % d.stride != 0) return;
