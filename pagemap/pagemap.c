@@ -12,9 +12,11 @@ enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21 };
 #define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
 #define HUGE_BYTES ((uintptr_t)1 << HUGE_SHIFT)
 
+/* Whole pages of it, whatever their size: it is not known yet. */
 static void keep_small(void *table, size_t size) {
-    uintptr_t start = na_align_up((uintptr_t)table, na_os_page);
-    uintptr_t end = na_align_down((uintptr_t)table + size, na_os_page);
+    enum { PAGE_MOST = 64 * 1024 };
+    uintptr_t start = na_align_up((uintptr_t)table, PAGE_MOST);
+    uintptr_t end = na_align_down((uintptr_t)table + size, PAGE_MOST);
     na_os_hugepage((void *)start, end - start, false);
 }
 

@@ -77,8 +77,8 @@ NA_INLINE uint32_t na_page_tag(uintptr_t address) {
     return __atomic_load_n(&leaf->tag[(uint32_t)address >> 13], __ATOMIC_RELAXED);
 }
 
-/* Once, before the first span is entered: keeps huge pages away from the roots, of which a process
- * touches a few pages. */
+/* Keeps huge pages away from the roots, of which a process touches a few pages. Before the library
+ * writes to any variable of its own, which a huge page could share with them. Idempotent. */
 void na_pagemap_init(void);
 
 /* The live span that holds `address`, NULL: none of ours. Any address. Async-signal-safe. */
