@@ -17,6 +17,7 @@
 #include "alloc/remote.h"
 #include "alloc/sampler.h"
 #include "alloc/switch.h"
+#include "alloc/tight.h"
 #include "alloc/topology.h"
 
 enum {
@@ -404,6 +405,13 @@ void na_heap_flush(na_heap_t *heap) {
     na_remote_flush(heap);
 }
 
+/* Memory is short, and all that can be reached was given back: so is what lies in caches. */
+static NA_COLD void yield_all(na_heap_t *heap) {
+    heap->tight_turn = na_tight_turn();
+    na_heap_flush(heap);
+    na_central_trim(heap->node);
+}
+
 /* Empties the bins that were not used since the last time. */
 static void tidy(na_heap_t *heap) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
@@ -457,6 +465,7 @@ void na_heap_poll(na_heap_t *heap) {
         heap->tidied_ms = now;
         tidy(heap);
     }
+    if (NA_UNLIKELY(heap->tight_turn != na_tight_turn())) yield_all(heap);
     tend_nodes(heap, now);
     na_gate_leave(heap);
     na_control_poll(heap, now);

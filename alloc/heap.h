@@ -109,15 +109,16 @@ typedef struct na_heap {
     uint8_t quick;           /* settles that may be quick before the next one is not; cache.c */
     uint16_t id;
     uint8_t node;
-    uint32_t settles;   /* and other slow paths, since the last look at the clock */
-    uint64_t polled_ms; /* last look */
-    uint64_t tidied_ms; /* last tidying of idle bins */
-    uint64_t home_ms;   /* when the thread was last known to be on the heap's node */
-    bool away;          /* its last slow path saw it on another, and it has not moved there yet */
-    uint8_t away_node;  /* that node */
-    bool watched;       /* there are several nodes: na_heap_enter looks where the thread is */
-    uint8_t policy;     /* on the pseudo-node: its thread's policy when last looked at, 0: never */
-    bool pinned;        /* the thread asked for this node (numalloc_set_thread_node) */
+    uint32_t settles;    /* and other slow paths, since the last look at the clock */
+    uint64_t polled_ms;  /* last look */
+    uint64_t tidied_ms;  /* last tidying of idle bins */
+    uint32_t tight_turn; /* na_tight_turn when it last gave back all that it caches */
+    uint64_t home_ms;    /* when the thread was last known to be on the heap's node */
+    bool away;           /* its last slow path saw it on another, and it has not moved there yet */
+    uint8_t away_node;   /* that node */
+    bool watched;        /* there are several nodes: na_heap_enter looks where the thread is */
+    uint8_t policy;      /* on the pseudo-node: its thread's policy when last looked at, 0: never */
+    bool pinned;         /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
     uintptr_t large_near; /* where the thread last took or gave back a large block (large.c) */
     uint64_t random;      /* state of the sampler's generator */

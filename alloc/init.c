@@ -47,7 +47,7 @@ void na_init(void) {
  * else has taken their locks, which may need malloc. A program that asks for nothing is set up by
  * its first malloc: one that never calls it pays next to nothing. */
 __attribute__((constructor(101))) static void at_load(void) {
-    if (!atomic_load_explicit(&done, memory_order_acquire)) na_pagemap_init();
+    na_pagemap_init();
     na_foreign_init();
     na_fork_init();
     if (na_os_env_has("NUMALLOC_")) { /* some of it may be meant for us */

@@ -10,6 +10,7 @@
 #include "alloc/place.h"
 #include "alloc/recording.h"
 #include "alloc/sampler.h"
+#include "alloc/tight.h"
 #include "alloc/topology.h"
 #include "pagemap/pagemap.h"
 
@@ -118,6 +119,14 @@ static uint32_t room_for(uint32_t pages) {
 /* Blocks of at least so many pages are kept near: smaller ones better fill up holes. */
 #define NEAR_PAGES 64u
 
+/* The end of a run may hold memory of former blocks that nobody asked for: a run is whole pages of
+ * ours, which are two of the system's. */
+static NA_COLD void give_end_back(const na_span_t *span) {
+    uintptr_t end = span->start + na_span_bytes(span);
+    uintptr_t unused = na_align_up(span->start + span->requested, na_os_page);
+    if (unused < end) na_os_purge((void *)unused, end - unused);
+}
+
 static bool map_run(na_heap_t *heap, na_span_t *span, const na_large_kind_t *kind, bool *zeroed) {
     uint32_t pages = span->pages;
     uintptr_t start;
@@ -132,6 +141,7 @@ static bool map_run(na_heap_t *heap, na_span_t *span, const na_large_kind_t *kin
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     if (pages >= NEAR_PAGES) heap->large_near = start;
+    if (na_tight() && !*zeroed) give_end_back(span);
     return true;
 }
 

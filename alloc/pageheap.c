@@ -10,6 +10,7 @@
 #include "alloc/region.h"
 #include "alloc/room.h"
 #include "alloc/shift.h"
+#include "alloc/tight.h"
 #include "alloc/topology.h"
 
 /* --- the heap limit
@@ -77,6 +78,8 @@ static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_w
     uint32_t dirty;
     if (NA_UNLIKELY(wish.room)) start = na_pageheap_find_roomy(s, pages, wish.room, &dirty);
     if (NA_UNLIKELY(wish.near)) start = na_store_take_near(s, pages, wish.near, &dirty);
+    if (NA_UNLIKELY(na_tight()) && !start && (start = na_store_take_dirty(s, pages, wish.align)))
+        dirty = pages;
     if (NA_LIKELY(!start)) start = na_store_take(s, pages, wish.align, &dirty);
     if (NA_UNLIKELY(!start) && na_store_grow(s, pages, wish.align))
         start = na_store_take(s, pages, wish.align, &dirty);
@@ -164,6 +167,11 @@ static void na_pageheap_exchange_nodes(unsigned node) {
     }
 }
 
+/* With the lock, when one of the two has changed. */
+static void na_pageheap_set_limit(na_pagestore_t *s) {
+    s->fresh_limit = s->ask_limit < s->room_limit ? s->ask_limit : s->room_limit;
+}
+
 /* Pages of new memory that the node can give: from the system's figures, or less what was taken
  * since they were read. The next look comes when half of it is used up; at once, when `wanted`
  * pages are more than is left by our count only, since what was taken may not have been touched. */
@@ -181,8 +189,10 @@ static uint64_t na_pageheap_room(unsigned node, uint64_t wanted) {
     if (room != NA_ROOM_UNKNOWN) room >>= NA_PAGE_SHIFT;
     na_lock(&s->lock);
     s->room = room;
+    s->ask_limit = s->ask_limit > s->fresh ? s->ask_limit - s->fresh : 0;
     s->fresh = 0;
-    s->fresh_limit = room / 2 < LOOK_PAGES ? room / 2 : LOOK_PAGES;
+    s->room_limit = room / 2 < LOOK_PAGES ? room / 2 : LOOK_PAGES;
+    na_pageheap_set_limit(s);
     na_unlock(&s->lock);
     return room;
 }
@@ -191,33 +201,15 @@ static bool na_pageheap_fits(unsigned node, uint64_t pages) {
     return na_pageheap_room(node, pages + FULL_PAGES) >= pages + FULL_PAGES;
 }
 
-/* A transparent huge page of which all but a few pages were given back still holds 2 MiB until the
- * kernel runs short and splits it; which it does not on a node that we keep from running short. So
- * it is told to, for the hugepages in use in part. True if that was done now. */
+/* The kernel does not run short on a node that we keep from running short, so it splits no huge
+ * pages there by itself: it is told to. True if that was done now. */
 static bool na_pageheap_squeeze(na_pagestore_t *s) {
-    enum { BATCH = 64 };
-    uintptr_t partial[BATCH];
     uint64_t now = na_os_ms();
     na_lock(&s->lock);
     bool due = s->squeezed_ms == 0 || now - s->squeezed_ms >= SQUEEZE_MS;
     if (due) s->squeezed_ms = now;
-    const na_region_t *region = due ? s->regions : NULL; /* regions stay for ever */
     na_unlock(&s->lock);
-    for (; region; region = region->next) {
-        for (size_t i = 0, count; i < region->size >> NA_HUGE_SHIFT;) {
-            na_lock(&s->lock);
-            size_t end = na_align_up(region->frontier, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
-            for (count = 0; i < end && count < BATCH; i++) {
-                const na_hugepage_t *hp = &region->hugepages[i];
-                if (hp->touched && hp->longest != 0 && hp->longest != NA_HUGE_PAGES)
-                    partial[count++] = na_hugepage_start(hp);
-            }
-            na_unlock(&s->lock);
-            for (size_t k = 0; k < count; k++)
-                na_os_split_huge((void *)partial[k], NA_HUGE_SIZE);
-            if (i >= end) break;
-        }
-    }
+    if (due) na_purge_split(s);
     return due;
 }
 
@@ -226,7 +218,7 @@ static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
     if (NA_LIKELY(!na_node_many)) return true;
     na_pagestore_t *s = &na_pagestores[node];
     na_lock(&s->lock);
-    bool looks = s->fresh + pages > s->fresh_limit && na_place_spills(node) && !s->bind_refused;
+    bool looks = s->fresh + pages > s->room_limit && na_place_spills(node) && !s->bind_refused;
     na_unlock(&s->lock);
     return !looks || na_pageheap_fits(node, pages);
 }
@@ -265,16 +257,30 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t
     return 0;
 }
 
-/* The node has used up what it was known to have room for. */
+/* The control group's room is asked for if that is due. */
+static void na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
+    na_lock(&s->lock);
+    bool due = s->fresh + pages > s->ask_limit;
+    na_unlock(&s->lock);
+    if (!due) return;
+    uint64_t allowance = na_tight_allowance();
+    na_lock(&s->lock);
+    s->ask_limit = s->fresh + (allowance > pages ? allowance : pages);
+    na_pageheap_set_limit(s);
+    na_unlock(&s->lock);
+}
+
+/* The node has used up what it, or the control group, was known to have room for. */
 static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, na_wish_t wish,
                                                   bool *zeroed) {
     na_pagestore_t *s = &na_pagestores[node];
-    if (!na_place_spills(node) || s->bind_refused) {
-        na_lock(&s->lock);
-        s->fresh_limit = UINT64_MAX;
-        return na_pageheap_take_locked(s, pages, wish, zeroed);
-    }
+    na_pageheap_ask(s, pages);
     na_lock(&s->lock);
+    if (!na_place_spills(node) || s->bind_refused) {
+        s->room_limit = UINT64_MAX;
+        na_pageheap_set_limit(s);
+    }
+    if (s->fresh + pages <= s->room_limit) return na_pageheap_take_locked(s, pages, wish, zeroed);
     uintptr_t start = na_store_take_dirty(s, pages, wish.align);
     na_unlock(&s->lock);
     if (start) {
@@ -467,7 +473,7 @@ bool na_pageheap_rebind(unsigned node) {
     bool all = true;
     s->bind_refused = false; /* it may have been for want of the node */
     s->room_ms = 0;
-    s->fresh_limit = 0; /* look at its room again */
+    s->room_limit = s->fresh_limit = 0; /* look at its room again */
     na_unlock(&s->lock);
     for (; region; region = region->next) {
         na_lock(&s->lock);
@@ -539,6 +545,7 @@ uint64_t na_pageheap_committed(void) {
 
 void na_pageheap_after_fork_child(void) {
     na_region_after_fork_child();
+    na_tight_after_fork_child();
     for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
         na_lock_reset(&na_pagestores[i].lock);
         na_pagestores[i].purging = false; /* the thread that did is not here */

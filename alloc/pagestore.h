@@ -57,9 +57,10 @@ typedef struct na_pagestore {
     uint64_t region_count;
     bool bind_refused;
 
-    /* New memory (pageheap.c): pages taken since the last look at the node's room, how many may be
-     * taken before the next, and what it found then (pages, ms). */
-    uint64_t fresh, fresh_limit;
+    /* New memory (pageheap.c): pages taken since the last look at the node's room; how many may be
+     * taken before the next, before the control group's room is asked for (tight.h), and before the
+     * first of the two; and what the look at the node found (pages, ms). */
+    uint64_t fresh, room_limit, ask_limit, fresh_limit;
     uint64_t room, room_ms;
     uint64_t squeezed_ms; /* when huge pages were last split because the node was full */
 

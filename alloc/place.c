@@ -5,6 +5,7 @@
 
 #include "alloc/options.h"
 #include "alloc/os.h"
+#include "alloc/tight.h"
 #include "alloc/topology.h"
 
 bool na_place_binds(unsigned node) {
@@ -28,7 +29,7 @@ static bool place_on(void *start, size_t size, unsigned node, bool move) {
 }
 
 static void advise(void *start, size_t size) {
-    uint64_t huge = na_option(NA_OPT_HUGEPAGES);
+    uint64_t huge = na_tight() ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
     if (huge != NA_HUGE_KEEP) na_os_hugepage(start, size, huge == NA_HUGE_ALWAYS);
 }
 

@@ -2,6 +2,7 @@
 #include "alloc/purge.h"
 
 #include "alloc/os.h"
+#include "alloc/tight.h"
 
 #define NA_CAP_BASE      ((uint64_t)(8u << 20) >> NA_PAGE_SHIFT) /* pages */
 #define NA_CAP_DOUBLINGS 7u                                      /* 8 MiB -> 1 GiB */
@@ -14,8 +15,10 @@
 #define NA_EXCHANGE_LOT  64u   /* pages too many before any are purged */
 #define NA_SLACK_BASE    ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
 #define NA_SLACK_MOST    4u                                      /* doublings: 16 MiB */
+#define NA_TIGHT_CAP     ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
 
 static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
+    if (na_tight()) return NA_TIGHT_CAP;
     uint64_t base = NA_CAP_BASE << s->cap_doublings;
     return s->used / 8 > base ? s->used / 8 : base;
 }
@@ -37,17 +40,17 @@ static void na_purge_adapt(na_pagestore_t *s, uint64_t now) {
  * last of them, which is one system call instead of several; a wholly free hugepage from end to
  * end, because pages that were never used are there too when a huge page of the system is, and one
  * of them would hold it all. Stretched (or cut) to whole pages of the system. */
-static na_bits_t na_purge_choose(const na_hugepage_t *hp) {
+static na_bits_t na_purge_choose(const na_hugepage_t *hp, bool clean_too) {
     na_bits_t chosen = {{0, 0, 0, 0}};
-    na_bits_t free = na_bits_not(hp->used);
-    if (hp->longest == NA_HUGE_PAGES) return na_bits_empty(&hp->dirty) ? chosen : free;
+    na_bits_t free = na_bits_not(hp->used), wanted = clean_too ? free : hp->dirty;
+    if (hp->longest == NA_HUGE_PAGES) return na_bits_empty(&wanted) ? chosen : free;
     uintptr_t unit = na_os_page > NA_PAGE_SIZE ? na_os_page >> NA_PAGE_SHIFT : 1;
     unsigned from, end = 0;
     while ((from = na_bits_next(&free, end)) != NA_BITS_NONE) {
         end = from + na_bits_gap_after(&hp->used, from);
-        unsigned first = na_bits_next(&hp->dirty, from);
+        unsigned first = na_bits_next(&wanted, from);
         if (first >= end) continue;
-        unsigned last = end - na_bits_gap_before(&hp->dirty, end);
+        unsigned last = end - na_bits_gap_before(&wanted, end);
         first = (unsigned)na_align_down(first, unit);
         last = (unsigned)na_align_up(last, unit);
         if (first < from) first = (unsigned)na_align_up(from, unit);
@@ -57,15 +60,16 @@ static na_bits_t na_purge_choose(const na_hugepage_t *hp) {
     return chosen;
 }
 
-/* Purges the dirty pages of one hugepage, letting the lock go meanwhile; false when the system
+/* Purges these free pages of one hugepage, letting the lock go meanwhile; false when the system
  * refuses. *purged: dirty pages that were given back. */
-static bool na_purge_hugepage(na_pagestore_t *s, na_hugepage_t *hp, bool by_cap, uint64_t *purged) {
-    na_bits_t chosen = na_purge_choose(hp);
+static bool na_purge_pages(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t chosen, bool by_cap,
+                           uint64_t *purged) {
     *purged = 0;
     if (na_bits_empty(&chosen)) {
         na_store_forget_age(s, hp);
         return true;
     }
+    bool splits = na_tight() && !hp->small && hp->longest != NA_HUGE_PAGES;
     unsigned dirty = na_store_isolate(s, hp, chosen);
     na_unlock(&s->lock);
 
@@ -78,8 +82,10 @@ static bool na_purge_hugepage(na_pagestore_t *s, na_hugepage_t *hp, bool by_cap,
         done = na_os_purge((void *)(base + ((uintptr_t)from << NA_PAGE_SHIFT)),
                            (size_t)(end - from) << NA_PAGE_SHIFT);
     }
+    if (splits) na_os_split_huge((void *)base, NA_HUGE_SIZE);
 
     na_lock(&s->lock);
+    hp->small |= splits;
     uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
     if (done) {
         *purged = dirty;
@@ -89,6 +95,11 @@ static bool na_purge_hugepage(na_pagestore_t *s, na_hugepage_t *hp, bool by_cap,
     na_store_restore(s, hp, chosen, !done);
     if (!done) na_store_forget_age(s, hp);
     return done;
+}
+
+/* Its dirty pages. */
+static bool na_purge_hugepage(na_pagestore_t *s, na_hugepage_t *hp, bool by_cap, uint64_t *purged) {
+    return na_purge_pages(s, hp, na_purge_choose(hp, false), by_cap, purged);
 }
 
 static na_hugepage_t *na_purge_oldest(const na_pagestore_t *s) {
@@ -142,6 +153,7 @@ void na_purge_cap(na_pagestore_t *s) {
 /* Pages that may be resident: what was in use at the latest peak, an eighth of it, and a slack that
  * doubles with the cap's base when what was purged is wanted back. */
 static uint64_t na_purge_bound(const na_pagestore_t *s) {
+    if (na_tight()) return s->peak + na_tight_slack();
     unsigned doublings = s->cap_doublings < NA_SLACK_MOST ? s->cap_doublings : NA_SLACK_MOST;
     return s->peak + s->peak / 8 + (NA_SLACK_BASE << doublings);
 }
@@ -156,13 +168,14 @@ bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
         s->peak = s->used;
         s->peak_at = now;
     }
-    return clean > 0 && s->used + s->dirty > na_purge_bound(s) + NA_EXCHANGE_LOT;
+    uint64_t lot = na_tight() ? na_tight_slack() : NA_EXCHANGE_LOT;
+    return clean > 0 && s->used + s->dirty > na_purge_bound(s) + lot;
 }
 
 /* Moving memory costs little, giving it back and clearing new memory 50 times as much: that waits
  * for a sixteenth more. */
 static bool na_purge_far_exceeds(const na_pagestore_t *s) {
-    return s->used + s->dirty > na_purge_bound(s) + s->peak / 16;
+    return s->used + s->dirty > na_purge_bound(s) + (na_tight() ? 0 : s->peak / 16);
 }
 
 void na_purge_exchange(na_pagestore_t *s) {
@@ -227,10 +240,60 @@ uint64_t na_purge_trim(na_pagestore_t *s, uint64_t keep) {
     uint64_t sum = 0, purged;
     na_lock(&s->lock);
     na_hugepage_t *hp;
-    while (s->dirty > keep && (hp = na_purge_oldest(s))) {
+    uint64_t most = s->dirty; /* others may go on freeing: no more than there is now */
+    while (s->dirty > keep && sum < most && (hp = na_purge_oldest(s))) {
         if (!na_purge_hugepage(s, hp, false, &purged)) break;
         sum += purged;
     }
     na_unlock(&s->lock);
     return sum;
+}
+
+/* Regions are for ever, and their hugepages, up to a frontier that only moves right. */
+static size_t na_region_opened(na_pagestore_t *s, const na_region_t *region) {
+    na_lock(&s->lock);
+    size_t count = na_align_up(region->frontier, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
+    na_unlock(&s->lock);
+    return count;
+}
+
+static const na_region_t *na_store_regions(na_pagestore_t *s) {
+    na_lock(&s->lock);
+    const na_region_t *regions = s->regions;
+    na_unlock(&s->lock);
+    return regions;
+}
+
+static bool na_is_partial(const na_hugepage_t *hp) {
+    return hp->touched && hp->longest != 0 && hp->longest != NA_HUGE_PAGES;
+}
+
+void na_purge_split(na_pagestore_t *s) {
+    for (const na_region_t *region = na_store_regions(s); region; region = region->next) {
+        size_t count = na_region_opened(s, region);
+        for (size_t i = 0; i < count; i++) {
+            const na_hugepage_t *hp = &region->hugepages[i];
+            na_lock(&s->lock);
+            bool partial = na_is_partial(hp);
+            na_unlock(&s->lock);
+            if (partial) na_os_split_huge((void *)na_hugepage_start(hp), NA_HUGE_SIZE);
+        }
+    }
+}
+
+void na_purge_everything(na_pagestore_t *s) {
+    for (const na_region_t *region = na_store_regions(s); region; region = region->next) {
+        size_t count = na_region_opened(s, region);
+        na_lock(&s->lock);
+        for (size_t i = 0; i < count; i++) {
+            na_hugepage_t *hp = &region->hugepages[i];
+            uint64_t purged;
+            bool clean_too = na_is_partial(hp);
+            if ((clean_too || !na_bits_empty(&hp->dirty)) &&
+                !na_purge_pages(s, hp, na_purge_choose(hp, clean_too), false, &purged))
+                break;
+        }
+        na_unlock(&s->lock);
+    }
+    na_purge_split(s);
 }

@@ -10,6 +10,9 @@
  * grow while many lie idle. When it takes clean pages and what is resident passes the latest peak
  * of what was in use by an eighth, so many dirty pages are purged for them.
  *
+ * While memory is tight (tight.h) the bound of what is resident is that peak and a slack of
+ * hundreds of KiB, and the cap 1 MiB.
+ *
  * The pages being purged are marked used and the lock is let go during the system call. Wholly free
  * hugepages go first, oldest first: taking part of one splits a huge page of the system. */
 #ifndef NUMALLOC_ALLOC_PURGE_H
@@ -35,5 +38,12 @@ void na_purge_exchange(na_pagestore_t *s);
 void na_purge_tick(na_pagestore_t *s, uint64_t now);
 /* Without the lock: until at most `keep` pages are dirty. Pages purged. */
 uint64_t na_purge_trim(na_pagestore_t *s, uint64_t keep);
+/* Without the lock: all free pages, also those that only the huge page of the system around them
+ * makes resident; what is left of huge pages is split. */
+void na_purge_everything(na_pagestore_t *s);
+/* Without the lock: splits the huge pages that are in use in part. A transparent huge page of which
+ * all but a few pages were given back still holds 2 MiB until the kernel runs short and splits it;
+ * this has it done now. */
+void na_purge_split(na_pagestore_t *s);
 
 #endif

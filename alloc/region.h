@@ -41,6 +41,7 @@ struct na_hugepage {
     bool in_old;
     bool touched; /* was in use at least once */
     bool bare;    /* wholly free and without memory before its pages were last taken */
+    bool small;   /* the system's huge page there was split, and it may not make another */
     bool shifted; /* memory was moved here (shift.h), so that it may be a mapping of its own */
 };
 

@@ -21,8 +21,11 @@ static void keep_small(void *table, size_t size) {
 }
 
 void na_pagemap_init(void) {
+    static _Atomic(bool) done;
+    if (atomic_load_explicit(&done, memory_order_relaxed)) return;
     keep_small(&na_pagemap, sizeof na_pagemap);
     keep_small(na_span_root, sizeof na_span_root);
+    atomic_store_explicit(&done, true, memory_order_relaxed);
 }
 
 /* The leaf of a root's entry, mapped if it is not there yet; entries count from `base`. Two threads

@@ -1,15 +1,12 @@
 #!/bin/sh
-# against_glibc.sh LIBRARY LIMITS MEMORY.SH [MIB...] - little memory, with glibc's malloc and with LIBRARY in
+# against_glibc.sh LIBRARY LIMITS MEMORY.SH [least] - little memory, with glibc's malloc and with LIBRARY in
 # turn: what each gives before it says ENOMEM, and with how little memory each is not killed. Fails
 # where glibc works and LIBRARY does not, or where LIBRARY gives less than three quarters of what
-# glibc does. With memory.max LIBRARY may need 88 MiB where 48 are in use, and 72 when it is told to
-# be frugal. MIB: try all three with these limits instead of what the test needs (slow: a kernel
-# that is short of memory is).
+# glibc does. `least`: finds the least memory.max that each survives instead (minutes).
 library=$1 limits=$2 memory=$3
-shift 3
 status=0
 
-# WORD COMMAND...: "given" or "lives", by exit status and the program's own figure, into $result.
+# PRELOAD COMMAND...: exit status and the program's own figure.
 try() {
     preload=$1
     shift
@@ -32,30 +29,47 @@ exhaust() {
     fi
 }
 
+# 48 MiB in use, renewed. MIB SHAPE THREADS.
+survive() {
+    try "" "$memory" "${1}M" "$limits" churn 48 "$2" "$3"
+    theirs=$code
+    try "$library" "$memory" "${1}M" "$limits" churn 48 "$2" "$3"
+    echo "memory.max ${1}M, $2 blocks, $3 threads: glibc exit $theirs, LIBRARY exit $code"
+    [ "$theirs" != 0 ] || [ "$code" = 0 ] || status=1
+}
+
+# PRELOAD SHAPE THREADS: into $high.
+find_least() {
+    low=46 high=96
+    while [ $((high - low)) -gt 1 ]; do
+        middle=$(((low + high) / 2))
+        try "$1" "$memory" "${middle}M" "$limits" churn 48 "$2" "$3"
+        if [ "$code" = 0 ]; then high=$middle; else low=$middle; fi
+    done
+}
+
+if [ "$4" = least ]; then
+    for threads in 1 4; do
+        for shape in small large mixed; do
+            find_least "" $shape $threads
+            theirs=$high
+            find_least "$library" $shape $threads
+            echo "$shape blocks, $threads threads: glibc survives $theirs MiB, LIBRARY $high MiB"
+        done
+    done
+    exit 0
+fi
+
 for mebibytes in 128 256; do
     exhaust address $mebibytes
 done
 exhaust overcommit
 
-# Blocks of 48 MiB in all, renewed: the less memory, the less may lie about. numalloc keeps on each
-# node an eighth of the latest peak, a slack, and huge pages that are used in part; with the frugal
-# settings nothing of the kind.
-ladder=$*
-for mebibytes in ${ladder:-88 72}; do
-    ours=- frugal=-
-    try "" "$memory" "${mebibytes}M" "$limits" churn 64
-    theirs=$code
-    if [ -n "$ladder" ] || [ "$mebibytes" -ge 88 ]; then
-        try "$library" "$memory" "${mebibytes}M" "$limits" churn 64
-        ours=$code
-    fi
-    if [ -n "$ladder" ] || [ "$mebibytes" -lt 88 ]; then
-        try "$library" env NUMALLOC_HUGEPAGES=never NUMALLOC_PURGE_DELAY=0 \
-            "$memory" "${mebibytes}M" "$limits" churn 64
-        frugal=$code
-    fi
-    echo "memory.max ${mebibytes}M: glibc exit $theirs, LIBRARY exit $ours, frugal exit $frugal"
-    [ "$mebibytes" -lt 88 ] || [ "$theirs" != 0 ] || [ "$ours" = 0 ] || status=1
-    [ "$mebibytes" -lt 72 ] || [ "$theirs" != 0 ] || [ "$frugal" = 0 ] || [ "$frugal" = - ] || status=1
-done
+# A few MiB more than what either was found to need, which differs from run to run.
+survive 59 small 1
+survive 56 large 1
+survive 63 mixed 1
+survive 61 small 4
+survive 58 large 4
+survive 68 mixed 4
 exit $status

@@ -4,7 +4,9 @@
  *
  * usage: limits address MIB   under RLIMIT_AS
  *        limits overcommit    with vm.overcommit_memory=2 (set, and set back)
- *        limits churn MIB     holds MIB in all, renewed again and again, without a limit of its own
+ *        limits churn MIB [SHAPE [THREADS]]   holds MIB in all, renewed again and again, without a
+ *                             limit of its own. SHAPE: small, large (the default), mixed. THREADS:
+ *                             one on each node, unless said otherwise
  */
 #include "lab.h"
 
@@ -14,10 +16,24 @@
 enum { BLOCK = 64 << 10, MOST = 16384 };
 
 typedef struct worker {
-    lab_block_t block[MOST];
+    lab_block_t *block;
     size_t count;
     int error;
 } worker_t;
+
+/* Blocks of any size between the two, the latter not included; `even`: as many in each doubling. */
+typedef struct shape {
+    const char *name;
+    size_t least, most;
+    bool even;
+    unsigned renewals; /* of all blocks */
+} shape_t;
+static const shape_t shapes[] = {
+    {"small", 16, 1024, false, 3},
+    {"large", BLOCK / 2, BLOCK, false, 8},
+    {"mixed", 16, 2 * BLOCK, true, 5},
+};
+static const shape_t *shape = &shapes[1];
 
 static worker_t *workers;
 static int place_of[LAB_NODES];
@@ -46,17 +62,35 @@ static void exhaust(void *argument, int number) {
         lab_drop(&self->block[i]);
 }
 
+static size_t draw(uint64_t *random) {
+    if (!shape->even) return shape->least + lab_random(random) % (shape->most - shape->least);
+    unsigned doublings = 0;
+    while (shape->least << doublings < shape->most)
+        doublings++;
+    size_t base = shape->least << lab_random(random) % doublings;
+    return base + lab_random(random) % base;
+}
+
+static size_t mean_size(void) {
+    enum { DRAWS = 4096 };
+    uint64_t random = 1, sum = 0;
+    for (int i = 0; i < DRAWS; i++)
+        sum += draw(&random);
+    return sum / DRAWS;
+}
+
 static void churn(void *argument, int number) {
     (void)argument;
     worker_t *self = &workers[number];
     uint64_t random = (uint64_t)number;
     lab_pin(place_of[number]);
-    size_t slots = goal / BLOCK;
-    REQUIRE(slots > 0 && slots <= MOST);
-    for (size_t i = 0; i < slots * 20; i++) {
+    size_t slots = goal / mean_size();
+    REQUIRE(slots > 0);
+    self->block = lab_map(slots * sizeof *self->block);
+    for (size_t i = 0; i < slots * shape->renewals; i++) {
         lab_block_t *block = &self->block[lab_random(&random) % slots];
         lab_drop(block);
-        lab_make(block, BLOCK / 2 + lab_random(&random) % (BLOCK / 2));
+        lab_make(block, draw(&random));
     }
 }
 
@@ -85,6 +119,9 @@ int main(int argc, char **argv) {
     workers = lab_map((size_t)places * sizeof *workers);
     REQUIRE(pthread_barrier_init(&together, NULL, (unsigned)places) == 0);
     if (argc > 2 && strcmp(argv[1], "churn") == 0) {
+        for (size_t i = 0; argc > 3 && i < NA_COUNT(shapes); i++)
+            if (strcmp(argv[3], shapes[i].name) == 0) shape = &shapes[i];
+        if (argc > 4) places = atoi(argv[4]) < places ? atoi(argv[4]) : places;
         goal = (mebibytes << 20) / (size_t)places;
         lab_team(places, churn, NULL);
         check_say("resident at the end: %llu MiB\n", (unsigned long long)lab_rss() >> 20);
@@ -100,6 +137,8 @@ int main(int argc, char **argv) {
         check_say("usage: %s address MIB | overcommit | churn MIB\n", argv[0]);
         return 2;
     }
+    for (int i = 0; i < places; i++)
+        workers[i].block = lab_map(MOST * sizeof *workers[i].block);
     lab_team(places, exhaust, NULL);
     if (argc == 2) write_setting("/proc/sys/vm/overcommit_memory", "0");
     size_t all = 0;

@@ -1,0 +1,53 @@
+/* tight.h - when a control group's memory runs out.
+ *
+ * A group's limit (memory.max, and the like) is enforced by killing, and the kernel cannot ask for
+ * what an allocator keeps free, nor for the untouched rest of a huge page in use. So the group's
+ * room (cgroup.h) is looked at on the way to new memory: first when the process has taken 4 MiB,
+ * then whenever a node has taken its share of half of what was found, at most 64 MiB; where there
+ * is no limit, once a second at most.
+ *
+ *   room < least       tight. On the way there all free pages of all nodes are given back, what is
+ *                      left of huge pages is split, and regions use no more of them. From then on
+ *                      no more is resident than the latest peak of what was in use and a little
+ *                      (purge.h), ends of large blocks that hold memory nobody asked for are given
+ *                      back, and threads hold few free blocks.
+ *   room < least / 2   what is free goes back at every look
+ *   room > 2 least     as before; but regions that were told to use small pages keep to them
+ *
+ * least: a sixteenth of the limit, 4 to 64 MiB, and 2 MiB a node: the kernel takes huge pages as
+ * long as there is room for them, so that each node may be one further than it was told.
+ *
+ * One thread looks; the others never wait for it. All of this is on the page heap's way to new
+ * memory only. Thread-safe; no lock of a page heap may be held. */
+#ifndef NUMALLOC_ALLOC_TIGHT_H
+#define NUMALLOC_ALLOC_TIGHT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
+
+extern _Atomic(bool) na_tight_now;
+extern _Atomic(uint32_t) na_tight_turns, na_tight_lot;
+
+NA_INLINE bool na_tight(void) {
+    return NA_UNLIKELY(atomic_load_explicit(&na_tight_now, memory_order_relaxed));
+}
+
+/* How often it became tight: a heap that has not seen the last time gives back what it caches. */
+NA_INLINE uint32_t na_tight_turn(void) {
+    return atomic_load_explicit(&na_tight_turns, memory_order_relaxed);
+}
+
+/* While it is tight: pages that a node may hold beyond what it had in use at its latest peak. */
+NA_INLINE uint32_t na_tight_slack(void) {
+    return atomic_load_explicit(&na_tight_lot, memory_order_relaxed);
+}
+
+/* How many pages of new memory a node may take before it is to ask again: this is the asking. */
+uint64_t na_tight_allowance(void);
+
+void na_tight_after_fork_child(void);
+
+#endif
