@@ -19,6 +19,19 @@
 /* Part of the dynamic symbol table (see alloc/numalloc.map for the full list). */
 #define NA_EXPORT __attribute__((visibility("default")))
 
+#if defined(__has_feature) && !defined(__SANITIZE_THREAD__) /* clang */
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1 /* gcc's word for it */
+#endif
+#endif
+/* A function that on purpose reads what other threads change meanwhile: ThreadSanitizer looks away.
+ */
+#ifdef __SANITIZE_THREAD__
+#define NA_RACY __attribute__((no_sanitize("thread")))
+#else
+#define NA_RACY
+#endif
+
 #define NA_CACHE_LINE 64
 
 /* User addresses lie below 2^47 on x86-64 (more only where a program asks mmap for it; we do not).

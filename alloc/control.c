@@ -60,8 +60,9 @@ static uint64_t mapped_on(unsigned node) {
     return na_pageheap_committed_on(node) + na_large_dedicated_on(node);
 }
 
-static uint64_t usable(const na_span_t *span) {
-    return span->cls != 0 ? na_classes[span->cls].size : na_span_bytes(span);
+NA_RACY static uint64_t usable(const na_span_t *span) {
+    uint8_t cls = span->cls;
+    return cls != 0 ? na_classes[cls].size : (uint64_t)span->pages * NA_PAGE_SIZE;
 }
 
 static const na_record_t *record_of(const void *block) {

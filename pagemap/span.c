@@ -95,7 +95,7 @@ bool na_span_add_records(na_span_t *span, uint32_t count) {
     return there || array != NULL;
 }
 
-void na_span_each_records(na_records_fn_t visit, void *arg) {
+NA_RACY void na_span_each_records(na_records_fn_t visit, void *arg) {
     na_record_array_t *array = atomic_load_explicit(&all_arrays, memory_order_acquire);
     for (; array != NULL; array = array->next) {
         const na_span_t *span = atomic_load_explicit(&array->span, memory_order_acquire);

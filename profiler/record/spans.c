@@ -126,12 +126,12 @@ typedef struct held {
 } held_t;
 
 /* The record of a block that lives, of this profile; other threads may change it meanwhile. */
-static bool lives(const na_record_t *r) {
-    return __atomic_load_n(&r->epoch, __ATOMIC_RELAXED) == na_profile_epoch &&
-           r->site != NA_NPROF_NO_STACK;
+NA_RACY static bool lives(const na_record_t *r) {
+    return *(const volatile uint8_t *)&r->epoch == na_profile_epoch && r->site != NA_NPROF_NO_STACK;
 }
 
-static void add_block(walk_t *w, const na_record_t *r, const held_t *h, bool sparse) {
+NA_RACY static void add_block(walk_t *w, const na_record_t *record, const held_t *h, bool sparse) {
+    const na_record_t seen = *record, *r = &seen;
     na_nprof_span_site_t *s = site_of(w, r->site);
     if (s == NULL) return;
     uint32_t *last = &w->last_span[w->site_of[r->site] - 1];
@@ -149,7 +149,8 @@ static void add_block(walk_t *w, const na_record_t *r, const held_t *h, bool spa
     s->sparse_ages += na_record_age(r, w->now);
 }
 
-static void look_at(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
+NA_RACY static void look_at(const na_span_t *span, na_record_t *records, uint32_t count,
+                            void *arg) {
     walk_t *w = arg;
     uint64_t bytes = (uint64_t)span->pages << 13;
     uint32_t capacity = span->cls == 0 ? 1 : count;

@@ -93,8 +93,9 @@ static uint64_t load_word(const uint64_t *p) {
     return v;
 }
 
-/* The slow half of na_umodule_find, about once per module and process. */
-static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uint64_t digest) {
+/* The slow half of na_umodule_find, about once per module and process. (A place is written again
+ * when its module is gone, or in another profile; who still reads it is in neither.) */
+NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uint64_t digest) {
     if (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) return NA_UMODULE_FRESH;
     uintptr_t replaced = 0;
     for (unsigned i = 0; i < KNOWN_SLOTS; i++) {
