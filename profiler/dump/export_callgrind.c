@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "numalloc/numalloc.h"
+#include "profiler/dump/progress.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
@@ -87,6 +88,7 @@ static bool gather(const na_view_input_t *in, edges_t *edges, na_cost_t *total) 
     na_stack_t stack = {0};
     bool good = true;
     for (size_t s = 0; s < in->sites.count && good; s++) {
+        na_progress("adding up calls", s, in->sites.count);
         good = na_view_stack(in, in->sites.items[s].site, &stack);
         na_cost_t cost = na_view_cost_of(&in->sites.items[s].sum);
         for (uint32_t i = 0; i < stack.count && good; i++) {
@@ -145,6 +147,7 @@ static void put_edges(const na_view_input_t *in, const edges_t *edges) {
     uint32_t function = NOBODY;
     const char *file = NULL;
     for (uint32_t i = 0; i < edges->count; i++) {
+        na_progress("writing", i, edges->count);
         const edge_t *e = &edges->items[i];
         const na_function_name_t *f = na_symbols_function(in->symbols, e->function);
         if (e->function != function) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
@@ -23,6 +24,7 @@ na_status_t na_export_folded(na_view_input_t *in) {
     na_stack_t stack = {0};
     bool good = true;
     for (size_t s = 0; s < in->sites.count && good; s++) {
+        na_progress("writing", s, in->sites.count);
         double value = na_view_metric(in, &in->sites.items[s].sum);
         if (value < 0.5) continue;
         good = na_view_stack(in, in->sites.items[s].site, &stack);

@@ -1,10 +1,12 @@
 /* export_html.c - the profile as one HTML page that needs no server and no network: the data, made
  * by report.h, deflated and in base64, inside a page that was bundled when numalloc was built. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/report.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
@@ -66,6 +68,37 @@ static void put_base64(const unsigned char *data, size_t size) {
     }
 }
 
+#define PACK_STEP (256u << 10) /* bytes from one look at the clock to the next */
+
+/* As a zlib stream. NULL: out of memory. Free it. */
+static unsigned char *pack(unsigned char *data, size_t size, uLongf *packed_size) {
+    z_stream z;
+    memset(&z, 0, sizeof z);
+    if (deflateInit(&z, Z_BEST_COMPRESSION) != Z_OK) return NULL;
+    uLong bound = deflateBound(&z, size);
+    unsigned char *packed = malloc(bound);
+    int result = Z_OK;
+    if (packed != NULL) {
+        z.next_out = packed;
+        for (size_t at = 0; result == Z_OK;) {
+            na_progress("compressing", at, size);
+            z.next_in = data + at;
+            z.avail_in = size - at < PACK_STEP ? (uInt)(size - at) : PACK_STEP;
+            at += z.avail_in;
+            uLong room = bound - z.total_out;
+            z.avail_out = room < UINT_MAX ? (uInt)room : UINT_MAX;
+            result = deflate(&z, at == size ? Z_FINISH : Z_NO_FLUSH);
+        }
+        *packed_size = z.total_out;
+    }
+    deflateEnd(&z);
+    if (packed != NULL && result != Z_STREAM_END) {
+        free(packed);
+        packed = NULL;
+    }
+    return packed;
+}
+
 /* The page's data, deflated. NULL: out of memory. Free it. */
 static unsigned char *make_data(na_view_input_t *in, na_view_input_t *base, unsigned shift,
                                 uLongf *packed_size) {
@@ -76,15 +109,7 @@ static unsigned char *make_data(na_view_input_t *in, na_view_input_t *base, unsi
     if (to == NULL) return NULL;
     bool good = na_report_write(in, base, shift, to);
     good = fclose(to) == 0 && good;
-    if (good) {
-        *packed_size = compressBound(size);
-        packed = malloc(*packed_size);
-    }
-    if (packed != NULL && compress2(packed, packed_size, (const unsigned char *)json, size,
-                                    Z_BEST_COMPRESSION) != Z_OK) {
-        free(packed);
-        packed = NULL;
-    }
+    if (good) packed = pack((unsigned char *)json, size, packed_size);
     free(json);
     return packed;
 }

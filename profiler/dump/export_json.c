@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
@@ -90,6 +91,7 @@ static bool put_stacks(const na_view_input_t *in) {
     fputs(",\n\"stacks\":[", stdout);
     bool first = true;
     for (uint32_t node = NA_NPROF_ROOT + 1; node < stacks.count; node++) {
+        na_progress("writing stacks", node, stacks.count);
         if (!wanted[node]) continue;
         const na_nprof_stack_t *entry = &stacks.items[node];
         printf("%s\n{\"id\":%u,\"parent\":%u,\"pc\":%" PRIu64 ",\"module\":%u%s,\"frames\":[",
@@ -113,6 +115,7 @@ static bool put_stacks(const na_view_input_t *in) {
 static void put_sites(const na_view_input_t *in) {
     fputs(",\n\"sites\":[", stdout);
     for (size_t s = 0; s < in->sites.count; s++) {
+        na_progress("writing sites", s, in->sites.count);
         const na_site_t *site = &in->sites.items[s];
         printf("%s\n{\"stack\":%u,\"threads\":%u,", s == 0 ? "" : ",",
                site->site == NA_NPROF_ROOT ? 0 : site->site, site->cells);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
@@ -242,8 +243,10 @@ static void put_all(pprof_t *p) {
     put_type(p, 1, "inuse_objects", "count");
     put_type(p, 1, "inuse_space", "bytes");
     put_type(p, 1, "peak", "bytes");
-    for (size_t s = 0; s < p->in->sites.count; s++)
+    for (size_t s = 0; s < p->in->sites.count; s++) {
+        na_progress("writing", s, p->in->sites.count);
         put_sample(p, &p->in->sites.items[s]);
+    }
     put_type(p, 11, "space", "bytes");
     put_plain(p, 9, h->start_unix_ns);
     put_plain(p, 10, h->last_ms * 1000000);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "numalloc/numalloc.h"
+#include "profiler/dump/progress.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
@@ -31,6 +32,7 @@ static bool put_profile(na_view_input_t *in, na_order_t order, na_stack_t *stack
            na_view_order_title(order), order == NA_ORDER_COUNT ? "none" : "bytes");
     bool first = true;
     for (size_t s = 0; s < in->sites.count; s++) {
+        na_progress("writing", s, in->sites.count);
         double value = na_view_metric(in, &in->sites.items[s].sum);
         if (value <= 0) continue;
         if (!na_view_stack(in, in->sites.items[s].site, stack)) return false;
@@ -45,6 +47,7 @@ static bool put_profile(na_view_input_t *in, na_order_t order, na_stack_t *stack
     fputs("],\"weights\":[", stdout);
     first = true;
     for (size_t s = 0; s < in->sites.count; s++) {
+        na_progress("writing", s, in->sites.count);
         double value = na_view_metric(in, &in->sites.items[s].sum);
         if (value <= 0) continue;
         if (!first) putchar(',');

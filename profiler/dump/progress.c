@@ -12,6 +12,7 @@
 #define EVERY_NS UINT64_C(100000000)
 #define WIDTH    40
 
+static _Thread_local bool mine; /* the thread that may write */
 static bool wanted, shown;
 static uint64_t next_ns; /* not before then */
 
@@ -23,12 +24,13 @@ static uint64_t now_ns(void) {
 
 void na_progress_begin(void) {
     const char *term = getenv("TERM");
+    mine = true;
     wanted = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
     if (wanted) next_ns = now_ns() + AFTER_NS;
 }
 
 void na_progress(const char *what, uint64_t done, uint64_t all) {
-    if (!wanted || all == 0 || gettid() != getpid()) return;
+    if (!mine || !wanted || all == 0) return;
     uint64_t now = now_ns();
     if (now < next_ns) return;
     next_ns = now + EVERY_NS;
@@ -43,8 +45,14 @@ void na_progress(const char *what, uint64_t done, uint64_t all) {
     shown = true;
 }
 
+void na_progress_download(long done, long all) {
+    /* Servers that answer chunk by chunk do not say how much there will be. */
+    na_progress("downloading symbols", done < 0 ? 0 : (uint64_t)done,
+                all > 0 ? (uint64_t)all : UINT64_MAX);
+}
+
 void na_progress_end(void) {
-    if (gettid() != getpid()) return;
+    if (!mine) return;
     if (shown) {
         fputs("\r\033[K", stderr);
         fflush(stderr);

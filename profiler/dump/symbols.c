@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profiler/dump/debuginfod.h"
 #include "profiler/dump/demangle.h"
 #include "profiler/dump/perfmap.h"
 #include "profiler/dump/scopes.h"
@@ -180,6 +181,7 @@ static const char *open_module(const na_nprof_module_t *info, module_t *module) 
         close(fd);
         return "out of memory";
     }
+    na_debuginfod_watch(module->dwfl);
     dwfl_report_begin(module->dwfl);
     module->dwfl_module =
         dwfl_report_elf(module->dwfl, base_name(info->path), info->path, fd, info->bias, true);

@@ -48,6 +48,11 @@ void na_symbols_close(na_symbols_t *symbols);
  * frames outside all modules are then functions of the module "[jit]". */
 void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header);
 
+/* From now on calls say(done, all), in bytes, while a debug file comes from a debuginfod server, in
+ * the thread that asked for the frame; all <= 0: not known. For all symbols objects of the process;
+ * NULL: nobody wants to know. */
+void na_symbols_downloading(void (*say)(long done, long all));
+
 /* Takes symbols that were added to the file (na_reader_symbols): what they name is not looked up.
  * Lines that are not as they should be are ignored. Must be called before any frame is asked for;
  * `text` is not needed afterwards. False: out of memory. */

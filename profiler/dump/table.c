@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/text.h"
 
 typedef struct cell {
@@ -324,6 +325,7 @@ static void put_json(const na_table_t *table, const na_table_print_t *print, siz
     printf("{\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"row_count\":%zu,\"rows\":[",
            print->view, all);
     for (size_t r = 0; r < shown; r++) {
+        na_progress("writing", r, shown);
         fputs(r == 0 ? "\n{" : ",\n{", stdout);
         bool first = true;
         for (size_t i = 0; i < table->column_count; i++) {
@@ -360,6 +362,7 @@ static void put_cell_csv(const na_column_t *column, const cell_t *cell) {
 /* RFC 4180, but for the line ends. */
 static void put_csv(const na_table_t *table, size_t shown) {
     for (size_t r = 0; r <= shown; r++) {
+        na_progress("writing", r, shown);
         bool first = true;
         for (size_t i = 0; i < table->column_count; i++) {
             const na_column_t *column = &table->columns[i];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/progress.h"
 #include "profiler/dump/table.h"
 
 static void add_cost(na_cost_t *to, const na_cost_t *from) {
@@ -110,6 +111,7 @@ bool na_tree_build(const na_view_input_t *in, na_tree_kind_t kind, na_tree_t *tr
     na_stack_t stack = {0};
     bool good = true;
     for (size_t s = 0; s < in->sites.count && good; s++) {
+        na_progress("adding up calls", s, in->sites.count);
         na_cost_t cost = na_view_cost_of(&in->sites.items[s].sum);
         good = na_view_stack(in, in->sites.items[s].site, &stack) &&
                add_site(in, tree, kind, &stack, &cost);

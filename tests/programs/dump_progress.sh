@@ -7,6 +7,8 @@ set -euo pipefail
 
 cc -std=gnu17 -O1 -shared -fPIC -Wall -Wextra "$test_source/slow_read.c" -o "$work/slow_read.so" -ldl ||
     fail "the compiler does not build slow_read.c"
+cc -std=gnu17 -D_GNU_SOURCE -O1 -shared -fPIC -Wall -Wextra "$test_source/fast_clock.c" -o "$work/fast_clock.so" -ldl ||
+    fail "the compiler does not build fast_clock.c"
 for mode in sites trace; do
     profiled $mode "$work/$mode.nprof" sites
 done
@@ -16,28 +18,8 @@ done
 # on_terminal TERM FILE: numalloc-dump, whose third read takes more than a second, with standard error
 # on a terminal; what that shows goes to $work/terminal.
 on_terminal() {
-    TERM=$1 LD_PRELOAD=$work/slow_read.so SLOW_READ_AT=3 SLOW_READ_MS=1100 /usr/bin/python3 - "$dump" "$2" "$work" <<'END'
-import os, sys
-dump, file, work = sys.argv[1:]
-os.environ_preload = os.environ.pop("LD_PRELOAD")
-pid, terminal = os.forkpty()
-if pid == 0:
-    out = os.open(work + "/out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(out, 1)
-    os.environ["LD_PRELOAD"] = os.environ_preload
-    os.execv(dump, [dump, "sites", "--csv", file])
-shown = b""
-try:
-    while True:
-        part = os.read(terminal, 4096)
-        if not part:
-            break
-        shown += part
-except OSError:  # the other end is closed
-    pass
-open(work + "/terminal", "wb").write(shown)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-END
+    TERM=$1 SLOW_READ_AT=3 SLOW_READ_MS=1100 /usr/bin/python3 "$test_source/on_terminal.py" \
+        "$work/slow_read.so" "$work/out" "$work/terminal" "$dump" sites --csv "$2"
 }
 for mode in sites trace; do
     file=$work/$mode.nprof
@@ -51,6 +33,25 @@ for mode in sites trace; do
     LD_PRELOAD=$work/slow_read.so SLOW_READ_AT=3 SLOW_READ_MS=1100 "$dump" sites --csv "$file" 2>"$work/err" >"$work/out" ||
         fail "$mode: status $? without a terminal"
     [ ! -s "$work/err" ] || fail "$mode: progress without a terminal: $(cat -v "$work/err")"
+done
+for export in json csv folded callgrind pprof speedscope massif heaptrack html; do
+    case $export in
+    csv | folded | pprof | speedscope) step=writing ;;
+    json) step='writing sites' ;;
+    callgrind | massif) step='adding up calls' ;;
+    heaptrack) step=reading ;;
+    html) step=compressing ;;
+    esac
+    rc=0
+    TERM=xterm /usr/bin/python3 "$test_source/on_terminal.py" "$work/fast_clock.so" "$work/out" "$work/terminal" \
+        "$dump" "$export" "$work/trace.nprof" || rc=$?
+    if [ "$rc" = 2 ] && [ "$export" = html ] && grep -q 'without npm' "$work/terminal"; then continue; fi
+    [ "$rc" = 0 ] || fail "$export: status $rc on a terminal: $(cat -v "$work/terminal")"
+    # After the last symbol: what is shown from there on is the export's own.
+    (tr '\r' '\n' <"$work/terminal" && echo) | tac | sed '/looking up symbols/,$d' | grep "^$step  *\[[# ]*\]  *[0-9]* %" >/dev/null ||
+        fail "$export: no progress while it is written: $(cat -v "$work/terminal")"
+    tail -c 4 "$work/terminal" | cat -v | grep -q '\^M^\[\[K$' || fail "$export: the line stays: $(cat -v "$work/terminal")"
+    "$dump" "$export" "$work/trace.nprof" | cmp -s - "$work/out" || fail "$export: progress has changed the output"
 done
 say "progress: on a terminal after a second, erased at the end; not with TERM=dumb or without a terminal"
 

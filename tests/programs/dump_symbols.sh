@@ -82,9 +82,15 @@ if grep -q buildid "$work/server.log"; then fail "the server was asked without D
 export DEBUGINFOD_URLS=http://127.0.0.1:$(cat "$work/port")
 "$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/with" || fail "not the same names from the server: $(tail -n 3 "$work/server.log")"
 grep -q "GET /buildid/$id/debuginfo" "$work/server.log" || fail "the server was not asked: $(cat "$work/server.log")"
+cc -std=gnu17 -D_GNU_SOURCE -O1 -shared -fPIC -Wall -Wextra "$test_source/fast_clock.c" -o "$work/fast_clock.so" -ldl ||
+    fail "the compiler does not build fast_clock.c"
+DEBUGINFOD_CACHE_PATH=$work/other TERM=xterm /usr/bin/python3 "$test_source/on_terminal.py" "$work/fast_clock.so" "$work/out" \
+    "$work/terminal" "$dump" functions --csv --top 0 "$work/load.nprof" || fail "status $? on a terminal: $(cat -v "$work/terminal")"
+cmp -s "$work/out" "$work/with" || fail "not the same names from the server where progress is shown"
+tr '\r' '\n' <"$work/terminal" | grep '^downloading symbols  *\[[# ]*\]' >/dev/null || fail "a download without progress: $(cat -v "$work/terminal")"
 kill $server
 wait $server 2>/dev/null || true
 "$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/with" || fail "names are gone with the server: the cache was not used"
 DEBUGINFOD_CACHE_PATH=$work/empty "$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/without" ||
     fail "a server that is gone changes more than the names"
-say "debuginfod: asked only if DEBUGINFOD_URLS is set; its cache serves without it"
+say "debuginfod: asked only if DEBUGINFOD_URLS is set; says how far a download is; its cache serves without it"
