@@ -129,6 +129,10 @@ uint32_t na_reader_id_bound(const na_reader_t *reader, uint16_t type, uint32_t l
         uint64_t end = (uint64_t)chunk->first_id + chunk->count;
         if (end > bound) bound = end;
     }
+    /* Compressed zeros would make a table of gigabytes from a small file: what a file may ask for
+     * is bounded by its size, whatever it claims to inflate to. */
+    uint64_t most = (reader->size * 16 + NA_NPROF_MAX_RAW) / na_reader_known_size(type);
+    if (room > most) room = most;
     if (bound > room) bound = room;
     return bound > limit ? limit : (uint32_t)bound;
 }

@@ -544,6 +544,32 @@ Test(format, short_zlib_stream) {
     free(m.bytes);
 }
 
+/* Tables by id: compressed zeros cannot make them larger than 16 times the file and 64 MB. */
+Test(format, inflated_ids) {
+    enum { CHUNKS = 4, IDS = (60 << 20) / sizeof(na_nprof_stack_t) };
+    na_make_t m;
+    na_make_begin(&m);
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        uint32_t first = i * IDS;
+        na_nprof_chunk_t *c =
+            na_make_chunk(&m, NA_NPROF_STACKS, na_nprof_chunk_length(IDS, sizeof(na_nprof_stack_t)),
+                          sizeof(na_nprof_stack_t), first);
+        c->count = IDS;
+        na_nprof_stack_t last = {NA_NPROF_ROOT, NA_NPROF_STACK_VALID, 0x1000};
+        memcpy((char *)(c + 1) + (IDS - 1) * sizeof last, &last, sizeof last);
+        na_make_seal_last(&m, c, 1);
+    }
+    cr_assert_lt(m.size, 1u << 20);
+    uint64_t most = m.size * 16 + NA_NPROF_MAX_RAW;
+    na_reader_t *r = must_open(&m);
+    na_stack_table_t stacks = na_reader_stacks(r);
+    cr_assert_leq(stacks.count * sizeof(na_nprof_stack_t), most);
+    cr_assert_eq(stacks.count, IDS); /* the first chunk's last, which is within */
+    cr_assert(has_issue(r, "out of range"));
+    na_reader_close(r);
+    free(m.bytes);
+}
+
 Test(format, error_bars) {
     na_counters_t sum = {.alloc_count = 1000, .raw_allocs = 100};
     cr_assert_float_eq(na_counters_error(&sum, 1000, 1), 1.96 * 0.0948683, 1e-4);
