@@ -56,6 +56,8 @@ for line in open(work + "/folded"):
     assert stack.startswith("_start;")
 assert folded["alloc_big"] == 31457280 and folded["alloc_small"] == 48000
 assert sum(folded.values()) == d["total"]["peak_bytes"]
+json.dump({n: {k: f[k] for k in ("peak_bytes", "live_bytes", "total_bytes", "allocations")}
+           for n, f in known.items() if n in expected}, open(work + "/known", "w"))
 
 s = json.load(open(work + "/speedscope"))
 frames = [f["name"] for f in s["shared"]["frames"]]
@@ -93,7 +95,7 @@ protoc --decode=perftools.profiles.Profile --proto_path="$test_source/exports" p
     < <(gzip -dc "$work/pprof") >"$work/decoded" || fail "protoc cannot decode the profile"
 ! grep -Eq '^ *[0-9]+:' "$work/decoded" || fail "pprof: fields that the format does not have: $(grep -E '^ *[0-9]+:' "$work/decoded" | head -n 3)"
 /usr/bin/python3 - "$work" "$total" "$count" "$peak" "$live" <<'END' || fail "pprof is not as the program was"
-import re, sys
+import json, re, sys
 total, count, peak, live = map(int, sys.argv[2:])
 # protobuf's text form: nested "name { ... }" and "name: value" lines.
 def parse(lines):
@@ -141,8 +143,69 @@ assert (sums[0], sums[1], sums[3], sums[4]) == (count, total, live, peak), sums
 assert by_leaf["alloc_big"] == [3, 31457280, 0, 0, 31457280], by_leaf["alloc_big"]
 assert by_leaf["alloc_zeroed"] == [200, 66000, 200, 66000, 66000], by_leaf["alloc_zeroed"]
 assert by_leaf["alloc_temp"] == [5000, 500000, 0, 0, 0], by_leaf["alloc_temp"]
+json.dump(by_leaf, open(sys.argv[1] + "/by_leaf", "w"))
 END
 say "pprof: protoc decodes it, and the figures are the program's"
+
+# The same figures of the same functions in text, pprof, callgrind and the page, to the last byte (in
+# text to its last digit): what the reference has, which was the program's own above.
+"$dump" functions "$file" --top 0 >"$work/text" || fail "functions ends with status $?"
+rc=0
+"$dump" html "$file" -o "$work/page.html" 2>"$work/err" || rc=$?
+[ "$rc" = 0 ] || grep -q 'without npm' "$work/err" || fail "html ends with status $rc: $(cat "$work/err")"
+/usr/bin/python3 - "$work" <<'END' || fail "text, JSON, pprof, callgrind and HTML do not have the same figures"
+import base64, json, os, re, sys, zlib
+work = sys.argv[1]
+keys = ("peak_bytes", "live_bytes", "total_bytes", "allocations")
+known = {n: tuple(f[k] for k in keys) for n, f in json.load(open(work + "/known")).items()}
+assert len(known) == 6, known
+
+def shown(value):  # bytes, as text has them
+    units = ["B", "KiB", "MiB", "GiB"]
+    while value >= 999.5 and len(units) > 1 and (units[0] != "B" or value >= 1024):
+        value /= 1024
+        units.pop(0)
+    digits = 0 if units[0] == "B" else 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return "%.*f %s" % (digits, value, units[0])
+size = r"([0-9.]+ [KMG]?i?B)"
+rows = {m.group(5): m.groups()[:4] for m in re.finditer(
+    r"^ *%s +[0-9.]+ %% +%s +%s +([0-9,]+) .*  (\w+)  profile_load\.c:" % (size, size, size), open(work + "/text").read(), re.M)}
+for name, figures in known.items():
+    wanted = tuple(shown(v) for v in figures[:3]) + ("{:,}".format(figures[3]),)
+    assert rows[name] == wanted, ("text", name, rows[name], wanted)
+
+by_leaf = json.load(open(work + "/by_leaf"))
+for name, figures in known.items():
+    v = by_leaf[name]
+    assert (v[4], v[3], v[1], v[0]) == figures, ("pprof", name, v, figures)
+
+own, function, inclusive = {}, None, False
+for line in open(work + "/callgrind"):
+    if line.startswith("fn="):
+        function = line.split(" ", 1)[1].strip()
+    elif line.startswith("calls="):
+        inclusive = True
+    elif function is not None and re.match(r"[0-9]+( [0-9]+){4}$", line):
+        if not inclusive:
+            figures = map(int, line.split()[1:])
+            own[function] = tuple(a + b for a, b in zip(own.get(function, (0,) * 4), figures))
+        inclusive = False
+for name, figures in known.items():
+    assert own[name] == figures, ("callgrind", name, own[name], figures)
+
+if os.path.exists(work + "/page.html"):
+    page = open(work + "/page.html", encoding="utf-8").read()
+    data = re.search(r'<script type="application/octet-stream" id="data">([^<]*)</script>', page).group(1)
+    d = json.loads(zlib.decompress(base64.b64decode(data)))
+    in_page = {}
+    for row, frame in enumerate(d["sites"]["by"]):
+        name = d["strings"][d["functions"]["name"][d["frames"]["function"][frame]]]
+        figures = [d["sites"]["values"][m][row] for m in ("peak", "live", "total", "count")]
+        in_page[name] = tuple(a + b for a, b in zip(in_page.get(name, (0,) * 4), figures))
+    for name, figures in known.items():
+        assert in_page[name] == figures, ("html", name, in_page[name], figures)
+END
+say "text, JSON, pprof, callgrind and HTML: the same figures of the same functions"
 
 # In mode sample the same, with estimates.
 profiled sample "$work/sample.nprof" sample NUMALLOC_SAMPLE_INTERVAL=64K
