@@ -68,8 +68,11 @@ static na_status_t put_variables(const na_view_input_t *in, const na_globals_t *
     }
     const na_table_print_t print = {
         .view = "globals",
-        .title = "Global and thread-local variables (%s), the allocator's left out; thread-local "
-                 "ones times the threads",
+        .title = in->options->filtered
+                     ? "Global and thread-local variables (%s); thread-local ones "
+                       "times the threads"
+                     : "Global and thread-local variables (%s), the allocator's "
+                       "left out; thread-local ones times the threads",
         .empty = "No variables: no module's file is here, or none has symbols of them.",
         .sort = "bytes",
     };

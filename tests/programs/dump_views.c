@@ -7,27 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *volatile keep;
+static void *volatile views_keep;
 static int scale = 1;
 
 /* A wrapper: two functions allocate through it. */
 static void *xmalloc(size_t size) {
     void *block = malloc(size);
     if (block == NULL) abort();
-    keep = block;
+    views_keep = block;
     return block;
 }
 
-static void *table[100];
+static void *views_table[100];
 
 static void build_table(void) {
     for (int i = 0; i < 100; i++)
-        table[i] = xmalloc((size_t)(400 * scale));
+        views_table[i] = xmalloc((size_t)(400 * scale));
 }
 
 static void drop_table(void) {
     for (int i = 0; i < 100; i++)
-        free(table[i]);
+        free(views_table[i]);
 }
 
 /* Recursion: ten deep, a block of 100 bytes at each depth, never freed. */
@@ -35,13 +35,13 @@ static void walk(int depth) {
     static void *all[10];
     all[depth] = xmalloc(100);
     if (depth > 0) walk(depth - 1);
-    keep = all;
+    views_keep = all;
 }
 
 static void keep_cache(void) {
     static void *cache;
     cache = calloc((size_t)scale, 2000);
-    keep = cache;
+    views_keep = cache;
 }
 
 /* 500 blocks, each freed at once. */
@@ -50,7 +50,7 @@ static void parse(void) {
         char *line = malloc(80);
         if (line == NULL) abort();
         memset(line, i, 80);
-        keep = line;
+        views_keep = line;
         free(line);
     }
 }
@@ -59,17 +59,17 @@ static void grow(void) {
     char *block = NULL;
     for (size_t size = 64; size <= 8192; size *= 2) {
         block = realloc(block, size);
-        keep = block;
+        views_keep = block;
     }
     free(block);
 }
 
-static void *blocks[40];
+static void *views_blocks[40];
 
 static void *worker(void *arg) {
     pthread_setname_np(pthread_self(), "worker");
     for (int i = 0; i < 40; i++)
-        blocks[i] = xmalloc(64);
+        views_blocks[i] = xmalloc(64);
     return arg;
 }
 
@@ -78,7 +78,7 @@ static int run_thread(void) {
     if (pthread_create(&thread, NULL, worker, NULL) != 0 || pthread_join(thread, NULL) != 0)
         return 1;
     for (int i = 0; i < 40; i++)
-        free(blocks[i]);
+        free(views_blocks[i]);
     return 0;
 }
 

@@ -71,7 +71,7 @@ shown at_end at new.nprof --time end --stacks --top 2
 shown sizes sizes new.nprof
 shown sizes_filter sizes new.nprof --filter 'parse|walk'
 shown temporary temporary new.nprof
-shown globals globals new.nprof --filter '^(table|blocks|keep)$'
+shown globals globals new.nprof --filter '^views_'
 shown bundle bundle new.nprof -o bundled.nprof
 
 want=1
