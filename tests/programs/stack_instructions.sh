@@ -4,7 +4,9 @@
 # and how much of it is the stack: walk, comparison and tree.
 #
 # Callgrind counts what the program executes for 10,000 and for 20,000 pairs; the difference is
-# theirs alone. The limits leave room for another compiler's register allocation.
+# theirs alone. The limits leave room for another compiler's register allocation. What the clock
+# brings (points of the timeline) is not the pairs', and a slow machine sees more of it in one run than
+# in the other: what is over its limit is counted again, twice at the most.
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -28,7 +30,11 @@ pairs() { # MODE PROGRAM KIND [OPTION] -> instructions of one pair
 status=0
 for program in "$2" "$3"; do
     while read -r kind limit stack_limit; do
-        added=$(($(pairs sites "$program" "$kind") - $(pairs "" "$program" "$kind")))
+        for attempt in 1 2 3; do
+            added=$(($(pairs sites "$program" "$kind") - $(pairs "" "$program" "$kind")))
+            [ "$added" -gt "$limit" ] || break
+            echo "$test_name: $kind: $added instructions in count $attempt"
+        done
         stack=$(pairs sites "$program" "$kind" --toggle-collect=na_stacks_capture)
         printf '%s: %s, %s: %d instructions more than unprofiled, at most %d; %d of them for the stack, at most %d\n' \
             "$test_name" "$(basename "$program")" "$kind" "$added" "$limit" "$stack" "$stack_limit"
