@@ -69,8 +69,9 @@ static na_status_t show(const na_view_t *view, const na_command_line_t *line,
 
     if (view->show_files != NULL) return view->show_files(files, count, o);
     na_view_input_t in;
+    bool names = o->access || (o->filtered && (view->flags & NA_VIEW_FILTERS_STACKS) != 0);
     na_status_t status =
-        na_view_load(&in, files[0], o, (view->flags & NA_VIEW_LIGHT) != 0 && !o->access);
+        na_view_load(&in, files[0], o, (view->flags & NA_VIEW_LIGHT) != 0 && !names);
     if (status != NA_STATUS_WHOLE) return status;
     status = na_view_has_data(view, &in) ? view->show(&in) : NA_STATUS_NOTHING;
     na_status_t damage = na_view_unload(&in, false);

@@ -41,8 +41,11 @@ const na_view_t na_views[] = {
      NA_IN_ALL, NA_VIEW_LIGHT, NA_TAKES_JSON | NA_TAKES_CSV | NA_TAKES_SIZE, na_view_timeline,
      NULL},
     {"events", "FILE", "every event, in the order in which they happened",
-     "--csv writes them for programs. Stacks are numbers, as in the JSON of other views.",
-     NA_IN(NA_NPROF_MODE_TRACE), NA_VIEW_LIGHT, NA_TAKES_TOP | NA_TAKES_CSV, na_view_events, NULL},
+     "--filter: events of that kind (free, realloc, ...), and all of blocks that were allocated "
+     "or\n"
+     "freed on a stack with such a name. Stacks are numbers, as in the JSON of other views.",
+     NA_IN(NA_NPROF_MODE_TRACE), NA_VIEW_LIGHT | NA_VIEW_FILTERS_STACKS,
+     NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_JSON | NA_TAKES_CSV, na_view_events, NULL},
     {"at", "FILE", "what lives at a moment, or what changed between two, by site",
      "Any moment of a trace; of the other modes the peak and the end.", NA_IN_ALL, NA_VIEW_TABLE,
      NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_TIME, na_view_at, NULL},
@@ -119,28 +122,28 @@ const na_view_t na_views[] = {
      NULL},
 
     {"memory", "FILE...", "accesses: from which node to which, over time, by kind of object",
-     "Several files: the processes of one application.", NA_IN_ALL, 0,
+     "Several files: the processes of one application.", NA_IN_ALL, NA_VIEW_ACCESSES,
      NA_TAKES_JSON | NA_TAKES_WHERE | NA_TAKES_WRAPPERS, NULL, na_view_memory},
     {"objects", "FILE...", "accesses by object: what was touched from other nodes",
      "By origin: site, variable, file. --instances: every object by itself.", NA_IN_ALL,
-     NA_VIEW_TABLE,
+     NA_VIEW_TABLE | NA_VIEW_ACCESSES,
      NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_INSTANCES | NA_TAKES_WRAPPERS |
          NA_TAKES_SOURCE_PATH,
      NULL, na_view_objects},
     {"object", "ID FILE...", "accesses to one object over time, by thread and function",
-     "ID: as 'objects' has it.", NA_IN_ALL, 0,
+     "ID: as 'objects' has it.", NA_IN_ALL, NA_VIEW_ACCESSES,
      NA_TAKES_JSON | NA_TAKES_TOP | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH, NULL,
      na_view_object},
     {"sharing", "FILE...", "objects that threads share, and the groups of threads that makes", NULL,
-     NA_IN_ALL, NA_VIEW_TABLE,
+     NA_IN_ALL, NA_VIEW_TABLE | NA_VIEW_ACCESSES,
      NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH, NULL,
      na_view_sharing},
     {"pages", "FILE...", "accesses by page: where it lies, and from where it is touched", NULL,
-     NA_IN_ALL, NA_VIEW_TABLE,
+     NA_IN_ALL, NA_VIEW_TABLE | NA_VIEW_ACCESSES,
      NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH, NULL,
      na_view_pages},
     {"verdicts", "FILE...", "what is wrong with where memory lies, and what to do about it",
-     "docs/access-profiling.md has the rules and their thresholds.", NA_IN_ALL, 0,
+     "docs/access-profiling.md has the rules and their thresholds.", NA_IN_ALL, NA_VIEW_ACCESSES,
      NA_TAKES_JSON | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_WHERE | NA_TAKES_WRAPPERS |
          NA_TAKES_SOURCE_PATH,
      NULL, na_view_verdicts},
@@ -220,14 +223,17 @@ static const char *kind_of(const na_view_t *view, uint32_t mode) {
     return "yes";
 }
 
-static void list(const char *title, bool exports) {
+#define KINDS (NA_VIEW_EXPORT | NA_VIEW_ACCESSES)
+
+/* Views with these of the flags KINDS. */
+static void list(const char *title, uint32_t kind) {
     printf("\n%-12s", title);
     for (size_t m = 0; m < MODES; m++)
         printf(" %-9s", modes[m].name);
     putchar('\n');
     for (size_t i = 0; i < na_view_count_all; i++) {
         const na_view_t *view = &na_views[i];
-        if (((view->flags & NA_VIEW_EXPORT) != 0) != exports) continue;
+        if ((view->flags & KINDS) != kind) continue;
         printf("  %-10s", view->name);
         for (size_t m = 0; m < MODES; m++)
             printf(" %-9s", kind_of(view, modes[m].mode));
@@ -253,8 +259,10 @@ void na_views_help(bool names) {
            "       numalloc-dump help [VIEW]\n"
            "Shows a profile that numalloc recorded. Which view needs which mode of "
            "NUMALLOC_PROFILE:\n");
-    list("Views", false);
-    list("Exports", true);
+    list("Views", 0);
+    list("Of accesses", NA_VIEW_ACCESSES);
+    printf("  (with ,access=auto after the mode: NUMALLOC_PROFILE=sites,access=auto)\n");
+    list("Exports", NA_VIEW_EXPORT);
     printf("\nOptions of summary (numalloc-dump help VIEW has those of the others):\n");
     na_options_help(na_views[0].takes, false);
     exit_status();
@@ -270,6 +278,8 @@ void na_view_help(const na_view_t *view, bool names) {
     printf("\nProfiles:");
     for (size_t m = 0; m < MODES; m++)
         printf("%s %s: %s", m == 0 ? "" : ";", modes[m].name, kind_of(view, modes[m].mode));
+    if ((view->flags & NA_VIEW_ACCESSES) != 0)
+        printf("\nwith accesses: NUMALLOC_PROFILE=MODE,access=auto");
     printf("\n\nOptions:\n");
     na_options_help(view->takes, false);
     exit_status();

@@ -13,6 +13,9 @@
 #define NA_VIEW_FACTS  2u /* shows nothing that is an estimate in mode sample */
 #define NA_VIEW_EXPORT 4u /* writes another program's format */
 #define NA_VIEW_TABLE  8u /* a table: --sort takes any of its columns */
+/* Light, but with --filter, which asks for the names on stacks. */
+#define NA_VIEW_FILTERS_STACKS 16u
+#define NA_VIEW_ACCESSES       32u /* needs accesses to be recorded, in whatever mode */
 
 typedef struct na_view {
     const char *name;

@@ -52,5 +52,40 @@ one=$(compgen -G "$work/one.*.nprof")
 "$dump" events "$one" --csv >"$work/events.csv" || fail "numalloc-dump events ends with status $?"
 events=$(sed -n 's/ events.*//p' <<<"$("$check" "$one" "$work/one.log")")
 [ "$(($(wc -l <"$work/events.csv") - 1))" = "$events" ] || fail "events --csv does not have $events rows"
+"$dump" events "$one" --json >"$work/events.json" || fail "numalloc-dump events --json ends with status $?"
+for filter in free '^take_malloc$' no_such_name; do
+    "$dump" events "$one" --csv --filter "$filter" >"$work/events.${filter//[^a-z_]/}" || fail "events --filter $filter ends with status $?"
+done
+"$dump" sites "$one" --csv --wrappers none --top 0 >"$work/sites.csv" || fail "sites ends with status $?"
+/usr/bin/python3 - "$work" <<'END' || fail "events --json or --filter are not as --csv"
+import csv, json, sys
+work = sys.argv[1]
+rows = lambda name: list(csv.DictReader(open(work + "/" + name, newline="")))
+every = rows("events.csv")
+said = json.load(open(work + "/events.json"))
+assert said["schema"] == "numalloc-dump.events" and said["row_count"] == len(said["rows"]) == len(every)
+for a, b in zip(every, said["rows"]):
+    number = lambda key: int(a[key], 0) if a[key] else None
+    assert all(number(key) == b.get(key) for key in ("event", "thread", "address", "size", "usable", "stack", "alignment", "moved_to")), (a, b)
+    assert a["kind"] == b["kind"] and float(a["us"]) == b["us"] and (a["before"] == "1") == b.get("before", False), (a, b)
+frees = [r for r in every if "free" in r["kind"]]
+assert frees and frees == [r for r in rows("events.free") if "free" in r["kind"]]
+assert rows("events.no_such_name") == []
+# All allocations of the function, and the ends of just those blocks.
+by_name = rows("events.take_malloc")
+sites = {r["site"] for r in csv.DictReader(open(work + "/sites.csv", newline="")) if r["function"] == "take_malloc"}
+assert sites and len(by_name) < len(every)
+chosen = {r["event"] for r in by_name}
+live, wanted = {}, set()
+for r in every:
+    alloc = r["size"] != ""
+    if alloc and r["stack"] in sites or not alloc and live.get(r["address"]) in sites:
+        wanted.add(r["event"])
+    if alloc:
+        live[r["address"]] = r["stack"]
+    else:
+        live.pop(r["address"], None)
+assert wanted and wanted <= chosen, (len(wanted), len(chosen), sorted(wanted - chosen)[:5])
+END
 "$dump" "$one" >"$work/summary" || fail "numalloc-dump ends with status $? for a trace"
 grep -q take_malloc "$work/summary" || fail "the summary of a trace does not name take_malloc"
