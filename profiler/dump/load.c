@@ -65,6 +65,7 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
         if (!light) {
             in->symbols = na_symbols_open(na_reader_stacks(in->reader), modules);
             na_symbols_downloading(na_progress_download);
+            if (in->symbols != NULL) na_symbols_cache(in->symbols, options->symbol_cache);
             if (in->symbols != NULL) na_symbols_jit(in->symbols, na_reader_header(in->reader));
             size_t size;
             const char *added = na_reader_symbols(in->reader, &size);

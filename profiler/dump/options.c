@@ -43,6 +43,7 @@ typedef enum option_id {
     OPT_RETENTION,
     OPT_ITERATIONS,
     OPT_INTERVAL,
+    OPT_CACHE,
     OPT_OUTPUT,
     OPT_HELP,
     OPT_VERSION,
@@ -127,6 +128,9 @@ static const struct row {
     {"iterations", OPT_ITERATIONS, NA_TAKES_LIVE, "N",
      "look N times; otherwise once, or on a terminal until the process ends"},
     {"interval", OPT_INTERVAL, NA_TAKES_LIVE, "SECONDS", "time from look to look, default 2"},
+    {"symbol-cache", OPT_CACHE, TAKEN_BY_ALL, "SIZE",
+     "off, or how large the files may become that keep symbols from one call to\n"
+     "the next, in ~/.cache/numalloc; default 256M"},
     {"output", OPT_OUTPUT, TAKEN_BY_ALL, "FILE",
      "write to FILE (also -o), which appears whole or not at all"},
     {"help", OPT_HELP, TAKEN_BY_ALL, NULL, "this text"},
@@ -167,6 +171,26 @@ static bool read_number(const char *option, const char *text, uint64_t most, uin
         return false;
     }
     *value = number < most ? number : most;
+    return true;
+}
+
+static bool read_cache_size(const char *text, uint64_t *value) {
+    static const char units[] = "KMGT";
+    if (strcmp(text, "off") == 0) {
+        *value = 0;
+        return true;
+    }
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end == 0 ? NULL : strchr(units, *end & ~0x20);
+    unsigned shift = unit == NULL ? 0 : (unsigned)(unit - units + 1) * 10;
+    if (text[0] < '0' || text[0] > '9' || (*end != 0 && (unit == NULL || end[1] != 0)) ||
+        errno != 0 || number > UINT64_MAX >> shift) {
+        na_fail("--symbol-cache takes a size such as 256M, or off, not: %s", text);
+        return false;
+    }
+    *value = (uint64_t)number << shift;
     return true;
 }
 
@@ -303,6 +327,8 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         na_fail("--interval takes seconds, more than 0 and up to 86400, not: %s", value);
         return false;
     }
+    case OPT_CACHE:
+        return read_cache_size(value, &o->symbol_cache);
     case OPT_OUTPUT:
         o->output = value;
         return true;
@@ -325,6 +351,7 @@ bool na_options_read(na_command_line_t *line, int argc, char **argv) {
     line->options.automatic_wrappers = true;
     line->options.min_share = 0.01;
     line->options.context = 2;
+    line->options.symbol_cache = UINT64_C(256) << 20;
     line->words = calloc((size_t)argc + 1, sizeof *line->words);
     if (line->words == NULL) {
         na_fail("out of memory");

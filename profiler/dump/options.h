@@ -83,9 +83,10 @@ typedef struct na_options {
     const char *where; /* conditions on accesses; NULL: all */
     bool instances, access;
     bool retention;
-    uint64_t iterations; /* 0: not given */
-    double interval_s;   /* 0: not given */
-    bool names;          /* help: bare names, for completion */
+    uint64_t iterations;   /* 0: not given */
+    double interval_s;     /* 0: not given */
+    uint64_t symbol_cache; /* bytes, 0: off */
+    bool names;            /* help: bare names, for completion */
 } na_options_t;
 
 /* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for

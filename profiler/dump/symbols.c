@@ -3,6 +3,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -18,7 +19,9 @@
 #include "profiler/dump/demangle.h"
 #include "profiler/dump/perfmap.h"
 #include "profiler/dump/scopes.h"
+#include "profiler/dump/symbol_cache.h"
 #include "profiler/dump/units.h"
+#include "profiler/dump/unwind_index.h"
 
 /* An inlined chain longer than this is damaged DWARF. */
 #define MAX_INLINED 64u
@@ -26,16 +29,15 @@
 /* One module file. Each has a Dwfl of its own: modules of different times may overlap. */
 typedef struct module {
     bool tried;
-    bool runtime; /* the C or C++ runtime, or the allocator itself */
+    bool opened;              /* or could not be: then there is no dwfl_module */
+    bool runtime;             /* the C or C++ runtime, or the allocator itself */
+    na_symbol_cache_t *cache; /* NULL: none */
     Dwfl *dwfl;
     Dwfl_Module *dwfl_module;
     const char *why; /* no symbols: the reason */
     bool units_tried;
     na_units_t *units;
-    bool index_tried;
-    const unsigned char *index; /* rows of .eh_frame_hdr; belong to libelf */
-    uint32_t index_rows;
-    uint64_t index_base; /* p_vaddr that the rows are relative to */
+    na_unwind_index_t index;
 } module_t;
 
 /* Frames of one pc. */
@@ -55,7 +57,8 @@ typedef struct entry {
 struct na_symbols {
     na_stack_table_t stacks;
     na_module_table_t modules;
-    module_t *opened; /* by module id */
+    uint64_t cache_limit; /* bytes, 0: nothing is kept */
+    module_t *opened;     /* by module id */
     na_scopes_t *scopes;
     na_perf_map_t *jit; /* NULL: none */
     uint32_t *by_node;  /* list of a stack entry, 0: not looked up */
@@ -100,11 +103,29 @@ na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules
     return symbols;
 }
 
+/* Keeps what was looked up in a module's files. */
+static void save_cache(module_t *module) {
+    if (module->cache == NULL || module->dwfl_module == NULL) return;
+    const char *file = NULL, *alternate;
+    const void *id;
+    Dwarf_Addr bias;
+    Dwarf *dwarf = dwfl_module_getdwarf(module->dwfl_module, &bias);
+    (void)dwfl_module_info(module->dwfl_module, NULL, NULL, NULL, NULL, NULL, NULL, &file);
+    na_symbol_cache_debug_file(module->cache, dwarf != NULL, file);
+    /* Names may be in a file that debug files share, and that is not there yet. */
+    if (dwarf != NULL && dwelf_dwarf_gnu_debugaltlink(dwarf, &alternate, &id) > 0 &&
+        dwarf_getalt(dwarf) == NULL)
+        na_symbol_cache_refuse(module->cache);
+    na_symbol_cache_save(module->cache);
+}
+
 void na_symbols_close(na_symbols_t *symbols) {
     if (symbols == NULL) return;
     na_scopes_close(symbols->scopes);
     na_perf_map_close(symbols->jit);
     for (uint32_t i = 0; i < symbols->modules.count; i++) {
+        save_cache(&symbols->opened[i]);
+        na_symbol_cache_close(symbols->opened[i].cache);
         na_units_close(symbols->opened[i].units);
         if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
     }
@@ -120,6 +141,10 @@ void na_symbols_close(na_symbols_t *symbols) {
     free(symbols->by_node);
     free(symbols->opened);
     free(symbols);
+}
+
+void na_symbols_cache(na_symbols_t *symbols, uint64_t limit) {
+    symbols->cache_limit = limit;
 }
 
 void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header) {
@@ -203,13 +228,33 @@ static const char *open_module(const na_nprof_module_t *info, module_t *module) 
 }
 
 static module_t *get_module(na_symbols_t *symbols, uint32_t id) {
+    const na_nprof_module_t *info = &symbols->modules.items[id];
     module_t *module = &symbols->opened[id];
     if (!module->tried) {
         module->tried = true;
-        module->runtime = is_runtime_module(&symbols->modules.items[id]);
-        module->why = open_module(&symbols->modules.items[id], module);
+        module->runtime = is_runtime_module(info);
+        if (symbols->cache_limit != 0 &&
+            (info->flags & (NA_NPROF_MODULE_VDSO | NA_NPROF_MODULE_CUT)) == 0)
+            module->cache = na_symbol_cache_open(info->path, info->build_id, info->build_id_size,
+                                                 symbols->cache_limit);
     }
     return module;
+}
+
+/* Opens a module's file. False: it cannot be had, and module->why says why. */
+static bool open_files(const na_nprof_module_t *info, module_t *module) {
+    if (!module->opened) {
+        module->opened = true;
+        module->why = open_module(info, module);
+        GElf_Addr bias;
+        Elf *elf = module->dwfl_module == NULL || module->cache == NULL
+                       ? NULL
+                       : dwfl_module_getelf(module->dwfl_module, &bias);
+        GElf_Word crc;
+        if (elf != NULL)
+            na_symbol_cache_identify(module->cache, info->path, dwelf_elf_gnu_debuglink(elf, &crc));
+    }
+    return module->dwfl_module != NULL;
 }
 
 /* Module id of a stack entry, 0: none. The writer's hint, else the latest loaded at that address.
@@ -422,53 +467,77 @@ static bool name_functions(na_symbols_t *symbols, na_frame_t *frames, const home
     return true;
 }
 
-/* Files without symbols still have unwind tables, whose index is sorted by function: .eh_frame_hdr,
- * with the encodings that every linker writes. Read once for each module. */
-static void find_unwind_index(module_t *module) {
-    module->index_tried = true;
-    GElf_Addr bias;
-    Elf *elf = dwfl_module_getelf(module->dwfl_module, &bias);
-    size_t headers;
-    if (elf == NULL || elf_getphdrnum(elf, &headers) != 0) return;
-    for (size_t i = 0; i < headers && i < INT_MAX; i++) {
-        GElf_Phdr memory, *header = gelf_getphdr(elf, (int)i, &memory);
-        if (header == NULL || header->p_type != PT_GNU_EH_FRAME) continue;
-        Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)header->p_offset,
-                                              (size_t)header->p_filesz, ELF_T_BYTE);
-        if (data == NULL || data->d_buf == NULL || data->d_size < 12) return;
-        const unsigned char *bytes = data->d_buf;
-        /* version 1; count is udata4; rows are sdata4 relative to the header. The pointer to
-         * .eh_frame takes 4 bytes in the encodings pcrel | sdata4 and datarel | sdata4. */
-        uint32_t count;
-        memcpy(&count, bytes + 8, sizeof count);
-        if (bytes[0] != 1 || (bytes[1] & 0x0f) != 0x0b || bytes[2] != 0x03 || bytes[3] != 0x3b ||
-            count > (data->d_size - 12) / 8)
-            return;
-        module->index = bytes + 12;
-        module->index_rows = count;
-        module->index_base = header->p_vaddr;
-        return;
-    }
-}
-
-/* The address (p_vaddr) of the function around `vaddr`, else vaddr. */
-static uint64_t function_start(module_t *module, uint64_t vaddr) {
-    if (!module->index_tried) find_unwind_index(module);
-    uint32_t low = 0, high = module->index_rows;
-    uint64_t start = vaddr;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int32_t row;
-        memcpy(&row, module->index + (size_t)middle * 8, sizeof row);
-        uint64_t at = module->index_base + (uint64_t)(int64_t)row;
-        if (at <= vaddr) {
-            start = at;
-            low = middle + 1;
-        } else {
-            high = middle;
+/* Fills frames from a module's files; returns how many. 0: there is no name; [0].file and .line may
+ * be set. */
+static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
+                                  na_frame_t *frames, home_t *homes) {
+    Dwarf_Addr bias;
+    Dwarf_Die *cu = find_unit(module, address, &bias);
+    Dwarf_Line *line = cu == NULL ? NULL : dwarf_getsrc_die(cu, address - bias);
+    if (line != NULL) {
+        int number = 0;
+        const char *file = dwarf_linesrc(line, NULL, NULL);
+        if (dwarf_lineno(line, &number) != 0) number = 0;
+        if (file != NULL) {
+            frames[0].file = own(symbols, strdup(file));
+            frames[0].line = number > 0 ? (uint32_t)number : 0;
         }
     }
-    return start;
+    const char *file = frames[0].file;
+    uint32_t line_number = frames[0].line;
+    uint32_t count = dwarf_frames(symbols, module, address, frames, homes);
+    if (count != 0) return count;
+    memset(frames, 0, (MAX_INLINED + 1) * sizeof *frames);
+    memset(homes, 0, (MAX_INLINED + 1) * sizeof *homes);
+    frames[0].file = file;
+    frames[0].line = line_number;
+    GElf_Off offset;
+    GElf_Sym sym;
+    const char *name =
+        dwfl_module_addrinfo(module->dwfl_module, address, &offset, &sym, NULL, NULL, NULL);
+    if (name == NULL || name[0] == 0) return 0;
+    frames[0].function = own(symbols, na_demangle(name));
+    frames[0].named = true;
+    return 1;
+}
+
+/* The same from what is kept on disk; [0] has no name where files had none, and then *start is the
+ * first address of its function. 0: not kept. */
+static uint32_t frames_from_cache(const module_t *module, uint64_t vaddr, na_frame_t *frames,
+                                  home_t *homes, uint64_t *start) {
+    na_cached_frame_t kept[MAX_INLINED + 2];
+    if (module->cache == NULL) return 0;
+    uint32_t count = na_symbol_cache_find(module->cache, vaddr, kept, MAX_INLINED + 2);
+    for (uint32_t i = 0; i < count; i++) {
+        frames[i] = (na_frame_t){
+            .function = kept[i].function,
+            .file = kept[i].file,
+            .line = kept[i].line,
+            .inlined = kept[i].inlined,
+            .named = kept[i].function != NULL,
+        };
+        homes[i] = (home_t){kept[i].home_file, kept[i].home_line};
+        if (i == 0 && !frames[i].named) *start = kept[i].start;
+    }
+    return count;
+}
+
+static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_frame_t *frames,
+                          const home_t *homes, uint32_t count, uint64_t start) {
+    na_cached_frame_t kept[MAX_INLINED + 2];
+    if (module->cache == NULL) return;
+    for (uint32_t i = 0; i < count; i++) {
+        kept[i] = (na_cached_frame_t){
+            .function = frames[i].named ? frames[i].function : NULL,
+            .file = frames[i].file,
+            .home_file = homes[i].file,
+            .start = frames[i].named ? 0 : start,
+            .line = frames[i].line,
+            .home_line = homes[i].line,
+            .inlined = frames[i].inlined,
+        };
+    }
+    na_symbol_cache_add(module->cache, vaddr, kept, count);
 }
 
 static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
@@ -482,39 +551,17 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     module_t *module = id == 0 ? NULL : get_module(symbols, id);
     uint64_t address = node->pc;
     if ((node->flags & NA_NPROF_STACK_EXACT) == 0 && address != 0) address--;
-    if (module != NULL && module->dwfl_module != NULL) {
-        Dwarf_Addr bias;
-        Dwarf_Die *cu = find_unit(module, address, &bias);
-        Dwarf_Line *line = cu == NULL ? NULL : dwarf_getsrc_die(cu, address - bias);
-        if (line != NULL) {
-            int number = 0;
-            const char *file = dwarf_linesrc(line, NULL, NULL);
-            if (dwarf_lineno(line, &number) != 0) number = 0;
-            if (file != NULL) {
-                frames[0].file = own(symbols, strdup(file));
-                frames[0].line = number > 0 ? (uint32_t)number : 0;
-            }
-        }
-        const char *file = frames[0].file;
-        uint32_t line_number = frames[0].line;
-        count = dwarf_frames(symbols, module, address, frames, homes);
-        if (count == 0) {
-            memset(frames, 0, sizeof frames);
-            memset(homes, 0, sizeof homes);
-            frames[0].file = file;
-            frames[0].line = line_number;
-            GElf_Off offset;
-            GElf_Sym sym;
-            const char *name =
-                dwfl_module_addrinfo(module->dwfl_module, address, &offset, &sym, NULL, NULL, NULL);
-            if (name != NULL && name[0] != 0) {
-                frames[0].function = own(symbols, na_demangle(name));
-                frames[0].named = true;
-                count = 1;
-            }
+    uint64_t offset = info == NULL ? node->pc : node->pc - info->bias;
+    uint64_t start = offset;
+    if (module != NULL) {
+        uint64_t vaddr = address - info->bias;
+        count = frames_from_cache(module, vaddr, frames, homes, &start);
+        if (count == 0 && open_files(info, module)) {
+            count = frames_from_files(symbols, module, address, frames, homes);
+            if (count == 0) start = na_unwind_start(&module->index, module->dwfl_module, vaddr);
+            keep_in_cache(module, vaddr, frames, homes, count == 0 ? 1 : count, start);
         }
     }
-    uint64_t offset = info == NULL ? node->pc : node->pc - info->bias;
     const char *nowhere = "?";
     const na_perf_name_t *jit =
         info == NULL && symbols->jit != NULL ? na_perf_map_find(symbols->jit, address) : NULL;
@@ -525,11 +572,8 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
         nowhere = jit_module;
         count = 1;
     }
-    if (count == 0) {
+    if (count == 0 || frames[0].function == NULL) {
         char *name = NULL;
-        uint64_t start = offset;
-        if (module != NULL && module->dwfl_module != NULL)
-            start = function_start(module, address - info->bias);
         if (asprintf(&name, "%s%s0x%llx", info == NULL ? "" : base_name(info->path),
                      info == NULL ? "" : "+", (unsigned long long)start) < 0)
             name = NULL;

@@ -3,8 +3,8 @@
  * Looked up in the modules' own files where these still are what was profiled (build-id), by their
  * separate debug files (.build-id, .gnu_debuglink, .debug) where there are any, and by symbol table
  * where there is no DWARF. libdwfl asks debuginfod servers only if DEBUGINFOD_URLS is set. A module
- * is opened when the first of its frames is asked for; every pc is looked up once, and every stack
- * entry found by its id.
+ * is opened when the first of its frames is asked for that is not in the cache on disk; every pc is
+ * looked up once, and every stack entry found by its id.
  *
  * A function is a name in a module (and, where DWARF says so, in a source file): all frames of one
  * function have the same function id, whether they are calls, inlined calls or clones that the
@@ -43,6 +43,10 @@ typedef struct na_symbols na_symbols_t;
 /* NULL: out of memory. The tables must outlive the object. */
 na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules);
 void na_symbols_close(na_symbols_t *symbols);
+
+/* Keeps what is looked up on disk, and takes from there what was (symbol_cache.h); `limit`: bytes
+ * there, 0: no such thing (the default). Must be called before any frame is asked for. */
+void na_symbols_cache(na_symbols_t *symbols, uint64_t limit);
 
 /* Names of code that the process made itself, from its perf map (perfmap.h) if that is still there:
  * frames outside all modules are then functions of the module "[jit]". */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # dump_symbols.sh - names from elsewhere than a module's own file: a perf map of code that node made
-# while it ran (without its optimizer, which would inline the function), debug files beside a
-# stripped program, and a debuginfod server.
+# while it ran (without its optimizer, which would inline the function), the cache on disk, debug
+# files beside a stripped program, and a debuginfod server.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
@@ -38,12 +38,108 @@ rm -f "$map"
 [ "$(jit "$work/bundle.nprof")" = "[jit] jit_load.js 3 True" ] || fail "bundle has lost keep_buffer: '$(jit "$work/bundle.nprof")'"
 say "perf map: node's keep_buffer is one function with file and line, interpreted or compiled; a bundle keeps it"
 
-# ---- debug files ----
+# ---- the cache ----
 
 profiled sites "$work/load.nprof" sites
+kept=$HOME/.cache/numalloc
+rm -rf "$kept"
+id=$(readelf -n "$load" | sed -n 's/.*Build ID: //p')
+# opens OUTPUT [OPTION...]: writes all sites with stacks; prints how often the program's file was opened.
+opens() {
+    /usr/bin/python3 - "$load" "$1" "$dump" sites --stacks --json --top 0 "$work/load.nprof" "${@:2}" 2>"$work/err" <<'END' || fail "sites: $(tail -n 1 "$work/err")"
+import ctypes, os, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+watch = libc.inotify_init1(os.O_NONBLOCK)
+assert watch >= 0 and libc.inotify_add_watch(watch, os.fsencode(sys.argv[1]), 0x20) > 0, ctypes.get_errno()  # IN_OPEN
+with open(sys.argv[2], "wb") as out:
+    subprocess.run(sys.argv[3:], stdout=out, check=True)
+try:
+    print(len(os.read(watch, 65536)) // 16)  # no names: the watch is on a file
+except BlockingIOError:
+    print(0)
+END
+    [ ! -s "$work/err" ] || fail "with the cache: $(head -n 3 "$work/err")"
+}
+[ "$(opens "$work/off" --symbol-cache off)" -gt 0 ] || fail "names come from nowhere"
+grep -q 'profile_load\.c' "$work/off" || fail "no source file without the cache"
+[ ! -e "$kept" ] || fail "--symbol-cache off keeps symbols"
+same() { cmp -s "$work/$1" "$work/off" || fail "$1: other output than without a cache"; }
+[ "$(opens "$work/cold")" -gt 0 ] || fail "an empty cache knows names"
+same cold
+[ -s "$kept/$id.symbols" ] || fail "nothing is kept of the program: $(ls "$kept")"
+[ "$(opens "$work/warm")" = 0 ] || fail "the program's file is opened although its symbols are kept"
+same warm
+
+# What is wrong is not believed, and replaced.
+cp "$kept/$id.symbols" "$work/good"
+other=$(find "$kept" -name '*.symbols' ! -name "$id.symbols" | head -n 1)
+[ -n "$other" ] || fail "of the program's libraries nothing is kept"
+size=$(stat -c %s "$work/good")
+spoil() {
+    case $1 in
+    flipped) printf '\377' | dd of="$kept/$id.symbols" bs=1 seek=$((size - 2)) conv=notrunc status=none ;;
+    cut) truncate -s $((size - 1)) "$kept/$id.symbols" ;;
+    longer) echo >>"$kept/$id.symbols" ;;
+    empty) : >"$kept/$id.symbols" ;;
+    foreign) cp "$other" "$kept/$id.symbols" ;;
+    format) printf '\376' | dd of="$kept/$id.symbols" bs=1 seek=8 conv=notrunc status=none ;;
+    link) ln -sf "$work/good" "$kept/$id.symbols" ;;
+    esac
+}
+for way in flipped cut longer empty foreign format link; do
+    spoil $way
+    cmp -s "$kept/$id.symbols" "$work/good" && [ $way != link ] && fail "$way: as it was"
+    [ "$(opens "$work/$way")" -gt 0 ] || fail "$way: believed"
+    same $way
+    [ ! -L "$kept/$id.symbols" ] || fail "$way: not replaced"
+    cmp -s "$kept/$id.symbols" "$work/good" || fail "$way: not mended"
+done
+touch "$load"
+[ "$(opens "$work/touched")" -gt 0 ] || fail "what was kept of a file counts after the file has changed"
+same touched
+
+# Several at once.
+rm -rf "$kept"
+runs=()
+for i in 1 2 3 4; do
+    "$dump" sites --stacks --json --top 0 "$work/load.nprof" >"$work/at_once.$i" 2>&1 &
+    runs+=($!)
+done
+for run in "${runs[@]}"; do wait "$run" || fail "one of several at once: status $?"; done
+for i in 1 2 3 4; do same at_once.$i; done
+left=$(find "$kept" -type f ! -name '*.symbols')
+[ -z "$left" ] || fail "left behind: $left"
+[ "$(opens "$work/after")" = 0 ] || fail "several at once have kept nothing"
+same after
+
+# Where nothing can be kept, and what is too much.
+: >"$work/file"
+[ "$(XDG_CACHE_HOME=$work/file opens "$work/unwritable")" -gt 0 ] || fail "a file is a directory"
+same unwritable
+rm -rf "$kept"
+[ "$(opens "$work/small" --symbol-cache 100)" -gt 0 ] || fail "names from a cache of 100 bytes"
+same small
+[ -z "$(find "$HOME/.cache" -name '*.symbols*')" ] || fail "more is kept than --symbol-cache allows"
+mkdir -p "$work/xdg/numalloc"
+for name in 00000001.symbols 00000002.symbols 00000003.symbols.abcdef other; do
+    head -c 3000000 /dev/zero >"$work/xdg/numalloc/$name"
+done
+touch -d '2001-01-01' "$work/xdg/numalloc/"*
+touch "$work/xdg/numalloc/00000002.symbols"
+[ "$(XDG_CACHE_HOME=$work/xdg opens "$work/bounded" --symbol-cache 4M)" -gt 0 ] || fail "XDG_CACHE_HOME: names from nowhere"
+same bounded
+[ "$(cd "$work/xdg/numalloc" && echo 0000* other)" = "00000002.symbols other" ] || fail "other files than the oldest are removed; left are $(ls "$work/xdg/numalloc")"
+[ -s "$work/xdg/numalloc/$id.symbols" ] || fail "nothing is kept in XDG_CACHE_HOME"
+rc=0
+"$dump" sites "$work/load.nprof" --symbol-cache much >"$work/out" 2>"$work/err" || rc=$?
+[ "$rc" = 2 ] || fail "--symbol-cache much: status $rc"
+grep -q -- '--symbol-cache takes a size such as 256M, or off, not: much' "$work/err" || fail "--symbol-cache much: $(cat "$work/err")"
+say "cache: cold and warm as without; warm does not open the program's file; damaged ones are mended; bounded"
+
+# ---- debug files ----
+
 "$dump" functions --csv --top 0 "$work/load.nprof" >"$work/with"
 grep -q 'profile_load\.c' "$work/with" || fail "no source file with debug information"
-id=$(readelf -n "$load" | sed -n 's/.*Build ID: //p')
 objcopy --only-keep-debug "$load" "$work/load.debug"
 strip "$load"
 "$dump" functions --csv --top 0 "$work/load.nprof" >"$work/without"
@@ -53,6 +149,7 @@ cp "$work/load.debug" "$work/.debug/profile_load.debug"
 objcopy --add-gnu-debuglink="$work/.debug/profile_load.debug" "$load"
 "$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/with" || fail "not the same names from .debug/profile_load.debug"
 rm -r "$work/.debug"
+"$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/without" || fail "what is kept of a debug file counts after the file is gone"
 say "debug files: found by the link in a stripped program"
 
 # ---- debuginfod ----
@@ -90,7 +187,7 @@ cmp -s "$work/out" "$work/with" || fail "not the same names from the server wher
 tr '\r' '\n' <"$work/terminal" | grep '^downloading symbols  *\[[# ]*\]' >/dev/null || fail "a download without progress: $(cat -v "$work/terminal")"
 kill $server
 wait $server 2>/dev/null || true
-"$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/with" || fail "names are gone with the server: the cache was not used"
+"$dump" functions --csv --top 0 --symbol-cache off "$work/load.nprof" | cmp -s - "$work/with" || fail "names are gone with the server: the cache was not used"
 DEBUGINFOD_CACHE_PATH=$work/empty "$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/without" ||
     fail "a server that is gone changes more than the names"
 say "debuginfod: asked only if DEBUGINFOD_URLS is set; says how far a download is; its cache serves without it"

@@ -14,7 +14,7 @@
 # SCALE=full or, in the run that only proves, SCALE=small: the record is long.
 
 export LC_ALL=C TZ=UTC
-unset LD_PRELOAD LD_LIBRARY_PATH LD_DEBUG LD_DEBUG_OUTPUT PYTHONPATH PYTHONHOME NODE_OPTIONS
+unset LD_PRELOAD LD_LIBRARY_PATH LD_DEBUG LD_DEBUG_OUTPUT PYTHONPATH PYTHONHOME NODE_OPTIONS XDG_CACHE_HOME
 unset "${!NUMALLOC_PROFILE@}" NUMALLOC_STATS NUMALLOC_POLICY
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 test_name=$(basename "$0" .sh)
