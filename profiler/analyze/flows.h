@@ -44,7 +44,7 @@ typedef struct na_touch {
     double weight; /* in the unit of its source */
     uint32_t object, thread;
     uint32_t stack;  /* call chain, a stack of its process; 0: none */
-    uint32_t window; /* of a watchpoint: samples with the same one belong together; 0: none */
+    uint32_t round;  /* of watchpoints: samples with the same one belong together; 0: none */
     int32_t latency; /* cycles; -1: not known */
     uint16_t cpu;    /* 65535: not known */
     uint16_t process;
@@ -132,6 +132,7 @@ typedef struct na_flow_set {
     uint32_t node_count;
     na_flow_source_t *sources; /* that samples came from */
     uint32_t source_count;
+    uint64_t rounds;           /* of watchpoints, also those without hits, over all processes */
     uint64_t start_ns, end_ns; /* of the first and last sample; 0 without */
     /* Owned; not for users. */
     uint32_t *by_object, *by_thread;

@@ -408,6 +408,22 @@ static uint32_t other_object(making_t *m, const na_nprof_access_sample_t *s) {
 
 /* ---- samples ---- */
 
+/* The round of a window: what was drawn at one time. A window without one is its own. */
+static uint32_t round_of(const making_t *m, uint32_t window) {
+    uint32_t round = window < m->from.window_count ? m->from.windows[window].round : 0;
+    return round != 0 ? round : window;
+}
+
+/* Windows of one round are next to each other. */
+static void add_rounds(making_t *m) {
+    uint32_t before = 0;
+    for (uint32_t i = 1; i < m->from.window_count; i++) {
+        uint32_t round = m->from.windows[i].length != 0 ? round_of(m, i) : 0;
+        m->set->rounds += round != 0 && round != before;
+        if (round != 0) before = round;
+    }
+}
+
 static bool add_samples(making_t *m) {
     na_flows_t *set = m->set;
     if (m->from.sample_count > NA_FLOWS_NONE - 1 - (uint64_t)set->count) return false;
@@ -433,7 +449,7 @@ static bool add_samples(making_t *m) {
             .object = object,
             .thread = thread,
             .stack = s->stack,
-            .window = s->window,
+            .round = round_of(m, s->window),
             .latency = s->latency,
             .cpu = s->cpu,
             .process = m->process,
@@ -474,6 +490,7 @@ static bool add_process(making_t *m, na_reader_t *reader, uint16_t process) {
     add_nodes(m);
     bool good = m->variables != NULL && add_sources(m) && add_threads(m) && make_site_keys(m) &&
                 add_blocks(m) && add_samples(m);
+    add_rounds(m);
     forget_process(m);
     return good;
 }

@@ -33,12 +33,12 @@ typedef struct sums {
     double few[NA_FLOWS_NODES], few_remote[NA_FLOWS_NODES], few_all;
 } sums_t;
 
-/* What windows of watchpoints have given so far, to count those of one window as one. */
-typedef struct window_sum {
-    uint32_t window;
+/* What rounds of watchpoints have given so far, to count the samples of one as one. */
+typedef struct round_sum {
+    uint32_t round;
     uint16_t process;
     double weight;
-} window_sum_t;
+} round_sum_t;
 
 static bool keep_samples(sums_t *s, uint32_t object, uint32_t *count) {
     na_flow_t flow = na_flow_of_object(s->set, object);
@@ -107,22 +107,22 @@ static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
     to->instances += count != 0;
 }
 
-/* Samples of one window say little more than one. A new window adds its square, a known one what
- * its square grows by; samples of a window follow each other closely in an object's flow. */
+/* Samples of one round say little more than one. A new round adds its square, a known one what its
+ * square grows by; samples of a round follow each other closely in an object's flow. */
 static void add_independent(sums_t *s, uint32_t count) {
     enum { OPEN = 16 };
-    window_sum_t open[OPEN];
+    round_sum_t open[OPEN];
     uint32_t used = 0, next = 0;
     for (uint32_t i = 0; i < count; i++) {
         const na_touch_t *a = sample(s, i);
-        window_sum_t *at = NULL;
-        for (uint32_t j = 0; a->window != 0 && j < used && at == NULL; j++)
-            if (open[j].window == a->window && open[j].process == a->process) at = &open[j];
+        round_sum_t *at = NULL;
+        for (uint32_t j = 0; a->round != 0 && j < used && at == NULL; j++)
+            if (open[j].round == a->round && open[j].process == a->process) at = &open[j];
         if (at == NULL) {
             at = &open[next];
             next = (next + 1) % OPEN;
             if (used < OPEN) used++;
-            *at = (window_sum_t){a->window, a->process, 0};
+            *at = (round_sum_t){a->round, a->process, 0};
         }
         s->squares += 2 * at->weight * a->weight + a->weight * a->weight;
         at->weight += a->weight;

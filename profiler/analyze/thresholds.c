@@ -5,7 +5,7 @@
 const na_threshold_row_t na_thresholds[NA_THRESHOLDS] = {
     [NA_T_SAMPLES] = {"samples", 50, "samples", "of one group, to judge it at all"},
     [NA_T_INDEPENDENT] = {"independent", 10, "samples",
-                          "that these are worth: those of one watchpoint window are one"},
+                          "that these are worth: those of one watchpoint round are one"},
     [NA_T_SAMPLES_ALL] = {"samples_all", 10000, "samples",
                           "that memory answered, of the whole application, to trust small shares"},
     [NA_T_SAMPLES_STORES] = {"samples_stores", 300, "samples",

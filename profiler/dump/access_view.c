@@ -2,6 +2,7 @@
 #include "profiler/dump/access_view.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,21 @@ const char *na_access_node(const na_access_view_t *view, int node, char out[NA_L
     else
         snprintf(out, NA_LABEL, "%u", view->flows.nodes[node].kernel_id);
     return out;
+}
+
+/* ---- estimates ---- */
+
+void na_access_estimate_cells(na_table_t *table, size_t first, const na_interval_t *interval) {
+    char sum[NA_TEXT], low[NA_TEXT], high[NA_TEXT];
+    if (interval->rounds == 0) return; /* no watchpoints */
+    na_table_number(table, first, interval->low);
+    na_table_number(table, first + 1, interval->high);
+    na_table_number(table, first + 2, interval->rounds);
+    if (isnan(interval->low))
+        na_table_text(table, first + 3, "undetermined");
+    else
+        na_table_format(table, first + 3, "%s (%s to %s)", na_text_count(sum, interval->sum),
+                        na_text_count(low, interval->low), na_text_count(high, interval->high));
 }
 
 /* ---- heading ---- */

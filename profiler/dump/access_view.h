@@ -3,6 +3,7 @@
 #ifndef NUMALLOC_PROFILER_DUMP_ACCESS_VIEW_H
 #define NUMALLOC_PROFILER_DUMP_ACCESS_VIEW_H
 
+#include "profiler/analyze/estimate.h"
 #include "profiler/analyze/touch_sum.h"
 #include "profiler/analyze/verdict.h"
 #include "profiler/dump/table.h"
@@ -45,6 +46,16 @@ const na_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t
 
 /* "2", or "-": the kernel's number of a node. */
 const char *na_access_node(const na_access_view_t *view, int node, char out[NA_LABEL]);
+
+/* Columns of an estimate from watchpoints, absent with other sources, and their cells; `first` is
+ * the first column. */
+#define NA_ESTIMATE_COLUMNS                                                                        \
+    {"weight_low", NULL, NA_KIND_NUMBER, NULL}, {"weight_high", NULL, NA_KIND_NUMBER, NULL},       \
+        {"rounds", NULL, NA_KIND_COUNT, NULL}, {                                                   \
+        NULL, "accesses (95 %)", NA_KIND_TEXT, NULL                                                \
+    }
+enum { NA_ESTIMATE_COLUMN_COUNT = 4 };
+void na_access_estimate_cells(na_table_t *table, size_t first, const na_interval_t *interval);
 
 /* Text: what the samples are, in two lines. */
 void na_access_head(const na_access_view_t *view);

@@ -136,9 +136,20 @@ na_status_t na_view_access_functions(na_view_input_t *in) {
 #define STRIP 24u
 
 static na_status_t show_threads(na_access_view_t *view) {
-    enum { OWN = COMMON, NODES, MOVES, STRIP_COLUMN, GROUP, OBJECT, TID, NAME };
+    enum {
+        ESTIMATE = COMMON,
+        OWN = ESTIMATE + NA_ESTIMATE_COLUMN_COUNT,
+        NODES,
+        MOVES,
+        STRIP_COLUMN,
+        GROUP,
+        OBJECT,
+        TID,
+        NAME
+    };
     static const na_column_t columns[] = {
         COMMON_COLUMNS,
+        NA_ESTIMATE_COLUMNS,
         {"own", "own data", NA_KIND_SHARE, NULL},
         {"nodes", "nodes", NA_KIND_COUNT, NULL},
         {"moves", "moves", NA_KIND_COUNT, NULL},
@@ -152,6 +163,7 @@ static na_status_t show_threads(na_access_view_t *view) {
     double remote = all_remote(view);
     na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL) return NA_STATUS_MEMORY;
+    na_watched_t estimate = {0};
     uint64_t step = (f->end_ns - f->start_ns) / STRIP + 1;
     for (uint32_t t = 0; t < f->thread_count; t++) {
         na_flow_t flow = na_flow_of_thread(f, t);
@@ -167,6 +179,7 @@ static na_status_t show_threads(na_access_view_t *view) {
             const na_touch_t *a = &f->items[flow.items[i]];
             if (!na_access_view_has(view, a)) continue;
             na_touch_sum_add(&sum, f, a);
+            na_watched_add(&estimate, a);
             uint32_t of = f->objects[a->object].group;
             if (votes <= 0) group = of;
             votes += group == of ? a->weight : -a->weight;
@@ -181,9 +194,11 @@ static na_status_t show_threads(na_access_view_t *view) {
             char digit = node < 10 ? (char)('0' + node) : '+';
             *at = *at == '.' || *at == digit ? digit : '~';
         }
+        na_interval_t interval = na_watched_take(&estimate, f);
         if (sum.samples == 0) continue;
         na_table_row(table, t);
         fill(view, table, &sum, remote);
+        na_access_estimate_cells(table, ESTIMATE, &interval);
         na_table_number(table, OWN, na_touch_ratio(sum.own, sum.made));
         na_table_number(table, NODES, nodes);
         na_table_number(table, MOVES, moves);
@@ -202,6 +217,7 @@ static na_status_t show_threads(na_access_view_t *view) {
         .sort = remote > 0 ? "remote_share" : "share"};
     na_status_t status = write_table(view, table, &print);
     na_table_close(table);
+    na_watched_free(&estimate);
     return status;
 }
 

@@ -13,7 +13,8 @@ enum {
     REMOTE,
     SAMPLES,
     WEIGHT,
-    WRITES,
+    ESTIMATE,
+    WRITES = ESTIMATE + NA_ESTIMATE_COLUMN_COUNT,
     LATENCY,
     THREADS,
     OWN,
@@ -34,6 +35,7 @@ static const na_column_t columns[] = {
     {"remote", "remote", NA_KIND_SHARE, NULL},
     {"samples", "samples", NA_KIND_COUNT, "count"},
     {"weight", NULL, NA_KIND_NUMBER, "total"},
+    NA_ESTIMATE_COLUMNS,
     {"writes", "writes", NA_KIND_SHARE, NULL},
     {"latency", "latency", NA_KIND_NUMBER, NULL},
     {"threads", "threads", NA_KIND_COUNT, NULL},
@@ -53,6 +55,7 @@ typedef struct row {
     na_touch_sum_t sum;
     double from[NA_FLOWS_NODES], home[NA_FLOWS_NODES];
     uint32_t threads;
+    na_interval_t interval;
 } row_t;
 
 /* "2 0 3": nodes with a tenth of the weight or more, heaviest first. */
@@ -78,13 +81,14 @@ static void put_nodes(const na_access_view_t *view, const double *weights, na_ta
 }
 
 /* Adds an object's samples; `seen` is by thread and holds the row that saw it last. */
-static void add_object(const na_access_view_t *view, uint32_t object, row_t *row, uint32_t *seen,
-                       uint32_t number) {
+static void add_object(const na_access_view_t *view, uint32_t object, row_t *row,
+                       na_watched_t *estimate, uint32_t *seen, uint32_t number) {
     na_flow_t flow = na_flow_of_object(&view->flows, object);
     for (uint32_t i = 0; i < flow.count; i++) {
         const na_touch_t *a = &view->flows.items[flow.items[i]];
         if (!na_access_view_has(view, a)) continue;
         na_touch_sum_add(&row->sum, &view->flows, a);
+        na_watched_add(estimate, a);
         if (a->from >= 0) row->from[a->from] += a->weight;
         if (a->home >= 0) row->home[a->home] += a->weight;
         if (seen[a->thread] != number) row->threads++;
@@ -115,6 +119,7 @@ static void fill(const na_access_view_t *view, na_table_t *table, const row_t *r
     na_table_number(table, REMOTE, na_touch_ratio(s->remote, s->known));
     na_table_number(table, SAMPLES, (double)s->samples);
     na_table_number(table, WEIGHT, s->weight);
+    na_access_estimate_cells(table, ESTIMATE, &row->interval);
     na_table_number(table, WRITES, na_touch_ratio(s->writes, s->told));
     double latency = na_touch_ratio(s->latency, s->latency_weight);
     na_table_number(table, LATENCY, isnan(latency) ? latency : floor(latency + 0.5));
@@ -145,6 +150,7 @@ static na_status_t show(na_access_view_t *view) {
     bool each = view->options->instances;
     na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
     uint32_t *seen = calloc((size_t)f->thread_count + 1, sizeof *seen);
+    na_watched_t estimate = {0};
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL && seen != NULL) {
         double remote = 0;
@@ -161,9 +167,11 @@ static na_status_t show(na_access_view_t *view) {
                     row = (row_t){0};
                     number++;
                 }
-                add_object(view, object, &row, seen, number);
+                add_object(view, object, &row, &estimate, seen, number);
+                if (each) row.interval = na_watched_take(&estimate, f);
                 if (each && row.sum.samples != 0) fill(view, table, &row, remote, g, object);
             }
+            if (!each) row.interval = na_watched_take(&estimate, f);
             if (!each && row.sum.samples != 0) fill(view, table, &row, remote, g, NA_FLOWS_NONE);
         }
         bool text = view->options->format == NA_FORMAT_TEXT;
@@ -180,6 +188,7 @@ static na_status_t show(na_access_view_t *view) {
         status = na_table_write(table, view->options, &print);
     }
     na_table_close(table);
+    na_watched_free(&estimate);
     free(seen);
     return status;
 }

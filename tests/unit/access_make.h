@@ -24,6 +24,8 @@ typedef struct made {
     uint32_t object_count;
     na_nprof_access_mapping_t *mappings;
     uint32_t mapping_count;
+    na_nprof_access_window_t *windows; /* number i has id i + 1 */
+    uint32_t window_count;
     na_nprof_access_sample_t *samples;
     uint32_t sample_count;
     uint32_t threads; /* ids 1 to this, of THREADS and ACCESS_THREADS alike */
@@ -159,9 +161,11 @@ static inline void made_file(made_t *m, na_make_t *f) {
     made_array(f, NA_NPROF_ACCESS_NODES, nodes, m->nodes, sizeof nodes[0], 0);
     made_array(f, NA_NPROF_ACCESS_MAPPINGS, m->mappings, m->mapping_count, sizeof *m->mappings, 1);
     made_array(f, NA_NPROF_ACCESS_OBJECTS, m->objects, m->object_count, sizeof *m->objects, 1);
+    made_array(f, NA_NPROF_ACCESS_WINDOWS, m->windows, m->window_count, sizeof *m->windows, 1);
     made_array(f, NA_NPROF_ACCESS_SAMPLES, m->samples, m->sample_count, sizeof *m->samples, 0);
     free(m->objects);
     free(m->mappings);
+    free(m->windows);
     free(m->samples);
 }
 
