@@ -4,7 +4,7 @@
  * Rules and thresholds are those of docs/access-profiling.md; thresholds are one table. A rule is a
  * list of conditions on shares of samples. Each condition has a chance: how likely it is that it
  * holds in the program and not only in the samples, by their number (normal approximation; samples
- * of one watchpoint window count as one). A rule that needs evidence which the source does not
+ * of one watchpoint round count as one). A rule that needs evidence which the source does not
  * give neither holds nor fails; where that decides, the verdict is "undecidable". Sampling cannot
  * prove that something never happens, such as a write.
  *

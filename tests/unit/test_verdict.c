@@ -139,7 +139,7 @@ Test(verdict, too_few_independent_samples) {
     }
 }
 
-/* Samples of one watchpoint window say what one says: the chance is less than theirs. */
+/* Samples of one round of watchpoints say what one says: the chance is less than theirs. */
 Test(verdict, windows_of_watchpoints_count_once) {
     double chance[2];
     for (uint32_t together = 0; together < 2; together++) {
