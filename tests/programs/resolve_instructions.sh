@@ -12,7 +12,7 @@ program=$2
 need valgrind valgrind
 
 count() { # KIND COUNT -> instructions of all resolves
-    valgrind --tool=callgrind --toggle-collect=na_access_resolve \
+    NUMALLOC_PROFILE_FILE="$work/" valgrind --tool=callgrind --toggle-collect=na_access_resolve \
         --callgrind-out-file="$work/out" "$program" "$1" "$2" >"$work/log" 2>&1 ||
         fail "$1 under callgrind: $(tail -n 1 "$work/log")"
     sed -n 's/^summary: //p; s/^totals: //p' "$work/out" | head -n 1
