@@ -67,8 +67,11 @@ static inline uint32_t made_object(made_t *m, uint32_t site, uint32_t thread, in
 
 static inline na_nprof_access_sample_t *made_sample(made_t *m, uint32_t thread, int from,
                                                     int home) {
-    m->samples = reallocarray(m->samples, m->sample_count + 1, sizeof *m->samples);
-    if (m->samples == NULL) abort();
+    if ((m->sample_count & (m->sample_count - 1)) == 0) { /* full: there is room for a power of 2 */
+        uint32_t room = m->sample_count == 0 ? 1 : m->sample_count * 2;
+        m->samples = reallocarray(m->samples, room, sizeof *m->samples);
+        if (m->samples == NULL) abort();
+    }
     na_nprof_access_sample_t *s = &m->samples[m->sample_count++];
     m->ns += m->step;
     if (thread > m->threads) m->threads = thread;
