@@ -37,7 +37,8 @@ void na_lookup(const void *address, na_found_t *found) {
         }
         const na_class_t *class = &na_classes[cls];
         index = na_block_index(class, offset);
-        if (NA_UNLIKELY(index >= class->capacity)) { /* the span's last bytes, or a torn read */
+        uint32_t capacity = __atomic_load_n(&span->capacity, __ATOMIC_RELAXED);
+        if (NA_UNLIKELY(index >= capacity)) { /* the span's last bytes, or a torn read */
             found->kind = NA_LOOKUP_FREE;
             return;
         }

@@ -8,6 +8,9 @@ uint8_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
 
 enum {
     SPAN_PAGES_MAX = 8,           /* 64 KiB: a span that one block keeps alive holds no more */
+    TAIL_PART = 8,                /* of a span, at most, lies unused in its tail; */
+    DENSE_TAIL_PART = 32,         /* where memory is short so little, if that takes */
+    DENSE_PAGES_MAX = 3,          /* no more pages than these */
     BATCH_BYTES = 16 * 1024,      /* a refill moves about this much */
     BATCH_MAX = 64,               /* but no more blocks than this: they are linked one by one */
     THIN_BYTES = 2 * 1024,        /* a busy bin has at least this much */
@@ -23,20 +26,22 @@ static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* The smallest span that wastes at most an eighth of itself in its tail. */
-static uint32_t span_pages_for(uint32_t size) {
-    for (uint32_t pages = 1; pages < SPAN_PAGES_MAX; pages++) {
+/* The smallest span of at most `most` pages that wastes at most 1 / part of itself in its tail, or
+ * `otherwise`. */
+static uint32_t span_pages_for(uint32_t size, uint32_t part, uint32_t most, uint32_t otherwise) {
+    for (uint32_t pages = 1; pages <= most; pages++) {
         uint32_t bytes = pages * (uint32_t)NA_PAGE_SIZE;
-        if (bytes >= size && (bytes % size) * 8 <= bytes) return pages;
+        if (bytes >= size && (bytes % size) * part <= bytes) return pages;
     }
-    return SPAN_PAGES_MAX;
+    return otherwise;
 }
 
 static void define(unsigned index, uint32_t size) {
     na_class_t *c = &na_classes[index];
-    uint32_t pages = span_pages_for(size);
+    uint32_t pages = span_pages_for(size, TAIL_PART, SPAN_PAGES_MAX, SPAN_PAGES_MAX);
     c->size = size;
     c->span_pages = (uint16_t)pages;
+    c->dense_pages = (uint8_t)span_pages_for(size, DENSE_TAIL_PART, DENSE_PAGES_MAX, pages);
     c->capacity = (uint16_t)(pages * (uint32_t)NA_PAGE_SIZE / size);
     c->reciprocal = (((uint64_t)1 << 40) + size - 1) / size;
     c->batch = (uint16_t)clamp(BATCH_BYTES / size, 2, BATCH_MAX);

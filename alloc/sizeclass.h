@@ -30,8 +30,8 @@
 
 typedef struct na_class {
     uint32_t size;        /* bytes of a block */
-    uint16_t span_pages;  /* pages of a span */
-    uint16_t capacity;    /* blocks of a span */
+    uint16_t span_pages;  /* pages of a span, */
+    uint16_t capacity;    /* and blocks; na_span_t has those of a dense one */
     uint64_t reciprocal;  /* ceil(2^40 / size): offset -> index by one multiplication */
     uint16_t batch;       /* blocks that a refill of a busy bin aims at */
     uint16_t thin;        /* a busy bin with fewer blocks settles too often */
@@ -39,6 +39,7 @@ typedef struct na_class {
     uint16_t cap_freeing; /* when its thread does nothing but free, */
     uint16_t cap_max;     /* and at most */
     bool pooled;          /* the line rule */
+    uint8_t dense_pages;  /* of a span that is made while memory is short (tight.h) */
 } na_class_t;
 
 extern na_class_t na_classes[NA_CLASS_COUNT];

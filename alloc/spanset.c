@@ -9,6 +9,7 @@
 #include "alloc/recording.h"
 #include "alloc/sizeclass.h"
 #include "alloc/tag.h"
+#include "alloc/tight.h"
 #include "pagemap/pagemap.h"
 
 static uint32_t in_use(const na_span_t *span) {
@@ -57,14 +58,15 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
     bool zeroed;
-    uintptr_t start = na_pageheap_alloc(kind.node, c->span_pages, 1, &zeroed);
+    uint32_t pages = na_scarce() ? c->dense_pages : c->span_pages;
+    uintptr_t start = na_pageheap_alloc(kind.node, pages, 1, &zeroed);
     if (start == 0) {
         na_span_delete(span);
         return NULL;
     }
     span->start = start;
-    span->pages = c->span_pages;
-    span->capacity = c->capacity;
+    span->pages = pages;
+    span->capacity = (uint16_t)(pages * NA_PAGE_SIZE / c->size);
     span->cls = kind.cls;
     span->owner = kind.owner;
     span->sampled = kind.sampled;

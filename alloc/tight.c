@@ -15,13 +15,14 @@
 #define TIGHT_PART   16u /* of the limit */
 #define TIGHT_LEAST  (4 * MIB)
 #define TIGHT_MOST   (64 * MIB)
+#define SCARCE       4u
 #define TIGHT_NODE   (2 * MIB) /* more for each node: a touch may take a huge page there */
 #define SLACK_PART   128u      /* of the limit, all nodes together */
 #define SLACK_LEAST  8u        /* pages a node */
 #define SLACK_MOST   256u
 #define UNLIMITED_MS 1000u /* the least time between two looks where there was no limit */
 
-_Atomic(bool) na_tight_now;
+_Atomic(bool) na_tight_now, na_scarce_now;
 _Atomic(uint32_t) na_tight_turns, na_tight_lot;
 
 static _Atomic(uint64_t) given; /* bytes that were allowed before the first look */
@@ -78,11 +79,13 @@ static void look(void) {
             for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
                 na_purge_trim(&na_pagestores[node], 0);
         }
+        atomic_store_explicit(&na_scarce_now, group.room < SCARCE * least, memory_order_relaxed);
         uint64_t room = group.room > least ? group.room - least : 0;
         share = clamp(room / 2 / na_node_count, LEAST, MOST);
         atomic_store_explicit(&not_before_ms, 0, memory_order_relaxed);
     } else {
         atomic_store_explicit(&na_tight_now, false, memory_order_relaxed); /* it was lifted */
+        atomic_store_explicit(&na_scarce_now, false, memory_order_relaxed);
         atomic_store_explicit(&not_before_ms, na_os_ms() + UNLIMITED_MS, memory_order_relaxed);
     }
     atomic_store_explicit(&allowance, share, memory_order_relaxed);

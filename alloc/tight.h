@@ -6,6 +6,10 @@
  * then whenever a node has taken its share of half of what was found, at most 64 MiB; where there
  * is no limit, once a second at most.
  *
+ *   room < 4 least     scarce. New spans are made so that next to nothing is lost in their tails
+ *                      (sizeclass.c), which is 3 % of blocks up to 1 KiB. They are longer, and a
+ *                      long one drains less often: a program whose phases leave survivors in all
+ *                      its spans holds up to a seventh more, so this is not for all times.
  *   room < least       tight. On the way there all free pages of all nodes are given back, what is
  *                      left of huge pages is split, and regions use no more of them. From then on
  *                      no more is resident than the latest peak of what was in use and a little
@@ -28,11 +32,15 @@
 
 #include "alloc/base.h"
 
-extern _Atomic(bool) na_tight_now;
+extern _Atomic(bool) na_tight_now, na_scarce_now;
 extern _Atomic(uint32_t) na_tight_turns, na_tight_lot;
 
 NA_INLINE bool na_tight(void) {
     return NA_UNLIKELY(atomic_load_explicit(&na_tight_now, memory_order_relaxed));
+}
+
+NA_INLINE bool na_scarce(void) {
+    return NA_UNLIKELY(atomic_load_explicit(&na_scarce_now, memory_order_relaxed));
 }
 
 /* How often it became tight: a heap that has not seen the last time gives back what it caches. */

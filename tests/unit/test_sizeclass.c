@@ -34,9 +34,12 @@ Test(sizeclass, aligned_classes) {
 Test(sizeclass, every_offset_of_every_span_finds_its_block) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         const na_class_t *c = &na_classes[cls];
-        size_t bytes = c->span_pages * NA_PAGE_SIZE;
+        size_t bytes = c->span_pages * NA_PAGE_SIZE, dense = c->dense_pages * NA_PAGE_SIZE;
         cr_assert(c->capacity >= 1 && c->capacity <= NA_CAPACITY_MAX);
         cr_assert_eq(c->capacity, bytes / c->size);
+        cr_assert(dense >= bytes && dense / c->size <= NA_CAPACITY_MAX);
+        cr_assert(dense == bytes || dense % c->size * 32 <= dense);
+        bytes = dense; /* the longer one */
         for (size_t offset = 0; offset < bytes; offset++)
             cr_assert_eq(na_block_index(c, offset), offset / c->size, "class %u offset %zu", cls,
                          offset);

@@ -5,10 +5,12 @@
 
 #include "alloc/chain.h"
 #include "alloc/init.h"
+#include "alloc/lookup.h"
 #include "alloc/pageheap.h"
 #include "alloc/sizeclass.h"
 #include "alloc/spanset.h"
 #include "alloc/tag.h"
+#include "alloc/tight.h"
 #include "pagemap/pagemap.h"
 
 TestSuite(spanset, .init = na_init);
@@ -112,6 +114,45 @@ Test(spanset, the_fullest_span_serves_first) {
         give_one(&set, blocks[per_span + 1 + i]);
     give_one(&set, blocks[0]);
     cr_assert_eq(na_span_of(na_spanset_take(&set, kind, 1, true, &got)), first);
+}
+
+/* A span of each kind, one after the other: full, looked up block by block, and given back. */
+Test(spanset, scarce_memory_makes_dense_spans) {
+    enum { MANY = 64 };
+    unsigned cls = na_class_of(832);
+    const na_class_t *c = &na_classes[cls];
+    uint32_t dense = c->dense_pages * (uint32_t)NA_PAGE_SIZE / c->size;
+    cr_assert(c->dense_pages > c->span_pages && c->capacity + dense <= MANY);
+    na_spanset_t set = {0};
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+    uint64_t before = used();
+    void *blocks[MANY];
+    uint32_t n = 0;
+    while (n < c->capacity + dense) {
+        uint32_t got;
+        atomic_store(&na_scarce_now, n >= c->capacity);
+        void *list = na_spanset_take(&set, kind, 1, true, &got);
+        for (void *next; list != NULL; list = next) {
+            next = *na_block_next(list);
+            blocks[n++] = list;
+        }
+    }
+    cr_assert_eq(n, c->capacity + dense);
+    cr_assert_eq(set.spans, 2);
+    for (uint32_t i = 0; i < n; i++) {
+        na_span_t *span = na_span_of(blocks[i]);
+        cr_assert_eq(span->pages, i < c->capacity ? c->span_pages : c->dense_pages);
+        cr_assert_eq(span->capacity, i < c->capacity ? c->capacity : dense);
+        na_found_t found;
+        na_lookup((char *)blocks[i] + c->size - 1, &found);
+        cr_assert(found.kind == NA_LOOKUP_PLAIN || found.kind == NA_LOOKUP_DEAD);
+        cr_assert_eq(found.base, (uintptr_t)blocks[i]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        give_one(&set, blocks[i]);
+    na_spanset_trim(&set);
+    cr_assert_eq(set.spans, 0);
+    cr_assert_eq(used(), before);
 }
 
 Test(spanset, runs_are_cut_at_the_spans_edges) {

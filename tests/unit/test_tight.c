@@ -100,6 +100,26 @@ Test(tight, what_is_free_goes_back_and_huge_pages_are_over) {
     cr_assert_not(na_tight());
 }
 
+Test(tight, memory_is_scarce_before_it_is_tight) {
+    room = 40 * MIB;
+    unsigned next = 0;
+    take_until_look(&next);
+    cr_assert_not(na_scarce());
+    room = 20 * MIB;
+    take_until_look(&next);
+    cr_assert(na_scarce());
+    cr_assert_not(na_tight());
+    room = LIMIT;
+    take_until_look(&next);
+    cr_assert_not(na_scarce());
+    room = 20 * MIB;
+    take_until_look(&next);
+    cr_assert(na_scarce());
+    room = UNKNOWN; /* the limit is lifted */
+    take_until_look(&next);
+    cr_assert_not(na_scarce());
+}
+
 /* Runs of many sizes, so that what was freed often does not fit. */
 Test(tight, no_more_is_resident_than_was_in_use) {
     static struct {
