@@ -483,7 +483,7 @@ NA_INLINE void begin(walk_t *w, na_frames_t *f) {
     w->f = f;
     w->hi = f->stack.hi;
     w->fresh = f->room;
-    w->kept = f->frames + f->count - 1;
+    w->kept = f->frames != NULL ? f->frames + f->count - 1 : NULL; /* grow makes the first */
     w->sound = 0;
     w->confirmed_count = 0;
     w->beyond.sp = 0;

@@ -98,8 +98,8 @@ for profile in "sites.nprof", "trace.nprof":
     assert shown[0]["function"] == "parse" and shown[0]["temporary_ratio"] == 1 and shown[0]["size_mean"] == 80
     # globals: the program's own variables are known by their names
     shown = {r["variable"]: r for r in rows("globals", profile, "--filter", "/views$")}
-    sizes = {name: shown[name]["bytes"] for name in ("table", "blocks", "keep", "scale")}
-    assert sizes == {"table": 800, "blocks": 320, "keep": 8, "scale": 4}, sizes
+    sizes = {name: shown[name]["bytes"] for name in ("views_table", "views_blocks", "views_keep", "scale")}
+    assert sizes == {"views_table": 800, "views_blocks": 320, "views_keep": 8, "scale": 4}, sizes
     modules = {r["module"].split("/")[-1]: r for r in rows("globals", profile, "--modules")}
     assert modules["views"]["zeroed_bytes"] >= 1200 and modules["views"]["bytes"] >= sum(sizes.values())
     text = run("globals", profile, "--top", "0")
