@@ -164,7 +164,7 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
 }
 
 /* Anything but a small block on an ordinary page that gets another size than 0. */
-static NA_NOINLINE void *realloc_slow(void *block, size_t size) {
+NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t size) {
     if (block == NULL) return na_alloc(size, NA_ENTRY_REALLOC);
     if (size == 0) {
         na_free(block);
