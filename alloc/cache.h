@@ -35,16 +35,7 @@ void na_free_thoroughly(void *block, uint32_t tag, na_release_t how, const void 
  * once, and read the class table while the first of them fills it. Whatever they find sends them to
  * a slow path that waits and sorts it out (heap.h). ThreadSanitizer is told so on the hot path and
  * on every function that it is inlined into. */
-#if defined(__has_feature) && !defined(__SANITIZE_THREAD__) /* clang */
-#if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1 /* gcc's word for it */
-#endif
-#endif
-#ifdef __SANITIZE_THREAD__
-#define NA_RACES_WITH_EMPTY __attribute__((no_sanitize("thread")))
-#else
-#define NA_RACES_WITH_EMPTY
-#endif
+#define NA_RACES_WITH_EMPTY NA_RACY
 #define NA_HOT __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 
 /* gcc has the instruction only with a flag; processors without it (Intel before 2014) pass it by.

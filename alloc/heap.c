@@ -281,8 +281,7 @@ na_heap_t *na_heap_check_policy(na_heap_t *heap) {
 }
 
 /* Races with other threads' decrements; whoever wins, the credit stays near zero (heap.h). */
-__attribute__((no_sanitize("thread"))) NA_RACES_WITH_EMPTY static void
-reset_credits(na_heap_t *shared) {
+NA_RACES_WITH_EMPTY static void reset_credits(na_heap_t *shared) {
     for (unsigned cls = 0; cls < NA_CLASS_COUNT; cls++)
         if (*(volatile int16_t *)&shared->bins[cls].pop < 0)
             *(volatile int16_t *)&shared->bins[cls].pop = 0;

@@ -508,7 +508,7 @@ unsigned na_pageheap_node_of(uintptr_t address) {
     return hp ? hp->region->node : NA_NO_NODE;
 }
 
-__attribute__((no_sanitize("thread"))) bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
+NA_RACY bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
     return *(volatile uint64_t *)&na_pagestores[node].dirty >= pages;
 }
 
