@@ -36,7 +36,7 @@ void na_free_thoroughly(void *block, uint32_t tag, na_release_t how, const void 
  * a slow path that waits and sorts it out (heap.h). ThreadSanitizer is told so on the hot path and
  * on every function that it is inlined into. */
 #define NA_RACES_WITH_EMPTY NA_RACY
-#define NA_HOT __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
+#define NA_HOT              __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 
 /* gcc has the instruction only with a flag; processors without it (Intel before 2014) pass it by.
  */

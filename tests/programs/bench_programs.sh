@@ -90,3 +90,20 @@ for words in "--only nothing" "--inputs" "--bench /nonexistent" "--inputs $input
         fail "status $rc for '$words': $(cat "$work/err")"
     fi
 done
+
+# What profiles cost: a figure for each mode, and files of each; mistakes as above.
+"$programs/recording.py" --library "$lib" --inputs "$inputs" --small --only sqlite,python-malloc --rounds 1 >"$work/out" ||
+    fail "recording.py fails"
+for mode in sample sites trace; do
+    [ "$(awk -v mode=$mode '$1 == mode && $2 == "wall" && $3 > 0 && $5 > 0 && $6 > 0 { n++ } END { print n + 0 }' "$work/out")" = 2 ] ||
+        fail "recording.py has no figures of mode $mode: $(cat "$work/out")"
+done
+for words in "--only nothing --small" "--library /nonexistent" "--modes nothing" "--rounds 0" "--only sqlite"; do
+    rc=0
+    # shellcheck disable=SC2086
+    "$programs/recording.py" --library "$lib" --inputs "$inputs" $words >"$work/out" 2>"$work/err" || rc=$?
+    if [ "$rc" != 2 ] || [ "$(wc -l <"$work/err")" != 1 ]; then
+        fail "recording.py: status $rc for '$words': $(cat "$work/err")"
+    fi
+done
+say "recording.py: two programs in three modes"
