@@ -395,10 +395,14 @@ void na_heap_settle_absent(na_heap_t *heap) {
 void na_heap_flush(na_heap_t *heap) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
+        const na_class_t *c = &na_classes[cls];
         na_bin_count(heap, cls);
         na_bin_empty(heap, cls);
         sort_mail(heap, cls);
         na_spanset_trim(&state->spans);
+        /* The next thread likely does what this one did. The first filling of a bin doubles what it
+         * may hold: without halving, threads that fill a bin once would raise it one by one. */
+        state->cap = state->cap / 2 > c->cap_first ? state->cap / 2 : c->cap_first;
         na_bin_grant(heap, cls);
     }
     na_remote_flush(heap);
