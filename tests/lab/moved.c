@@ -2,6 +2,9 @@
  * after the move lies there: whether it was bound to the new node or the scheduler might carry it
  * back, in whatever order the 20 ms and the slow paths come, whichever size takes the slow paths,
  * and though its lists are full of the old node's blocks of every size. */
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+
 #include "lab.h"
 
 enum {
@@ -59,10 +62,20 @@ static void slow_paths(bool small, unsigned times) {
     }
 }
 
-static bool is_on(int index) {
-    unsigned cpu = 0, node = 0;
-    REQUIRE(getcpu(&cpu, &node) == 0);
-    return (int)node == lab_node[index].id;
+/* How often the thread came to another CPU, by the kernel's count: the scheduler may carry it away
+ * and back between any two looks at where it is. */
+static uint64_t moves(void) {
+    static int counter = -1;
+    if (counter < 0) {
+        struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                       .size = sizeof attr,
+                                       .config = PERF_COUNT_SW_CPU_MIGRATIONS};
+        counter = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+        REQUIRE(counter >= 0);
+    }
+    uint64_t count_so_far = 0;
+    REQUIRE(read(counter, &count_so_far, sizeof count_so_far) == sizeof count_so_far);
+    return count_so_far;
 }
 
 /* False: the scheduler has moved the thread itself, so that this attempt says nothing. */
@@ -73,16 +86,15 @@ static bool attempt(int from, int to, bool bound, order_t order, bool small, lab
     empty();
     slow_paths(small, 0);
     lab_pin(to);
-    uint64_t moved = lab_now_ms();
+    uint64_t moved = lab_now_ms(), moves_then = moves();
     if (!bound) REQUIRE(sched_setaffinity(0, sizeof everywhere, &everywhere) == 0);
     if (order == SLOW_SLOW_WAIT) slow_paths(small, 2);
     if (order == SLOW_WAIT_SLOW) slow_paths(small, 1);
     wait_20_ms(moved);
     if (order == WAIT_SLOW_SLOW) slow_paths(small, 2);
     if (order == SLOW_WAIT_SLOW) slow_paths(small, 1);
-    bool stayed = is_on(to);
-    if (stayed) fill();
-    stayed &= is_on(to);
+    fill();
+    bool stayed = moves() == moves_then;
     if (stayed) lab_judge(block, count, false, pages);
     empty();
     slow_paths(small, 0);
@@ -109,6 +121,10 @@ int main(void) {
     for (int i = 0; i < lab_nodes; i++)
         if (lab_node[i].cpu >= 0) place[places++] = i;
     REQUIRE(sched_getaffinity(0, sizeof everywhere, &everywhere) == 0);
+    uint64_t at_first = moves();
+    lab_pin(place[1]);
+    lab_pin(place[0]);
+    REQUIRE(moves() > at_first); /* the kernel does count them */
     for (int bound = 1; bound >= 0; bound--)
         for (order_t order = 0; order < ORDERS; order++)
             for (int small = 0; small < 2; small++, at++)
