@@ -45,9 +45,7 @@ void *na_every_alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t
     state->used = true;
     const na_class_t *c = &na_classes[cls];
     na_record_t *record = record_at(span, na_block_index(c, (uintptr_t)block - span->start));
-    *record = (na_record_t){.slack = (uint32_t)(c->size - requested) & NA_RECORD_SLACK_MAX,
-                            .node = heap->node,
-                            .epoch = na_profile_epoch};
+    na_record_take(record, c->size - requested, heap->node, na_profile_epoch);
     hooks->on_alloc(&heap->profile, record, block, requested, c->size, entry);
     na_section_leave(heap);
     return block;

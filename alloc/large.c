@@ -54,6 +54,11 @@ static uint32_t pages_for(size_t size) {
     return (uint32_t)((size + NA_PAGE_SIZE - 1) >> NA_PAGE_SHIFT);
 }
 
+static void set_pages(na_span_t *span, uint32_t pages) {
+    span->pages = pages;
+    span->each = na_span_bytes(span);
+}
+
 /* --- memory for a span --- */
 
 /* What a block is made for, beside its size. */
@@ -184,7 +189,7 @@ static bool is_recorded(na_heap_t *heap, size_t bytes) {
 static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind, bool *zeroed) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
-    span->pages = pages_for(size);
+    set_pages(span, pages_for(size));
     span->capacity = 1;
     span->carved = 1;
     span->node = span->home = (uint8_t)kind->node;
@@ -196,7 +201,7 @@ static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind
         na_span_delete(span);
         return NULL;
     }
-    if ((recorded && !na_span_add_records(span, 1)) || !na_pagemap_enter(span, NA_TAG_NONE)) {
+    if ((recorded && !na_span_add_records(span)) || !na_pagemap_enter(span, NA_TAG_NONE)) {
         give_memory_back(span);
         na_span_delete(span);
         return NULL;
@@ -329,7 +334,7 @@ static bool resize_dedicated(na_span_t *span, uint32_t pages) {
     }
     if (new_bytes < old_bytes) na_limit_release(old_bytes - new_bytes);
     count_dedicated(span, pages, span->pages);
-    span->pages = pages;
+    set_pages(span, pages);
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
     return true;
 }
@@ -343,10 +348,10 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
         return false;
     if (NA_UNLIKELY(span->home != node)) na_pageheap_stray(span->home, node, extra, true);
     na_pagemap_remove(span);
-    span->pages = pages;
+    set_pages(span, pages);
     if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
     give_run_back(span, old_pages);
-    span->pages = old_pages;
+    set_pages(span, old_pages);
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
     return false;
 }
@@ -357,7 +362,7 @@ static bool resize_run(na_span_t *span, uint32_t pages) {
     if (pages > old_pages) return grow_run(span, pages);
     na_span_t cut = *span; /* the part that goes back is described by the old length */
     na_pagemap_remove(span);
-    span->pages = pages;
+    set_pages(span, pages);
     na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
     give_run_back(&cut, pages);
     return true;

@@ -53,7 +53,7 @@ void na_lookup(const void *address, na_found_t *found) {
         without_record(span, found);
         return;
     }
-    if (NA_UNLIKELY(index >= na_span_records_room(record))) {
+    if (NA_UNLIKELY(index > na_span_records_mask(record))) {
         found->kind = NA_LOOKUP_FREE;
         return;
     }

@@ -61,7 +61,7 @@ static bool is_complete(const na_span_t *span) {
 /* The record of a block that the caller holds, made if every event is wanted. */
 static na_record_t *wanted_record(na_span_t *span, const void *block) {
     if (na_every_event) {
-        if (!na_span_add_records(span, span->capacity)) return NULL;
+        if (!na_span_add_records(span)) return NULL;
         if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW))
             na_pagemap_retag(span, NA_TAG_SLOW); /* the block holds the span in its place */
         atomic_store_explicit(&span->recorded,
@@ -77,9 +77,8 @@ void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t reque
     const na_hooks_t *hooks = na_section_enter(heap);
     na_record_t *record = wanted_record(span, block);
     if (record != NULL) {
-        *record = (na_record_t){.slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX,
-                                .node = heap->node};
-        record->epoch = hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE;
+        na_record_take(record, usable - requested, heap->node,
+                       hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE);
         clock_fence();
         if (hooks != NULL) hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
     }
@@ -133,7 +132,7 @@ void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, v
                              usable);
         else if (record->epoch == 0)
             record->epoch = NA_EPOCH_BEFORE;
-        record->slack = (uint32_t)(usable - requested) & NA_RECORD_SLACK_MAX;
+        record->slack = (uint16_t)(usable - requested);
     }
     na_section_leave(heap);
 }

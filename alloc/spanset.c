@@ -67,6 +67,8 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     span->start = start;
     span->pages = pages;
     span->capacity = (uint16_t)(pages * NA_PAGE_SIZE / c->size);
+    span->each = c->size;
+    span->reciprocal = c->reciprocal;
     span->cls = kind.cls;
     span->owner = kind.owner;
     span->sampled = kind.sampled;
@@ -74,7 +76,7 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     bool slow = kind.sampled || na_every_event;
     if (slow) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
-    if ((slow && !na_span_add_records(span, span->capacity)) ||
+    if ((slow && !na_span_add_records(span)) ||
         !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
         if (span->home != span->node) na_pageheap_stray(span->home, span->node, span->pages, false);
         na_pageheap_free(span->node, start, span->pages);

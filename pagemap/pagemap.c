@@ -49,11 +49,8 @@ static na_tag_leaf_t *tag_leaf(uintptr_t address) {
 }
 
 static na_span_leaf_t *span_leaf(uintptr_t address) {
-    return leaf_of(&na_span_root[address >> NA_SPAN_LEAF_SHIFT], 0, sizeof(na_span_leaf_t));
-}
-
-static uint32_t hugepage_in_leaf(uintptr_t address) {
-    return (uint32_t)(address >> HUGE_SHIFT) % NA_SPAN_LEAF_HUGEPAGES;
+    return leaf_of(&na_span_root[address >> NA_SPAN_LEAF_SHIFT], (intptr_t)&na_pagemap,
+                   sizeof(na_span_leaf_t));
 }
 
 /* Visits the entries of a span: pages at both ends, whole hugepages between. Tags are written only
@@ -65,7 +62,7 @@ static bool write_entries(uintptr_t start, uintptr_t end, uint32_t tag, na_span_
         na_span_leaf_t *spans = span_leaf(at);
         if (spans == NULL) return false;
         if (by_hugepage && at >= first + HUGE_BYTES && at < last) {
-            spans->huge[hugepage_in_leaf(at)] = span;
+            spans->huge[na_hugepage_in_span_leaf(at)] = span;
             at += HUGE_BYTES;
         } else {
             na_tag_leaf_t *tags = tag_leaf(at);
@@ -109,8 +106,7 @@ void na_pagemap_retag(const na_span_t *span, uint32_t tag) {
 na_span_t *na_span_of(const void *address) {
     uintptr_t at = (uintptr_t)address;
     if (!na_is_address(at)) return NULL;
-    const na_span_leaf_t *leaf = (const na_span_leaf_t *)na_span_root[at >> NA_SPAN_LEAF_SHIFT];
-    if (leaf == NULL) return NULL;
+    const na_span_leaf_t *leaf = na_span_leaf_of(at);
     na_span_t *span = leaf->span[na_page_in_span_leaf(at)];
-    return span != NULL ? span : leaf->huge[hugepage_in_leaf(at)];
+    return span != NULL ? span : leaf->huge[na_hugepage_in_span_leaf(at)];
 }

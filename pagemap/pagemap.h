@@ -11,8 +11,8 @@
  *                       not ours, large, or every free of it must be seen)
  *   span   the span that the page belongs to; NULL: not ours
  *
- * An entry of the tags' root is not a pointer but the distance from a static leaf that is always
- * zero; an entry of 0 therefore leads to "not ours" without a test. Writes happen only when spans
+ * An entry of a root is not a pointer but the distance from a static leaf that is always zero; an
+ * entry of 0 therefore leads to "not ours" without a test. Writes happen only when spans
  * are made and deleted, before the memory is handed out and after it came back, so readers need no
  * lock; foreign addresses may be looked up at any time, from signal handlers as well.
  *
@@ -55,10 +55,16 @@ typedef struct na_span_leaf {
     na_span_t *huge[NA_SPAN_LEAF_HUGEPAGES];
 } na_span_leaf_t;
 
-extern intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES]; /* addresses of leaves, 0: none */
+/* As those of the tags: distances of leaves from na_pagemap, whose first bytes are zero. */
+extern intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES];
+_Static_assert(sizeof(na_span_leaf_t) <= sizeof(na_tag_leaf_t), "a leaf of nothing");
 
 NA_INLINE uint32_t na_page_in_span_leaf(uintptr_t address) {
     return (uint32_t)(address >> NA_SPAN_PAGE_SHIFT) % NA_SPAN_LEAF_PAGES;
+}
+
+NA_INLINE uint32_t na_hugepage_in_span_leaf(uintptr_t address) {
+    return (uint32_t)(address >> 21) % NA_SPAN_LEAF_HUGEPAGES;
 }
 
 NA_INLINE bool na_is_address(uintptr_t address) {
@@ -84,12 +90,17 @@ void na_pagemap_init(void);
 /* The live span that holds `address`, NULL: none of ours. Any address. Async-signal-safe. */
 na_span_t *na_span_of(const void *address);
 
+/* address: na_is_address */
+NA_INLINE const na_span_leaf_t *na_span_leaf_of(uintptr_t address) {
+    return (const na_span_leaf_t *)((const char *)&na_pagemap +
+                                    na_span_root[address >> NA_SPAN_LEAF_SHIFT]);
+}
+
 /* The same, by its page's own entry, which every small span has: NULL may also be a large one. */
 NA_INLINE na_span_t *na_span_by_page(const void *address) {
     uintptr_t at = (uintptr_t)address;
     if (NA_UNLIKELY(!na_is_address(at))) return NULL;
-    const na_span_leaf_t *leaf = (const na_span_leaf_t *)na_span_root[at >> NA_SPAN_LEAF_SHIFT];
-    return NA_LIKELY(leaf != NULL) ? leaf->span[na_page_in_span_leaf(at)] : NULL;
+    return na_span_leaf_of(at)->span[na_page_in_span_leaf(at)];
 }
 
 /* Makes the leaves for a range, so that entering a span there cannot fail. False: no memory. */

@@ -12,36 +12,70 @@
 #ifndef NUMALLOC_PAGEMAP_REGISTRY_H
 #define NUMALLOC_PAGEMAP_REGISTRY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
+/* Who looks at a record of a block that lives, ends or begins just now reads words[0], then
+ * words[1]. The latter says of which life the record is, and is written last when it begins
+ * (na_record_publish), first when it ends. So if its birth is earlier than the look, words[0] is of
+ * the same life: any later life was born later. */
 typedef struct na_record {
-    uint32_t site;       /* stack node of the allocation, 0: none (not sampled) */
-    uint32_t birth;      /* low part of the time of allocation: see na_record_birth */
-    uint32_t slack : 20; /* usable size - requested size, bytes: less than a page, or a class */
-    uint32_t birth_high : 12; /* high part */
-    uint16_t thread;          /* profile thread index of the allocating thread */
-    uint8_t node;             /* dense node index of the cpu that allocated */
-    uint8_t epoch;            /* profile epoch, see above */
+    union {
+        struct {
+            uint32_t site;   /* stack node of the allocation, 0: none (not sampled) */
+            uint16_t slack;  /* usable size - requested size, bytes: less than a page, or a class */
+            uint16_t thread; /* profile thread index of the allocating thread */
+            uint8_t node;    /* dense node index of the cpu that allocated */
+            uint64_t : 4;
+            /* When the object was allocated: the low bits of (ticks of the profile's clock >> 8);
+             * some 20 days or more before they repeat. */
+            uint64_t birth : 44;
+            uint8_t epoch; /* profile epoch, see above */
+        };
+        uint64_t words[2];
+    };
 } na_record_t;
 
 /* Profile epochs are 1..NA_EPOCH_LAST, in turn. */
 #define NA_EPOCH_LAST   254u
 #define NA_EPOCH_BEFORE 255u
 
+#define NA_RECORD_SLACK_MAX   0xffffu
+#define NA_RECORD_TIME_BITS   44
+#define NA_RECORD_TIME_MASK   ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1)
+#define NA_RECORD_BIRTH_SHIFT 12
+#define NA_RECORD_EPOCH_SHIFT 56
+/* Birth of a record that is not filled yet: later than any time. */
+#define NA_RECORD_UNBORN NA_RECORD_TIME_MASK
+
 _Static_assert(sizeof(na_record_t) == 16, "four records a cache line");
+_Static_assert(offsetof(na_record_t, node) == 8 && offsetof(na_record_t, epoch) == 15,
+               "birth lies in words[1], below the epoch");
 
-#define NA_RECORD_SLACK_MAX 0xfffffu
-#define NA_RECORD_TIME_BITS 44
+/* The record says of which life it is: its site, slack and thread are set. */
+static inline void na_record_publish(na_record_t *record, uint64_t birth, uint8_t epoch) {
+    uint64_t word = record->node | (birth & NA_RECORD_TIME_MASK) << NA_RECORD_BIRTH_SHIFT |
+                    (uint64_t)epoch << NA_RECORD_EPOCH_SHIFT;
+    __atomic_store_n(&record->words[1], word, __ATOMIC_RELEASE);
+}
 
-/* When the object was allocated: ticks of the profile's clock >> 8, the low 44 bits of them (some
- * 20 days or more before they repeat). */
-static inline uint64_t na_record_birth(const na_record_t *record) {
-    return (uint64_t)record->birth_high << 32 | record->birth;
+/* Its life ends, and another will be published. */
+static inline void na_record_unpublish(na_record_t *record, uint8_t epoch) {
+    na_record_publish(record, NA_RECORD_UNBORN, epoch);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+/* The record of a block that is taken, to be published. (It has ended before: epoch 0.) */
+static inline void na_record_take(na_record_t *record, uint64_t slack, uint8_t node,
+                                  uint8_t epoch) {
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    *record = (na_record_t){
+        .slack = (uint16_t)slack, .node = node, .birth = NA_RECORD_UNBORN, .epoch = epoch};
 }
 
 /* Of an object that is freed at this time (ticks >> 8); 0 where the processors' clocks disagree. */
 static inline uint64_t na_record_age(const na_record_t *record, uint64_t now) {
-    uint64_t age = (now - na_record_birth(record)) & ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1);
+    uint64_t age = (now - record->birth) & NA_RECORD_TIME_MASK;
     return age >> (NA_RECORD_TIME_BITS - 1) == 0 ? age : 0;
 }
 

@@ -5,20 +5,29 @@
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "pagemap/pagemap.h"
 
 static na_lock_t lock;
 static na_span_t *unused;
 
-/* An array of records: 1 << size of them. Never given back, so that a reader that races with the
- * end of its span reads another's records, never garbage. */
+/* An array of records: mask + 1 of them, a power of two. Never given back, so that a reader that
+ * races with the end of its span reads another's records, never garbage. */
 typedef struct na_record_array {
     struct na_record_array *next;   /* in the list of all; constant */
     struct na_record_array *unused; /* next that is not in use; guarded by the lock */
     _Atomic(na_span_t *) span;      /* NULL: not in use */
-    uint64_t size;
+    uint64_t mask;
     na_record_t records[];
 } na_record_array_t;
 _Static_assert(sizeof(na_record_array_t) % sizeof(na_record_t) == 0, "records are aligned");
+_Static_assert(offsetof(na_record_array_t, mask) + sizeof(uint64_t) == sizeof(na_record_array_t),
+               "na_span_records_mask");
+
+/* Of spans without records: one, that stays zero. */
+static union {
+    na_record_array_t array;
+    char bytes[sizeof(na_record_array_t) + sizeof(na_record_t)];
+} nothing;
 
 enum { RECORD_SIZES = 20 };
 static na_record_array_t *unused_arrays[RECORD_SIZES]; /* by power of two of their length */
@@ -32,10 +41,8 @@ static na_record_array_t *array_of(na_record_t *records) {
     return (na_record_array_t *)((char *)records - sizeof(na_record_array_t));
 }
 
-uint64_t na_span_records_room(const na_record_t *records) {
-    const na_record_array_t *array =
-        (const na_record_array_t *)((const char *)records - sizeof(na_record_array_t));
-    return UINT64_C(1) << array->size;
+static unsigned size_of(const na_record_array_t *array) {
+    return (unsigned)__builtin_popcountll(array->mask);
 }
 
 na_span_t *na_span_new(void) {
@@ -47,6 +54,7 @@ na_span_t *na_span_new(void) {
     if (span != NULL) {
         memset(span, 0, sizeof *span);
         span->list = NA_SPAN_UNLISTED;
+        atomic_store_explicit(&span->registry, nothing.array.records, memory_order_relaxed);
     }
     return span;
 }
@@ -56,9 +64,10 @@ void na_span_delete(na_span_t *span) {
     if (span->records != NULL) {
         na_record_array_t *array = array_of(span->records);
         atomic_store_explicit(&array->span, NULL, memory_order_relaxed);
-        array->unused = unused_arrays[array->size];
-        unused_arrays[array->size] = array;
+        array->unused = unused_arrays[size_of(array)];
+        unused_arrays[size_of(array)] = array;
         span->records = NULL;
+        atomic_store_explicit(&span->registry, nothing.array.records, memory_order_relaxed);
     }
     span->next = unused;
     unused = span;
@@ -76,19 +85,22 @@ static na_record_array_t *take_array(unsigned size) {
     }
     array = na_meta_alloc(sizeof *array + bytes, sizeof(na_record_t));
     if (array == NULL) return NULL;
-    array->size = size;
+    array->mask = (UINT64_C(1) << size) - 1;
     array->next = atomic_load_explicit(&all_arrays, memory_order_relaxed);
     atomic_store_explicit(&all_arrays, array, memory_order_release);
     return array;
 }
 
-bool na_span_add_records(na_span_t *span, uint32_t count) {
+bool na_span_add_records(na_span_t *span) {
     if (atomic_load_explicit(&span->records, memory_order_acquire) != NULL) return true;
+    bool has_tail = span->each * span->capacity != (uint64_t)span->pages << NA_SPAN_PAGE_SHIFT;
+    uint32_t count = (uint32_t)span->capacity + has_tail;
     na_lock(&lock);
     bool there = span->records != NULL;
     na_record_array_t *array = there ? NULL : take_array(record_size(count));
     if (array != NULL) {
         atomic_store_explicit(&span->records, array->records, memory_order_release);
+        atomic_store_explicit(&span->registry, array->records, memory_order_release);
         atomic_store_explicit(&array->span, span, memory_order_release);
     }
     na_unlock(&lock);
@@ -100,7 +112,7 @@ NA_RACY void na_span_each_records(na_records_fn_t visit, void *arg) {
     for (; array != NULL; array = array->next) {
         const na_span_t *span = atomic_load_explicit(&array->span, memory_order_acquire);
         if (span == NULL) continue;
-        uint64_t room = UINT64_C(1) << array->size;
+        uint64_t room = array->mask + 1;
         visit(span, array->records, span->capacity < room ? span->capacity : (uint32_t)room, arg);
     }
 }
@@ -108,7 +120,7 @@ NA_RACY void na_span_each_records(na_records_fn_t visit, void *arg) {
 void na_span_age_records(void) {
     na_record_array_t *array = atomic_load_explicit(&all_arrays, memory_order_acquire);
     for (; array != NULL; array = array->next) {
-        for (size_t i = 0; i < (size_t)1 << array->size; i++) {
+        for (size_t i = 0; i <= array->mask; i++) {
             uint8_t *epoch = &array->records[i].epoch;
             uint8_t was = __atomic_load_n(epoch, __ATOMIC_RELAXED);
             if (was != 0)

@@ -53,6 +53,11 @@ typedef struct na_span {
                                  * 0: none; by whoever holds a block of the span */
     size_t requested;           /* large: bytes asked for */
     struct na_span *next, *prev;
+    /* For na_access_resolve: any byte of the span leads to a record without a test. */
+    uint64_t reciprocal; /* offset -> index (sizeclass.h); large: 0 */
+    uint64_t each;       /* usable bytes of a block */
+    /* `records`; where there are none, an array with one record, of no life. */
+    _Atomic(const na_record_t *) registry;
 } na_span_t;
 
 #define NA_SPAN_UNLISTED 0xff
@@ -64,13 +69,16 @@ na_span_t *na_span_new(void);
 /* `span` is in no list and no longer in the page map. */
 void na_span_delete(na_span_t *span);
 
-/* Gives the span `count` zeroed records (kept if it has them). False: no memory. Thread-safe, for
- * threads that hold a block of the span. */
-bool na_span_add_records(na_span_t *span, uint32_t count);
+/* Gives the span zeroed records (kept if it has them), one for each block of its capacity. False:
+ * no memory. Thread-safe, for threads that hold a block of the span. */
+bool na_span_add_records(na_span_t *span);
 
-/* Number of records in an array that a span had at some time, for readers that race with its end.
- */
-uint64_t na_span_records_room(const na_record_t *records);
+/* One less than the number of records in an array that a span had at some time, for readers that
+ * race with its end: a power of two. There is one for the span's last bytes, too, if these are of
+ * no block: it is of no life. */
+NA_INLINE uint64_t na_span_records_mask(const na_record_t *records) {
+    return ((const uint64_t *)(const void *)records)[-1];
+}
 
 /* Calls `visit` for the records of every span that has any, `count` of them. Lock-free and
  * async-signal-safe. Exact only while no other thread makes or deletes spans (in a forked child);

@@ -43,14 +43,18 @@ void na_access_clock_start(void) {
     pair.ticks0 = pair.ticks;
 }
 
-uint64_t na_access_ages_of(uint64_t mono_ns) {
+uint64_t na_access_moment_of(uint64_t mono_ns) {
     double ticks = (double)(int64_t)(mono_ns - pair.mono) * pair.per_ns;
-    return na_ages(pair.ticks + (uint64_t)(int64_t)ticks);
+    uint64_t ages = na_ages(pair.ticks + (uint64_t)(int64_t)ticks), last = na_ages(pair.ticks) - 1;
+    if ((int64_t)(last - ages) < 0) ages = last;
+    return (uint64_t)na_profile_epoch << NA_RECORD_EPOCH_SHIFT |
+           (ages & NA_RECORD_TIME_MASK) << NA_RECORD_BIRTH_SHIFT |
+           ((UINT64_C(1) << NA_RECORD_BIRTH_SHIFT) - 1);
 }
 
 /* Only the low bits of ages are kept by records: of the two times that fit, the one in the past. */
 uint64_t na_access_mono_of(uint64_t ages) {
-    uint64_t mask = (UINT64_C(1) << NA_RECORD_TIME_BITS) - 1;
+    uint64_t mask = NA_RECORD_TIME_MASK;
     uint64_t age = (na_ages(pair.ticks) - ages) & mask;
     if (age >> (NA_RECORD_TIME_BITS - 1) != 0) age = 0; /* a little after the pair */
     return pair.mono - (uint64_t)((double)(age << NA_AGE_SHIFT) / pair.per_ns);

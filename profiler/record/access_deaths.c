@@ -85,7 +85,6 @@ static bool covers(const na_life_t *life, uintptr_t address) {
 void na_access_death(const void *block, uint64_t usable, const na_record_t *record) {
     const na_life_t life = {.base = (uintptr_t)block,
                             .usable = usable,
-                            .birth = na_record_birth(record),
                             .death = na_ages(na_rec_ticks()),
                             .record = *record};
     if (usable > LARGE) {
@@ -111,7 +110,7 @@ void na_deaths_watch(uintptr_t first, uintptr_t second) {
 }
 
 /* Times are the low bits of ages. */
-#define MASK ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1)
+#define MASK NA_RECORD_TIME_MASK
 
 /* How long after `b` time `a` is; 0: not after. */
 static uint64_t after(uint64_t a, uint64_t b) {
@@ -120,8 +119,8 @@ static uint64_t after(uint64_t a, uint64_t b) {
 }
 
 uint64_t na_life_off(const na_life_t *life, uint64_t ages) {
-    uint64_t early = after(life->birth, ages);
-    uint64_t late = life->death == UINT64_MAX ? 0 : after(ages, life->death);
+    uint64_t early = after(life->record.birth, ages);
+    uint64_t late = life->death == NA_LIFE_LASTS ? 0 : after(ages, life->death);
     return early > late ? early : late;
 }
 

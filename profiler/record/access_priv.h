@@ -64,8 +64,10 @@ unsigned na_access_kernel(void);
 void na_access_clock_start(void);
 /* A new pair of both clocks; more often than once in 100 ms. */
 void na_access_clock_tick(void);
-/* Ages (ticks >> NA_AGE_SHIFT) of a time, and the reverse; to a microsecond or so near now. */
-uint64_t na_access_ages_of(uint64_t mono_ns);
+/* The moment of a sample, not later than the last tick: as words[1] of a record of this profile
+ * that begins just then, and of nothing but that moment's end. To a microsecond or so near now. */
+uint64_t na_access_moment_of(uint64_t mono_ns);
+/* Time of a birth or death in ages (ticks >> NA_AGE_SHIFT). */
 uint64_t na_access_mono_of(uint64_t ages);
 /* ns since the start of the profile; 0 for earlier times. */
 uint64_t na_access_since(uint64_t mono_ns);
@@ -73,9 +75,11 @@ uint64_t na_access_since(uint64_t mono_ns);
 /* ---- access_deaths.c: lives that have ended lately ---- */
 typedef struct na_life {
     uintptr_t base;
-    uint64_t usable, birth, death; /* times in ages, 44 bits */
+    uint64_t death; /* ages, 44 bits, as birth in the record */
+    uint64_t usable;
     na_record_t record;
 } na_life_t;
+#define NA_LIFE_LASTS UINT64_MAX /* death: there was none yet */
 bool na_deaths_start(void);
 /* By how much (ages) a time lies outside of a life. */
 uint64_t na_life_off(const na_life_t *life, uint64_t ages);
@@ -85,6 +89,14 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
                     na_life_t *life);
 /* Keeps every life that covers one of these words (0: none) until the next call. */
 void na_deaths_watch(uintptr_t first, uintptr_t second);
+
+/* ---- access_resolve.c ---- */
+/* One block's life: what a sample at an address and a moment was about. */
+typedef struct na_resolved {
+    uint8_t target; /* NA_NPROF_TARGET_*; UNKNOWN: no heap */
+    na_life_t life; /* HEAP */
+} na_resolved_t;
+void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t *to);
 
 /* ---- access_store.c ---- */
 bool na_store_start(void);
@@ -102,13 +114,6 @@ void na_store_window_done(void);
 /* A source's entry. */
 na_nprof_access_source_t *na_store_source(const na_access_source_t *source);
 extern na_lock_t na_store_lock; /* held while the file changes */
-
-/* One block's life: what a sample at an address and a time was about. For tests as well. */
-typedef struct na_resolved {
-    uint8_t target; /* NA_NPROF_TARGET_*; UNKNOWN: no heap */
-    na_life_t life; /* HEAP; death UINT64_MAX: it lives */
-} na_resolved_t;
-void na_access_resolve(uintptr_t address, uint64_t ages, na_resolved_t *to);
 
 /* ---- access_nodes.c ---- */
 /* Number, CPUs, memory and distances of a dense node, as far as /sys says. */

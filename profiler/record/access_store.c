@@ -81,47 +81,6 @@ na_nprof_access_source_t *na_store_source(const na_access_source_t *source) {
     return e;
 }
 
-/* ---- which block it was ---- */
-
-/* Ages by which the clocks may differ: half a microsecond or so. */
-#define SLACK 5u
-
-void na_access_resolve(uintptr_t address, uint64_t ages, na_resolved_t *to) {
-    na_found_t found;
-    na_access_config->find((const void *)address, &found);
-    to->target = NA_NPROF_TARGET_UNKNOWN;
-    if (NA_UNLIKELY(found.kind == NA_LOOKUP_FOREIGN)) return;
-    uint64_t off = SLACK;
-    if (NA_LIKELY(found.kind == NA_LOOKUP_BLOCK)) {
-        to->life.base = found.base;
-        to->life.usable = found.usable;
-        to->life.birth = na_record_birth(&found.record);
-        to->life.death = UINT64_MAX;
-        to->life.record = found.record;
-        if (NA_UNLIKELY(found.record.epoch != na_profile_epoch)) {
-            to->target = NA_NPROF_TARGET_UNRECORDED;
-            return;
-        }
-        /* A record that is being filled was cleared first: the block is not the program's yet. */
-        if (NA_LIKELY(found.record.site != NA_NPROF_NO_STACK && found.record.birth != 0)) {
-            off = na_life_off(&to->life, ages);
-            to->target = NA_NPROF_TARGET_HEAP;
-            if (NA_LIKELY(off == 0)) return;
-            if (off > SLACK) off = SLACK;
-        }
-    }
-    /* The block there now is too young: another was there, or the clocks differ. */
-    na_life_t life;
-    uintptr_t base = found.kind == NA_LOOKUP_FREE ? 0 : found.base;
-    if (na_deaths_find(address, base, ages, off, &life)) {
-        to->target = NA_NPROF_TARGET_HEAP;
-        to->life = life;
-    } else if (off == SLACK) {
-        to->target =
-            found.kind == NA_LOOKUP_PLAIN ? NA_NPROF_TARGET_UNRECORDED : NA_NPROF_TARGET_UNRESOLVED;
-    }
-}
-
 /* ---- objects ---- */
 
 static object_slot_t *object_slot(object_slot_t *slots, uint32_t mask, uintptr_t base,
@@ -146,13 +105,14 @@ static bool grow_objects(void) {
     return true;
 }
 
-/* 0: no room. */
+/* 0: no room, or its record was being filled. */
 static uint32_t object_of(const na_life_t *life) {
-    object_slot_t *slot = object_slot(s.objects, s.object_mask, life->base, life->birth);
+    if (life->record.site == NA_NPROF_NO_STACK) return 0;
+    object_slot_t *slot = object_slot(s.objects, s.object_mask, life->base, life->record.birth);
     if (slot->id == 0) {
         if (s.object_count * 2 > s.object_mask) {
             if (!grow_objects()) return 0;
-            slot = object_slot(s.objects, s.object_mask, life->base, life->birth);
+            slot = object_slot(s.objects, s.object_mask, life->base, life->record.birth);
         }
         na_nprof_access_object_t *e = na_table_next(&s.objects_table);
         if (e == NULL) return 0;
@@ -161,14 +121,15 @@ static uint32_t object_of(const na_life_t *life) {
         e->site = r->site;
         e->base = life->base;
         e->size = life->usable - r->slack;
-        e->birth_ns = na_access_since(na_access_mono_of(life->birth));
+        e->birth_ns = na_access_since(na_access_mono_of(life->record.birth));
         e->death_ns = NA_NPROF_NS_STILL;
         e->thread = r->thread;
         e->node = r->node < na_node_count ? (int16_t)r->node : NA_NPROF_NO_NODE;
-        *slot = (object_slot_t){life->base, life->birth, e, na_table_commit(&s.objects_table)};
+        *slot =
+            (object_slot_t){life->base, life->record.birth, e, na_table_commit(&s.objects_table)};
         s.object_count++;
     }
-    if (life->death != UINT64_MAX && slot->entry->death_ns == NA_NPROF_NS_STILL)
+    if (life->death != NA_LIFE_LASTS && slot->entry->death_ns == NA_NPROF_NS_STILL)
         __atomic_store_n(&slot->entry->death_ns, na_access_since(na_access_mono_of(life->death)),
                          __ATOMIC_RELAXED);
     return slot->id;
@@ -176,7 +137,7 @@ static uint32_t object_of(const na_life_t *life) {
 
 uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns) {
     na_resolved_t resolved;
-    na_access_resolve(address, na_access_ages_of(mono_ns), &resolved);
+    na_access_resolve(address, na_access_moment_of(mono_ns), &resolved);
     return resolved.target == NA_NPROF_TARGET_HEAP ? object_of(&resolved.life) : 0;
 }
 
@@ -259,7 +220,7 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
     na_athreads_seen(sample->thread, since);
     na_resolved_t resolved = {.target = NA_NPROF_TARGET_UNKNOWN};
     if (na_access_config->find != NULL)
-        na_access_resolve(raw->address, na_access_ages_of(raw->mono_ns), &resolved);
+        na_access_resolve(raw->address, na_access_moment_of(raw->mono_ns), &resolved);
     sample->target = resolved.target;
     if (resolved.target == NA_NPROF_TARGET_HEAP) {
         sample->object = object_of(&resolved.life);

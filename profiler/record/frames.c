@@ -136,8 +136,8 @@ static bool same_module(const na_frame_module_t *a, const na_frame_module_t *b) 
 }
 
 NA_INLINE bool is_alive(const na_frame_module_t *m) {
-    return m->life != NULL && m->life->site == m->born.site && m->life->birth == m->born.birth &&
-           m->life->birth_high == m->born.birth_high && m->life->epoch == m->born.epoch;
+    return m->life != NULL && m->life->site == m->born.site &&
+           m->life->words[1] == m->born.words[1];
 }
 
 static bool still_there(const walk_t *w, const na_frame_module_t *m) {
@@ -212,8 +212,9 @@ NA_INLINE uint32_t living_module(const na_frames_t *f, uintptr_t pc) {
 
 /* The place in w->confirmed of what na_umodule_find said of pc, from 1; 0: no room. */
 static uint32_t note_confirmed(walk_t *w, uintptr_t pc, const na_unwind_module_t *m, bool none) {
-    na_frame_module_t now = {m->start, m->end, m->eh_hdr, m->link_map, NULL, {0}};
-    if (none) now = (na_frame_module_t){pc, pc, NULL, NULL, NULL, {0}};
+    na_frame_module_t now = {
+        .start = m->start, .end = m->end, .eh_hdr = m->eh_hdr, .link_map = m->link_map};
+    if (none) now = (na_frame_module_t){.start = pc, .end = pc};
     for (uint32_t i = 0; i < w->confirmed_count; i++)
         if (same_module(&now, &w->confirmed[i])) return i + 1;
     if (w->confirmed_count == CONFIRMED) return 0;

@@ -24,14 +24,16 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
                       size_t old_usable, size_t requested, size_t usable) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) {
+        na_record_unpublish(record, record->epoch);
         record->site = NA_NPROF_NO_STACK;
         return;
     }
     bool ours = !na_rec_not_ours(record, old_usable);
     uint64_t from = old_usable - record->slack;
     if (ours) na_site_free(t, record, old_block, old_usable, NA_RELEASE_REALLOC, NULL);
+    na_record_unpublish(record, na_profile_epoch);
     record->site = NA_NPROF_NO_STACK;
-    record->epoch = na_profile_epoch;
+    record->slack = (uint16_t)(usable - requested);
     int64_t low = t->low;
     na_site_alloc(t, record, block, requested, usable, NA_ENTRY_REALLOC);
     if (ours) {

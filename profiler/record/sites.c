@@ -217,9 +217,8 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
     }
     uint64_t ticks = na_rec_now(), birth = na_ages(ticks);
     record->site = site; /* not always the one captured */
-    record->birth = (uint32_t)birth;
-    record->birth_high = (uint32_t)(birth >> 32) & 0xfff;
     record->thread = (uint16_t)t->index;
+    na_record_publish(record, birth, na_profile_epoch);
     na_cell_touch(c);
     amount_t a = sampling ? weighted(requested, usable) : (amount_t){1, requested, usable, 0};
     c->alloc_count += a.count;

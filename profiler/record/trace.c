@@ -122,12 +122,10 @@ NA_INLINE uint32_t stack_of(na_rthread_t *t, bool wanted) {
 static void fill(na_rthread_t *t, na_record_t *record, uint32_t stack, size_t slack) {
     /* The event's own stamp: reading the clock is a good part of what an event costs. */
     uint64_t birth = na_ages(na_rec.start_ticks + t->trace_last);
-    record->slack = (uint32_t)slack & NA_RECORD_SLACK_MAX;
-    record->birth = (uint32_t)birth;
-    record->birth_high = (uint32_t)(birth >> 32) & 0xfff;
+    record->slack = (uint16_t)slack;
     record->thread = (uint16_t)t->index;
-    record->epoch = na_profile_epoch;
     record->site = stack != NA_NPROF_NO_STACK ? stack : NA_NPROF_ROOT;
+    na_record_publish(record, birth, na_profile_epoch);
 }
 
 static unsigned alloc_kind(na_entry_t entry) {
@@ -210,6 +208,7 @@ static void before_move(void **prof, const na_record_t *record, const void *bloc
 static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
                       size_t old_usable, size_t requested, size_t usable) {
     na_record_t old = *record;
+    na_record_unpublish(record, old.epoch);
     record->site = NA_NPROF_NO_STACK;
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
