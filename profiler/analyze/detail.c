@@ -168,6 +168,16 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void na_span_sum_add(na_nprof_span_sum_t *to, const na_nprof_span_sum_t *s) {
+    to->spans += s->spans;
+    to->capacity += s->capacity;
+    to->blocks += s->blocks;
+    to->bytes += s->bytes;
+    to->resident += s->resident;
+    to->requested += s->requested;
+    to->usable += s->usable;
+}
+
 uint32_t na_threads_peak(na_reader_t *reader) {
     uint32_t peak = 1, count, interval;
     const na_nprof_point_t *points = na_reader_timeline(reader, &count, &interval);

@@ -43,6 +43,9 @@ typedef struct na_maps_table {
 bool na_maps_fold(na_reader_t *reader, na_maps_table_t *table);
 void na_maps_free(na_maps_table_t *table);
 
+/* Adds spans, blocks and bytes; node, class and eighths stay as they are. */
+void na_span_sum_add(na_nprof_span_sum_t *to, const na_nprof_span_sum_t *s);
+
 /* The largest number of threads at one time: as sampled for the timeline, and as the list of the
  * threads that allocated shows; the larger of both. At least 1. */
 uint32_t na_threads_peak(na_reader_t *reader);

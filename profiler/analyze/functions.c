@@ -3,13 +3,6 @@
 
 #include <stdlib.h>
 
-static void add_cost(na_cost_t *to, const na_cost_t *from) {
-    to->peak_bytes = (int64_t)((uint64_t)to->peak_bytes + (uint64_t)from->peak_bytes);
-    to->live_bytes = (int64_t)((uint64_t)to->live_bytes + (uint64_t)from->live_bytes);
-    to->alloc_bytes = (int64_t)((uint64_t)to->alloc_bytes + (uint64_t)from->alloc_bytes);
-    to->alloc_count = (int64_t)((uint64_t)to->alloc_count + (uint64_t)from->alloc_count);
-}
-
 /* Everything under the root, as child lists; only entries on the way to a site are linked. */
 typedef struct tree {
     na_cost_t *sum;   /* of the entry and all below it */
@@ -23,7 +16,7 @@ static void enter(tree_t *tree, uint32_t node, na_frames_fn_t frames, void *arg,
     const uint32_t *ids;
     uint32_t count = frames(arg, node, &ids);
     for (uint32_t i = 0; i < count; i++) {
-        if (tree->active[ids[i]]++ == 0) add_cost(&functions[ids[i]].below, &tree->sum[node]);
+        if (tree->active[ids[i]]++ == 0) na_cost_add(&functions[ids[i]].below, &tree->sum[node]);
     }
 }
 
@@ -57,14 +50,14 @@ bool na_functions_fold(na_stack_table_t stacks, const na_sites_t *sites, na_fram
             wanted[site->site] = true;
             const uint32_t *ids;
             if (site->site != NA_NPROF_ROOT && frames(arg, site->site, &ids) > 0)
-                add_cost(&functions[ids[0]].self, &cost);
+                na_cost_add(&functions[ids[0]].self, &cost);
         }
         /* Parents have smaller ids: one pass downwards sums subtrees and links children. */
         for (uint32_t node = stacks.count - 1; node > NA_NPROF_ROOT; node--) {
             if (!wanted[node]) continue;
             uint32_t parent = stacks.items[node].parent;
             wanted[parent] = true;
-            add_cost(&tree.sum[parent], &tree.sum[node]);
+            na_cost_add(&tree.sum[parent], &tree.sum[node]);
             tree.next[node] = tree.child[parent];
             tree.child[parent] = node;
         }

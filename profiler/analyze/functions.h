@@ -10,6 +10,13 @@ typedef struct na_cost {
     int64_t peak_bytes, live_bytes, alloc_bytes, alloc_count; /* alloc_count: scaled */
 } na_cost_t;
 
+static inline void na_cost_add(na_cost_t *to, const na_cost_t *from) {
+    to->peak_bytes += from->peak_bytes;
+    to->live_bytes += from->live_bytes;
+    to->alloc_bytes += from->alloc_bytes;
+    to->alloc_count += from->alloc_count;
+}
+
 typedef struct na_function {
     na_cost_t self, below; /* exclusive; inclusive (contains self) */
 } na_function_t;

@@ -38,6 +38,19 @@ static inline void na_touch_sum_add(na_touch_sum_t *sum, const na_flows_t *flows
     }
 }
 
+static inline void na_touch_sum_merge(na_touch_sum_t *to, const na_touch_sum_t *from) {
+    to->samples += from->samples;
+    to->weight += from->weight;
+    to->known += from->known;
+    to->remote += from->remote;
+    to->told += from->told;
+    to->writes += from->writes;
+    to->latency += from->latency;
+    to->latency_weight += from->latency_weight;
+    to->own += from->own;
+    to->made += from->made;
+}
+
 /* Not a number: nothing is known. */
 static inline double na_touch_ratio(double part, double whole) {
     return whole > 0 ? part / whole : (double)NAN;

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/dump/access_view.h"
+#include "profiler/dump/access_totals.h"
 #include "profiler/dump/report.h"
 #include "profiler/dump/text.h"
-#include "profiler/format/access.h"
 
-#define STEPS          60u   /* of the load over time */
 #define MOST_OBJECTS   1000u /* rows of the table of origins */
 #define MOST_VERDICTS  200u
 #define MOST_FLOWS     64u   /* objects whose flow is drawn */
@@ -98,43 +96,7 @@ static void put_sources(const report_access_t *p) {
     putc(']', p->to);
 }
 
-typedef struct all {
-    na_touch_sum_t sum;
-    na_touch_sum_t *pair; /* by from x home */
-    na_touch_sum_t kind[NA_FLOW_KINDS];
-    double level[NA_NPROF_LEVELS], levels;
-    double *step; /* by home x time */
-    double step_remote[STEPS], step_all[STEPS];
-    uint64_t step_ns;
-} all_t;
-
-static bool gather(const na_access_view_t *view, all_t *all) {
-    const na_flows_t *f = &view->flows;
-    size_t nodes = f->node_count;
-    *all = (all_t){.pair = calloc(nodes * nodes + 1, sizeof *all->pair),
-                   .step = calloc(nodes * STEPS + 1, sizeof *all->step),
-                   .step_ns = (f->end_ns - f->start_ns) / STEPS + 1};
-    if (all->pair == NULL || all->step == NULL) return false;
-    for (uint32_t i = 0; i < f->count; i++) {
-        const na_touch_t *a = &f->items[i];
-        if (a->source != view->verdicts.source) continue;
-        all->level[a->level] += a->weight;
-        all->levels += a->weight;
-        if (!na_access_view_has(view, a)) continue;
-        na_touch_sum_add(&all->sum, f, a);
-        na_touch_sum_add(&all->kind[f->objects[a->object].kind], f, a);
-        if (na_touch_has_nodes(a))
-            na_touch_sum_add(&all->pair[(size_t)a->from * nodes + (size_t)a->home], f, a);
-        uint64_t step = (a->ns - f->start_ns) / all->step_ns;
-        if (step >= STEPS) step = STEPS - 1;
-        if (a->home >= 0) all->step[(size_t)a->home * STEPS + step] += a->weight;
-        if (na_touch_is_remote(a)) all->step_remote[step] += a->weight;
-        all->step_all[step] += a->weight;
-    }
-    return true;
-}
-
-static void put_matrix(const report_access_t *p, const all_t *all) {
+static void put_matrix(const report_access_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
     fputs(",\"matrix\":[", p->to);
     for (uint32_t from = 0; from < nodes; from++) {
@@ -151,7 +113,7 @@ static void put_matrix(const report_access_t *p, const all_t *all) {
     putc(']', p->to);
 }
 
-static void put_all(const report_access_t *p, const all_t *all) {
+static void put_all(const report_access_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
     put_number(p, "writes", na_touch_ratio(all->sum.writes, all->sum.told));
     put_matrix(p, all);
@@ -159,14 +121,14 @@ static void put_all(const report_access_t *p, const all_t *all) {
     fputs(",\"load\":[", p->to);
     for (uint32_t home = 0; home < nodes; home++) {
         fputs(home == 0 ? "[" : ",[", p->to);
-        for (size_t s = 0; s < STEPS; s++) {
+        for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
             if (s != 0) putc(',', p->to);
-            na_json_number(p->to, all->step[(size_t)home * STEPS + s]);
+            na_json_number(p->to, all->step[(size_t)home * NA_ACCESS_STEPS + s]);
         }
         putc(']', p->to);
     }
     fputs("],\"remote_over_time\":[", p->to);
-    for (size_t s = 0; s < STEPS; s++) {
+    for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
         if (s != 0) putc(',', p->to);
         na_json_number(p->to, na_touch_ratio(all->step_remote[s], all->step_all[s]));
     }
@@ -467,7 +429,7 @@ static void put_flow(const report_access_t *p, uint32_t object) {
 
 void na_report_access(na_report_t *r) {
     report_access_t p = {.r = r, .to = r->json};
-    all_t all = {0};
+    na_access_totals_t all = {0};
     p.view =
         (na_access_view_t){.options = r->in->options, .in = r->in, .count = 1, .borrowed = true};
     bool good = na_flows_read(&r->in->reader, 1, &p.view.flows);
@@ -477,7 +439,7 @@ void na_report_access(na_report_t *r) {
         if (p.view.flows.count != 0) {
             p.shown = calloc(MOST_FLOWS, sizeof *p.shown);
             good = p.shown != NULL && na_verdicts_make(&p.view.flows, &p.view.verdicts) &&
-                   gather(&p.view, &all);
+                   na_access_totals_make(&p.view, &all);
             if (good) {
                 put_head(&p);
                 put_all(&p, &all);
@@ -495,8 +457,7 @@ void na_report_access(na_report_t *r) {
     }
     r->out_of_memory |= !good;
     free(p.shown);
-    free(all.pair);
-    free(all.step);
+    na_access_totals_free(&all);
     na_verdicts_free(&p.view.verdicts);
     na_flows_free(&p.view.flows);
 }

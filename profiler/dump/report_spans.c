@@ -26,16 +26,6 @@ typedef struct spans {
     bool failed;
 } spans_t;
 
-static void add(na_nprof_span_sum_t *to, const na_nprof_span_sum_t *s) {
-    to->spans += s->spans;
-    to->capacity += s->capacity;
-    to->blocks += s->blocks;
-    to->bytes += s->bytes;
-    to->resident += s->resident;
-    to->requested += s->requested;
-    to->usable += s->usable;
-}
-
 static void take_sum(void *arg, const na_nprof_span_sum_t *s) {
     spans_t *spans = arg;
     if (s->cls == NA_NPROF_SPANS_UNSEEN) {
@@ -46,7 +36,7 @@ static void take_sum(void *arg, const na_nprof_span_sum_t *s) {
     uint32_t node = s->node < NA_NPROF_MAX_NODES ? s->node : NA_NPROF_MAX_NODES;
     class_t *class = &spans->classes[node * CLASSES + s->cls];
     class->sum.block_size = s->block_size;
-    add(&class->sum, s);
+    na_span_sum_add(&class->sum, s);
     class->filled[s->eighths] += s->spans;
     spans->all += s->spans;
 }

@@ -111,3 +111,18 @@ na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *stat
     if (bad == count) *status = NA_STATUS_NOTHING;
     return work.runs;
 }
+
+void na_table_runs(na_table_t *table, size_t first, const na_run_t *runs, size_t count,
+                   void (*own)(na_table_t *table, const na_run_t *run, const na_run_t *runs)) {
+    for (size_t i = 0; i < count; i++) {
+        const na_run_t *run = &runs[i];
+        if (run->why[0] != 0) continue;
+        const double values[] = {(double)run->duration_ms, run->peak,    run->live, run->total,
+                                 run->allocations,         run->physical};
+        na_table_row(table, i);
+        own(table, run, runs);
+        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++)
+            na_table_number(table, first + v, values[v]);
+        na_table_text(table, first + sizeof values / sizeof values[0], run->path);
+    }
+}

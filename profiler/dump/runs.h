@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "numalloc/profile.h"
-#include "profiler/dump/options.h"
+#include "profiler/dump/table.h"
 
 #define NA_RUN_STEPS 64u /* parts that a run is divided into */
 
@@ -25,5 +25,19 @@ typedef struct na_run {
  * cannot be read is said on stderr. free() the result. *status: WHOLE, PARTIAL (some cannot be read
  * or are damaged) or NOTHING (none can be read). */
 na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status);
+
+/* What each run has in a table, as columns after the view's own; na_table_runs makes a row of every
+ * run that could be read, with its number as tag: `own` fills the view's columns, then come these,
+ * from column `first` on. */
+#define NA_RUN_COLUMNS                                                                             \
+    {"duration_ms", "time", NA_KIND_MS, NULL}, {"peak_bytes", "peak", NA_KIND_BYTES, "peak"},      \
+        {"live_bytes", "live at end", NA_KIND_BYTES, "live"},                                      \
+        {"total_bytes", "total", NA_KIND_BYTES, "total"},                                          \
+        {"allocations", "allocations", NA_KIND_COUNT, "count"},                                    \
+        {"physical", "resident", NA_KIND_BYTES, NULL}, {                                           \
+        "file", "file", NA_KIND_TEXT, NULL                                                         \
+    }
+void na_table_runs(na_table_t *table, size_t first, const na_run_t *runs, size_t count,
+                   void (*own)(na_table_t *table, const na_run_t *run, const na_run_t *runs));
 
 #endif

@@ -7,13 +7,6 @@
 #include "profiler/dump/progress.h"
 #include "profiler/dump/table.h"
 
-static void add_cost(na_cost_t *to, const na_cost_t *from) {
-    to->peak_bytes = (int64_t)((uint64_t)to->peak_bytes + (uint64_t)from->peak_bytes);
-    to->live_bytes = (int64_t)((uint64_t)to->live_bytes + (uint64_t)from->live_bytes);
-    to->alloc_bytes = (int64_t)((uint64_t)to->alloc_bytes + (uint64_t)from->alloc_bytes);
-    to->alloc_count = (int64_t)((uint64_t)to->alloc_count + (uint64_t)from->alloc_count);
-}
-
 /* What makes two frames the same node. Frames of one pc and inlining depth have one address. */
 static uint64_t key_of(const na_tree_t *tree, const na_frame_t *frame) {
     if (frame == NULL) return UINT64_MAX;
@@ -95,9 +88,9 @@ static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t 
     if (count == 0 && started) at = step(tree, 0, NULL);
     if (at == UINT32_MAX) return false;
     if (!started) return true;
-    add_cost(&tree->nodes[at].self, cost);
+    na_cost_add(&tree->nodes[at].self, cost);
     for (;; at = tree->nodes[at].parent) {
-        add_cost(&tree->nodes[at].below, cost);
+        na_cost_add(&tree->nodes[at].below, cost);
         if (at == 0) return true;
     }
 }

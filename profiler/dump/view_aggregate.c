@@ -108,39 +108,27 @@ static na_status_t put_rank(const char *which, const na_run_t *run, const na_opt
     return status == NA_STATUS_WHOLE ? damage : status;
 }
 
+enum { RANK, PID, HOST, CLOSED, RUN };
+static const na_column_t columns[] = {
+    {"rank", "rank", NA_KIND_NUMBER, NULL},
+    {"pid", "pid", NA_KIND_NUMBER, NULL},
+    {"host", "host", NA_KIND_TEXT, NULL},
+    {"closed", NULL, NA_KIND_NUMBER, NULL},
+    NA_RUN_COLUMNS,
+};
+
+static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
+    (void)runs;
+    if (run->rank >= 0) na_table_number(table, RANK, run->rank);
+    na_table_number(table, PID, run->pid);
+    na_table_text(table, HOST, run->host);
+    na_table_number(table, CLOSED, run->closed);
+}
+
 static na_status_t put_rows(const na_run_t *runs, size_t count, const na_options_t *options) {
-    enum { RANK, PID, HOST, TIME, PEAK, LIVE, TOTAL, COUNT, PHYSICAL, CLOSED, FILE_NAME };
-    static const na_column_t columns[] = {
-        {"rank", "rank", NA_KIND_NUMBER, NULL},
-        {"pid", "pid", NA_KIND_NUMBER, NULL},
-        {"host", "host", NA_KIND_TEXT, NULL},
-        {"duration_ms", "time", NA_KIND_MS, NULL},
-        {"peak_bytes", "peak", NA_KIND_BYTES, "peak"},
-        {"live_bytes", "live at end", NA_KIND_BYTES, "live"},
-        {"total_bytes", "total", NA_KIND_BYTES, "total"},
-        {"allocations", "allocations", NA_KIND_COUNT, "count"},
-        {"physical", "resident", NA_KIND_BYTES, NULL},
-        {"closed", NULL, NA_KIND_NUMBER, NULL},
-        {"file", "file", NA_KIND_TEXT, NULL},
-    };
     na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL) return NA_STATUS_MEMORY;
-    for (size_t i = 0; i < count; i++) {
-        const na_run_t *run = &runs[i];
-        if (run->why[0] != 0) continue;
-        na_table_row(table, i);
-        if (run->rank >= 0) na_table_number(table, RANK, run->rank);
-        na_table_number(table, PID, run->pid);
-        na_table_text(table, HOST, run->host);
-        na_table_number(table, TIME, (double)run->duration_ms);
-        na_table_number(table, PEAK, run->peak);
-        na_table_number(table, LIVE, run->live);
-        na_table_number(table, TOTAL, run->total);
-        na_table_number(table, COUNT, run->allocations);
-        na_table_number(table, PHYSICAL, run->physical);
-        na_table_number(table, CLOSED, run->closed);
-        na_table_text(table, FILE_NAME, run->path);
-    }
+    na_table_runs(table, RUN, runs, count, fill);
     const na_table_print_t print = {
         .view = "aggregate", .title = "\nProcesses by peak (%s)", .sort = "peak_bytes"};
     na_status_t status = na_table_write(table, options, &print);

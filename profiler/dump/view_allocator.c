@@ -28,23 +28,13 @@ typedef struct rows {
     bool failed;
 } rows_t;
 
-static void add(na_nprof_span_sum_t *to, const na_nprof_span_sum_t *s) {
-    to->spans += s->spans;
-    to->capacity += s->capacity;
-    to->blocks += s->blocks;
-    to->bytes += s->bytes;
-    to->resident += s->resident;
-    to->requested += s->requested;
-    to->usable += s->usable;
-}
-
 static void take(void *arg, const na_nprof_span_sum_t *s) {
     rows_t *rows = arg;
     if (s->cls == NA_NPROF_SPANS_UNSEEN) {
-        add(&rows->unseen, s);
+        na_span_sum_add(&rows->unseen, s);
         return;
     }
-    add(&rows->all, s);
+    na_span_sum_add(&rows->all, s);
     uint32_t *index = &rows->index[(uint32_t)(s->node & 0xff) << 8 | s->cls];
     if (*index == 0) {
         if (rows->count == rows->room) {
@@ -60,7 +50,7 @@ static void take(void *arg, const na_nprof_span_sum_t *s) {
         *index = (uint32_t)++rows->count;
     }
     row_t *row = &rows->items[*index - 1];
-    add(&row->sum, s);
+    na_span_sum_add(&row->sum, s);
     row->filled[s->eighths] += s->spans;
 }
 

@@ -44,42 +44,29 @@ static void put_members(void *arg, uint64_t tag) {
     putchar(']');
 }
 
+enum { AT, RATIO, TEMPORARY, PROGRAM, RUN };
+static const na_column_t columns[] = {
+    {"peak_at", "peak at", NA_KIND_SHARE, NULL},
+    {"peak_ratio", "to first", NA_KIND_SHARE, NULL},
+    {"temporary", NULL, NA_KIND_COUNT, NULL},
+    {"program", NULL, NA_KIND_TEXT, NULL},
+    NA_RUN_COLUMNS,
+};
+
+static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
+    if (run->duration_ms != 0)
+        na_table_number(table, AT, (double)run->peak_ms / (double)run->duration_ms);
+    if (runs[0].peak > 0) na_table_number(table, RATIO, run->peak / runs[0].peak);
+    na_table_number(table, TEMPORARY, run->temporary);
+    na_table_text(table, PROGRAM, run->program);
+}
+
 na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options) {
-    enum { TIME, PEAK, AT, RATIO, LIVE, TOTAL, COUNT, TEMPORARY, PHYSICAL, FILE_NAME, PROGRAM };
-    static const na_column_t columns[] = {
-        {"duration_ms", "time", NA_KIND_MS, NULL},
-        {"peak_bytes", "peak", NA_KIND_BYTES, "peak"},
-        {"peak_at", "at", NA_KIND_SHARE, NULL},
-        {"peak_ratio", "of first", NA_KIND_SHARE, NULL},
-        {"live_bytes", "live at end", NA_KIND_BYTES, "live"},
-        {"total_bytes", "total", NA_KIND_BYTES, "total"},
-        {"allocations", "allocations", NA_KIND_COUNT, "count"},
-        {"temporary", NULL, NA_KIND_COUNT, NULL},
-        {"physical", "resident", NA_KIND_BYTES, NULL},
-        {"file", "file", NA_KIND_TEXT, NULL},
-        {"program", NULL, NA_KIND_TEXT, NULL},
-    };
     na_status_t status, shown = NA_STATUS_MEMORY;
     na_run_t *runs = na_runs_read(files, count, &status);
     na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
     if (runs != NULL && table != NULL && status != NA_STATUS_NOTHING) {
-        for (size_t i = 0; i < count; i++) {
-            const na_run_t *run = &runs[i];
-            if (run->why[0] != 0) continue;
-            na_table_row(table, i);
-            na_table_number(table, TIME, (double)run->duration_ms);
-            na_table_number(table, PEAK, run->peak);
-            if (run->duration_ms != 0)
-                na_table_number(table, AT, (double)run->peak_ms / (double)run->duration_ms);
-            if (runs[0].peak > 0) na_table_number(table, RATIO, run->peak / runs[0].peak);
-            na_table_number(table, LIVE, run->live);
-            na_table_number(table, TOTAL, run->total);
-            na_table_number(table, COUNT, run->allocations);
-            na_table_number(table, TEMPORARY, run->temporary);
-            na_table_number(table, PHYSICAL, run->physical);
-            na_table_text(table, FILE_NAME, run->path);
-            na_table_text(table, PROGRAM, run->program);
-        }
+        na_table_runs(table, RUN, runs, count, fill);
         const na_table_print_t print = {
             .view = "compare", .all = true, .members = put_members, .arg = runs};
         shown = na_table_write(table, options, &print);

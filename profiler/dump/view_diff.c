@@ -53,12 +53,8 @@ bool na_diff_make(const na_view_input_t *old, const na_view_input_t *new, na_dif
     for (size_t i = 0; i < diff->count; i++) {
         if (kept != 0 && compare_names(&diff->items[kept - 1], &diff->items[i]) == 0) {
             na_cost_t *to = diff->items[kept - 1].cost, *from = diff->items[i].cost;
-            for (int side = 0; side < 2; side++) {
-                to[side].peak_bytes += from[side].peak_bytes;
-                to[side].live_bytes += from[side].live_bytes;
-                to[side].alloc_bytes += from[side].alloc_bytes;
-                to[side].alloc_count += from[side].alloc_count;
-            }
+            for (int side = 0; side < 2; side++)
+                na_cost_add(&to[side], &from[side]);
             continue;
         }
         diff->items[kept++] = diff->items[i];

@@ -51,10 +51,8 @@ static bool gather(const na_view_input_t *in, libraries_t *all) {
             good = l != NULL;
             if (!good || l->seen == s + 1) continue;
             l->seen = s + 1;
-            l->below.peak_bytes += site->sum.peak_bytes;
-            l->below.live_bytes += site->sum.live_bytes;
-            l->below.alloc_bytes += (int64_t)site->sum.alloc_bytes;
-            l->below.alloc_count += (int64_t)site->sum.alloc_count;
+            na_cost_t cost = na_view_cost_of(&site->sum);
+            na_cost_add(&l->below, &cost);
         }
     }
     free(stack.items);

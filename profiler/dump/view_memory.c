@@ -2,60 +2,11 @@
  * time, what answered, what kinds of objects it was for. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "profiler/dump/access_view.h"
+#include "profiler/dump/access_totals.h"
 #include "profiler/dump/text.h"
-#include "profiler/format/access.h"
 
-#define STEPS 60u
-
-typedef struct all {
-    na_touch_sum_t sum;
-    na_touch_sum_t *pair; /* by from x home */
-    na_touch_sum_t kind[NA_FLOW_KINDS];
-    double level[NA_NPROF_LEVELS];
-    uint64_t levels; /* samples of this source, whatever answered */
-    double *step;    /* by home x time */
-    double *step_remote;
-    double step_all[STEPS];
-    uint64_t step_ns;
-} all_t;
-
-static bool gather(const na_access_view_t *view, all_t *all) {
-    const na_flows_t *f = &view->flows;
-    size_t nodes = f->node_count;
-    *all = (all_t){.pair = calloc(nodes * nodes + 1, sizeof *all->pair),
-                   .step = calloc(nodes * STEPS + 1, sizeof *all->step),
-                   .step_remote = calloc(STEPS, sizeof *all->step_remote),
-                   .step_ns = (f->end_ns - f->start_ns) / STEPS + 1};
-    if (all->pair == NULL || all->step == NULL || all->step_remote == NULL) return false;
-    for (uint32_t i = 0; i < f->count; i++) {
-        const na_touch_t *a = &f->items[i];
-        if (a->source != view->verdicts.source) continue;
-        all->level[a->level] += a->weight;
-        all->levels++;
-        if (!na_access_view_has(view, a)) continue;
-        na_touch_sum_add(&all->sum, f, a);
-        na_touch_sum_add(&all->kind[f->objects[a->object].kind], f, a);
-        if (na_touch_has_nodes(a))
-            na_touch_sum_add(&all->pair[(size_t)a->from * nodes + (size_t)a->home], f, a);
-        uint64_t step = (a->ns - f->start_ns) / all->step_ns;
-        if (a->home >= 0) all->step[(size_t)a->home * STEPS + step] += a->weight;
-        if (na_touch_is_remote(a)) all->step_remote[step] += a->weight;
-        all->step_all[step] += a->weight;
-    }
-    return true;
-}
-
-static void forget(all_t *all) {
-    free(all->pair);
-    free(all->step);
-    free(all->step_remote);
-}
-
-static void put_matrix(const na_access_view_t *view, const all_t *all) {
+static void put_matrix(const na_access_view_t *view, const na_access_totals_t *all) {
     const na_flows_t *f = &view->flows;
     printf("\nFrom node (rows) to the memory of node: share of accesses%s\n%6s",
            all->sum.latency_weight > 0 ? ", mean latency in cycles" : "", "");
@@ -80,11 +31,11 @@ static void put_matrix(const na_access_view_t *view, const all_t *all) {
 }
 
 /* Darkness by share of the busiest step. */
-static void put_load(const na_access_view_t *view, const all_t *all) {
+static void put_load(const na_access_view_t *view, const na_access_totals_t *all) {
     static const char dark[] = " .:-=+*#%@";
     const na_flows_t *f = &view->flows;
     double most = 0;
-    for (size_t i = 0; i < (size_t)f->node_count * STEPS; i++)
+    for (size_t i = 0; i < (size_t)f->node_count * NA_ACCESS_STEPS; i++)
         if (all->step[i] > most) most = all->step[i];
     if (!(most > 0)) return;
     char a[NA_TEXT];
@@ -92,8 +43,8 @@ static void put_load(const na_access_view_t *view, const all_t *all) {
            na_text_ms(a, all->step_ns / 1000000));
     for (uint32_t h = 0; h < f->node_count; h++) {
         printf("%6u |", f->nodes[h].kernel_id);
-        for (size_t s = 0; s < STEPS; s++) {
-            double share = all->step[(size_t)h * STEPS + s] / most;
+        for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
+            double share = all->step[(size_t)h * NA_ACCESS_STEPS + s] / most;
             putchar(dark[share > 0 ? 1 + (size_t)(share * 8.999) : 0]);
         }
         printf("| %.1f %%", 100 * view->verdicts.nodes[h].share);
@@ -102,22 +53,20 @@ static void put_load(const na_access_view_t *view, const all_t *all) {
         printf("%s\n", view->verdicts.nodes[h].saturated ? ", saturated" : "");
     }
     printf("remote |");
-    for (size_t s = 0; s < STEPS; s++) {
+    for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
         double share = na_touch_ratio(all->step_remote[s], all->step_all[s]);
         putchar(isnan(share) ? ' ' : share <= 0 ? '0' : (char)('0' + (int)(share * 9.999)));
     }
     printf("| tenths\n");
 }
 
-static void put_lists(const na_access_view_t *view, const all_t *all) {
-    double levels = 0;
-    for (int l = 0; l < NA_NPROF_LEVELS; l++)
-        levels += all->level[l];
+static void put_lists(const na_access_view_t *view, const na_access_totals_t *all) {
     if ((view->verdicts.evidence & NA_EVIDENCE_LEVEL) != 0) {
         printf("\nWhat answered (all samples)\n");
         for (uint32_t l = 0; l < NA_NPROF_LEVELS; l++)
             if (all->level[l] > 0)
-                printf("  %6.1f %%  %s\n", 100 * all->level[l] / levels, na_access_level_name(l));
+                printf("  %6.1f %%  %s\n", 100 * all->level[l] / all->levels,
+                       na_access_level_name(l));
     }
     printf("\nObjects by kind\n   share   remote  %% of all remote  kind\n");
     for (int k = 0; k < NA_FLOW_KINDS; k++) {
@@ -133,7 +82,7 @@ static void put_lists(const na_access_view_t *view, const all_t *all) {
         printf("\nWrites: %.1f %%\n", 100 * na_touch_ratio(all->sum.writes, all->sum.told));
 }
 
-static void put_json(const na_access_view_t *view, const all_t *all) {
+static void put_json(const na_access_view_t *view, const na_access_totals_t *all) {
     const na_flows_t *f = &view->flows;
     putchar('{');
     na_access_json_head(view, "memory");
@@ -151,14 +100,14 @@ static void put_json(const na_access_view_t *view, const all_t *all) {
     printf("],\"step_ns\":%llu,\"load\":[", (unsigned long long)all->step_ns);
     for (uint32_t h = 0; h < f->node_count; h++) {
         printf("%s[", h == 0 ? "" : ",");
-        for (size_t s = 0; s < STEPS; s++) {
+        for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
             if (s != 0) putchar(',');
-            na_json_number(stdout, all->step[(size_t)h * STEPS + s]);
+            na_json_number(stdout, all->step[(size_t)h * NA_ACCESS_STEPS + s]);
         }
         putchar(']');
     }
     printf("],\"remote_over_time\":[");
-    for (size_t s = 0; s < STEPS; s++) {
+    for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
         if (s != 0) putchar(',');
         na_json_number(stdout, na_touch_ratio(all->step_remote[s], all->step_all[s]));
     }
@@ -187,8 +136,8 @@ na_status_t na_view_memory(const char *const *files, size_t count, const na_opti
     na_access_view_t view;
     na_status_t status = na_access_view_open(&view, files, count, options);
     if (status != NA_STATUS_WHOLE) return status;
-    all_t all;
-    if (!gather(&view, &all)) {
+    na_access_totals_t all;
+    if (!na_access_totals_make(&view, &all)) {
         status = NA_STATUS_MEMORY;
     } else if (options->format == NA_FORMAT_JSON) {
         put_json(&view, &all);
@@ -199,6 +148,6 @@ na_status_t na_view_memory(const char *const *files, size_t count, const na_opti
         put_load(&view, &all);
         put_lists(&view, &all);
     }
-    forget(&all);
+    na_access_totals_free(&all);
     return na_access_view_close(&view, status);
 }

@@ -150,15 +150,7 @@ static function_t *functions_of(const na_access_view_t *view, const flow_t *flow
     qsort(list, flow->count, sizeof *list, by_name);
     for (uint32_t i = 0; i < flow->count; i++) {
         if (*count > 0 && strcmp(list[*count - 1].name, list[i].name) == 0) {
-            na_touch_sum_t *to = &list[*count - 1].sum;
-            to->samples += list[i].sum.samples;
-            to->weight += list[i].sum.weight;
-            to->known += list[i].sum.known;
-            to->remote += list[i].sum.remote;
-            to->told += list[i].sum.told;
-            to->writes += list[i].sum.writes;
-            to->latency += list[i].sum.latency;
-            to->latency_weight += list[i].sum.latency_weight;
+            na_touch_sum_merge(&list[*count - 1].sum, &list[i].sum);
         } else {
             list[(*count)++] = list[i];
         }

@@ -62,13 +62,6 @@ static line_t *find(lines_t *lines, const char *file, uint32_t number) {
     return &lines->items[*slot - 1];
 }
 
-static void add(na_cost_t *to, const na_cost_t *from) {
-    to->peak_bytes += from->peak_bytes;
-    to->live_bytes += from->live_bytes;
-    to->alloc_bytes += from->alloc_bytes;
-    to->alloc_count += from->alloc_count;
-}
-
 static bool gather(const na_view_input_t *in, lines_t *lines) {
     na_stack_t stack = {0};
     bool good = true;
@@ -85,9 +78,9 @@ static bool gather(const na_view_input_t *in, lines_t *lines) {
             line_t *line = find(lines, frame->file, frame->line);
             good = line != NULL;
             if (!good) break;
-            if (line->seen != s + 1) add(&line->below, &cost);
+            if (line->seen != s + 1) na_cost_add(&line->below, &cost);
             line->seen = s + 1;
-            if (frame == own) add(&line->self, &cost);
+            if (frame == own) na_cost_add(&line->self, &cost);
         }
     }
     free(stack.items);

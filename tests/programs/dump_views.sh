@@ -139,6 +139,24 @@ for word in ("MPI rank       1 of 2", "OMPI_COMM_WORLD_RANK=1", "NUMALLOC_PROFIL
 END
 say "threads, timeline, compare, aggregate, summary and run are as the program was"
 
+# Several files are read in parallel: each waits, as it is opened, for another to be opened as well.
+if [ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ]; then
+    cc -std=gnu17 -D_GNU_SOURCE -O1 -shared -fPIC -Wall -Wextra -pthread "$test_source/open_together.c" \
+        -o "$work/open_together.so" -ldl || fail "the compiler does not build open_together.c"
+    together() { OPEN_TOGETHER=2 LD_PRELOAD="$work/open_together.so" timeout "$1" "$dump" "${@:2}" >"$work/out" 2>"$work/err"; }
+    for view in aggregate compare; do
+        together 60 $view --csv "$work/old.nprof" "$work/new.nprof" "$work/rank0.nprof" "$work/rank1.nprof" ||
+            fail "$view does not read its files in parallel: status $?, $(cat "$work/err")"
+        "$dump" $view --csv "$work/old.nprof" "$work/new.nprof" "$work/rank0.nprof" "$work/rank1.nprof" | cmp -s - "$work/out" ||
+            fail "$view of files that are opened together differs"
+    done
+    # One after the other, as diff reads: this is what the wait is there to find.
+    rc=0
+    together 2 diff "$work/old.nprof" "$work/new.nprof" || rc=$?
+    [ "$rc" = 124 ] || fail "a view that reads one file after the other is not found out: status $rc"
+    say "aggregate and compare read their files in parallel"
+fi
+
 # A bundle reads where the program is not: nothing is looked up.
 "$dump" sites "$work/new.nprof" --csv --top 0 >"$work/before.csv"
 mv "$work/views" "$work/moved"
