@@ -34,8 +34,7 @@ static na_kind_t kind_of(na_unit_t unit) {
     }
 }
 
-na_table_t *na_table_open_counters(const na_column_t *own, size_t own_count) {
-    na_column_t columns[NA_COUNTER_COUNT];
+void na_counters_columns(na_column_t columns[NA_COUNTER_COUNT]) {
     memcpy(columns, text_columns, sizeof text_columns);
     for (size_t m = 0; m < na_metric_count(); m++) {
         const char *key = na_metric_key(m);
@@ -43,7 +42,12 @@ na_table_t *na_table_open_counters(const na_column_t *own, size_t own_count) {
             if (columns[i].key != NULL && strcmp(columns[i].key, key) == 0) key = NULL;
         columns[NA_COL_METRICS + m] = (na_column_t){key, NULL, kind_of(na_metrics[m].unit), NULL};
     }
-    return na_table_open_joined(columns, NA_COUNTER_COUNT, own, own_count);
+}
+
+na_table_t *na_table_open_counters(const na_columns_t *own) {
+    na_column_t columns[NA_COUNTER_COUNT];
+    na_counters_columns(columns);
+    return na_table_open_joined(columns, NA_COUNTER_COUNT, own);
 }
 
 const char *na_counters_sort(const na_view_input_t *in) {
@@ -131,4 +135,13 @@ bool na_site_matches(const na_view_input_t *in, uint32_t site) {
                              na_filter_matches(in->options, frame->file) ||
                              na_filter_matches(in->options, frame->module) ||
                              (leaf != NULL && na_filter_matches(in->options, leaf->function)));
+}
+
+bool na_function_matches(const na_view_input_t *in, const na_function_row_t *row) {
+    const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
+    return na_filter_matches(in->options, f->function) || na_filter_matches(in->options, f->file) ||
+           na_filter_matches(in->options, f->module) ||
+           (row->by != 0 &&
+            na_filter_matches(in->options,
+                              na_symbols_function(in->symbols, row->by - 1)->function));
 }

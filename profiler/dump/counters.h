@@ -22,8 +22,10 @@ enum {
 };
 #undef NA_ONE
 
+void na_counters_columns(na_column_t columns[NA_COUNTER_COUNT]);
+
 /* A table of these columns and, after them, the view's own. NULL: out of memory. */
-na_table_t *na_table_open_counters(const na_column_t *own, size_t own_count);
+na_table_t *na_table_open_counters(const na_columns_t *own);
 
 /* Fills them in the last row. Shares and the error are those of in->order. `alone`: of a single
  * site, so that figures that mean something only then are there. */
@@ -43,6 +45,9 @@ void na_table_site(na_table_t *table, const na_view_input_t *in, size_t first, u
 
 /* Does --filter let the site through, by one of these names? True without --filter. */
 bool na_site_matches(const na_view_input_t *in, uint32_t site);
+
+/* The same for a function. */
+bool na_function_matches(const na_view_input_t *in, const na_function_row_t *row);
 
 /* Key of the column that in->order orders by. */
 const char *na_counters_sort(const na_view_input_t *in);

@@ -39,16 +39,23 @@ static na_status_t help(const na_command_line_t *line, size_t word) {
     const na_view_t *view = na_view_find(line->words[word]);
     if (view == NULL)
         return na_fail("no such view: %s; see numalloc-dump --help", line->words[word]);
-    na_view_help(view, line->options.names);
+    na_view_help(view,
+                 line->options.names  ? NA_HELP_NAMES
+                 : line->options.keys ? NA_HELP_KEYS
+                                      : NA_HELP_TEXT,
+                 na_options_given(line));
     return NA_STATUS_WHOLE;
 }
 
 static na_status_t show(const na_view_t *view, const na_command_line_t *line,
                         const char *const *files, size_t count) {
     const char *unwanted = na_options_unwanted(line, view->takes);
+    const char *why = unwanted == NULL || (na_options_takes(unwanted) & NA_TAKES_TABLE) == 0
+                          ? NULL
+                          : view->without;
     if (unwanted != NULL)
-        return na_fail("'%s' does not take --%s; see numalloc-dump help %s", view->name, unwanted,
-                       view->name);
+        return na_fail("'%s' does not take --%s%s%s; see numalloc-dump help %s", view->name,
+                       unwanted, why == NULL ? "" : ": ", why == NULL ? "" : why, view->name);
     size_t least, most;
     na_view_files(view, &least, &most);
     if (count == 0) return na_fail("no profile named; see numalloc-dump --help");
@@ -63,9 +70,8 @@ static na_status_t show(const na_view_t *view, const na_command_line_t *line,
     const na_options_t *o = &line->options;
     if (o->metric != NULL && !na_view_order(o->metric, &order))
         return na_fail("--metric takes peak, live, total or count, not: %s", o->metric);
-    if (o->sort != NULL && (view->flags & NA_VIEW_TABLE) == 0 && !na_view_order(o->sort, &order))
-        return na_fail("--sort takes peak, live, total or count, not: %s; see numalloc-dump --help",
-                       o->sort);
+    if (o->sort != NULL && !na_view_has_key(view, na_options_given(line), o->sort))
+        return na_view_refuse_key(view, na_options_given(line), o->sort);
 
     if (view->show_files != NULL) return view->show_files(files, count, o);
     na_view_input_t in;

@@ -48,6 +48,7 @@ typedef enum option_id {
     OPT_HELP,
     OPT_VERSION,
     OPT_NAMES,
+    OPT_KEYS,
 } option_id_t;
 
 #define TAKEN_BY_ALL 0
@@ -60,9 +61,9 @@ static const struct row {
     const char *value, *help;
 } rows[] = {
     {"sort", OPT_SORT, NA_TAKES_SORT, "KEY",
-     "order of rows: peak (bytes live at the peak), live (bytes still live),\n"
-     "total (bytes ever requested), count (allocations), or the name of any\n"
-     "column as --csv has it"},
+     "order of rows, most first, by one of the view's keys (numalloc-dump help\n"
+     "VIEW); peak: bytes live at the peak, live: bytes still live, total: bytes\n"
+     "ever requested, count: allocations"},
     {"top", OPT_TOP, NA_TAKES_TOP, "N", "rows of a table, default 20; 0: all"},
     {"filter", OPT_FILTER, NA_TAKES_FILTER, "REGEX",
      "only rows with a name (function, file, module, ...) that matches this\n"
@@ -136,11 +137,12 @@ static const struct row {
     {"help", OPT_HELP, TAKEN_BY_ALL, NULL, "this text"},
     {"version", OPT_VERSION, TAKEN_BY_ALL, NULL, "the version"},
     {"names", OPT_NAMES, TAKEN_BY_ALL, NULL, NULL},
+    {"keys", OPT_KEYS, TAKEN_BY_ALL, NULL, NULL},
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
 na_status_t na_fail(const char *format, ...) {
-    char text[1024];
+    char text[2048];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -341,6 +343,9 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
     case OPT_NAMES:
         o->names = true;
         return true;
+    case OPT_KEYS:
+        o->keys = true;
+        return true;
     }
     return false;
 }
@@ -405,6 +410,32 @@ const char *na_options_unwanted(const na_command_line_t *line, uint64_t takes) {
             return rows[i].name;
     }
     return NULL;
+}
+
+uint64_t na_options_given(const na_command_line_t *line) {
+    uint64_t takes = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        if ((line->given >> i & 1) != 0) takes |= rows[i].takes;
+    return takes;
+}
+
+uint64_t na_options_takes(const char *name) {
+    size_t i = 0;
+    while (strcmp(rows[i].name, name) != 0)
+        i++;
+    return rows[i].takes;
+}
+
+void na_options_each(uint64_t takes, void (*visit)(void *arg, const char *name), void *arg) {
+    for (size_t i = 0; i < ROWS; i++)
+        if ((rows[i].takes & takes) != 0) visit(arg, rows[i].name);
+}
+
+const char *na_options_name(uint64_t takes) {
+    size_t i = 0;
+    while (i + 1 < ROWS && (rows[i].takes & takes) == 0)
+        i++;
+    return rows[i].name;
 }
 
 void na_options_help(uint64_t takes, bool names) {

@@ -86,7 +86,7 @@ typedef struct na_options {
     uint64_t iterations;   /* 0: not given */
     double interval_s;     /* 0: not given */
     uint64_t symbol_cache; /* bytes, 0: off */
-    bool names;            /* help: bare names, for completion */
+    bool names, keys;      /* help, for completion: bare names of options; keys of --sort */
 } na_options_t;
 
 /* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for
@@ -106,6 +106,16 @@ void na_options_free(na_command_line_t *line);
 
 /* The name of an option that was given and is not among `takes`; NULL: all are. */
 const char *na_options_unwanted(const na_command_line_t *line, uint64_t takes);
+
+/* The bits of the options that were given. */
+uint64_t na_options_given(const na_command_line_t *line);
+
+/* Bits of an option. */
+uint64_t na_options_takes(const char *name);
+
+/* Names of the options among `takes`, without --; and the first of them. */
+void na_options_each(uint64_t takes, void (*visit)(void *arg, const char *name), void *arg);
+const char *na_options_name(uint64_t takes);
 
 /* Prints the options among `takes`, with their help, or (names) one "--name" a line. */
 void na_options_help(uint64_t takes, bool names);

@@ -132,6 +132,9 @@ na_status_t na_view_summary(na_view_input_t *in) {
         na_view_summary_json(in);
         return NA_STATUS_WHOLE;
     }
+    if (in->options->format == NA_FORMAT_CSV)
+        return in->options->sites ? na_view_site_table(in, in->options->stacks)
+                                  : na_view_function_table(in, false);
     print_run(in);
     print_totals(in);
     print_lost(in);

@@ -206,24 +206,42 @@ static void put_function(const na_view_input_t *in, const na_function_row_t *row
     putchar('}');
 }
 
+/* Those of the first `top` functions that match and were not shown yet; how many match. */
+static size_t put_first(na_view_input_t *in, bool *any) {
+    na_function_table_t *table = &in->functions;
+    size_t count = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        na_function_row_t *row = &table->items[i];
+        if (!na_function_matches(in, row) || count++ >= in->options->top || row->shown) continue;
+        if (*any) putchar(',');
+        *any = true;
+        put_function(in, row);
+        row->shown = true;
+    }
+    return count;
+}
+
 /* The functions of both tables of the text: the first `top` by exclusive figures, in this order,
  * then those of the first `top` by inclusive ones that are not among them. */
 static void put_functions(na_view_input_t *in) {
-    na_function_table_t *table = &in->functions;
-    printf(",\"function_count\":%zu,\"functions\":[", table->count);
-    na_view_functions_sort(table, in->order, false);
-    for (size_t i = 0; i < table->count && i < in->options->top; i++) {
-        if (i != 0) putchar(',');
-        put_function(in, &table->items[i]);
-        table->items[i].shown = true;
+    bool any = false;
+    fputs(",\"functions\":[", stdout);
+    na_view_functions_sort(&in->functions, in->order, false);
+    size_t count = put_first(in, &any);
+    na_view_functions_sort(&in->functions, in->order, true);
+    put_first(in, &any);
+    printf("],\"function_count\":%zu", count);
+}
+
+static void put_sites(na_view_input_t *in) {
+    size_t count = 0;
+    fputs(",\"sites\":[", stdout);
+    for (size_t i = 0; i < in->sites.count; i++) {
+        if (!na_site_matches(in, in->sites.items[i].site) || count++ >= in->options->top) continue;
+        if (count != 1) putchar(',');
+        put_site(in, &in->sites.items[i]);
     }
-    na_view_functions_sort(table, in->order, true);
-    for (size_t i = 0; i < table->count && i < in->options->top; i++) {
-        if (table->items[i].shown) continue;
-        putchar(',');
-        put_function(in, &table->items[i]);
-    }
-    putchar(']');
+    printf("],\"site_count\":%zu", count);
 }
 
 typedef struct missing {
@@ -266,12 +284,7 @@ void na_view_summary_json(na_view_input_t *in) {
     na_json_threads(in);
     na_json_timeline(in);
     put_functions(in);
-    printf(",\"site_count\":%zu,\"sites\":[", in->sites.count);
-    for (size_t i = 0; i < in->sites.count && i < in->options->top; i++) {
-        if (i != 0) putchar(',');
-        put_site(in, &in->sites.items[i]);
-    }
-    putchar(']');
+    put_sites(in);
     na_json_end(in);
     fputs("}\n", stdout);
 }

@@ -44,7 +44,7 @@ static const na_column_t function_columns[] = {
     {"sites", NULL, NA_KIND_COUNT, NULL},
     {"kind", NULL, NA_KIND_TEXT, NULL}, /* "", "wrapper" or "runtime" */
 };
-#define FUNCTION_COLUMNS (sizeof function_columns / sizeof function_columns[0])
+const na_columns_t na_columns_functions = NA_COUNTERS_AND(function_columns);
 
 static void fill_function(na_table_t *table, const na_view_input_t *in,
                           const na_function_row_t *row) {
@@ -79,11 +79,9 @@ static void fill_function(na_table_t *table, const na_view_input_t *in,
 }
 
 na_status_t na_view_function_table(na_view_input_t *in, bool below) {
-    na_column_t columns[FUNCTION_COLUMNS];
-    memcpy(columns, function_columns, sizeof columns);
-    if (in->order == NA_ORDER_COUNT) columns[F_BELOW - NA_COUNTER_COUNT].kind = NA_KIND_COUNT;
-    na_table_t *table = na_table_open_counters(columns, FUNCTION_COLUMNS);
+    na_table_t *table = na_table_open_counters(&na_columns_functions);
     if (table == NULL) return NA_STATUS_MEMORY;
+    if (in->order == NA_ORDER_COUNT) na_table_kind(table, F_BELOW, NA_KIND_COUNT);
     na_view_functions_sort(&in->functions, in->order, below);
     bool text = in->options->format == NA_FORMAT_TEXT;
     for (size_t i = 0; i < in->functions.count; i++) {
@@ -133,6 +131,7 @@ static const na_column_t site_columns[] = {
     NA_SITE_COLUMNS,
     {"threads", NULL, NA_KIND_COUNT, NULL},
 };
+const na_columns_t na_columns_sites = NA_COUNTERS_AND(site_columns);
 
 static void put_frame(const na_frame_t *frame) {
     printf("%17s%s ", "", frame->inlined ? "~" : "|");
@@ -181,8 +180,7 @@ static void fill_site(na_table_t *table, const na_view_input_t *in, const na_sit
 }
 
 na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
-    na_table_t *table =
-        na_table_open_counters(site_columns, sizeof site_columns / sizeof site_columns[0]);
+    na_table_t *table = na_table_open_counters(&na_columns_sites);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < in->sites.count; i++)
         fill_site(table, in, &in->sites.items[i]);

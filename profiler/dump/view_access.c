@@ -56,23 +56,25 @@ typedef struct function {
     double votes;
 } function_t;
 
+static const na_column_t access_functions_columns[] = {
+    COMMON_COLUMNS,
+    {"object", "mostly on", NA_KIND_TEXT, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+    {NULL, "function", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_access_functions = NA_COLUMNS(access_functions_columns);
+
 static na_status_t show_functions(na_access_view_t *view) {
     enum { GROUP = COMMON, FUNCTION, FILE_NAME, LINE, MODULE, LABEL };
-    static const na_column_t columns[] = {
-        COMMON_COLUMNS,
-        {"object", "mostly on", NA_KIND_TEXT, NULL},
-        {"function", NULL, NA_KIND_TEXT, NULL},
-        {"file", NULL, NA_KIND_TEXT, NULL},
-        {"line", NULL, NA_KIND_NUMBER, NULL},
-        {"module", NULL, NA_KIND_TEXT, NULL},
-        {NULL, "function", NA_KIND_TEXT, NULL},
-    };
     const na_flows_t *f = &view->flows;
     double remote = all_remote(view);
     /* By function id, plus one for those that are not known; ids appear while frames are found. */
     size_t room = 256;
     function_t *list = calloc(room, sizeof *list);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_access_functions);
     na_status_t status = NA_STATUS_MEMORY;
     bool good = list != NULL && table != NULL;
     for (uint32_t i = 0; good && i < f->count; i++) {
@@ -135,6 +137,20 @@ na_status_t na_view_access_functions(na_view_input_t *in) {
 
 #define STRIP 24u
 
+static const na_column_t access_threads_columns[] = {
+    COMMON_COLUMNS,
+    NA_ESTIMATE_COLUMNS,
+    {"own", "own data", NA_KIND_SHARE, NULL},
+    {"nodes", "nodes", NA_KIND_COUNT, NULL},
+    {"moves", "moves", NA_KIND_COUNT, NULL},
+    {"strip", "node over time", NA_KIND_TEXT, NULL},
+    {"cluster", "group", NA_KIND_NUMBER, NULL},
+    {"object", "mostly on", NA_KIND_TEXT, NULL},
+    {"tid", "tid", NA_KIND_NUMBER, NULL},
+    {"name", "name", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_access_threads = NA_COLUMNS(access_threads_columns);
+
 static na_status_t show_threads(na_access_view_t *view) {
     enum {
         ESTIMATE = COMMON,
@@ -147,21 +163,9 @@ static na_status_t show_threads(na_access_view_t *view) {
         TID,
         NAME
     };
-    static const na_column_t columns[] = {
-        COMMON_COLUMNS,
-        NA_ESTIMATE_COLUMNS,
-        {"own", "own data", NA_KIND_SHARE, NULL},
-        {"nodes", "nodes", NA_KIND_COUNT, NULL},
-        {"moves", "moves", NA_KIND_COUNT, NULL},
-        {"strip", "node over time", NA_KIND_TEXT, NULL},
-        {"cluster", "group", NA_KIND_NUMBER, NULL},
-        {"object", "mostly on", NA_KIND_TEXT, NULL},
-        {"tid", "tid", NA_KIND_NUMBER, NULL},
-        {"name", "name", NA_KIND_TEXT, NULL},
-    };
     const na_flows_t *f = &view->flows;
     double remote = all_remote(view);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_access_threads);
     if (table == NULL) return NA_STATUS_MEMORY;
     na_watched_t estimate = {0};
     uint64_t step = (f->end_ns - f->start_ns) / STRIP + 1;

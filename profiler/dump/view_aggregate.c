@@ -109,13 +109,14 @@ static na_status_t put_rank(const char *which, const na_run_t *run, const na_opt
 }
 
 enum { RANK, PID, HOST, CLOSED, RUN };
-static const na_column_t columns[] = {
+static const na_column_t aggregate_columns[] = {
     {"rank", "rank", NA_KIND_NUMBER, NULL},
     {"pid", "pid", NA_KIND_NUMBER, NULL},
     {"host", "host", NA_KIND_TEXT, NULL},
     {"closed", NULL, NA_KIND_NUMBER, NULL},
     NA_RUN_COLUMNS,
 };
+const na_columns_t na_columns_aggregate = NA_COLUMNS(aggregate_columns);
 
 static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
     (void)runs;
@@ -126,7 +127,7 @@ static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
 }
 
 static na_status_t put_rows(const na_run_t *runs, size_t count, const na_options_t *options) {
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_aggregate);
     if (table == NULL) return NA_STATUS_MEMORY;
     na_table_runs(table, RUN, runs, count, fill);
     const na_table_print_t print = {

@@ -113,23 +113,25 @@ static void put_filled(void *arg, uint64_t tag) {
     putchar(']');
 }
 
+static const na_column_t allocator_columns[] = {
+    {"node", "node", NA_KIND_NUMBER, NULL},
+    {NULL, "block", NA_KIND_TEXT, NULL},
+    {"block_bytes", NULL, NA_KIND_BYTES, NULL}, /* null: large blocks */
+    {"spans", "spans", NA_KIND_COUNT, "count"},
+    {"sparse_spans", "sparse", NA_KIND_COUNT, NULL},
+    {"live_blocks", "live", NA_KIND_COUNT, NULL},
+    {"capacity", NULL, NA_KIND_COUNT, NULL},
+    {"occupancy", "of room", NA_KIND_SHARE, NULL},
+    {"bytes", "in spans", NA_KIND_BYTES, "total"},
+    {"resident_bytes", "resident", NA_KIND_BYTES, NULL},
+    {"live_bytes", "asked for", NA_KIND_BYTES, "live"},
+    {"rounding_bytes", "rounding", NA_KIND_BYTES, NULL},
+    {"unused_bytes", "unused", NA_KIND_BYTES, NULL},
+};
+const na_columns_t na_columns_allocator = NA_COLUMNS(allocator_columns);
+
 static na_status_t put_classes(na_view_input_t *in, rows_t *rows) {
-    static const na_column_t columns[] = {
-        {"node", "node", NA_KIND_NUMBER, NULL},
-        {NULL, "block", NA_KIND_TEXT, NULL},
-        {"block_bytes", NULL, NA_KIND_BYTES, NULL}, /* null: large blocks */
-        {"spans", "spans", NA_KIND_COUNT, "count"},
-        {"sparse_spans", "sparse", NA_KIND_COUNT, NULL},
-        {"live_blocks", "live", NA_KIND_COUNT, NULL},
-        {"capacity", NULL, NA_KIND_COUNT, NULL},
-        {"occupancy", "of room", NA_KIND_SHARE, NULL},
-        {"bytes", "in spans", NA_KIND_BYTES, "total"},
-        {"resident_bytes", "resident", NA_KIND_BYTES, NULL},
-        {"live_bytes", "asked for", NA_KIND_BYTES, "live"},
-        {"rounding_bytes", "rounding", NA_KIND_BYTES, NULL},
-        {"unused_bytes", "unused", NA_KIND_BYTES, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_allocator);
     if (table == NULL) return NA_STATUS_MEMORY;
     if (rows->count != 0) qsort(rows->items, rows->count, sizeof *rows->items, by_node_and_class);
     for (size_t i = 0; i < rows->count; i++)
@@ -188,22 +190,24 @@ static void fill_site(void *arg, const na_nprof_span_site_t *s) {
     na_table_site(table, f->in, NAME, s->site);
 }
 
+static const na_column_t retention_columns[] = {
+    {"resident_bytes", "resident", NA_KIND_BYTES, NULL},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {"live_blocks", "blocks", NA_KIND_COUNT, "count"},
+    {"live_bytes", "asked for", NA_KIND_BYTES, "live"},
+    {"kept_bytes", "kept", NA_KIND_BYTES, NULL},
+    {"sparse_spans", "in sparse spans", NA_KIND_COUNT, NULL},
+    {"sparse_blocks", "by blocks", NA_KIND_COUNT, NULL},
+    {"sparse_age_ms", "of age", NA_KIND_MS, NULL},
+    {"spans", "in spans", NA_KIND_COUNT, NULL},
+    {"alone_spans", "alone in", NA_KIND_COUNT, NULL},
+    NA_SITE_COLUMNS,
+};
+const na_columns_t na_columns_retention = NA_COLUMNS(retention_columns);
+
 static na_status_t put_sites(na_view_input_t *in, const rows_t *rows, const na_options_t *options) {
-    static const na_column_t columns[] = {
-        {"resident_bytes", "resident", NA_KIND_BYTES, NULL},
-        {NULL, "share", NA_KIND_SHARE, NULL},
-        {"live_blocks", "blocks", NA_KIND_COUNT, "count"},
-        {"live_bytes", "asked for", NA_KIND_BYTES, "live"},
-        {"kept_bytes", "kept", NA_KIND_BYTES, NULL},
-        {"sparse_spans", "in sparse spans", NA_KIND_COUNT, NULL},
-        {"sparse_blocks", "by blocks", NA_KIND_COUNT, NULL},
-        {"sparse_age_ms", "of age", NA_KIND_MS, NULL},
-        {"spans", "in spans", NA_KIND_COUNT, NULL},
-        {"alone_spans", "alone in", NA_KIND_COUNT, NULL},
-        NA_SITE_COLUMNS,
-    };
-    filling_t f = {na_table_open(columns, sizeof columns / sizeof columns[0]), in,
-                   (double)rows->all.resident, na_age_ns(na_reader_header(in->reader)) / 1e6};
+    filling_t f = {na_table_open(&na_columns_retention), in, (double)rows->all.resident,
+                   na_age_ns(na_reader_header(in->reader)) / 1e6};
     if (f.table == NULL) return NA_STATUS_MEMORY;
     na_reader_span_sites(in->reader, fill_site, &f);
     const na_table_print_t print = {

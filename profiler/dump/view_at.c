@@ -188,21 +188,23 @@ static void take_sums(moments_t *m) {
 
 enum { BYTES, SHARE, BLOCKS, MEAN, CHANGE, CHANGE_BLOCKS, BEFORE, NEW, NEW_BLOCKS, OLDEST, SITE };
 
+static const na_column_t at_columns[] = {
+    {"live_bytes", "live", NA_KIND_BYTES, "live"},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {"live_blocks", "blocks", NA_KIND_COUNT, "count"},
+    {"size_mean", "mean size", NA_KIND_BYTES, NULL},
+    {"change_bytes", "change", NA_KIND_BYTES, NULL},
+    {"change_blocks", "in blocks", NA_KIND_NUMBER, NULL},
+    {"before_bytes", "before", NA_KIND_BYTES, NULL},
+    {"new_bytes", "newer", NA_KIND_BYTES, NULL},
+    {"new_blocks", "newer blocks", NA_KIND_COUNT, NULL},
+    {"oldest_ms", "oldest since", NA_KIND_MS, NULL},
+    NA_SITE_COLUMNS,
+};
+const na_columns_t na_columns_at = NA_COLUMNS(at_columns);
+
 static na_status_t put(const moments_t *m, bool since, bool trace, const char *title) {
-    static const na_column_t columns[] = {
-        {"live_bytes", "live", NA_KIND_BYTES, "live"},
-        {NULL, "share", NA_KIND_SHARE, NULL},
-        {"live_blocks", "blocks", NA_KIND_COUNT, "count"},
-        {"size_mean", "mean size", NA_KIND_BYTES, NULL},
-        {"change_bytes", "change", NA_KIND_BYTES, NULL},
-        {"change_blocks", "in blocks", NA_KIND_NUMBER, NULL},
-        {"before_bytes", "before", NA_KIND_BYTES, NULL},
-        {"new_bytes", "newer", NA_KIND_BYTES, NULL},
-        {"new_blocks", "newer blocks", NA_KIND_COUNT, NULL},
-        {"oldest_ms", "oldest since", NA_KIND_MS, NULL},
-        NA_SITE_COLUMNS,
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_at);
     if (table == NULL) return NA_STATUS_MEMORY;
     double all = 0;
     for (uint32_t i = 0; i < m->sites; i++)

@@ -45,13 +45,14 @@ static void put_members(void *arg, uint64_t tag) {
 }
 
 enum { AT, RATIO, TEMPORARY, PROGRAM, RUN };
-static const na_column_t columns[] = {
+static const na_column_t compare_columns[] = {
     {"peak_at", "peak at", NA_KIND_SHARE, NULL},
     {"peak_ratio", "to first", NA_KIND_SHARE, NULL},
     {"temporary", NULL, NA_KIND_COUNT, NULL},
     {"program", NULL, NA_KIND_TEXT, NULL},
     NA_RUN_COLUMNS,
 };
+const na_columns_t na_columns_compare = NA_COLUMNS(compare_columns);
 
 static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
     if (run->duration_ms != 0)
@@ -64,7 +65,7 @@ static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
 na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options) {
     na_status_t status, shown = NA_STATUS_MEMORY;
     na_run_t *runs = na_runs_read(files, count, &status);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_compare);
     if (runs != NULL && table != NULL && status != NA_STATUS_NOTHING) {
         na_table_runs(table, RUN, runs, count, fill);
         const na_table_print_t print = {

@@ -15,6 +15,22 @@ static void take_session(void *arg, uint32_t id, const void *entry) {
     memcpy(arg, entry, sizeof(na_nprof_session_t));
 }
 
+static const na_column_t session_columns[] = {
+    {"session", "session", NA_KIND_NUMBER, NULL},
+    {"copy", "copy", NA_KIND_NUMBER, NULL},
+    {"copied_ms", "copied at", NA_KIND_MS, NULL},
+    {"from_start", "from the start", NA_KIND_NUMBER, NULL},
+    {"missed_at_most", "missed at most", NA_KIND_NUMBER, NULL},
+    {"pid", "pid", NA_KIND_NUMBER, NULL},
+    {"inherited_pid", "forked from", NA_KIND_NUMBER, NULL},
+    {"rank", "rank", NA_KIND_NUMBER, NULL},
+    {"ranks", "of", NA_KIND_NUMBER, NULL},
+    {"job", "job", NA_KIND_TEXT, NULL},
+    {"host", "host", NA_KIND_TEXT, NULL},
+    {"file", "profile", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_session = NA_COLUMNS(session_columns);
+
 na_status_t na_view_session(na_view_input_t *in) {
     enum {
         SESSION,
@@ -30,24 +46,10 @@ na_status_t na_view_session(na_view_input_t *in) {
         HOST,
         FILE_NAME
     };
-    static const na_column_t columns[] = {
-        {"session", "session", NA_KIND_NUMBER, NULL},
-        {"copy", "copy", NA_KIND_NUMBER, NULL},
-        {"copied_ms", "copied at", NA_KIND_MS, NULL},
-        {"from_start", "from the start", NA_KIND_NUMBER, NULL},
-        {"missed_at_most", "missed at most", NA_KIND_NUMBER, NULL},
-        {"pid", "pid", NA_KIND_NUMBER, NULL},
-        {"inherited_pid", "forked from", NA_KIND_NUMBER, NULL},
-        {"rank", "rank", NA_KIND_NUMBER, NULL},
-        {"ranks", "of", NA_KIND_NUMBER, NULL},
-        {"job", "job", NA_KIND_TEXT, NULL},
-        {"host", "host", NA_KIND_TEXT, NULL},
-        {"file", "profile", NA_KIND_TEXT, NULL},
-    };
     const na_nprof_header_t *h = na_reader_header(in->reader);
     na_nprof_session_t s = {.session = 1, .flags = NA_NPROF_SESSION_FROM_START};
     na_reader_control(in->reader, NA_NPROF_SESSION, take_session, &s);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_session);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL) {
         na_table_row(table, 0);
@@ -84,13 +86,15 @@ static void add_marker(void *arg, uint32_t id, const void *entry) {
     na_table_text(arg, 2, m->name);
 }
 
+static const na_column_t markers_columns[] = {
+    {"ms", "time", NA_KIND_MS, NULL},
+    {"thread", "thread", NA_KIND_NUMBER, NULL},
+    {"name", "name", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_markers = NA_COLUMNS(markers_columns);
+
 na_status_t na_view_markers(na_view_input_t *in) {
-    static const na_column_t columns[] = {
-        {"ms", "time", NA_KIND_MS, NULL},
-        {"thread", "thread", NA_KIND_NUMBER, NULL},
-        {"name", "name", NA_KIND_TEXT, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_markers);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL) {
         na_reader_control(in->reader, NA_NPROF_MARKERS, add_marker, table);
@@ -191,25 +195,27 @@ static void add_pool_cell(void *arg, uint32_t id, const void *entry) {
         na_table_number(t, LIFE, (double)c->lifetime_sum_ms / (double)c->free_count);
 }
 
+static const na_column_t pools_columns[] = {
+    {"pool", "pool", NA_KIND_TEXT, NULL},
+    {"site", "site", NA_KIND_TEXT, NULL},
+    {"live_bytes", "live", NA_KIND_BYTES, "live"},
+    {"peak_bytes", "at its peak", NA_KIND_BYTES, "peak"},
+    {"peak_ms", "peak at", NA_KIND_MS, NULL},
+    {"total_bytes", "total", NA_KIND_BYTES, "total"},
+    {"allocations", "blocks", NA_KIND_COUNT, "count"},
+    {"frees", "taken back", NA_KIND_COUNT, NULL},
+    {"size_min", "smallest", NA_KIND_BYTES, NULL},
+    {"size_max", "largest", NA_KIND_BYTES, NULL},
+    {"mean_lifetime_ms", "mean life", NA_KIND_MS, NULL},
+    {"before_frees", NULL, NA_KIND_COUNT, NULL},
+    {"lost", NULL, NA_KIND_COUNT, NULL},
+};
+const na_columns_t na_columns_pools = NA_COLUMNS(pools_columns);
+
 na_status_t na_view_pools(na_view_input_t *in) {
-    static const na_column_t columns[] = {
-        {"pool", "pool", NA_KIND_TEXT, NULL},
-        {"site", "site", NA_KIND_TEXT, NULL},
-        {"live_bytes", "live", NA_KIND_BYTES, "live"},
-        {"peak_bytes", "at its peak", NA_KIND_BYTES, "peak"},
-        {"peak_ms", "peak at", NA_KIND_MS, NULL},
-        {"total_bytes", "total", NA_KIND_BYTES, "total"},
-        {"allocations", "blocks", NA_KIND_COUNT, "count"},
-        {"frees", "taken back", NA_KIND_COUNT, NULL},
-        {"size_min", "smallest", NA_KIND_BYTES, NULL},
-        {"size_max", "largest", NA_KIND_BYTES, NULL},
-        {"mean_lifetime_ms", "mean life", NA_KIND_MS, NULL},
-        {"before_frees", NULL, NA_KIND_COUNT, NULL},
-        {"lost", NULL, NA_KIND_COUNT, NULL},
-    };
     enum { MOST = 1u << 16 };
     pools_t pools = {.in = in, .room = MOST, .items = calloc(MOST, sizeof *pools.items)};
-    pools.table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    pools.table = na_table_open(&na_columns_pools);
     na_status_t status = NA_STATUS_MEMORY;
     if (pools.items != NULL && pools.table != NULL) {
         na_reader_control(in->reader, NA_NPROF_POOLS, add_pool, &pools);
@@ -294,17 +300,19 @@ static void add_inherited(void *arg, uint32_t id, const void *entry) {
     na_table_number(t, FREES, na_view_count(origins->in, (double)e->free_count));
 }
 
+static const na_column_t inherited_columns[] = {
+    {"origin_pid", "of pid", NA_KIND_NUMBER, NULL},
+    {"site", "site", NA_KIND_TEXT, NULL},
+    {"inherited_bytes", "inherited", NA_KIND_BYTES, NULL},
+    {"inherited_blocks", "blocks", NA_KIND_COUNT, NULL},
+    {"freed_bytes", "freed since", NA_KIND_BYTES, NULL},
+    {"freed_blocks", "blocks freed", NA_KIND_COUNT, NULL},
+};
+const na_columns_t na_columns_inherited = NA_COLUMNS(inherited_columns);
+
 na_status_t na_view_inherited(na_view_input_t *in) {
-    static const na_column_t columns[] = {
-        {"origin_pid", "of pid", NA_KIND_NUMBER, NULL},
-        {"site", "site", NA_KIND_TEXT, NULL},
-        {"inherited_bytes", "inherited", NA_KIND_BYTES, NULL},
-        {"inherited_blocks", "blocks", NA_KIND_COUNT, NULL},
-        {"freed_bytes", "freed since", NA_KIND_BYTES, NULL},
-        {"freed_blocks", "blocks freed", NA_KIND_COUNT, NULL},
-    };
     origins_t *origins = calloc(1, sizeof *origins);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_inherited);
     na_status_t status = NA_STATUS_MEMORY;
     if (origins != NULL && table != NULL) {
         origins->in = in;

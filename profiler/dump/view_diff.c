@@ -81,23 +81,25 @@ static void put_total(const na_view_input_t *old, const na_view_input_t *new, na
     putchar('\n');
 }
 
+static const na_column_t diff_columns[] = {
+    {"old", "old", NA_KIND_BYTES, NULL},       {"new", "new", NA_KIND_BYTES, NULL},
+    {"change", "change", NA_KIND_BYTES, NULL}, {"change_size", NULL, NA_KIND_NUMBER, NULL},
+    {"ratio", "new/old", NA_KIND_SHARE, NULL}, {NULL, "function", NA_KIND_TEXT, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_diff = NA_COLUMNS(diff_columns);
+
 static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *new) {
     enum { OLD, NEW, CHANGE, SIZE, RATIO, LABEL, FUNCTION, FILE_NAME, MODULE };
-    na_column_t columns[] = {
-        {"old", "old", NA_KIND_BYTES, NULL},       {"new", "new", NA_KIND_BYTES, NULL},
-        {"change", "change", NA_KIND_BYTES, NULL}, {"change_size", NULL, NA_KIND_NUMBER, NULL},
-        {"ratio", "new/old", NA_KIND_SHARE, NULL}, {NULL, "function", NA_KIND_TEXT, NULL},
-        {"function", NULL, NA_KIND_TEXT, NULL},    {"file", NULL, NA_KIND_TEXT, NULL},
-        {"module", NULL, NA_KIND_TEXT, NULL},
-    };
-    if (old->order == NA_ORDER_COUNT)
-        columns[OLD].kind = columns[NEW].kind = columns[CHANGE].kind = NA_KIND_COUNT;
     na_diff_t diff;
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_diff);
     if (table == NULL || !na_diff_make(old, new, &diff)) {
         na_table_close(table);
         return NA_STATUS_MEMORY;
     }
+    for (size_t i = OLD; i <= CHANGE && old->order == NA_ORDER_COUNT; i++)
+        na_table_kind(table, i, NA_KIND_COUNT);
     for (size_t i = 0; i < diff.count; i++) {
         const na_diff_row_t *row = &diff.items[i];
         double x = na_view_cost(old, &row->cost[0]), y = na_view_cost(new, &row->cost[1]);

@@ -1,7 +1,7 @@
 /* view_events.c - the events of a trace, one a line, in the order in which they happened. Streams:
- * memory does not grow with their number; with --filter it grows with the blocks that are live,
- * since a free belongs to the stack that allocated. */
-#include <inttypes.h>
+ * memory does not grow with their number (with --sort, with --top); with --filter it grows with the
+ * blocks that are live, since a free belongs to the stack that allocated. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,44 +10,32 @@
 #include "profiler/dump/views.h"
 #include "profiler/format/events.h"
 
-static void print_text(const na_event_t *e, double us) {
-    printf("%10" PRIu64 " %14.3f %6" PRIu32 "  %-15s %#14" PRIx64, e->index, us, e->thread,
-           na_event_name(e), e->address);
-    if (na_event_is_alloc(e))
-        printf(" %12" PRIu64 " %8" PRIu32, e->size, e->stack);
-    else if (e->stack != NA_NPROF_NO_STACK)
-        printf(" %12s %8" PRIu32, "", e->stack);
-    if (e->align != 0) printf("  aligned to %" PRIu64, UINT64_C(1) << (e->align & 63));
-    if (e->moved_to != 0) printf("  now at %#" PRIx64, e->moved_to);
-    if (e->before) printf("  from before the profile");
-    putchar('\n');
-}
+enum { EVENT, US, THREAD, KIND, ADDRESS, SIZE, USABLE, STACK, ALIGNMENT, MOVED_TO, BEFORE };
+static const na_column_t events_columns[] = {
+    {"event", "event", NA_KIND_NUMBER, NULL},       {"us", "time us", NA_KIND_US, NULL},
+    {"thread", "thread", NA_KIND_NUMBER, NULL},     {"kind", "kind", NA_KIND_TEXT, NULL},
+    {"address", "address", NA_KIND_ADDRESS, NULL},  {"size", "size", NA_KIND_COUNT, NULL},
+    {"usable", NULL, NA_KIND_COUNT, NULL},          {"stack", "stack", NA_KIND_NUMBER, NULL},
+    {"alignment", "aligned", NA_KIND_NUMBER, NULL}, {"moved_to", "now at", NA_KIND_ADDRESS, NULL},
+    {"before", "before", NA_KIND_NUMBER, NULL}, /* 1: a block from before the profile */
+};
+const na_columns_t na_columns_events = NA_COLUMNS(events_columns);
 
-static void print_csv(const na_event_t *e, double us) {
-    printf("%" PRIu64 ",%.3f,%" PRIu32 ",%s,%#" PRIx64 ",", e->index, us, e->thread,
-           na_event_name(e), e->address);
-    if (na_event_is_alloc(e))
-        printf("%" PRIu64 ",%" PRIu64, e->size, e->size + e->slack);
-    else
-        printf(",");
-    printf(",%" PRIu32 ",", e->stack);
-    if (e->align != 0) printf("%" PRIu64, UINT64_C(1) << (e->align & 63));
-    printf(",");
-    if (e->moved_to != 0) printf("%#" PRIx64, e->moved_to);
-    printf(",%d\n", e->before);
-}
-
-static void print_json(const na_event_t *e, double us, bool first) {
-    printf("%s\n{\"event\":%" PRIu64 ",\"us\":%.3f,\"thread\":%" PRIu32
-           ",\"kind\":\"%s\",\"address\":%" PRIu64,
-           first ? "" : ",", e->index, us, e->thread, na_event_name(e), e->address);
-    if (na_event_is_alloc(e))
-        printf(",\"size\":%" PRIu64 ",\"usable\":%" PRIu64, e->size, e->size + e->slack);
-    printf(",\"stack\":%" PRIu32, e->stack);
-    if (e->align != 0) printf(",\"alignment\":%" PRIu64, UINT64_C(1) << (e->align & 63));
-    if (e->moved_to != 0) printf(",\"moved_to\":%" PRIu64, e->moved_to);
-    if (e->before) fputs(",\"before\":true", stdout);
-    putchar('}');
+static void fill(na_table_t *table, const na_event_t *e, double us) {
+    na_table_row(table, e->index);
+    na_table_number(table, EVENT, (double)e->index);
+    na_table_number(table, US, floor(us * 1000 + 0.5) / 1000);
+    na_table_number(table, THREAD, e->thread);
+    na_table_text(table, KIND, na_event_name(e));
+    na_table_number(table, ADDRESS, (double)e->address);
+    if (na_event_is_alloc(e)) {
+        na_table_number(table, SIZE, (double)e->size);
+        na_table_number(table, USABLE, (double)(e->size + e->slack));
+    }
+    na_table_number(table, STACK, e->stack);
+    if (e->align != 0) na_table_number(table, ALIGNMENT, (double)(UINT64_C(1) << (e->align & 63)));
+    if (e->moved_to != 0) na_table_number(table, MOVED_TO, (double)e->moved_to);
+    na_table_number(table, BEFORE, e->before);
 }
 
 /* ---- --filter ---- */
@@ -106,30 +94,22 @@ static void close_source(source_t *s) {
 }
 
 na_status_t na_view_events(na_view_input_t *in) {
-    na_format_t format = in->options->format;
-    uint64_t most = in->options->top_given ? in->options->top : UINT64_MAX, rows = 0;
     double us_per_tick = 1e6 / (double)na_reader_header(in->reader)->ticks_hz;
     source_t source = {.in = in};
-    bool good = open_source(&source);
-    if (good && format == NA_FORMAT_CSV)
-        puts("event,us,thread,kind,address,size,usable,stack,alignment,moved_to,before");
-    else if (good && format == NA_FORMAT_JSON)
-        fputs("{\"schema\":\"numalloc-dump.events\",\"schema_version\":1,\"rows\":[", stdout);
-    else if (good)
-        printf("%10s %14s %6s  %-15s %14s %12s %8s\n", "Event", "Time us", "Thread", "Kind",
-               "Address", "Size", "Stack");
+    na_options_t options = *in->options;
+    options.filtered = false; /* it has chosen events */
+    /* All events, but with --sort the first ones: the others need not be kept. */
+    const na_table_print_t print = {.view = "events", .all = options.sort == NULL};
+    na_table_t *table = na_table_open(&na_columns_events);
+    bool good = open_source(&source) && table != NULL;
     na_event_t event;
-    for (; good && rows < most && next(&source, &event); rows++) {
-        double us = (double)event.ticks * us_per_tick;
-        if (format == NA_FORMAT_CSV)
-            print_csv(&event, us);
-        else if (format == NA_FORMAT_JSON)
-            print_json(&event, us, rows == 0);
-        else
-            print_text(&event, us);
+    while (good && next(&source, &event)) {
+        fill(table, &event, (double)event.ticks * us_per_tick);
+        if (!na_table_pass(table, &options, &print)) break;
     }
-    if (good && format == NA_FORMAT_JSON) printf("],\"row_count\":%" PRIu64 "}\n", rows);
     good = good && !source.failed;
+    na_status_t status = good ? na_table_end(table, &options, &print) : NA_STATUS_MEMORY;
+    na_table_close(table);
     close_source(&source);
-    return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
+    return status;
 }

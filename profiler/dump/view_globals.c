@@ -8,16 +8,18 @@
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
+static const na_column_t global_modules_columns[] = {
+    {"bytes", "bytes", NA_KIND_BYTES, "total"},
+    {"data_bytes", "initialised", NA_KIND_BYTES, NULL},
+    {"zeroed_bytes", "zeroed", NA_KIND_BYTES, NULL},
+    {"tls_bytes", "a thread's", NA_KIND_BYTES, NULL},
+    {"module", "module", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_global_modules = NA_COLUMNS(global_modules_columns);
+
 static na_status_t put_modules(const na_view_input_t *in, const na_globals_t *globals) {
     enum { ALL, DATA, ZEROED, TLS, MODULE };
-    static const na_column_t columns[] = {
-        {"bytes", "bytes", NA_KIND_BYTES, "total"},
-        {"data_bytes", "initialised", NA_KIND_BYTES, NULL},
-        {"zeroed_bytes", "zeroed", NA_KIND_BYTES, NULL},
-        {"tls_bytes", "a thread's", NA_KIND_BYTES, NULL},
-        {"module", "module", NA_KIND_TEXT, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_global_modules);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < globals->module_count; i++) {
         const na_global_module_t *m = &globals->modules[i];
@@ -36,18 +38,20 @@ static na_status_t put_modules(const na_view_input_t *in, const na_globals_t *gl
     return status;
 }
 
+static const na_column_t globals_columns[] = {
+    {"bytes", "bytes", NA_KIND_BYTES, "total"},
+    {"size", "size", NA_KIND_BYTES, NULL},
+    {"copies", "copies", NA_KIND_COUNT, "count"},
+    {"kind", "kind", NA_KIND_TEXT, NULL}, /* "global", "tls", "allocator" */
+    {NULL, "variable", NA_KIND_TEXT, NULL},
+    {"variable", NULL, NA_KIND_TEXT, NULL},
+    {"module", "module", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_globals = NA_COLUMNS(globals_columns);
+
 static na_status_t put_variables(const na_view_input_t *in, const na_globals_t *globals) {
     enum { ALL, SIZE, COPIES, KIND, LABEL, NAME, MODULE };
-    static const na_column_t columns[] = {
-        {"bytes", "bytes", NA_KIND_BYTES, "total"},
-        {"size", "size", NA_KIND_BYTES, NULL},
-        {"copies", "copies", NA_KIND_COUNT, "count"},
-        {"kind", "kind", NA_KIND_TEXT, NULL}, /* "global", "tls", "allocator" */
-        {NULL, "variable", NA_KIND_TEXT, NULL},
-        {"variable", NULL, NA_KIND_TEXT, NULL},
-        {"module", "module", NA_KIND_TEXT, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_globals);
     if (table == NULL) return NA_STATUS_MEMORY;
     na_module_table_t modules = na_reader_modules(in->reader);
     for (size_t i = 0; i < globals->count; i++) {

@@ -25,17 +25,19 @@ static void put_used(const na_suppressions_t *list) {
     }
 }
 
+static const na_column_t leaks_columns[] = {
+    {NULL, "site", NA_KIND_TEXT, NULL},     {"site", NULL, NA_KIND_NUMBER, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL}, {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},   {"module", NULL, NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_leaks = NA_COUNTERS_AND(leaks_columns);
+
 na_status_t na_view_leaks(na_view_input_t *in) {
     enum { LABEL = NA_COUNTER_COUNT, SITE, FUNCTION, FILE_NAME, LINE, MODULE };
-    static const na_column_t own[] = {
-        {NULL, "site", NA_KIND_TEXT, NULL},     {"site", NULL, NA_KIND_NUMBER, NULL},
-        {"function", NULL, NA_KIND_TEXT, NULL}, {"file", NULL, NA_KIND_TEXT, NULL},
-        {"line", NULL, NA_KIND_NUMBER, NULL},   {"module", NULL, NA_KIND_TEXT, NULL},
-    };
     na_suppressions_t list;
     na_status_t status = na_suppressions_read(&list, in->options);
     if (status != NA_STATUS_WHOLE) return status;
-    na_table_t *table = na_table_open_counters(own, sizeof own / sizeof own[0]);
+    na_table_t *table = na_table_open_counters(&na_columns_leaks);
     status = NA_STATUS_MEMORY;
     if (table != NULL) {
         /* Shares and the order are those of what is live, whatever else was asked for. */

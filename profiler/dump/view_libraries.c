@@ -59,19 +59,21 @@ static bool gather(const na_view_input_t *in, libraries_t *all) {
     return good;
 }
 
+static const na_column_t libraries_columns[] = {
+    {NULL, "with callees", NA_KIND_BYTES, NULL},
+    {"inclusive", NULL, NA_KIND_NUMBER, NULL},
+    {"sites", "sites", NA_KIND_COUNT, NULL},
+    {"module", "module", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_libraries = NA_COUNTERS_AND(libraries_columns);
+
 na_status_t na_view_libraries(na_view_input_t *in) {
     enum { BELOW = NA_COUNTER_COUNT, BELOW_KEY, SITES, MODULE };
-    na_column_t columns[] = {
-        {NULL, "with callees", NA_KIND_BYTES, NULL},
-        {"inclusive", NULL, NA_KIND_NUMBER, NULL},
-        {"sites", "sites", NA_KIND_COUNT, NULL},
-        {"module", "module", NA_KIND_TEXT, NULL},
-    };
-    if (in->order == NA_ORDER_COUNT) columns[BELOW - NA_COUNTER_COUNT].kind = NA_KIND_COUNT;
     libraries_t all = {0};
-    na_table_t *table = na_table_open_counters(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open_counters(&na_columns_libraries);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL && gather(in, &all)) {
+        if (in->order == NA_ORDER_COUNT) na_table_kind(table, BELOW, NA_KIND_COUNT);
         for (size_t i = 0; i < all.count; i++) {
             const library_t *l = &all.items[i];
             na_table_row(table, i);

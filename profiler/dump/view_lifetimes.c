@@ -122,20 +122,22 @@ static bool wanted(void *arg, uint32_t site) {
     return na_site_matches(arg, site);
 }
 
+static const na_column_t lifetimes_columns[] = {
+    {NULL, "lifetime", NA_KIND_TEXT, NULL},
+    {"from_ns", NULL, NA_KIND_NUMBER, NULL},
+    {"below_ns", NULL, NA_KIND_NUMBER, NULL},
+    {"frees", "freed", NA_KIND_COUNT, "count"},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {NULL, "", NA_KIND_TEXT, NULL},
+    {"live_blocks", "still live", NA_KIND_COUNT, "live"},
+};
+const na_columns_t na_columns_lifetimes = NA_COLUMNS(lifetimes_columns);
+
 na_status_t na_view_lifetimes(na_view_input_t *in) {
-    static const na_column_t columns[] = {
-        {NULL, "lifetime", NA_KIND_TEXT, NULL},
-        {"from_ns", NULL, NA_KIND_NUMBER, NULL},
-        {"below_ns", NULL, NA_KIND_NUMBER, NULL},
-        {"frees", "freed", NA_KIND_COUNT, "count"},
-        {NULL, "share", NA_KIND_SHARE, NULL},
-        {NULL, "", NA_KIND_TEXT, NULL},
-        {"live_blocks", "still live", NA_KIND_COUNT, "live"},
-    };
     const na_nprof_header_t *header = na_reader_header(in->reader);
     bool trace = header->mode == NA_NPROF_MODE_TRACE;
     na_histogram_t *h = malloc(sizeof *h);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_lifetimes);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
         na_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in, h)) {

@@ -126,6 +126,12 @@ typedef struct function {
     na_touch_sum_t sum;
 } function_t;
 
+typedef struct functions {
+    const na_access_view_t *view;
+    function_t *items;
+    size_t count;
+} functions_t;
+
 static int by_name(const void *a, const void *b) {
     return strcmp(((const function_t *)a)->name, ((const function_t *)b)->name);
 }
@@ -159,27 +165,57 @@ static function_t *functions_of(const na_access_view_t *view, const flow_t *flow
     return list;
 }
 
+enum { SHARE, FUNCTION_REMOTE, SAMPLES, WEIGHT, FUNCTION_WRITES, LATENCY, FUNCTION };
+static const na_column_t object_columns[] = {
+    {"share", "share", NA_KIND_SHARE, NULL},        {"remote", "remote", NA_KIND_SHARE, NULL},
+    {"samples", "samples", NA_KIND_COUNT, "count"}, {"weight", NULL, NA_KIND_NUMBER, "total"},
+    {"writes", "writes", NA_KIND_SHARE, NULL},      {"latency", "latency", NA_KIND_NUMBER, NULL},
+    {"function", "function", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_object = NA_COLUMNS(object_columns);
+
+static void json_function(void *arg, uint64_t index) {
+    const functions_t *functions = arg;
+    fputs("{\"function\":", stdout);
+    na_json_put(stdout, functions->items[index].name);
+    printf(",\"sum\":");
+    na_access_json_sum(functions->view, &functions->items[index].sum);
+    putchar('}');
+}
+
+/* The functions that touch it; of JSON only the rows. */
 static na_status_t put_functions(const na_access_view_t *view, const flow_t *flow) {
-    size_t count;
-    function_t *list = functions_of(view, flow, &count);
-    if (list == NULL) return NA_STATUS_MEMORY;
+    functions_t functions = {.view = view};
+    functions.items = functions_of(view, flow, &functions.count);
+    na_table_t *table = na_table_open(&na_columns_object);
+    na_status_t status = NA_STATUS_MEMORY;
     double all = 0;
-    for (size_t i = 0; i < count; i++)
-        all += list[i].sum.weight;
-    printf("\nBy function\n   share   remote  function\n");
-    for (size_t i = 0; i < count && i < 12; i++) {
-        printf("%6.1f %% ", 100 * na_touch_ratio(list[i].sum.weight, all));
-        double remote = na_touch_ratio(list[i].sum.remote, list[i].sum.known);
-        if (isnan(remote))
-            printf("%8s", "-");
-        else
-            printf("%6.1f %%", 100 * remote);
-        printf("  ");
-        na_text_put(stdout, list[i].name);
-        putchar('\n');
+    for (size_t i = 0; i < functions.count; i++)
+        all += functions.items[i].sum.weight;
+    for (size_t i = 0; table != NULL && i < functions.count; i++) {
+        const na_touch_sum_t *sum = &functions.items[i].sum;
+        double latency = na_touch_ratio(sum->latency, sum->latency_weight);
+        na_table_row(table, i);
+        na_table_number(table, SHARE, na_touch_ratio(sum->weight, all));
+        na_table_number(table, FUNCTION_REMOTE, na_touch_ratio(sum->remote, sum->known));
+        na_table_number(table, SAMPLES, (double)sum->samples);
+        na_table_number(table, WEIGHT, sum->weight);
+        na_table_number(table, FUNCTION_WRITES, na_touch_ratio(sum->writes, sum->told));
+        na_table_number(table, LATENCY, isnan(latency) ? latency : floor(latency + 0.5));
+        na_table_text(table, FUNCTION, functions.items[i].name);
     }
-    free(list);
-    return NA_STATUS_WHOLE;
+    if (functions.items != NULL && table != NULL) {
+        const na_table_print_t print = {.view = "object",
+                                        .title = "\nBy function (%s)",
+                                        .json = json_function,
+                                        .arg = &functions};
+        status = view->options->format == NA_FORMAT_JSON
+                     ? na_table_json_rows(table, view->options, &print)
+                     : na_table_write(table, view->options, &print);
+    }
+    na_table_close(table);
+    free(functions.items);
+    return status;
 }
 
 /* Moves of the object's pages: the node of one page, before and after. */
@@ -255,20 +291,11 @@ static na_status_t put_json(const na_access_view_t *view, uint32_t object, const
         printf("null");
     else
         na_access_json_verdict(view, v);
-    size_t count;
-    function_t *list = functions_of(view, flow, &count);
-    if (list == NULL) return NA_STATUS_MEMORY;
-    printf(",\"functions\":[");
-    for (size_t i = 0; i < count && i < view->options->top; i++) {
-        printf("%s{\"function\":", i == 0 ? "" : ",");
-        na_json_put(stdout, list[i].name);
-        printf(",\"sum\":");
-        na_access_json_sum(view, &list[i].sum);
-        putchar('}');
-    }
-    free(list);
+    printf(",\"functions\":");
+    na_status_t status = put_functions(view, flow);
+    if (status != NA_STATUS_WHOLE) return status;
     uint32_t every = flow->count / MOST_RAW + 1;
-    printf("],\"accesses\":%u,\"every\":%u,\"columns\":[\"ns\",\"offset\",\"thread\",\"from\","
+    printf(",\"accesses\":%u,\"every\":%u,\"columns\":[\"ns\",\"offset\",\"thread\",\"from\","
            "\"home\",\"op\",\"latency\"],\"flow\":[",
            flow->count, every);
     for (uint32_t i = 0; i < flow->count; i += every) {
@@ -298,9 +325,12 @@ na_status_t na_view_object(const char *const *files, size_t count, const na_opti
     flow_t flow;
     if (!gather(&view, (uint32_t)number, &flow))
         status = NA_STATUS_MEMORY;
+    else if (options->format == NA_FORMAT_JSON)
+        status = put_json(&view, (uint32_t)number, &flow);
+    else if (options->format == NA_FORMAT_CSV)
+        status = put_functions(&view, &flow);
     else
-        status = options->format == NA_FORMAT_JSON ? put_json(&view, (uint32_t)number, &flow)
-                                                   : put_text(&view, (uint32_t)number, &flow);
+        status = put_text(&view, (uint32_t)number, &flow);
     forget(&flow);
     return na_access_view_close(&view, status);
 }

@@ -29,7 +29,7 @@ enum {
     LABEL,
 };
 
-static const na_column_t columns[] = {
+static const na_column_t objects_columns[] = {
     {"remote_share", "% of remote", NA_KIND_SHARE, NULL},
     {"share", "of all", NA_KIND_SHARE, NULL},
     {"remote", "remote", NA_KIND_SHARE, NULL},
@@ -50,6 +50,7 @@ static const na_column_t columns[] = {
     {"site", NULL, NA_KIND_NUMBER, NULL},
     {"name", "object", NA_KIND_TEXT, NULL},
 };
+const na_columns_t na_columns_objects = NA_COLUMNS(objects_columns);
 
 typedef struct row {
     na_touch_sum_t sum;
@@ -148,7 +149,7 @@ static void fill(const na_access_view_t *view, na_table_t *table, const row_t *r
 static na_status_t show(na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
     bool each = view->options->instances;
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_objects);
     uint32_t *seen = calloc((size_t)f->thread_count + 1, sizeof *seen);
     na_watched_t estimate = {0};
     na_status_t status = NA_STATUS_MEMORY;

@@ -38,7 +38,7 @@ enum {
     LABEL
 };
 
-static const na_column_t columns[] = {
+static const na_column_t pages_columns[] = {
     {"remote_share", "% of remote", NA_KIND_SHARE, NULL},
     {"share", "of all", NA_KIND_SHARE, NULL},
     {"remote", "remote", NA_KIND_SHARE, NULL},
@@ -55,6 +55,7 @@ static const na_column_t columns[] = {
     {"object", "id", NA_KIND_NUMBER, NULL},
     {"name", "mostly", NA_KIND_TEXT, NULL},
 };
+const na_columns_t na_columns_pages = NA_COLUMNS(pages_columns);
 
 /* One page: its samples are places[0 .. count), in order of time. */
 static void fill(const na_access_view_t *view, na_table_t *table, const place_t *places,
@@ -116,7 +117,7 @@ static na_status_t show(na_access_view_t *view) {
     place_t *places = calloc((size_t)f->count + 1, sizeof *places);
     uint32_t *seen = calloc((size_t)f->thread_count + 1, sizeof *seen);
     uint32_t *seen_object = calloc((size_t)f->object_count + 1, sizeof *seen_object);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_pages);
     na_status_t status = NA_STATUS_MEMORY;
     if (places != NULL && seen != NULL && seen_object != NULL && table != NULL) {
         size_t count = 0;

@@ -3,20 +3,22 @@
 #include "profiler/dump/counters.h"
 #include "profiler/dump/views.h"
 
+static const na_column_t realloc_columns[] = {
+    {"reallocs", "reallocs", NA_KIND_COUNT, "count"},
+    {"realloc_share", "of all", NA_KIND_SHARE, NULL},
+    {"realloc_grow_bytes", "larger by", NA_KIND_BYTES, NULL},
+    {"realloc_shrink_bytes", "smaller by", NA_KIND_BYTES, NULL},
+    {"realloc_copy_bytes", "moved", NA_KIND_BYTES, NULL},
+    {"growth_count", "by copying", NA_KIND_COUNT, NULL},
+    {"growth_copied", "copied", NA_KIND_BYTES, NULL},
+    {"total_bytes", "total", NA_KIND_BYTES, "total"},
+    NA_SITE_COLUMNS,
+};
+const na_columns_t na_columns_realloc = NA_COLUMNS(realloc_columns);
+
 na_status_t na_view_realloc(na_view_input_t *in) {
     enum { REALLOCS, SHARE, GREW, SHRANK, MOVED, GROWTH, COPIED, TOTAL, SITE };
-    static const na_column_t columns[] = {
-        {"reallocs", "reallocs", NA_KIND_COUNT, "count"},
-        {"realloc_share", "of all", NA_KIND_SHARE, NULL},
-        {"realloc_grow_bytes", "larger by", NA_KIND_BYTES, NULL},
-        {"realloc_shrink_bytes", "smaller by", NA_KIND_BYTES, NULL},
-        {"realloc_copy_bytes", "moved", NA_KIND_BYTES, NULL},
-        {"growth_count", "by copying", NA_KIND_COUNT, NULL},
-        {"growth_copied", "copied", NA_KIND_BYTES, NULL},
-        {"total_bytes", "total", NA_KIND_BYTES, "total"},
-        NA_SITE_COLUMNS,
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_realloc);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < in->sites.count; i++) {
         const na_site_t *site = &in->sites.items[i];

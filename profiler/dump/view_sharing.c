@@ -82,22 +82,24 @@ static void put_groups(const na_access_view_t *view) {
     free(order);
 }
 
+static const na_column_t sharing_columns[] = {
+    {"share", "of all", NA_KIND_SHARE, NULL},
+    {"remote", "remote", NA_KIND_SHARE, NULL},
+    {"samples", "samples", NA_KIND_COUNT, "count"},
+    {"writes", "writes", NA_KIND_SHARE, NULL},
+    {"threads", "threads", NA_KIND_COUNT, NULL},
+    {"nodes", "nodes", NA_KIND_COUNT, NULL},
+    {"others", "not by first", NA_KIND_SHARE, NULL},
+    {"object", "id", NA_KIND_NUMBER, NULL},
+    {"kind", "kind", NA_KIND_TEXT, NULL},
+    {"name", "object", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_sharing = NA_COLUMNS(sharing_columns);
+
 static na_status_t put_table(const na_access_view_t *view, shared_t *s) {
     enum { SHARE, REMOTE, SAMPLES, WRITES, THREADS, NODES, OTHERS, NUMBER, KIND, LABEL };
-    static const na_column_t columns[] = {
-        {"share", "of all", NA_KIND_SHARE, NULL},
-        {"remote", "remote", NA_KIND_SHARE, NULL},
-        {"samples", "samples", NA_KIND_COUNT, "count"},
-        {"writes", "writes", NA_KIND_SHARE, NULL},
-        {"threads", "threads", NA_KIND_COUNT, NULL},
-        {"nodes", "nodes", NA_KIND_COUNT, NULL},
-        {"others", "not by first", NA_KIND_SHARE, NULL},
-        {"object", "id", NA_KIND_NUMBER, NULL},
-        {"kind", "kind", NA_KIND_TEXT, NULL},
-        {"name", "object", NA_KIND_TEXT, NULL},
-    };
     const na_flows_t *f = &view->flows;
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_sharing);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t o = 0; o < f->object_count; o++) {
         if (f->objects[o].samples < 2) continue;

@@ -80,25 +80,27 @@ static bool wanted(void *arg, uint32_t site) {
     return na_site_matches(arg, site);
 }
 
+static const na_column_t sizes_columns[] = {
+    {NULL, "size asked for", NA_KIND_TEXT, NULL},
+    {"from_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"below_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"allocations", "allocations", NA_KIND_COUNT, "count"},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {NULL, "", NA_KIND_TEXT, NULL},
+    {"live_blocks", "live", NA_KIND_COUNT, NULL},
+    {"bytes_of", NULL, NA_KIND_COUNT, NULL}, /* allocations that the bytes are of */
+    {NULL, "bytes of", NA_KIND_SHARE, NULL},
+    {"total_bytes", "asked for", NA_KIND_BYTES, "total"},
+    {"usable_bytes", "handed out", NA_KIND_BYTES, NULL},
+    {"waste_bytes", "waste", NA_KIND_BYTES, NULL},
+    {"waste_ratio", "of asked", NA_KIND_SHARE, NULL},
+    {"live_bytes", "live bytes", NA_KIND_BYTES, "live"},
+};
+const na_columns_t na_columns_sizes = NA_COLUMNS(sizes_columns);
+
 na_status_t na_view_sizes(na_view_input_t *in) {
-    static const na_column_t columns[] = {
-        {NULL, "size asked for", NA_KIND_TEXT, NULL},
-        {"from_bytes", NULL, NA_KIND_BYTES, NULL},
-        {"below_bytes", NULL, NA_KIND_BYTES, NULL},
-        {"allocations", "allocations", NA_KIND_COUNT, "count"},
-        {NULL, "share", NA_KIND_SHARE, NULL},
-        {NULL, "", NA_KIND_TEXT, NULL},
-        {"live_blocks", "live", NA_KIND_COUNT, NULL},
-        {"bytes_of", NULL, NA_KIND_COUNT, NULL}, /* allocations that the bytes are of */
-        {NULL, "bytes of", NA_KIND_SHARE, NULL},
-        {"total_bytes", "asked for", NA_KIND_BYTES, "total"},
-        {"usable_bytes", "handed out", NA_KIND_BYTES, NULL},
-        {"waste_bytes", "waste", NA_KIND_BYTES, NULL},
-        {"waste_ratio", "of asked", NA_KIND_SHARE, NULL},
-        {"live_bytes", "live bytes", NA_KIND_BYTES, "live"},
-    };
     na_histogram_t *h = malloc(sizeof *h);
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_sizes);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
         na_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in, h)) {

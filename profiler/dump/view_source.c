@@ -192,22 +192,24 @@ static na_status_t put_text(const na_view_input_t *in, const lines_t *lines) {
     return NA_STATUS_WHOLE;
 }
 
+static const na_column_t source_columns[] = {
+    {"peak_bytes", NULL, NA_KIND_BYTES, "peak"},
+    {"live_bytes", NULL, NA_KIND_BYTES, "live"},
+    {"total_bytes", NULL, NA_KIND_BYTES, "total"},
+    {"allocations", NULL, NA_KIND_COUNT, "count"},
+    {"inclusive_peak_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_live_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_total_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_allocations", NULL, NA_KIND_COUNT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},
+};
+const na_columns_t na_columns_source = NA_COLUMNS(source_columns);
+
 static na_status_t put_table(const na_view_input_t *in, const lines_t *lines) {
     static const char *const keys[] = {"peak_bytes", "live_bytes", "total_bytes", "allocations"};
     enum { FILE_NAME = 8, LINE };
-    static const na_column_t columns[] = {
-        {"peak_bytes", NULL, NA_KIND_BYTES, "peak"},
-        {"live_bytes", NULL, NA_KIND_BYTES, "live"},
-        {"total_bytes", NULL, NA_KIND_BYTES, "total"},
-        {"allocations", NULL, NA_KIND_COUNT, "count"},
-        {"inclusive_peak_bytes", NULL, NA_KIND_BYTES, NULL},
-        {"inclusive_live_bytes", NULL, NA_KIND_BYTES, NULL},
-        {"inclusive_total_bytes", NULL, NA_KIND_BYTES, NULL},
-        {"inclusive_allocations", NULL, NA_KIND_COUNT, NULL},
-        {"file", NULL, NA_KIND_TEXT, NULL},
-        {"line", NULL, NA_KIND_NUMBER, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_source);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < lines->count; i++) {
         const line_t *l = &lines->items[i];

@@ -5,19 +5,21 @@
 #include "profiler/dump/counters.h"
 #include "profiler/dump/views.h"
 
+static const na_column_t temporary_columns[] = {
+    {"temporary", "temporaries", NA_KIND_COUNT, "count"},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {"temporary_ratio", "of the site's", NA_KIND_SHARE, NULL},
+    {"allocations", NULL, NA_KIND_COUNT, NULL},
+    {"size_mean", "mean size", NA_KIND_BYTES, NULL},
+    {"total_bytes", "total", NA_KIND_BYTES, "total"},
+    {"lifetime_mean_ms", "mean lifetime", NA_KIND_MS, NULL},
+    NA_SITE_COLUMNS,
+};
+const na_columns_t na_columns_temporary = NA_COLUMNS(temporary_columns);
+
 na_status_t na_view_temporary(na_view_input_t *in) {
     enum { TEMPORARY, SHARE, OF_SITE, COUNT, MEAN, TOTAL, LIFE, SITE };
-    static const na_column_t columns[] = {
-        {"temporary", "temporaries", NA_KIND_COUNT, "count"},
-        {NULL, "share", NA_KIND_SHARE, NULL},
-        {"temporary_ratio", "of the site's", NA_KIND_SHARE, NULL},
-        {"allocations", NULL, NA_KIND_COUNT, NULL},
-        {"size_mean", "mean size", NA_KIND_BYTES, NULL},
-        {"total_bytes", "total", NA_KIND_BYTES, "total"},
-        {"lifetime_mean_ms", "mean lifetime", NA_KIND_MS, NULL},
-        NA_SITE_COLUMNS,
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_temporary);
     if (table == NULL) return NA_STATUS_MEMORY;
     const na_nprof_header_t *h = na_reader_header(in->reader);
     double age_ms = na_age_ns(h) / 1e6, all = (double)in->sites.total.temporary_count;

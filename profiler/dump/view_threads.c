@@ -54,6 +54,25 @@ static bool add_events(na_reader_t *reader, const sums_t *sums) {
     return good;
 }
 
+static const na_column_t threads_columns[] = {
+    {"thread", "thread", NA_KIND_NUMBER, NULL},
+    {"tid", "tid", NA_KIND_NUMBER, NULL},
+    {"name", "name", NA_KIND_TEXT, NULL},
+    {"start_ms", "start", NA_KIND_MS, NULL},
+    {"end_ms", "end", NA_KIND_MS, NULL},
+    {"total_bytes", "total", NA_KIND_BYTES, "total"},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {"allocations", "allocations", NA_KIND_COUNT, "count"},
+    {"frees", "frees", NA_KIND_COUNT, NULL},
+    {"freed_bytes", "freed", NA_KIND_BYTES, NULL},
+    {"cross_thread_frees", "of other threads", NA_KIND_COUNT, NULL},
+    {"cross_node_frees", "of other nodes", NA_KIND_COUNT, NULL},
+    {"reallocs", "reallocs", NA_KIND_COUNT, NULL},
+    {"net_bytes", NULL, NA_KIND_BYTES, "live"},
+    {"sites", "sites", NA_KIND_COUNT, NULL},
+};
+const na_columns_t na_columns_threads = NA_COLUMNS(threads_columns);
+
 na_status_t na_view_threads(na_view_input_t *in) {
     if (in->options->access) return na_view_access_threads(in);
     enum {
@@ -73,26 +92,9 @@ na_status_t na_view_threads(na_view_input_t *in) {
         NET,
         SITES
     };
-    static const na_column_t columns[] = {
-        {"thread", "thread", NA_KIND_NUMBER, NULL},
-        {"tid", "tid", NA_KIND_NUMBER, NULL},
-        {"name", "name", NA_KIND_TEXT, NULL},
-        {"start_ms", "start", NA_KIND_MS, NULL},
-        {"end_ms", "end", NA_KIND_MS, NULL},
-        {"total_bytes", "total", NA_KIND_BYTES, "total"},
-        {NULL, "share", NA_KIND_SHARE, NULL},
-        {"allocations", "allocations", NA_KIND_COUNT, "count"},
-        {"frees", "frees", NA_KIND_COUNT, NULL},
-        {"freed_bytes", "freed", NA_KIND_BYTES, NULL},
-        {"cross_thread_frees", "of other threads", NA_KIND_COUNT, NULL},
-        {"cross_node_frees", "of other nodes", NA_KIND_COUNT, NULL},
-        {"reallocs", "reallocs", NA_KIND_COUNT, NULL},
-        {"net_bytes", NULL, NA_KIND_BYTES, "live"},
-        {"sites", "sites", NA_KIND_COUNT, NULL},
-    };
     na_thread_table_t threads = na_reader_threads(in->reader);
     sums_t sums = {calloc((size_t)threads.count + 1, sizeof *sums.items), threads.count};
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_threads);
     na_status_t status = NA_STATUS_MEMORY;
     bool trace = na_reader_header(in->reader)->mode == NA_NPROF_MODE_TRACE;
     if (sums.items != NULL && table != NULL && (!trace || add_events(in->reader, &sums))) {

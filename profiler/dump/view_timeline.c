@@ -16,22 +16,24 @@ static uint32_t terminal_width(void) {
     return size.ws_col - 16u;
 }
 
+static const na_column_t timeline_columns[] = {
+    {"ms", "time", NA_KIND_MS, NULL},
+    {"requested_max", "requested", NA_KIND_BYTES, NULL},
+    {"requested_min", NULL, NA_KIND_BYTES, NULL},
+    {"blocks_max", "blocks", NA_KIND_COUNT, NULL},
+    {"allocations", "allocations", NA_KIND_COUNT, NULL},
+    {"allocated_bytes", "allocated", NA_KIND_BYTES, NULL},
+    {"physical", "physical", NA_KIND_BYTES, NULL},
+    {"virtual", "virtual", NA_KIND_BYTES, NULL},
+    {"mapped", "mapped", NA_KIND_BYTES, NULL},
+    {"own", NULL, NA_KIND_BYTES, NULL},
+};
+const na_columns_t na_columns_timeline = NA_COLUMNS(timeline_columns);
+
 static na_status_t put_points(const na_view_input_t *in, const na_nprof_point_t *points,
                               uint32_t count, uint32_t interval) {
     enum { MS, MAX, MIN, BLOCKS, COUNT, BYTES, PHYSICAL, VIRTUAL, MAPPED, OWN };
-    static const na_column_t columns[] = {
-        {"ms", "time", NA_KIND_NUMBER, NULL},
-        {"requested_max", "requested", NA_KIND_BYTES, NULL},
-        {"requested_min", NULL, NA_KIND_BYTES, NULL},
-        {"blocks_max", "blocks", NA_KIND_COUNT, NULL},
-        {"allocations", "allocations", NA_KIND_COUNT, NULL},
-        {"allocated_bytes", "allocated", NA_KIND_BYTES, NULL},
-        {"physical", "physical", NA_KIND_BYTES, NULL},
-        {"virtual", "virtual", NA_KIND_BYTES, NULL},
-        {"mapped", "mapped", NA_KIND_BYTES, NULL},
-        {"own", NULL, NA_KIND_BYTES, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_timeline);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
         const na_nprof_point_t *p = &points[i];
@@ -51,7 +53,8 @@ static na_status_t put_points(const na_view_input_t *in, const na_nprof_point_t 
             na_table_number(table, OWN, (double)p->own);
         }
     }
-    const na_table_print_t print = {.view = "timeline", .all = true};
+    const na_table_print_t print = {
+        .view = "timeline", .title = "Points of time (%s)", .all = true};
     na_status_t status = na_table_write(table, in->options, &print);
     na_table_close(table);
     return status;
@@ -91,7 +94,7 @@ static void put_jumps(const na_nprof_point_t *points, uint32_t count, uint32_t i
 na_status_t na_view_timeline(na_view_input_t *in) {
     uint32_t count = 0, interval = 1;
     const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
-    if (in->options->format != NA_FORMAT_TEXT) return put_points(in, points, count, interval);
+    if (na_table_wanted(in->options)) return put_points(in, points, count, interval);
     if (points == NULL) {
         printf("The profile has no timeline: the program ended before its first point.\n");
         return NA_STATUS_WHOLE;

@@ -140,16 +140,18 @@ static void csv_nodes(const print_t *p, na_table_t *table, uint32_t node, uint32
     }
 }
 
+static const na_column_t tree_columns[] = {
+    {"node", NULL, NA_KIND_NUMBER, NULL},       {"parent", NULL, NA_KIND_NUMBER, NULL},
+    {"depth", NULL, NA_KIND_NUMBER, NULL},      {"peak_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"live_bytes", NULL, NA_KIND_BYTES, NULL},  {"total_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"allocations", NULL, NA_KIND_COUNT, NULL}, {"exclusive", NULL, NA_KIND_NUMBER, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},     {"file", NULL, NA_KIND_TEXT, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_tree = NA_COLUMNS(tree_columns);
+
 static na_status_t put_csv(const print_t *p) {
-    static const na_column_t columns[] = {
-        {"node", NULL, NA_KIND_NUMBER, NULL},       {"parent", NULL, NA_KIND_NUMBER, NULL},
-        {"depth", NULL, NA_KIND_NUMBER, NULL},      {"peak_bytes", NULL, NA_KIND_BYTES, NULL},
-        {"live_bytes", NULL, NA_KIND_BYTES, NULL},  {"total_bytes", NULL, NA_KIND_BYTES, NULL},
-        {"allocations", NULL, NA_KIND_COUNT, NULL}, {"exclusive", NULL, NA_KIND_NUMBER, NULL},
-        {"function", NULL, NA_KIND_TEXT, NULL},     {"file", NULL, NA_KIND_TEXT, NULL},
-        {"module", NULL, NA_KIND_TEXT, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+    na_table_t *table = na_table_open(&na_columns_tree);
     if (table == NULL) return NA_STATUS_MEMORY;
     csv_nodes(p, table, 0, 0);
     na_options_t options = {.format = NA_FORMAT_CSV, .top = SIZE_MAX};

@@ -90,12 +90,14 @@ static void put_facts(const na_access_view_t *view, const na_verdict_t *v) {
     if (!isnan(m->latency)) printf("  latency     %.0f cycles on average\n", m->latency);
 }
 
-static void put_one(const na_access_view_t *view, const na_verdict_t *v, uint32_t number) {
+static void put_one(void *arg, uint64_t index, size_t number) {
+    const na_access_view_t *view = arg;
+    const na_verdict_t *v = &view->verdicts.items[index];
     char name[NA_LABEL];
     na_advice_t advice;
     label(view, v, name);
     na_verdict_advice(view, v, &advice);
-    printf("\n%u. %s: ", number, na_verdict_texts[v->kind].title);
+    printf("\n%zu. %s: ", number, na_verdict_texts[v->kind].title);
     na_text_put(stdout, name);
     printf("\n  %s; %.1f %% of all remote cost", na_verdict_texts[v->kind].means,
            100 * v->cost_share);
@@ -126,29 +128,6 @@ static void put_one(const na_access_view_t *view, const na_verdict_t *v, uint32_
         printf("  or          %s\n", na_verdict_texts[v->runners[r]].title);
         put_rule(&v->rules[v->runners[r]], "    ");
     }
-}
-
-static na_status_t put_text(const na_access_view_t *view) {
-    const na_verdicts_t *v = &view->verdicts;
-    na_access_head(view);
-    na_access_notes(view);
-    uint32_t number = 0, fine = 0;
-    char name[NA_LABEL];
-    for (uint32_t i = 0; i < v->count; i++) {
-        label(view, &v->items[i], name);
-        if (!na_filter_matches(view->options, name)) continue;
-        fine += v->items[i].kind == NA_VERDICT_NOTHING;
-        if (number == view->options->top) continue;
-        put_one(view, &v->items[i], ++number);
-    }
-    if (fine == v->count) printf("\nNothing is wrong.\n");
-    for (uint32_t n = 0; n < view->flows.node_count; n++)
-        if (v->nodes[n].saturated)
-            printf("\nNode %u is saturated: %.0f %% of the accesses, at %.2f times the latency of "
-                   "others. If no object above is the reason, spread the dearest over the nodes.\n",
-                   view->flows.nodes[n].kernel_id, 100 * v->nodes[n].share,
-                   v->nodes[n].latency_ratio);
-    return NA_STATUS_WHOLE;
 }
 
 /* ---- JSON ---- */
@@ -264,32 +243,126 @@ void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *v)
            na_verdict_texts[v->runners[1]].key);
 }
 
-static na_status_t put_json(const na_access_view_t *view) {
-    putchar('{');
-    na_access_json_head(view, "verdicts");
-    printf(",\"thresholds\":{");
-    for (int t = 0; t < NA_THRESHOLDS; t++) {
-        printf("%s\"%s\":", t == 0 ? "" : ",", na_thresholds[t].key);
-        na_json_number(stdout, na_thresholds[t].value);
+static void put_json_one(void *arg, uint64_t index) {
+    const na_access_view_t *view = arg;
+    na_access_json_verdict(view, &view->verdicts.items[index]);
+}
+
+/* ---- the table ---- */
+
+enum {
+    NAME,
+    VERDICT,
+    TITLE,
+    COST,
+    CHANCE,
+    CONFIDENCE,
+    SAMPLES,
+    OBJECTS,
+    THREADS,
+    REMOTE,
+    GAIN_REMOTE,
+    GAIN_LATENCY,
+    OBJECT_KIND,
+    OBJECT,
+    SITE,
+    ADVICE /* and what follows it */
+};
+static const na_column_t verdicts_columns[] = {
+    {"name", "name", NA_KIND_TEXT, NULL},
+    {"verdict", NULL, NA_KIND_TEXT, NULL},
+    {"title", "verdict", NA_KIND_TEXT, NULL},
+    {"cost_share", "of remote cost", NA_KIND_SHARE, NULL},
+    {"chance", "chance", NA_KIND_SHARE, NULL},
+    {"confidence", "confidence", NA_KIND_TEXT, NULL},
+    {"samples", "samples", NA_KIND_COUNT, "count"},
+    {"objects", "objects", NA_KIND_COUNT, NULL},
+    {"threads", "threads", NA_KIND_COUNT, NULL},
+    {"remote", "remote", NA_KIND_SHARE, NULL},
+    {"gain_remote", NULL, NA_KIND_SHARE, NULL},
+    {"gain_latency", NULL, NA_KIND_NUMBER, NULL},
+    {"kind", "kind", NA_KIND_TEXT, NULL},
+    {"object", NULL, NA_KIND_NUMBER, NULL},
+    {"site", NULL, NA_KIND_NUMBER, NULL},
+    {"reason", NULL, NA_KIND_TEXT, NULL},
+    {"code", NULL, NA_KIND_TEXT, NULL},
+    {"command", NULL, NA_KIND_TEXT, NULL},
+    {"placement", NULL, NA_KIND_TEXT, NULL},
+    {"expected", NULL, NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_verdicts = NA_COLUMNS(verdicts_columns);
+
+static void fill(na_table_t *table, const na_access_view_t *view, const na_verdict_t *v) {
+    const na_flow_group_t *g = &view->flows.groups[v->group];
+    bool decided = v->kind != NA_VERDICT_UNDECIDABLE;
+    char name[NA_LABEL];
+    na_advice_t advice;
+    label(view, v, name);
+    na_verdict_advice(view, v, &advice);
+    na_table_text(table, NAME, name);
+    na_table_text(table, VERDICT, na_verdict_texts[v->kind].key);
+    na_table_text(table, TITLE, na_verdict_texts[v->kind].title);
+    na_table_number(table, COST, v->cost_share);
+    if (decided) na_table_number(table, CHANCE, v->chance);
+    if (decided) na_table_text(table, CONFIDENCE, sure(v->chance));
+    na_table_number(table, SAMPLES, v->measure.samples);
+    na_table_number(table, OBJECTS, v->measure.instances);
+    na_table_number(table, THREADS, v->measure.threads);
+    na_table_number(table, REMOTE, v->measure.remote);
+    na_table_number(table, GAIN_REMOTE, v->gain_remote);
+    na_table_number(table, GAIN_LATENCY, v->gain_latency);
+    na_table_text(table, OBJECT_KIND, na_flow_kind_name(g->kind));
+    if (v->object != NA_FLOWS_NONE) na_table_number(table, OBJECT, v->object);
+    if (g->site != 0) na_table_number(table, SITE, g->site);
+    const char *const texts[] = {advice.reason, advice.code, advice.command, advice.placement,
+                                 advice.expected};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        na_table_text(table, ADVICE + i, texts[i]);
+}
+
+static na_status_t show(na_access_view_t *view) {
+    const na_verdicts_t *v = &view->verdicts;
+    na_table_t *table = na_table_open(&na_columns_verdicts);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    uint32_t fine = 0;
+    for (uint32_t i = 0; i < v->count; i++) {
+        na_table_row(table, i);
+        fill(table, view, &v->items[i]);
+        fine += v->items[i].kind == NA_VERDICT_NOTHING;
     }
-    printf("},\"verdicts\":[");
-    uint32_t shown = 0;
-    for (uint32_t i = 0; i < view->verdicts.count && shown < view->options->top; i++) {
-        char name[NA_LABEL];
-        label(view, &view->verdicts.items[i], name);
-        if (!na_filter_matches(view->options, name)) continue;
-        if (shown++ != 0) putchar(',');
-        putchar('\n');
-        na_access_json_verdict(view, &view->verdicts.items[i]);
+    const na_table_print_t print = {
+        .view = "verdicts", .text = put_one, .json = put_json_one, .arg = view};
+    na_status_t status = NA_STATUS_WHOLE;
+    bool text = view->options->format == NA_FORMAT_TEXT;
+    if (view->options->format == NA_FORMAT_JSON) {
+        putchar('{');
+        na_access_json_head(view, "verdicts");
+        printf(",\"thresholds\":{");
+        for (int t = 0; t < NA_THRESHOLDS; t++) {
+            printf("%s\"%s\":", t == 0 ? "" : ",", na_thresholds[t].key);
+            na_json_number(stdout, na_thresholds[t].value);
+        }
+        printf("},\"verdicts\":");
+        status = na_table_json_rows(table, view->options, &print);
+        printf("}\n");
+    } else {
+        if (text) na_access_head(view);
+        if (text) na_access_notes(view);
+        status = na_table_write(table, view->options, &print);
     }
-    printf("]}\n");
-    return NA_STATUS_WHOLE;
+    na_table_close(table);
+    if (text && fine == v->count) printf("\nNothing is wrong.\n");
+    for (uint32_t n = 0; text && n < view->flows.node_count; n++)
+        if (v->nodes[n].saturated)
+            printf("\nNode %u is saturated: %.0f %% of the accesses, at %.2f times the latency of "
+                   "others. If no object above is the reason, spread the dearest over the nodes.\n",
+                   view->flows.nodes[n].kernel_id, 100 * v->nodes[n].share,
+                   v->nodes[n].latency_ratio);
+    return status;
 }
 
 na_status_t na_view_verdicts(const char *const *files, size_t count, const na_options_t *options) {
     na_access_view_t view;
     na_status_t status = na_access_view_open(&view, files, count, options);
-    if (status != NA_STATUS_WHOLE) return status;
-    status = options->format == NA_FORMAT_JSON ? put_json(&view) : put_text(&view);
-    return na_access_view_close(&view, status);
+    return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show(&view)) : status;
 }

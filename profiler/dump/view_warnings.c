@@ -287,6 +287,13 @@ size_t na_warnings_list(const na_view_input_t *in) {
 }
 
 enum { KEY, VALUE, THRESHOLD, EVIDENCE_TEXT, PLACE, REASON, REMEDY };
+static const na_column_t warnings_columns[] = {
+    {"warning", "warning", NA_KIND_TEXT, NULL},  {"value", NULL, NA_KIND_NUMBER, NULL},
+    {"threshold", NULL, NA_KIND_NUMBER, NULL},   {"evidence", "evidence", NA_KIND_TEXT, NULL},
+    {"place", "most of it", NA_KIND_TEXT, NULL}, {"reason", "reason", NA_KIND_TEXT, NULL},
+    {"remedy", "remedy", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_warnings = NA_COLUMNS(warnings_columns);
 
 static void add_row(void *arg, const na_finding_t *finding) {
     na_table_t *table = arg;
@@ -295,43 +302,21 @@ static void add_row(void *arg, const na_finding_t *finding) {
     na_table_number(table, VALUE, finding->value);
     na_table_number(table, THRESHOLD, finding->threshold);
     na_table_text(table, EVIDENCE_TEXT, finding->evidence);
-    if (finding->place != NULL) na_table_text(table, PLACE, finding->place);
+    na_table_text(table, PLACE, finding->place);
     na_table_text(table, REASON, finding->reason);
     na_table_text(table, REMEDY, finding->remedy);
 }
 
-static na_status_t put_table(const na_view_input_t *in) {
-    static const na_column_t columns[] = {
-        {"warning", "warning", NA_KIND_TEXT, NULL},   {"value", "value", NA_KIND_NUMBER, NULL},
-        {"threshold", "above", NA_KIND_NUMBER, NULL}, {"evidence", "evidence", NA_KIND_TEXT, NULL},
-        {"place", "place", NA_KIND_TEXT, NULL},       {"reason", "reason", NA_KIND_TEXT, NULL},
-        {"remedy", "remedy", NA_KIND_TEXT, NULL},
-    };
-    na_table_t *table = na_table_open(columns, sizeof columns / sizeof columns[0]);
+na_status_t na_view_warnings(na_view_input_t *in) {
+    na_table_t *table = na_table_open(&na_columns_warnings);
     if (table == NULL) return NA_STATUS_MEMORY;
-    na_warnings_each(in, add_row, table);
-    const na_table_print_t print = {.view = "warnings", .all = true};
+    char empty[80];
+    size_t count = na_warnings_each(in, add_row, table);
+    snprintf(empty, sizeof empty, "Nothing: none of %zu warnings %s.",
+             count == 0 ? WARNINGS : count, count == 0 ? "applies" : "matches --filter");
+    const na_table_print_t print = {
+        .view = "warnings", .empty = empty, .all = true, .lines_from = PLACE};
     na_status_t status = na_table_write(table, in->options, &print);
     na_table_close(table);
     return status;
-}
-
-static void print_one(void *arg, const na_finding_t *finding) {
-    bool *first = arg;
-    printf("%s%s: ", *first ? "" : "\n", finding->key);
-    *first = false;
-    na_text_put(stdout, finding->evidence);
-    if (finding->place != NULL) {
-        fputs("\n  most of it  ", stdout);
-        na_text_put(stdout, finding->place);
-    }
-    printf("\n  reason      %s\n  remedy      %s\n", finding->reason, finding->remedy);
-}
-
-na_status_t na_view_warnings(na_view_input_t *in) {
-    if (in->options->format != NA_FORMAT_TEXT) return put_table(in);
-    bool first = true;
-    if (na_warnings_each(in, print_one, &first) == 0)
-        printf("Nothing: none of %zu warnings applies.\n", WARNINGS);
-    return NA_STATUS_WHOLE;
 }

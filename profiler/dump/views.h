@@ -2,6 +2,7 @@
 #ifndef NUMALLOC_PROFILER_DUMP_VIEWS_H
 #define NUMALLOC_PROFILER_DUMP_VIEWS_H
 
+#include "profiler/dump/table.h"
 #include "profiler/dump/view.h"
 
 /* Modes as a set. */
@@ -12,10 +13,16 @@
 #define NA_VIEW_LIGHT  1u /* needs neither symbols nor functions */
 #define NA_VIEW_FACTS  2u /* shows nothing that is an estimate in mode sample */
 #define NA_VIEW_EXPORT 4u /* writes another program's format */
-#define NA_VIEW_TABLE  8u /* a table: --sort takes any of its columns */
+#define NA_VIEW_ORDERS 8u /* --sort takes peak, live, total and count, whatever its columns */
 /* Light, but with --filter, which asks for the names on stacks. */
 #define NA_VIEW_FILTERS_STACKS 16u
 #define NA_VIEW_ACCESSES       32u /* needs accesses to be recorded, in whatever mode */
+
+/* A table of a view: which one it shows, the options given say. */
+typedef struct na_view_table {
+    const na_columns_t *columns; /* NULL: none */
+    uint64_t with;               /* the option that asks for it; 0: none does */
+} na_view_table_t;
 
 typedef struct na_view {
     const char *name;
@@ -24,7 +31,9 @@ typedef struct na_view {
     const char *more;  /* lines of --help below that; NULL: none */
     uint32_t modes;    /* that record what it shows */
     uint32_t flags;
-    uint64_t takes; /* options */
+    uint64_t takes;            /* options */
+    const char *without;       /* why it takes not all of NA_TAKES_TABLE; NULL: it does */
+    na_view_table_t tables[2]; /* whose columns --sort takes */
     /* One of these: for one profile that is loaded, or for several that the view loads. */
     na_status_t (*show)(na_view_input_t *in);
     na_status_t (*show_files)(const char *const *files, size_t count, const na_options_t *options);
@@ -42,12 +51,34 @@ void na_view_files(const na_view_t *view, size_t *least, size_t *most);
 /* False: said in one line that the file's mode does not record it, and which one does. */
 bool na_view_has_data(const na_view_t *view, const na_view_input_t *in);
 
+/* The keys of --sort, those that users are told first; with `given` options. */
+void na_view_sort_keys(const na_view_t *view, uint64_t given,
+                       void (*visit)(void *arg, const char *key), void *arg);
+bool na_view_has_key(const na_view_t *view, uint64_t given, const char *key);
+na_status_t na_view_refuse_key(const na_view_t *view, uint64_t given, const char *key);
+
 /* "sites"; "?" for a mode that this version does not know. */
 const char *na_mode_name(uint32_t mode);
 
 /* The help of all views with the table of views and modes, or of one. */
 void na_views_help(bool names);
-void na_view_help(const na_view_t *view, bool names);
+typedef enum na_help {
+    NA_HELP_TEXT,
+    NA_HELP_NAMES, /* for completion: options, a line each */
+    NA_HELP_KEYS,  /* the same: keys of --sort, as they are with the options `given` */
+} na_help_t;
+void na_view_help(const na_view_t *view, na_help_t what, uint64_t given);
+
+/* Columns of the views' tables, each beside the code that fills it. */
+extern const na_columns_t na_columns_access_functions, na_columns_access_threads,
+    na_columns_aggregate, na_columns_allocator, na_columns_at, na_columns_compare, na_columns_diff,
+    na_columns_events, na_columns_functions, na_columns_global_modules, na_columns_globals,
+    na_columns_inherited, na_columns_leaks, na_columns_libraries, na_columns_lifetimes,
+    na_columns_markers, na_columns_memory, na_columns_object, na_columns_objects, na_columns_pages,
+    na_columns_pools, na_columns_realloc, na_columns_retention, na_columns_session,
+    na_columns_sharing, na_columns_sites, na_columns_sizes, na_columns_source, na_columns_temporary,
+    na_columns_threads, na_columns_timeline, na_columns_tree, na_columns_verdicts,
+    na_columns_warnings;
 
 /* The views. */
 na_status_t na_view_summary(na_view_input_t *in);

@@ -85,6 +85,30 @@ assert len(rows) == 4 and all(r["samples"] == "2000" for r in rows)
 END
 say "JSON and CSV: the same figures, and --where selects"
 
+/usr/bin/python3 -B "$test_source/view_options.py" "$dump" "memory handed.nprof" "objects handed.nprof" "object 0 handed.nprof" \
+    "sharing server0.nprof server1.nprof" "pages handed.nprof" "verdicts handed.nprof" "functions --access handed.nprof" \
+    "threads --access handed.nprof" >out 2>err || fail "the options of tables: $(tail -n 1 err)"
+say "options of tables: $(cat out)"
+shows '^kind +heap block +100.0 %' memory handed.nprof --filter heap
+shows '^1\. nothing wrong' verdicts handed.nprof --filter nothing
+"$dump" memory --csv handed.nprof >csv.memory
+"$dump" verdicts --csv handed.nprof >csv.verdicts
+/usr/bin/python3 - <<'END' || fail "memory or verdicts have other figures in CSV than in JSON"
+import csv, json
+rows = list(csv.DictReader(open("csv.memory", newline="")))
+memory = json.load(open("json.memory"))
+pair = lambda f, h: next(r for r in rows if r["part"] == "nodes" and (r["from"], r["home"]) == (str(f), str(h)))
+nodes = [n["node"] for n in memory["nodes"]]
+assert [[int(pair(f, h)["samples"]) for h in nodes] for f in nodes] == [[c["samples"] for c in row] for row in memory["matrix"]]
+assert {r["name"]: float(r["weight"]) for r in rows if r["part"] == "answer"} == memory["levels"]
+steps = [r["remote"] for r in rows if r["part"] == "time"]
+assert [float(r) if r else None for r in steps] == memory["remote_over_time"]
+verdicts = list(csv.DictReader(open("csv.verdicts", newline="")))
+for row, verdict in zip(verdicts, json.load(open("json.verdicts"))["verdicts"], strict=True):
+    assert all(row[key] == (verdict[key] or "") for key in ("name", "verdict", "title", "kind", "code", "placement")), (row, verdict)
+    assert float(row["cost_share"]) == verdict["cost_share"] and int(row["samples"]) == verdict["measure"]["samples"]
+END
+
 # refuses PATTERN ARGUMENT...
 refuses() {
     local pattern=$1 rc=0

@@ -139,6 +139,33 @@ for word in ("MPI rank       1 of 2", "OMPI_COMM_WORLD_RANK=1", "NUMALLOC_PROFIL
 END
 say "threads, timeline, compare, aggregate, summary and run are as the program was"
 
+# Every view of one profile or several takes the options of tables, or says why not (those of accesses:
+# dump_access.sh).
+(cd "$work" && /usr/bin/python3 -B "$test_source/view_options.py" "$dump" "functions new.nprof" "sites new.nprof" \
+    "libraries new.nprof" "threads thread.nprof" "timeline thread.nprof" "events thread.trace" "at new.nprof" "sizes new.nprof" \
+    "lifetimes new.nprof" "temporary new.nprof" "globals new.nprof" "globals --modules new.nprof" "allocator new.nprof" \
+    "allocator --retention new.nprof" "realloc new.nprof" "leaks new.nprof" "warnings new.nprof" "diff old.nprof new.nprof" \
+    "compare old.nprof new.nprof" "aggregate rank0.nprof rank1.nprof" "pools new.nprof" "markers new.nprof" \
+    "inherited new.nprof" "session new.nprof" "run new.nprof" "check new.nprof" "bundle new.nprof" "json new.nprof" \
+    "folded new.nprof" "callgrind new.nprof" "pprof new.nprof" "speedscope new.nprof" "massif new.nprof" \
+    "heaptrack thread.trace" "html new.nprof") >"$work/out" 2>"$work/err" || fail "the options of tables: $(tail -n 1 "$work/err")"
+say "options of tables: $(cat "$work/out")"
+/usr/bin/python3 - "$dump" "$work" <<'END' || fail "summary's options do not choose what it shows"
+import json, subprocess, sys
+dump, work = sys.argv[1:]
+def output(*arguments):
+    return subprocess.run([dump, *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
+assert output("summary", "new.nprof", "--csv") == output("functions", "new.nprof", "--csv")
+assert output("summary", "new.nprof", "--csv", "--sites") == output("sites", "new.nprof", "--csv")
+every = json.loads(output("summary", "new.nprof", "--json", "--top", "0"))
+one = json.loads(output("summary", "new.nprof", "--json", "--filter", "^parse$"))
+assert [f["function"] for f in one["functions"]] == ["parse"] and one["function_count"] == 1 < every["function_count"]
+assert one["total"] == every["total"] and len(every["sites"]) == every["site_count"] > one["site_count"] == 1
+text = output("summary", "new.nprof", "--filter", "^parse$")
+assert text.count("parse  ") == 2 and "build_table" not in text and "events" in text, text
+END
+say "summary's are those of functions and sites"
+
 # Several files are read in parallel: each waits, as it is opened, for another to be opened as well.
 if [ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ]; then
     cc -std=gnu17 -D_GNU_SOURCE -O1 -shared -fPIC -Wall -Wextra -pthread "$test_source/open_together.c" \

@@ -93,7 +93,8 @@ CASES = {  # (mode, fields where it comes, fields where it does not, ...)
                dict(freed(), copied_by_growth=16 * MIB - 1)),
     "threads": (SITES, dict(freed(), point={"threads": 2049}), dict(freed(), point={"threads": 2048})),
 }
-known = re.findall(r'^    \{"([a-z-]+)", ', open(source).read(), re.M)
+table = re.search(r"^static const warning_t warnings.*?^};", open(source).read(), re.M | re.S).group(0)
+known = re.findall(r'^    \{"([a-z-]+)", ', table, re.M)
 assert sorted(known) == sorted(CASES), "warnings without a case here, or the other way round: %s" % (set(known) ^ set(CASES))
 for key, (mode, above, *others) in CASES.items():
     shown = fired(mode, **above)
@@ -101,6 +102,24 @@ for key, (mode, above, *others) in CASES.items():
     assert shown[key]["value"] > shown[key]["threshold"] and shown[key]["evidence"] and shown[key]["remedy"], shown[key]
     for fields in others:
         assert key not in fired(mode, **fields), "%s comes with %s" % (key, fields)
+# As text: evidence, and below it place, reason and remedy; the options of tables choose and order.
+both = dict(freed(), **LARGE, copied_by_realloc=32 * MIB, copied_by_growth=48 * MIB)
+shown = fired(SITES, **both)
+assert list(shown) == ["reallocs", "growth"], list(shown)
+def text(*options):
+    out = subprocess.run([dump, "warnings", work + "/made.nprof", *options], capture_output=True, text=True)
+    assert out.returncode == 0 and out.stderr == "", out.stderr
+    return out.stdout.splitlines()
+lines = text()
+assert lines[0].split() == ["warning", "evidence"] and len(lines) == 9, lines
+for at, key in (1, "reallocs"), (5, "growth"):
+    row = shown[key]
+    assert lines[at] == "%-8s  %s" % (key, row["evidence"]), lines[at]
+    assert [line.split(None, 3 if "most of it" in line else 1)[-1] for line in lines[at + 1:at + 4]] == [row["place"], row["reason"], row["remedy"]], lines
+assert [line.split()[0] for line in text("--sort", "value") if line[0] != " "] == ["warning", "growth", "reallocs"]
+assert [line.split()[0] for line in text("--top", "1") if line[0] != " "] == ["warning", "reallocs"]
+assert text("--filter", "container that grows")[1].startswith("growth"), text("--filter", "container that grows")
+assert text("--filter", "^nothing$") == ["Nothing: none of 2 warnings matches --filter."]
 print("%d warnings, %d cases in which they do not come" % (len(CASES), sum(len(c) - 2 for c in CASES.values())))
 END
 say "every warning comes just above its threshold, and not at it"

@@ -56,8 +56,9 @@ events=$(sed -n 's/ events.*//p' <<<"$("$check" "$one" "$work/one.log")")
 for filter in free '^take_malloc$' no_such_name; do
     "$dump" events "$one" --csv --filter "$filter" >"$work/events.${filter//[^a-z_]/}" || fail "events --filter $filter ends with status $?"
 done
+"$dump" events "$one" --csv --sort size --top 7 >"$work/events.sorted" || fail "events --sort ends with status $?"
 "$dump" sites "$one" --csv --wrappers none --top 0 >"$work/sites.csv" || fail "sites ends with status $?"
-/usr/bin/python3 - "$work" <<'END' || fail "events --json or --filter are not as --csv"
+/usr/bin/python3 - "$work" <<'END' || fail "events --json, --filter or --sort are not as --csv"
 import csv, json, sys
 work = sys.argv[1]
 rows = lambda name: list(csv.DictReader(open(work + "/" + name, newline="")))
@@ -68,6 +69,9 @@ for a, b in zip(every, said["rows"]):
     number = lambda key: int(a[key], 0) if a[key] else None
     assert all(number(key) == b.get(key) for key in ("event", "thread", "address", "size", "usable", "stack", "alignment", "moved_to")), (a, b)
     assert a["kind"] == b["kind"] and float(a["us"]) == b["us"] and (a["before"] == "1") == b.get("before", False), (a, b)
+# The largest seven, those that came first before others of the same size.
+assert len(every) > 4 * 1024
+assert rows("events.sorted") == sorted((r for r in every if r["size"]), key=lambda r: -int(r["size"]))[:7]
 frees = [r for r in every if "free" in r["kind"]]
 assert frees and frees == [r for r in rows("events.free") if "free" in r["kind"]]
 assert rows("events.no_such_name") == []
