@@ -64,7 +64,21 @@ is some.nprof "$(complete_line "$dump" sites some)"
 is --stacks "$(complete_line "$dump" sites some.nprof --sta)"
 is "" "$(complete_line "$dump" functions some.nprof --sta)"
 is --fail-if "$(complete_line "$dump" check some.nprof --fail-i)"
-is "$(printf '%s\n' peak)" "$(complete_line "$dump" sites --sort p)"
+is "$(printf '%s\n' peak peak_blocks peak_bytes)" "$(complete_line "$dump" sites --sort p | LC_ALL=C sort)"
+is "$(printf '%s\n' requested_max requested_min)" "$(complete_line "$dump" timeline some.nprof --sort req)"
+is remote_share "$(complete_line "$dump" functions --access some.nprof --top 3 --sort remote_s)"
+is "" "$(complete_line "$dump" functions some.nprof --sort remote_s)"
+is temporary_ratio "$(complete_line "$dump" sites --sort = temporary_)"
+is live "$(complete_line "$dump" some.nprof --sort l)"
+is total "$(complete_line "$dump" folded some.nprof --metric t)"
+for view in "${views[@]}"; do
+    [ "$view" = help ] && continue
+    mapfile -t keys < <("$dump" help "$view" --keys)
+    [ "${#keys[@]}" -gt 0 ] || continue
+    is "$(printf '%s\n' "${keys[@]}" | sort -u)" "$(complete_line "$dump" "$view" some.nprof --sort "" | sort -u)"
+    listed=$("$dump" help "$view" | sed -n '/^Keys of --sort:/,/^$/p' | tail -n +2 | tr -d ' ' | tr ',' '\n' | grep .)
+    is "$(printf '%s\n' "${keys[@]}")" "$listed"
+done
 is leaks "$(complete_line "$dump" help lea)"
 is some.nprof "$(complete_line "$dump" sites -o so)"
 for view in "${views[@]}"; do
