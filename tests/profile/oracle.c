@@ -504,3 +504,26 @@ void oracle_test(void) {
         compare(where, false);
     }
 }
+
+void oracle_figures(const char *directory) {
+    char path[sizeof truth_path];
+    memcpy(path, truth_path, sizeof path);
+    snprintf(truth_path, sizeof truth_path, "%s/known.nprof", directory);
+    truth_run(&(truth_run_t){.mode = "sites", .words = {"child", "oracle", "0", "1", "20000"}});
+    memcpy(truth_path, path, sizeof path);
+    char name[sizeof truth_path];
+    snprintf(name, sizeof name, "%s/known.json", directory);
+    FILE *to = fopen(name, "w");
+    truth_check(to != NULL && truth->finished, "no figures in %s", name);
+    if (to == NULL) return;
+    for (uint32_t i = 0; i < SITE_FREE; i++) {
+        const truth_site_t *s = &truth->site[i];
+        fprintf(to,
+                "%s\n\"site_%u\":{\"peak_bytes\":%lld,\"live_bytes\":%lld,\"total_bytes\":%llu,"
+                "\"allocations\":%llu}",
+                i == 0 ? "{" : ",", i, (long long)s->peak_bytes, (long long)truth_live(s),
+                (unsigned long long)s->alloc_bytes, (unsigned long long)s->alloc_count);
+    }
+    fputs("}\n", to);
+    truth_check(fclose(to) == 0, "%s cannot be written", name);
+}

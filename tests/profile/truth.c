@@ -148,6 +148,14 @@ int main(int argc, char **argv) {
             return 2;
         return 0;
     }
+    if (argc == 4 && strcmp(argv[2], "figures") == 0) {
+        truth_self = argv[0];
+        truth_library = argv[1];
+        truth_begin();
+        oracle_figures(argv[3]);
+        truth_end();
+        return truth_failures != 0;
+    }
     static const struct {
         const char *name;
         void (*plain)(void);
@@ -170,6 +178,7 @@ int main(int argc, char **argv) {
         return truth_failures != 0;
     }
     fprintf(stderr,
-            "usage: test_profile /path/to/libnumalloc.so oracle|killed|drawn|cases [TIMES]\n");
+            "usage: test_profile /path/to/libnumalloc.so oracle|killed|drawn|cases [TIMES]\n"
+            "       test_profile /path/to/libnumalloc.so figures DIRECTORY\n");
     return 2;
 }

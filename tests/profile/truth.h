@@ -93,6 +93,9 @@ extern unsigned truth_failures;
 /* The tests, one file each. */
 void oracle_child(int threads, uint64_t seed, uint64_t events);
 void oracle_test(void);
+/* Not a test: leaves a profile (known.nprof) and what the program itself counted, by function
+ * (known.json), for those that test what is made of profiles. */
+void oracle_figures(const char *directory);
 void killed_child(void);
 void killed_test(int times);
 void drawn_child(const char *which);

@@ -1,9 +1,11 @@
 #!/bin/bash
-# dump_exports.sh - every export of numalloc-dump, read by the program that it is for (or, for pprof,
-# by an independent decoder), has the figures of a program whose allocations are known.
+# dump_exports.sh LIBRARY NUMALLOC_DUMP ORACLE - every export of numalloc-dump, read by the program that
+# it is for (or, for pprof, by an independent decoder), has the figures of programs whose allocations
+# are known: profile_load.c, and ORACLE, which counts its own random ones.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
+oracle=$3
 need callgrind_annotate valgrind ms_print valgrind heaptrack_print heaptrack protoc protobuf-compiler
 
 file=$work/load.nprof
@@ -56,8 +58,8 @@ for line in open(work + "/folded"):
     assert stack.startswith("_start;")
 assert folded["alloc_big"] == 31457280 and folded["alloc_small"] == 48000
 assert sum(folded.values()) == d["total"]["peak_bytes"]
-json.dump({n: {k: f[k] for k in ("peak_bytes", "live_bytes", "total_bytes", "allocations")}
-           for n, f in known.items() if n in expected}, open(work + "/known", "w"))
+json.dump({name: dict(zip(("total_bytes", "allocations", "peak_bytes", "live_bytes"), figures))
+           for name, figures in expected.items()}, open(work + "/known.json", "w"))
 
 s = json.load(open(work + "/speedscope"))
 frames = [f["name"] for f in s["shared"]["frames"]]
@@ -91,31 +93,21 @@ grep -Eq "^100\.00% \($(commas "$peak")B\) \(heap allocation functions\)" "$work
 grep -Eq '\(31,457,280B\) 0x[0-9A-F]+: alloc_big \(profile_load\.c:[0-9]+\)' "$work/printed" || fail "ms_print does not show alloc_big"
 say "ms_print: the peak, and where it was"
 
-protoc --decode=perftools.profiles.Profile --proto_path="$test_source/exports" profile.proto \
-    < <(gzip -dc "$work/pprof") >"$work/decoded" || fail "protoc cannot decode the profile"
-! grep -Eq '^ *[0-9]+:' "$work/decoded" || fail "pprof: fields that the format does not have: $(grep -E '^ *[0-9]+:' "$work/decoded" | head -n 3)"
-/usr/bin/python3 - "$work" "$total" "$count" "$peak" "$live" <<'END' || fail "pprof is not as the program was"
-import json, re, sys
+# decode FILE OUT
+decode() {
+    protoc --decode=perftools.profiles.Profile --proto_path="$test_source/exports" profile.proto < <(gzip -dc "$1") >"$2" ||
+        fail "protoc cannot decode $1"
+    ! grep -Eq '^ *[0-9]+:' "$2" || fail "pprof: fields that the format does not have: $(grep -E '^ *[0-9]+:' "$2" | head -n 3)"
+}
+decode "$work/pprof" "$work/decoded"
+PYTHONPATH=$test_source /usr/bin/python3 -B - "$work" "$total" "$count" "$peak" "$live" <<'END' || fail "pprof is not as the program was"
+import sys
+from export_readers import first as get, pprof_stacks, read_pprof, read_protobuf
 total, count, peak, live = map(int, sys.argv[2:])
-# protobuf's text form: nested "name { ... }" and "name: value" lines.
-def parse(lines):
-    message = {}
-    for line in lines:
-        line = line.strip()
-        if line == "}":
-            return message
-        if line.endswith("{"):
-            message.setdefault(line[:-1].strip(), []).append(parse(lines))
-            continue
-        key, value = line.split(":", 1)
-        value = value.strip()
-        value = value[1:-1] if value.startswith('"') else {"true": 1, "false": 0}.get(value) if value in ("true", "false") else int(value)
-        message.setdefault(key, []).append(value)
-    return message
-p = parse(iter(open(sys.argv[1] + "/decoded", encoding="utf-8")))
+path = sys.argv[1] + "/decoded"
+p = read_protobuf(path)
 strings = p["string_table"]
 assert strings[0] == "" and len(set(strings)) == len(strings)
-get = lambda m, k: m.get(k, [0])[0]
 types = [(strings[get(t, "type")], strings[get(t, "unit")]) for t in p["sample_type"]]
 assert types == [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"),
                  ("inuse_space", "bytes"), ("peak", "bytes")], types
@@ -125,87 +117,42 @@ locations = {get(l, "id"): l for l in p["location"]}
 mappings = {get(m, "id"): m for m in p["mapping"]}
 assert 0 not in functions and 0 not in locations and 0 not in mappings
 assert len(functions) == len(p["function"]) and len(locations) == len(p["location"])
-sums, by_leaf = [0] * 5, {}
 for sample in p["sample"]:
-    values = sample["value"]
-    assert len(values) == 5
-    sums = [a + b for a, b in zip(sums, values)]
-    stack = []
+    assert len(sample["value"]) == 5
     for id in sample["location_id"]:
-        location = locations[id]
-        mapping = mappings[get(location, "mapping_id")]
-        assert get(mapping, "memory_start") <= get(location, "address") <= get(mapping, "memory_limit")
-        stack += [strings[get(functions[get(line, "function_id")], "name")] for line in location["line"]]
+        mapping = mappings[get(locations[id], "mapping_id")]
+        assert get(mapping, "memory_start") <= get(locations[id], "address") <= get(mapping, "memory_limit")
+sums = [0] * 5
+for values, stack in pprof_stacks(p):
+    sums = [a + b for a, b in zip(sums, values)]
     assert stack[-1] == "_start" and "main" in stack, stack
-    leaf = by_leaf.setdefault(stack[0], [0] * 5)
-    by_leaf[stack[0]] = [a + b for a, b in zip(leaf, values)]
 assert (sums[0], sums[1], sums[3], sums[4]) == (count, total, live, peak), sums
-assert by_leaf["alloc_big"] == [3, 31457280, 0, 0, 31457280], by_leaf["alloc_big"]
-assert by_leaf["alloc_zeroed"] == [200, 66000, 200, 66000, 66000], by_leaf["alloc_zeroed"]
-assert by_leaf["alloc_temp"] == [5000, 500000, 0, 0, 0], by_leaf["alloc_temp"]
-json.dump(by_leaf, open(sys.argv[1] + "/by_leaf", "w"))
+by_leaf = read_pprof(path)
+assert by_leaf["alloc_big"] == (31457280, 0, 31457280, 3), by_leaf["alloc_big"]
+assert by_leaf["alloc_zeroed"] == (66000, 66000, 66000, 200), by_leaf["alloc_zeroed"]
+assert by_leaf["alloc_temp"] == (0, 0, 500000, 5000), by_leaf["alloc_temp"]
 END
 say "pprof: protoc decodes it, and the figures are the program's"
 
-# The same figures of the same functions in text, pprof, callgrind and the page, to the last byte (in
-# text to its last digit): what the reference has, which was the program's own above.
-"$dump" functions "$file" --top 0 >"$work/text" || fail "functions ends with status $?"
-rc=0
-"$dump" html "$file" -o "$work/page.html" 2>"$work/err" || rc=$?
-[ "$rc" = 0 ] || grep -q 'without npm' "$work/err" || fail "html ends with status $rc: $(cat "$work/err")"
-/usr/bin/python3 - "$work" <<'END' || fail "text, JSON, pprof, callgrind and HTML do not have the same figures"
-import base64, json, os, re, sys, zlib
-work = sys.argv[1]
-keys = ("peak_bytes", "live_bytes", "total_bytes", "allocations")
-known = {n: tuple(f[k] for k in keys) for n, f in json.load(open(work + "/known")).items()}
-assert len(known) == 6, known
-
-def shown(value):  # bytes, as text has them
-    units = ["B", "KiB", "MiB", "GiB"]
-    while value >= 999.5 and len(units) > 1 and (units[0] != "B" or value >= 1024):
-        value /= 1024
-        units.pop(0)
-    digits = 0 if units[0] == "B" else 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return "%.*f %s" % (digits, value, units[0])
-size = r"([0-9.]+ [KMG]?i?B)"
-rows = {m.group(5): m.groups()[:4] for m in re.finditer(
-    r"^ *%s +[0-9.]+ %% +%s +%s +([0-9,]+) .*  (\w+)  profile_load\.c:" % (size, size, size), open(work + "/text").read(), re.M)}
-for name, figures in known.items():
-    wanted = tuple(shown(v) for v in figures[:3]) + ("{:,}".format(figures[3]),)
-    assert rows[name] == wanted, ("text", name, rows[name], wanted)
-
-by_leaf = json.load(open(work + "/by_leaf"))
-for name, figures in known.items():
-    v = by_leaf[name]
-    assert (v[4], v[3], v[1], v[0]) == figures, ("pprof", name, v, figures)
-
-own, function, inclusive = {}, None, False
-for line in open(work + "/callgrind"):
-    if line.startswith("fn="):
-        function = line.split(" ", 1)[1].strip()
-    elif line.startswith("calls="):
-        inclusive = True
-    elif function is not None and re.match(r"[0-9]+( [0-9]+){4}$", line):
-        if not inclusive:
-            figures = map(int, line.split()[1:])
-            own[function] = tuple(a + b for a, b in zip(own.get(function, (0,) * 4), figures))
-        inclusive = False
-for name, figures in known.items():
-    assert own[name] == figures, ("callgrind", name, own[name], figures)
-
-if os.path.exists(work + "/page.html"):
-    page = open(work + "/page.html", encoding="utf-8").read()
-    data = re.search(r'<script type="application/octet-stream" id="data">([^<]*)</script>', page).group(1)
-    d = json.loads(zlib.decompress(base64.b64decode(data)))
-    in_page = {}
-    for row, frame in enumerate(d["sites"]["by"]):
-        name = d["strings"][d["functions"]["name"][d["frames"]["function"][frame]]]
-        figures = [d["sites"]["values"][m][row] for m in ("peak", "live", "total", "count")]
-        in_page[name] = tuple(a + b for a, b in zip(in_page.get(name, (0,) * 4), figures))
-    for name, figures in known.items():
-        assert in_page[name] == figures, ("html", name, in_page[name], figures)
-END
-say "text, JSON, pprof, callgrind and HTML: the same figures of the same functions"
+# The same figures of the same functions in text, JSON, pprof, callgrind and the page, to the last byte
+# (in text to its last digit): those that the programs themselves know.
+same_figures() { # KNOWN PROFILE DIRECTORY
+    local rc=0
+    "$dump" functions "$2" --top 0 >"$3/text" || fail "functions ends with status $?"
+    for export in json callgrind pprof; do
+        "$dump" "$export" "$2" -o "$3/$export" || fail "$export ends with status $?"
+    done
+    decode "$3/pprof" "$3/decoded"
+    "$dump" html "$2" -o "$3/page.html" 2>"$work/err" || rc=$?
+    [ "$rc" = 0 ] || grep -q 'without npm' "$work/err" || fail "html ends with status $rc: $(cat "$work/err")"
+    /usr/bin/python3 -B "$test_source/export_readers.py" "$1" "$3" >"$work/figures" 2>"$work/err" ||
+        fail "not the same figures in all formats: $(tail -n 1 "$work/err")"
+    say "the same figures: $(cat "$work/figures")"
+}
+same_figures "$work/known.json" "$file" "$work"
+mkdir "$work/oracle"
+"$oracle" "$lib" figures "$work/oracle" || fail "the oracle ends with status $?"
+same_figures "$work/oracle/known.json" "$work/oracle/known.nprof" "$work/oracle"
 
 # In mode sample the same, with estimates.
 profiled sample "$work/sample.nprof" sample NUMALLOC_SAMPLE_INTERVAL=64K
