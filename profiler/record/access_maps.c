@@ -8,6 +8,7 @@
 
 #define MOST   16384u /* mappings at one time */
 #define BUFFER (64u << 10)
+#define YOUNG  UINT64_C(2000000000) /* ns */
 
 typedef struct now {
     uint64_t start;
@@ -121,6 +122,26 @@ static bool is_stack(const char *path) {
     return same_text(path, "[stack]");
 }
 
+/* Whether this is the stack of a thread that the recorder knows. */
+static void ask_stack(na_nprof_access_mapping_t *e, uint64_t since) {
+    uint32_t thread = na_athreads_stack(e->start, e->end, since);
+    if (thread == 0) return;
+    __atomic_store_n(&e->thread, thread, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&e->flags, NA_NPROF_MAPPING_STACK, __ATOMIC_RELAXED);
+}
+
+/* A thread uses its stack before it allocates, which is when the recorder comes to know it: what
+ * may be a stack is asked about again while it is young. */
+static void ask_again(na_nprof_access_mapping_t *e) {
+    const uint32_t settled =
+        NA_NPROF_MAPPING_STACK | NA_NPROF_MAPPING_ELF | NA_NPROF_MAPPING_ALLOCATOR;
+    if ((e->flags & settled) != 0 || (e->flags & NA_NPROF_MAPPING_WRITE) == 0 || e->inode != 0 ||
+        e->path[0] != 0)
+        return;
+    uint64_t since = na_access_since(na_access_mono());
+    if (since - e->from_ns < YOUNG) ask_stack(e, since);
+}
+
 static void insert(const now_t *n) {
     uint32_t at = place_of(n->start);
     at = at == count ? 0 : at + 1;
@@ -164,8 +185,7 @@ static void add(const na_nprof_access_mapping_t *m, const char *path, uint64_t m
             e->flags |= NA_NPROF_MAPPING_STACK;
             e->thread = na_athreads_id((uint32_t)na_rec.header->pid, since);
         } else if (path[0] == 0) {
-            e->thread = na_athreads_stack(m->start, m->end, since);
-            if (e->thread != 0) e->flags |= NA_NPROF_MAPPING_STACK;
+            ask_stack(e, since);
         }
     }
     insert(&(now_t){m->start, e, na_table_commit(&table), true});
@@ -219,6 +239,7 @@ const na_nprof_access_mapping_t *na_amaps_find(uintptr_t address, uint32_t *id) 
     uint32_t at = place_of(address);
     if (at == count || address >= current[at].entry->end) return NULL;
     *id = current[at].id;
+    ask_again(current[at].entry);
     return current[at].entry;
 }
 

@@ -251,19 +251,19 @@ void na_perf_refusal(long error, char why[NA_WHY]) {
     char level[2] = {0, 0};
     long paranoid = na_access_number_in("/proc/sys/kernel/perf_event_paranoid");
     switch (-error) {
-    case EACCES:
-    case EPERM:
+    case EACCES: /* the sysctl's own answer; seccomp filters give EPERM */
         if (paranoid > 2) {
             level[0] = (char)('0' + (paranoid > 9 ? 9 : paranoid));
             na_access_why(why, "kernel.perf_event_paranoid is ", level,
                           "; as root: sysctl kernel.perf_event_paranoid=2", NULL);
-        } else {
-            na_access_why(why,
-                          "perf_event_open is not permitted: a container's seccomp filter "
-                          "(allow it, or add CAP_PERFMON), or what is asked for needs a lower "
-                          "kernel.perf_event_paranoid",
-                          NULL);
-        }
+            break;
+        } /* fallthrough */
+    case EPERM:
+        na_access_why(why,
+                      "perf_event_open is not permitted: a container's seccomp filter "
+                      "(allow it, or add CAP_PERFMON), or what is asked for needs a lower "
+                      "kernel.perf_event_paranoid",
+                      NULL);
         break;
     case ENOSYS:
         na_access_why(why,

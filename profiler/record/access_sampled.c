@@ -407,14 +407,13 @@ static void read_counters(void) {
     e->unarmed = stats.unarmed;
 }
 
-static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
+static bool open_kmod(char why[NA_WHY]) {
     char text[NA_KMOD_WHY];
     int error = na_kmod_open(&kmod, text);
     if (error == 0) {
         error = na_kmod_map(&kmod, 8192, 4096);
         na_rec_copy(text, sizeof text, "its rings cannot be mapped; raise ulimit -v or -l");
     }
-    if (error == 0) error = na_kmod_start(&kmod, start, text);
     if (error != 0) {
         na_access_why(why, text, NULL);
         na_kmod_close(&kmod);
@@ -424,6 +423,17 @@ static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
     if (high >= 0) { /* out of the way of programs that count on small numbers */
         na_sys1(SYS_close, kmod.fd);
         kmod.fd = (int)high;
+    }
+    return true;
+}
+
+static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
+    char text[NA_KMOD_WHY];
+    if (!open_kmod(why)) return false;
+    if (na_kmod_start(&kmod, start, text) != 0) {
+        na_access_why(why, text, NULL);
+        na_kmod_close(&kmod);
+        return false;
     }
     na_access_entry->period = start->period;
     return true;
@@ -443,22 +453,60 @@ static bool start_kmod_fault(uint64_t period, char why[NA_WHY]) {
 }
 
 /* Made-up accesses to the heap as it is at the beginning: what a test sees of them is only what
- * becomes of samples. */
-static bool start_kmod_sim(uint64_t period, char why[NA_WHY]) {
-    struct na_ibs_range range[NA_IBS_MAX_RANGES];
-    uint32_t count = 0;
+ * becomes of samples. A program may have no heap yet when the library comes up, so that it is asked
+ * for at each step until there is one. */
+static struct na_ibs_start sim;
+static bool sim_waits;
+
+/* Stretches of pages of the heap that have memory: elsewhere no sample would have a home. */
+static uint32_t heap_ranges(struct na_ibs_range range[NA_IBS_MAX_RANGES]) {
+    unsigned char there[512];
     const na_nprof_access_mapping_t *m;
-    for (; count < NA_IBS_MAX_RANGES && (m = na_amaps_heap(count)) != NULL; count++)
-        range[count] = (struct na_ibs_range){m->start, m->end};
-    if (count == 0) {
-        na_access_why(why, "the program has no heap yet", NULL);
+    uint32_t count = 0;
+    for (uint32_t i = 0; (m = na_amaps_heap(i)) != NULL; i++) {
+        uint64_t end = 0; /* of the stretch that may go on */
+        for (uint64_t at = m->start; at < m->end; at += sizeof there * na_os_page) {
+            uint64_t pages = (m->end - at) / na_os_page;
+            if (pages > sizeof there) pages = sizeof there;
+            if (na_sys3(SYS_mincore, (long)at, (long)(pages * na_os_page), (long)there) != 0) break;
+            for (uint64_t k = 0; k < pages; k++) {
+                uint64_t page = at + k * na_os_page;
+                if ((there[k] & 1) == 0) continue;
+                if (page != end) {
+                    if (count == NA_IBS_MAX_RANGES) return count;
+                    range[count++].start = page;
+                }
+                range[count - 1].end = end = page + na_os_page;
+            }
+        }
+    }
+    return count;
+}
+
+/* True: there is no heap, or samples are being made. */
+static bool begin_sim(char why[NA_WHY]) {
+    struct na_ibs_range range[NA_IBS_MAX_RANGES];
+    uint32_t count = heap_ranges(range);
+    sim_waits = count == 0;
+    if (sim_waits) return true;
+    char text[NA_KMOD_WHY];
+    sim.ranges = count;
+    sim.range = (uintptr_t)range;
+    int error = na_kmod_start(&kmod, &sim, text);
+    if (error != 0) na_access_why(why, text, NULL);
+    return error == 0;
+}
+
+static bool start_kmod_sim(uint64_t period, char why[NA_WHY]) {
+    sim = (struct na_ibs_start){.source = NA_IBS_SOURCE_SIM,
+                                .period = period != 0 ? period : 1000000}; /* ns */
+    if (!open_kmod(why)) return false;
+    if (!begin_sim(why)) {
+        na_kmod_close(&kmod);
         return false;
     }
-    struct na_ibs_start start = {.source = NA_IBS_SOURCE_SIM,
-                                 .period = period != 0 ? period : 1000000, /* ns */
-                                 .ranges = count,
-                                 .range = (uintptr_t)range};
-    return start_kmod(&start, why);
+    na_access_entry->period = sim.period;
+    return true;
 }
 
 static uint64_t step_kmod(void) {
@@ -466,6 +514,18 @@ static uint64_t step_kmod(void) {
     na_store_flush();
     read_counters();
     return na_access_mono() + DRAIN_EVERY;
+}
+
+static uint64_t step_sim(void) {
+    if (sim_waits) {
+        char why[NA_WHY];
+        na_amaps_read(na_access_mono());
+        if (!begin_sim(why)) {
+            sim_waits = false;
+            na_rec_copy(na_access_entry->why, sizeof na_access_entry->why, why);
+        }
+    }
+    return step_kmod();
 }
 
 static void stop_kmod(void) {
@@ -506,7 +566,7 @@ const na_access_source_t na_access_kmod_sim = {.kind = NA_NPROF_SOURCE_KMOD_SIM,
                                                         NA_NPROF_ACCESS_MADE_UP,
                                                .choice = NA_ACCESS_KMOD_SIM,
                                                .start = start_kmod_sim,
-                                               .step = step_kmod,
+                                               .step = step_sim,
                                                .stop = stop_kmod,
                                                .forget = forget_kmod};
 const na_access_source_t na_access_perf_ibs = {.kind = NA_NPROF_SOURCE_PERF_IBS,

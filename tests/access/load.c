@@ -215,6 +215,8 @@ int main(int argc, char **argv) {
         say("use_two", (void *)(uintptr_t)use_two, 64);
         pthread_create(&thread[threads++], NULL, reuser, NULL);
     } else if (strcmp(what, "kinds") == 0 || strcmp(what, "fork") == 0) {
+        /* A thread's stack may get a huge page at its first touch, as its address happens to be. */
+        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
         if (what[0] == 'f') {
             pid_t child = fork();
             if (child != 0) {

@@ -8,8 +8,9 @@
  *   sim                 made-up samples of the kernel module arrive through the same way
  *   fork                a forked child says that it has none
  *   refused WHY         the first source of SOURCE=auto that is used, or none
- *   seccomp             perf_event_open is forbidden, as in containers
- *   paranoid            as nobody under perf_event_paranoid 3, 2, 1, 0 (root, a machine to spare)
+ *   seccomp             in a seccomp filter like Docker's
+ *   paranoid            as nobody under perf_event_paranoid 3, 2, 1, 0, and as root (for root, on
+ *                       a machine to spare)
  * The environment: NA_TEST_LIB is libnumalloc.so; NA_KMOD, where it is set, the kernel module. */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,19 +50,30 @@ static const char *load;
 /* ---- running the program ---- */
 
 typedef struct condition {
-    unsigned uid; /* 0: as we are */
-    bool no_perf;
+    unsigned uid;   /* 0: as we are */
+    bool contained; /* by a seccomp filter like Docker's */
 } condition_t;
 
-/* perf_event_open gives EPERM, as Docker's profile has it. */
-static void forbid_perf(void) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+/* Of the calls that matter here, those that Docker's profile answers with EPERM. */
+static void forbid(void) {
+    static const unsigned short calls[] = {
+        SYS_perf_event_open,
+        SYS_get_mempolicy,
+        SYS_set_mempolicy,
+        SYS_mbind,
+        SYS_move_pages,
+        SYS_migrate_pages,
+        450 /* set_mempolicy_home_node */,
     };
-    struct sock_fprog program = {.len = 4, .filter = code};
+    enum { CALLS = sizeof calls / sizeof calls[0] };
+    struct sock_filter code[CALLS + 3] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    for (unsigned i = 0; i < CALLS; i++)
+        code[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i],
+                                                   (unsigned char)(CALLS - i), 0);
+    code[CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    code[CALLS + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    struct sock_fprog program = {.len = CALLS + 3, .filter = code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
         _exit(78);
@@ -88,7 +100,7 @@ static void start(run_t *r, const char *what, const char *source, condition_t as
         if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || dup2(errors, 2) < 0) _exit(79);
         close(in[1]);
         close(out[0]);
-        if (as.no_perf) forbid_perf();
+        if (as.contained) forbid();
         if (as.uid != 0 && (setgid(as.uid) != 0 || setuid(as.uid) != 0)) _exit(80);
         execl(load, load, what, NULL);
         _exit(81);
@@ -364,7 +376,7 @@ static void test_kinds(const char *source) {
             CHECK(m.start <= a.address && a.address < m.end);
         }
     }
-    /* Huge pages and the kernel's faulting around may take several at a time. */
+    /* The kernel's faulting around may take several at a time. */
     check_say("faults: heap %u, anonymous %u, file %u, data %u, stack %u\n", found[0], found[1],
               found[2], found[3], found[4]);
     for (unsigned k = 0; k < 5; k++)
@@ -388,42 +400,60 @@ static void expect_refusal(run_t *r, const char *name, const char *why) {
     CHECK_MSG(strchr(text, '\n') == text + strlen(text) - 1, "more than a line: '%s'", text);
 }
 
-static void test_seccomp(void) {
+static bool has_source(const run_t *r, numalloc_profile_t *p) {
+    (void)r;
+    numalloc_profile_access_source_t s;
+    for (uint32_t id = 1; id <= numalloc_profile_access_sources(p); id++)
+        if (numalloc_profile_access_source(p, id, &s, sizeof s) == 0 && s.used) return true;
+    return false;
+}
+
+/* One case of the permission matrix: `source`, asked for by a user, is used, or the reason given is
+ * `why`. The line on stderr is shown. */
+static void expect_of(const char *title, const char *asked, const char *source, condition_t as,
+                      const char *why) {
     run_t r;
-    start(&r, "kinds", "auto", (condition_t){.no_perf = true});
+    char text[2048], wanted[64];
+    start(&r, "kinds", asked, as);
     until_line(&r, "made");
+    if (why == NULL) wait_for(&r, has_source);
     REQUIRE(write(r.in, "\n", 1) == 1);
     until_line(&r, "ready");
     end(&r);
-    expect_refusal(&r, "watch", getuid() == 0 ? "perf_event" : "perf_event");
+    said(&r, text, sizeof text);
+    check_say("%s, access=%s\n    %s", title, asked, text);
+    if (why != NULL) {
+        expect_refusal(&r, source, why);
+    } else {
+        numalloc_profile_t *p = must_open(r.file);
+        CHECK_MSG(source_of(p, source).used, "%s is not used", source);
+        numalloc_profile_close(p);
+        snprintf(wanted, sizeof wanted, "numalloc: accesses by %s", source);
+        CHECK_MSG(strncmp(text, wanted, strlen(wanted)) == 0, "'%s'", text);
+    }
     clean(&r);
 }
 
-static bool has_source(const run_t *r, numalloc_profile_t *p) {
-    (void)r;
-    return source_of(p, "watch").unit != NULL;
+static void test_seccomp(void) {
+    static const char why[] = "perf_event_open is not permitted: a container's seccomp filter";
+    const char *user = getuid() == 0 ? "root in a container" : "a user in a container";
+    expect_of(user, "auto", "watch", (condition_t){.contained = true}, why);
+    expect_of(user, "fault", "fault", (condition_t){.contained = true}, why);
 }
 
 static void test_paranoid(void) {
     int fd = open("/proc/sys/kernel/perf_event_paranoid", O_RDWR);
     REQUIRE(fd >= 0);
     for (char level = '0'; level <= '3'; level++) {
+        char title[64];
         REQUIRE(pwrite(fd, &level, 1, 0) == 1);
-        run_t r;
-        start(&r, "team", "watch", (condition_t){.uid = 65534});
-        until_line(&r, "ready");
-        wait_for(&r, has_source);
-        end(&r);
-        if (level == '3') {
-            expect_refusal(&r, "watch", "kernel.perf_event_paranoid is 3");
-        } else {
-            numalloc_profile_t *p = must_open(r.file);
-            CHECK_MSG(source_of(p, "watch").used, "not used under %c", level);
-            numalloc_profile_close(p);
-        }
-        check_say("perf_event_paranoid %c, nobody: watch %s\n", level,
-                  level == '3' ? "refused" : "works");
-        clean(&r);
+        const char *why = level == '3' ? "kernel.perf_event_paranoid is 3" : NULL;
+        snprintf(title, sizeof title, "perf_event_paranoid %c, nobody", level);
+        expect_of(title, "auto", "watch", (condition_t){.uid = 65534}, why);
+        expect_of(title, "fault", "fault", (condition_t){.uid = 65534}, why);
+        if (level != '3') continue;
+        expect_of("perf_event_paranoid 3, root", "auto", "watch", (condition_t){0}, NULL);
+        expect_of("perf_event_paranoid 3, root", "fault", "fault", (condition_t){0}, NULL);
     }
     close(fd);
 }
@@ -450,7 +480,14 @@ static void test_fork(void) {
 
 static bool simulated_enough(const run_t *r, numalloc_profile_t *p) {
     (void)r;
-    return numalloc_profile_accesses(p) >= 100;
+    unsigned latencies = 0, on_heap = 0;
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        latencies += a.latency > 0;
+        on_heap += a.object != 0;
+    }
+    return numalloc_profile_accesses(p) >= 100 && latencies > 0 && on_heap > 0;
 }
 
 static void test_sim(void) {
@@ -468,11 +505,14 @@ static void test_sim(void) {
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
         latencies += a.latency > 0;
         homes += a.home_node >= 0;
-        heap += a.object != 0;
+        if (a.object != 0) {
+            heap++;
+            CHECK(a.home_node >= 0);
+        }
         CHECK(a.cpu_node >= 0);
         CHECK(strcmp(a.target, "?") != 0);
     }
-    CHECK(latencies > 0 && homes > 0);
+    CHECK(latencies > 0 && homes > 0 && heap > 0);
     check_say("%zu made-up samples: %u with a latency, %u with a home node, %u on blocks\n",
               numalloc_profile_accesses(p), latencies, homes, heap);
     numalloc_profile_close(p);
