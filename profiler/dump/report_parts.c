@@ -114,7 +114,9 @@ static void put_run(const na_report_t *r) {
     na_json_put(to, h->command);
     fprintf(to, ",\"pid\":%d,\"mode\":\"%s\",\"duration_ms\":%" PRIu64 ",\"ended\":\"%s\"", h->pid,
             na_mode_name(h->mode), h->last_ms,
-            h->state == NA_NPROF_CLOSED ? "normally" : "not closed: killed, or still running");
+            h->state == NA_NPROF_CLOSED
+                ? "normally"
+                : "no end seen: it was killed, runs still, or became another program (exec)");
     put_facts(r);
     put_environment(r);
     put_modules(r);

@@ -94,9 +94,9 @@ na_status_t na_view_function_table(na_view_input_t *in, bool below) {
     char title[192];
     na_order_t order;
     bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
-    snprintf(title, sizeof title, "Functions by %.60s (%%s that allocate; shares are of %s)",
+    snprintf(title, sizeof title, "Functions by %.60s (%%s that allocate; share: of all %s)",
              by_order ? na_view_order_title(in->order) : in->options->sort,
-             by_order ? "that" : "the bytes at the peak");
+             na_view_order_title(by_order ? in->order : NA_ORDER_PEAK));
     const na_table_print_t print = {
         .view = "functions",
         .title = below ? "The same with all that they call (the columns before \"with callees\" "

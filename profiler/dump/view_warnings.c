@@ -53,8 +53,9 @@ static double few_samples(const na_view_input_t *in, char evidence[EVIDENCE]) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     if (h->mode != NA_NPROF_MODE_SAMPLE) return NAN;
     char a[NA_TEXT];
-    snprintf(evidence, EVIDENCE, "%s samples in all",
-             na_text_count(a, (double)total(in)->raw_allocs));
+    snprintf(evidence, EVIDENCE, "%s sample%s in all",
+             na_text_count(a, (double)total(in)->raw_allocs),
+             total(in)->raw_allocs == 1 ? "" : "s");
     return 1 / ((double)total(in)->raw_allocs + 1);
 }
 

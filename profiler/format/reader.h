@@ -116,6 +116,8 @@ typedef struct na_chunk_sum {
     uint64_t stored, raw; /* bytes of payload in the file, and inflated */
 } na_chunk_sum_t;
 const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chunk_sum_t *sum);
+/* Entries of all chunks of a type, as they say: is there anything to read? */
+uint64_t na_reader_entries(const na_reader_t *reader, uint16_t type);
 
 /* What is damaged or not understood, found so far; grows while tables and cells are read. */
 uint32_t na_reader_issue_count(const na_reader_t *reader);

@@ -49,6 +49,13 @@ const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chun
     return types[index].name;
 }
 
+uint64_t na_reader_entries(const na_reader_t *reader, uint16_t type) {
+    uint64_t entries = 0;
+    for (size_t c = 0; c < reader->chunk_count; c++)
+        if (reader->chunks[c].type == type) entries += reader->chunks[c].count;
+    return entries;
+}
+
 typedef struct text {
     char *bytes;
     size_t used, room;

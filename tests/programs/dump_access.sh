@@ -16,6 +16,7 @@ shows() {
     [ ! -s err ] || fail "numalloc-dump $* says $(cat err)"
     grep -qE -- "$pattern" out || fail "numalloc-dump $*: no '$pattern' in: $(head -n 40 out)"
 }
+shows '^accesses     45\.0 % of 400 sampled ones went to another node' summary handed.nprof
 shows 'To other nodes: 45\.0 %' memory handed.nprof
 shows '^ +1 +45\.0 % +400 +50\.0 % +150 ' memory handed.nprof
 shows '1\. remote after allocation: .*object 0 of 1\.00 MiB' verdicts handed.nprof

@@ -84,7 +84,7 @@ say "text of ${#seen[@]} calls is as kept"
 
 # Views whose text is times and drawings: their rows.
 /usr/bin/python3 - "$dump" "$work" <<'END' || fail "threads, timeline, compare, aggregate, summary or run are not as the program was"
-import json, subprocess, sys
+import json, re, subprocess, sys
 dump, work = sys.argv[1:]
 def rows(*arguments):
     out = subprocess.run([dump, *arguments, "--json"], cwd=work, check=True, capture_output=True).stdout
@@ -131,8 +131,18 @@ bad = subprocess.run([dump, "aggregate", "rank0.nprof", "nothing.nprof", "--csv"
 assert bad.returncode == 1 and bad.stderr.count("\n") == 1 and "nothing.nprof" in bad.stderr, bad
 
 summary = text("new.nprof")
-for word in ("program", "events", "peak", "Functions by bytes live at the peak", "build_table"):
+for word in ("program", "peak", "Functions by bytes live at the peak", "build_table"):
     assert word in summary, word
+# What it says of the run is what the file has.
+total = json.loads(text("summary", "new.nprof", "--json"))["total"]
+said = dict(line.split(None, 1) if line[:5] != "never" else ("never freed", line[13:]) for line in summary.split("\n\n")[0].splitlines())
+assert said["never freed"].startswith("6.84 KiB in 11 blocks, %.0f %% of the peak" % (100 * total["live_bytes"] / total["peak_bytes"])), said
+assert said["calls"] == "{allocations:,} allocations ({reallocs} by realloc), {frees:,} frees".format(**total), said
+assert said["waste"].startswith("%.1f %% more" % (100 * (total["usable_ratio"] - 1))), said
+assert said["temporary"].startswith("%.1f %% of the blocks" % (100 * total["temporary_ratio"])), said
+assert (", %.1f times the peak;" % (total["total_bytes"] / total["peak_bytes"])) in said["allocated"], said
+# (Times are in ms: one that ends in the ms in which another begins is taken to have ended before.)
+assert said["threads"] == "1" and re.search("\nthreads      2 that allocated or freed, [12] at one time\n", text("thread.nprof"))
 run = text("run", "rank1.nprof")
 for word in ("MPI rank       1 of 2", "OMPI_COMM_WORLD_RANK=1", "NUMALLOC_PROFILE=sites", "(the program)", "stacks", "cells"):
     assert word in run, word
@@ -162,7 +172,7 @@ one = json.loads(output("summary", "new.nprof", "--json", "--filter", "^parse$")
 assert [f["function"] for f in one["functions"]] == ["parse"] and one["function_count"] == 1 < every["function_count"]
 assert one["total"] == every["total"] and len(every["sites"]) == every["site_count"] > one["site_count"] == 1
 text = output("summary", "new.nprof", "--filter", "^parse$")
-assert text.count("parse  ") == 2 and "build_table" not in text and "events" in text, text
+assert text.count("parse  ") == 2 and "build_table" not in text and "\ncalls " in text, text
 END
 say "summary's are those of functions and sites"
 
@@ -191,6 +201,12 @@ mv "$work/views" "$work/moved"
 cmp -s "$work/before.csv" "$work/after.csv" || fail "the bundle shows something else than the profile did: $(diff "$work/before.csv" "$work/after.csv" | head -n 4)"
 "$dump" sites "$work/new.nprof" --csv --top 0 | cmp -s - "$work/before.csv" && fail "the program is still found: the bundle proves nothing"
 "$dump" "$work/bundled.nprof" | grep '^No symbols' >/dev/null && fail "the bundle lacks symbols"
+strip -s -o "$work/stripped" "$work/moved"
+NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/stripped.nprof" LD_PRELOAD="$lib" "$work/stripped" large
+"$dump" "$work/stripped.nprof" >"$work/out"
+tr '\n' ' ' <"$work/out" | grep "Names: functions with [0-9]* % of the bytes live at the peak are known by their address only. Debug symbols of   $work/stripped would" >/dev/null ||
+    fail "the summary of a stripped program does not say what lacks names: $(tail -n 4 "$work/out")"
+"$dump" "$work/bundled.nprof" | grep '^Names' >/dev/null && fail "the summary misses names that it has"
 rc=0
 "$dump" bundle "$work/bundled.nprof" -o "$work/twice.nprof" 2>"$work/err" || rc=$?
 [ "$rc" = 2 ] && grep -q "already" "$work/err" && [ ! -e "$work/twice.nprof" ] || fail "a bundle is bundled again"
