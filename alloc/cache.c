@@ -359,7 +359,10 @@ static NA_NOINLINE void *alloc_quickly(unsigned cls, size_t requested, na_entry_
 void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     na_heap_t *heap = na_self;
     if (NA_LIKELY(heap->quick != 0)) return alloc_quickly(cls, requested, entry, heap);
-    if (heap->every) return na_every_alloc(heap, cls, requested, entry);
+    if (heap->every_left != 0)
+        return NA_LIKELY(--heap->every_left != 0)
+                   ? na_every_alloc(heap, cls, requested, entry)
+                   : na_every_alloc_timed(heap, cls, requested, entry);
     return na_alloc_thoroughly(cls, requested, entry);
 }
 
@@ -456,10 +459,12 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how) {
     na_heap_t *heap = na_self;
     if (NA_UNLIKELY(tag == NA_TAG_NONE)) {
         if (block == NULL) return;
-        if (heap->every)
+        if (heap->every_left == 0)
+            na_free_thoroughly(block, tag, how, NULL);
+        else if (NA_LIKELY(--heap->every_left != 0))
             na_every_free(heap, block, how);
         else
-            na_free_thoroughly(block, tag, how, NULL);
+            na_every_free_timed(heap, block, how);
     } else if (((na_bin_t *)((char *)heap + (tag & 0xffff)))->tag == tag) {
         free_to_bin(heap, block, tag, how);
     } else if (NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed)) &&

@@ -12,6 +12,7 @@
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "alloc/recording.h"
+#include "alloc/timing.h"
 #include "numalloc/numalloc.h"
 
 NA_RACES_WITH_EMPTY void *NA_FN(malloc)(size_t size) {
@@ -163,6 +164,33 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
     return fresh;
 }
 
+static void *resize(na_span_t *span, void *block, size_t size) {
+    void *same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
+    return same != NULL ? same : resize_by_copy(span, block, size);
+}
+
+/* While every event is recorded, calls of which one block is large are timed, and of others those
+ * that are drawn. What realloc does is no call by itself. */
+static NA_NOINLINE void *resize_recorded(na_span_t *span, void *block, size_t size) {
+    na_heap_t *heap = na_self;
+    if (heap->every_left == 0) return resize(span, block, size);
+    bool large = span->cls == 0 || size > NA_SMALL_MAX, timed = --heap->every_left == 0 || large;
+    if (timed) {
+        heap->every_left = 1; /* its parts go ways on which the clock stops for the profiler */
+        na_timed_begin(heap);
+    }
+    heap->in_realloc = true;
+    void *resized = resize(span, block, size);
+    if (na_self == heap) {
+        if (timed) {
+            na_timed_end(heap, NA_CALL_REALLOC, !large);
+            na_timed_draw(heap);
+        }
+        heap->in_realloc = false;
+    }
+    return resized;
+}
+
 /* Anything but a small block on an ordinary page that gets another size than 0. */
 NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t size) {
     if (block == NULL) return na_alloc(size, NA_ENTRY_REALLOC);
@@ -176,8 +204,8 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t si
         na_misuse("realloc of", block);
         return NULL;
     }
-    void *same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
-    return same != NULL ? same : resize_by_copy(span, block, size);
+    if (NA_UNLIKELY(span->records != NULL)) return resize_recorded(span, block, size);
+    return resize(span, block, size);
 }
 
 static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, uint32_t tag) {

@@ -12,10 +12,15 @@
 #include "alloc/heap.h"
 #include "alloc/hooks.h"
 
-/* Of the calling thread's heap, whose `every` is set; the hot path has found no credit in the bin.
+/* Of the calling thread's heap, whose every_left is not 0; the hot path has found no credit in the
+ * bin.
  */
 void *na_every_alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry);
 /* Of anything whose page has no tag. */
 void na_every_free(na_heap_t *heap, void *block, na_release_t how);
+/* The same, of calls that were drawn to be timed (heap->every_left has become 0). */
+NA_COLD void *na_every_alloc_timed(na_heap_t *heap, unsigned cls, size_t requested,
+                                   na_entry_t entry);
+NA_COLD void na_every_free_timed(na_heap_t *heap, void *block, na_release_t how);
 
 #endif

@@ -126,7 +126,11 @@ typedef struct na_heap {
     void *profile;            /* the profiler's word (hooks.h) */
     uint32_t profile_session; /* that it is of (recording.h) */
     uint32_t alarm, switches; /* as last noticed (switch.h) */
-    bool every;               /* every event is recorded, and there is no more to check (every.h) */
+    bool in_realloc;          /* the calls that it makes are no calls of the program (timing.h) */
+    uint32_t every_left; /* 0, or every event is recorded, and there is no more to check (every.h):
+                          * the how manieth call from now is timed */
+    uint64_t timed_from; /* ticks when the call that is being timed began; 0: none is */
+    uint64_t timed_out;  /* of those since, not the call's */
     _Atomic(uint32_t) inside; /* sections (recording.h) that the thread is in; read by the switch */
     struct na_heap *next_idle; /* guarded by the heap-list lock */
     na_crossing_t crossed[NA_MAX_NODES + 1];

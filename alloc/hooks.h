@@ -55,6 +55,17 @@ typedef enum na_release {
     NA_RELEASE_REALLOC, /* it was copied to another block */
 } na_release_t;
 
+/* An entry point, as it is timed: that of an allocation (na_entry_t), or of a free. */
+typedef enum na_call {
+    NA_CALL_REALLOC = NA_ENTRY_REALLOC,
+    NA_CALL_FREE = NA_ENTRY_NEW_ARRAY + 1,
+    NA_CALL_DELETE, /* and delete[] */
+} na_call_t;
+
+NA_INLINE na_call_t na_call_of_release(na_release_t how) {
+    return how == NA_RELEASE_FREE ? NA_CALL_FREE : NA_CALL_DELETE;
+}
+
 /* How the program mapped memory itself. */
 typedef enum na_map_call {
     NA_MAP_MMAP = 1,
@@ -121,6 +132,11 @@ typedef struct na_hooks {
     void (*on_pool)(void **prof, na_pool_event_t event, uint32_t pool, const char *name,
                     const void *block, size_t size);
     void (*on_marker)(void **prof, const char *name);
+
+    /* A call of which the allocator's own part took so many ticks of the time stamp counter; it was
+     * `drawn`, or is of a kind that is always timed (timing.h). NULL: not wanted. Its events came
+     * before. */
+    void (*on_timed)(void **prof, na_call_t call, uint64_t ticks, bool drawn);
 } na_hooks_t;
 
 /* NULL: no profile. Installed and taken away by switch.h while threads run; read behind

@@ -2,6 +2,7 @@
 #include "alloc/large.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "alloc/init.h"
 #include "alloc/misuse.h"
@@ -11,6 +12,7 @@
 #include "alloc/recording.h"
 #include "alloc/sampler.h"
 #include "alloc/tight.h"
+#include "alloc/timing.h"
 #include "alloc/topology.h"
 #include "pagemap/pagemap.h"
 
@@ -233,6 +235,20 @@ static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *ze
     return block;
 }
 
+/* While every event is recorded: all of these calls are timed. The clearing is calloc's. */
+static NA_COLD void *alloc_timed(size_t size, na_large_kind_t kind, na_entry_t entry,
+                                 bool *zeroed) {
+    na_heap_t *heap = na_self;
+    na_timed_begin(heap);
+    void *block = alloc(size, kind, entry, zeroed);
+    if (block != NULL && na_entry_kind(entry) == NA_ENTRY_CALLOC && !*zeroed) {
+        memset(block, 0, size);
+        *zeroed = true;
+    }
+    na_timed_end(heap, (na_call_t)na_entry_kind(entry), false);
+    return block;
+}
+
 static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
     bool unused;
     if (zeroed == NULL) zeroed = &unused;
@@ -241,7 +257,9 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
     uint32_t pages = pages_for(size);
     kind.dedicated |= pages > NA_RUN_MAX_PAGES || kind.alignment > NA_HUGE_SIZE;
     void *block = NULL;
-    if (pages != 0) block = alloc(size, kind, entry, zeroed);
+    if (pages != 0)
+        block = na_timed_wants(na_self) ? alloc_timed(size, kind, entry, zeroed)
+                                        : alloc(size, kind, entry, zeroed);
     if (block == NULL) errno = ENOMEM;
     return block;
 }

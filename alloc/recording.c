@@ -5,6 +5,7 @@
 #include "alloc/misuse.h"
 #include "alloc/sizeclass.h"
 #include "alloc/switch.h"
+#include "alloc/timing.h"
 #include "pagemap/pagemap.h"
 
 _Atomic(const na_hooks_t *) na_hooks;
@@ -80,7 +81,9 @@ void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t reque
         na_record_take(record, usable - requested, heap->node,
                        hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE);
         clock_fence();
+        uint64_t paused = na_timed_pause(heap);
         if (hooks != NULL) hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
+        na_timed_go_on(heap, paused);
     }
     na_section_leave(heap);
 }
@@ -93,8 +96,11 @@ bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable
     na_record_t *record = na_record_of(span, block);
     bool known = record != NULL && record->epoch != 0;
     bool live = known || record == NULL || !is_complete(span);
-    if (live && hooks != NULL && (known || na_every_event))
+    if (live && hooks != NULL && (known || na_every_event)) {
+        uint64_t paused = na_timed_pause(heap);
         hooks->on_free(&heap->profile, known ? record : &before, block, usable, how, moved_to);
+        na_timed_go_on(heap, paused);
+    }
     if (known) record->epoch = 0;
     if (live && na_switch_may_quicken(span)) /* the block holds the span in its place */
         na_pagemap_retag(span, na_tag(span->cls, span->owner));
@@ -114,8 +120,11 @@ void na_record_before_move(na_heap_t *heap, const na_span_t *span) {
     const na_hooks_t *hooks = na_section_enter(heap);
     const na_record_t *record = span->records;
     bool known = record != NULL && record->epoch != 0;
-    if (hooks != NULL && hooks->before_move != NULL && (known || na_every_event))
+    if (hooks != NULL && hooks->before_move != NULL && (known || na_every_event)) {
+        uint64_t paused = na_timed_pause(heap);
         hooks->before_move(&heap->profile, known ? record : &before, (const void *)span->start);
+        na_timed_go_on(heap, paused);
+    }
     na_section_leave(heap);
 }
 
@@ -127,11 +136,13 @@ void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, v
     /* In mode sample the other blocks of a span with records were never drawn. */
     if (record != NULL && (na_every_event || record->epoch == na_profile_epoch)) {
         clock_fence();
+        uint64_t paused = na_timed_pause(heap);
         if (hooks != NULL)
             hooks->on_resize(&heap->profile, record, old_block, block, old_usable, requested,
                              usable);
         else if (record->epoch == 0)
             record->epoch = NA_EPOCH_BEFORE;
+        na_timed_go_on(heap, paused);
         record->slack = (uint16_t)(usable - requested);
     }
     na_section_leave(heap);

@@ -44,3 +44,8 @@ int64_t na_sampler_draw(na_heap_t *heap) {
     double bytes = minus_log(next_random(heap) >> 11) * (double)na_sample_interval;
     return bytes < 1 ? 1 : bytes > 0x1p62 ? (int64_t)1 << 62 : (int64_t)bytes;
 }
+
+/* The whole part of an exponential draw is geometric: p = 1 - exp(-1 / each). */
+uint32_t na_sampler_gap(na_heap_t *heap, uint32_t each) {
+    return (uint32_t)(minus_log(next_random(heap) >> 11) * each);
+}

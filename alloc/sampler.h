@@ -17,5 +17,8 @@ extern _Atomic(uint64_t) na_sample_interval;
 void na_sampler_seed(na_heap_t *heap);
 /* Bytes until the next sample, at least 1; INT64_MAX when off. */
 int64_t na_sampler_draw(na_heap_t *heap);
+/* How many events to pass over, so that each is met with the same probability, one in `each` or a
+ * little less, independently of the others. */
+uint32_t na_sampler_gap(na_heap_t *heap, uint32_t each);
 
 #endif

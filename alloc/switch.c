@@ -8,6 +8,7 @@
 #include "alloc/os.h"
 #include "alloc/recording.h"
 #include "alloc/sampler.h"
+#include "alloc/timing.h"
 
 /* linux/membarrier.h */
 #define COMMAND_PRIVATE  (1 << 3)
@@ -139,10 +140,18 @@ bool na_switch_may_quicken(const na_span_t *span) {
     return atomic_load_explicit(&quicken, memory_order_relaxed) && span->cls != 0 && !span->sampled;
 }
 
+/* Whether calls go the ways of every.h. */
+static void set_every(na_heap_t *heap) {
+    heap->every_left = 0;
+    heap->timed_from = 0;
+    heap->in_realloc = false;
+    if (na_every_event && !na_strict) na_timed_draw(heap);
+}
+
 void na_switch_new_heap(na_heap_t *heap) {
     heap->alarm = atomic_load_explicit(&na_alarm, memory_order_acquire);
     heap->switches = atomic_load_explicit(&switches, memory_order_acquire);
-    heap->every = na_every_event && !na_strict;
+    set_every(heap);
 }
 
 void na_switch_alarmed(na_heap_t *heap) {
@@ -150,7 +159,7 @@ void na_switch_alarmed(na_heap_t *heap) {
     uint32_t now = atomic_load_explicit(&switches, memory_order_acquire);
     if (heap->switches != now) {
         heap->switches = now;
-        heap->every = na_every_event && !na_strict;
+        set_every(heap);
         heap->quick = 0; /* the next settle is thorough; all are while every event is wanted */
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
             na_bin_count(heap, cls);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "profiler/analyze/calls.h"
 #include "profiler/analyze/detail.h"
 #include "profiler/analyze/globals.h"
 #include "profiler/dump/text.h"
@@ -177,8 +178,6 @@ static bool put_globals(const na_view_input_t *in) {
 }
 
 static void put_thread_details(const na_view_input_t *in) {
-    static const char *const entries[] = {"malloc", "calloc", "realloc", "aligned",
-                                          "new",    "new[]",  "free",    "delete"};
     const na_nprof_header_t *h = na_reader_header(in->reader);
     na_thread_table_t threads = na_reader_threads(in->reader);
     bool first = true;
@@ -194,8 +193,19 @@ static void put_thread_details(const na_view_input_t *in) {
         bool any = false;
         for (size_t e = 0; e < NA_NPROF_ENTRIES; e++) {
             if (t->calls[e] == 0) continue;
-            printf("%s\"%s\":%.15g", any ? "," : "", entries[e],
+            printf("%s\"%s\":%.15g", any ? "," : "", na_call_names[e],
                    (double)t->calls[e] / (double)h->count_scale);
+            any = true;
+        }
+        fputs("},\"time\":{", stdout);
+        any = false;
+        for (unsigned e = 0; e < NA_NPROF_ENTRIES; e++) {
+            na_call_time_t time = na_call_time(h, t, e);
+            if (isnan(time.ms)) continue;
+            printf("%s\"%s\":{\"ms\":%.6g,\"timed\":%.15g,\"error\":", any ? "," : "",
+                   na_call_names[e], time.ms, time.timed);
+            na_json_number(stdout, time.error);
+            putchar('}');
             any = true;
         }
         fputs("}}", stdout);

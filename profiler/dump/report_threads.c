@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "profiler/analyze/calls.h"
 #include "profiler/dump/report.h"
 #include "profiler/dump/text.h"
 
@@ -50,7 +51,25 @@ static void put_threads(const na_report_t *r) {
         }
         putc(']', to);
     }
-    putc('}', to);
+    /* [thread's place, call, calls, timed, ms, error] */
+    fputs("},\"thread_calls\":[", to);
+    for (uint32_t i = 1, n = 0, place = 0; i < threads.count; i++) {
+        if (threads.items[i].tid == 0) continue;
+        for (unsigned e = 0; e < NA_NPROF_ENTRIES; e++) {
+            na_call_time_t call =
+                na_call_time(na_reader_header(r->in->reader), &threads.items[i], e);
+            if (call.calls == 0) continue;
+            fprintf(to, "%s[%" PRIu32 ",\"%s\"", n++ == 0 ? "" : ",", place, na_call_names[e]);
+            const double values[] = {call.calls, call.timed, call.ms, call.error};
+            for (size_t c = 0; c < sizeof values / sizeof values[0]; c++) {
+                putc(',', to);
+                na_json_number(to, values[c]);
+            }
+            putc(']', to);
+        }
+        place++;
+    }
+    putc(']', to);
 }
 
 /* ---- who freed whose blocks ---- */

@@ -420,12 +420,23 @@ typedef struct na_nprof_thread {
     uint64_t stack_ms;       /* when */
     uint64_t reserved[5];
 
-    uint64_t calls[NA_NPROF_ENTRIES]; /* by NA_NPROF_ENTRY_*; a realloc is one call */
-    uint64_t timed[NA_NPROF_ENTRIES]; /* how many of them were timed; not scaled */
-    uint64_t ticks[NA_NPROF_ENTRIES]; /* spent in those, without the profiler's own share */
+    /* By NA_NPROF_ENTRY_*; a realloc is one call. Modes sites and trace: each call is drawn to be
+     * timed with the same probability, those for large blocks are always timed. Ticks are the
+     * allocator's without the profiler's. The estimate of what all calls took is
+     *     always_ticks + (calls - always) * ticks / timed. Counts of timed calls are not scaled. */
+    uint64_t calls[NA_NPROF_ENTRIES];
+    uint64_t timed[NA_NPROF_ENTRIES]; /* drawn */
+    uint64_t ticks[NA_NPROF_ENTRIES]; /* spent in those */
+    /* Not in entries of 320 bytes: */
+    double squares[NA_NPROF_ENTRIES];        /* sum of the squares of each one's ticks */
+    uint64_t always[NA_NPROF_ENTRIES];       /* calls always timed */
+    uint64_t always_ticks[NA_NPROF_ENTRIES]; /* spent in those */
 } na_nprof_thread_t;
 
-_Static_assert(sizeof(na_nprof_thread_t) == 320, "whole cache lines: threads do not share");
+#define NA_NPROF_THREAD_LEAST 320u /* entry_size of files of before squares was there */
+
+_Static_assert(sizeof(na_nprof_thread_t) == 512, "whole cache lines: threads do not share");
+_Static_assert(offsetof(na_nprof_thread_t, squares) == NA_NPROF_THREAD_LEAST, "");
 
 /* MODULES: mapped ELF files, with history. No owner; entry i is module first_id + i, ids from 1.
  * flags with VALID is stored last (release); only unload_ms changes afterwards. Two modules may

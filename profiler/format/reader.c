@@ -46,7 +46,7 @@ uint32_t na_reader_known_size(uint16_t type) {
     case NA_NPROF_CELLS:
         return sizeof(na_nprof_cell_t);
     case NA_NPROF_THREADS:
-        return sizeof(na_nprof_thread_t);
+        return NA_NPROF_THREAD_LEAST;
     case NA_NPROF_MODULES:
         return sizeof(na_nprof_module_t);
     case NA_NPROF_TIMELINE:

@@ -184,8 +184,8 @@ na_stack_table_t na_reader_stacks(na_reader_t *reader) {
 static void visit_thread(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
                          uint32_t index, const void *entry) {
     (void)arg;
-    na_nprof_thread_t thread;
-    memcpy(&thread, entry, sizeof thread);
+    na_nprof_thread_t thread = {0};
+    memcpy(&thread, entry, chunk->entry_size < sizeof thread ? chunk->entry_size : sizeof thread);
     uint64_t id = (uint64_t)chunk->first_id + index;
     if (thread.tid == 0) return;
     if (id == 0 || id >= reader->thread_count || reader->threads[id].tid != 0) {

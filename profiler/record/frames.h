@@ -65,7 +65,7 @@ typedef struct na_frame_module {
 
 /* The frames of this library between the walk and the program are the same few chains over and
  * over: where each return address lies, seen from the stack pointer. */
-#define NA_FRAMES_CHAINS 8u
+#define NA_FRAMES_CHAINS 16u
 #define NA_FRAMES_CHAIN  12u
 typedef struct na_frame_chain {
     uint32_t count; /* return addresses into this library */

@@ -43,6 +43,25 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
     na_rthread_leave();
 }
 
+_Static_assert(NA_CALL_FREE == NA_NPROF_ENTRY_FREE && NA_CALL_DELETE == NA_NPROF_ENTRY_DELETE,
+               "calls have the same numbers in the file");
+
+static void on_timed(void **prof, na_call_t call, uint64_t ticks, bool drawn) {
+    if (!na_rec.tsc) return; /* ticks of another clock than the profile's */
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (t == NULL) return;
+    na_nprof_thread_t *e = t->entry;
+    if (drawn) {
+        e->timed[call]++;
+        e->ticks[call] += ticks;
+        e->squares[call] += (double)ticks * (double)ticks;
+    } else {
+        e->always[call]++;
+        e->always_ticks[call] += ticks;
+    }
+    na_rthread_leave();
+}
+
 static void on_map(void **prof, na_map_call_t call, size_t bytes) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
@@ -101,4 +120,5 @@ na_hooks_t na_rec_hooks = {
     .on_exit = on_exit_hook,
     .on_pool = na_rec_on_pool,
     .on_marker = na_rec_on_marker,
+    .on_timed = on_timed,
 };

@@ -96,9 +96,10 @@ void na_trace_ended(na_rthread_t *t) {
 }
 
 /* The figures of the thread and of the process as a whole. */
-NA_INLINE void count_alloc(na_rthread_t *t, size_t requested) {
+NA_INLINE void count_alloc(na_rthread_t *t, size_t requested, na_entry_t entry) {
     t->entry->alloc_count++;
     t->entry->alloc_bytes += requested;
+    t->entry->calls[na_entry_kind(entry)]++;
 }
 
 NA_INLINE void count_free(na_rthread_t *t, size_t requested) {
@@ -169,7 +170,7 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     if (put_alloc(t, alloc_kind(entry), block, na_entry_align_log2(entry), requested, stack,
                   (uint32_t)slack)) {
         fill(t, record, stack, slack);
-        count_alloc(t, requested);
+        count_alloc(t, requested, entry);
     }
     leave(t);
 }
@@ -191,7 +192,10 @@ static void on_free(void **prof, const na_record_t *record, void *block, size_t 
     if (is_told(record, usable, &flags)) {
         uint32_t stack = stack_of(t, stacks_of_frees);
         put_free(t, free_kind(how) | flags, block, usable, moved_to, stack, stamp(t));
-        if (flags == 0) count_free(t, usable - record->slack);
+        if (flags == 0) {
+            count_free(t, usable - record->slack);
+            if (how != NA_RELEASE_REALLOC) t->entry->calls[na_call_of_release(how)]++;
+        }
     }
     leave(t);
 }
@@ -231,7 +235,7 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
     if (put_alloc(t, kind, block, 0, requested, stack, (uint32_t)slack)) {
         fill(t, record, stack, slack);
         if (told && flags == 0) count_free(t, old_usable - old.slack);
-        count_alloc(t, requested);
+        count_alloc(t, requested, NA_ENTRY_REALLOC);
     }
     leave(t);
 }

@@ -25,6 +25,8 @@
 //                     live: the most bytes in each interval; alloc: bytes asked for in it, if known
 //   threads           {id, tid, name, start_ms, end_ms, allocations, frees, bytes}; handed: [[from
 //                     thread, to thread, frees]..]; from 0: one of several that allocated there
+//   thread_calls      [[index of threads, entry point, calls, of them timed, ms, half the width of the
+//                     95 % interval as a fraction]..]; null: not known
 //   histograms        [{id, name, unit, x: [text..], values, term}..]
 //   heat              [{id, name, term, xName, yName, x, y, values: [row..]}..]
 //   age_ns            one unit of lifetimes

@@ -12,6 +12,9 @@ export function threads(model, state) {
   const { threads: all, run } = model.raw;
   if (!all) return absent('A list of threads', 'Every mode records it.');
   const rows = [...all.id.keys()];
+  const calls = model.raw.thread_calls ?? [];
+  const time = rows.map(() => null);
+  for (const [thread, , , , ms] of calls) if (ms !== null) time[thread] = (time[thread] ?? 0) + ms;
   const shown = table({
     label: 'threads', rows, sort: { id: 'bytes', down: true },
     columns: [
@@ -22,10 +25,29 @@ export function threads(model, state) {
       { id: 'allocations', name: 'allocations', unit: 'count', tip: TERMS.count, value: (i) => all.allocations[i] },
       { id: 'frees', name: 'frees', unit: 'count', tip: 'Calls of free and its kin by this thread, whoever allocated.', value: (i) => all.frees[i] },
       { id: 'bytes', name: 'requested', unit: 'bytes', tip: TERMS.total, value: (i) => all.bytes[i] },
+      { id: 'time', name: 'in the allocator', unit: 'ms', tip: TERMS.callTime, value: (i) => time[i] },
     ],
   });
   return h('div', {}, rangeChip(model, state, { whole: true }), h('div', { class: 'bar-controls' }, csvButton(shown, 'threads.csv')), shown.element,
+    calls.length > 0 && callTable(all, calls),
     threadMatrix(model, model.raw.handed, 'Blocks'));
+}
+
+/** calls: [[thread, entry point, calls, of them timed, ms, error as a fraction]..] */
+function callTable(all, calls) {
+  const shown = table({
+    label: 'calls by entry point', rows: calls, sort: { id: 'ms', down: true },
+    columns: [
+      { id: 'name', name: 'thread', value: ([i]) => `${all.name[i] || '?'} ${all.id[i]}`, width: '2fr' },
+      { id: 'call', name: 'call', value: ([, call]) => call },
+      { id: 'calls', name: 'calls', unit: 'count', value: ([, , n]) => n },
+      { id: 'timed', name: 'timed', unit: 'count', tip: TERMS.timed, value: ([, , , n]) => n },
+      { id: 'ms', name: 'time', unit: 'ms', tip: TERMS.callTime, value: ([, , , , ms]) => ms },
+      { id: 'error', name: '±', unit: 'share', tip: TERMS.callError, value: ([, , , , , error]) => error },
+      { id: 'each', name: 'each', unit: 'ms', tip: TERMS.callEach, value: ([, , n, , ms]) => (ms === null ? null : ms / n) },
+    ],
+  });
+  return [h('h3', {}, term('callTime', 'Calls by entry point')), h('div', { class: 'bar-controls' }, csvButton(shown, 'calls.csv')), shown.element];
 }
 
 /** pairs: [[thread that allocated, thread that freed, blocks]..]; nothing if all did it themselves. */
