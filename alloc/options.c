@@ -66,7 +66,8 @@ typedef enum kind {
     X(TRACE_LOSSY, KIND_BOOL, "0|1", "0", 0, 1,                                                    \
       "trace: when compression falls behind, lose events (counted) instead of waiting")            \
     X(TRACE_THREAD, KIND_BOOL, "0|1", "1", 0, 1,                                                   \
-      "trace: a thread of its own compresses; 0: each thread does it for its own events")          \
+      "threads of the recorder's own compress traces and see where memory lies; 0: none are "      \
+      "started")                                                                                   \
     X(TRACE_MAX, KIND_BYTES, "bytes", "0", MIB, 1024 * TIB,                                        \
       "trace: compressed events that the file may hold, the oldest are dropped; 0: no limit")      \
     X(SAMPLE_SEED, KIND_NUMBER, "number", "0", 0, UINT32_MAX,                                      \

@@ -123,6 +123,7 @@ static void put_series(const na_view_input_t *in) {
     } kinds[] = {{NA_NPROF_SERIES_SITES, "live_by_site", "stack"},
                  {NA_NPROF_SERIES_NODES, "live_by_node", "node"},
                  {NA_NPROF_SERIES_MAPPED, "mapped_by_node", "node"},
+                 {NA_NPROF_SERIES_RESIDENT, "physical_by_node", "node"},
                  {NA_NPROF_SERIES_SIZES, "allocations_by_size", "bucket"}};
     const na_nprof_header_t *h = na_reader_header(in->reader);
     fputs(",\n\"series\":{", stdout);

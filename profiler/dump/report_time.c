@@ -58,6 +58,25 @@ static const struct line {
     {"threads", "threads", "count", NA_NPROF_POINT_SAMPLED, false, false, threads},
 };
 
+/* A line for each node. */
+static void put_nodes(const na_report_t *r, uint32_t count, uint32_t interval) {
+    const na_nprof_header_t *h = na_reader_header(r->in->reader);
+    na_series_table_t t = na_reader_series(r->in->reader, NA_NPROF_SERIES_RESIDENT);
+    for (uint32_t n = 0; t.count != 0 && n < t.rows; n++) {
+        uint32_t id = t.row[n].id, node = id < NA_NPROF_MAX_NODES ? h->node_ids[id] : id;
+        fprintf(r->json,
+                ",{\"id\":\"physical-%" PRIu32 "\",\"name\":\"physical on node %" PRIu32
+                "\",\"unit\":\"bytes\",\"hidden\":false,\"values\":[",
+                node, node);
+        for (uint32_t i = 0; i < count; i++) {
+            if (i != 0) putc(',', r->json);
+            na_json_number(r->json, na_view_level(&t, n, (uint64_t)i * interval,
+                                                  ((uint64_t)i + 1) * interval));
+        }
+        fputs("]}", r->json);
+    }
+}
+
 void na_report_time(na_report_t *r) {
     uint32_t count, interval;
     const na_nprof_point_t *points = na_reader_timeline(r->in->reader, &count, &interval);
@@ -86,5 +105,6 @@ void na_report_time(na_report_t *r) {
         }
         fputs("]}", r->json);
     }
+    put_nodes(r, count, interval);
     fputs("]}", r->json);
 }

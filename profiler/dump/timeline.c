@@ -1,10 +1,23 @@
 /* timeline.c - the run drawn in characters: requested memory as bars, physical memory as dots. */
+#include <math.h>
 #include <stdio.h>
 
 #include "profiler/dump/text.h"
 #include "profiler/dump/view.h"
 
 #define WIDEST 1000u
+
+double na_view_level(const na_series_table_t *t, uint32_t row, uint64_t from_ms, uint64_t to_ms) {
+    const uint64_t *values = t->values + (size_t)row * t->count;
+    double most = NAN;
+    uint64_t first = from_ms / t->interval_ms, end = (to_ms + t->interval_ms - 1) / t->interval_ms;
+    for (uint64_t i = first; i < end && i < t->count; i++)
+        if (values[i] != 0) most = fmax(most, (double)(values[i] - 1));
+    if (!isnan(most)) return most;
+    for (uint64_t i = first; i < t->count; i++)
+        if (values[i] != 0) return NAN; /* before it was looked at */
+    return (double)t->row[row].last;
+}
 
 void na_view_draw_timeline(const na_view_input_t *in, uint32_t widest, uint32_t height) {
     uint32_t count, interval;

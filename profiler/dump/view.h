@@ -136,6 +136,10 @@ void na_view_json_stack(void *arg, uint64_t site);
 void na_view_frame_label(const na_frame_t *frame, char out[NA_LABEL]);
 void na_view_function_label(const na_function_name_t *function, char out[NA_LABEL]);
 
+/* timeline.c: the highest level of a row within a stretch of time; not a number: not known. For
+ * series of levels. */
+double na_view_level(const na_series_table_t *t, uint32_t row, uint64_t from_ms, uint64_t to_ms);
+
 /* timeline.c: the run drawn in characters; nothing if the profile has no timeline. */
 void na_view_draw_timeline(const na_view_input_t *in, uint32_t width, uint32_t height);
 

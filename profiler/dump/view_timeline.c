@@ -30,10 +30,28 @@ static const na_column_t timeline_columns[] = {
 };
 const na_columns_t na_columns_timeline = NA_COLUMNS(timeline_columns);
 
+/* The kernel's number of a row's node. */
+static uint32_t node_of(const na_nprof_header_t *header, const na_series_table_t *t, uint32_t row) {
+    uint32_t id = t->row[row].id;
+    return id < NA_NPROF_MAX_NODES ? header->node_ids[id] : id;
+}
+
 static na_status_t put_points(const na_view_input_t *in, const na_nprof_point_t *points,
                               uint32_t count, uint32_t interval) {
     enum { MS, MAX, MIN, BLOCKS, COUNT, BYTES, PHYSICAL, VIRTUAL, MAPPED, OWN };
-    na_table_t *table = na_table_open(&na_columns_timeline);
+    const na_nprof_header_t *header = na_reader_header(in->reader);
+    na_series_table_t nodes = na_reader_series(in->reader, NA_NPROF_SERIES_RESIDENT);
+    char keys[NA_NPROF_MAX_NODES][32];
+    na_column_t more[NA_NPROF_MAX_NODES];
+    uint32_t rows = nodes.count != 0 ? nodes.rows : 0;
+    if (rows > NA_NPROF_MAX_NODES) rows = NA_NPROF_MAX_NODES;
+    for (uint32_t n = 0; n < rows; n++) {
+        snprintf(keys[n], sizeof keys[n], "physical_node%u", node_of(header, &nodes, n));
+        more[n] = (na_column_t){keys[n], NULL, NA_KIND_BYTES, NULL};
+    }
+    na_table_t *table =
+        na_table_open_joined(timeline_columns, sizeof timeline_columns / sizeof timeline_columns[0],
+                             &(na_columns_t){more, rows, false});
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
         const na_nprof_point_t *p = &points[i];
@@ -52,6 +70,10 @@ static na_status_t put_points(const na_view_input_t *in, const na_nprof_point_t 
             na_table_number(table, MAPPED, (double)p->mapped);
             na_table_number(table, OWN, (double)p->own);
         }
+        for (uint32_t n = 0; n < rows; n++)
+            na_table_number(
+                table, OWN + 1 + n,
+                na_view_level(&nodes, n, (uint64_t)i * interval, ((uint64_t)i + 1) * interval));
     }
     const na_table_print_t print = {
         .view = "timeline", .title = "Points of time (%s)", .all = true};
@@ -91,6 +113,25 @@ static void put_jumps(const na_nprof_point_t *points, uint32_t count, uint32_t i
     }
 }
 
+static void put_nodes(const na_view_input_t *in) {
+    na_series_table_t t = na_reader_series(in->reader, NA_NPROF_SERIES_RESIDENT);
+    if (t.count == 0 || t.rows == 0) return;
+    uint64_t peak = na_view_peak_ms(in);
+    printf("Physical memory by node (sampled, without the profiler's own)\n"
+           "%10s %10s %10s %10s\n",
+           "node", "most", "at the peak", "at the end");
+    for (uint32_t n = 0; n < t.rows; n++) {
+        char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
+        double then = na_view_level(&t, n, peak, peak + 1);
+        if (isnan(then))
+            snprintf(b, sizeof b, "-");
+        else
+            na_text_bytes(b, then);
+        printf("%10u %10s %11s %10s\n", node_of(na_reader_header(in->reader), &t, n),
+               na_text_bytes(a, (double)t.row[n].most), b, na_text_bytes(c, (double)t.row[n].last));
+    }
+}
+
 na_status_t na_view_timeline(na_view_input_t *in) {
     uint32_t count = 0, interval = 1;
     const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
@@ -103,6 +144,7 @@ na_status_t na_view_timeline(na_view_input_t *in) {
     na_view_draw_timeline(in, o->width != 0 ? o->width : terminal_width(),
                           o->height != 0 ? o->height : 16);
     put_jumps(points, count, interval);
+    put_nodes(in);
     char a[NA_TEXT];
     printf("Points are %s apart and hold the largest value of their interval (--csv has them).\n",
            na_text_ms(a, interval));

@@ -506,6 +506,9 @@ _Static_assert(sizeof(na_nprof_timeline_t) == 24 + 2 * 512 * 80, "");
 #define NA_NPROF_SERIES_NODES  2u /* the same; id: dense node */
 #define NA_NPROF_SERIES_MAPPED 3u /* bytes committed by the allocator for blocks; the same */
 #define NA_NPROF_SERIES_SIZES  4u /* allocations (scaled); id: bucket as in SIZES; value: count */
+/* Bytes of the process in memory, as the kernel tells it now and then (/proc/self/numa_maps), less
+ * the profiler's own; as NODES. On machines with several nodes, not in mode sample. */
+#define NA_NPROF_SERIES_RESIDENT 5u
 
 typedef struct na_nprof_series {
     uint32_t kind;

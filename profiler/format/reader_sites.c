@@ -5,7 +5,7 @@
 
 #include "profiler/format/reader_priv.h"
 
-#define SERIES_KINDS (NA_NPROF_SERIES_SIZES + 1)
+#define SERIES_KINDS (NA_NPROF_SERIES_RESIDENT + 1)
 
 typedef struct visit {
     void (*call)(void);
@@ -146,7 +146,8 @@ static void visit_series(na_reader_t *reader, void *arg, const na_chunk_ref_t *c
     (void)arg, (void)index;
     na_nprof_series_t head;
     memcpy(&head, entry, sizeof head);
-    if (head.kind == 0 || head.kind >= SERIES_KINDS || reader->series[head.kind].row != NULL ||
+    if (head.kind >= SERIES_KINDS) return; /* of a later writer */
+    if (head.kind == 0 || reader->series[head.kind].row != NULL ||
         !keep_series(&reader->series[head.kind], &head, entry, chunk->entry_size))
         na_reader_issue(reader, NA_ISSUE_BAD_ENTRY, chunk->data, head.kind);
 }

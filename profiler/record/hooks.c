@@ -1,6 +1,7 @@
 /* hooks.c - what the recorder does at each event: the table that the allocator calls through. */
 #include "profiler/record/access.h"
 #include "profiler/record/rthreads.h"
+#include "profiler/record/series.h"
 #include "profiler/record/trace.h"
 
 bool na_rec_not_ours_slow(const na_record_t *record, uint64_t usable) {
@@ -93,6 +94,7 @@ static void on_load(void) {
     if (!na_rec_is_open()) return;
     if (na_rec.tracing) na_trace_writer_thread();
     na_access_thread();
+    na_resident_thread();
 }
 
 static void on_exit_hook(void **prof) {

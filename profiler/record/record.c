@@ -71,6 +71,7 @@ static bool begin(bool in_child) {
     if (na_rec.tracing) na_trace_writer_start(&config);
     na_timeline_start();
     na_series_start();
+    na_resident_start(!config.trace_no_thread);
     na_maps_start();
     na_spans_start(&config);
     na_header_environment();
@@ -141,6 +142,7 @@ void na_rec_lost_inside(void) {
 
 static void finish(void) {
     na_access_finish();
+    na_resident_finish();
     if (na_rec.tracing) na_trace_writer_finish();
     na_nprof_header_t *h = na_rec.header;
     h->last_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
@@ -227,7 +229,9 @@ int na_profile_dump(void) {
     na_spans_walk();
     if (na_rec.tracing) na_trace_writer_settle();
     na_access_hold();
+    na_series_hold();
     bool made = na_copy_make();
+    na_series_let_go();
     na_access_release();
     return made ? 0 : EIO;
 }

@@ -19,7 +19,7 @@ typedef struct line {
 
 static struct {
     na_lock_t lock;
-    line_t line[NA_NPROF_SERIES_SIZES + 1];
+    line_t line[NA_NPROF_SERIES_RESIDENT + 1];
 } series;
 
 #define SITE_ROWS   24u
@@ -50,7 +50,7 @@ static void make(uint32_t kind, uint32_t rows, uint32_t points) {
 
 void na_series_start(void) {
     na_lock_reset(&series.lock);
-    for (uint32_t kind = 0; kind <= NA_NPROF_SERIES_SIZES; kind++)
+    for (uint32_t kind = 0; kind <= NA_NPROF_SERIES_RESIDENT; kind++)
         series.line[kind] = (line_t){NULL, NULL, NULL};
     make(NA_NPROF_SERIES_SITES, SITE_ROWS, SITE_POINTS);
     make(NA_NPROF_SERIES_SIZES, NA_NPROF_SIZE_BUCKETS, SIZE_POINTS);
@@ -58,6 +58,15 @@ void na_series_start(void) {
     if (!na_rec.many_nodes) return;
     make(NA_NPROF_SERIES_NODES, na_rec.header->node_count, NODE_POINTS);
     make(NA_NPROF_SERIES_MAPPED, na_rec.header->node_count, NODE_POINTS);
+    make(NA_NPROF_SERIES_RESIDENT, na_rec.header->node_count, NA_NPROF_POINTS);
+}
+
+void na_series_hold(void) {
+    na_lock(&series.lock);
+}
+
+void na_series_let_go(void) {
+    na_unlock(&series.lock);
 }
 
 static uint64_t *value_at(const line_t *l, uint32_t buffer, uint32_t row, uint32_t point) {

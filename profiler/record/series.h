@@ -21,6 +21,17 @@ uint32_t na_series_claim(uint32_t site, uint64_t ms, int64_t live, uint32_t *los
 /* What the thread allocated by size, and what it holds by node, since it last came here. */
 void na_series_publish(na_rthread_t *t, uint64_t ms, bool at_once);
 
+/* Nothing is noted in between. */
+void na_series_hold(void);
+void na_series_let_go(void);
+
+/* ---- resident.c ---- */
+void na_resident_start(bool wanted);
+/* The C library is ready: starts the thread that reads, if it is wanted. It allocates. */
+void na_resident_thread(void);
+/* The thread has ended. */
+void na_resident_finish(void);
+
 /* ---- shares.c ---- */
 bool na_shares_start(void);
 
