@@ -27,6 +27,7 @@ size_t numalloc_trim(size_t keep) {
     size_t purged = 0;
     na_gate_enter(heap);
     na_heap_flush(heap);
+    na_heap_cool(true);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         na_central_trim(node);
         purged += na_pageheap_trim(node, keep);

@@ -24,6 +24,7 @@ enum {
     POLL_MS = 10,   /* the least time between two polls that do something */
     TIDY_MS = 1000, /* a bin that was not used for so long is emptied */
     SWEEP_MS = 500, /* a chain that lay in the depot for so long goes to its spans */
+    COOL_MS = 1000, /* a heap that nobody adopted for so long gives back what is in its bins */
     MOVED_MS = 10,  /* a thread that was not seen at home for so long has moved */
 };
 
@@ -45,6 +46,19 @@ static na_heap_t *heaps[NA_HEAPS_MAX];
 static _Atomic(uint32_t) heap_count; /* ids 1..heap_count are in use */
 static na_heap_t *idle[NA_MAX_NODES + 1];
 static _Atomic(uint32_t) attached;
+
+/* Detached heaps that kept what was in their bins. An entry is a hint, and its heap's: whoever
+ * holds a heap that is not warm any more removes it. */
+#define WARM_MOST  16u
+#define WARM_BYTES (512u << 10) /* in the bins of one */
+#define WARM_ALL   (2u << 20)
+static struct {
+    _Atomic(na_heap_t *) heap;
+    _Atomic(uint32_t) bytes;
+    _Atomic(bool) passed; /* it was there when somebody last came to cool */
+} warm[WARM_MOST];
+static _Atomic(uint64_t) warm_bytes; /* late by what is being added or removed */
+static _Atomic(uint64_t) cooled_ms;
 
 static pthread_key_t exit_key;
 static _Atomic(uint32_t) exit_key_made; /* 0 no, 1 being made, 2 yes */
@@ -77,6 +91,65 @@ void na_heap_unlock_list(void) {
     na_unlock(&list_lock);
 }
 
+/* --- warm heaps --- */
+
+static void no_longer_warm(na_heap_t *heap) {
+    for (unsigned i = 0; i < WARM_MOST; i++) {
+        if (atomic_load_explicit(&warm[i].heap, memory_order_relaxed) != heap) continue;
+        uint32_t bytes = atomic_load_explicit(&warm[i].bytes, memory_order_relaxed);
+        atomic_store_explicit(&warm[i].heap, NULL, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&warm_bytes, bytes, memory_order_relaxed);
+        return;
+    }
+}
+
+/* Whether a heap about to be detached may keep what is in its bins: a thread that comes soon finds
+ * them filled, and emptying all of them is most of what a short-lived thread costs. Not where
+ * memory is short, nor blocks that a policy of the thread's own has placed. Behind the gate. */
+static bool keep_warm(na_heap_t *heap) {
+    if (heap->node == NA_NODE_ANY || na_tight()) return false;
+    uint64_t bytes = heap->kept_bytes;
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_bin_t *bin = &heap->bins[cls];
+        na_bin_state_t *state = &heap->states[cls];
+        if (bin->pop != state->granted_pop || bin->push != state->granted_push) {
+            na_bin_count(heap, cls);
+            na_bin_grant(heap, cls);
+        }
+        bytes += (uint64_t)state->count * state->size;
+    }
+    if (bytes > WARM_BYTES ||
+        bytes + atomic_load_explicit(&warm_bytes, memory_order_relaxed) > WARM_ALL)
+        return false;
+    for (unsigned i = 0; i < WARM_MOST; i++) {
+        na_heap_t *none = NULL;
+        if (atomic_load_explicit(&warm[i].heap, memory_order_relaxed) != NULL ||
+            !atomic_compare_exchange_strong_explicit(&warm[i].heap, &none, heap,
+                                                     memory_order_relaxed, memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&warm[i].bytes, (uint32_t)bytes, memory_order_relaxed);
+        atomic_store_explicit(&warm[i].passed, false, memory_order_relaxed);
+        atomic_fetch_add_explicit(&warm_bytes, bytes, memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+void na_heap_cool(bool all) {
+    for (unsigned i = 0; i < WARM_MOST; i++) {
+        na_heap_t *heap = atomic_load_explicit(&warm[i].heap, memory_order_relaxed);
+        if (heap == NULL) continue;
+        if (!atomic_exchange_explicit(&warm[i].passed, true, memory_order_relaxed) && !all)
+            continue;
+        uint32_t phase = NA_HEAP_DETACHED;
+        if (!atomic_compare_exchange_strong(&heap->phase, &phase, NA_HEAP_BORROWED)) continue;
+        no_longer_warm(heap);
+        na_heap_flush(heap);
+        atomic_store(&heap->phase, NA_HEAP_DETACHED);
+        na_heap_settle_detached(heap); /* mail whose poster saw it borrowed */
+    }
+}
+
 /* --- attach --- */
 
 /* A policy that the user set for the thread wins over ours: such a thread lives on the pseudo-node,
@@ -102,8 +175,10 @@ static na_heap_t *adopt(unsigned node) {
     for (;;) {
         uint32_t phase = NA_HEAP_DETACHED;
         if (atomic_compare_exchange_weak_explicit(&heap->phase, &phase, NA_HEAP_ATTACHED,
-                                                  memory_order_seq_cst, memory_order_relaxed))
+                                                  memory_order_seq_cst, memory_order_relaxed)) {
+            no_longer_warm(heap);
             return heap;
+        }
         na_os_yield();
     }
 }
@@ -156,17 +231,19 @@ static na_heap_t *attach(void) {
 static void detach(na_heap_t *heap) {
     if (heap->profile != NULL) na_record_thread_exit(heap);
     na_gate_enter(heap);
-    na_heap_flush(heap); /* nearly all there is to do, while other threads come and go */
+    if (keep_warm(heap))
+        na_remote_flush(heap);
+    else
+        na_heap_flush(heap);
     na_gate_leave(heap);
     na_lock(&list_lock);
     na_gate_enter(heap);
-    na_heap_flush(heap); /* what came in between */
     heap->next_idle = idle[heap->node];
     idle[heap->node] = heap;
     attached--;
     atomic_store_explicit(&heap->phase, NA_HEAP_DETACHED, memory_order_seq_cst);
     na_gate_leave(heap);
-    /* Mail that came between the flush and the line above had a poster that saw us attached. */
+    /* Mail that came before the line above had a poster that saw us attached. */
     na_heap_settle_detached(heap);
     na_unlock(&list_lock);
 }
@@ -412,6 +489,7 @@ void na_heap_flush(na_heap_t *heap) {
 static NA_COLD void yield_all(na_heap_t *heap) {
     heap->tight_turn = na_tight_turn();
     na_heap_flush(heap);
+    na_heap_cool(true);
     na_central_trim(heap->node);
 }
 
@@ -439,6 +517,9 @@ static void sweep_depot(unsigned node, uint64_t now) {
 }
 
 static void tend_nodes(const na_heap_t *heap, uint64_t now) {
+    uint64_t last = atomic_load_explicit(&cooled_ms, memory_order_relaxed);
+    if (now - last >= COOL_MS && atomic_compare_exchange_strong(&cooled_ms, &last, now))
+        na_heap_cool(false);
     if (NA_LIKELY(!na_heap_watched(heap))) {
         sweep_depot(heap->node, now);
         na_pageheap_tick(heap->node, now);

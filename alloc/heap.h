@@ -21,7 +21,8 @@
  * on its node's idle list, keeping its spans; the next thread on the node adopts the one that was
  * detached last. Its id is what page tags name as owner. While detached, whoever posts to it
  * BORROWS it (one at a time) to put the mail into its spans, so that memory of dead threads is not
- * stranded.
+ * stranded. A few detached heaps whose bins hold little stay WARM: they keep it for the next
+ * thread, and give it back when none comes for a second or two.
  *
  * Gate. Everything beyond popping, pushing and granting runs between na_gate_enter and
  * na_gate_leave. It is a lock that only its heap's thread ever waits for: another thread may try
@@ -216,6 +217,10 @@ size_t na_list_home(na_heap_t *heap, unsigned cls, void *list);
 /* Everything free in this thread's heap goes where other threads can use it or to the page heap.
  * Behind the gate. */
 void na_heap_flush(na_heap_t *heap);
+
+/* Warm heaps give back what is in their bins: those that nobody adopted since the last time, or
+ * all. Behind the caller's own gate, if it has a heap. */
+void na_heap_cool(bool all);
 
 /* Looks at the clock and does what is due: purging, stale outgoing lists, idle bins, changes of the
  * nodes. Not behind the gate. */
