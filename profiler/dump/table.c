@@ -239,7 +239,7 @@ static void cell_text(const na_column_t *column, const cell_t *cell, char out[NA
         break;
     case NA_KIND_NUMBER:
         if (cell->number == floor(cell->number) && fabs(cell->number) < 1e15)
-            snprintf(out, NA_TEXT, "%.0f", cell->number);
+            snprintf(out, NA_TEXT, "%" PRId64, (int64_t)cell->number);
         else
             snprintf(out, NA_TEXT, "%.6g", cell->number);
         break;
@@ -289,6 +289,13 @@ static size_t measure(const na_table_t *table, const na_table_print_t *print, si
     return last;
 }
 
+static void put_blanks(size_t count) {
+    static const char blanks[] = "                                ";
+    for (; count > sizeof blanks - 1; count -= sizeof blanks - 1)
+        fputs(blanks, stdout);
+    fputs(blanks + sizeof blanks - 1 - count, stdout);
+}
+
 /* One line; `row` NULL: the heading. */
 static void put_line(const na_table_t *table, const size_t *width, size_t last, const row_t *row) {
     bool first = true;
@@ -303,10 +310,13 @@ static void put_line(const na_table_t *table, const size_t *width, size_t last, 
             const char *name = row == NULL ? column->title : cell->text == NULL ? "" : cell->text;
             na_text_put(stdout, name);
             size_t is = text_width(name);
-            if (i != last && is < width[i]) printf("%*s", (int)(width[i] - is), "");
+            if (i != last && is < width[i]) put_blanks(width[i] - is);
         } else {
             if (row != NULL) cell_text(column, cell, text);
-            printf("%*s", (int)width[i], row == NULL ? column->title : text);
+            const char *shown = row == NULL ? column->title : text;
+            size_t is = strlen(shown);
+            if (is < width[i]) put_blanks(width[i] - is);
+            fputs(shown, stdout);
         }
     }
     putchar('\n');
@@ -377,7 +387,9 @@ static void put_row_json(const na_table_t *table, const na_table_print_t *print,
     for (size_t i = 0; i < table->column_count; i++) {
         const na_column_t *column = &table->columns[i];
         if (column->key == NULL) continue;
-        printf("%s\"%s\":", first ? "" : ",", column->key);
+        fputs(first ? "\"" : ",\"", stdout);
+        fputs(column->key, stdout);
+        fputs("\":", stdout);
         first = false;
         put_cell_json(column, &table->cells[row->cells + i]);
     }
