@@ -183,7 +183,9 @@ void na_access_head(const na_access_view_t *view) {
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
     printf("Accesses%s: %s samples by %s, ", v->dram ? " that memory answered" : "",
            na_text_count(a, v->samples), na_access_source_name(s->source));
-    if (s->period != 0)
+    if (s->source == NA_NPROF_SOURCE_WATCH)
+        printf("in %s rounds; ", na_text_count(b, (double)f->rounds));
+    else if (s->period != 0)
         printf("one for %s %ss; ", na_text_count(b, (double)s->period),
                na_access_unit_name(s->unit));
     else

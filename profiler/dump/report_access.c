@@ -186,18 +186,34 @@ static void put_nodes(const report_access_t *p, const char *name, const double *
     putc('"', p->to);
 }
 
+/* "estimate": [accesses, low, high], low and high null where nothing is determined; absent without
+ * watchpoints. Empties it. */
+static void put_estimate(const report_access_t *p, na_watched_t *estimate) {
+    na_interval_t interval = na_watched_take(estimate, &p->view.flows);
+    if (interval.rounds == 0) return;
+    fputs(",\"estimate\":[", p->to);
+    na_json_number(p->to, interval.sum);
+    putc(',', p->to);
+    na_json_number(p->to, interval.low);
+    putc(',', p->to);
+    na_json_number(p->to, interval.high);
+    putc(']', p->to);
+}
+
 static void put_object(report_access_t *p, uint32_t group, double all_remote, uint32_t *seen) {
     const na_flows_t *f = &p->view.flows;
     const na_flow_group_t *g = &f->groups[group];
     na_touch_sum_t sum = {0};
     double from[NA_FLOWS_NODES] = {0}, home[NA_FLOWS_NODES] = {0};
     uint32_t threads = 0;
+    na_watched_t estimate = {0};
     for (uint32_t m = 0; m < g->objects; m++) {
         na_flow_t flow = na_flow_of_object(f, g->members[m]);
         for (uint32_t i = 0; i < flow.count; i++) {
             const na_touch_t *a = &f->items[flow.items[i]];
             if (!na_access_view_has(&p->view, a)) continue;
             na_touch_sum_add(&sum, f, a);
+            na_watched_add(&estimate, a);
             if (a->from >= 0) from[a->from] += a->weight;
             if (a->home >= 0) home[a->home] += a->weight;
             threads += seen[a->thread] != group + 1;
@@ -223,6 +239,8 @@ static void put_object(report_access_t *p, uint32_t group, double all_remote, ui
     put_number(p, "own", na_touch_ratio(sum.own, sum.made));
     put_nodes(p, "from", from);
     put_nodes(p, "home", home);
+    put_estimate(p, &estimate);
+    na_watched_free(&estimate);
     putc('}', p->to);
 }
 
@@ -397,8 +415,13 @@ static void put_flow(const report_access_t *p, uint32_t object) {
     na_flow_t flow = na_flow_of_object(f, object);
     char name[NA_LABEL], thread[NA_LABEL] = "";
     uint32_t counted = 0, most = na_report_most(p->r, MOST_EVENTS);
-    for (uint32_t i = 0; i < flow.count; i++)
-        counted += na_access_view_has(&p->view, &f->items[flow.items[i]]);
+    na_watched_t estimate = {0};
+    for (uint32_t i = 0; i < flow.count; i++) {
+        const na_touch_t *a = &f->items[flow.items[i]];
+        if (!na_access_view_has(&p->view, a)) continue;
+        counted++;
+        na_watched_add(&estimate, a);
+    }
     uint32_t every = counted / most + 1;
     na_access_object_label(&p->view, object, name);
     if (o->thread != NA_FLOWS_NONE) na_access_thread_label(&p->view, o->thread, thread);
@@ -411,6 +434,8 @@ static void put_flow(const report_access_t *p, uint32_t object) {
     put_number(p, "node", o->node < 0 ? (double)NAN : (double)f->nodes[o->node].kernel_id);
     put_number(p, "birth_ms", (double)o->birth_ns / 1e6);
     put_number(p, "end_ms", o->end_ns == UINT64_MAX ? (double)NAN : (double)o->end_ns / 1e6);
+    put_estimate(p, &estimate);
+    na_watched_free(&estimate);
     put_functions(p, flow);
     fputs(",\"events\":{", p->to);
     for (int column = 0; column < 6; column++) {

@@ -52,12 +52,14 @@ static na_status_t write_table(na_access_view_t *view, na_table_t *table,
 typedef struct function {
     const na_frame_t *frame; /* of the first access; NULL: not known */
     na_touch_sum_t sum;
+    na_watched_t estimate;
     uint32_t group; /* most of its accesses so far: by majority vote */
     double votes;
 } function_t;
 
 static const na_column_t access_functions_columns[] = {
     COMMON_COLUMNS,
+    NA_ESTIMATE_COLUMNS,
     {"object", "mostly on", NA_KIND_TEXT, NULL},
     {"function", NULL, NA_KIND_TEXT, NULL},
     {"file", NULL, NA_KIND_TEXT, NULL},
@@ -68,7 +70,15 @@ static const na_column_t access_functions_columns[] = {
 const na_columns_t na_columns_access_functions = NA_COLUMNS(access_functions_columns);
 
 static na_status_t show_functions(na_access_view_t *view) {
-    enum { GROUP = COMMON, FUNCTION, FILE_NAME, LINE, MODULE, LABEL };
+    enum {
+        ESTIMATE = COMMON,
+        GROUP = ESTIMATE + NA_ESTIMATE_COLUMN_COUNT,
+        FUNCTION,
+        FILE_NAME,
+        LINE,
+        MODULE,
+        LABEL
+    };
     const na_flows_t *f = &view->flows;
     double remote = all_remote(view);
     /* By function id, plus one for those that are not known; ids appear while frames are found. */
@@ -95,16 +105,19 @@ static na_status_t show_functions(na_access_view_t *view) {
         uint32_t group = f->objects[a->object].group;
         if (to->frame == NULL) to->frame = frame;
         na_touch_sum_add(&to->sum, f, a);
+        na_watched_add(&to->estimate, a);
         if (to->votes <= 0) to->group = group;
         to->votes += to->group == group ? a->weight : -a->weight;
         if (to->votes < 0) to->votes = 0;
     }
     for (size_t id = 0; good && id < room; id++) {
-        const function_t *to = &list[id];
+        function_t *to = &list[id];
         if (to->sum.samples == 0) continue;
         char name[NA_LABEL] = "?";
+        na_interval_t interval = na_watched_take(&to->estimate, f);
         na_table_row(table, id);
         fill(view, table, &to->sum, remote);
+        na_access_estimate_cells(table, ESTIMATE, &interval);
         if (to->frame != NULL) {
             na_view_frame_label(to->frame, name);
             na_table_text(table, FUNCTION, to->frame->function);
@@ -123,6 +136,8 @@ static na_status_t show_functions(na_access_view_t *view) {
         status = write_table(view, table, &print);
     }
     na_table_close(table);
+    for (size_t id = 0; list != NULL && id < room; id++)
+        na_watched_free(&list[id].estimate);
     free(list);
     return status;
 }

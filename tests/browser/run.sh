@@ -19,6 +19,7 @@ mkdir -p "$artefacts"
 if [ "$mode" = made ]; then # SUBJECT writes profiles of known shape
     "$subject" "$work"
     mv "$work/handed.nprof" "$work/profile.nprof"
+    "$dump" html "$work/watched.nprof" -o "$artefacts/$name-$mode-watched.html"
 else
     env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
         LD_PRELOAD="$library" "$subject"

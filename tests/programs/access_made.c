@@ -36,6 +36,35 @@ static void handed_over(made_t *m) {
     }
 }
 
+/* By watchpoints: of 100 rounds, 40 had a hit of weight 1000 on the one block. */
+static void watched(made_t *m) {
+    made_begin(m);
+    m->source = NA_NPROF_SOURCE_WATCH;
+    m->flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED | NA_NPROF_ACCESS_OP;
+    m->unit = NA_NPROF_UNIT_ACCESSES;
+    m->level = NA_NPROF_LEVEL_UNKNOWN;
+    uint32_t block = made_object(m, 4, 1, 0, 4096);
+    m->windows = calloc(100, sizeof *m->windows);
+    if (m->windows == NULL) exit(1);
+    m->window_count = 100;
+    for (uint32_t i = 0; i < 100; i++) {
+        m->windows[i] = (na_nprof_access_window_t){.start_ns = i * UINT64_C(20000000),
+                                                   .watched_ns = 2000000,
+                                                   .object = block,
+                                                   .hits = i < 40,
+                                                   .threads = 2,
+                                                   .length = 8,
+                                                   .round = i + 1,
+                                                   .inverse = 100,
+                                                   .interval_ns = 20000000};
+        if (i >= 40) continue;
+        na_nprof_access_sample_t *s = made_touch(m, block, 1, 0, 0);
+        s->ns = m->windows[i].start_ns + 1000;
+        s->window = i + 1;
+        s->weight = 1000;
+    }
+}
+
 /* A process of Apache's shape: four threads on four nodes share its pool. */
 static void server(made_t *m, int32_t pid) {
     made_begin(m);
@@ -75,6 +104,8 @@ int main(int argc, char **argv) {
     }
     handed_over(&m);
     write_file(&m, "handed");
+    watched(&m);
+    write_file(&m, "watched");
     for (int32_t p = 0; p < 4; p++) {
         char name[32];
         snprintf(name, sizeof name, "server%d", p);

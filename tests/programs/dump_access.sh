@@ -36,9 +36,20 @@ shows '1\. sharing cluster: ' verdicts server0.nprof server1.nprof server2.nprof
 shows 'numactl --cpunodebind=NODE --localalloc PROCESS, a node for each process' verdicts server0.nprof server1.nprof server2.nprof server3.nprof
 shows '1\. write-shared: ' verdicts server0.nprof
 shows 'kmod-ibs +400 samples; lost 0, unresolved 0' run handed.nprof
-say "text: verdicts, matrix, flow, groups"
+# Estimates of watchpoints and their interval, wherever accesses are summed up.
+for view in objects "functions --access" "threads --access"; do
+    # shellcheck disable=SC2086
+    shows 'accesses \(95 %\)' $view watched.nprof
+    shows ' 40,000 \(3[0-9],[0-9]{3} to 5[0-9],[0-9]{3}\) ' $view watched.nprof
+done
+shows 'Accesses: 40 samples by watch, in 100 rounds; ' objects watched.nprof
+say "text: verdicts, matrix, flow, groups, estimates"
 
 # The same in JSON, for every view; conditions select there as well.
+for view in "functions --access" "threads --access" objects; do
+    # shellcheck disable=SC2086
+    "$dump" $view --json watched.nprof >"json.watched.${view%% *}" || fail "$view --json: status $?"
+done
 for view in memory objects sharing pages verdicts "object 0" "functions --access" "threads --access"; do
     # shellcheck disable=SC2086
     "$dump" $view --json handed.nprof >"json.${view%% *}" || fail "$view --json ends with status $?"
@@ -76,6 +87,10 @@ assert {t["tid"]: t["samples"] for t in threads} == {101: 20, 102: 380}
 pages = load("pages")["rows"]
 assert sum(p["samples"] for p in pages) == 400
 assert sum(r["samples"] for r in load("functions")["rows"]) == 400
+ends = {(r["weight"], r["weight_low"], r["weight_high"], r["rounds"])
+        for view in ("functions", "threads", "objects") for r in load("watched." + view)["rows"]}
+assert len(ends) == 1 and next(iter(ends))[3] == 40, ends
+assert all(r["weight_low"] is None for r in load("functions")["rows"])
 assert load("sharing")["row_count" if "row_count" in load("sharing") else "group_count"] >= 1
 assert load("selected")["samples"] == 380
 servers = load("servers")

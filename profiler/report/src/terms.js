@@ -49,6 +49,7 @@ export const TERMS = {
   wasteShare: 'Rounded up divided by handed out.',
   node: 'A NUMA node: memory and the processors near it.',
   remote: 'Accesses by a thread on one node to memory of another one, of those whose two nodes are known. They take longer, and share the links between nodes.',
+  estimate: 'How many accesses the run had, estimated from watchpoints, with the 95 % interval. Undetermined: fewer than five rounds of watchpoints had hits.',
   samples: 'Accesses that were sampled. Each stands for so many others (its weight); shares are of weights.',
   localLatency: 'The median of the cycles that an access to memory of the own node took.',
   writesShare: 'Writes, of the accesses that are known to be reads or writes. Sampling cannot prove that there are none.',

@@ -4,7 +4,7 @@ import { count, milliseconds, percent } from '../format.js';
 import { change, link } from '../state.js';
 import { facts, rangeChip, siteLink } from '../controls.js';
 import { TERMS, term } from '../terms.js';
-import { sized, verdict } from './numa.js';
+import { estimated, sized, verdict } from './numa.js';
 
 const ROW = 22;
 const MOST_THREADS = 40;
@@ -25,7 +25,8 @@ export function flow(model, state) {
       of.maker && ['Made by', `${of.maker}${of.node === null ? '' : ` on node ${of.node}`}`],
       ['Lived', `from ${milliseconds(of.birth_ms)} to ${of.end_ms === null ? 'the end' : milliseconds(of.end_ms)}`],
       of.site >= 0 && ['Where', siteLink(model, of.site)],
-      ['Samples', `${count(of.samples)}${of.every > 1 ? `, one in ${of.every} is drawn` : ''}`]].filter(Boolean)),
+      ['Samples', `${count(of.samples)}${of.every > 1 ? `, one in ${of.every} is drawn` : ''}`],
+      of.estimate && [term('estimate', 'Accesses (95 %)'), estimated(of.estimate)]].filter(Boolean)),
     h('h3', {}, term('flow', 'Accesses by thread over time')), drawing(access, of),
     judged.length > 0 && [h('h3', {}, term('verdict', 'Verdict')), judged.map((v) => verdict(model, v))],
     of.functions.length > 0 && [h('h3', {}, 'Functions that touch it'), h('table', { class: 'plain' },

@@ -107,6 +107,7 @@ function objects(model, access) {
       { id: 'name', name: 'object', tip: TERMS.origin, value: (i) => all[i].name, cell: (i) => (all[i].flow >= 0 ? h('a', { href: link('flow', { flow: all[i].flow }) }, all[i].name) : all[i].name), width: 'minmax(15rem, 3fr)' },
       share('of_remote', '% of remote', 'ofRemote'), share('share', 'of all', 'ofAll'), share('remote', 'remote', 'remote'),
       { id: 'samples', name: 'samples', unit: 'count', tip: TERMS.samples, value: (i) => all[i].samples, width: '6rem' },
+      all.some((o) => o.estimate) && { id: 'estimate', name: 'accesses (95 %)', unit: 'count', tip: TERMS.estimate, value: (i) => all[i].estimate?.[0] ?? NaN, order: (i) => all[i].estimate?.[0] ?? -1, cell: (i) => estimated(all[i].estimate), width: '12rem' },
       share('writes', 'writes', 'writesShare'),
       { id: 'latency', name: 'latency', unit: 'count', tip: TERMS.latency, value: (i) => all[i].latency ?? NaN, order: (i) => all[i].latency ?? -1, cell: (i) => (all[i].latency === null ? '–' : figure(Math.round(all[i].latency), 'count')), width: '5.5rem' },
       { id: 'threads', name: 'threads', unit: 'count', tip: 'That touched it.', value: (i) => all[i].threads, width: '5.5rem' },
@@ -117,10 +118,17 @@ function objects(model, access) {
       { id: 'bytes', name: 'size', unit: 'bytes', tip: 'Of all instances.', value: (i) => all[i].bytes, width: '6rem' },
       { id: 'verdict', name: 'verdict', tip: TERMS.verdict, value: (i) => all[i].verdict, width: '11rem' },
       { id: 'kind', name: 'kind', tip: 'A block, a variable, a mapped file, a stack, ...', value: (i) => all[i].kind, width: '7rem' },
-    ],
+    ].filter(Boolean),
   });
   return [shown.element, h('div', { class: 'bar-controls' }, csvButton(shown, 'objects.csv')),
     access.left_out > 0 && h('p', { class: 'quiet' }, `${access.left_out} origins with fewer samples are left out.`)];
+}
+
+/** An estimate from watchpoints, [accesses, low, high], with its interval. */
+export function estimated(estimate) {
+  if (!estimate) return '–';
+  const [sum, low, high] = estimate.map((v) => (v === null ? null : figure(Math.round(v), 'count')));
+  return low === null ? 'undetermined' : `${sum} (${low} to ${high})`;
 }
 
 /** For the page of a flow: what is known of where it was made. */
