@@ -99,3 +99,16 @@ for (role, call) in own:
         problem(f"the page has {on_page[role, call]} of {role} {call}")
     if details[role]["calls"][call] != calls or abs(details[role]["time"][call]["ms"] - ms) > 1e-4 * ms:
         problem(f"the JSON of the whole has {details[role]} of {role} {call}")
+
+# How deep stacks are: 41 of one function, what it calls, and what called it; over all allocations.
+parent = {s["id"]: s["parent"] for s in whole["stacks"]}
+def depth(stack):
+    frames = 0
+    while stack:
+        stack, frames = parent[stack], frames + 1
+    return frames
+depths = [(depth(s["stack"]), s["allocations"]) for s in whole["sites"] if s.get("allocations")]
+mean = sum(d * n for d, n in depths) / sum(n for _, n in depths)
+said = whole["stack_depth"]
+if said["max"] != max(d for d, _ in depths) or abs(said["mean"] - mean) > 0.001 or said["max"] < 43:
+    problem(f"stacks are said to be {said}, but are {mean:.3f} frames on average, {max(depths)[0]} at most")
