@@ -180,13 +180,15 @@ static void settle(na_heap_t *heap, unsigned cls) {
 
 /* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
  * a page for it, not a batch. Running dry or over, it settles too often: it may hold more. While
- * its thread only frees, what it holds is of no use, and pins a span for every block when blocks
- * come in random order, so it may hold less. (Idle bins are emptied, and begin small again: tidy in
- * heap.c.) */
+ * its thread only frees (all it does of late, or of this class and in random order), what it holds
+ * is of no use, and pins a span for every block when blocks come in random order, so it may hold
+ * less. (Idle bins are emptied, and begin small again: tidy in heap.c.) */
 static void adapt_cap(na_heap_t *heap, unsigned cls, bool ran_over) {
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
-    if (ran_over && heap->only_frees)
+    bool pins = ran_over && (uint16_t)state->pops == state->popped && na_keep_is_scattered(heap);
+    if (ran_over) state->popped = (uint16_t)state->pops;
+    if (ran_over && (heap->only_frees || pins))
         state->cap = state->cap / 2 > c->cap_freeing ? state->cap / 2 : c->cap_freeing;
     else
         state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;

@@ -74,6 +74,7 @@ typedef struct na_bin_state {
     bool used;                      /* popped or pushed since the last tidying */
     uint8_t thin;                   /* settles in a row that found few blocks, though not none */
     uint16_t kept_chains, kept_low; /* length of `kept`, and its least since the last tidying */
+    uint16_t popped;                /* low part of `pops` when the bin last ran over */
     na_chain_t kept;                /* stack of chains (keep.h), mail taken in among them */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* settled totals */

@@ -77,12 +77,12 @@ static density_t density_of(na_chain_t chain) {
  * latest chains were scattered than were not. One scattered chain alone is no sign: a program that
  * frees in the order of allocation has one in five, once realloc has mixed its blocks. */
 static bool is_in_random_order(na_heap_t *heap, density_t density) {
-    enum { MOST = 4, MANY = 2 };
+    enum { MOST = 2 * NA_SCATTERED_MANY };
     if (density == SCATTERED && heap->scattered < MOST)
         heap->scattered++;
     else if (density != SCATTERED && heap->scattered > 0)
         heap->scattered--;
-    return density != DENSE && heap->scattered >= MANY;
+    return density != DENSE && na_keep_is_scattered(heap);
 }
 
 /* Sends a chain home to see what keeping the others costs: more in pages than in blocks by far? */

@@ -35,6 +35,12 @@
 #define NA_KEEP_MAX   ((uint32_t)8 << 20)
 #define NA_KEEP_LEAST ((uint32_t)256 << 10)
 
+#define NA_SCATTERED_MANY 2u
+/* The thread frees in random order of late. */
+NA_INLINE bool na_keep_is_scattered(const na_heap_t *heap) {
+    return heap->scattered >= NA_SCATTERED_MANY;
+}
+
 /* Takes a chain of a bin that is full; older ones may go home for it. */
 void na_keep(na_heap_t *heap, unsigned cls, na_chain_t chain);
 /* Takes in chains that came by mail, a stack of them; they are the heap's as if kept. */
