@@ -37,12 +37,21 @@ NA_INLINE void na_bits_clear(na_bits_t *b, unsigned start, unsigned n) {
         b->w[i] &= ~na_bits_word_mask(i, start, n);
 }
 
+/* How many bits are set. (The compiler's builtin is a call of its library where the processor may
+ * lack the instruction, of a function that lies far from ours: layout.ld.) */
+NA_INLINE unsigned na_bits_in_word(uint64_t word) {
+    word -= word >> 1 & 0x5555555555555555;
+    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
+    word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0f;
+    return (unsigned)(word * 0x0101010101010101 >> 56);
+}
+
 /* How many bits of the range are set. */
 NA_INLINE unsigned na_bits_count(const na_bits_t *b, unsigned start, unsigned n) {
     unsigned sum = 0;
     for (unsigned i = start / 64; i <= (start + n - 1) / 64; i++) {
         uint64_t word = b->w[i] & na_bits_word_mask(i, start, n);
-        sum += word ? (unsigned)__builtin_popcountll(word) : 0;
+        sum += word ? na_bits_in_word(word) : 0;
     }
     return sum;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "alloc/bits256.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
 #include "alloc/tight.h"
@@ -48,7 +49,7 @@ bool na_place_interleaved(void *start, size_t size, const uint64_t *set, unsigne
     enum { HUGE_PAGES_EACH = 16, HUGE = 2 << 20 };
     unsigned members = 0;
     for (unsigned i = 0; i < (nodes + 63) / 64; i++)
-        members += (unsigned)__builtin_popcountll(set[i]);
+        members += na_bits_in_word(set[i]);
     bool bound = na_node_many && na_os_interleave(start, size, set, nodes) >= 0;
     advise(start, size);
     if (na_node_many && na_option(NA_OPT_HUGEPAGES) == NA_HUGE_KEEP &&

@@ -1,6 +1,8 @@
 /* sizeclass.c - fills the size-class table and the map from size to class. */
 #include "alloc/sizeclass.h"
 
+#include <string.h>
+
 #include "alloc/pageheap.h"
 
 na_class_t na_classes[NA_CLASS_COUNT];
@@ -64,10 +66,11 @@ void na_sizeclass_init(void) {
         for (uint32_t step = 1; step <= 4; step++)
             define(index++, base + base / 4 * step);
 
-    index = 1;
-    for (uint32_t i = 0; i <= NA_SMALL_MAX / NA_CLASS_STEP; i++) {
-        if (i * NA_CLASS_STEP > na_classes[index].size) index++;
-        na_class_table[i] = (uint8_t)(2 * index);
+    na_class_table[0] = 2; /* malloc(0) */
+    while (--index > 0) {
+        uint32_t last = na_classes[index - 1].size / NA_CLASS_STEP; /* class 0 has no bytes */
+        memset(na_class_table + last + 1, (int)(2 * index),
+               na_classes[index].size / NA_CLASS_STEP - last);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "alloc/base.h"
+#include "alloc/bits256.h"
 #include "alloc/os.h"
 
 #define SYSTEM_NODES     NA_OS_NODES
@@ -280,7 +281,7 @@ static unsigned count(const node_set_t set, unsigned *first) {
     for (unsigned word = SET_WORDS(SYSTEM_NODES); word-- > 0;) {
         if (set[word] == 0) continue;
         *first = word * 64 + (unsigned)__builtin_ctzll(set[word]);
-        n += (unsigned)__builtin_popcountll(set[word]);
+        n += na_bits_in_word(set[word]);
     }
     return n;
 }
