@@ -4,8 +4,10 @@
  * event's block is a miss in every cache. Events are therefore taken some dozens at a time, and
  * what they will touch is asked for (prefetch) before those in front of them are played.
  *
- * Blocks lie in a table with open addressing by address, at most half full, two to a
- * line; a free closes the gap behind it, so that the table never holds more than what lives. Sites
+ * Blocks lie in a table of lines (of the cache), two to a line, found by address: in their home
+ * line or, if that was full, in the next that was not. A line that was passed over says so
+ * (PASSED): an event touches one line only, unless the block's own was ever full. A free closes the
+ * gap behind it, so that the table never holds more than what lives; it is at most half full. Sites
  * lie in one array of two lines each, found by stack id in a table of their own; a block knows its
  * site.
  *
@@ -28,9 +30,13 @@ typedef struct block {
     uint64_t key;         /* address, and the thread in the upper 16 bits; 0: free place */
     uint64_t size, ticks; /* as in na_live_t */
     uint32_t slack;
-    uint32_t site; /* in `sites`, and MARKED */
+    uint32_t site; /* in `sites`, and MARKED; PASSED belongs to the place, not to the block */
 } block_t;
 #define MARKED UINT32_C(0x80000000)
+/* Of a line's first place: a block that belongs to this line or one before it lies behind it. Then
+ * all lines from its home to there are full. */
+#define PASSED UINT32_C(0x40000000)
+#define LINE   2u /* places */
 
 /* Two lines. Counts and sums as in na_nprof_cell_t; what is rare lies in the second. */
 typedef struct site {
@@ -105,19 +111,42 @@ static void unmap(void *at, uint64_t bytes) {
 /* ---- blocks ---- */
 
 static uint32_t site_number(const block_t *b) {
-    return b->site & ~MARKED;
+    return b->site & ~(MARKED | PASSED);
 }
 
+/* The first place of a block's line. */
 static uint64_t home(const na_replay_t *r, uint64_t address) {
-    return (address >> 4) * r->odd >> 24 & r->mask;
+    return (address >> 4) * r->odd >> 24 & r->mask & ~(uint64_t)(LINE - 1);
 }
 
-/* The place of a block, or the free one where it would be. */
+/* A block that lives; NULL: none begins there. */
+static block_t *find_block(const na_replay_t *r, uint64_t address) {
+    if (address == 0) return NULL;
+    for (uint64_t i = home(r, address);; i = (i + LINE) & r->mask) {
+        block_t *line = &r->blocks[i];
+        for (unsigned k = 0; k < LINE; k++)
+            if (ADDRESS(line[k].key) == address) return &line[k];
+        if ((line->site & PASSED) == 0) return NULL;
+    }
+}
+
+/* The place of a block, or the free one (key 0) that the caller must fill. The address is not 0. */
 static block_t *place_of(const na_replay_t *r, uint64_t address) {
-    uint64_t i = home(r, address);
-    while (r->blocks[i].key != 0 && ADDRESS(r->blocks[i].key) != address)
-        i = (i + 1) & r->mask;
-    return &r->blocks[i];
+    for (uint64_t i = home(r, address);; i = (i + LINE) & r->mask) {
+        block_t *line = &r->blocks[i];
+        block_t *empty = NULL;
+        for (unsigned k = LINE; k-- > 0;) {
+            if (ADDRESS(line[k].key) == address) return &line[k];
+            if (line[k].key == 0) empty = &line[k];
+        }
+        if (empty != NULL) return empty; /* nothing that belongs here lies behind it */
+        line->site |= PASSED;
+    }
+}
+
+static void put_block(block_t *place, block_t block) {
+    block.site = (block.site & ~PASSED) | (place->site & PASSED);
+    *place = block;
 }
 
 static bool grow_blocks(na_replay_t *r) {
@@ -129,24 +158,43 @@ static bool grow_blocks(na_replay_t *r) {
     r->blocks = blocks;
     r->mask = room - 1;
     for (uint64_t i = 0; i < old_room; i++)
-        if (old[i].key != 0) *place_of(r, ADDRESS(old[i].key)) = old[i];
+        if (old[i].key != 0) put_block(place_of(r, ADDRESS(old[i].key)), old[i]);
     unmap(old, old_room * sizeof *old);
     return true;
 }
 
-/* Closes the gap: what follows in the same run moves up if it may. */
-static void remove_block(na_replay_t *r, const block_t *block) {
-    uint64_t hole = (uint64_t)(block - r->blocks), i = hole;
-    for (;;) {
-        i = (i + 1) & r->mask;
-        if (r->blocks[i].key == 0) break;
-        uint64_t at = home(r, ADDRESS(r->blocks[i].key));
-        if (((i - at) & r->mask) < ((i - hole) & r->mask)) continue;
-        r->blocks[hole] = r->blocks[i];
-        hole = i;
+/* A block of line `i` that belongs to `line`, which lies before it, or to one before that. */
+static block_t *strayed(const na_replay_t *r, uint64_t i, uint64_t line) {
+    for (unsigned k = 0; k < LINE; k++) {
+        block_t *b = &r->blocks[i + k];
+        if (b->key != 0 && ((i - home(r, ADDRESS(b->key))) & r->mask) >= ((i - line) & r->mask))
+            return b;
     }
-    r->blocks[hole].key = 0;
+    return NULL;
+}
+
+static bool is_full(const block_t *line) {
+    return line[0].key != 0 && line[1].key != 0;
+}
+
+/* Closes the gap: a block that had to pass over the line moves up, and so on. */
+static void remove_block(na_replay_t *r, block_t *hole) {
+    hole->key = 0;
     r->used--;
+    uint64_t line = (uint64_t)(hole - r->blocks) & ~(uint64_t)(LINE - 1), i = line;
+    while ((r->blocks[line].site & PASSED) != 0) {
+        i = (i + LINE) & r->mask;
+        bool end = !is_full(&r->blocks[i]) || (r->blocks[i].site & PASSED) == 0;
+        block_t *b = strayed(r, i, line);
+        if (b != NULL) {
+            put_block(hole, *b);
+            b->key = 0;
+            hole = b;
+            line = i;
+        } else if (end) {
+            r->blocks[line].site &= ~PASSED; /* nothing lies behind it any more */
+        }
+    }
 }
 
 static na_live_t live_of(const na_replay_t *r, const block_t *b) {
@@ -336,11 +384,11 @@ static bool play_alloc(na_replay_t *r, const na_event_t *event, na_live_t *freed
         count_realloc(r, site, t->old_size, event->size, false);
         t->coming = 0;
     }
-    *b = (block_t){.key = event->address | (uint64_t)thread << 48,
-                   .size = event->size,
-                   .ticks = event->ticks,
-                   .slack = event->slack,
-                   .site = site | r->marked};
+    put_block(b, (block_t){.key = event->address | (uint64_t)thread << 48,
+                           .size = event->size,
+                           .ticks = event->ticks,
+                           .slack = event->slack,
+                           .site = site | r->marked});
     count_alloc(r, site, event);
     look_for_peak(r, event);
     t->block = event->address;
@@ -357,8 +405,8 @@ static bool play_alloc(na_replay_t *r, const na_event_t *event, na_live_t *freed
 static bool play_free(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
     uint32_t thread = thread_index(event);
     if (thread >= r->thread_room && !grow_threads(r, thread)) return false;
-    const block_t *b = event->before ? NULL : place_of(r, event->address);
-    if (b == NULL || b->key == 0) {
+    block_t *b = event->before ? NULL : find_block(r, event->address);
+    if (b == NULL) {
         r->totals.unknown++;
         return true;
     }
@@ -368,8 +416,8 @@ static bool play_free(na_replay_t *r, const na_event_t *event, na_live_t *freed)
     const block_t old = *b;
     remove_block(r, b);
     if (event->kind == NA_NPROF_EVENT_MOVED) {
-        const block_t *next = place_of(r, event->moved_to);
-        if (next->key != 0 && next->key >> 48 == event->thread) {
+        const block_t *next = find_block(r, event->moved_to);
+        if (next != NULL && next->key >> 48 == event->thread) {
             count_realloc(r, site_number(next), old.size, next->size, true);
         } else {
             t->coming = event->moved_to;
@@ -384,19 +432,24 @@ static bool play_free(na_replay_t *r, const na_event_t *event, na_live_t *freed)
     return true;
 }
 
-/* Only where the search begins: more than a dozen lines on their way are in each other's way. */
-static void ask_for(const na_replay_t *r, const na_event_t *event) {
+/* gcc takes a function that does nothing but prefetch for one without effect, and drops its calls,
+ * unless it is inlined before it gets there. */
+#define ASKS static inline __attribute__((always_inline))
+
+/* Its line only: more than a dozen lines on their way are in each other's way. */
+ASKS void ask_for(const na_replay_t *r, const na_event_t *event) {
     __builtin_prefetch(&r->blocks[home(r, event->address)], 1);
 }
 
 /* Its block's place is in a cache by now, its site may not be. */
-static void ask_for_site(const na_replay_t *r, const na_event_t *event) {
+ASKS void ask_for_site(const na_replay_t *r, const na_event_t *event) {
     const site_t *s;
     if (na_event_is_alloc(event)) {
         uint64_t slot = r->site_slots[slot_of_stack(r, event->stack)];
         s = &r->sites[slot != 0 ? (uint32_t)slot - 1 : 0];
     } else {
-        s = &r->sites[site_number(&r->blocks[home(r, event->address)])];
+        const block_t *line = &r->blocks[home(r, event->address)];
+        s = &r->sites[site_number(&line[ADDRESS(line->key) != event->address])];
     }
     __builtin_prefetch(s, 1);
     __builtin_prefetch((const char *)s + 64, 1);
@@ -477,8 +530,8 @@ void na_replay_mark(na_replay_t *r) {
 }
 
 const na_live_t *na_replay_find(na_replay_t *r, uint64_t address) {
-    const block_t *b = place_of(r, address);
-    if (b->key == 0) return NULL;
+    const block_t *b = find_block(r, address);
+    if (b == NULL) return NULL;
     r->found = live_of(r, b);
     return &r->found;
 }
