@@ -9,6 +9,7 @@ if [[ $# -ne 1 || ! -f $1/CMakeCache.txt ]]; then
     exit 2
 fi
 build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -62,6 +63,15 @@ EOF2
 # shellcheck disable=SC2046
 cc reads.c -o reads $(pkg-config --cflags --libs numalloc-profile)
 LD_LIBRARY_PATH=$libdir ./reads
+# The static library with what pkg-config says that it needs, and the examples of docs/.
+private=$(pkg-config --static --libs numalloc-profile | sed 's/-lnumalloc-profile//')
+# shellcheck disable=SC2046,SC2086
+cc reads.c -o reads_static $(pkg-config --cflags numalloc-profile) "$libdir/libnumalloc-profile.a" $private
+./reads_static
+for example in "$source"/docs/examples/*.c; do
+    # shellcheck disable=SC2046
+    cc -std=c17 -Wall -Wextra -Werror "$example" -o example $(pkg-config --cflags --libs numalloc-profile)
+done
 
 echo "== CMake package"
 mkdir project

@@ -8,13 +8,21 @@
  *
  * A profile may be damaged, cut short or still be written: what cannot be read is left out and
  * listed (numalloc_profile_damage). Everything that is returned is checked; indices that a caller
- * passes are checked as well.
+ * passes are checked as well. Pointers that a caller passes are not: they must be valid, and NULL
+ * only where it says so.
  *
- * Threads: functions of one profile must not run at the same time; different profiles are
- * independent of each other. Nothing here may be called from a signal handler.
- * Strings and arrays belong to the profile and live until it is closed.
- * Structures are filled up to the `size` that the caller gives (sizeof the structure): later
- * versions append members. */
+ * Threads: functions of one profile, also those that take it const, must not run at the same time,
+ * nor beside those of flows that it belongs to; different profiles are independent of each other.
+ * To read a trace (when it is opened, and between the first event and rewind or close) up to three
+ * threads of the library's own run, with all signals blocked; a child of fork must not use a
+ * profile of its parent. Nothing here may be called from a signal handler. Memory: strings and
+ * arrays that are returned belong to the profile and live until it is closed; nothing is freed by
+ * the caller, who closes what was opened. A file cannot ask for more than 64 MB and 16 times its
+ * size (a trace: 2048 times its compressed events more): one that does is refused, or the part is
+ * left out and listed. Errors: a function that can fail says how. errno is not set. No function
+ * ends the program or prints anything. Structures are filled up to the `size` that the caller gives
+ * (sizeof the structure): later versions append members. Members that this version does not know
+ * are zero. */
 #ifndef NUMALLOC_PROFILE_H
 #define NUMALLOC_PROFILE_H
 
@@ -28,7 +36,8 @@ extern "C" {
 
 typedef struct numalloc_profile numalloc_profile_t;
 
-/* NULL: `why` holds one line without a newline that names the file and says what is wrong. */
+/* NULL: `why` holds one line without a newline that names the file and says what is wrong, cut off
+ * at why_size (256 is enough for most, 512 for all). */
 numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t why_size);
 void numalloc_profile_close(numalloc_profile_t *profile); /* NULL is allowed */
 
@@ -61,6 +70,7 @@ typedef struct numalloc_profile_header {
     uint64_t before_frees;     /* frees of blocks from before the profile */
 } numalloc_profile_header_t;
 
+/* Never fails. */
 void numalloc_profile_header(numalloc_profile_t *profile, numalloc_profile_header_t *header,
                              size_t size);
 
@@ -109,11 +119,12 @@ const char *numalloc_profile_metric_name(const numalloc_profile_t *profile, int 
 double numalloc_profile_total(const numalloc_profile_t *profile, int metric);
 
 /* Sites: one for each distinct call stack that allocated; index from 0, largest at the peak first.
- */
+ * Not a number: there is none, no such site or no such metric. */
 size_t numalloc_profile_sites(const numalloc_profile_t *profile);
 double numalloc_profile_site(const numalloc_profile_t *profile, size_t site, int metric);
 
-/* The number of a site's stack: the same site has the same one in all calls for this file. */
+/* The number of a site's stack: the same site has the same one in all calls for this file. 0: no
+ * such site, or the one of everything whose stack is missing in a damaged file. */
 uint32_t numalloc_profile_site_stack(const numalloc_profile_t *profile, size_t site);
 
 typedef struct numalloc_profile_frame {
@@ -128,9 +139,10 @@ typedef struct numalloc_profile_frame {
 } numalloc_profile_frame_t;
 
 /* The frames of a site, innermost first, from number `first` on: fills up to `room` of `frames`,
- * each frame_size bytes apart, and returns how many there are in all from `first` on. The first
- * call looks for the programs and their debug information on this machine, unless the file brings
- * its symbols (numalloc-dump bundle). libdw asks debuginfod servers if DEBUGINFOD_URLS is set. */
+ * each frame_size bytes apart, and returns how many there are in all from `first` on. 0: there are
+ * no more, no such site, or out of memory. The first call looks for the programs and their debug
+ * information on this machine, unless the file brings its symbols (numalloc-dump bundle). libdw
+ * asks debuginfod servers if DEBUGINFOD_URLS is set. */
 size_t numalloc_profile_frames(numalloc_profile_t *profile, size_t site, size_t first,
                                numalloc_profile_frame_t *frames, size_t frame_size, size_t room);
 
@@ -166,7 +178,7 @@ typedef struct numalloc_profile_point {
     double physical, virtual_bytes, mapped, own;
 } numalloc_profile_point_t;
 
-/* Number of points; *interval_ms (may be NULL): how long each is. */
+/* Number of points, 0: the profile has none; *interval_ms (may be NULL): how long each is. */
 size_t numalloc_profile_points(numalloc_profile_t *profile, uint32_t *interval_ms);
 /* 0, or -1: no such point. */
 int numalloc_profile_point(numalloc_profile_t *profile, size_t index,
@@ -309,7 +321,7 @@ int numalloc_profile_access(numalloc_profile_t *profile, size_t index,
 typedef struct numalloc_profile_flows numalloc_profile_flows_t;
 
 /* `where`: only accesses that fulfil these conditions, as numalloc-dump's --where has them, such
- * as "remote,node=2"; NULL: all. NULL: `why` has one line. */
+ * as "remote,node=2"; NULL: all. Returns NULL: `why` has one line. */
 numalloc_profile_flows_t *numalloc_profile_flows_open(numalloc_profile_t *const *profiles,
                                                       size_t count, const char *where, char *why,
                                                       size_t why_size);
@@ -393,7 +405,8 @@ typedef struct numalloc_profile_verdict {
     double gain_latency; /* share of all sampled latency that would go; NaN: not known */
 } numalloc_profile_verdict_t;
 
-/* Works them out at the first call. (uint32_t)-1: out of memory. */
+/* Works them out at the first call: how many, (uint32_t)-1: out of memory. Then verdict number
+ * `index` from 0; 0, or -1: no such verdict, or out of memory. */
 uint32_t numalloc_profile_flows_verdicts(numalloc_profile_flows_t *flows);
 int numalloc_profile_flows_verdict(numalloc_profile_flows_t *flows, uint32_t index,
                                    numalloc_profile_verdict_t *to, size_t size);

@@ -16,6 +16,7 @@ double na_age_ns(const na_nprof_header_t *h) {
 /* --- lifetimes --- */
 
 typedef struct fold {
+    na_budget_t *budget;
     na_site_lives_t *items;
     size_t count, room;
     bool sampled, failed;
@@ -24,7 +25,7 @@ typedef struct fold {
 static na_site_lives_t *new_item(fold_t *fold, uint32_t site) {
     if (fold->count == fold->room) {
         size_t room = fold->room != 0 ? fold->room * 2 : 256;
-        na_site_lives_t *more = reallocarray(fold->items, room, sizeof *more);
+        na_site_lives_t *more = na_budget_resize(fold->budget, fold->items, room, sizeof *more);
         if (more == NULL) {
             fold->failed = true;
             return NULL;
@@ -70,7 +71,8 @@ static int by_site(const void *a, const void *b) {
 }
 
 bool na_lives_fold(na_reader_t *reader, na_lives_table_t *table) {
-    fold_t fold = {.sampled = na_reader_header(reader)->mode == NA_NPROF_MODE_SAMPLE};
+    fold_t fold = {.budget = na_reader_budget(reader),
+                   .sampled = na_reader_header(reader)->mode == NA_NPROF_MODE_SAMPLE};
     na_reader_cells(reader, fold_cell, &fold);
     na_reader_lives(reader, fold_lives, &fold);
     if (fold.count != 0) qsort(fold.items, fold.count, sizeof *fold.items, by_site);
@@ -88,7 +90,7 @@ bool na_lives_fold(na_reader_t *reader, na_lives_table_t *table) {
 }
 
 void na_lives_free(na_lives_table_t *table) {
-    free(table->items);
+    na_budget_free(table->items);
     *table = (na_lives_table_t){0};
 }
 
@@ -119,6 +121,7 @@ void na_sizes_fold(na_reader_t *reader, na_nprof_sizes_t *sum) {
 /* --- mappings --- */
 
 typedef struct maps_fold {
+    na_budget_t *budget;
     na_maps_table_t *table;
     size_t room;
     bool failed;
@@ -130,7 +133,7 @@ static void fold_map(void *arg, const na_nprof_map_t *map) {
     if (fold->failed) return;
     if (t->count == fold->room) {
         size_t room = fold->room != 0 ? fold->room * 2 : 64;
-        na_nprof_map_t *more = reallocarray(t->items, room, sizeof *more);
+        na_nprof_map_t *more = na_budget_resize(fold->budget, t->items, room, sizeof *more);
         if (more == NULL) {
             fold->failed = true;
             return;
@@ -150,14 +153,14 @@ static int by_call(const void *a, const void *b) {
 
 bool na_maps_fold(na_reader_t *reader, na_maps_table_t *table) {
     *table = (na_maps_table_t){0};
-    maps_fold_t fold = {.table = table};
+    maps_fold_t fold = {.budget = na_reader_budget(reader), .table = table};
     na_reader_maps(reader, fold_map, &fold);
     if (table->count != 0) qsort(table->items, table->count, sizeof *table->items, by_call);
     return !fold.failed;
 }
 
 void na_maps_free(na_maps_table_t *table) {
-    free(table->items);
+    na_budget_free(table->items);
     *table = (na_maps_table_t){0};
 }
 

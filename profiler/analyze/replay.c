@@ -71,6 +71,7 @@ typedef struct thread {
 } thread_t;
 
 struct na_replay {
+    na_budget_t *budget;
     na_events_t *events;
     na_event_t taken[2 * TOGETHER]; /* a ring: events `at` to `end` are not played yet */
     uint64_t at, end;
@@ -153,13 +154,18 @@ static bool grow_blocks(na_replay_t *r) {
     block_t *old = r->blocks;
     uint64_t old_room = old == NULL ? 0 : r->mask + 1;
     uint64_t room = old_room == 0 ? 4096 : old_room * 2;
+    if (!na_budget_take(r->budget, room * sizeof *r->blocks)) return false;
     block_t *blocks = map_zeros(room * sizeof *blocks);
-    if (blocks == NULL) return false;
+    if (blocks == NULL) {
+        na_budget_give(r->budget, room * sizeof *blocks);
+        return false;
+    }
     r->blocks = blocks;
     r->mask = room - 1;
     for (uint64_t i = 0; i < old_room; i++)
         if (old[i].key != 0) put_block(place_of(r, ADDRESS(old[i].key)), old[i]);
     unmap(old, old_room * sizeof *old);
+    na_budget_give(r->budget, old_room * sizeof *old);
     return true;
 }
 
@@ -216,9 +222,14 @@ static uint32_t slot_of_stack(const na_replay_t *r, uint32_t stack) {
     return i;
 }
 
+/* Bytes of tables for so many sites. */
+static uint64_t site_bytes(uint64_t room) {
+    return room * (sizeof(site_t) + sizeof(rare_t) + 2 * sizeof(uint64_t));
+}
+
 static bool grow_sites(na_replay_t *r) {
     uint32_t room = r->site_room == 0 ? 512 : r->site_room * 2;
-    if (room > UINT32_MAX / 4) return false;
+    if (room > UINT32_MAX / 4 || !na_budget_take(r->budget, site_bytes(room))) return false;
     site_t *sites = aligned_alloc(64, room * sizeof *sites);
     rare_t *rare = reallocarray(r->rare, room, sizeof *rare);
     if (rare != NULL) r->rare = rare;
@@ -226,11 +237,13 @@ static bool grow_sites(na_replay_t *r) {
     if (sites == NULL || rare == NULL || slots == NULL) {
         free(sites);
         free(slots);
+        na_budget_give(r->budget, site_bytes(room));
         return false;
     }
     if (r->site_count != 0) memcpy(sites, r->sites, r->site_count * sizeof *sites);
     free(r->sites);
     free(r->site_slots);
+    na_budget_give(r->budget, site_bytes(r->site_room));
     r->sites = sites;
     r->site_slots = slots;
     r->site_room = room;
@@ -498,6 +511,7 @@ na_replay_t *na_replay_open(na_reader_t *reader) {
     if (getrandom(&r->odd, sizeof r->odd, GRND_NONBLOCK) != sizeof r->odd)
         r->odd = UINT64_C(0x9e3779b97f4a7c15);
     r->odd |= 1;
+    r->budget = na_reader_budget(reader);
     r->events = na_events_open(reader);
     r->age_shift = na_reader_header(reader)->age_shift;
     r->epoch = 1;
@@ -509,6 +523,8 @@ na_replay_t *na_replay_open(na_reader_t *reader) {
 void na_replay_close(na_replay_t *r) {
     if (r == NULL) return;
     na_events_close(r->events);
+    uint64_t room = r->blocks != NULL ? r->mask + 1 : 0;
+    na_budget_give(r->budget, room * sizeof *r->blocks + site_bytes(r->site_room));
     unmap(r->blocks, (r->mask + 1) * sizeof *r->blocks);
     free(r->sites);
     free(r->rare);

@@ -86,6 +86,7 @@ void na_counters_add(na_counters_t *to, const na_counters_t *from) {
 
 /* Open addressing by site id, at most half full; slot.site 0 is free. */
 typedef struct fold {
+    na_budget_t *budget;
     na_site_t *slots;
     size_t room, used; /* room is a power of two */
     uint32_t peak_epoch;
@@ -107,7 +108,7 @@ static void fold_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     if (fold->failed) return;
     if (fold->used * 2 >= fold->room) {
         size_t room = fold->room ? fold->room * 2 : 1024;
-        na_site_t *slots = calloc(room, sizeof *slots);
+        na_site_t *slots = na_budget_calloc(fold->budget, room, sizeof *slots);
         if (slots == NULL) {
             fold->failed = true;
             return;
@@ -116,7 +117,7 @@ static void fold_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
             if (fold->slots[i].site != 0)
                 *find_slot(slots, room, fold->slots[i].site) = fold->slots[i];
         }
-        free(fold->slots);
+        na_budget_free(fold->slots);
         fold->slots = slots;
         fold->room = room;
     }
@@ -151,8 +152,8 @@ static int by_id(const void *a, const void *b) {
 }
 
 /* Frames up to the root of every node; a parent comes before its children. False: no memory. */
-static bool find_depths(na_sites_t *sites, na_stack_table_t stacks) {
-    uint32_t *depth = calloc(stacks.count != 0 ? stacks.count : 1, sizeof *depth);
+static bool find_depths(na_budget_t *budget, na_sites_t *sites, na_stack_table_t stacks) {
+    uint32_t *depth = na_budget_calloc(budget, stacks.count + (size_t)1, sizeof *depth);
     if (depth == NULL) return false;
     for (uint32_t i = NA_NPROF_ROOT + 1; i < stacks.count; i++)
         if (stacks.items[i].flags != 0 && stacks.items[i].parent < i)
@@ -167,7 +168,7 @@ static bool find_depths(na_sites_t *sites, na_stack_table_t stacks) {
         allocations += (double)site->sum.alloc_count;
     }
     sites->depth_mean = allocations > 0 ? frames / allocations : 0;
-    free(depth);
+    na_budget_free(depth);
     return true;
 }
 
@@ -180,7 +181,8 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
     memset(sites, 0, sizeof *sites);
     sites->total = na_counters_none();
     const na_nprof_header_t *header = na_reader_header(reader);
-    fold_t fold = {.peak_epoch = header->peak_epoch,
+    fold_t fold = {.budget = na_reader_budget(reader),
+                   .peak_epoch = header->peak_epoch,
                    .sampled = header->mode == NA_NPROF_MODE_SAMPLE};
     if (header->mode == NA_NPROF_MODE_TRACE) {
         if (!na_replay_all_cells(reader, fold_cell, &fold)) fold.failed = true;
@@ -213,7 +215,7 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
         sites->items[sites->count++] = lost; /* a slot was free: the table is half empty */
     }
     if (sites->count != 0) qsort(sites->items, sites->count, sizeof *sites->items, by_id);
-    if (!find_depths(sites, stacks)) return false;
+    if (!find_depths(fold.budget, sites, stacks)) return false;
     if (sites->total.live_bytes > sites->total.peak_bytes) {
         sites->peak_is_now = true;
         peak_now(&sites->total);
@@ -224,7 +226,7 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
 }
 
 void na_sites_free(na_sites_t *sites) {
-    free(sites->items);
+    na_budget_free(sites->items);
     memset(sites, 0, sizeof *sites);
 }
 

@@ -26,7 +26,11 @@ numalloc_profile_t *numalloc_profile_open(const char *path, char *why, size_t wh
             if (na_access_load(p->reader, &p->access)) return p;
         }
     }
-    if (p == NULL || p->reader != NULL) snprintf(why, why_size, "%.200s: out of memory", path);
+    char text[256] = "out of memory";
+    if (p == NULL || p->reader != NULL) {
+        if (p != NULL) na_reader_over_budget(p->reader, text, sizeof text);
+        snprintf(why, why_size, "%.200s: %s", path, text);
+    }
     numalloc_profile_close(p);
     return NULL;
 }

@@ -77,8 +77,9 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
     }
     na_progress_end();
     if (good) return NA_STATUS_WHOLE;
+    bool made_to = na_reader_over_budget(in->reader, error, sizeof error);
     na_view_drop(in);
-    return NA_STATUS_MEMORY;
+    return made_to ? na_fail("%s: %s", path, error) : NA_STATUS_MEMORY;
 }
 
 na_status_t na_view_unload(na_view_input_t *in, bool name_it) {

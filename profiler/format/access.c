@@ -35,7 +35,7 @@ static bool read_table(na_reader_t *reader, uint16_t type, uint32_t limit, uint3
     table_t to = {.size = na_reader_known_size(type), .first = first};
     to.count = na_reader_id_bound(reader, type, limit);
     if (to.count == 0) return true;
-    to.items = calloc(to.count, to.size);
+    to.items = na_budget_calloc(na_reader_budget(reader), to.count, to.size);
     if (to.items == NULL) return false;
     *items = to.items;
     *count = to.count;
@@ -51,14 +51,14 @@ typedef struct samples {
 
 static void take_sample(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
                         const void *entry) {
-    (void)reader;
     (void)chunk;
     (void)index;
     samples_t *to = arg;
     na_access_t *a = to->access;
     if (a->sample_count == to->room && !to->failed) {
         size_t room = to->room == 0 ? 1024 : to->room * 2;
-        na_nprof_access_sample_t *more = reallocarray(a->samples, room, sizeof *more);
+        na_nprof_access_sample_t *more =
+            na_budget_resize(na_reader_budget(reader), a->samples, room, sizeof *more);
         to->failed = more == NULL;
         if (more != NULL) {
             a->samples = more;
@@ -251,13 +251,13 @@ bool na_access_load(na_reader_t *reader, na_access_t *a) {
 }
 
 void na_access_free(na_access_t *a) {
-    free(a->sources);
-    free(a->nodes);
-    free(a->threads);
-    free(a->mappings);
-    free(a->objects);
-    free(a->windows);
-    free(a->samples);
+    na_budget_free(a->sources);
+    na_budget_free(a->nodes);
+    na_budget_free(a->threads);
+    na_budget_free(a->mappings);
+    na_budget_free(a->objects);
+    na_budget_free(a->windows);
+    na_budget_free(a->samples);
     memset(a, 0, sizeof *a);
 }
 

@@ -44,6 +44,8 @@ struct na_ahead {
     entry_t ring[SPARES];
     size_t room;
     spare_t spares[SPARES]; /* returned units */
+    size_t spare_room;
+    uint64_t reserved; /* of the reader's budget */
     bool stop;
 };
 
@@ -60,31 +62,47 @@ static void drop(coder_t *coder) {
     na_unpack_free(&coder->unpack);
 }
 
+/* Units of a chunk, at most: an event is two of them, and two bytes when it is coded. */
+static uint64_t most_units(const na_chunk_ref_t *chunk) {
+    return chunk->raw_length < NA_NPROF_TRACE_UNITS ? chunk->raw_length : NA_NPROF_TRACE_UNITS;
+}
+
+static uint64_t units_cost(const na_chunk_ref_t *chunk) {
+    return most_units(chunk) * sizeof(na_nprof_unit_t);
+}
+
+uint64_t na_ahead_cost(const na_chunk_ref_t *chunk) {
+    return units_cost(chunk) + na_trace_decoder_bytes((uint32_t)most_units(chunk)) + chunk->size +
+           chunk->raw_length;
+}
+
 /* Room for so many units, one that was returned if possible. */
-static na_nprof_unit_t *find_units(na_ahead_t *a, uint32_t count) {
-    na_nprof_unit_t *found = NULL;
+static spare_t find_units(na_ahead_t *a, uint32_t count) {
+    spare_t found = {NULL, count};
     pthread_mutex_lock(&a->lock);
-    for (size_t i = 0; i < SPARES && found == NULL; i++) {
+    for (size_t i = 0; i < a->spare_room && found.units == NULL; i++) {
         if (a->spares[i].units == NULL || a->spares[i].room < count) continue;
-        found = a->spares[i].units;
+        found = a->spares[i];
         a->spares[i].units = NULL;
     }
     pthread_mutex_unlock(&a->lock);
-    return found != NULL ? found : malloc((size_t)count * sizeof *found);
+    if (found.units == NULL) found.units = malloc((size_t)count * sizeof *found.units);
+    return found;
 }
 
-void na_ahead_return(na_ahead_t *a, na_nprof_unit_t *units, uint32_t count) {
+void na_ahead_return(na_ahead_t *a, na_nprof_unit_t *units, uint32_t room) {
     if (units == NULL) return;
     pthread_mutex_lock(&a->lock);
-    for (size_t i = 0; i < SPARES && units != NULL; i++) {
+    for (size_t i = 0; i < a->spare_room && units != NULL; i++) {
         if (a->spares[i].units != NULL) continue;
-        a->spares[i] = (spare_t){units, count};
+        a->spares[i] = (spare_t){units, room};
         units = NULL;
     }
     if (units != NULL) { /* in the place of another: sizes that fit nothing do not stay */
-        na_nprof_unit_t *other = a->spares[count % SPARES].units;
-        a->spares[count % SPARES] = (spare_t){units, count};
-        units = other;
+        spare_t *other = &a->spares[room % a->spare_room];
+        na_nprof_unit_t *dropped = other->units;
+        *other = (spare_t){units, room};
+        units = dropped;
     }
     pthread_mutex_unlock(&a->lock);
     free(units);
@@ -97,7 +115,9 @@ static na_unpacked_t unpack(na_ahead_t *a, const na_chunk_ref_t *ref, coder_t *c
     na_nprof_trace_t header = {.units = 0};
     u.issue = NA_ISSUE_BAD_EVENTS;
     if (!na_trace_header(raw, ref->raw_length, &header)) return u;
-    u.units = find_units(a, header.units);
+    spare_t memory = find_units(a, header.units);
+    u.units = memory.units;
+    u.room = memory.room;
     if (u.units == NULL || !fits(coder, header.units)) {
         u.issue = NA_ISSUE_MEMORY;
     } else if (na_trace_decode(coder->memory, raw, ref->raw_length, &header, u.units)) {
@@ -105,8 +125,9 @@ static na_unpacked_t unpack(na_ahead_t *a, const na_chunk_ref_t *ref, coder_t *c
         u.count = header.units;
         return u;
     }
-    na_ahead_return(a, u.units, header.units);
+    na_ahead_return(a, u.units, u.room);
     u.units = NULL;
+    u.room = 0;
     return u;
 }
 
@@ -135,11 +156,31 @@ static unsigned processors(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 2;
 }
 
-static void start(na_ahead_t *a) {
+/* Takes what so many threads need from the budget, at most half of what is
+ * left (all of it if there is no other way): each has a chunk in work,
+ * two ready and two that came back; and there is one in the caller's hands. */
+static bool reserve(na_ahead_t *a, unsigned wanted) {
+    uint64_t work = 0, units = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const na_chunk_ref_t *chunk = &a->reader->chunks[a->chunks[i]];
+        if (na_ahead_cost(chunk) > work) work = na_ahead_cost(chunk);
+        if (units_cost(chunk) > units) units = units_cost(chunk);
+    }
+    a->spare_room = wanted == 0 ? 1 : 2 * (size_t)wanted;
+    a->room = 2 * (size_t)wanted;
+    uint64_t bytes = (wanted + 1u) * work + (a->room + a->spare_room) * units;
+    if (wanted != 0 && bytes > na_budget_left(a->reader->budget) / 2) return false;
+    if (!na_budget_take(a->reader->budget, bytes)) return false;
+    a->reserved = bytes;
+    return true;
+}
+
+static bool start(na_ahead_t *a) {
     unsigned wanted = processors() - 1;
     if (wanted > THREADS_MAX) wanted = THREADS_MAX;
     if (a->count < WORTH_IT) wanted = 0;
-    a->room = 2 * (size_t)wanted;
+    while (!reserve(a, wanted))
+        if (wanted-- == 0) return false;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -147,6 +188,7 @@ static void start(na_ahead_t *a) {
            pthread_create(&a->threads[a->thread_count], NULL, work, a) == 0)
         a->thread_count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return true;
 }
 
 na_ahead_t *na_ahead_open(const na_reader_t *reader, const size_t *chunks, size_t count) {
@@ -158,8 +200,9 @@ na_ahead_t *na_ahead_open(const na_reader_t *reader, const size_t *chunks, size_
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->ready, NULL);
     pthread_cond_init(&a->room_again, NULL);
-    start(a);
-    return a;
+    if (start(a)) return a;
+    na_ahead_close(a);
+    return NULL;
 }
 
 na_unpacked_t na_ahead_take(na_ahead_t *a) {
@@ -193,5 +236,6 @@ void na_ahead_close(na_ahead_t *a) {
     for (size_t i = 0; i < SPARES; i++)
         free(a->spares[i].units);
     drop(&a->coder);
+    na_budget_give(a->reader->budget, a->reserved);
     free(a);
 }

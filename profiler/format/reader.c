@@ -13,12 +13,20 @@
 
 #define MAX_ENTRY_SIZE (1u << 20)
 
+/* What compressed chunks of other than events and symbols may inflate to beyond the file's size. */
+#define INFLATED_MORE (UINT64_C(2) << 20)
+
 void na_reader_issue(na_reader_t *reader, na_issue_kind_t kind, uint64_t where, uint64_t detail) {
     na_issue_t *issue = &reader->issues[kind];
     if (issue->times++ == 0) {
         issue->where = where;
         issue->detail = detail;
     }
+}
+
+void na_reader_no_memory(na_reader_t *reader, uint64_t where) {
+    bool refused = na_budget_refused(reader->budget);
+    na_reader_issue(reader, refused ? NA_ISSUE_BUDGET : NA_ISSUE_MEMORY, where, 0);
 }
 
 size_t na_reader_pread(na_reader_t *reader, void *buffer, size_t size, uint64_t offset) {
@@ -199,6 +207,14 @@ static bool index_chunk(na_reader_t *reader, const na_nprof_chunk_t *c, uint64_t
         count = c->capacity < whole / c->entry_size ? c->capacity : whole / c->entry_size;
     }
     if (cut && count > payload / c->entry_size) count = payload / c->entry_size;
+    if (c->type == NA_NPROF_TRACE) reader->events += payload;
+    if (zlib && c->type != NA_NPROF_TRACE && c->type != NA_NPROF_SYMBOLS) {
+        if (c->raw_length > reader->size + INFLATED_MORE - reader->inflated) {
+            na_reader_issue(reader, NA_ISSUE_BUDGET, offset, 0);
+            return true;
+        }
+        reader->inflated += c->raw_length;
+    }
 
     na_chunk_ref_t ref = {
         .data = offset + sizeof *c,
@@ -260,7 +276,9 @@ na_reader_t *na_reader_open(const char *path, char *error, size_t error_size) {
 
 na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t error_size) {
     na_reader_t *reader = calloc(1, sizeof *reader);
-    if (reader == NULL) {
+    if (reader != NULL) reader->budget = na_budget_open();
+    if (reader == NULL || reader->budget == NULL) {
+        free(reader);
         close(fd);
         return refuse(NULL, name, error, error_size, "out of memory");
     }
@@ -309,6 +327,7 @@ na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t err
                       h->header_size);
     check_header(reader);
     index_file(reader);
+    na_budget_set(reader->budget, na_budget_bound(reader->size, reader->events));
     return reader;
 }
 
@@ -316,13 +335,14 @@ void na_reader_close(na_reader_t *reader) {
     if (reader == NULL) return;
     close(reader->fd);
     free(reader->chunks);
-    free(reader->stacks);
-    free(reader->threads);
-    free(reader->modules);
+    na_budget_free(reader->stacks);
+    na_budget_free(reader->threads);
+    na_budget_free(reader->modules);
     free(reader->timeline);
     free(reader->environment);
     free(reader->symbols);
     na_reader_series_free(reader);
+    na_budget_close(reader->budget);
     free(reader);
 }
 
@@ -337,6 +357,19 @@ const na_nprof_header_t *na_reader_header(const na_reader_t *reader) {
 
 uint64_t na_reader_file_size(const na_reader_t *reader) {
     return reader->size;
+}
+
+na_budget_t *na_reader_budget(const na_reader_t *reader) {
+    return reader->budget;
+}
+
+bool na_reader_over_budget(const na_reader_t *reader, char *text, size_t size) {
+    if (!na_budget_refused(reader->budget)) return false;
+    snprintf(text, size,
+             "asks for more memory than a file of its size can need (%llu MB): it is damaged or "
+             "made to; record it again",
+             (unsigned long long)(na_budget_of(reader->budget) >> 20));
+    return true;
 }
 
 uint32_t na_reader_issue_count(const na_reader_t *reader) {
@@ -423,6 +456,12 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
         break;
     case NA_ISSUE_MEMORY:
         snprintf(text, size, "not enough memory to read all of it");
+        break;
+    case NA_ISSUE_BUDGET:
+        snprintf(text, size,
+                 "%llu part(s) left out that would take more memory than a file of its size can "
+                 "need (%llu MB; first at %llu)",
+                 n, (unsigned long long)(na_budget_of(reader->budget) >> 20), at);
         break;
     case NA_ISSUE_KINDS:
         break;

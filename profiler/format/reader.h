@@ -5,10 +5,11 @@
  *     children, strings end inside their field.
  *   - What cannot be read is left out and listed as an issue; only a file whose header page says
  *     nothing useful is refused, with one line of text.
- *   - Memory: one record per chunk, plus the tables that are asked for. Cells are streamed. Time
- * and memory are bounded by the bytes that are really in the file (holes are skipped), sealed
- * chunks by what they inflate to. The file is read with pread, never mapped: a file that shrinks
- * meanwhile costs entries, not a signal. Not thread-safe; one reader per thread. */
+ *   - Memory: one record per chunk, plus the tables that are asked for. Cells are streamed. All of
+ * it together is bounded by the file's size (budget.h), time by the bytes that are really in the
+ * file (holes are skipped), sealed chunks by what they inflate to. The file is read with pread,
+ * never mapped: a file that shrinks meanwhile costs entries, not a signal. Not thread-safe; one
+ * reader per thread. */
 #ifndef NUMALLOC_PROFILER_FORMAT_READER_H
 #define NUMALLOC_PROFILER_FORMAT_READER_H
 
@@ -16,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profiler/format/budget.h"
 #include "profiler/format/nprof.h"
 #include "profiler/format/nprof_control.h"
 
@@ -38,6 +40,12 @@ const na_nprof_header_t *na_reader_header(const na_reader_t *reader);
 
 /* Bytes of the file when it was opened. */
 uint64_t na_reader_file_size(const na_reader_t *reader);
+
+/* What tables made of this file are taken from, here and in the layers above. */
+na_budget_t *na_reader_budget(const na_reader_t *reader);
+
+/* True: something did not fit into the budget. One line without a newline, not the file's name. */
+bool na_reader_over_budget(const na_reader_t *reader, char *text, size_t size);
 
 /* Tables indexed by id. items[0] never counts; an entry that does not exist is all zeros. They
  * belong to the reader, are read at the first call, and are NULL with count 0 if the file has none.

@@ -129,10 +129,6 @@ uint32_t na_reader_id_bound(const na_reader_t *reader, uint16_t type, uint32_t l
         uint64_t end = (uint64_t)chunk->first_id + chunk->count;
         if (end > bound) bound = end;
     }
-    /* Compressed zeros would make a table of gigabytes from a small file: what a file may ask for
-     * is bounded by its size, whatever it claims to inflate to. */
-    uint64_t most = (reader->size * 16 + NA_NPROF_MAX_RAW) / na_reader_known_size(type);
-    if (room > most) room = most;
     if (bound > room) bound = room;
     return bound > limit ? limit : (uint32_t)bound;
 }
@@ -156,9 +152,9 @@ na_stack_table_t na_reader_stacks(na_reader_t *reader) {
         reader->stacks_read = true;
         uint32_t bound = na_reader_id_bound(reader, NA_NPROF_STACKS, MAX_STACKS);
         if (bound < NA_NPROF_ROOT + 1) bound = NA_NPROF_ROOT + 1;
-        reader->stacks = calloc(bound, sizeof *reader->stacks);
+        reader->stacks = na_budget_calloc(reader->budget, bound, sizeof *reader->stacks);
         if (reader->stacks == NULL) {
-            na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
+            na_reader_no_memory(reader, 0);
             return (na_stack_table_t){NULL, 0};
         }
         reader->stack_count = bound;
@@ -200,11 +196,12 @@ na_thread_table_t na_reader_threads(na_reader_t *reader) {
     if (!reader->threads_read) {
         reader->threads_read = true;
         uint32_t bound = na_reader_id_bound(reader, NA_NPROF_THREADS, MAX_THREADS);
-        reader->threads = bound == 0 ? NULL : calloc(bound, sizeof *reader->threads);
+        reader->threads =
+            bound == 0 ? NULL : na_budget_calloc(reader->budget, bound, sizeof *reader->threads);
         if (reader->threads != NULL)
             reader->thread_count = bound;
         else if (bound != 0)
-            na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
+            na_reader_no_memory(reader, 0);
         if (reader->threads != NULL)
             na_reader_each_entry(reader, NA_NPROF_THREADS, visit_thread, NULL);
     }
@@ -231,11 +228,12 @@ na_module_table_t na_reader_modules(na_reader_t *reader) {
     if (!reader->modules_read) {
         reader->modules_read = true;
         uint32_t bound = na_reader_id_bound(reader, NA_NPROF_MODULES, MAX_MODULES);
-        reader->modules = bound == 0 ? NULL : calloc(bound, sizeof *reader->modules);
+        reader->modules =
+            bound == 0 ? NULL : na_budget_calloc(reader->budget, bound, sizeof *reader->modules);
         if (reader->modules != NULL)
             reader->module_count = bound;
         else if (bound != 0)
-            na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
+            na_reader_no_memory(reader, 0);
         if (reader->modules != NULL)
             na_reader_each_entry(reader, NA_NPROF_MODULES, visit_module, NULL);
     }

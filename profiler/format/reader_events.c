@@ -16,9 +16,6 @@
 #include "profiler/format/trace_code.h"
 
 #define BUFFER_UNITS (sizeof(na_nprof_buffer_t) / sizeof(na_nprof_unit_t))
-/* Open runs together; a damaged file cannot ask for more. */
-#define OPEN_MAX (UINT64_C(2) << 30)
-
 typedef struct run {
     uint64_t first; /* its first stamp >> 24 */
     size_t chunk;   /* in the reader's index */
@@ -28,7 +25,7 @@ typedef struct run {
 
 typedef struct open_run {
     na_nprof_unit_t *units;
-    uint32_t at, count, thread, sequence;
+    uint32_t at, count, room, thread, sequence;
     uint64_t key; /* ticks of the next event, doubled; plus one unless it is a free */
 } open_run_t;
 
@@ -38,7 +35,7 @@ struct na_events {
     size_t run_count, next;
     open_run_t *heap;
     size_t open, room;
-    uint64_t open_bytes, index;
+    uint64_t index;
     uint64_t ticks; /* of the last event */
     na_ahead_t *ahead;
     size_t *sealed; /* the chunks that it unpacks */
@@ -90,6 +87,8 @@ na_events_t *na_events_open(na_reader_t *reader) {
     if (e == NULL) return NULL;
     e->reader = reader;
     e->runs = calloc(reader->chunk_count + 1, sizeof *e->runs);
+    /* A fourth each for one chunk, for what is ahead, for open runs and for blocks that live. */
+    uint64_t most = na_budget_of(reader->budget) / 4;
     uint32_t *sealed = calloc(reader->chunk_count + 1, sizeof *sealed);
     if (e->runs == NULL || sealed == NULL) {
         free(sealed);
@@ -99,6 +98,10 @@ na_events_t *na_events_open(na_reader_t *reader) {
     for (size_t i = 0; i < reader->chunk_count; i++) {
         const na_chunk_ref_t *ref = &reader->chunks[i];
         if (ref->type != NA_NPROF_TRACE || (ref->flags & NA_NPROF_SEALED) == 0) continue;
+        if (na_ahead_cost(ref) > most) {
+            na_reader_issue(reader, NA_ISSUE_BUDGET, ref->data, 0);
+            continue;
+        }
         sealed[e->run_count] = ref->sequence;
         e->runs[e->run_count++] =
             (run_t){.first = ref->first_id, .chunk = i, .sequence = ref->sequence};
@@ -191,35 +194,46 @@ static void insert(na_events_t *e, open_run_t run) {
 }
 
 static bool room_for_run(na_events_t *e) {
-    if (e->open_bytes >= OPEN_MAX) return false;
     if (e->open < e->room) return true;
     size_t room = e->room == 0 ? 16 : 2 * e->room;
-    open_run_t *more = reallocarray(e->heap, room, sizeof *more);
+    open_run_t *more = na_budget_resize(e->reader->budget, e->heap, room, sizeof *more);
     if (more == NULL) return false;
     e->heap = more;
     e->room = room;
     return true;
 }
 
+/* The memory of an open run; not to be used again. */
+static void drop_units(na_events_t *e, open_run_t *o) {
+    na_budget_give(e->reader->budget, (uint64_t)o->room * sizeof *o->units);
+    free(o->units);
+}
+
 static void open_run(na_events_t *e, const run_t *run) {
     const na_chunk_ref_t *ref = &e->reader->chunks[run->chunk];
     open_run_t o = {.count = run->units, .thread = ref->thread, .sequence = run->sequence};
-    bool room = room_for_run(e);
-    if (!room) na_reader_issue(e->reader, NA_ISSUE_MEMORY, ref->data, 0);
+    bool fits = room_for_run(e);
     if (ref->type == NA_NPROF_TRACE) {
         na_unpacked_t what = na_ahead_take(e->ahead);
         if (what.issue != NA_ISSUE_KINDS)
             na_reader_issue(e->reader, what.issue, ref->data, what.issue == NA_ISSUE_IO ? EIO : 0);
         o.units = what.units;
         o.count = what.count;
-    } else if (room) {
-        o.units = load(e, ref, &o.count, &o.thread);
+        o.room = what.room;
+    } else {
+        o.room = run->units;
     }
-    if (!room || o.units == NULL || o.count == 0) {
+    fits = fits && na_budget_take(e->reader->budget, (uint64_t)o.room * sizeof *o.units);
+    if (!fits) {
+        na_reader_no_memory(e->reader, ref->data);
         free(o.units);
         return;
     }
-    e->open_bytes += (uint64_t)o.count * sizeof *o.units;
+    if (ref->type != NA_NPROF_TRACE) o.units = load(e, ref, &o.count, &o.thread);
+    if (o.units == NULL || o.count == 0) {
+        drop_units(e, &o);
+        return;
+    }
     o.key = key_of(o.units);
     insert(e, o);
 }
@@ -227,8 +241,8 @@ static void open_run(na_events_t *e, const run_t *run) {
 /* The first run is used up. */
 static void drop_first(na_events_t *e) {
     open_run_t *o = &e->heap[0];
-    e->open_bytes -= (uint64_t)o->count * sizeof *o->units;
-    na_ahead_return(e->ahead, o->units, o->count);
+    na_budget_give(e->reader->budget, (uint64_t)o->room * sizeof *o->units);
+    na_ahead_return(e->ahead, o->units, o->room);
     *o = e->heap[--e->open];
     if (e->open != 0) sift_down(e);
 }
@@ -321,8 +335,8 @@ void na_events_close(na_events_t *e) {
     if (e == NULL) return;
     na_ahead_close(e->ahead);
     for (size_t i = 0; i < e->open; i++)
-        free(e->heap[i].units);
-    free(e->heap);
+        drop_units(e, &e->heap[i]);
+    na_budget_free(e->heap);
     free(e->runs);
     free(e->sealed);
     free(e);

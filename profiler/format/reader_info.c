@@ -76,11 +76,10 @@ const char *na_reader_symbols(na_reader_t *reader, size_t *size) {
         uint64_t room = 0;
         for (size_t c = 0; c < reader->chunk_count; c++)
             if (reader->chunks[c].type == NA_NPROF_SYMBOLS) room += reader->chunks[c].count;
-        /* What a file may claim is bounded by its size. */
-        uint64_t most = reader->size * 16 + NA_NPROF_MAX_RAW;
-        if (room > most) room = most;
-        text_t text = {room == 0 ? NULL : malloc((size_t)room + 1), 0, (size_t)room};
-        if (text.bytes == NULL && room != 0) na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
+        /* The names that are made of the text take at most twice its size; they count here. */
+        bool fits = room != 0 && na_budget_take(reader->budget, 3 * room);
+        text_t text = {fits ? malloc((size_t)room + 1) : NULL, 0, (size_t)room};
+        if (text.bytes == NULL && room != 0) na_reader_no_memory(reader, 0);
         if (text.bytes != NULL) {
             na_reader_each_entry(reader, NA_NPROF_SYMBOLS, take, &text);
             text.bytes[text.used] = 0;

@@ -26,6 +26,7 @@ typedef enum na_issue_kind {
     NA_ISSUE_LOST_SITES, /* cells whose stack is missing */
     NA_ISSUE_IO,
     NA_ISSUE_MEMORY,
+    NA_ISSUE_BUDGET, /* left out: it would take more than the file's size explains */
     NA_ISSUE_KINDS
 } na_issue_kind_t;
 
@@ -55,6 +56,9 @@ struct na_reader {
     na_progress_fn_t progress; /* NULL: nobody wants to know */
     void *progress_arg;
     uint64_t size;
+    na_budget_t *budget;
+    uint64_t inflated; /* what compressed chunks claim, but for events and symbols */
+    uint64_t events;   /* bytes of TRACE chunks */
     na_nprof_header_t header;
     na_chunk_ref_t *chunks;
     size_t chunk_count, chunk_room;
@@ -97,6 +101,9 @@ uint32_t na_reader_id_bound(const na_reader_t *reader, uint16_t type, uint32_t l
 void na_reader_series_free(na_reader_t *reader);
 
 void na_reader_issue(na_reader_t *reader, na_issue_kind_t kind, uint64_t where, uint64_t detail);
+
+/* Something was not made for want of memory: the machine's, or the budget's. */
+void na_reader_no_memory(na_reader_t *reader, uint64_t where);
 
 /* Reads up to `size` bytes; returns how many there were. */
 size_t na_reader_pread(na_reader_t *reader, void *buffer, size_t size, uint64_t offset);

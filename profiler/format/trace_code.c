@@ -614,7 +614,7 @@ bool na_trace_header(const uint8_t *from, uint64_t bytes, na_nprof_trace_t *h) {
     for (unsigned c = 0; c < COLUMNS; c++)
         sum += h->column_bytes[c];
     return h->columns == COLUMNS && h->tick_shift < 32 && sum <= rest &&
-           h->column_bytes[OPS] >= h->events;
+           h->column_bytes[OPS] >= h->events && h->column_bytes[TIMES] >= h->events;
 }
 
 /* Units that were stored as they are. */

@@ -1,6 +1,8 @@
 /* fuzz_reader.c - libFuzzer target: any bytes as a profile file. Everything that the reader and the
  * analysis offer is called; the sanitizers watch. Checksums are made true first in half of the runs
  * (by the last input byte), or no mutation would ever get past them. */
+#include <sanitizer/allocator_interface.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +46,57 @@ static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Memory that the process holds now, and the most since the last `begin_heap`: what malloc gave
+ * out, by the sanitizer's hooks, and what was mapped. */
+static _Atomic int64_t heap_now, heap_most;
+
+static void heap_add(int64_t bytes) {
+    int64_t now = atomic_fetch_add(&heap_now, bytes) + bytes, most = atomic_load(&heap_most);
+    while (now > most && !atomic_compare_exchange_weak(&heap_most, &most, now))
+        ;
+}
+
+static void on_malloc(const volatile void *at, size_t size) {
+    (void)at;
+    heap_add((int64_t)size);
+}
+
+static void on_free(const volatile void *at) {
+    if (at != NULL) heap_add(-(int64_t)__sanitizer_get_allocated_size(at));
+}
+
+/* The replay maps its table of blocks: the linker leads such calls here (--wrap). */
+void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+    heap_add((int64_t)bytes);
+    return __real_mmap(at, bytes, protection, flags, fd, offset);
+}
+
+int __real_munmap(void *at, size_t bytes);
+int __wrap_munmap(void *at, size_t bytes);
+int __wrap_munmap(void *at, size_t bytes) {
+    heap_add(-(int64_t)bytes);
+    return __real_munmap(at, bytes);
+}
+
+static int64_t begin_heap(void) {
+    static bool hooked;
+    if (!hooked && !__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free)) abort();
+    hooked = true;
+    atomic_store(&heap_most, atomic_load(&heap_now));
+    return atomic_load(&heap_now);
+}
+
+/* budget.h: nothing that a file can say makes its reader, the analysis included, take more. */
+static void check_heap(uint64_t bound, int64_t began) {
+    int64_t most = atomic_load(&heap_most) - began;
+    if (most <= (int64_t)bound) return;
+    fprintf(stderr, "%lld bytes of memory, and %llu are allowed\n", (long long)most,
+            (unsigned long long)bound);
+    abort();
 }
 
 static void check_time(const na_reader_t *reader, double began) {
@@ -143,6 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
     char error[256];
     double began = seconds();
+    int64_t heap_began = begin_heap();
     na_reader_t *reader = na_reader_open_fd(fd, "fuzz", error, sizeof error);
     if (reader == NULL) {
         if (error[0] == 0) abort(); /* refused without a reason */
@@ -212,6 +266,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_time(reader, began);
     for (uint32_t i = 0; i < na_reader_issue_count(reader); i++)
         na_reader_issue_text(reader, i, error, sizeof error);
+    uint64_t bound = na_budget_of(na_reader_budget(reader));
     na_reader_close(reader);
+    check_heap(bound, heap_began);
     return 0;
 }

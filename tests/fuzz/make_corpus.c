@@ -1,10 +1,10 @@
-/* make_corpus.c - writes the seeds of tests/fuzz/corpus/reader: `make_corpus DIRECTORY`. Run it
- * again when the format changes; the results are kept in the repository. */
+/* make_corpus.c - writes the seeds of tests/fuzz/corpus/reader and bombs: `make_corpus DIRECTORY
+ * BOMBS`. Run it again when the format changes; the results are kept in the repository. */
 #include <stdio.h>
 
 #include "profiler/format/nprof_control.h"
 #include "profiler/format/trace_code.h"
-#include "tests/unit/nprof_make.h"
+#include "tests/unit/nprof_bomb.h"
 
 static int save(const char *directory, const char *name, const na_make_t *m, size_t size) {
     char path[4096];
@@ -136,12 +136,34 @@ static int save_control(const char *directory) {
     return failed;
 }
 
+/* What inflates to more than a file of its size may cost: blocks that live, open chunks, sites. */
+static int save_bombs(const char *directory) {
+    na_make_t m;
+    na_make_trace(&m);
+    uint64_t ticks = 1000;
+    for (uint32_t i = 0; i < 4; i++)
+        ticks = na_make_blocks(&m, i, 300000, ticks, 0);
+    int failed = save(directory, "bomb_blocks", &m, m.size);
+    free(m.bytes);
+    na_make_trace(&m);
+    for (uint32_t i = 0; i < 6; i++)
+        na_make_blocks(&m, i, 500000, 1000, 0);
+    failed |= save(directory, "bomb_runs", &m, m.size);
+    free(m.bytes);
+    na_make_begin(&m);
+    na_make_sites(&m, 2, 5000);
+    na_make_sites(&m, 2, 9000);
+    failed |= save(directory, "bomb_sites", &m, m.size);
+    free(m.bytes);
+    return failed;
+}
+
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: make_corpus DIRECTORY\n");
+    if (argc != 3) {
+        fprintf(stderr, "usage: make_corpus DIRECTORY BOMBS\n");
         return 2;
     }
-    int failed = save_trace(argv[1]) | save_control(argv[1]);
+    int failed = save_trace(argv[1]) | save_control(argv[1]) | save_bombs(argv[2]);
     na_make_t m;
     /* One page a chunk, without the timeline's twenty, so that mutations find something. */
     na_make_sample_file(&m);

@@ -107,6 +107,59 @@ cc -std=c17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all "-I$ro
 "$work/wrong" "$work/load.nprof" >"$work/out" 2>&1 || fail "wrong arguments: $(grep -E 'assert|ERROR|error' "$work/out" | head -n 3)"
 say "indices out of range, short structures: as the header says"
 
+# Different profiles are independent: four threads open, read and close theirs at the same time.
+cat >"$work/threads.c" <<'END'
+#include <numalloc/profile.h>
+#include <pthread.h>
+#include <stdio.h>
+static char **files;
+static double sums[4];
+static void *read_it(void *arg) {
+    int n = (int)(long)arg;
+    for (int round = 0; round < 5; round++) {
+        char why[512];
+        numalloc_profile_t *p = numalloc_profile_open(files[n % 2], why, sizeof why);
+        if (p == NULL) return "cannot open";
+        double sum = 0;
+        numalloc_profile_frame_t f[64];
+        for (size_t i = 0; i < numalloc_profile_sites(p); i++) {
+            sum += numalloc_profile_site(p, i, numalloc_profile_metric(p, "peak_bytes"));
+            sum += (double)numalloc_profile_frames(p, i, 0, f, sizeof f[0], 64) + (double)f[0].function[0];
+        }
+        numalloc_profile_close(p);
+        if (round != 0 && sum != sums[n]) return "another sum";
+        sums[n] = sum;
+    }
+    return NULL;
+}
+int main(int argc, char **argv) {
+    if (argc != 3) return 2;
+    files = argv + 1;
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++)
+        if (pthread_create(&threads[i], NULL, read_it, (void *)i) != 0) return 3;
+    for (int i = 0; i < 4; i++) {
+        void *why;
+        pthread_join(threads[i], &why);
+        if (why != NULL) return puts(why), 1;
+    }
+    return sums[0] != sums[2] || sums[1] != sums[3] || !(sums[0] > 0);
+}
+END
+cc -std=c17 -O1 -g "-I$root/include" "$work/threads.c" -o "$work/threads" "-L$libs" -lnumalloc-profile "-Wl,-rpath,$libs" -pthread ||
+    fail "the test of threads does not build"
+"$work/threads" "$work/r0.nprof" "$work/r1.nprof" || fail "profiles in four threads: status $?"
+say "four threads, each with a profile of its own"
+
+# A trace that asks for more memory than its size explains is refused in one line.
+! "$work/top_functions" "$root/tests/fuzz/corpus/bombs/bomb_blocks" 3 >"$work/out" 2>"$work/err" || fail "bomb_blocks is shown"
+grep -q 'bomb_blocks: asks for more memory than a file of its size can need' "$work/err" || fail "bomb_blocks: $(cat "$work/err")"
+rc=0
+"$dump" "$root/tests/fuzz/corpus/bombs/bomb_blocks" >"$work/out" 2>"$work/err" || rc=$?
+[ "$rc" = 2 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] && grep -q 'asks for more memory.*record it again' "$work/err" ||
+    fail "numalloc-dump of bomb_blocks: status $rc, $(cat "$work/err")"
+say "a trace that inflates too far: $(cut -d: -f3- "$work/err")"
+
 # The events of a trace, twice: as many, with the same bytes, as the program's sites have.
 profiled trace "$work/load.trace" sites
 cat >"$work/events.c" <<'END'
