@@ -16,6 +16,8 @@ await withPage(file, async (page, open) => {
   const given = handed.find(([from, to]) => from === thread.producer && to === thread.consumer);
   check(given?.[2] === 3000, `the consumer freed ${given} of the producer's blocks: ${JSON.stringify(handed)}`);
   check(/producer/.test(await page.locator('main').innerText()), 'threads have names');
+  const calls = await page.locator('[aria-label="calls by entry point"]').innerText();
+  check(/consumer/.test(calls) && /free/.test(calls) && /[µn]s/.test(calls), `calls by entry point: ${calls}`);
   await page.screenshot({ path: `${artefact}-threads.png`, fullPage: true });
 
   // The page of one site, found by its name.
