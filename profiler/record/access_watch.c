@@ -28,14 +28,18 @@
 #include "profiler/record/access_perf.h"
 #include "profiler/record/access_watch_draw.h"
 
-#define WORDS      2u
-#define EACH       2u /* registers a word: any access, writes */
-#define MOST       32u
-#define FIRST      UINT64_C(2000000)  /* ns: length of the first window of a stratum */
-#define SHORTEST   UINT64_C(200000)   /* ns */
-#define INTERVAL   UINT64_C(20000000) /* ns, unless the user says */
-#define SHARE      33u                /* at most one part in so many of the time is spent */
-#define LOOK_SHARE 64u /* listing the spans takes at most one part in so many of the time */
+#define WORDS    2u
+#define EACH     2u /* registers a word: any access, writes */
+#define MOST     32u
+#define FIRST    UINT64_C(2000000)  /* ns: length of the first window of a stratum */
+#define SHORTEST UINT64_C(200000)   /* ns */
+#define INTERVAL UINT64_C(20000000) /* ns, unless the user says */
+#define SHARE    33u                /* at most one part in so many of the time is spent */
+/* Hits slow a thread down by so many times at most: what they cost is known on average only, and
+ * where one cost less, nothing or less might be left of the time that the thread had itself. */
+#define MOST_SLOWED 8
+#define MOST_MISSED 8u  /* intervals */
+#define LOOK_SHARE  64u /* listing the spans takes at most one part in so many of the time */
 
 typedef struct hit {
     uint64_t time, ip;
@@ -51,7 +55,8 @@ typedef struct hit {
 static na_perf_plan_t plan;
 static struct {
     uint64_t interval, base_interval;
-    uint64_t begins; /* of the current interval */
+    uint64_t stands_for; /* time of the run: the interval, and what was missed before it */
+    uint64_t begins;     /* of the current interval */
     uint64_t look_at;
     uint64_t cost[2]; /* ns: of a hit that is a read, a write */
     uint32_t round;
@@ -196,6 +201,8 @@ static bool find_cuts(uint32_t word, uint64_t opened, uint64_t length) {
         const hit_t *hit = &hits[i];
         if (hit->word != word || cut_at[hit->target][word] == 0) continue;
         int64_t own = own_time(hit, opened); /* of the last one, in the end */
+        int64_t least = (int64_t)(hit->time - opened) / MOST_SLOWED;
+        if (own < least) own = least;
         cut_at[hit->target][word] = own > (int64_t)length ? 0 : (uint64_t)(own > 1 ? own : 1);
     }
     for (uint32_t i = 0; i < na_perf_count; i++)
@@ -205,7 +212,7 @@ static bool find_cuts(uint32_t word, uint64_t opened, uint64_t length) {
 
 static void store_hits(const na_draw_t *draw, uint32_t word, uint32_t id, uint64_t opened,
                        uint64_t length) {
-    double all = draw->inverse / WORDS * (double)w.interval;
+    double all = draw->inverse / WORDS * (double)w.stands_for;
     for (uint32_t i = 0; i < hit_count; i++) {
         const hit_t *hit = &hits[i];
         if (hit->word != word || !counts(hit, opened, length)) continue;
@@ -253,7 +260,7 @@ static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, 
                                 (w.unarmed != 0 ? NA_NPROF_WINDOW_INCOMPLETE : 0)),
             .round = w.round,
             .inverse = draw->inverse / WORDS,
-            .interval_ns = w.interval,
+            .interval_ns = w.stands_for,
         };
         na_store_window_done();
         na_access_entry->windows++;
@@ -415,7 +422,14 @@ static bool start(uint64_t period, char why[NA_WHY]) {
 
 static uint64_t step(void) {
     uint64_t now = na_access_mono();
-    if (w.begins + w.interval < now) w.begins = now; /* it was late: what was missed is missing */
+    /* Where it was late, on a machine with too much to do, this round stands for the time that was
+     * missed as well; but not for the hour that the process was stopped. */
+    w.stands_for = w.interval;
+    if (w.begins + w.interval < now) {
+        uint64_t missed = now - w.begins, most = MOST_MISSED * w.base_interval;
+        w.stands_for += missed < most ? missed : most;
+        w.begins = now;
+    }
     if (now >= w.look_at) {
         w.have_spans = na_draw_look(na_access_config) != 0;
         uint64_t after = na_access_mono();

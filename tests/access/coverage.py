@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""coverage.py - do the intervals of estimates from watchpoints hold the truth? Real runs.
+
+    coverage.py LIBNUMALLOC.SO NUMALLOC-DUMP RATES [--runs N] [--ms MS] [--period US] [--jobs N] [--journal FILE]
+
+RATES (tests/access/rates.c) counts its own accesses by site and thread. It is run N times under
+access=watch, several at a time (--jobs: they sleep most of the time); of each profile, numalloc-dump's estimates of each site, each thread, and each thread
+on each site are compared with the counts. With a journal, runs of earlier calls count as well (one
+line of JSON each), so that 300 can be made in parts. The table says in how many runs the 95 %
+interval held the count, missed it below and above, was not determined; the mean estimate as a share
+of the truth; and the mean ratio of the interval's ends. Needs hardware watchpoints.
+
+This is a measurement, not a test: it takes minutes, and its outcome is random."""
+import argparse
+import concurrent.futures
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+# Blocks of each site have a size of their own.
+SITES = {128: "steady", 512: "bursts", 262144: "swept"}
+
+
+def dump(args, profile, *view):
+    out = subprocess.run([args.dump, *view, "--json", profile], capture_output=True, text=True, check=True)
+    return json.loads(out.stdout)["rows"]
+
+
+def one_run(args, directory, number):
+    profile = os.path.join(directory, f"{number}.nprof")
+    env = dict(os.environ, LD_PRELOAD=os.path.abspath(args.lib), NUMALLOC_PROFILE="sites,access=watch",
+               NUMALLOC_PROFILE_FILE=profile, NUMALLOC_ACCESS_PERIOD=str(args.period))
+    out = subprocess.run([args.rates, str(args.ms)], env=env, capture_output=True, text=True, check=True)
+    truth = {}
+    for line in out.stdout.splitlines():
+        site, thread, count = line.split()
+        for case in ("all", site, thread, f"{site} {thread}"):
+            truth[case] = truth.get(case, 0) + int(count)
+    found = {case: [0, None, None] for case in truth}
+
+    def note(case, row):
+        found[case] = [row["weight"], row["weight_low"], row["weight_high"]]
+
+    def sites(prefix, *where):
+        for row in dump(args, profile, "objects", *where):
+            name = SITES.get(row["bytes"] / row["objects"])
+            case = f"{name} {prefix}".strip()
+            if case in found:
+                note(case, row)
+
+    sites("")
+    for row in dump(args, profile, "threads", "--access"):
+        if row["name"] in found:
+            note(row["name"], row)
+            sites(row["name"], "--where", f"thread={row['tid']}")
+    del found["all"], truth["all"]  # no view has its interval
+    os.remove(profile)
+    return {case: [truth[case], *found[case]] for case in truth}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("lib")
+    parser.add_argument("dump")
+    parser.add_argument("rates")
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--ms", type=int, default=10000)
+    parser.add_argument("--period", type=int, default=20000)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--journal")
+    args = parser.parse_args()
+    runs = []
+    if args.journal and os.path.exists(args.journal):
+        with open(args.journal, encoding="utf-8") as file:
+            runs = [json.loads(line) for line in file]
+    with tempfile.TemporaryDirectory() as directory:
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            for run in pool.map(lambda number: one_run(args, directory, number), range(args.runs)):
+                runs.append(run)
+                if args.journal:
+                    with open(args.journal, "a", encoding="utf-8") as file:
+                        file.write(json.dumps(run) + "\n")
+    print(f"{len(runs)} runs")
+    print(f"{'':18}{'held':>8}{'below':>7}{'above':>7}{'none':>6}{'mean':>7}{'ends':>6}")
+    for case in runs[0]:
+        held = below = above = none = 0
+        mean, ends = [], []
+        for run in runs:
+            truth, weight, low, high = run[case]
+            mean.append(weight / truth)
+            if low is None or math.isnan(low):
+                none += 1
+                continue
+            ends.append(high / low)
+            below += high < truth
+            above += low > truth
+            held += low <= truth <= high
+        known = len(runs) - none
+        share = 100 * held / known if known else math.nan
+        print(f"{case:18}{share:7.1f}%{below:7}{above:7}{none:6}{sum(mean) / len(mean):7.2f}"
+              f"{sum(ends) / len(ends) if ends else math.nan:6.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
