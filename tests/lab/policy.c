@@ -3,6 +3,8 @@
  *
  * usage: policy node ID         all pages of threads on every node are on this one
  *        policy interleave      all nodes hold the same share of each thread's pages
+ *        policy interleave huge all nodes have their turn, which is a huge page's where the kernel
+ *                               gives them
  *        policy local           pages are on their threads' nodes (in a cpuset: of those allowed)
  *        policy later ID        as node, by set_mempolicy(MPOL_BIND) while the program runs, for
  *                               what is allocated afterwards */
@@ -75,6 +77,31 @@ static void check_shares(const lab_pages_t *pages, int thread_node) {
     }
 }
 
+/* The kernel takes turns by huge pages, too few of them for equal shares of each thread. */
+static void check_turns(void) {
+    char text[4096];
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    unsigned long huge_kib = 0;
+    REQUIRE(file != NULL);
+    while (fgets(text, sizeof text, file) != NULL)
+        (void)sscanf(text, "AnonHugePages: %lu", &huge_kib);
+    fclose(file);
+    if (huge_kib == 0) check_skip("this machine makes no huge pages unasked");
+    lab_pages_t all = {0};
+    for (int i = 0; i < places; i++)
+        for (int node = 0; node < lab_nodes; node++) {
+            all.on[node] += workers[i].pages.on[node];
+            all.total += workers[i].pages.on[node];
+        }
+    for (int node = 0; node < lab_nodes; node++) {
+        if (!lab_node[node].memory) continue;
+        double share = (double)all.on[node] * lab_nodes / (double)all.total;
+        check_say("%lu MiB of huge pages: node %d has %.2f of its fair share of %llu pages\n",
+                  huge_kib >> 10, lab_node[node].id, share, (unsigned long long)all.total);
+        CHECK(share > 0.5 && share < 1.5);
+    }
+}
+
 static int index_or_end(const char *text) {
     int index = text == NULL ? -1 : lab_index(atoi(text));
     if (index < 0) check_skip("this machine has no such node");
@@ -90,16 +117,18 @@ int main(int argc, char **argv) {
     if (later || strcmp(what, "node") == 0)
         wanted = index_or_end(argv[2]);
     else if (!interleave && strcmp(what, "local") != 0) {
-        check_say("usage: %s node ID | later ID | interleave | local\n", argv[0]);
+        check_say("usage: %s node ID | later ID | interleave [huge] | local\n", argv[0]);
         return 2;
     }
     for (int i = 0; i < lab_nodes; i++)
         if (lab_node[i].cpu >= 0) place_of[places++] = i;
     /* The kernel takes turns by huge pages where it can: too few of them for equal shares. */
-    if (interleave) REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
+    bool huge = interleave && argc > 2 && strcmp(argv[2], "huge") == 0;
+    if (interleave && !huge) REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
     workers = lab_map((size_t)places * sizeof *workers);
     lab_team(places, work, NULL);
-    for (int i = 0; i < places; i++) {
+    if (huge) check_turns();
+    for (int i = 0; i < places && !huge; i++) {
         char text[64];
         int on = place_of[i];
         snprintf(text, sizeof text, "thread on node %d", lab_node[on].id);
