@@ -107,6 +107,13 @@ static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
     to->instances += count != 0;
 }
 
+/* What a sample belongs to with others: a round of watchpoints; of NUMA hinting faults, which come
+ * in bursts of one thread after each of the kernel's scans, a tenth of a second. 0: nothing. */
+static uint32_t round_of(const sums_t *s, const na_touch_t *a) {
+    if (s->set->sources[s->verdicts->source].of.source != NA_NPROF_SOURCE_NUMA) return a->round;
+    return (uint32_t)(a->ns / 100000000U) + 1;
+}
+
 /* Samples of one round say little more than one. A new round adds its square, a known one what its
  * square grows by; samples of a round follow each other closely in an object's flow. */
 static void add_independent(sums_t *s, uint32_t count) {
@@ -116,13 +123,14 @@ static void add_independent(sums_t *s, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const na_touch_t *a = sample(s, i);
         round_sum_t *at = NULL;
-        for (uint32_t j = 0; a->round != 0 && j < used && at == NULL; j++)
-            if (open[j].round == a->round && open[j].process == a->process) at = &open[j];
+        uint32_t round = round_of(s, a);
+        for (uint32_t j = 0; round != 0 && j < used && at == NULL; j++)
+            if (open[j].round == round && open[j].process == a->process) at = &open[j];
         if (at == NULL) {
             at = &open[next];
             next = (next + 1) % OPEN;
             if (used < OPEN) used++;
-            *at = (round_sum_t){a->round, a->process, 0};
+            *at = (round_sum_t){round, a->process, 0};
         }
         s->squares += 2 * at->weight * a->weight + a->weight * a->weight;
         at->weight += a->weight;

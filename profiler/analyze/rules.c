@@ -116,7 +116,7 @@ static void several_nodes(judging_t *j, na_verdict_kind_t kind) {
 }
 
 static bool has_windows(const judging_t *j) {
-    return j->m->windows >= na_limit(NA_T_WINDOWS_LEAST);
+    return (j->evidence & NA_EVIDENCE_TURNS) != 0 && j->m->windows >= na_limit(NA_T_WINDOWS_LEAST);
 }
 
 static void at_once(judging_t *j, na_verdict_kind_t kind) {

@@ -78,8 +78,8 @@ const na_verdict_text_t na_verdict_texts[NA_VERDICTS] = {
     [NA_VERDICT_UNDECIDABLE] = {"undecidable", "undecidable", "the samples do not tell"},
 };
 
-const char *const na_evidence_names[NA_EVIDENCE_BITS] = {"shares", "nodes",   "read_write",
-                                                         "level",  "latency", "allocation"};
+const char *const na_evidence_names[NA_EVIDENCE_BITS] = {
+    "shares", "nodes", "read_write", "level", "latency", "allocation", "turns"};
 
 const char *const na_undecided_names[] = {[NA_UNDECIDED_NOT] = "",
                                           [NA_UNDECIDED_SOURCE] = "source",
@@ -93,10 +93,10 @@ const uint32_t na_verdict_needs[NA_VERDICTS] = {
     [NA_VERDICT_OWN] = ALL | NA_EVIDENCE_ALLOCATION,
     [NA_VERDICT_REMOTE] = ALL,
     [NA_VERDICT_CLUSTER] = ALL,
-    [NA_VERDICT_ALTERNATING] = ALL,
-    [NA_VERDICT_READ_MOSTLY] = ALL | NA_EVIDENCE_OP,
+    [NA_VERDICT_ALTERNATING] = ALL | NA_EVIDENCE_TURNS,
+    [NA_VERDICT_READ_MOSTLY] = ALL | NA_EVIDENCE_OP | NA_EVIDENCE_TURNS,
     [NA_VERDICT_SATURATED] = ALL | NA_EVIDENCE_LEVEL | NA_EVIDENCE_LATENCY,
-    [NA_VERDICT_WRITE_SHARED] = ALL | NA_EVIDENCE_OP,
+    [NA_VERDICT_WRITE_SHARED] = ALL | NA_EVIDENCE_OP | NA_EVIDENCE_TURNS,
     [NA_VERDICT_NOTHING] = ALL,
     [NA_VERDICT_UNDECIDABLE] = 0,
 };

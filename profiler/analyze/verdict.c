@@ -9,7 +9,7 @@
 
 uint32_t na_source_evidence(const na_flows_t *set, uint32_t source) {
     const na_nprof_access_source_t *s = &set->sources[source].of;
-    uint32_t evidence = NA_EVIDENCE_NODES;
+    uint32_t evidence = NA_EVIDENCE_NODES | NA_EVIDENCE_TURNS;
     if ((s->flags & NA_NPROF_ACCESS_OP) != 0) evidence |= NA_EVIDENCE_OP;
     if ((s->flags & NA_NPROF_ACCESS_LEVEL) != 0) evidence |= NA_EVIDENCE_LEVEL;
     if ((s->flags & NA_NPROF_ACCESS_LATENCY) != 0) evidence |= NA_EVIDENCE_LATENCY;
@@ -17,8 +17,12 @@ uint32_t na_source_evidence(const na_flows_t *set, uint32_t source) {
     case NA_NPROF_SOURCE_KMOD_IBS:
     case NA_NPROF_SOURCE_PERF_IBS:
     case NA_NPROF_SOURCE_WATCH:
-    case NA_NPROF_SOURCE_NUMA:
         evidence |= NA_EVIDENCE_SHARES;
+        break;
+    case NA_NPROF_SOURCE_NUMA:
+        /* After each scan the first thread to come takes the faults of all pages that it passes
+         * over: those who use them at once look as if they took turns. */
+        evidence = (evidence | NA_EVIDENCE_SHARES) & ~NA_EVIDENCE_TURNS;
         break;
     case NA_NPROF_SOURCE_PEBS:
         /* Loads and stores are of two units, so that no share of writes can be formed. */

@@ -43,7 +43,8 @@ extern const na_verdict_text_t na_verdict_texts[NA_VERDICTS];
 #define NA_EVIDENCE_LEVEL      8u  /* whether memory answered, or a cache */
 #define NA_EVIDENCE_LATENCY    16u /* how long it took */
 #define NA_EVIDENCE_ALLOCATION 32u /* which thread allocated it */
-#define NA_EVIDENCE_BITS       6u
+#define NA_EVIDENCE_TURNS      64u /* who used it at once, and who in turn */
+#define NA_EVIDENCE_BITS       7u
 extern const char *const na_evidence_names[NA_EVIDENCE_BITS]; /* "shares", "nodes", ... */
 
 /* Of each rule, by kind. */

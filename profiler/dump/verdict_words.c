@@ -120,7 +120,8 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
                                                                 "whether it reads or writes",
                                                                 "what answered",
                                                                 "latencies",
-                                                                "who allocated it"};
+                                                                "who allocated it",
+                                                                "who uses it at once"};
             if ((v->lacks >> bit & 1) == 0) continue;
             used = strlen(a->reason);
             snprintf(a->reason + used, sizeof a->reason - used, "%s%s", first ? "" : ", ",

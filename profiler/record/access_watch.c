@@ -3,7 +3,8 @@
  * The run is cut into rounds of `interval`. Somewhere in each, at a moment drawn uniformly, two
  * words of the heap (access_watch_draw.c) are watched in all threads: each word by two of the four
  * debug registers, one for writes and one for any access, so that reads and writes are told apart
- * (a write makes both fire at once). Every access to the word stops its thread in the kernel, which
+ * (a write makes both fire at once; QEMU's emulation reports the first of the two only, which is
+ * why that for writes comes first). Every access to the word stops its thread in the kernel, which
  * writes a sample into memory that it shares: no signal, nothing that the program or a debugger
  * would notice, but that no debug register is left for another.
  *
@@ -29,7 +30,7 @@
 #include "profiler/record/access_watch_draw.h"
 
 #define WORDS    2u
-#define EACH     2u /* registers a word: any access, writes */
+#define EACH     2u /* registers a word: writes, any access */
 #define MOST     32u
 #define FIRST    UINT64_C(2000000)  /* ns: length of the first window of a stratum */
 #define SHORTEST UINT64_C(200000)   /* ns */
@@ -99,7 +100,7 @@ static void take(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
     if (event == UINT32_MAX) return;
     if (t->budget[event] != 0) t->budget[event]--;
     uint8_t word = (uint8_t)(event / EACH);
-    bool write = event % EACH == 1;
+    bool write = event % EACH == 0;
     uint32_t target = (uint32_t)(t - na_perf_target);
     hit_t *last = hit_count != 0 ? &hits[hit_count - 1] : NULL;
     if (last != NULL && last->tid == b.tid && last->word == word && last->ip == b.ip &&
@@ -391,7 +392,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
             .sample_period = 1,
             .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
                            PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU,
-            .bp_type = k % EACH == 1 ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW,
+            .bp_type = k % EACH == 0 ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW,
             .bp_addr = (uintptr_t)&probe,
             .bp_len = HW_BREAKPOINT_LEN_8,
             .disabled = 1,

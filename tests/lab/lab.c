@@ -363,13 +363,22 @@ static void *member_main(void *argument) {
     return NULL;
 }
 
-void lab_team(int count, void (*run)(void *argument, int number), void *argument) {
+static void team(int first, int count, void (*run)(void *, int), void *argument) {
     static member_t member[LAB_NODES * 4];
     REQUIRE(count > 0 && count <= (int)NA_COUNT(member));
-    for (int i = 0; i < count; i++) {
+    for (int i = first; i < count; i++) {
         member[i] = (member_t){.run = run, .argument = argument, .number = i};
         REQUIRE(pthread_create(&member[i].thread, NULL, member_main, &member[i]) == 0);
     }
-    for (int i = 0; i < count; i++)
+    if (first > 0) run(argument, 0);
+    for (int i = first; i < count; i++)
         pthread_join(member[i].thread, NULL);
+}
+
+void lab_team(int count, void (*run)(void *argument, int number), void *argument) {
+    team(0, count, run, argument);
+}
+
+void lab_team_here(int count, void (*run)(void *argument, int number), void *argument) {
+    team(1, count, run, argument);
 }

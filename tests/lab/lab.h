@@ -103,5 +103,7 @@ void lab_plug(int index, unsigned mebibytes);
 /* One thread for each of `count` places, all running `run(argument, i)`; returns when all are done.
  */
 void lab_team(int count, void (*run)(void *argument, int number), void *argument);
+/* The same; the caller is the first of them. */
+void lab_team_here(int count, void (*run)(void *argument, int number), void *argument);
 
 #endif

@@ -1,34 +1,57 @@
-/* patterns.c - the patterns of MemProf's paper (Figure 1, section 5) in small, each as it goes
- * wrong, and mended: lab-patterns PATTERN wrong|mended SECONDS. Writes the address of what it is
- * about to descriptor 3. Needs four nodes; nothing is judged here (truth.c does).
+/* patterns.c - the patterns of MemProf's paper (Figure 1), and the shapes of the programs of its
+ * section 5, in small, each as it goes wrong, and mended:
  *
- *   handoff      Figure 1 (a): allocated and filled on node 0, used on node 1
- *   own          Psearchy: each thread's data, all on one node's pages
- *   migrated     allocated on node 0, then the thread goes to node 2
- *   alternating  Figure 1 (b): two nodes take turns
- *   read         Figure 1 (c), FaceRec: filled once, read by all nodes
- *   write        Figure 1 (c), Streamcluster: read and written by all nodes
- *   counters     counters of four threads in one cache line
- *   cluster      Apache: two groups of threads, each sharing a pool, each on two nodes */
+ *     lab-patterns PATTERN wrong|mended WHICH [hinted]
+ *
+ * Runs until standard input ends. Writes to descriptor 3, of each object that is to be judged,
+ * "ADDRESS VERDICT", where the verdict is what a source with all evidence must come to, "+op"
+ * behind it where that takes reads and writes or the order in time; then "ready". Nothing is judged
+ * here (truth.c does). WHICH is the process's number among those of its application (apache; else
+ * 0). "hinted": for NUMA hinting faults, which the kernel takes in memory with a policy that allows
+ * them, and else not.
+ *
+ *   handoff        Figure 1 (a): allocated and filled on node 0, used on node 1
+ *   migrated       allocated on node 0, then the thread goes to node 2
+ *   alternating    Figure 1 (b): two nodes take turns
+ *   counters       counters of four threads in one cache line
+ *   cluster        two groups of threads, each sharing a pool, each on two nodes
+ *   facerec        one matrix, filled once, that all nodes read; others are made, used and freed
+ *   streamcluster  one array on one node that all nodes read and write, and small points beside it
+ *   psearchy       each thread's many objects, of three origins, all on one node's pages
+ *   apache         several processes; the threads of each share pools, on two nodes */
 #include "lab.h"
 
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Preloaded, not linked. */
 #pragma weak numalloc_alloc_onnode
 #pragma weak numalloc_alloc_interleaved
 
-enum { KIB = 1024, SMALL = 8 * KIB, LARGE = 32 * KIB, TURN_MS = 400, THREADS = 4 };
+enum {
+    KIB = 1024,
+    THREADS = 4,
+    PAGE = 4 * KIB,
+    PASSES = 8, /* between two pauses */
+    TURN_MS = 1000,
+    OBJECTS = 4, /* psearchy: of each origin and thread */
+    HERE = -1,
+    BIND = 2,            /* MPOL_BIND */
+    HINTED = 1 << 13,    /* MPOL_F_NUMA_BALANCING: faults are taken, pages stay */
+    MOVE = 1 << 1 | 0x1, /* MPOL_MF_MOVE | MPOL_MF_STRICT */
+};
 
-static bool mended;
-static uint64_t end_ms;
+static bool mended, hinted;
+static int which;
+static size_t size; /* of a block */
 static volatile uint64_t *shared[THREADS];
 static volatile uint64_t sink;
 
 /* One pass over the words of a block; every `writes`-th access is a write, 0: none. */
-static void pass(volatile uint64_t *block, size_t size, unsigned writes, size_t from) {
+static void pass(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
     uint64_t sum = 0;
-    size_t words = size / sizeof *block;
+    size_t words = bytes / sizeof *block;
     for (size_t i = 0; i < words; i++) {
         size_t at = (i + from) % words;
         if (writes != 0 && i % writes == 0)
@@ -39,139 +62,245 @@ static void pass(volatile uint64_t *block, size_t size, unsigned writes, size_t 
     sink += sum;
 }
 
+static bool goes_on(void) {
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    return poll(&input, 1, 0) == 0;
+}
+
 /* With pauses: on an emulated machine, threads that never sleep leave nothing to the recorder. */
-static void use(volatile uint64_t *block, size_t size, unsigned writes, size_t from) {
-    while (lab_now_ms() < end_ms) {
-        pass(block, size, writes, from);
+static void use(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
+    while (goes_on()) {
+        for (unsigned i = 0; i < PASSES; i++)
+            pass(block, bytes, writes, from);
         lab_sleep_ms(1);
     }
 }
 
-static void *filled(void *block, size_t size) {
+/* A filled block on a node of the table, or where the thread is. */
+static inline __attribute__((always_inline)) void *make(size_t bytes, int node) {
+    void *block = NULL;
+    if (hinted) {
+        unsigned id = 0;
+        REQUIRE(syscall(SYS_getcpu, NULL, &id, NULL) == 0);
+        if (node != HERE) id = (unsigned)lab_node[node].id;
+        unsigned long mask = 1UL << id;
+        bytes = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
+        block = aligned_alloc(PAGE, bytes);
+        REQUIRE(syscall(SYS_mbind, block, bytes, BIND | HINTED, &mask, 64UL, MOVE) == 0);
+    } else if (node == HERE) {
+        block = malloc(bytes);
+    } else {
+        block = numalloc_alloc_onnode(bytes, lab_node[node].id);
+    }
     REQUIRE(block != NULL);
-    memset(block, 1, size);
+    memset(block, 1, bytes);
     return block;
 }
 
-static void say(const volatile void *block) {
-    dprintf(3, "%zu\n", (size_t)(uintptr_t)block);
+static void ready(void) {
+    dprintf(3, "ready\n");
+}
+
+static void say(const volatile void *block, const char *verdict) {
+    dprintf(3, "%zx %s\n", (size_t)(uintptr_t)block, mended ? "nothing_wrong" : verdict);
+}
+
+/* ---- patterns: begin() in the main thread on node 0, then run() in each of the threads, of which
+ * the main thread is the first. No more threads than it takes: each makes a watchpoint dearer. ----
+ */
+
+static void begin_handoff(void) {
+    shared[0] = make(size, mended ? 1 : 0);
+    say(shared[0], "remote_after_allocation");
 }
 
 static void handoff(void *argument, int number) {
     (void)argument;
     lab_pin(number);
-    if (number == 1) use(shared[0], SMALL, 4, 0);
+    if (number == 1)
+        use(shared[0], size, 4, 0);
+    else
+        while (goes_on())
+            lab_sleep_ms(20);
 }
 
-static void own(void *argument, int number) {
-    (void)argument;
-    if (number == 0) return;
-    lab_pin(number);
-    void *block = mended ? malloc(SMALL) : numalloc_alloc_onnode(SMALL, lab_node[0].id);
-    filled(block, SMALL);
-    if (number == 1) say(block);
-    use(block, SMALL, 3, 0);
+static void begin_migrated(void) {
+    shared[0] = make(size, HERE);
+    say(shared[0], "thread_migrated");
 }
 
 static void migrated(void *argument, int number) {
     (void)argument;
-    if (number != 0) return;
-    lab_pin(0);
-    void *block = filled(malloc(SMALL), SMALL);
-    say(block);
-    lab_pin(mended ? 0 : 2);
-    use(block, SMALL, 3, 0);
+    lab_pin(number == 0 && !mended ? 2 : 0);
+    use(shared[0], size, 3, 0);
 }
 
-/* Threads 1 and 2; mended: both on the node of the block. */
+/* Mended: both threads are on the node of the block. */
+static void begin_alternating(void) {
+    shared[0] = make(size, HERE);
+    say(shared[0], "alternating+op");
+}
+
 static void alternating(void *argument, int number) {
     (void)argument;
-    if (number != 1 && number != 2) return;
-    lab_pin(mended ? 0 : number);
-    while (lab_now_ms() < end_ms) {
-        if (lab_now_ms() / TURN_MS % 2 == (uint64_t)(number - 1)) pass(shared[0], SMALL, 3, 0);
+    lab_pin(mended ? 0 : number + 1);
+    while (goes_on()) {
+        if (lab_now_ms() / TURN_MS % 2 == (uint64_t)number)
+            for (unsigned i = 0; i < PASSES; i++)
+                pass(shared[0], size, 3, 0);
         lab_sleep_ms(1);
     }
 }
 
-static void read_all(void *argument, int number) {
-    (void)argument;
-    lab_pin(number);
-    volatile uint64_t *block = shared[0];
-    if (mended) { /* a copy for each node */
-        void *copy = malloc(SMALL);
-        REQUIRE(copy != NULL);
-        memcpy(copy, (const void *)(uintptr_t)shared[0], SMALL);
-        block = copy;
-        if (number == 1) say(copy);
-    }
-    use(block, SMALL, 0, (size_t)number * 250);
-}
-
-static void write_all(void *argument, int number) {
-    (void)argument;
-    lab_pin(number);
-    use(shared[0], LARGE, 3, (size_t)number * LARGE / 32);
+static void begin_counters(void) {
+    for (int i = 0; i < THREADS; i++)
+        shared[i] = mended ? make(64, i) : i == 0 ? make(64, HERE) : shared[0] + i;
+    say(shared[mended ? 1 : 0], "write_shared+op");
 }
 
 static void counters(void *argument, int number) {
     (void)argument;
     lab_pin(number);
-    volatile uint64_t *counter = shared[0] + number;
-    if (mended) {
-        counter = filled(malloc(64), 64);
-        if (number == 1) say(counter);
-    }
-    while (lab_now_ms() < end_ms) {
+    while (goes_on()) {
         for (int i = 0; i < 20; i++)
-            (*counter)++;
+            (*shared[number])++;
         lab_sleep_ms(1);
     }
 }
 
 /* Threads 0 and 1 share one pool, 2 and 3 another; mended: each group is on one node. */
+static void begin_cluster(void) {
+    for (int first = 0; first < THREADS; first += 2) {
+        lab_pin(first);
+        shared[first] = shared[first + 1] = make(size, HERE);
+        say(shared[first], "sharing_cluster");
+    }
+}
+
 static void cluster(void *argument, int number) {
     (void)argument;
-    int first = number / 2 * 2;
-    lab_pin(mended ? first : number);
-    if (number == first) {
-        shared[first] = filled(malloc(SMALL), SMALL);
-        if (number == 0) say(shared[0]);
-        __atomic_store_n(&shared[first + 1], shared[first], __ATOMIC_RELEASE);
-    }
-    while (__atomic_load_n(&shared[first + 1], __ATOMIC_ACQUIRE) == NULL)
+    lab_pin(mended ? number / 2 * 2 : number);
+    use(shared[number], size, 3, (size_t)number * 64);
+}
+
+/* Threads read the one matrix that stays, and multiply into ones of their own that do not. */
+static void begin_facerec(void) {
+    for (int i = 0; i < THREADS; i++)
+        shared[i] = mended ? make(size, i) : i == 0 ? make(size, HERE) : shared[0];
+    say(shared[mended ? 1 : 0], "concurrent_read_mostly+op");
+}
+
+static void facerec(void *argument, int number) {
+    (void)argument;
+    lab_pin(number);
+    while (goes_on()) {
+        volatile uint64_t *product = make(size / 2, HERE);
+        for (unsigned i = 0; i < PASSES; i++)
+            pass(shared[number], size, 0, (size_t)number * 64);
+        pass(product, size / 2, 2, 0);
+        free((void *)(uintptr_t)product);
         lab_sleep_ms(1);
-    use(shared[first], SMALL, 3, (size_t)number * 250);
+    }
+}
+
+/* The points are of no weight, as in the paper. */
+static void begin_streamcluster(void) {
+    size = size > 4 * PAGE ? size : 4 * PAGE;
+    shared[0] = mended ? numalloc_alloc_interleaved(size, NULL, 0) : make(size, HERE);
+    memset((void *)(uintptr_t)shared[0], 1, size);
+    shared[1] = make(size / 64, HERE);
+    say(shared[0], "write_shared+op");
+}
+
+static void streamcluster(void *argument, int number) {
+    (void)argument;
+    lab_pin(number);
+    while (goes_on()) {
+        for (unsigned i = 0; i < 2; i++)
+            pass(shared[0], size, 3, (size_t)number * size / 32);
+        pass(shared[1], size / 64, 0, 0);
+        lab_sleep_ms(1);
+    }
+}
+
+/* Where the threads allocate, not begin(): all wait for all before it is said that all is ready. */
+static pthread_barrier_t made;
+
+static void psearchy(void *argument, int number) {
+    (void)argument;
+    volatile uint64_t *of[3][OBJECTS];
+    size_t small = size / OBJECTS;
+    int node = mended ? HERE : 0;
+    lab_pin(number + 1);
+    for (int i = 0; i < OBJECTS; i++) {
+        of[0][i] = make(small, node); /* buffers of files */
+        of[1][i] = make(small, node); /* words */
+        of[2][i] = make(small, node); /* their places */
+    }
+    if (number == 0)
+        for (int i = 0; i < 3; i++)
+            say(of[i][0], "own_data_wrong_page");
+    pthread_barrier_wait(&made);
+    if (number == 0) ready();
+    while (goes_on()) {
+        for (int i = 0; i < 3 * OBJECTS; i++)
+            pass(of[i % 3][i / 3], small, 3, 0);
+        lab_sleep_ms(1);
+    }
+}
+
+/* Of each process two threads share its pools; mended: they are on one node. */
+static void begin_apache(void) {
+    lab_pin(2 * which);
+    shared[0] = make(size, HERE);
+    shared[1] = make(size, HERE);
+    say(shared[0], "sharing_cluster");
+    say(shared[1], "sharing_cluster");
+}
+
+static void apache(void *argument, int number) {
+    (void)argument;
+    lab_pin(2 * which + (mended ? 0 : number));
+    while (goes_on()) {
+        for (unsigned i = 0; i < PASSES; i++)
+            pass(shared[i % 2], size, 3, (size_t)number * 64);
+        lab_sleep_ms(1);
+    }
 }
 
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
+        void (*begin)(void);
         void (*run)(void *argument, int number);
-        size_t size; /* of what the main thread makes; 0: nothing */
+        int threads;
     } patterns[] = {
-        {"handoff", handoff, SMALL},         {"own", own, 0},           {"migrated", migrated, 0},
-        {"alternating", alternating, SMALL}, {"read", read_all, SMALL}, {"write", write_all, LARGE},
-        {"counters", counters, 64},          {"cluster", cluster, 0},
+        {"handoff", begin_handoff, handoff, 2},
+        {"migrated", begin_migrated, migrated, 1},
+        {"alternating", begin_alternating, alternating, 2},
+        {"counters", begin_counters, counters, THREADS},
+        {"cluster", begin_cluster, cluster, THREADS},
+        {"facerec", begin_facerec, facerec, THREADS},
+        {"streamcluster", begin_streamcluster, streamcluster, THREADS},
+        {"psearchy", NULL, psearchy, 2},
+        {"apache", begin_apache, apache, 2},
     };
     check_begin();
     lab_begin(THREADS);
-    REQUIRE(argc == 4);
+    REQUIRE(argc >= 4);
     mended = strcmp(argv[2], "mended") == 0;
+    which = argv[3][0] == '1';
+    hinted = argc > 4;
+    size = hinted ? 16 * PAGE : 2 * KIB;
     for (size_t p = 0; p < NA_COUNT(patterns); p++) {
         if (strcmp(patterns[p].name, argv[1]) != 0) continue;
         lab_pin(0);
-        if (patterns[p].size != 0) {
-            bool write = strcmp(argv[1], "write") == 0, hand = strcmp(argv[1], "handoff") == 0;
-            size_t size = patterns[p].size;
-            void *block = mended && write  ? numalloc_alloc_interleaved(size, NULL, 0)
-                          : mended && hand ? numalloc_alloc_onnode(size, lab_node[1].id)
-                                           : malloc(size);
-            shared[0] = filled(block, size);
-            if (!mended || write || hand || strcmp(argv[1], "alternating") == 0) say(block);
+        REQUIRE(pthread_barrier_init(&made, NULL, (unsigned)patterns[p].threads) == 0);
+        if (patterns[p].begin != NULL) {
+            patterns[p].begin();
+            ready();
         }
-        end_ms = lab_now_ms() + (uint64_t)atoi(argv[3]) * 1000;
-        lab_team(THREADS, patterns[p].run, NULL);
+        lab_team_here(patterns[p].threads, patterns[p].run, NULL);
         return lab_status(check_status());
     }
     fprintf(stderr, "patterns: there is no %s\n", argv[1]);

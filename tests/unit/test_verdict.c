@@ -496,6 +496,13 @@ Test(verdict, what_a_source_does_not_give) {
     m.unit = NA_NPROF_UNIT_MADE_UP;
     m.flags |= NA_NPROF_ACCESS_MADE_UP;
     undecided(&m, NA_UNDECIDED_SOURCE, cr_assert_eq(v_.lacks, NA_EVIDENCE_SHARES));
+    /* Hinting faults: do they take turns, or come first after a scan each once? */
+    windows(&m, 0, 50);
+    m.source = NA_NPROF_SOURCE_NUMA;
+    m.unit = NA_NPROF_UNIT_SCANS;
+    m.flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED | NA_NPROF_ACCESS_HOME;
+    undecided(&m, NA_UNDECIDED_SOURCE,
+              cr_assert_eq(v_.rules[NA_VERDICT_ALTERNATING].lacks, NA_EVIDENCE_TURNS));
     /* A watchpoint that does not tell reads from writes: shared, but how? */
     shared(&m, 1000, 0, false);
     m.source = NA_NPROF_SOURCE_WATCH;
