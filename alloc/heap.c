@@ -169,18 +169,17 @@ static na_heap_t *adopt(unsigned node) {
     na_heap_t *heap = idle[node];
     if (heap == NULL) return NULL;
     idle[node] = heap->next_idle;
+    uint32_t phase = NA_HEAP_DETACHED;
+    while (!atomic_compare_exchange_weak_explicit(&heap->phase, &phase, NA_HEAP_ATTACHED,
+                                                  memory_order_seq_cst, memory_order_relaxed)) {
+        phase = NA_HEAP_DETACHED;
+        na_os_yield();
+    }
+    no_longer_warm(heap);
     heap->pinned = false; /* what the last thread saw or said of nodes is not true of the next */
     heap->away = false;
     heap->policy = MPOL_DEFAULT;
-    for (;;) {
-        uint32_t phase = NA_HEAP_DETACHED;
-        if (atomic_compare_exchange_weak_explicit(&heap->phase, &phase, NA_HEAP_ATTACHED,
-                                                  memory_order_seq_cst, memory_order_relaxed)) {
-            no_longer_warm(heap);
-            return heap;
-        }
-        na_os_yield();
-    }
+    return heap;
 }
 
 static na_heap_t *make(unsigned node) {
