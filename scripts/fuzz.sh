@@ -74,7 +74,8 @@ echo "fuzz.sh: ${fuzzers[*]}, $minutes min each, $cores at a time"
 number=0
 for job in "${jobs[@]}"; do
     while [[ $(jobs -rp | wc -l) -ge $cores ]]; do wait -n || true; done
-    run "$job" $((number++)) &
+    number=$((number + 1))
+    run "$job" "$number" &
 done
 wait
 
