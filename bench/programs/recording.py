@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """recording.py - what it costs real programs to be profiled.
 
-Runs each program without a profile and in each mode, in turn and in alternating order, and prints
-each mode's cost relative to no profile: wall time, processor time of all processes, size of the
-files written. The figure of a round is the ratio of two neighbouring runs; the median is taken over
-the rounds, and its 95 % interval is that of the sign test, so that few rounds have none.
+Runs each program without a profile (or in another mode, --base) and in each mode, in turn and in
+alternating order, and prints each mode's cost relative to that: wall time, processor time of all
+processes, size of the files written. The figure of a round is the ratio of its two runs; the median
+is taken over the rounds, and its 95 % interval is that of the sign test, so that few rounds have
+none.
 """
 import argparse
 import os
@@ -17,7 +18,17 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODES = ["sample", "sites", "trace", "trace-nostacks", "heaptrack"]
+# What NUMALLOC_PROFILE is, and what else is set.
+MODES = {
+    "plain": None,
+    "sample": ("sample", {}),
+    "sites": ("sites", {}),
+    "trace": ("trace", {}),
+    "trace-nostacks": ("trace", {"NUMALLOC_TRACE_STACKS": "none"}),
+    "watch": ("sites,access=watch", {}),
+    "watch-5ms": ("sites,access=watch", {"NUMALLOC_ACCESS_PERIOD": "5000"}),
+    "heaptrack": None,
+}
 
 
 def programs(inputs):
@@ -50,11 +61,10 @@ def run(program, mode, library, directory):
         command = ["heaptrack", "-o", directory + "/heaptrack"] + command
     else:
         environment["LD_PRELOAD"] = library
-        if mode != "plain":
-            environment["NUMALLOC_PROFILE"] = mode.split("-")[0]
+        if MODES[mode]:
+            environment["NUMALLOC_PROFILE"] = MODES[mode][0]
             environment["NUMALLOC_PROFILE_FILE"] = directory + "/%e.%p.nprof"
-        if mode == "trace-nostacks":
-            environment["NUMALLOC_TRACE_STACKS"] = "none"
+            environment.update(MODES[mode][1])
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.monotonic()
     result = subprocess.run(command, cwd=where, env=environment, stdin=subprocess.DEVNULL,
@@ -99,6 +109,7 @@ def main():
     parser.add_argument("--inputs", help="keep the inputs there, or take them from there (as compare.sh does)")
     parser.add_argument("--only", default="gcc,python-malloc,sqlite", help="programs: gcc, python, python-malloc, sqlite")
     parser.add_argument("--modes", default="sample,sites,trace")
+    parser.add_argument("--base", default="plain", help="the mode that the others are compared with")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--small", action="store_true", help="small inputs: whether all works, not how fast")
     options = parser.parse_args()
@@ -106,7 +117,7 @@ def main():
     if not os.access(library, os.R_OK):
         die("no library '%s'; build it, or name it with --library" % options.library)
     modes = options.modes.split(",")
-    for mode in modes:
+    for mode in modes + [options.base]:
         if mode not in MODES:
             die("there is no mode '%s'; there are %s" % (mode, ", ".join(MODES)))
     if "heaptrack" in modes and not shutil.which("heaptrack"):
@@ -134,13 +145,13 @@ def main():
             if not shutil.which(known[name][0][0]):
                 print("%s: left out, no program '%s'" % (name, known[name][0][0]), file=sys.stderr)
                 continue
-            failed |= not compare(name, known[name], modes, library, files, options.rounds)
+            failed |= not compare(name, known[name], options.base, modes, library, files, options.rounds)
         sys.exit(1 if failed else 0)
 
 
-def compare(name, program, modes, library, files, rounds):
+def compare(name, program, base, modes, library, files, rounds):
     """Prints a program's rows. False: a run failed; its mode is left out from then on."""
-    everything = ["plain"] + modes
+    everything = [base] + [mode for mode in modes if mode != base]
     results = {mode: [] for mode in everything}
     failed = set()
     for number in range(rounds):
@@ -156,15 +167,14 @@ def compare(name, program, modes, library, files, rounds):
                 failed.add(mode)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-    if "plain" in failed:
+    if base in failed:
         return False
-    plain = results["plain"]
-    print("%-14s %-15s %8s %8s" % (name, "plain", "%.2f s" % statistics.median(r[0] for r in plain),
-                                   "%.2f s" % statistics.median(r[1] for r in plain)))
-    for mode in modes:
+    print("%-14s %-15s %8s %8s" % (name, base, "%.2f s" % statistics.median(r[0] for r in results[base]),
+                                   "%.2f s" % statistics.median(r[1] for r in results[base])))
+    for mode in everything[1:]:
         if mode in failed:
             continue
-        pairs = list(zip(results[mode], plain))
+        pairs = list(zip(results[mode], results[base]))
         print("%-14s %-15s wall %s, processors %s, %.1f MB" % (
             "", mode, described([a[0] / b[0] for a, b in pairs]), described([a[1] / b[1] for a, b in pairs]),
             results[mode][-1][2] / 1e6), flush=True)
