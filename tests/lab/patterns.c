@@ -33,7 +33,6 @@ enum {
     KIB = 1024,
     THREADS = 4,
     PAGE = 4 * KIB,
-    PASSES = 8, /* between two pauses */
     TURN_MS = 1000,
     OBJECTS = 4, /* psearchy: of each origin and thread */
     HERE = -1,
@@ -45,6 +44,10 @@ enum {
 static bool mended, hinted;
 static int which;
 static size_t size; /* of a block */
+/* Between two pauses: one for watchpoints, whose hits are dear, and the more of them in a window
+ * the longer the recorder waits for the next; for hinting faults, enough to be there when a scan
+ * is. */
+static unsigned passes;
 static volatile uint64_t *shared[THREADS];
 static volatile uint64_t sink;
 
@@ -70,7 +73,7 @@ static bool goes_on(void) {
 /* With pauses: on an emulated machine, threads that never sleep leave nothing to the recorder. */
 static void use(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
     while (goes_on()) {
-        for (unsigned i = 0; i < PASSES; i++)
+        for (unsigned i = 0; i < passes; i++)
             pass(block, bytes, writes, from);
         lab_sleep_ms(1);
     }
@@ -146,7 +149,7 @@ static void alternating(void *argument, int number) {
     lab_pin(mended ? 0 : number + 1);
     while (goes_on()) {
         if (lab_now_ms() / TURN_MS % 2 == (uint64_t)number)
-            for (unsigned i = 0; i < PASSES; i++)
+            for (unsigned i = 0; i < passes; i++)
                 pass(shared[0], size, 3, 0);
         lab_sleep_ms(1);
     }
@@ -195,7 +198,7 @@ static void facerec(void *argument, int number) {
     lab_pin(number);
     while (goes_on()) {
         volatile uint64_t *product = make(size / 2, HERE);
-        for (unsigned i = 0; i < PASSES; i++)
+        for (unsigned i = 0; i < passes; i++)
             pass(shared[number], size, 0, (size_t)number * 64);
         pass(product, size / 2, 2, 0);
         free((void *)(uintptr_t)product);
@@ -262,7 +265,7 @@ static void apache(void *argument, int number) {
     (void)argument;
     lab_pin(2 * which + (mended ? 0 : number));
     while (goes_on()) {
-        for (unsigned i = 0; i < PASSES; i++)
+        for (unsigned i = 0; i < passes; i++)
             pass(shared[i % 2], size, 3, (size_t)number * 64);
         lab_sleep_ms(1);
     }
@@ -291,7 +294,8 @@ int main(int argc, char **argv) {
     mended = strcmp(argv[2], "mended") == 0;
     which = argv[3][0] == '1';
     hinted = argc > 4;
-    size = hinted ? 16 * PAGE : 2 * KIB;
+    size = hinted ? 16 * PAGE : 8 * KIB;
+    passes = hinted ? 8 : 1;
     for (size_t p = 0; p < NA_COUNT(patterns); p++) {
         if (strcmp(patterns[p].name, argv[1]) != 0) continue;
         lab_pin(0);
