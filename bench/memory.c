@@ -107,9 +107,9 @@ typedef struct memory {
     uint64_t objects, round, free_start, every;
     uint64_t touch, repetition;
     uint64_t calls;   /* atomic */
+    uint64_t due;     /* atomic: the number of calls at which all stop for the next snapshot */
     unsigned running; /* atomic: workers that have not finished */
-    unsigned parked;  /* atomic: workers that wait for `pause` to end */
-    unsigned pause;   /* atomic: a snapshot is being taken */
+    unsigned parked;  /* atomic: workers that wait for a snapshot to be taken */
 } memory_t;
 
 /* ---- Snapshots --------------------------------------------------------------------------------
@@ -129,13 +129,20 @@ static void take(memory_t *memory) {
     snapshot->found = na_footprint_read();
 }
 
-/* Every worker passes here before each operation and while it waits for its turn. After counting
- * itself out it looks again: a worker that leaves has seen no pause since, so that who sets it
+static bool closed(memory_t *memory) {
+    return __atomic_load_n(&memory->calls, __ATOMIC_SEQ_CST) >=
+           __atomic_load_n(&memory->due, __ATOMIC_SEQ_CST);
+}
+
+/* Every worker passes here before each operation and while it waits for its turn. The call that
+ * makes a snapshot due closes the gate by being counted: no more calls than there are other workers
+ * come before the snapshot, whenever a worker is stopped by the kernel. After counting itself out a
+ * worker looks again: one that leaves has seen the gate open since, so that whoever closes it
  * afterwards no longer counts that worker as parked. */
 static void gate(memory_t *memory) {
-    while (__atomic_load_n(&memory->pause, __ATOMIC_SEQ_CST) != 0) {
+    while (closed(memory)) {
         __atomic_add_fetch(&memory->parked, 1, __ATOMIC_SEQ_CST);
-        while (__atomic_load_n(&memory->pause, __ATOMIC_SEQ_CST) != 0)
+        while (closed(memory))
             sched_yield();
         __atomic_sub_fetch(&memory->parked, 1, __ATOMIC_SEQ_CST);
     }
@@ -146,20 +153,22 @@ static void wait_turn(memory_t *memory) {
     sched_yield();
 }
 
+/* The worker whose call was due takes the snapshot, once all others are parked. With fewer calls
+ * between snapshots than workers, the next one may be due already: its worker waits like the rest. */
 static void count_call(memory_t *memory) {
     uint64_t calls = __atomic_add_fetch(&memory->calls, 1, __ATOMIC_SEQ_CST);
     if (calls % memory->every != 0) return;
-    unsigned none = 0;
-    while (!__atomic_compare_exchange_n(&memory->pause, &none, 1, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_SEQ_CST)) {
-        none = 0;
-        gate(memory);
+    if (__atomic_load_n(&memory->due, __ATOMIC_SEQ_CST) != calls) {
+        __atomic_add_fetch(&memory->parked, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&memory->due, __ATOMIC_SEQ_CST) != calls)
+            sched_yield();
+        __atomic_sub_fetch(&memory->parked, 1, __ATOMIC_SEQ_CST);
     }
     while (__atomic_load_n(&memory->parked, __ATOMIC_SEQ_CST) + 1 !=
            __atomic_load_n(&memory->running, __ATOMIC_SEQ_CST))
         sched_yield();
     take(memory);
-    __atomic_store_n(&memory->pause, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&memory->due, calls + memory->every, __ATOMIC_SEQ_CST);
 }
 
 /* ---- Producers and consumers ------------------------------------------------------------------
@@ -429,6 +438,7 @@ static void memory_run(const na_knobs_t *knobs, na_result_t *result) {
         na_bench_progress("memory: repetition", r, warmup + repetitions);
         memory.repetition = r + 1;
         memory.calls = 0;
+        memory.due = memory.every;
         memory.running = workers;
         for (unsigned i = 0; i < buffers; i++)
             memory.buffer[i].produced = memory.buffer[i].consumed = 0;

@@ -2,8 +2,10 @@
  *
  * A thread of the recorder's own reads /proc/self/numa_maps: the kernel walks the page tables for
  * it, which takes milliseconds for each gigabyte, so it is no work for a thread of the program. It
- * rests fifty times as long as the last reading took of a processor, and READ_EVERY_MS at least:
- * it takes no more than a fiftieth of one. The recorder's own mappings are left out.
+ * rests fifty times as long as a reading took of a processor, and READ_EVERY_MS at least: it takes
+ * no more than a fiftieth of one. The shorter of the last two readings counts: where processors are
+ * virtual, one that was taken away for a second in the midst of a reading comes out as a second of
+ * work, and a minute without a reading would follow. The recorder's own mappings are left out.
  *
  * The last reading is made when the profile ends, unless the one before took long. None in a forked
  * child, in which no thread is started. */
@@ -24,7 +26,7 @@
 
 static _Atomic uint32_t running, ending; /* futex words */
 static bool wanted;
-static uint64_t took_us; /* the last reading, of a processor */
+static uint64_t took_us[2]; /* of a processor: the last reading, and the one before */
 static int64_t level[NA_NPROF_MAX_NODES];
 
 /* ---- parsing, a character at a time: a line has no bound (N0= to N1023=, a file's name) ---- */
@@ -137,7 +139,8 @@ static bool read_maps(bool last) {
         if (!last && atomic_load(&ending) != 0) break;
     }
     na_sys1(SYS_close, fd);
-    took_us = (na_rec_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from) / 1000;
+    took_us[1] = took_us[0];
+    took_us[0] = (na_rec_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from) / 1000;
     if (got == 0) note(&p, na_rec_ms());
     return true;
 }
@@ -151,14 +154,18 @@ static bool sleep_ms(uint64_t ms) {
     return atomic_load(&ending) == 0;
 }
 
+static uint64_t cost_us(void) {
+    return took_us[0] < took_us[1] ? took_us[0] : took_us[1];
+}
+
 static void *look(void *unused) {
     (void)unused;
     na_rthread_inside = na_rthread_own = true;
     bool can = true;
     do
         can = read_maps(false);
-    while (can && sleep_ms(READ_EVERY_MS + took_us * REST / 1000));
-    if (can && took_us <= QUICK_MS * 1000) read_maps(true);
+    while (can && sleep_ms(READ_EVERY_MS + cost_us() * REST / 1000));
+    if (can && cost_us() <= QUICK_MS * 1000) read_maps(true);
     atomic_store(&running, 0); /* nothing of the profile is touched any more */
     na_os_futex_wake((const uint32_t *)&running, INT32_MAX);
     return NULL;
@@ -168,7 +175,7 @@ void na_resident_start(bool wanted_now) {
     wanted = wanted_now && na_rec.many_nodes && !na_rec.sampling;
     atomic_store(&running, 0); /* a forked child has none */
     atomic_store(&ending, 0);
-    took_us = 0;
+    took_us[0] = took_us[1] = 0;
     __builtin_memset(level, 0, sizeof level);
 }
 

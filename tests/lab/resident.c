@@ -18,7 +18,7 @@
 #define PROFILE   "/tmp/resident.nprof"
 #define BYTES     ((size_t)24 << 20)
 #define CLOSE     ((int64_t)4 << 20) /* what else may come and go meanwhile */
-#define WAIT_MS   60000u
+#define WAIT_MS   120000u
 #define BIND      2
 #define MOVE_THEM 2
 
