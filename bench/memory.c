@@ -154,7 +154,8 @@ static void wait_turn(memory_t *memory) {
 }
 
 /* The worker whose call was due takes the snapshot, once all others are parked. With fewer calls
- * between snapshots than workers, the next one may be due already: its worker waits like the rest. */
+ * between snapshots than workers, the next one may be due already: its worker waits like the rest.
+ */
 static void count_call(memory_t *memory) {
     uint64_t calls = __atomic_add_fetch(&memory->calls, 1, __ATOMIC_SEQ_CST);
     if (calls % memory->every != 0) return;
