@@ -10,6 +10,7 @@
 #include "alloc/meta.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
+#include "alloc/verify.h"
 
 /* The forking thread's heap; guarded by the heap-list lock, which is held from prepare to the end.
  */
@@ -56,6 +57,7 @@ static void in_child(void) {
     na_meta_after_fork_child();
     na_span_after_fork_child();
     na_pageheap_after_fork_child();
+    na_verify_after_fork_child();
     na_central_after_fork_child();
     na_fork_lost += na_heap_after_fork_child(self);
     const na_hooks_t *hooks = na_hooks;

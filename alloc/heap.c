@@ -19,6 +19,7 @@
 #include "alloc/switch.h"
 #include "alloc/tight.h"
 #include "alloc/topology.h"
+#include "alloc/verify.h"
 
 enum {
     POLL_MS = 10,   /* the least time between two polls that do something */
@@ -525,11 +526,12 @@ static void tend_nodes(const na_heap_t *heap, uint64_t now) {
         return;
     }
     if (na_topology_poll(now)) {
+        na_verify_soon();
         uint64_t back = na_topology_take_back();
         for (; back != 0; back &= back - 1)
-            if (!na_pageheap_rebind((unsigned)__builtin_ctzll(back)))
-                na_topology_not_yet((unsigned)__builtin_ctzll(back));
+            na_verify_bring_back((unsigned)__builtin_ctzll(back));
     }
+    na_verify_nodes(now);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         sweep_depot(node, now);
         na_pageheap_tick(node, now);

@@ -18,7 +18,7 @@ _Static_assert(NA_MAX_NODES <= 250, "dense nodes are kept in bytes");
 
 #define CPU_UNKNOWN 0xffu /* in cpu_node, on machines with several nodes */
 #define POLL_MS     1000u
-#define NOT_YET_MAX 60u /* tries in all: a system may refuse for ever */
+#define NOT_YET_MAX 60u /* tries until there is a change: a system may refuse for ever */
 
 unsigned na_node_count = 1;
 bool na_node_many;
@@ -36,6 +36,7 @@ static const char *proc = "/proc";
 static _Atomic(uint64_t) polled_ms;
 static _Atomic(bool) cpu_missing; /* a thread ran on a cpu that is not in the table */
 static _Atomic(uint64_t) back;    /* nodes that are usable again */
+static _Atomic(unsigned) not_yet; /* tries to bring their memory back that failed */
 _Static_assert(NA_MAX_NODES <= 64, "back has a bit for each");
 
 /* Needed while reading only, on machines with several nodes: untouched, and so without cost, on
@@ -291,7 +292,9 @@ static void build(unsigned known) {
     for (unsigned node = 0; node < known; node++) {
         bool was = usable[node], is = has(memory, system_id[node]) && has(allowed, system_id[node]);
         usable[node] = is;
-        if (is && !was) atomic_fetch_or_explicit(&back, 1ull << node, memory_order_relaxed);
+        if (!is || was) continue;
+        atomic_fetch_or_explicit(&back, 1ull << node, memory_order_relaxed);
+        atomic_store_explicit(&not_yet, 0, memory_order_relaxed);
     }
     unsigned nodes = known;
     for (unsigned id = 0; id < SYSTEM_NODES && nodes < NA_MAX_NODES; id++) {
@@ -396,8 +399,7 @@ bool na_topology_poll(uint64_t now) {
 }
 
 void na_topology_not_yet(unsigned node) {
-    static _Atomic(unsigned) tries;
-    if (atomic_fetch_add_explicit(&tries, 1, memory_order_relaxed) < NOT_YET_MAX)
+    if (atomic_fetch_add_explicit(&not_yet, 1, memory_order_relaxed) < NOT_YET_MAX)
         atomic_fetch_or_explicit(&back, 1ull << node, memory_order_relaxed);
 }
 

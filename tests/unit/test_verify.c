@@ -1,0 +1,166 @@
+/* test_verify.c - memory that the kernel has put elsewhere is found and brought back.
+ *
+ * A made-up tree of two nodes. Where a page lies, and whether mbind moves it, the test says in the
+ * system's place: one real node is enough. That the kernel does as it says is for machines with
+ * nodes (tests/lab/cpusets.c). */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "alloc/api.h"
+#include "alloc/init.h"
+#include "alloc/os.h"
+#include "alloc/topology.h"
+#include "alloc/verify.h"
+#include "support/node_tree.h"
+
+enum { MOST = 4096, SECOND = 1000 };
+
+static node_tree_t tree;
+static unsigned elsewhere_of_100; /* of the pages of a node's regions */
+static unsigned stubborn;         /* rounds of mbind that move nothing */
+static unsigned rounds, looks, looked_up;
+static long refusal; /* of move_pages */
+
+long __wrap_na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool move);
+long __wrap_na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool move) {
+    (void)start, (void)size, (void)node, (void)how;
+    if (!move) return 0;
+    rounds++;
+    if (stubborn == 0)
+        elsewhere_of_100 = 0;
+    else
+        stubborn--;
+    return 0;
+}
+
+long __wrap_na_os_page_nodes(void *const *pages, unsigned count, int *status);
+long __wrap_na_os_page_nodes(void *const *pages, unsigned count, int *status) {
+    looks++;
+    if (refusal != 0) return refusal;
+    for (unsigned i = 0; i < count; i++) {
+        cr_assert_neq(pages[i], NULL);
+        status[i] = looked_up++ * 37 % 100 < elsewhere_of_100 ? 1 : 0;
+        if (looked_up % 10 == 9) status[i] = -ENOENT; /* not resident: nowhere */
+    }
+    return 0;
+}
+
+static void start(void) {
+    node_tree_make(&tree);
+    node_tree_put_lists(&tree, "0-1\n", "0-1\n");
+    node_tree_put_node(&tree, 0, "0-63\n", "10 20\n");
+    node_tree_put_node(&tree, 1, "64\n", "20 10\n");
+    node_tree_put_free(&tree, 0, 16384, 8192);
+    node_tree_put_free(&tree, 1, 16384, 8192);
+    node_tree_put_allowed(&tree, "0-1");
+    na_init();
+    na_topology_init(tree.sys, tree.proc);
+    static void *blocks[MOST];
+    for (unsigned i = 0; i < MOST; i++)
+        memset(blocks[i] = NA_FN(malloc)(1000), 1, 1000);
+    na_verify_soon(); /* whatever a slow path has begun */
+}
+
+static void end(void) {
+    node_tree_remove(&tree);
+}
+
+TestSuite(verify, .init = start, .fini = end);
+
+Test(verify, all_in_place) {
+    na_verify_bring_back(0);
+    cr_assert_eq(rounds, 1);
+    cr_assert_geq(looked_up, MOST * 1000 / na_os_page); /* every page in use */
+    cr_assert_eq(na_topology_take_back(), 0);
+}
+
+Test(verify, what_was_passed_over_is_tried_again) {
+    elsewhere_of_100 = 1;
+    stubborn = 2;
+    for (unsigned round = 1; round <= 2; round++) {
+        na_verify_bring_back(0);
+        cr_assert_eq(na_topology_take_back(), 1, "round %u", round);
+    }
+    na_verify_bring_back(0);
+    cr_assert_eq(rounds, 3);
+    cr_assert_eq(na_topology_take_back(), 0);
+}
+
+Test(verify, not_for_ever) {
+    enum { MORE_THAN_ANY = 1000 };
+    elsewhere_of_100 = 100;
+    stubborn = MORE_THAN_ANY;
+    unsigned again = 0;
+    do
+        na_verify_bring_back(0);
+    while (na_topology_take_back() == 1 && ++again < MORE_THAN_ANY);
+    cr_assert(again > 10 && again < 100, "%u times", again);
+}
+
+Test(verify, nothing_comes_back_to_a_full_node) {
+    node_tree_put_free(&tree, 0, 16384, 1);
+    elsewhere_of_100 = 100;
+    stubborn = 1;
+    na_verify_bring_back(0);
+    cr_assert_eq(na_topology_take_back(), 0);
+}
+
+Test(verify, a_system_that_does_not_say) {
+    refusal = -EPERM;
+    na_verify_bring_back(0);
+    cr_assert_eq(na_topology_take_back(), 0);
+    uint64_t now = 5000;
+    na_verify_nodes(now);
+    looks = 0;
+    for (unsigned i = 0; i < 100; i++)
+        na_verify_nodes(now += SECOND);
+    cr_assert_eq(looks, 1); /* and is not asked again */
+}
+
+/* Times (s) of the looks, from the first call on. */
+static unsigned look_times(uint64_t now, unsigned seconds, unsigned times[]) {
+    unsigned n = 0;
+    for (unsigned i = 0; i <= seconds; i++, now += SECOND) {
+        looks = 0;
+        na_verify_nodes(now);
+        if (looks != 0) times[n++] = i;
+    }
+    return n;
+}
+
+Test(verify, looks_grow_rare_while_all_is_in_place) {
+    static const unsigned expected[] = {1, 2, 4, 8, 16, 24, 32, 40};
+    unsigned times[64];
+    cr_assert_eq(look_times(5000, 40, times), sizeof expected / sizeof *expected);
+    for (unsigned i = 0; i < sizeof expected / sizeof *expected; i++)
+        cr_assert_eq(times[i], expected[i], "look %u after %u s", i, times[i]);
+    cr_assert_eq(rounds, 0);
+    na_verify_soon();
+    cr_assert_eq(look_times(90000, 2, times), 2);
+}
+
+Test(verify, a_few_pages_elsewhere_are_left_alone) {
+    unsigned times[64];
+    elsewhere_of_100 = 5;
+    look_times(5000, 20, times);
+    cr_assert_eq(rounds, 0);
+}
+
+Test(verify, many_are_brought_back) {
+    unsigned times[64];
+    elsewhere_of_100 = 90;
+    look_times(5000, 20, times);
+    cr_assert_eq(rounds, 1);
+    cr_assert_eq(elsewhere_of_100, 0);
+}
+
+Test(verify, less_and_less_often_when_it_does_not_help) {
+    unsigned times[300];
+    elsewhere_of_100 = 90;
+    node_tree_put_free(&tree, 0, 16384, 1);
+    unsigned n = look_times(5000, 250, times);
+    cr_assert_eq(rounds, 0);
+    cr_assert_gt(times[n - 1] - times[n - 2], 50);
+}
