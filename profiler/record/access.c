@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "alloc/thread.h"
+#include "profiler/record/access_pools.h"
 #include "profiler/record/access_priv.h"
 #include "profiler/record/rthreads.h"
 
@@ -234,6 +235,7 @@ void na_access_start(const na_profile_config_t *c, bool in_child) {
     na_access_entry = NULL;
     atomic_store(&na_access_on, false);
     atomic_store(&ending, 0);
+    na_pool_blocks_start(wanted && !in_child);
     if (!wanted) return;
     prepared = na_store_start();
     if (!prepared) {

@@ -95,13 +95,21 @@ void na_access_death(const void *block, uint64_t usable, const na_record_t *reco
         atomic_store_explicit(&turn[b], (uint8_t)(way + 1), memory_order_relaxed);
         write_entry(&buckets[(size_t)b * WAYS + way % WAYS], &life);
     }
+    if (NA_UNLIKELY(na_deaths_is_watched(&life))) push(&watched, &life);
+}
+
+bool na_deaths_is_watched(const na_life_t *life) {
     for (unsigned i = 0; i < 2; i++) {
         uintptr_t word = atomic_load_explicit(&watch[i], memory_order_relaxed);
-        if (NA_UNLIKELY(word != 0 && covers(&life, word))) {
-            push(&watched, &life);
-            break;
-        }
+        if (NA_UNLIKELY(word != 0 && covers(life, word))) return true;
     }
+    return false;
+}
+
+bool na_deaths_watches(uintptr_t address) {
+    uintptr_t word = address & ~(uintptr_t)7;
+    return word != 0 && (word == atomic_load_explicit(&watch[0], memory_order_relaxed) ||
+                         word == atomic_load_explicit(&watch[1], memory_order_relaxed));
 }
 
 void na_deaths_watch(uintptr_t first, uintptr_t second) {
@@ -156,12 +164,7 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
         for (unsigned i = 0; i < WAYS; i++)
             consider(&s, &e[i]);
     }
-    for (unsigned i = 0; i < 2 && s.off != 0; i++) {
-        uintptr_t word = atomic_load_explicit(&watch[i], memory_order_relaxed);
-        if (word == 0 || word != (address & ~(uintptr_t)7)) continue;
-        look_through(&s, &watched);
-        break;
-    }
+    if (s.off != 0 && na_deaths_watches(address)) look_through(&s, &watched);
     if (s.off != 0) look_through(&s, &large);
     return s.off < slack;
 }

@@ -89,6 +89,9 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
                     na_life_t *life);
 /* Keeps every life that covers one of these words (0: none) until the next call. */
 void na_deaths_watch(uintptr_t first, uintptr_t second);
+/* Does a life cover one of them? Is an address in one of them? The first by any thread. */
+bool na_deaths_is_watched(const na_life_t *life);
+bool na_deaths_watches(uintptr_t address);
 
 /* ---- access_resolve.c ---- */
 /* One block's life: what a sample at an address and a moment was about. */
@@ -96,6 +99,8 @@ typedef struct na_resolved {
     uint8_t target; /* NA_NPROF_TARGET_*; UNKNOWN: no heap */
     na_life_t life; /* HEAP */
 } na_resolved_t;
+/* Ages by which the clocks of a sample and of an event may differ: half a microsecond or so. */
+#define NA_RESOLVE_SLACK 5u
 void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t *to);
 
 /* ---- access_store.c ---- */

@@ -13,8 +13,7 @@
 #include "pagemap/pagemap.h"
 #include "profiler/record/access_priv.h"
 
-/* Ages by which the clocks may differ: half a microsecond or so. */
-#define SLACK 5u
+#define SLACK NA_RESOLVE_SLACK
 
 #define AGES(moment) ((moment) >> NA_RECORD_BIRTH_SHIFT & NA_RECORD_TIME_MASK)
 

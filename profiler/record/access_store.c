@@ -2,6 +2,7 @@
  * the mapping, the page's node. Samples wait in a batch, so that pages' nodes are asked for many at
  * a time. */
 #include "alloc/topology.h"
+#include "profiler/record/access_pools.h"
 #include "profiler/record/access_priv.h"
 
 #define BATCH        NA_OS_MOVE_PAGES
@@ -17,6 +18,8 @@ typedef struct object_slot {
     uint64_t birth; /* ages */
     na_nprof_access_object_t *entry;
     uint32_t id; /* 0: free */
+    uint32_t
+        pool; /* id; 0: a heap block, which may begin where and when its first pool block does */
 } object_slot_t;
 
 static struct {
@@ -84,11 +87,12 @@ na_nprof_access_source_t *na_store_source(const na_access_source_t *source) {
 /* ---- objects ---- */
 
 static object_slot_t *object_slot(object_slot_t *slots, uint32_t mask, uintptr_t base,
-                                  uint64_t birth) {
-    uint64_t h = ((uint64_t)base >> 4 ^ birth << 20) * UINT64_C(0x9e3779b97f4a7c15);
+                                  uint64_t birth, uint32_t pool) {
+    uint64_t h = ((uint64_t)base >> 4 ^ birth << 20 ^ pool) * UINT64_C(0x9e3779b97f4a7c15);
     for (uint64_t i = h >> 32;; i++) {
         object_slot_t *slot = &slots[i & mask];
-        if (slot->id == 0 || (slot->base == base && slot->birth == birth)) return slot;
+        if (slot->id == 0 || (slot->base == base && slot->birth == birth && slot->pool == pool))
+            return slot;
     }
 }
 
@@ -99,25 +103,28 @@ static bool grow_objects(void) {
     if (slots == NULL) return false;
     for (uint32_t i = 0; i <= s.object_mask; i++)
         if (s.objects[i].id != 0)
-            *object_slot(slots, mask, s.objects[i].base, s.objects[i].birth) = s.objects[i];
+            *object_slot(slots, mask, s.objects[i].base, s.objects[i].birth, s.objects[i].pool) =
+                s.objects[i];
     s.objects = slots;
     s.object_mask = mask;
     return true;
 }
 
-/* 0: no room, or its record was being filled. */
-static uint32_t object_of(const na_life_t *life) {
+/* `pool`: 0, it is a heap block. Returns 0: no room, or its record was being filled. */
+static uint32_t object_of(const na_life_t *life, uint32_t pool) {
     if (life->record.site == NA_NPROF_NO_STACK) return 0;
-    object_slot_t *slot = object_slot(s.objects, s.object_mask, life->base, life->record.birth);
+    object_slot_t *slot =
+        object_slot(s.objects, s.object_mask, life->base, life->record.birth, pool);
     if (slot->id == 0) {
         if (s.object_count * 2 > s.object_mask) {
             if (!grow_objects()) return 0;
-            slot = object_slot(s.objects, s.object_mask, life->base, life->record.birth);
+            slot = object_slot(s.objects, s.object_mask, life->base, life->record.birth, pool);
         }
         na_nprof_access_object_t *e = na_table_next(&s.objects_table);
         if (e == NULL) return 0;
         const na_record_t *r = &life->record;
-        e->kind = NA_NPROF_OBJECT_HEAP;
+        e->kind = pool != 0 ? NA_NPROF_OBJECT_POOL : NA_NPROF_OBJECT_HEAP;
+        e->pool = pool;
         e->site = r->site;
         e->base = life->base;
         e->size = life->usable - r->slack;
@@ -125,8 +132,8 @@ static uint32_t object_of(const na_life_t *life) {
         e->death_ns = NA_NPROF_NS_STILL;
         e->thread = r->thread;
         e->node = r->node < na_node_count ? (int16_t)r->node : NA_NPROF_NO_NODE;
-        *slot =
-            (object_slot_t){life->base, life->record.birth, e, na_table_commit(&s.objects_table)};
+        *slot = (object_slot_t){life->base, life->record.birth, e,
+                                na_table_commit(&s.objects_table), pool};
         s.object_count++;
     }
     if (life->death != NA_LIFE_LASTS && slot->entry->death_ns == NA_NPROF_NS_STILL)
@@ -135,10 +142,33 @@ static uint32_t object_of(const na_life_t *life) {
     return slot->id;
 }
 
+/* A block of a pool, where one was there at the time: it lies inside of what was resolved, and
+ * ended with it at the latest (a pool may give its memory back without a word). Returns the pool's
+ * id. */
+static uint32_t resolve_pool(uintptr_t address, uint64_t moment, na_resolved_t *resolved) {
+    if (!na_pool_blocks_wanted) return 0;
+    na_pool_search_t search = {.address = address,
+                               .ages = moment >> NA_RECORD_BIRTH_SHIFT & NA_RECORD_TIME_MASK,
+                               .off = NA_RESOLVE_SLACK};
+    if (!na_pools_find(&search)) {
+        if (search.forgotten) resolved->target = NA_NPROF_TARGET_UNRESOLVED;
+        return 0;
+    }
+    if (resolved->target == NA_NPROF_TARGET_HEAP &&
+        na_life_off(&resolved->life, search.life.record.birth) > NA_RESOLVE_SLACK)
+        return 0;
+    resolved->target = NA_NPROF_TARGET_POOL;
+    resolved->life = search.life;
+    return search.pool;
+}
+
 uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns) {
     na_resolved_t resolved;
-    na_access_resolve(address, na_access_moment_of(mono_ns), &resolved);
-    return resolved.target == NA_NPROF_TARGET_HEAP ? object_of(&resolved.life) : 0;
+    uint64_t moment = na_access_moment_of(mono_ns);
+    na_access_resolve(address, moment, &resolved);
+    uint32_t pool = resolve_pool(address, moment, &resolved);
+    return pool != 0 || resolved.target == NA_NPROF_TARGET_HEAP ? object_of(&resolved.life, pool)
+                                                                : 0;
 }
 
 /* ---- windows ---- */
@@ -219,17 +249,21 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
     sample->thread = na_athreads_id(raw->tid, since);
     na_athreads_seen(sample->thread, since);
     na_resolved_t resolved = {.target = NA_NPROF_TARGET_UNKNOWN};
-    if (na_access_config->find != NULL)
-        na_access_resolve(raw->address, na_access_moment_of(raw->mono_ns), &resolved);
-    sample->target = resolved.target;
-    if (resolved.target == NA_NPROF_TARGET_HEAP) {
-        sample->object = object_of(&resolved.life);
-        if (raw->window != 0 && na_rec.sampling) {
+    uint32_t pool = 0;
+    if (na_access_config->find != NULL) {
+        uint64_t moment = na_access_moment_of(raw->mono_ns);
+        na_access_resolve(raw->address, moment, &resolved);
+        if (resolved.target == NA_NPROF_TARGET_HEAP && raw->window != 0 && na_rec.sampling) {
             /* Only blocks that were drawn are watched: each stands for some more. */
             const na_life_t *l = &resolved.life;
             na_amount_t amount = na_site_amount(l->usable - l->record.slack, l->usable);
             sample->weight *= (double)amount.count / NA_COUNT_SCALE;
         }
+        pool = resolve_pool(raw->address, moment, &resolved);
+    }
+    sample->target = resolved.target;
+    if (pool != 0 || resolved.target == NA_NPROF_TARGET_HEAP) {
+        sample->object = object_of(&resolved.life, pool);
         if (sample->object == 0) sample->target = NA_NPROF_TARGET_UNRESOLVED;
     } else if (resolved.target == NA_NPROF_TARGET_UNKNOWN) {
         place(sample, raw->mono_ns);

@@ -5,6 +5,8 @@
  * destroying one does not touch the others; its table serves the next pool when it is gone. A kind
  * has one lock, held for a few dozen instructions (and a system call where a table grows); stacks
  * are walked before it is taken. */
+#include "alloc/topology.h"
+#include "profiler/record/access_pools.h"
 #include "profiler/record/rthreads.h"
 
 #define KINDS       256u
@@ -28,6 +30,7 @@ typedef struct kind {
     uint32_t *cell_of;            /* hash of site -> number + 1, twice as long */
     uint32_t cell_bits, cell_count;
     na_nprof_chunk_t *chunk; /* being filled */
+    na_pool_blocks_t blocks; /* of all its pools, by address: where accesses are recorded */
 } kind_t;
 
 typedef struct pool {
@@ -256,6 +259,41 @@ static void take_out(pool_t *p, live_block_t *block) {
     p->blocks[hole].at = 0;
 }
 
+/* --- what samples of accesses are about --- */
+
+static void begin_life(na_rthread_t *t, kind_t *kind, uintptr_t at, uint64_t size, uint32_t site) {
+    na_life_t life = {.base = at,
+                      .usable = size,
+                      .record = {.site = site,
+                                 .thread = (uint16_t)t->index,
+                                 .node = (uint8_t)na_node_current(),
+                                 .birth = na_ages(na_rec_ticks()) & NA_RECORD_TIME_MASK,
+                                 .epoch = na_profile_epoch}};
+    if (!na_pool_block_begins(&kind->blocks, &life))
+        __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+}
+
+static void end_life(kind_t *kind, const live_block_t *block) {
+    if (na_pool_blocks_wanted)
+        na_pool_block_ends(&kind->blocks, block->at, block->size, kind->id,
+                           na_ages(na_rec_ticks()));
+}
+
+bool na_pools_find(na_pool_search_t *search) {
+    na_lock(&all.lock);
+    uint32_t count = all.kind_count;
+    na_unlock(&all.lock);
+    if (count == 0) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        kind_t *kind = &all.kinds[i];
+        na_lock(&kind->lock);
+        na_pool_search_live(search, &kind->blocks, kind->id);
+        na_unlock(&kind->lock);
+    }
+    na_pool_search_ended(search);
+    return search->pool != 0;
+}
+
 /* --- events --- */
 
 static void pool_alloc(na_rthread_t *t, pool_t *p, uintptr_t at, uint64_t size) {
@@ -267,12 +305,15 @@ static void pool_alloc(na_rthread_t *t, pool_t *p, uintptr_t at, uint64_t size) 
         ADD(&kind->entry->lost, 1);
     } else {
         live_block_t *b = find(p, at);
-        if (b->at != 0) /* it never said that it took the block back */
+        if (b->at != 0) { /* it never said that it took the block back */
+            end_life(kind, b);
             count_free(kind, b);
-        else
+        } else {
             p->used++;
+        }
         *b = (live_block_t){.at = at, .size = size, .cell = cell, .birth_ms = now};
         count_alloc(kind, kind->cells[cell - 1], size);
+        if (na_pool_blocks_wanted) begin_life(t, kind, at, size, site);
     }
     na_unlock(&kind->lock);
 }
@@ -284,6 +325,7 @@ static void pool_free(pool_t *p, uintptr_t at) {
     if (b == NULL || b->at == 0) {
         ADD(&kind->entry->before_frees, 1);
     } else {
+        end_life(kind, b);
         count_free(kind, b);
         take_out(p, b);
     }
@@ -299,7 +341,9 @@ static void pool_destroy(uint32_t number) {
         kind_t *kind = p->kind;
         na_lock(&kind->lock);
         for (uint64_t i = 0; p->blocks != NULL && i <= p->mask; i++) {
-            if (p->blocks[i].at != 0) count_free(kind, &p->blocks[i]);
+            if (p->blocks[i].at == 0) continue;
+            end_life(kind, &p->blocks[i]);
+            count_free(kind, &p->blocks[i]);
             p->blocks[i].at = 0;
         }
         p->used = 0;

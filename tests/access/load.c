@@ -3,6 +3,7 @@
  *
  *   load team     thread "writer" writes all words of one block, "reader" reads all of another
  *   load reuse    one thread takes, writes and frees blocks of two sites in turn: one address
+ *   load pool     the same with blocks of a pool of its own, which lie in one block of the heap
  *   load kinds    one thread touches pages of all kinds of memory, once
  *   load fork     a child does what "kinds" does, and ends
  * Lines: NAME ADDRESS BYTES, in hexadecimal; "tid NAME N". "ready" ends them. */
@@ -20,6 +21,14 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "numalloc/numalloc.h"
+
+/* Preloaded, not linked. */
+#pragma weak numalloc_pool_create
+#pragma weak numalloc_pool_alloc
+#pragma weak numalloc_pool_free
+#pragma weak numalloc_pool_destroy
 
 #define BLOCK (16u << 10)
 #define PAGES 64u
@@ -109,13 +118,16 @@ __attribute__((noinline)) static volatile uint64_t *alloc_two(void) {
     return block;
 }
 
+/* Of 1,024 bytes, or a cell of 256. */
+static size_t used_words = 128;
+
 __attribute__((noinline)) static void use_one(volatile uint64_t *block) {
-    for (size_t i = 0; i < 128; i++)
+    for (size_t i = 0; i < used_words; i++)
         block[i] = i;
 }
 
 __attribute__((noinline)) static void use_two(volatile uint64_t *block) {
-    for (size_t i = 0; i < 128; i++)
+    for (size_t i = 0; i < used_words; i++)
         block[i] = 2 * i;
 }
 
@@ -131,6 +143,76 @@ static void *reuser(void *unused) {
         free((void *)(uintptr_t)block);
         if (n % 8 == 7) pause_us(100);
     }
+    return unused;
+}
+
+/* ---- pool: cells of one size, taken from a list of free ones ---- */
+
+#define CELL  256u
+#define CELLS (BLOCK / CELL)
+#define HELD  6u
+
+typedef union cell {
+    union cell *next;
+    volatile uint64_t words[CELL / 8];
+} cell_t;
+
+static struct {
+    numalloc_pool_t *announced;
+    cell_t *chunk, *free;
+} pool;
+
+static void pool_make(void) {
+    pool.announced = numalloc_pool_create("cells");
+    pool.chunk = malloc(BLOCK);
+    if (pool.announced == NULL || pool.chunk == NULL) exit(3);
+    for (size_t i = 0; i < CELLS; i++) {
+        pool.chunk[i].next = pool.free;
+        pool.free = &pool.chunk[i];
+    }
+}
+
+/* Inlined, so that its callers are the sites. */
+static inline __attribute__((always_inline)) cell_t *pool_take(void) {
+    cell_t *cell = pool.free;
+    pool.free = cell->next;
+    numalloc_pool_alloc(pool.announced, cell, CELL);
+    __asm__("" ::: "memory");
+    return cell;
+}
+
+static void pool_give(cell_t *cell) {
+    numalloc_pool_free(pool.announced, cell);
+    cell->next = pool.free;
+    pool.free = cell;
+}
+
+__attribute__((noinline)) static cell_t *take_one(void) {
+    return pool_take();
+}
+
+__attribute__((noinline)) static cell_t *take_two(void) {
+    return pool_take();
+}
+
+/* What is held moves on by one cell a round, so that each cell comes to both sites. */
+static void *pooler(void *unused) {
+    cell_t *held[HELD] = {NULL};
+    say_thread("pooler");
+    pthread_barrier_wait(&barrier);
+    for (unsigned n = 0; !over; n++) {
+        cell_t *cell = n % 2 == 0 ? take_one() : take_two();
+        for (unsigned again = 0; again < 4; again++)
+            if (n % 2 == 0)
+                use_one(cell->words);
+            else
+                use_two(cell->words);
+        unsigned at = n % HELD;
+        if (held[at] != NULL) pool_give(held[at]);
+        held[at] = cell;
+        if (n % 8 == 7) pause_us(100);
+    }
+    numalloc_pool_destroy(pool.announced);
     return unused;
 }
 
@@ -214,6 +296,13 @@ int main(int argc, char **argv) {
         say("use_one", (void *)(uintptr_t)use_one, 64);
         say("use_two", (void *)(uintptr_t)use_two, 64);
         pthread_create(&thread[threads++], NULL, reuser, NULL);
+    } else if (strcmp(what, "pool") == 0) {
+        used_words = CELL / 8;
+        pool_make();
+        say("chunk", pool.chunk, BLOCK);
+        say("use_one", (void *)(uintptr_t)use_one, 64);
+        say("use_two", (void *)(uintptr_t)use_two, 64);
+        pthread_create(&thread[threads++], NULL, pooler, NULL);
     } else if (strcmp(what, "kinds") == 0 || strcmp(what, "fork") == 0) {
         /* A thread's stack may get a huge page at its first touch, as its address happens to be. */
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);

@@ -4,6 +4,7 @@
  * usage: record LOAD TEST [SOURCE]
  *   watch SOURCE        every sample names the right block, thread, instruction, read or write
  *   reuse SOURCE        blocks that take turns at one address are told apart
+ *   pool SOURCE         blocks of a pool that lie in one heap block are told apart, and from it
  *   kinds SOURCE        page faults: each kind of memory is named, each page once
  *   sim                 made-up samples of the kernel module arrive through the same way
  *   fork                a forked child says that it has none
@@ -324,6 +325,65 @@ static void test_reuse(const char *source) {
     clean(&r);
 }
 
+/* ---- pool ---- */
+
+static bool pooled_enough(const run_t *r, numalloc_profile_t *p) {
+    unsigned in[2] = {0, 0};
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        int which = within(named(r, "chunk"), a.address) ? user_of(r, a.ip) : -1;
+        if (which >= 0) in[which]++;
+    }
+    return in[0] >= 100 && in[1] >= 100;
+}
+
+/* What the functions touch is always a live block of the pool, of the right site; what the pool
+ * itself does (its list lies in free cells) is done to the heap block around it. */
+static void test_pool(const char *source) {
+    run_t r;
+    start(&r, "pool", source, (condition_t){0});
+    until_line(&r, "ready");
+    wait_for(&r, pooled_enough);
+    end(&r);
+    numalloc_profile_t *p = must_open(r.file);
+    const named_t *chunk = named(&r, "chunk");
+    uint32_t site[2] = {0, 0}, of[2] = {0, 0}, unresolved = 0, around = 0, pool = 0;
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        if (!within(chunk, a.address)) continue;
+        int which = user_of(&r, a.ip);
+        numalloc_profile_access_object_t o;
+        if (numalloc_profile_access_object(p, a.object, &o, sizeof o) != 0) {
+            unresolved++;
+            continue;
+        }
+        if (which < 0) {
+            around += o.pool == 0;
+            continue;
+        }
+        of[which]++;
+        CHECK_MSG(strcmp(a.target, "pool") == 0, "in the pool, but called %s", a.target);
+        if (site[which] == 0) site[which] = o.site;
+        if (pool == 0) pool = o.pool;
+        CHECK_MSG(o.site == site[which], "a block of site %u, not %u", o.site, site[which]);
+        CHECK(o.pool != 0 && o.pool == pool && o.size == 256);
+        CHECK((o.base - chunk->at) % 256 == 0 && a.address - o.base < 256);
+        CHECK(o.birth_ns <= a.ns + 100000);
+        CHECK_MSG(o.death_ns >= a.ns - 100000, "dead at %lu, accessed at %lu",
+                  (unsigned long)o.death_ns, (unsigned long)a.ns);
+    }
+    CHECK(site[0] != 0 && site[1] != 0 && site[0] != site[1]);
+    CHECK(of[0] >= 100 && of[1] >= 100);
+    CHECK_MSG(unresolved * 1000 <= of[0] + of[1] + 999, "%u of %u unresolved", unresolved,
+              of[0] + of[1]);
+    check_say("%u and %u hits in blocks, %u around, %u unresolved\n", of[0], of[1], around,
+              unresolved);
+    numalloc_profile_close(p);
+    clean(&r);
+}
+
 /* ---- kinds ---- */
 
 /* A sample of the thread: its counter is open. */
@@ -530,7 +590,8 @@ static void load_module(void) {
 
 /* May this process have such an event of its own? Asked without the library. */
 static void need_perf(const char *test) {
-    bool watch = strcmp(test, "watch") == 0 || strcmp(test, "reuse") == 0;
+    bool watch =
+        strcmp(test, "watch") == 0 || strcmp(test, "reuse") == 0 || strcmp(test, "pool") == 0;
     if (!watch && strcmp(test, "kinds") != 0) return;
     static volatile uint64_t word;
     struct perf_event_attr attr = {.size = PERF_ATTR_SIZE_VER5,
@@ -563,6 +624,8 @@ int main(int argc, char **argv) {
     if (strcmp(source, "kmod-fault") != 0) need_perf(test);
     if (strcmp(test, "watch") == 0)
         test_watch(source);
+    else if (strcmp(test, "pool") == 0)
+        test_pool(source);
     else if (strcmp(test, "reuse") == 0)
         test_reuse(source);
     else if (strcmp(test, "kinds") == 0)
