@@ -221,8 +221,8 @@ NUMALLOC_MAY_LACK void numalloc_profile_marker(const char *name);
 
 /* A program's own allocator, which takes large blocks or mappings and hands out parts of them, says
  * here what it hands out: the profile then has these blocks, too, as a kind of their own, with
- * their sites, live, peak and lifetimes, beside those of malloc, and accesses to one are accesses to
- * it. Announcing is all this does; no memory is allocated, and without a profile it costs a few
+ * their sites, live, peak and lifetimes, beside those of malloc, and accesses to one are accesses
+ * to it. Announcing is all this does; no memory is allocated, and without a profile it costs a few
  * instructions. Pools are announced before or during a profile; blocks announced before it are not
  * in it. */
 typedef struct numalloc_pool numalloc_pool_t;
