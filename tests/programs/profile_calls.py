@@ -37,7 +37,7 @@ for call, (timed, calls) in drawn.items():
         problem(f"{call}: {timed} of {calls} calls timed, {expected:.0f} expected")
 
 
-# The middle thread of each kind: estimate and own sum, ms for each call.
+# The middle thread of each kind: estimate and own figure, ms for each call.
 def middle(kind, call):
     roles = [role for role, c in own if c == call and role.startswith(kind)]
     if len(roles) != 7:
@@ -52,16 +52,16 @@ figures = {(kind, call): middle(kind, call) for kind, call in
            (("small", "malloc"), ("small", "free"), ("middle", "calloc"), ("growing", "realloc"),
             ("large", "calloc"), ("others", "aligned"), ("others", "new"), ("others", "realloc"))}
 for (kind, call), (ours, theirs) in figures.items():
-    if ours > theirs:
+    if ours > 1.5 * theirs:  # some of a hundred drawn calls may have been interrupted
         problem(f"{kind}: {call} is estimated longer than it took with everything")
 # Most of what a small call takes is the profiler's, which does not count ...
 for kind, call in ("small", "malloc"), ("others", "new"), ("others", "aligned"), ("others", "realloc"):
     if figures[kind, call][0] > 0.5 * figures[kind, call][1]:
         problem(f"{kind}: the profiler's own time counts as {call}'s")
 # ... and of one that clears or copies much, the clearing and copying, which does.
-for kind, call, share in ("middle", "calloc", 0.2), ("growing", "realloc", 0.1), ("large", "calloc", 0.5):
+for kind, call, share in ("middle", "calloc", 0.3), ("growing", "realloc", 0.3), ("large", "calloc", 0.5):
     if figures[kind, call][0] < share * figures[kind, call][1]:
-        problem(f"{kind}: {call} is estimated at less than a share of {share} of the program's own sum")
+        problem(f"{kind}: {call} is estimated at less than a share of {share} of the program's own figure")
 order = [figures["small", "free"][0], figures["middle", "calloc"][0], figures["large", "calloc"][0]]
 if not (order[0] * 5 < order[1] and order[1] * 5 < order[2]):
     problem(f"freeing, clearing 32 KiB, clearing 1 MiB take {order} ms a call")

@@ -3,8 +3,8 @@
 # (modes sites and trace): counts are exact, as many were timed as should be drawn, and the estimates
 # are what a program that times its calls itself finds, less what the profiler adds to them.
 #
-# Nothing here asks how long anything took: estimates are held against the program's own sums of the
-# same calls in the same run, and against each other.
+# Nothing here asks how long anything took: estimates are held against the program's own figures of
+# the same calls in the same run, and against each other.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
