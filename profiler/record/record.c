@@ -148,6 +148,7 @@ static void finish(void) {
     h->last_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
     h->last_ticks = na_rec_ticks();
     h->last_ms = na_rec_ms();
+    na_writer_trim();
     __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);
 }
 

@@ -94,7 +94,9 @@ typedef struct na_recorder {
     int fd;
     uint64_t dev, ino;
     na_lock_t grow;
-    uint64_t unmapped; /* bytes of the file that were written, never mapped; guarded by `grow` */
+    /* Guarded by `grow`. */
+    uint64_t on_disk, mapped_to; /* so far the file exists, and is mapped */
+    uint64_t unmapped;           /* bytes of the file that were written, never through a mapping */
     /* Own memory that is not in the file, mapped at `own`. */
     uint8_t *own;
     uint64_t own_reserved;
@@ -207,6 +209,8 @@ void na_writer_publish(na_nprof_chunk_t *chunk);
 /* Appends a sealed chunk: all fields set but magic, self_offset and header_crc; `data` is its
  * length less the header. False: the file cannot grow. Thread-safe. */
 bool na_writer_append(na_nprof_chunk_t *chunk, const uint8_t *data, uint64_t *offset);
+/* No more of the disk than is used; growing is possible still. */
+void na_writer_trim(void);
 /* Writes another header over one that was appended, at chunk->self_offset. */
 bool na_writer_rewrite(na_nprof_chunk_t *chunk);
 /* Gives the disk back what lies in whole pages of the file; they read as zero. */

@@ -157,6 +157,26 @@ static long write_all(const uint8_t *data, uint64_t bytes, uint64_t offset) {
     return 0;
 }
 
+/* The file grows ahead of what is asked for, by an eighth: the system calls of a growth take longer
+ * than it takes to fill the 64 KiB of a chunk. What lies beyond header.used reads as zero, and is
+ * given back at the end. */
+#define AHEAD_UNIT (UINT64_C(64) << 10)
+#define AHEAD_MOST (UINT64_C(2) << 20)
+
+/* The file reaches to `end` on disk, further if disk and limits allow it. Under the lock. 0 or a
+ * negative errno. */
+static long extend_disk(uint64_t end) {
+    uint64_t from = na_rec.on_disk, ahead = end / 8 < AHEAD_MOST ? end / 8 : AHEAD_MOST;
+    if (end <= from) return 0;
+    long error = -ENOSPC;
+    for (ahead -= ahead % AHEAD_UNIT; error != 0; ahead = 0) {
+        error = reserve_disk(from, end + ahead - from);
+        if (error == 0) na_rec.on_disk = end + ahead;
+        if (ahead == 0) break;
+    }
+    return error;
+}
+
 static long map_file(uint64_t offset, uint64_t bytes) {
     long at = (long)(na_rec.base + offset);
     long r = na_sys6(SYS_mmap, at, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -164,6 +184,17 @@ static long map_file(uint64_t offset, uint64_t bytes) {
     if (r != at) return r;
     na_sys3(SYS_madvise, at, (long)bytes, MADV_DONTFORK);
     return 0;
+}
+
+/* [offset, end) of the file, which is on disk, is mapped, and what is on disk beyond. Under the
+ * lock. */
+static long extend_map(uint64_t offset, uint64_t end) {
+    if (end <= na_rec.mapped_to) return 0;
+    uint64_t from = offset > na_rec.mapped_to ? offset : na_rec.mapped_to;
+    uint64_t to = na_rec.on_disk < na_rec.reserved ? na_rec.on_disk : na_rec.reserved;
+    long error = map_file(from, to - from);
+    if (error == 0) na_rec.mapped_to = to;
+    return error;
 }
 
 /* Address space that nothing else will take, not charged; as much as the limits allow. */
@@ -268,7 +299,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         na_rec.dev = st.st_dev;
         na_rec.ino = st.st_ino;
     }
-    if (error == 0) error = reserve_disk(0, FIRST_BYTES);
+    if (error == 0) error = extend_disk(FIRST_BYTES);
     if (error == 0) {
         na_rec.base = reserve((uint64_t)64 << 30, (uint64_t)1 << 20, &na_rec.reserved);
         na_rec.own = reserve((uint64_t)16 << 30, (uint64_t)1 << 20, &na_rec.own_reserved);
@@ -286,6 +317,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     atomic_store(&na_rec.own_used, 0);
     atomic_store(&na_rec.own_given_back, 0);
     atomic_store(&na_rec.own_resident, NA_NPROF_PAGE);
+    na_rec.mapped_to = NA_NPROF_PAGE;
     na_rec.header = (na_nprof_header_t *)na_rec.base;
     na_rec.header->used = NA_NPROF_PAGE;
     return true;
@@ -324,8 +356,8 @@ na_nprof_chunk_t *na_writer_chunk(uint16_t type, uint64_t length, uint32_t entry
     uint64_t offset = h->used;
     long error = offset + length > na_rec.reserved ? -ENOMEM : 0;
     if (error == 0 && !na_writer_still_ours()) error = -EBADF;
-    if (error == 0) error = reserve_disk(offset, length);
-    if (error == 0) error = map_file(offset, length);
+    if (error == 0) error = extend_disk(offset + length);
+    if (error == 0) error = extend_map(offset, offset + length);
     if (error == 0) __atomic_store_n(&h->used, offset + length, __ATOMIC_RELEASE);
     na_unlock(&na_rec.grow);
     if (error != 0) {
@@ -352,7 +384,7 @@ bool na_writer_append(na_nprof_chunk_t *c, const uint8_t *data, uint64_t *offset
     if (__atomic_load_n(&h->disk_full, __ATOMIC_RELAXED) != 0) return false;
     na_lock(&na_rec.grow);
     uint64_t at = h->used;
-    long error = na_writer_still_ours() ? reserve_disk(at, c->length) : -EBADF;
+    long error = na_writer_still_ours() ? extend_disk(at + c->length) : -EBADF;
     if (error == 0) {
         na_rec.unmapped += c->length;
         __atomic_store_n(&h->used, at + c->length, __ATOMIC_RELEASE);
@@ -366,6 +398,15 @@ bool na_writer_append(na_nprof_chunk_t *c, const uint8_t *data, uint64_t *offset
     if (error != 0) stop_growing(error);
     *offset = at;
     return error == 0;
+}
+
+void na_writer_trim(void) {
+    na_lock(&na_rec.grow);
+    uint64_t used = na_rec.header->used;
+    if (na_rec.on_disk > used && na_writer_still_ours() &&
+        na_sys2(SYS_ftruncate, na_rec.fd, (long)used) == 0)
+        na_rec.on_disk = na_rec.mapped_to = used;
+    na_unlock(&na_rec.grow);
 }
 
 bool na_writer_rewrite(na_nprof_chunk_t *c) {
