@@ -36,8 +36,8 @@ typedef struct na_frame {
     uint32_t rule;         /* rules.h; top bit: rbp matters to this frame or one further out */
     uint32_t words, pairs; /* of this frame and those outwards */
     uint32_t modules;      /* the same; while being walked: the place in `confirmed`, from 1 */
-    uint32_t cell;         /* kept for stacks.c */
-    uint32_t reserved[4];  /* 64 bytes: places are found by shifting */
+    uint32_t cell, path;   /* kept for stacks.c */
+    uint32_t reserved[3];  /* 64 bytes: places are found by shifting */
 } na_frame_t;
 
 /* `value` was read at `at`. */

@@ -10,7 +10,14 @@
 #include "profiler/record/tree.h"
 
 #define EDGE_BITS_STEP 3
-#define EDGE_BITS_MOST 13 /* 2^13 places: 384 KiB */
+#define EDGE_BITS_MOST 14 /* 2^14 places: 512 KiB */
+
+#define EXPECTED 16u /* look-ups in the tree that are under way at one time */
+
+#define PC_BITS   48 /* of an edge; others are in the tree only */
+#define CELL_BITS 24 /* of an edge; cells beyond are looked up */
+#define NODE_BITS 28 /* tree.c */
+#define CELL_MASK ((1u << CELL_BITS) - 1)
 
 bool na_stacks_start(void) {
     return na_tree_start();
@@ -32,43 +39,71 @@ static NA_COLD void grow_edges(na_rthread_t *t) {
     t->edge_bits += EDGE_BITS_STEP;
 }
 
-NA_INLINE na_edge_pair_t *edges_at(const na_rthread_t *t, uint32_t parent, uint64_t pc) {
-    uint64_t h = (pc ^ (uint64_t)parent << 32) * UINT64_C(0x9e3779b97f4a7c15);
-    return &t->edges[h >> (64 - t->edge_bits)];
+NA_INLINE na_edge_pair_t *edges_at(const na_rthread_t *t, uint32_t path) {
+    return &t->edges[path >> (32 - t->edge_bits)];
 }
 
-static NA_NOINLINE const na_edge_t *unknown_edge(na_rthread_t *t, uint32_t parent, uint64_t pc) {
-    uint32_t node = na_tree_child(parent, pc, 0);
-    if (node == 0) return NULL;
+/* What an edge holds of its key. Code beyond 2^48, if there is any, has no edges. */
+NA_INLINE uint64_t key_low(uint32_t parent, uint64_t pc) {
+    return pc << 16 | (uint16_t)parent;
+}
+
+NA_INLINE bool is_edge(const na_edge_t *e, uint64_t low, uint32_t parent) {
+    return e->pc48_parent16 == low && e->parent12_node28_cell24 >> (64 - 12) == parent >> 16;
+}
+
+NA_INLINE uint32_t node_of(const na_edge_t *e) {
+    return (uint32_t)(e->parent12_node28_cell24 >> CELL_BITS) & ((1u << NODE_BITS) - 1);
+}
+
+NA_INLINE uint32_t cell_of(const na_edge_t *e) {
+    return (uint32_t)e->parent12_node28_cell24 & CELL_MASK;
+}
+
+/* Its node; 0: no room. */
+static NA_NOINLINE uint32_t unknown_edge(na_rthread_t *t, uint32_t path, uint32_t parent,
+                                         uint64_t pc) {
+    uint32_t node = na_tree_child_at(path, parent, pc, 0);
+    if (NA_UNLIKELY(node == 0) || NA_UNLIKELY(pc >> PC_BITS != 0)) return node;
     if (NA_UNLIKELY(++t->edge_misses > 4u << t->edge_bits)) grow_edges(t);
-    na_edge_pair_t *pair = edges_at(t, parent, pc);
+    na_edge_pair_t *pair = edges_at(t, path);
     pair->edge[1] = pair->edge[0];
-    pair->edge[0] = (na_edge_t){.pc = pc, .parent = parent, .node = node};
-    return pair->edge;
+    pair->edge[0] = (na_edge_t){key_low(parent, pc), (uint64_t)(parent >> 16) << (64 - 12) |
+                                                         (uint64_t)node << CELL_BITS};
+    return node;
 }
 
-/* What na_tree_child says, by way of the thread's own few; NULL: no room. */
-NA_INLINE const na_edge_t *edge_to(na_rthread_t *t, uint32_t parent, uint64_t pc) {
-    const na_edge_t *e = edges_at(t, parent, pc)->edge;
-    if (NA_LIKELY(e[0].pc == pc && e[0].parent == parent)) return &e[0];
-    if (NA_LIKELY(e[1].pc == pc && e[1].parent == parent)) return &e[1];
-    return unknown_edge(t, parent, pc);
+/* The thread's edge, NULL: it has none. For a pc below 2^48. */
+NA_INLINE na_edge_t *near_edge(const na_rthread_t *t, uint32_t path, uint32_t parent, uint64_t pc) {
+    na_edge_t *e = edges_at(t, path)->edge;
+    uint64_t low = key_low(parent, pc);
+    if (NA_LIKELY(is_edge(&e[0], low, parent))) return &e[0];
+    return NA_LIKELY(is_edge(&e[1], low, parent)) ? &e[1] : NULL;
 }
 
-NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t parent, uint64_t pc, uint32_t flags) {
-    if (NA_UNLIKELY(flags != 0)) return na_tree_child(parent, pc, flags);
-    const na_edge_t *e = edge_to(t, parent, pc);
-    return e != NULL ? e->node : 0;
+NA_INLINE na_edge_t *known_edge(const na_rthread_t *t, uint32_t path, uint32_t parent,
+                                uint64_t pc) {
+    return NA_LIKELY(pc >> PC_BITS == 0) ? near_edge(t, path, parent, pc) : NULL;
+}
+
+/* What na_tree_child says, by way of the thread's own few. *path: the parent's, then the child's.
+ */
+NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t *path, uint32_t parent, uint64_t pc,
+                               uint32_t flags) {
+    *path = na_tree_path(*path, pc);
+    if (NA_UNLIKELY(flags != 0)) return na_tree_child_at(*path, parent, pc, flags);
+    const na_edge_t *e = known_edge(t, *path, parent, pc);
+    return NA_LIKELY(e != NULL) ? node_of(e) : unknown_edge(t, *path, parent, pc);
 }
 
 void na_stacks_note_cell(na_rthread_t *t, uint32_t cell) {
-    if (t->stack_cell == NULL) return;
+    if (t->stack_cell == NULL || cell > CELL_MASK) return;
     *t->stack_cell = cell;
     const na_frame_t *f = &t->frames.frames[t->frames.count - 1];
     uint32_t parent = t->frames.count > 1 ? f[-1].node : NA_NPROF_ROOT;
-    na_edge_t *e = edges_at(t, parent, f->pc)->edge;
-    if (e[1].pc == f->pc && e[1].parent == parent) e++;
-    if (e->pc == f->pc && e->parent == parent) e->cell = cell;
+    na_edge_t *e = known_edge(t, f->path, parent, f->pc);
+    if (e != NULL)
+        e->parent12_node28_cell24 = (e->parent12_node28_cell24 & ~(uint64_t)CELL_MASK) | cell;
 }
 
 /* No room for a node: what there is of the stack, from the outside, stands for it. */
@@ -96,9 +131,9 @@ static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
     uint64_t exact;
     size_t n = walk(t, NA_STACK_MAX, &exact, &truncated);
     if (truncated) __atomic_fetch_add(&na_rec.header->truncated_stacks, 1, __ATOMIC_RELAXED);
-    uint32_t node = NA_NPROF_ROOT;
+    uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
     for (size_t i = n; i-- > 0;) {
-        uint32_t inner = known_child(t, node, t->pcs[i], flags_of(exact, i, truncated, n));
+        uint32_t inner = known_child(t, &path, node, t->pcs[i], flags_of(exact, i, truncated, n));
         if (NA_UNLIKELY(inner == 0)) return lost(node);
         node = inner;
     }
@@ -117,17 +152,37 @@ static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t ca
     bool truncated;
     uint64_t exact;
     uintptr_t here = (uintptr_t)&exact;
-    uint32_t node = NA_NPROF_ROOT;
+    uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
     for (uint32_t i = 0; i < calls.count; i++) {
         if (numalloc_shadow_ended(&calls.frames[i], here)) break;
-        uint32_t inner = known_child(t, node, calls.frames[i].call_site, 0);
+        uint32_t inner = known_child(t, &path, node, calls.frames[i].call_site, 0);
         if (NA_UNLIKELY(inner == 0)) return lost(node);
         node = inner;
     }
     if (walk(t, 1, &exact, &truncated) == 0) return node;
     uint32_t flags = calls.lost != 0 ? NA_NPROF_STACK_TRUNCATED : 0;
-    uint32_t inner = known_child(t, node, t->pcs[0], flags);
+    uint32_t inner = known_child(t, &path, node, t->pcs[0], flags);
     return inner != 0 ? inner : lost(node);
+}
+
+/* The kept frames from the ith on, of which that one's edge is not known to the thread. False:
+ * there is no room for all, and the others are not kept. */
+static NA_NOINLINE bool enter_unknown(na_rthread_t *t, uint32_t i, uint32_t node) {
+    na_frames_t *f = &t->frames;
+    for (uint32_t j = i; j < f->count && j < i + EXPECTED; j++)
+        na_tree_expect(f->frames[j].path);
+    for (; i < f->count; i++) {
+        na_frame_t *frame = &f->frames[i];
+        const na_edge_t *e = known_edge(t, frame->path, node, frame->pc);
+        frame->cell = e != NULL ? cell_of(e) : 0;
+        node = e != NULL ? node_of(e) : unknown_edge(t, frame->path, node, frame->pc);
+        if (NA_UNLIKELY(node == 0)) {
+            f->count = i;
+            return false;
+        }
+        frame->node = node;
+    }
+    return true;
 }
 
 NA_INLINE uint32_t capture(na_rthread_t *t) {
@@ -141,15 +196,30 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
         if (calls.count != 0) return capture_shadow(t, calls);
     }
     if (NA_UNLIKELY(!na_frames_walk(f, &same))) return capture_whole(t);
-    uint32_t node = same != 0 ? f->frames[same - 1].node : NA_NPROF_ROOT;
+    uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
+    if (NA_LIKELY(same != 0)) {
+        node = f->frames[same - 1].node;
+        path = f->frames[same - 1].path;
+    }
+    uint64_t pcs = 0;
     for (uint32_t i = same; i < f->count; i++) {
-        const na_edge_t *e = edge_to(t, node, f->frames[i].pc);
+        na_frame_t *frame = &f->frames[i];
+        pcs |= frame->pc;
+        frame->path = path = na_tree_path(path, frame->pc);
+        __builtin_prefetch(edges_at(t, path));
+    }
+    for (uint32_t i = same; i < f->count; i++) {
+        na_frame_t *frame = &f->frames[i];
+        const na_edge_t *e = NULL;
+        if (NA_LIKELY(pcs >> PC_BITS == 0)) e = near_edge(t, frame->path, node, frame->pc);
         if (NA_UNLIKELY(e == NULL)) {
-            f->count = i;
-            return lost(node);
+            bool all = enter_unknown(t, i, node);
+            node = f->count != 0 ? f->frames[f->count - 1].node : NA_NPROF_ROOT;
+            if (NA_UNLIKELY(!all)) return lost(node);
+            break;
         }
-        f->frames[i].node = node = e->node;
-        f->frames[i].cell = e->cell;
+        frame->node = node = node_of(e);
+        frame->cell = cell_of(e);
     }
     if (NA_LIKELY(f->count != 0)) t->stack_cell = &f->frames[f->count - 1].cell;
     return node;

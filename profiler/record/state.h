@@ -28,12 +28,13 @@ typedef struct na_cell_slot {
     uint32_t site, cell;
 } na_cell_slot_t;
 
-/* Nodes of the shared tree that the thread has met (stacks.c). Two share a place. */
-#define NA_EDGE_BITS 7 /* log2 of the places at first */
+/* Nodes of the shared tree that the thread has met (stacks.c), four to a cache line: a large
+ * program's are met all over, and each look-up is a line. */
+#define NA_EDGE_BITS 8 /* log2 of the places at first */
 typedef struct na_edge {
-    uint64_t pc;
-    uint32_t parent, node; /* 0: none */
-    uint32_t cell;         /* the thread's cell of that node, as in na_cell_slot_t; 0: not known */
+    uint64_t pc48_parent16;          /* 0: none; the parent's lower bits */
+    uint64_t parent12_node28_cell24; /* its upper ones; the thread's cell of the node, as in
+                                      * na_cell_slot_t, 0: not known */
 } na_edge_t;
 typedef struct na_edge_pair {
     na_edge_t edge[2]; /* the one met later first */
@@ -76,7 +77,7 @@ typedef struct na_rthread {
     na_frames_t frames;
     na_edge_pair_t *edges; /* few_edges, or larger */
     uint32_t edge_bits, edge_misses;
-    na_edge_pair_t few_edges[1u << NA_EDGE_BITS];
+    _Alignas(64) na_edge_pair_t few_edges[1u << NA_EDGE_BITS];
     uint32_t *stack_cell; /* of the stack captured last: where its cell is noted, NULL: nowhere */
     uintptr_t pcs[NA_STACK_MAX + 2]; /* of a stack that is not kept */
     /* mode trace: where the next event goes (trace.h) */

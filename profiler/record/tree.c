@@ -2,7 +2,8 @@
  *
  * A large program has a million nodes and meets them in no order, so what a look-up costs is the
  * cache lines that it touches: one. The table is open-addressed, and its slots hold the whole key,
- * so that the node itself is not read.
+ * so that the node itself is not read. Where a node's slot is, its path says (tree.h); the paths of
+ * all nodes are kept for the table's growth, and for those who do not know a parent's.
  *
  * Readers take no lock. A slot is written once: the key, then (release) the word that makes it
  * valid. Whoever does not find a node looks again under the lock and makes it there, so there is
@@ -38,6 +39,7 @@ typedef struct table {
 
 static struct {
     _Atomic(na_nprof_stack_t *) *chunks; /* entry 0 of each chunk */
+    uint32_t **paths;                    /* of the same entries; written before the chunk */
     _Atomic(table_t *) table;
     table_t tables[20]; /* each a doubling of the one before */
     na_lock_t lock;     /* for what follows, and to write to all of the above */
@@ -55,10 +57,8 @@ const na_nprof_stack_t *na_tree_node(uint32_t id) {
     return chunk + id % PER_CHUNK;
 }
 
-NA_INLINE uint32_t hash(uint32_t parent, uint64_t pc) {
-    uint64_t h = pc * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ h >> 32 ^ parent) * UINT64_C(0xd6e8feb86659fd93);
-    return (uint32_t)(h >> 32);
+static uint32_t path_of(uint32_t id) {
+    return tree.paths[id / PER_CHUNK][id % PER_CHUNK];
 }
 
 NA_INLINE uint32_t flags_of_word(uint64_t word) {
@@ -70,9 +70,9 @@ NA_INLINE uint32_t id_of_word(uint64_t word) {
 }
 
 /* The node, or 0 and where it would be. */
-NA_INLINE uint32_t find(const table_t *t, uint32_t parent, uint64_t pc, uint32_t flags,
-                        slot_t **free_slot) {
-    for (uint32_t i = hash(parent, pc);; i++) {
+NA_INLINE uint32_t find(const table_t *t, uint32_t path, uint32_t parent, uint64_t pc,
+                        uint32_t flags, slot_t **free_slot) {
+    for (uint32_t i = path;; i++) {
         slot_t *s = &t->slots[i & t->mask];
         uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
         if (word == 0) {
@@ -93,7 +93,9 @@ static void fill(slot_t *s, uint32_t id, uint32_t parent, uint64_t pc, uint32_t 
 /* ---- under the lock ---- */
 
 static bool add_chunk(uint32_t k) {
-    if (k != 0 && !na_rec_has_room(CHUNK_BYTES)) return false;
+    uint64_t paths = PER_CHUNK * sizeof **tree.paths;
+    if (k != 0 && !na_rec_has_room(CHUNK_BYTES + paths)) return false;
+    if (tree.paths[k] == NULL && (tree.paths[k] = na_own_alloc(paths, paths)) == NULL) return false;
     na_nprof_chunk_t *c = na_writer_chunk(NA_NPROF_STACKS, CHUNK_BYTES, sizeof(na_nprof_stack_t), 0,
                                           k, k * PER_CHUNK);
     if (c == NULL) return false;
@@ -104,7 +106,7 @@ static bool add_chunk(uint32_t k) {
 }
 
 /* 0: the file cannot grow. */
-static uint32_t new_node(uint32_t parent, uint64_t pc, uint32_t flags) {
+static uint32_t new_node(uint32_t path, uint32_t parent, uint64_t pc, uint32_t flags) {
     uint32_t id = tree.next, k = id / PER_CHUNK;
     if (k >= CHUNK_MAX) return 0;
     na_nprof_stack_t *chunk = atomic_load_explicit(&tree.chunks[k], memory_order_relaxed);
@@ -112,6 +114,7 @@ static uint32_t new_node(uint32_t parent, uint64_t pc, uint32_t flags) {
         if (!add_chunk(k)) return 0;
         chunk = atomic_load_explicit(&tree.chunks[k], memory_order_relaxed);
     }
+    tree.paths[k][id % PER_CHUNK] = path;
     __atomic_store_n(&tree.next, id + 1, __ATOMIC_RELAXED);
     na_nprof_stack_t *n = chunk + id % PER_CHUNK;
     n->parent = parent;
@@ -135,7 +138,8 @@ static bool make_table(uint32_t slots) {
         const na_nprof_stack_t *n = na_tree_node(id);
         uint32_t flags = n->flags & (NA_NPROF_STACK_TRUNCATED | NA_NPROF_STACK_EXACT);
         slot_t *s = NULL;
-        if (find(t, n->parent, n->pc, flags, &s) == 0) fill(s, id, n->parent, n->pc, flags);
+        if (find(t, path_of(id), n->parent, n->pc, flags, &s) == 0)
+            fill(s, id, n->parent, n->pc, flags);
     }
     const table_t *old = atomic_load_explicit(&tree.table, memory_order_relaxed);
     atomic_store_explicit(&tree.table, t, memory_order_release);
@@ -143,39 +147,49 @@ static bool make_table(uint32_t slots) {
     return true;
 }
 
-static uint32_t make_child(uint32_t parent, uint64_t pc, uint32_t flags) {
+static uint32_t make_child(uint32_t path, uint32_t parent, uint64_t pc, uint32_t flags) {
     const table_t *t = atomic_load_explicit(&tree.table, memory_order_relaxed);
     slot_t *s;
-    uint32_t id = find(t, parent, pc, flags, &s);
+    uint32_t id = find(t, path, parent, pc, flags, &s);
     if (id != 0) return id;
     /* A table that may not grow is filled further; one free slot has to remain. */
     if (tree.next > (t->mask + 1) / 4 * 3) {
         if (make_table((t->mask + 1) * 2)) {
             t = atomic_load_explicit(&tree.table, memory_order_relaxed);
-            find(t, parent, pc, flags, &s);
+            find(t, path, parent, pc, flags, &s);
         } else if (tree.next > t->mask / 16 * 15) {
             return 0;
         }
     }
-    id = new_node(parent, pc, flags);
+    id = new_node(path, parent, pc, flags);
     if (id != 0) fill(s, id, parent, pc, flags);
     return id;
 }
 
 /* ---- for all ---- */
 
-static NA_NOINLINE uint32_t look_again(uint32_t parent, uint64_t pc, uint32_t flags) {
+static NA_NOINLINE uint32_t look_again(uint32_t path, uint32_t parent, uint64_t pc,
+                                       uint32_t flags) {
     na_lock(&tree.lock);
-    uint32_t id = make_child(parent, pc, flags);
+    uint32_t id = make_child(path, parent, pc, flags);
     na_unlock(&tree.lock);
     return id;
 }
 
-uint32_t na_tree_child(uint32_t parent, uint64_t pc, uint32_t flags) {
+uint32_t na_tree_child_at(uint32_t path, uint32_t parent, uint64_t pc, uint32_t flags) {
     slot_t *s;
-    uint32_t id =
-        find(atomic_load_explicit(&tree.table, memory_order_acquire), parent, pc, flags, &s);
-    return NA_LIKELY(id != 0) ? id : look_again(parent, pc, flags);
+    const table_t *t = atomic_load_explicit(&tree.table, memory_order_acquire);
+    uint32_t id = find(t, path, parent, pc, flags, &s);
+    return NA_LIKELY(id != 0) ? id : look_again(path, parent, pc, flags);
+}
+
+uint32_t na_tree_child(uint32_t parent, uint64_t pc, uint32_t flags) {
+    return na_tree_child_at(na_tree_path(path_of(parent), pc), parent, pc, flags);
+}
+
+void na_tree_expect(uint32_t path) {
+    const table_t *t = atomic_load_explicit(&tree.table, memory_order_acquire);
+    __builtin_prefetch(&t->slots[path & t->mask]);
 }
 
 bool na_tree_start(void) {
@@ -184,8 +198,10 @@ bool na_tree_start(void) {
     tree.next = 0;
     na_lock_reset(&tree.lock);
     tree.chunks = na_own_alloc(CHUNK_MAX * sizeof *tree.chunks, 4096);
+    tree.paths = na_own_alloc(CHUNK_MAX * sizeof *tree.paths, 4096);
     /* Entry 0 stands for no stack; entry 1 is the root. */
-    if (tree.chunks == NULL || !make_table(FIRST_SLOTS) || !add_chunk(0)) return false;
+    if (tree.chunks == NULL || tree.paths == NULL || !make_table(FIRST_SLOTS) || !add_chunk(0))
+        return false;
     tree.next = NA_NPROF_ROOT;
-    return new_node(NA_NPROF_NO_STACK, 0, 0) == NA_NPROF_ROOT;
+    return new_node(NA_TREE_ROOT_PATH, NA_NPROF_NO_STACK, 0, 0) == NA_NPROF_ROOT;
 }

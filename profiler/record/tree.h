@@ -8,10 +8,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alloc/base.h"
 #include "profiler/format/nprof.h"
 
 /* Begins with the root alone, in the file that has just been opened. False: no memory, or disk. */
 bool na_tree_start(void);
+
+/* A stack's hash, from its parent's (NA_TREE_ROOT_PATH: the root's). The tree, and what stands in
+ * front of it, look for a node where its path says. The ids of the nodes on the way need not be
+ * known for that, so that all of a stack's look-ups can be under way at one time. */
+#define NA_TREE_ROOT_PATH 0u
+NA_INLINE uint32_t na_tree_path(uint32_t parent_path, uint64_t pc) {
+    uint64_t h = (pc ^ (uint64_t)parent_path << 32 ^ parent_path) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h >> 32);
+}
+
+/* The child of `parent`, whose path is `path`; else like na_tree_child. */
+uint32_t na_tree_child_at(uint32_t path, uint32_t parent, uint64_t pc, uint32_t flags);
+/* It will be asked for. */
+void na_tree_expect(uint32_t path);
 
 /* The child of `parent` with this frame (`flags`: NA_NPROF_STACK_*, less VALID), made if need be.
  * 0: no room. Thread-safe; takes no lock where the node is there. */
