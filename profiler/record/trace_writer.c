@@ -112,8 +112,10 @@ static bool packer_ready(packer_t *p) {
     if (p->coder == NULL || p->raw == NULL || packed == NULL) return false;
     if (w.level != 0 && &deflateInit2_ != NULL) {
         p->zlib = (z_stream){.zalloc = own_zalloc, .zfree = own_zfree};
-        p->zlib_ready =
-            deflateInit2(&p->zlib, (int)w.level, Z_DEFLATED, 15, 9, Z_DEFAULT_STRATEGY) == Z_OK;
+        /* Coded events repeat themselves in runs. Looking for other repetitions, too, takes half
+         * as long again for a fifth of the size at most: from level 2 on. */
+        int strategy = w.level == 1 ? Z_RLE : Z_DEFAULT_STRATEGY;
+        p->zlib_ready = deflateInit2(&p->zlib, (int)w.level, Z_DEFLATED, 15, 9, strategy) == Z_OK;
     }
     p->packed = packed;
     return true;
