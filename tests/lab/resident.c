@@ -1,4 +1,5 @@
-/* resident.c - physical memory by node over time, as a profile has it, against the kernel's word.
+/* resident.c - memory by node, as a profile has it: physical over time, against the kernel's word;
+ * live and held at the end, against what the program did.
  *
  * lab-resident runs itself under a profile (RESIDENT_LIB): the child takes 24 MiB on one node,
  * moves them to another, and gives them back, each when it is told to, and judges with move_pages
@@ -7,6 +8,7 @@
 #include "lab.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -35,8 +37,39 @@ static void judge(void *start, int index) {
     lab_expect_on(&pages, index, "memory of the child");
 }
 
+/* Blocks that threads on two nodes allocate; of the second node's, this thread frees every other
+ * one. */
+#define BLOCKS     96
+#define BLOCK_SIZE ((size_t)32000)
+#define OTHERS     ((int64_t)64 << 10) /* what else is live on a node at the end */
+
+typedef struct allocator {
+    int node;
+    void *blocks[BLOCKS];
+} allocator_t;
+
+static void *allocate_there(void *arg) {
+    allocator_t *a = arg;
+    lab_pin(a->node);
+    for (int i = 0; i < BLOCKS; i++)
+        REQUIRE((a->blocks[i] = malloc(BLOCK_SIZE)) != NULL);
+    return NULL;
+}
+
+static void allocate_on_both(int from, int to) {
+    static allocator_t on[2];
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        on[i].node = i == 0 ? from : to;
+        REQUIRE(pthread_create(&thread, NULL, allocate_there, &on[i]) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
+    }
+    for (int i = 0; i < BLOCKS; i += 2)
+        free(on[1].blocks[i]);
+}
+
 /* Waits for a byte, says one when the next step is done. */
-static int child(int from, int to) {
+static int child(int from, int to, const int *home) {
     char step = 0;
     void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
@@ -55,6 +88,7 @@ static int child(int from, int to) {
         }
         REQUIRE(write(3, "k", 1) == 1);
     }
+    allocate_on_both(home[0], home[1]);
     return lab_status(check_status());
 }
 
@@ -62,14 +96,14 @@ typedef struct levels {
     int64_t now[LAB_NODES], most[LAB_NODES]; /* by table index; 0 of nodes not in the profile */
 } levels_t;
 
-static bool read_levels(levels_t *levels) {
+static bool read_levels(levels_t *levels, uint32_t kind) {
     char why[256];
     for (int i = 0; i < LAB_NODES; i++)
         levels->now[i] = levels->most[i] = 0;
     na_reader_t *reader = na_reader_open(PROFILE, why, sizeof why);
     if (reader == NULL) return false;
     const na_nprof_header_t *h = na_reader_header(reader);
-    na_series_table_t t = na_reader_series(reader, NA_NPROF_SERIES_RESIDENT);
+    na_series_table_t t = na_reader_series(reader, kind);
     for (uint32_t r = 0; r < t.rows; r++) {
         int i = t.row[r].id < NA_NPROF_MAX_NODES ? lab_index(h->node_ids[t.row[r].id]) : -1;
         if (i < 0) continue;
@@ -89,7 +123,7 @@ static void wait_for(const levels_t *before, int from, int64_t on_from, int to, 
     levels_t now;
     uint64_t until = lab_now_ms() + WAIT_MS;
     for (;;) {
-        bool there = read_levels(&now);
+        bool there = read_levels(&now, NA_NPROF_SERIES_RESIDENT);
         if (there && near(now.now[from] - before->now[from], on_from) &&
             near(now.now[to] - before->now[to], on_to))
             return;
@@ -144,14 +178,32 @@ static bool says(const char *arguments, const char *what) {
     return strstr(text, what) != NULL;
 }
 
+/* Each node's live bytes at the end are those that were allocated there and not freed, whoever
+ * freed them, and at least as much is held there. */
+static void judge_live(const int home[2]) {
+    levels_t live, held;
+    REQUIRE(read_levels(&live, NA_NPROF_SERIES_NODES));
+    REQUIRE(read_levels(&held, NA_NPROF_SERIES_MAPPED));
+    for (int i = 0; i < 2; i++) {
+        int64_t wanted = (int64_t)BLOCK_SIZE * (i == 0 ? BLOCKS : BLOCKS / 2);
+        int64_t here = live.now[home[i]], there = held.now[home[i]];
+        CHECK_MSG(here >= wanted && here < wanted + OTHERS, "node %d: %lld bytes live, not %lld",
+                  lab_node[home[i]].id, (long long)here, (long long)wanted);
+        CHECK_MSG(there >= wanted, "node %d: %lld bytes held, of %lld live", lab_node[home[i]].id,
+                  (long long)there, (long long)wanted);
+    }
+}
+
 int main(int argc, char **argv) {
     check_begin();
     lab_begin(2);
-    int place[2], places = 0;
-    for (int i = 0; i < lab_nodes && places < 2; i++)
-        if (lab_node[i].memory) place[places++] = i;
-    REQUIRE(places == 2);
-    if (argc == 2 && strcmp(argv[1], "child") == 0) return child(place[1], place[0]);
+    int place[2], places = 0, home[2], homes = 0; /* with memory; with CPUs as well */
+    for (int i = 0; i < lab_nodes; i++) {
+        if (lab_node[i].memory && places < 2) place[places++] = i;
+        if (lab_node[i].memory && lab_node[i].cpu >= 0 && homes < 2) home[homes++] = i;
+    }
+    REQUIRE(places == 2 && homes == 2);
+    if (argc == 2 && strcmp(argv[1], "child") == 0) return child(place[1], place[0], home);
     REQUIRE(getenv("RESIDENT_LIB") != NULL && getenv("RESIDENT_DUMP") != NULL);
 
     int in[2], out[2];
@@ -178,7 +230,8 @@ int main(int argc, char **argv) {
     levels_t start, end;
     uint64_t until = lab_now_ms() + WAIT_MS;
     /* The profile has levels; on which nodes the child began is the kernel's choice. */
-    while (!read_levels(&start) || start.now[place[0]] + start.now[place[1]] <= 0) {
+    while (!read_levels(&start, NA_NPROF_SERIES_RESIDENT) ||
+           start.now[place[0]] + start.now[place[1]] <= 0) {
         REQUIRE(lab_now_ms() < until);
         lab_sleep_ms(20);
     }
@@ -195,7 +248,7 @@ int main(int argc, char **argv) {
     CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: status %d", status);
 
     /* The points keep what was there in between. */
-    REQUIRE(read_levels(&end));
+    REQUIRE(read_levels(&end, NA_NPROF_SERIES_RESIDENT));
     for (int i = 0; i < 2; i++) {
         int p = place[i];
         CHECK_MSG(near(end.most[p] - start.now[p], all), "node %d: at most %lld KiB, %lld at first",
@@ -204,6 +257,7 @@ int main(int argc, char **argv) {
         CHECK_MSG(most == end.most[p], "timeline --csv: at most %lld of node %d, not %lld",
                   (long long)most, lab_node[p].id, (long long)end.most[p]);
     }
+    judge_live(home);
     CHECK(says("timeline", "Physical memory by node"));
     CHECK(says("timeline --json", "\"physical_node"));
     CHECK(says("json", "\"physical_by_node\":{\"interval_ms\":"));
