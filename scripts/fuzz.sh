@@ -7,7 +7,8 @@ usage() {
 usage: scripts/fuzz.sh [MINUTES [FUZZER...]]
 
   MINUTES     for each fuzzer, 10 if not given
-  FUZZER      reader, alloc, options; all of them if not given
+  FUZZER      reader, bombs, alloc, options; all of them if not given. bombs is the reader from
+              files that cost all that they may: thousands of times fewer inputs
   BUILD       (environment) the build, default build/release
   KEEP=1      (environment) inputs that reach new code are added to tests/fuzz/corpus
 
@@ -29,16 +30,17 @@ shift || true
     exit 2
 }
 fuzzers=("$@")
-[[ ${#fuzzers[@]} -gt 0 ]] || fuzzers=(reader alloc options)
+[[ ${#fuzzers[@]} -gt 0 ]] || fuzzers=(reader bombs alloc options)
 start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${BUILD:-$PWD/build/release}
 [[ $build = /* ]] || build=$start/$build
 fuzz=$build/tests/fuzz
 corpus=$PWD/tests/fuzz/corpus
+program_of() { if [[ $1 = bombs ]]; then echo "$fuzz/fuzz_reader"; else echo "$fuzz/fuzz_$1"; fi; }
 for fuzzer in "${fuzzers[@]}"; do
-    [[ -x $fuzz/fuzz_$fuzzer && -d $corpus/$fuzzer ]] || {
-        echo "fuzz.sh: no $fuzz/fuzz_$fuzzer; build the release preset (cmake --build --preset release)" >&2
+    [[ -x $(program_of "$fuzzer") && -d $corpus/$fuzzer ]] || {
+        echo "fuzz.sh: no $(program_of "$fuzzer"); build the release preset (cmake --build --preset release)" >&2
         exit 2
     }
 done
@@ -46,7 +48,7 @@ done
 # Those of tests/fuzz/CMakeLists.txt.
 options_of() {
     case $1 in
-    reader) echo "-max_len=32768 -malloc_limit_mb=129 -rss_limit_mb=1024" ;;
+    reader | bombs) echo "-max_len=32768 -malloc_limit_mb=129 -rss_limit_mb=1024" ;;
     *) echo "-max_len=2048 -rss_limit_mb=2048" ;;
     esac
 }
@@ -57,11 +59,9 @@ run() {
     local fuzzer=$1 found
     found=$(found_of "$fuzzer")
     mkdir -p "$found"
-    local seeds=("$corpus/$fuzzer")
-    [[ $fuzzer != reader ]] || seeds+=("$corpus/bombs")
     # shellcheck disable=SC2046 # options are meant to be split
-    "$fuzz/fuzz_$fuzzer" -max_total_time=$((minutes * 60)) -timeout=10 -reload=1 -print_final_stats=1 $(options_of "$fuzzer") \
-        -artifact_prefix="$scratch/$fuzzer." "$found" "${seeds[@]}" >"$scratch/$fuzzer.$2.log" 2>&1 ||
+    "$(program_of "$fuzzer")" -max_total_time=$((minutes * 60)) -timeout=100 -reload=1 -print_final_stats=1 $(options_of "$fuzzer") \
+        -artifact_prefix="$scratch/$fuzzer." "$found" "$corpus/$fuzzer" >"$scratch/$fuzzer.$2.log" 2>&1 ||
         echo "$fuzzer" >>"$scratch/failed"
 }
 
@@ -87,8 +87,9 @@ for log in "$scratch"/*.log; do
 done
 if [[ ${KEEP:-} = 1 ]]; then
     for fuzzer in "${fuzzers[@]}"; do
+        [[ $fuzzer != bombs ]] || continue # each of them costs every test its time
         # shellcheck disable=SC2046
-        "$fuzz/fuzz_$fuzzer" -merge=1 $(options_of "$fuzzer") "$corpus/$fuzzer" "$(found_of "$fuzzer")" >"$scratch/merge" 2>&1 ||
+        "$(program_of "$fuzzer")" -merge=1 $(options_of "$fuzzer") "$corpus/$fuzzer" "$(found_of "$fuzzer")" >"$scratch/merge" 2>&1 ||
             { tail -n 3 "$scratch/merge" >&2; exit 1; }
     done
 fi
@@ -100,10 +101,10 @@ sort -u "$scratch/failed" | while read -r fuzzer; do
         [[ -f $input ]] || continue
         kept=$corpus/$fuzzer/crash-${input##*-}
         # shellcheck disable=SC2046
-        "$fuzz/fuzz_$fuzzer" -minimize_crash=1 -max_total_time=60 $(options_of "$fuzzer") \
+        "$(program_of "$fuzzer")" -minimize_crash=1 -max_total_time=60 $(options_of "$fuzzer") \
             -exact_artifact_path="$kept" "$input" >/dev/null 2>&1 || true
         [[ -f $kept ]] || cp "$input" "$kept"
-        echo "fuzz.sh: $fuzzer fails; repeat it with $fuzz/fuzz_$fuzzer $kept" >&2
+        echo "fuzz.sh: $fuzzer fails; repeat it with $(program_of "$fuzzer") $kept" >&2
     done
 done
 exit $status

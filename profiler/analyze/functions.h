@@ -11,10 +11,10 @@ typedef struct na_cost {
 } na_cost_t;
 
 static inline void na_cost_add(na_cost_t *to, const na_cost_t *from) {
-    to->peak_bytes += from->peak_bytes;
-    to->live_bytes += from->live_bytes;
-    to->alloc_bytes += from->alloc_bytes;
-    to->alloc_count += from->alloc_count;
+    to->peak_bytes = na_add_signed(to->peak_bytes, from->peak_bytes);
+    to->live_bytes = na_add_signed(to->live_bytes, from->live_bytes);
+    to->alloc_bytes = na_add_signed(to->alloc_bytes, from->alloc_bytes);
+    to->alloc_count = na_add_signed(to->alloc_count, from->alloc_count);
 }
 
 typedef struct na_function {

@@ -92,7 +92,7 @@ static void put_jumps(const na_nprof_point_t *points, uint32_t count, uint32_t i
     int64_t before = 0;
     for (uint32_t i = 0; i < count; i++) {
         if ((points[i].flags & NA_NPROF_POINT_COUNTED) == 0) continue;
-        int64_t rise = points[i].requested_max - before;
+        int64_t rise = (int64_t)((uint64_t)points[i].requested_max - (uint64_t)before);
         before = points[i].requested_max;
         for (int j = 0; j < JUMPS; j++) {
             if (rise <= best[j].rise) continue;
