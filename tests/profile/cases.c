@@ -83,11 +83,19 @@ static void growth(void) {
     free(old);
 }
 
+static uint64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 static void spike(void) {
     tick(100);
+    uint64_t from = now_ms();
     char *p = case_15(64 * MIB);
     memset(p, 1, 64 * MIB);
     free(p);
+    truth->held_ms = now_ms() - from;
     tick(100);
 }
 
@@ -253,8 +261,9 @@ static void see_spike(void) {
         high += p[i].requested_max >= (int64_t)(64 * MIB);
     truth_check(s.peak_bytes == (int64_t)(64 * MIB), "spike: %lld at the peak",
                 (long long)s.peak_bytes);
-    truth_check(high >= 1 && (uint64_t)high * interval <= 150, "spike: in %u points of %u ms", high,
-                interval);
+    truth_check(high >= 1 && (uint64_t)high * interval <= truth->held_ms + 50,
+                "spike: in %u points of %u ms, held for %llu ms", high, interval,
+                (unsigned long long)truth->held_ms);
     na_series_table_t series = na_reader_series(seen.reader, NA_NPROF_SERIES_SITES);
     bool shown = false;
     for (uint32_t r = 0; r < series.rows; r++)
@@ -268,7 +277,8 @@ static void see_start_up(void) {
     na_counters_t s = run(&seen, "start-up", NULL);
     truth_check(s.peak_bytes == (int64_t)(64 * MIB) && s.live_bytes == 0,
                 "start-up: %lld at the peak", (long long)s.peak_bytes);
-    truth_check(seen.header->peak_ms < 150 && seen.header->last_ms >= 200,
+    /* What came after took 200 ms at least, however slow the machine is. */
+    truth_check(seen.header->peak_ms + 150 <= seen.header->last_ms,
                 "start-up: the peak is at %llu of %llu ms",
                 (unsigned long long)seen.header->peak_ms, (unsigned long long)seen.header->last_ms);
     seen_close(&seen);

@@ -44,6 +44,7 @@ typedef struct truth {
     uint64_t calls[NA_NPROF_ENTRIES];
     uint64_t sizes[NA_NPROF_SIZE_BUCKETS];
     bool finished;
+    uint64_t held_ms;                   /* how long what the case is about was there */
     _Atomic uint64_t begun[4], done[4]; /* events by thread, for the tests that kill */
     uint64_t figure[16];                /* what else a case wants to tell */
 } truth_t;
