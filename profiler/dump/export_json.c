@@ -11,7 +11,7 @@
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
-static void put_modules(const na_view_input_t *in) {
+void na_json_modules(const na_view_input_t *in) {
     na_module_table_t modules = na_reader_modules(in->reader);
     fputs(",\n\"modules\":[", stdout);
     bool first = true;
@@ -36,7 +36,7 @@ static void put_modules(const na_view_input_t *in) {
     putchar(']');
 }
 
-static void put_environment(const na_view_input_t *in) {
+void na_json_environment(const na_view_input_t *in) {
     size_t size;
     const char *text = na_reader_environment(in->reader, &size);
     fputs(",\n\"environment\":[", stdout);
@@ -138,8 +138,8 @@ na_status_t na_export_json(na_view_input_t *in) {
     printf("},\"peak_ms\":%" PRIu64, na_view_peak_ms(in));
     na_json_threads(in);
     na_json_timeline(in);
-    put_environment(in);
-    put_modules(in);
+    na_json_environment(in);
+    na_json_modules(in);
     put_functions(in);
     if (!put_stacks(in)) return NA_STATUS_MEMORY;
     put_sites(in);

@@ -62,7 +62,7 @@ void na_json_frame(const na_frame_t *frame) {
            frame->inlined ? "true" : "false");
 }
 
-void na_json_header(const na_view_input_t *in) {
+void na_json_run(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     fputs("\"program\":", stdout);
     na_json_put(stdout, h->program);
@@ -84,6 +84,10 @@ void na_json_header(const na_view_input_t *in) {
            ",\"disk_full\":%s}",
            h->lost_events, h->lost_stacks, h->truncated_stacks, h->lost_threads, h->lost_modules,
            h->before_frees, h->disk_full != 0 ? "true" : "false");
+}
+
+void na_json_header(const na_view_input_t *in) {
+    na_json_run(in);
     printf(",\"stack_depth\":{\"mean\":%.3f,\"max\":%" PRIu32 "}", in->sites.depth_mean,
            in->sites.depth_max);
 }

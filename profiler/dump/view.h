@@ -147,13 +147,16 @@ void na_view_draw_timeline(const na_view_input_t *in, uint32_t width, uint32_t h
 void na_view_summary_json(na_view_input_t *in);
 
 /* The same: "name":value members of a JSON object, without braces. */
-void na_json_header(const na_view_input_t *in);
+void na_json_run(const na_view_input_t *in);    /* what the header says */
+void na_json_header(const na_view_input_t *in); /* the same, and what follows from the sites */
 void na_json_counters(const na_view_input_t *in, const na_counters_t *sum);
 /* Without those that are 0, and with a comma after each. */
 void na_json_counters_sparse(const na_view_input_t *in, const na_counters_t *sum);
 void na_json_frame(const na_frame_t *frame);
 void na_json_stack(const na_view_input_t *in, uint32_t site); /* begins with a comma */
 void na_json_threads(const na_view_input_t *in);
+void na_json_environment(const na_view_input_t *in); /* begins with a comma, as those below */
+void na_json_modules(const na_view_input_t *in);
 void na_json_timeline(const na_view_input_t *in);
 bool na_json_metrics(const na_view_input_t *in); /* metrics_json.c; false: out of memory */
 void na_json_end(const na_view_input_t *in);     /* modules without symbols, damage */

@@ -71,7 +71,69 @@ static na_status_t put_sources(const na_view_input_t *in) {
     return NA_STATUS_WHOLE;
 }
 
+/* ---- --json ---- */
+
+static void put_chunks_json(const na_view_input_t *in) {
+    const char *comma = "";
+    fputs(",\n\"chunks\":[", stdout);
+    for (uint16_t type = 0;; type++) {
+        na_chunk_sum_t sum;
+        const char *name = na_reader_chunk_sum(in->reader, type, &sum);
+        if (name == NULL) break;
+        if (sum.chunks == 0) continue;
+        printf("%s\n{\"type\":\"%s\",\"chunks\":%" PRIu64 ",\"entries\":%" PRIu64
+               ",\"stored_bytes\":%" PRIu64 ",\"inflated_bytes\":%" PRIu64 "}",
+               comma, name, sum.chunks, sum.entries, sum.stored, sum.raw);
+        comma = ",";
+    }
+    printf("],\"file_bytes\":%" PRIu64, na_reader_file_size(in->reader));
+}
+
+static na_status_t put_sources_json(const na_view_input_t *in) {
+    na_access_t access;
+    const char *comma = "";
+    if (!na_access_load(in->reader, &access)) return NA_STATUS_MEMORY;
+    fputs(",\n\"access_sources\":[", stdout);
+    for (uint32_t i = 1; i < access.source_count; i++) {
+        const na_nprof_access_source_t *s = &access.sources[i];
+        if (s->source == 0) continue;
+        printf("%s\n{\"source\":\"%s\",\"used\":%s,\"samples\":%" PRIu64 ",\"period\":%" PRIu64
+               ",\"unit\":\"%s\",\"lost\":%" PRIu64 ",\"unresolved\":%" PRIu64 ",\"why\":",
+               comma, na_access_source_name(s->source),
+               (s->flags & NA_NPROF_ACCESS_USED) != 0 ? "true" : "false", (uint64_t)s->stored,
+               (uint64_t)s->period, na_access_unit_name(s->unit), (uint64_t)s->lost,
+               (uint64_t)s->unresolved);
+        na_json_put(stdout, s->why);
+        putchar('}');
+        comma = ",";
+    }
+    putchar(']');
+    na_access_free(&access);
+    return NA_STATUS_WHOLE;
+}
+
+static na_status_t put_json(const na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    fputs("{\"schema\":\"numalloc-dump.run\",\"schema_version\":1,\n", stdout);
+    na_json_run(in);
+    printf(",\"format\":%u,\"clock\":\"%s\",\"ticks_hz\":%" PRIu64 ",\"page_size\":%u,\"nodes\":[",
+           h->version, h->clock_kind == NA_NPROF_CLOCK_TSC ? "TSC" : "CLOCK_MONOTONIC", h->ticks_hz,
+           h->page_size);
+    for (uint32_t i = 0; i < h->node_count; i++)
+        printf(i == 0 ? "%u" : ",%u", h->node_ids[i]);
+    putchar(']');
+    na_json_environment(in);
+    na_json_modules(in);
+    na_status_t status = put_sources_json(in);
+    if (status != NA_STATUS_WHOLE) return status;
+    put_chunks_json(in);
+    na_json_end(in);
+    fputs("}\n", stdout);
+    return NA_STATUS_WHOLE;
+}
+
 na_status_t na_view_run(na_view_input_t *in) {
+    if (in->options->format == NA_FORMAT_JSON) return put_json(in);
     const na_nprof_header_t *h = na_reader_header(in->reader);
     char a[NA_TEXT];
     printf("program        ");

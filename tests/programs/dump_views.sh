@@ -84,7 +84,7 @@ say "text of ${#seen[@]} calls is as kept"
 
 # Views whose text is times and drawings: their rows.
 /usr/bin/python3 - "$dump" "$work" <<'END' || fail "threads, timeline, compare, aggregate, summary or run are not as the program was"
-import json, re, subprocess, sys
+import json, os, re, subprocess, sys
 dump, work = sys.argv[1:]
 def rows(*arguments):
     out = subprocess.run([dump, *arguments, "--json"], cwd=work, check=True, capture_output=True).stdout
@@ -146,6 +146,11 @@ assert said["threads"] == "1" and re.search("\nthreads      2 that allocated or 
 run = text("run", "rank1.nprof")
 for word in ("MPI rank       1 of 2", "OMPI_COMM_WORLD_RANK=1", "NUMALLOC_PROFILE=sites", "(the program)", "stacks", "cells"):
     assert word in run, word
+run = json.loads(text("run", "rank1.nprof", "--json"))
+assert (run["mpi_rank"], run["mpi_size"], run["mode"], run["access_sources"]) == (1, 2, "sites", []), run
+assert "OMPI_COMM_WORLD_RANK=1" in run["environment"] and sum(m["main"] for m in run["modules"]) == 1, run
+assert {"stacks", "cells"} <= {c["type"] for c in run["chunks"]} and run["damage"] == [], run["chunks"]
+assert sum(c["stored_bytes"] for c in run["chunks"]) < run["file_bytes"] == os.path.getsize(f"{work}/rank1.nprof"), run
 END
 say "threads, timeline, compare, aggregate, summary and run are as the program was"
 
