@@ -155,6 +155,7 @@ static void *work(void *unused) {
     (void)unused;
     na_rthread_inside = na_rthread_own = true;
     choose();
+    if (in_use == NULL) atomic_store(&na_access_on, false); /* nobody will ask for lives */
     uint64_t next = 0;
     while (in_use != NULL && na_access_sleep(next)) {
         next = in_use->step();

@@ -6,6 +6,9 @@
  *   watched   every life that covers a watched word, in a ring; a window is short, but a block may
  *             be handed out thousands of times in it
  *
+ * Where all samples are of watched words, only those lives are kept: a block that is freed then
+ * costs two comparisons.
+ *
  * Written by any thread at its events, without a lock: an entry has a version, odd while it is
  * written; a writer that finds it odd gives up (that life is forgotten, and a sample on it is
  * counted as unresolved). Read by the access thread. */
@@ -35,6 +38,7 @@ static entry_t *buckets;
 static _Atomic uint8_t *turn; /* of a bucket: the way that is overwritten next */
 static ring_t large, watched;
 static _Atomic uintptr_t watch[2];
+static _Atomic bool only_watched;
 
 bool na_deaths_start(void) {
     uint64_t bytes = ((uint64_t)sizeof(entry_t) * WAYS) << BUCKET_BITS;
@@ -46,6 +50,7 @@ bool na_deaths_start(void) {
                        .mask = WATCHED_LIVES - 1};
     atomic_store(&watch[0], 0);
     atomic_store(&watch[1], 0);
+    atomic_store(&only_watched, false);
     return buckets != NULL && turn != NULL && large.entries != NULL && watched.entries != NULL;
 }
 
@@ -83,10 +88,14 @@ static bool covers(const na_life_t *life, uintptr_t address) {
 }
 
 void na_access_death(const void *block, uint64_t usable, const na_record_t *record) {
+    bool is_watched = na_deaths_is_watched((uintptr_t)block, usable), rest = na_deaths_all();
+    if (!is_watched && !rest) return;
     const na_life_t life = {.base = (uintptr_t)block,
                             .usable = usable,
                             .death = na_ages(na_rec_ticks()),
                             .record = *record};
+    if (is_watched) push(&watched, &life);
+    if (!rest) return;
     if (usable > LARGE) {
         push(&large, &life);
     } else {
@@ -95,15 +104,22 @@ void na_access_death(const void *block, uint64_t usable, const na_record_t *reco
         atomic_store_explicit(&turn[b], (uint8_t)(way + 1), memory_order_relaxed);
         write_entry(&buckets[(size_t)b * WAYS + way % WAYS], &life);
     }
-    if (NA_UNLIKELY(na_deaths_is_watched(&life))) push(&watched, &life);
 }
 
-bool na_deaths_is_watched(const na_life_t *life) {
+bool na_deaths_is_watched(uintptr_t base, uint64_t size) {
     for (unsigned i = 0; i < 2; i++) {
         uintptr_t word = atomic_load_explicit(&watch[i], memory_order_relaxed);
-        if (NA_UNLIKELY(word != 0 && covers(life, word))) return true;
+        if (NA_UNLIKELY(word != 0 && word - base < size)) return true;
     }
     return false;
+}
+
+void na_deaths_keep_watched_only(void) {
+    atomic_store_explicit(&only_watched, true, memory_order_release);
+}
+
+bool na_deaths_all(void) {
+    return !atomic_load_explicit(&only_watched, memory_order_acquire);
 }
 
 bool na_deaths_watches(uintptr_t address) {

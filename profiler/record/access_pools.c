@@ -138,6 +138,8 @@ static bucket_t *make_buckets(void) {
 }
 
 static void remember(const na_life_t *life, uint32_t pool) {
+    bool is_watched = na_deaths_is_watched(life->base, life->usable);
+    if (!is_watched && !na_deaths_all()) return;
     bucket_t *buckets = make_buckets();
     if (buckets == NULL) return;
     unsigned level = level_of(life->usable);
@@ -153,7 +155,7 @@ static void remember(const na_life_t *life, uint32_t pool) {
     *way = (ended_t){*life, pool};
     na_unlock(&bucket->lock);
     atomic_fetch_or_explicit(&ended.levels, UINT64_C(1) << level, memory_order_release);
-    if (NA_LIKELY(!na_deaths_is_watched(life))) return;
+    if (NA_LIKELY(!is_watched)) return;
     na_lock(&ended.lock);
     ended.watched[ended.watched_next++ % WATCHED_LIVES] = (ended_t){*life, pool};
     na_unlock(&ended.lock);

@@ -89,9 +89,12 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
                     na_life_t *life);
 /* Keeps every life that covers one of these words (0: none) until the next call. */
 void na_deaths_watch(uintptr_t first, uintptr_t second);
-/* Does a life cover one of them? Is an address in one of them? The first by any thread. */
-bool na_deaths_is_watched(const na_life_t *life);
+/* Does a block cover one of them? Is an address in one of them? The first by any thread. */
+bool na_deaths_is_watched(uintptr_t base, uint64_t size);
 bool na_deaths_watches(uintptr_t address);
+/* From now on all samples are of watched words: other lives are not kept. Until the next start. */
+void na_deaths_keep_watched_only(void);
+bool na_deaths_all(void);
 
 /* ---- access_resolve.c ---- */
 /* One block's life: what a sample at an address and a moment was about. */

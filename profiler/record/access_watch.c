@@ -409,6 +409,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         na_perf_refusal(error, why);
         return false;
     }
+    na_deaths_keep_watched_only();
     w.cost[0] = measure_cost(false);
     w.cost[1] = measure_cost(true);
     if (w.cost[1] < w.cost[0]) w.cost[1] = w.cost[0];
