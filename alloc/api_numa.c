@@ -80,6 +80,7 @@ static void *take_small(na_heap_t *heap, unsigned node, size_t size) {
     unsigned cls = na_class_of_aligned(size, NA_CACHE_LINE);
     na_bin_state_t *state = &heap->states[cls];
     if (!prepare_lists(node)) return NULL;
+    if (state->cap == 0) na_bin_begin(heap, cls);
     bool sample = na_sample_interval != 0 && state->until_sample < (int64_t)na_classes[cls].size;
     void *block = NULL;
     na_gate_enter(heap);

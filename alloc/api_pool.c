@@ -10,7 +10,7 @@ struct numalloc_pool {
     char name[96];
 };
 
-static struct numalloc_pool pools[NA_POOLS];
+NA_SPARSE static struct numalloc_pool pools[NA_POOLS];
 static na_lock_t lock;
 static uint32_t used;
 static struct numalloc_pool *destroyed;

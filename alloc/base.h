@@ -16,6 +16,10 @@
 #define NA_COLD     __attribute__((noinline, cold))
 #define NA_INLINE   static inline __attribute__((always_inline))
 
+/* A zeroed table of which most processes touch little: it lies away from the variables that all
+ * touch (layout.ld). */
+#define NA_SPARSE __attribute__((section(".bss.sparse")))
+
 /* Part of the dynamic symbol table (see alloc/numalloc.map for the full list). */
 #define NA_EXPORT __attribute__((visibility("default")))
 

@@ -42,6 +42,15 @@ bool na_bin_count(na_heap_t *heap, unsigned cls) {
     return true;
 }
 
+void na_bin_begin(na_heap_t *heap, unsigned cls) {
+    na_bin_state_t *state = &heap->states[cls];
+    const na_class_t *c = &na_classes[cls];
+    state->cap = c->cap_first;
+    state->least = (uint16_t)(c->thin - 1);
+    state->size = c->size;
+    state->until_sample = na_sampler_draw(heap);
+}
+
 void na_bin_grant(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
@@ -142,7 +151,7 @@ NA_INLINE void *quick_pop(na_heap_t *heap, unsigned cls) {
     int32_t pops = state->granted_pop, pushes = state->granted_push - bin->push;
     int32_t count = (int32_t)state->count + pushes - pops;
     void *block = bin->head;
-    if (NA_UNLIKELY(count < state->least) || !is_unsampled(state, pops + 1) ||
+    if (NA_UNLIKELY(count <= state->least) || !is_unsampled(state, pops + 1) ||
         NA_UNLIKELY(!goes_on(block, cls, (uint32_t)count)))
         return NULL;
     bin->head = *na_block_next(block);
@@ -166,6 +175,12 @@ NA_INLINE bool quick_push(na_heap_t *heap, unsigned cls, void *block) {
     return true;
 }
 
+/* Brings the bin of a class that is about to be used up to date. */
+static void count(na_heap_t *heap, unsigned cls) {
+    if (NA_UNLIKELY(heap->states[cls].cap == 0)) na_bin_begin(heap, cls);
+    na_bin_count(heap, cls);
+}
+
 /* A thorough settle begins. */
 static void settle(na_heap_t *heap, unsigned cls) {
     if (NA_LIKELY(!na_every_event)) {
@@ -173,7 +188,7 @@ static void settle(na_heap_t *heap, unsigned cls) {
         heap->quick = NA_QUICK;
     }
     na_heap_pass(heap);
-    na_bin_count(heap, cls);
+    count(heap, cls);
 }
 
 /* --- filling and emptying a bin; behind the gate --- */
@@ -341,7 +356,7 @@ NA_NOINLINE void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t
         settle(heap, cls);
         if (NA_UNLIKELY(na_heap_watched(heap)) && is_dry(heap, cls)) {
             heap = na_heap_check_policy(heap);
-            na_bin_count(heap, cls);
+            count(heap, cls);
         }
         if (!na_every_event) na_bin_inspect(heap, cls);
         block = take(heap, cls, requested, entry);
@@ -460,6 +475,7 @@ static NA_NOINLINE void free_watched(na_heap_t *heap, void *block, uint32_t tag,
 void na_free_slow(void *block, uint32_t tag, na_release_t how) {
     na_heap_t *heap = na_self;
     if (NA_UNLIKELY(tag == NA_TAG_NONE)) {
+        __atomic_store_n(&heap->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
         if (block == NULL) return;
         if (heap->every_left == 0)
             na_free_thoroughly(block, tag, how, NULL);

@@ -16,27 +16,36 @@ enum { DEPOT_SLOTS = 16, GIVE_RUNS = 32 };
 
 typedef struct na_central {
     _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) slots[DEPOT_SLOTS];
-    /* Slot by slot: what the last sweep saw. A chain that is still there at the next is idle. */
-    _Atomic(na_chain_t) seen[DEPOT_SLOTS];
     /* Racing guesses: who put last, and how many slots beyond the first may be used. */
     _Atomic(uint16_t) putter, earned;
-    _Alignas(NA_CACHE_LINE) na_lock_t lock; /* guards all below */
+    na_lock_t lock; /* guards all below, and what is sampled */
     na_spanset_t spans;
+} na_central_t;
+_Static_assert(sizeof(na_central_t) <= 4 * NA_CACHE_LINE, "small programs touch a page of 16");
+
+/* What few programs need. */
+typedef struct na_central_rare {
+    /* Slot by slot: what the last sweep saw. A chain that is still there at the next is idle. */
+    _Atomic(na_chain_t) seen[DEPOT_SLOTS];
     na_spanset_t sampled;
     void *sampled_blocks; /* taken from `sampled`, not yet handed out */
-} na_central_t;
+} na_central_rare_t;
 
-/* One array of classes a node, and one for the unbound pseudo-node. */
-static na_central_t *centrals[NA_MAX_NODES + 1];
+/* The lists of a node, and those of the unbound pseudo-node. */
+typedef struct na_centrals {
+    na_central_t of[NA_CLASS_COUNT];
+    na_central_rare_t rare[NA_CLASS_COUNT];
+} na_centrals_t;
+static na_centrals_t *centrals[NA_MAX_NODES + 1];
 
 bool na_central_init(unsigned node) {
     if (centrals[node] == NULL)
-        centrals[node] = na_meta_alloc(NA_CLASS_COUNT * sizeof(na_central_t), NA_CACHE_LINE);
+        centrals[node] = na_meta_alloc(sizeof(na_centrals_t), NA_CACHE_LINE);
     return centrals[node] != NULL;
 }
 
 bool na_depot_put(unsigned node, unsigned cls, unsigned heap, na_chain_t chain) {
-    na_central_t *c = &centrals[node][cls];
+    na_central_t *c = &centrals[node]->of[cls];
     unsigned slots = DEPOT_SLOTS;
     if (heap != NA_OWNER_NONE) {
         slots = 1u + atomic_load_explicit(&c->earned, memory_order_relaxed);
@@ -62,7 +71,7 @@ static void earn_slots(na_central_t *c, unsigned heap) {
 }
 
 na_chain_t na_depot_take(unsigned node, unsigned cls, unsigned heap) {
-    na_central_t *c = &centrals[node][cls];
+    na_central_t *c = &centrals[node]->of[cls];
     earn_slots(c, heap);
     for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
@@ -76,7 +85,7 @@ na_chain_t na_depot_take(unsigned node, unsigned cls, unsigned heap) {
 }
 
 void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow, uint32_t *got) {
-    na_central_t *c = &centrals[node][cls];
+    na_central_t *c = &centrals[node]->of[cls];
     na_span_kind_t kind = {.cls = (uint8_t)cls,
                            .node = (uint8_t)node,
                            .owner = (uint16_t)(NA_OWNER_POOL | node),
@@ -88,7 +97,7 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow,
 }
 
 size_t na_central_give(unsigned node, unsigned cls, void *list) {
-    na_central_t *c = &centrals[node][cls];
+    na_central_t *c = &centrals[node]->of[cls];
     na_run_t runs[GIVE_RUNS];
     unsigned n;
     size_t released = 0;
@@ -105,32 +114,34 @@ size_t na_central_give(unsigned node, unsigned cls, void *list) {
 }
 
 void *na_sampled_take(unsigned node, unsigned cls) {
-    na_central_t *c = &centrals[node][cls];
+    na_central_t *c = &centrals[node]->of[cls];
+    na_central_rare_t *rare = &centrals[node]->rare[cls];
     na_span_kind_t kind = {.cls = (uint8_t)cls,
                            .node = (uint8_t)node,
                            .owner = (uint16_t)(NA_OWNER_POOL | node),
                            .sampled = true};
     na_lock(&c->lock);
     uint32_t got;
-    if (c->sampled_blocks == NULL)
-        c->sampled_blocks = na_spanset_take(&c->sampled, kind, 1, true, &got);
-    void *block = c->sampled_blocks;
-    if (block != NULL) c->sampled_blocks = *na_block_next(block);
+    if (rare->sampled_blocks == NULL)
+        rare->sampled_blocks = na_spanset_take(&rare->sampled, kind, 1, true, &got);
+    void *block = rare->sampled_blocks;
+    if (block != NULL) rare->sampled_blocks = *na_block_next(block);
     na_unlock(&c->lock);
     return block;
 }
 
 void na_sampled_give(na_span_t *span, void *block) {
-    na_central_t *c = &centrals[span->owner & ~NA_OWNER_POOL][span->cls];
+    na_centrals_t *node = centrals[span->owner & ~NA_OWNER_POOL];
+    na_central_t *c = &node->of[span->cls];
     na_lock(&c->lock);
-    na_spanset_give(&c->sampled, span, block, block, 1);
+    na_spanset_give(&node->rare[span->cls].sampled, span, block, block, 1);
     na_unlock(&c->lock);
 }
 
 /* Takes the chain out of a slot if it is still `expected`, and returns its blocks to their spans.
  */
 static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_chain_t expected) {
-    na_central_t *c = &centrals[node][cls];
+    na_central_t *c = &centrals[node]->of[cls];
     if (expected != 0 &&
         atomic_compare_exchange_strong_explicit(&c->slots[slot], &expected, 0, memory_order_acquire,
                                                 memory_order_relaxed))
@@ -141,10 +152,12 @@ void na_central_sweep(unsigned node) {
     if (centrals[node] == NULL) return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (!na_classes[cls].pooled) continue;
-        na_central_t *c = &centrals[node][cls];
+        na_central_t *c = &centrals[node]->of[cls];
+        _Atomic(na_chain_t) *seen_here = centrals[node]->rare[cls].seen;
         for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
             na_chain_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
-            na_chain_t seen = atomic_exchange_explicit(&c->seen[i], now, memory_order_relaxed);
+            na_chain_t seen = atomic_load_explicit(&seen_here[i], memory_order_relaxed);
+            if (now != seen) atomic_store_explicit(&seen_here[i], now, memory_order_relaxed);
             if (now == 0 || now != seen) continue;
             uint16_t earned = atomic_load_explicit(&c->earned, memory_order_relaxed);
             atomic_store_explicit(&c->earned, earned / 2, memory_order_relaxed);
@@ -156,13 +169,13 @@ void na_central_sweep(unsigned node) {
 void na_central_trim(unsigned node) {
     if (centrals[node] == NULL) return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        na_central_t *c = &centrals[node][cls];
+        na_central_t *c = &centrals[node]->of[cls];
         if (na_classes[cls].pooled)
             for (unsigned i = 0; i < DEPOT_SLOTS; i++)
                 empty_slot(node, cls, i, atomic_load_explicit(&c->slots[i], memory_order_relaxed));
         na_lock(&c->lock);
         na_spanset_trim(&c->spans);
-        na_spanset_trim(&c->sampled);
+        na_spanset_trim(&centrals[node]->rare[cls].sampled);
         na_unlock(&c->lock);
     }
 }
@@ -171,5 +184,5 @@ void na_central_after_fork_child(void) {
     for (unsigned node = 0; node <= NA_MAX_NODES; node++)
         if (centrals[node] != NULL)
             for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
-                na_lock_reset(&centrals[node][cls].lock);
+                na_lock_reset(&centrals[node]->of[cls].lock);
 }

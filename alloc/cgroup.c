@@ -17,7 +17,7 @@ enum {
 /* Version 1 says "no limit" by the largest number of whole pages in 63 bits. */
 #define NO_LIMIT ((uint64_t)1 << 60)
 
-static char path[PATH_SIZE], text[TEXT_SIZE];
+NA_SPARSE static char path[PATH_SIZE], text[TEXT_SIZE];
 
 /* --- texts --- */
 
@@ -141,7 +141,7 @@ static const char *memory_group(const char *line, bool *v2) {
 }
 
 bool na_cgroup_room(const char *proc, const char *sys, na_cgroup_room_t *result) {
-    static char groups[TEXT_SIZE];
+    NA_SPARSE static char groups[TEXT_SIZE];
     *result = (na_cgroup_room_t){UINT64_MAX, UINT64_MAX};
     size_t length = append(append(0, proc), "/self/cgroup");
     if (length == PATH_SIZE || na_os_read_file(path, groups, sizeof groups) <= 0) return false;

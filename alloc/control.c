@@ -335,7 +335,6 @@ void na_control_init(void) {
         na_warn("NUMALLOC_PROFILE_RANKS=%s ignored: numbers and ranges such as 0,4-7 are accepted",
                 na_option_text(NA_OPT_PROFILE_RANKS));
     if (!wanted) return;
-    uint64_t now = na_os_ms();
     const char *trigger = na_option_text(NA_OPT_PROFILE_TRIGGER);
     watch.after_ms = na_option(NA_OPT_PROFILE_AFTER);
     watch.for_ms = na_option(NA_OPT_PROFILE_FOR);
@@ -345,7 +344,8 @@ void na_control_init(void) {
     if (trigger != NULL && *trigger != 0) watch.trigger = trigger;
     if (watch.trigger != NULL) /* what is there already asks for nothing */
         na_syscall(SYS_newfstatat, AT_FDCWD, (long)trigger, (long)&watch.seen, 0, 0, 0);
-    if (mode != NULL && *mode != 0 && watch.after_ms != 0) watch.start_at_ms = now + watch.after_ms;
+    if (mode != NULL && *mode != 0 && watch.after_ms != 0)
+        watch.start_at_ms = na_os_ms() + watch.after_ms;
     watching = watch.trigger != NULL || watch.start_at_ms != 0 || watch.for_ms != 0 ||
                watch.every_ms != 0 || watch.rss != 0 || watch.live != 0;
     if (mode == NULL || *mode == 0 || watch.after_ms != 0 ||

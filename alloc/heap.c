@@ -22,28 +22,24 @@
 #include "alloc/verify.h"
 
 enum {
-    POLL_MS = 10,   /* the least time between two polls that do something */
-    TIDY_MS = 1000, /* a bin that was not used for so long is emptied */
-    SWEEP_MS = 500, /* a chain that lay in the depot for so long goes to its spans */
-    COOL_MS = 1000, /* a heap that nobody adopted for so long gives back what is in its bins */
-    MOVED_MS = 10,  /* a thread that was not seen at home for so long has moved */
+    POLL_MS = 10,     /* the least time between two polls that do something */
+    TIDY_MS = 1000,   /* a bin that was not used for so long is emptied */
+    SWEEP_MS = 500,   /* a chain that lay in the depot for so long goes to its spans */
+    COOL_MS = 1000,   /* a heap that nobody adopted for so long gives back what is in its bins */
+    MOVED_MS = 10,    /* a thread that was not seen at home for so long has moved */
+    HEAP_PAGE = 4096, /* what a heap's first part, used by all, is to lie on one of */
 };
 
-#define EMPTY_HEAP                                                                                 \
-    {                                                                                              \
-        .bins = { [0 ... NA_CLASS_COUNT - 1] = {.tag = NA_TAG_NEVER} }                             \
-    }
-/* In a section behind the other data: what the loader relocates there then lies on one page. */
-#define BEHIND_DATA __attribute__((section(".data1")))
-BEHIND_DATA na_heap_t na_heap_empty = EMPTY_HEAP;
-BEHIND_DATA na_heap_t na_heap_gone = EMPTY_HEAP;
+/* Sections of their own: layout.ld puts what is written of them where other variables are, too. */
+__attribute__((section(".bss.heap_empty"))) na_heap_t na_heap_empty;
+__attribute__((section(".bss.heap_gone"))) na_heap_t na_heap_gone;
 NA_TLS na_heap_t *na_self = &na_heap_empty;
 
 _Atomic(uint32_t) na_forking;
 uint64_t na_fork_lost;
 
 static na_lock_t list_lock; /* guards the four below */
-static na_heap_t *heaps[NA_HEAPS_MAX];
+NA_SPARSE static na_heap_t *heaps[NA_HEAPS_MAX];
 static _Atomic(uint32_t) heap_count; /* ids 1..heap_count are in use */
 static na_heap_t *idle[NA_MAX_NODES + 1];
 static _Atomic(uint32_t) attached;
@@ -186,7 +182,7 @@ static na_heap_t *adopt(unsigned node) {
 static na_heap_t *make(unsigned node) {
     uint32_t id = heap_count + 1;
     if (id >= NA_HEAPS_MAX || !na_central_init(node)) return NULL;
-    na_heap_t *heap = na_meta_alloc(sizeof *heap, NA_CACHE_LINE);
+    na_heap_t *heap = na_meta_alloc(sizeof *heap, na_os_page < HEAP_PAGE ? na_os_page : HEAP_PAGE);
     if (heap == NULL) return NULL;
     heap->id = (uint16_t)id;
     heap->node = (uint8_t)node;
@@ -194,15 +190,8 @@ static na_heap_t *make(unsigned node) {
     heap->bins[0].tag = NA_TAG_NEVER;
     heap->keep_limit = NA_KEEP_LEAST;
     na_switch_new_heap(heap);
-    na_sampler_seed(heap);
-    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        const na_class_t *c = &na_classes[cls];
-        heap->bins[cls].tag = na_tag(cls, c->pooled ? NA_OWNER_POOL | node : id);
-        heap->states[cls].cap = c->cap_first;
-        heap->states[cls].least = c->thin;
-        heap->states[cls].size = c->size;
-        heap->states[cls].until_sample = na_sampler_draw(heap);
-    }
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        heap->bins[cls].tag = na_tag(cls, na_classes[cls].pooled ? NA_OWNER_POOL | node : id);
     heap->large_until_sample = na_sampler_draw(heap);
     heap->phase = NA_HEAP_ATTACHED;
     heaps[id] = heap;
@@ -473,6 +462,7 @@ void na_heap_flush(na_heap_t *heap) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
         const na_class_t *c = &na_classes[cls];
+        if (state->cap == 0) continue;
         na_bin_count(heap, cls);
         na_bin_empty(heap, cls);
         sort_mail(heap, cls);
@@ -497,6 +487,7 @@ static NA_COLD void yield_all(na_heap_t *heap) {
 static void tidy(na_heap_t *heap) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
+        if (state->cap == 0) continue;
         na_bin_count(heap, cls);
         if (!state->used) {
             na_bin_empty(heap, cls);
@@ -567,6 +558,7 @@ uint64_t na_heap_after_fork_child(na_heap_t *self) {
         if (heap == self || atomic_load(&heap->phase) != NA_HEAP_ATTACHED) continue;
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
             na_bin_state_t *state = &heap->states[cls];
+            if (state->cap == 0) continue;
             lost += ((uint64_t)state->count + (uint64_t)state->granted_push) * na_classes[cls].size;
             heap->bins[cls].head = NULL;
             heap->bins[cls].pop = heap->bins[cls].push = 0;

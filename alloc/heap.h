@@ -68,11 +68,12 @@ typedef struct na_bin_state {
     _Alignas(NA_CACHE_LINE) uint32_t count; /* blocks in the list when credits were last granted */
     int16_t granted_pop;                    /* credits granted then */
     int16_t granted_push;
-    uint16_t cap;   /* blocks the bin may hold: see adapt_cap in cache.c */
-    uint16_t least; /* the class's `thin`, and its size */
-    uint32_t size;
-    bool used;                      /* popped or pushed since the last tidying */
-    uint8_t thin;                   /* settles in a row that found few blocks, though not none */
+    uint16_t cap; /* blocks the bin may hold: see adapt_cap in cache.c; 0: the heap has not used the
+                   * class yet, and all of this but `pushes` is zero (na_bin_begin) */
+    uint16_t least; /* with no more blocks than this no settle is quick: `thin` less one; */
+    uint32_t size;  /* the class's */
+    bool used;      /* popped or pushed since the last tidying */
+    uint8_t thin;   /* settles in a row that found few blocks, though not none */
     uint16_t kept_chains, kept_low; /* length of `kept`, and its least since the last tidying */
     uint16_t popped;                /* low part of `pops` when the bin last ran over */
     na_chain_t kept;                /* stack of chains (keep.h), mail taken in among them */
@@ -98,17 +99,17 @@ typedef struct na_crossing {
 
 typedef enum na_heap_phase { NA_HEAP_DETACHED, NA_HEAP_ATTACHED, NA_HEAP_BORROWED } na_heap_phase_t;
 
+/* What each heap uses comes first, on one page: the system's memory is spent by the page, and of
+ * the two heaps for threads without one no other is ever touched. */
 typedef struct na_heap {
     na_bin_t bins[NA_CLASS_COUNT]; /* first: bin offsets in tags count from the heap's address */
-    na_bin_state_t states[NA_CLASS_COUNT];
-    na_outgoing_t outgoing[NA_OUTGOING];
-    uint32_t outgoing_lists; /* entries in use */
-    uint32_t kept_bytes;     /* in all states' kept chains */
-    uint32_t keep_limit;     /* see keep.h */
-    bool only_frees;         /* of late; see keep.h */
-    uint8_t kept_in_a_row;   /* mixed chains kept since one was last sent home as a probe */
-    uint8_t scattered;       /* of the latest chains, less those that were not; keep.c */
-    uint8_t quick;           /* settles that may be quick before the next one is not; cache.c */
+    uint32_t outgoing_lists;       /* entries in use */
+    uint32_t kept_bytes;           /* in all states' kept chains */
+    uint32_t keep_limit;           /* see keep.h */
+    bool only_frees;               /* of late; see keep.h */
+    uint8_t kept_in_a_row;         /* mixed chains kept since one was last sent home as a probe */
+    uint8_t scattered;             /* of the latest chains, less those that were not; keep.c */
+    uint8_t quick; /* settles that may be quick before the next one is not; cache.c */
     uint16_t id;
     uint8_t node;
     uint32_t settles;    /* and other slow paths, since the last look at the clock */
@@ -123,7 +124,7 @@ typedef struct na_heap {
     bool pinned;         /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
     uintptr_t large_near; /* where the thread last took or gave back a large block (large.c) */
-    uint64_t random;      /* state of the sampler's generator */
+    uint64_t random;      /* state of the sampler's generator; 0: no seed yet */
     uint64_t large_allocs, large_frees, remote_frees;
     void *profile;            /* the profiler's word (hooks.h) */
     uint32_t profile_session; /* that it is of (recording.h) */
@@ -135,7 +136,6 @@ typedef struct na_heap {
     uint64_t timed_out;  /* of those since, not the call's */
     _Atomic(uint32_t) inside; /* sections (recording.h) that the thread is in; read by the switch */
     struct na_heap *next_idle; /* guarded by the heap-list lock */
-    na_crossing_t crossed[NA_MAX_NODES + 1];
 
     /* Written by other threads. */
     _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy; /* behind the gate */
@@ -145,11 +145,16 @@ typedef struct na_heap {
     /* When mail exceeds NA_MAIL_LEAST << mail_limit, posters look whether any
      * was taken since they last looked: then the limit rises; otherwise nobody is coming for it. */
     _Atomic(uint32_t) mail_taken, mail_seen, mail_limit;
+
+    /* Its thread's again. */
+    _Alignas(NA_CACHE_LINE) na_outgoing_t outgoing[NA_OUTGOING];
+    na_bin_state_t states[NA_CLASS_COUNT];
+    na_crossing_t crossed[NA_MAX_NODES + 1];
 } na_heap_t;
 
 /* The calling thread's heap. EMPTY before its first slow path, GONE after its last: two heaps whose
- * bins have no credit and match no tag, so that no test is needed for either. (The hot path does
- * count their credits down; each slow path resets them, so that they stay near zero.) */
+ * bins have no credit and match no tag of a block, so that no test is needed for either. (The hot
+ * path does count their credits down; each slow path resets them, so that they stay near zero.) */
 extern NA_TLS na_heap_t *na_self;
 extern na_heap_t na_heap_empty, na_heap_gone;
 
@@ -206,6 +211,9 @@ NA_INLINE void na_gate_leave(na_heap_t *heap) {
 /* Brings a bin's count up to date with what its thread popped and pushed; true if it did any.
  * Leaves no credit: na_bin_grant follows. */
 bool na_bin_count(na_heap_t *heap, unsigned cls);
+/* The heap's first use of a class; before that nothing of the bin's state is written, so that a
+ * thread touches no page for classes it does not use. */
+void na_bin_begin(na_heap_t *heap, unsigned cls);
 /* Grants credit for what is in the bin now. */
 void na_bin_grant(na_heap_t *heap, unsigned cls);
 /* Bin and kept chains of a class go to the depot or to their spans. Counted before, granted after

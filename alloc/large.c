@@ -21,7 +21,7 @@
 static struct {
     _Alignas(NA_CACHE_LINE) _Atomic(uint64_t) all;
     _Atomic(uint64_t) dedicated;
-} bytes_of[NA_MAX_NODES + 1];
+} bytes_of[NA_MAX_NODES + 1] NA_SPARSE;
 static _Atomic(uint32_t) dedicated_count;
 
 static void count_bytes(_Atomic(uint64_t) *total, size_t now, size_t before) {

@@ -115,9 +115,15 @@ typedef struct row {
     uint64_t most;
 } row_t;
 
+/* What few processes ever read lies away from the defaults, which all read (layout.ld). */
+#define X(id, kind, unit, fallback, least, most, meaning)                                          \
+    static const char meaning_##id[] __attribute__((section(".rodata.meanings"))) = meaning;
+OPTIONS(X)
+#undef X
+
 static const row_t rows[NA_OPT_COUNT] = {
 #define X(id, kind, unit, fallback, least, most, meaning)                                          \
-    [NA_OPT_##id] = {{PREFIX #id, unit, fallback, meaning}, kind, least, most},
+    [NA_OPT_##id] = {{PREFIX #id, unit, fallback, meaning_##id}, kind, least, most},
     OPTIONS(X)
 #undef X
 };
@@ -127,7 +133,7 @@ static const row_t rows[NA_OPT_COUNT] = {
 static uint64_t numbers[NA_OPT_COUNT];
 /* Copies, because programs that set their title overwrite the environment they started with. */
 static const char *texts[NA_OPT_COUNT];
-static char text_room[2 * TEXT_MAX];
+NA_SPARSE static char text_room[2 * TEXT_MAX];
 static size_t text_used;
 
 /* --- strings, without libc --- */
@@ -451,8 +457,8 @@ void na_options_init(void) {
         texts[id] = NULL;
         if (rows[id].info.fallback[0] != 0) (void)set((na_option_id_t)id, rows[id].info.fallback);
     }
-    if (na_os_secure) /* the environment is that of a less trusted user */
-        return;
+    if (!na_os_env_has(PREFIX)) return;
+    if (na_os_secure) return; /* the environment is that of a less trusted user */
     uint64_t seen = 0;
     const char *entry;
     for (size_t i = 0; (entry = na_os_env_at(i)) != NULL; i++)

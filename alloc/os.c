@@ -76,9 +76,12 @@ static bool failed(long result) {
 }
 
 void na_os_init(void) {
+    /* Not asked for without need: each part of libc that a start looks at is 64 KiB resident. */
+#ifndef __x86_64__
     unsigned long page = getauxval(AT_PAGESZ);
     if (page != 0) na_os_page = page;
-    na_os_secure = getauxval(AT_SECURE) != 0;
+#endif
+    if (na_os_env_has("NUMALLOC_")) na_os_secure = getauxval(AT_SECURE) != 0;
 }
 
 /* --- environment --- */

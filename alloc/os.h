@@ -13,10 +13,11 @@
 
 #include "alloc/base.h"
 
-/* Size of the system's pages, bytes (4096 on x86-64). Set by na_os_init from the auxiliary vector.
- */
+/* Size of the system's pages, bytes: 4096 on x86-64; elsewhere na_os_init sets it, from the
+ * auxiliary vector. */
 extern size_t na_os_page;
-/* Started set-user-id or the like (AT_SECURE): the environment is not to be trusted. */
+/* Started set-user-id or the like (AT_SECURE): the environment is not to be trusted. Looked
+ * up only where that has something for us. */
 extern bool na_os_secure;
 
 void na_os_init(void);

@@ -125,7 +125,7 @@ typedef struct na_strays {
     _Atomic(uint64_t) away;                         /* of those, in use now */
     _Atomic(uint64_t) guests;                       /* pages here, in use by others */
 } na_strays_t;
-static na_strays_t na_strays[NA_MAX_NODES + 1];
+NA_SPARSE static na_strays_t na_strays[NA_MAX_NODES + 1];
 
 void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins) {
     if (begins) {

@@ -7,7 +7,7 @@
 #include "alloc/print.h"
 #include "alloc/topology.h"
 
-na_pagestore_t na_pagestores[NA_MAX_NODES + 1];
+NA_SPARSE na_pagestore_t na_pagestores[NA_MAX_NODES + 1];
 
 /* --- lists ------------------------------------------------------------------------------------ */
 

@@ -18,7 +18,7 @@ typedef struct na_region_leaf {
     _Atomic(na_hugepage_t *) entry[(size_t)1 << NA_LEAF_BITS];
 } na_region_leaf_t;
 
-static _Atomic(na_region_leaf_t *) na_region_root[(size_t)1 << NA_ROOT_BITS];
+NA_SPARSE static _Atomic(na_region_leaf_t *) na_region_root[(size_t)1 << NA_ROOT_BITS];
 static na_lock_t na_region_lock; /* guards making leaves */
 
 na_hugepage_t *na_region_hugepage(uintptr_t address) {

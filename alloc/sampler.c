@@ -7,7 +7,8 @@
 _Atomic(uint64_t) na_sample_interval;
 
 static uint64_t next_random(na_heap_t *heap) {
-    uint64_t x = heap->random; /* xorshift64*, never zero */
+    if (NA_UNLIKELY(heap->random == 0)) na_sampler_seed(heap);
+    uint64_t x = heap->random; /* xorshift64*, never zero once there is a seed */
     x ^= x >> 12;
     x ^= x << 25;
     x ^= x >> 27;

@@ -162,6 +162,7 @@ void na_switch_alarmed(na_heap_t *heap) {
         set_every(heap);
         heap->quick = 0; /* the next settle is thorough; all are while every event is wanted */
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+            if (heap->states[cls].cap == 0) continue;
             na_bin_count(heap, cls);
             heap->states[cls].until_sample = na_sampler_draw(heap); /* has no memory */
             na_bin_grant(heap, cls);

@@ -5,7 +5,9 @@
  * start
  *
  * A bin expects one tag: its own class with its own owner. Bin 0 expects NA_TAG_NEVER, which no
- * page carries, so a page whose bin offset is 0 never takes the fast path. */
+ * page carries, so a page whose bin offset is 0 never takes the fast path. (In the two heaps for
+ * threads without one all bins expect 0: bin 0 then meets what it expects, but has no credit, and
+ * na_free_slow sees to it that it is not counted down until it seems to have.) */
 #ifndef NUMALLOC_ALLOC_TAG_H
 #define NUMALLOC_ALLOC_TAG_H
 

@@ -24,11 +24,11 @@ unsigned na_node_count = 1;
 bool na_node_many;
 
 /* The results. Zeros are right for a machine with one node. */
-static _Atomic(uint8_t) cpu_node[NA_MAX_CPUS];
+NA_SPARSE static _Atomic(uint8_t) cpu_node[NA_MAX_CPUS];
 static uint16_t system_id[NA_MAX_NODES]; /* written before na_node_count covers it */
 static _Atomic(bool) has_cpus[NA_MAX_NODES] = {true};
 static _Atomic(bool) usable[NA_MAX_NODES] = {true};
-static _Atomic(uint8_t) nearest[NA_MAX_NODES][NA_MAX_NODES];
+NA_SPARSE static _Atomic(uint8_t) nearest[NA_MAX_NODES][NA_MAX_NODES];
 
 /* Polling. */
 static const char *sysfs = "/sys";
@@ -43,11 +43,11 @@ _Static_assert(NA_MAX_NODES <= 64, "back has a bit for each");
  * others. Static because the first allocation may run on a small stack. */
 typedef uint64_t node_set_t[SET_WORDS(SYSTEM_NODES)];
 static node_set_t online, memory, allowed; /* as they were read last */
-static uint8_t new_cpu_node[NA_MAX_CPUS];
-static char text[TEXT_SIZE];
-static uint16_t dense_distance[NA_MAX_NODES][NA_MAX_NODES];
-static uint16_t row[SYSTEM_NODES]; /* distances from one node, by the system's number */
-static uint64_t cpu_set[SET_WORDS(NA_MAX_CPUS)];
+NA_SPARSE static uint8_t new_cpu_node[NA_MAX_CPUS];
+NA_SPARSE static char text[TEXT_SIZE];
+NA_SPARSE static uint16_t dense_distance[NA_MAX_NODES][NA_MAX_NODES];
+NA_SPARSE static uint16_t row[SYSTEM_NODES]; /* distances from one node, by the system's number */
+NA_SPARSE static uint64_t cpu_set[SET_WORDS(NA_MAX_CPUS)];
 
 static bool has(const uint64_t *set, unsigned bit) {
     return (set[bit / 64] >> (bit % 64) & 1) != 0;

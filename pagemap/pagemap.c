@@ -5,8 +5,8 @@
 
 #include "alloc/os.h"
 
-na_pagemap_t na_pagemap;
-intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES];
+NA_SPARSE na_pagemap_t na_pagemap;
+NA_SPARSE intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES];
 
 enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21 };
 #define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)

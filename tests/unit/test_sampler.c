@@ -70,7 +70,7 @@ Test(sampler, share_of_blocks) {
     NA_FN(free)(NA_FN(malloc)(1));
     na_self->random = 98765;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
-        na_self->states[cls].until_sample = na_sampler_draw(na_self);
+        na_bin_begin(na_self, cls);
     check_share(16, 400000);
     check_share(48, 200000);
     check_share(64, 200000);
