@@ -152,10 +152,11 @@ static void run_threads(void) {
         pthread_join(threads[i], NULL);
 }
 
-/* Says so when the known blocks are there, and then allocates until it is killed. */
+/* Says so when all known sites are there, and then allocates until it is killed. */
 static void run_forever(void) {
     alloc_small();
     alloc_zeroed();
+    alloc_temp();
     printf("ready\n");
     fflush(stdout);
     for (;;)
