@@ -91,4 +91,15 @@ static inline void node_tree_put_free(const node_tree_t *tree, unsigned id, unsi
     node_tree_put(tree, path, text);
 }
 
+/* A machine of two nodes, each with half of its 16 GiB free, and all of it allowed. */
+static inline void node_tree_make_two(node_tree_t *tree, const char *cpus0, const char *cpus1) {
+    node_tree_make(tree);
+    node_tree_put_lists(tree, "0-1\n", "0-1\n");
+    node_tree_put_node(tree, 0, cpus0, "10 20\n");
+    node_tree_put_node(tree, 1, cpus1, "20 10\n");
+    node_tree_put_free(tree, 0, 16384, 8192);
+    node_tree_put_free(tree, 1, 16384, 8192);
+    node_tree_put_allowed(tree, "0-1");
+}
+
 #endif

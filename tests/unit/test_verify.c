@@ -48,13 +48,7 @@ long __wrap_na_os_page_nodes(void *const *pages, unsigned count, int *status) {
 }
 
 static void start(void) {
-    node_tree_make(&tree);
-    node_tree_put_lists(&tree, "0-1\n", "0-1\n");
-    node_tree_put_node(&tree, 0, "0-63\n", "10 20\n");
-    node_tree_put_node(&tree, 1, "64\n", "20 10\n");
-    node_tree_put_free(&tree, 0, 16384, 8192);
-    node_tree_put_free(&tree, 1, 16384, 8192);
-    node_tree_put_allowed(&tree, "0-1");
+    node_tree_make_two(&tree, "0-63\n", "64\n");
     na_init();
     na_topology_init(tree.sys, tree.proc);
     static void *blocks[MOST];
