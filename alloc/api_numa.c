@@ -263,7 +263,7 @@ int numalloc_migrate(void *block, int id, numalloc_migration_t *result) {
         return -1;
     }
     if (span->cls != 0) {
-        result->shared = na_classes[span->cls].size;
+        result->shared = na_classes[na_class_in(span, block)].size;
         return na_node_many && span->node != node;
     }
     if (!na_node_many) {

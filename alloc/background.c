@@ -27,6 +27,7 @@ static void *give_back(void *unused) {
             na_pageheap_tick(node, now);
             if (now - swept >= 1000) na_central_sweep(node);
         }
+        if (now - swept >= 1000) na_heap_reclaim(heap);
         na_gate_leave(heap);
         if (now - swept >= 1000) swept = now;
         na_control_poll(heap, now);

@@ -10,6 +10,7 @@
 #include "alloc/keep.h"
 #include "alloc/large.h"
 #include "alloc/misuse.h"
+#include "alloc/mix.h"
 #include "alloc/pageheap.h"
 #include "alloc/recording.h"
 #include "alloc/remote.h"
@@ -228,6 +229,10 @@ static void *draw(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
         blocks = take_from_spans(heap, cls, want, false, got);
         if (blocks == NULL) na_keep_yield(heap);
     }
+    if (blocks == NULL && na_mix_is_wanted(heap, c->span_pages)) {
+        blocks = take_from_spans(heap, cls, want, false, got);
+        if (blocks == NULL) blocks = na_mix_take(heap, cls, want, got);
+    }
     if (blocks == NULL) blocks = take_from_spans(heap, cls, want, true, got);
     uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
     if (state->cap < room) state->cap = (uint16_t)room;
@@ -281,8 +286,8 @@ size_t na_list_home(na_heap_t *heap, unsigned cls, void *list) {
     size_t released = 0;
     na_run_t run;
     while (na_run_cut(&list, cls, &run))
-        released +=
-            na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last, run.count);
+        released += na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last,
+                                    run.count, cls);
     return released;
 }
 
@@ -338,15 +343,29 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
         top_up(heap, cls);
     }
     void *block = pop_uncredited(heap, cls);
+    while (NA_UNLIKELY(na_every_event) && na_is_mixed(na_span_of(block))) { /* has no record */
+        *na_block_next(block) = NULL;
+        na_gate_enter(heap);
+        na_list_home(heap, cls, block);
+        bool filled = heap->states[cls].count != 0 || refill(heap, cls);
+        na_gate_leave(heap);
+        if (!filled) return NULL;
+        block = pop_uncredited(heap, cls);
+    }
     if (na_every_event)
         na_record_alloc(heap, na_span_of(block), block, requested, na_classes[cls].size, entry);
     return block;
 }
 
-/* The next block comes from the depot or from spans. Counted before. */
-static bool is_dry(const na_heap_t *heap, unsigned cls) {
-    return heap->states[cls].count == 0 && heap->states[cls].kept == 0 &&
-           atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0;
+/* The next block comes from the depot or from spans. Counted before, not behind the gate. */
+static bool is_dry(na_heap_t *heap, unsigned cls) {
+    if (heap->states[cls].count != 0 ||
+        atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0)
+        return false;
+    na_gate_enter(heap); /* na_heap_reclaim */
+    bool none = heap->states[cls].kept == 0;
+    na_gate_leave(heap);
+    return none;
 }
 
 NA_NOINLINE void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry) {
@@ -408,18 +427,14 @@ static void push(na_heap_t *heap, unsigned cls, void *block) {
     na_bin_grant(heap, cls);
 }
 
-static bool owned_by(const na_heap_t *heap, unsigned cls, unsigned owner) {
-    return heap->bins[cls].tag == na_tag(cls, owner);
-}
-
 /* A block on a slow-tagged page, or any while every event is wanted. */
 static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
                       const void *moved_to) {
-    unsigned cls = span->cls;
     if (!na_is_block_start(span, block)) {
         na_misuse("free of", block);
         return;
     }
+    unsigned cls = na_class_in(span, block);
     if (!na_record_free(heap, span, block, na_classes[cls].size, how, moved_to)) return;
     if (span->sampled) {
         heap->states[cls].pushes++;
@@ -427,11 +442,14 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_
         na_gate_enter(heap);
         na_sampled_give(span, block);
         na_gate_leave(heap);
-    } else if (owned_by(heap, cls, span->owner)) {
-        push(heap, cls, block);
-    } else {
-        na_remote_free(heap, na_tag(cls, span->owner), block);
+        return;
     }
+    uint32_t tag = na_is_mixed(span) ? na_mix_tag(block, NA_TAG_MIXED(span->mix_owner))
+                                     : na_tag(cls, span->owner);
+    if (heap->bins[cls].tag == tag)
+        push(heap, cls, block);
+    else
+        na_remote_free(heap, tag, block);
 }
 
 NA_NOINLINE void na_free_thoroughly(void *block, uint32_t tag, na_release_t how,
@@ -470,14 +488,24 @@ static NA_NOINLINE void free_watched(na_heap_t *heap, void *block, uint32_t tag,
         na_free_thoroughly(block, tag, how, NULL);
 }
 
+static NA_NOINLINE void free_mixed(void *block, uint32_t mixed, na_release_t how) {
+    uint32_t tag = na_mix_tag(block, mixed);
+    if (NA_UNLIKELY(tag == NA_TAG_NONE))
+        na_misuse("free of", block);
+    else if (NA_UNLIKELY(!na_push(block, tag)))
+        na_free_slow(block, tag, how);
+}
+
 /* The way of another owner's block is a hot path, too: no calls but the last. (A thread without a
  * heap has no list that the block could be put on.) */
 void na_free_slow(void *block, uint32_t tag, na_release_t how) {
     na_heap_t *heap = na_self;
-    if (NA_UNLIKELY(tag == NA_TAG_NONE)) {
+    if (NA_UNLIKELY((tag & 0xffff) == 0)) {
         __atomic_store_n(&heap->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
         if (block == NULL) return;
-        if (heap->every_left == 0)
+        if (tag != NA_TAG_NONE)
+            free_mixed(block, tag, how);
+        else if (heap->every_left == 0)
             na_free_thoroughly(block, tag, how, NULL);
         else if (NA_LIKELY(--heap->every_left != 0))
             na_every_free(heap, block, how);

@@ -107,10 +107,22 @@ size_t na_central_give(unsigned node, unsigned cls, void *list) {
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
             released += na_spanset_give(&c->spans, runs[i].span, runs[i].first, runs[i].last,
-                                        runs[i].count);
+                                        runs[i].count, cls);
         na_unlock(&c->lock);
     } while (n == GIVE_RUNS);
     return released;
+}
+
+const na_spanset_t *na_central_spans(unsigned node, unsigned cls) {
+    return &centrals[node]->of[cls].spans;
+}
+
+bool na_central_open(na_heap_t *heap, unsigned cls) {
+    na_central_t *c = &centrals[heap->node]->of[cls];
+    na_lock(&c->lock);
+    bool opened = na_spanset_open(&c->spans, heap);
+    na_unlock(&c->lock);
+    return opened;
 }
 
 void *na_sampled_take(unsigned node, unsigned cls) {
@@ -134,7 +146,7 @@ void na_sampled_give(na_span_t *span, void *block) {
     na_centrals_t *node = centrals[span->owner & ~NA_OWNER_POOL];
     na_central_t *c = &node->of[span->cls];
     na_lock(&c->lock);
-    na_spanset_give(&node->rare[span->cls].sampled, span, block, block, 1);
+    na_spanset_give(&node->rare[span->cls].sampled, span, block, block, 1, span->cls);
     na_unlock(&c->lock);
 }
 

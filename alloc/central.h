@@ -21,6 +21,8 @@
 #include <stdint.h>
 
 #include "alloc/chain.h"
+#include "alloc/heap.h"
+#include "alloc/spanset.h"
 #include "pagemap/span.h"
 
 /* Makes the lists of a node; false: no memory. Idempotent; the caller holds the heap-list lock. */
@@ -36,6 +38,11 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow,
 /* Returns a list of blocks (linked by first words) of a pooled class to their spans; the bytes of
  * spans that went to the page heap for it. */
 size_t na_central_give(unsigned node, unsigned cls, void *list);
+
+/* The spans of a pooled class, to be looked at without the lock. */
+const na_spanset_t *na_central_spans(unsigned node, unsigned cls);
+/* Opens a sparse span of a pooled class to all classes, as the heap's (mix.h); false: none is. */
+bool na_central_open(na_heap_t *heap, unsigned cls);
 
 /* One block on a slow-tagged page, NULL: no memory. Given back by na_sampled_give. */
 void *na_sampled_take(unsigned node, unsigned cls);

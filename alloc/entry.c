@@ -99,13 +99,13 @@ void *NA_FN(pvalloc)(size_t size) {
 
 /* --- size --- */
 
-static size_t usable(const na_span_t *span) {
-    return span->cls != 0 ? na_classes[span->cls].size : na_span_bytes(span);
+static size_t usable(const na_span_t *span, const void *block) {
+    return span->cls != 0 ? na_classes[na_class_in(span, block)].size : na_span_bytes(span);
 }
 
 size_t NA_FN(malloc_usable_size)(void *block) {
     const na_span_t *span = na_span_of(block);
-    return span != NULL ? usable(span) : 0;
+    return span != NULL ? usable(span, block) : 0;
 }
 
 /* --- realloc --- */
@@ -118,7 +118,7 @@ NA_HOT bool fits_in_place(size_t have, size_t size) {
 }
 
 static void *resize_small(na_span_t *span, void *block, size_t size) {
-    size_t have = na_classes[span->cls].size;
+    size_t have = na_classes[na_class_in(span, block)].size;
     if (!fits_in_place(have, size)) return NULL;
     if (NA_UNLIKELY(span->records != NULL)) {
         na_heap_t *heap = na_heap_enter();
@@ -156,7 +156,7 @@ NA_RACES_WITH_EMPTY static void *alloc_resized(size_t have, size_t size) {
 
 NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
     void *fresh = span->cls == 0 ? na_large_alloc_grown(size, NA_ENTRY_REALLOC) : NULL;
-    size_t have = usable(span);
+    size_t have = usable(span, block);
     if (fresh == NULL) fresh = alloc_resized(have, size);
     if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);
@@ -249,7 +249,7 @@ NA_HOT void *move_small(void *block, size_t have, size_t size, uint32_t tag) {
 NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
     uintptr_t address = (uintptr_t)block; /* NULL's page has no tag */
     uint32_t tag = NA_LIKELY(na_is_address(address)) ? na_page_tag(address) : NA_TAG_NONE;
-    if (NA_UNLIKELY(tag == NA_TAG_NONE)) return realloc_slow(block, size);
+    if (NA_UNLIKELY((uint16_t)tag == 0)) return realloc_slow(block, size); /* mixed ones, too */
     size_t have = na_class_of_tag(tag)->size;
     if (fits_in_place(have, size)) return block;
     if (NA_UNLIKELY(size == 0)) return realloc_slow(block, size);

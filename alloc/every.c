@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "alloc/cache.h"
+#include "alloc/mix.h"
 #include "alloc/recording.h"
 #include "alloc/switch.h"
 #include "alloc/timing.h"
@@ -22,7 +23,8 @@ NA_INLINE bool nothing_is_due(na_heap_t *heap) {
 
 /* The span's blocks have records, and its pages are slow. */
 NA_INLINE bool is_recorded(const na_heap_t *heap, const na_span_t *span) {
-    return atomic_load_explicit(&span->recorded, memory_order_relaxed) == heap->profile_session;
+    return atomic_load_explicit(&span->recorded, memory_order_relaxed) == heap->profile_session &&
+           !na_is_mixed(span);
 }
 
 NA_INLINE na_record_t *record_at(const na_span_t *span, uint32_t index) {

@@ -49,6 +49,7 @@ static _Atomic(uint32_t) attached;
 #define WARM_MOST  16u
 #define WARM_BYTES (512u << 10) /* in the bins of one */
 #define WARM_ALL   (2u << 20)
+#define WARM_MAIL  (128u << 10) /* for one */
 static struct {
     _Atomic(na_heap_t *) heap;
     _Atomic(uint32_t) bytes;
@@ -91,6 +92,8 @@ void na_heap_unlock_list(void) {
 /* --- warm heaps --- */
 
 static void no_longer_warm(na_heap_t *heap) {
+    if (!atomic_load_explicit(&heap->warm, memory_order_relaxed)) return;
+    atomic_store(&heap->warm, false);
     for (unsigned i = 0; i < WARM_MOST; i++) {
         if (atomic_load_explicit(&warm[i].heap, memory_order_relaxed) != heap) continue;
         uint32_t bytes = atomic_load_explicit(&warm[i].bytes, memory_order_relaxed);
@@ -127,6 +130,7 @@ static bool keep_warm(na_heap_t *heap) {
         atomic_store_explicit(&warm[i].bytes, (uint32_t)bytes, memory_order_relaxed);
         atomic_store_explicit(&warm[i].passed, false, memory_order_relaxed);
         atomic_fetch_add_explicit(&warm_bytes, bytes, memory_order_relaxed);
+        atomic_store(&heap->warm, true);
         return true;
     }
     return false;
@@ -434,6 +438,9 @@ static bool has_mail(const na_heap_t *heap) {
 }
 
 void na_heap_settle_detached(na_heap_t *heap) {
+    if (atomic_load(&heap->warm) &&
+        atomic_load_explicit(&heap->mail_bytes, memory_order_relaxed) <= WARM_MAIL)
+        return;
     while (has_mail(heap)) {
         uint32_t phase = NA_HEAP_DETACHED;
         if (!atomic_compare_exchange_strong(&heap->phase, &phase, NA_HEAP_BORROWED))
@@ -454,6 +461,27 @@ void na_heap_settle_absent(na_heap_t *heap) {
                               memory_order_relaxed);
     }
     na_gate_leave(heap);
+}
+
+/* --- threads that sleep --- */
+
+static void reclaim(na_heap_t *heap) {
+    uint32_t idle = 0;
+    if (!atomic_compare_exchange_strong(&heap->busy, &idle, 1)) return;
+    if (atomic_load(&heap->phase) == NA_HEAP_ATTACHED) na_keep_reclaim(heap);
+    na_gate_leave(heap);
+}
+
+void na_heap_reclaim(na_heap_t *self) {
+    enum { AT_ONCE = 256 }; /* heaps: that there are thousands must not cost any thread much */
+    static _Atomic(uint32_t) next;
+    na_heap_cool(false);
+    unsigned count = na_heap_count(), visits = count < AT_ONCE ? count : AT_ONCE;
+    uint32_t first = atomic_fetch_add_explicit(&next, visits, memory_order_relaxed);
+    for (unsigned i = 0; i < visits; i++) {
+        na_heap_t *heap = heaps[1 + (first + i) % count];
+        if (heap != self) reclaim(heap);
+    }
 }
 
 /* --- tidying --- */
@@ -507,10 +535,10 @@ static void sweep_depot(unsigned node, uint64_t now) {
         na_central_sweep(node);
 }
 
-static void tend_nodes(const na_heap_t *heap, uint64_t now) {
+static void tend_nodes(na_heap_t *heap, uint64_t now) {
     uint64_t last = atomic_load_explicit(&cooled_ms, memory_order_relaxed);
     if (now - last >= COOL_MS && atomic_compare_exchange_strong(&cooled_ms, &last, now))
-        na_heap_cool(false);
+        na_heap_reclaim(heap);
     if (NA_LIKELY(!na_heap_watched(heap))) {
         sweep_depot(heap->node, now);
         na_pageheap_tick(heap->node, now);

@@ -21,16 +21,16 @@
  * on its node's idle list, keeping its spans; the next thread on the node adopts the one that was
  * detached last. Its id is what page tags name as owner. While detached, whoever posts to it
  * BORROWS it (one at a time) to put the mail into its spans, so that memory of dead threads is not
- * stranded. A few detached heaps whose bins hold little stay WARM: they keep it for the next
- * thread, and give it back when none comes for a second or two.
+ * stranded. A few detached heaps whose bins hold little stay WARM: they keep it, and a little mail,
+ * for the next thread, and give it back when none comes for a second or two.
  *
  * Gate. Everything beyond popping, pushing and granting runs between na_gate_enter and
  * na_gate_leave. It is a lock that only its heap's thread ever waits for: another thread may try
- * it, to put the mail of an owner that does not come for it into its spans. fork() waits until no
- * other thread is behind its gate, so that the child sees spans, central lists, page heaps and
- * metadata at rest and every lock free. It never reads another thread's bins or outgoing lists,
- * which may be mid-change: what they held is lost to the child, and counted. Order: the heap-list
- * lock, then the own gate, then (by trying) another's. */
+ * it, to put into its spans the mail of an owner that does not come for it, or what an owner keeps
+ * that sleeps. fork() waits until no other thread is behind its gate, so that the child sees spans,
+ * central lists, page heaps and metadata at rest and every lock free. It never reads another
+ * thread's bins or outgoing lists, which may be mid-change: what they held is lost to the child,
+ * and counted. Order: the heap-list lock, then the own gate, then (by trying) another's. */
 #ifndef NUMALLOC_ALLOC_HEAP_H
 #define NUMALLOC_ALLOC_HEAP_H
 
@@ -48,7 +48,7 @@
 
 #define NA_CREDIT_MAX 256
 #define NA_QUICK      7u         /* quick settles in a row */
-#define NA_OUTGOING   64u        /* entries of the outgoing table, a power of two */
+#define NA_OUTGOING   128u       /* entries of the outgoing table, a power of two */
 #define NA_MAIL_LEAST (8u << 20) /* bytes of mail that no poster minds */
 #define NA_MAIL_MOST  (64u << 20)
 #define NA_HEAPS_MAX  (NA_OWNER_POOL) /* ids 1..NA_OWNER_POOL-1 */
@@ -105,6 +105,8 @@ typedef struct na_heap {
     na_bin_t bins[NA_CLASS_COUNT]; /* first: bin offsets in tags count from the heap's address */
     uint32_t outgoing_lists;       /* entries in use */
     uint32_t kept_bytes;           /* in all states' kept chains */
+    uint32_t kept_moves;           /* chains kept and taken so far; wraps around */
+    uint32_t kept_seen;            /* of those, when somebody last came to reclaim */
     uint32_t keep_limit;           /* see keep.h */
     bool only_frees;               /* of late; see keep.h */
     uint8_t kept_in_a_row;         /* mixed chains kept since one was last sent home as a probe */
@@ -135,11 +137,13 @@ typedef struct na_heap {
     uint64_t timed_from; /* ticks when the call that is being timed began; 0: none is */
     uint64_t timed_out;  /* of those since, not the call's */
     _Atomic(uint32_t) inside; /* sections (recording.h) that the thread is in; read by the switch */
+    struct na_mixer *mixer;   /* of its mixed spans (mix.h); NULL: it never had any */
     struct na_heap *next_idle; /* guarded by the heap-list lock */
 
     /* Written by other threads. */
     _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy; /* behind the gate */
     _Atomic(uint32_t) phase;                        /* na_heap_phase_t */
+    _Atomic(bool) warm;                             /* detached, and may have some mail */
     _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) mail[NA_CLASS_COUNT];
     _Atomic(uint64_t) mail_bytes; /* in all of mail; late by what is being posted or taken */
     /* When mail exceeds NA_MAIL_LEAST << mail_limit, posters look whether any
@@ -230,6 +234,9 @@ void na_heap_flush(na_heap_t *heap);
 /* Warm heaps give back what is in their bins: those that nobody adopted since the last time, or
  * all. Behind the caller's own gate, if it has a heap. */
 void na_heap_cool(bool all);
+/* To be called once a second or so: warm heaps that nobody adopted since the last time, and threads
+ * that sleep, give back what they keep. Behind the caller's own gate. */
+void na_heap_reclaim(na_heap_t *self);
 
 /* Looks at the clock and does what is due: purging, stale outgoing lists, idle bins, changes of the
  * nodes. Not behind the gate. */
@@ -253,7 +260,8 @@ NA_INLINE void na_heap_crossed(na_heap_t *heap, unsigned home, unsigned cls, uin
 na_chain_t na_heap_take_mail(na_heap_t *heap, unsigned cls);
 /* All of its mail goes to its spans, empty ones to the page heap. By the heap's holder. */
 void na_heap_sort_mail(na_heap_t *heap);
-/* If the heap is detached: borrow it, put its mail into its spans, give it back. */
+/* If the heap is detached: borrow it, put its mail into its spans, give it back. (A warm one may
+ * have a little.) */
 void na_heap_settle_detached(na_heap_t *heap);
 /* The same for a heap whose thread is not coming for its mail; nothing if the thread is behind its
  * gate just now, or another poster is. Behind the caller's own gate. */

@@ -17,6 +17,7 @@ static void push(na_heap_t *heap, unsigned cls, na_chain_t chain) {
     *na_chain_next(chain) = state->kept;
     state->kept = chain;
     state->kept_chains++;
+    heap->kept_moves++;
     heap->kept_bytes += bytes_of(cls, chain);
 }
 
@@ -27,6 +28,7 @@ na_chain_t na_keep_take(na_heap_t *heap, unsigned cls) {
     state->kept = *na_chain_next(chain);
     state->kept_chains--;
     if (state->kept_low > state->kept_chains) state->kept_low = state->kept_chains;
+    heap->kept_moves++;
     heap->kept_bytes -= bytes_of(cls, chain);
     return chain;
 }
@@ -138,6 +140,20 @@ void na_keep_raise(na_heap_t *heap) {
 void na_keep_yield(na_heap_t *heap) {
     all_home(heap);
     na_heap_sort_mail(heap);
+}
+
+void na_keep_reclaim(na_heap_t *heap) {
+    enum { AT_ONCE = 1 << 20 };
+    if (heap->kept_moves == heap->kept_seen && heap->kept_bytes != 0) {
+        uint32_t rest = heap->kept_bytes > AT_ONCE ? heap->kept_bytes - AT_ONCE : 0;
+        for (unsigned cls = 1; cls < NA_CLASS_COUNT && heap->kept_bytes > rest; cls++) {
+            if (heap->states[cls].kept == 0) continue;
+            while (heap->kept_bytes > rest && heap->states[cls].kept != 0)
+                na_list_home(heap, cls, na_chain_first(na_keep_take(heap, cls)));
+            na_spanset_trim(&heap->states[cls].spans);
+        }
+    }
+    heap->kept_seen = heap->kept_moves;
 }
 
 void na_keep_age(na_heap_t *heap, unsigned cls) {

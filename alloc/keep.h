@@ -20,8 +20,8 @@
  *     find out;
  *   - of a class of which the thread has freed more than it allocated: others want them;
  *   - when they lie idle, and when the thread exits (heap.c).
- * Kept by all heaps together: about NA_KEEP_TOTAL while there are fewer than 64 threads; beyond
- * that, NA_KEEP_LEAST each.
+ * Kept by all heaps together: about NA_KEEP_TOTAL while there are fewer than 256 threads; beyond
+ * that, NA_KEEP_LEAST each. What a thread keeps that sleeps others send home for it.
  *
  * All behind the gate, by the heap's holder. Sizes are bytes. */
 #ifndef NUMALLOC_ALLOC_KEEP_H
@@ -31,7 +31,7 @@
 #include "alloc/heap.h"
 #include "alloc/pageheap.h"
 
-#define NA_KEEP_TOTAL ((uint32_t)16 << 20)
+#define NA_KEEP_TOTAL ((uint32_t)64 << 20)
 #define NA_KEEP_MAX   ((uint32_t)8 << 20)
 #define NA_KEEP_LEAST ((uint32_t)256 << 10)
 
@@ -59,6 +59,9 @@ NA_INLINE bool na_keep_in_the_way(const na_heap_t *heap, uint32_t pages) {
 }
 /* Sends everything home, mail too. */
 void na_keep_yield(na_heap_t *heap);
+/* If nothing was kept or taken since the last call, sends home some of what the thread, which seems
+ * to sleep, keeps: as much as it can be made to wait for, should it wake. */
+void na_keep_reclaim(na_heap_t *heap);
 /* Called once in a while: sends home the chains of the class that were not touched since. */
 void na_keep_age(na_heap_t *heap, unsigned cls);
 

@@ -3,7 +3,8 @@
  * Not pthread_mutex_t, because it must work before libpthread's thread descriptor is set up, in
  * processes that interpose pthread functions, and be resettable in a forked child. Not recursive.
  * Lock order (outer first), in which each may be taken while the earlier are held:
- *   heap list -> central (node, class) -> page heap (node) -> region list -> metadata */
+ *   heap list -> central (node, class) -> mixed spans (heap) -> page heap (node) -> region list ->
+ * metadata */
 #ifndef NUMALLOC_ALLOC_LOCK_H
 #define NUMALLOC_ALLOC_LOCK_H
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "alloc/mix.h"
 #include "alloc/pageheap.h"
 #include "alloc/recording.h"
 #include "alloc/sizeclass.h"
@@ -23,6 +24,12 @@ void na_lookup(const void *address, na_found_t *found) {
     const na_span_t *span = na_span_of(address);
     if (NA_UNLIKELY(span == NULL)) {
         without_span(address, found);
+        return;
+    }
+    if (na_is_mixed(span)) {
+        unsigned cls = na_mix_find(address, &found->base);
+        found->usable = na_classes[cls].size;
+        found->kind = cls != 0 ? NA_LOOKUP_PLAIN : NA_LOOKUP_FREE;
         return;
     }
     /* The span may end at any time: its fields are read once and looked at again below. */

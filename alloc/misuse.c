@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "alloc/init.h"
+#include "alloc/mix.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
 #include "alloc/print.h"
@@ -14,6 +15,7 @@ enum { INSPECT_BLOCKS = 4 };
 bool na_is_block_start(const na_span_t *span, const void *address) {
     size_t offset = (uintptr_t)address - span->start;
     if (span->cls == 0) return offset == 0;
+    if (na_is_mixed(span)) return na_mix_class(address) != 0;
     const na_class_t *c = &na_classes[span->cls];
     uint32_t index = na_block_index(c, offset);
     return index < span->capacity && offset == (size_t)index * c->size;
@@ -29,7 +31,14 @@ static void describe(na_text_t *t, const void *address) {
     size_t size = span->requested;
     const na_class_t *c = &na_classes[span->cls];
     uint32_t index = 0;
-    if (span->cls != 0) {
+    if (na_is_mixed(span)) {
+        c = &na_classes[na_mix_find(address, &block)];
+        if (c->size == 0) {
+            na_text_str(t, ": it lies between blocks that numalloc has given out");
+            return;
+        }
+        size = c->size;
+    } else if (span->cls != 0) {
         index = na_block_index(c, (uintptr_t)address - span->start);
         block = span->start + (uintptr_t)index * c->size;
         size = c->size;
@@ -43,7 +52,8 @@ static void describe(na_text_t *t, const void *address) {
     na_text_u64(t, size);
     na_text_str(t, " bytes at ");
     na_text_hex(t, block);
-    if (span->cls != 0 && index >= span->carved) na_text_str(t, ", which was never given out");
+    if (span->cls != 0 && !na_is_mixed(span) && index >= span->carved)
+        na_text_str(t, ", which was never given out");
     na_text_str(t, ", node ");
     na_text_u64(t, span->node);
 }
@@ -65,6 +75,7 @@ void na_misuse(const char *what, const void *address) {
 
 bool na_is_in_slow_span(unsigned cls, const void *block) {
     const na_span_t *span = na_span_of(block);
+    if (span != NULL && na_is_mixed(span)) return na_mix_class(block) == cls;
     return span != NULL && span->cls == cls; /* the tag may be another by now */
 }
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "alloc/heap.h"
+#include "alloc/mix.h"
 #include "pagemap/pagemap.h"
 #include "pagemap/span.h"
 
@@ -23,7 +24,13 @@ void na_misuse(const char *what, const void *address);
 /* The block of a small span that `address` is in begins there. */
 bool na_is_block_start(const na_span_t *span, const void *address);
 
-/* The block's page is one of the class, but tagged slow: a profile that has ended left it so. */
+/* The class of a block of a small span. */
+NA_INLINE unsigned na_class_in(const na_span_t *span, const void *block) {
+    return na_is_mixed(span) ? na_mix_class(block) : span->cls;
+}
+
+/* The block is one of the class, but its page is tagged slow: a profile that has ended left it so,
+ * or the span is mixed. */
 NA_COLD bool na_is_in_slow_span(unsigned cls, const void *block);
 /* The block's page is one of the class. By page tags, not spans: the tag is in the cache since the
  * block was freed. */

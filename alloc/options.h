@@ -20,6 +20,8 @@ typedef enum na_option_id {
     NA_OPT_HUGEPAGES,       /* keep|always|never: what to advise for regions */
     NA_OPT_REGION_SIZE,     /* bytes, power of two: address space reserved at a time */
     NA_OPT_BACKGROUND,      /* bool: a thread that gives memory back while the program sleeps */
+    NA_OPT_CGROUPS,         /* bool: memory limits of control groups are looked up */
+    NA_OPT_DEEPBIND,        /* bool: dlopen heeds RTLD_DEEPBIND */
     NA_OPT_NUMA,            /* preferred|strict|unbound|off|balanced */
     NA_OPT_PROFILE,         /* text: sample|sites|trace, empty none; may set ACCESS as well */
     NA_OPT_PROFILE_FILE,    /* text: file name pattern */

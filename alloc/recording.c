@@ -3,6 +3,7 @@
 
 #include "alloc/init.h"
 #include "alloc/misuse.h"
+#include "alloc/mix.h"
 #include "alloc/sizeclass.h"
 #include "alloc/switch.h"
 #include "alloc/timing.h"
@@ -46,7 +47,7 @@ NA_INLINE void clock_fence(void) {
 
 na_record_t *na_record_of(const na_span_t *span, const void *block) {
     na_record_t *records = atomic_load_explicit(&span->records, memory_order_acquire);
-    if (records == NULL) return NULL;
+    if (records == NULL || na_is_mixed(span)) return NULL;
     if (span->cls == 0) return &records[0];
     return &records[na_block_index(&na_classes[span->cls], (uintptr_t)block - span->start)];
 }
@@ -61,7 +62,7 @@ static bool is_complete(const na_span_t *span) {
 
 /* The record of a block that the caller holds, made if every event is wanted. */
 static na_record_t *wanted_record(na_span_t *span, const void *block) {
-    if (na_every_event) {
+    if (na_every_event && !na_is_mixed(span)) {
         if (!na_span_add_records(span)) return NULL;
         if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW))
             na_pagemap_retag(span, NA_TAG_SLOW); /* the block holds the span in its place */

@@ -23,6 +23,11 @@
 typedef struct na_region na_region_t;
 typedef struct na_hugepage na_hugepage_t;
 
+/* Of a map of the blocks of mixed spans (mix.h): 64 units of 16 bytes. */
+typedef struct na_mix_word {
+    _Atomic(uint64_t) used, starts;
+} na_mix_word_t;
+
 typedef struct na_hugepage_link {
     na_hugepage_t *next, *prev;
 } na_hugepage_link_t;
@@ -34,10 +39,11 @@ struct na_hugepage {
     na_hugepage_link_t fit; /* in the list for its longest free run */
     na_hugepage_link_t old; /* in the list of partly used hugepages with dirty pages, by age */
     na_region_t *region;
-    uint64_t freed_at;  /* ms, when a page last became dirty */
-    uint64_t purged_at; /* ms, when the cap last took its pages; 0 never */
-    uint16_t longest;   /* free run, pages */
-    uint16_t list;      /* which list `fit` is in: see pagestore.h */
+    uint64_t freed_at;            /* ms, when a page last became dirty */
+    uint64_t purged_at;           /* ms, when the cap last took its pages; 0 never */
+    _Atomic(na_mix_word_t *) mix; /* of all its pages; NULL: none was ever in a mixed span */
+    uint16_t longest;             /* free run, pages */
+    uint16_t list;                /* which list `fit` is in: see pagestore.h */
     bool in_old;
     bool touched; /* was in use at least once */
     bool bare;    /* wholly free and without memory before its pages were last taken */

@@ -53,15 +53,19 @@ static void post(na_heap_t *heap, na_outgoing_t *out) {
         na_central_give(home, cls, na_chain_first(chain));
 }
 
-static uint16_t most_of(uint32_t tag) {
+/* Many lists are short ones, so that all of them do not hold much. */
+static uint16_t most_of(const na_heap_t *heap, uint32_t tag) {
+    enum { FEW = 64 };
     uint32_t size = na_classes[(tag & 0xffff) / NA_BIN_SIZE].size;
     uint32_t due = (NA_POST_BYTES + size - 1) / size;
-    return (uint16_t)((due < NA_POST_BLOCKS ? due : NA_POST_BLOCKS) - 1);
+    if (due > NA_POST_BLOCKS) due = NA_POST_BLOCKS;
+    due /= 1 + heap->outgoing_lists / FEW;
+    return (uint16_t)(due > 1 ? due - 1 : 0);
 }
 
 /* Begins a list with the block. Its place is empty. */
 static void begin(na_heap_t *heap, na_outgoing_t *out, uint32_t tag, void *block) {
-    *out = (na_outgoing_t){.tag = tag, .count = 1, .most = most_of(tag), .head = block};
+    *out = (na_outgoing_t){.tag = tag, .count = 1, .most = most_of(heap, tag), .head = block};
     *na_block_next(block) = NULL;
     heap->outgoing_lists++;
 }

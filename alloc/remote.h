@@ -1,10 +1,10 @@
 /* remote.h - blocks on their way to the heap or node that owns them.
  *
  * A thread that frees another's block puts it on its outgoing list for that owner and class. A list
- * of NA_POST_BLOCKS blocks or NA_POST_BYTES, or one that has waited for a poll, is posted whole: to
- * the owner's mailbox (one compare-and-swap), or to the home node's depot for a pooled class. The
- * lists are plain memory of the freeing thread: no atomic per block, and no look at the block's
- * span. */
+ * of NA_POST_BLOCKS blocks or NA_POST_BYTES (less where there are many lists), or one that has
+ * waited for a poll, is posted whole: to the owner's mailbox (one compare-and-swap), or to the home
+ * node's depot for a pooled class. The lists are plain memory of the freeing thread: no atomic per
+ * block, and no look at the block's span. */
 #ifndef NUMALLOC_ALLOC_REMOTE_H
 #define NUMALLOC_ALLOC_REMOTE_H
 

@@ -52,7 +52,7 @@ static void define(unsigned index, uint32_t size) {
     c->cap_first = (uint16_t)clamp(CAP_FIRST_BYTES / size, 2, CAP_MAX);
     c->cap_freeing = (uint16_t)clamp(CAP_FREEING_BYTES / size, 4, CAP_MAX);
     c->cap_max = (uint16_t)clamp(CAP_MAX_BYTES / size, 4, CAP_MAX);
-    c->pooled = size % NA_CACHE_LINE == 0;
+    c->pooled = size % NA_CACHE_LINE == 0 || size > NA_OWNED_MOST;
 }
 
 void na_sizeclass_init(void) {

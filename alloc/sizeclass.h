@@ -9,9 +9,12 @@
  * begin on a page: that is how small aligned requests are served.
  *
  * The line rule: a class whose size is a multiple of the cache line is POOLED. No two of its blocks
- * share a line, so its blocks may wander between the threads of a node. A block of any other class
- * is OWNED: it goes back to the heap whose span it was carved from, or two running threads would
- * share a line through no fault of their own (docs/decisions/0001-hot-path.md has the figures). */
+ * share a line, so its blocks may wander between the threads of a node. A smaller block of any
+ * other class is OWNED: it goes back to the heap whose span it was carved from, or two running
+ * threads would share a line through no fault of their own (docs/decisions/0001-hot-path.md has the
+ * figures). A block of more than two lines has lines of its own and shares those at its ends at
+ * most: it is pooled, too, since spans that each thread has for itself cost more
+ * (docs/decisions/0027-pooling.md). */
 #ifndef NUMALLOC_ALLOC_SIZECLASS_H
 #define NUMALLOC_ALLOC_SIZECLASS_H
 
@@ -25,6 +28,7 @@
 #define NA_CLASS_COUNT 61u /* with class 0 */
 #define NA_SMALL_MAX   32768u
 #define NA_CLASS_STEP  16u
+#define NA_OWNED_MOST  (2u * NA_CACHE_LINE) /* larger blocks are pooled */
 /* Blocks of one span, at most: 16 bytes each in one page. */
 #define NA_CAPACITY_MAX 512u
 

@@ -4,6 +4,7 @@
 #include "alloc/chain.h"
 #include "alloc/init.h"
 #include "alloc/misuse.h"
+#include "alloc/mix.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "alloc/recording.h"
@@ -18,6 +19,7 @@ static uint32_t in_use(const na_span_t *span) {
 
 static void unlist(na_spanset_t *set, na_span_t *span) {
     if (span->list == NA_SPAN_UNLISTED) return;
+    set->sparse -= span->list < NA_SPANSET_SPARSE;
     if (span->prev != NULL)
         span->prev->next = span->next;
     else
@@ -39,6 +41,7 @@ static void relist(na_spanset_t *set, na_span_t *span) {
     if (span->next != NULL) span->next->prev = span;
     set->partial[list] = span;
     span->list = (uint8_t)list;
+    set->sparse += list < NA_SPANSET_SPARSE;
 }
 
 static size_t release(na_spanset_t *set, na_span_t *span) {
@@ -116,6 +119,7 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, boo
                       uint32_t *got) {
     void *blocks = NULL;
     uint32_t count = 0;
+    set->takes++;
     while (count < want) {
         na_span_t *span = fullest(set);
         if (span == NULL && (!may_grow || (span = grow(set, kind)) == NULL)) break;
@@ -138,6 +142,7 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, boo
 static na_span_t *first_span(void **list, unsigned cls) {
     while (*list != NULL) {
         na_span_t *span = na_span_of(*list);
+        if (NA_LIKELY(span != NULL) && na_is_mixed(span)) return span; /* na_mix_give looks */
         if (NA_UNLIKELY(span == NULL || span->cls != cls)) {
             na_misuse("a freed block was written to, and now links to", *list);
             *list = NULL; /* nothing behind it can be found */
@@ -173,7 +178,11 @@ bool na_run_cut(void **list, unsigned cls, na_run_t *run) {
     const na_class_t *c = &na_classes[cls];
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     void *block = *list;
-    *run = (na_run_t){.span = span, .first = block, .count = 1};
+    *run = (na_run_t){.span = span, .first = block, .last = block, .count = 1};
+    if (na_is_mixed(span)) {
+        *list = *na_block_next(block);
+        return true;
+    }
     for (;;) {
         void *next = *na_block_next(block);
         size_t offset = (uintptr_t)next - span->start;
@@ -197,8 +206,9 @@ static bool is_alone(const na_spanset_t *set, const na_span_t *span) {
     return true;
 }
 
-size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last,
-                       uint32_t count) {
+size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count,
+                       unsigned cls) {
+    if (na_is_mixed(span)) return na_mix_give(span, cls, first, count);
     *na_block_next(last) = span->free;
     if (span->free == NULL) span->free_tail = last;
     span->free = first;
@@ -206,6 +216,22 @@ size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *la
     if (span->free_count == span->carved && !is_alone(set, span)) return release(set, span);
     relist(set, span);
     return 0;
+}
+
+/* Less than three eighths in use, but some. Without records, which speak of one class. */
+bool na_spanset_open(na_spanset_t *set, struct na_heap *heap) {
+    for (unsigned list = 0; list < NA_SPANSET_SPARSE; list++)
+        for (na_span_t *span = set->partial[list]; span != NULL; span = span->next) {
+            if (in_use(span) == 0 || span->records != NULL) continue;
+            unlist(set, span);
+            if (na_mix_open(heap, span)) {
+                set->spans--;
+                return true;
+            }
+            relist(set, span);
+            return false;
+        }
+    return false;
 }
 
 void na_spanset_trim(na_spanset_t *set) {

@@ -18,11 +18,14 @@
 #include "alloc/base.h"
 #include "pagemap/span.h"
 
-#define NA_SPANSET_LISTS 8u
+#define NA_SPANSET_LISTS  8u
+#define NA_SPANSET_SPARSE 3u /* spans on the first lists are */
 
 typedef struct na_spanset {
     na_span_t *partial[NA_SPANSET_LISTS];
-    uint32_t spans; /* all, full ones included */
+    uint32_t spans;  /* all, full ones included */
+    uint32_t takes;  /* how often blocks were taken */
+    uint32_t sparse; /* spans on the first NA_SPANSET_SPARSE lists */
 } na_spanset_t;
 
 /* How new spans of a set are made: the owner's part of what a span is. */
@@ -43,7 +46,8 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, boo
 /* Gives blocks back to their span: `count` of them, linked from `first` to `last`. A span that is
  * then wholly free goes back to the page heap, unless it is the set's last with free blocks (so
  * that a lone block does not bounce). Returns the bytes that went there. */
-size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count);
+size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count,
+                       unsigned cls);
 
 /* A run: blocks of one span that follow each other in a list. Blocks that were handed out together
  * mostly come home together, so that one look at the page map serves many. */
@@ -58,6 +62,10 @@ typedef struct na_run {
  * list that is a circle because a block is in it twice, or that was overwritten), reported
  * (misuse.h), and kept from the span. */
 bool na_run_cut(void **list, unsigned cls, na_run_t *run);
+
+/* Opens the sparsest span to all classes, as one of the heap's (mix.h); false: none is sparse. */
+struct na_heap;
+bool na_spanset_open(na_spanset_t *set, struct na_heap *heap);
 
 /* Gives wholly free spans back, the last ones too. */
 void na_spanset_trim(na_spanset_t *set);

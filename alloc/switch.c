@@ -5,6 +5,7 @@
 
 #include "alloc/control.h"
 #include "alloc/init.h"
+#include "alloc/mix.h"
 #include "alloc/os.h"
 #include "alloc/recording.h"
 #include "alloc/sampler.h"
@@ -137,7 +138,8 @@ bool na_switch_wait(const na_heap_t *heap) {
 }
 
 bool na_switch_may_quicken(const na_span_t *span) {
-    return atomic_load_explicit(&quicken, memory_order_relaxed) && span->cls != 0 && !span->sampled;
+    return atomic_load_explicit(&quicken, memory_order_relaxed) && span->cls != 0 &&
+           !span->sampled && !na_is_mixed(span);
 }
 
 /* Whether calls go the ways of every.h. */

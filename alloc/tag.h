@@ -15,10 +15,12 @@
 
 #include "alloc/base.h"
 
-#define NA_BIN_SIZE  16u
-#define NA_TAG_NONE  0u /* not ours, or large */
-#define NA_TAG_SLOW  0u /* ours, but every free of it is to be seen; the span says what it is */
-#define NA_TAG_NEVER 1u /* expected by bin 0 only */
+#define NA_BIN_SIZE 16u
+#define NA_TAG_NONE 0u /* not ours, or large */
+#define NA_TAG_SLOW 0u /* ours, but every free of it is to be seen; the span says what it is */
+/* Pages of a mixed span (mix.h) name its heap as owner and no bin: bin 0, which never matches. */
+#define NA_TAG_MIXED(owner) ((uint32_t)(owner) << 16)
+#define NA_TAG_NEVER        1u /* expected by bin 0 only */
 
 NA_INLINE uint32_t na_tag(unsigned cls, unsigned owner) {
     return (uint32_t)(cls * NA_BIN_SIZE) | (uint32_t)owner << 16;

@@ -67,7 +67,7 @@ static void look(void) {
     na_cgroup_room_t group;
     uint64_t share = MOST;
     bool tight = na_tight();
-    if (na_cgroup_room("/proc", "/sys", &group)) {
+    if (na_option(NA_OPT_CGROUPS) && na_cgroup_room("/proc", "/sys", &group)) {
         uint64_t least = clamp(group.limit / TIGHT_PART, TIGHT_LEAST, TIGHT_MOST);
         least += na_node_count * TIGHT_NODE;
         if (!tight && group.room < least) {

@@ -9,6 +9,8 @@
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a heap (cache.h); 0: take the slow path (the page is
  *                       not ours, large, or every free of it must be seen)
+ *          owner        of the span; with a bin offset of 0: who opened a mixed one (alloc/mix.h)
+ *
  *   span   the span that the page belongs to; NULL: not ours
  *
  * An entry of a root is not a pointer but the distance from a static leaf that is always zero; an
@@ -67,6 +69,14 @@ NA_INLINE uint32_t na_hugepage_in_span_leaf(uintptr_t address) {
     return (uint32_t)(address >> 21) % NA_SPAN_LEAF_HUGEPAGES;
 }
 
+/* An entry of a root as it was when the caller's block was entered, or later. (ThreadSanitizer
+ * takes a compare-and-swap that failed for a write; an atomic load costs an instruction.) */
+#ifdef __SANITIZE_THREAD__
+#define NA_ROOT_ENTRY(entry) __atomic_load_n(&(entry), __ATOMIC_RELAXED)
+#else
+#define NA_ROOT_ENTRY(entry) (entry)
+#endif
+
 NA_INLINE bool na_is_address(uintptr_t address) {
     return address >> NA_TAG_LEAF_SHIFT < NA_TAG_ROOT_ENTRIES;
 }
@@ -75,7 +85,7 @@ NA_INLINE bool na_is_address(uintptr_t address) {
 NA_INLINE uint32_t na_page_tag(uintptr_t address) {
     const na_tag_leaf_t *leaf =
         (const na_tag_leaf_t *)((const char *)&na_pagemap +
-                                na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT]);
+                                NA_ROOT_ENTRY(na_pagemap.tags[address >> NA_TAG_LEAF_SHIFT]));
     /* Hidden from the optimiser, which would otherwise spend an instruction on factoring the sum.
      */
     __asm__("" : "+r"(leaf));
@@ -93,7 +103,7 @@ na_span_t *na_span_of(const void *address);
 /* address: na_is_address */
 NA_INLINE const na_span_leaf_t *na_span_leaf_of(uintptr_t address) {
     return (const na_span_leaf_t *)((const char *)&na_pagemap +
-                                    na_span_root[address >> NA_SPAN_LEAF_SHIFT]);
+                                    NA_ROOT_ENTRY(na_span_root[address >> NA_SPAN_LEAF_SHIFT]));
 }
 
 /* The same, by its page's own entry, which every small span has: NULL may also be a large one. */

@@ -43,12 +43,15 @@ typedef struct na_record {
 #define NA_RECORD_SLACK_MAX   0xffffu
 #define NA_RECORD_TIME_BITS   44
 #define NA_RECORD_TIME_MASK   ((UINT64_C(1) << NA_RECORD_TIME_BITS) - 1)
+#define NA_RECORD_SLACK_SHIFT 32
 #define NA_RECORD_BIRTH_SHIFT 12
 #define NA_RECORD_EPOCH_SHIFT 56
 /* Birth of a record that is not filled yet: later than any time. */
 #define NA_RECORD_UNBORN NA_RECORD_TIME_MASK
 
 _Static_assert(sizeof(na_record_t) == 16, "four records a cache line");
+_Static_assert(offsetof(na_record_t, slack) * 8 == NA_RECORD_SLACK_SHIFT,
+               "little-endian, as all machines that this runs on");
 _Static_assert(offsetof(na_record_t, node) == 8 && offsetof(na_record_t, epoch) == 15,
                "birth lies in words[1], below the epoch");
 
@@ -56,6 +59,14 @@ _Static_assert(offsetof(na_record_t, node) == 8 && offsetof(na_record_t, epoch) 
 static inline void na_record_publish(na_record_t *record, uint64_t birth, uint8_t epoch) {
     uint64_t word = record->node | (birth & NA_RECORD_TIME_MASK) << NA_RECORD_BIRTH_SHIFT |
                     (uint64_t)epoch << NA_RECORD_EPOCH_SHIFT;
+    __atomic_store_n(&record->words[1], word, __ATOMIC_RELEASE);
+}
+
+/* The same of a record that has node and epoch already. */
+static inline void na_record_publish_birth(na_record_t *record, uint64_t birth) {
+    uint64_t rest = ~(NA_RECORD_TIME_MASK << NA_RECORD_BIRTH_SHIFT);
+    uint64_t word = (record->words[1] & rest) | (birth & NA_RECORD_TIME_MASK)
+                                                    << NA_RECORD_BIRTH_SHIFT;
     __atomic_store_n(&record->words[1], word, __ATOMIC_RELEASE);
 }
 
@@ -69,8 +80,9 @@ static inline void na_record_unpublish(na_record_t *record, uint8_t epoch) {
 static inline void na_record_take(na_record_t *record, uint64_t slack, uint8_t node,
                                   uint8_t epoch) {
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    *record = (na_record_t){
-        .slack = (uint16_t)slack, .node = node, .birth = NA_RECORD_UNBORN, .epoch = epoch};
+    record->words[0] = (slack & NA_RECORD_SLACK_MAX) << NA_RECORD_SLACK_SHIFT;
+    record->words[1] =
+        node | NA_RECORD_UNBORN << NA_RECORD_BIRTH_SHIFT | (uint64_t)epoch << NA_RECORD_EPOCH_SHIFT;
 }
 
 /* Of an object that is freed at this time (ticks >> 8); 0 where the processors' clocks disagree. */

@@ -37,20 +37,32 @@ typedef struct na_span {
     uint8_t node;    /* dense node of the memory */
     void *free;      /* blocks that came home, linked through their first word */
     void *free_tail; /* last of them */
-    uint16_t free_count;
-    uint16_t carved;   /* blocks that were ever handed out; the memory behind is untouched */
+    union {
+        struct {
+            uint16_t free_count;
+            uint16_t carved; /* blocks that were ever handed out; the memory behind is untouched */
+        };
+        struct { /* of a mixed span, under the lock of its heap's mixed spans; in 16 bytes: */
+            uint16_t mix_in_use;
+            uint16_t mix_longest; /* free stretch */
+        };
+    };
     uint16_t capacity; /* blocks that fit */
     uint8_t list;      /* occupancy list that the span is on (spanset.h), NA_SPAN_UNLISTED: none */
     bool sampled;      /* holds sampled blocks only */
     bool dedicated;    /* large: a mapping of its own, not part of a region */
     uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
     bool migrated;     /* large, in a region: pages were moved away from the region's node */
-    uint32_t born;     /* recording session (alloc/recording.h) that it was made in with records */
+    /* A small span that was opened to all classes (alloc/mix.h). `cls` and what follows from it
+     * stay true of blocks from before. */
+    _Atomic(bool) mixed;
+    uint32_t born; /* recording session (alloc/recording.h) that it was made in with records */
     /* One a block where a profile or strict checking wanted them, else NULL; kept until the span
      * goes. Set once, by whoever holds a block of the span. */
     _Atomic(na_record_t *) records;
     _Atomic(uint32_t) recorded; /* session in which it was last seen to have records and slow tags,
                                  * 0: none; by whoever holds a block of the span */
+    uint16_t mix_owner;         /* the heap that opened it, constant since */
     size_t requested;           /* large: bytes asked for */
     struct na_span *next, *prev;
     /* For na_access_resolve: any byte of the span leads to a record without a test. */

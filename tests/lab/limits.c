@@ -45,6 +45,7 @@ static void exhaust(void *argument, int number) {
     (void)argument;
     worker_t *self = &workers[number];
     lab_pin(place_of[number]);
+    pthread_barrier_wait(&together); /* stacks of those that come later need room, too */
     for (self->count = 0; self->count < MOST; self->count++) {
         errno = 0;
         self->block[self->count].start = check_opaque(malloc(BLOCK - 64));

@@ -109,6 +109,100 @@ Test(heap, mail_to_a_heap_without_a_thread_frees_its_spans) {
     cr_assert_eq(v.heap->states[cls].spans.spans, 0);
 }
 
+static void flush_outgoing(void) {
+    na_gate_enter(na_self);
+    na_remote_flush(na_self);
+    na_gate_leave(na_self);
+}
+
+static void reclaim(void) {
+    na_gate_enter(na_self);
+    na_heap_reclaim(na_self);
+    na_gate_leave(na_self);
+}
+
+Test(heap, a_warm_heap_has_some_mail_until_it_cools) {
+    static visit_t v = {.size = 48};
+    run(&v);
+    unsigned cls = na_class_of(48);
+    cr_assert(v.heap->warm);
+    for (unsigned i = 0; i < 1000; i++)
+        NA_FN(free)(v.blocks[i]);
+    flush_outgoing();
+    cr_assert_eq(v.heap->mail_bytes, 1000 * 48);
+    cr_assert_neq(v.heap->mail[cls], 0);
+    reclaim(); /* it is there for the first time, */
+    reclaim(); /* and still is */
+    cr_assert_not(v.heap->warm);
+    cr_assert_eq(v.heap->phase, NA_HEAP_DETACHED);
+    cr_assert_eq(v.heap->mail_bytes, 0);
+    cr_assert_eq(v.heap->mail[cls], 0);
+    for (unsigned i = 1000; i < 2000; i++)
+        NA_FN(free)(v.blocks[i]);
+    flush_outgoing();
+    cr_assert_eq(v.heap->mail[cls], 0);
+    cr_assert_leq(v.heap->states[cls].spans.spans, 1);
+}
+
+Test(heap, too_much_mail_for_a_warm_heap_goes_to_its_spans) {
+    static visit_t v = {.size = 112};
+    run(&v);
+    cr_assert(v.heap->warm);
+    uint64_t most = 0;
+    for (unsigned i = 0; i < 2000; i++) {
+        NA_FN(free)(v.blocks[i]);
+        if (v.heap->mail_bytes > most) most = v.heap->mail_bytes;
+    }
+    flush_outgoing();
+    cr_assert_gt(most, 64 << 10);
+    cr_assert_leq(most, 128 << 10);
+    cr_assert(v.heap->warm);
+}
+
+static int sleeping; /* __atomic: 1 asleep, 2 woken */
+
+static void *keep_and_sleep(void *argument) {
+    enum { BLOCKS = 40000 };
+    static void *blocks[BLOCKS];
+    for (unsigned wave = 0; wave < 3; wave++) {
+        for (unsigned i = 0; i < BLOCKS; i++)
+            blocks[i] = NA_FN(malloc)(48);
+        if (wave == 2) break;
+        for (unsigned i = 0; i < BLOCKS; i++)
+            NA_FN(free)(blocks[i]);
+        if (wave == 0) continue;
+        *(na_heap_t **)argument = na_self;
+        __atomic_store_n(&sleeping, 1, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&sleeping, __ATOMIC_ACQUIRE) == 1)
+            usleep(1000);
+    }
+    check_bins(na_self);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        NA_FN(free)(blocks[i]);
+    return NULL;
+}
+
+Test(heap, what_a_sleeping_thread_keeps_is_sent_home_bit_by_bit) {
+    static na_heap_t *heap;
+    pthread_t id;
+    cr_assert_eq(pthread_create(&id, NULL, keep_and_sleep, &heap), 0);
+    while (__atomic_load_n(&sleeping, __ATOMIC_ACQUIRE) == 0)
+        usleep(1000);
+    na_spanset_t *spans = &heap->states[na_class_of(48)].spans;
+    uint32_t full = spans->spans, kept = heap->kept_bytes;
+    cr_assert_gt(kept, 1 << 20);
+    for (unsigned call = 0; call < 3 && heap->kept_bytes == kept; call++)
+        reclaim();
+    cr_assert_gt(heap->kept_bytes, 0);
+    cr_assert_lt(heap->kept_bytes, kept);
+    reclaim();
+    cr_assert_eq(heap->kept_bytes, 0);
+    cr_assert_lt(spans->spans, full / 4, "%u of %u", spans->spans, full);
+    cr_assert_eq(heap->busy, 0);
+    __atomic_store_n(&sleeping, 2, __ATOMIC_RELEASE);
+    pthread_join(id, NULL);
+}
+
 enum { ABSENT_BLOCKS = 400000 };
 static void *absent_blocks[ABSENT_BLOCKS];
 static int absence; /* __atomic: 1 away, 2 back */

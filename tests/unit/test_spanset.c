@@ -44,7 +44,7 @@ static uint32_t check_lists(const na_spanset_t *set) {
 }
 
 static void give_one(na_spanset_t *set, void *block) {
-    na_spanset_give(set, na_span_of(block), block, block, 1);
+    na_spanset_give(set, na_span_of(block), block, block, 1, na_span_of(block)->cls);
 }
 
 static void take_and_give_all(unsigned cls) {
@@ -169,7 +169,7 @@ Test(spanset, runs_are_cut_at_the_spans_edges) {
         last = run.span;
         cr_assert(run.count >= 1 && run.count <= run.span->capacity);
         total += run.count;
-        na_spanset_give(&set, run.span, run.first, run.last, run.count);
+        na_spanset_give(&set, run.span, run.first, run.last, run.count, cls);
     }
     cr_assert_eq(total, got);
     na_spanset_trim(&set);
