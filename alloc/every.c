@@ -33,7 +33,9 @@ NA_INLINE na_record_t *record_at(const na_span_t *span, uint32_t index) {
 
 typedef enum na_timed { NOT_TIMED, TIMED, PART } na_timed_t; /* PART: of a call that is timed */
 
-/* All from one text. NULL: this is no usual call, and nothing was changed for it. */
+/* All from one text. NULL: this is no usual call, and nothing was changed for it. (The frame is
+ * that of the function that it is inlined into. Where malloc ended with a jump to here, no other is
+ * between it and the program's.) */
 NA_INLINE void *alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry,
                       const na_timed_t how) {
     const bool timed = how == TIMED;
@@ -58,7 +60,8 @@ NA_INLINE void *alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_
     const na_class_t *c = &na_classes[cls];
     na_record_t *record = record_at(span, na_block_index(c, (uintptr_t)block - span->start));
     na_record_take(record, c->size - requested, heap->node, na_profile_epoch);
-    hooks->on_alloc(&heap->profile, record, block, requested, c->size, entry);
+    hooks->on_alloc(&heap->profile, record, block, requested, c->size, entry,
+                    __builtin_frame_address(0));
     if (timed)
         na_timed_tell(heap, hooks, (na_call_t)na_entry_kind(entry), na_clock_between(from, to));
     na_section_leave(heap);

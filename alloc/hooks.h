@@ -89,9 +89,12 @@ typedef struct na_hooks {
      * it a moment ago, the processor has been kept from reading clocks ahead of that: whoever takes
      * blocks from others tells of the first one behind a fence; see recording.c.) Fills *record, of
      * which slack, node and epoch are set and the rest is 0. `prof` is a word kept for the profiler
-     * in the calling thread's heap (NULL at first). Sizes are in bytes. */
+     * in the calling thread's heap (NULL at first). Sizes are in bytes. `entered`: NULL, or
+     * __builtin_frame_address(0) of a function of the library that the hook's caller is or was
+     * called by: it has its caller's rbp and the return address, and the caller's stack begins
+     * behind them (x86-64). */
     void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
-                     na_entry_t entry);
+                     na_entry_t entry, const void *entered);
 
     /* A block is about to be given back; called before another thread can get it. A record of
      * another epoch than na_profile_epoch: the block is from before the profile. `moved_to`: the

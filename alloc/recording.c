@@ -83,7 +83,8 @@ void na_record_alloc(na_heap_t *heap, na_span_t *span, void *block, size_t reque
                        hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE);
         clock_fence();
         uint64_t paused = na_timed_pause(heap);
-        if (hooks != NULL) hooks->on_alloc(&heap->profile, record, block, requested, usable, entry);
+        if (hooks != NULL)
+            hooks->on_alloc(&heap->profile, record, block, requested, usable, entry, NULL);
         na_timed_go_on(heap, paused);
     }
     na_section_leave(heap);

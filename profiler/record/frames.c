@@ -14,16 +14,17 @@
 #define READS_ANY_OF_THE_STACK 1
 #endif
 #endif
+#include "profiler/record/walk.h" /* its functions, too, as long as they are inlined here */
 
 void na_frames_forget(na_frames_t *f) {
     f->stack = (na_unwind_thread_t){0, 0, 0, 0};
     f->count = 0;
+    f->generation = f->usual = UINT32_MAX; /* of no walk yet */
 }
 
 #if defined(__x86_64__)
 
-#define RBP_MATTERS (1u << 31)
-#define CONFIRMED   8u
+#define CONFIRMED 8u
 
 /* A step reads three words at most: return address, rbp, a CFA that is kept in memory. */
 #define WORDS_A_FRAME 3u
@@ -38,10 +39,6 @@ typedef struct walk {
     uint32_t confirmed_count;
     na_frame_module_t confirmed[CONFIRMED]; /* in this walk */
 } walk_t;
-
-typedef struct state {
-    uintptr_t pc, sp, bp;
-} state_t;
 
 /* ---- room ---- */
 
@@ -96,40 +93,7 @@ static NA_NOINLINE uint32_t first_changed_pair(const na_frame_pair_t *pairs, uin
     return i;
 }
 
-NA_INLINE uintptr_t word_differs(const na_frame_word_t *w) {
-    return *(const uintptr_t *)w->at ^ w->value;
-}
-
-typedef long long two_words_t __attribute__((vector_size(16), aligned(8), may_alias));
-
-NA_INLINE two_words_t pair_differs(const na_frame_pair_t *p) {
-    return *(const two_words_t *)p->at ^ *(const two_words_t *)&p->bp;
-}
-
-/* Every read is inside the thread's own stack. */
-NA_INLINE bool unchanged(const na_frames_t *f, uint32_t words, uint32_t pairs) {
-    const na_frame_word_t *first = f->words, *w = first + words;
-    uintptr_t word = 0;
-    for (; (words & 3) != 0; words--)
-        word |= word_differs(--w);
-    for (; w != first; w -= 4)
-        word |=
-            word_differs(w - 1) | word_differs(w - 2) | word_differs(w - 3) | word_differs(w - 4);
-    if (pairs != 0) {
-        const na_frame_pair_t *lowest = f->pairs, *p = lowest + pairs;
-        two_words_t pair = {0, 0};
-        for (; (pairs & 3) != 0; pairs--)
-            pair |= pair_differs(--p);
-        for (; p != lowest; p -= 4)
-            pair |= pair_differs(p - 1) | pair_differs(p - 2) | pair_differs(p - 3) |
-                    pair_differs(p - 4);
-        word |= (uintptr_t)(pair[0] | pair[1]);
-    }
-    return NA_LIKELY(word == 0);
-}
-
-/* How many kept frames, from the outermost on, have their words unchanged; fewer than `upto`. */
-static NA_NOINLINE uint32_t sound_frames(const na_frames_t *f, uint32_t upto) {
+NA_NOINLINE uint32_t na_frames_sound(const na_frames_t *f, uint32_t upto) {
     const na_frame_t *frames = f->frames;
     uint32_t words = first_changed_word(f->words, frames[upto - 1].words);
     uint32_t pairs = first_changed_pair(f->pairs, frames[upto - 1].pairs);
@@ -142,11 +106,6 @@ static NA_NOINLINE uint32_t sound_frames(const na_frames_t *f, uint32_t upto) {
 static bool same_module(const na_frame_module_t *a, const na_frame_module_t *b) {
     return a->start == b->start && a->end == b->end && a->eh_hdr == b->eh_hdr &&
            a->link_map == b->link_map;
-}
-
-NA_INLINE bool is_alive(const na_frame_module_t *m) {
-    return m->life != NULL && m->life->site == m->born.site &&
-           m->life->words[1] == m->born.words[1];
 }
 
 static bool still_there(const walk_t *w, const na_frame_module_t *m) {
@@ -170,17 +129,17 @@ static NA_NOINLINE bool modules_hold(walk_t *w, uint32_t upto) {
 
 /* Is the frame in the state *s a kept one, and which? Before the first frame lies one that is
  * higher than all. */
-NA_INLINE bool meets(walk_t *w, const state_t *s) {
+NA_INLINE bool meets(walk_t *w, const na_frame_state_t *s) {
     const na_frame_t *kept = w->kept;
     while (kept->sp < s->sp)
         kept--;
     w->kept = kept;
     return kept->sp == s->sp && kept->pc == s->pc &&
-           (kept->bp == s->bp || !(kept->rule & RBP_MATTERS));
+           (kept->bp == s->bp || !(kept->rule & NA_FRAMES_RBP_MATTERS));
 }
 
 static NA_NOINLINE void forget_changed(walk_t *w) {
-    w->sound = sound_frames(w->f, (uint32_t)(w->kept + 1 - w->f->frames));
+    w->sound = na_frames_sound(w->f, (uint32_t)(w->kept + 1 - w->f->frames));
     w->kept = w->f->frames + w->sound - 1;
 }
 
@@ -198,23 +157,6 @@ NA_INLINE bool joins(walk_t *w) {
         return false;
     }
     return true;
-}
-
-/* Of the modules of kept frames, the first n. */
-NA_INLINE bool all_alive(const na_frames_t *f, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++)
-        if (!is_alive(&f->modules[i])) return false;
-    return true;
-}
-
-/* The place among the modules of kept frames, from 1, of the one that pc lies in, if it is certain
- * to be there still; 0: not. */
-NA_INLINE uint32_t living_module(const na_frames_t *f, uintptr_t pc) {
-    uint32_t n = f->count != 0 ? f->frames[f->count - 1].modules : 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (pc - f->modules[i].start < f->modules[i].end - f->modules[i].start)
-            return is_alive(&f->modules[i]) ? i + 1 : 0;
-    return 0;
 }
 
 /* ---- rules ---- */
@@ -297,7 +239,7 @@ NA_INLINE bool can_read(const walk_t *w, uintptr_t at, uintptr_t sp) {
 #define WORD(at) (*(const uintptr_t *)(at))
 
 /* From a frame to its caller, by its rule. */
-NA_INLINE step_t step(const walk_t *w, uint32_t rule, state_t *s) {
+NA_INLINE step_t step(const walk_t *w, uint32_t rule, na_frame_state_t *s) {
     uintptr_t cfa;
     switch (NA_RULE_KIND(rule)) {
     case R_RSP:
@@ -349,7 +291,7 @@ NA_INLINE bool is_left_out(uintptr_t pc, unsigned nth) {
     return na_unwind_skip_hi != 0 ? is_own(pc) : nth == 0;
 }
 
-NA_INLINE bool fits(uintptr_t hi, const na_frame_chain_t *c, const state_t *s) {
+NA_INLINE bool fits(uintptr_t hi, const na_frame_chain_t *c, const na_frame_state_t *s) {
     if (hi - s->sp < c->span) return false;
     for (uint32_t i = 0; i < c->count; i++)
         if (WORD(s->sp + c->at[i]) != c->value[i]) return false;
@@ -358,7 +300,7 @@ NA_INLINE bool fits(uintptr_t hi, const na_frame_chain_t *c, const state_t *s) {
 
 /* The innermost frame of the program by steps of its own, where the library was built with frame
  * pointers. */
-static NA_COLD bool step_out(walk_t *w, state_t *s) {
+static NA_COLD bool step_out(walk_t *w, na_frame_state_t *s) {
     uintptr_t key = s->pc;
     for (unsigned nth = 0;; nth++, key = s->pc - 1) {
         uint32_t module, rule = rule_of(w, key, &module);
@@ -368,10 +310,10 @@ static NA_COLD bool step_out(walk_t *w, state_t *s) {
 }
 
 /* Learns the chain that begins in the state *s. Only rules that count from rsp make one. */
-static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
+static NA_COLD bool learn_chain(walk_t *w, const na_frame_state_t *s) {
     na_frames_t *f = w->f;
     na_frame_chain_t c = {.bp_at = NA_FRAMES_BP_HERE};
-    state_t at = *s;
+    na_frame_state_t at = *s;
     uintptr_t key = s->pc;
     for (;;) {
         uint32_t module;
@@ -393,7 +335,7 @@ static NA_COLD bool learn_chain(walk_t *w, const state_t *s) {
     return true;
 }
 
-static NA_NOINLINE bool find_chain(walk_t *w, const state_t *s) {
+static NA_NOINLINE bool find_chain(walk_t *w, const na_frame_state_t *s) {
     na_frames_t *f = w->f;
     for (uint32_t i = 0; i < f->chain_count && i < NA_FRAMES_CHAINS; i++) {
         if (!fits(w->hi, &f->chains[i], s)) continue;
@@ -403,14 +345,14 @@ static NA_NOINLINE bool find_chain(walk_t *w, const state_t *s) {
     return learn_chain(w, s);
 }
 
-NA_INLINE void pass(const na_frame_chain_t *c, state_t *s) {
+NA_INLINE void pass(const na_frame_chain_t *c, na_frame_state_t *s) {
     if (c->bp_at != NA_FRAMES_BP_HERE) s->bp = WORD(s->sp + c->bp_at);
     s->sp += c->span;
     s->pc = WORD(s->sp - 8);
 }
 
 /* From the walk itself to the program's innermost frame, by another chain than the last one. */
-static NA_NOINLINE bool leave_library(walk_t *w, state_t *s) {
+static NA_NOINLINE bool leave_library(walk_t *w, na_frame_state_t *s) {
     if (!find_chain(w, s)) return step_out(w, s);
     pass(w->f->chain, s);
     return true;
@@ -443,7 +385,7 @@ NA_INLINE bool keep(walk_t *w, const na_frame_t *outer, na_frame_t *frame) {
         words = outer->words;
         pairs = outer->pairs;
         modules = outer->modules;
-        outer_rbp = (outer->rule & RBP_MATTERS) != 0;
+        outer_rbp = (outer->rule & NA_FRAMES_RBP_MATTERS) != 0;
         uintptr_t ra = outer->sp - 8;
         uintptr_t saved = slot == NA_RULE_SLOT_AT_RBP ? frame->bp : outer->sp - 8 * (uintptr_t)slot;
         bool with_rbp = slot != 0 && outer_rbp;
@@ -459,7 +401,7 @@ NA_INLINE bool keep(walk_t *w, const na_frame_t *outer, na_frame_t *frame) {
     }
     bool uses = kind == R_RBP || kind == R_DEREF || kind == R_FRAME_POINTER ||
                 slot == NA_RULE_SLOT_AT_RBP || (slot == 0 && outer_rbp);
-    frame->rule = (rule & ~RBP_MATTERS) | (uses ? RBP_MATTERS : 0);
+    frame->rule = (rule & ~NA_FRAMES_RBP_MATTERS) | (uses ? NA_FRAMES_RBP_MATTERS : 0);
     frame->words = words;
     frame->pairs = pairs;
     if (NA_LIKELY(frame->modules == 0))
@@ -499,7 +441,7 @@ NA_INLINE void begin(walk_t *w, na_frames_t *f) {
     w->beyond.sp = 0;
 }
 
-NA_INLINE na_frame_t *add_frame(walk_t *w, const state_t *s) {
+NA_INLINE na_frame_t *add_frame(walk_t *w, const na_frame_state_t *s) {
     na_frame_t *frame = &w->f->frames[--w->fresh];
     frame->pc = s->pc;
     frame->sp = s->sp;
@@ -507,17 +449,9 @@ NA_INLINE na_frame_t *add_frame(walk_t *w, const state_t *s) {
     return frame;
 }
 
-/* A new frame of a walk that has come so far by plain steps. */
-typedef struct fresh {
-    state_t s;
-    uint32_t rule, module; /* the latter as living_module says */
-} fresh_t;
-
-#define PLAIN_STEPS 16u
-
 /* The walk from the state `s` on; `n` new frames lie inside of it, the innermost first. */
-static NA_NOINLINE bool walk_on(na_frames_t *f, const fresh_t *fresh, uint32_t n, state_t s,
-                                uint32_t *same) {
+static NA_NOINLINE bool walk_thoroughly(na_frames_t *f, const na_frame_fresh_t *fresh, uint32_t n,
+                                        na_frame_state_t s, uint32_t *same) {
     walk_t w;
     begin(&w, f);
     for (uint32_t i = 0; i < n; i++) {
@@ -559,16 +493,11 @@ static NA_NOINLINE bool walk_on(na_frames_t *f, const fresh_t *fresh, uint32_t n
 /* Most walks end after a few plain steps at a frame in code that stays. For these, what walk_on
  * does is done here in one piece. */
 
-NA_INLINE bool is_at(const na_frame_t *kept, const state_t *s) {
-    return kept->sp == s->sp && kept->pc == s->pc &&
-           (kept->bp == s->bp || !(kept->rule & RBP_MATTERS));
-}
-
 /* The step of a frame that counts from rsp or rbp, in code that stays or in a module of kept frames
  * that is there still (*module: its place, 0: none); the rule, or 0: neither, or the step is not
  * one that leads on. */
-NA_INLINE uint32_t plain_step(const na_frames_t *f, const state_t *s, state_t *next,
-                              uint32_t *module) {
+NA_INLINE uint32_t plain_step(const na_frames_t *f, const na_frame_state_t *s,
+                              na_frame_state_t *next, uint32_t *module) {
     uintptr_t pc = s->pc - 1, hi = f->stack.hi;
     if (NA_UNLIKELY(pc >> NA_RULE_PC_BITS != 0)) return 0;
     uint32_t rule = na_rule_cached(pc);
@@ -596,44 +525,120 @@ NA_INLINE uint32_t plain_step(const na_frames_t *f, const state_t *s, state_t *n
     return NA_LIKELY(next->pc != 0) ? rule : 0;
 }
 
-/* keep, of such a frame. */
-NA_INLINE void keep_plain(na_frames_t *f, uint32_t place, const fresh_t *fresh) {
-    na_frame_t *frame = &f->frames[place];
-    const na_frame_t *outer = frame - 1;
-    uint32_t rule = fresh->rule, words = outer->words, pairs = outer->pairs,
-             slot = NA_RULE_SLOT(rule);
-    bool outer_rbp = (outer->rule & RBP_MATTERS) != 0;
-    if (outer_rbp && slot == 2) {
-        f->pairs[pairs++] = (na_frame_pair_t){outer->sp - 16, outer->bp, outer->pc};
-    } else {
-        f->words[words++] = (na_frame_word_t){outer->sp - 8, outer->pc};
-        if (outer_rbp && slot != 0)
-            f->words[words++] = (na_frame_word_t){outer->sp - 8 * (uintptr_t)slot, outer->bp};
+/* The rule of a usual step is such that of one that counts from rsp, CFA and saved rbp lie where
+ * the frame's stack pointer says that they may. */
+NA_NOINLINE bool na_frames_learn(na_frame_step_t *step, uintptr_t pc) {
+    if ((pc - 1) >> NA_RULE_PC_BITS != 0) return false;
+    uint32_t rule = na_rule_cached(pc - 1), slot = NA_RULE_SLOT(rule);
+    int64_t offset = NA_RULE_OFF(rule);
+    if (slot == NA_RULE_SLOT_AT_RBP) return false;
+    if (NA_RULE_KIND(rule) == R_RSP ? offset < 8 || 8 * (int64_t)slot > offset
+                                    : NA_RULE_KIND(rule) != R_RBP)
+        return false;
+    *step = (na_frame_step_t){.pc = pc, .rule = rule, .offset = (int32_t)offset};
+    return true;
+}
+
+NA_NOINLINE void na_frames_remember(na_frame_tail_t *tail, const na_frame_fresh_t *fresh,
+                                    uint32_t n, const na_frame_t *joined, uint32_t node,
+                                    uint32_t cell) {
+    tail->pc = 0;
+    if (n > NA_FRAMES_TAIL_WORDS || joined->sp - fresh->s.sp >= UINT32_MAX) return;
+    uint32_t words = 1;
+    tail->by_bp = false;
+    tail->bp_at = NA_FRAMES_BP_HERE;
+    tail->may_go = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t rule = fresh[i].rule, slot = NA_RULE_SLOT(rule);
+        bool last = i == n - 1, by_bp = NA_RULE_KIND(rule) == R_RBP;
+        if (words + !last + by_bp > NA_FRAMES_TAIL_WORDS) return;
+        if (by_bp && tail->bp_at == NA_FRAMES_BP_HERE)
+            tail->by_bp = true;
+        else if (by_bp)
+            tail->word[words++] = (na_frame_word_t){fresh->s.sp + tail->bp_at, fresh[i].s.bp};
+        uintptr_t sp = last ? joined->sp : fresh[i + 1].s.sp;
+        uint32_t at = last ? 0 : words++;
+        tail->word[at] = (na_frame_word_t){sp - 8, last ? joined->pc : fresh[i + 1].s.pc};
+        tail->caller[i] = (uint8_t)at;
+        if (slot != 0) tail->bp_at = (uint32_t)(sp - 8 * (uintptr_t)slot - fresh->s.sp);
+        if ((rule & NA_RULE_LASTING) == 0) tail->may_go |= (uint8_t)(1u << i);
     }
-    bool uses = NA_RULE_KIND(rule) == R_RBP || (slot == 0 && outer_rbp);
-    frame->pc = fresh->s.pc;
-    frame->sp = fresh->s.sp;
-    frame->bp = fresh->s.bp;
-    frame->rule = rule | (uses ? RBP_MATTERS : 0);
-    frame->words = words;
-    frame->pairs = pairs;
-    frame->modules = outer->modules;
+    tail->words = (uint8_t)words;
+    tail->sp = fresh->s.sp;
+    tail->bp = fresh->s.bp;
+    tail->join = joined->node;
+    tail->node = node;
+    tail->cell = cell;
+    tail->pc = fresh->s.pc;
+}
+
+NA_NOINLINE bool na_frames_tail_stays(const na_frames_t *f, const na_frame_tail_t *tail) {
+    for (uint32_t rest = tail->may_go; rest != 0; rest &= rest - 1) {
+        unsigned i = (unsigned)__builtin_ctz(rest);
+        uintptr_t pc = i == 0 ? tail->pc : tail->word[tail->caller[i - 1]].value;
+        if (living_module(f, pc - 1) == 0) return false;
+    }
+    return true;
+}
+
+static void forget_steps(na_frames_t *f) {
+    for (unsigned i = 0; i < 1u << NA_FRAMES_STEP_BITS; i++)
+        f->steps[i].pc = 0;
+    for (unsigned i = 0; i < 1u << NA_FRAMES_TAIL_BITS; i++)
+        f->tails[i].pc = 0;
 }
 
 /* What has to be, or to be found, before a walk; s is in the library. False: none can be made. */
-static NA_NOINLINE bool prepare(na_frames_t *f, state_t *s, uint32_t generation) {
+static NA_NOINLINE bool prepare(na_frames_t *f, na_frame_state_t *s, uint32_t generation) {
     walk_t w;
     if (generation != f->generation) {
         f->count = 0;
         f->generation = generation;
+        f->usual = UINT32_MAX;
+        forget_steps(f);
     }
     begin(&w, f);
     if (f->frames == NULL && !grow(&w)) return false;
-    return leave_library(&w, s);
+    if (!leave_library(&w, s)) return false;
+    f->own_lo = na_unwind_skip_lo;
+    f->own_size = na_unwind_skip_hi - na_unwind_skip_lo;
+#ifndef READS_ANY_OF_THE_STACK
+    if (f->own_size != 0) f->usual = generation;
+#endif
+    return true;
+}
+
+NA_NOINLINE bool na_frames_walk_on(na_frames_t *f, na_frame_fresh_t *fresh, uint32_t n,
+                                   na_frame_state_t s, uint32_t *same) {
+    na_frame_state_t next;
+    uint32_t modules = 0;
+    const na_frame_t *kept = f->frames + f->count - 1;
+    while (!is_at(kept, &s)) {
+        if (kept->sp < s.sp) {
+            kept--;
+            continue;
+        }
+        uint32_t rule, module = 0;
+        if (NA_UNLIKELY(n == NA_FRAMES_PLAIN) ||
+            NA_UNLIKELY((rule = plain_step(f, &s, &next, &module)) == 0))
+            return walk_thoroughly(f, fresh, n, s, same);
+        if (module > modules) modules = module; /* the frames joined must have as many */
+        fresh[n++] = (na_frame_fresh_t){s, rule, module};
+        s = next;
+    }
+    uint32_t joined = (uint32_t)(kept + 1 - f->frames);
+    if (NA_UNLIKELY(kept->modules < modules) || !all_alive(f, kept->modules) ||
+        NA_UNLIKELY(joined + n > f->room) || NA_UNLIKELY(!unchanged(f, kept->words, kept->pairs)))
+        return walk_thoroughly(f, fresh, n, s, same);
+    *same = joined;
+    for (; n != 0; n--)
+        keep_plain(f, &f->frames[joined++], &fresh[n - 1]);
+    f->count = joined;
+    return true;
 }
 
 NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
-    state_t s, next;
+    na_frame_state_t s;
     __asm__ volatile("movq %%rbp, %0\n\t"
                      "movq %%rsp, %1\n\t"
                      "leaq 0(%%rip), %2"
@@ -646,31 +651,8 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
         pass(f->chain, &s);
     else if (!prepare(f, &s, generation))
         return false;
-    fresh_t fresh[PLAIN_STEPS];
-    uint32_t n = 0, modules = 0;
-    const na_frame_t *kept = f->frames + f->count - 1;
-    while (!is_at(kept, &s)) {
-        if (kept->sp < s.sp) {
-            kept--;
-            continue;
-        }
-        uint32_t rule, module = 0;
-        if (NA_UNLIKELY(n == PLAIN_STEPS) ||
-            NA_UNLIKELY((rule = plain_step(f, &s, &next, &module)) == 0))
-            return walk_on(f, fresh, n, s, same);
-        if (module > modules) modules = module; /* the frames joined must have as many */
-        fresh[n++] = (fresh_t){s, rule, module};
-        s = next;
-    }
-    uint32_t joined = (uint32_t)(kept + 1 - f->frames);
-    if (NA_UNLIKELY(kept->modules < modules) || !all_alive(f, kept->modules) ||
-        NA_UNLIKELY(joined + n > f->room) || NA_UNLIKELY(!unchanged(f, kept->words, kept->pairs)))
-        return walk_on(f, fresh, n, s, same);
-    *same = joined;
-    for (; n != 0; n--)
-        keep_plain(f, joined++, &fresh[n - 1]);
-    f->count = joined;
-    return true;
+    na_frame_fresh_t fresh[NA_FRAMES_PLAIN];
+    return na_frames_walk_on(f, fresh, 0, s, same);
 }
 
 #else /* not x86-64 */

@@ -76,6 +76,38 @@ typedef struct na_frame_chain {
 } na_frame_chain_t;
 #define NA_FRAMES_BP_HERE UINT32_MAX
 
+/* The steps of the usual kind that the thread made of late, by return address: the CFA counts from
+ * rsp or rbp, and rbp, if it is saved, lies between that frame's stack pointer and its CFA. What is
+ * true of cached rules (rules.h) is true of them; they are forgotten when a module has taken the
+ * place of another. 0 in `pc`: nothing is known. */
+#define NA_FRAMES_STEP_BITS 9
+typedef struct na_frame_step {
+    uintptr_t pc;
+    uint32_t rule;  /* rules.h */
+    int32_t offset; /* of the CFA */
+} na_frame_step_t;
+_Static_assert(sizeof(na_frame_step_t) == 16, "none crosses a line");
+
+/* The innermost frames of a stack, from a state on to a kept frame, and what they came to. Where a
+ * walk begins in this state, and the words are as they were, it would go the same way. */
+#define NA_FRAMES_TAIL_BITS  7
+#define NA_FRAMES_TAIL_WORDS 5u
+typedef struct na_frame_tail {
+    _Alignas(64) uintptr_t pc; /* it begins here; 0: nothing is known */
+    uintptr_t sp;
+    uintptr_t bp;        /* and with this rbp, if `by_bp` */
+    uint32_t join;       /* the kept frame's node */
+    uint32_t node, cell; /* of the whole stack; the cell 0: not known */
+    uint32_t
+        bp_at; /* from sp, where the kept frame's rbp is saved; UINT32_MAX: in the first one's */
+    uint8_t words;
+    bool by_bp;
+    uint8_t may_go;                             /* bit n: the code of the nth frame does not stay */
+    uint8_t caller[NA_FRAMES_TAIL_WORDS];       /* which word is the nth frame's return address */
+    na_frame_word_t word[NA_FRAMES_TAIL_WORDS]; /* the first: where it leads to the kept frame */
+} na_frame_tail_t;
+_Static_assert(sizeof(na_frame_tail_t) == 128, "two lines; most need one");
+
 typedef struct na_frames {
     na_unwind_thread_t stack;
     /* Outermost first. [0, count) are kept; a walk puts new ones at the end of the array. */
@@ -83,18 +115,53 @@ typedef struct na_frames {
     na_frame_word_t *words;
     na_frame_pair_t *pairs;
     uint32_t count, room;
-    uint32_t generation; /* na_umodule_generation when they were kept */
+    uint32_t generation;        /* na_umodule_generation when they were kept */
+    uint32_t usual;             /* the same, if usual walks can be made (walk.h); else UINT32_MAX */
+    uintptr_t own_lo, own_size; /* this library's code */
     na_frame_module_t modules[NA_FRAMES_MODULES];
     na_frame_chain_t *chain; /* the one that fitted last, NULL: none yet */
     uint32_t chain_count;    /* ever learnt; the table is a ring */
     na_frame_chain_t chains[NA_FRAMES_CHAINS];
+    na_frame_step_t steps[1u << NA_FRAMES_STEP_BITS];
+    na_frame_tail_t tails[1u << NA_FRAMES_TAIL_BITS];
 } na_frames_t;
+
+/* The state of a frame. */
+typedef struct na_frame_state {
+    uintptr_t pc, sp, bp;
+} na_frame_state_t;
+
+/* A new frame of a walk that has come so far by plain steps. */
+typedef struct na_frame_fresh {
+    na_frame_state_t s;
+    uint32_t rule, module; /* the latter: its place in na_frames_t.modules, from 1; 0: it stays */
+} na_frame_fresh_t;
+
+#define NA_FRAMES_PLAIN 32u /* plain steps in a row */
 
 /* Walks the calling thread's stack, this library's frames left out where they are innermost (in a
  * program that holds the library's code itself: the caller's frame only). True: it is f->frames[0
  * .. f->count), whole; those below *same are as they were before, nodes included, the others are
  * new. False: it cannot be had so (see above), use na_unwind_thread. */
 bool na_frames_walk(na_frames_t *f, uint32_t *same);
+
+/* The same from the state `s` on, which `n` new frames lie inside of, the innermost first; `fresh`
+ * has room for NA_FRAMES_PLAIN. */
+bool na_frames_walk_on(na_frames_t *f, na_frame_fresh_t *fresh, uint32_t n, na_frame_state_t s,
+                       uint32_t *same);
+
+/* How many kept frames, from the outermost on, have their words unchanged; fewer than `upto`. */
+uint32_t na_frames_sound(const na_frames_t *f, uint32_t upto);
+
+/* Makes *step that of the return address; false: it is not of the usual kind. */
+bool na_frames_learn(na_frame_step_t *step, uintptr_t pc);
+
+/* Makes *tail that of `n` new frames inside of the kept one, if it has room for them; node and cell
+ * are the stack's. */
+void na_frames_remember(na_frame_tail_t *tail, const na_frame_fresh_t *fresh, uint32_t n,
+                        const na_frame_t *joined, uint32_t node, uint32_t cell);
+/* Its code that may go is known to be there still. */
+bool na_frames_tail_stays(const na_frames_t *f, const na_frame_tail_t *tail);
 
 /* Of another thread from now on. */
 void na_frames_forget(na_frames_t *f);

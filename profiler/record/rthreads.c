@@ -70,7 +70,7 @@ static na_nprof_sizes_t *new_sizes(void) {
 na_rthread_t *na_rthread_attach(void **prof) {
     na_rthread_t *t = take_idle();
     if (t == NULL) {
-        t = na_own_alloc(sizeof *t, 12 << 10);
+        t = na_own_alloc(sizeof *t, 36 << 10);
         if (t != NULL) t->sizes = new_sizes();
         if (t == NULL || t->sizes == NULL) {
             __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);

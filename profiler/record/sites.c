@@ -13,6 +13,7 @@
  * Mode sample: a block of s usable bytes is drawn with probability 1 - exp(-s / interval) and
  * stands for the inverse of that many. Its sizes alone decide, so that a free takes away exactly
  * what its allocation added. */
+#include "profiler/record/capture.h"
 #include "profiler/record/cells.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/series.h"
@@ -206,11 +207,12 @@ static NA_NOINLINE na_nprof_cell_t *cell_of_stack(na_rthread_t *t, uint32_t *sit
 /* Both modes from one text: `sampling` is a constant in each. */
 NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *block,
                            uint64_t requested, uint64_t usable, na_entry_t entry,
-                           const bool sampling) {
-    uint32_t site = na_stacks_capture(t);
+                           const void *entered, const bool sampling) {
+    na_captured_t stack = na_stacks_capture_from(t, entered, true);
+    uint32_t site = stack.node;
     na_nprof_cell_t *c;
-    if (NA_LIKELY(t->stack_cell != NULL) && NA_LIKELY(*t->stack_cell != 0)) {
-        c = na_cell_at(*t->stack_cell);
+    if (NA_LIKELY(stack.cell != 0)) {
+        c = na_cell_at(stack.cell);
     } else if ((c = cell_of_stack(t, &site)) == NULL) {
         record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
         return;
@@ -222,7 +224,7 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
     uint64_t ticks = na_rec_now(), birth = na_ages(ticks);
     record->site = site; /* not always the one captured */
     record->thread = (uint16_t)t->index;
-    na_record_publish(record, birth, na_profile_epoch);
+    na_record_publish_birth(record, birth);
     na_cell_touch(c);
     amount_t a = sampling ? weighted(requested, usable) : (amount_t){1, requested, usable, 0};
     c->alloc_count += a.count;
@@ -267,9 +269,9 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
 void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint64_t requested,
                    uint64_t usable, na_entry_t entry) {
     if (NA_UNLIKELY(na_rec.sampling))
-        count_alloc(t, record, block, requested, usable, entry, true);
+        count_alloc(t, record, block, requested, usable, entry, NULL, true);
     else
-        count_alloc(t, record, block, requested, usable, entry, false);
+        count_alloc(t, record, block, requested, usable, entry, NULL, false);
 }
 
 /* A block of `from` bytes became what the thread allocated last. */
@@ -370,14 +372,14 @@ void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested) {
 /* --- hooks --- */
 
 NA_INLINE void on_alloc(void **prof, na_record_t *record, const void *block, size_t requested,
-                        size_t usable, na_entry_t entry, const bool sampling) {
+                        size_t usable, na_entry_t entry, const void *entered, const bool sampling) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (NA_UNLIKELY(t == NULL)) {
         record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
         return;
     }
     t->node = record->node;
-    count_alloc(t, record, block, requested, usable, entry, sampling);
+    count_alloc(t, record, block, requested, usable, entry, entered, sampling);
     na_rthread_leave();
 }
 
@@ -394,8 +396,8 @@ NA_INLINE void on_free(void **prof, const na_record_t *record, const void *block
 }
 
 void na_site_on_alloc(void **prof, na_record_t *record, void *block, size_t requested,
-                      size_t usable, na_entry_t entry) {
-    on_alloc(prof, record, block, requested, usable, entry, false);
+                      size_t usable, na_entry_t entry, const void *entered) {
+    on_alloc(prof, record, block, requested, usable, entry, entered, false);
 }
 
 void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t usable,
@@ -404,8 +406,8 @@ void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t
 }
 
 void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, size_t requested,
-                              size_t usable, na_entry_t entry) {
-    on_alloc(prof, record, block, requested, usable, entry, true);
+                              size_t usable, na_entry_t entry, const void *entered) {
+    on_alloc(prof, record, block, requested, usable, entry, entered, true);
 }
 
 void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,

@@ -5,6 +5,7 @@
  * nodes that it met: small at first, larger for a thread that meets many. Nodes last as long as the
  * file, so a thread that takes over the place of another goes on with its table. */
 #include "numalloc/instrument.h"
+#include "profiler/record/capture.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 #include "profiler/record/tree.h"
@@ -13,11 +14,6 @@
 #define EDGE_BITS_MOST 14 /* 2^14 places: 512 KiB */
 
 #define EXPECTED 16u /* look-ups in the tree that are under way at one time */
-
-#define PC_BITS   48 /* of an edge; others are in the tree only */
-#define CELL_BITS 24 /* of an edge; cells beyond are looked up */
-#define NODE_BITS 28 /* tree.c */
-#define CELL_MASK ((1u << CELL_BITS) - 1)
 
 bool na_stacks_start(void) {
     return na_tree_start();
@@ -39,27 +35,6 @@ static NA_COLD void grow_edges(na_rthread_t *t) {
     t->edge_bits += EDGE_BITS_STEP;
 }
 
-NA_INLINE na_edge_pair_t *edges_at(const na_rthread_t *t, uint32_t path) {
-    return &t->edges[path >> (32 - t->edge_bits)];
-}
-
-/* What an edge holds of its key. Code beyond 2^48, if there is any, has no edges. */
-NA_INLINE uint64_t key_low(uint32_t parent, uint64_t pc) {
-    return pc << 16 | (uint16_t)parent;
-}
-
-NA_INLINE bool is_edge(const na_edge_t *e, uint64_t low, uint32_t parent) {
-    return e->pc48_parent16 == low && e->parent12_node28_cell24 >> (64 - 12) == parent >> 16;
-}
-
-NA_INLINE uint32_t node_of(const na_edge_t *e) {
-    return (uint32_t)(e->parent12_node28_cell24 >> CELL_BITS) & ((1u << NODE_BITS) - 1);
-}
-
-NA_INLINE uint32_t cell_of(const na_edge_t *e) {
-    return (uint32_t)e->parent12_node28_cell24 & CELL_MASK;
-}
-
 /* Its node; 0: no room. */
 static NA_NOINLINE uint32_t unknown_edge(na_rthread_t *t, uint32_t path, uint32_t parent,
                                          uint64_t pc) {
@@ -71,14 +46,6 @@ static NA_NOINLINE uint32_t unknown_edge(na_rthread_t *t, uint32_t path, uint32_
     pair->edge[0] = (na_edge_t){key_low(parent, pc), (uint64_t)(parent >> 16) << (64 - 12) |
                                                          (uint64_t)node << CELL_BITS};
     return node;
-}
-
-/* The thread's edge, NULL: it has none. For a pc below 2^48. */
-NA_INLINE na_edge_t *near_edge(const na_rthread_t *t, uint32_t path, uint32_t parent, uint64_t pc) {
-    na_edge_t *e = edges_at(t, path)->edge;
-    uint64_t low = key_low(parent, pc);
-    if (NA_LIKELY(is_edge(&e[0], low, parent))) return &e[0];
-    return NA_LIKELY(is_edge(&e[1], low, parent)) ? &e[1] : NULL;
 }
 
 NA_INLINE na_edge_t *known_edge(const na_rthread_t *t, uint32_t path, uint32_t parent,
@@ -96,14 +63,24 @@ NA_INLINE uint32_t known_child(na_rthread_t *t, uint32_t *path, uint32_t parent,
     return NA_LIKELY(e != NULL) ? node_of(e) : unknown_edge(t, *path, parent, pc);
 }
 
+NA_INLINE void note_on(na_edge_t *e, uint32_t cell) {
+    e->parent12_node28_cell24 = (e->parent12_node28_cell24 & ~(uint64_t)CELL_MASK) | cell;
+}
+
 void na_stacks_note_cell(na_rthread_t *t, uint32_t cell) {
-    if (t->stack_cell == NULL || cell > CELL_MASK) return;
+    if (cell > CELL_MASK) return;
+    if (t->stack_edge != NULL) {
+        note_on(t->stack_edge, cell);
+        if (t->stack_tail->node == node_of(t->stack_edge)) t->stack_tail->cell = cell;
+        return;
+    }
+    if (t->stack_cell == NULL) return;
     *t->stack_cell = cell;
-    const na_frame_t *f = &t->frames.frames[t->frames.count - 1];
-    uint32_t parent = t->frames.count > 1 ? f[-1].node : NA_NPROF_ROOT;
+    const na_frame_t *f =
+        (const na_frame_t *)((const char *)t->stack_cell - offsetof(na_frame_t, cell));
+    uint32_t parent = f != t->frames.frames ? f[-1].node : NA_NPROF_ROOT;
     na_edge_t *e = known_edge(t, f->path, parent, f->pc);
-    if (e != NULL)
-        e->parent12_node28_cell24 = (e->parent12_node28_cell24 & ~(uint64_t)CELL_MASK) | cell;
+    if (e != NULL) note_on(e, cell);
 }
 
 /* No room for a node: what there is of the stack, from the outside, stands for it. */
@@ -140,11 +117,10 @@ static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
     return node;
 }
 
-/* Who keeps the calls of each thread, where the program does it itself. */
-static _Atomic(numalloc_shadow_t (*)(void)) shadow_of_thread;
+_Atomic(numalloc_shadow_t (*)(void)) na_stacks_shadow;
 
 NA_EXPORT void numalloc_use_shadow_stacks(numalloc_shadow_t (*mine)(void)) {
-    atomic_store_explicit(&shadow_of_thread, mine, memory_order_release);
+    atomic_store_explicit(&na_stacks_shadow, mine, memory_order_release);
 }
 
 /* The caller of malloc, then the calls that the program has under way. */
@@ -185,17 +161,9 @@ static NA_NOINLINE bool enter_unknown(na_rthread_t *t, uint32_t i, uint32_t node
     return true;
 }
 
-NA_INLINE uint32_t capture(na_rthread_t *t) {
-    uint32_t same;
+/* The node of the kept frames, of which those from `same` on are new. */
+static NA_NOINLINE uint32_t enter(na_rthread_t *t, uint32_t same) {
     na_frames_t *f = &t->frames;
-    t->stack_cell = NULL;
-    numalloc_shadow_t (*shadow)(void) =
-        atomic_load_explicit(&shadow_of_thread, memory_order_acquire);
-    if (NA_UNLIKELY(shadow != NULL)) {
-        numalloc_shadow_t calls = shadow();
-        if (calls.count != 0) return capture_shadow(t, calls);
-    }
-    if (NA_UNLIKELY(!na_frames_walk(f, &same))) return capture_whole(t);
     uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
     if (NA_LIKELY(same != 0)) {
         node = f->frames[same - 1].node;
@@ -225,9 +193,28 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
     return node;
 }
 
+NA_INLINE uint32_t capture(na_rthread_t *t) {
+    uint32_t same;
+    t->stack_cell = NULL;
+    t->stack_edge = NULL;
+    numalloc_shadow_t (*shadow)(void) =
+        atomic_load_explicit(&na_stacks_shadow, memory_order_acquire);
+    if (NA_UNLIKELY(shadow != NULL)) {
+        numalloc_shadow_t calls = shadow();
+        if (calls.count != 0) return capture_shadow(t, calls);
+    }
+    if (NA_UNLIKELY(!na_frames_walk(&t->frames, &same))) return capture_whole(t);
+    return enter(t, same);
+}
+
 uint32_t na_stacks_of_pc(uint64_t pc, bool exact) {
-    return na_tree_child(NA_NPROF_ROOT, pc,
-                         NA_NPROF_STACK_TRUNCATED | (exact ? NA_NPROF_STACK_EXACT : 0u));
+    return na_stacks_child(NA_NPROF_ROOT, pc, exact, true);
+}
+
+uint32_t na_stacks_child(uint32_t parent, uint64_t pc, bool exact, bool truncated) {
+    return na_tree_child(parent, pc,
+                         (truncated ? NA_NPROF_STACK_TRUNCATED : 0u) |
+                             (exact ? NA_NPROF_STACK_EXACT : 0u));
 }
 
 uint32_t na_stacks_parent(uint32_t node) {
@@ -239,6 +226,79 @@ void na_stacks_attach(na_rthread_t *t) {
     if (t->edges != NULL) return;
     t->edges = t->few_edges;
     t->edge_bits = NA_EDGE_BITS;
+}
+
+#if defined(__x86_64__)
+
+/* Of the new frames of a usual walk, those from the ith on have no edges. The innermost is kept as
+ * well, inside of `outer`. `node` is that of the one before. */
+static NA_NOINLINE na_captured_t enter_unusual(na_rthread_t *t, const na_frame_fresh_t *innermost,
+                                               na_frame_t *outer, uint32_t i, uint32_t node) {
+    na_frames_t *f = &t->frames;
+    keep_plain(f, outer + 1, innermost);
+    outer[1].path = na_tree_path(outer->path, outer[1].pc);
+    f->count = (uint32_t)(outer + 2 - f->frames);
+    bool all = enter_unknown(t, i, node);
+    node = f->count != 0 ? f->frames[f->count - 1].node : NA_NPROF_ROOT;
+    if (NA_UNLIKELY(!all)) return (na_captured_t){.node = lost(node)};
+    t->stack_cell = &f->frames[f->count - 1].cell;
+    return (na_captured_t){.node = node, .cell = *t->stack_cell};
+}
+
+/* The innermost frame, if it is a new one, is not kept: most are gone when the next event comes,
+ * and one that is not is found again by a single step, or in a tail. */
+na_captured_t na_stacks_capture_joined(na_rthread_t *t, na_frame_state_t s, na_frame_tail_t *tail) {
+    na_frames_t *f = &t->frames;
+    na_frame_fresh_t fresh[NA_FRAMES_PLAIN];
+    uint32_t n, same;
+    const na_frame_t *joined;
+    t->stack_cell = NULL;
+    t->stack_edge = NULL;
+    na_walked_t how = na_frames_join(f, s, fresh, &n, &joined, &same);
+    if (NA_UNLIKELY(how == NA_WALKED)) {
+        uint32_t node = enter(t, same);
+        return (na_captured_t){.node = node, .cell = t->stack_cell != NULL ? *t->stack_cell : 0};
+    }
+    if (NA_UNLIKELY(how == NA_WALKED_NOT)) return na_stacks_capture_slowly(t);
+    na_frame_t *frame = f->frames + (joined - f->frames);
+    uint32_t path = frame->path, node = frame->node;
+    if (n == 0) {
+        /* It will be a new one the next time. A tail will know it then. */
+        f->count = (uint32_t)(frame - f->frames);
+        t->stack_cell = &frame->cell;
+        return (na_captured_t){.node = node, .cell = frame->cell};
+    }
+    const na_frame_fresh_t *next = fresh + n - 1;
+    if (next != fresh) { /* all lines are asked for at once, then looked at */
+        na_frame_t *first = frame + 1;
+        do {
+            keep_plain(f, ++frame, next);
+            frame->path = path = na_tree_path(path, frame->pc);
+            __builtin_prefetch(edges_at(t, path));
+        } while (--next != fresh);
+        __builtin_prefetch(edges_at(t, na_tree_path(path, fresh->s.pc)));
+        for (; first <= frame; first++) {
+            const na_edge_t *e = near_edge(t, first->path, node, first->pc);
+            if (NA_UNLIKELY(e == NULL))
+                return enter_unusual(t, fresh, frame, (uint32_t)(first - f->frames), node);
+            first->node = node = node_of(e);
+            first->cell = cell_of(e);
+        }
+    }
+    f->count = (uint32_t)(frame + 1 - f->frames);
+    na_edge_t *e = near_edge(t, na_tree_path(path, fresh->s.pc), node, fresh->s.pc);
+    if (NA_UNLIKELY(e == NULL)) return enter_unusual(t, fresh, frame, f->count, node);
+    na_frames_remember(tail, fresh, n, frame + 1 - n, node_of(e), cell_of(e));
+    t->stack_edge = e;
+    t->stack_tail = tail;
+    return (na_captured_t){.node = node_of(e), .cell = cell_of(e)};
+}
+
+#endif
+
+na_captured_t na_stacks_capture_slowly(na_rthread_t *t) {
+    uint32_t node = na_stacks_capture(t);
+    return (na_captured_t){.node = node, .cell = t->stack_cell != NULL ? *t->stack_cell : 0};
 }
 
 #ifndef NA_STACKS_CHECK
@@ -334,14 +394,13 @@ NA_NOINLINE void na_stacks_stop(const uintptr_t *recorded, size_t n, bool trunca
     __asm__ volatile("" ::"r"(recorded), "r"(n), "r"((int)truncated) : "memory");
 }
 
-uint32_t na_stacks_capture(na_rthread_t *t) {
+static NA_NOINLINE uint32_t check(na_rthread_t *t, uint32_t node) {
     static NA_TLS uintptr_t recorded[CHECK_MOST], walked[CHECK_MOST];
-    uint32_t node = capture(t);
     uint64_t nth = atomic_fetch_add(&stacks, 1) + 1;
     bool stop = nth == atomic_load(&na_stacks_stop_at);
     bool check = every != 0 && nth % every == 0;
     if ((!stop && !check) || node == NA_NPROF_ROOT ||
-        atomic_load_explicit(&shadow_of_thread, memory_order_relaxed) != NULL)
+        atomic_load_explicit(&na_stacks_shadow, memory_order_relaxed) != NULL)
         return node;
     bool recorded_cut, walked_cut;
     size_t m = unroll(node, recorded, &recorded_cut);
@@ -354,6 +413,20 @@ uint32_t na_stacks_capture(na_rthread_t *t) {
         differs(recorded, m, walked, n);
     if (stop) na_stacks_stop(recorded, m, recorded_cut);
     return node;
+}
+
+static NA_TLS bool checked_there;
+
+uint32_t na_stacks_capture(na_rthread_t *t) {
+    checked_there = true;
+    return check(t, capture(t));
+}
+
+na_captured_t na_stacks_capture_from(na_rthread_t *t, const void *entered, bool cell_wanted) {
+    checked_there = false;
+    na_captured_t stack = na_stacks_capture_inline(t, entered, cell_wanted);
+    if (!checked_there) check(t, stack.node);
+    return stack;
 }
 
 #endif

@@ -78,7 +78,11 @@ typedef struct na_rthread {
     na_edge_pair_t *edges; /* few_edges, or larger */
     uint32_t edge_bits, edge_misses;
     _Alignas(64) na_edge_pair_t few_edges[1u << NA_EDGE_BITS];
-    uint32_t *stack_cell; /* of the stack captured last: where its cell is noted, NULL: nowhere */
+    /* Of the stack captured last: where its cell is noted. */
+    uint32_t *stack_cell; /* with the innermost frame, and on its edge; NULL: not there */
+    na_edge_t
+        *stack_edge; /* else here, and in the tail if that is of this stack; NULL: not there */
+    na_frame_tail_t *stack_tail;
     uintptr_t pcs[NA_STACK_MAX + 2]; /* of a stack that is not kept */
     /* mode trace: where the next event goes (trace.h) */
     na_nprof_buffer_t *trace;
@@ -262,6 +266,8 @@ uint32_t na_stacks_parent(uint32_t node);
 /* The node of a stack of which nothing is known but its innermost pc; not `exact`: the instruction
  * before. Any thread. 0: no room. */
 uint32_t na_stacks_of_pc(uint64_t pc, bool exact);
+/* The node of a stack with one more frame inside. Any thread. 0: no room. */
+uint32_t na_stacks_child(uint32_t parent, uint64_t pc, bool exact, bool truncated);
 bool na_stacks_start(void);
 /* The node of the calling thread's stack; NA_NPROF_ROOT where it finds none (counted). */
 uint32_t na_stacks_capture(na_rthread_t *thread);
@@ -273,12 +279,12 @@ void na_stacks_attach(na_rthread_t *thread);
 /* ---- sites.c ---- */
 /* Hooks, in mode sites. */
 void na_site_on_alloc(void **prof, na_record_t *record, void *block, size_t requested,
-                      size_t usable, na_entry_t entry);
+                      size_t usable, na_entry_t entry, const void *entered);
 void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t usable,
                      na_release_t how, const void *moved_to);
 /* The same in mode sample. */
 void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, size_t requested,
-                              size_t usable, na_entry_t entry);
+                              size_t usable, na_entry_t entry, const void *entered);
 void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
                              na_release_t how, const void *moved_to);
 /* What a block counts for: itself, or in mode sample as many as it stands for. */

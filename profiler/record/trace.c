@@ -7,6 +7,7 @@
  * have freed is seen to by the caller: hooks.h.) */
 #include "profiler/record/trace.h"
 
+#include "profiler/record/capture.h"
 #include "profiler/record/rthreads.h"
 
 static bool stacks_of_allocs, stacks_of_frees;
@@ -160,12 +161,13 @@ static unsigned free_kind(na_release_t how) {
 }
 
 static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
-                     na_entry_t entry) {
+                     na_entry_t entry, const void *entered) {
     record->site = NA_NPROF_NO_STACK; /* if it is lost, its free is not told either */
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     t->node = record->node;
-    uint32_t stack = stack_of(t, stacks_of_allocs);
+    uint32_t stack =
+        stacks_of_allocs ? na_stacks_capture_from(t, entered, false).node : NA_NPROF_NO_STACK;
     size_t slack = usable - requested;
     if (put_alloc(t, alloc_kind(entry), block, na_entry_align_log2(entry), requested, stack,
                   (uint32_t)slack)) {

@@ -4,7 +4,8 @@
  * disk (fallocate, or zeros where a filesystem has none) BEFORE it is mapped, so that no store can
  * meet a full disk (SIGBUS). RLIMIT_FSIZE is looked at first, because exceeding it is a signal too.
  * The descriptor is kept far from the program's own, and its identity is checked before each
- * growth: a daemon that closes every descriptor costs us growth, never one of its own files. */
+ * growth: a daemon that closes every descriptor makes us open the file again, and never costs it
+ * one of its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -115,10 +116,46 @@ static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
 
 /* ---- growth ---- */
 
-bool na_writer_still_ours(void) {
+/* The name as opened, and whole: the program may go to another directory. */
+static char name[4096];
+static NA_SPARSE char whole_name[2 * sizeof name];
+
+static bool is_ours(long fd) {
     struct stat st;
-    return na_sys2(SYS_fstat, na_rec.fd, (long)&st) == 0 && st.st_dev == na_rec.dev &&
+    return na_sys2(SYS_fstat, fd, (long)&st) == 0 && st.st_dev == na_rec.dev &&
            st.st_ino == na_rec.ino;
+}
+
+/* Out of the way of programs that count on small numbers. */
+static long move_up(long fd) {
+    long high = na_sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 800);
+    if (high < 0) return fd;
+    na_sys1(SYS_close, fd);
+    return high;
+}
+
+static na_lock_t opening;
+
+/* The program closed our descriptor, as daemons close all. The file may have been renamed, removed
+ * or put out of reach since: then it stays as it is. */
+static NA_COLD bool open_again(void) {
+    na_lock(&opening);
+    bool ours = is_ours(na_rec.fd); /* another thread was faster */
+    if (!ours) {
+        long fd =
+            na_sys4(SYS_openat, AT_FDCWD, (long)whole_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+        ours = fd >= 0 && is_ours(fd);
+        if (ours)
+            __atomic_store_n(&na_rec.fd, (int)move_up(fd), __ATOMIC_RELAXED);
+        else if (fd >= 0)
+            na_sys1(SYS_close, fd);
+    }
+    na_unlock(&opening);
+    return ours;
+}
+
+bool na_writer_still_ours(void) {
+    return NA_LIKELY(is_ours(na_rec.fd)) || open_again();
 }
 
 /* Makes [offset, offset + bytes) of the file exist on disk. 0 or a negative errno. */
@@ -211,10 +248,22 @@ static uint8_t *reserve(uint64_t want, uint64_t least, uint64_t *got) {
     return NULL;
 }
 
-/* The name as opened, for na_writer_abandon. */
-static char name[4096];
+static size_t base_length; /* of `name`, without a number */
 
-static size_t base_length; /* of it, without a number */
+/* Where no name is to be had (a directory that was removed), nothing will be opened again. */
+static void keep_whole_name(void) {
+    text_t t = {whole_name, whole_name + sizeof whole_name - 1};
+    if (name[0] != '/') {
+        long n = na_sys2(SYS_getcwd, (long)whole_name, sizeof name); /* its end included */
+        if (n > 1) {
+            t.at += n - 1;
+            put(&t, "/");
+        }
+        if (n <= 1 || whole_name[0] != '/') t.at = t.end = whole_name;
+    }
+    put(&t, name);
+    *t.at = 0;
+}
 
 static long open_new(const char *path) {
     return na_sys4(SYS_openat, AT_FDCWD, (long)path,
@@ -287,13 +336,9 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     if (fd == -EEXIST) fd = open_numbered(name, sizeof name);
     long error = fd < 0 ? fd : 0;
     if (error == 0) {
-        /* Out of the way of programs that count on small numbers. */
-        long high = na_sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 800);
-        if (high >= 0) {
-            na_sys1(SYS_close, fd);
-            fd = high;
-        }
+        fd = move_up(fd);
         na_rec.fd = (int)fd;
+        keep_whole_name();
         struct stat st;
         error = na_sys2(SYS_fstat, fd, (long)&st);
         na_rec.dev = st.st_dev;
@@ -343,7 +388,8 @@ static NA_COLD void stop_growing(long error) {
     if (__atomic_exchange_n(&na_rec.header->disk_full, 1, __ATOMIC_RELAXED) != 0) return;
     warn((const char *const[]){
         "numalloc: the profile stops growing (what is missing is counted): ",
-        error == -EBADF ? "the program closed its file; exclude descriptors from 800 on from that"
+        error == -EBADF ? "the program closed its file, which is not to be found any more; exclude "
+                          "descriptors from 800 on from that"
                         : reason(error),
         NULL});
 }

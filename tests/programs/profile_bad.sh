@@ -33,6 +33,30 @@ profiled sites "$work/there.nprof" sites
 [ "$(cat "$work/there.nprof")" = "not a profile" ] || fail "an existing file was overwritten"
 check "$(the_one "$work/there.nprof.*")" alloc_small:allocations=1000
 
+# A daemon: it closes all descriptors and goes to another directory. The file is opened again, by its
+# whole name; if it was removed meanwhile, the program goes on, and is told.
+daemon() {
+    (cd "$work" && NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$1" LD_PRELOAD="$lib" PYTHONMALLOC=malloc \
+        exec /usr/bin/python3 -c '
+import os, sys
+os.closerange(3, 4096)
+os.chdir("/")
+if sys.argv[1] == "removed": os.unlink(sys.argv[2])
+opened = open("/dev/null")
+def deep(n): return [bytes(600)] + deep(n - 1) if n else [bytes(1 << 20)]
+for i in range(150): deep(i)
+if opened.fileno() != 3: sys.exit("descriptor 3 was taken")
+sys.exit(len(os.listdir("/proc/self/fd")) > 8)' "$2" "$work/$1") 2>"$work/err" ||
+        fail "a daemon ($2 file) ends with status $?: $(head -n 3 "$work/err")"
+}
+daemon daemon.nprof kept
+[ ! -s "$work/err" ] || fail "a daemon: $(cat "$work/err")"
+"$dump" --json --top 0 "$work/daemon.nprof" >"$work/check.json"
+as_expected @lost.disk_full=False @closed=True || fail "a daemon's profile stopped when it closed the file"
+daemon removed.nprof removed
+[ "$(grep -c "the program closed its file" "$work/err")" = 1 ] && [ "$(wc -l <"$work/err")" = 1 ] ||
+    fail "a daemon that removed the file: $(cat "$work/err")"
+
 # RLIMIT_FSIZE: the file may not grow past 64 KiB; SIGXFSZ would end the program.
 rc=0
 (ulimit -f 64 && NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/limit.nprof" LD_PRELOAD="$lib" \

@@ -43,8 +43,8 @@ Test(control, ranks_in_lists) {
 static unsigned allocs, frees, before;
 
 static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
-                     na_entry_t entry) {
-    (void)prof, (void)block, (void)requested, (void)usable, (void)entry;
+                     na_entry_t entry, const void *entered) {
+    (void)prof, (void)block, (void)requested, (void)usable, (void)entry, (void)entered;
     record->site = 7;
     allocs++;
 }

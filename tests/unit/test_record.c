@@ -57,7 +57,7 @@ static const na_hooks_t *start(na_profile_mode_t mode, uint64_t interval) {
 static __attribute__((noinline)) void take(const na_hooks_t *h, void **prof, na_record_t *r,
                                            size_t size, size_t usable) {
     *r = (na_record_t){.slack = (uint16_t)(usable - size), .epoch = na_profile_epoch};
-    h->on_alloc(prof, r, (void *)r, size, usable, NA_ENTRY_MALLOC);
+    h->on_alloc(prof, r, (void *)r, size, usable, NA_ENTRY_MALLOC, NULL);
     __asm__ volatile("" ::: "memory");
 }
 

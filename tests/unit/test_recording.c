@@ -36,7 +36,8 @@ static event_t *log_event(char what, void *block) {
 }
 
 static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
-                     na_entry_t entry) {
+                     na_entry_t entry, const void *entered) {
+    (void)entered;
     *prof = events;
     event_t *e = log_event('a', block);
     e->requested = requested;

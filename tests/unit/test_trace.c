@@ -212,7 +212,7 @@ static void take(const na_hooks_t *h, void **prof, na_record_t *record, uintptr_
                  size_t size) {
     *record = (na_record_t){0};
     h->on_alloc(prof, record, (void *)(number * 16), size, (size + 15) & ~(size_t)15,
-                NA_ENTRY_MALLOC);
+                NA_ENTRY_MALLOC, NULL);
 }
 
 static void give(const na_hooks_t *h, void **prof, na_record_t *record, uintptr_t number,
@@ -424,7 +424,7 @@ Test(trace, reallocs_are_linked) {
     void *prof = NULL;
     na_record_t a = {0}, b = {0};
     take(h, &prof, &a, 100, 40);
-    h->on_alloc(&prof, &b, (void *)3200, 100, 112, NA_ENTRY_REALLOC);
+    h->on_alloc(&prof, &b, (void *)3200, 100, 112, NA_ENTRY_REALLOC, NULL);
     h->on_free(&prof, &a, (void *)1600, 48, NA_RELEASE_REALLOC, (void *)3200);
     h->on_resize(&prof, &b, (void *)3200, (void *)3200, 112, 105, 112);
     h->before_move(&prof, &b, (void *)3200);
@@ -464,7 +464,7 @@ Test(trace, knows_what_lives) {
     void *prof = NULL;
     na_record_t record = {0};
     for (uintptr_t i = 0; i < 30000; i++)
-        h->on_alloc(&prof, &record, (void *)((i + 1) * 32), 10 + i % 7, 32, NA_ENTRY_MALLOC);
+        h->on_alloc(&prof, &record, (void *)((i + 1) * 32), 10 + i % 7, 32, NA_ENTRY_MALLOC, NULL);
     for (uintptr_t i = 0; i < 30000; i += 3)
         h->on_free(&prof, &record, (void *)((i + 1) * 32), 32, NA_RELEASE_FREE, NULL);
     h->on_exit(&prof);

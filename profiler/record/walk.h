@@ -1,0 +1,234 @@
+/* walk.h - the walk that nearly every event makes, to be inlined where events are recorded.
+ *
+ * It begins with what the allocator has found at its door: the frame of a function that was entered
+ * as the program's call entered the library, or one call further in. A few steps of the usual kind
+ * lead to a frame of the last stack (frames.h), whose words are compared. What is in any way
+ * different is for na_frames_walk_on and na_frames_walk, which know all kinds. */
+#ifndef NUMALLOC_RECORD_WALK_H
+#define NUMALLOC_RECORD_WALK_H
+
+#include "alloc/base.h"
+#include "profiler/record/frames.h"
+#include "profiler/record/rules.h"
+#include "profiler/record/umodules.h"
+
+#if defined(__x86_64__)
+
+#define NA_FRAMES_RBP_MATTERS (1u << 31) /* of na_frame_t.rule */
+
+/* ---- is what was kept still so? ---- */
+
+NA_INLINE uintptr_t word_differs(const na_frame_word_t *w) {
+    return *(const uintptr_t *)w->at ^ w->value;
+}
+
+typedef long long two_words_t __attribute__((vector_size(16), aligned(8), may_alias));
+
+NA_INLINE two_words_t pair_differs(const na_frame_pair_t *p) {
+    return *(const two_words_t *)p->at ^ *(const two_words_t *)&p->bp;
+}
+
+/* Every read is inside the thread's own stack. */
+NA_INLINE bool unchanged(const na_frames_t *f, uint32_t words, uint32_t pairs) {
+    const na_frame_word_t *first = f->words, *w = first + words;
+    uintptr_t word = 0;
+    if ((words & 1) != 0) word = word_differs(--w);
+    if ((words & 2) != 0) {
+        w -= 2;
+        word |= word_differs(w) | word_differs(w + 1);
+    }
+    for (; w != first; w -= 4)
+        word |=
+            word_differs(w - 1) | word_differs(w - 2) | word_differs(w - 3) | word_differs(w - 4);
+    if (pairs != 0) {
+        const na_frame_pair_t *lowest = f->pairs, *p = lowest + pairs;
+        two_words_t pair = {0, 0};
+        for (; (pairs & 3) != 0; pairs--)
+            pair |= pair_differs(--p);
+        for (; p != lowest; p -= 4)
+            pair |= pair_differs(p - 1) | pair_differs(p - 2) | pair_differs(p - 3) |
+                    pair_differs(p - 4);
+        word |= (uintptr_t)(pair[0] | pair[1]);
+    }
+    return NA_LIKELY(word == 0);
+}
+
+NA_INLINE bool is_alive(const na_frame_module_t *m) {
+    return m->life != NULL && m->life->site == m->born.site &&
+           m->life->words[1] == m->born.words[1];
+}
+
+/* Of the modules of kept frames, the first n. */
+NA_INLINE bool all_alive(const na_frames_t *f, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_alive(&f->modules[i])) return false;
+    return true;
+}
+
+/* The place among the modules of kept frames, from 1, of the one that pc lies in, if it is certain
+ * to be there still; 0: not. */
+NA_INLINE uint32_t living_module(const na_frames_t *f, uintptr_t pc) {
+    uint32_t n = f->count != 0 ? f->frames[f->count - 1].modules : 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (pc - f->modules[i].start < f->modules[i].end - f->modules[i].start)
+            return is_alive(&f->modules[i]) ? i + 1 : 0;
+    return 0;
+}
+
+/* ---- the walk ---- */
+
+NA_INLINE bool is_at(const na_frame_t *kept, const na_frame_state_t *s) {
+    return kept->sp == s->sp && kept->pc == s->pc &&
+           (kept->bp == s->bp || !(kept->rule & NA_FRAMES_RBP_MATTERS));
+}
+
+/* Makes `frame` the kept one of a plain step; the one before it in the array is its caller's. */
+NA_INLINE void keep_plain(na_frames_t *f, na_frame_t *frame, const na_frame_fresh_t *fresh) {
+    const na_frame_t *outer = frame - 1;
+    uint32_t rule = fresh->rule, words = outer->words, pairs = outer->pairs,
+             slot = NA_RULE_SLOT(rule);
+    bool outer_rbp = (outer->rule & NA_FRAMES_RBP_MATTERS) != 0;
+    if (outer_rbp && slot == 2) {
+        f->pairs[pairs++] = (na_frame_pair_t){outer->sp - 16, outer->bp, outer->pc};
+    } else {
+        f->words[words++] = (na_frame_word_t){outer->sp - 8, outer->pc};
+        if (outer_rbp && slot != 0)
+            f->words[words++] = (na_frame_word_t){outer->sp - 8 * (uintptr_t)slot, outer->bp};
+    }
+    bool uses = NA_RULE_KIND(rule) == R_RBP || (slot == 0 && outer_rbp);
+    frame->pc = fresh->s.pc;
+    frame->sp = fresh->s.sp;
+    frame->bp = fresh->s.bp;
+    frame->rule = rule | (uses ? NA_FRAMES_RBP_MATTERS : 0);
+    frame->words = words;
+    frame->pairs = pairs;
+    frame->modules = outer->modules;
+}
+
+NA_INLINE na_frame_step_t *step_at(na_frames_t *f, uintptr_t pc) {
+    return &f->steps[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - NA_FRAMES_STEP_BITS)];
+}
+
+/* From a frame to its caller by a step of the usual kind: *s becomes the caller's; the rule, or 0:
+ * it is not one, and *s is as it was. Unless the rule is a lasting one, the module must be there
+ * still (living_module). What counts from rsp needs no more of a check than that the CFA is inside
+ * the stack: see na_frames_learn. */
+NA_INLINE uint32_t usual_step(na_frames_t *f, na_frame_state_t *s) {
+    na_frame_step_t *step = step_at(f, s->pc);
+    if (NA_UNLIKELY(step->pc != s->pc) && !na_frames_learn(step, s->pc)) return 0;
+    uint32_t rule = step->rule;
+    uintptr_t cfa = s->sp + (uintptr_t)(intptr_t)step->offset;
+    size_t slot = NA_RULE_SLOT(rule);
+    if ((rule & NA_RULE(R_RBP, 0, 0)) != 0) { /* or R_RSP */
+        cfa = s->bp + (uintptr_t)(intptr_t)step->offset;
+        uintptr_t reach = cfa - s->sp;
+        if (NA_UNLIKELY(reach - 8 >= f->stack.hi - s->sp) || NA_UNLIKELY(reach < 8 * slot) ||
+            NA_UNLIKELY((cfa & 7) != 0))
+            return 0;
+    }
+    if (NA_UNLIKELY(cfa > f->stack.hi)) return 0;
+    const uintptr_t *top = (const uintptr_t *)cfa;
+    uintptr_t pc = top[-1];
+    if (NA_UNLIKELY(pc == 0)) return 0;
+    if (slot != 0) s->bp = *(top - slot);
+    s->pc = pc;
+    s->sp = cfa;
+    return rule;
+}
+
+typedef enum na_walked {
+    NA_WALKED_USUALLY, /* the new frames are those of na_frames_walk_from; nothing is kept yet */
+    NA_WALKED,         /* as na_frames_walk says */
+    NA_WALKED_NOT,
+} na_walked_t;
+
+/* The state in which the library was called. `entered`: __builtin_frame_address(0) of a function of
+ * this library that has called its way here. False: usual walks cannot be made. */
+NA_INLINE bool na_frames_begin(na_frames_t *f, const void *entered, na_frame_state_t *s) {
+    const uintptr_t *at = entered;
+    *s = (na_frame_state_t){.pc = at[1], .sp = (uintptr_t)(at + 2), .bp = at[0]};
+    if (NA_UNLIKELY(atomic_load_explicit(&na_umodule_generation, memory_order_acquire) !=
+                    f->usual) ||
+        NA_UNLIKELY(s->sp - f->stack.lo >= f->stack.hi - f->stack.lo))
+        return false;
+    while (s->pc - f->own_lo < f->own_size)
+        if (NA_UNLIKELY((usual_step(f, s) & NA_RULE_LASTING) == 0)) return false;
+    return true;
+}
+
+/* The walk from there. Usually: *joined is the kept frame that *n new ones lie inside of. */
+NA_INLINE na_walked_t na_frames_join(na_frames_t *f, na_frame_state_t s, na_frame_fresh_t *fresh,
+                                     uint32_t *n, const na_frame_t **joined, uint32_t *same) {
+    const na_frame_t *kept = f->frames + f->count - 1;
+    na_frame_fresh_t *next = fresh;
+    uint32_t modules = 0;
+    ptrdiff_t sound = 0; /* so many kept frames, the outermost ones, have been found unchanged */
+    for (;;) {
+        while (kept->sp < s.sp)
+            kept--;
+        if (is_at(kept, &s)) {
+            if (kept - f->frames < sound || NA_LIKELY(unchanged(f, kept->words, kept->pairs)))
+                break;
+            sound = na_frames_sound(f, (uint32_t)(kept + 1 - f->frames));
+            kept = f->frames + sound - 1;
+        }
+        if (NA_UNLIKELY(next == fresh + NA_FRAMES_PLAIN)) goto unusual;
+        next->s = s;
+        uint32_t module = 0, rule = usual_step(f, &s);
+        if (NA_UNLIKELY((rule & NA_RULE_LASTING) == 0)) {
+            if (rule == 0) goto unusual;
+            if (NA_UNLIKELY((module = living_module(f, next->s.pc - 1)) == 0)) {
+                s = next->s;
+                goto unusual;
+            }
+            if (module > modules) modules = module; /* the frames joined must have as many */
+        }
+        next->rule = rule;
+        next->module = module;
+        next++;
+    }
+    if (NA_UNLIKELY(kept->modules < modules) || !all_alive(f, kept->modules)) goto unusual;
+    if (NA_UNLIKELY(kept + (next - fresh) >= f->frames + f->room)) goto unusual;
+    *n = (uint32_t)(next - fresh);
+    *joined = kept;
+    return NA_WALKED_USUALLY;
+unusual:
+    return na_frames_walk_on(f, fresh, (uint32_t)(next - fresh), s, same) ? NA_WALKED
+                                                                          : NA_WALKED_NOT;
+}
+
+/* ---- tails ---- */
+
+NA_INLINE na_frame_tail_t *tail_at(na_frames_t *f, const na_frame_state_t *s) {
+    uint64_t key = (s->pc ^ s->sp << 16) * UINT64_C(0x9e3779b97f4a7c15);
+    na_frame_tail_t *tail = &f->tails[key >> (64 - NA_FRAMES_TAIL_BITS)];
+    __asm__("" : "+r"(tail)); /* not to be computed again for each of its fields */
+    return tail;
+}
+
+/* The walk from *s on goes through this tail, and then as the kept frames do. */
+NA_INLINE bool goes_through(const na_frames_t *f, const na_frame_tail_t *tail,
+                            const na_frame_state_t *s) {
+    if (NA_UNLIKELY(tail->pc != s->pc) || NA_UNLIKELY(tail->sp != s->sp)) return false;
+    uintptr_t end = tail->word[0].at + 8;
+    if (NA_UNLIKELY(end > f->stack.hi)) return false;
+    if (tail->by_bp && NA_UNLIKELY(tail->bp != s->bp)) return false;
+    uintptr_t differs = word_differs(tail->word);
+    for (uint32_t i = 1; i < tail->words; i++)
+        differs |= word_differs(&tail->word[i]);
+    if (NA_UNLIKELY(differs != 0)) return false;
+    const na_frame_t *kept = f->frames + f->count - 1;
+    while (kept->sp < end)
+        kept--;
+    na_frame_state_t joined = {.pc = tail->word[0].value, .sp = end, .bp = s->bp};
+    if (tail->bp_at != NA_FRAMES_BP_HERE) joined.bp = *(const uintptr_t *)(s->sp + tail->bp_at);
+    if (NA_UNLIKELY(!is_at(kept, &joined)) || NA_UNLIKELY(kept->node != tail->join) ||
+        !all_alive(f, kept->modules))
+        return false;
+    if (NA_UNLIKELY(tail->may_go != 0) && !na_frames_tail_stays(f, tail)) return false;
+    return unchanged(f, kept->words, kept->pairs);
+}
+
+#endif
+
+#endif
