@@ -100,6 +100,8 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     if (mode == NULL || *mode == 0) mode = "sites";
     if (!mode_of(mode, &config.mode, &config.access)) return EINVAL;
     config.access_period = na_option(NA_OPT_ACCESS_PERIOD);
+    config.access_cost = (unsigned)na_option(NA_OPT_ACCESS_COST);
+    config.access_stack = (uint32_t)na_option(NA_OPT_ACCESS_STACK) & ~7u;
     config.find = na_lookup;
     if (!na_switch_prepare(heap)) return EBUSY;
     if (stuck) na_profile_discard();

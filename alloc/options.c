@@ -91,6 +91,11 @@ typedef enum kind {
       "access: events between two samples (watch: microseconds between two looks); 0: as suits "   \
       "the "                                                                                       \
       "source")                                                                                    \
+    X(ACCESS_COST, KIND_NUMBER, "number", "3", 1, 100,                                             \
+      "access by watch: at most so many per cent of the busiest thread's time")                    \
+    X(ACCESS_STACK, KIND_BYTES, "bytes", "1K", 256, 8 * KIB,                                       \
+      "access: watch: bytes of the stack that are copied at each hit for its call chain; 0: no "   \
+      "call chains")                                                                               \
     X(PROFILE_START, KIND_CHOICE, "now|later", "now", 0, 0,                                        \
       "when the profile begins: with the program, or when it is asked for")                        \
     X(PROFILE_AFTER, KIND_MS, "ms", "0", 0, YEAR,                                                  \

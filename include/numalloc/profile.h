@@ -146,6 +146,13 @@ typedef struct numalloc_profile_frame {
 size_t numalloc_profile_frames(numalloc_profile_t *profile, size_t site, size_t first,
                                numalloc_profile_frame_t *frames, size_t frame_size, size_t room);
 
+/* The same of any stack that a structure names: of a site, an event, an access. */
+size_t numalloc_profile_stack_frames(numalloc_profile_t *profile, uint32_t stack, size_t first,
+                                     numalloc_profile_frame_t *frames, size_t frame_size,
+                                     size_t room);
+/* 1: it has outer frames that are not known. */
+int numalloc_profile_stack_truncated(const numalloc_profile_t *profile, uint32_t stack);
+
 /* ---- events: mode trace only ---- */
 
 typedef struct numalloc_profile_event {

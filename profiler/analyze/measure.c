@@ -11,13 +11,23 @@
 
 #include "profiler/analyze/verdict.h"
 
+#define ROUNDING 1e-9 /* of sums of parts that should be whole */
+
+typedef struct touched_line {
+    uint64_t line;
+    double weight;
+} touched_line_t;
+
 typedef struct sums {
     const na_flows_t *set;
     const na_verdicts_t *verdicts;
     na_measure_t *to;
     uint32_t *kept; /* samples of the object that count */
+    uint32_t *draw; /* of each: the number of its draw, in order of their first samples */
     uint32_t kept_room;
-    uint64_t *lines; /* all accesses after the hand-off, by cache line */
+    uint32_t draws;
+    double *draw_weight;   /* by draw */
+    touched_line_t *lines; /* all accesses after the hand-off */
     uint32_t line_count, line_room;
     double *by_thread;
     double squares; /* of the weights of independent samples */
@@ -33,20 +43,17 @@ typedef struct sums {
     double few[NA_FLOWS_NODES], few_remote[NA_FLOWS_NODES], few_all;
 } sums_t;
 
-/* What rounds of watchpoints have given so far, to count the samples of one as one. */
-typedef struct round_sum {
-    uint32_t round;
-    uint16_t process;
-    double weight;
-} round_sum_t;
-
 static bool keep_samples(sums_t *s, uint32_t object, uint32_t *count) {
     na_flow_t flow = na_flow_of_object(s->set, object);
     *count = 0;
     if (flow.count > s->kept_room) {
-        uint32_t *more = reallocarray(s->kept, flow.count, sizeof *more);
-        if (more == NULL) return false;
-        s->kept = more;
+        uint32_t *kept = reallocarray(s->kept, flow.count, sizeof *kept);
+        if (kept != NULL) s->kept = kept;
+        uint32_t *draw = reallocarray(s->draw, flow.count, sizeof *draw);
+        if (draw != NULL) s->draw = draw;
+        double *weight = reallocarray(s->draw_weight, flow.count, sizeof *weight);
+        if (weight != NULL) s->draw_weight = weight;
+        if (kept == NULL || draw == NULL || weight == NULL) return false;
         s->kept_room = flow.count;
     }
     for (uint32_t i = 0; i < flow.count; i++)
@@ -114,27 +121,39 @@ static uint32_t round_of(const sums_t *s, const na_touch_t *a) {
     return (uint32_t)(a->ns / 100000000U) + 1;
 }
 
-/* Samples of one round say little more than one. A new round adds its square, a known one what its
- * square grows by; samples of a round follow each other closely in an object's flow. */
-static void add_independent(sums_t *s, uint32_t count) {
+/* What is drawn by itself: a sample; of watchpoints all those of a round, which are of one word or
+ * two at one moment, and say little more than one. Samples of a round follow each other closely in
+ * an object's flow. */
+static void find_draws(sums_t *s, uint32_t count) {
     enum { OPEN = 16 };
-    round_sum_t open[OPEN];
+    struct {
+        uint32_t round, draw;
+        uint16_t process;
+    } open[OPEN];
     uint32_t used = 0, next = 0;
+    s->draws = 0;
     for (uint32_t i = 0; i < count; i++) {
         const na_touch_t *a = sample(s, i);
-        round_sum_t *at = NULL;
-        uint32_t round = round_of(s, a);
-        for (uint32_t j = 0; round != 0 && j < used && at == NULL; j++)
-            if (open[j].round == round && open[j].process == a->process) at = &open[j];
-        if (at == NULL) {
-            at = &open[next];
-            next = (next + 1) % OPEN;
-            if (used < OPEN) used++;
-            *at = (round_sum_t){round, a->process, 0};
+        uint32_t round = round_of(s, a), at = 0;
+        while (at < used && (open[at].round != round || open[at].process != a->process))
+            at++;
+        if (round == 0 || at == used) {
+            s->draw[i] = s->draws++;
+            s->draw_weight[s->draw[i]] = 0;
+            if (round != 0) {
+                open[next].round = round;
+                open[next].process = a->process;
+                open[next].draw = s->draw[i];
+                next = (next + 1) % OPEN;
+                if (used < OPEN) used++;
+            }
+        } else {
+            s->draw[i] = open[at].draw;
         }
-        s->squares += 2 * at->weight * a->weight + a->weight * a->weight;
-        at->weight += a->weight;
+        s->draw_weight[s->draw[i]] += a->weight;
     }
+    for (uint32_t i = 0; i < s->draws; i++)
+        s->squares += s->draw_weight[i] * s->draw_weight[i];
 }
 
 static void add_switches(sums_t *s, uint32_t first, uint32_t count) {
@@ -146,11 +165,14 @@ static void add_switches(sums_t *s, uint32_t first, uint32_t count) {
     }
 }
 
-/* Windows of time: in which one node made nearly all accesses? */
+/* Windows of time: in which one node made nearly all accesses? It takes several draws to say so:
+ * one round of watchpoints sees a word for some milliseconds, in which a thread that works its way
+ * through the object may be alone with that word. Each draw counts as one, whatever it weighs, for
+ * the weights of words differ by orders of magnitude. */
 static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
     double least = na_limit(NA_T_WINDOW_SAMPLES);
     uint64_t begin = sample(s, first)->ns, span = sample(s, count - 1)->ns - begin + 1;
-    double windows = floor((count - first) / least);
+    double windows = floor((s->draws - s->draw[first]) / least);
     double longest = floor((double)span / (na_limit(NA_T_WINDOW_MS) * 1e6));
     if (windows > longest) windows = longest;
     if (windows > na_limit(NA_T_WINDOWS)) windows = na_limit(NA_T_WINDOWS);
@@ -159,31 +181,31 @@ static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
     for (uint32_t i = first; i < count;) {
         uint64_t number = (uint64_t)((double)(sample(s, i)->ns - begin) / length);
         double node[NA_FLOWS_NODES] = {0}, all = 0, most = 0;
-        uint32_t in_it = 0;
         for (; i < count; i++) {
             const na_touch_t *a = sample(s, i);
             if ((uint64_t)((double)(a->ns - begin) / length) != number) break;
-            if (a->from < 0) continue;
-            in_it++;
-            all += a->weight;
-            node[a->from] += a->weight;
+            double part = s->draw_weight[s->draw[i]];
+            if (a->from < 0 || !(part > 0)) continue;
+            part = a->weight / part;
+            all += part;
+            node[a->from] += part;
             if (node[a->from] > most) most = node[a->from];
         }
-        if (in_it < na_limit(NA_T_SPARSE) || !(all > 0)) continue;
+        if (all < na_limit(NA_T_SPARSE) - ROUNDING) continue;
         s->to->windows++;
-        if (most / all >= na_limit(NA_T_PURE)) s->pure += 1;
+        if (most >= (na_limit(NA_T_PURE) - ROUNDING) * all) s->pure += 1;
     }
 }
 
-static bool keep_line(sums_t *s, uint64_t line) {
+static bool keep_line(sums_t *s, uint64_t line, double weight) {
     if (s->line_count == s->line_room) {
         uint32_t room = s->line_room == 0 ? 1024 : s->line_room * 2;
-        uint64_t *more = reallocarray(s->lines, room, sizeof *more);
+        touched_line_t *more = reallocarray(s->lines, room, sizeof *more);
         if (more == NULL) return false;
         s->lines = more;
         s->line_room = room;
     }
-    s->lines[s->line_count++] = line;
+    s->lines[s->line_count++] = (touched_line_t){line, weight};
     return true;
 }
 
@@ -242,7 +264,7 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
         }
         if (a->from >= 0) node[a->from] += a->weight;
         if (na_touch_is_remote(a)) away[a->from] += a->weight;
-        if (!keep_line(s, a->address >> 6)) return false;
+        if (!keep_line(s, a->address >> 6, a->weight)) return false;
     }
     to->after += all;
     s->allocator += made;
@@ -276,32 +298,36 @@ static void forget_threads(sums_t *s, uint32_t count) {
 }
 
 static int by_line(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    uint64_t x = ((const touched_line_t *)a)->line, y = ((const touched_line_t *)b)->line;
     return x < y ? -1 : x > y;
 }
 
 static int most_first(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    double x = ((const touched_line_t *)a)->weight, y = ((const touched_line_t *)b)->weight;
     return x > y ? -1 : x < y;
 }
 
-/* How many lines have the most accesses, together NA_T_LINES_SHARE of them. */
-static bool count_lines(sums_t *s) {
-    if (s->line_count == 0) return true;
+/* How many lines have the most accesses, together NA_T_LINES_SHARE of them; and what the first
+ * NA_T_LINES have. By weight: words that are known to be used are watched far more often. */
+static void count_lines(sums_t *s) {
+    if (s->line_count == 0) return;
     qsort(s->lines, s->line_count, sizeof *s->lines, by_line);
-    uint32_t *count = calloc(s->line_count, sizeof *count), lines = 0;
-    if (count == NULL) return false;
+    uint32_t lines = 0;
+    double all = 0, have = 0;
     for (uint32_t i = 0; i < s->line_count; i++) {
-        if (i != 0 && s->lines[i] != s->lines[i - 1]) lines++;
-        count[lines]++;
+        all += s->lines[i].weight;
+        if (lines != 0 && s->lines[i].line == s->lines[lines - 1].line)
+            s->lines[lines - 1].weight += s->lines[i].weight;
+        else
+            s->lines[lines++] = s->lines[i];
     }
-    lines++;
-    qsort(count, lines, sizeof *count, most_first);
-    double wanted = na_limit(NA_T_LINES_SHARE) * s->line_count, have = 0;
-    while (s->to->lines < lines && have < wanted)
-        have += count[s->to->lines++];
-    free(count);
-    return true;
+    qsort(s->lines, lines, sizeof *s->lines, most_first);
+    double wanted = (na_limit(NA_T_LINES_SHARE) - ROUNDING) * all;
+    for (uint32_t i = 0; i < lines; i++) {
+        if (have < wanted) s->to->lines++;
+        have += s->lines[i].weight;
+        if (i < na_limit(NA_T_LINES)) s->to->in_lines = all > 0 ? have / all : NAN;
+    }
 }
 
 static int16_t most_of(const double weights[NA_FLOWS_NODES], uint32_t nodes) {
@@ -337,6 +363,7 @@ static void finish(sums_t *s, const double *thread_weight) {
     for (uint32_t n = 0; n < nodes; n++)
         home += to->home[n];
     to->spread = home > 0 && to->at >= 0 ? to->home[to->at] / home * nodes : NAN;
+    to->in_lines = NAN;
     to->reader = NA_FLOWS_NONE;
     for (uint32_t t = 0; t < s->set->thread_count; t++) {
         if (!(thread_weight[t] > 0)) continue;
@@ -359,15 +386,17 @@ bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const
         good = keep_samples(&s, objects[i], &kept);
         if (!good || kept == 0) continue;
         add_plain(&s, objects[i], kept);
-        add_independent(&s, kept);
+        find_draws(&s, kept);
         good = add_after(&s, objects[i], kept);
         for (uint32_t k = 0; k < kept; k++)
             all[sample(&s, k)->thread] += sample(&s, k)->weight;
         forget_threads(&s, kept);
     }
     if (good) finish(&s, all);
-    good = good && count_lines(&s);
+    if (good) count_lines(&s);
     free(s.kept);
+    free(s.draw);
+    free(s.draw_weight);
     free(s.lines);
     free(s.by_thread);
     free(all);

@@ -144,6 +144,25 @@ static void in_turn(judging_t *j) {
     close_rule(j, NA_VERDICT_ALTERNATING);
 }
 
+/* Chance that no node has more of it than `spread` allows. Of any node: that the one with most is
+ * looked at, of few draws, must not make it look uneven. */
+static double spread_chance(const judging_t *j) {
+    const na_measure_t *m = j->m;
+    double nodes = j->set->node_count, limit = na_limit(NA_T_SPREAD) / nodes, all = 0, beyond = 0;
+    if (limit >= 1) return 1;
+    for (uint32_t n = 0; n < j->set->node_count; n++)
+        all += m->home[n];
+    for (uint32_t n = 0; all > 0 && n < j->set->node_count; n++)
+        beyond += na_share_chance(m->home[n] / all, limit, j->n, true);
+    return beyond < 1 ? 1 - beyond : 0;
+}
+
+/* Lying everywhere helps what takes more than the few lines that each thread could have its own of.
+ */
+static bool has_lines(const judging_t *j) {
+    return j->set->node_count >= 2 && j->m->lines > na_limit(NA_T_LINES);
+}
+
 static void reads_and_writes(judging_t *j) {
     const na_measure_t *m = j->m;
     double n = m->samples != 0 ? j->n * m->store_samples / m->samples : 0;
@@ -157,6 +176,9 @@ static void reads_and_writes(judging_t *j) {
     at_once(j, NA_VERDICT_WRITE_SHARED);
     share(j, NA_VERDICT_WRITE_SHARED, "writes after the hand-off", NA_T_STORES_SHARED, m->stores,
           true, n);
+    if (has_lines(j))
+        add(j, NA_VERDICT_WRITE_SHARED, "of a node's fair share, on the node with most of it",
+            NA_T_SPREAD, m->spread, true, true, 1 - spread_chance(j));
     close_rule(j, NA_VERDICT_WRITE_SHARED);
 }
 
@@ -190,13 +212,13 @@ static void nothing(judging_t *j) {
     na_rule_t *rule = &j->to->rules[NA_VERDICT_NOTHING];
     share(j, NA_VERDICT_NOTHING, "to other nodes", NA_T_REMOTE, m->remote, false, j->n * m->known);
     close_rule(j, NA_VERDICT_NOTHING);
-    if (rule->holds || j->set->node_count < 2 || m->lines <= na_limit(NA_T_LINES)) return;
+    if (rule->holds || !has_lines(j)) return;
     na_rule_t first = *rule;
     *rule = (na_rule_t){0};
-    share(j, NA_VERDICT_NOTHING, "of a node's fair share, on the node with most of it", NA_T_SPREAD,
-          m->spread, false, j->n);
-    rule->conditions[0].chance = na_share_chance(
-        m->spread / j->set->node_count, na_limit(NA_T_SPREAD) / j->set->node_count, j->n, false);
+    add(j, NA_VERDICT_NOTHING, "of a node's fair share, on the node with most of it", NA_T_SPREAD,
+        m->spread, false, true, spread_chance(j));
+    share(j, NA_VERDICT_NOTHING, "in the lines of the cache with most of it", NA_T_LINES_SHARE,
+          m->in_lines, false, j->after);
     double mixed = 1 - m->pure;
     add(j, NA_VERDICT_NOTHING, "of windows of time, used by several nodes", NA_T_MIXED_WINDOWS,
         mixed, true, has_windows(j),

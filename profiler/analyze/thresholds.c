@@ -33,7 +33,9 @@ const na_threshold_row_t na_thresholds[NA_THRESHOLDS] = {
                             "of windows that are not: nodes use it at once"},
     [NA_T_WINDOWS] = {"windows", 200, "windows",
                       "of equal length over the use of an object, at most"},
-    [NA_T_WINDOW_SAMPLES] = {"window_samples", 10, "samples", "of a window, on average, at least"},
+    [NA_T_WINDOW_SAMPLES] = {"window_samples", 10, "draws",
+                             "of a window, on average, at least: samples, or rounds of "
+                             "watchpoints"},
     [NA_T_WINDOWS_LEAST] = {"windows_least", 5, "windows", "to tell turns from use at once"},
     [NA_T_WINDOW_MS] = {"window_ms", 10, "ms", "of a window at least; shorter turns are no turns"},
     [NA_T_STORES_READ_MOSTLY] = {"stores_read_mostly", 0.01, "share",

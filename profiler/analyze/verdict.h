@@ -142,7 +142,7 @@ typedef struct na_measure {
     double allocator; /* after the hand-off: by the thread that allocated */
     double after;     /* weight after the hand-off */
     double second;    /* after the hand-off: share of the node that comes second */
-    uint32_t windows; /* of time, with enough samples */
+    uint32_t windows; /* of time, with enough draws */
     double pure;      /* share of windows in which one node made nearly all accesses */
     double stores;    /* after the hand-off: share of writes; not a number: not known */
     uint32_t store_samples;
@@ -151,6 +151,7 @@ typedef struct na_measure {
     uint64_t handoff_ns; /* mean, from birth to the first access by another thread; 0: not known */
     uint64_t last_store_ns; /* 0: none seen */
     uint32_t lines;         /* cache lines that most accesses after the hand-off go to */
+    double in_lines;        /* after the hand-off: share of the NA_T_LINES lines with most of it */
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */
     double latency;         /* mean, cycles; not a number: not known */

@@ -194,14 +194,14 @@ static bool open_symbols(numalloc_profile_t *p) {
     return p->symbols != NULL && (added == NULL || na_symbols_add(p->symbols, added, size));
 }
 
-size_t numalloc_profile_frames(numalloc_profile_t *p, size_t site, size_t first,
-                               numalloc_profile_frame_t *frames, size_t frame_size, size_t room) {
-    if (site >= p->sites.count || !open_symbols(p)) return 0;
+size_t numalloc_profile_stack_frames(numalloc_profile_t *p, uint32_t stack, size_t first,
+                                     numalloc_profile_frame_t *frames, size_t frame_size,
+                                     size_t room) {
+    if (!open_symbols(p)) return 0;
     na_stack_table_t stacks = na_reader_stacks(p->reader);
     size_t at = 0;
     uint32_t depth = 0;
-    for (uint32_t node = p->sites.items[site].site;
-         node > NA_NPROF_ROOT && node < stacks.count && depth < DEEPEST;
+    for (uint32_t node = stack; node > NA_NPROF_ROOT && node < stacks.count && depth < DEEPEST;
          node = stacks.items[node].parent, depth++) {
         const na_frame_t *known;
         uint32_t count = na_symbols_frames(p->symbols, node, &known);
@@ -222,6 +222,22 @@ size_t numalloc_profile_frames(numalloc_profile_t *p, size_t site, size_t first,
         }
     }
     return at > first ? at - first : 0;
+}
+
+size_t numalloc_profile_frames(numalloc_profile_t *p, size_t site, size_t first,
+                               numalloc_profile_frame_t *frames, size_t frame_size, size_t room) {
+    if (site >= p->sites.count) return 0;
+    return numalloc_profile_stack_frames(p, p->sites.items[site].site, first, frames, frame_size,
+                                         room);
+}
+
+int numalloc_profile_stack_truncated(const numalloc_profile_t *p, uint32_t stack) {
+    na_stack_table_t stacks = na_reader_stacks(p->reader);
+    uint32_t depth = 0;
+    for (uint32_t node = stack; node > NA_NPROF_ROOT && node < stacks.count && depth < DEEPEST;
+         node = stacks.items[node].parent, depth++)
+        if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0) return 1;
+    return 0;
 }
 
 /* ---- events ---- */

@@ -151,6 +151,41 @@ const na_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t
     return first;
 }
 
+static bool has(const na_frame_t *const *frames, uint32_t count, uint32_t id) {
+    for (uint32_t i = 0; i < count; i++)
+        if (frames[i]->id == id) return true;
+    return false;
+}
+
+uint32_t na_access_chain(const na_access_view_t *view, const na_touch_t *a,
+                         const na_frame_t *frames[NA_ACCESS_CHAIN]) {
+    const na_view_input_t *in = &view->in[a->process];
+    const na_frame_t *found;
+    frames[0] = na_access_frame(view, a);
+    if (frames[0] == NULL) return 0;
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    uint32_t count = 1, depth = 0;
+    bool met = false; /* what is inside of it is the runtime's */
+    for (uint32_t node = a->stack;
+         node > NA_NPROF_ROOT && node < stacks.count && depth < NA_VIEW_DEEPEST;
+         node = stacks.items[node].parent, depth++) {
+        uint32_t n = na_symbols_frames(in->symbols, node, &found);
+        for (uint32_t i = 0; i < n && count < NA_ACCESS_CHAIN; i++) {
+            if (found[i].id == frames[0]->id) met = true;
+            if (met && !has(frames, count, found[i].id)) frames[count++] = &found[i];
+        }
+    }
+    return count;
+}
+
+void na_access_vote(na_access_vote_t *of, const na_frame_t *frame, double weight) {
+    if (of->votes <= 0) of->frame = frame;
+    bool same =
+        of->frame == frame || (of->frame != NULL && frame != NULL && of->frame->id == frame->id);
+    of->votes += same ? weight : -weight;
+    if (of->votes < 0) of->votes = 0;
+}
+
 const char *na_access_node(const na_access_view_t *view, int node, char out[NA_LABEL]) {
     if (node < 0)
         strcpy(out, "-");

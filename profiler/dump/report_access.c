@@ -349,6 +349,7 @@ static void put_verdicts(report_access_t *p) {
 
 typedef struct toucher {
     const na_frame_t *frame;
+    na_access_vote_t caller;
     na_touch_sum_t sum;
 } toucher_t;
 
@@ -368,14 +369,17 @@ static void put_functions(const report_access_t *p, na_flow_t flow) {
         const na_touch_t *a = &f->items[flow.items[i]];
         if (!na_access_view_has(&p->view, a)) continue;
         all += a->weight;
-        const na_frame_t *frame = na_access_frame(&p->view, a);
-        if (frame == NULL) continue;
+        const na_frame_t *chain[NA_ACCESS_CHAIN];
+        uint32_t depth = na_access_chain(&p->view, a, chain);
+        if (depth == 0) continue;
+        const na_frame_t *frame = chain[0];
         size_t k = 0;
         while (k < count && strcmp(found[k].frame->function, frame->function) != 0)
             k++;
         if (k == sizeof found / sizeof found[0]) continue;
         if (k == count) found[count++] = (toucher_t){.frame = frame};
         na_touch_sum_add(&found[k].sum, f, a);
+        na_access_vote(&found[k].caller, depth > 1 ? chain[1] : NULL, a->weight);
     }
     qsort(found, count, sizeof found[0], heavier_first);
     fputs(",\"functions\":[", p->to);
@@ -386,6 +390,8 @@ static void put_functions(const report_access_t *p, na_flow_t flow) {
         na_json_number(p->to, na_touch_ratio(found[k].sum.weight, all));
         putc(',', p->to);
         na_json_number(p->to, na_touch_ratio(found[k].sum.remote, found[k].sum.known));
+        putc(',', p->to);
+        na_json_put(p->to, found[k].caller.frame != NULL ? found[k].caller.frame->function : "");
         putc(']', p->to);
     }
     putc(']', p->to);

@@ -52,15 +52,19 @@ static na_status_t write_table(na_access_view_t *view, na_table_t *table,
 typedef struct function {
     const na_frame_t *frame; /* of the first access; NULL: not known */
     na_touch_sum_t sum;
+    double inclusive; /* weight of its accesses and of those of what it called */
     na_watched_t estimate;
     uint32_t group; /* most of its accesses so far: by majority vote */
     double votes;
+    na_access_vote_t caller;
 } function_t;
 
 static const na_column_t access_functions_columns[] = {
     COMMON_COLUMNS,
     NA_ESTIMATE_COLUMNS,
+    {"inclusive", "with callees", NA_KIND_SHARE, NULL},
     {"object", "mostly on", NA_KIND_TEXT, NULL},
+    {"caller", "mostly called by", NA_KIND_TEXT, NULL},
     {"function", NULL, NA_KIND_TEXT, NULL},
     {"file", NULL, NA_KIND_TEXT, NULL},
     {"line", NULL, NA_KIND_NUMBER, NULL},
@@ -69,10 +73,54 @@ static const na_column_t access_functions_columns[] = {
 };
 const na_columns_t na_columns_access_functions = NA_COLUMNS(access_functions_columns);
 
+/* By function id, plus one for those that are not known; ids appear while frames are found. */
+typedef struct function_list {
+    function_t *items;
+    size_t room;
+} function_list_t;
+
+/* NULL: out of memory. */
+static function_t *function_at(function_list_t *list, const na_frame_t *frame) {
+    size_t id = frame == NULL ? 0 : frame->id + (size_t)1;
+    if (id >= list->room) {
+        size_t more = id + id / 2 + 256;
+        function_t *bigger = reallocarray(list->items, more, sizeof *bigger);
+        if (bigger == NULL) return NULL;
+        memset(bigger + list->room, 0, (more - list->room) * sizeof *bigger);
+        list->items = bigger;
+        list->room = more;
+    }
+    if (list->items[id].frame == NULL) list->items[id].frame = frame;
+    return &list->items[id];
+}
+
+static bool add_access(const na_access_view_t *view, function_list_t *list, const na_touch_t *a) {
+    const na_flows_t *f = &view->flows;
+    const na_frame_t *chain[NA_ACCESS_CHAIN];
+    uint32_t depth = na_access_chain(view, a, chain), group = f->objects[a->object].group;
+    for (uint32_t i = 1; i < depth; i++) {
+        function_t *outer = function_at(list, chain[i]);
+        if (outer == NULL) return false;
+        outer->inclusive += a->weight;
+    }
+    function_t *to = function_at(list, depth == 0 ? NULL : chain[0]);
+    if (to == NULL) return false;
+    na_touch_sum_add(&to->sum, f, a);
+    na_watched_add(&to->estimate, a);
+    to->inclusive += a->weight;
+    if (to->votes <= 0) to->group = group;
+    to->votes += to->group == group ? a->weight : -a->weight;
+    if (to->votes < 0) to->votes = 0;
+    na_access_vote(&to->caller, depth > 1 ? chain[1] : NULL, a->weight);
+    return true;
+}
+
 static na_status_t show_functions(na_access_view_t *view) {
     enum {
         ESTIMATE = COMMON,
-        GROUP = ESTIMATE + NA_ESTIMATE_COLUMN_COUNT,
+        INCLUSIVE = ESTIMATE + NA_ESTIMATE_COLUMN_COUNT,
+        GROUP,
+        CALLER,
         FUNCTION,
         FILE_NAME,
         LINE,
@@ -81,43 +129,24 @@ static na_status_t show_functions(na_access_view_t *view) {
     };
     const na_flows_t *f = &view->flows;
     double remote = all_remote(view);
-    /* By function id, plus one for those that are not known; ids appear while frames are found. */
-    size_t room = 256;
-    function_t *list = calloc(room, sizeof *list);
+    const na_nprof_access_source_t *source = &f->sources[view->verdicts.source].of;
+    bool chains = (source->flags & NA_NPROF_ACCESS_STACK) != 0;
+    function_list_t list = {0};
     na_table_t *table = na_table_open(&na_columns_access_functions);
     na_status_t status = NA_STATUS_MEMORY;
-    bool good = list != NULL && table != NULL;
-    for (uint32_t i = 0; good && i < f->count; i++) {
-        const na_touch_t *a = &f->items[i];
-        if (!na_access_view_has(view, a)) continue;
-        const na_frame_t *frame = na_access_frame(view, a);
-        size_t id = frame == NULL ? 0 : frame->id + (size_t)1;
-        if (id >= room) {
-            size_t more = id + id / 2 + 1;
-            function_t *bigger = reallocarray(list, more, sizeof *bigger);
-            good = bigger != NULL;
-            if (!good) break;
-            memset(bigger + room, 0, (more - room) * sizeof *bigger);
-            list = bigger;
-            room = more;
-        }
-        function_t *to = &list[id];
-        uint32_t group = f->objects[a->object].group;
-        if (to->frame == NULL) to->frame = frame;
-        na_touch_sum_add(&to->sum, f, a);
-        na_watched_add(&to->estimate, a);
-        if (to->votes <= 0) to->group = group;
-        to->votes += to->group == group ? a->weight : -a->weight;
-        if (to->votes < 0) to->votes = 0;
-    }
-    for (size_t id = 0; good && id < room; id++) {
-        function_t *to = &list[id];
-        if (to->sum.samples == 0) continue;
+    bool good = table != NULL;
+    for (uint32_t i = 0; good && i < f->count; i++)
+        if (na_access_view_has(view, &f->items[i])) good = add_access(view, &list, &f->items[i]);
+    for (size_t id = 0; good && id < list.room; id++) {
+        function_t *to = &list.items[id];
+        if (!(to->inclusive > 0) && to->sum.samples == 0) continue;
         char name[NA_LABEL] = "?";
         na_interval_t interval = na_watched_take(&to->estimate, f);
         na_table_row(table, id);
         fill(view, table, &to->sum, remote);
         na_access_estimate_cells(table, ESTIMATE, &interval);
+        if (chains)
+            na_table_number(table, INCLUSIVE, na_touch_ratio(to->inclusive, view->verdicts.weight));
         if (to->frame != NULL) {
             na_view_frame_label(to->frame, name);
             na_table_text(table, FUNCTION, to->frame->function);
@@ -126,8 +155,13 @@ static na_status_t show_functions(na_access_view_t *view) {
             na_table_text(table, MODULE, to->frame->module);
         }
         na_table_text(table, LABEL, name);
+        if (to->sum.samples == 0) continue; /* it only calls others */
         na_access_group_label(view, to->group, name);
         na_table_text(table, GROUP, name);
+        if (to->caller.frame != NULL) {
+            na_view_frame_label(to->caller.frame, name);
+            na_table_text(table, CALLER, name);
+        }
     }
     if (good) {
         const na_table_print_t print = {.view = "access_functions",
@@ -136,9 +170,9 @@ static na_status_t show_functions(na_access_view_t *view) {
         status = write_table(view, table, &print);
     }
     na_table_close(table);
-    for (size_t id = 0; list != NULL && id < room; id++)
-        na_watched_free(&list[id].estimate);
-    free(list);
+    for (size_t id = 0; id < list.room; id++)
+        na_watched_free(&list.items[id].estimate);
+    free(list.items);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "alloc/topology.h"
+#include "profiler/record/access_chain.h"
 
 #define FD_FROM 600 /* out of the way of programs that count on small numbers */
 
@@ -211,10 +212,10 @@ long na_perf_open_self(const na_perf_plan_t *plan) {
 
 /* ---- rings ---- */
 
-#define MOST_BYTES 512u /* of a record that is looked at */
+#define MOST_BYTES (512u + NA_CHAIN_STACK_MOST) /* of a record that is looked at */
 
 void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
-    uint64_t record[MOST_BYTES / 8];
+    static uint64_t record[MOST_BYTES / 8];
     if (t->ring == NULL) return;
     const char *data = (const char *)t->ring + na_os_page;
     uint64_t mask = ring_bytes - 1;
@@ -230,8 +231,8 @@ void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
             __builtin_memcpy(record, data + at, first);
             __builtin_memcpy((char *)record + first, data, size - first);
             const uint64_t *body = record + 1;
-            if (header.type == PERF_RECORD_SAMPLE)
-                each(t, body, (uint32_t)(size / 8 - 1));
+            if (header.type == PERF_RECORD_SAMPLE || header.type == PERF_RECORD_SWITCH)
+                each(t, &header, body, (uint32_t)(size / 8 - 1));
             else if (header.type == PERF_RECORD_LOST && size >= 24)
                 na_access_entry->lost += body[1];
             else if (header.type == PERF_RECORD_THROTTLE) {

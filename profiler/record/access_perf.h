@@ -37,7 +37,11 @@ typedef struct na_perf_plan {
 extern na_perf_target_t na_perf_target[NA_PERF_TARGETS];
 extern uint32_t na_perf_count; /* used ones lie below */
 
-typedef void (*na_perf_sample_fn_t)(na_perf_target_t *target, const uint64_t *body, uint32_t words);
+/* What follows the header of a record: of a sample, or (header.type is PERF_RECORD_SWITCH) of a
+ * thread that loses its CPU or gets one, where a plan asks for these. */
+typedef void (*na_perf_sample_fn_t)(na_perf_target_t *target,
+                                    const struct perf_event_header *header, const uint64_t *body,
+                                    uint32_t words);
 
 /* Opens for every thread that has none, closes for those that are gone, whose last samples go to
  * `each`. Returns how many threads have none because something was refused; *error (may be NULL): a
@@ -54,8 +58,8 @@ long na_perf_try(const na_perf_plan_t *plan);
 /* Opens the plan for the calling thread, as the only target. 0 or negative errno. */
 long na_perf_open_self(const na_perf_plan_t *plan);
 
-/* Calls `each` with the body of every sample (what follows its header). Counts what was lost and
- * throttled in na_access_entry. */
+/* Calls `each` with every sample and switch. Counts what was lost and throttled in
+ * na_access_entry. */
 void na_perf_drain(na_perf_target_t *target, na_perf_sample_fn_t each);
 
 /* Why perf_event_open refused, for people. */

@@ -20,6 +20,7 @@ typedef struct na_access_raw {
     double weight;
     uint32_t tid;
     uint32_t window; /* id, 0: none */
+    uint32_t stack;  /* node of its call chain, 0: it has none but ip */
     int32_t latency; /* -1: not known */
     uint16_t cpu;    /* UINT16_MAX: not known */
     int16_t home;    /* dense; NA_NPROF_NO_NODE: not known, to be asked for */

@@ -108,7 +108,9 @@ static na_access_raw_t raw_of(const body_t *b, uint64_t period) {
 
 static bool amd;
 
-static void take_memory(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
+static void take_memory(na_perf_target_t *t, const struct perf_event_header *header,
+                        const uint64_t *words, uint32_t count) {
+    (void)header;
     body_t b;
     if (count < MEMORY_WORDS) return;
     __builtin_memcpy(&b, words, sizeof b);
@@ -128,8 +130,9 @@ static void take_memory(na_perf_target_t *t, const uint64_t *words, uint32_t cou
     na_store_sample(&raw);
 }
 
-static void take_fault(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
-    (void)t;
+static void take_fault(na_perf_target_t *t, const struct perf_event_header *header,
+                       const uint64_t *words, uint32_t count) {
+    (void)t, (void)header;
     body_t b;
     if (count < FAULT_WORDS) return;
     __builtin_memcpy(&b, words, FAULT_WORDS * 8);
@@ -342,7 +345,9 @@ static bool start_numa(uint64_t period, char why[NA_WHY]) {
     return true;
 }
 
-static void take_hint(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
+static void take_hint(na_perf_target_t *t, const struct perf_event_header *header,
+                      const uint64_t *words, uint32_t count) {
+    (void)header;
     body_t b;
     if (count < FAULT_WORDS) return;
     __builtin_memcpy(&b, words, FAULT_WORDS * 8);
@@ -352,7 +357,7 @@ static void take_hint(na_perf_target_t *t, const uint64_t *words, uint32_t count
         na_access_entry->filtered++;
         return;
     }
-    take_fault(t, words, count);
+    take_fault(t, header, words, count);
 }
 
 static uint64_t step_numa(void) {

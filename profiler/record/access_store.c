@@ -234,7 +234,9 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
         .address = raw->address,
         .weight = raw->weight,
         .serial = ++s.serial,
-        .stack = raw->ip != 0 ? na_stacks_of_pc(raw->ip, raw->exact_ip) : 0,
+        .stack = raw->stack != 0 ? raw->stack
+                 : raw->ip != 0  ? na_stacks_of_pc(raw->ip, raw->exact_ip)
+                                 : 0,
         .window = raw->window,
         .latency = raw->latency,
         .cpu = raw->cpu,

@@ -8,16 +8,20 @@
  * writes a sample into memory that it shares: no signal, nothing that the program or a debugger
  * would notice, but that no debug register is left for another.
  *
- * A hit costs its thread some microseconds (`cost`, measured at the beginning), thousands of times
- * what the access takes. A thread's window is therefore measured in its own time, without its hits:
- * hits count while (time since the beginning - earlier hits * cost) <= length, and the window stays
- * open until all threads have come so far, or a thread has had MOST hits: then the window is
- * censored. How long a word is watched goes by what became of it, or of its like, earlier: until
- * there is a hit, and not so long that there are many.
+ * A hit costs its thread some microseconds, thousands of times what the access takes, and getting
+ * a CPU costs more than usual, too. A thread's window is therefore measured in the time that the
+ * thread would have had unwatched: hits count while (time since the beginning - what the thread is
+ * late by, access_watch_late.c) <= length, and the window stays open until all threads have come so
+ * far, or a thread has had MOST hits: then the window is censored. How long a word is watched goes
+ * by what became of it, or of its like, earlier: until there is a hit, and not so long that there
+ * are many.
  *
- * What is spent on hits and on arming is kept under SHARE of the time: after a round that cost
- * more, the next interval is longer. Lengths and intervals are known before anything in them is
- * drawn, so that weights stay unbiased.
+ * What is spent on hits and on arming is kept under a share of the time (access_cost, 3 % unless
+ * the user says otherwise): after a round that cost more, the next interval is longer. Lengths and
+ * intervals are known before anything in them is drawn, so that weights stay unbiased. Intervals
+ * are of uneven length, or else they would keep step with a program that does things every 10 ms,
+ * and see the same part of what it does for long: their middle is watched more often than their
+ * ends.
  *
  * perf's signal on a watchpoint (sigtrap) is not used: it would come to the program's own handlers
  * and into its system calls. */
@@ -25,17 +29,20 @@
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
+#include <time.h>
 
-#include "profiler/record/access_perf.h"
+#include "profiler/record/access_chain.h"
 #include "profiler/record/access_watch_draw.h"
+#include "profiler/record/access_watch_late.h"
 
-#define WORDS    2u
-#define EACH     2u /* registers a word: writes, any access */
-#define MOST     32u
-#define FIRST    UINT64_C(2000000)  /* ns: length of the first window of a stratum */
-#define SHORTEST UINT64_C(200000)   /* ns */
-#define INTERVAL UINT64_C(20000000) /* ns, unless the user says */
-#define SHARE    33u                /* at most one part in so many of the time is spent */
+#define WORDS        2u
+#define EACH         2u /* registers a word: writes, any access */
+#define MOST         32u
+#define HIT_WORDS    ((uint32_t)sizeof(na_perf_hit_t) / 8)
+#define SWITCH_BYTES 8000u
+#define FIRST        UINT64_C(2000000)  /* ns: length of the first window of a stratum */
+#define SHORTEST     UINT64_C(200000)   /* ns */
+#define INTERVAL     UINT64_C(20000000) /* ns, unless the user says */
 /* Hits slow a thread down by so many times at most: what they cost is known on average only, and
  * where one cost less, nothing or less might be left of the time that the thread had itself. */
 #define MOST_SLOWED 8
@@ -45,44 +52,36 @@
 typedef struct hit {
     uint64_t time, ip;
     uint32_t tid;
-    uint64_t before; /* ns that hits of its thread in this window had cost until then */
+    uint64_t before; /* ns that its thread was late then, for being watched */
     uint16_t cpu;
     uint16_t target;
+    uint32_t stack; /* of its call chain; 0: none */
     uint8_t word;
     bool write;
     bool paired; /* both registers of the word have said so */
 } hit_t;
 
-static na_perf_plan_t plan;
+static na_perf_plan_t plan, plan_without; /* the latter: no call chains */
 static struct {
     uint64_t interval, base_interval;
     uint64_t stands_for; /* time of the run: the interval, and what was missed before it */
     uint64_t begins;     /* of the current interval */
     uint64_t look_at;
-    uint64_t cost[2]; /* ns: of a hit that is a read, a write */
+    uint64_t own_before; /* CPU time of this thread at the end of the last round */
     uint32_t round;
     uint32_t unarmed;
     bool have_spans;
+    bool chains;                    /* hits have call chains */
     uint64_t length[NA_DRAW_SLOTS]; /* of the next window; 0: FIRST */
 } w;
 
 static hit_t hits[NA_PERF_TARGETS * WORDS * MOST];
 static uint32_t hit_count;
-/* Of a target in this window: hits, and what they have cost it. */
-static uint32_t hits_of[NA_PERF_TARGETS][WORDS];
-static uint64_t spent_of[NA_PERF_TARGETS];
+static uint32_t hits_of[NA_PERF_TARGETS][WORDS]; /* of a target in this window */
 /* Of a target that had MOST hits before its time was over: when that was, in its own time. */
 static uint64_t cut_at[NA_PERF_TARGETS][WORDS];
 
 /* ---- the records ---- */
-
-/* What the kernel writes for each hit, in the order of sample_type's bits. */
-typedef struct body {
-    uint64_t id, ip;
-    uint32_t pid, tid;
-    uint64_t time, address;
-    uint32_t cpu, reserved;
-} body_t;
 
 static uint32_t event_of(const na_perf_target_t *t, uint64_t id) {
     for (uint32_t i = 0; i < t->events; i++)
@@ -90,10 +89,25 @@ static uint32_t event_of(const na_perf_target_t *t, uint64_t id) {
     return UINT32_MAX;
 }
 
+/* What follows the header of a switch. */
+typedef struct switched {
+    uint32_t pid, tid;
+    uint64_t time;
+} switched_t;
+
 /* A write is told by both registers of its word: two records of its thread, one right behind the
  * other, with one ip. (Not by their times: a hypervisor may pause the thread between the two.) */
-static void take(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
-    body_t b;
+static void take(na_perf_target_t *t, const struct perf_event_header *header, const uint64_t *words,
+                 uint32_t count) {
+    uint32_t target = (uint32_t)(t - na_perf_target);
+    if (header->type == PERF_RECORD_SWITCH) {
+        switched_t b;
+        if (count * 8 < sizeof b) return;
+        __builtin_memcpy(&b, words, sizeof b);
+        if ((header->misc & PERF_RECORD_MISC_SWITCH_OUT) == 0) na_late_woken(target, b.time);
+        return;
+    }
+    na_perf_hit_t b;
     if (count * 8 < sizeof b) return;
     __builtin_memcpy(&b, words, sizeof b);
     uint32_t event = event_of(t, b.id);
@@ -101,20 +115,23 @@ static void take(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
     if (t->budget[event] != 0) t->budget[event]--;
     uint8_t word = (uint8_t)(event / EACH);
     bool write = event % EACH == 0;
-    uint32_t target = (uint32_t)(t - na_perf_target);
     hit_t *last = hit_count != 0 ? &hits[hit_count - 1] : NULL;
+    /* The event for any access has the call chain. */
+    uint32_t stack =
+        write || !w.chains ? 0 : na_chain_of(words + HIT_WORDS, count - HIT_WORDS, true);
     if (last != NULL && last->tid == b.tid && last->word == word && last->ip == b.ip &&
         !last->paired && last->write != write) {
-        if (!last->write) spent_of[target] += w.cost[1] - w.cost[0];
+        if (!last->write) na_late_hit(target, b.time, na_late_cost.hit[1] - na_late_cost.hit[0]);
         last->write = last->paired = true;
+        if (stack != 0) last->stack = stack;
         return;
     }
     if (hit_count < sizeof hits / sizeof hits[0]) /* there is room for all that may come */
-        hits[hit_count++] =
-            (hit_t){b.time, b.ip,  b.tid, spent_of[target], (uint16_t)b.cpu, (uint16_t)target,
-                    word,   write, false};
+        hits[hit_count++] = (hit_t){
+            b.time, b.ip,  b.tid, na_late_now(target), (uint16_t)b.cpu, (uint16_t)target, stack,
+            word,   write, false};
     hits_of[target][word]++;
-    spent_of[target] += w.cost[write];
+    na_late_hit(target, b.time, na_late_cost.hit[write]);
 }
 
 /* ---- arming ---- */
@@ -163,8 +180,8 @@ static void drain(void) {
 
 /* ---- a window ---- */
 
-/* Keeps the window open until every thread has had its time; returns its end. */
-static uint64_t hold_open(uint64_t opened, uint64_t length) {
+/* Keeps the window open until every thread has had its time. */
+static void hold_open(uint64_t opened, uint64_t length) {
     uint64_t until = opened + length;
     for (;;) {
         if (!na_access_sleep(until)) break;
@@ -172,25 +189,24 @@ static uint64_t hold_open(uint64_t opened, uint64_t length) {
         uint64_t most = 0;
         for (uint32_t i = 0; i < na_perf_count; i++) {
             bool over = hits_of[i][0] >= MOST || hits_of[i][1] >= MOST;
-            if (!over && spent_of[i] > most) most = spent_of[i];
+            if (!over && na_late_now(i) > most) most = na_late_now(i);
         }
         uint64_t wanted = opened + length + most;
         if (wanted <= until) break;
         until = wanted;
     }
-    return na_access_mono();
 }
 
 /* ---- what a window becomes ---- */
 
 /* Time of the window as its thread had it, without the hits. */
 static int64_t own_time(const hit_t *hit, uint64_t opened) {
-    return (int64_t)(hit->time - opened) - (int64_t)hit->before;
+    return (int64_t)(hit->time - opened) - (int64_t)(hit->before + na_late_cost.entry);
 }
 
 /* A hit is in the window if its thread's own time is. */
 static bool counts(const hit_t *hit, uint64_t opened, uint64_t length) {
-    return hit->time >= opened && own_time(hit, opened) <= (int64_t)length;
+    return hit->time >= opened + na_late_cost.entry && own_time(hit, opened) <= (int64_t)length;
 }
 
 /* Which targets had MOST hits of a word too early; true: there are some. */
@@ -229,6 +245,7 @@ static void store_hits(const na_draw_t *draw, uint32_t word, uint32_t id, uint64
             .weight = all / over,
             .tid = hit->tid,
             .window = id,
+            .stack = hit->stack,
             .latency = -1,
             .cpu = hit->cpu,
             .home = NA_NPROF_NO_NODE,
@@ -284,11 +301,18 @@ static void adapt(uint32_t slot, uint64_t length, uint32_t most) {
     w.length[slot] = length;
 }
 
-static void learn(const na_draw_t *draw, uint32_t word, uint64_t length) {
+/* By the hits in the window: arming many threads may take longer than that, and has its own. */
+static void learn(const na_draw_t *draw, uint32_t word, uint64_t opened, uint64_t length) {
+    static uint32_t in_it[NA_PERF_TARGETS];
     uint32_t most = 0, all = 0;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        in_it[i] = 0;
+    for (uint32_t i = 0; i < hit_count; i++)
+        if (hits[i].word == word && counts(&hits[i], opened, length)) in_it[hits[i].target]++;
     for (uint32_t i = 0; i < na_perf_count; i++) {
-        if (hits_of[i][word] > most) most = hits_of[i][word];
-        all += hits_of[i][word];
+        uint32_t hit = cut_at[i][word] != 0 ? MOST : in_it[i];
+        if (hit > most) most = hit;
+        all += in_it[i];
     }
     adapt(draw->slot, length, most);
     /* A word that is known from now on has a length of its own. */
@@ -296,85 +320,65 @@ static void learn(const na_draw_t *draw, uint32_t word, uint64_t length) {
     if (fresh != UINT32_MAX) adapt(fresh, length, most);
 }
 
+static uint64_t own_cpu_time(void) {
+    struct timespec t = {0};
+    na_sys2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t next_interval(void) {
+    return w.base_interval / 4 * 3 + na_draw_below(w.base_interval / 2);
+}
+
 static void window(const na_draw_t *draws, const uint64_t *length) {
     uint32_t objects[WORDS];
     hit_count = 0;
     __builtin_memset(hits_of, 0, na_perf_count * sizeof hits_of[0]);
-    __builtin_memset(spent_of, 0, na_perf_count * sizeof spent_of[0]);
     na_deaths_watch(draws[0].address, draws[1].address);
-    uint64_t before = na_access_mono();
     arm(draws);
     uint64_t opened = na_access_mono();
+    uint64_t longest = length[0] > length[1] ? length[0] : length[1];
+    na_late_open(opened);
     na_lock(&na_store_lock);
     na_access_clock_tick();
     for (uint32_t k = 0; k < WORDS; k++)
         objects[k] = na_store_object_at(draws[k].address, opened);
     na_unlock(&na_store_lock);
-    uint64_t closed = hold_open(opened, length[0] > length[1] ? length[0] : length[1]);
+    hold_open(opened, longest);
     disarm();
-    uint64_t after = na_access_mono();
     drain();
     for (uint32_t k = 0; k < WORDS; k++) {
         write_window(&draws[k], k, objects[k], opened, length[k]);
-        learn(&draws[k], k, length[k]);
+        learn(&draws[k], k, opened, length[k]);
     }
     na_store_flush();
     na_deaths_watch(0, 0);
+    /* What the busiest thread pays for being watched, and the recorder's own time: among it that of
+     * arming and disarming, which interrupts threads for as long. Not the time by the clock: a
+     * recorder that waits for a CPU costs nobody anything. */
+    uint64_t spent = 0, own = own_cpu_time();
+    for (uint32_t i = 0; i < na_perf_count; i++) {
+        if (na_perf_target[i].events == 0) continue;
+        if (na_late_spent(i) > spent) spent = na_late_spent(i);
+    }
     renew();
-    /* The busiest thread pays for its hits, and for the interrupts of being armed and disarmed. */
-    uint64_t spent = 0;
-    for (uint32_t i = 0; i < NA_PERF_TARGETS; i++)
-        if (spent_of[i] > spent) spent = spent_of[i];
-    spent += opened - before + after - closed;
-    uint64_t least = spent * SHARE;
-    w.interval = least > w.base_interval ? least : w.base_interval;
+    spent += own - w.own_before;
+    w.own_before = own;
+    uint64_t least = spent * 100 / na_access_config->access_cost;
+    w.interval = next_interval();
+    if (w.interval < least) w.interval = least;
 }
 
 /* ---- the source ---- */
 
-static volatile uint64_t probe;
-
-static uint32_t probed;
-static uint64_t probe_times[MOST];
-static void take_probe(na_perf_target_t *t, const uint64_t *words, uint32_t count) {
-    (void)t;
-    body_t b;
-    if (count * 8 < sizeof b) return;
-    __builtin_memcpy(&b, words, sizeof b);
-    if (probed < MOST) probe_times[probed++] = b.time;
-}
-
-/* What a hit costs its thread: the median time between hits in a row, of the calling thread. A
- * write is two records, a read one. */
-static uint64_t measure_cost(bool write) {
-    na_perf_plan_t one = plan;
-    one.events = EACH;
-    na_perf_target_t *t = &na_perf_target[0];
-    for (uint32_t k = 0; k < EACH; k++)
-        one.attr[k].bp_addr = (uintptr_t)&probe;
-    if (na_perf_open_self(&one) != 0) return 20000;
-    for (uint32_t k = 0; k < EACH; k++)
-        na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_ENABLE, 0);
-    for (uint32_t i = 0; i < MOST / 2; i++)
-        if (write)
-            probe = i;
-        else
-            (void)probe;
-    for (uint32_t k = 0; k < EACH; k++)
-        na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_DISABLE, 0);
-    probed = 0;
-    na_perf_drain(t, take_probe);
-    na_perf_close_all();
-    uint64_t gap[MOST];
-    uint32_t n = 0, step = write ? 2 : 1; /* sorted by insertion */
-    for (uint32_t i = step; i < probed; i += step) {
-        uint64_t g = probe_times[i] - probe_times[i - step];
-        uint32_t at = n++;
-        for (; at > 0 && gap[at - 1] > g; at--)
-            gap[at] = gap[at - 1];
-        gap[at] = g;
-    }
-    return n != 0 ? gap[n / 2] : 20000;
+/* All that may come in a window: MOST records of each event, and some switches. */
+static uint32_t ring_for(uint32_t stack) {
+    uint32_t record = (uint32_t)(sizeof(struct perf_event_header) + sizeof(na_perf_hit_t));
+    uint32_t need = WORDS * MOST * (EACH * record + na_chain_bytes(stack)) + SWITCH_BYTES;
+    uint32_t bytes = (uint32_t)na_os_page;
+    while (bytes < need)
+        bytes *= 2;
+    return bytes;
 }
 
 static bool start(uint64_t period, char why[NA_WHY]) {
@@ -384,7 +388,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     return false;
 #else
     __builtin_memset(&w, 0, sizeof w);
-    plan = (na_perf_plan_t){.events = WORDS * EACH, .ring_bytes = (uint32_t)(2 * na_os_page)};
+    plan = (na_perf_plan_t){.events = WORDS * EACH, .ring_bytes = ring_for(0)};
     for (uint32_t k = 0; k < plan.events; k++)
         plan.attr[k] = (struct perf_event_attr){
             .type = PERF_TYPE_BREAKPOINT,
@@ -393,7 +397,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
             .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
                            PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU,
             .bp_type = k % EACH == 0 ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW,
-            .bp_addr = (uintptr_t)&probe,
+            .bp_addr = (uintptr_t)&w,
             .bp_len = HW_BREAKPOINT_LEN_8,
             .disabled = 1,
             .exclude_kernel = 1,
@@ -401,8 +405,15 @@ static bool start(uint64_t period, char why[NA_WHY]) {
             .watermark = 1,
             .wakeup_watermark = UINT32_MAX,
             .use_clockid = 1,
-            .clockid = 1, /* CLOCK_MONOTONIC */
+            .clockid = 1,             /* CLOCK_MONOTONIC */
+            .context_switch = k == 0, /* until it has spent its budget: the window's end */
+            .sample_id_all = 1,
         };
+    plan_without = plan;
+    plan.ring_bytes = ring_for(na_access_config->access_stack);
+    w.chains = na_access_config->access_stack != 0;
+    for (uint32_t k = 1; k < plan.events; k += EACH)
+        na_chain_ask(&plan.attr[k], na_access_config->access_stack);
     long error = na_perf_try(&plan);
     if (error == 0 && !na_draw_start(na_rec_ticks())) error = -ENOMEM;
     if (error != 0) {
@@ -410,16 +421,29 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     na_deaths_keep_watched_only();
-    w.cost[0] = measure_cost(false);
-    w.cost[1] = measure_cost(true);
-    if (w.cost[1] < w.cost[0]) w.cost[1] = w.cost[0];
+    na_late_measure(&plan, EACH);
+    if (w.chains) na_access_entry->flags |= NA_NPROF_ACCESS_STACK;
     w.base_interval = period != 0 ? period * 1000 : INTERVAL;
     if (w.base_interval < 2 * FIRST) w.base_interval = 2 * FIRST;
-    w.interval = w.base_interval;
+    w.interval = next_interval();
     w.begins = na_access_mono();
+    w.own_before = own_cpu_time();
     na_access_entry->period = w.base_interval;
     return true;
 #endif
+}
+
+/* The memory for the rings may be too much for what the system lets a user lock
+ * (kernel.perf_event_mlock_kb and ulimit -l): call chains are given up first. */
+static void meet_threads(void) {
+    long error = 0;
+    w.unarmed = na_perf_scan(&plan, take, &error);
+    if (w.unarmed != 0 && error == -EPERM && w.chains) {
+        na_perf_close_all();
+        plan = plan_without;
+        w.chains = false;
+        w.unarmed = na_perf_scan(&plan, take, NULL);
+    }
 }
 
 static uint64_t step(void) {
@@ -450,7 +474,7 @@ static uint64_t step(void) {
     uint64_t ends = w.begins + w.interval;
     if (!na_access_sleep(w.begins + na_draw_below(w.interval - longest))) return 0;
     w.round++;
-    w.unarmed = na_perf_scan(&plan, take, NULL);
+    meet_threads();
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
     if (drawn) window(draws, length);
     w.begins = ends;

@@ -1,15 +1,18 @@
 /* access_watch_draw.c - draws words to watch.
  *
- * Half of the draws are of words that had hits before, the latest NA_DRAW_KNOWN of them, all alike:
- * what is known to be used is watched often, and weighs little. The others are of all words: a
- * stratum first (the spans of one size class, or of large blocks of similar size), in it a span,
- * all alike, and in that a word, all alike. Strata are chosen for one quarter all alike (so that a
- * few small blocks are met in a heap of gigabytes), one quarter by their words, and one half by
- * what earlier draws from them brought. Free memory may be drawn: such a window has no hits, which
- * is as it should be.
+ * Half of the draws are of words that had hits before, the latest NA_DRAW_KNOWN of them, all alike
+ * (fewer draws, while these are few): what is known to be used is watched often, and weighs little.
+ * Of the others one in eight (while few are known, half) is of the words of one live block of each
+ * site (access_watch_sites.c), a site first, all alike: so that the one small block that everybody
+ * uses is met in a large heap, and its first hit does not outweigh a thousand later ones. The rest
+ * are of all words: a stratum first (the spans of one size class, or of large blocks of similar
+ * size), in it a span, all alike, and in that a word, all alike. Strata are chosen for one quarter
+ * all alike (so that a few small blocks are met in a heap of gigabytes), one quarter by their
+ * words, and one half by what earlier draws from them brought. Free memory may be drawn: such a
+ * window has no hits, which is as it should be.
  *
  * Any such rule gives unbiased sums if it depends on the past only, for a draw is weighted by the
- * inverse of the probability that its word had, in either way.
+ * inverse of the probability that its word had, in any way.
  *
  * The list is made anew now and then, not for each draw: spans that came since are not drawn. With
  * more spans than fit, every second is left out, then every fourth, and so on, from a random
@@ -18,10 +21,12 @@
 
 #include "pagemap/span.h"
 #include "profiler/record/access_priv.h"
+#include "profiler/record/access_watch_sites.h"
 
 #define MOST   (1u << 18) /* spans in the list */
 #define STRATA NA_DRAW_STRATA
 #define WORD   8u
+#define FEW    16u /* words that are known */
 
 typedef struct item {
     uintptr_t start;
@@ -72,17 +77,21 @@ static void thin_out(void) {
 }
 
 static void meet(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
-    (void)count;
-    (void)records;
     (void)arg;
-    if ((d.turn++ + d.phase) % d.stride != 0) return;
-    if (d.count == MOST) thin_out();
     unsigned cls = __atomic_load_n(&span->cls, __ATOMIC_RELAXED);
     uintptr_t start = __atomic_load_n(&span->start, __ATOMIC_RELAXED);
-    uint64_t words = d.config->usable(span) / WORD;
+    uint64_t each = d.config->usable(span) / WORD, words = each;
     if (cls != 0) words *= __atomic_load_n(&span->capacity, __ATOMIC_RELAXED);
     if (start == 0 || words == 0 || words > UINT32_MAX) return; /* beyond 32 GiB: not drawn */
     uint32_t stratum = cls != 0 ? cls % 64 : 64 + (63 - (uint32_t)__builtin_clzll(words));
+    if (cls == 0 && count > 1) count = 1;
+    const na_site_block_t like = {.address = start,
+                                  .words = (uint32_t)each,
+                                  .span_words = (uint32_t)words,
+                                  .stratum = stratum};
+    na_site_blocks_meet(&like, records, count, next_random);
+    if ((d.turn++ + d.phase) % d.stride != 0) return;
+    if (d.count == MOST) thin_out();
     d.found[d.count++] = (item_t){start, (uint32_t)words, stratum};
 }
 
@@ -92,7 +101,9 @@ uint32_t na_draw_look(const na_profile_config_t *config) {
     d.turn = 0;
     d.stride = 1;
     d.phase = (uint32_t)next_random();
+    na_site_blocks_begin();
     if (config->each_records != NULL) config->each_records(meet, NULL);
+    na_site_blocks_end();
     uint32_t size[STRATA] = {0};
     for (uint32_t i = 0; i < STRATA; i++)
         d.words[i] = 0;
@@ -167,21 +178,47 @@ static void draw_any(na_draw_t *draw) {
                         .words = item->words};
 }
 
+/* Probability of a word in a draw by site. */
+static double site_chance(uintptr_t address) {
+    uint32_t place;
+    const na_site_block_t *block = na_site_block_at(address, &place);
+    return block == NULL ? 0 : 1 / ((double)na_site_blocks() * block->words);
+}
+
+static void draw_by_site(na_draw_t *draw) {
+    uint32_t place;
+    const na_site_block_t *block = na_site_block((uint32_t)na_draw_below(na_site_blocks()), &place);
+    *draw = (na_draw_t){.address = block->address + na_draw_below(block->words) * WORD,
+                        .slot = STRATA + NA_DRAW_KNOWN + place,
+                        .stratum = block->stratum,
+                        .words = block->span_words};
+}
+
 static uint32_t known_place(uintptr_t address) {
     for (uint32_t i = 0; i < d.known_count; i++)
         if (d.known[i].address == address) return i;
     return UINT32_MAX;
 }
 
+static bool chance(double p) {
+    return p > 0 && (double)(next_random() >> 11) * 0x1p-53 < p;
+}
+
 bool na_draw(na_draw_t *draw) {
     if (d.count == 0) return false;
     weigh_strata();
-    double known = d.known_count != 0 ? 0.5 : 0;
-    if (known != 0 && (next_random() & 1) != 0)
+    /* While few words are known, to find more is worth more than to watch these again. */
+    bool few = d.known_count < FEW;
+    double known = few ? 0.5 * d.known_count / (d.known_count + 2.0) : 0.5;
+    double by_site = na_site_blocks() == 0 ? 0 : few ? 1.0 / 2 : 1.0 / 8;
+    if (chance(known))
         *draw = d.known[na_draw_below(d.known_count)];
+    else if (chance(by_site))
+        draw_by_site(draw);
     else
         draw_any(draw);
-    double p = (1 - known) * plain_chance(draw);
+    double p =
+        (1 - known) * ((1 - by_site) * plain_chance(draw) + by_site * site_chance(draw->address));
     uint32_t place = known_place(draw->address);
     if (place != UINT32_MAX) {
         p += known / d.known_count;

@@ -5,14 +5,15 @@
 
 #include "profiler/record/record.h"
 
-#define NA_DRAW_STRATA 128u /* 64 classes, then large blocks by size */
-#define NA_DRAW_KNOWN  128u /* words that had hits */
-#define NA_DRAW_SLOTS  (NA_DRAW_STRATA + NA_DRAW_KNOWN)
+#define NA_DRAW_STRATA 128u  /* 64 classes, then large blocks by size */
+#define NA_DRAW_KNOWN  128u  /* words that had hits */
+#define NA_DRAW_SITES  1024u /* places of sites (access_watch_sites.h) */
+#define NA_DRAW_SLOTS  (NA_DRAW_STRATA + NA_DRAW_KNOWN + NA_DRAW_SITES)
 
 typedef struct na_draw {
     uintptr_t address; /* of 8 bytes */
     double inverse;    /* 1 / probability of this word in one draw */
-    uint32_t slot;     /* what it was drawn from: a stratum, or a word that had hits */
+    uint32_t slot;     /* what it was drawn from: a stratum, a word that had hits, or a site */
     uint32_t stratum;  /* of the word */
     uint32_t words;    /* of its span */
 } na_draw_t;

@@ -2,6 +2,7 @@
 """coverage.py - do the intervals of estimates from watchpoints hold the truth? Real runs.
 
     coverage.py LIBNUMALLOC.SO NUMALLOC-DUMP RATES [--runs N] [--ms MS] [--period US] [--jobs N] [--journal FILE]
+                [--mode behind|timetable] [--site SITE]
 
 RATES (tests/access/rates.c) counts its own accesses by site and thread. It is run N times under
 access=watch, several at a time (--jobs: they sleep most of the time); of each profile, numalloc-dump's estimates of each site, each thread, and each thread
@@ -33,7 +34,7 @@ def one_run(args, directory, number):
     profile = os.path.join(directory, f"{number}.nprof")
     env = dict(os.environ, LD_PRELOAD=os.path.abspath(args.lib), NUMALLOC_PROFILE="sites,access=watch",
                NUMALLOC_PROFILE_FILE=profile, NUMALLOC_ACCESS_PERIOD=str(args.period))
-    out = subprocess.run([args.rates, str(args.ms)], env=env, capture_output=True, text=True, check=True)
+    out = subprocess.run([args.rates, str(args.ms), args.mode, *args.site], env=env, capture_output=True, text=True, check=True)
     truth = {}
     for line in out.stdout.splitlines():
         site, thread, count = line.split()
@@ -71,6 +72,8 @@ def main():
     parser.add_argument("--period", type=int, default=20000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--journal")
+    parser.add_argument("--mode", default="behind", choices=["behind", "timetable"])
+    parser.add_argument("--site", action="append", default=[], help="of this site only")
     args = parser.parse_args()
     runs = []
     if args.journal and os.path.exists(args.journal):

@@ -84,11 +84,28 @@ __attribute__((noinline)) static uint64_t read_all(void) {
     return sum;
 }
 
+/* The writer comes by three calls, the reader by so many with such frames that a copy of 1 KiB of
+ * the stack has few of them. */
+__attribute__((noinline)) static void write_by(unsigned calls) {
+    if (calls == 0)
+        write_all();
+    else
+        write_by(calls - 1);
+    __asm__("" ::: "memory"); /* no tail call */
+}
+
+__attribute__((noinline)) static uint64_t read_by(unsigned calls) {
+    volatile unsigned char room[200];
+    room[0] = (unsigned char)calls;
+    uint64_t sum = calls == 0 ? read_all() : read_by(calls - 1);
+    return sum + room[0];
+}
+
 static void *writer(void *unused) {
     say_thread("writer");
     pthread_barrier_wait(&barrier);
     while (!over) {
-        write_all();
+        write_by(2);
         pause_us(300);
     }
     return unused;
@@ -98,7 +115,7 @@ static void *reader(void *unused) {
     say_thread("reader");
     pthread_barrier_wait(&barrier);
     while (!over) {
-        read_all();
+        read_by(20);
         pause_us(300);
     }
     return unused;

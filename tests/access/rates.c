@@ -1,11 +1,15 @@
 /* rates.c - a program that counts its own accesses to heap blocks, for coverage.py.
  *
- *   rates MS    three threads use blocks of three sites for so long
+ *   rates MS [behind|timetable [SITE]]    three threads use blocks of three sites (or of one) for
+ *                                         so long
  *
  *   steady   1,024 words, each once in 2 ms by threads 1 and 2
  *   bursts   1,024 words, by threads 1 and 3: every 50 ms each word 60 times, a sweep every 50 us
  *            or what the timer makes of it
  *   swept    32,768 words, each once in 40 ms by threads 2 and 3
+ *
+ * behind (the default): a thread that is held up does all that follows later, and so less in all.
+ * timetable: it sleeps less instead, and does as much.
  * Lines: SITE THREAD ACCESSES. Counts are in no heap block. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -39,6 +44,12 @@ enum { SITES = sizeof sites / sizeof sites[0] };
 
 static uint64_t counts[SITES][THREADS];
 static uint64_t began, ends;
+static bool timetable;
+static const char *only; /* site; NULL: all */
+
+static bool in_use(const site_t *s) {
+    return only == NULL || strcmp(only, s->name) == 0;
+}
 
 static uint64_t now(void) {
     struct timespec t;
@@ -101,35 +112,38 @@ static void *work(void *arg) {
     int tasks = 0;
     for (int i = 0; i < SITES; i++)
         for (int which = 0; which < 2; which++)
-            if (sites[i].threads[which] == self)
+            if (sites[i].threads[which] == self && in_use(&sites[i]))
                 task[tasks++] = (task_t){.site = &sites[i],
                                          .next = began + (uint64_t)which * sites[i].every_ns / 3,
                                          .left = sites[i].sweeps,
                                          .write = which == 1};
-    for (;;) {
-        task_t *t = &task[task[1].next < task[0].next];
-        if (t->next >= ends) return NULL;
+    while (tasks != 0) {
+        task_t *t = &task[tasks == 2 && task[1].next < task[0].next];
+        if (t->next >= ends) break;
         until(t->next);
         counts[t->site - sites][self] += sweep(t->site, t->write);
-        /* From now: a thread that is held up does less. */
+        if (!timetable) t->next = now();
         if (--t->left != 0) {
-            t->next = now() + t->site->sweep_ns;
+            t->next += t->site->sweep_ns;
         } else {
             t->left = t->site->sweeps;
-            t->next = now() + t->site->every_ns;
+            t->next += t->site->every_ns;
         }
     }
+    return NULL;
 }
 
 int main(int argc, char **argv) {
     long ms = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
     if (ms <= 0) {
-        fprintf(stderr, "usage: rates MS\n");
+        fprintf(stderr, "usage: rates MS [behind|timetable [SITE]]\n");
         return 2;
     }
+    timetable = argc > 2 && strcmp(argv[2], "timetable") == 0;
+    only = argc > 3 ? argv[3] : NULL;
     void *(*const take[])(size_t) = {steady, bursts, swept};
     for (int i = 0; i < SITES; i++)
-        for (uint32_t b = 0; b < sites[i].blocks; b++)
+        for (uint32_t b = 0; b < sites[i].blocks && in_use(&sites[i]); b++)
             if ((sites[i].block[b] = take[i](sites[i].words * sizeof(uint64_t))) == NULL) return 1;
     /* The recorder meets threads once a round: all are there before the first access. */
     began = now() + 100000000;
@@ -141,7 +155,8 @@ int main(int argc, char **argv) {
         pthread_join(thread[i], NULL);
     for (int i = 0; i < SITES; i++)
         for (int which = 0; which < 2; which++)
-            printf("%s thread%d %llu\n", sites[i].name, sites[i].threads[which] + 1,
-                   (unsigned long long)counts[i][sites[i].threads[which]]);
+            if (counts[i][sites[i].threads[which]] != 0)
+                printf("%s thread%d %llu\n", sites[i].name, sites[i].threads[which] + 1,
+                       (unsigned long long)counts[i][sites[i].threads[which]]);
     return 0;
 }

@@ -214,6 +214,22 @@ static bool watched_enough(const run_t *r, numalloc_profile_t *p) {
     return in[0] >= 40 && in[1] >= 40;
 }
 
+/* Innermost first. Where `whole`, what follows is the thread's beginning; else the stack ends in
+ * the last of them or one more like it. */
+static void check_chain(numalloc_profile_t *p, uint32_t stack, const char *const *names,
+                        size_t count, bool whole) {
+    numalloc_profile_frame_t f[64];
+    size_t depth = numalloc_profile_stack_frames(p, stack, 0, f, sizeof f[0], 64);
+    CHECK_MSG(depth >= count, "%zu frames of %zu", depth, count);
+    for (size_t i = 0; i < count && i < depth; i++)
+        CHECK_MSG(strcmp(f[i].function, names[i]) == 0, "frame %zu is %s, not %s", i, f[i].function,
+                  names[i]);
+    CHECK(numalloc_profile_stack_truncated(p, stack) == !whole);
+    for (size_t i = count; i < depth; i++)
+        CHECK_MSG(whole != (strcmp(f[i].function, names[count - 1]) == 0), "frame %zu is %s", i,
+                  f[i].function);
+}
+
 static void test_watch(const char *source) {
     run_t r;
     start(&r, "team", source, (condition_t){0});
@@ -224,7 +240,7 @@ static void test_watch(const char *source) {
     char text[256];
     CHECK_MSG(numalloc_profile_damage(p, 0, text, sizeof text) == -1, "%s", text);
     numalloc_profile_access_source_t s = source_of(p, source);
-    CHECK(s.used && s.knows_op && s.unresolved == 0 && s.impossible == 0);
+    CHECK(s.used && s.knows_op && s.knows_stack && s.unresolved == 0 && s.impossible == 0);
     CHECK(s.stored == numalloc_profile_accesses(p));
     const named_t *written = named(&r, "written"), *read_block = named(&r, "read");
     uint32_t sites[2] = {0, 0};
@@ -251,6 +267,13 @@ static void test_watch(const char *source) {
         CHECK_MSG(a.op == (which == 0 ? 2 : 1), "op %d", a.op);
         CHECK(within(named(&r, which == 0 ? "write_all" : "read_all"), a.ip));
         CHECK(a.cpu >= 0 && a.cpu_node >= 0);
+        static const char *const writes[] = {"write_all", "write_by", "write_by", "write_by",
+                                             "writer"};
+        static const char *const reads[] = {"read_all", "read_by", "read_by", "read_by"};
+        if (which == 0)
+            check_chain(p, a.stack, writes, 5, true);
+        else
+            check_chain(p, a.stack, reads, 4, false);
         counted[which]++;
         weight[which] += a.weight;
     }

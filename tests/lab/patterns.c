@@ -3,12 +3,12 @@
  *
  *     lab-patterns PATTERN wrong|mended WHICH [hinted]
  *
- * Runs until standard input ends. Writes to descriptor 3, of each object that is to be judged,
- * "ADDRESS VERDICT", where the verdict is what a source with all evidence must come to, "+op"
- * behind it where that takes reads and writes or the order in time; then "ready". Nothing is judged
- * here (truth.c does). WHICH is the process's number among those of its application (apache; else
- * 0). "hinted": for NUMA hinting faults, which the kernel takes in memory with a policy that allows
- * them, and else not.
+ * Runs until standard input ends; what comes there is a turn each. Writes to descriptor 3, of each
+ * object that is to be judged, "ADDRESS VERDICT", where the verdict is what a source with all
+ * evidence must come to, "+op" behind it where that takes reads and writes or the order in time,
+ * and "+latency" where it takes latencies; then "ready". Nothing is judged here (truth.c does).
+ * WHICH is the process's number among those of its application (apache; else 0). "hinted": for NUMA
+ * hinting faults, which the kernel takes in memory with a policy that allows them, and else not.
  *
  *   handoff        Figure 1 (a): allocated and filled on node 0, used on node 1
  *   migrated       allocated on node 0, then the thread goes to node 2
@@ -17,11 +17,13 @@
  *   cluster        two groups of threads, each sharing a pool, each on two nodes
  *   facerec        one matrix, filled once, that all nodes read; others are made, used and freed
  *   streamcluster  one array on one node that all nodes read and write, and small points beside it
+ *   saturated      the same, but few writes: nothing is wrong but that its node answers slowly
  *   psearchy       each thread's many objects, of three origins, all on one node's pages
  *   apache         several processes; the threads of each share pools, on two nodes */
 #include "lab.h"
 
-#include <poll.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,8 +35,7 @@ enum {
     KIB = 1024,
     THREADS = 4,
     PAGE = 4 * KIB,
-    TURN_MS = 1000,
-    OBJECTS = 4, /* psearchy: of each origin and thread */
+    OBJECTS = 2, /* psearchy: of each origin and thread */
     HERE = -1,
     BIND = 2,            /* MPOL_BIND */
     HINTED = 1 << 13,    /* MPOL_F_NUMA_BALANCING: faults are taken, pages stay */
@@ -44,20 +45,24 @@ enum {
 static bool mended, hinted;
 static int which;
 static size_t size; /* of a block */
-/* Between two pauses: one for watchpoints, whose hits are dear, and the more of them in a window
- * the longer the recorder waits for the next; for hinting faults, enough to be there when a scan
- * is. */
-static unsigned passes;
+/* Passes between two pauses, and ms of a pause. For watchpoints few and long: arming takes as long
+ * as some pauses where the machine is emulated, and a thread is let go after 32 hits. For hinting
+ * faults enough to be there when a scan is. */
+static unsigned passes, pause_ms;
 static volatile uint64_t *shared[THREADS];
 static volatile uint64_t sink;
+static atomic_uint turn;
 
-/* One pass over the words of a block; every `writes`-th access is a write, 0: none. */
+/* One pass over the words of a block, all of them, so that each word drawn from it has hits. Every
+ * `writes`-th access is a write, 0: none; of each word, for the passes of a thread go on where the
+ * last one ended. */
 static void pass(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
+    static _Thread_local size_t accesses;
     uint64_t sum = 0;
     size_t words = bytes / sizeof *block;
     for (size_t i = 0; i < words; i++) {
         size_t at = (i + from) % words;
-        if (writes != 0 && i % writes == 0)
+        if (writes != 0 && accesses++ % writes == 0)
             block[at] = i;
         else
             sum += block[at];
@@ -65,9 +70,12 @@ static void pass(volatile uint64_t *block, size_t bytes, unsigned writes, size_t
     sink += sum;
 }
 
+/* False: the input has ended. */
 static bool goes_on(void) {
-    struct pollfd input = {.fd = 0, .events = POLLIN};
-    return poll(&input, 1, 0) == 0;
+    char next;
+    ssize_t got = read(0, &next, 1);
+    if (got == 1) atomic_fetch_add(&turn, 1);
+    return got != 0;
 }
 
 /* With pauses: on an emulated machine, threads that never sleep leave nothing to the recorder. */
@@ -75,7 +83,7 @@ static void use(volatile uint64_t *block, size_t bytes, unsigned writes, size_t 
     while (goes_on()) {
         for (unsigned i = 0; i < passes; i++)
             pass(block, bytes, writes, from);
-        lab_sleep_ms(1);
+        lab_sleep_ms(pause_ms);
     }
 }
 
@@ -148,10 +156,10 @@ static void alternating(void *argument, int number) {
     (void)argument;
     lab_pin(mended ? 0 : number + 1);
     while (goes_on()) {
-        if (lab_now_ms() / TURN_MS % 2 == (uint64_t)number)
+        if (atomic_load(&turn) % 2 == (unsigned)number)
             for (unsigned i = 0; i < passes; i++)
                 pass(shared[0], size, 3, 0);
-        lab_sleep_ms(1);
+        lab_sleep_ms(pause_ms);
     }
 }
 
@@ -165,9 +173,8 @@ static void counters(void *argument, int number) {
     (void)argument;
     lab_pin(number);
     while (goes_on()) {
-        for (int i = 0; i < 20; i++)
-            (*shared[number])++;
-        lab_sleep_ms(1);
+        (*shared[number])++;
+        lab_sleep_ms(pause_ms);
     }
 }
 
@@ -197,33 +204,56 @@ static void facerec(void *argument, int number) {
     (void)argument;
     lab_pin(number);
     while (goes_on()) {
-        volatile uint64_t *product = make(size / 2, HERE);
+        volatile uint64_t *product = make(size / 16, HERE);
         for (unsigned i = 0; i < passes; i++)
             pass(shared[number], size, 0, (size_t)number * 64);
-        pass(product, size / 2, 2, 0);
+        pass(product, size / 16, 2, 0);
         free((void *)(uintptr_t)product);
-        lab_sleep_ms(1);
+        lab_sleep_ms(pause_ms);
     }
+}
+
+/* One block; mended: its pages are spread over the nodes. */
+static void *make_spread(const char *verdict) {
+    size = size > 4 * PAGE ? size : 4 * PAGE;
+    void *block = mended && !hinted ? numalloc_alloc_interleaved(size, NULL, 0) : make(size, HERE);
+    REQUIRE(block != NULL);
+    for (size_t page = 0; mended && hinted && page < size / PAGE; page++) {
+        unsigned long mask = 1UL << lab_node[page % THREADS].id;
+        REQUIRE(syscall(SYS_mbind, (char *)block + page * PAGE, PAGE, BIND | HINTED, &mask, 64UL,
+                        MOVE) == 0);
+    }
+    memset(block, 1, size);
+    dprintf(3, "%zx %s\n", (size_t)(uintptr_t)block, mended ? "nothing_wrong+op" : verdict);
+    return block;
 }
 
 /* The points are of no weight, as in the paper. */
 static void begin_streamcluster(void) {
-    size = size > 4 * PAGE ? size : 4 * PAGE;
-    shared[0] = mended ? numalloc_alloc_interleaved(size, NULL, 0) : make(size, HERE);
-    memset((void *)(uintptr_t)shared[0], 1, size);
+    shared[0] = make_spread("write_shared+op");
     shared[1] = make(size / 64, HERE);
-    say(shared[0], "write_shared+op");
 }
 
 static void streamcluster(void *argument, int number) {
     (void)argument;
     lab_pin(number);
     while (goes_on()) {
-        for (unsigned i = 0; i < 2; i++)
+        for (unsigned i = 0; i < passes; i++)
             pass(shared[0], size, 3, (size_t)number * size / 32);
         pass(shared[1], size / 64, 0, 0);
-        lab_sleep_ms(1);
+        lab_sleep_ms(pause_ms);
     }
+}
+
+/* Too many writes for a copy on each node, too few to be called shared: 1 of 45. */
+static void begin_saturated(void) {
+    shared[0] = make_spread("saturated_node+latency");
+}
+
+static void saturated(void *argument, int number) {
+    (void)argument;
+    lab_pin(number);
+    use(shared[0], size, 45, (size_t)number * size / 32);
 }
 
 /* Where the threads allocate, not begin(): all wait for all before it is said that all is ready. */
@@ -248,7 +278,7 @@ static void psearchy(void *argument, int number) {
     while (goes_on()) {
         for (int i = 0; i < 3 * OBJECTS; i++)
             pass(of[i % 3][i / 3], small, 3, 0);
-        lab_sleep_ms(1);
+        lab_sleep_ms(pause_ms);
     }
 }
 
@@ -267,7 +297,7 @@ static void apache(void *argument, int number) {
     while (goes_on()) {
         for (unsigned i = 0; i < passes; i++)
             pass(shared[i % 2], size, 3, (size_t)number * 64);
-        lab_sleep_ms(1);
+        lab_sleep_ms(pause_ms);
     }
 }
 
@@ -283,8 +313,9 @@ int main(int argc, char **argv) {
         {"alternating", begin_alternating, alternating, 2},
         {"counters", begin_counters, counters, THREADS},
         {"cluster", begin_cluster, cluster, THREADS},
-        {"facerec", begin_facerec, facerec, THREADS},
-        {"streamcluster", begin_streamcluster, streamcluster, THREADS},
+        {"facerec", begin_facerec, facerec, 2},
+        {"streamcluster", begin_streamcluster, streamcluster, 2},
+        {"saturated", begin_saturated, saturated, 2},
         {"psearchy", NULL, psearchy, 2},
         {"apache", begin_apache, apache, 2},
     };
@@ -296,6 +327,8 @@ int main(int argc, char **argv) {
     hinted = argc > 4;
     size = hinted ? 16 * PAGE : 8 * KIB;
     passes = hinted ? 8 : 1;
+    pause_ms = hinted ? 1 : 4;
+    REQUIRE(fcntl(0, F_SETFL, O_NONBLOCK) == 0);
     for (size_t p = 0; p < NA_COUNT(patterns); p++) {
         if (strcmp(patterns[p].name, argv[1]) != 0) continue;
         lab_pin(0);

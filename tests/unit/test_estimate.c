@@ -55,11 +55,13 @@ static const site_t sites[] = {
 enum { SITES = sizeof sites / sizeof sites[0] };
 
 static na_span_t spans[SITES];
+static na_record_t records[SITES][64];
+_Atomic(uint8_t) na_profile_epoch = 7;
 
 static void each_records(void (*visit)(const na_span_t *, na_record_t *, uint32_t, void *),
                          void *arg) {
     for (int i = 0; i < SITES; i++)
-        visit(&spans[i], NULL, 0, arg);
+        visit(&spans[i], records[i], sites[i].capacity, arg);
 }
 
 static uint64_t usable(const na_span_t *span) {
@@ -169,6 +171,8 @@ static void record(made_t *m, uint64_t seed) {
         for (uint32_t b = 0; b < s->blocks; b++) {
             uint32_t id = made_object(m, s->stack, 1, 0, s->block_bytes);
             m->objects[id - 1].base = s->base + (uint64_t)b * s->block_bytes;
+            records[i][b].site = s->stack;
+            records[i][b].epoch = na_profile_epoch;
             if (b == 0) first_object[i] = id;
         }
     }

@@ -205,6 +205,7 @@ Test(options, profile) {
     cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "trace");
     cr_assert_eq(na_option(NA_OPT_ACCESS), 5, "watch");
     cr_assert_eq(na_option(NA_OPT_ACCESS_PERIOD), 5000);
+    cr_assert_eq(na_option(NA_OPT_ACCESS_COST), 3);
     static const char *const wrong[] = {"NUMALLOC_PROFILE=sites,access=magic",
                                         "NUMALLOC_PROFILE=sites,acces", "NUMALLOC_PROFILE=sites,",
                                         "NUMALLOC_PROFILE=sites,access="};

@@ -15,6 +15,7 @@ export function flow(model, state) {
   const chosen = Math.min(access.flows.length - 1, Math.max(0, Number(state.flow ?? 0) || 0));
   const of = access.flows[chosen];
   const judged = access.verdicts.filter((v) => v.flow === chosen);
+  const called = of.functions.some(([, , , caller]) => caller);
   return h('div', {}, rangeChip(model, state, { whole: true }),
     h('div', { class: 'bar-controls' }, h('label', {}, term('origin', 'Object'), ' ',
       h('select', { id: 'flow', onchange: (event) => change({ flow: event.target.value }) },
@@ -30,8 +31,8 @@ export function flow(model, state) {
     h('h3', {}, term('flow', 'Accesses by thread over time')), drawing(access, of),
     judged.length > 0 && [h('h3', {}, term('verdict', 'Verdict')), judged.map((v) => verdict(model, v))],
     of.functions.length > 0 && [h('h3', {}, 'Functions that touch it'), h('table', { class: 'plain' },
-      h('tr', {}, ['function', 'of its accesses', 'remote'].map((name) => h('th', {}, name))),
-      of.functions.map(([name, share, remote]) => h('tr', {}, [name, percent(share, 1), remote === null ? '–' : percent(remote, 1)].map((cell) => h('td', {}, cell)))))]);
+      h('tr', {}, ['function', 'of its accesses', 'remote', ...called ? ['mostly called by'] : []].map((name) => h('th', {}, name))),
+      of.functions.map(([name, share, remote, caller]) => h('tr', {}, [name, percent(share, 1), remote === null ? '–' : percent(remote, 1), ...called ? [caller || '–'] : []].map((cell) => h('td', {}, cell)))))]);
 }
 
 const OPS = ['access', 'read', 'write', 'read and write'];

@@ -1,0 +1,23 @@
+/* access_chain.h - call chains of samples: the kernel copies the thread's registers and the inner
+ * part of its stack into the sample, and the access thread unwinds the copy by call frame
+ * information, whatever the program was compiled with. A chain that is longer than the copy lacks
+ * its outer frames, and says so. */
+#ifndef NUMALLOC_RECORD_ACCESS_CHAIN_H
+#define NUMALLOC_RECORD_ACCESS_CHAIN_H
+
+#include <linux/perf_event.h>
+
+#include "profiler/record/access_priv.h"
+
+#define NA_CHAIN_STACK_MOST 8192u /* bytes of stack a sample, at most */
+
+/* Has the samples of an event carry what a chain is made of. They get longer by
+ * na_chain_bytes(stack). `stack`: bytes; 0: no chains. */
+void na_chain_ask(struct perf_event_attr *attr, uint32_t stack);
+uint32_t na_chain_bytes(uint32_t stack);
+
+/* The chain's node in STACKS from what follows the other fields of a sample; 0: there is none.
+ * `after_ip`: the sample's ip is the instruction after the accessing one, as if it had called. */
+uint32_t na_chain_of(const uint64_t *words, uint32_t count, bool after_ip);
+
+#endif
