@@ -56,7 +56,7 @@ static atomic_uint turn;
 /* One pass over the words of a block, all of them, so that each word drawn from it has hits. Every
  * `writes`-th access is a write, 0: none; of each word, for the passes of a thread go on where the
  * last one ended. */
-static void pass(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
+static void pass_over(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
     static _Thread_local size_t accesses;
     uint64_t sum = 0;
     size_t words = bytes / sizeof *block;
@@ -68,6 +68,21 @@ static void pass(volatile uint64_t *block, size_t bytes, unsigned writes, size_t
             sum += block[at];
     }
     sink += sum;
+}
+
+/* For hinting faults as many accesses to one page, whichever: a scan of the kernel's is made by a
+ * thread on its way, which would take all the faults if its way led over all pages; and it would
+ * always be the same one if its processor's clock ticks first. */
+static void pass(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
+    static _Thread_local uint64_t random;
+    if (!hinted || bytes <= PAGE) {
+        pass_over(block, bytes, writes, from);
+        return;
+    }
+    if (random == 0) random = (uint64_t)gettid();
+    size_t pages = bytes / PAGE, page = lab_random(&random) % pages;
+    for (size_t i = 0; i < pages; i++)
+        pass_over(block + page * (PAGE / sizeof *block), PAGE, writes, from);
 }
 
 /* False: the input has ended. */
