@@ -48,37 +48,39 @@ typedef struct list {
     uint64_t blocks[DEPTH];
 } list_t;
 
-typedef struct slot {
-    uint64_t address;
-    uint32_t ordinal; /* + 1; 0: empty */
-} slot_t;
+/* Slots of the table of addresses: an ordinal + 1 (0: empty), and above it bits of the address's
+ * hash, so that few other blocks are looked at. */
+#define ORDINAL_BITS 20
+#define ORDINAL_MASK ((1u << ORDINAL_BITS) - 1)
+_Static_assert(NA_NPROF_TRACE_UNITS / 2 + 1 < ORDINAL_MASK, "ordinals fit");
 
+/* A chunk begins with zeros in all but `numbers` and `lists`: these have counts. */
 struct na_trace_coder {
-    uint32_t pairs[PAIRS], follow[FOLLOW];
-    uint32_t known[KNOWN]; /* number + 1; the encoder's */
-    uint32_t numbers[NUMBERS];
     uint32_t number_count;
     uint32_t stack, stack_before; /* the last two */
     uint32_t node;                /* the last new one */
-    asked_t asked[ASKED];
-    asked_t slacks[SLACKS_KNOWN];
-    page_t pages[PAGES];
-    uint8_t list_of[2049]; /* number + 1 by usable size / 16 */
     uint32_t list_count;
-    list_t lists[LISTS];
     uint64_t last_large, last_old;
-    uint32_t after[AFTER]; /* age that a free had after a stack */
-    uint32_t ordinals;     /* allocations so far */
-    uint32_t freed;        /* ordinal freed last */
-    uint32_t age;          /* its age */
-    uint64_t last_block;   /* allocated last */
+    uint32_t ordinals;   /* allocations so far */
+    uint32_t freed;      /* ordinal freed last */
+    uint32_t age;        /* its age */
+    uint64_t last_block; /* allocated last */
     uint64_t ticks;
-    /* What follows depends on the number of units. */
+    /* What these point to lies behind all else; its size depends on the number of units. */
     uint32_t slot_mask;
     uint32_t room; /* ordinals */
     uint64_t *addresses;
-    uint16_t *classes; /* usable / 16 by ordinal */
-    slot_t *slots;     /* the encoder's: address -> ordinal */
+    uint16_t *classes;     /* usable / 16 by ordinal */
+    uint32_t *slots;       /* the encoder's: address -> ordinal */
+    uint8_t list_of[2049]; /* number + 1 by usable size / 16 */
+    uint32_t pairs[PAIRS], follow[FOLLOW];
+    uint32_t after[AFTER]; /* age that a free had after a stack */
+    asked_t asked[ASKED];
+    asked_t slacks[SLACKS_KNOWN];
+    page_t pages[PAGES];
+    uint32_t known[KNOWN]; /* number + 1; the encoder's */
+    uint32_t numbers[NUMBERS];
+    list_t lists[LISTS];
 };
 
 static uint32_t slots_for(uint32_t units) {
@@ -94,16 +96,17 @@ uint64_t na_trace_decoder_bytes(uint32_t units) {
 }
 
 uint64_t na_trace_coder_bytes(uint32_t units) {
-    return na_trace_decoder_bytes(units) + 64 + slots_for(units) * sizeof(slot_t);
+    return na_trace_decoder_bytes(units) + 64 + slots_for(units) * sizeof(uint32_t);
 }
 
 static void begin(na_trace_coder_t *m, uint32_t units, bool encodes) {
-    __builtin_memset(m, 0, sizeof *m);
+    __builtin_memset(m, 0, offsetof(na_trace_coder_t, known));
     m->room = units / 2 + 1;
     m->addresses = (uint64_t *)(m + 1);
     uint64_t *after = m->addresses + m->room;
     if (encodes) {
-        m->slots = (slot_t *)after;
+        __builtin_memset(m->known, 0, sizeof m->known);
+        m->slots = (uint32_t *)after;
         m->slot_mask = slots_for(units) - 1;
         __builtin_memset(m->slots, 0, (m->slot_mask + UINT64_C(1)) * sizeof *m->slots);
         after = (uint64_t *)(m->slots + m->slot_mask + 1);
@@ -159,6 +162,9 @@ static list_t *list_of(na_trace_coder_t *m, uint32_t class16) {
     if (class16 == 0 || class16 > 2048) return NULL;
     if (m->list_of[class16] == 0) {
         if (m->list_count == LISTS) return NULL;
+        list_t *l = &m->lists[m->list_count];
+        l->last = 0;
+        l->top = l->count = 0;
         m->list_of[class16] = (uint8_t)++m->list_count;
     }
     return &m->lists[m->list_of[class16] - 1];
@@ -180,11 +186,18 @@ static void list_drop(list_t *l, uint32_t n) {
 
 /* ---- blocks of these units ---- */
 
-static slot_t *find(na_trace_coder_t *m, uint64_t address) {
-    uint32_t i = mix(address >> 4) & m->slot_mask;
-    while (m->slots[i].ordinal != 0 && m->slots[i].address != address)
-        i = (i + 1) & m->slot_mask;
-    return &m->slots[i];
+/* The address's slot: `*ordinal` of it, UINT32_MAX if it is empty. */
+static inline uint32_t *find(na_trace_coder_t *m, uint64_t address, uint32_t *ordinal,
+                             uint32_t *tag) {
+    uint32_t hash = mix(address >> 4), i = hash & m->slot_mask;
+    /* The lowest bits of the slot's place are the hash's: its highest say more. */
+    *tag = hash & ~ORDINAL_MASK;
+    for (;; i = (i + 1) & m->slot_mask) {
+        uint32_t slot = m->slots[i];
+        *ordinal = (slot & ORDINAL_MASK) - 1;
+        if (slot == 0 || ((slot & ~ORDINAL_MASK) == *tag && m->addresses[*ordinal] == address))
+            return &m->slots[i];
+    }
 }
 
 static void allocated(na_trace_coder_t *m, uint64_t address, uint32_t class16) {
@@ -295,14 +308,19 @@ static unsigned put_size(na_trace_coder_t *m, sink_t *s, uint32_t stack, uint64_
                          uint32_t slack) {
     asked_t *last = asked_slot(m, stack), *known = slack_slot(m, size);
     unsigned flag = SIZE_FORESEEN;
+    bool as_known = known->size == size && known->slack == slack;
     if (last->size != size || last->slack != slack) {
         flag = 0;
-        bool as_known = known->size == size && known->slack == slack;
         /* Sizes have 63 bits: a block is smaller than half of the address space. */
         put(s, SIZES, size << 1 | as_known);
         if (!as_known) put(s, SLACKS, slack);
+        last->size = size;
+        last->slack = slack;
     }
-    *last = *known = (asked_t){size, slack};
+    if (!as_known) {
+        known->size = size;
+        known->slack = slack;
+    }
     return flag;
 }
 
@@ -336,16 +354,21 @@ static unsigned put_block(na_trace_coder_t *m, sink_t *s, uint64_t address, uint
 /* Names a block that is there already: way, number; `ways` of them may be used. */
 static unsigned put_reference(na_trace_coder_t *m, sink_t *s, uint64_t address, uint32_t class16,
                               unsigned ways) {
-    slot_t *slot = find(m, address);
-    uint32_t ordinal = slot->ordinal != 0 ? slot->ordinal - 1 : UINT32_MAX;
+    uint32_t ordinal, tag;
+    find(m, address, &ordinal, &tag);
     unsigned how = OLD_BLOCK;
     if (ordinal < m->ordinals && m->classes[ordinal] == class16) {
-        for (how = NEWEST; how < ways && foreseen(m, how) != ordinal; how++)
-            ;
-        if (how == ways) {
-            how = BY_AGE;
-            put(s, AGES, m->ordinals - 1 - ordinal);
-        }
+        /* The first way that foresees it; looked at without branches, which would be foreseen
+         * badly themselves. */
+        uint32_t age = m->ordinals - 1 - ordinal;
+        how = BY_AGE;
+        if (age == m->age) how = SAME_AGE;
+        if (age == *after_slot(m)) how = AS_AFTER_STACK;
+        if (ordinal == m->freed - 1) how = NEXT_OLDER;
+        if (ordinal == m->freed + 1) how = NEXT_NEWER;
+        if (age == 0) how = NEWEST;
+        if (how >= ways) how = BY_AGE;
+        if (how == BY_AGE) put(s, AGES, age);
     } else {
         ordinal = UINT32_MAX;
         page_t *page = page_slot(m, address);
@@ -372,16 +395,18 @@ static void encode_alloc(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *
     unsigned how = put_stack(m, s, stack);
     how |= put_size(m, s, stack, u[1].head, slack);
     if (kind == NA_NPROF_EVENT_RESIZE) {
-        slot_t *slot = find(m, address);
-        uint32_t old = slot->ordinal != 0 ? m->classes[slot->ordinal - 1] : class16;
+        uint32_t ordinal, tag;
+        find(m, address, &ordinal, &tag);
+        uint32_t old = ordinal < m->ordinals ? m->classes[ordinal] : class16;
         how |= BLOCK_HOW(put_reference(m, s, address, old, NEXT_OLDER));
         list_t *l = list_of(m, old);
         if (l != NULL) list_drop(l, 1); /* it was not freed */
     } else {
         how |= put_block(m, s, address, class16);
     }
+    uint32_t earlier, tag, *slot = find(m, address, &earlier, &tag);
     allocated(m, address, class16);
-    *find(m, address) = (slot_t){address, m->ordinals};
+    *slot = tag | m->ordinals;
     *op = (uint8_t)(kind | how);
 }
 
@@ -429,34 +454,41 @@ uint64_t na_trace_code_bound(uint32_t units) {
     return sizeof(na_nprof_trace_t) + COLUMNS * column_room(units);
 }
 
-uint64_t na_trace_encode(na_trace_coder_t *m, uint8_t *to, const na_nprof_unit_t *units,
-                         uint32_t count, uint16_t tick_shift, uint32_t *events) {
+/* Into the columns. False: it is said that frees have no stacks, and one has. */
+static bool encode(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *units, uint32_t count,
+                   na_nprof_trace_t *h) {
     begin(m, count, true);
-    na_nprof_trace_t h = {.units = count, .tick_shift = tick_shift, .columns = COLUMNS};
-    h.first_ticks = m->ticks = count != 0 ? units[0].head >> 8 >> tick_shift : 0;
-    for (uint32_t i = 0; i < count; i += na_trace_units(units[i].head))
-        if ((units[i].head & NA_NPROF_EVENT_MORE) != 0 &&
-            (units[i].head & NA_NPROF_EVENT_KIND) >= NA_NPROF_EVENT_FREE &&
-            (uint32_t)units[i + 1].word != 0)
-            h.free_stacks = 1;
-    sink_t s;
-    uint8_t *at = to + sizeof h;
-    for (unsigned c = 0; c < COLUMNS; c++)
-        s.start[c] = s.at[c] = at + c * column_room(count);
-    for (uint32_t i = 0; i < count; i += na_trace_units(units[i].head), h.events++) {
+    h->events = 0;
+    h->first_ticks = m->ticks = count != 0 ? units[0].head >> 8 >> h->tick_shift : 0;
+    for (uint32_t i = 0; i < count; i += na_trace_units(units[i].head), h->events++) {
         const na_nprof_unit_t *u = &units[i];
-        uint64_t ticks = u->head >> 8 >> tick_shift;
-        put(&s, TIMES, ticks - m->ticks);
+        uint64_t ticks = u->head >> 8 >> h->tick_shift;
+        put(s, TIMES, ticks - m->ticks);
         m->ticks = ticks;
         unsigned kind = (unsigned)(u->head & NA_NPROF_EVENT_KIND);
         if (kind == NA_NPROF_EVENT_THREAD) {
-            *s.at[OPS]++ = 0;
-            put(&s, EXTRA, u->word << 1);
+            *s->at[OPS]++ = 0;
+            put(s, EXTRA, u->word << 1);
         } else if (kind < NA_NPROF_EVENT_FREE) {
-            encode_alloc(m, &s, u, kind);
+            encode_alloc(m, s, u, kind);
         } else {
-            encode_free(m, &s, u, kind, h.free_stacks != 0);
+            bool stack = (u->head & NA_NPROF_EVENT_MORE) != 0 && (uint32_t)u[1].word != 0;
+            if (stack && !h->free_stacks) return false;
+            encode_free(m, s, u, kind, h->free_stacks != 0);
         }
+    }
+    return true;
+}
+
+uint64_t na_trace_encode(na_trace_coder_t *m, uint8_t *to, const na_nprof_unit_t *units,
+                         uint32_t count, uint16_t tick_shift, uint32_t *events) {
+    na_nprof_trace_t h = {.units = count, .tick_shift = tick_shift, .columns = COLUMNS};
+    sink_t s;
+    uint8_t *at = to + sizeof h;
+    for (h.free_stacks = 0; h.free_stacks < 2; h.free_stacks++) {
+        for (unsigned c = 0; c < COLUMNS; c++)
+            s.start[c] = s.at[c] = at + c * column_room(count);
+        if (encode(m, &s, units, count, &h)) break;
     }
     for (unsigned c = 0; c < COLUMNS; c++) {
         h.column_bytes[c] = (uint32_t)(s.at[c] - s.start[c]);
