@@ -28,7 +28,10 @@ MODES = {
     "watch": ("sites,access=watch", {}),
     "watch-5ms": ("sites,access=watch", {"NUMALLOC_ACCESS_PERIOD": "5000"}),
     "heaptrack": None,
+    "heaptrack-raw": None,
 }
+# What heaptrack's script puts into the program; without the processes that read what it writes.
+HEAPTRACK = "/usr/lib/heaptrack/libheaptrack_preload.so"
 
 
 def programs(inputs):
@@ -59,6 +62,9 @@ def run(program, mode, library, directory):
     environment.update(extra)
     if mode == "heaptrack":
         command = ["heaptrack", "-o", directory + "/heaptrack"] + command
+    elif mode == "heaptrack-raw":
+        environment["LD_PRELOAD"] = HEAPTRACK
+        environment["DUMP_HEAPTRACK_OUTPUT"] = directory + "/heaptrack.raw"
     else:
         environment["LD_PRELOAD"] = library
         if MODES[mode]:
@@ -122,6 +128,8 @@ def main():
             die("there is no mode '%s'; there are %s" % (mode, ", ".join(MODES)))
     if "heaptrack" in modes and not shutil.which("heaptrack"):
         die("no program 'heaptrack'; install the package 'heaptrack', or leave it out of --modes")
+    if "heaptrack-raw" in modes and not os.access(HEAPTRACK, os.R_OK):
+        die("no library '%s'; install the package 'heaptrack', or leave heaptrack-raw out of --modes" % HEAPTRACK)
     if options.rounds < 1:
         die("--rounds takes a number from 1 on")
     with tempfile.TemporaryDirectory(prefix="numalloc-recording.") as directory:

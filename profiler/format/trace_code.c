@@ -543,7 +543,10 @@ static asked_t get_size(na_trace_coder_t *m, source_t *s, unsigned op, uint32_t 
         is.size = v >> 1;
         is.slack = (v & 1) != 0 ? slack_slot(m, is.size)->slack : (uint32_t)get(s, SLACKS);
     }
-    *last = *slack_slot(m, is.size) = is;
+    /* By its members: they are read so, soon. */
+    asked_t *known = slack_slot(m, is.size);
+    last->size = known->size = is.size;
+    last->slack = known->slack = is.slack;
     return is;
 }
 
