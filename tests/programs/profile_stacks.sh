@@ -35,7 +35,7 @@ checked() {
 }
 
 for kind in omit no-omit; do
-    for mode in ${MODES:-forest jumps signals fibers inner_fibers generated exhaustion threads clones plugins replaced}; do
+    for mode in ${MODES:-forest jumps signals fibers inner_fibers generated exhaustion threads clones plugins replaced rooms}; do
         checked "$mode, -f$kind-frame-pointer" "$work/stress-$kind" "$mode" "$work/plugin64.so" "$work/plugin96.so"
         grep -qx "done: $mode" "$work/out" || fail "$mode did not end"
     done

@@ -459,7 +459,8 @@ static void replaced(long count) {
         wanted = k;
         while (loaded != k) {
         }
-        callers[k]();
+        for (int n = 0; n < 5; n++) /* the last ones find what the first ones left */
+            callers[k]();
     }
     wanted = -2;
     pthread_join(thread, NULL);
@@ -467,6 +468,50 @@ static void replaced(long count) {
         fprintf(stderr, "stacks_stress: no plugin took the place of another\n");
         exit(1);
     }
+}
+
+/* The trap of not comparing rbp where a walk joins the last one: a function takes room on its stack
+ * up to the same place each time, and is called by two of different size. What it calls is then in
+ * the same state but for rbp; and where the return address was that rbp led to the last time lies
+ * room that nobody wrote to. */
+static uintptr_t room_end;
+
+APART static void leaf_in_room(void) {
+    allocate();
+    BARRIER;
+}
+
+APART static void in_room(void) {
+    leaf_in_room();
+    BARRIER;
+}
+
+APART static void with_room(void) {
+    volatile char *room = alloca((uintptr_t)__builtin_frame_address(0) - room_end);
+    __asm__ volatile("" ::"r"(room));
+    in_room();
+    BARRIER;
+}
+
+APART static void caller_with_much(void) {
+    volatile char frame[96];
+    frame[0] = 1;
+    with_room();
+    frame[95] = frame[0];
+}
+
+APART static void caller_with_less(void) {
+    volatile char frame[32];
+    frame[0] = 1;
+    with_room();
+    frame[31] = frame[0];
+}
+
+static void rooms(long count) {
+    static void (*const callers[2])(void) = {caller_with_much, caller_with_less};
+    room_end = ((uintptr_t)__builtin_frame_address(0) - 1024) & ~(uintptr_t)15;
+    for (long i = 0; i < count; i++)
+        callers[draw(2)]();
 }
 
 int main(int argc, char **argv) {
@@ -484,7 +529,8 @@ int main(int argc, char **argv) {
                  {"threads", threads, 60},
                  {"clones", clones, 200},
                  {"plugins", plugins, 800},
-                 {"replaced", replaced, 400}};
+                 {"replaced", replaced, 400},
+                 {"rooms", rooms, 4000}};
     for (unsigned i = 0; argc >= 2 && i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(argv[1], modes[i].name) != 0) continue;
         if (argc >= 4) plugin_files[0] = argv[2], plugin_files[1] = argv[3];
