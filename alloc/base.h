@@ -20,6 +20,10 @@
  * touch (layout.ld). */
 #define NA_SPARSE __attribute__((section(".bss.sparse")))
 
+/* A zeroed variable that every process touches as it starts or ends, whether or not it calls
+ * malloc: it lies behind the data, on a page that the loader has written to (layout.ld). */
+#define NA_FIRST __attribute__((section(".bss.first")))
+
 /* Part of the dynamic symbol table (see alloc/numalloc.map for the full list). */
 #define NA_EXPORT __attribute__((visibility("default")))
 

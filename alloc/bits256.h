@@ -79,6 +79,16 @@ NA_INLINE na_bits_t na_bits_or(na_bits_t a, na_bits_t b) {
     return (na_bits_t){{a.w[0] | b.w[0], a.w[1] | b.w[1], a.w[2] | b.w[2], a.w[3] | b.w[3]}};
 }
 
+NA_INLINE bool na_bits_full(const na_bits_t *b) {
+    return (b->w[0] & b->w[1] & b->w[2] & b->w[3]) == ~(uint64_t)0;
+}
+
+/* How many of all bits are set: seldom some. */
+NA_INLINE unsigned na_bits_count_all(const na_bits_t *b) {
+    if (na_bits_empty(b)) return 0;
+    return na_bits_full(b) ? NA_BITS : na_bits_count(b, 0, NA_BITS);
+}
+
 /* First set bit at or after `from` (0..256); NA_BITS_NONE if there is none. */
 NA_INLINE unsigned na_bits_next(const na_bits_t *b, unsigned from) {
     if (from >= NA_BITS) return NA_BITS_NONE;

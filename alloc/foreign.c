@@ -14,7 +14,7 @@
 
 #pragma weak dlsym
 
-static uintptr_t break_at_start; /* the program break before anybody moved it */
+NA_FIRST static uintptr_t break_at_start; /* the program break before anybody moved it */
 
 static uintptr_t program_break(void) {
     return (uintptr_t)na_syscall(SYS_brk, 0, 0, 0, 0, 0, 0);

@@ -22,7 +22,7 @@ _Atomic(bool) na_every_event;
 bool na_strict;
 
 static na_lock_t lock;
-static _Atomic(bool) done;
+NA_FIRST static _Atomic(bool) done;
 
 void na_init(void) {
     if (NA_LIKELY(atomic_load_explicit(&done, memory_order_acquire))) return;
@@ -62,6 +62,7 @@ __attribute__((constructor(101))) static void at_load(void) {
 /* Late among destructors. Blocks may still be allocated and freed after this; it goes unreported.
  */
 __attribute__((destructor(101))) static void at_unload(void) {
+    if (!atomic_load_explicit(&done, memory_order_acquire)) return; /* nobody called */
     if (na_hooks == NULL && !na_option(NA_OPT_STATS)) return;
     na_heap_t *heap = na_heap_enter();
     if (heap == NULL) return;

@@ -123,7 +123,32 @@ _Noreturn NA_COLD void na_store_broken(const char *what, uintptr_t address) {
 /* --- pages of one hugepage ----------------------------------------------------------------------
  */
 
+static void na_store_count_taken(na_pagestore_t *s, na_hugepage_t *hp, unsigned n, unsigned dirty) {
+    hp->touched = true;
+    if (dirty < n && hp->purged_at &&
+        atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay)
+        s->cap_regret += n - dirty;
+    s->used += n;
+    s->dirty -= dirty;
+    na_store_place(s, hp);
+}
+
+static const na_bits_t na_bits_all = {{~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0)}};
+static const na_bits_t na_bits_none = {{0, 0, 0, 0}};
+
+/* na_store_take_at of a whole one. */
+static unsigned na_store_take_whole(na_pagestore_t *s, na_hugepage_t *hp) {
+    unsigned dirty = na_bits_count_all(&hp->dirty);
+    hp->bare = hp->list == NA_LIST_EMPTY_CLEAN;
+    hp->used = na_bits_all;
+    hp->dirty = na_bits_none;
+    hp->longest = 0;
+    na_store_count_taken(s, hp, NA_HUGE_PAGES, dirty);
+    return dirty;
+}
+
 unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n) {
+    if (n == NA_HUGE_PAGES) return na_store_take_whole(s, hp);
     unsigned left = na_bits_gap_before(&hp->used, start);
     unsigned right = na_bits_gap_after(&hp->used, start + n);
     unsigned dirty = na_bits_count(&hp->dirty, start, n);
@@ -135,25 +160,32 @@ unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, 
         hp->longest = (uint16_t)(left > right ? left : right);
     else if (left + n + right == hp->longest)
         na_store_recount(hp);
-    hp->touched = true;
-    if (dirty < n && hp->purged_at &&
-        atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay)
-        s->cap_regret += n - dirty;
-    s->used += n;
-    s->dirty -= dirty;
-    na_store_place(s, hp);
+    na_store_count_taken(s, hp, n, dirty);
     return dirty;
 }
 
-void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n, uint64_t now) {
-    if (NA_UNLIKELY(na_bits_count(&hp->used, start, n) != n))
-        na_store_broken("pages given back that are free",
-                        na_hugepage_start(hp) + ((uintptr_t)start << NA_PAGE_SHIFT));
+/* Marks them free; false: some are. */
+static bool na_store_release(na_hugepage_t *hp, unsigned start, unsigned n) {
+    if (n == NA_HUGE_PAGES) {
+        if (NA_UNLIKELY(!na_bits_full(&hp->used))) return false;
+        hp->used = na_bits_none;
+        hp->dirty = na_bits_all;
+        hp->longest = NA_HUGE_PAGES;
+        return true;
+    }
+    if (NA_UNLIKELY(na_bits_count(&hp->used, start, n) != n)) return false;
     na_bits_clear(&hp->used, start, n);
     na_bits_set(&hp->dirty, start, n);
     unsigned run =
         na_bits_gap_before(&hp->used, start) + n + na_bits_gap_after(&hp->used, start + n);
     if (run > hp->longest) hp->longest = (uint16_t)run;
+    return true;
+}
+
+void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n, uint64_t now) {
+    if (NA_UNLIKELY(!na_store_release(hp, start, n)))
+        na_store_broken("pages given back that are free",
+                        na_hugepage_start(hp) + ((uintptr_t)start << NA_PAGE_SHIFT));
     hp->freed_at = now;
     s->used -= n;
     s->dirty += n;
@@ -262,7 +294,7 @@ static na_hugepage_t *na_region_find_long(na_region_t *region, size_t from, size
 static size_t na_count_dirty(const na_hugepage_t *hp, size_t whole) {
     size_t dirty = 0;
     for (size_t i = 0; i < whole; i++)
-        dirty += na_bits_count(&hp[i].dirty, 0, NA_HUGE_PAGES);
+        dirty += na_bits_count_all(&hp[i].dirty);
     return dirty;
 }
 
@@ -366,9 +398,7 @@ static bool na_is_dirty_run(const na_hugepage_t *hp, uint32_t n) {
     size_t left = (region->size >> NA_HUGE_SHIFT) - (size_t)(hp - region->hugepages);
     if (left < (n + NA_HUGE_PAGES - 1) / NA_HUGE_PAGES) return false;
     for (; n >= NA_HUGE_PAGES; n -= NA_HUGE_PAGES, hp++)
-        if (hp->list != NA_LIST_EMPTY_DIRTY ||
-            na_bits_count(&hp->dirty, 0, NA_HUGE_PAGES) != NA_HUGE_PAGES)
-            return false;
+        if (!na_bits_full(&hp->dirty)) return false;
     return n == 0 || na_bits_count(&hp->dirty, 0, n) == n;
 }
 

@@ -6,11 +6,11 @@
 #include "alloc/os.h"
 
 NA_SPARSE na_pagemap_t na_pagemap;
-NA_SPARSE intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES];
 
 enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21 };
-#define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
-#define HUGE_BYTES ((uintptr_t)1 << HUGE_SHIFT)
+#define PAGE_BYTES      ((uintptr_t)1 << PAGE_SHIFT)
+#define HUGE_BYTES      ((uintptr_t)1 << HUGE_SHIFT)
+#define SPAN_LEAF_BYTES ((uintptr_t)1 << NA_SPAN_LEAF_SHIFT)
 
 /* Whole pages of it, whatever their size: it is not known yet. */
 static void keep_small(void *table, size_t size) {
@@ -21,10 +21,9 @@ static void keep_small(void *table, size_t size) {
 }
 
 void na_pagemap_init(void) {
-    static _Atomic(bool) done;
+    NA_FIRST static _Atomic(bool) done;
     if (atomic_load_explicit(&done, memory_order_relaxed)) return;
     keep_small(&na_pagemap, sizeof na_pagemap);
-    keep_small(na_span_root, sizeof na_span_root);
     atomic_store_explicit(&done, true, memory_order_relaxed);
 }
 
@@ -49,30 +48,54 @@ static na_tag_leaf_t *tag_leaf(uintptr_t address) {
 }
 
 static na_span_leaf_t *span_leaf(uintptr_t address) {
-    return leaf_of(&na_span_root[address >> NA_SPAN_LEAF_SHIFT], (intptr_t)&na_pagemap,
+    return leaf_of(&na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT], (intptr_t)&na_pagemap,
                    sizeof(na_span_leaf_t));
 }
 
-/* Visits the entries of a span: pages at both ends, whole hugepages between. Tags are written only
- * page by page: between, they are 0 in any case. */
-static bool write_entries(uintptr_t start, uintptr_t end, uint32_t tag, na_span_t *span) {
-    bool by_hugepage = end - start >= 2 * HUGE_BYTES;
-    uintptr_t first = na_align_up(start, HUGE_BYTES), last = na_align_down(end, HUGE_BYTES);
-    for (uintptr_t at = start; at < end;) {
-        na_span_leaf_t *spans = span_leaf(at);
-        if (spans == NULL) return false;
-        if (by_hugepage && at >= first + HUGE_BYTES && at < last) {
-            spans->huge[na_hugepage_in_span_leaf(at)] = span;
-            at += HUGE_BYTES;
-        } else {
-            na_tag_leaf_t *tags = tag_leaf(at);
-            if (tags == NULL) return false;
-            spans->span[na_page_in_span_leaf(at)] = span;
-            tags->tag[(uint32_t)at >> PAGE_SHIFT] = tag;
-            at += PAGE_BYTES;
-        }
+/* Pages within one span leaf; `tagged`: their tags, too. */
+static bool write_some_pages(uintptr_t at, uintptr_t end, na_span_t *span, bool tagged,
+                             uint32_t tag) {
+    na_span_leaf_t *spans = span_leaf(at);
+    na_tag_leaf_t *tags = tag_leaf(at);
+    if (spans == NULL || tags == NULL) return false;
+    size_t pages = (end - at) >> PAGE_SHIFT;
+    na_span_t **entry = &spans->span[na_page_in_span_leaf(at)];
+    for (size_t i = 0; i < pages; i++)
+        entry[i] = span;
+    if (!tagged) return true;
+    uint32_t *tag_entry = &tags->tag[(uint32_t)at >> PAGE_SHIFT];
+    for (size_t i = 0; i < pages; i++)
+        tag_entry[i] = tag;
+    return true;
+}
+
+static bool write_pages(uintptr_t at, uintptr_t end, na_span_t *span, bool tagged, uint32_t tag) {
+    while (at < end) {
+        uintptr_t next = na_align_down(at, SPAN_LEAF_BYTES) + SPAN_LEAF_BYTES;
+        if (next > end) next = end;
+        if (!write_some_pages(at, next, span, tagged, tag)) return false;
+        at = next;
     }
     return true;
+}
+
+static bool write_hugepages(uintptr_t at, uintptr_t end, na_span_t *span) {
+    for (; at < end; at += HUGE_BYTES) {
+        na_span_leaf_t *spans = span_leaf(at);
+        if (spans == NULL) return false;
+        spans->huge[na_hugepage_in_span_leaf(at)] = span;
+    }
+    return true;
+}
+
+/* The entries of a span: of its first page and of those at both ends page by page, of whole
+ * hugepages at once. Where no span is all tags are 0, so that a tag of 0 needs no writing. */
+static bool write_entries(uintptr_t start, uintptr_t end, na_span_t *span, bool tagged,
+                          uint32_t tag) {
+    uintptr_t first = na_align_up(start, HUGE_BYTES), last = na_align_down(end, HUGE_BYTES);
+    if (first >= last) return write_pages(start, end, span, tagged, tag);
+    return write_pages(start, first > start ? first : start + PAGE_BYTES, span, tagged, tag) &&
+           write_hugepages(first, last, span) && write_pages(last, end, span, tagged, tag);
 }
 
 static uintptr_t span_end(const na_span_t *span) {
@@ -89,13 +112,14 @@ bool na_pagemap_prepare(uintptr_t start, size_t bytes) {
 }
 
 bool na_pagemap_enter(na_span_t *span, uint32_t tag) {
-    if (write_entries(span->start, span_end(span), tag, span)) return true;
-    write_entries(span->start, span_end(span), 0, NULL);
+    if (write_entries(span->start, span_end(span), span, tag != 0, tag)) return true;
+    write_entries(span->start, span_end(span), NULL, tag != 0, 0);
     return false;
 }
 
 void na_pagemap_remove(const na_span_t *span) {
-    write_entries(span->start, span_end(span), 0, NULL);
+    bool tagged = na_page_tag(span->start) != 0; /* all of its pages have the same */
+    write_entries(span->start, span_end(span), NULL, tagged, 0);
 }
 
 void na_pagemap_retag(const na_span_t *span, uint32_t tag) {

@@ -13,14 +13,15 @@
  *
  *   span   the span that the page belongs to; NULL: not ours
  *
- * An entry of a root is not a pointer but the distance from a static leaf that is always zero; an
- * entry of 0 therefore leads to "not ours" without a test. Writes happen only when spans
- * are made and deleted, before the memory is handed out and after it came back, so readers need no
- * lock; foreign addresses may be looked up at any time, from signal handlers as well.
+ * An entry of a root is not a pointer but the distance from a static leaf that is always zero (the
+ * map's own first bytes, for spans as well); an entry of 0 therefore leads to "not ours" without a
+ * test. Writes happen only when spans are made and deleted, before the memory is handed out and
+ * after it came back, so readers need no lock; foreign addresses may be looked up at any time, from
+ * signal handlers as well.
  *
- * Spans of 2 MiB and more (large blocks) are entered page by page only up to their first and from
- * their last hugepage boundary; between, one entry per 2 MiB serves (a sparse 100 GiB block costs
- * 400 KiB, not 100 MiB). */
+ * Of a span that has whole hugepages in it (a large block), one entry serves each of them; its
+ * first page has one of its own besides, and so have the pages before its first and behind its last
+ * hugepage boundary (a sparse 100 GiB block costs 400 KiB, not 100 MiB, and few writes). */
 #ifndef NUMALLOC_PAGEMAP_PAGEMAP_H
 #define NUMALLOC_PAGEMAP_PAGEMAP_H
 
@@ -47,6 +48,7 @@ typedef struct na_tag_leaf {
 typedef struct na_pagemap {
     na_tag_leaf_t nothing; /* always zero; first, so that leaf and root share one base address */
     intptr_t tags[NA_TAG_ROOT_ENTRIES];
+    intptr_t spans[NA_SPAN_ROOT_ENTRIES];
 } na_pagemap_t;
 
 extern na_pagemap_t na_pagemap;
@@ -57,8 +59,6 @@ typedef struct na_span_leaf {
     na_span_t *huge[NA_SPAN_LEAF_HUGEPAGES];
 } na_span_leaf_t;
 
-/* As those of the tags: distances of leaves from na_pagemap, whose first bytes are zero. */
-extern intptr_t na_span_root[NA_SPAN_ROOT_ENTRIES];
 _Static_assert(sizeof(na_span_leaf_t) <= sizeof(na_tag_leaf_t), "a leaf of nothing");
 
 NA_INLINE uint32_t na_page_in_span_leaf(uintptr_t address) {
@@ -103,7 +103,7 @@ na_span_t *na_span_of(const void *address);
 /* address: na_is_address */
 NA_INLINE const na_span_leaf_t *na_span_leaf_of(uintptr_t address) {
     return (const na_span_leaf_t *)((const char *)&na_pagemap +
-                                    NA_ROOT_ENTRY(na_span_root[address >> NA_SPAN_LEAF_SHIFT]));
+                                    NA_ROOT_ENTRY(na_pagemap.spans[address >> NA_SPAN_LEAF_SHIFT]));
 }
 
 /* The same, by its page's own entry, which every small span has: NULL may also be a large one. */

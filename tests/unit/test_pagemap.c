@@ -37,7 +37,7 @@ Test(pagemap, roots_are_not_for_huge_pages) {
     if (!vm_has_huge_pages()) cr_skip_test("this kernel has no huge pages");
     na_pagemap_init();
     cr_assert(vm_has_flag(&na_pagemap.tags[NA_TAG_ROOT_ENTRIES / 2], " nh "));
-    cr_assert(vm_has_flag(&na_span_root[NA_SPAN_ROOT_ENTRIES / 2], " nh "));
+    cr_assert(vm_has_flag(&na_pagemap.spans[NA_SPAN_ROOT_ENTRIES / 2], " nh "));
 }
 
 Test(pagemap, a_small_span_and_nothing_beside_it) {
