@@ -26,6 +26,7 @@ MODES = {
     "trace": ("trace", {}),
     "trace-nostacks": ("trace", {"NUMALLOC_TRACE_STACKS": "none"}),
     "watch": ("sites,access=watch", {}),
+    "watch-10ms": ("sites,access=watch", {"NUMALLOC_ACCESS_PERIOD": "10000"}),
     "watch-5ms": ("sites,access=watch", {"NUMALLOC_ACCESS_PERIOD": "5000"}),
     "heaptrack": None,
     "heaptrack-raw": None,

@@ -71,7 +71,7 @@ na_interval_t na_watched_interval(double sum, double squares, double most, uint3
     law_t met = law_of(sum, variance);
     law_t one_more = law_of(sum + most, variance + most * most);
     to.low = quantile(met, one_more, TAIL);
-    to.high = quantile(met, one_more, 1 - TAIL);
+    to.high = quantile(one_more, one_more, 1 - TAIL);
     return to;
 }
 
@@ -94,10 +94,13 @@ void na_watched_add(na_watched_t *estimate, const na_touch_t *a) {
     }
     /* The hits of a round follow each other: they are summed as they come. */
     uint64_t round = (uint64_t)a->process << 32 | a->round;
-    if (estimate->count != 0 && estimate->items[estimate->count - 1].round == round)
+    double kept = a->weight * (1 - (double)a->if_kept / NA_TOUCH_PARTS);
+    if (estimate->count != 0 && estimate->items[estimate->count - 1].round == round) {
         estimate->items[estimate->count - 1].weight += a->weight;
-    else
-        estimate->items[estimate->count++] = (struct na_watched_item){round, a->weight};
+        estimate->items[estimate->count - 1].kept += kept;
+    } else {
+        estimate->items[estimate->count++] = (struct na_watched_item){round, a->weight, kept};
+    }
 }
 
 static int by_round(const void *a, const void *b) {
@@ -106,30 +109,45 @@ static int by_round(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+typedef struct sums {
+    double sum, squares, most;
+    uint32_t rounds;
+} sums_t;
+
+static void add_round(sums_t *to, double weight) {
+    if (!(weight > 0)) return;
+    to->sum += weight;
+    to->squares += weight * weight;
+    if (weight > to->most) to->most = weight;
+    to->rounds++;
+}
+
 na_interval_t na_watched_take(na_watched_t *estimate, const na_flows_t *set) {
-    na_interval_t none = {.sum = NAN, .low = NAN, .high = NAN};
-    double sum = 0, squares = 0, most = 0;
-    uint32_t rounds = 0;
+    sums_t late = {0}, kept = {0};
     if (estimate->count != 0)
         qsort(estimate->items, estimate->count, sizeof *estimate->items, by_round);
     for (size_t i = 0; i < estimate->count;) {
         uint64_t round = estimate->items[i].round;
-        double weight = 0;
-        for (; i < estimate->count && estimate->items[i].round == round; i++)
+        double weight = 0, if_kept = 0;
+        for (; i < estimate->count && estimate->items[i].round == round; i++) {
             weight += estimate->items[i].weight;
-        if (!(weight > 0)) continue;
-        sum += weight;
-        squares += weight * weight;
-        if (weight > most) most = weight;
-        rounds++;
+            if_kept += estimate->items[i].kept;
+        }
+        add_round(&late, weight);
+        add_round(&kept, if_kept);
     }
     bool none_here = estimate->sampled || estimate->failed;
     estimate->count = 0;
     estimate->sampled = estimate->failed = false;
-    none.rounds = rounds;
-    return none_here || rounds < NA_WATCHED_ROUNDS
-               ? none
-               : na_watched_interval(sum, squares, most, rounds, set->rounds);
+    if (none_here || late.rounds < NA_WATCHED_ROUNDS)
+        return (na_interval_t){.sum = NAN, .low = NAN, .high = NAN, .rounds = late.rounds};
+    na_interval_t to =
+        na_watched_interval(late.sum, late.squares, late.most, late.rounds, set->rounds);
+    double low =
+        na_watched_interval(kept.sum, kept.squares, kept.most, kept.rounds, set->rounds).low;
+    if (isnan(low)) low = 0; /* nothing is left */
+    if (low < to.low) to.low = low;
+    return to;
 }
 
 void na_watched_free(na_watched_t *estimate) {

@@ -9,8 +9,15 @@
  * not show in the variance. The interval is the one for weighted sums of
  * Poisson counts instead, with a round's sum in the place of a weight (M. Fay and E. Feuer, 1997: a
  * gamma distribution of the estimate's mean and variance, and for the upper end of both with one
- * more round like the heaviest; M. Fay and S. Kim, 2017: the even mixture of the two, "mid-p").
- * With many rounds alike it becomes the normal one. No interval can tell of accesses of a kind of
+ * more round like the heaviest). The lower end is that of the even mixture of the two (M. Fay and
+ * S. Kim, 2017: "mid-p"). With many rounds alike it becomes the normal one.
+ *
+ * A thread that is stopped by hits is late. What it does afterwards may be late for good, or it may
+ * make up for it by sleeping less: then the time that hits cost is time that it was watched for,
+ * and each hit weighs less. A window cannot tell, so the interval holds both: the upper end is that
+ * of the weights as they are, which take the thread for late, the lower one that of lesser weights
+ * (`if_kept`). The two are alike for words that a thread touches less than some thousand times a
+ * second. No interval can tell of accesses of a kind of
  * which none was met. */
 #ifndef NUMALLOC_PROFILER_ANALYZE_ESTIMATE_H
 #define NUMALLOC_PROFILER_ANALYZE_ESTIMATE_H
@@ -23,7 +30,7 @@
 typedef struct na_watched {
     struct na_watched_item {
         uint64_t round;
-        double weight;
+        double weight, kept; /* kept: if threads keep to timetables */
     } * items;
     size_t count, room;
     bool sampled; /* there are samples that no watchpoint made: no interval */
@@ -42,8 +49,8 @@ void na_watched_add(na_watched_t *estimate, const na_touch_t *a);
 na_interval_t na_watched_take(na_watched_t *estimate, const na_flows_t *set);
 void na_watched_free(na_watched_t *estimate);
 
-/* The interval that belongs to a sum of `rounds` rounds, the sum of their squares, and the largest
- * of them; there were `all` rounds, 0: not known. */
+/* The interval, without a thought for timetables, that belongs to a sum of `rounds` rounds, the sum
+ * of their squares, and the largest of them; there were `all` rounds, 0: not known. */
 na_interval_t na_watched_interval(double sum, double squares, double most, uint32_t rounds,
                                   uint64_t all);
 

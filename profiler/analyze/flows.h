@@ -48,12 +48,16 @@ typedef struct na_touch {
     int32_t latency; /* cycles; -1: not known */
     uint16_t cpu;    /* 65535: not known */
     uint16_t process;
-    int16_t from, home; /* nodes, indices of `nodes`: of the thread, of the page; -1: not known */
-    uint8_t op;         /* NA_NPROF_OP_* */
-    uint8_t level;      /* na_nprof_level_t */
-    uint8_t source;     /* index of `sources` */
-    uint8_t flags;      /* NA_NPROF_SAMPLE_* */
+    int8_t from, home; /* nodes, indices of `nodes`: of the thread, of the page; -1: not known */
+    uint16_t if_kept;  /* of watchpoints: how much less it weighs, in parts of NA_TOUCH_PARTS, if
+                          its thread keeps to a timetable (estimate.h) */
+    uint8_t op;        /* NA_NPROF_OP_* */
+    uint8_t level;     /* na_nprof_level_t */
+    uint8_t source;    /* index of `sources` */
+    uint8_t flags;     /* NA_NPROF_SAMPLE_* */
 } na_touch_t;
+
+#define NA_TOUCH_PARTS 65535u
 
 _Static_assert(sizeof(na_touch_t) == 64, "one cache line");
 

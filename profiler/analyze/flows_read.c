@@ -424,6 +424,56 @@ static void add_rounds(making_t *m) {
     }
 }
 
+/* Samples of watchpoints by window and thread, then by time. */
+static int by_window(const void *a, const void *b, void *arg) {
+    const na_nprof_access_sample_t *samples = arg;
+    const na_nprof_access_sample_t *x = &samples[*(const uint32_t *)a];
+    const na_nprof_access_sample_t *y = &samples[*(const uint32_t *)b];
+    if (x->window != y->window) return x->window < y->window ? -1 : 1;
+    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
+    return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+/* What the hits of one thread in one window weigh less if the thread makes up for the time that
+ * they cost it. Then its window was over when the clock said so: later hits do not count. A thread
+ * that was cut off had its last hit then by the clock, and not sooner. */
+static void find_kept(const making_t *m, const uint32_t *hits, uint32_t count, na_touch_t *items) {
+    const na_nprof_access_sample_t *first = &m->from.samples[hits[0]];
+    const na_nprof_access_window_t *w = &m->from.windows[first->window];
+    double all = w->inverse * (double)w->interval_ns, length = (double)w->watched_ns;
+    bool cut = first->weight * length > all * (1 + 1e-6);
+    double last = (double)m->from.samples[hits[count - 1]].ns - (double)w->start_ns;
+    double part = 0;
+    if (cut && count > 1) part = 1 - all / first->weight / (last * count / (count - 1));
+    for (uint32_t i = 0; i < count; i++) {
+        double at = (double)m->from.samples[hits[i]].ns - (double)w->start_ns;
+        if (!cut) part = at > length ? 1 : 0;
+        if (part > 1) part = 1;
+        if (part > 0) items[hits[i]].if_kept = (uint16_t)(part * NA_TOUCH_PARTS);
+    }
+}
+
+static bool add_kept(making_t *m, na_touch_t *items) {
+    uint32_t *hits = calloc(m->from.sample_count + 1, sizeof *hits), count = 0;
+    if (hits == NULL) return false;
+    for (uint32_t i = 0; i < m->from.sample_count; i++) {
+        uint32_t window = m->from.samples[i].window;
+        if (window != 0 && window < m->from.window_count && m->from.windows[window].length != 0)
+            hits[count++] = i;
+    }
+    qsort_r(hits, count, sizeof *hits, by_window, m->from.samples);
+    for (uint32_t i = 0, next; i < count; i = next) {
+        const na_nprof_access_sample_t *s = &m->from.samples[hits[i]];
+        for (next = i + 1; next < count; next++) {
+            const na_nprof_access_sample_t *other = &m->from.samples[hits[next]];
+            if (other->window != s->window || other->thread != s->thread) break;
+        }
+        find_kept(m, &hits[i], next - i, items);
+    }
+    free(hits);
+    return true;
+}
+
 static bool add_samples(making_t *m) {
     na_flows_t *set = m->set;
     if (m->from.sample_count > NA_FLOWS_NONE - 1 - (uint64_t)set->count) return false;
@@ -453,15 +503,15 @@ static bool add_samples(making_t *m) {
             .latency = s->latency,
             .cpu = s->cpu,
             .process = m->process,
-            .from = set_node(m, s->cpu_node),
-            .home = set_node(m, s->home_node),
+            .from = (int8_t)set_node(m, s->cpu_node),
+            .home = (int8_t)set_node(m, s->home_node),
             .op = s->op,
             .level = s->level,
             .source = (uint8_t)m->source[s->source],
             .flags = s->flags,
         };
     }
-    return true;
+    return add_kept(m, set->items + set->count - m->from.sample_count);
 }
 
 static void forget_process(making_t *m) {

@@ -13,7 +13,7 @@
 #define MOST_VERDICTS  200u
 #define MOST_FLOWS     64u   /* objects whose flow is drawn */
 #define MOST_EVENTS    1500u /* of one flow; of more every n-th */
-#define MOST_FUNCTIONS 8u    /* that touch an object */
+#define MOST_FUNCTIONS 8u    /* that touch an object; and as many that call them */
 
 typedef struct report_access {
     na_report_t *r;
@@ -351,19 +351,34 @@ typedef struct toucher {
     const na_frame_t *frame;
     na_access_vote_t caller;
     na_touch_sum_t sum;
+    double inclusive; /* weight of its accesses and of all that it calls */
 } toucher_t;
 
+/* Functions that touch it, then those that only call such. */
 static int heavier_first(const void *a, const void *b) {
     const toucher_t *x = a, *y = b;
     if (x->sum.weight != y->sum.weight) return x->sum.weight < y->sum.weight ? 1 : -1;
+    if (x->inclusive != y->inclusive) return x->inclusive < y->inclusive ? 1 : -1;
     return strcmp(x->frame->function, y->frame->function);
 }
 
-/* Functions that touch it; the first 64 that are met. */
+typedef struct touchers {
+    toucher_t found[128]; /* the first that are met */
+    size_t count;
+} touchers_t;
+
+static toucher_t *toucher(touchers_t *of, const na_frame_t *frame) {
+    size_t k = 0;
+    while (k < of->count && of->found[k].frame->id != frame->id)
+        k++;
+    if (k == sizeof of->found / sizeof of->found[0]) return NULL;
+    if (k == of->count) of->found[of->count++] = (toucher_t){.frame = frame};
+    return &of->found[k];
+}
+
 static void put_functions(const report_access_t *p, na_flow_t flow) {
     const na_flows_t *f = &p->view.flows;
-    toucher_t found[64];
-    size_t count = 0;
+    touchers_t of = {.count = 0};
     double all = 0;
     for (uint32_t i = 0; i < flow.count; i++) {
         const na_touch_t *a = &f->items[flow.items[i]];
@@ -371,27 +386,33 @@ static void put_functions(const report_access_t *p, na_flow_t flow) {
         all += a->weight;
         const na_frame_t *chain[NA_ACCESS_CHAIN];
         uint32_t depth = na_access_chain(&p->view, a, chain);
-        if (depth == 0) continue;
-        const na_frame_t *frame = chain[0];
-        size_t k = 0;
-        while (k < count && strcmp(found[k].frame->function, frame->function) != 0)
-            k++;
-        if (k == sizeof found / sizeof found[0]) continue;
-        if (k == count) found[count++] = (toucher_t){.frame = frame};
-        na_touch_sum_add(&found[k].sum, f, a);
-        na_access_vote(&found[k].caller, depth > 1 ? chain[1] : NULL, a->weight);
+        for (uint32_t k = 0; k < depth; k++) {
+            toucher_t *to = toucher(&of, chain[k]);
+            if (to == NULL) continue;
+            to->inclusive += a->weight;
+            if (k != 0) continue;
+            na_touch_sum_add(&to->sum, f, a);
+            na_access_vote(&to->caller, depth > 1 ? chain[1] : NULL, a->weight);
+        }
     }
-    qsort(found, count, sizeof found[0], heavier_first);
+    qsort(of.found, of.count, sizeof of.found[0], heavier_first);
     fputs(",\"functions\":[", p->to);
-    for (size_t k = 0; k < count && k < MOST_FUNCTIONS; k++) {
-        fputs(k == 0 ? "[" : ",[", p->to);
-        na_json_put(p->to, found[k].frame->function);
+    uint32_t shown[2] = {0, 0}; /* that touch it, that only call */
+    for (size_t k = 0; k < of.count; k++) {
+        const toucher_t *x = &of.found[k];
+        bool calls_only = x->sum.samples == 0;
+        if (shown[calls_only] == MOST_FUNCTIONS) continue;
+        fputs(shown[0] + shown[1] == 0 ? "[" : ",[", p->to);
+        shown[calls_only]++;
+        na_json_put(p->to, x->frame->function);
         putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(found[k].sum.weight, all));
+        na_json_number(p->to, na_touch_ratio(x->sum.weight, all));
         putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(found[k].sum.remote, found[k].sum.known));
+        na_json_number(p->to, na_touch_ratio(x->sum.remote, x->sum.known));
         putc(',', p->to);
-        na_json_put(p->to, found[k].caller.frame != NULL ? found[k].caller.frame->function : "");
+        na_json_put(p->to, x->caller.frame != NULL ? x->caller.frame->function : "");
+        putc(',', p->to);
+        na_json_number(p->to, na_touch_ratio(x->inclusive, all));
         putc(']', p->to);
     }
     putc(']', p->to);

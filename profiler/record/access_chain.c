@@ -2,7 +2,7 @@
  *
  * Modules that dlopen brought may be unloaded while their call frame information is read here (in
  * malloc they may not: a frame of the calling thread returns into them, umodules.h). Chains end
- * there. */
+ * there, and nothing of such a module is looked at. */
 #include "profiler/record/access_chain.h"
 
 #include "profiler/record/cfi.h"
@@ -76,7 +76,7 @@ static void unwind(na_cfi_regs_t regs, copy_t *copy, chain_t *to) {
         na_unwind_module_t module;
         na_cfi_row_t row;
         bool end;
-        switch (na_umodule_find(key, &module)) {
+        switch (na_umodule_of_others(key, &module)) {
         case NA_UMODULE_LASTING:
             if (!na_cfi_row(&module, key, &row) ||
                 !na_cfi_step(&row, &regs, read_copy, copy, &cfa, &end)) {

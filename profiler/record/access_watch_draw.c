@@ -1,15 +1,18 @@
 /* access_watch_draw.c - draws words to watch.
  *
- * Half of the draws are of words that had hits before, the latest NA_DRAW_KNOWN of them, all alike
- * (fewer draws, while these are few): what is known to be used is watched often, and weighs little.
- * Of the others one in eight (while few are known, half) is of the words of one live block of each
- * site (access_watch_sites.c), a site first, all alike: so that the one small block that everybody
- * uses is met in a large heap, and its first hit does not outweigh a thousand later ones. The rest
- * are of all words: a stratum first (the spans of one size class, or of large blocks of similar
- * size), in it a span, all alike, and in that a word, all alike. Strata are chosen for one quarter
- * all alike (so that a few small blocks are met in a heap of gigabytes), one quarter by their
- * words, and one half by what earlier draws from them brought. Free memory may be drawn: such a
- * window has no hits, which is as it should be.
+ * Some draws are of words that had hits before, the latest NA_DRAW_KNOWN of them, all alike: what
+ * is known to be used is watched often, and weighs little. How many goes by what these words bring
+ * against what all others do (as far as it is known), for a draw says most where the accesses are:
+ * half of all at most, three in sixteen at least; while few words are known, nearly half. Of the
+ * others one in eight (while few are known, half) is of the words of one live block of each site
+ * (access_watch_sites.c), a site first, all alike: so that the one small block that everybody uses
+ * is met in a large heap, and its first hit does not outweigh a thousand later ones. The rest are
+ * of all words: a stratum first (the spans of one size class, or of large blocks of similar size),
+ * in it a span, all alike, and in that a word, all alike. Strata are chosen for three eighths all
+ * alike (so that a few small blocks are met in a heap of gigabytes), three eighths by their words,
+ * and one quarter by what earlier draws from them brought: not more, for this is little known where
+ * hits are rare, and a stratum that it takes for idle has few hits that weigh much. Free memory may
+ * be drawn: such a window has no hits, which is as it should be.
  *
  * Any such rule gives unbiased sums if it depends on the past only, for a draw is weighted by the
  * inverse of the probability that its word had, in any way.
@@ -27,6 +30,11 @@
 #define STRATA NA_DRAW_STRATA
 #define WORD   8u
 #define FEW    16u /* words that are known */
+/* The least share of draws of words that are known, and what strata are chosen for by what they
+ * brought. (Why so much and not more: docs/decisions/0030-rare-hits.md.) */
+#define LEAST_KNOWN (3.0 / 16)
+#define LEARNT      0.25
+#define MEMORY      16 /* draws that a mean goes back by */
 
 typedef struct item {
     uintptr_t start;
@@ -43,6 +51,8 @@ static struct {
     uint32_t strata; /* with items */
     uint64_t random;
     double learnt[STRATA];          /* mean square of what draws brought: words * accesses a ns */
+    double all_learnt;              /* the sum of their roots */
+    double known_learnt;            /* the same of draws of words that are known */
     double chance[STRATA];          /* of a stratum in the next draw of all words */
     na_draw_t known[NA_DRAW_KNOWN]; /* address 0: none */
     uint32_t known_count, known_next;
@@ -145,11 +155,12 @@ static void weigh_strata(void) {
     double all = 0;
     for (uint32_t i = 0; i < STRATA; i++)
         if (d.first[i] != d.first[i + 1]) all += root(d.learnt[i]);
+    d.all_learnt = all;
     for (uint32_t i = 0; i < STRATA; i++) {
         d.chance[i] = 0;
         if (d.first[i] == d.first[i + 1]) continue;
         double plain = 0.5 / d.strata + 0.5 * d.words[i] / d.all_words;
-        d.chance[i] = all > 0 ? 0.5 * plain + 0.5 * root(d.learnt[i]) / all : plain;
+        d.chance[i] = all > 0 ? (1 - LEARNT) * plain + LEARNT * root(d.learnt[i]) / all : plain;
     }
 }
 
@@ -200,6 +211,13 @@ static uint32_t known_place(uintptr_t address) {
     return UINT32_MAX;
 }
 
+static double known_share(void) {
+    if (d.known_count < FEW) return 0.5 * d.known_count / (d.known_count + 2.0);
+    double known = root(d.known_learnt), all = known + d.all_learnt;
+    double brings = all > 0 ? known / all : 1;
+    return brings < LEAST_KNOWN ? LEAST_KNOWN : brings < 0.5 ? brings : 0.5;
+}
+
 static bool chance(double p) {
     return p > 0 && (double)(next_random() >> 11) * 0x1p-53 < p;
 }
@@ -209,7 +227,7 @@ bool na_draw(na_draw_t *draw) {
     weigh_strata();
     /* While few words are known, to find more is worth more than to watch these again. */
     bool few = d.known_count < FEW;
-    double known = few ? 0.5 * d.known_count / (d.known_count + 2.0) : 0.5;
+    double known = known_share();
     double by_site = na_site_blocks() == 0 ? 0 : few ? 1.0 / 2 : 1.0 / 8;
     if (chance(known))
         *draw = d.known[na_draw_below(d.known_count)];
@@ -228,12 +246,16 @@ bool na_draw(na_draw_t *draw) {
     return true;
 }
 
+static void learn(double *mean, double brought) {
+    *mean += (brought * brought - *mean) / MEMORY;
+}
+
 uint32_t na_draw_learn(const na_draw_t *draw, double rate) {
     if (draw->slot < STRATA) {
         uint32_t spans = d.first[draw->stratum + 1] - d.first[draw->stratum];
-        double brought = (double)spans * draw->words * rate;
-        double *mean = &d.learnt[draw->stratum];
-        *mean += (brought * brought - *mean) / 16;
+        learn(&d.learnt[draw->stratum], (double)spans * draw->words * rate);
+    } else if (draw->slot < STRATA + NA_DRAW_KNOWN) {
+        learn(&d.known_learnt, d.known_count * rate);
     }
     if (rate == 0 || known_place(draw->address) != UINT32_MAX) return UINT32_MAX;
     uint32_t place = d.known_next++ % NA_DRAW_KNOWN;

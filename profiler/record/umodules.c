@@ -165,6 +165,11 @@ na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m) {
     return learn(m, digest);
 }
 
+na_umodule_state_t na_umodule_of_others(uintptr_t pc, na_unwind_module_t *m) {
+    if (!ask_loader(pc, m)) return NA_UMODULE_NONE;
+    return na_lasting(m->start) ? NA_UMODULE_LASTING : NA_UMODULE_FRESH;
+}
+
 static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     (void)arg;

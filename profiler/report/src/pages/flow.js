@@ -30,9 +30,9 @@ export function flow(model, state) {
       of.estimate && [term('estimate', 'Accesses (95 %)'), estimated(of.estimate)]].filter(Boolean)),
     h('h3', {}, term('flow', 'Accesses by thread over time')), drawing(access, of),
     judged.length > 0 && [h('h3', {}, term('verdict', 'Verdict')), judged.map((v) => verdict(model, v))],
-    of.functions.length > 0 && [h('h3', {}, 'Functions that touch it'), h('table', { class: 'plain' },
-      h('tr', {}, ['function', 'of its accesses', 'remote', ...called ? ['mostly called by'] : []].map((name) => h('th', {}, name))),
-      of.functions.map(([name, share, remote, caller]) => h('tr', {}, [name, percent(share, 1), remote === null ? '–' : percent(remote, 1), ...called ? [caller || '–'] : []].map((cell) => h('td', {}, cell)))))]);
+    of.functions.length > 0 && [h('h3', {}, called ? 'Functions that touch it, and those that call them' : 'Functions that touch it'), h('table', { class: 'plain', id: 'touchers' },
+      h('tr', {}, ['function', 'of its accesses', ...called ? ['with all that it calls'] : [], 'remote', ...called ? ['mostly called by'] : []].map((name) => h('th', {}, name))),
+      of.functions.map(([name, share, remote, caller, inclusive]) => h('tr', {}, [name, percent(share, 1), ...called ? [percent(inclusive, 1)] : [], remote === null ? '–' : percent(remote, 1), ...called ? [caller || '–'] : []].map((cell) => h('td', {}, cell)))))]);
 }
 
 const OPS = ['access', 'read', 'write', 'read and write'];
