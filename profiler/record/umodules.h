@@ -23,8 +23,9 @@ typedef enum na_umodule_state {
 /* Lock-free, async-signal-safe. */
 na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m);
 
-/* The same for an address that no frame of the calling thread returns into, so that its module may be
- * unloaded at any moment: LASTING, NONE, or FRESH for one that may go, whose memory is not touched. */
+/* The same for an address that no frame of the calling thread returns into, so that its module may
+ * be unloaded at any moment: LASTING, NONE, or FRESH for one that may go, whose memory is not
+ * touched. */
 na_umodule_state_t na_umodule_of_others(uintptr_t pc, na_unwind_module_t *m);
 
 /* Raised whenever a module is found where another was, after the cached rules were dropped. */
