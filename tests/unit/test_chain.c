@@ -123,11 +123,14 @@ Test(chain, agrees_with_the_c_library, .init = setup) {
     cr_assert_geq(count, 7);
     cr_expect_eq(inner(0), sample[1 + IP]);
     cr_expect(nodes[count - 1].exact);
+    uint32_t skip = 0; /* a sanitizer's own frame comes first */
+    while (skip < 2 && (uintptr_t)frames[1 + skip] != inner(1))
+        skip++;
     for (uint32_t i = 1; i < count; i++) {
-        cr_expect_eq(inner(i), (uintptr_t)frames[i], "frame %u", i);
+        cr_expect_eq(inner(i), (uintptr_t)frames[i + skip], "frame %u", i);
         cr_expect(!nodes[count - 1 - i].exact);
     }
-    cr_expect(nodes[0].truncated || (int)count == frame_count, "%u frames of %d", count,
+    cr_expect(nodes[0].truncated || count + skip == (uint32_t)frame_count, "%u frames of %d", count,
               frame_count);
     /* An ip that is after the accessing instruction is taken for a return address. */
     cr_assert_eq(chain_of(sample, WORDS, true), count);
