@@ -12,15 +12,13 @@
 #include "alloc/os.h"
 #include "alloc/thread.h"
 #include "profiler/format/trace_code.h"
-#include "profiler/record/pack.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/trace.h"
 
 #define SMALL_BYTES (UINT64_C(64) << 10)
 #define QUEUE       4u /* full buffers that wait, at most */
 
-/* Level 1 is the recorder's own (pack.h). For others, zlib is part of the shared library; a static
- * program has it if it links it. */
+/* zlib is part of the shared library. A static program has it if it links it. */
 #pragma weak deflateInit2_
 #pragma weak deflate
 #pragma weak deflateReset
@@ -112,10 +110,12 @@ static bool packer_ready(packer_t *p) {
     p->raw = na_own_alloc(p->raw_room, w.buffer_bytes / 2);
     uint8_t *packed = na_own_alloc(p->packed_room, w.buffer_bytes / 4);
     if (p->coder == NULL || p->raw == NULL || packed == NULL) return false;
-    if (w.level > 1 && &deflateInit2_ != NULL) {
+    if (w.level != 0 && &deflateInit2_ != NULL) {
         p->zlib = (z_stream){.zalloc = own_zalloc, .zfree = own_zfree};
-        p->zlib_ready =
-            deflateInit2(&p->zlib, (int)w.level, Z_DEFLATED, 15, 9, Z_DEFAULT_STRATEGY) == Z_OK;
+        /* Coded events repeat themselves in runs. Looking for other repetitions, too, takes half
+         * as long again for a fifth of the size at most: from level 2 on. */
+        int strategy = w.level == 1 ? Z_RLE : Z_DEFAULT_STRATEGY;
+        p->zlib_ready = deflateInit2(&p->zlib, (int)w.level, Z_DEFLATED, 15, 9, strategy) == Z_OK;
     }
     p->packed = packed;
     return true;
@@ -126,36 +126,21 @@ static uint32_t checksum(const uint8_t *data, uint64_t bytes) {
     return na_nprof_crc32(data, bytes);
 }
 
-/* Compresses coded events, a part for the header and each column. */
-static uint64_t pack_columns(packer_t *p, const uint8_t *raw, uint64_t bytes, uint64_t room) {
-    uint32_t parts[NA_NPROF_TRACE_COLUMNS + 1];
-    na_nprof_trace_t header;
-    __builtin_memcpy(&header, raw, sizeof header);
-    parts[0] = sizeof header;
-    __builtin_memcpy(parts + 1, header.column_bytes, sizeof header.column_bytes);
-    if (na_pack_bound(bytes, NA_NPROF_TRACE_COLUMNS + 1) > room) return 0;
-    return na_pack(p->packed, raw, parts, NA_NPROF_TRACE_COLUMNS + 1);
-}
-
-static uint64_t deflate_all(packer_t *p, const uint8_t *raw, uint64_t bytes, uint64_t room) {
-    if (deflateReset(&p->zlib) != Z_OK) return 0;
-    p->zlib.next_in = (z_const Bytef *)raw;
-    p->zlib.avail_in = (uInt)bytes;
-    p->zlib.next_out = p->packed;
-    p->zlib.avail_out = (uInt)room;
-    return deflate(&p->zlib, Z_FINISH) == Z_STREAM_END ? p->zlib.total_out : 0;
-}
-
 /* Compresses `raw` into p->packed and fills what depends on that. */
 static bool squeeze(packer_t *p, const uint8_t *raw, uint64_t bytes, na_nprof_chunk_t *c) {
-    uint64_t size = 0, room = p->packed_room - NA_NPROF_PAGE;
-    if (p->zlib_ready)
-        size = deflate_all(p, raw, bytes, room);
-    else if (w.level != 0)
-        size = pack_columns(p, raw, bytes, room);
-    c->flags = NA_NPROF_SEALED | NA_NPROF_ZLIB;
+    uint64_t size = 0;
+    if (p->zlib_ready && deflateReset(&p->zlib) == Z_OK) {
+        p->zlib.next_in = (z_const Bytef *)raw;
+        p->zlib.avail_in = (uInt)bytes;
+        p->zlib.next_out = p->packed;
+        p->zlib.avail_out = (uInt)(p->packed_room - NA_NPROF_PAGE);
+        if (deflate(&p->zlib, Z_FINISH) == Z_STREAM_END) {
+            size = p->zlib.total_out;
+            c->flags = NA_NPROF_SEALED | NA_NPROF_ZLIB;
+        }
+    }
     if (size == 0) {
-        if (bytes > room) return false;
+        if (bytes > p->packed_room - NA_NPROF_PAGE) return false;
         __builtin_memcpy(p->packed, raw, bytes);
         size = bytes;
         c->flags = NA_NPROF_SEALED;
