@@ -22,15 +22,7 @@ void na_access_clock_tick(void) {
         pair.mono = pair.ticks = na_access_mono();
         return;
     }
-    /* The narrowest of three pairs: a thread may lose its processor between two readings. */
-    uint64_t best = UINT64_MAX;
-    for (unsigned i = 0; i < 3; i++) {
-        uint64_t before = na_rec_ticks(), mono = na_access_mono(), after = na_rec_ticks();
-        if (after - before >= best) continue;
-        best = after - before;
-        pair.mono = mono;
-        pair.ticks = before + best / 2;
-    }
+    na_rec_both_clocks(&pair.mono, &pair.ticks);
     if (pair.mono - pair.mono0 > 100000000)
         pair.per_ns = (double)(pair.ticks - pair.ticks0) / (double)(pair.mono - pair.mono0);
 }

@@ -71,8 +71,7 @@ static long fill(int fd) {
     static na_nprof_header_t header;
     __builtin_memcpy(&header, live, sizeof header);
     header.last_ms = header.last_ms < now ? now : header.last_ms;
-    header.last_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
-    header.last_ticks = na_rec_ticks();
+    na_rec_both_clocks(&header.last_mono_ns, &header.last_ticks);
     header.state = NA_NPROF_CLOSED;
     return write_all(fd, &header, sizeof header, 0);
 }

@@ -67,8 +67,8 @@ void na_header_fill(const na_header_facts_t *facts) {
     h->mpi_size = h->mpi_rank >= 0 && ranks > 0 ? (uint32_t)ranks : 0;
     read_job(h->job, sizeof h->job);
     h->start_unix_ns = facts->start_unix_ns;
-    h->start_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
-    h->start_ticks = na_rec.start_ticks = na_rec_ticks();
+    na_rec_both_clocks(&h->start_mono_ns, &h->start_ticks);
+    na_rec.start_ticks = h->start_ticks;
     h->ticks_hz = facts->ticks_hz;
     h->node_count = na_node_count < 1                    ? 1
                     : na_node_count > NA_NPROF_MAX_NODES ? NA_NPROF_MAX_NODES

@@ -145,8 +145,7 @@ static void finish(void) {
     na_resident_finish();
     if (na_rec.tracing) na_trace_writer_finish();
     na_nprof_header_t *h = na_rec.header;
-    h->last_mono_ns = na_rec_clock_ns(CLOCK_MONOTONIC);
-    h->last_ticks = na_rec_ticks();
+    na_rec_both_clocks(&h->last_mono_ns, &h->last_ticks);
     h->last_ms = na_rec_ms();
     na_writer_trim();
     __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);

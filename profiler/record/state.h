@@ -64,7 +64,8 @@ typedef struct na_rthread {
     /* This place's part of the figures by size and node; goes on when another thread takes it. */
     na_nprof_sizes_t *sizes; /* never NULL */
     uint64_t noted_sizes[NA_NPROF_SIZE_BUCKETS];
-    int64_t node_bytes[NA_NPROF_MAX_NODES], noted_nodes[NA_NPROF_MAX_NODES];
+    /* The last: of a thread whose memory is bound to none. */
+    int64_t node_bytes[NA_NPROF_MAX_NODES + 1], noted_nodes[NA_NPROF_MAX_NODES];
     uint64_t stack_looked_ms;
     /* cells */
     na_cell_slot_t *cells;
@@ -183,6 +184,9 @@ uint64_t na_rec_ms_of(uint64_t ticks);
 uint64_t na_rec_ticks_of_ms(uint64_t ms); /* how many make so long */
 /* The time stamp counter serves if the processor says that it never changes its rate. */
 bool na_rec_tsc_is_steady(void);
+/* One moment by CLOCK_MONOTONIC and by the recorder's clock: the closest of a few readings, for a
+ * thread that loses its processor between the two would have them apart by that long. */
+void na_rec_both_clocks(uint64_t *mono_ns, uint64_t *ticks);
 uint64_t na_rec_measure_hz(void); /* ticks a second; takes 2 ms */
 
 /* ---- header.c ---- */
