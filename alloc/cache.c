@@ -234,6 +234,7 @@ static void *draw(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
         if (blocks == NULL) blocks = na_mix_take(heap, cls, want, got);
     }
     if (blocks == NULL) blocks = take_from_spans(heap, cls, want, true, got);
+    heap->drawn += *got * c->size;
     uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
     if (state->cap < room) state->cap = (uint16_t)room;
     return blocks;

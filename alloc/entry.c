@@ -39,6 +39,25 @@ NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
 
 /* --- aligned --- */
 
+NA_INLINE void *alloc_of_class(unsigned cls, size_t size, na_entry_t entry) {
+    void *block = na_pop(&na_self->bins[cls]);
+    return block != NULL ? block : na_alloc_class_slow(cls, size, entry);
+}
+
+/* The block lies in a mixed span, and badly (mix.h): a few more of its class, then whole pages. */
+static NA_COLD NA_NOINLINE void *align_again(void *block, unsigned cls, size_t alignment,
+                                             size_t size, na_entry_t entry) {
+    void *missed[8];
+    unsigned count = 0, most = sizeof missed / sizeof missed[0];
+    while (block != NULL && ((uintptr_t)block & (alignment - 1)) != 0) {
+        missed[count++] = block;
+        block = count < most ? alloc_of_class(cls, size, entry) : NULL;
+    }
+    while (count-- > 0)
+        na_free(missed[count]);
+    return block != NULL ? block : na_large_alloc(size, NA_PAGE_SIZE, entry, NULL);
+}
+
 NA_RACES_WITH_EMPTY void *na_alloc_aligned(size_t alignment, size_t size, na_entry_t entry) {
     entry = na_entry_aligned(entry, alignment);
     if (alignment <= NA_CLASS_STEP) return na_alloc(size, entry);
@@ -46,8 +65,10 @@ NA_RACES_WITH_EMPTY void *na_alloc_aligned(size_t alignment, size_t size, na_ent
         na_init();
         unsigned cls = na_class_of_aligned(size, alignment);
         if (cls != 0) {
-            void *block = na_pop(&na_self->bins[cls]);
-            return block != NULL ? block : na_alloc_class_slow(cls, size, entry);
+            void *block = alloc_of_class(cls, size, entry);
+            return NA_LIKELY(((uintptr_t)block & (alignment - 1)) == 0)
+                       ? block
+                       : align_again(block, cls, alignment, size, entry);
         }
     }
     return na_large_alloc(size, alignment < NA_PAGE_SIZE ? NA_PAGE_SIZE : alignment, entry, NULL);

@@ -22,9 +22,10 @@
 #include "alloc/verify.h"
 
 enum {
-    POLL_MS = 10,     /* the least time between two polls that do something */
-    TIDY_MS = 1000,   /* a bin that was not used for so long is emptied */
-    SWEEP_MS = 500,   /* a chain that lay in the depot for so long goes to its spans */
+    POLL_MS = 10,           /* the least time between two polls that do something */
+    TIDY_MS = 1000,         /* a bin that was not used for so long is emptied */
+    TIDY_DRAWN = 256 << 10, /* or while so many bytes were drawn from spans */
+    SWEEP_MS = 500,         /* a chain that lay in the depot for so long goes to its spans */
     COOL_MS = 1000,   /* a heap that nobody adopted for so long gives back what is in its bins */
     MOVED_MS = 10,    /* a thread that was not seen at home for so long has moved */
     HEAP_PAGE = 4096, /* what a heap's first part, used by all, is to lie on one of */
@@ -513,6 +514,7 @@ static NA_COLD void yield_all(na_heap_t *heap) {
 
 /* Empties the bins that were not used since the last time. */
 static void tidy(na_heap_t *heap) {
+    heap->drawn = 0;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &heap->states[cls];
         if (state->cap == 0) continue;
@@ -561,6 +563,11 @@ void na_heap_poll(na_heap_t *heap) {
     heap->settles = 0;
     uint64_t now = na_os_ms();
     if (!heap->away) heap->home_ms = now;
+    if (NA_UNLIKELY(heap->drawn >= TIDY_DRAWN)) {
+        na_gate_enter(heap);
+        tidy(heap);
+        na_gate_leave(heap);
+    }
     if (now - heap->polled_ms < POLL_MS) return;
     heap->polled_ms = now;
     na_gate_enter(heap);

@@ -117,6 +117,7 @@ typedef struct na_heap {
     uint32_t settles;    /* and other slow paths, since the last look at the clock */
     uint64_t polled_ms;  /* last look */
     uint64_t tidied_ms;  /* last tidying of idle bins */
+    uint32_t drawn;      /* bytes that bins drew from spans since then */
     uint32_t tight_turn; /* na_tight_turn when it last gave back all that it caches */
     uint64_t home_ms;    /* when the thread was last known to be on the heap's node */
     bool away;           /* its last slow path saw it on another, and it has not moved there yet */

@@ -19,18 +19,31 @@ enum {
     TRIES = 8,        /* spans whose holes are long enough, but may lie badly */
     OPEN_AT_ONCE = 4, /* spans opened before a look whether that will do */
     SPARSE_PART = 8,  /* of what a node holds, at least, is in sparse spans before any are opened */
-    TAKES_TO_COOL = 32, /* between two looks which classes are still drawn from */
+    SPARSE_REST = 64, /* once some are, they go on to be until so little is */
+    TAKES_TO_COOL = 32, /* between two looks which classes are still drawn from; */
+    OWNED_TAKES = 4,    /* so many times less for owned classes, of which a heap has few */
+    TAKES_SCARCE = 4,   /* and while memory is scarce */
 };
 _Static_assert(PAGE_WORDS *WORD *NA_CLASS_STEP == NA_PAGE_SIZE, "a page's part of a map");
+
+/* Which of a set of classes are still drawn from. A node's of pooled classes are read and written
+ * without a lock: what comes of a race is a span opened too early, or too late. */
+typedef struct watch {
+    uint32_t takes; /* from holes */
+    uint64_t pages; /* as last looked at: in sparse spans of classes not drawn from; */
+    bool opening;   /* they are worth it; */
+    uint64_t cold;  /* by class: those that have some left, then */
+    uint32_t drawn[NA_CLASS_COUNT]; /* na_spanset_t.takes at the last look */
+} watch_t;
+
+NA_SPARSE static watch_t pooled[NA_MAX_NODES + 1];
 
 /* A heap's mixed spans. */
 struct na_mixer {
     na_lock_t lock;
-    uint32_t takes;                  /* since the last look at classes */
-    uint64_t cold;                   /* by class: not drawn from lately */
     uint64_t fits;                   /* by class: lists that are not empty */
     na_span_t *list[NA_CLASS_COUNT]; /* by the largest class that the longest hole has room for */
-    uint32_t drawn[NA_CLASS_COUNT];  /* na_spanset_t.takes at the last look */
+    watch_t owned;
 };
 _Static_assert(NA_CLASS_COUNT <= 64, "a bit for each class");
 
@@ -113,11 +126,13 @@ NA_INLINE cursor_t first_turn(map_t m) {
     return (cursor_t){.m = m, .i = UINT32_MAX, .last = 1};
 }
 
-static uint16_t longest_hole(map_t m) {
+/* The longest hole; the one at the end goes on for `beyond` steps. */
+static uint16_t longest_hole(map_t m, uint32_t beyond) {
     uint32_t longest = 0;
     cursor_t c = first_turn(m);
-    for (uint32_t at = next_turn(&c); m.steps - at > longest;) {
+    for (uint32_t at = next_turn(&c); at < m.steps && m.steps + beyond - at > longest;) {
         uint32_t end = next_turn(&c);
+        if (end == m.steps) end += beyond;
         if (end - at > longest) longest = end - at;
         at = next_turn(&c);
     }
@@ -263,51 +278,92 @@ static void relist(na_mixer_t *mixer, na_span_t *span) {
     span->list = (uint8_t)list;
 }
 
-/* What the blocks of a class lie at multiples of; steps. */
-static uint32_t alignment_of(unsigned cls) {
-    uint32_t size = na_classes[cls].size, align = size & -size;
-    return (align < NA_PAGE_SIZE ? align : (uint32_t)NA_PAGE_SIZE) / NA_CLASS_STEP;
+/* The mixed span of the same heap that begins at this address, or ends there; NULL: there is none.
+ * Whose a span is changes under the heap's lock only, that it is mixed is said last. */
+NA_RACY static na_span_t *span_beside(uintptr_t edge, bool before, unsigned owner) {
+    if (edge % NA_HUGE_SIZE == 0) return NULL; /* maps are of one hugepage */
+    na_span_t *span = na_span_of((void *)(before ? edge - 1 : edge));
+    if (span == NULL || !na_is_mixed(span) || *(volatile uint16_t *)&span->mix_owner != owner)
+        return NULL;
+    return span;
 }
 
-/* Blocks in the span's holes, in address order, until there are `want`; in front of `rest`. */
-static void *carve(na_span_t *span, unsigned cls, uint32_t want, void *rest, uint32_t *got) {
+static uintptr_t end_of(const na_span_t *span) {
+    return span->start + ((uintptr_t)span->pages << NA_PAGE_SHIFT);
+}
+
+static na_span_t *span_behind(const na_span_t *span) {
+    return span_beside(end_of(span), false, span->mix_owner);
+}
+
+/* Free steps right behind the span that a block which begins in it may use. */
+static uint32_t steps_beyond(const na_span_t *span) {
+    const na_span_t *next = span_behind(span);
+    return next != NULL ? next_step(map_of(next), 0, true) : 0;
+}
+
+static void measure(na_mixer_t *mixer, na_span_t *span) {
+    span->mix_longest = longest_hole(map_of(span), steps_beyond(span));
+    relist(mixer, span);
+}
+
+/* What the blocks of a class are to lie at multiples of; steps. */
+static uint32_t alignment_of(unsigned cls) {
+    uint32_t size = na_classes[cls].size, align = size & -size;
+    uint32_t most = na_scarce() ? NA_CACHE_LINE : (uint32_t)NA_PAGE_SIZE;
+    return (align < most ? align : most) / NA_CLASS_STEP;
+}
+
+/* Blocks in the span's holes, in address order, until there are `want`; in front of `rest`. The
+ * last may end in the span behind. */
+static void *carve(na_mixer_t *mixer, na_span_t *span, unsigned cls, uint32_t want, void *rest,
+                   uint32_t *got) {
     map_t m = map_of(span);
     uint32_t n = na_classes[cls].size / NA_CLASS_STEP, align = alignment_of(cls), before = *got;
     void *first = NULL, **link = &first;
     uint32_t longest = 0; /* of what is left up to `at` */
+    uint32_t beyond = steps_beyond(span), all = m.steps + beyond;
     cursor_t c = first_turn(m);
     uint32_t at = next_turn(&c);
-    while (m.steps - at > longest || (at < m.steps && *got < want)) {
+    while (at < m.steps && (all - at > longest || *got < want)) {
         uint32_t end = next_turn(&c), block = (uint32_t)na_align_up(at, align);
-        if (block + n <= end && *got < want) {
+        if (end == m.steps) end = all;
+        if (block + n <= end && block < m.steps && *got < want) {
             longest = block - at > longest ? block - at : longest;
-            for (; block + n <= end && *got < want; block += n, ++*got) {
+            for (; block + n <= end && block < m.steps && *got < want; block += n, ++*got) {
                 mark_used(m, block, n);
                 *link = (void *)(span->start + (uintptr_t)block * NA_CLASS_STEP);
                 link = na_block_next(*link);
             }
             at = block;
         }
-        longest = end - at > longest ? end - at : longest;
+        if (at < m.steps && end - at > longest) longest = end - at;
+        if (end == all) break;
         at = next_turn(&c);
     }
     *link = rest;
     span->mix_in_use = (uint16_t)(span->mix_in_use + (*got - before) * n);
     span->mix_longest = (uint16_t)longest;
+    if (at > m.steps) { /* the last block goes on there */
+        na_span_t *next = span_behind(span);
+        span->mix_in_use = (uint16_t)(span->mix_in_use - (at - m.steps));
+        next->mix_in_use = (uint16_t)(next->mix_in_use + (at - m.steps));
+        measure(mixer, next);
+    }
     return first;
 }
 
 /* From some span on one of these lists; false: there is none with such a hole. */
 static bool take_some(na_mixer_t *mixer, uint64_t lists, unsigned cls, uint32_t want, void **blocks,
                       uint32_t *got) {
-    uint32_t before = *got;
+    uint32_t before = *got, most = na_scarce() ? UINT32_MAX : TRIES;
     for (lists &= mixer->fits; lists != 0; lists &= lists - 1) {
-        na_span_t *span = mixer->list[__builtin_ctzll(lists)];
-        for (unsigned tries = 0; span != NULL && tries < TRIES; tries++, span = span->next) {
-            *blocks = carve(span, cls, want, *blocks, got);
-            if (*got == before) continue;
+        na_span_t *span = mixer->list[__builtin_ctzll(lists)], *next;
+        for (uint32_t tries = 0; span != NULL && tries < most; tries++, span = next) {
+            next = span->next;
+            *blocks = carve(mixer, span, cls, want, *blocks, got);
             relist(mixer, span);
-            return true;
+            if (*got != before) return true;
         }
     }
     return false;
@@ -334,6 +390,42 @@ static size_t release(na_mixer_t *mixer, na_span_t *span) {
     return bytes;
 }
 
+/* So many steps of a span came free. Returns the bytes that went to the page heap. */
+static size_t lose(na_mixer_t *mixer, na_span_t *span, uint32_t n, uint32_t hole) {
+    span->mix_in_use = (uint16_t)(span->mix_in_use - n);
+    if (span->mix_in_use == 0) return release(mixer, span);
+    if (hole > span->mix_longest) span->mix_longest = (uint16_t)hole;
+    relist(mixer, span);
+    return 0;
+}
+
+/* A block at step `at` of the span is free. */
+static size_t give_block(na_mixer_t *mixer, na_span_t *span, uint32_t at, uint32_t n) {
+    map_t m = map_of(span);
+    mark_free(m, at, n);
+    uint32_t from = at - gap_before(m, at), end = next_step(m, at + n, true), over = 0;
+    size_t released = 0;
+    if (NA_UNLIKELY(end >= m.steps)) {
+        na_span_t *next = span_behind(span);
+        over = at + n > m.steps ? at + n - m.steps : 0;
+        end = m.steps;
+        if (next != NULL) {
+            uint32_t beyond = next_step(map_of(next), 0, true);
+            end += beyond;
+            if (over != 0) released += lose(mixer, next, over, beyond);
+        }
+    }
+    if (NA_UNLIKELY(from == 0) && span->mix_in_use != n - over) {
+        na_span_t *before = span_beside(span->start, true, span->mix_owner);
+        if (before != NULL) {
+            map_t theirs = map_of(before);
+            uint32_t tail = gap_before(theirs, theirs.steps);
+            if (tail != 0) lose(mixer, before, 0, tail + end);
+        }
+    }
+    return released + lose(mixer, span, n - over, end - from);
+}
+
 size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count) {
     na_mixer_t *mixer = na_heap_by_id(span->mix_owner)->mixer;
     uint32_t n = na_classes[cls].size / NA_CLASS_STEP;
@@ -348,16 +440,9 @@ size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count) {
             na_misuse("double free of", block);
             break;
         }
-        mark_free(m, at, n);
-        span->mix_in_use = (uint16_t)(span->mix_in_use - n);
-        uint32_t from = at - gap_before(m, at), hole = next_step(m, at + n, true) - from;
-        if (hole > span->mix_longest) span->mix_longest = (uint16_t)hole;
+        released += give_block(mixer, span, at, n);
         block = next;
     }
-    if (span->mix_in_use == 0)
-        released = release(mixer, span);
-    else
-        relist(mixer, span);
     na_unlock(&mixer->lock);
     return released;
 }
@@ -404,10 +489,9 @@ bool na_mix_open(na_heap_t *heap, na_span_t *span) {
     span->mix_owner = heap->id;
     span->free = span->free_tail = NULL;
     span->mix_in_use = (uint16_t)((uint32_t)(span->carved - span->free_count) * each);
-    span->mix_longest = longest_hole(m);
     atomic_store_explicit(&span->mixed, true, memory_order_release);
     na_pagemap_retag(span, NA_TAG_MIXED(heap->id));
-    relist(mixer, span);
+    measure(mixer, span);
     na_unlock(&mixer->lock);
     return true;
 }
@@ -416,26 +500,36 @@ static const na_spanset_t *set_of(const na_heap_t *heap, unsigned cls) {
     return na_classes[cls].pooled ? na_central_spans(heap->node, cls) : &heap->states[cls].spans;
 }
 
-/* Which classes were not drawn from since the last look; none if their sparse spans are but a small
- * part of what the node holds: then their holes are not worth that frees there cost more. */
-NA_RACY static void look(na_heap_t *heap) {
-    na_mixer_t *mixer = heap->mixer;
-    uint64_t pages = 0;
-    mixer->takes = 0;
-    mixer->cold = 0;
+/* Which classes were not drawn from since the last look; none if sparse spans are but a small part
+ * of what the node holds: then their holes are not worth that frees there cost more. (What other
+ * heaps have of owned classes is guessed to be what this one has.) */
+NA_RACY static void look(const na_heap_t *heap, volatile watch_t *watch, bool of_pooled) {
+    uint64_t pages = 0, cold = 0;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        if (!na_classes[cls].pooled && heap->states[cls].cap == 0) continue;
+        if (na_classes[cls].pooled != of_pooled) continue;
+        if (!of_pooled && heap->states[cls].cap == 0) continue;
         const na_spanset_t *set = set_of(heap, cls);
         uint32_t takes = *(volatile const uint32_t *)&set->takes;
-        if (takes == mixer->drawn[cls] && takes != 0) {
-            mixer->cold |= UINT64_C(1) << cls;
+        if (takes == watch->drawn[cls] && takes != 0) {
+            cold |= UINT64_C(1) << cls;
             pages +=
                 (uint64_t) * (volatile const uint32_t *)&set->sparse * na_classes[cls].span_pages;
         }
-        mixer->drawn[cls] = takes;
+        watch->drawn[cls] = takes;
     }
-    if (pages * SPARSE_PART << NA_PAGE_SHIFT < na_pageheap_committed_on(heap->node))
-        mixer->cold = 0;
+    watch->pages = of_pooled ? pages : pages * na_heap_attached();
+    pages = ((const volatile watch_t *)&heap->mixer->owned)->pages +
+            ((const volatile watch_t *)&pooled[heap->node])->pages;
+    uint32_t part = watch->opening ? SPARSE_REST : SPARSE_PART;
+    watch->opening =
+        na_scarce() || pages * part << NA_PAGE_SHIFT >= na_pageheap_committed_on(heap->node);
+    watch->cold = watch->opening ? cold : 0;
+}
+
+/* A draw from holes. */
+NA_RACY static void pass(const na_heap_t *heap, volatile watch_t *watch, bool of_pooled) {
+    uint32_t least = of_pooled ? TAKES_TO_COOL : TAKES_TO_COOL / OWNED_TAKES;
+    if (watch->takes++ % (na_scarce() ? TAKES_SCARCE : least) == 0) look(heap, watch, of_pooled);
 }
 
 static bool open_one(na_heap_t *heap, unsigned cls) {
@@ -443,18 +537,22 @@ static bool open_one(na_heap_t *heap, unsigned cls) {
     return na_spanset_open(&heap->states[cls].spans, heap);
 }
 
-/* Some sparse span of a class that is not drawn from. */
-static bool open_some(na_heap_t *heap) {
-    na_mixer_t *mixer = heap->mixer;
-    unsigned opened = 0;
-    while (mixer->cold != 0 && opened < OPEN_AT_ONCE) {
-        unsigned cls = (unsigned)__builtin_ctzll(mixer->cold);
+NA_RACY static unsigned open_cold(na_heap_t *heap, volatile watch_t *watch, unsigned opened) {
+    uint64_t cold;
+    while (opened < OPEN_AT_ONCE && (cold = watch->cold) != 0) {
+        unsigned cls = (unsigned)__builtin_ctzll(cold);
         if (open_one(heap, cls))
             opened++;
         else
-            mixer->cold &= mixer->cold - 1;
+            watch->cold &= ~(UINT64_C(1) << cls);
     }
-    return opened != 0;
+    return opened;
+}
+
+/* Some sparse span of a class that is not drawn from. */
+static bool open_some(na_heap_t *heap) {
+    unsigned opened = open_cold(heap, &heap->mixer->owned, 0);
+    return open_cold(heap, &pooled[heap->node], opened) != 0;
 }
 
 bool na_mix_is_wanted(const na_heap_t *heap, uint32_t pages) {
@@ -462,8 +560,11 @@ bool na_mix_is_wanted(const na_heap_t *heap, uint32_t pages) {
            (na_scarce() || !na_pageheap_has_dirty(heap->node, pages)) && !na_every_event;
 }
 
-NA_RACY static bool is_full(const na_mixer_t *mixer) {
-    return *(const volatile uint64_t *)&mixer->fits == 0;
+/* Racing guesses: others may just now bring blocks home. */
+NA_RACY static bool has_none(const na_heap_t *heap) {
+    const volatile na_mixer_t *mixer = heap->mixer;
+    return mixer->fits == 0 && mixer->owned.cold == 0 &&
+           ((const volatile watch_t *)&pooled[heap->node])->cold == 0;
 }
 
 void *na_mix_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
@@ -474,10 +575,10 @@ void *na_mix_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
         if (mixer == NULL) return NULL;
         heap->mixer = mixer;
     }
-    if (mixer->takes++ % TAKES_TO_COOL == 0) look(heap);
+    pass(heap, &mixer->owned, false);
+    pass(heap, &pooled[heap->node], true);
     for (;;) {
-        /* A racing guess: others may just now bring blocks home. */
-        if (mixer->cold == 0 && is_full(mixer)) return NULL;
+        if (has_none(heap)) return NULL;
         na_lock(&mixer->lock);
         void *blocks = take(mixer, cls, want, got);
         na_unlock(&mixer->lock);

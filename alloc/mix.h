@@ -12,7 +12,12 @@
  * What is in use is in a map, a bit for each NA_CLASS_STEP bytes, and another for where blocks
  * begin; nothing is linked through free memory. A block is as long as its class, and lies at a
  * multiple of the largest power of two that divides its size (as it would in a span of its own), so
- * that blocks of pooled classes have their cache lines to themselves.
+ * that blocks of pooled classes have their cache lines to themselves. (Where memory is scarce
+ * (tight.h) these are all that a block is aligned to, and who asks for more looks at what he got.)
+ *
+ * A hole does not end with its span where another mixed span of the same heap follows in the same
+ * hugepage: a block belongs to the span that it begins in, and each of the two is in use for as
+ * long as the block is.
  *
  * Its pages are tagged slow, and it stays at its place: a free finds the block's class in the map
  * (na_mix_tag), and from there on the block is like any other of that class: in bins, chains, mail

@@ -10,6 +10,7 @@
  *                      (sizeclass.c), which is 3 % of blocks up to 1 KiB. They are longer, and a
  *                      long one drains less often: a program whose phases leave survivors in all
  *                      its spans holds up to a seventh more, so this is not for all times.
+ *                      Holes in sparse spans serve before free pages, whatever the gain (mix.h).
  *   room < least       tight. On the way there all free pages of all nodes are given back, what is
  *                      left of huge pages is split, and regions use no more of them. From then on
  *                      no more is resident than the latest peak of what was in use and a little

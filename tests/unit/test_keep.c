@@ -103,3 +103,23 @@ Test(keep, trimming_leaves_nothing) {
     cr_assert_eq(na_self->kept_bytes, 0);
     check(na_self);
 }
+
+static bool holds_blocks(unsigned cls) {
+    return na_self->bins[cls].head != NULL || na_self->states[cls].kept != 0;
+}
+
+Test(keep, what_is_not_used_while_the_heap_grows_goes_home) {
+    enum { COUNT = 4000, MORE = 20000 };
+    static void *more[MORE];
+    allocate(200, COUNT);
+    unsigned cls = na_class_of(200);
+    uint64_t full = in_spans();
+    release(COUNT);
+    cr_assert(holds_blocks(cls));
+    for (unsigned i = 0; i < MORE; i++)
+        more[i] = NA_FN(malloc)(1000);
+    cr_assert_gt(in_spans(), full);
+    cr_assert_not(holds_blocks(cls));
+    for (unsigned i = 0; i < MORE; i++)
+        NA_FN(free)(more[i]);
+}

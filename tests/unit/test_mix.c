@@ -11,6 +11,7 @@
 #include "alloc/mix.h"
 #include "alloc/recording.h"
 #include "alloc/switch.h"
+#include "alloc/tight.h"
 #include "numalloc/numalloc.h"
 
 enum { SPARSE = 150000, ONE_IN = 40, GUESTS = 20000 };
@@ -166,6 +167,85 @@ Test(mix, realloc_keeps_what_lies_in_a_mixed_span) {
         memset(b->at, mark_of(b), b->size);
     }
     check_all();
+    drop_all();
+}
+
+/* --- where memory is scarce --- */
+
+/* Said anew before each call: a look at the groups of this machine may find otherwise. */
+static void be_scarce(void) {
+    atomic_store(&na_scarce_now, true);
+}
+
+static bool goes_on_behind(const block_t *b) {
+    return na_span_of(b->at) != na_span_of(b->at + b->size - 1);
+}
+
+enum { LONG = 3000 };
+
+static size_t long_size(unsigned i) {
+    return 1100 + (size_t)(i * 37) % 2000;
+}
+
+Test(mix, blocks_go_on_in_the_span_behind) {
+    drop(&(block_t){make(1).at, 0});
+    uint64_t nothing = in_spans();
+    leave_survivors();
+    unsigned across = 0;
+    for (unsigned i = 0; i < LONG; i++) {
+        be_scarce();
+        guests[i] = make(long_size(i));
+        if (!goes_on_behind(&guests[i])) continue;
+        across++;
+        size_t size = na_classes[na_class_of(guests[i].size)].size;
+        na_found_t found;
+        na_lookup(guests[i].at + guests[i].size - 1, &found);
+        cr_assert_eq(found.kind, NA_LOOKUP_PLAIN);
+        cr_assert_eq(found.base, (uintptr_t)guests[i].at);
+        cr_assert_eq(found.usable, size);
+        cr_assert_eq(na_mix_class(guests[i].at), na_class_of(size));
+    }
+    cr_assert_gt(across, 0);
+    /* Either span first, and others take what came free. */
+    for (unsigned i = 0; i < LONG; i += 3)
+        drop(&guests[i]);
+    for (unsigned i = 0; i < survivor_count; i += 2)
+        drop(&survivors[i]);
+    for (unsigned i = LONG; i < LONG + 6000; i++) {
+        be_scarce();
+        guests[i] = make(guest_size(i));
+    }
+    for (unsigned i = 0; i < LONG + 6000; i++)
+        if (guests[i].at != NULL) check(&guests[i]);
+    for (unsigned i = 0; i < survivor_count; i++)
+        drop(&survivors[i]);
+    drop_all();
+    cr_assert_lt(in_spans(), nothing + (1u << 20));
+}
+
+Test(mix, who_asks_for_aligned_blocks_gets_them) {
+    leave_survivors();
+    unsigned askew = 0;
+    for (unsigned i = 0; i < LONG; i++) {
+        be_scarce();
+        guests[i] = make((size_t)512 << i % 3);
+        askew += (uintptr_t)guests[i].at % guests[i].size != 0;
+    }
+    cr_assert_gt(askew, 0);
+    for (unsigned i = 0; i < LONG; i += 2)
+        drop(&guests[i]); /* into bins, askew ones among them */
+    for (unsigned i = 0; i < LONG; i += 2) {
+        be_scarce();
+        size_t size = (size_t)512 << i % 3;
+        guests[i] = (block_t){NA_FN(aligned_alloc)(size, size), size};
+        cr_assert_not_null(guests[i].at);
+        cr_assert_eq((uintptr_t)guests[i].at % size, 0);
+        memset(guests[i].at, mark_of(&guests[i]), size);
+    }
+    for (unsigned i = 0; i < LONG; i++)
+        check(&guests[i]);
+    for (unsigned i = 0; i < survivor_count; i++)
+        drop(&survivors[i]);
     drop_all();
 }
 
