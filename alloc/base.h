@@ -40,6 +40,10 @@
 #define NA_RACY
 #endif
 
+/* A variable of the library that is read where instructions are counted: the compiler takes it from
+ * where it is, not from an address that it looks up. (-fvisibility says it of definitions only.) */
+#define NA_NEAR __attribute__((visibility("hidden")))
+
 #define NA_CACHE_LINE 64
 
 /* User addresses lie below 2^47 on x86-64 (more only where a program asks mmap for it; we do not).

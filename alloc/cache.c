@@ -393,13 +393,24 @@ static NA_NOINLINE void *alloc_quickly(unsigned cls, size_t requested, na_entry_
     return NA_LIKELY(block != NULL) ? block : na_alloc_thoroughly(cls, requested, entry);
 }
 
+/* The next of many calls all of which are recorded, one that is not to be timed. */
+NA_INLINE bool is_one_of_every(na_heap_t *heap) {
+    uint32_t left = heap->every_left;
+    if (NA_UNLIKELY(left <= 1)) return false;
+    heap->every_left = left - 1;
+    return true;
+}
+
+NA_INLINE void *alloc_recorded(size_t requested, na_entry_t entry, na_heap_t *heap, unsigned cls) {
+    return atomic_load_explicit(&na_every_alloc_by, memory_order_relaxed)(requested, entry, heap,
+                                                                          cls);
+}
+
 void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry) {
     na_heap_t *heap = na_self;
+    if (is_one_of_every(heap)) return alloc_recorded(requested, entry, heap, cls);
     if (NA_LIKELY(heap->quick != 0)) return alloc_quickly(cls, requested, entry, heap);
-    if (heap->every_left != 0)
-        return NA_LIKELY(--heap->every_left != 0)
-                   ? na_every_alloc(heap, cls, requested, entry)
-                   : na_every_alloc_timed(heap, cls, requested, entry);
+    if (heap->every_left != 0) return na_every_alloc_timed(requested, entry, heap, cls);
     return na_alloc_thoroughly(cls, requested, entry);
 }
 
@@ -410,7 +421,9 @@ static NA_NOINLINE void *alloc_first(size_t size, na_entry_t entry) {
 
 void *na_alloc_slow(size_t size, na_entry_t entry) {
     if (size > NA_SMALL_MAX) return na_large_alloc(size, NA_PAGE_SIZE, entry, NULL);
-    if (NA_UNLIKELY(na_self == &na_heap_empty)) return alloc_first(size, entry);
+    na_heap_t *heap = na_self;
+    if (is_one_of_every(heap)) return alloc_recorded(size, entry, heap, na_class_of(size));
+    if (NA_UNLIKELY(heap == &na_heap_empty)) return alloc_first(size, entry);
     return na_alloc_class_slow(na_class_of(size), size, entry);
 }
 
@@ -500,6 +513,11 @@ static NA_NOINLINE void free_mixed(void *block, uint32_t mixed, na_release_t how
 /* The way of another owner's block is a hot path, too: no calls but the last. (A thread without a
  * heap has no list that the block could be put on.) */
 void na_free_slow(void *block, uint32_t tag, na_release_t how) {
+    if (tag == NA_TAG_NONE && NA_LIKELY(block != NULL) && is_one_of_every(na_self)) {
+        __atomic_store_n(&na_self->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
+        atomic_load_explicit(&na_every_free_by, memory_order_relaxed)(block, how, na_self);
+        return;
+    }
     na_heap_t *heap = na_self;
     if (NA_UNLIKELY((tag & 0xffff) == 0)) {
         __atomic_store_n(&heap->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
@@ -508,10 +526,8 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how) {
             free_mixed(block, tag, how);
         else if (heap->every_left == 0)
             na_free_thoroughly(block, tag, how, NULL);
-        else if (NA_LIKELY(--heap->every_left != 0))
-            na_every_free(heap, block, how);
         else
-            na_every_free_timed(heap, block, how);
+            na_every_free_timed(block, how, heap);
     } else if (((na_bin_t *)((char *)heap + (tag & 0xffff)))->tag == tag) {
         free_to_bin(heap, block, tag, how);
     } else if (NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed)) &&

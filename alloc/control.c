@@ -161,7 +161,7 @@ static int dump(const na_heap_t *heap) {
 
 void na_control_request(unsigned which) {
     atomic_fetch_or(&requests, which);
-    atomic_fetch_add(&na_alarm, 1);
+    atomic_fetch_add(&na_alarm, NA_ALARM_RAISE);
 }
 
 static void complain(const char *what, int error) {

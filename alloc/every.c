@@ -4,31 +4,16 @@
 #include <string.h>
 
 #include "alloc/cache.h"
-#include "alloc/mix.h"
-#include "alloc/recording.h"
-#include "alloc/switch.h"
 #include "alloc/timing.h"
-#include "pagemap/pagemap.h"
+#include "alloc/usual.h"
 
-/* No switch to be noticed, no look at the clock due, no move to another node. Counts the call as
- * na_heap_pass does. */
-NA_INLINE bool nothing_is_due(na_heap_t *heap) {
-    if (NA_UNLIKELY(heap->alarm != atomic_load_explicit(&na_alarm, memory_order_acquire)) ||
-        NA_UNLIKELY(heap->settles + 1 >= NA_POLL_SETTLES) ||
-        (NA_UNLIKELY(na_heap_watched(heap)) && na_heap_is_away(heap)))
-        return false;
-    heap->settles++;
-    return true;
-}
+_Atomic(na_every_alloc_t *) na_every_alloc_by = na_every_alloc;
+_Atomic(na_every_free_t *) na_every_free_by = na_every_free;
 
-/* The span's blocks have records, and its pages are slow. */
-NA_INLINE bool is_recorded(const na_heap_t *heap, const na_span_t *span) {
-    return atomic_load_explicit(&span->recorded, memory_order_relaxed) == heap->profile_session &&
-           !na_is_mixed(span);
-}
-
-NA_INLINE na_record_t *record_at(const na_span_t *span, uint32_t index) {
-    return atomic_load_explicit(&span->records, memory_order_acquire) + index;
+void na_every_choose(const na_hooks_t *hooks) {
+    bool theirs = hooks->every_alloc != NULL && na_switch_by_membarrier;
+    atomic_store(&na_every_alloc_by, theirs ? hooks->every_alloc : na_every_alloc);
+    atomic_store(&na_every_free_by, theirs ? hooks->every_free : na_every_free);
 }
 
 typedef enum na_timed { NOT_TIMED, TIMED, PART } na_timed_t; /* PART: of a call that is timed */
@@ -39,28 +24,23 @@ typedef enum na_timed { NOT_TIMED, TIMED, PART } na_timed_t; /* PART: of a call 
 NA_INLINE void *alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry,
                       const na_timed_t how) {
     const bool timed = how == TIMED;
-    na_bin_t *bin = &heap->bins[cls];
-    na_bin_state_t *state = &heap->states[cls];
-    bin->pop = 0; /* the hot path has counted it below zero */
-    if (NA_UNLIKELY(state->count == 0) || !nothing_is_due(heap)) return NULL;
+    const na_usual_bin_t b = na_usual_bin(heap, cls);
+    na_usual_no_credit(b.bin);
+    if (!na_usual_now(heap)) return NULL;
     const na_hooks_t *hooks = na_section_enter(heap);
-    void *block = bin->head;
-    const na_span_t *span = na_span_by_page(block);
-    if (NA_UNLIKELY(hooks == NULL) || NA_UNLIKELY(!is_recorded(heap, span))) {
+    void *block;
+    na_record_t *record;
+    size_t usable;
+    if (NA_UNLIKELY(hooks == NULL) || !na_usual_next(heap, &b, &block, &record, &usable)) {
         na_section_leave(heap);
         return NULL;
     }
     uint64_t from = timed ? na_clock_read() : 0;
-    bin->head = *na_block_next(block);
+    na_usual_take(&b, block);
     if (timed && na_entry_kind(entry) == NA_ENTRY_CALLOC) memset(block, 0, requested);
     uint64_t to = how != NOT_TIMED ? na_clock_read() : 0;
-    state->count--;
-    state->pops++;
-    state->used = true;
-    const na_class_t *c = &na_classes[cls];
-    na_record_t *record = record_at(span, na_block_index(c, (uintptr_t)block - span->start));
-    na_record_take(record, c->size - requested, heap->node, na_profile_epoch);
-    hooks->on_alloc(&heap->profile, record, block, requested, c->size, entry,
+    na_record_take(record, usable - requested, heap->node, na_profile_epoch);
+    hooks->on_alloc(&heap->profile, record, block, requested, usable, entry,
                     __builtin_frame_address(0));
     if (timed)
         na_timed_tell(heap, hooks, (na_call_t)na_entry_kind(entry), na_clock_between(from, to));
@@ -69,17 +49,17 @@ NA_INLINE void *alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_
     return block;
 }
 
-void *na_every_alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
+void *na_every_alloc(size_t requested, na_entry_t entry, na_heap_t *heap, unsigned cls) {
     void *block = alloc(heap, cls, requested, entry, NOT_TIMED);
     return NA_LIKELY(block != NULL) ? block : na_alloc_thoroughly(cls, requested, entry);
 }
 
-void *na_every_alloc_timed(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
+void *na_every_alloc_timed(size_t requested, na_entry_t entry, na_heap_t *heap, unsigned cls) {
     if (heap->in_realloc && na_entry_kind(entry) == NA_ENTRY_REALLOC) {
         /* A part of a realloc, which is timed as a whole or not at all. */
         if (heap->timed_from == 0) {
             na_timed_draw(heap);
-            return na_every_alloc(heap, cls, requested, entry);
+            return na_every_alloc(requested, entry, heap, cls);
         }
         heap->every_left = 1;
         void *part = alloc(heap, cls, requested, entry, PART);
@@ -89,7 +69,10 @@ void *na_every_alloc_timed(na_heap_t *heap, unsigned cls, size_t requested, na_e
     heap->timed_from = 0;
     na_timed_draw(heap);
     void *block = alloc(heap, cls, requested, entry, TIMED);
-    if (NA_LIKELY(block != NULL)) return block;
+    if (NA_LIKELY(block != NULL)) {
+        na_heap_poll(heap);
+        return block;
+    }
     na_timed_begin(heap);
     block = na_alloc_thoroughly(cls, requested, entry);
     if (block != NULL && na_entry_kind(entry) == NA_ENTRY_CALLOC) memset(block, 0, requested);
@@ -97,16 +80,16 @@ void *na_every_alloc_timed(na_heap_t *heap, unsigned cls, size_t requested, na_e
     return block;
 }
 
-/* Calls the hook if the block has a record of its life. */
-NA_INLINE bool record_free(na_heap_t *heap, const na_span_t *span, uint32_t index, void *block,
-                           size_t size, na_release_t how) {
+/* Calls the hook if the block has a record of its life in this profile. */
+NA_INLINE bool record_free(na_heap_t *heap, const na_usual_given_t *g, void *block,
+                           na_release_t how) {
     const na_hooks_t *hooks = na_section_enter(heap);
     bool known = false;
-    if (NA_LIKELY(hooks != NULL) && NA_LIKELY(is_recorded(heap, span))) {
-        na_record_t *record = record_at(span, index);
-        known = record->epoch != 0;
+    if (NA_LIKELY(hooks != NULL) && NA_LIKELY(na_usual_span(heap, g->span))) {
+        na_record_t *record = na_usual_record(g->span, g->index);
+        known = record->epoch == na_profile_epoch;
         if (NA_LIKELY(known)) {
-            hooks->on_free(&heap->profile, record, block, size, how, NULL);
+            hooks->on_free(&heap->profile, record, block, g->span->each, how, NULL);
             record->epoch = 0;
         }
     }
@@ -114,14 +97,10 @@ NA_INLINE bool record_free(na_heap_t *heap, const na_span_t *span, uint32_t inde
     return known;
 }
 
-NA_INLINE void push(na_bin_t *bin, void *block) {
-    *na_block_next(block) = bin->head;
-    bin->head = block;
-}
-
-static NA_COLD void push_timed(na_heap_t *heap, na_bin_t *bin, void *block, na_release_t how) {
+static NA_COLD void push_timed(na_heap_t *heap, const na_usual_bin_t *b, void *block,
+                               na_release_t how) {
     uint64_t from = na_clock_read();
-    push(bin, block);
+    na_usual_push(b, block);
     uint64_t to = na_clock_read();
     const na_hooks_t *hooks = na_section_enter(heap);
     if (hooks != NULL)
@@ -131,27 +110,15 @@ static NA_COLD void push_timed(na_heap_t *heap, na_bin_t *bin, void *block, na_r
 
 /* False: this is no usual call, and nothing was changed for it. */
 NA_INLINE bool release(na_heap_t *heap, void *block, na_release_t how, const bool timed) {
-    const na_span_t *span = na_span_by_page(block);
-    if (NA_UNLIKELY(span == NULL)) return false;
-    unsigned cls = span->cls;
-    na_bin_t *bin = &heap->bins[cls];
-    na_bin_state_t *state = &heap->states[cls];
-    const na_class_t *c = &na_classes[cls];
-    size_t offset = (uintptr_t)block - span->start;
-    uint32_t index = na_block_index(c, offset);
-    /* Small, this heap's, and not the sampler's; a block begins there; the bin has room. */
-    if (NA_UNLIKELY(cls == 0) || NA_UNLIKELY(bin->tag >> 16 != span->owner) ||
-        NA_UNLIKELY(span->sampled) || NA_UNLIKELY(index >= span->capacity) ||
-        NA_UNLIKELY(offset != (size_t)index * c->size) || NA_UNLIKELY(state->count >= state->cap) ||
-        !nothing_is_due(heap) || NA_UNLIKELY(!record_free(heap, span, index, block, c->size, how)))
+    na_usual_given_t g;
+    if (!na_usual_given(heap, block, &g) || !na_usual_now(heap) ||
+        NA_UNLIKELY(!record_free(heap, &g, block, how)))
         return false;
-    state->count++;
-    state->pushes++;
-    state->used = true;
+    na_usual_counted(&g.b);
     if (timed)
-        push_timed(heap, bin, block, how);
+        push_timed(heap, &g.b, block, how);
     else
-        push(bin, block);
+        na_usual_push(&g.b, block);
     return true;
 }
 
@@ -166,14 +133,17 @@ static NA_NOINLINE void free_thoroughly(na_heap_t *heap, void *block, na_release
     if (timed) na_timed_end(heap, na_call_of_release(how), !large);
 }
 
-void na_every_free(na_heap_t *heap, void *block, na_release_t how) {
+void na_every_free(void *block, na_release_t how, na_heap_t *heap) {
     if (NA_UNLIKELY(!release(heap, block, how, false))) free_thoroughly(heap, block, how, false);
 }
 
-void na_every_free_timed(na_heap_t *heap, void *block, na_release_t how) {
+void na_every_free_timed(void *block, na_release_t how, na_heap_t *heap) {
     heap->in_realloc =
         false; /* left by longjmp, or by a signal: realloc itself does not come here */
     heap->timed_from = 0;
     na_timed_draw(heap);
-    if (!release(heap, block, how, true)) free_thoroughly(heap, block, how, true);
+    if (release(heap, block, how, true))
+        na_heap_poll(heap);
+    else
+        free_thoroughly(heap, block, how, true);
 }

@@ -282,6 +282,8 @@ na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned) {
     if (there == heap) return heap;
     there->profile = heap->profile;
     there->profile_session = heap->profile_session;
+    /* Of the two, it may be the one that has noticed the last switch. */
+    na_switch_to_session(there, atomic_load_explicit(&na_session, memory_order_relaxed));
     heap->profile = NULL;
     na_self = there;
     watch_thread_exit(there);

@@ -160,7 +160,7 @@ typedef struct na_heap {
 /* The calling thread's heap. EMPTY before its first slow path, GONE after its last: two heaps whose
  * bins have no credit and match no tag of a block, so that no test is needed for either. (The hot
  * path does count their credits down; each slow path resets them, so that they stay near zero.) */
-extern NA_TLS na_heap_t *na_self;
+extern NA_NEAR NA_TLS na_heap_t *na_self;
 extern na_heap_t na_heap_empty, na_heap_gone;
 
 /* The heap to work with in a slow path, or NULL: no memory. A thread in its last breath (GONE)

@@ -31,6 +31,7 @@ typedef enum na_entry {
     NA_ENTRY_ALIGNED,
     NA_ENTRY_NEW,
     NA_ENTRY_NEW_ARRAY,
+    NA_ENTRY_KIND = 0x00ff,
     NA_ENTRY_ALIGNMENT = 0xff00,
 } na_entry_t;
 
@@ -78,6 +79,8 @@ typedef enum na_map_call {
 /* What a program's own allocator announces (numalloc_pool_*). */
 typedef enum na_pool_event { NA_POOL_ALLOC, NA_POOL_FREE, NA_POOL_DESTROY } na_pool_event_t;
 #define NA_POOLS 4096u
+
+struct na_heap;
 
 typedef struct na_hooks {
     /* In mode sites every event is reported; in mode sample only blocks chosen by the sampler:
@@ -140,14 +143,19 @@ typedef struct na_hooks {
      * `drawn`, or is of a kind that is always timed (timing.h). NULL: not wanted. Its events came
      * before. */
     void (*on_timed)(void **prof, na_call_t call, uint64_t ticks, bool drawn);
+
+    /* NULL, or na_every_alloc and na_every_free (every.h) with on_alloc and on_free in one piece:
+     * see usual.h. Both or none. */
+    void *(*every_alloc)(size_t requested, na_entry_t entry, struct na_heap *heap, unsigned cls);
+    void (*every_free)(void *block, na_release_t how, struct na_heap *heap);
 } na_hooks_t;
 
 /* NULL: no profile. Installed and taken away by switch.h while threads run; read behind
  * na_section_enter only (recording.h), or while no switch can happen. */
-extern _Atomic(const na_hooks_t *) na_hooks;
+extern NA_NEAR _Atomic(const na_hooks_t *) na_hooks;
 
 /* Profile epoch of new records, 1..NA_EPOCH_LAST; changes when a profile begins and in a forked
  * child. */
-extern _Atomic(uint8_t) na_profile_epoch;
+extern NA_NEAR _Atomic(uint8_t) na_profile_epoch;
 
 #endif

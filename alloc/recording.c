@@ -27,11 +27,7 @@ const na_hooks_t *na_section_enter_slow(na_heap_t *heap) {
             return NULL;
         }
     }
-    uint32_t session = atomic_load_explicit(&na_session, memory_order_relaxed);
-    if (NA_UNLIKELY(heap->profile_session != session)) {
-        heap->profile_session = session;
-        heap->profile = NULL; /* lay in what is no longer there */
-    }
+    na_switch_to_session(heap, atomic_load_explicit(&na_session, memory_order_relaxed));
     return hooks;
 }
 

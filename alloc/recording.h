@@ -24,7 +24,7 @@
 #include "pagemap/span.h"
 
 /* Counts profiles begun and ended, from 1: a word or a span of another session means nothing. */
-extern _Atomic(uint32_t) na_session;
+extern NA_NEAR _Atomic(uint32_t) na_session;
 
 /* na_section_enter while the profile is held still, or in a session that is new to the heap. */
 const na_hooks_t *na_section_enter_slow(na_heap_t *heap);

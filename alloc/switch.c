@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include "alloc/control.h"
+#include "alloc/every.h"
 #include "alloc/init.h"
 #include "alloc/mix.h"
 #include "alloc/os.h"
@@ -31,7 +32,7 @@ static const na_hooks_t *held;      /* while na_hooks is &na_hooks_paused */
 
 static void raise_alarm(void) {
     atomic_fetch_add(&switches, 1);
-    atomic_fetch_add(&na_alarm, 1);
+    atomic_fetch_add(&na_alarm, NA_ALARM_RAISE);
 }
 
 /* --- waiting for threads to leave --- */
@@ -96,6 +97,7 @@ void na_switch_on(const na_hooks_t *hooks, bool every_event) {
     atomic_fetch_add(&na_session, 1);
     na_sample_interval = every_event ? 0 : hooks->sample_interval;
     atomic_store_explicit(&na_hooks, hooks, memory_order_release);
+    na_every_choose(hooks); /* before a thread can find that every event is wanted */
     na_every_event = every_event || na_strict;
     raise_alarm();
 }
@@ -115,6 +117,7 @@ bool na_switch_pause(const na_heap_t *self) {
     held = na_hooks;
     atomic_store(&paused_by, self->id);
     atomic_store(&na_hooks, &na_hooks_paused);
+    atomic_fetch_or(&na_alarm, NA_ALARM_HELD);
     if (all_left(self)) return true;
     na_switch_resume();
     return false;
@@ -122,6 +125,7 @@ bool na_switch_pause(const na_heap_t *self) {
 
 void na_switch_resume(void) {
     atomic_store(&na_hooks, held);
+    atomic_fetch_and(&na_alarm, ~NA_ALARM_HELD);
     atomic_store(&paused_by, 0);
     atomic_fetch_add(&pauses, 1);
     na_os_futex_wake((const uint32_t *)&pauses, INT32_MAX);
@@ -142,22 +146,29 @@ bool na_switch_may_quicken(const na_span_t *span) {
            !span->sampled && !na_is_mixed(span);
 }
 
-/* Whether calls go the ways of every.h. */
+static void notice(na_heap_t *heap) {
+    heap->alarm = atomic_load_explicit(&na_alarm, memory_order_acquire) & ~NA_ALARM_HELD;
+}
+
+/* Whether calls go the ways of every.h. (Those of usual.h do not look at na_session: a thread that
+ * has noticed the beginning of a profile, and not its end, is in its session.) */
 static void set_every(na_heap_t *heap) {
     heap->every_left = 0;
     heap->timed_from = 0;
     heap->in_realloc = false;
-    if (na_every_event && !na_strict) na_timed_draw(heap);
+    if (!na_every_event || na_strict) return;
+    na_switch_to_session(heap, atomic_load_explicit(&na_session, memory_order_relaxed));
+    na_timed_draw(heap);
 }
 
 void na_switch_new_heap(na_heap_t *heap) {
-    heap->alarm = atomic_load_explicit(&na_alarm, memory_order_acquire);
+    notice(heap);
     heap->switches = atomic_load_explicit(&switches, memory_order_acquire);
     set_every(heap);
 }
 
 void na_switch_alarmed(na_heap_t *heap) {
-    heap->alarm = atomic_load_explicit(&na_alarm, memory_order_acquire);
+    notice(heap);
     uint32_t now = atomic_load_explicit(&switches, memory_order_acquire);
     if (heap->switches != now) {
         heap->switches = now;
@@ -176,4 +187,5 @@ void na_switch_alarmed(na_heap_t *heap) {
 
 void na_switch_after_fork_child(void) {
     if (atomic_load(&na_hooks) == &na_hooks_paused) na_switch_resume();
+    atomic_fetch_and(&na_alarm, ~NA_ALARM_HELD); /* the parent was about to */
 }

@@ -26,8 +26,10 @@
 #include "pagemap/span.h"
 
 /* What a slow path compares with the heap's word: raised for every switch and every request to
- * control.c. */
-extern _Atomic(uint32_t) na_alarm;
+ * control.c. While the profile is held still it is NA_ALARM_HELD more, which no heap's word is. */
+extern NA_NEAR _Atomic(uint32_t) na_alarm;
+#define NA_ALARM_HELD  1u
+#define NA_ALARM_RAISE 2u
 /* What na_hooks points to while all threads that meet an event are to wait. */
 extern const na_hooks_t na_hooks_paused;
 
@@ -50,6 +52,13 @@ void na_switch_new_heap(na_heap_t *heap);
 /* The heap's word differs from na_alarm: takes credits back and does what control.c was asked. */
 NA_COLD void na_switch_alarmed(na_heap_t *heap);
 
+/* The heap's word of the profiler is that of this session from now on. */
+NA_INLINE void na_switch_to_session(na_heap_t *heap, uint32_t session) {
+    if (heap->profile_session == session) return;
+    heap->profile_session = session;
+    heap->profile = NULL; /* lay in what is no longer there */
+}
+
 /* For recording.c. Waits until the profile is no longer held; false: it is held by this thread. */
 NA_COLD bool na_switch_wait(const na_heap_t *heap);
 bool na_switch_may_quicken(const na_span_t *span);
@@ -58,7 +67,7 @@ void na_switch_after_fork_child(void);
 /* Says that the thread is inside a section, before it looks at anything that the switch changes.
  * Where the kernel has membarrier, the switch makes all threads order the two; otherwise, and for
  * ThreadSanitizer, which does not know it, each thread does. */
-extern _Atomic(bool) na_switch_by_membarrier;
+extern NA_NEAR _Atomic(bool) na_switch_by_membarrier;
 NA_INLINE void na_switch_announce(na_heap_t *heap) {
     uint32_t depth = atomic_load_explicit(&heap->inside, memory_order_relaxed);
     if (NA_LIKELY(atomic_load_explicit(&na_switch_by_membarrier, memory_order_relaxed))) {

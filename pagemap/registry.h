@@ -87,8 +87,12 @@ static inline void na_record_take(na_record_t *record, uint64_t slack, uint8_t n
 
 /* Of an object that is freed at this time (ticks >> 8); 0 where the processors' clocks disagree. */
 static inline uint64_t na_record_age(const na_record_t *record, uint64_t now) {
-    uint64_t age = (now - record->birth) & NA_RECORD_TIME_MASK;
-    return age >> (NA_RECORD_TIME_BITS - 1) == 0 ? age : 0;
+    /* Both with their highest bit on top; what lies below the birth in its word is less than what
+     * lies below the other time. */
+    const unsigned below = 64 - NA_RECORD_TIME_BITS;
+    uint64_t word = record->words[1] << (below - NA_RECORD_BIRTH_SHIFT);
+    int64_t age = (int64_t)((now << below | ((UINT64_C(1) << below) - 1)) - word);
+    return age >= 0 ? (uint64_t)age >> below : 0;
 }
 
 #endif

@@ -221,6 +221,8 @@ const na_hooks_t *na_access_hooks(const na_hooks_t *hooks) {
     if (config.access == NA_ACCESS_OFF) return hooks;
     base = hooks;
     noting = *hooks;
+    noting.every_alloc = NULL; /* which would not note anything */
+    noting.every_free = NULL;
     noting.on_free = on_free;
     noting.on_resize = on_resize;
     return &noting;

@@ -3,7 +3,6 @@
 #ifndef NUMALLOC_RECORD_CAPTURE_H
 #define NUMALLOC_RECORD_CAPTURE_H
 
-#include "numalloc/instrument.h"
 #include "profiler/record/state.h"
 #include "profiler/record/tree.h"
 #include "profiler/record/walk.h"
@@ -42,9 +41,6 @@ NA_INLINE na_edge_t *near_edge(const na_rthread_t *t, uint32_t path, uint32_t pa
     return NA_LIKELY(is_edge(&e[1], low, parent)) ? &e[1] : NULL;
 }
 
-/* Who keeps the calls of each thread, where the program does it itself. */
-extern _Atomic(numalloc_shadow_t (*)(void)) na_stacks_shadow;
-
 /* A stack that was captured. */
 typedef struct na_captured {
     uint32_t node; /* as na_stacks_capture says */
@@ -64,9 +60,7 @@ NA_INLINE na_captured_t na_stacks_capture_inline(na_rthread_t *t, const void *en
                                                  bool cell_wanted) {
 #if defined(__x86_64__)
     na_frame_state_t s;
-    if (NA_UNLIKELY(entered == NULL) ||
-        NA_UNLIKELY(atomic_load_explicit(&na_stacks_shadow, memory_order_acquire) != NULL) ||
-        NA_UNLIKELY(!na_frames_begin(&t->frames, entered, &s)))
+    if (NA_UNLIKELY(entered == NULL) || NA_UNLIKELY(!na_frames_begin(&t->frames, entered, &s)))
         return na_stacks_capture_slowly(t);
     na_frame_tail_t *tail = tail_at(&t->frames, &s);
     if (NA_LIKELY(goes_through(&t->frames, tail, &s)) &&

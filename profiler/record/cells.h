@@ -35,8 +35,8 @@ NA_INLINE na_nprof_cell_t *na_cell_find(const na_rthread_t *t, uint32_t site) {
 /* Before a cell changes: what it held at the last peak, if it has not changed since. Stores are in
  * this order in the file because a compiler keeps them so: a killed thread has done all that came
  * before. */
-NA_INLINE void na_cell_touch(na_nprof_cell_t *c) {
-    uint32_t epoch = __atomic_load_n(&na_rec.header->peak_epoch, __ATOMIC_ACQUIRE);
+NA_INLINE void na_cell_touch(const na_nprof_header_t *h, na_nprof_cell_t *c) {
+    uint32_t epoch = __atomic_load_n(&h->peak_epoch, __ATOMIC_ACQUIRE);
     if (NA_LIKELY(c->peak_epoch == epoch)) return;
     c->peak_bytes = (int64_t)(c->alloc_bytes - c->free_bytes);
     c->peak_count = (int64_t)(c->alloc_count - c->free_count);

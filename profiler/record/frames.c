@@ -17,7 +17,7 @@
 #include "profiler/record/walk.h" /* its functions, too, as long as they are inlined here */
 
 void na_frames_forget(na_frames_t *f) {
-    f->stack = (na_unwind_thread_t){0, 0, 0, 0};
+    f->stack = (na_unwind_thread_t){0};
     f->count = 0;
     f->generation = f->usual = UINT32_MAX; /* of no walk yet */
 }
@@ -48,19 +48,19 @@ static NA_COLD bool grow(walk_t *w) {
     uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
     if (room > NA_FRAMES_MOST) return false;
     uint64_t frames = (room + 1) * sizeof *f->frames,
-             words = room * WORDS_A_FRAME * sizeof *f->words, pairs = room * sizeof *f->pairs;
+             words = room * WORDS_A_FRAME * sizeof *f->words / 2, pairs = room * sizeof *f->pairs;
     uint8_t *p = na_own_alloc(frames + words + pairs, (frames + words + pairs) / 2);
     if (p == NULL) return false;
     na_frame_t *to = (na_frame_t *)p + 1;
     to[-1] = (na_frame_t){.sp = UINTPTR_MAX};
-    na_frame_word_t *to_words = (na_frame_word_t *)(p + frames);
+    na_frame_words_t *to_words = (na_frame_words_t *)(p + frames);
     na_frame_pair_t *to_pairs = (na_frame_pair_t *)(p + frames + words);
     for (uint32_t i = 0; i < f->count; i++)
         to[i] = f->frames[i];
     for (uint32_t i = 0; i < fresh; i++)
         to[room - fresh + i] = f->frames[w->fresh + i];
     if (f->count != 0) {
-        for (uint32_t i = 0; i < f->frames[f->count - 1].words; i++)
+        for (uint32_t i = 0; i < (f->frames[f->count - 1].words + 1) / 2; i++)
             to_words[i] = f->words[i];
         for (uint32_t i = 0; i < f->frames[f->count - 1].pairs; i++)
             to_pairs[i] = f->pairs[i];
@@ -77,9 +77,9 @@ static NA_COLD bool grow(walk_t *w) {
 /* ---- is what was kept still so? ---- */
 
 /* Of the words [0, n), the first that has changed; n: none. */
-static NA_NOINLINE uint32_t first_changed_word(const na_frame_word_t *words, uint32_t n) {
+static NA_NOINLINE uint32_t first_changed_word(const na_frame_words_t *words, uint32_t n) {
     uint32_t i = 0;
-    while (i < n && *(const uintptr_t *)words[i].at == words[i].value)
+    while (i < n && *(const uintptr_t *)words[i / 2].at[i % 2] == words[i / 2].value[i % 2])
         i++;
     return i;
 }
@@ -392,12 +392,11 @@ NA_INLINE bool keep(walk_t *w, const na_frame_t *outer, na_frame_t *frame) {
         if (kind == R_FRAME_POINTER || (with_rbp && saved == ra - 8)) {
             f->pairs[pairs++] = (na_frame_pair_t){ra - 8, outer->bp, outer->pc};
         } else {
-            f->words[words++] = (na_frame_word_t){ra, outer->pc};
-            if (with_rbp) f->words[words++] = (na_frame_word_t){saved, outer->bp};
+            keep_word(f, words++, ra, outer->pc);
+            if (with_rbp) keep_word(f, words++, saved, outer->bp);
         }
         if (NA_UNLIKELY(kind == R_DEREF))
-            f->words[words++] =
-                (na_frame_word_t){frame->bp + (uintptr_t)NA_RULE_OFF(rule), outer->sp};
+            keep_word(f, words++, frame->bp + (uintptr_t)NA_RULE_OFF(rule), outer->sp);
     }
     bool uses = kind == R_RBP || kind == R_DEREF || kind == R_FRAME_POINTER ||
                 slot == NA_RULE_SLOT_AT_RBP || (slot == 0 && outer_rbp);
@@ -540,45 +539,35 @@ NA_NOINLINE bool na_frames_learn(na_frame_step_t *step, uintptr_t pc) {
 }
 
 NA_NOINLINE void na_frames_remember(na_frame_tail_t *tail, const na_frame_fresh_t *fresh,
-                                    uint32_t n, const na_frame_t *joined, uint32_t node,
-                                    uint32_t cell) {
+                                    uint32_t n, const na_frame_t *joined, size_t place,
+                                    uint32_t node, uint32_t cell) {
     tail->pc = 0;
     if (n > NA_FRAMES_TAIL_WORDS || joined->sp - fresh->s.sp >= UINT32_MAX) return;
     uint32_t words = 1;
-    tail->by_bp = false;
+    tail->special = 0;
     tail->bp_at = NA_FRAMES_BP_HERE;
-    tail->may_go = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t rule = fresh[i].rule, slot = NA_RULE_SLOT(rule);
         bool last = i == n - 1, by_bp = NA_RULE_KIND(rule) == R_RBP;
         if (words + !last + by_bp > NA_FRAMES_TAIL_WORDS) return;
         if (by_bp && tail->bp_at == NA_FRAMES_BP_HERE)
-            tail->by_bp = true;
+            tail->special = NA_FRAMES_TAIL_BY_BP;
         else if (by_bp)
             tail->word[words++] = (na_frame_word_t){fresh->s.sp + tail->bp_at, fresh[i].s.bp};
         uintptr_t sp = last ? joined->sp : fresh[i + 1].s.sp;
         uint32_t at = last ? 0 : words++;
         tail->word[at] = (na_frame_word_t){sp - 8, last ? joined->pc : fresh[i + 1].s.pc};
-        tail->caller[i] = (uint8_t)at;
         if (slot != 0) tail->bp_at = (uint32_t)(sp - 8 * (uintptr_t)slot - fresh->s.sp);
-        if ((rule & NA_RULE_LASTING) == 0) tail->may_go |= (uint8_t)(1u << i);
     }
+    if (words != 1 || tail->bp_at != NA_FRAMES_BP_HERE) tail->special |= NA_FRAMES_TAIL_OTHER;
     tail->words = (uint8_t)words;
+    tail->place = (uint32_t)place;
     tail->sp = fresh->s.sp;
     tail->bp = fresh->s.bp;
     tail->join = joined->node;
     tail->node = node;
     tail->cell = cell;
     tail->pc = fresh->s.pc;
-}
-
-NA_NOINLINE bool na_frames_tail_stays(const na_frames_t *f, const na_frame_tail_t *tail) {
-    for (uint32_t rest = tail->may_go; rest != 0; rest &= rest - 1) {
-        unsigned i = (unsigned)__builtin_ctz(rest);
-        uintptr_t pc = i == 0 ? tail->pc : tail->word[tail->caller[i - 1]].value;
-        if (living_module(f, pc - 1) == 0) return false;
-    }
-    return true;
 }
 
 static void forget_steps(na_frames_t *f) {
@@ -603,7 +592,8 @@ static NA_NOINLINE bool prepare(na_frames_t *f, na_frame_state_t *s, uint32_t ge
     f->own_lo = na_unwind_skip_lo;
     f->own_size = na_unwind_skip_hi - na_unwind_skip_lo;
 #ifndef READS_ANY_OF_THE_STACK
-    if (f->own_size != 0) f->usual = generation;
+    if (f->own_size != 0 && atomic_load_explicit(&na_stacks_shadow, memory_order_acquire) == NULL)
+        f->usual = generation;
 #endif
     return true;
 }

@@ -45,6 +45,12 @@ typedef struct na_frame_word {
     uintptr_t at, value;
 } na_frame_word_t;
 
+/* Two of them, so that they can be compared as one. */
+typedef struct na_frame_words {
+    _Alignas(16) uintptr_t at[2];
+    uintptr_t value[2];
+} na_frame_words_t;
+
 /* Two words, one after the other: rbp and the return address above it. */
 typedef struct na_frame_pair {
     uintptr_t at, bp, pc;
@@ -89,21 +95,23 @@ typedef struct na_frame_step {
 _Static_assert(sizeof(na_frame_step_t) == 16, "none crosses a line");
 
 /* The innermost frames of a stack, from a state on to a kept frame, and what they came to. Where a
- * walk begins in this state, and the words are as they were, it would go the same way. */
+ * walk begins in this state, and the words are as they were, it would go the same way. (As for the
+ * code: where that may go, it lies in a module that the kept frame or one further out lies in, as
+ * na_frames_join sees to; and these are confirmed.) */
 #define NA_FRAMES_TAIL_BITS  7
 #define NA_FRAMES_TAIL_WORDS 5u
+#define NA_FRAMES_TAIL_BY_BP 1u /* a step counts from the rbp at its beginning */
+#define NA_FRAMES_TAIL_OTHER 2u /* more words, or another rbp at its end */
 typedef struct na_frame_tail {
     _Alignas(64) uintptr_t pc; /* it begins here; 0: nothing is known */
     uintptr_t sp;
     uintptr_t bp;        /* and with this rbp, if `by_bp` */
     uint32_t join;       /* the kept frame's node */
     uint32_t node, cell; /* of the whole stack; the cell 0: not known */
-    uint32_t
-        bp_at; /* from sp, where the kept frame's rbp is saved; UINT32_MAX: in the first one's */
+    uint32_t place;      /* the kept frame's, in the array */
+    uint32_t bp_at; /* from sp, where its rbp is saved; NA_FRAMES_BP_HERE: in the first one's */
     uint8_t words;
-    bool by_bp;
-    uint8_t may_go;                             /* bit n: the code of the nth frame does not stay */
-    uint8_t caller[NA_FRAMES_TAIL_WORDS];       /* which word is the nth frame's return address */
+    uint8_t special;                            /* NA_FRAMES_TAIL_*; 0: one word, and that is all */
     na_frame_word_t word[NA_FRAMES_TAIL_WORDS]; /* the first: where it leads to the kept frame */
 } na_frame_tail_t;
 _Static_assert(sizeof(na_frame_tail_t) == 128, "two lines; most need one");
@@ -112,7 +120,7 @@ typedef struct na_frames {
     na_unwind_thread_t stack;
     /* Outermost first. [0, count) are kept; a walk puts new ones at the end of the array. */
     na_frame_t *frames;
-    na_frame_word_t *words;
+    na_frame_words_t *words;
     na_frame_pair_t *pairs;
     uint32_t count, room;
     uint32_t generation;        /* na_umodule_generation when they were kept */
@@ -156,13 +164,10 @@ uint32_t na_frames_sound(const na_frames_t *f, uint32_t upto);
 /* Makes *step that of the return address; false: it is not of the usual kind. */
 bool na_frames_learn(na_frame_step_t *step, uintptr_t pc);
 
-/* Makes *tail that of `n` new frames inside of the kept one, if it has room for them; node and cell
- * are the stack's. */
+/* Makes *tail that of `n` new frames inside of the kept one, which has this place in the array, if
+ * it has room for them; node and cell are the stack's. */
 void na_frames_remember(na_frame_tail_t *tail, const na_frame_fresh_t *fresh, uint32_t n,
-                        const na_frame_t *joined, uint32_t node, uint32_t cell);
-/* Its code that may go is known to be there still. */
-bool na_frames_tail_stays(const na_frames_t *f, const na_frame_tail_t *tail);
-
+                        const na_frame_t *joined, size_t place, uint32_t node, uint32_t cell);
 /* Of another thread from now on. */
 void na_frames_forget(na_frames_t *f);
 

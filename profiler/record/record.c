@@ -36,7 +36,7 @@ static bool unwinder_ready; /* it has met the loader */
 static na_lock_t starting;
 static _Atomic bool need_start; /* a forked child that has seen no event yet */
 
-static _Atomic uint32_t always = 1;
+static _Atomic uint32_t always = NA_REC_OPEN;
 _Atomic uint32_t *na_rec_sentinel = &always;
 
 static bool begin(bool in_child) {
@@ -94,7 +94,7 @@ static void make_sentinel(void) {
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p > 0 && na_sys3(SYS_madvise, p, (long)na_os_page, MADV_WIPEONFORK) == 0)
         na_rec_sentinel = (_Atomic uint32_t *)p;
-    atomic_store_explicit(na_rec_sentinel, 1, memory_order_relaxed);
+    atomic_store_explicit(na_rec_sentinel, NA_REC_OPEN, memory_order_relaxed);
 }
 
 /* What a child knows of its parent must not lie in the parent's mappings. */
@@ -120,7 +120,7 @@ void na_rec_became_child(void) {
     config.from_start = false;
     config.missed = 0;
     atomic_store(&need_start, true);
-    atomic_store_explicit(na_rec_sentinel, 1, memory_order_release);
+    atomic_store_explicit(na_rec_sentinel, NA_REC_OPEN, memory_order_release);
 }
 
 /* The child's first event. False: no profile, now or ever. */
@@ -151,8 +151,14 @@ static void finish(void) {
     __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);
 }
 
+static bool was_closed(void) {
+    if (atomic_exchange(&na_rec.closed, true)) return true;
+    atomic_store_explicit(na_rec_sentinel, NA_REC_CLOSED, memory_order_release);
+    return false;
+}
+
 void na_rec_close(void) {
-    if (atomic_exchange(&na_rec.closed, true)) return;
+    if (was_closed()) return;
     na_spans_walk();
     finish();
 }
@@ -167,8 +173,9 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     parent_pid = 0;
     parent_start = 0;
     atomic_store(&need_start, false);
-    atomic_store_explicit(na_rec_sentinel, 1, memory_order_release); /* whosever child this is */
-    na_origins_forget(); /* their blocks may have been freed unseen */
+    atomic_store_explicit(na_rec_sentinel, NA_REC_OPEN,
+                          memory_order_release); /* whosever child this is */
+    na_origins_forget();                         /* their blocks may have been freed unseen */
     if (used) next_epoch();
     used = true;
     if (!begin(false)) return NULL;
@@ -183,12 +190,17 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
         na_trace_hooks.on_free = trace.on_free;
         na_trace_hooks.before_move = trace.before_move;
         na_trace_hooks.on_resize = trace.on_resize;
+        na_trace_hooks.every_alloc = NULL;
+        na_trace_hooks.every_free = NULL;
         return na_access_hooks(&na_trace_hooks);
     }
     bool sampling = config.mode == NA_PROFILE_SAMPLE;
     na_rec_hooks.sample_interval = sampling ? config.sample_interval : 0;
     na_rec_hooks.on_alloc = sampling ? na_site_on_sampled_alloc : na_site_on_alloc;
     na_rec_hooks.on_free = sampling ? na_site_on_sampled_free : na_site_on_free;
+    bool usual = !sampling && !config.free_sites && na_rec.tsc && na_usual_sites_alloc != NULL;
+    na_rec_hooks.every_alloc = usual ? na_usual_sites_alloc : NULL;
+    na_rec_hooks.every_free = usual ? na_usual_sites_free : NULL;
     return na_access_hooks(&na_rec_hooks);
 }
 
@@ -211,7 +223,7 @@ static void complete(void) {
 
 void na_profile_stop(bool quiet) {
     atomic_store(&need_start, false);
-    if (!na_rec_is_open() || atomic_exchange(&na_rec.closed, true)) return;
+    if (!na_rec_is_open() || was_closed()) return;
     if (quiet) complete();
 }
 

@@ -67,6 +67,11 @@ static na_nprof_sizes_t *new_sizes(void) {
     return (na_nprof_sizes_t *)(c + 1);
 }
 
+void na_rthread_change_node(na_rthread_t *t, uint8_t node) {
+    t->node = node;
+    t->record_rest = node | (uint64_t)na_profile_epoch << NA_RECORD_EPOCH_SHIFT;
+}
+
 na_rthread_t *na_rthread_attach(void **prof) {
     na_rthread_t *t = take_idle();
     if (t == NULL) {
@@ -91,6 +96,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
         t->entry = &t->scratch;
         __atomic_fetch_add(&na_rec.header->lost_threads, 1, __ATOMIC_RELAXED);
     }
+    t->known_as = t->index != 0 ? t->index : UINT32_MAX;
     t->published_bytes = t->published_count = t->high = t->low = 0;
     t->above = NA_QUANTUM;
     t->below = -NA_QUANTUM;
@@ -101,7 +107,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->last_cell = NULL;
     t->last_alloc_site = 0;
     t->after_alloc = false;
-    t->node = (uint8_t)na_node_current();
+    na_rthread_change_node(t, (uint8_t)na_node_current());
     t->owner = na_thread_pointer();
     read_name(t);
     t->entry->start_ms = na_rec_ms();

@@ -19,6 +19,8 @@ void na_rthread_end(na_rthread_t *t);
 /* The thread ends: its state will serve another. */
 void na_rthread_retire(na_rthread_t *t);
 
+NA_COLD void na_rthread_change_node(na_rthread_t *t, uint8_t node);
+
 /* na_rthread_enter where the word holds no state of this process, or nothing is recorded. */
 na_rthread_t *na_rthread_enter_slow(void **prof);
 
@@ -36,6 +38,11 @@ NA_INLINE na_rthread_t *na_rthread_enter(void **prof) {
         NA_LIKELY(!atomic_load_explicit(&na_rec.closed, memory_order_relaxed)))
         return t;
     return na_rthread_enter_slow(prof);
+}
+
+/* What the thread allocates from now on is this node's. */
+NA_INLINE void na_rthread_on_node(na_rthread_t *t, uint8_t node) {
+    if (NA_UNLIKELY(t->node != node)) na_rthread_change_node(t, node);
 }
 
 /* na_rec_ticks without a call. */

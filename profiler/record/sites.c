@@ -13,22 +13,13 @@
  * Mode sample: a block of s usable bytes is drawn with probability 1 - exp(-s / interval) and
  * stands for the inverse of that many. Its sizes alone decide, so that a free takes away exactly
  * what its allocation added. */
-#include "profiler/record/capture.h"
-#include "profiler/record/cells.h"
-#include "profiler/record/rthreads.h"
+#include "profiler/record/count.h"
 #include "profiler/record/series.h"
 
 #define LOAD(p)     __atomic_load_n(p, __ATOMIC_RELAXED)
 #define STORE(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
 
 #define LIVES_CHUNK (16u << 10)
-#define NO_LIVES    1u /* there was no room for them; no entry can be there */
-
-/* Number of binary digits, at most `most`. */
-NA_INLINE uint32_t digits(uint64_t v, uint32_t most) {
-    uint32_t n = 63u - (uint32_t)__builtin_clzll(v * 2 + 1);
-    return n < most ? n : most;
-}
 
 /* --- mode sample --- */
 
@@ -47,35 +38,20 @@ static double drawn(double x) {
     return p;
 }
 
-typedef struct amount {
-    uint64_t count; /* scaled */
-    uint64_t bytes, usable;
-    double variance; /* mode sample: (1 - p) / p^2 */
-} amount_t;
-
-static amount_t weighted(uint64_t requested, uint64_t usable) {
+na_weight_t na_site_weighted(uint64_t requested, uint64_t usable) {
     double p = drawn((double)(usable != 0 ? usable : 1) / na_rec.interval), weight = 1 / p;
-    return (amount_t){(uint64_t)(weight * NA_COUNT_SCALE + 0.5),
-                      (uint64_t)(weight * (double)requested + 0.5),
-                      (uint64_t)(weight * (double)usable + 0.5), (1 - p) * weight * weight};
+    return (na_weight_t){(uint64_t)(weight * NA_COUNT_SCALE + 0.5),
+                         (uint64_t)(weight * (double)requested + 0.5),
+                         (uint64_t)(weight * (double)usable + 0.5), (1 - p) * weight * weight};
 }
 
 na_amount_t na_site_amount(uint64_t requested, uint64_t usable) {
     if (!na_rec.sampling) return (na_amount_t){1, requested, usable};
-    amount_t a = weighted(requested, usable);
+    na_weight_t a = na_site_weighted(requested, usable);
     return (na_amount_t){a.count, a.bytes, a.usable};
 }
 
-static void saturate(uint32_t *p) {
-    if (*p != UINT32_MAX) (*p)++;
-}
-
 /* --- lifetimes --- */
-
-static void add_life(na_nprof_lives_t *l, uint64_t age) {
-    uint32_t bucket = digits(age, NA_NPROF_AGE_BUCKETS - 1);
-    if (NA_UNLIKELY(++l->count[bucket] == 0)) l->carry[bucket]++;
-}
 
 /* The third free of a cell: the first two are its shortest and longest so far. */
 static NA_COLD void begin_lives(na_rthread_t *t, na_nprof_cell_t *cell) {
@@ -99,27 +75,15 @@ static NA_COLD void begin_lives(na_rthread_t *t, na_nprof_cell_t *cell) {
     STORE(&cell->lives, (uint32_t)((uint64_t)((uint8_t *)l - na_rec.base) / 16));
 }
 
-NA_INLINE void count_life(na_rthread_t *t, na_nprof_cell_t *c, uint64_t frees, uint64_t age) {
-    if (c->lives == 0 && frees > 2) begin_lives(t, c);
+NA_NOINLINE void na_site_first_lives(na_rthread_t *t, na_nprof_cell_t *c, uint64_t frees,
+                                     uint64_t age) {
+    if (c->lives != 0 || frees <= 2) return;
+    begin_lives(t, c);
     if (c->lives > NO_LIVES)
         add_life((na_nprof_lives_t *)(na_rec.base + (uint64_t)c->lives * 16), age);
-    if (age < c->lifetime_min) c->lifetime_min = age;
-    if (age > c->lifetime_max) c->lifetime_max = age;
 }
 
 /* --- what is published --- */
-
-NA_INLINE void publish_site(na_nprof_cell_t *c, int64_t live) {
-    int64_t step = (int64_t)LOAD(&na_rec.header->site_quantum);
-    if (NA_UNLIKELY((uint64_t)(live - c->published_bytes + step) > 2 * (uint64_t)step))
-        na_share_publish(c, live);
-}
-
-/* What the thread's blocks came to before this event, and before a free whether that was the
- * largest of all times. */
-NA_INLINE int64_t net_of(const na_rthread_t *t) {
-    return (int64_t)(t->entry->alloc_bytes - t->entry->free_bytes);
-}
 
 static void new_peak(int64_t bytes, int64_t count) {
     na_nprof_header_t *h = na_rec.header;
@@ -135,7 +99,8 @@ static void new_peak(int64_t bytes, int64_t count) {
     na_unlock(&na_rec.peak);
 }
 
-static NA_NOINLINE void new_high(na_rthread_t *t, int64_t net) {
+/* Of the thread, before a free; perhaps of all times. */
+NA_NOINLINE void na_site_new_high(na_rthread_t *t, int64_t net) {
     t->high = net;
     if (atomic_load_explicit(&na_rec.threads_attached, memory_order_relaxed) != 1) return;
     int64_t all =
@@ -183,10 +148,6 @@ void na_site_publish_all(na_rthread_t *t) {
 
 /* --- events --- */
 
-static uint32_t block_id(const void *block) {
-    return (uint32_t)((uintptr_t)block >> 4);
-}
-
 _Static_assert(NA_ENTRY_MALLOC == NA_NPROF_ENTRY_MALLOC &&
                    NA_ENTRY_CALLOC == NA_NPROF_ENTRY_CALLOC &&
                    NA_ENTRY_REALLOC == NA_NPROF_ENTRY_REALLOC &&
@@ -195,8 +156,7 @@ _Static_assert(NA_ENTRY_MALLOC == NA_NPROF_ENTRY_MALLOC &&
                    NA_ENTRY_NEW_ARRAY == NA_NPROF_ENTRY_NEW_ARRAY,
                "entry points have the same numbers in the file");
 
-/* Of the stack captured just now; *site may become another for want of room. */
-static NA_NOINLINE na_nprof_cell_t *cell_of_stack(na_rthread_t *t, uint32_t *site) {
+NA_NOINLINE na_nprof_cell_t *na_site_cell_of_stack(na_rthread_t *t, uint32_t *site) {
     uint32_t captured = *site;
     na_nprof_cell_t *c = na_cell_find(t, captured);
     if (c == NULL) c = na_cell_make(t, site, false);
@@ -204,78 +164,15 @@ static NA_NOINLINE na_nprof_cell_t *cell_of_stack(na_rthread_t *t, uint32_t *sit
     return c;
 }
 
-/* Both modes from one text: `sampling` is a constant in each. */
-NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *block,
-                           uint64_t requested, uint64_t usable, na_entry_t entry,
-                           const void *entered, const bool sampling) {
-    na_captured_t stack = na_stacks_capture_from(t, entered, true);
-    uint32_t site = stack.node;
-    na_nprof_cell_t *c;
-    if (NA_LIKELY(stack.cell != 0)) {
-        c = na_cell_at(stack.cell);
-    } else if ((c = cell_of_stack(t, &site)) == NULL) {
-        record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
-        return;
-    }
-    /* What follows changes three lines of the cell; the clock's reading is a time to fetch them in.
-     */
-    __builtin_prefetch(&c->peak_bytes, 1);
-    if (!sampling) __builtin_prefetch(&c->growth_count, 1);
-    uint64_t ticks = na_rec_now(), birth = na_ages(ticks);
-    record->site = site; /* not always the one captured */
-    record->thread = (uint16_t)t->index;
-    na_record_publish_birth(record, birth);
-    na_cell_touch(c);
-    amount_t a = sampling ? weighted(requested, usable) : (amount_t){1, requested, usable, 0};
-    c->alloc_count += a.count;
-    c->alloc_bytes += a.bytes;
-    c->alloc_usable += a.usable;
-    if (requested < c->size_min) c->size_min = requested;
-    if (requested > c->size_max) c->size_max = requested;
-    int64_t live = (int64_t)(c->alloc_bytes - c->free_bytes);
-    if (live > c->local_peak_bytes) c->local_peak_bytes = live;
-    if (sampling) {
-        saturate(&c->raw_allocs);
-        c->var_alloc_count += a.variance;
-        c->var_alloc_bytes += a.variance * (double)requested * (double)requested;
-        if (na_entry_kind(entry) == NA_ENTRY_REALLOC) c->realloc_count += a.count;
-    } else {
-        c->before_block = c->last_block;
-        c->last_block = block_id(block);
-    }
-    unsigned align = na_entry_align_log2(entry);
-    if (NA_UNLIKELY(align > 4)) { /* every block is aligned to 16 */
-        saturate(&c->aligned_count);
-        c->align_mask |= 1u << (align & 31);
-    }
-    publish_site(c, live);
-    t->sizes->allocs[digits(requested, NA_NPROF_SIZE_BUCKETS - 1)] += a.count;
-    na_nprof_thread_t *e = t->entry;
-    int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
-    if (net < t->low) t->low = net;
-    e->alloc_count += a.count;
-    e->alloc_bytes += a.bytes;
-    e->calls[na_entry_kind(entry)] += a.count;
-    if (NA_UNLIKELY(na_rec.many_nodes)) t->node_bytes[t->node] += (int64_t)a.bytes;
-    t->last_block = block;
-    t->last_size = requested;
-    t->last_cell = c;
-    t->last_alloc_site = site;
-    t->after_alloc = true;
-    if (NA_UNLIKELY(net + (int64_t)a.bytes > t->above) || NA_UNLIKELY(ticks >= t->due))
-        na_site_publish(t);
-}
-
 void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint64_t requested,
                    uint64_t usable, na_entry_t entry) {
     if (NA_UNLIKELY(na_rec.sampling))
-        count_alloc(t, record, block, requested, usable, entry, NULL, true);
+        count_alloc(t, record, block, requested, usable, entry, NULL, NA_COUNT_SAMPLED);
     else
-        count_alloc(t, record, block, requested, usable, entry, NULL, false);
+        count_alloc(t, record, block, requested, usable, entry, NULL, NA_COUNT_ALL);
 }
 
-/* A block of `from` bytes became what the thread allocated last. */
-static void count_resize(na_rthread_t *t, uint64_t from) {
+void na_site_count_resize(na_rthread_t *t, uint64_t from) {
     na_nprof_cell_t *c = t->last_cell;
     uint64_t to = t->last_size, by = to > from ? to - from : from - to;
     c->realloc_count++;
@@ -287,12 +184,11 @@ static void count_resize(na_rthread_t *t, uint64_t from) {
 }
 
 void na_site_resized(na_rthread_t *t, uint64_t from) {
-    if (!na_rec.sampling && t->last_cell != NULL) count_resize(t, from);
+    if (!na_rec.sampling && t->last_cell != NULL) na_site_count_resize(t, from);
 }
 
-/* The thread has just allocated here, and frees something older of the same site. */
-static void count_growth(na_rthread_t *t, na_nprof_cell_t *c, const void *block,
-                         uint64_t requested) {
+void na_site_count_growth(na_rthread_t *t, na_nprof_cell_t *c, const void *block,
+                          uint64_t requested) {
     if (block_id(block) != c->before_block || t->last_size <= requested) return;
     c->growth_count++;
     c->growth_bytes += t->last_size - requested;
@@ -300,71 +196,19 @@ static void count_growth(na_rthread_t *t, na_nprof_cell_t *c, const void *block,
     c->before_block = 0;
 }
 
-NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void *block,
-                          uint64_t usable, na_release_t how, const void *moved_to,
-                          const bool sampling) {
-    uint32_t site = record->site;
-    na_nprof_cell_t *c = t->last_cell;
-    if (site != t->last_alloc_site) {
-        c = na_cell_find(t, site);
-        if (NA_UNLIKELY(c == NULL) && (c = na_cell_make(t, &site, true)) == NULL) return;
-    }
-    __builtin_prefetch(&c->peak_bytes, 1);
-    __builtin_prefetch(&c->lives, 1);
-    na_nprof_thread_t *e = t->entry;
-    int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
-    if (net > t->high) new_high(t, net);
-    na_cell_touch(c);
-    uint64_t requested = usable - record->slack;
-    amount_t a = sampling ? weighted(requested, usable) : (amount_t){1, requested, usable, 0};
-    c->free_count += a.count;
-    c->free_bytes += a.bytes;
-    c->free_usable += a.usable;
-    publish_site(c, (int64_t)(c->alloc_bytes - c->free_bytes));
-    if (NA_UNLIKELY(record->thread != t->index || t->index == 0))
-        c->cross_thread_free_count += a.count;
-    if (NA_UNLIKELY(record->node != t->node)) c->cross_node_free_count += a.count;
-    uint64_t ticks = na_rec_now(), age = na_record_age(record, na_ages(ticks));
-    c->lifetime_sum += a.count * age;
-    if (sampling) {
-        saturate(&c->raw_frees);
-        c->var_free_count += a.variance;
-        c->var_free_bytes += a.variance * (double)requested * (double)requested;
-    }
-    count_life(t, c, sampling ? c->raw_frees : c->free_count, age);
-    t->sizes->lives[digits(requested, NA_NPROF_SIZE_BUCKETS - 1)]
-                   [digits(age, NA_NPROF_AGE_BUCKETS - 1)] += a.count;
-    if (NA_LIKELY(how != NA_RELEASE_REALLOC)) {
-        if (t->last_block == block)
-            c->temporary_count += a.count;
-        else if (!sampling && t->after_alloc && t->last_alloc_site == site)
-            count_growth(t, c, block, requested);
-        e->calls[how == NA_RELEASE_FREE ? NA_NPROF_ENTRY_FREE : NA_NPROF_ENTRY_DELETE] += a.count;
-    } else if (!sampling && moved_to != NULL && moved_to == t->last_block) {
-        count_resize(t, requested);
-        t->last_cell->realloc_copy_bytes += requested < t->last_size ? requested : t->last_size;
-    }
-    e->free_count += a.count;
-    e->free_bytes += a.bytes;
-    if (NA_UNLIKELY(na_rec.many_nodes)) t->node_bytes[record->node] -= (int64_t)a.bytes;
-    t->after_alloc = false;
-    if (NA_UNLIKELY(net - (int64_t)a.bytes < t->below) || NA_UNLIKELY(ticks >= t->due))
-        na_site_publish(t);
-}
-
 void na_site_free(na_rthread_t *t, const na_record_t *record, const void *block, uint64_t usable,
                   na_release_t how, const void *moved_to) {
     if (NA_UNLIKELY(na_rec.sampling))
-        count_free(t, record, block, usable, how, moved_to, true);
+        count_free(t, record, block, usable, how, moved_to, NA_COUNT_SAMPLED);
     else
-        count_free(t, record, block, usable, how, moved_to, false);
+        count_free(t, record, block, usable, how, moved_to, NA_COUNT_ALL);
 }
 
 void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested) {
     na_nprof_cell_t *c = na_cell_find(t, site);
     if (c == NULL) c = na_cell_make(t, &site, false);
     if (c == NULL) return;
-    na_cell_touch(c);
+    na_cell_touch(na_rec.header, c);
     c->freed_here_count += na_rec.header->count_scale;
     c->freed_here_bytes += requested;
 }
@@ -372,23 +216,24 @@ void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested) {
 /* --- hooks --- */
 
 NA_INLINE void on_alloc(void **prof, na_record_t *record, const void *block, size_t requested,
-                        size_t usable, na_entry_t entry, const void *entered, const bool sampling) {
+                        size_t usable, na_entry_t entry, const void *entered,
+                        const na_counting_t counting) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (NA_UNLIKELY(t == NULL)) {
         record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
         return;
     }
-    t->node = record->node;
-    count_alloc(t, record, block, requested, usable, entry, entered, sampling);
+    na_rthread_on_node(t, record->node);
+    count_alloc(t, record, block, requested, usable, entry, entered, counting);
     na_rthread_leave();
 }
 
 NA_INLINE void on_free(void **prof, const na_record_t *record, const void *block, size_t usable,
-                       na_release_t how, const void *moved_to, const bool sampling) {
+                       na_release_t how, const void *moved_to, const na_counting_t counting) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (NA_UNLIKELY(t == NULL)) return;
     if (NA_LIKELY(!na_rec_not_ours(record, usable))) {
-        count_free(t, record, block, usable, how, moved_to, sampling);
+        count_free(t, record, block, usable, how, moved_to, counting);
         if (NA_UNLIKELY(na_rec.free_sites) && how != NA_RELEASE_REALLOC)
             na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
     }
@@ -397,20 +242,20 @@ NA_INLINE void on_free(void **prof, const na_record_t *record, const void *block
 
 void na_site_on_alloc(void **prof, na_record_t *record, void *block, size_t requested,
                       size_t usable, na_entry_t entry, const void *entered) {
-    on_alloc(prof, record, block, requested, usable, entry, entered, false);
+    on_alloc(prof, record, block, requested, usable, entry, entered, NA_COUNT_ALL);
 }
 
 void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t usable,
                      na_release_t how, const void *moved_to) {
-    on_free(prof, record, block, usable, how, moved_to, false);
+    on_free(prof, record, block, usable, how, moved_to, NA_COUNT_ALL);
 }
 
 void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, size_t requested,
                               size_t usable, na_entry_t entry, const void *entered) {
-    on_alloc(prof, record, block, requested, usable, entry, entered, true);
+    on_alloc(prof, record, block, requested, usable, entry, entered, NA_COUNT_SAMPLED);
 }
 
 void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
                              na_release_t how, const void *moved_to) {
-    on_free(prof, record, block, usable, how, moved_to, true);
+    on_free(prof, record, block, usable, how, moved_to, NA_COUNT_SAMPLED);
 }

@@ -4,7 +4,6 @@
  * with the thread's last stack (frames.h). In front of the tree each thread has a table of the
  * nodes that it met: small at first, larger for a thread that meets many. Nodes last as long as the
  * file, so a thread that takes over the place of another goes on with its table. */
-#include "numalloc/instrument.h"
 #include "profiler/record/capture.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
@@ -121,6 +120,7 @@ _Atomic(numalloc_shadow_t (*)(void)) na_stacks_shadow;
 
 NA_EXPORT void numalloc_use_shadow_stacks(numalloc_shadow_t (*mine)(void)) {
     atomic_store_explicit(&na_stacks_shadow, mine, memory_order_release);
+    atomic_fetch_add_explicit(&na_umodule_generation, 1, memory_order_release);
 }
 
 /* The caller of malloc, then the calls that the program has under way. */
@@ -288,7 +288,8 @@ na_captured_t na_stacks_capture_joined(na_rthread_t *t, na_frame_state_t s, na_f
     f->count = (uint32_t)(frame + 1 - f->frames);
     na_edge_t *e = near_edge(t, na_tree_path(path, fresh->s.pc), node, fresh->s.pc);
     if (NA_UNLIKELY(e == NULL)) return enter_unusual(t, fresh, frame, f->count, node);
-    na_frames_remember(tail, fresh, n, frame + 1 - n, node_of(e), cell_of(e));
+    na_frames_remember(tail, fresh, n, joined, (size_t)(joined - f->frames), node_of(e),
+                       cell_of(e));
     t->stack_edge = e;
     t->stack_tail = tail;
     return (na_captured_t){.node = node_of(e), .cell = cell_of(e)};

@@ -13,6 +13,7 @@
 
 #include "alloc/base.h"
 #include "alloc/lock.h"
+#include "numalloc/instrument.h"
 #include "profiler/format/nprof.h"
 #include "profiler/format/nprof_control.h"
 #include "profiler/record/frames.h"
@@ -44,7 +45,9 @@ typedef struct na_rthread {
     struct na_rthread *next;     /* in the list of idle ones */
     struct na_rthread *all_next; /* in the list of all; constant */
     uint32_t index;              /* in the THREADS table, 0: lost */
+    uint32_t known_as;           /* the same, in records; more than those hold if it is lost */
     uint8_t node;                /* of the cpu at the last allocation */
+    uint64_t record_rest;        /* words[1] of the record of such a one, but for its birth */
     uintptr_t owner;             /* thread pointer of its thread, 0: idle */
     na_nprof_thread_t *entry;    /* never NULL; a scratch entry if lost */
     na_nprof_thread_t scratch;
@@ -132,7 +135,7 @@ typedef struct na_recorder {
     uint32_t thread_chunks, module_chunks, next_thread, next_module;
 } na_recorder_t;
 
-extern na_recorder_t na_rec;
+extern NA_NEAR na_recorder_t na_rec;
 
 /* Lifetimes are measured in these; birth in registry records is one. */
 NA_INLINE uint64_t na_ages(uint64_t ticks) {
@@ -140,8 +143,11 @@ NA_INLINE uint64_t na_ages(uint64_t ticks) {
 }
 
 /* ---- record.c ---- */
-/* Reads 0 in a child that no fork handler has seen. */
-extern _Atomic uint32_t *na_rec_sentinel;
+/* Reads 0 in a child that no fork handler has seen; otherwise NA_REC_OPEN, or NA_REC_CLOSED where
+ * that is known of the profile. */
+#define NA_REC_OPEN   1u
+#define NA_REC_CLOSED 2u
+extern NA_NEAR _Atomic uint32_t *na_rec_sentinel;
 /* This process is a child: forgets the parent's profile; the first event begins another. */
 NA_COLD void na_rec_became_child(void);
 /* The child's first event. False: no profile, now or ever. */
@@ -265,6 +271,9 @@ void na_origins_start(const na_profile_config_t *config);
 bool na_origins_free(const na_record_t *record, uint64_t usable);
 
 /* ---- stacks.c ---- */
+/* Who keeps the calls of each thread, where the program does it itself. No walks are usual then
+ * (na_umodule_generation has risen). */
+extern _Atomic(numalloc_shadow_t (*)(void)) na_stacks_shadow;
 /* NA_NPROF_ROOT of an outermost frame. */
 uint32_t na_stacks_parent(uint32_t node);
 /* The node of a stack of which nothing is known but its innermost pc; not `exact`: the instruction
@@ -291,6 +300,11 @@ void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, siz
                               size_t usable, na_entry_t entry, const void *entered);
 void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
                              na_release_t how, const void *moved_to);
+/* The usual ways, in mode sites (usual.c). A program that has this code without the allocator has
+ * none. */
+void *na_usual_sites_alloc(size_t requested, na_entry_t entry, struct na_heap *heap, unsigned cls)
+    __attribute__((weak));
+void na_usual_sites_free(void *block, na_release_t how, struct na_heap *heap) __attribute__((weak));
 /* What a block counts for: itself, or in mode sample as many as it stands for. */
 typedef struct na_amount {
     uint64_t count; /* scaled */

@@ -25,9 +25,9 @@ NA_INLINE uintptr_t na_thread_pointer(void) {
 /* The time stamp counter: monotone on one core, synchronous over cores on every machine whose
  * kernel calls it invariant. */
 NA_INLINE uint64_t na_ticks(void) {
-    uint32_t lo, hi;
+    uint64_t lo, hi; /* their upper halves are cleared */
     __asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
-    return (uint64_t)hi << 32 | lo;
+    return hi << 32 | lo;
 }
 
 #elif defined(__aarch64__)

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "alloc/base.h"
 #include "profiler/record/cfi.h"
 #include "profiler/record/unwind.h"
 
@@ -29,7 +30,7 @@ na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m);
 na_umodule_state_t na_umodule_of_others(uintptr_t pc, na_unwind_module_t *m);
 
 /* Raised whenever a module is found where another was, after the cached rules were dropped. */
-extern _Atomic uint32_t na_umodule_generation;
+extern NA_NEAR _Atomic uint32_t na_umodule_generation;
 
 /* `flush` drops all cached rules. From a constructor, once. */
 void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void));

@@ -74,7 +74,7 @@ static NA_COLD void learn_stack(walk_t *w, uintptr_t sp) {
             if (sp >= top || top - sp > PROBE_MAX) return;
         }
         top = na_align_down(top, 8);
-        t->hi = 0;
+        t->hi = t->lo = t->size = 0;
     }
     uintptr_t good, upto = t->hi == top && sp < t->lo ? t->lo : top;
     if (upto - sp > PROBE_MAX) return;
@@ -85,6 +85,7 @@ static NA_COLD void learn_stack(walk_t *w, uintptr_t sp) {
     }
     t->lo = na_align_down(sp, PAGE);
     t->hi = top;
+    t->size = top - t->lo;
     w->lo = t->lo;
     w->hi = t->hi;
 }

@@ -15,6 +15,7 @@
  * a signal handler that interrupted a walk with the same state. */
 typedef struct na_unwind_thread {
     uintptr_t lo, hi;
+    uintptr_t size; /* hi - lo */
     uintptr_t other_lo, other_hi;
 } na_unwind_thread_t;
 

@@ -23,34 +23,39 @@ NA_INLINE uintptr_t word_differs(const na_frame_word_t *w) {
 }
 
 typedef long long two_words_t __attribute__((vector_size(16), aligned(8), may_alias));
+typedef long long two_values_t __attribute__((vector_size(16), may_alias));
 
 NA_INLINE two_words_t pair_differs(const na_frame_pair_t *p) {
     return *(const two_words_t *)p->at ^ *(const two_words_t *)&p->bp;
 }
 
+NA_INLINE two_words_t words_differ(const na_frame_words_t *w) {
+    two_words_t now = {*(const long long *)w->at[0], *(const long long *)w->at[1]};
+    return now ^ *(const two_values_t *)w->value;
+}
+
 /* Every read is inside the thread's own stack. */
 NA_INLINE bool unchanged(const na_frames_t *f, uint32_t words, uint32_t pairs) {
-    const na_frame_word_t *first = f->words, *w = first + words;
-    uintptr_t word = 0;
-    if ((words & 1) != 0) word = word_differs(--w);
-    if ((words & 2) != 0) {
+    const na_frame_words_t *first = f->words, *w = first + words / 2;
+    two_words_t differs = {0, 0};
+    if ((words & 1) != 0 && NA_UNLIKELY(*(const uintptr_t *)w->at[0] != w->value[0])) return false;
+    if ((words & 2) != 0) differs = words_differ(--w);
+    if ((words & 4) != 0) {
         w -= 2;
-        word |= word_differs(w) | word_differs(w + 1);
+        differs |= words_differ(w) | words_differ(w + 1);
     }
     for (; w != first; w -= 4)
-        word |=
-            word_differs(w - 1) | word_differs(w - 2) | word_differs(w - 3) | word_differs(w - 4);
+        differs |=
+            words_differ(w - 1) | words_differ(w - 2) | words_differ(w - 3) | words_differ(w - 4);
     if (pairs != 0) {
         const na_frame_pair_t *lowest = f->pairs, *p = lowest + pairs;
-        two_words_t pair = {0, 0};
         for (; (pairs & 3) != 0; pairs--)
-            pair |= pair_differs(--p);
+            differs |= pair_differs(--p);
         for (; p != lowest; p -= 4)
-            pair |= pair_differs(p - 1) | pair_differs(p - 2) | pair_differs(p - 3) |
-                    pair_differs(p - 4);
-        word |= (uintptr_t)(pair[0] | pair[1]);
+            differs |= pair_differs(p - 1) | pair_differs(p - 2) | pair_differs(p - 3) |
+                       pair_differs(p - 4);
     }
-    return NA_LIKELY(word == 0);
+    return NA_LIKELY((differs[0] | differs[1]) == 0);
 }
 
 NA_INLINE bool is_alive(const na_frame_module_t *m) {
@@ -82,6 +87,11 @@ NA_INLINE bool is_at(const na_frame_t *kept, const na_frame_state_t *s) {
            (kept->bp == s->bp || !(kept->rule & NA_FRAMES_RBP_MATTERS));
 }
 
+NA_INLINE void keep_word(na_frames_t *f, uint32_t i, uintptr_t at, uintptr_t value) {
+    f->words[i / 2].at[i % 2] = at;
+    f->words[i / 2].value[i % 2] = value;
+}
+
 /* Makes `frame` the kept one of a plain step; the one before it in the array is its caller's. */
 NA_INLINE void keep_plain(na_frames_t *f, na_frame_t *frame, const na_frame_fresh_t *fresh) {
     const na_frame_t *outer = frame - 1;
@@ -91,9 +101,9 @@ NA_INLINE void keep_plain(na_frames_t *f, na_frame_t *frame, const na_frame_fres
     if (outer_rbp && slot == 2) {
         f->pairs[pairs++] = (na_frame_pair_t){outer->sp - 16, outer->bp, outer->pc};
     } else {
-        f->words[words++] = (na_frame_word_t){outer->sp - 8, outer->pc};
+        keep_word(f, words++, outer->sp - 8, outer->pc);
         if (outer_rbp && slot != 0)
-            f->words[words++] = (na_frame_word_t){outer->sp - 8 * (uintptr_t)slot, outer->bp};
+            keep_word(f, words++, outer->sp - 8 * (uintptr_t)slot, outer->bp);
     }
     bool uses = NA_RULE_KIND(rule) == R_RBP || (slot == 0 && outer_rbp);
     frame->pc = fresh->s.pc;
@@ -149,7 +159,7 @@ NA_INLINE bool na_frames_begin(na_frames_t *f, const void *entered, na_frame_sta
     *s = (na_frame_state_t){.pc = at[1], .sp = (uintptr_t)(at + 2), .bp = at[0]};
     if (NA_UNLIKELY(atomic_load_explicit(&na_umodule_generation, memory_order_acquire) !=
                     f->usual) ||
-        NA_UNLIKELY(s->sp - f->stack.lo >= f->stack.hi - f->stack.lo))
+        NA_UNLIKELY(s->sp - f->stack.lo >= f->stack.size))
         return false;
     while (s->pc - f->own_lo < f->own_size)
         if (NA_UNLIKELY((usual_step(f, s) & NA_RULE_LASTING) == 0)) return false;
@@ -200,33 +210,41 @@ unusual:
 /* ---- tails ---- */
 
 NA_INLINE na_frame_tail_t *tail_at(na_frames_t *f, const na_frame_state_t *s) {
-    uint64_t key = (s->pc ^ s->sp << 16) * UINT64_C(0x9e3779b97f4a7c15);
-    na_frame_tail_t *tail = &f->tails[key >> (64 - NA_FRAMES_TAIL_BITS)];
+    uint64_t key = s->pc ^ s->sp >> 4;
+    na_frame_tail_t *tail = &f->tails[key % (1u << NA_FRAMES_TAIL_BITS)];
     __asm__("" : "+r"(tail)); /* not to be computed again for each of its fields */
     return tail;
 }
 
-/* The walk from *s on goes through this tail, and then as the kept frames do. */
-NA_INLINE bool goes_through(const na_frames_t *f, const na_frame_tail_t *tail,
-                            const na_frame_state_t *s) {
-    if (NA_UNLIKELY(tail->pc != s->pc) || NA_UNLIKELY(tail->sp != s->sp)) return false;
-    uintptr_t end = tail->word[0].at + 8;
-    if (NA_UNLIKELY(end > f->stack.hi)) return false;
-    if (tail->by_bp && NA_UNLIKELY(tail->bp != s->bp)) return false;
-    uintptr_t differs = word_differs(tail->word);
+/* A tail that is not a plain one, with the rbp at its beginning, which becomes that at its end. */
+NA_INLINE bool goes_specially(const na_frame_tail_t *tail, uintptr_t *bp) {
+    if ((tail->special & NA_FRAMES_TAIL_BY_BP) != 0 && NA_UNLIKELY(tail->bp != *bp)) return false;
+    if ((tail->special & NA_FRAMES_TAIL_OTHER) == 0) return true;
+    uintptr_t differs = 0;
     for (uint32_t i = 1; i < tail->words; i++)
         differs |= word_differs(&tail->word[i]);
     if (NA_UNLIKELY(differs != 0)) return false;
-    const na_frame_t *kept = f->frames + f->count - 1;
-    while (kept->sp < end)
-        kept--;
-    na_frame_state_t joined = {.pc = tail->word[0].value, .sp = end, .bp = s->bp};
-    if (tail->bp_at != NA_FRAMES_BP_HERE) joined.bp = *(const uintptr_t *)(s->sp + tail->bp_at);
-    if (NA_UNLIKELY(!is_at(kept, &joined)) || NA_UNLIKELY(kept->node != tail->join) ||
-        !all_alive(f, kept->modules))
+    if (tail->bp_at != NA_FRAMES_BP_HERE) *bp = *(const uintptr_t *)(tail->sp + tail->bp_at);
+    return true;
+}
+
+/* The walk from *s on goes through this tail, and then as the kept frames do. (All that is read of
+ * the stack lies between a stack pointer that is in it and kept frames. A frame of the same node
+ * has the same pc.) */
+NA_INLINE bool goes_through(const na_frames_t *f, const na_frame_tail_t *tail,
+                            const na_frame_state_t *s) {
+    if (NA_UNLIKELY(tail->pc != s->pc) || NA_UNLIKELY(tail->sp != s->sp)) return false;
+    uint32_t place = tail->place;
+    const na_frame_t *kept = f->frames + place;
+    uintptr_t at = tail->word[0].at;
+    if (NA_UNLIKELY(place >= f->count) || NA_UNLIKELY(kept->node != tail->join) ||
+        NA_UNLIKELY(kept->sp != at + 8) ||
+        NA_UNLIKELY(*(const uintptr_t *)at != tail->word[0].value))
         return false;
-    if (NA_UNLIKELY(tail->may_go != 0) && !na_frames_tail_stays(f, tail)) return false;
-    return unchanged(f, kept->words, kept->pairs);
+    uintptr_t bp = s->bp;
+    if (tail->special != 0 && NA_UNLIKELY(!goes_specially(tail, &bp))) return false;
+    if ((kept->rule & NA_FRAMES_RBP_MATTERS) != 0 && NA_UNLIKELY(kept->bp != bp)) return false;
+    return all_alive(f, kept->modules) && unchanged(f, kept->words, kept->pairs);
 }
 
 #endif
