@@ -10,16 +10,18 @@ dump=$2 scale=${3:-1} programs=("${@:4}")
 need heaptrack heaptrack valgrind valgrind zstdcat zstd sqlite3 sqlite3 readelf binutils setarch util-linux protoc protobuf-compiler
 [ -x /usr/bin/python3 ] || skip "program '/usr/bin/python3' is missing; install the package 'python3'"
 
-# What programs do must not depend on addresses, nor on the hash of a day. Python by its own pools would hardly call malloc.
-export PYTHONHASHSEED=0 PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
-fixed=(setarch -R)
-"${fixed[@]}" true 2>/dev/null || fixed=()
+# What programs do must not depend on addresses, on the hash of a day, or on who runs the test: Python copies its environment
+# into a dictionary, which grows at 21 and at 42 variables, and each tool adds some of its own. 26 and theirs are in between.
+# Python by its own pools would hardly call malloc.
+fixed=(env -i PATH="$PATH" HOME="$work" LC_ALL=C TZ=UTC PYTHONHASHSEED=0 PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1)
+for i in {8..26}; do fixed+=("FILLER_$i="); done
+setarch -R true 2>/dev/null && fixed+=(setarch -R)
 
 # run TOOL NAME COMMAND...: with the input $work/NAME.in.
 run() {
     local tool=$1 name=$2 rc=0
     shift 2
-    (cd "$work" && exec "${fixed[@]+"${fixed[@]}"}" "$@" <"$work/$name.in" >"$work/$name.$tool.out" 2>"$work/$name.$tool.err") || rc=$?
+    (cd "$work" && exec "${fixed[@]}" "$@" <"$work/$name.in" >"$work/$name.$tool.out" 2>"$work/$name.$tool.err") || rc=$?
     [ "$rc" = 0 ] || fail "$name under $tool: status $rc: $(tail -n 3 "$work/$name.$tool.err")"
 }
 
