@@ -102,6 +102,7 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     config.access_period = na_option(NA_OPT_ACCESS_PERIOD);
     config.access_cost = (unsigned)na_option(NA_OPT_ACCESS_COST);
     config.access_stack = (uint32_t)na_option(NA_OPT_ACCESS_STACK) & ~7u;
+    config.access_frames = (uint32_t)na_option(NA_OPT_ACCESS_FRAMES);
     config.find = na_lookup;
     if (!na_switch_prepare(heap)) return EBUSY;
     if (stuck) na_profile_discard();

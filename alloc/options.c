@@ -96,6 +96,9 @@ typedef enum kind {
     X(ACCESS_STACK, KIND_BYTES, "bytes", "1K", 256, 8 * KIB,                                       \
       "access: watch: bytes of the stack that are copied at each hit for its call chain; 0: no "   \
       "call chains")                                                                               \
+    X(ACCESS_FRAMES, KIND_NUMBER, "number", "0", 0, 127,                                           \
+      "access: ibs, pebs, numa, fault: frames of each sample's call chain, at most, by frame "     \
+      "pointers; 0: no call chains")                                                               \
     X(PROFILE_START, KIND_CHOICE, "now|later", "now", 0, 0,                                        \
       "when the profile begins: with the program, or when it is asked for")                        \
     X(PROFILE_AFTER, KIND_MS, "ms", "0", 0, YEAR,                                                  \

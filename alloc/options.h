@@ -39,6 +39,7 @@ typedef enum na_option_id {
     NA_OPT_ACCESS_PERIOD,   /* events between samples, 0: the source's choice */
     NA_OPT_ACCESS_COST,     /* watch: percent of the busiest thread's time, at most */
     NA_OPT_ACCESS_STACK,    /* bytes of stack copied for a sample's call chain, 0 none */
+    NA_OPT_ACCESS_FRAMES,   /* of a sample's call chain by frame pointers, 0 none */
     /* When and what to profile: control.c */
     NA_OPT_PROFILE_START,       /* now|later */
     NA_OPT_PROFILE_AFTER,       /* ms since the program began, 0 none */

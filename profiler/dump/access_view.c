@@ -172,7 +172,8 @@ uint32_t na_access_chain(const na_access_view_t *view, const na_touch_t *a,
         uint32_t n = na_symbols_frames(in->symbols, node, &found);
         for (uint32_t i = 0; i < n && count < NA_ACCESS_CHAIN; i++) {
             if (found[i].id == frames[0]->id) met = true;
-            if (met && !has(frames, count, found[i].id)) frames[count++] = &found[i];
+            if (met && !found[i].runtime && !has(frames, count, found[i].id))
+                frames[count++] = &found[i];
         }
     }
     return count;

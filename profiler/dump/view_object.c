@@ -124,6 +124,8 @@ static void put_drawing(const na_access_view_t *view, const flow_t *flow) {
 typedef struct function {
     const char *name;
     na_touch_sum_t sum;
+    const na_frame_t *by; /* that called it at one access */
+    na_access_vote_t caller;
 } function_t;
 
 typedef struct functions {
@@ -149,27 +151,36 @@ static function_t *functions_of(const na_access_view_t *view, const flow_t *flow
     if (list == NULL) return NULL;
     for (uint32_t i = 0; i < flow->count; i++) {
         const na_touch_t *a = &view->flows.items[flow->kept[i]];
-        const na_frame_t *frame = na_access_frame(view, a);
-        list[i].name = frame != NULL ? frame->function : "?";
+        const na_frame_t *chain[NA_ACCESS_CHAIN];
+        uint32_t depth = na_access_chain(view, a, chain);
+        list[i].name = depth > 0 ? chain[0]->function : "?";
+        list[i].by = depth > 1 ? chain[1] : NULL;
         na_touch_sum_add(&list[i].sum, &view->flows, a);
     }
     qsort(list, flow->count, sizeof *list, by_name);
     for (uint32_t i = 0; i < flow->count; i++) {
+        const na_frame_t *by = list[i].by;
+        double weight = list[i].sum.weight;
         if (*count > 0 && strcmp(list[*count - 1].name, list[i].name) == 0) {
             na_touch_sum_merge(&list[*count - 1].sum, &list[i].sum);
         } else {
             list[(*count)++] = list[i];
         }
+        na_access_vote(&list[*count - 1].caller, by, weight);
     }
     qsort(list, *count, sizeof *list, by_weight);
     return list;
 }
 
-enum { SHARE, FUNCTION_REMOTE, SAMPLES, WEIGHT, FUNCTION_WRITES, LATENCY, FUNCTION };
+enum { SHARE, FUNCTION_REMOTE, SAMPLES, WEIGHT, FUNCTION_WRITES, LATENCY, CALLER, FUNCTION };
 static const na_column_t object_columns[] = {
-    {"share", "share", NA_KIND_SHARE, NULL},        {"remote", "remote", NA_KIND_SHARE, NULL},
-    {"samples", "samples", NA_KIND_COUNT, "count"}, {"weight", NULL, NA_KIND_NUMBER, "total"},
-    {"writes", "writes", NA_KIND_SHARE, NULL},      {"latency", "latency", NA_KIND_NUMBER, NULL},
+    {"share", "share", NA_KIND_SHARE, NULL},
+    {"remote", "remote", NA_KIND_SHARE, NULL},
+    {"samples", "samples", NA_KIND_COUNT, "count"},
+    {"weight", NULL, NA_KIND_NUMBER, "total"},
+    {"writes", "writes", NA_KIND_SHARE, NULL},
+    {"latency", "latency", NA_KIND_NUMBER, NULL},
+    {"caller", "mostly called by", NA_KIND_TEXT, NULL},
     {"function", "function", NA_KIND_TEXT, NULL},
 };
 const na_columns_t na_columns_object = NA_COLUMNS(object_columns);
@@ -178,6 +189,12 @@ static void json_function(void *arg, uint64_t index) {
     const functions_t *functions = arg;
     fputs("{\"function\":", stdout);
     na_json_put(stdout, functions->items[index].name);
+    const na_frame_t *caller = functions->items[index].caller.frame;
+    printf(",\"caller\":");
+    if (caller != NULL)
+        na_json_put(stdout, caller->function);
+    else
+        printf("null");
     printf(",\"sum\":");
     na_access_json_sum(functions->view, &functions->items[index].sum);
     putchar('}');
@@ -202,6 +219,8 @@ static na_status_t put_functions(const na_access_view_t *view, const flow_t *flo
         na_table_number(table, WEIGHT, sum->weight);
         na_table_number(table, FUNCTION_WRITES, na_touch_ratio(sum->writes, sum->told));
         na_table_number(table, LATENCY, isnan(latency) ? latency : floor(latency + 0.5));
+        const na_frame_t *caller = functions.items[i].caller.frame;
+        if (caller != NULL) na_table_text(table, CALLER, caller->function);
         na_table_text(table, FUNCTION, functions.items[i].name);
     }
     if (functions.items != NULL && table != NULL) {

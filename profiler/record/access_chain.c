@@ -8,6 +8,20 @@
 #include "profiler/record/cfi.h"
 #include "profiler/record/umodules.h"
 
+uint32_t na_chain_enter(const na_chain_t *chain) {
+    uint32_t node = NA_NPROF_ROOT;
+    na_lock(&na_store_lock);
+    for (uint32_t i = chain->count; i-- > 0;) {
+        bool outermost = i == chain->count - 1;
+        bool exact = chain->exact != NULL ? chain->exact[i] : i == 0;
+        if (i == 0 && !chain->exact_first) exact = false;
+        node = na_stacks_child(node, chain->pcs[i], exact, outermost && chain->truncated);
+        if (node == 0) break; /* no room */
+    }
+    na_unlock(&na_store_lock);
+    return node;
+}
+
 #if defined(__x86_64__)
 
 #define FRAMES 128u
@@ -103,22 +117,6 @@ static void unwind(na_cfi_regs_t regs, copy_t *copy, chain_t *to) {
     to->truncated = true;
 }
 
-static uint32_t enter(const chain_t *chain, bool after_ip) {
-    uint32_t node = NA_NPROF_ROOT;
-    na_lock(&na_store_lock);
-    for (uint32_t i = chain->count; i-- > 0;) {
-        bool outermost = i == chain->count - 1, exact = chain->exact[i] && (i != 0 || !after_ip);
-        uint32_t inner = na_stacks_child(node, chain->pcs[i], exact, outermost && chain->truncated);
-        if (inner == 0) { /* no room */
-            node = 0;
-            break;
-        }
-        node = inner;
-    }
-    na_unlock(&na_store_lock);
-    return node;
-}
-
 uint32_t na_chain_of(const uint64_t *words, uint32_t count, bool after_ip) {
     static chain_t chain;
     if (count < 1 + REGISTERS + 2 || words[0] != PERF_SAMPLE_REGS_ABI_64) return 0;
@@ -136,7 +134,12 @@ uint32_t na_chain_of(const uint64_t *words, uint32_t count, bool after_ip) {
     chain.count = 0;
     chain.truncated = false;
     unwind(regs, &copy, &chain);
-    return chain.count != 0 ? enter(&chain, after_ip) : 0;
+    if (chain.count == 0) return 0;
+    return na_chain_enter(&(na_chain_t){.pcs = chain.pcs,
+                                        .exact = chain.exact,
+                                        .count = chain.count,
+                                        .exact_first = !after_ip,
+                                        .truncated = chain.truncated});
 }
 
 #else

@@ -11,6 +11,17 @@
 
 #define NA_CHAIN_STACK_MOST 8192u /* bytes of stack a sample, at most */
 
+/* A chain from the innermost frame on. */
+typedef struct na_chain {
+    const uint64_t *pcs;
+    const bool *exact; /* each is an instruction's, not that after a call; NULL: the first is */
+    uint32_t count;
+    bool exact_first; /* false: the first is not */
+    bool truncated;   /* frames are missing further out */
+} na_chain_t;
+/* Its node in STACKS; 0: no room. */
+uint32_t na_chain_enter(const na_chain_t *chain);
+
 /* Has the samples of an event carry what a chain is made of. They get longer by
  * na_chain_bytes(stack). `stack`: bytes; 0: no chains. */
 void na_chain_ask(struct perf_event_attr *attr, uint32_t stack);

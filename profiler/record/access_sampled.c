@@ -14,14 +14,17 @@
 #include "kmod-ibs/uapi/numalloc_ibs_decode.h"
 #include "profiler/record/access_kmod.h"
 #include "profiler/record/access_perf.h"
+#include "profiler/record/access_sample.h"
 
-#define DRAIN_EVERY UINT64_C(50000000) /* ns */
-#define IBS_PERIOD  262144u            /* operations; a multiple of 16 */
-#define LOAD_PERIOD 10007u
-#define PMUS        "/sys/bus/event_source/devices/"
+#define DRAIN_EVERY  UINT64_C(50000000) /* ns */
+#define IBS_PERIOD   262144u            /* operations; a multiple of 16 */
+#define LOAD_PERIOD  10007u
+#define SAMPLE_BYTES 72u /* the longest without a chain */
+#define PMUS         "/sys/bus/event_source/devices/"
 
-static na_perf_plan_t plan;
-static uint8_t stores_id; /* PEBS: the entry of the second event */
+static na_perf_plan_t plan, plan_without; /* call chains */
+static uint32_t frames;                   /* of a chain, at most; 0: there are none */
+static uint8_t stores_id;                 /* PEBS: the entry of the second event */
 
 /* ---- levels: the module's names to the file's ---- */
 
@@ -64,29 +67,13 @@ static uint8_t flags_of(uint32_t flags) {
 
 /* ---- perf ---- */
 
-/* What the kernel writes for a sample, in the order of sample_type's bits; the last two only for
- * the memory events. */
-typedef struct body {
-    uint64_t id, ip;
-    uint32_t pid, tid;
-    uint64_t time, address;
-    uint32_t cpu, reserved;
-    uint64_t latency, data_src;
-} body_t;
-#define FAULT_WORDS  6u
-#define MEMORY_WORDS 8u
-
-#define SAMPLE                                                                                     \
-    (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |                \
-     PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU)
-
 static struct perf_event_attr attr_of(uint32_t type, uint64_t config, uint64_t period) {
     return (struct perf_event_attr){
         .type = type,
         .size = PERF_ATTR_SIZE_VER5,
         .config = config,
         .sample_period = period,
-        .sample_type = SAMPLE,
+        .sample_type = NA_SAMPLE_TYPE,
         .watermark = 1,
         .wakeup_watermark = UINT32_MAX,
         .use_clockid = 1,
@@ -94,7 +81,7 @@ static struct perf_event_attr attr_of(uint32_t type, uint64_t config, uint64_t p
     };
 }
 
-static na_access_raw_t raw_of(const body_t *b, uint64_t period) {
+static na_access_raw_t raw_of(const na_perf_body_t *b, uint64_t period) {
     return (na_access_raw_t){.mono_ns = b->time,
                              .ip = b->ip,
                              .address = b->address,
@@ -106,14 +93,18 @@ static na_access_raw_t raw_of(const body_t *b, uint64_t period) {
                              .exact_ip = true};
 }
 
+static uint32_t chain_of(const na_perf_body_t *b, const struct perf_event_header *header) {
+    if (frames == 0) return 0;
+    bool in_kernel = (header->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+    return na_frames_chain(b, in_kernel, frames);
+}
+
 static bool amd;
 
 static void take_memory(na_perf_target_t *t, const struct perf_event_header *header,
                         const uint64_t *words, uint32_t count) {
-    (void)header;
-    body_t b;
-    if (count < MEMORY_WORDS) return;
-    __builtin_memcpy(&b, words, sizeof b);
+    na_perf_body_t b;
+    if (!na_perf_body(words, count, plan.attr[plan.events - 1].sample_type, &b)) return;
     struct na_ibs_decoded decoded = {0};
     na_ibs_decode_data_src(b.data_src, amd, &decoded);
     if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid) {
@@ -127,16 +118,17 @@ static void take_memory(na_perf_target_t *t, const struct perf_event_header *hea
     raw.flags = flags_of(decoded.flags);
     if (b.latency != 0) raw.latency = (int32_t)(b.latency & 0x7fffffff);
     raw.source = store ? stores_id : 0;
+    raw.stack = chain_of(&b, header);
     na_store_sample(&raw);
 }
 
 static void take_fault(na_perf_target_t *t, const struct perf_event_header *header,
                        const uint64_t *words, uint32_t count) {
-    (void)t, (void)header;
-    body_t b;
-    if (count < FAULT_WORDS) return;
-    __builtin_memcpy(&b, words, FAULT_WORDS * 8);
+    (void)t;
+    na_perf_body_t b;
+    if (!na_perf_body(words, count, plan.attr[0].sample_type, &b)) return;
     na_access_raw_t raw = raw_of(&b, 1);
+    raw.stack = chain_of(&b, header);
     na_store_sample(&raw);
 }
 
@@ -145,8 +137,27 @@ static uint64_t next_drain(void) {
     return na_access_mono() + DRAIN_EVERY;
 }
 
+#define NO_FRAMES                                                                                  \
+    "no call chains, from some thread on: their rings are more than may be locked; raise "         \
+    "kernel.perf_event_mlock_kb, or lower NUMALLOC_ACCESS_FRAMES"
+
+/* Opens for all threads. Rings for chains may be more memory than the system lets a user lock
+ * (kernel.perf_event_mlock_kb, ulimit -l): then it goes on without. */
+static uint32_t meet_threads(na_perf_sample_fn_t each, long *error) {
+    uint32_t unarmed = na_perf_scan(&plan, each, error);
+    if (unarmed == 0 || *error != -EPERM || frames == 0) return unarmed;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], each);
+    na_perf_close_all();
+    plan = plan_without;
+    frames = 0;
+    na_rec_copy(na_access_entry->why, sizeof na_access_entry->why, NO_FRAMES);
+    return na_perf_scan(&plan, each, error);
+}
+
 static void drain_all(na_perf_sample_fn_t each) {
-    uint32_t unarmed = na_perf_scan(&plan, each, NULL);
+    long error = 0;
+    uint32_t unarmed = meet_threads(each, &error);
     if (unarmed > na_access_entry->unarmed) na_access_entry->unarmed = unarmed;
     for (uint32_t i = 0; i < na_perf_count; i++)
         if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], each);
@@ -174,12 +185,24 @@ static void stop_fault(void) {
 
 /* The plan's attributes may be used as they are: opens it for all threads. */
 static bool begin(na_perf_sample_fn_t each, char why[NA_WHY]) {
+    plan_without = plan;
+    frames = 0;
+    for (uint32_t i = 0; i < plan.events; i++)
+        if (plan.attr[i].sample_period != 0)
+            frames = na_frames_ask(&plan.attr[i], na_access_config->access_frames);
+    /* Room for as many samples as without. */
+    uint32_t room = plan.ring_bytes / SAMPLE_BYTES * (SAMPLE_BYTES + na_frames_bytes(frames));
+    while (plan.ring_bytes < room)
+        plan.ring_bytes *= 2;
     long error = na_perf_try(&plan);
     if (error == 0) {
-        na_perf_scan(&plan, each, &error);
+        meet_threads(each, &error);
         if (na_perf_count != 0) error = 0;
     }
     if (error != 0) na_perf_refusal(error, why);
+    if (error == 0 && frames == 0 && plan_without.ring_bytes < room) /* given up */
+        na_rec_copy(why, NA_WHY, NO_FRAMES);
+    if (error == 0 && frames != 0) na_access_entry->flags |= NA_NPROF_ACCESS_STACK;
     return error == 0;
 }
 
@@ -213,7 +236,7 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
     plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(16 * na_os_page)};
     struct perf_event_attr *attr = &plan.attr[0];
     *attr = attr_of((uint32_t)type, UINT64_C(1) << 19, period); /* operations, not cycles */
-    attr->sample_type |= PERF_SAMPLE_WEIGHT | PERF_SAMPLE_DATA_SRC;
+    attr->sample_type |= NA_SAMPLE_MEMORY;
     plan.cpus = kernel < 6002;
     char format[16];
     if (na_os_read_file(PMUS "ibs_op/format/swfilt", format, sizeof format) > 0) {
@@ -292,7 +315,7 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
         plan.attr[i].exclude_kernel = plan.attr[i].exclude_hv = 1;
         if (plan.attr[i].sample_period != 0) {
             plan.attr[i].precise_ip = 2;
-            plan.attr[i].sample_type |= PERF_SAMPLE_WEIGHT | PERF_SAMPLE_DATA_SRC;
+            plan.attr[i].sample_type |= NA_SAMPLE_MEMORY;
         }
     }
     na_access_entry->period = period;
@@ -301,7 +324,7 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
     if (second != NULL) {
         second->unit = NA_NPROF_UNIT_STORES;
         second->period = period;
-        second->flags |= NA_NPROF_ACCESS_USED;
+        second->flags |= NA_NPROF_ACCESS_USED | (na_access_entry->flags & NA_NPROF_ACCESS_STACK);
         stores_id = (uint8_t)(na_access_entry_id + 1);
     }
     return true;
@@ -347,10 +370,8 @@ static bool start_numa(uint64_t period, char why[NA_WHY]) {
 
 static void take_hint(na_perf_target_t *t, const struct perf_event_header *header,
                       const uint64_t *words, uint32_t count) {
-    (void)header;
-    body_t b;
-    if (count < FAULT_WORDS) return;
-    __builtin_memcpy(&b, words, FAULT_WORDS * 8);
+    na_perf_body_t b;
+    if (!na_perf_body(words, count, plan.attr[0].sample_type, &b)) return;
     uint32_t h = (uint32_t)((b.address >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 44);
     if ((seen[h / 64] >> h % 64 & 1) == 0) {
         seen[h / 64] |= UINT64_C(1) << h % 64;

@@ -73,6 +73,7 @@ typedef struct na_profile_config {
     uint64_t access_period; /* 0: the source's choice */
     unsigned access_cost;   /* watch: percent of the busiest thread's time at most, 1 to 100 */
     uint32_t access_stack;  /* bytes copied for a sample's call chain: a multiple of 8; 0: none */
+    uint32_t access_frames; /* of a sample's call chain by frame pointers, at most; 0: none */
     /* From an address to a block (alloc/lookup.h); NULL: nothing is resolved. */
     void (*find)(const void *address, struct na_found *found);
     bool from_start; /* no block has been handed out yet */

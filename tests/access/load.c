@@ -237,8 +237,9 @@ static void *pooler(void *unused) {
 
 static unsigned char global[PAGES * PAGE] __attribute__((aligned(PAGE)));
 
-static void touch(volatile unsigned char *at) {
-    for (size_t i = 0; i < PAGES; i++)
+/* On the stack, so that it has a frame where it is compiled with frame pointers. */
+__attribute__((noinline)) static void touch(volatile unsigned char *at) {
+    for (volatile size_t i = 0; i < PAGES; i++)
         at[i * PAGE] = 1;
 }
 

@@ -5,7 +5,8 @@
  *   watch SOURCE        every sample names the right block, thread, instruction, read or write
  *   reuse SOURCE        blocks that take turns at one address are told apart
  *   pool SOURCE         blocks of a pool that lie in one heap block are told apart, and from it
- *   kinds SOURCE        page faults: each kind of memory is named, each page once
+ *   kinds SOURCE        page faults: each kind of memory is named, each page once; with
+ *                       NUMALLOC_ACCESS_FRAMES in the environment each has its call chain
  *   sim                 made-up samples of the kernel module arrive through the same way
  *   fork                a forked child says that it has none
  *   refused WHY         the first source of SOURCE=auto that is used, or none
@@ -432,7 +433,27 @@ static bool has_kinds(const run_t *r, numalloc_profile_t *p) {
     return false;
 }
 
+/* The chain of a fault, by frame pointers: what called is known, as far as is allowed. What called
+ * the thread's function is the C library, whose frame pointers are none. */
+static void check_frames(numalloc_profile_t *p, uint32_t stack, bool on_stack, unsigned most) {
+    numalloc_profile_frame_t f[64];
+    size_t depth = numalloc_profile_stack_frames(p, stack, 0, f, sizeof f[0], 64), at = 0;
+    static const char *const names[] = {"touch", "touch_stack", "toucher"};
+    CHECK_MSG(depth >= 1 && depth <= most, "%zu frames", depth);
+    for (size_t k = 0; k < 3 && at < depth; k++) {
+        if (k == 1 && !on_stack) continue;
+        if (k == 0 && on_stack && strcmp(f[0].function, names[1]) == 0) continue; /* its own word */
+        CHECK_MSG(strcmp(f[at].function, names[k]) == 0, "frame %zu of %zu is %s, not %s", at,
+                  depth, f[at].function, names[k]);
+        at++;
+    }
+    CHECK_MSG(at == most || at == (on_stack ? 3 : 2) || strcmp(f[0].function, names[1]) == 0,
+              "%zu frames", depth);
+    if (depth == most) CHECK(numalloc_profile_stack_truncated(p, stack));
+}
+
 static void test_kinds(const char *source) {
+    const char *frames = getenv("NUMALLOC_ACCESS_FRAMES");
     run_t r;
     start(&r, "kinds", source, (condition_t){0});
     until_line(&r, "made");
@@ -442,6 +463,7 @@ static void test_kinds(const char *source) {
     wait_for(&r, has_kinds);
     end(&r);
     numalloc_profile_t *p = must_open(r.file);
+    CHECK(source_of(p, source).knows_stack == (frames != NULL));
     unsigned found[5] = {0};
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
@@ -453,6 +475,8 @@ static void test_kinds(const char *source) {
             numalloc_profile_access_thread_t thread;
             REQUIRE(numalloc_profile_access_thread(p, a.thread, &thread, sizeof thread) == 0);
             CHECK(thread.tid == named(&r, "toucher")->at);
+            if (frames != NULL)
+                check_frames(p, a.stack, k == 4, (unsigned)strtoul(frames, NULL, 10));
             if (k == 0) continue;
             numalloc_profile_access_mapping_t m;
             REQUIRE(numalloc_profile_access_mapping(p, a.mapping, &m, sizeof m) == 0);

@@ -11,6 +11,7 @@
 #include "profiler/analyze/estimate.h"
 #include "profiler/record/access_watch_draw.h"
 #include "tests/unit/access_judge.h"
+#include "tests/unit/own_memory.h"
 
 TestSuite(estimate, .timeout = 300);
 
@@ -22,17 +23,6 @@ TestSuite(estimate, .timeout = 300);
 #define FIRST    UINT64_C(2000000)  /* ns: of the first window of a kind */
 #define SHORTEST UINT64_C(200000)
 #define THREADS  3
-
-/* ---- the recorder's surroundings ---- */
-
-void *na_own_alloc(uint64_t bytes, uint64_t resident);
-void *na_own_alloc(uint64_t bytes, uint64_t resident) {
-    (void)resident;
-    static unsigned char memory[2][UINT64_C(1) << 23];
-    static unsigned turn;
-    cr_assert_leq(bytes, sizeof memory[0]);
-    return memory[turn++ % 2];
-}
 
 /* ---- the program ---- */
 

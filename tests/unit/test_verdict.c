@@ -2,43 +2,16 @@
  * samples that were written to a file and read back. Latencies are made up here. */
 #include <math.h>
 
-#include "tests/unit/access_judge.h"
+#include "tests/unit/verdict_judge.h"
 
 TestSuite(verdict, .timeout = 60);
-
-/* The verdict on the only group that there is. */
-static na_verdict_t only(made_t *m) {
-    judged_t j;
-    made_judge(m, &j);
-    cr_assert_eq(j.verdicts.count, 1, "%u verdicts", j.verdicts.count);
-    na_verdict_t v = j.verdicts.items[0];
-    judged_free(&j);
-    return v;
-}
-
-#define is(m, wanted)                                                                              \
-    do {                                                                                           \
-        na_verdict_t v_ = only(m);                                                                 \
-        cr_assert_eq(v_.kind, wanted, "%s, not %s (undecided %d, lacks %u)",                       \
-                     na_verdict_texts[v_.kind].key, na_verdict_texts[wanted].key, v_.undecided,    \
-                     v_.lacks);                                                                    \
-    } while (0)
-
-#define undecided(m, wanted, reason)                                                               \
-    do {                                                                                           \
-        na_verdict_t v_ = only(m);                                                                 \
-        cr_assert_eq(v_.kind, NA_VERDICT_UNDECIDABLE, "%s", na_verdict_texts[v_.kind].key);        \
-        cr_assert_eq(v_.undecided, wanted, "reason %d", v_.undecided);                             \
-        reason;                                                                                    \
-    } while (0)
 
 /* ---- remote after allocation ---- */
 
 /* Thread 1 on node 0 makes a block and hands it over; of what follows, `one` of 1000 are by thread
  * 2 on node 1, `own` by thread 1, the others by thread 3 on node 2. */
 static void handed_over(made_t *m, uint32_t before, uint32_t one, uint32_t own) {
-    made_begin(m);
-    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    uint32_t block = made_one(m);
     for (uint32_t i = 0; i < before; i++)
         made_touch(m, block, 1, 0, 0);
     made_touch(m, block, one != 0 ? 2 : 3, one != 0 ? 1 : 2, 0);
@@ -93,8 +66,7 @@ Test(verdict, allocator_threshold) {
 Test(verdict, remote_threshold) {
     for (uint32_t remote = 99; remote <= 101; remote++) {
         made_t m;
-        made_begin(&m);
-        uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+        uint32_t block = made_one(&m);
         for (uint32_t i = 0; i < 1000 - remote; i++)
             made_touch(&m, block, 1, 0, 0);
         for (uint32_t i = 0; i < remote; i++)
@@ -106,8 +78,7 @@ Test(verdict, remote_threshold) {
 Test(verdict, too_few_samples) {
     for (uint32_t n = 49; n <= 50; n++) {
         made_t m;
-        made_begin(&m);
-        uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+        uint32_t block = made_one(&m);
         for (uint32_t i = 0; i < n; i++)
             made_touch(&m, block, 2, 1, 0);
         if (n < 50)
@@ -162,8 +133,7 @@ Test(verdict, windows_of_watchpoints_count_once) {
 /* Thread 1 allocates on node 0. It makes `own` of 1000 accesses, `off` of 1000 of those from node
  * 2, to a page on node 1; thread 2 makes the others from node 3. */
 static void own_data(made_t *m, uint32_t own, uint32_t off) {
-    made_begin(m);
-    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    uint32_t block = made_one(m);
     uint32_t made = 0;
     for (uint32_t i = 0; i < 1000; i++) {
         if (made_of(i, own, 1000))
@@ -216,9 +186,8 @@ Test(verdict, many_small_own_blocks) {
 /* A matrix of node 0 that thread 1 fills; then threads 2 and 3, on nodes 1 and 2, use it. In each
  * of 100 windows of ten accesses one of them uses it alone, but in `mixed` windows both do. */
 static void windows(made_t *m, uint32_t mixed, uint32_t second) {
-    made_begin(m);
+    uint32_t block = made_one(m);
     m->step = 2 * MADE_MS;
-    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
     m->op = NA_NPROF_OP_WRITE;
     for (uint32_t i = 0; i < 20; i++)
         made_touch(m, block, 1, 0, 0);
@@ -260,16 +229,14 @@ Test(verdict, second_node_threshold) {
 Test(verdict, windows_at_least) {
     /* Four windows say nothing of turns. */
     made_t m;
-    made_begin(&m);
+    uint32_t block = made_one(&m);
     m.step = 2 * MADE_MS;
-    uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
     made_touch(&m, block, 1, 0, 0);
     for (uint32_t i = 0; i < 49; i++)
         made_touch(&m, block, i < 25 ? 2 : 3, i < 25 ? 1 : 2, 0);
     undecided(&m, NA_UNDECIDED_SAMPLES, cr_assert_gt(v_.needed, 50));
-    made_begin(&m);
+    block = made_one(&m);
     m.step = 2 * MADE_MS;
-    block = made_object(&m, 4, 1, 0, 1 << 20);
     for (uint32_t i = 0; i < 50; i++)
         made_touch(&m, block, i < 25 ? 2 : 3, i < 25 ? 1 : 2, 0);
     is(&m, NA_VERDICT_ALTERNATING);
@@ -278,9 +245,8 @@ Test(verdict, windows_at_least) {
 Test(verdict, turns_shorter_than_a_window) {
     /* Turns of 1 ms: windows of 10 ms are mixed. */
     made_t m;
-    made_begin(&m);
+    uint32_t block = made_one(&m);
     m.step = MADE_MS / 10;
-    uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
     for (uint32_t i = 0; i < 2000; i++)
         made_touch(&m, block, 2 + i / 10 % 2, 1 + (int)(i / 10 % 2), 0);
     is(&m, NA_VERDICT_READ_MOSTLY);
@@ -289,8 +255,7 @@ Test(verdict, turns_shorter_than_a_window) {
 /* The matrix of FaceRec: written by thread 1, then read by all nodes at once; of 1000 accesses
  * `stores` are writes, on `pages` that lie on node 0, or on all. */
 static void shared(made_t *m, uint32_t all, uint32_t stores, bool spread) {
-    made_begin(m);
-    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
+    uint32_t block = made_one(m);
     m->op = NA_NPROF_OP_WRITE;
     for (uint32_t i = 0; i < 20; i++)
         made_touch(m, block, 1, 0, spread ? (int)(i % 4) : 0);
@@ -344,129 +309,6 @@ Test(verdict, interleaved) {
     is(&m, NA_VERDICT_NOTHING);
     shared(&m, 1000, 0, true);
     is(&m, NA_VERDICT_READ_MOSTLY);
-}
-
-/* ---- rounds of watchpoints ---- */
-
-static void watched(made_t *m) {
-    m->source = NA_NPROF_SOURCE_WATCH;
-    m->unit = NA_NPROF_UNIT_ACCESSES;
-    m->flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED | NA_NPROF_ACCESS_OP;
-    m->level = NA_NPROF_LEVEL_UNKNOWN;
-}
-
-/* The id of a window that is a round by itself. */
-static uint32_t made_round(made_t *m) {
-    if ((m->window_count & (m->window_count - 1)) == 0) {
-        uint32_t room = m->window_count == 0 ? 1 : m->window_count * 2;
-        m->windows = reallocarray(m->windows, room, sizeof *m->windows);
-        cr_assert_not_null(m->windows);
-    }
-    m->windows[m->window_count] = (na_nprof_access_window_t){
-        .start_ns = m->ns, .watched_ns = MADE_MS, .length = 8, .round = m->window_count + 1};
-    return ++m->window_count;
-}
-
-/* `rounds` rounds of ten hits of one word each, by threads on all nodes, half of them writes. Of
- * the words, `node[i]` of 100 lie on node i. */
-static void interleaved(made_t *m, uint32_t rounds, const uint32_t node[4]) {
-    made_begin(m);
-    watched(m);
-    m->step = 2 * MADE_MS;
-    uint32_t block = made_object(m, 4, 1, 0, 1 << 20), lies[4] = {0};
-    for (uint32_t r = 0; r < rounds; r++) {
-        uint32_t at = 0; /* whoever is farthest behind */
-        for (uint32_t n = 1; n < 4; n++)
-            if (lies[n] * node[at] < lies[at] * node[n]) at = n;
-        lies[at]++;
-        uint64_t word = m->objects[block - 1].base + (uint64_t)r * 4096 % (1 << 20);
-        uint32_t round = made_round(m);
-        for (uint32_t i = 0; i < 10; i++) {
-            m->op = i % 2 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
-            na_nprof_access_sample_t *s = made_touch(m, block, 2 + i % 4, (int)(i % 4), (int)at);
-            s->address = word;
-            s->window = round;
-        }
-    }
-}
-
-/* Where a word lies is drawn once a round: what so few draws say of the nodes is not sure, though
- * their hits are many. */
-Test(verdict, spread_counts_rounds) {
-    static const uint32_t even[4] = {25, 25, 25, 25}, below[4] = {37, 21, 21, 21},
-                          beyond[4] = {38, 21, 21, 20}, uneven[4] = {49, 17, 17, 17};
-    made_t m;
-    interleaved(&m, 4000, below);
-    is(&m, NA_VERDICT_NOTHING);
-    interleaved(&m, 4000, beyond);
-    is(&m, NA_VERDICT_WRITE_SHARED);
-    static const struct {
-        const uint32_t *node;
-        uint32_t rounds;
-        na_verdict_kind_t kind;
-        double least, most; /* chance */
-    } cases[] = {
-        {even, 400, NA_VERDICT_NOTHING, 0.899, 0.9},
-        {even, 80, NA_VERDICT_NOTHING, 0.899, 0.9},
-        {even, 56, NA_VERDICT_NOTHING, 0.85, 0.9},
-        {even, 52, NA_VERDICT_NOTHING, 0.8, 0.89},
-        {uneven, 52, NA_VERDICT_WRITE_SHARED, 0.9, 0.9},
-        {beyond, 52, NA_VERDICT_WRITE_SHARED, 0.5, 0.6},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        interleaved(&m, cases[i].rounds, cases[i].node);
-        na_verdict_t v = only(&m);
-        cr_assert_eq(v.kind, cases[i].kind, "%zu: %s", i, na_verdict_texts[v.kind].key);
-        cr_assert_float_eq(v.measure.independent, cases[i].rounds, 1e-6);
-        cr_assert(v.chance >= cases[i].least && v.chance <= cases[i].most, "%zu: %f", i, v.chance);
-    }
-}
-
-/* Two threads use a block at once, but each works on a word for some time before it goes on: a
- * round sees one of them. Ten rounds make a window of time, five windows are needed. */
-static void in_bursts(made_t *m, uint32_t rounds, uint32_t turn) {
-    made_begin(m);
-    watched(m);
-    m->step = 2 * MADE_MS;
-    m->op = NA_NPROF_OP_READ;
-    uint32_t block = made_object(m, 4, 1, 0, 1 << 20);
-    for (uint32_t r = 0; r < rounds; r++) {
-        uint32_t round = made_round(m), other = r / turn % 2;
-        for (uint32_t i = 0; i < 10; i++)
-            made_touch(m, block, 2 + other, 1 + (int)other, 0)->window = round;
-    }
-}
-
-Test(verdict, turns_count_rounds) {
-    made_t m;
-    in_bursts(&m, 50, 1);
-    is(&m, NA_VERDICT_READ_MOSTLY);
-    in_bursts(&m, 50, 10);
-    is(&m, NA_VERDICT_ALTERNATING);
-    in_bursts(&m, 49, 10);
-    undecided(&m, NA_UNDECIDED_SAMPLES, cr_assert_gt(v_.needed, 490));
-}
-
-/* Words that are known to be used are watched far more often, and weigh less. */
-Test(verdict, lines_by_weight) {
-    for (uint32_t heavy = 0; heavy < 2; heavy++) {
-        static const uint32_t even[4] = {25, 25, 25, 25};
-        made_t m;
-        interleaved(&m, 400, even);
-        uint64_t base = m.objects[0].base;
-        for (uint32_t i = 0; i < m.sample_count; i++) { /* three of four rounds are of one line */
-            bool known = i / 10 % 4 != 3;
-            if (known) m.samples[i].address = base;
-            m.samples[i].weight = known && heavy == 0 ? 0.1 : 1;
-            m.samples[i].home_node = (int16_t)(i / 40 % 4);
-        }
-        judged_t j;
-        made_judge(&m, &j);
-        const na_verdict_t *v = &j.verdicts.items[0];
-        cr_assert_float_eq(v->measure.in_lines, heavy != 0 ? 301.0 / 400 : 31.0 / 130, 0.01);
-        cr_assert_eq(v->measure.lines > 2, true, "%u", v->measure.lines);
-        judged_free(&j);
-    }
 }
 
 /* Two lines that everybody writes are not helped by being somewhere else. */
@@ -650,8 +492,7 @@ Test(verdict, what_a_source_does_not_give) {
 Test(verdict, known_nodes_threshold) {
     for (uint32_t known = 799; known <= 800; known++) {
         made_t m;
-        made_begin(&m);
-        uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+        uint32_t block = made_one(&m);
         for (uint32_t i = 0; i < 1000; i++)
             made_touch(&m, block, 2, 1, made_of(i, known, 1000) ? 0 : -1);
         if (known < 800)
@@ -664,8 +505,7 @@ Test(verdict, known_nodes_threshold) {
 /* Accesses that a cache answered count for nothing where the source tells. */
 Test(verdict, caches_do_not_count) {
     made_t m;
-    made_begin(&m);
-    uint32_t block = made_object(&m, 4, 1, 0, 1 << 20);
+    uint32_t block = made_one(&m);
     for (uint32_t i = 0; i < 2000; i++) {
         m.level = i % 2 == 0 ? NA_NPROF_LEVEL_L1 : NA_NPROF_LEVEL_LOCAL_DRAM;
         made_touch(&m, block, i % 2 == 0 ? 2 : 1, i % 2 == 0 ? 1 : 0, 0);

@@ -10,19 +10,11 @@
 #include "profiler/format/nprof.h"
 #include "profiler/record/access_watch_draw.h"
 #include "profiler/record/access_watch_sites.h"
+#include "tests/unit/own_memory.h"
 
 TestSuite(watch_draw, .timeout = 60);
 
 _Atomic(uint8_t) na_profile_epoch = 7;
-
-void *na_own_alloc(uint64_t bytes, uint64_t resident);
-void *na_own_alloc(uint64_t bytes, uint64_t resident) {
-    (void)resident;
-    static unsigned char memory[2][UINT64_C(1) << 23];
-    static unsigned turn;
-    cr_assert_leq(bytes, sizeof memory[0]);
-    return memory[turn++ % 2];
-}
 
 /* ---- the heap ---- */
 
