@@ -221,8 +221,7 @@ const na_hooks_t *na_access_hooks(const na_hooks_t *hooks) {
     if (config.access == NA_ACCESS_OFF) return hooks;
     base = hooks;
     noting = *hooks;
-    noting.every_alloc = NULL; /* which would not note anything */
-    noting.every_free = NULL;
+    if (hooks->every_free != NULL) noting.every_free = na_usual_noted_free;
     noting.on_free = on_free;
     noting.on_resize = on_resize;
     return &noting;

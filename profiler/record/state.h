@@ -305,6 +305,8 @@ void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block
 void *na_usual_sites_alloc(size_t requested, na_entry_t entry, struct na_heap *heap, unsigned cls)
     __attribute__((weak));
 void na_usual_sites_free(void *block, na_release_t how, struct na_heap *heap) __attribute__((weak));
+/* With accesses: of blocks whose lives are asked for (access_deaths.c) by the hooks. */
+void na_usual_noted_free(void *block, na_release_t how, struct na_heap *heap) __attribute__((weak));
 /* What a block counts for: itself, or in mode sample as many as it stands for. */
 typedef struct na_amount {
     uint64_t count; /* scaled */

@@ -6,6 +6,7 @@
  * What is not as always is left to na_every_alloc and na_every_free, and thereby to the hooks,
  * before anything was changed. */
 #include "alloc/usual.h"
+#include "profiler/record/access_priv.h"
 #include "profiler/record/count.h"
 
 /* na_rthread_enter, where nothing has to be made, waited for or counted as lost. */
@@ -61,4 +62,13 @@ void na_usual_sites_free(void *block, na_release_t how, na_heap_t *heap) {
     na_usual_leave(heap);
     na_usual_counted(&g.b);
     na_usual_push(&g.b, block);
+}
+
+/* How long the block is does not have to be known: usual ones are small. */
+void na_usual_noted_free(void *block, na_release_t how, na_heap_t *heap) {
+    if (atomic_load_explicit(&na_access_on, memory_order_acquire) &&
+        (na_deaths_all() || na_deaths_is_watched((uintptr_t)block, NA_SMALL_MAX)))
+        na_every_free(block, how, heap);
+    else
+        na_usual_sites_free(block, how, heap);
 }
