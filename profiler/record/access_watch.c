@@ -38,6 +38,7 @@
 #define WORDS        2u
 #define EACH         2u /* registers a word: writes, any access */
 #define MOST         32u
+#define SPARE        8u /* more records of writes: none of them is to be missed while there is room */
 #define HIT_WORDS    ((uint32_t)sizeof(na_perf_hit_t) / 8)
 #define SWITCH_BYTES 8000u
 #define FIRST        UINT64_C(2000000)  /* ns: length of the first window of a stratum */
@@ -67,6 +68,7 @@ static struct {
     uint64_t stands_for; /* time of the run: the interval, and what was missed before it */
     uint64_t begins;     /* of the current interval */
     uint64_t look_at;
+    uint64_t closed;     /* of the window: when taking the registers away began */
     uint64_t own_before; /* CPU time of this thread at the end of the last round */
     uint32_t round;
     uint32_t unarmed;
@@ -78,6 +80,7 @@ static struct {
 static hit_t hits[NA_PERF_TARGETS * WORDS * MOST];
 static uint32_t hit_count;
 static uint32_t hits_of[NA_PERF_TARGETS][WORDS]; /* of a target in this window */
+static hit_t *latest[NA_PERF_TARGETS][WORDS];    /* of these; NULL: there is none */
 /* Of a target that had MOST hits before its time was over: when that was, in its own time. */
 static uint64_t cut_at[NA_PERF_TARGETS][WORDS];
 
@@ -95,8 +98,9 @@ typedef struct switched {
     uint64_t time;
 } switched_t;
 
-/* A write is told by both registers of its word: two records of its thread, one right behind the
- * other, with one ip. (Not by their times: a hypervisor may pause the thread between the two.) */
+/* A write is told by both registers of its word: two records of its thread with one ip, no other of
+ * the word between them. (Not by their times: a hypervisor may pause the thread between the two.
+ * Nor are they taken at one time: the first may be when the second is not yet there.) */
 static void take(na_perf_target_t *t, const struct perf_event_header *header, const uint64_t *words,
                  uint32_t count) {
     uint32_t target = (uint32_t)(t - na_perf_target);
@@ -115,26 +119,32 @@ static void take(na_perf_target_t *t, const struct perf_event_header *header, co
     if (t->budget[event] != 0) t->budget[event]--;
     uint8_t word = (uint8_t)(event / EACH);
     bool write = event % EACH == 0;
-    hit_t *last = hit_count != 0 ? &hits[hit_count - 1] : NULL;
+    hit_t hit = {b.time, b.ip, b.tid, 0, (uint16_t)b.cpu, (uint16_t)target, 0, word, write, false};
     /* The event for any access has the call chain. */
-    uint32_t stack =
-        write || !w.chains ? 0 : na_chain_of(words + HIT_WORDS, count - HIT_WORDS, true);
-    if (last != NULL && last->tid == b.tid && last->word == word && last->ip == b.ip &&
-        !last->paired && last->write != write) {
-        if (!last->write) na_late_hit(target, b.time, na_late_cost.hit[1] - na_late_cost.hit[0]);
-        last->write = last->paired = true;
-        if (stack != 0) last->stack = stack;
+    if (!write && w.chains) hit.stack = na_chain_of(words + HIT_WORDS, count - HIT_WORDS, true);
+    hit_t *half = latest[target][word];
+    if (half != NULL && half->tid == b.tid && half->ip == b.ip && !half->paired &&
+        half->write != write) {
+        if (!half->write) na_late_hit(target, b.time, na_late_cost.hit[1] - na_late_cost.hit[0]);
+        half->write = half->paired = true;
+        if (hit.stack != 0) half->stack = hit.stack;
         return;
     }
-    if (hit_count < sizeof hits / sizeof hits[0]) /* there is room for all that may come */
-        hits[hit_count++] = (hit_t){
-            b.time, b.ip,  b.tid, na_late_now(target), (uint16_t)b.cpu, (uint16_t)target, stack,
-            word,   write, false};
+    /* Enough. From here on one of the two events may have spent its budget, and the other tells but
+     * half of it. */
+    if (hits_of[target][word] == MOST) return;
+    hit.before = na_late_now(target);
+    latest[target][word] = &hits[hit_count];
+    hits[hit_count++] = hit;
     hits_of[target][word]++;
     na_late_hit(target, b.time, na_late_cost.hit[write]);
 }
 
 /* ---- arming ---- */
+
+static uint32_t budget_of(uint32_t event) {
+    return event % EACH == 0 ? MOST + SPARE : MOST;
+}
 
 static void arm(const na_draw_t *draws) {
     for (uint32_t i = 0; i < na_perf_count; i++) {
@@ -148,8 +158,8 @@ static void arm(const na_draw_t *draws) {
     for (uint32_t i = 0; i < na_perf_count; i++) {
         na_perf_target_t *t = &na_perf_target[i];
         for (uint32_t k = 0; k < t->events; k++) {
-            uint32_t add = MOST - t->budget[k]; /* so many are left from before */
-            t->budget[k] = MOST;
+            uint32_t add = budget_of(k) - t->budget[k]; /* so many are left from before */
+            t->budget[k] = budget_of(k);
             na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_REFRESH, (long)add);
         }
     }
@@ -204,9 +214,11 @@ static int64_t own_time(const hit_t *hit, uint64_t opened) {
     return (int64_t)(hit->time - opened) - (int64_t)(hit->before + na_late_cost.entry);
 }
 
-/* A hit is in the window if its thread's own time is. */
+/* A hit is in the window if its thread's own time is. (And not of the moment in which one register
+ * is taken away, and the other is still there: a window that the profile's end cuts off.) */
 static bool counts(const hit_t *hit, uint64_t opened, uint64_t length) {
-    return hit->time >= opened + na_late_cost.entry && own_time(hit, opened) <= (int64_t)length;
+    return hit->time >= opened + na_late_cost.entry && hit->time <= w.closed &&
+           own_time(hit, opened) <= (int64_t)length;
 }
 
 /* Which targets had MOST hits of a word too early; true: there are some. */
@@ -334,6 +346,7 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
     uint32_t objects[WORDS];
     hit_count = 0;
     __builtin_memset(hits_of, 0, na_perf_count * sizeof hits_of[0]);
+    __builtin_memset(latest, 0, na_perf_count * sizeof latest[0]);
     na_deaths_watch(draws[0].address, draws[1].address);
     arm(draws);
     uint64_t opened = na_access_mono();
@@ -345,6 +358,7 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
         objects[k] = na_store_object_at(draws[k].address, opened);
     na_unlock(&na_store_lock);
     hold_open(opened, longest);
+    w.closed = na_access_mono();
     disarm();
     drain();
     for (uint32_t k = 0; k < WORDS; k++) {
@@ -371,10 +385,11 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
 
 /* ---- the source ---- */
 
-/* All that may come in a window: MOST records of each event, and some switches. */
+/* All that may come in a window: what each event may tell, and some switches. */
 static uint32_t ring_for(uint32_t stack) {
     uint32_t record = (uint32_t)(sizeof(struct perf_event_header) + sizeof(na_perf_hit_t));
-    uint32_t need = WORDS * MOST * (EACH * record + na_chain_bytes(stack)) + SWITCH_BYTES;
+    uint32_t told = budget_of(0) * record + budget_of(1) * (record + na_chain_bytes(stack));
+    uint32_t need = WORDS * told + SWITCH_BYTES;
     uint32_t bytes = (uint32_t)na_os_page;
     while (bytes < need)
         bytes *= 2;
