@@ -32,8 +32,8 @@ enum {
     LOOKS = 80,    /* not by the clock, which may stand or jump where the machine is emulated */
     LACKING = 320, /* samples; of watchpoints, whose hits are a dozen a round: */
     LACKING_HITS = 4000,
-    TURN = 100, /* windows with hits: many times those in which nodes are told apart */
-    TURNS = 4,  /* at least: until then it is a hand-off, or two */
+    TURN = 40, /* windows with hits: several times those in which nodes are told apart */
+    TURNS = 4, /* at least: until then it is a hand-off, or two */
 };
 #define SURE   0.8
 #define SURELY 0.89 /* nearly the most that a verdict can have where caches may have answered */
@@ -235,16 +235,16 @@ static void hold(const variant_t *variant, const found_t *f) {
 }
 
 /* True: the samples suffice. Then, or when it is the last look, what they say is held against the
- * truth. */
+ * truth (of turns, if there were any). */
 static bool judge(variant_t *variant, bool last) {
     char why[256];
     numalloc_profile_t *profiles[PROCESSES];
-    bool enough = true;
+    bool enough = true, turned = true;
     for (int i = 0; i < variant->processes; i++) {
         profiles[i] = numalloc_profile_open(variant->process[i].file, why, sizeof why);
         REQUIRE_MSG(profiles[i] != NULL, "%s", why);
         look_at_windows(&variant->process[i], profiles[i]);
-        if (takes_turns && variant->process[i].turns < TURNS) enough = false;
+        if (takes_turns && variant->process[i].turns < TURNS) enough = turned = false;
     }
     numalloc_profile_flows_t *flows =
         numalloc_profile_flows_open(profiles, (size_t)variant->processes, NULL, why, sizeof why);
@@ -262,7 +262,8 @@ static bool judge(variant_t *variant, bool last) {
         wait_for_groups(found, count);
         for (int i = 0; i < count; i++)
             enough = enough && found[i].right;
-        for (int i = 0; i < count && (enough || last); i++)
+        if (last && !turned) check_say("%s: too few turns\n", variant->state);
+        for (int i = 0; i < count && (enough || (last && turned)); i++)
             hold(variant, &found[i]);
     }
     numalloc_profile_flows_close(flows);
