@@ -29,9 +29,11 @@ MODES = {
     "watch-10ms": ("sites,access=watch", {"NUMALLOC_ACCESS_PERIOD": "10000"}),
     "watch-5ms": ("sites,access=watch", {"NUMALLOC_ACCESS_PERIOD": "5000"}),
     "heaptrack": None,
+    "heaptrack-compressed": None,
     "heaptrack-raw": None,
 }
-# What heaptrack's script puts into the program; without the processes that read what it writes.
+# heaptrack resolves and compresses while the program runs; `heaptrack --raw` compresses only (what it resolves
+# later is not counted then); and the library that its script puts into the program may write without either.
 HEAPTRACK = "/usr/lib/heaptrack/libheaptrack_preload.so"
 
 
@@ -63,6 +65,8 @@ def run(program, mode, library, directory):
     environment.update(extra)
     if mode == "heaptrack":
         command = ["heaptrack", "-o", directory + "/heaptrack"] + command
+    elif mode == "heaptrack-compressed":
+        command = ["heaptrack", "--raw", "-o", directory + "/heaptrack"] + command
     elif mode == "heaptrack-raw":
         environment["LD_PRELOAD"] = HEAPTRACK
         environment["DUMP_HEAPTRACK_OUTPUT"] = directory + "/heaptrack.raw"
