@@ -246,7 +246,7 @@ typedef struct numalloc_profile_access_mapping {
 /* One life of one block: memory that is handed out again is another object. */
 typedef struct numalloc_profile_access_object {
     uint64_t base, size;
-    uint64_t birth_ns, death_ns; /* death: not before; UINT64_MAX: not known */
+    uint64_t birth_ns, death_ns; /* death: at the latest; UINT64_MAX: it was still there */
     uint32_t site;               /* stack of its allocation, as numalloc_profile_site_stack */
     uint32_t thread;             /* that allocated it: id of numalloc_profile_thread */
     uint32_t pool;               /* id of the program's own pool; 0: of the allocator */

@@ -1,5 +1,6 @@
 /* flows_read.c - makes a set of flows of the profiles of one application: nodes, sources, threads,
  * objects and groups of all processes in one numbering. See flows.h. */
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,10 +291,65 @@ static uint64_t moved(const making_t *m, uint64_t ns) {
     return ns + (uint64_t)m->set->processes[m->process].shift_ns;
 }
 
+/* ---- ends that nobody saw ---- */
+
+static uint64_t bytes_of(const na_flow_object_t *o) {
+    return o->size != 0 ? o->size : 1;
+}
+
+/* Equal: they cannot be there at once. Blocks of a pool lie in heap blocks, or in other pools'. */
+static int order_in_memory(const void *left, const void *right) {
+    const na_flow_object_t *a = left, *b = right;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    if (a->kind == NA_FLOW_POOL && a->group != b->group) return a->group < b->group ? -1 : 1;
+    if (a->base < b->base) return b->base - a->base < bytes_of(a) ? 0 : -1;
+    return a->base - b->base < bytes_of(b) ? 0 : 1;
+}
+
+static int order_of_births(const void *left, const void *right) {
+    const na_flow_object_t *a = *(na_flow_object_t *const *)left,
+                           *b = *(na_flow_object_t *const *)right;
+    if (a->birth_ns != b->birth_ns) return a->birth_ns < b->birth_ns ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+static void keep_it(void *object) {
+    (void)object;
+}
+
+/* The recorder does not see every block's end. At the latest it was when the next began there. */
+static bool end_by_the_next(making_t *m, uint32_t first) {
+    na_flows_t *set = m->set;
+    uint32_t count = set->object_count - first;
+    na_flow_object_t **by_birth = calloc((size_t)count + 1, sizeof(na_flow_object_t *));
+    void *there = NULL; /* a tree of those that nothing has followed yet; no two overlap */
+    if (by_birth == NULL) return false;
+    for (uint32_t i = 0; i < count; i++)
+        by_birth[i] = &set->objects[first + i];
+    qsort(by_birth, count, sizeof(na_flow_object_t *), order_of_births);
+    bool good = true;
+    for (uint32_t i = 0; i < count && good; i++) {
+        na_flow_object_t *now = by_birth[i];
+        void *node;
+        while ((node = tfind(now, &there, order_in_memory)) != NULL) {
+            na_flow_object_t *before = *(na_flow_object_t **)node;
+            if (before->end_ns > now->birth_ns) before->end_ns = now->birth_ns;
+            tdelete(before, &there, order_in_memory);
+        }
+        good = tsearch(now, &there, order_in_memory) != NULL;
+    }
+    tdestroy(there, keep_it);
+    free(by_birth);
+    return good;
+}
+
+/* ---- blocks ---- */
+
 static bool add_blocks(making_t *m) {
     na_reader_control(m->reader, NA_NPROF_POOLS, add_pool, m);
     m->object = calloc((size_t)m->from.object_count + 1, sizeof *m->object);
     if (m->object == NULL) return false;
+    uint32_t first = m->set->object_count;
     for (uint32_t i = 1; i < m->from.object_count; i++) {
         const na_nprof_access_object_t *o = &m->from.objects[i];
         if (o->kind == 0) continue;
@@ -316,7 +372,7 @@ static bool add_blocks(making_t *m) {
                                      });
         if (m->object[i] == NA_FLOWS_NONE) return false;
     }
-    return true;
+    return end_by_the_next(m, first);
 }
 
 /* An object that no table has: what it is follows from the mapping, and from the program's file. */

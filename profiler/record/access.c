@@ -164,13 +164,7 @@ static void *work(void *unused) {
     }
     if (in_use != NULL) {
         in_use->stop();
-        na_store_flush();
-        na_lock(&na_store_lock);
-        na_access_clock_tick();
-        na_athreads_tick();
-        __atomic_store_n(&na_access_entry->end_ns, na_access_since(na_access_mono()),
-                         __ATOMIC_RELAXED);
-        na_unlock(&na_store_lock);
+        na_store_stop();
         in_use = NULL;
     }
     atomic_store(&running, 0); /* nothing of the profile is touched any more */

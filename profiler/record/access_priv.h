@@ -113,8 +113,10 @@ bool na_store_start(void);
 void na_store_sample(const na_access_raw_t *raw);
 /* What is kept goes to the file. Call after each batch of samples. */
 void na_store_flush(void);
-/* What is due now and then: names of threads, mappings. */
+/* What is due now and then: names of threads, mappings, blocks that are gone. */
 void na_store_tick(uint64_t mono_ns);
+/* After the last sample: the same for all blocks, and the source's end. */
+void na_store_stop(void);
 /* The object at an address now, 0: none. Under na_store_lock. */
 uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns);
 /* An entry for a window; its id goes to *id. NULL: no room. Under na_store_lock; commit after. */

@@ -10,6 +10,7 @@
 /* A node that was asked for after the access: in the batch only. */
 #define HOME_WAS_ASKED 0x4000
 #define TICK_EVERY     UINT64_C(1000000000)
+#define LOOKED_AT      8192u /* slots of objects a tick: a fraction of a millisecond */
 
 na_lock_t na_store_lock;
 
@@ -30,6 +31,7 @@ static struct {
     int *status;
     object_slot_t *objects;
     uint32_t object_mask, object_count;
+    uint32_t looked_at; /* the slot after the last that find_ended looked at */
     uint64_t maps_read, ticked;
     bool homes_refused, maps_fresh;
     na_table_t sources, nodes, objects_table, windows, samples;
@@ -110,6 +112,12 @@ static bool grow_objects(void) {
     return true;
 }
 
+/* At the latest. */
+static void ended_by(const object_slot_t *slot, uint64_t since_ns) {
+    if (since_ns < slot->entry->death_ns)
+        __atomic_store_n(&slot->entry->death_ns, since_ns, __ATOMIC_RELAXED);
+}
+
 /* `pool`: 0, it is a heap block. Returns 0: no room, or its record was being filled. */
 static uint32_t object_of(const na_life_t *life, uint32_t pool) {
     if (life->record.site == NA_NPROF_NO_STACK) return 0;
@@ -136,10 +144,26 @@ static uint32_t object_of(const na_life_t *life, uint32_t pool) {
                                 na_table_commit(&s.objects_table), pool};
         s.object_count++;
     }
-    if (life->death != NA_LIFE_LASTS && slot->entry->death_ns == NA_NPROF_NS_STILL)
-        __atomic_store_n(&slot->entry->death_ns, na_access_since(na_access_mono_of(life->death)),
-                         __ATOMIC_RELAXED);
+    if (life->death != NA_LIFE_LASTS)
+        ended_by(slot, na_access_since(na_access_mono_of(life->death)));
     return slot->id;
+}
+
+/* Ends what has ended unseen, as most blocks do where only the watched ones are kept: of `most`
+ * slots, from where the last call stopped. */
+static void find_ended(uint32_t most) {
+    na_found_t found;
+    uint64_t now = na_access_since(na_access_mono());
+    if (na_access_config->find == NULL) return;
+    for (; most > 0; most--) {
+        const object_slot_t *slot = &s.objects[s.looked_at++ & s.object_mask];
+        if (slot->id == 0 || slot->pool != 0 || slot->entry->death_ns != NA_NPROF_NS_STILL)
+            continue;
+        na_access_config->find((const void *)slot->base, &found);
+        if (found.kind != NA_LOOKUP_BLOCK || found.base != slot->base ||
+            found.record.epoch != na_profile_epoch || found.record.birth != slot->birth)
+            ended_by(slot, now);
+    }
 }
 
 /* A block of a pool, where one was there at the time: it lies inside of what was resolved, and
@@ -341,5 +365,16 @@ void na_store_tick(uint64_t mono_ns) {
     s.ticked = s.maps_read = mono_ns;
     na_athreads_tick();
     na_amaps_read(mono_ns);
+    find_ended(LOOKED_AT);
+    na_unlock(&na_store_lock);
+}
+
+void na_store_stop(void) {
+    na_store_flush();
+    na_lock(&na_store_lock);
+    na_access_clock_tick();
+    na_athreads_tick();
+    find_ended(s.object_mask + 1);
+    __atomic_store_n(&na_access_entry->end_ns, na_access_since(na_access_mono()), __ATOMIC_RELAXED);
     na_unlock(&na_store_lock);
 }

@@ -3,6 +3,7 @@
  *
  *   load team     thread "writer" writes all words of one block, "reader" reads all of another
  *   load reuse    one thread takes, writes and frees blocks of two sites in turn: one address
+ *   load gone     one thread uses blocks of one site; told to, it ends them and uses another
  *   load pool     the same with blocks of a pool of its own, which lie in one block of the heap
  *   load kinds    one thread touches pages of all kinds of memory, once
  *   load fork     a child does what "kinds" does, and ends
@@ -163,6 +164,33 @@ static void *reuser(void *unused) {
     return unused;
 }
 
+/* ---- gone ---- */
+
+#define GONE 16u
+
+/* More than are watched at a time. All the others are freed unseen, and nothing follows there. */
+static void *goner(void *unused) {
+    volatile uint64_t *block[GONE];
+    say_thread("goner");
+    for (unsigned i = 0; i < GONE; i++)
+        block[i] = alloc_one();
+    located = true;
+    while (!met) {
+        for (unsigned i = 0; i < GONE; i++)
+            use_one(block[i]);
+        pause_us(300);
+    }
+    volatile uint64_t *stays = alloc_two();
+    for (unsigned i = 0; i < GONE; i++)
+        free((void *)(uintptr_t)block[i]);
+    pthread_barrier_wait(&barrier);
+    while (!over) {
+        use_two(stays);
+        pause_us(300);
+    }
+    return unused;
+}
+
 /* ---- pool: cells of one size, taken from a list of free ones ---- */
 
 #define CELL  256u
@@ -314,6 +342,10 @@ int main(int argc, char **argv) {
         say("use_one", (void *)(uintptr_t)use_one, 64);
         say("use_two", (void *)(uintptr_t)use_two, 64);
         pthread_create(&thread[threads++], NULL, reuser, NULL);
+    } else if (strcmp(what, "gone") == 0) {
+        say("use_one", (void *)(uintptr_t)use_one, 64);
+        say("use_two", (void *)(uintptr_t)use_two, 64);
+        pthread_create(&thread[threads++], NULL, goner, NULL);
     } else if (strcmp(what, "pool") == 0) {
         used_words = CELL / 8;
         pool_make();
@@ -336,7 +368,7 @@ int main(int argc, char **argv) {
     } else {
         return 2;
     }
-    if (what[0] == 'k') {
+    if (what[0] == 'k' || what[0] == 'g') {
         while (!located)
             pause_us(1000);
         printf("made\n");

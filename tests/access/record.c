@@ -4,6 +4,7 @@
  * usage: record LOAD TEST [SOURCE]
  *   watch SOURCE        every sample names the right block, thread, instruction, read or write
  *   reuse SOURCE        blocks that take turns at one address are told apart
+ *   gone SOURCE         blocks that end while nobody watches them are found to be gone
  *   pool SOURCE         blocks of a pool that lie in one heap block are told apart, and from it
  *   kinds SOURCE        page faults: each kind of memory is named, each page once; with
  *                       NUMALLOC_ACCESS_FRAMES in the environment each has its call chain
@@ -306,15 +307,18 @@ static int user_of(const run_t *r, uint64_t ip) {
     return in_one ? 0 : in_two ? 1 : -1;
 }
 
-static bool reused_enough(const run_t *r, numalloc_profile_t *p) {
-    unsigned in[2] = {0, 0};
+static unsigned samples_by(const run_t *r, numalloc_profile_t *p, int which) {
+    unsigned count = 0;
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
-        int which = user_of(r, a.ip);
-        if (which >= 0) in[which]++;
+        count += user_of(r, a.ip) == which;
     }
-    return in[0] >= 500 && in[1] >= 500;
+    return count;
+}
+
+static bool reused_enough(const run_t *r, numalloc_profile_t *p) {
+    return samples_by(r, p, 0) >= 500 && samples_by(r, p, 1) >= 500;
 }
 
 static void test_reuse(const char *source) {
@@ -345,6 +349,57 @@ static void test_reuse(const char *source) {
     CHECK(site[0] != 0 && site[1] != 0 && site[0] != site[1]);
     CHECK_MSG(unresolved * 1000 <= of[0] + of[1], "%u of %u unresolved", unresolved, of[0] + of[1]);
     check_say("%u and %u hits, %u unresolved\n", of[0], of[1], unresolved);
+    numalloc_profile_close(p);
+    clean(&r);
+}
+
+/* ---- gone ---- */
+
+static bool used_one(const run_t *r, numalloc_profile_t *p) {
+    return samples_by(r, p, 0) >= 200;
+}
+
+static bool used_two(const run_t *r, numalloc_profile_t *p) {
+    return samples_by(r, p, 1) >= 1;
+}
+
+/* The site, size and times of what a function was seen to use; false: not this sample. */
+static bool used_by(const run_t *r, numalloc_profile_t *p, size_t sample, int which,
+                    numalloc_profile_access_object_t *o) {
+    numalloc_profile_access_t a;
+    REQUIRE(numalloc_profile_access(p, sample, &a, sizeof a) == 0);
+    return user_of(r, a.ip) == which &&
+           numalloc_profile_access_object(p, a.object, o, sizeof *o) == 0;
+}
+
+static void test_gone(const char *source) {
+    run_t r;
+    start(&r, "gone", source, (condition_t){0});
+    until_line(&r, "made");
+    wait_for(&r, used_one);
+    REQUIRE(write(r.in, "\n", 1) == 1);
+    until_line(&r, "ready");
+    wait_for(&r, used_two);
+    end(&r);
+    numalloc_profile_t *p = must_open(r.file);
+    numalloc_profile_access_object_t o;
+    uint64_t ended_after = 0, seen = 0;
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++)
+        if (used_by(&r, p, i, 1, &o)) {
+            CHECK_MSG(o.death_ns == UINT64_MAX, "ended after %lu ns, not at all",
+                      (unsigned long)o.death_ns);
+            ended_after = o.birth_ns;
+        }
+    REQUIRE(ended_after != 0);
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++)
+        if (used_by(&r, p, i, 0, &o)) {
+            seen |= UINT64_C(1) << (o.base >> 10 & 63);
+            CHECK_MSG(o.death_ns != UINT64_MAX && o.death_ns + 100000 >= ended_after,
+                      "ended after %lu ns, not %lu", (unsigned long)o.death_ns,
+                      (unsigned long)ended_after);
+        }
+    check_say("%d blocks have ended\n", __builtin_popcountll(seen));
+    CHECK(__builtin_popcountll(seen) > 4); /* more than were watched at that moment */
     numalloc_profile_close(p);
     clean(&r);
 }
@@ -636,8 +691,8 @@ static void load_module(void) {
 
 /* May this process have such an event of its own? Asked without the library. */
 static void need_perf(const char *test) {
-    bool watch =
-        strcmp(test, "watch") == 0 || strcmp(test, "reuse") == 0 || strcmp(test, "pool") == 0;
+    bool watch = strcmp(test, "watch") == 0 || strcmp(test, "reuse") == 0 ||
+                 strcmp(test, "gone") == 0 || strcmp(test, "pool") == 0;
     if (!watch && strcmp(test, "kinds") != 0) return;
     static volatile uint64_t word;
     struct perf_event_attr attr = {.size = PERF_ATTR_SIZE_VER5,
@@ -674,6 +729,8 @@ int main(int argc, char **argv) {
         test_pool(source);
     else if (strcmp(test, "reuse") == 0)
         test_reuse(source);
+    else if (strcmp(test, "gone") == 0)
+        test_gone(source);
     else if (strcmp(test, "kinds") == 0)
         test_kinds(source);
     else if (strcmp(test, "sim") == 0)

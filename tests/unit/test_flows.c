@@ -96,6 +96,35 @@ Test(flows, lives) {
     forget(&r);
 }
 
+/* An end that nobody saw is when the next block began there, or in a part of it. */
+Test(flows, ends_by_the_next) {
+    made_t m;
+    made_begin(&m);
+    uint64_t birth[5];
+    for (int i = 0; i < 5; i++) {
+        uint32_t id = made_object(&m, 4, 1, 0, 256);
+        birth[i] = m.objects[id - 1].birth_ns;
+        made_touch(&m, id, 1, 0, 0);
+        m.ns += 10 * MADE_MS;
+    }
+    uint64_t base = m.objects[0].base;
+    m.objects[1].base = base + 256; /* beside the first */
+    m.objects[2].base = base + 128; /* in the first: a pool's */
+    m.objects[2].kind = NA_NPROF_OBJECT_POOL;
+    m.objects[2].size = 64;
+    m.objects[3].base = base + 255; /* in the first and over the second */
+    m.objects[4].base = base;
+    m.objects[4].size = 255; /* where the first was, before the fourth */
+    read_back_t r;
+    read_one(&m, &r);
+    cr_assert_eq(r.flows.object_count, 5);
+    cr_assert_eq(r.flows.objects[0].end_ns, birth[3]);
+    cr_assert_eq(r.flows.objects[1].end_ns, birth[3]);
+    for (uint32_t i = 2; i < 5; i++)
+        cr_assert_eq(r.flows.objects[i].end_ns, UINT64_MAX, "object %u", i);
+    forget(&r);
+}
+
 static uint32_t left(made_t *m, const char *conditions) {
     read_back_t r;
     read_one(m, &r);
