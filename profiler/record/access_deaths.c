@@ -37,8 +37,7 @@ _Atomic bool na_access_on;
 static entry_t *buckets;
 static _Atomic uint8_t *turn; /* of a bucket: the way that is overwritten next */
 static ring_t large, watched;
-static _Atomic uintptr_t watch[2];
-static _Atomic bool only_watched;
+na_deaths_asked_t na_deaths_asked;
 
 bool na_deaths_start(void) {
     uint64_t bytes = ((uint64_t)sizeof(entry_t) * WAYS) << BUCKET_BITS;
@@ -48,9 +47,8 @@ bool na_deaths_start(void) {
                      .mask = LARGE_LIVES - 1};
     watched = (ring_t){.entries = na_own_alloc(WATCHED_LIVES * sizeof(entry_t), 4096),
                        .mask = WATCHED_LIVES - 1};
-    atomic_store(&watch[0], 0);
-    atomic_store(&watch[1], 0);
-    atomic_store(&only_watched, false);
+    na_deaths_watch(0, 0);
+    atomic_store(&na_deaths_asked.only_watched, false);
     return buckets != NULL && turn != NULL && large.entries != NULL && watched.entries != NULL;
 }
 
@@ -106,31 +104,18 @@ void na_access_death(const void *block, uint64_t usable, const na_record_t *reco
     }
 }
 
-bool na_deaths_is_watched(uintptr_t base, uint64_t size) {
-    for (unsigned i = 0; i < 2; i++) {
-        uintptr_t word = atomic_load_explicit(&watch[i], memory_order_relaxed);
-        if (NA_UNLIKELY(word != 0 && word - base < size)) return true;
-    }
-    return false;
-}
-
 void na_deaths_keep_watched_only(void) {
-    atomic_store_explicit(&only_watched, true, memory_order_release);
-}
-
-bool na_deaths_all(void) {
-    return !atomic_load_explicit(&only_watched, memory_order_acquire);
+    atomic_store_explicit(&na_deaths_asked.only_watched, true, memory_order_release);
 }
 
 bool na_deaths_watches(uintptr_t address) {
     uintptr_t word = address & ~(uintptr_t)7;
-    return word != 0 && (word == atomic_load_explicit(&watch[0], memory_order_relaxed) ||
-                         word == atomic_load_explicit(&watch[1], memory_order_relaxed));
+    return word != 0 && na_deaths_is_watched(word, 8);
 }
 
 void na_deaths_watch(uintptr_t first, uintptr_t second) {
-    atomic_store_explicit(&watch[0], first, memory_order_relaxed);
-    atomic_store_explicit(&watch[1], second, memory_order_release);
+    atomic_store_explicit(&na_deaths_asked.word[0], first, memory_order_relaxed);
+    atomic_store_explicit(&na_deaths_asked.word[1], second, memory_order_release);
 }
 
 /* Times are the low bits of ages. */

@@ -90,12 +90,29 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
                     na_life_t *life);
 /* Keeps every life that covers one of these words (0: none) until the next call. */
 void na_deaths_watch(uintptr_t first, uintptr_t second);
-/* Does a block cover one of them? Is an address in one of them? The first by any thread. */
-bool na_deaths_is_watched(uintptr_t base, uint64_t size);
-bool na_deaths_watches(uintptr_t address);
 /* From now on all samples are of watched words: other lives are not kept. Until the next start. */
 void na_deaths_keep_watched_only(void);
-bool na_deaths_all(void);
+/* Is an address in one of the words? */
+bool na_deaths_watches(uintptr_t address);
+
+/* What each free asks, of any thread: it is all here. */
+typedef struct na_deaths_asked {
+    _Atomic uintptr_t word[2]; /* 0: none */
+    _Atomic bool only_watched;
+} na_deaths_asked_t;
+extern na_deaths_asked_t na_deaths_asked;
+
+NA_INLINE bool na_deaths_all(void) {
+    return !atomic_load_explicit(&na_deaths_asked.only_watched, memory_order_acquire);
+}
+
+/* Does a block cover one of the words? (No block is as near to the end of all addresses as 0 is.)
+ */
+NA_INLINE bool na_deaths_is_watched(uintptr_t base, uint64_t size) {
+    const na_deaths_asked_t *asked = &na_deaths_asked;
+    return atomic_load_explicit(&asked->word[0], memory_order_relaxed) - base < size ||
+           atomic_load_explicit(&asked->word[1], memory_order_relaxed) - base < size;
+}
 
 /* ---- access_resolve.c ---- */
 /* One block's life: what a sample at an address and a moment was about. */

@@ -66,8 +66,8 @@ void na_usual_sites_free(void *block, na_release_t how, na_heap_t *heap) {
 
 /* How long the block is does not have to be known: usual ones are small. */
 void na_usual_noted_free(void *block, na_release_t how, na_heap_t *heap) {
-    if (atomic_load_explicit(&na_access_on, memory_order_acquire) &&
-        (na_deaths_all() || na_deaths_is_watched((uintptr_t)block, NA_SMALL_MAX)))
+    if (NA_UNLIKELY(na_deaths_is_watched((uintptr_t)block, NA_SMALL_MAX) || na_deaths_all()) &&
+        NA_LIKELY(atomic_load_explicit(&na_access_on, memory_order_acquire)))
         na_every_free(block, how, heap);
     else
         na_usual_sites_free(block, how, heap);
