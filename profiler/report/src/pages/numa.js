@@ -70,7 +70,7 @@ export function verdict(model, v) {
     h('div', {}, v.means, v.chance === null ? '' : `; ${percent(Math.floor(v.chance * 100) / 100, 1)} sure. `, named, ' ',
       v.flow >= 0 && h('a', { href: link('flow', { flow: v.flow }) }, 'Its flow')),
     v.reason && h('div', {}, v.reason),
-    h('div', { class: 'quiet' }, `${count(v.samples)} samples by ${v.threads} threads, from nodes ${v.from || '–'}, lies on ${v.home || '–'}${v.handoff_ms === null ? '' : `, handed on ${milliseconds(v.handoff_ms)} after it was allocated`}`),
+    h('div', { class: 'quiet' }, `${count(v.samples)} samples by ${v.threads} thread${v.threads === 1 ? '' : 's'}, from node${/\D/.test(v.from || '') ? 's' : ''} ${v.from || '–'}, lies on ${v.home || '–'}${v.handoff_ms === null ? '' : `, handed on ${milliseconds(v.handoff_ms)} after it was allocated`}`),
     v.evidence && evidence(v),
     v.code && h('div', { class: 'remedy' }, v.code), v.command && h('div', { class: 'remedy' }, v.command),
     v.expected && h('div', {}, `Expected: ${v.expected}`),
