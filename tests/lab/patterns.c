@@ -310,7 +310,7 @@ static void apache(void *argument, int number) {
     (void)argument;
     lab_pin(2 * which + (mended ? 0 : number));
     while (goes_on()) {
-        for (unsigned i = 0; i < passes; i++)
+        for (unsigned i = 0; i < 2 * passes; i++)
             pass(shared[i % 2], size, 3, (size_t)number * 64);
         lab_sleep_ms(pause_ms);
     }

@@ -1,5 +1,5 @@
-/* truth.c - runs lab-patterns, a pattern as it goes wrong and as it is mended at the same time,
- * under a source of accesses, and holds the verdicts on its objects against what it says they are:
+/* truth.c - runs lab-patterns, a pattern as it goes wrong and as it is mended, under a source of
+ * accesses, and holds the verdicts on its objects against what it says they are:
  * lab-truth SOURCE PATTERN. The program lies beside this one; TRUTH_LIB is the library, NA_KMOD the
  * kernel module for sources that need it.
  *
@@ -306,6 +306,29 @@ static void load_module(void) {
     REQUIRE(error == 0 || error == EEXIST);
 }
 
+/* Runs variants at the same time until they were judged. */
+static void watch_over(variant_t *variants, int count) {
+    for (int v = 0; v < count; v++)
+        for (int i = 0; i < variants[v].processes; i++)
+            start(&variants[v].process[i], i, variants[v].state);
+    uint64_t begun = lab_now_ms();
+    bool more = true;
+    for (int look = 1; more; look++) {
+        lab_sleep_ms(LOOK_MS);
+        bool late = look == LOOKS;
+        more = false;
+        for (int v = 0; v < count; v++) {
+            if (variants[v].over) continue;
+            variants[v].enough = judge(&variants[v], late);
+            variants[v].over = variants[v].enough || late;
+            if (variants[v].over)
+                end(&variants[v], begun);
+            else
+                more = true;
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     check_begin();
     lab_begin(4);
@@ -322,27 +345,13 @@ int main(int argc, char **argv) {
     program[length] = 0;
     strcpy(strrchr(program, '/') + 1, "lab-patterns");
     static variant_t variants[VARIANTS] = {{.state = "wrong"}, {.state = "mended"}};
-    for (int v = 0; v < VARIANTS; v++) {
-        variants[v].processes = strcmp(pattern, "apache") == 0 ? 2 : 1;
-        for (int i = 0; i < variants[v].processes; i++)
-            start(&variants[v].process[i], i, variants[v].state);
-    }
-    uint64_t begun = lab_now_ms();
-    bool more = true;
-    for (int look = 1; more; look++) {
-        lab_sleep_ms(LOOK_MS);
-        bool late = look == LOOKS;
-        more = false;
-        for (int v = 0; v < VARIANTS; v++) {
-            if (variants[v].over) continue;
-            variants[v].enough = judge(&variants[v], late);
-            variants[v].over = variants[v].enough || late;
-            if (variants[v].over)
-                end(&variants[v], begun);
-            else
-                more = true;
-        }
-    }
+    int processes = strcmp(pattern, "apache") == 0 ? 2 : 1;
+    /* Each recorder of watchpoints wants a processor for itself. */
+    int at_once = knows_op && processes > 1 ? 1 : VARIANTS;
+    for (int v = 0; v < VARIANTS; v++)
+        variants[v].processes = processes;
+    for (int v = 0; v < VARIANTS; v += at_once)
+        watch_over(variants + v, at_once);
     bool enough = true;
     for (int v = 0; v < VARIANTS; v++)
         enough = enough && variants[v].enough;
