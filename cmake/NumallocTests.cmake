@@ -4,7 +4,7 @@
 #   unit      Criterion, one executable a module          (release and asan)
 #   bench     the benchmarks' instruments, by time, alone      (release)
 #   conform   C and C++ programs that hold malloc to its promises (release, asan and tsan)
-#   fuzz      hostile profile files against the reader    (release; always clang, with sanitizers)
+#   fuzz      hostile files, calls, options and stacks    (asan)
 #   programs  real programs with the library preloaded    (release)
 #   access    access profiles, recorded here and read back (release)
 #   lab       the library in virtual NUMA machines        (release)

@@ -9,7 +9,7 @@ usage: scripts/fuzz.sh [MINUTES [FUZZER...]]
   MINUTES     for each fuzzer, 10 if not given
   FUZZER      reader, bombs, alloc, options, chain; all of them if not given. bombs is the reader from
               files that cost all that they may: thousands of times fewer inputs
-  BUILD       (environment) the build, default build/release
+  BUILD       (environment) the build, default build/asan
   KEEP=1      (environment) inputs that reach new code are added to tests/fuzz/corpus
 
 Exit status: 0, nothing was found; 1, a fuzzer failed: the input lies in tests/fuzz/corpus, minimised;
@@ -33,14 +33,13 @@ fuzzers=("$@")
 [[ ${#fuzzers[@]} -gt 0 ]] || fuzzers=(reader bombs alloc options chain)
 start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build=${BUILD:-$PWD/build/release}
+build=${BUILD:-$PWD/build/asan}
 [[ $build = /* ]] || build=$start/$build
-fuzz=$build/tests/fuzz
 corpus=$PWD/tests/fuzz/corpus
-program_of() { if [[ $1 = bombs ]]; then echo "$fuzz/fuzz_reader"; else echo "$fuzz/fuzz_$1"; fi; }
+program_of() { if [[ $1 = bombs ]]; then echo "$build/tests/fuzz_reader"; else echo "$build/tests/fuzz_$1"; fi; }
 for fuzzer in "${fuzzers[@]}"; do
     [[ -x $(program_of "$fuzzer") && -d $corpus/$fuzzer ]] || {
-        echo "fuzz.sh: no $(program_of "$fuzzer"); build the release preset (cmake --build --preset release)" >&2
+        echo "fuzz.sh: no $(program_of "$fuzzer"); build the asan preset (cmake --preset asan && cmake --build --preset asan)" >&2
         exit 2
     }
 done
@@ -52,7 +51,7 @@ options_of() {
     *) echo "-max_len=2048 -rss_limit_mb=2048" ;;
     esac
 }
-found_of() { if [[ $1 = reader ]]; then echo "$fuzz/found"; else echo "$fuzz/found_$1"; fi; }
+found_of() { echo "$build/tests/fuzz/found_$1"; }
 
 # One fuzzer, number $2 of those that share its findings.
 run() {
