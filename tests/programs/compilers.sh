@@ -11,7 +11,7 @@ mkdir "$SOURCES"
 (cd "$test_source/../.." && cp -r include alloc pagemap profiler bench "$SOURCES")
 
 c_story() {
-    local file object made=0 most=24
+    local file object made=0 most=14
     [ "$SCALE" = full ] || most=1
     # Whatever compiles on its own; a file that does not (a missing header) says so equally twice.
     while read -r file; do
@@ -29,7 +29,7 @@ c_story() {
 }
 
 cxx_story() {
-    local types=16 i
+    local types=9 i
     [ "$SCALE" = full ] || types=2
     {
         for i in algorithm functional iostream map memory numeric regex set sstream string \
