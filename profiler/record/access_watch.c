@@ -303,7 +303,7 @@ static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, 
 
 /* The next window of what a word was drawn from: shorter after many hits, longer after none. */
 static void adapt(uint32_t slot, uint64_t length, uint32_t most) {
-    if (most >= MOST / 2)
+    if (most >= MOST / 4)
         length /= 2;
     else if (most == 0)
         length += length / 16;

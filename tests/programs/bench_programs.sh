@@ -107,3 +107,21 @@ for words in "--only nothing --small" "--library /nonexistent" "--modes nothing"
     fi
 done
 say "recording.py: two programs in three modes"
+
+# And inside of one process.
+for name in sqlite json; do
+    "$programs/within.py" --library "$lib" --inputs "$inputs" --work $name --rounds 2 --units 1 >"$work/out" 2>"$work/err" ||
+        fail "within.py fails: $(cat "$work/err")"
+    [ "$(awk -v name=$name '$1 == name && $7 > 0 && $9 > 0 { n++ } END { print n + 0 }' "$work/out")" = 3 ] ||
+        fail "within.py has no figures of $name: $(cat "$work/out")"
+    grep -q 'accesses by watch' "$work/err" || fail "within.py watched nothing: $(cat "$work/err")"
+done
+for words in "--rounds 0" "--inputs /nonexistent" "--library /nonexistent" "--mode nothing --rounds 1"; do
+    rc=0
+    # shellcheck disable=SC2086
+    "$programs/within.py" --library "$lib" --inputs "$inputs" $words >"$work/out" 2>"$work/err" || rc=$?
+    if [ "$rc" != 2 ] || [ "$(wc -l <"$work/err")" != 1 ]; then
+        fail "within.py: status $rc for '$words': $(cat "$work/err")"
+    fi
+done
+say "within.py: two kinds of work, each under two modes in turn"
