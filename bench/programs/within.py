@@ -22,22 +22,6 @@ import tempfile
 import time
 
 QUANTILES = (0.10, 0.25, 0.50)
-QUERIES = """
-    CREATE TABLE word(order_id INTEGER, word TEXT);
-    INSERT INTO word WITH RECURSIVE part(id, word, rest) AS (
-        SELECT id, NULL, note || ' ' FROM orders WHERE note <> '' UNION ALL
-        SELECT id, substr(rest, 1, instr(rest, ' ') - 1), substr(rest, instr(rest, ' ') + 1) FROM part WHERE rest <> '')
-        SELECT id, word FROM part WHERE word IS NOT NULL AND id % 2 = 0;
-    CREATE INDEX by_customer ON orders(customer, amount);
-    CREATE INDEX by_word ON word(word, order_id);
-    SELECT customer, count(*), round(sum(amount), 2) AS s FROM orders GROUP BY customer ORDER BY s DESC LIMIT 20;
-    SELECT word, count(*), round(avg(amount), 2) FROM word JOIN orders ON id = order_id GROUP BY word ORDER BY 2 DESC, 1 LIMIT 20;
-    SELECT length(group_concat(name, ',')) FROM (SELECT name FROM orders ORDER BY name, id);
-    SELECT length(json_group_array(json_object('id', id, 'name', name, 'note', note))) FROM orders WHERE id % 3 = 0;
-    UPDATE orders SET note = upper(note) || name WHERE id % 7 = 0;
-    DELETE FROM orders WHERE id % 11 = 0;
-    PRAGMA integrity_check
-"""
 
 
 def die(why):
@@ -49,11 +33,15 @@ def sqlite_work(inputs):
     with open(os.path.join(inputs, "records.csv"), encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:3001]
 
+    with open(os.path.join(inputs, "queries.sql"), encoding="utf-8") as file:
+        text = "".join(line for line in file if not line.startswith("."))  # those are the shell's
+    before, table, queries = text.partition("CREATE TABLE word")
+
     def unit():
         base = sqlite3.connect(":memory:")
-        base.execute("CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INTEGER, name TEXT, amount REAL, note TEXT)")
+        base.executescript(before)
         base.executemany("INSERT INTO orders VALUES(?,?,?,?,?)", rows)
-        for query in QUERIES.split(";"):
+        for query in (table + queries).split(";"):
             base.execute(query).fetchall()
         base.close()
     return unit
@@ -140,7 +128,7 @@ def main():
     library = os.path.abspath(args.library)
     if not os.path.exists(library):
         die(f"no library '{args.library}'; build it, or name it with --library")
-    for name in ("records.csv", "records.json"):
+    for name in ("queries.sql", "records.csv", "records.json"):
         if not os.path.exists(os.path.join(args.inputs, name)):
             die(f"no {name} in '{args.inputs}'; inputs.py makes it")
     wanted = {"LD_PRELOAD": library, "PYTHONMALLOC": "malloc"}
