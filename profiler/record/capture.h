@@ -50,8 +50,16 @@ typedef struct na_captured {
 /* As na_stacks_capture. */
 na_captured_t na_stacks_capture_slowly(na_rthread_t *t);
 #if defined(__x86_64__)
-/* Of a stack that is `s` and what is outside of it, where `tail` may be known of it from now on. */
-na_captured_t na_stacks_capture_joined(na_rthread_t *t, na_frame_state_t s, na_frame_tail_t *tail);
+/* Of a stack that is `s`, the state in which a function of this library was entered, and what is
+ * outside of it, where no tail was found at the place for it. */
+na_captured_t na_stacks_capture_again(na_rthread_t *t, na_frame_state_t s, bool cell_wanted);
+
+/* The tail is of the stack that begins so. */
+NA_INLINE bool is_of(const na_rthread_t *t, const na_frame_tail_t *tail, const na_frame_state_t *s,
+                     bool cell_wanted) {
+    return NA_LIKELY(goes_through(&t->frames, tail, s)) &&
+           (!cell_wanted || NA_LIKELY(tail->cell != 0));
+}
 #endif
 
 /* Of a thread that came by a function whose frame is `entered` (hooks.h); NULL: it is not known.
@@ -59,14 +67,13 @@ na_captured_t na_stacks_capture_joined(na_rthread_t *t, na_frame_state_t s, na_f
 NA_INLINE na_captured_t na_stacks_capture_inline(na_rthread_t *t, const void *entered,
                                                  bool cell_wanted) {
 #if defined(__x86_64__)
-    na_frame_state_t s;
-    if (NA_UNLIKELY(entered == NULL) || NA_UNLIKELY(!na_frames_begin(&t->frames, entered, &s)))
-        return na_stacks_capture_slowly(t);
-    na_frame_tail_t *tail = tail_at(&t->frames, &s);
-    if (NA_LIKELY(goes_through(&t->frames, tail, &s)) &&
-        (!cell_wanted || NA_LIKELY(tail->cell != 0)))
+    if (NA_UNLIKELY(entered == NULL)) return na_stacks_capture_slowly(t);
+    const na_frame_state_t s = na_frames_entered(entered);
+    /* No tail begins off the stack: that has not to be asked where one fits. */
+    const na_frame_tail_t *tail = tail_at(&t->frames, &s);
+    if (na_frames_usual(&t->frames) && is_of(t, tail, &s, cell_wanted))
         return (na_captured_t){.node = tail->node, .cell = tail->cell};
-    return na_stacks_capture_joined(t, s, tail);
+    return na_stacks_capture_again(t, s, cell_wanted);
 #else
     (void)entered;
     return na_stacks_capture_slowly(t);

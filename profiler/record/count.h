@@ -102,7 +102,6 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
                            uint64_t requested, uint64_t usable, na_entry_t entry,
                            const void *entered, const na_counting_t how) {
     const bool sampling = how == NA_COUNT_SAMPLED;
-    const na_nprof_header_t *h = na_rec.header;
     na_captured_t stack = na_stacks_capture_from(t, entered, true);
     uint32_t site = stack.node;
     na_nprof_cell_t *c;
@@ -132,6 +131,7 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
         ticks = na_rec_now();
         na_record_publish_birth(record, na_ages(ticks));
     }
+    const na_nprof_header_t *h = na_rec.header;
     na_cell_touch(h, c);
     na_weight_t a =
         sampling ? na_site_weighted(requested, usable) : (na_weight_t){1, requested, usable, 0};

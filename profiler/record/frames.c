@@ -538,11 +538,14 @@ NA_NOINLINE bool na_frames_learn(na_frame_step_t *step, uintptr_t pc) {
     return true;
 }
 
-NA_NOINLINE void na_frames_remember(na_frame_tail_t *tail, const na_frame_fresh_t *fresh,
-                                    uint32_t n, const na_frame_t *joined, size_t place,
-                                    uint32_t node, uint32_t cell) {
-    tail->pc = 0;
+NA_NOINLINE void na_frames_remember(na_frames_t *f, na_frame_tail_t *tail,
+                                    const na_frame_fresh_t *fresh, uint32_t n,
+                                    const na_frame_t *joined, size_t place, uint32_t node,
+                                    uint32_t cell) {
     if (n > NA_FRAMES_TAIL_WORDS || joined->sp - fresh->s.sp >= UINT32_MAX) return;
+    if (NA_LIKELY(tail->pc != 0))
+        older_at(f, tail->pc, tail->sp)[f->replaced++ % NA_FRAMES_OLDER] = *tail;
+    tail->pc = 0;
     uint32_t words = 1;
     tail->special = 0;
     tail->bp_at = NA_FRAMES_BP_HERE;
@@ -575,6 +578,11 @@ static void forget_steps(na_frames_t *f) {
         f->steps[i].pc = 0;
     for (unsigned i = 0; i < 1u << NA_FRAMES_TAIL_BITS; i++)
         f->tails[i].pc = 0;
+    if (f->replaced == 0) return; /* no page of the older ones is touched */
+    for (unsigned i = 0; i < 1u << NA_FRAMES_OLDER_BITS; i++)
+        for (unsigned j = 0; j < NA_FRAMES_OLDER; j++)
+            f->older[i][j].pc = 0;
+    f->replaced = 0;
 }
 
 /* What has to be, or to be found, before a walk; s is in the library. False: none can be made. */

@@ -86,7 +86,7 @@ typedef struct na_frame_chain {
  * rsp or rbp, and rbp, if it is saved, lies between that frame's stack pointer and its CFA. What is
  * true of cached rules (rules.h) is true of them; they are forgotten when a module has taken the
  * place of another. 0 in `pc`: nothing is known. */
-#define NA_FRAMES_STEP_BITS 9
+#define NA_FRAMES_STEP_BITS 10
 typedef struct na_frame_step {
     uintptr_t pc;
     uint32_t rule;  /* rules.h */
@@ -94,12 +94,16 @@ typedef struct na_frame_step {
 } na_frame_step_t;
 _Static_assert(sizeof(na_frame_step_t) == 16, "none crosses a line");
 
-/* The innermost frames of a stack, from a state on to a kept frame, and what they came to. Where a
+/* The innermost frames of a stack, from the state in which a function of this library was entered
+ * (it may be one of the library that called it) on to a kept frame, and what they came to. Where a
  * walk begins in this state, and the words are as they were, it would go the same way. (As for the
  * code: where that may go, it lies in a module that the kept frame or one further out lies in, as
  * na_frames_join sees to; and these are confirmed.) */
 #define NA_FRAMES_TAIL_BITS  7
 #define NA_FRAMES_TAIL_WORDS 5u
+/* Those whose places others have taken lie in a second table, in sets by where they begin. */
+#define NA_FRAMES_OLDER_BITS 6
+#define NA_FRAMES_OLDER      4u
 #define NA_FRAMES_TAIL_BY_BP 1u /* a step counts from the rbp at its beginning */
 #define NA_FRAMES_TAIL_OTHER 2u /* more words, or another rbp at its end */
 typedef struct na_frame_tail {
@@ -132,6 +136,8 @@ typedef struct na_frames {
     na_frame_chain_t chains[NA_FRAMES_CHAINS];
     na_frame_step_t steps[1u << NA_FRAMES_STEP_BITS];
     na_frame_tail_t tails[1u << NA_FRAMES_TAIL_BITS];
+    na_frame_tail_t older[1u << NA_FRAMES_OLDER_BITS][NA_FRAMES_OLDER];
+    uint32_t replaced; /* so many tails, since there were none */
 } na_frames_t;
 
 /* The state of a frame. */
@@ -146,6 +152,7 @@ typedef struct na_frame_fresh {
 } na_frame_fresh_t;
 
 #define NA_FRAMES_PLAIN 32u /* plain steps in a row */
+#define NA_FRAMES_OWN   4u  /* the same in this library, where a walk begins */
 
 /* Walks the calling thread's stack, this library's frames left out where they are innermost (in a
  * program that holds the library's code itself: the caller's frame only). True: it is f->frames[0
@@ -164,10 +171,12 @@ uint32_t na_frames_sound(const na_frames_t *f, uint32_t upto);
 /* Makes *step that of the return address; false: it is not of the usual kind. */
 bool na_frames_learn(na_frame_step_t *step, uintptr_t pc);
 
-/* Makes *tail that of `n` new frames inside of the kept one, which has this place in the array, if
- * it has room for them; node and cell are the stack's. */
-void na_frames_remember(na_frame_tail_t *tail, const na_frame_fresh_t *fresh, uint32_t n,
-                        const na_frame_t *joined, size_t place, uint32_t node, uint32_t cell);
+/* Makes *tail, one of f->tails, that of `n` new frames inside of the kept one, which has this place
+ * in the array, if it has room for them; what it was is an older one from now on. Node and cell are
+ * the stack's. */
+void na_frames_remember(na_frames_t *f, na_frame_tail_t *tail, const na_frame_fresh_t *fresh,
+                        uint32_t n, const na_frame_t *joined, size_t place, uint32_t node,
+                        uint32_t cell);
 /* Of another thread from now on. */
 void na_frames_forget(na_frames_t *f);
 

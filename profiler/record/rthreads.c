@@ -75,7 +75,7 @@ void na_rthread_change_node(na_rthread_t *t, uint8_t node) {
 na_rthread_t *na_rthread_attach(void **prof) {
     na_rthread_t *t = take_idle();
     if (t == NULL) {
-        t = na_own_alloc(sizeof *t, 36 << 10);
+        t = na_own_alloc(sizeof *t, 76 << 10);
         if (t != NULL) t->sizes = new_sizes();
         if (t == NULL || t->sizes == NULL) {
             __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);

@@ -247,11 +247,14 @@ static NA_NOINLINE na_captured_t enter_unusual(na_rthread_t *t, const na_frame_f
 
 /* The innermost frame, if it is a new one, is not kept: most are gone when the next event comes,
  * and one that is not is found again by a single step, or in a tail. */
-na_captured_t na_stacks_capture_joined(na_rthread_t *t, na_frame_state_t s, na_frame_tail_t *tail) {
+static NA_NOINLINE na_captured_t capture_joined(na_rthread_t *t, na_frame_state_t s) {
     na_frames_t *f = &t->frames;
-    na_frame_fresh_t fresh[NA_FRAMES_PLAIN];
-    uint32_t n, same;
+    na_frame_fresh_t steps[NA_FRAMES_OWN + NA_FRAMES_PLAIN];
+    na_frame_tail_t *tail = tail_at(f, &s);
+    uint32_t own, n, same;
     const na_frame_t *joined;
+    if (!na_frames_begin(f, &s, steps, &own)) return na_stacks_capture_slowly(t);
+    na_frame_fresh_t *fresh = steps + own;
     t->stack_cell = NULL;
     t->stack_edge = NULL;
     na_walked_t how = na_frames_join(f, s, fresh, &n, &joined, &same);
@@ -288,11 +291,21 @@ na_captured_t na_stacks_capture_joined(na_rthread_t *t, na_frame_state_t s, na_f
     f->count = (uint32_t)(frame + 1 - f->frames);
     na_edge_t *e = near_edge(t, na_tree_path(path, fresh->s.pc), node, fresh->s.pc);
     if (NA_UNLIKELY(e == NULL)) return enter_unusual(t, fresh, frame, f->count, node);
-    na_frames_remember(tail, fresh, n, joined, (size_t)(joined - f->frames), node_of(e),
+    na_frames_remember(f, tail, steps, own + n, joined, (size_t)(joined - f->frames), node_of(e),
                        cell_of(e));
     t->stack_edge = e;
     t->stack_tail = tail;
     return (na_captured_t){.node = node_of(e), .cell = cell_of(e)};
+}
+
+NA_NOINLINE na_captured_t na_stacks_capture_again(na_rthread_t *t, na_frame_state_t s,
+                                                  bool cell_wanted) {
+    const na_frame_tail_t *older = older_at(&t->frames, s.pc, s.sp);
+    if (NA_LIKELY(na_frames_usual(&t->frames)))
+        for (uint32_t i = 0; i < NA_FRAMES_OLDER; i++, older++)
+            if (is_of(t, older, &s, cell_wanted))
+                return (na_captured_t){.node = older->node, .cell = older->cell};
+    return capture_joined(t, s);
 }
 
 #endif

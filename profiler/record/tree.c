@@ -7,9 +7,9 @@
  *
  * Readers take no lock. A slot is written once: the key, then (release) the word that makes it
  * valid. Whoever does not find a node looks again under the lock and makes it there, so there is
- * never a second one. The table is replaced by one of twice the size when three quarters are full;
- * the old one's pages are given back while readers may still be in it: they find it empty, and come
- * to the lock. */
+ * never a second one. The table is replaced by one of twice the size when three quarters are full
+ * (of four times, while it is small and the user has set no limit); the old one's pages are given
+ * back while readers may still be in it: they find it empty, and come to the lock. */
 #include "profiler/record/tree.h"
 
 #include <stdatomic.h>
@@ -21,6 +21,7 @@
 #define CHUNK_MAX   65536u
 
 #define FIRST_SLOTS 2048u
+#define FEW_SLOTS   (1u << 17) /* 2 MiB */
 
 /* Ids are below 2^28, which leaves room for the two flags. */
 #define ID_BITS 28
@@ -41,7 +42,7 @@ static struct {
     _Atomic(na_nprof_stack_t *) *chunks; /* entry 0 of each chunk */
     uint32_t **paths;                    /* of the same entries; written before the chunk */
     _Atomic(table_t *) table;
-    table_t tables[20]; /* each a doubling of the one before */
+    table_t tables[20]; /* each larger than the one before */
     na_lock_t lock;     /* for what follows, and to write to all of the above */
     unsigned table_count;
     uint32_t next; /* node id; read without the lock as well */
@@ -154,7 +155,8 @@ static uint32_t make_child(uint32_t path, uint32_t parent, uint64_t pc, uint32_t
     if (id != 0) return id;
     /* A table that may not grow is filled further; one free slot has to remain. */
     if (tree.next > (t->mask + 1) / 4 * 3) {
-        if (make_table((t->mask + 1) * 2)) {
+        bool few = t->mask < FEW_SLOTS && na_rec.own_limit == 0;
+        if (make_table((t->mask + 1) * (few ? 4 : 2))) {
             t = atomic_load_explicit(&tree.table, memory_order_relaxed);
             find(t, path, parent, pc, flags, &s);
         } else if (tree.next > t->mask / 16 * 15) {

@@ -152,17 +152,33 @@ typedef enum na_walked {
     NA_WALKED_NOT,
 } na_walked_t;
 
-/* The state in which the library was called. `entered`: __builtin_frame_address(0) of a function of
- * this library that has called its way here. False: usual walks cannot be made. */
-NA_INLINE bool na_frames_begin(na_frames_t *f, const void *entered, na_frame_state_t *s) {
+/* The state in which a function of this library was entered, whose __builtin_frame_address(0) this
+ * is and which has called its way here. */
+NA_INLINE na_frame_state_t na_frames_entered(const void *entered) {
     const uintptr_t *at = entered;
-    *s = (na_frame_state_t){.pc = at[1], .sp = (uintptr_t)(at + 2), .bp = at[0]};
-    if (NA_UNLIKELY(atomic_load_explicit(&na_umodule_generation, memory_order_acquire) !=
-                    f->usual) ||
-        NA_UNLIKELY(s->sp - f->stack.lo >= f->stack.size))
-        return false;
-    while (s->pc - f->own_lo < f->own_size)
-        if (NA_UNLIKELY((usual_step(f, s) & NA_RULE_LASTING) == 0)) return false;
+    return (na_frame_state_t){.pc = at[1], .sp = (uintptr_t)(at + 2), .bp = at[0]};
+}
+
+/* Usual walks can be made, and what is known of the stack is of the code that is there. */
+NA_INLINE bool na_frames_usual(const na_frames_t *f) {
+    return NA_LIKELY(atomic_load_explicit(&na_umodule_generation, memory_order_acquire) ==
+                     f->usual);
+}
+
+/* From there to the state in which the library was called: *own steps. False: usual walks cannot be
+ * made. */
+NA_INLINE bool na_frames_begin(na_frames_t *f, na_frame_state_t *s, na_frame_fresh_t *steps,
+                               uint32_t *own) {
+    if (!na_frames_usual(f) || NA_UNLIKELY(s->sp - f->stack.lo >= f->stack.size)) return false;
+    uint32_t n = 0;
+    for (; s->pc - f->own_lo < f->own_size; n++) {
+        if (NA_UNLIKELY(n == NA_FRAMES_OWN)) return false;
+        steps[n].s = *s;
+        steps[n].rule = usual_step(f, s);
+        steps[n].module = 0;
+        if (NA_UNLIKELY((steps[n].rule & NA_RULE_LASTING) == 0)) return false;
+    }
+    *own = n;
     return true;
 }
 
@@ -209,11 +225,21 @@ unusual:
 
 /* ---- tails ---- */
 
+NA_INLINE uint64_t tail_key(uintptr_t pc, uintptr_t sp) {
+    return pc ^ sp >> 4;
+}
+
 NA_INLINE na_frame_tail_t *tail_at(na_frames_t *f, const na_frame_state_t *s) {
-    uint64_t key = s->pc ^ s->sp >> 4;
-    na_frame_tail_t *tail = &f->tails[key % (1u << NA_FRAMES_TAIL_BITS)];
+    na_frame_tail_t *tail = &f->tails[tail_key(s->pc, s->sp) % (1u << NA_FRAMES_TAIL_BITS)];
     __asm__("" : "+r"(tail)); /* not to be computed again for each of its fields */
     return tail;
+}
+
+/* The set of older ones that begin so. It is another part of the key: those that share a place
+ * among the tails do not share a set. */
+NA_INLINE na_frame_tail_t *older_at(na_frames_t *f, uintptr_t pc, uintptr_t sp) {
+    uint64_t hash = tail_key(pc, sp) * UINT64_C(0x9e3779b97f4a7c15);
+    return f->older[hash >> (64 - NA_FRAMES_OLDER_BITS)];
 }
 
 /* A tail that is not a plain one, with the rbp at its beginning, which becomes that at its end. */

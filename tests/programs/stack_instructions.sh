@@ -43,9 +43,9 @@ for program in "$2" "$3"; do
             status=1
         fi
     done <<'LIMITS'
-same 720 440
-changing 720 440
-shallow 760 460
+same 705 430
+changing 700 430
+shallow 755 450
 LIMITS
 done
 exit "$status"
