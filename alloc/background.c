@@ -1,6 +1,7 @@
 /* background.c - the thread that gives memory back while the program sleeps. */
 #include "alloc/background.h"
 
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "alloc/central.h"
@@ -20,7 +21,7 @@ static void *give_back(void *unused) {
     uint64_t swept = 0;
     for (;;) {
         struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
-        nanosleep(&pause, NULL);
+        na_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
         uint64_t now = na_os_ms();
         na_gate_enter(heap);
         for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {

@@ -2,6 +2,7 @@
 #include "alloc/fork.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "alloc/central.h"
 #include "alloc/control.h"
@@ -67,5 +68,6 @@ static void in_child(void) {
 }
 
 void na_fork_init(void) {
-    pthread_atfork(prepare, in_parent, in_child);
+    static atomic_bool done;
+    if (!atomic_exchange(&done, true)) pthread_atfork(prepare, in_parent, in_child);
 }

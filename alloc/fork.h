@@ -8,7 +8,8 @@
 #ifndef NUMALLOC_ALLOC_FORK_H
 #define NUMALLOC_ALLOC_FORK_H
 
-/* Registers the handlers. From the constructor (pthread_atfork may allocate). */
+/* Registers the handlers, once: before anybody else registers any (entry_fork.c), from the
+ * constructor at the latest. pthread_atfork may allocate. */
 void na_fork_init(void);
 
 #endif

@@ -43,9 +43,10 @@ void na_init(void) {
     na_unlock(&lock);
 }
 
-/* Early among constructors, so that our fork handlers run innermost: prepare last, after everyone
- * else has taken their locks, which may need malloc. A program that asks for nothing is set up by
- * its first malloc: one that never calls it pays next to nothing. */
+/* Early among constructors, so that our fork handlers run innermost (entry_fork.c; where that is
+ * not linked, as innermost as can be): prepare last, after everyone else has taken their locks,
+ * which may need malloc. A program that asks for nothing is set up by its first malloc: one that
+ * never calls it pays next to nothing. */
 __attribute__((constructor(101))) static void at_load(void) {
     na_pagemap_init();
     na_foreign_init();

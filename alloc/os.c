@@ -10,7 +10,6 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 size_t na_os_page = 4096;
 bool na_os_secure;
@@ -294,17 +293,6 @@ unsigned na_os_cpu(void) {
     int cpu = sched_getcpu();
     errno = saved;
     return cpu >= 0 ? (unsigned)cpu : 0;
-}
-
-/* --- time --- */
-
-uint64_t na_os_ms(void) {
-    struct timespec now = {0, 0};
-    int saved = errno;
-    /* libc's, because it reads the clock without entering the kernel. */
-    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    errno = saved;
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* --- files --- */

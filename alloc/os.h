@@ -99,10 +99,12 @@ long na_os_page_nodes(void *const *pages, unsigned count, int *status);
 /* The same, moving them first; also those other processes map are left alone (EACCES). */
 long na_os_move_pages(void *const *pages, unsigned count, unsigned node, int *status);
 
-/* --- time --- */
+/* --- time (os_clock.c) --- */
 
 /* Milliseconds of a coarse monotonic clock (resolution a few ms). */
 uint64_t na_os_ms(void);
+/* CLOCK_MONOTONIC in nanoseconds, without a system call where the kernel can do without. */
+uint64_t na_os_ns(void);
 
 /* --- files, for /proc and /sys --- */
 

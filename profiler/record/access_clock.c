@@ -1,8 +1,6 @@
 /* access_clock.c - samples carry CLOCK_MONOTONIC, blocks the profile's clock. A pair of both, taken
  * for each batch, relates them: near that moment to well under a microsecond, and far from it as
  * well as the rate is known, which is measured over all of the profile. */
-#include <time.h>
-
 #include "profiler/record/access_priv.h"
 
 static struct {
@@ -12,9 +10,7 @@ static struct {
 } pair;
 
 uint64_t na_access_mono(void) {
-    struct timespec t = {0};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+    return na_os_ns();
 }
 
 void na_access_clock_tick(void) {

@@ -19,9 +19,7 @@ uint64_t na_rec_ticks(void) {
 }
 
 uint64_t na_rec_ticks_slow(void) {
-    struct timespec t = {0};
-    clock_gettime(CLOCK_MONOTONIC, &t); /* no system call where the kernel can avoid it */
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+    return na_os_ns();
 }
 
 uint64_t na_rec_ms(void) {
