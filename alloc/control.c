@@ -93,6 +93,12 @@ static bool mode_of(const char *text, na_profile_mode_t *mode, na_access_choice_
     return false;
 }
 
+/* As the option says, where 0 is every block; the sampler's 0 is none. */
+static uint64_t sample_interval(void) {
+    uint64_t interval = na_option(NA_OPT_SAMPLE_INTERVAL);
+    return interval != 0 ? interval : NA_SAMPLE_ALL;
+}
+
 static int start(const na_heap_t *heap, const char *mode, const char *file) {
     if (running) return EALREADY;
     if (ended || !wanted) return ECANCELED;
@@ -108,8 +114,7 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     if (stuck) na_profile_discard();
     stuck = false;
     config.file = file != NULL ? file : na_option_text(NA_OPT_PROFILE_FILE);
-    config.sample_interval =
-        config.mode == NA_PROFILE_SAMPLE ? na_option(NA_OPT_SAMPLE_INTERVAL) : 0;
+    config.sample_interval = config.mode == NA_PROFILE_SAMPLE ? sample_interval() : 0;
     config.mapped = mapped_bytes;
     config.mapped_on = mapped_on;
     config.own_limit = na_option(NA_OPT_PROFILE_MEMORY);

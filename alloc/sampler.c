@@ -41,7 +41,7 @@ static double minus_log(uint64_t m) {
 }
 
 int64_t na_sampler_draw(na_heap_t *heap) {
-    if (na_sample_interval == 0) return INT64_MAX;
+    if (na_sample_interval <= NA_SAMPLE_ALL) return na_sample_interval == 0 ? INT64_MAX : 1;
     double bytes = minus_log(next_random(heap) >> 11) * (double)na_sample_interval;
     return bytes < 1 ? 1 : bytes > 0x1p62 ? (int64_t)1 << 62 : (int64_t)bytes;
 }

@@ -13,6 +13,7 @@
 
 /* Mean bytes between samples; 0: the sampler is off. Changed by the switch (switch.h). */
 extern _Atomic(uint64_t) na_sample_interval;
+#define NA_SAMPLE_ALL 1u /* an interval by which no block is passed over, not even by chance */
 
 void na_sampler_seed(na_heap_t *heap);
 /* Bytes until the next sample, at least 1; INT64_MAX when off. */

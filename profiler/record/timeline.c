@@ -133,11 +133,16 @@ static void fill_gap(uint32_t point) {
     }
 }
 
+/* Below zero: published in another order than it happened. */
+static int64_t level(int64_t published) {
+    return published < 0 ? 0 : published;
+}
+
 void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
     if (line.data == NULL) return;
-    na_nprof_point_t now = {.requested_max = event->most,
-                            .requested_min = event->least,
-                            .blocks_max = event->count,
+    na_nprof_point_t now = {.requested_max = level(event->most),
+                            .requested_min = level(event->least),
+                            .blocks_max = level(event->count),
                             .alloc_count = event->allocs,
                             .alloc_bytes = event->alloc_bytes,
                             .flags = NA_NPROF_POINT_COUNTED};
@@ -157,8 +162,8 @@ void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
     }
     merge(p, &now);
     line.any = true;
-    line.last_bytes = event->bytes;
-    line.last_count = event->count;
+    line.last_bytes = level(event->bytes);
+    line.last_count = level(event->count);
     line.last_point = point;
     __atomic_store_n(&na_rec.header->last_ms, ms, __ATOMIC_RELAXED);
     na_unlock(&line.lock);

@@ -40,6 +40,9 @@ profiled sample "$work/p/sample.nprof" sample NUMALLOC_SAMPLE_INTERVAL=64K
 check "$work/p/sample.nprof" @mode=sample @sample_interval=65536 \
     alloc_many:allocations=~200000,total_bytes=~102400000,live_bytes=~51200000 \
     alloc_large:allocations=20,total_bytes=167772160,live_bytes=83886080
+profiled sample "$work/p/all.nprof" sites NUMALLOC_SAMPLE_INTERVAL=0
+check "$work/p/all.nprof" @mode=sample alloc_small:allocations=1000,frees=1000 \
+    alloc_zeroed:allocations=200,live_blocks=200 alloc_big:allocations=3
 say "mode sample: estimates within their stated error, large blocks exact"
 
 # No file name given: the default, in the working directory, and never the same twice.

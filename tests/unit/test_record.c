@@ -269,6 +269,38 @@ Test(record, threads_add_up, .init = setup, .fini = teardown) {
     na_reader_close(r);
 }
 
+static void *free_all(void *arg) {
+    void *prof = NULL;
+    na_record_t *records = arg;
+    for (int i = 0; i < KEEP; i++)
+        give(mt_hooks, &prof, &records[i], 256);
+    mt_hooks->on_thread_exit(&prof);
+    return NULL;
+}
+
+/* A thread publishes what it freed before another one what it allocated. */
+Test(record, nothing_is_below_zero, .init = setup, .fini = teardown) {
+    mt_hooks = start(NA_PROFILE_SITES, 0);
+    void *prof = NULL;
+    na_record_t records[KEEP];
+    for (int i = 0; i < KEEP; i++)
+        site_a(mt_hooks, &prof, &records[i], 256);
+    pthread_t t;
+    pthread_create(&t, NULL, free_all, records);
+    pthread_join(t, NULL);
+    mt_hooks->on_exit(&prof);
+    na_reader_t *r = reopen();
+    uint32_t n, ms;
+    const na_nprof_point_t *p = na_reader_timeline(r, &n, &ms);
+    cr_assert(p != NULL && n != 0);
+    for (uint32_t i = 0; i < n; i++)
+        cr_assert(p[i].requested_min >= 0 && p[i].requested_max >= 0 && p[i].blocks_max >= 0,
+                  "point %u: %ld to %ld bytes, %ld blocks", i, p[i].requested_min,
+                  p[i].requested_max, p[i].blocks_max);
+    no_issues(r);
+    na_reader_close(r);
+}
+
 static __attribute__((noinline)) void deep(const na_hooks_t *h, void **p, na_record_t *r,
                                            int bits) {
     if (bits <= 1) {

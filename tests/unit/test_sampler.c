@@ -78,6 +78,17 @@ Test(sampler, share_of_blocks) {
     check_share(8192, 5000);
 }
 
+Test(sampler, every_block) {
+    na_sample_interval = NA_SAMPLE_ALL;
+    NA_FN(free)(NA_FN(malloc)(1));
+    for (unsigned i = 0; i < 20000; i++) {
+        void *block = NA_FN(malloc)(i % 500 == 0 ? 100000 : i % 100);
+        const na_span_t *span = na_span_of(block);
+        cr_assert(span->sampled || span->records != NULL, "block %u", i);
+        NA_FN(free)(block);
+    }
+}
+
 /* Most blocks are samples here: their spans fill, drain and fill again. */
 Test(sampler, sampled_blocks_come_back) {
     na_sample_interval = 64;
