@@ -30,9 +30,12 @@ static void *give_back(void *unused) {
         }
         if (now - swept >= 1000) na_heap_reclaim(heap);
         na_gate_leave(heap);
-        if (now - swept >= 1000) swept = now;
         na_control_poll(heap, now);
+        if (now - swept < 1000) continue;
+        swept = now;
+        if (na_thread_is_left_alone()) break;
     }
+    na_heap_leave(heap);
     return NULL;
 }
 

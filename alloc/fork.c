@@ -11,6 +11,7 @@
 #include "alloc/meta.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
+#include "alloc/thread.h"
 #include "alloc/verify.h"
 
 /* The forking thread's heap; guarded by the heap-list lock, which is held from prepare to the end.
@@ -63,6 +64,7 @@ static void in_child(void) {
     na_fork_lost += na_heap_after_fork_child(self);
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL) hooks->after_fork_child(&self->profile);
+    na_thread_after_fork_child();
     na_control_after_fork_child();
     na_heap_leave(self);
 }

@@ -3,9 +3,25 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
-bool na_thread_start(void *(*run)(void *)) {
+#include "alloc/os.h"
+
+typedef void *run_t(void *);
+
+static _Atomic uint32_t running; /* threads of ours */
+
+static void *begin(void *run) {
+    run_t *function;
+    *(void **)&function = run;
+    void *result = function(NULL);
+    atomic_fetch_sub(&running, 1);
+    return result;
+}
+
+bool na_thread_start(run_t *run) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -14,8 +30,30 @@ bool na_thread_start(void *(*run)(void *)) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 128 * 1024);
     pthread_t thread;
-    bool runs = pthread_create(&thread, &attributes, run, NULL) == 0;
+    atomic_fetch_add(&running, 1);
+    bool runs = pthread_create(&thread, &attributes, begin, *(void **)&run) == 0;
+    if (!runs) atomic_fetch_sub(&running, 1);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return runs;
+}
+
+void na_thread_after_fork_child(void) {
+    atomic_store(&running, 0);
+}
+
+/* The first thread stays as a zombie, and in the count, until the process ends. */
+bool na_thread_is_left_alone(void) {
+    char text[512];
+    if (na_os_read_file("/proc/self/stat", text, sizeof text) <= 0) return false;
+    const char *p = NULL; /* the program's name may contain anything: from the last ')' */
+    for (const char *at = text; *at != 0; at++)
+        if (*at == ')') p = at;
+    if (p == NULL || p[1] != ' ' || p[2] != 'Z') return false;
+    for (unsigned field = 2; field < 20 && *p != 0; p++)
+        field += *p == ' ';
+    uint32_t threads = 0;
+    for (; *p >= '0' && *p <= '9'; p++)
+        threads = threads * 10 + (uint32_t)(*p - '0');
+    return threads <= 1 + atomic_load(&running);
 }

@@ -2,7 +2,8 @@
  *
  * None runs unless an option asks for one: the allocator works on its callers' time. A thread of
  * ours takes no signals, which are the program's business, has a small stack, and is detached, so
- * that the program's end waits for nobody. */
+ * that the program's end waits for nobody. But a program may end by its last thread's end, and for
+ * the C library ours count: so each asks from time to time whether it is left alone. */
 #ifndef NUMALLOC_ALLOC_THREAD_H
 #define NUMALLOC_ALLOC_THREAD_H
 
@@ -11,5 +12,11 @@
 /* Starts a thread that runs `run(NULL)`. False: refused, and the caller goes on without. It
  * allocates (pthread_create): never from inside the allocator, nor from a signal handler. */
 bool na_thread_start(void *(*run)(void *));
+/* Has the program's first thread ended (by pthread_exit), and are none but ours left? Then `run` is
+ * to return; the C library ends the process with the last one. Reads a file of /proc: once a second
+ * is enough. */
+bool na_thread_is_left_alone(void);
+/* A child has none of them. */
+void na_thread_after_fork_child(void);
 
 #endif

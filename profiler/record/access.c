@@ -156,11 +156,14 @@ static void *work(void *unused) {
     na_rthread_inside = na_rthread_own = true;
     choose();
     if (in_use == NULL) atomic_store(&na_access_on, false); /* nobody will ask for lives */
-    uint64_t next = 0;
+    uint64_t next = 0, looked = na_access_mono();
     while (in_use != NULL && na_access_sleep(next)) {
         next = in_use->step();
         uint64_t now = na_access_mono();
         na_store_tick(now);
+        if (now - looked < 1000000000U) continue;
+        looked = now;
+        if (na_rthread_left_alone()) break;
     }
     if (in_use != NULL) {
         in_use->stop();

@@ -164,7 +164,7 @@ static void *look(void *unused) {
     bool can = true;
     do
         can = read_maps(false);
-    while (can && sleep_ms(READ_EVERY_MS + cost_us() * REST / 1000));
+    while (can && sleep_ms(READ_EVERY_MS + cost_us() * REST / 1000) && !na_rthread_left_alone());
     if (can && cost_us() <= QUICK_MS * 1000) read_maps(true);
     atomic_store(&running, 0); /* nothing of the profile is touched any more */
     na_os_futex_wake((const uint32_t *)&running, INT32_MAX);

@@ -3,6 +3,7 @@
  * grows with the threads at one time. The entry in THREADS is each thread's own. */
 #include <sys/prctl.h>
 
+#include "alloc/thread.h"
 #include "alloc/topology.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/trace.h"
@@ -117,6 +118,12 @@ na_rthread_t *na_rthread_attach(void **prof) {
     if (na_rec.tracing) na_trace_attached(t);
     *prof = t;
     return t;
+}
+
+bool na_rthread_left_alone(void) {
+    if (!na_thread_is_left_alone()) return false;
+    na_rthread_inside = na_rthread_own = false;
+    return true;
 }
 
 void na_rthread_end(na_rthread_t *t) {

@@ -19,6 +19,11 @@ void na_rthread_end(na_rthread_t *t);
 /* The thread ends: its state will serve another. */
 void na_rthread_retire(na_rthread_t *t);
 
+/* For the recorder's own threads, once a second or so: the program's have all ended, and the caller
+ * is to return, after it left the profile as one that has no such thread. What the process still
+ * does at its end is then recorded as the program's. */
+bool na_rthread_left_alone(void);
+
 NA_COLD void na_rthread_change_node(na_rthread_t *t, uint8_t node);
 
 /* na_rthread_enter where the word holds no state of this process, or nothing is recorded. */

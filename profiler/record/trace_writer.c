@@ -7,6 +7,9 @@
  *
  * A full buffer's chunk is complete in the file before the buffer is used again, under the same
  * sequence number: a kill between loses nothing, and a reader takes the chunk. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <time.h>
 #include <zlib.h>
 
 #include "alloc/os.h"
@@ -316,7 +319,12 @@ static void *pack_forever(void *unused) {
         if (empty) w.sleeping = true;
         na_unlock(&w.lock);
         if (ended) break;
-        if (empty) na_os_futex_wait((const uint32_t *)&w.work, seen);
+        if (!empty) continue;
+        struct timespec limit = {.tv_sec = 1};
+        long r = na_sys6(SYS_futex, (long)&w.work, FUTEX_WAIT_PRIVATE, seen, (long)&limit, 0, 0);
+        if (r != -ETIMEDOUT || !na_rthread_left_alone()) continue;
+        w.wants_thread = w.has_thread = false;
+        break;
     }
     atomic_store(&thread_runs, 0); /* nothing of the profile is touched any more */
     na_os_futex_wake((const uint32_t *)&thread_runs, INT32_MAX);
