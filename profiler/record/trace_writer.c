@@ -323,7 +323,8 @@ static void *pack_forever(void *unused) {
         struct timespec limit = {.tv_sec = 1};
         long r = na_sys6(SYS_futex, (long)&w.work, FUTEX_WAIT_PRIVATE, seen, (long)&limit, 0, 0);
         if (r != -ETIMEDOUT || !na_rthread_left_alone()) continue;
-        w.wants_thread = w.has_thread = false;
+        w.wants_thread = false;
+        atomic_store(&w.has_thread, false);
         break;
     }
     atomic_store(&thread_runs, 0); /* nothing of the profile is touched any more */
