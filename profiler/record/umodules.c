@@ -129,6 +129,20 @@ NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uin
     return state;
 }
 
+#ifdef HAVE_DL_FIND_OBJECT
+/* Of a program whose segments have gaps between them (linked for pages of 2 MiB, say) the loader
+ * tells the segment only, and its tables lie in another one. Libraries it maps without gaps. */
+static NA_COLD void make_whole(uintptr_t pc, na_unwind_module_t *m) {
+    for (unsigned i = 0; i < start_count; i++) {
+        const na_unwind_module_t *all = &at_start[i];
+        if (all->eh_hdr != m->eh_hdr || pc - all->start >= all->end - all->start) continue;
+        m->start = all->start;
+        m->end = all->end;
+        return;
+    }
+}
+#endif
+
 static bool ask_loader(uintptr_t pc, na_unwind_module_t *m) {
 #ifdef HAVE_DL_FIND_OBJECT
     if (_dl_find_object != NULL) {
@@ -138,6 +152,8 @@ static bool ask_loader(uintptr_t pc, na_unwind_module_t *m) {
         m->end = (uintptr_t)found.dlfo_map_end;
         m->eh_hdr = found.dlfo_eh_frame;
         m->link_map = found.dlfo_link_map;
+        if (m->eh_hdr != NULL && (uintptr_t)m->eh_hdr - m->start >= m->end - m->start)
+            make_whole(pc, m);
         return true;
     }
 #endif

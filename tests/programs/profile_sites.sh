@@ -28,6 +28,15 @@ say "modes sites and trace: counts, bytes, peak, live, function and line are exa
 "$dump" "$file" >"$work/text" 2>&1 || fail "numalloc-dump on a good profile ends with status $?"
 grep -q alloc_big "$work/text" || fail "the text view does not name alloc_big"
 
+# The same linked for large pages: there are gaps between its segments.
+cc -std=gnu17 -g -O2 -pthread -fomit-frame-pointer -Wl,-z,max-page-size=0x200000,-z,separate-code \
+    "$work/profile_load.c" -o "$work/apart" || fail "the compiler does not build profile_load.c with gaps"
+whole=$load load=$work/apart
+profiled sites "$work/p/apart.nprof" sites
+load=$whole
+check "$work/p/apart.nprof" @lost.truncated_stacks=0 alloc_small:allocations=1000 alloc_big:allocations=3
+say "a program with gaps between its segments has whole stacks"
+
 profiled sites "$work/p/threads.nprof" threads
 # Peak: exact within threads x the publishing quantum of each thread.
 check "$work/p/threads.nprof" \
