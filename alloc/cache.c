@@ -16,6 +16,7 @@
 #include "alloc/remote.h"
 #include "alloc/sampler.h"
 #include "alloc/switch.h"
+#include "alloc/tight.h"
 
 /* --- settling --- */
 
@@ -220,7 +221,7 @@ static void *take_from_spans(na_heap_t *heap, unsigned cls, uint32_t want, bool 
 
 /* Blocks from the class's spans as a list, for a bin that is nearly empty. Carving may give more
  * than was wanted (up to the end of a page); the bin then may hold them and as many freed ones. */
-static void *draw(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
+static void *draw(na_heap_t *heap, unsigned cls, uint32_t want, bool grow, uint32_t *got) {
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
     void *blocks = NULL;
@@ -233,15 +234,16 @@ static void *draw(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
         blocks = take_from_spans(heap, cls, want, false, got);
         if (blocks == NULL) blocks = na_mix_take(heap, cls, want, got);
     }
-    if (blocks == NULL) blocks = take_from_spans(heap, cls, want, true, got);
+    if (blocks == NULL) blocks = take_from_spans(heap, cls, want, grow, got);
     heap->drawn += *got * c->size;
     uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
     if (state->cap < room) state->cap = (uint16_t)room;
     return blocks;
 }
 
-/* Fills an empty bin: kept chains, mail, depot, spans. False: the system refuses memory. */
-static bool refill(na_heap_t *heap, unsigned cls) {
+/* Fills an empty bin: kept chains, mail, depot, spans, new ones if it is to `grow`. False: the
+ * system refuses memory. */
+static bool refill(na_heap_t *heap, unsigned cls, bool grow) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
     adapt_cap(heap, cls, false);
@@ -255,7 +257,7 @@ static bool refill(na_heap_t *heap, unsigned cls) {
         return true;
     }
     uint32_t batch = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
-    bin->head = draw(heap, cls, state->cap < batch ? state->cap : batch, &state->count);
+    bin->head = draw(heap, cls, state->cap < batch ? state->cap : batch, grow, &state->count);
     return state->count != 0;
 }
 
@@ -272,7 +274,7 @@ static void top_up(na_heap_t *heap, unsigned cls) {
     state->thin = 0;
     uint32_t got;
     na_gate_enter(heap);
-    void *more = draw(heap, cls, na_classes[cls].thin - state->count, &got);
+    void *more = draw(heap, cls, na_classes[cls].thin - state->count, !na_last(), &got);
     na_gate_leave(heap);
     if (more == NULL) return;
     void *last = heap->bins[cls].head; /* the shorter walk */
@@ -328,6 +330,30 @@ static void *take_sampled(na_heap_t *heap, unsigned cls, size_t requested, na_en
     return block;
 }
 
+/* The class's bin has a block, or gets one. */
+static bool has_block(na_heap_t *heap, unsigned cls, bool grow) {
+    count(heap, cls);
+    if (heap->states[cls].count != 0) return true;
+    na_gate_enter(heap);
+    bool filled = refill(heap, cls, grow);
+    na_gate_leave(heap);
+    return filled;
+}
+
+/* Of the last that a control group allows (tight.h): the class whose bin has a block for one that
+ * is wanted. Its own, the next larger ones, its own by new memory, any larger one; 0: none. (Who
+ * wants it aligned looks whether it is.) */
+static NA_COLD unsigned last_source(na_heap_t *heap, unsigned cls) {
+    enum { NEAR = 2 }; /* up to a quarter more than was to be had */
+    unsigned near = cls + NEAR < NA_CLASS_COUNT ? cls + NEAR : NA_CLASS_COUNT - 1;
+    for (unsigned from = cls; from <= near; from++)
+        if (has_block(heap, from, false)) return from;
+    if (has_block(heap, cls, true)) return cls;
+    for (unsigned from = near + 1; from < NA_CLASS_COUNT; from++)
+        if (has_block(heap, from, false)) return from;
+    return 0;
+}
+
 static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
     na_bin_state_t *state = &heap->states[cls];
     if (state->until_sample < (int64_t)na_classes[cls].size && na_sample_interval != 0) {
@@ -336,8 +362,9 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
             return sampled; /* else: no memory for a sample; a plain block may do */
     }
     if (state->count == 0) {
+        if (NA_UNLIKELY(na_last()) && (cls = last_source(heap, cls)) == 0) return NULL;
         na_gate_enter(heap);
-        bool filled = refill(heap, cls);
+        bool filled = heap->states[cls].count != 0 || refill(heap, cls, true);
         na_gate_leave(heap);
         if (!filled) return NULL;
     } else if (!na_every_event) {
@@ -348,7 +375,7 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
         *na_block_next(block) = NULL;
         na_gate_enter(heap);
         na_list_home(heap, cls, block);
-        bool filled = heap->states[cls].count != 0 || refill(heap, cls);
+        bool filled = heap->states[cls].count != 0 || refill(heap, cls, true);
         na_gate_leave(heap);
         if (!filled) return NULL;
         block = pop_uncredited(heap, cls);

@@ -69,35 +69,55 @@ static uint64_t number_in(size_t length, const char *file) {
     return number(digits);
 }
 
+static bool read_into_text(size_t length, const char *file) {
+    return append(length, file) != PATH_SIZE && na_os_read_file(path, text, sizeof text) > 0;
+}
+
 /* What the kernel takes back before it kills: cached pages of files, and its own caches. Version 1
  * does not tell those from its other memory, which is little beside them. */
-static uint64_t reclaimable(size_t length, bool v2) {
+typedef struct caches {
+    uint64_t all;
+    uint64_t easy; /* without pages that are mapped: programs run by those, and want them again */
+} caches_t;
+
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+static caches_t reclaimable(size_t length, bool v2) {
     uint64_t kernel = v2 ? 0 : number_in(length, "/memory.kmem.usage_in_bytes");
     if (kernel == NO_LIMIT) kernel = 0;
-    if (append(length, "/memory.stat") == PATH_SIZE ||
-        na_os_read_file(path, text, sizeof text) <= 0)
-        return kernel;
-    return v2 ? stat_of("inactive_file") + stat_of("active_file") + stat_of("slab_reclaimable")
-              : stat_of("total_inactive_file") + stat_of("total_active_file") + kernel;
+    if (!read_into_text(length, "/memory.stat")) return (caches_t){kernel, 0};
+    uint64_t files = v2 ? stat_of("inactive_file") + stat_of("active_file")
+                        : stat_of("total_inactive_file") + stat_of("total_active_file");
+    uint64_t mapped = stat_of(v2 ? "file_mapped" : "total_mapped_file");
+    return (caches_t){files + (v2 ? stat_of("slab_reclaimable") : kernel), less(files, mapped)};
+}
+
+/* Version 1 has groups whose processes wait for memory instead. */
+static bool kills(size_t length, bool v2) {
+    return v2 || !read_into_text(length, "/memory.oom_control") || stat_of("oom_kill_disable") == 0;
 }
 
 /* Takes the group's room into the result if it is the least so far. */
 static void look_at(size_t length, bool v2, na_cgroup_room_t *result) {
-    uint64_t limit = number_in(length, v2 ? "/memory.max" : "/memory.limit_in_bytes");
-    if (v2) {
-        uint64_t high = number_in(length, "/memory.high");
-        if (high < limit) limit = high;
-    }
+    uint64_t most = number_in(length, v2 ? "/memory.max" : "/memory.limit_in_bytes");
+    uint64_t high = v2 ? number_in(length, "/memory.high") : NO_LIMIT;
+    uint64_t limit = high < most ? high : most;
     if (limit == NO_LIMIT) return;
     uint64_t used = number_in(length, v2 ? "/memory.current" : "/memory.usage_in_bytes");
     if (used == NO_LIMIT) return;
-    uint64_t room = limit > used ? limit - used : 0;
+    uint64_t room = less(limit, used), uncharged = less(most, used), easy = uncharged;
     if (room < limit / CACHE_MATTERS) {
-        uint64_t spare = reclaimable(length, v2);
-        used = spare < used ? used - spare : 0;
-        room = limit > used ? limit - used : 0;
+        caches_t spare = reclaimable(length, v2);
+        room = less(limit, less(used, spare.all));
+        easy = less(most, less(used, spare.easy));
     }
-    if (room < result->room) *result = (na_cgroup_room_t){limit, room};
+    if (room < result->room) result->limit = limit, result->room = room;
+    if (most == NO_LIMIT || (easy >= result->easy && uncharged >= result->uncharged)) return;
+    if (!kills(length, v2)) return;
+    if (easy < result->easy) result->easy = easy;
+    if (uncharged < result->uncharged) result->uncharged = uncharged;
 }
 
 /* The group `name` below the mount that `path` names, and those above it, the mount's own the last.
@@ -142,7 +162,7 @@ static const char *memory_group(const char *line, bool *v2) {
 
 bool na_cgroup_room(const char *proc, const char *sys, na_cgroup_room_t *result) {
     NA_SPARSE static char groups[TEXT_SIZE];
-    *result = (na_cgroup_room_t){UINT64_MAX, UINT64_MAX};
+    *result = (na_cgroup_room_t){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     size_t length = append(append(0, proc), "/self/cgroup");
     if (length == PATH_SIZE || na_os_read_file(path, groups, sizeof groups) <= 0) return false;
     for (const char *line = groups; *line != 0;) {

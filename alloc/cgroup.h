@@ -17,6 +17,10 @@
 typedef struct na_cgroup_room {
     uint64_t limit; /* bytes, of the group that has least room */
     uint64_t room;  /* bytes that it still allows; 0 if it is over its limit */
+    /* Below the limits that kill (memory.high does not), of the groups that have least of each;
+     * UINT64_MAX: there are none. */
+    uint64_t uncharged; /* bytes; caches are counted as use */
+    uint64_t easy;      /* and with cached pages of files that nobody has mapped */
 } na_cgroup_room_t;
 
 /* False: no group sets a limit, or the system does not say. The roots are "/proc" and "/sys" (tests

@@ -148,7 +148,7 @@ static bool map_run(na_heap_t *heap, na_span_t *span, const na_large_kind_t *kin
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     if (pages >= NEAR_PAGES) heap->large_near = start;
-    if (na_tight() && !*zeroed) give_end_back(span);
+    if (na_tight() && (!*zeroed || na_last())) give_end_back(span);
     return true;
 }
 

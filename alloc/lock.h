@@ -3,12 +3,13 @@
  * Not pthread_mutex_t, because it must work before libpthread's thread descriptor is set up, in
  * processes that interpose pthread functions, and be resettable in a forked child. Not recursive.
  * Lock order (outer first), in which each may be taken while the earlier are held:
- *   heap list -> central (node, class) -> mixed spans (heap) -> page heap (node) -> region list ->
- * metadata */
+ *   heap list -> central (node, class) -> mixed spans (heap) -> the last of a control group,
+ * looks at it (tight.h) -> page heap (node) -> region list -> metadata */
 #ifndef NUMALLOC_ALLOC_LOCK_H
 #define NUMALLOC_ALLOC_LOCK_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "alloc/base.h"
@@ -26,6 +27,13 @@ NA_INLINE void na_lock(na_lock_t *lock) {
     if (NA_UNLIKELY(!atomic_compare_exchange_strong_explicit(
             &lock->word, &free, 1, memory_order_acquire, memory_order_relaxed)))
         na_lock_slow(lock);
+}
+
+/* False: it is held. */
+NA_INLINE bool na_try_lock(na_lock_t *lock) {
+    uint32_t free = 0;
+    return atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 
 NA_INLINE void na_unlock(na_lock_t *lock) {

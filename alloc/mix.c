@@ -331,8 +331,13 @@ static void *carve(na_mixer_t *mixer, na_span_t *span, unsigned cls, uint32_t wa
         if (block + n <= end && block < m.steps && *got < want) {
             longest = block - at > longest ? block - at : longest;
             for (; block + n <= end && block < m.steps && *got < want; block += n, ++*got) {
+                uintptr_t start = span->start + (uintptr_t)block * NA_CLASS_STEP;
+                if (NA_UNLIKELY(na_last()) && !na_tight_may_use(start, na_classes[cls].size)) {
+                    want = *got;
+                    break;
+                }
                 mark_used(m, block, n);
-                *link = (void *)(span->start + (uintptr_t)block * NA_CLASS_STEP);
+                *link = (void *)start;
                 link = na_block_next(*link);
             }
             at = block;
@@ -452,12 +457,14 @@ size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count) {
 /* The words of a hugepage. Whoever comes second may find that another heap has made them. */
 static na_mix_word_t *make_words(na_hugepage_t *hp) {
     static na_lock_t lock;
+    const size_t bytes = (NA_HUGE_PAGES * PAGE_WORDS + 1) * sizeof(na_mix_word_t);
     na_mix_word_t *words = atomic_load_explicit(&hp->mix, memory_order_acquire);
     if (words != NULL) return words;
+    if (NA_UNLIKELY(na_last()) && !na_tight_may_add(bytes)) return NULL;
     na_lock(&lock);
     words = atomic_load_explicit(&hp->mix, memory_order_relaxed);
     if (words == NULL) {
-        words = na_meta_alloc((NA_HUGE_PAGES * PAGE_WORDS + 1) * sizeof *words, NA_CACHE_LINE);
+        words = na_meta_alloc(bytes, NA_CACHE_LINE);
         if (words != NULL) atomic_store_explicit(&hp->mix, words, memory_order_release);
     }
     na_unlock(&lock);

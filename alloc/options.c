@@ -47,9 +47,9 @@ typedef enum kind {
       "address space reserved at a time for a node; a power of two")                               \
     X(BACKGROUND, KIND_BOOL, "0|1", "0", 0, 1,                                                     \
       "a thread that gives memory back while the program sleeps")                                  \
-    X(CGROUPS, KIND_BOOL, "0|1", "1", 0, 1,                                                        \
-      "look in /sys/fs/cgroup whether memory is short, on the way to new memory; 0: no file is "   \
-      "opened after the start")                                                                    \
+    X(CGROUPS, KIND_CHOICE, "0|1|2", "2", 0, 0,                                                    \
+      "look in /sys/fs/cgroup whether memory is short, on the way to new memory; 2: and malloc "   \
+      "fails with ENOMEM before the process is killed; 0: no file is opened after the start")      \
     X(DEEPBIND, KIND_BOOL, "0|1", "0", 0, 1,                                                       \
       "leave libraries opened with RTLD_DEEPBIND to the C library's malloc; 0: dlopen ignores "    \
       "that flag, so that they use this one")                                                      \

@@ -20,7 +20,7 @@ typedef enum na_option_id {
     NA_OPT_HUGEPAGES,       /* keep|always|never: what to advise for regions */
     NA_OPT_REGION_SIZE,     /* bytes, power of two: address space reserved at a time */
     NA_OPT_BACKGROUND,      /* bool: a thread that gives memory back while the program sleeps */
-    NA_OPT_CGROUPS,         /* bool: memory limits of control groups are looked up */
+    NA_OPT_CGROUPS,         /* NA_CGROUPS_*: memory limits of control groups are looked up */
     NA_OPT_DEEPBIND,        /* bool: dlopen heeds RTLD_DEEPBIND */
     NA_OPT_NUMA,            /* preferred|strict|unbound|off|balanced */
     NA_OPT_PROFILE,         /* text: sample|sites|trace, empty none; may set ACCESS as well */
@@ -55,6 +55,7 @@ typedef enum na_option_id {
     NA_OPT_COUNT
 } na_option_id_t;
 
+typedef enum na_cgroups { NA_CGROUPS_IGNORE, NA_CGROUPS_SPARE, NA_CGROUPS_REFUSE } na_cgroups_t;
 typedef enum na_hugepages { NA_HUGE_KEEP, NA_HUGE_ALWAYS, NA_HUGE_NEVER } na_hugepages_t;
 typedef enum na_profile_begin { NA_PROFILE_NOW, NA_PROFILE_LATER } na_profile_begin_t;
 typedef enum na_numa_mode {

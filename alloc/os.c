@@ -191,6 +191,21 @@ void na_os_hugepage(void *start, size_t size, bool on) {
                      0, 0);
 }
 
+bool na_os_is_resident(const void *page) {
+    unsigned char present = 1;
+    (void)na_syscall(SYS_mincore, (long)page, (long)na_os_page, (long)&present, 0, 0, 0);
+    return present & 1;
+}
+
+long na_os_collapse(void *start, size_t size) {
+    enum { COLLAPSE = 25 }; /* newer than some C libraries' headers */
+    return na_syscall(SYS_madvise, (long)start, (long)size, COLLAPSE, 0, 0, 0);
+}
+
+bool na_os_keep_from_children(void *start, size_t size) {
+    return na_syscall(SYS_madvise, (long)start, (long)size, MADV_DONTFORK, 0, 0, 0) == 0;
+}
+
 void na_os_split_huge(void *start, size_t size) {
 #ifndef MADV_COLD
 #define MADV_COLD 20

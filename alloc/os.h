@@ -63,7 +63,14 @@ na_os_shift_t na_os_shift(void *start, size_t size, void *target, bool *fresh);
 void na_os_split_huge(void *start, size_t size);
 /* madvise(MADV_HUGEPAGE / MADV_NOHUGEPAGE). */
 void na_os_hugepage(void *start, size_t size, bool on);
+/* Makes huge pages of what is there, now (madvise MADV_COLLAPSE, Linux 6.1): 0, or a negative
+ * errno. -EBUSY: a control group cannot be charged for them. */
+long na_os_collapse(void *start, size_t size);
+/* The mapping is not there in forked children. */
+bool na_os_keep_from_children(void *start, size_t size);
 
+/* The page holds memory (mincore). True when the kernel does not say. */
+bool na_os_is_resident(const void *page);
 /* The eight bytes at `address` can be read; any address. */
 bool na_os_readable(const void *address);
 

@@ -38,6 +38,8 @@ void na_limit_release(size_t bytes) {
 /* --- taking
  * --------------------------------------------------------------------------------------- */
 
+enum { TOUCHED_MOST = 128 }; /* pages: 1 MiB, as tight.c has it */
+
 /* What is asked for beside a number of pages. */
 typedef struct na_wish {
     uint32_t align;
@@ -71,6 +73,15 @@ static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start
     return start;
 }
 
+/* Of the last that a control group allows, what is given is charged at once (tight.h), unless it is
+ * so large that it may be meant to be used in part. Contents stay. */
+static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
+    if (pages > TOUCHED_MOST) return;
+    uintptr_t end = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
+    for (uintptr_t p = start; p < end; p += na_os_page)
+        __atomic_fetch_or((char *)p, 0, __ATOMIC_RELAXED);
+}
+
 /* Free memory of the node, else new memory of the node. With the lock; lets it go. */
 static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
                                          bool *zeroed) {
@@ -88,6 +99,7 @@ static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_w
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
     if (NA_UNLIKELY(exchange)) start = na_pageheap_exchange(s, start, pages, wish, zeroed);
+    if (NA_UNLIKELY(na_last()) && start) na_pageheap_touch(start, pages);
     return start;
 }
 
@@ -236,6 +248,15 @@ unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
     return node;
 }
 
+static uintptr_t na_pageheap_take_dirty(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
+                                        bool *zeroed) {
+    na_lock(&s->lock);
+    uintptr_t start = na_store_take_dirty(s, pages, wish.align);
+    na_unlock(&s->lock);
+    if (start) *zeroed = false;
+    return start;
+}
+
 /* A run for `node` from the nearest other node that has it. */
 static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t wish,
                                         bool *zeroed) {
@@ -247,46 +268,45 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t
         if (na_pageheap_fits(other, pages)) {
             start = na_pageheap_take(s, pages, wish, zeroed);
         } else {
-            na_lock(&s->lock);
-            start = na_store_take_dirty(s, pages, wish.align);
-            na_unlock(&s->lock);
-            *zeroed = false;
+            start = na_pageheap_take_dirty(s, pages, wish, zeroed);
         }
         if (start) return start;
     }
     return 0;
 }
 
-/* The control group's room is asked for if that is due. */
-static void na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
+/* The control group's room is asked for if that is due. False: it has none for these pages. */
+static bool na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
     na_lock(&s->lock);
-    bool due = s->fresh + pages > s->ask_limit;
+    bool due = s->fresh + pages > s->ask_limit, last = na_last();
     na_unlock(&s->lock);
-    if (!due) return;
-    uint64_t allowance = na_tight_allowance();
+    if (!due) return true;
+    uint64_t allowance = na_tight_allowance(pages);
     na_lock(&s->lock);
-    s->ask_limit = s->fresh + (allowance > pages ? allowance : pages);
+    if (na_last() && !last && allowance > pages) allowance = pages; /* others have looked since */
+    s->ask_limit = s->fresh + allowance;
     na_pageheap_set_limit(s);
     na_unlock(&s->lock);
+    return allowance != 0;
 }
 
-/* The node has used up what it, or the control group, was known to have room for. */
+/* The node has used up what it, or the control group, was known to have room for. *refused: the
+ * group has none for this. */
 static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, na_wish_t wish,
-                                                  bool *zeroed) {
+                                                  bool *zeroed, bool *refused) {
     na_pagestore_t *s = &na_pagestores[node];
-    na_pageheap_ask(s, pages);
+    uintptr_t start = na_last() ? na_pageheap_take_dirty(s, pages, wish, zeroed) : 0;
+    if (start) return start;
+    *refused = !na_pageheap_ask(s, pages);
+    if (*refused) return 0;
     na_lock(&s->lock);
     if (!na_place_spills(node) || s->bind_refused) {
         s->room_limit = UINT64_MAX;
         na_pageheap_set_limit(s);
     }
     if (s->fresh + pages <= s->room_limit) return na_pageheap_take_locked(s, pages, wish, zeroed);
-    uintptr_t start = na_store_take_dirty(s, pages, wish.align);
     na_unlock(&s->lock);
-    if (start) {
-        *zeroed = false;
-        return start;
-    }
+    if ((start = na_pageheap_take_dirty(s, pages, wish, zeroed))) return start;
     na_pageheap_exchange_nodes(node);
     if (na_pageheap_fits(node, pages)) return na_pageheap_take(s, pages, wish, zeroed);
     if (na_pageheap_squeeze(s)) {
@@ -307,12 +327,28 @@ static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages,
 
 /* --- refusal --- */
 
+static uint64_t na_pageheap_purge_all(void) {
+    uint64_t purged = 0;
+    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i))
+        purged += na_purge_trim(&na_pagestores[i], 0);
+    return purged;
+}
+
+/* A control group is at its end: everything that is free goes back, and if that is something, it is
+ * asked once more. */
+static NA_COLD uintptr_t na_pageheap_take_purged(unsigned node, uint32_t pages, na_wish_t wish,
+                                                 bool *zeroed) {
+    if (na_pageheap_purge_all() == 0) return 0;
+    na_tight_given_back();
+    if (!na_pageheap_ask(&na_pagestores[node], pages)) return 0;
+    return na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
+}
+
 /* The system refuses address space or commitment: everything that is free goes back to it, then one
  * more try, then what the other nodes have, nearest first, the pseudo-node last. */
 static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, na_wish_t wish,
                                                bool *zeroed) {
-    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i))
-        na_purge_trim(&na_pagestores[i], 0);
+    na_pageheap_purge_all();
     uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
     if (start || (na_place_binds(node) && !na_place_spills(node))) return start; /* strict */
     for (unsigned i = 0; i < na_node_count && !start; i++) {
@@ -330,14 +366,19 @@ static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish
     if (NA_UNLIKELY(!na_limit_charge(bytes))) return 0;
     na_pagestore_t *s = &na_pagestores[node];
     uintptr_t start;
+    bool refused = false;
     na_lock(&s->lock);
     if (NA_LIKELY(s->fresh + pages <= s->fresh_limit)) {
         start = na_pageheap_take_locked(s, pages, wish, zeroed);
     } else {
         na_unlock(&s->lock);
-        start = na_pageheap_take_watched(node, pages, wish, zeroed);
+        bool last = na_last();
+        if (last) na_lock(&na_last_lock);
+        start = na_pageheap_take_watched(node, pages, wish, zeroed, &refused);
+        if (refused) start = na_pageheap_take_purged(node, pages, wish, zeroed);
+        if (last) na_unlock(&na_last_lock);
     }
-    if (NA_UNLIKELY(!start)) start = na_pageheap_take_hard(node, pages, wish, zeroed);
+    if (NA_UNLIKELY(!start) && !refused) start = na_pageheap_take_hard(node, pages, wish, zeroed);
     if (NA_UNLIKELY(!start)) {
         na_limit_release(bytes);
         return 0;
@@ -398,15 +439,15 @@ static NA_COLD bool na_pageheap_exchange_added(na_pagestore_t *s, uintptr_t star
     return true;
 }
 
-bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
-                        bool *zeroed) {
+static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
+                                   bool *zeroed) {
     if (extra == 0 || extra > NA_RUN_MAX_PAGES || pages + extra > NA_RUN_MAX_PAGES) return false;
     na_pagestore_t *s = &na_pagestores[node];
     na_region_t *region = na_pageheap_find(node, start, pages)->region;
     uintptr_t from = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
     size_t bytes = (size_t)extra << NA_PAGE_SHIFT;
     if (from + bytes > region->start + region->size || !na_pageheap_has_room(node, extra) ||
-        !na_limit_charge(bytes))
+        (NA_UNLIKELY(na_last()) && !na_pageheap_ask(s, extra)) || !na_limit_charge(bytes))
         return false;
 
     na_lock(&s->lock);
@@ -438,7 +479,18 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
     }
     na_unlock(&s->lock);
     if (!free) na_limit_release(bytes);
-    return exchange ? na_pageheap_exchange_added(s, from, extra, zeroed) : free;
+    if (exchange) free = na_pageheap_exchange_added(s, from, extra, zeroed);
+    if (NA_UNLIKELY(na_last()) && free) na_pageheap_touch(from, extra);
+    return free;
+}
+
+bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
+                        bool *zeroed) {
+    bool last = na_last();
+    if (NA_UNLIKELY(last)) na_lock(&na_last_lock);
+    bool extended = na_pageheap_extend_now(node, start, pages, extra, zeroed);
+    if (NA_UNLIKELY(last)) na_unlock(&na_last_lock);
+    return extended;
 }
 
 /* --- giving back

@@ -79,7 +79,9 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     bool slow = kind.sampled || na_every_event;
     if (slow) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
-    if ((slow && !na_span_add_records(span)) ||
+    bool room =
+        !slow || NA_LIKELY(!na_last()) || na_tight_may_add(span->capacity * sizeof(na_record_t));
+    if (!room || (slow && !na_span_add_records(span)) ||
         !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
         if (span->home != span->node) na_pageheap_stray(span->home, span->node, span->pages, false);
         na_pageheap_free(span->node, start, span->pages);
@@ -105,6 +107,7 @@ static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) 
     uint32_t n = (uint32_t)((page_end - first + size - 1) / size);
     uint32_t left = (uint32_t)(span->capacity - span->carved);
     if (n > left) n = left;
+    if (NA_UNLIKELY(na_last()) && !na_tight_may_use(first, (size_t)n * size)) return rest;
     for (uint32_t i = n; i-- > 0;) {
         void **block = (void **)(first + (uintptr_t)i * size);
         *block = rest;
@@ -130,7 +133,9 @@ void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, boo
             span->free = span->free_tail = NULL;
             span->free_count = 0;
         } else {
+            uint32_t before = count;
             blocks = carve(span, na_classes[kind.cls].size, blocks, &count);
+            if (NA_UNLIKELY(count == before)) break;
         }
         relist(set, span);
     }

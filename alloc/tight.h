@@ -16,24 +16,34 @@
  *                      no more is resident than the latest peak of what was in use and a little
  *                      (purge.h), ends of large blocks that hold memory nobody asked for are given
  *                      back, and threads hold few free blocks.
- *   room < least / 2   what is free goes back at every look
- *   room > 2 least     as before; but regions that were told to use small pages keep to them
+ *   easy < least       the last of it (easy: below a limit that kills, caches counted as free as
+ * long as nobody has them mapped). Runs of new pages are asked for, and touched at once, so that
+ * what has been given is what has been charged; so is what was taken before and not used yet. A run
+ * that the group cannot be charged for, so far as the kernel can be asked (brink.h), is refused:
+ * malloc fails with ENOMEM, and nobody is killed. Who asks for more than 1 MiB often uses a part
+ * only: that much must be there. Before it fails, a small block may be one of a larger class
+ * (cache.c). room < least / 2   under other limits: what is free goes back at every look room > 2
+ * least     as before; but regions that were told to use small pages keep to them
  *
  * least: a sixteenth of the limit, 4 to 64 MiB, and 2 MiB a node: the kernel takes huge pages as
  * long as there is room for them, so that each node may be one further than it was told.
  *
- * One thread looks; the others never wait for it. All of this is on the page heap's way to new
- * memory only. Thread-safe; no lock of a page heap may be held. */
+ * One thread looks. The others go on meanwhile, by what was known to be left (a look that is
+ * interrupted may take long), and wait for it when they have used that up; of the last, always.
+ * All of this is on the page heap's way to new memory only. Thread-safe; no lock of a page heap may
+ * be held. */
 #ifndef NUMALLOC_ALLOC_TIGHT_H
 #define NUMALLOC_ALLOC_TIGHT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "alloc/base.h"
+#include "alloc/lock.h"
 
-extern _Atomic(bool) na_tight_now, na_scarce_now;
+extern _Atomic(bool) na_tight_now, na_scarce_now, na_last_now;
 extern _Atomic(uint32_t) na_tight_turns, na_tight_lot;
 
 NA_INLINE bool na_tight(void) {
@@ -43,6 +53,15 @@ NA_INLINE bool na_tight(void) {
 NA_INLINE bool na_scarce(void) {
     return NA_UNLIKELY(atomic_load_explicit(&na_scarce_now, memory_order_relaxed));
 }
+
+/* Of what the group allows: every run has to be asked for, and touched by who takes it. */
+NA_INLINE bool na_last(void) {
+    return NA_UNLIKELY(atomic_load_explicit(&na_last_now, memory_order_relaxed));
+}
+
+/* Where it is the last: held from the asking until what was given is touched, lest it be given
+ * twice. No lock of a page heap may be held. */
+extern na_lock_t na_last_lock;
 
 /* How often it became tight: a heap that has not seen the last time gives back what it caches. */
 NA_INLINE uint32_t na_tight_turn(void) {
@@ -54,8 +73,19 @@ NA_INLINE uint32_t na_tight_slack(void) {
     return atomic_load_explicit(&na_tight_lot, memory_order_relaxed);
 }
 
-/* How many pages of new memory a node may take before it is to ask again: this is the asking. */
-uint64_t na_tight_allowance(void);
+/* (na_last_lock is not taken by these.)
+ * How many pages of new memory a node may take before it is to ask again: this is the asking. As
+ * many as are wanted now, or more; 0: it may not have those. */
+uint64_t na_tight_allowance(uint32_t wanted);
+/* Pages went back to the system: what was refused just now may be had. */
+void na_tight_given_back(void);
+/* Where it is the last: a block at `start` may be made in memory that was taken before that began,
+ * and it has all its pages now. False: they would not be allowed. */
+bool na_tight_may_use(uintptr_t start, size_t bytes);
+/* And so many bytes of tables may be made. */
+bool na_tight_may_add(uint64_t bytes);
+/* How often the answer was 0. */
+uint64_t na_tight_refusals(void);
 
 void na_tight_after_fork_child(void);
 

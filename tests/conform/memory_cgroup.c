@@ -4,46 +4,10 @@
 #include "support/check.h"
 #include "support/child.h"
 #include "support/fill.h"
-
-#include <sys/stat.h>
+#include "support/memory_group.h"
 
 #define LIMIT "268435456"
 #define HELD  ((size_t)150 << 20)
-
-static char group[256]; /* the directory of our cgroup */
-
-static bool put(const char *file, const char *text) {
-    char path[320];
-    snprintf(path, sizeof path, "%s/%s", group, file);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    bool done = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    close(fd);
-    return done;
-}
-
-/* Makes the group and sets its limit. */
-static bool make_group(void) {
-    static const char *const roots[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(group, sizeof group, "%s/numalloc-test-%ld", roots[i], (long)getpid());
-        if (mkdir(group, 0755) != 0) continue;
-        if (put("memory.limit_in_bytes", LIMIT) || put("memory.max", LIMIT)) {
-            /* No way out by swapping, where there is swap. */
-            if (!put("memory.memsw.limit_in_bytes", LIMIT)) put("memory.swap.max", "0");
-            return true;
-        }
-        rmdir(group);
-    }
-    return false;
-}
-
-static int enter(void *context) {
-    (void)context;
-    char pid[32];
-    snprintf(pid, sizeof pid, "%ld", (long)getpid());
-    return put("cgroup.procs", pid) ? 0 : -1;
-}
 
 static void *table[HELD / 64];
 
@@ -80,10 +44,10 @@ int main(int argc, char **argv) {
     check_begin();
     (void)argv;
     if (argc > 1) return inside();
-    if (!make_group()) check_skip("no memory cgroup can be made here (needs root)");
+    if (!memory_group_make(LIMIT)) check_skip("no memory cgroup can be made here (needs root)");
     child_result_t result;
-    child_run_self(&result, "inside", NULL, NULL, enter, NULL);
-    rmdir(group);
+    child_run_self(&result, "inside", NULL, NULL, memory_group_enter, NULL);
+    memory_group_remove();
     if (child_exited(&result, 126)) check_skip("the memory cgroup cannot be entered");
     child_expect_ok(&result, "memory cgroup of 256 MiB (signal 9: out of memory)");
     return check_status();

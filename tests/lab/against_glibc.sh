@@ -1,8 +1,8 @@
 #!/bin/sh
 # against_glibc.sh LIBRARY LIMITS MEMORY.SH [least] - little memory, with glibc's malloc and with LIBRARY in
 # turn: what each gives before it says ENOMEM, and with how little memory each is not killed. Fails
-# where glibc works and LIBRARY does not, or where LIBRARY gives less than three quarters of what
-# glibc does. `least`: finds the least memory.max that each survives instead (minutes).
+# where glibc works and LIBRARY does not, where LIBRARY gives less than three quarters of what
+# glibc does, or where it is killed for what it could have refused. `least`: finds the least memory.max that each survives instead (minutes).
 library=$1 limits=$2 memory=$3
 status=0
 
@@ -41,6 +41,18 @@ survive() {
     echo "memory.max ${1}M, $2 blocks, $3 threads: LIBRARY exit $ours, glibc $theirs"
 }
 
+# Less than it needs: MIB SHAPE THREADS. LIBRARY is told ENOMEM, or gets by; it is not killed.
+refused() {
+    try "$library" "$memory" "${1}M" "$limits" churn 48 "$2" "$3"
+    case $output in
+    *"kernel killed"*)
+        echo "memory.max ${1}M, $2 blocks, $3 threads: LIBRARY is killed"
+        status=1
+        ;;
+    *) echo "memory.max ${1}M, $2 blocks, $3 threads: LIBRARY is not killed (exit $code)" ;;
+    esac
+}
+
 # PRELOAD SHAPE THREADS: into $high.
 find_least() {
     low=46 high=96
@@ -75,4 +87,8 @@ survive 61 mixed 1
 survive 56 small 4
 survive 58 large 4
 survive 66 mixed 4
+
+refused 49 small 1
+refused 48 large 4
+refused 52 mixed 4
 exit $status

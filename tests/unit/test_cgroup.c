@@ -77,3 +77,41 @@ Test(cgroup, version_1_seen_from_inside) {
     node_tree_put(&tree, "sys/fs/cgroup/memory/memory.kmem.usage_in_bytes", "2097152\n");
     expect(100 * MIB, 3 * MIB);
 }
+
+static void expect_last(uint64_t uncharged, uint64_t easy) {
+    cr_assert(look());
+    cr_expect_eq(got.uncharged, uncharged, "uncharged %lu", (unsigned long)got.uncharged);
+    cr_expect_eq(got.easy, easy, "easy %lu", (unsigned long)got.easy);
+}
+
+Test(cgroup, what_the_limit_that_kills_leaves) {
+    node_tree_put(&tree, "proc/self/cgroup", "0::/a\n");
+    node_tree_put(&tree, "sys/fs/cgroup/a/memory.high", "83886080\n");
+    node_tree_put(&tree, "sys/fs/cgroup/a/memory.max", "max\n");
+    node_tree_put(&tree, "sys/fs/cgroup/a/memory.current", "94371840\n");
+    expect(80 * MIB, 0);
+    expect_last(UINT64_MAX, UINT64_MAX);
+    node_tree_put(&tree, "sys/fs/cgroup/a/memory.max", "104857600\n");
+    expect(80 * MIB, 0);
+    expect_last(10 * MIB, 10 * MIB);
+    /* Cached files are easy to give up if nobody has them mapped. */
+    node_tree_put(&tree, "sys/fs/cgroup/a/memory.stat",
+                  "anon 1048576\nfile_mapped 3145728\ninactive_file 4194304\n"
+                  "active_file 1048576\nslab_reclaimable 1048576\n");
+    expect_last(10 * MIB, 12 * MIB);
+}
+
+Test(cgroup, version_1_may_wait_instead_of_killing) {
+    node_tree_put(&tree, "proc/self/cgroup", "3:memory:/a\n");
+    node_tree_put(&tree, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "104857600\n");
+    node_tree_put(&tree, "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "99614720\n");
+    node_tree_put(&tree, "sys/fs/cgroup/memory/a/memory.stat",
+                  "total_mapped_file 1048576\ntotal_inactive_file 0\ntotal_active_file 2097152\n");
+    expect_last(5 * MIB, 6 * MIB);
+    node_tree_put(&tree, "sys/fs/cgroup/memory/a/memory.oom_control",
+                  "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
+    expect_last(5 * MIB, 6 * MIB);
+    node_tree_put(&tree, "sys/fs/cgroup/memory/a/memory.oom_control",
+                  "oom_kill_disable 1\nunder_oom 0\noom_kill 0\n");
+    expect_last(UINT64_MAX, UINT64_MAX);
+}

@@ -1,8 +1,10 @@
 /* test_tight.c - what the page heap does when the control group's memory runs out. How much room
- * the group leaves is the test's to say (na_cgroup_room is replaced); the memory is real. */
+ * the group leaves is the test's to say (na_cgroup_room and na_brink_ask are replaced); the memory
+ * is real. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "alloc/brink.h"
 #include "alloc/cgroup.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
@@ -16,14 +18,23 @@
 #define UNKNOWN UINT64_MAX
 
 static uint64_t room = UNKNOWN;
-static unsigned looks;
+static uint64_t uncharged = UNKNOWN; /* and easy; UNKNOWN: as `room` */
+static na_brink_t brink;
+static unsigned looks, asked;
 
 bool __wrap_na_cgroup_room(const char *proc, const char *sys, na_cgroup_room_t *result);
 bool __wrap_na_cgroup_room(const char *proc, const char *sys, na_cgroup_room_t *result) {
     (void)proc, (void)sys;
     looks++;
-    *result = (na_cgroup_room_t){LIMIT, room};
+    uint64_t last = uncharged != UNKNOWN ? uncharged : room;
+    *result = (na_cgroup_room_t){LIMIT, room, last, last};
     return room != UNKNOWN;
+}
+
+na_brink_t __wrap_na_brink_ask(void);
+na_brink_t __wrap_na_brink_ask(void) {
+    asked++;
+    return brink;
 }
 
 static void start(void) {
@@ -148,4 +159,132 @@ Test(tight, no_more_is_resident_than_was_in_use) {
     cr_assert_leq(slack, LIMIT / 64);
     cr_assert_leq(held, peak + 2 * slack + 16 * NA_PAGE_SIZE, "%lu held, %lu used",
                   (unsigned long)held, (unsigned long)peak);
+}
+
+/* Where a run of pages is had, or refused. */
+static uintptr_t try(uint32_t pages) {
+    bool zeroed;
+    uintptr_t run = na_pageheap_alloc(0, pages, 1, &zeroed);
+    for (uint32_t page = 0; run != 0 && page < pages; page++)
+        *(volatile char *)(run + page * NA_PAGE_SIZE) = 1;
+    return run;
+}
+
+/* What was refused just now is not asked for again. */
+static void let_time_pass(void) {
+    for (uint64_t now = na_os_ms(); na_os_ms() == now;)
+        ;
+}
+
+static void begin_the_last(unsigned *next) {
+    room = 40 * MIB;
+    *next = 0;
+    take_until_look(next);
+    cr_assert_not(na_last());
+    room = MIB / 2; /* a quarter of half of it is what a run takes */
+    brink = NA_BRINK_UNKNOWN;
+    take_until_look(next);
+    cr_assert(na_last());
+}
+
+Test(tight, what_cannot_be_charged_is_refused) {
+    unsigned next;
+    begin_the_last(&next);
+    room = 0;
+    brink = NA_BRINK_NONE;
+    uint64_t before = na_tight_refusals();
+    cr_assert_eq(try(RUN), 0);
+    cr_assert_gt(na_tight_refusals(), before);
+    let_time_pass();
+    asked = 0;
+    cr_assert_eq(try(NA_HUGE_PAGES * 16), 0, "large ones must find a part");
+    cr_assert_eq(asked, 1);
+    cr_assert_eq(try(RUN), 0);
+    cr_assert_leq(asked, 2, "not each time");
+
+    /* What is given back serves again, without asking. */
+    give(1);
+    asked = 0;
+    cr_assert_neq(try(RUN), 0);
+    cr_assert_eq(asked, 0);
+
+    /* And so does what others have given back. */
+    cr_assert_eq(try(RUN), 0);
+    room = 2 * MIB;
+    let_time_pass();
+    uintptr_t large = try(NA_HUGE_PAGES * 16);
+    cr_assert_neq(large, 0);
+    cr_assert(na_last());
+    room = LIMIT;
+    take_until_look(&next);
+    cr_assert_not(na_last());
+}
+
+Test(tight, the_kernel_has_the_last_word) {
+    unsigned next;
+    begin_the_last(&next);
+    room = 0;
+    asked = 0;
+    brink = NA_BRINK_ROOM; /* what seemed to be in use was not */
+    cr_assert_neq(try(RUN), 0);
+    brink = NA_BRINK_UNKNOWN;
+    cr_assert_neq(try(RUN), 0);
+    cr_assert_eq(asked, 2);
+    cr_assert_eq(na_tight_refusals(), 0);
+}
+
+Test(tight, a_run_is_not_extended_by_what_there_is_not) {
+    unsigned next;
+    begin_the_last(&next);
+    bool zeroed;
+    uintptr_t run = na_pageheap_alloc_roomy(0, RUN, RUN, &zeroed);
+    cr_assert_neq(run, 0);
+    room = 0;
+    brink = NA_BRINK_NONE;
+    cr_assert_not(na_pageheap_extend(0, run, RUN, RUN, &zeroed));
+    room = 2 * MIB;
+    let_time_pass();
+    cr_assert(na_pageheap_extend(0, run, RUN, RUN, &zeroed));
+}
+
+/* What was granted is charged, so that the next look sees it. */
+Test(tight, of_the_last_all_is_touched) {
+    unsigned next;
+    begin_the_last(&next);
+    bool zeroed;
+    uintptr_t run = na_pageheap_alloc(0, RUN, 1, &zeroed);
+    cr_assert_neq(run, 0);
+    for (size_t at = 0; at < RUN * NA_PAGE_SIZE; at += na_os_page)
+        cr_assert(na_os_is_resident((void *)(run + at)));
+}
+
+Test(tight, memory_taken_before_is_asked_for_when_it_is_used) {
+    bool zeroed;
+    uintptr_t early = na_pageheap_alloc(0, RUN, 1, &zeroed);
+    cr_assert_not(na_os_is_resident((void *)early));
+    unsigned next;
+    begin_the_last(&next);
+    room = 0;
+    brink = NA_BRINK_NONE;
+    cr_assert_not(na_tight_may_use(early, 64));
+    cr_assert_not(na_os_is_resident((void *)early));
+    cr_assert(na_tight_may_use(runs[1], 64), "it has its page");
+    room = 2 * MIB;
+    let_time_pass();
+    cr_assert(na_tight_may_use(early, 64));
+    cr_assert(na_os_is_resident((void *)early));
+}
+
+Test(tight, refusal_can_be_switched_off) {
+    setenv("NUMALLOC_CGROUPS", "1", 1);
+    na_options_init();
+    room = 40 * MIB;
+    unsigned next = 0;
+    take_until_look(&next);
+    room = 0;
+    brink = NA_BRINK_NONE;
+    take_until_look(&next);
+    take_until_look(&next);
+    cr_assert(na_tight());
+    cr_assert_not(na_last());
 }
