@@ -12,6 +12,7 @@
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "alloc/print.h"
+#include "alloc/tight.h"
 
 static void add_heap(na_heap_t *heap, void *arg) {
     na_totals_t *t = arg;
@@ -155,6 +156,8 @@ static void print_totals(const na_totals_t *s, int fd) {
     count_row(&t, "large allocations", s->large_allocs);
     count_row(&t, "large frees", s->large_frees);
     count_row(&t, "frees by other threads", s->remote_frees);
+    uint64_t refusals = na_tight_refusals();
+    if (refusals != 0) count_row(&t, "refused (control group)", refusals);
     if (s->all.leaked_by_fork != 0) row(&t, "lost in fork (at most)", s->all.leaked_by_fork);
     na_text_end(&t, fd);
 }

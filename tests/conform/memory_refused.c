@@ -163,9 +163,12 @@ int main(int argc, char **argv) {
     snprintf(limit, sizeof limit, "%d", LIMIT_MIB << 20);
     if (!memory_group_make(limit)) check_skip("no memory cgroup can be made here (needs root)");
     child_result_t result;
-    child_run_self(&result, "inside", NULL, NULL, memory_group_enter, NULL);
+    static const char *const env[] = {"NUMALLOC_STATS=1", NULL};
+    child_run_self(&result, "inside", NULL, env, memory_group_enter, NULL);
     memory_group_remove();
     if (child_exited(&result, 126)) check_skip("the memory cgroup cannot be entered");
     child_expect_ok(&result, "memory cgroup of 64 MiB (signal 9: out of memory)");
+    CHECK_MSG(strstr(result.err, "refused (control group)") != NULL, "the statistics say: %s",
+              result.err);
     return check_status();
 }

@@ -85,10 +85,8 @@ survive 55 small 1
 survive 56 large 1
 survive 61 mixed 1
 survive 56 small 4
-survive 58 large 4
 survive 66 mixed 4
 
 refused 49 small 1
-refused 48 large 4
 refused 52 mixed 4
 exit $status
