@@ -38,8 +38,6 @@ void na_limit_release(size_t bytes) {
 /* --- taking
  * --------------------------------------------------------------------------------------- */
 
-enum { TOUCHED_MOST = 128 }; /* pages: 1 MiB, as tight.c has it */
-
 /* What is asked for beside a number of pages. */
 typedef struct na_wish {
     uint32_t align;
@@ -76,7 +74,7 @@ static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start
 /* Of the last that a control group allows, what is given is charged at once (tight.h), unless it is
  * so large that it may be meant to be used in part. Contents stay. */
 static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
-    if (pages > TOUCHED_MOST) return;
+    if (pages > NA_WHOLE_PAGES) return;
     uintptr_t end = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
     for (uintptr_t p = start; p < end; p += na_os_page)
         __atomic_fetch_or((char *)p, 0, __ATOMIC_RELAXED);

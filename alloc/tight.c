@@ -24,8 +24,8 @@
 #define SLACK_MOST   256u
 #define UNLIMITED_MS 1000u /* the least time between two looks where there was no limit */
 /* Of the last: */
-#define LAST_PART  4u        /* of it, all nodes together, may be taken before the next look */
-#define WHOLE_MOST MIB       /* larger runs are often used in part */
+#define LAST_PART  4u /* of it, all nodes together, may be taken before the next look */
+#define WHOLE_MOST ((uint64_t)NA_WHOLE_PAGES << NA_PAGE_SHIFT)
 #define LAST_SPARE (MIB / 4) /* for tables, ours and the kernel's, and for stacks */
 
 _Atomic(bool) na_tight_now, na_scarce_now, na_last_now;

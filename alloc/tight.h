@@ -61,6 +61,9 @@ NA_INLINE bool na_last(void) {
     return NA_UNLIKELY(atomic_load_explicit(&na_last_now, memory_order_relaxed));
 }
 
+/* Larger runs than this are often used in part: they are not touched, and so much must be there. */
+enum { NA_WHOLE_PAGES = 128 };
+
 /* Where it is the last: held from the asking until what was given is touched, lest it be given
  * twice. No lock of a page heap may be held. */
 extern na_lock_t na_last_lock;
