@@ -362,11 +362,11 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
             return sampled; /* else: no memory for a sample; a plain block may do */
     }
     if (state->count == 0) {
-        if (NA_UNLIKELY(na_last()) && (cls = last_source(heap, cls)) == 0) return NULL;
-        na_gate_enter(heap);
-        bool filled = heap->states[cls].count != 0 || refill(heap, cls, true);
-        na_gate_leave(heap);
-        if (!filled) return NULL;
+        if (NA_UNLIKELY(na_last()))
+            cls = last_source(heap, cls);
+        else if (!has_block(heap, cls, true))
+            cls = 0;
+        if (cls == 0) return NULL;
     } else if (!na_every_event) {
         top_up(heap, cls);
     }
