@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# first_pages.sh LIBNUMALLOC.SO PROGRAM - a small program runs nothing of the library that lies beyond
-# its file's first 64 KiB, which is what the system maps at once (alloc/layout.ld).
+# first_pages.sh LIBNUMALLOC.SO PROGRAM - a small program runs and reads nothing of the library that
+# lies beyond its file's first 64 KiB, which is what the system maps at once (alloc/layout.ld); one
+# that takes some MiB nothing beyond the second.
 #
-# Callgrind names the functions that ran, nm where they lie. Of functions with the same name one
-# will do. The program runs for some hundredths of a second: what is free for half a second is purged,
-# by functions that lie elsewhere. On a machine that stops for so long it runs again: what belongs
-# into the first pages runs every time.
+# Valgrind's lackey tells each address, nm what lies there. The program runs for some hundredths of a
+# second: what is free for half a second is purged, by functions that lie elsewhere. On a machine
+# that stops for so long it runs again: what belongs into the first pages runs every time.
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -17,35 +17,65 @@ need nm binutils
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
-nm "$lib" | awk '$2 ~ /[tT]/ { print $1, $3 }' | sort >"$directory/symbols"
+nm "$lib" | sort >"$directory/symbols"
+# What is mapped from the file's beginning on: code and constants.
+length=$(readelf -lW "$lib" | awk '$1 == "LOAD" { print $6; exit }')
 
-# far KIND: the functions that ran beyond the first pages; in $directory/places all that ran.
+# far BYTES COMMAND...: what it came to beyond so much of the file, and where that is; in
+# $directory/count how many addresses of the library it came to in all.
 far() {
-    LD_PRELOAD=$lib valgrind --tool=callgrind --soname-synonyms=somalloc=nouserintercepts \
-        --compress-strings=no --callgrind-out-file="$directory/out" "$program" "$1" 5000 \
-        >"$directory/log" 2>&1 ||
-        fail "$1 under callgrind: $(tail -n 1 "$directory/log")"
-    # The library has no name there when its file is mapped in one piece.
-    awk '/^ob=/ { ours = $0 == "ob=???" || /libnumalloc/ } ours && /^fn=/ { print substr($0, 4) }' \
-        "$directory/out" | sort -u >"$directory/ran"
-    awk 'NR == FNR { ran[$1]; next } $2 in ran && !($2 in at) { at[$2] = $1; print $1, $2 }' \
-        "$directory/ran" "$directory/symbols" >"$directory/places"
-    grep -q ' malloc$' "$directory/places" || fail "$1: callgrind saw no malloc of ours"
-    awk '$1 >= "0000000000010000"' "$directory/places"
+    local first=$1
+    shift
+    LD_PRELOAD=$lib valgrind --tool=lackey --basic-counts=no --trace-mem=yes -v -v \
+        --log-file="$directory/log" "$@" </dev/null >"$directory/out" 2>&1 ||
+        fail "$* under lackey: $(tail -n 1 "$directory/out")"
+    awk -v length_of_it="$length" -v first="$first" -v count="$directory/count" '
+        function number(hex, i, n) {
+            sub(/^0x/, "", hex)
+            for (i = 1; i <= length(hex); i++)
+                n = n * 16 + index("0123456789abcdef", tolower(substr(hex, i, 1))) - 1
+            return n
+        }
+        FILENAME ~ /symbols$/ { at[++symbols] = number($1); name[symbols] = $3; next }
+        /Reading syms from .*libnumalloc/ { ours = 1 }
+        ours && /svma/ {
+            sub(/,/, "")
+            base = number($5) - number($3)
+            end = base + number(length_of_it)
+            ours = 0
+        }
+        /^I  |^ [LSM] / && base > 0 && !($2 in seen) {
+            seen[$2]
+            address = number(substr($2, 1, index($2, ",") - 1))
+            if (address < base || address >= end) next
+            known++
+            if (address < base + first) next
+            for (i = 1; i < symbols && at[i + 1] <= address - base; i++) {
+            }
+            what = ($1 == "I" ? "runs " : "reads ") name[i]
+            if (!(what in told)) printf "0x%x: %s\n", address - base, what
+            told[what]
+        }
+        END { print known + 0 >count }' "$directory/symbols" "$directory/log"
+    [ "$(cat "$directory/count")" -gt 1000 ] || fail "$*: lackey saw too little of the library"
 }
 
+export LC_ALL=C
 status=0
-for kind in single mixed; do
+check() { # BYTES COMMAND...
     for _ in 1 2 3; do
-        beyond=$(far "$kind")
+        beyond=$(far "$@")
         [ -n "$beyond" ] || break
     done
-    printf '%s: %-6s %d functions of the library ran\n' "$test_name" "$kind" \
-        "$(wc -l <"$directory/places")"
+    printf '%s: %s %s: %d addresses of the library\n' "$test_name" "$(basename "$2")" "${*:3}" \
+        "$(cat "$directory/count")"
     if [ -n "$beyond" ]; then
-        printf '%s: FAILED: %s: these are missing in alloc/layout.ld:\n%s\n' "$test_name" "$kind" \
-            "$beyond" >&2
+        printf '%s: FAILED: %s: beyond the first %d KiB (see alloc/layout.ld):\n%s\n' "$test_name" \
+            "${*:2}" $(($1 / 1024)) "$beyond" >&2
         status=1
     fi
-done
+}
+check 65536 "$program" single 1000
+check 65536 "$program" mixed 1000
+check 131072 sort --buffer-size=8M
 exit "$status"
