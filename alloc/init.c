@@ -49,6 +49,7 @@ void na_init(void) {
  * never calls it pays next to nothing. */
 __attribute__((constructor(101))) static void at_load(void) {
     na_pagemap_init();
+    na_os_note_stderr();
     na_foreign_init();
     na_fork_init();
     if (na_os_env_has("NUMALLOC_")) { /* some of it may be meant for us */

@@ -1,8 +1,6 @@
 /* misuse.c - the messages, and the look over a bin's newest blocks. */
 #include "alloc/misuse.h"
 
-#include <unistd.h>
-
 #include "alloc/init.h"
 #include "alloc/mix.h"
 #include "alloc/options.h"
@@ -67,7 +65,7 @@ void na_misuse(const char *what, const void *address) {
     describe(&t, address);
     if (!na_strict) na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
     na_text_str(&t, "\n");
-    na_text_end(&t, STDERR_FILENO);
+    na_os_say(t.data, t.length);
     if (na_option(NA_OPT_ABORT)) na_os_abort();
 }
 

@@ -9,7 +9,9 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 size_t na_os_page = 4096;
 bool na_os_secure;
@@ -342,6 +344,54 @@ void na_os_write(int fd, const char *text, size_t length) {
         text += result;
         length -= (size_t)result;
     }
+}
+
+/* --- messages --- */
+
+static struct {
+    uint64_t dev, ino; /* ino 0: it was closed */
+    bool known;
+} at_start;
+
+void na_os_note_stderr(void) {
+    struct stat st;
+    long result = na_syscall(SYS_fstat, STDERR_FILENO, (long)&st, 0, 0, 0, 0);
+    at_start.dev = result == 0 ? st.st_dev : 0;
+    at_start.ino = result == 0 ? st.st_ino : 0;
+    at_start.known = result == 0 || result == -EBADF;
+}
+
+static bool is_same(const struct stat *st) {
+    return at_start.ino != 0 && st->st_dev == at_start.dev && st->st_ino == at_start.ino;
+}
+
+bool na_os_is_stderr(int fd) {
+    struct stat st;
+    return na_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && is_same(&st);
+}
+
+/* Another file than at the start is a log, as daemons and freopen put there, if it can only be
+ * written; data is read as well. Where there was none at the start, programs get the number by
+ * accident: only a terminal, and what is appended to, is surely meant for text. */
+int na_os_stderr(void) {
+    struct stat st;
+    if (!at_start.known) na_os_note_stderr();
+    long result = na_syscall(SYS_fstat, STDERR_FILENO, (long)&st, 0, 0, 0, 0);
+    if (result == -EBADF) return -1;
+    if (result != 0 || !at_start.known) return STDERR_FILENO; /* the system does not say */
+    bool closed = at_start.ino == 0, fits = S_ISCHR(st.st_mode) || is_same(&st);
+    if (S_ISFIFO(st.st_mode)) fits = fits || !closed;
+    if (S_ISREG(st.st_mode) && !fits) {
+        long flags = na_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL, 0, 0, 0, 0);
+        fits =
+            flags >= 0 && ((flags & O_APPEND) != 0 || (!closed && (flags & O_ACCMODE) == O_WRONLY));
+    }
+    return fits ? STDERR_FILENO : -1;
+}
+
+void na_os_say(const char *text, size_t length) {
+    int fd = na_os_stderr();
+    if (fd >= 0) na_os_write(fd, text, length);
 }
 
 /* --- waiting and dying --- */

@@ -120,6 +120,16 @@ uint64_t na_os_ns(void);
 long na_os_read_file(const char *path, char *buffer, size_t size);
 /* Writes all of it to a descriptor, going on after EINTR and short writes. */
 void na_os_write(int fd, const char *text, size_t length);
+/* Notes what descriptor 2 is, which is where messages go. Called when the library is loaded; else
+ * the first message does it. */
+void na_os_note_stderr(void);
+/* The descriptor is the file noted, by whatever number. */
+bool na_os_is_stderr(int fd);
+/* 2, or -1 where that is by now something of the program's that is not for messages: one that was
+ * started without, or has closed it, gets the number for a file or a connection that it opens. */
+int na_os_stderr(void);
+/* Writes a message there. */
+void na_os_say(const char *text, size_t length);
 
 /* --- waiting and dying --- */
 

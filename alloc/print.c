@@ -5,8 +5,6 @@
 
 #include "alloc/os.h"
 
-#define STDERR 2
-
 static void put(na_text_t *t, char c) {
     if (t->length < sizeof t->data) t->data[t->length++] = c;
 }
@@ -120,5 +118,5 @@ void na_warn(const char *format, ...) {
     va_end(args);
     if (t.length == sizeof t.data) t.length--;
     put(&t, '\n');
-    na_text_end(&t, STDERR);
+    na_os_say(t.data, t.length);
 }

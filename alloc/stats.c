@@ -239,5 +239,7 @@ void na_stats_keep_stderr(void) {
 }
 
 void na_stats_print_at_exit(void) {
-    na_stats_print(kept_stderr < 0 ? STDERR_FILENO : kept_stderr);
+    /* A daemon closes it, too, and may have given its number to a file by now. */
+    int fd = kept_stderr >= 0 && na_os_is_stderr(kept_stderr) ? kept_stderr : na_os_stderr();
+    if (fd >= 0) na_stats_print(fd);
 }

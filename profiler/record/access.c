@@ -91,7 +91,7 @@ static void say(const char *line) {
     size_t n = 0;
     while (line[n] != 0)
         n++;
-    na_os_write(2, line, n);
+    na_os_say(line, n);
 }
 
 /* "numalloc: accesses by watch; kmod-ibs: ...; pebs: ..." */
