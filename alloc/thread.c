@@ -24,6 +24,7 @@ static void *begin(void *run) {
 bool na_thread_start(run_t *run) {
     sigset_t all, old;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* of a thread's own doing: blocked, it would end the process */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);

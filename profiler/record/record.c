@@ -148,13 +148,18 @@ static void finish(void) {
     na_rec_both_clocks(&h->last_mono_ns, &h->last_ticks);
     h->last_ms = na_rec_ms();
     na_writer_trim();
-    __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);
+    if (!atomic_load(&na_rec.lost)) __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);
 }
 
 static bool was_closed(void) {
     if (atomic_exchange(&na_rec.closed, true)) return true;
     atomic_store_explicit(na_rec_sentinel, NA_REC_CLOSED, memory_order_release);
     return false;
+}
+
+void na_rec_end_at_once(void) {
+    was_closed();
+    na_writer_lost();
 }
 
 void na_rec_close(void) {
@@ -179,6 +184,7 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     if (used) next_epoch();
     used = true;
     if (!begin(false)) return NULL;
+    na_guard_start();
     me.pid = na_rec.header->pid;
     me.start = na_rec.header->start_unix_ns;
     if (na_rec_sentinel == &always) make_sentinel();

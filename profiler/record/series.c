@@ -73,12 +73,14 @@ static uint64_t *value_at(const line_t *l, uint32_t buffer, uint32_t row, uint32
     return l->values + ((uint64_t)buffer * l->head->rows + row) * l->head->points + point;
 }
 
-/* The point of `ms`, after as many doublings as it takes. */
-static uint32_t point_of(line_t *l, uint64_t ms) {
+/* The point of `ms`, after as many doublings as it takes, and the interval then. A file that has
+ * lost this page reads as zero from one moment to the next (guard.c): the interval, too. */
+static uint32_t point_of(line_t *l, uint64_t ms, uint32_t *interval) {
     na_nprof_series_t *h = l->head;
     bool sums = h->kind == NA_NPROF_SERIES_SIZES;
-    uint64_t point;
-    while ((point = ms / h->interval_ms[h->active]) >= h->points) {
+    uint32_t every = h->interval_ms[h->active & 1];
+    uint64_t point = 0;
+    for (; every != 0 && (point = ms / every) >= h->points; every *= 2) {
         uint32_t a = h->active, b = !a, n = h->count[a];
         for (uint32_t r = 0; r < h->rows; r++) {
             const uint64_t *from = value_at(l, a, r, 0);
@@ -88,10 +90,11 @@ static uint32_t point_of(line_t *l, uint64_t ms) {
             for (uint32_t i = 0; i < n; i++)
                 to[i / 2] = sums ? to[i / 2] + from[i] : from[i] > to[i / 2] ? from[i] : to[i / 2];
         }
-        h->interval_ms[b] = h->interval_ms[a] * 2;
+        h->interval_ms[b] = every * 2;
         h->count[b] = (n + 1) / 2;
         __atomic_store_n(&h->active, b, __ATOMIC_RELEASE);
     }
+    *interval = every;
     uint32_t a = h->active;
     if (point >= h->count[a]) __atomic_store_n(&h->count[a], (uint32_t)point + 1, __ATOMIC_RELEASE);
     return (uint32_t)point;
@@ -102,8 +105,9 @@ static void note(line_t *l, const na_level_change_t *change, uint64_t ms) {
     int64_t before = change->before < 0 ? 0 : change->before;
     int64_t after = change->after < 0 ? 0 : change->after;
     na_nprof_series_row_t *row = &l->row[change->row];
-    uint32_t point = point_of(l, ms);
-    uint64_t first = row->since_ms / l->head->interval_ms[l->head->active];
+    uint32_t interval;
+    uint32_t point = point_of(l, ms, &interval);
+    uint64_t first = interval != 0 ? row->since_ms / interval : 0;
     uint64_t *v = value_at(l, l->head->active, change->row, 0);
     for (uint32_t i = point; i > first && v[i - 1] == 0; i--)
         v[i - 1] = (uint64_t)before + 1;
@@ -155,7 +159,7 @@ static void publish_sizes(na_rthread_t *t, uint64_t ms) {
     line_t *l = &series.line[NA_NPROF_SERIES_SIZES];
     if (l->head == NULL) return;
     na_lock(&series.lock);
-    uint32_t point = point_of(l, ms);
+    uint32_t interval, point = point_of(l, ms, &interval);
     for (uint32_t r = 0; r < NA_NPROF_SIZE_BUCKETS; r++) {
         uint64_t now = t->sizes->allocs[r];
         if (now == t->noted_sizes[r]) continue;

@@ -123,6 +123,7 @@ typedef struct na_recorder {
     bool tsc;
     _Atomic uint64_t publish_ticks; /* a thread publishes at least so often, if it does anything */
     _Atomic bool closed;
+    _Atomic bool lost; /* the file has lost what was in it: it is left as it is (guard.c) */
     /* Live figures of all threads, as published. */
     _Atomic int64_t live_bytes, live_count;
     _Atomic int64_t node_live[NA_NPROF_MAX_NODES];
@@ -155,6 +156,8 @@ NA_COLD bool na_rec_begin_in_child(void);
 NA_COLD void na_rec_lost_inside(void);
 /* Nothing is recorded after it; the file says that the process ended normally. */
 void na_rec_close(void);
+/* The same, in a signal handler, for a file that has lost pages. */
+void na_rec_end_at_once(void);
 
 /* A profile of this very process is there, if perhaps closed. */
 NA_INLINE bool na_rec_is_open(void) {
@@ -247,6 +250,13 @@ const char *na_writer_name(void);
 long na_writer_open_next(char *copy, size_t size);
 /* "numalloc: `what``name`: why" for a negative errno, on stderr. */
 void na_writer_warn(const char *what, const char *name, long error);
+
+/* What is mapped is not the file any more: says so, and keeps from changing it. */
+void na_writer_lost(void);
+
+/* ---- guard.c ---- */
+/* Keeps the program alive when the file loses pages. */
+void na_guard_start(void);
 
 /* ---- copy.c ---- */
 /* The profile as it is now, in a file of its own; no hook may be running. False: said why. */

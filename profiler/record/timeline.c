@@ -62,24 +62,26 @@ static void merge(na_nprof_point_t *to, const na_nprof_point_t *from) {
     to->flags |= from->flags;
 }
 
-/* The point of `ms`, after as many doublings as it takes. */
+/* The point of `ms`, after as many doublings as it takes. A file that has lost this page reads as
+ * zero from one moment to the next (guard.c). */
 static na_nprof_point_t *point_of(uint64_t ms) {
     na_nprof_timeline_t *d = line.data;
-    uint32_t a = d->active;
-    uint64_t i;
-    while ((i = ms / d->interval_ms[a]) >= NA_NPROF_POINTS) {
+    uint32_t a = d->active & 1;
+    uint32_t interval = d->interval_ms[a];
+    uint64_t i = 0;
+    while (interval != 0 && (i = ms / interval) >= NA_NPROF_POINTS) {
         uint32_t b = !a, n = d->count[a];
         for (uint32_t k = 0; k < NA_NPROF_POINTS; k++)
             d->points[b][k] = (na_nprof_point_t){0};
         for (uint32_t k = 0; k < n; k++)
             merge(&d->points[b][k / 2], &d->points[a][k]);
-        d->interval_ms[b] = d->interval_ms[a] * 2;
+        interval *= 2;
+        d->interval_ms[b] = interval;
         d->count[b] = (n + 1) / 2;
         __atomic_store_n(&d->active, b, __ATOMIC_RELEASE);
         line.last_point /= 2;
         a = b;
-        uint64_t ticks = na_rec_ticks_of_ms(d->interval_ms[b] < LEAST_OFTEN_MS ? d->interval_ms[b]
-                                                                               : LEAST_OFTEN_MS);
+        uint64_t ticks = na_rec_ticks_of_ms(interval < LEAST_OFTEN_MS ? interval : LEAST_OFTEN_MS);
         atomic_store_explicit(&na_rec.publish_ticks, ticks, memory_order_relaxed);
     }
     if (i >= d->count[a]) __atomic_store_n(&d->count[a], (uint32_t)i + 1, __ATOMIC_RELEASE);

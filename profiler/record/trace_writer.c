@@ -283,7 +283,7 @@ static na_nprof_buffer_t *new_buffer(uint64_t bytes) {
 na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
     bool small = t->trace == NULL && w.buffer_bytes > SMALL_BYTES;
     if (t->trace != NULL) enqueue(t->trace);
-    for (;;) {
+    while (!atomic_load_explicit(&na_rec.lost, memory_order_relaxed)) {
         uint32_t seen = atomic_load(&w.done);
         na_lock(&w.lock);
         uint64_t offset = w.free[small];
@@ -304,6 +304,7 @@ na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
         if (w.lossy || idle) return NULL;
         if (!help()) na_os_futex_wait((const uint32_t *)&w.done, seen);
     }
+    return NULL;
 }
 
 /* ---- the thread ---- */
@@ -368,6 +369,10 @@ static void drain(bool last) {
         uint32_t seen = atomic_load(&w.done);
         if (help()) continue;
         na_lock(&w.lock);
+        if (atomic_load(&na_rec.lost)) { /* so are the buffers, and their list */
+            w.first = w.last = 0;
+            w.queued = 0;
+        }
         bool busy = w.queued + w.packing != 0;
         w.ended = last && !busy;
         na_unlock(&w.lock);

@@ -26,7 +26,7 @@ static void warn(const char *const *parts) {
         for (const char *p = *parts; *p != 0 && n < sizeof line - 2; p++)
             line[n++] = *p;
     line[n++] = '\n';
-    na_os_write(2, line, n);
+    na_os_say(line, n);
 }
 
 static const char *reason(long error) {
@@ -126,12 +126,16 @@ static bool is_ours(long fd) {
            st.st_ino == na_rec.ino;
 }
 
-/* Out of the way of programs that count on small numbers. */
+/* Out of the way of programs that count on small numbers, as far as the limit on descriptors lets:
+ * never one of the first three, which stand for something, whatever the program closed. The new
+ * number, or a negative errno with `fd` closed. */
 static long move_up(long fd) {
-    long high = na_sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 800);
-    if (high < 0) return fd;
+    long high = -EMFILE;
+    for (long least = 800; high < 0 && least >= 3; least = least == 3 ? 0 : least / 2 | 3)
+        high = na_sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
+    if (high < 0 && fd >= 3) return fd;
     na_sys1(SYS_close, fd);
-    return high;
+    return high < 0 ? -EMFILE : high;
 }
 
 static na_lock_t opening;
@@ -144,25 +148,30 @@ static NA_COLD bool open_again(void) {
     if (!ours) {
         long fd =
             na_sys4(SYS_openat, AT_FDCWD, (long)whole_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
-        ours = fd >= 0 && is_ours(fd);
-        if (ours)
-            __atomic_store_n(&na_rec.fd, (int)move_up(fd), __ATOMIC_RELAXED);
-        else if (fd >= 0)
+        if (fd >= 0 && !is_ours(fd)) {
             na_sys1(SYS_close, fd);
+            fd = -ENOENT;
+        }
+        if (fd >= 0) fd = move_up(fd);
+        ours = fd >= 0;
+        if (ours) __atomic_store_n(&na_rec.fd, (int)fd, __ATOMIC_RELAXED);
     }
     na_unlock(&opening);
     return ours;
 }
 
 bool na_writer_still_ours(void) {
+    if (atomic_load_explicit(&na_rec.lost, memory_order_relaxed)) return false;
     return NA_LIKELY(is_ours(na_rec.fd)) || open_again();
 }
 
+typedef struct limit {
+    uint64_t soft, hard;
+} limit_t;
+
 /* Makes [offset, offset + bytes) of the file exist on disk. 0 or a negative errno. */
 static long reserve_disk(uint64_t offset, uint64_t bytes) {
-    struct {
-        uint64_t soft, hard;
-    } limit;
+    limit_t limit;
     if (na_sys4(SYS_prlimit64, 0, 1 /* RLIMIT_FSIZE */, 0, (long)&limit) == 0 &&
         offset + bytes > limit.soft)
         return -EFBIG;
@@ -234,9 +243,13 @@ static long extend_map(uint64_t offset, uint64_t end) {
     return error;
 }
 
-/* Address space that nothing else will take, not charged; as much as the limits allow. */
+/* Address space that nothing else will take, not charged; where that is limited, an eighth of what
+ * the program may have at most. */
 static uint8_t *reserve(uint64_t want, uint64_t least, uint64_t *got) {
-    for (; want >= least; want /= 4) {
+    limit_t limit;
+    if (na_sys4(SYS_prlimit64, 0, 9 /* RLIMIT_AS */, 0, (long)&limit) == 0 && limit.soft / 8 < want)
+        want = limit.soft / 8 < least ? least : limit.soft / 8 & ~(uint64_t)(AHEAD_UNIT - 1);
+    for (; want >= least; want /= 4, want &= ~(uint64_t)(AHEAD_UNIT - 1)) {
         long r = na_sys6(SYS_mmap, 0, (long)want, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (r > 0) {
@@ -298,7 +311,11 @@ const char *na_writer_name(void) {
 }
 
 long na_writer_open_next(char *copy, size_t size) {
-    return size < sizeof name ? -ENAMETOOLONG : open_numbered(copy, size);
+    long fd = size < sizeof name ? -ENAMETOOLONG : open_numbered(copy, size);
+    if (fd < 0) return fd;
+    long high = move_up(fd);
+    if (high < 0) na_sys3(SYS_unlinkat, AT_FDCWD, (long)copy, 0);
+    return high;
 }
 
 void na_writer_warn(const char *what, const char *path, long error) {
@@ -334,9 +351,10 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     base_length = (size_t)(t.at - name);
     long fd = open_new(name);
     if (fd == -EEXIST) fd = open_numbered(name, sizeof name);
+    bool made = fd >= 0;
+    if (made) fd = move_up(fd);
     long error = fd < 0 ? fd : 0;
     if (error == 0) {
-        fd = move_up(fd);
         na_rec.fd = (int)fd;
         keep_whole_name();
         struct stat st;
@@ -351,10 +369,8 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         error = na_rec.base == NULL || na_rec.own == NULL ? -ENOMEM : map_file(0, NA_NPROF_PAGE);
     }
     if (error != 0) {
-        if (fd >= 0) {
-            na_sys3(SYS_unlinkat, AT_FDCWD, (long)name, 0);
-            na_sys1(SYS_close, fd);
-        }
+        if (made) na_sys3(SYS_unlinkat, AT_FDCWD, (long)name, 0);
+        if (fd >= 0) na_sys1(SYS_close, fd);
         na_writer_close();
         warn((const char *const[]){"numalloc: no profile, ", name, ": ", reason(error), NULL});
         return false;
@@ -371,7 +387,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
 void na_writer_close(void) {
     if (na_rec.base != NULL) na_sys2(SYS_munmap, (long)na_rec.base, (long)na_rec.reserved);
     if (na_rec.own != NULL) na_sys2(SYS_munmap, (long)na_rec.own, (long)na_rec.own_reserved);
-    if (na_rec.header != NULL && na_writer_still_ours()) na_sys1(SYS_close, na_rec.fd);
+    if (na_rec.header != NULL && is_ours(na_rec.fd)) na_sys1(SYS_close, na_rec.fd);
     na_rec.base = na_rec.own = NULL;
     na_rec.header = NULL;
 }
@@ -385,12 +401,23 @@ void na_writer_abandon(void) {
 
 /* The file cannot grow: `error` says why, to the user once. */
 static NA_COLD void stop_growing(long error) {
+    if (atomic_load(&na_rec.lost)) return; /* said already */
     if (__atomic_exchange_n(&na_rec.header->disk_full, 1, __ATOMIC_RELAXED) != 0) return;
     warn((const char *const[]){
         "numalloc: the profile stops growing (what is missing is counted): ",
         error == -EBADF ? "the program closed its file, which is not to be found any more; exclude "
                           "descriptors from 800 on from that"
                         : reason(error),
+        NULL});
+}
+
+void na_writer_lost(void) {
+    if (atomic_exchange(&na_rec.lost, true)) return;
+    __atomic_store_n(&na_rec.header->disk_full, 1, __ATOMIC_RELAXED);
+    warn((const char *const[]){
+        "numalloc: the profile ends here, ", name,
+        ": the file was cut short, or its filesystem has no room left for what is in it; leave it "
+        "alone, or name a file on another filesystem with NUMALLOC_PROFILE_FILE",
         NULL});
 }
 
