@@ -92,14 +92,14 @@ bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable
     if (!na_every_event && span->records == NULL) return true;
     const na_hooks_t *hooks = na_section_enter(heap);
     na_record_t *record = na_record_of(span, block);
-    bool known = record != NULL && record->epoch != 0;
+    bool known = record != NULL && na_record_epoch(record) != 0;
     bool live = known || record == NULL || !is_complete(span);
     if (live && hooks != NULL && (known || na_every_event)) {
         uint64_t paused = na_timed_pause(heap);
         hooks->on_free(&heap->profile, known ? record : &before, block, usable, how, moved_to);
         na_timed_go_on(heap, paused);
     }
-    if (known) record->epoch = 0;
+    if (known) na_record_set_epoch(record, 0);
     if (live && na_switch_may_quicken(span)) /* the block holds the span in its place */
         na_pagemap_retag(span, na_tag(span->cls, span->owner));
     na_section_leave(heap);
@@ -109,7 +109,7 @@ bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable
 
 bool na_record_is_live(const na_span_t *span, const void *block) {
     const na_record_t *record = na_record_of(span, block);
-    return record == NULL || record->epoch != 0 || !is_complete(span);
+    return record == NULL || na_record_epoch(record) != 0 || !is_complete(span);
 }
 
 void na_record_before_move(na_heap_t *heap, const na_span_t *span) {
@@ -117,7 +117,7 @@ void na_record_before_move(na_heap_t *heap, const na_span_t *span) {
     if (!na_every_event && span->records == NULL) return;
     const na_hooks_t *hooks = na_section_enter(heap);
     const na_record_t *record = span->records;
-    bool known = record != NULL && record->epoch != 0;
+    bool known = record != NULL && na_record_epoch(record) != 0;
     if (hooks != NULL && hooks->before_move != NULL && (known || na_every_event)) {
         uint64_t paused = na_timed_pause(heap);
         hooks->before_move(&heap->profile, known ? record : &before, (const void *)span->start);
@@ -132,14 +132,14 @@ void na_record_resize(na_heap_t *heap, na_span_t *span, const void *old_block, v
     const na_hooks_t *hooks = na_section_enter(heap);
     na_record_t *record = wanted_record(span, block);
     /* In mode sample the other blocks of a span with records were never drawn. */
-    if (record != NULL && (na_every_event || record->epoch == na_profile_epoch)) {
+    if (record != NULL && (na_every_event || na_record_epoch(record) == na_profile_epoch)) {
         clock_fence();
         uint64_t paused = na_timed_pause(heap);
         if (hooks != NULL)
             hooks->on_resize(&heap->profile, record, old_block, block, old_usable, requested,
                              usable);
-        else if (record->epoch == 0)
-            record->epoch = NA_EPOCH_BEFORE;
+        else if (na_record_epoch(record) == 0)
+            na_record_set_epoch(record, NA_EPOCH_BEFORE);
         na_timed_go_on(heap, paused);
         record->slack = (uint16_t)(usable - requested);
     }

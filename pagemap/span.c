@@ -74,13 +74,25 @@ void na_span_delete(na_span_t *span) {
     na_unlock(&lock);
 }
 
+/* na_span_age_records may be looking at them, and leaves what is 0 alone. */
+static void clear(na_record_t *records, size_t bytes) {
+#ifdef __SANITIZE_THREAD__
+    for (size_t i = 0; i < bytes / sizeof *records; i++) {
+        __atomic_store_n(&records[i].words[0], 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&records[i].words[1], 0, __ATOMIC_RELAXED);
+    }
+#else
+    memset(records, 0, bytes);
+#endif
+}
+
 /* An array of 1 << size zeroed records; NULL: no memory. Under the lock. */
 static na_record_array_t *take_array(unsigned size) {
     size_t bytes = sizeof(na_record_t) << size;
     na_record_array_t *array = unused_arrays[size];
     if (array != NULL) {
         unused_arrays[size] = array->unused;
-        memset(array->records, 0, bytes);
+        clear(array->records, bytes);
         return array;
     }
     array = na_meta_alloc(sizeof *array + bytes, sizeof(na_record_t));
