@@ -46,9 +46,13 @@
 
 #define NA_CACHE_LINE 64
 
-/* User addresses lie below 2^47 on x86-64 (more only where a program asks mmap for it; we do not).
- */
+/* User addresses lie below 2^47 on x86-64, and below 2^48 on aarch64 (more only where a program
+ * asks mmap for it; we do not). */
+#ifdef __x86_64__
 #define NA_ADDRESS_BITS 47
+#else
+#define NA_ADDRESS_BITS 48
+#endif
 
 /* One word of static TLS; the only model that never calls __tls_get_addr (which can allocate). */
 #define NA_TLS _Thread_local __attribute__((tls_model("initial-exec")))

@@ -55,7 +55,10 @@ static na_bits_t na_purge_choose(const na_hugepage_t *hp, bool clean_too) {
         last = (unsigned)na_align_up(last, unit);
         if (first < from) first = (unsigned)na_align_up(from, unit);
         if (last > end) last = (unsigned)na_align_down(end, unit);
-        if (first < last) na_bits_set(&chosen, first, last - first);
+        /* Where every dirty page lies on a system page that is in use as well, there is nothing to
+         * be had, however much that is clean lies between them. */
+        if (first < last && (unit == 1 || na_bits_next(&wanted, first) < last))
+            na_bits_set(&chosen, first, last - first);
     }
     return chosen;
 }

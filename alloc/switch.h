@@ -75,6 +75,9 @@ NA_INLINE void na_switch_announce(na_heap_t *heap) {
         atomic_signal_fence(memory_order_seq_cst);
     } else {
         atomic_exchange_explicit(&heap->inside, depth + 1, memory_order_seq_cst);
+#ifndef __x86_64__ /* where that alone would let later loads come first */
+        atomic_thread_fence(memory_order_seq_cst);
+#endif
     }
 }
 

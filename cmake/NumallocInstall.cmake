@@ -6,10 +6,13 @@ set(numalloc_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/numalloc)
 install(TARGETS numalloc numalloc_static numalloc_instrument EXPORT numallocTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS numalloc_profile numalloc_profile_static
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS numalloc-dump numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(NUMALLOC_DUMP)
+    install(TARGETS numalloc_profile numalloc_profile_static
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS numalloc-dump RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(TARGETS numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES
     ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
     ${PROJECT_SOURCE_DIR}/include/numalloc/instrument.h

@@ -112,6 +112,8 @@ bool na_pagemap_prepare(uintptr_t start, size_t bytes) {
 }
 
 bool na_pagemap_enter(na_span_t *span, uint32_t tag) {
+    /* Whoever finds the span by an address that nobody gave him finds what is written in it. */
+    atomic_thread_fence(memory_order_release);
     if (write_entries(span->start, span_end(span), span, tag != 0, tag)) return true;
     write_entries(span->start, span_end(span), NULL, tag != 0, 0);
     return false;

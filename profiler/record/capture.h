@@ -75,7 +75,7 @@ NA_INLINE na_captured_t na_stacks_capture_inline(na_rthread_t *t, const void *en
         return (na_captured_t){.node = tail->node, .cell = tail->cell};
     return na_stacks_capture_again(t, s, cell_wanted);
 #else
-    (void)entered;
+    (void)entered, (void)cell_wanted;
     return na_stacks_capture_slowly(t);
 #endif
 }

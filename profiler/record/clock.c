@@ -1,5 +1,5 @@
-/* clock.c - the recorder's one clock: the time stamp counter where it is steady, otherwise
- * CLOCK_MONOTONIC in nanoseconds. */
+/* clock.c - the recorder's one clock: the processor's counter (on x86-64 the time stamp counter)
+ * where it is steady and fine enough, otherwise CLOCK_MONOTONIC in nanoseconds. */
 #include <time.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -35,11 +35,18 @@ uint64_t na_rec_ms_of(uint64_t ticks) {
     return t <= 0 ? 0 : (uint64_t)((unsigned __int128)(uint64_t)t * na_rec.tick_mult >> 64);
 }
 
-/* The time stamp counter serves if the processor says that it never changes its rate. */
+/* The time stamp counter serves if the processor says that it never changes its rate. That of
+ * aarch64 never does, but many count so slowly that lifetimes (NA_AGE_SHIFT) would be in steps of
+ * 10 us. */
 bool na_rec_tsc_is_steady(void) {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
     return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1U << 8) != 0;
+#elif defined(__aarch64__)
+    enum { FINE_HZ = 200000000 }; /* those of Armv8.6 and later count at 1 GHz */
+    uint64_t hz;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+    return hz >= FINE_HZ;
 #else
     return false;
 #endif

@@ -330,6 +330,7 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
         walk_exact(&w, regs);
     }
 #else
+    (void)rules_may_be_packed;
     uintptr_t fp = (uintptr_t)__builtin_frame_address(0), sp = fp, pc = 0;
     enter_stack(&w, sp);
     for (;;) {
