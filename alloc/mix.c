@@ -279,10 +279,13 @@ static void relist(na_mixer_t *mixer, na_span_t *span) {
 }
 
 /* The mixed span of the same heap that begins at this address, or ends there; NULL: there is none.
- * Whose a span is changes under the heap's lock only, that it is mixed is said last. */
+ * Whose a span is changes under the heap's lock only, that it is mixed is said last. The pages may
+ * be anybody's, who enters or removes a span there just now: the entry is read once. */
 NA_RACY static na_span_t *span_beside(uintptr_t edge, bool before, unsigned owner) {
     if (edge % NA_HUGE_SIZE == 0) return NULL; /* maps are of one hugepage */
-    na_span_t *span = na_span_of((void *)(before ? edge - 1 : edge));
+    uintptr_t at = before ? edge - 1 : edge;
+    na_span_t *const volatile *entry = &na_span_leaf_of(at)->span[na_page_in_span_leaf(at)];
+    na_span_t *span = *entry;
     if (span == NULL || !na_is_mixed(span) || *(volatile uint16_t *)&span->mix_owner != owner)
         return NULL;
     return span;
