@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc/aside.h"
 #include "alloc/cache.h"
 #include "alloc/central.h"
 #include "alloc/heap.h"
@@ -83,7 +84,7 @@ static void *take_small(na_heap_t *heap, unsigned node, size_t size) {
     if (state->cap == 0) na_bin_begin(heap, cls);
     bool sample = na_sample_interval != 0 && state->until_sample < (int64_t)na_classes[cls].size;
     void *block = NULL;
-    na_gate_enter(heap);
+    if (!na_gate_enter(heap)) return na_aside_alloc(heap, cls, size, NA_ENTRY_MALLOC);
     if (sample) block = na_sampled_take(node, cls);
     sample = block != NULL;
     if (!sample) block = take_one(heap, node, cls);
@@ -237,15 +238,19 @@ static long move_part(uintptr_t from, uintptr_t to, const uintptr_t probes[2], u
     return 0;
 }
 
-static long move_block(const na_span_t *span, unsigned id, numalloc_migration_t *sum) {
-    uintptr_t start = span->start, end = start + na_span_bytes(span);
+/* Moves the pages of [start, end), which lie in the span. */
+static long move_pages_of(const na_span_t *span, uintptr_t start, uintptr_t end, unsigned id,
+                          numalloc_migration_t *sum) {
+    uintptr_t last = span->start + na_span_bytes(span);
     long result = 0;
     for (uintptr_t at = start, next; at < end && result == 0; at = next) {
         next = na_align_down(at, NA_HUGE_SIZE) + NA_HUGE_SIZE;
         if (next > end) next = end;
         uintptr_t probes[2] = {at % NA_HUGE_SIZE != 0 ? at - na_os_page : 0,
                                next % NA_HUGE_SIZE != 0 ? next : 0};
-        if (span->dedicated) probes[0] = probes[1] = 0;
+        /* Nobody else's pages are beside those of a mapping of its own. */
+        if (span->dedicated && at == span->start) probes[0] = 0;
+        if (span->dedicated && next == last) probes[1] = 0;
         result = move_part(at, next, probes, id, sum);
     }
     return result;
@@ -273,7 +278,8 @@ int numalloc_migrate(void *block, int id, numalloc_migration_t *result) {
     if (span->dedicated) /* pages to come; a refusal concerns them only */
         (void)na_os_bind((void *)span->start, na_span_bytes(span), (unsigned)id, NA_BIND_PREFERRED,
                          false);
-    long failed = move_block(span, (unsigned)id, result);
+    long failed =
+        move_pages_of(span, span->start, span->start + na_span_bytes(span), (unsigned)id, result);
     bool all = result->refused == 0 && result->shared == 0;
     if (result->moved != 0 || span->dedicated) na_large_settled_on(span, (unsigned)node, all);
     if (failed < 0 && result->moved == 0) {
@@ -281,6 +287,56 @@ int numalloc_migrate(void *block, int id, numalloc_migration_t *result) {
         return -1;
     }
     return failed == 0 && all ? 0 : 1;
+}
+
+/* Where the range must end: with the large block, or not farther than a small one is long, for it
+ * stays where it is, whichever of its span's it is. */
+static uintptr_t range_end(const na_span_t *span, uintptr_t from) {
+    if (span == NULL) return 0;
+    return span->cls == 0 ? span->start + na_span_bytes(span) : from + NA_SMALL_MAX;
+}
+
+int numalloc_migrate_range(void *start, size_t bytes, int id, numalloc_migration_t *result) {
+    numalloc_migration_t unused;
+    if (result == NULL) result = &unused;
+    *result = (numalloc_migration_t){0};
+    int node = usable_node(id);
+    if (node < 0) return -1;
+    na_span_t *span = na_span_of(start);
+    uintptr_t from = (uintptr_t)start, end = range_end(span, from);
+    if (end == 0 || bytes > end - from) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (span->cls != 0) {
+        result->shared = bytes;
+        return bytes != 0 && na_node_many && span->node != node;
+    }
+    /* Behind what was asked for there is nothing of anybody's. */
+    bool to_end = bytes != 0 && from + bytes - span->start >= span->requested;
+    uintptr_t to = to_end ? end : na_align_down(from + bytes, na_os_page);
+    from = na_align_up(from, na_os_page);
+    if (!na_node_many) {
+        result->already = from < to ? to - from : 0;
+        return 0;
+    }
+    if (from >= to) {
+        result->shared = bytes;
+        return bytes != 0;
+    }
+    /* Pages to come. Each such piece is a mapping to the kernel, which has so many for a process.
+     */
+    if (span->dedicated && to - from >= NA_HUGE_SIZE)
+        (void)na_os_bind((void *)from, to - from, (unsigned)id, NA_BIND_PREFERRED, false);
+    long failed = move_pages_of(span, from, to, (unsigned)id, result);
+    if (result->moved != 0 && !span->dedicated) na_large_settled_on(span, (unsigned)node, false);
+    if (failed < 0 && result->moved == 0) {
+        errno = (int)-failed;
+        return -1;
+    }
+    result->shared += from - (uintptr_t)start;
+    if (!to_end) result->shared += (uintptr_t)start + bytes - to;
+    return failed == 0 && result->refused == 0 && result->shared == 0 ? 0 : 1;
 }
 
 /* --- replicas --- */

@@ -23,7 +23,7 @@ static void *give_back(void *unused) {
         struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
         na_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
         uint64_t now = na_os_ms();
-        na_gate_enter(heap);
+        if (!na_gate_enter(heap)) continue;
         for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
             na_pageheap_tick(node, now);
             if (now - swept >= 1000) na_central_sweep(node);

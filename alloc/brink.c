@@ -20,6 +20,7 @@ static bool make_area(void) {
         na_os_unmap(start, AREA);
         return false;
     }
+    na_os_dump(start, AREA, false);
     area = start;
     return true;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "alloc/aside.h"
 #include "alloc/central.h"
 #include "alloc/every.h"
 #include "alloc/foreign.h"
@@ -17,6 +18,7 @@
 #include "alloc/sampler.h"
 #include "alloc/switch.h"
 #include "alloc/tight.h"
+#include "alloc/young.h"
 
 /* --- settling --- */
 
@@ -40,6 +42,7 @@ bool na_bin_count(na_heap_t *heap, unsigned cls) {
     bin->pop = bin->push = 0;
     state->granted_pop = state->granted_push = 0;
     if (pops + pushes == 0) return false;
+    na_young_reused(state, pops < pushes ? pops : pushes);
     state->used = true;
     return true;
 }
@@ -47,23 +50,29 @@ bool na_bin_count(na_heap_t *heap, unsigned cls) {
 void na_bin_begin(na_heap_t *heap, unsigned cls) {
     na_bin_state_t *state = &heap->states[cls];
     const na_class_t *c = &na_classes[cls];
-    state->cap = c->cap_first;
+    state->cap = state->hold = c->cap_first;
     state->least = (uint16_t)(c->thin - 1);
     state->size = c->size;
+    state->pushed = (uint16_t)state->pushes;
     state->until_sample = na_sampler_draw(heap);
+}
+
+/* A nearly full bin may be overfilled a little: a thread that pops and pushes in turn would settle
+ * at every push otherwise, and never run over. One that may hold nothing gets nothing. */
+NA_INLINE int32_t least_push(const na_bin_state_t *state) {
+    return state->hold / 4 + (state->hold != 0);
 }
 
 void na_bin_grant(na_heap_t *heap, unsigned cls) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
+    state->hold = na_young_hold(state, cls);
     if (na_every_event) {
         bin->pop = bin->push = state->granted_pop = state->granted_push = 0;
         return;
     }
-    int64_t pop = state->count, push = (int64_t)state->cap - state->count;
-    /* A nearly full bin may be overfilled a little: a thread that pops and pushes in turn would
-     * settle at every push otherwise, and never run over. */
-    int64_t least = state->cap / 4 + 1;
+    int64_t pop = state->count, push = (int64_t)state->hold - state->count;
+    int64_t least = least_push(state);
     if (push < least) push = least;
     if (na_sample_interval != 0) {
         int64_t unsampled = state->until_sample / na_classes[cls].size;
@@ -138,7 +147,7 @@ NA_INLINE void quick_settle(na_heap_t *heap, unsigned cls, int32_t count, int32_
     state->pushes += (uint32_t)pushes;
     state->until_sample -= (int64_t)pops * state->size;
     state->used = true;
-    int32_t push = state->cap - count, least = state->cap / 4 + 1;
+    int32_t push = state->hold - count, least = least_push(state);
     if (push < least) push = least;
     if (count > NA_CREDIT_MAX) count = NA_CREDIT_MAX;
     bin->push = state->granted_push = (int16_t)push;
@@ -169,7 +178,7 @@ NA_INLINE bool quick_push(na_heap_t *heap, unsigned cls, void *block) {
     if (!may_be_quick(heap)) return false;
     int32_t pops = state->granted_pop - bin->pop, pushes = state->granted_push;
     int32_t count = (int32_t)state->count + pushes - pops;
-    if (NA_UNLIKELY(count >= state->cap) || !is_unsampled(state, pops)) return false;
+    if (NA_UNLIKELY(count >= state->hold) || !is_unsampled(state, pops)) return false;
     *na_block_next(block) = bin->head;
     if (NA_UNLIKELY(!goes_on(block, cls, (uint32_t)count + 1))) return false;
     bin->head = block;
@@ -216,7 +225,7 @@ static void *take_from_spans(na_heap_t *heap, unsigned cls, uint32_t want, bool 
                              uint32_t *got) {
     if (na_classes[cls].pooled) return na_central_take(heap->node, cls, want, grow, got);
     na_span_kind_t kind = {.cls = (uint8_t)cls, .node = heap->node, .owner = heap->id};
-    return na_spanset_take(&heap->states[cls].spans, kind, want, grow, got);
+    return na_spanset_take(na_heap_spans(heap, cls), kind, want, grow, got);
 }
 
 /* Blocks from the class's spans as a list, for a bin that is nearly empty. Carving may give more
@@ -247,6 +256,8 @@ static bool refill(na_heap_t *heap, unsigned cls, bool grow) {
     na_bin_t *bin = &heap->bins[cls];
     na_bin_state_t *state = &heap->states[cls];
     adapt_cap(heap, cls, false);
+    na_young_reused(state, (uint16_t)(state->pushes - state->pushed));
+    state->pushed = (uint16_t)state->pushes;
     state->thin = 0;
     if (state->kept == 0) na_keep_mail(heap, cls, na_heap_take_mail(heap, cls));
     na_chain_t chain = na_keep_take(heap, cls);
@@ -273,7 +284,7 @@ static void top_up(na_heap_t *heap, unsigned cls) {
     if (++state->thin < THIN_SETTLES) return;
     state->thin = 0;
     uint32_t got;
-    na_gate_enter(heap);
+    if (!na_gate_enter(heap)) return;
     void *more = draw(heap, cls, na_classes[cls].thin - state->count, !na_last(), &got);
     na_gate_leave(heap);
     if (more == NULL) return;
@@ -289,7 +300,7 @@ size_t na_list_home(na_heap_t *heap, unsigned cls, void *list) {
     size_t released = 0;
     na_run_t run;
     while (na_run_cut(&list, cls, &run))
-        released += na_spanset_give(&heap->states[cls].spans, run.span, run.first, run.last,
+        released += na_spanset_give(na_heap_spans(heap, cls), run.span, run.first, run.last,
                                     run.count, cls);
     return released;
 }
@@ -320,7 +331,7 @@ void na_bin_empty(na_heap_t *heap, unsigned cls) {
 /* Takes a block that the sampler chose, on a page of its own kind. */
 static void *take_sampled(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
     na_bin_state_t *state = &heap->states[cls];
-    na_gate_enter(heap);
+    if (!na_gate_enter(heap)) return NULL;
     void *block = na_sampled_take(heap->node, cls);
     na_gate_leave(heap);
     state->until_sample = na_sampler_draw(heap);
@@ -334,7 +345,7 @@ static void *take_sampled(na_heap_t *heap, unsigned cls, size_t requested, na_en
 static bool has_block(na_heap_t *heap, unsigned cls, bool grow) {
     count(heap, cls);
     if (heap->states[cls].count != 0) return true;
-    na_gate_enter(heap);
+    if (!na_gate_enter(heap)) return false;
     bool filled = refill(heap, cls, grow);
     na_gate_leave(heap);
     return filled;
@@ -373,7 +384,10 @@ static void *take(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t en
     void *block = pop_uncredited(heap, cls);
     while (NA_UNLIKELY(na_every_event) && na_is_mixed(na_span_of(block))) { /* has no record */
         *na_block_next(block) = NULL;
-        na_gate_enter(heap);
+        if (!na_gate_enter(heap)) {
+            na_aside_free_later(block);
+            return NULL;
+        }
         na_list_home(heap, cls, block);
         bool filled = heap->states[cls].count != 0 || refill(heap, cls, true);
         na_gate_leave(heap);
@@ -390,10 +404,23 @@ static bool is_dry(na_heap_t *heap, unsigned cls) {
     if (heap->states[cls].count != 0 ||
         atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) != 0)
         return false;
-    na_gate_enter(heap); /* na_heap_reclaim */
+    if (!na_gate_enter(heap)) return false; /* na_heap_reclaim */
     bool none = heap->states[cls].kept == 0;
     na_gate_leave(heap);
     return none;
+}
+
+/* No memory, or a fork stands before it. */
+static NA_COLD NA_NOINLINE void *alloc_otherwise(na_heap_t *heap, unsigned cls, size_t requested,
+                                                 na_entry_t entry) {
+    void *block = NULL;
+    if (heap == NULL || heap->refused) {
+        if (heap != NULL) heap->refused = false;
+        block = na_aside_alloc(heap, cls, requested, entry);
+    }
+    if (heap != NULL) na_heap_leave(heap);
+    if (block == NULL) errno = ENOMEM;
+    return block;
 }
 
 NA_NOINLINE void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry) {
@@ -408,9 +435,9 @@ NA_NOINLINE void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t
         if (!na_every_event) na_bin_inspect(heap, cls);
         block = take(heap, cls, requested, entry);
         na_bin_grant(heap, cls);
-        na_heap_leave(heap);
     }
-    if (block == NULL) errno = ENOMEM;
+    if (NA_UNLIKELY(block == NULL)) return alloc_otherwise(heap, cls, requested, entry);
+    na_heap_leave(heap);
     return block;
 }
 
@@ -459,28 +486,32 @@ void *na_alloc_slow(size_t size, na_entry_t entry) {
 static void push(na_heap_t *heap, unsigned cls, void *block) {
     settle(heap, cls);
     if (!na_every_event) na_bin_inspect(heap, cls);
-    if (heap->states[cls].count >= heap->states[cls].cap) {
-        na_gate_enter(heap);
+    na_bin_state_t *state = &heap->states[cls];
+    state->hold = na_young_hold(state, cls);
+    bool full = state->count >= state->hold;
+    bool all = full && NA_UNLIKELY(state->hold < state->cap) && na_is_young(state);
+    if (full && !all && NA_LIKELY(na_gate_enter(heap))) {
         overflow(heap, cls);
         na_gate_leave(heap);
     }
     push_uncredited(heap, cls, block);
+    if (all) na_young_surrender(heap, cls);
     na_bin_grant(heap, cls);
 }
 
-/* A block on a slow-tagged page, or any while every event is wanted. */
-static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
-                      const void *moved_to) {
-    if (!na_is_block_start(span, block)) {
-        na_misuse("free of", block);
+/* A small block that has no record, or one that has ended. */
+static NA_NOINLINE void finish_free(na_heap_t *heap, na_span_t *span, void *block, unsigned cls) {
+    if (NA_UNLIKELY(atomic_load_explicit(&span->aside, memory_order_relaxed) != 0)) {
+        na_aside_give(span, block);
         return;
     }
-    unsigned cls = na_class_in(span, block);
-    if (!na_record_free(heap, span, block, na_classes[cls].size, how, moved_to)) return;
     if (span->sampled) {
         heap->states[cls].pushes++;
         if (NA_UNLIKELY(span->home != heap->node)) na_heap_crossed(heap, span->home, cls, 1);
-        na_gate_enter(heap);
+        if (NA_UNLIKELY(!na_gate_enter(heap))) {
+            na_aside_free_later(block);
+            return;
+        }
         na_sampled_give(span, block);
         na_gate_leave(heap);
         return;
@@ -493,6 +524,26 @@ static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_
         na_remote_free(heap, tag, block);
 }
 
+/* A block on a slow-tagged page, or any while every event is wanted. */
+static void free_seen(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
+                      const void *moved_to) {
+    if (!na_is_block_start(span, block)) {
+        na_misuse("free of", block);
+        return;
+    }
+    unsigned cls = na_class_in(span, block);
+    if (na_record_free(heap, span, block, na_classes[cls].size, how, moved_to))
+        finish_free(heap, span, block, cls);
+}
+
+void na_free_late(na_heap_t *heap, void *block) {
+    na_span_t *span = na_span_of(block);
+    if (span->cls == 0)
+        na_large_free_late(heap, span);
+    else
+        finish_free(heap, span, block, na_class_in(span, block));
+}
+
 NA_NOINLINE void na_free_thoroughly(void *block, uint32_t tag, na_release_t how,
                                     const void *moved_to) {
     na_span_t *span = NULL;
@@ -501,8 +552,10 @@ NA_NOINLINE void na_free_thoroughly(void *block, uint32_t tag, na_release_t how,
         return;
     }
     na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) /* no memory for a first heap: the block is lost, the program is not */
+    if (heap == NULL) { /* no memory for a first heap, or a fork has the list of heaps */
+        na_aside_free(span != NULL ? span : na_span_of(block), block);
         return;
+    }
     if (NA_UNLIKELY(na_every_event) && span == NULL) span = na_span_of(block);
     if (span == NULL) {
         unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;

@@ -30,6 +30,8 @@ void na_free_moved(void *block, const void *to);
 /* The same as na_alloc_class_slow and na_free_slow, with nothing left out. */
 void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry);
 void na_free_thoroughly(void *block, uint32_t tag, na_release_t how, const void *moved_to);
+/* Frees a block from the list of aside.h. */
+void na_free_late(na_heap_t *heap, void *block);
 
 /* Threads without a heap share the EMPTY one: they spend its credits, which it does not have, at
  * once, and read the class table while the first of them fills it. Whatever they find sends them to

@@ -19,7 +19,9 @@
 #include "alloc/recording.h"
 #include "alloc/sampler.h"
 #include "alloc/switch.h"
+#include "alloc/whose.h"
 #include "profiler/record/record.h"
+#include "profiler/record/where.h"
 
 enum { LOOK_MS = 20, TRIGGER_MS = 100 }; /* least time between two looks */
 
@@ -45,8 +47,7 @@ static struct watch {
 } watch;
 
 static bool try_lock(void) {
-    uint32_t free = 0;
-    return atomic_compare_exchange_strong(&lock.word, &free, 1);
+    return na_try_lock(&lock);
 }
 
 /* --- beginning and ending --- */
@@ -54,6 +55,11 @@ static bool try_lock(void) {
 /* For the profile's timeline; takes no lock. */
 static uint64_t mapped_bytes(void) {
     return na_pageheap_committed() + na_large_dedicated_bytes();
+}
+
+static uint32_t threads_most(bool from_now) {
+    if (from_now) na_heap_forget_most();
+    return na_heap_most();
 }
 
 static uint64_t mapped_on(unsigned node) {
@@ -114,12 +120,15 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     if (stuck) na_profile_discard();
     stuck = false;
     config.file = file != NULL ? file : na_option_text(NA_OPT_PROFILE_FILE);
+    config.named_by_call = file != NULL;
     config.sample_interval = config.mode == NA_PROFILE_SAMPLE ? sample_interval() : 0;
     config.mapped = mapped_bytes;
     config.mapped_on = mapped_on;
+    config.threads_most = threads_most;
     config.own_limit = na_option(NA_OPT_PROFILE_MEMORY);
     config.free_sites = na_option(NA_OPT_PROFILE_FREES) != 0;
     config.age_records = na_span_age_records;
+    config.forget_threads = na_switch_new_process;
     config.each_records = na_span_each_records;
     config.record_of = record_of;
     config.usable = usable;
@@ -129,6 +138,7 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     config.trace_lossy = na_option(NA_OPT_TRACE_LOSSY) != 0;
     config.trace_no_thread = na_option(NA_OPT_TRACE_THREAD) == 0;
     config.trace_max = na_option(NA_OPT_TRACE_MAX);
+    config.other_malloc = na_whose_malloc();
     config.from_start = na_heap_count() == 0;
     config.missed = NA_CREDIT_MAX;
     const na_hooks_t *hooks = na_profile_start(&config);
@@ -246,6 +256,7 @@ static void handle(na_option_id_t option) {
 
 void na_control_at_load(void) {
     if (!wanted) return;
+    na_whose_warn();
     handle(NA_OPT_PROFILE_SIGNAL);
     handle(NA_OPT_PROFILE_DUMP_SIGNAL);
 }
@@ -334,6 +345,19 @@ void na_control_poll(na_heap_t *heap, uint64_t now) {
 
 /* --- the process --- */
 
+/* The program may go to another directory. Too long, or nowhere: as it is. */
+static const char *whole_name(const char *name) {
+    NA_SPARSE static char whole[4096];
+    if (name[0] == '/') return name;
+    long n = na_syscall(SYS_getcwd, (long)whole, sizeof whole, 0, 0, 0, 0);
+    if (n <= 1 || whole[0] != '/') return name;
+    size_t at = (size_t)n - 1;
+    if (whole[at - 1] != '/') whole[at++] = '/';
+    for (const char *c = name; at < sizeof whole; at++, c++)
+        if ((whole[at] = *c) == 0) return whole;
+    return name;
+}
+
 void na_control_init(void) {
     const char *mode = na_option_text(NA_OPT_PROFILE);
     bool bad_ranks;
@@ -349,9 +373,12 @@ void na_control_init(void) {
     watch.every_ms = na_option(NA_OPT_PROFILE_DUMP_EVERY);
     watch.rss = na_option(NA_OPT_PROFILE_DUMP_RSS);
     watch.live = na_option(NA_OPT_PROFILE_DUMP_LIVE);
-    if (trigger != NULL && *trigger != 0) watch.trigger = trigger;
+    if (trigger != NULL && *trigger != 0) watch.trigger = whole_name(trigger);
+    if ((mode != NULL && *mode != 0) || watch.trigger != NULL ||
+        na_option(NA_OPT_PROFILE_SIGNAL) != 0)
+        na_where_start(na_option_text(NA_OPT_PROFILE_FILE));
     if (watch.trigger != NULL) /* what is there already asks for nothing */
-        na_syscall(SYS_newfstatat, AT_FDCWD, (long)trigger, (long)&watch.seen, 0, 0, 0);
+        na_syscall(SYS_newfstatat, AT_FDCWD, (long)watch.trigger, (long)&watch.seen, 0, 0, 0);
     if (mode != NULL && *mode != 0 && watch.after_ms != 0)
         watch.start_at_ms = na_os_ms() + watch.after_ms;
     watching = watch.trigger != NULL || watch.start_at_ms != 0 || watch.for_ms != 0 ||
@@ -364,8 +391,9 @@ void na_control_init(void) {
     na_unlock(&lock);
 }
 
-void na_control_before_fork(void) {
-    na_lock(&lock);
+bool na_control_before_fork(void) {
+    enum { LONG_MS = 2000 }; /* a switch waits for a second itself */
+    return !na_lock_is_mine(&lock) && na_lock_for(&lock, LONG_MS);
 }
 
 void na_control_after_fork_parent(void) {
@@ -373,8 +401,9 @@ void na_control_after_fork_parent(void) {
 }
 
 /* What is due is the parent's affair; the child's own profile goes on as its hooks see fit. */
-void na_control_after_fork_child(void) {
+void na_control_after_fork_child(bool held) {
     na_lock_reset(&lock);
+    if (held) na_unlock(&lock);
     na_switch_after_fork_child();
     na_pools_after_fork_child();
     atomic_store(&requests, 0);

@@ -42,10 +42,11 @@ int na_control_start(na_heap_t *heap, const char *mode, const char *file);
 int na_control_stop(na_heap_t *heap);
 int na_control_dump(na_heap_t *heap);
 
-/* A fork waits for a switch that is under way. */
-void na_control_before_fork(void);
-void na_control_after_fork_parent(void);
-void na_control_after_fork_child(void);
+/* A fork waits for a switch that is under way. False: it is that of the thread itself, which a
+ * signal handler interrupted to fork, or does not end. */
+bool na_control_before_fork(void);
+void na_control_after_fork_parent(void); /* where it was true */
+void na_control_after_fork_child(bool held);
 
 /* The process ends: the profile is closed, no other begins. */
 void na_control_at_exit(na_heap_t *heap);

@@ -94,11 +94,10 @@ void *NA_FN(memalign)(size_t alignment, size_t size) {
     return na_alloc_aligned(power, size, NA_ENTRY_ALIGNED);
 }
 
+/* Returns the error, and like glibc's leaves ENOMEM in errno as well. */
 int NA_FN(posix_memalign)(void **result, size_t alignment, size_t size) {
     if (!na_is_pow2(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
-    int saved = errno;
     void *block = na_alloc_aligned(alignment, size, NA_ENTRY_ALIGNED);
-    errno = saved;
     if (block == NULL) return ENOMEM;
     *result = block;
     return 0;
@@ -168,40 +167,44 @@ NA_HOT size_t resized(size_t have, size_t size) {
     return __builtin_expect_with_probability(by_little, 1, 0.5) ? have + more : size;
 }
 
-NA_RACES_WITH_EMPTY static void *alloc_resized(size_t have, size_t size) {
+NA_RACES_WITH_EMPTY static void *alloc_resized(size_t have, size_t size, na_entry_t entry) {
     size_t want = resized(have, size);
-    if (want > NA_SMALL_MAX) return na_alloc(size, NA_ENTRY_REALLOC);
+    if (want > NA_SMALL_MAX) return na_alloc(size, entry);
     void *fresh = na_pop(na_bin_for(want));
-    return fresh != NULL ? fresh : na_alloc_class_slow(na_class_of(want), size, NA_ENTRY_REALLOC);
+    return fresh != NULL ? fresh : na_alloc_class_slow(na_class_of(want), size, entry);
 }
 
-NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size) {
-    void *fresh = span->cls == 0 ? na_large_alloc_grown(size, NA_ENTRY_REALLOC) : NULL;
+NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size,
+                                                na_entry_t entry) {
+    void *fresh = span->cls == 0 ? na_large_alloc_grown(size, entry) : NULL;
     size_t have = usable(span, block);
-    if (fresh == NULL) fresh = alloc_resized(have, size);
+    if (fresh == NULL) fresh = alloc_resized(have, size, entry);
     if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);
     na_free_moved(block, fresh);
     return fresh;
 }
 
-static void *resize(na_span_t *span, void *block, size_t size) {
+static void *resize(na_span_t *span, void *block, size_t size, na_entry_t entry) {
     void *same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
-    return same != NULL ? same : resize_by_copy(span, block, size);
+    return same != NULL ? same : resize_by_copy(span, block, size, entry);
 }
 
 /* While every event is recorded, calls of which one block is large are timed, and of others those
  * that are drawn. What realloc does is no call by itself. */
 static NA_NOINLINE void *resize_recorded(na_span_t *span, void *block, size_t size) {
     na_heap_t *heap = na_self;
-    if (heap->every_left == 0) return resize(span, block, size);
+    na_entry_t moves = NA_ENTRY_REALLOC | (na_entry_t)NA_ENTRY_MOVES;
+    if (heap->every_left == 0)
+        return resize(span, block, size,
+                      na_every_event || na_record_is_told(span, block) ? moves : NA_ENTRY_REALLOC);
     bool large = span->cls == 0 || size > NA_SMALL_MAX, timed = --heap->every_left == 0 || large;
     if (timed) {
         heap->every_left = 1; /* its parts go ways on which the clock stops for the profiler */
         na_timed_begin(heap);
     }
     heap->in_realloc = true;
-    void *resized = resize(span, block, size);
+    void *resized = resize(span, block, size, moves);
     if (na_self == heap) {
         if (timed) {
             na_timed_end(heap, NA_CALL_REALLOC, !large);
@@ -226,7 +229,7 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t si
         return NULL;
     }
     if (NA_UNLIKELY(span->records != NULL)) return resize_recorded(span, block, size);
-    return resize(span, block, size);
+    return resize(span, block, size, NA_ENTRY_REALLOC);
 }
 
 static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, uint32_t tag) {
@@ -237,7 +240,7 @@ static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, u
 
 NA_RACES_WITH_EMPTY static NA_NOINLINE void *move_slowly(void *block, size_t have, size_t size,
                                                          uint32_t tag) {
-    void *fresh = alloc_resized(have, size);
+    void *fresh = alloc_resized(have, size, NA_ENTRY_REALLOC);
     if (NA_UNLIKELY(fresh == NULL)) return NULL;
     memcpy(fresh, block, have < size ? have : size);
     na_free_tagged(block, tag, NA_RELEASE_REALLOC);

@@ -11,6 +11,7 @@
 #include "alloc/api.h"
 #include "alloc/base.h"
 #include "alloc/cache.h"
+#include "alloc/operators.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "alloc/print.h"
@@ -65,11 +66,6 @@ static NA_COLD void *retry_or_throw(size_t size, size_t alignment, na_entry_t en
     return block;
 }
 
-NA_INLINE void *new_plain(size_t size, na_entry_t entry) {
-    void *block = na_alloc(size, entry);
-    return NA_LIKELY(block != NULL) ? block : retry_or_throw(size, NA_CLASS_STEP, entry);
-}
-
 /* A nothrow form must swallow what a handler throws, which C cannot do. libstdc++'s form can: it
  * calls operator new, which is ours, inside a try block. Without one (static, or another runtime) a
  * throwing handler ends as that runtime ends a broken noexcept. */
@@ -88,51 +84,148 @@ static NA_COLD void *fail_nothrow(size_t size, size_t alignment, na_entry_t entr
     return next(size, alignment, nothrow);
 }
 
-NA_INLINE void *new_nothrow(size_t size, na_entry_t entry, const char *name, const void *nothrow) {
-    void *block = na_alloc(size, entry);
-    if (NA_LIKELY(block != NULL)) return block;
-    return fail_nothrow(size, NA_CLASS_STEP, entry, name, nothrow);
-}
-
-static void *new_aligned(size_t size, size_t alignment, na_entry_t entry) {
-    void *block = na_alloc_aligned(alignment, size, entry);
-    return NA_LIKELY(block != NULL) ? block : retry_or_throw(size, alignment, entry);
-}
-
-static void *new_aligned_nothrow(size_t size, size_t alignment, na_entry_t entry, const char *name,
-                                 const void *nothrow) {
-    void *block = na_alloc_aligned(alignment, size, entry);
-    if (NA_LIKELY(block != NULL)) return block;
-    return fail_nothrow(size, alignment, entry, name, nothrow);
-}
-
 #define ONE   NA_ENTRY_NEW
 #define ARRAY NA_ENTRY_NEW_ARRAY
 
+/* --- forms that somebody has replaced, or calls before that is known (operators.h) --- */
+
+static void *call_new(const na_operator_target_t *target, size_t n, size_t a, const void *t) {
+    union {
+        void *function;
+        void *(*n)(size_t);
+        void *(*nt)(size_t, const void *);
+        void *(*na)(size_t, size_t);
+        void *(*nat)(size_t, size_t, const void *);
+    } call = {target->function};
+    switch (target->shape) {
+    case NA_NEW_NT:
+        return call.nt(n, t);
+    case NA_NEW_NA:
+        return call.na(n, a);
+    case NA_NEW_NAT:
+        return call.nat(n, a, t);
+    default:
+        return call.n(n);
+    }
+}
+
+static void call_delete(const na_operator_target_t *target, void *p, size_t n, size_t a,
+                        const void *t) {
+    union {
+        void *function;
+        void (*p)(void *);
+        void (*pn)(void *, size_t);
+        void (*pt)(void *, const void *);
+        void (*pa)(void *, size_t);
+        void (*pna)(void *, size_t, size_t);
+        void (*pat)(void *, size_t, const void *);
+    } call = {target->function};
+    switch (target->shape) {
+    case NA_DELETE_PN:
+        call.pn(p, n);
+        break;
+    case NA_DELETE_PT:
+        call.pt(p, t);
+        break;
+    case NA_DELETE_PA:
+        call.pa(p, a);
+        break;
+    case NA_DELETE_PNA:
+        call.pna(p, n, a);
+        break;
+    case NA_DELETE_PAT:
+        call.pat(p, a, t);
+        break;
+    default:
+        call.p(p);
+        break;
+    }
+}
+
+static NA_COLD void *new_asked(na_operator_t op, size_t n, size_t a, const void *t,
+                               na_entry_t entry, const char *name) {
+    const na_operator_target_t *target = na_operator_target(op);
+    if (target->function != NULL) return call_new(target, n, a, t);
+    void *block = na_alloc_aligned(a, n, entry);
+    if (NA_LIKELY(block != NULL)) return block;
+    return name != NULL ? fail_nothrow(n, a, entry, name, t) : retry_or_throw(n, a, entry);
+}
+
+static NA_COLD void delete_asked(na_operator_t op, void *p, size_t n, size_t a, const void *t,
+                                 na_release_t how) {
+    const na_operator_target_t *target = na_operator_target(op);
+    if (target->function != NULL)
+        call_delete(target, p, n, a, t);
+    else
+        na_release(p, how);
+}
+
+/* --- the forms; `name`: of a nothrow one, else NULL --- */
+
+NA_INLINE void *new_plain(na_operator_t op, size_t n, const void *t, na_entry_t entry,
+                          const char *name) {
+    if (NA_UNLIKELY(n >= na_operator_limits[op]))
+        return new_asked(op, n, NA_CLASS_STEP, t, entry, name);
+    void *block = na_pop(na_bin_for(n));
+    if (NA_UNLIKELY(block == NULL)) block = na_alloc_slow(n, entry);
+    if (NA_LIKELY(block != NULL)) return block;
+    return name != NULL ? fail_nothrow(n, NA_CLASS_STEP, entry, name, t)
+                        : retry_or_throw(n, NA_CLASS_STEP, entry);
+}
+
+NA_INLINE void *new_aligned(na_operator_t op, size_t n, size_t a, const void *t, na_entry_t entry,
+                            const char *name) {
+    if (NA_UNLIKELY(n >= na_operator_limits[op])) return new_asked(op, n, a, t, entry, name);
+    void *block = na_alloc_aligned(a, n, entry);
+    if (NA_LIKELY(block != NULL)) return block;
+    return name != NULL ? fail_nothrow(n, a, entry, name, t) : retry_or_throw(n, a, entry);
+}
+
+NA_INLINE void release(na_operator_t op, void *p, size_t n, size_t a, const void *t,
+                       na_release_t how) {
+    uintptr_t address = (uintptr_t)p;
+    if (NA_UNLIKELY(address >> NA_TAG_LEAF_SHIFT >= na_operator_limits[op]))
+        delete_asked(op, p, n, a, t, how);
+    else
+        na_free_tagged(p, na_page_tag(address), how);
+}
+
+/* Weak: a static program may have its own in their place. */
 /* clang-format off */
-#define CXX(result, mangled, ...) NA_EXPORT result mangled(__VA_ARGS__); result mangled(__VA_ARGS__)
+#define CXX(result, symbol, ...)                                          \
+    NA_EXPORT __attribute__((weak)) result symbol(__VA_ARGS__);           \
+    extern __attribute__((alias(#symbol), visibility("hidden"))) result na_own##symbol(__VA_ARGS__); \
+    result symbol(__VA_ARGS__)
 
-CXX(void *, _Znwm, size_t n)                                            { return new_plain(n, ONE); }
-CXX(void *, _Znam, size_t n)                                            { return new_plain(n, ARRAY); }
-CXX(void *, _ZnwmRKSt9nothrow_t, size_t n, const void *t)               { return new_nothrow(n, ONE, "_ZnwmRKSt9nothrow_t", t); }
-CXX(void *, _ZnamRKSt9nothrow_t, size_t n, const void *t)               { return new_nothrow(n, ARRAY, "_ZnamRKSt9nothrow_t", t); }
-CXX(void *, _ZnwmSt11align_val_t, size_t n, size_t a)                   { return new_aligned(n, a, ONE); }
-CXX(void *, _ZnamSt11align_val_t, size_t n, size_t a)                   { return new_aligned(n, a, ARRAY); }
-CXX(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t n, size_t a, const void *t) { return new_aligned_nothrow(n, a, ONE, "_ZnwmSt11align_val_tRKSt9nothrow_t", t); }
-CXX(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t n, size_t a, const void *t) { return new_aligned_nothrow(n, a, ARRAY, "_ZnamSt11align_val_tRKSt9nothrow_t", t); }
+CXX(void *, _Znwm, size_t n) { return new_plain(NA_OP_NEW, n, NULL, ONE, NULL); }
+CXX(void *, _Znam, size_t n) { return new_plain(NA_OP_NEW_ARRAY, n, NULL, ARRAY, NULL); }
+CXX(void *, _ZnwmRKSt9nothrow_t, size_t n, const void *t) { return new_plain(NA_OP_NEW_NOTHROW, n, t, ONE, "_ZnwmRKSt9nothrow_t"); }
+CXX(void *, _ZnamRKSt9nothrow_t, size_t n, const void *t) { return new_plain(NA_OP_NEW_ARRAY_NOTHROW, n, t, ARRAY, "_ZnamRKSt9nothrow_t"); }
+CXX(void *, _ZnwmSt11align_val_t, size_t n, size_t a) { return new_aligned(NA_OP_NEW_ALIGNED, n, a, NULL, ONE, NULL); }
+CXX(void *, _ZnamSt11align_val_t, size_t n, size_t a) { return new_aligned(NA_OP_NEW_ARRAY_ALIGNED, n, a, NULL, ARRAY, NULL); }
+CXX(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t n, size_t a, const void *t) { return new_aligned(NA_OP_NEW_ALIGNED_NOTHROW, n, a, t, ONE, "_ZnwmSt11align_val_tRKSt9nothrow_t"); }
+CXX(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t n, size_t a, const void *t) { return new_aligned(NA_OP_NEW_ARRAY_ALIGNED_NOTHROW, n, a, t, ARRAY, "_ZnamSt11align_val_tRKSt9nothrow_t"); }
 
-CXX(void, _ZdlPv, void *p)                                              { na_release(p, NA_RELEASE_DELETE); }
-CXX(void, _ZdaPv, void *p)                                              { na_release(p, NA_RELEASE_DELETE_ARRAY); }
-CXX(void, _ZdlPvm, void *p, size_t n)                                   { (void)n; na_release(p, NA_RELEASE_DELETE); }
-CXX(void, _ZdaPvm, void *p, size_t n)                                   { (void)n; na_release(p, NA_RELEASE_DELETE_ARRAY); }
-CXX(void, _ZdlPvRKSt9nothrow_t, void *p, const void *t)                 { (void)t; na_release(p, NA_RELEASE_DELETE); }
-CXX(void, _ZdaPvRKSt9nothrow_t, void *p, const void *t)                 { (void)t; na_release(p, NA_RELEASE_DELETE_ARRAY); }
-CXX(void, _ZdlPvSt11align_val_t, void *p, size_t a)                     { (void)a; na_release(p, NA_RELEASE_DELETE); }
-CXX(void, _ZdaPvSt11align_val_t, void *p, size_t a)                     { (void)a; na_release(p, NA_RELEASE_DELETE_ARRAY); }
-CXX(void, _ZdlPvmSt11align_val_t, void *p, size_t n, size_t a)          { (void)n; (void)a; na_release(p, NA_RELEASE_DELETE); }
-CXX(void, _ZdaPvmSt11align_val_t, void *p, size_t n, size_t a)          { (void)n; (void)a; na_release(p, NA_RELEASE_DELETE_ARRAY); }
-CXX(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, void *p, size_t a, const void *t) { (void)a; (void)t; na_release(p, NA_RELEASE_DELETE); }
-CXX(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t a, const void *t) { (void)a; (void)t; na_release(p, NA_RELEASE_DELETE_ARRAY); }
+CXX(void, _ZdlPv, void *p) { release(NA_OP_DELETE, p, 0, 0, NULL, NA_RELEASE_DELETE); }
+CXX(void, _ZdaPv, void *p) { release(NA_OP_DELETE_ARRAY, p, 0, 0, NULL, NA_RELEASE_DELETE_ARRAY); }
+CXX(void, _ZdlPvm, void *p, size_t n) { release(NA_OP_DELETE_SIZED, p, n, 0, NULL, NA_RELEASE_DELETE); }
+CXX(void, _ZdaPvm, void *p, size_t n) { release(NA_OP_DELETE_ARRAY_SIZED, p, n, 0, NULL, NA_RELEASE_DELETE_ARRAY); }
+CXX(void, _ZdlPvRKSt9nothrow_t, void *p, const void *t) { release(NA_OP_DELETE_NOTHROW, p, 0, 0, t, NA_RELEASE_DELETE); }
+CXX(void, _ZdaPvRKSt9nothrow_t, void *p, const void *t) { release(NA_OP_DELETE_ARRAY_NOTHROW, p, 0, 0, t, NA_RELEASE_DELETE_ARRAY); }
+CXX(void, _ZdlPvSt11align_val_t, void *p, size_t a) { release(NA_OP_DELETE_ALIGNED, p, 0, a, NULL, NA_RELEASE_DELETE); }
+CXX(void, _ZdaPvSt11align_val_t, void *p, size_t a) { release(NA_OP_DELETE_ARRAY_ALIGNED, p, 0, a, NULL, NA_RELEASE_DELETE_ARRAY); }
+CXX(void, _ZdlPvmSt11align_val_t, void *p, size_t n, size_t a) { release(NA_OP_DELETE_SIZED_ALIGNED, p, n, a, NULL, NA_RELEASE_DELETE); }
+CXX(void, _ZdaPvmSt11align_val_t, void *p, size_t n, size_t a) { release(NA_OP_DELETE_ARRAY_SIZED_ALIGNED, p, n, a, NULL, NA_RELEASE_DELETE_ARRAY); }
+CXX(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, void *p, size_t a, const void *t) { release(NA_OP_DELETE_ALIGNED_NOTHROW, p, 0, a, t, NA_RELEASE_DELETE); }
+CXX(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t a, const void *t) { release(NA_OP_DELETE_ARRAY_ALIGNED_NOTHROW, p, 0, a, t, NA_RELEASE_DELETE_ARRAY); }
 /* clang-format on */
+
+NA_COLD void na_operators_linked(na_operators_linked_t *to) {
+#define X(form, symbol, shape, below)                                                              \
+    to->ours[NA_OP_##form] = (void *)na_own##symbol;                                               \
+    to->named[NA_OP_##form] = (void *)symbol;
+    NA_OPERATORS(X)
+#undef X
+}
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "alloc/base.h"
 #include "alloc/init.h"
+#include "alloc/operators.h"
 #include "alloc/options.h"
 
 #ifndef NA_PREFIXED
@@ -45,6 +46,7 @@ NA_COLD next_dlopen_t na_dlopen_next(void) {
     if (next == NULL) {
         *(void **)&next = dlsym(RTLD_NEXT, "dlopen");
         if (next == NULL) next = none;
+        na_operators_before_dlopen();
         atomic_store_explicit(&found, next, memory_order_relaxed);
     }
     unsigned drop = na_option(NA_OPT_DEEPBIND) ? 0 : RTLD_DEEPBIND;

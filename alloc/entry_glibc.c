@@ -25,7 +25,10 @@ size_t numalloc_trim(size_t keep) {
     na_heap_t *heap = na_heap_enter();
     if (heap == NULL) return 0;
     size_t purged = 0;
-    na_gate_enter(heap);
+    if (!na_gate_enter(heap)) {
+        na_heap_leave(heap);
+        return 0;
+    }
     na_heap_flush(heap);
     na_heap_cool(true);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {

@@ -4,12 +4,42 @@
  * (heap.h) and waits until no thread is behind it, so that everything shared is at rest; the parent
  * opens it again; the child, which has only the forking thread, takes over the heaps of the threads
  * that it does not have. vfork and posix_spawn run no handlers and need none: their children share
- * the parent's memory until they exec. */
+ * the parent's memory until they exec.
+ *
+ * Three things make that wait for ever if nothing is done about them:
+ *
+ * The others. Between our prepare handler (the last, entry_fork.c) and our parent handler the C
+ * library takes locks of its own. Their holders may wait for a thread that the gate stops. It is
+ * stopped for a moment only, and then served aside (aside.h), with the gate closed.
+ *
+ * The thread itself, in fork. A signal handler may fork where it interrupted fork, at any
+ * instruction. One lock says which thread forks; what each call of prepare took on top of that
+ * (control.h's lock, the list of heaps, the gate) it notes in a frame of its own, and that is what
+ * its parent or child handler gives back. The inner one finds taken what the outer one has, and
+ * completes what is missing. All locks name their holder from the instruction on that takes them
+ * (lock.h). With several threads the C library's fork cannot be entered twice; the inner one is its
+ * _Fork then (entry_fork.c).
+ *
+ * The thread itself, in malloc. A signal handler may fork where it interrupted a slow path, with
+ * locks that others wait for behind their gates, and in the middle of a change. It waits for nobody
+ * for long then. What it holds stays as it is in the child, where the interrupted code goes on;
+ * locks that others hold are reset there. If somebody else was behind the gate all the same (or
+ * another thread waits to fork out of a handler, its gate marked so), the child is LAME: nothing
+ * that is shared is touched in it any more, the gate stays closed, and all threads are served aside
+ * for as long as it lives. It uses more memory; it is sound. */
 #ifndef NUMALLOC_ALLOC_FORK_H
 #define NUMALLOC_ALLOC_FORK_H
+
+#include <stdbool.h>
 
 /* Registers the handlers, once: before anybody else registers any (entry_fork.c), from the
  * constructor at the latest. pthread_atfork may allocate. */
 void na_fork_init(void);
+
+/* The calling thread is between its prepare and its parent or child handler, in what this signal
+ * handler interrupted. */
+bool na_fork_is_inside(void);
+/* Calls a fork that runs no handlers, with ours around it. */
+int na_fork_within(int (*fork_without)(void));
 
 #endif

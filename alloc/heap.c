@@ -4,6 +4,7 @@
 #include <linux/mempolicy.h>
 #include <pthread.h>
 
+#include "alloc/aside.h"
 #include "alloc/cache.h"
 #include "alloc/central.h"
 #include "alloc/control.h"
@@ -13,13 +14,16 @@
 #include "alloc/meta.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
+#include "alloc/purge.h"
 #include "alloc/recording.h"
 #include "alloc/remote.h"
 #include "alloc/sampler.h"
 #include "alloc/switch.h"
+#include "alloc/thread.h"
 #include "alloc/tight.h"
 #include "alloc/topology.h"
 #include "alloc/verify.h"
+#include "alloc/young.h"
 
 enum {
     POLL_MS = 10,           /* the least time between two polls that do something */
@@ -43,7 +47,10 @@ static na_lock_t list_lock; /* guards the four below */
 NA_SPARSE static na_heap_t *heaps[NA_HEAPS_MAX];
 static _Atomic(uint32_t) heap_count; /* ids 1..heap_count are in use */
 static na_heap_t *idle[NA_MAX_NODES + 1];
-static _Atomic(uint32_t) attached;
+static _Atomic(uint32_t) attached; /* changed by count_threads */
+_Atomic(uint32_t) na_bin_share[2];
+static _Atomic(uint32_t) ours_attached; /* of the library's own threads */
+static _Atomic(uint32_t) most_attached; /* of the program's, since na_heap_forget_most */
 
 /* Detached heaps that kept what was in their bins. An entry is a hint, and its heap's: whoever
  * holds a heap that is not warm any more removes it. */
@@ -76,18 +83,89 @@ unsigned na_heap_attached(void) {
     return count != 0 ? count : 1;
 }
 
+/* A thread has got a heap (1) or leaves it (less one). Under the heap-list lock. */
+static void count_threads(uint32_t change) {
+    attached += change;
+    uint64_t threads = na_heap_attached();
+    atomic_store_explicit(&na_purge_many, threads >= NA_PURGE_MANY, memory_order_relaxed);
+    atomic_store_explicit(&na_bin_share[false], (uint32_t)(NA_GROWN_BYTES / threads),
+                          memory_order_relaxed);
+    atomic_store_explicit(&na_bin_share[true], (uint32_t)(NA_YOUNG_BYTES / (threads * threads)),
+                          memory_order_relaxed);
+}
+
+NA_COLD uint16_t na_young_hold_share(const na_bin_state_t *state, unsigned cls) {
+    bool young = na_is_young(state);
+    uint32_t most = atomic_load_explicit(&na_bin_share[young], memory_order_relaxed) / state->size;
+    uint32_t least = young ? 0 : na_classes[cls].cap_freeing;
+    if (most < least) most = least;
+    return most < state->cap ? (uint16_t)most : state->cap;
+}
+
+NA_COLD void na_young_surrender(na_heap_t *heap, unsigned cls) {
+    if (!na_gate_enter(heap)) return;
+    void *list = heap->bins[cls].head;
+    heap->bins[cls].head = NULL;
+    heap->states[cls].count = 0;
+    na_list_home(heap, cls, list);
+    na_heap_trim_spans(heap, cls);
+    na_gate_leave(heap);
+}
+
+unsigned na_heap_most(void) {
+    unsigned most = atomic_load_explicit(&most_attached, memory_order_relaxed);
+    return most != 0 ? most : 1;
+}
+
+void na_heap_forget_most(void) {
+    atomic_store_explicit(&most_attached, attached - ours_attached, memory_order_relaxed);
+}
+
+/* The calling thread has got this heap. Under the heap-list lock. */
+static void note_most(na_heap_t *heap) {
+    heap->ours = na_thread_is_ours();
+    if (heap->ours) ours_attached++;
+    uint32_t now = attached - ours_attached;
+    uint32_t most = atomic_load_explicit(&most_attached, memory_order_relaxed);
+    while (now > most && !atomic_compare_exchange_weak(&most_attached, &most, now)) {
+    }
+}
+
 void na_heap_each(void (*visit)(na_heap_t *heap, void *arg), void *arg) {
     unsigned count = na_heap_count();
     for (unsigned id = 1; id <= count; id++)
         visit(heaps[id], arg);
 }
 
-void na_heap_lock_list(void) {
-    na_lock(&list_lock);
+/* False: a fork has the list, and is long; or the thread itself has, in what this signal handler
+ * interrupted. */
+static NA_COLD NA_NOINLINE bool wait_for_list(void) {
+    for (;;) {
+        if (na_aside_is_time() || na_lock_is_mine(&list_lock)) return false;
+        if (na_lock_for(&list_lock, NA_FORK_PATIENCE_MS)) return true;
+        na_aside_wait();
+    }
+}
+
+NA_INLINE bool lock_list(void) {
+    return NA_LIKELY(na_try_lock(&list_lock)) || wait_for_list();
+}
+
+static bool takeover_due; /* this is a child, and the list was being changed when it was made */
+static NA_COLD NA_NOINLINE void take_over(void);
+
+NA_INLINE void unlock_list(void) {
+    if (NA_UNLIKELY(takeover_due)) take_over();
+    na_unlock(&list_lock);
+}
+
+bool na_heap_lock_list(void) {
+    enum { LONG_MS = 500 };
+    return !na_lock_is_mine(&list_lock) && na_lock_for(&list_lock, LONG_MS);
 }
 
 void na_heap_unlock_list(void) {
-    na_unlock(&list_lock);
+    unlock_list();
 }
 
 /* --- warm heaps --- */
@@ -144,7 +222,7 @@ void na_heap_cool(bool all) {
         if (!atomic_exchange_explicit(&warm[i].passed, true, memory_order_relaxed) && !all)
             continue;
         uint32_t phase = NA_HEAP_DETACHED;
-        if (!atomic_compare_exchange_strong(&heap->phase, &phase, NA_HEAP_BORROWED)) continue;
+        if (!atomic_compare_exchange_strong(&heap->phase, &phase, na_thread_tag())) continue;
         no_longer_warm(heap);
         na_heap_flush(heap);
         atomic_store(&heap->phase, NA_HEAP_DETACHED);
@@ -171,6 +249,7 @@ static na_heap_t *adopt(unsigned node) {
     na_heap_t *heap = idle[node];
     if (heap == NULL) return NULL;
     idle[node] = heap->next_idle;
+    heap->holder = na_thread_tag();
     uint32_t phase = NA_HEAP_DETACHED;
     while (!atomic_compare_exchange_weak_explicit(&heap->phase, &phase, NA_HEAP_ATTACHED,
                                                   memory_order_seq_cst, memory_order_relaxed)) {
@@ -198,6 +277,7 @@ static na_heap_t *make(unsigned node) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
         heap->bins[cls].tag = na_tag(cls, na_classes[cls].pooled ? NA_OWNER_POOL | node : id);
     heap->large_until_sample = na_sampler_draw(heap);
+    heap->holder = na_thread_tag();
     heap->phase = NA_HEAP_ATTACHED;
     heaps[id] = heap;
     atomic_store_explicit(&heap_count, id, memory_order_release);
@@ -209,37 +289,59 @@ static na_heap_t *make(unsigned node) {
 static na_heap_t *attach(void) {
     na_init();
     unsigned node = na_heap_node_for_thread();
-    na_lock(&list_lock);
+    if (!lock_list()) return NULL;
     na_heap_t *heap = adopt(node);
     if (heap == NULL) heap = make(node);
     for (unsigned other = 0; heap == NULL && other <= NA_NODE_ANY; other = na_node_next(other))
         heap = adopt(other);
-    if (heap != NULL) attached++;
-    na_unlock(&list_lock);
+    if (heap != NULL) count_threads(1);
+    if (heap != NULL) note_most(heap);
+    unlock_list();
     if (heap != NULL && na_node_many) heap->home_ms = na_os_ms();
     return heap;
 }
 
-/* The list lock keeps fork away as the gate would. (Behind the gate it could not wait for the list
- * lock: a fork holds that while it waits for the gate.) */
-static void detach(na_heap_t *heap) {
-    if (heap->profile != NULL) na_record_thread_exit(heap);
-    na_gate_enter(heap);
+/* Behind the gate. */
+static void put_away(na_heap_t *heap) {
+    if (atomic_load_explicit(&heap->warm, memory_order_relaxed)) return; /* tried before */
     if (keep_warm(heap))
         na_remote_flush(heap);
     else
         na_heap_flush(heap);
+}
+
+/* The list lock keeps fork away as the gate would. (Behind the gate it could not wait for the list
+ * lock: a fork holds that while it waits for the gate.) */
+static bool try_detach(na_heap_t *heap) {
+    if (!na_gate_enter(heap)) return false;
+    put_away(heap);
     na_gate_leave(heap);
-    na_lock(&list_lock);
-    na_gate_enter(heap);
+    if (!lock_list()) return false;
+    if (!na_gate_enter(heap)) {
+        unlock_list();
+        return false;
+    }
+    if (heap->ours) ours_attached--;
     heap->next_idle = idle[heap->node];
     idle[heap->node] = heap;
-    attached--;
+    count_threads(UINT32_MAX);
     atomic_store_explicit(&heap->phase, NA_HEAP_DETACHED, memory_order_seq_cst);
     na_gate_leave(heap);
     /* Mail that came before the line above had a poster that saw us attached. */
     na_heap_settle_detached(heap);
-    na_unlock(&list_lock);
+    unlock_list();
+    return true;
+}
+
+static NA_NOINLINE void detach(na_heap_t *heap) {
+    if (heap->profile != NULL) na_record_thread_exit(heap);
+    if (NA_LIKELY(try_detach(heap))) return;
+    heap->holder = 0;
+    na_aside_heap_later(heap);
+}
+
+NA_COLD bool na_heap_detach_late(na_heap_t *heap) {
+    return try_detach(heap);
 }
 
 /* Destructor of the thread-specific key. Other destructors, and glibc itself, may call malloc and
@@ -265,21 +367,22 @@ static void watch_thread_exit(na_heap_t *heap) {
 /* --- nodes --- */
 
 na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned) {
-    /* Between the fork handlers this thread holds the list lock itself: it moves later. */
-    if (atomic_load(&na_forking) == heap->id) return heap;
     na_heap_t *there = heap;
     if (node != heap->node) {
-        na_lock(&list_lock);
+        /* While a fork is under way, perhaps by this very thread, it moves later. */
+        if (!lock_list()) return heap;
         there = adopt(node);
         if (there == NULL) there = make(node);
-        if (there != NULL) attached++;
-        na_unlock(&list_lock);
+        if (there != NULL) count_threads(1);
+        unlock_list();
         if (there == NULL) return heap;
     }
     there->pinned = pinned;
     there->away = false;
     there->home_ms = na_os_ms();
     if (there == heap) return heap;
+    there->ours = heap->ours;
+    heap->ours = false;
     there->profile = heap->profile;
     there->profile_session = heap->profile_session;
     /* Of the two, it may be the one that has noticed the last switch. */
@@ -344,8 +447,7 @@ na_heap_t *na_heap_check_policy(na_heap_t *heap) {
      * not for threads that have different ones at the same time. */
     static _Atomic(uint8_t) last;
     heap->policy = policy;
-    if (atomic_exchange(&last, policy) == policy) return heap;
-    na_gate_enter(heap);
+    if (atomic_exchange(&last, policy) == policy || !na_gate_enter(heap)) return heap;
     na_heap_flush(heap);
     na_central_trim(NA_NODE_ANY);
     na_pageheap_trim(NA_NODE_ANY, 0);
@@ -385,19 +487,30 @@ void na_heap_leave(na_heap_t *heap) {
 
 /* --- the gate --- */
 
-void na_gate_wait(na_heap_t *heap, bool mine) {
+_Atomic(bool) na_fork_is_long;
+
+/* Behind the gate, where a fork, or its own signal handler, finds the thread. */
+static NA_COLD bool may_stay(void) {
+    uint32_t forking = atomic_load(&na_forking);
+    return forking == 0 || forking == na_thread_tag(); /* the forking thread's own calls pass */
+}
+
+NA_COLD bool na_gate_wait(na_heap_t *heap, bool mine) {
+    uint32_t me = na_thread_tag();
     for (;;) {
-        while (!mine) { /* a poster is putting our mail into our spans */
-            na_os_yield();
-            mine = atomic_exchange(&heap->busy, 1) == 0;
+        if (mine && may_stay()) return true;
+        if (mine) atomic_store(&heap->busy, 0);
+        uint32_t holder = mine ? 0 : atomic_load(&heap->busy) & ~NA_LOCK_AWAITED;
+        if (holder == me || na_aside_is_time()) { /* or: what this signal handler interrupted */
+            heap->refused = true;
+            return false;
         }
-        uint32_t forking = atomic_load(&na_forking);
-        if (forking == 0 || forking == heap->id) /* the forking thread's own calls pass */
-            return;
-        atomic_store(&heap->busy, 0);
-        mine = false;
-        while ((forking = atomic_load(&na_forking)) != 0)
-            na_os_futex_wait((const uint32_t *)&na_forking, forking);
+        if (!may_stay())
+            na_aside_wait();
+        else if (holder != 0)
+            na_os_yield(); /* a poster is putting our mail into our spans */
+        uint32_t nobody = 0;
+        mine = atomic_compare_exchange_strong(&heap->busy, &nobody, me);
     }
 }
 
@@ -430,7 +543,7 @@ void na_heap_sort_mail(na_heap_t *heap) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (atomic_load_explicit(&heap->mail[cls], memory_order_relaxed) == 0) continue;
         sort_mail(heap, cls);
-        na_spanset_trim(&heap->states[cls].spans);
+        na_heap_trim_spans(heap, cls);
     }
 }
 
@@ -446,7 +559,7 @@ void na_heap_settle_detached(na_heap_t *heap) {
         return;
     while (has_mail(heap)) {
         uint32_t phase = NA_HEAP_DETACHED;
-        if (!atomic_compare_exchange_strong(&heap->phase, &phase, NA_HEAP_BORROWED))
+        if (!atomic_compare_exchange_strong(&heap->phase, &phase, na_thread_tag()))
             return; /* adopted, or another poster is at it: whoever holds it looks again */
         na_heap_sort_mail(heap);
         atomic_store(&heap->phase, NA_HEAP_DETACHED);
@@ -455,7 +568,7 @@ void na_heap_settle_detached(na_heap_t *heap) {
 
 void na_heap_settle_absent(na_heap_t *heap) {
     uint32_t idle = 0;
-    if (!atomic_compare_exchange_strong(&heap->busy, &idle, 1)) return;
+    if (!atomic_compare_exchange_strong(&heap->busy, &idle, na_thread_tag())) return;
     /* Looked at behind its gate, where it is not changed: who detaches holds the gate. */
     if (atomic_load(&heap->phase) == NA_HEAP_ATTACHED) {
         na_heap_sort_mail(heap);
@@ -470,7 +583,7 @@ void na_heap_settle_absent(na_heap_t *heap) {
 
 static void reclaim(na_heap_t *heap) {
     uint32_t idle = 0;
-    if (!atomic_compare_exchange_strong(&heap->busy, &idle, 1)) return;
+    if (!atomic_compare_exchange_strong(&heap->busy, &idle, na_thread_tag())) return;
     if (atomic_load(&heap->phase) == NA_HEAP_ATTACHED) na_keep_reclaim(heap);
     na_gate_leave(heap);
 }
@@ -497,10 +610,11 @@ void na_heap_flush(na_heap_t *heap) {
         na_bin_count(heap, cls);
         na_bin_empty(heap, cls);
         sort_mail(heap, cls);
-        na_spanset_trim(&state->spans);
+        na_heap_trim_spans(heap, cls);
         /* The next thread likely does what this one did. The first filling of a bin doubles what it
          * may hold: without halving, threads that fill a bin once would raise it one by one. */
         state->cap = state->cap / 2 > c->cap_first ? state->cap / 2 : c->cap_first;
+        state->reused /= 2;
         na_bin_grant(heap, cls);
     }
     na_remote_flush(heap);
@@ -524,8 +638,9 @@ static void tidy(na_heap_t *heap) {
         if (!state->used) {
             na_bin_empty(heap, cls);
             sort_mail(heap, cls);
-            na_spanset_trim(&state->spans);
+            na_heap_trim_spans(heap, cls);
             state->cap = na_classes[cls].cap_first;
+            state->reused = 0;
         }
         na_keep_age(heap, cls);
         state->used = false;
@@ -565,14 +680,16 @@ void na_heap_poll(na_heap_t *heap) {
     heap->settles = 0;
     uint64_t now = na_os_ms();
     if (!heap->away) heap->home_ms = now;
+    if (NA_UNLIKELY(atomic_load_explicit(&na_aside_pending, memory_order_relaxed)))
+        na_aside_drain(heap);
     if (NA_UNLIKELY(heap->drawn >= TIDY_DRAWN)) {
-        na_gate_enter(heap);
+        if (!na_gate_enter(heap)) return;
         tidy(heap);
         na_gate_leave(heap);
     }
     if (now - heap->polled_ms < POLL_MS) return;
     heap->polled_ms = now;
-    na_gate_enter(heap);
+    if (!na_gate_enter(heap)) return;
     na_remote_flush(heap);
     if (now - heap->tidied_ms >= TIDY_MS) {
         heap->tidied_ms = now;
@@ -586,34 +703,57 @@ void na_heap_poll(na_heap_t *heap) {
 
 /* --- fork --- */
 
-uint64_t na_heap_after_fork_child(na_heap_t *self) {
+static NA_COLD uint64_t forget_bins(na_heap_t *heap) {
     uint64_t lost = 0;
-    na_lock_reset(&list_lock);
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_bin_state_t *state = &heap->states[cls];
+        if (state->cap == 0) continue;
+        lost += ((uint64_t)state->count + (uint64_t)state->granted_push) * na_classes[cls].size;
+        heap->bins[cls].head = NULL;
+        heap->bins[cls].pop = heap->bins[cls].push = 0;
+        state->count = 0;
+        state->granted_pop = state->granted_push = 0;
+    }
+    for (unsigned i = 0; i < NA_OUTGOING; i++) {
+        const na_outgoing_t *out = &heap->outgoing[i];
+        lost += (uint64_t)out->count * na_classes[(out->tag & 0xffff) / NA_BIN_SIZE].size;
+        heap->outgoing[i] = (na_outgoing_t){0};
+    }
+    heap->outgoing_lists = 0;
+    return lost;
+}
+
+/* With the list lock. What is the thread's own may be in any state: the code that a signal handler
+ * interrupted to fork goes on with it. */
+static NA_COLD NA_NOINLINE void take_over(void) {
+    takeover_due = false;
+    uint32_t me = na_thread_tag();
     for (unsigned id = 1; id <= heap_count; id++) {
         na_heap_t *heap = heaps[id];
-        atomic_store(&heap->busy, 0);
-        if (heap == self || atomic_load(&heap->phase) != NA_HEAP_ATTACHED) continue;
-        for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-            na_bin_state_t *state = &heap->states[cls];
-            if (state->cap == 0) continue;
-            lost += ((uint64_t)state->count + (uint64_t)state->granted_push) * na_classes[cls].size;
-            heap->bins[cls].head = NULL;
-            heap->bins[cls].pop = heap->bins[cls].push = 0;
-            state->count = 0;
-            state->granted_pop = state->granted_push = 0;
+        uint32_t phase = atomic_load(&heap->phase);
+        if (phase == NA_HEAP_ATTACHED && heap->holder != me) {
+            na_fork_lost += forget_bins(heap);
+            if (heap->ours) ours_attached--;
+            heap->next_idle = idle[heap->node];
+            idle[heap->node] = heap;
+            count_threads(UINT32_MAX);
+            atomic_store(&heap->phase, NA_HEAP_DETACHED);
+        } else if (phase > NA_HEAP_ATTACHED && phase != me) {
+            atomic_store(&heap->phase, NA_HEAP_DETACHED);
         }
-        for (unsigned i = 0; i < NA_OUTGOING; i++) {
-            const na_outgoing_t *out = &heap->outgoing[i];
-            lost += (uint64_t)out->count * na_classes[(out->tag & 0xffff) / NA_BIN_SIZE].size;
-            heap->outgoing[i] = (na_outgoing_t){0};
-        }
-        heap->outgoing_lists = 0;
-        heap->profile = NULL;
-        atomic_store(&heap->inside, 0);
-        heap->next_idle = idle[heap->node];
-        idle[heap->node] = heap;
-        attached--;
-        atomic_store(&heap->phase, NA_HEAP_DETACHED);
     }
-    return lost;
+}
+
+void na_heap_after_fork_child(bool interrupted) {
+    uint32_t me = na_thread_tag();
+    for (unsigned id = 1; id <= heap_count; id++) {
+        na_heap_t *heap = heaps[id];
+        if ((atomic_load(&heap->busy) & ~NA_LOCK_AWAITED) != me) atomic_store(&heap->busy, 0);
+        heap->profile = NULL;
+        if (heap->holder != me) atomic_store(&heap->inside, 0);
+    }
+    interrupted &= na_lock_is_mine(&list_lock);
+    na_lock_reset(&list_lock);
+    takeover_due = atomic_load(&na_forking) != NA_FORK_LAME;
+    if (takeover_due && !interrupted) take_over();
 }

@@ -30,7 +30,12 @@
  * that sleeps. fork() waits until no other thread is behind its gate, so that the child sees spans,
  * central lists, page heaps and metadata at rest and every lock free. It never reads another
  * thread's bins or outgoing lists, which may be mid-change: what they held is lost to the child,
- * and counted. Order: the heap-list lock, then the own gate, then (by trying) another's. */
+ * and counted. Order: the heap-list lock, then the own gate, then (by trying) another's.
+ *
+ * Who finds the gate closed waits a moment, not for ever: the fork may be waiting for a lock of the
+ * C library that the thread holds. Then na_gate_enter says no, and the thread is served aside
+ * (aside.h). So do whoever waits for the heap-list lock, and a signal handler that interrupted its
+ * thread behind the gate. */
 #ifndef NUMALLOC_ALLOC_HEAP_H
 #define NUMALLOC_ALLOC_HEAP_H
 
@@ -41,6 +46,7 @@
 
 #include "alloc/base.h"
 #include "alloc/chain.h"
+#include "alloc/lock.h"
 #include "alloc/sizeclass.h"
 #include "alloc/spanset.h"
 #include "alloc/tag.h"
@@ -70,17 +76,20 @@ typedef struct na_bin_state {
     int16_t granted_push;
     uint16_t cap; /* blocks the bin may hold: see adapt_cap in cache.c; 0: the heap has not used the
                    * class yet, and all of this but `pushes` is zero (na_bin_begin) */
-    uint16_t least; /* with no more blocks than this no settle is quick: `thin` less one; */
-    uint32_t size;  /* the class's */
+    uint16_t hold;  /* `cap`, or less where there are many threads (young.h) */
+    uint16_t least; /* with no more blocks than this no settle is quick: `thin` less one */
     bool used;      /* popped or pushed since the last tidying */
     uint8_t thin;   /* settles in a row that found few blocks, though not none */
+    uint32_t size;  /* the class's */
     uint16_t kept_chains, kept_low; /* length of `kept`, and its least since the last tidying */
     uint16_t popped;                /* low part of `pops` when the bin last ran over */
+    uint16_t pushed;                /* low part of `pushes` when the bin last ran dry */
+    uint8_t reused;                 /* blocks that were freed and wanted back (young.h) */
     na_chain_t kept;                /* stack of chains (keep.h), mail taken in among them */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* settled totals */
-    na_spanset_t spans;    /* owned classes */
 } na_bin_state_t;
+_Static_assert(sizeof(na_bin_state_t) == NA_CACHE_LINE, "a thread that sleeps has 60 of them");
 
 /* Blocks of others on their way home; one entry for one page tag (class and owner). */
 typedef struct na_outgoing {
@@ -97,7 +106,8 @@ typedef struct na_crossing {
     int64_t bytes;
 } na_crossing_t;
 
-typedef enum na_heap_phase { NA_HEAP_DETACHED, NA_HEAP_ATTACHED, NA_HEAP_BORROWED } na_heap_phase_t;
+/* Any other: borrowed by the thread of that tag (lock.h). */
+typedef enum na_heap_phase { NA_HEAP_DETACHED, NA_HEAP_ATTACHED } na_heap_phase_t;
 
 /* What each heap uses comes first, on one page: the system's memory is spent by the page, and of
  * the two heaps for threads without one no other is ever touched. */
@@ -132,7 +142,10 @@ typedef struct na_heap {
     void *profile;            /* the profiler's word (hooks.h) */
     uint32_t profile_session; /* that it is of (recording.h) */
     uint32_t alarm, switches; /* as last noticed (switch.h) */
+    bool ours;                /* the thread is one of the library's own (thread.h) */
     bool in_realloc;          /* the calls that it makes are no calls of the program (timing.h) */
+    bool refused;             /* the gate was, so that what failed may be had aside */
+    uint32_t holder;          /* tag of the thread that it is attached to; 0: of one that ended */
     uint32_t every_left; /* 0, or every event is recorded, and there is no more to check (every.h):
                           * the how manieth call from now is timed */
     uint64_t timed_from; /* ticks when the call that is being timed began; 0: none is */
@@ -142,18 +155,21 @@ typedef struct na_heap {
     struct na_heap *next_idle; /* guarded by the heap-list lock */
 
     /* Written by other threads. */
-    _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy; /* behind the gate */
-    _Atomic(uint32_t) phase;                        /* na_heap_phase_t */
-    _Atomic(bool) warm;                             /* detached, and may have some mail */
+    /* 0, or the tag of the thread that is behind the gate; and NA_LOCK_AWAITED if that is in a
+     * signal handler, which forks: what it interrupted goes on no sooner than after the fork. */
+    _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy;
+    _Atomic(uint32_t) phase; /* na_heap_phase_t */
+    _Atomic(bool) warm;      /* detached, and may have some mail */
     _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) mail[NA_CLASS_COUNT];
     _Atomic(uint64_t) mail_bytes; /* in all of mail; late by what is being posted or taken */
     /* When mail exceeds NA_MAIL_LEAST << mail_limit, posters look whether any
      * was taken since they last looked: then the limit rises; otherwise nobody is coming for it. */
     _Atomic(uint32_t) mail_taken, mail_seen, mail_limit;
 
-    /* Its thread's again. */
-    _Alignas(NA_CACHE_LINE) na_outgoing_t outgoing[NA_OUTGOING];
+    /* Its thread's again. What only some threads use comes last: it lies on the third page. */
     na_bin_state_t states[NA_CLASS_COUNT];
+    na_spanset_t spans[NA_CLASS_OWNED_LAST + 1]; /* by class; na_heap_spans */
+    na_outgoing_t outgoing[NA_OUTGOING];
     na_crossing_t crossed[NA_MAX_NODES + 1];
 } na_heap_t;
 
@@ -190,6 +206,16 @@ na_heap_t *na_heap_move(na_heap_t *heap, unsigned node, bool pinned);
 /* The node the calling thread should be served from, whatever its heap is. */
 unsigned na_heap_node_for_thread(void);
 
+/* The spans of an owned class. */
+NA_INLINE na_spanset_t *na_heap_spans(na_heap_t *heap, unsigned cls) {
+    return &heap->spans[cls];
+}
+/* Wholly free spans of a class go to the page heap, the last one too, if they are this heap's.
+ * Behind the gate. */
+NA_INLINE void na_heap_trim_spans(na_heap_t *heap, unsigned cls) {
+    if (!na_classes[cls].pooled) na_spanset_trim(na_heap_spans(heap, cls));
+}
+
 /* By id (page tag's owner). */
 na_heap_t *na_heap_by_id(unsigned id);
 /* Calls `visit` for every heap ever made. */
@@ -197,16 +223,27 @@ void na_heap_each(void (*visit)(na_heap_t *heap, void *arg), void *arg);
 unsigned na_heap_count(void);
 /* How many threads have a heap, at least 1. */
 unsigned na_heap_attached(void);
+/* How many had one at one time, at most, since na_heap_forget_most. */
+unsigned na_heap_most(void);
+void na_heap_forget_most(void);
 
-extern _Atomic(uint32_t) na_forking; /* 1 while a fork is under way */
+/* Tag of the thread that forks: the gate is closed to all others. NA_FORK_LAME: this is a child
+ * that was made while others were behind the gate; it is closed for ever. 0: open. */
+extern _Atomic(uint32_t) na_forking;
+#define NA_FORK_LAME (NA_LOCK_AWAITED - 1)
 /* `mine`: the gate is held already. */
-void na_gate_wait(na_heap_t *heap, bool mine);
+bool na_gate_wait(na_heap_t *heap, bool mine);
+/* A fork has kept the gate closed for so long that threads are served aside. */
+extern _Atomic(bool) na_fork_is_long;
 
-NA_INLINE void na_gate_enter(na_heap_t *heap) {
-    bool mine = atomic_exchange_explicit(&heap->busy, 1, memory_order_seq_cst) == 0;
-    if (NA_UNLIKELY(!mine) ||
-        NA_UNLIKELY(atomic_load_explicit(&na_forking, memory_order_seq_cst) != 0))
-        na_gate_wait(heap, mine);
+/* False: not now, and not soon. */
+NA_INLINE __attribute__((warn_unused_result)) bool na_gate_enter(na_heap_t *heap) {
+    uint32_t nobody = 0;
+    bool mine = atomic_compare_exchange_strong_explicit(&heap->busy, &nobody, na_thread_tag(),
+                                                        memory_order_seq_cst, memory_order_relaxed);
+    if (NA_LIKELY(mine) && NA_LIKELY(atomic_load_explicit(&na_forking, memory_order_seq_cst) == 0))
+        return true;
+    return na_gate_wait(heap, mine);
 }
 
 NA_INLINE void na_gate_leave(na_heap_t *heap) {
@@ -268,12 +305,16 @@ void na_heap_settle_detached(na_heap_t *heap);
  * gate just now, or another poster is. Behind the caller's own gate. */
 void na_heap_settle_absent(na_heap_t *heap);
 
-/* For fork.c: no heap is made, adopted or detached between the two. */
-void na_heap_lock_list(void);
+/* For fork.c: no heap is made, adopted or detached between the two. False: it is the thread's
+ * already, or somebody keeps it for longer than ever happens. */
+bool na_heap_lock_list(void);
 void na_heap_unlock_list(void);
-/* In the child: every heap but `self` is detached, its bins forgotten; upper bound of bytes lost.
- */
-uint64_t na_heap_after_fork_child(na_heap_t *self);
+/* In the child: every heap but the thread's own is detached, its bins forgotten, and what they held
+ * counted in na_fork_lost. At once; or, where the list lock may be that of code that a signal
+ * handler has `interrupted`, when that gives it back. */
+void na_heap_after_fork_child(bool interrupted);
+/* For aside.c: detaches a heap whose thread ended while a fork kept the lists; false: not yet. */
+bool na_heap_detach_late(na_heap_t *heap);
 
 /* Upper bound of bytes lost to this process by forks (see Gate). */
 extern uint64_t na_fork_lost;

@@ -23,7 +23,9 @@
 #include "pagemap/registry.h"
 
 /* The entry point that made an allocation: its kind in the low eight bits, above them the base-2
- * logarithm of the alignment where one was asked for, else 0. */
+ * logarithm of the alignment where one was asked for, else 0. NA_ENTRY_MOVES besides: realloc is
+ * about to copy a block here, whose on_free follows on this thread and names this one. To the
+ * program they are one block, at no moment two. */
 typedef enum na_entry {
     NA_ENTRY_MALLOC,
     NA_ENTRY_CALLOC,
@@ -33,6 +35,7 @@ typedef enum na_entry {
     NA_ENTRY_NEW_ARRAY,
     NA_ENTRY_KIND = 0x00ff,
     NA_ENTRY_ALIGNMENT = 0xff00,
+    NA_ENTRY_MOVES = 0x10000,
 } na_entry_t;
 
 NA_INLINE na_entry_t na_entry_kind(na_entry_t entry) {
@@ -41,7 +44,11 @@ NA_INLINE na_entry_t na_entry_kind(na_entry_t entry) {
 
 /* 0: no alignment was asked for. */
 NA_INLINE unsigned na_entry_align_log2(na_entry_t entry) {
-    return (unsigned)entry >> 8;
+    return ((unsigned)entry & NA_ENTRY_ALIGNMENT) >> 8;
+}
+
+NA_INLINE bool na_entry_moves(na_entry_t entry) {
+    return ((unsigned)entry & NA_ENTRY_MOVES) != 0;
 }
 
 NA_INLINE na_entry_t na_entry_aligned(na_entry_t kind, size_t alignment) {

@@ -13,9 +13,11 @@
 #include "alloc/misuse.h"
 #include "alloc/options.h"
 #include "alloc/os.h"
+#include "alloc/reserve.h"
 #include "alloc/sizeclass.h"
 #include "alloc/stats.h"
 #include "alloc/topology.h"
+#include "alloc/whose.h"
 #include "pagemap/pagemap.h"
 
 _Atomic(bool) na_every_event;
@@ -31,6 +33,7 @@ void na_init(void) {
     if (!atomic_load_explicit(&done, memory_order_relaxed)) {
         na_os_init();
         na_options_init();
+        na_reserve_init(na_option(NA_OPT_CGROUPS) != 0);
         na_sizeclass_init();
         na_topology_init(NULL, NULL);
         if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
@@ -53,6 +56,7 @@ __attribute__((constructor(101))) static void at_load(void) {
     na_foreign_init();
     na_fork_init();
     if (na_os_env_has("NUMALLOC_")) { /* some of it may be meant for us */
+        na_whose_init();
         na_init();
         na_control_at_load();
         na_background_init();

@@ -150,7 +150,7 @@ void na_keep_reclaim(na_heap_t *heap) {
             if (heap->states[cls].kept == 0) continue;
             while (heap->kept_bytes > rest && heap->states[cls].kept != 0)
                 na_list_home(heap, cls, na_chain_first(na_keep_take(heap, cls)));
-            na_spanset_trim(&heap->states[cls].spans);
+            na_heap_trim_spans(heap, cls);
         }
     }
     heap->kept_seen = heap->kept_moves;

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc/aside.h"
 #include "alloc/init.h"
 #include "alloc/misuse.h"
 #include "alloc/os.h"
 #include "alloc/pageheap.h"
 #include "alloc/place.h"
 #include "alloc/recording.h"
+#include "alloc/reserve.h"
 #include "alloc/sampler.h"
 #include "alloc/tight.h"
 #include "alloc/timing.h"
@@ -68,6 +70,7 @@ typedef struct na_large_kind {
     size_t alignment;
     unsigned node;
     bool dedicated;
+    bool aside;                 /* not behind the gate (aside.h); dedicated, too */
     bool grows;                 /* a run with room, unless it is dedicated */
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
@@ -84,10 +87,10 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
     size_t alignment = kind->alignment;
     size_t bytes = na_span_bytes(span);
     if (!na_limit_charge(bytes)) return false;
-    if (kind->interleave == NULL)
+    if (kind->interleave == NULL && !kind->aside)
         span->node = (uint8_t)na_pageheap_node_with_room(kind->node, span->pages);
     if (alignment < NA_HUGE_SIZE) alignment = NA_HUGE_SIZE;
-    void *start = na_os_reserve(bytes, alignment);
+    void *start = na_reserve_whole(bytes, alignment);
     if (start == NULL) {
         na_limit_release(bytes);
         return false;
@@ -180,6 +183,7 @@ static void give_memory_back(const na_span_t *span) {
 
 /* Whether the sampler, or mode sites, or strict checking wants a record of this block. */
 static bool is_recorded(na_heap_t *heap, size_t bytes) {
+    if (heap == NULL) return false;
     if (na_every_event) return true;
     if (na_sample_interval == 0) return false;
     heap->large_until_sample -= (int64_t)bytes;
@@ -208,23 +212,41 @@ static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind
         na_span_delete(span);
         return NULL;
     }
-    heap->large_allocs++;
+    if (heap != NULL) heap->large_allocs++;
     count_bytes(&bytes_of[span->home].all, na_span_bytes(span), 0);
     return span;
 }
 
 enum { OWN_NODE = NA_NODE_ANY + 1 }; /* of a kind: the node of the thread */
 
+static NA_COLD na_span_t *make_aside(na_heap_t *heap, size_t size, na_large_kind_t kind,
+                                     bool *zeroed) {
+    kind.aside = kind.dedicated = true;
+    return make(heap, size, &kind, zeroed);
+}
+
+/* The thread can have no heap just now. */
+static NA_COLD void *alloc_aside(size_t size, na_large_kind_t kind, bool *zeroed) {
+    na_init();
+    if (kind.node == OWN_NODE) kind.node = na_heap_node_for_thread();
+    na_span_t *span = make_aside(NULL, size, kind, zeroed);
+    return span != NULL ? (void *)span->start : NULL;
+}
+
 static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
     na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return NULL;
+    if (heap == NULL) return alloc_aside(size, kind, zeroed);
     if (kind.node == OWN_NODE) {
         heap = na_heap_before_growth(heap);
         kind.node = heap->node;
     }
-    na_gate_enter(heap);
-    na_span_t *span = make(heap, size, &kind, zeroed);
-    na_gate_leave(heap);
+    na_span_t *span;
+    if (NA_LIKELY(na_gate_enter(heap))) {
+        span = make(heap, size, &kind, zeroed);
+        na_gate_leave(heap);
+    } else {
+        span = make_aside(heap, size, kind, zeroed);
+    }
     void *block = NULL;
     if (span != NULL) {
         block = (void *)span->start;
@@ -300,15 +322,24 @@ void na_large_free(na_heap_t *heap, na_span_t *span, void *block, na_release_t h
         return;
     }
     if (!na_record_free(heap, span, block, na_span_bytes(span), how, moved_to)) return;
-    na_gate_enter(heap);
+    na_large_free_late(heap, span);
+    na_heap_pass(heap);
+}
+
+void na_large_free_late(na_heap_t *heap, na_span_t *span) {
+    /* A mapping of its own goes without (aside.h). */
+    bool behind = NA_LIKELY(heap != NULL) && na_gate_enter(heap);
+    if (NA_UNLIKELY(!behind) && !span->dedicated) {
+        na_aside_free_later((void *)span->start);
+        return;
+    }
     count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
     na_pagemap_remove(span);
     if (span->pages >= NEAR_PAGES && !span->dedicated) heap->large_near = span->start;
     give_memory_back(span);
     na_span_delete(span);
-    heap->large_frees++;
-    na_gate_leave(heap);
-    na_heap_pass(heap);
+    if (heap != NULL) heap->large_frees++;
+    if (NA_LIKELY(behind)) na_gate_leave(heap);
 }
 
 /* --- resizing --- */
@@ -327,7 +358,7 @@ static bool resize_here(na_span_t *span, size_t old_bytes, size_t new_bytes) {
 
 /* Moves a dedicated mapping to where there is room for it. */
 static bool move_dedicated(na_span_t *span, size_t old_bytes, size_t new_bytes) {
-    void *target = na_os_reserve(new_bytes, NA_HUGE_SIZE);
+    void *target = na_reserve_whole(new_bytes, NA_HUGE_SIZE);
     if (target == NULL) return false;
     if (na_pagemap_prepare((uintptr_t)target, new_bytes)) {
         na_pagemap_remove(span); /* before others can be given its addresses */
@@ -392,7 +423,7 @@ void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size) {
     size_t old_usable = na_span_bytes(span);
     const void *old_block = (const void *)span->start;
     if (span->dedicated) na_record_before_move(heap, span);
-    na_gate_enter(heap);
+    if (NA_UNLIKELY(!na_gate_enter(heap))) return NULL;
     bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
     na_gate_leave(heap);
     if (!done) return NULL;

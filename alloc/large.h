@@ -29,6 +29,8 @@ void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zero
 
 /* `block` lies in the large span; reports it if it is not the span's start. `how` and `moved_to` as
  * in hooks.h. */
+/* The rest of it, for a block from the list of aside.h. */
+void na_large_free_late(na_heap_t *heap, na_span_t *span);
 void na_large_free(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
                    const void *moved_to);
 

@@ -6,6 +6,7 @@
 #include "alloc/base.h"
 #include "alloc/lock.h"
 #include "alloc/os.h"
+#include "alloc/reserve.h"
 
 #define FIRST_CHUNK ((size_t)64 << 10) /* what a small program needs in all */
 #define CHUNK       ((size_t)256 << 10)
@@ -18,6 +19,7 @@ static _Atomic(uint64_t) mapped;
 
 static uintptr_t map_counted(size_t size) {
     void *start = na_os_map(size);
+    if (start == NULL && na_reserve_give_back()) start = na_os_map(size);
     if (start != NULL) atomic_fetch_add_explicit(&mapped, size, memory_order_relaxed);
     return (uintptr_t)start;
 }
@@ -50,7 +52,8 @@ uint64_t na_meta_bytes(void) {
 void na_meta_after_fork_child(void) {
     /* A thread that was inside at the fork may have left cursor and limit of different chunks: the
      * child begins a new chunk rather than trust them. */
-    if (atomic_load_explicit(&meta_lock.word, memory_order_relaxed) != 0) {
+    if (atomic_load_explicit(&meta_lock.word, memory_order_relaxed) != 0 &&
+        !na_lock_is_mine(&meta_lock)) {
         cursor = 0;
         limit = 0;
     }

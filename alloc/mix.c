@@ -457,20 +457,21 @@ size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count) {
 
 /* --- opening spans --- */
 
+static na_lock_t words_lock;
+
 /* The words of a hugepage. Whoever comes second may find that another heap has made them. */
 static na_mix_word_t *make_words(na_hugepage_t *hp) {
-    static na_lock_t lock;
     const size_t bytes = (NA_HUGE_PAGES * PAGE_WORDS + 1) * sizeof(na_mix_word_t);
     na_mix_word_t *words = atomic_load_explicit(&hp->mix, memory_order_acquire);
     if (words != NULL) return words;
     if (NA_UNLIKELY(na_last()) && !na_tight_may_add(bytes)) return NULL;
-    na_lock(&lock);
+    na_lock(&words_lock);
     words = atomic_load_explicit(&hp->mix, memory_order_relaxed);
     if (words == NULL) {
         words = na_meta_alloc(bytes, NA_CACHE_LINE);
         if (words != NULL) atomic_store_explicit(&hp->mix, words, memory_order_release);
     }
-    na_unlock(&lock);
+    na_unlock(&words_lock);
     return words;
 }
 
@@ -507,7 +508,7 @@ bool na_mix_open(na_heap_t *heap, na_span_t *span) {
 }
 
 static const na_spanset_t *set_of(const na_heap_t *heap, unsigned cls) {
-    return na_classes[cls].pooled ? na_central_spans(heap->node, cls) : &heap->states[cls].spans;
+    return na_classes[cls].pooled ? na_central_spans(heap->node, cls) : &heap->spans[cls];
 }
 
 /* Which classes were not drawn from since the last look; none if sparse spans are but a small part
@@ -544,7 +545,7 @@ NA_RACY static void pass(const na_heap_t *heap, volatile watch_t *watch, bool of
 
 static bool open_one(na_heap_t *heap, unsigned cls) {
     if (na_classes[cls].pooled) return na_central_open(heap, cls);
-    return na_spanset_open(&heap->states[cls].spans, heap);
+    return na_spanset_open(na_heap_spans(heap, cls), heap);
 }
 
 NA_RACY static unsigned open_cold(na_heap_t *heap, volatile watch_t *watch, unsigned opened) {
@@ -594,4 +595,14 @@ void *na_mix_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
         na_unlock(&mixer->lock);
         if (blocks != NULL || !open_some(heap)) return blocks;
     }
+}
+
+static void reset(na_heap_t *heap, void *unused) {
+    (void)unused;
+    if (heap->mixer != NULL) na_lock_reset(&heap->mixer->lock);
+}
+
+void na_mix_after_fork_child(void) {
+    na_lock_reset(&words_lock);
+    na_heap_each(reset, NULL);
 }

@@ -75,4 +75,6 @@ size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count);
  * nothing was done. By who may write to the span. */
 bool na_mix_open(na_heap_t *heap, na_span_t *span);
 
+void na_mix_after_fork_child(void);
+
 #endif

@@ -44,7 +44,7 @@ typedef enum kind {
       "transparent huge pages for the heap: leave the system's setting, ask for them, refuse "     \
       "them")                                                                                      \
     X(REGION_SIZE, KIND_POW2, "bytes", "1G", 128 * MIB, 64 * GIB,                                  \
-      "address space reserved at a time for a node; a power of two")                               \
+      "address space of a region, which is reserved as it is used; a power of two")                \
     X(BACKGROUND, KIND_BOOL, "0|1", "0", 0, 1,                                                     \
       "a thread that gives memory back while the program sleeps")                                  \
     X(CGROUPS, KIND_CHOICE, "0|1|2", "2", 0, 0,                                                    \

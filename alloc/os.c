@@ -7,6 +7,7 @@
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -132,17 +133,47 @@ void *na_os_map(size_t size) {
     return start;
 }
 
-void *na_os_reserve(size_t size, size_t alignment) {
+void *na_os_reserve_part(size_t size, size_t most, size_t alignment) {
     /* mmap aligns to the page only, so ask for more and give the two ends back. */
     size_t slack = alignment > na_os_page ? alignment - na_os_page : 0;
-    if (size > SIZE_MAX - slack) return NULL;
-    char *raw = map(size + slack, PROT_NONE, MAP_NORESERVE);
-    if (raw == NULL || slack == 0) return raw;
+    if (most > SIZE_MAX - slack) return NULL;
+    char *raw = map(most + slack, PROT_NONE, MAP_NORESERVE);
+    if (raw == NULL) return NULL;
     char *start = (char *)na_align_up((uintptr_t)raw, alignment);
-    size_t before = (size_t)(start - raw);
+    size_t before = (size_t)(start - raw), behind = most + slack - before - size;
     if (before != 0) na_os_unmap(raw, before);
-    if (slack != before) na_os_unmap(start + size, slack - before);
+    if (behind != 0) na_os_unmap(start + size, behind);
     return start;
+}
+
+void *na_os_reserve(size_t size, size_t alignment) {
+    return na_os_reserve_part(size, size, alignment);
+}
+
+long na_os_reserve_exactly(void *start, size_t size) {
+    enum { FIXED_NOREPLACE = 0x100000 }; /* newer than some C libraries' headers */
+    long result = na_syscall(SYS_mmap, (long)start, (long)size, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1, 0);
+    if (failed(result)) return result;
+    if (result == (long)start) return 0;
+    na_os_unmap((void *)result, size); /* a kernel that takes no notice of the flag */
+    return NA_OS_TAKEN;
+}
+
+uint64_t na_os_space_limit(void) {
+    enum { ADDRESS_SPACE = 9 }; /* RLIMIT_AS */
+    uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
+    (void)na_syscall(SYS_prlimit64, 0, ADDRESS_SPACE, 0, (long)limit, 0, 0);
+    return limit[0];
+}
+
+void na_os_dump(void *start, size_t size, bool on) {
+    static _Atomic(bool) refused;
+    if (atomic_load_explicit(&refused, memory_order_relaxed)) return;
+    long result =
+        na_syscall(SYS_madvise, (long)start, (long)size, on ? MADV_DODUMP : MADV_DONTDUMP, 0, 0, 0);
+    if (NA_UNLIKELY(result == -ENOSYS || result == -EPERM || result == -EACCES))
+        atomic_store_explicit(&refused, true, memory_order_relaxed);
 }
 
 bool na_os_commit(void *start, size_t size) {
@@ -398,6 +429,11 @@ void na_os_say(const char *text, size_t length) {
 
 void na_os_futex_wait(const uint32_t *word, uint32_t expected) {
     (void)na_syscall(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0, 0, 0);
+}
+
+NA_COLD void na_os_futex_wait_ms(const uint32_t *word, uint32_t expected, unsigned ms) {
+    struct timespec most = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    (void)na_syscall(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, (long)&most, 0, 0);
 }
 
 void na_os_futex_wake(const uint32_t *word, int count) {

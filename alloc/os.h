@@ -39,6 +39,17 @@ bool na_os_env_has(const char *prefix);
 void *na_os_map(size_t size);
 /* Address space only (PROT_NONE, not charged), aligned to `alignment` (a power of two). */
 void *na_os_reserve(size_t size, size_t alignment);
+/* The same of the first part of a place where `most` bytes are free: the rest is let go. */
+void *na_os_reserve_part(size_t size, size_t most, size_t alignment);
+/* The same at `start`, and nowhere else. 0; NA_OS_TAKEN: something is mapped there; or another
+ * negative errno. */
+#define NA_OS_TAKEN (-17) /* EEXIST */
+long na_os_reserve_exactly(void *start, size_t size);
+/* The limit on address space (RLIMIT_AS), bytes; UINT64_MAX: none. */
+uint64_t na_os_space_limit(void);
+/* Whether it is to be part of core files (MADV_DODUMP, MADV_DONTDUMP). A sandbox that refuses that
+ * is not asked again. */
+void na_os_dump(void *start, size_t size, bool on);
 /* Makes part of a reservation readable and writable. */
 bool na_os_commit(void *start, size_t size);
 void na_os_unmap(void *start, size_t size);
@@ -134,6 +145,8 @@ void na_os_say(const char *text, size_t length);
 /* --- waiting and dying --- */
 
 void na_os_futex_wait(const uint32_t *word, uint32_t expected);
+/* For so long at most. */
+void na_os_futex_wait_ms(const uint32_t *word, uint32_t expected, unsigned ms);
 void na_os_futex_wake(const uint32_t *word, int count);
 void na_os_yield(void);
 _Noreturn void na_os_abort(void); /* SIGABRT to this thread, handlers of the host included */

@@ -80,6 +80,17 @@ static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
         __atomic_fetch_or((char *)p, 0, __ATOMIC_RELAXED);
 }
 
+/* Free memory, else new memory, anywhere. */
+static uintptr_t na_pageheap_take_any(na_pagestore_t *s, uint32_t pages, uint32_t align,
+                                      uint32_t *dirty) {
+    for (bool grown = false;; grown = true) {
+        bool across = na_store_may_cross(pages, align); /* growth may have found a limit */
+        uintptr_t start =
+            across ? na_store_take_across(s, pages, dirty) : na_store_take(s, pages, align, dirty);
+        if (NA_LIKELY(start) || grown || !na_store_grow(s, pages, align)) return start;
+    }
+}
+
 /* Free memory of the node, else new memory of the node. With the lock; lets it go. */
 static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
                                          bool *zeroed) {
@@ -89,9 +100,7 @@ static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_w
     if (NA_UNLIKELY(wish.near)) start = na_store_take_near(s, pages, wish.near, &dirty);
     if (NA_UNLIKELY(na_tight()) && !start && (start = na_store_take_dirty(s, pages, wish.align)))
         dirty = pages;
-    if (NA_LIKELY(!start)) start = na_store_take(s, pages, wish.align, &dirty);
-    if (NA_UNLIKELY(!start) && na_store_grow(s, pages, wish.align))
-        start = na_store_take(s, pages, wish.align, &dirty);
+    if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish.align, &dirty);
     bool exchange = start && na_purge_exchange_due(s, pages - dirty);
     if (NA_LIKELY(start)) s->fresh += pages - dirty;
     na_unlock(&s->lock);
@@ -465,6 +474,7 @@ static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t page
         unsigned dirty = 0;
         na_hugepage_t *hp = na_region_hugepage(from);
         uintptr_t at_page = from;
+        na_region_use(region, from + bytes);
         for (left = extra; left; hp++) {
             unsigned at, n = na_first_part(at_page, left, &at);
             dirty += na_store_take_at(s, hp, at, n);
@@ -531,7 +541,7 @@ bool na_pageheap_rebind(unsigned node) {
         na_unlock(&s->lock);
         /* mbind passes over what is left of a huge page whose first page was given back. */
         na_os_split_huge((void *)region->start, frontier);
-        bool bound = na_place_back((void *)region->start, region->size, node);
+        bool bound = na_region_rebind(region, frontier);
         na_lock(&s->lock);
         region->bound = bound;
         s->bind_refused |= !bound;
@@ -565,7 +575,7 @@ NA_RACY bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
 void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
     na_pagestore_t *s = &na_pagestores[node];
     na_lock(&s->lock);
-    stats->reserved = s->reserved;
+    stats->reserved = 0;
     stats->committed = s->committed;
     stats->used = s->used << NA_PAGE_SHIFT;
     stats->dirty = s->dirty << NA_PAGE_SHIFT;
@@ -573,8 +583,10 @@ void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
     stats->regions = s->region_count;
     stats->bound = s->regions != NULL;
     stats->bind_refused = s->bind_refused;
-    for (const na_region_t *region = s->regions; region; region = region->next)
+    for (const na_region_t *region = s->regions; region; region = region->next) {
         stats->bound &= region->bound;
+        stats->reserved += na_reserve_bytes(&region->space);
+    }
     na_unlock(&s->lock);
     const na_strays_t *strays = &na_strays[node];
     stats->strays = atomic_load_explicit(&strays->ever, memory_order_relaxed) << NA_PAGE_SHIFT;
@@ -598,6 +610,7 @@ void na_pageheap_after_fork_child(void) {
     na_tight_after_fork_child();
     for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
         na_lock_reset(&na_pagestores[i].lock);
-        na_pagestores[i].purging = false; /* the thread that did is not here */
+        if (na_pagestores[i].purging != na_thread_tag())
+            na_pagestores[i].purging = 0; /* the thread that did is not here */
     }
 }

@@ -148,6 +148,7 @@ static unsigned na_store_take_whole(na_pagestore_t *s, na_hugepage_t *hp) {
 }
 
 unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n) {
+    na_region_use(hp->region, na_hugepage_start(hp) + ((uintptr_t)(start + n) << NA_PAGE_SHIFT));
     if (n == NA_HUGE_PAGES) return na_store_take_whole(s, hp);
     unsigned left = na_bits_gap_before(&hp->used, start);
     unsigned right = na_bits_gap_after(&hp->used, start + n);
@@ -162,6 +163,14 @@ unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, 
         na_store_recount(hp);
     na_store_count_taken(s, hp, n, dirty);
     return dirty;
+}
+
+/* Pages from this one of the hugepage on are free again. */
+NA_INLINE void na_region_freed(na_hugepage_t *hp, unsigned start) {
+    na_region_t *region = hp->region;
+    size_t page = (size_t)(hp - region->hugepages) * NA_HUGE_PAGES + start;
+    if (NA_LIKELY(region->row_from <= page)) return;
+    region->row_from = page > region->row_least ? (uint32_t)page - region->row_least : 0;
 }
 
 /* Marks them free; false: some are. */
@@ -186,6 +195,7 @@ void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigne
     if (NA_UNLIKELY(!na_store_release(hp, start, n)))
         na_store_broken("pages given back that are free",
                         na_hugepage_start(hp) + ((uintptr_t)start << NA_PAGE_SHIFT));
+    na_region_freed(hp, start);
     hp->freed_at = now;
     s->used -= n;
     s->dirty += n;
@@ -208,6 +218,7 @@ unsigned na_store_isolate(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages)
 }
 
 void na_store_restore(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages, bool dirty) {
+    na_region_freed(hp, 0);
     hp->used = na_bits_and(hp->used, na_bits_not(pages));
     if (dirty) {
         hp->dirty = na_bits_or(hp->dirty, pages);
@@ -330,6 +341,7 @@ static na_hugepage_t *na_store_find_long(na_pagestore_t *s, uint32_t n) {
 static uintptr_t na_store_take_from(na_pagestore_t *s, na_hugepage_t *hp, uint32_t n,
                                     uint32_t *dirty) {
     uintptr_t start = na_hugepage_start(hp);
+    na_region_use(hp->region, start + ((uintptr_t)n << NA_PAGE_SHIFT));
     *dirty = 0;
     for (; n >= NA_HUGE_PAGES; n -= NA_HUGE_PAGES)
         *dirty += na_store_take_at(s, hp++, 0, NA_HUGE_PAGES);
@@ -413,13 +425,98 @@ uintptr_t na_store_take_near(na_pagestore_t *s, uint32_t n, uintptr_t near, uint
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
+/* Free pages in a row from the region's page `from` on, at most n; *next: where to look on. */
+static size_t na_free_row(const na_region_t *region, size_t from, size_t n, size_t *next) {
+    size_t end = region->frontier >> NA_PAGE_SHIFT, row = 0;
+    while (row < n && from + row < end) {
+        const na_hugepage_t *hp = &region->hugepages[(from + row) / NA_HUGE_PAGES];
+        unsigned at = (unsigned)((from + row) % NA_HUGE_PAGES);
+        unsigned free = na_bits_gap_after(&hp->used, at);
+        row += free;
+        if (at + free < NA_HUGE_PAGES) break;
+    }
+    *next = from + row;
+    return row < n ? row : n;
+}
+
+/* Takes the region's n pages from page `from` on, which are free. */
+static uintptr_t na_store_take_row(na_pagestore_t *s, na_region_t *region, size_t from, uint32_t n,
+                                   uint32_t *dirty) {
+    uintptr_t start = region->start + (from << NA_PAGE_SHIFT);
+    *dirty = 0;
+    while (n > 0) {
+        unsigned at = (unsigned)(from % NA_HUGE_PAGES);
+        unsigned part = n < NA_HUGE_PAGES - at ? n : NA_HUGE_PAGES - at;
+        *dirty += na_store_take_at(s, &region->hugepages[from / NA_HUGE_PAGES], at, part);
+        from += part;
+        n -= part;
+    }
+    return start;
+}
+
+/* The first row of n free pages; NA_NO_ROW: there is none. */
+#define NA_NO_ROW SIZE_MAX
+
+static size_t na_region_find_row(na_region_t *region, uint32_t n) {
+    size_t end = region->frontier >> NA_PAGE_SHIFT;
+    size_t from = n >= region->row_least ? region->row_from : 0, found = NA_NO_ROW;
+    while (from + n <= end) {
+        const na_hugepage_t *hp = &region->hugepages[from / NA_HUGE_PAGES];
+        unsigned at = (unsigned)(from % NA_HUGE_PAGES);
+        na_bits_t free = na_bits_not(hp->used);
+        unsigned first = hp->longest == 0 ? NA_BITS_NONE : na_bits_next(&free, at);
+        if (first == NA_BITS_NONE) {
+            from += NA_HUGE_PAGES - at;
+            continue;
+        }
+        from += first - at;
+        size_t next;
+        if (na_free_row(region, from, n, &next) == n) {
+            found = from;
+            break;
+        }
+        if (next >= end) break; /* it may become longer */
+        from = next;
+    }
+    region->row_from = (uint32_t)(from < end ? from : end);
+    region->row_least = n;
+    return found;
+}
+
+NA_COLD uintptr_t na_store_take_across(na_pagestore_t *s, uint32_t n, uint32_t *dirty) {
+    for (na_region_t *region = s->regions; region; region = region->next) {
+        size_t row = na_region_find_row(region, n);
+        if (row != NA_NO_ROW) return na_store_take_row(s, region, row, n, dirty);
+    }
+    return 0;
+}
+
 /* --- growth -------------------------------------------------------------------------------------
  */
+
+/* Free pages in a row before the frontier, less than n + NA_HUGE_PAGES. */
+static NA_COLD size_t na_free_before(const na_region_t *region, size_t n) {
+    size_t frontier = region->frontier >> NA_PAGE_SHIFT, row = 0;
+    while (row < n && row < frontier) {
+        size_t end = frontier - row; /* of what is looked at next */
+        const na_hugepage_t *hp = &region->hugepages[(end - 1) / NA_HUGE_PAGES];
+        unsigned at = (unsigned)((end - 1) % NA_HUGE_PAGES) + 1;
+        unsigned free = na_bits_gap_before(&hp->used, at);
+        row += free;
+        if (free < at) break;
+    }
+    return row;
+}
 
 /* How far (bytes) the frontier of a region must come for a run of n; 0: the region is too short. */
 static size_t na_region_reach(const na_region_t *region, uint32_t n, uint32_t align) {
     size_t frontier = region->frontier >> NA_PAGE_SHIFT; /* all in pages from the start */
     size_t start = frontier;
+    if (na_store_may_cross(n, align)) {
+        start -= na_free_before(region, n);
+        size_t end = (start + n) << NA_PAGE_SHIFT;
+        return end <= region->space.most ? end : 0;
+    }
     unsigned inside = (unsigned)(frontier % NA_HUGE_PAGES);
     const na_hugepage_t *hp = &region->hugepages[frontier / NA_HUGE_PAGES];
     unsigned tail = inside ? na_bits_gap_before(&hp->used, inside) : 0; /* free, left of it */
@@ -434,7 +531,7 @@ static size_t na_region_reach(const na_region_t *region, uint32_t n, uint32_t al
             start -= NA_HUGE_PAGES;
     }
     size_t end = (start + n) << NA_PAGE_SHIFT;
-    return end <= region->size ? end : 0;
+    return end <= region->space.most ? end : 0;
 }
 
 /* Small steps while the node is small, so that a small program is not charged for megabytes; then
@@ -446,17 +543,28 @@ static size_t na_store_step(const na_pagestore_t *s) {
     return step < NA_HUGE_SIZE ? NA_HUGE_SIZE : step > most ? most : step;
 }
 
-bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
+/* Nothing is left to open in it. */
+static NA_COLD void na_store_close(na_pagestore_t *s, const na_region_t *region) {
+    for (na_region_t **link = &s->open; *link; link = &(*link)->next_open)
+        if (*link == region) {
+            *link = region->next_open;
+            break;
+        }
+}
+
+static na_reserve_result_t na_store_try_open(na_pagestore_t *s, na_region_t *region, size_t need) {
     size_t from = region->frontier;
     size_t step = na_store_step(s);
     need = na_align_up(need, na_os_page > NA_PAGE_SIZE ? na_os_page : NA_PAGE_SIZE);
     size_t to = na_align_up(need, step < NA_HUGE_SIZE ? step : NA_HUGE_SIZE);
     if (to < from + step) to = na_align_up(from + step, step < NA_HUGE_SIZE ? step : NA_HUGE_SIZE);
-    if (to > region->size) to = region->size;
-    if (!na_region_open(region, to)) {
-        if (to == need || !na_region_open(region, need)) return false;
-        to = need;
-    }
+    if (to > region->space.most) to = region->space.most;
+    na_reserve_result_t result = NA_RESERVE_TAKEN;
+    if (need <= to) result = na_region_open(region, to, s->committed);
+    if (result != NA_RESERVE_DONE && need < to)
+        result = na_region_open(region, to = need, s->committed);
+    if (region->frontier == region->space.most) na_store_close(s, region);
+    if (result != NA_RESERVE_DONE) return result;
     /* Written under the lock, read by na_pageheap_committed without it. */
     __atomic_store_n(&s->committed, s->committed + (to - from), __ATOMIC_RELAXED);
 
@@ -470,25 +578,22 @@ bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
         na_store_place(s, hp);
         from = end;
     }
-    if (to == region->size)
-        for (na_region_t **link = &s->open; *link; link = &(*link)->next_open)
-            if (*link == region) {
-                *link = region->next_open;
-                break;
-            }
-    return true;
+    return result;
+}
+
+bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
+    return na_store_try_open(s, region, need) == NA_RESERVE_DONE;
 }
 
 static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
     unsigned node = (unsigned)(s - na_pagestores);
     bool bind = !s->bind_refused && na_place_binds(node);
-    na_region_t *region = na_region_create(node, need, bind, &s->region_hint);
+    na_region_t *region = na_region_create(node, need, bind, s->committed);
     if (!region) return NULL;
     s->bind_refused |= bind && !region->bound;
     s->delay = na_option(NA_OPT_PURGE_DELAY);
     if (s->delay > (uint64_t)1 << 40) /* for ever, and no sum with it overflows */
         s->delay = (uint64_t)1 << 40;
-    s->reserved += region->size;
     s->region_count++;
     region->next = s->regions;
     s->regions = region;
@@ -504,8 +609,9 @@ static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
 static int na_store_grow_open(na_pagestore_t *s, uint32_t n, uint32_t align) {
     for (na_region_t *region = s->open; region; region = region->next_open) {
         size_t reach = na_region_reach(region, n, align);
+        na_reserve_result_t result = reach ? na_store_try_open(s, region, reach) : NA_RESERVE_TAKEN;
         /* A refusal concerns memory, not this region: a new region would not help. */
-        if (reach) return na_store_open(s, region, reach);
+        if (result != NA_RESERVE_TAKEN) return result == NA_RESERVE_DONE;
     }
     return -1;
 }
@@ -520,4 +626,48 @@ bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align) {
 
 bool na_store_grow_roomy(na_pagestore_t *s, uint32_t n, uint32_t room) {
     return na_store_grow_open(s, na_roomy_pages(n, &room), 1) > 0;
+}
+
+/* --- shrinking ----------------------------------------------------------------------------------
+ */
+
+/* Less than that, or than an eighth of what is open, is not worth the system calls. */
+#define NA_SHRINK_LEAST ((size_t)8 << 20)
+
+/* Where the free pages without memory begin that the region ends with. */
+static size_t na_region_clean_end(const na_region_t *region) {
+    size_t end = region->frontier;
+    while (end > 0) {
+        const na_hugepage_t *hp = &region->hugepages[(end - 1) >> NA_HUGE_SHIFT];
+        size_t start = na_align_down(end - 1, NA_HUGE_SIZE);
+        if (na_bits_any(&hp->used, 0, (unsigned)((end - start) >> NA_PAGE_SHIFT)) ||
+            !na_bits_empty(&hp->dirty))
+            break;
+        end = start;
+    }
+    return end;
+}
+
+static void na_region_shrink(na_pagestore_t *s, na_region_t *region, size_t to) {
+    for (size_t at = to; at < region->frontier; at += NA_HUGE_SIZE) {
+        na_hugepage_t *hp = &region->hugepages[at >> NA_HUGE_SHIFT];
+        hp->used = na_bits_all;
+        hp->longest = 0;
+        na_store_place(s, hp);
+    }
+    if (region->frontier == region->space.most) {
+        region->next_open = s->open;
+        s->open = region;
+    }
+    __atomic_store_n(&s->committed, s->committed - (region->frontier - to), __ATOMIC_RELAXED);
+    region->frontier = to;
+    if (region->row_from > to >> NA_PAGE_SHIFT) region->row_from = (uint32_t)(to >> NA_PAGE_SHIFT);
+    na_reserve_shrink(&region->space, to);
+}
+
+void na_store_shrink(na_pagestore_t *s) {
+    for (na_region_t *region = s->regions; region; region = region->next) {
+        size_t to = na_region_clean_end(region), bytes = region->frontier - to;
+        if (bytes >= NA_SHRINK_LEAST && bytes >= s->committed / 8) na_region_shrink(s, region, to);
+    }
 }

@@ -40,7 +40,7 @@ typedef struct na_pagestore {
     _Atomic(uint64_t) due;   /* nothing is to be purged by age before; 0: nothing at all */
     uint64_t delay;          /* NA_OPT_PURGE_DELAY */
     int64_t clock_credit;    /* pages that may be freed before the clock is read again */
-    bool purging;            /* a thread is purging by age or cap: one is enough */
+    uint32_t purging;        /* tag of the thread that purges by age or cap: one is enough */
     unsigned cap_doublings;  /* cap base is 8 MiB doubled that often */
     uint64_t cap_purged;     /* pages purged because of the cap in the current spell */
     uint64_t cap_purged_at;
@@ -52,8 +52,7 @@ typedef struct na_pagestore {
 
     /* Regions. Bytes. */
     na_region_t *regions, *open;
-    size_t region_hint;
-    uint64_t reserved, committed, purged;
+    uint64_t committed, purged;
     uint64_t region_count;
     bool bind_refused;
 
@@ -85,6 +84,16 @@ uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint
  * or pages would be taken that hold no memory. */
 uintptr_t na_store_take_near(na_pagestore_t *s, uint32_t n, uintptr_t near, uint32_t *dirty);
 
+/* Where address space is limited: a run of more pages than any small span has may lie across
+ * hugepages, since what would be left over between two counts against the limit. */
+#define NA_ACROSS_LEAST 33u
+NA_INLINE bool na_store_may_cross(uint32_t n, uint32_t align) {
+    return n >= NA_ACROSS_LEAST && align == 1 &&
+           NA_UNLIKELY(atomic_load_explicit(&na_reserve_limited, memory_order_relaxed));
+}
+/* The first n free pages in a row, wherever they begin. Looks through all regions. */
+uintptr_t na_store_take_across(na_pagestore_t *s, uint32_t n, uint32_t *dirty);
+
 /* Takes exactly these pages of one hugepage, which are free; how many were dirty. */
 unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n);
 
@@ -99,6 +108,10 @@ bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align);
 bool na_store_grow_roomy(na_pagestore_t *s, uint32_t n, uint32_t room);
 /* Moves a region's frontier to at least `need` bytes (at most its size). */
 bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need);
+
+/* Where address space is limited, and much of it is free and without memory at the ends of regions:
+ * frontiers go back, so that it may be had for stacks, libraries and tables. */
+void na_store_shrink(na_pagestore_t *s);
 
 /* For purging: free pages out of everybody's reach, and back, clean or still dirty. isolate returns
  * how many of them were dirty. */

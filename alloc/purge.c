@@ -4,22 +4,31 @@
 #include "alloc/os.h"
 #include "alloc/tight.h"
 
-#define NA_CAP_BASE      ((uint64_t)(8u << 20) >> NA_PAGE_SHIFT) /* pages */
-#define NA_CAP_DOUBLINGS 7u                                      /* 8 MiB -> 1 GiB */
-#define NA_CAP_CALM      4000u /* ms without regret before the cap shrinks */
-#define NA_REGRET_LEAST  64u   /* pages: less says nothing */
-#define NA_TICK_PAGES    ((uint64_t)(64u << 20) >> NA_PAGE_SHIFT)
-#define NA_CLOCK_PAGES   64    /* frees (in pages) between two looks at the clock */
-#define NA_REFUSED_WAIT  1000u /* ms */
-#define NA_PEAK_LASTS    2000u /* ms: a peak older than that binds no more */
-#define NA_EXCHANGE_LOT  64u   /* pages too many before any are purged */
-#define NA_SLACK_BASE    ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
-#define NA_SLACK_MOST    4u                                      /* doublings: 16 MiB */
-#define NA_TIGHT_CAP     ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
+#define NA_CAP_BASE       ((uint64_t)(8u << 20) >> NA_PAGE_SHIFT) /* pages */
+#define NA_CAP_DOUBLINGS  7u                                      /* 8 MiB -> 1 GiB */
+#define NA_MANY_THREADS   64u
+#define NA_MANY_DOUBLINGS 1u    /* with so many threads: 16 MiB */
+#define NA_CAP_CALM       4000u /* ms without regret before the cap shrinks */
+#define NA_REGRET_LEAST   64u   /* pages: less says nothing */
+#define NA_TICK_PAGES     ((uint64_t)(64u << 20) >> NA_PAGE_SHIFT)
+#define NA_CLOCK_PAGES    64    /* frees (in pages) between two looks at the clock */
+#define NA_REFUSED_WAIT   1000u /* ms */
+#define NA_PEAK_LASTS     2000u /* ms: a peak older than that binds no more */
+#define NA_EXCHANGE_LOT   64u   /* pages too many before any are purged */
+#define NA_SLACK_BASE     ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
+#define NA_SLACK_MOST     4u                                      /* doublings: 16 MiB */
+#define NA_TIGHT_CAP      ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
+
+_Atomic(bool) na_purge_many;
+
+static uint32_t na_purge_doublings(const na_pagestore_t *s) {
+    bool many = atomic_load_explicit(&na_purge_many, memory_order_relaxed);
+    return many && s->cap_doublings > NA_MANY_DOUBLINGS ? NA_MANY_DOUBLINGS : s->cap_doublings;
+}
 
 static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
     if (na_tight()) return NA_TIGHT_CAP;
-    uint64_t base = NA_CAP_BASE << s->cap_doublings;
+    uint64_t base = NA_CAP_BASE << na_purge_doublings(s);
     return s->used / 8 > base ? s->used / 8 : base;
 }
 
@@ -105,6 +114,12 @@ static bool na_purge_hugepage(na_pagestore_t *s, na_hugepage_t *hp, bool by_cap,
     return na_purge_pages(s, hp, na_purge_choose(hp, false), by_cap, purged);
 }
 
+/* With the lock, when much may have been purged. */
+static void na_purge_done(na_pagestore_t *s) {
+    if (NA_UNLIKELY(atomic_load_explicit(&na_reserve_limited, memory_order_relaxed)))
+        na_store_shrink(s);
+}
+
 static na_hugepage_t *na_purge_oldest(const na_pagestore_t *s) {
     return s->empty_dirty.head ? s->empty_dirty.head : s->old.head;
 }
@@ -135,7 +150,7 @@ bool na_purge_wanted(na_pagestore_t *s, uint64_t now) {
 void na_purge_cap(na_pagestore_t *s) {
     na_lock(&s->lock);
     if (!s->purging) {
-        s->purging = true;
+        s->purging = na_thread_tag();
         uint64_t now = na_now(s);
         if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
         s->cap_purged_at = now;
@@ -148,7 +163,8 @@ void na_purge_cap(na_pagestore_t *s) {
             }
             s->cap_purged += purged;
         }
-        s->purging = false;
+        s->purging = 0;
+        na_purge_done(s);
     }
     na_unlock(&s->lock);
 }
@@ -184,7 +200,7 @@ static bool na_purge_far_exceeds(const na_pagestore_t *s) {
 void na_purge_exchange(na_pagestore_t *s) {
     na_lock(&s->lock);
     if (!s->purging && na_purge_far_exceeds(s)) {
-        s->purging = true;
+        s->purging = na_thread_tag();
         uint64_t now = na_now(s);
         if (now > s->cap_purged_at + s->delay) s->cap_purged = s->cap_regret = 0; /* a new spell */
         s->cap_purged_at = now;
@@ -195,7 +211,7 @@ void na_purge_exchange(na_pagestore_t *s) {
             s->cap_purged += purged;
         }
         na_purge_adapt(s, now);
-        s->purging = false;
+        s->purging = 0;
     }
     na_unlock(&s->lock);
 }
@@ -206,7 +222,7 @@ void na_purge_tick(na_pagestore_t *s, uint64_t now) {
     if (NA_LIKELY(due == 0 || now < due)) return;
     na_lock(&s->lock);
     if (!s->purging) {
-        s->purging = true;
+        s->purging = na_thread_tag();
         na_purge_adapt(s, now);
         uint64_t left = NA_TICK_PAGES;
         bool waits = false; /* there is something due that this call does not purge */
@@ -234,7 +250,8 @@ void na_purge_tick(na_pagestore_t *s, uint64_t now) {
             next = s->purge_not_before;
         if (waits && next == 0) next = now;
         atomic_store_explicit(&s->due, next, memory_order_relaxed);
-        s->purging = false;
+        s->purging = 0;
+        na_purge_done(s);
     }
     na_unlock(&s->lock);
 }

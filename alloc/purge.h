@@ -4,7 +4,8 @@
  * a program that frees much and goes quiet never looks again, so a free that leaves too much dirty
  * purges at once. The cap is an eighth of what is in use, at least 8 MiB; that base doubles (up to
  * 1 GiB) when a good part of what the cap took is wanted back within the delay, and halves after
- * seconds without such regret.
+ * seconds without such regret. From 64 threads on it doubles once: any of them may be the last one
+ * that calls before all sleep.
  *
  * By exchange: a program that goes on to other sizes may find that none of the free pages fit, and
  * grow while many lie idle. When it takes clean pages and what is resident passes the latest peak
@@ -18,6 +19,7 @@
 #ifndef NUMALLOC_ALLOC_PURGE_H
 #define NUMALLOC_ALLOC_PURGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +27,9 @@
 
 /* With the lock, before pages are given back: the time to give them at. */
 uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages);
+/* At least NA_PURGE_MANY threads have a heap; kept by who counts them. */
+#define NA_PURGE_MANY 64u
+extern _Atomic(bool) na_purge_many;
 /* With the lock, after: true if na_purge_cap should be called, without the lock. */
 bool na_purge_wanted(na_pagestore_t *s, uint64_t now);
 void na_purge_cap(na_pagestore_t *s);

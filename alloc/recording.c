@@ -112,6 +112,11 @@ bool na_record_is_live(const na_span_t *span, const void *block) {
     return record == NULL || na_record_epoch(record) != 0 || !is_complete(span);
 }
 
+bool na_record_is_told(const na_span_t *span, const void *block) {
+    const na_record_t *record = na_record_of(span, block);
+    return record != NULL && na_record_epoch(record) == na_profile_epoch;
+}
+
 void na_record_before_move(na_heap_t *heap, const na_span_t *span) {
     static const na_record_t before;
     if (!na_every_event && span->records == NULL) return;

@@ -59,6 +59,8 @@ bool na_record_free(na_heap_t *heap, na_span_t *span, void *block, size_t usable
                     const void *moved_to);
 /* False: the span knows of every block, and this one was freed. */
 bool na_record_is_live(const na_span_t *span, const void *block);
+/* The profile under way knows of the block, and will be told of its free. The caller holds it. */
+bool na_record_is_told(const na_span_t *span, const void *block);
 /* The pages of the block that is all of `span` are about to move. */
 void na_record_before_move(na_heap_t *heap, const na_span_t *span);
 /* realloc kept the block, which now is at `block`. */

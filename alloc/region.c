@@ -56,62 +56,66 @@ static void na_region_publish(na_hugepage_t *hp, uintptr_t address) {
                           memory_order_release);
 }
 
-/* Reserves exactly `size` bytes and makes the tables for them; NULL: something was refused. */
-static na_region_t *na_region_try(size_t size) {
-    void *start = na_os_reserve(size, NA_HUGE_SIZE);
-    if (!start) return NULL;
+/* Ahead of what a node has opened, so much is reserved: few system calls, and little that limits
+ * count and nobody uses. */
+#define NA_AHEAD_LEAST ((size_t)16 << 20)
+#define NA_AHEAD_PART  16
+
+static size_t na_region_ahead(size_t committed) {
+    size_t ahead = na_align_down(committed / NA_AHEAD_PART, NA_HUGE_SIZE);
+    return ahead > NA_AHEAD_LEAST ? ahead : NA_AHEAD_LEAST;
+}
+
+/* Reserves `first` bytes of a place for `size` and makes the tables for all of it; NULL: something
+ * was refused. */
+static na_region_t *na_region_try(size_t first, size_t size) {
+    na_reserve_t space;
+    if (!na_reserve_find(&space, first, size)) return NULL;
     size_t count = size >> NA_HUGE_SHIFT;
     size_t map_words = (count + 63) / 64;
     na_hugepage_t *hugepages = NULL;
     na_region_t *region = NULL;
-    if (((uintptr_t)start + size - 1) >> NA_ADDRESS_BITS == 0 &&
-        na_region_make_leaves((uintptr_t)start, size))
+    if ((space.start + size - 1) >> NA_ADDRESS_BITS == 0 &&
+        na_region_make_leaves(space.start, size))
         hugepages = na_meta_alloc(count * sizeof(na_hugepage_t), NA_CACHE_LINE);
     if (hugepages)
         region = na_meta_alloc(sizeof(na_region_t) + map_words * sizeof(uint64_t), NA_CACHE_LINE);
     if (!region) {
-        na_os_unmap(start, size);
+        na_reserve_drop(&space);
         return NULL;
     }
-    region->start = (uintptr_t)start;
+    region->space = space;
+    region->start = space.start;
     region->size = size;
     region->empty = (uint64_t *)(region + 1);
     region->hugepages = hugepages;
     return region;
 }
 
-na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t *hint) {
-    size_t smallest = na_align_up(need, NA_HUGE_SIZE);
-    size_t wish = na_align_up((size_t)na_option(NA_OPT_REGION_SIZE), NA_HUGE_SIZE);
-    size_t size = *hint ? *hint : wish;
-    if (size < smallest) size = smallest;
-
-    bool refused = false;
-    na_region_t *region;
-    while (!(region = na_region_try(size))) {
-        if (size == smallest) return NULL;
-        refused = true;
-        size = na_align_up(size / 2, NA_HUGE_SIZE);
-        if (size < smallest) size = smallest;
-    }
-    /* Address space is short (RLIMIT_AS, strict overcommit): leave as much as this takes to the
-     * rest of the process, to stacks, files, and our own tables. */
-    if (refused && size / 2 >= smallest) {
-        size_t half = na_align_up(size / 2, NA_HUGE_SIZE);
-        if (half < size) na_os_unmap((void *)(region->start + half), size - half);
-        size = region->size = half;
-    }
-    /* Go on small, but try a little more each time: the limit may be raised. */
-    *hint = refused ? size : size > wish / 2 ? wish : size * 2;
-
+na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t committed) {
+    size_t least = na_align_up(need, NA_HUGE_SIZE), first = na_region_ahead(committed);
+    size_t size = na_align_up((size_t)na_option(NA_OPT_REGION_SIZE), NA_HUGE_SIZE);
+    if (size < least) size = least;
+    if (first > size) first = size;
+    if (first < least) first = least;
+    na_region_t *region = na_region_try(first, size);
+    if (!region && first > least) region = na_region_try(least, size);
+    if (!region) return NULL;
     region->node = node;
-    region->bound = na_place((void *)region->start, size, node, bind);
+    region->bound = na_place((void *)region->start, region->space.reserved, node, bind);
+    na_reserve_join(&region->space);
     return region;
 }
 
-bool na_region_open(na_region_t *region, size_t to) {
-    if (!na_os_commit((void *)(region->start + region->frontier), to - region->frontier))
-        return false;
+static void na_region_place(void *owner, void *start, size_t bytes) {
+    const na_region_t *region = owner;
+    na_place(start, bytes, region->node, region->bound);
+}
+
+na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed) {
+    na_reserve_result_t result =
+        na_reserve_open(&region->space, to, na_region_ahead(committed), na_region_place, region);
+    if (result != NA_RESERVE_DONE) return result;
     size_t first = na_align_up(region->frontier, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
     size_t end = na_align_up(to, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
     for (size_t i = first; i < end; i++) {
@@ -121,9 +125,26 @@ bool na_region_open(na_region_t *region, size_t to) {
         na_region_publish(hp, region->start + (i << NA_HUGE_SHIFT));
     }
     region->frontier = to;
-    return true;
+    return result;
+}
+
+bool na_region_rebind(na_region_t *region, size_t frontier) {
+    bool bound = na_place_back((void *)region->start, frontier, region->node);
+    if (bound)
+        na_reserve_each(&region->space, frontier, na_region_place, region); /* no pages there */
+    return bound;
+}
+
+static void na_region_keep_small(void *owner, void *start, size_t bytes) {
+    (void)owner;
+    na_os_hugepage(start, bytes, false);
+}
+
+void na_region_end_huge_pages(na_region_t *region) {
+    na_reserve_each(&region->space, 0, na_region_keep_small, region);
 }
 
 void na_region_after_fork_child(void) {
     na_lock_reset(&na_region_lock);
+    na_reserve_after_fork_child();
 }

@@ -1,9 +1,11 @@
 /* region.h - large pieces of address space, each bound to one node, opened from left to right.
  *
- * A region is reserved without access rights (nothing is charged or touched), bound ONCE before its
- * first touch, and made accessible by moving one frontier to the right: two VMAs a region whatever
- * happens inside. Regions are never given back; neither are their tables, so pointers to regions
- * and hugepages stay good for the life of the process.
+ * A region is reserved without access rights (nothing is charged or touched), bound before its
+ * first touch, and made accessible by moving one frontier to the right: three VMAs a region (used,
+ * opened, reserved) whatever happens inside. Little more is reserved than is opened (reserve.h):
+ * the region has a place of 1 GiB to grow into, and what is added is bound as what was there. What
+ * was opened is never given back; neither are the tables, so pointers to regions and hugepages stay
+ * good for the life of the process.
  *
  * Opening is all that happens here. Which pages are free is the page heap's business: it owns the
  * bitmaps and links in na_hugepage_t and guards them, and the frontier, by the node's lock.
@@ -19,6 +21,7 @@
 #include "alloc/base.h"
 #include "alloc/bits256.h"
 #include "alloc/pageheap.h"
+#include "alloc/reserve.h"
 
 typedef struct na_region na_region_t;
 typedef struct na_hugepage na_hugepage_t;
@@ -55,25 +58,39 @@ struct na_region {
     na_region_t *next;      /* of the node, newest first */
     na_region_t *next_open; /* of the node's regions that have something right of the frontier */
     uintptr_t start;
-    size_t size;     /* multiple of NA_HUGE_SIZE */
-    size_t frontier; /* bytes from start that are accessible; multiple of NA_PAGE_SIZE */
-    unsigned node;   /* dense; or NA_NODE_ANY, the pseudo-node */
+    size_t size;        /* of the place that was found for it; multiple of NA_HUGE_SIZE */
+    size_t frontier;    /* bytes from start that are accessible; multiple of NA_PAGE_SIZE */
+    na_reserve_t space; /* space.most: how far the frontier may come; at most the size */
+    unsigned node;      /* dense; or NA_NODE_ANY, the pseudo-node */
     bool bound;
+    /* No row of row_least or more free pages begins before page row_from (pages from start). */
+    uint32_t row_from, row_least;
     uint32_t empties;         /* hugepages that are accessible and wholly free */
     uint64_t *empty;          /* one bit for each of them */
     na_hugepage_t *hugepages; /* size / NA_HUGE_SIZE of them, zero until the frontier comes */
 };
 
-/* Reserves a region of at most *hint bytes (0: NA_OPT_REGION_SIZE) and at least `need`, halving
- * while the system refuses, and once more after that, so as not to take all there is; *hint is
- * where the next attempt should begin. NULL when even `need` is refused. `bind`: try mbind;
- * region->bound says whether it worked. */
-na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t *hint);
+/* Finds a place for a region of NA_OPT_REGION_SIZE and reserves as much of it as a node that has so
+ * many bytes open is given ahead, at least `need`. NULL when the system refuses that. `bind`: try
+ * mbind; region->bound says whether it worked. */
+na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t committed);
 
-/* Moves the frontier to `to` bytes from the start (more than now, at most the size). On success the
- * pages between are accessible, read as zero and are still marked used; a hugepage that the
- * frontier enters for the first time has its lookup entry and all its pages marked used. */
-bool na_region_open(na_region_t *region, size_t to);
+/* Moves the frontier to `to` bytes from the start (more than now, at most space.most), reserving
+ * ahead as above where that is needed. On success the pages between are accessible, read as zero
+ * and are still marked used; a hugepage that the frontier enters for the first time has its lookup
+ * entry and all its pages marked used. NA_RESERVE_TAKEN: the region ends at space.most. */
+na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed);
+
+/* Binds the region again, and brings pages back (place.h). `frontier`: as it was lately. Returns
+ * whether it is bound. */
+bool na_region_rebind(na_region_t *region, size_t frontier);
+/* No huge pages from now on, as far as the region is reserved. */
+void na_region_end_huge_pages(na_region_t *region);
+
+/* Pages up to this address are in use: core files have them. */
+NA_INLINE void na_region_use(na_region_t *region, uintptr_t end) {
+    na_reserve_dump(&region->space, end - region->start);
+}
 
 /* NULL for an address that no region has opened. */
 na_hugepage_t *na_region_hugepage(uintptr_t address);

@@ -1,6 +1,7 @@
 /* remote.c - collecting blocks of other owners and posting them. */
 #include "alloc/remote.h"
 
+#include "alloc/aside.h"
 #include "alloc/central.h"
 
 static uint64_t mail_limit(const na_heap_t *owner) {
@@ -72,16 +73,22 @@ static void begin(na_heap_t *heap, na_outgoing_t *out, uint32_t tag, void *block
 
 void na_remote_free(na_heap_t *heap, uint32_t tag, void *block) {
     na_outgoing_t *out = na_outgoing_of(heap, tag);
-    if (out->tag == 0) {
+    bool begun = out->tag == 0;
+    if (begun) {
         begin(heap, out, tag, block);
         if (NA_LIKELY(out->count <= out->most)) return;
-    } else if (out->tag == tag) {
-        if (na_remote_collect(heap, tag, block)) return;
+    } else if (out->tag == tag && na_remote_collect(heap, tag, block)) {
+        return;
+    }
+    if (NA_UNLIKELY(!na_gate_enter(heap))) {
+        if (!begun) na_aside_free_later(block);
+        return;
+    }
+    if (!begun && out->tag == tag) {
         *na_block_next(block) = out->head;
         out->head = block;
         out->count++;
     }
-    na_gate_enter(heap);
     bool in_the_way = out->tag != tag; /* another owner's list */
     post(heap, out);
     if (in_the_way) {

@@ -29,6 +29,8 @@
 #define NA_SMALL_MAX   32768u
 #define NA_CLASS_STEP  16u
 #define NA_OWNED_MOST  (2u * NA_CACHE_LINE) /* larger blocks are pooled */
+/* All classes behind this one are. */
+#define NA_CLASS_OWNED_LAST (NA_OWNED_MOST / NA_CLASS_STEP)
 /* Blocks of one span, at most: 16 bytes each in one page. */
 #define NA_CAPACITY_MAX 512u
 

@@ -143,7 +143,8 @@ bool na_switch_wait(const na_heap_t *heap) {
 
 bool na_switch_may_quicken(const na_span_t *span) {
     return atomic_load_explicit(&quicken, memory_order_relaxed) && span->cls != 0 &&
-           !span->sampled && !na_is_mixed(span);
+           !span->sampled && !na_is_mixed(span) &&
+           atomic_load_explicit(&span->aside, memory_order_relaxed) == 0;
 }
 
 static void notice(na_heap_t *heap) {
@@ -188,4 +189,11 @@ void na_switch_alarmed(na_heap_t *heap) {
 void na_switch_after_fork_child(void) {
     if (atomic_load(&na_hooks) == &na_hooks_paused) na_switch_resume();
     atomic_fetch_and(&na_alarm, ~NA_ALARM_HELD); /* the parent was about to */
+}
+
+void na_switch_new_process(void) {
+    uint32_t session = atomic_fetch_add(&na_session, 1) + 1;
+    na_heap_t *heap = na_self;
+    if (heap != &na_heap_empty && heap != &na_heap_gone) na_switch_to_session(heap, session);
+    raise_alarm();
 }

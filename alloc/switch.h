@@ -63,6 +63,9 @@ NA_INLINE void na_switch_to_session(na_heap_t *heap, uint32_t session) {
 NA_COLD bool na_switch_wait(const na_heap_t *heap);
 bool na_switch_may_quicken(const na_span_t *span);
 void na_switch_after_fork_child(void);
+/* A child that no fork handler has seen: what the profiler keeps for its threads was the parent's.
+ */
+void na_switch_new_process(void);
 
 /* Says that the thread is inside a section, before it looks at anything that the switch changes.
  * Where the kernel has membarrier, the switch makes all threads order the two; otherwise, and for

@@ -7,7 +7,11 @@
 #ifndef NUMALLOC_ALLOC_THREAD_H
 #define NUMALLOC_ALLOC_THREAD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc/base.h"
 
 /* Starts a thread that runs `run(NULL)`. False: refused, and the caller goes on without. It
  * allocates (pthread_create): never from inside the allocator, nor from a signal handler. */
@@ -16,6 +20,14 @@ bool na_thread_start(void *(*run)(void *));
  * to return; the C library ends the process with the last one. Reads a file of /proc: once a second
  * is enough. */
 bool na_thread_is_left_alone(void);
+/* How many of ours run. */
+extern NA_NEAR _Atomic uint32_t na_thread_own;
+/* The calling thread is one of ours. */
+bool na_thread_is_among_ours(void);
+NA_INLINE bool na_thread_is_ours(void) {
+    return NA_UNLIKELY(atomic_load_explicit(&na_thread_own, memory_order_relaxed) != 0) &&
+           na_thread_is_among_ours();
+}
 /* A child has none of them. */
 void na_thread_after_fork_child(void);
 

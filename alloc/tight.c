@@ -50,21 +50,21 @@ static uint64_t pages_of(uint64_t bytes) {
 
 /* What the node was allowed when there was more room no longer holds: `bytes` at most. Returns its
  * regions, which are for ever. */
-static const na_region_t *restrain(na_pagestore_t *s, uint64_t bytes) {
+static na_region_t *restrain(na_pagestore_t *s, uint64_t bytes) {
     na_lock(&s->lock);
     uint64_t most = s->fresh + pages_of(bytes);
     if (s->ask_limit > most) s->ask_limit = most;
     if (s->fresh_limit > most) s->fresh_limit = most;
-    const na_region_t *region = s->regions;
+    na_region_t *region = s->regions;
     na_unlock(&s->lock);
     return region;
 }
 
 /* New regions are told when they are made (place.c). */
-static void end_huge_pages(const na_region_t *region) {
+static void end_huge_pages(na_region_t *region) {
     if (na_option(NA_OPT_HUGEPAGES) != NA_HUGE_NEVER)
         for (; region; region = region->next)
-            na_os_hugepage((void *)region->start, region->size, false);
+            na_region_end_huge_pages(region);
 }
 
 static void become_tight(uint64_t limit) {
@@ -154,7 +154,8 @@ static uint64_t asked(uint64_t wanted, bool exactly) {
         if (atomic_fetch_add_explicit(&given, part, memory_order_relaxed) < FIRST) return part;
     }
     uint64_t wait = atomic_load_explicit(&not_before_ms, memory_order_relaxed);
-    if (wait != 0 && na_os_ms() < wait) return bytes;
+    /* (None: another thread has just looked for the first time, and its answer came in between.) */
+    if (wait != 0 && bytes != 0 && na_os_ms() < wait) return bytes;
     if (!na_try_lock(&looking)) {
         if (take_meanwhile()) return LEAST;
         na_lock(&looking);

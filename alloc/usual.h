@@ -110,7 +110,7 @@ NA_INLINE bool na_usual_given(na_heap_t *heap, void *block, na_usual_given_t *g)
     g->index = (uint32_t)(offset * span->reciprocal >> 40);
     return NA_LIKELY(g->b.bin->tag >> 16 == span->owner) &&
            NA_LIKELY(offset == g->index * span->each) &&
-           NA_LIKELY(g->b.state->count < g->b.state->cap);
+           NA_LIKELY(g->b.state->count < g->b.state->hold);
 }
 
 /* It is in the bin again. */

@@ -39,6 +39,10 @@ else()
     set(numalloc_pc_prefix "\${pcfiledir}/${up}")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc.pc.in ${PROJECT_BINARY_DIR}/numalloc.pc @ONLY)
+set(numalloc_pc_demangler "")
+if(numalloc_demangler)
+    set(numalloc_pc_demangler " -l${numalloc_demangler}")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc-profile.pc.in
     ${PROJECT_BINARY_DIR}/numalloc-profile.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc ${PROJECT_BINARY_DIR}/numalloc-profile.pc

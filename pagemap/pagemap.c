@@ -4,26 +4,42 @@
 #include <stdatomic.h>
 
 #include "alloc/os.h"
+#include "alloc/reserve.h"
 
 NA_SPARSE na_pagemap_t na_pagemap;
 
-enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21 };
+enum { PAGE_SHIFT = NA_SPAN_PAGE_SHIFT, HUGE_SHIFT = 21, PAGE_MOST = 64 * 1024 };
 #define PAGE_BYTES      ((uintptr_t)1 << PAGE_SHIFT)
 #define HUGE_BYTES      ((uintptr_t)1 << HUGE_SHIFT)
 #define SPAN_LEAF_BYTES ((uintptr_t)1 << NA_SPAN_LEAF_SHIFT)
 
 /* Whole pages of it, whatever their size: it is not known yet. */
 static void keep_small(void *table, size_t size) {
-    enum { PAGE_MOST = 64 * 1024 };
     uintptr_t start = na_align_up((uintptr_t)table, PAGE_MOST);
     uintptr_t end = na_align_down((uintptr_t)table + size, PAGE_MOST);
     na_os_hugepage((void *)start, end - start, false);
+}
+
+/* Set by the linker where it goes by layout.ld: what lies from the first to the second is tables
+ * that are next to never written to, these roots among them. */
+extern char na_rarely_written[] __attribute__((weak, visibility("hidden")));
+extern char _end[] __attribute__((weak, visibility("hidden")));
+
+static void leave_out_of_core_files(void) {
+    uintptr_t start = (uintptr_t)&na_pagemap, end = start + sizeof na_pagemap;
+    if (na_rarely_written != NULL && _end != NULL && (uintptr_t)na_rarely_written <= start) {
+        start = (uintptr_t)na_rarely_written;
+        end = (uintptr_t)_end;
+    }
+    start = na_align_up(start, PAGE_MOST);
+    na_os_dump((void *)start, na_align_down(end, PAGE_MOST) - start, false);
 }
 
 void na_pagemap_init(void) {
     NA_FIRST static _Atomic(bool) done;
     if (atomic_load_explicit(&done, memory_order_relaxed)) return;
     keep_small(&na_pagemap, sizeof na_pagemap);
+    leave_out_of_core_files();
     atomic_store_explicit(&done, true, memory_order_relaxed);
 }
 
@@ -33,12 +49,15 @@ static void *leaf_of(intptr_t *root_entry, intptr_t base, size_t size) {
     _Atomic(intptr_t) *entry = (_Atomic(intptr_t) *)root_entry;
     intptr_t known = atomic_load_explicit(entry, memory_order_acquire);
     if (NA_LIKELY(known != 0)) return (void *)(base + known);
-    void *leaf = na_os_map(na_align_up(size, na_os_page));
+    size_t bytes = na_align_up(size, na_os_page);
+    void *leaf = na_os_map(bytes);
+    if (leaf == NULL && na_reserve_give_back()) leaf = na_os_map(bytes);
     if (leaf == NULL) return NULL;
+    na_os_dump(leaf, bytes, false); /* next to nothing of it is ever touched */
     if (atomic_compare_exchange_strong_explicit(entry, &known, (intptr_t)leaf - base,
                                                 memory_order_acq_rel, memory_order_acquire))
         return leaf;
-    na_os_unmap(leaf, na_align_up(size, na_os_page));
+    na_os_unmap(leaf, bytes);
     return (void *)(base + known);
 }
 

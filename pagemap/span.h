@@ -63,6 +63,7 @@ typedef struct na_span {
     _Atomic(uint32_t) recorded; /* session in which it was last seen to have records and slow tags,
                                  * 0: none; by whoever holds a block of the span */
     uint16_t mix_owner;         /* the heap that opened it, constant since */
+    _Atomic(uint32_t) aside;    /* not 0: its blocks were handed out one by one (alloc/aside.h) */
     size_t requested;           /* large: bytes asked for */
     struct na_span *next, *prev;
     /* For na_access_resolve: any byte of the span leads to a record without a test. */

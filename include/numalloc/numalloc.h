@@ -99,7 +99,8 @@ typedef struct numalloc_migration {
     size_t untouched; /* hold no memory yet, and get it by the policy of the block's own place: for
                          blocks up to 128 MiB the node they were allocated for */
     size_t refused;   /* the kernel did not move them (pinned, no memory there, shared) */
-    size_t shared;    /* not whole: system pages, or huge pages, that also hold other blocks */
+    size_t shared; /* not whole: system pages, or huge pages, that also hold other blocks, or what
+                      is outside of the range */
 } numalloc_migration_t;
 
 /* Moves a block of the program to a usable node, where it is: the address stays, whole system pages
@@ -109,6 +110,16 @@ typedef struct numalloc_migration {
  * -1: nothing was done: EINVAL, not a block's start or not a usable node; EPERM, ENOSYS or other
  * errors of move_pages. */
 int numalloc_migrate(void *block, int node, numalloc_migration_t *result);
+
+/* The same for `bytes` bytes from `start` on, anywhere in one block: for a block that one thread
+ * fills and of which each of others then uses a part. Pages that lie wholly in the range are moved,
+ * and the block's last one when the range goes to the block's end. What is left over at the ends is
+ * `shared`, as is all of a block of at most 32 KiB. Huge pages move whole or not at all: where the
+ * system makes them, parts should begin at multiples of 2 MiB. The block stays the node's that it
+ * was allocated for (numalloc_page_node says where a page is); when it is freed, its memory goes
+ * back to the system. 0: all of the range that holds memory is there. 1: not all. -1: EINVAL, not
+ * wholly inside of one block, or not a usable node; EPERM, ENOSYS and others as above. */
+int numalloc_migrate_range(void *start, size_t bytes, int node, numalloc_migration_t *result);
 
 /* Copies of read-only data, one on every usable node that has CPUs. */
 typedef struct numalloc_replicas numalloc_replicas_t;

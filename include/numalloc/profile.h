@@ -68,6 +68,7 @@ typedef struct numalloc_profile_header {
     uint64_t lost_events;      /* events that are in no figure */
     uint64_t truncated_stacks; /* events whose outer frames are not known */
     uint64_t before_frees;     /* frees of blocks from before the profile */
+    const char *job;           /* of the batch system or MPI launcher; "": none known */
 } numalloc_profile_header_t;
 
 /* Never fails. */

@@ -120,6 +120,89 @@ static void number_groups(const graph_t *g, const uint32_t *group, na_clusters_t
     }
 }
 
+/* The group of the threads with most of an object, if two or more threads use it. */
+static uint32_t owner_of(const na_clusters_t *c, const na_flows_t *set, uint32_t object,
+                         uint32_t source, bool dram, double *weights) {
+    na_flow_t flow = na_flow_of_object(set, object);
+    uint32_t best = NA_FLOWS_NONE, first = NA_FLOWS_NONE;
+    bool shared = false;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < flow.count; i++) {
+            const na_touch_t *a = &set->items[flow.items[i]];
+            if (!na_verdict_counts(a, source, dram)) continue;
+            if (first == NA_FLOWS_NONE) first = a->thread;
+            shared = shared || a->thread != first;
+            uint32_t group = c->of[a->thread];
+            if (group == NA_FLOWS_NONE) continue;
+            weights[group] = pass == 0 ? weights[group] + a->weight : weights[group];
+            if (pass == 1 && (best == NA_FLOWS_NONE || weights[group] > weights[best]))
+                best = group;
+        }
+    for (uint32_t i = 0; i < flow.count; i++)
+        if (c->of[set->items[flow.items[i]].thread] != NA_FLOWS_NONE)
+            weights[c->of[set->items[flow.items[i]].thread]] = 0;
+    return shared ? best : NA_FLOWS_NONE;
+}
+
+/* Gives each group a node: the one that most of its objects lie on, where that is no other's. Where
+ * two want the same, to whom it is dearer; else where most of its accesses come from. */
+static void place_groups(na_clusters_t *c, const na_flows_t *set) {
+    bool known = false;
+    uint32_t used[NA_FLOWS_NODES] = {0}, nodes = 0;
+    for (uint32_t n = 0; n < set->node_count; n++)
+        known = known || set->nodes[n].cpus != 0;
+    for (uint32_t n = 0; n < set->node_count && n < NA_FLOWS_NODES; n++)
+        nodes += !known || set->nodes[n].cpus != 0;
+    if (nodes == 0) { /* none with processors: as if none were known */
+        known = false;
+        nodes = set->node_count;
+    }
+    for (uint32_t placed = 0; nodes != 0 && placed < c->count; placed++) {
+        na_cluster_t *best = NULL;
+        uint32_t at = 0, most = placed / nodes; /* groups that a node may have so far */
+        for (uint32_t g = 0; g < c->count; g++) {
+            na_cluster_t *of = &c->each[g];
+            if (of->node >= 0) continue;
+            for (uint32_t n = 0; n < set->node_count; n++) {
+                if ((known && set->nodes[n].cpus == 0) || used[n] > most) continue;
+                if (best != NULL &&
+                    (of->home[n] < best->home[at] ||
+                     (!(of->home[n] > best->home[at]) && !(of->from[n] > best->from[at]))))
+                    continue;
+                best = of;
+                at = n;
+            }
+        }
+        best->node = (int16_t)at;
+        used[at]++;
+    }
+}
+
+/* What each group does and where what it shares lies. False: out of memory. */
+static bool describe(na_clusters_t *c, const na_flows_t *set, uint32_t source, bool dram) {
+    c->owner = calloc((size_t)set->object_count + 1, sizeof *c->owner);
+    c->each = calloc((size_t)c->count + 1, sizeof *c->each);
+    double *weights = calloc((size_t)c->count + 1, sizeof *weights);
+    bool good = c->owner != NULL && c->each != NULL && weights != NULL;
+    for (uint32_t g = 0; good && g < c->count; g++)
+        c->each[g].node = -1;
+    for (uint32_t o = 0; good && o < set->object_count; o++)
+        c->owner[o] = c->count != 0 && set->objects[o].samples > 1
+                          ? owner_of(c, set, o, source, dram, weights)
+                          : NA_FLOWS_NONE;
+    for (uint32_t i = 0; good && c->count != 0 && i < set->count; i++) {
+        const na_touch_t *a = &set->items[i];
+        if (!na_verdict_counts(a, source, dram)) continue;
+        uint32_t group = c->of[a->thread], owner = c->owner[a->object];
+        if (group != NA_FLOWS_NONE) c->each[group].weight += a->weight;
+        if (group != NA_FLOWS_NONE && a->from >= 0) c->each[group].from[a->from] += a->weight;
+        if (owner != NA_FLOWS_NONE && a->home >= 0) c->each[owner].home[a->home] += a->weight;
+    }
+    if (good) place_groups(c, set);
+    free(weights);
+    return good;
+}
+
 bool na_clusters_find(const na_flows_t *set, uint32_t source, bool dram, na_clusters_t *clusters) {
     *clusters = (na_clusters_t){.of = calloc((size_t)set->thread_count + 1, sizeof(uint32_t))};
     uint32_t *objects = calloc((size_t)set->object_count + 1, sizeof *objects);
@@ -156,6 +239,7 @@ bool na_clusters_find(const na_flows_t *set, uint32_t source, bool dram, na_clus
         number_groups(&g, group, clusters);
         clusters->apart =
             clusters->useful >= 2 && clusters->modularity >= na_limit(NA_T_MODULARITY);
+        good = describe(clusters, set, source, dram);
     }
     free(objects);
     free(group);
@@ -170,5 +254,7 @@ bool na_clusters_find(const na_flows_t *set, uint32_t source, bool dram, na_clus
 
 void na_clusters_free(na_clusters_t *clusters) {
     free(clusters->of);
+    free(clusters->owner);
+    free(clusters->each);
     *clusters = (na_clusters_t){0};
 }

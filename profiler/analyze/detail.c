@@ -181,11 +181,25 @@ void na_span_sum_add(na_nprof_span_sum_t *to, const na_nprof_span_sum_t *s) {
     to->usable += s->usable;
 }
 
-uint32_t na_threads_peak(na_reader_t *reader) {
-    uint32_t peak = 1, count, interval;
+/* Threads that never call malloc are seen by looks at the process only, and so are those that have
+ * ended but for the kernel: what two looks in a row saw was there. */
+static uint32_t threads_seen(na_reader_t *reader, bool lasting) {
+    uint32_t peak = 1, before = 0, count, interval;
     const na_nprof_point_t *points = na_reader_timeline(reader, &count, &interval);
-    for (uint32_t i = 0; points != NULL && i < count; i++)
-        if (points[i].threads > peak) peak = points[i].threads;
+    for (uint32_t i = 0; points != NULL && i < count; i++) {
+        if ((points[i].flags & NA_NPROF_POINT_SAMPLED) == 0) continue;
+        uint32_t now = points[i].threads, seen = lasting && before < now ? before : now;
+        if (seen > peak) peak = seen;
+        before = now;
+    }
+    return peak;
+}
+
+uint32_t na_threads_peak(na_reader_t *reader) {
+    uint32_t most = na_reader_header(reader)->threads_most;
+    uint32_t peak = threads_seen(reader, most != 0);
+    if (most != 0) return most > peak ? most : peak;
+    /* A file of an older writer, which counted threads of its own as well. */
     na_thread_table_t threads = na_reader_threads(reader);
     uint64_t *starts = calloc((size_t)threads.count + 1, sizeof *starts);
     uint64_t *ends = calloc((size_t)threads.count + 1, sizeof *ends);

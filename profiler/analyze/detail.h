@@ -46,8 +46,10 @@ void na_maps_free(na_maps_table_t *table);
 /* Adds spans, blocks and bytes; node, class and eighths stay as they are. */
 void na_span_sum_add(na_nprof_span_sum_t *to, const na_nprof_span_sum_t *s);
 
-/* The largest number of threads at one time: as sampled for the timeline, and as the list of the
- * threads that allocated shows; the larger of both. At least 1. */
+/* The largest number of the program's threads at one time, at least 1. Those that called malloc or
+ * free are counted exactly, in every mode; others are where two looks at the process in a row, some
+ * 10 ms apart, saw them. (Of files that do not have the first: as sampled, and as the list of
+ * threads shows; the larger of both.) */
 uint32_t na_threads_peak(na_reader_t *reader);
 
 #endif

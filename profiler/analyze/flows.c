@@ -150,5 +150,6 @@ void na_flows_free(na_flows_t *set) {
     free(set->threads);
     free(set->processes);
     free(set->sources);
+    free(set->probes);
     *set = (na_flows_t){0};
 }

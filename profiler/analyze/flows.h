@@ -120,6 +120,20 @@ typedef struct na_flow_source {
     uint64_t samples; /* in the set */
 } na_flow_source_t;
 
+/* A look of the watchpoints at two ranges of one line of the cache at one time: who used which. */
+typedef struct na_flow_probe {
+    uint64_t ns, address[2];
+    uint32_t object[2]; /* NA_FLOWS_NONE: not known */
+    uint16_t process;
+    uint8_t length[2];
+    uint32_t count;
+    struct na_flow_use {
+        uint32_t thread;
+        uint8_t range;
+        double reads, writes; /* a second */
+    } uses[NA_NPROF_PROBE_USES];
+} na_flow_probe_t;
+
 typedef struct na_flow_set {
     na_touch_t *items; /* in order of time */
     uint32_t count;
@@ -136,6 +150,8 @@ typedef struct na_flow_set {
     uint32_t node_count;
     na_flow_source_t *sources; /* that samples came from */
     uint32_t source_count;
+    na_flow_probe_t *probes; /* all, whatever is selected */
+    uint32_t probe_count, probe_room;
     uint64_t rounds;           /* of watchpoints, also those without hits, over all processes */
     uint64_t start_ns, end_ns; /* of the first and last sample; 0 without */
     /* Owned; not for users. */

@@ -570,6 +570,51 @@ static bool add_samples(making_t *m) {
     return add_kept(m, set->items + set->count - m->from.sample_count);
 }
 
+/* ---- probes ---- */
+
+static uint32_t probed_object(making_t *m, const na_nprof_access_probe_t *p, uint32_t range) {
+    if (p->object[range] != 0) return m->object[p->object[range]];
+    if (p->mapping == 0) return NA_FLOWS_NONE;
+    const na_nprof_access_mapping_t *map = &m->from.mappings[p->mapping];
+    if ((map->flags & NA_NPROF_MAPPING_ELF) == 0) return NA_FLOWS_NONE;
+    /* By the end: what is loaded is noted with some delay. */
+    const na_nprof_access_sample_t there = {.ns = (uint64_t)na_reader_header(m->reader)->last_ms *
+                                                  1000000,
+                                            .address = p->address[range],
+                                            .mapping = p->mapping,
+                                            .target = NA_NPROF_TARGET_DATA};
+    return other_object(m, &there);
+}
+
+static bool add_probes(making_t *m) {
+    na_flows_t *set = m->set;
+    for (uint32_t i = 1; i < m->from.probe_count; i++) {
+        const na_nprof_access_probe_t *p = &m->from.probes[i];
+        if (p->length[0] == 0) continue;
+        void *items = set->probes;
+        bool good = room_for_one(&items, set->probe_count, &set->probe_room, sizeof *set->probes);
+        set->probes = items;
+        if (!good) return false;
+        na_flow_probe_t to = {.ns = moved(m, p->start_ns), .process = m->process};
+        for (uint32_t k = 0; k < 2; k++) {
+            to.address[k] = p->address[k];
+            to.length[k] = p->length[k];
+            to.object[k] = probed_object(m, p, k);
+        }
+        for (uint32_t k = 0; k < p->count; k++) {
+            const na_nprof_probe_use_t *u = &p->uses[k];
+            if (u->thread == 0) continue;
+            double a_second = 1e9 / u->watched_ns;
+            to.uses[to.count++] = (struct na_flow_use){.thread = m->access_thread[u->thread],
+                                                       .range = u->range,
+                                                       .reads = u->reads * a_second,
+                                                       .writes = u->writes * a_second};
+        }
+        set->probes[set->probe_count++] = to;
+    }
+    return true;
+}
+
 static void forget_process(making_t *m) {
     na_access_free(&m->from);
     na_variables_close(m->variables);
@@ -595,7 +640,7 @@ static bool add_process(making_t *m, na_reader_t *reader, uint16_t process) {
     m->variables = na_variables_open(na_reader_modules(reader));
     add_nodes(m);
     bool good = m->variables != NULL && add_sources(m) && add_threads(m) && make_site_keys(m) &&
-                add_blocks(m) && add_samples(m);
+                add_blocks(m) && add_samples(m) && add_probes(m);
     add_rounds(m);
     forget_process(m);
     return good;

@@ -4,7 +4,8 @@
  * They cost nothing to record, and nothing of them is in the profile but the list of modules. A
  * file that is gone, or is another one by now (its build id says so), is left out and counted.
  * Thread-local variables exist once for each thread, the first included; what is shown is their
- * size times the largest number of threads at one time (na_threads_peak). */
+ * size times the largest number of the program's threads at one time (na_threads_peak): the
+ * recorder's own never count. */
 #ifndef NUMALLOC_PROFILER_ANALYZE_GLOBALS_H
 #define NUMALLOC_PROFILER_ANALYZE_GLOBALS_H
 

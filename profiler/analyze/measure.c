@@ -32,15 +32,16 @@ typedef struct sums {
     double *by_thread;
     double squares; /* of the weights of independent samples */
     double remote, known, own, own_remote, own_moved;
-    double one_node, allocator, second, second_of;
+    double one_node, settled, allocator, second, second_of;
     double pure;
     double stores, store_of;
     double cluster, cluster_of;
     double handoffs, handoff_sum;
     double switch_sum;
     double latency, latency_of;
+    na_parts_sum_t parts;
     /* Objects with few samples, together. */
-    double few[NA_FLOWS_NODES], few_remote[NA_FLOWS_NODES], few_all;
+    double few[NA_FLOWS_NODES], few_remote[NA_FLOWS_NODES], few_made[NA_FLOWS_NODES], few_all;
 } sums_t;
 
 static bool keep_samples(sums_t *s, uint32_t object, uint32_t *count) {
@@ -156,13 +157,18 @@ static void find_draws(sums_t *s, uint32_t count) {
         s->squares += s->draw_weight[i] * s->draw_weight[i];
 }
 
-static void add_switches(sums_t *s, uint32_t first, uint32_t count) {
-    for (uint32_t i = first + 1; i < count; i++) {
-        const na_touch_t *before = sample(s, i - 1), *a = sample(s, i);
-        if (before->thread == a->thread) continue;
+/* A turn lasts from a thread's first access to the first one by another: as docs/examples/turns.c
+ * has it, of all accesses to the object. */
+static void add_switches(sums_t *s, uint32_t count) {
+    const na_touch_t *turn = sample(s, 0);
+    for (uint32_t i = 1; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        if (turn->thread == a->thread) continue;
         s->to->switches++;
-        s->switch_sum += (double)(a->ns - before->ns);
+        s->switch_sum += (double)(a->ns - turn->ns);
+        turn = a;
     }
+    s->to->turn_draws += s->draws;
 }
 
 /* Windows of time: in which one node made nearly all accesses? It takes several draws to say so:
@@ -236,13 +242,35 @@ static void add_cluster(sums_t *s, uint32_t first, uint32_t count) {
     s->cluster_of += all;
 }
 
+/* What parts.c looks at; `first`: sample of the hand-off. */
+static na_parts_samples_t parts_samples(const sums_t *s, uint32_t object, uint32_t first,
+                                        uint32_t count) {
+    const na_flow_object_t *o = &s->set->objects[object];
+    na_reader_t *reader = s->set->processes[o->process].reader;
+    uint64_t page = reader != NULL ? na_reader_header(reader)->page_size : 0;
+    return (na_parts_samples_t){.set = s->set,
+                                .items = s->kept + first,
+                                .draw = s->draw + first,
+                                .draw_weight = s->draw_weight,
+                                .count = count - first,
+                                .page_size = page >= 64 ? page : 4096,
+                                .by_page = s->set->sources[s->verdicts->source].of.source ==
+                                           NA_NPROF_SOURCE_NUMA};
+}
+
+/* The first sample by another thread than the one that made it; `count`: there is none. */
+static uint32_t handoff(const sums_t *s, uint32_t object, uint32_t count) {
+    uint32_t thread = maker(s, object), first = 0;
+    while (first < count && sample(s, first)->thread == thread)
+        first++;
+    return first;
+}
+
 /* What came after the hand-off. False: out of memory. */
 static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
     na_measure_t *to = s->to;
     const na_flow_object_t *o = &s->set->objects[object];
-    uint32_t thread = maker(s, object), first = 0;
-    while (first < count && sample(s, first)->thread == thread)
-        first++;
+    uint32_t thread = maker(s, object), first = handoff(s, object, count);
     if (first == count) { /* nobody else used it */
         if (o->thread != NA_FLOWS_NONE) return true;
         first = 0; /* and who made it is not known */
@@ -252,11 +280,13 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
         s->handoffs += 1;
         s->handoff_sum += (double)(sample(s, first)->ns - o->birth_ns);
     }
-    double node[NA_FLOWS_NODES] = {0}, away[NA_FLOWS_NODES] = {0}, all = 0, made = 0;
+    double node[NA_FLOWS_NODES] = {0}, away[NA_FLOWS_NODES] = {0}, all = 0;
+    double made[NA_FLOWS_NODES] = {0}; /* by who allocated it */
     for (uint32_t i = first; i < count; i++) {
         const na_touch_t *a = sample(s, i);
         all += a->weight;
-        if (a->thread == thread) made += a->weight;
+        if (a->thread == thread && a->from >= 0) made[a->from] += a->weight;
+        if (a->thread == thread) s->allocator += a->weight;
         if (a->op != NA_NPROF_OP_UNKNOWN) {
             s->store_of += a->weight;
             to->store_samples++;
@@ -267,15 +297,16 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
         if (!keep_line(s, a->address >> 6, a->weight)) return false;
     }
     to->after += all;
-    s->allocator += made;
-    add_switches(s, first, count);
+    add_switches(s, count);
     if (count - first < na_limit(NA_T_SPARSE)) {
         to->sparse++;
         for (uint32_t n = 0; n < s->set->node_count; n++) {
             s->few[n] += node[n];
             s->few_remote[n] += away[n];
+            s->few_made[n] += made[n];
         }
         s->few_all += all;
+        s->parts.weight += all;
         return true;
     }
     uint32_t best = 0, next = NA_FLOWS_NONE;
@@ -283,12 +314,17 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
         if (node[n] > node[best]) best = n;
     for (uint32_t n = 0; n < s->set->node_count; n++)
         if (n != best && (next == NA_FLOWS_NONE || node[n] > node[next])) next = n;
-    s->one_node += away[best];
+    /* Of several objects those that lie with their users already fit, too. */
+    bool settled = 2 * away[best] < node[best];
+    s->one_node += settled ? 0 : away[best];
+    s->settled += settled ? node[best] : 0;
+    s->allocator -= made[best]; /* where it is one of many, it wants what they want */
     if (next != NA_FLOWS_NONE) s->second += node[next];
     s->second_of += all;
     add_windows(s, first, count);
     add_cluster(s, first, count);
-    return true;
+    na_parts_samples_t samples = parts_samples(s, object, first, count);
+    return na_parts_count(&samples, &s->parts);
 }
 
 /* Forgets the weights by thread of one object. */
@@ -342,12 +378,14 @@ static void finish(sums_t *s, const double *thread_weight) {
     uint32_t nodes = s->set->node_count;
     int16_t few = most_of(s->few, nodes);
     if (few >= 0) s->one_node += s->few_remote[few];
+    if (few >= 0) s->allocator -= s->few_made[few];
     to->independent = s->squares > 0 ? to->weight * to->weight / s->squares : 0;
     to->known = to->weight > 0 ? s->known / to->weight : 0;
     to->remote = s->known > 0 ? s->remote / s->known : NAN;
     to->own = to->weight > 0 ? s->own / to->weight : NAN;
     to->moved = s->own_remote > 0 ? s->own_moved / s->own_remote : NAN;
     to->one_node = to->after > 0 ? s->one_node / to->after : NAN;
+    to->settled = to->after > 0 ? s->settled / to->after : NAN;
     to->allocator = to->after > 0 ? s->allocator / to->after : NAN;
     to->second = s->second_of > 0 ? s->second / s->second_of : NAN;
     to->pure = to->windows != 0 ? s->pure / to->windows : NAN;
@@ -355,6 +393,14 @@ static void finish(sums_t *s, const double *thread_weight) {
     to->switch_ns = to->switches != 0 ? s->switch_sum / (double)to->switches : NAN;
     double handoff = s->handoffs > 0 ? s->handoff_sum / s->handoffs : 0;
     to->handoff_ns = handoff < 1e18 ? (uint64_t)handoff : (uint64_t)1e18;
+    double told = 0, most = 0;
+    for (uint32_t n = 0; n < nodes; n++) {
+        told += s->parts.of_node[n];
+        if (s->parts.of_node[n] > most) most = s->parts.of_node[n];
+    }
+    to->parted = told > 0 ? s->parts.same / s->parts.weight : NAN;
+    to->misplaced = told > 0 ? s->parts.misplaced / s->parts.weight : NAN;
+    to->part_second = told > 0 ? 1 - most / told : NAN;
     to->in_cluster = s->cluster_of > 0 ? s->cluster / s->cluster_of : NAN;
     to->latency = s->latency_of > 0 ? s->latency / s->latency_of : NAN;
     to->to = most_of(to->from, nodes);
@@ -371,6 +417,24 @@ static void finish(sums_t *s, const double *thread_weight) {
         if (to->reader == NA_FLOWS_NONE || thread_weight[t] > thread_weight[to->reader])
             to->reader = t;
     }
+}
+
+uint32_t na_measure_parts(const na_flows_t *set, const na_verdicts_t *verdicts, uint32_t object,
+                          na_part_t *parts, uint32_t most) {
+    na_measure_t unused = {0};
+    sums_t s = {.set = set, .verdicts = verdicts, .to = &unused};
+    uint32_t kept, found = UINT32_MAX;
+    if (keep_samples(&s, object, &kept)) {
+        if (kept != 0) find_draws(&s, kept);
+        uint32_t first = kept != 0 ? handoff(&s, object, kept) : 0;
+        na_parts_samples_t samples = parts_samples(&s, object, first == kept ? 0 : first, kept);
+        const na_flow_object_t *o = &set->objects[object];
+        found = kept != 0 ? na_parts_ranges(&samples, o->base, o->size, parts, most) : 0;
+    }
+    free(s.kept);
+    free(s.draw);
+    free(s.draw_weight);
+    return found;
 }
 
 bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const uint32_t *objects,

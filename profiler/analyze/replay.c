@@ -11,6 +11,11 @@
  * lie in one array of two lines each, found by stack id in a table of their own; a block knows its
  * site.
  *
+ * A realloc is one block, as the program sees it: what it gave counts from the moment at which what
+ * it took does no more. Of the two events of one that moved its block the first therefore waits in
+ * its thread's state for the second. (That the second comes is seen in the events taken already:
+ * both have one stamp, so next to nothing can lie between them.)
+ *
  * The peak is the largest sum of live bytes: a new one only raises a number (epoch), and a site
  * copies its figures the next time that it changes, as in mode sites; here each event does so, and
  * the peak is exact. */
@@ -22,7 +27,8 @@
 #include <sys/random.h>
 
 #define TOGETHER   16u /* events whose blocks are asked for at once, while as many are played */
-#define SITE_AHEAD 4u  /* events between asking for a site and playing the event */
+#define RING       (2 * TOGETHER)
+#define SITE_AHEAD 4u /* events between asking for a site and playing the event */
 #define HUGE_PAGE  (UINT64_C(2) << 20)
 
 /* Half a line. */
@@ -62,18 +68,19 @@ typedef struct rare {
 
 /* What was last seen of a thread. */
 typedef struct thread {
-    uint64_t block;    /* allocated last; 0: freed since, or none */
-    uint64_t size;     /* of that one, */
-    uint32_t site;     /* and its site */
-    bool after_alloc;  /* that was its last event */
-    uint64_t coming;   /* MOVED said that a block comes here, */
-    uint64_t old_size; /* and how large it was */
+    uint64_t block;   /* allocated last; 0: freed since, or none */
+    uint64_t size;    /* of that one, */
+    uint32_t site;    /* and its site */
+    bool after_alloc; /* that was its last event */
+    na_event_t waits; /* REALLOC: MOVED comes next; address 0: none */
+    block_t leaving; /* MOVED was its last event, this its block, which still counts; key 0: none */
+    uint64_t coming; /* and this the address of the one that comes */
 } thread_t;
 
 struct na_replay {
     na_budget_t *budget;
     na_events_t *events;
-    na_event_t taken[2 * TOGETHER]; /* a ring: events `at` to `end` are not played yet */
+    na_event_t taken[RING]; /* a ring: events `at` to `end` are not played yet */
     uint64_t at, end;
     block_t *blocks;
     uint64_t mask, used; /* mask: places - 1, a power of two less one */
@@ -90,6 +97,8 @@ struct na_replay {
     uint32_t marked; /* MARKED since na_replay_mark, else 0 */
     na_replay_totals_t totals;
     na_live_t found; /* what na_replay_find returns */
+    uint64_t came;   /* address of the block that the last event made; 0: none */
+    bool temporary;  /* it freed a temporary block */
     bool failed;
 };
 
@@ -320,7 +329,7 @@ static void count_alloc(na_replay_t *r, uint32_t site, const na_event_t *event) 
     s->alloc_slack += event->slack;
     if (event->size < s->size_min) s->size_min = event->size;
     if (event->size > s->size_max) s->size_max = event->size;
-    if (event->align != 0) {
+    if (event->align > 4) { /* every block is aligned to 16 */
         rare_t *rare = &r->rare[site];
         if (rare->aligned != UINT32_MAX) rare->aligned++;
         rare->align_mask |= 1u << (event->align & 31);
@@ -371,21 +380,14 @@ static void count_growth(na_replay_t *r, const thread_t *t, const block_t *old) 
     s->before_block = 0;
 }
 
-/* freed: NULL where the caller does not want to know. */
-static bool play_alloc(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
-    if (event->address == 0) { /* damage: nobody gets that */
-        r->totals.contradictions++;
-        return true;
-    }
+/* A block begins its life. freed: NULL where the caller does not want to know. */
+static bool take(na_replay_t *r, thread_t *t, const na_event_t *event, na_live_t *freed) {
     if (r->used * 2 > r->mask && !grow_blocks(r)) return false;
-    uint32_t thread = thread_index(event);
-    if (thread >= r->thread_room && !grow_threads(r, thread)) return false;
     uint32_t site = site_of(r, event->stack);
     if (site == UINT32_MAX) return false;
-    thread_t *t = &r->threads[thread];
     block_t *b = place_of(r, event->address);
+    bool resize = event->kind == NA_NPROF_EVENT_RESIZE;
     if (b->key != 0) {
-        bool resize = event->kind == NA_NPROF_EVENT_RESIZE;
         if (freed != NULL) *freed = live_of(r, b);
         if (!resize) r->totals.contradictions++;
         count_free(r, b, event);
@@ -393,50 +395,97 @@ static bool play_alloc(na_replay_t *r, const na_event_t *event, na_live_t *freed
     } else {
         r->used++;
     }
-    if (t->coming == event->address && event->kind == NA_NPROF_EVENT_REALLOC) {
-        count_realloc(r, site, t->old_size, event->size, false);
-        t->coming = 0;
-    }
-    put_block(b, (block_t){.key = event->address | (uint64_t)thread << 48,
+    put_block(b, (block_t){.key = event->address | (uint64_t)thread_index(event) << 48,
                            .size = event->size,
                            .ticks = event->ticks,
                            .slack = event->slack,
                            .site = site | r->marked});
     count_alloc(r, site, event);
     look_for_peak(r, event);
+    r->came = event->address;
     t->block = event->address;
     t->size = event->size;
     t->site = site;
-    t->after_alloc = event->kind != NA_NPROF_EVENT_RESIZE;
-    if (t->after_alloc) {
-        r->sites[site].before_block = r->sites[site].last_block;
-        r->sites[site].last_block = block_id(event->address);
-    }
+    t->after_alloc = !resize;
+    r->sites[site].before_block = r->sites[site].last_block;
+    r->sites[site].last_block = block_id(event->address);
     return true;
 }
 
-static bool play_free(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
-    uint32_t thread = thread_index(event);
-    if (thread >= r->thread_room && !grow_threads(r, thread)) return false;
+/* What realloc took goes: its new block follows, or the thread did something else. */
+static uint64_t leave(na_replay_t *r, thread_t *t, const na_event_t *event) {
+    const block_t left = t->leaving;
+    t->leaving.key = 0;
+    count_free(r, &left, event);
+    return left.size;
+}
+
+/* The thread's next event frees the block that this one replaces. */
+static bool replaces(const na_replay_t *r, const na_event_t *event) {
+    if (event->kind != NA_NPROF_EVENT_REALLOC) return false;
+    for (uint64_t i = r->at; i < r->end; i++) {
+        const na_event_t *next = &r->taken[i % RING];
+        if (next->thread != event->thread) continue;
+        return next->kind == NA_NPROF_EVENT_MOVED && !next->before &&
+               next->moved_to == event->address && find_block(r, next->address) != NULL;
+    }
+    return false;
+}
+
+static bool play_alloc(na_replay_t *r, thread_t *t, const na_event_t *event, na_live_t *freed) {
+    if (event->address == 0) { /* damage: nobody gets that */
+        r->totals.contradictions++;
+        return true;
+    }
+    if (replaces(r, event)) {
+        t->waits = *event;
+        return true;
+    }
+    bool comes =
+        t->leaving.key != 0 && t->coming == event->address && event->kind == NA_NPROF_EVENT_REALLOC;
+    uint64_t old_size = t->leaving.key != 0 ? leave(r, t, event) : 0;
+    if (!take(r, t, event, freed)) return false;
+    if (!comes) return true;
+    count_realloc(r, t->site, old_size, event->size, false);
+    t->after_alloc = false;
+    return true;
+}
+
+static bool play_free(na_replay_t *r, thread_t *t, const na_event_t *event, na_live_t *freed) {
+    if (t->leaving.key != 0) leave(r, t, event);
     block_t *b = event->before ? NULL : find_block(r, event->address);
     if (b == NULL) {
         r->totals.unknown++;
-        return true;
+        bool good = t->waits.address == 0 || take(r, t, &t->waits, NULL); /* damage */
+        t->waits.address = 0;
+        return good;
     }
     if (freed != NULL) *freed = live_of(r, b);
-    thread_t *t = &r->threads[thread];
-    count_free(r, b, event);
     const block_t old = *b;
     remove_block(r, b);
     if (event->kind == NA_NPROF_EVENT_MOVED) {
         const block_t *next = find_block(r, event->moved_to);
-        if (next != NULL && next->key >> 48 == event->thread) {
-            count_realloc(r, site_number(next), old.size, next->size, true);
-        } else {
+        if (next == NULL && t->waits.address == 0) {
+            t->leaving = old;
             t->coming = event->moved_to;
-            t->old_size = old.size;
+            return true;
         }
-    } else if (t->block == event->address && old.key >> 48 == event->thread) {
+        count_free(r, &old, event);
+        if (t->waits.address != 0) {
+            t->waits.index = event->index;
+            bool good = take(r, t, &t->waits, NULL);
+            t->waits.address = 0;
+            if (!good) return false;
+            count_realloc(r, t->site, old.size, t->size, true);
+        } else if (next->key >> 48 == event->thread) {
+            count_realloc(r, site_number(next), old.size, next->size, true);
+        }
+        t->after_alloc = false;
+        return true;
+    }
+    count_free(r, &old, event);
+    if (t->block == event->address && old.key >> 48 == event->thread) {
+        r->temporary = true;
         r->rare[site_number(&old)].temporary++;
     } else if (t->after_alloc && t->site == site_number(&old)) {
         count_growth(r, t, &old);
@@ -470,7 +519,6 @@ ASKS void ask_for_site(const na_replay_t *r, const na_event_t *event) {
 
 /* The next event, with the memory of those behind it on the way; NULL: there is none. */
 static const na_event_t *next_event(na_replay_t *r) {
-    enum { RING = 2 * TOGETHER };
     if (r->end - r->at <= TOGETHER && r->end % TOGETHER == 0) {
         na_event_t *to = &r->taken[r->end % RING];
         size_t n = na_events_take(r->events, to, TOGETHER);
@@ -484,8 +532,15 @@ static const na_event_t *next_event(na_replay_t *r) {
 }
 
 static bool play(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
-    r->failed =
-        !(na_event_is_alloc(event) ? play_alloc(r, event, freed) : play_free(r, event, freed));
+    uint32_t thread = thread_index(event);
+    r->came = 0;
+    r->temporary = false;
+    r->failed = thread >= r->thread_room && !grow_threads(r, thread);
+    if (!r->failed) {
+        thread_t *t = &r->threads[thread];
+        r->failed = !(na_event_is_alloc(event) ? play_alloc(r, t, event, freed)
+                                               : play_free(r, t, event, freed));
+    }
     r->totals.events++;
     return !r->failed;
 }
@@ -550,6 +605,14 @@ const na_live_t *na_replay_find(na_replay_t *r, uint64_t address) {
     if (b == NULL) return NULL;
     r->found = live_of(r, b);
     return &r->found;
+}
+
+const na_live_t *na_replay_came(na_replay_t *r) {
+    return na_replay_find(r, r->came);
+}
+
+bool na_replay_was_temporary(const na_replay_t *r) {
+    return r->temporary;
 }
 
 void na_replay_each(const na_replay_t *r, void (*visit)(void *, const na_live_t *), void *arg) {

@@ -52,6 +52,12 @@ const na_replay_totals_t *na_replay_totals(const na_replay_t *replay);
 /* The block that begins at the address; NULL: none lives there. Good until the next
  * call. */
 const na_live_t *na_replay_find(na_replay_t *replay, uint64_t address);
+/* The block that the event played last made live, NULL: none. Of a realloc that copied its block
+ * that is the second event: both blocks are one to the program, and never in a figure together.
+ * Good until the next call. */
+const na_live_t *na_replay_came(na_replay_t *replay);
+/* That event freed a block before its thread had allocated anything else. */
+bool na_replay_was_temporary(const na_replay_t *replay);
 /* Every block that lives, in no order. */
 void na_replay_each(const na_replay_t *replay, void (*visit)(void *arg, const na_live_t *block),
                     void *arg);

@@ -102,11 +102,39 @@ static void one_thread(judging_t *j) {
 static void one_other_node(judging_t *j) {
     const na_measure_t *m = j->m;
     remote(j, NA_VERDICT_REMOTE);
-    share(j, NA_VERDICT_REMOTE, "after the hand-off, from one node that is not the page's",
-          NA_T_ONE_NODE, m->one_node, true, j->after);
-    share(j, NA_VERDICT_REMOTE, "after the hand-off, by the thread that allocated it",
-          NA_T_ALLOCATOR, m->allocator, false, j->after);
+    if (m->instances > 1 && m->settled > 0) { /* each one's node: some lie there by chance */
+        share(j, NA_VERDICT_REMOTE, "after the hand-off, from one node for each object",
+              NA_T_ONE_NODE, m->one_node + m->settled, true, j->after);
+        share(j, NA_VERDICT_REMOTE, "after the hand-off, from that node, to another one's memory",
+              NA_T_REMOTE, m->one_node, true, j->after);
+    } else {
+        share(j, NA_VERDICT_REMOTE, "after the hand-off, from one node that is not the page's",
+              NA_T_ONE_NODE, m->one_node, true, j->after);
+    }
+    share(j, NA_VERDICT_REMOTE,
+          "after the hand-off, by the thread that allocated it, from elsewhere", NA_T_ALLOCATOR,
+          m->allocator, false, j->after);
     close_rule(j, NA_VERDICT_REMOTE);
+}
+
+static void in_parts(judging_t *j) {
+    const na_measure_t *m = j->m;
+    double parted = isnan(m->parted) && m->after > 0 ? 0 : m->parted; /* of one page: no parts */
+    remote(j, NA_VERDICT_PARTITION);
+    share(j, NA_VERDICT_PARTITION, "from the node that most others to their page come from",
+          NA_T_PARTED, parted, true, j->after);
+    share(j, NA_VERDICT_PARTITION, "in pages of other nodes than the one that has most of them",
+          NA_T_SECOND, m->part_second, true, j->after);
+    share(j, NA_VERDICT_PARTITION, "from that node, and to another node's memory", NA_T_REMOTE,
+          m->misplaced, true, j->after);
+    close_rule(j, NA_VERDICT_PARTITION);
+}
+
+/* Not so: what is all nodes' can be copied or spread. Of one page or less this is no question. */
+static void no_parts(judging_t *j, na_verdict_kind_t kind) {
+    if (!isnan(j->m->parted))
+        share(j, kind, "from the node that most others to their page come from", NA_T_PARTED,
+              j->m->parted, false, j->after);
 }
 
 /* Of several nodes: this condition is of all rules below. */
@@ -172,14 +200,41 @@ static void reads_and_writes(judging_t *j) {
         m->store_samples >= na_limit(NA_T_SAMPLES_STORES) ||
             m->stores >= na_limit(NA_T_STORES_READ_MOSTLY),
         na_share_chance(m->stores, na_limit(NA_T_STORES_READ_MOSTLY), n, false));
+    no_parts(j, NA_VERDICT_READ_MOSTLY);
     close_rule(j, NA_VERDICT_READ_MOSTLY);
     at_once(j, NA_VERDICT_WRITE_SHARED);
     share(j, NA_VERDICT_WRITE_SHARED, "writes after the hand-off", NA_T_STORES_SHARED, m->stores,
           true, n);
-    if (has_lines(j))
+    if (has_lines(j)) {
         add(j, NA_VERDICT_WRITE_SHARED, "of a node's fair share, on the node with most of it",
             NA_T_SPREAD, m->spread, true, true, 1 - spread_chance(j));
+        no_parts(j, NA_VERDICT_WRITE_SHARED);
+    }
     close_rule(j, NA_VERDICT_WRITE_SHARED);
+}
+
+/* It is used and written from everywhere, and lies everywhere. */
+static void evenly(judging_t *j) {
+    const na_measure_t *m = j->m;
+    na_rule_t *rule = &j->to->rules[NA_VERDICT_EVEN];
+    remote(j, NA_VERDICT_EVEN);
+    if (has_lines(j)) {
+        add(j, NA_VERDICT_EVEN, "of a node's fair share, on the node with most of it", NA_T_SPREAD,
+            m->spread, false, true, spread_chance(j));
+        share(j, NA_VERDICT_EVEN, "in the lines of the cache with most of it", NA_T_LINES_SHARE,
+              m->in_lines, false, j->after);
+        double mixed = 1 - m->pure;
+        add(j, NA_VERDICT_EVEN, "of windows of time, used by several nodes", NA_T_MIXED_WINDOWS,
+            mixed, true, has_windows(j),
+            na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), m->windows, true));
+        share(j, NA_VERDICT_EVEN, "writes after the hand-off", NA_T_STORES_READ_MOSTLY, m->stores,
+              true, j->after);
+        no_parts(j, NA_VERDICT_EVEN);
+    }
+    close_rule(j, NA_VERDICT_EVEN);
+    if (has_lines(j)) return;
+    rule->holds = rule->open = false;
+    rule->fit = 0;
 }
 
 static void saturated(judging_t *j) {
@@ -206,27 +261,21 @@ static void saturated(judging_t *j) {
     close_rule(j, NA_VERDICT_SATURATED);
 }
 
-/* It lies where it is used; or it is used and written from everywhere and lies everywhere. */
+/* It lies where it is used; or, where nodes use pages of each other too, each page lies with the
+ * node that uses it most. */
 static void nothing(judging_t *j) {
     const na_measure_t *m = j->m;
     na_rule_t *rule = &j->to->rules[NA_VERDICT_NOTHING];
     share(j, NA_VERDICT_NOTHING, "to other nodes", NA_T_REMOTE, m->remote, false, j->n * m->known);
     close_rule(j, NA_VERDICT_NOTHING);
-    if (rule->holds || !has_lines(j)) return;
+    if (rule->holds || isnan(m->parted)) return;
     na_rule_t first = *rule;
     *rule = (na_rule_t){0};
-    add(j, NA_VERDICT_NOTHING, "of a node's fair share, on the node with most of it", NA_T_SPREAD,
-        m->spread, false, true, spread_chance(j));
-    share(j, NA_VERDICT_NOTHING, "in the lines of the cache with most of it", NA_T_LINES_SHARE,
-          m->in_lines, false, j->after);
-    double mixed = 1 - m->pure;
-    add(j, NA_VERDICT_NOTHING, "of windows of time, used by several nodes", NA_T_MIXED_WINDOWS,
-        mixed, true, has_windows(j),
-        na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), m->windows, true));
-    share(j, NA_VERDICT_NOTHING, "writes after the hand-off", NA_T_STORES_READ_MOSTLY, m->stores,
-          true, j->after);
+    share(j, NA_VERDICT_NOTHING, "from the node that most others to their page come from",
+          NA_T_PARTED, m->parted, true, j->after);
+    share(j, NA_VERDICT_NOTHING, "from that node, and to another node's memory", NA_T_REMOTE,
+          m->misplaced, false, j->after);
     close_rule(j, NA_VERDICT_NOTHING);
-    rule->holds = rule->holds && (j->evidence & NA_EVIDENCE_OP) != 0;
     if (!rule->holds) *rule = first;
 }
 
@@ -286,8 +335,7 @@ static bool decide(judging_t *j) {
     }
     for (int kind = 0; kind <= NA_VERDICT_NOTHING; kind++) {
         /* What is spread already is as good as it gets, before it is called shared. */
-        if (kind == NA_VERDICT_SATURATED && v->rules[NA_VERDICT_NOTHING].holds)
-            kind = NA_VERDICT_NOTHING;
+        if (kind == NA_VERDICT_SATURATED && v->rules[NA_VERDICT_EVEN].holds) kind = NA_VERDICT_EVEN;
         if (!v->rules[kind].holds) continue;
         v->kind = (na_verdict_kind_t)kind;
         return true;
@@ -339,7 +387,12 @@ static void estimate_gain(const judging_t *j) {
         part = 1;
         break;
     case NA_VERDICT_REMOTE: /* what the node uses becomes local, what others used there remote */
-        part = away > 0 && m->to >= 0 ? (m->from[m->to] - (m->known * m->weight - away)) / away : 0;
+        part = m->instances > 1 && away > 0 ? m->one_node * m->after / away
+               : away > 0 && m->to >= 0 ? (m->from[m->to] - (m->known * m->weight - away)) / away
+                                        : 0;
+        break;
+    case NA_VERDICT_PARTITION:
+        part = away > 0 ? m->misplaced * m->after / away : 0;
         break;
     case NA_VERDICT_CLUSTER:
         part = m->in_cluster;
@@ -382,9 +435,11 @@ void na_rules_decide(const na_flows_t *set, const na_verdicts_t *verdicts, na_ve
     v->undecided = NA_UNDECIDED_NOT;
     one_thread(&j);
     one_other_node(&j);
+    in_parts(&j);
     cluster(&j);
     in_turn(&j);
     reads_and_writes(&j);
+    evenly(&j);
     saturated(&j);
     nothing(&j);
     if (decide(&j)) {

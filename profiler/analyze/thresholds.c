@@ -20,8 +20,10 @@ const na_threshold_row_t na_thresholds[NA_THRESHOLDS] = {
     [NA_T_REMOTE] = {"remote", 0.1, "share", "of accesses to other nodes; less is no problem"},
     [NA_T_ONE_NODE] = {"one_node", 0.8, "share",
                        "of accesses after the hand-off from one node that is not the page's"},
-    [NA_T_ALLOCATOR] = {"allocator", 0.1, "share",
-                        "of accesses after the hand-off by the thread that allocated, at most"},
+    [NA_T_ALLOCATOR] =
+        {"allocator", 0.1, "share",
+         "of accesses after the hand-off by the thread that allocated, from elsewhere, at "
+         "most"},
     [NA_T_OWN] = {"own", 0.8, "share", "of accesses by the thread that allocated"},
     [NA_T_STAYED] = {"stayed", 0.8, "share",
                      "of its remote accesses: made on (or off) the node where it allocated"},
@@ -55,6 +57,17 @@ const na_threshold_row_t na_thresholds[NA_THRESHOLDS] = {
     [NA_T_MODULARITY] = {"modularity", 0.3, "modularity", "of the groups of threads, to be groups"},
     [NA_T_SPREAD] = {"spread", 1.5, "times",
                      "the fair share that a node has of an object, at most: it is spread already"},
+    [NA_T_PARTED] = {"parted", 0.8, "share",
+                     "of accesses from the node that most others to their page come from: each "
+                     "node has its own part"},
+    [NA_T_GAIN] = {"gain", 0.01, "share",
+                   "of all accesses that go to other nodes; less is nothing to gain"},
+    [NA_T_LINE_OWN] = {"line_own", 0.9, "share",
+                       "of the accesses to a line by the threads that its parts belong to"},
+    [NA_T_LINE_PROBES] = {"line_probes", 3, "looks",
+                          "in which different threads used different parts of a line, one writing"},
+    [NA_T_LINE_RATE] = {"line_rate", 1000, "a second",
+                        "accesses to it by others than the thread with most"},
 };
 
 const na_verdict_text_t na_verdict_texts[NA_VERDICTS] = {
@@ -65,6 +78,9 @@ const na_verdict_text_t na_verdict_texts[NA_VERDICTS] = {
                         "on another one"},
     [NA_VERDICT_REMOTE] = {"remote_after_allocation", "remote after allocation",
                            "one thread allocates it, and threads of one other node use it"},
+    [NA_VERDICT_PARTITION] = {"partition", "partition",
+                              "each node uses a part of its own, and most of these pages lie "
+                              "elsewhere"},
     [NA_VERDICT_CLUSTER] = {"sharing_cluster", "sharing cluster",
                             "a group of threads shares it among themselves, and runs on several "
                             "nodes"},
@@ -75,6 +91,12 @@ const na_verdict_text_t na_verdict_texts[NA_VERDICTS] = {
                               "its node answers too much, and slowly, and most of that is for it"},
     [NA_VERDICT_WRITE_SHARED] = {"write_shared", "write-shared",
                                  "several nodes read and write it at once"},
+    [NA_VERDICT_EVEN] = {"evenly_remote", "evenly remote",
+                         "several nodes use all of it at once, and it is spread over them: no node "
+                         "has too much of it, and most accesses stay remote"},
+    [NA_VERDICT_FALSE_SHARING] = {"false_sharing", "false sharing",
+                                  "threads use parts of one line of the cache that are each one "
+                                  "thread's, and it goes back and forth between their CPUs"},
     [NA_VERDICT_NOTHING] = {"nothing_wrong", "nothing wrong",
                             "it lies where it is used, or as well as it can"},
     [NA_VERDICT_UNDECIDABLE] = {"undecidable", "undecidable", "the samples do not tell"},
@@ -94,11 +116,14 @@ const uint32_t na_verdict_needs[NA_VERDICTS] = {
     [NA_VERDICT_MIGRATED] = ALL | NA_EVIDENCE_ALLOCATION,
     [NA_VERDICT_OWN] = ALL | NA_EVIDENCE_ALLOCATION,
     [NA_VERDICT_REMOTE] = ALL,
+    [NA_VERDICT_PARTITION] = ALL,
     [NA_VERDICT_CLUSTER] = ALL,
     [NA_VERDICT_ALTERNATING] = ALL | NA_EVIDENCE_TURNS,
     [NA_VERDICT_READ_MOSTLY] = ALL | NA_EVIDENCE_OP | NA_EVIDENCE_TURNS,
     [NA_VERDICT_SATURATED] = ALL | NA_EVIDENCE_LEVEL | NA_EVIDENCE_LATENCY,
     [NA_VERDICT_WRITE_SHARED] = ALL | NA_EVIDENCE_OP | NA_EVIDENCE_TURNS,
+    [NA_VERDICT_EVEN] = ALL | NA_EVIDENCE_OP | NA_EVIDENCE_TURNS,
+    [NA_VERDICT_FALSE_SHARING] = 0,
     [NA_VERDICT_NOTHING] = ALL,
     [NA_VERDICT_UNDECIDABLE] = 0,
 };

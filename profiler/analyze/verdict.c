@@ -40,7 +40,9 @@ uint32_t na_verdict_source(const na_flows_t *set) {
     uint32_t best = NA_FLOWS_NONE;
     double best_score = -1;
     for (uint32_t i = 0; i < set->source_count; i++) {
-        if (set->sources[i].samples == 0) continue;
+        bool probed = set->count == 0 && set->probe_count != 0 &&
+                      set->sources[i].of.source == NA_NPROF_SOURCE_WATCH;
+        if (set->sources[i].samples == 0 && !probed) continue;
         uint32_t evidence = na_source_evidence(set, i);
         double score = (evidence & NA_EVIDENCE_SHARES) != 0 ? 16 : 0;
         score += __builtin_popcount(evidence);
@@ -177,7 +179,7 @@ static bool add(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_
         *room = more;
     }
     na_verdict_t *to = &v->items[v->count];
-    *to = (na_verdict_t){.group = group, .object = object};
+    *to = (na_verdict_t){.group = group, .object = object, .apart = skip};
     const na_flow_group_t *g = &set->groups[group];
     bool good = object != NA_FLOWS_NONE
                     ? na_measure_make(set, v, &object, 1, NA_FLOWS_NONE, &to->measure)
@@ -194,18 +196,26 @@ static bool add_group(const na_flows_t *set, na_verdicts_t *v, uint32_t group, u
     const na_flow_group_t *g = &set->groups[group];
     if (g->samples == 0) return true;
     const na_flow_object_t *first = &set->objects[g->members[0]];
-    bool split = g->objects > 1 && first->samples >= na_limit(NA_T_SPLIT) * (double)g->samples;
+    /* One that is alone with its samples is judged as itself, whatever else there is. */
+    uint32_t sampled = 1;
+    while (sampled < g->objects && sampled < 3 && set->objects[g->members[sampled]].samples != 0)
+        sampled++;
+    bool split = sampled > 1 && first->samples >= na_limit(NA_T_SPLIT) * (double)g->samples;
     if (!split)
-        return add(set, v, group, g->objects == 1 ? g->members[0] : NA_FLOWS_NONE, NA_FLOWS_NONE,
+        return add(set, v, group, sampled == 1 ? g->members[0] : NA_FLOWS_NONE, NA_FLOWS_NONE,
                    room);
     if (!add(set, v, group, g->members[0], NA_FLOWS_NONE, room)) return false;
     if (g->samples == first->samples) return true;
+    if (sampled == 2) return add(set, v, group, g->members[1], NA_FLOWS_NONE, room);
     return add(set, v, group, NA_FLOWS_NONE, g->members[0], room);
 }
 
 /* Dearest first; then by accesses, then by number, so that the order never varies. */
 static int by_cost(const void *a, const void *b) {
     const na_verdict_t *x = a, *y = b;
+    bool first = x->kind == NA_VERDICT_FALSE_SHARING; /* what it costs, nodes do not tell */
+    if (first != (y->kind == NA_VERDICT_FALSE_SHARING)) return first ? -1 : 1;
+    if (first && x->line != y->line) return x->line < y->line ? -1 : 1;
     if (x->cost_share != y->cost_share) return x->cost_share > y->cost_share ? -1 : 1;
     if (x->measure.weight != y->measure.weight)
         return x->measure.weight > y->measure.weight ? -1 : 1;
@@ -219,7 +229,7 @@ bool na_verdicts_make(const na_flows_t *set, na_verdicts_t *v) {
     v->evidence = na_source_evidence(set, v->source);
     v->dram = (v->evidence & NA_EVIDENCE_LEVEL) != 0;
     uint32_t room = 0;
-    bool good = sum_up(set, v) && load_nodes(set, v) &&
+    bool good = sum_up(set, v) && load_nodes(set, v) && na_lines_make(set, &v->lines) &&
                 na_clusters_find(set, v->source, v->dram, &v->clusters);
     for (uint32_t g = 0; good && g < set->group_count; g++)
         good = add_group(set, v, g, &room);
@@ -235,12 +245,14 @@ bool na_verdicts_make(const na_flows_t *set, na_verdicts_t *v) {
         v->items[kept++] = *item;
     }
     v->count = kept;
-    if (kept != 0) qsort(v->items, kept, sizeof *v->items, by_cost);
+    if (!na_rules_lines(set, v)) return false;
+    if (v->count != 0) qsort(v->items, v->count, sizeof *v->items, by_cost);
     return true;
 }
 
 void na_verdicts_free(na_verdicts_t *v) {
     free(v->items);
     na_clusters_free(&v->clusters);
+    na_lines_free(&v->lines);
     *v = (na_verdicts_t){0};
 }

@@ -13,18 +13,23 @@
 #define NUMALLOC_PROFILER_ANALYZE_VERDICT_H
 
 #include "profiler/analyze/flows.h"
+#include "profiler/analyze/lines.h"
 
 /* In the order in which they are preferred where several hold. */
 typedef enum na_verdict_kind {
-    NA_VERDICT_MIGRATED,     /* own data, and the thread has moved to another node */
-    NA_VERDICT_OWN,          /* own data on another node's page, though the thread has not moved */
-    NA_VERDICT_REMOTE,       /* allocated here, used from one other node */
-    NA_VERDICT_CLUSTER,      /* shared by a group of threads that sits on several nodes */
-    NA_VERDICT_ALTERNATING,  /* used by several nodes in turn */
-    NA_VERDICT_READ_MOSTLY,  /* read by several nodes at once */
-    NA_VERDICT_SATURATED,    /* most of what makes a node slow */
-    NA_VERDICT_WRITE_SHARED, /* read and written by several nodes at once */
-    NA_VERDICT_NOTHING,      /* nothing is wrong */
+    NA_VERDICT_MIGRATED,      /* own data, and the thread has moved to another node */
+    NA_VERDICT_OWN,           /* own data on another node's page, though the thread has not moved */
+    NA_VERDICT_REMOTE,        /* allocated here, used from one other node */
+    NA_VERDICT_PARTITION,     /* each node uses a part of its own, and its pages lie elsewhere */
+    NA_VERDICT_CLUSTER,       /* shared by a group of threads that sits on several nodes */
+    NA_VERDICT_ALTERNATING,   /* used by several nodes in turn */
+    NA_VERDICT_READ_MOSTLY,   /* read by several nodes at once */
+    NA_VERDICT_SATURATED,     /* most of what makes a node slow */
+    NA_VERDICT_WRITE_SHARED,  /* read and written by several nodes at once */
+    NA_VERDICT_EVEN,          /* the same, and spread over the nodes: placement can do no more */
+    NA_VERDICT_FALSE_SHARING, /* parts of one line that are each one thread's; judged first, by
+                               * lines.h: the rules that follow have no part in it */
+    NA_VERDICT_NOTHING,       /* nothing is wrong */
     NA_VERDICT_UNDECIDABLE,
     NA_VERDICTS
 } na_verdict_kind_t;
@@ -84,6 +89,11 @@ typedef enum na_threshold {
     NA_T_CLUSTER,
     NA_T_MODULARITY,
     NA_T_SPREAD,
+    NA_T_PARTED,
+    NA_T_GAIN,
+    NA_T_LINE_OWN,
+    NA_T_LINE_PROBES,
+    NA_T_LINE_RATE,
     NA_THRESHOLDS
 } na_threshold_t;
 
@@ -104,7 +114,7 @@ typedef struct na_condition {
     bool known, met;      /* known: there is evidence, and enough samples */
 } na_condition_t;
 
-#define NA_CONDITIONS 5
+#define NA_CONDITIONS 6
 
 typedef struct na_rule {
     na_condition_t conditions[NA_CONDITIONS];
@@ -139,7 +149,8 @@ typedef struct na_measure {
     double own;       /* share by the thread that allocated it (or that came first) */
     double moved;     /* of the remote ones of `own`: from another node than it allocated on */
     double one_node;  /* after the hand-off: from one node that is not the page's */
-    double allocator; /* after the hand-off: by the thread that allocated */
+    double settled;   /* the same: from one node, of objects that lie mostly there */
+    double allocator; /* after the hand-off: by the thread that allocated, from elsewhere */
     double after;     /* weight after the hand-off */
     double second;    /* after the hand-off: share of the node that comes second */
     uint32_t windows; /* of time, with enough draws */
@@ -147,17 +158,22 @@ typedef struct na_measure {
     double stores;    /* after the hand-off: share of writes; not a number: not known */
     uint32_t store_samples;
     uint64_t switches;   /* accesses by another thread than the one before */
-    double switch_ns;    /* mean time between those (the paper's Figure 3); not a number: none */
+    double switch_ns;    /* mean length of a turn (the paper's Figure 3); not a number: none */
+    double turn_draws;   /* draws in all; a few for each turn, or turns were missed */
     uint64_t handoff_ns; /* mean, from birth to the first access by another thread; 0: not known */
     uint64_t last_store_ns; /* 0: none seen */
     uint32_t lines;         /* cache lines that most accesses after the hand-off go to */
     double in_lines;        /* after the hand-off: share of the NA_T_LINES lines with most of it */
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */
-    double latency;         /* mean, cycles; not a number: not known */
-    int16_t to;             /* the node that uses it most; -1: not known */
-    int16_t at;             /* the node that most of it lies on */
-    uint32_t reader;        /* the thread that uses it most */
+    /* After the hand-off: each access told from others to its page, or the pages beside it. */
+    double parted;      /* share from the node that this page's others come from; NaN: no pages */
+    double misplaced;   /* share that is so, and to another node's memory */
+    double part_second; /* share of pages that belong to other nodes than the one with most */
+    double latency;     /* mean, cycles; not a number: not known */
+    int16_t to;         /* the node that uses it most; -1: not known */
+    int16_t at;         /* the node that most of it lies on */
+    uint32_t reader;    /* the thread that uses it most */
 } na_measure_t;
 
 typedef struct na_verdict {
@@ -165,8 +181,11 @@ typedef struct na_verdict {
     na_undecided_t undecided;
     uint32_t lacks; /* evidence, where that is the reason */
     uint32_t group;
-    uint32_t object;     /* one instance that has most of the group; NA_FLOWS_NONE: all, but those
-                          * that have a verdict of their own */
+    uint32_t object; /* one instance that has most of the group; NA_FLOWS_NONE: all, but those
+                      * that have a verdict of their own */
+    uint32_t apart;  /* of those: one with a verdict of its own; NA_FLOWS_NONE: none */
+    uint32_t line;   /* FALSE_SHARING: the line, of `lines`; and how many of the group are so */
+    uint32_t line_count;
     double chance;       /* 0 to 1 */
     double needed;       /* samples, where there are too few; else 0 */
     double cost_share;   /* of all remote cost */
@@ -177,9 +196,20 @@ typedef struct na_verdict {
     na_measure_t measure;
 } na_verdict_t;
 
+/* One of the groups of threads below. */
+typedef struct na_cluster {
+    double weight;
+    double from[NA_FLOWS_NODES]; /* of its threads' accesses */
+    double home[NA_FLOWS_NODES]; /* of accesses to what its threads share */
+    int16_t node; /* where both should be: each group on a node of its own while there
+                   * are any, if it can be where its objects lie */
+} na_cluster_t;
+
 /* Groups of threads that share objects with each other and not with others. */
 typedef struct na_clusters {
-    uint32_t *of; /* by thread: its group, from 0; NA_FLOWS_NONE: shares nothing */
+    uint32_t *of;       /* by thread: its group, from 0; NA_FLOWS_NONE: shares nothing */
+    uint32_t *owner;    /* by object: the group whose threads share it, or NA_FLOWS_NONE */
+    na_cluster_t *each; /* by group */
     uint32_t count;
     uint32_t useful;   /* groups of two threads or more */
     double modularity; /* 0: no groups, towards 1: clearly apart */
@@ -212,6 +242,7 @@ typedef struct na_verdicts {
     bool enough;                  /* as many samples as the paper asks for */
     na_node_load_t nodes[NA_FLOWS_NODES];
     na_clusters_t clusters;
+    na_lines_t lines; /* that watchpoints looked at word by word */
 } na_verdicts_t;
 
 /* False: out of memory. Free in both cases. */
@@ -222,9 +253,29 @@ void na_verdicts_free(na_verdicts_t *verdicts);
 uint32_t na_verdict_source(const na_flows_t *set);
 uint32_t na_source_evidence(const na_flows_t *set, uint32_t source);
 
+/* A range of an object that one node uses most. */
+typedef struct na_part {
+    uint64_t from, to; /* offsets: of whole pages, but for the object's end */
+    double weight;     /* of accesses after the hand-off */
+    double own;        /* of them: from that node */
+    double homes[NA_FLOWS_NODES];
+    int16_t node, at; /* the node that uses it, and the one that most of it lies on; -1: unknown */
+} na_part_t;
+
+/* The ranges, in order; a border lies at the roundest offset between the pages with samples on
+ * both sides. Returns
+ * how many, of which the first `most` are written; 0: none, UINT32_MAX: out of memory. */
+uint32_t na_measure_parts(const na_flows_t *set, const na_verdicts_t *verdicts, uint32_t object,
+                          na_part_t *parts, uint32_t most);
+
 /* Does this sample count? */
 static inline bool na_verdict_counts(const na_touch_t *a, uint32_t source, bool dram) {
     return a->source == source && (!dram || na_touch_is_dram(a));
+}
+
+/* Is it on this object of its group? */
+static inline bool na_verdict_is_on(const na_verdict_t *v, uint32_t object) {
+    return v->object == NA_FLOWS_NONE ? v->apart != object : v->object == object;
 }
 
 /* ---- between the files of the analysis ---- */
@@ -238,10 +289,37 @@ static inline double na_limit(na_threshold_t threshold) {
 bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const uint32_t *objects,
                      uint32_t count, uint32_t skip, na_measure_t *measure);
 
+/* parts.c: samples of one object, in order of time. */
+typedef struct na_parts_samples {
+    const na_flows_t *set;
+    const uint32_t *items, *draw; /* samples, and the number of each one's draw */
+    const double *draw_weight;    /* by draw */
+    uint32_t count;
+    uint64_t page_size;
+    bool by_page; /* each is of a page, whatever its address in it */
+} na_parts_samples_t;
+
+typedef struct na_parts_sum {
+    double weight, same, misplaced;
+    double of_node[NA_FLOWS_NODES]; /* weight, by the node that its page's others come from */
+} na_parts_sum_t;
+
+/* Adds what they say to the sum. What nothing can be told of counts as used by all. False: out of
+ * memory. */
+bool na_parts_count(const na_parts_samples_t *samples, na_parts_sum_t *sum);
+
+/* Of the same samples, the ranges; offsets from `base`, the last one ends at `size` if that is
+ * known (not 0). As na_measure_parts. */
+uint32_t na_parts_ranges(const na_parts_samples_t *samples, uint64_t base, uint64_t size,
+                         na_part_t *parts, uint32_t most);
+
 /* Chance that a share of `n` samples is really at or above (else: below) a limit. */
 double na_share_chance(double value, double limit, double n, bool at_least);
 
 /* Fills rules, kind, runners-up, chance, needed and gains of a verdict from its measure. */
 void na_rules_decide(const na_flows_t *set, const na_verdicts_t *verdicts, na_verdict_t *verdict);
+/* False sharing: a verdict for each group that has lines which are shared so, over what the other
+ * rules say. False: out of memory. */
+bool na_rules_lines(const na_flows_t *set, na_verdicts_t *verdicts);
 
 #endif

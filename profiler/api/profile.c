@@ -76,6 +76,7 @@ void numalloc_profile_header(numalloc_profile_t *p, numalloc_profile_header_t *h
         .lost_events = h->lost_events,
         .truncated_stacks = h->truncated_stacks,
         .before_frees = h->before_frees,
+        .job = h->job,
     };
     na_profile_fill(header, size, &full, sizeof full);
 }

@@ -13,15 +13,6 @@
 #include "profiler/dump/text.h"
 #include "profiler/format/access.h"
 
-/* The best reason that a source gave for not working; NULL: none. */
-static const char *why_not(const na_flows_t *flows) {
-    for (uint32_t i = 0; i < flows->source_count; i++)
-        if ((flows->sources[i].of.flags & NA_NPROF_ACCESS_USED) == 0 &&
-            flows->sources[i].of.why[0] != 0)
-            return flows->sources[i].of.why;
-    return NULL;
-}
-
 static na_status_t make(na_access_view_t *view) {
     na_reader_t **readers = calloc(view->count + 1, sizeof *readers);
     if (readers == NULL) return NA_STATUS_MEMORY;
@@ -31,19 +22,20 @@ static na_status_t make(na_access_view_t *view) {
     free(readers);
     if (!good) return NA_STATUS_MEMORY;
     const char *path = view->in[0].path;
-    if (view->flows.count == 0) {
-        const char *why = why_not(&view->flows);
+    if (view->flows.count == 0 && view->flows.probe_count == 0) {
+        char why[512];
+        na_access_none(view, why, sizeof why);
         if (view->flows.source_count != 0)
             return na_fail(
-                "%s: no accesses were sampled%s%s; 'numalloc-dump run' lists the sources", path,
-                why == NULL ? "" : ": ", why == NULL ? "" : why);
+                "%s: no accesses were sampled: %s; 'numalloc-dump run' lists the sources", path,
+                why);
         return na_fail("%s: has no accesses; record it with NUMALLOC_PROFILE=sites,access=auto",
                        path);
     }
     char why[NA_WHERE_WHY];
     if (view->options->where != NULL && !na_flows_select(&view->flows, view->options->where, why))
         return na_fail("--where %s; see numalloc-dump --help", why);
-    if (view->flows.count == 0)
+    if (view->flows.count == 0 && view->options->where != NULL)
         return na_fail("%s: no access fulfils --where %s", path, view->options->where);
     return na_verdicts_make(&view->flows, &view->verdicts) ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
@@ -97,8 +89,8 @@ void na_access_group_label(const na_access_view_t *view, uint32_t group, char ou
     char place[NA_LABEL] = "(no stack)", text[128];
     if (frame != NULL) {
         na_view_frame_label(frame, place);
-        if (frame->file != NULL && frame->line != 0 &&
-            na_source_target(view->options, frame->file, frame->line, text, sizeof text))
+        if (na_source_target(view->options, frame, leaf != NULL ? leaf->function : NULL, text,
+                             sizeof text))
             snprintf(place, sizeof place, "%s (%.300s:%u)", text, base_name(frame->file),
                      frame->line);
     }
@@ -117,6 +109,24 @@ void na_access_object_label(const na_access_view_t *view, uint32_t object, char 
                  na_text_bytes(size, (double)o->size));
     else
         snprintf(out, NA_LABEL, "%.700s, object %u", name, object);
+}
+
+void na_access_verdict_label(const na_access_view_t *view, const na_verdict_t *v,
+                             char out[NA_LABEL]) {
+    if (v->object != NA_FLOWS_NONE && view->flows.groups[v->group].kind != NA_FLOW_UNKNOWN)
+        na_access_object_label(view, v->object, out);
+    else
+        na_access_group_label(view, v->group, out);
+}
+
+void na_access_cost_text(const na_access_view_t *view, const na_verdict_t *v, char out[NA_LABEL]) {
+    double remote = view->verdicts.remote;
+    if (!(remote == remote))
+        snprintf(out, NA_LABEL, "%.1f %% of all remote cost", 100 * v->cost_share);
+    else
+        snprintf(out, NA_LABEL, "of %.1f %% remote in all%s %.1f %% of all remote cost",
+                 100 * remote, remote < na_limit(NA_T_GAIN) ? ": nothing to gain;" : ",",
+                 100 * v->cost_share);
 }
 
 void na_access_thread_label(const na_access_view_t *view, uint32_t thread, char out[NA_LABEL]) {
@@ -233,7 +243,9 @@ void na_access_head(const na_access_view_t *view) {
         fputs("; only ", stdout);
         na_text_put(stdout, view->options->where);
     }
-    if (v->remote == v->remote) printf("\nTo other nodes: %.1f %%", 100 * v->remote);
+    if (v->remote == v->remote)
+        printf("\nTo other nodes: %.1f %%%s", 100 * v->remote,
+               v->remote < na_limit(NA_T_GAIN) ? ", nothing to gain" : "");
     if (v->local_latency == v->local_latency)
         printf("; local latency %.0f cycles (median)", v->local_latency);
     putchar('\n');
@@ -243,16 +255,17 @@ void na_access_notes(const na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
     const na_verdicts_t *v = &view->verdicts;
     const na_nprof_access_source_t *s = &f->sources[v->source].of;
-    char a[NA_TEXT], b[NA_TEXT];
+    char a[NA_TEXT], b[NA_TEXT], more[256] = "run longer";
     if ((s->flags & NA_NPROF_ACCESS_MADE_UP) != 0)
         printf("Note: these samples are made up, for tests; they say nothing about the program.\n");
     if ((v->evidence & NA_EVIDENCE_LEVEL) == 0)
         printf("Note: %s does not tell whether memory or a cache answered; all accesses count.\n",
                na_access_source_name(s->source));
+    if (v->samples != 0)
+        na_access_more(view, na_limit(NA_T_SAMPLES_ALL) / v->samples, more, sizeof more);
     if (!v->enough)
-        printf("Note: %s samples; below %s, small shares are uncertain. Run longer, or sample "
-               "more.\n",
-               na_text_count(a, v->samples), na_text_count(b, na_limit(NA_T_SAMPLES_ALL)));
+        printf("Note: %s samples; below %s, small shares are uncertain: %s.\n",
+               na_text_count(a, v->samples), na_text_count(b, na_limit(NA_T_SAMPLES_ALL)), more);
     if (s->lost != 0)
         printf("Note: %s samples were lost (%.2f %%).\n", na_text_count(a, (double)s->lost),
                100 * (double)s->lost / (double)(s->lost + s->stored));

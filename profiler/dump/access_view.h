@@ -38,6 +38,12 @@ static inline bool na_access_view_has(const na_access_view_t *view, const na_tou
 void na_access_group_label(const na_access_view_t *view, uint32_t group, char out[NA_LABEL]);
 /* The same with the instance: "..., object 17 of 4.00 MiB". */
 void na_access_object_label(const na_access_view_t *view, uint32_t object, char out[NA_LABEL]);
+/* What a verdict is on: an object with its id, or a group. */
+void na_access_verdict_label(const na_access_view_t *view, const na_verdict_t *verdict,
+                             char out[NA_LABEL]);
+/* "of 45.0 % remote in all, 100.0 % of all remote cost": how much there is to gain. */
+void na_access_cost_text(const na_access_view_t *view, const na_verdict_t *verdict,
+                         char out[NA_LABEL]);
 /* "worker 1234", with the process where there are several. */
 void na_access_thread_label(const na_access_view_t *view, uint32_t thread, char out[NA_LABEL]);
 
@@ -85,12 +91,22 @@ void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *ve
 /* verdict_words.c: what to do about it, in code, by command, by placement; and the reason of an
  * undecided one. */
 typedef struct na_advice {
-    char code[512];     /* in the program */
+    char code[2048];    /* in the program */
     char command[256];  /* around the program; "": none helps */
     char placement[64]; /* "node 2", "interleave", "local", "replicate", "pin", "pad"; "": none */
     char expected[256]; /* what it may gain */
     char reason[512];   /* undecidable: why */
 } na_advice_t;
+/* access_more.c: what to do where there are too few samples, by how many times; and why a profile
+ * has none at all. */
+void na_access_more(const na_access_view_t *view, double factor, char *out, size_t size);
+void na_access_none(const na_access_view_t *view, char *out, size_t size);
+
+/* verdict_lines.c: false sharing: the line, its parts, whose they are; and what to do. */
+void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *verdict);
+void na_verdict_json_line(const na_access_view_t *view, const na_verdict_t *verdict);
+void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *verdict,
+                            na_advice_t *advice);
 void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *verdict,
                        na_advice_t *advice);
 

@@ -2,16 +2,19 @@
 #ifndef NUMALLOC_PROFILER_DUMP_DIFF_H
 #define NUMALLOC_PROFILER_DUMP_DIFF_H
 
+#include "profiler/dump/pair.h"
 #include "profiler/dump/view.h"
 
 typedef struct na_diff_row {
     const na_function_name_t *name; /* of one of the two */
     na_cost_t cost[2];              /* old, new; what the function is responsible for */
+    const char *module, *function;  /* what pairs it: na_pairs_key */
 } na_diff_row_t;
 
 typedef struct na_diff {
     na_diff_row_t *items; /* by name */
     size_t count;
+    na_pairs_t *pairs;
 } na_diff_t;
 
 /* Both inputs must outlive the result. False: out of memory. */

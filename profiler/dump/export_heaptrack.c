@@ -1,7 +1,15 @@
 /* export_heaptrack.c - a trace as heaptrack's interpreted data, for heaptrack_print and
  * heaptrack_gui: every event in its order. Numbers are hexadecimal; strings, places of code and
  * stacks are numbered from 1 in the order in which they come up, kinds of allocations (size and
- * stack) from 0. */
+ * stack) too: 0 is a kind of no bytes that nothing has.
+ *
+ * Temporaries. Heaptrack takes a free for one if the line before it allocated a block of the same
+ * kind, the views if it was the block that its thread allocated last. So that its reading agrees
+ * with them, a free that is not one and would be taken for one (of what realloc replaces; of
+ * another block of the kind) comes behind a line that says nothing, a free of kind 0. And a free
+ * that is one comes before others that came since its allocation, which are held back for that, for
+ * 10 ms at most. Where threads allocate between each other's mallocs and frees, heaptrack finds
+ * fewer. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +65,15 @@ typedef struct heaptrack {
     map_t kinds;      /* by size and stack */
     uint32_t *stacks; /* by stack entry: its number, 0: not yet written */
     uint32_t stack_count, place_count;
+    uint32_t last_kind; /* of the line before, if that was an allocation, else 0 */
+    uint32_t *held;     /* kinds of frees */
+    size_t held_count, held_room;
+    uint64_t held_until; /* ms */
     bool failed;
 } heaptrack_t;
+
+#define HOLD_MS 10u
+#define HOLD_BY 65536u
 
 static uint32_t put_string(heaptrack_t *h, const char *text) {
     if (text == NULL) return 0; /* none */
@@ -108,7 +123,7 @@ static uint32_t put_stack(heaptrack_t *h, uint32_t site) {
     return parent;
 }
 
-/* The number of a kind of allocation, from 0. */
+/* The number of a kind of allocation, from 1. */
 static uint32_t put_kind(heaptrack_t *h, uint64_t size, uint32_t site) {
     bool fresh;
     uint32_t number = number_of(&h->kinds, size, site, &fresh);
@@ -120,7 +135,57 @@ static uint32_t put_kind(heaptrack_t *h, uint64_t size, uint32_t site) {
         uint32_t stack = put_stack(h, site);
         printf("a %" PRIx64 " %x\n", size, stack);
     }
-    return number - 1;
+    return number;
+}
+
+static void put_free(heaptrack_t *h, uint32_t kind) {
+    printf("- %x\n", kind);
+    h->last_kind = 0;
+}
+
+static void let_go(heaptrack_t *h) {
+    for (size_t i = 0; i < h->held_count; i++) {
+        if (h->held[i] == h->last_kind) put_free(h, 0);
+        put_free(h, h->held[i]);
+    }
+    h->held_count = 0;
+}
+
+/* A free of the kind, but not of a temporary block. */
+static void hold_free(heaptrack_t *h, uint32_t kind, uint64_t ms) {
+    if (h->last_kind == 0) { /* no temporary can follow */
+        put_free(h, kind);
+        return;
+    }
+    if (h->held_count == HOLD_BY) let_go(h);
+    if (h->held_count == h->held_room) {
+        size_t room = h->held_room != 0 ? h->held_room * 2 : 64;
+        uint32_t *more = reallocarray(h->held, room, sizeof *more);
+        if (more == NULL) {
+            h->failed = true;
+            return;
+        }
+        h->held = more;
+        h->held_room = room;
+    }
+    if (h->held_count == 0) h->held_until = ms + HOLD_MS;
+    h->held[h->held_count++] = kind;
+}
+
+/* What the event did to blocks. */
+static void put_event(heaptrack_t *h, na_replay_t *replay, const na_live_t *freed, uint64_t ms) {
+    if (freed->address != 0) {
+        uint32_t kind = put_kind(h, freed->size, freed->stack);
+        if (na_replay_was_temporary(replay))
+            put_free(h, kind);
+        else
+            hold_free(h, kind, ms);
+    }
+    const na_live_t *came = na_replay_came(replay);
+    if (came == NULL) return;
+    let_go(h);
+    h->last_kind = put_kind(h, came->size, came->stack);
+    printf("+ %x\n", h->last_kind);
 }
 
 na_status_t na_export_heaptrack(na_view_input_t *in) {
@@ -132,27 +197,23 @@ na_status_t na_export_heaptrack(na_view_input_t *in) {
     if (good) {
         printf("v 10400 3\nX ");
         na_text_put(stdout, header->command[0] != 0 ? header->command : header->program);
-        printf("\nI %x 0\n", header->page_size);
+        printf("\nI %x 0\na 0 0\n", header->page_size);
         double ms_per_tick = 1e3 / (double)header->ticks_hz;
         uint64_t last_ms = 0;
         na_event_t event;
         na_live_t freed;
         while (!h.failed && na_replay_next(replay, &event, &freed)) {
             uint64_t ms = (uint64_t)((double)event.ticks * ms_per_tick);
+            if (h.held_count != 0 && ms >= h.held_until) let_go(&h);
             if (ms > last_ms) printf("c %" PRIx64 "\n", last_ms = ms);
-            if (freed.address != 0) {
-                uint32_t kind = put_kind(&h, freed.size, freed.stack);
-                printf("- %x\n", kind);
-            }
-            if (na_event_is_alloc(&event)) {
-                uint32_t kind = put_kind(&h, event.size, event.stack);
-                printf("+ %x\n", kind);
-            }
+            put_event(&h, replay, &freed, ms);
         }
+        let_go(&h);
         good = !h.failed && !na_replay_failed(replay);
     }
     if (replay != NULL) na_replay_close(replay);
     free(h.stacks);
+    free(h.held);
     free(h.strings.slots);
     free(h.kinds.slots);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "numalloc/numalloc.h"
+#include "profiler/dump/files.h"
 #include "profiler/dump/output.h"
 #include "profiler/dump/progress.h"
 #include "profiler/dump/views.h"
 
 /* The view, and the files after its name; NULL: said why not. A file may have the name of a view if
- * it is the only word. */
+ * it is the only word. Without a view: the summary of a file, the list of several or of a
+ * directory. */
 static const na_view_t *choose(const na_command_line_t *line, const char *const **files,
                                size_t *count) {
     *files = line->words;
@@ -28,7 +30,7 @@ static const na_view_t *choose(const na_command_line_t *line, const char *const 
         na_fail("no such view: %s; see numalloc-dump --help", first);
         return NULL;
     }
-    return &na_views[0];
+    return line->word_count > 1 || na_is_directory(first) ? na_view_find("list") : &na_views[0];
 }
 
 static na_status_t help(const na_command_line_t *line, size_t word) {
@@ -73,6 +75,19 @@ static na_status_t show(const na_view_t *view, const na_command_line_t *line,
     if (o->sort != NULL && !na_view_has_key(view, na_options_given(line), o->sort))
         return na_view_refuse_key(view, na_options_given(line), o->sort);
 
+    if (most == SIZE_MAX) {
+        na_files_t found;
+        na_status_t status = na_files_find(files, count, &found);
+        if (status == NA_STATUS_WHOLE)
+            status = view->show_files((const char *const *)found.items, found.count, o);
+        na_files_free(&found);
+        return status;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (na_is_directory(files[i]))
+            return na_fail("%s is a directory, '%s' takes %s; numalloc-dump %s says which profiles "
+                           "of it matter",
+                           files[i], view->name, view->words, files[i]);
     if (view->show_files != NULL) return view->show_files(files, count, o);
     na_view_input_t in;
     bool names = o->access || (o->filtered && (view->flags & NA_VIEW_FILTERS_STACKS) != 0);

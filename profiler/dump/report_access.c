@@ -297,14 +297,10 @@ static void put_evidence(const report_access_t *p, const na_rule_t *rule) {
 
 static void put_verdict(report_access_t *p, const na_verdict_t *v) {
     const na_flow_group_t *g = &p->view.flows.groups[v->group];
-    bool single = v->object != NA_FLOWS_NONE && g->kind <= NA_FLOW_POOL;
     uint32_t object = v->object != NA_FLOWS_NONE ? v->object : g->members[0];
     char name[NA_LABEL];
     na_advice_t advice;
-    if (single)
-        na_access_object_label(&p->view, object, name);
-    else
-        na_access_group_label(&p->view, v->group, name);
+    na_access_verdict_label(&p->view, v, name);
     na_verdict_advice(&p->view, v, &advice);
     fprintf(p->to,
             "{\"verdict\":\"%s\",\"title\":\"%s\",\"means\":\"%s\",\"site\":%" PRId64
@@ -315,6 +311,7 @@ static void put_verdict(report_access_t *p, const na_verdict_t *v) {
     put_text(p, "name", name);
     put_number(p, "chance", v->kind == NA_VERDICT_UNDECIDABLE ? (double)NAN : v->chance);
     put_number(p, "cost_share", v->cost_share);
+    put_number(p, "remote_in_all", p->view.verdicts.remote);
     put_number(p, "handoff_ms",
                v->measure.handoff_ns == 0 ? (double)NAN : (double)v->measure.handoff_ns / 1e6);
     put_nodes(p, "from", v->measure.from);

@@ -1,15 +1,16 @@
 /* report_base.c - puts the sites of another run (--baseline) into the rows of the page.
  *
  * A site of the one run is that of the other if the functions on its stack are. Functions are the
- * same as in view_diff.c: by name, and by the names of module and source file without their
- * directories. Where a function calls the next one in several places, the place with the nearest
- * line counts, counted from the beginning of the function: text above it may have changed. What the
- * new run has no row for gets one of its own, unless it is small where the page had to put small
- * sites together: then it goes to those that were put together at the innermost function that is
- * there. Sums over the tree are those of the other run exactly. */
+ * same as in view_diff.c: by name, by the name of the source file without directories, and in
+ * modules that are a pair (pair.h). Where a function calls the next one in several places, the
+ * place with the nearest line counts, counted from the beginning of the function: text above it may
+ * have changed. What the new run has no row for gets one of its own, unless it is small where the
+ * page had to put small sites together: then it goes to those that were put together at the
+ * innermost function that is there. Sums over the tree are those of the other run exactly. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/pair.h"
 #include "profiler/dump/report.h"
 
 typedef struct old_function {
@@ -20,8 +21,9 @@ typedef struct old_function {
 
 typedef struct match {
     na_report_t *r;
-    na_intern_t texts;         /* names of functions, and base names */
-    na_intern_t names;         /* (function, module, file) as `texts`; of the new run's */
+    na_intern_t texts; /* names of functions, and base names */
+    na_intern_t names; /* (function, module, file) as `texts`; of the new run's */
+    na_pairs_t *pairs;
     uint32_t *page_of_name;    /* by `names` */
     old_function_t *functions; /* by id of the old run's function */
     na_intern_t calls;         /* (node, function): */
@@ -43,9 +45,11 @@ static const char *base_name(const char *path) {
 
 /* ---- functions ---- */
 
-static uint32_t name_of(match_t *m, const na_function_name_t *f, bool *fresh) {
-    uint32_t name = na_intern_text(&m->texts, f->function);
-    uint32_t module = na_intern_text(&m->texts, base_name(f->module));
+static uint32_t name_of(match_t *m, int side, const na_function_name_t *f, bool *fresh) {
+    const char *module_text, *text;
+    na_pairs_key(m->pairs, side, f, &module_text, &text);
+    uint32_t name = na_intern_text(&m->texts, text);
+    uint32_t module = na_intern_text(&m->texts, module_text);
     uint32_t file = na_intern_text(&m->texts, base_name(f->file));
     if (name == NA_REPORT_NONE || module == NA_REPORT_NONE || file == NA_REPORT_NONE)
         return NA_REPORT_NONE;
@@ -60,7 +64,7 @@ static bool index_functions(match_t *m) {
     for (uint32_t i = 0; i < all->count; i++) {
         bool fresh;
         uint32_t name =
-            name_of(m, na_symbols_function(m->r->in->symbols, all->keys[i].number[0]), &fresh);
+            name_of(m, 1, na_symbols_function(m->r->in->symbols, all->keys[i].number[0]), &fresh);
         if (name == NA_REPORT_NONE) return false;
         if (fresh) m->page_of_name[name] = i;
     }
@@ -73,7 +77,7 @@ static const old_function_t *function_of(match_t *m, uint32_t id) {
     if (f->page != 0) return f;
     const na_function_name_t *old = na_symbols_function(r->base->symbols, id);
     bool fresh;
-    uint32_t name = name_of(m, old, &fresh), page;
+    uint32_t name = name_of(m, 0, old, &fresh), page;
     if (name == NA_REPORT_NONE) return NULL;
     if (!fresh) {
         page = m->page_of_name[name];
@@ -250,11 +254,13 @@ static void put(match_t *m, const na_site_t *site) {
 bool na_report_base(na_report_t *r) {
     match_t m = {.r = r};
     m.functions = calloc(r->base->function_count + 1u, sizeof *m.functions);
-    bool good = m.functions != NULL && index_functions(&m) && index_tree(&m);
+    m.pairs = na_pairs_open(r->base, r->in);
+    bool good = m.functions != NULL && m.pairs != NULL && index_functions(&m) && index_tree(&m);
     for (size_t i = 0; good && i < r->base->sites.count; i++) {
         put(&m, &r->base->sites.items[i]);
         good = !r->out_of_memory;
     }
+    na_pairs_close(m.pairs);
     na_intern_free(&m.texts);
     na_intern_free(&m.names);
     na_intern_free(&m.calls);

@@ -135,7 +135,9 @@ static void from_trace(na_report_t *r) {
         uint32_t freed_row = freed.address != 0 ? row_of(r, freed.stack) : NA_REPORT_NONE;
         row = na_event_is_alloc(&event) ? row_of(r, event.stack) : NA_REPORT_NONE;
         if (freed_row < count) fall(&courses[freed_row], point, freed.size);
-        if (row < count) rise(&courses[row], point, event.size);
+        const na_live_t *came = na_replay_came(replay);
+        uint32_t came_row = came != NULL ? row_of(r, came->stack) : NA_REPORT_NONE;
+        if (came_row < count) rise(&courses[came_row], point, came->size);
         r->out_of_memory = !na_blocks_see(r->blocks, &event, &freed, row, freed_row);
     }
     if (r->blocks != NULL) na_blocks_end(r->blocks);

@@ -167,9 +167,10 @@ static void put_globals(na_report_t *r) {
 static const char *page_of(const char *key) {
     static const struct {
         const char *key, *page;
-    } pages[] = {{"resident", "timeline"}, {"rounding", "sizes"},  {"tiny-blocks", "sizes"},
-                 {"threads", "threads"},   {"lost-events", "run"}, {"truncated-stacks", "run"},
-                 {"few-samples", "run"}};
+    } pages[] = {{"resident", "timeline"}, {"rounding", "sizes"},
+                 {"tiny-blocks", "sizes"}, {"threads", "threads"},
+                 {"lost-events", "run"},   {"truncated-stacks", "run"},
+                 {"few-samples", "run"},   {"fragmentation", "allocator"}};
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
         if (strcmp(pages[i].key, key) == 0) return pages[i].page;
     return "sites";

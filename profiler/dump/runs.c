@@ -40,6 +40,20 @@ static void read_timeline(numalloc_profile_t *p, na_run_t *run) {
     }
 }
 
+static void read_job(numalloc_profile_t *p, na_run_t *run) {
+    static const char only[] = "NUMALLOC_PROFILE_RANKS=";
+    const char *setting;
+    for (size_t i = 0; (setting = numalloc_profile_environment(p, i)) != NULL; i++)
+        if (strncmp(setting, only, sizeof only - 1) == 0)
+            copy(run->only_ranks, sizeof run->only_ranks, setting + sizeof only - 1);
+    for (uint32_t i = 1; i <= numalloc_profile_modules(p) && !run->mpi; i++) {
+        numalloc_profile_module_t m;
+        if (numalloc_profile_module(p, i, &m, sizeof m) != 0) continue;
+        const char *slash = strrchr(m.path, '/');
+        run->mpi = strncmp(slash != NULL ? slash + 1 : m.path, "libmpi", 6) == 0;
+    }
+}
+
 static void read_run(na_run_t *run) {
     numalloc_profile_t *p = numalloc_profile_open(run->path, run->why, sizeof run->why);
     if (p == NULL) return;
@@ -48,8 +62,14 @@ static void read_run(na_run_t *run) {
     numalloc_profile_header(p, &h, sizeof h);
     copy(run->program, sizeof run->program, h.program);
     copy(run->host, sizeof run->host, h.host);
+    copy(run->job_name, sizeof run->job_name, h.job);
     run->pid = h.pid;
+    run->ppid = h.ppid;
+    run->inherited_pid = h.inherited_pid;
     run->rank = h.rank;
+    run->ranks = h.ranks;
+    run->start_unix_ns = h.start_unix_ns;
+    read_job(p, run);
     run->duration_ms = h.duration_ms;
     run->peak_ms = h.peak_ms;
     run->closed = h.closed != 0;
@@ -116,7 +136,7 @@ void na_table_runs(na_table_t *table, size_t first, const na_run_t *runs, size_t
                    void (*own)(na_table_t *table, const na_run_t *run, const na_run_t *runs)) {
     for (size_t i = 0; i < count; i++) {
         const na_run_t *run = &runs[i];
-        if (run->why[0] != 0) continue;
+        if (run->why[0] != 0 || run->part != NA_PART_COUNTS) continue;
         const double values[] = {(double)run->duration_ms, run->peak,    run->live, run->total,
                                  run->allocations,         run->physical};
         na_table_row(table, i);

@@ -11,11 +11,31 @@
 
 #define NA_RUN_STEPS 64u /* parts that a run is divided into */
 
+/* What a file is to its job (jobs.h). */
+typedef enum na_part {
+    NA_PART_COUNTS,
+    NA_PART_CHILD,
+    NA_PART_STARTER,
+    NA_PART_LAUNCHER,
+    NA_PART_NO_RANK,
+    NA_PART_AGAIN,
+    NA_PART_OTHER_RUN,
+} na_part_t;
+#define NA_PARTS (NA_PART_OTHER_RUN + 1)
+
 typedef struct na_run {
     const char *path;
     char program[512], host[64], why[256]; /* why: it cannot be read; "" if it can */
-    int32_t pid, rank;
-    uint64_t duration_ms, peak_ms;
+    char job_name[64];
+    char only_ranks[128];    /* NUMALLOC_PROFILE_RANKS; "": not set */
+    int32_t pid, ppid, rank; /* rank -1: none */
+    int32_t inherited_pid;   /* forked child: of its parent's profile; else 0 */
+    uint32_t ranks;          /* of the job; 0: not known */
+    bool mpi;                /* code of an MPI library was on its stacks */
+    na_part_t part;          /* set by na_jobs_find */
+    size_t job;              /* the same; index */
+    size_t findings;         /* set by the view that wants them */
+    uint64_t start_unix_ns, duration_ms, peak_ms;
     double peak, live, total, allocations, frees, temporary, physical, lost;
     bool damaged, closed;
     double step[NA_RUN_STEPS]; /* most bytes live in each part of the run */

@@ -1,13 +1,17 @@
-/* source_line.c - one line of a source file, reduced to a name. See source_line.h. */
+/* source_line.c - files of source, and the names in their lines. See source_line.h. */
 #include "profiler/dump/source_line.h"
 
-#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "profiler/dump/source_column.h"
+#include "profiler/dump/source_target.h"
+
 #define LONGEST_SOURCE ((off_t)64 << 20)
 #define LONGEST_LINE   1024
+#define AROUND         30u /* lines that a statement may have before and behind */
 
 FILE *na_source_open(const na_options_t *o, const char *name) {
     char path[4096];
@@ -24,53 +28,49 @@ FILE *na_source_open(const na_options_t *o, const char *name) {
     return fopen(name, "re");
 }
 
-static bool read_line(FILE *source, unsigned line, char text[LONGEST_LINE]) {
+/* The lines around one, and where it begins in them. Free it. NULL: it is not there, or no memory.
+ */
+static char *read_lines(FILE *source, unsigned line, size_t *begin) {
+    char part[LONGEST_LINE], *text = NULL;
+    size_t used = 0;
     unsigned at = 1;
-    while (fgets(text, LONGEST_LINE, source) != NULL) {
-        bool ended = strchr(text, '\n') != NULL;
-        if (at == line) return true;
+    bool found = false, first = true;
+    while (at <= line + AROUND && fgets(part, LONGEST_LINE, source) != NULL) {
+        size_t length = strlen(part);
+        bool ended = length > 0 && part[length - 1] == '\n';
+        if (at + AROUND >= line) {
+            char *more = realloc(text, used + length + 1);
+            if (more == NULL) break;
+            text = more;
+            if (at == line && first) {
+                *begin = used;
+                found = true;
+                first = false;
+            }
+            memcpy(text + used, part, length + 1);
+            used += length;
+        }
         at += ended;
     }
-    return false;
-}
-
-/* The '=' of an assignment outside of parentheses and brackets: no comparison; NULL: none. */
-static char *assignment(char *text) {
-    int depth = 0;
-    for (char *p = text; *p != 0; p++) {
-        if (*p == '(' || *p == '[') depth++;
-        if (*p == ')' || *p == ']') depth--;
-        if (*p != '=' || depth != 0) continue;
-        if (p[1] == '=' || (p != text && strchr("=!<>+-*/%&|^", p[-1]) != NULL)) return NULL;
-        return p;
-    }
+    if (found) return text;
+    free(text);
     return NULL;
 }
 
-static char *trimmed(char *text) {
-    while (isspace((unsigned char)*text))
-        text++;
-    size_t length = strlen(text);
-    while (length > 0 && isspace((unsigned char)text[length - 1]))
-        text[--length] = 0;
-    return text;
-}
-
-bool na_source_target(const na_options_t *options, const char *file, unsigned line, char *out,
-                      size_t size) {
-    char text[LONGEST_LINE];
-    FILE *source = na_source_open(options, file);
+bool na_source_target(const na_options_t *options, const na_frame_t *frame, const char *callee,
+                      char *out, size_t size) {
+    if (frame->file == NULL || frame->line == 0) return false;
+    FILE *source = na_source_open(options, frame->file);
     if (source == NULL) return false;
-    bool found = read_line(source, line, text);
+    size_t line = 0;
+    char *text = read_lines(source, frame->line, &line);
     fclose(source);
-    if (!found) return false;
-    char *equals = assignment(text);
-    if (equals != NULL) *equals = 0;
-    char *name = trimmed(text);
-    if (*name == 0) return false;
-    size_t length = strlen(name);
-    size_t room = size - 1 < 64 ? size - 1 : 64;
-    snprintf(out, size, length > room ? "%.*s..." : "%.*s",
-             (int)(length > room ? room - 3 : length), name);
-    return true;
+    if (text == NULL) return false;
+    na_target_t found = na_target_of(text, line, callee, 0, out, size);
+    unsigned column = found == NA_TARGET_SEVERAL
+                          ? na_source_column(frame->module, frame->offset, frame->line)
+                          : 0;
+    if (column != 0) found = na_target_of(text, line, callee, column, out, size);
+    free(text);
+    return found == NA_TARGET_NAMED;
 }

@@ -8,14 +8,15 @@
 #include <stdio.h>
 
 #include "profiler/dump/options.h"
+#include "profiler/dump/symbols.h"
 
 /* A source file where --source-path says, else under its own name. NULL: it cannot be read, or is
  * no file of a sensible size. */
 FILE *na_source_open(const na_options_t *options, const char *name);
 
-/* "s->basis" of "    s->basis = malloc(n);"; without an assignment the whole line, trimmed. False:
- * it cannot be read, or the line is empty. */
-bool na_source_target(const na_options_t *options, const char *file, unsigned line, char *out,
-                      size_t size);
+/* "s->basis" of "    s->basis = malloc(n);": what the call of a frame is assigned to, which called
+ * `callee` (NULL: not known). False: it cannot be read, or it is assigned to nothing. */
+bool na_source_target(const na_options_t *options, const na_frame_t *frame, const char *callee,
+                      char *out, size_t size);
 
 #endif

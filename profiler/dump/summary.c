@@ -9,6 +9,7 @@
 #include "profiler/analyze/verdict.h"
 #include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
+#include "profiler/format/access.h"
 
 static void print_run(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
@@ -26,6 +27,12 @@ static void print_run(const na_view_input_t *in) {
     else
         printf("\nmode         %s: every allocation and free is counted", na_mode_name(h->mode));
 
+    if (h->other_malloc[0] != 0) {
+        printf("\nmalloc       that of ");
+        na_text_put(stdout, h->other_malloc);
+        printf(", not numalloc's: its blocks are not in here");
+    }
+
     time_t start = (time_t)(h->start_unix_ns / 1000000000u);
     struct tm tm;
     char when[64] = "?";
@@ -40,7 +47,9 @@ static void print_run(const na_view_input_t *in) {
     for (uint32_t i = 1; i < threads.count; i++)
         count += threads.items[i].tid != 0;
     printf("threads      %s", na_text_count(a, count));
-    if (count > 1) printf(" that allocated or freed, %s at one time", na_text_count(b, most));
+    if (count > 1 || most > 1)
+        printf(" that allocated or freed; at most %s were seen at one time",
+               na_text_count(b, most));
     putchar('\n');
 }
 
@@ -64,6 +73,34 @@ static na_status_t print_accesses(const na_view_input_t *in) {
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
 
+/* Who sampled accesses, and what was against the others. */
+static na_status_t print_sources(const na_view_input_t *in) {
+    if (na_reader_entries(in->reader, NA_NPROF_ACCESS_SOURCES) == 0) return NA_STATUS_WHOLE;
+    na_access_t access;
+    if (!na_access_load(in->reader, &access)) return NA_STATUS_MEMORY;
+    const char *used = NULL, *last = NULL;
+    bool any = false;
+    for (uint32_t i = 1; i < access.source_count; i++) {
+        const na_nprof_access_source_t *s = &access.sources[i];
+        any |= s->source != 0;
+        if (s->source != 0 && (s->flags & NA_NPROF_ACCESS_USED) != 0)
+            used = na_access_source_name(s->source);
+    }
+    if (any) printf("sampled by   %s", used != NULL ? used : "nothing");
+    for (uint32_t i = 1; i < access.source_count; i++) {
+        const na_nprof_access_source_t *s = &access.sources[i];
+        if (s->source == 0 || (s->flags & NA_NPROF_ACCESS_USED) != 0) continue;
+        if (last != NULL && strcmp(last, s->why) == 0)
+            continue; /* of a forked child, all the same */
+        printf("; %s: ", na_access_source_name(s->source));
+        na_text_put(stdout, s->why);
+        last = s->why;
+    }
+    if (any) putchar('\n');
+    na_access_free(&access);
+    return NA_STATUS_WHOLE;
+}
+
 static void print_totals(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const na_counters_t *t = &in->sites.total;
@@ -75,7 +112,11 @@ static void print_totals(const na_view_input_t *in) {
     printf("peak         %s in %s blocks, %s after the start", na_text_bytes(a, peak),
            na_text_count(b, na_view_count(in, (double)t->peak_count)),
            na_text_ms(c, na_view_peak_ms(in)));
-    if (h->publish_quantum != 0)
+    double error = na_counters_error(t, t->peak_count, h->count_scale);
+    if (h->mode == NA_NPROF_MODE_SAMPLE && error > 0 && isfinite(error))
+        printf(" (an estimate, give or take %.0f %%)", 100 * error);
+    /* A trace has every event, so its peak is exact; a sample is far from where this matters. */
+    if (h->mode == NA_NPROF_MODE_SITES && h->publish_quantum != 0)
         printf(" (known to within %s a thread)", na_text_bytes(a, (double)h->publish_quantum));
     const na_nprof_point_t *point = na_view_point_at_peak(in);
     if (point != NULL)
@@ -147,7 +188,10 @@ static void print_lost(const na_view_input_t *in) {
                any ? "             " : "not seen     ");
         any = true;
     }
-    if (!any) printf("not seen     nothing: every event is in the figures\n");
+    if (!any)
+        printf("not seen     nothing: %s\n", h->mode == NA_NPROF_MODE_SAMPLE
+                                                 ? "every block that was drawn is in the figures"
+                                                 : "every event is in the figures");
 }
 
 static void say_missing(void *arg, const char *path, const char *why) {
@@ -208,7 +252,8 @@ na_status_t na_view_summary(na_view_input_t *in) {
                                   : na_view_function_table(in, false);
     print_run(in);
     print_totals(in);
-    na_status_t status = print_accesses(in);
+    na_status_t status = print_sources(in);
+    if (status == NA_STATUS_WHOLE) status = print_accesses(in);
     if (status != NA_STATUS_WHOLE) return status;
     print_lost(in);
     putchar('\n');

@@ -20,8 +20,8 @@
 #include "numalloc/numalloc.h"
 #include "profiler/dump/demangle.h"
 
-/* To be raised when the format changes, or what na_demangle makes of a name. */
-#define FORMAT 1u
+/* To be raised when the format changes, or what a name is made of: na_demangle, trampolines. */
+#define FORMAT 3u
 
 #define MOST_BYTES  (UINT64_C(64) << 20) /* of one file */
 #define MOST_FRAMES 80u                  /* of one address; more than MAX_INLINED of symbols.c */
@@ -118,12 +118,14 @@ __attribute__((format(printf, 2, 3))) static void put_state(FILE *to, const char
 /* The first line: who looked up, and what else it was told. */
 static void put_maker(FILE *to) {
     const char *urls = getenv("DEBUGINFOD_URLS"), *cache = getenv("DEBUGINFOD_CACHE_PATH");
-    char *plain = na_demangle("_ZN1a1bEv"); /* as it is, where no C++ runtime is installed */
-    fprintf(to, "numalloc %d.%d.%d\tlibdw %s\t%s\t%s\t%s\n", NUMALLOC_VERSION_MAJOR,
+    /* As they are, where nothing can read them. */
+    char *plain = na_demangle("_ZN1a1bEv", false), *rust = na_demangle("_RNvC1a1b", false);
+    fprintf(to, "numalloc %d.%d.%d\tlibdw %s\t%s %s\t%s\t%s\n", NUMALLOC_VERSION_MAJOR,
             NUMALLOC_VERSION_MINOR, NUMALLOC_VERSION_PATCH, dwfl_version(NULL),
-            plain == NULL ? "" : plain, urls == NULL ? "" : urls,
+            plain == NULL ? "" : plain, rust == NULL ? "" : rust, urls == NULL ? "" : urls,
             urls == NULL || cache == NULL ? "" : cache);
     free(plain);
+    free(rust);
 }
 
 /* True if the identity is of this module's file, and says what is so now. */

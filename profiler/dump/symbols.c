@@ -20,6 +20,8 @@
 #include "profiler/dump/perfmap.h"
 #include "profiler/dump/scopes.h"
 #include "profiler/dump/symbol_cache.h"
+#include "profiler/dump/symbol_table.h"
+#include "profiler/dump/trampoline.h"
 #include "profiler/dump/units.h"
 #include "profiler/dump/unwind_index.h"
 
@@ -37,6 +39,8 @@ typedef struct module {
     const char *why; /* no symbols: the reason */
     bool units_tried;
     na_units_t *units;
+    bool table_tried;
+    na_symbol_table_t *table;
     na_unwind_index_t index;
 } module_t;
 
@@ -127,6 +131,7 @@ void na_symbols_close(na_symbols_t *symbols) {
         save_cache(&symbols->opened[i]);
         na_symbol_cache_close(symbols->opened[i].cache);
         na_units_close(symbols->opened[i].units);
+        na_symbol_table_close(symbols->opened[i].table);
         if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
     }
     for (uint32_t i = 1; i < symbols->list_count; i++)
@@ -180,8 +185,9 @@ static const char *base_name(const char *path) {
 /* Libraries whose frames are never where a program decided to allocate. */
 static bool is_runtime_module(const na_nprof_module_t *module) {
     static const char *const patterns[] = {
-        "libc.so*",   "libc-*.so",     "ld-linux*.so*", "ld-musl*.so*",    "libstdc++.so*",
-        "libc++.so*", "libc++abi.so*", "libgcc_s.so*",  "libpthread*.so*",
+        "libc.so*",        "libc-*.so",   "ld-linux*.so*", "ld-musl*.so*",
+        "libstdc++.so*",   "libc++.so*",  "libc++abi.so*", "libgcc_s.so*",
+        "libpthread*.so*", "libstd-*.so", "libgnat-*.so*",
     };
     if ((module->flags & NA_NPROF_MODULE_SELF) != 0) return true;
     if ((module->flags & NA_NPROF_MODULE_MAIN) != 0) return false;
@@ -280,6 +286,20 @@ uint32_t na_symbols_module(const na_symbols_t *symbols, uint32_t node) {
     return find_module(symbols, &symbols->stacks.items[node]);
 }
 
+static bool is_ada(Dwarf_Die *die) {
+    Dwarf_Die cu;
+    if (dwarf_diecu(die, &cu, NULL, NULL) == NULL) return false;
+    switch (dwarf_srclang(&cu)) {
+    case DW_LANG_Ada83:
+    case DW_LANG_Ada95:
+    case 0x2e: /* Ada 2005, Ada 2012: younger than some versions of dwarf.h */
+    case 0x2f:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Name of a DIE: the linkage name says more (namespaces, parameters) than the plain one. */
 static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
     Dwarf_Attribute memory;
@@ -287,10 +307,12 @@ static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
     for (size_t i = 0; i < 2; i++) {
         Dwarf_Attribute *attribute = dwarf_attr_integrate(die, names[i], &memory);
         const char *name = attribute == NULL ? NULL : dwarf_formstring(attribute);
-        if (name != NULL) return own(symbols, na_demangle(name));
+        if (name != NULL) return own(symbols, na_demangle(name, is_ada(die)));
     }
     const char *name = dwarf_diename(die);
-    return name == NULL ? NULL : own(symbols, strdup(name));
+    if (name == NULL) return NULL;
+    /* Ada's plain names are what others call linkage names. */
+    return own(symbols, is_ada(die) ? na_demangle(name, true) : strdup(name));
 }
 
 /* Where a frame's function is defined; strings of libdw's live as long as the module. */
@@ -386,21 +408,11 @@ static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr
         frames[i].function = name;
         frames[i].named = true;
         frames[i].inlined = i + 1 < count;
-        if (frames[i].inlined) call_site(symbols, cu, &scopes[i], &frames[i + 1]);
+        if (!frames[i].inlined) continue;
+        memset(&frames[i + 1], 0, sizeof *frames);
+        call_site(symbols, cu, &scopes[i], &frames[i + 1]);
     }
     return count;
-}
-
-/* Length of a function's name without what gcc and clang append to the names of its clones. */
-static size_t plain_length(const char *name) {
-    static const char *const clones[] = {".part.", ".isra.",     ".constprop.",
-                                         ".cold",  ".lto_priv.", ".llvm."};
-    size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof clones / sizeof clones[0]; i++) {
-        const char *at = strstr(name, clones[i]);
-        if (at != NULL && at != name && (size_t)(at - name) < length) length = (size_t)(at - name);
-    }
-    return length;
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
@@ -411,7 +423,7 @@ static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
 
 /* The slot of a function: where it is, or where it belongs. */
 static uint32_t *function_slot(na_symbols_t *symbols, const na_function_name_t *f) {
-    size_t length = plain_length(f->function);
+    size_t length = na_demangle_plain_length(f->function);
     const char *file = f->file == NULL ? "" : base_name(f->file);
     uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), f->function, length);
     hash = hash_text(hash, f->module, strlen(f->module));
@@ -421,7 +433,7 @@ static uint32_t *function_slot(na_symbols_t *symbols, const na_function_name_t *
         uint32_t *slot = &symbols->function_slots[at];
         if (*slot == 0) return slot;
         const na_function_name_t *known = &symbols->functions[*slot - 1];
-        if (plain_length(known->function) == length &&
+        if (na_demangle_plain_length(known->function) == length &&
             strncmp(known->function, f->function, length) == 0 &&
             strcmp(known->module, f->module) == 0 &&
             strcmp(known->file == NULL ? "" : base_name(known->file), file) == 0)
@@ -467,6 +479,21 @@ static bool name_functions(na_symbols_t *symbols, na_frame_t *frames, const home
     return true;
 }
 
+/* NULL: no symbol. Each symbol is made readable once. */
+static const char *name_from_table(na_symbols_t *symbols, module_t *module, Dwarf_Addr address) {
+    if (!module->table_tried) {
+        module->table_tried = true;
+        module->table = na_symbol_table_open(module->dwfl_module);
+    }
+    na_symbol_t *symbol =
+        module->table == NULL ? NULL : na_symbol_table_find(module->table, address);
+    if (symbol == NULL) return NULL;
+    if (symbol->readable == NULL)
+        symbol->readable =
+            own(symbols, na_demangle(symbol->name, na_symbol_table_is_ada(module->table)));
+    return symbol->readable;
+}
+
 /* Fills frames from a module's files; returns how many. 0: there is no name; [0].file and .line may
  * be set. */
 static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
@@ -487,18 +514,15 @@ static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf
     uint32_t line_number = frames[0].line;
     uint32_t count = dwarf_frames(symbols, module, address, frames, homes);
     if (count != 0) return count;
-    memset(frames, 0, (MAX_INLINED + 1) * sizeof *frames);
-    memset(homes, 0, (MAX_INLINED + 1) * sizeof *homes);
-    frames[0].file = file;
-    frames[0].line = line_number;
-    GElf_Off offset;
-    GElf_Sym sym;
-    const char *name =
-        dwfl_module_addrinfo(module->dwfl_module, address, &offset, &sym, NULL, NULL, NULL);
-    if (name == NULL || name[0] == 0) return 0;
-    frames[0].function = own(symbols, na_demangle(name));
-    frames[0].named = true;
-    return 1;
+    frames[0] = (na_frame_t){.file = file, .line = line_number};
+    homes[0] = (home_t){NULL, 0};
+    const char *name = name_from_table(symbols, module, address);
+    if ((name == NULL || strcmp(name, "__restore_rt") == 0) &&
+        na_trampoline_at(module->dwfl_module, address))
+        name = NA_TRAMPOLINE;
+    frames[0].function = name;
+    frames[0].named = frames[0].function != NULL;
+    return frames[0].named ? 1 : 0;
 }
 
 /* The same from what is kept on disk; [0] has no name where files had none, and then *start is the
@@ -544,8 +568,8 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
                     list_t *list) {
     na_frame_t frames[MAX_INLINED + 2];
     home_t homes[MAX_INLINED + 2];
-    memset(frames, 0, sizeof frames);
-    memset(homes, 0, sizeof homes);
+    memset(&frames[0], 0, sizeof frames[0]); /* the others are set as they come */
+    memset(&homes[0], 0, sizeof homes[0]);
     uint32_t count = 0;
     const na_nprof_module_t *info = id == 0 ? NULL : &symbols->modules.items[id];
     module_t *module = id == 0 ? NULL : get_module(symbols, id);

@@ -128,35 +128,40 @@ static bool put_symbols(bundle_t *b) {
 }
 
 static na_status_t copy_file(bundle_t *b) {
-    int fd = open(b->in->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return na_fail("%s: cannot open: %s", b->in->path, strerror(errno));
     uint64_t used = na_reader_header(b->in->reader)->used;
     uint64_t size = na_reader_file_size(b->in->reader);
     if (used > size) used = size & ~(uint64_t)(NA_NPROF_PAGE - 1);
     char *block = malloc(1 << 20);
+    errno = 0;
     na_status_t status = block == NULL ? NA_STATUS_MEMORY : NA_STATUS_WHOLE;
     while (status == NA_STATUS_WHOLE && b->offset < used) {
         size_t want = used - b->offset < (1 << 20) ? (size_t)(used - b->offset) : 1 << 20;
-        ssize_t got = pread(fd, block, want, (off_t)b->offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) {
+        size_t got = na_reader_raw(b->in->reader, block, want, b->offset);
+        if (got == 0) {
             status = na_fail("%s: cannot read: %s", b->in->path,
-                             got < 0 ? strerror(errno) : "it has become shorter");
+                             errno != 0 ? strerror(errno) : "it has become shorter");
             break;
         }
-        fwrite(block, 1, (size_t)got, stdout);
-        b->offset += (uint64_t)got;
+        fwrite(block, 1, got, stdout);
+        b->offset += got;
     }
     free(block);
-    close(fd);
     return status;
 }
 
-/* header.used is in the mutable part, which no checksum covers. */
-static na_status_t patch_used(uint64_t used) {
+/* The header's second part has a checksum, if the file is finished. One that was wrong stays so. */
+static na_status_t patch_used(bundle_t *b) {
     if (fflush(stdout) != 0) return NA_STATUS_WHOLE; /* na_output_end says it */
-    ssize_t n = pwrite(STDOUT_FILENO, &used, sizeof used, offsetof(na_nprof_header_t, used));
-    if (n == (ssize_t)sizeof used) return NA_STATUS_WHOLE;
+    na_nprof_header_t h;
+    if (na_reader_raw(b->in->reader, &h, sizeof h, 0) < sizeof h)
+        return na_fail("%s: cannot read: it has become shorter", b->in->path);
+    bool good = h.finished != 0 && h.mutable_crc == na_nprof_mutable_crc(h);
+    h.used = b->offset;
+    if (good) h.mutable_crc = na_nprof_mutable_crc(h);
+    const char *from = (const char *)&h + NA_NPROF_MUTABLE;
+    size_t bytes = sizeof h - NA_NPROF_MUTABLE;
+    ssize_t n = pwrite(STDOUT_FILENO, from, bytes, NA_NPROF_MUTABLE);
+    if (n == (ssize_t)bytes) return NA_STATUS_WHOLE;
     return na_fail("cannot write the output: %s", n < 0 ? strerror(errno) : "no room");
 }
 
@@ -170,5 +175,5 @@ na_status_t na_view_bundle(na_view_input_t *in) {
     na_status_t status = copy_file(&b);
     if (status != NA_STATUS_WHOLE) return status;
     if (!put_symbols(&b)) return ferror(stdout) ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
-    return patch_used(b.offset);
+    return patch_used(&b);
 }

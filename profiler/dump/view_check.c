@@ -1,5 +1,9 @@
 /* view_check.c - is a profile whole, and within limits? For scripts: exit status 1 and a few lines
- * if not. */
+ * if not.
+ *
+ * A sampled profile's figures are estimates. They fail only where their whole 95 % interval does,
+ * so that the same program does not pass one day and fail the next; where the interval holds the
+ * limit, a line says that it is not sure. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +43,53 @@ static const figure_t figures[] = {
 
 typedef struct values {
     double of[FIGURES];
+    double error[FIGURES]; /* half of the 95 % interval; 0: exact */
+    bool sampled;
 } values_t;
+
+/* Half the interval of a figure that is `value` of `blocks` blocks; `relative` as it is known of
+ * it. Where nothing was drawn, three times the interval of draws would have been missed by one run
+ * in twenty (e^-3). */
+static double half(const na_view_input_t *in, double value, double relative, bool bytes) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    if (h->mode != NA_NPROF_MODE_SAMPLE) return 0;
+    double least = bytes ? 3 * (double)h->sample_interval : 0;
+    return isfinite(relative) && value > 0 ? relative * value : least;
+}
+
+/* In the order of figures[]. */
+static void put_errors(const na_view_input_t *in, const na_leaks_t *leaks, values_t *v) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    const na_counters_t *t = &in->sites.total;
+    uint32_t scale = h->count_scale;
+    v->sampled = h->mode == NA_NPROF_MODE_SAMPLE;
+    double live = na_counters_estimate_error(t, NA_ESTIMATE_LIVE_BYTES, scale);
+    double blocks = na_counters_estimate_error(t, NA_ESTIMATE_LIVE_COUNT, scale);
+    double total = na_counters_estimate_error(t, NA_ESTIMATE_ALLOC_BYTES, scale);
+    /* Of a part of the blocks less is known, by the square root. */
+    double part = leaks->blocks > 0 ? sqrt(na_view_count(in, (double)t->live_count) / leaks->blocks)
+                                    : INFINITY;
+    const double relative[FIGURES] = {
+        na_counters_error(t, t->peak_count, scale),
+        live,
+        live * part,
+        blocks * part,
+        total,
+        na_counters_estimate_error(t, NA_ESTIMATE_ALLOC_COUNT, scale),
+        na_counters_error(t, (int64_t)t->realloc_count, scale),
+        na_counters_error(t, (int64_t)t->temporary_count, scale),
+        0,
+        total,
+        0,
+        0,
+    };
+    for (size_t i = 0; i < FIGURES; i++)
+        v->error[i] = half(in, v->of[i], relative[i], figures[i].bytes);
+    static const char *const exact[] = {"physical", "threads", "lost"};
+    for (size_t i = 0; i < FIGURES; i++)
+        for (size_t k = 0; k < sizeof exact / sizeof exact[0]; k++)
+            if (strcmp(figures[i].name, exact[k]) == 0) v->error[i] = 0;
+}
 
 static bool measure(const na_view_input_t *in, values_t *v, na_status_t *status) {
     na_suppressions_t list;
@@ -70,6 +120,7 @@ static bool measure(const na_view_input_t *in, values_t *v, na_status_t *status)
         (double)h->lost_events,
     };
     memcpy(v->of, values, sizeof values);
+    put_errors(in, &leaks, v);
     return true;
 }
 
@@ -82,6 +133,16 @@ static size_t find_figure(const char *name, size_t length) {
 
 static const char *text_of(size_t figure, double value, char out[NA_TEXT]) {
     return figures[figure].bytes ? na_text_bytes(out, value) : na_text_count(out, value);
+}
+
+#define ESTIMATE (3 * NA_TEXT)
+
+/* With its interval, where there is one. */
+static const char *estimate_of(const values_t *v, size_t figure, char out[ESTIMATE]) {
+    char a[NA_TEXT], b[NA_TEXT];
+    snprintf(out, ESTIMATE, v->error[figure] > 0 ? "%s +- %s" : "%s",
+             text_of(figure, v->of[figure], a), text_of(figure, v->error[figure], b));
+    return out;
 }
 
 /* "200M", "1.5 GiB", "5%" (*percent), "1000". False: something else. */
@@ -130,16 +191,21 @@ static na_status_t test(const char *text, const values_t *v, unsigned *failed) {
     double limit, value = v->of[figure];
     bool percent;
     if (!read_value(at, &limit, &percent) || percent) return bad_test(text);
-    const bool holds[] = {value >= limit, value <= limit, value == limit,
-                          value != limit, value > limit,  value < limit};
+    double error = v->error[figure], low = value - error, high = value + error;
+    const bool holds[] = {low >= limit, high <= limit, low == limit && high == limit,
+                          low > limit || high<limit, low> limit, high < limit};
+    const bool may[] = {
+        high >= limit, low <= limit, low <= limit && high >= limit, error > 0 || value != limit,
+        high > limit,  low < limit};
+    char a[ESTIMATE], b[NA_TEXT];
     if (isnan(value)) {
         printf("not known: %s (%s)\n", figures[figure].name, figures[figure].what);
         (*failed)++;
-    } else if (holds[op]) {
-        char a[NA_TEXT], b[NA_TEXT];
-        printf("failed: %s %s %s: %s is %s\n", figures[figure].name, operators[op],
-               text_of(figure, limit, b), figures[figure].what, text_of(figure, value, a));
-        (*failed)++;
+    } else if (holds[op] || may[op]) {
+        printf("%s: %s %s %s: %s is %s%s\n", holds[op] ? "failed" : "not sure",
+               figures[figure].name, operators[op], text_of(figure, limit, b), figures[figure].what,
+               error > 0 ? "an estimate, " : "", estimate_of(v, figure, a));
+        *failed += holds[op];
     }
     return NA_STATUS_WHOLE;
 }
@@ -192,12 +258,18 @@ static na_status_t compare(const char *text, const na_view_input_t *old, const n
         for (size_t i = 0; i < 3 && only == FIGURES; i++)
             wanted = wanted || strcmp(figures[figure].name, standard[i]) == 0;
         double x = before->of[figure], y = after->of[figure];
-        if (!wanted || !(y - x > (percent ? x * limit / 100 : limit))) continue;
-        char a[NA_TEXT], b[NA_TEXT];
-        printf("failed: %s grew from %s to %s", figures[figure].name, text_of(figure, x, a),
-               text_of(figure, y, b));
+        double allowed = percent ? x * limit / 100 : limit;
+        if (!wanted || !(y - x > allowed)) continue;
+        /* What grew beyond the limit is a difference of two estimates, if they are. */
+        double share = percent ? 1 + limit / 100 : 1;
+        double error = hypot(after->error[figure], share * before->error[figure]);
+        bool sure = y - x - allowed > error || error == 0;
+        char a[ESTIMATE], b[ESTIMATE];
+        printf("%s: %s grew from %s to %s", sure ? "failed" : "not sure", figures[figure].name,
+               estimate_of(before, figure, a), estimate_of(after, figure, b));
         if (x > 0) printf(" (%+.1f %%)", 100 * (y - x) / x);
         putchar('\n');
+        if (!sure) continue;
         (*failed)++;
         na_order_t order;
         if (!na_view_order(figures[figure].name, &order)) {
@@ -238,9 +310,10 @@ na_status_t na_view_check(na_view_input_t *in) {
         if (status != NA_STATUS_WHOLE) return status;
     }
     if (failed == 0 && issues == 0) {
-        char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
-        printf("ok: peak %s, live at the end %s, %s allocations\n", na_text_bytes(a, after.of[0]),
-               na_text_bytes(b, after.of[1]), na_text_count(c, after.of[5]));
+        char a[ESTIMATE], b[ESTIMATE], c[ESTIMATE];
+        printf("ok: peak %s, live at the end %s, %s allocations%s\n", estimate_of(&after, 0, a),
+               estimate_of(&after, 1, b), estimate_of(&after, 5, c),
+               after.sampled ? " (estimates)" : "");
     }
     return failed == 0 ? NA_STATUS_WHOLE : NA_STATUS_PARTIAL;
 }

@@ -1,7 +1,8 @@
 /* view_diff.c - two profiles beside each other, function by function.
  *
- * Functions are the same if name, module's and source file's names (without directories) are: a new
- * build moves addresses, lines and sometimes places. */
+ * Functions are the same if their names are, the names of their source files without directories,
+ * and if their modules are a pair (pair.h): a new build moves addresses, lines and sometimes
+ * places. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@ static const char *base_name(const char *path) {
 }
 
 static int compare_names(const na_diff_row_t *x, const na_diff_row_t *y) {
-    int order = strcmp(x->name->function, y->name->function);
-    if (order == 0) order = strcmp(base_name(x->name->module), base_name(y->name->module));
+    int order = strcmp(x->function, y->function);
+    if (order == 0) order = strcmp(x->module, y->module);
     if (order == 0) order = strcmp(base_name(x->name->file), base_name(y->name->file));
     return order;
 }
@@ -39,13 +40,18 @@ static void add_side(na_diff_t *diff, const na_view_input_t *in, int side) {
         memset(to, 0, sizeof *to);
         to->name = na_symbols_function(in->symbols, row->id);
         to->cost[side] = na_view_cost_of(&row->self);
+        na_pairs_key(diff->pairs, side, to->name, &to->module, &to->function);
     }
 }
 
 bool na_diff_make(const na_view_input_t *old, const na_view_input_t *new, na_diff_t *diff) {
     diff->count = 0;
     diff->items = calloc(old->functions.count + new->functions.count + 1, sizeof *diff->items);
-    if (diff->items == NULL) return false;
+    diff->pairs = na_pairs_open(old, new);
+    if (diff->items == NULL || diff->pairs == NULL) {
+        na_diff_free(diff);
+        return false;
+    }
     add_side(diff, old, 0);
     add_side(diff, new, 1);
     if (diff->count != 0) qsort(diff->items, diff->count, sizeof *diff->items, by_name);
@@ -65,6 +71,8 @@ bool na_diff_make(const na_view_input_t *old, const na_view_input_t *new, na_dif
 
 void na_diff_free(na_diff_t *diff) {
     free(diff->items);
+    na_pairs_close(diff->pairs);
+    diff->pairs = NULL;
     diff->items = NULL;
     diff->count = 0;
 }
@@ -79,6 +87,15 @@ static void put_total(const na_view_input_t *old, const na_view_input_t *new, na
            na_view_metric_text(&b, q, y), na_view_metric_text(&b, r, y - x));
     if (x > 0) printf("  %+.1f %%", 100 * (y - x) / x);
     putchar('\n');
+}
+
+static void put_renamed(void *arg, const char *old, const char *new, const char *why) {
+    (void)arg;
+    printf("compared     ");
+    na_text_put(stdout, base_name(old));
+    fputs(" with ", stdout);
+    na_text_put(stdout, base_name(new));
+    printf(": %s\n", why);
 }
 
 static const na_column_t diff_columns[] = {
@@ -123,6 +140,7 @@ static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *
         put_total(old, new, NA_ORDER_LIVE, "live");
         put_total(old, new, NA_ORDER_TOTAL, "total");
         put_total(old, new, NA_ORDER_COUNT, "allocations");
+        na_pairs_renamed(diff.pairs, put_renamed, NULL);
         putchar('\n');
     }
     char title[128];

@@ -157,8 +157,11 @@ na_status_t na_view_run(na_view_input_t *in) {
     printf("page size      %u\nnodes          %u:", h->page_size, h->node_count);
     for (uint32_t i = 0; i < h->node_count; i++)
         printf(" %u", h->node_ids[i]);
-    printf("\npeak           exact within %s a thread\n",
-           na_text_bytes(a, (double)h->publish_quantum));
+    if (h->mode == NA_NPROF_MODE_SITES)
+        printf("\npeak           exact within %s a thread\n",
+               na_text_bytes(a, (double)h->publish_quantum));
+    else
+        printf("\npeak           %s\n", h->mode == NA_NPROF_MODE_SAMPLE ? "an estimate" : "exact");
     printf("own memory     %s\nended          %s after %s\n",
            na_text_bytes(a, (double)h->own_bytes),
            h->state == NA_NPROF_CLOSED ? "normally" : "not: killed, or still running",

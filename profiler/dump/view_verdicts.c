@@ -3,20 +3,16 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "profiler/dump/access_view.h"
 #include "profiler/dump/text.h"
 
+#define TURN_DRAWS 4.0 /* a turn that is met less often than so may hide others */
+
 static const char *sure(double chance) {
     return chance >= 0.95 ? "high" : chance >= 0.8 ? "medium" : "low";
-}
-
-static void label(const na_access_view_t *view, const na_verdict_t *v, char out[NA_LABEL]) {
-    if (v->object != NA_FLOWS_NONE && view->flows.groups[v->group].kind <= NA_FLOW_POOL)
-        na_access_object_label(view, v->object, out);
-    else
-        na_access_group_label(view, v->group, out);
 }
 
 /* ---- text ---- */
@@ -25,6 +21,8 @@ static void put_value(const na_condition_t *c) {
     const na_threshold_row_t *row = &na_thresholds[c->limit];
     if (strcmp(row->unit, "share") == 0)
         printf("%.1f %%", 100 * c->value);
+    else if (row->value >= 3)
+        printf("%.0f", c->value);
     else
         printf("%.2f", c->value);
 }
@@ -34,7 +32,7 @@ static void put_limit(const na_condition_t *c) {
     if (strcmp(row->unit, "share") == 0)
         printf("%s %.0f %%", c->at_least ? "at least" : "below", 100 * row->value);
     else
-        printf("%s %.3g", c->at_least ? "at least" : "below", row->value);
+        printf("%s %.4g", c->at_least ? "at least" : "below", row->value);
 }
 
 static void put_rule(const na_rule_t *rule, const char *indent) {
@@ -65,6 +63,22 @@ static void put_nodes(const na_access_view_t *view, const char *title, const dou
             printf(" %u: %.0f %%", view->flows.nodes[n].kernel_id, 100 * weights[n] / all);
 }
 
+#define MOST_PARTS 16u
+
+static void put_parts(const na_access_view_t *view, uint32_t object) {
+    na_part_t parts[MOST_PARTS];
+    char from[NA_TEXT], to[NA_TEXT], node[NA_LABEL], at[NA_LABEL];
+    uint32_t count = na_measure_parts(&view->flows, &view->verdicts, object, parts, MOST_PARTS);
+    if (count == UINT32_MAX) return;
+    for (uint32_t i = 0; i < count && i < MOST_PARTS; i++)
+        printf("%s%s to %s: %.0f %% from node %s, lies on %s\n",
+               i == 0 ? "  parts       " : "              ",
+               na_text_bytes(from, (double)parts[i].from), na_text_bytes(to, (double)parts[i].to),
+               100 * parts[i].own / parts[i].weight, na_access_node(view, parts[i].node, node),
+               na_access_node(view, parts[i].at, at));
+    if (count > MOST_PARTS) printf("              and %u parts more\n", count - MOST_PARTS);
+}
+
 static void put_facts(const na_access_view_t *view, const na_verdict_t *v) {
     const na_measure_t *m = &v->measure;
     char thread[NA_LABEL], a[NA_TEXT], b[NA_TEXT];
@@ -78,12 +92,17 @@ static void put_facts(const na_access_view_t *view, const na_verdict_t *v) {
     put_nodes(view, "\n  nodes       from", m->from);
     put_nodes(view, "; lies on", m->home);
     putchar('\n');
+    if (v->kind == NA_VERDICT_PARTITION && v->object != NA_FLOWS_NONE) put_parts(view, v->object);
     if (m->handoff_ns != 0)
         printf("  hand-off    %s after it was allocated, on average\n",
                na_text_ms(a, m->handoff_ns / 1000000));
     if (!isnan(m->switch_ns) && m->switches != 0)
-        printf("  turns       %" PRIu64 " times another thread than before, %.3f ms apart\n",
-               m->switches, m->switch_ns / 1e6);
+        printf("  turns       %" PRIu64
+               " times another thread than before, a turn is %.3f ms long%s\n",
+               m->switches, m->switch_ns / 1e6,
+               m->turn_draws < TURN_DRAWS * (double)m->switches
+                   ? "; looked at too seldom to tell: they may be much shorter"
+                   : "");
     if (!isnan(m->stores))
         printf("  writes      %.1f %% after the hand-off%s\n", 100 * m->stores,
                m->last_store_ns == 0 ? "; none was sampled at all" : "");
@@ -93,19 +112,20 @@ static void put_facts(const na_access_view_t *view, const na_verdict_t *v) {
 static void put_one(void *arg, uint64_t index, size_t number) {
     const na_access_view_t *view = arg;
     const na_verdict_t *v = &view->verdicts.items[index];
-    char name[NA_LABEL];
+    char name[NA_LABEL], cost[NA_LABEL];
     na_advice_t advice;
-    label(view, v, name);
+    na_access_verdict_label(view, v, name);
+    na_access_cost_text(view, v, cost);
     na_verdict_advice(view, v, &advice);
     printf("\n%zu. %s: ", number, na_verdict_texts[v->kind].title);
     na_text_put(stdout, name);
-    printf("\n  %s; %.1f %% of all remote cost", na_verdict_texts[v->kind].means,
-           100 * v->cost_share);
+    printf("\n  %s; %s", na_verdict_texts[v->kind].means, cost);
     if (v->kind != NA_VERDICT_UNDECIDABLE)
         printf("; confidence %s (%.0f %%)", sure(v->chance), floor(100 * v->chance));
     putchar('\n');
     if (advice.reason[0] != 0) printf("  reason      %s\n", advice.reason);
-    put_facts(view, v);
+    if (v->kind == NA_VERDICT_FALSE_SHARING) na_verdict_put_line(view, v);
+    if (v->measure.samples != 0) put_facts(view, v);
     if (v->kind != NA_VERDICT_UNDECIDABLE) {
         printf("  evidence\n");
         put_rule(&v->rules[v->kind], "    ");
@@ -172,6 +192,7 @@ static void json_measure(const na_access_view_t *view, const na_measure_t *m) {
         {"own", m->own},
         {"moved", m->moved},
         {"one_node", m->one_node},
+        {"settled", m->settled},
         {"allocator", m->allocator},
         {"second", m->second},
         {"windows", m->windows},
@@ -183,6 +204,8 @@ static void json_measure(const na_access_view_t *view, const na_measure_t *m) {
         {"last_store_ns", m->last_store_ns == 0 ? (double)NAN : (double)m->last_store_ns},
         {"lines", m->lines},
         {"in_cluster", m->in_cluster},
+        {"parted", m->parted},
+        {"misplaced", m->misplaced},
         {"spread", m->spread},
         {"latency", m->latency},
         {"reader", m->reader == NA_FLOWS_NONE ? (double)NAN : (double)m->reader},
@@ -196,10 +219,57 @@ static void json_measure(const na_access_view_t *view, const na_measure_t *m) {
     putchar('}');
 }
 
+/* Of a partition the ranges, of a cluster the groups of threads. */
+static void json_parts(const na_access_view_t *view, const na_verdict_t *v) {
+    enum { MOST = 1024 };
+    if (v->object == NA_FLOWS_NONE) return;
+    na_part_t *parts = calloc(MOST, sizeof *parts);
+    if (parts == NULL) return;
+    uint32_t count = na_measure_parts(&view->flows, &view->verdicts, v->object, parts, MOST);
+    printf(",\"parts\":[");
+    for (uint32_t i = 0; count != UINT32_MAX && i < count && i < MOST; i++) {
+        const na_flow_node_t *nodes = view->flows.nodes;
+        printf("%s{\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"node\":", i == 0 ? "" : ",",
+               parts[i].from, parts[i].to);
+        na_json_number(stdout, parts[i].node < 0 ? NAN : (double)nodes[parts[i].node].kernel_id);
+        printf(",\"lies_on\":");
+        na_json_number(stdout, parts[i].at < 0 ? NAN : (double)nodes[parts[i].at].kernel_id);
+        printf(",\"share\":");
+        na_json_number(stdout, parts[i].own / parts[i].weight);
+        putchar('}');
+    }
+    putchar(']');
+    free(parts);
+}
+
+static void json_groups(const na_access_view_t *view, const na_verdict_t *v) {
+    const na_clusters_t *c = &view->verdicts.clusters;
+    const na_flow_group_t *g = &view->flows.groups[v->group];
+    printf(",\"groups\":[");
+    for (uint32_t group = 0, groups = 0; group < c->count; group++) {
+        uint32_t objects = 0;
+        if (c->each[group].node < 0) continue;
+        for (uint32_t i = 0; i < g->objects; i++) {
+            if (c->owner[g->members[i]] != group || !na_verdict_is_on(v, g->members[i])) continue;
+            if (objects++ == 0)
+                printf("%s{\"group\":%u,\"node\":%u,\"objects\":[%u", groups++ == 0 ? "" : ",",
+                       group + 1, view->flows.nodes[c->each[group].node].kernel_id, g->members[i]);
+            else
+                printf(",%u", g->members[i]);
+        }
+        if (objects == 0) continue;
+        printf("],\"threads\":[");
+        for (uint32_t t = 0, threads = 0; t < view->flows.thread_count; t++)
+            if (c->of[t] == group) printf("%s%u", threads++ == 0 ? "" : ",", t);
+        printf("]}");
+    }
+    putchar(']');
+}
+
 void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *v) {
     char name[NA_LABEL];
     na_advice_t advice;
-    label(view, v, name);
+    na_access_verdict_label(view, v, name);
     na_verdict_advice(view, v, &advice);
     const na_flow_group_t *g = &view->flows.groups[v->group];
     printf("{\"verdict\":\"%s\",\"title\":\"%s\",\"name\":", na_verdict_texts[v->kind].key,
@@ -216,6 +286,8 @@ void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *v)
     na_json_number(stdout, v->needed);
     printf(",\"cost_share\":");
     na_json_number(stdout, v->cost_share);
+    printf(",\"remote_in_all\":");
+    na_json_number(stdout, view->verdicts.remote);
     printf(",\"gain_remote\":");
     na_json_number(stdout, v->gain_remote);
     printf(",\"gain_latency\":");
@@ -232,10 +304,14 @@ void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *v)
         printf(",\"%s\":", texts[i].name);
         na_json_put(stdout, texts[i].text);
     }
+    if (v->kind == NA_VERDICT_PARTITION) json_parts(view, v);
+    if (v->kind == NA_VERDICT_CLUSTER) json_groups(view, v);
+    na_verdict_json_line(view, v);
     printf(",\"measure\":");
     json_measure(view, &v->measure);
     printf(",\"rules\":[");
     for (int kind = 0; kind <= NA_VERDICT_NOTHING; kind++) {
+        if (kind == NA_VERDICT_FALSE_SHARING && v->rules[kind].count == 0) continue;
         if (kind != 0) putchar(',');
         json_rule(&v->rules[kind], (na_verdict_kind_t)kind);
     }
@@ -297,7 +373,7 @@ static void fill(na_table_t *table, const na_access_view_t *view, const na_verdi
     bool decided = v->kind != NA_VERDICT_UNDECIDABLE;
     char name[NA_LABEL];
     na_advice_t advice;
-    label(view, v, name);
+    na_access_verdict_label(view, v, name);
     na_verdict_advice(view, v, &advice);
     na_table_text(table, NAME, name);
     na_table_text(table, VERDICT, na_verdict_texts[v->kind].key);
@@ -351,7 +427,16 @@ static na_status_t show(na_access_view_t *view) {
         status = na_table_write(table, view->options, &print);
     }
     na_table_close(table);
-    if (text && fine == v->count) printf("\nNothing is wrong.\n");
+    bool much = v->remote >= na_limit(NA_T_REMOTE);
+    if (text && fine == v->count && !much)
+        printf("\nNothing is wrong.\n");
+    else if (text && fine == v->count)
+        printf("\nNo object is the reason, but %.1f %% of all accesses go to other nodes: to many "
+               "objects with less than %.0f %% of them each (numalloc-dump objects).\n",
+               100 * v->remote, 100 * na_limit(NA_T_COST));
+    else if (text && v->remote < na_limit(NA_T_GAIN))
+        printf("\nThere is nothing to gain: of all accesses %.1f %% go to other nodes.\n",
+               100 * v->remote);
     for (uint32_t n = 0; text && n < view->flows.node_count; n++)
         if (v->nodes[n].saturated)
             printf("\nNode %u is saturated: %.0f %% of the accesses, at %.2f times the latency of "

@@ -21,6 +21,7 @@ typedef struct warning {
     double (*measure)(const na_view_input_t *in, char evidence[EVIDENCE]);
     double (*where)(const na_counters_t *sum);
     const char *reason, *remedy;
+    bool (*places)(const na_view_input_t *in, char *place, size_t size); /* instead of `where` */
 } warning_t;
 
 static const na_counters_t *total(const na_view_input_t *in) {
@@ -29,6 +30,12 @@ static const na_counters_t *total(const na_view_input_t *in) {
 
 static double share(double part, double all) {
     return all > 0 ? part / all : NAN;
+}
+
+static double other_malloc(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    const char *name = na_reader_header(in->reader)->other_malloc;
+    snprintf(evidence, EVIDENCE, "malloc was that of %.220s, not numalloc's", name);
+    return name[0] != 0;
 }
 
 static double lost(const na_view_input_t *in, char evidence[EVIDENCE]) {
@@ -167,6 +174,64 @@ static double growth(const na_view_input_t *in, char evidence[EVIDENCE]) {
     return part;
 }
 
+/* ---- what keeps memory at the end ---- */
+
+static void add_small(void *arg, const na_nprof_span_sum_t *s) {
+    double *held = arg; /* resident and in no live block; in live blocks */
+    if (s->cls == NA_NPROF_SPANS_UNSEEN) return;
+    held[1] += (double)s->usable;
+    /* Large blocks are often resident in part: that is not memory that is kept for others. */
+    if (s->cls != 0 && s->resident > s->usable) held[0] += (double)(s->resident - s->usable);
+}
+
+static double fragmentation(const na_view_input_t *in, char evidence[EVIDENCE]) {
+    double held[2] = {0, 0};
+    na_reader_span_sums(in->reader, add_small, held);
+    if (held[0] < 16 * MIB) return NAN;
+    char a[NA_TEXT], b[NA_TEXT];
+    snprintf(evidence, EVIDENCE,
+             "%s lay between live blocks at the end, which took %s: spans that few blocks keep",
+             na_text_bytes(a, held[0]), na_text_bytes(b, held[1]));
+    return held[0] / (held[0] + held[1]);
+}
+
+/* The sites whose blocks keep most, the first ones. */
+typedef struct keepers {
+    na_nprof_span_site_t most[3];
+} keepers_t;
+
+static void add_keeper(void *arg, const na_nprof_span_site_t *s) {
+    keepers_t *keepers = arg;
+    na_nprof_span_site_t site = *s;
+    for (size_t i = 0; i < 3; i++) {
+        if (site.sparse_kept <= keepers->most[i].sparse_kept) continue;
+        na_nprof_span_site_t less = keepers->most[i];
+        keepers->most[i] = site;
+        site = less;
+    }
+}
+
+static bool find_keepers(const na_view_input_t *in, char *place, size_t size) {
+    keepers_t keepers = {0};
+    na_reader_span_sites(in->reader, add_keeper, &keepers);
+    size_t used = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const na_nprof_span_site_t *s = &keepers.most[i];
+        char label[NA_LABEL], a[NA_TEXT], b[NA_TEXT];
+        const na_frame_t *leaf,
+            *frame = s->sparse_kept == 0 ? NULL : na_view_site(in, s->site, &leaf);
+        if (frame == NULL) break;
+        na_view_frame_label(frame, label);
+        int length =
+            snprintf(place + used, size - used, "%s%s  %s by %s block%s", used == 0 ? "" : "; ",
+                     label, na_text_bytes(a, (double)s->sparse_kept),
+                     na_text_count(b, (double)s->sparse_blocks), s->sparse_blocks == 1 ? "" : "s");
+        if (length < 0 || (size_t)length >= size - used) break;
+        used += (size_t)length;
+    }
+    return used != 0;
+}
+
 static double threads(const na_view_input_t *in, char evidence[EVIDENCE]) {
     double count = na_threads_peak(in->reader);
     char a[NA_TEXT];
@@ -193,54 +258,66 @@ static double rounding_of(const na_counters_t *sum) {
 }
 
 static const warning_t warnings[] = {
+    {"other-malloc", 0, other_malloc, NULL, "numalloc saw none of its blocks",
+     "put libnumalloc.so before it in LD_PRELOAD, or build the program without its allocator",
+     NULL},
     {"lost-events", 0, lost, NULL, "the figures lack them",
-     "make room for the profile (NUMALLOC_PROFILE_FILE on another disk) and run again"},
+     "make room for the profile (NUMALLOC_PROFILE_FILE on another disk) and run again", NULL},
     {"truncated-stacks", 0.01, truncated, NULL,
      "their bytes are counted, but not below the functions that asked for them",
      "build with unwind tables (-fasynchronous-unwind-tables) or frame pointers; generated code "
-     "cannot be followed"},
+     "cannot be followed",
+     NULL},
     {"few-samples", 1 / 400.0, few_samples, NULL,
      "fewer than 400 samples: even the totals are known to no better than 10 %",
-     "take a smaller NUMALLOC_SAMPLE_INTERVAL, or mode sites"},
+     "take a smaller NUMALLOC_SAMPLE_INTERVAL, or mode sites", NULL},
     {"not-freed", 0.5, not_freed, live_bytes_of,
      "a leak looks like this; so does a cache that is never emptied",
-     "see numalloc-dump leaks; free it, or suppress what is meant to stay"},
+     "see numalloc-dump leaks; free it, or suppress what is meant to stay", NULL},
     {"allocation-rate", 100000, rate, alloc_count_of,
      "allocating takes time of its own, and cools the caches",
-     "keep blocks for reuse, reserve containers, move allocations out of inner loops"},
+     "keep blocks for reuse, reserve containers, move allocations out of inner loops", NULL},
     {"recycling", 10, recycling, alloc_bytes_of, "the same memory is asked for again and again",
-     "keep the buffers of the sites with the largest total instead of freeing them"},
+     "keep the buffers of the sites with the largest total instead of freeing them", NULL},
     {"temporaries", 0.5, temporaries, temporary_count_of,
      "such a block does what a local variable or a kept buffer would do for nothing",
-     "use the stack, or a buffer that is kept between calls"},
+     "use the stack, or a buffer that is kept between calls", NULL},
     {"tiny-blocks", 1 / 32.0, tiny, peak_count_of,
      "bookkeeping, pointers and cache misses outweigh what such blocks hold",
-     "store objects in arrays or pools; put members by value instead of by pointer"},
+     "store objects in arrays or pools; put members by value instead of by pointer", NULL},
     {"rounding", 0.25, rounding, rounding_of, "memory is handed out that nobody asked for",
-     "ask for sizes just at, not just above, the sizes that blocks come in"},
+     "ask for sizes just at, not just above, the sizes that blocks come in", NULL},
     {"resident", 2, resident, NULL,
      "memory that was freed is kept by the allocator, lies between live blocks, or belongs to "
      "code, "
      "stacks and mappings of the program itself",
      "look at the timeline for an earlier peak; lower NUMALLOC_PURGE_DELAY; look at stacks and "
-     "mmap"},
+     "mmap",
+     NULL},
+    {"fragmentation", 1 / 3.0, fragmentation, NULL,
+     "a span of many blocks is kept as a whole while one of them lives",
+     "allocate what lives long before or apart from what does not (an arena of its own, one "
+     "array), "
+     "or copy it together when the rest is freed; see numalloc-dump allocator --retention",
+     find_keepers},
     {"cross-thread", 0.25, cross_thread, cross_thread_free_count_of,
      "a block that goes back to another thread costs more and leaves its cache",
-     "free where it was allocated, or hand blocks over in batches"},
+     "free where it was allocated, or hand blocks over in batches", NULL},
     {"cross-node", 0.1, cross_node, cross_node_free_count_of,
      "such blocks lived on one node and were used on another: remote memory is slower",
-     "keep producer and consumer on one node; bind threads (numactl, OMP_PROC_BIND)"},
+     "keep producer and consumer on one node; bind threads (numactl, OMP_PROC_BIND)", NULL},
     {"reallocs", 0.25, reallocs, realloc_copy_bytes_of, "growing step by step copies what is there",
-     "ask for the final size, or double it at each step"},
+     "ask for the final size, or double it at each step", NULL},
     {"growth", 0.25, growth, growth_copied_of,
-     "a container that grows allocates, copies and frees at each step", "reserve its final size"},
+     "a container that grows allocates, copies and frees at each step", "reserve its final size",
+     NULL},
     {"threads", 2048, threads, NULL, "each thread that allocates has caches and a stack of its own",
-     "use a pool of threads"},
+     "use a pool of threads", NULL},
 };
 #define WARNINGS (sizeof warnings / sizeof warnings[0])
 
 /* Where most of it comes from: the responsible frame of the site with the largest figure. */
-static bool find_place(const na_view_input_t *in, const warning_t *w, char place[NA_LABEL]) {
+static bool find_place(const na_view_input_t *in, const warning_t *w, char *place) {
     if (w->where == NULL) return false;
     const na_site_t *largest = NULL;
     for (size_t i = 0; i < in->sites.count; i++) {
@@ -259,18 +336,28 @@ size_t na_warnings_each(const na_view_input_t *in,
     size_t count = 0;
     for (size_t i = 0; i < WARNINGS; i++) {
         const warning_t *w = &warnings[i];
-        char evidence[EVIDENCE], place[NA_LABEL];
+        char evidence[EVIDENCE], place[4 * NA_LABEL];
         double value = w->measure(in, evidence);
         if (!(value > w->threshold)) continue;
         count++;
+        bool placed =
+            w->places != NULL ? w->places(in, place, sizeof place) : find_place(in, w, place);
         visit(arg, &(na_finding_t){.key = w->key,
                                    .value = value,
                                    .threshold = w->threshold,
                                    .evidence = evidence,
-                                   .place = find_place(in, w, place) ? place : NULL,
+                                   .place = placed ? place : NULL,
                                    .reason = w->reason,
                                    .remedy = w->remedy});
     }
+    return count;
+}
+
+size_t na_warnings_count(const na_view_input_t *in) {
+    size_t count = 0;
+    char evidence[EVIDENCE];
+    for (size_t i = 0; i < WARNINGS; i++)
+        count += warnings[i].measure(in, evidence) > warnings[i].threshold;
     return count;
 }
 

@@ -217,9 +217,22 @@ const na_view_t na_views[] = {
      .takes = NA_TAKES_TABLE,
      .tables = {{&na_columns_compare, 0}},
      .show_files = na_view_compare},
+    {.name = "list",
+     .words = "FILE...",
+     .help = "several profiles, or those of a directory: which of them matter, largest first",
+     .more = "The view of several files, or of a directory, where none is named. Those with less "
+             "than 1 % of the\nlargest peak and of the most allocated are one line; --top 0 shows "
+             "all.",
+     .modes = NA_IN_ALL,
+     .takes = NA_TAKES_TABLE,
+     .tables = {{&na_columns_list, 0}},
+     .show_files = na_view_list},
     {.name = "aggregate",
      .words = "FILE...",
-     .help = "the processes of one job: spread of peaks, highest and lowest rank",
+     .help = "the ranks of a job: spread of peaks, highest and lowest rank",
+     .more = "Of each rank the process counts that is the rank; its children, launchers and what "
+             "starts\nranks are left out, and named. Exit status 1 where ranks are missing. A "
+             "directory stands for the\nprofiles in it.",
      .modes = NA_IN_ALL,
      .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
      .tables = {{&na_columns_aggregate, 0}},

@@ -74,11 +74,11 @@ extern const na_columns_t na_columns_access_functions, na_columns_access_threads
     na_columns_aggregate, na_columns_allocator, na_columns_at, na_columns_compare, na_columns_diff,
     na_columns_events, na_columns_functions, na_columns_global_modules, na_columns_globals,
     na_columns_inherited, na_columns_leaks, na_columns_libraries, na_columns_lifetimes,
-    na_columns_markers, na_columns_memory, na_columns_object, na_columns_objects, na_columns_pages,
-    na_columns_pools, na_columns_realloc, na_columns_retention, na_columns_session,
-    na_columns_sharing, na_columns_sites, na_columns_sizes, na_columns_source, na_columns_temporary,
-    na_columns_threads, na_columns_timeline, na_columns_tree, na_columns_verdicts,
-    na_columns_warnings;
+    na_columns_list, na_columns_markers, na_columns_memory, na_columns_object, na_columns_objects,
+    na_columns_pages, na_columns_pools, na_columns_realloc, na_columns_retention,
+    na_columns_session, na_columns_sharing, na_columns_sites, na_columns_sizes, na_columns_source,
+    na_columns_temporary, na_columns_threads, na_columns_timeline, na_columns_tree,
+    na_columns_verdicts, na_columns_warnings;
 
 /* The views. */
 na_status_t na_view_summary(na_view_input_t *in);
@@ -111,6 +111,7 @@ na_status_t na_view_bundle(na_view_input_t *in);
 na_status_t na_view_top(const char *const *files, size_t count, const na_options_t *options);
 na_status_t na_view_diff(const char *const *files, size_t count, const na_options_t *options);
 na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options);
+na_status_t na_view_list(const char *const *files, size_t count, const na_options_t *options);
 na_status_t na_view_aggregate(const char *const *files, size_t count, const na_options_t *options);
 
 /* view_warnings.c: a warning that applies. Texts are good until the visit ends. */
@@ -125,6 +126,9 @@ typedef struct na_finding {
 /* Visits those that apply; returns how many. */
 size_t na_warnings_each(const na_view_input_t *in,
                         void (*visit)(void *arg, const na_finding_t *finding), void *arg);
+
+/* How many apply; symbols are not needed. */
+size_t na_warnings_count(const na_view_input_t *in);
 
 /* view_warnings.c: a line for each warning, after a heading; returns how many. */
 size_t na_warnings_list(const na_view_input_t *in);

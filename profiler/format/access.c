@@ -127,6 +127,30 @@ static void check_sources(check_t *c, na_access_t *a) {
     }
 }
 
+/* Two ranges of one line; uses of them. */
+static void check_probe(check_t *c, na_access_t *a, na_nprof_access_probe_t *p) {
+    bool good = p->watched_ns != 0 && p->address[0] / 64 == p->address[1] / 64 &&
+                p->address[0] != p->address[1];
+    for (uint32_t k = 0; k < 2; k++) {
+        good = good && p->length[k] != 0 && p->length[k] <= 8 && p->address[k] % 64 <= 56;
+        check_id(c, &p->object[k],
+                 p->object[k] < a->object_count && a->objects[p->object[k]].kind != 0);
+    }
+    if (!good) {
+        c->bad += p->length[0] != 0;
+        memset(p, 0, sizeof *p);
+        return;
+    }
+    check_id(c, &p->mapping, p->mapping < a->mapping_count && a->mappings[p->mapping].end != 0);
+    if (p->count > NA_NPROF_PROBE_USES) p->count = NA_NPROF_PROBE_USES;
+    for (uint32_t k = 0; k < p->count; k++) {
+        na_nprof_probe_use_t *u = &p->uses[k];
+        check_id(c, &u->thread, u->thread < a->thread_count && a->threads[u->thread].tid != 0);
+        check_byte(c, &u->range, 2);
+        if (u->watched_ns == 0) u->watched_ns = 1;
+    }
+}
+
 static void check_tables(check_t *c, na_access_t *a) {
     if (a->node_count > c->nodes) a->node_count = c->nodes;
     for (uint32_t i = 0; i < a->thread_count; i++) {
@@ -161,6 +185,8 @@ static void check_tables(check_t *c, na_access_t *a) {
         check_id(c, &w->object, w->object < a->object_count && a->objects[w->object].kind != 0);
         check_amount(c, &w->inverse);
     }
+    for (uint32_t i = 0; i < a->probe_count; i++)
+        check_probe(c, a, &a->probes[i]);
 }
 
 static void check_samples(check_t *c, na_access_t *a) {
@@ -221,6 +247,7 @@ bool na_access_load(na_reader_t *reader, na_access_t *a) {
         uint32_t *count;
     } tables[] = {
         {NA_NPROF_ACCESS_WINDOWS, MAX_IDS, 1, (void **)&a->windows, &a->window_count},
+        {NA_NPROF_ACCESS_PROBES, MAX_IDS, 1, (void **)&a->probes, &a->probe_count},
         {NA_NPROF_ACCESS_OBJECTS, MAX_IDS, 1, (void **)&a->objects, &a->object_count},
         {NA_NPROF_ACCESS_MAPPINGS, MAX_IDS, 1, (void **)&a->mappings, &a->mapping_count},
         {NA_NPROF_ACCESS_THREADS, MAX_IDS, 1, (void **)&a->threads, &a->thread_count},
@@ -257,6 +284,7 @@ void na_access_free(na_access_t *a) {
     na_budget_free(a->mappings);
     na_budget_free(a->objects);
     na_budget_free(a->windows);
+    na_budget_free(a->probes);
     na_budget_free(a->samples);
     memset(a, 0, sizeof *a);
 }

@@ -18,7 +18,9 @@ typedef struct na_access {
     na_nprof_access_mapping_t *mappings;
     na_nprof_access_object_t *objects;
     na_nprof_access_window_t *windows;
+    na_nprof_access_probe_t *probes;
     uint32_t source_count, node_count, thread_count, mapping_count, object_count, window_count;
+    uint32_t probe_count;
     /* By time, then serial; no serial twice. */
     na_nprof_access_sample_t *samples;
     size_t sample_count;

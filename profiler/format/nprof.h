@@ -80,12 +80,13 @@ typedef struct na_nprof_header {
     uint16_t node_ids[NA_NPROF_MAX_NODES]; /* dense index -> the kernel's node number */
     char writer[32];                       /* "numalloc 0.1.0" */
     char host[64];
-    char program[512];  /* path of the executable */
-    char command[1536]; /* argv, arguments separated by one space */
-    uint64_t own_limit; /* bytes that the profiler may use for what it records; 0: no limit */
-    uint32_t age_shift; /* at most 32 */
-    char job[60];       /* of the batch system or MPI launcher; empty: none known */
-    uint8_t reserved0[608];
+    char program[512];      /* path of the executable */
+    char command[1536];     /* argv, arguments separated by one space */
+    uint64_t own_limit;     /* bytes that the profiler may use for what it records; 0: no limit */
+    uint32_t age_shift;     /* at most 32 */
+    char job[60];           /* of the batch system or MPI launcher; empty: none known */
+    char other_malloc[256]; /* module whose malloc the program calls; empty: the writer's */
+    uint8_t reserved0[352];
     uint32_t const_crc_pad; /* zero */
     uint32_t const_crc;     /* crc32 of all bytes before this field, magic included */
 
@@ -113,16 +114,25 @@ typedef struct na_nprof_header {
     uint64_t lost_modules;     /* modules that found no MODULES entry */
     uint64_t before_frees;     /* frees of blocks from before the profile began (or a fork) */
     uint64_t dropped_events;   /* mode trace: left out by the limit on size (oldest first) */
-    uint64_t reserved2[1];     /* 0 */
+    uint64_t packed;           /* where the PACKED chunk is; 0: none. Then `used` is what the file
+                                * is as it was before, and there is nothing else in it */
     uint32_t disk_full;        /* 1: the file could not grow (disk, quota, RLIMIT_FSIZE) */
     uint32_t own_full;         /* 1: own_limit was reached */
     uint64_t merged_events;    /* charged to an outer part of their stack (the root at worst),
                                 * because there was no room for one more stack or cell */
     uint64_t site_quantum;     /* bytes a cell may hold back from its site's share, now */
-    uint8_t reserved1[864];
+    uint32_t threads_most;     /* threads of the program that called malloc or free and ran at one
+                                * time; 0: not known */
+    /* Of a finished file, written with everything else of this part in one go: */
+    uint32_t mutable_crc; /* na_nprof_mutable_crc */
+    uint64_t finished;    /* NA_NPROF_FINISHED: mutable_crc holds; 0: the file is not finished, or
+                           * is of before this was there */
+    uint64_t sums;        /* where the SUMS chunk is; 0: none */
+    uint8_t reserved1[840];
 } na_nprof_header_t;
 
-#define NA_NPROF_MUTABLE 3072u
+#define NA_NPROF_MUTABLE  3072u
+#define NA_NPROF_FINISHED UINT64_C(0x64656873696e6966) /* "finished" */
 
 _Static_assert(sizeof(na_nprof_header_t) == NA_NPROF_PAGE, "the header is page 0");
 _Static_assert(offsetof(na_nprof_header_t, state) == NA_NPROF_MUTABLE, "mutable part");
@@ -144,6 +154,10 @@ _Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
 #define NA_NPROF_MAPS        11u
 #define NA_NPROF_SPANS       12u
 #define NA_NPROF_SPAN_SITES  13u
+#define NA_NPROF_PACKED      48u /* words: the chunks of a small file; see section 3 of the text */
+#define NA_NPROF_PACKED_FILE (1u << 20)  /* bytes of a file that may be packed, at most */
+#define NA_NPROF_PACKED_MOST (64u << 10) /* bytes of such a chunk, at most */
+#define NA_NPROF_SUMS        49u
 /* From 64 on: added to a finished file by tools, not written by recorders. */
 #define NA_NPROF_SYMBOLS 64u
 
@@ -392,6 +406,19 @@ typedef struct na_nprof_span_site {
 
 _Static_assert(sizeof(na_nprof_span_site_t) == 80, "");
 
+/* SUMS: checksums of what the process changed in place, written when the file is finished. In order
+ * of offset, none overlaps another: the pages of all that is no sealed chunk, from the header page
+ * to this chunk, and the headers of the sealed ones. */
+#define NA_NPROF_SUM_BYTES (UINT32_C(64) << 10) /* of one part, at most */
+
+typedef struct na_nprof_sum {
+    uint64_t offset; /* in the file */
+    uint32_t bytes;
+    uint32_t crc; /* crc32 of those */
+} na_nprof_sum_t;
+
+_Static_assert(sizeof(na_nprof_sum_t) == 16, "");
+
 /* THREADS: no owner; entry i is thread first_id + i, ids from 1 (0: not known). `tid` is stored
  * last (release) and is never 0 in an entry that exists. Afterwards the thread itself is the
  * writer. Counts are scaled. */
@@ -562,7 +589,9 @@ static inline uint64_t na_nprof_series_size(uint32_t rows, uint32_t points) {
  * Allocations and RESIZE always have both units. A realloc that copied its block is an allocation
  * (REALLOC), then a free (MOVED) that names it; one whose pages the system moved is the two the
  * other way round, because the old address is free first; one that left the block where it is, is
- * a RESIZE. realloc(NULL) is REALLOC alone. THREAD: from here on the events are those of the
+ * a RESIZE. realloc(NULL) is REALLOC alone. The two events have one stamp where they can (the one
+ * of the time at which the new block was taken) and are one thread's next to each other: they are
+ * one change of one block. THREAD: from here on the events are those of the
  * thread whose index is `word`.
  *
  * Order. A free is stamped before another thread can get the block, an allocation after the block
@@ -644,20 +673,32 @@ static inline uint32_t na_nprof_chunk_capacity(uint64_t length, uint32_t entry_s
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-/* The crc32 of zlib, gzip and PNG. Bit by bit: for headers, not for bulk data. */
+/* The crc32 of zlib, gzip and PNG. Half a byte at a time: for headers, not for bulk data. */
 static inline uint32_t na_nprof_crc32(const void *data, size_t size) {
-    const uint8_t *p = data;
-    uint32_t crc = UINT32_MAX;
+    static const uint32_t half[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                      0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                      0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                      0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    const uint8_t *p = (const uint8_t *)data;
+    uint32_t crc = ~0u;
     for (size_t i = 0; i < size; i++) {
         crc ^= p[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1u)));
+        crc = crc >> 4 ^ half[crc & 15];
+        crc = crc >> 4 ^ half[crc & 15];
     }
     return ~crc;
 }
 
 static inline uint32_t na_nprof_header_crc(const na_nprof_header_t *h) {
     return na_nprof_crc32(h, offsetof(na_nprof_header_t, const_crc));
+}
+
+/* Of the header's second part. `packed` does not belong to it: it is what it should be where a
+ * chunk of that kind is. By value, as below. */
+static inline uint32_t na_nprof_mutable_crc(na_nprof_header_t h) {
+    h.packed = 0;
+    h.mutable_crc = 0;
+    return na_nprof_crc32((const uint8_t *)&h + NA_NPROF_MUTABLE, sizeof h - NA_NPROF_MUTABLE);
 }
 
 /* By value: the three fields that do not belong to the crc are cleared in the copy, and the magic

@@ -10,7 +10,7 @@
 
 #include "profiler/format/nprof.h"
 
-/* chunk.type; 39 to 47 are reserved for the same end */
+/* chunk.type; 40 to 47 are reserved for the same end */
 #define NA_NPROF_ACCESS_SOURCES  32u
 #define NA_NPROF_ACCESS_NODES    33u
 #define NA_NPROF_ACCESS_THREADS  34u
@@ -18,6 +18,7 @@
 #define NA_NPROF_ACCESS_OBJECTS  36u
 #define NA_NPROF_ACCESS_WINDOWS  37u
 #define NA_NPROF_ACCESS_SAMPLES  38u
+#define NA_NPROF_ACCESS_PROBES   39u
 
 #define NA_NPROF_NO_NODE  (-1)
 #define NA_NPROF_NS_STILL UINT64_MAX /* an end that has not come, or is not known */
@@ -192,6 +193,37 @@ typedef struct na_nprof_access_window {
 } na_nprof_access_window_t;
 
 _Static_assert(sizeof(na_nprof_access_window_t) == 64, "");
+
+/* ACCESS_PROBES: what the source WATCH saw of two ranges of one line of the cache at one time,
+ * while it looked who uses which part of it. They have no part in the estimate, and nothing is to
+ * be concluded from how many there are: lines that threads share are looked at more often. Entries
+ * never change; id = first_id + i. */
+#define NA_NPROF_PROBE_USES 8u
+
+/* What one thread did to one of them. Accesses a second: (reads + writes) / watched_ns. */
+typedef struct na_nprof_probe_use {
+    uint32_t thread; /* ACCESS_THREADS id */
+    uint32_t
+        watched_ns; /* of its time; less than the probe's where it was let go after some hits */
+    uint16_t reads, writes;
+    uint8_t range; /* 0 or 1 */
+    uint8_t reserved[3];
+} na_nprof_probe_use_t;
+
+typedef struct na_nprof_access_probe {
+    uint64_t start_ns;
+    uint64_t watched_ns;
+    uint64_t address[2];
+    uint32_t object[2]; /* ACCESS_OBJECTS id of what was there, 0: none */
+    uint32_t mapping;   /* ACCESS_MAPPINGS id, where there is no heap; 0: not known */
+    uint32_t threads;   /* armed */
+    uint8_t length[2];  /* bytes, 0: the entry does not exist */
+    uint16_t flags;     /* 0 */
+    uint32_t count;     /* of uses; more than there is room for: the rest is left out */
+    na_nprof_probe_use_t uses[NA_NPROF_PROBE_USES];
+} na_nprof_access_probe_t;
+
+_Static_assert(sizeof(na_nprof_access_probe_t) == 56 + 16 * NA_NPROF_PROBE_USES, "no padding");
 
 /* sample.op; a bit mask: an atomic update is both */
 #define NA_NPROF_OP_UNKNOWN 0u

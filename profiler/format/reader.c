@@ -62,6 +62,8 @@ uint32_t na_reader_known_size(uint16_t type) {
     case NA_NPROF_ENVIRONMENT:
     case NA_NPROF_SYMBOLS:
         return 1;
+    case NA_NPROF_SUMS:
+        return sizeof(na_nprof_sum_t);
     case NA_NPROF_SHARES:
         return sizeof(na_nprof_share_t);
     case NA_NPROF_SERIES:
@@ -107,6 +109,8 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_access_window_t);
     case NA_NPROF_ACCESS_SAMPLES:
         return sizeof(na_nprof_access_sample_t);
+    case NA_NPROF_ACCESS_PROBES:
+        return sizeof(na_nprof_access_probe_t);
     default:
         return 0;
     }
@@ -116,10 +120,14 @@ uint32_t na_reader_known_size(uint16_t type) {
 static void check_header(na_reader_t *reader) {
     na_nprof_header_t *h = &reader->header;
     if (h->const_crc != na_nprof_header_crc(h)) na_reader_issue(reader, NA_ISSUE_HEADER_CRC, 0, 0);
+    if (h->finished != 0 &&
+        (h->finished != NA_NPROF_FINISHED || h->mutable_crc != na_nprof_mutable_crc(*h)))
+        na_reader_issue(reader, NA_ISSUE_HEADER_SUM, 0, 0);
     h->writer[sizeof h->writer - 1] = 0;
     h->host[sizeof h->host - 1] = 0;
     h->program[sizeof h->program - 1] = 0;
     h->job[sizeof h->job - 1] = 0;
+    h->other_malloc[sizeof h->other_malloc - 1] = 0;
     h->command[sizeof h->command - 1] = 0;
 
     bool bad = false;
@@ -295,6 +303,9 @@ na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t err
 
     na_nprof_header_t *h = &reader->header;
     size_t got = na_reader_pread(reader, h, sizeof *h, 0);
+    /* Caught while its process was just writing it, perhaps. */
+    if (got == sizeof *h && h->finished != 0 && h->mutable_crc != na_nprof_mutable_crc(*h))
+        got = na_reader_pread(reader, h, sizeof *h, 0);
     if (got == 0 && reader->issues[NA_ISSUE_IO].times != 0)
         return refuse(reader, name, error, error_size, "cannot read: %s",
                       strerror((int)reader->issues[NA_ISSUE_IO].detail));
@@ -325,8 +336,25 @@ na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t err
         return refuse(reader, name, error, error_size,
                       "its header is damaged (header size %u); copy the profile again",
                       h->header_size);
+    if (h->packed != 0 && !na_reader_unpack_file(reader))
+        return refuse(reader, name, error, error_size,
+                      "its packed part is damaged; copy the profile again");
     check_header(reader);
     index_file(reader);
+    /* The process may have ended, and packed it, meanwhile. */
+    uint64_t packed = 0;
+    if (h->packed == 0 && reader->size == (uint64_t)st.st_size &&
+        na_reader_pread(reader, &packed, sizeof packed, offsetof(na_nprof_header_t, packed)) ==
+            sizeof packed &&
+        packed != 0) {
+        h->packed = packed;
+        if (na_reader_unpack_file(reader)) {
+            reader->chunk_count = 0;
+            memset(reader->issues, 0, sizeof reader->issues);
+            index_file(reader);
+        }
+    }
+    na_reader_check_sums(reader);
     na_budget_set(reader->budget, na_budget_bound(reader->size, reader->events));
     return reader;
 }
@@ -335,6 +363,7 @@ void na_reader_close(na_reader_t *reader) {
     if (reader == NULL) return;
     close(reader->fd);
     free(reader->chunks);
+    free(reader->damaged);
     na_budget_free(reader->stacks);
     na_budget_free(reader->threads);
     na_budget_free(reader->modules);
@@ -353,6 +382,10 @@ void na_reader_progress(na_reader_t *reader, na_progress_fn_t say, void *arg) {
 
 const na_nprof_header_t *na_reader_header(const na_reader_t *reader) {
     return &reader->header;
+}
+
+size_t na_reader_raw(na_reader_t *reader, void *buffer, size_t size, uint64_t offset) {
+    return na_reader_pread(reader, buffer, size, offset);
 }
 
 uint64_t na_reader_file_size(const na_reader_t *reader) {
@@ -400,6 +433,22 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
         break;
     case NA_ISSUE_LOST_PAGES:
         snprintf(text, size, "%llu page(s) skipped where no chunk begins (first at %llu)", n, at);
+        break;
+    case NA_ISSUE_HEADER_SUM:
+        snprintf(text, size,
+                 "the checksum of the header's figures is wrong: the peak, times and what is "
+                 "missing may be too");
+        break;
+    case NA_ISSUE_BAD_SUM:
+        snprintf(text, size,
+                 "%llu part(s) left out: wrong checksum (first at %llu: %s); copy the profile "
+                 "again, or record it again",
+                 n, at, na_reader_type_name((uint16_t)detail));
+        break;
+    case NA_ISSUE_BAD_SUMS:
+        snprintf(text, size,
+                 "the file's checksums (at %llu) are damaged: what it says could not be checked",
+                 at);
         break;
     case NA_ISSUE_CUT_CHUNK:
         snprintf(text, size, "the chunk at %llu lacks its last %llu bytes", at, detail);

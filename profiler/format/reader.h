@@ -38,6 +38,10 @@ void na_reader_progress(na_reader_t *reader, na_progress_fn_t say, void *arg);
 /* A copy taken when the file was opened; strings are terminated, count_scale is at least 1. */
 const na_nprof_header_t *na_reader_header(const na_reader_t *reader);
 
+/* Bytes of the file as they are, from an offset on; as they were, where it is packed. How many
+ * there were. */
+size_t na_reader_raw(na_reader_t *reader, void *buffer, size_t size, uint64_t offset);
+
 /* Bytes of the file when it was opened. */
 uint64_t na_reader_file_size(const na_reader_t *reader);
 

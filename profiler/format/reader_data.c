@@ -37,7 +37,9 @@ static void read_live(na_reader_t *reader, const na_chunk_ref_t *chunk, char *bu
         size_t got = na_reader_pread(reader, buffer, (size_t)want * chunk->entry_size, offset);
         uint32_t whole = (uint32_t)(got / chunk->entry_size);
         for (uint32_t i = 0; i < whole; i++)
-            visit(reader, arg, chunk, index + i, buffer + (size_t)i * chunk->entry_size);
+            if (!na_reader_is_damaged(reader, offset + (uint64_t)i * chunk->entry_size,
+                                      chunk->entry_size))
+                visit(reader, arg, chunk, index + i, buffer + (size_t)i * chunk->entry_size);
         if (whole < want) return;
         index += whole;
     }

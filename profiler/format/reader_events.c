@@ -72,6 +72,9 @@ static bool add_buffer(na_events_t *e, size_t chunk, const uint32_t *sealed, siz
         na_reader_pread(e->reader, &b, sizeof b, ref->data) < sizeof b || b.buffer.used == 0 ||
         bsearch(&b.buffer.sequence, sealed, sealed_count, sizeof *sealed, by_sequence) != NULL)
         return false;
+    if (na_reader_is_damaged(e->reader, ref->data,
+                             sizeof b.buffer + (uint64_t)b.buffer.used * sizeof b.first))
+        return false;
     uint32_t room = ref->count - (uint32_t)BUFFER_UNITS;
     if (room > NA_NPROF_TRACE_UNITS) room = NA_NPROF_TRACE_UNITS;
     if (b.buffer.used > room) na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, ref->data, 0);

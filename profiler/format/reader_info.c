@@ -22,6 +22,7 @@ static const struct {
     {NA_NPROF_MAPS, "maps"},
     {NA_NPROF_SPANS, "spans"},
     {NA_NPROF_SPAN_SITES, "span sites"},
+    {NA_NPROF_SUMS, "checksums"},
     {NA_NPROF_SYMBOLS, "symbols"},
     {NA_NPROF_TRACE_BUFFER, "trace buffers"},
     {NA_NPROF_TRACE, "trace"},
@@ -33,6 +34,7 @@ static const struct {
     {NA_NPROF_ACCESS_OBJECTS, "access objects"},
     {NA_NPROF_ACCESS_WINDOWS, "access windows"},
     {NA_NPROF_ACCESS_SAMPLES, "access samples"},
+    {NA_NPROF_ACCESS_PROBES, "access probes"},
 };
 
 const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chunk_sum_t *sum) {
@@ -47,6 +49,27 @@ const char *na_reader_chunk_sum(const na_reader_t *reader, size_t index, na_chun
         sum->raw += (chunk->flags & NA_NPROF_SEALED) != 0 ? chunk->raw_length : chunk->size;
     }
     return types[index].name;
+}
+
+const char *na_reader_type_name(uint16_t type) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].type == type) return types[i].name;
+    switch (type) {
+    case NA_NPROF_SESSION:
+        return "session";
+    case NA_NPROF_MARKERS:
+        return "markers";
+    case NA_NPROF_POOLS:
+        return "pools";
+    case NA_NPROF_POOL_CELLS:
+        return "pool cells";
+    case NA_NPROF_ORIGINS:
+        return "origins";
+    case NA_NPROF_INHERITED:
+        return "inherited blocks";
+    default:
+        return "no chunk that is known";
+    }
 }
 
 uint64_t na_reader_entries(const na_reader_t *reader, uint16_t type) {

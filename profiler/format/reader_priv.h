@@ -12,6 +12,9 @@ typedef enum na_issue_kind {
     NA_ISSUE_HEADER_CRC,
     NA_ISSUE_HEADER_FIELD,
     NA_ISSUE_LOST_PAGES, /* pages where a chunk header should be and none is */
+    NA_ISSUE_HEADER_SUM, /* the mutable part's checksum */
+    NA_ISSUE_BAD_SUM,    /* a part whose checksum is wrong */
+    NA_ISSUE_BAD_SUMS,   /* the checksums are gone */
     NA_ISSUE_CUT_CHUNK,
     NA_ISSUE_UNKNOWN_TYPE,
     NA_ISSUE_BAD_CHUNK, /* a chunk header whose fields contradict each other */
@@ -62,6 +65,8 @@ struct na_reader {
     na_nprof_header_t header;
     na_chunk_ref_t *chunks;
     size_t chunk_count, chunk_room;
+    na_nprof_sum_t *damaged; /* parts of the file whose checksum is wrong, by offset */
+    size_t damaged_count, damaged_room;
     na_issue_t issues[NA_ISSUE_KINDS];
     na_nprof_stack_t *stacks;
     na_nprof_thread_t *threads;
@@ -107,6 +112,19 @@ void na_reader_no_memory(na_reader_t *reader, uint64_t where);
 
 /* Reads up to `size` bytes; returns how many there were. */
 size_t na_reader_pread(na_reader_t *reader, void *buffer, size_t size, uint64_t offset);
+
+/* The header says that the file is packed: from now on the reader reads what it was. False: it is
+ * damaged, or there is no memory. */
+bool na_reader_unpack_file(na_reader_t *reader);
+
+/* Compares the file, if it is finished, with its checksums. */
+void na_reader_check_sums(na_reader_t *reader);
+
+/* Something in [offset, offset + bytes) is not what was written, as those say. */
+bool na_reader_is_damaged(const na_reader_t *reader, uint64_t offset, uint64_t bytes);
+
+/* "cells", and so on. */
+const char *na_reader_type_name(uint16_t type);
 
 /* First offset >= `offset` that is not in a hole; UINT64_MAX: nothing but holes follow. */
 uint64_t na_reader_next_data(const na_reader_t *reader, uint64_t offset);

@@ -454,7 +454,16 @@ uint64_t na_trace_code_bound(uint32_t units) {
     return sizeof(na_nprof_trace_t) + COLUMNS * column_room(units);
 }
 
-/* Into the columns. False: it is said that frees have no stacks, and one has. */
+/* Units of a file that was cut short read as zeros, and those are no event: an allocation has two
+ * units. */
+static bool is_event(const na_nprof_unit_t *u, uint32_t left) {
+    unsigned kind = (unsigned)(u->head & NA_NPROF_EVENT_KIND);
+    uint32_t own = na_trace_units(u->head);
+    return own <= left && (own == 2 || kind >= NA_NPROF_EVENT_FREE);
+}
+
+/* Into the columns, up to what is no event. False: it is said that frees have no stacks, and one
+ * has. */
 static bool encode(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *units, uint32_t count,
                    na_nprof_trace_t *h) {
     begin(m, count, true);
@@ -462,6 +471,7 @@ static bool encode(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *units,
     h->first_ticks = m->ticks = count != 0 ? units[0].head >> 8 >> h->tick_shift : 0;
     for (uint32_t i = 0; i < count; i += na_trace_units(units[i].head), h->events++) {
         const na_nprof_unit_t *u = &units[i];
+        if (!is_event(u, count - i)) break;
         uint64_t ticks = u->head >> 8 >> h->tick_shift;
         put(s, TIMES, ticks - m->ticks);
         m->ticks = ticks;

@@ -70,6 +70,12 @@ __attribute__((noinline)) NOT_INSTRUMENTED static bool begin_thread(void) {
     return true;
 }
 
+/* A function that was inlined reports itself from the frame of that around it, which goes on. */
+NOT_INSTRUMENTED static bool is_around(const numalloc_shadow_frame_t *call, uintptr_t function,
+                                       uintptr_t call_site, uintptr_t here) {
+    return call->stack == here && call->call_site == call_site && call->function != function;
+}
+
 EXPORTED void __cyg_profile_func_enter(void *function, void *call_site);
 EXPORTED void __cyg_profile_func_exit(void *function, void *call_site);
 
@@ -79,7 +85,8 @@ EXPORTED void __cyg_profile_func_enter(void *function, void *call_site) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     /* What lies at or below this call's place has ended without saying so. */
     uint32_t n = calls.count;
-    while (n != 0 && calls.lost == 0 && numalloc_shadow_ended(&calls.frames[n - 1], here))
+    while (n != 0 && calls.lost == 0 && numalloc_shadow_ended(&calls.frames[n - 1], here) &&
+           !is_around(&calls.frames[n - 1], (uintptr_t)function, (uintptr_t)call_site, here))
         n--;
     if (n == FRAMES_MAX) {
         calls.lost++;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -20,6 +21,9 @@ static const na_access_source_t *const sources[] = {
 };
 #define SOURCES (sizeof sources / sizeof sources[0])
 
+#define SLICE     100000u /* ns that this thread asks for at a time */
+#define PREFERRED (-10)   /* its nice value, where it may */
+
 static na_profile_config_t config;
 const na_profile_config_t *na_access_config = &config;
 na_nprof_access_source_t *na_access_entry;
@@ -28,7 +32,7 @@ uint8_t na_access_entry_id;
 static const na_access_source_t *in_use;
 static bool wanted;              /* this profile is to have accesses */
 static bool prepared;            /* the store is there */
-static bool said;                /* which source it is, once a process */
+static bool said;                /* that there is none, once a process */
 static _Atomic uint32_t ending;  /* futex word */
 static _Atomic uint32_t running; /* futex word: the thread is there; outlives the profile */
 
@@ -94,19 +98,18 @@ static void say(const char *line) {
     na_os_say(line, n);
 }
 
-/* "numalloc: accesses by watch; kmod-ibs: ...; pebs: ..." */
-static void say_choice(const char *chosen, const char *reasons) {
+/* "numalloc: no accesses; kmod-ibs: ...; pebs: ...": that which of them was chosen, and why not a
+ * better one, is in the file (numalloc-dump's summary), not on a stream that programs read. */
+static void say_none(const char *reasons) {
     static char line[2048];
     if (said) return;
     said = true;
     size_t n = 0;
-    const char *const parts[] = {chosen != NULL ? "numalloc: accesses by "
-                                                : "numalloc: no accesses",
-                                 chosen != NULL ? chosen : "", reasons, "\n"};
-    for (size_t i = 0; i < 4; i++)
+    const char *const parts[] = {"numalloc: no accesses", reasons};
+    for (size_t i = 0; i < 2; i++)
         for (const char *p = parts[i]; *p != 0 && n < sizeof line - 2; p++)
             line[n++] = *p;
-    if (line[n - 1] != '\n') line[n++] = '\n';
+    line[n++] = '\n';
     line[n] = 0;
     say(line);
 }
@@ -146,15 +149,58 @@ static void choose(void) {
                 reasons[n++] = *p;
         reasons[n] = 0;
     }
-    say_choice(in_use != NULL ? name_of(in_use) : NULL, reasons);
+    if (in_use == NULL) say_none(reasons);
+}
+
+/* For all that would have been tried. */
+static void entries_for_all(const char *why) {
+    for (size_t i = 0; i < SOURCES; i++)
+        if (config.access == NA_ACCESS_AUTO ? sources[i]->automatic
+                                            : sources[i]->choice == config.access)
+            entry_for(sources[i], why);
 }
 
 /* ---- the thread ---- */
 
+#define FIRST_LOOK_NS UINT64_C(4000000)
+
+/* Of linux/sched/types.h, which libc's sched.h is at odds with. */
+typedef struct schedule {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+} schedule_t;
+
+/* On a machine with more to do than CPUs this thread, which needs a few per cent of one, waits for
+ * its turn behind all others, several times in each round. It asks for short slices, which come
+ * sooner (Linux 6.12; others ignore it), and, where the system lets it (root, CAP_SYS_NICE, ulimit
+ * -e), to be preferred. Nothing in the process depends on either. */
+static void ask_for_turns(void) {
+    schedule_t s = {.size = sizeof s};
+    if (na_sys4(SYS_sched_getattr, 0, (long)&s, sizeof s, 0) != 0) return;
+    if (s.policy != SCHED_OTHER && s.policy != SCHED_BATCH) return;
+    int32_t nice = s.nice;
+    s.size = sizeof s;
+    s.flags = 0;
+    s.policy = SCHED_OTHER;
+    s.runtime = SLICE;
+    s.nice = nice < PREFERRED ? nice : PREFERRED;
+    if (na_sys3(SYS_sched_setattr, 0, (long)&s, 0) == 0) return;
+    s.nice = nice;
+    na_sys3(SYS_sched_setattr, 0, (long)&s, 0);
+}
+
 static void *work(void *unused) {
     (void)unused;
     na_rthread_inside = na_rthread_own = true;
-    choose();
+    ask_for_turns();
+    /* Measuring what a source costs takes milliseconds: not in processes that live no longer. */
+    if (na_access_sleep(na_access_mono() + FIRST_LOOK_NS))
+        choose();
+    else
+        entries_for_all("the process ended before it was looked at");
     if (in_use == NULL) atomic_store(&na_access_on, false); /* nobody will ask for lives */
     uint64_t next = 0, looked = na_access_mono();
     while (in_use != NULL && na_access_sleep(next)) {
@@ -240,11 +286,8 @@ void na_access_start(const na_profile_config_t *c, bool in_child) {
     if (!prepared) {
         say("numalloc: no accesses: no memory for their tables; raise ulimit -v\n");
     } else if (in_child) {
-        for (size_t i = 0; i < SOURCES; i++)
-            if (config.access == NA_ACCESS_AUTO ? sources[i]->automatic
-                                                : sources[i]->choice == config.access)
-                entry_for(sources[i], "a forked child is given no thread; begin a profile in it "
-                                      "with numalloc_profile_start, or execute the program again");
+        entries_for_all("a forked child is given no thread; begin a profile in it with "
+                        "numalloc_profile_start, or execute the program again");
         wanted = false;
     }
 }
@@ -257,12 +300,8 @@ void na_access_finish(void) {
     while (atomic_load(&running) != 0)
         na_os_futex_wait((const uint32_t *)&running, 1);
     if (wanted) /* nobody came to make the thread */
-        for (size_t i = 0; i < SOURCES; i++)
-            if (config.access == NA_ACCESS_AUTO ? sources[i]->automatic
-                                                : sources[i]->choice == config.access)
-                entry_for(sources[i],
-                          "the profile began where no thread can be made (by signal, time or "
-                          "file); begin it with the program, or by numalloc_profile_start");
+        entries_for_all("the profile began where no thread can be made (by signal, time or "
+                        "file); begin it with the program, or by numalloc_profile_start");
     wanted = prepared = false;
 }
 

@@ -10,7 +10,7 @@
 
 #include "profiler/record/access_priv.h"
 
-#define NA_PERF_EVENTS  4u
+#define NA_PERF_EVENTS  5u
 #define NA_PERF_TARGETS 512u
 
 typedef struct na_perf_target {

@@ -139,6 +139,9 @@ uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns);
 /* An entry for a window; its id goes to *id. NULL: no room. Under na_store_lock; commit after. */
 na_nprof_access_window_t *na_store_window(uint32_t *id);
 void na_store_window_done(void);
+/* The same of probes. */
+na_nprof_access_probe_t *na_store_probe(void);
+void na_store_probe_done(void);
 /* A source's entry. */
 na_nprof_access_source_t *na_store_source(const na_access_source_t *source);
 extern na_lock_t na_store_lock; /* held while the file changes */

@@ -34,7 +34,7 @@ static struct {
     uint32_t looked_at; /* the slot after the last that find_ended looked at */
     uint64_t maps_read, ticked;
     bool homes_refused, maps_fresh;
-    na_table_t sources, nodes, objects_table, windows, samples;
+    na_table_t sources, nodes, objects_table, windows, samples, probes;
 } s;
 
 #define TABLE(t, entry, bytes)                                                                     \
@@ -60,6 +60,7 @@ bool na_store_start(void) {
     s.objects_table = TABLE(NA_NPROF_ACCESS_OBJECTS, na_nprof_access_object_t, 64u << 10);
     s.windows = TABLE(NA_NPROF_ACCESS_WINDOWS, na_nprof_access_window_t, 64u << 10);
     s.samples = TABLE(NA_NPROF_ACCESS_SAMPLES, na_nprof_access_sample_t, 256u << 10);
+    s.probes = TABLE(NA_NPROF_ACCESS_PROBES, na_nprof_access_probe_t, 32u << 10);
     s.batch = na_own_alloc(BATCH * sizeof *s.batch, BATCH * sizeof *s.batch);
     s.pages = na_own_alloc(BATCH * sizeof *s.pages, 4096);
     s.status = na_own_alloc(BATCH * sizeof *s.status, 4096);
@@ -206,6 +207,14 @@ void na_store_window_done(void) {
     na_table_commit(&s.windows);
 }
 
+na_nprof_access_probe_t *na_store_probe(void) {
+    return na_table_next(&s.probes);
+}
+
+void na_store_probe_done(void) {
+    na_table_commit(&s.probes);
+}
+
 /* ---- samples ---- */
 
 static bool begins(const char *text, const char *with) {
@@ -225,11 +234,6 @@ static uint8_t target_of(const na_nprof_access_mapping_t *m) {
     return NA_NPROF_TARGET_FILE;
 }
 
-static bool is_own(uintptr_t address) {
-    return address - (uintptr_t)na_rec.base < na_rec.reserved ||
-           address - (uintptr_t)na_rec.own < na_rec.own_reserved;
-}
-
 static void place(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
     uintptr_t address = sample->address;
     const na_nprof_access_mapping_t *m = na_amaps_find(address, &sample->mapping);
@@ -239,7 +243,7 @@ static void place(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
         na_amaps_read(s.maps_read);
         m = na_amaps_find(address, &sample->mapping);
     }
-    if (is_own(address))
+    if (na_writer_is_own(address))
         sample->target = NA_NPROF_TARGET_OWN;
     else if (m != NULL)
         sample->target = target_of(m);

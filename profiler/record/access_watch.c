@@ -23,6 +23,10 @@
  * and see the same part of what it does for long: their middle is watched more often than their
  * ends.
  *
+ * Between windows, where an interval has the time left, come probes (access_watch_lines.h): of two
+ * words of one line, to see which threads use them at one time. They make no samples, and count as
+ * cost. A clock (access_watch_scout.h) tells which words are worth a look.
+ *
  * perf's signal on a watchpoint (sigtrap) is not used: it would come to the program's own handlers
  * and into its system calls. */
 #include <errno.h>
@@ -34,19 +38,27 @@
 #include "profiler/record/access_chain.h"
 #include "profiler/record/access_watch_draw.h"
 #include "profiler/record/access_watch_late.h"
+#include "profiler/record/access_watch_lines.h"
+#include "profiler/record/access_watch_scout.h"
 
 #define WORDS        2u
 #define EACH         2u /* registers a word: writes, any access */
 #define MOST         32u
 #define SPARE        8u /* more records of writes: none of them is to be missed while there is room */
+#define REGISTERS    (WORDS * EACH) /* events that are watchpoints; one more is the clock */
+#define SCOUTS_BYTES (64u * NA_SCOUT_BYTES)
 #define HIT_WORDS    ((uint32_t)sizeof(na_perf_hit_t) / 8)
 #define SWITCH_BYTES 8000u
 #define FIRST        UINT64_C(2000000)  /* ns: length of the first window of a stratum */
 #define SHORTEST     UINT64_C(200000)   /* ns */
 #define INTERVAL     UINT64_C(20000000) /* ns, unless the user says */
+#define EARLY        UINT64_C(5000000)  /* ns: the first ones, so that a short run is seen, too */
 /* Hits slow a thread down by so many times at most: what they cost is known on average only, and
  * where one cost less, nothing or less might be left of the time that the thread had itself. */
 #define MOST_SLOWED 8
+#define PROBE       UINT64_C(2000000) /* ns: length of a probe, at least, and */
+#define LATE_PROBES 3u                /* rounds */
+#define PROBE_MOST  UINT64_C(8000000)
 #define MOST_MISSED 8u  /* intervals */
 #define LOOK_SHARE  64u /* listing the spans takes at most one part in so many of the time */
 
@@ -65,12 +77,15 @@ typedef struct hit {
 static na_perf_plan_t plan, plan_without; /* the latter: no call chains */
 static struct {
     uint64_t interval, base_interval;
-    uint64_t stands_for; /* time of the run: the interval, and what was missed before it */
-    uint64_t begins;     /* of the current interval */
+    uint64_t mean_interval; /* of the next one: the base, or less at first */
+    uint64_t stands_for;    /* time of the run: the interval, and what was missed before it */
+    uint64_t begins;        /* of the current interval */
     uint64_t look_at;
     uint64_t closed;     /* of the window: when taking the registers away began */
+    uint64_t paid;       /* for hits in this round, by the busiest thread */
     uint64_t own_before; /* CPU time of this thread at the end of the last round */
     uint32_t round;
+    uint32_t probed; /* the last round with a probe */
     uint32_t unarmed;
     bool have_spans;
     bool chains;                    /* hits have call chains */
@@ -98,6 +113,30 @@ typedef struct switched {
     uint64_t time;
 } switched_t;
 
+/* A block, or a variable that can be written: no constants, and no stacks. */
+static bool is_data(uintptr_t address) {
+    const uint32_t data = NA_NPROF_MAPPING_ELF | NA_NPROF_MAPPING_WRITE;
+    na_found_t found;
+    na_access_config->find((const void *)address, &found);
+    if (found.kind != NA_LOOKUP_FOREIGN) return found.kind == NA_LOOKUP_BLOCK;
+    uint32_t id;
+    na_lock(&na_store_lock);
+    const na_nprof_access_mapping_t *m = na_amaps_find(address, &id);
+    bool is = m != NULL && (m->flags & data) == data;
+    na_unlock(&na_store_lock);
+    return is;
+}
+
+/* A word that a thread works on. Blocks' words are known from now on, as if drawn and hit. */
+static void scout(const na_perf_hit_t *at, const uint64_t *words, uint32_t count) {
+    na_scout_word_t found = na_scout_take(at->ip, at->tid, words, count);
+    if (found.address == 0) return;
+    if (found.again) na_draw_suspect(found.address);
+    na_line_seen_t seen = {.threads = 1, .thread = at->tid, .written = true};
+    if (found.shared && is_data(found.address))
+        na_lines_met(found.address, &seen, found.words, 0, at->time);
+}
+
 /* A write is told by both registers of its word: two records of its thread with one ip, no other of
  * the word between them. (Not by their times: a hypervisor may pause the thread between the two.
  * Nor are they taken at one time: the first may be when the second is not yet there.) */
@@ -116,6 +155,10 @@ static void take(na_perf_target_t *t, const struct perf_event_header *header, co
     __builtin_memcpy(&b, words, sizeof b);
     uint32_t event = event_of(t, b.id);
     if (event == UINT32_MAX) return;
+    if (event >= REGISTERS) {
+        scout(&b, words + HIT_WORDS, count - HIT_WORDS);
+        return;
+    }
     if (t->budget[event] != 0) t->budget[event]--;
     uint8_t word = (uint8_t)(event / EACH);
     bool write = event % EACH == 0;
@@ -146,18 +189,19 @@ static uint32_t budget_of(uint32_t event) {
     return event % EACH == 0 ? MOST + SPARE : MOST;
 }
 
-static void arm(const na_draw_t *draws) {
+static void arm(const na_line_range_t *ranges) {
     for (uint32_t i = 0; i < na_perf_count; i++) {
         na_perf_target_t *t = &na_perf_target[i];
-        for (uint32_t k = 0; k < t->events; k++) {
+        for (uint32_t k = 0; k < REGISTERS && t->events != 0; k++) {
             struct perf_event_attr attr = plan.attr[k];
-            attr.bp_addr = draws[k / EACH].address;
+            attr.bp_addr = ranges[k / EACH].address;
+            attr.bp_len = ranges[k / EACH].length;
             na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_MODIFY_ATTRIBUTES, (long)&attr);
         }
     }
     for (uint32_t i = 0; i < na_perf_count; i++) {
         na_perf_target_t *t = &na_perf_target[i];
-        for (uint32_t k = 0; k < t->events; k++) {
+        for (uint32_t k = 0; k < REGISTERS && t->events != 0; k++) {
             uint32_t add = budget_of(k) - t->budget[k]; /* so many are left from before */
             t->budget[k] = budget_of(k);
             na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_REFRESH, (long)add);
@@ -167,7 +211,7 @@ static void arm(const na_draw_t *draws) {
 
 static void disarm(void) {
     for (uint32_t i = 0; i < na_perf_count; i++)
-        for (uint32_t k = 0; k < na_perf_target[i].events; k++)
+        for (uint32_t k = 0; k < REGISTERS && na_perf_target[i].events != 0; k++)
             na_sys3(SYS_ioctl, na_perf_target[i].fd[k], PERF_EVENT_IOC_DISABLE, 0);
 }
 
@@ -177,7 +221,7 @@ static void renew(void) {
     for (uint32_t i = 0; i < na_perf_count; i++) {
         na_perf_target_t *t = &na_perf_target[i];
         bool spent = t->throttled;
-        for (uint32_t k = 0; k < t->events; k++)
+        for (uint32_t k = 0; k < REGISTERS; k++)
             if (t->budget[k] == 0) spent = true;
         if (spent && t->events != 0) na_perf_close(t);
     }
@@ -339,46 +383,172 @@ static uint64_t own_cpu_time(void) {
 }
 
 static uint64_t next_interval(void) {
-    return w.base_interval / 4 * 3 + na_draw_below(w.base_interval / 2);
+    return w.mean_interval / 4 * 3 + na_draw_below(w.mean_interval / 2);
+}
+
+static void objects_at(const na_line_range_t *ranges, uint64_t when, uint32_t *objects) {
+    na_lock(&na_store_lock);
+    na_access_clock_tick();
+    for (uint32_t k = 0; k < WORDS; k++)
+        objects[k] = na_store_object_at(ranges[k].address, when);
+    na_unlock(&na_store_lock);
+}
+
+/* Watches, and has the hits. Returns when it began. */
+static uint64_t watch(const na_line_range_t *ranges, uint64_t length, uint32_t *objects) {
+    uint64_t lost = na_access_entry->lost;
+    drain(); /* the clock's samples since the last time; if there was no room for all, be it so */
+    na_access_entry->lost = lost;
+    hit_count = 0;
+    __builtin_memset(hits_of, 0, na_perf_count * sizeof hits_of[0]);
+    __builtin_memset(latest, 0, na_perf_count * sizeof latest[0]);
+    na_deaths_watch(ranges[0].address, ranges[1].address);
+    arm(ranges);
+    uint64_t opened = na_access_mono();
+    na_late_open(opened);
+    objects_at(ranges, opened, objects);
+    hold_open(opened, length);
+    w.closed = na_access_mono();
+    disarm();
+    drain();
+    return opened;
+}
+
+/* What the busiest thread pays for being watched. */
+static uint64_t paid(void) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (na_perf_target[i].events != 0 && na_late_spent(i) > most) most = na_late_spent(i);
+    return most;
+}
+
+/* Who used a range while it was watched; returns the hits. */
+static uint32_t seen_of(uint32_t word, uint64_t opened, uint64_t length, na_line_seen_t *seen) {
+    uint32_t count = 0;
+    *seen = (na_line_seen_t){0};
+    for (uint32_t i = 0; i < hit_count; i++) {
+        const hit_t *hit = &hits[i];
+        if (hit->word != word || !counts(hit, opened, length)) continue;
+        count++;
+        if (hit->write) seen->written = true;
+        if (seen->threads != 0 && seen->thread == hit->tid) continue;
+        seen->threads = seen->threads == 0 ? 1 : 2;
+        seen->thread = hit->tid;
+    }
+    return count;
+}
+
+/* Is this word's line to be looked at? */
+static void meet_line(uintptr_t word, uint32_t k, uint64_t opened, uint64_t length) {
+    na_line_seen_t seen;
+    uint32_t count = seen_of(k, opened, length, &seen);
+    uint64_t over = length;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (cut_at[i][k] != 0 && cut_at[i][k] < over) over = cut_at[i][k];
+    if (count > 1) na_lines_met(word, &seen, 0, (double)over / count, opened);
 }
 
 static void window(const na_draw_t *draws, const uint64_t *length) {
     uint32_t objects[WORDS];
-    hit_count = 0;
-    __builtin_memset(hits_of, 0, na_perf_count * sizeof hits_of[0]);
-    __builtin_memset(latest, 0, na_perf_count * sizeof latest[0]);
-    na_deaths_watch(draws[0].address, draws[1].address);
-    arm(draws);
-    uint64_t opened = na_access_mono();
-    uint64_t longest = length[0] > length[1] ? length[0] : length[1];
-    na_late_open(opened);
-    na_lock(&na_store_lock);
-    na_access_clock_tick();
+    na_line_range_t ranges[WORDS];
     for (uint32_t k = 0; k < WORDS; k++)
-        objects[k] = na_store_object_at(draws[k].address, opened);
-    na_unlock(&na_store_lock);
-    hold_open(opened, longest);
-    w.closed = na_access_mono();
-    disarm();
-    drain();
+        ranges[k] = (na_line_range_t){draws[k].address, 8};
+    uint64_t longest = length[0] > length[1] ? length[0] : length[1];
+    uint64_t opened = watch(ranges, longest, objects);
     for (uint32_t k = 0; k < WORDS; k++) {
         write_window(&draws[k], k, objects[k], opened, length[k]);
         learn(&draws[k], k, opened, length[k]);
+        if (na_perf_count > 1) meet_line(draws[k].address, k, opened, length[k]);
     }
     na_store_flush();
     na_deaths_watch(0, 0);
-    /* What the busiest thread pays for being watched, and the recorder's own time: among it that of
-     * arming and disarming, which interrupts threads for as long. Not the time by the clock: a
-     * recorder that waits for a CPU costs nobody anything. */
-    uint64_t spent = 0, own = own_cpu_time();
-    for (uint32_t i = 0; i < na_perf_count; i++) {
-        if (na_perf_target[i].events == 0) continue;
-        if (na_late_spent(i) > spent) spent = na_late_spent(i);
-    }
+    w.paid = paid();
     renew();
-    spent += own - w.own_before;
+}
+
+/* ---- probes ---- */
+
+static void add_use(na_nprof_access_probe_t *to, const hit_t *hit, uint64_t over) {
+    uint32_t thread = na_athreads_id(hit->tid, na_access_since(hit->time)), i = 0;
+    while (i < to->count && (to->uses[i].thread != thread || to->uses[i].range != hit->word))
+        i++;
+    if (i == NA_NPROF_PROBE_USES) return;
+    na_nprof_probe_use_t *u = &to->uses[i];
+    if (i == to->count) {
+        to->count++;
+        *u = (na_nprof_probe_use_t){
+            .thread = thread, .watched_ns = (uint32_t)over, .range = hit->word};
+    }
+    if (hit->write)
+        u->writes++;
+    else
+        u->reads++;
+}
+
+/* Nothing is kept where a block came or went meanwhile. */
+static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, uint64_t opened,
+                        uint64_t length) {
+    uint32_t now[WORDS];
+    objects_at(ranges, na_access_mono(), now);
+    if (now[0] != objects[0] || now[1] != objects[1]) return;
+    for (uint32_t k = 0; k < WORDS; k++)
+        find_cuts(k, opened, length);
+    na_lock(&na_store_lock);
+    na_nprof_access_probe_t *to = na_store_probe();
+    if (to != NULL) {
+        *to = (na_nprof_access_probe_t){
+            .start_ns = na_access_since(opened),
+            .watched_ns = length,
+            .address = {ranges[0].address, ranges[1].address},
+            .object = {objects[0], objects[1]},
+            .length = {(uint8_t)ranges[0].length, (uint8_t)ranges[1].length},
+        };
+        if (objects[0] == 0) na_amaps_find(ranges[0].address, &to->mapping);
+        for (uint32_t i = 0; i < na_perf_count; i++)
+            to->threads += na_perf_target[i].events != 0;
+        for (uint32_t i = 0; i < hit_count; i++) {
+            const hit_t *hit = &hits[i];
+            if (!counts(hit, opened, length)) continue;
+            uint64_t cut = cut_at[hit->target][hit->word];
+            uint32_t all = hits_of[hit->target][hit->word];
+            add_use(to, hit, cut == 0 ? length : cut * all / (all - 1));
+        }
+        na_store_probe_done();
+    }
+    na_unlock(&na_store_lock);
+}
+
+/* Looks at a line, if one is due and it can be over before `ends`. */
+static void probe(uint64_t ends) {
+    uint64_t now = na_access_mono(), length = ends > now ? (ends - now) / 4 * 3 : 0;
+    na_line_range_t ranges[WORDS];
+    na_line_seen_t seen[WORDS];
+    uint32_t objects[WORDS];
+    if (length > PROBE_MOST) length = PROBE_MOST;
+    /* A recorder that is always late, on a full machine, takes it from the next round. */
+    if (length < PROBE && w.round >= w.probed + LATE_PROBES) length = PROBE_MOST / 2;
+    if (na_perf_count < 2 || length < PROBE || !na_lines_next(now, ranges)) return;
+    w.probed = w.round;
+    uint64_t opened = watch(ranges, length, objects);
+    write_probe(ranges, objects, opened, length);
+    for (uint32_t k = 0; k < WORDS; k++)
+        seen_of(k, opened, length, &seen[k]);
+    na_lines_learn(seen);
+    na_deaths_watch(0, 0);
+    w.paid += paid();
+    renew();
+}
+
+/* What hits cost, and the recorder's own time: among it that of arming and disarming, which
+ * interrupts threads for as long. Not the time by the clock: a recorder that waits for a CPU costs
+ * nobody anything. */
+static void settle(void) {
+    uint64_t own = own_cpu_time(), spent = w.paid + own - w.own_before;
+    w.paid = 0;
     w.own_before = own;
     uint64_t least = spent * 100 / na_access_config->access_cost;
+    w.mean_interval += w.mean_interval / 32;
+    if (w.mean_interval > w.base_interval) w.mean_interval = w.base_interval;
     w.interval = next_interval();
     if (w.interval < least) w.interval = least;
 }
@@ -389,7 +559,7 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
 static uint32_t ring_for(uint32_t stack) {
     uint32_t record = (uint32_t)(sizeof(struct perf_event_header) + sizeof(na_perf_hit_t));
     uint32_t told = budget_of(0) * record + budget_of(1) * (record + na_chain_bytes(stack));
-    uint32_t need = WORDS * told + SWITCH_BYTES;
+    uint32_t need = WORDS * told + SWITCH_BYTES + SCOUTS_BYTES;
     uint32_t bytes = (uint32_t)na_os_page;
     while (bytes < need)
         bytes *= 2;
@@ -410,7 +580,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     __builtin_memset(&w, 0, sizeof w);
-    plan = (na_perf_plan_t){.events = WORDS * EACH, .ring_bytes = ring_for(0)};
+    plan = (na_perf_plan_t){.events = REGISTERS, .ring_bytes = ring_for(0)};
     for (uint32_t k = 0; k < plan.events; k++)
         plan.attr[k] = (struct perf_event_attr){
             .type = PERF_TYPE_BREAKPOINT,
@@ -431,10 +601,14 @@ static bool start(uint64_t period, char why[NA_WHY]) {
             .context_switch = k == 0, /* until it has spent its budget: the window's end */
             .sample_id_all = 1,
         };
+    na_perf_plan_t probes = plan;
+    struct perf_event_attr *clock = &plan.attr[plan.events++];
+    *clock = plan.attr[1];
+    na_scout_ask(clock);
     plan_without = plan;
     plan.ring_bytes = ring_for(na_access_config->access_stack);
     w.chains = na_access_config->access_stack != 0;
-    for (uint32_t k = 1; k < plan.events; k += EACH)
+    for (uint32_t k = 1; k < REGISTERS; k += EACH)
         na_chain_ask(&plan.attr[k], na_access_config->access_stack);
     long error = na_perf_try(&plan);
     if (error == 0 && !na_draw_start(na_rec_ticks())) error = -ENOMEM;
@@ -443,10 +617,16 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     na_deaths_keep_watched_only();
-    na_late_measure(&plan, EACH);
+    na_lines_start();
+    probes.ring_bytes = plan.ring_bytes;
+    for (uint32_t k = 0; k < REGISTERS; k++)
+        probes.attr[k] = plan.attr[k];
+    na_late_measure(&probes, EACH);
+    na_scout_start();
     if (w.chains) na_access_entry->flags |= NA_NPROF_ACCESS_STACK;
     w.base_interval = period != 0 ? period * 1000 : INTERVAL;
     if (w.base_interval < 2 * FIRST) w.base_interval = 2 * FIRST;
+    w.mean_interval = w.base_interval < EARLY ? w.base_interval : EARLY;
     w.interval = next_interval();
     w.begins = na_access_mono();
     w.own_before = own_cpu_time();
@@ -489,7 +669,7 @@ static uint64_t step(void) {
         drawn = na_draw(&draws[k]);
         uint64_t *known = &w.length[draws[k].slot];
         if (*known == 0) *known = FIRST;
-        length[k] = *known;
+        length[k] = *known < w.interval / 10 * 7 ? *known : w.interval / 10 * 7;
         if (length[k] > longest) longest = length[k];
     }
     uint64_t ends = w.begins + w.interval;
@@ -498,6 +678,8 @@ static uint64_t step(void) {
     meet_threads();
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
     if (drawn) window(draws, length);
+    probe(ends);
+    settle();
     w.begins = ends;
     return ends;
 }

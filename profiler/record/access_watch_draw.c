@@ -30,6 +30,8 @@
 #define STRATA NA_DRAW_STRATA
 #define WORD   8u
 #define FEW    16u /* words that are known */
+/* Words that wait to be met in a span. */
+#define SUSPECTS 16u
 /* The least share of draws of words that are known, and what strata are chosen for by what they
  * brought. (Why so much and not more: docs/decisions/0030-rare-hits.md.) */
 #define LEAST_KNOWN (3.0 / 16)
@@ -56,7 +58,23 @@ static struct {
     double chance[STRATA];          /* of a stratum in the next draw of all words */
     na_draw_t known[NA_DRAW_KNOWN]; /* address 0: none */
     uint32_t known_count, known_next;
+    uintptr_t suspect[SUSPECTS];
+    uint32_t suspects;
 } d;
+
+static uint32_t known_place(uintptr_t address) {
+    for (uint32_t i = 0; i < d.known_count; i++)
+        if (d.known[i].address == address) return i;
+    return UINT32_MAX;
+}
+
+/* It takes the place of the one that is known longest. */
+static uint32_t know(const na_draw_t *draw) {
+    uint32_t place = d.known_next++ % NA_DRAW_KNOWN;
+    if (d.known_count < NA_DRAW_KNOWN) d.known_count = place + 1;
+    d.known[place] = *draw;
+    return place;
+}
 
 bool na_draw_start(uint64_t seed) {
     __builtin_memset(&d, 0, sizeof d);
@@ -94,6 +112,14 @@ static void meet(const na_span_t *span, na_record_t *records, uint32_t count, vo
     if (cls != 0) words *= __atomic_load_n(&span->capacity, __ATOMIC_RELAXED);
     if (start == 0 || words == 0 || words > UINT32_MAX) return; /* beyond 32 GiB: not drawn */
     uint32_t stratum = cls != 0 ? cls % 64 : 64 + (63 - (uint32_t)__builtin_clzll(words));
+    for (uint32_t i = d.suspects; i-- > 0;) {
+        uintptr_t word = d.suspect[i];
+        if (word - start >= words * WORD) continue;
+        d.suspect[i] = d.suspect[--d.suspects];
+        if (known_place(word) == UINT32_MAX)
+            know(&(na_draw_t){
+                .address = word, .slot = stratum, .stratum = stratum, .words = (uint32_t)words});
+    }
     if (cls == 0 && count > 1) count = 1;
     const na_site_block_t like = {.address = start,
                                   .words = (uint32_t)each,
@@ -114,6 +140,7 @@ uint32_t na_draw_look(const na_profile_config_t *config) {
     na_site_blocks_begin();
     if (config->each_records != NULL) config->each_records(meet, NULL);
     na_site_blocks_end();
+    d.suspects = 0; /* the others are no heap's */
     uint32_t size[STRATA] = {0};
     for (uint32_t i = 0; i < STRATA; i++)
         d.words[i] = 0;
@@ -205,12 +232,6 @@ static void draw_by_site(na_draw_t *draw) {
                         .words = block->span_words};
 }
 
-static uint32_t known_place(uintptr_t address) {
-    for (uint32_t i = 0; i < d.known_count; i++)
-        if (d.known[i].address == address) return i;
-    return UINT32_MAX;
-}
-
 static double known_share(void) {
     if (d.known_count < FEW) return 0.5 * d.known_count / (d.known_count + 2.0);
     double known = root(d.known_learnt), all = known + d.all_learnt;
@@ -258,8 +279,12 @@ uint32_t na_draw_learn(const na_draw_t *draw, double rate) {
         learn(&d.known_learnt, d.known_count * rate);
     }
     if (rate == 0 || known_place(draw->address) != UINT32_MAX) return UINT32_MAX;
-    uint32_t place = d.known_next++ % NA_DRAW_KNOWN;
-    if (d.known_count < NA_DRAW_KNOWN) d.known_count = place + 1;
-    d.known[place] = *draw;
-    return STRATA + place;
+    return STRATA + know(draw);
+}
+
+void na_draw_suspect(uintptr_t word) {
+    if (d.suspects == SUSPECTS || known_place(word) != UINT32_MAX) return;
+    for (uint32_t i = 0; i < d.suspects; i++)
+        if (d.suspect[i] == word) return;
+    d.suspect[d.suspects++] = word;
 }

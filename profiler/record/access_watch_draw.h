@@ -27,6 +27,8 @@ bool na_draw(na_draw_t *draw);
 /* What became of a draw: accesses a ns of the word. A word that had some is known from then on;
  * returns its slot if it is new, else UINT32_MAX. */
 uint32_t na_draw_learn(const na_draw_t *draw, double rate);
+/* A word that may be used much, by what is known besides: it is known from then on. */
+void na_draw_suspect(uintptr_t word);
 /* Uniform in [0, below). */
 uint64_t na_draw_below(uint64_t below);
 

@@ -9,6 +9,13 @@
 #define WARM        32u
 #define NAP         20000 /* ns */
 #define COST_UNSEEN 20000 /* ns: nothing could be measured */
+/* Measuring takes so long at most, ns. On a full machine each nap ends when others leave a CPU: it
+ * would take seconds, in which nothing is watched. */
+#define NAPS_MOST  UINT64_C(100000000)
+#define NAPS_LEAST 4u /* of each kind, to say what getting a CPU costs */
+/* Getting a CPU writes the registers that a hit reads: never many times as dear. What is measured
+ * beyond that is the wait for it. */
+#define WOKEN_MOST 8u /* hits */
 
 na_late_costs_t na_late_cost;
 
@@ -81,11 +88,19 @@ static void switch_probes(const na_perf_plan_t *plan, long how) {
         na_sys3(SYS_ioctl, na_perf_target[0].fd[k], how, 0);
 }
 
+static uint64_t first_cycle, last_cycle; /* the former began then, the latter ended */
+
+/* Is there time for one more nap? */
+static bool naps(void) {
+    return last_cycle - first_cycle < NAPS_MOST;
+}
+
 /* Sleeps, and uses its word: what a thread does that waits for work. */
 static uint64_t cycle(bool write, times_t *hit, times_t *entry) {
     const struct timespec t = {.tv_nsec = NAP};
     uint64_t began = na_access_mono();
-    na_sys2(SYS_nanosleep, (long)&t, 0);
+    if (first_cycle == 0) first_cycle = began;
+    if (naps()) na_sys2(SYS_nanosleep, (long)&t, 0);
     na_perf_drain(&na_perf_target[0], take_probe);
     probe_hit = 0;
     uint64_t before = na_access_mono();
@@ -93,7 +108,7 @@ static uint64_t cycle(bool write, times_t *hit, times_t *entry) {
         probe = before;
     else
         (void)probe;
-    uint64_t after = na_access_mono();
+    uint64_t after = last_cycle = na_access_mono();
     na_perf_drain(&na_perf_target[0], take_probe);
     if (hit != NULL) add(hit, after - before);
     if (entry != NULL && probe_hit > before && probe_hit < after) add(entry, probe_hit - before);
@@ -109,14 +124,16 @@ void na_late_measure(const na_perf_plan_t *plan, uint32_t each) {
     if (na_perf_open_self(&probes) != 0) return;
     long slack = na_sys6(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0, 0);
     na_sys6(SYS_prctl, PR_SET_TIMERSLACK, 1, 0, 0, 0, 0);
+    first_cycle = last_cycle = 0;
     for (uint32_t k = 0; k < WARM; k++)
         cycle(false, NULL, NULL);
     for (uint32_t i = 0; i < 4; i++) { /* off, on, off, on: what else goes on may change */
         bool on = i % 2 != 0;
         if (on) switch_probes(plan, PERF_EVENT_IOC_ENABLE);
         for (uint32_t k = 0; k < PROBES / 2; k++) {
-            bool write = k % 2 != 0;
-            add(&all[on], cycle(write, on ? &hit[write] : NULL, on ? &entry : NULL));
+            bool write = k % 2 != 0, napped = naps();
+            uint64_t took = cycle(write, on ? &hit[write] : NULL, on ? &entry : NULL);
+            if (napped) add(&all[on], took);
         }
         if (on) switch_probes(plan, PERF_EVENT_IOC_DISABLE);
     }
@@ -126,6 +143,10 @@ void na_late_measure(const na_perf_plan_t *plan, uint32_t each) {
     uint64_t more = median(&all[1]), less = median(&all[0]) + c.hit[0];
     if (c.hit[1] < c.hit[0]) c.hit[1] = c.hit[0];
     if (c.entry > c.hit[0]) c.entry = c.hit[0];
-    if (more > less) c.woken = more - less;
+    if (all[0].count < NAPS_LEAST || all[1].count < NAPS_LEAST)
+        c.woken = c.hit[0];
+    else if (more > less)
+        c.woken = more - less;
+    if (c.woken > WOKEN_MOST * c.hit[0]) c.woken = WOKEN_MOST * c.hit[0];
     na_late_cost = c;
 }

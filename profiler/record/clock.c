@@ -64,14 +64,15 @@ void na_rec_both_clocks(uint64_t *mono_ns, uint64_t *ticks) {
     }
 }
 
-/* Ticks a second, over 2 ms: good to a few parts in ten thousand. The header's pair of closing
- * stamps makes it exact for the reader. */
-uint64_t na_rec_measure_hz(void) {
+/* Two pairs lie apart by what setting up the profile takes, at least 200 us, and a pair is exact to
+ * some 20 ns: good to a few parts in ten thousand. The header's pair of closing stamps makes it
+ * exact for the reader. */
+uint64_t na_rec_measure_hz(uint64_t mono_ns, uint64_t ticks) {
+    enum { APART_NS = 200000 };
     if (!na_rec.tsc) return 1000000000U;
-    uint64_t n0, t0, n1, t1;
-    na_rec_both_clocks(&n0, &t0);
+    uint64_t n1, t1;
     do {
         na_rec_both_clocks(&n1, &t1);
-    } while (n1 - n0 < 2000000);
-    return (uint64_t)((unsigned __int128)(t1 - t0) * 1000000000U / (n1 - n0));
+    } while (n1 - mono_ns < APART_NS);
+    return (uint64_t)((unsigned __int128)(t1 - ticks) * 1000000000U / (n1 - mono_ns));
 }

@@ -9,24 +9,10 @@
 
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
+#include "profiler/record/where.h"
 
 static uint32_t copies; /* of the profile that runs */
 static uint64_t copies_of;
-
-/* 0 or a negative errno. */
-static long write_all(int fd, const void *data, uint64_t bytes, uint64_t offset) {
-    const uint8_t *p = data;
-    while (bytes != 0) {
-        uint64_t part = bytes < (16u << 20) ? bytes : 16u << 20;
-        long n = na_sys4(SYS_pwrite64, fd, (long)p, (long)part, (long)offset);
-        if (n == -EINTR) continue;
-        if (n <= 0) return n == 0 ? -ENOSPC : n;
-        p += n;
-        offset += (uint64_t)n;
-        bytes -= (uint64_t)n;
-    }
-    return 0;
-}
 
 /* The file's bytes [from, to) to the same place in the copy; where the filesystem can share blocks
  * it does. Through the file, not the mapping: sealed chunks are not mapped. */
@@ -49,7 +35,7 @@ static long copy_bytes(int fd, uint64_t from, uint64_t to) {
         n = na_sys4(SYS_pread64, na_rec.fd, (long)buffer, (long)part, (long)from);
         if (n == -EINTR) continue;
         if (n <= 0) return n == 0 ? -EIO : n;
-        long error = write_all(fd, buffer, (uint64_t)n, from);
+        long error = na_writer_write(fd, buffer, (uint64_t)n, from);
         if (error != 0) return error;
         from += (uint64_t)n;
     }
@@ -64,7 +50,7 @@ static long fill(int fd) {
     if (error == 0 && at != 0) {
         session.copy = copies;
         session.copied_ms = now;
-        error = write_all(fd, &session, sizeof session, at);
+        error = na_writer_write(fd, &session, sizeof session, at);
     }
     if (error != 0) return error;
     /* The header last: with its magic the file exists. */
@@ -73,7 +59,9 @@ static long fill(int fd) {
     header.last_ms = header.last_ms < now ? now : header.last_ms;
     na_rec_both_clocks(&header.last_mono_ns, &header.last_ticks);
     header.state = NA_NPROF_CLOSED;
-    return write_all(fd, &header, sizeof header, 0);
+    na_sums_add(fd, &header);
+    na_sums_seal(&header);
+    return na_writer_write(fd, &header, sizeof header, 0);
 }
 
 bool na_copy_make(void) {
@@ -82,7 +70,7 @@ bool na_copy_make(void) {
     copies_of = na_rec.header->start_unix_ns;
     copies++;
     long fd = na_writer_open_next(path, sizeof path), error = fd < 0 ? fd : fill((int)fd);
-    if (error != 0 && fd >= 0) na_sys3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
+    if (error != 0 && fd >= 0) na_where_unlink(path);
     if (fd >= 0) na_sys1(SYS_close, fd);
     if (error != 0) na_writer_warn("no copy of the profile, ", path, error);
     return error == 0;

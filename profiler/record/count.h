@@ -31,8 +31,9 @@ void na_site_first_lives(na_rthread_t *t, na_nprof_cell_t *c, uint64_t frees, ui
 void na_site_new_high(na_rthread_t *t, int64_t net);
 /* Of the stack captured just now; *site may become another for want of room. */
 na_nprof_cell_t *na_site_cell_of_stack(na_rthread_t *t, uint32_t *site);
-/* A block of `from` bytes became what the thread allocated last. */
-void na_site_count_resize(na_rthread_t *t, uint64_t from);
+/* The old one, of `from` bytes, has just been counted as freed: it became t->moving. The thread's
+ * blocks came to `net` before. */
+void na_site_moved(na_rthread_t *t, uint64_t from, int64_t net);
 /* The thread has just allocated where this block was, and frees something older of the same site.
  */
 void na_site_count_growth(na_rthread_t *t, na_nprof_cell_t *c, const void *block,
@@ -97,11 +98,55 @@ NA_INLINE int64_t net_of(const na_rthread_t *t) {
     return (int64_t)(t->entry->alloc_bytes - t->entry->free_bytes);
 }
 
+/* Of a block whose record is filled. */
+NA_INLINE void count_taken(na_rthread_t *t, const na_moving_t *b, const na_counting_t how,
+                           const bool moved) {
+    const bool sampling = how == NA_COUNT_SAMPLED;
+    const na_nprof_header_t *h = na_rec.header;
+    na_nprof_cell_t *c = b->cell;
+    na_cell_touch(h, c);
+    na_weight_t a = sampling ? na_site_weighted(b->requested, b->usable)
+                             : (na_weight_t){1, b->requested, b->usable, 0};
+    c->alloc_count += a.count;
+    c->alloc_bytes += a.bytes;
+    c->alloc_usable += a.usable;
+    if (b->requested < c->size_min) c->size_min = b->requested;
+    if (b->requested > c->size_max) c->size_max = b->requested;
+    int64_t live = (int64_t)(c->alloc_bytes - c->free_bytes);
+    if (live > c->local_peak_bytes) c->local_peak_bytes = live;
+    if (sampling) {
+        saturate(&c->raw_allocs);
+        c->var_alloc_count += a.variance;
+        c->var_alloc_bytes += a.variance * (double)b->requested * (double)b->requested;
+        if (na_entry_kind(b->entry) == NA_ENTRY_REALLOC) c->realloc_count += a.count;
+    } else {
+        c->before_block = c->last_block;
+        c->last_block = block_id(b->block);
+    }
+    publish_site(h, c, live, true);
+    if (moved) publish_site(h, c, live, false);
+    t->sizes->allocs[size_bucket(b->requested, how)] += a.count;
+    na_nprof_thread_t *e = t->entry;
+    int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
+    if (!moved && net < t->low) t->low = net;
+    e->alloc_count += a.count;
+    e->alloc_bytes += a.bytes;
+    e->calls[na_entry_kind(b->entry)] += a.count;
+    t->node_bytes[moved ? b->record->node : t->node] += (int64_t)a.bytes;
+    t->last_block = b->block;
+    t->last_size = b->requested;
+    t->last_cell = c;
+    t->last_alloc_site = b->site;
+    t->after_alloc = !moved;
+    net += (int64_t)a.bytes;
+    if (NA_UNLIKELY(net > t->above) || (moved && net < t->below) || NA_UNLIKELY(b->ticks >= t->due))
+        na_site_publish(t);
+}
+
 /* Fills the record, but for what `how` says is there. */
 NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *block,
                            uint64_t requested, uint64_t usable, na_entry_t entry,
                            const void *entered, const na_counting_t how) {
-    const bool sampling = how == NA_COUNT_SAMPLED;
     na_captured_t stack = na_stacks_capture_from(t, entered, true);
     uint32_t site = stack.node;
     na_nprof_cell_t *c;
@@ -116,7 +161,7 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
     /* What follows changes three lines of the cell; the clock's reading is a time to fetch them in.
      */
     __builtin_prefetch(&c->peak_bytes, 1);
-    if (!sampling) __builtin_prefetch(&c->growth_count, 1);
+    if (how != NA_COUNT_SAMPLED) __builtin_prefetch(&c->growth_count, 1);
     record->site = site; /* not always the one captured */
     record->thread = (uint16_t)t->index;
     if (how == NA_COUNT_USUAL) record->slack = (uint16_t)(usable - requested);
@@ -131,53 +176,26 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
         ticks = na_rec_now();
         na_record_publish_birth(record, na_ages(ticks));
     }
-    const na_nprof_header_t *h = na_rec.header;
-    na_cell_touch(h, c);
-    na_weight_t a =
-        sampling ? na_site_weighted(requested, usable) : (na_weight_t){1, requested, usable, 0};
-    c->alloc_count += a.count;
-    c->alloc_bytes += a.bytes;
-    c->alloc_usable += a.usable;
-    if (requested < c->size_min) c->size_min = requested;
-    if (requested > c->size_max) c->size_max = requested;
-    int64_t live = (int64_t)(c->alloc_bytes - c->free_bytes);
-    if (live > c->local_peak_bytes) c->local_peak_bytes = live;
-    if (sampling) {
-        saturate(&c->raw_allocs);
-        c->var_alloc_count += a.variance;
-        c->var_alloc_bytes += a.variance * (double)requested * (double)requested;
-        if (na_entry_kind(entry) == NA_ENTRY_REALLOC) c->realloc_count += a.count;
-    } else {
-        c->before_block = c->last_block;
-        c->last_block = block_id(block);
-    }
+    const na_moving_t b = {block, record, c, requested, usable, ticks, site, entry, false};
     if (NA_UNLIKELY((unsigned)entry >
                     (4u << 8 | NA_ENTRY_KIND))) { /* every block is aligned to 16 */
+        if (na_entry_moves(entry)) {
+            if (NA_UNLIKELY(t->moving.block != NULL)) na_site_moving_left(t);
+            t->moving = b; /* it counts when the old one does no more */
+            return;
+        }
         saturate(&c->aligned_count);
         c->align_mask |= 1u << (na_entry_align_log2(entry) & 31);
     }
-    publish_site(h, c, live, true);
-    t->sizes->allocs[size_bucket(requested, how)] += a.count;
-    na_nprof_thread_t *e = t->entry;
-    int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
-    if (net < t->low) t->low = net;
-    e->alloc_count += a.count;
-    e->alloc_bytes += a.bytes;
-    e->calls[na_entry_kind(entry)] += a.count;
-    t->node_bytes[t->node] += (int64_t)a.bytes;
-    t->last_block = block;
-    t->last_size = requested;
-    t->last_cell = c;
-    t->last_alloc_site = site;
-    t->after_alloc = true;
-    if (NA_UNLIKELY(net + (int64_t)a.bytes > t->above) || NA_UNLIKELY(ticks >= t->due))
-        na_site_publish(t);
+    count_taken(t, &b, how, false);
 }
 
 NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void *block,
                           uint64_t usable, na_release_t released, const void *moved_to,
                           const na_counting_t how) {
     const bool sampling = how == NA_COUNT_SAMPLED;
+    const bool moves = how != NA_COUNT_USUAL && NA_UNLIKELY(released == NA_RELEASE_REALLOC) &&
+                       moved_to != NULL && t->moving.block == moved_to;
     const na_nprof_header_t *h = na_rec.header;
     uint32_t site = record->site;
     na_nprof_cell_t *c = t->last_cell;
@@ -197,10 +215,11 @@ NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void
     c->free_count += a.count;
     c->free_bytes += a.bytes;
     c->free_usable += a.usable;
-    publish_site(h, c, (int64_t)(c->alloc_bytes - c->free_bytes), false);
+    if (!moves || c != t->moving.cell) /* it has not become less for that */
+        publish_site(h, c, (int64_t)(c->alloc_bytes - c->free_bytes), false);
     if (NA_UNLIKELY(record->thread != t->known_as)) c->cross_thread_free_count += a.count;
     if (NA_UNLIKELY(record->node != t->node)) c->cross_node_free_count += a.count;
-    uint64_t ticks = how == NA_COUNT_USUAL ? na_ticks() : na_rec_now();
+    uint64_t ticks = how == NA_COUNT_USUAL ? na_ticks() : moves ? t->moving.ticks : na_rec_now();
     uint64_t age = na_record_age(record, na_ages(ticks));
     c->lifetime_sum += a.count * age;
     if (sampling) {
@@ -217,15 +236,14 @@ NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void
             na_site_count_growth(t, c, block, requested);
         e->calls[released == NA_RELEASE_FREE ? NA_NPROF_ENTRY_FREE : NA_NPROF_ENTRY_DELETE] +=
             a.count;
-    } else if (!sampling && moved_to != NULL && moved_to == t->last_block) {
-        na_site_count_resize(t, requested);
-        t->last_cell->realloc_copy_bytes += requested < t->last_size ? requested : t->last_size;
     }
     e->free_count += a.count;
     e->free_bytes += a.bytes;
     t->node_bytes[record->node] -= (int64_t)a.bytes;
     t->after_alloc = false;
-    if (NA_UNLIKELY(net - (int64_t)a.bytes < t->below) || NA_UNLIKELY(ticks >= t->due))
+    if (how != NA_COUNT_USUAL && NA_UNLIKELY(moves))
+        na_site_moved(t, requested, net);
+    else if (NA_UNLIKELY(net - (int64_t)a.bytes < t->below) || NA_UNLIKELY(ticks >= t->due))
         na_site_publish(t);
 }
 

@@ -1,11 +1,12 @@
 /* guard.c - pages of the profile's file that are not there any more.
  *
- * The disk has room for every page before it is mapped (writer.c). All the same somebody may cut
- * the file short, a filesystem that compresses or keeps snapshots may want room for a page that it
- * has had already, and a network one may go away: then touching the mapping is SIGBUS, which would
- * end the program for its profile's sake. The handler puts a page of zeros in that place, and the
- * profile ends. It is there only where the program has none when a profile begins; a program that
- * has its own later gets the signal, and any other SIGBUS does what it would without us. */
+ * The disk has room for every page before it is mapped, or had plenty (writer.c). All the same
+ * somebody may cut the file short, a filesystem that compresses or keeps snapshots may want room
+ * for a page that it has had already, and a network one may go away: then touching the mapping is
+ * SIGBUS, which would end the program for its profile's sake. The handler puts a page of zeros in
+ * that place, and the profile ends. It is there only where the program has none when a profile
+ * begins; a program that has its own later gets the signal, and any other SIGBUS does what it would
+ * without us. */
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -17,8 +18,8 @@ extern int __sigaction(int number, const struct sigaction *action, struct sigact
     __attribute__((weak));
 
 static bool is_of_file(const siginfo_t *info) {
-    return info->si_code > 0 && na_rec_is_open() &&
-           (uintptr_t)info->si_addr - (uintptr_t)na_rec.base < na_rec.reserved;
+    return info->si_code > 0 && na_rec.header != NULL && atomic_load(na_rec_sentinel) != 0 &&
+           na_writer_has_file_at((uintptr_t)info->si_addr);
 }
 
 static void put_page(uintptr_t at) {
@@ -42,6 +43,9 @@ static void on_bus(int number, siginfo_t *info, void *context) {
         as_by_default(info->si_code <= 0);
         return;
     }
+    /* Before the page: who reads zeros there, a chunk's length among them, gets no chunk for them.
+     */
+    atomic_store(&na_rec.lost, true);
     put_page((uintptr_t)info->si_addr);
     na_rec_end_at_once();
 }

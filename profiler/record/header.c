@@ -29,15 +29,33 @@ static int32_t env_number(const char *const *names) {
     return -1;
 }
 
-/* The job's name, by whoever started it; the batch system's before the launcher's. */
+static bool starts_with(const char *s, const char *prefix) {
+    while (*prefix != 0)
+        if (*s++ != *prefix++) return false;
+    return true;
+}
+
+static const char *first_set(const char *const *names) {
+    for (; *names != NULL; names++) {
+        const char *s = na_os_getenv(*names);
+        /* Slurm's numbers of what is no step of ranks: the batch script, and so on. */
+        if (s != NULL && *s != 0 && !starts_with(s, "42949672")) return s;
+    }
+    return NULL;
+}
+
+/* The job's name: the batch system's, and the launcher's, which tells the runs of one batch job
+ * from each other. */
 static void read_job(char *job, size_t size) {
-    static const char *const names[] = {"SLURM_JOB_ID",   "PBS_JOBID", "LSB_JOBID",
-                                        "PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *s = na_os_getenv(names[i]);
-        if (s == NULL || *s == 0) continue;
-        na_rec_copy(job, size, s);
-        return;
+    static const char *const batch[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", NULL};
+    static const char *const run[] = {"PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid",
+                                      "SLURM_STEP_ID", NULL};
+    const char *parts[] = {first_set(batch), first_set(run)};
+    for (size_t i = 0; i < 2; i++) {
+        if (parts[i] == NULL) continue;
+        size_t used = __builtin_strlen(job);
+        if (used != 0 && used + 1 < size) job[used++] = '/';
+        na_rec_copy(job + used, size - used, parts[i]);
     }
 }
 
@@ -66,10 +84,11 @@ void na_header_fill(const na_header_facts_t *facts) {
     int32_t ranks = env_number(size);
     h->mpi_size = h->mpi_rank >= 0 && ranks > 0 ? (uint32_t)ranks : 0;
     read_job(h->job, sizeof h->job);
+    if (facts->other_malloc != NULL)
+        na_rec_copy(h->other_malloc, sizeof h->other_malloc, facts->other_malloc);
     h->start_unix_ns = facts->start_unix_ns;
     na_rec_both_clocks(&h->start_mono_ns, &h->start_ticks);
     na_rec.start_ticks = h->start_ticks;
-    h->ticks_hz = facts->ticks_hz;
     h->node_count = na_node_count < 1                    ? 1
                     : na_node_count > NA_NPROF_MAX_NODES ? NA_NPROF_MAX_NODES
                                                          : na_node_count;
@@ -86,12 +105,6 @@ void na_header_fill(const na_header_facts_t *facts) {
         if (h->command[i] == 0) h->command[i] = ' ';
     h->peak_epoch = 1;
     h->state = NA_NPROF_RUNNING;
-}
-
-static bool starts_with(const char *s, const char *prefix) {
-    while (*prefix != 0)
-        if (*s++ != *prefix++) return false;
-    return true;
 }
 
 void na_header_environment(void) {

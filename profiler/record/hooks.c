@@ -30,17 +30,15 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
         return;
     }
     bool ours = !na_rec_not_ours(record, old_usable);
-    uint64_t from = old_usable - record->slack;
-    if (ours) na_site_free(t, record, old_block, old_usable, NA_RELEASE_REALLOC, NULL);
+    na_record_t old = *record;
     na_record_unpublish(record, na_profile_epoch);
     record->site = NA_NPROF_NO_STACK;
     record->slack = (uint16_t)(usable - requested);
-    int64_t low = t->low;
-    na_site_alloc(t, record, block, requested, usable, NA_ENTRY_REALLOC);
-    if (ours) {
-        if (t->low < low) t->low = low;
-        na_site_resized(t, from);
-    }
+    na_entry_t entry = NA_ENTRY_REALLOC;
+    if (ours) entry |= (na_entry_t)NA_ENTRY_MOVES;
+    na_site_alloc(t, record, block, requested, usable, entry);
+    if (t->moving.block == block) t->moving.kept = true;
+    if (ours) na_site_free(t, &old, old_block, old_usable, NA_RELEASE_REALLOC, block);
     na_rthread_leave();
 }
 
@@ -81,13 +79,22 @@ static void on_thread_exit(void **prof) {
     *prof = NULL;
 }
 
-static void before_fork(void) {}
+/* A signal handler that forks may have interrupted its thread inside the recorder, which then goes
+ * on in the child as well: on a copy of what it works on, that ends with it. */
+static void before_fork(void) {
+    if (na_rthread_inside) na_writer_inherit(true);
+}
 
-static void after_fork_parent(void) {}
+static void after_fork_parent(void) {
+    if (na_rthread_inside) na_writer_inherit(false);
+}
 
 static void after_fork_child(void **prof) {
     *prof = NULL;
-    na_rec_became_child();
+    if (na_rthread_inside)
+        na_rec_became_child_inside();
+    else
+        na_rec_became_child();
 }
 
 static void on_load(void) {
@@ -98,6 +105,7 @@ static void on_load(void) {
 }
 
 static void on_exit_hook(void **prof) {
+    na_rec_begin_no_more();
     if (!na_rec_is_open()) return;
     na_rthread_t *t = *prof != NULL ? na_rthread_enter(prof) : NULL;
     if (t != NULL) {

@@ -4,9 +4,10 @@
  * one begins with new ones. The caller (alloc/control.c) sees to it that no hook runs meanwhile.
  *
  * A forked child inherits none of the recorder's mappings. It opens a file of its own at its first
- * event, linked to the parent's by pid and start time; blocks from before the fork carry an older
- * epoch. A child made behind the C library's back (a raw clone or fork system call, which runs no
- * fork handlers) is recognised by a page that the kernel wipes in it. */
+ * event, linked to the parent's by pid and start time; other threads' events wait until all is set
+ * up, which na_rec.ready says, last of all. Blocks from before the fork carry an older epoch. A
+ * child made behind the C library's back (a raw clone or fork system call, which runs no fork
+ * handlers) is recognised by a page that the kernel wipes in it. */
 #include "profiler/record/record.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 #include "profiler/record/trace.h"
+#include "profiler/record/where.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -39,31 +41,46 @@ static _Atomic bool need_start; /* a forked child that has seen no event yet */
 static _Atomic uint32_t always = NA_REC_OPEN;
 _Atomic uint32_t *na_rec_sentinel = &always;
 
+/* What a child knows of its parent must not lie in the parent's mappings. */
+static struct {
+    int32_t pid;
+    uint64_t start;
+} me;
+
+/* As late as can be: the time since the header's stamps is measured. */
+static void know_rate(void) {
+    na_nprof_header_t *h = na_rec.header;
+    if (known_hz == 0) known_hz = na_rec_measure_hz(h->start_mono_ns, h->start_ticks);
+    h->ticks_hz = known_hz;
+    na_rec.tick_mult = (uint64_t)(((unsigned __int128)1000 << 64) / known_hz);
+    atomic_store(&na_rec.publish_ticks, na_rec_ticks_of_ms(1));
+}
+
+/* In a child other threads may wait for it; from `ready` on they use what is set up here. */
 static bool begin(bool in_child) {
     char program[512];
     int32_t pid = (int32_t)na_sys0(SYS_getpid);
     uint64_t start_unix_ns = na_rec_clock_ns(CLOCK_REALTIME);
     na_header_program(program, sizeof program);
-    na_rec = (na_recorder_t){.fd = -1};
+    if (!in_child) na_rec = (na_recorder_t){.fd = -1}; /* there it is, and is being looked at */
     if (!na_writer_open(pattern, pid, start_unix_ns, program)) return false;
     na_rec.sampling = config.mode == NA_PROFILE_SAMPLE;
     na_rec.tracing = config.mode == NA_PROFILE_TRACE;
     na_rec.interval = (double)config.sample_interval;
     na_rec.mapped = config.mapped;
     na_rec.mapped_on = config.mapped_on;
+    na_rec.threads_most = config.threads_most;
+    if (na_rec.threads_most != NULL) na_rec.threads_most(true);
     na_rec.record_of = config.record_of;
     na_rec.own_limit = config.own_limit;
     na_rec.free_sites = config.free_sites && !na_rec.sampling;
     na_rec.tsc = na_rec_tsc_is_steady();
-    if (known_hz == 0) known_hz = na_rec_measure_hz();
-    na_rec.tick_mult = (uint64_t)(((unsigned __int128)1000 << 64) / known_hz);
     na_rec.next_thread = na_rec.next_module = 1;
     na_header_fill(&(na_header_facts_t){.pid = pid,
+                                        .other_malloc = config.other_malloc,
                                         .start_unix_ns = start_unix_ns,
                                         .parent_pid = parent_pid,
-                                        .parent_start = parent_start,
-                                        .ticks_hz = known_hz});
-    atomic_store(&na_rec.publish_ticks, na_rec_ticks_of_ms(1));
+                                        .parent_start = parent_start});
     if (!na_stacks_start() || !na_shares_start()) {
         na_writer_abandon();
         return false;
@@ -78,6 +95,7 @@ static bool begin(bool in_child) {
     na_pools_start();
     na_session_start(&config, ++sessions);
     if (in_child) na_origins_start(&config);
+    know_rate();
     na_access_start(&config, in_child);
     na_header_seal();
     if (unwinder_ready)
@@ -85,6 +103,9 @@ static bool begin(bool in_child) {
     else
         na_unwind_init(na_modules_seen, true);
     unwinder_ready = true;
+    me.pid = pid;
+    me.start = start_unix_ns;
+    atomic_store_explicit(&na_rec.ready, true, memory_order_release);
     return true;
 }
 
@@ -97,22 +118,35 @@ static void make_sentinel(void) {
     atomic_store_explicit(na_rec_sentinel, NA_REC_OPEN, memory_order_relaxed);
 }
 
-/* What a child knows of its parent must not lie in the parent's mappings. */
-static struct {
-    int32_t pid;
-    uint64_t start;
-} me;
-
 static void next_epoch(void) {
     if (na_profile_epoch == NA_EPOCH_LAST && config.age_records != NULL) config.age_records();
     na_profile_epoch = na_profile_epoch == NA_EPOCH_LAST ? 1 : (uint8_t)(na_profile_epoch + 1);
 }
 
+static bool inside; /* this child has copies that what was interrupted works on */
+
+/* Of the recorder's locks others are held by threads that are not here. */
+static bool may_seize(void) {
+    return na_rthread_inside && atomic_load(na_rec_sentinel) == 0;
+}
+
+void na_rec_became_child_inside(void) {
+    na_writer_detach();
+    inside = true;
+    na_lock_may_seize = may_seize;
+    atomic_store_explicit(na_rec_sentinel, 0, memory_order_release);
+}
+
 void na_rec_became_child(void) {
     na_access_became_child();
-    parent_pid = me.pid;
-    parent_start = me.start;
-    if (na_rec.header != NULL) na_origins_add(me.pid, me.start, na_profile_epoch);
+    na_lock_may_seize = NULL;
+    if (inside) na_writer_drop();
+    inside = false;
+    if (atomic_load(&na_rec.ready)) { /* otherwise the parent has recorded nothing */
+        parent_pid = me.pid;
+        parent_start = me.start;
+        na_origins_add(me.pid, me.start, na_profile_epoch);
+    }
     na_rec = (na_recorder_t){.fd = -1};
     na_lock_reset(&starting);
     next_epoch();
@@ -125,14 +159,32 @@ void na_rec_became_child(void) {
 
 /* The child's first event. False: no profile, now or ever. */
 NA_COLD bool na_rec_begin_in_child(void) {
-    if (!atomic_load_explicit(&need_start, memory_order_relaxed)) return false;
+    if (!atomic_load_explicit(&need_start, memory_order_acquire)) return na_rec_is_ready();
     na_lock(&starting);
     if (atomic_load(&need_start)) {
-        if (begin(true)) me.pid = na_rec.header->pid, me.start = na_rec.header->start_unix_ns;
+        begin(true);
         atomic_store(&need_start, false);
     }
     na_unlock(&starting);
-    return na_rec.header != NULL;
+    return na_rec_is_ready();
+}
+
+/* (A thread that is inside the recorder may be the one that is beginning it.) */
+void na_rec_begin_no_more(void) {
+    if (!atomic_load(&need_start) || na_rthread_inside) return;
+    na_lock(&starting);
+    atomic_store(&need_start, false);
+    na_unlock(&starting);
+}
+
+void na_rec_find_child(void) {
+    uint32_t unknown = 0;
+    if (atomic_compare_exchange_strong(na_rec_sentinel, &unknown, NA_REC_TURNING)) {
+        if (config.forget_threads != NULL) config.forget_threads();
+        na_rec_became_child();
+    }
+    while (atomic_load(na_rec_sentinel) == NA_REC_TURNING)
+        na_os_yield();
 }
 
 void na_rec_lost_inside(void) {
@@ -141,6 +193,7 @@ void na_rec_lost_inside(void) {
 }
 
 static void finish(void) {
+    na_timeline_threads();
     na_access_finish();
     na_resident_finish();
     if (na_rec.tracing) na_trace_writer_finish();
@@ -149,6 +202,9 @@ static void finish(void) {
     h->last_ms = na_rec_ms();
     na_writer_trim();
     if (!atomic_load(&na_rec.lost)) __atomic_store_n(&h->state, NA_NPROF_CLOSED, __ATOMIC_RELEASE);
+    bool frozen = !atomic_load(&na_rec.lost) && na_writer_freeze();
+    bool packed = na_pack();
+    if (frozen) na_sums_finish(packed);
 }
 
 static bool was_closed(void) {
@@ -160,6 +216,7 @@ static bool was_closed(void) {
 void na_rec_end_at_once(void) {
     was_closed();
     na_writer_lost();
+    if (na_rec.tracing) na_trace_writer_lost();
 }
 
 void na_rec_close(void) {
@@ -175,6 +232,7 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
         config.sample_interval = 512 << 10;
     na_rec_copy(pattern, sizeof pattern, c->file != NULL ? c->file : "");
     config.file = pattern;
+    na_where_begin(c->named_by_call);
     parent_pid = 0;
     parent_start = 0;
     atomic_store(&need_start, false);
@@ -183,10 +241,8 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     na_origins_forget();                         /* their blocks may have been freed unseen */
     if (used) next_epoch();
     used = true;
-    if (!begin(false)) return NULL;
     na_guard_start();
-    me.pid = na_rec.header->pid;
-    me.start = na_rec.header->start_unix_ns;
+    if (!begin(false)) return NULL;
     if (na_rec_sentinel == &always) make_sentinel();
     if (config.mode == NA_PROFILE_TRACE) {
         na_trace_configure(&config);
@@ -212,6 +268,7 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
 
 /* What the threads hold back becomes part of the process's figures. No hook may be running. */
 static void publish_all(void) {
+    na_timeline_threads();
     na_rthread_t *t = atomic_load_explicit(&na_rec.all, memory_order_acquire);
     for (; t != NULL; t = t->all_next)
         if (t->owner != 0) na_site_publish_all(t);

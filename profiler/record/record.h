@@ -55,12 +55,18 @@ typedef struct na_profile_config {
     bool trace_no_thread;  /* threads compress their buffers themselves */
     uint64_t trace_max;    /* bytes of events that the file may hold: the oldest go. 0: no limit */
     uint64_t (*mapped_on)(unsigned node); /* the same of a node (dense index) */
+    /* Threads that called malloc or free and ran at one time, at most, since the last call with
+     * `from_now`; NULL: not known. Takes no lock. */
+    uint32_t (*threads_most)(bool from_now);
     uint64_t own_limit; /* bytes of memory and file for what is recorded, 0: no limit; beyond it new
                          * stacks and sites are put together */
     bool free_sites;    /* record from where free and delete are called, too */
     /* Makes records of all epochs so far those of none (na_span_age_records); NULL: there are none.
      */
     void (*age_records)(void);
+    /* Every thread's word reads NULL from its next event on; NULL: there is no other than that of
+     * the calling thread. */
+    void (*forget_threads)(void);
     /* Visits the records of all live blocks (na_span_each_records); NULL: there are none. */
     void (*each_records)(void (*visit)(const struct na_span *span, na_record_t *records,
                                        uint32_t count, void *arg),
@@ -76,8 +82,12 @@ typedef struct na_profile_config {
     uint32_t access_frames; /* of a sample's call chain by frame pointers, at most; 0: none */
     /* From an address to a block (alloc/lookup.h); NULL: nothing is resolved. */
     void (*find)(const void *address, struct na_found *found);
-    bool from_start; /* no block has been handed out yet */
-    uint32_t missed; /* see na_nprof_session_t */
+    /* Path of the module whose malloc the program calls in place of this one; NULL or empty: it
+     * does not. */
+    const char *other_malloc;
+    bool named_by_call; /* `file` is the program's word of this moment (where.h) */
+    bool from_start;    /* no block has been handed out yet */
+    uint32_t missed;    /* see na_nprof_session_t */
 } na_profile_config_t;
 
 /* Opens the profile and returns the hook table to install; NULL after one warning line on stderr

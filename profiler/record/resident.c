@@ -46,11 +46,6 @@ typedef struct parser {
 #define AFTER_N UINT32_MAX /* of `matched` */
 static const char page_size[] = "kernelpagesize_kB=";
 
-static bool is_own(uint64_t address) {
-    return address - (uintptr_t)na_rec.base < na_rec.reserved ||
-           address - (uintptr_t)na_rec.own < na_rec.own_reserved;
-}
-
 static int digit(char c, int base) {
     int v = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : base;
     return v < base ? v : -1;
@@ -65,7 +60,7 @@ static void end_line(parser_t *p) {
 
 static void end_word(parser_t *p) {
     if (p->where == ADDRESS) {
-        p->own = is_own(p->number);
+        p->own = na_writer_is_own(p->number);
     } else if (p->where == PAGES && p->node < NA_NPROF_MAX_NODES) {
         p->pages[p->node] += p->number;
     } else if (p->where == PAGE_SIZE && !p->own) {

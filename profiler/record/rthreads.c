@@ -13,8 +13,9 @@
 NA_TLS bool na_rthread_inside, na_rthread_own;
 
 static void read_name(na_rthread_t *t) {
+    static _Atomic bool refused;
     char name[16] = "";
-    na_sys2(SYS_prctl, PR_GET_NAME, (long)name);
+    na_sys_optional(&refused, SYS_prctl, PR_GET_NAME, (long)name, 0);
     na_rec_copy(t->entry->name, sizeof t->entry->name, name);
 }
 
@@ -108,6 +109,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->last_cell = NULL;
     t->last_alloc_site = 0;
     t->after_alloc = false;
+    t->moving.block = NULL;
     na_rthread_change_node(t, (uint8_t)na_node_current());
     t->owner = na_thread_pointer();
     read_name(t);
@@ -115,6 +117,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->entry->end_ms = NA_NPROF_MODULE_STILL;
     __atomic_store_n(&t->entry->tid, (uint32_t)na_sys0(SYS_gettid), __ATOMIC_RELEASE);
     atomic_fetch_add(&na_rec.threads_attached, 1);
+    na_timeline_threads();
     if (na_rec.tracing) na_trace_attached(t);
     *prof = t;
     return t;
@@ -133,6 +136,10 @@ void na_rthread_end(na_rthread_t *t) {
 }
 
 void na_rthread_retire(na_rthread_t *t) {
+    if (na_rec.tracing)
+        na_trace_moving_left(t);
+    else
+        na_site_moving_left(t);
     na_rthread_end(t);
     t->owner = 0;
     na_rthread_t *head = atomic_load(&na_rec.idle);
@@ -144,7 +151,8 @@ void na_rthread_retire(na_rthread_t *t) {
 /* In a child that no fork handler has seen the word may point anywhere. (Where one has, it was
  * cleared; and where the kernel does not wipe the sentinel, this cannot be told.) */
 na_rthread_t *na_rthread_enter_slow(void **prof) {
-    if (atomic_load_explicit(na_rec_sentinel, memory_order_acquire) == 0) *prof = NULL;
+    uint32_t sentinel = atomic_load_explicit(na_rec_sentinel, memory_order_acquire);
+    if (sentinel == 0 || sentinel == NA_REC_TURNING) *prof = NULL;
     na_rthread_t *t = NULL;
     if (NA_LIKELY(na_rec_ready())) t = *prof != NULL ? *prof : na_rthread_attach(prof);
     if (NA_UNLIKELY(t == NULL)) na_rthread_leave();

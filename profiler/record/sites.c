@@ -10,6 +10,10 @@
  * While one thread has ever been seen that is exact. With several, each knows of the others what
  * they published, and the peak is exact within threads x NA_QUANTUM.
  *
+ * A realloc is one block to the program, copied or not: the new one counts when the old one does no
+ * more, by its record's stamp (t->moving), and no figure ever has both or neither. Where a signal
+ * handler reallocs in the middle of a realloc, the interrupted one counts as two.
+ *
  * Mode sample: a block of s usable bytes is drawn with probability 1 - exp(-s / interval) and
  * stands for the inverse of that many. Its sizes alone decide, so that a free takes away exactly
  * what its allocation added. */
@@ -172,19 +176,38 @@ void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint
         count_alloc(t, record, block, requested, usable, entry, NULL, NA_COUNT_ALL);
 }
 
-void na_site_count_resize(na_rthread_t *t, uint64_t from) {
-    na_nprof_cell_t *c = t->last_cell;
-    uint64_t to = t->last_size, by = to > from ? to - from : from - to;
+void na_site_moving_left(na_rthread_t *t) {
+    const na_moving_t left = t->moving;
+    if (left.block == NULL) return;
+    t->moving.block = NULL;
+    if (na_rec.sampling)
+        count_taken(t, &left, NA_COUNT_SAMPLED, false);
+    else
+        count_taken(t, &left, NA_COUNT_ALL, false);
+}
+
+NA_INLINE void count_resize(na_nprof_sizes_t *sizes, na_nprof_cell_t *c, uint64_t from,
+                            uint64_t to) {
+    uint64_t by = to > from ? to - from : from - to;
     c->realloc_count++;
     if (to > from)
         c->realloc_grow_bytes += by;
     else
         c->realloc_shrink_bytes += by;
-    (to > from ? t->sizes->grown : t->sizes->shrunk)[digits(by, NA_NPROF_SIZE_BUCKETS - 1)]++;
+    (to > from ? sizes->grown : sizes->shrunk)[digits(by, NA_NPROF_SIZE_BUCKETS - 1)]++;
 }
 
-void na_site_resized(na_rthread_t *t, uint64_t from) {
-    if (!na_rec.sampling && t->last_cell != NULL) na_site_count_resize(t, from);
+NA_NOINLINE void na_site_moved(na_rthread_t *t, uint64_t from, int64_t net) {
+    const na_moving_t to = t->moving;
+    t->moving.block = NULL;
+    if (net < t->low) t->low = net;
+    if (NA_UNLIKELY(na_rec.sampling)) {
+        count_taken(t, &to, NA_COUNT_SAMPLED, true);
+        return;
+    }
+    count_resize(t->sizes, to.cell, from, to.requested);
+    if (!to.kept) to.cell->realloc_copy_bytes += from < to.requested ? from : to.requested;
+    count_taken(t, &to, NA_COUNT_ALL, true);
 }
 
 void na_site_count_growth(na_rthread_t *t, na_nprof_cell_t *c, const void *block,
@@ -236,6 +259,8 @@ NA_INLINE void on_free(void **prof, const na_record_t *record, const void *block
         count_free(t, record, block, usable, how, moved_to, counting);
         if (NA_UNLIKELY(na_rec.free_sites) && how != NA_RELEASE_REALLOC)
             na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
+    } else if (how == NA_RELEASE_REALLOC) {
+        na_site_moving_left(t);
     }
     na_rthread_leave();
 }

@@ -18,13 +18,14 @@
 
 /* Resident pages from `from` upwards, `pages` of them; `whole`: none is missing. */
 static uint64_t resident(uintptr_t from, uint64_t pages, bool *whole) {
+    static _Atomic bool refused;
     unsigned char there[STEP];
     uint64_t found = 0;
     *whole = false;
     for (uint64_t done = 0; done < pages;) {
         uint64_t n = pages - done < STEP ? pages - done : STEP;
-        if (na_sys3(SYS_mincore, (long)(from + done * na_os_page), (long)(n * na_os_page),
-                    (long)there) != 0)
+        if (na_sys_optional(&refused, SYS_mincore, (long)(from + done * na_os_page),
+                            (long)(n * na_os_page), (long)there) != 0)
             return 0; /* not mapped throughout: no stack */
         for (uint64_t i = 0; i < n; i++)
             found += there[i] & 1;

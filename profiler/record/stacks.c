@@ -8,6 +8,7 @@
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 #include "profiler/record/tree.h"
+#include "profiler/record/umodules.h"
 
 #define EDGE_BITS_STEP 3
 #define EDGE_BITS_MOST 14 /* 2^14 places: 512 KiB */
@@ -123,22 +124,73 @@ NA_EXPORT void numalloc_use_shadow_stacks(numalloc_shadow_t (*mine)(void)) {
     atomic_fetch_add_explicit(&na_umodule_generation, 1, memory_order_release);
 }
 
-/* The caller of malloc, then the calls that the program has under way. */
-static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t calls) {
+/* Whether two addresses that frames of this thread lie in are of one module; *m is what was found
+ * last, all 0 at first. */
+static bool same_module(na_unwind_module_t *m, uintptr_t a, uintptr_t b) {
+    if ((a < m->start || a >= m->end) && na_umodule_find(a, m) == NA_UMODULE_NONE) {
+        *m = (na_unwind_module_t){0};
+        return false;
+    }
+    return b >= m->start && b < m->end;
+}
+
+/* How many frames of the walk lie in the innermost call or inside of it: up to the one that it
+ * returns to. 0: the walk does not get there. */
+static size_t walk_to(na_rthread_t *t, uintptr_t call_site, uint64_t *exact, size_t *n) {
     bool truncated;
+    /* Mostly the call itself calls malloc. */
+    *n = walk(t, 2, exact, &truncated);
+    if (*n < 2 || t->pcs[1] == call_site) return *n / 2;
+    *n = walk(t, NA_STACK_MAX, exact, &truncated);
+    for (size_t i = 1; i < *n; i++) {
+        if (t->pcs[i] == call_site) return i;
+    }
+    return 0;
+}
+
+/* The calls that the program has under way, then what lies between the innermost and malloc. A call
+ * is known by where it was called from, and so shows its caller. What calls something that tells
+ * nothing of itself (a library's function, which calls malloc or back into the program) shows in
+ * none, and is entered by its own address. */
+static NA_NOINLINE uint32_t capture_shadow(na_rthread_t *t, numalloc_shadow_t calls) {
     uint64_t exact;
     uintptr_t here = (uintptr_t)&exact;
     uint32_t node = NA_NPROF_ROOT, path = NA_TREE_ROOT_PATH;
+    na_unwind_module_t module = {0};
+    const numalloc_shadow_frame_t *last = NULL;
     for (uint32_t i = 0; i < calls.count; i++) {
-        if (numalloc_shadow_ended(&calls.frames[i], here)) break;
-        uint32_t inner = known_child(t, &path, node, calls.frames[i].call_site, 0);
+        const numalloc_shadow_frame_t *call = &calls.frames[i];
+        if (numalloc_shadow_ended(call, here)) break;
+        /* One that was inlined into the last has the same place on the stack, and is no frame. */
+        bool inlined =
+            last != NULL && call->call_site == last->call_site && call->stack == last->stack;
+        uint32_t inner = node;
+        if (!inlined && last != NULL && !same_module(&module, last->function, call->call_site))
+            inner = known_child(t, &path, inner, last->function, NA_NPROF_STACK_EXACT);
+        if (!inlined && inner != 0) inner = known_child(t, &path, inner, call->call_site, 0);
+        if (NA_UNLIKELY(inner == 0)) return lost(node);
+        node = inner;
+        last = call;
+    }
+    size_t n, own = last == NULL || calls.lost != 0 ? 0 : walk_to(t, last->call_site, &exact, &n);
+    if (own == 0) {
+        bool truncated;
+        n = own = walk(t, 1, &exact, &truncated);
+        if (n != 0 && last != NULL && calls.lost == 0 &&
+            !same_module(&module, last->function, t->pcs[0])) {
+            uint32_t inner = known_child(t, &path, node, last->function, NA_NPROF_STACK_EXACT);
+            if (NA_UNLIKELY(inner == 0)) return lost(node);
+            node = inner;
+        }
+    }
+    for (size_t i = own; i-- > 0;) {
+        uint32_t flags = flags_of(exact, i, false, n);
+        if (i == 0 && calls.lost != 0) flags |= NA_NPROF_STACK_TRUNCATED;
+        uint32_t inner = known_child(t, &path, node, t->pcs[i], flags);
         if (NA_UNLIKELY(inner == 0)) return lost(node);
         node = inner;
     }
-    if (walk(t, 1, &exact, &truncated) == 0) return node;
-    uint32_t flags = calls.lost != 0 ? NA_NPROF_STACK_TRUNCATED : 0;
-    uint32_t inner = known_child(t, &path, node, t->pcs[0], flags);
-    return inner != 0 ? inner : lost(node);
+    return node;
 }
 
 /* The kept frames from the ith on, of which that one's edge is not known to the thread. False:

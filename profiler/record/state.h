@@ -41,6 +41,19 @@ typedef struct na_edge_pair {
     na_edge_t edge[2]; /* the one met later first */
 } na_edge_pair_t;
 
+/* A realloc that copies is under way: the block that its old one becomes. It counts from the
+ * moment at which the old one does no more. */
+typedef struct na_moving {
+    const void *block; /* NULL: none */
+    na_record_t *record;
+    na_nprof_cell_t *cell; /* mode trace: none */
+    uint64_t requested, usable;
+    uint64_t ticks; /* when it was taken; mode trace: since the start of the profile */
+    uint32_t site;
+    na_entry_t entry;
+    bool kept; /* nothing is copied: the block stays, or its pages are moved */
+} na_moving_t;
+
 typedef struct na_rthread {
     struct na_rthread *next;     /* in the list of idle ones */
     struct na_rthread *all_next; /* in the list of all; constant */
@@ -64,6 +77,7 @@ typedef struct na_rthread {
     na_nprof_cell_t *last_cell;
     uint32_t last_alloc_site;
     bool after_alloc; /* and that was the last event */
+    na_moving_t moving;
     /* This place's part of the figures by size and node; goes on when another thread takes it. */
     na_nprof_sizes_t *sizes; /* never NULL */
     uint64_t noted_sizes[NA_NPROF_SIZE_BUCKETS];
@@ -96,19 +110,19 @@ typedef struct na_rthread {
 } na_rthread_t;
 
 typedef struct na_recorder {
-    /* The file, mapped at `base` (address space reserved once). */
+    /* The file, mapped at `base`, where there is room for all that it may become (writer.c). */
     uint8_t *base;
-    uint64_t reserved;
-    na_nprof_header_t *header; /* at base; NULL: no profile is open */
+    na_nprof_header_t *header; /* at base; NULL: no profile is open, nor being opened */
+    _Atomic bool ready;        /* all of it is set up; set last, and nobody comes in before */
     int fd;
     uint64_t dev, ino;
     na_lock_t grow;
     /* Guarded by `grow`. */
     uint64_t on_disk, mapped_to; /* so far the file exists, and is mapped */
     uint64_t unmapped;           /* bytes of the file that were written, never through a mapping */
+    bool frozen;                 /* the mapping is not the file's any more: it does not grow */
     /* Own memory that is not in the file, mapped at `own`. */
     uint8_t *own;
-    uint64_t own_reserved;
     _Atomic uint64_t own_used, own_resident;
     _Atomic uint64_t own_given_back; /* of own_used */
     /* Constant while a profile is open. */
@@ -117,6 +131,7 @@ typedef struct na_recorder {
     uint64_t own_limit;       /* 0: none */
     uint64_t (*mapped)(void); /* see na_profile_config_t */
     uint64_t (*mapped_on)(unsigned node);
+    uint32_t (*threads_most)(bool from_now);
     const na_record_t *(*record_of)(const void *block);
     bool many_nodes, free_sites;
     uint64_t start_ticks, tick_mult; /* ms = ticks * tick_mult >> 64 */
@@ -124,6 +139,7 @@ typedef struct na_recorder {
     _Atomic uint64_t publish_ticks; /* a thread publishes at least so often, if it does anything */
     _Atomic bool closed;
     _Atomic bool lost; /* the file has lost what was in it: it is left as it is (guard.c) */
+    _Atomic bool lost_said;
     /* Live figures of all threads, as published. */
     _Atomic int64_t live_bytes, live_count;
     _Atomic int64_t node_live[NA_NPROF_MAX_NODES];
@@ -145,31 +161,45 @@ NA_INLINE uint64_t na_ages(uint64_t ticks) {
 
 /* ---- record.c ---- */
 /* Reads 0 in a child that no fork handler has seen; otherwise NA_REC_OPEN, or NA_REC_CLOSED where
- * that is known of the profile. */
-#define NA_REC_OPEN   1u
-#define NA_REC_CLOSED 2u
+ * that is known of the profile; NA_REC_TURNING while the first thread there sees to it. */
+#define NA_REC_OPEN    1u
+#define NA_REC_CLOSED  2u
+#define NA_REC_TURNING 3u
 extern NA_NEAR _Atomic uint32_t *na_rec_sentinel;
 /* This process is a child: forgets the parent's profile; the first event begins another. */
 NA_COLD void na_rec_became_child(void);
-/* The child's first event. False: no profile, now or ever. */
+/* The same, when the thread has been interrupted inside the recorder: what it is at goes on without
+ * effect, and the next event finds that this is a child. */
+NA_COLD void na_rec_became_child_inside(void);
+/* The same where no handler did, at an event of whichever thread: the others wait. */
+NA_COLD void na_rec_find_child(void);
+/* The child's first event. Other threads' wait until the profile is ready. False: no profile, now
+ * or ever. */
 NA_COLD bool na_rec_begin_in_child(void);
+/* The process ends: waits for a profile that another thread is just beginning; none begins after.
+ */
+void na_rec_begin_no_more(void);
 NA_COLD void na_rec_lost_inside(void);
 /* Nothing is recorded after it; the file says that the process ended normally. */
 void na_rec_close(void);
-/* The same, in a signal handler, for a file that has lost pages. */
+/* The same for a file that has lost pages. Safe in a signal handler. */
 void na_rec_end_at_once(void);
+
+NA_INLINE bool na_rec_is_ready(void) {
+    return NA_LIKELY(atomic_load_explicit(&na_rec.ready, memory_order_acquire));
+}
 
 /* A profile of this very process is there, if perhaps closed. */
 NA_INLINE bool na_rec_is_open(void) {
-    return na_rec.header != NULL &&
-           atomic_load_explicit(na_rec_sentinel, memory_order_acquire) != 0;
+    uint32_t sentinel = atomic_load_explicit(na_rec_sentinel, memory_order_acquire);
+    return sentinel != 0 && sentinel != NA_REC_TURNING && na_rec_is_ready();
 }
 
 /* The same for an event, which begins the profile of a child. */
 NA_INLINE bool na_rec_ready(void) {
-    if (NA_UNLIKELY(atomic_load_explicit(na_rec_sentinel, memory_order_acquire) == 0))
-        na_rec_became_child();
-    if (NA_UNLIKELY(na_rec.header == NULL) && !na_rec_begin_in_child()) return false;
+    uint32_t sentinel = atomic_load_explicit(na_rec_sentinel, memory_order_acquire);
+    if (NA_UNLIKELY(sentinel == 0) || NA_UNLIKELY(sentinel == NA_REC_TURNING)) na_rec_find_child();
+    if (!na_rec_is_ready() && !na_rec_begin_in_child()) return false;
     return NA_LIKELY(!atomic_load_explicit(&na_rec.closed, memory_order_relaxed));
 }
 
@@ -196,12 +226,14 @@ bool na_rec_tsc_is_steady(void);
 /* One moment by CLOCK_MONOTONIC and by the recorder's clock: the closest of a few readings, for a
  * thread that loses its processor between the two would have them apart by that long. */
 void na_rec_both_clocks(uint64_t *mono_ns, uint64_t *ticks);
-uint64_t na_rec_measure_hz(void); /* ticks a second; takes 2 ms */
+/* Ticks a second, from a pair of both clocks that was taken some time ago to now. */
+uint64_t na_rec_measure_hz(uint64_t mono_ns, uint64_t ticks);
 
 /* ---- header.c ---- */
 typedef struct na_header_facts {
     int32_t pid, parent_pid; /* the latter 0: no profile of a parent */
-    uint64_t start_unix_ns, parent_start, ticks_hz;
+    uint64_t start_unix_ns, parent_start;
+    const char *other_malloc; /* NULL or empty: the program calls ours */
 } na_header_facts_t;
 
 /* The file's constant part but for magic and checksum, which na_header_seal adds last of all. */
@@ -217,6 +249,19 @@ void na_rec_copy(char *to, size_t size, const char *from);
 /* Makes the file and maps its header; na_rec's file part is set. False: said why on stderr. */
 bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, const char *program);
 void na_writer_close(void);
+/* Finds a place for at most `bytes` of the recorder's own memory; na_writer_open does. */
+bool na_own_find_place(uint64_t bytes);
+/* The file, or other memory of the recorder, is mapped at the address. Async-signal-safe. */
+bool na_writer_has_file_at(uintptr_t address);
+bool na_writer_is_own(uintptr_t address);
+/* Bytes of address space for both. */
+uint64_t na_writer_space(void);
+/* Whether a child made by fork has a copy of the recorder's own memory. */
+void na_writer_inherit(bool on);
+/* In such a child: the file becomes a private copy, too, and is not the parent's any more. */
+void na_writer_detach(void);
+/* The copies are not needed any more. */
+void na_writer_drop(void);
 /* Closes and removes the file of a profile that could not begin; says so on stderr. */
 void na_writer_abandon(void);
 /* A chunk of `length` bytes (a multiple of a page), header written, magic not. NULL: the file
@@ -231,8 +276,18 @@ bool na_writer_append(na_nprof_chunk_t *chunk, const uint8_t *data, uint64_t *of
 void na_writer_trim(void);
 /* Writes another header over one that was appended, at chunk->self_offset. */
 bool na_writer_rewrite(na_nprof_chunk_t *chunk);
+/* The file has holes where nothing was written, and SEEK_DATA finds what was. */
+bool na_writer_is_sparse(void);
+/* Writes a sealed chunk with its payload, which follows it, to where its self_offset says: the
+ * header last. False: refused. */
+bool na_writer_put(na_nprof_chunk_t *chunk);
 /* Gives the disk back what lies in whole pages of the file; they read as zero. */
 void na_writer_punch(uint64_t offset, uint64_t length);
+/* Writes to a file: 0 or a negative errno. */
+long na_writer_write(int fd, const void *from, uint64_t bytes, uint64_t offset);
+/* Nothing that is stored from now on reaches the file, but what is written to it; it does not grow
+ * any more. False: refused, and all is as it was. */
+bool na_writer_freeze(void);
 /* Zeroed memory that is not in the file. NULL: refused. Thread-safe. */
 void *na_own_alloc(uint64_t bytes, uint64_t resident);
 /* All of what na_own_alloc gave, `resident` being as large, is not needed any more: it reads as
@@ -248,6 +303,8 @@ const char *na_writer_name(void);
 /* Opens the next number of the name; the new name goes to `copy`. A descriptor or a negative errno.
  */
 long na_writer_open_next(char *copy, size_t size);
+/* Out of the way of the program's descriptors: another number for it, or a negative errno. */
+long na_writer_move_up(long fd);
 /* "numalloc: `what``name`: why" for a negative errno, on stderr. */
 void na_writer_warn(const char *what, const char *name, long error);
 
@@ -261,6 +318,19 @@ void na_guard_start(void);
 /* ---- copy.c ---- */
 /* The profile as it is now, in a file of its own; no hook may be running. False: said why. */
 bool na_copy_make(void);
+
+/* ---- pack.c ---- */
+/* The profile is closed: packs the file if it holds little. True: did. */
+bool na_pack(void);
+
+/* ---- sums.c ---- */
+/* Adds the checksums of a file that does not change any more, with this header, of which `sums` and
+ * `used` change; they stay as they are where that fails. */
+void na_sums_add(int fd, na_nprof_header_t *header);
+/* The header's own: the last that changes in it. */
+void na_sums_seal(na_nprof_header_t *header);
+/* Both, of the profile's file, which is frozen; a packed one has its own checksum. */
+void na_sums_finish(bool packed);
 
 /* ---- session.c ---- */
 void na_session_start(const na_profile_config_t *config, uint32_t session);
@@ -323,15 +393,16 @@ typedef struct na_amount {
     uint64_t bytes, usable;
 } na_amount_t;
 na_amount_t na_site_amount(uint64_t requested, uint64_t usable);
-/* Fills the record of a block, and counts it. `entry`: as hooks.h has it. */
+/* Fills the record of a block, and counts it; where realloc puts it in another's place, the free of
+ * that one does. `entry`: as hooks.h has it. */
 void na_site_alloc(na_rthread_t *t, na_record_t *record, const void *block, uint64_t requested,
                    uint64_t usable, na_entry_t entry);
-/* `how` and `moved_to` as in hooks.h; a block that is resized where it is: NA_RELEASE_REALLOC and
- * NULL. */
+/* `how` and `moved_to` as in hooks.h. */
 void na_site_free(na_rthread_t *t, const na_record_t *record, const void *block, uint64_t usable,
                   na_release_t how, const void *moved_to);
-/* In mode sites, after a free and an allocation that were one realloc in place. */
-void na_site_resized(na_rthread_t *t, uint64_t from);
+/* The old block of the thread's realloc will not be told of (signals): the new one counts by
+ * itself. */
+void na_site_moving_left(na_rthread_t *t);
 /* free was called from this stack (option). */
 void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested);
 /* Adds what the thread holds back to the global figures, finds peaks, feeds the timeline. */
@@ -366,6 +437,8 @@ typedef struct na_timeline_event {
     uint64_t allocs, alloc_bytes;
 } na_timeline_event_t;
 void na_timeline_note(const na_timeline_event_t *event, uint64_t ms);
+/* How many threads there were at one time goes into the header. */
+void na_timeline_threads(void);
 
 /* ---- modules.c ---- */
 void na_modules_seen(const na_unwind_seen_t *seen);

@@ -1,26 +1,23 @@
-/* sys.h - system calls by number of arguments (alloc/os.h makes them), the thread pointer and the
- * clock, for code that runs inside malloc and inside signal handlers.
+/* sys.h - system calls by number of arguments (alloc/os.h makes them), and the clock, for code that
+ * runs inside malloc and inside signal handlers.
  *
  * Every function returns what the kernel returned: a value >= 0, or -errno. errno is never touched,
  * no C library function is called, and so all of this is async-signal-safe. */
 #ifndef NUMALLOC_RECORD_SYS_H
 #define NUMALLOC_RECORD_SYS_H
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
 #include "alloc/base.h"
+#include "alloc/lock.h"
 #include "alloc/os.h"
 
 #if defined(__x86_64__)
-
-NA_INLINE uintptr_t na_thread_pointer(void) {
-    uintptr_t tp;
-    __asm__("movq %%fs:0, %0" : "=r"(tp));
-    return tp;
-}
 
 /* The time stamp counter: monotone on one core, synchronous over cores on every machine whose
  * kernel calls it invariant. */
@@ -31,12 +28,6 @@ NA_INLINE uint64_t na_ticks(void) {
 }
 
 #elif defined(__aarch64__)
-
-NA_INLINE uintptr_t na_thread_pointer(void) {
-    uintptr_t tp;
-    __asm__("mrs %0, tpidr_el0" : "=r"(tp));
-    return tp;
-}
 
 NA_INLINE uint64_t na_ticks(void) {
     uint64_t t;
@@ -65,6 +56,17 @@ NA_INLINE long na_sys3(long n, long a, long b, long c) {
 }
 NA_INLINE long na_sys4(long n, long a, long b, long c, long d) {
     return na_sys6(n, a, b, c, d, 0, 0);
+}
+
+/* For a call that nothing depends on and that a sandbox may refuse, perhaps with a handler's
+ * message each time: once refused it is not asked for again by who shares `refused`, in this
+ * process and its children. */
+NA_INLINE long na_sys_optional(_Atomic bool *refused, long n, long a, long b, long c) {
+    if (atomic_load_explicit(refused, memory_order_relaxed)) return -ENOSYS;
+    long r = na_sys3(n, a, b, c);
+    if (NA_UNLIKELY(r == -ENOSYS || r == -EPERM || r == -EACCES))
+        atomic_store_explicit(refused, true, memory_order_relaxed);
+    return r;
 }
 
 /* The aligned word at `p` can be read. */

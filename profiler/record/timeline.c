@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include "alloc/os.h"
+#include "alloc/thread.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 
@@ -97,6 +98,12 @@ static uint64_t number(const char **p) {
     return v;
 }
 
+void na_timeline_threads(void) {
+    if (na_rec.threads_most != NULL)
+        __atomic_store_n(&na_rec.header->threads_most, na_rec.threads_most(false),
+                         __ATOMIC_RELAXED);
+}
+
 static void sample(na_nprof_point_t *now) {
     char text[1024];
     long length = na_os_read_file("/proc/self/stat", text, sizeof text - 1);
@@ -113,9 +120,12 @@ static void sample(na_nprof_point_t *now) {
         field += *p == ' ';
     uint64_t size = number(&p), resident = number(&p) * na_os_page;
     if (size == 0) return;
+    uint64_t ours = atomic_load(&na_thread_own); /* they are not the program's */
+    threads = threads > ours ? threads - ours : 1;
     now->threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX;
+    na_timeline_threads();
     uint64_t own = atomic_load_explicit(&na_rec.own_resident, memory_order_relaxed);
-    uint64_t space = na_rec.reserved + na_rec.own_reserved;
+    uint64_t space = na_writer_space();
     now->physical = resident > own ? resident - own : 0;
     now->virtual_bytes = size > space ? size - space : 0;
     now->mapped = na_rec.mapped != NULL ? na_rec.mapped() : 0;

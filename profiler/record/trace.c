@@ -4,7 +4,10 @@
  * events only (a kill loses the one being written). Stamps: a free is stamped in on_free, before
  * the block is in reach of others; an allocation in on_alloc, after the block was taken. (That the
  * processor does not read its time stamp counter before it took a block that another thread may
- * have freed is seen to by the caller: hooks.h.) */
+ * have freed is seen to by the caller: hooks.h.)
+ *
+ * Where realloc copies, the new block's event waits for the old one's, and both have one stamp,
+ * that of the time when it was taken: nothing of another thread is told between them. */
 #include "profiler/record/trace.h"
 
 #include "profiler/record/capture.h"
@@ -55,10 +58,11 @@ NA_INLINE void commit(na_rthread_t *t, unsigned units) {
 }
 
 NA_INLINE bool put_alloc(na_rthread_t *t, unsigned kind, const void *block, unsigned align,
-                         size_t requested, uint32_t stack, uint32_t slack) {
+                         size_t requested, uint32_t stack, uint32_t slack, uint64_t ticks) {
     if (!has_room(t)) return false;
+    if (NA_UNLIKELY(ticks < t->trace_last)) ticks = t->trace_last; /* of a new buffer */
     na_nprof_unit_t *u = t->trace_at;
-    u[0].head = stamp(t) << 8 | NA_NPROF_EVENT_MORE | kind;
+    u[0].head = ticks << 8 | NA_NPROF_EVENT_MORE | kind;
     u[0].word = (uintptr_t)block | (uint64_t)align << 48;
     u[1].head = requested;
     u[1].word = stack | (uint64_t)slack << 32;
@@ -112,7 +116,7 @@ NA_INLINE void leave(na_rthread_t *t) {
     const na_nprof_thread_t *e = t->entry;
     int64_t net = (int64_t)(e->alloc_bytes - e->free_bytes);
     if (NA_UNLIKELY(net > t->above || net < t->below ||
-                    e->alloc_bytes - t->noted_bytes >= 16u << 20))
+                    na_rec.start_ticks + t->trace_last >= t->due))
         na_site_publish(t);
     na_rthread_leave();
 }
@@ -160,6 +164,21 @@ static unsigned free_kind(na_release_t how) {
     }
 }
 
+/* The block that waited is told of, and counts. */
+static void tell_moving(na_rthread_t *t, uint64_t ticks) {
+    const na_moving_t b = t->moving;
+    t->moving.block = NULL;
+    if (put_alloc(t, NA_NPROF_EVENT_REALLOC, b.block, 0, b.requested, b.site,
+                  (uint32_t)(b.usable - b.requested), ticks))
+        count_alloc(t, b.requested, b.entry);
+    else
+        b.record->site = NA_NPROF_NO_STACK; /* its free is not told either */
+}
+
+void na_trace_moving_left(na_rthread_t *t) {
+    if (t->moving.block != NULL) tell_moving(t, stamp(t));
+}
+
 static void on_alloc(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
                      na_entry_t entry, const void *entered) {
     record->site = NA_NPROF_NO_STACK; /* if it is lost, its free is not told either */
@@ -169,8 +188,14 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     uint32_t stack =
         stacks_of_allocs ? na_stacks_capture_from(t, entered, false).node : NA_NPROF_NO_STACK;
     size_t slack = usable - requested;
-    if (put_alloc(t, alloc_kind(entry), block, na_entry_align_log2(entry), requested, stack,
-                  (uint32_t)slack)) {
+    if (NA_UNLIKELY(na_entry_moves(entry))) {
+        na_trace_moving_left(t);
+        uint64_t ticks = stamp(t);
+        fill(t, record, stack, slack);
+        t->moving =
+            (na_moving_t){block, record, NULL, requested, usable, ticks, stack, entry, false};
+    } else if (put_alloc(t, alloc_kind(entry), block, na_entry_align_log2(entry), requested, stack,
+                         (uint32_t)slack, stamp(t))) {
         fill(t, record, stack, slack);
         count_alloc(t, requested, entry);
     }
@@ -191,9 +216,18 @@ static void on_free(void **prof, const na_record_t *record, void *block, size_t 
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     unsigned flags;
-    if (is_told(record, usable, &flags)) {
+    bool told = is_told(record, usable, &flags), moves = false;
+    uint64_t ticks = 0;
+    if (NA_UNLIKELY(how == NA_RELEASE_REALLOC) && moved_to != NULL && t->moving.block == moved_to) {
+        /* One stamp for both, unless a signal handler's events came between. */
+        moves = true;
+        ticks = t->trace_last == t->moving.ticks ? t->moving.ticks : stamp(t);
+        tell_moving(t, ticks);
+    }
+    if (told) {
         uint32_t stack = stack_of(t, stacks_of_frees);
-        put_free(t, free_kind(how) | flags, block, usable, moved_to, stack, stamp(t));
+        if (!moves) ticks = stamp(t);
+        put_free(t, free_kind(how) | flags, block, usable, moved_to, stack, ticks);
         if (flags == 0) {
             count_free(t, usable - record->slack);
             if (how != NA_RELEASE_REALLOC) t->entry->calls[na_call_of_release(how)]++;
@@ -234,7 +268,7 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
             put_free(t, NA_NPROF_EVENT_MOVED | flags, old_block, old_usable, block,
                      NA_NPROF_NO_STACK, moved_at);
     }
-    if (put_alloc(t, kind, block, 0, requested, stack, (uint32_t)slack)) {
+    if (put_alloc(t, kind, block, 0, requested, stack, (uint32_t)slack, stamp(t))) {
         fill(t, record, stack, slack);
         if (told && flags == 0) count_free(t, old_usable - old.slack);
         count_alloc(t, requested, NA_ENTRY_REALLOC);

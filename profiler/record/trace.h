@@ -22,6 +22,8 @@ extern na_hooks_t na_trace_hooks;
 void na_trace_configure(const na_profile_config_t *config);
 /* A thread takes over this state, and with it perhaps a buffer that another has begun. */
 void na_trace_attached(na_rthread_t *t);
+/* As na_site_moving_left. */
+void na_trace_moving_left(na_rthread_t *t);
 /* The thread records no more, and nobody takes over: its buffer is done. */
 void na_trace_ended(na_rthread_t *t);
 
@@ -34,6 +36,8 @@ void na_trace_writer_thread(void);
 /* The next buffer of the thread: the state's own one, full, goes to the queue. NULL: none, events
  * are lost. */
 na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t);
+/* The file is lost: nobody waits for a buffer any more. Safe in a signal handler. */
+void na_trace_writer_lost(void);
 /* Units that a buffer holds. */
 uint32_t na_trace_buffer_units(const na_nprof_buffer_t *buffer);
 /* A buffer that its thread leaves. */

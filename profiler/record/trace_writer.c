@@ -83,8 +83,11 @@ static const na_nprof_chunk_t *chunk_of(const na_nprof_buffer_t *b) {
     return (const na_nprof_chunk_t *)b - 1;
 }
 
+/* 0: its page was cut off the file and came back as zeros. */
 uint32_t na_trace_buffer_units(const na_nprof_buffer_t *b) {
-    return chunk_of(b)->count - (uint32_t)(sizeof *b / sizeof(na_nprof_unit_t));
+    const uint32_t header = (uint32_t)(sizeof *b / sizeof(na_nprof_unit_t));
+    uint32_t count = chunk_of(b)->count;
+    return count > header ? count - header : 0;
 }
 
 static bool is_small(const na_nprof_buffer_t *b) {
@@ -242,6 +245,8 @@ static void enqueue(na_nprof_buffer_t *b) {
 static bool pack_one(packer_t *p) {
     na_lock(&w.lock);
     uint64_t offset = w.first;
+    bool cut = offset == 0 && w.queued != 0; /* the links lie in the file */
+    if (cut) w.queued = 0;
     if (offset != 0) {
         w.first = buffer_at(offset)->next;
         if (w.first == 0) w.last = 0;
@@ -249,6 +254,7 @@ static bool pack_one(packer_t *p) {
         w.packing++;
     }
     na_unlock(&w.lock);
+    if (cut) na_rec_end_at_once();
     if (offset == 0) return false;
     na_nprof_buffer_t *b = buffer_at(offset);
     seal(p, b);
@@ -283,8 +289,9 @@ static na_nprof_buffer_t *new_buffer(uint64_t bytes) {
 na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
     bool small = t->trace == NULL && w.buffer_bytes > SMALL_BYTES;
     if (t->trace != NULL) enqueue(t->trace);
-    while (!atomic_load_explicit(&na_rec.lost, memory_order_relaxed)) {
-        uint32_t seen = atomic_load(&w.done);
+    for (;;) {
+        uint32_t seen = atomic_load(&w.done); /* before `lost`, after which it changes once more */
+        if (atomic_load(&na_rec.lost)) return NULL;
         na_lock(&w.lock);
         uint64_t offset = w.free[small];
         if (offset != 0) w.free[small] = buffer_at(offset)->next;
@@ -295,6 +302,10 @@ na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
         if (offset == 0 && !w.has_thread && help()) continue;
         na_nprof_buffer_t *b = offset != 0 ? buffer_at(offset) : NULL;
         if (b == NULL && !crowded) b = new_buffer(small ? SMALL_BYTES : w.buffer_bytes);
+        if (b != NULL && na_trace_buffer_units(b) == 0) {
+            na_rec_end_at_once();
+            return NULL;
+        }
         if (b != NULL) {
             b->thread = t->index;
             b->sequence = sequence;
@@ -304,7 +315,10 @@ na_nprof_buffer_t *na_trace_writer_turn(na_rthread_t *t) {
         if (w.lossy || idle) return NULL;
         if (!help()) na_os_futex_wait((const uint32_t *)&w.done, seen);
     }
-    return NULL;
+}
+
+void na_trace_writer_lost(void) {
+    wake(&w.done);
 }
 
 /* ---- the thread ---- */

@@ -570,11 +570,11 @@ static bool has_source(const run_t *r, numalloc_profile_t *p) {
 }
 
 /* One case of the permission matrix: `source`, asked for by a user, is used, or the reason given is
- * `why`. The line on stderr is shown. */
+ * `why`. A used one is said in the file only. */
 static void expect_of(const char *title, const char *asked, const char *source, condition_t as,
                       const char *why) {
     run_t r;
-    char text[2048], wanted[64];
+    char text[2048];
     start(&r, "kinds", asked, as);
     until_line(&r, "made");
     if (why == NULL) wait_for(&r, has_source);
@@ -588,9 +588,10 @@ static void expect_of(const char *title, const char *asked, const char *source, 
     } else {
         numalloc_profile_t *p = must_open(r.file);
         CHECK_MSG(source_of(p, source).used, "%s is not used", source);
+        if (strcmp(asked, "auto") == 0) /* what would have been better, and why it was not taken */
+            CHECK(source_of(p, "kmod-ibs").why != NULL && source_of(p, "kmod-ibs").why[0] != 0);
         numalloc_profile_close(p);
-        snprintf(wanted, sizeof wanted, "numalloc: accesses by %s", source);
-        CHECK_MSG(strncmp(text, wanted, strlen(wanted)) == 0, "'%s'", text);
+        CHECK_MSG(text[0] == 0, "said although all is well: '%s'", text);
     }
     clean(&r);
 }

@@ -91,10 +91,12 @@ static void posix_errors(void) {
         CHECK_MSG(result == EINVAL && errno == 4321 && block == &block,
                   "alignment %zu: gave %d, errno %d", bad[i], result, errno);
     }
-    void *block = NULL;
-    errno = 4321;
-    CHECK(posix_memalign(&block, 64, 100) == 0 && errno == 4321 && block != NULL);
-    free(block);
+    for (size_t size = 100; size < (size_t)256 << 20; size *= 7) {
+        void *block = NULL;
+        errno = 4321;
+        CHECK(posix_memalign(&block, 64, size) == 0 && errno == 4321 && block != NULL);
+        free(block);
+    }
 }
 
 /* An alignment that is no power of two is refused with EINVAL or rounded up, never ignored. */

@@ -222,6 +222,10 @@ static void mend(uint8_t *bytes, size_t size) {
     h.version = NA_NPROF_VERSION;
     h.header_size = NA_NPROF_PAGE;
     h.const_crc = na_nprof_header_crc(&h);
+    if (h.finished != 0) {
+        h.finished = NA_NPROF_FINISHED;
+        h.mutable_crc = na_nprof_mutable_crc(h);
+    }
     memcpy(bytes, &h, sizeof h);
     size_t offset = NA_NPROF_PAGE;
     while (offset < size && size - offset >= sizeof(na_nprof_chunk_t)) {

@@ -171,6 +171,12 @@ int main(int argc, char **argv) {
     failed |= save(argv[1], "cut", &m, 2 * NA_NPROF_PAGE + 100);
     free(m.bytes);
 
+    na_make_sample_file(&m);
+    m.size = 6 * NA_NPROF_PAGE;
+    na_make_sums(&m);
+    failed |= save(argv[1], "finished", &m, m.size);
+    free(m.bytes);
+
     for (int compressed = 0; compressed < 2; compressed++) {
         na_make_begin(&m);
         na_nprof_chunk_t *c =

@@ -8,6 +8,7 @@
 #pragma weak numalloc_node_of
 #pragma weak numalloc_page_node
 #pragma weak numalloc_migrate
+#pragma weak numalloc_migrate_range
 #pragma weak numalloc_replicate
 #pragma weak numalloc_replica
 #pragma weak numalloc_free_replicas
@@ -93,6 +94,45 @@ static void migrated(int home, int away) {
     }
 }
 
+/* A block that one thread filled, by parts on all nodes, in turn or in two halves; what comes in
+ * its place is at home again. One with a mapping of its own can grow all the same. */
+static void by_parts(int home) {
+    static const size_t large[] = {300 * 4096, 140 * MIB};
+    lab_pin(home);
+    for (size_t k = 0; k < NA_COUNT(large); k++) {
+        size_t used = large[k] < 20 * MIB ? large[k] : 20 * MIB, part = used / 4 & ~(size_t)4095;
+        unsigned char *block = malloc(large[k]);
+        lab_pages_t pages = fill(block, used);
+        lab_expect_on(&pages, home, "before its parts move");
+        for (int i = 0; i < 4; i++) {
+            int to = (home + i) % lab_nodes;
+            if (!lab_node[to].memory) continue;
+            numalloc_migration_t m;
+            int result =
+                numalloc_migrate_range(block + (size_t)i * part, part, lab_node[to].id, &m);
+            CHECK_MSG(result == 0 || (result == 1 && m.refused + m.shared != 0), "part %d: %d", i,
+                      result);
+            CHECK(m.moved + m.already + m.refused + m.shared == part);
+            lab_block_t of = {.start = block + (size_t)i * part, .size = part};
+            memset(&pages, 0, sizeof pages);
+            lab_judge(&of, 1, false, &pages);
+            CHECK_MSG(pages.on[to] * 4096 == m.moved + m.already, "part %d: %lu of %lu pages", i,
+                      pages.on[to], pages.total);
+        }
+        for (size_t i = 0; i < used; i += 4096)
+            REQUIRE(block[i] == 1);
+        block = realloc(block, large[k] + 8 * MIB);
+        REQUIRE(block != NULL);
+        for (size_t i = 0; i < used; i += 4096)
+            REQUIRE(block[i] == 1);
+        free(block);
+        block = malloc(large[k]);
+        pages = fill(block, used);
+        lab_expect_on(&pages, home, "what came in the place of parts");
+        free(block);
+    }
+}
+
 static void replicas(void) {
     static unsigned char data[MIB];
     memset(data, 42, sizeof data);
@@ -144,6 +184,7 @@ int main(void) {
     on_nodes(home);
     interleaved();
     migrated(home, away);
+    by_parts(home);
     replicas();
     threads_node(home, away);
     return lab_status(check_status());

@@ -7,6 +7,9 @@
  * object that is to be judged, "ADDRESS VERDICT", where the verdict is what a source with all
  * evidence must come to, "+op" behind it where that takes reads and writes or the order in time,
  * and "+latency" where it takes latencies; then "ready". Nothing is judged here (truth.c does).
+ * PATTERN_KIB is the size of a block instead of the usual, PATTERN_PAUSE_MS what threads sleep
+ * between two passes, 0: never.
+ *
  * WHICH is the process's number among those of its application (apache; else 0). "hinted": for NUMA
  * hinting faults, which the kernel takes in memory with a policy that allows them, and else not.
  *
@@ -17,7 +20,9 @@
  *   cluster        two groups of threads, each sharing a pool, each on two nodes
  *   facerec        one matrix, filled once, that all nodes read; others are made, used and freed
  *   streamcluster  one array on one node that all nodes read and write, and small points beside it
- *   saturated      the same, but few writes: nothing is wrong but that its node answers slowly
+ *   partition      one block that one thread fills; each of four uses a quarter of it
+ *   interleaved    the same, and somebody had it interleaved
+ *   saturated      as streamcluster, but few writes: its node answers slowly, and that is all
  *   psearchy       each thread's many objects, of three origins, all on one node's pages
  *   apache         several processes; the threads of each share pools, on two nodes */
 #include "lab.h"
@@ -30,6 +35,7 @@
 /* Preloaded, not linked. */
 #pragma weak numalloc_alloc_onnode
 #pragma weak numalloc_alloc_interleaved
+#pragma weak numalloc_migrate_range
 
 enum {
     KIB = 1024,
@@ -93,12 +99,16 @@ static bool goes_on(void) {
     return got != 0;
 }
 
+static void rest(void) {
+    if (pause_ms != 0) lab_sleep_ms(pause_ms);
+}
+
 /* With pauses: on an emulated machine, threads that never sleep leave nothing to the recorder. */
 static void use(volatile uint64_t *block, size_t bytes, unsigned writes, size_t from) {
     while (goes_on()) {
         for (unsigned i = 0; i < passes; i++)
             pass(block, bytes, writes, from);
-        lab_sleep_ms(pause_ms);
+        rest();
     }
 }
 
@@ -174,7 +184,7 @@ static void alternating(void *argument, int number) {
         if (atomic_load(&turn) % 2 == (unsigned)number)
             for (unsigned i = 0; i < passes; i++)
                 pass(shared[0], size, 3, 0);
-        lab_sleep_ms(pause_ms);
+        rest();
     }
 }
 
@@ -189,7 +199,7 @@ static void counters(void *argument, int number) {
     lab_pin(number);
     while (goes_on()) {
         (*shared[number])++;
-        lab_sleep_ms(pause_ms);
+        rest();
     }
 }
 
@@ -224,7 +234,7 @@ static void facerec(void *argument, int number) {
             pass(shared[number], size, 0, (size_t)number * 64);
         pass(product, size / 16, 2, 0);
         free((void *)(uintptr_t)product);
-        lab_sleep_ms(pause_ms);
+        rest();
     }
 }
 
@@ -239,8 +249,47 @@ static void *make_spread(const char *verdict) {
                         MOVE) == 0);
     }
     memset(block, 1, size);
-    dprintf(3, "%zx %s\n", (size_t)(uintptr_t)block, mended ? "nothing_wrong+op" : verdict);
+    dprintf(3, "%zx %s\n", (size_t)(uintptr_t)block, mended ? "evenly_remote+op" : verdict);
     return block;
+}
+
+static bool interleaved; /* in vain */
+
+static void *make_interleaved(void) {
+    void *block = numalloc_alloc_interleaved(size, NULL, 0);
+    REQUIRE(block != NULL && !hinted);
+    memset(block, 1, size);
+    return block;
+}
+
+static size_t part_of(int number) {
+    return size / THREADS / PAGE * PAGE * (size_t)number;
+}
+
+static void begin_partition(void) {
+    size = size > 16 * PAGE ? size : 16 * PAGE; /* smaller blocks share their pages with others */
+    shared[0] = interleaved ? make_interleaved() : make(size, HERE);
+    for (int i = 0; mended && i < THREADS; i++) {
+        char *part = (char *)(uintptr_t)shared[0] + part_of(i);
+        size_t bytes = part_of(1);
+        unsigned long mask = 1UL << lab_node[i].id;
+        if (hinted)
+            REQUIRE(syscall(SYS_mbind, part, bytes, BIND | HINTED, &mask, 64UL, MOVE) == 0);
+        else
+            REQUIRE(numalloc_migrate_range(part, bytes, lab_node[i].id, NULL) == 0);
+    }
+    say(shared[0], "partition");
+}
+
+static void begin_interleaved(void) {
+    interleaved = true;
+    begin_partition();
+}
+
+static void partition(void *argument, int number) {
+    (void)argument;
+    lab_pin(number);
+    use(shared[0] + part_of(number) / sizeof *shared[0], part_of(1), 3, 0);
 }
 
 /* The points are of no weight, as in the paper. */
@@ -256,7 +305,7 @@ static void streamcluster(void *argument, int number) {
         for (unsigned i = 0; i < passes; i++)
             pass(shared[0], size, 3, (size_t)number * size / 32);
         pass(shared[1], size / 64, 0, 0);
-        lab_sleep_ms(pause_ms);
+        rest();
     }
 }
 
@@ -293,7 +342,7 @@ static void psearchy(void *argument, int number) {
     while (goes_on()) {
         for (int i = 0; i < 3 * OBJECTS; i++)
             pass(of[i % 3][i / 3], small, 3, 0);
-        lab_sleep_ms(pause_ms);
+        rest();
     }
 }
 
@@ -312,7 +361,7 @@ static void apache(void *argument, int number) {
     while (goes_on()) {
         for (unsigned i = 0; i < 2 * passes; i++)
             pass(shared[i % 2], size, 3, (size_t)number * 64);
-        lab_sleep_ms(pause_ms);
+        rest();
     }
 }
 
@@ -329,6 +378,8 @@ int main(int argc, char **argv) {
         {"counters", begin_counters, counters, THREADS},
         {"cluster", begin_cluster, cluster, THREADS},
         {"facerec", begin_facerec, facerec, 2},
+        {"partition", begin_partition, partition, THREADS},
+        {"interleaved", begin_interleaved, partition, THREADS},
         {"streamcluster", begin_streamcluster, streamcluster, 2},
         {"saturated", begin_saturated, saturated, 2},
         {"psearchy", NULL, psearchy, 2},
@@ -343,6 +394,9 @@ int main(int argc, char **argv) {
     size = hinted ? 16 * PAGE : 8 * KIB;
     passes = hinted ? 8 : 1;
     pause_ms = hinted ? 1 : 4;
+    if (getenv("PATTERN_KIB") != NULL) size = strtoul(getenv("PATTERN_KIB"), NULL, 10) * KIB;
+    if (getenv("PATTERN_PAUSE_MS") != NULL)
+        pause_ms = (unsigned)strtoul(getenv("PATTERN_PAUSE_MS"), NULL, 10);
     REQUIRE(fcntl(0, F_SETFL, O_NONBLOCK) == 0);
     for (size_t p = 0; p < NA_COUNT(patterns); p++) {
         if (strcmp(patterns[p].name, argv[1]) != 0) continue;

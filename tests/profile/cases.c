@@ -146,6 +146,42 @@ static void many_threads(void) {
     }
 }
 
+#define WORKERS 4
+
+static pthread_barrier_t together;
+static _Thread_local char copies[4096]; /* one a thread */
+
+static void *worker(void *allocates) {
+    copies[0]++;
+    void *p = allocates != NULL ? case_15(100) : NULL;
+    pthread_barrier_wait(&together);
+    if (allocates == NULL) pthread_barrier_wait(&together);
+    free(p);
+    return NULL;
+}
+
+/* At one time, and for no longer than they must. Those that do not allocate live until they must
+ * have been seen. */
+static void team(bool allocate) {
+    pthread_t handle[WORKERS];
+    pthread_barrier_init(&together, NULL, WORKERS + 1);
+    for (int i = 0; i < WORKERS; i++)
+        if (pthread_create(&handle[i], NULL, worker, allocate ? &together : NULL) != 0) _exit(125);
+    pthread_barrier_wait(&together);
+    if (!allocate) tick(150);
+    if (!allocate) pthread_barrier_wait(&together);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(handle[i], NULL);
+}
+
+static void short_team(void) {
+    team(true);
+}
+
+static void silent_team(void) {
+    team(false);
+}
+
 static __attribute__((noinline)) void deep_stack(void) {
     char room[MIB];
     memset(room, 1, sizeof room);
@@ -188,7 +224,8 @@ void case_child(const char *which) {
                  {"growth", growth},           {"spike", spike},
                  {"start-up", start_up},       {"stacks", many_stacks},
                  {"threads", many_threads},    {"stack", stacks},
-                 {"mappings", mappings}};
+                 {"mappings", mappings},       {"team", short_team},
+                 {"silent", silent_team}};
     bounds_15();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(which, cases[i].name) == 0) cases[i].run();
@@ -333,6 +370,35 @@ static void see_threads(void) {
     seen_close(&seen);
 }
 
+/* What thread-local variables are multiplied by: the same in every mode, whatever threads the
+ * recorder has, and however short the program's own live. */
+static void see_teams(void) {
+    static const struct {
+        const char *mode, *setting, *which;
+        unsigned threads;
+    } runs[] = {{"sites", NULL, "team", WORKERS + 1},
+                {"trace", NULL, "team", WORKERS + 1},
+                {"sample", NULL, "team", WORKERS + 1},
+                {"trace", "NUMALLOC_TRACE_THREAD=0", "team", WORKERS + 1},
+                {"sites,access=watch", "NUMALLOC_BACKGROUND=1", "team", WORKERS + 1},
+                {"sites", NULL, "silent", WORKERS + 1},
+                {"trace", NULL, "silent", WORKERS + 1},
+                {"sites", NULL, "temporaries", 1},
+                {"trace", "NUMALLOC_BACKGROUND=1", "temporaries", 1}};
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        truth_run(&(truth_run_t){.mode = runs[i].mode,
+                                 .words = {"child", "case", runs[i].which},
+                                 .settings = {runs[i].setting}});
+        seen_t seen;
+        seen_open(&seen);
+        unsigned threads = na_threads_peak(seen.reader);
+        truth_check(threads == runs[i].threads, "%s, %s %s: %u threads at one time, not %u",
+                    runs[i].which, runs[i].mode, runs[i].setting != NULL ? runs[i].setting : "",
+                    threads, runs[i].threads);
+        seen_close(&seen);
+    }
+}
+
 static void see_stack(void) {
     seen_t seen;
     run(&seen, "stack", NULL);
@@ -379,6 +445,7 @@ void case_test(void) {
     see_sizes_of_files();
     see_bounded();
     see_threads();
+    see_teams();
     see_stack();
     see_mappings();
 }

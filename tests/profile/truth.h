@@ -103,5 +103,7 @@ void drawn_child(const char *which);
 void drawn_test(int runs);
 void case_child(const char *which);
 void case_test(void);
+void moves_child(const char *which);
+void moves_test(void);
 
 #endif

@@ -93,6 +93,54 @@ static void minute(made_t *m, uint32_t samples) {
     }
 }
 
+/* A matrix of 4 MiB that thread 1 fills on node 0; then a thread of each node uses a quarter. */
+static void parted(made_t *m) {
+    made_begin(m);
+    uint32_t matrix = made_object(m, 4, 1, 0, 4 << 20);
+    for (uint32_t i = 0; i < 2040; i++) {
+        uint64_t at = (uint64_t)i * 7919 % 4096 * 1024;
+        uint32_t node = i < 40 ? 0 : (uint32_t)(at >> 20);
+        m->op = i < 40 || i % 3 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(m, matrix, i < 40 ? 1 : 2 + node, (int)node, 0)->address =
+            m->objects[matrix - 1].base + at;
+    }
+}
+
+/* Two pairs of threads, each with a buffer that both use: the second pair sits on nodes 2 and 3,
+ * and its buffer lies on node `home`. */
+static void paired(made_t *m, int home) {
+    made_begin(m);
+    uint32_t buffer[2] = {made_object(m, 4, 1, 0, 1 << 20), made_object(m, 4, 3, 1, 1 << 20)};
+    for (uint32_t i = 0; i < 4000; i++) {
+        uint32_t pair = i % 2, second = pair == 1 ? i % 8 > 1 : i / 2 % 2;
+        m->op = i % 3 == 0 ? NA_NPROF_OP_WRITE : NA_NPROF_OP_READ;
+        made_touch(m, buffer[pair], 1 + 2 * pair + second, (int)(2 * pair + second),
+                   pair == 0 ? 0 : home);
+    }
+}
+
+/* Rows of a matrix that thread 1 fills on node 0, each used by the thread of one node. */
+static void rows(made_t *m) {
+    made_begin(m);
+    uint32_t row[32];
+    for (uint32_t r = 0; r < 32; r++)
+        row[r] = made_object(m, 4, 1, 0, 100000);
+    for (uint32_t i = 0; i < 3200; i++) {
+        uint32_t node = i % 32 / 8;
+        made_touch(m, row[i % 32], i < 32 ? 1 : 2 + node, i < 32 ? 0 : (int)node, 0);
+    }
+}
+
+/* Hardly anything is remote, and all of that is one small block's, which thread 2 uses. */
+static void local(made_t *m) {
+    made_begin(m);
+    uint32_t large = made_object(m, 4, 1, 0, 1 << 20), small = made_object(m, 5, 1, 0, 64);
+    for (uint32_t i = 0; i < 20000; i++)
+        made_touch(m, large, 1, 0, 0);
+    for (uint32_t i = 0; i < 100; i++)
+        made_touch(m, small, 2, 1, 0);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2 && argc != 3) return 2;
     directory = argv[1];
@@ -112,6 +160,16 @@ int main(int argc, char **argv) {
         server(&m, 5000 + p);
         write_file(&m, name);
     }
+    parted(&m);
+    write_file(&m, "parted");
+    paired(&m, 1);
+    write_file(&m, "paired");
+    paired(&m, 0);
+    write_file(&m, "crowded");
+    rows(&m);
+    write_file(&m, "rows");
+    local(&m);
+    write_file(&m, "local");
     made_begin(&m);
     write_file(&m, "empty");
     return 0;

@@ -44,7 +44,21 @@ for view in objects "functions --access" "threads --access"; do
     shows ' 40,000 \(3[0-9],[0-9]{3} to 5[0-9],[0-9]{3}\) ' $view watched.nprof
 done
 shows 'Accesses: 40 samples by watch, in 100 rounds; ' objects watched.nprof
-say "text: verdicts, matrix, flow, groups, estimates"
+# Parts of a matrix, pairs of threads with their buffers, and a fault that is not worth mending.
+shows '^1\. partition: .*object 0 of 4\.00 MiB' verdicts parted.nprof
+shows '^ +1\.00 MiB to 2\.00 MiB: 100 % from node 1, lies on 0' verdicts parted.nprof
+shows 'numalloc_migrate_range.*3\.00 MiB to 4\.00 MiB on node 3\).*each worker write its part first' verdicts parted.nprof
+shows 'each of these objects has one node that uses it: .*numalloc_migrate\(block, numalloc_current_node\(\), NULL\)' verdicts rows.nprof
+shows '^1\. sharing cluster: .*object 1 of 1\.00 MiB' verdicts paired.nprof
+shows 'group [12] on node 1: threads thread 3 103, thread 4 104, their buffers \(object 1\) lie there already' verdicts paired.nprof
+shows 'group [12] on node 3: threads thread 3 103, thread 4 104, their buffers \(object 1\) too: numalloc_migrate\(block, 3, NULL\)' \
+    verdicts crowded.nprof
+shows 'of 0\.5 % remote in all: nothing to gain; 100\.0 % of all remote cost' verdicts local.nprof
+shows '^To other nodes: 0\.5 %, nothing to gain$' objects local.nprof
+shows 'expected +nothing to gain: of all accesses 0\.5 %' verdicts local.nprof
+shows '64 B share their pages with others' verdicts local.nprof
+"$dump" verdicts local.nprof | grep -q numalloc_migrate && fail "a block of 64 B is to be moved by numalloc_migrate"
+say "text: verdicts, matrix, flow, groups, parts, estimates"
 
 # The same in JSON, for every view; conditions select there as well.
 for view in "functions --access" "threads --access" objects; do
@@ -57,6 +71,8 @@ for view in memory objects sharing pages verdicts "object 0" "functions --access
 done
 "$dump" verdicts --json --where thread=102 handed.nprof >json.selected
 "$dump" verdicts --json server?.nprof >json.servers
+"$dump" verdicts --json parted.nprof >json.parted
+"$dump" verdicts --json crowded.nprof >json.crowded
 "$dump" objects --instances --csv server?.nprof >csv.instances
 /usr/bin/python3 - <<'END' || fail "JSON is not as it should be"
 import csv, json
@@ -72,7 +88,7 @@ verdict = load("verdicts")["verdicts"][0]
 assert verdict["verdict"] == "remote_after_allocation" and verdict["placement"] == "node 1"
 assert verdict["confidence"] == "high" and verdict["cost_share"] == 1
 assert abs(verdict["gain_remote"] - 0.4) < 1e-9
-assert len(verdict["rules"]) == 9 and len(set(verdict["runners_up"])) == 2
+assert len(verdict["rules"]) == 11 and len(set(verdict["runners_up"])) == 2
 rule = [r for r in verdict["rules"] if r["rule"] == "remote_after_allocation"][0]
 assert rule["holds"] and all(c["met"] for c in rule["conditions"]) and len(rule["conditions"]) == 3
 assert verdict["measure"]["handoff_ns"] > 0 and verdict["measure"]["from"][1] == 0.9
@@ -94,6 +110,12 @@ assert len(ends) == 1 and next(iter(ends))[3] == 40, ends
 assert all(r["weight_low"] is None for r in load("functions")["rows"])
 assert load("sharing")["row_count" if "row_count" in load("sharing") else "group_count"] >= 1
 assert load("selected")["samples"] == 380
+parts = load("parted")["verdicts"][0]
+assert parts["verdict"] == parts["placement"].replace("parts", "partition") == "partition"
+assert [(p["from"] >> 20, p["to"] >> 20, p["node"], p["lies_on"]) for p in parts["parts"]] == [(i, i + 1, i, 0) for i in range(4)]
+assert parts["measure"]["parted"] > 0.99 and 0.7 < parts["gain_remote"] < 0.75
+groups = {g["group"]: g for v in load("crowded")["verdicts"] for g in v["groups"]}
+assert {g["node"] for g in groups.values()} != {0} and all(len(g["threads"]) == 2 and len(g["objects"]) == 1 for g in groups.values()), groups
 servers = load("servers")
 assert len(servers["processes"]) == 4 and servers["samples"] == 8000
 assert servers["verdicts"][0]["verdict"] == "sharing_cluster"

@@ -9,11 +9,14 @@ root=$3
 libs=$(dirname "$dump")
 [ -r "$libs/libnumalloc-profile.so" ] && [ -r "$libs/libnumalloc-profile.a" ] || fail "no libnumalloc-profile in $libs"
 
+# What a program that is linked with the static library has to name.
+read -ra private <<<"$(sed -n 's/^Libs.private: *//p' "$libs/numalloc-profile.pc")"
+
 flags=(-std=c17 -O1 -g -Wall -Wextra -Wconversion -Werror "-I$root/include")
 for example in top_functions ranks turns; do
     cc "${flags[@]}" "$root/docs/examples/$example.c" -o "$work/$example" "-L$libs" -lnumalloc-profile "-Wl,-rpath,$libs" ||
         fail "$example.c does not build"
-    cc "${flags[@]}" "$root/docs/examples/$example.c" -o "$work/$example.static" "$libs/libnumalloc-profile.a" -ldw -lelf -lz -ldl -lm -pthread ||
+    cc "${flags[@]}" "$root/docs/examples/$example.c" -o "$work/$example.static" "$libs/libnumalloc-profile.a" "${private[@]}" -pthread ||
         fail "$example.c does not build with the static library"
 done
 # Nothing but the API is exported.
@@ -103,7 +106,7 @@ int main(int argc, char **argv) {
 }
 END
 cc -std=c17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all "-I$root/include" "$work/wrong.c" -o "$work/wrong" \
-    "$libs/libnumalloc-profile.a" -ldw -lelf -lz -ldl -lm -pthread || fail "the test of wrong arguments does not build"
+    "$libs/libnumalloc-profile.a" "${private[@]}" -pthread || fail "the test of wrong arguments does not build"
 "$work/wrong" "$work/load.nprof" >"$work/out" 2>&1 || fail "wrong arguments: $(grep -E 'assert|ERROR|error' "$work/out" | head -n 3)"
 say "indices out of range, short structures: as the header says"
 

@@ -159,8 +159,9 @@ for mode in sites trace; do
     NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/spans-$mode.nprof" LD_PRELOAD="$lib" "$work/spans" || fail "spans_load.c in mode $mode"
     NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/copy-$mode.nprof" LD_PRELOAD="$lib" "$work/spans" copy || fail "spans_load.c copy in mode $mode"
 done
+NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/scattered.nprof" LD_PRELOAD="$lib" "$work/spans" scattered || fail "spans_load.c scattered"
 /usr/bin/python3 - "$dump" "$work" <<'END' || fail "allocator is not as the program was"
-import json, subprocess, sys
+import base64, json, re, subprocess, sys, zlib
 dump, work = sys.argv[1:]
 def run(*arguments):
     return subprocess.run([dump, *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
@@ -198,6 +199,20 @@ for mode in "sites", "trace":
     full, by, _ = check("copy-%s.nprof.1" % mode, 64, 4032, 0)
     assert full["occupancy"] > 0.9 and by["keeper"]["kept_bytes"] == by["filler"]["sparse_spans"] == 0, (full, by)
     check("copy-%s.nprof.2" % mode, 64, 0, 0)
+
+# Few blocks that keep much: a warning, in the list, in the first view and on the page, with who keeps it.
+(found,) = [r for r in rows("warnings", "scattered.nprof") if r["warning"] == "fragmentation"]
+assert found["place"].startswith("keeper  spans_load.c:") and "filler" not in found["place"], found
+kept = sum(r["unused_bytes"] for r in rows("allocator", "scattered.nprof") if r["block_bytes"] is not None)
+assert kept > 30 << 20 and found["value"] > 0.9 and "%.1f MiB" % (kept / (1 << 20)) in found["evidence"], (kept, found)
+assert re.search("\n  fragmentation +[0-9.]+ MiB lay between live blocks", run("scattered.nprof"))
+assert "fragmentation" not in run("warnings", "spans-sites.nprof")
+page = subprocess.run([dump, "html", "scattered.nprof", "-o", "scattered.html"], cwd=work, capture_output=True, text=True)
+if page.returncode == 0:  # else: built without npm
+    packed = re.search(r'<script[^>]*type="application/[^>]*>([^<]+)</script>', open(work + "/scattered.html").read()).group(1).strip()
+    data = packed if packed.startswith("{") else zlib.decompress(base64.b64decode(packed), 47).decode()
+    (finding,) = [f for f in json.loads(data)["findings"] if f["id"] == "fragmentation"]
+    assert finding["place"] == found["place"] and finding["page"] == "allocator", finding
     check("copy-%s.nprof" % mode, 64, 0, 1)
 text = run("allocator", "spans-sites.nprof")
 assert "65" in text and "Sites by what their live blocks keep" in text and "keeper" in text

@@ -185,3 +185,28 @@ for what, key in (("peak heap memory consumption", "peak_bytes"), ("total memory
 assert re.search(r"5000 calls .*\n.*alloc_temp|alloc_temp", text) and "alloc_big" in text and "profile_load.c:" in text
 END
 say "heaptrack_print reads a trace: allocations, peak, leaks"
+
+# Of a program that reallocs and has temporaries of its own, it must find those of the views.
+NUMALLOC_PROFILE=trace NUMALLOC_PROFILE_FILE="$work/python.nprof" PYTHONMALLOC=malloc PYTHONHASHSEED=0 LD_PRELOAD="$lib" \
+    /usr/bin/python3 -c 'import json
+a, b = [], bytearray()
+for i in range(3000):
+    a.append(str(i) * 50)
+    b += b"xyz"
+json.loads(json.dumps({i: str(i) for i in range(2000)}))' || fail "python3 ends with status $?"
+"$dump" heaptrack "$work/python.nprof" -o "$work/heaptrack"
+"$dump" json "$work/python.nprof" -o "$work/python.json"
+heaptrack_print "$work/heaptrack" >"$work/printed" 2>"$work/err" || fail "heaptrack_print: $(tail -n 2 "$work/err")"
+/usr/bin/python3 - "$work" <<'END' || fail "heaptrack_print of python: $(tail -n 8 "$work/printed")"
+import json, re, sys
+work = sys.argv[1]
+t = json.load(open(work + "/python.json"))["total"]
+text = open(work + "/printed").read()
+for what, key in (("calls to allocation functions", "allocations"), ("temporary memory allocations", "temporary")):
+    number = int(re.search(what + r": (\d+)", text).group(1))
+    # frees are held back for their sake for 10 ms only
+    assert t["reallocs"] > 100 and abs(number - t[key]) <= 0.002 * t[key], (what, number, t[key])
+peak = float(re.search(r"peak heap memory consumption: ([0-9.]+)M", text).group(1)) * 1e6
+assert abs(peak - t["peak_bytes"]) <= 0.006 * t["peak_bytes"], (peak, t["peak_bytes"])
+END
+say "heaptrack_print finds the temporaries of a program that reallocs"

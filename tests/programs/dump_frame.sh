@@ -32,7 +32,6 @@ refused() {
 refused "no profile named"
 refused "no such view: nonsense" nonsense "$file"
 refused "no such view: nonsense" help nonsense
-refused "one profile at a time" "$file" "$file"
 refused "one profile at a time" sites "$file" "$file"
 refused "unknown option" --nonsense "$file"
 refused "does not take --stacks" functions --stacks "$file"

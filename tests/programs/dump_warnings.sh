@@ -12,11 +12,11 @@ for mode in sites sample; do
 done
 
 /usr/bin/python3 - "$dump" "$work" "$test_source/../../profiler/dump/view_warnings.c" <<'END' || fail "a warning does not come where its threshold is"
-import json, re, struct, subprocess, sys
+import json, re, struct, subprocess, sys, zlib
 dump, work, source = sys.argv[1:]
 MIB = 1 << 20
-HEADER = {"state": (3072, "I"), "lost_events": (3144, "Q"), "truncated_stacks": (3160, "Q"), "last_ms": (3112, "Q"),
-          "peak_epoch": (3076, "I")}
+HEADER = {"other_malloc": (2456, "256s"), "state": (3072, "I"), "lost_events": (3144, "Q"), "truncated_stacks": (3160, "Q"), "last_ms": (3112, "Q"),
+          "peak_epoch": (3076, "I"), "threads_most": (3232, "I")}
 CELL = {name: (8 + 8 * i, "Q") for i, name in enumerate(
     "alloc_count alloc_bytes alloc_usable free_count free_bytes free_usable local_peak_bytes peak_bytes peak_count".split())}
 CELL |= {"peak_epoch": (4, "I"), "size_min": (88, "Q"), "size_max": (96, "Q"), "temporary": (136, "Q"), "cross_thread": (144, "Q"),
@@ -34,15 +34,31 @@ def chunks(data, wanted):
             yield at, struct.unpack_from("<I", data, at + 52)[0]  # count
         at += length
 
-def fired(mode, header={}, point={}, **cell):
-    data = bytearray(open("%s/%s.nprof" % (work, mode), "rb").read())
+def unpacked(data):
+    used, packed = struct.unpack_from("<Q", data, 3104)[0], struct.unpack_from("<Q", data, 3200)[0]
+    if packed == 0:
+        return data
+    raw, at, to = struct.unpack_from("<Q", data, packed + 24)[0], packed + 64, 4096
+    out, end = bytearray(data[:4096]) + bytes(used - 4096), packed + 64 + raw
+    struct.pack_into("<Q", out, 3200, 0)
+    while at < end:
+        skipped, words = struct.unpack_from("<II", data, at)
+        to += 8 * skipped
+        out[to:to + 8 * words] = data[at + 8:at + 8 + 8 * words]
+        to, at = to + 8 * words, at + 8 + 8 * words
+    return out
+
+def fired(mode, header={}, point={}, spans=None, **cell):
+    data = unpacked(bytearray(open("%s/%s.nprof" % (work, mode), "rb").read()))
     def put(at, fields, values):
         for name, value in values.items():
             offset, kind = fields[name]
             struct.pack_into("<" + kind, data, at + offset, value)
     assert struct.unpack_from("<I", data, HEADER["state"][0])[0] == 2, "the header lies elsewhere"
     epoch = struct.unpack_from("<I", data, HEADER["peak_epoch"][0])[0]
-    put(0, HEADER, {"last_ms": 1000, "lost_events": 0, "truncated_stacks": 0, **header})
+    put(0, HEADER, {"last_ms": 1000, "threads_most": 0, "lost_events": 0, "truncated_stacks": 0, **header})
+    struct.pack_into("<I", data, 3068, zlib.crc32(data[:3068]))
+    struct.pack_into("<Q", data, 3240, 0)  # not finished: no checksums of the rest
     cells = [at + 64 + 256 * i for at, count in chunks(data, 2) for i in range(count)]
     for at in cells[1:]:
         struct.pack_into("<I", data, at, 0)
@@ -58,8 +74,20 @@ def fired(mode, header={}, point={}, **cell):
     for at, _ in chunks(data, 5):
         active = struct.unpack_from("<I", data, at + 64)[0]
         first = at + 64 + 24 + active * 512 * 80
+        # At least two points: threads that never allocate are those that two looks in a row have seen.
+        count = struct.unpack_from("<I", data, at + 64 + 16 + 4 * active)[0]
+        struct.pack_into("<I", data, at + 64 + 16 + 4 * active, max(count, 2))
         for i in range(512):
             put(first + 80 * i, POINT, {"physical": 0, "threads": 1, "flags": 3, **point})
+    for at, count in chunks(data, 12):  # SPANS: one of small blocks, or nothing; SPAN_SITES: its blocks are the site's
+        data[at + 64:at + 64 + 64 * count] = bytes(64 * count)
+        if spans:
+            resident, usable = spans
+            struct.pack_into("<IHBB7Q", data, at + 64, 64, 0, 4, 1, 100, 1 << 20, 10, 64 << 20, resident, usable, usable)
+    for at, count in chunks(data, 13):
+        data[at + 64:at + 64 + 80 * count] = bytes(80 * count)
+        if spans:
+            struct.pack_into("<4s4x9Q", data, at + 64, bytes(site), 10, usable, resident, 100, 100, 100, 10, resident - usable, 0)
     path = work + "/made.nprof"
     open(path, "wb").write(data)
     out = subprocess.run([dump, "warnings", path, "--json"], capture_output=True, text=True)
@@ -71,6 +99,7 @@ def freed(count=0, **more):  # all that was allocated is freed again
 
 SITES, LARGE = "sites", {"alloc_bytes": 64 * MIB, "free_bytes": 64 * MIB, "peak_bytes": 64 * MIB}
 CASES = {  # (mode, fields where it comes, fields where it does not, ...)
+    "other-malloc": (SITES, dict(header={"other_malloc": b"/usr/lib/libfast.so"}), dict(header={"other_malloc": b""})),
     "lost-events": (SITES, dict(header={"lost_events": 1}), dict(header={"lost_events": 0})),
     "truncated-stacks": (SITES, dict(freed(1000), header={"truncated_stacks": 11}), dict(freed(1000), header={"truncated_stacks": 10})),
     "few-samples": ("sample", dict(freed(1), raw_allocs=398), dict(freed(1), raw_allocs=399)),
@@ -85,6 +114,8 @@ CASES = {  # (mode, fields where it comes, fields where it does not, ...)
     "rounding": (SITES, dict(freed(), alloc_usable=5 * MIB + 1), dict(freed(), alloc_usable=5 * MIB), dict(freed(), alloc_usable=9 * MIB, peak_bytes=MIB - 1)),
     "resident": (SITES, dict(freed(), peak_bytes=40 * MIB, point={"physical": 80 * MIB + 1}), dict(freed(), peak_bytes=40 * MIB, point={"physical": 80 * MIB}),
                  dict(freed(), peak_bytes=4 * MIB, point={"physical": 36 * MIB - 1})),
+    "fragmentation": (SITES, dict(freed(), spans=(48 * MIB + 1, 32 * MIB)), dict(freed(), spans=(48 * MIB, 32 * MIB)),
+                      dict(freed(), spans=(16 * MIB - 1, 0)), freed()),
     "cross-thread": (SITES, dict(freed(10000), cross_thread=2501), dict(freed(10000), cross_thread=2500), dict(freed(9999), cross_thread=9999)),
     "cross-node": (SITES, dict(freed(10000), cross_node=1001), dict(freed(10000), cross_node=1000), dict(freed(9999), cross_node=9999)),
     "reallocs": (SITES, dict(freed(), **LARGE, copied_by_realloc=16 * MIB + 1), dict(freed(), **LARGE, copied_by_realloc=16 * MIB),

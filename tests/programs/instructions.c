@@ -4,7 +4,12 @@
  *   instructions batch COUNT      100 times malloc(64), then 100 times free, COUNT / 100 times
  *   instructions mixed COUNT      a random block of 2,000 (16 to 1,024 bytes) freed, and one of a
  *                                 random size allocated in its place
- *   instructions realloc COUNT    a block of 64 bytes resized to 256 and back, COUNT / 2 times */
+ *   instructions realloc COUNT    a block of 64 bytes resized to 256 and back, COUNT / 2 times
+ *   instructions new COUNT        operator new(64), sized operator delete, COUNT times
+ *   instructions new-array COUNT  the same for arrays
+ *
+ * There is no C++ in it: whoever has these operators is preloaded. */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,13 +52,31 @@ static void resize(long count) {
     free(block);
 }
 
+static void pairs(long count, const char *new_name, const char *delete_name) {
+    void *(*new)(size_t);
+    void (*delete)(void *, size_t);
+    *(void **)&new = dlsym(RTLD_DEFAULT, new_name);
+    *(void **)&delete = dlsym(RTLD_DEFAULT, delete_name);
+    for (long i = 0; i < count; i++)
+        delete (new (64), 64);
+}
+
+static void one(long count) {
+    pairs(count, "_Znwm", "_ZdlPvm");
+}
+
+static void array(long count) {
+    pairs(count, "_Znam", "_ZdaPvm");
+}
+
 int main(int argc, char **argv) {
     if (argc == 3) {
         long count = atol(argv[2]);
         static const struct {
             const char *name;
             void (*run)(long count);
-        } runs[] = {{"single", single}, {"batch", batch}, {"mixed", mixed}, {"realloc", resize}};
+        } runs[] = {{"single", single},  {"batch", batch}, {"mixed", mixed},
+                    {"realloc", resize}, {"new", one},     {"new-array", array}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0) {
                 runs[i].run(count);
@@ -61,6 +84,6 @@ int main(int argc, char **argv) {
             }
         }
     }
-    fprintf(stderr, "usage: instructions single|batch|mixed|realloc COUNT\n");
+    fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array COUNT\n");
     return 2;
 }

@@ -25,7 +25,7 @@ while read -r kind limit; do
     few=$(count "$kind" 100000)
     many=$(count "$kind" 200000)
     tenths=$(((many - few) / 10000))
-    printf '%s: %-8s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
+    printf '%s: %-9s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
         $((tenths / 10)) $((tenths % 10)) "$limit"
     if [ "$tenths" -gt $((limit * 10)) ]; then
         echo "$test_name: FAILED: $kind takes more instructions than it may" >&2
@@ -36,5 +36,7 @@ single 50
 batch 53
 mixed 71
 realloc 101
+new 49
+new-array 49
 LIMITS
 exit "$status"

@@ -1,15 +1,17 @@
 /* spans_load.c - a program whose spans are known at the end, for dump_blocks.sh: 64 blocks of 64
  * bytes that keep some thirty pages of blocks alive, and a large block of which half is touched.
- * Argument "copy": the profile is copied twice meanwhile. */
+ * Argument "copy": the profile is copied twice meanwhile. "scattered": many more blocks, of which
+ * one in 64 keeps some 32 MiB. */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BLOCKS 4096
+#define MANY   (BLOCKS * 128)
 #define EVERY  64
 
-static void *blocks[BLOCKS];
+static void *blocks[MANY];
 static void *large;
 
 static __attribute__((noinline)) void *keeper(void) {
@@ -37,13 +39,14 @@ static void copy(void) {
 
 int main(int argc, char **argv) {
     int copies = argc > 1 && strcmp(argv[1], "copy") == 0;
-    for (int i = 0; i < BLOCKS; i++) {
+    int count = argc > 1 && strcmp(argv[1], "scattered") == 0 ? MANY : BLOCKS;
+    for (int i = 0; i < count; i++) {
         blocks[i] = i % EVERY == 0 ? keeper() : filler();
         if (blocks[i] == NULL) abort();
         memset(blocks[i], i, 64);
     }
     if (copies) copy();
-    for (int i = 0; i < BLOCKS; i++)
+    for (int i = 0; i < count; i++)
         if (i % EVERY != 0) free(blocks[i]);
     if (copies) copy();
     take_large();

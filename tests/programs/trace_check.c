@@ -197,6 +197,7 @@ static figures_t *figures_of(uint32_t stack) {
     return &figures[stack];
 }
 
+/* Its figures; that it is gone may have been so before. */
 static void log_free(block_t *b, const na_event_t *e) {
     figures_t *f = figures_of(b->stack);
     f->frees++;
@@ -228,44 +229,61 @@ static void log_change(figures_t *f, uint64_t old, uint64_t now, bool copied) {
     if (copied) f->copied += old < now ? old : now;
 }
 
-/* Plays one entry of the log; the trace says only the order across threads. */
-static void play(const trace_entry_t *entry, const na_event_t *e, bool inherited) {
-    static uint64_t leaving_size, leaving; /* a block whose pages move left before it came */
+/* A realloc that moves its block is one block: its two entries count together, with the second. */
+typedef struct half {
+    const trace_entry_t *entry; /* the first of the two; NULL: none */
+    na_event_t event;
+    size_t old; /* of a MOVED: its block */
+} half_t;
+static half_t halves[1 << 16]; /* by thread */
+
+static int64_t moved(block_t *old, const trace_entry_t *to, const na_event_t *e, bool copied) {
+    uint64_t before = old->size;
+    log_free(old, e);
+    log_change(log_alloc(to, e), before, to->size, copied);
+    return (int64_t)to->size - (int64_t)before;
+}
+
+/* Plays one entry of the log; the trace says only the order across threads. Returns what is live
+ * more. */
+static int64_t play(const trace_entry_t *entry, const na_event_t *e, bool inherited) {
+    half_t *half = &halves[e->thread & 0xffff];
     block_t *old;
     switch (entry->kind) {
     case NA_NPROF_EVENT_RESIZE:
         old = find_live(entry->address);
         if (old == NULL) FAIL("the log resizes what it does not have");
-        uint64_t before = old->size;
-        log_free(old, e);
-        log_change(log_alloc(entry, e), before, entry->size, false);
-        break;
+        return moved(old, entry, e, false);
     case NA_NPROF_EVENT_FREE:
     case NA_NPROF_EVENT_MOVED:
         old = find_live(entry->address);
-        if (old == NULL && inherited && e->before) break;
+        if (old == NULL && inherited && e->before) return 0;
         if (old == NULL) FAIL("the log frees what it does not have");
         if (e->before) FAIL("event %llu is not from before", (unsigned long long)e->index);
-        if (entry->kind == NA_NPROF_EVENT_FREE && newest_of_thread[e->thread] == old - blocks)
-            figures_of(old->stack)->temporary++;
-        log_free(old, e);
-        if (entry->kind == NA_NPROF_EVENT_MOVED) {
-            block_t *now = find_live(entry->other);
-            if (now != NULL) {
-                log_change(figures_of(now->stack), old->size, now->size, true);
-            } else {
-                leaving = entry->other;
-                leaving_size = old->size;
-            }
+        if (entry->kind == NA_NPROF_EVENT_FREE) {
+            if (newest_of_thread[e->thread] == old - blocks) figures_of(old->stack)->temporary++;
+            log_free(old, e);
+            return -(int64_t)old->size;
         }
-        break;
-    default: {
-        figures_t *f = log_alloc(entry, e);
-        if (leaving == entry->address && entry->other != 0) {
-            log_change(f, leaving_size, entry->size, false);
-            leaving = 0;
+        if (half->entry == NULL) {
+            *half = (half_t){entry, *e, (size_t)(old - blocks)};
+            old->live = false;
+            return 0;
         }
-    }
+        entry = half->entry;
+        half->entry = NULL;
+        return moved(old, entry, &half->event, true);
+    default:
+        if (half->entry != NULL) {
+            half->entry = NULL;
+            return moved(&blocks[half->old], entry, e, false);
+        }
+        if (entry->other != 0 && find_live(entry->other) != NULL) {
+            *half = (half_t){entry, *e, 0};
+            return 0;
+        }
+        log_alloc(entry, e);
+        return (int64_t)entry->size;
     }
 }
 
@@ -351,8 +369,8 @@ int main(int argc, char **argv) {
         if (e.ticks < last_ticks) FAIL("event %llu goes back in time", (unsigned long long)e.index);
         last_ticks = e.ticks;
         const trace_entry_t *entry = entry_of(&e);
-        if (freed.address != 0) live -= (int64_t)freed.size;
-        if (na_event_is_alloc(&e)) live += (int64_t)e.size;
+        if (entry == NULL && freed.address != 0) live -= (int64_t)freed.size;
+        if (entry == NULL && na_event_is_alloc(&e)) live += (int64_t)e.size;
         if (entry != NULL) {
             compare(&e, entry);
             /* A function is called from more than one place: its sites are several, and no other
@@ -366,7 +384,7 @@ int main(int argc, char **argv) {
                 site_of_stack[e.stack] = entry->site;
                 stack_of_site[entry->site] = e.stack;
             }
-            play(entry, &e, cursors[e.thread].log->inherited != 0);
+            live += play(entry, &e, cursors[e.thread].log->inherited != 0);
             bool half =
                 e.before && entry->kind == NA_NPROF_EVENT_MOVED && entry->other == entry->address;
             if (!half && matched++ % (sum / 200 + 1) == 0 && !cursors[e.thread].swap)

@@ -26,6 +26,8 @@ typedef struct made {
     uint32_t mapping_count;
     na_nprof_access_window_t *windows; /* number i has id i + 1 */
     uint32_t window_count;
+    na_nprof_access_probe_t *probes;
+    uint32_t probe_count;
     na_nprof_access_sample_t *samples;
     uint32_t sample_count;
     uint32_t threads; /* ids 1 to this, of THREADS and ACCESS_THREADS alike */
@@ -101,6 +103,26 @@ static inline na_nprof_access_sample_t *made_touch(made_t *m, uint32_t object, u
     return s;
 }
 
+/* A look at two ranges of one line, of 2 ms, each 8 bytes; nobody used them yet. */
+static inline na_nprof_access_probe_t *made_probe(made_t *m, uint64_t one, uint64_t other) {
+    m->probes = reallocarray(m->probes, m->probe_count + 1, sizeof *m->probes);
+    if (m->probes == NULL) abort();
+    na_nprof_access_probe_t *p = &m->probes[m->probe_count++];
+    m->ns += m->step;
+    *p = (na_nprof_access_probe_t){.start_ns = m->ns,
+                                   .watched_ns = 2000000,
+                                   .address = {one, other},
+                                   .length = {8, 8},
+                                   .threads = 4};
+    return p;
+}
+
+static inline void made_use(na_nprof_access_probe_t *p, uint8_t range, uint32_t thread,
+                            uint16_t reads, uint16_t writes) {
+    p->uses[p->count++] = (na_nprof_probe_use_t){
+        .thread = thread, .watched_ns = 2000000, .reads = reads, .writes = writes, .range = range};
+}
+
 /* Is number i of `all` one of `some` that are spread evenly over them? */
 static inline bool made_of(uint32_t i, uint32_t some, uint32_t all) {
     return (uint64_t)(i + 1) * some / all != (uint64_t)i * some / all;
@@ -165,10 +187,12 @@ static inline void made_file(made_t *m, na_make_t *f) {
     made_array(f, NA_NPROF_ACCESS_MAPPINGS, m->mappings, m->mapping_count, sizeof *m->mappings, 1);
     made_array(f, NA_NPROF_ACCESS_OBJECTS, m->objects, m->object_count, sizeof *m->objects, 1);
     made_array(f, NA_NPROF_ACCESS_WINDOWS, m->windows, m->window_count, sizeof *m->windows, 1);
+    made_array(f, NA_NPROF_ACCESS_PROBES, m->probes, m->probe_count, sizeof *m->probes, 1);
     made_array(f, NA_NPROF_ACCESS_SAMPLES, m->samples, m->sample_count, sizeof *m->samples, 0);
     free(m->objects);
     free(m->mappings);
     free(m->windows);
+    free(m->probes);
     free(m->samples);
 }
 

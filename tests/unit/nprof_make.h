@@ -106,6 +106,31 @@ static inline void na_make_seal_last(na_make_t *m, na_nprof_chunk_t *c, int comp
     na_make_seal(c);
 }
 
+/* Makes the header's second part true, as that of a finished file. */
+static inline void na_make_finish(na_make_t *m) {
+    na_make_header(m)->finished = NA_NPROF_FINISHED;
+    na_make_header(m)->mutable_crc = na_nprof_mutable_crc(*na_make_header(m));
+}
+
+/* Finishes the file: checksums of all pages so far, in parts of a page. Returns their chunk. */
+static inline na_nprof_chunk_t *na_make_sums(na_make_t *m) {
+    size_t end = m->size, pages = end / NA_NPROF_PAGE - 1;
+    na_nprof_chunk_t *c =
+        na_make_chunk(m, NA_NPROF_SUMS, na_nprof_chunk_length(pages, sizeof(na_nprof_sum_t)),
+                      sizeof(na_nprof_sum_t), 0);
+    for (size_t at = NA_NPROF_PAGE; at < end; at += NA_NPROF_PAGE) {
+        na_nprof_sum_t sum = {.offset = at,
+                              .bytes = NA_NPROF_PAGE,
+                              .crc =
+                                  (uint32_t)crc32(0, (const Bytef *)m->bytes + at, NA_NPROF_PAGE)};
+        na_make_entry(c, &sum, sizeof sum);
+    }
+    na_make_seal_last(m, c, 0);
+    na_make_header(m)->sums = end;
+    na_make_finish(m);
+    return c;
+}
+
 /* A descriptor of a file that holds the first `size` bytes. */
 static inline int na_make_fd(const na_make_t *m, size_t size) {
     int fd = memfd_create("nprof", MFD_CLOEXEC);

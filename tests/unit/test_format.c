@@ -332,6 +332,81 @@ Test(format, every_flipped_bit_of_headers) {
 }
 
 /* A chunk that was being born costs itself, not what follows. */
+/* Two pages of cells, 100 bytes each. */
+static void make_summed(na_make_t *m) {
+    na_make_begin(m);
+    na_nprof_chunk_t *c = na_make_chunk(m, NA_NPROF_CELLS, 2 * NA_NPROF_PAGE, 256, 0);
+    for (int i = 0; i < 20; i++) {
+        na_nprof_cell_t cell = {.site = 1, .alloc_count = 1, .alloc_bytes = 100};
+        na_make_entry(c, &cell, sizeof cell);
+    }
+    na_make_sums(m);
+}
+
+static void add_bytes(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
+    (void)thread;
+    *(uint64_t *)arg += cell->alloc_bytes;
+}
+
+static uint64_t bytes_of(na_reader_t *r) {
+    uint64_t bytes = 0;
+    na_reader_cells(r, add_bytes, &bytes);
+    return bytes;
+}
+
+Test(format, damaged_parts_of_a_finished_file_are_left_out) {
+    na_make_t m;
+    make_summed(&m);
+    na_reader_t *r = must_open(&m);
+    cr_assert_eq(na_reader_issue_count(r), 0);
+    cr_assert_eq(bytes_of(r), 2000);
+    na_reader_close(r);
+    /* The second page, of which the first 64 bytes are the end of the cell before. */
+    m.bytes[2 * NA_NPROF_PAGE + 64 + 8] ^= 16;
+    r = must_open(&m);
+    cr_assert(has_issue(r, "1 part(s) left out: wrong checksum (first at 8192: cells)"));
+    cr_assert_eq(bytes_of(r), 1500);
+    na_reader_close(r);
+    m.bytes[2 * NA_NPROF_PAGE + 64 + 8] ^= 16;
+    for (size_t at = NA_NPROF_MUTABLE; at < m.size; at += at < NA_NPROF_PAGE ? 4 : 97) {
+        m.bytes[at] ^= 1;
+        r = open_made(&m, m.size);
+        cr_assert(r == NULL || na_reader_issue_count(r) != 0, "bit at %zu", at);
+        if (r != NULL) na_reader_close(r);
+        m.bytes[at] ^= 1;
+    }
+    free(m.bytes);
+}
+
+/* What the chunk says is read once, whatever it says. */
+Test(format, hostile_checksums) {
+    for (int kind = 0; kind < 5; kind++) {
+        na_make_t m;
+        make_summed(&m);
+        uint64_t at = na_make_header(&m)->sums;
+        na_nprof_chunk_t *c = (na_nprof_chunk_t *)(void *)(m.bytes + at);
+        na_nprof_sum_t *sum = (na_nprof_sum_t *)(void *)(c + 1);
+        if (kind == 0) sum[1].offset = sum[0].offset; /* twice */
+        if (kind == 1) sum[0].bytes = NA_NPROF_SUM_BYTES + 1;
+        if (kind == 2) sum[1].offset = UINT64_MAX - 4096;
+        if (kind == 3) sum[0].offset = 0;
+        if (kind == 4) sum[0].bytes = 0;
+        c->data_crc = (uint32_t)crc32(0, (const Bytef *)(c + 1), (uInt)(c->length - sizeof *c));
+        na_reader_t *r = must_open(&m);
+        cr_assert(has_issue(r, "checksums"), "kind %d", kind);
+        read_all(r);
+        na_reader_close(r);
+        for (int b = 0; b < 64; b++) { /* where it should be is no such chunk */
+            na_make_header(&m)->sums = UINT64_C(1) << b;
+            na_make_finish(&m);
+            r = must_open(&m);
+            cr_assert(has_issue(r, "checksums"), "at 2^%d", b);
+            na_reader_close(r);
+        }
+        free(m.bytes);
+    }
+}
+
 Test(format, chunk_without_magic_is_skipped) {
     na_make_t m;
     na_make_sample_file(&m);

@@ -367,7 +367,7 @@ Test(mix, a_double_free_is_found_when_the_block_goes_home, .signal = SIGABRT) {
                 NA_FN(free)(guests[i + 1 + k].at);
             NA_FN(free)(guests[i].at);
             numalloc_trim(0);
-            na_gate_enter(na_self);
+            cr_assert(na_gate_enter(na_self));
             na_heap_flush(na_self);
             na_gate_leave(na_self);
         }

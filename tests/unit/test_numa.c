@@ -446,6 +446,62 @@ Test(numa, migrate) {
     NA_FN(free)(small);
 }
 
+/* Parts of a block: whole pages in the range count, the rest is shared. */
+Test(numa, migrate_range) {
+    go_to_node(0);
+    char *block = NA_FN(malloc)(MIB);
+    memset(block, 1, MIB / 2);
+    numalloc_migration_t m;
+    errno = 0;
+    int result = numalloc_migrate_range(block + 65536, 65536, 0, &m);
+    if (result < 0 && (errno == EPERM || errno == ENOSYS)) cr_skip_test("move_pages is forbidden");
+    cr_assert_eq(result, 0);
+    cr_assert_eq(m.already, 65536);
+    cr_assert_eq(m.moved + m.refused + m.shared + m.untouched, 0);
+    cr_assert_eq(numalloc_migrate_range(block + 65536 - 100, 65536 + 200, 0, &m), 1);
+    cr_assert_eq(m.already, 65536);
+    cr_assert_eq(m.shared, 200);
+    /* Less than a page, of one page or two. */
+    cr_assert_eq(numalloc_migrate_range(block + 100, 3000, 0, &m), 1);
+    cr_assert(m.shared == 3000 && m.already == 0);
+    cr_assert_eq(numalloc_migrate_range(block + 4000, 4000, 0, &m), 1);
+    cr_assert(m.shared == 4000 && m.already == 0);
+    cr_assert_eq(numalloc_migrate_range(block + 4000, 0, 0, &m), 0);
+    cr_assert_eq(m.shared + m.already, 0);
+    /* To the end, and no farther. */
+    cr_assert_eq(numalloc_migrate_range(block + MIB - 8192, 8192, 0, NULL), 0);
+    cr_assert_eq(numalloc_migrate_range(block + MIB - 8192, 8193, 0, &m), -1);
+    cr_assert_eq(errno, EINVAL);
+    char *odd = NA_FN(malloc)(100001);
+    memset(odd, 1, 100001);
+    cr_assert_eq(numalloc_migrate_range(odd + 65536, 100001 - 65536, 0, &m), 0);
+    cr_assert_eq(m.already + m.untouched, NA_FN(malloc_usable_size)(odd) - 65536);
+    cr_assert_eq(numalloc_migrate_range(odd + 65536, 100000 - 65536, 0, &m), 1);
+    cr_assert_eq(m.shared, 100000 % 4096);
+    /* The kernel has no node 1, and says so. */
+    errno = 0;
+    cr_assert_eq(numalloc_migrate_range(block, 65536, 1, &m), -1);
+    cr_assert(errno == ENODEV || errno == EACCES, "errno %d", errno);
+    cr_assert_eq(m.moved, 0);
+
+    char *small = NA_FN(malloc)(20000);
+    cr_assert_eq(numalloc_migrate_range(small + 4096, 8192, 1, &m), 1);
+    cr_assert_eq(m.shared, 8192);
+    static int global;
+    void *const bad[] = {NULL, &global};
+    for (unsigned i = 0; i < 2; i++) {
+        errno = 0;
+        cr_assert_eq(numalloc_migrate_range(bad[i], 1, 0, &m), -1);
+        cr_assert_eq(errno, EINVAL);
+    }
+    errno = 0;
+    cr_assert_eq(numalloc_migrate_range(block, 4096, 5, &m), -1);
+    cr_assert_eq(errno, EINVAL);
+    NA_FN(free)(block);
+    NA_FN(free)(odd);
+    NA_FN(free)(small);
+}
+
 static void *copy_of(void *argument) {
     run_on(1);
     return (void *)(uintptr_t)numalloc_replica(argument);

@@ -341,7 +341,7 @@ Test(lock, sleepers_cost_no_cpu_and_all_wake, .timeout = 60) {
     na_lock(&lock);
     for (int i = 0; i < THREADS; i++)
         cr_assert_eq(pthread_create(&threads[i], NULL, count_up, NULL), 0);
-    while (atomic_load(&lock.word) != 2)
+    while ((atomic_load(&lock.word) & NA_LOCK_AWAITED) == 0)
         usleep(1000);
     usleep(50000); /* all of them are in the futex now */
     struct timespec before, after;
@@ -356,10 +356,25 @@ Test(lock, sleepers_cost_no_cpu_and_all_wake, .timeout = 60) {
     cr_assert_eq(counter, (uint64_t)THREADS * ROUNDS);
 }
 
-Test(lock, reset) {
+static void *hold(void *unused) {
+    (void)unused;
     na_lock(&lock);
+    return NULL;
+}
+
+Test(lock, reset, .timeout = 60) {
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, hold, NULL), 0);
+    pthread_join(thread, NULL);
+    cr_assert_not(na_lock_is_mine(&lock));
     na_lock_reset(&lock);
     na_lock(&lock); /* would wait for ever */
+    cr_assert(na_lock_is_mine(&lock));
+    na_lock_reset(&lock); /* what the caller holds in code that it interrupted stays held */
+    cr_assert(na_lock_is_mine(&lock));
+    cr_assert_not(na_try_lock(&lock));
+    na_unlock(&lock);
+    cr_assert(na_try_lock(&lock));
     na_unlock(&lock);
 }
 

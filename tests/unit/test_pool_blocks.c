@@ -32,9 +32,7 @@ static uint64_t random_below(uint64_t below) {
 }
 
 static void begin(uint64_t seed, uint64_t from) {
-    na_rec.own = mmap(NULL, OWN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    cr_assert_neq(na_rec.own, MAP_FAILED);
-    na_rec.own_reserved = OWN;
+    cr_assert(na_own_find_place(OWN));
     na_pool_blocks_start(true);
     cr_assert(na_deaths_start());
     memset(pools, 0, sizeof pools);

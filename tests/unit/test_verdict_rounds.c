@@ -52,7 +52,7 @@ Test(verdict_rounds, spread_counts_rounds) {
                           beyond[4] = {38, 21, 21, 20}, uneven[4] = {49, 17, 17, 17};
     made_t m;
     interleaved(&m, 4000, below);
-    is(&m, NA_VERDICT_NOTHING);
+    is(&m, NA_VERDICT_EVEN);
     interleaved(&m, 4000, beyond);
     is(&m, NA_VERDICT_WRITE_SHARED);
     static const struct {
@@ -61,10 +61,10 @@ Test(verdict_rounds, spread_counts_rounds) {
         na_verdict_kind_t kind;
         double least, most; /* chance */
     } cases[] = {
-        {even, 400, NA_VERDICT_NOTHING, 0.899, 0.9},
-        {even, 80, NA_VERDICT_NOTHING, 0.899, 0.9},
-        {even, 56, NA_VERDICT_NOTHING, 0.85, 0.9},
-        {even, 52, NA_VERDICT_NOTHING, 0.8, 0.89},
+        {even, 400, NA_VERDICT_EVEN, 0.899, 0.9},
+        {even, 80, NA_VERDICT_EVEN, 0.899, 0.9},
+        {even, 56, NA_VERDICT_EVEN, 0.85, 0.9},
+        {even, 52, NA_VERDICT_EVEN, 0.8, 0.89},
         {uneven, 52, NA_VERDICT_WRITE_SHARED, 0.9, 0.9},
         {beyond, 52, NA_VERDICT_WRITE_SHARED, 0.5, 0.6},
     };

@@ -31,6 +31,6 @@ export function run(model) {
   const { run: about } = model.raw;
   const list = (title, rows) => rows?.length > 0 && [h('h3', {}, title), h('table', { class: 'plain' }, rows.map((row) => h('tr', {}, [row].flat().map((cell) => h('td', {}, cell)))))];
   return h('div', {}, facts([...about.facts, ['Duration', milliseconds(about.duration_ms)], ['Ended', about.ended]]),
-    about.lost?.length > 0 ? list('Not seen', about.lost.map(([n, what]) => [figure(n, 'count'), what])) : h('p', { class: 'note' }, 'Nothing was lost: every event is in the figures.'),
+    about.lost?.length > 0 ? list('Not seen', about.lost.map(([n, what]) => [figure(n, 'count'), what])) : h('p', { class: 'note' }, `Nothing was lost: every ${model.run.mode === 'sample' ? 'block that was drawn' : 'event'} is in the figures.`),
     list('Without symbols', about.missing), list('Environment', about.environment), list('Modules', about.modules));
 }

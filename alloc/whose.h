@@ -1,0 +1,20 @@
+/* whose.h - whether the program's malloc is this one.
+ *
+ * A program that brings an allocator, and a library that was preloaded before ours, come first in
+ * the loader's order: their malloc is everybody's, and ours is never called. A profile is then
+ * empty and options do nothing, for which the user should hear the reason. A malloc that only
+ * watches and goes on to ours is not meant. */
+#ifndef NUMALLOC_ALLOC_WHOSE_H
+#define NUMALLOC_ALLOC_WHOSE_H
+
+/* Looks, and asks the other malloc for a block to see whether it is ours: where the library is
+ * loaded, before anything else of it runs. */
+void na_whose_init(void);
+
+/* One line on stderr if malloc is not ours. */
+void na_whose_warn(void);
+
+/* Path of the module whose malloc is called in place of ours; "": it is ours. */
+const char *na_whose_malloc(void);
+
+#endif

@@ -1,0 +1,20 @@
+/* files.h - the profiles that the words of a command line mean: a directory stands for the profiles
+ * in it. */
+#ifndef NUMALLOC_PROFILER_DUMP_FILES_H
+#define NUMALLOC_PROFILER_DUMP_FILES_H
+
+#include "profiler/dump/options.h"
+
+typedef struct na_files {
+    char **items;
+    size_t count;
+} na_files_t;
+
+bool na_is_directory(const char *path);
+
+/* What is no directory stays as it is, readable or not. NA_STATUS_NOTHING: a directory cannot be
+ * read, or has no profile; said. Free in any case. */
+na_status_t na_files_find(const char *const *words, size_t count, na_files_t *files);
+void na_files_free(na_files_t *files);
+
+#endif

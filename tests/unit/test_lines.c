@@ -1,0 +1,250 @@
+/* test_lines.c - false sharing, of lines that were looked at word by word: what is it, and what
+ * only looks like it. */
+#include <math.h>
+
+#include "tests/unit/access_judge.h"
+
+TestSuite(lines, .timeout = 60);
+
+enum { LINE = 64, BLOCK = 4096 };
+
+/* A block of thread 1, with a few samples, so that it is there, and nothing else wrong. */
+static uint64_t begin(made_t *m) {
+    made_begin(m);
+    m->source = NA_NPROF_SOURCE_WATCH;
+    m->flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED | NA_NPROF_ACCESS_OP;
+    m->unit = NA_NPROF_UNIT_ACCESSES;
+    m->level = NA_NPROF_LEVEL_UNKNOWN;
+    m->threads = 5;
+    uint32_t block = made_object(m, 4, 1, 0, BLOCK);
+    for (uint32_t i = 0; i < 100; i++)
+        made_touch(m, block, 1, 0, 0);
+    return m->objects[block - 1].base;
+}
+
+static na_nprof_access_probe_t *look(made_t *m, uint64_t one, uint64_t other) {
+    m->step = 20 * MADE_MS;
+    na_nprof_access_probe_t *p = made_probe(m, one, other);
+    p->object[0] = p->object[1] = 1;
+    return p;
+}
+
+/* The one verdict; whether it is false sharing. */
+static bool is_false(made_t *m, judged_t *j) {
+    made_judge(m, j);
+    cr_assert_geq(j->verdicts.count, 1);
+    return j->verdicts.items[0].kind == NA_VERDICT_FALSE_SHARING;
+}
+
+static void expect_none(made_t *m, const char *what) {
+    judged_t j;
+    cr_expect_not(is_false(m, &j), "%s", what);
+    judged_free(&j);
+}
+
+/* Words 0 to 3 are counters of threads 1 to 4. */
+static void counters(made_t *m, uint64_t line, uint32_t looks, uint16_t hits) {
+    for (uint32_t i = 0; i < looks; i++) {
+        uint32_t other = 1 + i % 3;
+        na_nprof_access_probe_t *p = look(m, line, line + 8 * other);
+        made_use(p, 0, 1, hits, hits);
+        made_use(p, 1, 1 + other, hits, hits);
+    }
+}
+
+Test(lines, counters_in_one_line) {
+    made_t m;
+    judged_t j;
+    uint64_t line = begin(&m) + LINE;
+    counters(&m, line, 12, 16);
+    cr_assert(is_false(&m, &j));
+    const na_verdict_t *v = &j.verdicts.items[0];
+    const na_line_t *l = &j.verdicts.lines.items[v->line];
+    cr_expect_eq(v->object, 0);
+    cr_expect_gt(v->chance, 0.7);
+    cr_expect_eq(l->address, line);
+    cr_expect_eq(l->threads, 4);
+    cr_expect_eq(l->count, 4);
+    cr_expect_eq(l->probes, 12);
+    cr_expect_eq(l->conflicts, 12);
+    cr_expect_float_eq(l->own, 1, 1e-9);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_expect_eq(l->parts[i].address, line + 8 * i);
+        cr_expect_eq(l->parts[i].thread, i);
+        /* 16 of each in 2 ms. */
+        cr_expect_float_eq(l->parts[i].reads, 8000, 1e-6);
+        cr_expect_float_eq(l->parts[i].writes, 8000, 1e-6);
+    }
+    judged_free(&j);
+}
+
+/* Fewer looks, or accesses, than it takes. */
+Test(lines, too_little) {
+    made_t m;
+    uint64_t line = begin(&m);
+    counters(&m, line, 2, 16);
+    expect_none(&m, "two looks");
+    line = begin(&m);
+    for (uint32_t i = 0; i < 40; i++) { /* one access in 2 ms, and a tenth of that */
+        na_nprof_access_probe_t *p = look(&m, line, line + 8);
+        made_use(p, 0, 1, 0, 1);
+        if (i % 10 == 0) made_use(p, 1, 2, 0, 1);
+    }
+    expect_none(&m, "seldom");
+}
+
+/* Threads that take turns at a CPU are not seen in one look. */
+Test(lines, in_turn) {
+    made_t m;
+    judged_t j;
+    uint64_t line = begin(&m);
+    for (uint32_t i = 0; i < 12; i++)
+        made_use(look(&m, line, line + 8), i % 2 == 0 ? 0 : 1, 1 + i % 2, 0, 16);
+    cr_expect(is_false(&m, &j));
+    judged_free(&j);
+    line = begin(&m); /* one after the other, for good */
+    for (uint32_t i = 0; i < 40; i++)
+        made_use(look(&m, line, line + 8), i < 20 ? 0 : 1, 1 + i / 20, 0, 16);
+    expect_none(&m, "one hands over to the other");
+}
+
+Test(lines, truly_shared) {
+    made_t m;
+    uint64_t line = begin(&m);
+    for (uint32_t i = 0; i < 12; i++) {
+        na_nprof_access_probe_t *p = look(&m, line, line + 8);
+        made_use(p, 0, 1, 0, 16);
+        made_use(p, 0, 2, 0, 16);
+        made_use(p, 0, 3, 0, 16);
+    }
+    expect_none(&m, "one counter");
+    line = begin(&m);
+    for (uint32_t i = 0; i < 12; i++) {
+        na_nprof_access_probe_t *p = look(&m, line, line + 8);
+        for (uint32_t t = 1; t <= 3; t++) {
+            made_use(p, 0, t, 4, 8);
+            made_use(p, 1, t, 4, 8);
+        }
+    }
+    expect_none(&m, "two counters of all");
+}
+
+Test(lines, read_by_all) {
+    made_t m;
+    uint64_t line = begin(&m);
+    for (uint32_t i = 0; i < 12; i++) {
+        na_nprof_access_probe_t *p = look(&m, line, line + 8);
+        made_use(p, 0, 1, 16, 0);
+        made_use(p, 1, 2, 16, 0);
+    }
+    expect_none(&m, "nobody writes");
+}
+
+Test(lines, one_threads_own) {
+    made_t m;
+    uint64_t line = begin(&m);
+    for (uint32_t i = 0; i < 12; i++) {
+        na_nprof_access_probe_t *p = look(&m, line, line + 8);
+        made_use(p, 0, 1, 16, 16);
+        made_use(p, 1, 1, 16, 16);
+    }
+    expect_none(&m, "padded");
+}
+
+/* What others only read lies beside what one thread writes. */
+Test(lines, read_beside_a_counter) {
+    made_t m;
+    judged_t j;
+    uint64_t line = begin(&m);
+    for (uint32_t i = 0; i < 12; i++) {
+        na_nprof_access_probe_t *p = look(&m, line, line + 56);
+        made_use(p, 0, 1, 16, 16);
+        made_use(p, 1, 2, 32, 0);
+        made_use(p, 1, 3, 32, 0);
+    }
+    cr_expect(is_false(&m, &j));
+    judged_free(&j);
+}
+
+/* Counters of four bytes: two in a word, which only its halves tell. */
+Test(lines, halves_of_words) {
+    for (int really = 0; really < 2; really++) {
+        made_t m;
+        judged_t j;
+        uint64_t line = begin(&m);
+        for (uint32_t i = 0; i < 12; i++) {
+            na_nprof_access_probe_t *p = look(&m, line, line + 8);
+            made_use(p, 0, 1, 8, 8);
+            made_use(p, 0, 2, 8, 8);
+            p = look(&m, line, line + 4);
+            p->length[0] = p->length[1] = 4;
+            made_use(p, 0, 1, 8, 8);
+            made_use(p, 1, really ? 2 : 1, 8, 8);
+        }
+        cr_expect_eq(is_false(&m, &j), really == 1);
+        if (really) {
+            const na_line_t *l = &j.verdicts.lines.items[j.verdicts.items[0].line];
+            cr_assert_eq(l->count, 2);
+            cr_expect_eq(l->parts[1].address, line + 4);
+            cr_expect_eq(l->parts[1].length, 4);
+            cr_expect_eq(l->parts[1].thread, 1);
+        }
+        judged_free(&j);
+    }
+}
+
+/* The word itself was met with one thread only, and more often than its halves. */
+Test(lines, halves_alone) {
+    made_t m;
+    judged_t j;
+    uint64_t line = begin(&m);
+    for (uint32_t i = 0; i < 12; i++) {
+        made_use(look(&m, line, line + 8), 0, 1, 100, 100);
+        na_nprof_access_probe_t *p = look(&m, line, line + 4);
+        p->length[0] = p->length[1] = 4;
+        made_use(p, 0, 1, 8, 8);
+        made_use(p, 1, 2, 8, 8);
+    }
+    cr_expect(is_false(&m, &j));
+    judged_free(&j);
+}
+
+/* Lines of one origin are one verdict, and say how many. */
+Test(lines, several_lines) {
+    made_t m;
+    judged_t j;
+    uint64_t line = begin(&m);
+    counters(&m, line, 12, 16);
+    counters(&m, line + LINE, 12, 8);
+    cr_assert(is_false(&m, &j));
+    cr_expect_eq(j.verdicts.items[0].line_count, 2);
+    cr_expect_eq(j.verdicts.lines.items[j.verdicts.items[0].line].address, line);
+    judged_free(&j);
+}
+
+/* What makes no sense is left out, and said. */
+Test(lines, hostile) {
+    for (int kind = 0; kind < 6; kind++) {
+        made_t m;
+        uint64_t line = begin(&m);
+        counters(&m, line, 12, 16);
+        na_nprof_access_probe_t *p = &m.probes[3];
+        if (kind == 0) p->address[1] += LINE; /* of two lines */
+        if (kind == 1) p->length[1] = 200;
+        if (kind == 2) p->watched_ns = 0;
+        if (kind == 3) p->uses[0].range = 7;
+        if (kind == 4) p->object[0] = 77;
+        if (kind == 5) p->uses[0].thread = 999999;
+        na_reader_t *r = made_reader(&m);
+        na_flows_t flows;
+        na_verdicts_t v;
+        cr_assert(na_flows_read(&r, 1, &flows));
+        cr_expect_geq(na_reader_issue_count(r), 1, "%d", kind);
+        cr_expect_eq(flows.probe_count, kind < 3 ? 11 : 12, "%d: %u", kind, flows.probe_count);
+        cr_assert(na_verdicts_make(&flows, &v));
+        cr_expect_eq(v.items[0].kind, NA_VERDICT_FALSE_SHARING);
+        na_verdicts_free(&v);
+        na_flows_free(&flows);
+        na_reader_close(r);
+    }
+}
