@@ -7,6 +7,7 @@
 #include "profiler/analyze/touch_sum.h"
 #include "profiler/analyze/verdict.h"
 #include "profiler/dump/table.h"
+#include "profiler/dump/text.h"
 #include "profiler/dump/views.h"
 
 typedef struct na_access_view {
@@ -97,6 +98,8 @@ typedef struct na_advice {
     char expected[256]; /* what it may gain */
     char reason[512];   /* undecidable: why */
 } na_advice_t;
+/* Adds to one of these. */
+#define NA_ADVISE(to, ...) na_text_append(to, sizeof(to), __VA_ARGS__)
 /* access_more.c: what to do where there are too few samples, by how many times; and why a profile
  * has none at all. */
 void na_access_more(const na_access_view_t *view, double factor, char *out, size_t size);

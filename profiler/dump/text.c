@@ -2,6 +2,7 @@
 #include "profiler/dump/text.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,14 @@ const char *na_text_ms(char out[NA_TEXT], uint64_t ms) {
         snprintf(out, NA_TEXT, "%llu h %02u min", (unsigned long long)(ms / 3600000),
                  (unsigned)(ms / 60000 % 60));
     return out;
+}
+
+void na_text_append(char *to, size_t room, const char *format, ...) {
+    size_t used = strlen(to);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(to + used, room - used, format, arguments);
+    va_end(arguments);
 }
 
 /* Length of the well-formed UTF-8 character at s, 0: none there. */
@@ -138,4 +147,9 @@ void na_json_number(FILE *to, double value) {
         fputs(whole(digits, value), to); /* exact, and never with an exponent */
     else
         fprintf(to, "%.15g", value);
+}
+
+void na_json_member(FILE *to, const char *name, double value) {
+    fprintf(to, ",\"%s\":", name);
+    na_json_number(to, value);
 }

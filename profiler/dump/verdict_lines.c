@@ -48,14 +48,12 @@ void na_verdict_json_line(const na_access_view_t *view, const na_verdict_t *v) {
     }
     const na_line_t *line = line_of(view, v);
     printf("{\"address\":%" PRIu64 ",\"lines\":%u,\"threads\":%u,\"looks\":%u,\"conflicts\":%u,"
-           "\"first_ns\":%" PRIu64 ",\"last_ns\":%" PRIu64 ",\"own\":",
+           "\"first_ns\":%" PRIu64 ",\"last_ns\":%" PRIu64,
            line->address, v->line_count, line->threads, line->probes, line->conflicts,
            line->first_ns, line->last_ns);
-    na_json_number(stdout, line->own);
-    printf(",\"accesses\":");
-    na_json_number(stdout, line->rate);
-    printf(",\"others\":");
-    na_json_number(stdout, line->others);
+    na_json_member(stdout, "own", line->own);
+    na_json_member(stdout, "accesses", line->rate);
+    na_json_member(stdout, "others", line->others);
     printf(",\"parts\":[");
     for (uint32_t i = 0; i < line->count; i++) {
         const na_line_part_t *p = &line->parts[i];
@@ -66,12 +64,10 @@ void na_verdict_json_line(const na_access_view_t *view, const na_verdict_t *v) {
         printf(",\"offset\":%" PRIu64 ",\"bytes\":%u,\"thread\":%u,\"thread_name\":",
                offset_of(view, p), p->length, p->thread);
         na_json_put(stdout, thread);
-        printf(",\"threads\":%u,\"own\":", p->threads);
-        na_json_number(stdout, p->own);
-        printf(",\"reads\":");
-        na_json_number(stdout, p->reads);
-        printf(",\"writes\":");
-        na_json_number(stdout, p->writes);
+        printf(",\"threads\":%u", p->threads);
+        na_json_member(stdout, "own", p->own);
+        na_json_member(stdout, "reads", p->reads);
+        na_json_member(stdout, "writes", p->writes);
         putchar('}');
     }
     printf("]}");
@@ -96,31 +92,31 @@ void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *v,
     char count[NA_TEXT];
     uint64_t apart = distance(line);
     if (line->objects > 1) {
-        snprintf(
-            a->code, sizeof a->code,
+        NA_ADVISE(
+            a->code,
             "separate them: these %u objects are smaller than a line and lie in one. Give each "
             "a line of its own (%s), or let the thread that uses it allocate it",
             line->objects, g->kind == NA_FLOW_STATIC ? "alignas(64)" : "aligned_alloc(64, 64)");
-        snprintf(a->placement, sizeof a->placement, "separate");
+        NA_ADVISE(a->placement, "separate");
     } else if (apart != 0 && (line->count > 2 || line->threads > 2)) {
-        snprintf(a->code, sizeof a->code,
-                 "pad: each thread's part takes %" PRIu64 " bytes, give it a line of its own: "
-                 "alignas(64) on the element's type and 64-byte alignment of the array "
-                 "(aligned_alloc); or let each thread count in a variable of its own and add it "
-                 "at the end",
-                 apart);
-        snprintf(a->placement, sizeof a->placement, "pad");
+        NA_ADVISE(a->code,
+                  "pad: each thread's part takes %" PRIu64 " bytes, give it a line of its own: "
+                  "alignas(64) on the element's type and 64-byte alignment of the array "
+                  "(aligned_alloc); or let each thread count in a variable of its own and add it "
+                  "at the end",
+                  apart);
+        NA_ADVISE(a->placement, "pad");
     } else {
-        snprintf(a->code, sizeof a->code,
-                 "separate what different threads use: alignas(64) on the %s at offset %" PRIu64
-                 ", so that a line begins there; of an array, on its element's type",
-                 g->kind == NA_FLOW_STATIC ? "variable" : "part",
-                 offset_of(view, &line->parts[line->count - 1]));
-        snprintf(a->placement, sizeof a->placement, "separate");
+        NA_ADVISE(a->code,
+                  "separate what different threads use: alignas(64) on the %s at offset %" PRIu64
+                  ", so that a line begins there; of an array, on its element's type",
+                  g->kind == NA_FLOW_STATIC ? "variable" : "part",
+                  offset_of(view, &line->parts[line->count - 1]));
+        NA_ADVISE(a->placement, "separate");
     }
     double moves = line->rate < 2 * line->others ? line->rate : 2 * line->others;
-    snprintf(a->expected, sizeof a->expected,
-             "the line stays with its thread; now it moves up to %s times a second, some 0.1 us "
-             "each, which its threads wait for",
-             na_text_count(count, moves));
+    NA_ADVISE(a->expected,
+              "the line stays with its thread; now it moves up to %s times a second, some 0.1 us "
+              "each, which its threads wait for",
+              na_text_count(count, moves));
 }

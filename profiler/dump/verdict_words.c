@@ -1,7 +1,6 @@
 /* verdict_words.c - what to do about a verdict: in the program, by a command around it, or by a
  * placement of the blocks of a site; what that may gain; and why nothing could be decided. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,16 +14,6 @@
 #define MOST_LISTED  8u  /* ranges and groups that are spelled out */
 #define MOST_THREADS 16u /* of a group, */
 #define MOST_BUFFERS 8u  /* and what they share */
-
-/* More text behind what there is; what does not fit is left out. */
-__attribute__((format(printf, 3, 4))) static void append(char *to, size_t room, const char *format,
-                                                         ...) {
-    size_t used = strlen(to);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(to + used, room - used, format, arguments);
-    va_end(arguments);
-}
 
 static double largest(const na_access_view_t *view, const na_verdict_t *v) {
     return v->object != NA_FLOWS_NONE ? (double)view->flows.objects[v->object].size
@@ -64,42 +53,43 @@ static void for_remote(const na_access_view_t *view, const na_verdict_t *v, na_a
     na_access_node(view, v->measure.to, node);
     if (kind <= NA_FLOW_POOL && several_users(view, v)) {
         bool pool = kind == NA_FLOW_POOL, migrate = movable(view, v);
-        snprintf(a->code, sizeof a->code,
-                 "each of these objects has one node that uses it: let who uses it allocate it%s%s",
-                 pool      ? ", from an arena of the pool's for each node"
-                 : migrate ? "; or, where one thread must fill it, move it at the hand-off: "
-                             "numalloc_migrate(block, numalloc_current_node(), NULL)"
-                           : "; ",
-                 pool || migrate ? "" : not_movable(view, v, why));
-        snprintf(a->placement, sizeof a->placement, "local");
+        NA_ADVISE(
+            a->code,
+            "each of these objects has one node that uses it: let who uses it allocate it%s%s",
+            pool      ? ", from an arena of the pool's for each node"
+            : migrate ? "; or, where one thread must fill it, move it at the hand-off: "
+                        "numalloc_migrate(block, numalloc_current_node(), NULL)"
+                      : "; ",
+            pool || migrate ? "" : not_movable(view, v, why));
+        NA_ADVISE(a->placement, "local");
         return;
     }
     if (movable(view, v))
-        snprintf(a->code, sizeof a->code,
-                 "allocate it where it is used: numalloc_alloc_onnode(size, %.8s); or, where the "
-                 "consumer is known only later, move it at the hand-off: "
-                 "numalloc_migrate(block, numalloc_current_node(), NULL)",
-                 node);
+        NA_ADVISE(a->code,
+                  "allocate it where it is used: numalloc_alloc_onnode(size, %.8s); or, where the "
+                  "consumer is known only later, move it at the hand-off: "
+                  "numalloc_migrate(block, numalloc_current_node(), NULL)",
+                  node);
     else if (kind == NA_FLOW_HEAP)
-        snprintf(a->code, sizeof a->code,
-                 "allocate it where it is used: numalloc_alloc_onnode(size, %.8s), or let the "
-                 "thread that uses it allocate it; %s",
-                 node, not_movable(view, v, why));
+        NA_ADVISE(a->code,
+                  "allocate it where it is used: numalloc_alloc_onnode(size, %.8s), or let the "
+                  "thread that uses it allocate it; %s",
+                  node, not_movable(view, v, why));
     else if (kind == NA_FLOW_POOL)
-        snprintf(a->code, sizeof a->code,
-                 "give the pool an arena for each node, with its memory there "
-                 "(numalloc_alloc_onnode), and take this from the one of node %.8s",
-                 node);
+        NA_ADVISE(a->code,
+                  "give the pool an arena for each node, with its memory there "
+                  "(numalloc_alloc_onnode), and take this from the one of node %.8s",
+                  node);
     else
-        snprintf(a->code, sizeof a->code,
-                 "let the thread that uses it touch it first, on node %.8s; or move it there "
-                 "with move_pages(2)",
-                 node);
-    snprintf(a->command, sizeof a->command,
-             "run producer and consumer on one node: numactl --cpunodebind=%.8s PROGRAM (if one "
-             "node has room for both)",
-             node);
-    snprintf(a->placement, sizeof a->placement, "node %.8s", node);
+        NA_ADVISE(a->code,
+                  "let the thread that uses it touch it first, on node %.8s; or move it there "
+                  "with move_pages(2)",
+                  node);
+    NA_ADVISE(a->command,
+              "run producer and consumer on one node: numactl --cpunodebind=%.8s PROGRAM (if one "
+              "node has room for both)",
+              node);
+    NA_ADVISE(a->placement, "node %.8s", node);
 }
 
 static void put_ranges(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
@@ -109,42 +99,44 @@ static void put_ranges(const na_access_view_t *view, const na_verdict_t *v, na_a
     if (count == 0 || count > MOST_LISTED) return;
     for (uint32_t i = 0; i < count; i++) {
         char from[NA_TEXT], to[NA_TEXT], node[NA_LABEL];
-        append(a->code, sizeof a->code, "%s%s to %s on node %.8s", i == 0 ? " (here: " : ", ",
-               na_text_bytes(from, (double)parts[i].from), na_text_bytes(to, (double)parts[i].to),
-               na_access_node(view, parts[i].node, node));
+        NA_ADVISE(a->code, "%s%s to %s on node %.8s", i == 0 ? " (here: " : ", ",
+                  na_text_bytes(from, (double)parts[i].from),
+                  na_text_bytes(to, (double)parts[i].to),
+                  na_access_node(view, parts[i].node, node));
     }
-    append(a->code, sizeof a->code, ")");
+    NA_ADVISE(a->code, ")");
 }
 
 static void for_partition(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
     if (movable(view, v)) {
-        append(
-            a->code, sizeof a->code,
+        NA_ADVISE(
+            a->code,
             "move each part to its worker's node when it is filled: numalloc_migrate_range(part, "
             "bytes, node, NULL)");
         put_ranges(view, v, a);
-        append(a->code, sizeof a->code,
-               "; or let each worker write its part first, before any other thread writes there "
-               "(memory lies where it is first touched with NUMALLOC_NUMA=unbound, and with most "
-               "other allocators). Parts should begin at pages (where the system makes huge pages, "
-               "at 2 MiB), and the workers stay on their nodes");
+        NA_ADVISE(
+            a->code,
+            "; or let each worker write its part first, before any other thread writes there "
+            "(memory lies where it is first touched with NUMALLOC_NUMA=unbound, and with most "
+            "other allocators). Parts should begin at pages (where the system makes huge pages, "
+            "at 2 MiB), and the workers stay on their nodes");
     } else if (view->flows.groups[v->group].kind == NA_FLOW_HEAP) {
         char why[NA_LABEL];
-        append(a->code, sizeof a->code,
-               "allocate each worker's part by itself, by the worker or with "
-               "numalloc_alloc_onnode(bytes, node); %s",
-               not_movable(view, v, why));
+        NA_ADVISE(a->code,
+                  "allocate each worker's part by itself, by the worker or with "
+                  "numalloc_alloc_onnode(bytes, node); %s",
+                  not_movable(view, v, why));
         put_ranges(view, v, a);
     } else {
-        append(a->code, sizeof a->code,
-               "let each worker write its part first, before any other thread writes there; or "
-               "move each part with move_pages(2)");
+        NA_ADVISE(a->code,
+                  "let each worker write its part first, before any other thread writes there; or "
+                  "move each part with move_pages(2)");
         put_ranges(view, v, a);
     }
-    snprintf(a->command, sizeof a->command,
-             "OMP_PROC_BIND=true keeps the workers of OpenMP on the nodes of their parts; no "
-             "command moves the parts");
-    snprintf(a->placement, sizeof a->placement, "parts");
+    NA_ADVISE(a->command,
+              "OMP_PROC_BIND=true keeps the workers of OpenMP on the nodes of their parts; no "
+              "command moves the parts");
+    NA_ADVISE(a->placement, "parts");
 }
 
 /* ---- groups of threads ---- */
@@ -156,9 +148,9 @@ static void put_threads(const na_access_view_t *view, uint32_t group, na_advice_
         if (c->of[t] != group || all++ >= MOST_THREADS) continue;
         char name[NA_LABEL];
         na_access_thread_label(view, t, name);
-        append(a->code, sizeof a->code, "%s%.80s", shown++ == 0 ? "" : ", ", name);
+        NA_ADVISE(a->code, "%s%.80s", shown++ == 0 ? "" : ", ", name);
     }
-    if (all > shown) append(a->code, sizeof a->code, " and %u more", all - shown);
+    if (all > shown) NA_ADVISE(a->code, " and %u more", all - shown);
 }
 
 /* What the group's threads share, of this verdict: ids, where they lie, and how to have them on the
@@ -180,35 +172,33 @@ static void put_buffers(const na_access_view_t *view, const na_verdict_t *v, uin
             sum += touch->weight;
         }
         if (all++ >= MOST_BUFFERS) continue;
-        append(a->code, sizeof a->code, "%s%u", shown++ == 0 ? ", their buffers (object " : ", ",
-               o);
+        NA_ADVISE(a->code, "%s%u", shown++ == 0 ? ", their buffers (object " : ", ", o);
     }
     if (all == 0 || c->each[group].node < 0) return;
-    if (all > shown) append(a->code, sizeof a->code, " and %u more", all - shown);
+    if (all > shown) NA_ADVISE(a->code, " and %u more", all - shown);
     char node[NA_LABEL];
     na_access_node(view, c->each[group].node, node);
-    append(a->code, sizeof a->code, ")");
+    NA_ADVISE(a->code, ")");
     if (home[c->each[group].node] >= (1 - na_limit(NA_T_REMOTE)) * sum)
-        append(a->code, sizeof a->code, " lie there already");
+        NA_ADVISE(a->code, " lie there already");
     else if (movable(view, v))
-        append(a->code, sizeof a->code, " too: numalloc_migrate(block, %.8s, NULL)", node);
+        NA_ADVISE(a->code, " too: numalloc_migrate(block, %.8s, NULL)", node);
     else if (g->kind == NA_FLOW_HEAP)
-        append(a->code, sizeof a->code,
-               " too: allocate them with numalloc_alloc_onnode(size, %.8s), or by these threads "
-               "there",
-               node);
+        NA_ADVISE(a->code,
+                  " too: allocate them with numalloc_alloc_onnode(size, %.8s), or by these threads "
+                  "there",
+                  node);
     else
-        append(a->code, sizeof a->code,
-               " too: let these threads touch them first, or move them with move_pages(2)");
+        NA_ADVISE(a->code,
+                  " too: let these threads touch them first, or move them with move_pages(2)");
 }
 
 static void for_cluster(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
     const na_clusters_t *c = &view->verdicts.clusters;
     const na_flow_group_t *g = &view->flows.groups[v->group];
     uint32_t listed = 0, left = 0;
-    append(a->code, sizeof a->code,
-           "have threads and buffers on one node, for each group one "
-           "(numalloc_set_thread_node(node) and pthread_setaffinity_np): ");
+    NA_ADVISE(a->code, "have threads and buffers on one node, for each group one "
+                       "(numalloc_set_thread_node(node) and pthread_setaffinity_np): ");
     for (uint32_t group = 0; group < c->count; group++) {
         bool concerned = false;
         for (uint32_t i = 0; i < g->objects && !concerned; i++)
@@ -219,19 +209,18 @@ static void for_cluster(const na_access_view_t *view, const na_verdict_t *v, na_
             continue;
         }
         char node[NA_LABEL];
-        append(a->code, sizeof a->code, "%sgroup %u on node %.8s: threads ",
-               listed++ == 0 ? "" : "; ", group + 1,
-               na_access_node(view, c->each[group].node, node));
+        NA_ADVISE(a->code, "%sgroup %u on node %.8s: threads ", listed++ == 0 ? "" : "; ",
+                  group + 1, na_access_node(view, c->each[group].node, node));
         put_threads(view, group, a);
         put_buffers(view, v, group, a);
     }
-    if (left != 0) append(a->code, sizeof a->code, "; and %u groups more", left);
-    append(a->code, sizeof a->code, ". numalloc-dump sharing lists all groups");
-    snprintf(a->command, sizeof a->command,
-             view->flows.process_count > 1
-                 ? "numactl --cpunodebind=NODE --localalloc PROCESS, a node for each process"
-                 : "a process for each group, each under numactl --cpunodebind=NODE --localalloc");
-    snprintf(a->placement, sizeof a->placement, "pin");
+    if (left != 0) NA_ADVISE(a->code, "; and %u groups more", left);
+    NA_ADVISE(a->code, ". numalloc-dump sharing lists all groups");
+    NA_ADVISE(a->command,
+              view->flows.process_count > 1
+                  ? "numactl --cpunodebind=NODE --localalloc PROCESS, a node for each process"
+                  : "a process for each group, each under numactl --cpunodebind=NODE --localalloc");
+    NA_ADVISE(a->placement, "pin");
 }
 
 static void for_several(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
@@ -242,50 +231,51 @@ static void for_several(const na_access_view_t *view, const na_verdict_t *v, na_
     switch (v->kind) {
     case NA_VERDICT_ALTERNATING:
         if (movable(view, v))
-            snprintf(a->code, sizeof a->code,
-                     "move it to the node whose turn begins, numalloc_migrate(block, "
-                     "numalloc_current_node(), NULL), if a turn is much longer than copying %s; "
-                     "else run these threads on one node",
-                     na_text_bytes(size, bytes));
+            NA_ADVISE(a->code,
+                      "move it to the node whose turn begins, numalloc_migrate(block, "
+                      "numalloc_current_node(), NULL), if a turn is much longer than copying %s; "
+                      "else run these threads on one node",
+                      na_text_bytes(size, bytes));
         else
-            snprintf(a->code, sizeof a->code,
-                     "run these threads on one node; or, if a turn is much longer than copying "
-                     "%s, copy it to memory of the node whose turn begins "
-                     "(numalloc_alloc_local), and back",
-                     na_text_bytes(size, bytes));
-        snprintf(a->placement, sizeof a->placement, "pin");
+            NA_ADVISE(a->code,
+                      "run these threads on one node; or, if a turn is much longer than copying "
+                      "%s, copy it to memory of the node whose turn begins "
+                      "(numalloc_alloc_local), and back",
+                      na_text_bytes(size, bytes));
+        NA_ADVISE(a->placement, "pin");
         return;
     case NA_VERDICT_READ_MOSTLY:
-        snprintf(a->code, sizeof a->code,
-                 "give each node a copy after it was filled: numalloc_replicate(data, size), and "
-                 "read numalloc_replica(...); %u copies more are %s. Look at the source first: "
-                 "sampling cannot prove that it is never written",
-                 others, na_text_bytes(copies, bytes * others));
-        snprintf(a->command, sizeof a->command, "numactl --interleave=all PROGRAM helps a part");
-        snprintf(a->placement, sizeof a->placement, "replicate");
+        NA_ADVISE(a->code,
+                  "give each node a copy after it was filled: numalloc_replicate(data, size), and "
+                  "read numalloc_replica(...); %u copies more are %s. Look at the source first: "
+                  "sampling cannot prove that it is never written",
+                  others, na_text_bytes(copies, bytes * others));
+        NA_ADVISE(a->command, "numactl --interleave=all PROGRAM helps a part");
+        NA_ADVISE(a->placement, "replicate");
         return;
     case NA_VERDICT_WRITE_SHARED:
         if (v->measure.lines <= na_limit(NA_T_LINES)) {
-            snprintf(a->code, sizeof a->code,
-                     "%u cache line%s take most of it: give each thread a line of its own "
-                     "(alignas(64)), on its node (numalloc_alloc_local), and add up at the end",
-                     v->measure.lines, v->measure.lines == 1 ? "" : "s");
-            snprintf(a->placement, sizeof a->placement, "pad");
+            NA_ADVISE(a->code,
+                      "%u cache line%s take most of it: give each thread a line of its own "
+                      "(alignas(64)), on its node (numalloc_alloc_local), and add up at the end",
+                      v->measure.lines, v->measure.lines == 1 ? "" : "s");
+            NA_ADVISE(a->placement, "pad");
             return;
         }
         if (pages) {
-            snprintf(a->code, sizeof a->code,
-                     "spread its pages: numalloc_alloc_interleaved(size, NULL, 0); or divide it so "
-                     "that each thread has its own part");
-            snprintf(a->command, sizeof a->command, "numactl --interleave=all PROGRAM");
-            snprintf(a->placement, sizeof a->placement, "interleave");
+            NA_ADVISE(
+                a->code,
+                "spread its pages: numalloc_alloc_interleaved(size, NULL, 0); or divide it so "
+                "that each thread has its own part");
+            NA_ADVISE(a->command, "numactl --interleave=all PROGRAM");
+            NA_ADVISE(a->placement, "interleave");
             return;
         }
-        snprintf(a->code, sizeof a->code,
-                 "divide it so that each thread writes its own part, or run these threads on one "
-                 "node; %s is too little to interleave",
-                 na_text_bytes(size, bytes));
-        snprintf(a->placement, sizeof a->placement, "pin");
+        NA_ADVISE(a->code,
+                  "divide it so that each thread writes its own part, or run these threads on one "
+                  "node; %s is too little to interleave",
+                  na_text_bytes(size, bytes));
+        NA_ADVISE(a->placement, "pin");
         return;
     default:
         return;
@@ -294,38 +284,32 @@ static void for_several(const na_access_view_t *view, const na_verdict_t *v, na_
 
 static void for_saturated(const na_verdict_t *v, na_advice_t *a) {
     (void)v;
-    snprintf(a->code, sizeof a->code,
-             "spread its pages over the nodes: numalloc_alloc_interleaved(size, NULL, 0)");
-    snprintf(a->command, sizeof a->command,
-             "numactl --interleave=all PROGRAM (all memory, not only this)");
-    snprintf(a->placement, sizeof a->placement, "interleave");
+    NA_ADVISE(a->code,
+              "spread its pages over the nodes: numalloc_alloc_interleaved(size, NULL, 0)");
+    NA_ADVISE(a->command, "numactl --interleave=all PROGRAM (all memory, not only this)");
+    NA_ADVISE(a->placement, "interleave");
 }
 
 static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
     const na_nprof_access_source_t *s = &view->flows.sources[view->verdicts.source].of;
     const char *name = na_access_source_name(s->source);
     char count[NA_TEXT], more[256];
-    size_t used = 0;
     switch (v->undecided) {
     case NA_UNDECIDED_SOURCE:
         if ((v->lacks & NA_EVIDENCE_ALLOCATION) != 0) {
-            snprintf(a->reason, sizeof a->reason,
-                     "these are many objects of which nothing is recorded; record with "
-                     "NUMALLOC_PROFILE=sites, from the start");
+            NA_ADVISE(a->reason, "these are many objects of which nothing is recorded; record with "
+                                 "NUMALLOC_PROFILE=sites, from the start");
             return;
         }
         if ((v->lacks & NA_EVIDENCE_SHARES) != 0) {
-            snprintf(a->reason, sizeof a->reason, "undecidable with this source: %s", name);
-            used = strlen(a->reason);
-            snprintf(a->reason + used, sizeof a->reason - used, "%s",
-                     (s->flags & NA_NPROF_ACCESS_MADE_UP) != 0 ? " makes samples up, for tests"
-                     : s->source == NA_NPROF_SOURCE_KMOD_WATCH
-                         ? " watches one address, and says nothing of the rest"
-                         : " sees only the first access to each page");
+            NA_ADVISE(a->reason, "undecidable with this source: %s%s", name,
+                      (s->flags & NA_NPROF_ACCESS_MADE_UP) != 0 ? " makes samples up, for tests"
+                      : s->source == NA_NPROF_SOURCE_KMOD_WATCH
+                          ? " watches one address, and says nothing of the rest"
+                          : " sees only the first access to each page");
             return;
         }
-        snprintf(a->reason, sizeof a->reason, "undecidable with this source: %s does not give ",
-                 name);
+        NA_ADVISE(a->reason, "undecidable with this source: %s does not give ", name);
         for (unsigned bit = 0, first = 1; bit < NA_EVIDENCE_BITS; bit++) {
             static const char *const words[NA_EVIDENCE_BITS] = {"all accesses",
                                                                 "the nodes of thread and page",
@@ -335,21 +319,19 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
                                                                 "who allocated it",
                                                                 "who uses it at once"};
             if ((v->lacks >> bit & 1) == 0) continue;
-            used = strlen(a->reason);
-            snprintf(a->reason + used, sizeof a->reason - used, "%s%s", first ? "" : ", ",
-                     words[bit]);
+            NA_ADVISE(a->reason, "%s%s", first ? "" : ", ", words[bit]);
             first = 0;
         }
         return;
     case NA_UNDECIDED_SAMPLES:
         na_access_more(view, v->measure.samples != 0 ? v->needed / v->measure.samples : v->needed,
                        more, sizeof more);
-        snprintf(a->reason, sizeof a->reason, "too few samples: %u, and about %s are needed; %s",
-                 v->measure.samples, na_text_count(count, v->needed), more);
+        NA_ADVISE(a->reason, "too few samples: %u, and about %s are needed; %s", v->measure.samples,
+                  na_text_count(count, v->needed), more);
         return;
     case NA_UNDECIDED_BETWEEN:
-        snprintf(a->reason, sizeof a->reason, "no rule fits; it is between %s and %s",
-                 na_verdict_texts[v->runners[0]].title, na_verdict_texts[v->runners[1]].title);
+        NA_ADVISE(a->reason, "no rule fits; it is between %s and %s",
+                  na_verdict_texts[v->runners[0]].title, na_verdict_texts[v->runners[1]].title);
         return;
     case NA_UNDECIDED_NOT:
         return;
@@ -357,27 +339,20 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
 }
 
 static void expect(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
-    size_t used = 0;
     if (v->kind != NA_VERDICT_NOTHING && view->verdicts.remote < na_limit(NA_T_GAIN)) {
-        snprintf(a->expected, sizeof a->expected,
-                 "nothing to gain: of all accesses %.1f %% go to other nodes",
-                 100 * view->verdicts.remote);
+        NA_ADVISE(a->expected, "nothing to gain: of all accesses %.1f %% go to other nodes",
+                  100 * view->verdicts.remote);
         return;
     }
-    if (!isnan(v->gain_remote)) {
-        snprintf(a->expected, sizeof a->expected, "%.1f %% of all accesses become local",
-                 100 * v->gain_remote);
-        used = strlen(a->expected);
-    }
+    bool known = !isnan(v->gain_remote);
+    if (known) NA_ADVISE(a->expected, "%.1f %% of all accesses become local", 100 * v->gain_remote);
     if (!isnan(v->gain_latency))
-        snprintf(a->expected + used, sizeof a->expected - used,
-                 "%sup to %.1f %% less time waiting for memory", used == 0 ? "" : "; ",
-                 100 * v->gain_latency);
-    else if (used != 0)
-        snprintf(a->expected + used, sizeof a->expected - used,
-                 " (how much time that is, latencies would tell)");
+        NA_ADVISE(a->expected, "%sup to %.1f %% less time waiting for memory", known ? "; " : "",
+                  100 * v->gain_latency);
+    else if (known)
+        NA_ADVISE(a->expected, " (how much time that is, latencies would tell)");
     else if (v->kind == NA_VERDICT_WRITE_SHARED || v->kind == NA_VERDICT_EVEN)
-        snprintf(a->expected, sizeof a->expected, "not estimated: it depends on the caches");
+        NA_ADVISE(a->expected, "not estimated: it depends on the caches");
 }
 
 void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
@@ -386,23 +361,24 @@ void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *v, na_a
     switch (v->kind) {
     case NA_VERDICT_MIGRATED:
         na_access_thread_label(view, v->measure.reader, thread);
-        snprintf(a->code, sizeof a->code,
-                 "keep the thread (%.60s) on its node: pthread_setaffinity_np; or %s", thread,
-                 movable(view, v)
-                     ? "move the data after it: numalloc_migrate(block, numalloc_current_node(), "
-                       "NULL)"
-                     : "copy the data after it has moved, to numalloc_alloc_local(size)");
-        snprintf(a->command, sizeof a->command, "numactl --cpunodebind=%.8s PROGRAM, or taskset",
-                 na_access_node(view, v->measure.at, node));
-        snprintf(a->placement, sizeof a->placement, "pin");
+        NA_ADVISE(a->code, "keep the thread (%.60s) on its node: pthread_setaffinity_np; or %s",
+                  thread,
+                  movable(view, v)
+                      ? "move the data after it: numalloc_migrate(block, numalloc_current_node(), "
+                        "NULL)"
+                      : "copy the data after it has moved, to numalloc_alloc_local(size)");
+        NA_ADVISE(a->command, "numactl --cpunodebind=%.8s PROGRAM, or taskset",
+                  na_access_node(view, v->measure.at, node));
+        NA_ADVISE(a->placement, "pin");
         break;
     case NA_VERDICT_OWN:
-        snprintf(a->code, sizeof a->code,
-                 "allocate on the thread's own node: numalloc_alloc_local(size); with another "
-                 "allocator, or a pool, let each thread touch its memory first, and give each node "
-                 "an arena of its own");
-        snprintf(a->command, sizeof a->command, "numactl --localalloc PROGRAM");
-        snprintf(a->placement, sizeof a->placement, "local");
+        NA_ADVISE(
+            a->code,
+            "allocate on the thread's own node: numalloc_alloc_local(size); with another "
+            "allocator, or a pool, let each thread touch its memory first, and give each node "
+            "an arena of its own");
+        NA_ADVISE(a->command, "numactl --localalloc PROGRAM");
+        NA_ADVISE(a->placement, "local");
         break;
     case NA_VERDICT_REMOTE:
         for_remote(view, v, a);
@@ -422,10 +398,10 @@ void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *v, na_a
         for_saturated(v, a);
         break;
     case NA_VERDICT_EVEN:
-        snprintf(a->code, sizeof a->code,
-                 "where it lies can do no more for it. Divide the work so that each thread keeps "
-                 "to a part of it, whose pages can then be on its node; or run these threads on "
-                 "one node");
+        NA_ADVISE(a->code,
+                  "where it lies can do no more for it. Divide the work so that each thread keeps "
+                  "to a part of it, whose pages can then be on its node; or run these threads on "
+                  "one node");
         break;
     case NA_VERDICT_FALSE_SHARING:
         na_verdict_advice_line(view, v, a);

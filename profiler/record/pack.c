@@ -67,18 +67,6 @@ static bool add_piece(packer_t *p, uint64_t offset, uint64_t bytes) {
     return true;
 }
 
-static bool read_all(uint8_t *to, uint64_t bytes, uint64_t offset) {
-    while (bytes != 0) {
-        long r = na_sys4(SYS_pread64, na_rec.fd, (long)to, (long)bytes, (long)offset);
-        if (r == -EINTR) continue;
-        if (r <= 0) return false;
-        to += r;
-        offset += (uint64_t)r;
-        bytes -= (uint64_t)r;
-    }
-    return true;
-}
-
 /* The threads that there are; few would have ended in a process that allocates so little. */
 static bool allocated_little(void) {
     uint64_t bytes = 0;
@@ -106,7 +94,8 @@ static bool pack(packer_t *p, na_nprof_chunk_t *c, uint64_t bytes) {
     p->room = (PACKED_MOST - sizeof *c) / sizeof *p->out;
     for (uint64_t done = 0; (done = next_data(done, bytes)) < bytes;) {
         uint64_t n = bytes - done < PIECE ? bytes - done : PIECE;
-        if (!read_all(buffer, n, NA_NPROF_PAGE + done) || !add_piece(p, done, n)) return false;
+        if (!na_writer_read(na_rec.fd, buffer, n, NA_NPROF_PAGE + done) || !add_piece(p, done, n))
+            return false;
         done += n;
     }
     c->type = NA_NPROF_PACKED;

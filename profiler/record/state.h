@@ -285,6 +285,8 @@ bool na_writer_put(na_nprof_chunk_t *chunk);
 void na_writer_punch(uint64_t offset, uint64_t length);
 /* Writes to a file: 0 or a negative errno. */
 long na_writer_write(int fd, const void *from, uint64_t bytes, uint64_t offset);
+/* Reads all of that from a file; false: it could not, or the file ends before. */
+bool na_writer_read(int fd, void *to, uint64_t bytes, uint64_t offset);
 /* Nothing that is stored from now on reaches the file, but what is written to it; it does not grow
  * any more. False: refused, and all is as it was. */
 bool na_writer_freeze(void);

@@ -5,8 +5,6 @@
  * all others (SUMS), which the header names. A thread may still be in the event that was its last,
  * so the mapping has become private before (na_writer_freeze). Where any of it fails, the file is
  * as good as one without. */
-#include <errno.h>
-
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 
@@ -52,22 +50,10 @@ static uint32_t crc_of(const uint32_t table[8][256], const uint8_t *p, uint64_t 
     return ~crc;
 }
 
-static bool read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset) {
-    while (bytes != 0) {
-        long r = na_sys4(SYS_pread64, fd, (long)to, (long)bytes, (long)offset);
-        if (r == -EINTR) continue;
-        if (r <= 0) return false;
-        to += r;
-        offset += (uint64_t)r;
-        bytes -= (uint64_t)r;
-    }
-    return true;
-}
-
 static bool add(sums_t *m, uint64_t offset, uint64_t bytes, uint64_t part) {
     for (uint64_t end = offset + bytes; offset < end;) {
         uint64_t n = end - offset < PIECE ? end - offset : PIECE;
-        if (!read_all(m->fd, m->s->bytes, n, offset)) return false;
+        if (!na_writer_read(m->fd, m->s->bytes, n, offset)) return false;
         for (uint64_t i = 0; i < n; i += part)
             m->sum[m->count++] = (na_nprof_sum_t){
                 .offset = offset + i,
@@ -89,7 +75,7 @@ static bool is_chunk(const na_nprof_chunk_t *c, uint64_t offset, uint64_t end) {
 static bool add_all(sums_t *m, uint64_t end) {
     for (uint64_t at = NA_NPROF_PAGE; at < end;) {
         na_nprof_chunk_t c;
-        if (!read_all(m->fd, (uint8_t *)&c, sizeof c, at)) return false;
+        if (!na_writer_read(m->fd, &c, sizeof c, at)) return false;
         uint64_t length = is_chunk(&c, at, end) ? c.length : NA_NPROF_PAGE;
         bool head = is_chunk(&c, at, end) &&
                     ((c.flags & NA_NPROF_SEALED) != 0 || c.type == NA_NPROF_TRACE_DROPPED);

@@ -237,6 +237,19 @@ long na_writer_write(int fd, const void *from, uint64_t bytes, uint64_t offset) 
     return 0;
 }
 
+bool na_writer_read(int fd, void *to, uint64_t bytes, uint64_t offset) {
+    uint8_t *data = to;
+    while (bytes != 0) {
+        long r = na_sys4(SYS_pread64, fd, (long)data, (long)bytes, (long)offset);
+        if (r == -EINTR) continue;
+        if (r <= 0) return false;
+        data += r;
+        offset += (uint64_t)r;
+        bytes -= (uint64_t)r;
+    }
+    return true;
+}
+
 /* The file grows ahead of what is asked for, by an eighth: the system calls of a growth take longer
  * than it takes to fill the 64 KiB of a chunk. What lies beyond header.used reads as zero, and is
  * given back at the end. */

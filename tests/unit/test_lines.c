@@ -36,10 +36,24 @@ static bool is_false(made_t *m, judged_t *j) {
     return j->verdicts.items[0].kind == NA_VERDICT_FALSE_SHARING;
 }
 
-static void expect_none(made_t *m, const char *what) {
+static void expect(made_t *m, bool wanted, const char *what) {
     judged_t j;
-    cr_expect_not(is_false(m, &j), "%s", what);
+    cr_expect_eq(is_false(m, &j), wanted, "%s", what);
     judged_free(&j);
+}
+
+enum { LOOKS = 12, USES = 6 };
+
+/* What a thread does in a look with one of its two words. Thread 0: there is no more. */
+typedef struct use {
+    uint8_t range;
+    uint32_t thread;
+    uint16_t reads, writes;
+} use_t;
+
+static void use(na_nprof_access_probe_t *p, const use_t uses[USES]) {
+    for (uint32_t i = 0; i < USES && uses[i].thread != 0; i++)
+        made_use(p, uses[i].range, uses[i].thread, uses[i].reads, uses[i].writes);
 }
 
 /* Words 0 to 3 are counters of threads 1 to 4. */
@@ -83,104 +97,72 @@ Test(lines, too_little) {
     made_t m;
     uint64_t line = begin(&m);
     counters(&m, line, 2, 16);
-    expect_none(&m, "two looks");
+    expect(&m, false, "two looks");
     line = begin(&m);
     for (uint32_t i = 0; i < 40; i++) { /* one access in 2 ms, and a tenth of that */
         na_nprof_access_probe_t *p = look(&m, line, line + 8);
         made_use(p, 0, 1, 0, 1);
         if (i % 10 == 0) made_use(p, 1, 2, 0, 1);
     }
-    expect_none(&m, "seldom");
+    expect(&m, false, "seldom");
 }
 
 /* Threads that take turns at a CPU are not seen in one look. */
 Test(lines, in_turn) {
-    made_t m;
-    judged_t j;
-    uint64_t line = begin(&m);
-    for (uint32_t i = 0; i < 12; i++)
-        made_use(look(&m, line, line + 8), i % 2 == 0 ? 0 : 1, 1 + i % 2, 0, 16);
-    cr_expect(is_false(&m, &j));
-    judged_free(&j);
-    line = begin(&m); /* one after the other, for good */
-    for (uint32_t i = 0; i < 40; i++)
-        made_use(look(&m, line, line + 8), i < 20 ? 0 : 1, 1 + i / 20, 0, 16);
-    expect_none(&m, "one hands over to the other");
-}
-
-Test(lines, truly_shared) {
-    made_t m;
-    uint64_t line = begin(&m);
-    for (uint32_t i = 0; i < 12; i++) {
-        na_nprof_access_probe_t *p = look(&m, line, line + 8);
-        made_use(p, 0, 1, 0, 16);
-        made_use(p, 0, 2, 0, 16);
-        made_use(p, 0, 3, 0, 16);
-    }
-    expect_none(&m, "one counter");
-    line = begin(&m);
-    for (uint32_t i = 0; i < 12; i++) {
-        na_nprof_access_probe_t *p = look(&m, line, line + 8);
-        for (uint32_t t = 1; t <= 3; t++) {
-            made_use(p, 0, t, 4, 8);
-            made_use(p, 1, t, 4, 8);
+    for (uint32_t for_good = 0; for_good < 2; for_good++) {
+        made_t m;
+        uint64_t line = begin(&m);
+        for (uint32_t i = 0; i < (for_good ? 40u : LOOKS); i++) {
+            uint32_t who = for_good ? i / 20 : i % 2;
+            made_use(look(&m, line, line + 8), (uint8_t)who, 1 + who, 0, 16);
         }
+        expect(&m, !for_good, for_good ? "one hands over to the other" : "in turn");
     }
-    expect_none(&m, "two counters of all");
 }
 
-Test(lines, read_by_all) {
-    made_t m;
-    uint64_t line = begin(&m);
-    for (uint32_t i = 0; i < 12; i++) {
-        na_nprof_access_probe_t *p = look(&m, line, line + 8);
-        made_use(p, 0, 1, 16, 0);
-        made_use(p, 1, 2, 16, 0);
+/* The same in each look. */
+Test(lines, what_it_is) {
+    static const struct {
+        const char *what;
+        bool wanted;
+        use_t uses[USES];
+    } cases[] = {
+        {"one counter", false, {{0, 1, 0, 16}, {0, 2, 0, 16}, {0, 3, 0, 16}}},
+        {"two counters of all",
+         false,
+         {{0, 1, 4, 8}, {1, 1, 4, 8}, {0, 2, 4, 8}, {1, 2, 4, 8}, {0, 3, 4, 8}, {1, 3, 4, 8}}},
+        {"nobody writes", false, {{0, 1, 16, 0}, {1, 2, 16, 0}}},
+        {"one thread's", false, {{0, 1, 16, 16}, {1, 1, 16, 16}}},
+        {"read beside a counter", true, {{0, 1, 16, 16}, {1, 2, 32, 0}, {1, 3, 32, 0}}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        made_t m;
+        uint64_t line = begin(&m);
+        for (uint32_t i = 0; i < LOOKS; i++)
+            use(look(&m, line, line + 8), cases[c].uses);
+        expect(&m, cases[c].wanted, cases[c].what);
     }
-    expect_none(&m, "nobody writes");
 }
 
-Test(lines, one_threads_own) {
-    made_t m;
-    uint64_t line = begin(&m);
-    for (uint32_t i = 0; i < 12; i++) {
-        na_nprof_access_probe_t *p = look(&m, line, line + 8);
-        made_use(p, 0, 1, 16, 16);
-        made_use(p, 1, 1, 16, 16);
+/* Looks at the first word (and the second), and at its halves, in turn. */
+static void look_at_halves(made_t *m, uint64_t line, const use_t word[USES],
+                           const use_t halves[USES]) {
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        use(look(m, line, line + 8), word);
+        na_nprof_access_probe_t *p = look(m, line, line + 4);
+        p->length[0] = p->length[1] = 4;
+        use(p, halves);
     }
-    expect_none(&m, "padded");
-}
-
-/* What others only read lies beside what one thread writes. */
-Test(lines, read_beside_a_counter) {
-    made_t m;
-    judged_t j;
-    uint64_t line = begin(&m);
-    for (uint32_t i = 0; i < 12; i++) {
-        na_nprof_access_probe_t *p = look(&m, line, line + 56);
-        made_use(p, 0, 1, 16, 16);
-        made_use(p, 1, 2, 32, 0);
-        made_use(p, 1, 3, 32, 0);
-    }
-    cr_expect(is_false(&m, &j));
-    judged_free(&j);
 }
 
 /* Counters of four bytes: two in a word, which only its halves tell. */
 Test(lines, halves_of_words) {
-    for (int really = 0; really < 2; really++) {
+    for (uint32_t really = 0; really < 2; really++) {
         made_t m;
         judged_t j;
         uint64_t line = begin(&m);
-        for (uint32_t i = 0; i < 12; i++) {
-            na_nprof_access_probe_t *p = look(&m, line, line + 8);
-            made_use(p, 0, 1, 8, 8);
-            made_use(p, 0, 2, 8, 8);
-            p = look(&m, line, line + 4);
-            p->length[0] = p->length[1] = 4;
-            made_use(p, 0, 1, 8, 8);
-            made_use(p, 1, really ? 2 : 1, 8, 8);
-        }
+        look_at_halves(&m, line, (use_t[USES]){{0, 1, 8, 8}, {0, 2, 8, 8}},
+                       (use_t[USES]){{0, 1, 8, 8}, {1, 1 + really, 8, 8}});
         cr_expect_eq(is_false(&m, &j), really == 1);
         if (really) {
             const na_line_t *l = &j.verdicts.lines.items[j.verdicts.items[0].line];
@@ -196,17 +178,10 @@ Test(lines, halves_of_words) {
 /* The word itself was met with one thread only, and more often than its halves. */
 Test(lines, halves_alone) {
     made_t m;
-    judged_t j;
     uint64_t line = begin(&m);
-    for (uint32_t i = 0; i < 12; i++) {
-        made_use(look(&m, line, line + 8), 0, 1, 100, 100);
-        na_nprof_access_probe_t *p = look(&m, line, line + 4);
-        p->length[0] = p->length[1] = 4;
-        made_use(p, 0, 1, 8, 8);
-        made_use(p, 1, 2, 8, 8);
-    }
-    cr_expect(is_false(&m, &j));
-    judged_free(&j);
+    look_at_halves(&m, line, (use_t[USES]){{0, 1, 100, 100}},
+                   (use_t[USES]){{0, 1, 8, 8}, {1, 2, 8, 8}});
+    expect(&m, true, "halves");
 }
 
 /* Lines of one origin are one verdict, and say how many. */
