@@ -2,7 +2,13 @@
  * the group leaves is the test's to say (na_cgroup_room and na_brink_ask are replaced); the memory
  * is real. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 #include "alloc/brink.h"
 #include "alloc/cgroup.h"
@@ -288,3 +294,71 @@ Test(tight, refusal_can_be_switched_off) {
     cr_assert(na_tight());
     cr_assert_not(na_last());
 }
+
+#ifdef __x86_64__
+/* Where another thread comes first with the first look, between any two instructions of the one
+ * that asks: one is stepped through by the trap flag, in a process for each place. */
+enum { TRAP_FLAG = 0x100, PATIENCE_MS = 500, STEPS_LEAST = 20, STEPS_MOST = 10000 };
+enum { MET = 10, LOCKED, ENDED }; /* how a process ends whose thread was not refused */
+
+static unsigned steps, step_at;
+static atomic_bool other_begins, other_has_asked, other_waits;
+
+static void *ask_in_between(void *unused) {
+    while (!atomic_load(&other_begins))
+        sched_yield();
+    na_tight_allowance(1);
+    atomic_store(&other_has_asked, true);
+    return unused;
+}
+
+/* (Who looks already has the lock, and the other one waits for it.) */
+static void step(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    if (++steps != step_at) return;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+    atomic_store(&other_begins, true);
+    uint64_t end = na_os_ms() + PATIENCE_MS;
+    while (!atomic_load(&other_has_asked) && na_os_ms() < end)
+        sched_yield();
+    atomic_store(&other_waits, !atomic_load(&other_has_asked));
+}
+
+static __attribute__((noinline)) uint64_t ask_in_steps(void) {
+    unsigned long long flags = __builtin_ia32_readeflags_u64();
+    __builtin_ia32_writeeflags_u64(flags | TRAP_FLAG);
+    uint64_t pages = na_tight_allowance(1);
+    __builtin_ia32_writeeflags_u64(flags);
+    return pages;
+}
+
+static int ask_and_be_met(unsigned at) {
+    struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
+    pthread_t other;
+    step_at = at;
+    if (sigaction(SIGTRAP, &action, NULL) != 0 || na_tight_allowance(1) == 0 || looks != 0 ||
+        pthread_create(&other, NULL, ask_in_between, NULL) != 0)
+        return 1;
+    if (ask_in_steps() == 0) return 2;
+    if (steps < at) return ENDED;
+    return atomic_load(&other_waits) ? LOCKED : MET;
+}
+
+Test(tight, nobody_is_refused_while_another_looks_first) {
+    unsigned at = 0;
+    int how = MET;
+    while (how == MET && at < STEPS_MOST) {
+        int status = 0;
+        pid_t child = fork();
+        cr_assert_geq(child, 0);
+        at++;
+        if (child == 0) _exit(ask_and_be_met(at));
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert(WIFEXITED(status), "step %u", at);
+        how = WEXITSTATUS(status);
+        cr_assert(how >= MET, "step %u: %s", at, how == 2 ? "refused" : "not begun");
+    }
+    cr_assert_eq(how, LOCKED);
+    cr_assert_geq(at, STEPS_LEAST);
+}
+#endif
