@@ -76,6 +76,12 @@ static const na_record_t *record_of(const void *block) {
     return span != NULL && na_is_block_start(span, block) ? na_record_of(span, block) : NULL;
 }
 
+/* Of the sources that only tests ask for, 0: none. */
+static na_access_choice_t test_source(void) {
+    uint64_t choice = na_option(NA_OPT_TEST_ACCESS);
+    return choice == 0 ? NA_ACCESS_OFF : (na_access_choice_t)(NA_ACCESS_KMOD_FAULT - 1 + choice);
+}
+
 /* "MODE[,access[=SOURCE]]"; without the latter the option's source. */
 static bool mode_of(const char *text, na_profile_mode_t *mode, na_access_choice_t *access) {
     static const struct {
@@ -87,6 +93,7 @@ static bool mode_of(const char *text, na_profile_mode_t *mode, na_access_choice_
     int source = na_option_access(text, &length);
     if (source < 0) return false;
     *access = (na_access_choice_t)(text[length] != 0 ? (uint64_t)source : na_option(NA_OPT_ACCESS));
+    if (*access != NA_ACCESS_OFF && test_source() != NA_ACCESS_OFF) *access = test_source();
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         size_t n = 0;
         while (n < length && text[n] == modes[i].name[n])
@@ -251,7 +258,7 @@ static void handle(na_option_id_t option) {
     sigemptyset(&action.sa_mask);
     if (sigaction(number, &action, NULL) != 0)
         na_warn("%s ignored: the system does not let the signal be handled; choose another",
-                na_option_info(option)->name);
+                na_option_name(option));
 }
 
 void na_control_at_load(void) {

@@ -119,10 +119,9 @@ static void write_node(FILE *out, unsigned node) {
 
 static void write_options(FILE *out) {
     for (unsigned id = 0; id < NA_OPT_COUNT; id++) {
-        const na_option_info_t *info = na_option_info((na_option_id_t)id);
         if (na_option_text((na_option_id_t)id) == NULL)
-            fprintf(out, "<option name=\"%s\" value=\"%lu\"/>\n", info->name,
-                    na_option((na_option_id_t)id));
+            fprintf(out, "<option name=\"%s\" value=\"%lu\"/>\n",
+                    na_option_name((na_option_id_t)id), na_option((na_option_id_t)id));
     }
 }
 

@@ -1,4 +1,4 @@
-/* options.c - the one table of options, and the reader of the environment. See options.h. */
+/* options.c - reads the environment by the table of options, options.def. See options.h. */
 #include "alloc/options.h"
 
 #include "alloc/os.h"
@@ -15,9 +15,8 @@ typedef enum kind {
     KIND_POW2, /* bytes, a power of two */
     KIND_MS,
     KIND_NUMBER,
-    KIND_CHOICE, /* the number of the word in `unit` */
-    KIND_WORD,   /* text, one of the words in `unit` */
-    KIND_MODE,   /* the same, and perhaps ",access" or ",access=" and a word of ACCESS */
+    KIND_CHOICE, /* the number of the word */
+    KIND_MODE,   /* text, a word, and perhaps ",access" or ",access=" and a word of ACCESS */
     KIND_TEXT,
 } kind_t;
 
@@ -28,125 +27,42 @@ typedef enum kind {
 #define DAY  ((uint64_t)24 * 60 * 60 * 1000)
 #define YEAR (366 * DAY)
 
-/* X(id, kind, unit, default as text, least, most, meaning). A number must lie between least and
- * most; zero is good as well where the default is 0. Bounds mean nothing for the other kinds.
- * The least region is the longest run that a region has to hold. */
-#define OPTIONS(X)                                                                                 \
-    X(STATS, KIND_BOOL, "0|1", "0", 0, 1, "print statistics on stderr when the program ends")      \
-    X(CHECK, KIND_BOOL, "0|1", "0", 0, 1, "verify every free: slower, finds misuse sooner")        \
-    X(ABORT, KIND_BOOL, "0|1", "1", 0, 1,                                                          \
-      "abort when misuse is found; 0: warn, ignore the call and go on")                            \
-    X(LIMIT, KIND_BYTES, "bytes", "0", MIB, 1024 * TIB,                                            \
-      "most memory the program may hold; beyond it malloc fails with ENOMEM; 0: no limit")         \
-    X(PURGE_DELAY, KIND_MS, "ms", "500", 0, DAY,                                                   \
-      "how long free pages are kept before the system gets them back; 0: at once")                 \
-    X(HUGEPAGES, KIND_CHOICE, "keep|always|never", "keep", 0, 0,                                   \
-      "transparent huge pages for the heap: leave the system's setting, ask for them, refuse "     \
-      "them")                                                                                      \
-    X(REGION_SIZE, KIND_POW2, "bytes", "1G", 128 * MIB, 64 * GIB,                                  \
-      "address space of a region, which is reserved as it is used; a power of two")                \
-    X(BACKGROUND, KIND_BOOL, "0|1", "0", 0, 1,                                                     \
-      "a thread that gives memory back while the program sleeps")                                  \
-    X(CGROUPS, KIND_CHOICE, "0|1|2", "2", 0, 0,                                                    \
-      "look in /sys/fs/cgroup whether memory is short, on the way to new memory; 2: and malloc "   \
-      "fails with ENOMEM before the process is killed; 0: no file is opened after the start")      \
-    X(DEEPBIND, KIND_BOOL, "0|1", "0", 0, 1,                                                       \
-      "leave libraries opened with RTLD_DEEPBIND to the C library's malloc; 0: dlopen ignores "    \
-      "that flag, so that they use this one")                                                      \
-    X(NUMA, KIND_CHOICE, "preferred|strict|unbound|off|balanced", "preferred", 0, 0,               \
-      "memory comes from the caller's node if it can, from it only, from where the kernel "        \
-      "places it, without regard to nodes, or from the caller's node until the kernel moves it")   \
-    X(PROFILE, KIND_MODE, "sample|sites|trace", "", 0, 0,                                          \
-      "record a profile: of sampled blocks, of every block, or every event by itself; empty: "     \
-      "none. With ,access or ,access=SOURCE behind it: ACCESS as well")                            \
-    X(PROFILE_FILE, KIND_TEXT, "text", "", 0, 0,                                                   \
-      "file name pattern of the profile, or a directory; empty: the profiler's own")               \
-    X(SAMPLE_INTERVAL, KIND_BYTES, "bytes", "512K", 0, TIB,                                        \
-      "mean number of bytes between two samples; 0: every block")                                  \
-    X(TRACE_STACKS, KIND_CHOICE, "allocations|all|none", "allocations", 0, 0,                      \
-      "trace: whose call stacks are recorded; all: of frees as well")                              \
-    X(TRACE_BUFFER, KIND_BYTES, "bytes", "1M", 64 * KIB, 16 * MIB,                                 \
-      "trace: memory that a thread fills with events before it is compressed")                     \
-    X(TRACE_LEVEL, KIND_CHOICE, "0|1|2|3|4|5|6|7|8|9", "1", 0, 0,                                  \
-      "trace: how hard to compress; 0: not at all")                                                \
-    X(TRACE_LOSSY, KIND_BOOL, "0|1", "0", 0, 1,                                                    \
-      "trace: when compression falls behind, lose events (counted) instead of waiting")            \
-    X(TRACE_THREAD, KIND_BOOL, "0|1", "1", 0, 1,                                                   \
-      "threads of the recorder's own compress traces and see where memory lies; 0: none are "      \
-      "started")                                                                                   \
-    X(TRACE_MAX, KIND_BYTES, "bytes", "0", MIB, 1024 * TIB,                                        \
-      "trace: compressed events that the file may hold, the oldest are dropped; 0: no limit")      \
-    X(SAMPLE_SEED, KIND_NUMBER, "number", "0", 0, UINT32_MAX,                                      \
-      "what the random draws of samples begin from, to draw the same again; 0: each run its own")  \
-    X(PROFILE_MEMORY, KIND_BYTES, "bytes", "0", MIB, TIB,                                          \
-      "most memory and disk for what the profile records; beyond it, new stacks are put together " \
-      "with their callers; 0: no limit")                                                           \
-    X(PROFILE_FREES, KIND_BOOL, "0|1", "0", 0, 1, "record from where blocks are freed, too")       \
-    X(ACCESS, KIND_CHOICE, "off|auto|kmod|ibs|pebs|watch|numa|fault|kmod-fault|kmod-sim", "off",   \
-      0, 0,                                                                                        \
-      "profile: who touches which memory from where as well; where samples of that come from, "    \
-      "auto: "                                                                                     \
-      "the best there is")                                                                         \
-    X(ACCESS_PERIOD, KIND_NUMBER, "number", "0", 0, UINT32_MAX,                                    \
-      "access: events between two samples (watch: microseconds between two looks); 0: as suits "   \
-      "the "                                                                                       \
-      "source")                                                                                    \
-    X(ACCESS_COST, KIND_NUMBER, "number", "3", 1, 100,                                             \
-      "access by watch: at most so many per cent of the busiest thread's time")                    \
-    X(ACCESS_STACK, KIND_BYTES, "bytes", "1K", 256, 8 * KIB,                                       \
-      "access: watch: bytes of the stack that are copied at each hit for its call chain; 0: no "   \
-      "call chains")                                                                               \
-    X(ACCESS_FRAMES, KIND_NUMBER, "number", "0", 0, 127,                                           \
-      "access: ibs, pebs, numa, fault: frames of each sample's call chain, at most, by frame "     \
-      "pointers; 0: no call chains")                                                               \
-    X(PROFILE_START, KIND_CHOICE, "now|later", "now", 0, 0,                                        \
-      "when the profile begins: with the program, or when it is asked for")                        \
-    X(PROFILE_AFTER, KIND_MS, "ms", "0", 0, YEAR,                                                  \
-      "the profile begins so long after the program; 0: with it")                                  \
-    X(PROFILE_FOR, KIND_MS, "ms", "0", 0, YEAR,                                                    \
-      "a profile ends after so long; 0: when it is told to, or with the program")                  \
-    X(PROFILE_DUMP_EVERY, KIND_MS, "ms", "0", 10, YEAR,                                            \
-      "copy the running profile to a new file each time so long has passed; 0: never")             \
-    X(PROFILE_DUMP_RSS, KIND_BYTES, "bytes", "0", 4096, 1024 * TIB,                                \
-      "and each time the resident memory first passes a multiple of this; 0: never")               \
-    X(PROFILE_DUMP_LIVE, KIND_BYTES, "bytes", "0", 4096, 1024 * TIB,                               \
-      "and each time the profiled blocks' live bytes first pass a multiple of this; 0: never")     \
-    X(PROFILE_SIGNAL, KIND_CHOICE, "none|hup|usr1|usr2|urg|winch|io|pwr", "none", 0, 0,            \
-      "signal that begins a profile and, the next time, ends it")                                  \
-    X(PROFILE_DUMP_SIGNAL, KIND_CHOICE, "none|hup|usr1|usr2|urg|winch|io|pwr", "none", 0, 0,       \
-      "signal that copies the running profile to a new file")                                      \
-    X(PROFILE_TRIGGER, KIND_TEXT, "text", "", 0, 0,                                                \
-      "file that, when changed, is read for what to do: start, stop or dump (also when empty)")    \
-    X(PROFILE_ONLY, KIND_TEXT, "text", "", 0, 0,                                                   \
-      "profile only programs of these names, separated by commas, * for anything; empty: all")     \
-    X(PROFILE_RANKS, KIND_TEXT, "text", "", 0, 0,                                                  \
-      "profile only these ranks of a parallel job, such as 0,4-7; empty: all")
-
 typedef struct row {
-    na_option_info_t info;
-    kind_t kind;
-    uint64_t least;
+    const char *name;     /* "NUMALLOC_STATS" */
+    const char *fallback; /* the default as text */
+    const char *words;    /* "keep|always|never", NULL: of its kind there are none */
+    uint64_t least;       /* a number must lie between these, */
     uint64_t most;
+    kind_t kind;
+    bool zero; /* or be zero, where that is good as well */
 } row_t;
 
-/* What few processes ever read lies away from the defaults, which all read (layout.ld). */
-#define X(id, kind, unit, fallback, least, most, meaning)                                          \
-    static const char meaning_##id[] __attribute__((section(".rodata.meanings"))) = meaning;
-OPTIONS(X)
-#undef X
+/* The types of options.def. */
+#define BOOL                    NULL, 0, 1, KIND_BOOL, false
+#define CHOICE(words)           words, 0, 0, KIND_CHOICE, false
+#define MODE(words)             words, 0, 0, KIND_MODE, false
+#define BYTES(least, most)      NULL, least, most, KIND_BYTES, false
+#define BYTES_OR_0(least, most) NULL, least, most, KIND_BYTES, true
+#define POWER_OF_2(least, most) NULL, least, most, KIND_POW2, false
+#define MS(least, most)         NULL, least, most, KIND_MS, false
+#define MS_OR_0(least, most)    NULL, least, most, KIND_MS, true
+#define NUMBER(least, most)     NULL, least, most, KIND_NUMBER, false
+#define TEXT                    NULL, 0, 0, KIND_TEXT, false
 
-static const row_t rows[NA_OPT_COUNT] = {
-#define X(id, kind, unit, fallback, least, most, meaning)                                          \
-    [NA_OPT_##id] = {{PREFIX #id, unit, fallback, meaning_##id}, kind, least, most},
-    OPTIONS(X)
-#undef X
+static const row_t rows[NA_OPT_ALL] = {
+#define NA_OPTION(id, type, fallback, meaning) [NA_OPT_##id] = {PREFIX #id, fallback, type},
+#define NA_TEST_OPTION                         NA_OPTION
+#include "alloc/options.def"
+#undef NA_OPTION
+#undef NA_TEST_OPTION
 };
+_Static_assert(NA_OPT_ALL <= 64, "apply() has one bit an option");
 
 #define TEXT_MAX 4096u /* PATH_MAX */
 
-static uint64_t numbers[NA_OPT_COUNT];
+static uint64_t numbers[NA_OPT_ALL];
 /* Copies, because programs that set their title overwrite the environment they started with. */
-static const char *texts[NA_OPT_COUNT];
+static const char *texts[NA_OPT_ALL];
 NA_SPARSE static char text_room[2 * TEXT_MAX];
 static size_t text_used;
 
@@ -248,7 +164,7 @@ static const char *copy(const char *s, bool to_lower) {
 }
 
 int na_option_access(const char *mode, size_t *length) {
-    const char *words = rows[NA_OPT_ACCESS].info.unit;
+    const char *words = rows[NA_OPT_ACCESS].words;
     size_t n = 0;
     while (mode[n] != 0 && mode[n] != ',')
         n++;
@@ -270,7 +186,7 @@ static bool set_mode(na_option_id_t id, const char *s) {
     for (size_t i = 0; i < n; i++)
         word[i] = s[i];
     word[n] = 0;
-    if (n != 0 && word_index(word, rows[id].info.unit) < 0) return false;
+    if (n != 0 && word_index(word, rows[id].words) < 0) return false;
     texts[id] = copy(word, true);
     if (s[n] != 0) numbers[NA_OPT_ACCESS] = (uint64_t)access;
     return texts[id] != NULL;
@@ -295,21 +211,17 @@ static bool set(na_option_id_t id, const char *s) {
         if (!parse_digits(&s, &value) || *s != 0) return false;
         break;
     case KIND_CHOICE:
-        value = (uint64_t)word_index(s, row->info.unit);
+        value = (uint64_t)word_index(s, row->words);
         if ((int64_t)value < 0) return false;
         numbers[id] = value;
         return true;
-    case KIND_WORD:
-        if (*s != 0 && word_index(s, row->info.unit) < 0) return false;
-        texts[id] = copy(s, true);
-        return texts[id] != NULL;
     case KIND_MODE:
         return set_mode(id, s);
     case KIND_TEXT:
         texts[id] = copy(s, false);
         return texts[id] != NULL;
     }
-    bool zero = value == 0 && row->info.fallback[0] == '0';
+    bool zero = value == 0 && row->zero;
     if (!zero && (value < row->least || value > row->most)) return false;
     if (row->kind == KIND_POW2 && !na_is_pow2(value)) return false;
     numbers[id] = value;
@@ -318,7 +230,6 @@ static bool set(na_option_id_t id, const char *s) {
 
 /* What the option accepts, for a warning. */
 static void expect(const row_t *row, na_text_t *t) {
-    bool zero = row->info.fallback[0] == '0' && row->least > 0;
     switch (row->kind) {
     case KIND_BOOL:
         na_text_str(t, "0 or 1");
@@ -327,7 +238,7 @@ static void expect(const row_t *row, na_text_t *t) {
     case KIND_POW2:
         na_text_str(t, row->kind == KIND_POW2 ? "a power of two of bytes" : "bytes");
         na_text_str(t, " such as 512M, ");
-        na_text_str(t, zero ? "0 or " : "");
+        na_text_str(t, row->zero ? "0 or " : "");
         na_text_bytes(t, row->least);
         na_text_str(t, " to ");
         na_text_bytes(t, row->most);
@@ -345,13 +256,12 @@ static void expect(const row_t *row, na_text_t *t) {
         na_text_u64(t, row->most);
         break;
     case KIND_CHOICE:
-    case KIND_WORD:
-        na_text_str(t, row->info.unit);
+        na_text_str(t, row->words);
         break;
     case KIND_MODE:
-        na_text_str(t, row->info.unit);
+        na_text_str(t, row->words);
         na_text_str(t, "[,access[=");
-        na_text_str(t, rows[NA_OPT_ACCESS].info.unit);
+        na_text_str(t, rows[NA_OPT_ACCESS].words);
         na_text_str(t, "]]");
         break;
     case KIND_TEXT:
@@ -381,9 +291,9 @@ static void warn_value(na_option_id_t id, const char *value) {
     accepted.length = 0;
     expect(row, &accepted);
     accepted.data[accepted.length] = 0;
-    na_warn("%s=%s ignored: %s is accepted; the default is %s", row->info.name,
+    na_warn("%s=%s ignored: %s is accepted; the default is %s", row->name,
             clip(shown, value, SIZE_MAX), accepted.data,
-            row->info.fallback[0] != 0 ? row->info.fallback : "none");
+            row->fallback[0] != 0 ? row->fallback : "none");
 }
 
 /* --- names --- */
@@ -422,7 +332,7 @@ static void warn_name(const char *name, size_t n) {
     const char *nearest = NULL;
     unsigned best = 3; /* mistakes at most 2, */
     for (unsigned id = 0; n <= NAME_MAX_LENGTH && id < NA_OPT_COUNT; id++) {
-        const char *known = rows[id].info.name;
+        const char *known = rows[id].name;
         unsigned d = distance(name, n, known);
         /* and less than half of what follows the prefix, or NUMALLOC_X would resemble anything */
         if (d < best && 2 * d < length_of(known) - PREFIX_LENGTH) {
@@ -447,8 +357,8 @@ static bool begins(const char *entry, const char *name, char end) {
 /* One NUMALLOC_*=value of the environment. `seen`: one bit an option, because the first of two
  * equal names counts, as with getenv. */
 static void apply(const char *entry, uint64_t *seen) {
-    for (unsigned id = 0; id < NA_OPT_COUNT; id++) {
-        const char *name = rows[id].info.name;
+    for (unsigned id = 0; id < NA_OPT_ALL; id++) {
+        const char *name = rows[id].name;
         if (!begins(entry, name, '=')) continue;
         const char *value = entry + length_of(name) + 1;
         if ((*seen & 1ull << id) == 0 && *value != 0 && !set((na_option_id_t)id, value))
@@ -466,10 +376,10 @@ static void apply(const char *entry, uint64_t *seen) {
 
 void na_options_init(void) {
     text_used = 0;
-    for (unsigned id = 0; id < NA_OPT_COUNT; id++) {
+    for (unsigned id = 0; id < NA_OPT_ALL; id++) {
         numbers[id] = 0;
         texts[id] = NULL;
-        if (rows[id].info.fallback[0] != 0) (void)set((na_option_id_t)id, rows[id].info.fallback);
+        if (rows[id].fallback[0] != 0) (void)set((na_option_id_t)id, rows[id].fallback);
     }
     if (!na_os_env_has(PREFIX)) return;
     if (na_os_secure) return; /* the environment is that of a less trusted user */
@@ -487,6 +397,6 @@ const char *na_option_text(na_option_id_t id) {
     return texts[id];
 }
 
-const na_option_info_t *na_option_info(na_option_id_t id) {
-    return &rows[id].info;
+const char *na_option_name(na_option_id_t id) {
+    return rows[id].name;
 }

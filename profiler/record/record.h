@@ -22,7 +22,7 @@ typedef enum na_trace_stacks {
     NA_TRACE_STACKS_NONE
 } na_trace_stacks_t;
 
-/* Where samples of accesses come from; in the order of the option's words. */
+/* Where samples of accesses come from; in the order of the words of ACCESS, then of TEST_ACCESS. */
 typedef enum na_access_choice {
     NA_ACCESS_OFF,
     NA_ACCESS_AUTO, /* the best that works of the next four */
@@ -32,7 +32,7 @@ typedef enum na_access_choice {
     NA_ACCESS_WATCH,
     NA_ACCESS_NUMA,
     NA_ACCESS_FAULT,
-    NA_ACCESS_KMOD_FAULT,
+    NA_ACCESS_KMOD_FAULT, /* for tests */
     NA_ACCESS_KMOD_SIM,
 } na_access_choice_t;
 

@@ -30,6 +30,7 @@
 #include <time.h>
 
 #include "numalloc/profile.h"
+#include "support/access_source.h"
 #include "support/check.h"
 
 #define MOST_NAMES 16
@@ -94,9 +95,7 @@ static void start(run_t *r, const char *what, const char *source, condition_t as
     r->pid = fork();
     REQUIRE(r->pid >= 0);
     if (r->pid == 0) {
-        char profile[64];
-        snprintf(profile, sizeof profile, "sites,access=%s", source);
-        setenv("NUMALLOC_PROFILE", profile, 1);
+        access_from(source);
         setenv("NUMALLOC_PROFILE_FILE", r->file, 1);
         setenv("LD_PRELOAD", getenv("NA_TEST_LIB"), 1);
         int errors = open(r->errors, O_WRONLY | O_CREAT | O_TRUNC, 0666);

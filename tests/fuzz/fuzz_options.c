@@ -17,9 +17,8 @@ static void check_values(void) {
         abort();
     uint64_t region = na_option(NA_OPT_REGION_SIZE);
     if (region == 0 || (region & (region - 1)) != 0) abort();
-    for (unsigned id = 0; id < NA_OPT_COUNT; id++) {
-        const na_option_info_t *info = na_option_info((na_option_id_t)id);
-        if (strncmp(info->name, "NUMALLOC_", 9) != 0) abort();
+    for (unsigned id = 0; id < NA_OPT_ALL; id++) {
+        if (strncmp(na_option_name((na_option_id_t)id), "NUMALLOC_", 9) != 0) abort();
         (void)na_option_text((na_option_id_t)id);
     }
 }

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "numalloc/profile.h"
+#include "support/access_source.h"
 
 enum {
     VARIANTS = 2,
@@ -86,12 +87,10 @@ static void start(process_t *p, int which, const char *state) {
     p->pid = fork();
     REQUIRE(p->pid >= 0);
     if (p->pid == 0) {
-        char mode[64];
-        snprintf(mode, sizeof mode, "sites,access=%s", source);
         if (dup2(in[0], 0) < 0 || dup2(out[1], 3) < 0) _exit(125);
         setenv("LD_PRELOAD", getenv("TRUTH_LIB"), 1);
         setenv("NA_TEST_LIB", getenv("TRUTH_LIB"), 1);
-        setenv("NUMALLOC_PROFILE", mode, 1);
+        access_from(source);
         setenv("NUMALLOC_PROFILE_FILE", p->file, 1);
         /* Arming four threads takes an emulated machine 15 ms: it may. */
         setenv("NUMALLOC_ACCESS_COST", "100", 1);

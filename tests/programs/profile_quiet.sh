@@ -36,9 +36,9 @@ esac
 esac
 say "$chosen"
 
-# Asked for by name and not to be had: one line.
+# The one source that may be used is not to be had: one line.
 if [ -e /dev/numalloc_ibs ]; then exit 0; fi
-LD_PRELOAD=$lib NUMALLOC_PROFILE=sites,access=kmod-sim NUMALLOC_PROFILE_FILE="$work/none.nprof" \
+LD_PRELOAD=$lib NUMALLOC_PROFILE=sites,access NUMALLOC_TEST_ACCESS=kmod-sim NUMALLOC_PROFILE_FILE="$work/none.nprof" \
     sleep 0.5 >"$work/out" 2>"$work/err" || true
 [ "$(grep -c 'numalloc: no accesses; kmod-sim: ' "$work/err")" = 1 ] || fail "not one line: $(cat "$work/err")"
 "$dump" "$work/none.nprof" >"$work/summary"

@@ -283,53 +283,104 @@ Test(options, secure_programs_ignore_all) {
     cr_assert_null(na_option_text(NA_OPT_PROFILE_FILE));
 }
 
+/* Zero, where it means that something is switched off, also if it is not the default. */
+Test(options, zero) {
+    INIT("NUMALLOC_ACCESS_STACK=0", "NUMALLOC_SAMPLE_INTERVAL=0", "NUMALLOC_PROFILE_DUMP_EVERY=0");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_ACCESS_STACK), 0);
+    INIT("NUMALLOC_ACCESS_STACK=255");
+    expect_warning("NUMALLOC_ACCESS_STACK=255", "0 or 256 B to 8.00 KiB", "1K");
+    cr_assert_eq(na_option(NA_OPT_ACCESS_STACK), 1024);
+    INIT("NUMALLOC_ACCESS_COST=0");
+    expect_warning("NUMALLOC_ACCESS_COST=0", "a number from 1 to 100", "3");
+}
+
+/* Sources of accesses that are made for tests are no words of the option, and nobody is told of the
+ * one that has them. */
+Test(options, sources_for_tests) {
+    INIT("NUMALLOC_ACCESS=kmod-sim");
+    expect_warning("NUMALLOC_ACCESS=kmod-sim", "numa|fault is accepted", "off");
+    INIT("NUMALLOC_PROFILE=sites,access=kmod-fault");
+    expect_warning("kmod-fault", "numa|fault]] is accepted", "none");
+    INIT("NUMALLOC_TEST_ACCES=kmod-sim");
+    expect_warning("NUMALLOC_TEST_ACCES ", "see docs/options.md", "");
+    INIT("NUMALLOC_TEST_ACCESS=kmod-sim");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_TEST_ACCESS), 2);
+    cr_assert_eq(na_option(NA_OPT_ACCESS), 0);
+}
+
+/* The rows of options.def as they are written there. */
+#define BOOL                    NULL
+#define CHOICE(words)           words
+#define MODE(words)             words
+#define BYTES(least, most)      NULL
+#define BYTES_OR_0(least, most) NULL
+#define POWER_OF_2(least, most) NULL
+#define MS(least, most)         NULL
+#define MS_OR_0(least, most)    NULL
+#define NUMBER(least, most)     NULL
+#define TEXT                    NULL
+static const struct {
+    const char *name, *words, *fallback, *meaning;
+} rows[NA_OPT_ALL] = {
+#define NA_OPTION(id, type, fallback, meaning)                                                     \
+    [NA_OPT_##id] = {"NUMALLOC_" #id, type, fallback, meaning},
+#define NA_TEST_OPTION NA_OPTION
+#include "alloc/options.def"
+};
+
 /* Every default in the table is one that the option itself accepts, and names are unique. */
 Test(options, table) {
     char string[128];
-    for (na_option_id_t id = 0; id < NA_OPT_COUNT; id++) {
-        const na_option_info_t *info = na_option_info(id);
-        cr_assert_eq(strncmp(info->name, "NUMALLOC_", 9), 0);
-        cr_assert_str_not_empty(info->meaning);
+    for (na_option_id_t id = 0; id < NA_OPT_ALL; id++) {
+        const char *name = na_option_name(id);
+        cr_assert_str_eq(name, rows[id].name);
         INIT("X=");
         uint64_t value = na_option(id);
-        snprintf(string, sizeof string, "%s=%s", info->name, info->fallback);
+        snprintf(string, sizeof string, "%s=%s", name, rows[id].fallback);
         INIT(string);
         expect_quiet();
         cr_assert_eq(na_option(id), value, "%s", string);
         for (na_option_id_t other = 0; other < id; other++)
-            cr_assert_str_neq(info->name, na_option_info(other)->name);
+            cr_assert_str_neq(name, na_option_name(other));
     }
 }
 
-/* Reads the file that lies `path` away from this source. */
-static char *read_near(const char *path) {
+static const char *read_document(void) {
     static char content[65536];
-    char full[4096];
-    const char *slash = strrchr(__FILE__, '/');
-    snprintf(full, sizeof full, "%.*s/%s", slash ? (int)(slash - __FILE__) : 1,
-             slash ? __FILE__ : ".", path);
-    FILE *f = fopen(full, "r");
-    cr_assert_not_null(f, "%s", full);
+    FILE *f = fopen(OPTIONS_DOCUMENT, "r");
+    cr_assert_not_null(f, OPTIONS_DOCUMENT);
     content[fread(content, 1, sizeof content - 1, f)] = 0;
     fclose(f);
     return content;
 }
 
-/* The table in docs/options.md has this row for each option, word for word, and no other. */
+/* docs/options.md has a row for each option, with its words, its default and its meaning, and no
+ * other. (What makes it, and its ranges: scripts/docs.py, and the test lint.docs.) */
 Test(options, documented) {
-    const char *document = read_near("../../docs/options.md");
+    const char *document = read_document();
     unsigned documented = 0;
     for (const char *at = document; (at = strstr(at, "\n| `NUMALLOC_")) != NULL; at++)
         documented++;
     cr_assert_eq(documented, NA_OPT_COUNT);
+    cr_assert_null(strstr(document, "NUMALLOC_TEST"));
     for (na_option_id_t id = 0; id < NA_OPT_COUNT; id++) {
-        const na_option_info_t *info = na_option_info(id);
-        char unit[128] = "";
-        char row[512];
-        for (const char *c = info->unit; *c != 0; c++) /* a bar would end the cell */
-            snprintf(unit + strlen(unit), sizeof unit - strlen(unit), *c == '|' ? ", " : "%c", *c);
-        snprintf(row, sizeof row, "\n| `%s` | %s | %s | %s |\n", info->name, unit,
-                 info->fallback[0] != 0 ? info->fallback : "none", info->meaning);
-        cr_assert_not_null(strstr(document, row), "docs/options.md lacks this row:%s", row);
+        char begin[128], end[512], words[128] = "";
+        snprintf(begin, sizeof begin, "\n| `%s` | ", rows[id].name);
+        const char *row = strstr(document, begin);
+        cr_assert_not_null(row, "docs/options.md lacks %s", rows[id].name);
+        row += strlen(begin);
+        snprintf(end, sizeof end, " | %s | %s |\n",
+                 rows[id].fallback[0] != 0 ? rows[id].fallback : "none", rows[id].meaning);
+        const char *rest = strstr(row, end);
+        cr_assert(rest != NULL && rest < strchr(row, '\n'), "docs/options.md: not%s%s", begin, end);
+        cr_assert_str_not_empty(rows[id].meaning);
+        if (rows[id].words == NULL || id == NA_OPT_TRACE_LEVEL) continue;
+        for (const char *c = rows[id].words; *c != 0; c++) /* a bar would end the cell */
+            snprintf(words + strlen(words), sizeof words - strlen(words), *c == '|' ? ", " : "%c",
+                     *c);
+        cr_assert(strlen(words) == (size_t)(rest - row) && strncmp(row, words, strlen(words)) == 0,
+                  "docs/options.md: %s accepts %s", rows[id].name, words);
     }
 }

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""docs.py - writes the parts of docs/ that are made from tables in the sources.
+
+    scripts/docs.py            writes them anew
+    scripts/docs.py --check    exit status 1 and the difference where they are not what it would write
+
+Made: the tables of docs/options.md and the section ENVIRONMENT of docs/man/libnumalloc.3, from
+options.def. In a document such a part lies between two comments with its name, "made: NAME" and
+"end: NAME"; the rest is written by hand.
+"""
+import difflib
+import itertools
+import pathlib
+import re
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WIDTH = 100
+
+
+class Mistake(Exception):
+    pass
+
+
+# ---- options.def ---------------------------------------------------------------------------------
+
+SIZES = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40, "UINT32_MAX": 2**32 - 1,
+         "DAY": 86400000, "YEAR": 366 * 86400000}
+TOKEN = re.compile(r"/\*\*(?P<more>.*?)\*/|/\*.*?\*/|NA_OPTION\((?P<row>(?:\"[^\"]*\"|[^\"])*?)\)\n", re.S)
+ROW = re.compile(r"(?P<name>[A-Z_]+),\s*(?P<type>[A-Z_0-9]+)(?:\((?P<of>[^)]*)\))?,"
+                 r"\s*(?P<fallback>\"[^\"]*\"),\s*(?P<meaning>(?:\"[^\"]*\"\s*)+)$")
+
+
+def literal(text):
+    """Adjacent string literals, put together."""
+    return "".join(re.findall(r'"([^"]*)"', text))
+
+
+def number(expression):
+    value = 1
+    for factor in expression.split("*"):
+        factor = factor.strip()
+        value *= SIZES[factor] if factor in SIZES else int(factor)
+    return value
+
+
+def size(value):
+    for unit, letter in ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if value and value % unit == 0:
+            return f"{value // unit}{letter}"
+    return str(value)
+
+
+def duration(value):
+    day = SIZES["DAY"]
+    if value and value % day == 0:
+        return "a day" if value == day else f"{value // day} days"
+    return f"{value} ms"
+
+
+def count(value):
+    return "2^32 - 1" if value == 2**32 - 1 else str(value)
+
+
+def span(of, show):
+    least, most = (number(part) for part in of.split(","))
+    return f"up to {show(most)}" if least == 0 else f"{show(least)} to {show(most)}"
+
+
+def accepts(kind, of):
+    """What an option of this type takes, in words."""
+    zero = "0, or " if kind.endswith("_OR_0") else ""
+    kind = kind.removesuffix("_OR_0")
+    if kind == "BOOL":
+        return "0, 1"
+    if kind == "CHOICE":
+        words = literal(of).split("|")
+        if len(words) > 4 and words == [str(i) for i in range(len(words))]:
+            return f"{words[0]} to {words[-1]}"
+        return ", ".join(words)
+    if kind == "MODE":
+        return ", ".join(literal(of).split("|"))
+    if kind == "BYTES":
+        return f"{zero}bytes, {span(of, size)}"
+    if kind == "POWER_OF_2":
+        return f"a power of two, {span(of, size)}"
+    if kind == "MS":
+        return f"{zero}a time, {span(of, duration)}"
+    if kind == "NUMBER":
+        return f"{zero}a number, {span(of, count)}"
+    if kind == "TEXT":
+        return "text"
+    raise Mistake(f"options.def: no such type: {kind}")
+
+
+def unwrapped(comment):
+    """Paragraphs and items ("- ...") of a comment, each a line."""
+    lines = [re.sub(r"^\s*\*? ?", "", line).strip() for line in comment.strip().splitlines()]
+    parts = [""]
+    for line in lines:
+        if line == "" or line.startswith("- "):
+            parts.append(line)
+        else:
+            parts[-1] = f"{parts[-1]} {line}".strip()
+    return [part for part in parts if part]
+
+
+def options():
+    """Sections: (title, introduction, options); an option is a dictionary."""
+    files = sorted(ROOT.glob("alloc/**/options.def"))
+    if len(files) != 1:
+        raise Mistake(f"there should be one options.def below alloc/, not {len(files)}")
+    sections, more, rows = [], [], 0
+    text = files[0].read_text()
+    for token in TOKEN.finditer(text):
+        if token["more"] is not None:
+            more = unwrapped(token["more"])
+            if more[0].startswith("# "):
+                sections.append((more[0][2:], more[1:], []))
+                more = []
+        elif token["row"] is not None:
+            row = ROW.match(token["row"])
+            if row is None or not sections:
+                raise Mistake(f"options.def: not understood: NA_OPTION({token['row']})")
+            meaning = literal(row["meaning"])
+            if meaning.endswith(".") or "|" in meaning:
+                raise Mistake(f"options.def: {row['name']}: a meaning has no '|', and no full stop at its end")
+            sections[-1][2].append({
+                "name": f"NUMALLOC_{row['name']}", "accepts": accepts(row["type"], row["of"]),
+                "default": literal(row["fallback"]) or "none", "meaning": meaning, "more": more})
+            more, rows = [], rows + 1
+    if rows != len(re.findall(r"^NA_OPTION\(", text, re.M)):
+        raise Mistake("options.def: a row is not understood")
+    return sections
+
+
+# ---- Markdown ------------------------------------------------------------------------------------
+
+
+def wrapped(part):
+    return textwrap.fill(part, WIDTH, subsequent_indent="  " if part.startswith("- ") else "",
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def options_markdown():
+    lines = []
+    for title, introduction, rows in options():
+        lines += [f"## {title}", ""]
+        for part in introduction:
+            lines += [wrapped(part), ""]
+        lines += ["| Name | Accepts | Default | Meaning |", "|---|---|---|---|"]
+        for row in rows:
+            lines.append(f"| `{row['name']}` | {row['accepts']} | {row['default']} | {row['meaning']} |")
+        for row in rows:
+            if not row["more"]:
+                continue
+            lists = row["more"][0].startswith("- ")
+            more = row["more"] if lists else [f"`{row['name']}`: {row['more'][0]}", *row["more"][1:]]
+            lines += ["", f"`{row['name']}`:"] if lists else []
+            for items, parts in itertools.groupby(more, lambda part: part.startswith("- ")):
+                lines.append("")
+                lines += [wrapped(part) for part in parts]
+        lines.append("")
+    return lines[:-1]
+
+
+# ---- The manual ----------------------------------------------------------------------------------
+
+
+def roff(text):
+    """A line of text for mdoc: no marks of Markdown, and nothing that mdoc would take for its own."""
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "").replace("\\", "\\e")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def sentences(text):
+    """Each begins a line, as mdoc wants it."""
+    return re.sub(r"(?<=[a-z0-9)%])\. (?=[A-Z0-9])", ".\n", text).splitlines()
+
+
+def capital(text):
+    return text[:1].upper() + text[1:]
+
+
+def options_mdoc():
+    lines = []
+    for title, introduction, rows in options():
+        lines.append(f".Ss {title}")
+        for part in introduction:
+            lines += [roff(line) for line in sentences(part)]
+        lines.append(".Bl -tag -width Ds")
+        for row in rows:
+            lines += [f".It Ev {row['name']}", roff(f"{capital(row['meaning'])}."),
+                      roff(f"Accepts: {row['accepts']}; default: {row['default']}.")]
+            for items, parts in itertools.groupby(row["more"], lambda part: part.startswith("- ")):
+                if items:
+                    lines.append(".Bl -dash -compact")
+                for part in parts:
+                    lines += [".It"] if items else []
+                    lines += [roff(line) for line in sentences(part.removeprefix("- "))]
+                if items:
+                    lines.append(".El")
+        lines.append(".El")
+    return lines
+
+
+# ---- Documents -----------------------------------------------------------------------------------
+
+MADE = [  # file, name of the part, what makes it
+    ("docs/options.md", "options", options_markdown),
+    ("docs/man/libnumalloc.3", "options", options_mdoc),
+]
+
+
+def replaced(path, text, name, lines):
+    """The document with the part written anew."""
+    begin, end = (('.\\" ', "") if re.search(r"\.\d$", path) else ("<!-- ", " -->"))
+    gap = "" if begin.startswith(".") else "\n"
+    pattern = re.compile(rf"^({re.escape(begin)}made: {name}\b[^\n]*\n).*?^({re.escape(begin)}end: {name}{re.escape(end)})$",
+                         re.S | re.M)
+    if len(pattern.findall(text)) != 1:
+        raise Mistake(f"{path}: no part '{begin}made: {name} ...{end}' to '{begin}end: {name}{end}'")
+    body = "\n".join(lines) + "\n"
+    return pattern.sub(lambda found: f"{found[1]}{gap}{body}{gap}{found[2]}", text)
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    check, stale = sys.argv[1:] == ["--check"], False
+    for path, name, make in MADE:
+        old = (ROOT / path).read_text()
+        new = replaced(path, old, name, make())
+        if new == old:
+            continue
+        if check:
+            stale = True
+            sys.stdout.writelines(difflib.unified_diff(
+                old.splitlines(True), new.splitlines(True), path, "what the sources say"))
+        else:
+            (ROOT / path).write_text(new)
+            print(f"docs: wrote {name} in {path}")
+    if stale:
+        print("docs: mend the sources' tables, then run scripts/docs.py, and commit both", file=sys.stderr)
+    return 1 if stale else 0
+
+
+try:
+    sys.exit(main())
+except Mistake as mistake:
+    print(f"docs: {mistake}", file=sys.stderr)
+    sys.exit(1)
