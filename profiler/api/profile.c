@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/analyze/keys.h"
+#include "profiler/analyze/blocks/metric_keys.h"
 #include "profiler/api/profile_priv.h"
 
 /* What the recorder keeps at most; only a hostile file has deeper stacks. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "numalloc/profile.h"
-#include "profiler/analyze/sites.h"
-#include "profiler/dump/symbols.h"
+#include "profiler/analyze/blocks/site_sums.h"
+#include "profiler/dump/symbols/symbols.h"
 #include "profiler/format/access.h"
 #include "profiler/format/events.h"
 #include "profiler/format/reader.h"

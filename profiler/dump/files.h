@@ -3,7 +3,7 @@
 #ifndef NUMALLOC_PROFILER_DUMP_FILES_H
 #define NUMALLOC_PROFILER_DUMP_FILES_H
 
-#include "profiler/dump/options.h"
+#include "profiler/dump/ui/command_line.h"
 
 typedef struct na_files {
     char **items;

@@ -8,8 +8,8 @@
 #include "numalloc/numalloc.h"
 #include "profiler/dump/files.h"
 #include "profiler/dump/output.h"
-#include "profiler/dump/progress.h"
-#include "profiler/dump/views.h"
+#include "profiler/dump/ui/progress.h"
+#include "profiler/dump/view_table.h"
 
 /* The view, and the files after its name; NULL: said why not. A file may have the name of a view if
  * it is the only word. Without a view: the summary of a file, the list of several or of a

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "profiler/dump/options.h"
+#include "profiler/dump/ui/command_line.h"
 
 /* Written before the handlers are set, read by them; "" again before the file has its name. */
 static char temporary[4096];

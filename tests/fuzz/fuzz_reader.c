@@ -17,13 +17,13 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "profiler/analyze/detail.h"
-#include "profiler/analyze/flows_where.h"
-#include "profiler/analyze/functions.h"
-#include "profiler/analyze/histogram.h"
-#include "profiler/analyze/replay.h"
-#include "profiler/analyze/sites.h"
-#include "profiler/analyze/verdict.h"
+#include "profiler/analyze/accesses/flows_where.h"
+#include "profiler/analyze/accesses/verdict.h"
+#include "profiler/analyze/blocks/block_histogram.h"
+#include "profiler/analyze/blocks/detail.h"
+#include "profiler/analyze/blocks/function_costs.h"
+#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/format/access.h"
 
 /* ---- what depends on the machine ---- */

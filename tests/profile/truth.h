@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "profiler/analyze/detail.h"
-#include "profiler/analyze/sites.h"
+#include "profiler/analyze/blocks/detail.h"
+#include "profiler/analyze/blocks/site_sums.h"
 
 #define TRUTH_SITES 16u
 

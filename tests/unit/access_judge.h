@@ -4,8 +4,8 @@
 
 #include <criterion/criterion.h>
 
-#include "profiler/analyze/flows.h"
-#include "profiler/analyze/verdict.h"
+#include "profiler/analyze/accesses/flows.h"
+#include "profiler/analyze/accesses/verdict.h"
 #include "tests/unit/access_make.h"
 
 /* The same, read back. */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "numalloc/profile.h"
-#include "profiler/analyze/replay.h"
-#include "profiler/analyze/sites.h"
+#include "profiler/analyze/blocks/replay.h"
+#include "profiler/analyze/blocks/site_sums.h"
 #include "tests/unit/nprof_bomb.h"
 
 /* Most memory that this process ever had, in bytes: each test is a process. */

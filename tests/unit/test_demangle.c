@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/dump/demangle.h"
+#include "profiler/dump/symbols/demangle.h"
 
 typedef struct known {
     const char *name, *readable, *brief; /* brief: with a limit of 40 */

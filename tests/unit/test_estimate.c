@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "pagemap/span.h"
-#include "profiler/analyze/estimate.h"
+#include "profiler/analyze/accesses/estimate.h"
 #include "profiler/record/access_watch_draw.h"
 #include "tests/unit/access_judge.h"
 #include "tests/unit/own_memory.h"

@@ -1,6 +1,6 @@
 /* test_flows.c - flows of threads and objects: their order, the objects' lives, conditions, several
  * processes. */
-#include "profiler/analyze/flows_where.h"
+#include "profiler/analyze/accesses/flows_where.h"
 #include "tests/unit/access_judge.h"
 
 TestSuite(flows, .timeout = 60);

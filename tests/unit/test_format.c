@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "profiler/analyze/detail.h"
-#include "profiler/analyze/functions.h"
-#include "profiler/analyze/sites.h"
+#include "profiler/analyze/blocks/detail.h"
+#include "profiler/analyze/blocks/function_costs.h"
+#include "profiler/analyze/blocks/site_sums.h"
 #include "tests/unit/nprof_make.h"
 
 TestSuite(format, .timeout = 60);

@@ -1,7 +1,7 @@
 /* test_pattern.c - patterns of leaks: pieces, asterisks, ends. */
 #include <criterion/criterion.h>
 
-#include "profiler/dump/pattern.h"
+#include "profiler/dump/profile/pattern.h"
 
 static const struct {
     const char *pattern, *text;

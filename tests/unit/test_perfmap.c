@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "profiler/dump/perfmap.h"
+#include "profiler/dump/symbols/perfmap.h"
 
 static char path[] = "/tmp/test_perfmap.XXXXXX";
 

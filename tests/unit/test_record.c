@@ -17,7 +17,7 @@
 #include "alloc/hooks.h"
 #include "alloc/os.h"
 #include "alloc/topology.h"
-#include "profiler/analyze/sites.h"
+#include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/format/reader.h"
 #include "profiler/record/record.h"
 

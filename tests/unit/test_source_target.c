@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "profiler/dump/source_column.h"
-#include "profiler/dump/source_target.h"
+#include "profiler/dump/source/source_column.h"
+#include "profiler/dump/source/source_target.h"
 
 TestSuite(source_target, .timeout = 30);
 

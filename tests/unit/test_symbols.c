@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "profiler/dump/symbol_table.h"
-#include "profiler/dump/symbols.h"
+#include "profiler/dump/symbols/symbol_table.h"
+#include "profiler/dump/symbols/symbols.h"
 
 #define TEXT UINT64_C(0x1000)
 

@@ -12,7 +12,7 @@
 #include "alloc/hooks.h"
 #include "alloc/os.h"
 #include "alloc/topology.h"
-#include "profiler/analyze/replay.h"
+#include "profiler/analyze/blocks/replay.h"
 #include "profiler/format/reader_priv.h"
 #include "profiler/format/trace_code.h"
 #include "profiler/record/record.h"

@@ -1,0 +1,227 @@
+/* shared_lines.c - see shared_lines.h. */
+#include "profiler/analyze/accesses/shared_lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS  (NA_LINE_BYTES / 8)
+#define HALVES (2 * WORDS)
+#define USERS  64u   /* threads of a line that are told apart */
+#define APART  0.9   /* a word is two where its halves are so much one thread's each */
+#define SMALL  0.001 /* what so little of a line's accesses go to is no part of it */
+
+/* Of one line: accesses a second, summed over the probes of a range. Ranges are words, then halves
+ * of words. */
+typedef struct sums {
+    uint32_t thread[USERS];
+    uint32_t threads;
+    struct range {
+        double reads[USERS], writes[USERS];
+        uint32_t probes;
+        uint32_t object;
+    } range[WORDS + HALVES];
+} sums_t;
+
+static uint32_t range_of(uint64_t address, uint32_t length) {
+    uint32_t offset = (uint32_t)(address % NA_LINE_BYTES);
+    return length > 4 ? offset / 8 : WORDS + offset / 4;
+}
+
+static uint32_t user_of(sums_t *s, uint32_t thread) {
+    for (uint32_t i = 0; i < s->threads; i++)
+        if (s->thread[i] == thread) return i;
+    if (s->threads == USERS) return USERS;
+    s->thread[s->threads] = thread;
+    return s->threads++;
+}
+
+/* Did different threads use different ranges, one writing? */
+static bool in_conflict(const na_flow_probe_t *p) {
+    for (uint32_t i = 0; i < p->count; i++)
+        for (uint32_t k = 0; k < p->count; k++)
+            if (p->uses[i].range == 0 && p->uses[k].range == 1 &&
+                p->uses[i].thread != p->uses[k].thread && p->uses[i].writes + p->uses[k].writes > 0)
+                return true;
+    return false;
+}
+
+#define NEAR UINT64_C(300000000) /* ns from one probe to the next */
+
+static bool overlap(const na_flow_probe_t *a, uint32_t i, const na_flow_probe_t *b, uint32_t k) {
+    return a->address[i] < b->address[k] + b->length[k] &&
+           b->address[k] < a->address[i] + a->length[i];
+}
+
+/* The same of two probes soon after each other: with more threads than CPUs they take turns. */
+static bool in_turn(const na_flow_probe_t *a, const na_flow_probe_t *b) {
+    if (a == NULL || b->ns - a->ns > NEAR) return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        for (uint32_t k = 0; k < b->count; k++)
+            if (a->uses[i].thread != b->uses[k].thread &&
+                !overlap(a, a->uses[i].range, b, b->uses[k].range) &&
+                a->uses[i].writes + b->uses[k].writes > 0)
+                return true;
+    return false;
+}
+
+static void add_probe(sums_t *s, na_line_t *line, const na_flow_probe_t *p,
+                      const na_flow_probe_t *before) {
+    for (uint32_t k = 0; k < 2; k++) {
+        struct range *r = &s->range[range_of(p->address[k], p->length[k])];
+        r->probes++;
+        if (p->object[k] != NA_FLOWS_NONE) r->object = p->object[k];
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        const struct na_flow_use *u = &p->uses[i];
+        uint32_t user = user_of(s, u->thread);
+        if (user == USERS) continue;
+        struct range *r = &s->range[range_of(p->address[u->range], p->length[u->range])];
+        r->reads[user] += u->reads;
+        r->writes[user] += u->writes;
+    }
+    line->probes += p->count != 0;
+    line->conflicts += in_conflict(p) || in_turn(before, p);
+    if (line->first_ns == 0 || p->ns < line->first_ns) line->first_ns = p->ns;
+    if (p->ns > line->last_ns) line->last_ns = p->ns;
+}
+
+/* A range as a part of the line. count stays where nobody used it. */
+static na_line_part_t part_of(const sums_t *s, uint32_t range, uint64_t address, uint32_t length) {
+    const struct range *r = &s->range[range];
+    na_line_part_t to = {
+        .address = address, .length = length, .object = r->object, .thread = NA_FLOWS_NONE};
+    double most = 0, all = 0;
+    for (uint32_t i = 0; i < s->threads && r->probes != 0; i++) {
+        double rate = (r->reads[i] + r->writes[i]) / r->probes;
+        if (!(rate > 0)) continue;
+        to.reads += r->reads[i] / r->probes;
+        to.writes += r->writes[i] / r->probes;
+        to.threads++;
+        all += rate;
+        if (rate <= most) continue;
+        most = rate;
+        to.thread = s->thread[i];
+    }
+    to.own = all > 0 ? most / all : 0;
+    return to;
+}
+
+static double rate_of(const na_line_part_t *p) {
+    return p->reads + p->writes;
+}
+
+/* The word, or its halves if these are different threads'. Returns how many. */
+static uint32_t take_apart(const sums_t *s, uint32_t word, uint64_t line, na_line_part_t *to) {
+    uint64_t address = line + word * 8;
+    *to = part_of(s, word, address, 8);
+    bool used = rate_of(to) > 0; /* (few looks at the word may have met one thread only) */
+    if (s->range[WORDS + 2 * word].probes == 0) return used;
+    na_line_part_t half[2];
+    for (uint32_t k = 0; k < 2; k++)
+        half[k] = part_of(s, WORDS + 2 * word + k, address + 4 * k, 4);
+    for (uint32_t k = 0; k < 2; k++)
+        if (half[k].threads == 0 || half[k].own < APART) return used;
+    if (half[0].thread == half[1].thread) return used;
+    memcpy(to, half, sizeof half);
+    return 2;
+}
+
+static void finish(const sums_t *s, na_line_t *line) {
+    double thread[USERS] = {0}, most = 0, own = 0, written = 0, writes = 0, object_rate = 0;
+    na_line_part_t parts[2 * WORDS + 1];
+    uint32_t count = 0;
+    for (uint32_t w = 0; w < WORDS; w++)
+        count += take_apart(s, w, line->address, &parts[count]);
+    for (uint32_t i = 0; i < count; i++)
+        line->rate += rate_of(&parts[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        if (rate_of(&parts[i]) < SMALL * line->rate) continue;
+        line->parts[line->count++] = parts[i];
+        if (!(parts[i].writes > 0)) continue; /* only read it is as good as each one's own */
+        own += parts[i].own * rate_of(&parts[i]);
+        written += rate_of(&parts[i]);
+        writes += parts[i].writes;
+    }
+    line->own = written > 0 ? own / written : 0;
+    for (uint32_t k = 0; k < count; k++)
+        for (uint32_t i = 0; i < s->threads; i++)
+            if (s->thread[i] == parts[k].thread) thread[i] += parts[k].own * rate_of(&parts[k]);
+    for (uint32_t i = 0; i < s->threads; i++)
+        if (thread[i] > most) most = thread[i];
+    line->others = line->rate > most ? line->rate - most : 0;
+    if (line->others > writes) line->others = writes;
+    line->object = NA_FLOWS_NONE;
+    for (uint32_t i = 0; i < line->count; i++) {
+        const na_line_part_t *p = &line->parts[i];
+        bool seen = false, met = false;
+        double of_object = 0;
+        for (uint32_t k = 0; k < line->count; k++) {
+            if (k < i && line->parts[k].thread == p->thread) seen = true;
+            if (k < i && line->parts[k].object == p->object) met = true;
+            if (line->parts[k].object == p->object) of_object += rate_of(&line->parts[k]);
+        }
+        line->threads += !seen;
+        line->objects += !met;
+        if (p->object == NA_FLOWS_NONE || of_object <= object_rate) continue;
+        object_rate = of_object;
+        line->object = p->object;
+    }
+}
+
+/* By line, then by time. */
+static int by_line(const void *a, const void *b, void *arg) {
+    const na_flow_probe_t *probes = arg;
+    const na_flow_probe_t *x = &probes[*(const uint32_t *)a], *y = &probes[*(const uint32_t *)b];
+    uint64_t i = x->address[0] / NA_LINE_BYTES, k = y->address[0] / NA_LINE_BYTES;
+    if (x->process != y->process) return x->process < y->process ? -1 : 1;
+    if (i != k) return i < k ? -1 : 1;
+    return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+static int most_first(const void *a, const void *b) {
+    const na_line_t *x = a, *y = b;
+    if (x->others != y->others) return x->others > y->others ? -1 : 1;
+    if (x->process != y->process) return x->process < y->process ? -1 : 1;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+bool na_lines_make(const na_flows_t *set, na_lines_t *lines) {
+    *lines = (na_lines_t){0};
+    if (set->probe_count == 0) return true;
+    uint32_t *order = calloc(set->probe_count, sizeof *order);
+    sums_t *s = malloc(sizeof *s);
+    lines->items = calloc(set->probe_count, sizeof *lines->items);
+    bool good = order != NULL && s != NULL && lines->items != NULL;
+    for (uint32_t i = 0; good && i < set->probe_count; i++)
+        order[i] = i;
+    if (good) qsort_r(order, set->probe_count, sizeof *order, by_line, set->probes);
+    for (uint32_t i = 0; good && i < set->probe_count;) {
+        const na_flow_probe_t *first = &set->probes[order[i]];
+        na_line_t *line = &lines->items[lines->count];
+        *line = (na_line_t){.address = first->address[0] / NA_LINE_BYTES * NA_LINE_BYTES,
+                            .process = first->process};
+        const na_flow_probe_t *before = NULL;
+        memset(s, 0, sizeof *s);
+        for (uint32_t r = 0; r < WORDS + HALVES; r++)
+            s->range[r].object = NA_FLOWS_NONE;
+        for (; i < set->probe_count; i++) {
+            const na_flow_probe_t *p = &set->probes[order[i]];
+            if (p->process != line->process ||
+                p->address[0] / NA_LINE_BYTES * NA_LINE_BYTES != line->address)
+                break;
+            add_probe(s, line, p, before);
+            if (p->count != 0) before = p;
+        }
+        finish(s, line);
+        lines->count += line->count != 0;
+    }
+    free(order);
+    free(s);
+    if (good) qsort(lines->items, lines->count, sizeof *lines->items, most_first);
+    return good;
+}
+
+void na_lines_free(na_lines_t *lines) {
+    free(lines->items);
+    *lines = (na_lines_t){0};
+}

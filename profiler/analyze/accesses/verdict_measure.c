@@ -1,0 +1,469 @@
+/* verdict_measure.c - what the samples say of some objects: the shares that the rules of
+ * verdict_rules.c look at.
+ *
+ * Each object is looked at by itself, in order of time, and the figures are summed by weight, so
+ * that a thousand small blocks of one site count like one large one that is used the same way. Up
+ * to the hand-off (the first access by a thread that did not allocate it) an object is being made;
+ * who uses it is judged by what comes after. Objects with too few samples for that are put
+ * together, and nothing is said of turns and concurrency from them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/analyze/accesses/verdict.h"
+
+#define ROUNDING 1e-9 /* of sums of parts that should be whole */
+
+typedef struct touched_line {
+    uint64_t line;
+    double weight;
+} touched_line_t;
+
+typedef struct sums {
+    const na_flows_t *set;
+    const na_verdicts_t *verdicts;
+    na_measure_t *to;
+    uint32_t *kept; /* samples of the object that count */
+    uint32_t *draw; /* of each: the number of its draw, in order of their first samples */
+    uint32_t kept_room;
+    uint32_t draws;
+    double *draw_weight;   /* by draw */
+    touched_line_t *lines; /* all accesses after the hand-off */
+    uint32_t line_count, line_room;
+    double *by_thread;
+    double squares; /* of the weights of independent samples */
+    double remote, known, own, own_remote, own_moved;
+    double one_node, settled, allocator, second, second_of;
+    double pure;
+    double stores, store_of;
+    double cluster, cluster_of;
+    double handoffs, handoff_sum;
+    double switch_sum;
+    double latency, latency_of;
+    na_parts_sum_t parts;
+    /* Objects with few samples, together. */
+    double few[NA_FLOWS_NODES], few_remote[NA_FLOWS_NODES], few_made[NA_FLOWS_NODES], few_all;
+} sums_t;
+
+static bool keep_samples(sums_t *s, uint32_t object, uint32_t *count) {
+    na_flow_t flow = na_flow_of_object(s->set, object);
+    *count = 0;
+    if (flow.count > s->kept_room) {
+        uint32_t *kept = reallocarray(s->kept, flow.count, sizeof *kept);
+        if (kept != NULL) s->kept = kept;
+        uint32_t *draw = reallocarray(s->draw, flow.count, sizeof *draw);
+        if (draw != NULL) s->draw = draw;
+        double *weight = reallocarray(s->draw_weight, flow.count, sizeof *weight);
+        if (weight != NULL) s->draw_weight = weight;
+        if (kept == NULL || draw == NULL || weight == NULL) return false;
+        s->kept_room = flow.count;
+    }
+    for (uint32_t i = 0; i < flow.count; i++)
+        if (na_verdict_counts(&s->set->items[flow.items[i]], s->verdicts->source,
+                              s->verdicts->dram))
+            s->kept[(*count)++] = flow.items[i];
+    return true;
+}
+
+static const na_touch_t *sample(const sums_t *s, uint32_t i) {
+    return &s->set->items[s->kept[i]];
+}
+
+/* The thread that allocated the object: known, or whoever came first. */
+static uint32_t maker(const sums_t *s, uint32_t object) {
+    uint32_t thread = s->set->objects[object].thread;
+    return thread != NA_FLOWS_NONE ? thread : sample(s, 0)->thread;
+}
+
+/* The node that it was on then: of a stack or variable, where the first page seen lies. */
+static int16_t maker_node(const sums_t *s, uint32_t object) {
+    int16_t node = s->set->objects[object].node;
+    return node >= 0 ? node : sample(s, 0)->home;
+}
+
+/* Figures that need no order of time. */
+static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
+    na_measure_t *to = s->to;
+    uint32_t thread = maker(s, object);
+    int16_t node = maker_node(s, object);
+    double own = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        double w = a->weight;
+        to->weight += w;
+        s->by_thread[a->thread] += w;
+        if (a->thread == thread) own += w;
+        if (a->latency >= 0) {
+            s->latency += w * a->latency;
+            s->latency_of += w;
+        }
+        if ((a->op & NA_NPROF_OP_WRITE) != 0 && a->ns > to->last_store_ns)
+            to->last_store_ns = a->ns;
+        if (a->from >= 0) to->from[a->from] += w;
+        if (a->home >= 0) to->home[a->home] += w;
+        if (!na_touch_has_nodes(a)) continue;
+        s->known += w;
+        if (a->from == a->home) continue;
+        s->remote += w;
+        if (a->latency > s->verdicts->local_latency)
+            to->excess += w * (a->latency - s->verdicts->local_latency);
+        if (a->thread != thread) continue;
+        s->own_remote += w;
+        if (a->from != node) s->own_moved += w;
+    }
+    s->own += own;
+    to->samples += count;
+    to->instances += count != 0;
+}
+
+/* What a sample belongs to with others: a round of watchpoints; of NUMA hinting faults, which come
+ * in bursts of one thread after each of the kernel's scans, a tenth of a second. 0: nothing. */
+static uint32_t round_of(const sums_t *s, const na_touch_t *a) {
+    if (s->set->sources[s->verdicts->source].of.source != NA_NPROF_SOURCE_NUMA) return a->round;
+    return (uint32_t)(a->ns / 100000000U) + 1;
+}
+
+/* What is drawn by itself: a sample; of watchpoints all those of a round, which are of one word or
+ * two at one moment, and say little more than one. Samples of a round follow each other closely in
+ * an object's flow. */
+static void find_draws(sums_t *s, uint32_t count) {
+    enum { OPEN = 16 };
+    struct {
+        uint32_t round, draw;
+        uint16_t process;
+    } open[OPEN];
+    uint32_t used = 0, next = 0;
+    s->draws = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        uint32_t round = round_of(s, a), at = 0;
+        while (at < used && (open[at].round != round || open[at].process != a->process))
+            at++;
+        if (round == 0 || at == used) {
+            s->draw[i] = s->draws++;
+            s->draw_weight[s->draw[i]] = 0;
+            if (round != 0) {
+                open[next].round = round;
+                open[next].process = a->process;
+                open[next].draw = s->draw[i];
+                next = (next + 1) % OPEN;
+                if (used < OPEN) used++;
+            }
+        } else {
+            s->draw[i] = open[at].draw;
+        }
+        s->draw_weight[s->draw[i]] += a->weight;
+    }
+    for (uint32_t i = 0; i < s->draws; i++)
+        s->squares += s->draw_weight[i] * s->draw_weight[i];
+}
+
+/* A turn lasts from a thread's first access to the first one by another: as docs/examples/turns.c
+ * has it, of all accesses to the object. */
+static void add_switches(sums_t *s, uint32_t count) {
+    const na_touch_t *turn = sample(s, 0);
+    for (uint32_t i = 1; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        if (turn->thread == a->thread) continue;
+        s->to->switches++;
+        s->switch_sum += (double)(a->ns - turn->ns);
+        turn = a;
+    }
+    s->to->turn_draws += s->draws;
+}
+
+/* Windows of time: in which one node made nearly all accesses? It takes several draws to say so:
+ * one round of watchpoints sees a word for some milliseconds, in which a thread that works its way
+ * through the object may be alone with that word. Each draw counts as one, whatever it weighs, for
+ * the weights of words differ by orders of magnitude. */
+static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
+    double least = na_limit(NA_T_WINDOW_SAMPLES);
+    uint64_t begin = sample(s, first)->ns, span = sample(s, count - 1)->ns - begin + 1;
+    double windows = floor((s->draws - s->draw[first]) / least);
+    double longest = floor((double)span / (na_limit(NA_T_WINDOW_MS) * 1e6));
+    if (windows > longest) windows = longest;
+    if (windows > na_limit(NA_T_WINDOWS)) windows = na_limit(NA_T_WINDOWS);
+    if (windows < 2) return;
+    double length = (double)span / windows;
+    for (uint32_t i = first; i < count;) {
+        uint64_t number = (uint64_t)((double)(sample(s, i)->ns - begin) / length);
+        double node[NA_FLOWS_NODES] = {0}, all = 0, most = 0;
+        for (; i < count; i++) {
+            const na_touch_t *a = sample(s, i);
+            if ((uint64_t)((double)(a->ns - begin) / length) != number) break;
+            double part = s->draw_weight[s->draw[i]];
+            if (a->from < 0 || !(part > 0)) continue;
+            part = a->weight / part;
+            all += part;
+            node[a->from] += part;
+            if (node[a->from] > most) most = node[a->from];
+        }
+        if (all < na_limit(NA_T_SPARSE) - ROUNDING) continue;
+        s->to->windows++;
+        if (most >= (na_limit(NA_T_PURE) - ROUNDING) * all) s->pure += 1;
+    }
+}
+
+static bool keep_line(sums_t *s, uint64_t line, double weight) {
+    if (s->line_count == s->line_room) {
+        uint32_t room = s->line_room == 0 ? 1024 : s->line_room * 2;
+        touched_line_t *more = reallocarray(s->lines, room, sizeof *more);
+        if (more == NULL) return false;
+        s->lines = more;
+        s->line_room = room;
+    }
+    s->lines[s->line_count++] = (touched_line_t){line, weight};
+    return true;
+}
+
+/* Inside of one group of threads? Only objects that threads share count. */
+static void add_cluster(sums_t *s, uint32_t first, uint32_t count) {
+    const na_clusters_t *clusters = &s->verdicts->clusters;
+    uint32_t other = sample(s, first)->thread;
+    bool shared = false;
+    for (uint32_t i = first; i < count && !shared; i++)
+        shared = sample(s, i)->thread != other;
+    if (!shared || clusters->of == NULL) return;
+    /* The group of the thread with most of it stands for the object. */
+    double *by_thread = s->by_thread, most = 0, inside = 0, all = 0;
+    uint32_t best = other;
+    for (uint32_t i = first; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        all += a->weight;
+        if (by_thread[a->thread] > most) {
+            most = by_thread[a->thread];
+            best = a->thread;
+        }
+    }
+    uint32_t cluster = clusters->of[best];
+    for (uint32_t i = first; i < count; i++)
+        if (cluster != NA_FLOWS_NONE && clusters->of[sample(s, i)->thread] == cluster)
+            inside += sample(s, i)->weight;
+    s->cluster += inside;
+    s->cluster_of += all;
+}
+
+/* What verdict_parts.c looks at; `first`: sample of the hand-off. */
+static na_parts_samples_t parts_samples(const sums_t *s, uint32_t object, uint32_t first,
+                                        uint32_t count) {
+    const na_flow_object_t *o = &s->set->objects[object];
+    na_reader_t *reader = s->set->processes[o->process].reader;
+    uint64_t page = reader != NULL ? na_reader_header(reader)->page_size : 0;
+    return (na_parts_samples_t){.set = s->set,
+                                .items = s->kept + first,
+                                .draw = s->draw + first,
+                                .draw_weight = s->draw_weight,
+                                .count = count - first,
+                                .page_size = page >= 64 ? page : 4096,
+                                .by_page = s->set->sources[s->verdicts->source].of.source ==
+                                           NA_NPROF_SOURCE_NUMA};
+}
+
+/* The first sample by another thread than the one that made it; `count`: there is none. */
+static uint32_t handoff(const sums_t *s, uint32_t object, uint32_t count) {
+    uint32_t thread = maker(s, object), first = 0;
+    while (first < count && sample(s, first)->thread == thread)
+        first++;
+    return first;
+}
+
+/* What came after the hand-off. False: out of memory. */
+static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
+    na_measure_t *to = s->to;
+    const na_flow_object_t *o = &s->set->objects[object];
+    uint32_t thread = maker(s, object), first = handoff(s, object, count);
+    if (first == count) { /* nobody else used it */
+        if (o->thread != NA_FLOWS_NONE) return true;
+        first = 0; /* and who made it is not known */
+        thread = NA_FLOWS_NONE;
+    }
+    if (thread != NA_FLOWS_NONE && o->birth_ns != 0 && sample(s, first)->ns >= o->birth_ns) {
+        s->handoffs += 1;
+        s->handoff_sum += (double)(sample(s, first)->ns - o->birth_ns);
+    }
+    double node[NA_FLOWS_NODES] = {0}, away[NA_FLOWS_NODES] = {0}, all = 0;
+    double made[NA_FLOWS_NODES] = {0}; /* by who allocated it */
+    for (uint32_t i = first; i < count; i++) {
+        const na_touch_t *a = sample(s, i);
+        all += a->weight;
+        if (a->thread == thread && a->from >= 0) made[a->from] += a->weight;
+        if (a->thread == thread) s->allocator += a->weight;
+        if (a->op != NA_NPROF_OP_UNKNOWN) {
+            s->store_of += a->weight;
+            to->store_samples++;
+            if ((a->op & NA_NPROF_OP_WRITE) != 0) s->stores += a->weight;
+        }
+        if (a->from >= 0) node[a->from] += a->weight;
+        if (na_touch_is_remote(a)) away[a->from] += a->weight;
+        if (!keep_line(s, a->address >> 6, a->weight)) return false;
+    }
+    to->after += all;
+    add_switches(s, count);
+    if (count - first < na_limit(NA_T_SPARSE)) {
+        to->sparse++;
+        for (uint32_t n = 0; n < s->set->node_count; n++) {
+            s->few[n] += node[n];
+            s->few_remote[n] += away[n];
+            s->few_made[n] += made[n];
+        }
+        s->few_all += all;
+        s->parts.weight += all;
+        return true;
+    }
+    uint32_t best = 0, next = NA_FLOWS_NONE;
+    for (uint32_t n = 1; n < s->set->node_count; n++)
+        if (node[n] > node[best]) best = n;
+    for (uint32_t n = 0; n < s->set->node_count; n++)
+        if (n != best && (next == NA_FLOWS_NONE || node[n] > node[next])) next = n;
+    /* Of several objects those that lie with their users already fit, too. */
+    bool settled = 2 * away[best] < node[best];
+    s->one_node += settled ? 0 : away[best];
+    s->settled += settled ? node[best] : 0;
+    s->allocator -= made[best]; /* where it is one of many, it wants what they want */
+    if (next != NA_FLOWS_NONE) s->second += node[next];
+    s->second_of += all;
+    add_windows(s, first, count);
+    add_cluster(s, first, count);
+    na_parts_samples_t samples = parts_samples(s, object, first, count);
+    return na_parts_count(&samples, &s->parts);
+}
+
+/* Forgets the weights by thread of one object. */
+static void forget_threads(sums_t *s, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        s->by_thread[sample(s, i)->thread] = 0;
+}
+
+static int by_line(const void *a, const void *b) {
+    uint64_t x = ((const touched_line_t *)a)->line, y = ((const touched_line_t *)b)->line;
+    return x < y ? -1 : x > y;
+}
+
+static int most_first(const void *a, const void *b) {
+    double x = ((const touched_line_t *)a)->weight, y = ((const touched_line_t *)b)->weight;
+    return x > y ? -1 : x < y;
+}
+
+/* How many lines have the most accesses, together NA_T_LINES_SHARE of them; and what the first
+ * NA_T_LINES have. By weight: words that are known to be used are watched far more often. */
+static void count_lines(sums_t *s) {
+    if (s->line_count == 0) return;
+    qsort(s->lines, s->line_count, sizeof *s->lines, by_line);
+    uint32_t lines = 0;
+    double all = 0, have = 0;
+    for (uint32_t i = 0; i < s->line_count; i++) {
+        all += s->lines[i].weight;
+        if (lines != 0 && s->lines[i].line == s->lines[lines - 1].line)
+            s->lines[lines - 1].weight += s->lines[i].weight;
+        else
+            s->lines[lines++] = s->lines[i];
+    }
+    qsort(s->lines, lines, sizeof *s->lines, most_first);
+    double wanted = (na_limit(NA_T_LINES_SHARE) - ROUNDING) * all;
+    for (uint32_t i = 0; i < lines; i++) {
+        if (have < wanted) s->to->lines++;
+        have += s->lines[i].weight;
+        if (i < na_limit(NA_T_LINES)) s->to->in_lines = all > 0 ? have / all : NAN;
+    }
+}
+
+static int16_t most_of(const double weights[NA_FLOWS_NODES], uint32_t nodes) {
+    int16_t best = -1;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (weights[n] > 0 && (best < 0 || weights[n] > weights[best])) best = (int16_t)n;
+    return best;
+}
+
+static void finish(sums_t *s, const double *thread_weight) {
+    na_measure_t *to = s->to;
+    uint32_t nodes = s->set->node_count;
+    int16_t few = most_of(s->few, nodes);
+    if (few >= 0) s->one_node += s->few_remote[few];
+    if (few >= 0) s->allocator -= s->few_made[few];
+    to->independent = s->squares > 0 ? to->weight * to->weight / s->squares : 0;
+    to->known = to->weight > 0 ? s->known / to->weight : 0;
+    to->remote = s->known > 0 ? s->remote / s->known : NAN;
+    to->own = to->weight > 0 ? s->own / to->weight : NAN;
+    to->moved = s->own_remote > 0 ? s->own_moved / s->own_remote : NAN;
+    to->one_node = to->after > 0 ? s->one_node / to->after : NAN;
+    to->settled = to->after > 0 ? s->settled / to->after : NAN;
+    to->allocator = to->after > 0 ? s->allocator / to->after : NAN;
+    to->second = s->second_of > 0 ? s->second / s->second_of : NAN;
+    to->pure = to->windows != 0 ? s->pure / to->windows : NAN;
+    to->stores = s->store_of > 0 ? s->stores / s->store_of : NAN;
+    to->switch_ns = to->switches != 0 ? s->switch_sum / (double)to->switches : NAN;
+    double handoff = s->handoffs > 0 ? s->handoff_sum / s->handoffs : 0;
+    to->handoff_ns = handoff < 1e18 ? (uint64_t)handoff : (uint64_t)1e18;
+    double told = 0, most = 0;
+    for (uint32_t n = 0; n < nodes; n++) {
+        told += s->parts.of_node[n];
+        if (s->parts.of_node[n] > most) most = s->parts.of_node[n];
+    }
+    to->parted = told > 0 ? s->parts.same / s->parts.weight : NAN;
+    to->misplaced = told > 0 ? s->parts.misplaced / s->parts.weight : NAN;
+    to->part_second = told > 0 ? 1 - most / told : NAN;
+    to->in_cluster = s->cluster_of > 0 ? s->cluster / s->cluster_of : NAN;
+    to->latency = s->latency_of > 0 ? s->latency / s->latency_of : NAN;
+    to->to = most_of(to->from, nodes);
+    to->at = most_of(to->home, nodes);
+    double home = 0;
+    for (uint32_t n = 0; n < nodes; n++)
+        home += to->home[n];
+    to->spread = home > 0 && to->at >= 0 ? to->home[to->at] / home * nodes : NAN;
+    to->in_lines = NAN;
+    to->reader = NA_FLOWS_NONE;
+    for (uint32_t t = 0; t < s->set->thread_count; t++) {
+        if (!(thread_weight[t] > 0)) continue;
+        to->threads++;
+        if (to->reader == NA_FLOWS_NONE || thread_weight[t] > thread_weight[to->reader])
+            to->reader = t;
+    }
+}
+
+uint32_t na_measure_parts(const na_flows_t *set, const na_verdicts_t *verdicts, uint32_t object,
+                          na_part_t *parts, uint32_t most) {
+    na_measure_t unused = {0};
+    sums_t s = {.set = set, .verdicts = verdicts, .to = &unused};
+    uint32_t kept, found = UINT32_MAX;
+    if (keep_samples(&s, object, &kept)) {
+        if (kept != 0) find_draws(&s, kept);
+        uint32_t first = kept != 0 ? handoff(&s, object, kept) : 0;
+        na_parts_samples_t samples = parts_samples(&s, object, first == kept ? 0 : first, kept);
+        const na_flow_object_t *o = &set->objects[object];
+        found = kept != 0 ? na_parts_ranges(&samples, o->base, o->size, parts, most) : 0;
+    }
+    free(s.kept);
+    free(s.draw);
+    free(s.draw_weight);
+    return found;
+}
+
+bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const uint32_t *objects,
+                     uint32_t count, uint32_t skip, na_measure_t *measure) {
+    *measure = (na_measure_t){0};
+    sums_t s = {.set = set, .verdicts = verdicts, .to = measure};
+    s.by_thread = calloc((size_t)set->thread_count + 1, sizeof *s.by_thread);
+    double *all = calloc((size_t)set->thread_count + 1, sizeof *all);
+    bool good = s.by_thread != NULL && all != NULL;
+    for (uint32_t i = 0; good && i < count; i++) {
+        uint32_t kept;
+        if (objects[i] == skip || set->objects[objects[i]].samples == 0) continue;
+        good = keep_samples(&s, objects[i], &kept);
+        if (!good || kept == 0) continue;
+        add_plain(&s, objects[i], kept);
+        find_draws(&s, kept);
+        good = add_after(&s, objects[i], kept);
+        for (uint32_t k = 0; k < kept; k++)
+            all[sample(&s, k)->thread] += sample(&s, k)->weight;
+        forget_threads(&s, kept);
+    }
+    if (good) finish(&s, all);
+    if (good) count_lines(&s);
+    free(s.kept);
+    free(s.draw);
+    free(s.draw_weight);
+    free(s.lines);
+    free(s.by_thread);
+    free(all);
+    return good;
+}

@@ -1,0 +1,99 @@
+/* verdict_rules_lines.c - false sharing, over what shared_lines.c says of the lines that were
+ * looked at word by word. It is judged by itself: neither nodes nor shares of all accesses have a
+ * part in it. See verdict.h. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "profiler/analyze/accesses/verdict.h"
+
+#define LEAST 0.1 /* of all looks */
+
+static void add(na_rule_t *rule, const char *what, na_threshold_t limit, double value,
+                double chance) {
+    bool met = value >= na_limit(limit);
+    rule->conditions[rule->count++] = (na_condition_t){.what = what,
+                                                       .limit = limit,
+                                                       .value = value,
+                                                       .chance = chance,
+                                                       .at_least = true,
+                                                       .known = true,
+                                                       .met = met};
+    rule->holds = rule->holds && met;
+    if (chance < rule->chance) rule->chance = chance;
+    double near = met ? 1 : value / na_limit(limit);
+    if (near < rule->fit) rule->fit = near;
+}
+
+static na_rule_t rule_of(const na_line_t *line) {
+    na_rule_t rule = {.holds = line->threads > 1, .chance = 1, .fit = 1};
+    /* That a part is one thread's may be how it looks in few probes. */
+    add(&rule, "by the thread that each part of the line belongs to", NA_T_LINE_OWN, line->own,
+        na_share_chance(line->own, na_limit(NA_T_LINE_OWN), line->probes, true));
+    if (line->conflicts < LEAST * line->probes) rule.holds = false; /* one after the other */
+    add(&rule, "looks that saw different threads use different parts, one writing",
+        NA_T_LINE_PROBES, line->conflicts, 1 - pow(0.5, line->conflicts));
+    add(&rule, "accesses a second by others than the thread with most, or writes", NA_T_LINE_RATE,
+        line->others, 1);
+    return rule;
+}
+
+static uint32_t group_of(const na_flows_t *set, const na_line_t *line) {
+    return line->object == NA_FLOWS_NONE ? NA_FLOWS_NONE : set->objects[line->object].group;
+}
+
+/* Says no more than that the line is shared: it takes its place. */
+static bool is_less(const na_verdict_t *v) {
+    return v->kind == NA_VERDICT_NOTHING || v->kind == NA_VERDICT_UNDECIDABLE ||
+           (v->kind == NA_VERDICT_WRITE_SHARED && v->measure.lines <= na_limit(NA_T_LINES));
+}
+
+static na_verdict_t *item_of(na_verdicts_t *v, uint32_t group, uint32_t object) {
+    for (uint32_t i = 0; i < v->count; i++)
+        if (v->items[i].group == group &&
+            (v->items[i].object == object || v->items[i].object == NA_FLOWS_NONE))
+            return &v->items[i];
+    return NULL;
+}
+
+bool na_rules_lines(const na_flows_t *set, na_verdicts_t *v) {
+    for (uint32_t i = 0; i < v->lines.count; i++) {
+        const na_line_t *line = &v->lines.items[i];
+        uint32_t group = group_of(set, line);
+        na_rule_t rule = rule_of(line);
+        if (!rule.holds || group == NA_FLOWS_NONE) continue;
+        na_verdict_t *known = NULL;
+        for (uint32_t k = 0; k < v->count && known == NULL; k++)
+            if (v->items[k].kind == NA_VERDICT_FALSE_SHARING && v->items[k].group == group)
+                known = &v->items[k];
+        if (known != NULL) {
+            known->line_count++;
+            continue;
+        }
+        na_verdict_t *to = item_of(v, group, line->object);
+        if (to == NULL || !is_less(to)) {
+            na_verdict_t *more = reallocarray(v->items, (size_t)v->count + 1, sizeof *more);
+            if (more == NULL) return false;
+            v->items = more;
+            to = &v->items[v->count];
+            *to = (na_verdict_t){.group = group, .object = line->object, .apart = NA_FLOWS_NONE};
+            if (!na_measure_make(set, v, &line->object, 1, NA_FLOWS_NONE, &to->measure))
+                return false;
+            na_rules_decide(set, v, to);
+            v->count++;
+        }
+        to->runners[1] = to->runners[0];
+        to->runners[0] = to->kind == NA_VERDICT_NOTHING ? NA_VERDICT_UNDECIDABLE : to->kind;
+        to->kind = NA_VERDICT_FALSE_SHARING;
+        to->undecided = NA_UNDECIDED_NOT;
+        to->lacks = 0;
+        to->needed = 0;
+        to->object = line->object;
+        to->apart = NA_FLOWS_NONE;
+        to->gain_remote = to->gain_latency = NAN;
+        to->rules[NA_VERDICT_FALSE_SHARING] = rule;
+        to->chance = rule.chance;
+        to->line = i;
+        to->line_count = 1;
+    }
+    return true;
+}

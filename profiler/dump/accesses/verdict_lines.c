@@ -1,0 +1,122 @@
+/* verdict_lines.c - false sharing in words: which line, which parts of it, whose they are, and how
+ * to take them apart. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "profiler/dump/accesses/access_view.h"
+#include "profiler/dump/ui/text.h"
+
+static const na_line_t *line_of(const na_access_view_t *view, const na_verdict_t *v) {
+    return &view->verdicts.lines.items[v->line];
+}
+
+static uint64_t offset_of(const na_access_view_t *view, const na_line_part_t *p) {
+    return p->object == NA_FLOWS_NONE ? p->address % NA_LINE_BYTES
+                                      : p->address - view->flows.objects[p->object].base;
+}
+
+static double writes_of(const na_line_part_t *p) {
+    return p->writes / (p->reads + p->writes);
+}
+
+void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *v) {
+    const na_line_t *line = line_of(view, v);
+    char rate[NA_TEXT], thread[NA_LABEL], first[NA_TEXT], last[NA_TEXT];
+    printf("  line        0x%" PRIx64 ": %u threads use %u parts of its %u bytes; looked at %u "
+           "times, from %s to %s\n",
+           line->address, line->threads, line->count, NA_LINE_BYTES, line->probes,
+           na_text_ms(first, line->first_ns / 1000000), na_text_ms(last, line->last_ns / 1000000));
+    for (uint32_t i = 0; i < line->count; i++) {
+        const na_line_part_t *p = &line->parts[i];
+        na_access_thread_label(view, p->thread, thread);
+        printf("    offset %" PRIu64, offset_of(view, p));
+        if (line->objects > 1 && p->object != NA_FLOWS_NONE) printf(" of object %u", p->object);
+        printf(", %u bytes: ", p->length);
+        na_text_put(stdout, thread);
+        if (p->threads > 1) printf(" (%.0f %% of %u threads)", 100 * p->own, p->threads);
+        printf(", %s accesses a second, %.0f %% writes\n",
+               na_text_count(rate, p->reads + p->writes), 100 * writes_of(p));
+    }
+    if (v->line_count > 1) printf("    and %u lines more of the same origin\n", v->line_count - 1);
+}
+
+void na_verdict_json_line(const na_access_view_t *view, const na_verdict_t *v) {
+    printf(",\"line\":");
+    if (v->kind != NA_VERDICT_FALSE_SHARING) {
+        printf("null");
+        return;
+    }
+    const na_line_t *line = line_of(view, v);
+    printf("{\"address\":%" PRIu64 ",\"lines\":%u,\"threads\":%u,\"looks\":%u,\"conflicts\":%u,"
+           "\"first_ns\":%" PRIu64 ",\"last_ns\":%" PRIu64,
+           line->address, v->line_count, line->threads, line->probes, line->conflicts,
+           line->first_ns, line->last_ns);
+    na_json_member(stdout, "own", line->own);
+    na_json_member(stdout, "accesses", line->rate);
+    na_json_member(stdout, "others", line->others);
+    printf(",\"parts\":[");
+    for (uint32_t i = 0; i < line->count; i++) {
+        const na_line_part_t *p = &line->parts[i];
+        char thread[NA_LABEL];
+        na_access_thread_label(view, p->thread, thread);
+        printf("%s{\"object\":", i == 0 ? "" : ",");
+        na_json_number(stdout, p->object == NA_FLOWS_NONE ? -1.0 : (double)p->object);
+        printf(",\"offset\":%" PRIu64 ",\"bytes\":%u,\"thread\":%u,\"thread_name\":",
+               offset_of(view, p), p->length, p->thread);
+        na_json_put(stdout, thread);
+        printf(",\"threads\":%u", p->threads);
+        na_json_member(stdout, "own", p->own);
+        na_json_member(stdout, "reads", p->reads);
+        na_json_member(stdout, "writes", p->writes);
+        putchar('}');
+    }
+    printf("]}");
+}
+
+/* Bytes from one thread's part to the next one's, where that is the same for all; else 0. */
+static uint64_t distance(const na_line_t *line) {
+    uint64_t same = 0, begins = line->parts[0].address;
+    for (uint32_t i = 1; i < line->count; i++) {
+        if (line->parts[i].thread == line->parts[i - 1].thread) continue;
+        uint64_t apart = line->parts[i].address - begins;
+        if (same != 0 && apart != same) return 0;
+        same = apart;
+        begins = line->parts[i].address;
+    }
+    return same;
+}
+
+void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+    const na_line_t *line = line_of(view, v);
+    const na_flow_group_t *g = &view->flows.groups[v->group];
+    char count[NA_TEXT];
+    uint64_t apart = distance(line);
+    if (line->objects > 1) {
+        NA_ADVISE(
+            a->code,
+            "separate them: these %u objects are smaller than a line and lie in one. Give each "
+            "a line of its own (%s), or let the thread that uses it allocate it",
+            line->objects, g->kind == NA_FLOW_STATIC ? "alignas(64)" : "aligned_alloc(64, 64)");
+        NA_ADVISE(a->placement, "separate");
+    } else if (apart != 0 && (line->count > 2 || line->threads > 2)) {
+        NA_ADVISE(a->code,
+                  "pad: each thread's part takes %" PRIu64 " bytes, give it a line of its own: "
+                  "alignas(64) on the element's type and 64-byte alignment of the array "
+                  "(aligned_alloc); or let each thread count in a variable of its own and add it "
+                  "at the end",
+                  apart);
+        NA_ADVISE(a->placement, "pad");
+    } else {
+        NA_ADVISE(a->code,
+                  "separate what different threads use: alignas(64) on the %s at offset %" PRIu64
+                  ", so that a line begins there; of an array, on its element's type",
+                  g->kind == NA_FLOW_STATIC ? "variable" : "part",
+                  offset_of(view, &line->parts[line->count - 1]));
+        NA_ADVISE(a->placement, "separate");
+    }
+    double moves = line->rate < 2 * line->others ? line->rate : 2 * line->others;
+    NA_ADVISE(a->expected,
+              "the line stays with its thread; now it moves up to %s times a second, some 0.1 us "
+              "each, which its threads wait for",
+              na_text_count(count, moves));
+}

@@ -1,0 +1,166 @@
+/* export_html.c - the profile as one HTML page that needs no server and no network: the data, made
+ * by html.h, deflated and in base64, inside a page that was bundled when numalloc was built. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "profiler/dump/page/html.h"
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/ui/progress.h"
+#include "profiler/dump/ui/text.h"
+
+bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *json) {
+    na_report_t r = {.in = in, .base = base, .json = json, .shift = shift};
+    bool good = na_report_choose(&r) && (r.base == NULL || na_report_base(&r));
+    if (good) {
+        fputs("{\"format\":\"numalloc-report\",\"version\":1", json);
+        na_report_sites(&r);
+        na_report_time(&r);
+        na_report_growth(&r);
+        na_report_threads(&r);
+        na_report_details(&r);
+        na_report_allocator(&r);
+        na_report_access(&r);
+        na_report_parts(&r);
+        na_report_source(&r);
+        fputs("}\n", json);
+        good = !r.out_of_memory;
+    }
+    na_intern_free(&r.strings);
+    na_intern_free(&r.functions);
+    na_intern_free(&r.frames);
+    na_intern_free(&r.nodes);
+    for (size_t i = 0; r.site_handed != NULL && i < NA_REPORT_COURSES; i++)
+        free(r.site_handed[i].items);
+    free(r.site_handed);
+    if (r.blocks == NULL) free(r.handed.items);
+    na_blocks_close(r.blocks);
+    free(r.sites);
+    free(r.row_of_site);
+    return good;
+}
+
+#ifdef NA_HAVE_REPORT
+
+/* page.html with style and script in it, and @TITLE@ and @DATA@ left open (profiler/report). */
+extern const char na_report_page[], na_report_page_end[];
+
+static void put_escaped(const char *text) {
+    for (; *text != 0; text++) {
+        if (*text == '<' || *text == '>' || *text == '&' || *text == '"')
+            printf("&#%d;", *text);
+        else
+            putchar((unsigned char)*text < ' ' ? '?' : *text);
+    }
+}
+
+static void put_base64(const unsigned char *data, size_t size) {
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        size_t rest = size - i;
+        unsigned word = (unsigned)data[i] << 16 | (rest > 1 ? (unsigned)data[i + 1] << 8 : 0) |
+                        (rest > 2 ? (unsigned)data[i + 2] : 0);
+        char out[4] = {digit[word >> 18], digit[word >> 12 & 63],
+                       rest > 1 ? digit[word >> 6 & 63] : '=', rest > 2 ? digit[word & 63] : '='};
+        fwrite(out, 1, sizeof out, stdout);
+    }
+}
+
+#define PACK_STEP (256u << 10) /* bytes from one look at the clock to the next */
+
+/* As a zlib stream. NULL: out of memory. Free it. */
+static unsigned char *pack(unsigned char *data, size_t size, uLongf *packed_size) {
+    z_stream z;
+    memset(&z, 0, sizeof z);
+    if (deflateInit(&z, Z_BEST_COMPRESSION) != Z_OK) return NULL;
+    uLong bound = deflateBound(&z, size);
+    unsigned char *packed = malloc(bound);
+    int result = Z_OK;
+    if (packed != NULL) {
+        z.next_out = packed;
+        for (size_t at = 0; result == Z_OK;) {
+            na_progress("compressing", at, size);
+            z.next_in = data + at;
+            z.avail_in = size - at < PACK_STEP ? (uInt)(size - at) : PACK_STEP;
+            at += z.avail_in;
+            uLong room = bound - z.total_out;
+            z.avail_out = room < UINT_MAX ? (uInt)room : UINT_MAX;
+            result = deflate(&z, at == size ? Z_FINISH : Z_NO_FLUSH);
+        }
+        *packed_size = z.total_out;
+    }
+    deflateEnd(&z);
+    if (packed != NULL && result != Z_STREAM_END) {
+        free(packed);
+        packed = NULL;
+    }
+    return packed;
+}
+
+/* The page's data, deflated. NULL: out of memory. Free it. */
+static unsigned char *make_data(na_view_input_t *in, na_view_input_t *base, unsigned shift,
+                                uLongf *packed_size) {
+    char *json = NULL;
+    unsigned char *packed = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&json, &size);
+    if (to == NULL) return NULL;
+    bool good = na_report_write(in, base, shift, to);
+    good = fclose(to) == 0 && good;
+    if (good) packed = pack((unsigned char *)json, size, packed_size);
+    free(json);
+    return packed;
+}
+
+/* Writes the page up to `mark` and returns what follows it. */
+static const char *put_upto(const char *page, const char *mark) {
+    const char *at = strstr(page, mark);
+    if (at == NULL) return page;
+    fwrite(page, 1, (size_t)(at - page), stdout);
+    return at + strlen(mark);
+}
+
+#define MOST_SHIFT 12u /* four sites are told apart */
+
+static na_status_t write_page(na_view_input_t *in, na_view_input_t *base) {
+    size_t room = NA_REPORT_PAGE_BYTES - (size_t)(na_report_page_end - na_report_page);
+    for (unsigned shift = 0;; shift++) {
+        uLongf size;
+        unsigned char *data = make_data(in, base, shift, &size);
+        if (data == NULL) return NA_STATUS_MEMORY;
+        if (size / 3 * 4 > room && shift < MOST_SHIFT) {
+            free(data);
+            continue;
+        }
+        const char *program = na_reader_header(in->reader)->program, *slash = strrchr(program, '/');
+        const char *page = put_upto(na_report_page, "@TITLE@");
+        put_escaped(slash == NULL ? program : slash + 1);
+        page = put_upto(page, "@DATA@");
+        put_base64(data, size);
+        fwrite(page, 1, (size_t)(na_report_page_end - page), stdout);
+        free(data);
+        return NA_STATUS_WHOLE;
+    }
+}
+
+na_status_t na_export_html(na_view_input_t *in) {
+    if (in->options->baseline == NULL) return write_page(in, NULL);
+    na_view_input_t base;
+    na_status_t status = na_view_load(&base, in->options->baseline, in->options, false);
+    if (status != NA_STATUS_WHOLE) return status;
+    status = write_page(in, &base);
+    na_status_t damage = na_view_unload(&base, true);
+    return status == NA_STATUS_WHOLE ? damage : status;
+}
+
+#else
+
+na_status_t na_export_html(na_view_input_t *in) {
+    (void)in;
+    return na_fail("this numalloc-dump was built without npm, and so without the page; install npm "
+                   "and build again, or use another view");
+}
+
+#endif

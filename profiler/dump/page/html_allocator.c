@@ -1,0 +1,236 @@
+/* html_allocator.c - what the allocator did with what was asked for: memory at the peak and at
+ * the end, spans (html_spans.c), rounding by size of block, and each node's part over time. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "profiler/dump/page/html.h"
+#include "profiler/dump/ui/text.h"
+
+/* ---- tables: {title, note, columns, units, rows} ---- */
+
+static void begin_table(const na_report_t *r, size_t *tables, const char *title, const char *note,
+                        const char *columns) {
+    fprintf(r->json, "%s{\"title\":\"%s\",\"note\":\"%s\",%s,\"rows\":[",
+            (*tables)++ == 0 ? "" : ",", title, note, columns);
+}
+
+static void put_row(const na_report_t *r, size_t *rows, const char *name, const double *values,
+                    size_t count) {
+    fputs((*rows)++ == 0 ? "[" : ",[", r->json);
+    if (name != NULL) na_json_put(r->json, name);
+    for (size_t i = 0; i < count; i++) {
+        if (i != 0 || name != NULL) putc(',', r->json);
+        na_json_number(r->json, values[i]);
+    }
+    putc(']', r->json);
+}
+
+/* ---- the process ---- */
+
+static void put_memory(const na_report_t *r, size_t *tables) {
+    const na_counters_t *t = &r->in->sites.total;
+    const na_nprof_point_t *peak = na_view_point_at_peak(r->in), *end = NULL;
+    uint32_t count, interval;
+    const na_nprof_point_t *points = na_reader_timeline(r->in->reader, &count, &interval);
+    for (uint32_t i = 0; points != NULL && i < count; i++)
+        if ((points[i].flags & NA_NPROF_POINT_SAMPLED) != 0) end = &points[i];
+    if (peak == NULL || end == NULL) return;
+    const struct {
+        const char *name;
+        double peak, end;
+    } rows[] = {
+        {"requested", (double)t->peak_bytes, (double)t->live_bytes},
+        {"handed out, with rounding", NAN, (double)t->live_usable},
+        {"held by the allocator", (double)peak->mapped, (double)end->mapped},
+        {"resident in the process", (double)peak->physical, (double)end->physical},
+        {"the profiler's own, not in the others", (double)peak->own, (double)end->own},
+    };
+    size_t n = 0;
+    char note[256], a[NA_TEXT], b[NA_TEXT];
+    snprintf(note, sizeof note,
+             "The peak is that of requested bytes. What is held and resident is sampled: for the "
+             "peak at %s, for the end at %s.",
+             na_text_ms(a, (uint64_t)(peak - points) * interval),
+             na_text_ms(b, (uint64_t)(end - points) * interval));
+    begin_table(r, tables, "Memory", note,
+                "\"columns\":[\"what\",\"at the peak\",\"at the end\"],"
+                "\"units\":[\"\",\"bytes\",\"bytes\"],\"terms\":[\"\",\"peak\",\"live\"]");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        put_row(r, &n, rows[i].name, (const double[]){rows[i].peak, rows[i].end}, 2);
+    fputs("]}", r->json);
+}
+
+/* ---- rounding ---- */
+
+static int by_usable(const void *a, const void *b) {
+    const na_class_t *x = a, *y = b;
+    return x->usable < y->usable ? -1 : x->usable > y->usable;
+}
+
+/* Without a trace: from sites whose blocks are all of one size, of which the class follows. */
+static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told) {
+    const na_sites_t *sites = &r->in->sites;
+    na_class_t *classes = calloc(sites->count + 1, sizeof *classes);
+    size_t used = 0, kept = 0;
+    double all = 0, known = 0;
+    if (classes == NULL) {
+        r->out_of_memory = true;
+        return NULL;
+    }
+    for (size_t i = 0; i < sites->count; i++) {
+        const na_counters_t *s = &sites->items[i].sum;
+        all += (double)s->alloc_bytes;
+        if (s->alloc_count == 0 || s->size_min != s->size_max) continue;
+        known += (double)s->alloc_bytes;
+        double usable = (double)s->alloc_usable / na_view_count(r->in, (double)s->alloc_count);
+        classes[used++] =
+            (na_class_t){.usable = usable < 1e18 ? (uint64_t)(usable + 0.5) : UINT64_MAX,
+                         .count = s->alloc_count,
+                         .bytes = s->alloc_bytes,
+                         .usable_bytes = s->alloc_usable,
+                         .live_count = (uint64_t)s->live_count,
+                         .live_bytes = (uint64_t)s->live_bytes,
+                         .live_usable = (uint64_t)s->live_usable};
+    }
+    if (used != 0) qsort(classes, used, sizeof *classes, by_usable);
+    for (size_t i = 0; i < used; i++) {
+        if (kept == 0 || classes[kept - 1].usable != classes[i].usable) {
+            classes[kept++] = classes[i];
+            continue;
+        }
+        na_class_t *to = &classes[kept - 1];
+        to->count += classes[i].count;
+        to->bytes += classes[i].bytes;
+        to->usable_bytes += classes[i].usable_bytes;
+        to->live_count += classes[i].live_count;
+        to->live_bytes += classes[i].live_bytes;
+        to->live_usable += classes[i].live_usable;
+    }
+    *count = kept;
+    *told = all > 0 ? known / all : 0;
+    return classes;
+}
+
+static void put_classes(na_report_t *r, size_t *tables) {
+    size_t count = 0, n = 0;
+    double told = 1;
+    na_class_t *made = NULL;
+    const na_class_t *classes;
+    char note[256];
+    if (r->blocks != NULL) {
+        classes = na_blocks_classes(r->blocks, &count);
+        snprintf(note, sizeof note,
+                 "All blocks, by their size as handed out; above 64 KiB up to the next power of "
+                 "two.");
+    } else {
+        classes = made = classes_of_sites(r, &count, &told);
+        snprintf(note, sizeof note,
+                 "Of the sites whose blocks are all of one size, %.0f %% of all bytes; mode trace "
+                 "tells it of every block.",
+                 100 * told);
+    }
+    if (count != 0) {
+        begin_table(r, tables, "Rounding, by size of block", note,
+                    "\"columns\":[\"block size\",\"allocations\",\"requested\",\"rounded up\","
+                    "\"of it\",\"live blocks\",\"live, requested\",\"live, rounded up\"],"
+                    "\"units\":[\"bytes\",\"count\",\"bytes\",\"bytes\",\"share\",\"count\","
+                    "\"bytes\",\"bytes\"],"
+                    "\"terms\":[\"usable\",\"count\",\"total\",\"waste\",\"wasteShare\",\"live\","
+                    "\"live\",\"waste\"],\"sort\":3");
+        for (size_t i = 0; i < count; i++) {
+            const na_class_t *c = &classes[i];
+            double waste = (double)c->usable_bytes - (double)c->bytes;
+            put_row(r, &n, NULL,
+                    (const double[]){(double)c->usable, na_view_count(r->in, (double)c->count),
+                                     (double)c->bytes, waste,
+                                     c->usable_bytes > 0 ? waste / (double)c->usable_bytes : 0,
+                                     na_view_count(r->in, (double)(int64_t)c->live_count),
+                                     (double)(int64_t)c->live_bytes,
+                                     (double)(int64_t)(c->live_usable - c->live_bytes)},
+                    8);
+        }
+        fputs("]}", r->json);
+    }
+    free(made);
+}
+
+/* ---- nodes ---- */
+
+static double level_at_end(const na_series_table_t *t, uint32_t row) {
+    return (double)t->row[row].last;
+}
+
+static void put_nodes(const na_report_t *r, size_t *tables) {
+    const na_nprof_header_t *h = na_reader_header(r->in->reader);
+    na_series_table_t live = na_reader_series(r->in->reader, NA_NPROF_SERIES_NODES);
+    na_series_table_t mapped = na_reader_series(r->in->reader, NA_NPROF_SERIES_MAPPED);
+    size_t n = 0;
+    if (live.rows + mapped.rows == 0) return;
+    begin_table(r, tables, "Nodes",
+                "Blocks are counted on the node whose memory the allocator meant them to have.",
+                "\"columns\":[\"node\",\"most live\",\"live at the end\",\"most held\","
+                "\"held at the end\"],\"units\":[\"\",\"bytes\",\"bytes\",\"bytes\",\"bytes\"],"
+                "\"terms\":[\"node\",\"localPeak\",\"live\",\"mapped\",\"mapped\"]");
+    for (uint32_t node = 0; node < h->node_count && node < NA_NPROF_MAX_NODES; node++) {
+        double values[4] = {NAN, NAN, NAN, NAN};
+        for (uint32_t i = 0; i < live.rows; i++)
+            if (live.row[i].id == node) {
+                values[0] = (double)live.row[i].most;
+                values[1] = level_at_end(&live, i);
+            }
+        for (uint32_t i = 0; i < mapped.rows; i++)
+            if (mapped.row[i].id == node) {
+                values[2] = (double)mapped.row[i].most;
+                values[3] = level_at_end(&mapped, i);
+            }
+        char name[16];
+        snprintf(name, sizeof name, "%u", h->node_ids[node]);
+        if (!isnan(values[0]) || !isnan(values[2])) put_row(r, &n, name, values, 4);
+    }
+    fputs("]}", r->json);
+}
+
+/* Levels; null where nothing was noted before. */
+static void put_course(const na_report_t *r, const na_series_table_t *t, const char *name) {
+    const na_nprof_header_t *h = na_reader_header(r->in->reader);
+    fprintf(r->json, ",\"%s\":[", name);
+    for (uint32_t i = 0; i < t->rows; i++) {
+        uint32_t id = t->row[i].id;
+        fprintf(r->json, "%s{\"node\":%u,\"values\":[", i == 0 ? "" : ",",
+                id < NA_NPROF_MAX_NODES ? h->node_ids[id] : id);
+        uint64_t level = 0;
+        for (uint32_t p = 0; p < t->count; p++) {
+            uint64_t v = t->values[(size_t)i * t->count + p];
+            if (v != 0) level = v;
+            if (p != 0) putc(',', r->json);
+            if (level == 0)
+                fputs("null", r->json);
+            else
+                fprintf(r->json, "%" PRIu64, level - 1);
+        }
+        fputs("]}", r->json);
+    }
+    putc(']', r->json);
+}
+
+void na_report_allocator(na_report_t *r) {
+    na_series_table_t live = na_reader_series(r->in->reader, NA_NPROF_SERIES_NODES);
+    na_series_table_t mapped = na_reader_series(r->in->reader, NA_NPROF_SERIES_MAPPED);
+    size_t tables = 0;
+    if (live.count + mapped.count != 0) {
+        fprintf(r->json, ",\"nodes\":{\"interval_ms\":%" PRIu32,
+                live.count != 0 ? live.interval_ms : mapped.interval_ms);
+        put_course(r, &live, "live");
+        if (live.count == 0 || mapped.interval_ms == live.interval_ms)
+            put_course(r, &mapped, "mapped");
+        putc('}', r->json);
+    }
+    r->out_of_memory |= !na_report_spans(r, NULL);
+    fputs(",\"allocator\":[", r->json);
+    put_memory(r, &tables);
+    put_nodes(r, &tables);
+    r->out_of_memory |= !na_report_spans(r, &tables);
+    put_classes(r, &tables);
+    putc(']', r->json);
+}

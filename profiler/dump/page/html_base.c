@@ -1,0 +1,275 @@
+/* html_base.c - puts the sites of another run (--baseline) into the rows of the page.
+ *
+ * A site of the one run is that of the other if the functions on its stack are. Functions are the
+ * same as in view_diff.c: by name, by the name of the source file without directories, and in
+ * modules that are a pair (module_pairs.h). Where a function calls the next one in several places,
+ * the place with the nearest line counts, counted from the beginning of the function: text above it
+ * may have changed. What the new run has no row for gets one of its own, unless it is small where
+ * the page had to put small sites together: then it goes to those that were put together at the
+ * innermost function that is there. Sums over the tree are those of the other run exactly. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/page/html.h"
+#include "profiler/dump/runs/module_pairs.h"
+
+typedef struct old_function {
+    uint32_t page;    /* function of the page + 1; 0: not looked for yet */
+    int64_t line;     /* definition here less that of the new run; lines below it moved so far */
+    const char *file; /* of the new run's definition; NULL: not known, or not in the new run */
+} old_function_t;
+
+typedef struct match {
+    na_report_t *r;
+    na_intern_t texts; /* names of functions, and base names */
+    na_intern_t names; /* (function, module, file) as `texts`; of the new run's */
+    na_pairs_t *pairs;
+    uint32_t *page_of_name;    /* by `names` */
+    old_function_t *functions; /* by id of the old run's function */
+    na_intern_t calls;         /* (node, function): */
+    uint32_t *first_of_call;   /* its first child node of this function, */
+    uint32_t calls_room;
+    uint32_t *next;     /* by node: and the next one; NA_REPORT_NONE: no more */
+    uint32_t *row;      /* by node: row + 1 of a site told apart; 0: none */
+    uint32_t *together; /* by node: row + 1 of what was put together */
+    uint32_t node_room;
+    size_t made; /* rows of the old run's own */
+    na_stack_t stack;
+} match_t;
+
+static const char *base_name(const char *path) {
+    if (path == NULL) return "";
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* ---- functions ---- */
+
+static uint32_t name_of(match_t *m, int side, const na_function_name_t *f, bool *fresh) {
+    const char *module_text, *text;
+    na_pairs_key(m->pairs, side, f, &module_text, &text);
+    uint32_t name = na_intern_text(&m->texts, text);
+    uint32_t module = na_intern_text(&m->texts, module_text);
+    uint32_t file = na_intern_text(&m->texts, base_name(f->file));
+    if (name == NA_REPORT_NONE || module == NA_REPORT_NONE || file == NA_REPORT_NONE)
+        return NA_REPORT_NONE;
+    return na_intern_numbers(&m->names, name, module, file, fresh);
+}
+
+/* Where two functions of the new run have one name, the first stands for both. */
+static bool index_functions(match_t *m) {
+    const na_intern_t *all = &m->r->functions;
+    m->page_of_name = calloc(all->count + 1u, sizeof *m->page_of_name);
+    if (m->page_of_name == NULL) return false;
+    for (uint32_t i = 0; i < all->count; i++) {
+        bool fresh;
+        uint32_t name =
+            name_of(m, 1, na_symbols_function(m->r->in->symbols, all->keys[i].number[0]), &fresh);
+        if (name == NA_REPORT_NONE) return false;
+        if (fresh) m->page_of_name[name] = i;
+    }
+    return true;
+}
+
+static const old_function_t *function_of(match_t *m, uint32_t id) {
+    na_report_t *r = m->r;
+    old_function_t *f = &m->functions[id];
+    if (f->page != 0) return f;
+    const na_function_name_t *old = na_symbols_function(r->base->symbols, id);
+    bool fresh;
+    uint32_t name = name_of(m, 0, old, &fresh), page;
+    if (name == NA_REPORT_NONE) return NULL;
+    if (!fresh) {
+        page = m->page_of_name[name];
+        uint32_t other = r->functions.keys[page].number[0];
+        if ((other & NA_REPORT_OLD) == 0) {
+            const na_function_name_t *new = na_symbols_function(r->in->symbols, other);
+            f->file = new->file;
+            if (old->line != 0 && new->line != 0) f->line = (int64_t)old->line - new->line;
+        }
+    } else {
+        uint32_t text = na_intern_text(&r->strings, old->function);
+        uint32_t module = na_intern_text(&r->strings, old->module);
+        page = na_intern_numbers(&r->functions, id | NA_REPORT_OLD, text, module, NULL);
+        if (text == NA_REPORT_NONE || module == NA_REPORT_NONE || page == NA_REPORT_NONE)
+            return NULL;
+        uint32_t *more = reallocarray(m->page_of_name, m->names.count + 1u, sizeof *more);
+        if (more == NULL) return NULL;
+        m->page_of_name = more;
+        m->page_of_name[name] = page;
+    }
+    f->page = page + 1;
+    return f;
+}
+
+/* ---- the tree ---- */
+
+/* Room by node for one more than there are. */
+static bool make_room(match_t *m) {
+    uint32_t count = m->r->nodes.count, room = m->node_room == 0 ? count + 256 : m->node_room * 2;
+    if (count < m->node_room) return true;
+    uint32_t *next = reallocarray(m->next, room, sizeof *next);
+    if (next != NULL) m->next = next;
+    uint32_t *row = reallocarray(m->row, room, sizeof *row);
+    if (row != NULL) m->row = row;
+    uint32_t *together = reallocarray(m->together, room, sizeof *together);
+    if (together != NULL) m->together = together;
+    if (next == NULL || row == NULL || together == NULL) return false;
+    size_t fresh = room - m->node_room;
+    memset(row + m->node_room, 0, fresh * sizeof *row);
+    memset(together + m->node_room, 0, fresh * sizeof *together);
+    m->node_room = room;
+    return true;
+}
+
+/* The first child of `node` that is in this function; NULL: out of memory. */
+static uint32_t *first_of(match_t *m, uint32_t node, uint32_t function) {
+    bool fresh;
+    uint32_t call = na_intern_numbers(&m->calls, node, function, 0, &fresh);
+    if (call == NA_REPORT_NONE) return NULL;
+    if (call >= m->calls_room) {
+        uint32_t room = m->calls_room == 0 ? 1024 : m->calls_room * 2;
+        uint32_t *more = reallocarray(m->first_of_call, room, sizeof *more);
+        if (more == NULL) return NULL;
+        m->first_of_call = more;
+        m->calls_room = room;
+    }
+    if (fresh) m->first_of_call[call] = NA_REPORT_NONE;
+    return &m->first_of_call[call];
+}
+
+static bool link_node(match_t *m, uint32_t node) {
+    const na_intern_key_t *key = &m->r->nodes.keys[node];
+    if (!make_room(m)) return false;
+    uint32_t *first = first_of(m, key->number[0], m->r->frames.keys[key->number[1]].number[0]);
+    if (first == NULL) return false;
+    m->next[node] = *first;
+    *first = node;
+    return true;
+}
+
+static bool index_tree(match_t *m) {
+    if (!make_room(m)) return false;
+    for (uint32_t node = m->r->nodes.count; node-- > 1;)
+        if (!link_node(m, node)) return false;
+    for (size_t i = m->r->site_count; i-- > 0;) {
+        const na_report_site_t *site = &m->r->sites[i];
+        (site->id == 0 ? m->together : m->row)[site->node] = (uint32_t)i + 1;
+    }
+    return true;
+}
+
+/* The old run's frame among those of the page, its line as if it were in the new text. */
+static uint32_t frame_of(match_t *m, const na_frame_t *frame, const old_function_t *f,
+                         int64_t *line) {
+    na_report_t *r = m->r;
+    uint32_t none = NA_REPORT_NONE;
+    *line = frame->line;
+    bool moved = f->file != NULL && strcmp(base_name(frame->file), base_name(f->file)) == 0;
+    if (moved && *line > f->line) *line -= f->line;
+    const char *path = moved ? f->file : frame->file;
+    uint32_t file = path == NULL ? none : na_intern_text(&r->strings, path);
+    if (path != NULL && file == none) return none;
+    return na_intern_numbers(&r->frames, f->page - 1, file, (uint32_t)*line, NULL);
+}
+
+/* The child of `node` for a frame: the one at the nearest line; if there is none and `make`, a new
+ * one. NA_REPORT_NONE: none. */
+static uint32_t child_of(match_t *m, uint32_t node, const na_frame_t *frame, bool make) {
+    na_report_t *r = m->r;
+    const old_function_t *f = function_of(m, frame->id);
+    int64_t line;
+    uint32_t as = f == NULL ? NA_REPORT_NONE : frame_of(m, frame, f, &line);
+    uint32_t *first = as == NA_REPORT_NONE ? NULL : first_of(m, node, f->page - 1);
+    if (first == NULL) {
+        r->out_of_memory = true;
+        return NA_REPORT_NONE;
+    }
+    uint32_t best = NA_REPORT_NONE;
+    int64_t least = INT64_MAX;
+    for (uint32_t child = *first; child != NA_REPORT_NONE; child = m->next[child]) {
+        int64_t off = (int64_t)r->frames.keys[r->nodes.keys[child].number[1]].number[2] - line;
+        if (off < 0) off = -off;
+        if (off >= least) continue;
+        least = off;
+        best = child;
+    }
+    if (best != NA_REPORT_NONE || !make || r->nodes.count >= 2 * na_report_most(r, NA_REPORT_NODES))
+        return best;
+    best = na_intern_numbers(&r->nodes, node, as, 0, NULL);
+    if (best != NA_REPORT_NONE && link_node(m, best)) return best;
+    r->out_of_memory = true;
+    return NA_REPORT_NONE;
+}
+
+/* ---- sites ---- */
+
+static na_report_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32_t by) {
+    na_report_t *r = m->r;
+    if (r->site_count == r->site_room) {
+        size_t room = r->site_room * 2;
+        na_report_site_t *more = reallocarray(r->sites, room, sizeof *more);
+        if (more == NULL) {
+            r->out_of_memory = true;
+            return NULL;
+        }
+        r->sites = more;
+        r->site_room = room;
+    }
+    na_report_site_t *row = &r->sites[r->site_count++];
+    *row = (na_report_site_t){id, node, by, na_counters_none(), na_counters_none()};
+    (id == 0 ? m->together : m->row)[node] = (uint32_t)r->site_count;
+    return row;
+}
+
+static void put(match_t *m, const na_site_t *site) {
+    na_report_t *r = m->r;
+    bool make = m->made < na_report_most(r, NA_REPORT_SITES) &&
+                (r->cut == 0 || na_report_share(r->base, &site->sum) > r->cut_share);
+    if (!na_view_stack(r->base, site->site, &m->stack)) {
+        r->out_of_memory = true;
+        return;
+    }
+    const na_frame_t *leaf, *by = na_view_site(r->base, site->site, &leaf);
+    uint32_t node = 0, of = NA_REPORT_NONE, i = m->stack.count;
+    while (i > 0) {
+        uint32_t next = child_of(m, node, m->stack.items[i - 1], make);
+        if (next == NA_REPORT_NONE) break;
+        node = next;
+        if (m->stack.items[--i] == by) of = r->nodes.keys[node].number[1];
+    }
+    if (r->out_of_memory) return;
+    uint32_t row = m->row[node];
+    if (i > 0 || (row == 0 && !make)) { /* it ends somewhere above */
+        row = m->together[node];
+        if (row == 0 && add_row(m, 0, node, node == 0 ? of : r->nodes.keys[node].number[1]) != NULL)
+            row = (uint32_t)r->site_count;
+    } else if (row == 0) {
+        if (add_row(m, site->site | NA_REPORT_OLD, node, of) != NULL) row = (uint32_t)r->site_count;
+        m->made++;
+    }
+    if (row != 0) na_counters_add(&r->sites[row - 1].before, &site->sum);
+}
+
+bool na_report_base(na_report_t *r) {
+    match_t m = {.r = r};
+    m.functions = calloc(r->base->function_count + 1u, sizeof *m.functions);
+    m.pairs = na_pairs_open(r->base, r->in);
+    bool good = m.functions != NULL && m.pairs != NULL && index_functions(&m) && index_tree(&m);
+    for (size_t i = 0; good && i < r->base->sites.count; i++) {
+        put(&m, &r->base->sites.items[i]);
+        good = !r->out_of_memory;
+    }
+    na_pairs_close(m.pairs);
+    na_intern_free(&m.texts);
+    na_intern_free(&m.names);
+    na_intern_free(&m.calls);
+    free(m.page_of_name);
+    free(m.functions);
+    free(m.first_of_call);
+    free(m.next);
+    free(m.row);
+    free(m.together);
+    free(m.stack.items);
+    return good;
+}

@@ -1,0 +1,317 @@
+/* html_sites.c - which sites the page tells apart, the tree of their stacks, and their figures.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/analyze/blocks/detail.h"
+#include "profiler/dump/page/html.h"
+#include "profiler/dump/ui/text.h"
+
+/* ---- the figures ----
+ *
+ * `of`: a name of analyze/metrics.h. Whether sums over sites mean something follows from its
+ * reduction there. */
+static const struct column {
+    const char *id, *of, *name, *unit, *term;
+} columns[] = {
+    {"peak", "peak_bytes", "at the peak", "bytes", "peak"},
+    {"live", "live_bytes", "live at the end", "bytes", "live"},
+    {"total", "alloc_bytes", "requested", "bytes", "total"},
+    {"count", "alloc_count", "allocations", "count", "count"},
+    {"temporary", "temporary_count", "temporary", "count", "temporary"},
+    {"waste", NULL, "rounded up", "bytes", "waste"},
+    {"local-peak", "local_peak_bytes", "own peak", "bytes", "localPeak"},
+    {"recycling", "recycling_ratio", "recycling", "ratio", "recycling"},
+    {"size", "size_mean", "mean size", "bytes", "requested"},
+    {"lifetime", "lifetime_mean", "mean lifetime", "ms", "lifetime"},
+    {"realloc", "realloc_count", "reallocs", "count", "realloc"},
+    {"growth", "growth_count", "grown by copying", "count", "growth"},
+    {"cross-thread", "cross_thread_free_count", "freed elsewhere", "count", "crossThread"},
+    {"cross-node", "cross_node_free_count", "freed on another node", "count", "crossNode"},
+    {"samples", "raw_allocs", "samples", "count", "error"},
+};
+#define COLUMNS (sizeof columns / sizeof columns[0])
+
+static size_t metric_of(const char *name) {
+    for (size_t i = 0; i < na_metric_count(); i++)
+        if (strcmp(na_metrics[i].name, name) == 0) return i;
+    return SIZE_MAX;
+}
+
+static bool adds_up(const struct column *column) {
+    size_t metric = column->of == NULL ? SIZE_MAX : metric_of(column->of);
+    if (metric == SIZE_MAX) return true;
+    return !na_metrics[metric].derived && na_metrics[metric].reduction == NA_REDUCTION_SUM;
+}
+
+/* NaN: there is none. */
+static double value_of(const na_view_input_t *in, const struct column *column,
+                       const na_counters_t *sum) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    if (column->of == NULL) return (double)sum->alloc_usable - (double)sum->alloc_bytes;
+    size_t metric = metric_of(column->of);
+    double value = na_metric_value(metric, sum, h->count_scale);
+    bool age = na_metrics[metric].unit == NA_UNIT_AGE || na_metrics[metric].unit == NA_UNIT_AGE_SUM;
+    return age ? value * na_age_ns(h) / 1e6 : value;
+}
+
+/* ---- the choice ---- */
+
+typedef struct rank {
+    double share;
+    size_t site;
+} rank_t;
+
+static int larger_first(const void *a, const void *b) {
+    const rank_t *x = a, *y = b;
+    if (x->share != y->share) return x->share < y->share ? 1 : -1;
+    return x->site < y->site ? -1 : x->site > y->site;
+}
+
+double na_report_share(const na_view_input_t *in, const na_counters_t *sum) {
+    double most = 0;
+    for (int order = NA_ORDER_PEAK; order <= NA_ORDER_COUNT; order++) {
+        double total = (double)na_counters_key(&in->sites.total, (na_order_t)order);
+        double share = total > 0 ? (double)na_counters_key(sum, (na_order_t)order) / total : 0;
+        if (share > most) most = share;
+    }
+    return most;
+}
+
+/* ---- the tree ---- */
+
+static uint32_t frame_of(na_report_t *r, const na_frame_t *frame) {
+    uint32_t none = NA_REPORT_NONE;
+    uint32_t name = na_intern_text(&r->strings, frame->function);
+    uint32_t module = na_intern_text(&r->strings, frame->module);
+    uint32_t file = frame->file == NULL ? none : na_intern_text(&r->strings, frame->file);
+    uint32_t function = na_intern_numbers(&r->functions, frame->id, name, module, NULL);
+    uint32_t made = na_intern_numbers(&r->frames, function, file, frame->line, NULL);
+    r->out_of_memory |= name == none || module == none || function == none || made == none;
+    return made;
+}
+
+/* The page's node of a stack entry, its frames included; `memo`: node + 1 by stack entry. */
+static uint32_t node_of(na_report_t *r, uint32_t entry, uint32_t *memo, uint32_t *pending) {
+    const na_stack_table_t stacks = na_reader_stacks(r->in->reader);
+    uint32_t depth = 0;
+    while (entry != NA_NPROF_ROOT && entry != NA_NPROF_NO_STACK && memo[entry] == 0) {
+        pending[depth++] = entry;
+        entry = stacks.items[entry].parent;
+    }
+    uint32_t node = memo[entry] == 0 ? 0 : memo[entry] - 1;
+    while (depth > 0) {
+        const na_frame_t *frames;
+        entry = pending[--depth];
+        uint32_t count = na_symbols_frames(r->in->symbols, entry, &frames);
+        for (uint32_t i = count; i-- > 0 && r->nodes.count < na_report_most(r, NA_REPORT_NODES);) {
+            uint32_t next = na_intern_numbers(&r->nodes, node, frame_of(r, &frames[i]), 0, NULL);
+            if (next == NA_REPORT_NONE) {
+                r->out_of_memory = true;
+                return 0;
+            }
+            node = next;
+        }
+        memo[entry] = node + 1;
+    }
+    return node;
+}
+
+static uint32_t by_of(na_report_t *r, uint32_t entry) {
+    const na_frame_t *leaf, *frame = na_view_site(r->in, entry, &leaf);
+    return frame == NULL ? NA_REPORT_NONE : frame_of(r, frame);
+}
+
+static bool take(na_report_t *r, const rank_t *ranks, size_t kept, uint32_t *memo,
+                 uint32_t *pending) {
+    const na_sites_t *sites = &r->in->sites;
+    na_stack_table_t stacks = na_reader_stacks(r->in->reader);
+    for (size_t i = 0; i < kept; i++) {
+        const na_site_t *site = &sites->items[ranks[i].site];
+        uint32_t node = site->site < stacks.count ? node_of(r, site->site, memo, pending) : 0;
+        r->sites[r->site_count] = (na_report_site_t){site->site, node, by_of(r, site->site),
+                                                     site->sum, na_counters_none()};
+        if (site->site < stacks.count) r->row_of_site[site->site] = (uint32_t)++r->site_count;
+    }
+    uint32_t *together = calloc(stacks.count + 1u, sizeof *together); /* row + 1 by stack entry */
+    if (together == NULL) return false;
+    for (size_t i = kept; i < sites->count; i++) {
+        const na_site_t *site = &sites->items[ranks[i].site];
+        uint32_t entry = site->site < stacks.count ? site->site : NA_NPROF_NO_STACK;
+        while (entry > NA_NPROF_ROOT && memo[entry] == 0)
+            entry = stacks.items[entry].parent;
+        if (together[entry] == 0) {
+            uint32_t node = memo[entry] == 0 ? 0 : memo[entry] - 1;
+            na_report_site_t *row = &r->sites[r->site_count];
+            *row =
+                (na_report_site_t){0, node, NA_REPORT_NONE, na_counters_none(), na_counters_none()};
+            if (node != 0) row->by = r->nodes.keys[node].number[1];
+            together[entry] = (uint32_t)++r->site_count;
+        }
+        na_counters_add(&r->sites[together[entry] - 1].sum, &site->sum);
+        r->cut++;
+        if (ranks[i].share > r->cut_share) r->cut_share = ranks[i].share;
+    }
+    free(together);
+    return !r->out_of_memory;
+}
+
+bool na_report_choose(na_report_t *r) {
+    size_t count = r->in->sites.count;
+    uint32_t entries = na_reader_stacks(r->in->reader).count;
+    rank_t *ranks = calloc(count + 1, sizeof *ranks);
+    uint32_t *memo = calloc(entries + 2u, sizeof *memo);
+    uint32_t *pending = calloc(entries + 2u, sizeof *pending);
+    r->site_room = count + 1;
+    r->sites = calloc(r->site_room, sizeof *r->sites);
+    r->row_of_site = calloc(entries + 1u, sizeof *r->row_of_site);
+    bool good = ranks != NULL && memo != NULL && pending != NULL && r->sites != NULL &&
+                r->row_of_site != NULL &&
+                na_intern_numbers(&r->nodes, NA_REPORT_NONE, NA_REPORT_NONE, 0, NULL) == 0;
+    if (good) {
+        for (size_t i = 0; i < count; i++)
+            ranks[i] = (rank_t){na_report_share(r->in, &r->in->sites.items[i].sum), i};
+        qsort(ranks, count, sizeof *ranks, larger_first);
+        size_t most = na_report_most(r, NA_REPORT_SITES);
+        good = take(r, ranks, count < most ? count : most, memo, pending);
+    }
+    free(ranks);
+    free(memo);
+    free(pending);
+    return good;
+}
+
+/* ---- what is written ---- */
+
+static void put_index(FILE *to, uint32_t index, size_t i) {
+    if (i != 0) putc(',', to);
+    if (index == NA_REPORT_NONE)
+        fputs("-1", to);
+    else
+        fprintf(to, "%" PRIu32, index);
+}
+
+static void put_column(na_report_t *r, const char *name, const na_intern_t *set, size_t number) {
+    fprintf(r->json, "%s\"%s\":[", number == 0 && strcmp(name, "file") != 0 ? "" : ",", name);
+    for (uint32_t i = 0; i < set->count; i++)
+        put_index(r->json, set->keys[i].number[number], i);
+    putc(']', r->json);
+}
+
+static bool is_used(const na_report_t *r, const struct column *column) {
+    if (strcmp(column->id, "peak") == 0) return true;
+    for (size_t i = 0; i < r->site_count; i++) {
+        double value = value_of(r->in, column, &r->sites[i].sum);
+        if (isfinite(value) && value != 0) return true;
+        value = r->base == NULL ? 0 : value_of(r->base, column, &r->sites[i].before);
+        if (isfinite(value) && value != 0) return true;
+    }
+    return false;
+}
+
+static void put_totals(const na_report_t *r, const na_view_input_t *in, const bool *used) {
+    FILE *to = r->json;
+    fputs("\"totals\":{", to);
+    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
+        if (!used[c]) continue;
+        fprintf(to, "%s\"%s\":", n++ == 0 ? "" : ",", columns[c].id);
+        na_json_number(to, value_of(in, &columns[c], &in->sites.total));
+    }
+    putc('}', to);
+}
+
+static void put_metrics(const na_report_t *r, const bool *used) {
+    FILE *to = r->json;
+    fputs(",\"metrics\":[", to);
+    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
+        if (!used[c]) continue;
+        fprintf(to, "%s{\"id\":\"%s\",\"name\":\"%s\",\"unit\":\"%s\",\"term\":\"%s\",\"tree\":%s}",
+                n++ == 0 ? "" : ",", columns[c].id, columns[c].name, columns[c].unit,
+                columns[c].term, adds_up(&columns[c]) ? "true" : "false");
+    }
+    fputs("],", to);
+    put_totals(r, r->in, used);
+}
+
+/* One list a figure, in the order of rows; `before`: of the other run. */
+static void put_values(const na_report_t *r, const bool *used, bool before) {
+    const na_view_input_t *in = before ? r->base : r->in;
+    FILE *to = r->json;
+    fputs("\"values\":{", to);
+    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
+        if (!used[c]) continue;
+        fprintf(to, "%s\"%s\":[", n++ == 0 ? "" : ",", columns[c].id);
+        for (size_t i = 0; i < r->site_count; i++) {
+            const na_report_site_t *site = &r->sites[i];
+            if (i != 0) putc(',', to);
+            double value = value_of(in, &columns[c], before ? &site->before : &site->sum);
+            /* What is no number sorts as none. */
+            na_json_number(to, isfinite(value) ? value : 0);
+        }
+        putc(']', to);
+    }
+    putc('}', to);
+}
+
+static void put_tree(na_report_t *r) {
+    FILE *to = r->json;
+    fputs(",\"strings\":[", to);
+    for (uint32_t i = 0; i < r->strings.count; i++) {
+        if (i != 0) putc(',', to);
+        na_json_put(to, r->strings.keys[i].text);
+    }
+    fputs("],\"functions\":{", to);
+    put_column(r, "id", &r->functions, 0);
+    put_column(r, "name", &r->functions, 1);
+    put_column(r, "module", &r->functions, 2);
+    fputs(",\"runtime\":[", to);
+    for (uint32_t i = 0; i < r->functions.count; i++) {
+        uint32_t id = r->functions.keys[i].number[0];
+        const na_view_input_t *in = (id & NA_REPORT_OLD) != 0 ? r->base : r->in;
+        id &= ~NA_REPORT_OLD;
+        bool runtime = id < na_symbols_function_count(in->symbols) &&
+                       na_symbols_function(in->symbols, id)->runtime;
+        put_index(to, runtime ? 1 : 0, i);
+    }
+    fputs("]},\"frames\":{", to);
+    put_column(r, "function", &r->frames, 0);
+    put_column(r, "file", &r->frames, 1);
+    put_column(r, "line", &r->frames, 2);
+    fputs("},\"tree\":{", to);
+    put_column(r, "parent", &r->nodes, 0);
+    put_column(r, "frame", &r->nodes, 1);
+    putc('}', to);
+}
+
+void na_report_sites(na_report_t *r) {
+    FILE *to = r->json;
+    bool used[COLUMNS];
+    for (size_t c = 0; c < COLUMNS; c++)
+        used[c] = is_used(r, &columns[c]);
+    put_metrics(r, used);
+    put_tree(r);
+    fputs(",\"sites\":{\"id\":[", to);
+    for (size_t i = 0; i < r->site_count; i++)
+        put_index(to, r->sites[i].id, i);
+    fputs("],\"node\":[", to);
+    for (size_t i = 0; i < r->site_count; i++)
+        put_index(to, r->sites[i].node, i);
+    fputs("],\"by\":[", to);
+    for (size_t i = 0; i < r->site_count; i++)
+        put_index(to, r->sites[i].by, i);
+    fputs("],", to);
+    put_values(r, used, false);
+    if (r->base != NULL) {
+        fputs("},\"base\":{\"name\":", to);
+        na_json_put(to, r->base->path);
+        putc(',', to);
+        put_totals(r, r->base, used);
+        putc(',', to);
+        put_values(r, used, true);
+    }
+    fprintf(to, "},\"cut\":{\"sites\":%zu,\"share\":", r->cut);
+    na_json_number(to, r->cut_share);
+    fprintf(to, ",\"halved\":%u}", r->shift);
+}

@@ -1,0 +1,90 @@
+/* html_source.c - the text of source files that frames lie in, read where numalloc-dump runs. The
+ * files whose lines stand for the most memory come first, until there is enough text. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "profiler/dump/page/html.h"
+#include "profiler/dump/ui/text.h"
+
+typedef struct weighed {
+    uint32_t string; /* path */
+    double weight;   /* requested bytes of the sites that pass through it */
+} weighed_t;
+
+static int heavier_first(const void *a, const void *b) {
+    const weighed_t *x = a, *y = b;
+    if (x->weight != y->weight) return x->weight < y->weight ? 1 : -1;
+    return x->string < y->string ? -1 : x->string > y->string;
+}
+
+/* The file's text, at most `room` bytes of it being acceptable. NULL: it cannot be read, is
+ * larger, or is no text. Free it. */
+static char *read_text(const char *path, size_t room, size_t *size) {
+    struct stat st;
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    if (file == NULL) return NULL;
+    if (fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= room) {
+        *size = (size_t)st.st_size;
+        text = malloc(*size + 1);
+        if (text != NULL &&
+            (fread(text, 1, *size, file) != *size || memchr(text, 0, *size) != NULL)) {
+            free(text);
+            text = NULL;
+        }
+        if (text != NULL) text[*size] = 0;
+    }
+    fclose(file);
+    return text;
+}
+
+static void put_lines(FILE *to, char *text) {
+    fputs("{\"first\":1,\"lines\":[", to);
+    for (char *line = text, *end; line != NULL; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL) *end++ = 0;
+        if (end == NULL && *line == 0) break; /* after the last line */
+        size_t length = strlen(line);
+        if (length > 0 && line[length - 1] == '\r') line[length - 1] = 0;
+        if (line != text) putc(',', to);
+        na_json_put(to, line);
+    }
+    fputs("]}", to);
+}
+
+void na_report_source(na_report_t *r) {
+    weighed_t *files = calloc(r->strings.count + 1u, sizeof *files);
+    uint32_t *seen = calloc(r->strings.count + 1u, sizeof *seen);
+    if (files == NULL || seen == NULL) {
+        r->out_of_memory = true;
+        free(files);
+        free(seen);
+        return;
+    }
+    for (uint32_t i = 0; i < r->strings.count; i++)
+        files[i].string = i;
+    for (size_t i = 0; i < r->site_count; i++)
+        for (uint32_t node = r->sites[i].node; node != 0; node = r->nodes.keys[node].number[0]) {
+            uint32_t file = r->frames.keys[r->nodes.keys[node].number[1]].number[1];
+            if (file == NA_REPORT_NONE || seen[file] == i + 1) continue;
+            seen[file] = (uint32_t)i + 1;
+            files[file].weight += (double)r->sites[i].sum.alloc_bytes;
+        }
+    qsort(files, r->strings.count, sizeof *files, heavier_first);
+    size_t room = na_report_most(r, NA_REPORT_SOURCE_BYTES), shown = 0;
+    fputs(",\"sources\":{", r->json);
+    for (uint32_t i = 0; i < r->strings.count && files[i].weight > 0; i++) {
+        size_t size;
+        char *text = read_text(r->strings.keys[files[i].string].text, room, &size);
+        if (text == NULL) continue;
+        room -= size;
+        fprintf(r->json, "%s\"%" PRIu32 "\":", shown++ == 0 ? "" : ",", files[i].string);
+        put_lines(r->json, text);
+        free(text);
+    }
+    putc('}', r->json);
+    free(files);
+    free(seen);
+}

@@ -1,0 +1,174 @@
+/* html_threads.c - the threads of the page, and which of them freed whose blocks.
+ *
+ * A trace says it of every block. Otherwise a site has a cell for each place of threads: what was
+ * allocated there, what was freed there, and how much of that came from elsewhere. Of a site where
+ * only one other place allocated, this says whose the blocks were; else "one of several" (0). */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "profiler/analyze/blocks/calls.h"
+#include "profiler/dump/page/html.h"
+#include "profiler/dump/ui/text.h"
+
+enum { T_ID, T_TID, T_START, T_END, T_ALLOCATIONS, T_FREES, T_BYTES, T_COLUMNS };
+
+static void put_thread_figure(const na_report_t *r, const na_nprof_thread_t *t, uint32_t id,
+                              int column) {
+    FILE *to = r->json;
+    const uint64_t plain[T_COLUMNS] = {[T_ID] = id,
+                                       [T_TID] = t->tid,
+                                       [T_START] = t->start_ms,
+                                       [T_END] = t->end_ms,
+                                       [T_BYTES] = t->alloc_bytes};
+    if (column == T_END && t->end_ms == UINT64_MAX)
+        fputs("null", to);
+    else if (column == T_ALLOCATIONS)
+        na_json_number(to, na_view_count(r->in, (double)t->alloc_count));
+    else if (column == T_FREES)
+        na_json_number(to, na_view_count(r->in, (double)t->free_count));
+    else
+        fprintf(to, "%" PRIu64, plain[column]);
+}
+
+static void put_threads(const na_report_t *r) {
+    static const char *const names[T_COLUMNS] = {"id",          "tid",   "start_ms", "end_ms",
+                                                 "allocations", "frees", "bytes"};
+    na_thread_table_t threads = na_reader_threads(r->in->reader);
+    FILE *to = r->json;
+    fputs(",\"threads\":{\"name\":[", to);
+    for (uint32_t i = 1, n = 0; i < threads.count; i++) {
+        if (threads.items[i].tid == 0) continue;
+        if (n++ != 0) putc(',', to);
+        na_json_put(to, threads.items[i].name);
+    }
+    putc(']', to);
+    for (int column = 0; column < T_COLUMNS; column++) {
+        fprintf(to, ",\"%s\":[", names[column]);
+        for (uint32_t i = 1, n = 0; i < threads.count; i++) {
+            if (threads.items[i].tid == 0) continue;
+            if (n++ != 0) putc(',', to);
+            put_thread_figure(r, &threads.items[i], i, column);
+        }
+        putc(']', to);
+    }
+    /* [thread's place, call, calls, timed, ms, error] */
+    fputs("},\"thread_calls\":[", to);
+    for (uint32_t i = 1, n = 0, place = 0; i < threads.count; i++) {
+        if (threads.items[i].tid == 0) continue;
+        for (unsigned e = 0; e < NA_NPROF_ENTRIES; e++) {
+            na_call_time_t call =
+                na_call_time(na_reader_header(r->in->reader), &threads.items[i], e);
+            if (call.calls == 0) continue;
+            fprintf(to, "%s[%" PRIu32 ",\"%s\"", n++ == 0 ? "" : ",", place, na_call_names[e]);
+            const double values[] = {call.calls, call.timed, call.ms, call.error};
+            for (size_t c = 0; c < sizeof values / sizeof values[0]; c++) {
+                putc(',', to);
+                na_json_number(to, values[c]);
+            }
+            putc(']', to);
+        }
+        place++;
+    }
+    putc(']', to);
+}
+
+/* ---- who freed whose blocks ---- */
+
+#define MOST_PAIRS 4096u
+
+typedef struct part {
+    uint32_t site, thread;
+    uint64_t allocs, frees, foreign;
+} part_t;
+
+typedef struct parts {
+    part_t *items;
+    size_t count, room;
+    bool failed;
+} parts_t;
+
+static void keep_part(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
+    parts_t *p = arg;
+    if (p->failed || (cell->free_count == 0 && cell->alloc_count == 0)) return;
+    if (p->count == p->room) {
+        size_t room = p->room == 0 ? 1024 : p->room * 2;
+        part_t *more = reallocarray(p->items, room, sizeof *more);
+        if (more == NULL) {
+            p->failed = true;
+            return;
+        }
+        p->items = more;
+        p->room = room;
+    }
+    uint64_t foreign = cell->cross_thread_free_count;
+    if (foreign > cell->free_count) foreign = cell->free_count; /* torn by a kill */
+    p->items[p->count++] =
+        (part_t){cell->site, thread, cell->alloc_count, cell->free_count, foreign};
+}
+
+static int by_site(const void *a, const void *b) {
+    const part_t *x = a, *y = b;
+    if (x->site != y->site) return x->site < y->site ? -1 : 1;
+    return x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+/* The parts of one site. */
+static bool add_site(na_report_t *r, const part_t *parts, size_t count) {
+    uint32_t one = 0, allocating = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].allocs == 0) continue;
+        one = parts[i].thread;
+        allocating++;
+    }
+    uint32_t row =
+        parts[0].site < na_reader_stacks(r->in->reader).count ? r->row_of_site[parts[0].site] : 0;
+    na_pairs_t *of = row != 0 && row <= NA_REPORT_COURSES ? &r->site_handed[row - 1] : NULL;
+    for (size_t i = 0; i < count; i++) {
+        const part_t *p = &parts[i];
+        uint32_t from = allocating == 1 ? one : 0;
+        if (allocating == 2 && p->allocs != 0) { /* the other one */
+            for (size_t k = 0; k < count; k++)
+                if (parts[k].allocs != 0 && k != i) from = parts[k].thread;
+        }
+        uint64_t own = p->frees - p->foreign;
+        if (own != 0 && !na_pairs_add(&r->handed, p->thread, p->thread, own)) return false;
+        if (p->foreign != 0 && !na_pairs_add(&r->handed, from, p->thread, p->foreign)) return false;
+        if (of == NULL) continue;
+        if (own != 0 && !na_pairs_add(of, p->thread, p->thread, own)) return false;
+        if (p->foreign != 0 && !na_pairs_add(of, from, p->thread, p->foreign)) return false;
+    }
+    if (of != NULL) na_pairs_join(of);
+    return true;
+}
+
+static void from_cells(na_report_t *r) {
+    parts_t parts = {0};
+    r->site_handed = calloc(NA_REPORT_COURSES, sizeof *r->site_handed);
+    na_reader_cells(r->in->reader, keep_part, &parts);
+    bool good = !parts.failed && r->site_handed != NULL;
+    if (good && parts.count != 0) qsort(parts.items, parts.count, sizeof *parts.items, by_site);
+    for (size_t i = 0, next; good && i < parts.count; i = next) {
+        for (next = i + 1; next < parts.count && parts.items[next].site == parts.items[i].site;)
+            next++;
+        good = add_site(r, &parts.items[i], next - i);
+    }
+    na_pairs_join(&r->handed);
+    free(parts.items);
+    r->out_of_memory |= !good;
+}
+
+void na_report_threads(na_report_t *r) {
+    if (r->blocks != NULL)
+        r->handed = *na_blocks_pairs(r->blocks);
+    else
+        from_cells(r);
+    put_threads(r);
+    fputs(",\"handed\":[", r->json);
+    for (size_t i = 0; i < r->handed.count && i < MOST_PAIRS; i++) {
+        const na_pair_t *p = &r->handed.items[i];
+        fprintf(r->json, "%s[%" PRIu32 ",%" PRIu32 ",", i == 0 ? "" : ",", p->from, p->to);
+        na_json_number(r->json, na_view_count(r->in, (double)p->count));
+        putc(']', r->json);
+    }
+    putc(']', r->json);
+}

@@ -1,0 +1,110 @@
+/* html_time.c - memory of the process over time. */
+#include <inttypes.h>
+
+#include "profiler/dump/page/html.h"
+#include "profiler/dump/ui/text.h"
+
+typedef double (*point_fn_t)(const na_view_input_t *in, const na_nprof_point_t *point);
+
+static double requested(const na_view_input_t *in, const na_nprof_point_t *p) {
+    (void)in;
+    return (double)p->requested_max;
+}
+static double physical(const na_view_input_t *in, const na_nprof_point_t *p) {
+    (void)in;
+    return (double)p->physical;
+}
+static double mapped(const na_view_input_t *in, const na_nprof_point_t *p) {
+    (void)in;
+    return (double)p->mapped;
+}
+static double own(const na_view_input_t *in, const na_nprof_point_t *p) {
+    (void)in;
+    return (double)p->own;
+}
+static double virtual_size(const na_view_input_t *in, const na_nprof_point_t *p) {
+    (void)in;
+    return (double)p->virtual_bytes;
+}
+static double blocks(const na_view_input_t *in, const na_nprof_point_t *p) {
+    return na_view_count(in, (double)p->blocks_max);
+}
+static double allocations(const na_view_input_t *in, const na_nprof_point_t *p) {
+    return na_view_count(in, (double)p->alloc_count);
+}
+static double bytes_asked(const na_view_input_t *in, const na_nprof_point_t *p) {
+    (void)in;
+    return (double)p->alloc_bytes;
+}
+static double threads(const na_view_input_t *in, const na_nprof_point_t *p) {
+    (void)in;
+    return (double)p->threads;
+}
+
+static const struct line {
+    const char *id, *name, *unit;
+    uint32_t needs;    /* flag of a point that holds it */
+    bool hidden, rate; /* rate: none where nothing happened, not as before */
+    point_fn_t value;
+} lines[] = {
+    {"requested", "requested", "bytes", NA_NPROF_POINT_COUNTED, false, false, requested},
+    {"physical", "physical", "bytes", NA_NPROF_POINT_SAMPLED, false, false, physical},
+    {"mapped", "held by the allocator", "bytes", NA_NPROF_POINT_SAMPLED, false, false, mapped},
+    {"virtual", "virtual", "bytes", NA_NPROF_POINT_SAMPLED, true, false, virtual_size},
+    {"own", "the profiler's own", "bytes", NA_NPROF_POINT_SAMPLED, true, false, own},
+    {"asked", "asked for in the interval", "bytes", 0, true, true, bytes_asked},
+    {"blocks", "live blocks", "count", NA_NPROF_POINT_COUNTED, false, false, blocks},
+    {"allocations", "allocations in the interval", "count", 0, false, true, allocations},
+    {"threads", "threads", "count", NA_NPROF_POINT_SAMPLED, false, false, threads},
+};
+
+/* A line for each node. */
+static void put_nodes(const na_report_t *r, uint32_t count, uint32_t interval) {
+    const na_nprof_header_t *h = na_reader_header(r->in->reader);
+    na_series_table_t t = na_reader_series(r->in->reader, NA_NPROF_SERIES_RESIDENT);
+    for (uint32_t n = 0; t.count != 0 && n < t.rows; n++) {
+        uint32_t id = t.row[n].id, node = id < NA_NPROF_MAX_NODES ? h->node_ids[id] : id;
+        fprintf(r->json,
+                ",{\"id\":\"physical-%" PRIu32 "\",\"name\":\"physical on node %" PRIu32
+                "\",\"unit\":\"bytes\",\"hidden\":false,\"values\":[",
+                node, node);
+        for (uint32_t i = 0; i < count; i++) {
+            if (i != 0) putc(',', r->json);
+            na_json_number(r->json, na_view_level(&t, n, (uint64_t)i * interval,
+                                                  ((uint64_t)i + 1) * interval));
+        }
+        fputs("]}", r->json);
+    }
+}
+
+void na_report_time(na_report_t *r) {
+    uint32_t count, interval;
+    const na_nprof_point_t *points = na_reader_timeline(r->in->reader, &count, &interval);
+    if (points == NULL || count == 0) return;
+    fprintf(r->json,
+            ",\"timeline\":{\"interval_ms\":%" PRIu32 ",\"peak_ms\":%" PRIu64 ",\"series\":[",
+            interval, na_view_peak_ms(r->in));
+    for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
+        const struct line *line = &lines[l];
+        fprintf(
+            r->json, "%s{\"id\":\"%s\",\"name\":\"%s\",\"unit\":\"%s\",\"hidden\":%s,\"values\":[",
+            l == 0 ? "" : ",", line->id, line->name, line->unit, line->hidden ? "true" : "false");
+        double last = 0;
+        bool any = false;
+        for (uint32_t i = 0; i < count; i++) {
+            bool has = line->needs == 0 || (points[i].flags & line->needs) != 0;
+            if (i != 0) putc(',', r->json);
+            if (has) {
+                last = line->value(r->in, &points[i]);
+                any = true;
+            }
+            if (line->rate || any)
+                na_json_number(r->json, has || !line->rate ? last : 0);
+            else
+                fputs("null", r->json);
+        }
+        fputs("]}", r->json);
+    }
+    put_nodes(r, count, interval);
+    fputs("]}", r->json);
+}

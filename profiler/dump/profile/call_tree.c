@@ -1,0 +1,159 @@
+/* call_tree.c - merges stacks into a tree. See call_tree.h. */
+#include "profiler/dump/profile/call_tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/ui/progress.h"
+#include "profiler/dump/ui/table.h"
+
+/* What makes two frames the same node. Frames of one pc and inlining depth have one address. */
+static uint64_t key_of(const na_tree_t *tree, const na_frame_t *frame) {
+    if (frame == NULL) return UINT64_MAX;
+    return tree->by_place ? (uint64_t)(uintptr_t)frame : frame->id;
+}
+
+static uint32_t *find_slot(const na_tree_t *tree, uint32_t parent, uint64_t key) {
+    uint64_t hash = (key * UINT64_C(0x9e3779b97f4a7c15) ^ parent) * UINT64_C(0xff51afd7ed558ccd);
+    uint32_t mask = tree->slot_room - 1;
+    for (uint32_t at = (uint32_t)(hash >> 32) & mask;; at = (at + 1) & mask) {
+        uint32_t id = tree->slots[at];
+        if (id == 0) return &tree->slots[at];
+        const na_tree_node_t *node = &tree->nodes[id];
+        if (node->parent == parent && key_of(tree, node->frame) == key) return &tree->slots[at];
+    }
+}
+
+static bool grow(na_tree_t *tree) {
+    if (tree->count == tree->room) {
+        uint32_t room = tree->room ? tree->room * 2 : 1024;
+        na_tree_node_t *nodes = reallocarray(tree->nodes, room, sizeof *nodes);
+        if (nodes == NULL) return false;
+        tree->nodes = nodes;
+        tree->room = room;
+    }
+    if (tree->count * 2 >= tree->slot_room) {
+        uint32_t room = tree->slot_room ? tree->slot_room * 2 : 4096;
+        uint32_t *slots = calloc(room, sizeof *slots);
+        if (slots == NULL) return false;
+        free(tree->slots);
+        tree->slots = slots;
+        tree->slot_room = room;
+        for (uint32_t id = 1; id < tree->count; id++) {
+            const na_tree_node_t *node = &tree->nodes[id];
+            *find_slot(tree, node->parent, key_of(tree, node->frame)) = id;
+        }
+    }
+    return true;
+}
+
+/* The child of `parent` for a frame; UINT32_MAX: out of memory. */
+static uint32_t step(na_tree_t *tree, uint32_t parent, const na_frame_t *frame) {
+    if (!grow(tree)) return UINT32_MAX;
+    uint32_t *slot = find_slot(tree, parent, key_of(tree, frame));
+    if (*slot == 0) {
+        *slot = tree->count;
+        tree->nodes[tree->count] =
+            (na_tree_node_t){.parent = parent, .next = tree->nodes[parent].child, .frame = frame};
+        tree->nodes[parent].child = tree->count++;
+    }
+    return *slot;
+}
+
+/* The node of this function on the path that ends at `at`, 0: none. */
+static uint32_t on_path(const na_tree_t *tree, uint32_t at, const na_frame_t *frame) {
+    for (; at != 0; at = tree->nodes[at].parent)
+        if (tree->nodes[at].frame != NULL && tree->nodes[at].frame->id == frame->id) return at;
+    return 0;
+}
+
+static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t kind,
+                     const na_stack_t *stack, const na_cost_t *cost) {
+    uint32_t begin = 0, count = stack->count;
+    if (kind == NA_TREE_CALLERS) {
+        while (begin < count && na_view_passes_on(in, stack->items[begin]))
+            begin++;
+        if (begin == count) begin = 0; /* as na_view_site: the innermost */
+    }
+    bool started = !in->options->filtered;
+    uint32_t at = 0;
+    for (uint32_t i = begin; i < count; i++) {
+        const na_frame_t *frame = stack->items[kind == NA_TREE_CALLEES ? count - 1 - i : i];
+        if (!started && !na_filter_matches(in->options, frame->function)) continue;
+        started = true;
+        uint32_t before = tree->by_place ? 0 : on_path(tree, at, frame);
+        at = before != 0 ? before : step(tree, at, frame);
+        if (at == UINT32_MAX) return false;
+    }
+    if (count == 0 && started) at = step(tree, 0, NULL);
+    if (at == UINT32_MAX) return false;
+    if (!started) return true;
+    na_cost_add(&tree->nodes[at].self, cost);
+    for (;; at = tree->nodes[at].parent) {
+        na_cost_add(&tree->nodes[at].below, cost);
+        if (at == 0) return true;
+    }
+}
+
+bool na_tree_build(const na_view_input_t *in, na_tree_kind_t kind, na_tree_t *tree) {
+    memset(tree, 0, sizeof *tree);
+    tree->by_place = kind == NA_TREE_PLACES;
+    if (!grow(tree)) return false;
+    memset(&tree->nodes[0], 0, sizeof tree->nodes[0]);
+    tree->count = 1;
+    na_stack_t stack = {0};
+    bool good = true;
+    for (size_t s = 0; s < in->sites.count && good; s++) {
+        na_progress("adding up calls", s, in->sites.count);
+        na_cost_t cost = na_view_cost_of(&in->sites.items[s].sum);
+        good = na_view_stack(in, in->sites.items[s].site, &stack) &&
+               add_site(in, tree, kind, &stack, &cost);
+    }
+    free(stack.items);
+    return good;
+}
+
+void na_tree_free(na_tree_t *tree) {
+    free(tree->nodes);
+    free(tree->slots);
+    memset(tree, 0, sizeof *tree);
+}
+
+/* Merges two lists of siblings, each in order. Ties: the function that came up first. */
+static uint32_t merge(const na_view_input_t *in, na_tree_t *tree, uint32_t a, uint32_t b) {
+    uint32_t head = 0, *tail = &head;
+    while (a != 0 && b != 0) {
+        double x = na_view_cost(in, &tree->nodes[a].below);
+        double y = na_view_cost(in, &tree->nodes[b].below);
+        uint32_t *first = x > y || (x == y && a < b) ? &a : &b;
+        *tail = *first;
+        tail = &tree->nodes[*first].next;
+        *first = *tail;
+    }
+    *tail = a != 0 ? a : b;
+    return head;
+}
+
+static uint32_t sort_list(const na_view_input_t *in, na_tree_t *tree, uint32_t list) {
+    /* Merge sort bottom up: bins[i] holds a sorted list of 2^i. */
+    uint32_t bins[32] = {0};
+    while (list != 0) {
+        uint32_t one = list;
+        list = tree->nodes[one].next;
+        tree->nodes[one].next = 0;
+        size_t i = 0;
+        for (; i < 31 && bins[i] != 0; i++) {
+            one = merge(in, tree, bins[i], one);
+            bins[i] = 0;
+        }
+        bins[i] = bins[i] == 0 ? one : merge(in, tree, bins[i], one);
+    }
+    for (size_t i = 0; i < 32; i++)
+        list = merge(in, tree, bins[i], list);
+    return list;
+}
+
+void na_tree_sort(const na_view_input_t *in, na_tree_t *tree) {
+    for (uint32_t id = 0; id < tree->count; id++)
+        tree->nodes[id].child = sort_list(in, tree, tree->nodes[id].child);
+}

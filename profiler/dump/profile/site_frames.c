@@ -1,0 +1,171 @@
+/* site_frames.c - what several views say about a site, its names and the peak. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/analyze/blocks/metric_keys.h"
+#include "profiler/dump/profile/input.h"
+#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/ui/text.h"
+
+static void label(char out[NA_LABEL], const char *function, const char *file, uint32_t line,
+                  const char *module, bool named) {
+    char name[512];
+    na_demangle_short(function, 60, name, sizeof name);
+    const char *place = file != NULL ? file : module;
+    const char *slash = strrchr(place, '/');
+    if (slash != NULL) place = slash + 1;
+    if (file != NULL && line != 0)
+        snprintf(out, NA_LABEL, "%s  %.200s:%u", name, place, line);
+    else if (file != NULL)
+        snprintf(out, NA_LABEL, "%s  %.200s", name, place);
+    else if (named)
+        snprintf(out, NA_LABEL, "%s  (%.200s)", name, place);
+    else
+        snprintf(out, NA_LABEL, "%s", name);
+}
+
+void na_view_frame_label(const na_frame_t *frame, char out[NA_LABEL]) {
+    label(out, frame->function, frame->file, frame->line, frame->module, frame->named);
+}
+
+void na_view_function_label(const na_function_name_t *f, char out[NA_LABEL]) {
+    label(out, f->function, f->file, f->line, f->module, f->named);
+}
+
+const na_frame_t *na_view_site(const na_view_input_t *in, uint32_t site, const na_frame_t **leaf) {
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    *leaf = NULL;
+    const na_frame_t *innermost = NULL;
+    uint32_t depth = 0;
+    for (uint32_t node = site;
+         node > NA_NPROF_ROOT && node < stacks.count && depth < NA_VIEW_DEEPEST;
+         node = stacks.items[node].parent, depth++) {
+        const na_frame_t *frames;
+        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+        for (uint32_t i = 0; i < count; i++) {
+            if (innermost == NULL) innermost = &frames[i];
+            if (!na_view_passes_on(in, &frames[i])) return &frames[i];
+            /* The outermost of them is the one that the program called. */
+            if (frames[i].named) *leaf = &frames[i];
+        }
+    }
+    *leaf = NULL;
+    return innermost;
+}
+
+bool na_view_stack(const na_view_input_t *in, uint32_t site, na_stack_t *stack) {
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    stack->count = 0;
+    stack->cut = false;
+    uint32_t depth = 0;
+    for (uint32_t node = site; node > NA_NPROF_ROOT && node < stacks.count;
+         node = stacks.items[node].parent) {
+        if (depth++ == NA_VIEW_DEEPEST) {
+            stack->cut = true;
+            break;
+        }
+        const na_frame_t *frames;
+        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+        if (stack->count + count > stack->room) {
+            uint32_t room = (stack->count + count) * 2;
+            const na_frame_t **items = reallocarray(stack->items, room, sizeof *items);
+            if (items == NULL) return false;
+            stack->items = items;
+            stack->room = room;
+        }
+        for (uint32_t i = 0; i < count; i++)
+            stack->items[stack->count++] = &frames[i];
+        if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0) stack->cut = true;
+    }
+    return true;
+}
+
+double na_view_metric(const na_view_input_t *in, const na_counters_t *sum) {
+    double value = (double)na_counters_key(sum, in->order);
+    return in->order == NA_ORDER_COUNT ? na_view_count(in, value) : value;
+}
+
+double na_view_cost(const na_view_input_t *in, const na_cost_t *cost) {
+    switch (in->order) {
+    case NA_ORDER_LIVE:
+        return (double)cost->live_bytes;
+    case NA_ORDER_TOTAL:
+        return (double)cost->alloc_bytes;
+    case NA_ORDER_COUNT:
+        return na_view_count(in, (double)cost->alloc_count);
+    case NA_ORDER_PEAK:
+    default:
+        return (double)cost->peak_bytes;
+    }
+}
+
+na_cost_t na_view_cost_of(const na_counters_t *sum) {
+    return (na_cost_t){sum->peak_bytes, sum->live_bytes, (int64_t)sum->alloc_bytes,
+                       (int64_t)sum->alloc_count};
+}
+
+const char *na_view_metric_text(const na_view_input_t *in, char out[NA_TEXT], double value) {
+    return in->order == NA_ORDER_COUNT ? na_text_count(out, value) : na_text_bytes(out, value);
+}
+
+uint64_t na_view_peak_ms(const na_view_input_t *in) {
+    return na_peak_ms(na_reader_header(in->reader), &in->sites);
+}
+
+const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in) {
+    uint32_t count, interval;
+    const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
+    if (points == NULL) return NULL;
+    uint64_t at = na_view_peak_ms(in) / interval;
+    if (at >= count) at = count - 1;
+    /* Sampled: the interval may lack a sample, then the nearest one counts, the later first. */
+    for (uint32_t distance = 0; distance < count; distance++) {
+        if (at + distance < count && (points[at + distance].flags & NA_NPROF_POINT_SAMPLED) != 0)
+            return &points[at + distance];
+        if (distance <= at && (points[at - distance].flags & NA_NPROF_POINT_SAMPLED) != 0)
+            return &points[at - distance];
+    }
+    return NULL;
+}
+
+/* ---- a stack, a line a frame ---- */
+
+static void put_frame(const na_frame_t *frame) {
+    printf("%17s%s ", "", frame->inlined ? "~" : "|");
+    na_text_put(stdout, frame->function);
+    if (frame->file != NULL) {
+        fputs("  ", stdout);
+        na_text_put(stdout, frame->file);
+        if (frame->line != 0) printf(":%u", frame->line);
+    } else if (frame->named) {
+        const char *slash = strrchr(frame->module, '/');
+        fputs("  (", stdout);
+        na_text_put(stdout, slash == NULL ? frame->module : slash + 1);
+        putchar(')');
+    }
+    putchar('\n');
+}
+
+void na_view_put_stack(void *arg, uint64_t site) {
+    const na_view_input_t *in = arg;
+    na_stack_table_t stacks = na_reader_stacks(in->reader);
+    uint32_t depth = 0;
+    for (uint32_t node = (uint32_t)site; node > NA_NPROF_ROOT && node < stacks.count;
+         node = stacks.items[node].parent) {
+        if (depth++ == NA_VIEW_DEEPEST) {
+            printf("%17s| (deeper than %u: not shown)\n", "", NA_VIEW_DEEPEST);
+            return;
+        }
+        const na_frame_t *frames;
+        uint32_t count = na_symbols_frames(in->symbols, node, &frames);
+        for (uint32_t i = 0; i < count; i++)
+            put_frame(&frames[i]);
+        if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0)
+            printf("%17s| (outer frames not known)\n", "");
+    }
+}
+
+void na_view_json_stack(void *arg, uint64_t site) {
+    na_json_stack(arg, (uint32_t)site);
+}

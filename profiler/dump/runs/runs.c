@@ -1,0 +1,148 @@
+/* runs.c - reads profiles in parallel through the library's own API. See runs.h. */
+#include "profiler/dump/runs/runs.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "profiler/dump/ui/progress.h"
+
+#define MOST_THREADS 64
+
+typedef struct work {
+    na_run_t *runs;
+    size_t count;
+    atomic_size_t next;
+} work_t;
+
+static void copy(char *to, size_t size, const char *from) {
+    snprintf(to, size, "%s", from);
+}
+
+static void read_timeline(numalloc_profile_t *p, na_run_t *run) {
+    uint32_t interval = 1;
+    size_t count = numalloc_profile_points(p, &interval);
+    double last = 0;
+    run->physical = NAN;
+    for (size_t i = 0; i < count; i++) {
+        numalloc_profile_point_t point;
+        if (numalloc_profile_point(p, i, &point, sizeof point) != 0) break;
+        if (isnan(run->physical) || point.physical > run->physical) run->physical = point.physical;
+        if (!isnan(point.requested_max)) last = point.requested_max;
+        /* A point covers all steps that its part of the run touches. */
+        size_t from = i * NA_RUN_STEPS / count, to = ((i + 1) * NA_RUN_STEPS - 1) / count;
+        for (size_t step = from; step <= to && step < NA_RUN_STEPS; step++)
+            if (last > run->step[step]) run->step[step] = last;
+    }
+}
+
+static void read_job(numalloc_profile_t *p, na_run_t *run) {
+    static const char only[] = "NUMALLOC_PROFILE_RANKS=";
+    const char *setting;
+    for (size_t i = 0; (setting = numalloc_profile_environment(p, i)) != NULL; i++)
+        if (strncmp(setting, only, sizeof only - 1) == 0)
+            copy(run->only_ranks, sizeof run->only_ranks, setting + sizeof only - 1);
+    for (uint32_t i = 1; i <= numalloc_profile_modules(p) && !run->mpi; i++) {
+        numalloc_profile_module_t m;
+        if (numalloc_profile_module(p, i, &m, sizeof m) != 0) continue;
+        const char *slash = strrchr(m.path, '/');
+        run->mpi = strncmp(slash != NULL ? slash + 1 : m.path, "libmpi", 6) == 0;
+    }
+}
+
+static void read_run(na_run_t *run) {
+    numalloc_profile_t *p = numalloc_profile_open(run->path, run->why, sizeof run->why);
+    if (p == NULL) return;
+    run->why[0] = 0;
+    numalloc_profile_header_t h;
+    numalloc_profile_header(p, &h, sizeof h);
+    copy(run->program, sizeof run->program, h.program);
+    copy(run->host, sizeof run->host, h.host);
+    copy(run->job_name, sizeof run->job_name, h.job);
+    run->pid = h.pid;
+    run->ppid = h.ppid;
+    run->inherited_pid = h.inherited_pid;
+    run->rank = h.rank;
+    run->ranks = h.ranks;
+    run->start_unix_ns = h.start_unix_ns;
+    read_job(p, run);
+    run->duration_ms = h.duration_ms;
+    run->peak_ms = h.peak_ms;
+    run->closed = h.closed != 0;
+    run->lost = (double)h.lost_events;
+    const struct {
+        const char *metric;
+        double *to;
+    } figures[] = {
+        {"peak_bytes", &run->peak},   {"live_bytes", &run->live},
+        {"total_bytes", &run->total}, {"allocations", &run->allocations},
+        {"frees", &run->frees},       {"temporary", &run->temporary},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        *figures[i].to = numalloc_profile_total(p, numalloc_profile_metric(p, figures[i].metric));
+    read_timeline(p, run);
+    char text[256];
+    run->damaged = numalloc_profile_damage(p, 0, text, sizeof text) == 0;
+    numalloc_profile_close(p);
+}
+
+static void *work_on(void *arg) {
+    work_t *work = arg;
+    for (size_t i; (i = atomic_fetch_add(&work->next, 1)) < work->count;) {
+        na_progress("reading", i, work->count);
+        read_run(&work->runs[i]);
+    }
+    return NULL;
+}
+
+na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status) {
+    work_t work = {.runs = calloc(count, sizeof *work.runs), .count = count};
+    if (work.runs == NULL) return NULL;
+    for (size_t i = 0; i < count; i++)
+        work.runs[i].path = files[i];
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = cpus < 1 ? 1 : (size_t)cpus;
+    if (wanted > count) wanted = count;
+    pthread_t threads[MOST_THREADS];
+    size_t started = 0;
+    while (started + 1 < wanted && started < MOST_THREADS &&
+           pthread_create(&threads[started], NULL, work_on, &work) == 0)
+        started++;
+    work_on(&work);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+
+    size_t bad = 0;
+    *status = NA_STATUS_WHOLE;
+    for (size_t i = 0; i < count; i++) {
+        const na_run_t *run = &work.runs[i];
+        if (run->why[0] != 0) {
+            na_fail("%s", run->why);
+            bad++;
+        } else if (run->damaged) {
+            na_fail("incomplete: %s; numalloc-dump check says more", run->path);
+        }
+        if (run->why[0] != 0 || run->damaged) *status = NA_STATUS_PARTIAL;
+    }
+    if (bad == count) *status = NA_STATUS_NOTHING;
+    return work.runs;
+}
+
+void na_table_runs(na_table_t *table, size_t first, const na_run_t *runs, size_t count,
+                   void (*own)(na_table_t *table, const na_run_t *run, const na_run_t *runs)) {
+    for (size_t i = 0; i < count; i++) {
+        const na_run_t *run = &runs[i];
+        if (run->why[0] != 0 || run->part != NA_PART_COUNTS) continue;
+        const double values[] = {(double)run->duration_ms, run->peak,    run->live, run->total,
+                                 run->allocations,         run->physical};
+        na_table_row(table, i);
+        own(table, run, runs);
+        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++)
+            na_table_number(table, first + v, values[v]);
+        na_table_text(table, first + sizeof values / sizeof values[0], run->path);
+    }
+}

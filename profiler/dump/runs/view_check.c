@@ -1,0 +1,319 @@
+/* view_check.c - is a profile whole, and within limits? For scripts: exit status 1 and a few lines
+ * if not.
+ *
+ * A sampled profile's figures are estimates. They fail only where their whole 95 % interval does,
+ * so that the same program does not pass one day and fail the next; where the interval holds the
+ * limit, a line says that it is not sure. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/analyze/blocks/detail.h"
+#include "profiler/dump/profile/suppress.h"
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/runs/function_diff.h"
+#include "profiler/dump/ui/text.h"
+
+#define GROWN_SHOWN 3 /* functions named when a figure grew */
+
+typedef struct figure {
+    const char *name;
+    bool bytes;
+    const char *what;
+} figure_t;
+
+/* In the order of values(). */
+static const figure_t figures[] = {
+    {"peak", true, "bytes live at the peak"},
+    {"live", true, "bytes live at the end"},
+    {"leaks", true, "bytes live at the end that no suppression matches"},
+    {"leaked-blocks", false, "blocks of leaks"},
+    {"total", true, "bytes requested"},
+    {"allocations", false, "allocations"},
+    {"reallocs", false, "reallocs"},
+    {"temporary", false, "blocks freed before their thread allocated again"},
+    {"physical", true, "resident memory near the peak"},
+    {"waste", true, "what rounding up added to all blocks"},
+    {"threads", false, "threads at one time"},
+    {"lost", false, "events that are not in the figures"},
+};
+#define FIGURES (sizeof figures / sizeof figures[0])
+
+typedef struct values {
+    double of[FIGURES];
+    double error[FIGURES]; /* half of the 95 % interval; 0: exact */
+    bool sampled;
+} values_t;
+
+/* Half the interval of a figure that is `value` of `blocks` blocks; `relative` as it is known of
+ * it. Where nothing was drawn, three times the interval of draws would have been missed by one run
+ * in twenty (e^-3). */
+static double half(const na_view_input_t *in, double value, double relative, bool bytes) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    if (h->mode != NA_NPROF_MODE_SAMPLE) return 0;
+    double least = bytes ? 3 * (double)h->sample_interval : 0;
+    return isfinite(relative) && value > 0 ? relative * value : least;
+}
+
+/* In the order of figures[]. */
+static void put_errors(const na_view_input_t *in, const na_leaks_t *leaks, values_t *v) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    const na_counters_t *t = &in->sites.total;
+    uint32_t scale = h->count_scale;
+    v->sampled = h->mode == NA_NPROF_MODE_SAMPLE;
+    double live = na_counters_estimate_error(t, NA_ESTIMATE_LIVE_BYTES, scale);
+    double blocks = na_counters_estimate_error(t, NA_ESTIMATE_LIVE_COUNT, scale);
+    double total = na_counters_estimate_error(t, NA_ESTIMATE_ALLOC_BYTES, scale);
+    /* Of a part of the blocks less is known, by the square root. */
+    double part = leaks->blocks > 0 ? sqrt(na_view_count(in, (double)t->live_count) / leaks->blocks)
+                                    : INFINITY;
+    const double relative[FIGURES] = {
+        na_counters_error(t, t->peak_count, scale),
+        live,
+        live * part,
+        blocks * part,
+        total,
+        na_counters_estimate_error(t, NA_ESTIMATE_ALLOC_COUNT, scale),
+        na_counters_error(t, (int64_t)t->realloc_count, scale),
+        na_counters_error(t, (int64_t)t->temporary_count, scale),
+        0,
+        total,
+        0,
+        0,
+    };
+    for (size_t i = 0; i < FIGURES; i++)
+        v->error[i] = half(in, v->of[i], relative[i], figures[i].bytes);
+    static const char *const exact[] = {"physical", "threads", "lost"};
+    for (size_t i = 0; i < FIGURES; i++)
+        for (size_t k = 0; k < sizeof exact / sizeof exact[0]; k++)
+            if (strcmp(figures[i].name, exact[k]) == 0) v->error[i] = 0;
+}
+
+static bool measure(const na_view_input_t *in, values_t *v, na_status_t *status) {
+    na_suppressions_t list;
+    *status = na_suppressions_read(&list, in->options);
+    if (*status != NA_STATUS_WHOLE) return false;
+    na_leaks_t leaks;
+    bool good = na_leaks_sum(&list, in, &leaks);
+    na_suppressions_free(&list);
+    if (!good) {
+        *status = NA_STATUS_MEMORY;
+        return false;
+    }
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    const na_counters_t *t = &in->sites.total;
+    const na_nprof_point_t *point = na_view_point_at_peak(in);
+    const double values[FIGURES] = {
+        (double)t->peak_bytes,
+        (double)t->live_bytes,
+        leaks.bytes,
+        leaks.blocks,
+        (double)t->alloc_bytes,
+        na_view_count(in, (double)t->alloc_count),
+        na_view_count(in, (double)t->realloc_count),
+        na_view_count(in, (double)t->temporary_count),
+        point == NULL ? NAN : (double)point->physical,
+        (double)t->alloc_usable - (double)t->alloc_bytes,
+        na_threads_peak(in->reader),
+        (double)h->lost_events,
+    };
+    memcpy(v->of, values, sizeof values);
+    put_errors(in, &leaks, v);
+    return true;
+}
+
+static size_t find_figure(const char *name, size_t length) {
+    for (size_t i = 0; i < FIGURES; i++)
+        if (strlen(figures[i].name) == length && strncmp(figures[i].name, name, length) == 0)
+            return i;
+    return FIGURES;
+}
+
+static const char *text_of(size_t figure, double value, char out[NA_TEXT]) {
+    return figures[figure].bytes ? na_text_bytes(out, value) : na_text_count(out, value);
+}
+
+#define ESTIMATE (3 * NA_TEXT)
+
+/* With its interval, where there is one. */
+static const char *estimate_of(const values_t *v, size_t figure, char out[ESTIMATE]) {
+    char a[NA_TEXT], b[NA_TEXT];
+    snprintf(out, ESTIMATE, v->error[figure] > 0 ? "%s +- %s" : "%s",
+             text_of(figure, v->of[figure], a), text_of(figure, v->error[figure], b));
+    return out;
+}
+
+/* "200M", "1.5 GiB", "5%" (*percent), "1000". False: something else. */
+static bool read_value(const char *text, double *value, bool *percent) {
+    char *end;
+    *percent = false;
+    *value = strtod(text, &end);
+    if (end == text || !isfinite(*value)) return false;
+    end += strspn(end, " ");
+    if (strcmp(end, "%") == 0) return *percent = true;
+    static const char units[] = "KMGT";
+    const char *unit = *end == 0 ? NULL : strchr(units, *end & ~0x20);
+    if (unit != NULL) {
+        for (long i = 0; i <= unit - units; i++)
+            *value *= 1024;
+        end++;
+        if (*end == 'i') end++;
+    }
+    if (*end == 'B') end++;
+    return *end == 0;
+}
+
+static na_status_t bad_test(const char *text) {
+    char names[256] = "";
+    for (size_t i = 0; i < FIGURES; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ", figures[i].name);
+    }
+    return na_fail("--fail-if takes FIGURE OP VALUE with OP > >= < <= == != and FIGURE one of %s; "
+                   "not: %s",
+                   names, text);
+}
+
+/* One --fail-if. *failed grows if it holds. */
+static na_status_t test(const char *text, const values_t *v, unsigned *failed) {
+    static const char *const operators[] = {">=", "<=", "==", "!=", ">", "<"};
+    size_t length = strcspn(text, "<>=! ");
+    size_t figure = find_figure(text, length);
+    const char *at = text + length + strspn(text + length, " ");
+    size_t op = 0;
+    while (op < 6 && strncmp(at, operators[op], strlen(operators[op])) != 0)
+        op++;
+    if (figure == FIGURES || op == 6) return bad_test(text);
+    at += strlen(operators[op]);
+    at += strspn(at, " ");
+    double limit, value = v->of[figure];
+    bool percent;
+    if (!read_value(at, &limit, &percent) || percent) return bad_test(text);
+    double error = v->error[figure], low = value - error, high = value + error;
+    const bool holds[] = {low >= limit, high <= limit, low == limit && high == limit,
+                          low > limit || high<limit, low> limit, high < limit};
+    const bool may[] = {
+        high >= limit, low <= limit, low <= limit && high >= limit, error > 0 || value != limit,
+        high > limit,  low < limit};
+    char a[ESTIMATE], b[NA_TEXT];
+    if (isnan(value)) {
+        printf("not known: %s (%s)\n", figures[figure].name, figures[figure].what);
+        (*failed)++;
+    } else if (holds[op] || may[op]) {
+        printf("%s: %s %s %s: %s is %s%s\n", holds[op] ? "failed" : "not sure",
+               figures[figure].name, operators[op], text_of(figure, limit, b), figures[figure].what,
+               error > 0 ? "an estimate, " : "", estimate_of(v, figure, a));
+        *failed += holds[op];
+    }
+    return NA_STATUS_WHOLE;
+}
+
+/* ---- against a baseline ---- */
+
+/* The functions that grew most by the figure. */
+static bool put_growth(const na_view_input_t *old, const na_view_input_t *new, na_order_t order) {
+    na_diff_t diff;
+    if (!na_diff_make(old, new, &diff)) return false;
+    na_view_input_t view = *new;
+    view.order = order;
+    for (int shown = 0; shown < GROWN_SHOWN; shown++) {
+        const na_diff_row_t *best = NULL;
+        double most = 0;
+        for (size_t i = 0; i < diff.count; i++) {
+            double by = na_view_cost(&view, &diff.items[i].cost[1]) -
+                        na_view_cost(&view, &diff.items[i].cost[0]);
+            if (by > most) {
+                most = by;
+                best = &diff.items[i];
+            }
+        }
+        if (best == NULL) break;
+        char label[NA_LABEL], a[NA_TEXT];
+        na_view_function_label(best->name, label);
+        printf("  %s more by ", na_view_metric_text(&view, a, most));
+        na_text_put(stdout, label);
+        putchar('\n');
+        memset(diff.items[best - diff.items].cost, 0, sizeof best->cost);
+    }
+    na_diff_free(&diff);
+    return true;
+}
+
+/* "5%", "10M" or "peak=5%". */
+static na_status_t compare(const char *text, const na_view_input_t *old, const na_view_input_t *new,
+                           const values_t *before, const values_t *after, unsigned *failed) {
+    static const char *const standard[] = {"peak", "live", "total"};
+    const char *equals = strchr(text, '=');
+    size_t only = FIGURES;
+    if (equals != NULL) only = find_figure(text, (size_t)(equals - text));
+    double limit;
+    bool percent;
+    if ((equals != NULL && only == FIGURES) ||
+        !read_value(equals == NULL ? text : equals + 1, &limit, &percent))
+        return na_fail("--fail-on-increase takes 5%%, 10M or FIGURE=5%%, not: %s", text);
+    for (size_t figure = 0; figure < FIGURES; figure++) {
+        bool wanted = only == figure;
+        for (size_t i = 0; i < 3 && only == FIGURES; i++)
+            wanted = wanted || strcmp(figures[figure].name, standard[i]) == 0;
+        double x = before->of[figure], y = after->of[figure];
+        double allowed = percent ? x * limit / 100 : limit;
+        if (!wanted || !(y - x > allowed)) continue;
+        /* What grew beyond the limit is a difference of two estimates, if they are. */
+        double share = percent ? 1 + limit / 100 : 1;
+        double error = hypot(after->error[figure], share * before->error[figure]);
+        bool sure = y - x - allowed > error || error == 0;
+        char a[ESTIMATE], b[ESTIMATE];
+        printf("%s: %s grew from %s to %s", sure ? "failed" : "not sure", figures[figure].name,
+               estimate_of(before, figure, a), estimate_of(after, figure, b));
+        if (x > 0) printf(" (%+.1f %%)", 100 * (y - x) / x);
+        putchar('\n');
+        if (!sure) continue;
+        (*failed)++;
+        na_order_t order;
+        if (!na_view_order(figures[figure].name, &order)) {
+            if (strcmp(figures[figure].name, "leaks") != 0 &&
+                strcmp(figures[figure].name, "allocations") != 0)
+                continue;
+            order = figures[figure].bytes ? NA_ORDER_LIVE : NA_ORDER_COUNT;
+        }
+        if (!put_growth(old, new, order)) return NA_STATUS_MEMORY;
+    }
+    return NA_STATUS_WHOLE;
+}
+
+na_status_t na_view_check(na_view_input_t *in) {
+    const na_options_t *o = in->options;
+    if ((o->baseline == NULL) != (o->increase == NULL))
+        return na_fail("--baseline and --fail-on-increase go together; see numalloc-dump help "
+                       "check");
+    values_t after, before;
+    na_status_t status;
+    unsigned failed = 0;
+    if (!measure(in, &after, &status)) return status;
+    /* What main says on stderr is the reason; here it only counts. */
+    uint32_t issues = na_reader_issue_count(in->reader);
+    if (issues != 0) printf("failed: the file is damaged\n");
+    for (size_t i = 0; i < o->fail_if_count; i++) {
+        status = test(o->fail_if[i], &after, &failed);
+        if (status != NA_STATUS_WHOLE) return status;
+    }
+    if (o->baseline != NULL) {
+        na_view_input_t old;
+        status = na_view_load(&old, o->baseline, o, false);
+        if (status != NA_STATUS_WHOLE) return status;
+        if (measure(&old, &before, &status))
+            status = compare(o->increase, &old, in, &before, &after, &failed);
+        na_status_t damage = na_view_unload(&old, true);
+        if (damage == NA_STATUS_PARTIAL) failed++;
+        if (status != NA_STATUS_WHOLE) return status;
+    }
+    if (failed == 0 && issues == 0) {
+        char a[ESTIMATE], b[ESTIMATE], c[ESTIMATE];
+        printf("ok: peak %s, live at the end %s, %s allocations%s\n", estimate_of(&after, 0, a),
+               estimate_of(&after, 1, b), estimate_of(&after, 5, c),
+               after.sampled ? " (estimates)" : "");
+    }
+    return failed == 0 ? NA_STATUS_WHOLE : NA_STATUS_PARTIAL;
+}

@@ -1,0 +1,174 @@
+/* view_diff.c - two profiles beside each other, function by function.
+ *
+ * Functions are the same if their names are, the names of their source files without directories,
+ * and if their modules are a pair (module_pairs.h): a new build moves addresses, lines and
+ * sometimes places. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/runs/function_diff.h"
+#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/ui/table.h"
+#include "profiler/dump/ui/text.h"
+
+static const char *base_name(const char *path) {
+    if (path == NULL) return "";
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static int compare_names(const na_diff_row_t *x, const na_diff_row_t *y) {
+    int order = strcmp(x->function, y->function);
+    if (order == 0) order = strcmp(x->module, y->module);
+    if (order == 0) order = strcmp(base_name(x->name->file), base_name(y->name->file));
+    return order;
+}
+
+static int by_name(const void *a, const void *b) {
+    return compare_names(a, b);
+}
+
+/* Adds the functions of one side that are responsible for something. */
+static void add_side(na_diff_t *diff, const na_view_input_t *in, int side) {
+    for (size_t i = 0; i < in->functions.count; i++) {
+        const na_function_row_t *row = &in->functions.items[i];
+        if (row->sites == 0) continue;
+        na_diff_row_t *to = &diff->items[diff->count++];
+        memset(to, 0, sizeof *to);
+        to->name = na_symbols_function(in->symbols, row->id);
+        to->cost[side] = na_view_cost_of(&row->self);
+        na_pairs_key(diff->pairs, side, to->name, &to->module, &to->function);
+    }
+}
+
+bool na_diff_make(const na_view_input_t *old, const na_view_input_t *new, na_diff_t *diff) {
+    diff->count = 0;
+    diff->items = calloc(old->functions.count + new->functions.count + 1, sizeof *diff->items);
+    diff->pairs = na_pairs_open(old, new);
+    if (diff->items == NULL || diff->pairs == NULL) {
+        na_diff_free(diff);
+        return false;
+    }
+    add_side(diff, old, 0);
+    add_side(diff, new, 1);
+    if (diff->count != 0) qsort(diff->items, diff->count, sizeof *diff->items, by_name);
+    size_t kept = 0;
+    for (size_t i = 0; i < diff->count; i++) {
+        if (kept != 0 && compare_names(&diff->items[kept - 1], &diff->items[i]) == 0) {
+            na_cost_t *to = diff->items[kept - 1].cost, *from = diff->items[i].cost;
+            for (int side = 0; side < 2; side++)
+                na_cost_add(&to[side], &from[side]);
+            continue;
+        }
+        diff->items[kept++] = diff->items[i];
+    }
+    diff->count = kept;
+    return true;
+}
+
+void na_diff_free(na_diff_t *diff) {
+    free(diff->items);
+    na_pairs_close(diff->pairs);
+    diff->pairs = NULL;
+    diff->items = NULL;
+    diff->count = 0;
+}
+
+static void put_total(const na_view_input_t *old, const na_view_input_t *new, na_order_t order,
+                      const char *name) {
+    na_view_input_t a = *old, b = *new;
+    a.order = b.order = order;
+    double x = na_view_metric(&a, &a.sites.total), y = na_view_metric(&b, &b.sites.total);
+    char p[NA_TEXT], q[NA_TEXT], r[NA_TEXT];
+    printf("%-12s %12s  %12s  %12s", name, na_view_metric_text(&a, p, x),
+           na_view_metric_text(&b, q, y), na_view_metric_text(&b, r, y - x));
+    if (x > 0) printf("  %+.1f %%", 100 * (y - x) / x);
+    putchar('\n');
+}
+
+static void put_renamed(void *arg, const char *old, const char *new, const char *why) {
+    (void)arg;
+    printf("compared     ");
+    na_text_put(stdout, base_name(old));
+    fputs(" with ", stdout);
+    na_text_put(stdout, base_name(new));
+    printf(": %s\n", why);
+}
+
+static const na_column_t diff_columns[] = {
+    {"old", "old", NA_KIND_BYTES, NULL},       {"new", "new", NA_KIND_BYTES, NULL},
+    {"change", "change", NA_KIND_BYTES, NULL}, {"change_size", NULL, NA_KIND_NUMBER, NULL},
+    {"ratio", "new/old", NA_KIND_SHARE, NULL}, {NULL, "function", NA_KIND_TEXT, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_diff = NA_COLUMNS(diff_columns);
+
+static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *new) {
+    enum { OLD, NEW, CHANGE, SIZE, RATIO, LABEL, FUNCTION, FILE_NAME, MODULE };
+    na_diff_t diff;
+    na_table_t *table = na_table_open(&na_columns_diff);
+    if (table == NULL || !na_diff_make(old, new, &diff)) {
+        na_table_close(table);
+        return NA_STATUS_MEMORY;
+    }
+    for (size_t i = OLD; i <= CHANGE && old->order == NA_ORDER_COUNT; i++)
+        na_table_kind(table, i, NA_KIND_COUNT);
+    for (size_t i = 0; i < diff.count; i++) {
+        const na_diff_row_t *row = &diff.items[i];
+        double x = na_view_cost(old, &row->cost[0]), y = na_view_cost(new, &row->cost[1]);
+        if (x == y) continue;
+        char label[NA_LABEL];
+        na_table_row(table, i);
+        na_table_number(table, OLD, x);
+        na_table_number(table, NEW, y);
+        na_table_number(table, CHANGE, y - x);
+        na_table_number(table, SIZE, fabs(y - x));
+        if (x > 0) na_table_number(table, RATIO, y / x);
+        na_view_function_label(row->name, label);
+        na_table_text(table, LABEL, label);
+        na_table_text(table, FUNCTION, row->name->function);
+        na_table_text(table, FILE_NAME, row->name->file);
+        na_table_text(table, MODULE, row->name->module);
+    }
+    if (old->options->format == NA_FORMAT_TEXT) {
+        printf("%-12s %12s  %12s  %12s\n", "", "old", "new", "change");
+        put_total(old, new, NA_ORDER_PEAK, "peak");
+        put_total(old, new, NA_ORDER_LIVE, "live");
+        put_total(old, new, NA_ORDER_TOTAL, "total");
+        put_total(old, new, NA_ORDER_COUNT, "allocations");
+        na_pairs_renamed(diff.pairs, put_renamed, NULL);
+        putchar('\n');
+    }
+    char title[128];
+    snprintf(title, sizeof title, "Functions that changed, by %s (%%s)",
+             na_view_order_title(old->order));
+    /* peak, live, ... say which figure is compared; the order is that of the changes. */
+    na_options_t options = *old->options;
+    na_order_t order;
+    if (options.sort != NULL && na_view_order(options.sort, &order)) options.sort = NULL;
+    const na_table_print_t print = {
+        .view = "diff", .title = title, .empty = "Nothing changed.", .sort = "change_size"};
+    na_status_t status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    na_diff_free(&diff);
+    return status;
+}
+
+na_status_t na_view_diff(const char *const *files, size_t count, const na_options_t *options) {
+    (void)count;
+    na_view_input_t old, new;
+    na_status_t status = na_view_load(&old, files[0], options, false);
+    if (status != NA_STATUS_WHOLE) return status;
+    status = na_view_load(&new, files[1], options, false);
+    if (status == NA_STATUS_WHOLE) {
+        status = show_diff(&old, &new);
+        na_status_t damage = na_view_unload(&new, true);
+        if (status == NA_STATUS_WHOLE) status = damage;
+    }
+    na_status_t damage = na_view_unload(&old, true);
+    return status == NA_STATUS_WHOLE ? damage : status;
+}

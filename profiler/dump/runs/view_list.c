@@ -1,0 +1,160 @@
+/* view_list.c - several profiles, or those of a directory: which of them matter, largest first. A
+ * shell script leaves dozens of files, of which one is worth a look. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/runs/runs.h"
+#include "profiler/dump/ui/table.h"
+#include "profiler/dump/ui/text.h"
+
+/* A profile with less than this part of the largest peak, and of the largest sum allocated, is of
+ * no weight. */
+#define WEIGHT 0.01
+/* Programs of no weight that are named. */
+#define NAMED 4
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+typedef struct list {
+    na_run_t *runs;
+    size_t count;
+    double peak, total; /* the largest */
+} list_t;
+
+static bool has_weight(const list_t *l, const na_run_t *run) {
+    return run->peak >= WEIGHT * l->peak || run->total >= WEIGHT * l->total;
+}
+
+static void count_findings(na_run_t *run, const na_options_t *options) {
+    na_options_t own = *options;
+    own.sort = own.metric = NULL;
+    na_view_input_t in;
+    run->findings = SIZE_MAX;
+    if (na_view_load(&in, run->path, &own, true) != NA_STATUS_WHOLE) return;
+    run->findings = na_warnings_count(&in);
+    na_view_drop(&in);
+}
+
+enum { PROGRAM, PID, RANK, PEAK, TOTAL, EVENTS, DURATION, FINDINGS, LIVE, RESIDENT, CLOSED, FILE_ };
+static const na_column_t list_columns[] = {
+    {"program", "program", NA_KIND_TEXT, NULL},
+    {"pid", "pid", NA_KIND_NUMBER, NULL},
+    {"rank", "rank", NA_KIND_NUMBER, NULL},
+    {"peak_bytes", "peak", NA_KIND_BYTES, "peak"},
+    {"total_bytes", "allocated", NA_KIND_BYTES, "total"},
+    {"events", "events", NA_KIND_COUNT, "count"},
+    {"duration_ms", "time", NA_KIND_MS, NULL},
+    {"findings", "findings", NA_KIND_COUNT, NULL},
+    {"live_bytes", NULL, NA_KIND_BYTES, "live"},
+    {"physical", NULL, NA_KIND_BYTES, NULL},
+    {"closed", NULL, NA_KIND_NUMBER, NULL},
+    {"file", "file", NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_list = NA_COLUMNS(list_columns);
+
+static void add_row(na_table_t *table, const na_run_t *run, size_t tag) {
+    na_table_row(table, tag);
+    na_table_text(table, PROGRAM, base_name(run->program));
+    na_table_number(table, PID, run->pid);
+    if (run->rank >= 0) na_table_number(table, RANK, run->rank);
+    na_table_number(table, PEAK, run->peak);
+    na_table_number(table, TOTAL, run->total);
+    na_table_number(table, EVENTS, run->allocations + run->frees);
+    na_table_number(table, DURATION, (double)run->duration_ms);
+    if (run->findings != SIZE_MAX) na_table_number(table, FINDINGS, (double)run->findings);
+    na_table_number(table, LIVE, run->live);
+    na_table_number(table, RESIDENT, run->physical);
+    na_table_number(table, CLOSED, run->closed);
+    na_table_text(table, FILE_, run->path);
+}
+
+/* "sh (20), sed (12) and others" */
+static void put_programs(const list_t *l) {
+    bool *seen = calloc(l->count + 1, sizeof *seen);
+    for (unsigned shown = 0; seen != NULL; shown++) {
+        size_t best = 0, most = 0;
+        for (size_t i = 0; i < l->count; i++) {
+            if (seen[i] || l->runs[i].why[0] != 0 || has_weight(l, &l->runs[i])) continue;
+            size_t same = 0;
+            for (size_t k = i; k < l->count; k++)
+                same += l->runs[k].why[0] == 0 && !has_weight(l, &l->runs[k]) &&
+                        strcmp(l->runs[k].program, l->runs[i].program) == 0;
+            if (same > most) {
+                most = same;
+                best = i;
+            }
+        }
+        if (most == 0) break;
+        if (shown == NAMED) {
+            printf(" and others");
+            break;
+        }
+        printf(shown == 0 ? ": " : ", ");
+        na_text_put(stdout, base_name(l->runs[best].program));
+        if (most > 1) printf(" (%zu)", most);
+        for (size_t k = 0; k < l->count; k++)
+            if (strcmp(l->runs[k].program, l->runs[best].program) == 0) seen[k] = true;
+    }
+    free(seen);
+}
+
+static void put_rest(const list_t *l, bool all) {
+    size_t rest = 0, first = l->count;
+    double allocated = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const na_run_t *run = &l->runs[i];
+        if (run->why[0] != 0) continue;
+        if (first == l->count || run->peak > l->runs[first].peak) first = i;
+        if (has_weight(l, run)) continue;
+        rest++;
+        allocated += run->total;
+    }
+    char a[NA_TEXT];
+    if (rest != 0 && !all) {
+        printf("\n%zu more of no weight, %s allocated by all of them", rest,
+               na_text_bytes(a, allocated));
+        put_programs(l);
+        putchar('\n');
+    }
+    if (first != l->count) {
+        printf("\nThe first one: numalloc-dump ");
+        na_text_put(stdout, l->runs[first].path);
+        putchar('\n');
+    }
+}
+
+na_status_t na_view_list(const char *const *files, size_t count, const na_options_t *options) {
+    na_status_t status, shown = NA_STATUS_MEMORY;
+    list_t l = {.runs = na_runs_read(files, count, &status), .count = count};
+    na_table_t *table = na_table_open(&na_columns_list);
+    if (l.runs != NULL && table != NULL && status == NA_STATUS_NOTHING) {
+        shown = NA_STATUS_NOTHING;
+    } else if (l.runs != NULL && table != NULL) {
+        for (size_t i = 0; i < count; i++) {
+            if (l.runs[i].why[0] != 0) continue;
+            if (l.runs[i].peak > l.peak) l.peak = l.runs[i].peak;
+            if (l.runs[i].total > l.total) l.total = l.runs[i].total;
+        }
+        bool text = options->format == NA_FORMAT_TEXT;
+        bool chosen = options->top_given || options->filtered;
+        for (size_t i = 0; i < count; i++) {
+            na_run_t *run = &l.runs[i];
+            if (run->why[0] != 0) continue;
+            run->findings = SIZE_MAX;
+            if (has_weight(&l, run)) count_findings(run, options);
+            if (!text || chosen || has_weight(&l, run)) add_row(table, run, i);
+        }
+        const na_table_print_t print = {
+            .view = "list", .title = "Profiles by peak (%s)", .sort = "peak_bytes"};
+        shown = na_table_write(table, options, &print);
+        if (shown == NA_STATUS_WHOLE && text) put_rest(&l, chosen);
+    }
+    na_table_close(table);
+    free(l.runs);
+    return shown == NA_STATUS_WHOLE ? status : shown;
+}

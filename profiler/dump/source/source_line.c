@@ -1,0 +1,76 @@
+/* source_line.c - files of source, and the names in their lines. See source_line.h. */
+#include "profiler/dump/source/source_line.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "profiler/dump/source/source_column.h"
+#include "profiler/dump/source/source_target.h"
+
+#define LONGEST_SOURCE ((off_t)64 << 20)
+#define LONGEST_LINE   1024
+#define AROUND         30u /* lines that a statement may have before and behind */
+
+FILE *na_source_open(const na_options_t *o, const char *name) {
+    char path[4096];
+    for (size_t i = 0; i < o->source_path_count; i++) {
+        const char *from = o->source_path[i], *to = strchr(from, '=') + 1;
+        size_t length = (size_t)(to - from) - 1;
+        if (strncmp(name, from, length) != 0) continue;
+        snprintf(path, sizeof path, "%s%s", to, name + length);
+        name = path;
+        break;
+    }
+    struct stat st;
+    if (stat(name, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > LONGEST_SOURCE) return NULL;
+    return fopen(name, "re");
+}
+
+/* The lines around one, and where it begins in them. Free it. NULL: it is not there, or no memory.
+ */
+static char *read_lines(FILE *source, unsigned line, size_t *begin) {
+    char part[LONGEST_LINE], *text = NULL;
+    size_t used = 0;
+    unsigned at = 1;
+    bool found = false, first = true;
+    while (at <= line + AROUND && fgets(part, LONGEST_LINE, source) != NULL) {
+        size_t length = strlen(part);
+        bool ended = length > 0 && part[length - 1] == '\n';
+        if (at + AROUND >= line) {
+            char *more = realloc(text, used + length + 1);
+            if (more == NULL) break;
+            text = more;
+            if (at == line && first) {
+                *begin = used;
+                found = true;
+                first = false;
+            }
+            memcpy(text + used, part, length + 1);
+            used += length;
+        }
+        at += ended;
+    }
+    if (found) return text;
+    free(text);
+    return NULL;
+}
+
+bool na_source_target(const na_options_t *options, const na_frame_t *frame, const char *callee,
+                      char *out, size_t size) {
+    if (frame->file == NULL || frame->line == 0) return false;
+    FILE *source = na_source_open(options, frame->file);
+    if (source == NULL) return false;
+    size_t line = 0;
+    char *text = read_lines(source, frame->line, &line);
+    fclose(source);
+    if (text == NULL) return false;
+    na_target_t found = na_target_of(text, line, callee, 0, out, size);
+    unsigned column = found == NA_TARGET_SEVERAL
+                          ? na_source_column(frame->module, frame->offset, frame->line)
+                          : 0;
+    if (column != 0) found = na_target_of(text, line, callee, column, out, size);
+    free(text);
+    return found == NA_TARGET_NAMED;
+}

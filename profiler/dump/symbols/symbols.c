@@ -1,0 +1,792 @@
+/* symbols.c - stack entries to names with libdwfl. See symbols.h. */
+#include "profiler/dump/symbols/symbols.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <gelf.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/dump/symbols/debuginfod.h"
+#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/perfmap.h"
+#include "profiler/dump/symbols/scopes.h"
+#include "profiler/dump/symbols/symbol_cache.h"
+#include "profiler/dump/symbols/symbol_table.h"
+#include "profiler/dump/symbols/trampoline.h"
+#include "profiler/dump/symbols/units.h"
+#include "profiler/dump/symbols/unwind_index.h"
+
+/* An inlined chain longer than this is damaged DWARF. */
+#define MAX_INLINED 64u
+
+/* One module file. Each has a Dwfl of its own: modules of different times may overlap. */
+typedef struct module {
+    bool tried;
+    bool opened;              /* or could not be: then there is no dwfl_module */
+    bool runtime;             /* the C or C++ runtime, or the allocator itself */
+    na_symbol_cache_t *cache; /* NULL: none */
+    Dwfl *dwfl;
+    Dwfl_Module *dwfl_module;
+    const char *why; /* no symbols: the reason */
+    bool units_tried;
+    na_units_t *units;
+    bool table_tried;
+    na_symbol_table_t *table;
+    na_unwind_index_t index;
+} module_t;
+
+/* Frames of one pc. */
+typedef struct list {
+    na_frame_t *frames;
+    uint32_t count;
+} list_t;
+
+/* By pc: hash table, open addressing, at most half full. */
+typedef struct entry {
+    uint64_t pc;
+    uint32_t hint; /* the writer's module id */
+    uint32_t list; /* 0: free slot */
+    bool exact;
+} entry_t;
+
+struct na_symbols {
+    na_stack_table_t stacks;
+    na_module_table_t modules;
+    uint64_t cache_limit; /* bytes, 0: nothing is kept */
+    module_t *opened;     /* by module id */
+    na_scopes_t *scopes;
+    na_perf_map_t *jit; /* NULL: none */
+    uint32_t *by_node;  /* list of a stack entry, 0: not looked up */
+    list_t *lists;      /* [0] is empty */
+    uint32_t list_count, list_room;
+    entry_t *entries;
+    size_t room, used;
+    na_function_name_t *functions;
+    uint32_t function_count, function_room;
+    uint32_t *function_slots; /* hash table of ids + 1, open addressing, at most half full */
+    uint32_t function_slot_room;
+    char **strings; /* owned */
+    size_t string_count, string_room;
+};
+
+/* Of functions that have a name and are in no file. */
+static const char jit_module[] = "[jit]";
+
+static char *no_debuginfo_path; /* NULL: libdwfl's standard places */
+static const Dwfl_Callbacks callbacks = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .debuginfo_path = &no_debuginfo_path,
+};
+
+na_symbols_t *na_symbols_open(na_stack_table_t stacks, na_module_table_t modules) {
+    na_symbols_t *symbols = calloc(1, sizeof *symbols);
+    if (symbols == NULL) return NULL;
+    symbols->stacks = stacks;
+    symbols->modules = modules;
+    symbols->opened = calloc((size_t)modules.count + 1, sizeof *symbols->opened);
+    symbols->by_node = calloc((size_t)stacks.count + 1, sizeof *symbols->by_node);
+    symbols->scopes = na_scopes_open();
+    if (symbols->opened == NULL || symbols->by_node == NULL || symbols->scopes == NULL) {
+        na_scopes_close(symbols->scopes);
+        free(symbols->opened);
+        free(symbols->by_node);
+        free(symbols);
+        return NULL;
+    }
+    symbols->list_count = 1;
+    return symbols;
+}
+
+/* Keeps what was looked up in a module's files. */
+static void save_cache(module_t *module) {
+    if (module->cache == NULL || module->dwfl_module == NULL) return;
+    const char *file = NULL, *alternate;
+    const void *id;
+    Dwarf_Addr bias;
+    Dwarf *dwarf = dwfl_module_getdwarf(module->dwfl_module, &bias);
+    (void)dwfl_module_info(module->dwfl_module, NULL, NULL, NULL, NULL, NULL, NULL, &file);
+    na_symbol_cache_debug_file(module->cache, dwarf != NULL, file);
+    /* Names may be in a file that debug files share, and that is not there yet. */
+    if (dwarf != NULL && dwelf_dwarf_gnu_debugaltlink(dwarf, &alternate, &id) > 0 &&
+        dwarf_getalt(dwarf) == NULL)
+        na_symbol_cache_refuse(module->cache);
+    na_symbol_cache_save(module->cache);
+}
+
+void na_symbols_close(na_symbols_t *symbols) {
+    if (symbols == NULL) return;
+    na_scopes_close(symbols->scopes);
+    na_perf_map_close(symbols->jit);
+    for (uint32_t i = 0; i < symbols->modules.count; i++) {
+        save_cache(&symbols->opened[i]);
+        na_symbol_cache_close(symbols->opened[i].cache);
+        na_units_close(symbols->opened[i].units);
+        na_symbol_table_close(symbols->opened[i].table);
+        if (symbols->opened[i].dwfl != NULL) dwfl_end(symbols->opened[i].dwfl);
+    }
+    for (uint32_t i = 1; i < symbols->list_count; i++)
+        free(symbols->lists[i].frames);
+    for (size_t i = 0; i < symbols->string_count; i++)
+        free(symbols->strings[i]);
+    free(symbols->strings);
+    free(symbols->functions);
+    free(symbols->function_slots);
+    free(symbols->lists);
+    free(symbols->entries);
+    free(symbols->by_node);
+    free(symbols->opened);
+    free(symbols);
+}
+
+void na_symbols_cache(na_symbols_t *symbols, uint64_t limit) {
+    symbols->cache_limit = limit;
+}
+
+void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header) {
+    char host[sizeof header->host] = "", path[64];
+    /* Another machine's process of that number is another process. */
+    if (gethostname(host, sizeof host - 1) != 0 || strcmp(host, header->host) != 0) return;
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", header->pid);
+    na_perf_map_close(symbols->jit);
+    symbols->jit = na_perf_map_open(path, header->start_unix_ns);
+}
+
+/* Takes a string over. NULL in or out of memory: "?". */
+static const char *own(na_symbols_t *symbols, char *string) {
+    if (string == NULL) return "?";
+    if (symbols->string_count == symbols->string_room) {
+        size_t room = symbols->string_room ? symbols->string_room * 2 : 256;
+        char **more = reallocarray(symbols->strings, room, sizeof *more);
+        if (more == NULL) {
+            free(string);
+            return "?";
+        }
+        symbols->strings = more;
+        symbols->string_room = room;
+    }
+    return symbols->strings[symbols->string_count++] = string;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* Libraries whose frames are never where a program decided to allocate. */
+static bool is_runtime_module(const na_nprof_module_t *module) {
+    static const char *const patterns[] = {
+        "libc.so*",        "libc-*.so",   "ld-linux*.so*", "ld-musl*.so*",
+        "libstdc++.so*",   "libc++.so*",  "libc++abi.so*", "libgcc_s.so*",
+        "libpthread*.so*", "libstd-*.so", "libgnat-*.so*",
+    };
+    if ((module->flags & NA_NPROF_MODULE_SELF) != 0) return true;
+    if ((module->flags & NA_NPROF_MODULE_MAIN) != 0) return false;
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        if (fnmatch(patterns[i], base_name(module->path), 0) == 0) return true;
+    }
+    return false;
+}
+
+static const char *open_module(const na_nprof_module_t *info, module_t *module) {
+    if ((info->flags & NA_NPROF_MODULE_VDSO) != 0) return "belongs to the kernel";
+    if ((info->flags & NA_NPROF_MODULE_CUT) != 0) return "its path was too long for the profile";
+    int fd = open(info->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return "its file is not there or not readable";
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return "is not a file";
+    }
+    module->dwfl = dwfl_begin(&callbacks);
+    if (module->dwfl == NULL) {
+        close(fd);
+        return "out of memory";
+    }
+    na_debuginfod_watch(module->dwfl);
+    dwfl_report_begin(module->dwfl);
+    module->dwfl_module =
+        dwfl_report_elf(module->dwfl, base_name(info->path), info->path, fd, info->bias, true);
+    dwfl_report_end(module->dwfl, NULL, NULL);
+    if (module->dwfl_module == NULL) {
+        close(fd); /* not consumed */
+        return "is not an ELF file";
+    }
+    const unsigned char *id = NULL;
+    GElf_Addr where;
+    int size = dwfl_module_build_id(module->dwfl_module, &id, &where);
+    bool same = (size > 0 ? (uint32_t)size : 0) == info->build_id_size &&
+                (size <= 0 || memcmp(id, info->build_id, (size_t)size) == 0);
+    if (!same) {
+        module->dwfl_module = NULL;
+        return "its file has changed since (another build-id)";
+    }
+    return NULL;
+}
+
+static module_t *get_module(na_symbols_t *symbols, uint32_t id) {
+    const na_nprof_module_t *info = &symbols->modules.items[id];
+    module_t *module = &symbols->opened[id];
+    if (!module->tried) {
+        module->tried = true;
+        module->runtime = is_runtime_module(info);
+        if (symbols->cache_limit != 0 &&
+            (info->flags & (NA_NPROF_MODULE_VDSO | NA_NPROF_MODULE_CUT)) == 0)
+            module->cache = na_symbol_cache_open(info->path, info->build_id, info->build_id_size,
+                                                 symbols->cache_limit);
+    }
+    return module;
+}
+
+/* Opens a module's file. False: it cannot be had, and module->why says why. */
+static bool open_files(const na_nprof_module_t *info, module_t *module) {
+    if (!module->opened) {
+        module->opened = true;
+        module->why = open_module(info, module);
+        GElf_Addr bias;
+        Elf *elf = module->dwfl_module == NULL || module->cache == NULL
+                       ? NULL
+                       : dwfl_module_getelf(module->dwfl_module, &bias);
+        GElf_Word crc;
+        if (elf != NULL)
+            na_symbol_cache_identify(module->cache, info->path, dwelf_elf_gnu_debuglink(elf, &crc));
+    }
+    return module->dwfl_module != NULL;
+}
+
+/* Module id of a stack entry, 0: none. The writer's hint, else the latest loaded at that address.
+ */
+static uint32_t find_module(const na_symbols_t *symbols, const na_nprof_stack_t *node) {
+    uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
+    if (hint != 0 && hint < symbols->modules.count && symbols->modules.items[hint].flags != 0)
+        return hint;
+    uint32_t best = 0;
+    for (uint32_t id = 1; id < symbols->modules.count; id++) {
+        const na_nprof_module_t *m = &symbols->modules.items[id];
+        if (m->flags != 0 && node->pc >= m->start && node->pc < m->end &&
+            (best == 0 || m->load_ms >= symbols->modules.items[best].load_ms))
+            best = id;
+    }
+    return best;
+}
+
+uint32_t na_symbols_module(const na_symbols_t *symbols, uint32_t node) {
+    if (node <= NA_NPROF_ROOT || node >= symbols->stacks.count ||
+        symbols->stacks.items[node].flags == 0)
+        return 0;
+    return find_module(symbols, &symbols->stacks.items[node]);
+}
+
+static bool is_ada(Dwarf_Die *die) {
+    Dwarf_Die cu;
+    if (dwarf_diecu(die, &cu, NULL, NULL) == NULL) return false;
+    switch (dwarf_srclang(&cu)) {
+    case DW_LANG_Ada83:
+    case DW_LANG_Ada95:
+    case 0x2e: /* Ada 2005, Ada 2012: younger than some versions of dwarf.h */
+    case 0x2f:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Name of a DIE: the linkage name says more (namespaces, parameters) than the plain one. */
+static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
+    Dwarf_Attribute memory;
+    static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
+    for (size_t i = 0; i < 2; i++) {
+        Dwarf_Attribute *attribute = dwarf_attr_integrate(die, names[i], &memory);
+        const char *name = attribute == NULL ? NULL : dwarf_formstring(attribute);
+        if (name != NULL) return own(symbols, na_demangle(name, is_ada(die)));
+    }
+    const char *name = dwarf_diename(die);
+    if (name == NULL) return NULL;
+    /* Ada's plain names are what others call linkage names. */
+    return own(symbols, is_ada(die) ? na_demangle(name, true) : strdup(name));
+}
+
+/* Where a frame's function is defined; strings of libdw's live as long as the module. */
+typedef struct home {
+    const char *file;
+    uint32_t line;
+} home_t;
+
+static home_t find_home(Dwarf_Die *die) {
+    home_t home = {NULL, 0};
+    Dwarf_Attribute memory;
+    Dwarf_Word index;
+    Dwarf_Half version;
+    Dwarf_Die cu;
+    Dwarf_Files *files;
+    size_t count;
+    int line = 0;
+    /* Not dwarf_decl_file: to that, file 0 is none, but from DWARF 5 on it is the unit's own. */
+    if (dwarf_attr_integrate(die, DW_AT_decl_file, &memory) == NULL ||
+        dwarf_formudata(&memory, &index) != 0 ||
+        dwarf_cu_die(memory.cu, &cu, &version, NULL, NULL, NULL, NULL, NULL) == NULL ||
+        (version < 5 && index == 0) || dwarf_getsrcfiles(&cu, &files, &count) != 0 ||
+        index >= count)
+        return home;
+    home.file = dwarf_filesrc(files, index, NULL, NULL);
+    if (home.file != NULL && dwarf_decl_line(die, &line) == 0 && line > 0)
+        home.line = (uint32_t)line;
+    return home;
+}
+
+/* A lambda has neither a linkage name nor a place of its own, but its type has one. NULL: `die` is
+ * something else. */
+static const char *lambda_name(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *die) {
+    static const unsigned ways[] = {DW_AT_abstract_origin, DW_AT_specification};
+    Dwarf_Die member = *die, type;
+    Dwarf_Attribute memory;
+    for (size_t i = 0; i < 2; i++) {
+        if (dwarf_attr(&member, ways[i], &memory) != NULL &&
+            dwarf_formref_die(&memory, &member) == NULL)
+            return NULL;
+    }
+    if (!na_scopes_lambda(symbols->scopes, cu, &member, &type)) return NULL;
+    home_t home = find_home(&type);
+    char *text = NULL;
+    if (home.file == NULL ||
+        asprintf(&text, "lambda at %s:%u", base_name(home.file), home.line) < 0)
+        return NULL;
+    return own(symbols, text);
+}
+
+static Dwarf_Die *find_unit(module_t *module, Dwarf_Addr address, Dwarf_Addr *bias) {
+    Dwarf_Die *cu = dwfl_module_addrdie(module->dwfl_module, address, bias);
+    /* It may also be the unit before a part that has no DWARF. */
+    if (cu != NULL && dwarf_haspc(cu, address - *bias) == 1) return cu;
+    if (!module->units_tried) {
+        module->units_tried = true;
+        module->units = na_units_open(module->dwfl_module);
+    }
+    return module->units == NULL ? NULL : na_units_find(module->units, address, bias);
+}
+
+/* Where an inlined function was called: file and line in the function around it. */
+static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, na_frame_t *frame) {
+    Dwarf_Attribute memory;
+    Dwarf_Word value;
+    if (dwarf_attr(inlined, DW_AT_call_line, &memory) != NULL &&
+        dwarf_formudata(&memory, &value) == 0)
+        frame->line = (uint32_t)value;
+    Dwarf_Files *files;
+    size_t count;
+    if (dwarf_attr(inlined, DW_AT_call_file, &memory) != NULL &&
+        dwarf_formudata(&memory, &value) == 0 && dwarf_getsrcfiles(cu, &files, &count) == 0 &&
+        value < count) {
+        const char *file = dwarf_filesrc(files, value, NULL, NULL);
+        if (file != NULL) frame->file = own(symbols, strdup(file));
+    }
+}
+
+/* Fills frames from DWARF; returns how many, 0: no DWARF for this address. `frames` has room for
+ * MAX_INLINED + 1; [0].file and .line are set already. */
+static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
+                             na_frame_t *frames, home_t *homes) {
+    Dwarf_Addr bias;
+    Dwarf_Die *cu = find_unit(module, address, &bias);
+    if (cu == NULL) return 0;
+    Dwarf_Die scopes[MAX_INLINED + 1];
+    uint32_t count = na_scopes_find(symbols->scopes, cu, address - bias, scopes, MAX_INLINED + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        homes[i] = find_home(&scopes[i]);
+        const char *name = homes[i].file == NULL ? lambda_name(symbols, cu, &scopes[i]) : NULL;
+        if (name == NULL) name = die_name(symbols, &scopes[i]);
+        if (name == NULL) return 0; /* leave it to the symbol table */
+        frames[i].function = name;
+        frames[i].named = true;
+        frames[i].inlined = i + 1 < count;
+        if (!frames[i].inlined) continue;
+        memset(&frames[i + 1], 0, sizeof *frames);
+        call_site(symbols, cu, &scopes[i], &frames[i + 1]);
+    }
+    return count;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* The slot of a function: where it is, or where it belongs. */
+static uint32_t *function_slot(na_symbols_t *symbols, const na_function_name_t *f) {
+    size_t length = na_demangle_plain_length(f->function);
+    const char *file = f->file == NULL ? "" : base_name(f->file);
+    uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), f->function, length);
+    hash = hash_text(hash, f->module, strlen(f->module));
+    hash = hash_text(hash, file, strlen(file));
+    uint32_t mask = symbols->function_slot_room - 1;
+    for (uint32_t at = (uint32_t)(hash ^ hash >> 32) & mask;; at = (at + 1) & mask) {
+        uint32_t *slot = &symbols->function_slots[at];
+        if (*slot == 0) return slot;
+        const na_function_name_t *known = &symbols->functions[*slot - 1];
+        if (na_demangle_plain_length(known->function) == length &&
+            strncmp(known->function, f->function, length) == 0 &&
+            strcmp(known->module, f->module) == 0 &&
+            strcmp(known->file == NULL ? "" : base_name(known->file), file) == 0)
+            return slot;
+    }
+}
+
+static bool grow_functions(na_symbols_t *symbols) {
+    if (symbols->function_count == symbols->function_room) {
+        uint32_t room = symbols->function_room ? symbols->function_room * 2 : 256;
+        na_function_name_t *more = reallocarray(symbols->functions, room, sizeof *more);
+        if (more == NULL) return false;
+        symbols->functions = more;
+        symbols->function_room = room;
+    }
+    if (symbols->function_count * 2 >= symbols->function_slot_room) {
+        uint32_t room = symbols->function_slot_room ? symbols->function_slot_room * 2 : 1024;
+        uint32_t *slots = calloc(room, sizeof *slots);
+        if (slots == NULL) return false;
+        free(symbols->function_slots);
+        symbols->function_slots = slots;
+        symbols->function_slot_room = room;
+        for (uint32_t id = 0; id < symbols->function_count; id++)
+            *function_slot(symbols, &symbols->functions[id]) = id + 1;
+    }
+    return true;
+}
+
+/* Gives every frame its function. False: out of memory. */
+static bool name_functions(na_symbols_t *symbols, na_frame_t *frames, const home_t *homes,
+                           uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!grow_functions(symbols)) return false;
+        na_function_name_t f = {frames[i].function, frames[i].module, homes[i].file,
+                                homes[i].line,      frames[i].named,  frames[i].runtime};
+        uint32_t *slot = function_slot(symbols, &f);
+        if (*slot == 0) {
+            symbols->functions[symbols->function_count++] = f;
+            *slot = symbols->function_count;
+        }
+        frames[i].id = *slot - 1;
+    }
+    return true;
+}
+
+/* NULL: no symbol. Each symbol is made readable once. */
+static const char *name_from_table(na_symbols_t *symbols, module_t *module, Dwarf_Addr address) {
+    if (!module->table_tried) {
+        module->table_tried = true;
+        module->table = na_symbol_table_open(module->dwfl_module);
+    }
+    na_symbol_t *symbol =
+        module->table == NULL ? NULL : na_symbol_table_find(module->table, address);
+    if (symbol == NULL) return NULL;
+    if (symbol->readable == NULL)
+        symbol->readable =
+            own(symbols, na_demangle(symbol->name, na_symbol_table_is_ada(module->table)));
+    return symbol->readable;
+}
+
+/* Fills frames from a module's files; returns how many. 0: there is no name; [0].file and .line may
+ * be set. */
+static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
+                                  na_frame_t *frames, home_t *homes) {
+    Dwarf_Addr bias;
+    Dwarf_Die *cu = find_unit(module, address, &bias);
+    Dwarf_Line *line = cu == NULL ? NULL : dwarf_getsrc_die(cu, address - bias);
+    if (line != NULL) {
+        int number = 0;
+        const char *file = dwarf_linesrc(line, NULL, NULL);
+        if (dwarf_lineno(line, &number) != 0) number = 0;
+        if (file != NULL) {
+            frames[0].file = own(symbols, strdup(file));
+            frames[0].line = number > 0 ? (uint32_t)number : 0;
+        }
+    }
+    const char *file = frames[0].file;
+    uint32_t line_number = frames[0].line;
+    uint32_t count = dwarf_frames(symbols, module, address, frames, homes);
+    if (count != 0) return count;
+    frames[0] = (na_frame_t){.file = file, .line = line_number};
+    homes[0] = (home_t){NULL, 0};
+    const char *name = name_from_table(symbols, module, address);
+    if ((name == NULL || strcmp(name, "__restore_rt") == 0) &&
+        na_trampoline_at(module->dwfl_module, address))
+        name = NA_TRAMPOLINE;
+    frames[0].function = name;
+    frames[0].named = frames[0].function != NULL;
+    return frames[0].named ? 1 : 0;
+}
+
+/* The same from what is kept on disk; [0] has no name where files had none, and then *start is the
+ * first address of its function. 0: not kept. */
+static uint32_t frames_from_cache(const module_t *module, uint64_t vaddr, na_frame_t *frames,
+                                  home_t *homes, uint64_t *start) {
+    na_cached_frame_t kept[MAX_INLINED + 2];
+    if (module->cache == NULL) return 0;
+    uint32_t count = na_symbol_cache_find(module->cache, vaddr, kept, MAX_INLINED + 2);
+    for (uint32_t i = 0; i < count; i++) {
+        frames[i] = (na_frame_t){
+            .function = kept[i].function,
+            .file = kept[i].file,
+            .line = kept[i].line,
+            .inlined = kept[i].inlined,
+            .named = kept[i].function != NULL,
+        };
+        homes[i] = (home_t){kept[i].home_file, kept[i].home_line};
+        if (i == 0 && !frames[i].named) *start = kept[i].start;
+    }
+    return count;
+}
+
+static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_frame_t *frames,
+                          const home_t *homes, uint32_t count, uint64_t start) {
+    na_cached_frame_t kept[MAX_INLINED + 2];
+    if (module->cache == NULL) return;
+    for (uint32_t i = 0; i < count; i++) {
+        kept[i] = (na_cached_frame_t){
+            .function = frames[i].named ? frames[i].function : NULL,
+            .file = frames[i].file,
+            .home_file = homes[i].file,
+            .start = frames[i].named ? 0 : start,
+            .line = frames[i].line,
+            .home_line = homes[i].line,
+            .inlined = frames[i].inlined,
+        };
+    }
+    na_symbol_cache_add(module->cache, vaddr, kept, count);
+}
+
+static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
+                    list_t *list) {
+    na_frame_t frames[MAX_INLINED + 2];
+    home_t homes[MAX_INLINED + 2];
+    memset(&frames[0], 0, sizeof frames[0]); /* the others are set as they come */
+    memset(&homes[0], 0, sizeof homes[0]);
+    uint32_t count = 0;
+    const na_nprof_module_t *info = id == 0 ? NULL : &symbols->modules.items[id];
+    module_t *module = id == 0 ? NULL : get_module(symbols, id);
+    uint64_t address = node->pc;
+    if ((node->flags & NA_NPROF_STACK_EXACT) == 0 && address != 0) address--;
+    uint64_t offset = info == NULL ? node->pc : node->pc - info->bias;
+    uint64_t start = offset;
+    if (module != NULL) {
+        uint64_t vaddr = address - info->bias;
+        count = frames_from_cache(module, vaddr, frames, homes, &start);
+        if (count == 0 && open_files(info, module)) {
+            count = frames_from_files(symbols, module, address, frames, homes);
+            if (count == 0) start = na_unwind_start(&module->index, module->dwfl_module, vaddr);
+            keep_in_cache(module, vaddr, frames, homes, count == 0 ? 1 : count, start);
+        }
+    }
+    const char *nowhere = "?";
+    const na_perf_name_t *jit =
+        info == NULL && symbols->jit != NULL ? na_perf_map_find(symbols->jit, address) : NULL;
+    if (jit != NULL) {
+        frames[0] = (na_frame_t){
+            .function = jit->function, .file = jit->file, .line = jit->line, .named = true};
+        homes[0] = (home_t){jit->file, jit->line};
+        nowhere = jit_module;
+        count = 1;
+    }
+    if (count == 0 || frames[0].function == NULL) {
+        char *name = NULL;
+        if (asprintf(&name, "%s%s0x%llx", info == NULL ? "" : base_name(info->path),
+                     info == NULL ? "" : "+", (unsigned long long)start) < 0)
+            name = NULL;
+        frames[0].function = own(symbols, name);
+        count = 1;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        frames[i].module = info == NULL ? nowhere : info->path;
+        frames[i].offset = offset;
+        /* The C++ library's templates become part of the program; their headers give them away. */
+        frames[i].runtime = (module != NULL && module->runtime) ||
+                            (frames[i].file != NULL && strstr(frames[i].file, "/include/c++/")) ||
+                            (frames[i].named && na_demangle_is_runtime(frames[i].function));
+    }
+    if (!name_functions(symbols, frames, homes, count)) return false;
+    list->frames = calloc(count, sizeof *list->frames);
+    if (list->frames == NULL) return false;
+    memcpy(list->frames, frames, count * sizeof *frames);
+    list->count = count;
+    return true;
+}
+
+static entry_t *find_entry(entry_t *entries, size_t room, uint64_t pc, uint32_t hint, bool exact) {
+    size_t at = (size_t)((pc ^ ((uint64_t)hint << 48)) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    for (at &= room - 1; entries[at].list != 0; at = (at + 1) & (room - 1)) {
+        if (entries[at].pc == pc && entries[at].hint == hint && entries[at].exact == exact) break;
+    }
+    return &entries[at];
+}
+
+static bool grow_lists(na_symbols_t *symbols) {
+    if (symbols->list_count >= symbols->list_room) {
+        uint32_t room = symbols->list_room ? symbols->list_room * 2 : 1024;
+        list_t *more = reallocarray(symbols->lists, room, sizeof *more);
+        if (more == NULL) return false;
+        symbols->lists = more;
+        symbols->list_room = room;
+    }
+    return true;
+}
+
+static bool grow_entries(na_symbols_t *symbols) {
+    if (symbols->used * 2 < symbols->room) return true;
+    size_t room = symbols->room ? symbols->room * 2 : 1024;
+    entry_t *entries = calloc(room, sizeof *entries);
+    if (entries == NULL) return false;
+    for (size_t i = 0; i < symbols->room; i++) {
+        entry_t *old = &symbols->entries[i];
+        if (old->list != 0) *find_entry(entries, room, old->pc, old->hint, old->exact) = *old;
+    }
+    free(symbols->entries);
+    symbols->entries = entries;
+    symbols->room = room;
+    return true;
+}
+
+/* ---- symbols that came with the file ---- */
+
+/* The next field of a line, cut off at its tab; "" when there are no more. */
+static char *field(char **line) {
+    char *begin = *line;
+    size_t length = strcspn(begin, "\t");
+    *line = begin + length + (begin[length] != 0);
+    begin[length] = 0;
+    return begin;
+}
+
+static const char *keep(na_symbols_t *symbols, const char *text) {
+    return text[0] == 0 ? NULL : own(symbols, strdup(text));
+}
+
+static void read_frame(na_symbols_t *symbols, char *line, na_frame_t *frame, home_t *home) {
+    const char *function = field(&line);
+    memset(frame, 0, sizeof *frame);
+    memset(home, 0, sizeof *home);
+    frame->function = own(symbols, strdup(function));
+    frame->file = keep(symbols, field(&line));
+    frame->line = (uint32_t)strtoul(field(&line), NULL, 10);
+    home->file = keep(symbols, field(&line));
+    home->line = (uint32_t)strtoul(field(&line), NULL, 10);
+    frame->offset = strtoull(field(&line), NULL, 16);
+    unsigned long flags = strtoul(field(&line), NULL, 10);
+    frame->inlined = (flags & 1) != 0;
+    frame->named = (flags & 2) != 0;
+    frame->runtime = (flags & 4) != 0;
+}
+
+/* Makes the frames gathered the answer for one pc. */
+static bool add_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact,
+                     na_frame_t *frames, const home_t *homes, uint32_t count) {
+    if (count == 0) return true;
+    na_nprof_stack_t node = {.flags = hint << 8, .pc = pc};
+    uint32_t id = find_module(symbols, &node);
+    for (uint32_t i = 0; i < count; i++)
+        frames[i].module = id != 0           ? symbols->modules.items[id].path
+                           : frames[i].named ? jit_module
+                                             : "?";
+    if (!grow_entries(symbols) || !grow_lists(symbols)) return false;
+    entry_t *entry = find_entry(symbols->entries, symbols->room, pc, hint, exact);
+    if (entry->list != 0) return true;
+    list_t *list = &symbols->lists[symbols->list_count];
+    if (!name_functions(symbols, frames, homes, count)) return false;
+    list->frames = calloc(count, sizeof *list->frames);
+    if (list->frames == NULL) return false;
+    memcpy(list->frames, frames, count * sizeof *frames);
+    list->count = count;
+    *entry = (entry_t){pc, hint, symbols->list_count++, exact};
+    symbols->used++;
+    return true;
+}
+
+bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
+    na_frame_t frames[MAX_INLINED + 2];
+    home_t homes[MAX_INLINED + 2];
+    uint32_t count = 0, hint = 0;
+    uint64_t pc = 0;
+    bool exact = false, good = true;
+    char *line = NULL;
+    for (size_t at = 0; at < size && good;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        size_t length = end == NULL ? size - at : (size_t)(end - (text + at));
+        line = strndup(text + at, length);
+        at += length + 1;
+        if (line == NULL) return false;
+        char *rest = line;
+        char *kind = field(&rest);
+        if (strcmp(kind, "P") == 0) {
+            good = add_list(symbols, pc, hint, exact, frames, homes, count);
+            count = 0;
+            pc = strtoull(field(&rest), NULL, 16);
+            hint = (uint32_t)strtoul(field(&rest), NULL, 10) & 0xffffffu;
+            exact = strtoul(field(&rest), NULL, 10) != 0;
+        } else if (strcmp(kind, "F") == 0 && count < MAX_INLINED + 2) {
+            read_frame(symbols, rest, &frames[count], &homes[count]);
+            count++;
+        }
+        free(line);
+    }
+    return good && add_list(symbols, pc, hint, exact, frames, homes, count);
+}
+
+/* The list of a node's pc, looked up if it is new; 0: out of memory. */
+static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
+    if (!grow_entries(symbols)) return 0;
+    uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
+    bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;
+    entry_t *entry = find_entry(symbols->entries, symbols->room, node->pc, hint, exact);
+    if (entry->list == 0) {
+        if (!grow_lists(symbols) || !look_up(symbols, node, find_module(symbols, node),
+                                             &symbols->lists[symbols->list_count]))
+            return 0;
+        *entry = (entry_t){node->pc, hint, symbols->list_count++, exact};
+        symbols->used++;
+    }
+    return entry->list;
+}
+
+uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {
+    *frames = NULL;
+    if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
+        return 0;
+    if (symbols->by_node[id] == 0)
+        symbols->by_node[id] = list_of(symbols, &symbols->stacks.items[id]);
+    if (symbols->by_node[id] == 0) return 0;
+    const list_t *known = &symbols->lists[symbols->by_node[id]];
+    *frames = known->frames;
+    return known->count;
+}
+
+uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_frame_t **frames) {
+    const na_nprof_stack_t node = {.flags = NA_NPROF_STACK_VALID | NA_NPROF_STACK_EXACT, .pc = pc};
+    uint32_t list = list_of(symbols, &node);
+    *frames = list == 0 ? NULL : symbols->lists[list].frames;
+    return list == 0 ? 0 : symbols->lists[list].count;
+}
+
+uint32_t na_symbols_function_count(const na_symbols_t *symbols) {
+    return symbols->function_count;
+}
+
+const na_function_name_t *na_symbols_function(const na_symbols_t *symbols, uint32_t id) {
+    return &symbols->functions[id];
+}
+
+void na_symbols_missing(const na_symbols_t *symbols,
+                        void (*say)(void *arg, const char *path, const char *why), void *arg) {
+    for (uint32_t id = 1; id < symbols->modules.count; id++) {
+        const module_t *module = &symbols->opened[id];
+        if (module->tried && module->why != NULL)
+            say(arg, symbols->modules.items[id].path, module->why);
+    }
+}

@@ -1,0 +1,602 @@
+/* table.c - rows of cells to text, JSON or CSV. See table.h. */
+#include "profiler/dump/ui/table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/ui/progress.h"
+#include "profiler/dump/ui/text.h"
+
+typedef struct cell {
+    double number; /* NAN: absent */
+    char *text;    /* owned; NULL: absent */
+} cell_t;
+
+typedef struct row {
+    uint64_t tag;
+    size_t cells; /* index of its first cell */
+} row_t;
+
+struct na_table {
+    na_column_t *columns;
+    size_t column_count;
+    row_t *rows;
+    size_t row_count, row_room;
+    cell_t *cells;
+    size_t cell_count, cell_room;
+    size_t passed; /* rows that na_table_pass has written, or that are not among the first */
+    bool begun;    /* by na_table_pass */
+    bool failed;
+};
+
+na_table_t *na_table_open_joined(const na_column_t *first, size_t first_count,
+                                 const na_columns_t *then) {
+    na_table_t *table = calloc(1, sizeof *table);
+    if (table == NULL) return NULL;
+    table->column_count = first_count + then->count;
+    table->columns = calloc(table->column_count + 1, sizeof *table->columns);
+    if (table->columns == NULL) {
+        free(table);
+        return NULL;
+    }
+    if (first_count != 0) memcpy(table->columns, first, first_count * sizeof *first);
+    memcpy(table->columns + first_count, then->items, then->count * sizeof *then->items);
+    return table;
+}
+
+na_table_t *na_table_open(const na_columns_t *columns) {
+    return na_table_open_joined(NULL, 0, columns);
+}
+
+void na_table_kind(na_table_t *table, size_t column, na_kind_t kind) {
+    table->columns[column].kind = kind;
+}
+
+void na_table_close(na_table_t *table) {
+    if (table == NULL) return;
+    for (size_t i = 0; i < table->cell_count; i++)
+        free(table->cells[i].text);
+    free(table->cells);
+    free(table->columns);
+    free(table->rows);
+    free(table);
+}
+
+size_t na_table_rows(const na_table_t *table) {
+    return table->row_count;
+}
+
+void na_table_row(na_table_t *table, uint64_t tag) {
+    if (table->failed) return;
+    if (table->row_count == table->row_room) {
+        size_t room = table->row_room ? table->row_room * 2 : 64;
+        row_t *rows = reallocarray(table->rows, room, sizeof *rows);
+        if (rows == NULL) {
+            table->failed = true;
+            return;
+        }
+        table->rows = rows;
+        table->row_room = room;
+    }
+    if (table->cell_count + table->column_count > table->cell_room) {
+        size_t room = table->cell_room ? table->cell_room * 2 : 64 * table->column_count;
+        cell_t *cells = reallocarray(table->cells, room, sizeof *cells);
+        if (cells == NULL) {
+            table->failed = true;
+            return;
+        }
+        table->cells = cells;
+        table->cell_room = room;
+    }
+    table->rows[table->row_count++] = (row_t){tag, table->cell_count};
+    for (size_t i = 0; i < table->column_count; i++)
+        table->cells[table->cell_count++] = (cell_t){NAN, NULL};
+}
+
+static cell_t *last_cell(na_table_t *table, size_t column) {
+    if (table->failed || table->row_count == 0 || column >= table->column_count) return NULL;
+    return &table->cells[table->rows[table->row_count - 1].cells + column];
+}
+
+void na_table_number(na_table_t *table, size_t column, double value) {
+    cell_t *cell = last_cell(table, column);
+    if (cell != NULL) cell->number = value;
+}
+
+void na_table_text(na_table_t *table, size_t column, const char *text) {
+    cell_t *cell = last_cell(table, column);
+    if (cell == NULL || text == NULL) return;
+    free(cell->text);
+    cell->text = strdup(text);
+    table->failed = cell->text == NULL;
+}
+
+void na_table_format(na_table_t *table, size_t column, const char *format, ...) {
+    cell_t *cell = last_cell(table, column);
+    if (cell == NULL) return;
+    free(cell->text);
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&cell->text, format, args) < 0) {
+        cell->text = NULL;
+        table->failed = true;
+    }
+    va_end(args);
+}
+
+bool na_table_wanted(const na_options_t *options) {
+    return options->format != NA_FORMAT_TEXT || options->sort != NULL || options->filtered ||
+           options->top_given;
+}
+
+bool na_filter_matches(const na_options_t *options, const char *text) {
+    return !options->filtered || (text != NULL && regexec(&options->filter, text, 0, NULL, 0) == 0);
+}
+
+/* ---- order and choice of rows ---- */
+
+typedef struct order {
+    const na_table_t *table;
+    size_t column;
+    bool ascending;
+} order_t;
+
+static int compare_rows(const void *a, const void *b, void *arg) {
+    const order_t *order = arg;
+    const row_t *x = a, *y = b;
+    const cell_t *p = &order->table->cells[x->cells + order->column];
+    const cell_t *q = &order->table->cells[y->cells + order->column];
+    int result = 0;
+    if (order->table->columns[order->column].kind == NA_KIND_TEXT) {
+        result = strcmp(p->text == NULL ? "" : p->text, q->text == NULL ? "" : q->text);
+    } else if (isnan(p->number) || isnan(q->number)) {
+        result = (isnan(p->number) != 0) - (isnan(q->number) != 0); /* absent ones last */
+    } else if (p->number != q->number) {
+        result = (p->number > q->number) == order->ascending ? 1 : -1;
+    }
+    /* Ties stay as they were filled. */
+    return result != 0 ? result : (x->cells > y->cells) - (x->cells < y->cells);
+}
+
+static bool find_column(const na_table_t *table, const char *name, size_t *column) {
+    for (size_t i = 0; i < table->column_count; i++) {
+        const na_column_t *c = &table->columns[i];
+        if ((c->key != NULL && strcmp(c->key, name) == 0) ||
+            (c->alias != NULL && strcmp(c->alias, name) == 0)) {
+            *column = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool sort_rows(na_table_t *table, const na_options_t *options,
+                      const na_table_print_t *print) {
+    const char *key = options->sort != NULL ? options->sort : print->sort;
+    if (key == NULL) return true;
+    order_t order = {table, 0, options->sort == NULL && print->ascending};
+    if (!find_column(table, key, &order.column)) {
+        na_fail("--sort: this table has no column %s", key);
+        return false;
+    }
+    /* What the user ordered by is shown. */
+    if (options->sort != NULL && table->columns[order.column].title == NULL)
+        table->columns[order.column].title = table->columns[order.column].key;
+    if (table->row_count != 0)
+        qsort_r(table->rows, table->row_count, sizeof *table->rows, compare_rows, &order);
+    return true;
+}
+
+static void filter_rows(na_table_t *table, const na_options_t *options) {
+    if (!options->filtered) return;
+    size_t kept = 0;
+    for (size_t r = 0; r < table->row_count; r++) {
+        bool matches = false;
+        for (size_t i = 0; i < table->column_count && !matches; i++) {
+            const char *text = table->cells[table->rows[r].cells + i].text;
+            matches = text != NULL && na_filter_matches(options, text);
+        }
+        if (matches) table->rows[kept++] = table->rows[r];
+    }
+    table->row_count = kept;
+}
+
+/* ---- text ---- */
+
+static void cell_text(const na_column_t *column, const cell_t *cell, char out[NA_TEXT]) {
+    if (isnan(cell->number)) {
+        strcpy(out, "-");
+        return;
+    }
+    switch (column->kind) {
+    case NA_KIND_BYTES:
+        na_text_bytes(out, cell->number);
+        break;
+    case NA_KIND_MS:
+        if (cell->number >= 0 && cell->number < 1000 && cell->number != floor(cell->number))
+            snprintf(out, NA_TEXT, "%.*f ms", cell->number < 10 ? 2 : 1, cell->number);
+        else
+            na_text_ms(out, cell->number < 0 ? 0 : (uint64_t)cell->number);
+        break;
+    case NA_KIND_SHARE:
+        snprintf(out, NA_TEXT, "%.1f %%", 100 * cell->number);
+        break;
+    case NA_KIND_ERROR:
+        if (cell->number * 100 < 1000)
+            snprintf(out, NA_TEXT, "+-%.0f %%", cell->number * 100);
+        else
+            strcpy(out, "?");
+        break;
+    case NA_KIND_US:
+        snprintf(out, NA_TEXT, "%.3f", cell->number);
+        break;
+    case NA_KIND_ADDRESS:
+        snprintf(out, NA_TEXT, "%#" PRIx64, (uint64_t)cell->number);
+        break;
+    case NA_KIND_NUMBER:
+        if (cell->number == floor(cell->number) && fabs(cell->number) < 1e15)
+            snprintf(out, NA_TEXT, "%" PRId64, (int64_t)cell->number);
+        else
+            snprintf(out, NA_TEXT, "%.6g", cell->number);
+        break;
+    case NA_KIND_COUNT:
+    case NA_KIND_TEXT:
+    default:
+        na_text_count(out, cell->number);
+        break;
+    }
+}
+
+/* Characters, not bytes: UTF-8 continuation bytes take no place. */
+static size_t text_width(const char *text) {
+    size_t width = 0;
+    for (; *text != 0; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+/* Width of each column of the text, 0: not shown; returns the last one that is. */
+static size_t measure(const na_table_t *table, const na_table_print_t *print, size_t shown,
+                      size_t *width) {
+    size_t last = 0;
+    for (size_t i = 0; i < table->column_count; i++) {
+        const na_column_t *column = &table->columns[i];
+        width[i] = 0;
+        if (column->title == NULL || (print->lines_from != 0 && i >= print->lines_from)) continue;
+        for (size_t r = 0; r < shown; r++) {
+            const cell_t *cell = &table->cells[table->rows[r].cells + i];
+            char text[NA_TEXT];
+            size_t w;
+            if (column->kind == NA_KIND_TEXT) {
+                w = cell->text == NULL ? 0 : text_width(cell->text);
+            } else {
+                if (isnan(cell->number)) continue;
+                cell_text(column, cell, text);
+                w = strlen(text);
+            }
+            if (w > width[i]) width[i] = w;
+        }
+        if (shown == 0) width[i] = 1;
+        if (width[i] != 0) {
+            last = i;
+            if (strlen(column->title) > width[i]) width[i] = strlen(column->title);
+        }
+    }
+    return last;
+}
+
+static void put_blanks(size_t count) {
+    static const char blanks[] = "                                ";
+    for (; count > sizeof blanks - 1; count -= sizeof blanks - 1)
+        fputs(blanks, stdout);
+    fputs(blanks + sizeof blanks - 1 - count, stdout);
+}
+
+/* One line; `row` NULL: the heading. */
+static void put_line(const na_table_t *table, const size_t *width, size_t last, const row_t *row) {
+    bool first = true;
+    for (size_t i = 0; i < table->column_count; i++) {
+        const na_column_t *column = &table->columns[i];
+        if (width[i] == 0) continue;
+        if (!first) fputs("  ", stdout);
+        first = false;
+        const cell_t *cell = row == NULL ? NULL : &table->cells[row->cells + i];
+        char text[NA_TEXT];
+        if (column->kind == NA_KIND_TEXT) {
+            const char *name = row == NULL ? column->title : cell->text == NULL ? "" : cell->text;
+            na_text_put(stdout, name);
+            size_t is = text_width(name);
+            if (i != last && is < width[i]) put_blanks(width[i] - is);
+        } else {
+            if (row != NULL) cell_text(column, cell, text);
+            const char *shown = row == NULL ? column->title : text;
+            size_t is = strlen(shown);
+            if (is < width[i]) put_blanks(width[i] - is);
+            fputs(shown, stdout);
+        }
+    }
+    putchar('\n');
+}
+
+/* The columns that are lines of their own: "  title  text". */
+static void put_lines(const na_table_t *table, size_t from, const row_t *row) {
+    size_t widest = 0;
+    for (size_t i = from; i < table->column_count; i++)
+        if (table->columns[i].title != NULL && strlen(table->columns[i].title) > widest)
+            widest = strlen(table->columns[i].title);
+    for (size_t i = from; i < table->column_count; i++) {
+        const char *text = table->cells[row->cells + i].text;
+        if (table->columns[i].title == NULL || text == NULL) continue;
+        printf("  %-*s  ", (int)widest, table->columns[i].title);
+        na_text_put(stdout, text);
+        putchar('\n');
+    }
+}
+
+static void put_text(const na_table_t *table, const na_table_print_t *print, size_t shown,
+                     size_t all) {
+    size_t width[table->column_count];
+    size_t last = measure(table, print, shown, width);
+    if (print->title != NULL) {
+        char a[NA_TEXT], b[NA_TEXT], counts[2 * NA_TEXT + 8];
+        snprintf(counts, sizeof counts, "%s of %s", na_text_count(a, (double)shown),
+                 na_text_count(b, (double)all));
+        const char *mark = strstr(print->title, "%s");
+        if (mark == NULL)
+            printf("%s\n", print->title);
+        else
+            printf("%.*s%s%s\n", (int)(mark - print->title), print->title, counts, mark + 2);
+    }
+    if (shown == 0 && print->empty != NULL) {
+        printf("%s\n", print->empty);
+        return;
+    }
+    if (print->text == NULL) put_line(table, width, last, NULL);
+    for (size_t r = 0; r < shown; r++) {
+        const row_t *row = &table->rows[r];
+        if (print->text != NULL) {
+            print->text(print->arg, row->tag, r + 1);
+            continue;
+        }
+        put_line(table, width, last, row);
+        if (print->lines_from != 0) put_lines(table, print->lines_from, row);
+        if (print->below != NULL) print->below(print->arg, row->tag);
+    }
+}
+
+/* ---- JSON and CSV ---- */
+
+static void put_cell_json(const na_column_t *column, const cell_t *cell) {
+    if (column->kind == NA_KIND_TEXT)
+        na_json_put(stdout, cell->text);
+    else
+        na_json_number(stdout, cell->number);
+}
+
+static void put_row_json(const na_table_t *table, const na_table_print_t *print, const row_t *row) {
+    if (print->json != NULL) {
+        print->json(print->arg, row->tag);
+        return;
+    }
+    putchar('{');
+    bool first = true;
+    for (size_t i = 0; i < table->column_count; i++) {
+        const na_column_t *column = &table->columns[i];
+        if (column->key == NULL) continue;
+        fputs(first ? "\"" : ",\"", stdout);
+        fputs(column->key, stdout);
+        fputs("\":", stdout);
+        first = false;
+        put_cell_json(column, &table->cells[row->cells + i]);
+    }
+    if (print->members != NULL) print->members(print->arg, row->tag);
+    putchar('}');
+}
+
+static void put_rows_json(const na_table_t *table, const na_table_print_t *print, size_t shown) {
+    putchar('[');
+    for (size_t r = 0; r < shown; r++) {
+        na_progress("writing", r, shown);
+        fputs(r == 0 ? "\n" : ",\n", stdout);
+        put_row_json(table, print, &table->rows[r]);
+    }
+    putchar(']');
+}
+
+static void put_json(const na_table_t *table, const na_table_print_t *print, size_t shown,
+                     size_t all) {
+    printf("{\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"row_count\":%zu,\"rows\":",
+           print->view, all);
+    put_rows_json(table, print, shown);
+    fputs("}\n", stdout);
+}
+
+static void put_cell_csv(const na_column_t *column, const cell_t *cell) {
+    if (column->kind != NA_KIND_TEXT) {
+        if (isnan(cell->number)) return;
+        if (column->kind == NA_KIND_ADDRESS)
+            printf("%#" PRIx64, (uint64_t)cell->number);
+        else
+            na_json_number(stdout, cell->number);
+        return;
+    }
+    const char *text = cell->text == NULL ? "" : cell->text;
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *text != 0; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+/* RFC 4180, but for the line ends; `row` NULL: the line of names. */
+static void put_row_csv(const na_table_t *table, const row_t *row) {
+    bool first = true;
+    for (size_t i = 0; i < table->column_count; i++) {
+        const na_column_t *column = &table->columns[i];
+        if (column->key == NULL) continue;
+        if (!first) putchar(',');
+        first = false;
+        if (row == NULL)
+            fputs(column->key, stdout);
+        else
+            put_cell_csv(column, &table->cells[row->cells + i]);
+    }
+    putchar('\n');
+}
+
+static void put_csv(const na_table_t *table, size_t shown) {
+    put_row_csv(table, NULL);
+    for (size_t r = 0; r < shown; r++) {
+        na_progress("writing", r, shown);
+        put_row_csv(table, &table->rows[r]);
+    }
+}
+
+/* How many rows --top leaves. */
+static size_t most_rows(const na_options_t *options, const na_table_print_t *print) {
+    return print->all && !options->top_given ? SIZE_MAX : options->top;
+}
+
+/* The rows to show, in their order, come first; *shown: how many. */
+static na_status_t choose(na_table_t *table, const na_options_t *options,
+                          const na_table_print_t *print, size_t *shown) {
+    if (table->failed) return NA_STATUS_MEMORY;
+    filter_rows(table, options);
+    if (!sort_rows(table, options, print)) return NA_STATUS_NOTHING;
+    size_t top = most_rows(options, print);
+    *shown = table->row_count < top ? table->row_count : top;
+    return NA_STATUS_WHOLE;
+}
+
+na_status_t na_table_write(na_table_t *table, const na_options_t *options,
+                           const na_table_print_t *print) {
+    size_t shown;
+    na_status_t status = choose(table, options, print, &shown);
+    if (status != NA_STATUS_WHOLE) return status;
+    size_t all = table->row_count + table->passed;
+    switch (options->format) {
+    case NA_FORMAT_JSON:
+        put_json(table, print, shown, all);
+        break;
+    case NA_FORMAT_CSV:
+        put_csv(table, shown);
+        break;
+    case NA_FORMAT_TEXT:
+        put_text(table, print, shown, all);
+        break;
+    }
+    return NA_STATUS_WHOLE;
+}
+
+na_status_t na_table_json_rows(na_table_t *table, const na_options_t *options,
+                               const na_table_print_t *print) {
+    size_t shown;
+    na_status_t status = choose(table, options, print, &shown);
+    if (status == NA_STATUS_WHOLE) put_rows_json(table, print, shown);
+    return status;
+}
+
+/* ---- tables that are not kept ---- */
+
+static void forget_row(na_table_t *table, const row_t *row) {
+    for (size_t i = 0; i < table->column_count; i++)
+        free(table->cells[row->cells + i].text);
+}
+
+/* Keeps the first rows of the order, and their cells in that order: ties stay as they came. */
+static bool keep_first(na_table_t *table, const na_options_t *options,
+                       const na_table_print_t *print, size_t most) {
+    if (!sort_rows(table, options, print)) return false;
+    size_t columns = table->column_count;
+    cell_t *cells = reallocarray(NULL, most * columns + 1, sizeof *cells);
+    table->failed |= cells == NULL;
+    if (cells == NULL) return false;
+    for (size_t r = 0; r < table->row_count; r++) {
+        row_t *row = &table->rows[r];
+        if (r >= most) {
+            forget_row(table, row);
+            continue;
+        }
+        memcpy(cells + r * columns, table->cells + row->cells, columns * sizeof *cells);
+        row->cells = r * columns;
+    }
+    free(table->cells);
+    table->cells = cells;
+    table->passed += table->row_count - most;
+    table->row_count = most;
+    table->cell_count = table->cell_room = most * columns;
+    return true;
+}
+
+/* Width of a column whose cells are not known yet: of what it usually holds. */
+static size_t usual_width(const na_column_t *column) {
+    static const size_t widths[] = {
+        [NA_KIND_TEXT] = 16, [NA_KIND_BYTES] = 8,    [NA_KIND_COUNT] = 12,
+        [NA_KIND_MS] = 8,    [NA_KIND_SHARE] = 7,    [NA_KIND_ERROR] = 6,
+        [NA_KIND_US] = 14,   [NA_KIND_ADDRESS] = 14, [NA_KIND_NUMBER] = 8,
+    };
+    size_t title = column->title == NULL ? 0 : strlen(column->title);
+    return title == 0 ? 0 : title > widths[column->kind] ? title : widths[column->kind];
+}
+
+static void put_passing(na_table_t *table, const na_options_t *options,
+                        const na_table_print_t *print, const row_t *row) {
+    size_t width[table->column_count], last = 0;
+    switch (options->format) {
+    case NA_FORMAT_JSON:
+        if (row == NULL) {
+            printf("{\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"rows\":[", print->view);
+        } else {
+            fputs(table->passed == 0 ? "\n" : ",\n", stdout);
+            put_row_json(table, print, row);
+        }
+        break;
+    case NA_FORMAT_CSV:
+        put_row_csv(table, row);
+        break;
+    case NA_FORMAT_TEXT:
+        for (size_t i = 0; i < table->column_count; i++)
+            if ((width[i] = usual_width(&table->columns[i])) != 0) last = i;
+        put_line(table, width, last, row);
+        break;
+    }
+}
+
+static void begin_passing(na_table_t *table, const na_options_t *options,
+                          const na_table_print_t *print) {
+    if (!table->begun) put_passing(table, options, print, NULL);
+    table->begun = true;
+}
+
+bool na_table_pass(na_table_t *table, const na_options_t *options, const na_table_print_t *print) {
+    if (table->failed || table->row_count == 0) return !table->failed;
+    size_t most = most_rows(options, print);
+    if (options->sort != NULL) {
+        bool full = most < SIZE_MAX / 4 && table->row_count > 2 * most + 1024;
+        return !full || keep_first(table, options, print, most);
+    }
+    begin_passing(table, options, print);
+    const row_t *row = &table->rows[table->row_count - 1];
+    put_passing(table, options, print, row);
+    forget_row(table, row);
+    table->row_count = table->cell_count = 0;
+    return ++table->passed < most;
+}
+
+na_status_t na_table_end(na_table_t *table, const na_options_t *options,
+                         const na_table_print_t *print) {
+    if (options->sort != NULL) return na_table_write(table, options, print);
+    if (table->failed) return NA_STATUS_MEMORY;
+    begin_passing(table, options, print);
+    if (options->format == NA_FORMAT_JSON) printf("],\"row_count\":%zu}\n", table->passed);
+    return NA_STATUS_WHOLE;
+}

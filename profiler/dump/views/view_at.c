@@ -1,0 +1,296 @@
+/* view_at.c - the blocks that live at one moment, by site; or what changed between two moments.
+ *
+ * A trace is played back to the moment, which is exact for any. The other modes know two moments:
+ * the peak, and the end. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/analyze/blocks/detail.h"
+#include "profiler/analyze/blocks/replay.h"
+#include "profiler/dump/profile/counter_columns.h"
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/ui/text.h"
+
+typedef enum kind { AT_PEAK, AT_END, AT_MS, AT_EVENT } kind_t;
+
+typedef struct moment {
+    kind_t kind;
+    double ms;
+    uint64_t events; /* of a trace: played until then */
+} moment_t;
+
+/* What a site has at the moment, and what of it is from after the earlier one. */
+typedef struct held {
+    int64_t bytes, blocks;
+    int64_t new_bytes, new_blocks;
+    int64_t before_bytes, before_blocks; /* at the earlier moment */
+    uint64_t oldest;                     /* ticks; UINT64_MAX: none */
+} held_t;
+
+typedef struct moments {
+    const na_view_input_t *in;
+    moment_t time, since;
+    double ms_per_tick;
+    held_t *held; /* by site */
+    uint32_t sites;
+    bool marks;   /* only marked blocks are new */
+    bool earlier; /* is it the earlier moment that is looked at? */
+} moments_t;
+
+/* ---- what moment ---- */
+
+typedef struct search {
+    const char *name;
+    double ms; /* NAN: not found */
+} search_t;
+
+static void find_marker(void *arg, uint32_t id, const void *entry) {
+    search_t *s = arg;
+    const na_nprof_marker_t *m = entry;
+    (void)id;
+    if (strcmp(m->name, s->name) == 0 && !(s->ms <= (double)m->ms)) s->ms = (double)m->ms;
+}
+
+static na_status_t read_moment(const na_view_input_t *in, const char *option, const char *text,
+                               moment_t *moment) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    if (text == NULL || strcmp(text, "peak") == 0) {
+        moment->kind = AT_PEAK;
+        return NA_STATUS_WHOLE;
+    }
+    if (strcmp(text, "end") == 0) {
+        moment->kind = AT_END;
+        return NA_STATUS_WHOLE;
+    }
+    if (h->mode != NA_NPROF_MODE_TRACE)
+        return na_fail("%s: '--%s %s' needs a profile of mode trace, this one is of mode %s and "
+                       "knows peak and end; record it with NUMALLOC_PROFILE=trace",
+                       in->path, option, text, na_mode_name(h->mode));
+    moment->kind = AT_MS;
+    if (text[0] == '@') {
+        search_t search = {text + 1, NAN};
+        na_reader_control(in->reader, NA_NPROF_MARKERS, find_marker, &search);
+        if (isnan(search.ms))
+            return na_fail("%s: no marker '%s'; 'markers' lists them", in->path, text + 1);
+        moment->ms = search.ms;
+        return NA_STATUS_WHOLE;
+    }
+    char *end = NULL;
+    if (text[0] == '#') {
+        moment->kind = AT_EVENT;
+        if (text[1] >= '0' && text[1] <= '9') {
+            unsigned long long event = strtoull(text + 1, &end, 10);
+            moment->events = event < UINT64_MAX ? event + 1 : event;
+        }
+        if (end != NULL && *end == 0) return NA_STATUS_WHOLE;
+    } else {
+        double value = strtod(text, &end);
+        /* Whole milliseconds end before the run does; the closing stamp is exact. */
+        double run = h->last_mono_ns > h->start_mono_ns
+                         ? (double)(h->last_mono_ns - h->start_mono_ns) / 1e6
+                         : (double)h->last_ms + 1;
+        double unit = strcmp(end, "s") == 0    ? 1000
+                      : strcmp(end, "ms") == 0 ? 1
+                      : strcmp(end, "%") == 0  ? run / 100
+                                               : NAN;
+        moment->ms = value * unit;
+        if (end != text && moment->ms >= 0 && moment->ms <= 1e15) return NA_STATUS_WHOLE;
+    }
+    return na_fail("--%s takes peak, end, 1.5s, 300ms, 40%%, #EVENT or @MARKER, not: %s", option,
+                   text);
+}
+
+/* Events until both moments; one pass finds what is not given as a number. */
+static bool find_events(moments_t *m) {
+    moment_t *const both[] = {&m->time, &m->since};
+    na_replay_t *replay = na_replay_open(m->in->reader);
+    if (replay == NULL) return false;
+    na_event_t event;
+    while (na_replay_next(replay, &event, NULL))
+        for (size_t i = 0; i < 2; i++)
+            if (both[i]->kind == AT_MS && (double)event.ticks * m->ms_per_tick <= both[i]->ms)
+                both[i]->events = event.index + 1;
+    const na_replay_totals_t *t = na_replay_totals(replay);
+    for (size_t i = 0; i < 2; i++) {
+        if (both[i]->kind == AT_PEAK) both[i]->events = t->peak_bytes != 0 ? t->peak_event + 1 : 0;
+        if (both[i]->kind == AT_END || both[i]->events > t->events) both[i]->events = t->events;
+    }
+    bool good = !na_replay_failed(replay);
+    na_replay_close(replay);
+    return good;
+}
+
+/* ---- what lives then ---- */
+
+static void hold(void *arg, const na_live_t *block) {
+    moments_t *m = arg;
+    uint32_t site = block->stack == NA_NPROF_NO_STACK ? NA_NPROF_ROOT : block->stack;
+    if (site >= m->sites) site = 0;
+    held_t *h = &m->held[site];
+    if (m->earlier) {
+        h->before_bytes = na_add_signed(h->before_bytes, (int64_t)block->size);
+        h->before_blocks++;
+        return;
+    }
+    h->bytes = na_add_signed(h->bytes, (int64_t)block->size);
+    h->blocks++;
+    if (block->ticks < h->oldest) h->oldest = block->ticks;
+    if (m->marks && !block->marked) return;
+    h->new_bytes = na_add_signed(h->new_bytes, (int64_t)block->size);
+    h->new_blocks++;
+}
+
+/* The table is indexed by sites: their largest number tells its room. */
+static bool make_room(moments_t *m) {
+    m->sites = NA_NPROF_ROOT + 1;
+    for (size_t i = 0; i < m->in->sites.count; i++)
+        if (m->in->sites.items[i].site >= m->sites) m->sites = m->in->sites.items[i].site + 1;
+    m->held = calloc(m->sites, sizeof *m->held);
+    for (uint32_t i = 0; m->held != NULL && i < m->sites; i++)
+        m->held[i].oldest = UINT64_MAX;
+    return m->held != NULL;
+}
+
+static bool play(moments_t *m, bool since, uint64_t *ticks) {
+    na_replay_t *replay = na_replay_open(m->in->reader);
+    if (replay == NULL) return false;
+    if (since) {
+        na_replay_to(replay, m->since.events);
+        m->earlier = true;
+        na_replay_each(replay, hold, m);
+        na_replay_mark(replay);
+    }
+    na_event_t event;
+    while (na_replay_totals(replay)->events < m->time.events &&
+           na_replay_next(replay, &event, NULL))
+        *ticks = event.ticks;
+    m->earlier = false;
+    m->marks = since;
+    na_replay_each(replay, hold, m);
+    bool good = !na_replay_failed(replay);
+    na_replay_close(replay);
+    return good;
+}
+
+static void take_sums(moments_t *m) {
+    for (size_t i = 0; i < m->in->sites.count; i++) {
+        const na_site_t *site = &m->in->sites.items[i];
+        held_t *h = &m->held[site->site];
+        bool peak = m->time.kind == AT_PEAK;
+        h->bytes = peak ? site->sum.peak_bytes : site->sum.live_bytes;
+        h->blocks = peak ? site->sum.peak_count : site->sum.live_count;
+    }
+}
+
+/* ---- the table ---- */
+
+enum { BYTES, SHARE, BLOCKS, MEAN, CHANGE, CHANGE_BLOCKS, BEFORE, NEW, NEW_BLOCKS, OLDEST, SITE };
+
+static const na_column_t at_columns[] = {
+    {"live_bytes", "live", NA_KIND_BYTES, "live"},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {"live_blocks", "blocks", NA_KIND_COUNT, "count"},
+    {"size_mean", "mean size", NA_KIND_BYTES, NULL},
+    {"change_bytes", "change", NA_KIND_BYTES, NULL},
+    {"change_blocks", "in blocks", NA_KIND_NUMBER, NULL},
+    {"before_bytes", "before", NA_KIND_BYTES, NULL},
+    {"new_bytes", "newer", NA_KIND_BYTES, NULL},
+    {"new_blocks", "newer blocks", NA_KIND_COUNT, NULL},
+    {"oldest_ms", "oldest since", NA_KIND_MS, NULL},
+    NA_SITE_COLUMNS,
+};
+const na_columns_t na_columns_at = NA_COLUMNS(at_columns);
+
+static na_status_t put(const moments_t *m, bool since, bool trace, const char *title) {
+    na_table_t *table = na_table_open(&na_columns_at);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    double all = 0;
+    for (uint32_t i = 0; i < m->sites; i++)
+        all += (double)m->held[i].bytes;
+    for (uint32_t i = 0; i < m->sites; i++) {
+        const held_t *h = &m->held[i];
+        if (h->bytes == 0 && h->blocks == 0 && h->before_blocks == 0) continue;
+        double blocks = na_view_count(m->in, (double)h->blocks);
+        na_table_row(table, i);
+        na_table_number(table, BYTES, (double)h->bytes);
+        na_table_number(table, SHARE, all > 0 ? (double)h->bytes / all : NAN);
+        na_table_number(table, BLOCKS, blocks);
+        if (blocks > 0) na_table_number(table, MEAN, (double)h->bytes / blocks);
+        if (since) {
+            na_table_number(table, CHANGE, (double)h->bytes - (double)h->before_bytes);
+            na_table_number(table, CHANGE_BLOCKS, (double)(h->blocks - h->before_blocks));
+            na_table_number(table, BEFORE, (double)h->before_bytes);
+            na_table_number(table, NEW, (double)h->new_bytes);
+            na_table_number(table, NEW_BLOCKS, (double)h->new_blocks);
+        }
+        if (trace && h->oldest != UINT64_MAX)
+            na_table_number(table, OLDEST, (double)h->oldest * m->ms_per_tick);
+        na_table_site(table, m->in, SITE, i);
+    }
+    const na_table_print_t print = {
+        .view = "at",
+        .title = title,
+        .sort = since ? "change_bytes" : "live_bytes",
+        .empty = "Nothing was live.",
+        .below = m->in->options->stacks ? na_view_put_stack : NULL,
+        .members = m->in->options->stacks ? na_view_json_stack : NULL,
+        .arg = (void *)m->in,
+    };
+    na_status_t status = na_table_write(table, m->in->options, &print);
+    na_table_close(table);
+    return status;
+}
+
+static const char *moment_text(char out[3 * NA_TEXT], const moment_t *moment, bool trace,
+                               double ms) {
+    char a[NA_TEXT];
+    na_text_ms(a, (uint64_t)(ms > 0 ? ms : 0));
+    const char *word = moment->kind == AT_PEAK  ? "the peak, "
+                       : moment->kind == AT_END ? "the end, "
+                                                : "";
+    if (trace)
+        snprintf(out, 3 * NA_TEXT, "%s%s, after %llu events", word, a,
+                 (unsigned long long)moment->events);
+    else
+        snprintf(out, 3 * NA_TEXT, "%s%s", word, a);
+    return out;
+}
+
+na_status_t na_view_at(na_view_input_t *in) {
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    bool trace = h->mode == NA_NPROF_MODE_TRACE, since = in->options->since != NULL;
+    moments_t m = {.in = in,
+                   .ms_per_tick = na_age_ns(h) / (double)(UINT64_C(1) << h->age_shift) / 1e6};
+    na_status_t status = read_moment(in, "time", in->options->time, &m.time);
+    if (status == NA_STATUS_WHOLE && since)
+        status = read_moment(in, "since", in->options->since, &m.since);
+    if (status != NA_STATUS_WHOLE) return status;
+    if (since && !trace)
+        return na_fail("%s: '--since' needs a profile of mode trace, this one is of mode %s; "
+                       "record it with NUMALLOC_PROFILE=trace",
+                       in->path, na_mode_name(h->mode));
+    uint64_t ticks = 0;
+    bool good = make_room(&m);
+    if (trace)
+        good = good && find_events(&m) && play(&m, since, &ticks);
+    else if (good)
+        take_sums(&m);
+    status = NA_STATUS_MEMORY;
+    if (good && since && m.since.events > m.time.events) {
+        status = na_fail("%s: --since %s is later than --time %s", in->path, in->options->since,
+                         in->options->time != NULL ? in->options->time : "peak");
+    } else if (good) {
+        char title[256], when[3 * NA_TEXT];
+        double ms = trace                    ? (double)ticks * m.ms_per_tick
+                    : m.time.kind == AT_PEAK ? (double)na_view_peak_ms(in)
+                                             : (double)h->last_ms;
+        snprintf(title, sizeof title, "Live at %s (%%s sites)%s",
+                 moment_text(when, &m.time, trace, ms),
+                 since ? "; \"newer\": allocated after the earlier moment" : "");
+        status = put(&m, since, trace, title);
+    }
+    free(m.held);
+    return status;
+}

@@ -1,0 +1,246 @@
+/* view_source.c - source lines with what was asked for there, and below there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/source/source_line.h"
+#include "profiler/dump/ui/table.h"
+#include "profiler/dump/ui/text.h"
+
+/* Figures of one line. */
+typedef struct line {
+    const char *file;
+    uint32_t number;
+    na_cost_t self;  /* of the sites whose responsible frame is here */
+    na_cost_t below; /* of the sites with any frame here */
+    size_t seen;     /* number of the site counted last in `below`, from 1 */
+} line_t;
+
+typedef struct lines {
+    line_t *items;
+    uint32_t count, room, *slots, slot_room;
+} lines_t;
+
+static uint32_t *find_slot(const lines_t *lines, const char *file, uint32_t number) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ number;
+    for (const char *p = file; *p != 0; p++)
+        hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+    uint32_t mask = lines->slot_room - 1;
+    for (uint32_t at = (uint32_t)(hash ^ hash >> 32) & mask;; at = (at + 1) & mask) {
+        uint32_t id = lines->slots[at];
+        if (id == 0) return &lines->slots[at];
+        const line_t *line = &lines->items[id - 1];
+        if (line->number == number && strcmp(line->file, file) == 0) return &lines->slots[at];
+    }
+}
+
+static line_t *find(lines_t *lines, const char *file, uint32_t number) {
+    if (lines->count == lines->room) {
+        uint32_t room = lines->room ? lines->room * 2 : 256;
+        line_t *items = reallocarray(lines->items, room, sizeof *items);
+        if (items == NULL) return NULL;
+        lines->items = items;
+        lines->room = room;
+    }
+    if (lines->count * 2 >= lines->slot_room) {
+        uint32_t room = lines->slot_room ? lines->slot_room * 2 : 1024;
+        uint32_t *slots = calloc(room, sizeof *slots);
+        if (slots == NULL) return NULL;
+        free(lines->slots);
+        lines->slots = slots;
+        lines->slot_room = room;
+        for (uint32_t i = 0; i < lines->count; i++)
+            *find_slot(lines, lines->items[i].file, lines->items[i].number) = i + 1;
+    }
+    uint32_t *slot = find_slot(lines, file, number);
+    if (*slot == 0) {
+        lines->items[lines->count] = (line_t){.file = file, .number = number};
+        *slot = ++lines->count;
+    }
+    return &lines->items[*slot - 1];
+}
+
+static bool gather(const na_view_input_t *in, lines_t *lines) {
+    na_stack_t stack = {0};
+    bool good = true;
+    for (size_t s = 0; s < in->sites.count && good; s++) {
+        const na_site_t *site = &in->sites.items[s];
+        na_cost_t cost = na_view_cost_of(&site->sum);
+        const na_frame_t *leaf, *own = na_view_site(in, site->site, &leaf);
+        good = na_view_stack(in, site->site, &stack);
+        for (uint32_t i = 0; i < stack.count && good; i++) {
+            const na_frame_t *frame = stack.items[i];
+            if (frame->file == NULL || frame->line == 0 ||
+                !na_filter_matches(in->options, frame->file))
+                continue;
+            line_t *line = find(lines, frame->file, frame->line);
+            good = line != NULL;
+            if (!good) break;
+            if (line->seen != s + 1) na_cost_add(&line->below, &cost);
+            line->seen = s + 1;
+            if (frame == own) na_cost_add(&line->self, &cost);
+        }
+    }
+    free(stack.items);
+    return good;
+}
+
+static int by_place(const void *a, const void *b) {
+    const line_t *x = a, *y = b;
+    int order = strcmp(x->file, y->file);
+    return order != 0 ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+/* ---- text ---- */
+
+/* A run of lines of one file. */
+typedef struct file {
+    const line_t *lines;
+    size_t count;
+    double self, below; /* below: of the line with most, since lines of one stack overlap */
+} file_t;
+
+static int by_cost(const void *a, const void *b) {
+    const file_t *x = a, *y = b;
+    if (x->self != y->self) return x->self > y->self ? -1 : 1;
+    if (x->below != y->below) return x->below > y->below ? -1 : 1;
+    return strcmp(x->lines->file, y->lines->file);
+}
+
+static void put_figures(const na_view_input_t *in, const line_t *line, uint32_t number) {
+    char a[NA_TEXT] = "", b[NA_TEXT] = "";
+    if (line != NULL) {
+        double self = na_view_cost(in, &line->self);
+        if (self != 0) na_view_metric_text(in, a, self);
+        na_view_metric_text(in, b, na_view_cost(in, &line->below));
+    }
+    printf("%10s  %10s  %6u  ", a, b, number);
+}
+
+static void put_file(const na_view_input_t *in, const file_t *file) {
+    FILE *source = na_source_open(in->options, file->lines->file);
+    putchar('\n');
+    na_text_put(stdout, file->lines->file);
+    printf("%s\n%10s  %10s  %6s\n", source == NULL ? "  (not readable here)" : "", "own",
+           "with all", "line");
+    size_t at = 0;
+    char *text = NULL;
+    size_t room = 0;
+    uint32_t context = in->options->context, last = 0;
+    uint64_t behind = 0; /* the last line whose context is shown */
+    for (uint32_t number = 1; source != NULL && (at < file->count || number <= behind) &&
+                              getline(&text, &room, source) >= 0;
+         number++) {
+        const line_t *line = at < file->count ? &file->lines[at] : NULL;
+        bool hit = line != NULL && line->number == number;
+        if (hit) behind = (uint64_t)number + context;
+        bool near =
+            number <= behind || (line != NULL && (uint64_t)number + context >= line->number);
+        if (!near) continue;
+        if (last != 0 && number != last + 1) printf("%10s\n", "...");
+        last = number;
+        put_figures(in, hit ? line : NULL, number);
+        text[strcspn(text, "\r\n")] = 0;
+        for (const char *p = text; *p != 0; p += strcspn(p, "\t") + 1) {
+            /* Tabs become blanks: na_text_put lets no control character through. */
+            size_t length = strcspn(p, "\t");
+            char *part = strndup(p, length);
+            if (part != NULL) na_text_put(stdout, part);
+            free(part);
+            if (p[length] == 0) break;
+            fputs("    ", stdout);
+        }
+        putchar('\n');
+        at += hit;
+    }
+    for (; at < file->count; at++) {
+        put_figures(in, &file->lines[at], file->lines[at].number);
+        putchar('\n');
+    }
+    free(text);
+    if (source != NULL) fclose(source);
+}
+
+static na_status_t put_text(const na_view_input_t *in, const lines_t *lines) {
+    file_t *files = calloc((size_t)lines->count + 1, sizeof *files);
+    if (files == NULL) return NA_STATUS_MEMORY;
+    size_t count = 0;
+    for (uint32_t i = 0; i < lines->count; i++) {
+        const line_t *line = &lines->items[i];
+        if (count == 0 || strcmp(files[count - 1].lines->file, line->file) != 0)
+            files[count++].lines = line;
+        file_t *file = &files[count - 1];
+        file->count++;
+        file->self += na_view_cost(in, &line->self);
+        if (na_view_cost(in, &line->below) > file->below)
+            file->below = na_view_cost(in, &line->below);
+    }
+    if (count != 0) qsort(files, count, sizeof *files, by_cost);
+    size_t shown = 0;
+    printf("Source lines by %s: their own, and with all that they called\n",
+           na_view_order_title(in->order));
+    for (size_t i = 0; i < count && shown < in->options->top; i++) {
+        if (files[i].self == 0 && !in->options->filtered) continue;
+        put_file(in, &files[i]);
+        shown++;
+    }
+    if (shown == 0)
+        printf("\nNo source line is known: the modules have no DWARF (-g), or no file matches.\n");
+    free(files);
+    return NA_STATUS_WHOLE;
+}
+
+static const na_column_t source_columns[] = {
+    {"peak_bytes", NULL, NA_KIND_BYTES, "peak"},
+    {"live_bytes", NULL, NA_KIND_BYTES, "live"},
+    {"total_bytes", NULL, NA_KIND_BYTES, "total"},
+    {"allocations", NULL, NA_KIND_COUNT, "count"},
+    {"inclusive_peak_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_live_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_total_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_allocations", NULL, NA_KIND_COUNT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},
+};
+const na_columns_t na_columns_source = NA_COLUMNS(source_columns);
+
+static na_status_t put_table(const na_view_input_t *in, const lines_t *lines) {
+    static const char *const keys[] = {"peak_bytes", "live_bytes", "total_bytes", "allocations"};
+    enum { FILE_NAME = 8, LINE };
+    na_table_t *table = na_table_open(&na_columns_source);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    for (uint32_t i = 0; i < lines->count; i++) {
+        const line_t *l = &lines->items[i];
+        na_table_row(table, i);
+        for (size_t side = 0; side < 2; side++) {
+            const na_cost_t *cost = side == 0 ? &l->self : &l->below;
+            na_table_number(table, side * 4, (double)cost->peak_bytes);
+            na_table_number(table, side * 4 + 1, (double)cost->live_bytes);
+            na_table_number(table, side * 4 + 2, (double)cost->alloc_bytes);
+            na_table_number(table, side * 4 + 3, na_view_count(in, (double)cost->alloc_count));
+        }
+        na_table_text(table, FILE_NAME, l->file);
+        na_table_number(table, LINE, l->number);
+    }
+    const na_table_print_t print = {.view = "source", .sort = keys[in->order], .all = true};
+    na_options_t options = *in->options;
+    options.filtered = false; /* it was for files, and is done */
+    na_status_t status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    return status;
+}
+
+na_status_t na_view_source(na_view_input_t *in) {
+    lines_t lines = {0};
+    na_status_t status = NA_STATUS_MEMORY;
+    if (gather(in, &lines)) {
+        if (lines.count != 0) qsort(lines.items, lines.count, sizeof *lines.items, by_place);
+        status =
+            in->options->format == NA_FORMAT_TEXT ? put_text(in, &lines) : put_table(in, &lines);
+    }
+    free(lines.items);
+    free(lines.slots);
+    return status;
+}

@@ -1,0 +1,169 @@
+/* view_tables.c - where the memory came from, by function and by site: the views of these names,
+ * and the tables of the summary. */
+#include <stdio.h>
+#include <string.h>
+
+#include "profiler/dump/accesses/access_view.h"
+#include "profiler/dump/profile/counter_columns.h"
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/ui/text.h"
+
+/* ---- functions ---- */
+
+enum {
+    F_BELOW = NA_COUNTER_COUNT, /* text: the inclusive figure that is ordered by, and its share */
+    F_BELOW_SHARE,
+    F_BELOW_PEAK,
+    F_BELOW_LIVE,
+    F_BELOW_TOTAL,
+    F_BELOW_COUNT,
+    F_LABEL,
+    F_FUNCTION,
+    F_FILE,
+    F_LINE,
+    F_MODULE,
+    F_BY,
+    F_SITES,
+    F_KIND,
+};
+
+static const na_column_t function_columns[] = {
+    {NULL, "with callees", NA_KIND_BYTES, NULL},
+    {NULL, "share", NA_KIND_SHARE, NULL},
+    {"inclusive_peak_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_live_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_total_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"inclusive_allocations", NULL, NA_KIND_COUNT, NULL},
+    {NULL, "function", NA_KIND_TEXT, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+    {"by", NULL, NA_KIND_TEXT, NULL},
+    {"sites", NULL, NA_KIND_COUNT, NULL},
+    {"kind", NULL, NA_KIND_TEXT, NULL}, /* "", "wrapper" or "runtime" */
+};
+const na_columns_t na_columns_functions = NA_COUNTERS_AND(function_columns);
+
+static void fill_function(na_table_t *table, const na_view_input_t *in,
+                          const na_function_row_t *row) {
+    const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
+    double all = na_view_metric(in, &in->sites.total);
+    na_table_row(table, row->id);
+    na_table_counters(table, in, &row->self, row->sites == 1);
+    double below = na_view_cost(in, &row->below);
+    na_table_number(table, F_BELOW, below);
+    if (all > 0) na_table_number(table, F_BELOW_SHARE, below / all);
+    na_table_number(table, F_BELOW_PEAK, (double)row->below.peak_bytes);
+    na_table_number(table, F_BELOW_LIVE, (double)row->below.live_bytes);
+    na_table_number(table, F_BELOW_TOTAL, (double)row->below.alloc_bytes);
+    na_table_number(table, F_BELOW_COUNT, na_view_count(in, (double)row->below.alloc_count));
+    char label[NA_LABEL];
+    na_view_function_label(f, label);
+    const char *by = row->by == 0 ? NULL : na_symbols_function(in->symbols, row->by - 1)->function;
+    if (by != NULL) {
+        char name[512];
+        na_demangle_short(by, 40, name, sizeof name);
+        na_table_format(table, F_LABEL, "%s  by %s%s", label, name, row->by_more ? ", ..." : "");
+    } else {
+        na_table_text(table, F_LABEL, label);
+    }
+    na_table_text(table, F_FUNCTION, f->function);
+    na_table_text(table, F_FILE, f->file);
+    if (f->line != 0) na_table_number(table, F_LINE, f->line);
+    na_table_text(table, F_MODULE, f->module);
+    na_table_text(table, F_BY, by);
+    na_table_number(table, F_SITES, row->sites);
+    na_table_text(table, F_KIND, f->runtime ? "runtime" : row->wrapper ? "wrapper" : "");
+}
+
+na_status_t na_view_function_table(na_view_input_t *in, bool below) {
+    na_table_t *table = na_table_open_counters(&na_columns_functions);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    if (in->order == NA_ORDER_COUNT) na_table_kind(table, F_BELOW, NA_KIND_COUNT);
+    na_view_functions_sort(&in->functions, in->order, below);
+    bool text = in->options->format == NA_FORMAT_TEXT;
+    for (size_t i = 0; i < in->functions.count; i++) {
+        const na_function_row_t *row = &in->functions.items[i];
+        /* Text shows who is responsible; programs get every function. */
+        bool hidden = below ? row->wrapper || na_symbols_function(in->symbols, row->id)->runtime
+                            : row->sites == 0;
+        if (!text || !hidden) fill_function(table, in, row);
+    }
+    char title[192];
+    na_order_t order;
+    bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
+    snprintf(title, sizeof title, "Functions by %.60s (%%s that allocate; share: of all %s)",
+             by_order ? na_view_order_title(in->order) : in->options->sort,
+             na_view_order_title(by_order ? in->order : NA_ORDER_PEAK));
+    const na_table_print_t print = {
+        .view = "functions",
+        .title = below ? "The same with all that they call (the columns before \"with callees\" "
+                         "are their own)"
+                       : title,
+    };
+    /* The rows are in order already, unless it is by another column. */
+    na_options_t options = *in->options;
+    if (by_order) options.sort = NULL;
+    na_status_t status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    if (text && !below && in->functions.nowhere_sites != 0) {
+        char a[NA_TEXT], b[NA_TEXT];
+        printf("%10s, %s in total: stacks missing\n",
+               na_text_bytes(a, (double)in->functions.nowhere.peak_bytes),
+               na_text_bytes(b, (double)in->functions.nowhere.alloc_bytes));
+    }
+    return status;
+}
+
+na_status_t na_view_functions_show(na_view_input_t *in) {
+    if (in->options->access) return na_view_access_functions(in);
+    return na_view_function_table(in, false);
+}
+
+/* ---- sites ---- */
+
+/* The site's own columns come first, then: */
+#define S_THREADS (NA_COUNTER_COUNT + NA_SITE_COLUMN_COUNT)
+
+static const na_column_t site_columns[] = {
+    NA_SITE_COLUMNS,
+    {"threads", NULL, NA_KIND_COUNT, NULL},
+};
+const na_columns_t na_columns_sites = NA_COUNTERS_AND(site_columns);
+
+static void fill_site(na_table_t *table, const na_view_input_t *in, const na_site_t *site) {
+    na_table_row(table, site->site);
+    na_table_counters(table, in, &site->sum, true);
+    na_table_site(table, in, NA_COUNTER_COUNT, site->site);
+    na_table_number(table, S_THREADS, site->cells);
+}
+
+na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
+    na_table_t *table = na_table_open_counters(&na_columns_sites);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    for (size_t i = 0; i < in->sites.count; i++)
+        fill_site(table, in, &in->sites.items[i]);
+    na_order_t order;
+    bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
+    char title[192];
+    snprintf(title, sizeof title, "Sites by %.60s (%%s)",
+             by_order ? na_view_order_title(in->order) : in->options->sort);
+    const na_table_print_t print = {
+        .view = "sites",
+        .title = title,
+        .below = stacks ? na_view_put_stack : NULL,
+        .members = stacks ? na_view_json_stack : NULL,
+        .arg = in,
+    };
+    na_options_t options = *in->options;
+    if (by_order) options.sort = NULL; /* they are in order already, ties included */
+    na_status_t status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    return status;
+}
+
+na_status_t na_view_sites(na_view_input_t *in) {
+    return na_view_site_table(in, in->options->stacks);
+}

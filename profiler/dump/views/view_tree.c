@@ -1,0 +1,206 @@
+/* view_tree.c - callers and callees: who asked for memory and on whose behalf, as a tree.
+ *
+ * Text draws a chain of single callers without indenting it: it begins to branch where callers
+ * diverge. */
+#include <stdio.h>
+
+#include "profiler/dump/profile/call_tree.h"
+#include "profiler/dump/profile/view.h"
+#include "profiler/dump/ui/table.h"
+#include "profiler/dump/ui/text.h"
+
+#define DEFAULT_DEPTH 16u
+#define MOST_INDENT   60u
+
+typedef struct print {
+    const na_view_input_t *in;
+    const na_tree_t *tree;
+    double all, least;
+    uint32_t depth;
+    bool own; /* what a path's last function asked for itself means something */
+} print_t;
+
+static double cost(const print_t *p, uint32_t node) {
+    return na_view_cost(p->in, &p->tree->nodes[node].below);
+}
+
+static const char *label(const print_t *p, uint32_t node, char out[NA_LABEL]) {
+    const na_frame_t *frame = p->tree->nodes[node].frame;
+    if (frame == NULL) return "(no stack)";
+    na_view_function_label(na_symbols_function(p->in->symbols, frame->id), out);
+    return out;
+}
+
+static bool shown(const print_t *p, uint32_t node, size_t rank) {
+    return rank < p->in->options->top && cost(p, node) >= p->least && cost(p, node) > 0;
+}
+
+/* ---- text ---- */
+
+static void put_line(const print_t *p, double value, double self, uint32_t indent, const char *mark,
+                     const char *name) {
+    char a[NA_TEXT], b[NA_TEXT];
+    printf("%10s %5.1f %%  %10s  ", na_view_metric_text(p->in, a, value), 100 * value / p->all,
+           self == 0 ? "" : na_view_metric_text(p->in, b, self));
+    if (indent > MOST_INDENT) indent = MOST_INDENT;
+    printf("%*s%s", (int)indent, "", mark);
+    na_text_put(stdout, name);
+    putchar('\n');
+}
+
+static void put_children(const print_t *p, uint32_t node, uint32_t depth, uint32_t indent) {
+    char name[NA_LABEL];
+    uint32_t others = 0;
+    double rest = 0;
+    size_t rank = 0;
+    for (uint32_t child = p->tree->nodes[node].child; child != 0;
+         child = p->tree->nodes[child].next) {
+        const na_tree_node_t *n = &p->tree->nodes[child];
+        if (depth >= p->depth || !shown(p, child, rank++)) {
+            others++;
+            rest += cost(p, child);
+            continue;
+        }
+        /* The only child with all that its parent has continues a chain. */
+        bool chain = node != 0 && n->next == 0 && p->tree->nodes[node].child == child;
+        uint32_t deeper = chain || node == 0 ? indent : indent + 2;
+        put_line(p, cost(p, child), p->own ? na_view_cost(p->in, &n->self) : 0, deeper,
+                 chain ? "| " : "", label(p, child, name));
+        put_children(p, child, depth + 1, deeper);
+    }
+    if (others == 0 || rest <= 0) return;
+    char text[64], count[NA_TEXT];
+    snprintf(text, sizeof text, "(%s other%s)", na_text_count(count, others),
+             others == 1 ? "" : "s");
+    put_line(p, rest, 0, node == 0 ? indent : indent + 2, "", text);
+}
+
+/* ---- JSON: nested; CSV: a row a node ---- */
+
+static void json_cost(const print_t *p, const char *name, const na_cost_t *c) {
+    printf("\"%s\":{\"peak_bytes\":%lld,\"live_bytes\":%lld,\"total_bytes\":%lld,\"allocations\":",
+           name, (long long)c->peak_bytes, (long long)c->live_bytes, (long long)c->alloc_bytes);
+    na_json_number(stdout, na_view_count(p->in, (double)c->alloc_count));
+    putchar('}');
+}
+
+static void json_node(const print_t *p, uint32_t node, uint32_t depth) {
+    const na_tree_node_t *n = &p->tree->nodes[node];
+    putchar('{');
+    if (n->frame != NULL) {
+        const na_function_name_t *f = na_symbols_function(p->in->symbols, n->frame->id);
+        fputs("\"function\":", stdout);
+        na_json_put(stdout, f->function);
+        fputs(",\"file\":", stdout);
+        na_json_put(stdout, f->file);
+        printf(",\"line\":%u,\"module\":", f->line);
+        na_json_put(stdout, f->module);
+        putchar(',');
+    }
+    json_cost(p, "inclusive", &n->below);
+    putchar(',');
+    json_cost(p, "exclusive", &n->self);
+    fputs(",\"children\":[", stdout);
+    size_t rank = 0, others = 0;
+    for (uint32_t child = n->child; child != 0; child = p->tree->nodes[child].next) {
+        if (depth >= p->depth || !shown(p, child, rank)) {
+            others++;
+            continue;
+        }
+        fputs(rank++ == 0 ? "\n" : ",\n", stdout);
+        json_node(p, child, depth + 1);
+    }
+    printf("],\"not_shown\":%zu}", others);
+}
+
+static void csv_nodes(const print_t *p, na_table_t *table, uint32_t node, uint32_t depth) {
+    size_t rank = 0;
+    for (uint32_t child = p->tree->nodes[node].child; child != 0;
+         child = p->tree->nodes[child].next) {
+        if (depth >= p->depth || !shown(p, child, rank++)) continue;
+        const na_tree_node_t *n = &p->tree->nodes[child];
+        na_table_row(table, child);
+        const double values[] = {child,
+                                 node,
+                                 depth,
+                                 (double)n->below.peak_bytes,
+                                 (double)n->below.live_bytes,
+                                 (double)n->below.alloc_bytes,
+                                 na_view_count(p->in, (double)n->below.alloc_count),
+                                 na_view_cost(p->in, &n->self)};
+        for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+            na_table_number(table, i, values[i]);
+        if (n->frame != NULL) {
+            const na_function_name_t *f = na_symbols_function(p->in->symbols, n->frame->id);
+            na_table_text(table, 8, f->function);
+            na_table_text(table, 9, f->file);
+            na_table_text(table, 10, f->module);
+        }
+        csv_nodes(p, table, child, depth + 1);
+    }
+}
+
+static const na_column_t tree_columns[] = {
+    {"node", NULL, NA_KIND_NUMBER, NULL},       {"parent", NULL, NA_KIND_NUMBER, NULL},
+    {"depth", NULL, NA_KIND_NUMBER, NULL},      {"peak_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"live_bytes", NULL, NA_KIND_BYTES, NULL},  {"total_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"allocations", NULL, NA_KIND_COUNT, NULL}, {"exclusive", NULL, NA_KIND_NUMBER, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},     {"file", NULL, NA_KIND_TEXT, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
+};
+const na_columns_t na_columns_tree = NA_COLUMNS(tree_columns);
+
+static na_status_t put_csv(const print_t *p) {
+    na_table_t *table = na_table_open(&na_columns_tree);
+    if (table == NULL) return NA_STATUS_MEMORY;
+    csv_nodes(p, table, 0, 0);
+    na_options_t options = {.format = NA_FORMAT_CSV, .top = SIZE_MAX};
+    const na_table_print_t print = {.view = p->in->options->sort};
+    na_status_t status = na_table_write(table, &options, &print);
+    na_table_close(table);
+    return status;
+}
+
+static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
+    na_tree_t tree;
+    if (!na_tree_build(in, kind, &tree)) {
+        na_tree_free(&tree);
+        return NA_STATUS_MEMORY;
+    }
+    na_tree_sort(in, &tree);
+    print_t p = {.in = in, .tree = &tree, .all = na_view_metric(in, &in->sites.total)};
+    if (p.all <= 0) p.all = 1;
+    p.least = p.all * in->options->min_share;
+    p.depth = in->options->depth != 0 ? in->options->depth : DEFAULT_DEPTH;
+    p.own = kind == NA_TREE_CALLEES;
+    const char *name = kind == NA_TREE_CALLERS ? "callers" : "callees";
+    na_status_t status = NA_STATUS_WHOLE;
+    switch (in->options->format) {
+    case NA_FORMAT_TEXT:
+        printf("%s, by %s\n%10s %7s  %10s  function\n",
+               kind == NA_TREE_CALLERS ? "Functions that allocate, and below each its callers"
+                                       : "Calls, and below each what it calls",
+               na_view_order_title(in->order), "with all", "share", p.own ? "own" : "");
+        put_children(&p, 0, 0, 0);
+        if (tree.count == 1) printf("(no stack has a function that matches)\n");
+        break;
+    case NA_FORMAT_JSON:
+        printf("{\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"tree\":", name);
+        json_node(&p, 0, 0);
+        fputs("}\n", stdout);
+        break;
+    case NA_FORMAT_CSV:
+        status = put_csv(&p);
+        break;
+    }
+    na_tree_free(&tree);
+    return status;
+}
+
+na_status_t na_view_callers(na_view_input_t *in) {
+    return show_tree(in, NA_TREE_CALLERS);
+}
+
+na_status_t na_view_callees(na_view_input_t *in) {
+    return show_tree(in, NA_TREE_CALLEES);
+}
