@@ -72,6 +72,8 @@ for example in "$source"/docs/examples/*.c; do
     # shellcheck disable=SC2046
     cc -std=c17 -Wall -Wextra -Werror "$example" -o example $(pkg-config --cflags --libs numalloc-profile)
 done
+# shellcheck disable=SC2046
+cc -std=gnu17 -Wall -Wextra -Werror -pthread "$source/docs/examples/records/records.c" -o records $(pkg-config --cflags --libs numalloc)
 
 echo "== CMake package"
 mkdir project
