@@ -30,11 +30,16 @@ na_nprof_access_source_t *na_access_entry;
 uint8_t na_access_entry_id;
 
 static const na_access_source_t *in_use;
-static bool wanted;              /* this profile is to have accesses */
-static bool prepared;            /* the store is there */
-static bool said;                /* that there is none, once a process */
-static _Atomic uint32_t ending;  /* futex word */
-static _Atomic uint32_t running; /* futex word: the thread is there; outlives the profile */
+static bool with_accesses;      /* this profile is to have accesses */
+static bool wanted;             /* and its thread is still to be made */
+static bool said;               /* that there is none, once a process */
+static _Atomic uint32_t ending; /* futex word */
+
+/* The thread touches nothing of the profile until it has taken WAITS to WORKS. Who ends a profile
+ * that is as young as that takes it to NONE, and does not wait for it: it may outlive the profile,
+ * and then have the next one's WAITS; who comes second finds that, and ends. */
+enum { NONE, WAITS, WORKS };
+static _Atomic uint32_t thread_state; /* futex word */
 
 /* ---- small things ---- */
 
@@ -162,6 +167,7 @@ static void entries_for_all(const char *why) {
 
 /* ---- the thread ---- */
 
+/* What a source needs takes milliseconds: not in processes that live no longer. */
 #define FIRST_LOOK_NS UINT64_C(4000000)
 
 /* Of linux/sched/types.h, which libc's sched.h is at odds with. */
@@ -192,16 +198,11 @@ static void ask_for_turns(void) {
     na_sys3(SYS_sched_setattr, 0, (long)&s, 0);
 }
 
-static void *work(void *unused) {
-    (void)unused;
-    na_rthread_inside = na_rthread_own = true;
-    ask_for_turns();
-    /* Measuring what a source costs takes milliseconds: not in processes that live no longer. */
-    if (na_access_sleep(na_access_mono() + FIRST_LOOK_NS))
-        choose();
-    else
-        entries_for_all("the process ended before it was looked at");
-    if (in_use == NULL) atomic_store(&na_access_on, false); /* nobody will ask for lives */
+static bool take(uint32_t from, uint32_t to) {
+    return atomic_compare_exchange_strong(&thread_state, &from, to);
+}
+
+static void watch_over(void) {
     uint64_t next = 0, looked = na_access_mono();
     while (in_use != NULL && na_access_sleep(next)) {
         next = in_use->step();
@@ -211,25 +212,37 @@ static void *work(void *unused) {
         looked = now;
         if (na_rthread_left_alone()) break;
     }
-    if (in_use != NULL) {
-        in_use->stop();
-        na_store_stop();
-        in_use = NULL;
+    if (in_use == NULL) return;
+    in_use->stop();
+    na_store_stop();
+    in_use = NULL;
+}
+
+static void *work(void *unused) {
+    (void)unused;
+    na_rthread_inside = na_rthread_own = true;
+    if (!na_access_sleep(na_access_mono() + FIRST_LOOK_NS) || !take(WAITS, WORKS)) return NULL;
+    ask_for_turns();
+    if (na_store_start()) {
+        atomic_store(&na_access_on, true);
+        choose();
+        if (in_use == NULL) atomic_store(&na_access_on, false); /* nobody will ask for lives */
+        watch_over();
+    } else {
+        say("numalloc: no accesses: no memory for their tables; raise ulimit -v\n");
     }
-    atomic_store(&running, 0); /* nothing of the profile is touched any more */
-    na_os_futex_wake((const uint32_t *)&running, INT32_MAX);
+    atomic_store(&thread_state, NONE); /* nothing of the profile is touched any more */
+    na_os_futex_wake((const uint32_t *)&thread_state, INT32_MAX);
     return NULL;
 }
 
 void na_access_thread(void) {
-    if (!wanted || !prepared || atomic_load(&running) != 0) return;
+    if (!wanted || atomic_load(&thread_state) != NONE) return;
     bool inside = na_rthread_inside, own = na_rthread_own;
     na_rthread_inside = na_rthread_own = true;
-    atomic_store(&running, 1);
-    atomic_store(&na_access_on, true);
+    atomic_store(&thread_state, WAITS);
     if (!na_thread_start(work)) {
-        atomic_store(&running, 0);
-        atomic_store(&na_access_on, false);
+        take(WAITS, NONE);
         say("numalloc: no accesses: the system refuses one more thread; raise ulimit -u\n");
     }
     wanted = false;
@@ -274,18 +287,15 @@ const na_hooks_t *na_access_hooks(const na_hooks_t *hooks) {
 
 void na_access_start(const na_profile_config_t *c, bool in_child) {
     config = *c;
-    wanted = config.access != NA_ACCESS_OFF;
-    prepared = false;
+    with_accesses = wanted = config.access != NA_ACCESS_OFF;
     in_use = NULL;
     na_access_entry = NULL;
     atomic_store(&na_access_on, false);
     atomic_store(&ending, 0);
     na_pool_blocks_start(wanted && !in_child);
     if (!wanted) return;
-    prepared = na_store_start();
-    if (!prepared) {
-        say("numalloc: no accesses: no memory for their tables; raise ulimit -v\n");
-    } else if (in_child) {
+    na_store_init();
+    if (in_child) {
         entries_for_all("a forked child is given no thread; begin a profile in it with "
                         "numalloc_profile_start, or execute the program again");
         wanted = false;
@@ -294,29 +304,33 @@ void na_access_start(const na_profile_config_t *c, bool in_child) {
 
 void na_access_finish(void) {
     atomic_store(&na_access_on, false);
-    if (!prepared) return;
+    if (!with_accesses) return;
     atomic_store(&ending, 1);
-    na_os_futex_wake((const uint32_t *)&ending, INT32_MAX);
-    while (atomic_load(&running) != 0)
-        na_os_futex_wait((const uint32_t *)&running, 1);
+    if (take(WAITS, NONE)) {
+        entries_for_all("the process ended before it was looked at");
+    } else {
+        na_os_futex_wake((const uint32_t *)&ending, INT32_MAX);
+        while (atomic_load(&thread_state) == WORKS)
+            na_os_futex_wait((const uint32_t *)&thread_state, WORKS);
+    }
     if (wanted) /* nobody came to make the thread */
         entries_for_all("the profile began where no thread can be made (by signal, time or "
                         "file); begin it with the program, or by numalloc_profile_start");
-    wanted = prepared = false;
+    with_accesses = wanted = false;
 }
 
 void na_access_hold(void) {
-    if (prepared) na_lock(&na_store_lock);
+    if (with_accesses) na_lock(&na_store_lock);
 }
 
 void na_access_release(void) {
-    if (prepared) na_unlock(&na_store_lock);
+    if (with_accesses) na_unlock(&na_store_lock);
 }
 
 void na_access_became_child(void) {
     atomic_store(&na_access_on, false);
     if (in_use != NULL) in_use->forget();
     in_use = NULL;
-    wanted = prepared = false;
-    atomic_store(&running, 0);
+    with_accesses = wanted = false;
+    atomic_store(&thread_state, NONE);
 }

@@ -125,6 +125,10 @@ typedef struct na_resolved {
 void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t *to);
 
 /* ---- access_store.c ---- */
+/* A profile begins: na_store_source may be called, of all others nothing before the start. By the
+ * thread that begins it. */
+void na_store_init(void);
+/* Tables, nodes and mappings. False: no memory. */
 bool na_store_start(void);
 /* Keeps a sample for the next flush. */
 void na_store_sample(const na_access_raw_t *raw);

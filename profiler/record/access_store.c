@@ -52,7 +52,7 @@ static void write_nodes(void) {
     }
 }
 
-bool na_store_start(void) {
+void na_store_init(void) {
     __builtin_memset(&s, 0, sizeof s);
     na_lock_reset(&na_store_lock);
     s.sources = TABLE(NA_NPROF_ACCESS_SOURCES, na_nprof_access_source_t, 8u << 10);
@@ -61,19 +61,29 @@ bool na_store_start(void) {
     s.windows = TABLE(NA_NPROF_ACCESS_WINDOWS, na_nprof_access_window_t, 64u << 10);
     s.samples = TABLE(NA_NPROF_ACCESS_SAMPLES, na_nprof_access_sample_t, 256u << 10);
     s.probes = TABLE(NA_NPROF_ACCESS_PROBES, na_nprof_access_probe_t, 32u << 10);
+}
+
+static bool make_room(void) {
     s.batch = na_own_alloc(BATCH * sizeof *s.batch, BATCH * sizeof *s.batch);
     s.pages = na_own_alloc(BATCH * sizeof *s.pages, 4096);
     s.status = na_own_alloc(BATCH * sizeof *s.status, 4096);
     s.object_mask = OBJECT_SLOTS - 1;
     s.objects = na_own_alloc(OBJECT_SLOTS * sizeof *s.objects, 4096);
-    if (s.batch == NULL || s.pages == NULL || s.status == NULL || s.objects == NULL ||
-        !na_deaths_start() || !na_athreads_start() || !na_amaps_start())
-        return false;
-    na_access_clock_start();
-    write_nodes();
-    s.maps_read = s.ticked = na_access_mono();
-    na_amaps_read(s.maps_read);
-    return true;
+    return s.batch != NULL && s.pages != NULL && s.status != NULL && s.objects != NULL &&
+           na_deaths_start() && na_athreads_start() && na_amaps_start();
+}
+
+bool na_store_start(void) {
+    na_lock(&na_store_lock);
+    bool made = make_room();
+    if (made) {
+        na_access_clock_start();
+        write_nodes();
+        s.maps_read = s.ticked = na_access_mono();
+        na_amaps_read(s.maps_read);
+    }
+    na_unlock(&na_store_lock);
+    return made;
 }
 
 na_nprof_access_source_t *na_store_source(const na_access_source_t *source) {

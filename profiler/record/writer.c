@@ -251,10 +251,11 @@ bool na_writer_read(int fd, void *to, uint64_t bytes, uint64_t offset) {
 }
 
 /* The file grows ahead of what is asked for, by an eighth: the system calls of a growth take longer
- * than it takes to fill the 64 KiB of a chunk. What lies beyond header.used reads as zero, and is
- * given back at the end. */
-#define AHEAD_UNIT (UINT64_C(64) << 10)
-#define AHEAD_MOST (UINT64_C(2) << 20)
+ * than it takes to fill the 64 KiB of a chunk. Where it has holes, all that a small process needs
+ * is there at once. What lies beyond header.used reads as zero, and is given back at the end. */
+#define AHEAD_UNIT  (UINT64_C(64) << 10)
+#define AHEAD_MOST  (UINT64_C(2) << 20)
+#define HOLES_FIRST (UINT64_C(384) << 10)
 
 /* Somebody cut the file short. Growing would put zeros where chunks were, and nobody would meet a
  * page that is missing (guard.c). Under the lock. */
@@ -269,6 +270,7 @@ static long extend_disk(uint64_t end) {
     uint64_t from = na_rec.on_disk, ahead = end / 8 < AHEAD_MOST ? end / 8 : AHEAD_MOST;
     if (end <= from) return 0;
     if (was_cut()) return -ENODATA;
+    if (sparse && end < HOLES_FIRST) ahead = HOLES_FIRST - end;
     long error = -ENOSPC;
     for (ahead -= ahead % AHEAD_UNIT; error != 0; ahead = 0) {
         error = reserve_disk(from, end + ahead - from);
@@ -319,6 +321,8 @@ static long map_file(uint64_t offset, uint64_t bytes) {
     if (r != at) return r;
     not_for_children(NULL, (void *)at, bytes);
     na_os_dump((void *)at, bytes, false);
+    if (sparse && offset + bytes <= HOLES_FIRST) /* 32 pages of zeros for each that is touched */
+        na_sys3(SYS_madvise, at, (long)bytes, MADV_RANDOM);
     return 0;
 }
 
