@@ -1,38 +1,38 @@
-/* registry.c - the one table of all benchmarks, in the order in which `list` names them. */
+/* registry.c - the one table of all benchmarks, in the order in which `list` names them. X(NAME) is
+ * the na_bench_NAME of some file. */
 #include "bench.h"
 
 #include <string.h>
 
-extern const na_bench_t na_bench_churn, na_bench_speed, na_bench_hotpath, na_bench_startup;
-extern const na_bench_t na_bench_thrash, na_bench_scratch, na_bench_memory, na_bench_threadtest;
-extern const na_bench_t na_bench_shbench, na_bench_larson, na_bench_larson_sized, na_bench_numa;
-extern const na_bench_t na_bench_handoff, na_bench_turnover, na_bench_fragment, na_bench_realloc;
-extern const na_bench_t na_bench_large, na_bench_threads, na_bench_latency, na_bench_growth;
+#define NA_BENCHES(X)                                                                              \
+    X(churn)                                                                                       \
+    X(thrash)                                                                                      \
+    X(scratch)                                                                                     \
+    X(speed)                                                                                       \
+    X(memory)                                                                                      \
+    X(threadtest)                                                                                  \
+    X(shbench)                                                                                     \
+    X(larson)                                                                                      \
+    X(larson_sized)                                                                                \
+    X(numa)                                                                                        \
+    X(handoff)                                                                                     \
+    X(turnover)                                                                                    \
+    X(fragment)                                                                                    \
+    X(realloc)                                                                                     \
+    X(large)                                                                                       \
+    X(threads)                                                                                     \
+    X(latency)                                                                                     \
+    X(growth)                                                                                      \
+    X(hotpath)                                                                                     \
+    X(startup)
 
-/* clang-format off */
-const na_bench_t *const na_benches[] = {
-    &na_bench_churn,
-    &na_bench_thrash,
-    &na_bench_scratch,
-    &na_bench_speed,
-    &na_bench_memory,
-    &na_bench_threadtest,
-    &na_bench_shbench,
-    &na_bench_larson,
-    &na_bench_larson_sized,
-    &na_bench_numa,
-    &na_bench_handoff,
-    &na_bench_turnover,
-    &na_bench_fragment,
-    &na_bench_realloc,
-    &na_bench_large,
-    &na_bench_threads,
-    &na_bench_latency,
-    &na_bench_growth,
-    &na_bench_hotpath,
-    &na_bench_startup,
-};
-/* clang-format on */
+#define X(bench) extern const na_bench_t na_bench_##bench;
+NA_BENCHES(X)
+#undef X
+
+#define X(bench) &na_bench_##bench,
+const na_bench_t *const na_benches[] = {NA_BENCHES(X)};
+#undef X
 
 const size_t na_bench_count = NA_COUNT(na_benches);
 

@@ -22,6 +22,7 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 # NUMALLOC_PREFIX=ON), and gives access to hidden functions.
 function(numalloc_unit_test name)
     add_executable(${name} ${name}.c)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(${name} PRIVATE ${ARGN} PkgConfig::CRITERION Threads::Threads)
     # tests/CMakeLists.txt says why.
     if(NUMALLOC_SANITIZE MATCHES "thread")

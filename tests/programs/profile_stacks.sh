@@ -11,7 +11,7 @@ need cc gcc g++ g++
 grep -q NUMALLOC_STACKS_COUNT "$lib" || fail "$lib does not check stacks"
 
 for frame in 64 96; do
-    cc -O2 -fPIC -shared -fomit-frame-pointer -DFRAME=$frame "$test_source/../unit/test_unwind_plugin.c" \
+    cc -O2 -fPIC -shared -fomit-frame-pointer -DFRAME=$frame "$test_source/../unit/unwind_plugin.c" \
         -o "$work/plugin$frame.so" || fail "the compiler does not build the plugin"
 done
 for kind in omit no-omit; do

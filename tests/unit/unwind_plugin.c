@@ -1,4 +1,4 @@
-/* test_unwind_plugin.c - not a test of its own: a plugin that test_unwind loads in two builds,
+/* unwind_plugin.c - a plugin that test_unwind loads in two builds,
  * which differ in the size of one frame only, so that one can take the place of the other. */
 #ifndef FRAME
 #define FRAME 64
