@@ -191,6 +191,9 @@ static void churn_run(const na_knobs_t *knobs, na_result_t *result) {
         free(spots[i]);
 }
 
+/** M spots hold objects. Each of K threads, N times: free the object at a random spot and allocate
+ *  a new one. *Time of a thread for an object.* With `--shared` all threads churn one array, and
+ *  most frees are of another thread's block. */
 const na_bench_t na_bench_churn = {
     .name = "churn",
     .summary = "free the object at a random spot, allocate a new one for it",

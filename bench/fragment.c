@@ -329,6 +329,11 @@ static void fragment_run(const na_knobs_t *knobs, na_result_t *result) {
     na_team_stop(team);
 }
 
+/** Phases of different sizes: fill, replace at random, free all but one in S. Later phases ask for
+ *  sizes that the pages strewn with survivors do not have. *Time per object, first touch
+ *  included*; resident over live when a phase is full, when the last one is dropped, and after a
+ *  quiet second without calls, which tells who gives memory back unasked. From the second
+ *  repetition on, what the earlier ones left behind counts, too. */
 const na_bench_t na_bench_fragment = {
     .name = "fragment",
     .summary = "phases of shifting sizes with survivors: resident against live memory",

@@ -381,6 +381,9 @@ static void growth_run(const na_knobs_t *knobs, na_result_t *result) {
 
 static const char *const brief[] = {"--live=1,16,128", "--idle-threads=10,1000", NULL};
 
+/** A pair of free and malloc at a random spot, with more and more idle threads, then with more and
+ *  more live bytes. *Geometric mean of all steps*; the last step divided by the first, 1 being
+ *  flat. `compare` takes `--live=1,16,128 --idle-threads=10,1000`. */
 const na_bench_t na_bench_growth = {
     .name = "growth",
     .summary = "one malloc and free as the heap grows, and as idle threads become many",

@@ -330,6 +330,10 @@ static void handoff_run(const na_knobs_t *knobs, na_result_t *result) {
     na_result_mean(result, "handoff", times, cases);
 }
 
+/** Producers allocate, consumers free, in batches of 1, 16 and 256. *plain*: a consumer allocates
+ *  as many itself. *free-only*: it never allocates. *sleep*: the producers sleep when their
+ *  objects are freed. *Geometric mean of wall time per object over modes and batches.* With a
+ *  batch of 1 the hand-over itself is much of the figure. */
 const na_bench_t na_bench_handoff = {
     .name = "handoff",
     .summary = "producers allocate, consumers free: in batches, free-only, with sleeping owners",

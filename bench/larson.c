@@ -279,6 +279,9 @@ static void larson_run(const na_knobs_t *knobs, na_result_t *result) {
             larson.release(larson.lane[i].slots[at].block, larson.lane[i].slots[at].size);
 }
 
+/** A server: a lane's thread replaces random objects, passes the array to a new thread, and ends.
+ *  Blocks outlive the threads that allocated them. *A lane's time for an object.* It runs for
+ *  `--duration`, or for `--generations`, which gives the same calls each time. */
 const na_bench_t na_bench_larson = {
     .name = "larson",
     .summary = "a server: threads replace random objects and pass them on to the next thread",
@@ -291,6 +294,8 @@ const na_bench_t na_bench_larson = {
     .run = larson_run,
 };
 
+/** As larson, and each free tells the size. `frees that tell the size` is 0 where the allocator
+ *  has no such free. */
 const na_bench_t na_bench_larson_sized = {
     .name = "larson-sized",
     .summary = "larson, with frees that tell the size of the object",

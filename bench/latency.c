@@ -230,6 +230,9 @@ static void latency_run(const na_knobs_t *knobs, na_result_t *result) {
             free(latency.caller[i].spots[s]);
 }
 
+/** churn with every call timed by itself. *Geometric mean of p99.9 of malloc and of free.* The
+ *  timer's own time is subtracted; percentiles are right within 0.8 %. The details have the same
+ *  figures of an empty loop: what is not above that is the machine's. */
 const na_bench_t na_bench_latency = {
     .name = "latency",
     .summary = "how long single calls of malloc and free take under churn",

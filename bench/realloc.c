@@ -264,6 +264,9 @@ static void realloc_run(const na_knobs_t *knobs, na_result_t *result) {
     na_result_mean(result, "realloc", times, to - from + 1);
 }
 
+/** *vectors* that double, *strings* extended to their exact length, *arrays* from 64 KiB on,
+ *  longer by a quarter each time. *Geometric mean of time per realloc.* A realloc that loses
+ *  contents ends the run. Arrays show whether pages are copied, moved or grown in place. */
 const na_bench_t na_bench_realloc = {
     .name = "realloc",
     .summary = "growing vectors, strings and large arrays",

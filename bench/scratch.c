@@ -12,6 +12,9 @@ static void scratch_run(const na_knobs_t *knobs, na_result_t *result) {
     na_linework_run("scratch", true, knobs, result);
 }
 
+/** Passive false sharing: the main thread mallocs K objects in a row and passes one to each of K
+ *  threads, which free it and go on as in thrash. A ratio above thrash's is a line that came back
+ *  to another thread. */
 const na_bench_t na_bench_scratch = {
     .name = "scratch",
     .summary = "false sharing that stays after a thread has freed another one's neighbour",

@@ -122,6 +122,8 @@ static void shbench_run(const na_knobs_t *knobs, na_result_t *result) {
     na_team_stop(team);
 }
 
+/** Each thread picks a random slot of its own, frees the object there or allocates one. Old and
+ *  young objects of all sizes die in random order. *Time for a malloc or free.* */
 const na_bench_t na_bench_shbench = {
     .name = "shbench",
     .summary = "each thread allocates and frees objects of random sizes in random order",

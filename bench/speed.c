@@ -249,6 +249,9 @@ static void speed_run(const na_knobs_t *knobs, na_result_t *result) {
     na_result_mean(result, "speed", calls, to - from);
 }
 
+/** Twelve chains of malloc, calloc, realloc and free, each routine called for all N objects before
+ *  the next begins. *Geometric mean over the chains of time per call.* What a chain needs before
+ *  it begins is made while the clock stands still. */
 const na_bench_t na_bench_speed = {
     .name = "speed",
     .summary = "the twelve chains of malloc, calloc, realloc and free",

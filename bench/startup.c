@@ -143,6 +143,8 @@ static void startup_run(const na_knobs_t *knobs, na_result_t *result) {
     na_bench_progress("startup: start", 1, 1);
 }
 
+/** Starts an empty program with a library preloaded, with an empty one, and with none, in turn.
+ *  *Median difference of the first two, in microseconds.* `--preload PATH` names the library. */
 const na_bench_t na_bench_startup = {
     .name = "startup",
     .summary = "what preloading a library adds to the start of an empty program",

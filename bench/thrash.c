@@ -11,6 +11,13 @@ static void thrash_run(const na_knobs_t *knobs, na_result_t *result) {
     na_linework_run("thrash", false, knobs, result);
 }
 
+/** Active false sharing: does the allocator give objects on one cache line to threads that
+ *  allocate at the same time? Each thread, N times: malloc, read and write each byte M times,
+ *  free. *Time divided by that of the same calls with the writing done on lines of the suite's
+ *  own, 128 bytes apart*; 1 is none. `false sharing in one line` is the worst that the machine has
+ *  to show; where that is near 1 (one thread, one CPU, two CPUs that share their first cache) the
+ *  benchmark says nothing. `ctest -L bench` tests the instrument with an allocator that shares
+ *  lines on purpose, and one that pads. */
 const na_bench_t na_bench_thrash = {
     .name = "thrash",
     .summary = "false sharing of objects that threads allocate at the same time",

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""docs.py - writes the parts of docs/ that are made from tables in the sources.
+"""docs.py - writes the parts of docs/ that are made from the sources.
 
     scripts/docs.py            writes them anew
-    scripts/docs.py --check    exit status 1 and the difference where they are not what it would write
+    scripts/docs.py --check    exit status 1 and the difference where they are not as it would write
 
 Made: the tables of docs/options.md and the section ENVIRONMENT of docs/man/libnumalloc.3, from
-options.def. In a document such a part lies between two comments with its name, "made: NAME" and
+options.def; what docs/benchmarks.md and docs/man/numalloc-bench.1 say of each benchmark, from its
+file in bench/. In a document such a part lies between two comments with its name, "made: NAME" and
 "end: NAME"; the rest is written by hand.
 """
 import difflib
@@ -27,7 +28,8 @@ class Mistake(Exception):
 
 SIZES = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40, "UINT32_MAX": 2**32 - 1,
          "DAY": 86400000, "YEAR": 366 * 86400000}
-TOKEN = re.compile(r"/\*\*(?P<more>.*?)\*/|/\*.*?\*/|NA_OPTION\((?P<row>(?:\"[^\"]*\"|[^\"])*?)\)\n", re.S)
+TOKEN = re.compile(r"/\*\*(?P<more>.*?)\*/|/\*.*?\*/"
+                   r"|NA_OPTION\((?P<row>(?:\"[^\"]*\"|[^\"])*?)\)\n", re.S)
 ROW = re.compile(r"(?P<name>[A-Z_]+),\s*(?P<type>[A-Z_0-9]+)(?:\((?P<of>[^)]*)\))?,"
                  r"\s*(?P<fallback>\"[^\"]*\"),\s*(?P<meaning>(?:\"[^\"]*\"\s*)+)$")
 
@@ -96,7 +98,8 @@ def accepts(kind, of):
 
 def unwrapped(comment):
     """Paragraphs and items ("- ...") of a comment, each a line."""
-    lines = [re.sub(r"^\s*\*? ?", "", line).strip() for line in comment.strip().splitlines()]
+    first, *others = comment.strip().splitlines()
+    lines = [first, *(re.sub(r"^\s*\*? ?", "", line).strip() for line in others)]
     parts = [""]
     for line in lines:
         if line == "" or line.startswith("- "):
@@ -125,7 +128,8 @@ def options():
                 raise Mistake(f"options.def: not understood: NA_OPTION({token['row']})")
             meaning = literal(row["meaning"])
             if meaning.endswith(".") or "|" in meaning:
-                raise Mistake(f"options.def: {row['name']}: a meaning has no '|', and no full stop at its end")
+                raise Mistake(f"options.def: {row['name']}: a meaning has no '|', "
+                              "and no full stop at its end")
             sections[-1][2].append({
                 "name": f"NUMALLOC_{row['name']}", "accepts": accepts(row["type"], row["of"]),
                 "default": literal(row["fallback"]) or "none", "meaning": meaning, "more": more})
@@ -135,12 +139,41 @@ def options():
     return sections
 
 
+# ---- Benchmarks ----------------------------------------------------------------------------------
+
+BENCH = re.compile(r"(?:/\*\*(?P<more>(?:[^*]|\*(?!/))*)\*/\n)?"
+                   r"const na_bench_t na_bench_(?P<row>\w+) = \{(?P<fields>.*?)\n\};", re.S)
+
+
+def benchmarks():
+    """In the order of the registry."""
+    found = {}
+    for path in sorted(ROOT.glob("bench/**/*.c")):
+        for bench in BENCH.finditer(path.read_text()):
+            fields = {key: literal(value) for key, value in
+                      re.findall(r'\.(name|summary) = ((?:"[^"]*"\s*)+)', bench["fields"])}
+            if bench["more"] is None or len(fields) != 2:
+                raise Mistake(f"{path.relative_to(ROOT)}: na_bench_{bench['row']} needs a comment "
+                              "right before it that begins with two stars, a name and a summary")
+            found[bench["row"]] = {**fields, "more": unwrapped(bench["more"])}
+    registry = (ROOT / "bench/registry.c").read_text()
+    table = re.search(r"#define NA_BENCHES\(X\)(.*?[^\\])\n", registry, re.S)
+    rows = re.findall(r"X\((\w+)\)", table[1]) if table else []
+    if sorted(rows) != sorted(found):
+        raise Mistake("a row in bench/registry.c without its file, or a file without its row: "
+                      + ", ".join(sorted(set(rows) ^ set(found))))
+    return [found[row] for row in rows]
+
+
 # ---- Markdown ------------------------------------------------------------------------------------
 
 
 def wrapped(part):
-    return textwrap.fill(part, WIDTH, subsequent_indent="  " if part.startswith("- ") else "",
-                         break_long_words=False, break_on_hyphens=False)
+    """Lines of at most WIDTH. Code, and a figure with its unit, stay on one."""
+    whole = re.sub(r"`[^`]*`|\b\d[\d.,]* (?:[KMGT]iB|ms|us|ns|%)",
+                   lambda found: found[0].replace(" ", "\0"), part)
+    return textwrap.fill(whole, WIDTH, subsequent_indent="  " if part.startswith("- ") else "",
+                         break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def options_markdown():
@@ -151,12 +184,14 @@ def options_markdown():
             lines += [wrapped(part), ""]
         lines += ["| Name | Accepts | Default | Meaning |", "|---|---|---|---|"]
         for row in rows:
-            lines.append(f"| `{row['name']}` | {row['accepts']} | {row['default']} | {row['meaning']} |")
+            cells = (f"`{row['name']}`", row["accepts"], row["default"], row["meaning"])
+            lines.append(f"| {' | '.join(cells)} |")
         for row in rows:
             if not row["more"]:
                 continue
             lists = row["more"][0].startswith("- ")
-            more = row["more"] if lists else [f"`{row['name']}`: {row['more'][0]}", *row["more"][1:]]
+            first, *others = row["more"]
+            more = row["more"] if lists else [f"`{row['name']}`: {first}", *others]
             lines += ["", f"`{row['name']}`:"] if lists else []
             for items, parts in itertools.groupby(more, lambda part: part.startswith("- ")):
                 lines.append("")
@@ -165,11 +200,21 @@ def options_markdown():
     return lines[:-1]
 
 
+def benchmarks_markdown():
+    lines = []
+    for bench in benchmarks():
+        first, *others = bench["more"]
+        lines += [wrapped(f"**{bench['name']}.** {first}"), ""]
+        for part in others:
+            lines += [wrapped(part), ""]
+    return lines[:-1]
+
+
 # ---- The manual ----------------------------------------------------------------------------------
 
 
 def roff(text):
-    """A line of text for mdoc: no marks of Markdown, and nothing that mdoc would take for its own."""
+    """A line of text for mdoc: no marks of Markdown, nothing that mdoc would take for its own."""
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "").replace("\\", "\\e")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
@@ -205,11 +250,20 @@ def options_mdoc():
     return lines
 
 
+def benchmarks_mdoc():
+    lines = []
+    for bench in benchmarks():
+        lines += [f".It Cm {bench['name']}", roff(f"{capital(bench['summary'])}.")]
+    return lines
+
+
 # ---- Documents -----------------------------------------------------------------------------------
 
 MADE = [  # file, name of the part, what makes it
     ("docs/options.md", "options", options_markdown),
     ("docs/man/libnumalloc.3", "options", options_mdoc),
+    ("docs/benchmarks.md", "benchmarks", benchmarks_markdown),
+    ("docs/man/numalloc-bench.1", "benchmarks", benchmarks_mdoc),
 ]
 
 
@@ -217,10 +271,11 @@ def replaced(path, text, name, lines):
     """The document with the part written anew."""
     begin, end = (('.\\" ', "") if re.search(r"\.\d$", path) else ("<!-- ", " -->"))
     gap = "" if begin.startswith(".") else "\n"
-    pattern = re.compile(rf"^({re.escape(begin)}made: {name}\b[^\n]*\n).*?^({re.escape(begin)}end: {name}{re.escape(end)})$",
-                         re.S | re.M)
+    pattern = re.compile(rf"^({re.escape(begin)}made: {name}\b[^\n]*\n).*?"
+                         rf"^({re.escape(begin)}end: {name}{re.escape(end)})$", re.S | re.M)
     if len(pattern.findall(text)) != 1:
-        raise Mistake(f"{path}: no part '{begin}made: {name} ...{end}' to '{begin}end: {name}{end}'")
+        raise Mistake(f"{path}: no one part from '{begin}made: {name} ...{end}' "
+                      f"to '{begin}end: {name}{end}'")
     body = "\n".join(lines) + "\n"
     return pattern.sub(lambda found: f"{found[1]}{gap}{body}{gap}{found[2]}", text)
 
@@ -243,7 +298,8 @@ def main():
             (ROOT / path).write_text(new)
             print(f"docs: wrote {name} in {path}")
     if stale:
-        print("docs: mend the sources' tables, then run scripts/docs.py, and commit both", file=sys.stderr)
+        print("docs: mend the sources, not this; then run scripts/docs.py, and commit both",
+              file=sys.stderr)
     return 1 if stale else 0
 
 
