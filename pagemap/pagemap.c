@@ -3,8 +3,8 @@
 
 #include <stdatomic.h>
 
-#include "alloc/os.h"
-#include "alloc/reserve.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/reserve.h"
 
 NA_SPARSE na_pagemap_t na_pagemap;
 

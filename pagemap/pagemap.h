@@ -9,7 +9,8 @@
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a heap (cache.h); 0: take the slow path (the page is
  *                       not ours, large, or every free of it must be seen)
- *          owner        of the span; with a bin offset of 0: who opened a mixed one (alloc/mix.h)
+ *          owner        of the span; with a bin offset of 0: who opened a mixed one
+ * (alloc/central/mix.h)
  *
  *   span   the span that the page belongs to; NULL: not ours
  *
@@ -29,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "pagemap/span.h"
 
 #define NA_TAG_LEAF_SHIFT   32

@@ -12,10 +12,19 @@
 #ifndef NUMALLOC_PAGEMAP_REGISTRY_H
 #define NUMALLOC_PAGEMAP_REGISTRY_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
+
+/* Every block gets a record: profile mode "sites" or "trace", or strict checking. Then every malloc
+ * and free takes the slow path: no bin is granted credit, and every span that blocks come from is
+ * tagged slow. Changed by the switch (alloc/thread/switch.h). */
+extern _Atomic(bool) na_every_event;
+/* Counts profiles begun and ended, from 1: a word or a span of another session means nothing. */
+extern NA_NEAR _Atomic(uint32_t) na_session;
 
 /* Who looks at a record of a block that lives, ends or begins just now reads words[0], then
  * words[1]. The latter says of which life the record is, and is written last when it begins

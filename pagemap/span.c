@@ -3,9 +3,12 @@
 
 #include <string.h>
 
-#include "alloc/lock.h"
-#include "alloc/meta.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/meta.h"
 #include "pagemap/pagemap.h"
+
+_Atomic(bool) na_every_event;
+_Atomic(uint32_t) na_session = 1;
 
 static na_lock_t lock;
 static na_span_t *unused;

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "pagemap/registry.h"
 
 /* Owners, as in page tags: 1..NA_OWNER_POOL-1 a heap, NA_OWNER_POOL | node a node's pool. */
@@ -53,18 +53,20 @@ typedef struct na_span {
     bool dedicated;    /* large: a mapping of its own, not part of a region */
     uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
     bool migrated;     /* large, in a region: pages were moved away from the region's node */
-    /* A small span that was opened to all classes (alloc/mix.h). `cls` and what follows from it
-     * stay true of blocks from before. */
+    /* A small span that was opened to all classes (alloc/central/mix.h). `cls` and what follows
+     * from it stay true of blocks from before. */
     _Atomic(bool) mixed;
-    uint32_t born; /* recording session (alloc/recording.h) that it was made in with records */
+    uint32_t
+        born; /* recording session (alloc/track/recording.h) that it was made in with records */
     /* One a block where a profile or strict checking wanted them, else NULL; kept until the span
      * goes. Set once, by whoever holds a block of the span. */
     _Atomic(na_record_t *) records;
     _Atomic(uint32_t) recorded; /* session in which it was last seen to have records and slow tags,
                                  * 0: none; by whoever holds a block of the span */
     uint16_t mix_owner;         /* the heap that opened it, constant since */
-    _Atomic(uint32_t) aside;    /* not 0: its blocks were handed out one by one (alloc/aside.h) */
-    size_t requested;           /* large: bytes asked for */
+    _Atomic(uint32_t)
+        aside;        /* not 0: its blocks were handed out one by one (alloc/thread/aside.h) */
+    size_t requested; /* large: bytes asked for */
     struct na_span *next, *prev;
     /* For na_access_resolve: any byte of the span leads to a record without a test. */
     uint64_t reciprocal; /* offset -> index (sizeclass.h); large: 0 */

@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "alloc/thread.h"
+#include "alloc/sys/thread.h"
 #include "profiler/record/access_pools.h"
 #include "profiler/record/access_priv.h"
 #include "profiler/record/rthreads.h"

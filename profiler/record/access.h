@@ -15,7 +15,7 @@
 #ifndef NUMALLOC_RECORD_ACCESS_H
 #define NUMALLOC_RECORD_ACCESS_H
 
-#include "alloc/hooks.h"
+#include "alloc/track/hooks.h"
 #include "profiler/record/record.h"
 
 /* Lives are noted. */

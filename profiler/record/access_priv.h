@@ -3,7 +3,7 @@
 #ifndef NUMALLOC_RECORD_ACCESS_PRIV_H
 #define NUMALLOC_RECORD_ACCESS_PRIV_H
 
-#include "alloc/lookup.h"
+#include "alloc/track/lookup.h"
 #include "profiler/format/nprof_access.h"
 #include "profiler/record/access.h"
 #include "profiler/record/state.h"

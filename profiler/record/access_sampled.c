@@ -9,7 +9,7 @@
 #include <cpuid.h>
 #endif
 
-#include "alloc/topology.h"
+#include "alloc/sys/topology.h"
 #include "kmod-ibs/uapi/numalloc_ibs.h"
 #include "kmod-ibs/uapi/numalloc_ibs_decode.h"
 #include "profiler/record/access_kmod.h"

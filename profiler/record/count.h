@@ -3,7 +3,7 @@
 #ifndef NUMALLOC_RECORD_COUNT_H
 #define NUMALLOC_RECORD_COUNT_H
 
-#include "alloc/sizeclass.h"
+#include "alloc/central/sizeclass.h"
 #include "profiler/record/capture.h"
 #include "profiler/record/cells.h"
 #include "profiler/record/rthreads.h"

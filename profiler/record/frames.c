@@ -1,7 +1,7 @@
 /* frames.c - the walk that joins the last one. */
 #include "profiler/record/frames.h"
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "profiler/record/rules.h"
 #include "profiler/record/state.h"
 #include "profiler/record/umodules.h"

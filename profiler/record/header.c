@@ -4,8 +4,8 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "alloc/os.h"
-#include "alloc/topology.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 

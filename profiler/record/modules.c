@@ -10,7 +10,7 @@
 #include <link.h>
 #include <sys/auxv.h>
 
-#include "alloc/os.h"
+#include "alloc/sys/os.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 

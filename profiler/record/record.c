@@ -1,7 +1,8 @@
 /* record.c - begins and ends a profile, any number of times, and survives fork.
  *
  * The recorder's mappings belong to one profile: na_profile_discard lets go of them and the next
- * one begins with new ones. The caller (alloc/control.c) sees to it that no hook runs meanwhile.
+ * one begins with new ones. The caller (profiler/control/control.c) sees to it that no hook runs
+ * meanwhile.
  *
  * A forked child inherits none of the recorder's mappings. It opens a file of its own at its first
  * event, linked to the parent's by pid and start time; other threads' events wait until all is set

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/hooks.h"
+#include "alloc/track/hooks.h"
 
 struct na_span;
 
@@ -80,7 +80,7 @@ typedef struct na_profile_config {
     unsigned access_cost;   /* watch: percent of the busiest thread's time at most, 1 to 100 */
     uint32_t access_stack;  /* bytes copied for a sample's call chain: a multiple of 8; 0: none */
     uint32_t access_frames; /* of a sample's call chain by frame pointers, at most; 0: none */
-    /* From an address to a block (alloc/lookup.h); NULL: nothing is resolved. */
+    /* From an address to a block (alloc/track/lookup.h); NULL: nothing is resolved. */
     void (*find)(const void *address, struct na_found *found);
     /* Path of the module whose malloc the program calls in place of this one; NULL or empty: it
      * does not. */

@@ -14,9 +14,9 @@
 #include <linux/futex.h>
 #include <time.h>
 
-#include "alloc/os.h"
-#include "alloc/thread.h"
-#include "alloc/topology.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/thread.h"
+#include "alloc/sys/topology.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/series.h"
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "profiler/record/cfi.h"
 
 #if defined(__x86_64__)

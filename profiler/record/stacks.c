@@ -385,7 +385,7 @@ uint32_t na_stacks_capture(na_rthread_t *t) {
  *   NUMALLOC_STACKS_COUNT   if set, the number of stacks is said at the end */
 #include <unistd.h>
 
-#include "alloc/os.h"
+#include "alloc/sys/os.h"
 
 #define CHECK_MOST 8192u /* frames compared, from the innermost */
 

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/base.h"
-#include "alloc/lock.h"
+#include "alloc/sys/base.h"
+#include "alloc/sys/lock.h"
 #include "numalloc/instrument.h"
 #include "profiler/format/nprof.h"
 #include "profiler/format/nprof_control.h"

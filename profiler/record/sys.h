@@ -1,5 +1,5 @@
-/* sys.h - system calls by number of arguments (alloc/os.h makes them), and the clock, for code that
- * runs inside malloc and inside signal handlers.
+/* sys.h - system calls by number of arguments (alloc/sys/os.h makes them), and the clock, for code
+ * that runs inside malloc and inside signal handlers.
  *
  * Every function returns what the kernel returned: a value >= 0, or -errno. errno is never touched,
  * no C library function is called, and so all of this is async-signal-safe. */
@@ -13,9 +13,9 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
-#include "alloc/base.h"
-#include "alloc/lock.h"
-#include "alloc/os.h"
+#include "alloc/sys/base.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/os.h"
 
 #if defined(__x86_64__)
 

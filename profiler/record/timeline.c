@@ -6,8 +6,8 @@
  * most every 10 ms, from /proc/self/stat, and are absent without /proc. */
 #include <fcntl.h>
 
-#include "alloc/os.h"
-#include "alloc/thread.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/thread.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 

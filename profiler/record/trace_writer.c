@@ -12,8 +12,8 @@
 #include <time.h>
 #include <zlib.h>
 
-#include "alloc/os.h"
-#include "alloc/thread.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/thread.h"
 #include "profiler/format/trace_code.h"
 #include "profiler/record/rthreads.h"
 #include "profiler/record/trace.h"

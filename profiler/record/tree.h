@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "profiler/format/nprof.h"
 
 /* Begins with the root alone, in the file that has just been opened. False: no memory, or disk. */

@@ -13,7 +13,7 @@
 #include <link.h>
 #include <stdatomic.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "profiler/record/lasting.h"
 
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "profiler/record/cfi.h"
 #include "profiler/record/unwind.h"
 

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "profiler/record/cfi.h"
 #include "profiler/record/rules.h"
 #include "profiler/record/sys.h"

@@ -1,11 +1,11 @@
 /* usual.c - the usual malloc and free in mode sites, each in one piece from the allocator's door to
- * the counters: the parts of alloc/usual.h, with those of the hooks (sites.c) in their places. An
- * event is thousands of times a millisecond the same few steps; what each of them would have to ask
- * of its own, to save, and to hand on, is more than what it does.
+ * the counters: the parts of alloc/thread/usual.h, with those of the hooks (sites.c) in their
+ * places. An event is thousands of times a millisecond the same few steps; what each of them would
+ * have to ask of its own, to save, and to hand on, is more than what it does.
  *
  * What is not as always is left to na_every_alloc and na_every_free, and thereby to the hooks,
  * before anything was changed. */
-#include "alloc/usual.h"
+#include "alloc/thread/usual.h"
 #include "profiler/record/access_priv.h"
 #include "profiler/record/count.h"
 
@@ -26,7 +26,7 @@ void *na_usual_sites_alloc(size_t requested, na_entry_t entry, na_heap_t *heap, 
     size_t usable;
     na_usual_no_credit(b.bin);
     if (NA_UNLIKELY(!na_usual_enter(heap))) return na_every_alloc(requested, entry, heap, cls);
-    na_rthread_t *t = heap->profile;
+    na_rthread_t *t = heap->track.profile;
     if (!na_usual_next(heap, &b, &block, &record, &usable) || NA_UNLIKELY(!enter(t))) {
         na_usual_leave(heap);
         return na_every_alloc(requested, entry, heap, cls);
@@ -47,7 +47,7 @@ void na_usual_sites_free(void *block, na_release_t how, na_heap_t *heap) {
         na_every_free(block, how, heap);
         return;
     }
-    na_rthread_t *t = heap->profile;
+    na_rthread_t *t = heap->track.profile;
     na_record_t *record = NULL;
     if (!na_usual_span(heap, g.span) ||
         NA_UNLIKELY((record = na_usual_record(g.span, g.index))->epoch != na_profile_epoch) ||

@@ -7,7 +7,7 @@
 #ifndef NUMALLOC_RECORD_WALK_H
 #define NUMALLOC_RECORD_WALK_H
 
-#include "alloc/base.h"
+#include "alloc/sys/base.h"
 #include "profiler/record/frames.h"
 #include "profiler/record/rules.h"
 #include "profiler/record/umodules.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "alloc/lock.h"
+#include "alloc/sys/lock.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 

@@ -1,20 +1,20 @@
 /* writer.c - the profile file: its name, its growth, and the recorder's other memory.
  *
  * The file is mapped where it grows: a place with room for 64 GiB is found once, address space is
- * reserved a little ahead (alloc/reserve.h), each chunk is allocated on disk (fallocate, or zeros
- * where a filesystem has none) BEFORE it is mapped, so that no store can meet a full disk (SIGBUS);
- * all but the first of them, where there is room in plenty.
- * RLIMIT_FSIZE is looked at first, because exceeding it is a signal too. The descriptor is kept far
- * from the program's own, and its identity is checked before each growth: a daemon that closes
- * every descriptor makes us open the file again, and never costs it one of its own. */
+ * reserved a little ahead (alloc/sys/reserve.h), each chunk is allocated on disk (fallocate, or
+ * zeros where a filesystem has none) BEFORE it is mapped, so that no store can meet a full disk
+ * (SIGBUS); all but the first of them, where there is room in plenty. RLIMIT_FSIZE is looked at
+ * first, because exceeding it is a signal too. The descriptor is kept far from the program's own,
+ * and its identity is checked before each growth: a daemon that closes every descriptor makes us
+ * open the file again, and never costs it one of its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "alloc/os.h"
-#include "alloc/reserve.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/reserve.h"
 #include "profiler/record/state.h"
 #include "profiler/record/sys.h"
 #include "profiler/record/where.h"

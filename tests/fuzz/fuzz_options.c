@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/options.h"
-#include "alloc/os.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
 
 #define STRINGS 16
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/api.h"
-#include "alloc/lookup.h"
+#include "alloc/api/api.h"
+#include "alloc/track/lookup.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 #include "profiler/record/access_priv.h"

@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <stdint.h>
 
-#include "alloc/cgroup.h"
-#include "alloc/os.h"
+#include "alloc/page/cgroup.h"
+#include "alloc/sys/os.h"
 #include "support/node_tree.h"
 
 #define MIB ((uint64_t)1 << 20)

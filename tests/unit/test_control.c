@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/api.h"
-#include "alloc/control.h"
-#include "alloc/hooks.h"
-#include "alloc/init.h"
-#include "alloc/recording.h"
-#include "alloc/sampler.h"
-#include "alloc/switch.h"
+#include "alloc/api/api.h"
+#include "alloc/api/init.h"
+#include "alloc/thread/switch.h"
+#include "alloc/track/hooks.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
 #include "pagemap/pagemap.h"
+#include "profiler/control/control.h"
 
 static bool matches(const char *name, const char *pattern) {
     return na_control_matches(name, pattern, strlen(pattern));

@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "alloc/api.h"
-#include "alloc/cache.h"
-#include "alloc/heap.h"
-#include "alloc/init.h"
-#include "alloc/remote.h"
+#include "alloc/api/api.h"
+#include "alloc/api/init.h"
+#include "alloc/thread/cache.h"
+#include "alloc/thread/heap.h"
+#include "alloc/thread/remote.h"
 #include "numalloc/numalloc.h"
 
 /* The test's own thread takes a heap first, or it would adopt those that the tests look at. */

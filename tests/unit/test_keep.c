@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "alloc/api.h"
-#include "alloc/cache.h"
-#include "alloc/keep.h"
+#include "alloc/api/api.h"
+#include "alloc/thread/cache.h"
+#include "alloc/thread/keep.h"
 #include "numalloc/numalloc.h"
 
 static uint32_t kept_in_lists(const na_heap_t *heap) {

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/api.h"
-#include "alloc/cache.h"
-#include "alloc/lookup.h"
-#include "alloc/mix.h"
-#include "alloc/recording.h"
-#include "alloc/switch.h"
-#include "alloc/tight.h"
+#include "alloc/api/api.h"
+#include "alloc/central/mixed.h"
+#include "alloc/page/tight.h"
+#include "alloc/thread/cache.h"
+#include "alloc/thread/switch.h"
+#include "alloc/track/lookup.h"
+#include "alloc/track/recording.h"
 #include "numalloc/numalloc.h"
 
 enum { SPARSE = 150000, ONE_IN = 40, GUESTS = 20000 };

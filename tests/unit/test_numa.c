@@ -14,13 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "alloc/api.h"
-#include "alloc/heap.h"
-#include "alloc/init.h"
-#include "alloc/os.h"
-#include "alloc/pageheap.h"
-#include "alloc/room.h"
-#include "alloc/topology.h"
+#include "alloc/api/api.h"
+#include "alloc/api/init.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/page/room.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
+#include "alloc/thread/heap.h"
 #include "numalloc/numalloc.h"
 #include "support/node_tree.h"
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/options.h"
-#include "alloc/os.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
 
 static char warnings[16384];
 
@@ -327,7 +327,7 @@ static const struct {
 #define NA_OPTION(id, type, fallback, meaning)                                                     \
     [NA_OPT_##id] = {"NUMALLOC_" #id, type, fallback, meaning},
 #define NA_TEST_OPTION NA_OPTION
-#include "alloc/options.def"
+#include "alloc/sys/options.def"
 };
 
 /* Every default in the table is one that the option itself accepts, and names are unique. */

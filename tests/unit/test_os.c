@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/lock.h"
-#include "alloc/meta.h"
-#include "alloc/os.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/meta.h"
+#include "alloc/sys/os.h"
 #include "support/vm_flags.h"
 
 TestSuite(os, .init = na_os_init);

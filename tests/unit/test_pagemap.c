@@ -1,8 +1,8 @@
 /* test_pagemap.c - spans in and out of the page map. The addresses need no memory behind them. */
 #include <criterion/criterion.h>
 
-#include "alloc/os.h"
-#include "alloc/pageheap.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/sys/os.h"
 #include "pagemap/pagemap.h"
 #include "support/vm_flags.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/print.h"
+#include "alloc/sys/print.h"
 
 /* What na_text_* wrote, as a string; empties the text. */
 static const char *taken(na_text_t *t) {

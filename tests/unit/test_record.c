@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "alloc/hooks.h"
-#include "alloc/os.h"
-#include "alloc/topology.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
+#include "alloc/track/hooks.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/format/reader.h"
 #include "profiler/record/record.h"

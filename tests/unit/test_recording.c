@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/api.h"
-#include "alloc/hooks.h"
-#include "alloc/init.h"
-#include "alloc/large.h"
-#include "alloc/recording.h"
-#include "alloc/sampler.h"
+#include "alloc/api/api.h"
+#include "alloc/api/init.h"
+#include "alloc/thread/large.h"
+#include "alloc/track/hooks.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
 #include "pagemap/pagemap.h"
 
 typedef struct event {

@@ -3,10 +3,10 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "alloc/api.h"
-#include "alloc/heap.h"
-#include "alloc/init.h"
-#include "alloc/sampler.h"
+#include "alloc/api/api.h"
+#include "alloc/api/init.h"
+#include "alloc/thread/heap.h"
+#include "alloc/track/sampler.h"
 #include "pagemap/pagemap.h"
 
 #define SIGMAS 4.5
@@ -14,22 +14,22 @@
 TestSuite(sampler, .init = na_init);
 
 Test(sampler, off_is_never) {
-    static na_heap_t heap;
-    na_sampler_seed(&heap);
-    cr_assert_neq(heap.random, 0);
-    cr_assert_eq(na_sampler_draw(&heap), INT64_MAX);
+    static na_track_t track;
+    na_sampler_seed(&track);
+    cr_assert_neq(track.random, 0);
+    cr_assert_eq(na_sampler_draw(&track), INT64_MAX);
 }
 
 Test(sampler, draws_are_exponential) {
     enum { DRAWS = 200000 };
-    static na_heap_t heap;
-    heap.random = 12345;
+    static na_track_t track;
+    track.random = 12345;
     na_sample_interval = 100000;
     double mean = (double)na_sample_interval, sum = 0, squares = 0;
     unsigned beyond[4] = {0}; /* of 0.1, 0.5, 1 and 3 intervals */
     const double steps[4] = {0.1, 0.5, 1, 3};
     for (unsigned i = 0; i < DRAWS; i++) {
-        int64_t draw = na_sampler_draw(&heap);
+        int64_t draw = na_sampler_draw(&track);
         cr_assert_geq(draw, 1);
         double x = (double)draw / mean;
         sum += x;
@@ -68,7 +68,7 @@ Test(sampler, share_of_blocks) {
     na_sample_interval = 4096; /* before the first block */
     /* The first block makes the heap; its seed then becomes a fixed one. */
     NA_FN(free)(NA_FN(malloc)(1));
-    na_self->random = 98765;
+    na_self->track.random = 98765;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
         na_bin_begin(na_self, cls);
     check_share(16, 400000);

@@ -2,9 +2,9 @@
  */
 #include <criterion/criterion.h>
 
-#include "alloc/pageheap.h"
-#include "alloc/sizeclass.h"
-#include "alloc/tag.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/central/tag.h"
+#include "alloc/page/pageheap.h"
 
 TestSuite(sizeclass, .init = na_sizeclass_init);
 

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/chain.h"
-#include "alloc/init.h"
-#include "alloc/lookup.h"
-#include "alloc/pageheap.h"
-#include "alloc/sizeclass.h"
-#include "alloc/spanset.h"
-#include "alloc/tag.h"
-#include "alloc/tight.h"
+#include "alloc/api/init.h"
+#include "alloc/central/chain.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/central/spanset.h"
+#include "alloc/central/tag.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/page/tight.h"
+#include "alloc/track/lookup.h"
 #include "pagemap/pagemap.h"
 
 TestSuite(spanset, .init = na_init);

@@ -10,13 +10,13 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "alloc/brink.h"
-#include "alloc/cgroup.h"
-#include "alloc/options.h"
-#include "alloc/os.h"
-#include "alloc/pageheap.h"
-#include "alloc/tight.h"
-#include "alloc/topology.h"
+#include "alloc/page/brink.h"
+#include "alloc/page/cgroup.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/page/tight.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
 #include "support/vm_flags.h"
 
 #define MIB     ((uint64_t)1 << 20)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/hooks.h"
-#include "alloc/os.h"
-#include "alloc/topology.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
+#include "alloc/track/hooks.h"
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/format/reader_priv.h"
 #include "profiler/format/trace_code.h"

@@ -8,11 +8,11 @@
 #include <sched.h>
 #include <string.h>
 
-#include "alloc/api.h"
-#include "alloc/init.h"
-#include "alloc/os.h"
-#include "alloc/topology.h"
-#include "alloc/verify.h"
+#include "alloc/api/api.h"
+#include "alloc/api/init.h"
+#include "alloc/page/verify.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
 #include "support/node_tree.h"
 
 enum { MOST = 4096, SECOND = 1000 };

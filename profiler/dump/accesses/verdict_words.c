@@ -9,7 +9,7 @@
 #include "profiler/format/access.h"
 
 /* Blocks up to this size share their pages with others: numalloc_migrate leaves them where they are
- * (alloc/sizeclass.h). */
+ * (alloc/central/sizeclass.h). */
 #define SHARES_PAGES 32768
 #define MOST_LISTED  8u  /* ranges and groups that are spelled out */
 #define MOST_THREADS 16u /* of a group, */

@@ -1,0 +1,76 @@
+/* init.c - start-up and shut-down of the library. */
+#include "alloc/api/init.h"
+
+#include <stdatomic.h>
+
+#include "alloc/api/stats.h"
+#include "alloc/api/whose.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/reserve.h"
+#include "alloc/sys/topology.h"
+#include "alloc/thread/background.h"
+#include "alloc/thread/foreign.h"
+#include "alloc/thread/fork.h"
+#include "alloc/thread/heap.h"
+#include "alloc/track/hooks.h"
+#include "alloc/track/misuse.h"
+#include "pagemap/pagemap.h"
+#include "profiler/control/control.h"
+
+static na_lock_t lock;
+NA_FIRST static _Atomic(bool) done;
+
+void na_init(void) {
+    if (NA_LIKELY(atomic_load_explicit(&done, memory_order_acquire))) return;
+    na_pagemap_init();
+    na_lock(&lock);
+    if (!atomic_load_explicit(&done, memory_order_relaxed)) {
+        na_os_init();
+        na_options_init();
+        na_reserve_init(na_option(NA_OPT_CGROUPS) != 0);
+        na_sizeclass_init();
+        na_span_fault = na_misuse;
+        na_topology_init(NULL, NULL);
+        if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
+        na_strict = na_option(NA_OPT_CHECK) != 0;
+        na_every_event = na_strict;
+        if (na_option(NA_OPT_STATS)) na_stats_keep_stderr();
+        na_control_init();
+        atomic_store_explicit(&done, true, memory_order_release);
+    }
+    na_unlock(&lock);
+}
+
+/* Early among constructors, so that our fork handlers run innermost (entry_fork.c; where that is
+ * not linked, as innermost as can be): prepare last, after everyone else has taken their locks,
+ * which may need malloc. A program that asks for nothing is set up by its first malloc: one that
+ * never calls it pays next to nothing. */
+__attribute__((constructor(101))) static void at_load(void) {
+    na_pagemap_init();
+    na_os_note_stderr();
+    na_foreign_init();
+    na_fork_init();
+    if (na_os_env_has("NUMALLOC_")) { /* some of it may be meant for us */
+        na_whose_init();
+        na_init();
+        na_control_at_load();
+        na_background_init();
+        const na_hooks_t *hooks = na_hooks;
+        if (hooks != NULL && hooks->on_load != NULL) hooks->on_load();
+    }
+}
+
+/* Late among destructors. Blocks may still be allocated and freed after this; it goes unreported.
+ */
+__attribute__((destructor(101))) static void at_unload(void) {
+    if (!atomic_load_explicit(&done, memory_order_acquire)) return; /* nobody called */
+    if (na_hooks == NULL && !na_option(NA_OPT_STATS)) return;
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL) return;
+    na_control_at_exit(heap);
+    if (na_option(NA_OPT_STATS)) na_stats_print_at_exit();
+    na_heap_leave(heap);
+}

@@ -1,0 +1,104 @@
+/* whose.c - finds who else is malloc. */
+#include "alloc/api/whose.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+#include "alloc/api/api.h"
+#include "alloc/sys/loaded.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/print.h"
+#include "pagemap/pagemap.h"
+
+#ifndef NA_PREFIXED
+
+typedef void *malloc_t(size_t size);
+typedef void free_t(void *block);
+
+typedef struct first {
+    na_symbol_name_t malloc_name, free_name;
+    malloc_t *malloc;
+    free_t *free;
+    bool program;
+} first_t;
+
+static char other[256];
+static bool is_program; /* it is the program itself */
+static enum { UNKNOWN, ASKING, KNOWN } state;
+
+static void note_name(const char *name) {
+    size_t n = 0;
+    for (; name[n] != 0 && n < sizeof other - 1; n++)
+        other[n] = name[n];
+    other[n] = 0;
+}
+
+static bool look_at(const na_loaded_t *module, void *context) {
+    first_t *first = context;
+    void *found = na_loaded_function(module, &first->malloc_name);
+    if (found == NULL) return true;
+    if (found == (void *)malloc) return false;
+    *(void **)&first->malloc = found;
+    *(void **)&first->free = na_loaded_function(module, &first->free_name);
+    first->program = module->name[0] == 0;
+    note_name(module->name);
+    return false;
+}
+
+static first_t look(void) {
+    first_t first = {.malloc_name = na_symbol_name("malloc"), .free_name = na_symbol_name("free")};
+    na_loaded_visit(look_at, &first);
+    is_program = first.program;
+    if (first.malloc != NULL && first.program) {
+        long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)other,
+                            sizeof other - 1, 0, 0);
+        if (n > 0)
+            other[n] = 0;
+        else
+            note_name("the program itself");
+    }
+    return first;
+}
+
+void na_whose_init(void) {
+    first_t first = look();
+    if (first.malloc != NULL && first.free != NULL) {
+        state = ASKING; /* what comes to us meanwhile proves that ours is called */
+        void *block = first.malloc(64);
+        if (na_span_of(block) != NULL) other[0] = 0;
+        first.free(block);
+    }
+    state = KNOWN;
+}
+
+void na_whose_warn(void) {
+    const char *name = na_whose_malloc();
+    if (name[0] == 0) return;
+    na_warn("malloc is that of %s, not numalloc's: no profile has its blocks, and options do "
+            "nothing; %s",
+            name,
+            is_program ? "build the program without its allocator"
+                       : "put libnumalloc.so before it in LD_PRELOAD");
+}
+
+const char *na_whose_malloc(void) {
+    if (state == ASKING) return "";
+    if (state == UNKNOWN) {
+        look(); /* a profile that begins before the library's constructor, or on request */
+        state = KNOWN;
+    }
+    return other;
+}
+
+#else
+
+void na_whose_init(void) {}
+
+void na_whose_warn(void) {}
+
+const char *na_whose_malloc(void) {
+    return "";
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* sizeclass.c - fills the size-class table and the map from size to class. */
+#include "alloc/central/sizeclass.h"
+
+#include <string.h>
+
+#include "alloc/page/pageheap.h"
+
+na_class_t na_classes[NA_CLASS_COUNT];
+uint8_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
+
+enum {
+    SPAN_PAGES_MAX = 8,           /* 64 KiB: a span that one block keeps alive holds no more */
+    TAIL_PART = 8,                /* of a span, at most, lies unused in its tail; */
+    DENSE_TAIL_PART = 32,         /* where memory is short so little, if that takes */
+    DENSE_PAGES_MAX = 3,          /* no more pages than these */
+    BATCH_BYTES = 16 * 1024,      /* a refill moves about this much */
+    BATCH_MAX = 64,               /* but no more blocks than this: they are linked one by one */
+    THIN_BYTES = 2 * 1024,        /* a busy bin has at least this much */
+    THIN_MIN = 8,                 /* (or as many blocks, but no more than a refill), */
+    THIN_MAX = 32,                /* up to as many blocks */
+    CAP_FIRST_BYTES = 1024,       /* a bin may hold this much at first, */
+    CAP_FREEING_BYTES = 4 * 1024, /* this much when its thread only frees, */
+    CAP_MAX_BYTES = 64 * 1024,    /* this much when it proves to need it, */
+    CAP_MAX = 256,                /* counted in credits of at most 256 */
+};
+
+static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* The smallest span of at most `most` pages that wastes at most 1 / part of itself in its tail, or
+ * `otherwise`. */
+static uint32_t span_pages_for(uint32_t size, uint32_t part, uint32_t most, uint32_t otherwise) {
+    for (uint32_t pages = 1; pages <= most; pages++) {
+        uint32_t bytes = pages * (uint32_t)NA_PAGE_SIZE;
+        if (bytes >= size && (bytes % size) * part <= bytes) return pages;
+    }
+    return otherwise;
+}
+
+static void define(unsigned index, uint32_t size) {
+    na_class_t *c = &na_classes[index];
+    uint32_t pages = span_pages_for(size, TAIL_PART, SPAN_PAGES_MAX, SPAN_PAGES_MAX);
+    c->size = size;
+    c->span_pages = (uint16_t)pages;
+    c->dense_pages = (uint8_t)span_pages_for(size, DENSE_TAIL_PART, DENSE_PAGES_MAX, pages);
+    c->capacity = (uint16_t)(pages * (uint32_t)NA_PAGE_SIZE / size);
+    c->reciprocal = (((uint64_t)1 << 40) + size - 1) / size;
+    c->batch = (uint16_t)clamp(BATCH_BYTES / size, 2, BATCH_MAX);
+    uint32_t least = c->batch < THIN_MIN ? c->batch : THIN_MIN;
+    c->thin = (uint16_t)clamp(THIN_BYTES / size, least, THIN_MAX);
+    c->cap_first = (uint16_t)clamp(CAP_FIRST_BYTES / size, 2, CAP_MAX);
+    c->cap_freeing = (uint16_t)clamp(CAP_FREEING_BYTES / size, 4, CAP_MAX);
+    c->cap_max = (uint16_t)clamp(CAP_MAX_BYTES / size, 4, CAP_MAX);
+    c->pooled = size % NA_CACHE_LINE == 0 || size > NA_OWNED_MOST;
+}
+
+void na_sizeclass_init(void) {
+    unsigned index = 1;
+    for (uint32_t size = 16; size <= 256; size += 16)
+        define(index++, size);
+    for (uint32_t base = 256; base < 4096; base *= 2)
+        for (uint32_t step = 1; step <= 8; step++)
+            define(index++, base + base / 8 * step);
+    for (uint32_t base = 4096; base < NA_SMALL_MAX; base *= 2)
+        for (uint32_t step = 1; step <= 4; step++)
+            define(index++, base + base / 4 * step);
+
+    na_class_table[0] = 2; /* malloc(0) */
+    while (--index > 0) {
+        uint32_t last = na_classes[index - 1].size / NA_CLASS_STEP; /* class 0 has no bytes */
+        memset(na_class_table + last + 1, (int)(2 * index),
+               na_classes[index].size / NA_CLASS_STEP - last);
+    }
+}
+
+unsigned na_class_of_aligned(size_t size, size_t alignment) {
+    if (size > NA_SMALL_MAX) return 0;
+    for (unsigned index = na_class_of(size); index < NA_CLASS_COUNT; index++)
+        if (na_classes[index].size % alignment == 0) return index;
+    return 0;
+}

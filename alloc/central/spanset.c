@@ -1,0 +1,253 @@
+/* spanset.c - taking blocks from spans and giving them back. */
+#include "alloc/central/spanset.h"
+
+#include "alloc/central/chain.h"
+#include "alloc/central/mixed.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/central/tag.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/page/tight.h"
+#include "alloc/sys/os.h"
+#include "pagemap/pagemap.h"
+
+void (*na_span_fault)(const char *what, const void *block);
+
+static uint32_t in_use(const na_span_t *span) {
+    return (uint32_t)span->carved - span->free_count;
+}
+
+static void unlist(na_spanset_t *set, na_span_t *span) {
+    if (span->list == NA_SPAN_UNLISTED) return;
+    set->sparse -= span->list < NA_SPANSET_SPARSE;
+    if (span->prev != NULL)
+        span->prev->next = span->next;
+    else
+        set->partial[span->list] = span->next;
+    if (span->next != NULL) span->next->prev = span->prev;
+    span->prev = span->next = NULL;
+    span->list = NA_SPAN_UNLISTED;
+}
+
+/* Puts the span on the list where its occupancy says it belongs, or on none. */
+static void relist(na_spanset_t *set, na_span_t *span) {
+    bool can_give = span->free_count != 0 || span->carved < span->capacity;
+    uint32_t list = can_give ? in_use(span) * NA_SPANSET_LISTS / span->capacity : NA_SPAN_UNLISTED;
+    if (list == span->list) return;
+    unlist(set, span);
+    if (!can_give) return;
+    span->prev = NULL;
+    span->next = set->partial[list];
+    if (span->next != NULL) span->next->prev = span;
+    set->partial[list] = span;
+    span->list = (uint8_t)list;
+    set->sparse += list < NA_SPANSET_SPARSE;
+}
+
+static size_t release(na_spanset_t *set, na_span_t *span) {
+    size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
+    unlist(set, span);
+    set->spans--;
+    na_pagemap_remove(span);
+    if (NA_UNLIKELY(span->home != span->node))
+        na_pageheap_stray(span->home, span->node, span->pages, false);
+    na_pageheap_free(span->node, span->start, span->pages);
+    na_span_delete(span);
+    return bytes;
+}
+
+static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
+    const na_class_t *c = &na_classes[kind.cls];
+    na_span_t *span = na_span_new();
+    if (span == NULL) return NULL;
+    bool zeroed;
+    uint32_t pages = na_scarce() ? c->dense_pages : c->span_pages;
+    uintptr_t start = na_pageheap_alloc(kind.node, pages, 1, &zeroed);
+    if (start == 0) {
+        na_span_delete(span);
+        return NULL;
+    }
+    span->start = start;
+    span->pages = pages;
+    span->capacity = (uint16_t)(pages * NA_PAGE_SIZE / c->size);
+    span->each = c->size;
+    span->reciprocal = c->reciprocal;
+    span->cls = kind.cls;
+    span->owner = kind.owner;
+    span->sampled = kind.sampled;
+    span->home = kind.node;
+    span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
+    bool slow = kind.sampled || na_every_event;
+    if (slow) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
+    bool room =
+        !slow || NA_LIKELY(!na_last()) || na_tight_may_add(span->capacity * sizeof(na_record_t));
+    if (!room || (slow && !na_span_add_records(span)) ||
+        !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
+        if (span->home != span->node) na_pageheap_stray(span->home, span->node, span->pages, false);
+        na_pageheap_free(span->node, start, span->pages);
+        na_span_delete(span);
+        return NULL;
+    }
+    set->spans++;
+    relist(set, span);
+    return span;
+}
+
+static na_span_t *fullest(const na_spanset_t *set) {
+    for (unsigned list = NA_SPANSET_LISTS; list-- > 0;)
+        if (set->partial[list] != NULL) return set->partial[list];
+    return NULL;
+}
+
+/* Links the blocks up to the end of the system page that the next one begins in, in address order,
+ * in front of `rest`. */
+static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) {
+    uintptr_t first = span->start + (uintptr_t)span->carved * size;
+    uintptr_t page_end = na_align_down(first, na_os_page) + na_os_page;
+    uint32_t n = (uint32_t)((page_end - first + size - 1) / size);
+    uint32_t left = (uint32_t)(span->capacity - span->carved);
+    if (n > left) n = left;
+    if (NA_UNLIKELY(na_last()) && !na_tight_may_use(first, (size_t)n * size)) return rest;
+    for (uint32_t i = n; i-- > 0;) {
+        void **block = (void **)(first + (uintptr_t)i * size);
+        *block = rest;
+        rest = block;
+    }
+    span->carved = (uint16_t)(span->carved + n);
+    *count += n;
+    return rest;
+}
+
+void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
+                      uint32_t *got) {
+    void *blocks = NULL;
+    uint32_t count = 0;
+    set->takes++;
+    while (count < want) {
+        na_span_t *span = fullest(set);
+        if (span == NULL && (!may_grow || (span = grow(set, kind)) == NULL)) break;
+        if (span->free_count != 0) {
+            *(void **)span->free_tail = blocks;
+            blocks = span->free;
+            count += span->free_count;
+            span->free = span->free_tail = NULL;
+            span->free_count = 0;
+        } else {
+            uint32_t before = count;
+            blocks = carve(span, na_classes[kind.cls].size, blocks, &count);
+            if (NA_UNLIKELY(count == before)) break;
+        }
+        relist(set, span);
+    }
+    *got = count;
+    return blocks;
+}
+
+static bool is_block_start(const na_span_t *span, const void *block) {
+    size_t offset = (uintptr_t)block - span->start;
+    const na_class_t *c = &na_classes[span->cls];
+    uint32_t index = na_block_index(c, offset);
+    return index < span->capacity && offset == (size_t)index * c->size;
+}
+
+/* The span of the first block that is fit to go home, dropping those before it that are not. */
+static na_span_t *first_span(void **list, unsigned cls) {
+    while (*list != NULL) {
+        na_span_t *span = na_span_of(*list);
+        if (NA_LIKELY(span != NULL) && na_is_mixed(span)) return span; /* na_mix_give looks */
+        if (NA_UNLIKELY(span == NULL || span->cls != cls)) {
+            na_span_fault("a freed block was written to, and now links to", *list);
+            *list = NULL; /* nothing behind it can be found */
+            return NULL;
+        }
+        if (NA_LIKELY(is_block_start(span, *list))) return span;
+        na_span_fault("free of", *list);
+        *list = *na_block_next(*list);
+    }
+    return NULL;
+}
+
+/* The run is longer than its span: its list is a circle. Keeps each block once, drops the rest. */
+static NA_COLD void cut_circle(na_run_t *run, void **list) {
+    uint64_t seen[NA_CAPACITY_MAX / 64] = {0};
+    void *block = run->first;
+    for (run->count = 0;; run->count++) {
+        uint32_t index =
+            na_block_index(&na_classes[run->span->cls], (uintptr_t)block - run->span->start);
+        if (seen[index / 64] >> index % 64 & 1) break;
+        seen[index / 64] |= (uint64_t)1 << index % 64;
+        run->last = block;
+        block = *na_block_next(block);
+    }
+    na_span_fault("double free of", block);
+    *na_block_next(run->last) = NULL;
+    *list = NULL;
+}
+
+bool na_run_cut(void **list, unsigned cls, na_run_t *run) {
+    na_span_t *span = first_span(list, cls);
+    if (span == NULL) return false;
+    const na_class_t *c = &na_classes[cls];
+    size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
+    void *block = *list;
+    *run = (na_run_t){.span = span, .first = block, .last = block, .count = 1};
+    if (na_is_mixed(span)) {
+        *list = *na_block_next(block);
+        return true;
+    }
+    for (;;) {
+        void *next = *na_block_next(block);
+        size_t offset = (uintptr_t)next - span->start;
+        if (offset >= bytes || offset != (size_t)na_block_index(c, offset) * c->size) {
+            run->last = block;
+            *list = next;
+            return true;
+        }
+        block = next;
+        if (NA_UNLIKELY(++run->count > span->capacity)) {
+            cut_circle(run, list);
+            return true;
+        }
+    }
+}
+
+static bool is_alone(const na_spanset_t *set, const na_span_t *span) {
+    if (span->prev != NULL || span->next != NULL) return false;
+    for (unsigned list = 0; list < NA_SPANSET_LISTS; list++)
+        if (set->partial[list] != NULL && set->partial[list] != span) return false;
+    return true;
+}
+
+size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count,
+                       unsigned cls) {
+    if (na_is_mixed(span)) return na_mix_give(span, cls, first, count);
+    *na_block_next(last) = span->free;
+    if (span->free == NULL) span->free_tail = last;
+    span->free = first;
+    span->free_count = (uint16_t)(span->free_count + count);
+    if (span->free_count == span->carved && !is_alone(set, span)) return release(set, span);
+    relist(set, span);
+    return 0;
+}
+
+/* Less than three eighths in use, but some. Without records, which speak of one class. */
+bool na_spanset_open(na_spanset_t *set, na_mixer_t *mixer) {
+    for (unsigned list = 0; list < NA_SPANSET_SPARSE; list++)
+        for (na_span_t *span = set->partial[list]; span != NULL; span = span->next) {
+            if (in_use(span) == 0 || span->records != NULL) continue;
+            unlist(set, span);
+            if (na_mix_open(mixer, span)) {
+                set->spans--;
+                return true;
+            }
+            relist(set, span);
+            return false;
+        }
+    return false;
+}
+
+void na_spanset_trim(na_spanset_t *set) {
+    for (na_span_t *span = set->partial[0], *next; span != NULL; span = next) {
+        next = span->next;
+        if (span->free_count == span->carved) release(set, span);
+    }
+}

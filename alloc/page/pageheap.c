@@ -1,0 +1,616 @@
+/* pageheap.c - runs of pages for one node: the entry points, the order in which memory is looked
+ * for, the heap limit. */
+#include "alloc/page/pageheap.h"
+
+#include "alloc/page/pagestore.h"
+#include "alloc/page/place.h"
+#include "alloc/page/purge.h"
+#include "alloc/page/region.h"
+#include "alloc/page/room.h"
+#include "alloc/page/shift.h"
+#include "alloc/page/tight.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
+
+/* --- the heap limit
+ * ------------------------------------------------------------------------------- */
+
+/* Bytes charged; kept only where there is a limit, so that nodes share no counter without one. */
+static _Atomic(size_t) na_limit_used;
+
+bool na_limit_charge(size_t bytes) {
+    size_t limit = (size_t)na_option(NA_OPT_LIMIT);
+    if (NA_LIKELY(limit == 0)) return true;
+    size_t used = atomic_load_explicit(&na_limit_used, memory_order_relaxed);
+    do {
+        if (bytes > limit || used > limit - bytes) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&na_limit_used, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+void na_limit_release(size_t bytes) {
+    if (NA_UNLIKELY(na_option(NA_OPT_LIMIT) != 0))
+        atomic_fetch_sub_explicit(&na_limit_used, bytes, memory_order_relaxed);
+}
+
+/* --- taking
+ * --------------------------------------------------------------------------------------- */
+
+/* What is asked for beside a number of pages. */
+typedef struct na_wish {
+    uint32_t align;
+    uint32_t room;  /* 0: none */
+    uintptr_t near; /* 0: anywhere */
+} na_wish_t;
+
+static uintptr_t na_pageheap_find_roomy(na_pagestore_t *s, uint32_t pages, uint32_t room,
+                                        uint32_t *dirty) {
+    uintptr_t start = na_store_take_roomy(s, pages, room, dirty);
+    if (!start && na_store_grow_roomy(s, pages, room))
+        start = na_store_take_roomy(s, pages, room, dirty);
+    return start;
+}
+
+static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t wish, bool *zeroed);
+
+/* What is resident exceeds what may be, and the run has no memory. */
+static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start, uint32_t pages,
+                                              na_wish_t wish, bool *zeroed) {
+    switch (na_shift(s, start, pages)) {
+    case NA_SHIFT_NONE:
+        break;
+    case NA_SHIFT_SOME:
+        *zeroed = false;
+        break;
+    case NA_SHIFT_LOST: /* at most once a node: then no more is shifted there */
+        return na_pageheap_take(s, pages, wish, zeroed);
+    }
+    na_purge_exchange(s);
+    return start;
+}
+
+/* Of the last that a control group allows, what is given is charged at once (tight.h), unless it is
+ * so large that it may be meant to be used in part. Contents stay. */
+static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
+    if (pages > NA_WHOLE_PAGES) return;
+    uintptr_t end = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
+    for (uintptr_t p = start; p < end; p += na_os_page)
+        __atomic_fetch_or((char *)p, 0, __ATOMIC_RELAXED);
+}
+
+/* Free memory, else new memory, anywhere. */
+static uintptr_t na_pageheap_take_any(na_pagestore_t *s, uint32_t pages, uint32_t align,
+                                      uint32_t *dirty) {
+    for (bool grown = false;; grown = true) {
+        bool across = na_store_may_cross(pages, align); /* growth may have found a limit */
+        uintptr_t start =
+            across ? na_store_take_across(s, pages, dirty) : na_store_take(s, pages, align, dirty);
+        if (NA_LIKELY(start) || grown || !na_store_grow(s, pages, align)) return start;
+    }
+}
+
+/* Free memory of the node, else new memory of the node. With the lock; lets it go. */
+static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
+                                         bool *zeroed) {
+    uintptr_t start = 0;
+    uint32_t dirty;
+    if (NA_UNLIKELY(wish.room)) start = na_pageheap_find_roomy(s, pages, wish.room, &dirty);
+    if (NA_UNLIKELY(wish.near)) start = na_store_take_near(s, pages, wish.near, &dirty);
+    if (NA_UNLIKELY(na_tight()) && !start && (start = na_store_take_dirty(s, pages, wish.align)))
+        dirty = pages;
+    if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish.align, &dirty);
+    bool exchange = start && na_purge_exchange_due(s, pages - dirty);
+    if (NA_LIKELY(start)) s->fresh += pages - dirty;
+    na_unlock(&s->lock);
+    if (NA_LIKELY(start)) *zeroed = dirty == 0;
+    if (NA_UNLIKELY(exchange)) start = na_pageheap_exchange(s, start, pages, wish, zeroed);
+    if (NA_UNLIKELY(na_last()) && start) na_pageheap_touch(start, pages);
+    return start;
+}
+
+static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t wish, bool *zeroed) {
+    na_lock(&s->lock);
+    return na_pageheap_take_locked(s, pages, wish, zeroed);
+}
+
+/* --- several nodes: the order of growth
+ * -------------------------------------------------------------------------
+ *
+ * A span for a node comes from, in this order:
+ *   1. free memory of the node;
+ *   2. new memory of the node, for which others give back free memory when the process holds more
+ *      than it lately needed (na_pageheap_exchange_nodes);
+ *   3. when the node has no room left: its free pages that hold memory but do not fit are given
+ *      back, for as much new memory of the node;
+ *   4. the nearest other node that has room or fitting free memory: a stray;
+ *   5. when none has: the node again, and the kernel does what it can.
+ * Pages that the kernel places elsewhere all the same (it only prefers the node) cannot be seen
+ * from here without a system call a page, which is why room is looked at before it is used up. */
+
+enum {
+    LOOK_PAGES = 2048,    /* 16 MiB of new memory at most between two looks at a node's room */
+    SQUEEZE_MS = 1000,    /* the least time between two splittings of a node's huge pages */
+    LOOK_MS = 10,         /* the least time between two looks */
+    FULL_PAGES = 64,      /* less than that is no room */
+    PURGE_LEAST = 256,    /* pages given back at a time when the node is full */
+    NODES_PEAK_MS = 2000, /* how long a peak of use binds */
+    NODES_SLACK = 2048,   /* pages: 16 MiB */
+};
+
+typedef struct na_strays {
+    _Alignas(NA_CACHE_LINE) _Atomic(uint64_t) ever; /* pages that others gave, over time */
+    _Atomic(uint64_t) away;                         /* of those, in use now */
+    _Atomic(uint64_t) guests;                       /* pages here, in use by others */
+} na_strays_t;
+NA_SPARSE static na_strays_t na_strays[NA_MAX_NODES + 1];
+
+void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins) {
+    if (begins) {
+        atomic_fetch_add_explicit(&na_strays[home].ever, pages, memory_order_relaxed);
+        atomic_fetch_add_explicit(&na_strays[home].away, pages, memory_order_relaxed);
+        atomic_fetch_add_explicit(&na_strays[node].guests, pages, memory_order_relaxed);
+    } else {
+        atomic_fetch_sub_explicit(&na_strays[home].away, pages, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&na_strays[node].guests, pages, memory_order_relaxed);
+    }
+}
+
+/* Kaminski's threshold, made exact. His allocator reuses another node's memory once the process
+ * holds a fixed amount; this one has the other nodes give back what they do not use, and grows at
+ * home: when what all nodes hold passes the latest peaks of what they had in use by an eighth and a
+ * slack. */
+static void na_pageheap_exchange_nodes(unsigned node) {
+    uint64_t now = na_os_ms(), bound = 0, held = 0, elsewhere = 0;
+    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
+        na_pagestore_t *s = &na_pagestores[i];
+        na_lock(&s->lock);
+        bool late = now < s->peak_at + NODES_PEAK_MS && s->peak > s->used;
+        bound += late ? s->peak : s->used;
+        held += s->used + s->dirty;
+        if (i != node) elsewhere += s->dirty;
+        na_unlock(&s->lock);
+    }
+    bound += bound / 8 + NODES_SLACK;
+    for (unsigned i = 0; i <= NA_NODE_ANY && held > bound && elsewhere > 0; i = na_node_next(i)) {
+        if (i == node) continue;
+        na_pagestore_t *s = &na_pagestores[i];
+        na_lock(&s->lock);
+        uint64_t dirty = s->dirty;
+        na_unlock(&s->lock);
+        uint64_t too_much = held - bound;
+        uint64_t purged = na_purge_trim(s, dirty > too_much ? dirty - too_much : 0);
+        held -= purged < held ? purged : held;
+        elsewhere -= purged < elsewhere ? purged : elsewhere;
+    }
+}
+
+/* With the lock, when one of the two has changed. */
+static void na_pageheap_set_limit(na_pagestore_t *s) {
+    s->fresh_limit = s->ask_limit < s->room_limit ? s->ask_limit : s->room_limit;
+}
+
+/* Pages of new memory that the node can give: from the system's figures, or less what was taken
+ * since they were read. The next look comes when half of it is used up; at once, when `wanted`
+ * pages are more than is left by our count only, since what was taken may not have been touched. */
+static uint64_t na_pageheap_room(unsigned node, uint64_t wanted) {
+    na_pagestore_t *s = &na_pagestores[node];
+    uint64_t now = na_os_ms();
+    na_lock(&s->lock);
+    bool look = s->room_ms == 0 || now - s->room_ms >= LOOK_MS;
+    uint64_t room = s->room > s->fresh ? s->room - s->fresh : 0;
+    look = look || (room < wanted && s->room >= wanted);
+    if (look) s->room_ms = now; /* one thread does; the others go by the old figure */
+    na_unlock(&s->lock);
+    if (!look) return room;
+    room = na_node_usable(node) ? na_room(node) : 0;
+    if (room != NA_ROOM_UNKNOWN) room >>= NA_PAGE_SHIFT;
+    na_lock(&s->lock);
+    s->room = room;
+    s->ask_limit = s->ask_limit > s->fresh ? s->ask_limit - s->fresh : 0;
+    s->fresh = 0;
+    s->room_limit = room / 2 < LOOK_PAGES ? room / 2 : LOOK_PAGES;
+    na_pageheap_set_limit(s);
+    na_unlock(&s->lock);
+    return room;
+}
+
+static bool na_pageheap_fits(unsigned node, uint64_t pages) {
+    return na_pageheap_room(node, pages + FULL_PAGES) >= pages + FULL_PAGES;
+}
+
+/* The kernel does not run short on a node that we keep from running short, so it splits no huge
+ * pages there by itself: it is told to. True if that was done now. */
+static bool na_pageheap_squeeze(na_pagestore_t *s) {
+    uint64_t now = na_os_ms();
+    na_lock(&s->lock);
+    bool due = s->squeezed_ms == 0 || now - s->squeezed_ms >= SQUEEZE_MS;
+    if (due) s->squeezed_ms = now;
+    na_unlock(&s->lock);
+    if (due) na_purge_split(s);
+    return due;
+}
+
+/* A block may grow where it is: not when that would be on a node that is full. */
+static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
+    if (NA_LIKELY(!na_node_many)) return true;
+    na_pagestore_t *s = &na_pagestores[node];
+    na_lock(&s->lock);
+    bool looks = s->fresh + pages > s->room_limit && na_place_spills(node) && !s->bind_refused;
+    na_unlock(&s->lock);
+    return !looks || na_pageheap_fits(node, pages);
+}
+
+/* While the node has room for a good part the kernel is left to fill it, and to go on with the
+ * nearest: large blocks are often used in part only. */
+unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
+    if (NA_LIKELY(!na_node_many) || !na_place_spills(node) || na_pagestores[node].bind_refused)
+        return node;
+    uint32_t least = pages < LOOK_PAGES ? pages : LOOK_PAGES;
+    for (unsigned i = 0; i < na_node_count; i++) {
+        unsigned other = na_node_nearest(node, i);
+        if (na_node_usable(other) && na_pageheap_fits(other, least)) return other;
+    }
+    return node;
+}
+
+static uintptr_t na_pageheap_take_dirty(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
+                                        bool *zeroed) {
+    na_lock(&s->lock);
+    uintptr_t start = na_store_take_dirty(s, pages, wish.align);
+    na_unlock(&s->lock);
+    if (start) *zeroed = false;
+    return start;
+}
+
+/* A run for `node` from the nearest other node that has it. */
+static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t wish,
+                                        bool *zeroed) {
+    for (unsigned i = 1; i < na_node_count; i++) {
+        unsigned other = na_node_nearest(node, i);
+        if (other == node || !na_node_usable(other)) continue;
+        na_pagestore_t *s = &na_pagestores[other];
+        uintptr_t start;
+        if (na_pageheap_fits(other, pages)) {
+            start = na_pageheap_take(s, pages, wish, zeroed);
+        } else {
+            start = na_pageheap_take_dirty(s, pages, wish, zeroed);
+        }
+        if (start) return start;
+    }
+    return 0;
+}
+
+/* The control group's room is asked for if that is due. False: it has none for these pages. */
+static bool na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
+    na_lock(&s->lock);
+    bool due = s->fresh + pages > s->ask_limit, last = na_last();
+    na_unlock(&s->lock);
+    if (!due) return true;
+    uint64_t allowance = na_tight_allowance(pages);
+    na_lock(&s->lock);
+    if (na_last() && !last && allowance > pages) allowance = pages; /* others have looked since */
+    s->ask_limit = s->fresh + allowance;
+    na_pageheap_set_limit(s);
+    na_unlock(&s->lock);
+    return allowance != 0;
+}
+
+/* The node has used up what it, or the control group, was known to have room for. *refused: the
+ * group has none for this. */
+static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, na_wish_t wish,
+                                                  bool *zeroed, bool *refused) {
+    na_pagestore_t *s = &na_pagestores[node];
+    uintptr_t start = na_last() ? na_pageheap_take_dirty(s, pages, wish, zeroed) : 0;
+    if (start) return start;
+    *refused = !na_pageheap_ask(s, pages);
+    if (*refused) return 0;
+    na_lock(&s->lock);
+    if (!na_place_spills(node) || s->bind_refused) {
+        s->room_limit = UINT64_MAX;
+        na_pageheap_set_limit(s);
+    }
+    if (s->fresh + pages <= s->room_limit) return na_pageheap_take_locked(s, pages, wish, zeroed);
+    na_unlock(&s->lock);
+    if ((start = na_pageheap_take_dirty(s, pages, wish, zeroed))) return start;
+    na_pageheap_exchange_nodes(node);
+    if (na_pageheap_fits(node, pages)) return na_pageheap_take(s, pages, wish, zeroed);
+    if (na_pageheap_squeeze(s)) {
+        na_lock(&s->lock);
+        s->room_ms = 0; /* look again at once */
+        na_unlock(&s->lock);
+        if (na_pageheap_fits(node, pages)) return na_pageheap_take(s, pages, wish, zeroed);
+    }
+
+    na_lock(&s->lock);
+    uint64_t dirty = s->dirty, lot = pages > PURGE_LEAST ? pages : PURGE_LEAST;
+    na_unlock(&s->lock);
+    if (dirty >= pages && na_purge_trim(s, dirty > lot ? dirty - lot : 0) >= pages)
+        return na_pageheap_take(s, pages, wish, zeroed);
+    start = na_pageheap_take_stray(node, pages, wish, zeroed);
+    return start ? start : na_pageheap_take(s, pages, wish, zeroed);
+}
+
+/* --- refusal --- */
+
+static uint64_t na_pageheap_purge_all(void) {
+    uint64_t purged = 0;
+    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i))
+        purged += na_purge_trim(&na_pagestores[i], 0);
+    return purged;
+}
+
+/* A control group is at its end: everything that is free goes back, and if that is something, it is
+ * asked once more. */
+static NA_COLD uintptr_t na_pageheap_take_purged(unsigned node, uint32_t pages, na_wish_t wish,
+                                                 bool *zeroed) {
+    if (na_pageheap_purge_all() == 0) return 0;
+    na_tight_given_back();
+    if (!na_pageheap_ask(&na_pagestores[node], pages)) return 0;
+    return na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
+}
+
+/* The system refuses address space or commitment: everything that is free goes back to it, then one
+ * more try, then what the other nodes have, nearest first, the pseudo-node last. */
+static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, na_wish_t wish,
+                                               bool *zeroed) {
+    na_pageheap_purge_all();
+    uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
+    if (start || (na_place_binds(node) && !na_place_spills(node))) return start; /* strict */
+    for (unsigned i = 0; i < na_node_count && !start; i++) {
+        unsigned other = na_node_nearest(node, i);
+        if (other != node) start = na_pageheap_take(&na_pagestores[other], pages, wish, zeroed);
+    }
+    if (!start && node != NA_NODE_ANY)
+        start = na_pageheap_take(&na_pagestores[NA_NODE_ANY], pages, wish, zeroed);
+    return start;
+}
+
+static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish, bool *zeroed) {
+    if (NA_UNLIKELY(pages == 0 || pages > NA_RUN_MAX_PAGES)) return 0;
+    size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
+    if (NA_UNLIKELY(!na_limit_charge(bytes))) return 0;
+    na_pagestore_t *s = &na_pagestores[node];
+    uintptr_t start;
+    bool refused = false;
+    na_lock(&s->lock);
+    if (NA_LIKELY(s->fresh + pages <= s->fresh_limit)) {
+        start = na_pageheap_take_locked(s, pages, wish, zeroed);
+    } else {
+        na_unlock(&s->lock);
+        bool last = na_last();
+        if (last) na_lock(&na_last_lock);
+        start = na_pageheap_take_watched(node, pages, wish, zeroed, &refused);
+        if (refused) start = na_pageheap_take_purged(node, pages, wish, zeroed);
+        if (last) na_unlock(&na_last_lock);
+    }
+    if (NA_UNLIKELY(!start) && !refused) start = na_pageheap_take_hard(node, pages, wish, zeroed);
+    if (NA_UNLIKELY(!start)) {
+        na_limit_release(bytes);
+        return 0;
+    }
+    if (NA_UNLIKELY(na_node_many)) {
+        unsigned from = na_pageheap_node_of(start);
+        if (NA_UNLIKELY(from != node)) na_pageheap_stray(node, from, pages, true);
+    }
+    return start;
+}
+
+uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = align_pages}, zeroed);
+}
+
+uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .room = room}, zeroed);
+}
+
+uintptr_t na_pageheap_alloc_near(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .near = near}, zeroed);
+}
+
+/* Splits [start, start + pages) at hugepage boundaries: how many pages lie in the first one, and at
+ * which page of it they begin. */
+NA_INLINE unsigned na_first_part(uintptr_t start, uint32_t pages, unsigned *at) {
+    *at = (unsigned)(start >> NA_PAGE_SHIFT) % NA_HUGE_PAGES;
+    return pages < NA_HUGE_PAGES - *at ? pages : NA_HUGE_PAGES - *at;
+}
+
+/* The hugepage of a run that the caller says was taken from `node`. */
+NA_INLINE na_hugepage_t *na_pageheap_find(unsigned node, uintptr_t start, uint32_t pages) {
+    na_hugepage_t *hp = na_region_hugepage(start);
+    if (NA_UNLIKELY(!hp || hp->region->node != node ||
+                    start + ((uintptr_t)pages << NA_PAGE_SHIFT) >
+                        hp->region->start + hp->region->size))
+        na_store_broken("a run that this node does not own", start);
+    return hp;
+}
+
+/* The same for pages that were added to a run. False: they are no longer there. */
+static NA_COLD bool na_pageheap_exchange_added(na_pagestore_t *s, uintptr_t start, uint32_t pages,
+                                               bool *zeroed) {
+    uintptr_t first = na_align_up(start, NA_HUGE_SIZE); /* before it is a hugepage in use */
+    uint32_t before = (uint32_t)((first - start) >> NA_PAGE_SHIFT);
+    switch (before < pages ? na_shift(s, first, pages - before) : NA_SHIFT_NONE) {
+    case NA_SHIFT_NONE:
+        break;
+    case NA_SHIFT_SOME:
+        *zeroed = false;
+        break;
+    case NA_SHIFT_LOST:
+        na_pageheap_free((unsigned)(s - na_pagestores), start, before);
+        na_limit_release((size_t)(pages - before) << NA_PAGE_SHIFT);
+        return false;
+    }
+    na_purge_exchange(s);
+    return true;
+}
+
+static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
+                                   bool *zeroed) {
+    if (extra == 0 || extra > NA_RUN_MAX_PAGES || pages + extra > NA_RUN_MAX_PAGES) return false;
+    na_pagestore_t *s = &na_pagestores[node];
+    na_region_t *region = na_pageheap_find(node, start, pages)->region;
+    uintptr_t from = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
+    size_t bytes = (size_t)extra << NA_PAGE_SHIFT;
+    if (from + bytes > region->start + region->size || !na_pageheap_has_room(node, extra) ||
+        (NA_UNLIKELY(na_last()) && !na_pageheap_ask(s, extra)) || !na_limit_charge(bytes))
+        return false;
+
+    na_lock(&s->lock);
+    uintptr_t frontier = region->start + region->frontier;
+    bool free = true;
+    uint32_t left = extra;
+    for (uintptr_t p = from; left && p < frontier && free;) {
+        unsigned at, n = na_first_part(p, left, &at);
+        if (n > (frontier - p) >> NA_PAGE_SHIFT) n = (unsigned)((frontier - p) >> NA_PAGE_SHIFT);
+        free = !na_bits_any(&na_region_hugepage(p)->used, at, n);
+        p += (uintptr_t)n << NA_PAGE_SHIFT;
+        left -= n;
+    }
+    if (free && left) free = na_store_open(s, region, from + bytes - region->start);
+    bool exchange = false;
+    if (free) {
+        unsigned dirty = 0;
+        na_hugepage_t *hp = na_region_hugepage(from);
+        uintptr_t at_page = from;
+        na_region_use(region, from + bytes);
+        for (left = extra; left; hp++) {
+            unsigned at, n = na_first_part(at_page, left, &at);
+            dirty += na_store_take_at(s, hp, at, n);
+            at_page += (uintptr_t)n << NA_PAGE_SHIFT;
+            left -= n;
+        }
+        *zeroed = dirty == 0;
+        s->fresh += extra - dirty;
+        exchange = na_purge_exchange_due(s, extra - dirty);
+    }
+    na_unlock(&s->lock);
+    if (!free) na_limit_release(bytes);
+    if (exchange) free = na_pageheap_exchange_added(s, from, extra, zeroed);
+    if (NA_UNLIKELY(na_last()) && free) na_pageheap_touch(from, extra);
+    return free;
+}
+
+bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
+                        bool *zeroed) {
+    bool last = na_last();
+    if (NA_UNLIKELY(last)) na_lock(&na_last_lock);
+    bool extended = na_pageheap_extend_now(node, start, pages, extra, zeroed);
+    if (NA_UNLIKELY(last)) na_unlock(&na_last_lock);
+    return extended;
+}
+
+/* --- giving back
+ * ---------------------------------------------------------------------------------- */
+
+void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
+    if (NA_UNLIKELY(pages == 0)) return;
+    na_pagestore_t *s = &na_pagestores[node];
+    na_hugepage_t *hp = na_pageheap_find(node, start, pages);
+    na_lock(&s->lock);
+    uint64_t now = na_purge_clock(s, pages);
+    uint32_t left = pages;
+    for (;;) {
+        unsigned at, n = na_first_part(start, left, &at);
+        na_store_give(s, hp++, at, n, now);
+        left -= n;
+        if (NA_LIKELY(left == 0)) break;
+        start += (uintptr_t)n << NA_PAGE_SHIFT;
+    }
+    bool purge = na_purge_wanted(s, now);
+    na_unlock(&s->lock);
+    na_limit_release((size_t)pages << NA_PAGE_SHIFT);
+    if (NA_UNLIKELY(purge)) na_purge_cap(s);
+}
+
+bool na_pageheap_rebind(unsigned node) {
+    if (!na_place_binds(node)) return true;
+    na_pagestore_t *s = &na_pagestores[node];
+    na_purge_trim(s, 0); /* what is free need not be moved */
+    na_lock(&s->lock);
+    na_region_t *region = s->regions; /* regions stay for ever */
+    bool all = true;
+    s->bind_refused = false; /* it may have been for want of the node */
+    s->room_ms = 0;
+    s->room_limit = s->fresh_limit = 0; /* look at its room again */
+    na_unlock(&s->lock);
+    for (; region; region = region->next) {
+        na_lock(&s->lock);
+        size_t frontier = region->frontier;
+        na_unlock(&s->lock);
+        /* mbind passes over what is left of a huge page whose first page was given back. */
+        na_os_split_huge((void *)region->start, frontier);
+        bool bound = na_region_rebind(region, frontier);
+        na_lock(&s->lock);
+        region->bound = bound;
+        s->bind_refused |= !bound;
+        na_unlock(&s->lock);
+        all &= bound;
+    }
+    return all;
+}
+
+void na_pageheap_tick(unsigned node, uint64_t now) {
+    na_purge_tick(&na_pagestores[node], now);
+}
+
+size_t na_pageheap_trim(unsigned node, size_t keep_bytes) {
+    return (size_t)na_purge_trim(&na_pagestores[node], keep_bytes >> NA_PAGE_SHIFT)
+           << NA_PAGE_SHIFT;
+}
+
+/* --- questions
+ * ------------------------------------------------------------------------------------ */
+
+unsigned na_pageheap_node_of(uintptr_t address) {
+    const na_hugepage_t *hp = na_region_hugepage(address);
+    return hp ? hp->region->node : NA_NO_NODE;
+}
+
+NA_RACY bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
+    return *(volatile uint64_t *)&na_pagestores[node].dirty >= pages;
+}
+
+void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
+    na_pagestore_t *s = &na_pagestores[node];
+    na_lock(&s->lock);
+    stats->reserved = 0;
+    stats->committed = s->committed;
+    stats->used = s->used << NA_PAGE_SHIFT;
+    stats->dirty = s->dirty << NA_PAGE_SHIFT;
+    stats->purged = s->purged;
+    stats->regions = s->region_count;
+    stats->bound = s->regions != NULL;
+    stats->bind_refused = s->bind_refused;
+    for (const na_region_t *region = s->regions; region; region = region->next) {
+        stats->bound &= region->bound;
+        stats->reserved += na_reserve_bytes(&region->space);
+    }
+    na_unlock(&s->lock);
+    const na_strays_t *strays = &na_strays[node];
+    stats->strays = atomic_load_explicit(&strays->ever, memory_order_relaxed) << NA_PAGE_SHIFT;
+    stats->away = atomic_load_explicit(&strays->away, memory_order_relaxed) << NA_PAGE_SHIFT;
+    stats->guests = atomic_load_explicit(&strays->guests, memory_order_relaxed) << NA_PAGE_SHIFT;
+}
+
+uint64_t na_pageheap_committed_on(unsigned node) {
+    return __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
+}
+
+uint64_t na_pageheap_committed(void) {
+    uint64_t bytes = 0;
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        bytes += na_pageheap_committed_on(node);
+    return bytes;
+}
+
+void na_pageheap_after_fork_child(void) {
+    na_region_after_fork_child();
+    na_tight_after_fork_child();
+    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
+        na_lock_reset(&na_pagestores[i].lock);
+        if (na_pagestores[i].purging != na_thread_tag())
+            na_pagestores[i].purging = 0; /* the thread that did is not here */
+    }
+}

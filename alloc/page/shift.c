@@ -1,0 +1,134 @@
+/* shift.c - moving the memory of free hugepages to where it is wanted. */
+#include "alloc/page/shift.h"
+
+#include <stdatomic.h>
+
+#include "alloc/page/place.h"
+#include "alloc/page/purge.h"
+#include "alloc/sys/os.h"
+
+enum {
+    PLACES_MOST = 8192, /* hugepages that memory was ever moved to: each may be two mappings more */
+    REFUSALS_MOST = 8,  /* of the system, before it is no longer asked */
+    AT_ONCE = 8,        /* hugepages a system call, so that page faults elsewhere wait little */
+};
+
+static _Atomic(uint32_t) places;
+
+static const na_bits_t all_pages = {{~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0)}};
+
+/* The hugepages of a run that was just taken. The last one may belong to it in part. */
+typedef struct target {
+    na_hugepage_t *hp, *end;
+    unsigned rest; /* pages of the run in the last one; 0: all of them are whole */
+} target_t;
+
+static bool is_partial(const target_t *t, const na_hugepage_t *hp) {
+    return t->rest != 0 && hp + 1 == t->end;
+}
+
+/* Whether memory may be moved there: it holds none, and there are places left. */
+static bool is_place(const target_t *t, const na_hugepage_t *hp) {
+    if (!hp->bare ||
+        (!hp->shifted && atomic_load_explicit(&places, memory_order_relaxed) >= PLACES_MOST))
+        return false;
+    /* Others may have taken from what the run has left over, and given back. */
+    return !is_partial(t, hp) ||
+           (na_bits_empty(&hp->dirty) && !na_bits_any(&hp->used, t->rest, NA_HUGE_PAGES - t->rest));
+}
+
+static bool is_source(const na_hugepage_t *hp) {
+    return hp->region != NULL && hp->list == NA_LIST_EMPTY_DIRTY;
+}
+
+/* How many hugepages from t->hp on can have the memory of those from `from` on. A place that memory
+ * was moved to is moved by itself, because the system moves no more than one mapping at a time. */
+static unsigned count_pairs(const target_t *t, const na_hugepage_t *from) {
+    const na_region_t *region = from->region;
+    size_t most = (region->size >> NA_HUGE_SHIFT) - (size_t)(from - region->hugepages);
+    if (most > (size_t)(t->end - t->hp)) most = (size_t)(t->end - t->hp);
+    if (most > AT_ONCE) most = AT_ONCE;
+    unsigned n = 1;
+    while (n < most && !from[0].shifted && !from[n].shifted && is_source(&from[n]) &&
+           is_place(t, &t->hp[n]))
+        n++;
+    return n;
+}
+
+static void mark(na_hugepage_t *hp) {
+    hp->bare = false;
+    if (hp->shifted) return;
+    hp->shifted = true;
+    atomic_fetch_add_explicit(&places, 1, memory_order_relaxed);
+}
+
+/* With the lock, which it lets go meanwhile. */
+static na_os_shift_t shift_some(na_pagestore_t *s, const target_t *t, na_hugepage_t *from,
+                                unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        na_store_isolate(s, &from[i], all_pages);
+    na_hugepage_t *last = &t->hp[n - 1];
+    na_bits_t over = {{0, 0, 0, 0}}; /* free pages of the last one */
+    if (is_partial(t, last)) na_bits_set(&over, t->rest, NA_HUGE_PAGES - t->rest);
+    if (!na_bits_empty(&over)) na_store_isolate(s, last, over);
+    na_unlock(&s->lock);
+
+    void *target = (void *)na_hugepage_start(t->hp);
+    size_t bytes = (size_t)n << NA_HUGE_SHIFT;
+    bool fresh;
+    na_os_shift_t result = na_os_shift((void *)na_hugepage_start(from), bytes, target, &fresh);
+    unsigned node = last->region->node;
+    if (fresh) na_place(target, bytes, node, na_place_binds(node));
+
+    na_lock(&s->lock);
+    for (unsigned i = 0; i < n; i++) {
+        na_store_restore(s, &from[i], all_pages, result != NA_OS_SHIFTED);
+        if (result == NA_OS_SHIFTED) mark(&t->hp[i]);
+    }
+    /* What was lost stays marked as in use. */
+    if (!na_bits_empty(&over) && result != NA_OS_SHIFT_LOST)
+        na_store_restore(s, last, over, result == NA_OS_SHIFTED);
+    return result;
+}
+
+/* Gives back the run but for n hugepages from t->hp on, whose addresses are no longer ours. */
+static void give_back_rest(na_pagestore_t *s, const target_t *t, na_hugepage_t *first, unsigned n) {
+    uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
+    for (na_hugepage_t *hp = first; hp < t->end; hp++)
+        if (hp < t->hp || hp >= t->hp + n)
+            na_store_give(s, hp, 0, is_partial(t, hp) ? t->rest : NA_HUGE_PAGES, now);
+}
+
+na_shift_t na_shift(na_pagestore_t *s, uintptr_t start, uint32_t pages) {
+    na_shift_t outcome = NA_SHIFT_NONE;
+    if (start % NA_HUGE_SIZE != 0) return outcome; /* then it is a short one */
+    na_lock(&s->lock);
+    na_hugepage_t *first = na_region_hugepage(start);
+    unsigned rest = pages % NA_HUGE_PAGES;
+    target_t t = {first, first + pages / NA_HUGE_PAGES + (rest != 0), rest};
+    while (t.hp < t.end && s->empty_dirty.head && s->shift_refusals < REFUSALS_MOST &&
+           na_purge_exceeds(s)) {
+        if (!is_place(&t, t.hp)) {
+            t.hp++;
+            continue;
+        }
+        na_hugepage_t *from = s->empty_dirty.head;
+        unsigned n = count_pairs(&t, from);
+        switch (shift_some(s, &t, from, n)) {
+        case NA_OS_SHIFTED:
+            outcome = NA_SHIFT_SOME;
+            break;
+        case NA_OS_SHIFT_REFUSED:
+            s->shift_refusals++;
+            break;
+        case NA_OS_SHIFT_LOST:
+            s->shift_refusals = REFUSALS_MOST;
+            give_back_rest(s, &t, first, n);
+            na_unlock(&s->lock);
+            return NA_SHIFT_LOST;
+        }
+        t.hp += n;
+    }
+    na_unlock(&s->lock);
+    return outcome;
+}

@@ -1,0 +1,217 @@
+/* tight.c - when a control group's memory runs out. See tight.h. */
+#include "alloc/page/tight.h"
+
+#include "alloc/page/brink.h"
+#include "alloc/page/cgroup.h"
+#include "alloc/page/pagestore.h"
+#include "alloc/page/purge.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/topology.h"
+
+#define MIB          ((uint64_t)1 << 20)
+#define FIRST        (4 * MIB)  /* of the process, before the first look */
+#define MOST         (64 * MIB) /* of a node, between two looks */
+#define LEAST        (MIB / 2)
+#define TIGHT_PART   16u /* of the limit */
+#define TIGHT_LEAST  (4 * MIB)
+#define TIGHT_MOST   (64 * MIB)
+#define SCARCE       4u
+#define TIGHT_NODE   (2 * MIB) /* more for each node: a touch may take a huge page there */
+#define SLACK_PART   128u      /* of the limit, all nodes together */
+#define SLACK_LEAST  8u        /* pages a node */
+#define SLACK_MOST   256u
+#define UNLIMITED_MS 1000u /* the least time between two looks where there was no limit */
+/* Of the last: */
+#define LAST_PART  4u /* of it, all nodes together, may be taken before the next look */
+#define WHOLE_MOST ((uint64_t)NA_WHOLE_PAGES << NA_PAGE_SHIFT)
+#define LAST_SPARE (MIB / 4) /* for tables, ours and the kernel's, and for stacks */
+
+_Atomic(bool) na_tight_now, na_scarce_now, na_last_now;
+na_lock_t na_last_lock;
+_Atomic(uint32_t) na_tight_turns, na_tight_lot;
+
+static _Atomic(uint64_t) given; /* bytes that were allowed before the first look */
+static na_lock_t looking;       /* who looks, and alone writes what follows */
+static _Atomic(uint64_t) not_before_ms;
+static _Atomic(uint64_t) allowance; /* bytes, of each node; 0: there was no look yet */
+/* Bytes that threads may take meanwhile while one looks, however long it is kept from that. */
+static _Atomic(int64_t) meanwhile;
+static _Atomic(uint64_t) refusals, refused_ms; /* how often, and when the last was */
+
+static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+static uint64_t pages_of(uint64_t bytes) {
+    return bytes >> NA_PAGE_SHIFT;
+}
+
+/* What the node was allowed when there was more room no longer holds: `bytes` at most. Returns its
+ * regions, which are for ever. */
+static na_region_t *restrain(na_pagestore_t *s, uint64_t bytes) {
+    na_lock(&s->lock);
+    uint64_t most = s->fresh + pages_of(bytes);
+    if (s->ask_limit > most) s->ask_limit = most;
+    if (s->fresh_limit > most) s->fresh_limit = most;
+    na_region_t *region = s->regions;
+    na_unlock(&s->lock);
+    return region;
+}
+
+/* New regions are told when they are made (place.c). */
+static void end_huge_pages(na_region_t *region) {
+    if (na_option(NA_OPT_HUGEPAGES) != NA_HUGE_NEVER)
+        for (; region; region = region->next)
+            na_region_end_huge_pages(region);
+}
+
+static void become_tight(uint64_t limit) {
+    uint64_t slack = clamp(pages_of(limit / SLACK_PART / na_node_count), SLACK_LEAST, SLACK_MOST);
+    atomic_store_explicit(&na_tight_lot, (uint32_t)slack, memory_order_relaxed);
+    atomic_store_explicit(&na_tight_now, true, memory_order_relaxed);
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        end_huge_pages(restrain(&na_pagestores[node], LEAST));
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        na_purge_everything(&na_pagestores[node]);
+    atomic_fetch_add_explicit(&na_tight_turns, 1, memory_order_relaxed);
+}
+
+static bool read_room(na_cgroup_room_t *group) {
+    return na_option(NA_OPT_CGROUPS) != NA_CGROUPS_IGNORE && na_cgroup_room("/proc", "/sys", group);
+}
+
+static void restrain_all(void) {
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        restrain(&na_pagestores[node], 0);
+}
+
+static void set_last(bool last) {
+    bool before = atomic_exchange_explicit(&na_last_now, last, memory_order_relaxed);
+    if (last && !before) restrain_all();
+}
+
+/* Of the last: bytes for a node that wants so many, `exactly` or with some more for the next time;
+ * 0: not these. From the first on that has no more than it wants, no node has anything left over.
+ */
+static uint64_t grant(na_cgroup_room_t *group, uint64_t wanted, bool exactly) {
+    uint64_t easy = group->easy > LAST_SPARE ? group->easy - LAST_SPARE : 0;
+    uint64_t share = easy / LAST_PART / na_node_count;
+    if (share >= wanted) return exactly ? wanted : share;
+    restrain_all();
+    uint64_t need = (wanted < WHOLE_MOST ? wanted : WHOLE_MOST) + LAST_SPARE;
+    if (group->uncharged >= need || na_brink_ask() != NA_BRINK_NONE) return wanted;
+    /* Nothing is charged now that is not in use. */
+    return read_room(group) && group->uncharged < need ? 0 : wanted;
+}
+
+/* Bytes that the node may take which wants so many. */
+static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
+    na_cgroup_room_t group;
+    uint64_t share = MOST;
+    int64_t spare = INT64_MAX;
+    bool tight = na_tight(), last = false;
+    if (read_room(&group)) {
+        uint64_t least = clamp(group.limit / TIGHT_PART, TIGHT_LEAST, TIGHT_MOST);
+        least += na_node_count * TIGHT_NODE;
+        if (!tight && group.room < least) {
+            become_tight(group.limit);
+            na_cgroup_room("/proc", "/sys", &group);
+        } else if (tight && group.room > 2 * least) {
+            atomic_store_explicit(&na_tight_now, false, memory_order_relaxed);
+        } else if (tight && group.room < least / 2 && !na_last()) {
+            for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+                na_purge_trim(&na_pagestores[node], 0);
+        }
+        atomic_store_explicit(&na_scarce_now, group.room < SCARCE * least, memory_order_relaxed);
+        uint64_t room = group.room > least ? group.room - least : 0;
+        share = clamp(room / 2 / na_node_count, LEAST, MOST);
+        spare = (int64_t)(room / 4);
+        atomic_store_explicit(&not_before_ms, 0, memory_order_relaxed);
+        last = group.easy < least && na_option(NA_OPT_CGROUPS) == NA_CGROUPS_REFUSE;
+    } else {
+        atomic_store_explicit(&na_tight_now, false, memory_order_relaxed); /* it was lifted */
+        atomic_store_explicit(&na_scarce_now, false, memory_order_relaxed);
+        atomic_store_explicit(&not_before_ms, na_os_ms() + UNLIMITED_MS, memory_order_relaxed);
+    }
+    atomic_store_explicit(&meanwhile, spare, memory_order_relaxed);
+    atomic_store_explicit(&allowance, share, memory_order_relaxed);
+    set_last(last);
+    return last ? grant(&group, wanted, exactly) : share;
+}
+
+/* Of what may be taken while another thread looks, without waiting for it. */
+static bool take_meanwhile(void) {
+    return !na_last() &&
+           atomic_fetch_sub_explicit(&meanwhile, LEAST, memory_order_relaxed) >= (int64_t)LEAST;
+}
+
+static uint64_t asked(uint64_t wanted, bool exactly) {
+    uint64_t bytes = atomic_load_explicit(&allowance, memory_order_relaxed);
+    if (bytes == 0) {
+        uint64_t part = clamp(FIRST / na_node_count, LEAST, FIRST);
+        if (atomic_fetch_add_explicit(&given, part, memory_order_relaxed) < FIRST) return part;
+    }
+    uint64_t wait = atomic_load_explicit(&not_before_ms, memory_order_relaxed);
+    /* (None: another thread has just looked for the first time, and its answer came in between.) */
+    if (wait != 0 && bytes != 0 && na_os_ms() < wait) return bytes;
+    if (!na_try_lock(&looking)) {
+        if (take_meanwhile()) return LEAST;
+        na_lock(&looking);
+    }
+    bytes = look(wanted, exactly);
+    na_unlock(&looking);
+    return bytes;
+}
+
+/* Bytes, `wanted` or more; 0: none. To ask takes memory of the kernel's, too, which the group is
+ * charged for and has back a little later: after a refusal the answer is the same for some ms. */
+static uint64_t allowed(uint64_t wanted, bool exactly) {
+    uint64_t now = na_last() ? na_os_ms() : 0, bytes = 0;
+    if (now == 0 || atomic_load_explicit(&refused_ms, memory_order_relaxed) != now)
+        bytes = asked(wanted, exactly);
+    if (bytes != 0) return bytes > wanted ? bytes : wanted;
+    atomic_store_explicit(&refused_ms, na_os_ms(), memory_order_relaxed);
+    atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
+    return 0;
+}
+
+uint64_t na_tight_allowance(uint32_t wanted) {
+    return pages_of(allowed((uint64_t)wanted << NA_PAGE_SHIFT, false));
+}
+
+void na_tight_given_back(void) {
+    atomic_store_explicit(&refused_ms, 0, memory_order_relaxed);
+}
+
+bool na_tight_may_add(uint64_t bytes) {
+    return allowed(bytes, true) != 0;
+}
+
+static bool use_page(char *page) {
+    if (na_os_is_resident(page)) return true;
+    na_lock(&na_last_lock);
+    bool may = allowed(na_os_page, true) != 0;
+    if (may) __atomic_fetch_or(page, 0, __ATOMIC_RELAXED);
+    na_unlock(&na_last_lock);
+    return may;
+}
+
+bool na_tight_may_use(uintptr_t start, size_t bytes) {
+    bool may = true;
+    for (uintptr_t page = na_align_down(start, na_os_page); may && page < start + bytes;
+         page += na_os_page)
+        may = use_page((char *)page);
+    return may;
+}
+
+uint64_t na_tight_refusals(void) {
+    return atomic_load_explicit(&refusals, memory_order_relaxed);
+}
+
+void na_tight_after_fork_child(void) {
+    na_lock_reset(&looking);
+    na_lock_reset(&na_last_lock);
+    na_brink_after_fork_child();
+}

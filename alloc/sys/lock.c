@@ -1,0 +1,82 @@
+/* lock.c - the waiting half of the mutex in lock.h. */
+#include "alloc/sys/lock.h"
+
+#include "alloc/sys/os.h"
+
+/* Holders do a few hundred instructions, so a short spin mostly avoids the two system calls. */
+#define SPINS 100
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+bool (*na_lock_may_seize)(void);
+
+#define PLACES 64u
+static _Atomic(uint32_t) sleepers[PLACES]; /* tags */
+
+static _Atomic(uint32_t) *place_of(uint32_t tag) {
+    return &sleepers[tag * 0x9e3779b1u >> 26];
+}
+
+NA_COLD bool na_lock_sleeps(uint32_t tag) {
+    return atomic_load_explicit(place_of(tag), memory_order_relaxed) == tag;
+}
+
+/* ms 0: for ever. */
+static bool wait(na_lock_t *lock, unsigned ms) {
+    for (int i = 0; i < SPINS; i++) {
+        uint32_t free = 0;
+        if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_weak_explicit(&lock->word, &free, na_thread_tag(),
+                                                  memory_order_acquire, memory_order_relaxed))
+            return true;
+        relax();
+    }
+    if (NA_UNLIKELY(na_lock_may_seize != NULL) && na_lock_may_seize()) {
+        atomic_store(&lock->word, na_thread_tag());
+        return true;
+    }
+    /* From here on take it as awaited only: this thread cannot know whether others sleep, and the
+     * next unlock would leave them asleep. One needless wake-up is the price. */
+    uint32_t me = na_thread_tag(), awaited = me | NA_LOCK_AWAITED;
+    _Atomic(uint32_t) *place = place_of(me);
+    for (unsigned left = ms;;) {
+        uint32_t word = atomic_load_explicit(&lock->word, memory_order_relaxed);
+        if (word == 0) {
+            if (atomic_compare_exchange_weak_explicit(&lock->word, &word, awaited,
+                                                      memory_order_acquire, memory_order_relaxed))
+                return true;
+        } else if ((word & NA_LOCK_AWAITED) != 0 ||
+                   atomic_compare_exchange_weak_explicit(&lock->word, &word, word | NA_LOCK_AWAITED,
+                                                         memory_order_relaxed,
+                                                         memory_order_relaxed)) {
+            const uint32_t *at = (const uint32_t *)&lock->word;
+            /* Only now: a wake-up that was for this thread is another's then. */
+            if (ms != 0 && left == 0) return false;
+            atomic_store_explicit(place, me, memory_order_relaxed);
+            if (ms == 0)
+                na_os_futex_wait(at, word | NA_LOCK_AWAITED);
+            else
+                na_os_futex_wait_ms(at, word | NA_LOCK_AWAITED, 1);
+            atomic_store_explicit(place, 0, memory_order_relaxed);
+            left--;
+        }
+    }
+}
+
+void na_lock_slow(na_lock_t *lock) {
+    wait(lock, 0);
+}
+
+NA_COLD bool na_lock_for(na_lock_t *lock, unsigned ms) {
+    return na_try_lock(lock) || wait(lock, ms);
+}
+
+void na_unlock_slow(na_lock_t *lock) {
+    na_os_futex_wake((const uint32_t *)&lock->word, 1);
+}

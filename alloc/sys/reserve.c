@@ -1,0 +1,250 @@
+/* reserve.c - pieces of address space: finding a place, growing, giving back the end. */
+#include "alloc/sys/reserve.h"
+
+#include "alloc/sys/lock.h"
+#include "alloc/sys/os.h"
+
+/* Used memory is made part of core files by so much at a time. What is and what is not are two
+ * mappings to the system, and it makes no huge page across their border: where it makes them
+ * unasked, larger pieces go by whole ones. */
+#define DUMP_STEP       ((size_t)256 << 10)
+#define DUMP_STEP_LARGE ((size_t)512 << 10) /* of pieces that have: */
+#define LARGE           ((size_t)2 << 20)
+
+static bool files; /* may be opened */
+
+static NA_COLD size_t look_at_huge_pages(void) {
+    char text[64];
+    if (!files) return NA_RESERVE_UNIT;
+    long size = na_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
+    return size > 0 && text[0] != '[' ? DUMP_STEP_LARGE : NA_RESERVE_UNIT; /* "[always] ..." */
+}
+
+static size_t large_step(void) {
+    static _Atomic(size_t) known;
+    size_t step = atomic_load_explicit(&known, memory_order_relaxed);
+    if (step == 0) atomic_store_explicit(&known, step = look_at_huge_pages(), memory_order_relaxed);
+    return step;
+}
+
+static na_lock_t reserve_lock; /* guards `reserved` of all pieces, and the list */
+static na_reserve_t *pieces;
+
+_Atomic(bool) na_reserve_limited;
+
+static void set_limited(bool limited) {
+    atomic_store_explicit(&na_reserve_limited, limited, memory_order_relaxed);
+}
+
+void na_reserve_init(bool may_open) {
+    files = may_open;
+    set_limited(na_os_space_limit() != UINT64_MAX);
+}
+
+static void set_opened(na_reserve_t *piece, size_t opened) {
+    __atomic_store_n(&piece->opened, opened, __ATOMIC_RELAXED);
+}
+
+static size_t unit_up(size_t bytes) {
+    return na_align_up(bytes, NA_RESERVE_UNIT);
+}
+
+/* Not all of `most` can be mapped, even for a moment. The system puts what is mapped next below
+ * what it mapped last: far enough below that, `most` is likely free. */
+static NA_COLD uintptr_t find_below(size_t first, size_t most) {
+    void *probe = na_os_reserve(first, na_os_page);
+    if (probe == NULL) return 0;
+    uintptr_t at = (uintptr_t)probe;
+    na_os_unmap(probe, first);
+    if (at > 2 * most) {
+        at = na_align_down(at + first - most, NA_RESERVE_UNIT);
+        if (na_os_reserve_exactly((void *)at, first) == 0) return at;
+    }
+    return (uintptr_t)na_os_reserve(first, NA_RESERVE_UNIT);
+}
+
+bool na_reserve_find(na_reserve_t *piece, size_t first, size_t most) {
+    uintptr_t start = (uintptr_t)na_os_reserve_part(first, most, NA_RESERVE_UNIT);
+    if (start == 0) {
+        set_limited(true);
+        start = find_below(first, most);
+    }
+    if (start == 0 && na_reserve_give_back()) start = find_below(first, most);
+    if (start == 0) return false;
+    na_os_dump((void *)start, first, false);
+    *piece = (na_reserve_t){.start = start, .reserved = first, .most = most};
+    return true;
+}
+
+void na_reserve_drop(na_reserve_t *piece) {
+    na_os_unmap((void *)piece->start, piece->reserved);
+}
+
+/* With the lock. */
+static void take_out(const na_reserve_t *piece) {
+    for (na_reserve_t **link = &pieces; *link != NULL; link = &(*link)->next)
+        if (*link == piece) {
+            *link = piece->next;
+            return;
+        }
+}
+
+void na_reserve_join(na_reserve_t *piece) {
+    na_lock(&reserve_lock);
+    take_out(piece); /* left over in a child that was cloned past the C library */
+    piece->next = pieces;
+    pieces = piece;
+    na_unlock(&reserve_lock);
+}
+
+void na_reserve_leave(na_reserve_t *piece) {
+    na_lock(&reserve_lock);
+    take_out(piece);
+    na_os_unmap((void *)piece->start, piece->reserved);
+    piece->reserved = 0;
+    set_opened(piece, 0);
+    na_unlock(&reserve_lock);
+}
+
+/* With the lock. But for the hugepage that will be opened next: its mapping is what grows. */
+static NA_COLD bool give_back(const na_reserve_t *but) {
+    bool some = false;
+    for (na_reserve_t *piece = pieces; piece != NULL; piece = piece->next) {
+        size_t keep = unit_up(piece->opened + 1);
+        if (piece == but || piece->reserved <= keep) continue;
+        na_os_unmap((void *)(piece->start + keep), piece->reserved - keep);
+        piece->reserved = keep;
+        some = true;
+    }
+    return some;
+}
+
+bool na_reserve_give_back(void) {
+    na_lock(&reserve_lock);
+    bool some = give_back(NULL);
+    na_unlock(&reserve_lock);
+    return some;
+}
+
+void na_reserve_see_limit(uint64_t limit) {
+    set_limited(limit != UINT64_MAX);
+    if (limit != UINT64_MAX) (void)na_reserve_give_back();
+}
+
+/* The inaccessible end grows where it is, and keeps what was said of it; where that cannot be, a
+ * mapping of the same kind comes behind it. With the lock. */
+static NA_COLD na_reserve_result_t grow_to(na_reserve_t *piece, size_t to, na_reserve_place_t place,
+                                           void *owner) {
+    size_t end = piece->reserved - piece->opened;
+    char *behind = (char *)piece->start + piece->reserved;
+    if (end == 0 || !na_os_resize((char *)piece->start + piece->opened, end, to - piece->opened)) {
+        long result = na_os_reserve_exactly(behind, to - piece->reserved);
+        if (result != 0) return result == NA_OS_TAKEN ? NA_RESERVE_TAKEN : NA_RESERVE_REFUSED;
+        na_os_dump(behind, to - piece->reserved, false);
+        place(owner, behind, to - piece->reserved);
+    }
+    piece->reserved = to;
+    return NA_RESERVE_DONE;
+}
+
+/* At least `to` bytes are to be reserved: that and what is wanted ahead, else a little ahead, else
+ * just that. */
+static NA_COLD na_reserve_result_t reserve_more(na_reserve_t *piece, size_t to, size_t ahead,
+                                                na_reserve_place_t place, void *owner) {
+    const size_t aheads[] = {ahead, NA_RESERVE_UNIT, 0};
+    na_reserve_result_t result = NA_RESERVE_REFUSED;
+    size_t tried = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        size_t wish = unit_up(to + aheads[i]);
+        if (wish > piece->most) wish = piece->most;
+        if (wish == tried) continue;
+        result = grow_to(piece, tried = wish, place, owner);
+        if (result == NA_RESERVE_DONE) return result;
+    }
+    if (result == NA_RESERVE_REFUSED) set_limited(true);
+    if (result == NA_RESERVE_REFUSED && give_back(piece))
+        result = grow_to(piece, tried, place, owner);
+    return result;
+}
+
+/* With the lock: the piece is reserved up to `to`, and beyond if it may grow: what is left at its
+ * end can be resized, and needs not be placed anew. */
+static na_reserve_result_t reach(na_reserve_t *piece, size_t to, size_t ahead,
+                                 na_reserve_place_t place, void *owner) {
+    na_reserve_result_t result = NA_RESERVE_DONE;
+    if (to > piece->most) return NA_RESERVE_TAKEN;
+    if (to >= piece->reserved && piece->reserved < piece->most)
+        result = reserve_more(piece, to, ahead, place, owner);
+    if (result == NA_RESERVE_TAKEN) piece->most = piece->reserved;
+    return to <= piece->reserved ? NA_RESERVE_DONE : result;
+}
+
+na_reserve_result_t na_reserve_open(na_reserve_t *piece, size_t to, size_t ahead,
+                                    na_reserve_place_t place, void *owner) {
+    na_lock(&reserve_lock);
+    na_reserve_result_t result = reach(piece, to, ahead, place, owner);
+    if (result == NA_RESERVE_DONE) {
+        void *from = (void *)(piece->start + piece->opened);
+        if (na_os_commit(from, to - piece->opened))
+            set_opened(piece, to);
+        else
+            result = NA_RESERVE_REFUSED;
+    }
+    na_unlock(&reserve_lock);
+    return result;
+}
+
+void na_reserve_shrink(na_reserve_t *piece, size_t to) {
+    na_lock(&reserve_lock);
+    na_os_unmap((void *)(piece->start + to), piece->reserved - to);
+    piece->reserved = to;
+    set_opened(piece, to);
+    if (piece->dumped > to) piece->dumped = to;
+    na_unlock(&reserve_lock);
+}
+
+na_reserve_result_t na_reserve_claim(na_reserve_t *piece, size_t to, size_t ahead,
+                                     na_reserve_place_t place, void *owner) {
+    na_lock(&reserve_lock);
+    na_reserve_result_t result = reach(piece, to, ahead, place, owner);
+    if (result == NA_RESERVE_DONE && to > piece->opened) set_opened(piece, to);
+    na_unlock(&reserve_lock);
+    return result;
+}
+
+void *na_reserve_whole(size_t bytes, size_t alignment) {
+    void *start = na_os_reserve(bytes, alignment);
+    if (start == NULL && na_reserve_give_back()) start = na_os_reserve(bytes, alignment);
+    return start;
+}
+
+void na_reserve_each(na_reserve_t *piece, size_t from, na_reserve_place_t place, void *owner) {
+    na_lock(&reserve_lock);
+    if (from < piece->reserved) place(owner, (char *)piece->start + from, piece->reserved - from);
+    na_unlock(&reserve_lock);
+}
+
+size_t na_reserve_bytes(const na_reserve_t *piece) {
+    na_lock(&reserve_lock);
+    size_t bytes = piece->reserved;
+    na_unlock(&reserve_lock);
+    return bytes;
+}
+
+void na_reserve_dump_to(na_reserve_t *piece, size_t to) {
+    size_t step = piece->dumped < LARGE ? DUMP_STEP : large_step();
+    to = na_align_up(to, step);
+    if (to > piece->opened) to = piece->opened;
+    if (to <= piece->dumped) return;
+    na_os_dump((void *)(piece->start + piece->dumped), to - piece->dumped, true);
+    piece->dumped = to;
+}
+
+void na_reserve_after_fork_child(void) {
+    for (na_reserve_t **link = &pieces; *link != NULL;)
+        if ((*link)->not_in_children)
+            *link = (*link)->next;
+        else
+            link = &(*link)->next;
+    na_lock_reset(&reserve_lock);
+}

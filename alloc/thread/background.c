@@ -1,0 +1,45 @@
+/* background.c - the thread that gives memory back while the program sleeps. */
+#include "alloc/thread/background.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "alloc/central/central.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/thread.h"
+#include "alloc/sys/topology.h"
+#include "alloc/thread/heap.h"
+#include "alloc/thread/switch.h"
+#include "pagemap/span.h"
+
+static void *give_back(void *unused) {
+    (void)unused;
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL) return NULL;
+    uint64_t swept = 0;
+    for (;;) {
+        struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+        na_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+        uint64_t now = na_os_ms();
+        if (!na_gate_enter(heap)) continue;
+        for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
+            na_pageheap_tick(node, now);
+            if (now - swept >= 1000) na_central_sweep(node);
+        }
+        if (now - swept >= 1000) na_heap_reclaim(heap);
+        na_gate_leave(heap);
+        na_controller->poll(heap, now);
+        if (now - swept < 1000) continue;
+        swept = now;
+        if (na_thread_is_left_alone()) break;
+    }
+    na_heap_leave(heap);
+    return NULL;
+}
+
+void na_background_init(void) {
+    if (!na_option(NA_OPT_BACKGROUND)) return;
+    na_thread_start(give_back); /* refused: memory waits for slow paths */
+}

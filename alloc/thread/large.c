@@ -1,0 +1,452 @@
+/* large.c - large blocks: page-heap runs and dedicated mappings. */
+#include "alloc/thread/large.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "alloc/api/init.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/page/place.h"
+#include "alloc/page/tight.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/reserve.h"
+#include "alloc/sys/topology.h"
+#include "alloc/thread/aside.h"
+#include "alloc/thread/every.h"
+#include "alloc/track/misuse.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
+#include "alloc/track/timing.h"
+#include "pagemap/pagemap.h"
+
+/* Bytes of the large blocks that were wanted on a node, and of the dedicated mappings that lie on
+ * it. */
+static struct {
+    _Alignas(NA_CACHE_LINE) _Atomic(uint64_t) all;
+    _Atomic(uint64_t) dedicated;
+} bytes_of[NA_MAX_NODES + 1] NA_SPARSE;
+static _Atomic(uint32_t) dedicated_count;
+
+static void count_bytes(_Atomic(uint64_t) *total, size_t now, size_t before) {
+    atomic_fetch_add_explicit(total, now - before, memory_order_relaxed);
+}
+
+uint64_t na_large_bytes_on(unsigned node) {
+    return atomic_load_explicit(&bytes_of[node].all, memory_order_relaxed);
+}
+
+uint64_t na_large_dedicated_on(unsigned node) {
+    return atomic_load_explicit(&bytes_of[node].dedicated, memory_order_relaxed);
+}
+
+uint64_t na_large_bytes(void) {
+    uint64_t sum = 0;
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        sum += na_large_bytes_on(node);
+    return sum;
+}
+
+uint64_t na_large_dedicated_bytes(void) {
+    uint64_t sum = 0;
+    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
+        sum += na_large_dedicated_on(node);
+    return sum;
+}
+
+/* Pages for `size` bytes, 0: more than any machine gives (and than na_span_t counts in 32 bits). */
+static uint32_t pages_for(size_t size) {
+    if (size > (size_t)16 << 40) return 0;
+    return (uint32_t)((size + NA_PAGE_SIZE - 1) >> NA_PAGE_SHIFT);
+}
+
+static void set_pages(na_span_t *span, uint32_t pages) {
+    span->pages = pages;
+    span->each = na_span_bytes(span);
+}
+
+/* --- memory for a span --- */
+
+/* What a block is made for, beside its size. */
+typedef struct na_large_kind {
+    size_t alignment;
+    unsigned node;
+    bool dedicated;
+    bool aside;                 /* not behind the gate (aside.h); dedicated, too */
+    bool grows;                 /* a run with room, unless it is dedicated */
+    const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
+} na_large_kind_t;
+
+static void count_dedicated(const na_span_t *span, uint32_t now, uint32_t before) {
+    count_bytes(&bytes_of[span->node].dedicated, (size_t)now << NA_PAGE_SHIFT,
+                (size_t)before << NA_PAGE_SHIFT);
+    if (NA_LIKELY(span->home == span->node)) return;
+    if (before != 0) na_pageheap_stray(span->home, span->node, before, false);
+    if (now != 0) na_pageheap_stray(span->home, span->node, now, true);
+}
+
+static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
+    size_t alignment = kind->alignment;
+    size_t bytes = na_span_bytes(span);
+    if (!na_limit_charge(bytes)) return false;
+    if (kind->interleave == NULL && !kind->aside)
+        span->node = (uint8_t)na_pageheap_node_with_room(kind->node, span->pages);
+    if (alignment < NA_HUGE_SIZE) alignment = NA_HUGE_SIZE;
+    void *start = na_reserve_whole(bytes, alignment);
+    if (start == NULL) {
+        na_limit_release(bytes);
+        return false;
+    }
+    /* before first touch */
+    if (kind->interleave != NULL)
+        na_place_interleaved(start, bytes, kind->interleave, NA_OS_NODES);
+    else
+        na_place(start, bytes, span->node, na_place_binds(span->node));
+    if (!na_os_commit(start, bytes)) {
+        na_os_unmap(start, bytes);
+        na_limit_release(bytes);
+        return false;
+    }
+    span->start = (uintptr_t)start;
+    span->dedicated = true;
+    count_dedicated(span, span->pages, 0);
+    atomic_fetch_add_explicit(&dedicated_count, 1, memory_order_relaxed);
+    return true;
+}
+
+static void unmap_dedicated(const na_span_t *span) {
+    size_t bytes = na_span_bytes(span);
+    na_os_unmap((void *)span->start, bytes);
+    na_limit_release(bytes);
+    count_dedicated(span, 0, span->pages);
+    atomic_fetch_sub_explicit(&dedicated_count, 1, memory_order_relaxed);
+}
+
+/* Three times its size: a block that grows by some factor below two moves a few times at most. */
+static uint32_t room_for(uint32_t pages) {
+    uint32_t most = (uint32_t)(NA_ROOM_MAX >> NA_PAGE_SHIFT);
+    return pages < most / 3 ? 3 * pages : most;
+}
+
+/* Blocks of at least so many pages are kept near: smaller ones better fill up holes. */
+#define NEAR_PAGES 64u
+
+/* The end of a run may hold memory of former blocks that nobody asked for: a run is whole pages of
+ * ours, which are two of the system's. */
+static NA_COLD void give_end_back(const na_span_t *span) {
+    uintptr_t end = span->start + na_span_bytes(span);
+    uintptr_t unused = na_align_up(span->start + span->requested, na_os_page);
+    if (unused < end) na_os_purge((void *)unused, end - unused);
+}
+
+static bool map_run(na_heap_t *heap, na_span_t *span, const na_large_kind_t *kind, bool *zeroed) {
+    uint32_t pages = span->pages;
+    uintptr_t start;
+    if (kind->grows)
+        start = na_pageheap_alloc_roomy(kind->node, pages, room_for(pages), zeroed);
+    else if (pages >= NEAR_PAGES && kind->alignment <= NA_PAGE_SIZE)
+        start = na_pageheap_alloc_near(kind->node, pages, heap->large_near, zeroed);
+    else
+        start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
+                                  zeroed);
+    if (start == 0) return false;
+    span->start = start;
+    span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
+    if (pages >= NEAR_PAGES) heap->large_near = start;
+    if (na_tight() && (!*zeroed || na_last())) give_end_back(span);
+    return true;
+}
+
+/* The node whose page heap a run belongs to; its pages may have been moved to another. */
+static unsigned heap_node(const na_span_t *span) {
+    return NA_LIKELY(!span->migrated) ? span->node : na_pageheap_node_of(span->start);
+}
+
+/* Gives back pages of a run, from page `from` of it on. Those that were moved to another node are
+ * given up first: what comes in their place is the node's again. */
+static void give_run_back(const na_span_t *span, uint32_t from) {
+    uintptr_t start = span->start + ((uintptr_t)from << NA_PAGE_SHIFT);
+    unsigned node = heap_node(span);
+    if (NA_UNLIKELY(span->migrated))
+        na_os_purge((void *)start, (size_t)(span->pages - from) << NA_PAGE_SHIFT);
+    if (NA_UNLIKELY(span->home != node))
+        na_pageheap_stray(span->home, node, span->pages - from, false);
+    na_pageheap_free(node, start, span->pages - from);
+}
+
+static void give_memory_back(const na_span_t *span) {
+    if (span->dedicated)
+        unmap_dedicated(span);
+    else
+        give_run_back(span, 0);
+}
+
+/* --- allocation --- */
+
+/* Whether the sampler, or mode sites, or strict checking wants a record of this block. */
+static bool is_recorded(na_heap_t *heap, size_t bytes) {
+    if (heap == NULL) return false;
+    if (na_every_event) return true;
+    if (na_sample_interval == 0) return false;
+    heap->large_until_sample -= (int64_t)bytes;
+    if (heap->large_until_sample > 0) return false;
+    heap->large_until_sample = na_sampler_draw(&heap->track);
+    return true;
+}
+
+static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind, bool *zeroed) {
+    na_span_t *span = na_span_new();
+    if (span == NULL) return NULL;
+    set_pages(span, pages_for(size));
+    span->capacity = 1;
+    span->carved = 1;
+    span->node = span->home = (uint8_t)kind->node;
+    span->requested = size;
+    *zeroed = true;
+    bool recorded = is_recorded(heap, na_span_bytes(span));
+    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(heap, span, kind, zeroed);
+    if (!mapped) {
+        na_span_delete(span);
+        return NULL;
+    }
+    if ((recorded && !na_span_add_records(span)) || !na_pagemap_enter(span, NA_TAG_NONE)) {
+        give_memory_back(span);
+        na_span_delete(span);
+        return NULL;
+    }
+    if (heap != NULL) heap->large_allocs++;
+    count_bytes(&bytes_of[span->home].all, na_span_bytes(span), 0);
+    return span;
+}
+
+enum { OWN_NODE = NA_NODE_ANY + 1 }; /* of a kind: the node of the thread */
+
+static NA_COLD na_span_t *make_aside(na_heap_t *heap, size_t size, na_large_kind_t kind,
+                                     bool *zeroed) {
+    kind.aside = kind.dedicated = true;
+    return make(heap, size, &kind, zeroed);
+}
+
+/* The thread can have no heap just now. */
+static NA_COLD void *alloc_aside(size_t size, na_large_kind_t kind, bool *zeroed) {
+    na_init();
+    if (kind.node == OWN_NODE) kind.node = na_heap_node_for_thread();
+    na_span_t *span = make_aside(NULL, size, kind, zeroed);
+    return span != NULL ? (void *)span->start : NULL;
+}
+
+static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
+    na_heap_t *heap = na_heap_enter();
+    if (heap == NULL) return alloc_aside(size, kind, zeroed);
+    if (kind.node == OWN_NODE) {
+        heap = na_heap_before_growth(heap);
+        kind.node = heap->node;
+    }
+    na_span_t *span;
+    if (NA_LIKELY(na_gate_enter(heap))) {
+        span = make(heap, size, &kind, zeroed);
+        na_gate_leave(heap);
+    } else {
+        span = make_aside(heap, size, kind, zeroed);
+    }
+    void *block = NULL;
+    if (span != NULL) {
+        block = (void *)span->start;
+        na_record_alloc(&heap->track, span, block, size, na_span_bytes(span), entry);
+    }
+    na_heap_pass(heap);
+    na_heap_leave(heap);
+    return block;
+}
+
+/* While every event is recorded: all of these calls are timed. The clearing is calloc's. */
+static NA_COLD void *alloc_timed(size_t size, na_large_kind_t kind, na_entry_t entry,
+                                 bool *zeroed) {
+    na_heap_t *heap = na_self;
+    na_timed_begin(&heap->track);
+    void *block = alloc(size, kind, entry, zeroed);
+    if (block != NULL && na_entry_kind(entry) == NA_ENTRY_CALLOC && !*zeroed) {
+        memset(block, 0, size);
+        *zeroed = true;
+    }
+    na_timed_finish(heap, (na_call_t)na_entry_kind(entry), false);
+    return block;
+}
+
+static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
+    bool unused;
+    if (zeroed == NULL) zeroed = &unused;
+    if (size == 0) /* aligned to more than a page */
+        size = 1;
+    uint32_t pages = pages_for(size);
+    kind.dedicated |= pages > NA_RUN_MAX_PAGES || kind.alignment > NA_HUGE_SIZE;
+    void *block = NULL;
+    if (pages != 0)
+        block = na_timed_wants(&na_self->track) ? alloc_timed(size, kind, entry, zeroed)
+                                                : alloc(size, kind, entry, zeroed);
+    if (block == NULL) errno = ENOMEM;
+    return block;
+}
+
+void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
+    na_large_kind_t kind = {.alignment = alignment, .node = OWN_NODE};
+    return alloc_checked(size, kind, entry, zeroed);
+}
+
+void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry) {
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = node};
+    return alloc_checked(size, kind, entry, NULL);
+}
+
+void *na_large_alloc_interleaved(const uint64_t *nodes, size_t size, na_entry_t entry) {
+    na_large_kind_t kind = {
+        .alignment = NA_PAGE_SIZE, .node = NA_NODE_ANY, .dedicated = true, .interleave = nodes};
+    return alloc_checked(size, kind, entry, NULL);
+}
+
+bool na_large_room_for_mapping(void) {
+    return atomic_load_explicit(&dedicated_count, memory_order_relaxed) < NA_DEDICATED_MAX;
+}
+
+void *na_large_alloc_grown(size_t size, na_entry_t entry) {
+    bool unused;
+    if (size <= NA_SMALL_MAX || pages_for(size) == 0) return NULL;
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true};
+    kind.dedicated = size >= NA_GROWN_MIN;
+    if (kind.dedicated && !na_large_room_for_mapping()) return NULL;
+    return alloc(size, kind, entry, &unused);
+}
+
+void na_large_free(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
+                   const void *moved_to) {
+    if ((uintptr_t)block != span->start) {
+        na_misuse("free of", block);
+        return;
+    }
+    if (!na_record_free(&heap->track, span, block, na_span_bytes(span), how, moved_to)) return;
+    na_large_free_late(heap, span);
+    na_heap_pass(heap);
+}
+
+void na_large_free_late(na_heap_t *heap, na_span_t *span) {
+    /* A mapping of its own goes without (aside.h). */
+    bool behind = NA_LIKELY(heap != NULL) && na_gate_enter(heap);
+    if (NA_UNLIKELY(!behind) && !span->dedicated) {
+        na_aside_free_later((void *)span->start);
+        return;
+    }
+    count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
+    na_pagemap_remove(span);
+    if (span->pages >= NEAR_PAGES && !span->dedicated) heap->large_near = span->start;
+    give_memory_back(span);
+    na_span_delete(span);
+    if (heap != NULL) heap->large_frees++;
+    if (NA_LIKELY(behind)) na_gate_leave(heap);
+}
+
+/* --- resizing --- */
+
+/* The steps that may fail come first: leaves of the page map, then the system's move. */
+
+static bool resize_here(na_span_t *span, size_t old_bytes, size_t new_bytes) {
+    /* mremap goes no further than the user's address space, which the page map covers. */
+    if (!na_is_address(span->start + new_bytes - 1) || !na_pagemap_prepare(span->start, new_bytes))
+        return false;
+    na_pagemap_remove(span); /* before others can be given the addresses of a part cut off */
+    if (na_os_resize((void *)span->start, old_bytes, new_bytes)) return true;
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    return false;
+}
+
+/* Moves a dedicated mapping to where there is room for it. */
+static bool move_dedicated(na_span_t *span, size_t old_bytes, size_t new_bytes) {
+    void *target = na_reserve_whole(new_bytes, NA_HUGE_SIZE);
+    if (target == NULL) return false;
+    if (na_pagemap_prepare((uintptr_t)target, new_bytes)) {
+        na_pagemap_remove(span); /* before others can be given its addresses */
+        if (na_os_move((void *)span->start, old_bytes, target, new_bytes)) {
+            span->start = (uintptr_t)target;
+            return true;
+        }
+        na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    }
+    na_os_unmap(target, new_bytes);
+    return false;
+}
+
+static bool resize_dedicated(na_span_t *span, uint32_t pages) {
+    size_t old_bytes = na_span_bytes(span), new_bytes = (size_t)pages << NA_PAGE_SHIFT;
+    if (new_bytes == old_bytes) return true;
+    if (new_bytes > old_bytes && !na_limit_charge(new_bytes - old_bytes)) return false;
+    if (!resize_here(span, old_bytes, new_bytes) &&
+        (new_bytes < old_bytes || !move_dedicated(span, old_bytes, new_bytes))) {
+        if (new_bytes > old_bytes) na_limit_release(new_bytes - old_bytes);
+        return false;
+    }
+    if (new_bytes < old_bytes) na_limit_release(old_bytes - new_bytes);
+    count_dedicated(span, pages, span->pages);
+    set_pages(span, pages);
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    return true;
+}
+
+static bool grow_run(na_span_t *span, uint32_t pages) {
+    bool zeroed;
+    uint32_t old_pages = span->pages, extra = pages - old_pages;
+    unsigned node = heap_node(span);
+    if (pages > NA_RUN_MAX_PAGES ||
+        !na_pageheap_extend(node, span->start, old_pages, extra, &zeroed))
+        return false;
+    if (NA_UNLIKELY(span->home != node)) na_pageheap_stray(span->home, node, extra, true);
+    na_pagemap_remove(span);
+    set_pages(span, pages);
+    if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
+    give_run_back(span, old_pages);
+    set_pages(span, old_pages);
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    return false;
+}
+
+static bool resize_run(na_span_t *span, uint32_t pages) {
+    uint32_t old_pages = span->pages;
+    if (pages == old_pages) return true;
+    if (pages > old_pages) return grow_run(span, pages);
+    na_span_t cut = *span; /* the part that goes back is described by the old length */
+    na_pagemap_remove(span);
+    set_pages(span, pages);
+    na_pagemap_enter(span, NA_TAG_NONE); /* its leaves are there */
+    give_run_back(&cut, pages);
+    return true;
+}
+
+void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size) {
+    uint32_t pages = pages_for(size);
+    if (pages == 0) return NULL;
+    size_t old_usable = na_span_bytes(span);
+    const void *old_block = (const void *)span->start;
+    if (span->dedicated) na_record_before_move(&heap->track, span);
+    if (NA_UNLIKELY(!na_gate_enter(heap))) return NULL;
+    bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
+    na_gate_leave(heap);
+    if (!done) return NULL;
+    count_bytes(&bytes_of[span->home].all, na_span_bytes(span), old_usable);
+    span->requested = size;
+    na_record_resize(&heap->track, span, old_block, (void *)span->start, old_usable, size,
+                     na_span_bytes(span));
+    return (void *)span->start;
+}
+
+/* --- migration --- */
+
+void na_large_settled_on(na_span_t *span, unsigned node, bool all) {
+    if (!span->dedicated) {
+        span->migrated = true;
+        if (all) span->node = (uint8_t)node;
+        return;
+    }
+    size_t bytes = na_span_bytes(span);
+    count_bytes(&bytes_of[span->home].all, 0, bytes);
+    count_dedicated(span, 0, span->pages);
+    span->home = span->node = (uint8_t)node;
+    count_bytes(&bytes_of[node].all, bytes, 0);
+    count_dedicated(span, span->pages, 0);
+}

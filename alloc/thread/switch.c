@@ -1,0 +1,147 @@
+/* switch.c - the handshakes between who switches recording and the threads that run. */
+#include "alloc/thread/switch.h"
+
+#include "alloc/sys/os.h"
+#include "alloc/thread/every.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
+#include "alloc/track/section.h"
+#include "alloc/track/timing.h"
+
+enum { PATIENCE_MS = 1000 };
+
+const na_controller_t *na_controller;
+
+/* Raised with each switch, before na_alarm: what credits were granted under. */
+static _Atomic(uint32_t) switches;
+
+static void raise_alarm(void) {
+    atomic_fetch_add(&switches, 1);
+    atomic_fetch_add(&na_alarm, NA_ALARM_RAISE);
+}
+
+/* --- waiting for threads to leave --- */
+
+typedef struct leaving {
+    const na_heap_t *self;
+    uint64_t until_ms;
+    bool all;
+} leaving_t;
+
+static void wait_for(na_heap_t *heap, void *arg) {
+    leaving_t *leaving = arg;
+    if (heap == leaving->self) return;
+    while (leaving->all && atomic_load_explicit(&heap->track.inside, memory_order_seq_cst) != 0) {
+        if (na_os_ms() > leaving->until_ms)
+            leaving->all = false;
+        else
+            na_os_yield();
+    }
+}
+
+static bool all_left(const na_heap_t *self) {
+    leaving_t leaving = {self, na_os_ms() + PATIENCE_MS, true};
+    na_section_order_all();
+    na_heap_each(wait_for, &leaving);
+    return leaving.all;
+}
+
+/* --- the switch --- */
+
+bool na_switch_prepare(const na_heap_t *self) {
+    static bool registered;
+    if (!registered) na_section_use_membarrier();
+    registered = true;
+    bool was = na_record_let_quicken(false);
+    if (all_left(self)) return true;
+    na_record_let_quicken(was);
+    return false;
+}
+
+void na_switch_give_up(void) {
+    na_record_let_quicken(!na_strict);
+}
+
+void na_switch_on(const na_hooks_t *hooks, bool every_event) {
+    atomic_fetch_add(&na_session, 1);
+    na_sample_interval = every_event ? 0 : hooks->sample_interval;
+    atomic_store_explicit(&na_hooks, hooks, memory_order_release);
+    na_every_choose(hooks); /* before a thread can find that every event is wanted */
+    na_every_event = every_event || na_strict;
+    raise_alarm();
+}
+
+bool na_switch_off(const na_heap_t *self) {
+    atomic_store(&na_hooks, NULL);
+    na_every_event = na_strict;
+    na_sample_interval = 0;
+    raise_alarm();
+    bool all = all_left(self);
+    atomic_fetch_add(&na_session, 1);
+    na_record_let_quicken(all && !na_strict);
+    return all;
+}
+
+bool na_switch_pause(const na_heap_t *self) {
+    na_section_hold(&self->track);
+    if (all_left(self)) return true;
+    na_section_release();
+    return false;
+}
+
+void na_switch_resume(void) {
+    na_section_release();
+}
+
+/* --- the threads' side --- */
+
+static void notice(na_heap_t *heap) {
+    heap->track.alarm = atomic_load_explicit(&na_alarm, memory_order_acquire) & ~NA_ALARM_HELD;
+}
+
+/* Whether calls go the ways of every.h. (Those of usual.h do not look at na_session: a thread that
+ * has noticed the beginning of a profile, and not its end, is in its session.) */
+static void set_every(na_heap_t *heap) {
+    heap->track.every_left = 0;
+    heap->track.timed_from = 0;
+    heap->track.in_realloc = false;
+    if (!na_every_event || na_strict) return;
+    na_section_renew(&heap->track, atomic_load_explicit(&na_session, memory_order_relaxed));
+    na_timed_draw(&heap->track);
+}
+
+void na_switch_new_heap(na_heap_t *heap) {
+    notice(heap);
+    heap->track.switches = atomic_load_explicit(&switches, memory_order_acquire);
+    set_every(heap);
+}
+
+void na_switch_alarmed(na_heap_t *heap) {
+    notice(heap);
+    uint32_t now = atomic_load_explicit(&switches, memory_order_acquire);
+    if (heap->track.switches != now) {
+        heap->track.switches = now;
+        set_every(heap);
+        heap->quick = 0; /* the next settle is thorough; all are while every event is wanted */
+        for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+            if (heap->states[cls].cap == 0) continue;
+            na_bin_count(heap, cls);
+            heap->states[cls].until_sample = na_sampler_draw(&heap->track); /* has no memory */
+            na_bin_grant(heap, cls);
+        }
+        heap->large_until_sample = na_sampler_draw(&heap->track);
+    }
+    if (na_controller != NULL) na_controller->attend(heap);
+}
+
+void na_switch_after_fork_child(void) {
+    if (atomic_load(&na_hooks) == &na_hooks_paused) na_section_release();
+    atomic_fetch_and(&na_alarm, ~NA_ALARM_HELD); /* the parent was about to */
+}
+
+void na_switch_new_process(void) {
+    uint32_t session = atomic_fetch_add(&na_session, 1) + 1;
+    na_heap_t *heap = na_self;
+    if (heap != &na_heap_empty && heap != &na_heap_gone) na_section_renew(&heap->track, session);
+    raise_alarm();
+}

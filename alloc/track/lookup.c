@@ -1,0 +1,82 @@
+/* lookup.c - see lookup.h. */
+#include "alloc/track/lookup.h"
+
+#include <string.h>
+
+#include "alloc/central/mixed.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/track/recording.h"
+#include "pagemap/pagemap.h"
+
+/* No block of ours begins here, or none that could be read at rest. */
+static NA_COLD void without_span(const void *address, na_found_t *found) {
+    found->kind =
+        na_pageheap_node_of((uintptr_t)address) != NA_NO_NODE ? NA_LOOKUP_FREE : NA_LOOKUP_FOREIGN;
+}
+
+static NA_COLD void without_record(const na_span_t *span, na_found_t *found) {
+    found->kind =
+        na_record_is_live(span, (const void *)found->base) ? NA_LOOKUP_PLAIN : NA_LOOKUP_DEAD;
+}
+
+void na_lookup(const void *address, na_found_t *found) {
+    const na_span_t *span = na_span_of(address);
+    if (NA_UNLIKELY(span == NULL)) {
+        without_span(address, found);
+        return;
+    }
+    if (na_is_mixed(span)) {
+        unsigned cls = na_mix_find(address, &found->base);
+        found->usable = na_classes[cls].size;
+        found->kind = cls != 0 ? NA_LOOKUP_PLAIN : NA_LOOKUP_FREE;
+        return;
+    }
+    /* The span may end at any time: its fields are read once and looked at again below. */
+    uintptr_t start = __atomic_load_n(&span->start, __ATOMIC_RELAXED);
+    size_t offset = (uintptr_t)address - start;
+    unsigned cls = __atomic_load_n(&span->cls, __ATOMIC_RELAXED);
+    uint32_t index = 0;
+    if (NA_LIKELY(cls != 0)) {
+        if (NA_UNLIKELY(cls >= NA_CLASS_COUNT)) {
+            found->kind = NA_LOOKUP_FREE;
+            return;
+        }
+        const na_class_t *class = &na_classes[cls];
+        index = na_block_index(class, offset);
+        uint32_t capacity = __atomic_load_n(&span->capacity, __ATOMIC_RELAXED);
+        if (NA_UNLIKELY(index >= capacity)) { /* the span's last bytes, or a torn read */
+            found->kind = NA_LOOKUP_FREE;
+            return;
+        }
+        found->usable = class->size;
+        found->base = start + (uintptr_t)index * class->size;
+    } else {
+        found->usable = (uint64_t)__atomic_load_n(&span->pages, __ATOMIC_RELAXED) * NA_PAGE_SIZE;
+        found->base = start;
+    }
+    const na_record_t *record = atomic_load_explicit(&span->records, memory_order_acquire);
+    if (NA_UNLIKELY(record == NULL)) {
+        without_record(span, found);
+        return;
+    }
+    if (NA_UNLIKELY(index > na_span_records_mask(record))) {
+        found->kind = NA_LOOKUP_FREE;
+        return;
+    }
+    /* Two words; what changes between the two readings is a block that ends or begins. */
+    uint64_t first[2], again[2];
+    const uint64_t *words = (const uint64_t *)(record + index);
+    first[0] = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
+    first[1] = __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
+    again[0] = __atomic_load_n(&words[0], __ATOMIC_RELAXED);
+    again[1] = __atomic_load_n(&words[1], __ATOMIC_RELAXED);
+    memcpy(&found->record, first, sizeof found->record);
+    if (NA_UNLIKELY(first[0] != again[0] || first[1] != again[1] ||
+                    __atomic_load_n(&span->start, __ATOMIC_RELAXED) != start)) {
+        found->kind = NA_LOOKUP_DEAD;
+        return;
+    }
+    found->kind = NA_LOOKUP_BLOCK;
+    if (NA_UNLIKELY(found->record.epoch == 0)) without_record(span, found);
+}

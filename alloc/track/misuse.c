@@ -1,0 +1,73 @@
+/* misuse.c - the messages, and what is a block. */
+#include "alloc/track/misuse.h"
+
+#include "alloc/central/mixed.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/print.h"
+#include "alloc/track/track.h"
+
+bool na_is_block_start(const na_span_t *span, const void *address) {
+    size_t offset = (uintptr_t)address - span->start;
+    if (span->cls == 0) return offset == 0;
+    if (na_is_mixed(span)) return na_mix_class(address) != 0;
+    const na_class_t *c = &na_classes[span->cls];
+    uint32_t index = na_block_index(c, offset);
+    return index < span->capacity && offset == (size_t)index * c->size;
+}
+
+static void describe(na_text_t *t, const void *address) {
+    const na_span_t *span = na_span_of(address);
+    if (span == NULL) {
+        na_text_str(t, ": numalloc has no block there (never given out, or already freed)");
+        return;
+    }
+    uintptr_t block = span->start;
+    size_t size = span->requested;
+    const na_class_t *c = &na_classes[span->cls];
+    uint32_t index = 0;
+    if (na_is_mixed(span)) {
+        c = &na_classes[na_mix_find(address, &block)];
+        if (c->size == 0) {
+            na_text_str(t, ": it lies between blocks that numalloc has given out");
+            return;
+        }
+        size = c->size;
+    } else if (span->cls != 0) {
+        index = na_block_index(c, (uintptr_t)address - span->start);
+        block = span->start + (uintptr_t)index * c->size;
+        size = c->size;
+    }
+    na_text_str(t, ": ");
+    if ((uintptr_t)address != block) {
+        na_text_u64(t, (uintptr_t)address - block);
+        na_text_str(t, " bytes into ");
+    }
+    na_text_str(t, span->cls == 0 ? "a large block of " : "a block of ");
+    na_text_u64(t, size);
+    na_text_str(t, " bytes at ");
+    na_text_hex(t, block);
+    if (span->cls != 0 && !na_is_mixed(span) && index >= span->carved)
+        na_text_str(t, ", which was never given out");
+    na_text_str(t, ", node ");
+    na_text_u64(t, span->node);
+}
+
+void na_misuse(const char *what, const void *address) {
+    na_text_t t = {0};
+    na_text_str(&t, "numalloc: ");
+    na_text_str(&t, what);
+    na_text_str(&t, " ");
+    na_text_hex(&t, (uintptr_t)address);
+    describe(&t, address);
+    if (!na_strict) na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
+    na_text_str(&t, "\n");
+    na_os_say(t.data, t.length);
+    if (na_option(NA_OPT_ABORT)) na_os_abort();
+}
+
+bool na_is_in_slow_span(unsigned cls, const void *block) {
+    const na_span_t *span = na_span_of(block);
+    if (span != NULL && na_is_mixed(span)) return na_mix_class(block) == cls;
+    return span != NULL && span->cls == cls; /* the tag may be another by now */
+}

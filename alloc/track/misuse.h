@@ -1,0 +1,45 @@
+/* misuse.h - naming what a program does wrong with its blocks.
+ *
+ * One line on stderr: what was done, the address, and what is known of it; then abort, unless
+ * NUMALLOC_ABORT=0: then the bad call has no effect. Always found: a free of an address that lies
+ * in no live block of ours (never given out, stack, static, a large block freed twice, a small
+ * block whose span is gone). Found at once with NUMALLOC_CHECK=1, otherwise when one of the
+ * thread's next slow paths still has it among the blocks freed last, or when the block goes to its
+ * span: a free of the middle of a block, a double free. */
+#ifndef NUMALLOC_ALLOC_MISUSE_H
+#define NUMALLOC_ALLOC_MISUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/central/mixed.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/central/tag.h"
+#include "pagemap/pagemap.h"
+#include "pagemap/span.h"
+
+/* Reports `what` ("double free of") and the address; returns only with NUMALLOC_ABORT=0. */
+void na_misuse(const char *what, const void *address);
+
+/* The block of a small span that `address` is in begins there. */
+bool na_is_block_start(const na_span_t *span, const void *address);
+
+/* The class of a block of a small span. */
+NA_INLINE unsigned na_class_in(const na_span_t *span, const void *block) {
+    return na_is_mixed(span) ? na_mix_class(block) : span->cls;
+}
+
+/* The block is one of the class, but its page is tagged slow: a profile that has ended left it so,
+ * or the span is mixed. */
+NA_COLD bool na_is_in_slow_span(unsigned cls, const void *block);
+/* The block's page is one of the class. By page tags, not spans: the tag is in the cache since the
+ * block was freed. */
+NA_INLINE bool na_is_of_class(unsigned cls, const void *block) {
+    uintptr_t address = (uintptr_t)block;
+    return NA_LIKELY(na_is_address(address)) &&
+           (NA_LIKELY((na_page_tag(address) & 0xffff) == cls * NA_BIN_SIZE) ||
+            na_is_in_slow_span(cls, block));
+}
+
+#endif

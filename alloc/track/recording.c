@@ -1,0 +1,149 @@
+/* recording.c - registry records and profiler hooks around an allocation's life. */
+#include "alloc/track/recording.h"
+
+#include "alloc/central/sizeclass.h"
+#include "alloc/central/tag.h"
+#include "alloc/track/misuse.h"
+#include "alloc/track/timing.h"
+#include "pagemap/pagemap.h"
+
+bool na_strict;
+_Atomic(uint8_t) na_profile_epoch = 1;
+
+static _Atomic(bool) quicken;
+
+bool na_record_let_quicken(bool may) {
+    return atomic_exchange(&quicken, may);
+}
+
+static bool may_quicken(const na_span_t *span) {
+    return atomic_load_explicit(&quicken, memory_order_relaxed) && span->cls != 0 &&
+           !span->sampled && !na_is_mixed(span) &&
+           atomic_load_explicit(&span->aside, memory_order_relaxed) == 0;
+}
+
+/* A processor reads its time stamp counter early if it can. What follows reads it after all that
+ * came before has been done. */
+NA_INLINE void clock_fence(void) {
+#if defined(__x86_64__)
+    __asm__ volatile("lfence" ::: "memory");
+#endif
+}
+
+/* --- records --- */
+
+na_record_t *na_record_of(const na_span_t *span, const void *block) {
+    na_record_t *records = atomic_load_explicit(&span->records, memory_order_acquire);
+    if (records == NULL || na_is_mixed(span)) return NULL;
+    if (span->cls == 0) return &records[0];
+    return &records[na_block_index(&na_classes[span->cls], (uintptr_t)block - span->start)];
+}
+
+/* Every block that the program has of this span has a record that says so. (Once na_every_event is
+ * false again, blocks are handed out without, before the session's number changes.) */
+static bool is_complete(const na_span_t *span) {
+    return na_strict || span->sampled || span->cls == 0 ||
+           (na_every_event &&
+            span->born == atomic_load_explicit(&na_session, memory_order_relaxed));
+}
+
+/* The record of a block that the caller holds, made if every event is wanted. */
+static na_record_t *wanted_record(na_span_t *span, const void *block) {
+    if (na_every_event && !na_is_mixed(span)) {
+        if (!na_span_add_records(span)) return NULL;
+        if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW))
+            na_pagemap_retag(span, NA_TAG_SLOW); /* the block holds the span in its place */
+        atomic_store_explicit(&span->recorded,
+                              atomic_load_explicit(&na_session, memory_order_relaxed),
+                              memory_order_relaxed);
+    }
+    return na_record_of(span, block);
+}
+
+void na_record_alloc(na_track_t *track, na_span_t *span, void *block, size_t requested,
+                     size_t usable, na_entry_t entry) {
+    if (!na_every_event && span->records == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(track);
+    na_record_t *record = wanted_record(span, block);
+    if (record != NULL) {
+        na_record_take(record, usable - requested, track->node,
+                       hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE);
+        clock_fence();
+        uint64_t paused = na_timed_pause(track);
+        if (hooks != NULL)
+            hooks->on_alloc(&track->profile, record, block, requested, usable, entry, NULL);
+        na_timed_go_on(track, paused);
+    }
+    na_section_leave(track);
+}
+
+bool na_record_free(na_track_t *track, na_span_t *span, void *block, size_t usable,
+                    na_release_t how, const void *moved_to) {
+    static const na_record_t before; /* of no profile */
+    if (!na_every_event && span->records == NULL) return true;
+    const na_hooks_t *hooks = na_section_enter(track);
+    na_record_t *record = na_record_of(span, block);
+    bool known = record != NULL && na_record_epoch(record) != 0;
+    bool live = known || record == NULL || !is_complete(span);
+    if (live && hooks != NULL && (known || na_every_event)) {
+        uint64_t paused = na_timed_pause(track);
+        hooks->on_free(&track->profile, known ? record : &before, block, usable, how, moved_to);
+        na_timed_go_on(track, paused);
+    }
+    if (known) na_record_set_epoch(record, 0);
+    if (live && may_quicken(span)) /* the block holds the span in its place */
+        na_pagemap_retag(span, na_tag(span->cls, span->owner));
+    na_section_leave(track);
+    if (!live) na_misuse("double free of", block);
+    return live;
+}
+
+bool na_record_is_live(const na_span_t *span, const void *block) {
+    const na_record_t *record = na_record_of(span, block);
+    return record == NULL || na_record_epoch(record) != 0 || !is_complete(span);
+}
+
+bool na_record_is_told(const na_span_t *span, const void *block) {
+    const na_record_t *record = na_record_of(span, block);
+    return record != NULL && na_record_epoch(record) == na_profile_epoch;
+}
+
+void na_record_before_move(na_track_t *track, const na_span_t *span) {
+    static const na_record_t before;
+    if (!na_every_event && span->records == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(track);
+    const na_record_t *record = span->records;
+    bool known = record != NULL && na_record_epoch(record) != 0;
+    if (hooks != NULL && hooks->before_move != NULL && (known || na_every_event)) {
+        uint64_t paused = na_timed_pause(track);
+        hooks->before_move(&track->profile, known ? record : &before, (const void *)span->start);
+        na_timed_go_on(track, paused);
+    }
+    na_section_leave(track);
+}
+
+void na_record_resize(na_track_t *track, na_span_t *span, const void *old_block, void *block,
+                      size_t old_usable, size_t requested, size_t usable) {
+    if (!na_every_event && span->records == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(track);
+    na_record_t *record = wanted_record(span, block);
+    /* In mode sample the other blocks of a span with records were never drawn. */
+    if (record != NULL && (na_every_event || na_record_epoch(record) == na_profile_epoch)) {
+        clock_fence();
+        uint64_t paused = na_timed_pause(track);
+        if (hooks != NULL)
+            hooks->on_resize(&track->profile, record, old_block, block, old_usable, requested,
+                             usable);
+        else if (na_record_epoch(record) == 0)
+            na_record_set_epoch(record, NA_EPOCH_BEFORE);
+        na_timed_go_on(track, paused);
+        record->slack = (uint16_t)(usable - requested);
+    }
+    na_section_leave(track);
+}
+
+void na_record_thread_exit(na_track_t *track) {
+    const na_hooks_t *hooks = na_section_enter(track);
+    if (hooks != NULL && track->profile != NULL) hooks->on_thread_exit(&track->profile);
+    na_section_leave(track);
+}

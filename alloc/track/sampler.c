@@ -1,0 +1,53 @@
+/* sampler.c - exponential draws without libm. */
+#include "alloc/track/sampler.h"
+
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+
+_Atomic(uint64_t) na_sample_interval;
+
+static uint64_t next_random(na_track_t *track) {
+    if (NA_UNLIKELY(track->random == 0)) na_sampler_seed(track);
+    uint64_t x = track->random; /* xorshift64*, never zero once there is a seed */
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    track->random = x;
+    return x * 0x2545f4914f6cdd1dull;
+}
+
+void na_sampler_seed(na_track_t *track) {
+    uint64_t seed = na_option(NA_OPT_SAMPLE_SEED), from = (uintptr_t)track ^ na_os_ms();
+    if (seed != 0)
+        from = seed << 16 | track->id; /* each heap its own draws, the same in each run */
+    from *= 0x9e3779b97f4a7c15ull;
+    track->random = (from ^ from >> 32) | 1;
+    for (unsigned i = 0; i < 4; i++)
+        next_random(track);
+}
+
+/* -ln(u) for u = (m + 1) / 2^53, by the exponent and a series in the mantissa: ln x = 2 artanh t,
+ * t = (x - 1) / (x + 1); |t| <= 0.172 after centring, so that seven terms give 1e-12. */
+static double minus_log(uint64_t m) {
+    double u = (double)(m + 1) * 0x1p-53;
+    int exponent = 0;
+    while (u < 0.70710678118654752) {
+        u *= 2;
+        exponent++;
+    }
+    double t = (u - 1) / (u + 1), t2 = t * t, sum = 0;
+    for (int k = 13; k >= 1; k -= 2)
+        sum = sum * t2 + 1.0 / k;
+    return exponent * 0.69314718055994531 - 2 * t * sum;
+}
+
+int64_t na_sampler_draw(na_track_t *track) {
+    if (na_sample_interval <= NA_SAMPLE_ALL) return na_sample_interval == 0 ? INT64_MAX : 1;
+    double bytes = minus_log(next_random(track) >> 11) * (double)na_sample_interval;
+    return bytes < 1 ? 1 : bytes > 0x1p62 ? (int64_t)1 << 62 : (int64_t)bytes;
+}
+
+/* The whole part of an exponential draw is geometric: p = 1 - exp(-1 / each). */
+uint32_t na_sampler_gap(na_track_t *track, uint32_t each) {
+    return (uint32_t)(minus_log(next_random(track) >> 11) * each);
+}

@@ -1,0 +1,434 @@
+/* control.c - carries out what control.h says. */
+#include "profiler/control/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "alloc/api/init.h"
+#include "alloc/api/whose.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/print.h"
+#include "alloc/thread/large.h"
+#include "alloc/thread/switch.h"
+#include "alloc/track/lookup.h"
+#include "alloc/track/misuse.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
+#include "profiler/record/record.h"
+#include "profiler/record/where.h"
+
+enum { LOOK_MS = 20, TRIGGER_MS = 100 }; /* least time between two looks */
+
+static na_lock_t lock; /* guards all below but what is atomic */
+static bool running;
+static bool stuck;  /* a profile has ended whose memory a thread may still use */
+static bool ended;  /* the process does */
+static bool wanted; /* this program is one to profile */
+static na_profile_config_t config;
+
+static _Atomic(unsigned) requests; /* na_request_t, not yet carried out */
+
+static _Atomic(bool) watching; /* there is something to look for */
+static _Atomic(uint64_t) next_look_ms;
+static struct watch {
+    uint64_t start_at_ms, stop_at_ms, dump_at_ms; /* 0: never */
+    uint64_t after_ms, for_ms, every_ms;
+    uint64_t rss, live;               /* multiples that are dumped at, 0: none */
+    uint64_t rss_passed, live_passed; /* the last ones */
+    const char *trigger;              /* NULL: none */
+    uint64_t trigger_at_ms;           /* next look */
+    struct stat seen;                 /* the trigger as last read; st_ino 0: not there */
+} watch;
+
+static bool try_lock(void) {
+    return na_try_lock(&lock);
+}
+
+/* --- beginning and ending --- */
+
+/* For the profile's timeline; takes no lock. */
+static uint64_t mapped_bytes(void) {
+    return na_pageheap_committed() + na_large_dedicated_bytes();
+}
+
+static uint32_t threads_most(bool from_now) {
+    if (from_now) na_heap_forget_most();
+    return na_heap_most();
+}
+
+static uint64_t mapped_on(unsigned node) {
+    return na_pageheap_committed_on(node) + na_large_dedicated_on(node);
+}
+
+NA_RACY static uint64_t usable(const na_span_t *span) {
+    uint8_t cls = span->cls;
+    return cls != 0 ? na_classes[cls].size : (uint64_t)span->pages * NA_PAGE_SIZE;
+}
+
+static const na_record_t *record_of(const void *block) {
+    const na_span_t *span = na_span_of(block);
+    return span != NULL && na_is_block_start(span, block) ? na_record_of(span, block) : NULL;
+}
+
+/* Of the sources that only tests ask for, 0: none. */
+static na_access_choice_t test_source(void) {
+    uint64_t choice = na_option(NA_OPT_TEST_ACCESS);
+    return choice == 0 ? NA_ACCESS_OFF : (na_access_choice_t)(NA_ACCESS_KMOD_FAULT - 1 + choice);
+}
+
+/* "MODE[,access[=SOURCE]]"; without the latter the option's source. */
+static bool mode_of(const char *text, na_profile_mode_t *mode, na_access_choice_t *access) {
+    static const struct {
+        const char *name;
+        na_profile_mode_t mode;
+    } modes[] = {
+        {"sample", NA_PROFILE_SAMPLE}, {"sites", NA_PROFILE_SITES}, {"trace", NA_PROFILE_TRACE}};
+    size_t length;
+    int source = na_option_access(text, &length);
+    if (source < 0) return false;
+    *access = (na_access_choice_t)(text[length] != 0 ? (uint64_t)source : na_option(NA_OPT_ACCESS));
+    if (*access != NA_ACCESS_OFF && test_source() != NA_ACCESS_OFF) *access = test_source();
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        size_t n = 0;
+        while (n < length && text[n] == modes[i].name[n])
+            n++;
+        if (n == length && modes[i].name[n] == 0) {
+            *mode = modes[i].mode;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As the option says, where 0 is every block; the sampler's 0 is none. */
+static uint64_t sample_interval(void) {
+    uint64_t interval = na_option(NA_OPT_SAMPLE_INTERVAL);
+    return interval != 0 ? interval : NA_SAMPLE_ALL;
+}
+
+static int start(const na_heap_t *heap, const char *mode, const char *file) {
+    if (running) return EALREADY;
+    if (ended || !wanted) return ECANCELED;
+    if (mode == NULL || *mode == 0) mode = na_option_text(NA_OPT_PROFILE);
+    if (mode == NULL || *mode == 0) mode = "sites";
+    if (!mode_of(mode, &config.mode, &config.access)) return EINVAL;
+    config.access_period = na_option(NA_OPT_ACCESS_PERIOD);
+    config.access_cost = (unsigned)na_option(NA_OPT_ACCESS_COST);
+    config.access_stack = (uint32_t)na_option(NA_OPT_ACCESS_STACK) & ~7u;
+    config.access_frames = (uint32_t)na_option(NA_OPT_ACCESS_FRAMES);
+    config.find = na_lookup;
+    if (!na_switch_prepare(heap)) return EBUSY;
+    if (stuck) na_profile_discard();
+    stuck = false;
+    config.file = file != NULL ? file : na_option_text(NA_OPT_PROFILE_FILE);
+    config.named_by_call = file != NULL;
+    config.sample_interval = config.mode == NA_PROFILE_SAMPLE ? sample_interval() : 0;
+    config.mapped = mapped_bytes;
+    config.mapped_on = mapped_on;
+    config.threads_most = threads_most;
+    config.own_limit = na_option(NA_OPT_PROFILE_MEMORY);
+    config.free_sites = na_option(NA_OPT_PROFILE_FREES) != 0;
+    config.age_records = na_span_age_records;
+    config.forget_threads = na_switch_new_process;
+    config.each_records = na_span_each_records;
+    config.record_of = record_of;
+    config.usable = usable;
+    config.trace_stacks = (na_trace_stacks_t)na_option(NA_OPT_TRACE_STACKS);
+    config.trace_buffer = na_option(NA_OPT_TRACE_BUFFER);
+    config.trace_level = (unsigned)na_option(NA_OPT_TRACE_LEVEL);
+    config.trace_lossy = na_option(NA_OPT_TRACE_LOSSY) != 0;
+    config.trace_no_thread = na_option(NA_OPT_TRACE_THREAD) == 0;
+    config.trace_max = na_option(NA_OPT_TRACE_MAX);
+    config.other_malloc = na_whose_malloc();
+    config.from_start = na_heap_count() == 0;
+    config.missed = NA_CREDIT_MAX;
+    const na_hooks_t *hooks = na_profile_start(&config);
+    if (hooks == NULL) {
+        na_switch_give_up();
+        return EIO;
+    }
+    na_switch_on(hooks, config.mode != NA_PROFILE_SAMPLE);
+    running = true;
+    uint64_t now = na_os_ms();
+    watch.start_at_ms = 0;
+    watch.stop_at_ms = watch.for_ms != 0 ? now + watch.for_ms : 0;
+    watch.dump_at_ms = watch.every_ms != 0 ? now + watch.every_ms : 0;
+    return 0;
+}
+
+static int stop(const na_heap_t *heap) {
+    if (!running) return EALREADY;
+    running = false;
+    watch.stop_at_ms = watch.dump_at_ms = 0;
+    stuck = !na_switch_off(heap);
+    na_profile_stop(!stuck);
+    if (!stuck) na_profile_discard();
+    return 0;
+}
+
+static int dump(const na_heap_t *heap) {
+    if (!running) return ENODATA;
+    if (!na_switch_pause(heap)) return EBUSY;
+    int error = na_profile_dump();
+    na_switch_resume();
+    return error;
+}
+
+/* --- requests --- */
+
+void na_control_request(unsigned which) {
+    atomic_fetch_or(&requests, which);
+    atomic_fetch_add(&na_alarm, NA_ALARM_RAISE);
+}
+
+static void complain(const char *what, int error) {
+    if (error == EBUSY)
+        na_warn("%s put off: a thread does not come out of the profiler; stop it, or ask again "
+                "when it runs",
+                what);
+}
+
+static void carry_out(const na_heap_t *heap, unsigned which) {
+    if ((which & NA_REQUEST_DUMP) != 0 && running) complain("a profile's copy is", dump(heap));
+    if ((which & NA_REQUEST_TOGGLE) != 0)
+        which |= running ? (unsigned)NA_REQUEST_STOP : (unsigned)NA_REQUEST_START;
+    if ((which & NA_REQUEST_STOP) != 0 && running) stop(heap);
+    if ((which & NA_REQUEST_START) != 0 && !running)
+        complain("the start of a profile is", start(heap, NULL, NULL));
+}
+
+static void attend_requests(na_heap_t *heap) {
+    while (atomic_load(&requests) != 0) {
+        /* In a signal handler that interrupted a hook, or somebody else is at it: later. */
+        if (atomic_load_explicit(&heap->track.inside, memory_order_relaxed) != 0 || !try_lock())
+            return;
+        carry_out(heap, atomic_exchange(&requests, 0));
+        na_unlock(&lock);
+    }
+}
+
+int na_control_start(na_heap_t *heap, const char *mode, const char *file) {
+    na_lock(&lock);
+    int error = start(heap, mode, file);
+    const na_hooks_t *hooks = na_hooks;
+    /* Here the program waits for us in a call of its own, so that a thread can be made. */
+    if (error == 0 && hooks->on_load != NULL) hooks->on_load();
+    na_unlock(&lock);
+    na_switch_alarmed(heap); /* what the caller does next is in the profile, all of it */
+    return error;
+}
+
+int na_control_stop(na_heap_t *heap) {
+    na_lock(&lock);
+    int error = stop(heap);
+    na_unlock(&lock);
+    attend_requests(heap);
+    return error;
+}
+
+int na_control_dump(na_heap_t *heap) {
+    na_lock(&lock);
+    int error = dump(heap);
+    na_unlock(&lock);
+    attend_requests(heap);
+    return error;
+}
+
+/* --- signals --- */
+
+/* In the order of the option's words. */
+static const int signal_numbers[] = {0, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGWINCH, SIGIO, SIGPWR};
+
+static void on_signal(int number) {
+    if (number == signal_numbers[na_option(NA_OPT_PROFILE_SIGNAL)])
+        na_control_request(NA_REQUEST_TOGGLE);
+    if (number == signal_numbers[na_option(NA_OPT_PROFILE_DUMP_SIGNAL)])
+        na_control_request(NA_REQUEST_DUMP);
+}
+
+static void handle(na_option_id_t option) {
+    int number = signal_numbers[na_option(option)];
+    if (number == 0) return;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(number, &action, NULL) != 0)
+        na_warn("%s ignored: the system does not let the signal be handled; choose another",
+                na_option_name(option));
+}
+
+void na_control_at_load(void) {
+    if (!wanted) return;
+    na_whose_warn();
+    handle(NA_OPT_PROFILE_SIGNAL);
+    handle(NA_OPT_PROFILE_DUMP_SIGNAL);
+}
+
+/* --- looking --- */
+
+/* A change of the file is what counts, so that all processes of a job see the same one. */
+static unsigned look_at_trigger(uint64_t now) {
+    if (watch.trigger == NULL || now < watch.trigger_at_ms) return 0;
+    watch.trigger_at_ms = now + TRIGGER_MS;
+    struct stat st = {0};
+    if (na_syscall(SYS_newfstatat, AT_FDCWD, (long)watch.trigger, (long)&st, 0, 0, 0) != 0)
+        st = (struct stat){0};
+    bool changed = st.st_ino != watch.seen.st_ino ||
+                   st.st_mtim.tv_sec != watch.seen.st_mtim.tv_sec ||
+                   st.st_mtim.tv_nsec != watch.seen.st_mtim.tv_nsec;
+    watch.seen = st;
+    if (!changed || st.st_ino == 0) return 0;
+    char text[16] = "";
+    long n = na_os_read_file(watch.trigger, text, sizeof text);
+    if (n < 0) return 0;
+    switch (n >= 3 && text[0] == 's' ? text[2] : text[0]) {
+    case 'a': /* start */
+        return NA_REQUEST_START;
+    case 'o': /* stop */
+        return NA_REQUEST_STOP;
+    case 'd': /* dump */
+    case 0:
+    case '\n':
+        return NA_REQUEST_DUMP;
+    default:
+        na_warn("%s: unknown request '%s'; write start, stop or dump", watch.trigger, text);
+        return 0;
+    }
+}
+
+static uint64_t resident_bytes(void) {
+    char text[128];
+    if (na_os_read_file("/proc/self/statm", text, sizeof text) <= 0) return 0;
+    const char *p = text;
+    while (*p >= '0' && *p <= '9') /* size */
+        p++;
+    uint64_t pages = 0;
+    for (p += *p == ' '; *p >= '0' && *p <= '9'; p++)
+        pages = pages * 10 + (uint64_t)(*p - '0');
+    return pages * na_os_page;
+}
+
+/* `value` is beyond a multiple of `step` that it was never beyond before. */
+static bool passes(uint64_t step, uint64_t value, uint64_t *passed) {
+    if (step == 0 || value / step <= *passed) return false;
+    *passed = value / step;
+    return true;
+}
+
+static unsigned look(uint64_t now) {
+    unsigned found = look_at_trigger(now);
+    if (watch.start_at_ms != 0 && now >= watch.start_at_ms) {
+        watch.start_at_ms = 0;
+        found |= NA_REQUEST_START;
+    }
+    if (!running) return found;
+    if (watch.stop_at_ms != 0 && now >= watch.stop_at_ms) found |= NA_REQUEST_STOP;
+    bool due = watch.dump_at_ms != 0 && now >= watch.dump_at_ms;
+    if (due) watch.dump_at_ms = now + watch.every_ms;
+    if (watch.rss != 0 && passes(watch.rss, resident_bytes(), &watch.rss_passed)) due = true;
+    if (watch.live != 0) {
+        int64_t live = na_profile_live_bytes();
+        if (live > 0 && passes(watch.live, (uint64_t)live, &watch.live_passed)) due = true;
+    }
+    return due ? found | NA_REQUEST_DUMP : found;
+}
+
+static void poll_triggers(na_heap_t *heap, uint64_t now) {
+    if (atomic_load_explicit(&watching, memory_order_relaxed)) {
+        uint64_t next = atomic_load_explicit(&next_look_ms, memory_order_relaxed);
+        if (now >= next && atomic_compare_exchange_strong(&next_look_ms, &next, now + LOOK_MS) &&
+            try_lock()) {
+            unsigned found = look(now);
+            na_unlock(&lock);
+            if (found != 0) atomic_fetch_or(&requests, found);
+        }
+    }
+    attend_requests(heap);
+}
+
+/* --- the process --- */
+
+/* The program may go to another directory. Too long, or nowhere: as it is. */
+static const char *whole_name(const char *name) {
+    NA_SPARSE static char whole[4096];
+    if (name[0] == '/') return name;
+    long n = na_syscall(SYS_getcwd, (long)whole, sizeof whole, 0, 0, 0, 0);
+    if (n <= 1 || whole[0] != '/') return name;
+    size_t at = (size_t)n - 1;
+    if (whole[at - 1] != '/') whole[at++] = '/';
+    for (const char *c = name; at < sizeof whole; at++, c++)
+        if ((whole[at] = *c) == 0) return whole;
+    return name;
+}
+
+static bool before_fork(void) {
+    enum { LONG_MS = 2000 }; /* a switch waits for a second itself */
+    return !na_lock_is_mine(&lock) && na_lock_for(&lock, LONG_MS);
+}
+
+static void after_fork_parent(void) {
+    na_unlock(&lock);
+}
+
+/* What is due is the parent's affair; the child's own profile goes on as its hooks see fit. */
+static void after_fork_child(bool held) {
+    na_lock_reset(&lock);
+    if (held) na_unlock(&lock);
+    na_switch_after_fork_child();
+    na_pools_after_fork_child();
+    atomic_store(&requests, 0);
+}
+
+static const na_controller_t controller = {attend_requests, poll_triggers, before_fork,
+                                           after_fork_parent, after_fork_child};
+
+void na_control_init(void) {
+    na_controller = &controller;
+    const char *mode = na_option_text(NA_OPT_PROFILE);
+    bool bad_ranks;
+    wanted = na_control_is_wanted(na_option_text(NA_OPT_PROFILE_ONLY),
+                                  na_option_text(NA_OPT_PROFILE_RANKS), &bad_ranks);
+    if (bad_ranks)
+        na_warn("NUMALLOC_PROFILE_RANKS=%s ignored: numbers and ranges such as 0,4-7 are accepted",
+                na_option_text(NA_OPT_PROFILE_RANKS));
+    if (!wanted) return;
+    const char *trigger = na_option_text(NA_OPT_PROFILE_TRIGGER);
+    watch.after_ms = na_option(NA_OPT_PROFILE_AFTER);
+    watch.for_ms = na_option(NA_OPT_PROFILE_FOR);
+    watch.every_ms = na_option(NA_OPT_PROFILE_DUMP_EVERY);
+    watch.rss = na_option(NA_OPT_PROFILE_DUMP_RSS);
+    watch.live = na_option(NA_OPT_PROFILE_DUMP_LIVE);
+    if (trigger != NULL && *trigger != 0) watch.trigger = whole_name(trigger);
+    if ((mode != NULL && *mode != 0) || watch.trigger != NULL ||
+        na_option(NA_OPT_PROFILE_SIGNAL) != 0)
+        na_where_start(na_option_text(NA_OPT_PROFILE_FILE));
+    if (watch.trigger != NULL) /* what is there already asks for nothing */
+        na_syscall(SYS_newfstatat, AT_FDCWD, (long)watch.trigger, (long)&watch.seen, 0, 0, 0);
+    if (mode != NULL && *mode != 0 && watch.after_ms != 0)
+        watch.start_at_ms = na_os_ms() + watch.after_ms;
+    watching = watch.trigger != NULL || watch.start_at_ms != 0 || watch.for_ms != 0 ||
+               watch.every_ms != 0 || watch.rss != 0 || watch.live != 0;
+    if (mode == NULL || *mode == 0 || watch.after_ms != 0 ||
+        na_option(NA_OPT_PROFILE_START) == NA_PROFILE_LATER)
+        return;
+    na_lock(&lock);
+    start(NULL, NULL, NULL);
+    na_unlock(&lock);
+}
+
+void na_control_at_exit(na_heap_t *heap) {
+    if (!try_lock()) return; /* exit() out of a handler that interrupted a switch */
+    ended = true;
+    const na_hooks_t *hooks = na_hooks;
+    if (running && hooks != NULL && heap->track.inside == 0) {
+        hooks = na_section_enter(&heap->track);
+        if (hooks != NULL) hooks->on_exit(&heap->track.profile);
+        na_section_leave(&heap->track);
+    }
+    na_unlock(&lock);
+}

@@ -1,0 +1,54 @@
+/* control.h - when a profile begins, ends and is copied: at the start, by option, by signal, by
+ * time, by memory, by a file, by the program itself.
+ *
+ * Requests may be made anywhere, in signal handlers as well; they are carried out by a slow path of
+ * whatever thread comes first (or by the thread of NUMALLOC_BACKGROUND, which comes every 100 ms
+ * also when the program sleeps), by one thread at a time, never by one that is inside a hook. */
+#ifndef NUMALLOC_ALLOC_CONTROL_H
+#define NUMALLOC_ALLOC_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/thread/heap.h"
+
+typedef enum na_request {
+    NA_REQUEST_START = 1,
+    NA_REQUEST_STOP = 2,
+    NA_REQUEST_TOGGLE = 4,
+    NA_REQUEST_DUMP = 8,
+} na_request_t;
+
+/* With the options read: registers itself as the controller (thread/switch.h), and begins the
+ * profile if it is to begin with the program. Under na_init's lock. */
+void na_control_init(void);
+/* In the library's constructor: signal handlers. */
+void na_control_at_load(void);
+
+/* Async-signal-safe. */
+void na_control_request(unsigned requests);
+/* At once; for the API. 0, or a positive errno: EALREADY (start: one is running; stop: none is),
+ * EINVAL (no such mode), ECANCELED (this program or rank is not to be profiled), EBUSY (a thread
+ * does not come out of the profiler), EIO (the file; said on stderr), ENODATA (dump: none is
+ * running, or nothing was recorded yet). `mode`, `file`: NULL as the options say. */
+int na_control_start(na_heap_t *heap, const char *mode, const char *file);
+int na_control_stop(na_heap_t *heap);
+int na_control_dump(na_heap_t *heap);
+
+/* A forked child: pools that were being named are nobody's. (api_pool.c) */
+void na_pools_after_fork_child(void);
+
+/* The process ends: the profile is closed, no other begins. */
+void na_control_at_exit(na_heap_t *heap);
+
+/* control_filter.c: this program, and this process of its job, is one to profile. `programs` is a
+ * list of names with *, `ranks` one of numbers and ranges; NULL or empty: any. False with
+ * *bad_ranks: the list of ranks is not one. */
+bool na_control_is_wanted(const char *programs, const char *ranks, bool *bad_ranks);
+/* A name against a pattern with *. For tests. */
+bool na_control_matches(const char *name, const char *pattern, size_t pattern_length);
+/* 1 in the list, 0 not, -1: not a list. For tests. */
+int na_control_has_rank(const char *ranks, int rank);
+
+#endif

@@ -1,0 +1,107 @@
+/* control_filter.c - which programs, and which processes of a parallel job, are profiled. */
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include "alloc/sys/os.h"
+#include "profiler/control/control.h"
+
+bool na_control_matches(const char *name, const char *pattern, size_t pattern_length) {
+    const char *end = pattern + pattern_length, *star = NULL, *resume = NULL;
+    while (*name != 0) {
+        if (pattern != end && *pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (pattern != end && *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star != NULL) { /* let the last star take one character more */
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (pattern != end && *pattern == '*')
+        pattern++;
+    return pattern == end;
+}
+
+static bool number(const char **s, int *value) {
+    if (**s < '0' || **s > '9') return false;
+    int64_t v = 0;
+    for (; **s >= '0' && **s <= '9'; (*s)++) {
+        v = v * 10 + (**s - '0');
+        if (v > INT32_MAX) return false;
+    }
+    *value = (int)v;
+    return true;
+}
+
+int na_control_has_rank(const char *ranks, int rank) {
+    bool has = false;
+    for (;;) {
+        int first, last;
+        if (!number(&ranks, &first)) return -1;
+        last = first;
+        if (*ranks == '-') {
+            ranks++;
+            if (!number(&ranks, &last) || last < first) return -1;
+        }
+        has |= rank >= first && rank <= last;
+        if (*ranks == 0) return has;
+        if (*ranks++ != ',') return -1;
+    }
+}
+
+static const char *base_name(const char *path) {
+    const char *base = path;
+    for (; *path != 0; path++)
+        if (*path == '/') base = path + 1;
+    return base;
+}
+
+static bool is_listed(const char *name, const char *list) {
+    for (;;) {
+        size_t n = 0;
+        while (list[n] != 0 && list[n] != ',')
+            n++;
+        if (n != 0 && na_control_matches(name, list, n)) return true;
+        if (list[n] == 0) return false;
+        list += n + 1;
+    }
+}
+
+/* By the name of the file that runs, or by the one that it was called by. */
+static bool is_program(const char *list) {
+    char text[4096];
+    long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)text,
+                        sizeof text - 1, 0, 0);
+    if (n > 0) {
+        text[n] = 0;
+        if (is_listed(base_name(text), list)) return true;
+    }
+    n = na_os_read_file("/proc/self/cmdline", text, sizeof text);
+    if (n <= 0) return false;
+    return is_listed(base_name(text), list);
+}
+
+static int own_rank(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = na_os_getenv(names[i]);
+        int rank;
+        if (text != NULL && number(&text, &rank) && *text == 0) return rank;
+    }
+    return -1;
+}
+
+bool na_control_is_wanted(const char *programs, const char *ranks, bool *bad_ranks) {
+    *bad_ranks = false;
+    if (ranks != NULL && *ranks != 0) {
+        int has = na_control_has_rank(ranks, own_rank());
+        *bad_ranks = has < 0;
+        if (has == 0) return false;
+    }
+    return programs == NULL || *programs == 0 || is_program(programs);
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""includes.py - holds the includes to the order of the rooms.
+
+The sources are cut into rooms; ROOMS has them in the order of calls, the callers first. A file may
+include files of its own room and of rooms below; never of a room above, nor of one beside (on the
+same line of ROOMS). EXCEPTIONS names what may, and why. An exception that nothing needs any more is
+a fault as well.
+
+usage: scripts/includes.py [--graph]     --graph: how many includes go from room to room, and which
+modules of a room include each other
+Exit status 1 if there is a fault; each is one line."""
+import collections
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOMS = [
+    ["profiler/control"],
+    ["alloc/api"],
+    ["profiler/record"],
+    ["alloc/thread"],
+    ["alloc/track"],
+    ["alloc/central"],
+    ["alloc/page"],
+    ["pagemap"],
+    ["alloc/sys"],
+]
+# What may go up all the same.
+BEGINS = "any thread's first slow path starts the library, and only the top knows all that starts"
+EXCEPTIONS = {
+    ("alloc/thread/aside.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/thread/cache.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/thread/foreign.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/thread/heap.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/thread/large.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
+}
+
+LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def room_of(path):
+    folder = os.path.dirname(path)
+    while folder and folder not in LEVEL:
+        folder = os.path.dirname(folder)
+    return folder or None
+
+
+def read():
+    """All includes of a file of a room by another, as (file, included)."""
+    found = set()
+    for room in LEVEL:
+        for folder, _, names in os.walk(os.path.join(ROOT, room)):
+            for name in sorted(names):
+                path = os.path.relpath(os.path.join(folder, name), ROOT)
+                if not name.endswith((".c", ".h")) or room_of(path) != room:
+                    continue
+                with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                    for included in INCLUDE.findall(file.read()):
+                        if room_of(included) and os.path.exists(os.path.join(ROOT, included)):
+                            found.add((path, included))
+    return found
+
+
+def direction(path, included):
+    here, there = room_of(path), room_of(included)
+    if here == there or LEVEL[there] > LEVEL[here]:
+        return None
+    return "beside" if LEVEL[there] == LEVEL[here] else "above"
+
+
+def circles(edges):
+    """Groups of modules of one room that include each other (Tarjan)."""
+    graph = collections.defaultdict(set)
+    for path, included in edges:
+        a, b = os.path.splitext(path)[0], os.path.splitext(included)[0]
+        if a != b and room_of(path) == room_of(included):
+            graph[a].add(b)
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            group = []
+            while not group or group[-1] != node:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--graph"]):
+        sys.exit("usage: scripts/includes.py [--graph]")
+    edges = read()
+    if sys.argv[1:]:
+        count = collections.Counter((room_of(a), room_of(b)) for a, b in edges)
+        for (a, b), n in sorted(count.items(), key=lambda e: (LEVEL[e[0][0]], LEVEL[e[0][1]])):
+            mark = " UP" if LEVEL[b] < LEVEL[a] else ""
+            print(f"{a:18} -> {b:18} {n:4}{mark}")
+        for group in circles(edges):
+            print("include each other:", " ".join(group))
+        return 0
+    faults = []
+    for path, included in sorted(edges):
+        way = direction(path, included)
+        if way and (path, included) not in EXCEPTIONS:
+            faults.append(f"{path}: includes {included}, which is {way}")
+    for path, included in EXCEPTIONS:
+        if (path, included) not in edges or direction(path, included) is None:
+            faults.append(f"scripts/includes.py: the exception of {path} for {included} is not needed")
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+sys.exit(main())
