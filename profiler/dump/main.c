@@ -18,7 +18,7 @@ static const na_view_t *choose(const na_command_line_t *line, const char *const 
                                size_t *count) {
     *files = line->words;
     *count = line->word_count;
-    if (line->word_count == 0) return &na_views[0];
+    if (line->word_count == 0) return na_views[0];
     const char *first = line->words[0];
     const na_view_t *view = na_view_find(first);
     if (view != NULL && (line->word_count > 1 || access(first, F_OK) != 0)) {
@@ -30,7 +30,7 @@ static const na_view_t *choose(const na_command_line_t *line, const char *const 
         na_fail("no such view: %s; see numalloc-dump --help", first);
         return NULL;
     }
-    return line->word_count > 1 || na_is_directory(first) ? na_view_find("list") : &na_views[0];
+    return line->word_count > 1 || na_is_directory(first) ? na_view_find("list") : na_views[0];
 }
 
 static na_status_t help(const na_command_line_t *line, size_t word) {

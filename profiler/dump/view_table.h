@@ -4,7 +4,7 @@
 
 #include "profiler/dump/profile/view.h"
 
-extern const na_view_t na_views[];
+extern const na_view_t *const na_views[];
 extern const size_t na_view_count_all;
 
 /* NULL: no view of that name. */

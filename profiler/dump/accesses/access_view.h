@@ -113,13 +113,7 @@ void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *ve
 void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *verdict,
                        na_advice_t *advice);
 
-/* The views. */
-na_status_t na_view_memory(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_objects(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_object(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_sharing(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_pages(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_verdicts(const char *const *files, size_t count, const na_options_t *options);
+/* Parts of the views functions and threads. */
 na_status_t na_view_access_functions(na_view_input_t *in);
 na_status_t na_view_access_threads(na_view_input_t *in);
 

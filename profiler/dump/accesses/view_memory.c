@@ -99,7 +99,7 @@ static const na_column_t memory_columns[] = {
     {"home", NULL, NA_KIND_NUMBER, NULL},
     {"ms", NULL, NA_KIND_NUMBER, NULL},
 };
-const na_columns_t na_columns_memory = NA_COLUMNS(memory_columns);
+static const na_columns_t memory_table = NA_COLUMNS(memory_columns);
 
 static void fill_sum(na_table_t *table, const na_touch_sum_t *s, double all) {
     double latency = na_touch_ratio(s->latency, s->latency_weight);
@@ -221,7 +221,7 @@ static na_status_t show(const na_access_view_t *view, const na_access_totals_t *
             return NA_STATUS_WHOLE;
         }
     }
-    na_table_t *table = na_table_open(&na_columns_memory);
+    na_table_t *table = na_table_open(&memory_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     fill_table(table, view, all);
     const na_table_print_t print = {.view = "memory", .title = "\nAccesses (%s)", .all = true};
@@ -231,7 +231,8 @@ static na_status_t show(const na_access_view_t *view, const na_access_totals_t *
     return status;
 }
 
-na_status_t na_view_memory(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_memory(const char *const *files, size_t count,
+                               const na_options_t *options) {
     na_access_view_t view;
     na_status_t status = na_access_view_open(&view, files, count, options);
     if (status != NA_STATUS_WHOLE) return status;
@@ -240,3 +241,19 @@ na_status_t na_view_memory(const char *const *files, size_t count, const na_opti
     na_access_totals_free(&all);
     return na_access_view_close(&view, status);
 }
+
+const na_view_t na_view_row_memory = {
+    .name = "memory",
+    .words = "FILE...",
+    .help = "accesses: from which node to which, over time, by kind of object",
+    .more = "Several files: the processes of one application. --csv writes a row for each pair of "
+            "nodes,\n"
+            "each kind of object, what answered, and each step of time; so does text with --sort, "
+            "--filter\n"
+            "or --top, which hold for these rows (\"rows\" of --json).",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ACCESSES,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS,
+    .tables = {{&memory_table, 0}},
+    .show_files = show_memory,
+};

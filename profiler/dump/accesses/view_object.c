@@ -183,7 +183,7 @@ static const na_column_t object_columns[] = {
     {"caller", "mostly called by", NA_KIND_TEXT, NULL},
     {"function", "function", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_object = NA_COLUMNS(object_columns);
+static const na_columns_t object_table = NA_COLUMNS(object_columns);
 
 static void json_function(void *arg, uint64_t index) {
     const functions_t *functions = arg;
@@ -204,7 +204,7 @@ static void json_function(void *arg, uint64_t index) {
 static na_status_t put_functions(const na_access_view_t *view, const flow_t *flow) {
     functions_t functions = {.view = view};
     functions.items = functions_of(view, flow, &functions.count);
-    na_table_t *table = na_table_open(&na_columns_object);
+    na_table_t *table = na_table_open(&object_table);
     na_status_t status = NA_STATUS_MEMORY;
     double all = 0;
     for (size_t i = 0; i < functions.count; i++)
@@ -327,7 +327,8 @@ static na_status_t put_json(const na_access_view_t *view, uint32_t object, const
     return NA_STATUS_WHOLE;
 }
 
-na_status_t na_view_object(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_object(const char *const *files, size_t count,
+                               const na_options_t *options) {
     char *end;
     unsigned long number = strtoul(files[0], &end, 10);
     if (files[0][0] < '0' || files[0][0] > '9' || *end != 0)
@@ -353,3 +354,15 @@ na_status_t na_view_object(const char *const *files, size_t count, const na_opti
     forget(&flow);
     return na_access_view_close(&view, status);
 }
+
+const na_view_t na_view_row_object = {
+    .name = "object",
+    .words = "ID FILE...",
+    .help = "accesses to one object over time, by thread and function",
+    .more = "ID: as 'objects' has it. --sort, --filter, --top and --csv are about the functions.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ACCESSES,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .tables = {{&object_table, 0}},
+    .show_files = show_object,
+};

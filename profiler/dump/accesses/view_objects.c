@@ -50,7 +50,7 @@ static const na_column_t objects_columns[] = {
     {"site", NULL, NA_KIND_NUMBER, NULL},
     {"name", "object", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_objects = NA_COLUMNS(objects_columns);
+static const na_columns_t objects_table = NA_COLUMNS(objects_columns);
 
 typedef struct row {
     na_touch_sum_t sum;
@@ -149,7 +149,7 @@ static void fill(const na_access_view_t *view, na_table_t *table, const row_t *r
 static na_status_t show(na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
     bool each = view->options->instances;
-    na_table_t *table = na_table_open(&na_columns_objects);
+    na_table_t *table = na_table_open(&objects_table);
     uint32_t *seen = calloc((size_t)f->thread_count + 1, sizeof *seen);
     na_watched_t estimate = {0};
     na_status_t status = NA_STATUS_MEMORY;
@@ -194,8 +194,22 @@ static na_status_t show(na_access_view_t *view) {
     return status;
 }
 
-na_status_t na_view_objects(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_objects(const char *const *files, size_t count,
+                                const na_options_t *options) {
     na_access_view_t view;
     na_status_t status = na_access_view_open(&view, files, count, options);
     return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show(&view)) : status;
 }
+
+const na_view_t na_view_row_objects = {
+    .name = "objects",
+    .words = "FILE...",
+    .help = "accesses by object: what was touched from other nodes",
+    .more = "By origin: site, variable, file. --instances: every object by itself.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ACCESSES,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_INSTANCES | NA_TAKES_WRAPPERS |
+             NA_TAKES_SOURCE_PATH,
+    .tables = {{&objects_table, 0}},
+    .show_files = show_objects,
+};

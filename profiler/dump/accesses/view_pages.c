@@ -55,7 +55,7 @@ static const na_column_t pages_columns[] = {
     {"object", "id", NA_KIND_NUMBER, NULL},
     {"name", "mostly", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_pages = NA_COLUMNS(pages_columns);
+static const na_columns_t pages_table = NA_COLUMNS(pages_columns);
 
 /* One page: its samples are places[0 .. count), in order of time. */
 static void fill(const na_access_view_t *view, na_table_t *table, const place_t *places,
@@ -117,7 +117,7 @@ static na_status_t show(na_access_view_t *view) {
     place_t *places = calloc((size_t)f->count + 1, sizeof *places);
     uint32_t *seen = calloc((size_t)f->thread_count + 1, sizeof *seen);
     uint32_t *seen_object = calloc((size_t)f->object_count + 1, sizeof *seen_object);
-    na_table_t *table = na_table_open(&na_columns_pages);
+    na_table_t *table = na_table_open(&pages_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (places != NULL && seen != NULL && seen_object != NULL && table != NULL) {
         size_t count = 0;
@@ -152,8 +152,19 @@ static na_status_t show(na_access_view_t *view) {
     return status;
 }
 
-na_status_t na_view_pages(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_pages(const char *const *files, size_t count, const na_options_t *options) {
     na_access_view_t view;
     na_status_t status = na_access_view_open(&view, files, count, options);
     return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show(&view)) : status;
 }
+
+const na_view_t na_view_row_pages = {
+    .name = "pages",
+    .words = "FILE...",
+    .help = "accesses by page: where it lies, and from where it is touched",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ACCESSES,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .tables = {{&pages_table, 0}},
+    .show_files = show_pages,
+};

@@ -94,12 +94,12 @@ static const na_column_t sharing_columns[] = {
     {"kind", "kind", NA_KIND_TEXT, NULL},
     {"name", "object", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_sharing = NA_COLUMNS(sharing_columns);
+static const na_columns_t sharing_table = NA_COLUMNS(sharing_columns);
 
 static na_status_t put_table(const na_access_view_t *view, shared_t *s) {
     enum { SHARE, REMOTE, SAMPLES, WRITES, THREADS, NODES, OTHERS, NUMBER, KIND, LABEL };
     const na_flows_t *f = &view->flows;
-    na_table_t *table = na_table_open(&na_columns_sharing);
+    na_table_t *table = na_table_open(&sharing_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t o = 0; o < f->object_count; o++) {
         if (f->objects[o].samples < 2) continue;
@@ -175,7 +175,8 @@ static void put_json(const na_access_view_t *view, shared_t *s) {
     printf("]}\n");
 }
 
-na_status_t na_view_sharing(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_sharing(const char *const *files, size_t count,
+                                const na_options_t *options) {
     na_access_view_t view;
     na_status_t status = na_access_view_open(&view, files, count, options);
     if (status != NA_STATUS_WHOLE) return status;
@@ -195,3 +196,14 @@ na_status_t na_view_sharing(const char *const *files, size_t count, const na_opt
     free(s.by_thread);
     return na_access_view_close(&view, status);
 }
+
+const na_view_t na_view_row_sharing = {
+    .name = "sharing",
+    .words = "FILE...",
+    .help = "objects that threads share, and the groups of threads that makes",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ACCESSES,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .tables = {{&sharing_table, 0}},
+    .show_files = show_sharing,
+};

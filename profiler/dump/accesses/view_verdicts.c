@@ -366,7 +366,7 @@ static const na_column_t verdicts_columns[] = {
     {"placement", NULL, NA_KIND_TEXT, NULL},
     {"expected", NULL, NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_verdicts = NA_COLUMNS(verdicts_columns);
+static const na_columns_t verdicts_table = NA_COLUMNS(verdicts_columns);
 
 static void fill(na_table_t *table, const na_access_view_t *view, const na_verdict_t *v) {
     const na_flow_group_t *g = &view->flows.groups[v->group];
@@ -398,7 +398,7 @@ static void fill(na_table_t *table, const na_access_view_t *view, const na_verdi
 
 static na_status_t show(na_access_view_t *view) {
     const na_verdicts_t *v = &view->verdicts;
-    na_table_t *table = na_table_open(&na_columns_verdicts);
+    na_table_t *table = na_table_open(&verdicts_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     uint32_t fine = 0;
     for (uint32_t i = 0; i < v->count; i++) {
@@ -446,8 +446,21 @@ static na_status_t show(na_access_view_t *view) {
     return status;
 }
 
-na_status_t na_view_verdicts(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_verdicts(const char *const *files, size_t count,
+                                 const na_options_t *options) {
     na_access_view_t view;
     na_status_t status = na_access_view_open(&view, files, count, options);
     return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show(&view)) : status;
 }
+
+const na_view_t na_view_row_verdicts = {
+    .name = "verdicts",
+    .words = "FILE...",
+    .help = "what is wrong with where memory lies, and what to do about it",
+    .more = "docs/access-profiling.md has the rules and their thresholds.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ACCESSES,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,
+    .tables = {{&verdicts_table, 0}},
+    .show_files = show_verdicts,
+};

@@ -165,7 +165,7 @@ static na_status_t patch_used(bundle_t *b) {
     return na_fail("cannot write the output: %s", n < 0 ? strerror(errno) : "no room");
 }
 
-na_status_t na_view_bundle(na_view_input_t *in) {
+static na_status_t show_bundle(na_view_input_t *in) {
     size_t size;
     if (na_reader_symbols(in->reader, &size) != NULL)
         return na_fail("%s: has its symbols already", in->path);
@@ -177,3 +177,13 @@ na_status_t na_view_bundle(na_view_input_t *in) {
     if (!put_symbols(&b)) return ferror(stdout) ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
     return patch_used(&b);
 }
+
+const na_view_t na_view_row_bundle = {
+    .name = "bundle",
+    .words = "FILE",
+    .help = "writes a copy with symbols (-o FILE), which reads on any machine",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_FACTS,
+    .without = "it writes a profile",
+    .show = show_bundle,
+};

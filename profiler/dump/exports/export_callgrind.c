@@ -172,7 +172,7 @@ static void put_edges(const na_view_input_t *in, const edges_t *edges) {
     }
 }
 
-na_status_t na_export_callgrind(na_view_input_t *in) {
+static na_status_t show_callgrind(na_view_input_t *in) {
     edges_t edges = {0};
     na_cost_t total = {0};
     bool good = gather(in, &edges, &total);
@@ -197,3 +197,13 @@ na_status_t na_export_callgrind(na_view_input_t *in) {
     free(edges.slots);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
+
+const na_view_t na_view_row_callgrind = {
+    .name = "callgrind",
+    .words = "FILE",
+    .help = "for kcachegrind and callgrind_annotate",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .show = show_callgrind,
+};

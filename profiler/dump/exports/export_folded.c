@@ -20,7 +20,7 @@ static void put_name(const char *name) {
     free(copy);
 }
 
-na_status_t na_export_folded(na_view_input_t *in) {
+static na_status_t show_folded(na_view_input_t *in) {
     na_stack_t stack = {0};
     bool good = true;
     for (size_t s = 0; s < in->sites.count && good; s++) {
@@ -38,3 +38,14 @@ na_status_t na_export_folded(na_view_input_t *in) {
     free(stack.items);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
+
+const na_view_t na_view_row_folded = {
+    .name = "folded",
+    .words = "FILE",
+    .help = "a line for each stack, as flamegraph.pl reads it",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .takes = NA_TAKES_METRIC,
+    .show = show_folded,
+};

@@ -188,7 +188,7 @@ static void put_event(heaptrack_t *h, na_replay_t *replay, const na_live_t *free
     printf("+ %x\n", h->last_kind);
 }
 
-na_status_t na_export_heaptrack(na_view_input_t *in) {
+static na_status_t show_heaptrack(na_view_input_t *in) {
     const na_nprof_header_t *header = na_reader_header(in->reader);
     heaptrack_t h = {.in = in};
     h.stacks = calloc((size_t)na_reader_stacks(in->reader).count + 1, sizeof *h.stacks);
@@ -218,3 +218,13 @@ na_status_t na_export_heaptrack(na_view_input_t *in) {
     free(h.kinds.slots);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
+
+const na_view_t na_view_row_heaptrack = {
+    .name = "heaptrack",
+    .words = "FILE",
+    .help = "for heaptrack_print and heaptrack_gui",
+    .modes = NA_IN(NA_NPROF_MODE_TRACE),
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .show = show_heaptrack,
+};

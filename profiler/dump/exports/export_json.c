@@ -91,7 +91,7 @@ static void put_sites(const na_view_input_t *in) {
     putchar(']');
 }
 
-na_status_t na_export_json(na_view_input_t *in) {
+static na_status_t show_json(na_view_input_t *in) {
     fputs("{\"schema\":\"numalloc-profile\",\"schema_version\":2,\n", stdout);
     na_json_header(in);
     fputs(",\n\"total\":{", stdout);
@@ -112,7 +112,7 @@ na_status_t na_export_json(na_view_input_t *in) {
 
 /* ---- csv: the table of sites, all of it ---- */
 
-na_status_t na_export_csv(na_view_input_t *in) {
+static na_status_t show_csv(na_view_input_t *in) {
     na_options_t options = *in->options;
     options.format = NA_FORMAT_CSV;
     if (!options.top_given) options.top = SIZE_MAX;
@@ -122,3 +122,26 @@ na_status_t na_export_csv(na_view_input_t *in) {
     in->options = before;
     return status;
 }
+
+const na_view_t na_view_row_json = {
+    .name = "json",
+    .words = "FILE",
+    .help = "all of the profile, for programs (docs/profile-json.md)",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .takes = NA_TAKES_WRAPPERS,
+    .show = show_json,
+};
+
+const na_view_t na_view_row_csv = {
+    .name = "csv",
+    .words = "FILE",
+    .help = "all sites as comma-separated values",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .takes = NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_WRAPPERS,
+    .tables = {{&na_columns_sites, 0}},
+    .show = show_csv,
+};

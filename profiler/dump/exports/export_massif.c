@@ -85,7 +85,7 @@ static void put_tree(massif_t *m, na_order_t order, uint64_t ms, double extra, c
     put_node(m, 0, 0);
 }
 
-na_status_t na_export_massif(na_view_input_t *in) {
+static na_status_t show_massif(na_view_input_t *in) {
     na_tree_t tree;
     if (!na_tree_build(in, NA_TREE_PLACES, &tree)) {
         na_tree_free(&tree);
@@ -123,3 +123,14 @@ na_status_t na_export_massif(na_view_input_t *in) {
     na_tree_free(&tree);
     return NA_STATUS_WHOLE;
 }
+
+const na_view_t na_view_row_massif = {
+    .name = "massif",
+    .words = "FILE",
+    .help = "for ms_print and massif-visualizer",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .takes = NA_TAKES_MIN,
+    .show = show_massif,
+};

@@ -259,7 +259,7 @@ static void put_all(pprof_t *p) {
     }
 }
 
-na_status_t na_export_pprof(na_view_input_t *in) {
+static na_status_t show_pprof(na_view_input_t *in) {
     pprof_t p = {.in = in};
     p.location = calloc((size_t)na_reader_stacks(in->reader).count + 1, sizeof *p.location);
     p.modules = calloc((size_t)na_reader_modules(in->reader).count + 1, sizeof *p.modules);
@@ -293,3 +293,14 @@ na_status_t na_export_pprof(na_view_input_t *in) {
     free(p.packed.bytes);
     return status;
 }
+
+const na_view_t na_view_row_pprof = {
+    .name = "pprof",
+    .words = "FILE",
+    .help = "for pprof (gzip-compressed profile.proto)",
+    .more = "Sample types: alloc_objects, alloc_space, inuse_objects, inuse_space, peak.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .show = show_pprof,
+};

@@ -60,7 +60,7 @@ static bool put_profile(na_view_input_t *in, na_order_t order, na_stack_t *stack
     return true;
 }
 
-na_status_t na_export_speedscope(na_view_input_t *in) {
+static na_status_t show_speedscope(na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const char *slash = strrchr(h->program, '/');
     printf("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
@@ -82,3 +82,14 @@ na_status_t na_export_speedscope(na_view_input_t *in) {
     free(stack.items);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
+
+const na_view_t na_view_row_speedscope = {
+    .name = "speedscope",
+    .words = "FILE",
+    .help = "for speedscope",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .takes = NA_TAKES_METRIC,
+    .show = show_speedscope,
+};

@@ -145,7 +145,7 @@ static na_status_t write_page(na_view_input_t *in, na_view_input_t *base) {
     }
 }
 
-na_status_t na_export_html(na_view_input_t *in) {
+static na_status_t show_html(na_view_input_t *in) {
     if (in->options->baseline == NULL) return write_page(in, NULL);
     na_view_input_t base;
     na_status_t status = na_view_load(&base, in->options->baseline, in->options, false);
@@ -157,10 +157,24 @@ na_status_t na_export_html(na_view_input_t *in) {
 
 #else
 
-na_status_t na_export_html(na_view_input_t *in) {
+static na_status_t show_html(na_view_input_t *in) {
     (void)in;
     return na_fail("this numalloc-dump was built without npm, and so without the page; install npm "
                    "and build again, or use another view");
 }
 
 #endif
+
+const na_view_t na_view_row_html = {
+    .name = "html",
+    .words = "FILE",
+    .help = "one page with charts, flame graph and source, for a browser",
+    .more =
+        "The page needs no server and no network: numalloc-dump html FILE -o report.html. With\n"
+        "--baseline OLD it colours the flame graph and lists the sites by what changed.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_EXPORT,
+    .without = NA_VIEW_WHOLE,
+    .takes = NA_TAKES_WRAPPERS | NA_TAKES_BASELINE,
+    .show = show_html,
+};

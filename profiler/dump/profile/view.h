@@ -1,4 +1,5 @@
-/* view.h - what a view is: its row in the table of views (view_table.c) and its function. */
+/* view.h - what a view is: na_view_row_NAME, in the file of its function, and a line in the table
+ * of views (view_table.c). */
 #ifndef NUMALLOC_PROFILER_DUMP_PROFILE_VIEW_H
 #define NUMALLOC_PROFILER_DUMP_PROFILE_VIEW_H
 
@@ -17,6 +18,9 @@
 /* Light, but with --filter, which asks for the names on stacks. */
 #define NA_VIEW_FILTERS_STACKS 16u
 #define NA_VIEW_ACCESSES       32u /* needs accesses to be recorded, in whatever mode */
+
+/* Why an export does without the options of tables. */
+#define NA_VIEW_WHOLE "an export has what its reader wants, all of it"
 
 /* A table of a view: which one it shows, the options given say. */
 typedef struct na_view_table {
@@ -39,50 +43,9 @@ typedef struct na_view {
     na_status_t (*show_files)(const char *const *files, size_t count, const na_options_t *options);
 } na_view_t;
 
-/* Columns of the views' tables, each beside the code that fills it. */
+/* Columns of tables that several files show. */
 extern const na_columns_t na_columns_access_functions, na_columns_access_threads,
-    na_columns_aggregate, na_columns_allocator, na_columns_at, na_columns_compare, na_columns_diff,
-    na_columns_events, na_columns_functions, na_columns_global_modules, na_columns_globals,
-    na_columns_inherited, na_columns_leaks, na_columns_libraries, na_columns_lifetimes,
-    na_columns_list, na_columns_markers, na_columns_memory, na_columns_object, na_columns_objects,
-    na_columns_pages, na_columns_pools, na_columns_realloc, na_columns_retention,
-    na_columns_session, na_columns_sharing, na_columns_sites, na_columns_sizes, na_columns_source,
-    na_columns_temporary, na_columns_threads, na_columns_timeline, na_columns_tree,
-    na_columns_verdicts, na_columns_warnings;
-
-/* The views. */
-na_status_t na_view_summary(na_view_input_t *in);
-na_status_t na_view_functions_show(na_view_input_t *in);
-na_status_t na_view_sites(na_view_input_t *in);
-na_status_t na_view_callers(na_view_input_t *in);
-na_status_t na_view_callees(na_view_input_t *in);
-na_status_t na_view_libraries(na_view_input_t *in);
-na_status_t na_view_threads(na_view_input_t *in);
-/* view_control.c */
-na_status_t na_view_session(na_view_input_t *in);
-na_status_t na_view_markers(na_view_input_t *in);
-na_status_t na_view_pools(na_view_input_t *in);
-na_status_t na_view_inherited(na_view_input_t *in);
-na_status_t na_view_timeline(na_view_input_t *in);
-na_status_t na_view_events(na_view_input_t *in);
-na_status_t na_view_realloc(na_view_input_t *in);
-na_status_t na_view_allocator(na_view_input_t *in);
-na_status_t na_view_at(na_view_input_t *in);
-na_status_t na_view_sizes(na_view_input_t *in);
-na_status_t na_view_lifetimes(na_view_input_t *in);
-na_status_t na_view_temporary(na_view_input_t *in);
-na_status_t na_view_globals(na_view_input_t *in);
-na_status_t na_view_leaks(na_view_input_t *in);
-na_status_t na_view_source(na_view_input_t *in);
-na_status_t na_view_warnings(na_view_input_t *in);
-na_status_t na_view_run(na_view_input_t *in);
-na_status_t na_view_check(na_view_input_t *in);
-na_status_t na_view_bundle(na_view_input_t *in);
-na_status_t na_view_top(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_diff(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_list(const char *const *files, size_t count, const na_options_t *options);
-na_status_t na_view_aggregate(const char *const *files, size_t count, const na_options_t *options);
+    na_columns_functions, na_columns_sites;
 
 /* view_warnings.c: a warning that applies. Texts are good until the visit ends. */
 typedef struct na_finding {
@@ -102,16 +65,5 @@ size_t na_warnings_count(const na_view_input_t *in);
 
 /* view_warnings.c: a line for each warning, after a heading; returns how many. */
 size_t na_warnings_list(const na_view_input_t *in);
-
-/* The exports. */
-na_status_t na_export_json(na_view_input_t *in);
-na_status_t na_export_csv(na_view_input_t *in);
-na_status_t na_export_folded(na_view_input_t *in);
-na_status_t na_export_callgrind(na_view_input_t *in);
-na_status_t na_export_pprof(na_view_input_t *in);
-na_status_t na_export_speedscope(na_view_input_t *in);
-na_status_t na_export_heaptrack(na_view_input_t *in);
-na_status_t na_export_massif(na_view_input_t *in);
-na_status_t na_export_html(na_view_input_t *in);
 
 #endif

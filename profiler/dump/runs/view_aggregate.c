@@ -136,7 +136,7 @@ static const na_column_t aggregate_columns[] = {
     {"ranks", NULL, NA_KIND_NUMBER, NULL},
     NA_RUN_COLUMNS,
 };
-const na_columns_t na_columns_aggregate = NA_COLUMNS(aggregate_columns);
+static const na_columns_t aggregate_table = NA_COLUMNS(aggregate_columns);
 
 static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
     (void)runs;
@@ -150,7 +150,7 @@ static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
 
 /* Of one job in text, else of all. */
 static na_status_t put_rows(const ranks_t *ranks, const na_options_t *options) {
-    na_table_t *table = na_table_open(&na_columns_aggregate);
+    na_table_t *table = na_table_open(&aggregate_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < ranks->count; i++)
         if (options->format != NA_FORMAT_TEXT || is_in(ranks, i))
@@ -255,7 +255,8 @@ static void put_left_out(const na_run_t *runs, size_t count, bool text) {
     }
 }
 
-na_status_t na_view_aggregate(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_aggregate(const char *const *files, size_t count,
+                                  const na_options_t *options) {
     na_status_t status;
     na_run_t *runs = na_runs_read(files, count, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
@@ -279,3 +280,16 @@ na_status_t na_view_aggregate(const char *const *files, size_t count, const na_o
     free(runs);
     return shown == NA_STATUS_WHOLE ? status : shown;
 }
+
+const na_view_t na_view_row_aggregate = {
+    .name = "aggregate",
+    .words = "FILE...",
+    .help = "the ranks of a job: spread of peaks, highest and lowest rank",
+    .more = "Of each rank the process counts that is the rank; its children, launchers and what "
+            "starts\nranks are left out, and named. Exit status 1 where ranks are missing. A "
+            "directory stands for the\nprofiles in it.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&aggregate_table, 0}},
+    .show_files = show_aggregate,
+};

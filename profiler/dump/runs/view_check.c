@@ -283,7 +283,7 @@ static na_status_t compare(const char *text, const na_view_input_t *old, const n
     return NA_STATUS_WHOLE;
 }
 
-na_status_t na_view_check(na_view_input_t *in) {
+static na_status_t show_check(na_view_input_t *in) {
     const na_options_t *o = in->options;
     if ((o->baseline == NULL) != (o->increase == NULL))
         return na_fail("--baseline and --fail-on-increase go together; see numalloc-dump help "
@@ -317,3 +317,17 @@ na_status_t na_view_check(na_view_input_t *in) {
     }
     return failed == 0 ? NA_STATUS_WHOLE : NA_STATUS_PARTIAL;
 }
+
+const na_view_t na_view_row_check = {
+    .name = "check",
+    .words = "FILE",
+    .help = "validates a profile against limits and a baseline, for scripts",
+    .more = "FIGURE: peak, live, leaks, leaked-blocks, total, allocations, reallocs, temporary, "
+            "physical,\n"
+            "waste, threads, lost. Exit status 1 and a few lines if one fails, or the file is "
+            "damaged.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_CHECK | NA_TAKES_BASELINE | NA_TAKES_SUPPRESSIONS | NA_TAKES_WRAPPERS,
+    .without = "it answers with its exit status, and says in lines what failed",
+    .show = show_check,
+};

@@ -52,7 +52,7 @@ static const na_column_t compare_columns[] = {
     {"program", NULL, NA_KIND_TEXT, NULL},
     NA_RUN_COLUMNS,
 };
-const na_columns_t na_columns_compare = NA_COLUMNS(compare_columns);
+static const na_columns_t compare_table = NA_COLUMNS(compare_columns);
 
 static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
     if (run->duration_ms != 0)
@@ -62,10 +62,11 @@ static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
     na_table_text(table, PROGRAM, run->program);
 }
 
-na_status_t na_view_compare(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_compare(const char *const *files, size_t count,
+                                const na_options_t *options) {
     na_status_t status, shown = NA_STATUS_MEMORY;
     na_run_t *runs = na_runs_read(files, count, &status);
-    na_table_t *table = na_table_open(&na_columns_compare);
+    na_table_t *table = na_table_open(&compare_table);
     if (runs != NULL && table != NULL && status != NA_STATUS_NOTHING) {
         na_table_runs(table, RUN, runs, count, fill);
         const na_table_print_t print = {
@@ -79,3 +80,13 @@ na_status_t na_view_compare(const char *const *files, size_t count, const na_opt
     free(runs);
     return shown == NA_STATUS_WHOLE ? status : shown;
 }
+
+const na_view_t na_view_row_compare = {
+    .name = "compare",
+    .words = "FILE...",
+    .help = "several runs beside each other, on one relative time axis",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE,
+    .tables = {{&compare_table, 0}},
+    .show_files = show_compare,
+};

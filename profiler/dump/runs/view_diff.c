@@ -105,12 +105,12 @@ static const na_column_t diff_columns[] = {
     {"function", NULL, NA_KIND_TEXT, NULL},    {"file", NULL, NA_KIND_TEXT, NULL},
     {"module", NULL, NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_diff = NA_COLUMNS(diff_columns);
+static const na_columns_t diff_table = NA_COLUMNS(diff_columns);
 
 static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *new) {
     enum { OLD, NEW, CHANGE, SIZE, RATIO, LABEL, FUNCTION, FILE_NAME, MODULE };
     na_diff_t diff;
-    na_table_t *table = na_table_open(&na_columns_diff);
+    na_table_t *table = na_table_open(&diff_table);
     if (table == NULL || !na_diff_make(old, new, &diff)) {
         na_table_close(table);
         return NA_STATUS_MEMORY;
@@ -158,7 +158,7 @@ static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *
     return status;
 }
 
-na_status_t na_view_diff(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t diff_files(const char *const *files, size_t count, const na_options_t *options) {
     (void)count;
     na_view_input_t old, new;
     na_status_t status = na_view_load(&old, files[0], options, false);
@@ -172,3 +172,15 @@ na_status_t na_view_diff(const char *const *files, size_t count, const na_option
     na_status_t damage = na_view_unload(&old, true);
     return status == NA_STATUS_WHOLE ? damage : status;
 }
+
+const na_view_t na_view_row_diff = {
+    .name = "diff",
+    .words = "OLD NEW",
+    .help = "what changed between two profiles, by function",
+    .more = "--sort peak, live, total or count says which figure is compared.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ORDERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&diff_table, 0}},
+    .show_files = diff_files,
+};

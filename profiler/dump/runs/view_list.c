@@ -55,7 +55,7 @@ static const na_column_t list_columns[] = {
     {"closed", NULL, NA_KIND_NUMBER, NULL},
     {"file", "file", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_list = NA_COLUMNS(list_columns);
+static const na_columns_t list_table = NA_COLUMNS(list_columns);
 
 static void add_row(na_table_t *table, const na_run_t *run, size_t tag) {
     na_table_row(table, tag);
@@ -128,10 +128,10 @@ static void put_rest(const list_t *l, bool all) {
     }
 }
 
-na_status_t na_view_list(const char *const *files, size_t count, const na_options_t *options) {
+static na_status_t show_list(const char *const *files, size_t count, const na_options_t *options) {
     na_status_t status, shown = NA_STATUS_MEMORY;
     list_t l = {.runs = na_runs_read(files, count, &status), .count = count};
-    na_table_t *table = na_table_open(&na_columns_list);
+    na_table_t *table = na_table_open(&list_table);
     if (l.runs != NULL && table != NULL && status == NA_STATUS_NOTHING) {
         shown = NA_STATUS_NOTHING;
     } else if (l.runs != NULL && table != NULL) {
@@ -158,3 +158,16 @@ na_status_t na_view_list(const char *const *files, size_t count, const na_option
     free(l.runs);
     return shown == NA_STATUS_WHOLE ? status : shown;
 }
+
+const na_view_t na_view_row_list = {
+    .name = "list",
+    .words = "FILE...",
+    .help = "several profiles, or those of a directory: which of them matter, largest first",
+    .more = "The view of several files, or of a directory, where none is named. Those with less "
+            "than 1 % of the\nlargest peak and of the most allocated are one line; --top 0 shows "
+            "all.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE,
+    .tables = {{&list_table, 0}},
+    .show_files = show_list,
+};

@@ -109,7 +109,7 @@ static void wait_ms(uint64_t ms) {
         ;
 }
 
-na_status_t na_view_top(const char *const *files, size_t count, const na_options_t *given) {
+static na_status_t show_top(const char *const *files, size_t count, const na_options_t *given) {
     (void)count;
     const char *pid = files[0];
     if (pid[0] == 0 || pid[strspn(pid, "0123456789")] != 0 || strlen(pid) > 10)
@@ -137,3 +137,17 @@ na_status_t na_view_top(const char *const *files, size_t count, const na_options
     if (over && options.format == NA_FORMAT_TEXT) puts("\nThe process has ended its profile.");
     return status;
 }
+
+const na_view_t na_view_row_top = {
+    .name = "top",
+    .words = "PID",
+    .help = "a running process, again and again: functions by what they have live",
+    .more =
+        "Reads the profile that the process records, without stopping it. Written to a file or a "
+        "pipe: "
+        "once.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LIVE,
+    .tables = {{&na_columns_functions, 0}},
+    .show_files = show_top,
+};

@@ -128,10 +128,10 @@ static const na_column_t allocator_columns[] = {
     {"rounding_bytes", "rounding", NA_KIND_BYTES, NULL},
     {"unused_bytes", "unused", NA_KIND_BYTES, NULL},
 };
-const na_columns_t na_columns_allocator = NA_COLUMNS(allocator_columns);
+static const na_columns_t allocator_table = NA_COLUMNS(allocator_columns);
 
 static na_status_t put_classes(na_view_input_t *in, rows_t *rows) {
-    na_table_t *table = na_table_open(&na_columns_allocator);
+    na_table_t *table = na_table_open(&allocator_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     if (rows->count != 0) qsort(rows->items, rows->count, sizeof *rows->items, by_node_and_class);
     for (size_t i = 0; i < rows->count; i++)
@@ -203,10 +203,10 @@ static const na_column_t retention_columns[] = {
     {"alone_spans", "alone in", NA_KIND_COUNT, NULL},
     NA_SITE_COLUMNS,
 };
-const na_columns_t na_columns_retention = NA_COLUMNS(retention_columns);
+static const na_columns_t retention_table = NA_COLUMNS(retention_columns);
 
 static na_status_t put_sites(na_view_input_t *in, const rows_t *rows, const na_options_t *options) {
-    filling_t f = {na_table_open(&na_columns_retention), in, (double)rows->all.resident,
+    filling_t f = {na_table_open(&retention_table), in, (double)rows->all.resident,
                    na_age_ns(na_reader_header(in->reader)) / 1e6};
     if (f.table == NULL) return NA_STATUS_MEMORY;
     na_reader_span_sites(in->reader, fill_site, &f);
@@ -250,7 +250,7 @@ static void put_sums(const na_view_input_t *in, const rows_t *rows) {
     putchar('\n');
 }
 
-na_status_t na_view_allocator(na_view_input_t *in) {
+static na_status_t show_allocator(na_view_input_t *in) {
     rows_t rows = {.index = calloc(1 << 16, sizeof *rows.index)};
     na_status_t status = NA_STATUS_MEMORY;
     if (rows.index == NULL) return status;
@@ -272,3 +272,18 @@ na_status_t na_view_allocator(na_view_input_t *in) {
     free(rows.index);
     return status;
 }
+
+const na_view_t na_view_row_allocator = {
+    .name = "allocator",
+    .words = "FILE",
+    .help = "the allocator's spans at the end: how full, what is lost, who keeps it",
+    .more = "Blocks from before the profile are not seen. --retention: \"kept\" is what a site's "
+            "blocks\n"
+            "have of the memory that is resident in sparse spans and in no live block; \"of "
+            "age\": how old\n"
+            "they are.",
+    .modes = NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_TRACE),
+    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_RETENTION,
+    .tables = {{&allocator_table, 0}, {&retention_table, NA_TAKES_RETENTION}},
+    .show = show_allocator,
+};

@@ -201,10 +201,10 @@ static const na_column_t at_columns[] = {
     {"oldest_ms", "oldest since", NA_KIND_MS, NULL},
     NA_SITE_COLUMNS,
 };
-const na_columns_t na_columns_at = NA_COLUMNS(at_columns);
+static const na_columns_t at_table = NA_COLUMNS(at_columns);
 
 static na_status_t put(const moments_t *m, bool since, bool trace, const char *title) {
-    na_table_t *table = na_table_open(&na_columns_at);
+    na_table_t *table = na_table_open(&at_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     double all = 0;
     for (uint32_t i = 0; i < m->sites; i++)
@@ -258,7 +258,7 @@ static const char *moment_text(char out[3 * NA_TEXT], const moment_t *moment, bo
     return out;
 }
 
-na_status_t na_view_at(na_view_input_t *in) {
+static na_status_t show_at(na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     bool trace = h->mode == NA_NPROF_MODE_TRACE, since = in->options->since != NULL;
     moments_t m = {.in = in,
@@ -294,3 +294,14 @@ na_status_t na_view_at(na_view_input_t *in) {
     free(m.held);
     return status;
 }
+
+const na_view_t na_view_row_at = {
+    .name = "at",
+    .words = "FILE",
+    .help = "what lives at a moment, or what changed between two, by site",
+    .more = "Any moment of a trace; of the other modes the peak and the end.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_TIME,
+    .tables = {{&at_table, 0}},
+    .show = show_at,
+};

@@ -29,9 +29,9 @@ static const na_column_t session_columns[] = {
     {"host", "host", NA_KIND_TEXT, NULL},
     {"file", "profile", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_session = NA_COLUMNS(session_columns);
+static const na_columns_t session_table = NA_COLUMNS(session_columns);
 
-na_status_t na_view_session(na_view_input_t *in) {
+static na_status_t show_session(na_view_input_t *in) {
     enum {
         SESSION,
         COPY,
@@ -49,7 +49,7 @@ na_status_t na_view_session(na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     na_nprof_session_t s = {.session = 1, .flags = NA_NPROF_SESSION_FROM_START};
     na_reader_control(in->reader, NA_NPROF_SESSION, take_session, &s);
-    na_table_t *table = na_table_open(&na_columns_session);
+    na_table_t *table = na_table_open(&session_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL) {
         na_table_row(table, 0);
@@ -91,10 +91,10 @@ static const na_column_t markers_columns[] = {
     {"thread", "thread", NA_KIND_NUMBER, NULL},
     {"name", "name", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_markers = NA_COLUMNS(markers_columns);
+static const na_columns_t markers_table = NA_COLUMNS(markers_columns);
 
-na_status_t na_view_markers(na_view_input_t *in) {
-    na_table_t *table = na_table_open(&na_columns_markers);
+static na_status_t show_markers(na_view_input_t *in) {
+    na_table_t *table = na_table_open(&markers_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL) {
         na_reader_control(in->reader, NA_NPROF_MARKERS, add_marker, table);
@@ -210,12 +210,12 @@ static const na_column_t pools_columns[] = {
     {"before_frees", NULL, NA_KIND_COUNT, NULL},
     {"lost", NULL, NA_KIND_COUNT, NULL},
 };
-const na_columns_t na_columns_pools = NA_COLUMNS(pools_columns);
+static const na_columns_t pools_table = NA_COLUMNS(pools_columns);
 
-na_status_t na_view_pools(na_view_input_t *in) {
+static na_status_t show_pools(na_view_input_t *in) {
     enum { MOST = 1u << 16 };
     pools_t pools = {.in = in, .room = MOST, .items = calloc(MOST, sizeof *pools.items)};
-    pools.table = na_table_open(&na_columns_pools);
+    pools.table = na_table_open(&pools_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (pools.items != NULL && pools.table != NULL) {
         na_reader_control(in->reader, NA_NPROF_POOLS, add_pool, &pools);
@@ -308,11 +308,11 @@ static const na_column_t inherited_columns[] = {
     {"freed_bytes", "freed since", NA_KIND_BYTES, NULL},
     {"freed_blocks", "blocks freed", NA_KIND_COUNT, NULL},
 };
-const na_columns_t na_columns_inherited = NA_COLUMNS(inherited_columns);
+static const na_columns_t inherited_table = NA_COLUMNS(inherited_columns);
 
-na_status_t na_view_inherited(na_view_input_t *in) {
+static na_status_t show_inherited(na_view_input_t *in) {
     origins_t *origins = calloc(1, sizeof *origins);
-    na_table_t *table = na_table_open(&na_columns_inherited);
+    na_table_t *table = na_table_open(&inherited_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (origins != NULL && table != NULL) {
         origins->in = in;
@@ -338,3 +338,49 @@ na_status_t na_view_inherited(na_view_input_t *in) {
     free(origins);
     return status;
 }
+
+const na_view_t na_view_row_pools = {
+    .name = "pools",
+    .words = "FILE",
+    .help = "blocks that the program's own pools announced, by pool and site",
+    .more =
+        "Pools are a kind of their own: their memory is counted under malloc or mappings as well.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_FACTS,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&pools_table, 0}},
+    .show = show_pools,
+};
+
+const na_view_t na_view_row_markers = {
+    .name = "markers",
+    .words = "FILE",
+    .help = "moments that the program named",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_LIGHT | NA_VIEW_FACTS,
+    .takes = NA_TAKES_TABLE,
+    .tables = {{&markers_table, 0}},
+    .show = show_markers,
+};
+
+const na_view_t na_view_row_inherited = {
+    .name = "inherited",
+    .words = "FILE",
+    .help = "a forked child: blocks it has from its ancestors, and frees of them",
+    .more = "Sites are named if the ancestor's profile lies where it was, or beside this one.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&inherited_table, 0}},
+    .show = show_inherited,
+};
+
+const na_view_t na_view_row_session = {
+    .name = "session",
+    .words = "FILE",
+    .help = "which part of which run of which process of a job this is",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_LIGHT | NA_VIEW_FACTS,
+    .takes = NA_TAKES_TABLE,
+    .tables = {{&session_table, 0}},
+    .show = show_session,
+};

@@ -19,7 +19,7 @@ static const na_column_t events_columns[] = {
     {"alignment", "aligned", NA_KIND_NUMBER, NULL}, {"moved_to", "now at", NA_KIND_ADDRESS, NULL},
     {"before", "before", NA_KIND_NUMBER, NULL}, /* 1: a block from before the profile */
 };
-const na_columns_t na_columns_events = NA_COLUMNS(events_columns);
+static const na_columns_t events_table = NA_COLUMNS(events_columns);
 
 static void fill(na_table_t *table, const na_event_t *e, double us) {
     na_table_row(table, e->index);
@@ -93,14 +93,14 @@ static void close_source(source_t *s) {
     free(s->stack.items);
 }
 
-na_status_t na_view_events(na_view_input_t *in) {
+static na_status_t show_events(na_view_input_t *in) {
     double us_per_tick = 1e6 / (double)na_reader_header(in->reader)->ticks_hz;
     source_t source = {.in = in};
     na_options_t options = *in->options;
     options.filtered = false; /* it has chosen events */
     /* All events, but with --sort the first ones: the others need not be kept. */
     const na_table_print_t print = {.view = "events", .all = options.sort == NULL};
-    na_table_t *table = na_table_open(&na_columns_events);
+    na_table_t *table = na_table_open(&events_table);
     bool good = open_source(&source) && table != NULL;
     na_event_t event;
     while (good && next(&source, &event)) {
@@ -113,3 +113,19 @@ na_status_t na_view_events(na_view_input_t *in) {
     close_source(&source);
     return status;
 }
+
+const na_view_t na_view_row_events = {
+    .name = "events",
+    .words = "FILE",
+    .help = "every event, in the order in which they happened",
+    .more =
+        "--filter: events of that kind (free, realloc, ...), and all of blocks that were "
+        "allocated or\n"
+        "freed on a stack with such a name. Stacks are numbers, as in the JSON of other views.\n"
+        "--sort keeps the first --top rows, 20 unless it is given.",
+    .modes = NA_IN(NA_NPROF_MODE_TRACE),
+    .flags = NA_VIEW_LIGHT | NA_VIEW_FILTERS_STACKS,
+    .takes = NA_TAKES_TABLE,
+    .tables = {{&events_table, 0}},
+    .show = show_events,
+};

@@ -15,11 +15,11 @@ static const na_column_t global_modules_columns[] = {
     {"tls_bytes", "a thread's", NA_KIND_BYTES, NULL},
     {"module", "module", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_global_modules = NA_COLUMNS(global_modules_columns);
+static const na_columns_t global_modules_table = NA_COLUMNS(global_modules_columns);
 
 static na_status_t put_modules(const na_view_input_t *in, const na_globals_t *globals) {
     enum { ALL, DATA, ZEROED, TLS, MODULE };
-    na_table_t *table = na_table_open(&na_columns_global_modules);
+    na_table_t *table = na_table_open(&global_modules_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < globals->module_count; i++) {
         const na_global_module_t *m = &globals->modules[i];
@@ -47,11 +47,11 @@ static const na_column_t globals_columns[] = {
     {"variable", NULL, NA_KIND_TEXT, NULL},
     {"module", "module", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_globals = NA_COLUMNS(globals_columns);
+static const na_columns_t globals_table = NA_COLUMNS(globals_columns);
 
 static na_status_t put_variables(const na_view_input_t *in, const na_globals_t *globals) {
     enum { ALL, SIZE, COPIES, KIND, LABEL, NAME, MODULE };
-    na_table_t *table = na_table_open(&na_columns_globals);
+    na_table_t *table = na_table_open(&globals_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     na_module_table_t modules = na_reader_modules(in->reader);
     for (size_t i = 0; i < globals->count; i++) {
@@ -85,7 +85,7 @@ static na_status_t put_variables(const na_view_input_t *in, const na_globals_t *
     return status;
 }
 
-na_status_t na_view_globals(na_view_input_t *in) {
+static na_status_t show_globals(na_view_input_t *in) {
     na_globals_t globals;
     na_status_t status = NA_STATUS_MEMORY;
     if (na_globals_read(in->reader, SIZE_MAX, &globals))
@@ -106,3 +106,15 @@ na_status_t na_view_globals(na_view_input_t *in) {
     na_globals_free(&globals);
     return status;
 }
+
+const na_view_t na_view_row_globals = {
+    .name = "globals",
+    .words = "FILE",
+    .help = "global and thread-local variables, by variable or module",
+    .more = "Read from the modules' own files, not from the profile.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_LIGHT | NA_VIEW_FACTS,
+    .takes = NA_TAKES_TABLE | NA_TAKES_MODULES,
+    .tables = {{&globals_table, 0}, {&global_modules_table, NA_TAKES_MODULES}},
+    .show = show_globals,
+};

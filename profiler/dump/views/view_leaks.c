@@ -30,14 +30,14 @@ static const na_column_t leaks_columns[] = {
     {"function", NULL, NA_KIND_TEXT, NULL}, {"file", NULL, NA_KIND_TEXT, NULL},
     {"line", NULL, NA_KIND_NUMBER, NULL},   {"module", NULL, NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_leaks = NA_COUNTERS_AND(leaks_columns);
+static const na_columns_t leaks_table = NA_COUNTERS_AND(leaks_columns);
 
-na_status_t na_view_leaks(na_view_input_t *in) {
+static na_status_t show_leaks(na_view_input_t *in) {
     enum { LABEL = NA_COUNTER_COUNT, SITE, FUNCTION, FILE_NAME, LINE, MODULE };
     na_suppressions_t list;
     na_status_t status = na_suppressions_read(&list, in->options);
     if (status != NA_STATUS_WHOLE) return status;
-    na_table_t *table = na_table_open_counters(&na_columns_leaks);
+    na_table_t *table = na_table_open_counters(&leaks_table);
     status = NA_STATUS_MEMORY;
     if (table != NULL) {
         /* Shares and the order are those of what is live, whatever else was asked for. */
@@ -96,3 +96,13 @@ na_status_t na_view_leaks(na_view_input_t *in) {
     na_suppressions_free(&list);
     return status;
 }
+
+const na_view_t na_view_row_leaks = {
+    .name = "leaks",
+    .words = "FILE",
+    .help = "what was never freed, with LeakSanitizer's suppressions",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_SUPPRESSIONS,
+    .tables = {{&leaks_table, 0}},
+    .show = show_leaks,
+};

@@ -65,12 +65,12 @@ static const na_column_t libraries_columns[] = {
     {"sites", "sites", NA_KIND_COUNT, NULL},
     {"module", "module", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_libraries = NA_COUNTERS_AND(libraries_columns);
+static const na_columns_t libraries_table = NA_COUNTERS_AND(libraries_columns);
 
-na_status_t na_view_libraries(na_view_input_t *in) {
+static na_status_t show_libraries(na_view_input_t *in) {
     enum { BELOW = NA_COUNTER_COUNT, BELOW_KEY, SITES, MODULE };
     libraries_t all = {0};
-    na_table_t *table = na_table_open_counters(&na_columns_libraries);
+    na_table_t *table = na_table_open_counters(&libraries_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (table != NULL && gather(in, &all)) {
         if (in->order == NA_ORDER_COUNT) na_table_kind(table, BELOW, NA_KIND_COUNT);
@@ -93,3 +93,13 @@ na_status_t na_view_libraries(na_view_input_t *in) {
     free(all.items);
     return status;
 }
+
+const na_view_t na_view_row_libraries = {
+    .name = "libraries",
+    .words = "FILE",
+    .help = "memory by program and library",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&libraries_table, 0}},
+    .show = show_libraries,
+};

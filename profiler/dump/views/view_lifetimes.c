@@ -131,13 +131,13 @@ static const na_column_t lifetimes_columns[] = {
     {NULL, "", NA_KIND_TEXT, NULL},
     {"live_blocks", "still live", NA_KIND_COUNT, "live"},
 };
-const na_columns_t na_columns_lifetimes = NA_COLUMNS(lifetimes_columns);
+static const na_columns_t lifetimes_table = NA_COLUMNS(lifetimes_columns);
 
-na_status_t na_view_lifetimes(na_view_input_t *in) {
+static na_status_t show_lifetimes(na_view_input_t *in) {
     const na_nprof_header_t *header = na_reader_header(in->reader);
     bool trace = header->mode == NA_NPROF_MODE_TRACE;
     na_histogram_t *h = malloc(sizeof *h);
-    na_table_t *table = na_table_open(&na_columns_lifetimes);
+    na_table_t *table = na_table_open(&lifetimes_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
         na_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in, h)) {
@@ -166,3 +166,16 @@ na_status_t na_view_lifetimes(na_view_input_t *in) {
     free(h);
     return status;
 }
+
+const na_view_t na_view_row_lifetimes = {
+    .name = "lifetimes",
+    .words = "FILE",
+    .help = "blocks by lifetime, and lifetime by size",
+    .more = "--filter chooses sites; --json has \"by_size\", frees by the number of binary digits "
+            "of the "
+            "size.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&lifetimes_table, 0}},
+    .show = show_lifetimes,
+};

@@ -14,11 +14,11 @@ static const na_column_t realloc_columns[] = {
     {"total_bytes", "total", NA_KIND_BYTES, "total"},
     NA_SITE_COLUMNS,
 };
-const na_columns_t na_columns_realloc = NA_COLUMNS(realloc_columns);
+static const na_columns_t realloc_table = NA_COLUMNS(realloc_columns);
 
-na_status_t na_view_realloc(na_view_input_t *in) {
+static na_status_t show_realloc(na_view_input_t *in) {
     enum { REALLOCS, SHARE, GREW, SHRANK, MOVED, GROWTH, COPIED, TOTAL, SITE };
-    na_table_t *table = na_table_open(&na_columns_realloc);
+    na_table_t *table = na_table_open(&realloc_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < in->sites.count; i++) {
         const na_site_t *site = &in->sites.items[i];
@@ -46,3 +46,13 @@ na_status_t na_view_realloc(na_view_input_t *in) {
     na_table_close(table);
     return status;
 }
+
+const na_view_t na_view_row_realloc = {
+    .name = "realloc",
+    .words = "FILE",
+    .help = "sites whose blocks grow, by realloc or by copying",
+    .modes = NA_IN(NA_NPROF_MODE_SITES) | NA_IN(NA_NPROF_MODE_TRACE),
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&realloc_table, 0}},
+    .show = show_realloc,
+};

@@ -132,7 +132,7 @@ static na_status_t put_json(const na_view_input_t *in) {
     return NA_STATUS_WHOLE;
 }
 
-na_status_t na_view_run(na_view_input_t *in) {
+static na_status_t show_run(na_view_input_t *in) {
     if (in->options->format == NA_FORMAT_JSON) return put_json(in);
     const na_nprof_header_t *h = na_reader_header(in->reader);
     char a[NA_TEXT];
@@ -192,3 +192,14 @@ na_status_t na_view_run(na_view_input_t *in) {
     put_file(in);
     return status;
 }
+
+const na_view_t na_view_row_run = {
+    .name = "run",
+    .words = "FILE",
+    .help = "options, environment, modules, what the file is made of",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_JSON,
+    .flags = NA_VIEW_LIGHT | NA_VIEW_FACTS,
+    .without = "it is no table",
+    .show = show_run,
+};

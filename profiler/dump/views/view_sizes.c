@@ -96,11 +96,11 @@ static const na_column_t sizes_columns[] = {
     {"waste_ratio", "of asked", NA_KIND_SHARE, NULL},
     {"live_bytes", "live bytes", NA_KIND_BYTES, "live"},
 };
-const na_columns_t na_columns_sizes = NA_COLUMNS(sizes_columns);
+static const na_columns_t sizes_table = NA_COLUMNS(sizes_columns);
 
-na_status_t na_view_sizes(na_view_input_t *in) {
+static na_status_t show_sizes(na_view_input_t *in) {
     na_histogram_t *h = malloc(sizeof *h);
-    na_table_t *table = na_table_open(&na_columns_sizes);
+    na_table_t *table = na_table_open(&sizes_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
         na_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in, h)) {
@@ -123,3 +123,16 @@ na_status_t na_view_sizes(na_view_input_t *in) {
     free(h);
     return status;
 }
+
+const na_view_t na_view_row_sizes = {
+    .name = "sizes",
+    .words = "FILE",
+    .help = "blocks by size, as asked for and as handed out",
+    .more = "--filter chooses sites. Bytes of sites with blocks of several rows are a row of "
+            "their own,\n"
+            "but in a trace.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&sizes_table, 0}},
+    .show = show_sizes,
+};

@@ -204,12 +204,12 @@ static const na_column_t source_columns[] = {
     {"file", NULL, NA_KIND_TEXT, NULL},
     {"line", NULL, NA_KIND_NUMBER, NULL},
 };
-const na_columns_t na_columns_source = NA_COLUMNS(source_columns);
+static const na_columns_t source_table = NA_COLUMNS(source_columns);
 
 static na_status_t put_table(const na_view_input_t *in, const lines_t *lines) {
     static const char *const keys[] = {"peak_bytes", "live_bytes", "total_bytes", "allocations"};
     enum { FILE_NAME = 8, LINE };
-    na_table_t *table = na_table_open(&na_columns_source);
+    na_table_t *table = na_table_open(&source_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < lines->count; i++) {
         const line_t *l = &lines->items[i];
@@ -232,7 +232,7 @@ static na_status_t put_table(const na_view_input_t *in, const lines_t *lines) {
     return status;
 }
 
-na_status_t na_view_source(na_view_input_t *in) {
+static na_status_t show_source(na_view_input_t *in) {
     lines_t lines = {0};
     na_status_t status = NA_STATUS_MEMORY;
     if (gather(in, &lines)) {
@@ -244,3 +244,14 @@ na_status_t na_view_source(na_view_input_t *in) {
     free(lines.slots);
     return status;
 }
+
+const na_view_t na_view_row_source = {
+    .name = "source",
+    .words = "FILE",
+    .help = "source lines with their figures",
+    .more = "--filter chooses files; without it those that allocate themselves are shown.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ORDERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE | NA_TAKES_SOURCE_PATH,
+    .show = show_source,
+};

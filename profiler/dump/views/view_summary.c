@@ -242,7 +242,7 @@ static void say_nameless(const na_view_input_t *in) {
     printf("\nwould name most of them: a -dbgsym or -debuginfo package, or DEBUGINFOD_URLS.\n");
 }
 
-na_status_t na_view_summary(na_view_input_t *in) {
+static na_status_t show_summary(na_view_input_t *in) {
     if (in->options->format == NA_FORMAT_JSON) {
         na_view_summary_json(in);
         return NA_STATUS_WHOLE;
@@ -271,3 +271,17 @@ na_status_t na_view_summary(na_view_input_t *in) {
     say_nameless(in);
     return status;
 }
+
+const na_view_t na_view_row_summary = {
+    .name = "summary",
+    .words = "FILE",
+    .help = "the run, and the functions that its memory came from (default)",
+    .more =
+        "--json writes functions and sites, with --stacks their stacks; --csv the functions, or\n"
+        "the sites. --filter chooses functions and sites; what is said of the run stays as it is.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ORDERS,
+    .takes =
+        NA_TAKES_TABLE | NA_TAKES_FUNCTIONS | NA_TAKES_SITES | NA_TAKES_STACKS | NA_TAKES_WRAPPERS,
+    .show = show_summary,
+};

@@ -117,7 +117,7 @@ na_status_t na_view_function_table(na_view_input_t *in, bool below) {
     return status;
 }
 
-na_status_t na_view_functions_show(na_view_input_t *in) {
+static na_status_t show_functions(na_view_input_t *in) {
     if (in->options->access) return na_view_access_functions(in);
     return na_view_function_table(in, false);
 }
@@ -164,6 +164,27 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
     return status;
 }
 
-na_status_t na_view_sites(na_view_input_t *in) {
+static na_status_t show_sites(na_view_input_t *in) {
     return na_view_site_table(in, in->options->stacks);
 }
+
+const na_view_t na_view_row_functions = {
+    .name = "functions",
+    .words = "FILE",
+    .help = "functions, with what they asked for and what they called asked for",
+    .more = "--access: functions that touch memory, and from where to where.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_ACCESS | NA_TAKES_WHERE,
+    .tables = {{&na_columns_functions, 0}, {&na_columns_access_functions, NA_TAKES_ACCESS}},
+    .show = show_functions,
+};
+
+const na_view_t na_view_row_sites = {
+    .name = "sites",
+    .words = "FILE",
+    .help = "sites, one for each distinct call stack",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS,
+    .tables = {{&na_columns_sites, 0}},
+    .show = show_sites,
+};

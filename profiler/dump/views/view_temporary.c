@@ -15,11 +15,11 @@ static const na_column_t temporary_columns[] = {
     {"lifetime_mean_ms", "mean lifetime", NA_KIND_MS, NULL},
     NA_SITE_COLUMNS,
 };
-const na_columns_t na_columns_temporary = NA_COLUMNS(temporary_columns);
+static const na_columns_t temporary_table = NA_COLUMNS(temporary_columns);
 
-na_status_t na_view_temporary(na_view_input_t *in) {
+static na_status_t show_temporary(na_view_input_t *in) {
     enum { TEMPORARY, SHARE, OF_SITE, COUNT, MEAN, TOTAL, LIFE, SITE };
-    na_table_t *table = na_table_open(&na_columns_temporary);
+    na_table_t *table = na_table_open(&temporary_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     const na_nprof_header_t *h = na_reader_header(in->reader);
     double age_ms = na_age_ns(h) / 1e6, all = (double)in->sites.total.temporary_count;
@@ -51,3 +51,13 @@ na_status_t na_view_temporary(na_view_input_t *in) {
     na_table_close(table);
     return status;
 }
+
+const na_view_t na_view_row_temporary = {
+    .name = "temporary",
+    .words = "FILE",
+    .help = "sites whose blocks are freed before their thread allocates again",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&temporary_table, 0}},
+    .show = show_temporary,
+};

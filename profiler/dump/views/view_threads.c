@@ -91,7 +91,7 @@ static const na_column_t threads_columns[] = {
     CALL("free"),
     CALL("delete"),
 };
-const na_columns_t na_columns_threads = NA_COLUMNS(threads_columns);
+static const na_columns_t threads_table = NA_COLUMNS(threads_columns);
 
 /* Text: the same as rows of its own. */
 static na_status_t put_calls(const na_view_input_t *in) {
@@ -139,7 +139,7 @@ static na_status_t put_calls(const na_view_input_t *in) {
     return status;
 }
 
-na_status_t na_view_threads(na_view_input_t *in) {
+static na_status_t show_threads(na_view_input_t *in) {
     if (in->options->access) return na_view_access_threads(in);
     enum {
         THREAD,
@@ -163,7 +163,7 @@ na_status_t na_view_threads(na_view_input_t *in) {
     };
     na_thread_table_t threads = na_reader_threads(in->reader);
     sums_t sums = {calloc((size_t)threads.count + 1, sizeof *sums.items), threads.count};
-    na_table_t *table = na_table_open(&na_columns_threads);
+    na_table_t *table = na_table_open(&threads_table);
     na_status_t status = NA_STATUS_MEMORY;
     const na_nprof_header_t *header = na_reader_header(in->reader);
     bool trace = header->mode == NA_NPROF_MODE_TRACE;
@@ -217,3 +217,15 @@ na_status_t na_view_threads(na_view_input_t *in) {
     free(sums.items);
     return status;
 }
+
+const na_view_t na_view_row_threads = {
+    .name = "threads",
+    .words = "FILE",
+    .help = "what each thread allocated, and whose blocks it freed",
+    .more = "--access: what each thread touched, and on which nodes it ran.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_LIGHT,
+    .takes = NA_TAKES_TABLE | NA_TAKES_ACCESS | NA_TAKES_WHERE,
+    .tables = {{&threads_table, 0}, {&na_columns_access_threads, NA_TAKES_ACCESS}},
+    .show = show_threads,
+};

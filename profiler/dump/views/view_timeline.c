@@ -28,7 +28,7 @@ static const na_column_t timeline_columns[] = {
     {"mapped", "mapped", NA_KIND_BYTES, NULL},
     {"own", NULL, NA_KIND_BYTES, NULL},
 };
-const na_columns_t na_columns_timeline = NA_COLUMNS(timeline_columns);
+static const na_columns_t timeline_table = NA_COLUMNS(timeline_columns);
 
 /* The kernel's number of a row's node. */
 static uint32_t node_of(const na_nprof_header_t *header, const na_series_table_t *t, uint32_t row) {
@@ -132,7 +132,7 @@ static void put_nodes(const na_view_input_t *in) {
     }
 }
 
-na_status_t na_view_timeline(na_view_input_t *in) {
+static na_status_t show_timeline(na_view_input_t *in) {
     uint32_t count = 0, interval = 1;
     const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
     if (na_table_wanted(in->options)) return put_points(in, points, count, interval);
@@ -150,3 +150,18 @@ na_status_t na_view_timeline(na_view_input_t *in) {
            na_text_ms(a, interval));
     return NA_STATUS_WHOLE;
 }
+
+const na_view_t na_view_row_timeline = {
+    .name = "timeline",
+    .words = "FILE",
+    .help = "memory over time",
+    .more = "Drawn; --sort and --top ask for its points, which --json and --csv write. A point "
+            "without\n"
+            "a value: nothing happened in the interval.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_LIGHT,
+    .takes = (NA_TAKES_TABLE & ~NA_TAKES_FILTER) | NA_TAKES_SIZE,
+    .without = "moments have no names",
+    .tables = {{&timeline_table, 0}},
+    .show = show_timeline,
+};

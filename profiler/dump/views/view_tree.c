@@ -148,10 +148,10 @@ static const na_column_t tree_columns[] = {
     {"function", NULL, NA_KIND_TEXT, NULL},     {"file", NULL, NA_KIND_TEXT, NULL},
     {"module", NULL, NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_tree = NA_COLUMNS(tree_columns);
+static const na_columns_t tree_table = NA_COLUMNS(tree_columns);
 
 static na_status_t put_csv(const print_t *p) {
-    na_table_t *table = na_table_open(&na_columns_tree);
+    na_table_t *table = na_table_open(&tree_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     csv_nodes(p, table, 0, 0);
     na_options_t options = {.format = NA_FORMAT_CSV, .top = SIZE_MAX};
@@ -197,10 +197,32 @@ static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
     return status;
 }
 
-na_status_t na_view_callers(na_view_input_t *in) {
+static na_status_t show_callers(na_view_input_t *in) {
     return show_tree(in, NA_TREE_CALLERS);
 }
 
-na_status_t na_view_callees(na_view_input_t *in) {
+static na_status_t show_callees(na_view_input_t *in) {
     return show_tree(in, NA_TREE_CALLEES);
 }
+
+const na_view_t na_view_row_callers = {
+    .name = "callers",
+    .words = "FILE",
+    .help = "functions that allocate, and below each its callers",
+    .more = "--filter: paths begin at the innermost function that matches.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ORDERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS,
+    .show = show_callers,
+};
+
+const na_view_t na_view_row_callees = {
+    .name = "callees",
+    .words = "FILE",
+    .help = "the calls from the start of each thread inwards",
+    .more = "--filter: paths begin at the outermost function that matches.",
+    .modes = NA_IN_ALL,
+    .flags = NA_VIEW_ORDERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS,
+    .show = show_callees,
+};

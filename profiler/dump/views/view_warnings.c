@@ -381,7 +381,7 @@ static const na_column_t warnings_columns[] = {
     {"place", "most of it", NA_KIND_TEXT, NULL}, {"reason", "reason", NA_KIND_TEXT, NULL},
     {"remedy", "remedy", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_columns_warnings = NA_COLUMNS(warnings_columns);
+static const na_columns_t warnings_table = NA_COLUMNS(warnings_columns);
 
 static void add_row(void *arg, const na_finding_t *finding) {
     na_table_t *table = arg;
@@ -395,8 +395,8 @@ static void add_row(void *arg, const na_finding_t *finding) {
     na_table_text(table, REMEDY, finding->remedy);
 }
 
-na_status_t na_view_warnings(na_view_input_t *in) {
-    na_table_t *table = na_table_open(&na_columns_warnings);
+static na_status_t show_warnings(na_view_input_t *in) {
+    na_table_t *table = na_table_open(&warnings_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     char empty[80];
     size_t count = na_warnings_each(in, add_row, table);
@@ -408,3 +408,13 @@ na_status_t na_view_warnings(na_view_input_t *in) {
     na_table_close(table);
     return status;
 }
+
+const na_view_t na_view_row_warnings = {
+    .name = "warnings",
+    .words = "FILE",
+    .help = "what asks for attention, with reason and remedy",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
+    .tables = {{&warnings_table, 0}},
+    .show = show_warnings,
+};
