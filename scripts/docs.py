@@ -6,8 +6,9 @@
 
 Made: the tables of docs/options.md and the section ENVIRONMENT of docs/man/libnumalloc.3, from
 options.def; what docs/benchmarks.md and docs/man/numalloc-bench.1 say of each benchmark, from its
-file in bench/. In a document such a part lies between two comments with its name, "made: NAME" and
-"end: NAME"; the rest is written by hand.
+file in bench/; the lists of views in docs/numalloc-dump.md and docs/man/numalloc-dump.1, from the
+rows in profiler/dump/. In a document such a part lies between two comments with its name, "made:
+NAME" and "end: NAME"; the rest is written by hand.
 """
 import difflib
 import itertools
@@ -36,7 +37,8 @@ ROW = re.compile(r"(?P<name>[A-Z_]+),\s*(?P<type>[A-Z_0-9]+)(?:\((?P<of>[^)]*)\)
 
 def literal(text):
     """Adjacent string literals, put together."""
-    return "".join(re.findall(r'"([^"]*)"', text))
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"', text)
+    return "".join(parts).replace("\\n", " ").replace('\\"', '"')
 
 
 def number(expression):
@@ -156,11 +158,42 @@ def benchmarks():
                 raise Mistake(f"{path.relative_to(ROOT)}: na_bench_{bench['row']} needs a comment "
                               "right before it that begins with two stars, a name and a summary")
             found[bench["row"]] = {**fields, "more": unwrapped(bench["more"])}
-    registry = (ROOT / "bench/registry.c").read_text()
-    table = re.search(r"#define NA_BENCHES\(X\)(.*?[^\\])\n", registry, re.S)
+    return listed("bench/registry.c", "NA_BENCHES", found)
+
+
+# ---- Views ---------------------------------------------------------------------------------------
+
+VIEW = re.compile(r"const na_view_t na_view_row_(?P<row>\w+) = \{(?P<fields>.*?)\n\};", re.S)
+FIELD = re.compile(r"\n    \.(\w+) =\s+(.*?),(?=\n    \.|$)", re.S)
+MODES = ("SAMPLE", "SITES", "TRACE")
+
+
+def views(kind):
+    """Those of a kind (EXPORT, ACCESSES, None: neither) in the order of the table."""
+    found = {}
+    for path in sorted(ROOT.glob("profiler/dump/**/*.c")):
+        for view in VIEW.finditer(path.read_text()):
+            fields = dict(FIELD.findall(view["fields"]))
+            has = {key: literal(fields.get(key, "")) for key in ("name", "words", "help", "more")}
+            if not (has["name"] and has["words"] and has["help"]) or "modes" not in fields:
+                raise Mistake(f"{path.relative_to(ROOT)}: na_view_row_{view['row']} needs a name, "
+                              "words, a help and modes")
+            flags = re.findall(r"NA_VIEW_(\w+)", fields.get("flags", ""))
+            has["modes"] = {mode for mode in MODES
+                            if re.search(rf"NA_IN_ALL|_{mode}\b", fields["modes"])}
+            has["facts"] = "FACTS" in flags
+            has["kind"] = next((flag for flag in flags if flag in ("EXPORT", "ACCESSES")), None)
+            found[view["row"]] = has
+    table = listed("profiler/dump/view_table.c", "NA_VIEWS", found)
+    return [view for view in table if view["kind"] == kind]
+
+
+def listed(path, macro, found):
+    """What was found in files, in the order of the rows X(NAME) of a macro."""
+    table = re.search(rf"#define {macro}\(X\)(.*?[^\\])\n", (ROOT / path).read_text(), re.S)
     rows = re.findall(r"X\((\w+)\)", table[1]) if table else []
     if sorted(rows) != sorted(found):
-        raise Mistake("a row in bench/registry.c without its file, or a file without its row: "
+        raise Mistake(f"{path}: a row without its file, or a file without its row: "
                       + ", ".join(sorted(set(rows) ^ set(found))))
     return [found[row] for row in rows]
 
@@ -210,6 +243,16 @@ def benchmarks_markdown():
     return lines[:-1]
 
 
+def views_markdown(kind):
+    lines = ["| view | shows | sample | sites | trace |", "|---|---|---|---|---|"]
+    for view in views(kind):
+        name = view["name"] if view["words"] == "FILE" else f"{view['name']} {view['words']}"
+        cells = ["-" if mode not in view["modes"] else
+                 "estimates" if mode == "SAMPLE" and not view["facts"] else "yes" for mode in MODES]
+        lines.append(f"| `{name}` | {view['help']} | {' | '.join(cells)} |")
+    return lines
+
+
 # ---- The manual ----------------------------------------------------------------------------------
 
 
@@ -221,7 +264,7 @@ def roff(text):
 
 def sentences(text):
     """Each begins a line, as mdoc wants it."""
-    return re.sub(r"(?<=[a-z0-9)%])\. (?=[A-Z0-9])", ".\n", text).splitlines()
+    return re.sub(r"(?<=[a-z0-9)%])\. (?=[A-Z0-9-])", ".\n", text).splitlines()
 
 
 def capital(text):
@@ -257,6 +300,19 @@ def benchmarks_mdoc():
     return lines
 
 
+def views_mdoc(kind):
+    lines = []
+    for view in views(kind):
+        words = view["words"].lower()
+        argument = "" if words == "file" else " Ar" if words == "file..." else f" Ar {words}"
+        without = [mode.lower() for mode in MODES if mode not in view["modes"]]
+        modes = ("" if not without else " (mode trace only)" if len(without) == 2 else
+                 f" (not in mode {without[0]})")
+        lines += [f".It Cm {view['name']}{argument}", roff(f"{capital(view['help'])}{modes}."),
+                  *(roff(line) for line in sentences(view["more"]))]
+    return lines
+
+
 # ---- Documents -----------------------------------------------------------------------------------
 
 MADE = [  # file, name of the part, what makes it
@@ -264,6 +320,11 @@ MADE = [  # file, name of the part, what makes it
     ("docs/man/libnumalloc.3", "options", options_mdoc),
     ("docs/benchmarks.md", "benchmarks", benchmarks_markdown),
     ("docs/man/numalloc-bench.1", "benchmarks", benchmarks_mdoc),
+    ("docs/numalloc-dump.md", "views", lambda: views_markdown(None)),
+    ("docs/numalloc-dump.md", "views of accesses", lambda: views_markdown("ACCESSES")),
+    ("docs/man/numalloc-dump.1", "views", lambda: views_mdoc(None)),
+    ("docs/man/numalloc-dump.1", "views of accesses", lambda: views_mdoc("ACCESSES")),
+    ("docs/man/numalloc-dump.1", "exports", lambda: views_mdoc("EXPORT")),
 ]
 
 
@@ -271,7 +332,7 @@ def replaced(path, text, name, lines):
     """The document with the part written anew."""
     begin, end = (('.\\" ', "") if re.search(r"\.\d$", path) else ("<!-- ", " -->"))
     gap = "" if begin.startswith(".") else "\n"
-    pattern = re.compile(rf"^({re.escape(begin)}made: {name}\b[^\n]*\n).*?"
+    pattern = re.compile(rf"^({re.escape(begin)}made: {name} \([^\n]*\n).*?"
                          rf"^({re.escape(begin)}end: {name}{re.escape(end)})$", re.S | re.M)
     if len(pattern.findall(text)) != 1:
         raise Mistake(f"{path}: no one part from '{begin}made: {name} ...{end}' "

@@ -200,7 +200,7 @@ static na_status_t show_sharing(const char *const *files, size_t count,
 const na_view_t na_view_row_sharing = {
     .name = "sharing",
     .words = "FILE...",
-    .help = "objects that threads share, and the groups of threads that makes",
+    .help = "objects that threads share, and the groups of threads that they make",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ACCESSES,
     .takes = NA_TAKES_TABLE | NA_TAKES_WHERE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE_PATH,

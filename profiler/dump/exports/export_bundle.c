@@ -181,7 +181,7 @@ static na_status_t show_bundle(na_view_input_t *in) {
 const na_view_t na_view_row_bundle = {
     .name = "bundle",
     .words = "FILE",
-    .help = "writes a copy with symbols (-o FILE), which reads on any machine",
+    .help = "a copy with its symbols in it (-o FILE), which reads on any machine",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_FACTS,
     .without = "it writes a profile",

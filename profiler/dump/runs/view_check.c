@@ -321,7 +321,7 @@ static na_status_t show_check(na_view_input_t *in) {
 const na_view_t na_view_row_check = {
     .name = "check",
     .words = "FILE",
-    .help = "validates a profile against limits and a baseline, for scripts",
+    .help = "is a profile whole, and within limits and a baseline? For scripts",
     .more = "FIGURE: peak, live, leaks, leaked-blocks, total, allocations, reallocs, temporary, "
             "physical,\n"
             "waste, threads, lost. Exit status 1 and a few lines if one fails, or the file is "

@@ -100,7 +100,7 @@ static na_status_t show_leaks(na_view_input_t *in) {
 const na_view_t na_view_row_leaks = {
     .name = "leaks",
     .words = "FILE",
-    .help = "what was never freed, with LeakSanitizer's suppressions",
+    .help = "what was never freed, less what suppressions match",
     .modes = NA_IN_ALL,
     .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_SUPPRESSIONS,
     .tables = {{&leaks_table, 0}},

@@ -171,7 +171,7 @@ static na_status_t show_sites(na_view_input_t *in) {
 const na_view_t na_view_row_functions = {
     .name = "functions",
     .words = "FILE",
-    .help = "functions, with what they asked for and what they called asked for",
+    .help = "functions: what each asked for itself, and with all that it called",
     .more = "--access: functions that touch memory, and from where to where.",
     .modes = NA_IN_ALL,
     .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_ACCESS | NA_TAKES_WHERE,

@@ -221,7 +221,7 @@ static na_status_t show_threads(na_view_input_t *in) {
 const na_view_t na_view_row_threads = {
     .name = "threads",
     .words = "FILE",
-    .help = "what each thread allocated, and whose blocks it freed",
+    .help = "what each thread allocated, whose blocks it freed, and its time in the allocator",
     .more = "--access: what each thread touched, and on which nodes it ran.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_LIGHT,

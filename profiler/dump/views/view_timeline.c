@@ -154,7 +154,7 @@ static na_status_t show_timeline(na_view_input_t *in) {
 const na_view_t na_view_row_timeline = {
     .name = "timeline",
     .words = "FILE",
-    .help = "memory over time",
+    .help = "memory over time, its largest rises, and physical memory by node",
     .more = "Drawn; --sort and --top ask for its points, which --json and --csv write. A point "
             "without\n"
             "a value: nothing happened in the interval.",
