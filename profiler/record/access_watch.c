@@ -88,6 +88,7 @@ static struct {
     uint32_t probed; /* the last round with a probe */
     uint32_t unarmed;
     bool have_spans;
+    bool lacks_threads;             /* some were closed, and are to be opened again */
     bool chains;                    /* hits have call chains */
     uint64_t length[NA_DRAW_SLOTS]; /* of the next window; 0: FIRST */
 } w;
@@ -223,13 +224,29 @@ static void renew(void) {
         bool spent = t->throttled;
         for (uint32_t k = 0; k < REGISTERS; k++)
             if (t->budget[k] == 0) spent = true;
-        if (spent && t->events != 0) na_perf_close(t);
+        if (!spent || t->events == 0) continue;
+        na_perf_close(t);
+        w.lacks_threads = true;
     }
 }
 
 static void drain(void) {
     for (uint32_t i = 0; i < na_perf_count; i++)
         if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], take);
+}
+
+/* The memory for the rings may be too much for what the system lets a user lock
+ * (kernel.perf_event_mlock_kb and ulimit -l): call chains are given up first. */
+static void meet_threads(void) {
+    long error = 0;
+    w.lacks_threads = false;
+    w.unarmed = na_perf_scan(&plan, take, &error);
+    if (w.unarmed != 0 && error == -EPERM && w.chains) {
+        na_perf_close_all();
+        plan = plan_without;
+        w.chains = false;
+        w.unarmed = na_perf_scan(&plan, take, NULL);
+    }
 }
 
 /* ---- a window ---- */
@@ -529,6 +546,7 @@ static void probe(uint64_t ends) {
     if (length < PROBE && w.round >= w.probed + LATE_PROBES) length = PROBE_MOST / 2;
     if (na_perf_count < 2 || length < PROBE || !na_lines_next(now, ranges)) return;
     w.probed = w.round;
+    if (w.lacks_threads) meet_threads(); /* those that use most of all */
     uint64_t opened = watch(ranges, length, objects);
     write_probe(ranges, objects, opened, length);
     for (uint32_t k = 0; k < WORDS; k++)
@@ -632,19 +650,6 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     w.own_before = own_cpu_time();
     na_access_entry->period = w.base_interval;
     return true;
-}
-
-/* The memory for the rings may be too much for what the system lets a user lock
- * (kernel.perf_event_mlock_kb and ulimit -l): call chains are given up first. */
-static void meet_threads(void) {
-    long error = 0;
-    w.unarmed = na_perf_scan(&plan, take, &error);
-    if (w.unarmed != 0 && error == -EPERM && w.chains) {
-        na_perf_close_all();
-        plan = plan_without;
-        w.chains = false;
-        w.unarmed = na_perf_scan(&plan, take, NULL);
-    }
 }
 
 static uint64_t step(void) {

@@ -7,6 +7,7 @@ The wrong one is looked at as it runs until the verdict is there; the other must
 long. What is said of the parts is held against what the program does."""
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ WRONG = {"array": {8}, "ints": {4}, "static": {8}}
 RIGHT = {"array": "padded", "ints": "atomic", "static": "readers"}
 THREADS = 2
 ENOUGH = 100  # samples of two words in 16 MiB
+PROBES, PAGE, CHUNK, ARMED = 39, 4096, 64, 44  # of the file's format; a probe's field
+ALL = 0.9  # looks in which all threads are watched; one may be new, or be let go
 
 library, dump, program = sys.argv[1:4]
 work = tempfile.mkdtemp(prefix="sharing-")
@@ -48,6 +51,20 @@ def verdicts(file):
 
 def shared(found):
     return [v for v in found["verdicts"] if v["verdict"] == "false_sharing"]
+
+
+def looks(file):
+    """How many threads were watched in each look."""
+    with open(file, "rb") as f:
+        data = f.read()
+    at, armed = PAGE, []
+    while at + CHUNK <= len(data) and data[at:at + 4] == b"NCHK":
+        kind, _, length = struct.unpack_from("<HHQ", data, at + 4)
+        size, _, _, count = struct.unpack_from("<4I", data, at + 40)
+        if kind == PROBES:
+            armed += [struct.unpack_from("<I", data, at + CHUNK + i * size + ARMED)[0] for i in range(count)]
+        at += length
+    return armed
 
 
 def hold(kind, v):
@@ -90,10 +107,14 @@ def try_pair(wrong, right):
             if of:
                 why = hold(wrong, of[0])
         took = time.monotonic() - begun
+        armed = looks(runs[0][1])  # (at the end threads are gone)
         for p, _ in runs:
             stop(p)
         if why is not None:
             fail(f"{wrong}: not decided in {LIMIT} s: {why}")
+        whole = sum(n > THREADS for n in armed)  # the first thread as well
+        if whole < ALL * len(armed):
+            fail(f"{wrong}: all threads were watched in {whole} of {len(armed)} looks: {armed}")
         found = verdicts(runs[1][1])
         if found is not None and shared(found):
             fail(f"{right} is called falsely shared: {shared(found)[0]['line']}")
