@@ -1,8 +1,8 @@
 /* access_view.c - loads what the views of accesses look at, and names it. See access_view.h. */
 #include "profiler/dump/accesses/access_view.h"
 
-#include <inttypes.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,19 +280,19 @@ void na_access_notes(const na_access_view_t *view) {
 
 /* ---- JSON ---- */
 
-void na_access_json_nodes(const na_access_view_t *view, const char *name, const double *weights) {
+void na_access_json_nodes(na_json_t *json, const na_access_view_t *view, const char *name,
+                          const double *weights) {
     double all = 0;
     for (uint32_t n = 0; n < view->flows.node_count; n++)
         all += weights[n];
-    printf(",\"%s\":[", name);
-    for (uint32_t n = 0; n < view->flows.node_count; n++) {
-        if (n != 0) putchar(',');
-        na_json_number(stdout, na_touch_ratio(weights[n], all));
-    }
-    putchar(']');
+    na_json_array(json, name);
+    for (uint32_t n = 0; n < view->flows.node_count; n++)
+        na_json_number(json, NULL, na_touch_ratio(weights[n], all));
+    na_json_end(json);
 }
 
-void na_access_json_sum(const na_access_view_t *view, const na_touch_sum_t *s) {
+void na_access_json_sum(na_json_t *json, const char *name, const na_access_view_t *view,
+                        const na_touch_sum_t *s) {
     const struct {
         const char *name;
         double value;
@@ -306,75 +306,91 @@ void na_access_json_sum(const na_access_view_t *view, const na_touch_sum_t *s) {
         {"latency", na_touch_ratio(s->latency, s->latency_weight)},
         {"own", na_touch_ratio(s->own, s->made)},
     };
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        printf("%s\"%s\":", i == 0 ? "{" : ",", members[i].name);
-        na_json_number(stdout, members[i].value);
-    }
-    putchar('}');
+    na_json_object(json, name);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        na_json_number(json, members[i].name, members[i].value);
+    na_json_end(json);
 }
 
-static void json_source(const na_flow_source_t *source) {
+static void json_source(na_json_t *json, const na_flow_source_t *source) {
     const na_nprof_access_source_t *s = &source->of;
-    printf("{\"name\":\"%s\",\"unit\":\"%s\",\"used\":%s", na_access_source_name(s->source),
-           na_access_unit_name(s->unit), (s->flags & NA_NPROF_ACCESS_USED) != 0 ? "true" : "false");
-    printf(",\"why\":");
-    na_json_put(stdout, s->why);
-    printf(",\"made_up\":%s,\"period\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"stored\":%" PRIu64
-           ",\"lost\":%" PRIu64 ",\"impossible\":%" PRIu64 ",\"filtered\":%" PRIu64
-           ",\"unresolved\":%" PRIu64 ",\"throttled\":%" PRIu64 ",\"dram\":%" PRIu64
-           ",\"windows\":%" PRIu64 "}",
-           (s->flags & NA_NPROF_ACCESS_MADE_UP) != 0 ? "true" : "false", s->period, source->samples,
-           s->stored, s->lost, s->impossible, s->filtered, s->unresolved, s->throttled, s->dram,
-           s->windows);
+    na_json_object(json, NULL);
+    na_json_string(json, "name", na_access_source_name(s->source));
+    na_json_string(json, "unit", na_access_unit_name(s->unit));
+    na_json_bool(json, "used", (s->flags & NA_NPROF_ACCESS_USED) != 0);
+    na_json_string(json, "why", s->why);
+    na_json_bool(json, "made_up", (s->flags & NA_NPROF_ACCESS_MADE_UP) != 0);
+    na_json_u64(json, "period", s->period);
+    na_json_u64(json, "samples", source->samples);
+    na_json_u64(json, "stored", s->stored);
+    na_json_u64(json, "lost", s->lost);
+    na_json_u64(json, "impossible", s->impossible);
+    na_json_u64(json, "filtered", s->filtered);
+    na_json_u64(json, "unresolved", s->unresolved);
+    na_json_u64(json, "throttled", s->throttled);
+    na_json_u64(json, "dram", s->dram);
+    na_json_u64(json, "windows", s->windows);
+    na_json_end(json);
 }
 
-void na_access_json_head(const na_access_view_t *view, const char *name) {
+void na_access_json_machine(na_json_t *json, const na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
     const na_verdicts_t *v = &view->verdicts;
-    printf("\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"where\":", name);
-    na_json_put(stdout, view->options->where);
-    printf(",\"source\":\"%s\",\"unit\":\"%s\",\"made_up\":%s,\"dram_only\":%s,\"samples\":%u,"
-           "\"enough\":%s,\"start_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64 ",\"remote\":",
-           na_access_source_name(f->sources[v->source].of.source),
-           na_access_unit_name(f->sources[v->source].of.unit),
-           (f->sources[v->source].of.flags & NA_NPROF_ACCESS_MADE_UP) != 0 ? "true" : "false",
-           v->dram ? "true" : "false", v->samples, v->enough ? "true" : "false", f->start_ns,
-           f->end_ns);
-    na_json_number(stdout, v->remote);
-    printf(",\"local_latency\":");
-    na_json_number(stdout, v->local_latency);
-    printf(",\"sources\":[");
-    for (uint32_t i = 0; i < f->source_count; i++) {
-        if (i != 0) putchar(',');
-        json_source(&f->sources[i]);
-    }
-    printf("],\"nodes\":[");
+    na_json_array(json, "nodes");
     for (uint32_t n = 0; n < f->node_count; n++) {
-        printf("%s{\"node\":%u,\"cpus\":%u,\"memory_bytes\":%" PRIu64 ",\"distance\":[",
-               n == 0 ? "" : ",", f->nodes[n].kernel_id, f->nodes[n].cpus,
-               f->nodes[n].memory_bytes);
+        na_json_object(json, NULL);
+        na_json_u64(json, "node", f->nodes[n].kernel_id);
+        na_json_u64(json, "cpus", f->nodes[n].cpus);
+        na_json_u64(json, "memory_bytes", f->nodes[n].memory_bytes);
+        na_json_array(json, "distance");
         for (uint32_t m = 0; m < f->node_count; m++)
-            printf("%s%u", m == 0 ? "" : ",", f->nodes[n].distance[m]);
-        printf("],\"share\":");
-        na_json_number(stdout, v->nodes[n].share);
-        printf(",\"latency\":");
-        na_json_number(stdout, v->nodes[n].latency);
-        printf(",\"latency_ratio\":");
-        na_json_number(stdout, v->nodes[n].latency_ratio);
-        printf(",\"saturated\":%s}", v->nodes[n].saturated ? "true" : "false");
+            na_json_u64(json, NULL, f->nodes[n].distance[m]);
+        na_json_end(json);
+        na_json_number(json, "share", v->nodes[n].share);
+        na_json_number(json, "latency", v->nodes[n].latency);
+        na_json_number(json, "latency_ratio", v->nodes[n].latency_ratio);
+        na_json_bool(json, "saturated", v->nodes[n].saturated);
+        na_json_end(json);
     }
-    printf("],\"processes\":[");
+    na_json_end(json);
+}
+
+void na_access_json_head(na_json_t *json, const na_access_view_t *view, const char *name) {
+    const na_flows_t *f = &view->flows;
+    const na_verdicts_t *v = &view->verdicts;
+    na_json_document(json, name);
+    na_json_string(json, "where", view->options->where);
+    na_json_string(json, "source", na_access_source_name(f->sources[v->source].of.source));
+    na_json_string(json, "unit", na_access_unit_name(f->sources[v->source].of.unit));
+    na_json_bool(json, "made_up", (f->sources[v->source].of.flags & NA_NPROF_ACCESS_MADE_UP) != 0);
+    na_json_bool(json, "dram_only", v->dram);
+    na_json_u64(json, "samples", v->samples);
+    na_json_bool(json, "enough", v->enough);
+    na_json_u64(json, "start_ns", f->start_ns);
+    na_json_u64(json, "end_ns", f->end_ns);
+    na_json_number(json, "remote", v->remote);
+    na_json_number(json, "local_latency", v->local_latency);
+    na_json_array(json, "sources");
+    for (uint32_t i = 0; i < f->source_count; i++)
+        json_source(json, &f->sources[i]);
+    na_json_end(json);
+    na_access_json_machine(json, view);
+    na_json_array(json, "processes");
     for (uint32_t p = 0; p < f->process_count; p++) {
-        printf("%s{\"pid\":%d,\"program\":", p == 0 ? "" : ",", f->processes[p].pid);
-        na_json_put(stdout, f->processes[p].program);
-        putchar('}');
+        na_json_object(json, NULL);
+        na_json_i64(json, "pid", f->processes[p].pid);
+        na_json_string(json, "program", f->processes[p].program);
+        na_json_end(json);
     }
-    printf("],\"threads\":[");
+    na_json_end(json);
+    na_json_array(json, "threads");
     for (uint32_t t = 0; t < f->thread_count; t++) {
-        printf("%s{\"process\":%u,\"tid\":%u,\"name\":", t == 0 ? "" : ",", f->threads[t].process,
-               f->threads[t].tid);
-        na_json_put(stdout, f->threads[t].name);
-        printf(",\"samples\":%u}", f->threads[t].samples);
+        na_json_object(json, NULL);
+        na_json_u64(json, "process", f->threads[t].process);
+        na_json_u64(json, "tid", f->threads[t].tid);
+        na_json_string(json, "name", f->threads[t].name);
+        na_json_u64(json, "samples", f->threads[t].samples);
+        na_json_end(json);
     }
-    putchar(']');
+    na_json_end(json);
 }

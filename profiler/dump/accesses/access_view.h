@@ -82,12 +82,17 @@ void na_access_head(const na_access_view_t *view);
 void na_access_notes(const na_access_view_t *view);
 
 /* JSON: the same, members of an object without braces: sources, nodes, threads, samples, ... */
-void na_access_json_head(const na_access_view_t *view, const char *name);
+/* "nodes": what each has, and how much goes there. */
+void na_access_json_machine(na_json_t *json, const na_access_view_t *view);
+void na_access_json_head(na_json_t *json, const na_access_view_t *view, const char *name);
 /* "name":[...] of weights by node, as shares of their sum. Begins with a comma. */
-void na_access_json_nodes(const na_access_view_t *view, const char *name, const double *weights);
+void na_access_json_nodes(na_json_t *json, const na_access_view_t *view, const char *name,
+                          const double *weights);
 /* {...} of a sum. */
-void na_access_json_sum(const na_access_view_t *view, const na_touch_sum_t *sum);
-void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *verdict);
+void na_access_json_sum(na_json_t *json, const char *name, const na_access_view_t *view,
+                        const na_touch_sum_t *sum);
+void na_access_json_verdict(na_json_t *json, const char *name, const na_access_view_t *view,
+                            const na_verdict_t *verdict);
 
 /* verdict_words.c: what to do about it, in code, by command, by placement; and the reason of an
  * undecided one. */
@@ -107,7 +112,8 @@ void na_access_none(const na_access_view_t *view, char *out, size_t size);
 
 /* verdict_lines.c: false sharing: the line, its parts, whose they are; and what to do. */
 void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *verdict);
-void na_verdict_json_line(const na_access_view_t *view, const na_verdict_t *verdict);
+void na_verdict_json_line(na_json_t *json, const na_access_view_t *view,
+                          const na_verdict_t *verdict);
 void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *verdict,
                             na_advice_t *advice);
 void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *verdict,

@@ -40,37 +40,43 @@ void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *v) {
     if (v->line_count > 1) printf("    and %u lines more of the same origin\n", v->line_count - 1);
 }
 
-void na_verdict_json_line(const na_access_view_t *view, const na_verdict_t *v) {
-    printf(",\"line\":");
+void na_verdict_json_line(na_json_t *json, const na_access_view_t *view, const na_verdict_t *v) {
+    na_json_key(json, "line");
     if (v->kind != NA_VERDICT_FALSE_SHARING) {
-        printf("null");
+        na_json_null(json, NULL);
         return;
     }
     const na_line_t *line = line_of(view, v);
-    printf("{\"address\":%" PRIu64 ",\"lines\":%u,\"threads\":%u,\"looks\":%u,\"conflicts\":%u,"
-           "\"first_ns\":%" PRIu64 ",\"last_ns\":%" PRIu64,
-           line->address, v->line_count, line->threads, line->probes, line->conflicts,
-           line->first_ns, line->last_ns);
-    na_json_member(stdout, "own", line->own);
-    na_json_member(stdout, "accesses", line->rate);
-    na_json_member(stdout, "others", line->others);
-    printf(",\"parts\":[");
+    na_json_object(json, NULL);
+    na_json_u64(json, "address", line->address);
+    na_json_u64(json, "lines", v->line_count);
+    na_json_u64(json, "threads", line->threads);
+    na_json_u64(json, "looks", line->probes);
+    na_json_u64(json, "conflicts", line->conflicts);
+    na_json_u64(json, "first_ns", line->first_ns);
+    na_json_u64(json, "last_ns", line->last_ns);
+    na_json_number(json, "own", line->own);
+    na_json_number(json, "accesses", line->rate);
+    na_json_number(json, "others", line->others);
+    na_json_array(json, "parts");
     for (uint32_t i = 0; i < line->count; i++) {
         const na_line_part_t *p = &line->parts[i];
         char thread[NA_LABEL];
         na_access_thread_label(view, p->thread, thread);
-        printf("%s{\"object\":", i == 0 ? "" : ",");
-        na_json_number(stdout, p->object == NA_FLOWS_NONE ? -1.0 : (double)p->object);
-        printf(",\"offset\":%" PRIu64 ",\"bytes\":%u,\"thread\":%u,\"thread_name\":",
-               offset_of(view, p), p->length, p->thread);
-        na_json_put(stdout, thread);
-        printf(",\"threads\":%u", p->threads);
-        na_json_member(stdout, "own", p->own);
-        na_json_member(stdout, "reads", p->reads);
-        na_json_member(stdout, "writes", p->writes);
-        putchar('}');
+        na_json_object(json, NULL);
+        na_json_number(json, "object", p->object == NA_FLOWS_NONE ? -1.0 : (double)p->object);
+        na_json_u64(json, "offset", offset_of(view, p));
+        na_json_u64(json, "bytes", p->length);
+        na_json_u64(json, "thread", p->thread);
+        na_json_string(json, "thread_name", thread);
+        na_json_u64(json, "threads", p->threads);
+        na_json_number(json, "own", p->own);
+        na_json_number(json, "reads", p->reads);
+        na_json_number(json, "writes", p->writes);
+        na_json_end(json);
     }
-    printf("]}");
+    na_json_end(json);
+    na_json_end(json);
 }
 
 /* Bytes from one thread's part to the next one's, where that is the same for all; else 0. */

@@ -155,57 +155,50 @@ static void fill_table(na_table_t *table, const na_access_view_t *view,
     }
 }
 
-static na_status_t put_json(const na_access_view_t *view, const na_access_totals_t *all,
-                            na_table_t *table, const na_table_print_t *print) {
+static na_status_t put_json(na_json_t *json, const na_access_view_t *view,
+                            const na_access_totals_t *all, na_table_t *table,
+                            const na_table_print_t *print) {
     const na_flows_t *f = &view->flows;
-    putchar('{');
-    na_access_json_head(view, "memory");
-    printf(",\"all\":");
-    na_access_json_sum(view, &all->sum);
-    printf(",\"matrix\":[");
+    na_access_json_head(json, view, "memory");
+    na_access_json_sum(json, "all", view, &all->sum);
+    na_json_array(json, "matrix");
     for (uint32_t from = 0; from < f->node_count; from++) {
-        printf("%s[", from == 0 ? "" : ",");
-        for (uint32_t h = 0; h < f->node_count; h++) {
-            if (h != 0) putchar(',');
-            na_access_json_sum(view, &all->pair[(size_t)from * f->node_count + h]);
-        }
-        putchar(']');
+        na_json_array(json, NULL);
+        for (uint32_t h = 0; h < f->node_count; h++)
+            na_access_json_sum(json, NULL, view, &all->pair[(size_t)from * f->node_count + h]);
+        na_json_end(json);
     }
-    printf("],\"step_ns\":%llu,\"load\":[", (unsigned long long)all->step_ns);
+    na_json_end(json);
+    na_json_u64(json, "step_ns", all->step_ns);
+    na_json_array(json, "load");
     for (uint32_t h = 0; h < f->node_count; h++) {
-        printf("%s[", h == 0 ? "" : ",");
-        for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
-            if (s != 0) putchar(',');
-            na_json_number(stdout, all->step[(size_t)h * NA_ACCESS_STEPS + s]);
-        }
-        putchar(']');
+        na_json_array(json, NULL);
+        for (size_t s = 0; s < NA_ACCESS_STEPS; s++)
+            na_json_number(json, NULL, all->step[(size_t)h * NA_ACCESS_STEPS + s]);
+        na_json_end(json);
     }
-    printf("],\"remote_over_time\":[");
-    for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
-        if (s != 0) putchar(',');
-        na_json_number(stdout, na_touch_ratio(all->step_remote[s], all->step_all[s]));
-    }
-    printf("],\"levels\":{");
-    bool first = true;
+    na_json_end(json);
+    na_json_array(json, "remote_over_time");
+    for (size_t s = 0; s < NA_ACCESS_STEPS; s++)
+        na_json_number(json, NULL, na_touch_ratio(all->step_remote[s], all->step_all[s]));
+    na_json_end(json);
+    na_json_object(json, "levels");
     for (uint32_t l = 0; l < NA_NPROF_LEVELS; l++) {
         if (!(all->level[l] > 0)) continue;
-        printf("%s\"%s\":", first ? "" : ",", na_access_level_name(l));
-        na_json_number(stdout, all->level[l]);
-        first = false;
+        na_json_number(json, na_access_level_name(l), all->level[l]);
     }
-    printf("},\"kinds\":[");
-    first = true;
+    na_json_end(json);
+    na_json_array(json, "kinds");
     for (int k = 0; k < NA_FLOW_KINDS; k++) {
         if (all->kind[k].samples == 0) continue;
-        printf("%s{\"kind\":\"%s\",\"sum\":", first ? "" : ",",
-               na_flow_kind_name((na_flow_kind_t)k));
-        na_access_json_sum(view, &all->kind[k]);
-        putchar('}');
-        first = false;
+        na_json_object(json, NULL);
+        na_json_string(json, "kind", na_flow_kind_name((na_flow_kind_t)k));
+        na_access_json_sum(json, "sum", view, &all->kind[k]);
+        na_json_end(json);
     }
-    printf("],\"rows\":");
-    na_status_t status = na_table_json_rows(table, view->options, print);
-    printf("}\n");
+    na_json_end(json);
+    na_status_t status = na_table_json_rows(json, "rows", table, view->options, print);
+    na_json_end(json);
     return status;
 }
 
@@ -221,12 +214,14 @@ static na_status_t show(const na_access_view_t *view, const na_access_totals_t *
             return NA_STATUS_WHOLE;
         }
     }
+    na_json_t json = na_json_open(stdout);
     na_table_t *table = na_table_open(&memory_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     fill_table(table, view, all);
     const na_table_print_t print = {.view = "memory", .title = "\nAccesses (%s)", .all = true};
-    na_status_t status = options->format == NA_FORMAT_JSON ? put_json(view, all, table, &print)
-                                                           : na_table_write(table, options, &print);
+    na_status_t status = options->format == NA_FORMAT_JSON
+                             ? put_json(&json, view, all, table, &print)
+                             : na_table_write(table, options, &print);
     na_table_close(table);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profiler/dump/accesses/access_view.h"
+#include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/access.h"
 
@@ -185,23 +186,23 @@ static const na_column_t object_columns[] = {
 };
 static const na_columns_t object_table = NA_COLUMNS(object_columns);
 
-static void json_function(void *arg, uint64_t index) {
+static void json_function(na_json_t *json, void *arg, uint64_t index) {
     const functions_t *functions = arg;
-    fputs("{\"function\":", stdout);
-    na_json_put(stdout, functions->items[index].name);
+    na_json_object(json, NULL);
+    na_json_string(json, "function", functions->items[index].name);
     const na_frame_t *caller = functions->items[index].caller.frame;
-    printf(",\"caller\":");
+    na_json_key(json, "caller");
     if (caller != NULL)
-        na_json_put(stdout, caller->function);
+        na_json_string(json, NULL, caller->function);
     else
-        printf("null");
-    printf(",\"sum\":");
-    na_access_json_sum(functions->view, &functions->items[index].sum);
-    putchar('}');
+        na_json_null(json, NULL);
+    na_access_json_sum(json, "sum", functions->view, &functions->items[index].sum);
+    na_json_end(json);
 }
 
 /* The functions that touch it; of JSON only the rows. */
-static na_status_t put_functions(const na_access_view_t *view, const flow_t *flow) {
+static na_status_t put_functions(na_json_t *json, const na_access_view_t *view,
+                                 const flow_t *flow) {
     functions_t functions = {.view = view};
     functions.items = functions_of(view, flow, &functions.count);
     na_table_t *table = na_table_open(&object_table);
@@ -229,7 +230,7 @@ static na_status_t put_functions(const na_access_view_t *view, const flow_t *flo
                                         .json = json_function,
                                         .arg = &functions};
         status = view->options->format == NA_FORMAT_JSON
-                     ? na_table_json_rows(table, view->options, &print)
+                     ? na_table_json_rows(json, "functions", table, view->options, &print)
                      : na_table_write(table, view->options, &print);
     }
     na_table_close(table);
@@ -283,47 +284,57 @@ static na_status_t put_text(const na_access_view_t *view, uint32_t object, const
                v->object == NA_FLOWS_NONE ? ", of all objects of this origin" : "");
     put_drawing(view, flow);
     put_moves(view, flow);
-    return put_functions(view, flow);
+    return put_functions(NULL, view, flow);
 }
 
-static na_status_t put_json(const na_access_view_t *view, uint32_t object, const flow_t *flow) {
+static na_status_t put_json(na_json_t *json, const na_access_view_t *view, uint32_t object,
+                            const flow_t *flow) {
     const na_flows_t *f = &view->flows;
     const na_flow_object_t *o = &f->objects[object];
     char name[NA_LABEL];
     na_access_object_label(view, object, name);
-    putchar('{');
-    na_access_json_head(view, "object");
-    printf(",\"object\":{\"id\":%u,\"name\":", object);
-    na_json_put(stdout, name);
-    printf(",\"kind\":\"%s\",\"base\":%" PRIu64 ",\"size\":%" PRIu64 ",\"birth_ns\":%" PRIu64
-           ",\"end_ns\":",
-           na_flow_kind_name(o->kind), o->base, o->size, o->birth_ns);
-    na_json_number(stdout, o->end_ns == UINT64_MAX ? (double)NAN : (double)o->end_ns);
-    printf(",\"process\":%u,\"thread\":", o->process);
-    na_json_number(stdout, o->thread == NA_FLOWS_NONE ? (double)NAN : (double)o->thread);
-    printf(",\"node\":");
-    na_json_number(stdout, o->node < 0 ? (double)NAN : (double)f->nodes[o->node].kernel_id);
-    if (o->site != 0) na_json_stack(&view->in[o->process], o->site);
-    printf("},\"verdict\":");
+    na_access_json_head(json, view, "object");
+    na_json_object(json, "object");
+    na_json_u64(json, "id", object);
+    na_json_string(json, "name", name);
+    na_json_string(json, "kind", na_flow_kind_name(o->kind));
+    na_json_u64(json, "base", o->base);
+    na_json_u64(json, "size", o->size);
+    na_json_u64(json, "birth_ns", o->birth_ns);
+    na_json_number(json, "end_ns", o->end_ns == UINT64_MAX ? (double)NAN : (double)o->end_ns);
+    na_json_u64(json, "process", o->process);
+    na_json_number(json, "thread", o->thread == NA_FLOWS_NONE ? (double)NAN : (double)o->thread);
+    na_json_number(json, "node", o->node < 0 ? (double)NAN : (double)f->nodes[o->node].kernel_id);
+    if (o->site != 0) na_json_stack(json, &view->in[o->process], o->site);
+    na_json_end(json);
+    na_json_key(json, "verdict");
     const na_verdict_t *v = verdict_of(view, object);
     if (v == NULL)
-        printf("null");
+        na_json_null(json, NULL);
     else
-        na_access_json_verdict(view, v);
-    printf(",\"functions\":");
-    na_status_t status = put_functions(view, flow);
+        na_access_json_verdict(json, NULL, view, v);
+    na_status_t status = put_functions(json, view, flow);
     if (status != NA_STATUS_WHOLE) return status;
     uint32_t every = flow->count / MOST_RAW + 1;
-    printf(",\"accesses\":%u,\"every\":%u,\"columns\":[\"ns\",\"offset\",\"thread\",\"from\","
-           "\"home\",\"op\",\"latency\"],\"flow\":[",
-           flow->count, every);
+    na_json_u64(json, "accesses", flow->count);
+    na_json_u64(json, "every", every);
+    NA_JSON_STRINGS(json, "columns", "ns", "offset", "thread", "from", "home", "op", "latency");
+    na_json_array(json, "flow");
     for (uint32_t i = 0; i < flow->count; i += every) {
         const na_touch_t *a = &f->items[flow->kept[i]];
-        printf("%s[%" PRIu64 ",%" PRIu64 ",%u,%d,%d,%u,%d]", i == 0 ? "\n" : ",\n", a->ns,
-               a->address - o->base, a->thread, a->from < 0 ? -1 : (int)f->nodes[a->from].kernel_id,
-               a->home < 0 ? -1 : (int)f->nodes[a->home].kernel_id, a->op, a->latency);
+        na_json_line(json);
+        na_json_array(json, NULL);
+        na_json_u64(json, NULL, a->ns);
+        na_json_u64(json, NULL, a->address - o->base);
+        na_json_u64(json, NULL, a->thread);
+        na_json_i64(json, NULL, a->from < 0 ? -1 : (int)f->nodes[a->from].kernel_id);
+        na_json_i64(json, NULL, a->home < 0 ? -1 : (int)f->nodes[a->home].kernel_id);
+        na_json_u64(json, NULL, a->op);
+        na_json_i64(json, NULL, a->latency);
+        na_json_end(json);
     }
-    printf("]}\n");
+    na_json_end(json);
+    na_json_end(json);
     return NA_STATUS_WHOLE;
 }
 
@@ -343,12 +354,13 @@ static na_status_t show_object(const char *const *files, size_t count,
         return na_access_view_close(&view, status);
     }
     flow_t flow;
+    na_json_t json = na_json_open(stdout);
     if (!gather(&view, (uint32_t)number, &flow))
         status = NA_STATUS_MEMORY;
     else if (options->format == NA_FORMAT_JSON)
-        status = put_json(&view, (uint32_t)number, &flow);
+        status = put_json(&json, &view, (uint32_t)number, &flow);
     else if (options->format == NA_FORMAT_CSV)
-        status = put_functions(&view, &flow);
+        status = put_functions(NULL, &view, &flow);
     else
         status = put_text(&view, (uint32_t)number, &flow);
     forget(&flow);

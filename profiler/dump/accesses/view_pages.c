@@ -1,7 +1,6 @@
 /* view_pages.c - accesses by page of memory: where each page lies, and who comes to it from where.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -130,20 +130,18 @@ static na_status_t put_table(const na_access_view_t *view, shared_t *s) {
 }
 
 /* The graph: objects with the weight of each of their threads, and the groups. */
-static void put_json(const na_access_view_t *view, shared_t *s) {
+static void put_json(na_json_t *json, const na_access_view_t *view, shared_t *s) {
     const na_flows_t *f = &view->flows;
     const na_clusters_t *c = &view->verdicts.clusters;
-    putchar('{');
-    na_access_json_head(view, "sharing");
-    printf(",\"modularity\":");
-    na_json_number(stdout, c->modularity);
-    printf(",\"apart\":%s,\"group_count\":%u,\"group_of_thread\":[", c->apart ? "true" : "false",
-           c->useful);
-    for (uint32_t t = 0; t < f->thread_count; t++) {
-        if (t != 0) putchar(',');
-        na_json_number(stdout, c->of[t] == NA_FLOWS_NONE ? (double)NAN : (double)c->of[t] + 1);
-    }
-    printf("],\"rows\":[");
+    na_access_json_head(json, view, "sharing");
+    na_json_number(json, "modularity", c->modularity);
+    na_json_bool(json, "apart", c->apart);
+    na_json_u64(json, "group_count", c->useful);
+    na_json_array(json, "group_of_thread");
+    for (uint32_t t = 0; t < f->thread_count; t++)
+        na_json_number(json, NULL, c->of[t] == NA_FLOWS_NONE ? (double)NAN : (double)c->of[t] + 1);
+    na_json_end(json);
+    na_json_array(json, "rows");
     size_t shown = 0;
     for (uint32_t o = 0; o < f->object_count && shown < view->options->top; o++) {
         if (f->objects[o].samples < 2) continue;
@@ -152,12 +150,13 @@ static void put_json(const na_access_view_t *view, shared_t *s) {
         char name[NA_LABEL];
         na_access_group_label(view, f->objects[o].group, name);
         if (!na_filter_matches(view->options, name)) continue;
-        printf("%s{\"object\":%u,\"name\":", shown++ == 0 ? "\n" : ",\n", o);
-        na_json_put(stdout, name);
-        printf(",\"sum\":");
-        na_access_json_sum(view, &s->sum);
-        printf(",\"by_thread\":[");
-        bool first = true;
+        shown++;
+        na_json_line(json);
+        na_json_object(json, NULL);
+        na_json_u64(json, "object", o);
+        na_json_string(json, "name", name);
+        na_access_json_sum(json, "sum", view, &s->sum);
+        na_json_array(json, "by_thread");
         for (uint32_t t = 0; t < f->thread_count; t++) {
             na_flow_t flow = na_flow_of_thread(f, t);
             bool touched = false;
@@ -165,14 +164,16 @@ static void put_json(const na_access_view_t *view, shared_t *s) {
                 for (uint32_t i = 0; i < flow.count && !touched; i++)
                     touched = f->items[flow.items[i]].object == o;
             if (!touched) continue;
-            printf("%s[%u,", first ? "" : ",", t);
-            na_json_number(stdout, s->by_thread[t]);
-            putchar(']');
-            first = false;
+            na_json_array(json, NULL);
+            na_json_u64(json, NULL, t);
+            na_json_number(json, NULL, s->by_thread[t]);
+            na_json_end(json);
         }
-        printf("]}");
+        na_json_end(json);
+        na_json_end(json);
     }
-    printf("]}\n");
+    na_json_end(json);
+    na_json_end(json);
 }
 
 static na_status_t show_sharing(const char *const *files, size_t count,
@@ -184,7 +185,8 @@ static na_status_t show_sharing(const char *const *files, size_t count,
     if (s.by_thread == NULL) {
         status = NA_STATUS_MEMORY;
     } else if (options->format == NA_FORMAT_JSON) {
-        put_json(&view, &s);
+        na_json_t json = na_json_open(stdout);
+        put_json(&json, &view, &s);
     } else {
         if (options->format == NA_FORMAT_TEXT) {
             na_access_head(&view);

@@ -152,32 +152,37 @@ static void put_one(void *arg, uint64_t index, size_t number) {
 
 /* ---- JSON ---- */
 
-static void json_rule(const na_rule_t *rule, na_verdict_kind_t kind) {
-    printf("{\"rule\":\"%s\",\"holds\":%s,\"fit\":", na_verdict_texts[kind].key,
-           rule->holds ? "true" : "false");
-    na_json_number(stdout, rule->fit);
-    printf(",\"lacks\":[");
-    for (unsigned bit = 0, first = 1; bit < NA_EVIDENCE_BITS; bit++) {
-        if ((rule->lacks >> bit & 1) == 0) continue;
-        printf("%s\"%s\"", first ? "" : ",", na_evidence_names[bit]);
-        first = 0;
+static void json_rule(na_json_t *json, const na_rule_t *rule, na_verdict_kind_t kind) {
+    na_json_object(json, NULL);
+    na_json_string(json, "rule", na_verdict_texts[kind].key);
+    na_json_bool(json, "holds", rule->holds);
+    na_json_number(json, "fit", rule->fit);
+    na_json_array(json, "lacks");
+    for (unsigned bit = 0; bit < NA_EVIDENCE_BITS; bit++) {
+        if ((rule->lacks >> bit & 1) != 0) na_json_string(json, NULL, na_evidence_names[bit]);
     }
-    printf("],\"conditions\":[");
+    na_json_end(json);
+    na_json_array(json, "conditions");
     for (uint32_t i = 0; i < rule->count; i++) {
         const na_condition_t *c = &rule->conditions[i];
-        printf("%s{\"what\":\"%s\",\"threshold\":\"%s\",\"limit\":", i == 0 ? "" : ",", c->what,
-               na_thresholds[c->limit].key);
-        na_json_number(stdout, na_thresholds[c->limit].value);
-        printf(",\"at_least\":%s,\"value\":", c->at_least ? "true" : "false");
-        na_json_number(stdout, c->known ? c->value : (double)NAN);
-        printf(",\"met\":%s,\"chance\":", !c->known ? "null" : c->met ? "true" : "false");
-        na_json_number(stdout, c->known ? c->chance : (double)NAN);
-        putchar('}');
+        na_json_object(json, NULL);
+        na_json_string(json, "what", c->what);
+        na_json_string(json, "threshold", na_thresholds[c->limit].key);
+        na_json_number(json, "limit", na_thresholds[c->limit].value);
+        na_json_bool(json, "at_least", c->at_least);
+        na_json_number(json, "value", c->known ? c->value : (double)NAN);
+        if (c->known)
+            na_json_bool(json, "met", c->met);
+        else
+            na_json_null(json, "met");
+        na_json_number(json, "chance", c->known ? c->chance : (double)NAN);
+        na_json_end(json);
     }
-    printf("]}");
+    na_json_end(json);
+    na_json_end(json);
 }
 
-static void json_measure(const na_access_view_t *view, const na_measure_t *m) {
+static void json_measure(na_json_t *json, const na_access_view_t *view, const na_measure_t *m) {
     const struct {
         const char *name;
         double value;
@@ -210,88 +215,89 @@ static void json_measure(const na_access_view_t *view, const na_measure_t *m) {
         {"latency", m->latency},
         {"reader", m->reader == NA_FLOWS_NONE ? (double)NAN : (double)m->reader},
     };
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        printf("%s\"%s\":", i == 0 ? "{" : ",", members[i].name);
-        na_json_number(stdout, members[i].value);
-    }
-    na_access_json_nodes(view, "from", m->from);
-    na_access_json_nodes(view, "home", m->home);
-    putchar('}');
+    na_json_object(json, "measure");
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        na_json_number(json, members[i].name, members[i].value);
+    na_access_json_nodes(json, view, "from", m->from);
+    na_access_json_nodes(json, view, "home", m->home);
+    na_json_end(json);
 }
 
 /* Of a partition the ranges, of a cluster the groups of threads. */
-static void json_parts(const na_access_view_t *view, const na_verdict_t *v) {
+static void json_parts(na_json_t *json, const na_access_view_t *view, const na_verdict_t *v) {
     enum { MOST = 1024 };
     if (v->object == NA_FLOWS_NONE) return;
     na_part_t *parts = calloc(MOST, sizeof *parts);
     if (parts == NULL) return;
     uint32_t count = na_measure_parts(&view->flows, &view->verdicts, v->object, parts, MOST);
-    printf(",\"parts\":[");
+    na_json_array(json, "parts");
     for (uint32_t i = 0; count != UINT32_MAX && i < count && i < MOST; i++) {
         const na_flow_node_t *nodes = view->flows.nodes;
-        printf("%s{\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"node\":", i == 0 ? "" : ",",
-               parts[i].from, parts[i].to);
-        na_json_number(stdout, parts[i].node < 0 ? NAN : (double)nodes[parts[i].node].kernel_id);
-        printf(",\"lies_on\":");
-        na_json_number(stdout, parts[i].at < 0 ? NAN : (double)nodes[parts[i].at].kernel_id);
-        printf(",\"share\":");
-        na_json_number(stdout, parts[i].own / parts[i].weight);
-        putchar('}');
+        na_json_object(json, NULL);
+        na_json_u64(json, "from", parts[i].from);
+        na_json_u64(json, "to", parts[i].to);
+        na_json_number(json, "node",
+                       parts[i].node < 0 ? NAN : (double)nodes[parts[i].node].kernel_id);
+        na_json_number(json, "lies_on",
+                       parts[i].at < 0 ? NAN : (double)nodes[parts[i].at].kernel_id);
+        na_json_number(json, "share", parts[i].own / parts[i].weight);
+        na_json_end(json);
     }
-    putchar(']');
+    na_json_end(json);
     free(parts);
 }
 
-static void json_groups(const na_access_view_t *view, const na_verdict_t *v) {
+static void json_groups(na_json_t *json, const na_access_view_t *view, const na_verdict_t *v) {
     const na_clusters_t *c = &view->verdicts.clusters;
     const na_flow_group_t *g = &view->flows.groups[v->group];
-    printf(",\"groups\":[");
-    for (uint32_t group = 0, groups = 0; group < c->count; group++) {
+    na_json_array(json, "groups");
+    for (uint32_t group = 0; group < c->count; group++) {
         uint32_t objects = 0;
         if (c->each[group].node < 0) continue;
         for (uint32_t i = 0; i < g->objects; i++) {
             if (c->owner[g->members[i]] != group || !na_verdict_is_on(v, g->members[i])) continue;
-            if (objects++ == 0)
-                printf("%s{\"group\":%u,\"node\":%u,\"objects\":[%u", groups++ == 0 ? "" : ",",
-                       group + 1, view->flows.nodes[c->each[group].node].kernel_id, g->members[i]);
-            else
-                printf(",%u", g->members[i]);
+            if (objects++ == 0) {
+                na_json_object(json, NULL);
+                na_json_u64(json, "group", group + 1);
+                na_json_u64(json, "node", view->flows.nodes[c->each[group].node].kernel_id);
+                na_json_array(json, "objects");
+            }
+            na_json_u64(json, NULL, g->members[i]);
         }
         if (objects == 0) continue;
-        printf("],\"threads\":[");
-        for (uint32_t t = 0, threads = 0; t < view->flows.thread_count; t++)
-            if (c->of[t] == group) printf("%s%u", threads++ == 0 ? "" : ",", t);
-        printf("]}");
+        na_json_end(json);
+        na_json_array(json, "threads");
+        for (uint32_t t = 0; t < view->flows.thread_count; t++)
+            if (c->of[t] == group) na_json_u64(json, NULL, t);
+        na_json_end(json);
+        na_json_end(json);
     }
-    putchar(']');
+    na_json_end(json);
 }
 
-void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *v) {
-    char name[NA_LABEL];
+void na_access_json_verdict(na_json_t *json, const char *name, const na_access_view_t *view,
+                            const na_verdict_t *v) {
+    char label[NA_LABEL];
     na_advice_t advice;
-    na_access_verdict_label(view, v, name);
+    na_access_verdict_label(view, v, label);
     na_verdict_advice(view, v, &advice);
     const na_flow_group_t *g = &view->flows.groups[v->group];
-    printf("{\"verdict\":\"%s\",\"title\":\"%s\",\"name\":", na_verdict_texts[v->kind].key,
-           na_verdict_texts[v->kind].title);
-    na_json_put(stdout, name);
-    printf(",\"kind\":\"%s\",\"group\":%u,\"site\":", na_flow_kind_name(g->kind), v->group);
-    na_json_number(stdout, g->site == 0 ? (double)NAN : (double)g->site);
-    printf(",\"object\":");
-    na_json_number(stdout, v->object == NA_FLOWS_NONE ? (double)NAN : (double)v->object);
-    printf(",\"undecided\":\"%s\",\"chance\":", na_undecided_names[v->undecided]);
-    na_json_number(stdout, v->kind == NA_VERDICT_UNDECIDABLE ? (double)NAN : v->chance);
-    printf(",\"confidence\":\"%s\",\"needed\":",
-           v->kind == NA_VERDICT_UNDECIDABLE ? "" : sure(v->chance));
-    na_json_number(stdout, v->needed);
-    printf(",\"cost_share\":");
-    na_json_number(stdout, v->cost_share);
-    printf(",\"remote_in_all\":");
-    na_json_number(stdout, view->verdicts.remote);
-    printf(",\"gain_remote\":");
-    na_json_number(stdout, v->gain_remote);
-    printf(",\"gain_latency\":");
-    na_json_number(stdout, v->gain_latency);
+    na_json_object(json, name);
+    na_json_string(json, "verdict", na_verdict_texts[v->kind].key);
+    na_json_string(json, "title", na_verdict_texts[v->kind].title);
+    na_json_string(json, "name", label);
+    na_json_string(json, "kind", na_flow_kind_name(g->kind));
+    na_json_u64(json, "group", v->group);
+    na_json_number(json, "site", g->site == 0 ? (double)NAN : (double)g->site);
+    na_json_number(json, "object", v->object == NA_FLOWS_NONE ? (double)NAN : (double)v->object);
+    na_json_string(json, "undecided", na_undecided_names[v->undecided]);
+    na_json_number(json, "chance", v->kind == NA_VERDICT_UNDECIDABLE ? (double)NAN : v->chance);
+    na_json_string(json, "confidence", v->kind == NA_VERDICT_UNDECIDABLE ? "" : sure(v->chance));
+    na_json_number(json, "needed", v->needed);
+    na_json_number(json, "cost_share", v->cost_share);
+    na_json_number(json, "remote_in_all", view->verdicts.remote);
+    na_json_number(json, "gain_remote", v->gain_remote);
+    na_json_number(json, "gain_latency", v->gain_latency);
     const struct {
         const char *name, *text;
     } texts[] = {{"means", na_verdict_texts[v->kind].means},
@@ -300,28 +306,26 @@ void na_access_json_verdict(const na_access_view_t *view, const na_verdict_t *v)
                  {"command", advice.command},
                  {"placement", advice.placement},
                  {"expected", advice.expected}};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        printf(",\"%s\":", texts[i].name);
-        na_json_put(stdout, texts[i].text);
-    }
-    if (v->kind == NA_VERDICT_PARTITION) json_parts(view, v);
-    if (v->kind == NA_VERDICT_CLUSTER) json_groups(view, v);
-    na_verdict_json_line(view, v);
-    printf(",\"measure\":");
-    json_measure(view, &v->measure);
-    printf(",\"rules\":[");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        na_json_string(json, texts[i].name, texts[i].text);
+    if (v->kind == NA_VERDICT_PARTITION) json_parts(json, view, v);
+    if (v->kind == NA_VERDICT_CLUSTER) json_groups(json, view, v);
+    na_verdict_json_line(json, view, v);
+    json_measure(json, view, &v->measure);
+    na_json_array(json, "rules");
     for (int kind = 0; kind <= NA_VERDICT_NOTHING; kind++) {
         if (kind == NA_VERDICT_FALSE_SHARING && v->rules[kind].count == 0) continue;
-        if (kind != 0) putchar(',');
-        json_rule(&v->rules[kind], (na_verdict_kind_t)kind);
+        json_rule(json, &v->rules[kind], (na_verdict_kind_t)kind);
     }
-    printf("],\"runners_up\":[\"%s\",\"%s\"]}", na_verdict_texts[v->runners[0]].key,
-           na_verdict_texts[v->runners[1]].key);
+    na_json_end(json);
+    NA_JSON_STRINGS(json, "runners_up", na_verdict_texts[v->runners[0]].key,
+                    na_verdict_texts[v->runners[1]].key);
+    na_json_end(json);
 }
 
-static void put_json_one(void *arg, uint64_t index) {
+static void put_json_one(na_json_t *json, void *arg, uint64_t index) {
     const na_access_view_t *view = arg;
-    na_access_json_verdict(view, &view->verdicts.items[index]);
+    na_access_json_verdict(json, NULL, view, &view->verdicts.items[index]);
 }
 
 /* ---- the table ---- */
@@ -411,16 +415,14 @@ static na_status_t show(na_access_view_t *view) {
     na_status_t status = NA_STATUS_WHOLE;
     bool text = view->options->format == NA_FORMAT_TEXT;
     if (view->options->format == NA_FORMAT_JSON) {
-        putchar('{');
-        na_access_json_head(view, "verdicts");
-        printf(",\"thresholds\":{");
-        for (int t = 0; t < NA_THRESHOLDS; t++) {
-            printf("%s\"%s\":", t == 0 ? "" : ",", na_thresholds[t].key);
-            na_json_number(stdout, na_thresholds[t].value);
-        }
-        printf("},\"verdicts\":");
-        status = na_table_json_rows(table, view->options, &print);
-        printf("}\n");
+        na_json_t json = na_json_open(stdout);
+        na_access_json_head(&json, view, "verdicts");
+        na_json_object(&json, "thresholds");
+        for (int t = 0; t < NA_THRESHOLDS; t++)
+            na_json_number(&json, na_thresholds[t].key, na_thresholds[t].value);
+        na_json_end(&json);
+        status = na_table_json_rows(&json, "verdicts", table, view->options, &print);
+        na_json_end(&json);
     } else {
         if (text) na_access_head(view);
         if (text) na_access_notes(view);

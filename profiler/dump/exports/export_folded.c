@@ -1,6 +1,6 @@
 /* export_folded.c - stacks in one line each, outermost first, with one figure: what flamegraph.pl,
  * inferno, speedscope and others read. */
-#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 

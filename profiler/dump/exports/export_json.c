@@ -2,46 +2,49 @@
  * schema. Stacks are a tree and frames are a list, each written once, so that the size grows with
  * the profile and not with the depth of its stacks. Sites leave out what is 0, stack entries what
  * is false or said by their function: there may be hundreds of thousands of both. */
-#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
-#include "profiler/dump/ui/text.h"
 
-static void put_functions(na_view_input_t *in) {
-    fputs(",\n\"functions\":[", stdout);
+static void put_functions(na_json_t *json, na_view_input_t *in) {
+    na_json_line(json);
+    na_json_array(json, "functions");
     /* By id, so that "function" of a frame is an index. */
     for (uint32_t id = 0; id < in->function_count; id++) {
         const na_function_name_t *f = na_symbols_function(in->symbols, id);
-        fputs(id == 0 ? "\n{\"name\":" : ",\n{\"name\":", stdout);
-        na_json_put(stdout, f->function);
-        fputs(",\"file\":", stdout);
-        na_json_put(stdout, f->file);
-        printf(",\"line\":%u,\"module\":", f->line);
-        na_json_put(stdout, f->module);
-        printf(",\"named\":%s,\"runtime\":%s,\"wrapper\":%s}", f->named ? "true" : "false",
-               f->runtime ? "true" : "false", in->wrappers[id] ? "true" : "false");
+        na_json_line(json);
+        na_json_object(json, NULL);
+        na_json_string(json, "name", f->function);
+        na_json_string(json, "file", f->file);
+        na_json_u64(json, "line", f->line);
+        na_json_string(json, "module", f->module);
+        na_json_bool(json, "named", f->named);
+        na_json_bool(json, "runtime", f->runtime);
+        na_json_bool(json, "wrapper", in->wrappers[id]);
+        na_json_end(json);
     }
-    putchar(']');
+    na_json_end(json);
 }
 
 /* "file" only where it is not that of the function (its definition in a header, or unknown). */
-static void put_frame(const na_view_input_t *in, const na_frame_t *frame) {
+static void put_frame(na_json_t *json, const na_view_input_t *in, const na_frame_t *frame) {
     const char *file = na_symbols_function(in->symbols, frame->id)->file;
-    printf("{\"function\":%u", frame->id);
-    if (frame->file != NULL && (file == NULL || strcmp(file, frame->file) != 0)) {
-        fputs(",\"file\":", stdout);
-        na_json_put(stdout, frame->file);
-    }
-    if (frame->line != 0) printf(",\"line\":%u", frame->line);
-    fputs(frame->inlined ? ",\"inlined\":true}" : "}", stdout);
+    na_json_object(json, NULL);
+    na_json_u64(json, "function", frame->id);
+    if (frame->file != NULL && (file == NULL || strcmp(file, frame->file) != 0))
+        na_json_string(json, "file", frame->file);
+    if (frame->line != 0) na_json_u64(json, "line", frame->line);
+    if (frame->inlined) na_json_bool(json, "inlined", true);
+    na_json_end(json);
 }
 
 /* Entries that are a site or above one, each with its frames. */
-static bool put_stacks(const na_view_input_t *in) {
+static bool put_stacks(na_json_t *json, const na_view_input_t *in) {
     na_stack_table_t stacks = na_reader_stacks(in->reader);
     bool *wanted = calloc((size_t)stacks.count + 1, sizeof *wanted);
     if (wanted == NULL) return false;
@@ -49,64 +52,79 @@ static bool put_stacks(const na_view_input_t *in) {
         if (in->sites.items[s].site < stacks.count) wanted[in->sites.items[s].site] = true;
     for (uint32_t node = stacks.count; node-- > NA_NPROF_ROOT + 1;)
         if (wanted[node]) wanted[stacks.items[node].parent] = true;
-    fputs(",\n\"stacks\":[", stdout);
-    bool first = true;
+    na_json_line(json);
+    na_json_array(json, "stacks");
     for (uint32_t node = NA_NPROF_ROOT + 1; node < stacks.count; node++) {
         na_progress("writing stacks", node, stacks.count);
         if (!wanted[node]) continue;
         const na_nprof_stack_t *entry = &stacks.items[node];
-        printf("%s\n{\"id\":%u,\"parent\":%u,\"pc\":%" PRIu64 ",\"module\":%u%s,\"frames\":[",
-               first ? "" : ",", node, entry->parent == NA_NPROF_ROOT ? 0 : entry->parent,
-               entry->pc, na_symbols_module(in->symbols, node),
-               (entry->flags & NA_NPROF_STACK_TRUNCATED) != 0 ? ",\"truncated\":true" : "");
-        first = false;
+        na_json_line(json);
+        na_json_object(json, NULL);
+        na_json_u64(json, "id", node);
+        na_json_u64(json, "parent", entry->parent == NA_NPROF_ROOT ? 0 : entry->parent);
+        na_json_u64(json, "pc", entry->pc);
+        na_json_u64(json, "module", na_symbols_module(in->symbols, node));
+        if ((entry->flags & NA_NPROF_STACK_TRUNCATED) != 0) na_json_bool(json, "truncated", true);
+        na_json_array(json, "frames");
         const na_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
-        for (uint32_t i = 0; i < count; i++) {
-            if (i != 0) putchar(',');
-            put_frame(in, &frames[i]);
-        }
-        fputs("]}", stdout);
+        for (uint32_t i = 0; i < count; i++)
+            put_frame(json, in, &frames[i]);
+        na_json_end(json);
+        na_json_end(json);
     }
-    putchar(']');
+    na_json_end(json);
     free(wanted);
     return true;
 }
 
-static void put_sites(const na_view_input_t *in) {
-    fputs(",\n\"sites\":[", stdout);
+static void put_sites(na_json_t *json, const na_view_input_t *in) {
+    na_json_line(json);
+    na_json_array(json, "sites");
     for (size_t s = 0; s < in->sites.count; s++) {
         na_progress("writing sites", s, in->sites.count);
         const na_site_t *site = &in->sites.items[s];
-        printf("%s\n{\"stack\":%u,\"threads\":%u,", s == 0 ? "" : ",",
-               site->site == NA_NPROF_ROOT ? 0 : site->site, site->cells);
-        na_json_counters_sparse(in, &site->sum);
+        na_json_line(json);
+        na_json_object(json, NULL);
+        na_json_u64(json, "stack", site->site == NA_NPROF_ROOT ? 0 : site->site);
+        na_json_u64(json, "threads", site->cells);
+        na_json_counters_sparse(json, in, &site->sum);
         const na_frame_t *leaf;
         const na_frame_t *frame = na_view_site(in, site->site, &leaf);
         if (frame == NULL)
-            fputs("\"responsible\":null}", stdout);
+            na_json_null(json, "responsible");
         else
-            printf("\"responsible\":%u}", frame->id);
+            na_json_u64(json, "responsible", frame->id);
+        na_json_end(json);
     }
-    putchar(']');
+    na_json_end(json);
 }
 
+/* export_json_metrics.c. False: out of memory. */
+bool na_json_metrics(na_json_t *json, const na_view_input_t *in);
+
 static na_status_t show_json(na_view_input_t *in) {
-    fputs("{\"schema\":\"numalloc-profile\",\"schema_version\":2,\n", stdout);
-    na_json_header(in);
-    fputs(",\n\"total\":{", stdout);
-    na_json_counters(in, &in->sites.total);
-    printf("},\"peak_ms\":%" PRIu64, na_view_peak_ms(in));
-    na_json_threads(in);
-    na_json_timeline(in);
-    na_json_environment(in);
-    na_json_modules(in);
-    put_functions(in);
-    if (!put_stacks(in)) return NA_STATUS_MEMORY;
-    put_sites(in);
-    if (!na_json_metrics(in)) return NA_STATUS_MEMORY;
-    na_json_end(in);
-    fputs("}\n", stdout);
+    na_json_t json = na_json_open(stdout);
+    na_json_object(&json, NULL);
+    na_json_string(&json, "schema", "numalloc-profile");
+    na_json_u64(&json, "schema_version", 2);
+    na_json_line(&json);
+    na_json_header(&json, in);
+    na_json_line(&json);
+    na_json_object(&json, "total");
+    na_json_counters(&json, in, &in->sites.total);
+    na_json_end(&json);
+    na_json_u64(&json, "peak_ms", na_view_peak_ms(in));
+    na_json_threads(&json, in);
+    na_json_timeline(&json, in);
+    na_json_environment(&json, in);
+    na_json_modules(&json, in);
+    put_functions(&json, in);
+    if (!put_stacks(&json, in)) return NA_STATUS_MEMORY;
+    put_sites(&json, in);
+    if (!na_json_metrics(&json, in)) return NA_STATUS_MEMORY;
+    na_json_rest(&json, in);
+    na_json_end(&json);
     return NA_STATUS_WHOLE;
 }
 

@@ -7,78 +7,85 @@
 #include "numalloc/numalloc.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
-#include "profiler/dump/ui/text.h"
 
-static void put_frames(const na_view_input_t *in) {
-    fputs("\"shared\":{\"frames\":[", stdout);
+static void put_frames(na_json_t *json, const na_view_input_t *in) {
+    na_json_object(json, "shared");
+    na_json_array(json, "frames");
     for (uint32_t id = 0; id < in->function_count; id++) {
         const na_function_name_t *f = na_symbols_function(in->symbols, id);
-        fputs(id == 0 ? "\n{\"name\":" : ",\n{\"name\":", stdout);
-        na_json_put(stdout, f->function);
-        fputs(",\"file\":", stdout);
-        na_json_put(stdout, f->file != NULL ? f->file : f->module);
-        if (f->file != NULL && f->line != 0) printf(",\"line\":%u", f->line);
-        putchar('}');
+        na_json_line(json);
+        na_json_object(json, NULL);
+        na_json_string(json, "name", f->function);
+        na_json_string(json, "file", f->file != NULL ? f->file : f->module);
+        if (f->file != NULL && f->line != 0) na_json_u64(json, "line", f->line);
+        na_json_end(json);
     }
     /* One more for what has no stack. */
-    printf("%s{\"name\":\"(no stack)\"}]}", in->function_count == 0 ? "" : ",\n");
+    na_json_line(json);
+    na_json_object(json, NULL);
+    na_json_string(json, "name", "(no stack)");
+    na_json_end(json);
+    na_json_end(json);
+    na_json_end(json);
 }
 
 /* One profile; twice over the sites: samples, then their weights. */
-static bool put_profile(na_view_input_t *in, na_order_t order, na_stack_t *stack) {
+static bool put_profile(na_json_t *json, na_view_input_t *in, na_order_t order, na_stack_t *stack) {
     in->order = order;
     double sum = 0;
-    printf("{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"startValue\":0,\"samples\":[",
-           na_view_order_title(order), order == NA_ORDER_COUNT ? "none" : "bytes");
-    bool first = true;
+    na_json_object(json, NULL);
+    na_json_string(json, "type", "sampled");
+    na_json_string(json, "name", na_view_order_title(order));
+    na_json_string(json, "unit", order == NA_ORDER_COUNT ? "none" : "bytes");
+    na_json_u64(json, "startValue", 0);
+    na_json_array(json, "samples");
     for (size_t s = 0; s < in->sites.count; s++) {
         na_progress("writing", s, in->sites.count);
         double value = na_view_metric(in, &in->sites.items[s].sum);
         if (value <= 0) continue;
         if (!na_view_stack(in, in->sites.items[s].site, stack)) return false;
-        fputs(first ? "\n[" : ",\n[", stdout);
-        first = false;
-        if (stack->count == 0) printf("%u", in->function_count);
+        na_json_line(json);
+        na_json_array(json, NULL);
+        if (stack->count == 0) na_json_u64(json, NULL, in->function_count);
         for (uint32_t i = stack->count; i-- > 0;)
-            printf("%u%s", stack->items[i]->id, i == 0 ? "" : ",");
-        putchar(']');
+            na_json_u64(json, NULL, stack->items[i]->id);
+        na_json_end(json);
         sum += value;
     }
-    fputs("],\"weights\":[", stdout);
-    first = true;
+    na_json_end(json);
+    na_json_array(json, "weights");
     for (size_t s = 0; s < in->sites.count; s++) {
         na_progress("writing", s, in->sites.count);
         double value = na_view_metric(in, &in->sites.items[s].sum);
         if (value <= 0) continue;
-        if (!first) putchar(',');
-        first = false;
-        na_json_number(stdout, value);
+        na_json_number(json, NULL, value);
     }
-    fputs("],\"endValue\":", stdout);
-    na_json_number(stdout, sum);
-    putchar('}');
+    na_json_end(json);
+    na_json_number(json, "endValue", sum);
+    na_json_end(json);
     return true;
 }
 
 static na_status_t show_speedscope(na_view_input_t *in) {
+    na_json_t json = na_json_open(stdout);
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const char *slash = strrchr(h->program, '/');
-    printf("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
-           "\"exporter\":\"numalloc-dump %d.%d.%d\",\"name\":",
-           NUMALLOC_VERSION_MAJOR, NUMALLOC_VERSION_MINOR, NUMALLOC_VERSION_PATCH);
-    na_json_put(stdout, slash == NULL ? h->program : slash + 1);
+    na_json_object(&json, NULL);
+    na_json_string(&json, "$schema", "https://www.speedscope.app/file-format-schema.json");
+    na_json_text(&json, "exporter", "numalloc-dump %d.%d.%d", NUMALLOC_VERSION_MAJOR,
+                 NUMALLOC_VERSION_MINOR, NUMALLOC_VERSION_PATCH);
+    na_json_string(&json, "name", slash == NULL ? h->program : slash + 1);
     na_order_t wanted = in->order;
-    printf(",\"activeProfileIndex\":%d,", (int)wanted);
-    put_frames(in);
-    fputs(",\"profiles\":[", stdout);
+    na_json_i64(&json, "activeProfileIndex", (int)wanted);
+    put_frames(&json, in);
+    na_json_array(&json, "profiles");
     na_stack_t stack = {0};
     bool good = true;
-    for (int order = NA_ORDER_PEAK; order <= NA_ORDER_COUNT && good; order++) {
-        if (order != NA_ORDER_PEAK) putchar(',');
-        good = put_profile(in, (na_order_t)order, &stack);
-    }
+    for (int order = NA_ORDER_PEAK; order <= NA_ORDER_COUNT && good; order++)
+        good = put_profile(&json, in, (na_order_t)order, &stack);
     in->order = wanted;
-    fputs("]}\n", stdout);
+    na_json_end(&json);
+    na_json_end(&json);
     free(stack.items);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }

@@ -9,13 +9,15 @@
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
-#include "profiler/dump/ui/text.h"
 
-bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *json) {
-    na_report_t r = {.in = in, .base = base, .json = json, .shift = shift};
+bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *to) {
+    na_json_t json = na_json_open(to);
+    na_report_t r = {.in = in, .base = base, .json = &json, .shift = shift};
     bool good = na_report_choose(&r) && (r.base == NULL || na_report_base(&r));
     if (good) {
-        fputs("{\"format\":\"numalloc-report\",\"version\":1", json);
+        na_json_object(&json, NULL);
+        na_json_string(&json, "format", "numalloc-report");
+        na_json_u64(&json, "version", 1);
         na_report_sites(&r);
         na_report_time(&r);
         na_report_growth(&r);
@@ -25,7 +27,7 @@ bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift,
         na_report_access(&r);
         na_report_parts(&r);
         na_report_source(&r);
-        fputs("}\n", json);
+        na_json_end(&json);
         good = !r.out_of_memory;
     }
     na_intern_free(&r.strings);

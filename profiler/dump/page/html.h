@@ -9,11 +9,10 @@
 #ifndef NUMALLOC_PROFILER_DUMP_PAGE_HTML_H
 #define NUMALLOC_PROFILER_DUMP_PAGE_HTML_H
 
-#include <stdio.h>
-
 #include "profiler/dump/page/html_blocks.h"
 #include "profiler/dump/page/html_intern.h"
 #include "profiler/dump/profile/input.h"
+#include "profiler/dump/ui/json.h"
 
 #define NA_REPORT_SITES        20000u
 #define NA_REPORT_NODES        400000u /* of the tree; stacks are cut at their inner end beyond */
@@ -36,7 +35,7 @@ typedef struct na_report_site {
 typedef struct na_report {
     na_view_input_t *in;
     na_view_input_t *base; /* the other run; NULL: no comparison */
-    FILE *json;
+    na_json_t *json;
     na_intern_t strings; /* texts */
     na_intern_t functions, frames, nodes;
     na_report_site_t *sites;
@@ -56,9 +55,9 @@ static inline uint32_t na_report_most(const na_report_t *report, uint32_t most) 
     return most >> report->shift != 0 ? most >> report->shift : 1;
 }
 
-/* Writes the whole object to `json`; `base`: the run to compare with, or NULL. False: out of
+/* Writes the whole object to `to`; `base`: the run to compare with, or NULL. False: out of
  * memory. */
-bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *json);
+bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *to);
 
 /* html_sites.c: chooses sites, makes their rows and the tables that they need. False: out of
  * memory. */
@@ -70,7 +69,7 @@ double na_report_share(const na_view_input_t *in, const na_counters_t *sum);
 /* html_base.c: the other run's sites get the rows of those with the same stack, or new ones.
  * False: out of memory. */
 bool na_report_base(na_report_t *report);
-/* "metrics", "totals", "base", "sites", "cut" and the tables of the tree; begins with a comma. */
+/* "metrics", "totals", "base", "sites", "cut" and the tables of the tree. */
 void na_report_sites(na_report_t *report);
 
 /* html_time.c: "timeline". */
@@ -89,9 +88,9 @@ void na_report_details(na_report_t *report);
 /* html_access.c: "access", where the profile has any. */
 void na_report_access(na_report_t *report);
 
-/* html_spans.c: tables of "allocator", whose number is counted on; or, without a number,
+/* html_spans.c: tables of "allocator"; or, without `tables`,
  * "filled". Nothing where the profile does not say. False: out of memory. */
-bool na_report_spans(na_report_t *report, size_t *tables);
+bool na_report_spans(na_report_t *report, bool tables);
 
 /* html_allocator.c: "nodes", "filled" and "allocator". */
 void na_report_allocator(na_report_t *report);

@@ -1,7 +1,7 @@
 /* html_access.c - the part of the page about accesses: nodes, objects, flows and verdicts, as the
  * views of accesses have them. Nothing is written without samples but why there are none. */
-#include <inttypes.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,20 +18,10 @@
 typedef struct report_access {
     na_report_t *r;
     na_access_view_t view;
-    FILE *to;
+    na_json_t *json;
     uint32_t *shown; /* objects with a flow, in the order of flows */
     uint32_t shown_count;
 } report_access_t;
-
-static void put_text(const report_access_t *p, const char *name, const char *text) {
-    fprintf(p->to, ",\"%s\":", name);
-    na_json_put(p->to, text);
-}
-
-static void put_number(const report_access_t *p, const char *name, double value) {
-    fprintf(p->to, ",\"%s\":", name);
-    na_json_number(p->to, value);
-}
 
 /* A row of the page's sites; -1: none. */
 static int64_t row_of(const report_access_t *p, uint32_t site) {
@@ -46,112 +36,101 @@ static void put_head(const report_access_t *p) {
     const na_flows_t *f = &p->view.flows;
     const na_verdicts_t *v = &p->view.verdicts;
     const na_nprof_access_source_t *s = &f->sources[v->source].of;
-    fprintf(p->to,
-            ",\"source\":\"%s\",\"unit\":\"%s\",\"made_up\":%s,\"dram\":%s,\"levels_known\":%s,"
-            "\"samples\":%u,\"all\":%u,\"enough\":%s",
-            na_access_source_name(s->source), na_access_unit_name(s->unit),
-            (s->flags & NA_NPROF_ACCESS_MADE_UP) != 0 ? "true" : "false",
-            v->dram ? "true" : "false", (v->evidence & NA_EVIDENCE_LEVEL) != 0 ? "true" : "false",
-            v->samples, f->count, v->enough ? "true" : "false");
-    put_number(p, "enough_samples", na_limit(NA_T_SAMPLES_ALL));
-    put_number(p, "remote", v->remote);
-    put_number(p, "local_latency", v->local_latency);
-    put_number(p, "start_ms", (double)f->start_ns / 1e6);
-    put_number(p, "end_ms", (double)f->end_ns / 1e6);
-    fputs(",\"nodes\":[", p->to);
-    for (uint32_t n = 0; n < f->node_count; n++) {
-        fprintf(p->to, "%s{\"node\":%u,\"cpus\":%u,\"memory_bytes\":%" PRIu64 ",\"distance\":[",
-                n == 0 ? "" : ",", f->nodes[n].kernel_id, f->nodes[n].cpus,
-                f->nodes[n].memory_bytes);
-        for (uint32_t m = 0; m < f->node_count; m++)
-            fprintf(p->to, "%s%u", m == 0 ? "" : ",", f->nodes[n].distance[m]);
-        putc(']', p->to);
-        put_number(p, "share", v->nodes[n].share);
-        put_number(p, "latency", v->nodes[n].latency);
-        put_number(p, "latency_ratio", v->nodes[n].latency_ratio);
-        fprintf(p->to, ",\"saturated\":%s}", v->nodes[n].saturated ? "true" : "false");
-    }
-    fputs("],\"threads\":[", p->to);
+    na_json_string(p->json, "source", na_access_source_name(s->source));
+    na_json_string(p->json, "unit", na_access_unit_name(s->unit));
+    na_json_bool(p->json, "made_up", (s->flags & NA_NPROF_ACCESS_MADE_UP) != 0);
+    na_json_bool(p->json, "dram", v->dram);
+    na_json_bool(p->json, "levels_known", (v->evidence & NA_EVIDENCE_LEVEL) != 0);
+    na_json_u64(p->json, "samples", v->samples);
+    na_json_u64(p->json, "all", f->count);
+    na_json_bool(p->json, "enough", v->enough);
+    na_json_number(p->json, "enough_samples", na_limit(NA_T_SAMPLES_ALL));
+    na_json_number(p->json, "remote", v->remote);
+    na_json_number(p->json, "local_latency", v->local_latency);
+    na_json_number(p->json, "start_ms", (double)f->start_ns / 1e6);
+    na_json_number(p->json, "end_ms", (double)f->end_ns / 1e6);
+    na_access_json_machine(p->json, &p->view);
+    na_json_array(p->json, "threads");
     for (uint32_t t = 0; t < f->thread_count; t++) {
         char name[NA_LABEL];
         na_access_thread_label(&p->view, t, name);
-        if (t != 0) putc(',', p->to);
-        na_json_put(p->to, name);
+        na_json_string(p->json, NULL, name);
     }
-    putc(']', p->to);
+    na_json_end(p->json);
 }
 
 static void put_sources(const report_access_t *p) {
     const na_flows_t *f = &p->view.flows;
-    fputs("\"sources\":[", p->to);
+    na_json_array(p->json, "sources");
     for (uint32_t i = 0; i < f->source_count; i++) {
         const na_nprof_access_source_t *s = &f->sources[i].of;
-        fprintf(p->to, "%s{\"name\":\"%s\",\"used\":%s,\"samples\":%" PRIu64 ",\"lost\":%" PRIu64,
-                i == 0 ? "" : ",", na_access_source_name(s->source),
-                (s->flags & NA_NPROF_ACCESS_USED) != 0 ? "true" : "false", f->sources[i].samples,
-                s->lost);
-        put_text(p, "why", s->why);
-        putc('}', p->to);
+        na_json_object(p->json, NULL);
+        na_json_string(p->json, "name", na_access_source_name(s->source));
+        na_json_bool(p->json, "used", (s->flags & NA_NPROF_ACCESS_USED) != 0);
+        na_json_u64(p->json, "samples", f->sources[i].samples);
+        na_json_u64(p->json, "lost", s->lost);
+        na_json_string(p->json, "why", s->why);
+        na_json_end(p->json);
     }
-    putc(']', p->to);
+    na_json_end(p->json);
 }
 
 static void put_matrix(const report_access_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
-    fputs(",\"matrix\":[", p->to);
+    na_json_array(p->json, "matrix");
     for (uint32_t from = 0; from < nodes; from++) {
-        fputs(from == 0 ? "[" : ",[", p->to);
+        na_json_array(p->json, NULL);
         for (uint32_t home = 0; home < nodes; home++) {
             const na_touch_sum_t *s = &all->pair[(size_t)from * nodes + home];
-            fprintf(p->to, "%s{\"samples\":%" PRIu64, home == 0 ? "" : ",", s->samples);
-            put_number(p, "share", na_touch_ratio(s->weight, all->sum.known));
-            put_number(p, "latency", na_touch_ratio(s->latency, s->latency_weight));
-            putc('}', p->to);
+            na_json_object(p->json, NULL);
+            na_json_u64(p->json, "samples", s->samples);
+            na_json_number(p->json, "share", na_touch_ratio(s->weight, all->sum.known));
+            na_json_number(p->json, "latency", na_touch_ratio(s->latency, s->latency_weight));
+            na_json_end(p->json);
         }
-        putc(']', p->to);
+        na_json_end(p->json);
     }
-    putc(']', p->to);
+    na_json_end(p->json);
 }
 
 static void put_all(const report_access_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
-    put_number(p, "writes", na_touch_ratio(all->sum.writes, all->sum.told));
+    na_json_number(p->json, "writes", na_touch_ratio(all->sum.writes, all->sum.told));
     put_matrix(p, all);
-    put_number(p, "step_ms", (double)all->step_ns / 1e6);
-    fputs(",\"load\":[", p->to);
+    na_json_number(p->json, "step_ms", (double)all->step_ns / 1e6);
+    na_json_array(p->json, "load");
     for (uint32_t home = 0; home < nodes; home++) {
-        fputs(home == 0 ? "[" : ",[", p->to);
-        for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
-            if (s != 0) putc(',', p->to);
-            na_json_number(p->to, all->step[(size_t)home * NA_ACCESS_STEPS + s]);
-        }
-        putc(']', p->to);
+        na_json_array(p->json, NULL);
+        for (size_t s = 0; s < NA_ACCESS_STEPS; s++)
+            na_json_number(p->json, NULL, all->step[(size_t)home * NA_ACCESS_STEPS + s]);
+        na_json_end(p->json);
     }
-    fputs("],\"remote_over_time\":[", p->to);
-    for (size_t s = 0; s < NA_ACCESS_STEPS; s++) {
-        if (s != 0) putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(all->step_remote[s], all->step_all[s]));
-    }
-    fputs("],\"levels\":[", p->to);
-    for (uint32_t l = 0, n = 0; l < NA_NPROF_LEVELS; l++) {
+    na_json_end(p->json);
+    na_json_array(p->json, "remote_over_time");
+    for (size_t s = 0; s < NA_ACCESS_STEPS; s++)
+        na_json_number(p->json, NULL, na_touch_ratio(all->step_remote[s], all->step_all[s]));
+    na_json_end(p->json);
+    na_json_array(p->json, "levels");
+    for (uint32_t l = 0; l < NA_NPROF_LEVELS; l++) {
         if (!(all->level[l] > 0)) continue;
-        fprintf(p->to, "%s[\"%s\",", n++ == 0 ? "" : ",", na_access_level_name(l));
-        na_json_number(p->to, all->level[l] / all->levels);
-        putc(']', p->to);
+        na_json_array(p->json, NULL);
+        na_json_string(p->json, NULL, na_access_level_name(l));
+        na_json_number(p->json, NULL, all->level[l] / all->levels);
+        na_json_end(p->json);
     }
-    fputs("],\"kinds\":[", p->to);
-    for (int k = 0, n = 0; k < NA_FLOW_KINDS; k++) {
+    na_json_end(p->json);
+    na_json_array(p->json, "kinds");
+    for (int k = 0; k < NA_FLOW_KINDS; k++) {
         const na_touch_sum_t *s = &all->kind[k];
         if (s->samples == 0) continue;
-        fprintf(p->to, "%s[\"%s\",", n++ == 0 ? "" : ",", na_flow_kind_name((na_flow_kind_t)k));
-        na_json_number(p->to, na_touch_ratio(s->weight, all->sum.weight));
-        putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(s->remote, s->known));
-        putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(s->remote, all->sum.remote));
-        putc(']', p->to);
+        na_json_array(p->json, NULL);
+        na_json_string(p->json, NULL, na_flow_kind_name((na_flow_kind_t)k));
+        na_json_number(p->json, NULL, na_touch_ratio(s->weight, all->sum.weight));
+        na_json_number(p->json, NULL, na_touch_ratio(s->remote, s->known));
+        na_json_number(p->json, NULL, na_touch_ratio(s->remote, all->sum.remote));
+        na_json_end(p->json);
     }
-    putc(']', p->to);
+    na_json_end(p->json);
 }
 
 /* ---- origins ---- */
@@ -172,7 +151,7 @@ static void put_nodes(const report_access_t *p, const char *name, const double *
     double all = 0;
     for (uint32_t n = 0; n < f->node_count; n++)
         all += weights[n];
-    fprintf(p->to, ",\"%s\":\"", name);
+    char text[NA_LABEL] = "";
     for (int shown = 0;; shown++) {
         uint32_t best = NA_FLOWS_NONE;
         for (uint32_t n = 0; n < f->node_count; n++)
@@ -181,9 +160,9 @@ static void put_nodes(const report_access_t *p, const char *name, const double *
                 best = n;
         if (best == NA_FLOWS_NONE) break;
         used[best] = true;
-        fprintf(p->to, "%s%u", shown == 0 ? "" : " ", f->nodes[best].kernel_id);
+        na_text_append(text, sizeof text, "%s%u", shown == 0 ? "" : " ", f->nodes[best].kernel_id);
     }
-    putc('"', p->to);
+    na_json_string(p->json, name, text);
 }
 
 /* "estimate": [accesses, low, high], low and high null where nothing is determined; absent without
@@ -191,13 +170,11 @@ static void put_nodes(const report_access_t *p, const char *name, const double *
 static void put_estimate(const report_access_t *p, na_watched_t *estimate) {
     na_interval_t interval = na_watched_take(estimate, &p->view.flows);
     if (interval.rounds == 0) return;
-    fputs(",\"estimate\":[", p->to);
-    na_json_number(p->to, interval.sum);
-    putc(',', p->to);
-    na_json_number(p->to, interval.low);
-    putc(',', p->to);
-    na_json_number(p->to, interval.high);
-    putc(']', p->to);
+    na_json_array(p->json, "estimate");
+    na_json_number(p->json, NULL, interval.sum);
+    na_json_number(p->json, NULL, interval.low);
+    na_json_number(p->json, NULL, interval.high);
+    na_json_end(p->json);
 }
 
 static void put_object(report_access_t *p, uint32_t group, double all_remote, uint32_t *seen) {
@@ -226,22 +203,27 @@ static void put_object(report_access_t *p, uint32_t group, double all_remote, ui
             verdict = na_verdict_texts[p->view.verdicts.items[i].kind].title;
     char name[NA_LABEL];
     na_access_group_label(&p->view, group, name);
-    fprintf(p->to, "{\"kind\":\"%s\",\"site\":%" PRId64 ",\"flow\":%" PRId64 ",\"verdict\":\"%s\"",
-            na_flow_kind_name(g->kind), row_of(p, g->site), flow_of(p, g->members[0]), verdict);
-    put_text(p, "name", name);
-    fprintf(p->to, ",\"samples\":%" PRIu64 ",\"objects\":%u,\"bytes\":%" PRIu64 ",\"threads\":%u",
-            sum.samples, g->objects, g->bytes, threads);
-    put_number(p, "share", na_touch_ratio(sum.weight, p->view.verdicts.weight));
-    put_number(p, "remote", na_touch_ratio(sum.remote, sum.known));
-    put_number(p, "of_remote", na_touch_ratio(sum.remote, all_remote));
-    put_number(p, "writes", na_touch_ratio(sum.writes, sum.told));
-    put_number(p, "latency", na_touch_ratio(sum.latency, sum.latency_weight));
-    put_number(p, "own", na_touch_ratio(sum.own, sum.made));
+    na_json_object(p->json, NULL);
+    na_json_string(p->json, "kind", na_flow_kind_name(g->kind));
+    na_json_i64(p->json, "site", row_of(p, g->site));
+    na_json_i64(p->json, "flow", flow_of(p, g->members[0]));
+    na_json_string(p->json, "verdict", verdict);
+    na_json_string(p->json, "name", name);
+    na_json_u64(p->json, "samples", sum.samples);
+    na_json_u64(p->json, "objects", g->objects);
+    na_json_u64(p->json, "bytes", g->bytes);
+    na_json_u64(p->json, "threads", threads);
+    na_json_number(p->json, "share", na_touch_ratio(sum.weight, p->view.verdicts.weight));
+    na_json_number(p->json, "remote", na_touch_ratio(sum.remote, sum.known));
+    na_json_number(p->json, "of_remote", na_touch_ratio(sum.remote, all_remote));
+    na_json_number(p->json, "writes", na_touch_ratio(sum.writes, sum.told));
+    na_json_number(p->json, "latency", na_touch_ratio(sum.latency, sum.latency_weight));
+    na_json_number(p->json, "own", na_touch_ratio(sum.own, sum.made));
     put_nodes(p, "from", from);
     put_nodes(p, "home", home);
     put_estimate(p, &estimate);
     na_watched_free(&estimate);
-    putc('}', p->to);
+    na_json_end(p->json);
 }
 
 static int most_samples(const void *a, const void *b, void *arg) {
@@ -261,12 +243,11 @@ static bool put_objects(report_access_t *p, double all_remote) {
     for (uint32_t i = 0; good && i < f->group_count; i++)
         if (f->groups[i].samples != 0 && f->groups[i].objects != 0) order[count++] = i;
     if (good && count != 0) qsort_r(order, count, sizeof *order, most_samples, f->groups);
-    fprintf(p->to, ",\"left_out\":%u,\"objects\":[", count > most ? count - most : 0);
-    for (uint32_t i = 0; good && i < count && i < most; i++) {
-        if (i != 0) putc(',', p->to);
+    na_json_u64(p->json, "left_out", count > most ? count - most : 0);
+    na_json_array(p->json, "objects");
+    for (uint32_t i = 0; good && i < count && i < most; i++)
         put_object(p, order[i], all_remote, seen);
-    }
-    putc(']', p->to);
+    na_json_end(p->json);
     free(order);
     free(seen);
     return good;
@@ -275,24 +256,27 @@ static bool put_objects(report_access_t *p, double all_remote) {
 /* ---- verdicts ---- */
 
 static void put_evidence(const report_access_t *p, const na_rule_t *rule) {
-    fputs(",\"evidence\":[", p->to);
+    na_json_array(p->json, "evidence");
     for (uint32_t i = 0; i < rule->count; i++) {
         const na_condition_t *c = &rule->conditions[i];
         const na_threshold_row_t *row = &na_thresholds[c->limit];
-        fprintf(p->to, "%s{\"what\":\"%s\",\"unit\":\"%s\",\"at_least\":%s,\"met\":%s",
-                i == 0 ? "" : ",", c->what, row->unit, c->at_least ? "true" : "false",
-                !c->known ? "null"
-                : c->met  ? "true"
-                          : "false");
-        put_number(p, "limit", row->value);
-        put_number(p, "value", c->known ? c->value : (double)NAN);
-        putc('}', p->to);
+        na_json_object(p->json, NULL);
+        na_json_string(p->json, "what", c->what);
+        na_json_string(p->json, "unit", row->unit);
+        na_json_bool(p->json, "at_least", c->at_least);
+        if (c->known)
+            na_json_bool(p->json, "met", c->met);
+        else
+            na_json_null(p->json, "met");
+        na_json_number(p->json, "limit", row->value);
+        na_json_number(p->json, "value", c->known ? c->value : (double)NAN);
+        na_json_end(p->json);
     }
-    fputs("],\"lacks\":[", p->to);
-    for (unsigned bit = 0, n = 0; bit < NA_EVIDENCE_BITS; bit++)
-        if ((rule->lacks >> bit & 1) != 0)
-            fprintf(p->to, "%s\"%s\"", n++ == 0 ? "" : ",", na_evidence_names[bit]);
-    putc(']', p->to);
+    na_json_end(p->json);
+    na_json_array(p->json, "lacks");
+    for (unsigned bit = 0; bit < NA_EVIDENCE_BITS; bit++)
+        if ((rule->lacks >> bit & 1) != 0) na_json_string(p->json, NULL, na_evidence_names[bit]);
+    na_json_end(p->json);
 }
 
 static void put_verdict(report_access_t *p, const na_verdict_t *v) {
@@ -302,44 +286,45 @@ static void put_verdict(report_access_t *p, const na_verdict_t *v) {
     na_advice_t advice;
     na_access_verdict_label(&p->view, v, name);
     na_verdict_advice(&p->view, v, &advice);
-    fprintf(p->to,
-            "{\"verdict\":\"%s\",\"title\":\"%s\",\"means\":\"%s\",\"site\":%" PRId64
-            ",\"flow\":%" PRId64 ",\"samples\":%u,\"threads\":%u",
-            na_verdict_texts[v->kind].key, na_verdict_texts[v->kind].title,
-            na_verdict_texts[v->kind].means, row_of(p, g->site), flow_of(p, object),
-            v->measure.samples, v->measure.threads);
-    put_text(p, "name", name);
-    put_number(p, "chance", v->kind == NA_VERDICT_UNDECIDABLE ? (double)NAN : v->chance);
-    put_number(p, "cost_share", v->cost_share);
-    put_number(p, "remote_in_all", p->view.verdicts.remote);
-    put_number(p, "handoff_ms",
-               v->measure.handoff_ns == 0 ? (double)NAN : (double)v->measure.handoff_ns / 1e6);
+    na_json_object(p->json, NULL);
+    na_json_string(p->json, "verdict", na_verdict_texts[v->kind].key);
+    na_json_string(p->json, "title", na_verdict_texts[v->kind].title);
+    na_json_string(p->json, "means", na_verdict_texts[v->kind].means);
+    na_json_i64(p->json, "site", row_of(p, g->site));
+    na_json_i64(p->json, "flow", flow_of(p, object));
+    na_json_u64(p->json, "samples", v->measure.samples);
+    na_json_u64(p->json, "threads", v->measure.threads);
+    na_json_string(p->json, "name", name);
+    na_json_number(p->json, "chance", v->kind == NA_VERDICT_UNDECIDABLE ? (double)NAN : v->chance);
+    na_json_number(p->json, "cost_share", v->cost_share);
+    na_json_number(p->json, "remote_in_all", p->view.verdicts.remote);
+    na_json_number(p->json, "handoff_ms",
+                   v->measure.handoff_ns == 0 ? (double)NAN : (double)v->measure.handoff_ns / 1e6);
     put_nodes(p, "from", v->measure.from);
     put_nodes(p, "home", v->measure.home);
-    put_text(p, "reason", advice.reason);
-    put_text(p, "code", advice.code);
-    put_text(p, "command", advice.command);
-    put_text(p, "expected", advice.expected);
+    na_json_string(p->json, "reason", advice.reason);
+    na_json_string(p->json, "code", advice.code);
+    na_json_string(p->json, "command", advice.command);
+    na_json_string(p->json, "expected", advice.expected);
     if (v->kind != NA_VERDICT_UNDECIDABLE) put_evidence(p, &v->rules[v->kind]);
-    fputs(",\"runners\":[", p->to);
-    for (int i = 0, n = 0; i < 2; i++) {
+    na_json_array(p->json, "runners");
+    for (int i = 0; i < 2; i++) {
         if (v->runners[i] == NA_VERDICT_UNDECIDABLE) continue;
-        fprintf(p->to, "%s{\"title\":\"%s\"", n++ == 0 ? "" : ",",
-                na_verdict_texts[v->runners[i]].title);
+        na_json_object(p->json, NULL);
+        na_json_string(p->json, "title", na_verdict_texts[v->runners[i]].title);
         put_evidence(p, &v->rules[v->runners[i]]);
-        putc('}', p->to);
+        na_json_end(p->json);
     }
-    fputs("]}", p->to);
+    na_json_end(p->json);
+    na_json_end(p->json);
 }
 
 static void put_verdicts(report_access_t *p) {
     const na_verdicts_t *v = &p->view.verdicts;
-    fputs(",\"verdicts\":[", p->to);
-    for (uint32_t i = 0; i < v->count && i < na_report_most(p->r, MOST_VERDICTS); i++) {
-        if (i != 0) putc(',', p->to);
+    na_json_array(p->json, "verdicts");
+    for (uint32_t i = 0; i < v->count && i < na_report_most(p->r, MOST_VERDICTS); i++)
         put_verdict(p, &v->items[i]);
-    }
-    putc(']', p->to);
+    na_json_end(p->json);
 }
 
 /* ---- flows ---- */
@@ -393,26 +378,22 @@ static void put_functions(const report_access_t *p, na_flow_t flow) {
         }
     }
     qsort(of.found, of.count, sizeof of.found[0], heavier_first);
-    fputs(",\"functions\":[", p->to);
+    na_json_array(p->json, "functions");
     uint32_t shown[2] = {0, 0}; /* that touch it, that only call */
     for (size_t k = 0; k < of.count; k++) {
         const toucher_t *x = &of.found[k];
         bool calls_only = x->sum.samples == 0;
         if (shown[calls_only] == MOST_FUNCTIONS) continue;
-        fputs(shown[0] + shown[1] == 0 ? "[" : ",[", p->to);
+        na_json_array(p->json, NULL);
         shown[calls_only]++;
-        na_json_put(p->to, x->frame->function);
-        putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(x->sum.weight, all));
-        putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(x->sum.remote, x->sum.known));
-        putc(',', p->to);
-        na_json_put(p->to, x->caller.frame != NULL ? x->caller.frame->function : "");
-        putc(',', p->to);
-        na_json_number(p->to, na_touch_ratio(x->inclusive, all));
-        putc(']', p->to);
+        na_json_string(p->json, NULL, x->frame->function);
+        na_json_number(p->json, NULL, na_touch_ratio(x->sum.weight, all));
+        na_json_number(p->json, NULL, na_touch_ratio(x->sum.remote, x->sum.known));
+        na_json_string(p->json, NULL, x->caller.frame != NULL ? x->caller.frame->function : "");
+        na_json_number(p->json, NULL, na_touch_ratio(x->inclusive, all));
+        na_json_end(p->json);
     }
-    putc(']', p->to);
+    na_json_end(p->json);
 }
 
 static double event_figure(const na_flows_t *f, const na_touch_t *a, int column) {
@@ -449,41 +430,46 @@ static void put_flow(const report_access_t *p, uint32_t object) {
     uint32_t every = counted / most + 1;
     na_access_object_label(&p->view, object, name);
     if (o->thread != NA_FLOWS_NONE) na_access_thread_label(&p->view, o->thread, thread);
-    fprintf(p->to,
-            "{\"object\":%" PRIu32 ",\"kind\":\"%s\",\"size\":%" PRIu64 ",\"site\":%" PRId64
-            ",\"samples\":%" PRIu32 ",\"every\":%" PRIu32,
-            object, na_flow_kind_name(o->kind), o->size, row_of(p, o->site), counted, every);
-    put_text(p, "name", name);
-    put_text(p, "maker", thread);
-    put_number(p, "node", o->node < 0 ? (double)NAN : (double)f->nodes[o->node].kernel_id);
-    put_number(p, "birth_ms", (double)o->birth_ns / 1e6);
-    put_number(p, "end_ms", o->end_ns == UINT64_MAX ? (double)NAN : (double)o->end_ns / 1e6);
+    na_json_object(p->json, NULL);
+    na_json_u64(p->json, "object", object);
+    na_json_string(p->json, "kind", na_flow_kind_name(o->kind));
+    na_json_u64(p->json, "size", o->size);
+    na_json_i64(p->json, "site", row_of(p, o->site));
+    na_json_u64(p->json, "samples", counted);
+    na_json_u64(p->json, "every", every);
+    na_json_string(p->json, "name", name);
+    na_json_string(p->json, "maker", thread);
+    na_json_number(p->json, "node",
+                   o->node < 0 ? (double)NAN : (double)f->nodes[o->node].kernel_id);
+    na_json_number(p->json, "birth_ms", (double)o->birth_ns / 1e6);
+    na_json_number(p->json, "end_ms",
+                   o->end_ns == UINT64_MAX ? (double)NAN : (double)o->end_ns / 1e6);
     put_estimate(p, &estimate);
     na_watched_free(&estimate);
     put_functions(p, flow);
-    fputs(",\"events\":{", p->to);
+    na_json_object(p->json, "events");
     for (int column = 0; column < 6; column++) {
-        fprintf(p->to, "%s\"%s\":[", column == 0 ? "" : ",", columns[column]);
+        na_json_array(p->json, columns[column]);
         uint32_t n = 0;
         for (uint32_t i = 0; i < flow.count; i++) {
             const na_touch_t *a = &f->items[flow.items[i]];
             if (!na_access_view_has(&p->view, a) || n++ % every != 0) continue;
-            if (n != 1) putc(',', p->to);
-            na_json_number(p->to, event_figure(f, a, column));
+            na_json_number(p->json, NULL, event_figure(f, a, column));
         }
-        putc(']', p->to);
+        na_json_end(p->json);
     }
-    fputs("}}", p->to);
+    na_json_end(p->json);
+    na_json_end(p->json);
 }
 
 void na_report_access(na_report_t *r) {
-    report_access_t p = {.r = r, .to = r->json};
+    report_access_t p = {.r = r, .json = r->json};
     na_access_totals_t all = {0};
     p.view =
         (na_access_view_t){.options = r->in->options, .in = r->in, .count = 1, .borrowed = true};
     bool good = na_flows_read(&r->in->reader, 1, &p.view.flows);
     if (good && p.view.flows.source_count != 0) {
-        fputs(",\"access\":{", r->json);
+        na_json_object(r->json, "access");
         put_sources(&p);
         if (p.view.flows.count != 0) {
             p.shown = calloc(MOST_FLOWS, sizeof *p.shown);
@@ -494,15 +480,13 @@ void na_report_access(na_report_t *r) {
                 put_all(&p, &all);
                 put_verdicts(&p);
                 good = put_objects(&p, all.sum.remote);
-                fputs(",\"flows\":[", r->json);
-                for (uint32_t i = 0; i < p.shown_count; i++) {
-                    if (i != 0) putc(',', r->json);
+                na_json_array(r->json, "flows");
+                for (uint32_t i = 0; i < p.shown_count; i++)
                     put_flow(&p, p.shown[i]);
-                }
-                putc(']', r->json);
+                na_json_end(r->json);
             }
         }
-        putc('}', r->json);
+        na_json_end(r->json);
     }
     r->out_of_memory |= !good;
     free(p.shown);

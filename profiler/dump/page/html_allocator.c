@@ -1,7 +1,7 @@
 /* html_allocator.c - what the allocator did with what was asked for: memory at the peak and at
  * the end, spans (html_spans.c), rounding by size of block, and each node's part over time. */
-#include <inttypes.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "profiler/dump/page/html.h"
@@ -9,26 +9,23 @@
 
 /* ---- tables: {title, note, columns, units, rows} ---- */
 
-static void begin_table(const na_report_t *r, size_t *tables, const char *title, const char *note,
-                        const char *columns) {
-    fprintf(r->json, "%s{\"title\":\"%s\",\"note\":\"%s\",%s,\"rows\":[",
-            (*tables)++ == 0 ? "" : ",", title, note, columns);
+static void begin_table(const na_report_t *r, const char *title, const char *note) {
+    na_json_object(r->json, NULL);
+    na_json_string(r->json, "title", title);
+    na_json_string(r->json, "note", note);
 }
 
-static void put_row(const na_report_t *r, size_t *rows, const char *name, const double *values,
-                    size_t count) {
-    fputs((*rows)++ == 0 ? "[" : ",[", r->json);
-    if (name != NULL) na_json_put(r->json, name);
-    for (size_t i = 0; i < count; i++) {
-        if (i != 0 || name != NULL) putc(',', r->json);
-        na_json_number(r->json, values[i]);
-    }
-    putc(']', r->json);
+static void put_row(const na_report_t *r, const char *name, const double *values, size_t count) {
+    na_json_array(r->json, NULL);
+    if (name != NULL) na_json_string(r->json, NULL, name);
+    for (size_t i = 0; i < count; i++)
+        na_json_number(r->json, NULL, values[i]);
+    na_json_end(r->json);
 }
 
 /* ---- the process ---- */
 
-static void put_memory(const na_report_t *r, size_t *tables) {
+static void put_memory(const na_report_t *r) {
     const na_counters_t *t = &r->in->sites.total;
     const na_nprof_point_t *peak = na_view_point_at_peak(r->in), *end = NULL;
     uint32_t count, interval;
@@ -46,19 +43,21 @@ static void put_memory(const na_report_t *r, size_t *tables) {
         {"resident in the process", (double)peak->physical, (double)end->physical},
         {"the profiler's own, not in the others", (double)peak->own, (double)end->own},
     };
-    size_t n = 0;
     char note[256], a[NA_TEXT], b[NA_TEXT];
     snprintf(note, sizeof note,
              "The peak is that of requested bytes. What is held and resident is sampled: for the "
              "peak at %s, for the end at %s.",
              na_text_ms(a, (uint64_t)(peak - points) * interval),
              na_text_ms(b, (uint64_t)(end - points) * interval));
-    begin_table(r, tables, "Memory", note,
-                "\"columns\":[\"what\",\"at the peak\",\"at the end\"],"
-                "\"units\":[\"\",\"bytes\",\"bytes\"],\"terms\":[\"\",\"peak\",\"live\"]");
+    begin_table(r, "Memory", note);
+    NA_JSON_STRINGS(r->json, "columns", "what", "at the peak", "at the end");
+    NA_JSON_STRINGS(r->json, "units", "", "bytes", "bytes");
+    NA_JSON_STRINGS(r->json, "terms", "", "peak", "live");
+    na_json_array(r->json, "rows");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        put_row(r, &n, rows[i].name, (const double[]){rows[i].peak, rows[i].end}, 2);
-    fputs("]}", r->json);
+        put_row(r, rows[i].name, (const double[]){rows[i].peak, rows[i].end}, 2);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }
 
 /* ---- rounding ---- */
@@ -112,8 +111,8 @@ static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told)
     return classes;
 }
 
-static void put_classes(na_report_t *r, size_t *tables) {
-    size_t count = 0, n = 0;
+static void put_classes(na_report_t *r) {
+    size_t count = 0;
     double told = 1;
     na_class_t *made = NULL;
     const na_class_t *classes;
@@ -131,17 +130,19 @@ static void put_classes(na_report_t *r, size_t *tables) {
                  100 * told);
     }
     if (count != 0) {
-        begin_table(r, tables, "Rounding, by size of block", note,
-                    "\"columns\":[\"block size\",\"allocations\",\"requested\",\"rounded up\","
-                    "\"of it\",\"live blocks\",\"live, requested\",\"live, rounded up\"],"
-                    "\"units\":[\"bytes\",\"count\",\"bytes\",\"bytes\",\"share\",\"count\","
-                    "\"bytes\",\"bytes\"],"
-                    "\"terms\":[\"usable\",\"count\",\"total\",\"waste\",\"wasteShare\",\"live\","
-                    "\"live\",\"waste\"],\"sort\":3");
+        begin_table(r, "Rounding, by size of block", note);
+        NA_JSON_STRINGS(r->json, "columns", "block size", "allocations", "requested", "rounded up",
+                        "of it", "live blocks", "live, requested", "live, rounded up");
+        NA_JSON_STRINGS(r->json, "units", "bytes", "count", "bytes", "bytes", "share", "count",
+                        "bytes", "bytes");
+        NA_JSON_STRINGS(r->json, "terms", "usable", "count", "total", "waste", "wasteShare", "live",
+                        "live", "waste");
+        na_json_u64(r->json, "sort", 3);
+        na_json_array(r->json, "rows");
         for (size_t i = 0; i < count; i++) {
             const na_class_t *c = &classes[i];
             double waste = (double)c->usable_bytes - (double)c->bytes;
-            put_row(r, &n, NULL,
+            put_row(r, NULL,
                     (const double[]){(double)c->usable, na_view_count(r->in, (double)c->count),
                                      (double)c->bytes, waste,
                                      c->usable_bytes > 0 ? waste / (double)c->usable_bytes : 0,
@@ -150,7 +151,8 @@ static void put_classes(na_report_t *r, size_t *tables) {
                                      (double)(int64_t)(c->live_usable - c->live_bytes)},
                     8);
         }
-        fputs("]}", r->json);
+        na_json_end(r->json);
+        na_json_end(r->json);
     }
     free(made);
 }
@@ -161,17 +163,18 @@ static double level_at_end(const na_series_table_t *t, uint32_t row) {
     return (double)t->row[row].last;
 }
 
-static void put_nodes(const na_report_t *r, size_t *tables) {
+static void put_nodes(const na_report_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     na_series_table_t live = na_reader_series(r->in->reader, NA_NPROF_SERIES_NODES);
     na_series_table_t mapped = na_reader_series(r->in->reader, NA_NPROF_SERIES_MAPPED);
-    size_t n = 0;
     if (live.rows + mapped.rows == 0) return;
-    begin_table(r, tables, "Nodes",
-                "Blocks are counted on the node whose memory the allocator meant them to have.",
-                "\"columns\":[\"node\",\"most live\",\"live at the end\",\"most held\","
-                "\"held at the end\"],\"units\":[\"\",\"bytes\",\"bytes\",\"bytes\",\"bytes\"],"
-                "\"terms\":[\"node\",\"localPeak\",\"live\",\"mapped\",\"mapped\"]");
+    begin_table(r, "Nodes",
+                "Blocks are counted on the node whose memory the allocator meant them to have.");
+    NA_JSON_STRINGS(r->json, "columns", "node", "most live", "live at the end", "most held",
+                    "held at the end");
+    NA_JSON_STRINGS(r->json, "units", "", "bytes", "bytes", "bytes", "bytes");
+    NA_JSON_STRINGS(r->json, "terms", "node", "localPeak", "live", "mapped", "mapped");
+    na_json_array(r->json, "rows");
     for (uint32_t node = 0; node < h->node_count && node < NA_NPROF_MAX_NODES; node++) {
         double values[4] = {NAN, NAN, NAN, NAN};
         for (uint32_t i = 0; i < live.rows; i++)
@@ -186,51 +189,53 @@ static void put_nodes(const na_report_t *r, size_t *tables) {
             }
         char name[16];
         snprintf(name, sizeof name, "%u", h->node_ids[node]);
-        if (!isnan(values[0]) || !isnan(values[2])) put_row(r, &n, name, values, 4);
+        if (!isnan(values[0]) || !isnan(values[2])) put_row(r, name, values, 4);
     }
-    fputs("]}", r->json);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }
 
 /* Levels; null where nothing was noted before. */
 static void put_course(const na_report_t *r, const na_series_table_t *t, const char *name) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
-    fprintf(r->json, ",\"%s\":[", name);
+    na_json_array(r->json, name);
     for (uint32_t i = 0; i < t->rows; i++) {
         uint32_t id = t->row[i].id;
-        fprintf(r->json, "%s{\"node\":%u,\"values\":[", i == 0 ? "" : ",",
-                id < NA_NPROF_MAX_NODES ? h->node_ids[id] : id);
+        na_json_object(r->json, NULL);
+        na_json_u64(r->json, "node", id < NA_NPROF_MAX_NODES ? h->node_ids[id] : id);
+        na_json_array(r->json, "values");
         uint64_t level = 0;
         for (uint32_t p = 0; p < t->count; p++) {
             uint64_t v = t->values[(size_t)i * t->count + p];
             if (v != 0) level = v;
-            if (p != 0) putc(',', r->json);
             if (level == 0)
-                fputs("null", r->json);
+                na_json_null(r->json, NULL);
             else
-                fprintf(r->json, "%" PRIu64, level - 1);
+                na_json_u64(r->json, NULL, level - 1);
         }
-        fputs("]}", r->json);
+        na_json_end(r->json);
+        na_json_end(r->json);
     }
-    putc(']', r->json);
+    na_json_end(r->json);
 }
 
 void na_report_allocator(na_report_t *r) {
     na_series_table_t live = na_reader_series(r->in->reader, NA_NPROF_SERIES_NODES);
     na_series_table_t mapped = na_reader_series(r->in->reader, NA_NPROF_SERIES_MAPPED);
-    size_t tables = 0;
     if (live.count + mapped.count != 0) {
-        fprintf(r->json, ",\"nodes\":{\"interval_ms\":%" PRIu32,
-                live.count != 0 ? live.interval_ms : mapped.interval_ms);
+        na_json_object(r->json, "nodes");
+        na_json_u64(r->json, "interval_ms",
+                    live.count != 0 ? live.interval_ms : mapped.interval_ms);
         put_course(r, &live, "live");
         if (live.count == 0 || mapped.interval_ms == live.interval_ms)
             put_course(r, &mapped, "mapped");
-        putc('}', r->json);
+        na_json_end(r->json);
     }
-    r->out_of_memory |= !na_report_spans(r, NULL);
-    fputs(",\"allocator\":[", r->json);
-    put_memory(r, &tables);
-    put_nodes(r, &tables);
-    r->out_of_memory |= !na_report_spans(r, &tables);
-    put_classes(r, &tables);
-    putc(']', r->json);
+    r->out_of_memory |= !na_report_spans(r, false);
+    na_json_array(r->json, "allocator");
+    put_memory(r);
+    put_nodes(r);
+    r->out_of_memory |= !na_report_spans(r, true);
+    put_classes(r);
+    na_json_end(r->json);
 }

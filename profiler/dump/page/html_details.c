@@ -19,23 +19,20 @@ static double bucket_from(uint32_t bucket) {
     return bucket == 0 ? 0 : (double)(UINT64_C(1) << (bucket - 1));
 }
 
-static void put_sizes_axis(FILE *to, uint32_t from, uint32_t upto) {
+static void put_sizes_axis(na_json_t *json, uint32_t from, uint32_t upto) {
     char text[NA_TEXT];
-    putc('[', to);
-    for (uint32_t i = from; i <= upto; i++) {
-        if (i != from) putc(',', to);
-        na_json_put(to, na_text_bytes(text, bucket_from(i)));
-    }
-    putc(']', to);
+    na_json_array(json, NULL);
+    for (uint32_t i = from; i <= upto; i++)
+        na_json_string(json, NULL, na_text_bytes(text, bucket_from(i)));
+    na_json_end(json);
 }
 
 static void put_ages_axis(const na_report_t *r, uint32_t from, uint32_t upto) {
     double ns = na_age_ns(na_reader_header(r->in->reader));
     char text[NA_TEXT];
-    putc('[', r->json);
+    na_json_array(r->json, NULL);
     for (uint32_t i = from; i <= upto; i++) {
         double age = bucket_from(i) * ns;
-        if (i != from) putc(',', r->json);
         if (age < 1e3)
             snprintf(text, sizeof text, "%.0f ns", age);
         else if (age < 1e6)
@@ -44,9 +41,9 @@ static void put_ages_axis(const na_report_t *r, uint32_t from, uint32_t upto) {
             snprintf(text, sizeof text, "%.3g ms", age / 1e6);
         else
             snprintf(text, sizeof text, "%.3g s", age / 1e9);
-        na_json_put(r->json, text);
+        na_json_string(r->json, NULL, text);
     }
-    putc(']', r->json);
+    na_json_end(r->json);
 }
 
 /* First and last bucket that is not empty. False: all are. */
@@ -63,30 +60,32 @@ static bool ends_of(const uint64_t *counts, uint32_t buckets, uint32_t *from, ui
 
 static void put_counts(const na_report_t *r, const uint64_t *counts, uint32_t from, uint32_t upto,
                        bool scaled) {
-    putc('[', r->json);
-    for (uint32_t i = from; i <= upto; i++) {
-        if (i != from) putc(',', r->json);
-        na_json_number(r->json,
+    na_json_array(r->json, NULL);
+    for (uint32_t i = from; i <= upto; i++)
+        na_json_number(r->json, NULL,
                        scaled ? na_view_count(r->in, (double)counts[i]) : (double)counts[i]);
-    }
-    putc(']', r->json);
+    na_json_end(r->json);
 }
 
 /* ---- the whole ---- */
 
 static void put_histogram(const na_report_t *r, const char *id, const char *name, const char *term,
-                          const uint64_t *counts, uint32_t buckets, bool ages, size_t *shown) {
+                          const uint64_t *counts, uint32_t buckets, bool ages) {
     uint32_t from = 0, upto = 0;
     if (!ends_of(counts, buckets, &from, &upto)) return;
-    fprintf(r->json, "%s{\"id\":\"%s\",\"name\":\"%s\",\"unit\":\"count\",\"term\":\"%s\",\"x\":",
-            (*shown)++ == 0 ? "" : ",", id, name, term);
+    na_json_object(r->json, NULL);
+    na_json_string(r->json, "id", id);
+    na_json_string(r->json, "name", name);
+    na_json_string(r->json, "unit", "count");
+    na_json_string(r->json, "term", term);
+    na_json_key(r->json, "x");
     if (ages)
         put_ages_axis(r, from, upto);
     else
         put_sizes_axis(r->json, from, upto);
-    fputs(",\"values\":", r->json);
+    na_json_key(r->json, "values");
     put_counts(r, counts, from, upto, true);
-    putc('}', r->json);
+    na_json_end(r->json);
 }
 
 /* Sizes over time: points of the recorder's series are put together to at most NA_BLOCKS_POINTS. */
@@ -112,7 +111,7 @@ static uint32_t sizes_over_time(const na_report_t *r, uint64_t *grid, double *in
     return (series.count + together - 1) / together;
 }
 
-static void put_over_time(na_report_t *r, size_t *shown) {
+static void put_over_time(na_report_t *r) {
     uint64_t *grid = calloc(NA_NPROF_SIZE_BUCKETS * NA_BLOCKS_POINTS, sizeof *grid);
     uint64_t sums[NA_NPROF_SIZE_BUCKETS] = {0};
     double interval = 0;
@@ -126,24 +125,25 @@ static void put_over_time(na_report_t *r, size_t *shown) {
         for (uint32_t p = 0; p < points; p++)
             sums[s] += grid[s * NA_BLOCKS_POINTS + p];
     if (points > 1 && ends_of(sums, NA_NPROF_SIZE_BUCKETS, &from, &upto)) {
-        FILE *to = r->json;
+        na_json_t *json = r->json;
         char text[NA_TEXT];
-        fprintf(to,
-                "%s{\"id\":\"size-time\",\"name\":\"Allocations by time and size\",\"term\":"
-                "\"sizeTime\",\"xName\":\"time from\",\"yName\":\"size from\",\"x\":[",
-                (*shown)++ == 0 ? "" : ",");
-        for (uint32_t p = 0; p < points; p++) {
-            if (p != 0) putc(',', to);
-            na_json_put(to, na_text_ms(text, (uint64_t)(p * interval)));
-        }
-        fputs("],\"y\":", to);
-        put_sizes_axis(to, from, upto);
-        fputs(",\"values\":[", to);
-        for (uint32_t s = from; s <= upto; s++) {
-            if (s != from) putc(',', to);
+        na_json_object(json, NULL);
+        na_json_string(json, "id", "size-time");
+        na_json_string(json, "name", "Allocations by time and size");
+        na_json_string(json, "term", "sizeTime");
+        na_json_string(json, "xName", "time from");
+        na_json_string(json, "yName", "size from");
+        na_json_array(json, "x");
+        for (uint32_t p = 0; p < points; p++)
+            na_json_string(json, NULL, na_text_ms(text, (uint64_t)(p * interval)));
+        na_json_end(json);
+        na_json_key(json, "y");
+        put_sizes_axis(json, from, upto);
+        na_json_array(json, "values");
+        for (uint32_t s = from; s <= upto; s++)
             put_counts(r, &grid[s * NA_BLOCKS_POINTS], 0, points - 1, true);
-        }
-        fputs("]}", to);
+        na_json_end(json);
+        na_json_end(json);
     }
     free(grid);
 }
@@ -152,8 +152,7 @@ static void put_distributions(na_report_t *r) {
     static na_nprof_sizes_t sizes; /* 16 KiB: not for the stack */
     uint64_t lives[NA_NPROF_AGE_BUCKETS] = {0}, freed[NA_NPROF_SIZE_BUCKETS] = {0};
     uint32_t from = 0, upto = 0, low = 0, high = 0;
-    size_t shown = 0;
-    FILE *to = r->json;
+    na_json_t *json = r->json;
     if (r->blocks != NULL)
         sizes = *na_blocks_sizes(r->blocks);
     else
@@ -163,39 +162,41 @@ static void put_distributions(na_report_t *r) {
             lives[a] += sizes.lives[s][a];
             freed[s] += sizes.lives[s][a];
         }
-    fputs(",\"histograms\":[", to);
+    na_json_array(json, "histograms");
     put_histogram(r, "sizes", "Allocations by requested size, from", "sizes", sizes.allocs,
-                  NA_NPROF_SIZE_BUCKETS, false, &shown);
+                  NA_NPROF_SIZE_BUCKETS, false);
     put_histogram(r, "lives", "Frees by lifetime, from", "lifetime", lives, NA_NPROF_AGE_BUCKETS,
-                  true, &shown);
+                  true);
     put_histogram(r, "grown", "Reallocs by how much larger the block became, from", "realloc",
-                  sizes.grown, NA_NPROF_SIZE_BUCKETS, false, &shown);
+                  sizes.grown, NA_NPROF_SIZE_BUCKETS, false);
     put_histogram(r, "shrunk", "Reallocs by how much smaller the block became, from", "realloc",
-                  sizes.shrunk, NA_NPROF_SIZE_BUCKETS, false, &shown);
-    fputs("],\"heat\":[", to);
-    shown = 0;
-    put_over_time(r, &shown);
+                  sizes.shrunk, NA_NPROF_SIZE_BUCKETS, false);
+    na_json_end(json);
+    na_json_array(json, "heat");
+    put_over_time(r);
     if (ends_of(freed, NA_NPROF_SIZE_BUCKETS, &from, &upto) &&
         ends_of(lives, NA_NPROF_AGE_BUCKETS, &low, &high)) {
-        fprintf(to,
-                "%s{\"id\":\"lifetime-size\",\"name\":\"Frees by size and lifetime\",\"term\":"
-                "\"lifetimeSize\",\"xName\":\"size from\",\"yName\":\"lifetime from\",\"x\":",
-                shown == 0 ? "" : ",");
-        put_sizes_axis(to, from, upto);
-        fputs(",\"y\":", to);
+        na_json_object(json, NULL);
+        na_json_string(json, "id", "lifetime-size");
+        na_json_string(json, "name", "Frees by size and lifetime");
+        na_json_string(json, "term", "lifetimeSize");
+        na_json_string(json, "xName", "size from");
+        na_json_string(json, "yName", "lifetime from");
+        na_json_key(json, "x");
+        put_sizes_axis(json, from, upto);
+        na_json_key(json, "y");
         put_ages_axis(r, low, high);
-        fputs(",\"values\":[", to);
+        na_json_array(json, "values");
         for (uint32_t a = low; a <= high; a++) {
-            fputs(a == low ? "[" : ",[", to);
-            for (uint32_t s = from; s <= upto; s++) {
-                if (s != from) putc(',', to);
-                na_json_number(to, na_view_count(r->in, (double)sizes.lives[s][a]));
-            }
-            putc(']', to);
+            na_json_array(json, NULL);
+            for (uint32_t s = from; s <= upto; s++)
+                na_json_number(json, NULL, na_view_count(r->in, (double)sizes.lives[s][a]));
+            na_json_end(json);
         }
-        fputs("]}", to);
+        na_json_end(json);
+        na_json_end(json);
     }
-    putc(']', to);
+    na_json_end(json);
 }
 
 /* ---- sites ---- */
@@ -204,35 +205,46 @@ static void put_list(const na_report_t *r, const char *name, const uint64_t *cou
                      uint32_t buckets) {
     uint32_t from = 0, upto = 0;
     if (!ends_of(counts, buckets, &from, &upto)) return;
-    fprintf(r->json, ",\"%s\":{\"from\":%" PRIu32 ",\"values\":", name, from);
+    na_json_object(r->json, name);
+    na_json_u64(r->json, "from", from);
+    na_json_key(r->json, "values");
     put_counts(r, counts, from, upto, false);
-    putc('}', r->json);
+    na_json_end(r->json);
 }
 
 static void put_pairs(const na_report_t *r, const na_pairs_t *pairs) {
     if (pairs->count == 0) return;
-    fputs(",\"pairs\":[", r->json);
+    na_json_array(r->json, "pairs");
     for (size_t i = 0; i < pairs->count && i < MOST_PAIRS; i++) {
         const na_pair_t *p = &pairs->items[i];
-        fprintf(r->json, "%s[%" PRIu32 ",%" PRIu32 ",", i == 0 ? "" : ",", p->from, p->to);
-        na_json_number(r->json, na_view_count(r->in, (double)p->count));
-        putc(']', r->json);
+        na_json_array(r->json, NULL);
+        na_json_u64(r->json, NULL, p->from);
+        na_json_u64(r->json, NULL, p->to);
+        na_json_number(r->json, NULL, na_view_count(r->in, (double)p->count));
+        na_json_end(r->json);
     }
-    putc(']', r->json);
+    na_json_end(r->json);
 }
 
 static void put_chains(const na_report_t *r, const na_chains_t *c) {
     if (c->count == 0) return;
-    fprintf(r->json,
-            ",\"chains\":{\"count\":%" PRIu64 ",\"steps\":%" PRIu64 ",\"in_place\":%" PRIu64
-            ",\"first_bytes\":%" PRIu64 ",\"last_bytes\":%" PRIu64 ",\"moved_bytes\":%" PRIu64
-            ",\"by_steps\":",
-            c->count, c->steps, c->in_place, c->first_bytes, c->last_bytes, c->moved_bytes);
+    na_json_object(r->json, "chains");
+    na_json_u64(r->json, "count", c->count);
+    na_json_u64(r->json, "steps", c->steps);
+    na_json_u64(r->json, "in_place", c->in_place);
+    na_json_u64(r->json, "first_bytes", c->first_bytes);
+    na_json_u64(r->json, "last_bytes", c->last_bytes);
+    na_json_u64(r->json, "moved_bytes", c->moved_bytes);
+    na_json_key(r->json, "by_steps");
     put_counts(r, c->by_steps, 0, NA_CHAIN_STEPS - 1, false);
-    fprintf(r->json, ",\"longest\":{\"steps\":%" PRIu32 ",\"sizes\":[", c->trail_steps);
+    na_json_object(r->json, "longest");
+    na_json_u64(r->json, "steps", c->trail_steps);
+    na_json_array(r->json, "sizes");
     for (uint32_t i = 0; i < c->trail_count; i++)
-        fprintf(r->json, "%s%" PRIu64, i == 0 ? "" : ",", c->trail[i]);
-    fputs("]}}", r->json);
+        na_json_u64(r->json, NULL, c->trail[i]);
+    na_json_end(r->json);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }
 
 /* Size (columns) by lifetime (rows); nothing to see in a single column or row. */
@@ -247,36 +259,47 @@ static void put_heat(const na_report_t *r, const na_site_blocks_t *b) {
     if (!ends_of(sizes, NA_NPROF_SIZE_BUCKETS, &from, &upto) || from == upto ||
         !ends_of(lives, NA_NPROF_AGE_BUCKETS, &low, &high))
         return;
-    fprintf(r->json, ",\"heat\":{\"size_from\":%" PRIu32 ",\"life_from\":%" PRIu32 ",\"values\":[",
-            from, low);
+    na_json_object(r->json, "heat");
+    na_json_u64(r->json, "size_from", from);
+    na_json_u64(r->json, "life_from", low);
+    na_json_array(r->json, "values");
     for (uint32_t a = low; a <= high; a++) {
-        fputs(a == low ? "[" : ",[", r->json);
+        na_json_array(r->json, NULL);
         for (uint32_t s = from; s <= upto; s++)
-            fprintf(r->json, "%s%" PRIu32, s == from ? "" : ",", b->lives[s][a]);
-        putc(']', r->json);
+            na_json_u64(r->json, NULL, b->lives[s][a]);
+        na_json_end(r->json);
     }
-    fputs("]}", r->json);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }
 
 static void put_reallocs(const na_report_t *r, const na_counters_t *sum) {
     if (sum->realloc_count != 0) {
-        fputs(",\"reallocs\":{\"count\":", r->json);
-        na_json_number(r->json, na_view_count(r->in, (double)sum->realloc_count));
-        fprintf(r->json, ",\"larger\":%" PRIu64 ",\"smaller\":%" PRIu64 ",\"moved\":%" PRIu64 "}",
-                sum->realloc_grow_bytes, sum->realloc_shrink_bytes, sum->realloc_copy_bytes);
+        na_json_object(r->json, "reallocs");
+        na_json_number(r->json, "count", na_view_count(r->in, (double)sum->realloc_count));
+        na_json_u64(r->json, "larger", sum->realloc_grow_bytes);
+        na_json_u64(r->json, "smaller", sum->realloc_shrink_bytes);
+        na_json_u64(r->json, "moved", sum->realloc_copy_bytes);
+        na_json_end(r->json);
     }
-    if (sum->growth_count != 0)
-        fprintf(r->json,
-                ",\"copying\":{\"count\":%" PRIu64 ",\"larger\":%" PRIu64 ",\"copied\":%" PRIu64
-                "}",
-                sum->growth_count, sum->growth_bytes, sum->growth_copied);
+    if (sum->growth_count != 0) {
+        na_json_object(r->json, "copying");
+        na_json_u64(r->json, "count", sum->growth_count);
+        na_json_u64(r->json, "larger", sum->growth_bytes);
+        na_json_u64(r->json, "copied", sum->growth_copied);
+        na_json_end(r->json);
+    }
 }
 
 static void put_site(na_report_t *r, uint32_t row, const na_lives_table_t *lives) {
     const na_counters_t *sum = &r->sites[row].sum;
     const na_site_blocks_t *b = na_blocks_site(r->blocks, row);
-    if (sum->alloc_count != 0 && sum->size_min <= sum->size_max)
-        fprintf(r->json, ",\"size\":[%" PRIu64 ",%" PRIu64 "]", sum->size_min, sum->size_max);
+    if (sum->alloc_count != 0 && sum->size_min <= sum->size_max) {
+        na_json_array(r->json, "size");
+        na_json_u64(r->json, NULL, sum->size_min);
+        na_json_u64(r->json, NULL, sum->size_max);
+        na_json_end(r->json);
+    }
     if (b == NULL) {
         const na_site_lives_t *of = na_lives_of(lives, r->sites[row].id);
         if (of != NULL) put_list(r, "lives", of->count, NA_NPROF_AGE_BUCKETS);
@@ -298,17 +321,18 @@ static void put_site(na_report_t *r, uint32_t row, const na_lives_table_t *lives
 static void put_sites(na_report_t *r) {
     na_lives_table_t lives;
     r->out_of_memory |= !na_lives_fold(r->in->reader, &lives);
-    fputs(",\"age_ns\":", r->json);
-    na_json_number(r->json, na_age_ns(na_reader_header(r->in->reader)));
-    fputs(",\"site_details\":{", r->json);
-    for (uint32_t i = 0, count = 0; i < r->site_count && !r->out_of_memory; i++) {
+    na_json_number(r->json, "age_ns", na_age_ns(na_reader_header(r->in->reader)));
+    na_json_object(r->json, "site_details");
+    for (uint32_t i = 0; i < r->site_count && !r->out_of_memory; i++) {
         if (r->sites[i].id == 0 || (r->sites[i].id & NA_REPORT_OLD) != 0) continue;
-        fprintf(r->json, "%s\"%" PRIu32 "\":{\"seen_by\":%s", count++ == 0 ? "" : ",", i,
-                na_blocks_site(r->blocks, i) != NULL ? "\"trace\"" : "\"sums\"");
+        char row[12];
+        snprintf(row, sizeof row, "%" PRIu32, i);
+        na_json_object(r->json, row);
+        na_json_string(r->json, "seen_by", na_blocks_site(r->blocks, i) != NULL ? "trace" : "sums");
         put_site(r, i, &lives);
-        putc('}', r->json);
+        na_json_end(r->json);
     }
-    putc('}', r->json);
+    na_json_end(r->json);
     na_lives_free(&lives);
 }
 

@@ -1,6 +1,6 @@
 /* html_growth.c - live bytes of sites over time: from the curves that mode sites keeps of the
  * largest, or exactly, from a trace. */
-#include <inttypes.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "profiler/analyze/blocks/detail.h"
@@ -28,13 +28,13 @@ static uint32_t row_of(const na_report_t *r, uint32_t stack) {
 
 static void put_curve(const na_report_t *r, const na_series_table_t *series, uint32_t row) {
     uint64_t last = 0;
-    putc('[', r->json);
+    na_json_array(r->json, NULL);
     for (uint32_t i = 0; i < series->count; i++) {
         uint64_t value = series->values[(size_t)row * series->count + i];
         if (value != 0) last = value - 1; /* 0: as before */
-        fprintf(r->json, "%s%" PRIu64, i == 0 ? "" : ",", last);
+        na_json_u64(r->json, NULL, last);
     }
-    putc(']', r->json);
+    na_json_end(r->json);
 }
 
 static void from_series(na_report_t *r) {
@@ -52,17 +52,18 @@ static void from_series(na_report_t *r) {
     qsort(ranks, count, sizeof *ranks, larger_first);
     if (count > na_report_most(r, NA_REPORT_SERIES)) count = na_report_most(r, NA_REPORT_SERIES);
     if (count > 0) {
-        fprintf(r->json, ",\"growth\":{\"interval_ms\":%" PRIu32 ",\"exact\":false,\"site\":[",
-                series.interval_ms);
+        na_json_object(r->json, "growth");
+        na_json_u64(r->json, "interval_ms", series.interval_ms);
+        na_json_bool(r->json, "exact", false);
+        na_json_array(r->json, "site");
         for (size_t i = 0; i < count; i++)
-            fprintf(r->json, "%s%" PRIu32, i == 0 ? "" : ",",
-                    row_of(r, series.row[ranks[i].row].id));
-        fputs("],\"live\":[", r->json);
-        for (size_t i = 0; i < count; i++) {
-            if (i != 0) putc(',', r->json);
+            na_json_u64(r->json, NULL, row_of(r, series.row[ranks[i].row].id));
+        na_json_end(r->json);
+        na_json_array(r->json, "live");
+        for (size_t i = 0; i < count; i++)
             put_curve(r, &series, ranks[i].row);
-        }
-        fputs("]}", r->json);
+        na_json_end(r->json);
+        na_json_end(r->json);
     }
     free(ranks);
 }
@@ -100,10 +101,10 @@ static void put_courses(const na_report_t *r, const course_t *courses, uint32_t 
                         uint32_t points, bool alloc) {
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t *values = alloc ? courses[i].alloc : courses[i].live;
-        fputs(i == 0 ? "[" : ",[", r->json);
+        na_json_array(r->json, NULL);
         for (uint32_t p = 0; p < points; p++)
-            fprintf(r->json, "%s%" PRIu64, p == 0 ? "" : ",", values[p]);
-        putc(']', r->json);
+            na_json_u64(r->json, NULL, values[p]);
+        na_json_end(r->json);
     }
 }
 
@@ -143,17 +144,22 @@ static void from_trace(na_report_t *r) {
     if (r->blocks != NULL) na_blocks_end(r->blocks);
     if (replay != NULL) r->out_of_memory |= na_replay_failed(replay);
     if (!r->out_of_memory && count > 0) {
-        fprintf(r->json, ",\"growth\":{\"interval_ms\":%" PRIu64 ",\"exact\":%s,\"site\":[",
-                interval, exact ? "true" : "false");
+        na_json_object(r->json, "growth");
+        na_json_u64(r->json, "interval_ms", interval);
+        na_json_bool(r->json, "exact", exact);
+        na_json_array(r->json, "site");
         for (uint32_t i = 0; i < count; i++) {
-            fprintf(r->json, "%s%" PRIu32, i == 0 ? "" : ",", i);
+            na_json_u64(r->json, NULL, i);
             reach(&courses[i], last);
         }
-        fputs("],\"live\":[", r->json);
+        na_json_end(r->json);
+        na_json_array(r->json, "live");
         put_courses(r, courses, count, last + 1, false);
-        fputs("],\"alloc\":[", r->json);
+        na_json_end(r->json);
+        na_json_array(r->json, "alloc");
         put_courses(r, courses, count, last + 1, true);
-        fputs("]}", r->json);
+        na_json_end(r->json);
+        na_json_end(r->json);
     }
     na_replay_close(replay);
     free(courses);

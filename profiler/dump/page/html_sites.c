@@ -1,13 +1,12 @@
 /* html_sites.c - which sites the page tells apart, the tree of their stacks, and their figures.
  */
-#include <inttypes.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/dump/page/html.h"
-#include "profiler/dump/ui/text.h"
 
 /* ---- the figures ----
  *
@@ -185,19 +184,18 @@ bool na_report_choose(na_report_t *r) {
 
 /* ---- what is written ---- */
 
-static void put_index(FILE *to, uint32_t index, size_t i) {
-    if (i != 0) putc(',', to);
+static void put_index(na_json_t *json, uint32_t index) {
     if (index == NA_REPORT_NONE)
-        fputs("-1", to);
+        na_json_i64(json, NULL, -1);
     else
-        fprintf(to, "%" PRIu32, index);
+        na_json_u64(json, NULL, index);
 }
 
 static void put_column(na_report_t *r, const char *name, const na_intern_t *set, size_t number) {
-    fprintf(r->json, "%s\"%s\":[", number == 0 && strcmp(name, "file") != 0 ? "" : ",", name);
+    na_json_array(r->json, name);
     for (uint32_t i = 0; i < set->count; i++)
-        put_index(r->json, set->keys[i].number[number], i);
-    putc(']', r->json);
+        put_index(r->json, set->keys[i].number[number]);
+    na_json_end(r->json);
 }
 
 static bool is_used(const na_report_t *r, const struct column *column) {
@@ -212,106 +210,115 @@ static bool is_used(const na_report_t *r, const struct column *column) {
 }
 
 static void put_totals(const na_report_t *r, const na_view_input_t *in, const bool *used) {
-    FILE *to = r->json;
-    fputs("\"totals\":{", to);
-    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
+    na_json_t *json = r->json;
+    na_json_object(json, "totals");
+    for (size_t c = 0; c < COLUMNS; c++) {
         if (!used[c]) continue;
-        fprintf(to, "%s\"%s\":", n++ == 0 ? "" : ",", columns[c].id);
-        na_json_number(to, value_of(in, &columns[c], &in->sites.total));
+        na_json_number(json, columns[c].id, value_of(in, &columns[c], &in->sites.total));
     }
-    putc('}', to);
+    na_json_end(json);
 }
 
 static void put_metrics(const na_report_t *r, const bool *used) {
-    FILE *to = r->json;
-    fputs(",\"metrics\":[", to);
-    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
+    na_json_t *json = r->json;
+    na_json_array(json, "metrics");
+    for (size_t c = 0; c < COLUMNS; c++) {
         if (!used[c]) continue;
-        fprintf(to, "%s{\"id\":\"%s\",\"name\":\"%s\",\"unit\":\"%s\",\"term\":\"%s\",\"tree\":%s}",
-                n++ == 0 ? "" : ",", columns[c].id, columns[c].name, columns[c].unit,
-                columns[c].term, adds_up(&columns[c]) ? "true" : "false");
+        na_json_object(json, NULL);
+        na_json_string(json, "id", columns[c].id);
+        na_json_string(json, "name", columns[c].name);
+        na_json_string(json, "unit", columns[c].unit);
+        na_json_string(json, "term", columns[c].term);
+        na_json_bool(json, "tree", adds_up(&columns[c]));
+        na_json_end(json);
     }
-    fputs("],", to);
+    na_json_end(json);
     put_totals(r, r->in, used);
 }
 
 /* One list a figure, in the order of rows; `before`: of the other run. */
 static void put_values(const na_report_t *r, const bool *used, bool before) {
     const na_view_input_t *in = before ? r->base : r->in;
-    FILE *to = r->json;
-    fputs("\"values\":{", to);
-    for (size_t c = 0, n = 0; c < COLUMNS; c++) {
+    na_json_t *json = r->json;
+    na_json_object(json, "values");
+    for (size_t c = 0; c < COLUMNS; c++) {
         if (!used[c]) continue;
-        fprintf(to, "%s\"%s\":[", n++ == 0 ? "" : ",", columns[c].id);
+        na_json_array(json, columns[c].id);
         for (size_t i = 0; i < r->site_count; i++) {
             const na_report_site_t *site = &r->sites[i];
-            if (i != 0) putc(',', to);
             double value = value_of(in, &columns[c], before ? &site->before : &site->sum);
             /* What is no number sorts as none. */
-            na_json_number(to, isfinite(value) ? value : 0);
+            na_json_number(json, NULL, isfinite(value) ? value : 0);
         }
-        putc(']', to);
+        na_json_end(json);
     }
-    putc('}', to);
+    na_json_end(json);
 }
 
 static void put_tree(na_report_t *r) {
-    FILE *to = r->json;
-    fputs(",\"strings\":[", to);
-    for (uint32_t i = 0; i < r->strings.count; i++) {
-        if (i != 0) putc(',', to);
-        na_json_put(to, r->strings.keys[i].text);
-    }
-    fputs("],\"functions\":{", to);
+    na_json_t *json = r->json;
+    na_json_array(json, "strings");
+    for (uint32_t i = 0; i < r->strings.count; i++)
+        na_json_string(json, NULL, r->strings.keys[i].text);
+    na_json_end(json);
+    na_json_object(json, "functions");
     put_column(r, "id", &r->functions, 0);
     put_column(r, "name", &r->functions, 1);
     put_column(r, "module", &r->functions, 2);
-    fputs(",\"runtime\":[", to);
+    na_json_array(json, "runtime");
     for (uint32_t i = 0; i < r->functions.count; i++) {
         uint32_t id = r->functions.keys[i].number[0];
         const na_view_input_t *in = (id & NA_REPORT_OLD) != 0 ? r->base : r->in;
         id &= ~NA_REPORT_OLD;
         bool runtime = id < na_symbols_function_count(in->symbols) &&
                        na_symbols_function(in->symbols, id)->runtime;
-        put_index(to, runtime ? 1 : 0, i);
+        put_index(json, runtime ? 1 : 0);
     }
-    fputs("]},\"frames\":{", to);
+    na_json_end(json);
+    na_json_end(json);
+    na_json_object(json, "frames");
     put_column(r, "function", &r->frames, 0);
     put_column(r, "file", &r->frames, 1);
     put_column(r, "line", &r->frames, 2);
-    fputs("},\"tree\":{", to);
+    na_json_end(json);
+    na_json_object(json, "tree");
     put_column(r, "parent", &r->nodes, 0);
     put_column(r, "frame", &r->nodes, 1);
-    putc('}', to);
+    na_json_end(json);
 }
 
 void na_report_sites(na_report_t *r) {
-    FILE *to = r->json;
+    na_json_t *json = r->json;
     bool used[COLUMNS];
     for (size_t c = 0; c < COLUMNS; c++)
         used[c] = is_used(r, &columns[c]);
     put_metrics(r, used);
     put_tree(r);
-    fputs(",\"sites\":{\"id\":[", to);
+    na_json_object(json, "sites");
+    na_json_array(json, "id");
     for (size_t i = 0; i < r->site_count; i++)
-        put_index(to, r->sites[i].id, i);
-    fputs("],\"node\":[", to);
+        put_index(json, r->sites[i].id);
+    na_json_end(json);
+    na_json_array(json, "node");
     for (size_t i = 0; i < r->site_count; i++)
-        put_index(to, r->sites[i].node, i);
-    fputs("],\"by\":[", to);
+        put_index(json, r->sites[i].node);
+    na_json_end(json);
+    na_json_array(json, "by");
     for (size_t i = 0; i < r->site_count; i++)
-        put_index(to, r->sites[i].by, i);
-    fputs("],", to);
+        put_index(json, r->sites[i].by);
+    na_json_end(json);
     put_values(r, used, false);
     if (r->base != NULL) {
-        fputs("},\"base\":{\"name\":", to);
-        na_json_put(to, r->base->path);
-        putc(',', to);
+        na_json_end(json);
+        na_json_object(json, "base");
+        na_json_string(json, "name", r->base->path);
         put_totals(r, r->base, used);
-        putc(',', to);
         put_values(r, used, true);
     }
-    fprintf(to, "},\"cut\":{\"sites\":%zu,\"share\":", r->cut);
-    na_json_number(to, r->cut_share);
-    fprintf(to, ",\"halved\":%u}", r->shift);
+    na_json_end(json);
+    na_json_object(json, "cut");
+    na_json_u64(json, "sites", r->cut);
+    na_json_number(json, "share", r->cut_share);
+    na_json_u64(json, "halved", r->shift);
+    na_json_end(json);
 }

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "profiler/dump/page/html.h"
-#include "profiler/dump/ui/text.h"
 
 typedef struct weighed {
     uint32_t string; /* path */
@@ -40,18 +39,22 @@ static char *read_text(const char *path, size_t room, size_t *size) {
     return text;
 }
 
-static void put_lines(FILE *to, char *text) {
-    fputs("{\"first\":1,\"lines\":[", to);
+static void put_lines(na_json_t *json, uint32_t string, char *text) {
+    char key[12];
+    snprintf(key, sizeof key, "%" PRIu32, string);
+    na_json_object(json, key);
+    na_json_u64(json, "first", 1);
+    na_json_array(json, "lines");
     for (char *line = text, *end; line != NULL; line = end) {
         end = strchr(line, '\n');
         if (end != NULL) *end++ = 0;
         if (end == NULL && *line == 0) break; /* after the last line */
         size_t length = strlen(line);
         if (length > 0 && line[length - 1] == '\r') line[length - 1] = 0;
-        if (line != text) putc(',', to);
-        na_json_put(to, line);
+        na_json_string(json, NULL, line);
     }
-    fputs("]}", to);
+    na_json_end(json);
+    na_json_end(json);
 }
 
 void na_report_source(na_report_t *r) {
@@ -73,18 +76,17 @@ void na_report_source(na_report_t *r) {
             files[file].weight += (double)r->sites[i].sum.alloc_bytes;
         }
     qsort(files, r->strings.count, sizeof *files, heavier_first);
-    size_t room = na_report_most(r, NA_REPORT_SOURCE_BYTES), shown = 0;
-    fputs(",\"sources\":{", r->json);
+    size_t room = na_report_most(r, NA_REPORT_SOURCE_BYTES);
+    na_json_object(r->json, "sources");
     for (uint32_t i = 0; i < r->strings.count && files[i].weight > 0; i++) {
         size_t size;
         char *text = read_text(r->strings.keys[files[i].string].text, room, &size);
         if (text == NULL) continue;
         room -= size;
-        fprintf(r->json, "%s\"%" PRIu32 "\":", shown++ == 0 ? "" : ",", files[i].string);
-        put_lines(r->json, text);
+        put_lines(r->json, files[i].string, text);
         free(text);
     }
-    putc('}', r->json);
+    na_json_end(r->json);
     free(files);
     free(seen);
 }

@@ -1,6 +1,6 @@
 /* html_spans.c - what the allocator's spans held at the end: by node and size of block, how full
  * they were, and the sites whose blocks keep memory that nobody uses. */
-#include <inttypes.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,38 +65,41 @@ static int keeps_most(const void *a, const void *b) {
 
 static void put_size(const na_report_t *r, uint32_t class, const class_t *c) {
     char text[NA_TEXT];
-    na_json_put(r->json, class == 0 ? "large" : na_text_bytes(text, c->sum.block_size));
+    na_json_string(r->json, NULL, class == 0 ? "large" : na_text_bytes(text, c->sum.block_size));
 }
 
-static void put_classes(const na_report_t *r, const spans_t *spans, bool first) {
+static void put_classes(const na_report_t *r, const spans_t *spans) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     char note[256] = "", a[NA_TEXT], b[NA_TEXT];
     if (spans->unseen != 0)
         snprintf(note, sizeof note, " There was no time to look at %s spans of %s.",
                  na_text_count(a, (double)spans->unseen),
                  na_text_bytes(b, (double)spans->unseen_bytes));
-    fprintf(r->json,
-            "%s{\"title\":\"Spans at the end, by size of block\",\"note\":\"Sparse: less than a "
-            "quarter of its room lives. Unused: resident, and in no live block.%s\",\"columns\":["
-            "\"block\",\"node\",\"spans\",\"sparse\",\"live blocks\",\"of room\",\"in spans\","
-            "\"resident\",\"requested\",\"rounding\",\"unused\"],\"units\":[\"\",\"\",\"count\","
-            "\"count\",\"count\",\"share\",\"bytes\",\"bytes\",\"bytes\",\"bytes\",\"bytes\"],"
-            "\"terms\":[\"usable\",\"node\",\"span\",\"sparse\",\"live\",\"occupancy\",\"span\","
-            "\"physical\",\"live\",\"waste\",\"unused\"],\"rows\":[",
-            first ? "" : ",", note);
-    size_t rows = 0;
+    na_json_object(r->json, NULL);
+    na_json_string(r->json, "title", "Spans at the end, by size of block");
+    na_json_text(r->json, "note",
+                 "Sparse: less than a quarter of its room lives. Unused: resident, and in no live "
+                 "block.%s",
+                 note);
+    NA_JSON_STRINGS(r->json, "columns", "block", "node", "spans", "sparse", "live blocks",
+                    "of room", "in spans", "resident", "requested", "rounding", "unused");
+    NA_JSON_STRINGS(r->json, "units", "", "", "count", "count", "count", "share", "bytes", "bytes",
+                    "bytes", "bytes", "bytes");
+    NA_JSON_STRINGS(r->json, "terms", "usable", "node", "span", "sparse", "live", "occupancy",
+                    "span", "physical", "live", "waste", "unused");
+    na_json_array(r->json, "rows");
     for (uint32_t node = 0; node < NODES; node++)
         for (uint32_t i = 1; i <= CLASSES; i++) { /* large blocks, class 0, come last */
             const class_t *c = &spans->classes[node * CLASSES + i % CLASSES];
             const na_nprof_span_sum_t *s = &c->sum;
             if (s->spans == 0) continue;
             bool large = i == CLASSES;
-            fputs(rows++ == 0 ? "[" : ",[", r->json);
+            na_json_array(r->json, NULL);
             put_size(r, i % CLASSES, c);
             if (node < h->node_count && node < NA_NPROF_MAX_NODES)
-                fprintf(r->json, ",\"%u\"", h->node_ids[node]);
+                na_json_text(r->json, NULL, "%u", h->node_ids[node]);
             else
-                fputs(",\"none\"", r->json);
+                na_json_string(r->json, NULL, "none");
             const double values[] = {
                 (double)s->spans,
                 large ? 0 : (double)(c->filled[0] + c->filled[1]),
@@ -109,13 +112,12 @@ static void put_classes(const na_report_t *r, const spans_t *spans, bool first) 
                 /* Large blocks are often resident in part: nothing of that is kept. */
                 !large && s->resident > s->usable ? (double)(s->resident - s->usable) : 0,
             };
-            for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
-                putc(',', r->json);
-                na_json_number(r->json, values[v]);
-            }
-            putc(']', r->json);
+            for (size_t v = 0; v < sizeof values / sizeof values[0]; v++)
+                na_json_number(r->json, NULL, values[v]);
+            na_json_end(r->json);
         }
-    fputs("]}", r->json);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }
 
 static void put_sites(const na_report_t *r, spans_t *spans) {
@@ -123,15 +125,21 @@ static void put_sites(const na_report_t *r, spans_t *spans) {
     double age_ms = na_age_ns(na_reader_header(r->in->reader)) / 1e6;
     if (spans->site_count == 0) return;
     qsort(spans->sites, spans->site_count, sizeof *spans->sites, keeps_most);
-    fputs(",{\"title\":\"Sites whose live blocks keep memory\",\"note\":\"Resident: of the spans "
-          "that they lie in, by their part. Kept: resident and unused in spans that are sparse, "
-          "where these blocks are all that keeps the rest from being given back.\",\"columns\":["
-          "\"site\",\"kept\",\"resident\",\"live blocks\",\"requested\",\"in sparse spans\","
-          "\"by blocks\",\"of age\",\"alone in\"],\"units\":[\"\",\"bytes\",\"bytes\",\"count\","
-          "\"bytes\",\"count\",\"count\",\"ms\",\"count\"],\"terms\":[\"site\",\"kept\","
-          "\"physical\",\"live\",\"live\",\"sparse\",\"sparse\",\"age\",\"alone\"],\"site\":0,"
-          "\"sort\":1,\"rows\":[",
-          r->json);
+    na_json_object(r->json, NULL);
+    na_json_string(r->json, "title", "Sites whose live blocks keep memory");
+    na_json_string(r->json, "note",
+                   "Resident: of the spans that they lie in, by their part. Kept: resident and "
+                   "unused in spans that are sparse, where these blocks are all that keeps the "
+                   "rest from being given back.");
+    NA_JSON_STRINGS(r->json, "columns", "site", "kept", "resident", "live blocks", "requested",
+                    "in sparse spans", "by blocks", "of age", "alone in");
+    NA_JSON_STRINGS(r->json, "units", "", "bytes", "bytes", "count", "bytes", "count", "count",
+                    "ms", "count");
+    NA_JSON_STRINGS(r->json, "terms", "site", "kept", "physical", "live", "live", "sparse",
+                    "sparse", "age", "alone");
+    na_json_u64(r->json, "site", 0);
+    na_json_u64(r->json, "sort", 1);
+    na_json_array(r->json, "rows");
     for (size_t i = 0; i < spans->site_count && i < na_report_most(r, MOST_SITES); i++) {
         const na_nprof_span_site_t *s = &spans->sites[i];
         int64_t row = s->site < stacks ? (int64_t)r->row_of_site[s->site] - 1 : -1;
@@ -145,30 +153,32 @@ static void put_sites(const na_report_t *r, spans_t *spans) {
             s->sparse_blocks == 0 ? 0 : (double)s->sparse_ages / (double)s->sparse_blocks * age_ms,
             (double)s->alone,
         };
-        fprintf(r->json, "%s[%" PRId64, i == 0 ? "" : ",", row);
-        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
-            putc(',', r->json);
-            na_json_number(r->json, values[v]);
-        }
-        putc(']', r->json);
+        na_json_array(r->json, NULL);
+        na_json_i64(r->json, NULL, row);
+        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++)
+            na_json_number(r->json, NULL, values[v]);
+        na_json_end(r->json);
     }
-    fputs("]}", r->json);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }
 
 /* Rows: classes, all nodes together; columns: eighths. */
 static void put_filled(const na_report_t *r, const spans_t *spans) {
     static const char *const names[EIGHTHS] = {"up to 1/8", "1/8", "2/8", "3/8", "4/8",
                                                "5/8",       "6/8", "7/8", "full"};
-    size_t shown = 0;
-    fputs(",\"filled\":{\"id\":\"filled\",\"name\":\"Spans by size of block and how much of their "
-          "room lives\",\"term\":\"filled\",\"xName\":\"room that lives from\",\"yName\":\"blocks "
-          "of\",\"x\":[",
-          r->json);
+    na_json_object(r->json, "filled");
+    na_json_string(r->json, "id", "filled");
+    na_json_string(r->json, "name", "Spans by size of block and how much of their room lives");
+    na_json_string(r->json, "term", "filled");
+    na_json_string(r->json, "xName", "room that lives from");
+    na_json_string(r->json, "yName", "blocks of");
+    na_json_array(r->json, "x");
     for (size_t e = 0; e < EIGHTHS; e++)
-        fprintf(r->json, "%s\"%s\"", e == 0 ? "" : ",", names[e]);
+        na_json_string(r->json, NULL, names[e]);
     for (int pass = 0; pass < 2; pass++) {
-        fputs(pass == 0 ? "],\"y\":[" : "],\"values\":[", r->json);
-        shown = 0;
+        na_json_end(r->json);
+        na_json_array(r->json, pass == 0 ? "y" : "values");
         for (uint32_t class = 1; class < CLASSES; class ++) {
             class_t all = {0};
             for (uint32_t node = 0; node < NODES; node++) {
@@ -180,27 +190,28 @@ static void put_filled(const na_report_t *r, const spans_t *spans) {
                     all.filled[e] += c->filled[e];
             }
             if (all.sum.spans == 0) continue;
-            if (shown++ != 0) putc(',', r->json);
             if (pass == 0) {
                 put_size(r, class, &all);
                 continue;
             }
+            na_json_array(r->json, NULL);
             for (size_t e = 0; e < EIGHTHS; e++)
-                fprintf(r->json, "%s%" PRIu64, e == 0 ? "[" : ",", all.filled[e]);
-            putc(']', r->json);
+                na_json_u64(r->json, NULL, all.filled[e]);
+            na_json_end(r->json);
         }
     }
-    fputs("]}", r->json);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }
 
-bool na_report_spans(na_report_t *r, size_t *tables) {
+bool na_report_spans(na_report_t *r, bool tables) {
     spans_t spans = {.classes = calloc((size_t)NODES * CLASSES, sizeof(class_t))};
     if (spans.classes != NULL) {
         na_reader_span_sums(r->in->reader, take_sum, &spans);
-        if (tables != NULL) na_reader_span_sites(r->in->reader, take_site, &spans);
+        if (tables) na_reader_span_sites(r->in->reader, take_site, &spans);
         if (!spans.failed && spans.all != 0) {
-            if (tables != NULL) {
-                put_classes(r, &spans, (*tables)++ == 0);
+            if (tables) {
+                put_classes(r, &spans);
                 put_sites(r, &spans);
             } else {
                 put_filled(r, &spans);

@@ -3,73 +3,72 @@
  * A trace says it of every block. Otherwise a site has a cell for each place of threads: what was
  * allocated there, what was freed there, and how much of that came from elsewhere. Of a site where
  * only one other place allocated, this says whose the blocks were; else "one of several" (0). */
-#include <inttypes.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "profiler/analyze/blocks/calls.h"
 #include "profiler/dump/page/html.h"
-#include "profiler/dump/ui/text.h"
 
 enum { T_ID, T_TID, T_START, T_END, T_ALLOCATIONS, T_FREES, T_BYTES, T_COLUMNS };
 
 static void put_thread_figure(const na_report_t *r, const na_nprof_thread_t *t, uint32_t id,
                               int column) {
-    FILE *to = r->json;
+    na_json_t *json = r->json;
     const uint64_t plain[T_COLUMNS] = {[T_ID] = id,
                                        [T_TID] = t->tid,
                                        [T_START] = t->start_ms,
                                        [T_END] = t->end_ms,
                                        [T_BYTES] = t->alloc_bytes};
     if (column == T_END && t->end_ms == UINT64_MAX)
-        fputs("null", to);
+        na_json_null(json, NULL);
     else if (column == T_ALLOCATIONS)
-        na_json_number(to, na_view_count(r->in, (double)t->alloc_count));
+        na_json_number(json, NULL, na_view_count(r->in, (double)t->alloc_count));
     else if (column == T_FREES)
-        na_json_number(to, na_view_count(r->in, (double)t->free_count));
+        na_json_number(json, NULL, na_view_count(r->in, (double)t->free_count));
     else
-        fprintf(to, "%" PRIu64, plain[column]);
+        na_json_u64(json, NULL, plain[column]);
 }
 
 static void put_threads(const na_report_t *r) {
     static const char *const names[T_COLUMNS] = {"id",          "tid",   "start_ms", "end_ms",
                                                  "allocations", "frees", "bytes"};
     na_thread_table_t threads = na_reader_threads(r->in->reader);
-    FILE *to = r->json;
-    fputs(",\"threads\":{\"name\":[", to);
-    for (uint32_t i = 1, n = 0; i < threads.count; i++) {
+    na_json_t *json = r->json;
+    na_json_object(json, "threads");
+    na_json_array(json, "name");
+    for (uint32_t i = 1; i < threads.count; i++) {
         if (threads.items[i].tid == 0) continue;
-        if (n++ != 0) putc(',', to);
-        na_json_put(to, threads.items[i].name);
+        na_json_string(json, NULL, threads.items[i].name);
     }
-    putc(']', to);
+    na_json_end(json);
     for (int column = 0; column < T_COLUMNS; column++) {
-        fprintf(to, ",\"%s\":[", names[column]);
-        for (uint32_t i = 1, n = 0; i < threads.count; i++) {
+        na_json_array(json, names[column]);
+        for (uint32_t i = 1; i < threads.count; i++) {
             if (threads.items[i].tid == 0) continue;
-            if (n++ != 0) putc(',', to);
             put_thread_figure(r, &threads.items[i], i, column);
         }
-        putc(']', to);
+        na_json_end(json);
     }
     /* [thread's place, call, calls, timed, ms, error] */
-    fputs("},\"thread_calls\":[", to);
-    for (uint32_t i = 1, n = 0, place = 0; i < threads.count; i++) {
+    na_json_end(json);
+    na_json_array(json, "thread_calls");
+    for (uint32_t i = 1, place = 0; i < threads.count; i++) {
         if (threads.items[i].tid == 0) continue;
         for (unsigned e = 0; e < NA_NPROF_ENTRIES; e++) {
             na_call_time_t call =
                 na_call_time(na_reader_header(r->in->reader), &threads.items[i], e);
             if (call.calls == 0) continue;
-            fprintf(to, "%s[%" PRIu32 ",\"%s\"", n++ == 0 ? "" : ",", place, na_call_names[e]);
+            na_json_array(json, NULL);
+            na_json_u64(json, NULL, place);
+            na_json_string(json, NULL, na_call_names[e]);
             const double values[] = {call.calls, call.timed, call.ms, call.error};
-            for (size_t c = 0; c < sizeof values / sizeof values[0]; c++) {
-                putc(',', to);
-                na_json_number(to, values[c]);
-            }
-            putc(']', to);
+            for (size_t c = 0; c < sizeof values / sizeof values[0]; c++)
+                na_json_number(json, NULL, values[c]);
+            na_json_end(json);
         }
         place++;
     }
-    putc(']', to);
+    na_json_end(json);
 }
 
 /* ---- who freed whose blocks ---- */
@@ -163,12 +162,14 @@ void na_report_threads(na_report_t *r) {
     else
         from_cells(r);
     put_threads(r);
-    fputs(",\"handed\":[", r->json);
+    na_json_array(r->json, "handed");
     for (size_t i = 0; i < r->handed.count && i < MOST_PAIRS; i++) {
         const na_pair_t *p = &r->handed.items[i];
-        fprintf(r->json, "%s[%" PRIu32 ",%" PRIu32 ",", i == 0 ? "" : ",", p->from, p->to);
-        na_json_number(r->json, na_view_count(r->in, (double)p->count));
-        putc(']', r->json);
+        na_json_array(r->json, NULL);
+        na_json_u64(r->json, NULL, p->from);
+        na_json_u64(r->json, NULL, p->to);
+        na_json_number(r->json, NULL, na_view_count(r->in, (double)p->count));
+        na_json_end(r->json);
     }
-    putc(']', r->json);
+    na_json_end(r->json);
 }

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 
 #include "profiler/dump/page/html.h"
-#include "profiler/dump/ui/text.h"
 
 typedef double (*point_fn_t)(const na_view_input_t *in, const na_nprof_point_t *point);
 
@@ -64,16 +63,19 @@ static void put_nodes(const na_report_t *r, uint32_t count, uint32_t interval) {
     na_series_table_t t = na_reader_series(r->in->reader, NA_NPROF_SERIES_RESIDENT);
     for (uint32_t n = 0; t.count != 0 && n < t.rows; n++) {
         uint32_t id = t.row[n].id, node = id < NA_NPROF_MAX_NODES ? h->node_ids[id] : id;
-        fprintf(r->json,
-                ",{\"id\":\"physical-%" PRIu32 "\",\"name\":\"physical on node %" PRIu32
-                "\",\"unit\":\"bytes\",\"hidden\":false,\"values\":[",
-                node, node);
+        na_json_object(r->json, NULL);
+        na_json_text(r->json, "id", "physical-%" PRIu32, node);
+        na_json_text(r->json, "name", "physical on node %" PRIu32, node);
+        na_json_string(r->json, "unit", "bytes");
+        na_json_bool(r->json, "hidden", false);
+        na_json_array(r->json, "values");
         for (uint32_t i = 0; i < count; i++) {
-            if (i != 0) putc(',', r->json);
-            na_json_number(r->json, na_view_level(&t, n, (uint64_t)i * interval,
-                                                  ((uint64_t)i + 1) * interval));
+            na_json_number(
+                r->json, NULL,
+                na_view_level(&t, n, (uint64_t)i * interval, ((uint64_t)i + 1) * interval));
         }
-        fputs("]}", r->json);
+        na_json_end(r->json);
+        na_json_end(r->json);
     }
 }
 
@@ -81,30 +83,35 @@ void na_report_time(na_report_t *r) {
     uint32_t count, interval;
     const na_nprof_point_t *points = na_reader_timeline(r->in->reader, &count, &interval);
     if (points == NULL || count == 0) return;
-    fprintf(r->json,
-            ",\"timeline\":{\"interval_ms\":%" PRIu32 ",\"peak_ms\":%" PRIu64 ",\"series\":[",
-            interval, na_view_peak_ms(r->in));
+    na_json_object(r->json, "timeline");
+    na_json_u64(r->json, "interval_ms", interval);
+    na_json_u64(r->json, "peak_ms", na_view_peak_ms(r->in));
+    na_json_array(r->json, "series");
     for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
         const struct line *line = &lines[l];
-        fprintf(
-            r->json, "%s{\"id\":\"%s\",\"name\":\"%s\",\"unit\":\"%s\",\"hidden\":%s,\"values\":[",
-            l == 0 ? "" : ",", line->id, line->name, line->unit, line->hidden ? "true" : "false");
+        na_json_object(r->json, NULL);
+        na_json_string(r->json, "id", line->id);
+        na_json_string(r->json, "name", line->name);
+        na_json_string(r->json, "unit", line->unit);
+        na_json_bool(r->json, "hidden", line->hidden);
+        na_json_array(r->json, "values");
         double last = 0;
         bool any = false;
         for (uint32_t i = 0; i < count; i++) {
             bool has = line->needs == 0 || (points[i].flags & line->needs) != 0;
-            if (i != 0) putc(',', r->json);
             if (has) {
                 last = line->value(r->in, &points[i]);
                 any = true;
             }
             if (line->rate || any)
-                na_json_number(r->json, has || !line->rate ? last : 0);
+                na_json_number(r->json, NULL, has || !line->rate ? last : 0);
             else
-                fputs("null", r->json);
+                na_json_null(r->json, NULL);
         }
-        fputs("]}", r->json);
+        na_json_end(r->json);
+        na_json_end(r->json);
     }
     put_nodes(r, count, interval);
-    fputs("]}", r->json);
+    na_json_end(r->json);
+    na_json_end(r->json);
 }

@@ -131,8 +131,6 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks);
 
 /* Text: the stack of a site, a line a frame; for na_table_print_t.below, with the input as arg. */
 void na_view_put_stack(void *arg, uint64_t site);
-/* The same as a member of a JSON row, for na_table_print_t.members. */
-void na_view_json_stack(void *arg, uint64_t site);
 
 /* site_frames.c, for text: the name of a frame or function as tables have it (short, with file and
  * line); `out` has room for NA_LABEL bytes. */
@@ -146,23 +144,5 @@ double na_view_level(const na_series_table_t *t, uint32_t row, uint64_t from_ms,
 
 /* timeline_drawing.c: the run drawn in characters; nothing if the profile has no timeline. */
 void na_view_draw_timeline(const na_view_input_t *in, uint32_t width, uint32_t height);
-
-/* view_summary_json.c: the summary as JSON. */
-void na_view_summary_json(na_view_input_t *in);
-
-/* The same: "name":value members of a JSON object, without braces. */
-void na_json_run(const na_view_input_t *in);    /* what the header says */
-void na_json_header(const na_view_input_t *in); /* the same, and what follows from the sites */
-void na_json_counters(const na_view_input_t *in, const na_counters_t *sum);
-/* Without those that are 0, and with a comma after each. */
-void na_json_counters_sparse(const na_view_input_t *in, const na_counters_t *sum);
-void na_json_frame(const na_frame_t *frame);
-void na_json_stack(const na_view_input_t *in, uint32_t site); /* begins with a comma */
-void na_json_threads(const na_view_input_t *in);
-void na_json_environment(const na_view_input_t *in); /* begins with a comma, as those below */
-void na_json_modules(const na_view_input_t *in);
-void na_json_timeline(const na_view_input_t *in);
-bool na_json_metrics(const na_view_input_t *in); /* export_json_metrics.c; false: out of memory */
-void na_json_end(const na_view_input_t *in);     /* modules without symbols, damage */
 
 #endif

@@ -165,7 +165,3 @@ void na_view_put_stack(void *arg, uint64_t site) {
             printf("%17s| (outer frames not known)\n", "");
     }
 }
-
-void na_view_json_stack(void *arg, uint64_t site) {
-    na_json_stack(arg, (uint32_t)site);
-}

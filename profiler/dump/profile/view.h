@@ -47,6 +47,8 @@ typedef struct na_view {
 extern const na_columns_t na_columns_access_functions, na_columns_access_threads,
     na_columns_functions, na_columns_sites;
 
+void na_view_summary_json(na_view_input_t *in); /* view_summary_json.c */
+
 /* view_warnings.c: a warning that applies. Texts are good until the visit ends. */
 typedef struct na_finding {
     const char *key;

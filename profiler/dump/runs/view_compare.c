@@ -34,14 +34,12 @@ static void put_steps(const na_run_t *runs, size_t count) {
     }
 }
 
-static void put_members(void *arg, uint64_t tag) {
+static void put_members(na_json_t *json, void *arg, uint64_t tag) {
     const na_run_t *run = &((const na_run_t *)arg)[tag];
-    fputs(",\"steps\":[", stdout);
-    for (size_t s = 0; s < NA_RUN_STEPS; s++) {
-        if (s != 0) putchar(',');
-        na_json_number(stdout, run->step[s]);
-    }
-    putchar(']');
+    na_json_array(json, "steps");
+    for (size_t s = 0; s < NA_RUN_STEPS; s++)
+        na_json_number(json, NULL, run->step[s]);
+    na_json_end(json);
 }
 
 enum { AT, RATIO, TEMPORARY, PROGRAM, RUN };

@@ -2,8 +2,8 @@
  * changes in place, so looking needs no ptrace and does not stop it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -31,6 +31,7 @@ struct na_table {
     size_t passed; /* rows that na_table_pass has written, or that are not among the first */
     bool begun;    /* by na_table_pass */
     bool failed;
+    na_json_t json; /* of na_table_pass */
 };
 
 na_table_t *na_table_open_joined(const na_column_t *first, size_t first_count,
@@ -370,49 +371,45 @@ static void put_text(const na_table_t *table, const na_table_print_t *print, siz
 
 /* ---- JSON and CSV ---- */
 
-static void put_cell_json(const na_column_t *column, const cell_t *cell) {
+static void put_cell_json(na_json_t *json, const na_column_t *column, const cell_t *cell) {
     if (column->kind == NA_KIND_TEXT)
-        na_json_put(stdout, cell->text);
+        na_json_string(json, column->key, cell->text);
     else
-        na_json_number(stdout, cell->number);
+        na_json_number(json, column->key, cell->number);
 }
 
-static void put_row_json(const na_table_t *table, const na_table_print_t *print, const row_t *row) {
+static void put_row_json(na_json_t *json, const na_table_t *table, const na_table_print_t *print,
+                         const row_t *row) {
     if (print->json != NULL) {
-        print->json(print->arg, row->tag);
+        print->json(json, print->arg, row->tag);
         return;
     }
-    putchar('{');
-    bool first = true;
-    for (size_t i = 0; i < table->column_count; i++) {
-        const na_column_t *column = &table->columns[i];
-        if (column->key == NULL) continue;
-        fputs(first ? "\"" : ",\"", stdout);
-        fputs(column->key, stdout);
-        fputs("\":", stdout);
-        first = false;
-        put_cell_json(column, &table->cells[row->cells + i]);
-    }
-    if (print->members != NULL) print->members(print->arg, row->tag);
-    putchar('}');
+    na_json_object(json, NULL);
+    for (size_t i = 0; i < table->column_count; i++)
+        if (table->columns[i].key != NULL)
+            put_cell_json(json, &table->columns[i], &table->cells[row->cells + i]);
+    if (print->members != NULL) print->members(json, print->arg, row->tag);
+    na_json_end(json);
 }
 
-static void put_rows_json(const na_table_t *table, const na_table_print_t *print, size_t shown) {
-    putchar('[');
+static void put_rows_json(na_json_t *json, const char *name, const na_table_t *table,
+                          const na_table_print_t *print, size_t shown) {
+    na_json_array(json, name);
     for (size_t r = 0; r < shown; r++) {
         na_progress("writing", r, shown);
-        fputs(r == 0 ? "\n" : ",\n", stdout);
-        put_row_json(table, print, &table->rows[r]);
+        na_json_line(json);
+        put_row_json(json, table, print, &table->rows[r]);
     }
-    putchar(']');
+    na_json_end(json);
 }
 
 static void put_json(const na_table_t *table, const na_table_print_t *print, size_t shown,
                      size_t all) {
-    printf("{\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"row_count\":%zu,\"rows\":",
-           print->view, all);
-    put_rows_json(table, print, shown);
-    fputs("}\n", stdout);
+    na_json_t json = na_json_open(stdout);
+    na_json_document(&json, print->view);
+    na_json_u64(&json, "row_count", all);
+    put_rows_json(&json, "rows", table, print, shown);
+    na_json_end(&json);
 }
 
 static void put_cell_csv(const na_column_t *column, const cell_t *cell) {
@@ -421,7 +418,7 @@ static void put_cell_csv(const na_column_t *column, const cell_t *cell) {
         if (column->kind == NA_KIND_ADDRESS)
             printf("%#" PRIx64, (uint64_t)cell->number);
         else
-            na_json_number(stdout, cell->number);
+            na_text_number(stdout, cell->number);
         return;
     }
     const char *text = cell->text == NULL ? "" : cell->text;
@@ -497,11 +494,11 @@ na_status_t na_table_write(na_table_t *table, const na_options_t *options,
     return NA_STATUS_WHOLE;
 }
 
-na_status_t na_table_json_rows(na_table_t *table, const na_options_t *options,
-                               const na_table_print_t *print) {
+na_status_t na_table_json_rows(na_json_t *json, const char *name, na_table_t *table,
+                               const na_options_t *options, const na_table_print_t *print) {
     size_t shown;
     na_status_t status = choose(table, options, print, &shown);
-    if (status == NA_STATUS_WHOLE) put_rows_json(table, print, shown);
+    if (status == NA_STATUS_WHOLE) put_rows_json(json, name, table, print, shown);
     return status;
 }
 
@@ -554,10 +551,12 @@ static void put_passing(na_table_t *table, const na_options_t *options,
     switch (options->format) {
     case NA_FORMAT_JSON:
         if (row == NULL) {
-            printf("{\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"rows\":[", print->view);
+            table->json = na_json_open(stdout);
+            na_json_document(&table->json, print->view);
+            na_json_array(&table->json, "rows");
         } else {
-            fputs(table->passed == 0 ? "\n" : ",\n", stdout);
-            put_row_json(table, print, row);
+            na_json_line(&table->json);
+            put_row_json(&table->json, table, print, row);
         }
         break;
     case NA_FORMAT_CSV:
@@ -597,6 +596,10 @@ na_status_t na_table_end(na_table_t *table, const na_options_t *options,
     if (options->sort != NULL) return na_table_write(table, options, print);
     if (table->failed) return NA_STATUS_MEMORY;
     begin_passing(table, options, print);
-    if (options->format == NA_FORMAT_JSON) printf("],\"row_count\":%zu}\n", table->passed);
+    if (options->format == NA_FORMAT_JSON) {
+        na_json_end(&table->json);
+        na_json_u64(&table->json, "row_count", table->passed);
+        na_json_end(&table->json);
+    }
     return NA_STATUS_WHOLE;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "profiler/dump/ui/command_line.h"
+#include "profiler/dump/ui/json.h"
 
 typedef enum na_kind {
     NA_KIND_TEXT,
@@ -53,13 +54,13 @@ typedef struct na_table_print {
     bool ascending;    /* of that order: smallest first */
     bool all;          /* --top holds only where it was asked for */
     size_t lines_from; /* text: columns from here on are lines below the row; 0: none are */
-    /* Text: more lines under a row, and more members of a JSON row, each beginning with a comma.
-     * NULL: none. `tag` is the row's. */
+    /* Text: more lines under a row, and more members of a JSON row. NULL: none. `tag` is the row's.
+     */
     void (*below)(void *arg, uint64_t tag);
-    void (*members)(void *arg, uint64_t tag);
+    void (*members)(na_json_t *json, void *arg, uint64_t tag);
     /* All of a row, instead of its columns: text (rank: from 1), and the JSON value. NULL: none. */
     void (*text)(void *arg, uint64_t tag, size_t rank);
-    void (*json)(void *arg, uint64_t tag);
+    void (*json)(na_json_t *json, void *arg, uint64_t tag);
     void *arg;
 } na_table_print_t;
 
@@ -89,8 +90,8 @@ na_status_t na_table_write(na_table_t *table, const na_options_t *options,
                            const na_table_print_t *print);
 
 /* Only [row, ...], for a view whose JSON has more than a table. */
-na_status_t na_table_json_rows(na_table_t *table, const na_options_t *options,
-                               const na_table_print_t *print);
+na_status_t na_table_json_rows(na_json_t *json, const char *name, na_table_t *table,
+                               const na_options_t *options, const na_table_print_t *print);
 
 /* A table that is too long to be kept. After each row was filled na_table_pass writes it, as it
  * came; or, with --sort, keeps it if it is among the first --top so far. False: no more rows are

@@ -79,8 +79,7 @@ void na_text_append(char *to, size_t room, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Length of the well-formed UTF-8 character at s, 0: none there. */
-static size_t utf8_length(const unsigned char *s) {
+size_t na_text_utf8(const unsigned char *s) {
     if (s[0] < 0x80) return 1;
     size_t length = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
                     : s[0] >= 0xe0 && s[0] <= 0xef ? 3
@@ -99,7 +98,7 @@ static size_t utf8_length(const unsigned char *s) {
 void na_text_put(FILE *to, const char *name) {
     const unsigned char *s = (const unsigned char *)name, *from = s; /* from on is to be written */
     while (*s != 0) {
-        size_t length = utf8_length(s);
+        size_t length = na_text_utf8(s);
         /* C0, DEL and C1 (U+0080..U+009F) are what a terminal obeys. */
         bool control = s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
         const unsigned char *next = s + (length == 0 ? 1 : length);
@@ -113,33 +112,7 @@ void na_text_put(FILE *to, const char *name) {
     fwrite(from, 1, (size_t)(s - from), to);
 }
 
-void na_json_put(FILE *to, const char *string) {
-    if (string == NULL) {
-        fputs("null", to);
-        return;
-    }
-    putc('"', to);
-    const unsigned char *s = (const unsigned char *)string, *from = s; /* as above */
-    while (*s != 0) {
-        size_t length = utf8_length(s);
-        const unsigned char *next = s + (length == 0 ? 1 : length);
-        if (length == 0 || *s == '"' || *s == '\\' || *s < 0x20 || *s == 0x7f) {
-            fwrite(from, 1, (size_t)(s - from), to);
-            from = next;
-            if (length == 0)
-                fputs("\\ufffd", to);
-            else if (*s == '"' || *s == '\\')
-                fprintf(to, "\\%c", *s);
-            else
-                fprintf(to, "\\u%04x", *s);
-        }
-        s = next;
-    }
-    fwrite(from, 1, (size_t)(s - from), to);
-    putc('"', to);
-}
-
-void na_json_number(FILE *to, double value) {
+void na_text_number(FILE *to, double value) {
     char digits[24];
     if (!isfinite(value))
         fputs("null", to);
@@ -147,9 +120,4 @@ void na_json_number(FILE *to, double value) {
         fputs(whole(digits, value), to); /* exact, and never with an exponent */
     else
         fprintf(to, "%.15g", value);
-}
-
-void na_json_member(FILE *to, const char *name, double value) {
-    fprintf(to, ",\"%s\":", name);
-    na_json_number(to, value);
 }

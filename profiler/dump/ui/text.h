@@ -1,4 +1,4 @@
-/* text.h - how figures and names are written for people and in JSON.
+/* text.h - how figures and names are written for people.
  *
  * Names come from profiled programs and from files that may be hostile: nothing of them reaches a
  * terminal that is not printable, and JSON stays valid whatever they hold. */
@@ -28,12 +28,10 @@ __attribute__((format(printf, 3, 4))) void na_text_append(char *to, size_t room,
 /* Writes a name with control characters and broken UTF-8 replaced by '?'. */
 void na_text_put(FILE *to, const char *name);
 
-/* Writes a string with its quotes; broken UTF-8 becomes U+FFFD. NULL: null. */
-void na_json_put(FILE *to, const char *string);
+/* Writes a number as JSON and CSV have it: null if it is none or infinite. */
+void na_text_number(FILE *to, double value);
 
-/* Writes a number; null if it is none or infinite. */
-void na_json_number(FILE *to, double value);
-/* The same as a member of an object, behind others: ,"name":value */
-void na_json_member(FILE *to, const char *name, double value);
+/* Length of the well-formed UTF-8 character at s, 0: none there. */
+size_t na_text_utf8(const unsigned char *s);
 
 #endif

@@ -1,12 +1,12 @@
 /* view_allocator.c - what the allocator's spans held at the end: by node and size class, how full
  * they were and what was lost by rounding; or (--retention) the sites whose blocks keep memory. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/dump/profile/counter_columns.h"
+#include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
 
@@ -103,14 +103,12 @@ static void fill(na_table_t *table, const na_view_input_t *in, size_t index, con
                         s->resident > s->usable ? (double)(s->resident - s->usable) : 0);
 }
 
-static void put_filled(void *arg, uint64_t tag) {
+static void put_filled(na_json_t *json, void *arg, uint64_t tag) {
     const rows_t *rows = arg;
-    fputs(",\"spans_by_eighths\":[", stdout);
-    for (int i = 0; i < 9; i++) {
-        if (i != 0) putchar(',');
-        na_json_number(stdout, (double)rows->items[tag].filled[i]);
-    }
-    putchar(']');
+    na_json_array(json, "spans_by_eighths");
+    for (int i = 0; i < 9; i++)
+        na_json_number(json, NULL, (double)rows->items[tag].filled[i]);
+    na_json_end(json);
 }
 
 static const na_column_t allocator_columns[] = {

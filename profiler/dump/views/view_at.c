@@ -10,6 +10,7 @@
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/dump/profile/counter_columns.h"
+#include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profiler/dump/profile/counter_columns.h"
+#include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/suppress.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"

@@ -1,6 +1,5 @@
 /* view_lifetimes.c - how long blocks lived, and how that goes with their sizes. Blocks still live
  * are censored: nothing is known but that they lived at least until the end. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -62,17 +61,15 @@ static void fill(na_table_t *table, const shown_t *s, bool trace) {
 }
 
 /* JSON: frees of each row by the bucket of their size. */
-static void members(void *arg, uint64_t tag) {
+static void members(na_json_t *json, void *arg, uint64_t tag) {
     const shown_t *s = arg;
-    fputs(",\"by_size\":[", stdout);
+    na_json_array(json, "by_size");
     uint32_t count = tag < NA_NPROF_AGE_BUCKETS && s->h->sized ? NA_NPROF_SIZE_BUCKETS : 0;
     while (count != 0 && s->h->by_size[count - 1][tag] == 0)
         count--;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i != 0) putchar(',');
-        na_json_number(stdout, count_of(s, s->h->by_size[i][tag]));
-    }
-    putchar(']');
+    for (uint32_t i = 0; i < count; i++)
+        na_json_number(json, NULL, count_of(s, s->h->by_size[i][tag]));
+    na_json_end(json);
 }
 
 /* First and last row and column that are not empty. False: all are. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/access.h"
@@ -73,67 +74,78 @@ static na_status_t put_sources(const na_view_input_t *in) {
 
 /* ---- --json ---- */
 
-static void put_chunks_json(const na_view_input_t *in) {
-    const char *comma = "";
-    fputs(",\n\"chunks\":[", stdout);
+static void put_chunks_json(na_json_t *json, const na_view_input_t *in) {
+    na_json_line(json);
+    na_json_array(json, "chunks");
     for (uint16_t type = 0;; type++) {
         na_chunk_sum_t sum;
         const char *name = na_reader_chunk_sum(in->reader, type, &sum);
         if (name == NULL) break;
         if (sum.chunks == 0) continue;
-        printf("%s\n{\"type\":\"%s\",\"chunks\":%" PRIu64 ",\"entries\":%" PRIu64
-               ",\"stored_bytes\":%" PRIu64 ",\"inflated_bytes\":%" PRIu64 "}",
-               comma, name, sum.chunks, sum.entries, sum.stored, sum.raw);
-        comma = ",";
+        na_json_line(json);
+        na_json_object(json, NULL);
+        na_json_string(json, "type", name);
+        na_json_u64(json, "chunks", sum.chunks);
+        na_json_u64(json, "entries", sum.entries);
+        na_json_u64(json, "stored_bytes", sum.stored);
+        na_json_u64(json, "inflated_bytes", sum.raw);
+        na_json_end(json);
     }
-    printf("],\"file_bytes\":%" PRIu64, na_reader_file_size(in->reader));
+    na_json_end(json);
+    na_json_u64(json, "file_bytes", na_reader_file_size(in->reader));
 }
 
-static na_status_t put_sources_json(const na_view_input_t *in) {
+static na_status_t put_sources_json(na_json_t *json, const na_view_input_t *in) {
     na_access_t access;
-    const char *comma = "";
     if (!na_access_load(in->reader, &access)) return NA_STATUS_MEMORY;
-    fputs(",\n\"access_sources\":[", stdout);
+    na_json_line(json);
+    na_json_array(json, "access_sources");
     for (uint32_t i = 1; i < access.source_count; i++) {
         const na_nprof_access_source_t *s = &access.sources[i];
         if (s->source == 0) continue;
-        printf("%s\n{\"source\":\"%s\",\"used\":%s,\"samples\":%" PRIu64 ",\"period\":%" PRIu64
-               ",\"unit\":\"%s\",\"lost\":%" PRIu64 ",\"unresolved\":%" PRIu64 ",\"why\":",
-               comma, na_access_source_name(s->source),
-               (s->flags & NA_NPROF_ACCESS_USED) != 0 ? "true" : "false", (uint64_t)s->stored,
-               (uint64_t)s->period, na_access_unit_name(s->unit), (uint64_t)s->lost,
-               (uint64_t)s->unresolved);
-        na_json_put(stdout, s->why);
-        putchar('}');
-        comma = ",";
+        na_json_line(json);
+        na_json_object(json, NULL);
+        na_json_string(json, "source", na_access_source_name(s->source));
+        na_json_bool(json, "used", (s->flags & NA_NPROF_ACCESS_USED) != 0);
+        na_json_u64(json, "samples", (uint64_t)s->stored);
+        na_json_u64(json, "period", (uint64_t)s->period);
+        na_json_string(json, "unit", na_access_unit_name(s->unit));
+        na_json_u64(json, "lost", (uint64_t)s->lost);
+        na_json_u64(json, "unresolved", (uint64_t)s->unresolved);
+        na_json_string(json, "why", s->why);
+        na_json_end(json);
     }
-    putchar(']');
+    na_json_end(json);
     na_access_free(&access);
     return NA_STATUS_WHOLE;
 }
 
-static na_status_t put_json(const na_view_input_t *in) {
+static na_status_t put_json(na_json_t *json, const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
-    fputs("{\"schema\":\"numalloc-dump.run\",\"schema_version\":1,\n", stdout);
-    na_json_run(in);
-    printf(",\"format\":%u,\"clock\":\"%s\",\"ticks_hz\":%" PRIu64 ",\"page_size\":%u,\"nodes\":[",
-           h->version, h->clock_kind == NA_NPROF_CLOCK_TSC ? "TSC" : "CLOCK_MONOTONIC", h->ticks_hz,
-           h->page_size);
+    na_json_document(json, "run");
+    na_json_line(json);
+    na_json_run(json, in);
+    na_json_u64(json, "format", h->version);
+    na_json_string(json, "clock", h->clock_kind == NA_NPROF_CLOCK_TSC ? "TSC" : "CLOCK_MONOTONIC");
+    na_json_u64(json, "ticks_hz", h->ticks_hz);
+    na_json_u64(json, "page_size", h->page_size);
+    na_json_array(json, "nodes");
     for (uint32_t i = 0; i < h->node_count; i++)
-        printf(i == 0 ? "%u" : ",%u", h->node_ids[i]);
-    putchar(']');
-    na_json_environment(in);
-    na_json_modules(in);
-    na_status_t status = put_sources_json(in);
+        na_json_u64(json, NULL, h->node_ids[i]);
+    na_json_end(json);
+    na_json_environment(json, in);
+    na_json_modules(json, in);
+    na_status_t status = put_sources_json(json, in);
     if (status != NA_STATUS_WHOLE) return status;
-    put_chunks_json(in);
-    na_json_end(in);
-    fputs("}\n", stdout);
+    put_chunks_json(json, in);
+    na_json_rest(json, in);
+    na_json_end(json);
     return NA_STATUS_WHOLE;
 }
 
 static na_status_t show_run(na_view_input_t *in) {
-    if (in->options->format == NA_FORMAT_JSON) return put_json(in);
+    na_json_t json = na_json_open(stdout);
+    if (in->options->format == NA_FORMAT_JSON) return put_json(&json, in);
     const na_nprof_header_t *h = na_reader_header(in->reader);
     char a[NA_TEXT];
     printf("program        ");

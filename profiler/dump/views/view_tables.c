@@ -5,6 +5,7 @@
 
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/profile/counter_columns.h"
+#include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/text.h"

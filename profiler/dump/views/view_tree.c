@@ -77,40 +77,44 @@ static void put_children(const print_t *p, uint32_t node, uint32_t depth, uint32
 
 /* ---- JSON: nested; CSV: a row a node ---- */
 
-static void json_cost(const print_t *p, const char *name, const na_cost_t *c) {
-    printf("\"%s\":{\"peak_bytes\":%lld,\"live_bytes\":%lld,\"total_bytes\":%lld,\"allocations\":",
-           name, (long long)c->peak_bytes, (long long)c->live_bytes, (long long)c->alloc_bytes);
-    na_json_number(stdout, na_view_count(p->in, (double)c->alloc_count));
-    putchar('}');
+#define DEEPEST_JSON (NA_JSON_DEPTH / 2 - 2) /* an object and an array a node */
+
+static void json_cost(na_json_t *json, const print_t *p, const char *name, const na_cost_t *c) {
+    na_json_object(json, name);
+    na_json_i64(json, "peak_bytes", c->peak_bytes);
+    na_json_i64(json, "live_bytes", c->live_bytes);
+    na_json_i64(json, "total_bytes", c->alloc_bytes);
+    na_json_number(json, "allocations", na_view_count(p->in, (double)c->alloc_count));
+    na_json_end(json);
 }
 
-static void json_node(const print_t *p, uint32_t node, uint32_t depth) {
+static void json_node(na_json_t *json, const char *name, const print_t *p, uint32_t node,
+                      uint32_t depth) {
     const na_tree_node_t *n = &p->tree->nodes[node];
-    putchar('{');
+    na_json_object(json, name);
     if (n->frame != NULL) {
         const na_function_name_t *f = na_symbols_function(p->in->symbols, n->frame->id);
-        fputs("\"function\":", stdout);
-        na_json_put(stdout, f->function);
-        fputs(",\"file\":", stdout);
-        na_json_put(stdout, f->file);
-        printf(",\"line\":%u,\"module\":", f->line);
-        na_json_put(stdout, f->module);
-        putchar(',');
+        na_json_string(json, "function", f->function);
+        na_json_string(json, "file", f->file);
+        na_json_u64(json, "line", f->line);
+        na_json_string(json, "module", f->module);
     }
-    json_cost(p, "inclusive", &n->below);
-    putchar(',');
-    json_cost(p, "exclusive", &n->self);
-    fputs(",\"children\":[", stdout);
+    json_cost(json, p, "inclusive", &n->below);
+    json_cost(json, p, "exclusive", &n->self);
+    na_json_array(json, "children");
     size_t rank = 0, others = 0;
     for (uint32_t child = n->child; child != 0; child = p->tree->nodes[child].next) {
-        if (depth >= p->depth || !shown(p, child, rank)) {
+        if (depth >= p->depth || depth >= DEEPEST_JSON || !shown(p, child, rank)) {
             others++;
             continue;
         }
-        fputs(rank++ == 0 ? "\n" : ",\n", stdout);
-        json_node(p, child, depth + 1);
+        rank++;
+        na_json_line(json);
+        json_node(json, NULL, p, child, depth + 1);
     }
-    printf("],\"not_shown\":%zu}", others);
+    na_json_end(json);
+    na_json_u64(json, "not_shown", others);
+    na_json_end(json);
 }
 
 static void csv_nodes(const print_t *p, na_table_t *table, uint32_t node, uint32_t depth) {
@@ -175,6 +179,7 @@ static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
     p.own = kind == NA_TREE_CALLEES;
     const char *name = kind == NA_TREE_CALLERS ? "callers" : "callees";
     na_status_t status = NA_STATUS_WHOLE;
+    na_json_t json = na_json_open(stdout);
     switch (in->options->format) {
     case NA_FORMAT_TEXT:
         printf("%s, by %s\n%10s %7s  %10s  function\n",
@@ -185,9 +190,9 @@ static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
         if (tree.count == 1) printf("(no stack has a function that matches)\n");
         break;
     case NA_FORMAT_JSON:
-        printf("{\"schema\":\"numalloc-dump.%s\",\"schema_version\":1,\"tree\":", name);
-        json_node(&p, 0, 0);
-        fputs("}\n", stdout);
+        na_json_document(&json, name);
+        json_node(&json, "tree", &p, 0, 0);
+        na_json_end(&json);
         break;
     case NA_FORMAT_CSV:
         status = put_csv(&p);

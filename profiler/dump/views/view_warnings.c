@@ -1,6 +1,5 @@
 /* view_warnings.c - what in a profile asks for attention, each with its evidence, the reason and a
  * remedy. All thresholds are in one table. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,175 @@
+/* json.c - JSON as a stream. See json.h. */
+#include "profiler/dump/ui/json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "profiler/dump/ui/text.h"
+
+__attribute__((noreturn, cold)) static void misused(const char *what) {
+    fprintf(stderr, "numalloc-dump: fault in the JSON that it writes: %s\n", what);
+    abort();
+}
+
+static void put_string(FILE *to, const char *string) {
+    putc_unlocked('"', to);
+    const unsigned char *s = (const unsigned char *)string,
+                        *from = s; /* from on is to be written */
+    while (*s != 0) {
+        if (*s >= 0x20 && *s < 0x7f && *s != '"' && *s != '\\') {
+            s++;
+            continue;
+        }
+        size_t length = na_text_utf8(s);
+        const unsigned char *next = s + (length == 0 ? 1 : length);
+        if (length == 0 || *s == '"' || *s == '\\' || *s < 0x20 || *s == 0x7f) {
+            fwrite_unlocked(from, 1, (size_t)(s - from), to);
+            from = next;
+            if (length == 0)
+                fputs_unlocked("\\ufffd", to);
+            else if (*s == '"' || *s == '\\')
+                fprintf(to, "\\%c", *s);
+            else
+                fprintf(to, "\\u%04x", *s);
+        }
+        s = next;
+    }
+    fwrite_unlocked(from, 1, (size_t)(s - from), to);
+    putc_unlocked('"', to);
+}
+
+static bool in_object(const na_json_t *json) {
+    return json->depth != 0 && (json->object[json->depth / 8] >> json->depth % 8 & 1) != 0;
+}
+
+/* What comes before a value in an array, or before a name. */
+static void separate(na_json_t *json) {
+    if (json->depth == 0 && json->any) misused("two documents");
+    if (json->any) putc_unlocked(',', json->to);
+    json->any = true;
+    if (json->line) putc_unlocked('\n', json->to);
+    json->line = false;
+}
+
+void na_json_key(na_json_t *json, const char *name) {
+    if (!in_object(json) || json->named) misused("a name where none belongs");
+    separate(json);
+    put_string(json->to, name);
+    putc_unlocked(':', json->to);
+    json->named = true;
+}
+
+static void begin_value(na_json_t *json, const char *name) {
+    if (name != NULL) na_json_key(json, name);
+    if (in_object(json) != json->named) misused("a member without a name");
+    if (!json->named) separate(json);
+    json->named = false;
+}
+
+static void enter(na_json_t *json, const char *name, bool object) {
+    begin_value(json, name);
+    if (++json->depth == NA_JSON_DEPTH) misused("too deep");
+    putc_unlocked(object ? '{' : '[', json->to);
+    uint8_t *bits = &json->object[json->depth / 8], bit = (uint8_t)(1u << json->depth % 8);
+    *bits = (uint8_t)(object ? *bits | bit : *bits & ~bit);
+    json->any = false;
+}
+
+void na_json_object(na_json_t *json, const char *name) {
+    enter(json, name, true);
+}
+
+void na_json_array(na_json_t *json, const char *name) {
+    enter(json, name, false);
+}
+
+void na_json_end(na_json_t *json) {
+    if (json->depth == 0 || json->named) misused("an end where none belongs");
+    if (json->line) putc_unlocked('\n', json->to);
+    json->line = false;
+    putc_unlocked(in_object(json) ? '}' : ']', json->to);
+    json->depth--;
+    json->any = true; /* in the one around it: this */
+    if (json->depth == 0) putc_unlocked('\n', json->to);
+}
+
+void na_json_line(na_json_t *json) {
+    json->line = true;
+}
+
+void na_json_string(na_json_t *json, const char *name, const char *value) {
+    begin_value(json, name);
+    if (value == NULL)
+        fputs_unlocked("null", json->to);
+    else
+        put_string(json->to, value);
+}
+
+/* Digits from behind: printf would take most of a document's time. */
+static void put_digits(FILE *to, uint64_t value) {
+    char digits[20], *at = digits + sizeof digits;
+    do
+        *--at = (char)('0' + value % 10);
+    while ((value /= 10) != 0);
+    fwrite_unlocked(at, 1, (size_t)(digits + sizeof digits - at), to);
+}
+
+void na_json_u64(na_json_t *json, const char *name, uint64_t value) {
+    begin_value(json, name);
+    put_digits(json->to, value);
+}
+
+void na_json_i64(na_json_t *json, const char *name, int64_t value) {
+    begin_value(json, name);
+    if (value < 0) putc_unlocked('-', json->to);
+    put_digits(json->to, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void na_json_bool(na_json_t *json, const char *name, bool value) {
+    begin_value(json, name);
+    fputs_unlocked(value ? "true" : "false", json->to);
+}
+
+void na_json_null(na_json_t *json, const char *name) {
+    begin_value(json, name);
+    fputs_unlocked("null", json->to);
+}
+
+void na_json_number(na_json_t *json, const char *name, double value) {
+    begin_value(json, name);
+    na_text_number(json->to, value);
+}
+
+void na_json_real(na_json_t *json, const char *name, double value, const char *format) {
+    begin_value(json, name);
+    char digits[64];
+    if (isfinite(value)) {
+        snprintf(digits, sizeof digits, format, value);
+        fputs_unlocked(digits, json->to);
+    } else {
+        fputs_unlocked("null", json->to);
+    }
+}
+
+void na_json_text(na_json_t *json, const char *name, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    na_json_string(json, name, text);
+}
+
+void na_json_strings(na_json_t *json, const char *name, const char *const *values, size_t count) {
+    na_json_array(json, name);
+    for (size_t i = 0; i < count; i++)
+        na_json_string(json, NULL, values[i]);
+    na_json_end(json);
+}
+
+void na_json_document(na_json_t *json, const char *view) {
+    na_json_object(json, NULL);
+    na_json_text(json, "schema", "numalloc-dump.%s", view);
+    na_json_u64(json, "schema_version", 1);
+}
