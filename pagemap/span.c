@@ -48,6 +48,15 @@ static unsigned size_of(const na_record_array_t *array) {
     return (unsigned)__builtin_popcountll(array->mask);
 }
 
+/* Word by word: others may look at `mixed` and `aside` of a span that has ended, and find none
+ * (alloc/central/mixed.c, alloc/thread/aside.c). */
+static void make_new(na_span_t *span) {
+    typedef uint64_t __attribute__((may_alias)) word_t;
+    for (size_t i = 0; i < sizeof *span / sizeof(word_t); i++)
+        __atomic_store_n((word_t *)span + i, 0, __ATOMIC_RELAXED);
+}
+_Static_assert(sizeof(na_span_t) % sizeof(uint64_t) == 0, "make_new clears whole words");
+
 na_span_t *na_span_new(void) {
     na_lock(&lock);
     na_span_t *span = unused;
@@ -55,7 +64,7 @@ na_span_t *na_span_new(void) {
     na_unlock(&lock);
     if (span == NULL) span = na_meta_alloc(sizeof *span, NA_CACHE_LINE);
     if (span != NULL) {
-        memset(span, 0, sizeof *span);
+        make_new(span);
         span->list = NA_SPAN_UNLISTED;
         atomic_store_explicit(&span->registry, nothing.array.records, memory_order_relaxed);
     }

@@ -56,14 +56,9 @@ NA_COLD void na_aside_wait(void) {
 /* The spans that blocks are taken from. */
 static _Atomic(na_span_t *) current[NA_CLASS_COUNT];
 
-/* Whose address space is unmapped by one thread may be mapped by another: the kernel has them in
- * order, and this says so in C's terms. */
-static _Atomic(uint32_t) spans_ended;
-
 static void unmake(na_span_t *span) {
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     na_pagemap_remove(span);
-    atomic_fetch_add_explicit(&spans_ended, 1, memory_order_release);
     na_os_unmap((void *)span->start, bytes);
     na_limit_release(bytes);
     na_span_delete(span);
@@ -82,7 +77,6 @@ static na_span_t *make(unsigned cls, unsigned node) {
         na_limit_release(bytes);
         return NULL;
     }
-    (void)atomic_load_explicit(&spans_ended, memory_order_acquire);
     na_place(start, bytes, node, na_place_binds(node));
     span->start = (uintptr_t)start;
     span->pages = c->span_pages;
