@@ -16,9 +16,21 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = [
+    ["profiler/dump"],
+    ["profiler/dump/page"],
+    ["profiler/dump/views", "profiler/dump/runs", "profiler/dump/exports"],
+    ["profiler/dump/accesses"],
+    ["profiler/dump/profile"],
+    ["profiler/dump/source"],
+    ["profiler/api"],
+    ["profiler/dump/symbols"],
+    ["profiler/dump/ui"],
+    ["profiler/analyze/accesses"],
+    ["profiler/analyze/blocks"],
     ["profiler/control"],
     ["alloc/api"],
     ["profiler/record"],
+    ["profiler/format"],
     ["alloc/thread"],
     ["alloc/track"],
     ["alloc/central"],
