@@ -148,7 +148,6 @@ void na_lines_learn(const na_line_seen_t seen[2]) {
     if (l == NULL) return;
     uint32_t at = l->step, phase = at / WORDS;
     bool met = seen[0].threads != 0 && seen[1].threads != 0;
-    if (phase >= HALVES) met = seen[0].threads + seen[1].threads != 0;
     if (phase != OTHERS && !met && l->retries < RETRIES) {
         l->retries++;
         l->step--;
@@ -157,8 +156,10 @@ void na_lines_learn(const na_line_seen_t seen[2]) {
         if (seen[i].threads != 1) continue;
         uint32_t where = phase >= HALVES ? (at + l->hot) % WORDS * 2 + i
                                          : (i == 0 ? l->hot : l->hot + at) % WORDS * 2;
-        if (l->last_thread != 0 && l->last_thread != seen[i].thread && l->last_at != where)
+        if (l->last_thread != 0 && l->last_thread != seen[i].thread && l->last_at != where) {
             l->seen++;
+            if (phase >= HALVES) l->found = true;
+        }
         l->last_thread = seen[i].thread;
         l->last_at = where;
     }

@@ -98,6 +98,33 @@ Test(watch_lines, by_halves) {
     cr_expect_geq(halves, 3);
 }
 
+/* Two counters of four bytes on a machine that is full: each look meets one of their threads, by
+ * chance. Looks that meet the one and then the other soon after are what tells them apart. */
+Test(watch_lines, halves_on_a_full_machine) {
+    reset();
+    const na_line_seen_t two = {2, 1, true};
+    na_lines_met(LINE, &two, 0, 100, 0);
+    uint32_t random = 1, turns = 0, last = 0;
+    uint64_t last_at = 0;
+    for (uint64_t now = 0; now < 10000 * MS; now += 60 * MS) {
+        na_line_range_t range[2];
+        if (!na_lines_next(now, range)) continue;
+        random = random * 1664525 + 1013904223;
+        uint32_t thread = 1 + (random >> 31);
+        na_line_seen_t seen[2] = {{0}, {0}};
+        for (uint32_t i = 0; i < 2; i++)
+            if (range[i].length == 8 ? range[i].address == LINE
+                                     : range[i].address == LINE + 4 * (thread - 1))
+                seen[i] = (na_line_seen_t){1, thread, true};
+        na_lines_learn(seen);
+        if (range[0].length != 4) continue;
+        turns += last != 0 && last != thread && now - last_at <= 300 * MS;
+        last = thread;
+        last_at = now;
+    }
+    cr_expect_geq(turns, 20, "%u", turns);
+}
+
 /* What threads do share comes before lines of which nothing is known, however many there are. */
 Test(watch_lines, many) {
     reset();
