@@ -37,6 +37,7 @@ ROOMS = [
     ["alloc/page"],
     ["pagemap"],
     ["alloc/sys"],
+    ["profiler/containers"],
 ]
 # What may go up all the same.
 BEGINS = "any thread's first slow path starts the library, and only the top knows all that starts"

@@ -7,9 +7,11 @@
 
 #include "profiler/analyze/accesses/flows.h"
 #include "profiler/analyze/accesses/flows_names.h"
+#include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/format/access.h"
 
-/* ---- tables of keys: open addressing, at most half full ---- */
+/* ---- tables of keys ---- */
 
 typedef struct table_key {
     uint64_t a, b, c;
@@ -18,40 +20,31 @@ typedef struct table_key {
 typedef struct table {
     struct slot {
         table_key_t key;
-        uint32_t value; /* plus 1; 0: free */
+        uint32_t value; /* plus 1; 0: not known yet */
     } * slots;
-    size_t room, used;
+    uint32_t count, room;
+    na_index_t index;
 } table_t;
 
-static struct slot *slot_of(const table_t *t, table_key_t key) {
-    uint64_t hash = key.a * UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ hash >> 29 ^ key.b) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ hash >> 32 ^ key.c) * UINT64_C(0x94d049bb133111eb);
-    size_t at = (size_t)(hash >> 20) & (t->room - 1);
-    while (t->slots[at].value != 0 && (t->slots[at].key.a != key.a || t->slots[at].key.b != key.b ||
-                                       t->slots[at].key.c != key.c))
-        at = (at + 1) & (t->room - 1);
-    return &t->slots[at];
+/* The slot of a key, until the next call; with value 0 if it is new. NULL: no memory. */
+static struct slot *table_at(table_t *t, table_key_t key) {
+    uint64_t hash =
+        na_hash_number(na_hash_number(na_hash_number(NA_HASH_BEGIN, key.a), key.b), key.c);
+    na_probe_t probe = na_index_probe(&t->index, hash);
+    while (na_index_next(&t->index, &probe)) {
+        const table_key_t *k = &t->slots[probe.number].key;
+        if (k->a == key.a && k->b == key.b && k->c == key.c) return &t->slots[probe.number];
+    }
+    if (!NA_ARRAY_RESERVE(t->slots, t->room, t->count + 1u) ||
+        !na_index_add(&t->index, hash, t->count))
+        return NULL;
+    t->slots[t->count] = (struct slot){.key = key};
+    return &t->slots[t->count++];
 }
 
-/* The slot of a key; free (value 0) if it is new, and then the caller must fill it. NULL: no
- * memory. */
-static struct slot *table_at(table_t *t, table_key_t key) {
-    if (t->used * 2 >= t->room) {
-        table_t bigger = {.room = t->room == 0 ? 256 : t->room * 2, .used = t->used};
-        bigger.slots = calloc(bigger.room, sizeof *bigger.slots);
-        if (bigger.slots == NULL) return NULL;
-        for (size_t i = 0; i < t->room; i++)
-            if (t->slots[i].value != 0) *slot_of(&bigger, t->slots[i].key) = t->slots[i];
-        free(t->slots);
-        *t = bigger;
-    }
-    struct slot *slot = slot_of(t, key);
-    if (slot->value == 0) {
-        slot->key = key;
-        t->used++;
-    }
-    return slot;
+static void table_free(table_t *t) {
+    free(t->slots);
+    na_index_free(&t->index);
 }
 
 /* ---- one process at a time ---- */
@@ -197,12 +190,6 @@ static uint32_t allocating_thread(making_t *m, uint32_t thread) {
     return m->thread[thread];
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text != 0; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash == NULL ? path : slash + 1;
@@ -218,7 +205,7 @@ static bool make_site_keys(making_t *m) {
     bool good = module_key != NULL && m->site_key != NULL;
     for (uint32_t i = 1; good && i < modules.count; i++) {
         const na_nprof_module_t *info = &modules.items[i];
-        uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), base_name(info->path));
+        uint64_t hash = na_hash_text(NA_HASH_BEGIN, base_name(info->path));
         for (uint32_t b = 0; b < info->build_id_size && b < NA_NPROF_BUILD_ID_BYTES; b++)
             hash = (hash ^ info->build_id[b]) * UINT64_C(0x100000001b3);
         module_key[i] = hash;
@@ -260,7 +247,7 @@ static void add_pool(void *arg, uint32_t id, const void *entry) {
 static uint32_t group_of(making_t *m, na_flow_kind_t kind, const char *name, uint32_t site) {
     na_flows_t *set = m->set;
     uint64_t key = site != 0 ? m->site_key[site] : 0;
-    if (name != NULL) key = hash_text(key ^ UINT64_C(0xcbf29ce484222325), name);
+    if (name != NULL) key = na_hash_text(key ^ UINT64_C(0xcbf29ce484222325), name);
     struct slot *slot = table_at(&m->groups, (table_key_t){(uint64_t)kind, key, 0});
     if (slot == NULL) return NA_FLOWS_NONE;
     if (slot->value != 0) return slot->value - 1;
@@ -683,8 +670,8 @@ bool na_flows_read(na_reader_t *const *readers, size_t count, na_flows_t *set) {
             m.node[n] = -1;
         good = add_process(&m, readers[i], (uint16_t)i);
     }
-    free(m.objects.slots);
-    free(m.groups.slots);
+    table_free(&m.objects);
+    table_free(&m.groups);
     set->all = set->count;
     return good && na_flows_index(set);
 }

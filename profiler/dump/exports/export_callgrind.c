@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "numalloc/numalloc.h"
+#include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/text.h"
@@ -27,50 +29,26 @@ typedef struct edge {
 typedef struct edges {
     edge_t *items;
     uint32_t count, room;
-    uint32_t *slots;
-    uint32_t slot_room;
+    na_index_t index;
 } edges_t;
-
-static uint32_t *find_slot(const edges_t *edges, const edge_t *wanted) {
-    uint64_t hash = ((uint64_t)wanted->function << 32 | wanted->callee) ^
-                    (uint64_t)wanted->line * UINT64_C(0xc2b2ae3d27d4eb4f);
-    hash = (hash ^ (uintptr_t)wanted->file) * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t mask = edges->slot_room - 1;
-    for (uint32_t at = (uint32_t)(hash >> 32) & mask;; at = (at + 1) & mask) {
-        uint32_t id = edges->slots[at];
-        if (id == 0) return &edges->slots[at];
-        const edge_t *e = &edges->items[id - 1];
-        if (e->function == wanted->function && e->callee == wanted->callee &&
-            e->line == wanted->line && e->file == wanted->file)
-            return &edges->slots[at];
-    }
-}
 
 /* The record of this line and callee; NULL: out of memory. */
 static edge_t *find(edges_t *edges, const edge_t *wanted) {
-    if (edges->count == edges->room) {
-        uint32_t room = edges->room ? edges->room * 2 : 1024;
-        edge_t *items = reallocarray(edges->items, room, sizeof *items);
-        if (items == NULL) return NULL;
-        edges->items = items;
-        edges->room = room;
+    uint64_t hash =
+        na_hash_number(NA_HASH_BEGIN, (uint64_t)wanted->function << 32 | wanted->callee);
+    hash = na_hash_number(na_hash_number(hash, wanted->line), (uintptr_t)wanted->file);
+    na_probe_t probe = na_index_probe(&edges->index, hash);
+    while (na_index_next(&edges->index, &probe)) {
+        edge_t *e = &edges->items[probe.number];
+        if (e->function == wanted->function && e->callee == wanted->callee &&
+            e->line == wanted->line && e->file == wanted->file)
+            return e;
     }
-    if (edges->count * 2 >= edges->slot_room) {
-        uint32_t room = edges->slot_room ? edges->slot_room * 2 : 4096;
-        uint32_t *slots = calloc(room, sizeof *slots);
-        if (slots == NULL) return NULL;
-        free(edges->slots);
-        edges->slots = slots;
-        edges->slot_room = room;
-        for (uint32_t i = 0; i < edges->count; i++)
-            *find_slot(edges, &edges->items[i]) = i + 1;
-    }
-    uint32_t *slot = find_slot(edges, wanted);
-    if (*slot == 0) {
-        edges->items[edges->count] = *wanted;
-        *slot = ++edges->count;
-    }
-    return &edges->items[*slot - 1];
+    if (!NA_ARRAY_RESERVE(edges->items, edges->room, edges->count + 1u) ||
+        !na_index_add(&edges->index, hash, edges->count))
+        return NULL;
+    edges->items[edges->count] = *wanted;
+    return &edges->items[edges->count++];
 }
 
 static int64_t positive(int64_t value) {
@@ -194,7 +172,7 @@ static na_status_t show_callgrind(na_view_input_t *in) {
         put_cost(in, &total);
     }
     free(edges.items);
-    free(edges.slots);
+    na_index_free(&edges.index);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
 

@@ -16,47 +16,39 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/replay.h"
+#include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
 
-/* Open addressing by key, at most half full; value 0 is a free slot. */
-typedef struct slot {
-    uint64_t a, b;
-    uint32_t value;
-} slot_t;
-
+/* A set of pairs, numbered from 1. */
 typedef struct map {
-    slot_t *slots;
-    size_t room, used;
+    struct pair {
+        uint64_t a, b;
+    } * items;
+    uint32_t count, room;
+    na_index_t index;
 } map_t;
 
-static slot_t *find_slot(slot_t *slots, size_t room, uint64_t a, uint64_t b) {
-    uint64_t hash = (a ^ b * UINT64_C(0xff51afd7ed558ccd)) * UINT64_C(0x9e3779b97f4a7c15);
-    for (size_t at = (size_t)(hash >> 32) & (room - 1);; at = (at + 1) & (room - 1))
-        if (slots[at].value == 0 || (slots[at].a == a && slots[at].b == b)) return &slots[at];
+/* The number of a pair; *fresh: it is new. 0: out of memory. */
+static uint32_t number_of(map_t *map, uint64_t a, uint64_t b, bool *fresh) {
+    uint64_t hash = na_hash_number(na_hash_number(NA_HASH_BEGIN, a), b);
+    *fresh = false;
+    na_probe_t probe = na_index_probe(&map->index, hash);
+    while (na_index_next(&map->index, &probe))
+        if (map->items[probe.number].a == a && map->items[probe.number].b == b)
+            return probe.number + 1;
+    if (!NA_ARRAY_RESERVE(map->items, map->room, map->count + 1u) ||
+        !na_index_add(&map->index, hash, map->count))
+        return 0;
+    *fresh = true;
+    map->items[map->count] = (struct pair){a, b};
+    return ++map->count;
 }
 
-/* The value of a key, which is the number of keys so far if it is new (*fresh). 0: out of memory.
- */
-static uint32_t number_of(map_t *map, uint64_t a, uint64_t b, bool *fresh) {
-    *fresh = false;
-    if (map->used * 2 >= map->room) {
-        size_t room = map->room ? map->room * 2 : 1024;
-        slot_t *slots = calloc(room, sizeof *slots);
-        if (slots == NULL) return 0;
-        for (size_t i = 0; i < map->room; i++)
-            if (map->slots[i].value != 0)
-                *find_slot(slots, room, map->slots[i].a, map->slots[i].b) = map->slots[i];
-        free(map->slots);
-        map->slots = slots;
-        map->room = room;
-    }
-    slot_t *slot = find_slot(map->slots, map->room, a, b);
-    if (slot->value == 0) {
-        *slot = (slot_t){a, b, (uint32_t)++map->used};
-        *fresh = true;
-    }
-    return slot->value;
+static void forget(map_t *map) {
+    free(map->items);
+    na_index_free(&map->index);
 }
 
 typedef struct heaptrack {
@@ -214,8 +206,8 @@ static na_status_t show_heaptrack(na_view_input_t *in) {
     if (replay != NULL) na_replay_close(replay);
     free(h.stacks);
     free(h.held);
-    free(h.strings.slots);
-    free(h.kinds.slots);
+    forget(&h.strings);
+    forget(&h.kinds);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/text.h"
@@ -63,63 +65,45 @@ static void put_block(buffer_t *b, uint32_t field, const void *bytes, size_t siz
 typedef struct strings {
     char **items; /* [0] is "" */
     uint32_t count, room;
-    uint32_t *slots;
-    uint32_t slot_room;
+    na_index_t index;
     bool failed;
 } strings_t;
 
-static uint32_t *string_slot(const strings_t *s, const char *text) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *p = text; *p != 0; p++)
-        hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-    uint32_t mask = s->slot_room - 1;
-    for (uint32_t at = (uint32_t)(hash ^ hash >> 32) & mask;; at = (at + 1) & mask)
-        if (s->slots[at] == 0 || strcmp(s->items[s->slots[at] - 1], text) == 0)
-            return &s->slots[at];
+/* UINT32_MAX: none. */
+static uint32_t known_string(const strings_t *s, const char *text, uint64_t hash) {
+    na_probe_t probe = na_index_probe(&s->index, hash);
+    while (na_index_next(&s->index, &probe))
+        if (strcmp(s->items[probe.number], text) == 0) return probe.number;
+    return UINT32_MAX;
+}
+
+/* protobuf strings are UTF-8: what is not becomes '?', as in text. NULL: out of memory. */
+static char *as_utf8(const char *text) {
+    char *copy = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&copy, &size);
+    if (to == NULL) return NULL;
+    na_text_put(to, text);
+    fclose(to);
+    return copy;
 }
 
 static uint32_t string_id(strings_t *s, const char *text) {
     if (s->failed) return 0;
-    if (s->count * 2 >= s->slot_room) {
-        uint32_t room = s->slot_room ? s->slot_room * 2 : 1024;
-        uint32_t *slots = calloc(room, sizeof *slots);
-        char **items = reallocarray(s->items, room, sizeof *items);
-        if (items != NULL) s->items = items;
-        if (slots == NULL || items == NULL) {
-            free(slots);
-            s->failed = true;
-            return 0;
-        }
-        free(s->slots);
-        s->slots = slots;
-        s->slot_room = room;
-        for (uint32_t i = 0; i < s->count; i++)
-            *string_slot(s, s->items[i]) = i + 1;
-    }
     if (s->count == 0 && text[0] != 0) (void)string_id(s, "");
-    uint32_t *slot = string_slot(s, text);
-    if (*slot == 0) {
-        /* protobuf strings are UTF-8: what is not becomes '?', as in text. */
-        char *copy = NULL;
-        size_t size = 0;
-        FILE *to = open_memstream(&copy, &size);
-        if (to != NULL) {
-            na_text_put(to, text);
-            fclose(to);
-        }
-        if (copy == NULL) {
-            s->failed = true;
-            return 0;
-        }
-        if (strcmp(copy, text) != 0) slot = string_slot(s, copy);
-        if (*slot != 0) {
-            free(copy);
-        } else {
-            s->items[s->count++] = copy;
-            *slot = s->count;
-        }
+    uint32_t id = known_string(s, text, na_hash_text(NA_HASH_BEGIN, text));
+    if (id != UINT32_MAX) return id;
+    char *copy = as_utf8(text);
+    uint64_t hash = copy == NULL ? 0 : na_hash_text(NA_HASH_BEGIN, copy);
+    if (copy != NULL) id = known_string(s, copy, hash);
+    if (id == UINT32_MAX && copy != NULL && NA_ARRAY_RESERVE(s->items, s->room, s->count + 1u) &&
+        na_index_add(&s->index, hash, s->count)) {
+        s->items[s->count] = copy;
+        return s->count++;
     }
-    return *slot - 1;
+    free(copy);
+    s->failed |= id == UINT32_MAX;
+    return s->failed ? 0 : id;
 }
 
 typedef struct pprof {
@@ -284,7 +268,7 @@ static na_status_t show_pprof(na_view_input_t *in) {
     for (uint32_t i = 0; i < p.strings.count; i++)
         free(p.strings.items[i]);
     free(p.strings.items);
-    free(p.strings.slots);
+    na_index_free(&p.strings.index);
     free(p.location);
     free(p.modules);
     free(p.functions);

@@ -1,18 +1,16 @@
 /* html_intern.c - numbered sets of keys. */
 #include "profiler/dump/page/html_intern.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
+
 static uint64_t hash_of(const na_intern_key_t *key) {
-    uint64_t h = UINT64_C(0x9e3779b97f4a7c15);
-    if (key->text != NULL)
-        for (const unsigned char *p = (const unsigned char *)key->text; *p != 0; p++)
-            h = (h ^ *p) * UINT64_C(0x100000001b3);
-    else
-        for (size_t i = 0; i < 3; i++)
-            h = (h ^ key->number[i]) * UINT64_C(0xd6e8feb86659fd93);
-    return h ^ h >> 32;
+    if (key->text != NULL) return na_hash_text(NA_HASH_BEGIN, key->text);
+    uint64_t hash = NA_HASH_BEGIN;
+    for (size_t i = 0; i < 3; i++)
+        hash = na_hash_number(hash, key->number[i]);
+    return hash;
 }
 
 static bool equal(const na_intern_key_t *a, const na_intern_key_t *b) {
@@ -20,37 +18,18 @@ static bool equal(const na_intern_key_t *a, const na_intern_key_t *b) {
     return memcmp(a->number, b->number, sizeof a->number) == 0;
 }
 
-static bool grow(na_intern_t *set) {
-    uint32_t room = set->room == 0 ? 256 : set->room * 2, slots = room * 2;
-    if (room < set->room || slots < room) return false;
-    na_intern_key_t *keys = realloc(set->keys, room * sizeof *keys);
-    if (keys == NULL) return false;
-    set->keys = keys;
-    uint32_t *made = calloc(slots, sizeof *made);
-    if (made == NULL) return false;
-    free(set->slots);
-    set->slots = made;
-    set->slot_room = slots;
-    set->room = room;
-    for (uint32_t i = 0; i < set->count; i++) {
-        uint64_t at = hash_of(&keys[i]) & (slots - 1);
-        while (made[at] != 0)
-            at = (at + 1) & (slots - 1);
-        made[at] = i + 1;
-    }
-    return true;
-}
-
 static uint32_t intern(na_intern_t *set, const na_intern_key_t *key, bool *fresh) {
     if (fresh != NULL) *fresh = false;
-    if (set->count == set->room && !grow(set)) return UINT32_MAX;
-    uint64_t at = hash_of(key) & (set->slot_room - 1);
-    for (; set->slots[at] != 0; at = (at + 1) & (set->slot_room - 1))
-        if (equal(key, &set->keys[set->slots[at] - 1])) return set->slots[at] - 1;
+    uint64_t hash = hash_of(key);
+    na_probe_t probe = na_index_probe(&set->index, hash);
+    while (na_index_next(&set->index, &probe))
+        if (equal(key, &set->keys[probe.number])) return probe.number;
+    if (!NA_ARRAY_RESERVE(set->keys, set->room, set->count + 1u) ||
+        !na_index_add(&set->index, hash, set->count))
+        return UINT32_MAX;
     if (fresh != NULL) *fresh = true;
     set->keys[set->count] = *key;
-    set->slots[at] = ++set->count;
-    return set->count - 1;
+    return set->count++;
 }
 
 uint32_t na_intern_text(na_intern_t *set, const char *text) {
@@ -63,6 +42,6 @@ uint32_t na_intern_numbers(na_intern_t *set, uint32_t a, uint32_t b, uint32_t c,
 
 void na_intern_free(na_intern_t *set) {
     free(set->keys);
-    free(set->slots);
+    na_index_free(&set->index);
     *set = (na_intern_t){0};
 }

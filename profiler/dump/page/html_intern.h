@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profiler/containers/index.h"
+
 /* A key is three numbers, or, in a set of texts, one text (borrowed: it must outlive the set). */
 typedef struct na_intern_key {
     const char *text;
@@ -16,8 +18,7 @@ typedef struct na_intern_key {
 typedef struct na_intern {
     na_intern_key_t *keys; /* by number */
     uint32_t count, room;
-    uint32_t *slots; /* number + 1; open addressing, at most half full; a power of two */
-    uint32_t slot_room;
+    na_index_t index;
 } na_intern_t;
 
 /* The key's number; UINT32_MAX: out of memory. `fresh` (may be NULL): it is new. */

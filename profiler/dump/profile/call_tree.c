@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/table.h"
 
@@ -13,51 +14,22 @@ static uint64_t key_of(const na_tree_t *tree, const na_frame_t *frame) {
     return tree->by_place ? (uint64_t)(uintptr_t)frame : frame->id;
 }
 
-static uint32_t *find_slot(const na_tree_t *tree, uint32_t parent, uint64_t key) {
-    uint64_t hash = (key * UINT64_C(0x9e3779b97f4a7c15) ^ parent) * UINT64_C(0xff51afd7ed558ccd);
-    uint32_t mask = tree->slot_room - 1;
-    for (uint32_t at = (uint32_t)(hash >> 32) & mask;; at = (at + 1) & mask) {
-        uint32_t id = tree->slots[at];
-        if (id == 0) return &tree->slots[at];
-        const na_tree_node_t *node = &tree->nodes[id];
-        if (node->parent == parent && key_of(tree, node->frame) == key) return &tree->slots[at];
-    }
-}
-
-static bool grow(na_tree_t *tree) {
-    if (tree->count == tree->room) {
-        uint32_t room = tree->room ? tree->room * 2 : 1024;
-        na_tree_node_t *nodes = reallocarray(tree->nodes, room, sizeof *nodes);
-        if (nodes == NULL) return false;
-        tree->nodes = nodes;
-        tree->room = room;
-    }
-    if (tree->count * 2 >= tree->slot_room) {
-        uint32_t room = tree->slot_room ? tree->slot_room * 2 : 4096;
-        uint32_t *slots = calloc(room, sizeof *slots);
-        if (slots == NULL) return false;
-        free(tree->slots);
-        tree->slots = slots;
-        tree->slot_room = room;
-        for (uint32_t id = 1; id < tree->count; id++) {
-            const na_tree_node_t *node = &tree->nodes[id];
-            *find_slot(tree, node->parent, key_of(tree, node->frame)) = id;
-        }
-    }
-    return true;
-}
-
 /* The child of `parent` for a frame; UINT32_MAX: out of memory. */
 static uint32_t step(na_tree_t *tree, uint32_t parent, const na_frame_t *frame) {
-    if (!grow(tree)) return UINT32_MAX;
-    uint32_t *slot = find_slot(tree, parent, key_of(tree, frame));
-    if (*slot == 0) {
-        *slot = tree->count;
-        tree->nodes[tree->count] =
-            (na_tree_node_t){.parent = parent, .next = tree->nodes[parent].child, .frame = frame};
-        tree->nodes[parent].child = tree->count++;
+    uint64_t key = key_of(tree, frame);
+    uint64_t hash = na_hash_number(na_hash_number(NA_HASH_BEGIN, key), parent);
+    na_probe_t probe = na_index_probe(&tree->index, hash);
+    while (na_index_next(&tree->index, &probe)) {
+        const na_tree_node_t *node = &tree->nodes[probe.number];
+        if (node->parent == parent && key_of(tree, node->frame) == key) return probe.number;
     }
-    return *slot;
+    if (!NA_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1u) ||
+        !na_index_add(&tree->index, hash, tree->count))
+        return UINT32_MAX;
+    tree->nodes[tree->count] =
+        (na_tree_node_t){.parent = parent, .next = tree->nodes[parent].child, .frame = frame};
+    tree->nodes[parent].child = tree->count;
+    return tree->count++;
 }
 
 /* The node of this function on the path that ends at `at`, 0: none. */
@@ -98,7 +70,7 @@ static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t 
 bool na_tree_build(const na_view_input_t *in, na_tree_kind_t kind, na_tree_t *tree) {
     memset(tree, 0, sizeof *tree);
     tree->by_place = kind == NA_TREE_PLACES;
-    if (!grow(tree)) return false;
+    if (!NA_ARRAY_RESERVE(tree->nodes, tree->room, 1u)) return false;
     memset(&tree->nodes[0], 0, sizeof tree->nodes[0]);
     tree->count = 1;
     na_stack_t stack = {0};
@@ -115,7 +87,7 @@ bool na_tree_build(const na_view_input_t *in, na_tree_kind_t kind, na_tree_t *tr
 
 void na_tree_free(na_tree_t *tree) {
     free(tree->nodes);
-    free(tree->slots);
+    na_index_free(&tree->index);
     memset(tree, 0, sizeof *tree);
 }
 

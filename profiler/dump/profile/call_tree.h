@@ -3,6 +3,7 @@
 #ifndef NUMALLOC_PROFILER_DUMP_PROFILE_CALL_TREE_H
 #define NUMALLOC_PROFILER_DUMP_PROFILE_CALL_TREE_H
 
+#include "profiler/containers/index.h"
 #include "profiler/dump/profile/input.h"
 
 typedef enum na_tree_kind {
@@ -25,8 +26,7 @@ typedef struct na_tree_node {
 typedef struct na_tree {
     na_tree_node_t *nodes; /* [0] is the root */
     uint32_t count, room;
-    uint32_t *slots; /* hash of (parent, key), open addressing, at most half full */
-    uint32_t slot_room;
+    na_index_t index; /* by (parent, key) */
     bool by_place;
 } na_tree_t;
 

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/dump/symbols/debuginfod.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/symbols/perfmap.h"
@@ -47,16 +49,11 @@ typedef struct module {
 /* Frames of one pc. */
 typedef struct list {
     na_frame_t *frames;
-    uint32_t count;
-} list_t;
-
-/* By pc: hash table, open addressing, at most half full. */
-typedef struct entry {
     uint64_t pc;
     uint32_t hint; /* the writer's module id */
-    uint32_t list; /* 0: free slot */
+    uint32_t count;
     bool exact;
-} entry_t;
+} list_t;
 
 struct na_symbols {
     na_stack_table_t stacks;
@@ -68,12 +65,10 @@ struct na_symbols {
     uint32_t *by_node;  /* list of a stack entry, 0: not looked up */
     list_t *lists;      /* [0] is empty */
     uint32_t list_count, list_room;
-    entry_t *entries;
-    size_t room, used;
+    na_index_t lists_by_pc;
     na_function_name_t *functions;
     uint32_t function_count, function_room;
-    uint32_t *function_slots; /* hash table of ids + 1, open addressing, at most half full */
-    uint32_t function_slot_room;
+    na_index_t functions_by_name;
     char **strings; /* owned */
     size_t string_count, string_room;
 };
@@ -140,9 +135,9 @@ void na_symbols_close(na_symbols_t *symbols) {
         free(symbols->strings[i]);
     free(symbols->strings);
     free(symbols->functions);
-    free(symbols->function_slots);
+    na_index_free(&symbols->functions_by_name);
     free(symbols->lists);
-    free(symbols->entries);
+    na_index_free(&symbols->lists_by_pc);
     free(symbols->by_node);
     free(symbols->opened);
     free(symbols);
@@ -421,60 +416,37 @@ static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
     return hash;
 }
 
-/* The slot of a function: where it is, or where it belongs. */
-static uint32_t *function_slot(na_symbols_t *symbols, const na_function_name_t *f) {
+/* The id of a function, which gets one if it is new. UINT32_MAX: out of memory. */
+static uint32_t function_id(na_symbols_t *symbols, const na_function_name_t *f) {
     size_t length = na_demangle_plain_length(f->function);
     const char *file = f->file == NULL ? "" : base_name(f->file);
-    uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), f->function, length);
-    hash = hash_text(hash, f->module, strlen(f->module));
-    hash = hash_text(hash, file, strlen(file));
-    uint32_t mask = symbols->function_slot_room - 1;
-    for (uint32_t at = (uint32_t)(hash ^ hash >> 32) & mask;; at = (at + 1) & mask) {
-        uint32_t *slot = &symbols->function_slots[at];
-        if (*slot == 0) return slot;
-        const na_function_name_t *known = &symbols->functions[*slot - 1];
+    uint64_t hash = hash_text(NA_HASH_BEGIN, f->function, length);
+    hash = na_hash_text(na_hash_text(hash, f->module), file);
+    na_probe_t probe = na_index_probe(&symbols->functions_by_name, hash);
+    while (na_index_next(&symbols->functions_by_name, &probe)) {
+        const na_function_name_t *known = &symbols->functions[probe.number];
         if (na_demangle_plain_length(known->function) == length &&
             strncmp(known->function, f->function, length) == 0 &&
             strcmp(known->module, f->module) == 0 &&
             strcmp(known->file == NULL ? "" : base_name(known->file), file) == 0)
-            return slot;
+            return probe.number;
     }
-}
-
-static bool grow_functions(na_symbols_t *symbols) {
-    if (symbols->function_count == symbols->function_room) {
-        uint32_t room = symbols->function_room ? symbols->function_room * 2 : 256;
-        na_function_name_t *more = reallocarray(symbols->functions, room, sizeof *more);
-        if (more == NULL) return false;
-        symbols->functions = more;
-        symbols->function_room = room;
-    }
-    if (symbols->function_count * 2 >= symbols->function_slot_room) {
-        uint32_t room = symbols->function_slot_room ? symbols->function_slot_room * 2 : 1024;
-        uint32_t *slots = calloc(room, sizeof *slots);
-        if (slots == NULL) return false;
-        free(symbols->function_slots);
-        symbols->function_slots = slots;
-        symbols->function_slot_room = room;
-        for (uint32_t id = 0; id < symbols->function_count; id++)
-            *function_slot(symbols, &symbols->functions[id]) = id + 1;
-    }
-    return true;
+    if (!NA_ARRAY_RESERVE(symbols->functions, symbols->function_room,
+                          symbols->function_count + 1u) ||
+        !na_index_add(&symbols->functions_by_name, hash, symbols->function_count))
+        return UINT32_MAX;
+    symbols->functions[symbols->function_count] = *f;
+    return symbols->function_count++;
 }
 
 /* Gives every frame its function. False: out of memory. */
 static bool name_functions(na_symbols_t *symbols, na_frame_t *frames, const home_t *homes,
                            uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        if (!grow_functions(symbols)) return false;
         na_function_name_t f = {frames[i].function, frames[i].module, homes[i].file,
                                 homes[i].line,      frames[i].named,  frames[i].runtime};
-        uint32_t *slot = function_slot(symbols, &f);
-        if (*slot == 0) {
-            symbols->functions[symbols->function_count++] = f;
-            *slot = symbols->function_count;
-        }
-        frames[i].id = *slot - 1;
+        frames[i].id = function_id(symbols, &f);
+        if (frames[i].id == UINT32_MAX) return false;
     }
     return true;
 }
@@ -620,38 +592,38 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     return true;
 }
 
-static entry_t *find_entry(entry_t *entries, size_t room, uint64_t pc, uint32_t hint, bool exact) {
-    size_t at = (size_t)((pc ^ ((uint64_t)hint << 48)) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-    for (at &= room - 1; entries[at].list != 0; at = (at + 1) & (room - 1)) {
-        if (entries[at].pc == pc && entries[at].hint == hint && entries[at].exact == exact) break;
-    }
-    return &entries[at];
+static uint64_t hash_pc(uint64_t pc, uint32_t hint, bool exact) {
+    return na_hash_number(NA_HASH_BEGIN, pc ^ (uint64_t)hint << 40 ^ (uint64_t)exact << 39);
 }
 
-static bool grow_lists(na_symbols_t *symbols) {
-    if (symbols->list_count >= symbols->list_room) {
-        uint32_t room = symbols->list_room ? symbols->list_room * 2 : 1024;
-        list_t *more = reallocarray(symbols->lists, room, sizeof *more);
-        if (more == NULL) return false;
-        symbols->lists = more;
-        symbols->list_room = room;
+/* The list of a pc; 0: none yet. */
+static uint32_t find_list(const na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact) {
+    na_probe_t probe = na_index_probe(&symbols->lists_by_pc, hash_pc(pc, hint, exact));
+    while (na_index_next(&symbols->lists_by_pc, &probe)) {
+        const list_t *list = &symbols->lists[probe.number];
+        if (list->pc == pc && list->hint == hint && list->exact == exact) return probe.number;
     }
-    return true;
+    return 0;
 }
 
-static bool grow_entries(na_symbols_t *symbols) {
-    if (symbols->used * 2 < symbols->room) return true;
-    size_t room = symbols->room ? symbols->room * 2 : 1024;
-    entry_t *entries = calloc(room, sizeof *entries);
-    if (entries == NULL) return false;
-    for (size_t i = 0; i < symbols->room; i++) {
-        entry_t *old = &symbols->entries[i];
-        if (old->list != 0) *find_entry(entries, room, old->pc, old->hint, old->exact) = *old;
-    }
-    free(symbols->entries);
-    symbols->entries = entries;
-    symbols->room = room;
-    return true;
+/* An empty list, the next one; NULL: out of memory. */
+static list_t *next_list(na_symbols_t *symbols) {
+    if (!NA_ARRAY_RESERVE(symbols->lists, symbols->list_room, symbols->list_count + 1u))
+        return NULL;
+    symbols->lists[symbols->list_count] = (list_t){.count = 0};
+    return &symbols->lists[symbols->list_count];
+}
+
+/* That list is the pc's from now on; returns its number, 0: out of memory. */
+static uint32_t keep_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact) {
+    list_t *list = &symbols->lists[symbols->list_count];
+    list->pc = pc;
+    list->hint = hint;
+    list->exact = exact;
+    if (na_index_add(&symbols->lists_by_pc, hash_pc(pc, hint, exact), symbols->list_count))
+        return symbols->list_count++;
+    free(list->frames);
+    return 0;
 }
 
 /* ---- symbols that came with the file ---- */
@@ -695,18 +667,14 @@ static bool add_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exa
         frames[i].module = id != 0           ? symbols->modules.items[id].path
                            : frames[i].named ? jit_module
                                              : "?";
-    if (!grow_entries(symbols) || !grow_lists(symbols)) return false;
-    entry_t *entry = find_entry(symbols->entries, symbols->room, pc, hint, exact);
-    if (entry->list != 0) return true;
-    list_t *list = &symbols->lists[symbols->list_count];
-    if (!name_functions(symbols, frames, homes, count)) return false;
+    if (find_list(symbols, pc, hint, exact) != 0) return true;
+    list_t *list = next_list(symbols);
+    if (list == NULL || !name_functions(symbols, frames, homes, count)) return false;
     list->frames = calloc(count, sizeof *list->frames);
     if (list->frames == NULL) return false;
     memcpy(list->frames, frames, count * sizeof *frames);
     list->count = count;
-    *entry = (entry_t){pc, hint, symbols->list_count++, exact};
-    symbols->used++;
-    return true;
+    return keep_list(symbols, pc, hint, exact) != 0;
 }
 
 bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
@@ -741,18 +709,13 @@ bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
 
 /* The list of a node's pc, looked up if it is new; 0: out of memory. */
 static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
-    if (!grow_entries(symbols)) return 0;
     uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
     bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;
-    entry_t *entry = find_entry(symbols->entries, symbols->room, node->pc, hint, exact);
-    if (entry->list == 0) {
-        if (!grow_lists(symbols) || !look_up(symbols, node, find_module(symbols, node),
-                                             &symbols->lists[symbols->list_count]))
-            return 0;
-        *entry = (entry_t){node->pc, hint, symbols->list_count++, exact};
-        symbols->used++;
-    }
-    return entry->list;
+    uint32_t known = find_list(symbols, node->pc, hint, exact);
+    if (known != 0) return known;
+    list_t *list = next_list(symbols);
+    if (list == NULL || !look_up(symbols, node, find_module(symbols, node), list)) return 0;
+    return keep_list(symbols, node->pc, hint, exact);
 }
 
 uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/source/source_line.h"
 #include "profiler/dump/ui/table.h"
@@ -20,46 +22,22 @@ typedef struct line {
 
 typedef struct lines {
     line_t *items;
-    uint32_t count, room, *slots, slot_room;
+    uint32_t count, room;
+    na_index_t index;
 } lines_t;
 
-static uint32_t *find_slot(const lines_t *lines, const char *file, uint32_t number) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ number;
-    for (const char *p = file; *p != 0; p++)
-        hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-    uint32_t mask = lines->slot_room - 1;
-    for (uint32_t at = (uint32_t)(hash ^ hash >> 32) & mask;; at = (at + 1) & mask) {
-        uint32_t id = lines->slots[at];
-        if (id == 0) return &lines->slots[at];
-        const line_t *line = &lines->items[id - 1];
-        if (line->number == number && strcmp(line->file, file) == 0) return &lines->slots[at];
-    }
-}
-
 static line_t *find(lines_t *lines, const char *file, uint32_t number) {
-    if (lines->count == lines->room) {
-        uint32_t room = lines->room ? lines->room * 2 : 256;
-        line_t *items = reallocarray(lines->items, room, sizeof *items);
-        if (items == NULL) return NULL;
-        lines->items = items;
-        lines->room = room;
+    uint64_t hash = na_hash_text(NA_HASH_BEGIN ^ number, file);
+    na_probe_t probe = na_index_probe(&lines->index, hash);
+    while (na_index_next(&lines->index, &probe)) {
+        line_t *line = &lines->items[probe.number];
+        if (line->number == number && strcmp(line->file, file) == 0) return line;
     }
-    if (lines->count * 2 >= lines->slot_room) {
-        uint32_t room = lines->slot_room ? lines->slot_room * 2 : 1024;
-        uint32_t *slots = calloc(room, sizeof *slots);
-        if (slots == NULL) return NULL;
-        free(lines->slots);
-        lines->slots = slots;
-        lines->slot_room = room;
-        for (uint32_t i = 0; i < lines->count; i++)
-            *find_slot(lines, lines->items[i].file, lines->items[i].number) = i + 1;
-    }
-    uint32_t *slot = find_slot(lines, file, number);
-    if (*slot == 0) {
-        lines->items[lines->count] = (line_t){.file = file, .number = number};
-        *slot = ++lines->count;
-    }
-    return &lines->items[*slot - 1];
+    if (!NA_ARRAY_RESERVE(lines->items, lines->room, lines->count + 1u) ||
+        !na_index_add(&lines->index, hash, lines->count))
+        return NULL;
+    lines->items[lines->count] = (line_t){.file = file, .number = number};
+    return &lines->items[lines->count++];
 }
 
 static bool gather(const na_view_input_t *in, lines_t *lines) {
@@ -241,7 +219,7 @@ static na_status_t show_source(na_view_input_t *in) {
             in->options->format == NA_FORMAT_TEXT ? put_text(in, &lines) : put_table(in, &lines);
     }
     free(lines.items);
-    free(lines.slots);
+    na_index_free(&lines.index);
     return status;
 }
 

@@ -1,0 +1,38 @@
+/* array.h - an array that grows, for the tools: a pointer, a count and a room of whatever types the
+ * owner has. */
+#ifndef NUMALLOC_PROFILER_CONTAINERS_ARRAY_H
+#define NUMALLOC_PROFILER_CONTAINERS_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Twice the room, or as much as is wanted; at least 16. */
+static inline size_t na_array_room(size_t room, size_t wanted) {
+    size_t twice = room < 8 ? 16 : room > SIZE_MAX / 2 ? SIZE_MAX : room * 2;
+    return twice < wanted ? wanted : twice;
+}
+
+/* NA_ARRAY_RESERVE(items, room, wanted): there is room for `wanted` items. False: out of memory, or
+ * more than the type of `room` can say; all is as it was. New room is not cleared. */
+#define NA_ARRAY_RESERVE(items, room, wanted)                                                      \
+    ({                                                                                             \
+        size_t na_wanted = (wanted);                                                               \
+        bool na_good = na_wanted <= (room);                                                        \
+        if (__builtin_expect(!na_good, 0)) {                                                       \
+            size_t na_more = na_array_room((room), na_wanted);                                     \
+            __typeof__(items) na_items =                                                           \
+                (__typeof__(room))na_more == na_more                                               \
+                    ? reallocarray((void *)(items), na_more, sizeof *(items))                      \
+                    : NULL;                                                                        \
+            na_good = na_items != NULL;                                                            \
+            if (na_good) {                                                                         \
+                (items) = na_items;                                                                \
+                (room) = (__typeof__(room))na_more;                                                \
+            }                                                                                      \
+        }                                                                                          \
+        na_good;                                                                                   \
+    })
+
+#endif

@@ -1,0 +1,96 @@
+/* index.h - finds items of an array by a hash: a table of their numbers, open addressing, at most
+ * half full. What an item is, and which are equal, only the owner knows:
+ *
+ *     na_probe_t probe = na_index_probe(&index, hash);
+ *     while (na_index_next(&index, &probe))
+ *         if (items[probe.number] is it) return probe.number;
+ *     if (!na_index_add(&index, hash, count)) out of memory;
+ */
+#ifndef NUMALLOC_PROFILER_CONTAINERS_INDEX_H
+#define NUMALLOC_PROFILER_CONTAINERS_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef struct na_index_slot {
+    uint32_t hash, next; /* number + 1; 0: free */
+} na_index_slot_t;
+
+typedef struct na_index {
+    na_index_slot_t *slots;
+    uint32_t room, count; /* room: a power of two, or 0 */
+} na_index_t;
+
+typedef struct na_probe {
+    uint32_t hash, at, number;
+} na_probe_t;
+
+/* The high half has what multiplications have mixed. */
+static inline uint32_t na_index_fold(uint64_t hash) {
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static inline na_probe_t na_index_probe(const na_index_t *index, uint64_t hash) {
+    uint32_t folded = na_index_fold(hash);
+    return (na_probe_t){folded, folded & (index->room - 1), 0};
+}
+
+/* The next item with this hash is probe->number. False: there is none. */
+static inline bool na_index_next(const na_index_t *index, na_probe_t *probe) {
+    if (index->room == 0) return false;
+    for (;;) {
+        na_index_slot_t slot = index->slots[probe->at];
+        if (slot.next == 0) return false;
+        probe->at = (probe->at + 1) & (index->room - 1);
+        if (slot.hash != probe->hash) continue;
+        probe->number = slot.next - 1;
+        return true;
+    }
+}
+
+static inline void na_index_put(na_index_slot_t *slots, uint32_t room, na_index_slot_t slot) {
+    uint32_t at = slot.hash & (room - 1);
+    while (slots[at].next != 0)
+        at = (at + 1) & (room - 1);
+    slots[at] = slot;
+}
+
+/* False: out of memory; all is as it was. */
+static inline bool na_index_add(na_index_t *index, uint64_t hash, uint32_t number) {
+    if (__builtin_expect(index->count >= index->room / 2, 0)) {
+        uint32_t room = index->room == 0 ? 512 : index->room * 2;
+        na_index_slot_t *slots = room < index->room ? NULL : calloc(room, sizeof *slots);
+        if (slots == NULL) return false;
+        for (uint32_t i = 0; i < index->room; i++)
+            if (index->slots[i].next != 0) na_index_put(slots, room, index->slots[i]);
+        free(index->slots);
+        index->slots = slots;
+        index->room = room;
+    }
+    na_index_put(index->slots, index->room, (na_index_slot_t){na_index_fold(hash), number + 1});
+    index->count++;
+    return true;
+}
+
+static inline void na_index_free(na_index_t *index) {
+    free(index->slots);
+    *index = (na_index_t){0};
+}
+
+/* Hash of a text behind another hash, or behind NA_HASH_BEGIN (FNV-1a). */
+#define NA_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+static inline uint64_t na_hash_text(uint64_t hash, const char *text) {
+    for (; *text != 0; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Hash of a number behind another hash. */
+static inline uint64_t na_hash_number(uint64_t hash, uint64_t number) {
+    hash = (hash ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+#endif
