@@ -5,15 +5,15 @@
  *   large span (class 0)      |one block ................................ unused < page|
  *
  * Blocks of a small span are in exactly one place each: with the program, in a bin, spare, mailbox
- * or depot chain, on a heap's outgoing list, or on the span's own free list.
+ * or transfer cache batch, on a thread cache's remote batches, or on the span's own free list.
  * Invariants: free_count <= carved <= capacity; free_count == length of the list at `free`;
  * free_tail is its last block when it is not empty (so that the list joins another in O(1)).
  *
- * Who may write: a span of an OWNED class only its heap (under that heap's gate); a span of a
- * POOLED class or of the sampler only the holder of its central list's lock; a large span only
- * whoever holds the block. `start`, `pages`, `cls`, `owner`, `node` are constant while the span is
- * in the page map. The structs are type-stable: reused for other spans, never unmapped, so that a
- * reader that races with a free sees an old or a new span, never garbage. */
+ * Who may write: a span of an OWNED class only its thread cache (under that thread cache's gate); a
+ * span of a POOLED class or of the sampler only the holder of its central list's lock; a large span
+ * only whoever holds the block. `start`, `pages`, `cls`, `owner`, `node` are constant while the
+ * span is in the page map. The structs are type-stable: reused for other spans, never unmapped, so
+ * that a reader that races with a free sees an old or a new span, never garbage. */
 #ifndef NUMALLOC_PAGEMAP_SPAN_H
 #define NUMALLOC_PAGEMAP_SPAN_H
 
@@ -25,7 +25,8 @@
 #include "alloc/sys/base.h"
 #include "pagemap/registry.h"
 
-/* Owners, as in page tags: 1..NA_OWNER_POOL-1 a heap, NA_OWNER_POOL | node a node's pool. */
+/* Owners, as in page tags: 1..NA_OWNER_POOL-1 a thread cache, NA_OWNER_POOL | node a node's pool.
+ */
 #define NA_OWNER_NONE 0u
 #define NA_OWNER_POOL 0x8000u
 
@@ -42,17 +43,18 @@ typedef struct na_span {
             uint16_t free_count;
             uint16_t carved; /* blocks that were ever handed out; the memory behind is untouched */
         };
-        struct { /* of a mixed span, under the lock of its heap's mixed spans; in 16 bytes: */
+        struct { /* of a mixed span, under the lock of its thread cache's mixed spans; in 16 bytes:
+                  */
             uint16_t mix_in_use;
             uint16_t mix_longest; /* free stretch */
         };
     };
     uint16_t capacity; /* blocks that fit */
-    uint8_t list;      /* occupancy list that the span is on (spanset.h), NA_SPAN_UNLISTED: none */
-    bool sampled;      /* holds sampled blocks only */
-    bool dedicated;    /* large: a mapping of its own, not part of a region */
-    uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
-    bool migrated;     /* large, in a region: pages were moved away from the region's node */
+    uint8_t list;   /* occupancy list that the span is on (span_list.h), NA_SPAN_UNLISTED: none */
+    bool sampled;   /* holds sampled blocks only */
+    bool dedicated; /* large: a mapping of its own, not part of a region */
+    uint8_t home;   /* dense node that the memory was wanted on: not `node` for a stray */
+    bool migrated;  /* large, in a region: pages were moved away from the region's node */
     /* A small span that was opened to all classes (alloc/central/mix.h). `cls` and what follows
      * from it stay true of blocks from before. */
     _Atomic(bool) mixed;
@@ -63,7 +65,7 @@ typedef struct na_span {
     _Atomic(na_record_t *) records;
     _Atomic(uint32_t) recorded; /* session in which it was last seen to have records and slow tags,
                                  * 0: none; by whoever holds a block of the span */
-    uint16_t mix_owner;         /* the heap that opened it, constant since */
+    uint16_t mix_owner;         /* the thread cache that opened it, constant since */
     _Atomic(uint32_t)
         aside;        /* not 0: its blocks were handed out one by one (alloc/thread/aside.h) */
     size_t requested; /* large: bytes asked for */

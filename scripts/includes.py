@@ -43,9 +43,9 @@ ROOMS = [
 BEGINS = "any thread's first slow path starts the library, and only the top knows all that starts"
 EXCEPTIONS = {
     ("alloc/thread/aside.c", "alloc/api/init.h"): BEGINS,
-    ("alloc/thread/cache.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/thread/small.c", "alloc/api/init.h"): BEGINS,
     ("alloc/thread/foreign.c", "alloc/api/init.h"): BEGINS,
-    ("alloc/thread/heap.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/thread/thread_cache.c", "alloc/api/init.h"): BEGINS,
     ("alloc/thread/large.c", "alloc/api/init.h"): BEGINS,
     ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
 }

@@ -10,9 +10,9 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
-#include "alloc/thread/cache.h"
-#include "alloc/thread/heap.h"
 #include "alloc/thread/large.h"
+#include "alloc/thread/small.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
@@ -43,61 +43,61 @@ int numalloc_current_node(void) {
 
 /* --- blocks on a node --- */
 
-/* The node's lists exist. Not behind the gate: takes the heap-list lock. */
+/* The node's lists exist. Not behind the gate: takes the cache-list lock. */
 static bool prepare_lists(unsigned node) {
     static _Atomic(bool) made[NA_MAX_NODES + 1];
     if (NA_LIKELY(atomic_load_explicit(&made[node], memory_order_acquire))) return true;
-    na_heap_lock_list();
+    na_tcache_lock_list();
     bool done = na_central_init(node);
-    na_heap_unlock_list();
+    na_tcache_unlock_list();
     if (done) atomic_store_explicit(&made[node], true, memory_order_release);
     return done;
 }
 
-/* One block of a pooled class from a node's depot or spans; what comes with it goes (back) to the
- * depot. Behind the gate. */
-static void *take_one(na_heap_t *heap, unsigned node, unsigned cls) {
+/* One block of a pooled class from a node's transfer cache or spans; what comes with it goes (back)
+ * to the transfer cache. Behind the gate. */
+static void *take_one(na_tcache_t *tcache, unsigned node, unsigned cls) {
     uint32_t count;
     void *block;
-    na_chain_t chain = na_depot_take(node, cls, heap->id);
-    if (chain != 0) {
-        block = na_chain_first(chain);
-        count = na_chain_count(chain);
+    na_batch_t batch = na_transfer_take(node, cls, tcache->id);
+    if (batch != 0) {
+        block = na_batch_first(batch);
+        count = na_batch_count(batch);
     } else {
         block = na_central_take(node, cls, 1, true, &count);
         if (block == NULL) return NULL;
     }
     if (count > 1) {
         void *rest = *na_block_next(block);
-        if (!na_depot_put(node, cls, NA_OWNER_NONE, na_chain(rest, count - 1)))
+        if (!na_transfer_put(node, cls, NA_OWNER_NONE, na_batch(rest, count - 1)))
             na_central_give(node, cls, rest);
     }
     return block;
 }
 
-/* A small block of another node than the heap's. Only pooled classes: an owned class's blocks need
- * a heap there. */
-static void *take_small(na_heap_t *heap, unsigned node, size_t size) {
+/* A small block of another node than the thread cache's. Only pooled classes: an owned class's
+ * blocks need a thread cache there. */
+static void *take_small(na_tcache_t *tcache, unsigned node, size_t size) {
     unsigned cls = na_class_of_aligned(size, NA_CACHE_LINE);
-    na_bin_state_t *state = &heap->states[cls];
+    na_bin_state_t *state = &tcache->states[cls];
     if (!prepare_lists(node)) return NULL;
-    if (state->cap == 0) na_bin_begin(heap, cls);
+    if (state->cap == 0) na_bin_begin(tcache, cls);
     bool sample = na_sample_interval != 0 && state->until_sample < (int64_t)na_classes[cls].size;
     void *block = NULL;
-    if (!na_gate_enter(heap)) return na_aside_alloc(heap, cls, size, NA_ENTRY_MALLOC);
+    if (!na_gate_enter(tcache)) return na_aside_alloc(tcache, cls, size, NA_ENTRY_MALLOC);
     if (sample) block = na_sampled_take(node, cls);
     sample = block != NULL;
-    if (!sample) block = take_one(heap, node, cls);
-    na_gate_leave(heap);
+    if (!sample) block = take_one(tcache, node, cls);
+    na_gate_leave(tcache);
     if (block == NULL) return NULL;
     if (sample)
-        state->until_sample = na_sampler_draw(&heap->track);
+        state->until_sample = na_sampler_draw(&tcache->track);
     else
         state->until_sample -= na_classes[cls].size;
     state->pops++;
-    heap->crossed[node].bytes -= na_classes[cls].size;
+    tcache->crossed[node].bytes -= na_classes[cls].size;
     if (sample || na_every_event)
-        na_record_alloc(&heap->track, na_span_of(block), block, size, na_classes[cls].size,
+        na_record_alloc(&tcache->track, na_span_of(block), block, size, na_classes[cls].size,
                         NA_ENTRY_MALLOC);
     return block;
 }
@@ -106,16 +106,16 @@ static void *take_small(na_heap_t *heap, unsigned node, size_t size) {
 NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     if (!na_node_many) return na_alloc(size, NA_ENTRY_MALLOC);
     if (size > NA_SMALL_MAX) return na_large_alloc_on(node, size, NA_ENTRY_MALLOC);
-    na_heap_t *heap = na_heap_enter();
-    if (heap != NULL && heap->node == node) {
-        na_heap_leave(heap);
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache != NULL && tcache->node == node) {
+        na_tcache_leave(tcache);
         return na_alloc(size, NA_ENTRY_MALLOC);
     }
     void *block = NULL;
-    if (heap != NULL) {
-        block = take_small(heap, node, size);
-        na_heap_pass(heap);
-        na_heap_leave(heap);
+    if (tcache != NULL) {
+        block = take_small(tcache, node, size);
+        na_tcache_pass(tcache);
+        na_tcache_leave(tcache);
     }
     if (block == NULL) errno = ENOMEM;
     return block;
@@ -410,24 +410,24 @@ NA_RACES_WITH_EMPTY void numalloc_free_replicas(numalloc_replicas_t *set) {
 
 /* --- the thread's node --- */
 
-/* The calling thread's own heap, to be moved; NULL and errno when there is none. */
-static na_heap_t *own_heap(void) {
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) {
+/* The calling thread's own thread cache, to be moved; NULL and errno when there is none. */
+static na_tcache_t *own_tcache(void) {
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    if (na_self == heap) return heap;
-    na_heap_leave(heap);
+    if (na_self == tcache) return tcache;
+    na_tcache_leave(tcache);
     errno = EAGAIN;
     return NULL;
 }
 
 static int move_thread(unsigned node, bool pinned) {
-    na_heap_t *heap = own_heap();
-    if (heap == NULL) return -1;
-    heap = na_heap_move(heap, node, pinned);
-    if (heap->node == node) return 0;
+    na_tcache_t *tcache = own_tcache();
+    if (tcache == NULL) return -1;
+    tcache = na_tcache_move(tcache, node, pinned);
+    if (tcache->node == node) return 0;
     errno = ENOMEM;
     return -1;
 }
@@ -439,12 +439,12 @@ int numalloc_set_thread_node(int id) {
 
 int numalloc_clear_thread_node(void) {
     na_init();
-    return move_thread(na_heap_node_for_thread(), false);
+    return move_thread(na_tcache_node_for_thread(), false);
 }
 
 int numalloc_thread_node(void) {
-    const na_heap_t *heap = na_self;
-    return heap->pinned ? (int)na_node_system_id(heap->node) : -1;
+    const na_tcache_t *tcache = na_self;
+    return tcache->pinned ? (int)na_node_system_id(tcache->node) : -1;
 }
 
 /* --- figures --- */

@@ -7,9 +7,9 @@
 #include "alloc/api/init.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
-#include "alloc/thread/cache.h"
 #include "alloc/thread/foreign.h"
 #include "alloc/thread/large.h"
+#include "alloc/thread/small.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/timing.h"
@@ -141,20 +141,20 @@ static void *resize_small(na_span_t *span, void *block, size_t size) {
     size_t have = na_classes[na_class_in(span, block)].size;
     if (!fits_in_place(have, size)) return NULL;
     if (NA_UNLIKELY(span->records != NULL)) {
-        na_heap_t *heap = na_heap_enter();
-        if (heap != NULL) {
-            na_record_resize(&heap->track, span, block, block, have, size, have);
-            na_heap_leave(heap);
+        na_tcache_t *tcache = na_tcache_enter();
+        if (tcache != NULL) {
+            na_record_resize(&tcache->track, span, block, block, have, size, have);
+            na_tcache_leave(tcache);
         }
     }
     return block;
 }
 
 static void *resize_large(na_span_t *span, size_t size) {
-    na_heap_t *heap = size > NA_SMALL_MAX ? na_heap_enter() : NULL;
-    if (heap == NULL) return NULL;
-    void *block = na_large_resize(heap, span, size);
-    na_heap_leave(heap);
+    na_tcache_t *tcache = size > NA_SMALL_MAX ? na_tcache_enter() : NULL;
+    if (tcache == NULL) return NULL;
+    void *block = na_large_resize(tcache, span, size);
+    na_tcache_leave(tcache);
     return block;
 }
 
@@ -193,26 +193,26 @@ static void *resize(na_span_t *span, void *block, size_t size, na_entry_t entry)
 /* While every event is recorded, calls of which one block is large are timed, and of others those
  * that are drawn. What realloc does is no call by itself. */
 static NA_NOINLINE void *resize_recorded(na_span_t *span, void *block, size_t size) {
-    na_heap_t *heap = na_self;
+    na_tcache_t *tcache = na_self;
     na_entry_t moves = NA_ENTRY_REALLOC | (na_entry_t)NA_ENTRY_MOVES;
-    if (heap->track.every_left == 0)
+    if (tcache->track.until_timed == 0)
         return resize(span, block, size,
                       na_every_event || na_record_is_told(span, block) ? moves : NA_ENTRY_REALLOC);
     bool large = span->cls == 0 || size > NA_SMALL_MAX,
-         timed = --heap->track.every_left == 0 || large;
+         timed = --tcache->track.until_timed == 0 || large;
     if (timed) {
-        heap->track.every_left =
+        tcache->track.until_timed =
             1; /* its parts go ways on which the clock stops for the profiler */
-        na_timed_begin(&heap->track);
+        na_timed_begin(&tcache->track);
     }
-    heap->track.in_realloc = true;
+    tcache->track.in_realloc = true;
     void *resized = resize(span, block, size, moves);
-    if (na_self == heap) {
+    if (na_self == tcache) {
         if (timed) {
-            na_timed_end(&heap->track, NA_CALL_REALLOC, !large);
-            na_timed_draw(&heap->track);
+            na_timed_end(&tcache->track, NA_CALL_REALLOC, !large);
+            na_timed_draw(&tcache->track);
         }
-        heap->track.in_realloc = false;
+        tcache->track.in_realloc = false;
     }
     return resized;
 }

@@ -14,7 +14,7 @@
 #include "alloc/sys/base.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
-#include "alloc/thread/cache.h"
+#include "alloc/thread/small.h"
 
 #ifndef NA_PREFIXED
 

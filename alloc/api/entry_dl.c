@@ -2,10 +2,10 @@
  *
  * A library opened with that flag looks for its symbols in itself and the libraries it needs first,
  * so it finds the C library's malloc and free although ours come first for everybody else. Blocks
- * then cross between two heaps: what the C library allocates on its behalf (strdup, getline) is
- * ours, and it frees that by the C library's free, which ends or corrupts the process. PHP opens
- * its extensions so. Hence the flag is taken away, unless NUMALLOC_DEEPBIND=1 says not to: then
- * na_free_foreign does what can be done.
+ * then cross between two heaps: what the C library allocates on its behalf (strdup,
+ * getline) is ours, and it frees that by the C library's free, which ends or corrupts the process.
+ * PHP opens its extensions so. Hence the flag is taken away, unless NUMALLOC_DEEPBIND=1 says not
+ * to: then na_free_foreign does what can be done.
  *
  * Shared library only, as entry_map.c. The real dlopen searches by its caller's RUNPATH and
  * namespace, which it tells by the return address: so this one must not appear as the caller, and

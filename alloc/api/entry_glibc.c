@@ -13,7 +13,7 @@
 #include "alloc/central/central.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/options.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 
@@ -22,21 +22,21 @@ const char *numalloc_version(void) {
 }
 
 size_t numalloc_trim(size_t keep) {
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return 0;
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return 0;
     size_t purged = 0;
-    if (!na_gate_enter(heap)) {
-        na_heap_leave(heap);
+    if (!na_gate_enter(tcache)) {
+        na_tcache_leave(tcache);
         return 0;
     }
-    na_heap_flush(heap);
-    na_heap_cool(true);
+    na_tcache_flush(tcache);
+    na_tcache_cool(true);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         na_central_trim(node);
         purged += na_pageheap_trim(node, keep);
     }
-    na_gate_leave(heap);
-    na_heap_leave(heap);
+    na_gate_leave(tcache);
+    na_tcache_leave(tcache);
     return purged;
 }
 

@@ -15,7 +15,7 @@
 #include "alloc/api/init.h"
 #include "alloc/sys/base.h"
 #include "alloc/sys/os.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/section.h"
 
 #ifndef NA_PREFIXED
@@ -27,13 +27,13 @@ extern void *__sbrk(intptr_t) __attribute__((weak));
 
 static NA_COLD void record(na_map_call_t call, size_t bytes) {
     int saved = errno;
-    na_heap_t *heap = na_heap_enter();
-    if (heap != NULL) {
-        const na_hooks_t *hooks = na_section_enter(&heap->track);
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache != NULL) {
+        const na_hooks_t *hooks = na_section_enter(&tcache->track);
         if (hooks != NULL && hooks->on_map != NULL)
-            hooks->on_map(&heap->track.profile, call, bytes);
-        na_section_leave(&heap->track);
-        na_heap_leave(heap);
+            hooks->on_map(&tcache->track.profile, call, bytes);
+        na_section_leave(&tcache->track);
+        na_tcache_leave(tcache);
     }
     errno = saved;
 }

@@ -14,7 +14,7 @@
 #include "alloc/thread/background.h"
 #include "alloc/thread/foreign.h"
 #include "alloc/thread/fork.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/hooks.h"
 #include "alloc/track/misuse.h"
 #include "pagemap/pagemap.h"
@@ -68,9 +68,9 @@ __attribute__((constructor(101))) static void at_load(void) {
 __attribute__((destructor(101))) static void at_unload(void) {
     if (!atomic_load_explicit(&done, memory_order_acquire)) return; /* nobody called */
     if (na_hooks == NULL && !na_option(NA_OPT_STATS)) return;
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return;
-    na_control_at_exit(heap);
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return;
+    na_control_at_exit(tcache);
     if (na_option(NA_OPT_STATS)) na_stats_print_at_exit();
-    na_heap_leave(heap);
+    na_tcache_leave(tcache);
 }

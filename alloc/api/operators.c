@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "alloc/sys/loaded.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "pagemap/pagemap.h"
 
 #ifndef NA_PREFIXED

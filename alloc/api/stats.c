@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include "alloc/page/pageheap.h"
-#include "alloc/page/tight.h"
+#include "alloc/page/pressure.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
-#include "alloc/thread/heap.h"
 #include "alloc/thread/large.h"
+#include "alloc/thread/thread_cache.h"
 
-static void add_heap(na_heap_t *heap, void *arg) {
+static void add_tcache(na_tcache_t *tcache, void *arg) {
     na_totals_t *t = arg;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        const na_bin_t *bin = &heap->bins[cls];
-        const na_bin_state_t *state = &heap->states[cls];
+        const na_bin_t *bin = &tcache->bins[cls];
+        const na_bin_state_t *state = &tcache->states[cls];
         int pop = bin->pop < 0 ? 0 : bin->pop, push = bin->push < 0 ? 0 : bin->push;
         uint64_t pops = (uint64_t)(state->granted_pop - pop);
         uint64_t pushes = (uint64_t)(state->granted_push - push);
@@ -26,14 +26,14 @@ static void add_heap(na_heap_t *heap, void *arg) {
         t->classes[cls].frees += state->pushes + pushes;
         t->classes[cls].cached += state->count + pushes - pops;
     }
-    t->large_allocs += heap->large_allocs;
-    t->large_frees += heap->large_frees;
-    t->remote_frees += heap->remote_frees;
+    t->large_allocs += tcache->large_allocs;
+    t->large_frees += tcache->large_frees;
+    t->remote_frees += tcache->remote_frees;
 }
 
 void na_stats_gather(na_totals_t *t) {
     memset(t, 0, sizeof *t);
-    na_heap_each(add_heap, t);
+    na_tcache_each(add_tcache, t);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         na_pageheap_stats_t p;
         na_pageheap_get_stats(node, &p);
@@ -50,7 +50,7 @@ void na_stats_gather(na_totals_t *t) {
     t->all.in_spans += dedicated;
     t->all.large = na_large_bytes();
     t->all.metadata = na_meta_bytes();
-    t->all.heaps = na_heap_count();
+    t->all.heaps = na_tcache_count();
     t->all.leaked_by_fork = na_fork_lost;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_class_stats_t *c = &t->classes[cls];
@@ -58,24 +58,24 @@ void na_stats_gather(na_totals_t *t) {
     }
 }
 
-/* Sums over heaps: allocated and not freed, by the node of the heap that the blocks were taken
- * from, and corrected for frees (and takes) across nodes. */
+/* Sums over thread caches: allocated and not freed, by the node of the thread cache that the blocks
+ * were taken from, and corrected for frees (and takes) across nodes. */
 typedef struct node_sum {
     unsigned node;
     int64_t live;
     uint64_t remote_frees;
 } node_sum_t;
 
-static void add_heap_to_node(na_heap_t *heap, void *arg) {
+static void add_tcache_to_node(na_tcache_t *tcache, void *arg) {
     node_sum_t *sum = arg;
-    if (heap->node != sum->node) {
-        sum->live -= heap->crossed[sum->node].bytes;
-        sum->remote_frees += heap->crossed[sum->node].blocks;
+    if (tcache->node != sum->node) {
+        sum->live -= tcache->crossed[sum->node].bytes;
+        sum->remote_frees += tcache->crossed[sum->node].blocks;
         return;
     }
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        const na_bin_t *bin = &heap->bins[cls];
-        const na_bin_state_t *state = &heap->states[cls];
+        const na_bin_t *bin = &tcache->bins[cls];
+        const na_bin_state_t *state = &tcache->states[cls];
         int pop = bin->pop < 0 ? 0 : bin->pop, push = bin->push < 0 ? 0 : bin->push;
         int64_t blocks = (int64_t)(state->pops - state->pushes) + (state->granted_pop - pop) -
                          (state->granted_push - push);
@@ -83,12 +83,12 @@ static void add_heap_to_node(na_heap_t *heap, void *arg) {
     }
     if (na_node_many)
         for (unsigned other = 0; other <= NA_NODE_ANY; other = na_node_next(other))
-            sum->live += heap->crossed[other].bytes;
+            sum->live += tcache->crossed[other].bytes;
 }
 
 void na_stats_gather_node(unsigned node, numalloc_node_stats_t *s) {
     node_sum_t sum = {.node = node};
-    na_heap_each(add_heap_to_node, &sum);
+    na_tcache_each(add_tcache_to_node, &sum);
     na_pageheap_stats_t p;
     na_pageheap_get_stats(node, &p);
     uint64_t dedicated = na_large_dedicated_on(node);
@@ -156,7 +156,7 @@ static void print_totals(const na_totals_t *s, int fd) {
     count_row(&t, "large allocations", s->large_allocs);
     count_row(&t, "large frees", s->large_frees);
     count_row(&t, "frees by other threads", s->remote_frees);
-    uint64_t refusals = na_tight_refusals();
+    uint64_t refusals = na_pressure_refusals();
     if (refusals != 0) count_row(&t, "refused (control group)", refusals);
     if (s->all.leaked_by_fork != 0) row(&t, "lost in fork (at most)", s->all.leaked_by_fork);
     na_text_end(&t, fd);

@@ -1,32 +1,32 @@
-/* central.c - depots and the shared spans of a node. */
+/* central.c - transfer cache and the shared spans of a node. */
 #include "alloc/central/central.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "alloc/central/sizeclass.h"
-#include "alloc/central/spanset.h"
+#include "alloc/central/span_list.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/topology.h"
 #include "pagemap/pagemap.h"
 
-enum { DEPOT_SLOTS = 16, GIVE_RUNS = 32 };
+enum { TRANSFER_SLOTS = 16, GIVE_RUNS = 32 };
 
 typedef struct na_central {
-    _Alignas(NA_CACHE_LINE) _Atomic(na_chain_t) slots[DEPOT_SLOTS];
+    _Alignas(NA_CACHE_LINE) _Atomic(na_batch_t) slots[TRANSFER_SLOTS];
     /* Racing guesses: who put last, and how many slots beyond the first may be used. */
     _Atomic(uint16_t) putter, earned;
     na_lock_t lock; /* guards all below, and what is sampled */
-    na_spanset_t spans;
+    na_span_list_t spans;
 } na_central_t;
 _Static_assert(sizeof(na_central_t) <= 4 * NA_CACHE_LINE, "small programs touch a page of 16");
 
 /* What few programs need. */
 typedef struct na_central_rare {
-    /* Slot by slot: what the last sweep saw. A chain that is still there at the next is idle. */
-    _Atomic(na_chain_t) seen[DEPOT_SLOTS];
-    na_spanset_t sampled;
+    /* Slot by slot: what the last sweep saw. A batch that is still there at the next is idle. */
+    _Atomic(na_batch_t) seen[TRANSFER_SLOTS];
+    na_span_list_t sampled;
     void *sampled_blocks; /* taken from `sampled`, not yet handed out */
 } na_central_rare_t;
 
@@ -43,41 +43,41 @@ bool na_central_init(unsigned node) {
     return centrals[node] != NULL;
 }
 
-bool na_depot_put(unsigned node, unsigned cls, unsigned heap, na_chain_t chain) {
+bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t batch) {
     na_central_t *c = &centrals[node]->of[cls];
-    unsigned slots = DEPOT_SLOTS;
-    if (heap != NA_OWNER_NONE) {
+    unsigned slots = TRANSFER_SLOTS;
+    if (tcache != NA_OWNER_NONE) {
         slots = 1u + atomic_load_explicit(&c->earned, memory_order_relaxed);
-        if (atomic_load_explicit(&c->putter, memory_order_relaxed) != heap)
-            atomic_store_explicit(&c->putter, (uint16_t)heap, memory_order_relaxed);
+        if (atomic_load_explicit(&c->putter, memory_order_relaxed) != tcache)
+            atomic_store_explicit(&c->putter, (uint16_t)tcache, memory_order_relaxed);
     }
     for (unsigned i = 0; i < slots; i++) {
-        na_chain_t empty = 0;
+        na_batch_t empty = 0;
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(&c->slots[i], &empty, chain,
+            atomic_compare_exchange_strong_explicit(&c->slots[i], &empty, batch,
                                                     memory_order_release, memory_order_relaxed))
             return true;
     }
     return false;
 }
 
-/* One heap wants what another puts: let there be more of it next time. */
-static void earn_slots(na_central_t *c, unsigned heap) {
+/* One thread cache wants what another puts: let there be more of it next time. */
+static void earn_slots(na_central_t *c, unsigned tcache) {
     unsigned putter = atomic_load_explicit(&c->putter, memory_order_relaxed);
     unsigned earned = atomic_load_explicit(&c->earned, memory_order_relaxed);
-    if (putter == NA_OWNER_NONE || putter == heap || earned == DEPOT_SLOTS - 1) return;
+    if (putter == NA_OWNER_NONE || putter == tcache || earned == TRANSFER_SLOTS - 1) return;
     atomic_store_explicit(&c->earned, (uint16_t)(2 * earned + 1), memory_order_relaxed);
 }
 
-na_chain_t na_depot_take(unsigned node, unsigned cls, unsigned heap) {
+na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache) {
     na_central_t *c = &centrals[node]->of[cls];
-    earn_slots(c, heap);
-    for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
+    earn_slots(c, tcache);
+    for (unsigned i = 0; i < TRANSFER_SLOTS; i++) {
         if (atomic_load_explicit(&c->slots[i], memory_order_relaxed) == 0) continue;
-        na_chain_t chain = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
-        if (chain != 0) {
-            *na_chain_next(chain) = 0;
-            return chain;
+        na_batch_t batch = atomic_exchange_explicit(&c->slots[i], 0, memory_order_acquire);
+        if (batch != 0) {
+            *na_batch_next(batch) = 0;
+            return batch;
         }
     }
     return 0;
@@ -90,7 +90,7 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow,
                            .owner = (uint16_t)(NA_OWNER_POOL | node),
                            .sampled = false};
     na_lock(&c->lock);
-    void *blocks = na_spanset_take(&c->spans, kind, want, may_grow, got);
+    void *blocks = na_span_list_take(&c->spans, kind, want, may_grow, got);
     na_unlock(&c->lock);
     return blocks;
 }
@@ -105,21 +105,21 @@ size_t na_central_give(unsigned node, unsigned cls, void *list) {
             n++;
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
-            released += na_spanset_give(&c->spans, runs[i].span, runs[i].first, runs[i].last,
-                                        runs[i].count, cls);
+            released += na_span_list_give(&c->spans, runs[i].span, runs[i].first, runs[i].last,
+                                          runs[i].count, cls);
         na_unlock(&c->lock);
     } while (n == GIVE_RUNS);
     return released;
 }
 
-const na_spanset_t *na_central_spans(unsigned node, unsigned cls) {
+const na_span_list_t *na_central_spans(unsigned node, unsigned cls) {
     return &centrals[node]->of[cls].spans;
 }
 
 bool na_central_open(na_mixer_t *mixer, unsigned node, unsigned cls) {
     na_central_t *c = &centrals[node]->of[cls];
     na_lock(&c->lock);
-    bool opened = na_spanset_open(&c->spans, mixer);
+    bool opened = na_span_list_open(&c->spans, mixer);
     na_unlock(&c->lock);
     return opened;
 }
@@ -134,7 +134,7 @@ void *na_sampled_take(unsigned node, unsigned cls) {
     na_lock(&c->lock);
     uint32_t got;
     if (rare->sampled_blocks == NULL)
-        rare->sampled_blocks = na_spanset_take(&rare->sampled, kind, 1, true, &got);
+        rare->sampled_blocks = na_span_list_take(&rare->sampled, kind, 1, true, &got);
     void *block = rare->sampled_blocks;
     if (block != NULL) rare->sampled_blocks = *na_block_next(block);
     na_unlock(&c->lock);
@@ -145,18 +145,18 @@ void na_sampled_give(na_span_t *span, void *block) {
     na_centrals_t *node = centrals[span->owner & ~NA_OWNER_POOL];
     na_central_t *c = &node->of[span->cls];
     na_lock(&c->lock);
-    na_spanset_give(&node->rare[span->cls].sampled, span, block, block, 1, span->cls);
+    na_span_list_give(&node->rare[span->cls].sampled, span, block, block, 1, span->cls);
     na_unlock(&c->lock);
 }
 
-/* Takes the chain out of a slot if it is still `expected`, and returns its blocks to their spans.
+/* Takes the batch out of a slot if it is still `expected`, and returns its blocks to their spans.
  */
-static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_chain_t expected) {
+static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_batch_t expected) {
     na_central_t *c = &centrals[node]->of[cls];
     if (expected != 0 &&
         atomic_compare_exchange_strong_explicit(&c->slots[slot], &expected, 0, memory_order_acquire,
                                                 memory_order_relaxed))
-        na_central_give(node, cls, na_chain_first(expected));
+        na_central_give(node, cls, na_batch_first(expected));
 }
 
 void na_central_sweep(unsigned node) {
@@ -164,10 +164,10 @@ void na_central_sweep(unsigned node) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (!na_classes[cls].pooled) continue;
         na_central_t *c = &centrals[node]->of[cls];
-        _Atomic(na_chain_t) *seen_here = centrals[node]->rare[cls].seen;
-        for (unsigned i = 0; i < DEPOT_SLOTS; i++) {
-            na_chain_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
-            na_chain_t seen = atomic_load_explicit(&seen_here[i], memory_order_relaxed);
+        _Atomic(na_batch_t) *seen_here = centrals[node]->rare[cls].seen;
+        for (unsigned i = 0; i < TRANSFER_SLOTS; i++) {
+            na_batch_t now = atomic_load_explicit(&c->slots[i], memory_order_relaxed);
+            na_batch_t seen = atomic_load_explicit(&seen_here[i], memory_order_relaxed);
             if (now != seen) atomic_store_explicit(&seen_here[i], now, memory_order_relaxed);
             if (now == 0 || now != seen) continue;
             uint16_t earned = atomic_load_explicit(&c->earned, memory_order_relaxed);
@@ -182,11 +182,11 @@ void na_central_trim(unsigned node) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_central_t *c = &centrals[node]->of[cls];
         if (na_classes[cls].pooled)
-            for (unsigned i = 0; i < DEPOT_SLOTS; i++)
+            for (unsigned i = 0; i < TRANSFER_SLOTS; i++)
                 empty_slot(node, cls, i, atomic_load_explicit(&c->slots[i], memory_order_relaxed));
         na_lock(&c->lock);
-        na_spanset_trim(&c->spans);
-        na_spanset_trim(&centrals[node]->rare[cls].sampled);
+        na_span_list_trim(&c->spans);
+        na_span_list_trim(&centrals[node]->rare[cls].sampled);
         na_unlock(&c->lock);
     }
 }

@@ -1,9 +1,9 @@
 /* mixed.c - sparse spans that are opened to blocks of all classes. */
 #include "alloc/central/mixed.h"
 
-#include "alloc/central/chain.h"
+#include "alloc/central/batch.h"
+#include "alloc/page/pressure.h"
 #include "alloc/page/region.h"
-#include "alloc/page/tight.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "pagemap/pagemap.h"
@@ -15,10 +15,10 @@ enum {
 };
 _Static_assert(PAGE_WORDS *WORD *NA_CLASS_STEP == NA_PAGE_SIZE, "a page's part of a map");
 
-/* A heap's mixed spans, by its id. */
+/* A thread cache's mixed spans, by its id. */
 struct na_mixer {
     na_lock_t lock;
-    uint16_t id;                     /* the heap's */
+    uint16_t id;                     /* the thread cache's */
     uint64_t fits;                   /* by class: lists that are not empty */
     na_span_t *list[NA_CLASS_COUNT]; /* by the largest class that the longest hole has room for */
 };
@@ -217,7 +217,7 @@ unsigned na_mix_find(const void *address, uintptr_t *start) {
     return (uintptr_t)address - *start < na_classes[cls].size ? cls : 0;
 }
 
-/* --- a heap's spans; under its lock --- */
+/* --- a thread cache's spans; under its lock --- */
 
 /* The list for spans with such a hole; 0: none. */
 static unsigned list_for(uint32_t longest) {
@@ -252,9 +252,10 @@ static void relist(na_mixer_t *mixer, na_span_t *span) {
     span->list = (uint8_t)list;
 }
 
-/* The mixed span of the same heap that begins at this address, or ends there; NULL: there is none.
- * Whose a span is changes under the heap's lock only, that it is mixed is said last. The pages may
- * be anybody's, who enters or removes a span there just now: the entry is read once. */
+/* The mixed span of the same thread cache that begins at this address, or ends there; NULL: there
+ * is none. Whose a span is changes under the thread cache's lock only, that it is mixed is said
+ * last. The pages may be anybody's, who enters or removes a span there just now: the entry is read
+ * once. */
 NA_RACY static na_span_t *span_beside(uintptr_t edge, bool before, unsigned owner) {
     if (edge % NA_HUGE_SIZE == 0) return NULL; /* maps are of one hugepage */
     uintptr_t at = before ? edge - 1 : edge;
@@ -287,7 +288,7 @@ static void measure(na_mixer_t *mixer, na_span_t *span) {
 /* What the blocks of a class are to lie at multiples of; steps. */
 static uint32_t alignment_of(unsigned cls) {
     uint32_t size = na_classes[cls].size, align = size & -size;
-    uint32_t most = na_scarce() ? NA_CACHE_LINE : (uint32_t)NA_PAGE_SIZE;
+    uint32_t most = na_pressure_is_critical() ? NA_CACHE_LINE : (uint32_t)NA_PAGE_SIZE;
     return (align < most ? align : most) / NA_CLASS_STEP;
 }
 
@@ -309,7 +310,8 @@ static void *carve(na_mixer_t *mixer, na_span_t *span, unsigned cls, uint32_t wa
             longest = block - at > longest ? block - at : longest;
             for (; block + n <= end && block < m.steps && *got < want; block += n, ++*got) {
                 uintptr_t start = span->start + (uintptr_t)block * NA_CLASS_STEP;
-                if (NA_UNLIKELY(na_last()) && !na_tight_may_use(start, na_classes[cls].size)) {
+                if (NA_UNLIKELY(na_pressure_is_exhausted()) &&
+                    !na_pressure_may_use(start, na_classes[cls].size)) {
                     want = *got;
                     break;
                 }
@@ -338,7 +340,7 @@ static void *carve(na_mixer_t *mixer, na_span_t *span, unsigned cls, uint32_t wa
 /* From some span on one of these lists; false: there is none with such a hole. */
 static bool take_some(na_mixer_t *mixer, uint64_t lists, unsigned cls, uint32_t want, void **blocks,
                       uint32_t *got) {
-    uint32_t before = *got, most = na_scarce() ? UINT32_MAX : TRIES;
+    uint32_t before = *got, most = na_pressure_is_critical() ? UINT32_MAX : TRIES;
     for (lists &= mixer->fits; lists != 0; lists &= lists - 1) {
         na_span_t *span = mixer->list[__builtin_ctzll(lists)], *next;
         for (uint32_t tries = 0; span != NULL && tries < most; tries++, span = next) {
@@ -433,12 +435,13 @@ size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count) {
 
 static na_lock_t words_lock;
 
-/* The words of a hugepage. Whoever comes second may find that another heap has made them. */
+/* The words of a hugepage. Whoever comes second may find that another thread cache has made them.
+ */
 static na_mix_word_t *make_words(na_hugepage_t *hp) {
     const size_t bytes = (NA_HUGE_PAGES * PAGE_WORDS + 1) * sizeof(na_mix_word_t);
     na_mix_word_t *words = atomic_load_explicit(&hp->mix, memory_order_acquire);
     if (words != NULL) return words;
-    if (NA_UNLIKELY(na_last()) && !na_tight_may_add(bytes)) return NULL;
+    if (NA_UNLIKELY(na_pressure_is_exhausted()) && !na_pressure_may_add(bytes)) return NULL;
     na_lock(&words_lock);
     words = atomic_load_explicit(&hp->mix, memory_order_relaxed);
     if (words == NULL) {

@@ -4,16 +4,16 @@
  *   256..4096    8 steps a doubling   (32 classes, at most 11 % lost)
  *   4096..32768  4 steps a doubling   (12 classes, at most 20 % lost)
  *
- * Class 0 is no class: its bin never matches (cache.h). A power of two is always a class, and a
+ * Class 0 is no class: its bin never matches (small.h). A power of two is always a class, and a
  * block of a class that is a multiple of A <= NA_PAGE_SIZE lies at a multiple of A, since spans
  * begin on a page: that is how small aligned requests are served.
  *
  * The line rule: a class whose size is a multiple of the cache line is POOLED. No two of its blocks
  * share a line, so its blocks may wander between the threads of a node. A smaller block of any
- * other class is OWNED: it goes back to the heap whose span it was carved from, or two running
- * threads would share a line through no fault of their own (docs/decisions/0001-hot-path.md has the
- * figures). A block of more than two lines has lines of its own and shares those at its ends at
- * most: it is pooled, too, since spans that each thread has for itself cost more
+ * other class is OWNED: it goes back to the thread cache whose span it was carved from, or two
+ * running threads would share a line through no fault of their own (docs/decisions/0001-hot-path.md
+ * has the figures). A block of more than two lines has lines of its own and shares those at its
+ * ends at most: it is pooled, too, since spans that each thread has for itself cost more
  * (docs/decisions/0027-pooling.md). */
 #ifndef NUMALLOC_ALLOC_SIZECLASS_H
 #define NUMALLOC_ALLOC_SIZECLASS_H
@@ -45,7 +45,7 @@ typedef struct na_class {
     uint16_t cap_freeing; /* when its thread does nothing but free, */
     uint16_t cap_max;     /* and at most */
     bool pooled;          /* the line rule */
-    uint8_t dense_pages;  /* of a span that is made while memory is short (tight.h) */
+    uint8_t dense_pages;  /* of a span that is made while memory is short (pressure.h) */
 } na_class_t;
 
 extern na_class_t na_classes[NA_CLASS_COUNT];

@@ -2,13 +2,13 @@
  * for, the heap limit. */
 #include "alloc/page/pageheap.h"
 
+#include "alloc/page/node_free.h"
 #include "alloc/page/pagestore.h"
 #include "alloc/page/place.h"
+#include "alloc/page/pressure.h"
 #include "alloc/page/purge.h"
 #include "alloc/page/region.h"
-#include "alloc/page/room.h"
-#include "alloc/page/shift.h"
-#include "alloc/page/tight.h"
+#include "alloc/page/remap.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
@@ -58,7 +58,7 @@ static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t w
 /* What is resident exceeds what may be, and the run has no memory. */
 static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start, uint32_t pages,
                                               na_wish_t wish, bool *zeroed) {
-    switch (na_shift(s, start, pages)) {
+    switch (na_remap(s, start, pages)) {
     case NA_SHIFT_NONE:
         break;
     case NA_SHIFT_SOME:
@@ -71,8 +71,8 @@ static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start
     return start;
 }
 
-/* Of the last that a control group allows, what is given is charged at once (tight.h), unless it is
- * so large that it may be meant to be used in part. Contents stay. */
+/* Of the last that a control group allows, what is given is charged at once (pressure.h), unless it
+ * is so large that it may be meant to be used in part. Contents stay. */
 static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
     if (pages > NA_WHOLE_PAGES) return;
     uintptr_t end = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
@@ -98,7 +98,7 @@ static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_w
     uint32_t dirty;
     if (NA_UNLIKELY(wish.room)) start = na_pageheap_find_roomy(s, pages, wish.room, &dirty);
     if (NA_UNLIKELY(wish.near)) start = na_store_take_near(s, pages, wish.near, &dirty);
-    if (NA_UNLIKELY(na_tight()) && !start && (start = na_store_take_dirty(s, pages, wish.align)))
+    if (NA_UNLIKELY(na_pressure()) && !start && (start = na_store_take_dirty(s, pages, wish.align)))
         dirty = pages;
     if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish.align, &dirty);
     bool exchange = start && na_purge_exchange_due(s, pages - dirty);
@@ -106,7 +106,7 @@ static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_w
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
     if (NA_UNLIKELY(exchange)) start = na_pageheap_exchange(s, start, pages, wish, zeroed);
-    if (NA_UNLIKELY(na_last()) && start) na_pageheap_touch(start, pages);
+    if (NA_UNLIKELY(na_pressure_is_exhausted()) && start) na_pageheap_touch(start, pages);
     return start;
 }
 
@@ -204,7 +204,7 @@ static uint64_t na_pageheap_room(unsigned node, uint64_t wanted) {
     if (look) s->room_ms = now; /* one thread does; the others go by the old figure */
     na_unlock(&s->lock);
     if (!look) return room;
-    room = na_node_usable(node) ? na_room(node) : 0;
+    room = na_node_usable(node) ? na_node_free(node) : 0;
     if (room != NA_ROOM_UNKNOWN) room >>= NA_PAGE_SHIFT;
     na_lock(&s->lock);
     s->room = room;
@@ -285,12 +285,13 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t
 /* The control group's room is asked for if that is due. False: it has none for these pages. */
 static bool na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
     na_lock(&s->lock);
-    bool due = s->fresh + pages > s->ask_limit, last = na_last();
+    bool due = s->fresh + pages > s->ask_limit, last = na_pressure_is_exhausted();
     na_unlock(&s->lock);
     if (!due) return true;
-    uint64_t allowance = na_tight_allowance(pages);
+    uint64_t allowance = na_pressure_allowance(pages);
     na_lock(&s->lock);
-    if (na_last() && !last && allowance > pages) allowance = pages; /* others have looked since */
+    if (na_pressure_is_exhausted() && !last && allowance > pages)
+        allowance = pages; /* others have looked since */
     s->ask_limit = s->fresh + allowance;
     na_pageheap_set_limit(s);
     na_unlock(&s->lock);
@@ -302,7 +303,8 @@ static bool na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
 static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, na_wish_t wish,
                                                   bool *zeroed, bool *refused) {
     na_pagestore_t *s = &na_pagestores[node];
-    uintptr_t start = na_last() ? na_pageheap_take_dirty(s, pages, wish, zeroed) : 0;
+    uintptr_t start =
+        na_pressure_is_exhausted() ? na_pageheap_take_dirty(s, pages, wish, zeroed) : 0;
     if (start) return start;
     *refused = !na_pageheap_ask(s, pages);
     if (*refused) return 0;
@@ -346,7 +348,7 @@ static uint64_t na_pageheap_purge_all(void) {
 static NA_COLD uintptr_t na_pageheap_take_purged(unsigned node, uint32_t pages, na_wish_t wish,
                                                  bool *zeroed) {
     if (na_pageheap_purge_all() == 0) return 0;
-    na_tight_given_back();
+    na_pressure_given_back();
     if (!na_pageheap_ask(&na_pagestores[node], pages)) return 0;
     return na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
 }
@@ -379,7 +381,7 @@ static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish
         start = na_pageheap_take_locked(s, pages, wish, zeroed);
     } else {
         na_unlock(&s->lock);
-        bool last = na_last();
+        bool last = na_pressure_is_exhausted();
         if (last) na_lock(&na_last_lock);
         start = na_pageheap_take_watched(node, pages, wish, zeroed, &refused);
         if (refused) start = na_pageheap_take_purged(node, pages, wish, zeroed);
@@ -431,7 +433,7 @@ static NA_COLD bool na_pageheap_exchange_added(na_pagestore_t *s, uintptr_t star
                                                bool *zeroed) {
     uintptr_t first = na_align_up(start, NA_HUGE_SIZE); /* before it is a hugepage in use */
     uint32_t before = (uint32_t)((first - start) >> NA_PAGE_SHIFT);
-    switch (before < pages ? na_shift(s, first, pages - before) : NA_SHIFT_NONE) {
+    switch (before < pages ? na_remap(s, first, pages - before) : NA_SHIFT_NONE) {
     case NA_SHIFT_NONE:
         break;
     case NA_SHIFT_SOME:
@@ -454,7 +456,8 @@ static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t page
     uintptr_t from = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
     size_t bytes = (size_t)extra << NA_PAGE_SHIFT;
     if (from + bytes > region->start + region->size || !na_pageheap_has_room(node, extra) ||
-        (NA_UNLIKELY(na_last()) && !na_pageheap_ask(s, extra)) || !na_limit_charge(bytes))
+        (NA_UNLIKELY(na_pressure_is_exhausted()) && !na_pageheap_ask(s, extra)) ||
+        !na_limit_charge(bytes))
         return false;
 
     na_lock(&s->lock);
@@ -488,13 +491,13 @@ static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t page
     na_unlock(&s->lock);
     if (!free) na_limit_release(bytes);
     if (exchange) free = na_pageheap_exchange_added(s, from, extra, zeroed);
-    if (NA_UNLIKELY(na_last()) && free) na_pageheap_touch(from, extra);
+    if (NA_UNLIKELY(na_pressure_is_exhausted()) && free) na_pageheap_touch(from, extra);
     return free;
 }
 
 bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
                         bool *zeroed) {
-    bool last = na_last();
+    bool last = na_pressure_is_exhausted();
     if (NA_UNLIKELY(last)) na_lock(&na_last_lock);
     bool extended = na_pageheap_extend_now(node, start, pages, extra, zeroed);
     if (NA_UNLIKELY(last)) na_unlock(&na_last_lock);
@@ -607,7 +610,7 @@ uint64_t na_pageheap_committed(void) {
 
 void na_pageheap_after_fork_child(void) {
     na_region_after_fork_child();
-    na_tight_after_fork_child();
+    na_pressure_after_fork_child();
     for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
         na_lock_reset(&na_pagestores[i].lock);
         if (na_pagestores[i].purging != na_thread_tag())

@@ -29,7 +29,7 @@
  *
  * Thread-safe; each node has its own lock. Callers hold no page-heap lock. The parts: bits256.h
  * (bitmaps), region.h (address space), pagestore.h (free pages of a node), purge.h (giving back),
- * shift.h (moving memory to where it is wanted), room.h (whether a node is full).
+ * remap.h (moving memory to where it is wanted), node_free.h (whether a node is full).
  */
 #ifndef NUMALLOC_ALLOC_PAGEHEAP_H
 #define NUMALLOC_ALLOC_PAGEHEAP_H
@@ -132,8 +132,8 @@ uint64_t na_pageheap_committed_on(unsigned node);
  * was changing the tables; one that was in a purge's system call costs the child up to 2 MiB. */
 void na_pageheap_after_fork_child(void);
 
-/* Bytes of all spans and dedicated mappings of the process against the heap limit (0: none).
- * Charges or refuses; large.c uses it for mappings of its own. */
+/* Bytes of all spans and dedicated mappings of the process against the heap limit (0:
+ * none). Charges or refuses; large.c uses it for mappings of its own. */
 bool na_limit_charge(size_t bytes);
 void na_limit_release(size_t bytes);
 

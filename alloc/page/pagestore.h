@@ -48,7 +48,7 @@ typedef struct na_pagestore {
     uint64_t cap_changed_at;
     uint64_t peak, peak_at;    /* highest `used` of late, and when (ms) */
     uint64_t purge_not_before; /* after a refusal of the system (locked memory) */
-    unsigned shift_refusals;   /* shift.c */
+    unsigned shift_refusals;   /* remap.c */
 
     /* Regions. Bytes. */
     na_region_t *regions, *open;
@@ -57,8 +57,8 @@ typedef struct na_pagestore {
     bool bind_refused;
 
     /* New memory (pageheap.c): pages taken since the last look at the node's room; how many may be
-     * taken before the next, before the control group's room is asked for (tight.h), and before the
-     * first of the two; and what the look at the node found (pages, ms). */
+     * taken before the next, before the control group's room is asked for (pressure.h), and before
+     * the first of the two; and what the look at the node found (pages, ms). */
     uint64_t fresh, room_limit, ask_limit, fresh_limit;
     uint64_t room, room_ms;
     uint64_t squeezed_ms; /* when huge pages were last split because the node was full */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "alloc/page/tight.h"
+#include "alloc/page/pressure.h"
 #include "alloc/sys/bits256.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
@@ -30,7 +30,7 @@ static bool place_on(void *start, size_t size, unsigned node, bool move) {
 }
 
 static void advise(void *start, size_t size) {
-    uint64_t huge = na_tight() ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
+    uint64_t huge = na_pressure() ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
     if (huge != NA_HUGE_KEEP) na_os_hugepage(start, size, huge == NA_HUGE_ALWAYS);
 }
 

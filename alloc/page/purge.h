@@ -11,7 +11,7 @@
  * grow while many lie idle. When it takes clean pages and what is resident passes the latest peak
  * of what was in use by an eighth, so many dirty pages are purged for them.
  *
- * While memory is tight (tight.h) the bound of what is resident is that peak and a slack of
+ * While memory is tight (pressure.h) the bound of what is resident is that peak and a slack of
  * hundreds of KiB, and the cap 1 MiB.
  *
  * The pages being purged are marked used and the lock is let go during the system call. Wholly free
@@ -27,7 +27,7 @@
 
 /* With the lock, before pages are given back: the time to give them at. */
 uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages);
-/* At least NA_PURGE_MANY threads have a heap; kept by who counts them. */
+/* At least NA_PURGE_MANY threads have a thread cache; kept by who counts them. */
 #define NA_PURGE_MANY 64u
 extern _Atomic(bool) na_purge_many;
 /* With the lock, after: true if na_purge_cap should be called, without the lock. */

@@ -51,7 +51,7 @@ struct na_hugepage {
     bool touched; /* was in use at least once */
     bool bare;    /* wholly free and without memory before its pages were last taken */
     bool small;   /* the system's huge page there was split, and it may not make another */
-    bool shifted; /* memory was moved here (shift.h), so that it may be a mapping of its own */
+    bool shifted; /* memory was moved here (remap.h), so that it may be a mapping of its own */
 };
 
 struct na_region {

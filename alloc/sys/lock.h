@@ -6,7 +6,7 @@
  * forks must know what the code that it interrupted holds (fork.h).
  * Lock order (outer first), in which each may be taken while the earlier are held:
  *   heap list -> central (node, class) -> mixed spans (heap) -> the last of a control group,
- * looks at it (tight.h) -> page heap (node) -> region list -> metadata */
+ * looks at it (pressure.h) -> page heap (node) -> region list -> metadata */
 #ifndef NUMALLOC_ALLOC_LOCK_H
 #define NUMALLOC_ALLOC_LOCK_H
 

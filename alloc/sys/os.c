@@ -212,23 +212,23 @@ bool na_os_move(void *start, size_t old_size, void *target, size_t new_size) {
 
 /* The kernel unmaps the target before it looks at all that may be wrong with the source, so after a
  * failure there may be a hole, which any thread's next mmap may fill: it is closed at once. */
-na_os_shift_t na_os_shift(void *start, size_t size, void *target, bool *fresh) {
+na_os_remap_t na_os_remap(void *start, size_t size, void *target, bool *fresh) {
     enum { DONTUNMAP = 4, FIXED_NOREPLACE = 0x100000 }; /* newer than some C libraries' headers */
     *fresh = false;
     long result = na_syscall(SYS_mremap, (long)start, (long)size, (long)size,
                              MREMAP_MAYMOVE | MREMAP_FIXED | DONTUNMAP, (long)target, 0);
-    if (!failed(result)) return NA_OS_SHIFTED;
+    if (!failed(result)) return NA_OS_REMAPED;
     long plug = na_syscall(SYS_mmap, (long)target, (long)size, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1, 0);
     if (plug == (long)target) {
         *fresh = true;
-        return NA_OS_SHIFT_REFUSED;
+        return NA_OS_REMAP_REFUSED;
     }
     /* A kernel that takes no notice of the flag found it mapped, and has put it elsewhere. */
     if (!failed(plug)) na_os_unmap((void *)plug, size);
     /* Kernels and sandboxes that do not know the call, or the flag, say so before they begin. */
     bool unknown = result == -EINVAL || result == -ENOSYS || result == -EPERM;
-    return unknown ? NA_OS_SHIFT_REFUSED : NA_OS_SHIFT_LOST;
+    return unknown ? NA_OS_REMAP_REFUSED : NA_OS_REMAP_LOST;
 }
 
 void na_os_hugepage(void *start, size_t size, bool on) {

@@ -62,13 +62,13 @@ bool na_os_move(void *start, size_t old_size, void *target, size_t new_size);
 /* Moves the pages of [start, start + size) to `target`, a mapping of the same size whose contents
  * are lost; `start` stays mapped and reads as zero. Both lie in mappings that agree in protection
  * and policy. */
-typedef enum na_os_shift {
-    NA_OS_SHIFTED,
-    NA_OS_SHIFT_REFUSED, /* nothing has moved; `target` may read as zero now, and has lost its
+typedef enum na_os_remap {
+    NA_OS_REMAPED,
+    NA_OS_REMAP_REFUSED, /* nothing has moved; `target` may read as zero now, and has lost its
                             policy and advice where `*fresh` is true */
-    NA_OS_SHIFT_LOST,    /* nothing has moved, and `target` may be another thread's mapping now */
-} na_os_shift_t;
-na_os_shift_t na_os_shift(void *start, size_t size, void *target, bool *fresh);
+    NA_OS_REMAP_LOST,    /* nothing has moved, and `target` may be another thread's mapping now */
+} na_os_remap_t;
+na_os_remap_t na_os_remap(void *start, size_t size, void *target, bool *fresh);
 /* Lets the system have what it holds of huge pages that were given back in part: it splits them
  * (madvise MADV_COLD). Contents stay. */
 void na_os_split_huge(void *start, size_t size);

@@ -10,8 +10,8 @@
 #include "alloc/page/place.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
-#include "alloc/thread/cache.h"
 #include "alloc/thread/large.h"
+#include "alloc/thread/small.h"
 #include "alloc/track/recording.h"
 #include "pagemap/pagemap.h"
 
@@ -117,13 +117,14 @@ static void *take_any(unsigned cls, unsigned node) {
     return (void *)made->start;
 }
 
-NA_COLD void *na_aside_alloc(na_heap_t *heap, unsigned cls, size_t requested, na_entry_t entry) {
+NA_COLD void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested,
+                             na_entry_t entry) {
     na_init();
-    void *block = take_any(cls, heap != NULL ? heap->node : na_heap_node_for_thread());
+    void *block = take_any(cls, tcache != NULL ? tcache->node : na_tcache_node_for_thread());
     if (block == NULL) return NULL;
     na_span_t *span = na_span_of(block);
-    if (heap != NULL) {
-        na_record_alloc(&heap->track, span, block, requested, na_classes[cls].size, entry);
+    if (tcache != NULL) {
+        na_record_alloc(&tcache->track, span, block, requested, na_classes[cls].size, entry);
     } else if (span->records != NULL) { /* no thread to record it for, but it is live */
         na_record_take(na_record_of(span, block), 0, span->node, NA_EPOCH_BEFORE);
     }
@@ -144,7 +145,7 @@ NA_COLD void na_aside_give(na_span_t *span, void *block) {
 
 _Atomic(bool) na_aside_pending;
 static _Atomic(void *) blocks_later;
-static _Atomic(na_heap_t *) heaps_later;
+static _Atomic(na_tcache_t *) tcaches_later;
 
 NA_COLD void na_aside_free_later(void *block) {
     void *top = atomic_load_explicit(&blocks_later, memory_order_relaxed);
@@ -164,33 +165,33 @@ NA_COLD void na_aside_free(na_span_t *span, void *block) {
         na_aside_free_later(block);
 }
 
-NA_COLD void na_aside_heap_later(na_heap_t *heap) {
-    na_heap_t *top = atomic_load_explicit(&heaps_later, memory_order_relaxed);
+NA_COLD void na_aside_tcache_later(na_tcache_t *tcache) {
+    na_tcache_t *top = atomic_load_explicit(&tcaches_later, memory_order_relaxed);
     do
-        heap->next_idle = top;
-    while (!atomic_compare_exchange_weak_explicit(&heaps_later, &top, heap, memory_order_release,
-                                                  memory_order_relaxed));
+        tcache->next_idle = top;
+    while (!atomic_compare_exchange_weak_explicit(&tcaches_later, &top, tcache,
+                                                  memory_order_release, memory_order_relaxed));
     atomic_store(&na_aside_pending, true);
 }
 
-NA_COLD void na_aside_drain(na_heap_t *heap) {
+NA_COLD void na_aside_drain(na_tcache_t *tcache) {
     if (atomic_load(&na_forking) != 0) return;
     atomic_store(&na_aside_pending, false); /* before the lists are looked at */
-    na_heap_t *ended = atomic_exchange_explicit(&heaps_later, NULL, memory_order_acquire);
+    na_tcache_t *ended = atomic_exchange_explicit(&tcaches_later, NULL, memory_order_acquire);
     while (ended != NULL) {
-        na_heap_t *next = ended->next_idle;
-        if (!na_heap_detach_late(ended)) na_aside_heap_later(ended);
+        na_tcache_t *next = ended->next_idle;
+        if (!na_tcache_abandon_late(ended)) na_aside_tcache_later(ended);
         ended = next;
     }
     void *block = atomic_exchange_explicit(&blocks_later, NULL, memory_order_acquire);
     while (block != NULL) {
         void *next = *(void **)block;
-        na_free_late(heap, block);
+        na_free_late(tcache, block);
         block = next;
     }
 }
 
-/* Their threads are not here, so the heaps are taken over as all others. */
+/* Their threads are not here, so the thread caches are taken over as all others. */
 NA_COLD void na_aside_after_fork_child(void) {
-    atomic_store(&heaps_later, NULL);
+    atomic_store(&tcaches_later, NULL);
 }

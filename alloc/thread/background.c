@@ -10,32 +10,32 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
 #include "alloc/sys/topology.h"
-#include "alloc/thread/heap.h"
 #include "alloc/thread/switch.h"
+#include "alloc/thread/thread_cache.h"
 #include "pagemap/span.h"
 
 static void *give_back(void *unused) {
     (void)unused;
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return NULL;
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return NULL;
     uint64_t swept = 0;
     for (;;) {
         struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
         na_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
         uint64_t now = na_os_ms();
-        if (!na_gate_enter(heap)) continue;
+        if (!na_gate_enter(tcache)) continue;
         for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
             na_pageheap_tick(node, now);
             if (now - swept >= 1000) na_central_sweep(node);
         }
-        if (now - swept >= 1000) na_heap_reclaim(heap);
-        na_gate_leave(heap);
-        na_controller->poll(heap, now);
+        if (now - swept >= 1000) na_tcache_reclaim(tcache);
+        na_gate_leave(tcache);
+        na_controller->poll(tcache, now);
         if (now - swept < 1000) continue;
         swept = now;
         if (na_thread_is_left_alone()) break;
     }
-    na_heap_leave(heap);
+    na_tcache_leave(tcache);
     return NULL;
 }
 

@@ -45,7 +45,8 @@ static bool is_mapped_block(uintptr_t at, size_t before, size_t size) {
            ((at - 16 - before) | (before + (size & ~(size_t)FLAGS))) % na_os_page == 0;
 }
 
-/* In a thread's arena: its heap begins 64 MiB aligned, names the arena, and reaches this far. */
+/* In a thread's arena: its heap begins 64 MiB aligned, names the arena, and reaches this
+ * far. */
 static bool is_arena_block(uintptr_t at, size_t size) {
     const arena_heap_t *heap = (const arena_heap_t *)na_align_down(at, ARENA_HEAP_SIZE);
     return (size & IN_THREAD_ARENA) != 0 && na_os_readable(heap) && na_os_readable(&heap->size) &&
@@ -63,8 +64,8 @@ static bool is_libc_block(uintptr_t at) {
 }
 
 /* The C library's own function, if the address is one of its blocks. NULL in static programs, which
- * have no other heap. dlsym takes the loader's lock and may allocate, which is safe here: no lock
- * of ours is held, and no other call of a correct program comes this way. */
+ * have no other heap. dlsym takes the loader's lock and may allocate, which is safe here:
+ * no lock of ours is held, and no other call of a correct program comes this way. */
 static void *libc_function(const char *name, const void *address) {
     na_init();
     if (&dlsym == NULL || !is_libc_block((uintptr_t)address)) return NULL;

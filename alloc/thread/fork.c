@@ -7,14 +7,14 @@
 #include "alloc/central/central.h"
 #include "alloc/central/mixed.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/verify.h"
+#include "alloc/page/placement_check.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
 #include "alloc/thread/aside.h"
-#include "alloc/thread/heap.h"
 #include "alloc/thread/switch.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/hooks.h"
 
 enum {
@@ -37,16 +37,16 @@ static unsigned nested; /* of the holder of the lock, as what follows and the fr
 
 /* --- who is behind the gate --- */
 
-static void mark(na_heap_t *heap, void *busy) {
+static void mark(na_tcache_t *tcache, void *busy) {
     uint32_t *to = busy, mine = na_thread_tag();
     uint32_t from = *to != 0 ? mine : mine | NA_LOCK_AWAITED;
-    atomic_compare_exchange_strong(&heap->busy, &from, mine | *to);
+    atomic_compare_exchange_strong(&tcache->busy, &from, mine | *to);
 }
 
 /* Tells other threads that fork not to wait for what this one interrupted, nor to any more. */
 static void mark_interrupted(bool on) {
     uint32_t to = on ? NA_LOCK_AWAITED : 0;
-    na_heap_each(mark, &to);
+    na_tcache_each(mark, &to);
 }
 
 typedef struct wait {
@@ -56,16 +56,16 @@ typedef struct wait {
     bool all;
 } wait_t;
 
-static void look_for_own(na_heap_t *heap, void *arg) {
+static void look_for_own(na_tcache_t *tcache, void *arg) {
     wait_t *w = arg;
-    if ((atomic_load(&heap->busy) & ~NA_LOCK_AWAITED) == w->me) w->interrupted = true;
+    if ((atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED) == w->me) w->interrupted = true;
 }
 
-static void wait_until_idle(na_heap_t *heap, void *arg) {
+static void wait_until_idle(na_tcache_t *tcache, void *arg) {
     wait_t *w = arg;
     uint32_t busy;
     uint64_t awake = na_os_ns(); /* last seen so, as far as can be seen */
-    while (w->all && (busy = atomic_load(&heap->busy)) != 0) {
+    while (w->all && (busy = atomic_load(&tcache->busy)) != 0) {
         if ((busy & ~NA_LOCK_AWAITED) == w->me) return;
         uint64_t now = na_os_ns();
         if (!w->interrupted || !na_lock_sleeps(busy)) awake = now;
@@ -78,9 +78,9 @@ static void wait_until_idle(na_heap_t *heap, void *arg) {
 
 static bool wait_for_others(void) {
     wait_t w = {.me = na_thread_tag(), .all = true};
-    na_heap_each(look_for_own, &w);
+    na_tcache_each(look_for_own, &w);
     w.until = na_os_ns() + (w.interrupted ? INTERRUPTED_MS : PATIENCE_MS) * UINT64_C(1000000);
-    na_heap_each(wait_until_idle, &w);
+    na_tcache_each(wait_until_idle, &w);
     return w.all;
 }
 
@@ -100,7 +100,7 @@ static void prepare(void) {
     f->control = na_controller != NULL && na_controller->before_fork();
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL && hooks->before_fork != NULL) hooks->before_fork();
-    f->list = na_heap_lock_list();
+    f->list = na_tcache_lock_list();
     if (atomic_load(&na_forking) == 0) {
         f->gate = true;
         atomic_store(&na_fork_is_long, false);
@@ -133,7 +133,7 @@ static void in_parent(void) {
     frame_t *f = innermost();
     if (f == NULL) return;
     if (f->gate && atomic_load(&na_forking) != NA_FORK_LAME) open_gate();
-    if (f->list) na_heap_unlock_list();
+    if (f->list) na_tcache_unlock_list();
     if (f->gate) na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL && hooks->after_fork_parent != NULL) hooks->after_fork_parent();
@@ -152,15 +152,15 @@ static void in_child(void) {
     na_meta_after_fork_child();
     na_span_after_fork_child();
     na_pageheap_after_fork_child();
-    na_verify_after_fork_child();
+    na_placement_after_fork_child();
     na_central_after_fork_child();
     na_mix_after_fork_child();
-    bool taken = false; /* the list of heaps, by a fork */
+    bool taken = false; /* the list of thread caches, by a fork */
     for (unsigned i = 0; i < nested && i < NESTED_MOST; i++)
         taken |= frames[i].list;
     na_aside_after_fork_child();
-    na_heap_after_fork_child(!taken);
-    if (f->list) na_heap_unlock_list();
+    na_tcache_after_fork_child(!taken);
+    if (f->list) na_tcache_unlock_list();
     if (f->whole && f->gate) open_gate();
     if (na_controller != NULL) na_controller->after_fork_child(f->control);
     const na_hooks_t *hooks = na_hooks;

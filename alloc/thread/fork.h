@@ -1,10 +1,10 @@
 /* fork.h - a consistent child.
  *
  * fork() copies memory while other threads are anywhere. The prepare handler closes the gate
- * (heap.h) and waits until no thread is behind it, so that everything shared is at rest; the parent
- * opens it again; the child, which has only the forking thread, takes over the heaps of the threads
- * that it does not have. vfork and posix_spawn run no handlers and need none: their children share
- * the parent's memory until they exec.
+ * (thread_cache.h) and waits until no thread is behind it, so that everything shared is at rest;
+ * the parent opens it again; the child, which has only the forking thread, takes over the thread
+ * caches of the threads that it does not have. vfork and posix_spawn run no handlers and need none:
+ * their children share the parent's memory until they exec.
  *
  * Three things make that wait for ever if nothing is done about them:
  *
@@ -14,11 +14,11 @@
  *
  * The thread itself, in fork. A signal handler may fork where it interrupted fork, at any
  * instruction. One lock says which thread forks; what each call of prepare took on top of that
- * (control.h's lock, the list of heaps, the gate) it notes in a frame of its own, and that is what
- * its parent or child handler gives back. The inner one finds taken what the outer one has, and
- * completes what is missing. All locks name their holder from the instruction on that takes them
- * (lock.h). With several threads the C library's fork cannot be entered twice; the inner one is its
- * _Fork then (entry_fork.c).
+ * (control.h's lock, the list of thread caches, the gate) it notes in a frame of its own, and that
+ * is what its parent or child handler gives back. The inner one finds taken what the outer one has,
+ * and completes what is missing. All locks name their holder from the instruction on that takes
+ * them (lock.h). With several threads the C library's fork cannot be entered twice; the inner one
+ * is its _Fork then (entry_fork.c).
  *
  * The thread itself, in malloc. A signal handler may fork where it interrupted a slow path, with
  * locks that others wait for behind their gates, and in the middle of a change. It waits for nobody

@@ -1,11 +1,11 @@
-/* holes.c - when a heap looks for holes, and which spans it opens. */
+/* holes.c - when a thread cache looks for holes, and which spans it opens. */
 #include "alloc/thread/holes.h"
 
 #include "alloc/central/central.h"
 #include "alloc/central/mixed.h"
-#include "alloc/central/spanset.h"
+#include "alloc/central/span_list.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/tight.h"
+#include "alloc/page/pressure.h"
 #include "alloc/sys/meta.h"
 
 enum {
@@ -13,7 +13,7 @@ enum {
     SPARSE_PART = 8,  /* of what a node holds, at least, is in sparse spans before any are opened */
     SPARSE_REST = 64, /* once some are, they go on to be until so little is */
     TAKES_TO_COOL = 32, /* between two looks which classes are still drawn from; */
-    OWNED_TAKES = 4,    /* so many times less for owned classes, of which a heap has few */
+    OWNED_TAKES = 4,    /* so many times less for owned classes, of which a thread cache has few */
     TAKES_SCARCE = 4,   /* and while memory is scarce */
 };
 
@@ -24,30 +24,30 @@ typedef struct watch {
     uint64_t pages; /* as last looked at: in sparse spans of classes not drawn from; */
     bool opening;   /* they are worth it; */
     uint64_t cold;  /* by class: those that have some left, then */
-    uint32_t drawn[NA_CLASS_COUNT]; /* na_spanset_t.takes at the last look */
+    uint32_t drawn[NA_CLASS_COUNT]; /* na_span_list_t.takes at the last look */
 } watch_t;
 
 NA_SPARSE static watch_t pooled[NA_MAX_NODES + 1];
 
-/* What a heap knows of its own classes, and its mixed spans. */
+/* What a thread cache knows of its own classes, and its mixed spans. */
 struct na_holes {
     na_mixer_t *mixer;
     watch_t owned;
 };
 
-static const na_spanset_t *set_of(const na_heap_t *heap, unsigned cls) {
-    return na_classes[cls].pooled ? na_central_spans(heap->node, cls) : &heap->spans[cls];
+static const na_span_list_t *set_of(const na_tcache_t *tcache, unsigned cls) {
+    return na_classes[cls].pooled ? na_central_spans(tcache->node, cls) : &tcache->spans[cls];
 }
 
 /* Which classes were not drawn from since the last look; none if sparse spans are but a small part
  * of what the node holds: then their holes are not worth that frees there cost more. (What other
- * heaps have of owned classes is guessed to be what this one has.) */
-NA_RACY static void look(const na_heap_t *heap, volatile watch_t *watch, bool of_pooled) {
+ * thread caches have of owned classes is guessed to be what this one has.) */
+NA_RACY static void look(const na_tcache_t *tcache, volatile watch_t *watch, bool of_pooled) {
     uint64_t pages = 0, cold = 0;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (na_classes[cls].pooled != of_pooled) continue;
-        if (!of_pooled && heap->states[cls].cap == 0) continue;
-        const na_spanset_t *set = set_of(heap, cls);
+        if (!of_pooled && tcache->states[cls].cap == 0) continue;
+        const na_span_list_t *set = set_of(tcache, cls);
         uint32_t takes = *(volatile const uint32_t *)&set->takes;
         if (takes == watch->drawn[cls] && takes != 0) {
             cold |= UINT64_C(1) << cls;
@@ -56,31 +56,32 @@ NA_RACY static void look(const na_heap_t *heap, volatile watch_t *watch, bool of
         }
         watch->drawn[cls] = takes;
     }
-    watch->pages = of_pooled ? pages : pages * na_heap_attached();
-    pages = ((const volatile watch_t *)&heap->holes->owned)->pages +
-            ((const volatile watch_t *)&pooled[heap->node])->pages;
+    watch->pages = of_pooled ? pages : pages * na_tcache_attached();
+    pages = ((const volatile watch_t *)&tcache->holes->owned)->pages +
+            ((const volatile watch_t *)&pooled[tcache->node])->pages;
     uint32_t part = watch->opening ? SPARSE_REST : SPARSE_PART;
-    watch->opening =
-        na_scarce() || pages * part << NA_PAGE_SHIFT >= na_pageheap_committed_on(heap->node);
+    watch->opening = na_pressure_is_critical() ||
+                     pages * part << NA_PAGE_SHIFT >= na_pageheap_committed_on(tcache->node);
     watch->cold = watch->opening ? cold : 0;
 }
 
 /* A draw from holes. */
-NA_RACY static void pass(const na_heap_t *heap, volatile watch_t *watch, bool of_pooled) {
+NA_RACY static void pass(const na_tcache_t *tcache, volatile watch_t *watch, bool of_pooled) {
     uint32_t least = of_pooled ? TAKES_TO_COOL : TAKES_TO_COOL / OWNED_TAKES;
-    if (watch->takes++ % (na_scarce() ? TAKES_SCARCE : least) == 0) look(heap, watch, of_pooled);
+    if (watch->takes++ % (na_pressure_is_critical() ? TAKES_SCARCE : least) == 0)
+        look(tcache, watch, of_pooled);
 }
 
-static bool open_one(na_heap_t *heap, unsigned cls) {
-    if (na_classes[cls].pooled) return na_central_open(heap->holes->mixer, heap->node, cls);
-    return na_spanset_open(na_heap_spans(heap, cls), heap->holes->mixer);
+static bool open_one(na_tcache_t *tcache, unsigned cls) {
+    if (na_classes[cls].pooled) return na_central_open(tcache->holes->mixer, tcache->node, cls);
+    return na_span_list_open(na_tcache_spans(tcache, cls), tcache->holes->mixer);
 }
 
-NA_RACY static unsigned open_cold(na_heap_t *heap, volatile watch_t *watch, unsigned opened) {
+NA_RACY static unsigned open_cold(na_tcache_t *tcache, volatile watch_t *watch, unsigned opened) {
     uint64_t cold;
     while (opened < OPEN_AT_ONCE && (cold = watch->cold) != 0) {
         unsigned cls = (unsigned)__builtin_ctzll(cold);
-        if (open_one(heap, cls))
+        if (open_one(tcache, cls))
             opened++;
         else
             watch->cold &= ~(UINT64_C(1) << cls);
@@ -89,40 +90,41 @@ NA_RACY static unsigned open_cold(na_heap_t *heap, volatile watch_t *watch, unsi
 }
 
 /* Some sparse span of a class that is not drawn from. */
-static bool open_some(na_heap_t *heap) {
-    unsigned opened = open_cold(heap, &heap->holes->owned, 0);
-    return open_cold(heap, &pooled[heap->node], opened) != 0;
+static bool open_some(na_tcache_t *tcache) {
+    unsigned opened = open_cold(tcache, &tcache->holes->owned, 0);
+    return open_cold(tcache, &pooled[tcache->node], opened) != 0;
 }
 
-bool na_holes_are_wanted(const na_heap_t *heap, uint32_t pages) {
-    return na_pageheap_committed_on(heap->node) >= NA_HOLES_LEAST &&
-           (na_scarce() || !na_pageheap_has_dirty(heap->node, pages)) && !na_every_event;
+bool na_holes_are_wanted(const na_tcache_t *tcache, uint32_t pages) {
+    return na_pageheap_committed_on(tcache->node) >= NA_HOLES_LEAST &&
+           (na_pressure_is_critical() || !na_pageheap_has_dirty(tcache->node, pages)) &&
+           !na_every_event;
 }
 
 /* Racing guesses: others may just now bring blocks home. */
-NA_RACY static bool has_none(const na_heap_t *heap) {
-    return na_mixer_is_empty(heap->holes->mixer) &&
-           ((const volatile watch_t *)&heap->holes->owned)->cold == 0 &&
-           ((const volatile watch_t *)&pooled[heap->node])->cold == 0;
+NA_RACY static bool has_none(const na_tcache_t *tcache) {
+    return na_mixer_is_empty(tcache->holes->mixer) &&
+           ((const volatile watch_t *)&tcache->holes->owned)->cold == 0 &&
+           ((const volatile watch_t *)&pooled[tcache->node])->cold == 0;
 }
 
-static bool begin(na_heap_t *heap) {
-    na_mixer_t *mixer = na_mixer_make(heap->id);
+static bool begin(na_tcache_t *tcache) {
+    na_mixer_t *mixer = na_mixer_make(tcache->id);
     na_holes_t *holes = mixer != NULL ? na_meta_alloc(sizeof *holes, NA_CACHE_LINE) : NULL;
     if (holes == NULL) return false;
     holes->mixer = mixer;
-    heap->holes = holes;
+    tcache->holes = holes;
     return true;
 }
 
-void *na_holes_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
+void *na_holes_take(na_tcache_t *tcache, unsigned cls, uint32_t want, uint32_t *got) {
     *got = 0;
-    if (heap->holes == NULL && !begin(heap)) return NULL;
-    pass(heap, &heap->holes->owned, false);
-    pass(heap, &pooled[heap->node], true);
+    if (tcache->holes == NULL && !begin(tcache)) return NULL;
+    pass(tcache, &tcache->holes->owned, false);
+    pass(tcache, &pooled[tcache->node], true);
     for (;;) {
-        if (has_none(heap)) return NULL;
-        void *blocks = na_mixer_take(heap->holes->mixer, cls, want, got);
-        if (blocks != NULL || !open_some(heap)) return blocks;
+        if (has_none(tcache)) return NULL;
+        void *blocks = na_mixer_take(tcache->holes->mixer, cls, want, got);
+        if (blocks != NULL || !open_some(tcache)) return blocks;
     }
 }

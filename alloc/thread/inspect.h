@@ -2,11 +2,11 @@
 #ifndef NUMALLOC_ALLOC_THREAD_INSPECT_H
 #define NUMALLOC_ALLOC_THREAD_INSPECT_H
 
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 
 /* Looks over the four blocks that a bin's thread freed last, and when the thread has just looked at
- * the clock (na_heap_pass) also at the span of the newest. Reports what is wrong, and cuts the list
- * before it when the program is to go on. (Quick settles look at the newest two: cache.c.) */
-void na_bin_inspect(na_heap_t *heap, unsigned cls);
+ * the clock (na_tcache_pass) also at the span of the newest. Reports what is wrong, and cuts the
+ * list before it when the program is to go on. (Quick settles look at the newest two: small.c.) */
+void na_bin_inspect(na_tcache_t *tcache, unsigned cls);
 
 #endif

@@ -7,12 +7,12 @@
 #include "alloc/api/init.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/place.h"
-#include "alloc/page/tight.h"
+#include "alloc/page/pressure.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
-#include "alloc/thread/every.h"
+#include "alloc/thread/traced.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
@@ -138,21 +138,22 @@ static NA_COLD void give_end_back(const na_span_t *span) {
     if (unused < end) na_os_purge((void *)unused, end - unused);
 }
 
-static bool map_run(na_heap_t *heap, na_span_t *span, const na_large_kind_t *kind, bool *zeroed) {
+static bool map_run(na_tcache_t *tcache, na_span_t *span, const na_large_kind_t *kind,
+                    bool *zeroed) {
     uint32_t pages = span->pages;
     uintptr_t start;
     if (kind->grows)
         start = na_pageheap_alloc_roomy(kind->node, pages, room_for(pages), zeroed);
     else if (pages >= NEAR_PAGES && kind->alignment <= NA_PAGE_SIZE)
-        start = na_pageheap_alloc_near(kind->node, pages, heap->large_near, zeroed);
+        start = na_pageheap_alloc_near(kind->node, pages, tcache->large_near, zeroed);
     else
         start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
                                   zeroed);
     if (start == 0) return false;
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
-    if (pages >= NEAR_PAGES) heap->large_near = start;
-    if (na_tight() && (!*zeroed || na_last())) give_end_back(span);
+    if (pages >= NEAR_PAGES) tcache->large_near = start;
+    if (na_pressure() && (!*zeroed || na_pressure_is_exhausted())) give_end_back(span);
     return true;
 }
 
@@ -183,17 +184,18 @@ static void give_memory_back(const na_span_t *span) {
 /* --- allocation --- */
 
 /* Whether the sampler, or mode sites, or strict checking wants a record of this block. */
-static bool is_recorded(na_heap_t *heap, size_t bytes) {
-    if (heap == NULL) return false;
+static bool is_recorded(na_tcache_t *tcache, size_t bytes) {
+    if (tcache == NULL) return false;
     if (na_every_event) return true;
     if (na_sample_interval == 0) return false;
-    heap->large_until_sample -= (int64_t)bytes;
-    if (heap->large_until_sample > 0) return false;
-    heap->large_until_sample = na_sampler_draw(&heap->track);
+    tcache->large_until_sample -= (int64_t)bytes;
+    if (tcache->large_until_sample > 0) return false;
+    tcache->large_until_sample = na_sampler_draw(&tcache->track);
     return true;
 }
 
-static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind, bool *zeroed) {
+static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
+                       bool *zeroed) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
     set_pages(span, pages_for(size));
@@ -202,8 +204,8 @@ static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind
     span->node = span->home = (uint8_t)kind->node;
     span->requested = size;
     *zeroed = true;
-    bool recorded = is_recorded(heap, na_span_bytes(span));
-    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(heap, span, kind, zeroed);
+    bool recorded = is_recorded(tcache, na_span_bytes(span));
+    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(tcache, span, kind, zeroed);
     if (!mapped) {
         na_span_delete(span);
         return NULL;
@@ -213,62 +215,62 @@ static na_span_t *make(na_heap_t *heap, size_t size, const na_large_kind_t *kind
         na_span_delete(span);
         return NULL;
     }
-    if (heap != NULL) heap->large_allocs++;
+    if (tcache != NULL) tcache->large_allocs++;
     count_bytes(&bytes_of[span->home].all, na_span_bytes(span), 0);
     return span;
 }
 
 enum { OWN_NODE = NA_NODE_ANY + 1 }; /* of a kind: the node of the thread */
 
-static NA_COLD na_span_t *make_aside(na_heap_t *heap, size_t size, na_large_kind_t kind,
+static NA_COLD na_span_t *make_aside(na_tcache_t *tcache, size_t size, na_large_kind_t kind,
                                      bool *zeroed) {
     kind.aside = kind.dedicated = true;
-    return make(heap, size, &kind, zeroed);
+    return make(tcache, size, &kind, zeroed);
 }
 
-/* The thread can have no heap just now. */
+/* The thread can have no thread cache just now. */
 static NA_COLD void *alloc_aside(size_t size, na_large_kind_t kind, bool *zeroed) {
     na_init();
-    if (kind.node == OWN_NODE) kind.node = na_heap_node_for_thread();
+    if (kind.node == OWN_NODE) kind.node = na_tcache_node_for_thread();
     na_span_t *span = make_aside(NULL, size, kind, zeroed);
     return span != NULL ? (void *)span->start : NULL;
 }
 
 static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return alloc_aside(size, kind, zeroed);
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return alloc_aside(size, kind, zeroed);
     if (kind.node == OWN_NODE) {
-        heap = na_heap_before_growth(heap);
-        kind.node = heap->node;
+        tcache = na_tcache_before_growth(tcache);
+        kind.node = tcache->node;
     }
     na_span_t *span;
-    if (NA_LIKELY(na_gate_enter(heap))) {
-        span = make(heap, size, &kind, zeroed);
-        na_gate_leave(heap);
+    if (NA_LIKELY(na_gate_enter(tcache))) {
+        span = make(tcache, size, &kind, zeroed);
+        na_gate_leave(tcache);
     } else {
-        span = make_aside(heap, size, kind, zeroed);
+        span = make_aside(tcache, size, kind, zeroed);
     }
     void *block = NULL;
     if (span != NULL) {
         block = (void *)span->start;
-        na_record_alloc(&heap->track, span, block, size, na_span_bytes(span), entry);
+        na_record_alloc(&tcache->track, span, block, size, na_span_bytes(span), entry);
     }
-    na_heap_pass(heap);
-    na_heap_leave(heap);
+    na_tcache_pass(tcache);
+    na_tcache_leave(tcache);
     return block;
 }
 
 /* While every event is recorded: all of these calls are timed. The clearing is calloc's. */
 static NA_COLD void *alloc_timed(size_t size, na_large_kind_t kind, na_entry_t entry,
                                  bool *zeroed) {
-    na_heap_t *heap = na_self;
-    na_timed_begin(&heap->track);
+    na_tcache_t *tcache = na_self;
+    na_timed_begin(&tcache->track);
     void *block = alloc(size, kind, entry, zeroed);
     if (block != NULL && na_entry_kind(entry) == NA_ENTRY_CALLOC && !*zeroed) {
         memset(block, 0, size);
         *zeroed = true;
     }
-    na_timed_finish(heap, (na_call_t)na_entry_kind(entry), false);
+    na_timed_finish(tcache, (na_call_t)na_entry_kind(entry), false);
     return block;
 }
 
@@ -316,31 +318,31 @@ void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     return alloc(size, kind, entry, &unused);
 }
 
-void na_large_free(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
+void na_large_free(na_tcache_t *tcache, na_span_t *span, void *block, na_release_t how,
                    const void *moved_to) {
     if ((uintptr_t)block != span->start) {
         na_misuse("free of", block);
         return;
     }
-    if (!na_record_free(&heap->track, span, block, na_span_bytes(span), how, moved_to)) return;
-    na_large_free_late(heap, span);
-    na_heap_pass(heap);
+    if (!na_record_free(&tcache->track, span, block, na_span_bytes(span), how, moved_to)) return;
+    na_large_free_late(tcache, span);
+    na_tcache_pass(tcache);
 }
 
-void na_large_free_late(na_heap_t *heap, na_span_t *span) {
+void na_large_free_late(na_tcache_t *tcache, na_span_t *span) {
     /* A mapping of its own goes without (aside.h). */
-    bool behind = NA_LIKELY(heap != NULL) && na_gate_enter(heap);
+    bool behind = NA_LIKELY(tcache != NULL) && na_gate_enter(tcache);
     if (NA_UNLIKELY(!behind) && !span->dedicated) {
         na_aside_free_later((void *)span->start);
         return;
     }
     count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
     na_pagemap_remove(span);
-    if (span->pages >= NEAR_PAGES && !span->dedicated) heap->large_near = span->start;
+    if (span->pages >= NEAR_PAGES && !span->dedicated) tcache->large_near = span->start;
     give_memory_back(span);
     na_span_delete(span);
-    if (heap != NULL) heap->large_frees++;
-    if (NA_LIKELY(behind)) na_gate_leave(heap);
+    if (tcache != NULL) tcache->large_frees++;
+    if (NA_LIKELY(behind)) na_gate_leave(tcache);
 }
 
 /* --- resizing --- */
@@ -418,19 +420,19 @@ static bool resize_run(na_span_t *span, uint32_t pages) {
     return true;
 }
 
-void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size) {
+void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
     uint32_t pages = pages_for(size);
     if (pages == 0) return NULL;
     size_t old_usable = na_span_bytes(span);
     const void *old_block = (const void *)span->start;
-    if (span->dedicated) na_record_before_move(&heap->track, span);
-    if (NA_UNLIKELY(!na_gate_enter(heap))) return NULL;
+    if (span->dedicated) na_record_before_move(&tcache->track, span);
+    if (NA_UNLIKELY(!na_gate_enter(tcache))) return NULL;
     bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
-    na_gate_leave(heap);
+    na_gate_leave(tcache);
     if (!done) return NULL;
     count_bytes(&bytes_of[span->home].all, na_span_bytes(span), old_usable);
     span->requested = size;
-    na_record_resize(&heap->track, span, old_block, (void *)span->start, old_usable, size,
+    na_record_resize(&tcache->track, span, old_block, (void *)span->start, old_usable, size,
                      na_span_bytes(span));
     return (void *)span->start;
 }

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/hooks.h"
 #include "pagemap/span.h"
 
@@ -30,13 +30,13 @@ void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zero
 /* `block` lies in the large span; reports it if it is not the span's start. `how` and `moved_to` as
  * in hooks.h. */
 /* The rest of it, for a block from the list of aside.h. */
-void na_large_free_late(na_heap_t *heap, na_span_t *span);
-void na_large_free(na_heap_t *heap, na_span_t *span, void *block, na_release_t how,
+void na_large_free_late(na_tcache_t *tcache, na_span_t *span);
+void na_large_free(na_tcache_t *tcache, na_span_t *span, void *block, na_release_t how,
                    const void *moved_to);
 
 /* Makes the block hold `size` bytes (> NA_SMALL_MAX) without copying: where it is, or for a
  * dedicated mapping wherever mremap puts it. The block's address, or NULL: it must be copied. */
-void *na_large_resize(na_heap_t *heap, na_span_t *span, size_t size);
+void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size);
 
 /* A large block for one that grows, with room; NULL: a small one, or none to be had. */
 void *na_large_alloc_grown(size_t size, na_entry_t entry);

@@ -1,32 +1,32 @@
-/* remote.h - blocks on their way to the heap or node that owns them.
+/* remote.h - blocks on their way to the thread cache or node that owns them.
  *
- * A thread that frees another's block puts it on its outgoing list for that owner and class. A list
- * of NA_POST_BLOCKS blocks or NA_POST_BYTES (less where there are many lists), or one that has
+ * A thread that frees another's block puts it on its remote batches for that owner and class. A
+ * list of NA_POST_BLOCKS blocks or NA_POST_BYTES (less where there are many lists), or one that has
  * waited for a poll, is posted whole: to the owner's mailbox (one compare-and-swap), or to the home
- * node's depot for a pooled class. The lists are plain memory of the freeing thread: no atomic per
- * block, and no look at the block's span. */
+ * node's transfer cache for a pooled class. The lists are plain memory of the freeing thread: no
+ * atomic per block, and no look at the block's span. */
 #ifndef NUMALLOC_ALLOC_REMOTE_H
 #define NUMALLOC_ALLOC_REMOTE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 
 #define NA_POST_BLOCKS 64u
 #define NA_POST_BYTES  (16u * 1024)
 
 /* There are more places than classes: the classes of one owner are never in each other's way. */
-NA_INLINE na_outgoing_t *na_outgoing_of(na_heap_t *heap, uint32_t tag) {
+NA_INLINE na_remote_batch_t *na_outgoing_of(na_tcache_t *tcache, uint32_t tag) {
     enum { SPREAD = 29 }; /* owners; odd */
-    return &heap->outgoing[(tag / NA_BIN_SIZE + (tag >> 16) * SPREAD) % NA_OUTGOING];
+    return &tcache->remote_batches[(tag / NA_BIN_SIZE + (tag >> 16) * SPREAD) % NA_REMOTE_BATCHES];
 }
-_Static_assert(NA_CLASS_COUNT <= NA_OUTGOING, "see na_outgoing_of");
+_Static_assert(NA_CLASS_COUNT <= NA_REMOTE_BATCHES, "see na_outgoing_of");
 
-/* `tag` is na_tag(class, owner) of the block's span, the owner not being `heap`. Puts the block on
- * its list; false: there is none yet, or the block would make it due. */
-NA_INLINE bool na_remote_collect(na_heap_t *heap, uint32_t tag, void *block) {
-    na_outgoing_t *out = na_outgoing_of(heap, tag);
+/* `tag` is na_tag(class, owner) of the block's span, the owner not being `tcache`. Puts the
+ * block on its list; false: there is none yet, or the block would make it due. */
+NA_INLINE bool na_remote_collect(na_tcache_t *tcache, uint32_t tag, void *block) {
+    na_remote_batch_t *out = na_outgoing_of(tcache, tag);
     if (NA_UNLIKELY(out->tag != tag) || NA_UNLIKELY(out->count >= out->most)) return false;
     *na_block_next(block) = out->head;
     out->head = block;
@@ -36,9 +36,9 @@ NA_INLINE bool na_remote_collect(na_heap_t *heap, uint32_t tag, void *block) {
 
 /* The same where that was false; posts what is due. Not behind the gate, which it enters to post.
  */
-void na_remote_free(na_heap_t *heap, uint32_t tag, void *block);
+void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block);
 
-/* Posts all outgoing lists. Behind the gate. */
-void na_remote_flush(na_heap_t *heap);
+/* Posts all remote batches. Behind the gate. */
+void na_remote_flush(na_tcache_t *tcache);
 
 #endif

@@ -2,7 +2,7 @@
 #include "alloc/thread/switch.h"
 
 #include "alloc/sys/os.h"
-#include "alloc/thread/every.h"
+#include "alloc/thread/traced.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
 #include "alloc/track/section.h"
@@ -23,15 +23,15 @@ static void raise_alarm(void) {
 /* --- waiting for threads to leave --- */
 
 typedef struct leaving {
-    const na_heap_t *self;
+    const na_tcache_t *self;
     uint64_t until_ms;
     bool all;
 } leaving_t;
 
-static void wait_for(na_heap_t *heap, void *arg) {
+static void wait_for(na_tcache_t *tcache, void *arg) {
     leaving_t *leaving = arg;
-    if (heap == leaving->self) return;
-    while (leaving->all && atomic_load_explicit(&heap->track.inside, memory_order_seq_cst) != 0) {
+    if (tcache == leaving->self) return;
+    while (leaving->all && atomic_load_explicit(&tcache->track.inside, memory_order_seq_cst) != 0) {
         if (na_os_ms() > leaving->until_ms)
             leaving->all = false;
         else
@@ -39,16 +39,16 @@ static void wait_for(na_heap_t *heap, void *arg) {
     }
 }
 
-static bool all_left(const na_heap_t *self) {
+static bool all_left(const na_tcache_t *self) {
     leaving_t leaving = {self, na_os_ms() + PATIENCE_MS, true};
     na_section_order_all();
-    na_heap_each(wait_for, &leaving);
+    na_tcache_each(wait_for, &leaving);
     return leaving.all;
 }
 
 /* --- the switch --- */
 
-bool na_switch_prepare(const na_heap_t *self) {
+bool na_switch_prepare(const na_tcache_t *self) {
     static bool registered;
     if (!registered) na_section_use_membarrier();
     registered = true;
@@ -66,12 +66,12 @@ void na_switch_on(const na_hooks_t *hooks, bool every_event) {
     atomic_fetch_add(&na_session, 1);
     na_sample_interval = every_event ? 0 : hooks->sample_interval;
     atomic_store_explicit(&na_hooks, hooks, memory_order_release);
-    na_every_choose(hooks); /* before a thread can find that every event is wanted */
+    na_traced_choose(hooks); /* before a thread can find that every event is wanted */
     na_every_event = every_event || na_strict;
     raise_alarm();
 }
 
-bool na_switch_off(const na_heap_t *self) {
+bool na_switch_off(const na_tcache_t *self) {
     atomic_store(&na_hooks, NULL);
     na_every_event = na_strict;
     na_sample_interval = 0;
@@ -82,7 +82,7 @@ bool na_switch_off(const na_heap_t *self) {
     return all;
 }
 
-bool na_switch_pause(const na_heap_t *self) {
+bool na_switch_pause(const na_tcache_t *self) {
     na_section_hold(&self->track);
     if (all_left(self)) return true;
     na_section_release();
@@ -95,43 +95,43 @@ void na_switch_resume(void) {
 
 /* --- the threads' side --- */
 
-static void notice(na_heap_t *heap) {
-    heap->track.alarm = atomic_load_explicit(&na_alarm, memory_order_acquire) & ~NA_ALARM_HELD;
+static void notice(na_tcache_t *tcache) {
+    tcache->track.alarm = atomic_load_explicit(&na_alarm, memory_order_acquire) & ~NA_ALARM_HELD;
 }
 
-/* Whether calls go the ways of every.h. (Those of usual.h do not look at na_session: a thread that
- * has noticed the beginning of a profile, and not its end, is in its session.) */
-static void set_every(na_heap_t *heap) {
-    heap->track.every_left = 0;
-    heap->track.timed_from = 0;
-    heap->track.in_realloc = false;
+/* Whether calls go the ways of traced.h. (Those of traced_usual.h do not look at na_session: a
+ * thread that has noticed the beginning of a profile, and not its end, is in its session.) */
+static void set_traced(na_tcache_t *tcache) {
+    tcache->track.until_timed = 0;
+    tcache->track.timed_from = 0;
+    tcache->track.in_realloc = false;
     if (!na_every_event || na_strict) return;
-    na_section_renew(&heap->track, atomic_load_explicit(&na_session, memory_order_relaxed));
-    na_timed_draw(&heap->track);
+    na_section_renew(&tcache->track, atomic_load_explicit(&na_session, memory_order_relaxed));
+    na_timed_draw(&tcache->track);
 }
 
-void na_switch_new_heap(na_heap_t *heap) {
-    notice(heap);
-    heap->track.switches = atomic_load_explicit(&switches, memory_order_acquire);
-    set_every(heap);
+void na_switch_new_tcache(na_tcache_t *tcache) {
+    notice(tcache);
+    tcache->track.switches = atomic_load_explicit(&switches, memory_order_acquire);
+    set_traced(tcache);
 }
 
-void na_switch_alarmed(na_heap_t *heap) {
-    notice(heap);
+void na_switch_alarmed(na_tcache_t *tcache) {
+    notice(tcache);
     uint32_t now = atomic_load_explicit(&switches, memory_order_acquire);
-    if (heap->track.switches != now) {
-        heap->track.switches = now;
-        set_every(heap);
-        heap->quick = 0; /* the next settle is thorough; all are while every event is wanted */
+    if (tcache->track.switches != now) {
+        tcache->track.switches = now;
+        set_traced(tcache);
+        tcache->quick = 0; /* the next settle is thorough; all are while every event is wanted */
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-            if (heap->states[cls].cap == 0) continue;
-            na_bin_count(heap, cls);
-            heap->states[cls].until_sample = na_sampler_draw(&heap->track); /* has no memory */
-            na_bin_grant(heap, cls);
+            if (tcache->states[cls].cap == 0) continue;
+            na_bin_count(tcache, cls);
+            tcache->states[cls].until_sample = na_sampler_draw(&tcache->track); /* has no memory */
+            na_bin_grant(tcache, cls);
         }
-        heap->large_until_sample = na_sampler_draw(&heap->track);
+        tcache->large_until_sample = na_sampler_draw(&tcache->track);
     }
-    if (na_controller != NULL) na_controller->attend(heap);
+    if (na_controller != NULL) na_controller->attend(tcache);
 }
 
 void na_switch_after_fork_child(void) {
@@ -141,7 +141,8 @@ void na_switch_after_fork_child(void) {
 
 void na_switch_new_process(void) {
     uint32_t session = atomic_fetch_add(&na_session, 1) + 1;
-    na_heap_t *heap = na_self;
-    if (heap != &na_heap_empty && heap != &na_heap_gone) na_section_renew(&heap->track, session);
+    na_tcache_t *tcache = na_self;
+    if (tcache != &na_tcache_empty && tcache != &na_tcache_gone)
+        na_section_renew(&tcache->track, session);
     raise_alarm();
 }

@@ -22,16 +22,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/hooks.h"
 
 /* When a profile begins, ends and is copied is for the controller (profiler/control) to say, which
  * registers itself here. */
 typedef struct na_controller {
     /* Carries out what was asked for, if nobody else is at it. Not behind the gate. */
-    void (*attend)(na_heap_t *heap);
+    void (*attend)(na_tcache_t *tcache);
     /* Slow paths come by now and then. Not behind the gate. */
-    void (*poll)(na_heap_t *heap, uint64_t now_ms);
+    void (*poll)(na_tcache_t *tcache, uint64_t now_ms);
     /* A fork waits for a switch that is under way. False: it is that of the thread itself, which a
      * signal handler interrupted to fork, or does not end. */
     bool (*before_fork)(void);
@@ -45,21 +45,22 @@ extern const na_controller_t *na_controller;
 /* Recording can begin: no thread is inside a section of before. False: one has been inside for a
  * second (stopped, or out of a signal handler by longjmp); nothing has changed. After it, the
  * profiler may make everything new; then na_switch_on or na_switch_give_up. */
-bool na_switch_prepare(const na_heap_t *self);
+bool na_switch_prepare(const na_tcache_t *self);
 /* every_event: mode sites or trace; else samples at the hooks' interval. */
 void na_switch_on(const na_hooks_t *hooks, bool every_event);
 void na_switch_give_up(void);
 /* No hook is called from here on; true: and none is running, the profiler may take everything down.
  * False: as above; it must leave all as it is. */
-bool na_switch_off(const na_heap_t *self);
+bool na_switch_off(const na_tcache_t *self);
 /* Holds all threads at their next event; true: none is inside a hook. False: nothing is held. */
-bool na_switch_pause(const na_heap_t *self);
+bool na_switch_pause(const na_tcache_t *self);
 void na_switch_resume(void);
 
-/* A heap that was made just now, before its first draw of the sampler. */
-void na_switch_new_heap(na_heap_t *heap);
-/* The heap's word differs from na_alarm: takes credits back and has the controller attend. */
-NA_COLD void na_switch_alarmed(na_heap_t *heap);
+/* A thread cache that was made just now, before its first draw of the sampler. */
+void na_switch_new_tcache(na_tcache_t *tcache);
+/* The thread cache's word differs from na_alarm: takes credits back and has the controller attend.
+ */
+NA_COLD void na_switch_alarmed(na_tcache_t *tcache);
 
 void na_switch_after_fork_child(void);
 /* A child that no fork handler has seen: what the profiler keeps for its threads was the parent's.

@@ -12,10 +12,10 @@
  * Up to four threads that is as much as any bin may hold; from some hundred on nothing. Summed up
  * over all threads it has a bound, whatever their number.
  *
- * A grown-up bin may hold `cap` blocks (adapt_cap in cache.c), but no more bytes than its share of
+ * A grown-up bin may hold `cap` blocks (adapt_cap in small.c), but no more bytes than its share of
  * NA_GROWN_BYTES; that matters beyond 256 threads.
  *
- * A bin that was not used for a second is young again (tidy in heap.c). */
+ * A bin that was not used for a second is young again (tidy in thread_cache.c). */
 #ifndef NUMALLOC_ALLOC_YOUNG_H
 #define NUMALLOC_ALLOC_YOUNG_H
 
@@ -25,12 +25,12 @@
 
 #include "alloc/central/sizeclass.h"
 #include "alloc/sys/base.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 
 #define NA_YOUNG_BYTES  (1u << 20)
 #define NA_GROWN_BYTES  (16u << 20)
 #define NA_YOUNG_REUSES 16u /* blocks wanted back before the bin is grown up */
-#define NA_REUSES_MOST  64u /* counted up to; each thread that leaves the heap halves it */
+#define NA_REUSES_MOST  64u /* counted up to; each thread that leaves the thread cache halves it */
 
 /* Bytes that a bin may hold with as many threads as there are: a grown-up one, a young one. */
 extern _Atomic(uint32_t) na_bin_share[2];
@@ -58,6 +58,6 @@ NA_INLINE uint16_t na_young_hold(const na_bin_state_t *state, unsigned cls) {
 
 /* A young bin has more than it may: all of it goes home. Counted before, granted after by the
  * caller. */
-void na_young_surrender(na_heap_t *heap, unsigned cls);
+void na_young_surrender(na_tcache_t *tcache, unsigned cls);
 
 #endif

@@ -87,7 +87,7 @@ typedef enum na_map_call {
 typedef enum na_pool_event { NA_POOL_ALLOC, NA_POOL_FREE, NA_POOL_DESTROY } na_pool_event_t;
 #define NA_POOLS 4096u
 
-struct na_heap;
+struct na_tcache;
 
 typedef struct na_hooks {
     /* In mode sites every event is reported; in mode sample only blocks chosen by the sampler:
@@ -99,7 +99,7 @@ typedef struct na_hooks {
      * it a moment ago, the processor has been kept from reading clocks ahead of that: whoever takes
      * blocks from others tells of the first one behind a fence; see recording.c.) Fills *record, of
      * which slack, node and epoch are set and the rest is 0. `prof` is a word kept for the profiler
-     * in the calling thread's heap (NULL at first). Sizes are in bytes. `entered`: NULL, or
+     * in the calling thread's cache (NULL at first). Sizes are in bytes. `entered`: NULL, or
      * __builtin_frame_address(0) of a function of the library that the hook's caller is or was
      * called by: it has its caller's rbp and the return address, and the caller's stack begins
      * behind them (x86-64). */
@@ -124,7 +124,7 @@ typedef struct na_hooks {
     /* The program mapped memory itself, or gave it back. */
     void (*on_map)(void **prof, na_map_call_t call, size_t bytes);
 
-    /* The calling thread detached from its heap (thread exit); *prof becomes NULL. */
+    /* The calling thread leaves its thread cache (thread exit); *prof becomes NULL. */
     void (*on_thread_exit)(void **prof);
 
     /* Around fork(): before in the parent, then after in the parent or in the child. In the child
@@ -151,10 +151,11 @@ typedef struct na_hooks {
      * before. */
     void (*on_timed)(void **prof, na_call_t call, uint64_t ticks, bool drawn);
 
-    /* NULL, or na_every_alloc and na_every_free (every.h) with on_alloc and on_free in one piece:
-     * see usual.h. Both or none. */
-    void *(*every_alloc)(size_t requested, na_entry_t entry, struct na_heap *heap, unsigned cls);
-    void (*every_free)(void *block, na_release_t how, struct na_heap *heap);
+    /* NULL, or na_traced_alloc and na_traced_free (traced.h) with on_alloc and on_free in one
+     * piece: see traced_usual.h. Both or none. */
+    void *(*traced_alloc)(size_t requested, na_entry_t entry, struct na_tcache *tcache,
+                          unsigned cls);
+    void (*traced_free)(void *block, na_release_t how, struct na_tcache *tcache);
 } na_hooks_t;
 
 /* NULL: no profile. Installed and taken away by switch.h while threads run; read behind

@@ -6,9 +6,9 @@
  *
  * The record comes to a span when its first block is handed out under a profile, and its pages are
  * tagged slow before that block is known to the program: so the free of a block with a record is
- * always seen, by whatever thread, and there is no moment at which a profile has to walk the heap.
- * Frees of blocks without a record are seen as soon as a thread has no credit left to push without
- * asking (thread/switch.h says when).
+ * always seen, by whatever thread, and there is no moment at which a profile has to walk the thread
+ * cache. Frees of blocks without a record are seen as soon as a thread has no credit left to push
+ * without asking (thread/switch.h says when).
  */
 #ifndef NUMALLOC_ALLOC_RECORDING_H
 #define NUMALLOC_ALLOC_RECORDING_H

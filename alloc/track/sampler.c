@@ -19,7 +19,7 @@ static uint64_t next_random(na_track_t *track) {
 void na_sampler_seed(na_track_t *track) {
     uint64_t seed = na_option(NA_OPT_SAMPLE_SEED), from = (uintptr_t)track ^ na_os_ms();
     if (seed != 0)
-        from = seed << 16 | track->id; /* each heap its own draws, the same in each run */
+        from = seed << 16 | track->id; /* each thread cache its own draws, the same in each run */
     from *= 0x9e3779b97f4a7c15ull;
     track->random = (from ^ from >> 32) | 1;
     for (unsigned i = 0; i < 4; i++)

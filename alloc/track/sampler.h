@@ -1,9 +1,9 @@
 /* sampler.h - which blocks mode "sample" looks at.
  *
  * Samples are the points of a Poisson process over the bytes handed out, of rate 1 / interval: each
- * class of each heap counts down bytes drawn from an exponential distribution. The processes of all
- * classes and threads add up to one Poisson process, so that a block of b usable bytes is sampled
- * with probability 1 - exp(-b / interval), whatever else goes on. */
+ * class of each thread cache counts down bytes drawn from an exponential distribution. The
+ * processes of all classes and threads add up to one Poisson process, so that a block of b usable
+ * bytes is sampled with probability 1 - exp(-b / interval), whatever else goes on. */
 #ifndef NUMALLOC_ALLOC_SAMPLER_H
 #define NUMALLOC_ALLOC_SAMPLER_H
 

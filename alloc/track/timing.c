@@ -21,7 +21,7 @@ static NA_COLD void measure_cost(void) {
 
 void na_timed_draw(na_track_t *track) {
     if (NA_UNLIKELY(!atomic_load_explicit(&measured, memory_order_relaxed))) measure_cost();
-    track->every_left = na_sampler_gap(track, NA_TIMED_EACH) + 1;
+    track->until_timed = na_sampler_gap(track, NA_TIMED_EACH) + 1;
 }
 
 void na_timed_begin(na_track_t *track) {

@@ -6,14 +6,14 @@
  * large blocks take microseconds: all of them are timed.
  *
  * What is timed is the allocator, not the profiler:
- *   - a drawn call of the usual kind (every.c) does between two readings of the clock what it would
- *     do without a profile: takes a block from its bin, or puts one there; calloc clears it, too;
+ *   - a drawn call of the usual kind (traced.c) does between two readings of the clock what it
+ * would do without a profile: takes a block from its bin, or puts one there; calloc clears it, too;
  *   - in any other, the clock is stopped while a hook runs (recording.c).
  * What the readings themselves take is measured once and taken off.
  *
  * Times are ticks of the time stamp counter, wall time: where a thread is put to sleep within the
  * call, that counts. A call within a call (realloc's) is part of it. Not timed: the call with which
- * a thread begins, and one during which the thread's heap became another. */
+ * a thread begins, and one during which the thread's cache became another. */
 #ifndef NUMALLOC_ALLOC_TIMING_H
 #define NUMALLOC_ALLOC_TIMING_H
 
@@ -50,11 +50,11 @@ NA_INLINE uint64_t na_clock_between(uint64_t from, uint64_t to) {
     return to - from > cost ? to - from - cost : 0;
 }
 
-/* Draws the call that is timed next (track->every_left). Measures na_clock_cost first of all. */
+/* Draws the call that is timed next (track->until_timed). Measures na_clock_cost first of all. */
 void na_timed_draw(na_track_t *track);
 
-/* The call of the thread whose heap this is began; what it does is timed from here on. A call that
- * is under way (a signal handler interrupted it, or left it by longjmp) is given up. */
+/* The call of the thread whose thread cache this is began; what it does is timed from here on. A
+ * call that is under way (a signal handler interrupted it, or left it by longjmp) is given up. */
 void na_timed_begin(na_track_t *track);
 /* It ends: of the same cache as at its beginning. Tells the profiler, unless the call was given up.
  */
@@ -75,7 +75,7 @@ NA_INLINE void na_timed_go_on(na_track_t *track, uint64_t paused) {
 
 /* A call for a large block, or of one, that no other call makes. */
 NA_INLINE bool na_timed_wants(const na_track_t *track) {
-    return NA_UNLIKELY(track->every_left != 0) && track->timed_from == 0 && !track->in_realloc;
+    return NA_UNLIKELY(track->until_timed != 0) && track->timed_from == 0 && !track->in_realloc;
 }
 
 #endif

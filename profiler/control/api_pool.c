@@ -1,7 +1,7 @@
 /* api_pool.c - numalloc_pool_* and markers: passed on to the profiler, if there is one. */
 #include "alloc/api/init.h"
 #include "alloc/sys/lock.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/recording.h"
 #include "numalloc/numalloc.h"
 
@@ -18,14 +18,14 @@ static struct numalloc_pool *destroyed;
 
 static void tell(numalloc_pool_t *pool, na_pool_event_t event, const void *block, size_t size) {
     if (na_hooks == NULL) return;
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return;
-    const na_hooks_t *hooks = na_section_enter(&heap->track);
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(&tcache->track);
     if (hooks != NULL && hooks->on_pool != NULL)
-        hooks->on_pool(&heap->track.profile, event, (uint32_t)(pool - pools), pool->name, block,
+        hooks->on_pool(&tcache->track.profile, event, (uint32_t)(pool - pools), pool->name, block,
                        size);
-    na_section_leave(&heap->track);
-    na_heap_leave(heap);
+    na_section_leave(&tcache->track);
+    na_tcache_leave(tcache);
 }
 
 numalloc_pool_t *numalloc_pool_create(const char *name) {
@@ -67,10 +67,10 @@ void na_pools_after_fork_child(void) {
 
 void numalloc_profile_marker(const char *name) {
     if (na_hooks == NULL || name == NULL) return;
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) return;
-    const na_hooks_t *hooks = na_section_enter(&heap->track);
-    if (hooks != NULL && hooks->on_marker != NULL) hooks->on_marker(&heap->track.profile, name);
-    na_section_leave(&heap->track);
-    na_heap_leave(heap);
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return;
+    const na_hooks_t *hooks = na_section_enter(&tcache->track);
+    if (hooks != NULL && hooks->on_marker != NULL) hooks->on_marker(&tcache->track.profile, name);
+    na_section_leave(&tcache->track);
+    na_tcache_leave(tcache);
 }

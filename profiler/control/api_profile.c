@@ -7,40 +7,40 @@
 #include "profiler/control/control.h"
 #include "profiler/record/record.h"
 
-/* Begins a call: the thread's heap, or NULL with errno. */
-static na_heap_t *enter(void) {
+/* Begins a call: the thread's cache, or NULL with errno. */
+static na_tcache_t *enter(void) {
     na_init();
-    na_heap_t *heap = na_heap_enter();
-    if (heap == NULL) {
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    if (heap->track.inside == 0) return heap;
-    na_heap_leave(heap); /* a signal handler that interrupted the profiler itself */
+    if (tcache->track.inside == 0) return tcache;
+    na_tcache_leave(tcache); /* a signal handler that interrupted the profiler itself */
     errno = EBUSY;
     return NULL;
 }
 
-static int leave(na_heap_t *heap, int error) {
-    na_heap_leave(heap);
+static int leave(na_tcache_t *tcache, int error) {
+    na_tcache_leave(tcache);
     if (error == 0) return 0;
     errno = error;
     return -1;
 }
 
 int numalloc_profile_start(const char *mode, const char *file) {
-    na_heap_t *heap = enter();
-    return heap == NULL ? -1 : leave(heap, na_control_start(heap, mode, file));
+    na_tcache_t *tcache = enter();
+    return tcache == NULL ? -1 : leave(tcache, na_control_start(tcache, mode, file));
 }
 
 int numalloc_profile_stop(void) {
-    na_heap_t *heap = enter();
-    return heap == NULL ? -1 : leave(heap, na_control_stop(heap));
+    na_tcache_t *tcache = enter();
+    return tcache == NULL ? -1 : leave(tcache, na_control_stop(tcache));
 }
 
 int numalloc_profile_dump(void) {
-    na_heap_t *heap = enter();
-    return heap == NULL ? -1 : leave(heap, na_control_dump(heap));
+    na_tcache_t *tcache = enter();
+    return tcache == NULL ? -1 : leave(tcache, na_control_dump(tcache));
 }
 
 int numalloc_profile_is_running(void) {

@@ -58,8 +58,8 @@ static uint64_t mapped_bytes(void) {
 }
 
 static uint32_t threads_most(bool from_now) {
-    if (from_now) na_heap_forget_most();
-    return na_heap_most();
+    if (from_now) na_tcache_forget_most();
+    return na_tcache_most();
 }
 
 static uint64_t mapped_on(unsigned node) {
@@ -112,7 +112,7 @@ static uint64_t sample_interval(void) {
     return interval != 0 ? interval : NA_SAMPLE_ALL;
 }
 
-static int start(const na_heap_t *heap, const char *mode, const char *file) {
+static int start(const na_tcache_t *tcache, const char *mode, const char *file) {
     if (running) return EALREADY;
     if (ended || !wanted) return ECANCELED;
     if (mode == NULL || *mode == 0) mode = na_option_text(NA_OPT_PROFILE);
@@ -123,7 +123,7 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     config.access_stack = (uint32_t)na_option(NA_OPT_ACCESS_STACK) & ~7u;
     config.access_frames = (uint32_t)na_option(NA_OPT_ACCESS_FRAMES);
     config.find = na_lookup;
-    if (!na_switch_prepare(heap)) return EBUSY;
+    if (!na_switch_prepare(tcache)) return EBUSY;
     if (stuck) na_profile_discard();
     stuck = false;
     config.file = file != NULL ? file : na_option_text(NA_OPT_PROFILE_FILE);
@@ -146,7 +146,7 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     config.trace_no_thread = na_option(NA_OPT_TRACE_THREAD) == 0;
     config.trace_max = na_option(NA_OPT_TRACE_MAX);
     config.other_malloc = na_whose_malloc();
-    config.from_start = na_heap_count() == 0;
+    config.from_start = na_tcache_count() == 0;
     config.missed = NA_CREDIT_MAX;
     const na_hooks_t *hooks = na_profile_start(&config);
     if (hooks == NULL) {
@@ -162,19 +162,19 @@ static int start(const na_heap_t *heap, const char *mode, const char *file) {
     return 0;
 }
 
-static int stop(const na_heap_t *heap) {
+static int stop(const na_tcache_t *tcache) {
     if (!running) return EALREADY;
     running = false;
     watch.stop_at_ms = watch.dump_at_ms = 0;
-    stuck = !na_switch_off(heap);
+    stuck = !na_switch_off(tcache);
     na_profile_stop(!stuck);
     if (!stuck) na_profile_discard();
     return 0;
 }
 
-static int dump(const na_heap_t *heap) {
+static int dump(const na_tcache_t *tcache) {
     if (!running) return ENODATA;
-    if (!na_switch_pause(heap)) return EBUSY;
+    if (!na_switch_pause(tcache)) return EBUSY;
     int error = na_profile_dump();
     na_switch_resume();
     return error;
@@ -194,49 +194,49 @@ static void complain(const char *what, int error) {
                 what);
 }
 
-static void carry_out(const na_heap_t *heap, unsigned which) {
-    if ((which & NA_REQUEST_DUMP) != 0 && running) complain("a profile's copy is", dump(heap));
+static void carry_out(const na_tcache_t *tcache, unsigned which) {
+    if ((which & NA_REQUEST_DUMP) != 0 && running) complain("a profile's copy is", dump(tcache));
     if ((which & NA_REQUEST_TOGGLE) != 0)
         which |= running ? (unsigned)NA_REQUEST_STOP : (unsigned)NA_REQUEST_START;
-    if ((which & NA_REQUEST_STOP) != 0 && running) stop(heap);
+    if ((which & NA_REQUEST_STOP) != 0 && running) stop(tcache);
     if ((which & NA_REQUEST_START) != 0 && !running)
-        complain("the start of a profile is", start(heap, NULL, NULL));
+        complain("the start of a profile is", start(tcache, NULL, NULL));
 }
 
-static void attend_requests(na_heap_t *heap) {
+static void attend_requests(na_tcache_t *tcache) {
     while (atomic_load(&requests) != 0) {
         /* In a signal handler that interrupted a hook, or somebody else is at it: later. */
-        if (atomic_load_explicit(&heap->track.inside, memory_order_relaxed) != 0 || !try_lock())
+        if (atomic_load_explicit(&tcache->track.inside, memory_order_relaxed) != 0 || !try_lock())
             return;
-        carry_out(heap, atomic_exchange(&requests, 0));
+        carry_out(tcache, atomic_exchange(&requests, 0));
         na_unlock(&lock);
     }
 }
 
-int na_control_start(na_heap_t *heap, const char *mode, const char *file) {
+int na_control_start(na_tcache_t *tcache, const char *mode, const char *file) {
     na_lock(&lock);
-    int error = start(heap, mode, file);
+    int error = start(tcache, mode, file);
     const na_hooks_t *hooks = na_hooks;
     /* Here the program waits for us in a call of its own, so that a thread can be made. */
     if (error == 0 && hooks->on_load != NULL) hooks->on_load();
     na_unlock(&lock);
-    na_switch_alarmed(heap); /* what the caller does next is in the profile, all of it */
+    na_switch_alarmed(tcache); /* what the caller does next is in the profile, all of it */
     return error;
 }
 
-int na_control_stop(na_heap_t *heap) {
+int na_control_stop(na_tcache_t *tcache) {
     na_lock(&lock);
-    int error = stop(heap);
+    int error = stop(tcache);
     na_unlock(&lock);
-    attend_requests(heap);
+    attend_requests(tcache);
     return error;
 }
 
-int na_control_dump(na_heap_t *heap) {
+int na_control_dump(na_tcache_t *tcache) {
     na_lock(&lock);
-    int error = dump(heap);
+    int error = dump(tcache);
     na_unlock(&lock);
-    attend_requests(heap);
+    attend_requests(tcache);
     return error;
 }
 
@@ -338,7 +338,7 @@ static unsigned look(uint64_t now) {
     return due ? found | NA_REQUEST_DUMP : found;
 }
 
-static void poll_triggers(na_heap_t *heap, uint64_t now) {
+static void poll_triggers(na_tcache_t *tcache, uint64_t now) {
     if (atomic_load_explicit(&watching, memory_order_relaxed)) {
         uint64_t next = atomic_load_explicit(&next_look_ms, memory_order_relaxed);
         if (now >= next && atomic_compare_exchange_strong(&next_look_ms, &next, now + LOOK_MS) &&
@@ -348,7 +348,7 @@ static void poll_triggers(na_heap_t *heap, uint64_t now) {
             if (found != 0) atomic_fetch_or(&requests, found);
         }
     }
-    attend_requests(heap);
+    attend_requests(tcache);
 }
 
 /* --- the process --- */
@@ -421,14 +421,14 @@ void na_control_init(void) {
     na_unlock(&lock);
 }
 
-void na_control_at_exit(na_heap_t *heap) {
+void na_control_at_exit(na_tcache_t *tcache) {
     if (!try_lock()) return; /* exit() out of a handler that interrupted a switch */
     ended = true;
     const na_hooks_t *hooks = na_hooks;
-    if (running && hooks != NULL && heap->track.inside == 0) {
-        hooks = na_section_enter(&heap->track);
-        if (hooks != NULL) hooks->on_exit(&heap->track.profile);
-        na_section_leave(&heap->track);
+    if (running && hooks != NULL && tcache->track.inside == 0) {
+        hooks = na_section_enter(&tcache->track);
+        if (hooks != NULL) hooks->on_exit(&tcache->track.profile);
+        na_section_leave(&tcache->track);
     }
     na_unlock(&lock);
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 
 typedef enum na_request {
     NA_REQUEST_START = 1,
@@ -32,15 +32,15 @@ void na_control_request(unsigned requests);
  * EINVAL (no such mode), ECANCELED (this program or rank is not to be profiled), EBUSY (a thread
  * does not come out of the profiler), EIO (the file; said on stderr), ENODATA (dump: none is
  * running, or nothing was recorded yet). `mode`, `file`: NULL as the options say. */
-int na_control_start(na_heap_t *heap, const char *mode, const char *file);
-int na_control_stop(na_heap_t *heap);
-int na_control_dump(na_heap_t *heap);
+int na_control_start(na_tcache_t *tcache, const char *mode, const char *file);
+int na_control_stop(na_tcache_t *tcache);
+int na_control_dump(na_tcache_t *tcache);
 
 /* A forked child: pools that were being named are nobody's. (api_pool.c) */
 void na_pools_after_fork_child(void);
 
 /* The process ends: the profile is closed, no other begins. */
-void na_control_at_exit(na_heap_t *heap);
+void na_control_at_exit(na_tcache_t *tcache);
 
 /* control_filter.c: this program, and this process of its job, is one to profile. `programs` is a
  * list of names with *, `ranks` one of numbers and ranges; NULL or empty: any. False with

@@ -277,7 +277,7 @@ const na_hooks_t *na_access_hooks(const na_hooks_t *hooks) {
     if (config.access == NA_ACCESS_OFF) return hooks;
     base = hooks;
     noting = *hooks;
-    if (hooks->every_free != NULL) noting.every_free = na_usual_noted_free;
+    if (hooks->traced_free != NULL) noting.traced_free = na_traced_noted_free;
     noting.on_free = on_free;
     noting.on_resize = on_resize;
     return &noting;

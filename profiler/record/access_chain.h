@@ -9,26 +9,26 @@
 
 #include "profiler/record/access_priv.h"
 
-#define NA_CHAIN_STACK_MOST 8192u /* bytes of stack a sample, at most */
+#define NA_BATCH_STACK_MOST 8192u /* bytes of stack a sample, at most */
 
 /* A chain from the innermost frame on. */
-typedef struct na_chain {
+typedef struct na_batch {
     const uint64_t *pcs;
     const bool *exact; /* each is an instruction's, not that after a call; NULL: the first is */
     uint32_t count;
     bool exact_first; /* false: the first is not */
     bool truncated;   /* frames are missing further out */
-} na_chain_t;
+} na_batch_t;
 /* Its node in STACKS; 0: no room. */
-uint32_t na_chain_enter(const na_chain_t *chain);
+uint32_t na_batch_enter(const na_batch_t *chain);
 
 /* Has the samples of an event carry what a chain is made of. They get longer by
- * na_chain_bytes(stack). `stack`: bytes; 0: no chains. */
-void na_chain_ask(struct perf_event_attr *attr, uint32_t stack);
-uint32_t na_chain_bytes(uint32_t stack);
+ * na_batch_bytes(stack). `stack`: bytes; 0: no chains. */
+void na_batch_ask(struct perf_event_attr *attr, uint32_t stack);
+uint32_t na_batch_bytes(uint32_t stack);
 
 /* The chain's node in STACKS from what follows the other fields of a sample; 0: there is none.
  * `after_ip`: the sample's ip is the instruction after the accessing one, as if it had called. */
-uint32_t na_chain_of(const uint64_t *words, uint32_t count, bool after_ip);
+uint32_t na_batch_of(const uint64_t *words, uint32_t count, bool after_ip);
 
 #endif

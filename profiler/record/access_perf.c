@@ -212,7 +212,7 @@ long na_perf_open_self(const na_perf_plan_t *plan) {
 
 /* ---- rings ---- */
 
-#define MOST_BYTES (512u + NA_CHAIN_STACK_MOST) /* of a record that is looked at */
+#define MOST_BYTES (512u + NA_BATCH_STACK_MOST) /* of a record that is looked at */
 
 void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     static uint64_t record[MOST_BYTES / 8];

@@ -165,7 +165,7 @@ static void take(na_perf_target_t *t, const struct perf_event_header *header, co
     bool write = event % EACH == 0;
     hit_t hit = {b.time, b.ip, b.tid, 0, (uint16_t)b.cpu, (uint16_t)target, 0, word, write, false};
     /* The event for any access has the call chain. */
-    if (!write && w.chains) hit.stack = na_chain_of(words + HIT_WORDS, count - HIT_WORDS, true);
+    if (!write && w.chains) hit.stack = na_batch_of(words + HIT_WORDS, count - HIT_WORDS, true);
     hit_t *half = latest[target][word];
     if (half != NULL && half->tid == b.tid && half->ip == b.ip && !half->paired &&
         half->write != write) {
@@ -576,7 +576,7 @@ static void settle(void) {
 /* All that may come in a window: what each event may tell, and some switches. */
 static uint32_t ring_for(uint32_t stack) {
     uint32_t record = (uint32_t)(sizeof(struct perf_event_header) + sizeof(na_perf_hit_t));
-    uint32_t told = budget_of(0) * record + budget_of(1) * (record + na_chain_bytes(stack));
+    uint32_t told = budget_of(0) * record + budget_of(1) * (record + na_batch_bytes(stack));
     uint32_t need = WORDS * told + SWITCH_BYTES + SCOUTS_BYTES;
     uint32_t bytes = (uint32_t)na_os_page;
     while (bytes < need)
@@ -627,7 +627,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     plan.ring_bytes = ring_for(na_access_config->access_stack);
     w.chains = na_access_config->access_stack != 0;
     for (uint32_t k = 1; k < REGISTERS; k += EACH)
-        na_chain_ask(&plan.attr[k], na_access_config->access_stack);
+        na_batch_ask(&plan.attr[k], na_access_config->access_stack);
     long error = na_perf_try(&plan);
     if (error == 0 && !na_draw_start(na_rec_ticks())) error = -ENOMEM;
     if (error != 0) {

@@ -253,17 +253,17 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
         na_trace_hooks.on_free = trace.on_free;
         na_trace_hooks.before_move = trace.before_move;
         na_trace_hooks.on_resize = trace.on_resize;
-        na_trace_hooks.every_alloc = NULL;
-        na_trace_hooks.every_free = NULL;
+        na_trace_hooks.traced_alloc = NULL;
+        na_trace_hooks.traced_free = NULL;
         return na_access_hooks(&na_trace_hooks);
     }
     bool sampling = config.mode == NA_PROFILE_SAMPLE;
     na_rec_hooks.sample_interval = sampling ? config.sample_interval : 0;
     na_rec_hooks.on_alloc = sampling ? na_site_on_sampled_alloc : na_site_on_alloc;
     na_rec_hooks.on_free = sampling ? na_site_on_sampled_free : na_site_on_free;
-    bool usual = !sampling && !config.free_sites && na_rec.tsc && na_usual_sites_alloc != NULL;
-    na_rec_hooks.every_alloc = usual ? na_usual_sites_alloc : NULL;
-    na_rec_hooks.every_free = usual ? na_usual_sites_free : NULL;
+    bool usual = !sampling && !config.free_sites && na_rec.tsc && na_traced_sites_alloc != NULL;
+    na_rec_hooks.traced_alloc = usual ? na_traced_sites_alloc : NULL;
+    na_rec_hooks.traced_free = usual ? na_traced_sites_free : NULL;
     return na_access_hooks(&na_rec_hooks);
 }
 

@@ -162,7 +162,7 @@ static bool squeeze(packer_t *p, const uint8_t *raw, uint64_t bytes, na_nprof_ch
 
 /* Gives up the oldest chunks until the limit is kept. Dropped chunks that lie one after the other
  * become one; their first page stays, so that a reader finds its way. */
-static void keep_limit(const na_nprof_chunk_t *c, uint64_t offset, uint32_t events) {
+static void overflow_limit(const na_nprof_chunk_t *c, uint64_t offset, uint32_t events) {
     if (w.max == 0 || w.ring == NULL) return;
     na_lock(&w.ring_lock);
     w.ring[(w.ring_first + w.ring_count) % RING] = (sealed_t){offset, c->length, events};
@@ -213,7 +213,7 @@ static void seal(packer_t *p, const na_nprof_buffer_t *b) {
         events = b->used;
     }
     if (done)
-        keep_limit(&c, offset, events);
+        overflow_limit(&c, offset, events);
     else
         __atomic_fetch_add(&na_rec.header->lost_events, events, __ATOMIC_RELAXED);
 }

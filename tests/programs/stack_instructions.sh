@@ -35,7 +35,7 @@ for program in "$2" "$3"; do
             [ "$added" -gt "$limit" ] || break
             echo "$test_name: $kind: $added instructions in count $attempt"
         done
-        alloc=$(pairs sites "$program" "$kind" --toggle-collect=na_usual_sites_alloc)
+        alloc=$(pairs sites "$program" "$kind" --toggle-collect=na_traced_sites_alloc)
         printf '%s: %s, %s: %d instructions more than unprofiled, at most %d; %d of them for the allocation, at most %d\n' \
             "$test_name" "$(basename "$program")" "$kind" "$added" "$limit" "$alloc" "$alloc_limit"
         if [ "$alloc" -lt 150 ] || [ "$alloc" -gt "$alloc_limit" ] || [ "$added" -gt "$limit" ]; then

@@ -100,7 +100,7 @@ static const uint64_t *at_the_edge(const uint64_t *words, uint32_t count) {
 static uint32_t chain_of(const uint64_t *words, uint32_t count, bool after_ip) {
     node_count = 0;
     room = MOST;
-    uint32_t node = na_chain_of(at_the_edge(words, count), count, after_ip);
+    uint32_t node = na_batch_of(at_the_edge(words, count), count, after_ip);
     cr_assert_leq(node_count, MOST);
     cr_assert_eq(node, node_count == 0 ? 0 : node_count + 100);
     for (uint32_t i = 0; i < node_count; i++) {
@@ -189,7 +189,7 @@ Test(chain, no_room_for_the_nodes, .init = setup) {
     for (uint32_t i = 0; i < all; i++) {
         node_count = 0;
         room = i;
-        cr_assert_eq(na_chain_of(sample, WORDS, false), 0);
+        cr_assert_eq(na_batch_of(sample, WORDS, false), 0);
     }
 }
 

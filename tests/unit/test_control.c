@@ -60,10 +60,10 @@ static void on_free(void **prof, const na_record_t *record, void *block, size_t 
 
 static const na_hooks_t table = {.on_alloc = on_alloc, .on_free = on_free};
 
-static na_heap_t *own(void) {
-    na_heap_t *heap = na_heap_enter();
-    na_heap_leave(heap);
-    return heap;
+static na_tcache_t *own(void) {
+    na_tcache_t *tcache = na_tcache_enter();
+    na_tcache_leave(tcache);
+    return tcache;
 }
 
 static void begin(void) {
@@ -89,9 +89,9 @@ Test(control, a_switch_takes_back_all_credit) {
     for (unsigned i = 0; i < 10; i++)
         blocks[i] = NA_FN(malloc)(16 + 16 * i);
     begin();
-    const na_heap_t *heap = own();
+    const na_tcache_t *tcache = own();
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
-        cr_assert(heap->bins[cls].pop <= 0 && heap->bins[cls].push <= 0, "%u", cls);
+        cr_assert(tcache->bins[cls].pop <= 0 && tcache->bins[cls].push <= 0, "%u", cls);
     for (unsigned i = 0; i < 10; i++)
         NA_FN(free)(blocks[i]);
     cr_assert(allocs == 0 && frees == 0 && before == 10);

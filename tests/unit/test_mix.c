@@ -7,8 +7,8 @@
 
 #include "alloc/api/api.h"
 #include "alloc/central/mixed.h"
-#include "alloc/page/tight.h"
-#include "alloc/thread/cache.h"
+#include "alloc/page/pressure.h"
+#include "alloc/thread/small.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/lookup.h"
 #include "alloc/track/recording.h"
@@ -174,7 +174,7 @@ Test(mix, realloc_keeps_what_lies_in_a_mixed_span) {
 
 /* Said anew before each call: a look at the groups of this machine may find otherwise. */
 static void be_scarce(void) {
-    atomic_store(&na_scarce_now, true);
+    atomic_store(&na_pressure_critical_now, true);
 }
 
 static bool goes_on_behind(const block_t *b) {
@@ -337,14 +337,14 @@ Test(mix, while_every_event_is_recorded_none_is_handed_out) {
     cr_assert(na_switch_prepare(na_self));
     na_profile_epoch = na_profile_epoch + 1;
     na_switch_on(&hooks, true);
-    na_heap_leave(na_heap_enter()); /* notices */
+    na_tcache_leave(na_tcache_enter()); /* notices */
     for (unsigned i = 0; i < GUESTS; i += 2)
         guests[i] = make(guest_size(i));
     for (unsigned i = 1; i < GUESTS; i += 2)
         drop(&guests[i]);
     cr_assert_eq(told, GUESTS);
     cr_assert(na_switch_off(na_self));
-    na_heap_leave(na_heap_enter());
+    na_tcache_leave(na_tcache_enter());
     drop_all();
 }
 
@@ -368,7 +368,7 @@ Test(mix, a_double_free_is_found_when_the_block_goes_home, .signal = SIGABRT) {
             NA_FN(free)(guests[i].at);
             numalloc_trim(0);
             cr_assert(na_gate_enter(na_self));
-            na_heap_flush(na_self);
+            na_tcache_flush(na_self);
             na_gate_leave(na_self);
         }
 }

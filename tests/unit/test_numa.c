@@ -16,11 +16,11 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
+#include "alloc/page/node_free.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/room.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
 #include "support/node_tree.h"
 
@@ -101,7 +101,7 @@ Test(numa, a_thread_that_may_not_run_at_home_moves_at_its_next_slow_path) {
 }
 
 /* What is at hand in the heap's bins, by their credits. */
-static unsigned credits(const na_heap_t *heap) {
+static unsigned credits(const na_tcache_t *heap) {
     unsigned sum = 0;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
         sum += (unsigned)(heap->bins[cls].pop > 0 ? heap->bins[cls].pop : 0) +
@@ -125,7 +125,7 @@ Test(numa, a_thread_that_may_go_back_moves_when_it_has_stayed_away) {
             NA_FN(free)(NA_FN(malloc)(50 * KIB));
         NA_FN(free)
         (NA_FN(malloc)(200)); /* back for sure: what was at hand when away was not kept */
-        na_heap_t *home = na_self;
+        na_tcache_t *home = na_self;
         cr_assert_eq(home->node, 0);
         cr_assert_gt(credits(home), 0);
         uint64_t began = na_os_ms();
@@ -151,7 +151,7 @@ Test(numa, a_thread_that_may_go_back_moves_when_it_has_stayed_away) {
         }
         cr_assert_eq(na_self->node, 1);
         cr_assert_not(na_self->away);
-        cr_assert_eq(home->phase, NA_HEAP_DETACHED);
+        cr_assert_eq(home->phase, NA_TCACHE_ABANDONED);
         cr_assert_eq(numalloc_node_of(block), 1);
         NA_FN(free)(block);
         return;
@@ -557,13 +557,14 @@ Test(numa, nodes) {
 
 Test(room, from_the_kernels_text) {
     static const char text[] = "Node 0 MemTotal:        65536 kB\nNode 0 MemFree:   32768 kB\n";
-    cr_assert_eq(na_room_parse(text), 32 * MIB - 64 * MIB / 100 * 8, "8 %% are kept free");
-    cr_assert_eq(na_room_parse("Node 0 MemTotal: 65536 kB\nNode 0 MemFree: 4096 kB\n"), 0);
-    cr_assert_eq(na_room_parse("Node 0 MemTotal: 524288000 kB\nNode 0 MemFree: 524288000 kB\n"),
-                 500 * KIB * MIB - 128 * MIB - 500 * KIB * MIB / 400, "a large node keeps less");
-    cr_assert_eq(na_room_parse(""), NA_ROOM_UNKNOWN);
-    cr_assert_eq(na_room_parse("Node 0 MemTotal: 65536 kB\n"), NA_ROOM_UNKNOWN);
-    cr_assert_eq(na_room_parse("Node 0 MemTotal: x\nNode 0 MemFree: 1 kB\n"), NA_ROOM_UNKNOWN);
+    cr_assert_eq(na_node_free_parse(text), 32 * MIB - 64 * MIB / 100 * 8, "8 %% are kept free");
+    cr_assert_eq(na_node_free_parse("Node 0 MemTotal: 65536 kB\nNode 0 MemFree: 4096 kB\n"), 0);
+    cr_assert_eq(
+        na_node_free_parse("Node 0 MemTotal: 524288000 kB\nNode 0 MemFree: 524288000 kB\n"),
+        500 * KIB * MIB - 128 * MIB - 500 * KIB * MIB / 400, "a large node keeps less");
+    cr_assert_eq(na_node_free_parse(""), NA_ROOM_UNKNOWN);
+    cr_assert_eq(na_node_free_parse("Node 0 MemTotal: 65536 kB\n"), NA_ROOM_UNKNOWN);
+    cr_assert_eq(na_node_free_parse("Node 0 MemTotal: x\nNode 0 MemFree: 1 kB\n"), NA_ROOM_UNKNOWN);
 }
 
 static void wait_for_a_look(void) {

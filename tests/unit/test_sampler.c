@@ -5,7 +5,7 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/sampler.h"
 #include "pagemap/pagemap.h"
 
@@ -66,7 +66,7 @@ static void check_share(size_t size, unsigned blocks) {
 
 Test(sampler, share_of_blocks) {
     na_sample_interval = 4096; /* before the first block */
-    /* The first block makes the heap; its seed then becomes a fixed one. */
+    /* The first block makes the thread cache; its seed then becomes a fixed one. */
     NA_FN(free)(NA_FN(malloc)(1));
     na_self->track.random = 98765;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)

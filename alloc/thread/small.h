@@ -1,6 +1,6 @@
-/* cache.h - the hot path: pop a block, push a block.
+/* small.h - the hot path: pop a block, push a block.
  *
- * malloc: class from the table, bin from the thread's heap, one credit, one list head.
+ * malloc: class from the table, bin from the thread's cache, one credit, one list head.
  * free: tag from the page map, bin from the tag; a tag that is not exactly the bin's (NULL,
  * foreign, large, someone else's, slow) or a spent credit leaves for the slow path.
  * docs/hot-path.md counts the instructions.
@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "alloc/thread/heap.h"
+#include "alloc/thread/thread_cache.h"
 #include "alloc/track/hooks.h"
 #include "pagemap/pagemap.h"
 
@@ -31,12 +31,12 @@ void na_free_moved(void *block, const void *to);
 void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry);
 void na_free_thoroughly(void *block, uint32_t tag, na_release_t how, const void *moved_to);
 /* Frees a block from the list of aside.h. */
-void na_free_late(na_heap_t *heap, void *block);
+void na_free_late(na_tcache_t *tcache, void *block);
 
-/* Threads without a heap share the EMPTY one: they spend its credits, which it does not have, at
- * once, and read the class table while the first of them fills it. Whatever they find sends them to
- * a slow path that waits and sorts it out (heap.h). ThreadSanitizer is told so on the hot path and
- * on every function that it is inlined into. */
+/* Threads without a thread cache share the EMPTY one: they spend its credits, which it does not
+ * have, at once, and read the class table while the first of them fills it. Whatever they find
+ * sends them to a slow path that waits and sorts it out (thread_cache.h). ThreadSanitizer is told
+ * so on the hot path and on every function that it is inlined into. */
 #define NA_RACES_WITH_EMPTY NA_RACY
 #define NA_HOT              __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 

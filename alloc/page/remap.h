@@ -1,4 +1,4 @@
-/* shift.h - moving the memory of free hugepages to where it is wanted.
+/* remap.h - moving the memory of free hugepages to where it is wanted.
  *
  * A long run needs addresses in a row. Where they are free but hold no memory, while hugepages that
  * do lie free elsewhere, the system can be asked to put the memory of those under the run: it moves
@@ -20,15 +20,15 @@
 
 #include "alloc/page/pagestore.h"
 
-typedef enum na_shift {
+typedef enum na_remap {
     NA_SHIFT_NONE,
     NA_SHIFT_SOME, /* the run no longer reads as zero */
     NA_SHIFT_LOST, /* the system failed half-way: the run has been given back, take another */
-} na_shift_t;
+} na_remap_t;
 
 /* Puts memory under a run (or what was added to one, from a hugepage boundary on) that was just
  * taken and is not in use yet, as long as what is resident exceeds what may be (purge.h). Without
  * the lock, which it lets go during system calls. */
-na_shift_t na_shift(na_pagestore_t *s, uintptr_t start, uint32_t pages);
+na_remap_t na_remap(na_pagestore_t *s, uintptr_t start, uint32_t pages);
 
 #endif

@@ -1,7 +1,7 @@
-/* spanset.h - the spans of one size class that one owner draws blocks from.
+/* span_list.h - the spans of one size class that one owner draws blocks from.
  *
- * The same structure serves a heap's owned classes (no lock: only the heap, under its gate) and a
- * node's pooled classes (under the central list's lock).
+ * The same structure serves a thread cache's owned classes (no lock: only the thread cache, under
+ * its gate) and a node's pooled classes (under the central list's lock).
  *
  *   partial[0] nearly empty ... partial[7] nearly full     spans that can give blocks
  *   (full spans are on no list)
@@ -19,15 +19,15 @@
 #include "alloc/sys/base.h"
 #include "pagemap/span.h"
 
-#define NA_SPANSET_LISTS  8u
-#define NA_SPANSET_SPARSE 3u /* spans on the first lists are */
+#define NA_SPAN_LIST_LISTS  8u
+#define NA_SPAN_LIST_SPARSE 3u /* spans on the first lists are */
 
-typedef struct na_spanset {
-    na_span_t *partial[NA_SPANSET_LISTS];
+typedef struct na_span_list {
+    na_span_t *partial[NA_SPAN_LIST_LISTS];
     uint32_t spans;  /* all, full ones included */
     uint32_t takes;  /* how often blocks were taken */
-    uint32_t sparse; /* spans on the first NA_SPANSET_SPARSE lists */
-} na_spanset_t;
+    uint32_t sparse; /* spans on the first NA_SPAN_LIST_SPARSE lists */
+} na_span_list_t;
 
 /* How new spans of a set are made: the owner's part of what a span is. */
 typedef struct na_span_kind {
@@ -41,14 +41,14 @@ typedef struct na_span_kind {
  * a system page at a time, so that no page is touched early), then, if it may, a new span, until
  * there are `want`. Returns them as a list and sets *got >= 1, *got < want only when the system
  * refuses more; NULL: nothing to be had. O(1) a span, plus the blocks carved. */
-void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
-                      uint32_t *got);
+void *na_span_list_take(na_span_list_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
+                        uint32_t *got);
 
 /* Gives blocks back to their span: `count` of them, linked from `first` to `last`. A span that is
  * then wholly free goes back to the page heap, unless it is the set's last with free blocks (so
  * that a lone block does not bounce). Returns the bytes that went there. */
-size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count,
-                       unsigned cls);
+size_t na_span_list_give(na_span_list_t *set, na_span_t *span, void *first, void *last,
+                         uint32_t count, unsigned cls);
 
 /* A run: blocks of one span that follow each other in a list. Blocks that were handed out together
  * mostly come home together, so that one look at the page map serves many. */
@@ -65,9 +65,9 @@ typedef struct na_run {
 bool na_run_cut(void **list, unsigned cls, na_run_t *run);
 
 /* Opens the sparsest span to all classes, as one of the mixer (mixed.h); false: none is sparse. */
-bool na_spanset_open(na_spanset_t *set, na_mixer_t *mixer);
+bool na_span_list_open(na_span_list_t *set, na_mixer_t *mixer);
 
 /* Gives wholly free spans back, the last ones too. */
-void na_spanset_trim(na_spanset_t *set);
+void na_span_list_trim(na_span_list_t *set);
 
 #endif

@@ -1,4 +1,5 @@
-/* test_heap.c - credits, adoption, mail to heaps without a thread, and the heaps of a forked child.
+/* test_thread_cache.c - credits, adoption, remote frees to thread caches without a thread, and the
+ * thread caches of a forked child.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -8,27 +9,28 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/thread/cache.h"
-#include "alloc/thread/heap.h"
 #include "alloc/thread/remote.h"
+#include "alloc/thread/small.h"
+#include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
 
-/* The test's own thread takes a heap first, or it would adopt those that the tests look at. */
+/* The test's own thread takes a thread cache first, or it would adopt those that the tests look at.
+ */
 static void attach(void) {
     NA_FN(free)(NA_FN(malloc)(1));
 }
 
-TestSuite(heap, .init = attach);
+TestSuite(tcache, .init = attach);
 
 static int credit(int16_t left) {
     return left < 0 ? 0 : left;
 }
 
 /* blocks in the list = count + (granted_push - push) - (granted_pop - pop) */
-static void check_bins(const na_heap_t *heap) {
+static void check_bins(const na_tcache_t *tcache) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        const na_bin_t *bin = &heap->bins[cls];
-        const na_bin_state_t *state = &heap->states[cls];
+        const na_bin_t *bin = &tcache->bins[cls];
+        const na_bin_state_t *state = &tcache->states[cls];
         int64_t length = 0;
         for (void *block = bin->head; block != NULL; block = *na_block_next(block))
             length++;
@@ -40,7 +42,7 @@ static void check_bins(const na_heap_t *heap) {
     }
 }
 
-Test(heap, credits_tell_the_length_of_every_list) {
+Test(tcache, credits_tell_the_length_of_every_list) {
     enum { SLOTS = 3000 };
     static void *slots[SLOTS];
     srand(7);
@@ -58,24 +60,24 @@ Test(heap, credits_tell_the_length_of_every_list) {
     numalloc_trim(0);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         cr_assert_eq(na_self->states[cls].count, 0);
-        cr_assert_eq(na_self->kept_bytes, 0);
-        cr_assert_eq(na_self->states[cls].kept, 0);
+        cr_assert_eq(na_self->overflow_bytes, 0);
+        cr_assert_eq(na_self->states[cls].overflow, 0);
         if (na_classes[cls].pooled) continue;
-        cr_assert_eq(na_heap_spans(na_self, cls)->spans, 0, "class %u keeps a span", cls);
+        cr_assert_eq(na_tcache_spans(na_self, cls)->spans, 0, "class %u keeps a span", cls);
     }
 }
 
 typedef struct visit {
     void *blocks[2000];
     size_t size;
-    na_heap_t *heap;
+    na_tcache_t *tcache;
 } visit_t;
 
 static void *fill(void *argument) {
     visit_t *v = argument;
     for (unsigned i = 0; i < 2000; i++)
         v->blocks[i] = NA_FN(malloc)(v->size);
-    v->heap = na_self;
+    v->tcache = na_self;
     return NULL;
 }
 
@@ -85,29 +87,29 @@ static void run(visit_t *v) {
     pthread_join(id, NULL);
 }
 
-Test(heap, the_next_thread_adopts_the_last_heap) {
+Test(tcache, the_next_thread_adopts_the_last_heap) {
     static visit_t first = {.size = 48}, second = {.size = 48};
     run(&first);
-    cr_assert_eq(first.heap->phase, NA_HEAP_DETACHED);
-    unsigned heaps = na_heap_count();
+    cr_assert_eq(first.tcache->phase, NA_TCACHE_ABANDONED);
+    unsigned tcaches = na_tcache_count();
     run(&second);
-    cr_assert_eq(second.heap, first.heap);
-    cr_assert_eq(na_heap_count(), heaps);
+    cr_assert_eq(second.tcache, first.tcache);
+    cr_assert_eq(na_tcache_count(), tcaches);
 }
 
-Test(heap, mail_to_a_heap_without_a_thread_frees_its_spans) {
+Test(tcache, mail_to_a_heap_without_a_thread_frees_its_spans) {
     static visit_t v = {.size = 48};
     run(&v);
     unsigned cls = na_class_of(48);
-    cr_assert_gt(na_heap_spans(v.heap, cls)->spans, 5);
+    cr_assert_gt(na_tcache_spans(v.tcache, cls)->spans, 5);
     for (unsigned i = 0; i < 2000; i++)
         NA_FN(free)(v.blocks[i]);
     numalloc_trim(0); /* posts what is still outgoing */
-    cr_assert_eq(na_self->outgoing_lists, 0);
-    cr_assert_eq(v.heap->phase, NA_HEAP_DETACHED);
-    cr_assert_eq(v.heap->mail[cls], 0);
-    cr_assert_eq(v.heap->mail_bytes, 0);
-    cr_assert_eq(na_heap_spans(v.heap, cls)->spans, 0);
+    cr_assert_eq(na_self->remote_batches_used, 0);
+    cr_assert_eq(v.tcache->phase, NA_TCACHE_ABANDONED);
+    cr_assert_eq(v.tcache->remote_free[cls], 0);
+    cr_assert_eq(v.tcache->remote_bytes, 0);
+    cr_assert_eq(na_tcache_spans(v.tcache, cls)->spans, 0);
 }
 
 static void flush_outgoing(void) {
@@ -118,46 +120,46 @@ static void flush_outgoing(void) {
 
 static void reclaim(void) {
     cr_assert(na_gate_enter(na_self));
-    na_heap_reclaim(na_self);
+    na_tcache_reclaim(na_self);
     na_gate_leave(na_self);
 }
 
-Test(heap, a_warm_heap_has_some_mail_until_it_cools) {
+Test(tcache, a_warm_heap_has_some_mail_until_it_cools) {
     static visit_t v = {.size = 48};
     run(&v);
     unsigned cls = na_class_of(48);
-    cr_assert(v.heap->warm);
+    cr_assert(v.tcache->warm);
     for (unsigned i = 0; i < 1000; i++)
         NA_FN(free)(v.blocks[i]);
     flush_outgoing();
-    cr_assert_eq(v.heap->mail_bytes, 1000 * 48);
-    cr_assert_neq(v.heap->mail[cls], 0);
+    cr_assert_eq(v.tcache->remote_bytes, 1000 * 48);
+    cr_assert_neq(v.tcache->remote_free[cls], 0);
     reclaim(); /* it is there for the first time, */
     reclaim(); /* and still is */
-    cr_assert_not(v.heap->warm);
-    cr_assert_eq(v.heap->phase, NA_HEAP_DETACHED);
-    cr_assert_eq(v.heap->mail_bytes, 0);
-    cr_assert_eq(v.heap->mail[cls], 0);
+    cr_assert_not(v.tcache->warm);
+    cr_assert_eq(v.tcache->phase, NA_TCACHE_ABANDONED);
+    cr_assert_eq(v.tcache->remote_bytes, 0);
+    cr_assert_eq(v.tcache->remote_free[cls], 0);
     for (unsigned i = 1000; i < 2000; i++)
         NA_FN(free)(v.blocks[i]);
     flush_outgoing();
-    cr_assert_eq(v.heap->mail[cls], 0);
-    cr_assert_leq(na_heap_spans(v.heap, cls)->spans, 1);
+    cr_assert_eq(v.tcache->remote_free[cls], 0);
+    cr_assert_leq(na_tcache_spans(v.tcache, cls)->spans, 1);
 }
 
-Test(heap, too_much_mail_for_a_warm_heap_goes_to_its_spans) {
+Test(tcache, too_much_mail_for_a_warm_heap_goes_to_its_spans) {
     static visit_t v = {.size = 112};
     run(&v);
-    cr_assert(v.heap->warm);
+    cr_assert(v.tcache->warm);
     uint64_t most = 0;
     for (unsigned i = 0; i < 2000; i++) {
         NA_FN(free)(v.blocks[i]);
-        if (v.heap->mail_bytes > most) most = v.heap->mail_bytes;
+        if (v.tcache->remote_bytes > most) most = v.tcache->remote_bytes;
     }
     flush_outgoing();
     cr_assert_gt(most, 64 << 10);
     cr_assert_leq(most, 128 << 10);
-    cr_assert(v.heap->warm);
+    cr_assert(v.tcache->warm);
 }
 
 static int sleeping; /* __atomic: 1 asleep, 2 woken */
@@ -172,7 +174,7 @@ static void *keep_and_sleep(void *argument) {
         for (unsigned i = 0; i < BLOCKS; i++)
             NA_FN(free)(blocks[i]);
         if (wave == 0) continue;
-        *(na_heap_t **)argument = na_self;
+        *(na_tcache_t **)argument = na_self;
         __atomic_store_n(&sleeping, 1, __ATOMIC_RELEASE);
         while (__atomic_load_n(&sleeping, __ATOMIC_ACQUIRE) == 1)
             usleep(1000);
@@ -183,23 +185,23 @@ static void *keep_and_sleep(void *argument) {
     return NULL;
 }
 
-Test(heap, what_a_sleeping_thread_keeps_is_sent_home_bit_by_bit) {
-    static na_heap_t *heap;
+Test(tcache, what_a_sleeping_thread_keeps_is_sent_home_bit_by_bit) {
+    static na_tcache_t *tcache;
     pthread_t id;
-    cr_assert_eq(pthread_create(&id, NULL, keep_and_sleep, &heap), 0);
+    cr_assert_eq(pthread_create(&id, NULL, keep_and_sleep, &tcache), 0);
     while (__atomic_load_n(&sleeping, __ATOMIC_ACQUIRE) == 0)
         usleep(1000);
-    na_spanset_t *spans = na_heap_spans(heap, na_class_of(48));
-    uint32_t full = spans->spans, kept = heap->kept_bytes;
+    na_span_list_t *spans = na_tcache_spans(tcache, na_class_of(48));
+    uint32_t full = spans->spans, kept = tcache->overflow_bytes;
     cr_assert_gt(kept, 1 << 20);
-    for (unsigned call = 0; call < 3 && heap->kept_bytes == kept; call++)
+    for (unsigned call = 0; call < 3 && tcache->overflow_bytes == kept; call++)
         reclaim();
-    cr_assert_gt(heap->kept_bytes, 0);
-    cr_assert_lt(heap->kept_bytes, kept);
+    cr_assert_gt(tcache->overflow_bytes, 0);
+    cr_assert_lt(tcache->overflow_bytes, kept);
     reclaim();
-    cr_assert_eq(heap->kept_bytes, 0);
+    cr_assert_eq(tcache->overflow_bytes, 0);
     cr_assert_lt(spans->spans, full / 4, "%u of %u", spans->spans, full);
-    cr_assert_eq(heap->busy, 0);
+    cr_assert_eq(tcache->busy, 0);
     __atomic_store_n(&sleeping, 2, __ATOMIC_RELEASE);
     pthread_join(id, NULL);
 }
@@ -211,7 +213,7 @@ static int absence; /* __atomic: 1 away, 2 back */
 static void *be_absent(void *argument) {
     for (unsigned i = 0; i < ABSENT_BLOCKS; i++)
         absent_blocks[i] = NA_FN(malloc)(48);
-    *(na_heap_t **)argument = na_self;
+    *(na_tcache_t **)argument = na_self;
     __atomic_store_n(&absence, 1, __ATOMIC_RELEASE);
     while (__atomic_load_n(&absence, __ATOMIC_ACQUIRE) == 1)
         usleep(1000);
@@ -222,24 +224,24 @@ static void *be_absent(void *argument) {
     return NULL;
 }
 
-Test(heap, mail_for_a_thread_that_is_away_goes_to_its_spans) {
-    static na_heap_t *heap;
+Test(tcache, mail_for_a_thread_that_is_away_goes_to_its_spans) {
+    static na_tcache_t *tcache;
     pthread_t id;
-    cr_assert_eq(pthread_create(&id, NULL, be_absent, &heap), 0);
+    cr_assert_eq(pthread_create(&id, NULL, be_absent, &tcache), 0);
     while (__atomic_load_n(&absence, __ATOMIC_ACQUIRE) == 0)
         usleep(1000);
-    na_spanset_t *spans = na_heap_spans(heap, na_class_of(48));
+    na_span_list_t *spans = na_tcache_spans(tcache, na_class_of(48));
     uint32_t full = spans->spans;
     for (unsigned i = 0; i < ABSENT_BLOCKS; i++)
         NA_FN(free)(absent_blocks[i]);
-    cr_assert_eq(heap->phase, NA_HEAP_ATTACHED);
-    cr_assert_leq(heap->mail_bytes, NA_MAIL_LEAST + NA_POST_BYTES);
+    cr_assert_eq(tcache->phase, NA_TCACHE_ATTACHED);
+    cr_assert_leq(tcache->remote_bytes, NA_REMOTE_LEAST + NA_POST_BYTES);
     cr_assert_lt(spans->spans, full * 2 / 3, "%u of %u", spans->spans, full);
-    cr_assert_eq(heap->busy, 0);
+    cr_assert_eq(tcache->busy, 0);
     __atomic_store_n(&absence, 2, __ATOMIC_RELEASE);
     pthread_join(id, NULL);
     numalloc_trim(0);
-    cr_assert_eq(heap->mail_bytes, 0);
+    cr_assert_eq(tcache->remote_bytes, 0);
     cr_assert_eq(spans->spans, 0);
 }
 
@@ -256,7 +258,7 @@ static void *wait_with_blocks(void *argument) {
     return NULL;
 }
 
-Test(heap, a_child_takes_over_the_heaps_of_threads_it_does_not_have) {
+Test(tcache, a_child_takes_over_the_heaps_of_threads_it_does_not_have) {
     static visit_t v = {.size = 48}, next = {.size = 48};
     pthread_t id;
     cr_assert_eq(pthread_create(&id, NULL, wait_with_blocks, &v), 0);
@@ -265,7 +267,8 @@ Test(heap, a_child_takes_over_the_heaps_of_threads_it_does_not_have) {
     pid_t pid = fork();
     cr_assert_geq(pid, 0);
     if (pid == 0) {
-        if (v.heap->phase != NA_HEAP_DETACHED || na_self->phase != NA_HEAP_ATTACHED) _exit(1);
+        if (v.tcache->phase != NA_TCACHE_ABANDONED || na_self->phase != NA_TCACHE_ATTACHED)
+            _exit(1);
         for (unsigned i = 100; i < 2000; i++)
             NA_FN(free)(v.blocks[i]);
         numalloc_stats_t stats;
@@ -274,12 +277,12 @@ Test(heap, a_child_takes_over_the_heaps_of_threads_it_does_not_have) {
         pthread_t fresh;
         if (pthread_create(&fresh, NULL, fill, &next) != 0) _exit(3);
         pthread_join(fresh, NULL);
-        _exit(next.heap == v.heap ? 0 : 4);
+        _exit(next.tcache == v.tcache ? 0 : 4);
     }
     int status;
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_assert_eq(status, 0, "the child ended with %#x", (unsigned)status);
-    cr_assert_eq(v.heap->phase, NA_HEAP_ATTACHED);
+    cr_assert_eq(v.tcache->phase, NA_TCACHE_ATTACHED);
     __atomic_store_n(&waiting, 0, __ATOMIC_RELEASE);
     pthread_join(id, NULL);
 }

@@ -1,5 +1,5 @@
-/* shift.c - moving the memory of free hugepages to where it is wanted. */
-#include "alloc/page/shift.h"
+/* remap.c - moving the memory of free hugepages to where it is wanted. */
+#include "alloc/page/remap.h"
 
 #include <stdatomic.h>
 
@@ -63,7 +63,7 @@ static void mark(na_hugepage_t *hp) {
 }
 
 /* With the lock, which it lets go meanwhile. */
-static na_os_shift_t shift_some(na_pagestore_t *s, const target_t *t, na_hugepage_t *from,
+static na_os_remap_t shift_some(na_pagestore_t *s, const target_t *t, na_hugepage_t *from,
                                 unsigned n) {
     for (unsigned i = 0; i < n; i++)
         na_store_isolate(s, &from[i], all_pages);
@@ -76,18 +76,18 @@ static na_os_shift_t shift_some(na_pagestore_t *s, const target_t *t, na_hugepag
     void *target = (void *)na_hugepage_start(t->hp);
     size_t bytes = (size_t)n << NA_HUGE_SHIFT;
     bool fresh;
-    na_os_shift_t result = na_os_shift((void *)na_hugepage_start(from), bytes, target, &fresh);
+    na_os_remap_t result = na_os_remap((void *)na_hugepage_start(from), bytes, target, &fresh);
     unsigned node = last->region->node;
     if (fresh) na_place(target, bytes, node, na_place_binds(node));
 
     na_lock(&s->lock);
     for (unsigned i = 0; i < n; i++) {
-        na_store_restore(s, &from[i], all_pages, result != NA_OS_SHIFTED);
-        if (result == NA_OS_SHIFTED) mark(&t->hp[i]);
+        na_store_restore(s, &from[i], all_pages, result != NA_OS_REMAPED);
+        if (result == NA_OS_REMAPED) mark(&t->hp[i]);
     }
     /* What was lost stays marked as in use. */
-    if (!na_bits_empty(&over) && result != NA_OS_SHIFT_LOST)
-        na_store_restore(s, last, over, result == NA_OS_SHIFTED);
+    if (!na_bits_empty(&over) && result != NA_OS_REMAP_LOST)
+        na_store_restore(s, last, over, result == NA_OS_REMAPED);
     return result;
 }
 
@@ -99,8 +99,8 @@ static void give_back_rest(na_pagestore_t *s, const target_t *t, na_hugepage_t *
             na_store_give(s, hp, 0, is_partial(t, hp) ? t->rest : NA_HUGE_PAGES, now);
 }
 
-na_shift_t na_shift(na_pagestore_t *s, uintptr_t start, uint32_t pages) {
-    na_shift_t outcome = NA_SHIFT_NONE;
+na_remap_t na_remap(na_pagestore_t *s, uintptr_t start, uint32_t pages) {
+    na_remap_t outcome = NA_SHIFT_NONE;
     if (start % NA_HUGE_SIZE != 0) return outcome; /* then it is a short one */
     na_lock(&s->lock);
     na_hugepage_t *first = na_region_hugepage(start);
@@ -115,13 +115,13 @@ na_shift_t na_shift(na_pagestore_t *s, uintptr_t start, uint32_t pages) {
         na_hugepage_t *from = s->empty_dirty.head;
         unsigned n = count_pairs(&t, from);
         switch (shift_some(s, &t, from, n)) {
-        case NA_OS_SHIFTED:
+        case NA_OS_REMAPED:
             outcome = NA_SHIFT_SOME;
             break;
-        case NA_OS_SHIFT_REFUSED:
+        case NA_OS_REMAP_REFUSED:
             s->shift_refusals++;
             break;
-        case NA_OS_SHIFT_LOST:
+        case NA_OS_REMAP_LOST:
             s->shift_refusals = REFUSALS_MOST;
             give_back_rest(s, &t, first, n);
             na_unlock(&s->lock);

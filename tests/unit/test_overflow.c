@@ -1,30 +1,31 @@
-/* Chains that a heap keeps: counted, bounded, and sent home when they should be. */
+/* Chains that a thread cache keeps: counted, bounded, and sent home when they should be. */
 #include <criterion/criterion.h>
 
 #include <stdlib.h>
 
 #include "alloc/api/api.h"
-#include "alloc/thread/cache.h"
-#include "alloc/thread/keep.h"
+#include "alloc/thread/overflow.h"
+#include "alloc/thread/small.h"
 #include "numalloc/numalloc.h"
 
-static uint32_t kept_in_lists(const na_heap_t *heap) {
+static uint32_t kept_in_lists(const na_tcache_t *tcache) {
     uint32_t bytes = 0;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        uint32_t chains = 0;
-        for (na_chain_t chain = heap->states[cls].kept; chain != 0; chain = *na_chain_next(chain)) {
-            bytes += na_chain_count(chain) * na_classes[cls].size;
-            chains++;
+        uint32_t batches = 0;
+        for (na_batch_t batch = tcache->states[cls].overflow; batch != 0;
+             batch = *na_batch_next(batch)) {
+            bytes += na_batch_count(batch) * na_classes[cls].size;
+            batches++;
         }
-        cr_assert_eq(chains, heap->states[cls].kept_chains);
-        cr_assert_leq(heap->states[cls].kept_low, chains);
+        cr_assert_eq(batches, tcache->states[cls].overflow_batches);
+        cr_assert_leq(tcache->states[cls].overflow_low, batches);
     }
     return bytes;
 }
 
-static void check(const na_heap_t *heap) {
-    cr_assert_eq(kept_in_lists(heap), heap->kept_bytes);
-    cr_assert_leq(heap->kept_bytes, NA_KEEP_MAX);
+static void check(const na_tcache_t *tcache) {
+    cr_assert_eq(kept_in_lists(tcache), tcache->overflow_bytes);
+    cr_assert_leq(tcache->overflow_bytes, NA_OVERFLOW_MAX);
 }
 
 enum { BLOCKS = 400000 };
@@ -49,9 +50,10 @@ static uint64_t in_spans(void) {
 Test(keep, a_wave_is_served_from_what_the_last_one_freed) {
     for (unsigned wave = 0; wave < 4; wave++) {
         allocate(48, 40000);
-        if (wave > 0) cr_assert_lt(na_self->kept_bytes, 600000);
+        if (wave > 0) cr_assert_lt(na_self->overflow_bytes, 600000);
         release(40000);
-        cr_assert_gt(na_self->kept_bytes, 1000000, "wave %u keeps %u", wave, na_self->kept_bytes);
+        cr_assert_gt(na_self->overflow_bytes, 1000000, "wave %u keeps %u", wave,
+                     na_self->overflow_bytes);
         check(na_self);
     }
 }
@@ -62,7 +64,7 @@ Test(keep, freeing_more_than_the_limit_sends_all_home) {
     release(BLOCKS);
     check(na_self);
     cr_assert(na_self->only_frees);
-    cr_assert_lt(na_self->kept_bytes, NA_KEEP_LEAST);
+    cr_assert_lt(na_self->overflow_bytes, NA_OVERFLOW_LEAST);
     cr_assert_lt(in_spans(), full / 20);
     allocate(48, 1000); /* drawn from spans: it may keep again */
     cr_assert_not(na_self->only_frees);
@@ -90,7 +92,7 @@ Test(keep, another_class_grows_into_what_is_kept) {
     allocate(48, 40000);
     uint64_t full = in_spans();
     release(40000);
-    cr_assert_gt(na_self->kept_bytes, 1000000);
+    cr_assert_gt(na_self->overflow_bytes, 1000000);
     allocate(80, 20000);
     cr_assert_lt(in_spans(), full + full / 4, "%lu after %lu", in_spans(), full);
     check(na_self);
@@ -100,12 +102,12 @@ Test(keep, trimming_leaves_nothing) {
     allocate(64, 10000);
     release(10000);
     numalloc_trim(0);
-    cr_assert_eq(na_self->kept_bytes, 0);
+    cr_assert_eq(na_self->overflow_bytes, 0);
     check(na_self);
 }
 
 static bool holds_blocks(unsigned cls) {
-    return na_self->bins[cls].head != NULL || na_self->states[cls].kept != 0;
+    return na_self->bins[cls].head != NULL || na_self->states[cls].overflow != 0;
 }
 
 Test(keep, what_is_not_used_while_the_heap_grows_goes_home) {

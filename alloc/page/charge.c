@@ -1,5 +1,5 @@
-/* brink.c - a huge page on trial. See brink.h. */
-#include "alloc/page/brink.h"
+/* charge.c - a huge page on trial. See charge.h. */
+#include "alloc/page/charge.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ static bool make_area(void) {
 
 /* The area is collapsed when this says so, at no other time: it is not for khugepaged, and not for
  * the fault that touches its page. */
-na_brink_t na_brink_ask(void) {
+na_charge_t na_charge_ask(void) {
     if (area == NULL && !make_area()) return NA_BRINK_UNKNOWN;
     na_os_hugepage(area, AREA, false);
     *(volatile char *)area = 1;
@@ -38,6 +38,6 @@ na_brink_t na_brink_ask(void) {
     return result == 0 ? NA_BRINK_ROOM : result == -EBUSY ? NA_BRINK_NONE : NA_BRINK_UNKNOWN;
 }
 
-void na_brink_after_fork_child(void) {
+void na_charge_after_fork_child(void) {
     area = NULL;
 }

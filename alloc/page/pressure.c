@@ -1,8 +1,8 @@
-/* tight.c - when a control group's memory runs out. See tight.h. */
-#include "alloc/page/tight.h"
+/* pressure.c - when a control group's memory runs out. See pressure.h. */
+#include "alloc/page/pressure.h"
 
-#include "alloc/page/brink.h"
 #include "alloc/page/cgroup.h"
+#include "alloc/page/charge.h"
 #include "alloc/page/pagestore.h"
 #include "alloc/page/purge.h"
 #include "alloc/sys/lock.h"
@@ -28,9 +28,9 @@
 #define WHOLE_MOST ((uint64_t)NA_WHOLE_PAGES << NA_PAGE_SHIFT)
 #define LAST_SPARE (MIB / 4) /* for tables, ours and the kernel's, and for stacks */
 
-_Atomic(bool) na_tight_now, na_scarce_now, na_last_now;
+_Atomic(bool) na_pressure_now, na_pressure_critical_now, na_pressure_exhausted_now;
 na_lock_t na_last_lock;
-_Atomic(uint32_t) na_tight_turns, na_tight_lot;
+_Atomic(uint32_t) na_pressure_turns, na_pressure_lot;
 
 static _Atomic(uint64_t) given; /* bytes that were allowed before the first look */
 static na_lock_t looking;       /* who looks, and alone writes what follows */
@@ -69,13 +69,13 @@ static void end_huge_pages(na_region_t *region) {
 
 static void become_tight(uint64_t limit) {
     uint64_t slack = clamp(pages_of(limit / SLACK_PART / na_node_count), SLACK_LEAST, SLACK_MOST);
-    atomic_store_explicit(&na_tight_lot, (uint32_t)slack, memory_order_relaxed);
-    atomic_store_explicit(&na_tight_now, true, memory_order_relaxed);
+    atomic_store_explicit(&na_pressure_lot, (uint32_t)slack, memory_order_relaxed);
+    atomic_store_explicit(&na_pressure_now, true, memory_order_relaxed);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
         end_huge_pages(restrain(&na_pagestores[node], LEAST));
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
         na_purge_everything(&na_pagestores[node]);
-    atomic_fetch_add_explicit(&na_tight_turns, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&na_pressure_turns, 1, memory_order_relaxed);
 }
 
 static bool read_room(na_cgroup_room_t *group) {
@@ -88,7 +88,7 @@ static void restrain_all(void) {
 }
 
 static void set_last(bool last) {
-    bool before = atomic_exchange_explicit(&na_last_now, last, memory_order_relaxed);
+    bool before = atomic_exchange_explicit(&na_pressure_exhausted_now, last, memory_order_relaxed);
     if (last && !before) restrain_all();
 }
 
@@ -101,7 +101,7 @@ static uint64_t grant(na_cgroup_room_t *group, uint64_t wanted, bool exactly) {
     if (share >= wanted) return exactly ? wanted : share;
     restrain_all();
     uint64_t need = (wanted < WHOLE_MOST ? wanted : WHOLE_MOST) + LAST_SPARE;
-    if (group->uncharged >= need || na_brink_ask() != NA_BRINK_NONE) return wanted;
+    if (group->uncharged >= need || na_charge_ask() != NA_BRINK_NONE) return wanted;
     /* Nothing is charged now that is not in use. */
     return read_room(group) && group->uncharged < need ? 0 : wanted;
 }
@@ -111,7 +111,7 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
     na_cgroup_room_t group;
     uint64_t share = MOST;
     int64_t spare = INT64_MAX;
-    bool tight = na_tight(), last = false;
+    bool tight = na_pressure(), last = false;
     if (read_room(&group)) {
         uint64_t least = clamp(group.limit / TIGHT_PART, TIGHT_LEAST, TIGHT_MOST);
         least += na_node_count * TIGHT_NODE;
@@ -119,20 +119,21 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
             become_tight(group.limit);
             na_cgroup_room("/proc", "/sys", &group);
         } else if (tight && group.room > 2 * least) {
-            atomic_store_explicit(&na_tight_now, false, memory_order_relaxed);
-        } else if (tight && group.room < least / 2 && !na_last()) {
+            atomic_store_explicit(&na_pressure_now, false, memory_order_relaxed);
+        } else if (tight && group.room < least / 2 && !na_pressure_is_exhausted()) {
             for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
                 na_purge_trim(&na_pagestores[node], 0);
         }
-        atomic_store_explicit(&na_scarce_now, group.room < SCARCE * least, memory_order_relaxed);
+        atomic_store_explicit(&na_pressure_critical_now, group.room < SCARCE * least,
+                              memory_order_relaxed);
         uint64_t room = group.room > least ? group.room - least : 0;
         share = clamp(room / 2 / na_node_count, LEAST, MOST);
         spare = (int64_t)(room / 4);
         atomic_store_explicit(&not_before_ms, 0, memory_order_relaxed);
         last = group.easy < least && na_option(NA_OPT_CGROUPS) == NA_CGROUPS_REFUSE;
     } else {
-        atomic_store_explicit(&na_tight_now, false, memory_order_relaxed); /* it was lifted */
-        atomic_store_explicit(&na_scarce_now, false, memory_order_relaxed);
+        atomic_store_explicit(&na_pressure_now, false, memory_order_relaxed); /* it was lifted */
+        atomic_store_explicit(&na_pressure_critical_now, false, memory_order_relaxed);
         atomic_store_explicit(&not_before_ms, na_os_ms() + UNLIMITED_MS, memory_order_relaxed);
     }
     atomic_store_explicit(&meanwhile, spare, memory_order_relaxed);
@@ -143,7 +144,7 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
 
 /* Of what may be taken while another thread looks, without waiting for it. */
 static bool take_meanwhile(void) {
-    return !na_last() &&
+    return !na_pressure_is_exhausted() &&
            atomic_fetch_sub_explicit(&meanwhile, LEAST, memory_order_relaxed) >= (int64_t)LEAST;
 }
 
@@ -168,7 +169,7 @@ static uint64_t asked(uint64_t wanted, bool exactly) {
 /* Bytes, `wanted` or more; 0: none. To ask takes memory of the kernel's, too, which the group is
  * charged for and has back a little later: after a refusal the answer is the same for some ms. */
 static uint64_t allowed(uint64_t wanted, bool exactly) {
-    uint64_t now = na_last() ? na_os_ms() : 0, bytes = 0;
+    uint64_t now = na_pressure_is_exhausted() ? na_os_ms() : 0, bytes = 0;
     if (now == 0 || atomic_load_explicit(&refused_ms, memory_order_relaxed) != now)
         bytes = asked(wanted, exactly);
     if (bytes != 0) return bytes > wanted ? bytes : wanted;
@@ -177,15 +178,15 @@ static uint64_t allowed(uint64_t wanted, bool exactly) {
     return 0;
 }
 
-uint64_t na_tight_allowance(uint32_t wanted) {
+uint64_t na_pressure_allowance(uint32_t wanted) {
     return pages_of(allowed((uint64_t)wanted << NA_PAGE_SHIFT, false));
 }
 
-void na_tight_given_back(void) {
+void na_pressure_given_back(void) {
     atomic_store_explicit(&refused_ms, 0, memory_order_relaxed);
 }
 
-bool na_tight_may_add(uint64_t bytes) {
+bool na_pressure_may_add(uint64_t bytes) {
     return allowed(bytes, true) != 0;
 }
 
@@ -198,7 +199,7 @@ static bool use_page(char *page) {
     return may;
 }
 
-bool na_tight_may_use(uintptr_t start, size_t bytes) {
+bool na_pressure_may_use(uintptr_t start, size_t bytes) {
     bool may = true;
     for (uintptr_t page = na_align_down(start, na_os_page); may && page < start + bytes;
          page += na_os_page)
@@ -206,12 +207,12 @@ bool na_tight_may_use(uintptr_t start, size_t bytes) {
     return may;
 }
 
-uint64_t na_tight_refusals(void) {
+uint64_t na_pressure_refusals(void) {
     return atomic_load_explicit(&refusals, memory_order_relaxed);
 }
 
-void na_tight_after_fork_child(void) {
+void na_pressure_after_fork_child(void) {
     na_lock_reset(&looking);
     na_lock_reset(&na_last_lock);
-    na_brink_after_fork_child();
+    na_charge_after_fork_child();
 }

@@ -1,4 +1,4 @@
-/* test_shift.c - moving memory under long runs, runs with room to grow, and runs near others; the
+/* test_remap.c - moving memory under long runs, runs with room to grow, and runs near others; the
  * page heap alone, as in test_pageheap.c. What the system answers to a move can be replaced. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -13,20 +13,20 @@
 
 /* --- the system's answer --- */
 
-na_os_shift_t __real_na_os_shift(void *start, size_t size, void *target, bool *fresh);
-na_os_shift_t __wrap_na_os_shift(void *start, size_t size, void *target, bool *fresh);
+na_os_remap_t __real_na_os_remap(void *start, size_t size, void *target, bool *fresh);
+na_os_remap_t __wrap_na_os_remap(void *start, size_t size, void *target, bool *fresh);
 
 static enum { ANSWER_TRUE, ANSWER_LOST, ANSWER_REFUSED } answer;
 static unsigned asked;
 static size_t moved;
 
-na_os_shift_t __wrap_na_os_shift(void *start, size_t size, void *target, bool *fresh) {
+na_os_remap_t __wrap_na_os_remap(void *start, size_t size, void *target, bool *fresh) {
     asked++;
     *fresh = false;
-    if (answer == ANSWER_LOST) return NA_OS_SHIFT_LOST;
-    if (answer == ANSWER_REFUSED) return NA_OS_SHIFT_REFUSED;
-    na_os_shift_t result = __real_na_os_shift(start, size, target, fresh);
-    if (result == NA_OS_SHIFTED) moved += size;
+    if (answer == ANSWER_LOST) return NA_OS_REMAP_LOST;
+    if (answer == ANSWER_REFUSED) return NA_OS_REMAP_REFUSED;
+    na_os_remap_t result = __real_na_os_remap(start, size, target, fresh);
+    if (result == NA_OS_REMAPED) moved += size;
     return result;
 }
 
@@ -43,9 +43,9 @@ Test(os_shift, moves_pages) {
     char *p = na_os_map(4 * MIB), *q = na_os_map(4 * MIB);
     memset(p, 7, MIB);
     bool fresh;
-    na_os_shift_t result = __real_na_os_shift(p, MIB, q, &fresh);
-    if (result == NA_OS_SHIFT_REFUSED && !fresh) cr_skip_test("this system moves no pages");
-    cr_assert_eq(result, NA_OS_SHIFTED);
+    na_os_remap_t result = __real_na_os_remap(p, MIB, q, &fresh);
+    if (result == NA_OS_REMAP_REFUSED && !fresh) cr_skip_test("this system moves no pages");
+    cr_assert_eq(result, NA_OS_REMAPED);
     cr_assert(reads_as(q, MIB, 7));
     cr_assert(reads_as(q + MIB, MIB, 0));
     cr_assert(reads_as(p, MIB, 0), "the source is still mapped, and empty");
@@ -58,7 +58,7 @@ Test(os_shift, refusal_leaves_no_hole) {
     char *p = na_os_reserve(2 * MIB, 2 * MIB), *q = na_os_map(2 * MIB);
     na_os_unmap(p, 2 * MIB);
     bool fresh;
-    cr_assert_neq(__real_na_os_shift(p, 2 * MIB, q, &fresh), NA_OS_SHIFTED);
+    cr_assert_neq(__real_na_os_remap(p, 2 * MIB, q, &fresh), NA_OS_REMAPED);
     cr_assert(reads_as(q, 2 * MIB, 0));
     memset(q, 1, 2 * MIB);
 }

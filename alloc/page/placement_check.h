@@ -1,4 +1,4 @@
-/* verify.h - whether memory still lies where the page heaps have it.
+/* placement_check.h - whether memory still lies where the page heaps have it.
  *
  * A region's pages are bound to its node, and the kernel moves them all the same when a cpuset
  * forbids the node. A cpuset that changes and changes back between two looks at it (topology.h)
@@ -15,13 +15,13 @@
  * looking at it, and any that another migration had in hand. So afterwards each page in use is
  * looked up, and if one is still astray this is done again a second later (na_topology_not_yet).
  * Behind the gate, no lock held. */
-void na_verify_bring_back(unsigned node);
+void na_placement_bring_back(unsigned node);
 
 /* Several nodes only. `now`: na_os_ms. One thread at a time looks, when that is due; others pass.
- * Callers are behind their heap's gate and hold no lock. */
-void na_verify_nodes(uint64_t now);
+ * Callers are behind their thread cache's gate and hold no lock. */
+void na_placement_nodes(uint64_t now);
 /* Pages may have been moved just now: the next look comes soon. */
-void na_verify_soon(void);
-void na_verify_after_fork_child(void);
+void na_placement_soon(void);
+void na_placement_after_fork_child(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* test_tight.c - what the page heap does when the control group's memory runs out. How much room
- * the group leaves is the test's to say (na_cgroup_room and na_brink_ask are replaced); the memory
+/* test_pressure.c - what the page heap does when the control group's memory runs out. How much room
+ * the group leaves is the test's to say (na_cgroup_room and na_charge_ask are replaced); the memory
  * is real. */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -10,10 +10,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "alloc/page/brink.h"
 #include "alloc/page/cgroup.h"
+#include "alloc/page/charge.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/tight.h"
+#include "alloc/page/pressure.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
@@ -25,7 +25,7 @@
 
 static uint64_t room = UNKNOWN;
 static uint64_t uncharged = UNKNOWN; /* and easy; UNKNOWN: as `room` */
-static na_brink_t brink;
+static na_charge_t brink;
 static unsigned looks, asked;
 
 bool __wrap_na_cgroup_room(const char *proc, const char *sys, na_cgroup_room_t *result);
@@ -37,8 +37,8 @@ bool __wrap_na_cgroup_room(const char *proc, const char *sys, na_cgroup_room_t *
     return room != UNKNOWN;
 }
 
-na_brink_t __wrap_na_brink_ask(void);
-na_brink_t __wrap_na_brink_ask(void) {
+na_charge_t __wrap_na_charge_ask(void);
+na_charge_t __wrap_na_charge_ask(void) {
     asked++;
     return brink;
 }
@@ -75,7 +75,7 @@ static na_pageheap_stats_t stats(void) {
     return s;
 }
 
-/* New memory until the heap has looked again. */
+/* New memory until the thread cache has looked again. */
 static void take_until_look(unsigned *next) {
     for (unsigned before = looks; looks == before; (*next)++)
         take(*next);
@@ -84,7 +84,7 @@ static void take_until_look(unsigned *next) {
 Test(tight, without_a_limit_nobody_is_bothered) {
     for (unsigned i = 0; i < 2048; i++) /* 128 MiB */
         take(i);
-    cr_assert_not(na_tight());
+    cr_assert_not(na_pressure());
     cr_assert_leq(looks, 2);
 }
 
@@ -99,42 +99,42 @@ Test(tight, what_is_free_goes_back_and_huge_pages_are_over) {
     room = 40 * MIB;
     unsigned next = 0;
     take_until_look(&next);
-    cr_assert_not(na_tight());
+    cr_assert_not(na_pressure());
     for (unsigned i = 0; i < next; i += 2)
         give(i);
     cr_assert_gt(stats().dirty, MIB);
     room = 2 * MIB;
     next = RUNS / 2;
     take_until_look(&next);
-    cr_assert(na_tight());
-    cr_assert_eq(na_tight_turn(), 1);
+    cr_assert(na_pressure());
+    cr_assert_eq(na_pressure_turn(), 1);
     cr_assert_lt(stats().dirty, MIB / 4);
     if (vm_has_huge_pages()) cr_assert(vm_has_flag((void *)runs[1], " nh "));
 
     room = LIMIT;
-    for (unsigned i = 0; na_tight() && i < 3; i++)
+    for (unsigned i = 0; na_pressure() && i < 3; i++)
         take_until_look(&next);
-    cr_assert_not(na_tight());
+    cr_assert_not(na_pressure());
 }
 
 Test(tight, memory_is_scarce_before_it_is_tight) {
     room = 40 * MIB;
     unsigned next = 0;
     take_until_look(&next);
-    cr_assert_not(na_scarce());
+    cr_assert_not(na_pressure_is_critical());
     room = 20 * MIB;
     take_until_look(&next);
-    cr_assert(na_scarce());
-    cr_assert_not(na_tight());
+    cr_assert(na_pressure_is_critical());
+    cr_assert_not(na_pressure());
     room = LIMIT;
     take_until_look(&next);
-    cr_assert_not(na_scarce());
+    cr_assert_not(na_pressure_is_critical());
     room = 20 * MIB;
     take_until_look(&next);
-    cr_assert(na_scarce());
+    cr_assert(na_pressure_is_critical());
     room = UNKNOWN; /* the limit is lifted */
     take_until_look(&next);
-    cr_assert_not(na_scarce());
+    cr_assert_not(na_pressure_is_critical());
 }
 
 /* Runs of many sizes, so that what was freed often does not fit. */
@@ -146,7 +146,7 @@ Test(tight, no_more_is_resident_than_was_in_use) {
     room = 2 * MIB;
     unsigned next = 0;
     take_until_look(&next);
-    cr_assert(na_tight());
+    cr_assert(na_pressure());
     uint32_t random = 1;
     uint64_t peak = 0, held = 0;
     for (unsigned i = 0; i < 20000; i++) {
@@ -161,7 +161,7 @@ Test(tight, no_more_is_resident_than_was_in_use) {
         if (s.used > peak) peak = s.used;
         if (s.used + s.dirty > held) held = s.used + s.dirty;
     }
-    uint64_t slack = (uint64_t)na_tight_slack() << NA_PAGE_SHIFT;
+    uint64_t slack = (uint64_t)na_pressure_slack() << NA_PAGE_SHIFT;
     cr_assert_leq(slack, LIMIT / 64);
     cr_assert_leq(held, peak + 2 * slack + 16 * NA_PAGE_SIZE, "%lu held, %lu used",
                   (unsigned long)held, (unsigned long)peak);
@@ -186,11 +186,11 @@ static void begin_the_last(unsigned *next) {
     room = 40 * MIB;
     *next = 0;
     take_until_look(next);
-    cr_assert_not(na_last());
+    cr_assert_not(na_pressure_is_exhausted());
     room = MIB / 2; /* a quarter of half of it is what a run takes */
     brink = NA_BRINK_UNKNOWN;
     take_until_look(next);
-    cr_assert(na_last());
+    cr_assert(na_pressure_is_exhausted());
 }
 
 Test(tight, what_cannot_be_charged_is_refused) {
@@ -198,9 +198,9 @@ Test(tight, what_cannot_be_charged_is_refused) {
     begin_the_last(&next);
     room = 0;
     brink = NA_BRINK_NONE;
-    uint64_t before = na_tight_refusals();
+    uint64_t before = na_pressure_refusals();
     cr_assert_eq(try(RUN), 0);
-    cr_assert_gt(na_tight_refusals(), before);
+    cr_assert_gt(na_pressure_refusals(), before);
     let_time_pass();
     asked = 0;
     cr_assert_eq(try(NA_HUGE_PAGES * 16), 0, "large ones must find a part");
@@ -220,10 +220,10 @@ Test(tight, what_cannot_be_charged_is_refused) {
     let_time_pass();
     uintptr_t large = try(NA_HUGE_PAGES * 16);
     cr_assert_neq(large, 0);
-    cr_assert(na_last());
+    cr_assert(na_pressure_is_exhausted());
     room = LIMIT;
     take_until_look(&next);
-    cr_assert_not(na_last());
+    cr_assert_not(na_pressure_is_exhausted());
 }
 
 Test(tight, the_kernel_has_the_last_word) {
@@ -236,7 +236,7 @@ Test(tight, the_kernel_has_the_last_word) {
     brink = NA_BRINK_UNKNOWN;
     cr_assert_neq(try(RUN), 0);
     cr_assert_eq(asked, 2);
-    cr_assert_eq(na_tight_refusals(), 0);
+    cr_assert_eq(na_pressure_refusals(), 0);
 }
 
 Test(tight, a_run_is_not_extended_by_what_there_is_not) {
@@ -272,12 +272,12 @@ Test(tight, memory_taken_before_is_asked_for_when_it_is_used) {
     begin_the_last(&next);
     room = 0;
     brink = NA_BRINK_NONE;
-    cr_assert_not(na_tight_may_use(early, 64));
+    cr_assert_not(na_pressure_may_use(early, 64));
     cr_assert_not(na_os_is_resident((void *)early));
-    cr_assert(na_tight_may_use(runs[1], 64), "it has its page");
+    cr_assert(na_pressure_may_use(runs[1], 64), "it has its page");
     room = 2 * MIB;
     let_time_pass();
-    cr_assert(na_tight_may_use(early, 64));
+    cr_assert(na_pressure_may_use(early, 64));
     cr_assert(na_os_is_resident((void *)early));
 }
 
@@ -291,8 +291,8 @@ Test(tight, refusal_can_be_switched_off) {
     brink = NA_BRINK_NONE;
     take_until_look(&next);
     take_until_look(&next);
-    cr_assert(na_tight());
-    cr_assert_not(na_last());
+    cr_assert(na_pressure());
+    cr_assert_not(na_pressure_is_exhausted());
 }
 
 #ifdef __x86_64__
@@ -307,7 +307,7 @@ static atomic_bool other_begins, other_has_asked, other_waits;
 static void *ask_in_between(void *unused) {
     while (!atomic_load(&other_begins))
         sched_yield();
-    na_tight_allowance(1);
+    na_pressure_allowance(1);
     atomic_store(&other_has_asked, true);
     return unused;
 }
@@ -327,7 +327,7 @@ static void step(int signal, siginfo_t *info, void *context) {
 static __attribute__((noinline)) uint64_t ask_in_steps(void) {
     unsigned long long flags = __builtin_ia32_readeflags_u64();
     __builtin_ia32_writeeflags_u64(flags | TRAP_FLAG);
-    uint64_t pages = na_tight_allowance(1);
+    uint64_t pages = na_pressure_allowance(1);
     __builtin_ia32_writeeflags_u64(flags);
     return pages;
 }
@@ -336,7 +336,7 @@ static int ask_and_be_met(unsigned at) {
     struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
     pthread_t other;
     step_at = at;
-    if (sigaction(SIGTRAP, &action, NULL) != 0 || na_tight_allowance(1) == 0 || looks != 0 ||
+    if (sigaction(SIGTRAP, &action, NULL) != 0 || na_pressure_allowance(1) == 0 || looks != 0 ||
         pthread_create(&other, NULL, ask_in_between, NULL) != 0)
         return 1;
     if (ask_in_steps() == 0) return 2;

@@ -1,4 +1,4 @@
-/* test_verify.c - memory that the kernel has put elsewhere is found and brought back.
+/* test_placement_check.c - memory that the kernel has put elsewhere is found and brought back.
  *
  * A made-up tree of two nodes. Where a page lies, and whether mbind moves it, the test says in the
  * system's place: one real node is enough. That the kernel does as it says is for machines with
@@ -10,7 +10,7 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/page/verify.h"
+#include "alloc/page/placement_check.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
 #include "support/node_tree.h"
@@ -54,7 +54,7 @@ static void start(void) {
     static void *blocks[MOST];
     for (unsigned i = 0; i < MOST; i++)
         memset(blocks[i] = NA_FN(malloc)(1000), 1, 1000);
-    na_verify_soon(); /* whatever a slow path has begun */
+    na_placement_soon(); /* whatever a slow path has begun */
 }
 
 static void end(void) {
@@ -64,7 +64,7 @@ static void end(void) {
 TestSuite(verify, .init = start, .fini = end);
 
 Test(verify, all_in_place) {
-    na_verify_bring_back(0);
+    na_placement_bring_back(0);
     cr_assert_eq(rounds, 1);
     cr_assert_geq(looked_up, MOST * 1000 / na_os_page); /* every page in use */
     cr_assert_eq(na_topology_take_back(), 0);
@@ -74,10 +74,10 @@ Test(verify, what_was_passed_over_is_tried_again) {
     elsewhere_of_100 = 1;
     stubborn = 2;
     for (unsigned round = 1; round <= 2; round++) {
-        na_verify_bring_back(0);
+        na_placement_bring_back(0);
         cr_assert_eq(na_topology_take_back(), 1, "round %u", round);
     }
-    na_verify_bring_back(0);
+    na_placement_bring_back(0);
     cr_assert_eq(rounds, 3);
     cr_assert_eq(na_topology_take_back(), 0);
 }
@@ -88,7 +88,7 @@ Test(verify, not_for_ever) {
     stubborn = MORE_THAN_ANY;
     unsigned again = 0;
     do
-        na_verify_bring_back(0);
+        na_placement_bring_back(0);
     while (na_topology_take_back() == 1 && ++again < MORE_THAN_ANY);
     cr_assert(again > 10 && again < 100, "%u times", again);
 }
@@ -97,19 +97,19 @@ Test(verify, nothing_comes_back_to_a_full_node) {
     node_tree_put_free(&tree, 0, 16384, 1);
     elsewhere_of_100 = 100;
     stubborn = 1;
-    na_verify_bring_back(0);
+    na_placement_bring_back(0);
     cr_assert_eq(na_topology_take_back(), 0);
 }
 
 Test(verify, a_system_that_does_not_say) {
     refusal = -EPERM;
-    na_verify_bring_back(0);
+    na_placement_bring_back(0);
     cr_assert_eq(na_topology_take_back(), 0);
     uint64_t now = 5000;
-    na_verify_nodes(now);
+    na_placement_nodes(now);
     looks = 0;
     for (unsigned i = 0; i < 100; i++)
-        na_verify_nodes(now += SECOND);
+        na_placement_nodes(now += SECOND);
     cr_assert_eq(looks, 1); /* and is not asked again */
 }
 
@@ -118,7 +118,7 @@ static unsigned look_times(uint64_t now, unsigned seconds, unsigned times[]) {
     unsigned n = 0;
     for (unsigned i = 0; i <= seconds; i++, now += SECOND) {
         looks = 0;
-        na_verify_nodes(now);
+        na_placement_nodes(now);
         if (looks != 0) times[n++] = i;
     }
     return n;
@@ -131,7 +131,7 @@ Test(verify, looks_grow_rare_while_all_is_in_place) {
     for (unsigned i = 0; i < sizeof expected / sizeof *expected; i++)
         cr_assert_eq(times[i], expected[i], "look %u after %u s", i, times[i]);
     cr_assert_eq(rounds, 0);
-    na_verify_soon();
+    na_placement_soon();
     cr_assert_eq(look_times(90000, 2, times), 2);
 }
 

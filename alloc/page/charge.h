@@ -1,4 +1,4 @@
-/* brink.h - asking the kernel whether the process's control groups can be charged for more.
+/* charge.h - asking the kernel whether the process's control groups can be charged for more.
  *
  * What a group's files say is not what it can still be charged for: each processor may hold 64
  * pages that are charged and not in use, caches go when they have to, so do pages that there is
@@ -14,14 +14,14 @@
 #ifndef NUMALLOC_ALLOC_BRINK_H
 #define NUMALLOC_ALLOC_BRINK_H
 
-typedef enum na_brink {
+typedef enum na_charge {
     NA_BRINK_NONE,    /* 2 MiB cannot be charged for, and nothing is left to be given up for them */
     NA_BRINK_ROOM,    /* 2 MiB were, and are free again */
     NA_BRINK_UNKNOWN, /* the kernel does not say: too old, no huge pages, or none to be had */
-} na_brink_t;
+} na_charge_t;
 
-na_brink_t na_brink_ask(void);
+na_charge_t na_charge_ask(void);
 /* The area is not the child's. */
-void na_brink_after_fork_child(void);
+void na_charge_after_fork_child(void);
 
 #endif

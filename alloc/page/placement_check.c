@@ -1,13 +1,13 @@
-/* verify.c - looking up where pages lie, and bringing them back. */
-#include "alloc/page/verify.h"
+/* placement_check.c - looking up where pages lie, and bringing them back. */
+#include "alloc/page/placement_check.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "alloc/page/node_free.h"
 #include "alloc/page/pagestore.h"
 #include "alloc/page/place.h"
 #include "alloc/page/region.h"
-#include "alloc/page/room.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
 
@@ -71,10 +71,10 @@ static bool is_in_place(unsigned node) {
 }
 
 static bool has_room(unsigned node) {
-    return na_room(node) >> NA_PAGE_SHIFT >= ROOM_LEAST;
+    return na_node_free(node) >> NA_PAGE_SHIFT >= ROOM_LEAST;
 }
 
-void na_verify_bring_back(unsigned node) {
+void na_placement_bring_back(unsigned node) {
     if (!na_pageheap_rebind(node) || (has_room(node) && !is_in_place(node)))
         na_topology_not_yet(node);
 }
@@ -143,7 +143,7 @@ static uint64_t look(uint64_t now) {
         if (finding == REFUSED) return UINT64_MAX;
         if (finding == IN_PLACE) continue;
         futile = true; /* until the next look says otherwise */
-        if (has_room(node)) na_verify_bring_back(node);
+        if (has_room(node)) na_placement_bring_back(node);
     }
     uint64_t next = atomic_load_explicit(&wait, memory_order_relaxed);
     uint64_t most = futile ? FUTILE_MOST : WAIT_MOST, longer = 2 * next < most ? 2 * next : most;
@@ -151,7 +151,7 @@ static uint64_t look(uint64_t now) {
     return now + next;
 }
 
-void na_verify_nodes(uint64_t now) {
+void na_placement_nodes(uint64_t now) {
     uint64_t at = atomic_load_explicit(&due, memory_order_relaxed);
     if (NA_LIKELY(now < at)) return;
     if (atomic_exchange_explicit(&looking, true, memory_order_acquire)) return;
@@ -160,12 +160,12 @@ void na_verify_nodes(uint64_t now) {
     atomic_store_explicit(&looking, false, memory_order_release);
 }
 
-void na_verify_soon(void) {
+void na_placement_soon(void) {
     if (atomic_load_explicit(&due, memory_order_relaxed) == UINT64_MAX) return;
     atomic_store_explicit(&wait, WAIT_LEAST, memory_order_relaxed);
     atomic_store_explicit(&due, 0, memory_order_relaxed);
 }
 
-void na_verify_after_fork_child(void) {
+void na_placement_after_fork_child(void) {
     atomic_store_explicit(&looking, false, memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
-/* room.c - reading what is left of a node. */
-#include "alloc/page/room.h"
+/* node_free.c - reading what is left of a node. */
+#include "alloc/page/node_free.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static uint64_t reserve(uint64_t total) {
     return small < large ? small : large;
 }
 
-uint64_t na_room_parse(const char *meminfo) {
+uint64_t na_node_free_parse(const char *meminfo) {
     uint64_t total, free;
     if (!find_bytes(meminfo, "MemTotal:", &total) || !find_bytes(meminfo, "MemFree:", &free))
         return NA_ROOM_UNKNOWN;
@@ -43,9 +43,9 @@ uint64_t na_room_parse(const char *meminfo) {
     return free > kept ? free - kept : 0;
 }
 
-uint64_t na_room(unsigned node) {
+uint64_t na_node_free(unsigned node) {
     char path[512], text[256]; /* the two lines wanted are the first */
     na_topology_path(path, sizeof path, node, "/meminfo");
     if (na_os_read_file(path, text, sizeof text) < 0) return NA_ROOM_UNKNOWN;
-    return na_room_parse(text);
+    return na_node_free_parse(text);
 }

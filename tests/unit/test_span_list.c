@@ -1,15 +1,15 @@
-/* test_spanset.c - blocks out of spans and home again. */
+/* test_span_list.c - blocks out of spans and home again. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/api/init.h"
-#include "alloc/central/chain.h"
+#include "alloc/central/batch.h"
 #include "alloc/central/sizeclass.h"
-#include "alloc/central/spanset.h"
+#include "alloc/central/span_list.h"
 #include "alloc/central/tag.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/tight.h"
+#include "alloc/page/pressure.h"
 #include "alloc/track/lookup.h"
 #include "pagemap/pagemap.h"
 
@@ -22,9 +22,9 @@ static uint64_t used(void) {
 }
 
 /* Free blocks, carved or not, and listed spans: what the header promises of them. */
-static uint32_t check_lists(const na_spanset_t *set) {
+static uint32_t check_lists(const na_span_list_t *set) {
     uint32_t free = 0;
-    for (unsigned list = 0; list < NA_SPANSET_LISTS; list++)
+    for (unsigned list = 0; list < NA_SPAN_LIST_LISTS; list++)
         for (const na_span_t *span = set->partial[list]; span != NULL; span = span->next) {
             cr_assert_eq(span->list, list);
             cr_assert(span->next == NULL || span->next->prev == span);
@@ -37,26 +37,26 @@ static uint32_t check_lists(const na_spanset_t *set) {
             cr_assert(span->free_count <= span->carved && span->carved <= span->capacity);
             uint32_t in_use = (uint32_t)span->carved - span->free_count;
             cr_assert_lt(in_use, span->capacity);
-            cr_assert_eq(in_use * NA_SPANSET_LISTS / span->capacity, list);
+            cr_assert_eq(in_use * NA_SPAN_LIST_LISTS / span->capacity, list);
             free += length;
         }
     return free;
 }
 
-static void give_one(na_spanset_t *set, void *block) {
-    na_spanset_give(set, na_span_of(block), block, block, 1, na_span_of(block)->cls);
+static void give_one(na_span_list_t *set, void *block) {
+    na_span_list_give(set, na_span_of(block), block, block, 1, na_span_of(block)->cls);
 }
 
 static void take_and_give_all(unsigned cls) {
     enum { MANY = 3000 };
     static void *blocks[MANY];
-    na_spanset_t set = {0};
+    na_span_list_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
     uint64_t before = used();
     size_t n = 0;
     while (n < MANY / 2) {
         uint32_t got;
-        void *list = na_spanset_take(&set, kind, na_classes[cls].batch, true, &got);
+        void *list = na_span_list_take(&set, kind, na_classes[cls].batch, true, &got);
         cr_assert(list != NULL && got >= na_classes[cls].batch);
         uint32_t length = 0;
         for (void *next; list != NULL; list = next, length++) {
@@ -78,7 +78,7 @@ static void take_and_give_all(unsigned cls) {
         if (left % 64 == 0) check_lists(&set);
     }
     cr_assert_leq(set.spans, 1); /* the last one is kept, so that it does not bounce */
-    na_spanset_trim(&set);
+    na_span_list_trim(&set);
     cr_assert_eq(set.spans, 0);
     cr_assert_eq(used(), before);
 }
@@ -97,13 +97,13 @@ Test(spanset, biggest) {
 
 Test(spanset, the_fullest_span_serves_first) {
     unsigned cls = na_class_of(4096);
-    na_spanset_t set = {0};
+    na_span_list_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
     uint32_t per_span = na_classes[cls].capacity, got;
     void *blocks[256];
     cr_assert_leq(2 * per_span, 256);
     for (uint32_t i = 0; i < 2 * per_span; i++) {
-        blocks[i] = na_spanset_take(&set, kind, 1, true, &got);
+        blocks[i] = na_span_list_take(&set, kind, 1, true, &got);
         cr_assert_eq(got, 1, "4 KiB: one block a system page");
     }
     na_span_t *first = na_span_of(blocks[0]), *second = na_span_of(blocks[per_span]);
@@ -113,7 +113,7 @@ Test(spanset, the_fullest_span_serves_first) {
     for (uint32_t i = 0; per_span > 2 && i + 1 < per_span; i++)
         give_one(&set, blocks[per_span + 1 + i]);
     give_one(&set, blocks[0]);
-    cr_assert_eq(na_span_of(na_spanset_take(&set, kind, 1, true, &got)), first);
+    cr_assert_eq(na_span_of(na_span_list_take(&set, kind, 1, true, &got)), first);
 }
 
 /* A span of each kind, one after the other: full, looked up block by block, and given back. */
@@ -123,15 +123,15 @@ Test(spanset, scarce_memory_makes_dense_spans) {
     const na_class_t *c = &na_classes[cls];
     uint32_t dense = c->dense_pages * (uint32_t)NA_PAGE_SIZE / c->size;
     cr_assert(c->dense_pages > c->span_pages && c->capacity + dense <= MANY);
-    na_spanset_t set = {0};
+    na_span_list_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
     uint64_t before = used();
     void *blocks[MANY];
     uint32_t n = 0;
     while (n < c->capacity + dense) {
         uint32_t got;
-        atomic_store(&na_scarce_now, n >= c->capacity);
-        void *list = na_spanset_take(&set, kind, 1, true, &got);
+        atomic_store(&na_pressure_critical_now, n >= c->capacity);
+        void *list = na_span_list_take(&set, kind, 1, true, &got);
         for (void *next; list != NULL; list = next) {
             next = *na_block_next(list);
             blocks[n++] = list;
@@ -150,17 +150,17 @@ Test(spanset, scarce_memory_makes_dense_spans) {
     }
     for (uint32_t i = 0; i < n; i++)
         give_one(&set, blocks[i]);
-    na_spanset_trim(&set);
+    na_span_list_trim(&set);
     cr_assert_eq(set.spans, 0);
     cr_assert_eq(used(), before);
 }
 
 Test(spanset, runs_are_cut_at_the_spans_edges) {
     unsigned cls = na_class_of(144);
-    na_spanset_t set = {0};
+    na_span_list_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
     uint32_t got;
-    void *list = na_spanset_take(&set, kind, 3u * na_classes[cls].capacity, true, &got);
+    void *list = na_span_list_take(&set, kind, 3u * na_classes[cls].capacity, true, &got);
     uint32_t total = 0;
     na_run_t run;
     na_span_t *last = NULL;
@@ -169,9 +169,9 @@ Test(spanset, runs_are_cut_at_the_spans_edges) {
         last = run.span;
         cr_assert(run.count >= 1 && run.count <= run.span->capacity);
         total += run.count;
-        na_spanset_give(&set, run.span, run.first, run.last, run.count, cls);
+        na_span_list_give(&set, run.span, run.first, run.last, run.count, cls);
     }
     cr_assert_eq(total, got);
-    na_spanset_trim(&set);
+    na_span_list_trim(&set);
     cr_assert_eq(set.spans, 0);
 }

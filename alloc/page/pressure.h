@@ -1,4 +1,4 @@
-/* tight.h - when a control group's memory runs out.
+/* pressure.h - when a control group's memory runs out.
  *
  * A group's limit (memory.max, and the like) is enforced by killing, and the kernel cannot ask for
  * what an allocator keeps free, nor for the untouched rest of a huge page in use. So the group's
@@ -20,10 +20,10 @@
  *                      of files that are mapped). Runs of new pages are asked for and touched at
  *                      once, so that what was given is what was charged; so is what was taken
  *                      before and not used yet. A run that the group cannot be charged for, so
- *                      far as the kernel can be asked (brink.h), is refused: malloc fails with
+ *                      far as the kernel can be asked (charge.h), is refused: malloc fails with
  *                      ENOMEM, and nobody is killed. Who asks for more than 1 MiB often uses a
  *                      part of it: that much must be there. Before a small block is refused, one
- *                      of a larger class serves (cache.c).
+ *                      of a larger class serves (small.c).
  *   room < least / 2   and not the last: what is free goes back at every look
  *   room > 2 least     as before; but regions that were told to use small pages keep to them
  *
@@ -45,20 +45,20 @@
 #include "alloc/sys/base.h"
 #include "alloc/sys/lock.h"
 
-extern _Atomic(bool) na_tight_now, na_scarce_now, na_last_now;
-extern _Atomic(uint32_t) na_tight_turns, na_tight_lot;
+extern _Atomic(bool) na_pressure_now, na_pressure_critical_now, na_pressure_exhausted_now;
+extern _Atomic(uint32_t) na_pressure_turns, na_pressure_lot;
 
-NA_INLINE bool na_tight(void) {
-    return NA_UNLIKELY(atomic_load_explicit(&na_tight_now, memory_order_relaxed));
+NA_INLINE bool na_pressure(void) {
+    return NA_UNLIKELY(atomic_load_explicit(&na_pressure_now, memory_order_relaxed));
 }
 
-NA_INLINE bool na_scarce(void) {
-    return NA_UNLIKELY(atomic_load_explicit(&na_scarce_now, memory_order_relaxed));
+NA_INLINE bool na_pressure_is_critical(void) {
+    return NA_UNLIKELY(atomic_load_explicit(&na_pressure_critical_now, memory_order_relaxed));
 }
 
 /* Of what the group allows: every run has to be asked for, and touched by who takes it. */
-NA_INLINE bool na_last(void) {
-    return NA_UNLIKELY(atomic_load_explicit(&na_last_now, memory_order_relaxed));
+NA_INLINE bool na_pressure_is_exhausted(void) {
+    return NA_UNLIKELY(atomic_load_explicit(&na_pressure_exhausted_now, memory_order_relaxed));
 }
 
 /* Larger runs than this are often used in part: they are not touched, and so much must be there. */
@@ -68,30 +68,31 @@ enum { NA_WHOLE_PAGES = 128 };
  * twice. No lock of a page heap may be held. */
 extern na_lock_t na_last_lock;
 
-/* How often it became tight: a heap that has not seen the last time gives back what it caches. */
-NA_INLINE uint32_t na_tight_turn(void) {
-    return atomic_load_explicit(&na_tight_turns, memory_order_relaxed);
+/* How often it became tight: a thread cache that has not seen the last time gives back what it
+ * caches. */
+NA_INLINE uint32_t na_pressure_turn(void) {
+    return atomic_load_explicit(&na_pressure_turns, memory_order_relaxed);
 }
 
 /* While it is tight: pages that a node may hold beyond what it had in use at its latest peak. */
-NA_INLINE uint32_t na_tight_slack(void) {
-    return atomic_load_explicit(&na_tight_lot, memory_order_relaxed);
+NA_INLINE uint32_t na_pressure_slack(void) {
+    return atomic_load_explicit(&na_pressure_lot, memory_order_relaxed);
 }
 
 /* (na_last_lock is not taken by these.)
  * How many pages of new memory a node may take before it is to ask again: this is the asking. As
  * many as are wanted now, or more; 0: it may not have those. */
-uint64_t na_tight_allowance(uint32_t wanted);
+uint64_t na_pressure_allowance(uint32_t wanted);
 /* Pages went back to the system: what was refused just now may be had. */
-void na_tight_given_back(void);
+void na_pressure_given_back(void);
 /* Where it is the last: a block at `start` may be made in memory that was taken before that began,
  * and it has all its pages now. False: they would not be allowed. */
-bool na_tight_may_use(uintptr_t start, size_t bytes);
+bool na_pressure_may_use(uintptr_t start, size_t bytes);
 /* And so many bytes of tables may be made. */
-bool na_tight_may_add(uint64_t bytes);
+bool na_pressure_may_add(uint64_t bytes);
 /* How often the answer was 0. */
-uint64_t na_tight_refusals(void);
+uint64_t na_pressure_refusals(void);
 
-void na_tight_after_fork_child(void);
+void na_pressure_after_fork_child(void);
 
 #endif

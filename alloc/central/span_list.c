@@ -1,12 +1,12 @@
-/* spanset.c - taking blocks from spans and giving them back. */
-#include "alloc/central/spanset.h"
+/* span_list.c - taking blocks from spans and giving them back. */
+#include "alloc/central/span_list.h"
 
-#include "alloc/central/chain.h"
+#include "alloc/central/batch.h"
 #include "alloc/central/mixed.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/tight.h"
+#include "alloc/page/pressure.h"
 #include "alloc/sys/os.h"
 #include "pagemap/pagemap.h"
 
@@ -16,9 +16,9 @@ static uint32_t in_use(const na_span_t *span) {
     return (uint32_t)span->carved - span->free_count;
 }
 
-static void unlist(na_spanset_t *set, na_span_t *span) {
+static void unlist(na_span_list_t *set, na_span_t *span) {
     if (span->list == NA_SPAN_UNLISTED) return;
-    set->sparse -= span->list < NA_SPANSET_SPARSE;
+    set->sparse -= span->list < NA_SPAN_LIST_SPARSE;
     if (span->prev != NULL)
         span->prev->next = span->next;
     else
@@ -29,9 +29,10 @@ static void unlist(na_spanset_t *set, na_span_t *span) {
 }
 
 /* Puts the span on the list where its occupancy says it belongs, or on none. */
-static void relist(na_spanset_t *set, na_span_t *span) {
+static void relist(na_span_list_t *set, na_span_t *span) {
     bool can_give = span->free_count != 0 || span->carved < span->capacity;
-    uint32_t list = can_give ? in_use(span) * NA_SPANSET_LISTS / span->capacity : NA_SPAN_UNLISTED;
+    uint32_t list =
+        can_give ? in_use(span) * NA_SPAN_LIST_LISTS / span->capacity : NA_SPAN_UNLISTED;
     if (list == span->list) return;
     unlist(set, span);
     if (!can_give) return;
@@ -40,10 +41,10 @@ static void relist(na_spanset_t *set, na_span_t *span) {
     if (span->next != NULL) span->next->prev = span;
     set->partial[list] = span;
     span->list = (uint8_t)list;
-    set->sparse += list < NA_SPANSET_SPARSE;
+    set->sparse += list < NA_SPAN_LIST_SPARSE;
 }
 
-static size_t release(na_spanset_t *set, na_span_t *span) {
+static size_t release(na_span_list_t *set, na_span_t *span) {
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     unlist(set, span);
     set->spans--;
@@ -55,12 +56,12 @@ static size_t release(na_spanset_t *set, na_span_t *span) {
     return bytes;
 }
 
-static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
+static na_span_t *grow(na_span_list_t *set, na_span_kind_t kind) {
     const na_class_t *c = &na_classes[kind.cls];
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
     bool zeroed;
-    uint32_t pages = na_scarce() ? c->dense_pages : c->span_pages;
+    uint32_t pages = na_pressure_is_critical() ? c->dense_pages : c->span_pages;
     uintptr_t start = na_pageheap_alloc(kind.node, pages, 1, &zeroed);
     if (start == 0) {
         na_span_delete(span);
@@ -78,8 +79,8 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     bool slow = kind.sampled || na_every_event;
     if (slow) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
-    bool room =
-        !slow || NA_LIKELY(!na_last()) || na_tight_may_add(span->capacity * sizeof(na_record_t));
+    bool room = !slow || NA_LIKELY(!na_pressure_is_exhausted()) ||
+                na_pressure_may_add(span->capacity * sizeof(na_record_t));
     if (!room || (slow && !na_span_add_records(span)) ||
         !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
         if (span->home != span->node) na_pageheap_stray(span->home, span->node, span->pages, false);
@@ -92,8 +93,8 @@ static na_span_t *grow(na_spanset_t *set, na_span_kind_t kind) {
     return span;
 }
 
-static na_span_t *fullest(const na_spanset_t *set) {
-    for (unsigned list = NA_SPANSET_LISTS; list-- > 0;)
+static na_span_t *fullest(const na_span_list_t *set) {
+    for (unsigned list = NA_SPAN_LIST_LISTS; list-- > 0;)
         if (set->partial[list] != NULL) return set->partial[list];
     return NULL;
 }
@@ -106,7 +107,8 @@ static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) 
     uint32_t n = (uint32_t)((page_end - first + size - 1) / size);
     uint32_t left = (uint32_t)(span->capacity - span->carved);
     if (n > left) n = left;
-    if (NA_UNLIKELY(na_last()) && !na_tight_may_use(first, (size_t)n * size)) return rest;
+    if (NA_UNLIKELY(na_pressure_is_exhausted()) && !na_pressure_may_use(first, (size_t)n * size))
+        return rest;
     for (uint32_t i = n; i-- > 0;) {
         void **block = (void **)(first + (uintptr_t)i * size);
         *block = rest;
@@ -117,8 +119,8 @@ static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) 
     return rest;
 }
 
-void *na_spanset_take(na_spanset_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
-                      uint32_t *got) {
+void *na_span_list_take(na_span_list_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
+                        uint32_t *got) {
     void *blocks = NULL;
     uint32_t count = 0;
     set->takes++;
@@ -210,15 +212,15 @@ bool na_run_cut(void **list, unsigned cls, na_run_t *run) {
     }
 }
 
-static bool is_alone(const na_spanset_t *set, const na_span_t *span) {
+static bool is_alone(const na_span_list_t *set, const na_span_t *span) {
     if (span->prev != NULL || span->next != NULL) return false;
-    for (unsigned list = 0; list < NA_SPANSET_LISTS; list++)
+    for (unsigned list = 0; list < NA_SPAN_LIST_LISTS; list++)
         if (set->partial[list] != NULL && set->partial[list] != span) return false;
     return true;
 }
 
-size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *last, uint32_t count,
-                       unsigned cls) {
+size_t na_span_list_give(na_span_list_t *set, na_span_t *span, void *first, void *last,
+                         uint32_t count, unsigned cls) {
     if (na_is_mixed(span)) return na_mix_give(span, cls, first, count);
     *na_block_next(last) = span->free;
     if (span->free == NULL) span->free_tail = last;
@@ -230,8 +232,8 @@ size_t na_spanset_give(na_spanset_t *set, na_span_t *span, void *first, void *la
 }
 
 /* Less than three eighths in use, but some. Without records, which speak of one class. */
-bool na_spanset_open(na_spanset_t *set, na_mixer_t *mixer) {
-    for (unsigned list = 0; list < NA_SPANSET_SPARSE; list++)
+bool na_span_list_open(na_span_list_t *set, na_mixer_t *mixer) {
+    for (unsigned list = 0; list < NA_SPAN_LIST_SPARSE; list++)
         for (na_span_t *span = set->partial[list]; span != NULL; span = span->next) {
             if (in_use(span) == 0 || span->records != NULL) continue;
             unlist(set, span);
@@ -245,7 +247,7 @@ bool na_spanset_open(na_spanset_t *set, na_mixer_t *mixer) {
     return false;
 }
 
-void na_spanset_trim(na_spanset_t *set) {
+void na_span_list_trim(na_span_list_t *set) {
     for (na_span_t *span = set->partial[0], *next; span != NULL; span = next) {
         next = span->next;
         if (span->free_count == span->carved) release(set, span);

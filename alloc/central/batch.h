@@ -1,0 +1,43 @@
+/* batch.h - a list of blocks of one class that moves between threads as one word.
+ *
+ *   word   | count : 16 | address of the first block : 48 |        0: no batch
+ *   block  | next block of the batch | next batch | ...
+ *           first word                second word, of the first block only
+ *
+ * (Every block has at least 16 bytes.)
+ *
+ * Chains of one class stack through the second word of their first blocks, so that a kept one, a
+ * mailbox or a transfer cache slot is a single word, and handing over any number of blocks is O(1).
+ */
+#ifndef NUMALLOC_ALLOC_CHAIN_H
+#define NUMALLOC_ALLOC_CHAIN_H
+
+#include <stdint.h>
+
+#include "alloc/sys/base.h"
+
+typedef uintptr_t na_batch_t;
+
+#define NA_BATCH_MAX 0xffffu
+
+NA_INLINE na_batch_t na_batch(void *first, uint32_t count) {
+    return (uintptr_t)first | (uintptr_t)count << 48;
+}
+
+NA_INLINE void *na_batch_first(na_batch_t batch) {
+    return (void *)(batch & (((uintptr_t)1 << 48) - 1));
+}
+
+NA_INLINE uint32_t na_batch_count(na_batch_t batch) {
+    return (uint32_t)(batch >> 48);
+}
+
+NA_INLINE na_batch_t *na_batch_next(na_batch_t batch) {
+    return (na_batch_t *)na_batch_first(batch) + 1;
+}
+
+NA_INLINE void **na_block_next(void *block) {
+    return (void **)block;
+}
+
+#endif

@@ -1,0 +1,70 @@
+/* overflow.h - batches of free blocks that a thread cache keeps for itself, class by class.
+ *
+ *   bin full  ->  batch  ->  kept[cls]: a stack of batches  ->  bin empty
+ *                               |
+ *                               v   when something calls for it
+ *                        transfer cache, spans, page heap
+ *
+ * Sending a batch home costs a look at the page map a block, and bringing the blocks back as much
+ * again. A thread that frees what it will soon want again is spared both: its batches are kept, and
+ * go home (pooled classes': by way of the transfer cache) only
+ *   - before the thread cache grows into memory that was never touched (na_overflow_yield): what
+ * other classes keep may hold the pages, so that keeping does not raise the peak;
+ *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
+ *     home then, and the limit falls to its least, until the thread draws from its spans again;
+ *   - at once, when blocks are freed in random order: walking them later, out of the cache, costs
+ *     more than now, and so does taking them from all over the thread cache again. (Judged by the
+ * newest blocks of the latest batches: none of sixteen is near the one before it, in most of them);
+ *   - when that would free far more memory than they hold: blocks may each be the last of their
+ *     span. Of batches of which only some blocks are near each other one in sixteen is sent home to
+ *     find out;
+ *   - of a class of which the thread has freed more than it allocated: others want them;
+ *   - when they lie idle, and when the thread exits (thread_cache.c).
+ * Kept by all thread caches together: about NA_OVERFLOW_TOTAL while there are fewer than 256
+ * threads; beyond that, NA_OVERFLOW_LEAST each. What a thread keeps that sleeps others send home
+ * for it.
+ *
+ * All behind the gate, by the thread cache's holder. Sizes are bytes. */
+#ifndef NUMALLOC_ALLOC_KEEP_H
+#define NUMALLOC_ALLOC_KEEP_H
+
+#include "alloc/central/batch.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/thread/thread_cache.h"
+
+#define NA_OVERFLOW_TOTAL ((uint32_t)64 << 20)
+#define NA_OVERFLOW_MAX   ((uint32_t)8 << 20)
+#define NA_OVERFLOW_LEAST ((uint32_t)256 << 10)
+
+#define NA_SCATTERED_MANY 2u
+/* The thread frees in random order of late. */
+NA_INLINE bool na_overflow_is_scattered(const na_tcache_t *tcache) {
+    return tcache->scattered >= NA_SCATTERED_MANY;
+}
+
+/* Takes a batch of a bin that is full; older ones may go home for it. */
+void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch);
+/* Takes in batches that came by remote frees, a stack of them; they are the thread cache's as if
+ * kept. */
+void na_overflow_remote(na_tcache_t *tcache, unsigned cls, na_batch_t stack);
+/* The batch that was kept last, or 0. */
+na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls);
+
+/* The bin found nothing kept and draws from its spans: the limit rises. */
+void na_overflow_raise(na_tcache_t *tcache);
+/* The thread cache is about to take `pages` from the page heap, and what it keeps, or has in its
+ * mailbox, is enough to be worth a look: all of it must go home first, or the process grows. */
+NA_INLINE bool na_overflow_in_the_way(const na_tcache_t *tcache, uint32_t pages) {
+    uint64_t mail = atomic_load_explicit(&tcache->remote_bytes, memory_order_relaxed);
+    return NA_UNLIKELY(tcache->overflow_bytes + mail >= NA_OVERFLOW_LEAST) &&
+           !na_pageheap_has_dirty(tcache->node, pages);
+}
+/* Sends everything home, remote frees too. */
+void na_overflow_yield(na_tcache_t *tcache);
+/* If nothing was kept or taken since the last call, sends home some of what the thread, which seems
+ * to sleep, keeps: as much as it can be made to wait for, should it wake. */
+void na_overflow_reclaim(na_tcache_t *tcache);
+/* Called once in a while: sends home the batches of the class that were not touched since. */
+void na_overflow_age(na_tcache_t *tcache, unsigned cls);
+
+#endif
