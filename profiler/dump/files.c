@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/format/nprof.h"
 
 bool na_is_directory(const char *path) {
@@ -19,15 +20,9 @@ bool na_is_directory(const char *path) {
 
 static bool add(na_files_t *files, size_t *room, char *path) {
     if (path == NULL) return false;
-    if (files->count == *room) {
-        size_t more = *room != 0 ? *room * 2 : 64;
-        char **items = reallocarray(files->items, more, sizeof *items);
-        if (items == NULL) {
-            free(path);
-            return false;
-        }
-        files->items = items;
-        *room = more;
+    if (!NA_ARRAY_RESERVE(files->items, *room, files->count + 1u)) {
+        free(path);
+        return false;
     }
     files->items[files->count++] = path;
     return true;

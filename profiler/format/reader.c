@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/format/nprof_access.h"
 #include "profiler/format/reader_priv.h"
 
@@ -167,15 +168,9 @@ static bool is_chunk(const na_nprof_chunk_t *c, uint64_t offset) {
 }
 
 static bool keep_chunk(na_reader_t *reader, const na_chunk_ref_t *ref) {
-    if (reader->chunk_count == reader->chunk_room) {
-        size_t room = reader->chunk_room ? reader->chunk_room * 2 : 64;
-        na_chunk_ref_t *more = reallocarray(reader->chunks, room, sizeof *more);
-        if (more == NULL) {
-            na_reader_issue(reader, NA_ISSUE_MEMORY, ref->data, 0);
-            return false;
-        }
-        reader->chunks = more;
-        reader->chunk_room = room;
+    if (!NA_ARRAY_RESERVE(reader->chunks, reader->chunk_room, reader->chunk_count + 1u)) {
+        na_reader_issue(reader, NA_ISSUE_MEMORY, ref->data, 0);
+        return false;
     }
     reader->chunks[reader->chunk_count++] = *ref;
     return true;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/format/reader_priv.h"
 
 /* The chunk's payload, or NULL. */
@@ -46,15 +47,9 @@ static void note(na_reader_t *reader, const na_nprof_sum_t *sum) {
     bool first = reader->issues[NA_ISSUE_BAD_SUM].times == 0;
     na_reader_issue(reader, NA_ISSUE_BAD_SUM, sum->offset,
                     first ? type_at(reader, sum->offset) : 0);
-    if (reader->damaged_count == reader->damaged_room) {
-        size_t room = reader->damaged_room ? reader->damaged_room * 2 : 16;
-        na_nprof_sum_t *more = reallocarray(reader->damaged, room, sizeof *more);
-        if (more == NULL) {
-            na_reader_issue(reader, NA_ISSUE_MEMORY, sum->offset, 0);
-            return;
-        }
-        reader->damaged = more;
-        reader->damaged_room = room;
+    if (!NA_ARRAY_RESERVE(reader->damaged, reader->damaged_room, reader->damaged_count + 1u)) {
+        na_reader_issue(reader, NA_ISSUE_MEMORY, sum->offset, 0);
+        return;
     }
     reader->damaged[reader->damaged_count++] = *sum;
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "profiler/containers/array.h"
+
 #define TAIL 0.025 /* on each side */
 
 /* ---- the gamma distribution ---- */
@@ -82,15 +84,9 @@ void na_watched_add(na_watched_t *estimate, const na_touch_t *a) {
         estimate->sampled = true;
         return;
     }
-    if (estimate->count == estimate->room) {
-        size_t room = estimate->room == 0 ? 64 : estimate->room * 2;
-        struct na_watched_item *more = reallocarray(estimate->items, room, sizeof *more);
-        if (more == NULL) {
-            estimate->failed = true;
-            return;
-        }
-        estimate->items = more;
-        estimate->room = room;
+    if (!NA_ARRAY_RESERVE(estimate->items, estimate->room, estimate->count + 1u)) {
+        estimate->failed = true;
+        return;
     }
     /* The hits of a round follow each other: they are summed as they come. */
     uint64_t round = (uint64_t)a->process << 32 | a->round;

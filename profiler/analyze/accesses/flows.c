@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
+
 static const char *const kinds[NA_FLOW_KINDS] = {
     [NA_FLOW_HEAP] = "heap block",     [NA_FLOW_POOL] = "pool block",
     [NA_FLOW_STATIC] = "variable",     [NA_FLOW_FILE] = "mapped file",
@@ -17,13 +19,7 @@ const char *na_flow_kind_name(na_flow_kind_t kind) {
 }
 
 const char *na_flow_keep(na_flows_t *set, const char *text) {
-    if (set->name_count == set->name_room) {
-        size_t room = set->name_room == 0 ? 64 : set->name_room * 2;
-        char **more = reallocarray(set->names, room, sizeof *more);
-        if (more == NULL) return NULL;
-        set->names = more;
-        set->name_room = room;
-    }
+    if (!NA_ARRAY_RESERVE(set->names, set->name_room, set->name_count + 1u)) return NULL;
     char *copy = strdup(text);
     if (copy != NULL) set->names[set->name_count++] = copy;
     return copy;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "profiler/analyze/blocks/elf_build.h"
+#include "profiler/containers/array.h"
 
 /* A module maps nothing larger; a damaged file may claim anything. */
 #define LARGEST (UINT64_C(1) << 47)
@@ -61,13 +62,7 @@ static int by_base(const void *a, const void *b) {
 }
 
 static bool add(range_t **list, size_t *count, size_t *room, range_t what) {
-    if (*count == *room) {
-        size_t more = *room == 0 ? 64 : *room * 2;
-        range_t *bigger = reallocarray(*list, more, sizeof *bigger);
-        if (bigger == NULL) return false;
-        *list = bigger;
-        *room = more;
-    }
+    if (!NA_ARRAY_RESERVE(*list, *room, *count + 1u)) return false;
     (*list)[(*count)++] = what;
     return true;
 }

@@ -69,18 +69,6 @@ typedef struct making {
     uint32_t pool_count;
 } making_t;
 
-/* Makes room for one more in an array of the set. False: no memory, or no more numbers. */
-static bool room_for_one(void **items, uint32_t count, uint32_t *room, size_t size) {
-    if (count < *room) return true;
-    uint32_t more = *room == 0 ? 64 : *room * 2;
-    if (more <= *room || more == NA_FLOWS_NONE) return false;
-    void *bigger = reallocarray(*items, more, size);
-    if (bigger == NULL) return false;
-    *items = bigger;
-    *room = more;
-    return true;
-}
-
 static int16_t node_of(na_flows_t *set, uint32_t kernel_id) {
     for (uint32_t i = 0; i < set->node_count; i++)
         if (set->nodes[i].kernel_id == kernel_id) return (int16_t)i;
@@ -149,9 +137,8 @@ static bool add_sources(making_t *m) {
 
 static uint32_t add_thread(making_t *m, uint32_t tid, uint32_t thread, const char *name) {
     na_flows_t *set = m->set;
-    void *items = set->threads;
-    bool good = room_for_one(&items, set->thread_count, &m->thread_room, sizeof *set->threads);
-    set->threads = items;
+    bool good = set->thread_count < NA_FLOWS_NONE - 1 &&
+                NA_ARRAY_RESERVE(set->threads, m->thread_room, set->thread_count + 1u);
     if (!good) return NA_FLOWS_NONE;
     na_flow_thread_t *t = &set->threads[set->thread_count];
     *t = (na_flow_thread_t){.process = m->process, .tid = tid, .thread = thread};
@@ -251,9 +238,8 @@ static uint32_t group_of(making_t *m, na_flow_kind_t kind, const char *name, uin
     struct slot *slot = table_at(&m->groups, (table_key_t){(uint64_t)kind, key, 0});
     if (slot == NULL) return NA_FLOWS_NONE;
     if (slot->value != 0) return slot->value - 1;
-    void *items = set->groups;
-    bool good = room_for_one(&items, set->group_count, &m->group_room, sizeof *set->groups);
-    set->groups = items;
+    bool good = set->group_count < NA_FLOWS_NONE - 1 &&
+                NA_ARRAY_RESERVE(set->groups, m->group_room, set->group_count + 1u);
     const char *kept = good && name != NULL ? na_flow_keep(set, name) : NULL;
     if (!good || (name != NULL && kept == NULL)) return NA_FLOWS_NONE;
     set->groups[set->group_count] = (na_flow_group_t){
@@ -264,9 +250,8 @@ static uint32_t group_of(making_t *m, na_flow_kind_t kind, const char *name, uin
 
 static uint32_t add_object(making_t *m, na_flow_object_t object) {
     na_flows_t *set = m->set;
-    void *items = set->objects;
-    bool good = room_for_one(&items, set->object_count, &m->object_room, sizeof *set->objects);
-    set->objects = items;
+    bool good = set->object_count < NA_FLOWS_NONE - 1 &&
+                NA_ARRAY_RESERVE(set->objects, m->object_room, set->object_count + 1u);
     if (!good || object.group == NA_FLOWS_NONE) return NA_FLOWS_NONE;
     object.process = m->process;
     set->objects[set->object_count] = object;
@@ -578,10 +563,7 @@ static bool add_probes(making_t *m) {
     for (uint32_t i = 1; i < m->from.probe_count; i++) {
         const na_nprof_access_probe_t *p = &m->from.probes[i];
         if (p->length[0] == 0) continue;
-        void *items = set->probes;
-        bool good = room_for_one(&items, set->probe_count, &set->probe_room, sizeof *set->probes);
-        set->probes = items;
-        if (!good) return false;
+        if (!NA_ARRAY_RESERVE(set->probes, set->probe_room, set->probe_count + 1u)) return false;
         na_flow_probe_t to = {.ns = moved(m, p->start_ns), .process = m->process};
         for (uint32_t k = 0; k < 2; k++) {
             to.address[k] = p->address[k];

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "profiler/containers/array.h"
+
 /* ---- the source ---- */
 
 uint32_t na_source_evidence(const na_flows_t *set, uint32_t source) {
@@ -171,13 +173,7 @@ static double cost_of(const na_verdicts_t *v, const na_measure_t *m) {
 
 static bool add(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_t object,
                 uint32_t skip, uint32_t *room) {
-    if (v->count == *room) {
-        uint32_t more = *room == 0 ? 64 : *room * 2;
-        na_verdict_t *bigger = reallocarray(v->items, more, sizeof *bigger);
-        if (bigger == NULL) return false;
-        v->items = bigger;
-        *room = more;
-    }
+    if (!NA_ARRAY_RESERVE(v->items, *room, v->count + 1u)) return false;
     na_verdict_t *to = &v->items[v->count];
     *to = (na_verdict_t){.group = group, .object = object, .apart = skip};
     const na_flow_group_t *g = &set->groups[group];

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "profiler/analyze/accesses/verdict.h"
+#include "profiler/containers/array.h"
 
 #define ROUNDING 1e-9 /* of sums of parts that should be whole */
 
@@ -205,13 +206,7 @@ static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
 }
 
 static bool keep_line(sums_t *s, uint64_t line, double weight) {
-    if (s->line_count == s->line_room) {
-        uint32_t room = s->line_room == 0 ? 1024 : s->line_room * 2;
-        touched_line_t *more = reallocarray(s->lines, room, sizeof *more);
-        if (more == NULL) return false;
-        s->lines = more;
-        s->line_room = room;
-    }
+    if (!NA_ARRAY_RESERVE(s->lines, s->line_room, s->line_count + 1u)) return false;
     s->lines[s->line_count++] = (touched_line_t){line, weight};
     return true;
 }

@@ -9,6 +9,7 @@
 
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/analyze/blocks/elf_build.h"
+#include "profiler/containers/array.h"
 
 /* A module maps nothing larger; a damaged file may claim anything. */
 #define LARGEST (UINT64_C(1) << 47)
@@ -48,15 +49,9 @@ static void keep(gather_t *g, const na_global_t *v, const char *name) {
         if (!is_larger(to, v, &to->items[0])) return;
         free(to->items[0].name);
         at = 0;
-    } else if (at == g->room) {
-        size_t room = g->room != 0 ? g->room * 2 : 64;
-        na_global_t *more = reallocarray(to->items, room, sizeof *more);
-        if (more == NULL) {
-            g->failed = true;
-            return;
-        }
-        to->items = more;
-        g->room = room;
+    } else if (!NA_ARRAY_RESERVE(to->items, g->room, at + 1)) {
+        g->failed = true;
+        return;
     }
     na_global_t kept = *v;
     kept.name = strdup(name);
@@ -130,13 +125,7 @@ static void read_module(gather_t *g, uint32_t id, const na_nprof_module_t *m) {
     if (elf == NULL || elf_kind(elf) != ELF_K_ELF || !na_elf_same_build(elf, m)) {
         to->missing++;
     } else {
-        if (to->module_count == g->module_room) {
-            size_t room = g->module_room != 0 ? g->module_room * 2 : 32;
-            na_global_module_t *more = reallocarray(to->modules, room, sizeof *more);
-            if (more != NULL) to->modules = more;
-            g->failed = g->failed || more == NULL;
-            g->module_room = more != NULL ? room : g->module_room;
-        }
+        g->failed |= !NA_ARRAY_RESERVE(to->modules, g->module_room, to->module_count + 1u);
         if (!g->failed) {
             na_global_module_t *at = &to->modules[to->module_count++];
             *at = (na_global_module_t){.path = m->path, .module = id};

@@ -150,15 +150,9 @@ static void hold_free(heaptrack_t *h, uint32_t kind, uint64_t ms) {
         return;
     }
     if (h->held_count == HOLD_BY) let_go(h);
-    if (h->held_count == h->held_room) {
-        size_t room = h->held_room != 0 ? h->held_room * 2 : 64;
-        uint32_t *more = reallocarray(h->held, room, sizeof *more);
-        if (more == NULL) {
-            h->failed = true;
-            return;
-        }
-        h->held = more;
-        h->held_room = room;
+    if (!NA_ARRAY_RESERVE(h->held, h->held_room, h->held_count + 1u)) {
+        h->failed = true;
+        return;
     }
     if (h->held_count == 0) h->held_until = ms + HOLD_MS;
     h->held[h->held_count++] = kind;

@@ -23,15 +23,9 @@ typedef struct buffer {
 
 static void put_bytes(buffer_t *b, const void *bytes, size_t size) {
     if (b->failed) return;
-    if (size > b->room - b->used) {
-        size_t room = (b->used + size) * 2 + 64;
-        unsigned char *more = realloc(b->bytes, room);
-        if (more == NULL) {
-            b->failed = true;
-            return;
-        }
-        b->bytes = more;
-        b->room = room;
+    if (!NA_ARRAY_RESERVE(b->bytes, b->room, b->used + size)) {
+        b->failed = true;
+        return;
     }
     if (size != 0) memcpy(b->bytes + b->used, bytes, size);
     b->used += size;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/runs/module_pairs.h"
 
@@ -127,13 +128,7 @@ static uint32_t *first_of(match_t *m, uint32_t node, uint32_t function) {
     bool fresh;
     uint32_t call = na_intern_numbers(&m->calls, node, function, 0, &fresh);
     if (call == NA_REPORT_NONE) return NULL;
-    if (call >= m->calls_room) {
-        uint32_t room = m->calls_room == 0 ? 1024 : m->calls_room * 2;
-        uint32_t *more = reallocarray(m->first_of_call, room, sizeof *more);
-        if (more == NULL) return NULL;
-        m->first_of_call = more;
-        m->calls_room = room;
-    }
+    if (!NA_ARRAY_RESERVE(m->first_of_call, m->calls_room, call + 1u)) return NULL;
     if (fresh) m->first_of_call[call] = NA_REPORT_NONE;
     return &m->first_of_call[call];
 }
@@ -206,15 +201,9 @@ static uint32_t child_of(match_t *m, uint32_t node, const na_frame_t *frame, boo
 
 static na_report_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32_t by) {
     na_report_t *r = m->r;
-    if (r->site_count == r->site_room) {
-        size_t room = r->site_room * 2;
-        na_report_site_t *more = reallocarray(r->sites, room, sizeof *more);
-        if (more == NULL) {
-            r->out_of_memory = true;
-            return NULL;
-        }
-        r->sites = more;
-        r->site_room = room;
+    if (!NA_ARRAY_RESERVE(r->sites, r->site_room, r->site_count + 1u)) {
+        r->out_of_memory = true;
+        return NULL;
     }
     na_report_site_t *row = &r->sites[r->site_count++];
     *row = (na_report_site_t){id, node, by, na_counters_none(), na_counters_none()};

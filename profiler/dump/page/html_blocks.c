@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
+
 #define TRAILS 4096u /* chains at one time whose sizes are kept */
 
 /* One class for each multiple of 16 bytes up to NA_CLASS_MOST, then one for each power of two. */
@@ -97,13 +99,7 @@ bool na_pairs_add(na_pairs_t *p, uint32_t from, uint32_t to, uint64_t count) {
         }
     if (p->count == p->room) {
         join(p); /* equal ones make room */
-        if (p->count * 2 >= p->room) {
-            size_t room = p->room == 0 ? 4 : p->room * 2;
-            na_pair_t *more = reallocarray(p->items, room, sizeof *more);
-            if (more == NULL) return false;
-            p->items = more;
-            p->room = room;
-        }
+        if (!NA_ARRAY_RESERVE(p->items, p->room, p->count * 2 + 1u)) return false;
     }
     p->items[p->count++] = (na_pair_t){from, to, count};
     return true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
+#include "profiler/containers/array.h"
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/ui/text.h"
 
@@ -43,15 +44,9 @@ static void take_sum(void *arg, const na_nprof_span_sum_t *s) {
 
 static void take_site(void *arg, const na_nprof_span_site_t *s) {
     spans_t *spans = arg;
-    if (spans->site_count == spans->site_room) {
-        size_t room = spans->site_room == 0 ? 256 : spans->site_room * 2;
-        na_nprof_span_site_t *more = reallocarray(spans->sites, room, sizeof *more);
-        if (more == NULL) {
-            spans->failed = true;
-            return;
-        }
-        spans->sites = more;
-        spans->site_room = room;
+    if (!NA_ARRAY_RESERVE(spans->sites, spans->site_room, spans->site_count + 1u)) {
+        spans->failed = true;
+        return;
     }
     spans->sites[spans->site_count++] = *s;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "profiler/analyze/blocks/calls.h"
+#include "profiler/containers/array.h"
 #include "profiler/dump/page/html.h"
 
 enum { T_ID, T_TID, T_START, T_END, T_ALLOCATIONS, T_FREES, T_BYTES, T_COLUMNS };
@@ -89,15 +90,9 @@ typedef struct parts {
 static void keep_part(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     parts_t *p = arg;
     if (p->failed || (cell->free_count == 0 && cell->alloc_count == 0)) return;
-    if (p->count == p->room) {
-        size_t room = p->room == 0 ? 1024 : p->room * 2;
-        part_t *more = reallocarray(p->items, room, sizeof *more);
-        if (more == NULL) {
-            p->failed = true;
-            return;
-        }
-        p->items = more;
-        p->room = room;
+    if (!NA_ARRAY_RESERVE(p->items, p->room, p->count + 1u)) {
+        p->failed = true;
+        return;
     }
     uint64_t foreign = cell->cross_thread_free_count;
     if (foreign > cell->free_count) foreign = cell->free_count; /* torn by a kill */

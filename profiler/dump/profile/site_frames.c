@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/metric_keys.h"
+#include "profiler/containers/array.h"
 #include "profiler/dump/profile/input.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/text.h"
@@ -67,13 +68,7 @@ bool na_view_stack(const na_view_input_t *in, uint32_t site, na_stack_t *stack) 
         }
         const na_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
-        if (stack->count + count > stack->room) {
-            uint32_t room = (stack->count + count) * 2;
-            const na_frame_t **items = reallocarray(stack->items, room, sizeof *items);
-            if (items == NULL) return false;
-            stack->items = items;
-            stack->room = room;
-        }
+        if (!NA_ARRAY_RESERVE(stack->items, stack->room, stack->count + count)) return false;
         for (uint32_t i = 0; i < count; i++)
             stack->items[stack->count++] = &frames[i];
         if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0) stack->cut = true;

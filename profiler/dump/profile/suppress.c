@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/profile/pattern.h"
 
 /* What the C library and the loader keep to the end on purpose. Only the frames inside the runtime,
@@ -29,13 +30,7 @@ static const char *const builtin[] = {
 };
 
 static bool add(na_suppressions_t *list, const char *pattern, bool is_builtin) {
-    if (list->count == list->room) {
-        size_t room = list->room ? list->room * 2 : 64;
-        na_suppression_t *items = reallocarray(list->items, room, sizeof *items);
-        if (items == NULL) return false;
-        list->items = items;
-        list->room = room;
-    }
+    if (!NA_ARRAY_RESERVE(list->items, list->room, list->count + 1u)) return false;
     char *copy = strdup(pattern);
     if (copy == NULL) return false;
     list->items[list->count++] = (na_suppression_t){.pattern = copy, .builtin = is_builtin};

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
+
 /* Damaged DWARF may nest without end, or lead back to where it came from. */
 #define DEEPEST 128u
 #define MOST    (UINT32_C(1) << 26)
@@ -50,24 +52,11 @@ void na_scopes_close(na_scopes_t *scopes) {
     free(scopes);
 }
 
-/* Room for one more; false: out of memory. */
-static bool more(void **items, size_t count, size_t *room, size_t size) {
-    if (count < *room) return true;
-    size_t wanted = *room == 0 ? 64 : *room * 2;
-    void *grown = reallocarray(*items, wanted, size);
-    if (grown == NULL) return false;
-    *items = grown;
-    *room = wanted;
-    return true;
-}
-
 static void add_ranges(unit_t *unit, Dwarf_Die *function) {
     Dwarf_Addr base, low, high;
     for (ptrdiff_t at = 0; (at = dwarf_ranges(function, at, &base, &low, &high)) > 0;) {
         if (low >= high || unit->visited++ >= MOST) continue;
-        if (!more((void **)&unit->ranges, unit->range_count, &unit->range_room,
-                  sizeof *unit->ranges))
-            return;
+        if (!NA_ARRAY_RESERVE(unit->ranges, unit->range_room, unit->range_count + 1u)) return;
         unit->ranges[unit->range_count++] = (range_t){low, high, *function};
     }
 }
@@ -84,8 +73,7 @@ static void walk(unit_t *unit, Dwarf_Die *parent, uint32_t depth) {
             const char *name = dwarf_diename(&die);
             if ((parent_tag == DW_TAG_class_type || parent_tag == DW_TAG_structure_type) &&
                 name != NULL && strcmp(name, "operator()") == 0 &&
-                more((void **)&unit->lambdas, unit->lambda_count, &unit->lambda_room,
-                     sizeof *unit->lambdas))
+                NA_ARRAY_RESERVE(unit->lambdas, unit->lambda_room, unit->lambda_count + 1u))
                 unit->lambdas[unit->lambda_count++] = (lambda_t){die.addr, *parent};
         }
         /* Functions and types may be inside functions; an inlined call only has what its origin

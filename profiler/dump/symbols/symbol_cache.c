@@ -18,6 +18,7 @@
 #include <zlib.h>
 
 #include "numalloc/numalloc.h"
+#include "profiler/containers/array.h"
 #include "profiler/dump/symbols/demangle.h"
 
 /* To be raised when the format changes, or what a name is made of: na_demangle, trampolines. */
@@ -372,13 +373,7 @@ static bool copy(const char *from, const char **to) {
 void na_symbol_cache_add(na_symbol_cache_t *cache, uint64_t address,
                          const na_cached_frame_t *frames, uint32_t count) {
     if (cache->unsure || count == 0 || count > MOST_FRAMES) return;
-    if (cache->added_count == cache->added_room) {
-        size_t room = cache->added_room == 0 ? 256 : cache->added_room * 2;
-        added_t *more = reallocarray(cache->added, room, sizeof *more);
-        if (more == NULL) return;
-        cache->added = more;
-        cache->added_room = room;
-    }
+    if (!NA_ARRAY_RESERVE(cache->added, cache->added_room, cache->added_count + 1u)) return;
     na_cached_frame_t *own = calloc(count, sizeof *own);
     bool good = own != NULL;
     for (uint32_t i = 0; good && i < count; i++) {
@@ -575,13 +570,7 @@ static void prune(const na_symbol_cache_t *cache) {
             (void)unlinkat(dirfd(directory), d->d_name, 0);
             continue;
         }
-        if (count == room) {
-            size_t wanted = room == 0 ? 64 : room * 2;
-            old_t *more = reallocarray(files, wanted, sizeof *more);
-            if (more == NULL) break;
-            files = more;
-            room = wanted;
-        }
+        if (!NA_ARRAY_RESERVE(files, room, count + 1u)) break;
         files[count] = (old_t){strdup(d->d_name), st.st_mtim, (uint64_t)st.st_size};
         if (files[count].name == NULL) break;
         sum += files[count++].bytes;

@@ -159,15 +159,9 @@ void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header) {
 /* Takes a string over. NULL in or out of memory: "?". */
 static const char *own(na_symbols_t *symbols, char *string) {
     if (string == NULL) return "?";
-    if (symbols->string_count == symbols->string_room) {
-        size_t room = symbols->string_room ? symbols->string_room * 2 : 256;
-        char **more = reallocarray(symbols->strings, room, sizeof *more);
-        if (more == NULL) {
-            free(string);
-            return "?";
-        }
-        symbols->strings = more;
-        symbols->string_room = room;
+    if (!NA_ARRAY_RESERVE(symbols->strings, symbols->string_room, symbols->string_count + 1u)) {
+        free(string);
+        return "?";
     }
     return symbols->strings[symbols->string_count++] = string;
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "profiler/containers/array.h"
+
 /* Damaged DWARF may have ranges without end. */
 #define MOST ((size_t)1 << 24)
 
@@ -30,15 +32,9 @@ na_units_t *na_units_open(Dwfl_Module *module) {
         Dwarf_Addr base, low, high;
         for (ptrdiff_t at = 0; (at = dwarf_ranges(unit, at, &base, &low, &high)) > 0;) {
             if (low >= high || units->count == MOST) continue;
-            if (units->count == units->room) {
-                size_t room = units->room == 0 ? 64 : units->room * 2;
-                range_t *more = reallocarray(units->ranges, room, sizeof *more);
-                if (more == NULL) {
-                    na_units_close(units);
-                    return NULL;
-                }
-                units->ranges = more;
-                units->room = room;
+            if (!NA_ARRAY_RESERVE(units->ranges, units->room, units->count + 1u)) {
+                na_units_close(units);
+                return NULL;
             }
             units->ranges[units->count++] = (range_t){low, high, unit};
         }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/text.h"
 
@@ -73,25 +74,14 @@ size_t na_table_rows(const na_table_t *table) {
 
 void na_table_row(na_table_t *table, uint64_t tag) {
     if (table->failed) return;
-    if (table->row_count == table->row_room) {
-        size_t room = table->row_room ? table->row_room * 2 : 64;
-        row_t *rows = reallocarray(table->rows, room, sizeof *rows);
-        if (rows == NULL) {
-            table->failed = true;
-            return;
-        }
-        table->rows = rows;
-        table->row_room = room;
+    if (!NA_ARRAY_RESERVE(table->rows, table->row_room, table->row_count + 1u)) {
+        table->failed = true;
+        return;
     }
-    if (table->cell_count + table->column_count > table->cell_room) {
-        size_t room = table->cell_room ? table->cell_room * 2 : 64 * table->column_count;
-        cell_t *cells = reallocarray(table->cells, room, sizeof *cells);
-        if (cells == NULL) {
-            table->failed = true;
-            return;
-        }
-        table->cells = cells;
-        table->cell_room = room;
+    if (!NA_ARRAY_RESERVE(table->cells, table->cell_room,
+                          table->cell_count + table->column_count)) {
+        table->failed = true;
+        return;
     }
     table->rows[table->row_count++] = (row_t){tag, table->cell_count};
     for (size_t i = 0; i < table->column_count; i++)

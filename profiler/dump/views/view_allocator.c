@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
+#include "profiler/containers/array.h"
 #include "profiler/dump/profile/counter_columns.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
@@ -37,13 +38,9 @@ static void take(void *arg, const na_nprof_span_sum_t *s) {
     na_span_sum_add(&rows->all, s);
     uint32_t *index = &rows->index[(uint32_t)(s->node & 0xff) << 8 | s->cls];
     if (*index == 0) {
-        if (rows->count == rows->room) {
-            size_t room = rows->room == 0 ? 64 : rows->room * 2;
-            row_t *more = reallocarray(rows->items, room, sizeof *more);
-            rows->failed |= more == NULL;
-            if (more == NULL) return;
-            rows->items = more;
-            rows->room = room;
+        if (!NA_ARRAY_RESERVE(rows->items, rows->room, rows->count + 1u)) {
+            rows->failed = true;
+            return;
         }
         rows->items[rows->count] =
             (row_t){.sum = {.cls = s->cls, .node = s->node, .block_size = s->block_size}};

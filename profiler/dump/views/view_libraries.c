@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/profile/counter_columns.h"
 #include "profiler/dump/profile/view.h"
 
@@ -23,13 +24,7 @@ typedef struct libraries {
 static library_t *find(libraries_t *all, const char *path) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->items[i].path, path) == 0) return &all->items[i];
-    if (all->count == all->room) {
-        size_t room = all->room ? all->room * 2 : 32;
-        library_t *items = reallocarray(all->items, room, sizeof *items);
-        if (items == NULL) return NULL;
-        all->items = items;
-        all->room = room;
-    }
+    if (!NA_ARRAY_RESERVE(all->items, all->room, all->count + 1u)) return NULL;
     library_t *l = &all->items[all->count++];
     *l = (library_t){.path = path, .self = na_counters_none()};
     return l;
