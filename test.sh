@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# test.sh - everything a change must pass: builds the release, runs all tests, then builds with
-# AddressSanitizer + UBSan and with ThreadSanitizer and runs the tests that can run there.
+# test.sh - everything a change must pass: builds the release, runs all tests, builds with
+# AddressSanitizer + UBSan and with ThreadSanitizer and runs the tests that can run there. (What takes
+# longer: scripts/nightly.sh.)
 # The last line is 'N passed, N failed'; the exit status is 0 only if none failed.
 set -uo pipefail
+
+quick='lint package unit conform quick'
 
 usage() {
     cat <<EOF
@@ -10,18 +13,23 @@ usage: ./test.sh [--quick] [--jobs N] [--no-setup]
 
 Sets up missing packages, builds and tests the presets release, asan and tsan in build/<preset>/.
 
-  --quick      the release preset only
-  --jobs N     N build and test jobs at a time (default: the number of processors)
+  --quick      the release preset only, and of its tests the labels $quick
+  --jobs N     N build jobs at a time (default: the number of processors), and half as many
+               tests more, since many wait
   --no-setup   install nothing, even if packages are missing
 EOF
 }
 
 presets=(release asan tsan)
+only=()
 jobs=$(nproc)
 setup=1
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --quick) presets=(release) ;;
+    --quick)
+        presets=(release)
+        only=(-L "^(${quick// /|})\$")
+        ;;
     --no-setup) setup=0 ;;
     --jobs)
         jobs=${2:-}
@@ -88,18 +96,45 @@ if [[ $setup -eq 1 ]]; then
     }
 fi
 
+# Its output is build/PRESET/build.log, its status build/PRESET/build.status.
+build() {
+    local preset=$1 rc=0
+    mkdir -p "build/$preset"
+    rm -f "build/$preset/build.status"
+    { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; } \
+        >"build/$preset/build.log" 2>&1 || rc=$?
+    echo "$rc" >"build/$preset/build.status"
+}
+
+# The later presets are built while the first is tested, in what time its tests leave.
+later=
+trap '[[ -z $later ]] || kill -- "-$later" 2>/dev/null' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 for preset in "${presets[@]}"; do
     say "$preset: configure and build"
-    mkdir -p "build/$preset"
-    log=build/$preset/build.log
-    if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; } \
-        >"$log" 2>&1; then
-        tail -n 60 "$log"
+    if [[ $preset == release ]]; then
+        build release
+        if [[ ${#presets[@]} -gt 1 ]]; then
+            set -m # a process group of its own
+            (
+                renice -n 19 "$BASHPID" >/dev/null 2>&1
+                for next in "${presets[@]:1}"; do build "$next"; done
+            ) &
+            later=$!
+            set +m
+        fi
+    elif [[ -n $later ]]; then
+        wait "$later"
+        later=
+    fi
+    if [[ $(cat "build/$preset/build.status") != 0 ]]; then
+        tail -n 60 "build/$preset/build.log"
         failed=$((failed + 1))
-        notes+=("$preset: the build failed (counted as one failure); see $log")
+        notes+=("$preset: the build failed (counted as one failure); see build/$preset/build.log")
         continue
     fi
-    tail -n 1 "$log"
+    tail -n 1 "build/$preset/build.log"
 
     say "$preset: tests"
     junit=$PWD/build/$preset/tests.xml
@@ -109,7 +144,8 @@ for preset in "${presets[@]}"; do
     if [[ $preset != release ]] && setarch -R true 2>/dev/null; then
         run=(setarch -R)
     fi
-    "${run[@]+"${run[@]}"}" ctest --preset "$preset" -j "$jobs" --output-junit "$junit"
+    "${run[@]+"${run[@]}"}" ctest --preset "$preset" "${only[@]+"${only[@]}"}" -j $((jobs + jobs / 2)) \
+        --output-junit "$junit"
     count "$preset" "$junit"
 done
 finish

@@ -1,6 +1,6 @@
 # NumallocTests.cmake - how tests are declared; included by tests/CMakeLists.txt.
 #
-# Every test has one label, which says what it is and where it runs:
+# Every test has a label, which says what it is and where it runs:
 #   unit      Criterion, one executable a module          (release and asan)
 #   bench     the benchmarks' instruments, by time, alone      (release)
 #   conform   C and C++ programs that hold malloc to its promises (release, asan and tsan)
@@ -10,7 +10,9 @@
 #   lab       the library in virtual NUMA machines        (release)
 #   package   the built library and the install tree      (release)
 #   lint      the form of the sources, by clang-format    (release)
-# and a timeout, so that a deadlock is a failure and not a hang.
+# and a timeout, so that a deadlock is a failure and not a hang. Beside it there may be the label
+#   quick     also in ./test.sh --quick                   (release)
+# Tests of the label nightly are those of scripts/nightly.sh: ctest knows them with `-C nightly` only.
 
 # Test executables stay out of build/<preset>/, which holds what users get.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
@@ -36,4 +38,12 @@ function(numalloc_unit_test name)
         set_tests_properties(unit.${name} PROPERTIES
             ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:allocator_may_return_null=1")
     endif()
+endfunction()
+
+# numalloc_nightly_test(NAME SECONDS COMMAND [ARGUMENT...]): the test nightly.NAME. It proves what a test
+# of ./test.sh proves, at its full size; the scripts of tests/programs see TEST_SCALE=full.
+function(numalloc_nightly_test name seconds)
+    add_test(NAME nightly.${name} CONFIGURATIONS nightly COMMAND ${ARGN})
+    set_tests_properties(nightly.${name} PROPERTIES LABELS nightly TIMEOUT ${seconds}
+        SKIP_RETURN_CODE 77 ENVIRONMENT TEST_SCALE=full)
 endfunction()

@@ -1,6 +1,8 @@
-/* fork_threads.c - 10,000 forks while other threads allocate: no child hangs or finds a broken
- * heap. Each child verifies and frees blocks of the parent, allocates of its own, some start a
- * thread or fork again, while the parent goes on allocating. */
+/* fork_threads.c - thousands of forks while other threads allocate: no child hangs or finds a
+ * broken heap. Each child verifies and frees blocks of the parent, allocates of its own, some start
+ * a thread or fork again, while the parent goes on allocating.
+ *
+ * Arguments: [forks]; 10,000 otherwise. */
 #include "support/check.h"
 #include "support/fill.h"
 #include "support/proc_mem.h"
@@ -10,7 +12,6 @@
 
 #include "support/alloc_api.h"
 
-#define FORKS   10000
 #define WORKERS 3
 #define KEPT    200
 #define ABREAST 3 /* children alive at once */
@@ -112,8 +113,10 @@ static void reap(void) {
     CHECK_MSG(status == 0, "child %ld: status %#x", (long)pid, (unsigned)status);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     check_begin();
+    size_t forks = argc > 1 ? strtoul(argv[1], NULL, 10) : 10000;
+    REQUIRE(forks > 0);
     pthread_t ids[WORKERS];
     uint64_t random = 17;
     for (size_t i = 0; i < KEPT; i++) {
@@ -125,7 +128,7 @@ int main(void) {
     for (size_t i = 0; i < WORKERS; i++)
         REQUIRE(pthread_create(&ids[i], NULL, churn, (void *)i) == 0);
     size_t alive = 0;
-    for (size_t turn = 0; turn < FORKS; turn++) {
+    for (size_t turn = 0; turn < forks; turn++) {
         pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) child(turn);

@@ -1,5 +1,7 @@
 /* realloc_storm.c - threads that do little else than realloc, from bytes to megabytes and back,
- * handing blocks on to each other; contents are verified at every step. */
+ * handing blocks on to each other; contents are verified at every step.
+ *
+ * Arguments: [seconds]; 4 otherwise. */
 #include "support/check.h"
 #include "support/fill.h"
 #include "support/proc_mem.h"
@@ -76,10 +78,12 @@ static void *work(void *argument) {
     return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     check_begin();
     pthread_t ids[THREADS];
-    end_ms = proc_now_ms() + 4000;
+    long seconds = argc > 1 ? strtol(argv[1], NULL, 10) : 4;
+    REQUIRE(seconds > 0);
+    end_ms = proc_now_ms() + seconds * 1000;
     for (size_t i = 0; i < THREADS; i++)
         REQUIRE(pthread_create(&ids[i], NULL, work, (void *)(i + 1)) == 0);
     for (size_t i = 0; i < THREADS; i++)

@@ -4,9 +4,10 @@
  *
  * usage: limits address MIB   under RLIMIT_AS
  *        limits overcommit    with vm.overcommit_memory=2 (set, and set back)
- *        limits churn MIB [SHAPE [THREADS]]   holds MIB in all, renewed again and again, without a
- *                             limit of its own. SHAPE: small, large (the default), mixed. THREADS:
- *                             one on each node, unless said otherwise
+ *        limits churn MIB [SHAPE [THREADS [RENEWALS]]]   holds MIB in all, renewed again and again,
+ *                             without a limit of its own. SHAPE: small, large (the default), mixed.
+ *                             THREADS: one on each node, unless said otherwise. RENEWALS: of all
+ *                             blocks, else the shape's own
  */
 #include "lab.h"
 
@@ -34,6 +35,7 @@ static const shape_t shapes[] = {
     {"mixed", 16, 2 * BLOCK, true, 5},
 };
 static const shape_t *shape = &shapes[1];
+static unsigned renewals;
 
 static worker_t *workers;
 static int place_of[LAB_NODES];
@@ -88,7 +90,7 @@ static void churn(void *argument, int number) {
     size_t slots = goal / mean_size();
     REQUIRE(slots > 0);
     self->block = lab_map(slots * sizeof *self->block);
-    for (size_t i = 0; i < slots * shape->renewals; i++) {
+    for (size_t i = 0; i < slots * renewals; i++) {
         lab_block_t *block = &self->block[lab_random(&random) % slots];
         lab_drop(block);
         lab_make(block, draw(&random));
@@ -123,6 +125,7 @@ int main(int argc, char **argv) {
         for (size_t i = 0; argc > 3 && i < NA_COUNT(shapes); i++)
             if (strcmp(argv[3], shapes[i].name) == 0) shape = &shapes[i];
         if (argc > 4) places = atoi(argv[4]) < places ? atoi(argv[4]) : places;
+        renewals = argc > 5 ? (unsigned)atoi(argv[5]) : shape->renewals;
         goal = (mebibytes << 20) / (size_t)places;
         lab_team(places, churn, NULL);
         check_say("resident at the end: %llu MiB\n", (unsigned long long)lab_rss() >> 20);

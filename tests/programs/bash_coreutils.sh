@@ -9,7 +9,7 @@ shell_story() {
     local -A seen=()
     local -a list=()
     local i n=4000 text=""
-    [ "$SCALE" = full ] || n=50
+    [ "$SCALE" != small ] || n=50
     for ((i = 0; i < n; i++)); do
         seen[key$((i * 7919 % 1009))]=$i
         list+=("item-$i-${text:0:$((i % 60))}")
@@ -34,13 +34,14 @@ END
 }
 
 utilities_story() {
-    local lines=400000
-    [ "$SCALE" = full ] || lines=2000
+    local lines=400000 buffer=8M
+    [ "$SCALE" = full ] || lines=100000 buffer=2M
+    [ "$SCALE" != small ] || lines=2000
     awk -v n="$lines" 'BEGIN { x = 12345; for (i = 0; i < n; i++) {
         x = (x * 1103515245 + 12345) % 2147483648
         printf "%010d %d line of text number %d %s\n", x, x % 977, i, substr("abcdefghijklmnopqrstuvwxyz", 1 + x % 20) } }' >big
     wc big
-    sort --parallel=4 -S 8M big >sorted # a small buffer: runs are spilled and merged
+    sort --parallel=4 -S $buffer big >sorted # a small buffer: runs are spilled and merged
     cksum <sorted
     sort --parallel=2 -S 256M -k2,2n -k1,1r big | cksum
     sort -u -k2,2n big | cksum

@@ -12,7 +12,8 @@ mkdir "$SOURCES"
 
 c_story() {
     local file object made=0 most=14
-    [ "$SCALE" = full ] || most=1
+    [ "$SCALE" = full ] || most=8
+    [ "$SCALE" != small ] || most=1
     # Whatever compiles on its own; a file that does not (a missing header) says so equally twice.
     while read -r file; do
         object=${file//\//_}.o
@@ -30,7 +31,8 @@ c_story() {
 
 cxx_story() {
     local types=9 i
-    [ "$SCALE" = full ] || types=2
+    [ "$SCALE" = full ] || types=3
+    [ "$SCALE" != small ] || types=1
     {
         for i in algorithm functional iostream map memory numeric regex set sstream string \
             unordered_map variant vector; do echo "#include <$i>"; done

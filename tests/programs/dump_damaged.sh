@@ -4,7 +4,8 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
-files=${DAMAGED_FILES:-18}
+files=${DAMAGED_FILES:-12} # two of each kind
+[ "$TEST_SCALE" != full ] || files=60
 
 profiled sites "$work/good.nprof" threads
 "$dump" bundle "$work/good.nprof" -o "$work/bundle.nprof"

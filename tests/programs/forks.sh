@@ -6,7 +6,7 @@ need xargs findutils find findutils sort coreutils grep grep sed sed gzip gzip
 
 forks_story() {
     local n=300 i
-    [ "$SCALE" = full ] || n=6
+    [ "$SCALE" != small ] || n=6
     mkdir tree
     for ((i = 0; i < n; i++)); do
         mkdir -p "tree/$((i % 13))/$((i % 7))"

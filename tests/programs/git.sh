@@ -1,12 +1,13 @@
 #!/bin/bash
-# git.sh - git on a repository of several hundred commits: pack, delta, diff, merge, clone, blame.
+# git.sh - git on a repository of many commits: pack, delta, diff, merge, clone, blame.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 need git git
 
 git_story() {
     local commits=240 i n
-    [ "$SCALE" = full ] || commits=6
+    [ "$SCALE" = full ] || commits=90
+    [ "$SCALE" != small ] || commits=6
     export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org \
         GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@example.org
     git config --global pack.threads 2

@@ -11,10 +11,12 @@
 # itself included. Standard output, standard error and exit status must not differ.
 # `proved NAME FUNCTION PROGRAM...` runs it a third time with the dynamic linker's own record of
 # symbol bindings, and requires that each PROGRAM took malloc from the library. The scenario sees
-# SCALE=full or, in the run that only proves, SCALE=small: the record is long.
+# SCALE=small in the run that only proves, whose record is long; else TEST_SCALE: full in the nightly
+# script, usual otherwise.
 
 export LC_ALL=C TZ=UTC
 unset LD_PRELOAD LD_LIBRARY_PATH LD_DEBUG LD_DEBUG_OUTPUT PYTHONPATH PYTHONHOME NODE_OPTIONS XDG_CACHE_HOME
+export TEST_SCALE=${TEST_SCALE:-usual}
 unset "${!NUMALLOC_PROFILE@}" NUMALLOC_STATS NUMALLOC_POLICY
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 test_name=$(basename "$0" .sh)
@@ -96,14 +98,14 @@ both() {
     local name=$1 function=$2 begin mid end
     shift 2
     begin=$(date +%s%3N)
-    scenario_run "$work/$name.plain" "$function" SCALE=full "$@"
+    scenario_run "$work/$name.plain" "$function" SCALE="$TEST_SCALE" "$@"
     mid=$(date +%s%3N)
     [ "$(cat "$work/$name.plain/rc")" = 0 ] || {
         tail -n 15 "$work/$name.plain/err" >&2
         fail "$name: the plain run itself fails (status $(cat "$work/$name.plain/rc")): the test is wrong here"
     }
     [ -s "$work/$name.plain/out" ] || fail "$name: the plain run printed nothing to compare"
-    scenario_run "$work/$name.lib" "$function" SCALE=full LD_PRELOAD="$lib" "$@"
+    scenario_run "$work/$name.lib" "$function" SCALE="$TEST_SCALE" LD_PRELOAD="$lib" "$@"
     end=$(date +%s%3N)
     compare_runs "$name" "$work/$name.plain" "$work/$name.lib"
     say "$name: same output ($(wc -l <"$work/$name.plain/out") lines) and status;" \

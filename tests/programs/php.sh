@@ -7,7 +7,7 @@ need php php
 
 php_story() {
     local n=200000
-    [ "$SCALE" = full ] || n=2000
+    [ "$SCALE" != small ] || n=2000
     cat >story.php <<'END'
 <?php
 $n = (int)$argv[1];

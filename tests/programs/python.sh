@@ -10,9 +10,10 @@ python=/usr/bin/python3
     skip "python's own tests are missing; install the package 'libpython3.11-testsuite' (or that of this python3)"
 
 tests="test_list test_dict test_set test_tuple test_bytes test_json test_re test_struct test_array
-    test_threading test_fork1 test_subprocess test_pickle test_collections test_itertools
-    test_generators test_weakref test_gc test_zlib test_ctypes test_mmap test_queue test_bigmem
-    test_decimal test_thread test_deque test_ordered_dict"
+    test_threading test_fork1 test_generators test_gc test_zlib test_ctypes test_mmap test_queue
+    test_bigmem test_thread test_deque test_ordered_dict"
+[ "$TEST_SCALE" != full ] || # the longest
+    tests+=" test_subprocess test_pickle test_collections test_itertools test_weakref test_decimal"
 
 # The library must be in the process that runs the tests: the program itself looks.
 cat >"$work/main.py" <<'END'
