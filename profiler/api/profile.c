@@ -204,7 +204,7 @@ size_t numalloc_profile_stack_frames(numalloc_profile_t *p, uint32_t stack, size
     uint32_t depth = 0;
     for (uint32_t node = stack; node > NA_NPROF_ROOT && node < stacks.count && depth < DEEPEST;
          node = stacks.items[node].parent, depth++) {
-        const na_frame_t *known;
+        const na_symbol_frame_t *known;
         uint32_t count = na_symbols_frames(p->symbols, node, &known);
         for (uint32_t i = 0; i < count; i++, at++) {
             if (at < first || at - first >= room) continue;

@@ -92,7 +92,7 @@ bool na_access_sleep(uint64_t until) {
 /* ---- choosing ---- */
 
 static void entry_for(const na_access_source_t *source, const char *why) {
-    na_nprof_access_source_t *e = na_store_source(source);
+    na_nprof_access_source_t *e = na_access_store_source(source);
     if (e != NULL) na_rec_copy(e->why, sizeof e->why, why);
 }
 
@@ -137,7 +137,7 @@ static void choose(void) {
             continue;
         why[0] = 0;
         id++;
-        na_access_entry = na_store_source(source);
+        na_access_entry = na_access_store_source(source);
         if (na_access_entry == NULL) return;
         na_access_entry_id = id;
         na_access_entry->start_ns = na_access_since(na_access_mono());
@@ -207,14 +207,14 @@ static void watch_over(void) {
     while (in_use != NULL && na_access_sleep(next)) {
         next = in_use->step();
         uint64_t now = na_access_mono();
-        na_store_tick(now);
+        na_access_store_tick(now);
         if (now - looked < 1000000000U) continue;
         looked = now;
         if (na_rthread_left_alone()) break;
     }
     if (in_use == NULL) return;
     in_use->stop();
-    na_store_stop();
+    na_access_store_stop();
     in_use = NULL;
 }
 
@@ -223,7 +223,7 @@ static void *work(void *unused) {
     na_rthread_inside = na_rthread_own = true;
     if (!na_access_sleep(na_access_mono() + FIRST_LOOK_NS) || !take(WAITS, WORKS)) return NULL;
     ask_for_turns();
-    if (na_store_start()) {
+    if (na_access_store_start()) {
         atomic_store(&na_access_on, true);
         choose();
         if (in_use == NULL) atomic_store(&na_access_on, false); /* nobody will ask for lives */
@@ -294,7 +294,7 @@ void na_access_start(const na_profile_config_t *c, bool in_child) {
     atomic_store(&ending, 0);
     na_pool_blocks_start(wanted && !in_child);
     if (!wanted) return;
-    na_store_init();
+    na_access_store_init();
     if (in_child) {
         entries_for_all("a forked child is given no thread; begin a profile in it with "
                         "numalloc_profile_start, or execute the program again");
@@ -320,11 +320,11 @@ void na_access_finish(void) {
 }
 
 void na_access_hold(void) {
-    if (with_accesses) na_lock(&na_store_lock);
+    if (with_accesses) na_lock(&na_access_store_lock);
 }
 
 void na_access_release(void) {
-    if (with_accesses) na_unlock(&na_store_lock);
+    if (with_accesses) na_unlock(&na_access_store_lock);
 }
 
 void na_access_became_child(void) {

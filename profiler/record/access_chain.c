@@ -10,7 +10,7 @@
 
 uint32_t na_batch_enter(const na_batch_t *chain) {
     uint32_t node = NA_NPROF_ROOT;
-    na_lock(&na_store_lock);
+    na_lock(&na_access_store_lock);
     for (uint32_t i = chain->count; i-- > 0;) {
         bool outermost = i == chain->count - 1;
         bool exact = chain->exact != NULL ? chain->exact[i] : i == 0;
@@ -18,7 +18,7 @@ uint32_t na_batch_enter(const na_batch_t *chain) {
         node = na_stacks_child(node, chain->pcs[i], exact, outermost && chain->truncated);
         if (node == 0) break; /* no room */
     }
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
     return node;
 }
 

@@ -17,16 +17,16 @@ typedef struct now {
     bool seen;
 } now_t;
 
-static na_table_t table;
+static na_access_table_t table;
 static now_t *current; /* by address */
 static uint32_t count;
 static char *buffer;
 
 bool na_amaps_start(void) {
-    table = (na_table_t){.type = NA_NPROF_ACCESS_MAPPINGS,
-                         .size = sizeof(na_nprof_access_mapping_t),
-                         .next_id = 1,
-                         .chunk_bytes = 64u << 10};
+    table = (na_access_table_t){.type = NA_NPROF_ACCESS_MAPPINGS,
+                                .size = sizeof(na_nprof_access_mapping_t),
+                                .next_id = 1,
+                                .chunk_bytes = 64u << 10};
     count = 0;
     current = na_own_alloc(MOST * sizeof *current, 4096);
     buffer = na_own_alloc(BUFFER, BUFFER);
@@ -163,7 +163,7 @@ static void add(const na_nprof_access_mapping_t *m, const char *path, uint64_t m
         return;
     }
     if (count >= MOST) return;
-    na_nprof_access_mapping_t *e = na_table_next(&table);
+    na_nprof_access_mapping_t *e = na_access_table_next(&table);
     if (e == NULL) return;
     uint64_t since = na_access_since(mono_ns);
     *e = *m;
@@ -188,7 +188,7 @@ static void add(const na_nprof_access_mapping_t *m, const char *path, uint64_t m
             ask_stack(e, since);
         }
     }
-    insert(&(now_t){m->start, e, na_table_commit(&table), true});
+    insert(&(now_t){m->start, e, na_access_table_commit(&table), true});
 }
 
 /* The buffer's whole lines; returns how many bytes those were. */

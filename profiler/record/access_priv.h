@@ -125,46 +125,47 @@ typedef struct na_resolved {
 void na_access_resolve(uintptr_t address, uint64_t moment, na_resolved_t *to);
 
 /* ---- access_store.c ---- */
-/* A profile begins: na_store_source may be called, of all others nothing before the start. By the
- * thread that begins it. */
-void na_store_init(void);
+/* A profile begins: na_access_store_source may be called, of all others nothing before the start.
+ * By the thread that begins it. */
+void na_access_store_init(void);
 /* Tables, nodes and mappings. False: no memory. */
-bool na_store_start(void);
+bool na_access_store_start(void);
 /* Keeps a sample for the next flush. */
-void na_store_sample(const na_access_raw_t *raw);
+void na_access_store_sample(const na_access_raw_t *raw);
 /* What is kept goes to the file. Call after each batch of samples. */
-void na_store_flush(void);
+void na_access_store_flush(void);
 /* What is due now and then: names of threads, mappings, blocks that are gone. */
-void na_store_tick(uint64_t mono_ns);
+void na_access_store_tick(uint64_t mono_ns);
 /* After the last sample: the same for all blocks, and the source's end. */
-void na_store_stop(void);
-/* The object at an address now, 0: none. Under na_store_lock. */
-uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns);
-/* An entry for a window; its id goes to *id. NULL: no room. Under na_store_lock; commit after. */
-na_nprof_access_window_t *na_store_window(uint32_t *id);
-void na_store_window_done(void);
+void na_access_store_stop(void);
+/* The object at an address now, 0: none. Under na_access_store_lock. */
+uint32_t na_access_store_object_at(uintptr_t address, uint64_t mono_ns);
+/* An entry for a window; its id goes to *id. NULL: no room. Under na_access_store_lock; commit
+ * after. */
+na_nprof_access_window_t *na_access_store_window(uint32_t *id);
+void na_access_store_window_done(void);
 /* The same of probes. */
-na_nprof_access_probe_t *na_store_probe(void);
-void na_store_probe_done(void);
+na_nprof_access_probe_t *na_access_store_probe(void);
+void na_access_store_probe_done(void);
 /* A source's entry. */
-na_nprof_access_source_t *na_store_source(const na_access_source_t *source);
-extern na_lock_t na_store_lock; /* held while the file changes */
+na_nprof_access_source_t *na_access_store_source(const na_access_source_t *source);
+extern na_lock_t na_access_store_lock; /* held while the file changes */
 
 /* ---- access_nodes.c ---- */
 /* Number, CPUs, memory and distances of a dense node, as far as /sys says. */
 void na_node_facts(unsigned node, na_nprof_access_node_t *facts);
 
 /* ---- access_table.c: tables in the file that grow ---- */
-typedef struct na_table {
+typedef struct na_access_table {
     uint16_t type;
     uint32_t size, next_id, chunks;
     uint32_t chunk_bytes;
     na_nprof_chunk_t *chunk;
-} na_table_t;
+} na_access_table_t;
 /* Room for one more entry, zeroed, which exists after the commit. NULL: none. */
-void *na_table_next(na_table_t *table);
+void *na_access_table_next(na_access_table_t *table);
 /* Its id. */
-uint32_t na_table_commit(na_table_t *table);
+uint32_t na_access_table_commit(na_access_table_t *table);
 
 /* ---- access_maps.c ---- */
 bool na_amaps_start(void);

@@ -119,7 +119,7 @@ static void take_memory(na_perf_target_t *t, const struct perf_event_header *hea
     if (b.latency != 0) raw.latency = (int32_t)(b.latency & 0x7fffffff);
     raw.source = store ? stores_id : 0;
     raw.stack = chain_of(&b, header);
-    na_store_sample(&raw);
+    na_access_store_sample(&raw);
 }
 
 static void take_fault(na_perf_target_t *t, const struct perf_event_header *header,
@@ -129,11 +129,11 @@ static void take_fault(na_perf_target_t *t, const struct perf_event_header *head
     if (!na_perf_body(words, count, plan.attr[0].sample_type, &b)) return;
     na_access_raw_t raw = raw_of(&b, 1);
     raw.stack = chain_of(&b, header);
-    na_store_sample(&raw);
+    na_access_store_sample(&raw);
 }
 
 static uint64_t next_drain(void) {
-    na_store_flush();
+    na_access_store_flush();
     return na_access_mono() + DRAIN_EVERY;
 }
 
@@ -320,7 +320,7 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
     }
     na_access_entry->period = period;
     if (!begin(take_memory, why)) return false;
-    na_nprof_access_source_t *second = na_store_source(&na_access_pebs);
+    na_nprof_access_source_t *second = na_access_store_source(&na_access_pebs);
     if (second != NULL) {
         second->unit = NA_NPROF_UNIT_STORES;
         second->period = period;
@@ -417,7 +417,7 @@ static void take_record(void *unused, const struct na_ibs_record *r) {
         .exact_ip = (r->flags & NA_IBS_F_IP_INVALID) == 0,
     };
     if (r->latency == UINT16_MAX) raw.flags |= NA_NPROF_SAMPLE_LATENCY_MAX;
-    na_store_sample(&raw);
+    na_access_store_sample(&raw);
 }
 
 static void read_counters(void) {
@@ -537,7 +537,7 @@ static bool start_kmod_sim(uint64_t period, char why[NA_WHY]) {
 
 static uint64_t step_kmod(void) {
     na_kmod_drain(&kmod, take_record, NULL);
-    na_store_flush();
+    na_access_store_flush();
     read_counters();
     return na_access_mono() + DRAIN_EVERY;
 }

@@ -12,7 +12,7 @@
 #define TICK_EVERY     UINT64_C(1000000000)
 #define LOOKED_AT      8192u /* slots of objects a tick: a fraction of a millisecond */
 
-na_lock_t na_store_lock;
+na_lock_t na_access_store_lock;
 
 typedef struct object_slot {
     uintptr_t base;
@@ -34,27 +34,27 @@ static struct {
     uint32_t looked_at; /* the slot after the last that find_ended looked at */
     uint64_t maps_read, ticked;
     bool homes_refused, maps_fresh;
-    na_table_t sources, nodes, objects_table, windows, samples, probes;
+    na_access_table_t sources, nodes, objects_table, windows, samples, probes;
 } s;
 
 #define TABLE(t, entry, bytes)                                                                     \
-    (na_table_t) {                                                                                 \
+    (na_access_table_t) {                                                                          \
         .type = (t), .size = sizeof(entry), .next_id = 1, .chunk_bytes = (bytes)                   \
     }
 
 static void write_nodes(void) {
     s.nodes.next_id = 0;
     for (unsigned i = 0; i < na_node_count; i++) {
-        na_nprof_access_node_t *n = na_table_next(&s.nodes);
+        na_nprof_access_node_t *n = na_access_table_next(&s.nodes);
         if (n == NULL) return;
         na_node_facts(i, n);
-        na_table_commit(&s.nodes);
+        na_access_table_commit(&s.nodes);
     }
 }
 
-void na_store_init(void) {
+void na_access_store_init(void) {
     __builtin_memset(&s, 0, sizeof s);
-    na_lock_reset(&na_store_lock);
+    na_lock_reset(&na_access_store_lock);
     s.sources = TABLE(NA_NPROF_ACCESS_SOURCES, na_nprof_access_source_t, 8u << 10);
     s.nodes = TABLE(NA_NPROF_ACCESS_NODES, na_nprof_access_node_t, 8u << 10);
     s.objects_table = TABLE(NA_NPROF_ACCESS_OBJECTS, na_nprof_access_object_t, 64u << 10);
@@ -73,8 +73,8 @@ static bool make_room(void) {
            na_deaths_start() && na_athreads_start() && na_amaps_start();
 }
 
-bool na_store_start(void) {
-    na_lock(&na_store_lock);
+bool na_access_store_start(void) {
+    na_lock(&na_access_store_lock);
     bool made = make_room();
     if (made) {
         na_access_clock_start();
@@ -82,18 +82,18 @@ bool na_store_start(void) {
         s.maps_read = s.ticked = na_access_mono();
         na_amaps_read(s.maps_read);
     }
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
     return made;
 }
 
-na_nprof_access_source_t *na_store_source(const na_access_source_t *source) {
-    na_nprof_access_source_t *e = na_table_next(&s.sources);
+na_nprof_access_source_t *na_access_store_source(const na_access_source_t *source) {
+    na_nprof_access_source_t *e = na_access_table_next(&s.sources);
     if (e == NULL) return NULL;
     e->source = source->kind;
     e->flags = source->flags | NA_NPROF_ACCESS_VALID;
     e->unit = source->unit;
     e->end_ns = NA_NPROF_NS_STILL;
-    na_table_commit(&s.sources);
+    na_access_table_commit(&s.sources);
     return e;
 }
 
@@ -139,7 +139,7 @@ static uint32_t object_of(const na_life_t *life, uint32_t pool) {
             if (!grow_objects()) return 0;
             slot = object_slot(s.objects, s.object_mask, life->base, life->record.birth, pool);
         }
-        na_nprof_access_object_t *e = na_table_next(&s.objects_table);
+        na_nprof_access_object_t *e = na_access_table_next(&s.objects_table);
         if (e == NULL) return 0;
         const na_record_t *r = &life->record;
         e->kind = pool != 0 ? NA_NPROF_OBJECT_POOL : NA_NPROF_OBJECT_HEAP;
@@ -152,7 +152,7 @@ static uint32_t object_of(const na_life_t *life, uint32_t pool) {
         e->thread = r->thread;
         e->node = r->node < na_node_count ? (int16_t)r->node : NA_NPROF_NO_NODE;
         *slot = (object_slot_t){life->base, life->record.birth, e,
-                                na_table_commit(&s.objects_table), pool};
+                                na_access_table_commit(&s.objects_table), pool};
         s.object_count++;
     }
     if (life->death != NA_LIFE_LASTS)
@@ -197,7 +197,7 @@ static uint32_t resolve_pool(uintptr_t address, uint64_t moment, na_resolved_t *
     return search.pool;
 }
 
-uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns) {
+uint32_t na_access_store_object_at(uintptr_t address, uint64_t mono_ns) {
     na_resolved_t resolved;
     uint64_t moment = na_access_moment_of(mono_ns);
     na_access_resolve(address, moment, &resolved);
@@ -208,21 +208,21 @@ uint32_t na_store_object_at(uintptr_t address, uint64_t mono_ns) {
 
 /* ---- windows ---- */
 
-na_nprof_access_window_t *na_store_window(uint32_t *id) {
+na_nprof_access_window_t *na_access_store_window(uint32_t *id) {
     *id = s.windows.next_id;
-    return na_table_next(&s.windows);
+    return na_access_table_next(&s.windows);
 }
 
-void na_store_window_done(void) {
-    na_table_commit(&s.windows);
+void na_access_store_window_done(void) {
+    na_access_table_commit(&s.windows);
 }
 
-na_nprof_access_probe_t *na_store_probe(void) {
-    return na_table_next(&s.probes);
+na_nprof_access_probe_t *na_access_store_probe(void) {
+    return na_access_table_next(&s.probes);
 }
 
-void na_store_probe_done(void) {
-    na_table_commit(&s.probes);
+void na_access_store_probe_done(void) {
+    na_access_table_commit(&s.probes);
 }
 
 /* ---- samples ---- */
@@ -260,7 +260,7 @@ static void place(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
 }
 
 static void store(const na_access_raw_t *raw, int16_t home, bool later) {
-    na_nprof_access_sample_t *sample = na_table_next(&s.samples);
+    na_nprof_access_sample_t *sample = na_access_table_next(&s.samples);
     if (sample == NULL) {
         na_access_entry->lost++;
         return;
@@ -313,7 +313,7 @@ static void store(const na_access_raw_t *raw, int16_t home, bool later) {
         raw->level == NA_NPROF_LEVEL_DRAM)
         na_access_entry->dram++;
     na_access_entry->stored++;
-    na_table_commit(&s.samples);
+    na_access_table_commit(&s.samples);
 }
 
 /* Nodes of the pages of the batch, where the source did not say. */
@@ -342,9 +342,9 @@ static void ask_homes(void) {
     }
 }
 
-void na_store_flush(void) {
+void na_access_store_flush(void) {
     if (s.waiting == 0) return;
-    na_lock(&na_store_lock);
+    na_lock(&na_access_store_lock);
     na_access_clock_tick();
     s.maps_fresh = false;
     ask_homes();
@@ -357,38 +357,38 @@ void na_store_flush(void) {
         store(raw, home, later);
     }
     s.waiting = 0;
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
 }
 
 /* The highest address that a program can have (five levels of page tables). */
 #define HIGHEST (UINT64_C(1) << 56)
 
-void na_store_sample(const na_access_raw_t *raw) {
+void na_access_store_sample(const na_access_raw_t *raw) {
     if (raw->address < na_os_page || raw->address >= HIGHEST) {
         na_access_entry->impossible++;
         return;
     }
     s.batch[s.waiting++] = *raw;
-    if (s.waiting == BATCH) na_store_flush();
+    if (s.waiting == BATCH) na_access_store_flush();
 }
 
-void na_store_tick(uint64_t mono_ns) {
+void na_access_store_tick(uint64_t mono_ns) {
     if (mono_ns < s.ticked + TICK_EVERY) return;
-    na_lock(&na_store_lock);
+    na_lock(&na_access_store_lock);
     na_access_clock_tick();
     s.ticked = s.maps_read = mono_ns;
     na_athreads_tick();
     na_amaps_read(mono_ns);
     find_ended(LOOKED_AT);
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
 }
 
-void na_store_stop(void) {
-    na_store_flush();
-    na_lock(&na_store_lock);
+void na_access_store_stop(void) {
+    na_access_store_flush();
+    na_lock(&na_access_store_lock);
     na_access_clock_tick();
     na_athreads_tick();
     find_ended(s.object_mask + 1);
     __atomic_store_n(&na_access_entry->end_ns, na_access_since(na_access_mono()), __ATOMIC_RELAXED);
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
 }

@@ -1,7 +1,7 @@
 /* access_table.c - tables in the file to which one thread adds entries. */
 #include "profiler/record/access_priv.h"
 
-void *na_table_next(na_table_t *t) {
+void *na_access_table_next(na_access_table_t *t) {
     na_nprof_chunk_t *c = t->chunk;
     if (c == NULL || c->count == c->capacity) {
         if (!na_rec_has_room(t->chunk_bytes)) return NULL;
@@ -15,7 +15,7 @@ void *na_table_next(na_table_t *t) {
     return (uint8_t *)(c + 1) + (size_t)c->count * t->size;
 }
 
-uint32_t na_table_commit(na_table_t *t) {
+uint32_t na_access_table_commit(na_access_table_t *t) {
     __atomic_store_n(&t->chunk->count, t->chunk->count + 1, __ATOMIC_RELEASE);
     return t->next_id++;
 }

@@ -17,13 +17,13 @@ typedef struct known {
 
 static known_t *slots;
 static uint32_t used;
-static na_table_t table;
+static na_access_table_t table;
 
 bool na_athreads_start(void) {
-    table = (na_table_t){.type = NA_NPROF_ACCESS_THREADS,
-                         .size = sizeof(na_nprof_access_thread_t),
-                         .next_id = 1,
-                         .chunk_bytes = 8u << 10};
+    table = (na_access_table_t){.type = NA_NPROF_ACCESS_THREADS,
+                                .size = sizeof(na_nprof_access_thread_t),
+                                .next_id = 1,
+                                .chunk_bytes = 8u << 10};
     used = 0;
     slots = na_own_alloc(SLOTS * sizeof *slots, 4096);
     return slots != NULL;
@@ -77,7 +77,7 @@ uint32_t na_athreads_id(uint32_t tid, uint64_t since_ns) {
     known_t *k = slot_of(tid);
     if (k->tid == tid) return k->id;
     if (tid == 0 || used >= SLOTS / 2) return 0;
-    na_nprof_access_thread_t *e = na_table_next(&table);
+    na_nprof_access_thread_t *e = na_access_table_next(&table);
     if (e == NULL) return 0;
     const na_rthread_t *t = rthread_of(tid);
     e->tid = tid;
@@ -85,7 +85,7 @@ uint32_t na_athreads_id(uint32_t tid, uint64_t since_ns) {
     e->first_ns = e->last_ns = since_ns;
     read_name(e);
     if (k->tid == 0) used++;
-    *k = (known_t){tid, na_table_commit(&table), e};
+    *k = (known_t){tid, na_access_table_commit(&table), e};
     return k->id;
 }
 
@@ -116,13 +116,13 @@ void na_athreads_tick(void) {
         if (t != NULL && k->entry->thread != t->index) {
             /* The tid is another thread's now: the next sample makes an entry. */
             k->id = 0;
-            na_nprof_access_thread_t *e = na_table_next(&table);
+            na_nprof_access_thread_t *e = na_access_table_next(&table);
             if (e == NULL) continue;
             e->tid = k->tid;
             e->thread = t->index;
             e->first_ns = e->last_ns = na_access_since(na_access_mono());
             k->entry = e;
-            k->id = na_table_commit(&table);
+            k->id = na_access_table_commit(&table);
         }
         read_name(k->entry);
     }

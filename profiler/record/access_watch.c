@@ -121,10 +121,10 @@ static bool is_data(uintptr_t address) {
     na_access_config->find((const void *)address, &found);
     if (found.kind != NA_LOOKUP_FOREIGN) return found.kind == NA_LOOKUP_BLOCK;
     uint32_t id;
-    na_lock(&na_store_lock);
+    na_lock(&na_access_store_lock);
     const na_nprof_access_mapping_t *m = na_amaps_find(address, &id);
     bool is = m != NULL && (m->flags & data) == data;
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
     return is;
 }
 
@@ -311,7 +311,7 @@ static void store_hits(const na_draw_t *draw, uint32_t word, uint32_t id, uint64
         double over =
             cut == 0 ? (double)length
                      : (double)cut * hits_of[hit->target][word] / (hits_of[hit->target][word] - 1);
-        na_store_sample(&(na_access_raw_t){
+        na_access_store_sample(&(na_access_raw_t){
             .mono_ns = hit->time,
             .ip = hit->ip,
             .address = draw->address,
@@ -335,8 +335,8 @@ static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, 
     bool cut = find_cuts(word, opened, length);
     for (uint32_t i = 0; i < hit_count; i++)
         count += hits[i].word == word && counts(&hits[i], opened, length);
-    na_lock(&na_store_lock);
-    na_nprof_access_window_t *window = na_store_window(&id);
+    na_lock(&na_access_store_lock);
+    na_nprof_access_window_t *window = na_access_store_window(&id);
     if (window != NULL) {
         *window = (na_nprof_access_window_t){
             .start_ns = na_access_since(opened),
@@ -353,12 +353,12 @@ static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, 
             .inverse = draw->inverse / WORDS,
             .interval_ns = w.stands_for,
         };
-        na_store_window_done();
+        na_access_store_window_done();
         na_access_entry->windows++;
     } else {
         na_access_entry->lost += count;
     }
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
     if (window != NULL) store_hits(draw, word, id, opened, length);
 }
 
@@ -404,11 +404,11 @@ static uint64_t next_interval(void) {
 }
 
 static void objects_at(const na_line_range_t *ranges, uint64_t when, uint32_t *objects) {
-    na_lock(&na_store_lock);
+    na_lock(&na_access_store_lock);
     na_access_clock_tick();
     for (uint32_t k = 0; k < WORDS; k++)
-        objects[k] = na_store_object_at(ranges[k].address, when);
-    na_unlock(&na_store_lock);
+        objects[k] = na_access_store_object_at(ranges[k].address, when);
+    na_unlock(&na_access_store_lock);
 }
 
 /* Watches, and has the hits. Returns when it began. */
@@ -477,7 +477,7 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
         learn(&draws[k], k, opened, length[k]);
         if (na_perf_count > 1) meet_line(draws[k].address, k, opened, length[k]);
     }
-    na_store_flush();
+    na_access_store_flush();
     na_deaths_watch(0, 0);
     w.paid = paid();
     renew();
@@ -510,8 +510,8 @@ static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, 
     if (now[0] != objects[0] || now[1] != objects[1]) return;
     for (uint32_t k = 0; k < WORDS; k++)
         find_cuts(k, opened, length);
-    na_lock(&na_store_lock);
-    na_nprof_access_probe_t *to = na_store_probe();
+    na_lock(&na_access_store_lock);
+    na_nprof_access_probe_t *to = na_access_store_probe();
     if (to != NULL) {
         *to = (na_nprof_access_probe_t){
             .start_ns = na_access_since(opened),
@@ -530,9 +530,9 @@ static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, 
             uint32_t all = hits_of[hit->target][hit->word];
             add_use(to, hit, cut == 0 ? length : cut * all / (all - 1));
         }
-        na_store_probe_done();
+        na_access_store_probe_done();
     }
-    na_unlock(&na_store_lock);
+    na_unlock(&na_access_store_lock);
 }
 
 /* Looks at a line, if one is due and it can be over before `ends`. */

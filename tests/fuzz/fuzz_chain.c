@@ -26,7 +26,7 @@ uint32_t na_stacks_child(uint32_t parent, uint64_t pc, bool exact, bool truncate
     return NA_NPROF_ROOT + ++nodes;
 }
 
-na_lock_t na_store_lock;
+na_lock_t na_access_store_lock;
 
 static uint64_t word(const uint8_t **data, size_t *size) {
     uint32_t offset = 0;

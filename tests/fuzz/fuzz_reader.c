@@ -249,9 +249,9 @@ static void mend(uint8_t *bytes, size_t size) {
 static void read_all(na_reader_t *reader) {
     na_sites_t sites;
     if (na_sites_fold(reader, &sites)) {
-        static na_histogram_t histogram;
-        na_histogram_read(reader, &sites, NULL, NULL, &histogram);
-        na_histogram_read(reader, &sites, is_odd, NULL, &histogram);
+        static na_block_histogram_t histogram;
+        na_block_histogram_read(reader, &sites, NULL, NULL, &histogram);
+        na_block_histogram_read(reader, &sites, is_odd, NULL, &histogram);
         na_sites_sort(&sites, NA_ORDER_LIVE);
         na_stack_table_t stacks = na_reader_stacks(reader);
         na_function_t functions[16];

@@ -24,7 +24,7 @@ static struct {
 } nodes[MOST];
 static uint32_t node_count;
 
-na_lock_t na_store_lock;
+na_lock_t na_access_store_lock;
 
 uint32_t na_stacks_child(uint32_t parent, uint64_t pc, bool exact, bool truncated) {
     cr_assert_eq(parent, node_count == 0 ? NA_NPROF_ROOT : node_count + 100);

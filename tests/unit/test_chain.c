@@ -24,7 +24,7 @@ static struct {
 } nodes[MOST + 1];
 static uint32_t node_count, room;
 
-na_lock_t na_store_lock;
+na_lock_t na_access_store_lock;
 
 uint32_t na_stacks_child(uint32_t parent, uint64_t pc, bool exact, bool truncated) {
     if (node_count == room) return 0;

@@ -148,7 +148,7 @@ Test(format, metrics_are_reduced_as_their_table_says) {
     cr_assert(a.size_min == 10 && a.align_mask == (1u << 6 | 1u << 12));
     unsigned found = 0;
     for (size_t i = 0; i < na_metric_count(); i++) {
-        const na_metric_t *metric = &na_metrics[i];
+        const na_site_metric_t *metric = &na_metrics[i];
         double value = na_metric_value(i, &a, 1);
         if (strcmp(metric->name, "size_mean") == 0) {
             cr_assert(metric->derived && !metric->alone);

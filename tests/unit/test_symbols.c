@@ -240,7 +240,7 @@ static uint64_t cost(unsigned count) {
                                         (na_module_table_t){.items = modules, .count = 2});
     cr_assert(all != NULL);
     for (unsigned i = 0; i < count; i++) {
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         char expected[32];
         unsigned which = (i * 104729u) % count;
         cr_assert_eq(na_symbols_at(all, symbols[which].value + 5, &frames), 1);

@@ -9,7 +9,7 @@
 #include "profiler/analyze/blocks/replay.h"
 
 typedef struct fill {
-    na_histogram_t *to;
+    na_block_histogram_t *to;
     na_wanted_fn_t wanted;
     void *arg;
     uint64_t end; /* ticks of the last event */
@@ -86,7 +86,7 @@ static void add_site(const fill_t *f, const na_site_t *site) {
 }
 
 /* Of the whole profile there are counts by size, whatever the sites' ranges are. */
-static bool use_whole(na_histogram_t *to, na_reader_t *reader) {
+static bool use_whole(na_block_histogram_t *to, na_reader_t *reader) {
     na_nprof_sizes_t *whole = malloc(sizeof *whole);
     if (whole == NULL) return false;
     na_sizes_fold(reader, whole);
@@ -107,7 +107,7 @@ static bool use_whole(na_histogram_t *to, na_reader_t *reader) {
 }
 
 static bool read_sums(const fill_t *f, na_reader_t *reader, const na_sites_t *sites) {
-    na_histogram_t *to = f->to;
+    na_block_histogram_t *to = f->to;
     for (size_t i = 0; i < sites->count; i++)
         if (takes(f, sites->items[i].site)) add_site(f, &sites->items[i]);
     if (f->wanted == NULL) return use_whole(to, reader);
@@ -121,8 +121,8 @@ static bool read_sums(const fill_t *f, na_reader_t *reader, const na_sites_t *si
     return good;
 }
 
-bool na_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wanted_fn_t wanted,
-                       void *arg, na_histogram_t *histogram) {
+bool na_block_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wanted_fn_t wanted,
+                             void *arg, na_block_histogram_t *histogram) {
     const na_nprof_header_t *h = na_reader_header(reader);
     memset(histogram, 0, sizeof *histogram);
     fill_t fill = {.to = histogram,

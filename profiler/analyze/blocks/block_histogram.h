@@ -22,7 +22,7 @@ typedef struct na_size_sum {
     int64_t live_bytes;
 } na_size_sum_t;
 
-typedef struct na_histogram {
+typedef struct na_block_histogram {
     na_size_sum_t size[NA_NPROF_SIZE_BUCKETS];
     na_size_sum_t mixed;
     uint64_t freed[NA_NPROF_AGE_BUCKETS];                          /* by lifetime */
@@ -31,12 +31,12 @@ typedef struct na_histogram {
     uint64_t live[NA_NPROF_AGE_BUCKETS]; /* still live, by age at the end; a trace only */
     int64_t live_count;                  /* still live, in all */
     bool raw; /* freed[] counts samples: mode sample, chosen sites; not scaled */
-} na_histogram_t;
+} na_block_histogram_t;
 
 /* `wanted`: is the site (a stack id) to be counted? NULL: all are. False: out of memory. */
 typedef bool (*na_wanted_fn_t)(void *arg, uint32_t site);
-bool na_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wanted_fn_t wanted,
-                       void *arg, na_histogram_t *histogram);
+bool na_block_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wanted_fn_t wanted,
+                             void *arg, na_block_histogram_t *histogram);
 
 /* Bucket of a size or an age, and what a bucket begins with; it ends where the next one begins. */
 static inline uint32_t na_bucket_of(uint64_t value, uint32_t buckets) {

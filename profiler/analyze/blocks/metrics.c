@@ -5,7 +5,7 @@
 
 #include "profiler/analyze/blocks/site_sums.h"
 
-const na_metric_t na_metrics[] = {
+const na_site_metric_t na_metrics[] = {
 #define ROW(name, type, reduction, unit, meaning)                                                  \
     {#name, meaning, NA_UNIT_##unit, false, false, NA_REDUCTION_##reduction},
     NA_COUNTERS(ROW)

@@ -91,16 +91,16 @@ typedef enum na_unit {
 
 struct na_counters;
 
-typedef struct na_metric {
+typedef struct na_site_metric {
     const char *name, *meaning;
     na_unit_t unit;
     bool derived;
     bool alone;               /* derived: means something for a single site only */
     na_reduction_t reduction; /* not derived */
-} na_metric_t;
+} na_site_metric_t;
 
 /* The counters in the order of their table, then the derived figures. */
-extern const na_metric_t na_metrics[];
+extern const na_site_metric_t na_metrics[];
 size_t na_metric_count(void);
 const char *na_reduction_name(na_reduction_t reduction);
 

@@ -85,7 +85,7 @@ void na_access_group_label(const na_access_view_t *view, uint32_t group, char ou
         return;
     }
     const na_view_input_t *in = &view->in[g->process];
-    const na_frame_t *leaf, *frame = na_view_site(in, g->site, &leaf);
+    const na_symbol_frame_t *leaf, *frame = na_view_site(in, g->site, &leaf);
     char place[NA_LABEL] = "(no stack)", text[128];
     if (frame != NULL) {
         na_view_frame_label(frame, place);
@@ -142,9 +142,9 @@ void na_access_thread_label(const na_access_view_t *view, uint32_t thread, char 
         snprintf(out, NA_LABEL, "%s %u", t->name, t->tid);
 }
 
-const na_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t *a) {
+const na_symbol_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t *a) {
     const na_view_input_t *in = &view->in[a->process];
-    const na_frame_t *frames, *first = NULL;
+    const na_symbol_frame_t *frames, *first = NULL;
     if (a->ip != 0 && na_symbols_at(in->symbols, a->ip, &frames) != 0) first = &frames[0];
     if (a->stack == 0 || (first != NULL && !first->runtime)) return first;
     na_stack_table_t stacks = na_reader_stacks(in->reader);
@@ -161,16 +161,16 @@ const na_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t
     return first;
 }
 
-static bool has(const na_frame_t *const *frames, uint32_t count, uint32_t id) {
+static bool has(const na_symbol_frame_t *const *frames, uint32_t count, uint32_t id) {
     for (uint32_t i = 0; i < count; i++)
         if (frames[i]->id == id) return true;
     return false;
 }
 
 uint32_t na_access_chain(const na_access_view_t *view, const na_touch_t *a,
-                         const na_frame_t *frames[NA_ACCESS_CHAIN]) {
+                         const na_symbol_frame_t *frames[NA_ACCESS_CHAIN]) {
     const na_view_input_t *in = &view->in[a->process];
-    const na_frame_t *found;
+    const na_symbol_frame_t *found;
     frames[0] = na_access_frame(view, a);
     if (frames[0] == NULL) return 0;
     na_stack_table_t stacks = na_reader_stacks(in->reader);
@@ -189,7 +189,7 @@ uint32_t na_access_chain(const na_access_view_t *view, const na_touch_t *a,
     return count;
 }
 
-void na_access_vote(na_access_vote_t *of, const na_frame_t *frame, double weight) {
+void na_access_vote(na_access_vote_t *of, const na_symbol_frame_t *frame, double weight) {
     if (of->votes <= 0) of->frame = frame;
     bool same =
         of->frame == frame || (of->frame != NULL && frame != NULL && of->frame->id == frame->id);

@@ -49,19 +49,19 @@ void na_access_cost_text(const na_access_view_t *view, const na_verdict_t *verdi
 void na_access_thread_label(const na_access_view_t *view, uint32_t thread, char out[NA_LABEL]);
 
 /* The innermost function of an access that is no runtime's; NULL: not known. */
-const na_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t *a);
+const na_symbol_frame_t *na_access_frame(const na_access_view_t *view, const na_touch_t *a);
 /* That one and those that called it, innermost first, of each function one frame; returns how many,
  * at most NA_ACCESS_CHAIN. Of a source without call chains it is alone. */
 #define NA_ACCESS_CHAIN 128u
 uint32_t na_access_chain(const na_access_view_t *view, const na_touch_t *a,
-                         const na_frame_t *frames[NA_ACCESS_CHAIN]);
+                         const na_symbol_frame_t *frames[NA_ACCESS_CHAIN]);
 
 /* Which function calls most, by majority vote; NULL: none, or not known. */
 typedef struct na_access_vote {
-    const na_frame_t *frame;
+    const na_symbol_frame_t *frame;
     double votes;
 } na_access_vote_t;
-void na_access_vote(na_access_vote_t *of, const na_frame_t *frame, double weight);
+void na_access_vote(na_access_vote_t *of, const na_symbol_frame_t *frame, double weight);
 
 /* "2", or "-": the kernel's number of a node. */
 const char *na_access_node(const na_access_view_t *view, int node, char out[NA_LABEL]);

@@ -50,7 +50,7 @@ static na_status_t write_table(na_access_view_t *view, na_table_t *table,
 /* ---- functions ---- */
 
 typedef struct function {
-    const na_frame_t *frame; /* of the first access; NULL: not known */
+    const na_symbol_frame_t *frame; /* of the first access; NULL: not known */
     na_touch_sum_t sum;
     double inclusive; /* weight of its accesses and of those of what it called */
     na_watched_t estimate;
@@ -80,7 +80,7 @@ typedef struct function_list {
 } function_list_t;
 
 /* NULL: out of memory. */
-static function_t *function_at(function_list_t *list, const na_frame_t *frame) {
+static function_t *function_at(function_list_t *list, const na_symbol_frame_t *frame) {
     size_t id = frame == NULL ? 0 : frame->id + (size_t)1;
     if (id >= list->room) {
         size_t more = id + id / 2 + 256;
@@ -96,7 +96,7 @@ static function_t *function_at(function_list_t *list, const na_frame_t *frame) {
 
 static bool add_access(const na_access_view_t *view, function_list_t *list, const na_touch_t *a) {
     const na_flows_t *f = &view->flows;
-    const na_frame_t *chain[NA_ACCESS_CHAIN];
+    const na_symbol_frame_t *chain[NA_ACCESS_CHAIN];
     uint32_t depth = na_access_chain(view, a, chain), group = f->objects[a->object].group;
     for (uint32_t i = 1; i < depth; i++) {
         function_t *outer = function_at(list, chain[i]);

@@ -125,7 +125,7 @@ static void put_drawing(const na_access_view_t *view, const flow_t *flow) {
 typedef struct function {
     const char *name;
     na_touch_sum_t sum;
-    const na_frame_t *by; /* that called it at one access */
+    const na_symbol_frame_t *by; /* that called it at one access */
     na_access_vote_t caller;
 } function_t;
 
@@ -152,7 +152,7 @@ static function_t *functions_of(const na_access_view_t *view, const flow_t *flow
     if (list == NULL) return NULL;
     for (uint32_t i = 0; i < flow->count; i++) {
         const na_touch_t *a = &view->flows.items[flow->kept[i]];
-        const na_frame_t *chain[NA_ACCESS_CHAIN];
+        const na_symbol_frame_t *chain[NA_ACCESS_CHAIN];
         uint32_t depth = na_access_chain(view, a, chain);
         list[i].name = depth > 0 ? chain[0]->function : "?";
         list[i].by = depth > 1 ? chain[1] : NULL;
@@ -160,7 +160,7 @@ static function_t *functions_of(const na_access_view_t *view, const flow_t *flow
     }
     qsort(list, flow->count, sizeof *list, by_name);
     for (uint32_t i = 0; i < flow->count; i++) {
-        const na_frame_t *by = list[i].by;
+        const na_symbol_frame_t *by = list[i].by;
         double weight = list[i].sum.weight;
         if (*count > 0 && strcmp(list[*count - 1].name, list[i].name) == 0) {
             na_touch_sum_merge(&list[*count - 1].sum, &list[i].sum);
@@ -190,7 +190,7 @@ static void json_function(na_json_t *json, void *arg, uint64_t index) {
     const functions_t *functions = arg;
     na_json_object(json, NULL);
     na_json_string(json, "function", functions->items[index].name);
-    const na_frame_t *caller = functions->items[index].caller.frame;
+    const na_symbol_frame_t *caller = functions->items[index].caller.frame;
     na_json_key(json, "caller");
     if (caller != NULL)
         na_json_string(json, NULL, caller->function);
@@ -220,7 +220,7 @@ static na_status_t put_functions(na_json_t *json, const na_access_view_t *view,
         na_table_number(table, WEIGHT, sum->weight);
         na_table_number(table, FUNCTION_WRITES, na_touch_ratio(sum->writes, sum->told));
         na_table_number(table, LATENCY, isnan(latency) ? latency : floor(latency + 0.5));
-        const na_frame_t *caller = functions.items[i].caller.frame;
+        const na_symbol_frame_t *caller = functions.items[i].caller.frame;
         if (caller != NULL) na_table_text(table, CALLER, caller->function);
         na_table_text(table, FUNCTION, functions.items[i].name);
     }

@@ -72,12 +72,12 @@ static void put_field(bundle_t *b, const char *text) {
     if (text != NULL) na_text_put(b->text, text);
 }
 
-static bool put_entry(bundle_t *b, const na_nprof_stack_t *node, const na_frame_t *frames,
+static bool put_entry(bundle_t *b, const na_nprof_stack_t *node, const na_symbol_frame_t *frames,
                       uint32_t count) {
     fprintf(b->text, "P\t%" PRIx64 "\t%u\t%d\n", node->pc, NA_NPROF_STACK_MODULE(node->flags),
             (node->flags & NA_NPROF_STACK_EXACT) != 0);
     for (uint32_t i = 0; i < count; i++) {
-        const na_frame_t *f = &frames[i];
+        const na_symbol_frame_t *f = &frames[i];
         const na_function_name_t *home = na_symbols_function(b->in->symbols, f->id);
         putc('F', b->text);
         put_field(b, f->function);
@@ -92,19 +92,20 @@ static bool put_entry(bundle_t *b, const na_nprof_stack_t *node, const na_frame_
 }
 
 static int by_address(const void *a, const void *b) {
-    const na_frame_t *x = *(const na_frame_t *const *)a, *y = *(const na_frame_t *const *)b;
+    const na_symbol_frame_t *x = *(const na_symbol_frame_t *const *)a,
+                            *y = *(const na_symbol_frame_t *const *)b;
     return (x > y) - (x < y);
 }
 
 /* Every list of frames once. */
 static bool put_symbols(bundle_t *b) {
     na_stack_table_t stacks = na_reader_stacks(b->in->reader);
-    const na_frame_t **seen = calloc((size_t)stacks.count + 1, sizeof *seen);
+    const na_symbol_frame_t **seen = calloc((size_t)stacks.count + 1, sizeof *seen);
     bool *first = calloc((size_t)stacks.count + 1, sizeof *first);
     bool good = seen != NULL && first != NULL && open_text(b);
     size_t count = 0;
     for (uint32_t node = NA_NPROF_ROOT + 1; good && node < stacks.count; node++) {
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         if (na_symbols_frames(b->in->symbols, node, &frames) != 0) seen[count++] = frames;
     }
     /* Entries of one pc share their list: of a run of equal addresses the first counts. */
@@ -113,10 +114,10 @@ static bool put_symbols(bundle_t *b) {
     for (size_t i = 0; i < count; i++)
         if (kept == 0 || seen[kept - 1] != seen[i]) seen[kept++] = seen[i];
     for (uint32_t node = NA_NPROF_ROOT + 1; good && node < stacks.count; node++) {
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         uint32_t frame_count = na_symbols_frames(b->in->symbols, node, &frames);
         if (frame_count == 0) continue;
-        const na_frame_t **at = bsearch(&frames, seen, kept, sizeof *seen, by_address);
+        const na_symbol_frame_t **at = bsearch(&frames, seen, kept, sizeof *seen, by_address);
         if (at == NULL || first[at - seen]) continue;
         first[at - seen] = true;
         good = put_entry(b, &stacks.items[node], frames, frame_count);

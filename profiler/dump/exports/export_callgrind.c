@@ -70,7 +70,8 @@ static bool gather(const na_view_input_t *in, edges_t *edges, na_cost_t *total) 
         good = na_view_stack(in, in->sites.items[s].site, &stack);
         na_cost_t cost = na_view_cost_of(&in->sites.items[s].sum);
         for (uint32_t i = 0; i < stack.count && good; i++) {
-            const na_frame_t *frame = stack.items[i], *inner = i == 0 ? NULL : stack.items[i - 1];
+            const na_symbol_frame_t *frame = stack.items[i],
+                                    *inner = i == 0 ? NULL : stack.items[i - 1];
             edge_t wanted = {.function = frame->id,
                              .callee = inner == NULL ? NOBODY : inner->id,
                              .line = frame->line,

@@ -98,7 +98,7 @@ static uint32_t put_stack(heaptrack_t *h, uint32_t site) {
     uint32_t parent = node > NA_NPROF_ROOT && node < stacks.count ? h->stacks[node] : 0;
     while (depth-- > 0) {
         node = path[depth];
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(h->in->symbols, node, &frames);
         uint32_t module = put_string(h, count == 0 ? NULL : frames[0].module);
         for (uint32_t i = 0; i < count; i++) {

@@ -32,7 +32,7 @@ static void put_functions(na_json_t *json, na_view_input_t *in) {
 }
 
 /* "file" only where it is not that of the function (its definition in a header, or unknown). */
-static void put_frame(na_json_t *json, const na_view_input_t *in, const na_frame_t *frame) {
+static void put_frame(na_json_t *json, const na_view_input_t *in, const na_symbol_frame_t *frame) {
     const char *file = na_symbols_function(in->symbols, frame->id)->file;
     na_json_object(json, NULL);
     na_json_u64(json, "function", frame->id);
@@ -66,7 +66,7 @@ static bool put_stacks(na_json_t *json, const na_view_input_t *in) {
         na_json_u64(json, "module", na_symbols_module(in->symbols, node));
         if ((entry->flags & NA_NPROF_STACK_TRUNCATED) != 0) na_json_bool(json, "truncated", true);
         na_json_array(json, "frames");
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         for (uint32_t i = 0; i < count; i++)
             put_frame(json, in, &frames[i]);
@@ -89,8 +89,8 @@ static void put_sites(na_json_t *json, const na_view_input_t *in) {
         na_json_u64(json, "stack", site->site == NA_NPROF_ROOT ? 0 : site->site);
         na_json_u64(json, "threads", site->cells);
         na_json_counters_sparse(json, in, &site->sum);
-        const na_frame_t *leaf;
-        const na_frame_t *frame = na_view_site(in, site->site, &leaf);
+        const na_symbol_frame_t *leaf;
+        const na_symbol_frame_t *frame = na_view_site(in, site->site, &leaf);
         if (frame == NULL)
             na_json_null(json, "responsible");
         else

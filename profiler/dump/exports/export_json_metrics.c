@@ -27,7 +27,7 @@ static void put_metrics(na_json_t *json) {
     na_json_line(json);
     na_json_array(json, "metrics");
     for (size_t i = 0; i < na_metric_count(); i++) {
-        const na_metric_t *m = &na_metrics[i];
+        const na_site_metric_t *m = &na_metrics[i];
         na_json_line(json);
         na_json_object(json, NULL);
         na_json_string(json, "name", m->name);

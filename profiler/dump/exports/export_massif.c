@@ -22,7 +22,7 @@ typedef struct massif {
 } massif_t;
 
 /* "0xADDRESS: function (file:line)" */
-static void put_place(const na_frame_t *frame) {
+static void put_place(const na_symbol_frame_t *frame) {
     if (frame == NULL) {
         fputs("0x0: ??? (no stack)", stdout);
         return;

@@ -165,7 +165,7 @@ static void put_function(pprof_t *p, uint32_t id) {
 /* Writes the location of a stack entry, and its functions and module, if they are not yet. */
 static uint64_t put_location(pprof_t *p, uint32_t node) {
     if (p->location[node] != 0) return p->location[node];
-    const na_frame_t *frames;
+    const na_symbol_frame_t *frames;
     uint32_t count = na_symbols_frames(p->in->symbols, node, &frames);
     uint32_t module = na_symbols_module(p->in->symbols, node);
     for (uint32_t i = 0; i < count; i++) {

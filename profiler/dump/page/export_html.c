@@ -10,23 +10,23 @@
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
 
-bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *to) {
+bool na_webpage_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *to) {
     na_json_t json = na_json_open(to);
-    na_report_t r = {.in = in, .base = base, .json = &json, .shift = shift};
-    bool good = na_report_choose(&r) && (r.base == NULL || na_report_base(&r));
+    na_webpage_t r = {.in = in, .base = base, .json = &json, .shift = shift};
+    bool good = na_webpage_choose(&r) && (r.base == NULL || na_webpage_base(&r));
     if (good) {
         na_json_object(&json, NULL);
         na_json_string(&json, "format", "numalloc-report");
         na_json_u64(&json, "version", 1);
-        na_report_sites(&r);
-        na_report_time(&r);
-        na_report_growth(&r);
-        na_report_threads(&r);
-        na_report_details(&r);
-        na_report_allocator(&r);
-        na_report_access(&r);
-        na_report_parts(&r);
-        na_report_source(&r);
+        na_webpage_sites(&r);
+        na_webpage_time(&r);
+        na_webpage_growth(&r);
+        na_webpage_threads(&r);
+        na_webpage_details(&r);
+        na_webpage_allocator(&r);
+        na_webpage_access(&r);
+        na_webpage_parts(&r);
+        na_webpage_source(&r);
         na_json_end(&json);
         good = !r.out_of_memory;
     }
@@ -34,7 +34,7 @@ bool na_report_write(na_view_input_t *in, na_view_input_t *base, unsigned shift,
     na_intern_free(&r.functions);
     na_intern_free(&r.frames);
     na_intern_free(&r.nodes);
-    for (size_t i = 0; r.site_handed != NULL && i < NA_REPORT_COURSES; i++)
+    for (size_t i = 0; r.site_handed != NULL && i < NA_WEBPAGE_COURSES; i++)
         free(r.site_handed[i].items);
     free(r.site_handed);
     if (r.blocks == NULL) free(r.handed.items);
@@ -109,7 +109,7 @@ static unsigned char *make_data(na_view_input_t *in, na_view_input_t *base, unsi
     size_t size = 0;
     FILE *to = open_memstream(&json, &size);
     if (to == NULL) return NULL;
-    bool good = na_report_write(in, base, shift, to);
+    bool good = na_webpage_write(in, base, shift, to);
     good = fclose(to) == 0 && good;
     if (good) packed = pack((unsigned char *)json, size, packed_size);
     free(json);
@@ -127,7 +127,7 @@ static const char *put_upto(const char *page, const char *mark) {
 #define MOST_SHIFT 12u /* four sites are told apart */
 
 static na_status_t write_page(na_view_input_t *in, na_view_input_t *base) {
-    size_t room = NA_REPORT_PAGE_BYTES - (size_t)(na_report_page_end - na_report_page);
+    size_t room = NA_WEBPAGE_PAGE_BYTES - (size_t)(na_report_page_end - na_report_page);
     for (unsigned shift = 0;; shift++) {
         uLongf size;
         unsigned char *data = make_data(in, base, shift, &size);

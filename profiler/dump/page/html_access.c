@@ -15,16 +15,16 @@
 #define MOST_EVENTS    1500u /* of one flow; of more every n-th */
 #define MOST_FUNCTIONS 8u    /* that touch an object; and as many that call them */
 
-typedef struct report_access {
-    na_report_t *r;
+typedef struct access_part {
+    na_webpage_t *r;
     na_access_view_t view;
     na_json_t *json;
     uint32_t *shown; /* objects with a flow, in the order of flows */
     uint32_t shown_count;
-} report_access_t;
+} access_part_t;
 
 /* A row of the page's sites; -1: none. */
-static int64_t row_of(const report_access_t *p, uint32_t site) {
+static int64_t row_of(const access_part_t *p, uint32_t site) {
     uint32_t stacks = na_reader_stacks(p->r->in->reader).count;
     if (site == 0 || site >= stacks || p->r->row_of_site[site] == 0) return -1;
     return (int64_t)p->r->row_of_site[site] - 1;
@@ -32,7 +32,7 @@ static int64_t row_of(const report_access_t *p, uint32_t site) {
 
 /* ---- the whole ---- */
 
-static void put_head(const report_access_t *p) {
+static void put_head(const access_part_t *p) {
     const na_flows_t *f = &p->view.flows;
     const na_verdicts_t *v = &p->view.verdicts;
     const na_nprof_access_source_t *s = &f->sources[v->source].of;
@@ -59,7 +59,7 @@ static void put_head(const report_access_t *p) {
     na_json_end(p->json);
 }
 
-static void put_sources(const report_access_t *p) {
+static void put_sources(const access_part_t *p) {
     const na_flows_t *f = &p->view.flows;
     na_json_array(p->json, "sources");
     for (uint32_t i = 0; i < f->source_count; i++) {
@@ -75,7 +75,7 @@ static void put_sources(const report_access_t *p) {
     na_json_end(p->json);
 }
 
-static void put_matrix(const report_access_t *p, const na_access_totals_t *all) {
+static void put_matrix(const access_part_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
     na_json_array(p->json, "matrix");
     for (uint32_t from = 0; from < nodes; from++) {
@@ -93,7 +93,7 @@ static void put_matrix(const report_access_t *p, const na_access_totals_t *all) 
     na_json_end(p->json);
 }
 
-static void put_all(const report_access_t *p, const na_access_totals_t *all) {
+static void put_all(const access_part_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
     na_json_number(p->json, "writes", na_touch_ratio(all->sum.writes, all->sum.told));
     put_matrix(p, all);
@@ -136,16 +136,16 @@ static void put_all(const report_access_t *p, const na_access_totals_t *all) {
 /* ---- origins ---- */
 
 /* The number of the object's flow on the page; it gets one if there is room. -1: none. */
-static int64_t flow_of(report_access_t *p, uint32_t object) {
+static int64_t flow_of(access_part_t *p, uint32_t object) {
     for (uint32_t i = 0; i < p->shown_count; i++)
         if (p->shown[i] == object) return i;
-    if (p->shown_count >= na_report_most(p->r, MOST_FLOWS)) return -1;
+    if (p->shown_count >= na_webpage_most(p->r, MOST_FLOWS)) return -1;
     p->shown[p->shown_count] = object;
     return p->shown_count++;
 }
 
 /* "2 0 3": nodes with a tenth of the weight or more, heaviest first. */
-static void put_nodes(const report_access_t *p, const char *name, const double *weights) {
+static void put_nodes(const access_part_t *p, const char *name, const double *weights) {
     const na_flows_t *f = &p->view.flows;
     bool used[NA_FLOWS_NODES] = {false};
     double all = 0;
@@ -167,7 +167,7 @@ static void put_nodes(const report_access_t *p, const char *name, const double *
 
 /* "estimate": [accesses, low, high], low and high null where nothing is determined; absent without
  * watchpoints. Empties it. */
-static void put_estimate(const report_access_t *p, na_watched_t *estimate) {
+static void put_estimate(const access_part_t *p, na_watched_t *estimate) {
     na_interval_t interval = na_watched_take(estimate, &p->view.flows);
     if (interval.rounds == 0) return;
     na_json_array(p->json, "estimate");
@@ -177,7 +177,7 @@ static void put_estimate(const report_access_t *p, na_watched_t *estimate) {
     na_json_end(p->json);
 }
 
-static void put_object(report_access_t *p, uint32_t group, double all_remote, uint32_t *seen) {
+static void put_object(access_part_t *p, uint32_t group, double all_remote, uint32_t *seen) {
     const na_flows_t *f = &p->view.flows;
     const na_flow_group_t *g = &f->groups[group];
     na_touch_sum_t sum = {0};
@@ -234,12 +234,12 @@ static int most_samples(const void *a, const void *b, void *arg) {
     return x < y ? -1 : x > y;
 }
 
-static bool put_objects(report_access_t *p, double all_remote) {
+static bool put_objects(access_part_t *p, double all_remote) {
     const na_flows_t *f = &p->view.flows;
     uint32_t *order = calloc(f->group_count + 1u, sizeof *order);
     uint32_t *seen = calloc(f->thread_count + 1u, sizeof *seen);
     bool good = order != NULL && seen != NULL;
-    uint32_t most = na_report_most(p->r, MOST_OBJECTS), count = 0;
+    uint32_t most = na_webpage_most(p->r, MOST_OBJECTS), count = 0;
     for (uint32_t i = 0; good && i < f->group_count; i++)
         if (f->groups[i].samples != 0 && f->groups[i].objects != 0) order[count++] = i;
     if (good && count != 0) qsort_r(order, count, sizeof *order, most_samples, f->groups);
@@ -255,7 +255,7 @@ static bool put_objects(report_access_t *p, double all_remote) {
 
 /* ---- verdicts ---- */
 
-static void put_evidence(const report_access_t *p, const na_rule_t *rule) {
+static void put_evidence(const access_part_t *p, const na_rule_t *rule) {
     na_json_array(p->json, "evidence");
     for (uint32_t i = 0; i < rule->count; i++) {
         const na_condition_t *c = &rule->conditions[i];
@@ -279,7 +279,7 @@ static void put_evidence(const report_access_t *p, const na_rule_t *rule) {
     na_json_end(p->json);
 }
 
-static void put_verdict(report_access_t *p, const na_verdict_t *v) {
+static void put_verdict(access_part_t *p, const na_verdict_t *v) {
     const na_flow_group_t *g = &p->view.flows.groups[v->group];
     uint32_t object = v->object != NA_FLOWS_NONE ? v->object : g->members[0];
     char name[NA_LABEL];
@@ -319,10 +319,10 @@ static void put_verdict(report_access_t *p, const na_verdict_t *v) {
     na_json_end(p->json);
 }
 
-static void put_verdicts(report_access_t *p) {
+static void put_verdicts(access_part_t *p) {
     const na_verdicts_t *v = &p->view.verdicts;
     na_json_array(p->json, "verdicts");
-    for (uint32_t i = 0; i < v->count && i < na_report_most(p->r, MOST_VERDICTS); i++)
+    for (uint32_t i = 0; i < v->count && i < na_webpage_most(p->r, MOST_VERDICTS); i++)
         put_verdict(p, &v->items[i]);
     na_json_end(p->json);
 }
@@ -330,7 +330,7 @@ static void put_verdicts(report_access_t *p) {
 /* ---- flows ---- */
 
 typedef struct toucher {
-    const na_frame_t *frame;
+    const na_symbol_frame_t *frame;
     na_access_vote_t caller;
     na_touch_sum_t sum;
     double inclusive; /* weight of its accesses and of all that it calls */
@@ -349,7 +349,7 @@ typedef struct touchers {
     size_t count;
 } touchers_t;
 
-static toucher_t *toucher(touchers_t *of, const na_frame_t *frame) {
+static toucher_t *toucher(touchers_t *of, const na_symbol_frame_t *frame) {
     size_t k = 0;
     while (k < of->count && of->found[k].frame->id != frame->id)
         k++;
@@ -358,7 +358,7 @@ static toucher_t *toucher(touchers_t *of, const na_frame_t *frame) {
     return &of->found[k];
 }
 
-static void put_functions(const report_access_t *p, na_flow_t flow) {
+static void put_functions(const access_part_t *p, na_flow_t flow) {
     const na_flows_t *f = &p->view.flows;
     touchers_t of = {.count = 0};
     double all = 0;
@@ -366,7 +366,7 @@ static void put_functions(const report_access_t *p, na_flow_t flow) {
         const na_touch_t *a = &f->items[flow.items[i]];
         if (!na_access_view_has(&p->view, a)) continue;
         all += a->weight;
-        const na_frame_t *chain[NA_ACCESS_CHAIN];
+        const na_symbol_frame_t *chain[NA_ACCESS_CHAIN];
         uint32_t depth = na_access_chain(&p->view, a, chain);
         for (uint32_t k = 0; k < depth; k++) {
             toucher_t *to = toucher(&of, chain[k]);
@@ -413,13 +413,13 @@ static double event_figure(const na_flows_t *f, const na_touch_t *a, int column)
     }
 }
 
-static void put_flow(const report_access_t *p, uint32_t object) {
+static void put_flow(const access_part_t *p, uint32_t object) {
     static const char *const columns[] = {"ms", "thread", "from", "home", "op", "latency"};
     const na_flows_t *f = &p->view.flows;
     const na_flow_object_t *o = &f->objects[object];
     na_flow_t flow = na_flow_of_object(f, object);
     char name[NA_LABEL], thread[NA_LABEL] = "";
-    uint32_t counted = 0, most = na_report_most(p->r, MOST_EVENTS);
+    uint32_t counted = 0, most = na_webpage_most(p->r, MOST_EVENTS);
     na_watched_t estimate = {0};
     for (uint32_t i = 0; i < flow.count; i++) {
         const na_touch_t *a = &f->items[flow.items[i]];
@@ -462,8 +462,8 @@ static void put_flow(const report_access_t *p, uint32_t object) {
     na_json_end(p->json);
 }
 
-void na_report_access(na_report_t *r) {
-    report_access_t p = {.r = r, .json = r->json};
+void na_webpage_access(na_webpage_t *r) {
+    access_part_t p = {.r = r, .json = r->json};
     na_access_totals_t all = {0};
     p.view =
         (na_access_view_t){.options = r->in->options, .in = r->in, .count = 1, .borrowed = true};

@@ -9,13 +9,13 @@
 
 /* ---- tables: {title, note, columns, units, rows} ---- */
 
-static void begin_table(const na_report_t *r, const char *title, const char *note) {
+static void begin_table(const na_webpage_t *r, const char *title, const char *note) {
     na_json_object(r->json, NULL);
     na_json_string(r->json, "title", title);
     na_json_string(r->json, "note", note);
 }
 
-static void put_row(const na_report_t *r, const char *name, const double *values, size_t count) {
+static void put_row(const na_webpage_t *r, const char *name, const double *values, size_t count) {
     na_json_array(r->json, NULL);
     if (name != NULL) na_json_string(r->json, NULL, name);
     for (size_t i = 0; i < count; i++)
@@ -25,7 +25,7 @@ static void put_row(const na_report_t *r, const char *name, const double *values
 
 /* ---- the process ---- */
 
-static void put_memory(const na_report_t *r) {
+static void put_memory(const na_webpage_t *r) {
     const na_counters_t *t = &r->in->sites.total;
     const na_nprof_point_t *peak = na_view_point_at_peak(r->in), *end = NULL;
     uint32_t count, interval;
@@ -63,14 +63,14 @@ static void put_memory(const na_report_t *r) {
 /* ---- rounding ---- */
 
 static int by_usable(const void *a, const void *b) {
-    const na_class_t *x = a, *y = b;
+    const na_size_sums_t *x = a, *y = b;
     return x->usable < y->usable ? -1 : x->usable > y->usable;
 }
 
 /* Without a trace: from sites whose blocks are all of one size, of which the class follows. */
-static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told) {
+static na_size_sums_t *classes_of_sites(na_webpage_t *r, size_t *count, double *told) {
     const na_sites_t *sites = &r->in->sites;
-    na_class_t *classes = calloc(sites->count + 1, sizeof *classes);
+    na_size_sums_t *classes = calloc(sites->count + 1, sizeof *classes);
     size_t used = 0, kept = 0;
     double all = 0, known = 0;
     if (classes == NULL) {
@@ -84,13 +84,13 @@ static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told)
         known += (double)s->alloc_bytes;
         double usable = (double)s->alloc_usable / na_view_count(r->in, (double)s->alloc_count);
         classes[used++] =
-            (na_class_t){.usable = usable < 1e18 ? (uint64_t)(usable + 0.5) : UINT64_MAX,
-                         .count = s->alloc_count,
-                         .bytes = s->alloc_bytes,
-                         .usable_bytes = s->alloc_usable,
-                         .live_count = (uint64_t)s->live_count,
-                         .live_bytes = (uint64_t)s->live_bytes,
-                         .live_usable = (uint64_t)s->live_usable};
+            (na_size_sums_t){.usable = usable < 1e18 ? (uint64_t)(usable + 0.5) : UINT64_MAX,
+                             .count = s->alloc_count,
+                             .bytes = s->alloc_bytes,
+                             .usable_bytes = s->alloc_usable,
+                             .live_count = (uint64_t)s->live_count,
+                             .live_bytes = (uint64_t)s->live_bytes,
+                             .live_usable = (uint64_t)s->live_usable};
     }
     if (used != 0) qsort(classes, used, sizeof *classes, by_usable);
     for (size_t i = 0; i < used; i++) {
@@ -98,7 +98,7 @@ static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told)
             classes[kept++] = classes[i];
             continue;
         }
-        na_class_t *to = &classes[kept - 1];
+        na_size_sums_t *to = &classes[kept - 1];
         to->count += classes[i].count;
         to->bytes += classes[i].bytes;
         to->usable_bytes += classes[i].usable_bytes;
@@ -111,11 +111,11 @@ static na_class_t *classes_of_sites(na_report_t *r, size_t *count, double *told)
     return classes;
 }
 
-static void put_classes(na_report_t *r) {
+static void put_classes(na_webpage_t *r) {
     size_t count = 0;
     double told = 1;
-    na_class_t *made = NULL;
-    const na_class_t *classes;
+    na_size_sums_t *made = NULL;
+    const na_size_sums_t *classes;
     char note[256];
     if (r->blocks != NULL) {
         classes = na_blocks_classes(r->blocks, &count);
@@ -140,7 +140,7 @@ static void put_classes(na_report_t *r) {
         na_json_u64(r->json, "sort", 3);
         na_json_array(r->json, "rows");
         for (size_t i = 0; i < count; i++) {
-            const na_class_t *c = &classes[i];
+            const na_size_sums_t *c = &classes[i];
             double waste = (double)c->usable_bytes - (double)c->bytes;
             put_row(r, NULL,
                     (const double[]){(double)c->usable, na_view_count(r->in, (double)c->count),
@@ -163,7 +163,7 @@ static double level_at_end(const na_series_table_t *t, uint32_t row) {
     return (double)t->row[row].last;
 }
 
-static void put_nodes(const na_report_t *r) {
+static void put_nodes(const na_webpage_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     na_series_table_t live = na_reader_series(r->in->reader, NA_NPROF_SERIES_NODES);
     na_series_table_t mapped = na_reader_series(r->in->reader, NA_NPROF_SERIES_MAPPED);
@@ -196,7 +196,7 @@ static void put_nodes(const na_report_t *r) {
 }
 
 /* Levels; null where nothing was noted before. */
-static void put_course(const na_report_t *r, const na_series_table_t *t, const char *name) {
+static void put_course(const na_webpage_t *r, const na_series_table_t *t, const char *name) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     na_json_array(r->json, name);
     for (uint32_t i = 0; i < t->rows; i++) {
@@ -219,7 +219,7 @@ static void put_course(const na_report_t *r, const na_series_table_t *t, const c
     na_json_end(r->json);
 }
 
-void na_report_allocator(na_report_t *r) {
+void na_webpage_allocator(na_webpage_t *r) {
     na_series_table_t live = na_reader_series(r->in->reader, NA_NPROF_SERIES_NODES);
     na_series_table_t mapped = na_reader_series(r->in->reader, NA_NPROF_SERIES_MAPPED);
     if (live.count + mapped.count != 0) {
@@ -231,11 +231,11 @@ void na_report_allocator(na_report_t *r) {
             put_course(r, &mapped, "mapped");
         na_json_end(r->json);
     }
-    r->out_of_memory |= !na_report_spans(r, false);
+    r->out_of_memory |= !na_webpage_spans(r, false);
     na_json_array(r->json, "allocator");
     put_memory(r);
     put_nodes(r);
-    r->out_of_memory |= !na_report_spans(r, true);
+    r->out_of_memory |= !na_webpage_spans(r, true);
     put_classes(r);
     na_json_end(r->json);
 }

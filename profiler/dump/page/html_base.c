@@ -21,7 +21,7 @@ typedef struct old_function {
 } old_function_t;
 
 typedef struct match {
-    na_report_t *r;
+    na_webpage_t *r;
     na_intern_t texts; /* names of functions, and base names */
     na_intern_t names; /* (function, module, file) as `texts`; of the new run's */
     na_pairs_t *pairs;
@@ -30,7 +30,7 @@ typedef struct match {
     na_intern_t calls;         /* (node, function): */
     uint32_t *first_of_call;   /* its first child node of this function, */
     uint32_t calls_room;
-    uint32_t *next;     /* by node: and the next one; NA_REPORT_NONE: no more */
+    uint32_t *next;     /* by node: and the next one; NA_WEBPAGE_NONE: no more */
     uint32_t *row;      /* by node: row + 1 of a site told apart; 0: none */
     uint32_t *together; /* by node: row + 1 of what was put together */
     uint32_t node_room;
@@ -52,8 +52,8 @@ static uint32_t name_of(match_t *m, int side, const na_function_name_t *f, bool 
     uint32_t name = na_intern_text(&m->texts, text);
     uint32_t module = na_intern_text(&m->texts, module_text);
     uint32_t file = na_intern_text(&m->texts, base_name(f->file));
-    if (name == NA_REPORT_NONE || module == NA_REPORT_NONE || file == NA_REPORT_NONE)
-        return NA_REPORT_NONE;
+    if (name == NA_WEBPAGE_NONE || module == NA_WEBPAGE_NONE || file == NA_WEBPAGE_NONE)
+        return NA_WEBPAGE_NONE;
     return na_intern_numbers(&m->names, name, module, file, fresh);
 }
 
@@ -66,24 +66,24 @@ static bool index_functions(match_t *m) {
         bool fresh;
         uint32_t name =
             name_of(m, 1, na_symbols_function(m->r->in->symbols, all->keys[i].number[0]), &fresh);
-        if (name == NA_REPORT_NONE) return false;
+        if (name == NA_WEBPAGE_NONE) return false;
         if (fresh) m->page_of_name[name] = i;
     }
     return true;
 }
 
 static const old_function_t *function_of(match_t *m, uint32_t id) {
-    na_report_t *r = m->r;
+    na_webpage_t *r = m->r;
     old_function_t *f = &m->functions[id];
     if (f->page != 0) return f;
     const na_function_name_t *old = na_symbols_function(r->base->symbols, id);
     bool fresh;
     uint32_t name = name_of(m, 0, old, &fresh), page;
-    if (name == NA_REPORT_NONE) return NULL;
+    if (name == NA_WEBPAGE_NONE) return NULL;
     if (!fresh) {
         page = m->page_of_name[name];
         uint32_t other = r->functions.keys[page].number[0];
-        if ((other & NA_REPORT_OLD) == 0) {
+        if ((other & NA_WEBPAGE_OLD) == 0) {
             const na_function_name_t *new = na_symbols_function(r->in->symbols, other);
             f->file = new->file;
             if (old->line != 0 && new->line != 0) f->line = (int64_t)old->line - new->line;
@@ -91,8 +91,8 @@ static const old_function_t *function_of(match_t *m, uint32_t id) {
     } else {
         uint32_t text = na_intern_text(&r->strings, old->function);
         uint32_t module = na_intern_text(&r->strings, old->module);
-        page = na_intern_numbers(&r->functions, id | NA_REPORT_OLD, text, module, NULL);
-        if (text == NA_REPORT_NONE || module == NA_REPORT_NONE || page == NA_REPORT_NONE)
+        page = na_intern_numbers(&r->functions, id | NA_WEBPAGE_OLD, text, module, NULL);
+        if (text == NA_WEBPAGE_NONE || module == NA_WEBPAGE_NONE || page == NA_WEBPAGE_NONE)
             return NULL;
         uint32_t *more = reallocarray(m->page_of_name, m->names.count + 1u, sizeof *more);
         if (more == NULL) return NULL;
@@ -127,9 +127,9 @@ static bool make_room(match_t *m) {
 static uint32_t *first_of(match_t *m, uint32_t node, uint32_t function) {
     bool fresh;
     uint32_t call = na_intern_numbers(&m->calls, node, function, 0, &fresh);
-    if (call == NA_REPORT_NONE) return NULL;
+    if (call == NA_WEBPAGE_NONE) return NULL;
     if (!NA_ARRAY_RESERVE(m->first_of_call, m->calls_room, call + 1u)) return NULL;
-    if (fresh) m->first_of_call[call] = NA_REPORT_NONE;
+    if (fresh) m->first_of_call[call] = NA_WEBPAGE_NONE;
     return &m->first_of_call[call];
 }
 
@@ -148,17 +148,17 @@ static bool index_tree(match_t *m) {
     for (uint32_t node = m->r->nodes.count; node-- > 1;)
         if (!link_node(m, node)) return false;
     for (size_t i = m->r->site_count; i-- > 0;) {
-        const na_report_site_t *site = &m->r->sites[i];
+        const na_webpage_site_t *site = &m->r->sites[i];
         (site->id == 0 ? m->together : m->row)[site->node] = (uint32_t)i + 1;
     }
     return true;
 }
 
 /* The old run's frame among those of the page, its line as if it were in the new text. */
-static uint32_t frame_of(match_t *m, const na_frame_t *frame, const old_function_t *f,
+static uint32_t frame_of(match_t *m, const na_symbol_frame_t *frame, const old_function_t *f,
                          int64_t *line) {
-    na_report_t *r = m->r;
-    uint32_t none = NA_REPORT_NONE;
+    na_webpage_t *r = m->r;
+    uint32_t none = NA_WEBPAGE_NONE;
     *line = frame->line;
     bool moved = f->file != NULL && strcmp(base_name(frame->file), base_name(f->file)) == 0;
     if (moved && *line > f->line) *line -= f->line;
@@ -169,61 +169,62 @@ static uint32_t frame_of(match_t *m, const na_frame_t *frame, const old_function
 }
 
 /* The child of `node` for a frame: the one at the nearest line; if there is none and `make`, a new
- * one. NA_REPORT_NONE: none. */
-static uint32_t child_of(match_t *m, uint32_t node, const na_frame_t *frame, bool make) {
-    na_report_t *r = m->r;
+ * one. NA_WEBPAGE_NONE: none. */
+static uint32_t child_of(match_t *m, uint32_t node, const na_symbol_frame_t *frame, bool make) {
+    na_webpage_t *r = m->r;
     const old_function_t *f = function_of(m, frame->id);
     int64_t line;
-    uint32_t as = f == NULL ? NA_REPORT_NONE : frame_of(m, frame, f, &line);
-    uint32_t *first = as == NA_REPORT_NONE ? NULL : first_of(m, node, f->page - 1);
+    uint32_t as = f == NULL ? NA_WEBPAGE_NONE : frame_of(m, frame, f, &line);
+    uint32_t *first = as == NA_WEBPAGE_NONE ? NULL : first_of(m, node, f->page - 1);
     if (first == NULL) {
         r->out_of_memory = true;
-        return NA_REPORT_NONE;
+        return NA_WEBPAGE_NONE;
     }
-    uint32_t best = NA_REPORT_NONE;
+    uint32_t best = NA_WEBPAGE_NONE;
     int64_t least = INT64_MAX;
-    for (uint32_t child = *first; child != NA_REPORT_NONE; child = m->next[child]) {
+    for (uint32_t child = *first; child != NA_WEBPAGE_NONE; child = m->next[child]) {
         int64_t off = (int64_t)r->frames.keys[r->nodes.keys[child].number[1]].number[2] - line;
         if (off < 0) off = -off;
         if (off >= least) continue;
         least = off;
         best = child;
     }
-    if (best != NA_REPORT_NONE || !make || r->nodes.count >= 2 * na_report_most(r, NA_REPORT_NODES))
+    if (best != NA_WEBPAGE_NONE || !make ||
+        r->nodes.count >= 2 * na_webpage_most(r, NA_WEBPAGE_NODES))
         return best;
     best = na_intern_numbers(&r->nodes, node, as, 0, NULL);
-    if (best != NA_REPORT_NONE && link_node(m, best)) return best;
+    if (best != NA_WEBPAGE_NONE && link_node(m, best)) return best;
     r->out_of_memory = true;
-    return NA_REPORT_NONE;
+    return NA_WEBPAGE_NONE;
 }
 
 /* ---- sites ---- */
 
-static na_report_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32_t by) {
-    na_report_t *r = m->r;
+static na_webpage_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32_t by) {
+    na_webpage_t *r = m->r;
     if (!NA_ARRAY_RESERVE(r->sites, r->site_room, r->site_count + 1u)) {
         r->out_of_memory = true;
         return NULL;
     }
-    na_report_site_t *row = &r->sites[r->site_count++];
-    *row = (na_report_site_t){id, node, by, na_counters_none(), na_counters_none()};
+    na_webpage_site_t *row = &r->sites[r->site_count++];
+    *row = (na_webpage_site_t){id, node, by, na_counters_none(), na_counters_none()};
     (id == 0 ? m->together : m->row)[node] = (uint32_t)r->site_count;
     return row;
 }
 
 static void put(match_t *m, const na_site_t *site) {
-    na_report_t *r = m->r;
-    bool make = m->made < na_report_most(r, NA_REPORT_SITES) &&
-                (r->cut == 0 || na_report_share(r->base, &site->sum) > r->cut_share);
+    na_webpage_t *r = m->r;
+    bool make = m->made < na_webpage_most(r, NA_WEBPAGE_SITES) &&
+                (r->cut == 0 || na_webpage_share(r->base, &site->sum) > r->cut_share);
     if (!na_view_stack(r->base, site->site, &m->stack)) {
         r->out_of_memory = true;
         return;
     }
-    const na_frame_t *leaf, *by = na_view_site(r->base, site->site, &leaf);
-    uint32_t node = 0, of = NA_REPORT_NONE, i = m->stack.count;
+    const na_symbol_frame_t *leaf, *by = na_view_site(r->base, site->site, &leaf);
+    uint32_t node = 0, of = NA_WEBPAGE_NONE, i = m->stack.count;
     while (i > 0) {
         uint32_t next = child_of(m, node, m->stack.items[i - 1], make);
-        if (next == NA_REPORT_NONE) break;
+        if (next == NA_WEBPAGE_NONE) break;
         node = next;
         if (m->stack.items[--i] == by) of = r->nodes.keys[node].number[1];
     }
@@ -234,13 +235,14 @@ static void put(match_t *m, const na_site_t *site) {
         if (row == 0 && add_row(m, 0, node, node == 0 ? of : r->nodes.keys[node].number[1]) != NULL)
             row = (uint32_t)r->site_count;
     } else if (row == 0) {
-        if (add_row(m, site->site | NA_REPORT_OLD, node, of) != NULL) row = (uint32_t)r->site_count;
+        if (add_row(m, site->site | NA_WEBPAGE_OLD, node, of) != NULL)
+            row = (uint32_t)r->site_count;
         m->made++;
     }
     if (row != 0) na_counters_add(&r->sites[row - 1].before, &site->sum);
 }
 
-bool na_report_base(na_report_t *r) {
+bool na_webpage_base(na_webpage_t *r) {
     match_t m = {.r = r};
     m.functions = calloc(r->base->function_count + 1u, sizeof *m.functions);
     m.pairs = na_pairs_open(r->base, r->in);

@@ -36,15 +36,15 @@ typedef struct coming {
 
 #define COMING 64u
 
-struct na_report_blocks {
+struct na_webpage_blocks {
     uint32_t site_count;
     uint64_t ticks;
     unsigned age_shift;
     na_site_blocks_t *sites;
     na_nprof_sizes_t sizes;
     uint64_t over_time[NA_NPROF_SIZE_BUCKETS * NA_BLOCKS_POINTS];
-    na_pairs_t pairs;
-    na_class_t classes[CLASSES];
+    na_handovers_t pairs;
+    na_size_sums_t classes[CLASSES];
     size_t class_count; /* na_blocks_end: those that are used come first */
     chain_t *chains;    /* open addressing by address */
     size_t chain_count, chain_room;
@@ -61,18 +61,18 @@ static uint32_t bucket_of(uint64_t value, uint32_t buckets) {
 /* ---- pairs of threads ---- */
 
 static int by_threads(const void *a, const void *b) {
-    const na_pair_t *x = a, *y = b;
+    const na_handover_t *x = a, *y = b;
     if (x->from != y->from) return x->from < y->from ? -1 : 1;
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
 static int most_first(const void *a, const void *b) {
-    const na_pair_t *x = a, *y = b;
+    const na_handover_t *x = a, *y = b;
     if (x->count != y->count) return x->count < y->count ? 1 : -1;
     return by_threads(a, b);
 }
 
-static void join(na_pairs_t *p) {
+static void join(na_handovers_t *p) {
     if (p->count == 0) return;
     qsort(p->items, p->count, sizeof *p->items, by_threads);
     size_t kept = 0;
@@ -85,13 +85,13 @@ static void join(na_pairs_t *p) {
     p->count = kept + 1;
 }
 
-void na_pairs_join(na_pairs_t *p) {
+void na_handovers_join(na_handovers_t *p) {
     join(p);
     if (p->count != 0) qsort(p->items, p->count, sizeof *p->items, most_first);
 }
 
 /* Most of the time the pair is the one that came last, or among the first few. */
-bool na_pairs_add(na_pairs_t *p, uint32_t from, uint32_t to, uint64_t count) {
+bool na_handovers_add(na_handovers_t *p, uint32_t from, uint32_t to, uint64_t count) {
     for (size_t i = p->count; i > 0 && i + 8 > p->count; i--)
         if (p->items[i - 1].from == from && p->items[i - 1].to == to) {
             p->items[i - 1].count += count;
@@ -101,24 +101,24 @@ bool na_pairs_add(na_pairs_t *p, uint32_t from, uint32_t to, uint64_t count) {
         join(p); /* equal ones make room */
         if (!NA_ARRAY_RESERVE(p->items, p->room, p->count * 2 + 1u)) return false;
     }
-    p->items[p->count++] = (na_pair_t){from, to, count};
+    p->items[p->count++] = (na_handover_t){from, to, count};
     return true;
 }
 
 /* ---- chains of reallocs ---- */
 
-static size_t home(const na_report_blocks_t *b, uint64_t address) {
+static size_t home(const na_webpage_blocks_t *b, uint64_t address) {
     return (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (b->chain_room - 1);
 }
 
-static chain_t *slot_of(const na_report_blocks_t *b, uint64_t address) {
+static chain_t *slot_of(const na_webpage_blocks_t *b, uint64_t address) {
     size_t i = home(b, address);
     while (b->chains[i].address != 0 && b->chains[i].address != address)
         i = (i + 1) & (b->chain_room - 1);
     return &b->chains[i];
 }
 
-static bool grow_chains(na_report_blocks_t *b) {
+static bool grow_chains(na_webpage_blocks_t *b) {
     chain_t *old = b->chains;
     size_t old_room = b->chain_room, room = old_room == 0 ? 1024 : old_room * 2;
     chain_t *made = calloc(room, sizeof *made);
@@ -132,7 +132,7 @@ static bool grow_chains(na_report_blocks_t *b) {
 }
 
 /* Takes a chain out of the table; steps 0: there is none at the address. */
-static chain_t take_chain(na_report_blocks_t *b, uint64_t address) {
+static chain_t take_chain(na_webpage_blocks_t *b, uint64_t address) {
     chain_t none = {0}, *slot = slot_of(b, address);
     if (slot->address == 0) return none;
     chain_t taken = *slot;
@@ -150,7 +150,7 @@ static chain_t take_chain(na_report_blocks_t *b, uint64_t address) {
     return taken;
 }
 
-static bool put_chain(na_report_blocks_t *b, uint64_t address, chain_t chain) {
+static bool put_chain(na_webpage_blocks_t *b, uint64_t address, chain_t chain) {
     if (b->chain_count * 4 >= b->chain_room * 3 && !grow_chains(b)) return false;
     chain_t *slot = slot_of(b, address);
     b->chain_count += slot->address == 0;
@@ -159,7 +159,7 @@ static bool put_chain(na_report_blocks_t *b, uint64_t address, chain_t chain) {
     return true;
 }
 
-static void end_chain(na_report_blocks_t *b, const chain_t *c) {
+static void end_chain(na_webpage_blocks_t *b, const chain_t *c) {
     if (c->steps == 0) return;
     trail_t *trail = c->trail == 0 ? NULL : &b->trails[c->trail - 1];
     if (c->row < b->site_count) {
@@ -184,8 +184,8 @@ static void end_chain(na_report_blocks_t *b, const chain_t *c) {
 }
 
 /* One step: a block of `old_size` becomes one of `size`. `c`: the chain so far, or none. */
-static void step(na_report_blocks_t *b, chain_t *c, uint64_t old_size, uint64_t size, bool in_place,
-                 uint32_t row) {
+static void step(na_webpage_blocks_t *b, chain_t *c, uint64_t old_size, uint64_t size,
+                 bool in_place, uint32_t row) {
     if (c->steps == 0) {
         *c = (chain_t){.first = old_size};
         if (b->free_trail != 0) {
@@ -206,14 +206,14 @@ static void step(na_report_blocks_t *b, chain_t *c, uint64_t old_size, uint64_t 
     if (trail->count < NA_BATCH_TRAIL) trail->size[trail->count++] = size;
 }
 
-static void count_realloc(na_report_blocks_t *b, uint64_t old_size, uint64_t size) {
+static void count_realloc(na_webpage_blocks_t *b, uint64_t old_size, uint64_t size) {
     if (size > old_size)
         b->sizes.grown[bucket_of(size - old_size, NA_NPROF_SIZE_BUCKETS)]++;
     else
         b->sizes.shrunk[bucket_of(old_size - size, NA_NPROF_SIZE_BUCKETS)]++;
 }
 
-static bool follow_alloc(na_report_blocks_t *b, const na_event_t *e, const na_live_t *freed,
+static bool follow_alloc(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed,
                          uint32_t row) {
     if (e->kind == NA_NPROF_EVENT_RESIZE && freed->address != 0) {
         chain_t chain = take_chain(b, e->address);
@@ -236,7 +236,7 @@ static bool follow_alloc(na_report_blocks_t *b, const na_event_t *e, const na_li
     return put_chain(b, e->address, chain);
 }
 
-static bool follow_free(na_report_blocks_t *b, const na_event_t *e, const na_live_t *freed) {
+static bool follow_free(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed) {
     chain_t chain = take_chain(b, e->address);
     if (e->kind != NA_NPROF_EVENT_MOVED || freed->address == 0) {
         end_chain(b, &chain);
@@ -257,7 +257,7 @@ static bool follow_free(na_report_blocks_t *b, const na_event_t *e, const na_liv
 
 /* ---- all of it ---- */
 
-static na_class_t *class_of(na_report_blocks_t *b, uint64_t usable) {
+static na_size_sums_t *class_of(na_webpage_blocks_t *b, uint64_t usable) {
     uint64_t id = (usable + 15) / 16, upto = id * 16;
     if (usable > NA_CLASS_MOST) {
         unsigned digits = 64 - (unsigned)__builtin_clzll(usable - 1);
@@ -268,27 +268,27 @@ static na_class_t *class_of(na_report_blocks_t *b, uint64_t usable) {
     return &b->classes[id];
 }
 
-static bool see_free(na_report_blocks_t *b, const na_event_t *e, const na_live_t *freed,
+static bool see_free(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed,
                      uint32_t row) {
     uint64_t age = (e->ticks - freed->ticks) >> b->age_shift;
     uint32_t size = bucket_of(freed->size, NA_NPROF_SIZE_BUCKETS);
     uint32_t life = bucket_of(age, NA_NPROF_AGE_BUCKETS);
-    na_class_t *class = class_of(b, freed->size + freed->slack);
+    na_size_sums_t *class = class_of(b, freed->size + freed->slack);
     class->live_count--;
     class->live_bytes -= freed->size;
     class->live_usable -= freed->size + freed->slack;
     b->sizes.lives[size][life]++;
     if (row < b->site_count) {
         b->sites[row].lives[size][life]++;
-        if (!na_pairs_add(&b->sites[row].pairs, freed->thread, e->thread, 1)) return false;
+        if (!na_handovers_add(&b->sites[row].pairs, freed->thread, e->thread, 1)) return false;
     }
-    return na_pairs_add(&b->pairs, freed->thread, e->thread, 1);
+    return na_handovers_add(&b->pairs, freed->thread, e->thread, 1);
 }
 
-static void see_alloc(na_report_blocks_t *b, const na_event_t *e, uint32_t row) {
+static void see_alloc(na_webpage_blocks_t *b, const na_event_t *e, uint32_t row) {
     uint32_t size = bucket_of(e->size, NA_NPROF_SIZE_BUCKETS);
     uint64_t point = e->ticks / (b->ticks / NA_BLOCKS_POINTS + 1);
-    na_class_t *class = class_of(b, e->size + e->slack);
+    na_size_sums_t *class = class_of(b, e->size + e->slack);
     class->count++;
     class->bytes += e->size;
     class->usable_bytes += e->size + e->slack;
@@ -301,8 +301,8 @@ static void see_alloc(na_report_blocks_t *b, const na_event_t *e, uint32_t row) 
     if (row < b->site_count) b->sites[row].sizes[size]++;
 }
 
-bool na_blocks_see(na_report_blocks_t *b, const na_event_t *e, const na_live_t *freed, uint32_t row,
-                   uint32_t freed_row) {
+bool na_blocks_see(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed,
+                   uint32_t row, uint32_t freed_row) {
     if (freed->address != 0 && !see_free(b, e, freed, freed_row)) return false;
     if (!na_event_is_alloc(e)) return follow_free(b, e, freed);
     if (e->address == 0) return true; /* damage */
@@ -310,18 +310,18 @@ bool na_blocks_see(na_report_blocks_t *b, const na_event_t *e, const na_live_t *
     return follow_alloc(b, e, freed, row);
 }
 
-void na_blocks_end(na_report_blocks_t *b) {
+void na_blocks_end(na_webpage_blocks_t *b) {
     for (size_t i = 0; i < b->chain_room; i++)
         if (b->chains[i].address != 0) end_chain(b, &b->chains[i]);
     for (uint32_t i = 0; i < b->site_count; i++)
-        na_pairs_join(&b->sites[i].pairs);
-    na_pairs_join(&b->pairs);
+        na_handovers_join(&b->sites[i].pairs);
+    na_handovers_join(&b->pairs);
     for (size_t i = 0; i < CLASSES; i++)
         if (b->classes[i].count != 0) b->classes[b->class_count++] = b->classes[i];
 }
 
-na_report_blocks_t *na_blocks_open(uint32_t sites, uint64_t ticks, unsigned age_shift) {
-    na_report_blocks_t *b = calloc(1, sizeof *b);
+na_webpage_blocks_t *na_blocks_open(uint32_t sites, uint64_t ticks, unsigned age_shift) {
+    na_webpage_blocks_t *b = calloc(1, sizeof *b);
     if (b == NULL) return NULL;
     b->site_count = sites;
     b->ticks = ticks;
@@ -338,7 +338,7 @@ na_report_blocks_t *na_blocks_open(uint32_t sites, uint64_t ticks, unsigned age_
     return b;
 }
 
-void na_blocks_close(na_report_blocks_t *b) {
+void na_blocks_close(na_webpage_blocks_t *b) {
     if (b == NULL) return;
     for (uint32_t i = 0; b->sites != NULL && i < b->site_count; i++)
         free(b->sites[i].pairs.items);
@@ -349,19 +349,19 @@ void na_blocks_close(na_report_blocks_t *b) {
     free(b);
 }
 
-const na_site_blocks_t *na_blocks_site(const na_report_blocks_t *b, uint32_t row) {
+const na_site_blocks_t *na_blocks_site(const na_webpage_blocks_t *b, uint32_t row) {
     return b != NULL && row < b->site_count ? &b->sites[row] : NULL;
 }
-const na_nprof_sizes_t *na_blocks_sizes(const na_report_blocks_t *b) {
+const na_nprof_sizes_t *na_blocks_sizes(const na_webpage_blocks_t *b) {
     return &b->sizes;
 }
-const uint64_t *na_blocks_over_time(const na_report_blocks_t *b) {
+const uint64_t *na_blocks_over_time(const na_webpage_blocks_t *b) {
     return b->over_time;
 }
-const na_pairs_t *na_blocks_pairs(const na_report_blocks_t *b) {
+const na_handovers_t *na_blocks_pairs(const na_webpage_blocks_t *b) {
     return &b->pairs;
 }
-const na_class_t *na_blocks_classes(const na_report_blocks_t *b, size_t *count) {
+const na_size_sums_t *na_blocks_classes(const na_webpage_blocks_t *b, size_t *count) {
     *count = b->class_count;
     return b->classes;
 }

@@ -1,6 +1,6 @@
 /* html_details.c - sizes and lifetimes: of the whole, over time, and of each site that is told
  * apart, with who freed its blocks and how they grew. From a trace all of it is exact for the first
- * NA_REPORT_COURSES sites; otherwise a site has its lifetimes only. */
+ * NA_WEBPAGE_COURSES sites; otherwise a site has its lifetimes only. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void put_sizes_axis(na_json_t *json, uint32_t from, uint32_t upto) {
     na_json_end(json);
 }
 
-static void put_ages_axis(const na_report_t *r, uint32_t from, uint32_t upto) {
+static void put_ages_axis(const na_webpage_t *r, uint32_t from, uint32_t upto) {
     double ns = na_age_ns(na_reader_header(r->in->reader));
     char text[NA_TEXT];
     na_json_array(r->json, NULL);
@@ -58,7 +58,7 @@ static bool ends_of(const uint64_t *counts, uint32_t buckets, uint32_t *from, ui
     return any;
 }
 
-static void put_counts(const na_report_t *r, const uint64_t *counts, uint32_t from, uint32_t upto,
+static void put_counts(const na_webpage_t *r, const uint64_t *counts, uint32_t from, uint32_t upto,
                        bool scaled) {
     na_json_array(r->json, NULL);
     for (uint32_t i = from; i <= upto; i++)
@@ -69,7 +69,7 @@ static void put_counts(const na_report_t *r, const uint64_t *counts, uint32_t fr
 
 /* ---- the whole ---- */
 
-static void put_histogram(const na_report_t *r, const char *id, const char *name, const char *term,
+static void put_histogram(const na_webpage_t *r, const char *id, const char *name, const char *term,
                           const uint64_t *counts, uint32_t buckets, bool ages) {
     uint32_t from = 0, upto = 0;
     if (!ends_of(counts, buckets, &from, &upto)) return;
@@ -89,7 +89,7 @@ static void put_histogram(const na_report_t *r, const char *id, const char *name
 }
 
 /* Sizes over time: points of the recorder's series are put together to at most NA_BLOCKS_POINTS. */
-static uint32_t sizes_over_time(const na_report_t *r, uint64_t *grid, double *interval_ms) {
+static uint32_t sizes_over_time(const na_webpage_t *r, uint64_t *grid, double *interval_ms) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     if (r->blocks != NULL) {
         memcpy(grid, na_blocks_over_time(r->blocks),
@@ -111,7 +111,7 @@ static uint32_t sizes_over_time(const na_report_t *r, uint64_t *grid, double *in
     return (series.count + together - 1) / together;
 }
 
-static void put_over_time(na_report_t *r) {
+static void put_over_time(na_webpage_t *r) {
     uint64_t *grid = calloc(NA_NPROF_SIZE_BUCKETS * NA_BLOCKS_POINTS, sizeof *grid);
     uint64_t sums[NA_NPROF_SIZE_BUCKETS] = {0};
     double interval = 0;
@@ -148,7 +148,7 @@ static void put_over_time(na_report_t *r) {
     free(grid);
 }
 
-static void put_distributions(na_report_t *r) {
+static void put_distributions(na_webpage_t *r) {
     static na_nprof_sizes_t sizes; /* 16 KiB: not for the stack */
     uint64_t lives[NA_NPROF_AGE_BUCKETS] = {0}, freed[NA_NPROF_SIZE_BUCKETS] = {0};
     uint32_t from = 0, upto = 0, low = 0, high = 0;
@@ -201,7 +201,7 @@ static void put_distributions(na_report_t *r) {
 
 /* ---- sites ---- */
 
-static void put_list(const na_report_t *r, const char *name, const uint64_t *counts,
+static void put_list(const na_webpage_t *r, const char *name, const uint64_t *counts,
                      uint32_t buckets) {
     uint32_t from = 0, upto = 0;
     if (!ends_of(counts, buckets, &from, &upto)) return;
@@ -212,11 +212,11 @@ static void put_list(const na_report_t *r, const char *name, const uint64_t *cou
     na_json_end(r->json);
 }
 
-static void put_pairs(const na_report_t *r, const na_pairs_t *pairs) {
+static void put_pairs(const na_webpage_t *r, const na_handovers_t *pairs) {
     if (pairs->count == 0) return;
     na_json_array(r->json, "pairs");
     for (size_t i = 0; i < pairs->count && i < MOST_PAIRS; i++) {
-        const na_pair_t *p = &pairs->items[i];
+        const na_handover_t *p = &pairs->items[i];
         na_json_array(r->json, NULL);
         na_json_u64(r->json, NULL, p->from);
         na_json_u64(r->json, NULL, p->to);
@@ -226,7 +226,7 @@ static void put_pairs(const na_report_t *r, const na_pairs_t *pairs) {
     na_json_end(r->json);
 }
 
-static void put_chains(const na_report_t *r, const na_chains_t *c) {
+static void put_chains(const na_webpage_t *r, const na_chains_t *c) {
     if (c->count == 0) return;
     na_json_object(r->json, "chains");
     na_json_u64(r->json, "count", c->count);
@@ -248,7 +248,7 @@ static void put_chains(const na_report_t *r, const na_chains_t *c) {
 }
 
 /* Size (columns) by lifetime (rows); nothing to see in a single column or row. */
-static void put_heat(const na_report_t *r, const na_site_blocks_t *b) {
+static void put_heat(const na_webpage_t *r, const na_site_blocks_t *b) {
     uint64_t sizes[NA_NPROF_SIZE_BUCKETS] = {0}, lives[NA_NPROF_AGE_BUCKETS] = {0};
     uint32_t from = 0, upto = 0, low = 0, high = 0;
     for (uint32_t s = 0; s < NA_NPROF_SIZE_BUCKETS; s++)
@@ -273,7 +273,7 @@ static void put_heat(const na_report_t *r, const na_site_blocks_t *b) {
     na_json_end(r->json);
 }
 
-static void put_reallocs(const na_report_t *r, const na_counters_t *sum) {
+static void put_reallocs(const na_webpage_t *r, const na_counters_t *sum) {
     if (sum->realloc_count != 0) {
         na_json_object(r->json, "reallocs");
         na_json_number(r->json, "count", na_view_count(r->in, (double)sum->realloc_count));
@@ -291,7 +291,7 @@ static void put_reallocs(const na_report_t *r, const na_counters_t *sum) {
     }
 }
 
-static void put_site(na_report_t *r, uint32_t row, const na_lives_table_t *lives) {
+static void put_site(na_webpage_t *r, uint32_t row, const na_lives_table_t *lives) {
     const na_counters_t *sum = &r->sites[row].sum;
     const na_site_blocks_t *b = na_blocks_site(r->blocks, row);
     if (sum->alloc_count != 0 && sum->size_min <= sum->size_max) {
@@ -303,7 +303,7 @@ static void put_site(na_report_t *r, uint32_t row, const na_lives_table_t *lives
     if (b == NULL) {
         const na_site_lives_t *of = na_lives_of(lives, r->sites[row].id);
         if (of != NULL) put_list(r, "lives", of->count, NA_NPROF_AGE_BUCKETS);
-        if (r->site_handed != NULL && row < NA_REPORT_COURSES) put_pairs(r, &r->site_handed[row]);
+        if (r->site_handed != NULL && row < NA_WEBPAGE_COURSES) put_pairs(r, &r->site_handed[row]);
     } else {
         uint64_t ages[NA_NPROF_AGE_BUCKETS] = {0};
         for (uint32_t s = 0; s < NA_NPROF_SIZE_BUCKETS; s++)
@@ -311,20 +311,20 @@ static void put_site(na_report_t *r, uint32_t row, const na_lives_table_t *lives
                 ages[a] += b->lives[s][a];
         put_list(r, "lives", ages, NA_NPROF_AGE_BUCKETS);
         put_list(r, "sizes", b->sizes, NA_NPROF_SIZE_BUCKETS);
-        if (row < na_report_most(r, HEATS)) put_heat(r, b);
+        if (row < na_webpage_most(r, HEATS)) put_heat(r, b);
         put_pairs(r, &b->pairs);
         put_chains(r, &b->chains);
     }
     put_reallocs(r, sum);
 }
 
-static void put_sites(na_report_t *r) {
+static void put_sites(na_webpage_t *r) {
     na_lives_table_t lives;
     r->out_of_memory |= !na_lives_fold(r->in->reader, &lives);
     na_json_number(r->json, "age_ns", na_age_ns(na_reader_header(r->in->reader)));
     na_json_object(r->json, "site_details");
     for (uint32_t i = 0; i < r->site_count && !r->out_of_memory; i++) {
-        if (r->sites[i].id == 0 || (r->sites[i].id & NA_REPORT_OLD) != 0) continue;
+        if (r->sites[i].id == 0 || (r->sites[i].id & NA_WEBPAGE_OLD) != 0) continue;
         char row[12];
         snprintf(row, sizeof row, "%" PRIu32, i);
         na_json_object(r->json, row);
@@ -336,7 +336,7 @@ static void put_sites(na_report_t *r) {
     na_lives_free(&lives);
 }
 
-void na_report_details(na_report_t *r) {
+void na_webpage_details(na_webpage_t *r) {
     put_sites(r);
     put_distributions(r);
 }

@@ -18,15 +18,15 @@ static int larger_first(const void *a, const void *b) {
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-static uint32_t row_of(const na_report_t *r, uint32_t stack) {
+static uint32_t row_of(const na_webpage_t *r, uint32_t stack) {
     uint32_t stacks = na_reader_stacks(r->in->reader).count;
     return stack < stacks && r->row_of_site[stack] != 0 ? r->row_of_site[stack] - 1
-                                                        : NA_REPORT_NONE;
+                                                        : NA_WEBPAGE_NONE;
 }
 
 /* ---- from curves ---- */
 
-static void put_curve(const na_report_t *r, const na_series_table_t *series, uint32_t row) {
+static void put_curve(const na_webpage_t *r, const na_series_table_t *series, uint32_t row) {
     uint64_t last = 0;
     na_json_array(r->json, NULL);
     for (uint32_t i = 0; i < series->count; i++) {
@@ -37,7 +37,7 @@ static void put_curve(const na_report_t *r, const na_series_table_t *series, uin
     na_json_end(r->json);
 }
 
-static void from_series(na_report_t *r) {
+static void from_series(na_webpage_t *r) {
     na_series_table_t series = na_reader_series(r->in->reader, NA_NPROF_SERIES_SITES);
     if (series.count == 0 || series.rows == 0) return;
     ranked_t *ranks = calloc(series.rows, sizeof *ranks);
@@ -47,10 +47,11 @@ static void from_series(na_report_t *r) {
     }
     size_t count = 0;
     for (uint32_t i = 0; i < series.rows; i++)
-        if (series.row[i].used != 0 && row_of(r, series.row[i].id) != NA_REPORT_NONE)
+        if (series.row[i].used != 0 && row_of(r, series.row[i].id) != NA_WEBPAGE_NONE)
             ranks[count++] = (ranked_t){series.row[i].most, i};
     qsort(ranks, count, sizeof *ranks, larger_first);
-    if (count > na_report_most(r, NA_REPORT_SERIES)) count = na_report_most(r, NA_REPORT_SERIES);
+    if (count > na_webpage_most(r, NA_WEBPAGE_SERIES))
+        count = na_webpage_most(r, NA_WEBPAGE_SERIES);
     if (count > 0) {
         na_json_object(r->json, "growth");
         na_json_u64(r->json, "interval_ms", series.interval_ms);
@@ -97,7 +98,7 @@ static void fall(course_t *c, uint32_t interval, uint64_t bytes) {
     c->now -= bytes < c->now ? bytes : c->now;
 }
 
-static void put_courses(const na_report_t *r, const course_t *courses, uint32_t count,
+static void put_courses(const na_webpage_t *r, const course_t *courses, uint32_t count,
                         uint32_t points, bool alloc) {
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t *values = alloc ? courses[i].alloc : courses[i].live;
@@ -110,10 +111,10 @@ static void put_courses(const na_report_t *r, const course_t *courses, uint32_t 
 
 /* Rows are in the order of their shares, so the first are the largest; all others are left out, and
  * then the page says that not all are drawn. */
-static void from_trace(na_report_t *r) {
+static void from_trace(na_webpage_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     uint32_t count = 0;
-    while (count < r->site_count && count < na_report_most(r, NA_REPORT_COURSES) &&
+    while (count < r->site_count && count < na_webpage_most(r, NA_WEBPAGE_COURSES) &&
            r->sites[count].id != 0)
         count++;
     bool exact = count == r->site_count;
@@ -133,11 +134,11 @@ static void from_trace(na_report_t *r) {
         uint32_t point = at < POINTS ? (uint32_t)at : POINTS - 1, row;
         if (point < last) point = last; /* stamps of two threads may be a little out of order */
         last = point;
-        uint32_t freed_row = freed.address != 0 ? row_of(r, freed.stack) : NA_REPORT_NONE;
-        row = na_event_is_alloc(&event) ? row_of(r, event.stack) : NA_REPORT_NONE;
+        uint32_t freed_row = freed.address != 0 ? row_of(r, freed.stack) : NA_WEBPAGE_NONE;
+        row = na_event_is_alloc(&event) ? row_of(r, event.stack) : NA_WEBPAGE_NONE;
         if (freed_row < count) fall(&courses[freed_row], point, freed.size);
         const na_live_t *came = na_replay_came(replay);
-        uint32_t came_row = came != NULL ? row_of(r, came->stack) : NA_REPORT_NONE;
+        uint32_t came_row = came != NULL ? row_of(r, came->stack) : NA_WEBPAGE_NONE;
         if (came_row < count) rise(&courses[came_row], point, came->size);
         r->out_of_memory = !na_blocks_see(r->blocks, &event, &freed, row, freed_row);
     }
@@ -165,7 +166,7 @@ static void from_trace(na_report_t *r) {
     free(courses);
 }
 
-void na_report_growth(na_report_t *r) {
+void na_webpage_growth(na_webpage_t *r) {
     if (na_reader_header(r->in->reader)->mode == NA_NPROF_MODE_TRACE)
         from_trace(r);
     else

@@ -20,7 +20,7 @@ static void put_fact(na_json_t *json, const char *name, const char *value) {
     na_json_end(json);
 }
 
-static void put_facts(const na_report_t *r) {
+static void put_facts(const na_webpage_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     const na_counters_t *t = &r->in->sites.total;
     char text[256], a[NA_TEXT], b[NA_TEXT];
@@ -60,7 +60,7 @@ static void put_facts(const na_report_t *r) {
     na_json_end(json);
 }
 
-static void put_modules(const na_report_t *r) {
+static void put_modules(const na_webpage_t *r) {
     na_module_table_t modules = na_reader_modules(r->in->reader);
     na_json_array(r->json, "modules");
     for (uint32_t i = 1; i < modules.count; i++) {
@@ -74,7 +74,7 @@ static void put_modules(const na_report_t *r) {
     na_json_end(r->json);
 }
 
-static void put_lost(const na_report_t *r) {
+static void put_lost(const na_webpage_t *r) {
     na_lost_t lost[NA_LOST_MAX];
     size_t count = na_view_lost(r->in, lost);
     na_json_array(r->json, "lost");
@@ -91,7 +91,7 @@ static void put_missing(void *arg, const char *path, const char *why) {
     put_fact(arg, path, why);
 }
 
-static void put_run(const na_report_t *r) {
+static void put_run(const na_webpage_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     na_json_t *json = r->json;
     na_json_object(json, "run");
@@ -119,15 +119,15 @@ static void put_run(const na_report_t *r) {
 
 #define MOST_GLOBALS 2000u
 
-static const char *module_path(const na_report_t *r, uint32_t module) {
+static const char *module_path(const na_webpage_t *r, uint32_t module) {
     na_module_table_t modules = na_reader_modules(r->in->reader);
     return module < modules.count ? modules.items[module].path : "?";
 }
 
-static void put_globals(na_report_t *r) {
+static void put_globals(na_webpage_t *r) {
     na_globals_t g;
     na_json_t *json = r->json;
-    r->out_of_memory |= !na_globals_read(r->in->reader, na_report_most(r, MOST_GLOBALS), &g);
+    r->out_of_memory |= !na_globals_read(r->in->reader, na_webpage_most(r, MOST_GLOBALS), &g);
     if (!r->out_of_memory && g.count > 0) {
         na_json_object(json, "globals");
         na_json_array(json, "name");
@@ -181,13 +181,13 @@ static void put_finding(void *arg, const na_finding_t *finding) {
     na_json_end(json);
 }
 
-static void put_findings(const na_report_t *r) {
+static void put_findings(const na_webpage_t *r) {
     na_json_array(r->json, "findings");
     na_warnings_each(r->in, put_finding, r->json);
     na_json_end(r->json);
 }
 
-void na_report_parts(na_report_t *r) {
+void na_webpage_parts(na_webpage_t *r) {
     put_globals(r);
     put_findings(r);
     put_run(r);

@@ -69,7 +69,7 @@ static int larger_first(const void *a, const void *b) {
     return x->site < y->site ? -1 : x->site > y->site;
 }
 
-double na_report_share(const na_view_input_t *in, const na_counters_t *sum) {
+double na_webpage_share(const na_view_input_t *in, const na_counters_t *sum) {
     double most = 0;
     for (int order = NA_ORDER_PEAK; order <= NA_ORDER_COUNT; order++) {
         double total = (double)na_counters_key(&in->sites.total, (na_order_t)order);
@@ -81,8 +81,8 @@ double na_report_share(const na_view_input_t *in, const na_counters_t *sum) {
 
 /* ---- the tree ---- */
 
-static uint32_t frame_of(na_report_t *r, const na_frame_t *frame) {
-    uint32_t none = NA_REPORT_NONE;
+static uint32_t frame_of(na_webpage_t *r, const na_symbol_frame_t *frame) {
+    uint32_t none = NA_WEBPAGE_NONE;
     uint32_t name = na_intern_text(&r->strings, frame->function);
     uint32_t module = na_intern_text(&r->strings, frame->module);
     uint32_t file = frame->file == NULL ? none : na_intern_text(&r->strings, frame->file);
@@ -93,7 +93,7 @@ static uint32_t frame_of(na_report_t *r, const na_frame_t *frame) {
 }
 
 /* The page's node of a stack entry, its frames included; `memo`: node + 1 by stack entry. */
-static uint32_t node_of(na_report_t *r, uint32_t entry, uint32_t *memo, uint32_t *pending) {
+static uint32_t node_of(na_webpage_t *r, uint32_t entry, uint32_t *memo, uint32_t *pending) {
     const na_stack_table_t stacks = na_reader_stacks(r->in->reader);
     uint32_t depth = 0;
     while (entry != NA_NPROF_ROOT && entry != NA_NPROF_NO_STACK && memo[entry] == 0) {
@@ -102,12 +102,13 @@ static uint32_t node_of(na_report_t *r, uint32_t entry, uint32_t *memo, uint32_t
     }
     uint32_t node = memo[entry] == 0 ? 0 : memo[entry] - 1;
     while (depth > 0) {
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         entry = pending[--depth];
         uint32_t count = na_symbols_frames(r->in->symbols, entry, &frames);
-        for (uint32_t i = count; i-- > 0 && r->nodes.count < na_report_most(r, NA_REPORT_NODES);) {
+        for (uint32_t i = count;
+             i-- > 0 && r->nodes.count < na_webpage_most(r, NA_WEBPAGE_NODES);) {
             uint32_t next = na_intern_numbers(&r->nodes, node, frame_of(r, &frames[i]), 0, NULL);
-            if (next == NA_REPORT_NONE) {
+            if (next == NA_WEBPAGE_NONE) {
                 r->out_of_memory = true;
                 return 0;
             }
@@ -118,20 +119,20 @@ static uint32_t node_of(na_report_t *r, uint32_t entry, uint32_t *memo, uint32_t
     return node;
 }
 
-static uint32_t by_of(na_report_t *r, uint32_t entry) {
-    const na_frame_t *leaf, *frame = na_view_site(r->in, entry, &leaf);
-    return frame == NULL ? NA_REPORT_NONE : frame_of(r, frame);
+static uint32_t by_of(na_webpage_t *r, uint32_t entry) {
+    const na_symbol_frame_t *leaf, *frame = na_view_site(r->in, entry, &leaf);
+    return frame == NULL ? NA_WEBPAGE_NONE : frame_of(r, frame);
 }
 
-static bool take(na_report_t *r, const rank_t *ranks, size_t kept, uint32_t *memo,
+static bool take(na_webpage_t *r, const rank_t *ranks, size_t kept, uint32_t *memo,
                  uint32_t *pending) {
     const na_sites_t *sites = &r->in->sites;
     na_stack_table_t stacks = na_reader_stacks(r->in->reader);
     for (size_t i = 0; i < kept; i++) {
         const na_site_t *site = &sites->items[ranks[i].site];
         uint32_t node = site->site < stacks.count ? node_of(r, site->site, memo, pending) : 0;
-        r->sites[r->site_count] = (na_report_site_t){site->site, node, by_of(r, site->site),
-                                                     site->sum, na_counters_none()};
+        r->sites[r->site_count] = (na_webpage_site_t){site->site, node, by_of(r, site->site),
+                                                      site->sum, na_counters_none()};
         if (site->site < stacks.count) r->row_of_site[site->site] = (uint32_t)++r->site_count;
     }
     uint32_t *together = calloc(stacks.count + 1u, sizeof *together); /* row + 1 by stack entry */
@@ -143,9 +144,9 @@ static bool take(na_report_t *r, const rank_t *ranks, size_t kept, uint32_t *mem
             entry = stacks.items[entry].parent;
         if (together[entry] == 0) {
             uint32_t node = memo[entry] == 0 ? 0 : memo[entry] - 1;
-            na_report_site_t *row = &r->sites[r->site_count];
-            *row =
-                (na_report_site_t){0, node, NA_REPORT_NONE, na_counters_none(), na_counters_none()};
+            na_webpage_site_t *row = &r->sites[r->site_count];
+            *row = (na_webpage_site_t){0, node, NA_WEBPAGE_NONE, na_counters_none(),
+                                       na_counters_none()};
             if (node != 0) row->by = r->nodes.keys[node].number[1];
             together[entry] = (uint32_t)++r->site_count;
         }
@@ -157,7 +158,7 @@ static bool take(na_report_t *r, const rank_t *ranks, size_t kept, uint32_t *mem
     return !r->out_of_memory;
 }
 
-bool na_report_choose(na_report_t *r) {
+bool na_webpage_choose(na_webpage_t *r) {
     size_t count = r->in->sites.count;
     uint32_t entries = na_reader_stacks(r->in->reader).count;
     rank_t *ranks = calloc(count + 1, sizeof *ranks);
@@ -168,12 +169,12 @@ bool na_report_choose(na_report_t *r) {
     r->row_of_site = calloc(entries + 1u, sizeof *r->row_of_site);
     bool good = ranks != NULL && memo != NULL && pending != NULL && r->sites != NULL &&
                 r->row_of_site != NULL &&
-                na_intern_numbers(&r->nodes, NA_REPORT_NONE, NA_REPORT_NONE, 0, NULL) == 0;
+                na_intern_numbers(&r->nodes, NA_WEBPAGE_NONE, NA_WEBPAGE_NONE, 0, NULL) == 0;
     if (good) {
         for (size_t i = 0; i < count; i++)
-            ranks[i] = (rank_t){na_report_share(r->in, &r->in->sites.items[i].sum), i};
+            ranks[i] = (rank_t){na_webpage_share(r->in, &r->in->sites.items[i].sum), i};
         qsort(ranks, count, sizeof *ranks, larger_first);
-        size_t most = na_report_most(r, NA_REPORT_SITES);
+        size_t most = na_webpage_most(r, NA_WEBPAGE_SITES);
         good = take(r, ranks, count < most ? count : most, memo, pending);
     }
     free(ranks);
@@ -185,20 +186,20 @@ bool na_report_choose(na_report_t *r) {
 /* ---- what is written ---- */
 
 static void put_index(na_json_t *json, uint32_t index) {
-    if (index == NA_REPORT_NONE)
+    if (index == NA_WEBPAGE_NONE)
         na_json_i64(json, NULL, -1);
     else
         na_json_u64(json, NULL, index);
 }
 
-static void put_column(na_report_t *r, const char *name, const na_intern_t *set, size_t number) {
+static void put_column(na_webpage_t *r, const char *name, const na_intern_t *set, size_t number) {
     na_json_array(r->json, name);
     for (uint32_t i = 0; i < set->count; i++)
         put_index(r->json, set->keys[i].number[number]);
     na_json_end(r->json);
 }
 
-static bool is_used(const na_report_t *r, const struct column *column) {
+static bool is_used(const na_webpage_t *r, const struct column *column) {
     if (strcmp(column->id, "peak") == 0) return true;
     for (size_t i = 0; i < r->site_count; i++) {
         double value = value_of(r->in, column, &r->sites[i].sum);
@@ -209,7 +210,7 @@ static bool is_used(const na_report_t *r, const struct column *column) {
     return false;
 }
 
-static void put_totals(const na_report_t *r, const na_view_input_t *in, const bool *used) {
+static void put_totals(const na_webpage_t *r, const na_view_input_t *in, const bool *used) {
     na_json_t *json = r->json;
     na_json_object(json, "totals");
     for (size_t c = 0; c < COLUMNS; c++) {
@@ -219,7 +220,7 @@ static void put_totals(const na_report_t *r, const na_view_input_t *in, const bo
     na_json_end(json);
 }
 
-static void put_metrics(const na_report_t *r, const bool *used) {
+static void put_metrics(const na_webpage_t *r, const bool *used) {
     na_json_t *json = r->json;
     na_json_array(json, "metrics");
     for (size_t c = 0; c < COLUMNS; c++) {
@@ -237,7 +238,7 @@ static void put_metrics(const na_report_t *r, const bool *used) {
 }
 
 /* One list a figure, in the order of rows; `before`: of the other run. */
-static void put_values(const na_report_t *r, const bool *used, bool before) {
+static void put_values(const na_webpage_t *r, const bool *used, bool before) {
     const na_view_input_t *in = before ? r->base : r->in;
     na_json_t *json = r->json;
     na_json_object(json, "values");
@@ -245,7 +246,7 @@ static void put_values(const na_report_t *r, const bool *used, bool before) {
         if (!used[c]) continue;
         na_json_array(json, columns[c].id);
         for (size_t i = 0; i < r->site_count; i++) {
-            const na_report_site_t *site = &r->sites[i];
+            const na_webpage_site_t *site = &r->sites[i];
             double value = value_of(in, &columns[c], before ? &site->before : &site->sum);
             /* What is no number sorts as none. */
             na_json_number(json, NULL, isfinite(value) ? value : 0);
@@ -255,7 +256,7 @@ static void put_values(const na_report_t *r, const bool *used, bool before) {
     na_json_end(json);
 }
 
-static void put_tree(na_report_t *r) {
+static void put_tree(na_webpage_t *r) {
     na_json_t *json = r->json;
     na_json_array(json, "strings");
     for (uint32_t i = 0; i < r->strings.count; i++)
@@ -268,8 +269,8 @@ static void put_tree(na_report_t *r) {
     na_json_array(json, "runtime");
     for (uint32_t i = 0; i < r->functions.count; i++) {
         uint32_t id = r->functions.keys[i].number[0];
-        const na_view_input_t *in = (id & NA_REPORT_OLD) != 0 ? r->base : r->in;
-        id &= ~NA_REPORT_OLD;
+        const na_view_input_t *in = (id & NA_WEBPAGE_OLD) != 0 ? r->base : r->in;
+        id &= ~NA_WEBPAGE_OLD;
         bool runtime = id < na_symbols_function_count(in->symbols) &&
                        na_symbols_function(in->symbols, id)->runtime;
         put_index(json, runtime ? 1 : 0);
@@ -287,7 +288,7 @@ static void put_tree(na_report_t *r) {
     na_json_end(json);
 }
 
-void na_report_sites(na_report_t *r) {
+void na_webpage_sites(na_webpage_t *r) {
     na_json_t *json = r->json;
     bool used[COLUMNS];
     for (size_t c = 0; c < COLUMNS; c++)

@@ -57,7 +57,7 @@ static void put_lines(na_json_t *json, uint32_t string, char *text) {
     na_json_end(json);
 }
 
-void na_report_source(na_report_t *r) {
+void na_webpage_source(na_webpage_t *r) {
     weighed_t *files = calloc(r->strings.count + 1u, sizeof *files);
     uint32_t *seen = calloc(r->strings.count + 1u, sizeof *seen);
     if (files == NULL || seen == NULL) {
@@ -71,12 +71,12 @@ void na_report_source(na_report_t *r) {
     for (size_t i = 0; i < r->site_count; i++)
         for (uint32_t node = r->sites[i].node; node != 0; node = r->nodes.keys[node].number[0]) {
             uint32_t file = r->frames.keys[r->nodes.keys[node].number[1]].number[1];
-            if (file == NA_REPORT_NONE || seen[file] == i + 1) continue;
+            if (file == NA_WEBPAGE_NONE || seen[file] == i + 1) continue;
             seen[file] = (uint32_t)i + 1;
             files[file].weight += (double)r->sites[i].sum.alloc_bytes;
         }
     qsort(files, r->strings.count, sizeof *files, heavier_first);
-    size_t room = na_report_most(r, NA_REPORT_SOURCE_BYTES);
+    size_t room = na_webpage_most(r, NA_WEBPAGE_SOURCE_BYTES);
     na_json_object(r->json, "sources");
     for (uint32_t i = 0; i < r->strings.count && files[i].weight > 0; i++) {
         size_t size;

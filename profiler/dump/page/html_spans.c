@@ -58,12 +58,12 @@ static int keeps_most(const void *a, const void *b) {
     return x->site < y->site ? -1 : x->site > y->site;
 }
 
-static void put_size(const na_report_t *r, uint32_t class, const class_t *c) {
+static void put_size(const na_webpage_t *r, uint32_t class, const class_t *c) {
     char text[NA_TEXT];
     na_json_string(r->json, NULL, class == 0 ? "large" : na_text_bytes(text, c->sum.block_size));
 }
 
-static void put_classes(const na_report_t *r, const spans_t *spans) {
+static void put_classes(const na_webpage_t *r, const spans_t *spans) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     char note[256] = "", a[NA_TEXT], b[NA_TEXT];
     if (spans->unseen != 0)
@@ -115,7 +115,7 @@ static void put_classes(const na_report_t *r, const spans_t *spans) {
     na_json_end(r->json);
 }
 
-static void put_sites(const na_report_t *r, spans_t *spans) {
+static void put_sites(const na_webpage_t *r, spans_t *spans) {
     uint32_t stacks = na_reader_stacks(r->in->reader).count;
     double age_ms = na_age_ns(na_reader_header(r->in->reader)) / 1e6;
     if (spans->site_count == 0) return;
@@ -135,7 +135,7 @@ static void put_sites(const na_report_t *r, spans_t *spans) {
     na_json_u64(r->json, "site", 0);
     na_json_u64(r->json, "sort", 1);
     na_json_array(r->json, "rows");
-    for (size_t i = 0; i < spans->site_count && i < na_report_most(r, MOST_SITES); i++) {
+    for (size_t i = 0; i < spans->site_count && i < na_webpage_most(r, MOST_SITES); i++) {
         const na_nprof_span_site_t *s = &spans->sites[i];
         int64_t row = s->site < stacks ? (int64_t)r->row_of_site[s->site] - 1 : -1;
         const double values[] = {
@@ -159,7 +159,7 @@ static void put_sites(const na_report_t *r, spans_t *spans) {
 }
 
 /* Rows: classes, all nodes together; columns: eighths. */
-static void put_filled(const na_report_t *r, const spans_t *spans) {
+static void put_filled(const na_webpage_t *r, const spans_t *spans) {
     static const char *const names[EIGHTHS] = {"up to 1/8", "1/8", "2/8", "3/8", "4/8",
                                                "5/8",       "6/8", "7/8", "full"};
     na_json_object(r->json, "filled");
@@ -199,7 +199,7 @@ static void put_filled(const na_report_t *r, const spans_t *spans) {
     na_json_end(r->json);
 }
 
-bool na_report_spans(na_report_t *r, bool tables) {
+bool na_webpage_spans(na_webpage_t *r, bool tables) {
     spans_t spans = {.classes = calloc((size_t)NODES * CLASSES, sizeof(class_t))};
     if (spans.classes != NULL) {
         na_reader_span_sums(r->in->reader, take_sum, &spans);

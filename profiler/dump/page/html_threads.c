@@ -12,7 +12,7 @@
 
 enum { T_ID, T_TID, T_START, T_END, T_ALLOCATIONS, T_FREES, T_BYTES, T_COLUMNS };
 
-static void put_thread_figure(const na_report_t *r, const na_nprof_thread_t *t, uint32_t id,
+static void put_thread_figure(const na_webpage_t *r, const na_nprof_thread_t *t, uint32_t id,
                               int column) {
     na_json_t *json = r->json;
     const uint64_t plain[T_COLUMNS] = {[T_ID] = id,
@@ -30,7 +30,7 @@ static void put_thread_figure(const na_report_t *r, const na_nprof_thread_t *t, 
         na_json_u64(json, NULL, plain[column]);
 }
 
-static void put_threads(const na_report_t *r) {
+static void put_threads(const na_webpage_t *r) {
     static const char *const names[T_COLUMNS] = {"id",          "tid",   "start_ms", "end_ms",
                                                  "allocations", "frees", "bytes"};
     na_thread_table_t threads = na_reader_threads(r->in->reader);
@@ -107,7 +107,7 @@ static int by_site(const void *a, const void *b) {
 }
 
 /* The parts of one site. */
-static bool add_site(na_report_t *r, const part_t *parts, size_t count) {
+static bool add_site(na_webpage_t *r, const part_t *parts, size_t count) {
     uint32_t one = 0, allocating = 0;
     for (size_t i = 0; i < count; i++) {
         if (parts[i].allocs == 0) continue;
@@ -116,7 +116,7 @@ static bool add_site(na_report_t *r, const part_t *parts, size_t count) {
     }
     uint32_t row =
         parts[0].site < na_reader_stacks(r->in->reader).count ? r->row_of_site[parts[0].site] : 0;
-    na_pairs_t *of = row != 0 && row <= NA_REPORT_COURSES ? &r->site_handed[row - 1] : NULL;
+    na_handovers_t *of = row != 0 && row <= NA_WEBPAGE_COURSES ? &r->site_handed[row - 1] : NULL;
     for (size_t i = 0; i < count; i++) {
         const part_t *p = &parts[i];
         uint32_t from = allocating == 1 ? one : 0;
@@ -125,19 +125,20 @@ static bool add_site(na_report_t *r, const part_t *parts, size_t count) {
                 if (parts[k].allocs != 0 && k != i) from = parts[k].thread;
         }
         uint64_t own = p->frees - p->foreign;
-        if (own != 0 && !na_pairs_add(&r->handed, p->thread, p->thread, own)) return false;
-        if (p->foreign != 0 && !na_pairs_add(&r->handed, from, p->thread, p->foreign)) return false;
+        if (own != 0 && !na_handovers_add(&r->handed, p->thread, p->thread, own)) return false;
+        if (p->foreign != 0 && !na_handovers_add(&r->handed, from, p->thread, p->foreign))
+            return false;
         if (of == NULL) continue;
-        if (own != 0 && !na_pairs_add(of, p->thread, p->thread, own)) return false;
-        if (p->foreign != 0 && !na_pairs_add(of, from, p->thread, p->foreign)) return false;
+        if (own != 0 && !na_handovers_add(of, p->thread, p->thread, own)) return false;
+        if (p->foreign != 0 && !na_handovers_add(of, from, p->thread, p->foreign)) return false;
     }
-    if (of != NULL) na_pairs_join(of);
+    if (of != NULL) na_handovers_join(of);
     return true;
 }
 
-static void from_cells(na_report_t *r) {
+static void from_cells(na_webpage_t *r) {
     parts_t parts = {0};
-    r->site_handed = calloc(NA_REPORT_COURSES, sizeof *r->site_handed);
+    r->site_handed = calloc(NA_WEBPAGE_COURSES, sizeof *r->site_handed);
     na_reader_cells(r->in->reader, keep_part, &parts);
     bool good = !parts.failed && r->site_handed != NULL;
     if (good && parts.count != 0) qsort(parts.items, parts.count, sizeof *parts.items, by_site);
@@ -146,12 +147,12 @@ static void from_cells(na_report_t *r) {
             next++;
         good = add_site(r, &parts.items[i], next - i);
     }
-    na_pairs_join(&r->handed);
+    na_handovers_join(&r->handed);
     free(parts.items);
     r->out_of_memory |= !good;
 }
 
-void na_report_threads(na_report_t *r) {
+void na_webpage_threads(na_webpage_t *r) {
     if (r->blocks != NULL)
         r->handed = *na_blocks_pairs(r->blocks);
     else
@@ -159,7 +160,7 @@ void na_report_threads(na_report_t *r) {
     put_threads(r);
     na_json_array(r->json, "handed");
     for (size_t i = 0; i < r->handed.count && i < MOST_PAIRS; i++) {
-        const na_pair_t *p = &r->handed.items[i];
+        const na_handover_t *p = &r->handed.items[i];
         na_json_array(r->json, NULL);
         na_json_u64(r->json, NULL, p->from);
         na_json_u64(r->json, NULL, p->to);

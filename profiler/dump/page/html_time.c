@@ -58,7 +58,7 @@ static const struct line {
 };
 
 /* A line for each node. */
-static void put_nodes(const na_report_t *r, uint32_t count, uint32_t interval) {
+static void put_nodes(const na_webpage_t *r, uint32_t count, uint32_t interval) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     na_series_table_t t = na_reader_series(r->in->reader, NA_NPROF_SERIES_RESIDENT);
     for (uint32_t n = 0; t.count != 0 && n < t.rows; n++) {
@@ -79,7 +79,7 @@ static void put_nodes(const na_report_t *r, uint32_t count, uint32_t interval) {
     }
 }
 
-void na_report_time(na_report_t *r) {
+void na_webpage_time(na_webpage_t *r) {
     uint32_t count, interval;
     const na_nprof_point_t *points = na_reader_timeline(r->in->reader, &count, &interval);
     if (points == NULL || count == 0) return;

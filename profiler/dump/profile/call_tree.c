@@ -9,13 +9,13 @@
 #include "profiler/dump/ui/table.h"
 
 /* What makes two frames the same node. Frames of one pc and inlining depth have one address. */
-static uint64_t key_of(const na_tree_t *tree, const na_frame_t *frame) {
+static uint64_t key_of(const na_tree_t *tree, const na_symbol_frame_t *frame) {
     if (frame == NULL) return UINT64_MAX;
     return tree->by_place ? (uint64_t)(uintptr_t)frame : frame->id;
 }
 
 /* The child of `parent` for a frame; UINT32_MAX: out of memory. */
-static uint32_t step(na_tree_t *tree, uint32_t parent, const na_frame_t *frame) {
+static uint32_t step(na_tree_t *tree, uint32_t parent, const na_symbol_frame_t *frame) {
     uint64_t key = key_of(tree, frame);
     uint64_t hash = na_hash_number(na_hash_number(NA_HASH_BEGIN, key), parent);
     na_probe_t probe = na_index_probe(&tree->index, hash);
@@ -33,7 +33,7 @@ static uint32_t step(na_tree_t *tree, uint32_t parent, const na_frame_t *frame) 
 }
 
 /* The node of this function on the path that ends at `at`, 0: none. */
-static uint32_t on_path(const na_tree_t *tree, uint32_t at, const na_frame_t *frame) {
+static uint32_t on_path(const na_tree_t *tree, uint32_t at, const na_symbol_frame_t *frame) {
     for (; at != 0; at = tree->nodes[at].parent)
         if (tree->nodes[at].frame != NULL && tree->nodes[at].frame->id == frame->id) return at;
     return 0;
@@ -50,7 +50,7 @@ static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t 
     bool started = !in->options->filtered;
     uint32_t at = 0;
     for (uint32_t i = begin; i < count; i++) {
-        const na_frame_t *frame = stack->items[kind == NA_TREE_CALLEES ? count - 1 - i : i];
+        const na_symbol_frame_t *frame = stack->items[kind == NA_TREE_CALLEES ? count - 1 - i : i];
         if (!started && !na_filter_matches(in->options, frame->function)) continue;
         started = true;
         uint32_t before = tree->by_place ? 0 : on_path(tree, at, frame);

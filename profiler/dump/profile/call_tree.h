@@ -18,9 +18,9 @@ typedef enum na_tree_kind {
 } na_tree_kind_t;
 
 typedef struct na_tree_node {
-    uint32_t parent, child, next; /* first child, next of the same parent; 0: none */
-    const na_frame_t *frame;      /* the first that came here; NULL: the root, or no stack */
-    na_cost_t below, self;        /* of all paths through here; of those that end here */
+    uint32_t parent, child, next;   /* first child, next of the same parent; 0: none */
+    const na_symbol_frame_t *frame; /* the first that came here; NULL: the root, or no stack */
+    na_cost_t below, self;          /* of all paths through here; of those that end here */
 } na_tree_node_t;
 
 typedef struct na_tree {

@@ -16,7 +16,7 @@ static const na_column_t text_columns[NA_COL_METRICS] = {
     [NA_COL_ERROR] = {"error95", "95 %", NA_KIND_ERROR, NULL},
 };
 
-static na_kind_t kind_of(na_unit_t unit) {
+static na_cell_kind_t kind_of(na_unit_t unit) {
     switch (unit) {
     case NA_UNIT_COUNT:
         return NA_KIND_COUNT;
@@ -98,7 +98,7 @@ void na_table_counters(na_table_t *table, const na_view_input_t *in, const na_co
 
 /* The name that text shows. */
 static void label_of(const na_view_input_t *in, uint32_t site, char label[NA_LABEL]) {
-    const na_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    const na_symbol_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
     if (frame == NULL)
         strcpy(label, site == NA_NPROF_NO_STACK ? "(stacks missing from the file)" : "(no stack)");
     else
@@ -107,7 +107,7 @@ static void label_of(const na_view_input_t *in, uint32_t site, char label[NA_LAB
 
 void na_table_site(na_table_t *table, const na_view_input_t *in, size_t first, uint32_t site) {
     enum { LABEL, SITE, FUNCTION, FILE_NAME, LINE, MODULE, BY };
-    const na_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    const na_symbol_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
     char label[NA_LABEL], name[512];
     label_of(in, site, label);
     if (leaf != NULL) {
@@ -130,7 +130,7 @@ bool na_site_matches(const na_view_input_t *in, uint32_t site) {
     char label[NA_LABEL];
     label_of(in, site, label);
     if (na_filter_matches(in->options, label)) return true;
-    const na_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    const na_symbol_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
     return frame != NULL && (na_filter_matches(in->options, frame->function) ||
                              na_filter_matches(in->options, frame->file) ||
                              na_filter_matches(in->options, frame->module) ||

@@ -17,7 +17,7 @@
 /* Of 10 stack entries of a wrapper, as many lead straight to the allocator. */
 #define DIRECT_OF_10 9
 
-bool na_view_passes_on(const na_view_input_t *in, const na_frame_t *frame) {
+bool na_view_passes_on(const na_view_input_t *in, const na_symbol_frame_t *frame) {
     return frame->runtime || (frame->id < in->function_count && in->wrappers[frame->id]);
 }
 
@@ -60,7 +60,7 @@ static void observe(const na_view_input_t *in, na_stack_table_t stacks, const bo
     }
     for (uint32_t node = stacks.count - 1; node > NA_NPROF_ROOT; node--) {
         if (!wanted[node]) continue;
-        const na_frame_t *frames, *outer = NULL;
+        const na_symbol_frame_t *frames, *outer = NULL;
         uint32_t parent = stacks.items[node].parent;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         bool straight = direct[node];
@@ -68,7 +68,7 @@ static void observe(const na_view_input_t *in, na_stack_table_t stacks, const bo
             behaviour_t *b = &functions[frames[i].id];
             if (straight) {
                 b->direct++;
-                const na_frame_t *caller = i + 1 < count ? &frames[i + 1] : NULL;
+                const na_symbol_frame_t *caller = i + 1 < count ? &frames[i + 1] : NULL;
                 if (caller == NULL && na_symbols_frames(in->symbols, parent, &outer) > 0)
                     caller = outer;
                 if (caller != NULL) note_caller(b, frames[i].id, caller->id);
@@ -112,7 +112,7 @@ typedef struct fold {
 
 static uint32_t functions_of(void *arg, uint32_t node, const uint32_t **ids) {
     fold_t *fold = arg;
-    const na_frame_t *frames;
+    const na_symbol_frame_t *frames;
     uint32_t count = na_symbols_frames(fold->in->symbols, node, &frames), used = 0;
     for (uint32_t i = 0; i < count && used < 128; i++) {
         /* A frame whose symbols came too late for want of memory has no row. */
@@ -173,7 +173,7 @@ static bool *find_wanted(const na_view_input_t *in, na_stack_table_t stacks) {
     }
     for (uint32_t node = stacks.count; node-- > NA_NPROF_ROOT + 1;) {
         if (!wanted[node]) continue;
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         na_progress("looking up symbols", stacks.count - node, stacks.count);
         na_symbols_frames(in->symbols, node, &frames);
         wanted[stacks.items[node].parent] = true;
@@ -197,8 +197,8 @@ static bool make_rows(na_view_input_t *in, na_stack_table_t stacks, na_function_
     table->count = in->function_count;
     for (size_t s = 0; s < in->sites.count; s++) {
         const na_site_t *site = &in->sites.items[s];
-        const na_frame_t *by;
-        const na_frame_t *frame = na_view_site(in, site->site, &by);
+        const na_symbol_frame_t *by;
+        const na_symbol_frame_t *frame = na_view_site(in, site->site, &by);
         if (frame == NULL || frame->id >= in->function_count) {
             na_counters_add(&table->nowhere, &site->sum);
             table->nowhere_sites++;

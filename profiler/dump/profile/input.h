@@ -86,17 +86,18 @@ void na_view_functions_free(na_view_input_t *in);
 void na_view_functions_sort(na_function_table_t *table, na_order_t order, bool below);
 
 /* Is the frame part of the runtime or a wrapper, so that its caller is responsible? */
-bool na_view_passes_on(const na_view_input_t *in, const na_frame_t *frame);
+bool na_view_passes_on(const na_view_input_t *in, const na_symbol_frame_t *frame);
 
 /* The frame that is responsible for a site, and that it is shown as: the innermost one outside the
  * allocator, the C and C++ runtime and wrappers, else the innermost. `leaf` gets what that one
  * called of those (fopen, strdup, xmalloc), NULL if it has no name. NULL: the stack is missing. */
-const na_frame_t *na_view_site(const na_view_input_t *in, uint32_t site, const na_frame_t **leaf);
+const na_symbol_frame_t *na_view_site(const na_view_input_t *in, uint32_t site,
+                                      const na_symbol_frame_t **leaf);
 
 /* The frames of one site's stack, innermost first, inlined calls included. `stack` begins as zeros
  * and is used again; free(stack->items) at last. False: out of memory. */
 typedef struct na_stack {
-    const na_frame_t **items;
+    const na_symbol_frame_t **items;
     uint32_t count, room;
     bool cut; /* outer frames are not known or not looked at */
 } na_stack_t;
@@ -135,7 +136,7 @@ void na_view_put_stack(void *arg, uint64_t site);
 /* site_frames.c, for text: the name of a frame or function as tables have it (short, with file and
  * line); `out` has room for NA_LABEL bytes. */
 #define NA_LABEL 768
-void na_view_frame_label(const na_frame_t *frame, char out[NA_LABEL]);
+void na_view_frame_label(const na_symbol_frame_t *frame, char out[NA_LABEL]);
 void na_view_function_label(const na_function_name_t *function, char out[NA_LABEL]);
 
 /* timeline_drawing.c: the highest level of a row within a stretch of time; not a number: not known.

@@ -37,7 +37,7 @@ void na_json_counters_sparse(na_json_t *json, const na_view_input_t *in, const n
     put_counters(json, in, sum, false);
 }
 
-void na_json_frame(na_json_t *json, const char *name, const na_frame_t *frame) {
+void na_json_frame(na_json_t *json, const char *name, const na_symbol_frame_t *frame) {
     na_json_object(json, name);
     na_json_string(json, "function", frame->function);
     if (frame->file != NULL) na_json_string(json, "file", frame->file);
@@ -148,7 +148,7 @@ void na_json_stack(na_json_t *json, const na_view_input_t *in, uint32_t site) {
             cut = true;
             break;
         }
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         for (uint32_t i = 0; i < count; i++) {
             na_json_frame(json, NULL, &frames[i]);

@@ -17,7 +17,7 @@ void na_json_timeline(na_json_t *json, const na_view_input_t *in);
 void na_json_rest(na_json_t *json, const na_view_input_t *in); /* no symbols, damage */
 
 /* An object of a frame; "stack" and "stack_truncated" of a site. */
-void na_json_frame(na_json_t *json, const char *name, const na_frame_t *frame);
+void na_json_frame(na_json_t *json, const char *name, const na_symbol_frame_t *frame);
 void na_json_stack(na_json_t *json, const na_view_input_t *in, uint32_t site);
 /* The same as members of a row, for na_table_print_t.members, with the input as arg. */
 void na_view_json_stack(na_json_t *json, void *arg, uint64_t site);

@@ -26,7 +26,7 @@ static void label(char out[NA_LABEL], const char *function, const char *file, ui
         snprintf(out, NA_LABEL, "%s", name);
 }
 
-void na_view_frame_label(const na_frame_t *frame, char out[NA_LABEL]) {
+void na_view_frame_label(const na_symbol_frame_t *frame, char out[NA_LABEL]) {
     label(out, frame->function, frame->file, frame->line, frame->module, frame->named);
 }
 
@@ -34,15 +34,16 @@ void na_view_function_label(const na_function_name_t *f, char out[NA_LABEL]) {
     label(out, f->function, f->file, f->line, f->module, f->named);
 }
 
-const na_frame_t *na_view_site(const na_view_input_t *in, uint32_t site, const na_frame_t **leaf) {
+const na_symbol_frame_t *na_view_site(const na_view_input_t *in, uint32_t site,
+                                      const na_symbol_frame_t **leaf) {
     na_stack_table_t stacks = na_reader_stacks(in->reader);
     *leaf = NULL;
-    const na_frame_t *innermost = NULL;
+    const na_symbol_frame_t *innermost = NULL;
     uint32_t depth = 0;
     for (uint32_t node = site;
          node > NA_NPROF_ROOT && node < stacks.count && depth < NA_VIEW_DEEPEST;
          node = stacks.items[node].parent, depth++) {
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         for (uint32_t i = 0; i < count; i++) {
             if (innermost == NULL) innermost = &frames[i];
@@ -66,7 +67,7 @@ bool na_view_stack(const na_view_input_t *in, uint32_t site, na_stack_t *stack) 
             stack->cut = true;
             break;
         }
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         if (!NA_ARRAY_RESERVE(stack->items, stack->room, stack->count + count)) return false;
         for (uint32_t i = 0; i < count; i++)
@@ -126,7 +127,7 @@ const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in) {
 
 /* ---- a stack, a line a frame ---- */
 
-static void put_frame(const na_frame_t *frame) {
+static void put_frame(const na_symbol_frame_t *frame) {
     printf("%17s%s ", "", frame->inlined ? "~" : "|");
     na_text_put(stdout, frame->function);
     if (frame->file != NULL) {
@@ -152,7 +153,7 @@ void na_view_put_stack(void *arg, uint64_t site) {
             printf("%17s| (deeper than %u: not shown)\n", "", NA_VIEW_DEEPEST);
             return;
         }
-        const na_frame_t *frames;
+        const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         for (uint32_t i = 0; i < count; i++)
             put_frame(&frames[i]);

@@ -87,7 +87,7 @@ bool na_suppressed(na_suppressions_t *list, const na_view_input_t *in, const na_
     for (size_t i = 0; i < list->count; i++) {
         na_suppression_t *s = &list->items[i];
         for (uint32_t f = 0; f < stack->count; f++) {
-            const na_frame_t *frame = stack->items[f];
+            const na_symbol_frame_t *frame = stack->items[f];
             if (s->builtin && !frame->runtime) break;
             if (!na_suppression_matches(s->pattern, frame->function) &&
                 !na_suppression_matches(s->pattern, frame->module) &&

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void na_part_text(const na_run_t *run, char *text, size_t size) {
+void na_part_text(const na_recorded_run_t *run, char *text, size_t size) {
     switch (run->part) {
     case NA_PART_CHILD:
         snprintf(text, size, "child of rank %d", run->rank);
@@ -27,7 +27,7 @@ void na_part_text(const na_run_t *run, char *text, size_t size) {
     }
 }
 
-const char *na_part_name(na_part_t part) {
+const char *na_part_name(na_job_part_t part) {
     static const char *const names[] = {
         [NA_PART_COUNTS] = NULL,
         [NA_PART_CHILD] = "child of a rank",
@@ -53,7 +53,7 @@ static bool is_among(const char *program, const char *const *names) {
 }
 
 /* These may carry a rank, that of the batch script that runs them. */
-static bool is_launcher(const na_run_t *run) {
+static bool is_launcher(const na_recorded_run_t *run) {
     static const char *const names[] = {"mpirun",
                                         "mpiexec",
                                         "mpiexec.hydra",
@@ -83,7 +83,7 @@ static bool is_launcher(const na_run_t *run) {
 }
 
 /* They start a program and are none themselves, if there is another. */
-static bool is_starter(const na_run_t *run) {
+static bool is_starter(const na_recorded_run_t *run) {
     static const char *const names[] = {
         "sh",   "bash", "dash",    "zsh",     "ksh",     "csh",    "tcsh",    "busybox", "env",
         "time", "nice", "numactl", "taskset", "timeout", "stdbuf", "setarch", NULL};
@@ -92,12 +92,13 @@ static bool is_starter(const na_run_t *run) {
 
 /* ---- one rank ---- */
 
-static bool same_process(const na_run_t *a, const na_run_t *b) {
+static bool same_process(const na_recorded_run_t *a, const na_recorded_run_t *b) {
     return a->pid == b->pid && strcmp(a->host, b->host) == 0;
 }
 
 /* The process among these that started it; NULL: none. */
-static const na_run_t *parent_of(na_run_t *const *runs, size_t count, const na_run_t *run) {
+static const na_recorded_run_t *parent_of(na_recorded_run_t *const *runs, size_t count,
+                                          const na_recorded_run_t *run) {
     for (size_t i = 0; i < count; i++)
         if (runs[i]->pid == run->ppid && !same_process(runs[i], run) &&
             strcmp(runs[i]->host, run->host) == 0 && runs[i]->start_unix_ns <= run->start_unix_ns)
@@ -106,9 +107,9 @@ static const na_run_t *parent_of(na_run_t *const *runs, size_t count, const na_r
 }
 
 /* Somebody that still may be the rank is above it. */
-static bool has_candidate_above(na_run_t *const *runs, const bool *candidate, size_t count,
-                                const na_run_t *run) {
-    const na_run_t *above = run;
+static bool has_candidate_above(na_recorded_run_t *const *runs, const bool *candidate, size_t count,
+                                const na_recorded_run_t *run) {
+    const na_recorded_run_t *above = run;
     for (size_t steps = 0; steps < 64; steps++) { /* whatever files say of each other */
         above = parent_of(runs, count, above);
         if (above == NULL) return false;
@@ -119,8 +120,8 @@ static bool has_candidate_above(na_run_t *const *runs, const bool *candidate, si
 }
 
 /* Keeps the candidates for which `fits`, if there are any. */
-static void prefer(na_run_t *const *runs, bool *candidate, size_t count,
-                   bool (*fits)(const na_run_t *run)) {
+static void prefer(na_recorded_run_t *const *runs, bool *candidate, size_t count,
+                   bool (*fits)(const na_recorded_run_t *run)) {
     bool any = false;
     for (size_t i = 0; i < count; i++)
         any |= candidate[i] && fits(runs[i]);
@@ -128,19 +129,19 @@ static void prefer(na_run_t *const *runs, bool *candidate, size_t count,
         candidate[i] &= fits(runs[i]);
 }
 
-static bool has_mpi(const na_run_t *run) {
+static bool has_mpi(const na_recorded_run_t *run) {
     return run->mpi;
 }
 
-static bool is_program(const na_run_t *run) {
+static bool is_program(const na_recorded_run_t *run) {
     return !is_starter(run);
 }
 
 /* The process that is the rank; NULL: of its processes, none: all of this job's are MPI programs,
  * and none of these is one. *other_run: there is another that is it, too. `candidate` has room for
  * twice as many. */
-static na_run_t *choose(na_run_t *const *runs, bool *candidate, size_t count, bool of_mpi,
-                        bool *other_run) {
+static na_recorded_run_t *choose(na_recorded_run_t *const *runs, bool *candidate, size_t count,
+                                 bool of_mpi, bool *other_run) {
     *other_run = false;
     bool is_mpi = false;
     for (size_t i = 0; i < count; i++) {
@@ -160,10 +161,10 @@ static na_run_t *choose(na_run_t *const *runs, bool *candidate, size_t count, bo
     bool *top = candidate + count;
     for (size_t i = 0; i < count; i++)
         top[i] = candidate[i] && !has_candidate_above(runs, candidate, count, runs[i]);
-    na_run_t *own = NULL;
+    na_recorded_run_t *own = NULL;
     for (size_t i = 0; i < count; i++) {
         if (!top[i]) continue;
-        na_run_t *run = runs[i];
+        na_recorded_run_t *run = runs[i];
         bool better = own == NULL || run->total > own->total;
         if (own != NULL && !same_process(own, run) && own->ppid != run->ppid &&
             strcmp(own->program, run->program) == 0) {
@@ -173,7 +174,7 @@ static na_run_t *choose(na_run_t *const *runs, bool *candidate, size_t count, bo
         if (better) own = run;
     }
     for (size_t i = 0; i < count; i++) {
-        na_run_t *run = runs[i];
+        na_recorded_run_t *run = runs[i];
         run->part = run == own               ? NA_PART_COUNTS
                     : same_process(run, own) ? NA_PART_AGAIN
                     : top[i] && *other_run && strcmp(run->program, own->program) == 0
@@ -244,13 +245,14 @@ static void end_list(list_t *l) {
 /* ---- jobs ---- */
 
 static int by_rank(const void *a, const void *b) {
-    const na_run_t *x = *(na_run_t *const *)a, *y = *(na_run_t *const *)b;
+    const na_recorded_run_t *x = *(na_recorded_run_t *const *)a,
+                            *y = *(na_recorded_run_t *const *)b;
     if (x->job != y->job) return x->job < y->job ? -1 : 1;
     if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
     return x->start_unix_ns < y->start_unix_ns ? -1 : x->start_unix_ns > y->start_unix_ns;
 }
 
-static size_t job_of(na_jobs_t *jobs, const na_run_t *run) {
+static size_t job_of(na_jobs_t *jobs, const na_recorded_run_t *run) {
     for (size_t i = 0; i < jobs->count; i++)
         if (jobs->items[i].size == run->ranks && strcmp(jobs->items[i].name, run->job_name) == 0)
             return i;
@@ -260,7 +262,7 @@ static size_t job_of(na_jobs_t *jobs, const na_run_t *run) {
 }
 
 /* A job's runs, by rank. */
-static void take_job(na_job_t *job, na_run_t *const *runs, size_t count, bool *candidate) {
+static void take_job(na_job_t *job, na_recorded_run_t *const *runs, size_t count, bool *candidate) {
     list_t missing = {.text = job->missing, .size = sizeof job->missing};
     list_t twice = {.text = job->twice, .size = sizeof job->twice};
     const char *wanted = runs[0]->only_ranks;
@@ -290,7 +292,8 @@ static void take_job(na_job_t *job, na_run_t *const *runs, size_t count, bool *c
 
 /* Not started by a launcher, while others of the same batch job were: a command of the batch
  * script, which has the variables of rank 0. */
-static bool is_of_script(na_run_t *const *runs, size_t count, const na_run_t *run) {
+static bool is_of_script(na_recorded_run_t *const *runs, size_t count,
+                         const na_recorded_run_t *run) {
     size_t length = strlen(run->job_name);
     if (length == 0 || strchr(run->job_name, '/') != NULL) return false;
     for (size_t i = 0; i < count; i++)
@@ -300,14 +303,14 @@ static bool is_of_script(na_run_t *const *runs, size_t count, const na_run_t *ru
     return false;
 }
 
-bool na_jobs_find(na_run_t *runs, size_t count, na_jobs_t *jobs) {
+bool na_jobs_find(na_recorded_run_t *runs, size_t count, na_jobs_t *jobs) {
     *jobs = (na_jobs_t){.items = calloc(count + 1, sizeof *jobs->items)};
-    na_run_t **sorted = calloc(count + 1, sizeof(na_run_t *));
+    na_recorded_run_t **sorted = calloc(count + 1, sizeof(na_recorded_run_t *));
     bool *candidate = calloc(2 * count + 1, sizeof *candidate);
     bool good = jobs->items != NULL && sorted != NULL && candidate != NULL;
     size_t n = 0;
     for (size_t i = 0; good && i < count; i++) {
-        na_run_t *run = &runs[i];
+        na_recorded_run_t *run = &runs[i];
         if (run->why[0] != 0) continue;
         run->part = is_launcher(run) ? NA_PART_LAUNCHER
                     : run->rank < 0  ? NA_PART_NO_RANK

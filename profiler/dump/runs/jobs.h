@@ -26,12 +26,12 @@ typedef struct na_jobs {
 } na_jobs_t;
 
 /* Sets `part` and `job` of every run. False: out of memory. Free in both cases. */
-bool na_jobs_find(na_run_t *runs, size_t count, na_jobs_t *jobs);
+bool na_jobs_find(na_recorded_run_t *runs, size_t count, na_jobs_t *jobs);
 void na_jobs_free(na_jobs_t *jobs);
 
 /* "child of a rank", and so on; NULL: it counts. */
-const char *na_part_name(na_part_t part);
+const char *na_part_name(na_job_part_t part);
 /* "child of rank 3", of a run that does not count. */
-void na_part_text(const na_run_t *run, char *text, size_t size);
+void na_part_text(const na_recorded_run_t *run, char *text, size_t size);
 
 #endif

@@ -14,7 +14,7 @@
 #define MOST_THREADS 64
 
 typedef struct work {
-    na_run_t *runs;
+    na_recorded_run_t *runs;
     size_t count;
     atomic_size_t next;
 } work_t;
@@ -23,7 +23,7 @@ static void copy(char *to, size_t size, const char *from) {
     snprintf(to, size, "%s", from);
 }
 
-static void read_timeline(numalloc_profile_t *p, na_run_t *run) {
+static void read_timeline(numalloc_profile_t *p, na_recorded_run_t *run) {
     uint32_t interval = 1;
     size_t count = numalloc_profile_points(p, &interval);
     double last = 0;
@@ -40,7 +40,7 @@ static void read_timeline(numalloc_profile_t *p, na_run_t *run) {
     }
 }
 
-static void read_job(numalloc_profile_t *p, na_run_t *run) {
+static void read_job(numalloc_profile_t *p, na_recorded_run_t *run) {
     static const char only[] = "NUMALLOC_PROFILE_RANKS=";
     const char *setting;
     for (size_t i = 0; (setting = numalloc_profile_environment(p, i)) != NULL; i++)
@@ -54,7 +54,7 @@ static void read_job(numalloc_profile_t *p, na_run_t *run) {
     }
 }
 
-static void read_run(na_run_t *run) {
+static void read_run(na_recorded_run_t *run) {
     numalloc_profile_t *p = numalloc_profile_open(run->path, run->why, sizeof run->why);
     if (p == NULL) return;
     run->why[0] = 0;
@@ -99,7 +99,7 @@ static void *work_on(void *arg) {
     return NULL;
 }
 
-na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status) {
+na_recorded_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status) {
     work_t work = {.runs = calloc(count, sizeof *work.runs), .count = count};
     if (work.runs == NULL) return NULL;
     for (size_t i = 0; i < count; i++)
@@ -119,7 +119,7 @@ na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *stat
     size_t bad = 0;
     *status = NA_STATUS_WHOLE;
     for (size_t i = 0; i < count; i++) {
-        const na_run_t *run = &work.runs[i];
+        const na_recorded_run_t *run = &work.runs[i];
         if (run->why[0] != 0) {
             na_fail("%s", run->why);
             bad++;
@@ -132,10 +132,11 @@ na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *stat
     return work.runs;
 }
 
-void na_table_runs(na_table_t *table, size_t first, const na_run_t *runs, size_t count,
-                   void (*own)(na_table_t *table, const na_run_t *run, const na_run_t *runs)) {
+void na_table_runs(na_table_t *table, size_t first, const na_recorded_run_t *runs, size_t count,
+                   void (*own)(na_table_t *table, const na_recorded_run_t *run,
+                               const na_recorded_run_t *runs)) {
     for (size_t i = 0; i < count; i++) {
-        const na_run_t *run = &runs[i];
+        const na_recorded_run_t *run = &runs[i];
         if (run->why[0] != 0 || run->part != NA_PART_COUNTS) continue;
         const double values[] = {(double)run->duration_ms, run->peak,    run->live, run->total,
                                  run->allocations,         run->physical};

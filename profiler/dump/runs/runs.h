@@ -12,7 +12,7 @@
 #define NA_RUN_STEPS 64u /* parts that a run is divided into */
 
 /* What a file is to its job (jobs.h). */
-typedef enum na_part {
+typedef enum na_job_part {
     NA_PART_COUNTS,
     NA_PART_CHILD,
     NA_PART_STARTER,
@@ -20,10 +20,10 @@ typedef enum na_part {
     NA_PART_NO_RANK,
     NA_PART_AGAIN,
     NA_PART_OTHER_RUN,
-} na_part_t;
+} na_job_part_t;
 #define NA_PARTS (NA_PART_OTHER_RUN + 1)
 
-typedef struct na_run {
+typedef struct na_recorded_run {
     const char *path;
     char program[512], host[64], why[256]; /* why: it cannot be read; "" if it can */
     char job_name[64];
@@ -32,19 +32,19 @@ typedef struct na_run {
     int32_t inherited_pid;   /* forked child: of its parent's profile; else 0 */
     uint32_t ranks;          /* of the job; 0: not known */
     bool mpi;                /* code of an MPI library was on its stacks */
-    na_part_t part;          /* set by na_jobs_find */
+    na_job_part_t part;      /* set by na_jobs_find */
     size_t job;              /* the same; index */
     size_t findings;         /* set by the view that wants them */
     uint64_t start_unix_ns, duration_ms, peak_ms;
     double peak, live, total, allocations, frees, temporary, physical, lost;
     bool damaged, closed;
     double step[NA_RUN_STEPS]; /* most bytes live in each part of the run */
-} na_run_t;
+} na_recorded_run_t;
 
 /* Reads all files, by as many threads as there are processors. NULL: out of memory. A file that
  * cannot be read is said on stderr. free() the result. *status: WHOLE, PARTIAL (some cannot be read
  * or are damaged) or NOTHING (none can be read). */
-na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status);
+na_recorded_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status);
 
 /* What each run has in a table, as columns after the view's own; na_table_runs makes a row of every
  * run that could be read, with its number as tag: `own` fills the view's columns, then come these,
@@ -57,7 +57,8 @@ na_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *stat
         {"physical", "resident", NA_KIND_BYTES, NULL}, {                                           \
         "file", "file", NA_KIND_TEXT, NULL                                                         \
     }
-void na_table_runs(na_table_t *table, size_t first, const na_run_t *runs, size_t count,
-                   void (*own)(na_table_t *table, const na_run_t *run, const na_run_t *runs));
+void na_table_runs(na_table_t *table, size_t first, const na_recorded_run_t *runs, size_t count,
+                   void (*own)(na_table_t *table, const na_recorded_run_t *run,
+                               const na_recorded_run_t *runs));
 
 #endif

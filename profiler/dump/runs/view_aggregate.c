@@ -25,18 +25,18 @@ typedef struct spread {
 
 /* The runs that are looked at: those of a job that count. */
 typedef struct ranks {
-    const na_run_t *runs;
+    const na_recorded_run_t *runs;
     size_t count, job;
 } ranks_t;
 
 static bool is_in(const ranks_t *ranks, size_t i) {
-    const na_run_t *run = &ranks->runs[i];
+    const na_recorded_run_t *run = &ranks->runs[i];
     return run->why[0] == 0 && run->part == NA_PART_COUNTS && run->job == ranks->job;
 }
 
 /* sd of the whole, not of a sample: these are all ranks. */
 static spread_t spread_of(const ranks_t *ranks, size_t offset) {
-    const na_run_t *runs = ranks->runs;
+    const na_recorded_run_t *runs = ranks->runs;
     size_t count = ranks->count;
     spread_t s = {.min = INFINITY, .max = -INFINITY};
     double sum = 0, squares = 0;
@@ -71,11 +71,11 @@ static const struct {
     size_t offset;
     bool bytes;
 } figures[] = {
-    {"peak", offsetof(na_run_t, peak), true},
-    {"live at end", offsetof(na_run_t, live), true},
-    {"total", offsetof(na_run_t, total), true},
-    {"resident", offsetof(na_run_t, physical), true},
-    {"allocations", offsetof(na_run_t, allocations), false},
+    {"peak", offsetof(na_recorded_run_t, peak), true},
+    {"live at end", offsetof(na_recorded_run_t, live), true},
+    {"total", offsetof(na_recorded_run_t, total), true},
+    {"resident", offsetof(na_recorded_run_t, physical), true},
+    {"allocations", offsetof(na_recorded_run_t, allocations), false},
 };
 
 static void put_spreads(const ranks_t *ranks) {
@@ -94,7 +94,7 @@ static void put_spreads(const ranks_t *ranks) {
     }
 }
 
-static void put_name(const na_run_t *run) {
+static void put_name(const na_recorded_run_t *run) {
     if (run->rank >= 0)
         printf("rank %d", run->rank);
     else
@@ -107,7 +107,8 @@ static void put_name(const na_run_t *run) {
 }
 
 /* Timeline and functions of one rank. */
-static na_status_t put_rank(const char *which, const na_run_t *run, const na_options_t *options) {
+static na_status_t put_rank(const char *which, const na_recorded_run_t *run,
+                            const na_options_t *options) {
     na_view_input_t in;
     na_options_t own = *options;
     if (!own.top_given) own.top = FUNCTIONS;
@@ -138,7 +139,7 @@ static const na_column_t aggregate_columns[] = {
 };
 static const na_columns_t aggregate_table = NA_COLUMNS(aggregate_columns);
 
-static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
+static void fill(na_table_t *table, const na_recorded_run_t *run, const na_recorded_run_t *runs) {
     (void)runs;
     if (run->rank >= 0) na_table_number(table, RANK, run->rank);
     na_table_number(table, PID, run->pid);
@@ -185,7 +186,7 @@ static na_status_t put_job(const na_jobs_t *jobs, const ranks_t *ranks,
     }
     put_spreads(ranks);
     na_status_t shown = put_rows(ranks, options);
-    spread_t peak = spread_of(ranks, offsetof(na_run_t, peak));
+    spread_t peak = spread_of(ranks, offsetof(na_recorded_run_t, peak));
     if (shown != NA_STATUS_WHOLE || peak.count == 0) return shown;
     shown = put_rank("Highest", &ranks->runs[peak.highest], options);
     if (shown <= NA_STATUS_PARTIAL && peak.lowest != peak.highest)
@@ -215,7 +216,7 @@ static na_status_t say_missing(const na_jobs_t *jobs) {
 }
 
 /* The files that are no ranks', by kind. */
-static void put_left_out(const na_run_t *runs, size_t count, bool text) {
+static void put_left_out(const na_recorded_run_t *runs, size_t count, bool text) {
     size_t each[NA_PARTS] = {0}, all = 0;
     for (size_t i = 0; i < count; i++)
         if (runs[i].why[0] == 0 && runs[i].part != NA_PART_COUNTS) {
@@ -226,7 +227,7 @@ static void put_left_out(const na_run_t *runs, size_t count, bool text) {
     if (!text) {
         char kinds[256] = "";
         size_t used = 0;
-        for (na_part_t part = NA_PART_CHILD; part < NA_PARTS; part++)
+        for (na_job_part_t part = NA_PART_CHILD; part < NA_PARTS; part++)
             if (each[part] != 0 && used < sizeof kinds)
                 used += (size_t)snprintf(kinds + used, sizeof kinds - used, "%s%s (%zu)",
                                          used == 0 ? "" : ", ", na_part_name(part), each[part]);
@@ -234,10 +235,10 @@ static void put_left_out(const na_run_t *runs, size_t count, bool text) {
         return;
     }
     printf("\nLeft out: %zu file%s\n", all, all == 1 ? "" : "s");
-    for (na_part_t part = NA_PART_CHILD; part < NA_PARTS; part++) {
+    for (na_job_part_t part = NA_PART_CHILD; part < NA_PARTS; part++) {
         size_t shown = 0;
         for (size_t i = 0; i < count && shown <= LEFT_OUT; i++) {
-            const na_run_t *run = &runs[i];
+            const na_recorded_run_t *run = &runs[i];
             if (run->why[0] != 0 || run->part != part) continue;
             if (shown++ == LEFT_OUT) {
                 printf("  %s: and %zu more\n", na_part_name(part), each[part] - LEFT_OUT);
@@ -258,7 +259,7 @@ static void put_left_out(const na_run_t *runs, size_t count, bool text) {
 static na_status_t show_aggregate(const char *const *files, size_t count,
                                   const na_options_t *options) {
     na_status_t status;
-    na_run_t *runs = na_runs_read(files, count, &status);
+    na_recorded_run_t *runs = na_runs_read(files, count, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
     na_jobs_t jobs = {0};
     na_status_t shown = NA_STATUS_WHOLE;

@@ -10,7 +10,7 @@
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 
-static void put_steps(const na_run_t *runs, size_t count) {
+static void put_steps(const na_recorded_run_t *runs, size_t count) {
     static const char levels[] = " .:-=+*#%@";
     double most = 0;
     for (size_t i = 0; i < count; i++)
@@ -35,7 +35,7 @@ static void put_steps(const na_run_t *runs, size_t count) {
 }
 
 static void put_members(na_json_t *json, void *arg, uint64_t tag) {
-    const na_run_t *run = &((const na_run_t *)arg)[tag];
+    const na_recorded_run_t *run = &((const na_recorded_run_t *)arg)[tag];
     na_json_array(json, "steps");
     for (size_t s = 0; s < NA_RUN_STEPS; s++)
         na_json_number(json, NULL, run->step[s]);
@@ -52,7 +52,7 @@ static const na_column_t compare_columns[] = {
 };
 static const na_columns_t compare_table = NA_COLUMNS(compare_columns);
 
-static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
+static void fill(na_table_t *table, const na_recorded_run_t *run, const na_recorded_run_t *runs) {
     if (run->duration_ms != 0)
         na_table_number(table, AT, (double)run->peak_ms / (double)run->duration_ms);
     if (runs[0].peak > 0) na_table_number(table, RATIO, run->peak / runs[0].peak);
@@ -63,7 +63,7 @@ static void fill(na_table_t *table, const na_run_t *run, const na_run_t *runs) {
 static na_status_t show_compare(const char *const *files, size_t count,
                                 const na_options_t *options) {
     na_status_t status, shown = NA_STATUS_MEMORY;
-    na_run_t *runs = na_runs_read(files, count, &status);
+    na_recorded_run_t *runs = na_runs_read(files, count, &status);
     na_table_t *table = na_table_open(&compare_table);
     if (runs != NULL && table != NULL && status != NA_STATUS_NOTHING) {
         na_table_runs(table, RUN, runs, count, fill);

@@ -21,16 +21,16 @@ static const char *base_name(const char *path) {
 }
 
 typedef struct list {
-    na_run_t *runs;
+    na_recorded_run_t *runs;
     size_t count;
     double peak, total; /* the largest */
 } list_t;
 
-static bool has_weight(const list_t *l, const na_run_t *run) {
+static bool has_weight(const list_t *l, const na_recorded_run_t *run) {
     return run->peak >= WEIGHT * l->peak || run->total >= WEIGHT * l->total;
 }
 
-static void count_findings(na_run_t *run, const na_options_t *options) {
+static void count_findings(na_recorded_run_t *run, const na_options_t *options) {
     na_options_t own = *options;
     own.sort = own.metric = NULL;
     na_view_input_t in;
@@ -57,7 +57,7 @@ static const na_column_t list_columns[] = {
 };
 static const na_columns_t list_table = NA_COLUMNS(list_columns);
 
-static void add_row(na_table_t *table, const na_run_t *run, size_t tag) {
+static void add_row(na_table_t *table, const na_recorded_run_t *run, size_t tag) {
     na_table_row(table, tag);
     na_table_text(table, PROGRAM, base_name(run->program));
     na_table_number(table, PID, run->pid);
@@ -107,7 +107,7 @@ static void put_rest(const list_t *l, bool all) {
     size_t rest = 0, first = l->count;
     double allocated = 0;
     for (size_t i = 0; i < l->count; i++) {
-        const na_run_t *run = &l->runs[i];
+        const na_recorded_run_t *run = &l->runs[i];
         if (run->why[0] != 0) continue;
         if (first == l->count || run->peak > l->runs[first].peak) first = i;
         if (has_weight(l, run)) continue;
@@ -143,7 +143,7 @@ static na_status_t show_list(const char *const *files, size_t count, const na_op
         bool text = options->format == NA_FORMAT_TEXT;
         bool chosen = options->top_given || options->filtered;
         for (size_t i = 0; i < count; i++) {
-            na_run_t *run = &l.runs[i];
+            na_recorded_run_t *run = &l.runs[i];
             if (run->why[0] != 0) continue;
             run->findings = SIZE_MAX;
             if (has_weight(&l, run)) count_findings(run, options);

@@ -57,8 +57,8 @@ static char *read_lines(FILE *source, unsigned line, size_t *begin) {
     return NULL;
 }
 
-bool na_source_target(const na_options_t *options, const na_frame_t *frame, const char *callee,
-                      char *out, size_t size) {
+bool na_source_target(const na_options_t *options, const na_symbol_frame_t *frame,
+                      const char *callee, char *out, size_t size) {
     if (frame->file == NULL || frame->line == 0) return false;
     FILE *source = na_source_open(options, frame->file);
     if (source == NULL) return false;

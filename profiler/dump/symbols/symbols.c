@@ -48,7 +48,7 @@ typedef struct module {
 
 /* Frames of one pc. */
 typedef struct list {
-    na_frame_t *frames;
+    na_symbol_frame_t *frames;
     uint64_t pc;
     uint32_t hint; /* the writer's module id */
     uint32_t count;
@@ -364,7 +364,8 @@ static Dwarf_Die *find_unit(module_t *module, Dwarf_Addr address, Dwarf_Addr *bi
 }
 
 /* Where an inlined function was called: file and line in the function around it. */
-static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, na_frame_t *frame) {
+static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined,
+                      na_symbol_frame_t *frame) {
     Dwarf_Attribute memory;
     Dwarf_Word value;
     if (dwarf_attr(inlined, DW_AT_call_line, &memory) != NULL &&
@@ -383,7 +384,7 @@ static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined, 
 /* Fills frames from DWARF; returns how many, 0: no DWARF for this address. `frames` has room for
  * MAX_INLINED + 1; [0].file and .line are set already. */
 static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
-                             na_frame_t *frames, home_t *homes) {
+                             na_symbol_frame_t *frames, home_t *homes) {
     Dwarf_Addr bias;
     Dwarf_Die *cu = find_unit(module, address, &bias);
     if (cu == NULL) return 0;
@@ -434,7 +435,7 @@ static uint32_t function_id(na_symbols_t *symbols, const na_function_name_t *f) 
 }
 
 /* Gives every frame its function. False: out of memory. */
-static bool name_functions(na_symbols_t *symbols, na_frame_t *frames, const home_t *homes,
+static bool name_functions(na_symbols_t *symbols, na_symbol_frame_t *frames, const home_t *homes,
                            uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         na_function_name_t f = {frames[i].function, frames[i].module, homes[i].file,
@@ -463,7 +464,7 @@ static const char *name_from_table(na_symbols_t *symbols, module_t *module, Dwar
 /* Fills frames from a module's files; returns how many. 0: there is no name; [0].file and .line may
  * be set. */
 static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf_Addr address,
-                                  na_frame_t *frames, home_t *homes) {
+                                  na_symbol_frame_t *frames, home_t *homes) {
     Dwarf_Addr bias;
     Dwarf_Die *cu = find_unit(module, address, &bias);
     Dwarf_Line *line = cu == NULL ? NULL : dwarf_getsrc_die(cu, address - bias);
@@ -480,7 +481,7 @@ static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf
     uint32_t line_number = frames[0].line;
     uint32_t count = dwarf_frames(symbols, module, address, frames, homes);
     if (count != 0) return count;
-    frames[0] = (na_frame_t){.file = file, .line = line_number};
+    frames[0] = (na_symbol_frame_t){.file = file, .line = line_number};
     homes[0] = (home_t){NULL, 0};
     const char *name = name_from_table(symbols, module, address);
     if ((name == NULL || strcmp(name, "__restore_rt") == 0) &&
@@ -493,13 +494,13 @@ static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf
 
 /* The same from what is kept on disk; [0] has no name where files had none, and then *start is the
  * first address of its function. 0: not kept. */
-static uint32_t frames_from_cache(const module_t *module, uint64_t vaddr, na_frame_t *frames,
+static uint32_t frames_from_cache(const module_t *module, uint64_t vaddr, na_symbol_frame_t *frames,
                                   home_t *homes, uint64_t *start) {
     na_cached_frame_t kept[MAX_INLINED + 2];
     if (module->cache == NULL) return 0;
     uint32_t count = na_symbol_cache_find(module->cache, vaddr, kept, MAX_INLINED + 2);
     for (uint32_t i = 0; i < count; i++) {
-        frames[i] = (na_frame_t){
+        frames[i] = (na_symbol_frame_t){
             .function = kept[i].function,
             .file = kept[i].file,
             .line = kept[i].line,
@@ -512,7 +513,7 @@ static uint32_t frames_from_cache(const module_t *module, uint64_t vaddr, na_fra
     return count;
 }
 
-static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_frame_t *frames,
+static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_symbol_frame_t *frames,
                           const home_t *homes, uint32_t count, uint64_t start) {
     na_cached_frame_t kept[MAX_INLINED + 2];
     if (module->cache == NULL) return;
@@ -532,7 +533,7 @@ static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_frame
 
 static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
                     list_t *list) {
-    na_frame_t frames[MAX_INLINED + 2];
+    na_symbol_frame_t frames[MAX_INLINED + 2];
     home_t homes[MAX_INLINED + 2];
     memset(&frames[0], 0, sizeof frames[0]); /* the others are set as they come */
     memset(&homes[0], 0, sizeof homes[0]);
@@ -556,7 +557,7 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     const na_perf_name_t *jit =
         info == NULL && symbols->jit != NULL ? na_perf_map_find(symbols->jit, address) : NULL;
     if (jit != NULL) {
-        frames[0] = (na_frame_t){
+        frames[0] = (na_symbol_frame_t){
             .function = jit->function, .file = jit->file, .line = jit->line, .named = true};
         homes[0] = (home_t){jit->file, jit->line};
         nowhere = jit_module;
@@ -635,7 +636,7 @@ static const char *keep(na_symbols_t *symbols, const char *text) {
     return text[0] == 0 ? NULL : own(symbols, strdup(text));
 }
 
-static void read_frame(na_symbols_t *symbols, char *line, na_frame_t *frame, home_t *home) {
+static void read_frame(na_symbols_t *symbols, char *line, na_symbol_frame_t *frame, home_t *home) {
     const char *function = field(&line);
     memset(frame, 0, sizeof *frame);
     memset(home, 0, sizeof *home);
@@ -653,7 +654,7 @@ static void read_frame(na_symbols_t *symbols, char *line, na_frame_t *frame, hom
 
 /* Makes the frames gathered the answer for one pc. */
 static bool add_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact,
-                     na_frame_t *frames, const home_t *homes, uint32_t count) {
+                     na_symbol_frame_t *frames, const home_t *homes, uint32_t count) {
     if (count == 0) return true;
     na_nprof_stack_t node = {.flags = hint << 8, .pc = pc};
     uint32_t id = find_module(symbols, &node);
@@ -672,7 +673,7 @@ static bool add_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exa
 }
 
 bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
-    na_frame_t frames[MAX_INLINED + 2];
+    na_symbol_frame_t frames[MAX_INLINED + 2];
     home_t homes[MAX_INLINED + 2];
     uint32_t count = 0, hint = 0;
     uint64_t pc = 0;
@@ -712,7 +713,7 @@ static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
     return keep_list(symbols, node->pc, hint, exact);
 }
 
-uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t **frames) {
+uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_symbol_frame_t **frames) {
     *frames = NULL;
     if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
         return 0;
@@ -724,7 +725,7 @@ uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_frame_t 
     return known->count;
 }
 
-uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_frame_t **frames) {
+uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_symbol_frame_t **frames) {
     const na_nprof_stack_t node = {.flags = NA_NPROF_STACK_VALID | NA_NPROF_STACK_EXACT, .pc = pc};
     uint32_t list = list_of(symbols, &node);
     *frames = list == 0 ? NULL : symbols->lists[list].frames;

@@ -18,7 +18,7 @@
 #include "profiler/format/reader.h"
 
 /* Strings belong to the symbols object. */
-typedef struct na_frame {
+typedef struct na_symbol_frame {
     const char *function; /* demangled; "module+0xoffset" of its first instruction known (else
                            * of the pc) if there is no name; never NULL */
     const char *file;     /* NULL: not known */
@@ -29,10 +29,10 @@ typedef struct na_frame {
     bool inlined;         /* into the frame that follows */
     bool named;           /* function is a name, not an address */
     bool runtime;         /* part of the C or C++ runtime or of the allocator */
-} na_frame_t;
+} na_symbol_frame_t;
 
 typedef struct na_function_name {
-    const char *function, *module; /* as in na_frame_t */
+    const char *function, *module; /* as in na_symbol_frame_t */
     const char *file;              /* where it is defined; NULL: not known */
     uint32_t line;
     bool named, runtime;
@@ -64,10 +64,10 @@ bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size);
 
 /* The frames of one stack entry, innermost first: one, and one more for each inlined call. 0 for
  * the root and for entries that do not exist. Valid until na_symbols_close. */
-uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t node, const na_frame_t **frames);
+uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t node, const na_symbol_frame_t **frames);
 
 /* The same for an instruction by itself, which is part of no stack: of a sample. */
-uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_frame_t **frames);
+uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_symbol_frame_t **frames);
 
 /* The module of a stack entry, 0: none. */
 uint32_t na_symbols_module(const na_symbols_t *symbols, uint32_t node);

@@ -54,7 +54,7 @@ na_table_t *na_table_open(const na_columns_t *columns) {
     return na_table_open_joined(NULL, 0, columns);
 }
 
-void na_table_kind(na_table_t *table, size_t column, na_kind_t kind) {
+void na_table_kind(na_table_t *table, size_t column, na_cell_kind_t kind) {
     table->columns[column].kind = kind;
 }
 

@@ -12,7 +12,7 @@
 #include "profiler/dump/ui/command_line.h"
 #include "profiler/dump/ui/json.h"
 
-typedef enum na_kind {
+typedef enum na_cell_kind {
     NA_KIND_TEXT,
     NA_KIND_BYTES,
     NA_KIND_COUNT,
@@ -22,12 +22,12 @@ typedef enum na_kind {
     NA_KIND_US,      /* microseconds, to the nanosecond */
     NA_KIND_ADDRESS, /* text and CSV have it in hexadecimal */
     NA_KIND_NUMBER,  /* anything else */
-} na_kind_t;
+} na_cell_kind_t;
 
 typedef struct na_column {
     const char *key;   /* NULL: in text only */
     const char *title; /* NULL: in JSON and CSV only */
-    na_kind_t kind;
+    na_cell_kind_t kind;
     const char *alias; /* another name for --sort; NULL: none */
 } na_column_t;
 
@@ -71,7 +71,7 @@ na_table_t *na_table_open_joined(const na_column_t *first, size_t first_count,
 void na_table_close(na_table_t *table);
 
 /* Of a column whose cells are counts for one --sort and bytes for others. */
-void na_table_kind(na_table_t *table, size_t column, na_kind_t kind);
+void na_table_kind(na_table_t *table, size_t column, na_cell_kind_t kind);
 
 /* Begins a row whose cells are all absent: null, nothing, or "-". */
 void na_table_row(na_table_t *table, uint64_t tag);

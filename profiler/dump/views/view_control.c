@@ -115,7 +115,7 @@ static na_status_t show_markers(na_view_input_t *in) {
 
 static void put_site(na_table_t *table, size_t column, const na_view_input_t *in, uint32_t site) {
     char label[NA_LABEL];
-    const na_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    const na_symbol_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
     if (frame == NULL) {
         na_table_format(table, column, "site %u", site);
         return;

@@ -51,7 +51,7 @@ typedef struct source {
     bool failed;
 } source_t;
 
-static bool names_match(const na_options_t *o, const na_frame_t *f) {
+static bool names_match(const na_options_t *o, const na_symbol_frame_t *f) {
     return na_filter_matches(o, f->function) || na_filter_matches(o, f->file) ||
            na_filter_matches(o, f->module);
 }

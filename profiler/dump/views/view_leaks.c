@@ -57,7 +57,7 @@ static na_status_t show_leaks(na_view_input_t *in) {
             leaks.bytes += (double)site->sum.live_bytes;
             leaks.blocks += na_view_count(in, (double)site->sum.live_count);
             leaks.sites++;
-            const na_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
+            const na_symbol_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
             char label[NA_LABEL] = "(no stack)";
             na_table_row(table, site->site);
             na_table_counters(table, in, &site->sum, true);

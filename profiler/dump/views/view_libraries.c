@@ -35,7 +35,7 @@ static bool gather(const na_view_input_t *in, libraries_t *all) {
     bool good = true;
     for (size_t s = 0; s < in->sites.count && good; s++) {
         const na_site_t *site = &in->sites.items[s];
-        const na_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
+        const na_symbol_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
         library_t *own = find(all, frame == NULL ? "?" : frame->module);
         good = own != NULL && na_view_stack(in, site->site, &stack);
         if (!good) break;

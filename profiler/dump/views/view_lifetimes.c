@@ -13,7 +13,7 @@ enum { LABEL, FROM, BELOW, FREES, SHARE, BAR, LIVE };
 
 typedef struct shown {
     const na_view_input_t *in;
-    const na_histogram_t *h;
+    const na_block_histogram_t *h;
     double age_ns, frees;
 } shown_t;
 
@@ -31,7 +31,7 @@ static double count_of(const shown_t *s, uint64_t scaled) {
 }
 
 static void fill(na_table_t *table, const shown_t *s, bool trace) {
-    const na_histogram_t *h = s->h;
+    const na_block_histogram_t *h = s->h;
     for (uint32_t i = 0; i < NA_NPROF_AGE_BUCKETS; i++) {
         if (h->freed[i] == 0 && h->live[i] == 0) continue;
         char a[NA_TEXT], b[NA_TEXT];
@@ -73,7 +73,7 @@ static void members(na_json_t *json, void *arg, uint64_t tag) {
 }
 
 /* First and last row and column that are not empty. False: all are. */
-static bool ends_of(const na_histogram_t *h, uint32_t size[2], uint32_t age[2]) {
+static bool ends_of(const na_block_histogram_t *h, uint32_t size[2], uint32_t age[2]) {
     bool any = false;
     for (uint32_t s = 0; s < NA_NPROF_SIZE_BUCKETS; s++) {
         for (uint32_t a = 0; a < NA_NPROF_AGE_BUCKETS; a++) {
@@ -133,11 +133,12 @@ static const na_columns_t lifetimes_table = NA_COLUMNS(lifetimes_columns);
 static na_status_t show_lifetimes(na_view_input_t *in) {
     const na_nprof_header_t *header = na_reader_header(in->reader);
     bool trace = header->mode == NA_NPROF_MODE_TRACE;
-    na_histogram_t *h = malloc(sizeof *h);
+    na_block_histogram_t *h = malloc(sizeof *h);
     na_table_t *table = na_table_open(&lifetimes_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
-        na_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in, h)) {
+        na_block_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in,
+                                h)) {
         shown_t shown = {in, h, na_age_ns(header), 0};
         for (uint32_t i = 0; i < NA_NPROF_AGE_BUCKETS; i++)
             shown.frees += count_of(&shown, h->freed[i]);

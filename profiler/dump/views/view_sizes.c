@@ -47,7 +47,7 @@ static void fill(na_table_t *table, const na_view_input_t *in, const na_size_sum
     na_table_number(table, LIVE_BYTES, (double)s->live_bytes);
 }
 
-static void fill_all(na_table_t *table, const na_view_input_t *in, const na_histogram_t *h) {
+static void fill_all(na_table_t *table, const na_view_input_t *in, const na_block_histogram_t *h) {
     double all = na_view_count(in, (double)h->mixed.count);
     for (uint32_t i = 0; i < NA_NPROF_SIZE_BUCKETS; i++)
         all += na_view_count(in, (double)h->size[i].count);
@@ -99,11 +99,12 @@ static const na_column_t sizes_columns[] = {
 static const na_columns_t sizes_table = NA_COLUMNS(sizes_columns);
 
 static na_status_t show_sizes(na_view_input_t *in) {
-    na_histogram_t *h = malloc(sizeof *h);
+    na_block_histogram_t *h = malloc(sizeof *h);
     na_table_t *table = na_table_open(&sizes_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
-        na_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in, h)) {
+        na_block_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in,
+                                h)) {
         fill_all(table, in, h);
         na_options_t options = *in->options;
         options.filtered = false; /* it has chosen sites */

@@ -46,10 +46,10 @@ static bool gather(const na_view_input_t *in, lines_t *lines) {
     for (size_t s = 0; s < in->sites.count && good; s++) {
         const na_site_t *site = &in->sites.items[s];
         na_cost_t cost = na_view_cost_of(&site->sum);
-        const na_frame_t *leaf, *own = na_view_site(in, site->site, &leaf);
+        const na_symbol_frame_t *leaf, *own = na_view_site(in, site->site, &leaf);
         good = na_view_stack(in, site->site, &stack);
         for (uint32_t i = 0; i < stack.count && good; i++) {
-            const na_frame_t *frame = stack.items[i];
+            const na_symbol_frame_t *frame = stack.items[i];
             if (frame->file == NULL || frame->line == 0 ||
                 !na_filter_matches(in->options, frame->file))
                 continue;

@@ -12,8 +12,8 @@ static void put_site(na_json_t *json, const na_view_input_t *in, const na_site_t
     na_json_u64(json, "id", site->site);
     na_json_u64(json, "cells", site->cells);
     na_json_counters(json, in, &site->sum);
-    const na_frame_t *leaf;
-    const na_frame_t *frame = na_view_site(in, site->site, &leaf);
+    const na_symbol_frame_t *leaf;
+    const na_symbol_frame_t *frame = na_view_site(in, site->site, &leaf);
     na_json_key(json, "site");
     if (frame != NULL)
         na_json_frame(json, NULL, frame);

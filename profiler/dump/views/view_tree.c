@@ -25,7 +25,7 @@ static double cost(const print_t *p, uint32_t node) {
 }
 
 static const char *label(const print_t *p, uint32_t node, char out[NA_LABEL]) {
-    const na_frame_t *frame = p->tree->nodes[node].frame;
+    const na_symbol_frame_t *frame = p->tree->nodes[node].frame;
     if (frame == NULL) return "(no stack)";
     na_view_function_label(na_symbols_function(p->in->symbols, frame->id), out);
     return out;

@@ -217,7 +217,7 @@ static bool find_keepers(const na_view_input_t *in, char *place, size_t size) {
     for (size_t i = 0; i < 3; i++) {
         const na_nprof_span_site_t *s = &keepers.most[i];
         char label[NA_LABEL], a[NA_TEXT], b[NA_TEXT];
-        const na_frame_t *leaf,
+        const na_symbol_frame_t *leaf,
             *frame = s->sparse_kept == 0 ? NULL : na_view_site(in, s->site, &leaf);
         if (frame == NULL) break;
         na_view_frame_label(frame, label);
@@ -324,7 +324,7 @@ static bool find_place(const na_view_input_t *in, const warning_t *w, char *plac
         if (largest == NULL || w->where(&site->sum) > w->where(&largest->sum)) largest = site;
     }
     if (largest == NULL) return false;
-    const na_frame_t *leaf, *frame = na_view_site(in, largest->site, &leaf);
+    const na_symbol_frame_t *leaf, *frame = na_view_site(in, largest->site, &leaf);
     if (frame == NULL) return false;
     na_view_frame_label(frame, place);
     return true;
