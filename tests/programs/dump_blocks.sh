@@ -190,14 +190,14 @@ for mode in "sites", "trace":
     assert 32 <= keeper["spans"] <= 34 and keeper["alone_spans"] == keeper["sparse_spans"] == keeper["spans"], keeper
     assert keeper["live_bytes"] == 4096 and keeper["sparse_blocks"] == 64 and keeper["sparse_age_ms"] > 0, keeper
     # All of their pages were written to; a span's part of a byte is lost to rounding at each block.
-    assert keeper["resident_bytes"] >= 30 * 8192 and keeper["overflow_bytes"] >= keeper["resident_bytes"] - 4096 - 64, keeper
-    assert keeper["overflow_bytes"] <= small["unused_bytes"], (keeper, small)
+    assert keeper["resident_bytes"] >= 30 * 8192 and keeper["kept_bytes"] >= keeper["resident_bytes"] - 4096 - 64, keeper
+    assert keeper["kept_bytes"] <= small["unused_bytes"], (keeper, small)
     large = [r for r in classes if r["block_bytes"] is None]
     assert len(large) == 1 and large[0]["bytes"] >= 1 << 20 and 1 << 19 <= large[0]["resident_bytes"] <= large[0]["bytes"], large
-    assert by["take_large"]["resident_bytes"] == large[0]["resident_bytes"] and by["take_large"]["overflow_bytes"] == 0
+    assert by["take_large"]["resident_bytes"] == large[0]["resident_bytes"] and by["take_large"]["kept_bytes"] == 0
     # Copies: all blocks live, then the keeper's alone; the profile itself is as without them.
     full, by, _ = check("copy-%s.nprof.1" % mode, 64, 4032, 0)
-    assert full["occupancy"] > 0.9 and by["keeper"]["overflow_bytes"] == by["filler"]["sparse_spans"] == 0, (full, by)
+    assert full["occupancy"] > 0.9 and by["keeper"]["kept_bytes"] == by["filler"]["sparse_spans"] == 0, (full, by)
     check("copy-%s.nprof.2" % mode, 64, 0, 0)
 
 # Few blocks that keep much: a warning, in the list, in the first view and on the page, with who keeps it.

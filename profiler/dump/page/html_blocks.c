@@ -23,7 +23,7 @@ typedef struct chain {
 } chain_t;
 
 typedef struct trail {
-    uint64_t size[NA_BATCH_TRAIL];
+    uint64_t size[NA_CHAIN_TRAIL];
     uint32_t count;
     uint32_t next_free; /* number + 1 */
 } trail_t;
@@ -170,7 +170,7 @@ static void end_chain(na_webpage_blocks_t *b, const chain_t *c) {
         of->first_bytes += c->first;
         of->last_bytes += c->last;
         of->moved_bytes += c->moved;
-        of->by_steps[bucket_of(c->steps, NA_BATCH_STEPS)]++;
+        of->by_steps[bucket_of(c->steps, NA_CHAIN_STEPS)]++;
         if (trail != NULL && c->steps > of->trail_steps) {
             memcpy(of->trail, trail->size, sizeof of->trail);
             of->trail_count = trail->count;
@@ -203,7 +203,7 @@ static void step(na_webpage_blocks_t *b, chain_t *c, uint64_t old_size, uint64_t
     c->row = row;
     if (c->trail == 0) return;
     trail_t *trail = &b->trails[c->trail - 1];
-    if (trail->count < NA_BATCH_TRAIL) trail->size[trail->count++] = size;
+    if (trail->count < NA_CHAIN_TRAIL) trail->size[trail->count++] = size;
 }
 
 static void count_realloc(na_webpage_blocks_t *b, uint64_t old_size, uint64_t size) {

@@ -8,8 +8,8 @@
 #include "profiler/analyze/blocks/replay.h"
 
 #define NA_BLOCKS_POINTS 64u /* intervals of the map of sizes over time */
-#define NA_BATCH_TRAIL   24u /* sizes kept of one chain */
-#define NA_BATCH_STEPS   12u /* buckets of chains by steps: 2^(n-1) up to, but not, 2^n */
+#define NA_CHAIN_TRAIL   24u /* sizes kept of one chain */
+#define NA_CHAIN_STEPS   12u /* buckets of chains by steps: 2^(n-1) up to, but not, 2^n */
 
 /* Blocks that a thread allocated and a thread freed. */
 typedef struct na_handover {
@@ -31,8 +31,8 @@ void na_handovers_join(na_handovers_t *pairs);
 typedef struct na_chains {
     uint64_t count, steps, in_place; /* steps that did not move are in place */
     uint64_t first_bytes, last_bytes, moved_bytes;
-    uint64_t by_steps[NA_BATCH_STEPS];
-    uint64_t trail[NA_BATCH_TRAIL]; /* the sizes of the longest chain whose sizes were kept */
+    uint64_t by_steps[NA_CHAIN_STEPS];
+    uint64_t trail[NA_CHAIN_TRAIL]; /* the sizes of the longest chain whose sizes were kept */
     uint32_t trail_count, trail_steps;
 } na_chains_t;
 

@@ -236,7 +236,7 @@ static void put_chains(const na_webpage_t *r, const na_chains_t *c) {
     na_json_u64(r->json, "last_bytes", c->last_bytes);
     na_json_u64(r->json, "moved_bytes", c->moved_bytes);
     na_json_key(r->json, "by_steps");
-    put_counts(r, c->by_steps, 0, NA_BATCH_STEPS - 1, false);
+    put_counts(r, c->by_steps, 0, NA_CHAIN_STEPS - 1, false);
     na_json_object(r->json, "longest");
     na_json_u64(r->json, "steps", c->trail_steps);
     na_json_array(r->json, "sizes");

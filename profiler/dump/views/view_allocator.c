@@ -190,7 +190,7 @@ static const na_column_t retention_columns[] = {
     {NULL, "share", NA_KIND_SHARE, NULL},
     {"live_blocks", "blocks", NA_KIND_COUNT, "count"},
     {"live_bytes", "asked for", NA_KIND_BYTES, "live"},
-    {"overflow_bytes", "kept", NA_KIND_BYTES, NULL},
+    {"kept_bytes", "kept", NA_KIND_BYTES, NULL},
     {"sparse_spans", "in sparse spans", NA_KIND_COUNT, NULL},
     {"sparse_blocks", "by blocks", NA_KIND_COUNT, NULL},
     {"sparse_age_ms", "of age", NA_KIND_MS, NULL},
@@ -210,7 +210,7 @@ static na_status_t put_sites(na_view_input_t *in, const rows_t *rows, const na_o
         .title = "Sites by what their live blocks keep (%s); kept: resident, unused, in spans that "
                  "are sparse",
         .empty = EMPTY,
-        .sort = "overflow_bytes",
+        .sort = "kept_bytes",
         .below = options->stacks ? na_view_put_stack : NULL,
         .members = options->stacks ? na_view_json_stack : NULL,
         .arg = in,
