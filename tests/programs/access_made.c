@@ -65,6 +65,17 @@ static void watched(made_t *m) {
     }
 }
 
+/* By watchpoints: no hit, and some looks at a line that nobody used. */
+static void looked_at(made_t *m) {
+    made_begin(m);
+    m->source = NA_NPROF_SOURCE_WATCH;
+    m->flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED | NA_NPROF_ACCESS_OP;
+    m->unit = NA_NPROF_UNIT_ACCESSES;
+    uint32_t block = made_object(m, 4, 1, 0, 4096);
+    for (uint32_t i = 0; i < 6; i++)
+        made_probe(m, m->objects[block - 1].base, m->objects[block - 1].base + 8);
+}
+
 /* A process of Apache's shape: four threads on four nodes share its pool. */
 static void server(made_t *m, int32_t pid) {
     made_begin(m);
@@ -172,5 +183,7 @@ int main(int argc, char **argv) {
     write_file(&m, "local");
     made_begin(&m);
     write_file(&m, "empty");
+    looked_at(&m);
+    write_file(&m, "looked");
     return 0;
 }

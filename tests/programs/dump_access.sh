@@ -158,6 +158,8 @@ refuses() {
 }
 refuses 'empty.nprof: no accesses were sampled' verdicts empty.nprof
 refuses "run' lists the sources" memory empty.nprof
+refuses 'looked.nprof: no accesses were sampled: watch looked at' verdicts looked.nprof
+refuses 'looked.nprof: no accesses were sampled: watch looked at' objects looked.nprof
 refuses "not understood: 'remot'" objects handed.nprof --where remot
 refuses 'no access fulfils --where node=3' verdicts handed.nprof --where node=3
 refuses 'there is no object 9; ids go to 1' object 9 handed.nprof

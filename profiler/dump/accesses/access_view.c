@@ -13,6 +13,16 @@
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/access.h"
 
+static na_status_t say_none(const na_access_view_t *view) {
+    const char *path = view->in[0].path;
+    char why[512];
+    na_access_none(view, why, sizeof why);
+    if (view->flows.source_count != 0)
+        return na_fail("%s: no accesses were sampled: %s; 'numalloc-dump run' lists the sources",
+                       path, why);
+    return na_fail("%s: has no accesses; record it with NUMALLOC_PROFILE=sites,access=auto", path);
+}
+
 static na_status_t make(na_access_view_t *view) {
     na_reader_t **readers = calloc(view->count + 1, sizeof *readers);
     if (readers == NULL) return NA_STATUS_MEMORY;
@@ -22,22 +32,16 @@ static na_status_t make(na_access_view_t *view) {
     free(readers);
     if (!good) return NA_STATUS_MEMORY;
     const char *path = view->in[0].path;
-    if (view->flows.count == 0 && view->flows.probe_count == 0) {
-        char why[512];
-        na_access_none(view, why, sizeof why);
-        if (view->flows.source_count != 0)
-            return na_fail(
-                "%s: no accesses were sampled: %s; 'numalloc-dump run' lists the sources", path,
-                why);
-        return na_fail("%s: has no accesses; record it with NUMALLOC_PROFILE=sites,access=auto",
-                       path);
-    }
+    if (view->flows.count == 0 && view->flows.probe_count == 0) return say_none(view);
     char why[NA_WHERE_WHY];
     if (view->options->where != NULL && !na_flows_select(&view->flows, view->options->where, why))
         return na_fail("--where %s; see numalloc-dump --help", why);
     if (view->flows.count == 0 && view->options->where != NULL)
         return na_fail("%s: no access fulfils --where %s", path, view->options->where);
-    return na_verdicts_make(&view->flows, &view->verdicts) ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
+    if (!na_verdicts_make(&view->flows, &view->verdicts)) return NA_STATUS_MEMORY;
+    /* Looks at lines may say something without any sample; without that, too, nothing is known. */
+    bool nothing = view->flows.count == 0 && view->verdicts.count == 0;
+    return nothing ? say_none(view) : NA_STATUS_WHOLE;
 }
 
 na_status_t na_access_view_open(na_access_view_t *view, const char *const *files, size_t count,
