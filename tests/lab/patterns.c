@@ -16,7 +16,8 @@
  *   handoff        Figure 1 (a): allocated and filled on node 0, used on node 1
  *   migrated       allocated on node 0, then the thread goes to node 2
  *   alternating    Figure 1 (b): two nodes take turns
- *   counters       counters of four threads in one cache line
+ *   counters       counters of four threads in one cache line; they count as often as they look
+ *   sharing        the same of two threads that do next to nothing but count; on one node as well
  *   cluster        two groups of threads, each sharing a pool, each on two nodes
  *   facerec        one matrix, filled once, that all nodes read; others are made, used and freed
  *   streamcluster  one array on one node that all nodes read and write, and small points beside it
@@ -30,6 +31,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 /* Preloaded, not linked. */
@@ -42,6 +44,9 @@ enum {
     THREADS = 4,
     PAGE = 4 * KIB,
     OBJECTS = 2, /* psearchy: of each origin and thread */
+    LINE = 64,
+    SHARERS = 2,
+    OFTEN = 1000, /* sharing: counted from one look at the input to the next */
     HERE = -1,
     BIND = 2,            /* MPOL_BIND */
     HINTED = 1 << 13,    /* MPOL_F_NUMA_BALANCING: faults are taken, pages stay */
@@ -199,6 +204,41 @@ static void counters(void *argument, int number) {
     lab_pin(number);
     while (goes_on()) {
         (*shared[number])++;
+        rest();
+    }
+}
+
+/* The line in the middle of a block. */
+static volatile uint64_t *make_line(int node) {
+    char *middle = (char *)make(size, node) + size / 2;
+    return (uint64_t *)(void *)(middle + -(uintptr_t)middle % LINE);
+}
+
+/* Mended: each thread has a block of its own, on its node. */
+static void begin_sharing(void) {
+    for (int i = 0; i < SHARERS; i++)
+        shared[i] =
+            mended || i == 0 ? make_line(mended && lab_nodes > 1 ? i : HERE) : shared[0] + i;
+    say(shared[mended ? 1 : 0], "false_sharing+op");
+}
+
+/* On one node: to one of its processors. */
+static void pin_to_processor(int number) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)(number % get_nprocs()), &one);
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+}
+
+static void sharing(void *argument, int number) {
+    (void)argument;
+    if (lab_nodes > 1)
+        lab_pin(number);
+    else
+        pin_to_processor(number);
+    while (goes_on()) {
+        for (unsigned i = 0; i < OFTEN * passes; i++)
+            (*shared[number])++;
         rest();
     }
 }
@@ -376,6 +416,7 @@ int main(int argc, char **argv) {
         {"migrated", begin_migrated, migrated, 1},
         {"alternating", begin_alternating, alternating, 2},
         {"counters", begin_counters, counters, THREADS},
+        {"sharing", begin_sharing, sharing, SHARERS},
         {"cluster", begin_cluster, cluster, THREADS},
         {"facerec", begin_facerec, facerec, 2},
         {"partition", begin_partition, partition, THREADS},
@@ -386,8 +427,8 @@ int main(int argc, char **argv) {
         {"apache", begin_apache, apache, 2},
     };
     check_begin();
-    lab_begin(THREADS);
     REQUIRE(argc >= 4);
+    lab_begin(strcmp(argv[1], "sharing") == 0 ? 1 : THREADS);
     mended = strcmp(argv[2], "mended") == 0;
     which = argv[3][0] == '1';
     hinted = argc > 4;

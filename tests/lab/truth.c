@@ -31,6 +31,7 @@ enum {
     OBJECTS = 8,
     LOOK_MS = 500,
     LOOKS = 80,    /* not by the clock, which may stand or jump where the machine is emulated */
+    MET = 100,     /* samples of what nobody shares */
     LACKING = 320, /* samples; of watchpoints, whose hits are a dozen a round: */
     LACKING_HITS = 4000,
     TURN = 40, /* windows with hits: several times those in which nodes are told apart */
@@ -75,6 +76,10 @@ typedef struct variant {
 static char program[4096];
 static const char *source, *pattern;
 static bool takes_turns;
+static bool of_lines;
+/* Of a line nothing is wrong as long as nothing was seen: what is mended runs as long as it took to
+ * find what is wrong. */
+static int looks, looks_least;
 static bool shares, knows_op; /* what the source gives */
 
 /* ---- the program ---- */
@@ -209,7 +214,10 @@ static found_t find(numalloc_profile_flows_t *flows, uint32_t of, const object_t
     f.seen = strcmp(f.verdict, "none") != 0 && f.v.samples >= least;
     bool said = f.seen && strcmp(f.verdict, "samples") != 0;
     f.there = said && (lacks || f.v.chance >= (right ? SURE : SURELY));
-    f.right = f.there && right;
+    /* (A line is not called falsely shared, as long as the other one took, and it was met.) */
+    bool met = of_lines && f.v.samples >= MET && strcmp(f.verdict, "samples") == 0 &&
+               strcmp(o->verdict, "nothing_wrong") == 0;
+    f.right = (f.there && right) || met;
     return f;
 }
 
@@ -319,21 +327,23 @@ static void watch_over(variant_t *variants, int count) {
         for (int v = 0; v < count; v++) {
             if (variants[v].over) continue;
             variants[v].enough = judge(&variants[v], late);
-            variants[v].over = variants[v].enough || late;
+            variants[v].over = (variants[v].enough && look >= looks_least) || late;
             if (variants[v].over)
                 end(&variants[v], begun);
             else
                 more = true;
         }
+        looks = look;
     }
 }
 
 int main(int argc, char **argv) {
     check_begin();
-    lab_begin(4);
     REQUIRE(argc == 3 && getenv("TRUTH_LIB") != NULL);
     source = argv[1];
     pattern = argv[2];
+    of_lines = strcmp(pattern, "sharing") == 0;
+    lab_begin(of_lines ? 1 : 4);
     knows_op = strcmp(source, "watch") == 0;
     shares = knows_op || strcmp(source, "numa") == 0;
     takes_turns = strcmp(pattern, "alternating") == 0;
@@ -346,11 +356,15 @@ int main(int argc, char **argv) {
     static variant_t variants[VARIANTS] = {{.state = "wrong"}, {.state = "mended"}};
     int processes = strcmp(pattern, "apache") == 0 ? 2 : 1;
     /* Each recorder of watchpoints wants a processor for itself. */
-    int at_once = knows_op && processes > 1 ? 1 : VARIANTS;
+    int at_once = knows_op && (processes > 1 || of_lines) ? 1 : VARIANTS;
     for (int v = 0; v < VARIANTS; v++)
         variants[v].processes = processes;
-    for (int v = 0; v < VARIANTS; v += at_once)
+    for (int v = 0; v < VARIANTS; v += at_once) {
         watch_over(variants + v, at_once);
+        if (!of_lines) continue;
+        looks_least = looks;
+        if (!variants[v].enough) break;
+    }
     bool enough = true;
     for (int v = 0; v < VARIANTS; v++)
         enough = enough && variants[v].enough;
