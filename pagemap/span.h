@@ -54,7 +54,7 @@ typedef struct na_span {
     bool sampled;   /* holds sampled blocks only */
     bool dedicated; /* large: a mapping of its own, not part of a region */
     uint8_t home;   /* dense node that the memory was wanted on: not `node` for a stray */
-    bool migrated;  /* large, in a region: pages were moved away from the region's node */
+    uint8_t astray; /* large: why pages may lie elsewhere than on the node, NA_ASTRAY_* */
     /* A small span that was opened to all classes (alloc/central/mix.h). `cls` and what follows
      * from it stay true of blocks from before. */
     _Atomic(bool) mixed;
@@ -78,6 +78,12 @@ typedef struct na_span {
 } na_span_t;
 
 #define NA_SPAN_UNLISTED 0xff
+
+enum {
+    NA_ASTRAY_NOT,
+    NA_ASTRAY_BY_TOUCH, /* they lie where they are first touched */
+    NA_ASTRAY_MOVED,    /* in a region: by numalloc_migrate */
+};
 
 _Static_assert(sizeof(na_span_t) <= 2 * NA_CACHE_LINE, "two lines a span");
 

@@ -170,9 +170,10 @@ static int ask_kernel(uintptr_t address) {
 int numalloc_node_of(const void *address) {
     const na_span_t *span = na_span_of(address);
     if (span == NULL) return -1;
-    if (span->node < na_node_count) return (int)na_node_system_id(span->node);
+    int known = span->node < na_node_count ? (int)na_node_system_id(span->node) : -1;
+    if (NA_LIKELY(known >= 0 && !span->astray)) return known;
     int node = ask_kernel((uintptr_t)address);
-    return node < 0 ? -1 : node;
+    return node < 0 ? known : node;
 }
 
 int numalloc_page_node(const void *address) {

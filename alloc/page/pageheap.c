@@ -163,18 +163,18 @@ void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins
  * slack. */
 static void na_pageheap_exchange_nodes(unsigned node) {
     uint64_t now = na_os_ms(), bound = 0, held = 0, elsewhere = 0;
-    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
+    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i)) {
         na_pagestore_t *s = &na_pagestores[i];
         na_lock(&s->lock);
         bool late = now < s->peak_at + NODES_PEAK_MS && s->peak > s->used;
         bound += late ? s->peak : s->used;
         held += s->used + s->dirty;
-        if (i != node) elsewhere += s->dirty;
+        if (i != node && i != NA_STORE_TOUCH(node)) elsewhere += s->dirty;
         na_unlock(&s->lock);
     }
     bound += bound / 8 + NODES_SLACK;
-    for (unsigned i = 0; i <= NA_NODE_ANY && held > bound && elsewhere > 0; i = na_node_next(i)) {
-        if (i == node) continue;
+    for (unsigned i = 0; i < NA_STORES && held > bound && elsewhere > 0; i = na_store_next(i)) {
+        if (i == node || i == NA_STORE_TOUCH(node)) continue;
         na_pagestore_t *s = &na_pagestores[i];
         na_lock(&s->lock);
         uint64_t dirty = s->dirty;
@@ -338,7 +338,7 @@ static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages,
 
 static uint64_t na_pageheap_purge_all(void) {
     uint64_t purged = 0;
-    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i))
+    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
         purged += na_purge_trim(&na_pagestores[i], 0);
     return purged;
 }
@@ -411,6 +411,67 @@ uintptr_t na_pageheap_alloc_near(unsigned node, uint32_t pages, uintptr_t near, 
     return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .near = near}, zeroed);
 }
 
+/* --- large blocks that are to lie where they are first touched --- */
+
+bool na_pageheap_leaves_to_touch(unsigned node) {
+    return na_node_many && na_place_spills(node) && !na_pagestores[node].bind_refused &&
+           !atomic_load_explicit(&na_pagestores[NA_STORE_TOUCH(node)].touch_refused,
+                                 memory_order_relaxed) &&
+           !na_pressure() && !na_pressure_is_exhausted() &&
+           !atomic_load_explicit(&na_reserve_limited, memory_order_relaxed);
+}
+
+/* Free pages that all hold memory. */
+static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages, uintptr_t near) {
+    uint32_t dirty;
+    na_lock(&s->lock);
+    uintptr_t start = na_store_take_near(s, pages, near, &dirty);
+    if (!start) start = na_store_take_dirty(s, pages, 1);
+    na_unlock(&s->lock);
+    return start;
+}
+
+/* So much new memory counts as the node's, wherever it will be touched. False: the node may have
+ * no room for it, or the control group. */
+static bool na_pagetcache_count_fresh(unsigned node, uint32_t pages) {
+    na_pagestore_t *s = &na_pagestores[node];
+    if (!na_pageheap_ask(s, pages) || na_pressure() || na_pressure_is_exhausted()) return false;
+    na_lock(&s->lock);
+    bool looks = s->fresh + pages > s->room_limit;
+    na_unlock(&s->lock);
+    if (looks) na_pageheap_exchange_nodes(node);
+    if (looks && !na_pageheap_fits(node, pages)) return false;
+    na_lock(&s->lock);
+    s->fresh += pages;
+    na_unlock(&s->lock);
+    return true;
+}
+
+uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed,
+                                     bool *by_touch) {
+    size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
+    if (!na_limit_charge(bytes)) return 0;
+    na_pagestore_t *s = &na_pagestores[NA_STORE_TOUCH(node)];
+    uintptr_t start = na_pageheap_take_held(s, pages, near);
+    if (!start) start = na_pageheap_take_held(&na_pagestores[node], pages, near);
+    *by_touch = !start;
+    *zeroed = false;
+    if (!start && na_pagetcache_count_fresh(node, pages))
+        start = na_pageheap_take(s, pages, (na_wish_t){.align = NA_HUGE_PAGES}, zeroed);
+    if (!start) na_limit_release(bytes);
+    return start;
+}
+
+bool na_pageheap_is_by_touch(uintptr_t address) {
+    const na_hugepage_t *hp = na_region_hugepage(address);
+    return hp && hp->region->by_touch;
+}
+
+void na_pageheap_refuse_touch(unsigned node) {
+    atomic_store_explicit(&na_pagestores[NA_STORE_TOUCH(node)].touch_refused, true,
+                          memory_order_relaxed);
+}
+
 /* Splits [start, start + pages) at hugepage boundaries: how many pages lie in the first one, and at
  * which page of it they begin. */
 NA_INLINE unsigned na_first_part(uintptr_t start, uint32_t pages, unsigned *at) {
@@ -440,7 +501,7 @@ static NA_COLD bool na_pageheap_exchange_added(na_pagestore_t *s, uintptr_t star
         *zeroed = false;
         break;
     case NA_SHIFT_LOST:
-        na_pageheap_free((unsigned)(s - na_pagestores), start, before);
+        na_pageheap_free(na_pageheap_node_of(start), start, before);
         na_limit_release((size_t)(pages - before) << NA_PAGE_SHIFT);
         return false;
     }
@@ -451,12 +512,13 @@ static NA_COLD bool na_pageheap_exchange_added(na_pagestore_t *s, uintptr_t star
 static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
                                    bool *zeroed) {
     if (extra == 0 || extra > NA_RUN_MAX_PAGES || pages + extra > NA_RUN_MAX_PAGES) return false;
-    na_pagestore_t *s = &na_pagestores[node];
     na_region_t *region = na_pageheap_find(node, start, pages)->region;
+    na_pagestore_t *s = &na_pagestores[region->store];
     uintptr_t from = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
     size_t bytes = (size_t)extra << NA_PAGE_SHIFT;
     if (from + bytes > region->start + region->size || !na_pageheap_has_room(node, extra) ||
-        (NA_UNLIKELY(na_pressure_is_exhausted()) && !na_pageheap_ask(s, extra)) ||
+        (NA_UNLIKELY(na_pressure_is_exhausted()) &&
+         !na_pageheap_ask(&na_pagestores[node], extra)) ||
         !na_limit_charge(bytes))
         return false;
 
@@ -509,8 +571,8 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
 
 void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     if (NA_UNLIKELY(pages == 0)) return;
-    na_pagestore_t *s = &na_pagestores[node];
     na_hugepage_t *hp = na_pageheap_find(node, start, pages);
+    na_pagestore_t *s = &na_pagestores[hp->region->store];
     na_lock(&s->lock);
     uint64_t now = na_purge_clock(s, pages);
     uint32_t left = pages;
@@ -527,10 +589,30 @@ void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     if (NA_UNLIKELY(purge)) na_purge_cap(s);
 }
 
+NA_COLD void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pages) {
+    na_hugepage_t *hp = na_pageheap_find(node, start, pages);
+    na_pagestore_t *s = &na_pagestores[hp->region->store];
+    na_lock(&s->lock);
+    for (uint32_t left = pages; left > 0; hp++) {
+        na_bits_t part = {{0, 0, 0, 0}};
+        unsigned at, n = na_first_part(start, left, &at);
+        na_bits_set(&part, at, n);
+        na_store_give(s, hp, at, n, atomic_load_explicit(&s->clock, memory_order_relaxed));
+        na_store_isolate(s, hp, part);
+        na_store_restore(s, hp, part, false);
+        start += (uintptr_t)n << NA_PAGE_SHIFT;
+        left -= n;
+    }
+    s->purged += (uint64_t)pages << NA_PAGE_SHIFT;
+    na_unlock(&s->lock);
+    na_limit_release((size_t)pages << NA_PAGE_SHIFT);
+}
+
 bool na_pageheap_rebind(unsigned node) {
     if (!na_place_binds(node)) return true;
     na_pagestore_t *s = &na_pagestores[node];
     na_purge_trim(s, 0); /* what is free need not be moved */
+    na_purge_trim(&na_pagestores[NA_STORE_TOUCH(node)], 0);
     na_lock(&s->lock);
     na_region_t *region = s->regions; /* regions stay for ever */
     bool all = true;
@@ -554,13 +636,29 @@ bool na_pageheap_rebind(unsigned node) {
     return all;
 }
 
+/* The node's first-touch store, NULL: it can have none. */
+NA_INLINE na_pagestore_t *na_pageheap_touch_store(unsigned node) {
+    return NA_UNLIKELY(na_node_many) && node < NA_NODE_ANY ? &na_pagestores[NA_STORE_TOUCH(node)]
+                                                           : NULL;
+}
+
 void na_pageheap_tick(unsigned node, uint64_t now) {
     na_purge_tick(&na_pagestores[node], now);
+    na_pagestore_t *touch = na_pageheap_touch_store(node);
+    if (touch) na_purge_tick(touch, now);
 }
 
 size_t na_pageheap_trim(unsigned node, size_t keep_bytes) {
-    return (size_t)na_purge_trim(&na_pagestores[node], keep_bytes >> NA_PAGE_SHIFT)
-           << NA_PAGE_SHIFT;
+    uint64_t keep = keep_bytes >> NA_PAGE_SHIFT, purged = 0;
+    na_pagestore_t *touch = na_pageheap_touch_store(node);
+    if (touch) {
+        purged = na_purge_trim(touch, keep);
+        na_lock(&touch->lock);
+        keep -= touch->dirty < keep ? touch->dirty : keep;
+        na_unlock(&touch->lock);
+    }
+    purged += na_purge_trim(&na_pagestores[node], keep);
+    return (size_t)purged << NA_PAGE_SHIFT;
 }
 
 /* --- questions
@@ -575,22 +673,27 @@ NA_RACY bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
     return *(volatile uint64_t *)&na_pagestores[node].dirty >= pages;
 }
 
-void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
-    na_pagestore_t *s = &na_pagestores[node];
+static void na_pageheap_add_stats(na_pagestore_t *s, na_pageheap_stats_t *stats) {
     na_lock(&s->lock);
-    stats->reserved = 0;
-    stats->committed = s->committed;
-    stats->used = s->used << NA_PAGE_SHIFT;
-    stats->dirty = s->dirty << NA_PAGE_SHIFT;
-    stats->purged = s->purged;
-    stats->regions = s->region_count;
-    stats->bound = s->regions != NULL;
-    stats->bind_refused = s->bind_refused;
+    stats->committed += s->committed;
+    stats->used += s->used << NA_PAGE_SHIFT;
+    stats->dirty += s->dirty << NA_PAGE_SHIFT;
+    stats->purged += s->purged;
+    stats->regions += s->region_count;
+    stats->bind_refused |= s->bind_refused;
     for (const na_region_t *region = s->regions; region; region = region->next) {
         stats->bound &= region->bound;
         stats->reserved += na_reserve_bytes(&region->space);
     }
     na_unlock(&s->lock);
+}
+
+void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
+    *stats = (na_pageheap_stats_t){.bound = true};
+    na_pageheap_add_stats(&na_pagestores[node], stats);
+    na_pagestore_t *touch = na_pageheap_touch_store(node);
+    if (touch) na_pageheap_add_stats(touch, stats);
+    stats->bound &= stats->regions != 0;
     const na_strays_t *strays = &na_strays[node];
     stats->strays = atomic_load_explicit(&strays->ever, memory_order_relaxed) << NA_PAGE_SHIFT;
     stats->away = atomic_load_explicit(&strays->away, memory_order_relaxed) << NA_PAGE_SHIFT;
@@ -598,7 +701,9 @@ void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
 }
 
 uint64_t na_pageheap_committed_on(unsigned node) {
-    return __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
+    uint64_t bytes = __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
+    const na_pagestore_t *touch = na_pageheap_touch_store(node);
+    return touch ? bytes + __atomic_load_n(&touch->committed, __ATOMIC_RELAXED) : bytes;
 }
 
 uint64_t na_pageheap_committed(void) {
@@ -611,7 +716,7 @@ uint64_t na_pageheap_committed(void) {
 void na_pageheap_after_fork_child(void) {
     na_region_after_fork_child();
     na_pressure_after_fork_child();
-    for (unsigned i = 0; i <= NA_NODE_ANY; i = na_node_next(i)) {
+    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i)) {
         na_lock_reset(&na_pagestores[i].lock);
         if (na_pagestores[i].purging != na_thread_tag())
             na_pagestores[i].purging = 0; /* the thread that did is not here */

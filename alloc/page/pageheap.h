@@ -1,9 +1,10 @@
 /* pageheap.h - runs of pages for one node.
  *
  * Page: NA_PAGE_SIZE (8 KiB), the unit of spans. Hugepage: 2 MiB, 256 pages. A page heap owns
- * regions (region.h): large reservations, bound once to the node, of which a growing front part is
- * accessible. Every 2 MiB of a region has one na_hugepage_t, all free-page bookkeeping is in its
- * bitmaps, and neighbours coalesce by themselves.
+ * regions (region.h): large reservations, bound once to the node (but for those of its first-touch
+ * store, touch.h), of which a growing front part is accessible. Every 2 MiB of a region has one
+ * na_hugepage_t, all free-page bookkeeping is in its bitmaps, and neighbours coalesce by
+ * themselves.
  *
  *   region  |hugepage 0|hugepage 1|  ...            | not yet accessible ...          |
  *           ^start                                  ^frontier (only ever moves right) ^end
@@ -65,6 +66,20 @@ uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, 
  * its processor's caches is of use to it, and of none to others. */
 uintptr_t na_pageheap_alloc_near(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed);
 
+/* Several nodes: large blocks of the node's threads are left to the kernel's first touch. Not where
+ * the node is bound strictly, binding is refused, or memory or address space is scarce. */
+bool na_pageheap_leaves_to_touch(unsigned node);
+/* Takes a run of at least NA_HUGE_PAGES pages on such a node: free pages that all hold memory, at
+ * the node and near an address that the thread used lately if that can be; else pages that hold
+ * none and are not bound (*by_touch), aligned to a hugepage. 0: neither is to be had, or the node
+ * has no room for them. */
+uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed,
+                                     bool *by_touch);
+/* The address lies in a region for such runs. */
+bool na_pageheap_is_by_touch(uintptr_t address);
+/* No more of them for the node: where their pages lie cannot be known. */
+void na_pageheap_refuse_touch(unsigned node);
+
 /* Dense node (or the pseudo-node) whose page heap an address belongs to, NA_NO_NODE for any other
  * address. Lock-free, async-signal-safe. */
 #define NA_NO_NODE (~0u)
@@ -82,6 +97,9 @@ unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages);
  * `node` is what node_of says of the run; the process ends with a message if the run was not taken.
  */
 void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages);
+
+/* The same for pages that the caller has given back to the system: they read as zero. */
+void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pages);
 
 /* Takes the `extra` pages right after start + pages, if all are free and in the same region, and
  * the whole stays within NA_RUN_MAX_PAGES. Where the run ends at the frontier, the frontier moves.

@@ -7,7 +7,7 @@
 #include "alloc/sys/print.h"
 #include "alloc/sys/topology.h"
 
-NA_SPARSE na_pagestore_t na_pagestores[NA_MAX_NODES + 1];
+NA_SPARSE na_pagestore_t na_pagestores[NA_STORES];
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
@@ -361,8 +361,23 @@ uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t 
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
+/* Whether n >= NA_HUGE_PAGES pages from the first one of hp on are all free and hold memory. */
+static bool na_is_dirty_run(const na_hugepage_t *hp, uint32_t n) {
+    const na_region_t *region = hp->region;
+    size_t left = (region->size >> NA_HUGE_SHIFT) - (size_t)(hp - region->hugepages);
+    if (left < (n + NA_HUGE_PAGES - 1) / NA_HUGE_PAGES) return false;
+    for (; n >= NA_HUGE_PAGES; n -= NA_HUGE_PAGES, hp++)
+        if (!na_bits_full(&hp->dirty)) return false;
+    return n == 0 || na_bits_count(&hp->dirty, 0, n) == n;
+}
+
 uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align) {
-    if (n >= NA_HUGE_PAGES || s->dirty < n) return 0;
+    if (s->dirty < n) return 0;
+    if (n >= NA_HUGE_PAGES) {
+        na_hugepage_t *first = na_store_find_long(s, n);
+        uint32_t dirty;
+        return first && na_is_dirty_run(first, n) ? na_store_take_from(s, first, n, &dirty) : 0;
+    }
     na_hugepage_t *found = NULL;
     unsigned at = NA_BITS_NONE;
     for (unsigned list = na_bits_next(&s->fit_map, n); list != NA_BITS_NONE && !found;
@@ -404,19 +419,9 @@ uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
-/* Whether n >= NA_HUGE_PAGES pages from the first one of hp on are all free and hold memory. */
-static bool na_is_dirty_run(const na_hugepage_t *hp, uint32_t n) {
-    const na_region_t *region = hp->region;
-    size_t left = (region->size >> NA_HUGE_SHIFT) - (size_t)(hp - region->hugepages);
-    if (left < (n + NA_HUGE_PAGES - 1) / NA_HUGE_PAGES) return false;
-    for (; n >= NA_HUGE_PAGES; n -= NA_HUGE_PAGES, hp++)
-        if (!na_bits_full(&hp->dirty)) return false;
-    return n == 0 || na_bits_count(&hp->dirty, 0, n) == n;
-}
-
 uintptr_t na_store_take_near(na_pagestore_t *s, uint32_t n, uintptr_t near, uint32_t *dirty) {
     na_hugepage_t *hp = na_region_hugepage(near);
-    if (!hp || &na_pagestores[hp->region->node] != s) return 0;
+    if (!hp || &na_pagestores[hp->region->store] != s) return 0;
     if (n >= NA_HUGE_PAGES) return na_is_dirty_run(hp, n) ? na_store_take_from(s, hp, n, dirty) : 0;
     if (hp->longest < n || na_bits_empty(&hp->dirty)) return 0;
     unsigned at = na_bits_find_run(hp->dirty, n, 1);
@@ -586,10 +591,13 @@ bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
 }
 
 static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
-    unsigned node = (unsigned)(s - na_pagestores);
+    unsigned store = (unsigned)(s - na_pagestores);
+    bool by_touch = store > NA_NODE_ANY;
+    unsigned node = by_touch ? store - NA_STORE_TOUCH(0) : store;
     bool bind = !s->bind_refused && na_place_binds(node);
-    na_region_t *region = na_region_create(node, need, bind, s->committed);
+    na_region_t *region = na_region_create(node, by_touch, need, bind, s->committed);
     if (!region) return NULL;
+    region->store = store;
     s->bind_refused |= bind && !region->bound;
     s->delay = na_option(NA_OPT_PURGE_DELAY);
     if (s->delay > (uint64_t)1 << 40) /* for ever, and no sum with it overflows */

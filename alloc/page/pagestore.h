@@ -1,4 +1,4 @@
-/* pagestore.h - the free pages of one node: lists, choice, growth.
+/* pagestore.h - free pages of one node: lists, choice, growth.
  *
  * What the page heap (pageheap.c) and purging (purge.c) share. Every function here wants the
  * store's lock held by the caller, unless said otherwise. Counts are pages, unless said otherwise.
@@ -16,6 +16,7 @@
 #include "alloc/sys/base.h"
 #include "alloc/sys/bits256.h"
 #include "alloc/sys/lock.h"
+#include "alloc/sys/topology.h"
 
 typedef struct na_hugelist {
     na_hugepage_t *head, *tail;
@@ -46,9 +47,10 @@ typedef struct na_pagestore {
     uint64_t cap_purged_at;
     uint64_t cap_regret; /* of those, pages wanted back */
     uint64_t cap_changed_at;
-    uint64_t peak, peak_at;    /* highest `used` of late, and when (ms) */
-    uint64_t purge_not_before; /* after a refusal of the system (locked memory) */
-    unsigned shift_refusals;   /* remap.c */
+    uint64_t peak, peak_at;      /* highest `used` of late, and when (ms) */
+    uint64_t purge_not_before;   /* after a refusal of the system (locked memory) */
+    unsigned shift_refusals;     /* remap.c */
+    _Atomic(bool) touch_refused; /* of a first-touch store: it is to be left alone (touch.h) */
 
     /* Regions. Bytes. */
     na_region_t *regions, *open;
@@ -66,15 +68,25 @@ typedef struct na_pagestore {
     na_hugelist_t fit[NA_HUGE_PAGES];
 } na_pagestore_t;
 
-/* Of each dense node, and of the pseudo-node. Valid when all zero. */
+/* By number: of each dense node, and of the pseudo-node, its number; then of each dense node its
+ * first-touch store, whose regions are not bound to the node. It has the pages of large blocks that
+ * hold no memory yet: they are to lie where they are first touched. Of its free pages, those that
+ * hold memory lie on the node (touch.h). Valid when all zero. */
 extern na_pagestore_t na_pagestores[];
+#define NA_STORE_TOUCH(node) (NA_NODE_ANY + 1u + (node))
+#define NA_STORES            NA_STORE_TOUCH(NA_MAX_NODES)
+
+/* All of them in turn: for (unsigned i = 0; i < NA_STORES; i = na_store_next(i)) */
+NA_INLINE unsigned na_store_next(unsigned store) {
+    if (store < NA_NODE_ANY) return na_node_next(store);
+    return na_node_many && store - NA_NODE_ANY < na_node_count ? store + 1 : NA_STORES;
+}
 
 /* Takes n (1..NA_RUN_MAX_PAGES) free pages, accessible already. *dirty: how many of them may hold
  * memory. 0 if there are none. */
 uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t *dirty);
 
-/* The same among pages that all hold memory, so that no more is asked of the system. Runs of less
- * than a hugepage only. */
+/* The same among pages that all hold memory, so that no more is asked of the system. */
 uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align);
 /* The same for a run that is to grow: in the middle of so many free pages that at least `room` are
  * left on either side, one for it to grow into and one for its neighbour. */

@@ -40,6 +40,13 @@ bool na_place(void *start, size_t size, unsigned node, bool bind) {
     return bound;
 }
 
+bool na_place_by_touch(void *start, size_t size) {
+    bool done = na_option(NA_OPT_NUMA) == NA_NUMA_BALANCED ||
+                na_os_bind(start, size, 0, NA_BIND_LOCAL, false) >= 0;
+    advise(start, size);
+    return done;
+}
+
 bool na_place_back(void *start, size_t size, unsigned node) {
     return place_on(start, size, na_node_system_id(node), true);
 }

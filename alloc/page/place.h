@@ -18,6 +18,10 @@ bool na_place_spills(unsigned node);
  * filters, above all) is normal; the range then gets its node by first touch. */
 bool na_place(void *start, size_t size, unsigned node, bool bind);
 
+/* The same for a range whose pages are to lie where they are first touched. False: refused; they do
+ * all the same, but the kernel's NUMA balancing may hide them from move_pages. */
+bool na_place_by_touch(void *start, size_t size);
+
 /* Binds a range again that was bound before, and has the kernel bring pages of it that lie on other
  * nodes. Returns whether it is bound. */
 bool na_place_back(void *start, size_t size, unsigned node);

@@ -71,10 +71,10 @@ static void become_tight(uint64_t limit) {
     uint64_t slack = clamp(pages_of(limit / SLACK_PART / na_node_count), SLACK_LEAST, SLACK_MOST);
     atomic_store_explicit(&na_pressure_lot, (uint32_t)slack, memory_order_relaxed);
     atomic_store_explicit(&na_pressure_now, true, memory_order_relaxed);
-    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
-        end_huge_pages(restrain(&na_pagestores[node], LEAST));
-    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
-        na_purge_everything(&na_pagestores[node]);
+    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
+        end_huge_pages(restrain(&na_pagestores[i], LEAST));
+    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
+        na_purge_everything(&na_pagestores[i]);
     atomic_fetch_add_explicit(&na_pressure_turns, 1, memory_order_relaxed);
 }
 
@@ -121,8 +121,8 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
         } else if (tight && group.room > 2 * least) {
             atomic_store_explicit(&na_pressure_now, false, memory_order_relaxed);
         } else if (tight && group.room < least / 2 && !na_pressure_is_exhausted()) {
-            for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
-                na_purge_trim(&na_pagestores[node], 0);
+            for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
+                na_purge_trim(&na_pagestores[i], 0);
         }
         atomic_store_explicit(&na_pressure_critical_now, group.room < SCARCE * least,
                               memory_order_relaxed);

@@ -92,7 +92,13 @@ static na_region_t *na_region_try(size_t first, size_t size) {
     return region;
 }
 
-na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t committed) {
+static bool na_region_place_as(const na_region_t *region, void *start, size_t bytes, bool bind) {
+    if (NA_UNLIKELY(region->by_touch)) return na_place_by_touch(start, bytes);
+    return na_place(start, bytes, region->node, bind);
+}
+
+na_region_t *na_region_create(unsigned node, bool by_touch, size_t need, bool bind,
+                              size_t committed) {
     size_t least = na_align_up(need, NA_HUGE_SIZE), first = na_region_ahead(committed);
     size_t size = na_align_up((size_t)na_option(NA_OPT_REGION_SIZE), NA_HUGE_SIZE);
     if (size < least) size = least;
@@ -102,14 +108,15 @@ na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t comm
     if (!region && first > least) region = na_region_try(least, size);
     if (!region) return NULL;
     region->node = node;
-    region->bound = na_place((void *)region->start, region->space.reserved, node, bind);
+    region->by_touch = by_touch;
+    region->bound = na_region_place_as(region, (void *)region->start, region->space.reserved, bind);
     na_reserve_join(&region->space);
     return region;
 }
 
-static void na_region_place(void *owner, void *start, size_t bytes) {
+void na_region_place(void *owner, void *start, size_t bytes) {
     const na_region_t *region = owner;
-    na_place(start, bytes, region->node, region->bound);
+    (void)na_region_place_as(region, start, bytes, region->bound);
 }
 
 na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed) {

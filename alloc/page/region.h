@@ -1,11 +1,11 @@
-/* region.h - large pieces of address space, each bound to one node, opened from left to right.
+/* region.h - large pieces of address space, each of one node, opened from left to right.
  *
- * A region is reserved without access rights (nothing is charged or touched), bound before its
- * first touch, and made accessible by moving one frontier to the right: three VMAs a region (used,
- * opened, reserved) whatever happens inside. Little more is reserved than is opened (reserve.h):
- * the region has a place of 1 GiB to grow into, and what is added is bound as what was there. What
- * was opened is never given back; neither are the tables, so pointers to regions and hugepages stay
- * good for the life of the process.
+ * A region is reserved without access rights (nothing is charged or touched), bound to its node
+ * before its first touch (or, of a first-touch store, to none), and made accessible by moving one
+ * frontier to the right: three VMAs a region (used, opened, reserved) whatever happens inside.
+ * Little more is reserved than is opened (reserve.h): the region has a place of 1 GiB to grow into,
+ * and what is added is bound as what was there. What was opened is never given back; neither are
+ * the tables, so pointers to regions and hugepages stay good for the life of the process.
  *
  * Opening is all that happens here. Which pages are free is the page heap's business: it owns the
  * bitmaps and links in na_hugepage_t and guards them, and the frontier, by the node's lock.
@@ -62,6 +62,8 @@ struct na_region {
     size_t frontier;    /* bytes from start that are accessible; multiple of NA_PAGE_SIZE */
     na_reserve_t space; /* space.most: how far the frontier may come; at most the size */
     unsigned node;      /* dense; or NA_NODE_ANY, the pseudo-node */
+    unsigned store;     /* whose pages they are (pagestore.h), by who made it */
+    bool by_touch;      /* pages lie where they are first touched */
     bool bound;
     /* No row of row_least or more free pages begins before page row_from (pages from start). */
     uint32_t row_from, row_least;
@@ -72,8 +74,9 @@ struct na_region {
 
 /* Finds a place for a region of NA_OPT_REGION_SIZE and reserves as much of it as a node that has so
  * many bytes open is given ahead, at least `need`. NULL when the system refuses that. `bind`: try
- * mbind; region->bound says whether it worked. */
-na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t committed);
+ * mbind; region->bound says whether it worked. `by_touch`: not to the node. */
+na_region_t *na_region_create(unsigned node, bool by_touch, size_t need, bool bind,
+                              size_t committed);
 
 /* Moves the frontier to `to` bytes from the start (more than now, at most space.most), reserving
  * ahead as above where that is needed. On success the pages between are accessible, read as zero
@@ -81,6 +84,8 @@ na_region_t *na_region_create(unsigned node, size_t need, bool bind, size_t comm
  * entry and all its pages marked used. NA_RESERVE_TAKEN: the region ends at space.most. */
 na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed);
 
+/* Says to the system of a part of it what was said of the whole (owner: the region). */
+void na_region_place(void *owner, void *start, size_t bytes);
 /* Binds the region again, and brings pages back (place.h). `frontier`: as it was lately. Returns
  * whether it is bound. */
 bool na_region_rebind(na_region_t *region, size_t frontier);

@@ -3,7 +3,6 @@
 
 #include <stdatomic.h>
 
-#include "alloc/page/place.h"
 #include "alloc/page/purge.h"
 #include "alloc/sys/os.h"
 
@@ -77,8 +76,7 @@ static na_os_remap_t shift_some(na_pagestore_t *s, const target_t *t, na_hugepag
     size_t bytes = (size_t)n << NA_HUGE_SHIFT;
     bool fresh;
     na_os_remap_t result = na_os_remap((void *)na_hugepage_start(from), bytes, target, &fresh);
-    unsigned node = last->region->node;
-    if (fresh) na_place(target, bytes, node, na_place_binds(node));
+    if (fresh) na_region_place(last->region, target, bytes);
 
     na_lock(&s->lock);
     for (unsigned i = 0; i < n; i++) {

@@ -288,6 +288,8 @@ long na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool mov
     if (node >= NA_OS_NODES) return -EINVAL;
     mask[node / WORD_BITS] = 1ul << (node % WORD_BITS);
     long flags = move ? MPOL_MF_MOVE : 0;
+    if (how == NA_BIND_LOCAL)
+        return na_syscall(SYS_mbind, (long)start, (long)size, MPOL_PREFERRED, 0, 0, flags);
     if (how == NA_BIND_BALANCED)
         return bind_set(start, size, POLICY_PREFERRED_MANY | POLICY_BALANCING | MPOL_F_STATIC_NODES,
                         mask, flags);

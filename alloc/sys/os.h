@@ -93,9 +93,10 @@ typedef enum na_bind {
     NA_BIND_STRICT,    /* on the node only */
     NA_BIND_BALANCED,  /* preferred, and the kernel's NUMA balancing may move it. -EINVAL: the
                           kernel cannot (before 6.10) */
+    NA_BIND_LOCAL,     /* where it is first touched; NUMA balancing leaves it there */
 } na_bind_t;
 
-/* mbind to one node. `move`: pages that are there already go there too. */
+/* mbind to one node (none for NA_BIND_LOCAL). `move`: pages that are there already go there too. */
 long na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool move);
 /* mbind, pages in turn on the nodes in the set: one bit a node, `nodes` of them (at most
  * NA_OS_NODES). */

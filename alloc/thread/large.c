@@ -8,6 +8,7 @@
 #include "alloc/page/pageheap.h"
 #include "alloc/page/place.h"
 #include "alloc/page/pressure.h"
+#include "alloc/page/touch.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
 #include "alloc/sys/topology.h"
@@ -73,6 +74,8 @@ typedef struct na_large_kind {
     bool dedicated;
     bool aside;                 /* not behind the gate (aside.h); dedicated, too */
     bool grows;                 /* a run with room, unless it is dedicated */
+    bool on_node;               /* the program names the node */
+    bool by_touch;              /* its pages are to lie where they are first touched */
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
 
@@ -99,7 +102,10 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
     /* before first touch */
     if (kind->interleave != NULL)
         na_place_interleaved(start, bytes, kind->interleave, NA_OS_NODES);
-    else
+    else if (NA_UNLIKELY(kind->by_touch) && span->node == kind->node) {
+        na_place_by_touch(start, bytes);
+        span->astray = NA_ASTRAY_BY_TOUCH;
+    } else
         na_place(start, bytes, span->node, na_place_binds(span->node));
     if (!na_os_commit(start, bytes)) {
         na_os_unmap(start, bytes);
@@ -141,8 +147,14 @@ static NA_COLD void give_end_back(const na_span_t *span) {
 static bool map_run(na_tcache_t *tcache, na_span_t *span, const na_large_kind_t *kind,
                     bool *zeroed) {
     uint32_t pages = span->pages;
-    uintptr_t start;
-    if (kind->grows)
+    uintptr_t start = 0;
+    bool by_touch = false;
+    if (NA_UNLIKELY(kind->by_touch))
+        start =
+            na_pageheap_alloc_by_touch(kind->node, pages, tcache->large_near, zeroed, &by_touch);
+    if (NA_UNLIKELY(start != 0))
+        span->astray = by_touch ? NA_ASTRAY_BY_TOUCH : NA_ASTRAY_NOT;
+    else if (kind->grows)
         start = na_pageheap_alloc_roomy(kind->node, pages, room_for(pages), zeroed);
     else if (pages >= NEAR_PAGES && kind->alignment <= NA_PAGE_SIZE)
         start = na_pageheap_alloc_near(kind->node, pages, tcache->large_near, zeroed);
@@ -159,19 +171,19 @@ static bool map_run(na_tcache_t *tcache, na_span_t *span, const na_large_kind_t 
 
 /* The node whose page heap a run belongs to; its pages may have been moved to another. */
 static unsigned heap_node(const na_span_t *span) {
-    return NA_LIKELY(!span->migrated) ? span->node : na_pageheap_node_of(span->start);
+    return NA_LIKELY(!span->astray) ? span->node : na_pageheap_node_of(span->start);
 }
 
-/* Gives back pages of a run, from page `from` of it on. Those that were moved to another node are
- * given up first: what comes in their place is the node's again. */
+/* Gives back pages of a run, from page `from` of it on. */
 static void give_run_back(const na_span_t *span, uint32_t from) {
     uintptr_t start = span->start + ((uintptr_t)from << NA_PAGE_SHIFT);
     unsigned node = heap_node(span);
-    if (NA_UNLIKELY(span->migrated))
-        na_os_purge((void *)start, (size_t)(span->pages - from) << NA_PAGE_SHIFT);
     if (NA_UNLIKELY(span->home != node))
         na_pageheap_stray(span->home, node, span->pages - from, false);
-    na_pageheap_free(node, start, span->pages - from);
+    if (NA_UNLIKELY(span->astray))
+        na_touch_free(node, start, span->pages - from, span->astray == NA_ASTRAY_BY_TOUCH);
+    else
+        na_pageheap_free(node, start, span->pages - from);
 }
 
 static void give_memory_back(const na_span_t *span) {
@@ -225,7 +237,15 @@ enum { OWN_NODE = NA_NODE_ANY + 1 }; /* of a kind: the node of the thread */
 static NA_COLD na_span_t *make_aside(na_tcache_t *tcache, size_t size, na_large_kind_t kind,
                                      bool *zeroed) {
     kind.aside = kind.dedicated = true;
+    kind.by_touch = false;
     return make(tcache, size, &kind, zeroed);
+}
+
+/* Several nodes. A thread that was given a node has its memory there, wherever it runs. */
+static bool goes_by_touch(const na_tcache_t *tcache, size_t size, const na_large_kind_t *kind) {
+    return !kind->on_node && !tcache->pinned &&
+           (kind->dedicated || (!kind->grows && pages_for(size) >= NA_TOUCH_PAGES)) &&
+           na_pageheap_leaves_to_touch(kind->node);
 }
 
 /* The thread can have no thread cache just now. */
@@ -243,6 +263,7 @@ static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *ze
         tcache = na_tcache_before_growth(tcache);
         kind.node = tcache->node;
     }
+    if (NA_UNLIKELY(na_node_many)) kind.by_touch = goes_by_touch(tcache, size, &kind);
     na_span_t *span;
     if (NA_LIKELY(na_gate_enter(tcache))) {
         span = make(tcache, size, &kind, zeroed);
@@ -295,13 +316,16 @@ void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zero
 }
 
 void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry) {
-    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = node};
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = node, .on_node = true};
     return alloc_checked(size, kind, entry, NULL);
 }
 
 void *na_large_alloc_interleaved(const uint64_t *nodes, size_t size, na_entry_t entry) {
-    na_large_kind_t kind = {
-        .alignment = NA_PAGE_SIZE, .node = NA_NODE_ANY, .dedicated = true, .interleave = nodes};
+    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE,
+                            .node = NA_NODE_ANY,
+                            .dedicated = true,
+                            .on_node = true,
+                            .interleave = nodes};
     return alloc_checked(size, kind, entry, NULL);
 }
 
@@ -399,6 +423,8 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
         !na_pageheap_extend(node, span->start, old_pages, extra, &zeroed))
         return false;
     if (NA_UNLIKELY(span->home != node)) na_pageheap_stray(span->home, node, extra, true);
+    if (NA_UNLIKELY(na_node_many) && !span->astray && na_pageheap_is_by_touch(span->start))
+        span->astray = NA_ASTRAY_BY_TOUCH;
     na_pagemap_remove(span);
     set_pages(span, pages);
     if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
@@ -441,7 +467,7 @@ void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
 
 void na_large_settled_on(na_span_t *span, unsigned node, bool all) {
     if (!span->dedicated) {
-        span->migrated = true;
+        span->astray = NA_ASTRAY_MOVED;
         if (all) span->node = (uint8_t)node;
         return;
     }

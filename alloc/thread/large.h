@@ -2,10 +2,13 @@
  *
  * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. One that realloc makes grow and
  * that has to move for it goes to where there is room for it to grow further. Larger ones, and
- * blocks that realloc makes grow past NA_GROWN_MIN, get a mapping of their own, bound to the node,
- * that mremap can grow without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows
- * a process 65,530 mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it
+ * blocks that realloc makes grow past NA_GROWN_MIN, get a mapping of their own that mremap can grow
+ * without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows a process 65,530
+ * mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it
  * is freed: each of its pages costs a page fault, where those of runs are often there already.
+ *
+ * On several nodes, new memory of runs from NA_TOUCH_PAGES on and of mappings is not bound to the
+ * node: it lies where it is first touched (touch.h).
  *
  * Thread-safe; a block belongs to whoever holds it. */
 #ifndef NUMALLOC_ALLOC_LARGE_H
@@ -21,6 +24,7 @@
 #define NA_GROWN_MIN     ((size_t)32 << 20)
 #define NA_ROOM_MAX      ((size_t)16 << 20) /* address space that a block has to grow into */
 #define NA_DEDICATED_MAX 4096u
+#define NA_TOUCH_PAGES   NA_HUGE_PAGES
 
 /* A block of `size` bytes (any size up to PTRDIFF_MAX) aligned to `alignment` (a power of two, at
  * least NA_PAGE_SIZE). *zeroed, if not NULL: it is known to read as zero. NULL: no memory, errno is

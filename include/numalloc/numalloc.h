@@ -82,8 +82,9 @@ void *numalloc_alloc_local(size_t size);
 void *numalloc_alloc_interleaved(size_t size, const int *nodes, size_t count);
 
 /* The node that the allocator placed this address's block on; for memory that it left to the kernel
- * (interleaved blocks, threads with a policy of their own) the node that the page lies on. -1: no
- * live block's memory, or nobody knows yet. Async-signal-safe. Any address. */
+ * (large blocks with new memory, interleaved ones, threads with a policy of their own) or that was
+ * migrated, the node that the page lies on, or if it holds no memory, the one that it was allocated
+ * for. -1: no live block's memory, or nobody knows yet. Async-signal-safe. Any address. */
 int numalloc_node_of(const void *address);
 
 /* The node that the system page at `address`, of this process and not only of ours, lies on now, as
@@ -97,7 +98,8 @@ typedef struct numalloc_migration {
     size_t moved;     /* now on the node */
     size_t already;   /* were there */
     size_t untouched; /* hold no memory yet, and get it by the policy of the block's own place: for
-                         blocks up to 128 MiB the node they were allocated for */
+                         blocks below 2 MiB the node they were allocated for; for larger ones where
+                         they are touched, above 128 MiB the node */
     size_t refused;   /* the kernel did not move them (pinned, no memory there, shared) */
     size_t shared; /* not whole: system pages, or huge pages, that also hold other blocks, or what
                       is outside of the range */
