@@ -11,6 +11,8 @@
 /* Blocks up to this size share their pages with others: numalloc_migrate leaves them where they are
  * (alloc/central/sizeclass.h). */
 #define SHARES_PAGES 32768
+/* From this size on they lie where they are first touched (alloc/thread/large.h). */
+#define BY_TOUCH     (2u << 20)
 #define MOST_LISTED  8u  /* ranges and groups that are spelled out */
 #define MOST_THREADS 16u /* of a group, */
 #define MOST_BUFFERS 8u  /* and what they share */
@@ -117,9 +119,13 @@ static void for_partition(const na_access_view_t *view, const na_verdict_t *v, n
         NA_ADVISE(
             a->code,
             "; or let each worker write its part first, before any other thread writes there "
-            "(memory lies where it is first touched with NUMALLOC_NUMA=unbound, and with most "
-            "other allocators). Parts should begin at pages (where the system makes huge pages, "
-            "at 2 MiB), and the workers stay on their nodes");
+            "(%s). Parts should begin at pages (where the system makes huge pages, at 2 MiB), and "
+            "the workers stay on their nodes",
+            largest(view, v) >= BY_TOUCH
+                ? "blocks of 2 MiB and more lie where they are first touched, but for memory that "
+                  "the program has used before"
+                : "blocks below 2 MiB lie where they are first touched only with "
+                  "NUMALLOC_NUMA=unbound, and with most other allocators");
     } else if (view->flows.groups[v->group].kind == NA_FLOW_HEAP) {
         char why[NA_LABEL];
         NA_ADVISE(a->code,
