@@ -1,23 +1,22 @@
 #!/usr/bin/python3
-"""layout.py - which functions and constants of the library programs use, from recorded runs, and the
-linker's lists made of that: what every process uses comes first in the file.
+"""layout.py - records what programs use of the library, and writes the linker's lists from that, so
+that what every process uses lies side by side at the front of the file.
 
-    scripts/layout.py                  records and writes alloc/layout_text.ld and
-                                       alloc/layout_constants.ld, links, says what it changed
+    scripts/layout.py [--build DIRECTORY] [--keep]
+        builds, records, writes alloc/layout_text.ld and alloc/layout_constants.ld, links anew, and
+        says how much is resident before and after. --build: instead of build/release. --keep:
+        writes nothing, only says
     scripts/layout.py check MAP LIBRARY
-                                       every name in the lists is in the library (ctest: lint.layout)
+        fails unless every name in the lists is in the library, once (ctest: lint.layout)
     scripts/layout.py beyond MAP LIBRARY CLOCK KIB COMMAND...
-                                       says what the command uses beyond the first KIB KiB
-                                       (ctest: programs.first_pages)
+        fails if the command uses anything beyond the first KIB KiB (ctest: programs.first_pages)
 
-MAP is the linker's map of the library; CLOCK is tests/programs/still_clock.c, with which what goes by
-time is the same in every run. Options: --build DIRECTORY (build/release), --keep (write nothing: how it
-is now). Status: 0 well, 1 not, 2 wrong use or a tool that fails, 77 nothing can be said here.
+MAP is the linker's map of LIBRARY; CLOCK is tests/programs/still_clock.c, which makes what goes by
+time the same in every run. Exit status: 1 a check failed, 2 a tool failed, 77 it cannot run here.
 
-Small programs run under valgrind's lackey, which tells every address; large ones under callgrind,
-which counts instructions only and is faster by far (their constants are not seen). The library must be
-built by the compiler and on the kind of machine that its users have: gcc, -O2, and one node, since
-with several more of it runs.
+Small programs run under valgrind's lackey, which tells every address. Large ones run under
+callgrind, which is faster and knows of instructions only, not of constants. The library must be
+what users have (gcc, -O2); with several nodes more of it runs, so the machine must have one.
 """
 import argparse
 import bisect
@@ -26,6 +25,7 @@ import fnmatch
 import glob
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -35,31 +35,37 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TEXT, CONSTANTS = "alloc/layout_text.ld", "alloc/layout_constants.ld"
 COMMAND = "scripts/layout.py"
-PAGE, GROUP = 4096, 16  # the system's page, and how many it maps at once
-HOT = 0.01              # a function is hot with this share of what a program executes of the library
+PAGE, GROUP = 4096, 16  # the system's page; so many it maps at once
+HOT = 0.01  # a function is hot with this share of what a program executes of the library
 
-# What is run: a name, the tool, the command. {tests}: the build's test programs, {work}: an empty
-# directory, the current one. Every process of a command counts for itself.
+# What is run: a name, the tool, the command. The build's directory is BUILD; "text", "program.c"
+# and "words" (a program in C++) lie in the current one. Each process counts for itself.
 SMALL = [
-    ("start", "lackey", "{tests}/instructions single 1"),
-    ("single", "lackey", "{tests}/instructions single 1000"),
-    ("mixed", "lackey", "{tests}/instructions mixed 1000"),
-    ("realloc", "lackey", "{tests}/instructions realloc 1000"),
+    ("start", "lackey", "BUILD/tests/instructions single 1"),
+    ("single", "lackey", "BUILD/tests/instructions single 1000"),
+    ("mixed", "lackey", "BUILD/tests/instructions mixed 1000"),
+    ("realloc", "lackey", "BUILD/tests/instructions realloc 1000"),
     ("true", "lackey", "/bin/true"),
     ("cat", "lackey", "/bin/cat text"),
     ("ls", "lackey", "/bin/ls -l /"),
-    ("pipeline", "lackey", "/bin/sh -c 'head -n 50 text | tr a-z A-Z | uniq | wc | (read n; echo $n)'"),
     ("sed", "lackey", "/bin/sed s/a/b/g text"),
+    ("pipeline", "lackey",
+     "/bin/sh -c 'head -n 50 text | tr a-z A-Z | uniq | wc | (read n; echo $n)'"),
 ]
 LONGER = [
     ("sort", "lackey", "/usr/bin/sort text"),
     ("sort, 8 MiB", "lackey", "/usr/bin/sort --buffer-size=8M"),
-    ("bash", "lackey", "/bin/bash -c 'for i in {{1..50}}; do a+=($i$i); done; echo ${{a[*]}} | (read b; echo $b)'"),
-    ("awk", "callgrind", "/usr/bin/awk '{{ n[$0]++ }} END {{ for (i in n) print i, n[i] }}' text"),
-    ("perl", "callgrind", "/usr/bin/perl -e 'push @{{$h{{$_ % 97}}}}, $_ x 3 for 1..9999; print scalar keys %h'"),
-    ("python", "callgrind", "/usr/bin/python3 -I -S -c 'print(len(sorted(map(str, range(20000)))))'"),
+    ("bash", "lackey",
+     "/bin/bash -c 'for i in {1..50}; do a+=($i$i); done; echo ${a[*]} | (read b; echo $b)'"),
+    ("awk", "callgrind", "/usr/bin/awk '{ n[$0]++ } END { for (i in n) print i, n[i] }' text"),
+    ("C++", "lackey", "./words"),
+    ("perl", "callgrind",
+     "/usr/bin/perl -e 'push @{$h{$_ % 97}}, $_ x 3 for 1..9999; print scalar keys %h'"),
+    ("python", "callgrind",
+     "/usr/bin/python3 -I -S -c 'print(len(sorted(map(str, range(20000)))))'"),
     ("cc", "callgrind", "/usr/bin/gcc -O1 -o program program.c"),
-    ("threads", "callgrind", "{build}/numalloc-bench threads --threads 2 --repetitions 1 --warmup 0"),
+    ("threads", "callgrind",
+     "BUILD/numalloc-bench threads --threads 2 --repetitions 1 --warmup 0"),
 ]
 STEP_US = 20000  # how far the clock goes with each reading in programs that live longer
 
@@ -70,6 +76,18 @@ int main(int argc, char **argv) {
     char *line = malloc(4096);
     while (argc-- > 0 && line != NULL) strncpy(line, argv[argc], 4095), puts(line);
     free(line);
+    return 0;
+}
+"""
+
+
+WORDS = """#include <iostream>
+#include <map>
+#include <string>
+int main() {
+    std::map<std::string, int> counts;
+    for (int i = 0; i < 2000; i++) counts["a word of some length " + std::to_string(i % 97)]++;
+    std::cout << counts.size() << std::endl;
     return 0;
 }
 """
@@ -126,48 +144,47 @@ class Library:
         self.placed = sorted(i for i in self.inputs
                              if i[1] > 0 and i[0] < self.length and not merged(i[2]) and i[0] > 0)
         self.starts = [i[0] for i in self.placed]
+        self.places = {(of, section): start for start, _, section, of in self.placed}
 
     def name(self, address):
-        """The thing at an address, as it is called in any other library of the same objects."""
+        """What is at an address, as (object, section, offset). Strings are merged, so a string is
+        (its bytes from there on, ".rodata.str", 0). What the linker makes has no object."""
         i = bisect.bisect_right(self.starts, address) - 1
         if i >= 0 and address < self.starts[i] + self.placed[i][1]:
             return self.placed[i][3], self.placed[i][2], address - self.starts[i]
         for section, start, at, size in self.elf.sections:
             if start <= address < start + size:
-                if not section.startswith(".rodata"):
-                    return "", section, address - start
                 here = at + address - start
-                before = re.search(rb"[\x20-\x7e\n\t]*\Z", self.elf.data[max(at, here - 200):here])[0]
-                behind = re.match(rb"[\x20-\x7e\n\t]*\0", self.elf.data[here:at + size])
-                if behind and len(before + behind[0]) > 1:
-                    return before + behind[0], ".rodata.str", len(behind[0])
+                text = re.match(rb"[\x20-\x7e\n\t]*\0", self.elf.data[here:at + size])
+                if section.startswith(".rodata") and text:
+                    return text[0], ".rodata.str", 0
                 return "", section, address - start
         return "", "header", address
 
     def address(self, name):
-        """The reverse."""
+        """The reverse, in a library of the same objects."""
         source, section, offset = name
         if isinstance(source, bytes):
             for part, start, at, size in self.elf.sections:
                 found = self.elf.data.find(source, at, at + size)
                 if part.startswith(".rodata") and found >= 0:
-                    return start + found - at + len(source) - offset
-        for start, _, part, of in self.placed:
-            if part == section and of == source:
-                return start + offset
+                    return start + found - at
+        if source:
+            return self.places[source, section] + offset
         return next((s[1] + offset for s in self.elf.sections if s[0] == section), offset)
+
+    def begins(self, address, used):
+        """A string that is not empty was read from here on."""
+        return self.name(address)[0] != b"\0" and (
+            address - 1 not in used or self.name(address - 1)[0] == b"\0")
 
     def objects_with(self, strings, sources):
         """Which of the objects hold one of the strings, by itself or as another's end."""
-        contents = {source: Elf(self.file(source)).content(".rodata.str")
-                    for source in sources & {i[3] for i in self.inputs if i[2].startswith(".rodata.str")}}
         found = set()
-        for string in strings:
-            for i in range(len(string) - 1):  # other constants before it may look like text
-                holding = {source for source, content in contents.items() if string[i:] in content}
-                found |= holding
-                if holding:
-                    break
+        for source in sources & {i[3] for i in self.inputs if i[2].startswith(".rodata.str")}:
+            content = Elf(self.file(source)).content(".rodata.str")
+            if any(string in content for string in strings):
+                found.add(source)
         return found
 
     def file(self, source):
@@ -179,7 +196,9 @@ class Library:
     def compiler(self):
         comment = self.elf.content(".comment")
         found = re.search(rb"GCC: \([^)]*\) (\d+)", comment)
-        return "another compiler" if b"clang" in comment or not found else "gcc " + found[1].decode()
+        if found is None or b"clang" in comment:
+            return "another compiler"
+        return "gcc " + found[1].decode()
 
 
 def merged(section):
@@ -214,7 +233,7 @@ def callgrind(command, library, log, env):
         with open(path + ".counts") as f:
             for line in f:
                 if line.startswith("ob="):
-                    # It knows the library by its .text alone; addresses elsewhere are the process's.
+                    # It knows the library by .text alone; other addresses are the process's.
                     of = line[3:].strip()
                     start = 0 if of == library.path else base if of == "???" else None
                 elif line.startswith("calls="):
@@ -266,15 +285,17 @@ def watch(tool, command, library, work, env):
 def valgrind(tool, command, log, env):
     if shutil.which("valgrind") is None:
         die(77, "program 'valgrind' is missing; install the package 'valgrind'")
-    result = subprocess.run(["valgrind", *tool, "-v", "-v", "--log-file=%s.%%p" % log, "--trace-children=yes", *command], env={**os.environ, **env},
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    result = subprocess.run(
+        ["valgrind", *tool, "-v", "-v", "--log-file=%s.%%p" % log, "--trace-children=yes",
+         *command], env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, check=False)
     if result.returncode != 0:
-        die(2, "%s under valgrind: status %d: %s" % (" ".join(command), result.returncode,
-                                                     result.stdout.decode(errors="replace")[-300:].strip()))
+        end = result.stdout.decode(errors="replace")[-300:].strip()
+        die(2, "%s under valgrind: status %d: %s" % (" ".join(command), result.returncode, end))
 
 
 def environment(library, clock, step=0):
-    return {"LD_PRELOAD": "%s:%s" % (library.path, clock), "CLOCK_STEP_US": str(step), "LC_ALL": "C"}
+    return {"LD_PRELOAD": library.path + ":" + clock, "CLOCK_STEP_US": str(step), "LC_ALL": "C"}
 
 
 def one_node():
@@ -308,68 +329,75 @@ def of_file(library, source, wanted):
     if source.endswith(")"):
         files = "*%s:%s" % tuple(os.path.basename(source)[:-1].split("("))
     if len(holders(library, wanted, files)) > 1:
-        die(2, "two files are called %s, and both have sections %s: rename one" % (files[2:], " ".join(wanted)))
+        die(2, "two files are called %s and have %s: rename one" % (files, " ".join(wanted)))
     return "%s(%s)" % (files, " ".join(wanted))
 
 
 def statement(library, source, section):
     """The line of a function; with its file where the name is not the only one."""
     wanted = patterns(section)
-    return of_file(library, source, wanted) if len(holders(library, wanted)) > 1 else "*(%s)" % " ".join(wanted)
+    if len(holders(library, wanted)) > 1:
+        return of_file(library, source, wanted)
+    return "*(%s)" % " ".join(wanted)
 
 
 def make_lists(library, processes):
-    sections, shares, strings, plain = {}, collections.Counter(), set(), set()
+    sections, strings, plain = {}, set(), set()  # a section: its processes, its largest share
     for n, process in enumerate(processes):
-        total = sum(process.counts.values())
+        share = collections.Counter()
         for address, count in process.counts.items():
             source, section, _ = library.name(address)
             if isinstance(source, bytes):
-                strings.add(source)
+                if library.begins(address, process.counts):
+                    strings.add(source)
             elif section == ".rodata":
                 plain.add(source)
             elif FUNCTION.match(section):
-                sections.setdefault((source, section), set()).add(n)
-                shares[source, section, n] += count / total
+                share[source, section] += count / sum(process.counts.values())
+        for thing, part in share.items():
+            used, most = sections.get(thing, (frozenset(), 0))
+            sections[thing] = used | {n}, max(most, part)
+
     small = {n for n, p in enumerate(processes) if p.small}
-    lines = {}  # a statement: in how many small processes, in how many others, hot
-    for (source, section), used in sections.items():
-        hot = max(shares[source, section, n] for n in used) >= HOT
-        known = lines.setdefault(statement(library, source, section),
-                                 [set(), set(), False, os.path.basename(source)])
-        lines[statement(library, source, section)] = [known[0] | used & small, known[1] | used - small,
-                                                      known[2] or hot, known[3]]
-    groups = collections.defaultdict(list)
-    for line, (few, many, hot, source) in lines.items():
-        groups[-len(few), 0 if few else -len(many), not hot].append((source, line))
+    lines = {}  # the same of a line, and its file
+    for (source, section), (used, share) in sections.items():
+        line = statement(library, source, section)
+        before = lines.get(line, (frozenset(), 0))
+        lines[line] = before[0] | used, max(before[1], share), os.path.basename(source)
+    order = sorted((-len(used & small), 0 if used & small else -len(used), share < HOT, source,
+                    line) for line, (used, share, source) in lines.items())
     text, last = [], None
-    for key in sorted(groups):
-        if key[:2] != last:
-            last = key[:2]
-            of = (-key[0], len(small), "small") if key[0] else (-key[1], len(processes) - len(small), "longer")
-            text.append("/* %d of %d %s programs */" % of)
-        text += [line for _, line in sorted(groups[key])]
+    for few, many, _, _, line in order:
+        if (few, many) != last:
+            last = few, many
+            text.append("/* %d of %d %s */" % (
+                (-few, len(small), "small programs") if few else
+                (-many, len(processes) - len(small), "longer ones")))
+        text.append(line)
+
     users = {source for source, _ in sections}
-    holding = library.objects_with(strings, users)
     constants = [of_file(library, source, (".rodata",)) for source in plain & users]
-    constants += [of_file(library, source, (".rodata.str*",)) for source in holding]
+    constants += [of_file(library, source, (".rodata.str*",))
+                  for source in library.objects_with(strings, users)]
     return text, sorted(constants)
 
 
 def write(name, lines, library, processes):
-    head = "/* %s - written by %s from %d recorded processes, built by %s;\n * not to be edited. */\n" % (
-        os.path.basename(name), COMMAND, len(processes), library.compiler())
     with open(os.path.join(ROOT, name), "w") as f:
-        f.write(head + "\n".join(lines) + "\n")
+        f.write("/* %s - written by %s, not to be edited: what %d processes used of the\n"
+                " * library, built by %s. */\n" % (os.path.basename(name), COMMAND, len(processes),
+                                                 library.compiler()))
+        f.writelines(line + "\n" for line in lines)
 
 
 def read(name):
     with open(os.path.join(ROOT, name)) as f:
         text = f.read()
+    compiler = re.search(r"built by (.*)\. \*/", text)
     found = re.findall(r"^(\S+)\((.*)\)$", text, re.M)
-    if not found:
-        die(1, "%s is empty: run %s" % (name, COMMAND))
-    return re.search(r"built by (.*);", text)[1], [(files, wanted.split()) for files, wanted in found]
+    if compiler is None or not found:
+        die(1, "%s is not as this writes it: run %s" % (name, COMMAND))
+    return compiler[1], [(files, wanted.split()) for files, wanted in found]
 
 
 # ---- What it comes to. ---------------------------------------------------------------------------
@@ -388,30 +416,20 @@ def resident(pages):
 
 
 def summary(before, after, processes):
-    print("%-24s %9s   %-16s %-16s %s" % ("", "bytes", "4 KiB pages", "64 KiB", "KiB resident, mean"))
+    print("%-16s %6s   %-12s %-12s %s" % (
+        "", "bytes", "4 KiB pages", "64 KiB", "KiB resident, mean"))
     sums = [0, 0]
     for process in processes:
-        moved = translate(before, after, process.counts)
-        row = []
-        for addresses in (process.counts, moved):
+        figures = []
+        moved = {after.address(before.name(a)) for a in process.counts}
+        for i, addresses in enumerate((process.counts, moved)):
             pages = {a // PAGE for a in addresses} | {0}
-            row.append((len(pages), len({p // GROUP for p in pages}), resident(pages)))
-        sums = [sums[0] + row[0][2], sums[1] + row[1][2]]
-        print("%-24s %9d   %4d -> %-8d %4d -> %-8d %6.1f -> %.1f" % (
-            (process.name, extent(before, process.counts)) + tuple(x for pair in zip(*row) for x in pair)))
-    print("%-24s %45s %6.1f -> %.1f" % ("mean", "", sums[0] / len(processes), sums[1] / len(processes)))
-
-
-def translate(before, after, addresses):
-    starts = {(of, section): start for start, _, section, of in after.placed}
-    result = set()
-    for address in addresses:
-        name = before.name(address)
-        if name[:2] in starts:
-            result.add(starts[name[:2]] + name[2])
-        else:
-            result.add(after.address(name))
-    return result
+            figures.append((len(pages), len({p // GROUP for p in pages}), resident(pages)))
+            sums[i] += figures[-1][2] / len(processes)
+        figures = [x for pair in zip(*figures) for x in pair]
+        print("%-16s %6d   %4d -> %-4d %4d -> %-4d %6.1f -> %.1f" % (
+            process.name, extent(before, process.counts), *figures))
+    print("%-51s %6.1f -> %.1f" % ("mean", *sums))
 
 
 def extent(library, addresses):
@@ -422,57 +440,67 @@ def extent(library, addresses):
 
 # ---- The commands. -------------------------------------------------------------------------------
 def build_library(build):
-    command = ["cmake", "--build", build, "--target", "numalloc", "still_clock", "instructions", "numalloc-bench"]
+    command = ["cmake", "--build", build, "--target", "numalloc", "still_clock", "instructions",
+               "numalloc-bench"]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if result.returncode != 0:
         die(2, "%s\n%s" % (" ".join(command), result.stdout.decode(errors="replace")[-2000:]))
-    return Library(os.path.realpath(os.path.join(build, "libnumalloc.so")), os.path.join(build, "alloc/layout.map"))
+    return Library(os.path.realpath(os.path.join(build, "libnumalloc.so")),
+                   os.path.join(build, "alloc/layout.map"))
+
+
+def record_all(build, library, work):
+    with open(os.path.join(work, "program.c"), "w") as f:
+        f.write(PROGRAM)
+    with open(os.path.join(work, "text"), "w") as f:
+        f.writelines("%d %s\n" % (i * 7919 % 1009, "word" * (i % 9)) for i in range(2000))
+    with open(os.path.join(work, "words.cpp"), "w") as f:
+        f.write(WORDS)
+    os.chdir(work)
+    subprocess.run(["c++", "-O1", "-o", "words", "words.cpp"], check=True)
+    processes = []
+    clock = os.path.join(build, "tests/libstill_clock.so")
+    for programs in (SMALL, LONGER):
+        env = environment(library, clock, STEP_US if programs is LONGER else 0)
+        for name, tool, words in programs:
+            command = shlex.split(words.replace("BUILD", build))
+            if shutil.which(command[0]) is None:
+                die(2, "program '%s' is missing; scripts/setup.sh installs it" % command[0])
+            runs = watch(lackey if tool == "lackey" else callgrind, command, library, work, env)
+            for each, counts in runs:
+                processes.append(Process(name if len(runs) == 1 else "%s: %s" % (name, each),
+                                         programs is SMALL, counts))
+    os.chdir(ROOT)
+    return processes
 
 
 def record(build, keep):
     one_node()
-    library = build_library(build)
     for name in list(os.environ):
         if name.startswith(("NUMALLOC_", "LD_")):
             del os.environ[name]
-    processes = []
+    library = build_library(build)
     with tempfile.TemporaryDirectory(prefix="numalloc-layout.") as work:
-        with open(os.path.join(work, "program.c"), "w") as f:
-            f.write(PROGRAM)
-        with open(os.path.join(work, "text"), "w") as f:
-            f.writelines("%d %s\n" % (i * 7919 % 1009, "word" * (i % 9)) for i in range(2000))
-        before = os.getcwd()
-        os.chdir(work)
-        for small, programs in ((True, SMALL), (False, LONGER)):
-            for name, tool, words in programs:
-                command = split(words.format(tests=os.path.join(build, "tests"), build=build, work=work))
-                if shutil.which(command[0]) is None:
-                    die(2, "program '%s' is missing; scripts/setup.sh installs what is needed" % command[0])
-                env = environment(library, os.path.join(build, "tests/libstill_clock.so"), 0 if small else STEP_US)
-                runs = watch(lackey if tool == "lackey" else callgrind, command, library, work, env)
-                for each, counts in runs:
-                    processes.append(Process(name if len(runs) == 1 else name + ": " + each, small, counts))
-        os.chdir(before)
+        processes = record_all(build, library, work)
     text, constants = make_lists(library, processes)
     if not keep:
         write(TEXT, text, library, processes)
         write(CONSTANTS, constants, library, processes)
-    data = library.elf.data
     after = build_library(build)
     summary(library, after, processes)
     fixed = collections.Counter()
     for process in processes:
         for source, section in {library.name(a)[:2] for a in process.counts}:
-            if section in (".text", ".text.unlikely") and isinstance(source, str):
-                fixed[source + section] += 1
-    for thing, count in fixed.most_common():
+            if section in (".text", ".text.unlikely"):
+                fixed[os.path.basename(source)] += 1
+    for thing, count in sorted(fixed.items()):
         print("not in sections of its own: %s, in %d processes" % (thing, count))
-    print("the library %s" % ("is as it was" if after.elf.data == data else "is laid out anew"))
+    print("the library is %s" % ("as it was" if after.elf.data == library.elf.data
+                                 else "laid out anew"))
 
 
-def split(words):
-    import shlex
-    return shlex.split(words)
+def fail(message):
+    print("layout: FAILED: %s: run %s" % (message, COMMAND), file=sys.stderr)
 
 
 def check(map_path, path):
@@ -481,17 +509,16 @@ def check(map_path, path):
     for name in (TEXT, CONSTANTS):
         compiler, statements = read(name)
         if compiler != library.compiler():
-            die(77, "the library is built by %s, and the lists are for %s" % (library.compiler(), compiler))
+            die(77, "the lists are for %s, and %s has built the library" % (
+                compiler, library.compiler()))
         for files, wanted in statements:
             found = holders(library, wanted, files)
-            if not found:
-                stale.append("%s(%s)" % (files, wanted[0]))
-            elif len(found) > 1:
-                shared.append("%s(%s)" % (files, wanted[0]))
-    for what, names in (("names nothing in the library", stale), ("names several files' sections", shared)):
-        if names:
-            print("layout: FAILED: alloc/layout_*.ld %s by %s: run %s" % (what, ", ".join(names), COMMAND),
-                  file=sys.stderr)
+            if len(found) != 1:
+                (shared if found else stale).append("%s(%s)" % (files, wanted[0]))
+    if stale:
+        fail("%s and %s name what is not in the library: %s" % (TEXT, CONSTANTS, ", ".join(stale)))
+    if shared:
+        fail("%s and %s name what several files have: %s" % (TEXT, CONSTANTS, ", ".join(shared)))
     return 1 if stale or shared else 0
 
 
@@ -500,32 +527,33 @@ def beyond(map_path, path, clock, kib, command):
     library = Library(path, map_path)
     with tempfile.TemporaryDirectory(prefix="numalloc-layout.") as work:
         runs = watch(lackey, command, library, work, environment(library, clock))
+    used, far = set().union(*(counts for _, counts in runs)), {}
+    for address in sorted(a for a in used if a >= kib * 1024):
+        source, section, _ = library.name(address)
+        if isinstance(source, str):
+            far.setdefault("%s of %s" % (section, os.path.basename(source)), address)
+        elif library.begins(address, used):
+            far.setdefault(repr(source[:-1].decode()), address)
     shown = " ".join([os.path.basename(command[0]), *command[1:]])
-    there = {}
-    for _, counts in runs:
-        for address in sorted(counts):
-            if address >= kib * 1024:
-                source, section, _ = library.name(address)
-                what = repr(source[:-1].decode()) if isinstance(source, bytes) else "%s of %s" % (
-                    section, os.path.basename(source))
-                there.setdefault(what, address)
     print("%s: %d addresses of the library, %d functions or constants beyond the first %d KiB" % (
-        shown, sum(len(c) for _, c in runs), len(there), kib))
-    if there:
-        print("layout: FAILED: %s uses what lies beyond the library's first %d KiB: %s: run %s" % (
-            shown, kib, ", ".join("%s at 0x%x" % t for t in there.items()), COMMAND), file=sys.stderr)
-    return 1 if there else 0
+        shown, len(used), len(far), kib))
+    if far:
+        fail("%s uses what lies beyond the library's first %d KiB: %s" % (
+            shown, kib, ", ".join("%s at 0x%x" % f for f in far.items())))
+    return 1 if far else 0
 
 
 def main():
-    if len(sys.argv) > 1 and sys.argv[1] == "check" and len(sys.argv) == 4:
+    if sys.argv[1:2] == ["check"] and len(sys.argv) == 4:
         return check(*sys.argv[2:])
-    if len(sys.argv) > 6 and sys.argv[1] == "beyond":
-        library, clock = os.path.realpath(sys.argv[3]), os.path.realpath(sys.argv[4])
-        return beyond(sys.argv[2], library, clock, int(sys.argv[5]), sys.argv[6:])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if sys.argv[1:2] == ["beyond"] and len(sys.argv) > 6:
+        map_path, library, clock, kib = sys.argv[2:6]
+        return beyond(map_path, os.path.realpath(library), os.path.realpath(clock), int(kib),
+                      sys.argv[6:])
+    parser = argparse.ArgumentParser(description=__doc__, usage=argparse.SUPPRESS,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build/release"))
-    parser.add_argument("--keep", action="store_true", help="write nothing")
+    parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     record(os.path.abspath(options.build), options.keep)
     return 0
