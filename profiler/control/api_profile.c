@@ -5,7 +5,7 @@
 #include "alloc/track/recording.h"
 #include "numalloc/numalloc.h"
 #include "profiler/control/control.h"
-#include "profiler/record/record.h"
+#include "profiler/record/state/record.h"
 
 /* Begins a call: the thread's cache, or NULL with errno. */
 static na_tcache_t *enter(void) {

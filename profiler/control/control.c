@@ -20,8 +20,8 @@
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
-#include "profiler/record/record.h"
-#include "profiler/record/where.h"
+#include "profiler/record/state/record.h"
+#include "profiler/record/state/where.h"
 
 enum { LOOK_MS = 20, TRIGGER_MS = 100 }; /* least time between two looks */
 

@@ -1,8 +1,8 @@
 /* hooks.c - what the recorder does at each event: the table that the allocator calls through. */
-#include "profiler/record/access.h"
-#include "profiler/record/rthreads.h"
-#include "profiler/record/series.h"
-#include "profiler/record/trace.h"
+#include "profiler/record/access/access.h"
+#include "profiler/record/events/rthreads.h"
+#include "profiler/record/events/series.h"
+#include "profiler/record/events/trace.h"
 
 bool na_rec_not_ours_slow(const na_record_t *record, uint64_t usable) {
     if (record->epoch != na_profile_epoch) {

@@ -6,8 +6,8 @@
  * has one lock, held for a few dozen instructions (and a system call where a table grows); stacks
  * are walked before it is taken. */
 #include "alloc/sys/topology.h"
-#include "profiler/record/access_pools.h"
-#include "profiler/record/rthreads.h"
+#include "profiler/record/access/access_pools.h"
+#include "profiler/record/events/rthreads.h"
 
 #define KINDS       256u
 #define CHUNK_BYTES (16u << 10)

@@ -9,19 +9,19 @@
  * up, which na_rec.ready says, last of all. Blocks from before the fork carry an older epoch. A
  * child made behind the C library's back (a raw clone or fork system call, which runs no fork
  * handlers) is recognised by a page that the kernel wipes in it. */
-#include "profiler/record/record.h"
+#include "profiler/record/state/record.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "profiler/record/access.h"
-#include "profiler/record/rthreads.h"
-#include "profiler/record/series.h"
-#include "profiler/record/state.h"
-#include "profiler/record/sys.h"
-#include "profiler/record/trace.h"
-#include "profiler/record/where.h"
+#include "alloc/sys/syscall.h"
+#include "profiler/record/access/access.h"
+#include "profiler/record/events/rthreads.h"
+#include "profiler/record/events/series.h"
+#include "profiler/record/events/trace.h"
+#include "profiler/record/state/state.h"
+#include "profiler/record/state/where.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18

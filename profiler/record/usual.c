@@ -6,8 +6,8 @@
  * What is not as always is left to na_traced_alloc and na_traced_free, and thereby to the hooks,
  * before anything was changed. */
 #include "alloc/thread/traced_usual.h"
-#include "profiler/record/access_priv.h"
-#include "profiler/record/count.h"
+#include "profiler/record/access/access_priv.h"
+#include "profiler/record/events/count.h"
 
 /* na_rthread_enter, where nothing has to be made, waited for or counted as lost. */
 NA_INLINE bool enter(na_rthread_t *t) {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/record/access_chain.h"
-#include "profiler/record/umodules.h"
+#include "profiler/record/sources/access_chain.h"
+#include "profiler/record/unwind/umodules.h"
 
 #define REGISTERS 17u
 #define SP        7u

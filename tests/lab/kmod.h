@@ -6,7 +6,7 @@
 #define NUMALLOC_TESTS_KMOD_H
 
 #include "lab.h"
-#include "profiler/record/access_kmod.h"
+#include "profiler/record/sources/access_kmod.h"
 
 #define KMOD_PAGE 4096UL
 

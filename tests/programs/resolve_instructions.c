@@ -16,7 +16,7 @@
 #include "alloc/track/lookup.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
-#include "profiler/record/access_priv.h"
+#include "profiler/record/access/access_priv.h"
 
 enum { SMALL = 1000, LARGE = 50 };
 

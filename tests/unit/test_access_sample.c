@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "profiler/record/access_sample.h"
-#include "profiler/record/umodules.h"
+#include "profiler/record/sources/access_sample.h"
+#include "profiler/record/unwind/umodules.h"
 
 TestSuite(access_sample, .timeout = 60);
 

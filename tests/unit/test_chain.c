@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "profiler/record/access_chain.h"
-#include "profiler/record/umodules.h"
+#include "profiler/record/sources/access_chain.h"
+#include "profiler/record/unwind/umodules.h"
 
 TestSuite(chain, .timeout = 60);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "profiler/record/access_pools.h"
+#include "profiler/record/access/access_pools.h"
 
 TestSuite(pool_blocks, .timeout = 120);
 

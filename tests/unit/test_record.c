@@ -19,7 +19,7 @@
 #include "alloc/track/hooks.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/format/reader.h"
-#include "profiler/record/record.h"
+#include "profiler/record/state/record.h"
 
 _Atomic(uint8_t) na_profile_epoch = 1;
 _Atomic(const na_hooks_t *) na_hooks;

@@ -15,7 +15,7 @@
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/format/reader_priv.h"
 #include "profiler/format/trace_code.h"
-#include "profiler/record/record.h"
+#include "profiler/record/state/record.h"
 
 _Atomic(uint8_t) na_profile_epoch = 1;
 _Atomic(const na_hooks_t *) na_hooks;

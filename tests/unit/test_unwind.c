@@ -14,7 +14,7 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include "profiler/record/unwind.h"
+#include "profiler/record/unwind/unwind.h"
 
 #define MAX 1024
 

@@ -1,0 +1,171 @@
+/* access_deaths.c - what is remembered of blocks that have ended, so that a sample finds the one
+ * that was there at its time.
+ *
+ *   buckets   by the block's address, the latest WAYS lives of each bucket
+ *   large     blocks above LARGE bytes, in a ring: their addresses are looked through
+ *   watched   every life that covers a watched word, in a ring; a window is short, but a block may
+ *             be handed out thousands of times in it
+ *
+ * Where all samples are of watched words, only those lives are kept: a block that is freed then
+ * costs two comparisons.
+ *
+ * Written by any thread at its events, without a lock: an entry has a version, odd while it is
+ * written; a writer that finds it odd gives up (that life is forgotten, and a sample on it is
+ * counted as unresolved). Read by the access thread. */
+#include "profiler/record/access/access_priv.h"
+
+#define BUCKET_BITS   13u
+#define WAYS          4u
+#define LARGE         (32u << 10)
+#define LARGE_LIVES   256u
+#define WATCHED_LIVES 16384u
+
+typedef struct entry {
+    _Atomic uint32_t version; /* odd: being written; 0: empty */
+    uint32_t reserved;
+    na_life_t life;
+} entry_t;
+
+typedef struct ring {
+    entry_t *entries;
+    uint32_t mask;
+    _Atomic uint32_t next;
+} ring_t;
+
+_Atomic bool na_access_on;
+
+static entry_t *buckets;
+static _Atomic uint8_t *turn; /* of a bucket: the way that is overwritten next */
+static ring_t large, watched;
+na_deaths_asked_t na_deaths_asked;
+
+bool na_deaths_start(void) {
+    uint64_t bytes = ((uint64_t)sizeof(entry_t) * WAYS) << BUCKET_BITS;
+    buckets = na_own_alloc(bytes, bytes / 4);
+    turn = na_own_alloc(UINT64_C(1) << BUCKET_BITS, UINT64_C(1) << BUCKET_BITS);
+    large = (ring_t){.entries = na_own_alloc(LARGE_LIVES * sizeof(entry_t), 4096),
+                     .mask = LARGE_LIVES - 1};
+    watched = (ring_t){.entries = na_own_alloc(WATCHED_LIVES * sizeof(entry_t), 4096),
+                       .mask = WATCHED_LIVES - 1};
+    na_deaths_watch(0, 0);
+    atomic_store(&na_deaths_asked.only_watched, false);
+    return buckets != NULL && turn != NULL && large.entries != NULL && watched.entries != NULL;
+}
+
+static uint32_t bucket_of(uintptr_t base) {
+    return (uint32_t)(((uint64_t)base >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS));
+}
+
+static void write_entry(entry_t *e, const na_life_t *life) {
+    uint32_t version = atomic_load_explicit(&e->version, memory_order_relaxed);
+    if ((version & 1) != 0 ||
+        !atomic_compare_exchange_strong_explicit(&e->version, &version, version + 1,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return;
+    atomic_thread_fence(memory_order_release);
+    e->life = *life;
+    atomic_store_explicit(&e->version, version + 2, memory_order_release);
+}
+
+/* False: empty, or being written. */
+static bool read_entry(entry_t *e, na_life_t *life) {
+    uint32_t version = atomic_load_explicit(&e->version, memory_order_acquire);
+    if (version == 0 || (version & 1) != 0) return false;
+    *life = e->life;
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&e->version, memory_order_relaxed) == version;
+}
+
+static void push(ring_t *r, const na_life_t *life) {
+    uint32_t at = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
+    write_entry(&r->entries[at & r->mask], life);
+}
+
+static bool covers(const na_life_t *life, uintptr_t address) {
+    return address - life->base < life->usable;
+}
+
+void na_access_death(const void *block, uint64_t usable, const na_record_t *record) {
+    bool is_watched = na_deaths_is_watched((uintptr_t)block, usable), rest = na_deaths_all();
+    if (!is_watched && !rest) return;
+    const na_life_t life = {.base = (uintptr_t)block,
+                            .usable = usable,
+                            .death = na_ages(na_rec_ticks()),
+                            .record = *record};
+    if (is_watched) push(&watched, &life);
+    if (!rest) return;
+    if (usable > LARGE) {
+        push(&large, &life);
+    } else {
+        uint32_t b = bucket_of(life.base);
+        uint8_t way = atomic_load_explicit(&turn[b], memory_order_relaxed);
+        atomic_store_explicit(&turn[b], (uint8_t)(way + 1), memory_order_relaxed);
+        write_entry(&buckets[(size_t)b * WAYS + way % WAYS], &life);
+    }
+}
+
+void na_deaths_keep_watched_only(void) {
+    atomic_store_explicit(&na_deaths_asked.only_watched, true, memory_order_release);
+}
+
+bool na_deaths_watches(uintptr_t address) {
+    uintptr_t word = address & ~(uintptr_t)7;
+    return word != 0 && na_deaths_is_watched(word, 8);
+}
+
+void na_deaths_watch(uintptr_t first, uintptr_t second) {
+    atomic_store_explicit(&na_deaths_asked.word[0], first, memory_order_relaxed);
+    atomic_store_explicit(&na_deaths_asked.word[1], second, memory_order_release);
+}
+
+/* Times are the low bits of ages. */
+#define MASK NA_RECORD_TIME_MASK
+
+/* How long after `b` time `a` is; 0: not after. */
+static uint64_t after(uint64_t a, uint64_t b) {
+    uint64_t d = (a - b) & MASK;
+    return d >> (NA_RECORD_TIME_BITS - 1) == 0 ? d : 0;
+}
+
+uint64_t na_life_off(const na_life_t *life, uint64_t ages) {
+    uint64_t early = after(life->record.birth, ages);
+    uint64_t late = life->death == NA_LIFE_LASTS ? 0 : after(ages, life->death);
+    return early > late ? early : late;
+}
+
+typedef struct search {
+    uintptr_t address;
+    uint64_t ages, off; /* of the best so far */
+    na_life_t *best;
+} search_t;
+
+static void consider(search_t *s, entry_t *e) {
+    na_life_t life;
+    if (!read_entry(e, &life) || !covers(&life, s->address) ||
+        life.record.epoch != na_profile_epoch)
+        return;
+    uint64_t off = na_life_off(&life, s->ages);
+    if (off >= s->off) return;
+    s->off = off;
+    *s->best = life;
+}
+
+static void look_through(search_t *s, ring_t *r) {
+    uint32_t next = atomic_load_explicit(&r->next, memory_order_acquire);
+    uint32_t count = next < r->mask + 1 ? next : r->mask + 1;
+    for (uint32_t i = 1; i <= count && s->off != 0; i++)
+        consider(s, &r->entries[(next - i) & r->mask]);
+}
+
+bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t slack,
+                    na_life_t *life) {
+    search_t s = {.address = address, .ages = ages, .off = slack, .best = life};
+    if (base != 0) {
+        entry_t *e = &buckets[(size_t)bucket_of(base) * WAYS];
+        for (unsigned i = 0; i < WAYS; i++)
+            consider(&s, &e[i]);
+    }
+    if (s.off != 0 && na_deaths_watches(address)) look_through(&s, &watched);
+    if (s.off != 0) look_through(&s, &large);
+    return s.off < slack;
+}

@@ -1,0 +1,146 @@
+/* access_threads.c - the threads that samples name: by tid, with name, entry in THREADS and stack.
+ *
+ * Tids are used again. A thread that allocates has an entry of its own in THREADS; when that of a
+ * known tid changes, the tid names another thread. One that never allocates and takes a tid over is
+ * not told from the one before. */
+#include <fcntl.h>
+
+#include "profiler/record/access/access_priv.h"
+
+#define SLOTS 8192u /* of the hash; at most half are used */
+
+typedef struct known {
+    uint32_t tid; /* 0: free */
+    uint32_t id;
+    na_nprof_access_thread_t *entry;
+} known_t;
+
+static known_t *slots;
+static uint32_t used;
+static na_access_table_t table;
+
+bool na_athreads_start(void) {
+    table = (na_access_table_t){.type = NA_NPROF_ACCESS_THREADS,
+                                .size = sizeof(na_nprof_access_thread_t),
+                                .next_id = 1,
+                                .chunk_bytes = 8u << 10};
+    used = 0;
+    slots = na_own_alloc(SLOTS * sizeof *slots, 4096);
+    return slots != NULL;
+}
+
+/* The recorder's state of a running thread. Entries are published before tid is set, and places are
+ * never unmapped while a profile runs. */
+static na_rthread_t *rthread_of(uint32_t tid) {
+    na_rthread_t *t = atomic_load_explicit(&na_rec.all, memory_order_acquire);
+    for (; t != NULL; t = t->all_next) {
+        na_nprof_thread_t *e = __atomic_load_n(&t->entry, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&t->owner, __ATOMIC_RELAXED) != 0 && e != NULL && e->tid == tid)
+            return t;
+    }
+    return NULL;
+}
+
+static void put_path(char *path, uint32_t tid) {
+    static const char before[] = "/proc/self/task/", after[] = "/comm";
+    char digits[12];
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + tid % 10);
+    while ((tid /= 10) != 0);
+    for (const char *p = before; *p != 0; p++)
+        *path++ = *p;
+    while (n > 0)
+        *path++ = digits[--n];
+    for (const char *p = after; *p != 0; p++)
+        *path++ = *p;
+    *path = 0;
+}
+
+static void read_name(na_nprof_access_thread_t *entry) {
+    char path[48], name[32];
+    put_path(path, entry->tid);
+    long n = na_os_read_file(path, name, sizeof name);
+    if (n <= 0) return; /* it has ended: the last known name stays */
+    if (name[n - 1] == '\n') name[n - 1] = 0;
+    na_rec_copy(entry->name, sizeof entry->name, name);
+}
+
+static known_t *slot_of(uint32_t tid) {
+    uint32_t i = tid * 0x9e3779b1u >> 19;
+    while (slots[i % SLOTS].tid != 0 && slots[i % SLOTS].tid != tid)
+        i++;
+    return &slots[i % SLOTS];
+}
+
+uint32_t na_athreads_id(uint32_t tid, uint64_t since_ns) {
+    known_t *k = slot_of(tid);
+    if (k->tid == tid) return k->id;
+    if (tid == 0 || used >= SLOTS / 2) return 0;
+    na_nprof_access_thread_t *e = na_access_table_next(&table);
+    if (e == NULL) return 0;
+    const na_rthread_t *t = rthread_of(tid);
+    e->tid = tid;
+    e->thread = t != NULL ? t->index : 0;
+    e->first_ns = e->last_ns = since_ns;
+    read_name(e);
+    if (k->tid == 0) used++;
+    *k = (known_t){tid, na_access_table_commit(&table), e};
+    return k->id;
+}
+
+static known_t *by_id(uint32_t id) {
+    static uint32_t last;
+    if (slots[last].id == id && id != 0) return &slots[last];
+    for (last = 0; last < SLOTS - 1; last++)
+        if (slots[last].id == id && slots[last].tid != 0) return &slots[last];
+    last = 0;
+    return NULL;
+}
+
+void na_athreads_seen(uint32_t id, uint64_t since_ns) {
+    known_t *k = by_id(id);
+    if (k == NULL) return;
+    __atomic_store_n(&k->entry->samples, k->entry->samples + 1, __ATOMIC_RELAXED);
+    if (since_ns > k->entry->last_ns)
+        __atomic_store_n(&k->entry->last_ns, since_ns, __ATOMIC_RELAXED);
+}
+
+void na_athreads_tick(void) {
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        known_t *k = &slots[i];
+        if (k->tid == 0) continue;
+        const na_rthread_t *t = rthread_of(k->tid);
+        if (t != NULL && k->entry->thread == 0)
+            __atomic_store_n(&k->entry->thread, t->index, __ATOMIC_RELAXED);
+        if (t != NULL && k->entry->thread != t->index) {
+            /* The tid is another thread's now: the next sample makes an entry. */
+            k->id = 0;
+            na_nprof_access_thread_t *e = na_access_table_next(&table);
+            if (e == NULL) continue;
+            e->tid = k->tid;
+            e->thread = t->index;
+            e->first_ns = e->last_ns = na_access_since(na_access_mono());
+            k->entry = e;
+            k->id = na_access_table_commit(&table);
+        }
+        read_name(k->entry);
+    }
+}
+
+uint32_t na_athreads_stack(uintptr_t start, uintptr_t end, uint64_t since_ns) {
+    /* The C library puts the control block of a thread that it makes above its stack. */
+    na_rthread_t *t = atomic_load_explicit(&na_rec.all, memory_order_acquire);
+    for (; t != NULL; t = t->all_next) {
+        uintptr_t owner = __atomic_load_n(&t->owner, __ATOMIC_RELAXED);
+        if (owner < start || owner >= end) continue;
+        uint32_t tid = __atomic_load_n(&t->entry, __ATOMIC_ACQUIRE)->tid;
+        uint32_t id = tid != 0 ? na_athreads_id(tid, since_ns) : 0;
+        known_t *k = id != 0 ? by_id(id) : NULL;
+        if (k == NULL) continue;
+        __atomic_store_n(&k->entry->stack_low, start, __ATOMIC_RELAXED);
+        __atomic_store_n(&k->entry->stack_high, end, __ATOMIC_RELAXED);
+        return id;
+    }
+    return 0;
+}

@@ -1,0 +1,196 @@
+/* series.c - figures over time by rows: a fixed number of points, rescaled as the run goes on.
+ *
+ * Each series is one entry of the file with two buffers. When the one in use is full, pairs of
+ * points are merged into the other, the interval doubles, and then the other becomes the one in
+ * use. All under one lock, held for some hundred stores at most (and for a few ten thousand when
+ * the interval doubles, which it does some twenty times in a day).
+ *
+ * Levels (bytes live of a site or a node) are noted when they change. A point keeps the largest
+ * level of its interval; the points between two notes are filled with the level between them. */
+#include "profiler/record/events/series.h"
+
+#include "alloc/sys/topology.h"
+
+typedef struct line {
+    na_nprof_series_t *head; /* NULL: no room, or not wanted */
+    na_nprof_series_row_t *row;
+    uint64_t *values;
+} line_t;
+
+static struct {
+    na_lock_t lock;
+    line_t line[NA_NPROF_SERIES_RESIDENT + 1];
+} series;
+
+#define SITE_ROWS   24u
+#define SITE_POINTS 256u
+#define NODE_POINTS 128u
+#define SIZE_POINTS 64u
+#define INTERVAL_MS 1u
+#define PUBLISH_MS  5u /* least time between two publications of a thread */
+
+static void make(uint32_t kind, uint32_t rows, uint32_t points) {
+    uint32_t size = (uint32_t)na_nprof_series_size(rows, points);
+    na_nprof_chunk_t *c =
+        na_writer_chunk(NA_NPROF_SERIES, na_nprof_chunk_length(1, size), size, 0, kind, 0);
+    if (c == NULL) return;
+    c->capacity = 1;
+    line_t *l = &series.line[kind];
+    l->head = (na_nprof_series_t *)(c + 1);
+    l->row = (na_nprof_series_row_t *)(l->head + 1);
+    l->values = (uint64_t *)(l->row + rows);
+    *l->head = (na_nprof_series_t){
+        .kind = kind, .rows = rows, .points = points, .interval_ms = {INTERVAL_MS, 0}};
+    for (uint32_t r = 0; kind != NA_NPROF_SERIES_SITES && r < rows; r++)
+        l->row[r] = (na_nprof_series_row_t){.id = r, .used = 1};
+    c->count = 1;
+    na_writer_publish(c);
+    atomic_fetch_add_explicit(&na_rec.own_resident, c->length / 2, memory_order_relaxed);
+}
+
+void na_series_start(void) {
+    na_lock_reset(&series.lock);
+    for (uint32_t kind = 0; kind <= NA_NPROF_SERIES_RESIDENT; kind++)
+        series.line[kind] = (line_t){NULL, NULL, NULL};
+    make(NA_NPROF_SERIES_SITES, SITE_ROWS, SITE_POINTS);
+    make(NA_NPROF_SERIES_SIZES, NA_NPROF_SIZE_BUCKETS, SIZE_POINTS);
+    na_rec.many_nodes = na_rec.header->node_count > 1;
+    if (!na_rec.many_nodes) return;
+    make(NA_NPROF_SERIES_NODES, na_rec.header->node_count, NODE_POINTS);
+    make(NA_NPROF_SERIES_MAPPED, na_rec.header->node_count, NODE_POINTS);
+    make(NA_NPROF_SERIES_RESIDENT, na_rec.header->node_count, NA_NPROF_POINTS);
+}
+
+void na_series_hold(void) {
+    na_lock(&series.lock);
+}
+
+void na_series_let_go(void) {
+    na_unlock(&series.lock);
+}
+
+static uint64_t *value_at(const line_t *l, uint32_t buffer, uint32_t row, uint32_t point) {
+    return l->values + ((uint64_t)buffer * l->head->rows + row) * l->head->points + point;
+}
+
+/* The point of `ms`, after as many doublings as it takes, and the interval then. A file that has
+ * lost this page reads as zero from one moment to the next (guard.c): the interval, too. */
+static uint32_t point_of(line_t *l, uint64_t ms, uint32_t *interval) {
+    na_nprof_series_t *h = l->head;
+    bool sums = h->kind == NA_NPROF_SERIES_SIZES;
+    uint32_t every = h->interval_ms[h->active & 1];
+    uint64_t point = 0;
+    for (; every != 0 && (point = ms / every) >= h->points; every *= 2) {
+        uint32_t a = h->active, b = !a, n = h->count[a];
+        for (uint32_t r = 0; r < h->rows; r++) {
+            const uint64_t *from = value_at(l, a, r, 0);
+            uint64_t *to = value_at(l, b, r, 0);
+            for (uint32_t i = 0; i < h->points; i++)
+                to[i] = 0;
+            for (uint32_t i = 0; i < n; i++)
+                to[i / 2] = sums ? to[i / 2] + from[i] : from[i] > to[i / 2] ? from[i] : to[i / 2];
+        }
+        h->interval_ms[b] = every * 2;
+        h->count[b] = (n + 1) / 2;
+        __atomic_store_n(&h->active, b, __ATOMIC_RELEASE);
+    }
+    *interval = every;
+    uint32_t a = h->active;
+    if (point >= h->count[a]) __atomic_store_n(&h->count[a], (uint32_t)point + 1, __ATOMIC_RELEASE);
+    return (uint32_t)point;
+}
+
+static void note(line_t *l, const na_level_change_t *change, uint64_t ms) {
+    /* Below zero: published in another order than it happened. */
+    int64_t before = change->before < 0 ? 0 : change->before;
+    int64_t after = change->after < 0 ? 0 : change->after;
+    na_nprof_series_row_t *row = &l->row[change->row];
+    uint32_t interval;
+    uint32_t point = point_of(l, ms, &interval);
+    uint64_t first = interval != 0 ? row->since_ms / interval : 0;
+    uint64_t *v = value_at(l, l->head->active, change->row, 0);
+    for (uint32_t i = point; i > first && v[i - 1] == 0; i--)
+        v[i - 1] = (uint64_t)before + 1;
+    int64_t most = before > after ? before : after;
+    if ((uint64_t)most + 1 > v[point]) v[point] = (uint64_t)most + 1;
+    if (most > row->most) row->most = most;
+    row->last = after;
+}
+
+void na_series_level(uint32_t kind, const na_level_change_t *change, uint64_t ms) {
+    line_t *l = &series.line[kind];
+    if (l->head == NULL) return;
+    na_lock(&series.lock);
+    if (change->row < l->head->rows && l->row[change->row].id == change->id) note(l, change, ms);
+    na_unlock(&series.lock);
+}
+
+uint32_t na_series_claim(uint32_t site, uint64_t ms, int64_t live, uint32_t *lost) {
+    line_t *l = &series.line[NA_NPROF_SERIES_SITES];
+    *lost = 0;
+    if (l->head == NULL) return 0;
+    uint32_t least = 0;
+    na_lock(&series.lock);
+    for (uint32_t r = 0; r < SITE_ROWS; r++) {
+        if (l->row[r].used == 0) {
+            least = r;
+            break;
+        }
+        if (l->row[r].most < l->row[least].most) least = r;
+    }
+    na_nprof_series_row_t *row = &l->row[least];
+    bool taken = row->used == 0 || live > row->most;
+    if (taken) {
+        *lost = row->used != 0 ? row->id : 0;
+        __atomic_store_n(&row->used, 0, __ATOMIC_RELEASE);
+        for (uint32_t b = 0; b < 2; b++)
+            for (uint32_t i = 0; i < SITE_POINTS; i++)
+                *value_at(l, b, least, i) = 0;
+        row->id = site;
+        row->most = row->last = 0;
+        row->since_ms = ms;
+        __atomic_store_n(&row->used, 1, __ATOMIC_RELEASE);
+    }
+    na_unlock(&series.lock);
+    return taken ? least + 1 : 0;
+}
+
+static void publish_sizes(na_rthread_t *t, uint64_t ms) {
+    line_t *l = &series.line[NA_NPROF_SERIES_SIZES];
+    if (l->head == NULL) return;
+    na_lock(&series.lock);
+    uint32_t interval, point = point_of(l, ms, &interval);
+    for (uint32_t r = 0; r < NA_NPROF_SIZE_BUCKETS; r++) {
+        uint64_t now = t->sizes->allocs[r];
+        if (now == t->noted_sizes[r]) continue;
+        *value_at(l, l->head->active, r, point) += now - t->noted_sizes[r];
+        l->row[r].most += (int64_t)(now - t->noted_sizes[r]);
+        t->noted_sizes[r] = now;
+    }
+    na_unlock(&series.lock);
+}
+
+static void publish_nodes(na_rthread_t *t, uint64_t ms) {
+    static _Atomic(int64_t) last_mapped[NA_NPROF_MAX_NODES];
+    for (uint32_t n = 0; n < na_rec.header->node_count; n++) {
+        int64_t delta = t->node_bytes[n] - t->noted_nodes[n];
+        if (delta != 0) {
+            t->noted_nodes[n] = t->node_bytes[n];
+            int64_t before = atomic_fetch_add(&na_rec.node_live[n], delta);
+            na_series_level(NA_NPROF_SERIES_NODES,
+                            &(na_level_change_t){n, n, before, before + delta}, ms);
+        }
+        if (na_rec.mapped_on == NULL) continue;
+        int64_t mapped = (int64_t)na_rec.mapped_on(n);
+        int64_t before = atomic_exchange_explicit(&last_mapped[n], mapped, memory_order_relaxed);
+        if (mapped != before)
+            na_series_level(NA_NPROF_SERIES_MAPPED, &(na_level_change_t){n, n, before, mapped}, ms);
+    }
+}
+
+void na_series_publish(na_rthread_t *t, uint64_t ms, bool at_once) {
+    if (!at_once && ms < t->series_ms + PUBLISH_MS) return;
+    t->series_ms = ms;
+    publish_sizes(t, ms);
+    if (na_rec.many_nodes) publish_nodes(t, ms);
+}

@@ -1,0 +1,152 @@
+/* header.c - the constant part of a profile: what ran, where, when, as which process of which job.
+ */
+#include <fcntl.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "alloc/sys/os.h"
+#include "alloc/sys/syscall.h"
+#include "alloc/sys/topology.h"
+#include "profiler/record/state/state.h"
+
+void na_rec_copy(char *to, size_t size, const char *from) {
+    size_t i = 0;
+    for (; from[i] != 0 && i < size - 1; i++)
+        to[i] = from[i];
+    to[i] = 0;
+}
+
+/* A decimal number from the environment, -1 if there is none. */
+static int32_t env_number(const char *const *names) {
+    for (; *names != NULL; names++) {
+        const char *s = na_os_getenv(*names);
+        if (s == NULL || *s < '0' || *s > '9') continue;
+        int64_t v = 0;
+        while (*s >= '0' && *s <= '9' && v < INT32_MAX)
+            v = v * 10 + (*s++ - '0');
+        if (*s == 0 && v <= INT32_MAX) return (int32_t)v;
+    }
+    return -1;
+}
+
+static bool starts_with(const char *s, const char *prefix) {
+    while (*prefix != 0)
+        if (*s++ != *prefix++) return false;
+    return true;
+}
+
+static const char *first_set(const char *const *names) {
+    for (; *names != NULL; names++) {
+        const char *s = na_os_getenv(*names);
+        /* Slurm's numbers of what is no step of ranks: the batch script, and so on. */
+        if (s != NULL && *s != 0 && !starts_with(s, "42949672")) return s;
+    }
+    return NULL;
+}
+
+/* The job's name: the batch system's, and the launcher's, which tells the runs of one batch job
+ * from each other. */
+static void read_job(char *job, size_t size) {
+    static const char *const batch[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", NULL};
+    static const char *const run[] = {"PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid",
+                                      "SLURM_STEP_ID", NULL};
+    const char *parts[] = {first_set(batch), first_set(run)};
+    for (size_t i = 0; i < 2; i++) {
+        if (parts[i] == NULL) continue;
+        size_t used = __builtin_strlen(job);
+        if (used != 0 && used + 1 < size) job[used++] = '/';
+        na_rec_copy(job + used, size - used, parts[i]);
+    }
+}
+
+void na_header_fill(const na_header_facts_t *facts) {
+    static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                       "SLURM_PROCID", NULL};
+    static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
+    na_nprof_header_t *h = na_rec.header;
+    h->version = NA_NPROF_VERSION;
+    h->header_size = NA_NPROF_PAGE;
+    h->mode = na_rec.sampling  ? NA_NPROF_MODE_SAMPLE
+              : na_rec.tracing ? NA_NPROF_MODE_TRACE
+                               : NA_NPROF_MODE_SITES;
+    h->clock_kind = na_rec.tsc ? NA_NPROF_CLOCK_TSC : NA_NPROF_CLOCK_MONOTONIC;
+    h->page_size = (uint32_t)na_os_page;
+    h->count_scale = na_rec.sampling ? NA_COUNT_SCALE : 1;
+    h->sample_interval = na_rec.sampling ? (uint64_t)na_rec.interval : 0;
+    h->publish_quantum = NA_QUANTUM;
+    h->age_shift = NA_AGE_SHIFT;
+    h->own_limit = na_rec.own_limit;
+    h->pid = facts->pid;
+    h->ppid = (int32_t)na_sys0(SYS_getppid);
+    h->inherited_pid = facts->parent_pid;
+    h->inherited_start_unix_ns = facts->parent_start;
+    h->mpi_rank = env_number(rank);
+    int32_t ranks = env_number(size);
+    h->mpi_size = h->mpi_rank >= 0 && ranks > 0 ? (uint32_t)ranks : 0;
+    read_job(h->job, sizeof h->job);
+    if (facts->other_malloc != NULL)
+        na_rec_copy(h->other_malloc, sizeof h->other_malloc, facts->other_malloc);
+    h->start_unix_ns = facts->start_unix_ns;
+    na_rec_both_clocks(&h->start_mono_ns, &h->start_ticks);
+    na_rec.start_ticks = h->start_ticks;
+    h->node_count = na_node_count < 1                    ? 1
+                    : na_node_count > NA_NPROF_MAX_NODES ? NA_NPROF_MAX_NODES
+                                                         : na_node_count;
+    for (unsigned i = 0; i < h->node_count && na_node_count != 0; i++)
+        h->node_ids[i] = (uint16_t)na_node_system_id(i);
+    na_rec_copy(h->writer, sizeof h->writer, "numalloc");
+    struct utsname u;
+    if (na_sys1(SYS_uname, (long)&u) == 0) na_rec_copy(h->host, sizeof h->host, u.nodename);
+    long n = na_sys4(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)h->program,
+                     sizeof h->program - 1);
+    if (n <= 0) na_rec_copy(h->program, sizeof h->program, "program");
+    n = na_os_read_file("/proc/self/cmdline", h->command, sizeof h->command);
+    for (long i = 0; i + 1 < n; i++)
+        if (h->command[i] == 0) h->command[i] = ' ';
+    h->peak_epoch = 1;
+    h->state = NA_NPROF_RUNNING;
+}
+
+void na_header_environment(void) {
+    static const char *const wanted[] = {"NUMALLOC_",  "LD_PRELOAD=",   "OMPI_COMM_WORLD_", "PMI_",
+                                         "PMIX_RANK=", "SLURM_PROCID=", "SLURM_NTASKS=",    NULL};
+    na_nprof_chunk_t *c = na_writer_chunk(NA_NPROF_ENVIRONMENT, NA_NPROF_PAGE, 1, 0, 0, 0);
+    if (c == NULL) return;
+    char *text = (char *)(c + 1);
+    uint32_t n = 0;
+    const char *s;
+    for (size_t i = 0; (s = na_os_env_at(i)) != NULL; i++) {
+        for (const char *const *w = wanted; *w != NULL; w++) {
+            size_t bytes = 0;
+            while (s[bytes++] != 0) {
+            }
+            if (!starts_with(s, *w) || bytes > c->capacity - n) continue;
+            na_rec_copy(text + n, bytes, s);
+            n += (uint32_t)bytes;
+            break;
+        }
+    }
+    c->count = n;
+    na_writer_publish(c);
+}
+
+/* Reads the name of the program before there is a header to read it into. */
+void na_header_program(char *name, size_t size) {
+    long n = na_sys4(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)name, (long)size - 1);
+    if (n <= 0)
+        na_rec_copy(name, size, "program");
+    else
+        name[n] = 0;
+}
+
+/* The magic makes the file exist, so it comes last; the checksum covers it and is made on a copy.
+ */
+void na_header_seal(void) {
+    na_nprof_header_t *h = na_rec.header, *copied = na_own_alloc(sizeof *h, 4096);
+    if (copied != NULL) {
+        __builtin_memcpy(copied, h, sizeof *h);
+        copied->magic = NA_NPROF_MAGIC;
+        h->const_crc = na_nprof_header_crc(copied);
+    }
+    __atomic_store_n(&h->magic, NA_NPROF_MAGIC, __ATOMIC_RELEASE);
+}

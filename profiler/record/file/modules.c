@@ -1,0 +1,127 @@
+/* modules.c - the list of mapped ELF files, which lets addresses be named later, elsewhere.
+ *
+ * Filled when the unwinder meets a module for the first time, one call at a time; everything is
+ * read from the module's own memory (a frame returns into it, so it stays) and from its link_map. A
+ * module counts as loaded until another takes its place. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* struct link_map */
+#endif
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
+
+#include "alloc/sys/os.h"
+#include "alloc/sys/syscall.h"
+#include "profiler/record/state/state.h"
+
+#define CHUNK_BYTES (8u << 10)
+
+static void copy_path(na_nprof_module_t *m, const char *s) {
+    size_t i = 0;
+    for (; s[i] != 0 && i < sizeof m->path - 1; i++)
+        m->path[i] = s[i];
+    if (s[i] != 0) m->flags |= NA_NPROF_MODULE_CUT;
+}
+
+static void read_build_id(na_nprof_module_t *m) {
+    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)m->start;
+    if (m->end - m->start < sizeof *eh || eh->e_ident[EI_MAG0] != ELFMAG0 ||
+        eh->e_ident[EI_MAG1] != ELFMAG1 || eh->e_ident[EI_MAG2] != ELFMAG2 ||
+        eh->e_phentsize != sizeof(ElfW(Phdr)) ||
+        eh->e_phoff + eh->e_phnum * sizeof(ElfW(Phdr)) > 4096)
+        return;
+    const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(m->start + eh->e_phoff);
+    for (unsigned i = 0; i < eh->e_phnum; i++) {
+        uint64_t at = m->bias + ph[i].p_vaddr, end = at + ph[i].p_memsz;
+        if (ph[i].p_type != PT_NOTE || at < m->start || end > m->end || end < at) continue;
+        while (end - at >= sizeof(ElfW(Nhdr))) {
+            const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
+            uint64_t name = (n->n_namesz + 3ULL) & ~3ULL, desc = (n->n_descsz + 3ULL) & ~3ULL;
+            if (end - at - sizeof *n < name + desc) break;
+            const uint8_t *id = (const uint8_t *)(n + 1) + name;
+            const char *who = (const char *)(n + 1);
+            if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && who[0] == 'G' &&
+                who[1] == 'N' && n->n_descsz <= NA_NPROF_BUILD_ID_BYTES) {
+                m->build_id_size = n->n_descsz;
+                for (unsigned k = 0; k < n->n_descsz; k++)
+                    m->build_id[k] = id[k];
+                return;
+            }
+            at += sizeof *n + name + desc;
+        }
+    }
+}
+
+static na_nprof_module_t *new_entry(void) {
+    na_nprof_chunk_t *c = na_rec.module_chunk;
+    if (c == NULL || c->count == c->capacity) {
+        c = na_writer_chunk(NA_NPROF_MODULES, CHUNK_BYTES, sizeof(na_nprof_module_t), 0,
+                            na_rec.module_chunks, na_rec.next_module);
+        if (c == NULL) {
+            __atomic_fetch_add(&na_rec.header->lost_modules, 1, __ATOMIC_RELAXED);
+            return NULL;
+        }
+        na_writer_publish(c);
+        atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
+        na_rec.module_chunks++;
+        na_rec.module_chunk = c;
+    }
+    na_nprof_module_t *m = (na_nprof_module_t *)(c + 1) + c->count;
+    __atomic_store_n(&c->count, c->count + 1, __ATOMIC_RELEASE);
+    na_rec.next_module++;
+    return m;
+}
+
+/* Marks what lay in the way of a new module as unloaded. Chunks are found through the file. */
+static void end_overlapped(uint64_t start, uint64_t end, uint64_t ms) {
+    uint64_t used = __atomic_load_n(&na_rec.header->used, __ATOMIC_ACQUIRE);
+    for (uint64_t at = NA_NPROF_PAGE; at < used;) {
+        na_nprof_chunk_t *c = (na_nprof_chunk_t *)(na_rec.base + at);
+        if (__atomic_load_n(&c->magic, __ATOMIC_ACQUIRE) != NA_NPROF_CHUNK_MAGIC) {
+            at += NA_NPROF_PAGE; /* being born */
+            continue;
+        }
+        at += c->length;
+        if (c->type != NA_NPROF_MODULES) continue;
+        na_nprof_module_t *m = (na_nprof_module_t *)(c + 1);
+        for (uint32_t i = 0; i < c->count; i++)
+            if (m[i].start < end && start < m[i].end && m[i].unload_ms == NA_NPROF_MODULE_STILL)
+                __atomic_store_n(&m[i].unload_ms, ms, __ATOMIC_RELEASE);
+    }
+}
+
+void na_modules_seen(const na_unwind_seen_t *seen) {
+    if (na_rec.header == NULL) return;
+    uint64_t ms = na_rec_ms();
+    if (seen->replaced != 0) end_overlapped(seen->start, seen->end, ms);
+    na_lock(&na_rec.tables);
+    na_nprof_module_t *m = new_entry();
+    na_unlock(&na_rec.tables);
+    if (m == NULL) return;
+    const struct link_map *map = seen->link_map;
+    uint32_t flags = NA_NPROF_MODULE_VALID;
+    m->start = seen->start;
+    m->end = seen->end;
+    m->load_ms = ms;
+    m->unload_ms = NA_NPROF_MODULE_STILL;
+    uintptr_t self = (uintptr_t)&na_modules_seen, entry = getauxval(AT_ENTRY);
+    bool main_program = entry - seen->start < seen->end - seen->start;
+    if (map != NULL)
+        m->bias = map->l_addr;
+    else /* without the loader: position-independent files are linked at 0 */
+        m->bias = ((const ElfW(Ehdr) *)seen->start)->e_type == ET_EXEC ? 0 : seen->start;
+    if (main_program) {
+        flags |= NA_NPROF_MODULE_MAIN;
+        copy_path(m, na_rec.header->program);
+    } else if (map != NULL && map->l_name != NULL) {
+        const char *v = "linux-vdso", *n = map->l_name;
+        while (*v != 0 && *v == *n)
+            v++, n++;
+        if (*v == 0) flags |= NA_NPROF_MODULE_VDSO;
+        copy_path(m, map->l_name);
+    }
+    if (!main_program && self - seen->start < seen->end - seen->start)
+        flags |= NA_NPROF_MODULE_SELF;
+    read_build_id(m);
+    __atomic_store_n(&m->flags, m->flags | flags, __ATOMIC_RELEASE);
+}

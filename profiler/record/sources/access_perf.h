@@ -1,0 +1,68 @@
+/* access_perf.h - perf events of this process's threads (or of CPUs), and their rings. Used by one
+ * thread, the access thread; na_perf_forget in a forked child.
+ *
+ * One target is one thread: up to NA_PERF_EVENTS events of it, which share a ring. Threads come and
+ * go: na_perf_scan makes targets for new ones and closes those of ended ones. */
+#ifndef NUMALLOC_RECORD_ACCESS_PERF_H
+#define NUMALLOC_RECORD_ACCESS_PERF_H
+
+#include <linux/perf_event.h>
+
+#include "profiler/record/access/access_priv.h"
+
+#define NA_PERF_EVENTS  5u
+#define NA_PERF_TARGETS 512u
+
+typedef struct na_perf_target {
+    uint32_t tid;    /* 0: of a CPU, or free */
+    uint32_t events; /* open; 0: free */
+    int fd[NA_PERF_EVENTS];
+    uint64_t id[NA_PERF_EVENTS];     /* what samples carry */
+    uint32_t budget[NA_PERF_EVENTS]; /* for the owner of the events */
+    struct perf_event_mmap_page *ring;
+    uint64_t tail;
+    bool seen;
+    bool throttled; /* the kernel paused one of its events */
+} na_perf_target_t;
+
+typedef struct na_perf_plan {
+    struct perf_event_attr attr[NA_PERF_EVENTS];
+    uint32_t events;
+    uint32_t ring_bytes; /* of data: a power of two of pages */
+    bool group;          /* the first leads the others */
+    bool cpus;           /* of each CPU, all processes, instead of this process's threads */
+} na_perf_plan_t;
+
+/* Targets of a plan, one after the other; a free one has no events. */
+extern na_perf_target_t na_perf_target[NA_PERF_TARGETS];
+extern uint32_t na_perf_count; /* used ones lie below */
+
+/* What follows the header of a record: of a sample, or (header.type is PERF_RECORD_SWITCH) of a
+ * thread that loses its CPU or gets one, where a plan asks for these. */
+typedef void (*na_perf_sample_fn_t)(na_perf_target_t *target,
+                                    const struct perf_event_header *header, const uint64_t *body,
+                                    uint32_t words);
+
+/* Opens for every thread that has none, closes for those that are gone, whose last samples go to
+ * `each`. Returns how many threads have none because something was refused; *error (may be NULL): a
+ * refusal, negative errno. */
+uint32_t na_perf_scan(const na_perf_plan_t *plan, na_perf_sample_fn_t each, long *error);
+/* The next scan opens it anew. */
+void na_perf_close(na_perf_target_t *target);
+void na_perf_close_all(void);
+/* In a forked child: descriptors only. */
+void na_perf_forget(void);
+/* Can one event of the plan be opened for this thread? 0 or negative errno. */
+long na_perf_try(const na_perf_plan_t *plan);
+
+/* Opens the plan for the calling thread, as the only target. 0 or negative errno. */
+long na_perf_open_self(const na_perf_plan_t *plan);
+
+/* Calls `each` with every sample and switch. Counts what was lost and throttled in
+ * na_access_entry. */
+void na_perf_drain(na_perf_target_t *target, na_perf_sample_fn_t each);
+
+/* Why perf_event_open refused, for people. */
+void na_perf_refusal(long error, char why[NA_WHY]);
+
+#endif

@@ -1,0 +1,77 @@
+/* rules.h - the cache from a code address to the packed rule that finds its caller's frame.
+ *
+ * A set-associative table of 64-bit words, shared by all threads. (set, tag) is a bijective image
+ * of the pc, so one atomic load gives a rule that is certain to belong to the pc: nothing can be
+ * torn, and no lock is needed. Async-signal-safe.
+ *
+ * A cached rule without NA_RULE_LASTING may be used only in a walk that has confirmed the module of
+ * the pc (umodules.h); with it, always: its module stays as long as the process. */
+#ifndef NUMALLOC_RECORD_RULES_H
+#define NUMALLOC_RECORD_RULES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc/sys/base.h"
+#include "profiler/record/unwind/cfi.h"
+
+#if defined(__x86_64__)
+
+/* A rule is 31 bits: kind:3, lasting:1, offset:17 (signed, words), rbp slot:10. It is never 0.
+ * Slot 0: rbp is as in the caller; SLOT_AT_RBP: saved at [rbp]; n: saved at CFA - 8 n. */
+enum {
+    R_NONE,
+    R_RSP,           /* CFA = rsp + offset; the return address is at CFA - 8 in this and the next */
+    R_RBP,           /* CFA = rbp + offset */
+    R_DEREF,         /* CFA = [rbp + offset] */
+    R_END,           /* the outermost frame */
+    R_SIGNAL,        /* the return of a signal handler; the interrupted state is on the stack */
+    R_EXACT,         /* only a walk with all registers can tell */
+    R_FRAME_POINTER, /* no information: by convention */
+};
+
+#define NA_RULE_OFF_BITS    17
+#define NA_RULE_SLOT_BITS   10
+#define NA_RULE_SLOT_AT_RBP 1023u
+#define NA_RULE_LASTING     (1u << (NA_RULE_OFF_BITS + NA_RULE_SLOT_BITS))
+#define NA_RULE(kind, off, slot)                                                                   \
+    ((uint32_t)(kind) << 28 |                                                                      \
+     ((uint32_t)(off) & ((1U << NA_RULE_OFF_BITS) - 1)) << NA_RULE_SLOT_BITS | (uint32_t)(slot))
+#define NA_RULE_KIND(r) ((r) >> 28)
+#define NA_RULE_OFF(r)  ((int64_t)((int32_t)((r) << 5) >> 15) * 8)
+#define NA_RULE_SLOT(r) ((r) & ((1U << NA_RULE_SLOT_BITS) - 1))
+
+#define NA_RULE_PC_BITS  47
+#define NA_RULE_SET_BITS 14
+#define NA_RULE_WAYS     4u
+#define NA_RULE_TAG_BITS (NA_RULE_PC_BITS - NA_RULE_SET_BITS)
+
+extern _Atomic uint64_t na_rule_cache[1u << NA_RULE_SET_BITS][NA_RULE_WAYS];
+
+/* Multiplication by an odd number is a bijection of the 47-bit words; the bits above are noise. */
+NA_INLINE uint64_t na_rule_scramble(uintptr_t pc) {
+    return pc * UINT64_C(0x5bd1e9955bd1e995);
+}
+
+/* The cached rule of an address below 2^47; 0: none. */
+NA_INLINE uint32_t na_rule_cached(uintptr_t pc) {
+    uint64_t h = na_rule_scramble(pc);
+    const _Atomic uint64_t *set =
+        na_rule_cache[h << (64 - NA_RULE_PC_BITS) >> (64 - NA_RULE_SET_BITS)];
+    for (unsigned i = 0; i < NA_RULE_WAYS; i++) {
+        uint64_t e = atomic_load_explicit(&set[i], memory_order_relaxed);
+        if (NA_LIKELY((e >> 31 ^ h) << (64 - NA_RULE_TAG_BITS) == 0)) return (uint32_t)e << 1 >> 1;
+    }
+    return 0;
+}
+
+/* The rule of pc in *m, from its call frame information; `keep`: into the cache. pc < 2^47 then. */
+uint32_t na_rule_make(const na_unwind_module_t *m, uintptr_t pc, bool keep, bool lasting);
+
+/* Drops every rule. */
+void na_rules_flush(void);
+
+#endif
+
+#endif

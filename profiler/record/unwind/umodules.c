@@ -1,0 +1,224 @@
+/* umodules.c - asks the loader for the module of an address, and remembers identities.
+ *
+ * glibc >= 2.35 has _dl_find_object: lock-free, async-signal-safe. Without it (older C libraries,
+ * some static programs) the modules present at start are known from dl_iterate_phdr, and what is
+ * loaded later is walked by frame pointers. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* struct dl_phdr_info, _dl_find_object */
+#endif
+#include "profiler/record/unwind/umodules.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdatomic.h>
+
+#include "alloc/sys/base.h"
+#include "profiler/record/unwind/lasting.h"
+
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
+#define HAVE_DL_FIND_OBJECT 1
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+#endif
+
+/* What identifies a module while it is at one address. The build id is compared besides, because a
+ * plugin that was rebuilt and loaded again may agree in all the rest. */
+typedef struct known {
+    _Atomic uint64_t digest; /* of range, link_map and .eh_frame_hdr; 0: free. Stored last. */
+    uintptr_t start, end;
+    const uint64_t *build_id; /* a word of it, in the module's first page; NULL: none there */
+    uint64_t build_id_word;
+    bool lasting;
+} known_t;
+
+#define KNOWN_SLOTS  2048u
+#define KNOWN_PROBES 16u
+
+static known_t known[KNOWN_SLOTS];
+static atomic_flag writing = ATOMIC_FLAG_INIT; /* only ever tried, never waited for */
+static void (*on_seen)(const na_unwind_seen_t *);
+static void (*on_flush)(void);
+_Atomic uint32_t na_umodule_generation;
+
+/* Modules of the start, where the loader cannot be asked later. Written before the first walk. */
+#define START_MAX 256u
+static na_unwind_module_t at_start[START_MAX];
+static unsigned start_count;
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static uint64_t digest_of(const na_unwind_module_t *m) {
+    uint64_t h =
+        mix(mix(mix(mix(1, m->start), m->end), (uintptr_t)m->link_map), (uintptr_t)m->eh_hdr);
+    return h == 0 ? 1 : h;
+}
+
+static unsigned slot_of(uintptr_t start) {
+    return (unsigned)(mix(7, start) >> 40) % KNOWN_SLOTS;
+}
+
+/* A word of the GNU build id, if the note lies in the first page: that page belongs to the first
+ * loaded segment of every module mapped at this address, so it can be read again later. */
+static const uint64_t *find_build_id(const na_unwind_module_t *m) {
+    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)m->start;
+    if (m->end - m->start < 4096 || eh->e_ident[EI_MAG0] != ELFMAG0 ||
+        eh->e_ident[EI_MAG1] != ELFMAG1 || eh->e_ident[EI_MAG2] != ELFMAG2 ||
+        eh->e_ident[EI_MAG3] != ELFMAG3 || eh->e_phentsize != sizeof(ElfW(Phdr)) ||
+        eh->e_phoff > 4096 - sizeof(ElfW(Phdr)))
+        return NULL;
+    const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(m->start + eh->e_phoff);
+    for (unsigned i = 0; i < eh->e_phnum && (uintptr_t)(ph + i + 1) <= m->start + 4096; i++) {
+        if (ph[i].p_type != PT_NOTE || ph[i].p_offset > 4096 || ph[i].p_filesz > 4096 ||
+            ph[i].p_offset + ph[i].p_filesz > 4096)
+            continue;
+        size_t at = ph[i].p_offset, end = at + ph[i].p_filesz;
+        while (at + sizeof(ElfW(Nhdr)) + 4 + 8 <= end) {
+            const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)(m->start + at);
+            size_t data = at + sizeof *n + ((n->n_namesz + 3U) & ~3U);
+            if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && n->n_descsz >= 8 &&
+                data + 8 <= end)
+                return (const uint64_t *)(m->start + data);
+            at = data + ((n->n_descsz + 3U) & ~3U);
+        }
+    }
+    return NULL;
+}
+
+static uint64_t load_word(const uint64_t *p) {
+    uint64_t v;
+    __builtin_memcpy(&v, p, sizeof v); /* notes are aligned to 4 */
+    return v;
+}
+
+/* The slow half of na_umodule_find, about once per module and process. (A place is written again
+ * when its module is gone, or in another profile; who still reads it is in neither.) */
+NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uint64_t digest) {
+    if (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) return NA_UMODULE_FRESH;
+    uintptr_t replaced = 0;
+    for (unsigned i = 0; i < KNOWN_SLOTS; i++) {
+        known_t *k = &known[i];
+        if (atomic_load_explicit(&k->digest, memory_order_relaxed) != 0 && k->start < m->end &&
+            m->start < k->end) {
+            atomic_store_explicit(&k->digest, 0, memory_order_release);
+            replaced = k->start;
+        }
+    }
+    if (replaced != 0) {
+        if (on_flush != NULL) on_flush();
+        atomic_fetch_add_explicit(&na_umodule_generation, 1, memory_order_release);
+    }
+    na_umodule_state_t state = NA_UMODULE_FRESH;
+    for (unsigned i = 0; i < KNOWN_PROBES; i++) {
+        known_t *k = &known[(slot_of(m->start) + i) % KNOWN_SLOTS];
+        if (atomic_load_explicit(&k->digest, memory_order_relaxed) != 0) continue;
+        k->start = m->start;
+        k->end = m->end;
+        k->build_id = find_build_id(m);
+        k->build_id_word = k->build_id != NULL ? load_word(k->build_id) : 0;
+        k->lasting = na_lasting(m->start);
+        atomic_store_explicit(&k->digest, digest, memory_order_release);
+        state = k->lasting ? NA_UMODULE_LASTING : NA_UMODULE_KNOWN;
+        break;
+    }
+    if (on_seen != NULL && state >= NA_UMODULE_KNOWN)
+        on_seen(&(na_unwind_seen_t){m->start, m->end, m->link_map, replaced});
+    atomic_flag_clear_explicit(&writing, memory_order_release);
+    return state;
+}
+
+#ifdef HAVE_DL_FIND_OBJECT
+/* Of a program whose segments have gaps between them (linked for pages of 2 MiB, say) the loader
+ * tells the segment only, and its tables lie in another one. Libraries it maps without gaps. */
+static NA_COLD void make_whole(uintptr_t pc, na_unwind_module_t *m) {
+    for (unsigned i = 0; i < start_count; i++) {
+        const na_unwind_module_t *all = &at_start[i];
+        if (all->eh_hdr != m->eh_hdr || pc - all->start >= all->end - all->start) continue;
+        m->start = all->start;
+        m->end = all->end;
+        return;
+    }
+}
+#endif
+
+static bool ask_loader(uintptr_t pc, na_unwind_module_t *m) {
+#ifdef HAVE_DL_FIND_OBJECT
+    if (_dl_find_object != NULL) {
+        struct dl_find_object found;
+        if (_dl_find_object((void *)pc, &found) != 0) return false;
+        m->start = (uintptr_t)found.dlfo_map_start;
+        m->end = (uintptr_t)found.dlfo_map_end;
+        m->eh_hdr = found.dlfo_eh_frame;
+        m->link_map = found.dlfo_link_map;
+        if (m->eh_hdr != NULL && (uintptr_t)m->eh_hdr - m->start >= m->end - m->start)
+            make_whole(pc, m);
+        return true;
+    }
+#endif
+    for (unsigned i = 0; i < start_count; i++) {
+        if (pc - at_start[i].start < at_start[i].end - at_start[i].start) {
+            *m = at_start[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m) {
+    if (!ask_loader(pc, m)) return NA_UMODULE_NONE;
+    uint64_t digest = digest_of(m);
+    unsigned slot = slot_of(m->start);
+    for (unsigned i = 0; i < KNOWN_PROBES; i++) {
+        known_t *k = &known[(slot + i) % KNOWN_SLOTS];
+        if (atomic_load_explicit(&k->digest, memory_order_acquire) == digest) {
+            if (k->build_id == NULL || load_word(k->build_id) == k->build_id_word)
+                return k->lasting ? NA_UMODULE_LASTING : NA_UMODULE_KNOWN;
+            break;
+        }
+    }
+    return learn(m, digest);
+}
+
+na_umodule_state_t na_umodule_of_others(uintptr_t pc, na_unwind_module_t *m) {
+    if (!ask_loader(pc, m)) return NA_UMODULE_NONE;
+    return na_lasting(m->start) ? NA_UMODULE_LASTING : NA_UMODULE_FRESH;
+}
+
+static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    (void)arg;
+    na_unwind_module_t m = {UINTPTR_MAX, 0, NULL, NULL};
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        uintptr_t at = info->dlpi_addr + ph->p_vaddr;
+        if (ph->p_type == PT_LOAD) {
+            if (na_align_down(at, 4096) < m.start) m.start = na_align_down(at, 4096);
+            if (at + ph->p_memsz > m.end) m.end = at + ph->p_memsz;
+        } else if (ph->p_type == PT_GNU_EH_FRAME) {
+            m.eh_hdr = (const uint8_t *)at;
+        }
+    }
+    if (m.end == 0) return 0;
+    if (start_count < START_MAX) at_start[start_count++] = m;
+    na_unwind_module_t now;
+    na_umodule_find(m.start, &now); /* tells the observer */
+    return 0;
+}
+
+void na_umodule_forget(void) {
+    for (unsigned i = 0; i < KNOWN_SLOTS; i++)
+        if (atomic_load_explicit(&known[i].digest, memory_order_relaxed) != 0)
+            atomic_store_explicit(&known[i].digest, 0, memory_order_relaxed);
+    atomic_flag_clear_explicit(&writing, memory_order_relaxed);
+}
+
+void na_umodule_init(void (*seen)(const na_unwind_seen_t *), void (*flush)(void)) {
+    na_umodule_forget();
+    start_count = 0;
+    on_seen = seen;
+    on_flush = flush;
+    na_lasting_find();
+    dl_iterate_phdr(at_start_one, NULL);
+}
