@@ -433,7 +433,7 @@ static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages, uintpt
 
 /* So much new memory counts as the node's, wherever it will be touched. False: the node may have
  * no room for it, or the control group. */
-static bool na_pagetcache_count_fresh(unsigned node, uint32_t pages) {
+static bool na_pageheap_count_fresh(unsigned node, uint32_t pages) {
     na_pagestore_t *s = &na_pagestores[node];
     if (!na_pageheap_ask(s, pages) || na_pressure() || na_pressure_is_exhausted()) return false;
     na_lock(&s->lock);
@@ -456,7 +456,7 @@ uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, uintptr_t ne
     if (!start) start = na_pageheap_take_held(&na_pagestores[node], pages, near);
     *by_touch = !start;
     *zeroed = false;
-    if (!start && na_pagetcache_count_fresh(node, pages))
+    if (!start && na_pageheap_count_fresh(node, pages))
         start = na_pageheap_take(s, pages, (na_wish_t){.align = NA_HUGE_PAGES}, zeroed);
     if (!start) na_limit_release(bytes);
     return start;
