@@ -18,7 +18,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = [
     ["profiler/dump"],
     ["profiler/dump/page"],
-    ["profiler/dump/views", "profiler/dump/runs", "profiler/dump/exports"],
+    ["profiler/dump/exports"],
+    ["profiler/dump/runs"],
+    ["profiler/dump/views"],
     ["profiler/dump/accesses"],
     ["profiler/dump/profile"],
     ["profiler/dump/source"],

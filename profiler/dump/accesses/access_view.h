@@ -123,4 +123,7 @@ void na_verdict_advice(const na_access_view_t *view, const na_verdict_t *verdict
 na_status_t na_view_access_functions(na_view_input_t *in);
 na_status_t na_view_access_threads(na_view_input_t *in);
 
+/* Columns of tables that views of other figures show with --access. */
+extern const na_columns_t na_columns_access_functions, na_columns_access_threads;
+
 #endif

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/exports/export_json.h"
 #include "profiler/dump/profile/profile_json.h"
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
+#include "profiler/dump/views/views.h"
 
 static void put_functions(na_json_t *json, na_view_input_t *in) {
     na_json_line(json);
@@ -99,9 +100,6 @@ static void put_sites(na_json_t *json, const na_view_input_t *in) {
     }
     na_json_end(json);
 }
-
-/* export_json_metrics.c. False: out of memory. */
-bool na_json_metrics(na_json_t *json, const na_view_input_t *in);
 
 static na_status_t show_json(na_view_input_t *in) {
     na_json_t json = na_json_open(stdout);

@@ -9,6 +9,7 @@
 #include "profiler/analyze/blocks/calls.h"
 #include "profiler/analyze/blocks/detail.h"
 #include "profiler/analyze/blocks/globals.h"
+#include "profiler/dump/exports/export_json.h"
 #include "profiler/dump/profile/view.h"
 
 #define MOST_GLOBALS 1000u

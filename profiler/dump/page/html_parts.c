@@ -8,8 +8,8 @@
 #include "profiler/analyze/blocks/globals.h"
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/profile/profile_json.h"
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 /* ---- the run ---- */
 

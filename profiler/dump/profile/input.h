@@ -111,24 +111,11 @@ na_cost_t na_view_cost_of(const na_counters_t *sum);
 /* Bytes or a count, as in->order says. */
 const char *na_view_metric_text(const na_view_input_t *in, char out[40], double value);
 
-/* view_summary.c: what is missing from the figures; only what is not 0. Returns how many. */
-#define NA_LOST_MAX 7u
-typedef struct na_lost {
-    uint64_t count;
-    const char *what;
-} na_lost_t;
-size_t na_view_lost(const na_view_input_t *in, na_lost_t lost[NA_LOST_MAX]);
-
 /* Time of the peak that the sites' figures are about, in ms. */
 uint64_t na_view_peak_ms(const na_view_input_t *in);
 
 /* The sampled point of the timeline that covers the peak or is next to it; NULL: never sampled. */
 const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in);
-
-/* view_tables.c: the tables of functions and of sites. They sort in->functions. `below`: by what a
- * function asked for with all that it called. */
-na_status_t na_view_function_table(na_view_input_t *in, bool below);
-na_status_t na_view_site_table(na_view_input_t *in, bool stacks);
 
 /* Text: the stack of a site, a line a frame; for na_table_print_t.below, with the input as arg. */
 void na_view_put_stack(void *arg, uint64_t site);

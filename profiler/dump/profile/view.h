@@ -43,29 +43,4 @@ typedef struct na_view {
     na_status_t (*show_files)(const char *const *files, size_t count, const na_options_t *options);
 } na_view_t;
 
-/* Columns of tables that several files show. */
-extern const na_columns_t na_columns_access_functions, na_columns_access_threads,
-    na_columns_functions, na_columns_sites;
-
-void na_view_summary_json(na_view_input_t *in); /* view_summary_json.c */
-
-/* view_warnings.c: a warning that applies. Texts are good until the visit ends. */
-typedef struct na_finding {
-    const char *key;
-    double value, threshold;
-    const char *evidence;
-    const char *place; /* where most of it comes from; NULL: about the process */
-    const char *reason, *remedy;
-} na_finding_t;
-
-/* Visits those that apply; returns how many. */
-size_t na_warnings_each(const na_view_input_t *in,
-                        void (*visit)(void *arg, const na_finding_t *finding), void *arg);
-
-/* How many apply; symbols are not needed. */
-size_t na_warnings_count(const na_view_input_t *in);
-
-/* view_warnings.c: a line for each warning, after a heading; returns how many. */
-size_t na_warnings_list(const na_view_input_t *in);
-
 #endif

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/jobs.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 /* Rows of each table of functions, unless --top says otherwise. */
 #define FUNCTIONS 8

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 /* A profile with less than this part of the largest peak, and of the largest sum allocated, is of
  * no weight. */

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 #define INTERVAL_S 2.0
 

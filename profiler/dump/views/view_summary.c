@@ -7,8 +7,8 @@
 
 #include "profiler/analyze/accesses/verdict.h"
 #include "profiler/analyze/blocks/detail.h"
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 #include "profiler/format/access.h"
 
 static void print_run(const na_view_input_t *in) {

@@ -5,7 +5,7 @@
 #include "profiler/analyze/blocks/metric_keys.h"
 #include "profiler/dump/profile/counter_columns.h"
 #include "profiler/dump/profile/profile_json.h"
-#include "profiler/dump/profile/view.h"
+#include "profiler/dump/views/views.h"
 
 static void put_site(na_json_t *json, const na_view_input_t *in, const na_site_t *site) {
     na_json_object(json, NULL);

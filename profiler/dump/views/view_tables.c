@@ -6,9 +6,9 @@
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/profile/counter_columns.h"
 #include "profiler/dump/profile/profile_json.h"
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 /* ---- functions ---- */
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "profiler/analyze/blocks/detail.h"
-#include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/views.h"
 
 #define EVIDENCE 256
 #define MIB      1048576.0
