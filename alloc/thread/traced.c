@@ -26,12 +26,13 @@ NA_INLINE void *alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_en
     const bool timed = how == TIMED;
     const na_traced_bin_t b = na_traced_bin(tcache, cls);
     na_traced_no_credit(b.bin);
-    if (!na_traced_now(tcache)) return NULL;
     const na_hooks_t *hooks = na_section_enter(&tcache->track);
     void *block;
     na_record_t *record;
     size_t usable;
-    if (NA_UNLIKELY(hooks == NULL) || !na_traced_next(tcache, &b, &block, &record, &usable)) {
+    /* Hooks first, as in na_traced_enter. */
+    if (NA_UNLIKELY(hooks == NULL) || !na_traced_now(tcache) ||
+        !na_traced_next(tcache, &b, &block, &record, &usable)) {
         na_section_leave(&tcache->track);
         return NULL;
     }
@@ -86,7 +87,8 @@ NA_INLINE bool record_free(na_tcache_t *tcache, const na_traced_given_t *g, void
                            na_release_t how) {
     const na_hooks_t *hooks = na_section_enter(&tcache->track);
     bool known = false;
-    if (NA_LIKELY(hooks != NULL) && NA_LIKELY(na_traced_span(tcache, g->span))) {
+    if (NA_LIKELY(hooks != NULL) && na_traced_now(tcache) &&
+        NA_LIKELY(na_traced_span(tcache, g->span))) {
         na_record_t *record = na_traced_record(g->span, g->index);
         known = record->epoch == na_profile_epoch;
         if (NA_LIKELY(known)) {
@@ -112,8 +114,7 @@ static NA_COLD void push_timed(na_tcache_t *tcache, const na_traced_bin_t *b, vo
 /* False: this is no usual call, and nothing was changed for it. */
 NA_INLINE bool release(na_tcache_t *tcache, void *block, na_release_t how, const bool timed) {
     na_traced_given_t g;
-    if (!na_traced_given(tcache, block, &g) || !na_traced_now(tcache) ||
-        NA_UNLIKELY(!record_free(tcache, &g, block, how)))
+    if (!na_traced_given(tcache, block, &g) || NA_UNLIKELY(!record_free(tcache, &g, block, how)))
         return false;
     na_traced_counted(&g.b);
     if (timed)
