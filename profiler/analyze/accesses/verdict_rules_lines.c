@@ -81,7 +81,7 @@ bool na_rules_lines(const na_flows_t *set, na_verdicts_t *v) {
             na_rules_decide(set, v, to);
             v->count++;
         }
-        to->runners[1] = to->runners[0];
+        if (to->runners[0] != NA_VERDICT_FALSE_SHARING) to->runners[1] = to->runners[0];
         to->runners[0] = to->kind == NA_VERDICT_NOTHING ? NA_VERDICT_UNDECIDABLE : to->kind;
         to->kind = NA_VERDICT_FALSE_SHARING;
         to->undecided = NA_UNDECIDED_NOT;
