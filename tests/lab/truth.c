@@ -80,6 +80,7 @@ static bool of_lines;
 /* Of a line nothing is wrong as long as nothing was seen: what is mended runs as long as it took to
  * find what is wrong. */
 static int looks, looks_least;
+static bool early;            /* it is not that long yet */
 static bool shares, knows_op; /* what the source gives */
 
 /* ---- the program ---- */
@@ -270,7 +271,7 @@ static bool judge(variant_t *variant, bool last) {
         for (int i = 0; i < count; i++)
             enough = enough && found[i].right;
         if (last && !turned) check_say("%s: too few turns\n", variant->state);
-        for (int i = 0; i < count && (enough || (last && turned)); i++)
+        for (int i = 0; i < count && !early && (enough || (last && turned)); i++)
             hold(variant, &found[i]);
     }
     numalloc_profile_flows_close(flows);
@@ -323,6 +324,7 @@ static void watch_over(variant_t *variants, int count) {
     for (int look = 1; more; look++) {
         lab_sleep_ms(LOOK_MS);
         bool late = look == LOOKS;
+        early = look < looks_least && !late;
         more = false;
         for (int v = 0; v < count; v++) {
             if (variants[v].over) continue;
