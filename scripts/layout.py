@@ -38,13 +38,14 @@ COMMAND = "scripts/layout.py"
 PAGE, GROUP = 4096, 16  # the system's page; so many it maps at once
 HOT = 0.01  # a function is hot with this share of what a program executes of the library
 
-# What is run: a name, the tool, the command. The build's directory is BUILD; "text", "program.c"
-# and "words" (a program in C++) lie in the current one. Each process counts for itself.
+# What is run: a name, the tool, the command. The build's directory is BUILD; "text", "program.c",
+# "words" (a program in C++) and "workers" (threads that allocate and end) lie in the current one. Each process counts for itself.
 SMALL = [
     ("start", "lackey", "BUILD/tests/instructions single 1"),
     ("single", "lackey", "BUILD/tests/instructions single 1000"),
     ("mixed", "lackey", "BUILD/tests/instructions mixed 1000"),
     ("realloc", "lackey", "BUILD/tests/instructions realloc 1000"),
+    ("workers", "lackey", "./workers"),
     ("true", "lackey", "/bin/true"),
     ("cat", "lackey", "/bin/cat text"),
     ("ls", "lackey", "/bin/ls -l /"),
@@ -77,6 +78,24 @@ int main(int argc, char **argv) {
     while (argc-- > 0 && line != NULL) strncpy(line, argv[argc], 4095), puts(line);
     free(line);
     return 0;
+}
+"""
+
+
+WORKERS = """#include <pthread.h>
+#include <stdlib.h>
+static void *work(void *unused) {
+    void *blocks[200];
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 200; i++) blocks[i] = malloc(16 + (unsigned)i * 8);
+        for (int i = 0; i < 200; i++) free(blocks[i]);
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    work(NULL);
+    return pthread_create(&thread, NULL, work, NULL) != 0 || pthread_join(thread, NULL) != 0;
 }
 """
 
@@ -456,7 +475,10 @@ def record_all(build, library, work):
         f.writelines("%d %s\n" % (i * 7919 % 1009, "word" * (i % 9)) for i in range(2000))
     with open(os.path.join(work, "words.cpp"), "w") as f:
         f.write(WORDS)
+    with open(os.path.join(work, "workers.c"), "w") as f:
+        f.write(WORKERS)
     os.chdir(work)
+    subprocess.run(["cc", "-O1", "-pthread", "-o", "workers", "workers.c"], check=True)
     subprocess.run(["c++", "-O1", "-o", "words", "words.cpp"], check=True)
     processes = []
     clock = os.path.join(build, "tests/libstill_clock.so")

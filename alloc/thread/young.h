@@ -13,7 +13,8 @@
  * over all threads it has a bound, whatever their number.
  *
  * A grown-up bin may hold `cap` blocks (adapt_cap in small.c), but no more bytes than its share of
- * NA_GROWN_BYTES; that matters beyond 256 threads.
+ * NA_GROWN_BYTES; that matters beyond 256 threads. One whose thread goes on wanting blocks back
+ * (NA_REUSES_MOST of them) is busy, and may hold `cap` blocks however many threads sleep.
  *
  * A bin that was not used for a second is young again (tidy in thread_cache.c). */
 #ifndef NUMALLOC_ALLOC_YOUNG_H
@@ -30,7 +31,8 @@
 #define NA_YOUNG_BYTES  (1u << 20)
 #define NA_GROWN_BYTES  (16u << 20)
 #define NA_YOUNG_REUSES 16u /* blocks wanted back before the bin is grown up */
-#define NA_REUSES_MOST  64u /* counted up to; each thread that leaves the thread cache halves it */
+#define NA_REUSES_MOST                                                                             \
+    64u /* counted up to: busy; a thread that leaves its thread cache halves it */
 
 /* Bytes that a bin may hold with as many threads as there are: a grown-up one, a young one. */
 extern _Atomic(uint32_t) na_bin_share[2];
@@ -51,6 +53,7 @@ uint16_t na_young_hold_share(const na_bin_state_t *state, unsigned cls);
 
 /* The blocks that the bin may hold now. */
 NA_INLINE uint16_t na_young_hold(const na_bin_state_t *state, unsigned cls) {
+    if (NA_LIKELY(state->reused >= NA_REUSES_MOST)) return state->cap;
     uint32_t share = atomic_load_explicit(&na_bin_share[na_is_young(state)], memory_order_relaxed);
     if (NA_LIKELY(state->cap * state->size <= share)) return state->cap;
     return na_young_hold_share(state, cls);
