@@ -8,8 +8,9 @@
  *
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a thread cache (small.h); 0: take the slow path (the
- * page is not ours, large, or every free of it must be seen) owner        of the span; with a bin
- * offset of 0: who opened a mixed one (alloc/central/mix.h)
+ *                       page is not ours, large, or every free of it must be seen)
+ *          owner        of the span; with a bin offset of 0: who opened a mixed one
+ *                       (alloc/central/mixed.h)
  *
  *   span   the span that the page belongs to; NULL: not ours
  *

@@ -4,8 +4,9 @@
  *                             ^start                    ^start + carved * size
  *   large span (class 0)      |one block ................................ unused < page|
  *
- * Blocks of a small span are in exactly one place each: with the program, in a bin, spare, mailbox
- * or transfer cache batch, on a thread cache's remote batches, or on the span's own free list.
+ * Blocks of a small span are in exactly one place each: with the program, in a bin, in a batch
+ * (spare, overflow, remote free list, transfer cache), on a thread cache's remote batches, or on
+ * the span's own free list.
  * Invariants: free_count <= carved <= capacity; free_count == length of the list at `free`;
  * free_tail is its last block when it is not empty (so that the list joins another in O(1)).
  *
@@ -55,7 +56,7 @@ typedef struct na_span {
     bool dedicated; /* large: a mapping of its own, not part of a region */
     uint8_t home;   /* dense node that the memory was wanted on: not `node` for a stray */
     uint8_t astray; /* large: why pages may lie elsewhere than on the node, NA_ASTRAY_* */
-    /* A small span that was opened to all classes (alloc/central/mix.h). `cls` and what follows
+    /* A small span that was opened to all classes (alloc/central/mixed.h). `cls` and what follows
      * from it stay true of blocks from before. */
     _Atomic(bool) mixed;
     uint32_t

@@ -44,7 +44,8 @@ NA_INLINE void *alloc_of_class(unsigned cls, size_t size, na_entry_t entry) {
     return block != NULL ? block : na_alloc_class_slow(cls, size, entry);
 }
 
-/* The block lies in a mixed span, and badly (mix.h): a few more of its class, then whole pages. */
+/* The block lies in a mixed span, and badly (mixed.h): a few more of its class, then whole pages.
+ */
 static NA_COLD NA_NOINLINE void *align_again(void *block, unsigned cls, size_t alignment,
                                              size_t size, na_entry_t entry) {
     void *missed[8];

@@ -6,11 +6,12 @@
  *
  * (Every block has at least 16 bytes.)
  *
- * Chains of one class stack through the second word of their first blocks, so that a kept one, a
- * mailbox or a transfer cache slot is a single word, and handing over any number of blocks is O(1).
+ * Batches of one class stack through the second word of their first blocks, so that a kept one, a
+ * remote free list or a transfer cache slot is a single word, and handing over any number of blocks
+ * is O(1).
  */
-#ifndef NUMALLOC_ALLOC_CHAIN_H
-#define NUMALLOC_ALLOC_CHAIN_H
+#ifndef NUMALLOC_ALLOC_BATCH_H
+#define NUMALLOC_ALLOC_BATCH_H
 
 #include <stdint.h>
 

@@ -1,12 +1,12 @@
 /* central.h - what the threads of one node share, class by class.
  *
- *   transfer cache    16 atomic slots, each empty or one batch. Put: compare-and-swap into an empty
- * slot. Take: exchange with empty. No lock, no ABA (a slot's value is used only by whoever
- *            exchanged it out), no walk. Pooled classes only.
- *   spans    the spans of a pooled class, under a lock; page-map lookups are made before it is
- *            taken.
- *   sampled  the spans of sampled blocks of any class: their pages are tagged slow, so that their
- *            free is seen, and no other block lies on them.
+ *   transfer cache  16 atomic slots, each empty or one batch. Put: compare-and-swap into an empty
+ *                   slot. Take: exchange with empty. No lock, no ABA (a slot's value is used only
+ *                   by whoever exchanged it out), no walk. Pooled classes only.
+ *   spans           the spans of a pooled class, under a lock; page-map lookups are made before it
+ *                   is taken.
+ *   sampled         the spans of sampled blocks of any class: their pages are tagged slow, so that
+ *                   their free is seen, and no other block lies on them.
  *
  * How many slots may be in use is earned. Blocks that one thread freed in random order pin a span
  * each, for nothing unless another thread takes them: so there is one slot, more when a thread
@@ -49,7 +49,7 @@ bool na_central_open(na_mixer_t *mixer, unsigned node, unsigned cls);
 void *na_sampled_take(unsigned node, unsigned cls);
 void na_sampled_give(na_span_t *span, void *block);
 
-/* Chains that have lain in the transfer cache since the last call go to their spans. */
+/* Batches that have lain in the transfer cache since the last call go to their spans. */
 void na_central_sweep(unsigned node);
 /* Everything free goes back to the page heap. */
 void na_central_trim(unsigned node);

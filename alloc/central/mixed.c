@@ -288,7 +288,7 @@ static void measure(na_mixer_t *mixer, na_span_t *span) {
 /* What the blocks of a class are to lie at multiples of; steps. */
 static uint32_t alignment_of(unsigned cls) {
     uint32_t size = na_classes[cls].size, align = size & -size;
-    uint32_t most = na_pressure_is_critical() ? NA_CACHE_LINE : (uint32_t)NA_PAGE_SIZE;
+    uint32_t most = na_pressure_is_low() ? NA_CACHE_LINE : (uint32_t)NA_PAGE_SIZE;
     return (align < most ? align : most) / NA_CLASS_STEP;
 }
 
@@ -340,7 +340,7 @@ static void *carve(na_mixer_t *mixer, na_span_t *span, unsigned cls, uint32_t wa
 /* From some span on one of these lists; false: there is none with such a hole. */
 static bool take_some(na_mixer_t *mixer, uint64_t lists, unsigned cls, uint32_t want, void **blocks,
                       uint32_t *got) {
-    uint32_t before = *got, most = na_pressure_is_critical() ? UINT32_MAX : TRIES;
+    uint32_t before = *got, most = na_pressure_is_low() ? UINT32_MAX : TRIES;
     for (lists &= mixer->fits; lists != 0; lists &= lists - 1) {
         na_span_t *span = mixer->list[__builtin_ctzll(lists)], *next;
         for (uint32_t tries = 0; span != NULL && tries < most; tries++, span = next) {

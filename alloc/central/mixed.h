@@ -12,7 +12,7 @@
  * What is in use is in a map, a bit for each NA_CLASS_STEP bytes, and another for where blocks
  * begin; nothing is linked through free memory. A block is as long as its class, and lies at a
  * multiple of the largest power of two that divides its size (as it would in a span of its own), so
- * that blocks of pooled classes have their cache lines to themselves. (Where memory is scarce
+ * that blocks of pooled classes have their cache lines to themselves. (Under memory pressure
  * (pressure.h) these are all that a block is aligned to, and who asks for more looks at what he
  * got.)
  *

@@ -61,7 +61,7 @@ static na_span_t *grow(na_span_list_t *set, na_span_kind_t kind) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
     bool zeroed;
-    uint32_t pages = na_pressure_is_critical() ? c->dense_pages : c->span_pages;
+    uint32_t pages = na_pressure_is_low() ? c->dense_pages : c->span_pages;
     uintptr_t start = na_pageheap_alloc(kind.node, pages, 1, &zeroed);
     if (start == 0) {
         na_span_delete(span);

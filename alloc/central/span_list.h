@@ -9,8 +9,8 @@
  * Blocks are taken from the fullest spans first, so that the emptiest get the chance to drain and
  * go back to the page heap. Invariant: a span is on partial[i] exactly when it has a block to give
  * (on its free list, or not carved yet), i being its share of blocks in use, in eighths. */
-#ifndef NUMALLOC_ALLOC_SPANSET_H
-#define NUMALLOC_ALLOC_SPANSET_H
+#ifndef NUMALLOC_ALLOC_SPAN_LIST_H
+#define NUMALLOC_ALLOC_SPAN_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,9 @@
 /* tag.h - the page tag: what free learns of a block in one load (pagemap.h holds it).
  *
  *   31            16 15             0
- *   |  owner        |  bin offset   |      bin offset = class * sizeof(na_bin_t), from the thread
- * cache's start
+ *   |  owner        |  bin offset   |
+ *
+ * The bin offset is class * sizeof(na_bin_t), from the start of the thread cache.
  *
  * A bin expects one tag: its own class with its own owner. Bin 0 expects NA_TAG_NEVER, which no
  * page carries, so a page whose bin offset is 0 never takes the fast path. (In the two thread
@@ -18,7 +19,7 @@
 #define NA_BIN_SIZE 16u
 #define NA_TAG_NONE 0u /* not ours, or large */
 #define NA_TAG_SLOW 0u /* ours, but every free of it is to be seen; the span says what it is */
-/* Pages of a mixed span (mix.h) name its thread cache as owner and no bin: bin 0, which never
+/* Pages of a mixed span (mixed.h) name its thread cache as owner and no bin: bin 0, which never
  * matches. */
 #define NA_TAG_MIXED(owner) ((uint32_t)(owner) << 16)
 #define NA_TAG_NEVER        1u /* expected by bin 0 only */

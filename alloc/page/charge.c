@@ -28,14 +28,14 @@ static bool make_area(void) {
 /* The area is collapsed when this says so, at no other time: it is not for khugepaged, and not for
  * the fault that touches its page. */
 na_charge_t na_charge_ask(void) {
-    if (area == NULL && !make_area()) return NA_BRINK_UNKNOWN;
+    if (area == NULL && !make_area()) return NA_CHARGE_UNKNOWN;
     na_os_hugepage(area, AREA, false);
     *(volatile char *)area = 1;
     na_os_hugepage(area, AREA, true);
     long result = na_os_collapse(area, AREA);
     na_os_hugepage(area, AREA, false);
     if (result == 0) na_os_purge(area, AREA);
-    return result == 0 ? NA_BRINK_ROOM : result == -EBUSY ? NA_BRINK_NONE : NA_BRINK_UNKNOWN;
+    return result == 0 ? NA_CHARGE_ROOM : result == -EBUSY ? NA_CHARGE_NONE : NA_CHARGE_UNKNOWN;
 }
 
 void na_charge_after_fork_child(void) {

@@ -11,13 +11,13 @@
  *
  * Half a millisecond and more: only where memory would be refused otherwise. One thread at a time;
  * allocates nothing, leaves errno alone. */
-#ifndef NUMALLOC_ALLOC_BRINK_H
-#define NUMALLOC_ALLOC_BRINK_H
+#ifndef NUMALLOC_ALLOC_CHARGE_H
+#define NUMALLOC_ALLOC_CHARGE_H
 
 typedef enum na_charge {
-    NA_BRINK_NONE,    /* 2 MiB cannot be charged for, and nothing is left to be given up for them */
-    NA_BRINK_ROOM,    /* 2 MiB were, and are free again */
-    NA_BRINK_UNKNOWN, /* the kernel does not say: too old, no huge pages, or none to be had */
+    NA_CHARGE_NONE, /* 2 MiB cannot be charged for, and nothing is left to be given up for them */
+    NA_CHARGE_ROOM, /* 2 MiB were, and are free again */
+    NA_CHARGE_UNKNOWN, /* the kernel does not say: too old, no huge pages, or none to be had */
 } na_charge_t;
 
 na_charge_t na_charge_ask(void);

@@ -2,8 +2,8 @@
  *
  * Reads /sys/devices/system/node/nodeN/meminfo, which takes some 20 us: for slow paths that come by
  * every few MiB, never for every allocation. Thread-safe, async-signal-safe. */
-#ifndef NUMALLOC_ALLOC_ROOM_H
-#define NUMALLOC_ALLOC_ROOM_H
+#ifndef NUMALLOC_ALLOC_NODE_FREE_H
+#define NUMALLOC_ALLOC_NODE_FREE_H
 
 #include <stdint.h>
 

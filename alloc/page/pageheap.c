@@ -71,7 +71,7 @@ static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start
     return start;
 }
 
-/* Of the last that a control group allows, what is given is charged at once (pressure.h), unless it
+/* While a control group is exhausted, what is given is charged at once (pressure.h), unless it
  * is so large that it may be meant to be used in part. Contents stay. */
 static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
     if (pages > NA_WHOLE_PAGES) return;
@@ -98,7 +98,8 @@ static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_w
     uint32_t dirty;
     if (NA_UNLIKELY(wish.room)) start = na_pageheap_find_roomy(s, pages, wish.room, &dirty);
     if (NA_UNLIKELY(wish.near)) start = na_store_take_near(s, pages, wish.near, &dirty);
-    if (NA_UNLIKELY(na_pressure()) && !start && (start = na_store_take_dirty(s, pages, wish.align)))
+    if (NA_UNLIKELY(na_pressure_is_critical()) && !start &&
+        (start = na_store_take_dirty(s, pages, wish.align)))
         dirty = pages;
     if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish.align, &dirty);
     bool exchange = start && na_purge_exchange_due(s, pages - dirty);
@@ -285,12 +286,12 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t
 /* The control group's room is asked for if that is due. False: it has none for these pages. */
 static bool na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
     na_lock(&s->lock);
-    bool due = s->fresh + pages > s->ask_limit, last = na_pressure_is_exhausted();
+    bool due = s->fresh + pages > s->ask_limit, exhausted = na_pressure_is_exhausted();
     na_unlock(&s->lock);
     if (!due) return true;
     uint64_t allowance = na_pressure_allowance(pages);
     na_lock(&s->lock);
-    if (na_pressure_is_exhausted() && !last && allowance > pages)
+    if (na_pressure_is_exhausted() && !exhausted && allowance > pages)
         allowance = pages; /* others have looked since */
     s->ask_limit = s->fresh + allowance;
     na_pageheap_set_limit(s);
@@ -381,11 +382,11 @@ static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish
         start = na_pageheap_take_locked(s, pages, wish, zeroed);
     } else {
         na_unlock(&s->lock);
-        bool last = na_pressure_is_exhausted();
-        if (last) na_lock(&na_last_lock);
+        bool exhausted = na_pressure_is_exhausted();
+        if (exhausted) na_lock(&na_exhausted_lock);
         start = na_pageheap_take_watched(node, pages, wish, zeroed, &refused);
         if (refused) start = na_pageheap_take_purged(node, pages, wish, zeroed);
-        if (last) na_unlock(&na_last_lock);
+        if (exhausted) na_unlock(&na_exhausted_lock);
     }
     if (NA_UNLIKELY(!start) && !refused) start = na_pageheap_take_hard(node, pages, wish, zeroed);
     if (NA_UNLIKELY(!start)) {
@@ -417,7 +418,7 @@ bool na_pageheap_leaves_to_touch(unsigned node) {
     return na_node_many && na_place_spills(node) && !na_pagestores[node].bind_refused &&
            !atomic_load_explicit(&na_pagestores[NA_STORE_TOUCH(node)].touch_refused,
                                  memory_order_relaxed) &&
-           !na_pressure() && !na_pressure_is_exhausted() &&
+           !na_pressure_is_critical() && !na_pressure_is_exhausted() &&
            !atomic_load_explicit(&na_reserve_limited, memory_order_relaxed);
 }
 
@@ -435,7 +436,8 @@ static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages, uintpt
  * no room for it, or the control group. */
 static bool na_pageheap_count_fresh(unsigned node, uint32_t pages) {
     na_pagestore_t *s = &na_pagestores[node];
-    if (!na_pageheap_ask(s, pages) || na_pressure() || na_pressure_is_exhausted()) return false;
+    if (!na_pageheap_ask(s, pages) || na_pressure_is_critical() || na_pressure_is_exhausted())
+        return false;
     na_lock(&s->lock);
     bool looks = s->fresh + pages > s->room_limit;
     na_unlock(&s->lock);
@@ -559,10 +561,10 @@ static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t page
 
 bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t extra,
                         bool *zeroed) {
-    bool last = na_pressure_is_exhausted();
-    if (NA_UNLIKELY(last)) na_lock(&na_last_lock);
+    bool exhausted = na_pressure_is_exhausted();
+    if (NA_UNLIKELY(exhausted)) na_lock(&na_exhausted_lock);
     bool extended = na_pageheap_extend_now(node, start, pages, extra, zeroed);
-    if (NA_UNLIKELY(last)) na_unlock(&na_last_lock);
+    if (NA_UNLIKELY(exhausted)) na_unlock(&na_exhausted_lock);
     return extended;
 }
 

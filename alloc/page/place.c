@@ -30,7 +30,7 @@ static bool place_on(void *start, size_t size, unsigned node, bool move) {
 }
 
 static void advise(void *start, size_t size) {
-    uint64_t huge = na_pressure() ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
+    uint64_t huge = na_pressure_is_critical() ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
     if (huge != NA_HUGE_KEEP) na_os_hugepage(start, size, huge == NA_HUGE_ALWAYS);
 }
 

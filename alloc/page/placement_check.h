@@ -5,8 +5,8 @@
  * leaves no other trace. So a few resident pages of every bound node are looked up, and a node with
  * many that lie elsewhere is bound anew, which brings them back. The first look comes a second
  * after start-up; each that finds all in place doubles the wait, up to eight seconds. */
-#ifndef NUMALLOC_ALLOC_VERIFY_H
-#define NUMALLOC_ALLOC_VERIFY_H
+#ifndef NUMALLOC_ALLOC_PLACEMENT_CHECK_H
+#define NUMALLOC_ALLOC_PLACEMENT_CHECK_H
 
 #include <stdint.h>
 

@@ -14,22 +14,23 @@
 #define FIRST        (4 * MIB)  /* of the process, before the first look */
 #define MOST         (64 * MIB) /* of a node, between two looks */
 #define LEAST        (MIB / 2)
-#define TIGHT_PART   16u /* of the limit */
-#define TIGHT_LEAST  (4 * MIB)
-#define TIGHT_MOST   (64 * MIB)
-#define SCARCE       4u
-#define TIGHT_NODE   (2 * MIB) /* more for each node: a touch may take a huge page there */
+#define LEAST_PART   16u /* of the limit */
+#define LEAST_MIN    (4 * MIB)
+#define LEAST_MAX    (64 * MIB)
+#define LOW_LEASTS   4u
+#define LEAST_NODE   (2 * MIB) /* more for each node: a touch may take a huge page there */
 #define SLACK_PART   128u      /* of the limit, all nodes together */
 #define SLACK_LEAST  8u        /* pages a node */
 #define SLACK_MOST   256u
 #define UNLIMITED_MS 1000u /* the least time between two looks where there was no limit */
-/* Of the last: */
-#define LAST_PART  4u /* of it, all nodes together, may be taken before the next look */
-#define WHOLE_MOST ((uint64_t)NA_WHOLE_PAGES << NA_PAGE_SHIFT)
-#define LAST_SPARE (MIB / 4) /* for tables, ours and the kernel's, and for stacks */
+/* While it is exhausted: */
+#define EXHAUSTED_PART                                                                             \
+    4u /* of what is left, all nodes together, may be taken before the next look */
+#define WHOLE_MOST      ((uint64_t)NA_WHOLE_PAGES << NA_PAGE_SHIFT)
+#define EXHAUSTED_SPARE (MIB / 4) /* for tables, ours and the kernel's, and for stacks */
 
-_Atomic(bool) na_pressure_now, na_pressure_critical_now, na_pressure_exhausted_now;
-na_lock_t na_last_lock;
+_Atomic(bool) na_pressure_critical_now, na_pressure_low_now, na_pressure_exhausted_now;
+na_lock_t na_exhausted_lock;
 _Atomic(uint32_t) na_pressure_turns, na_pressure_lot;
 
 static _Atomic(uint64_t) given; /* bytes that were allowed before the first look */
@@ -67,10 +68,10 @@ static void end_huge_pages(na_region_t *region) {
             na_region_end_huge_pages(region);
 }
 
-static void become_tight(uint64_t limit) {
+static void become_critical(uint64_t limit) {
     uint64_t slack = clamp(pages_of(limit / SLACK_PART / na_node_count), SLACK_LEAST, SLACK_MOST);
     atomic_store_explicit(&na_pressure_lot, (uint32_t)slack, memory_order_relaxed);
-    atomic_store_explicit(&na_pressure_now, true, memory_order_relaxed);
+    atomic_store_explicit(&na_pressure_critical_now, true, memory_order_relaxed);
     for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
         end_huge_pages(restrain(&na_pagestores[i], LEAST));
     for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
@@ -87,21 +88,22 @@ static void restrain_all(void) {
         restrain(&na_pagestores[node], 0);
 }
 
-static void set_last(bool last) {
-    bool before = atomic_exchange_explicit(&na_pressure_exhausted_now, last, memory_order_relaxed);
-    if (last && !before) restrain_all();
+static void set_exhausted(bool now) {
+    bool before = atomic_exchange_explicit(&na_pressure_exhausted_now, now, memory_order_relaxed);
+    if (now && !before) restrain_all();
 }
 
-/* Of the last: bytes for a node that wants so many, `exactly` or with some more for the next time;
- * 0: not these. From the first on that has no more than it wants, no node has anything left over.
+/* While it is exhausted: bytes for a node that wants so many, `exactly` or with some more for the
+ * next time; 0: not these. From the first on that has no more than it wants, no node has anything
+ * left over.
  */
 static uint64_t grant(na_cgroup_room_t *group, uint64_t wanted, bool exactly) {
-    uint64_t easy = group->easy > LAST_SPARE ? group->easy - LAST_SPARE : 0;
-    uint64_t share = easy / LAST_PART / na_node_count;
+    uint64_t easy = group->easy > EXHAUSTED_SPARE ? group->easy - EXHAUSTED_SPARE : 0;
+    uint64_t share = easy / EXHAUSTED_PART / na_node_count;
     if (share >= wanted) return exactly ? wanted : share;
     restrain_all();
-    uint64_t need = (wanted < WHOLE_MOST ? wanted : WHOLE_MOST) + LAST_SPARE;
-    if (group->uncharged >= need || na_charge_ask() != NA_BRINK_NONE) return wanted;
+    uint64_t need = (wanted < WHOLE_MOST ? wanted : WHOLE_MOST) + EXHAUSTED_SPARE;
+    if (group->uncharged >= need || na_charge_ask() != NA_CHARGE_NONE) return wanted;
     /* Nothing is charged now that is not in use. */
     return read_room(group) && group->uncharged < need ? 0 : wanted;
 }
@@ -111,35 +113,36 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
     na_cgroup_room_t group;
     uint64_t share = MOST;
     int64_t spare = INT64_MAX;
-    bool tight = na_pressure(), last = false;
+    bool critical = na_pressure_is_critical(), exhausted = false;
     if (read_room(&group)) {
-        uint64_t least = clamp(group.limit / TIGHT_PART, TIGHT_LEAST, TIGHT_MOST);
-        least += na_node_count * TIGHT_NODE;
-        if (!tight && group.room < least) {
-            become_tight(group.limit);
+        uint64_t least = clamp(group.limit / LEAST_PART, LEAST_MIN, LEAST_MAX);
+        least += na_node_count * LEAST_NODE;
+        if (!critical && group.room < least) {
+            become_critical(group.limit);
             na_cgroup_room("/proc", "/sys", &group);
-        } else if (tight && group.room > 2 * least) {
-            atomic_store_explicit(&na_pressure_now, false, memory_order_relaxed);
-        } else if (tight && group.room < least / 2 && !na_pressure_is_exhausted()) {
+        } else if (critical && group.room > 2 * least) {
+            atomic_store_explicit(&na_pressure_critical_now, false, memory_order_relaxed);
+        } else if (critical && group.room < least / 2 && !na_pressure_is_exhausted()) {
             for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
                 na_purge_trim(&na_pagestores[i], 0);
         }
-        atomic_store_explicit(&na_pressure_critical_now, group.room < SCARCE * least,
+        atomic_store_explicit(&na_pressure_low_now, group.room < LOW_LEASTS * least,
                               memory_order_relaxed);
         uint64_t room = group.room > least ? group.room - least : 0;
         share = clamp(room / 2 / na_node_count, LEAST, MOST);
         spare = (int64_t)(room / 4);
         atomic_store_explicit(&not_before_ms, 0, memory_order_relaxed);
-        last = group.easy < least && na_option(NA_OPT_CGROUPS) == NA_CGROUPS_REFUSE;
+        exhausted = group.easy < least && na_option(NA_OPT_CGROUPS) == NA_CGROUPS_REFUSE;
     } else {
-        atomic_store_explicit(&na_pressure_now, false, memory_order_relaxed); /* it was lifted */
-        atomic_store_explicit(&na_pressure_critical_now, false, memory_order_relaxed);
+        atomic_store_explicit(&na_pressure_critical_now, false,
+                              memory_order_relaxed); /* it was lifted */
+        atomic_store_explicit(&na_pressure_low_now, false, memory_order_relaxed);
         atomic_store_explicit(&not_before_ms, na_os_ms() + UNLIMITED_MS, memory_order_relaxed);
     }
     atomic_store_explicit(&meanwhile, spare, memory_order_relaxed);
     atomic_store_explicit(&allowance, share, memory_order_relaxed);
-    set_last(last);
-    return last ? grant(&group, wanted, exactly) : share;
+    set_exhausted(exhausted);
+    return exhausted ? grant(&group, wanted, exactly) : share;
 }
 
 /* Of what may be taken while another thread looks, without waiting for it. */
@@ -192,10 +195,10 @@ bool na_pressure_may_add(uint64_t bytes) {
 
 static bool use_page(char *page) {
     if (na_os_is_resident(page)) return true;
-    na_lock(&na_last_lock);
+    na_lock(&na_exhausted_lock);
     bool may = allowed(na_os_page, true) != 0;
     if (may) __atomic_fetch_or(page, 0, __ATOMIC_RELAXED);
-    na_unlock(&na_last_lock);
+    na_unlock(&na_exhausted_lock);
     return may;
 }
 
@@ -213,6 +216,6 @@ uint64_t na_pressure_refusals(void) {
 
 void na_pressure_after_fork_child(void) {
     na_lock_reset(&looking);
-    na_lock_reset(&na_last_lock);
+    na_lock_reset(&na_exhausted_lock);
     na_charge_after_fork_child();
 }

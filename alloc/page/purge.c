@@ -27,7 +27,7 @@ static uint32_t na_purge_doublings(const na_pagestore_t *s) {
 }
 
 static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
-    if (na_pressure()) return NA_PRESSURE_CAP;
+    if (na_pressure_is_critical()) return NA_PRESSURE_CAP;
     uint64_t base = NA_CAP_BASE << na_purge_doublings(s);
     return s->used / 8 > base ? s->used / 8 : base;
 }
@@ -81,7 +81,7 @@ static bool na_purge_pages(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t chose
         na_store_forget_age(s, hp);
         return true;
     }
-    bool splits = na_pressure() && !hp->small && hp->longest != NA_HUGE_PAGES;
+    bool splits = na_pressure_is_critical() && !hp->small && hp->longest != NA_HUGE_PAGES;
     unsigned dirty = na_store_isolate(s, hp, chosen);
     na_unlock(&s->lock);
 
@@ -172,7 +172,7 @@ void na_purge_cap(na_pagestore_t *s) {
 /* Pages that may be resident: what was in use at the latest peak, an eighth of it, and a slack that
  * doubles with the cap's base when what was purged is wanted back. */
 static uint64_t na_purge_bound(const na_pagestore_t *s) {
-    if (na_pressure()) return s->peak + na_pressure_slack();
+    if (na_pressure_is_critical()) return s->peak + na_pressure_slack();
     unsigned doublings = s->cap_doublings < NA_SLACK_MOST ? s->cap_doublings : NA_SLACK_MOST;
     return s->peak + s->peak / 8 + (NA_SLACK_BASE << doublings);
 }
@@ -187,14 +187,14 @@ bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
         s->peak = s->used;
         s->peak_at = now;
     }
-    uint64_t lot = na_pressure() ? na_pressure_slack() : NA_EXCHANGE_LOT;
+    uint64_t lot = na_pressure_is_critical() ? na_pressure_slack() : NA_EXCHANGE_LOT;
     return clean > 0 && s->used + s->dirty > na_purge_bound(s) + lot;
 }
 
 /* Moving memory costs little, giving it back and clearing new memory 50 times as much: that waits
  * for a sixteenth more. */
 static bool na_purge_far_exceeds(const na_pagestore_t *s) {
-    return s->used + s->dirty > na_purge_bound(s) + (na_pressure() ? 0 : s->peak / 16);
+    return s->used + s->dirty > na_purge_bound(s) + (na_pressure_is_critical() ? 0 : s->peak / 16);
 }
 
 void na_purge_exchange(na_pagestore_t *s) {

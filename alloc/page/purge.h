@@ -11,7 +11,7 @@
  * grow while many lie idle. When it takes clean pages and what is resident passes the latest peak
  * of what was in use by an eighth, so many dirty pages are purged for them.
  *
- * While memory is tight (pressure.h) the bound of what is resident is that peak and a slack of
+ * While pressure is critical (pressure.h) the bound of what is resident is that peak and a slack of
  * hundreds of KiB, and the cap 1 MiB.
  *
  * The pages being purged are marked used and the lock is let go during the system call. Wholly free

@@ -26,7 +26,7 @@
 typedef struct na_region na_region_t;
 typedef struct na_hugepage na_hugepage_t;
 
-/* Of a map of the blocks of mixed spans (mix.h): 64 units of 16 bytes. */
+/* Of a map of the blocks of mixed spans (mixed.h): 64 units of 16 bytes. */
 typedef struct na_mix_word {
     _Atomic(uint64_t) used, starts;
 } na_mix_word_t;

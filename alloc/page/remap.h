@@ -13,8 +13,8 @@
  * which memory was moved stays a mapping of its own (Linux allows a process 65,530), so their
  * number is bounded; beyond it, and where the system refuses (before Linux 5.7), nothing is moved
  * and purging does the rest. */
-#ifndef NUMALLOC_ALLOC_SHIFT_H
-#define NUMALLOC_ALLOC_SHIFT_H
+#ifndef NUMALLOC_ALLOC_REMAP_H
+#define NUMALLOC_ALLOC_REMAP_H
 
 #include <stdint.h>
 

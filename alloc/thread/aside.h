@@ -8,12 +8,13 @@
  * child whenever the copy is made, which is why nothing here takes a lock that is held for more
  * than a store or two:
  *
- *   blocks  small: of spans in mappings of their own, each span one word (na_span_t.aside) that
- *           counts blocks taken and blocks home, changed by compare and swap; large: dedicated
- *           mappings. Both as ordinary ones afterwards: to be freed by anyone, with records.
- *   frees   the bins take more than they are meant to hold; what would leave the thread's own
- *           lists goes on a list for later, linked through the blocks.
- *   thread caches   of threads that end: on a list for later.
+ *   blocks         small: of spans in mappings of their own, each span one word (na_span_t.aside)
+ *                  that counts blocks taken and blocks home, changed by compare and swap; large:
+ *                  dedicated mappings. Both as ordinary ones afterwards: to be freed by anyone,
+ *                  with records.
+ *   frees          the bins take more than they are meant to hold; what would leave the thread's
+ *                  own lists goes on a list for later, linked through the blocks.
+ *   thread caches  of threads that end: on a list for later.
  *
  * What is for later is done by the next slow paths (na_tcache_poll) when the gate is open again.
  * The child inherits blocks and lists; what a thread had half taken when the copy was made is lost
@@ -36,8 +37,7 @@ bool na_aside_is_time(void);
 /* Waits for that, or for the end of the fork. */
 void na_aside_wait(void);
 
-/* A small block of the class; NULL: no memory. `tcache`: NULL, if there was none to be had.
- */
+/* A small block of the class; NULL: no memory. `tcache`: NULL if there is none. */
 void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry);
 /* The block of a span with `aside` not 0 is free; its record has ended. */
 void na_aside_give(na_span_t *span, void *block);

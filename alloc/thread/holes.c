@@ -14,7 +14,7 @@ enum {
     SPARSE_REST = 64, /* once some are, they go on to be until so little is */
     TAKES_TO_COOL = 32, /* between two looks which classes are still drawn from; */
     OWNED_TAKES = 4,    /* so many times less for owned classes, of which a thread cache has few */
-    TAKES_SCARCE = 4,   /* and while memory is scarce */
+    TAKES_LOW = 4,      /* and under memory pressure */
 };
 
 /* Which of a set of classes are still drawn from. A node's of pooled classes are read and written
@@ -60,7 +60,7 @@ NA_RACY static void look(const na_tcache_t *tcache, volatile watch_t *watch, boo
     pages = ((const volatile watch_t *)&tcache->holes->owned)->pages +
             ((const volatile watch_t *)&pooled[tcache->node])->pages;
     uint32_t part = watch->opening ? SPARSE_REST : SPARSE_PART;
-    watch->opening = na_pressure_is_critical() ||
+    watch->opening = na_pressure_is_low() ||
                      pages * part << NA_PAGE_SHIFT >= na_pageheap_committed_on(tcache->node);
     watch->cold = watch->opening ? cold : 0;
 }
@@ -68,7 +68,7 @@ NA_RACY static void look(const na_tcache_t *tcache, volatile watch_t *watch, boo
 /* A draw from holes. */
 NA_RACY static void pass(const na_tcache_t *tcache, volatile watch_t *watch, bool of_pooled) {
     uint32_t least = of_pooled ? TAKES_TO_COOL : TAKES_TO_COOL / OWNED_TAKES;
-    if (watch->takes++ % (na_pressure_is_critical() ? TAKES_SCARCE : least) == 0)
+    if (watch->takes++ % (na_pressure_is_low() ? TAKES_LOW : least) == 0)
         look(tcache, watch, of_pooled);
 }
 
@@ -97,8 +97,7 @@ static bool open_some(na_tcache_t *tcache) {
 
 bool na_holes_are_wanted(const na_tcache_t *tcache, uint32_t pages) {
     return na_pageheap_committed_on(tcache->node) >= NA_HOLES_LEAST &&
-           (na_pressure_is_critical() || !na_pageheap_has_dirty(tcache->node, pages)) &&
-           !na_every_event;
+           (na_pressure_is_low() || !na_pageheap_has_dirty(tcache->node, pages)) && !na_every_event;
 }
 
 /* Racing guesses: others may just now bring blocks home. */

@@ -165,7 +165,7 @@ static bool map_run(na_tcache_t *tcache, na_span_t *span, const na_large_kind_t 
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     if (pages >= NEAR_PAGES) tcache->large_near = start;
-    if (na_pressure() && (!*zeroed || na_pressure_is_exhausted())) give_end_back(span);
+    if (na_pressure_is_critical() && (!*zeroed || na_pressure_is_exhausted())) give_end_back(span);
     return true;
 }
 

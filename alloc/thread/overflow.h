@@ -1,6 +1,6 @@
 /* overflow.h - batches of free blocks that a thread cache keeps for itself, class by class.
  *
- *   bin full  ->  batch  ->  kept[cls]: a stack of batches  ->  bin empty
+ *   bin full  ->  batch  ->  states[cls].overflow: a stack of batches  ->  bin empty
  *                               |
  *                               v   when something calls for it
  *                        transfer cache, spans, page heap
@@ -9,12 +9,13 @@
  * again. A thread that frees what it will soon want again is spared both: its batches are kept, and
  * go home (pooled classes': by way of the transfer cache) only
  *   - before the thread cache grows into memory that was never touched (na_overflow_yield): what
- * other classes keep may hold the pages, so that keeping does not raise the peak;
+ *     other classes keep may hold the pages, so that keeping does not raise the peak;
  *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
  *     home then, and the limit falls to its least, until the thread draws from its spans again;
  *   - at once, when blocks are freed in random order: walking them later, out of the cache, costs
- *     more than now, and so does taking them from all over the thread cache again. (Judged by the
- * newest blocks of the latest batches: none of sixteen is near the one before it, in most of them);
+ *     more than now, and so does taking them from all over the thread cache again. (Judged by
+ *     the newest blocks of the latest batches: in most of them none of sixteen is near the one
+ *     before it);
  *   - when that would free far more memory than they hold: blocks may each be the last of their
  *     span. Of batches of which only some blocks are near each other one in sixteen is sent home to
  *     find out;
@@ -25,8 +26,8 @@
  * for it.
  *
  * All behind the gate, by the thread cache's holder. Sizes are bytes. */
-#ifndef NUMALLOC_ALLOC_KEEP_H
-#define NUMALLOC_ALLOC_KEEP_H
+#ifndef NUMALLOC_ALLOC_OVERFLOW_H
+#define NUMALLOC_ALLOC_OVERFLOW_H
 
 #include "alloc/central/batch.h"
 #include "alloc/page/pageheap.h"
@@ -53,10 +54,11 @@ na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls);
 /* The bin found nothing kept and draws from its spans: the limit rises. */
 void na_overflow_raise(na_tcache_t *tcache);
 /* The thread cache is about to take `pages` from the page heap, and what it keeps, or has in its
- * mailbox, is enough to be worth a look: all of it must go home first, or the process grows. */
+ * remote free lists, is enough to be worth a look: all of it must go home first, or the process
+ * grows. */
 NA_INLINE bool na_overflow_in_the_way(const na_tcache_t *tcache, uint32_t pages) {
-    uint64_t mail = atomic_load_explicit(&tcache->remote_bytes, memory_order_relaxed);
-    return NA_UNLIKELY(tcache->overflow_bytes + mail >= NA_OVERFLOW_LEAST) &&
+    uint64_t remote = atomic_load_explicit(&tcache->remote_bytes, memory_order_relaxed);
+    return NA_UNLIKELY(tcache->overflow_bytes + remote >= NA_OVERFLOW_LEAST) &&
            !na_pageheap_has_dirty(tcache->node, pages);
 }
 /* Sends everything home, remote frees too. */

@@ -74,7 +74,7 @@ static void begin(na_tcache_t *tcache, na_remote_batch_t *out, uint32_t tag, voi
 }
 
 void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
-    na_remote_batch_t *out = na_outgoing_of(tcache, tag);
+    na_remote_batch_t *out = na_remote_batch_of(tcache, tag);
     bool begun = out->tag == 0;
     if (begun) {
         begin(tcache, out, tag, block);

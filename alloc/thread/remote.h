@@ -2,9 +2,9 @@
  *
  * A thread that frees another's block puts it on its remote batches for that owner and class. A
  * list of NA_POST_BLOCKS blocks or NA_POST_BYTES (less where there are many lists), or one that has
- * waited for a poll, is posted whole: to the owner's mailbox (one compare-and-swap), or to the home
- * node's transfer cache for a pooled class. The lists are plain memory of the freeing thread: no
- * atomic per block, and no look at the block's span. */
+ * waited for a poll, is posted whole: to the owner's remote free list (one compare-and-swap), or to
+ * the home node's transfer cache for a pooled class. The lists are plain memory of the freeing
+ * thread: no atomic per block, and no look at the block's span. */
 #ifndef NUMALLOC_ALLOC_REMOTE_H
 #define NUMALLOC_ALLOC_REMOTE_H
 
@@ -17,16 +17,16 @@
 #define NA_POST_BYTES  (16u * 1024)
 
 /* There are more places than classes: the classes of one owner are never in each other's way. */
-NA_INLINE na_remote_batch_t *na_outgoing_of(na_tcache_t *tcache, uint32_t tag) {
+NA_INLINE na_remote_batch_t *na_remote_batch_of(na_tcache_t *tcache, uint32_t tag) {
     enum { SPREAD = 29 }; /* owners; odd */
     return &tcache->remote_batches[(tag / NA_BIN_SIZE + (tag >> 16) * SPREAD) % NA_REMOTE_BATCHES];
 }
-_Static_assert(NA_CLASS_COUNT <= NA_REMOTE_BATCHES, "see na_outgoing_of");
+_Static_assert(NA_CLASS_COUNT <= NA_REMOTE_BATCHES, "see na_remote_batch_of");
 
 /* `tag` is na_tag(class, owner) of the block's span, the owner not being `tcache`. Puts the
  * block on its list; false: there is none yet, or the block would make it due. */
 NA_INLINE bool na_remote_collect(na_tcache_t *tcache, uint32_t tag, void *block) {
-    na_remote_batch_t *out = na_outgoing_of(tcache, tag);
+    na_remote_batch_t *out = na_remote_batch_of(tcache, tag);
     if (NA_UNLIKELY(out->tag != tag) || NA_UNLIKELY(out->count >= out->most)) return false;
     *na_block_next(block) = out->head;
     out->head = block;

@@ -7,8 +7,8 @@
  *
  * The profiler, strict checking and the sampler are not tested for here: they act by keeping
  * credits at zero and tags slow. */
-#ifndef NUMALLOC_ALLOC_CACHE_H
-#define NUMALLOC_ALLOC_CACHE_H
+#ifndef NUMALLOC_ALLOC_SMALL_H
+#define NUMALLOC_ALLOC_SMALL_H
 
 #include <stddef.h>
 

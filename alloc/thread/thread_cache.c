@@ -188,7 +188,7 @@ static void no_longer_warm(na_tcache_t *tcache) {
  * where memory is short, nor blocks that a policy of the thread's own has placed. Behind the gate.
  */
 static bool keep_warm(na_tcache_t *tcache) {
-    if (tcache->node == NA_NODE_ANY || na_pressure()) return false;
+    if (tcache->node == NA_NODE_ANY || na_pressure_is_critical()) return false;
     uint64_t bytes = tcache->overflow_bytes;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_t *bin = &tcache->bins[cls];
@@ -634,7 +634,7 @@ void na_tcache_flush(na_tcache_t *tcache) {
 
 /* Memory is short, and all that can be reached was given back: so is what lies in caches. */
 static NA_COLD void yield_all(na_tcache_t *tcache) {
-    tcache->tight_turn = na_pressure_turn();
+    tcache->pressure_turn = na_pressure_turn();
     na_tcache_flush(tcache);
     na_tcache_cool(true);
     na_central_trim(tcache->node);
@@ -707,7 +707,7 @@ void na_tcache_poll(na_tcache_t *tcache) {
         tcache->tidied_ms = now;
         tidy(tcache);
     }
-    if (NA_UNLIKELY(tcache->tight_turn != na_pressure_turn())) yield_all(tcache);
+    if (NA_UNLIKELY(tcache->pressure_turn != na_pressure_turn())) yield_all(tcache);
     tend_nodes(tcache, now);
     na_gate_leave(tcache);
     if (NA_LIKELY(na_controller != NULL)) na_controller->poll(tcache, now);

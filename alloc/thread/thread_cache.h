@@ -4,16 +4,17 @@
  *                 |                                   |
  *   bins[class] {head, tag, credits}                  | post (remote.h)
  *      | overflow ^ refill                            v
- *   states[class].overflow <---- exchange ----  remote_free[class]   batches of our own blocks
- * coming home |          ^ own spans (owned classes)   |   transfer cache, central spans of the
- * node (pooled classes)
+ *   states[class].overflow  <---- exchange ----  remote_free[class]
+ *      |          ^                                 batches of our own blocks coming home
+ *      v          |
+ *   own spans (owned classes)
+ *   transfer cache, central spans of the node (pooled classes)
  *
  * Credits. A bin counts down what may be popped and pushed before its thread must look up again
- * ("settle"): pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
- * list; push credit the room left by more than a
- * quarter of the bin; neither exceeds NA_CREDIT_MAX, so that a thread
- * that never leaves one bin still comes by to be counted, sampled, moved to another node and
- * tidied.
+ * ("settle"). Pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
+ * list. Push credit exceeds the room left by a quarter of the bin at most. Neither exceeds
+ * NA_CREDIT_MAX, so that a thread that never leaves one bin still comes by to be counted, sampled,
+ * moved to another node and tidied.
  *
  *   blocks in the list = count + (granted_push - push) - (granted_pop - pop)
  *
@@ -129,17 +130,17 @@ typedef struct na_tcache {
     uint8_t quick; /* settles that may be quick before the next one is not; small.c */
     uint16_t id;
     uint8_t node;
-    uint32_t settles;    /* and other slow paths, since the last look at the clock */
-    uint64_t polled_ms;  /* last look */
-    uint64_t tidied_ms;  /* last tidying of idle bins */
-    uint32_t drawn;      /* bytes that bins drew from spans since then */
-    uint32_t tight_turn; /* na_pressure_turn when it last gave back all that it caches */
-    uint64_t home_ms;    /* when the thread was last known to be on the thread cache's node */
-    bool away;           /* its last slow path saw it on another, and it has not moved there yet */
-    uint8_t away_node;   /* that node */
-    bool watched;        /* there are several nodes: na_tcache_enter looks where the thread is */
-    uint8_t policy;      /* on the pseudo-node: its thread's policy when last looked at, 0: never */
-    bool pinned;         /* the thread asked for this node (numalloc_set_thread_node) */
+    uint32_t settles;       /* and other slow paths, since the last look at the clock */
+    uint64_t polled_ms;     /* last look */
+    uint64_t tidied_ms;     /* last tidying of idle bins */
+    uint32_t drawn;         /* bytes that bins drew from spans since then */
+    uint32_t pressure_turn; /* na_pressure_turn when it last gave back all that it caches */
+    uint64_t home_ms;       /* when the thread was last known to be on the thread cache's node */
+    bool away;         /* its last slow path saw it on another, and it has not moved there yet */
+    uint8_t away_node; /* that node */
+    bool watched;      /* there are several nodes: na_tcache_enter looks where the thread is */
+    uint8_t policy;    /* on the pseudo-node: its thread's policy when last looked at, 0: never */
+    bool pinned;       /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
     uintptr_t large_near; /* where the thread last took or gave back a large block (large.c) */
     uint64_t large_allocs, large_frees, remote_frees;

@@ -5,8 +5,8 @@
  * in one piece, with one call of a hook. Whatever is different goes the thorough way (small.c), and
  * nothing has been changed for it yet. The clock is looked at by the calls that are drawn to be
  * timed. */
-#ifndef NUMALLOC_ALLOC_EVERY_H
-#define NUMALLOC_ALLOC_EVERY_H
+#ifndef NUMALLOC_ALLOC_TRACED_H
+#define NUMALLOC_ALLOC_TRACED_H
 
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
  * straight way from the door. Each part says whether this is a usual call; until the last of the
  * questions has been answered with yes, nothing has been changed for it, and the thorough way is
  * open. */
-#ifndef NUMALLOC_ALLOC_USUAL_H
-#define NUMALLOC_ALLOC_USUAL_H
+#ifndef NUMALLOC_ALLOC_TRACED_USUAL_H
+#define NUMALLOC_ALLOC_TRACED_USUAL_H
 
 #include <stddef.h>
 

@@ -7,7 +7,8 @@
  *
  * What is timed is the allocator, not the profiler:
  *   - a drawn call of the usual kind (traced.c) does between two readings of the clock what it
- * would do without a profile: takes a block from its bin, or puts one there; calloc clears it, too;
+ *     would do without a profile: takes a block from its bin, or puts one there; calloc clears it,
+ *     too;
  *   - in any other, the clock is stopped while a hook runs (recording.c).
  * What the readings themselves take is measured once and taken off.
  *

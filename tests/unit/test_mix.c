@@ -170,11 +170,11 @@ Test(mix, realloc_keeps_what_lies_in_a_mixed_span) {
     drop_all();
 }
 
-/* --- where memory is scarce --- */
+/* --- under memory pressure --- */
 
 /* Said anew before each call: a look at the groups of this machine may find otherwise. */
-static void be_scarce(void) {
-    atomic_store(&na_pressure_critical_now, true);
+static void be_low(void) {
+    atomic_store(&na_pressure_low_now, true);
 }
 
 static bool goes_on_behind(const block_t *b) {
@@ -193,7 +193,7 @@ Test(mix, blocks_go_on_in_the_span_behind) {
     leave_survivors();
     unsigned across = 0;
     for (unsigned i = 0; i < LONG; i++) {
-        be_scarce();
+        be_low();
         guests[i] = make(long_size(i));
         if (!goes_on_behind(&guests[i])) continue;
         across++;
@@ -212,7 +212,7 @@ Test(mix, blocks_go_on_in_the_span_behind) {
     for (unsigned i = 0; i < survivor_count; i += 2)
         drop(&survivors[i]);
     for (unsigned i = LONG; i < LONG + 6000; i++) {
-        be_scarce();
+        be_low();
         guests[i] = make(guest_size(i));
     }
     for (unsigned i = 0; i < LONG + 6000; i++)
@@ -227,7 +227,7 @@ Test(mix, who_asks_for_aligned_blocks_gets_them) {
     leave_survivors();
     unsigned askew = 0;
     for (unsigned i = 0; i < LONG; i++) {
-        be_scarce();
+        be_low();
         guests[i] = make((size_t)512 << i % 3);
         askew += (uintptr_t)guests[i].at % guests[i].size != 0;
     }
@@ -235,7 +235,7 @@ Test(mix, who_asks_for_aligned_blocks_gets_them) {
     for (unsigned i = 0; i < LONG; i += 2)
         drop(&guests[i]); /* into bins, askew ones among them */
     for (unsigned i = 0; i < LONG; i += 2) {
-        be_scarce();
+        be_low();
         size_t size = (size_t)512 << i % 3;
         guests[i] = (block_t){NA_FN(aligned_alloc)(size, size), size};
         cr_assert_not_null(guests[i].at);

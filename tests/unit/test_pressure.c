@@ -51,7 +51,7 @@ static void start(void) {
     na_topology_ignore();
 }
 
-TestSuite(tight, .init = start);
+TestSuite(pressure, .init = start);
 
 enum { RUN = 8, RUNS = 8192 }; /* pages; 64 KiB each */
 static uintptr_t runs[RUNS];
@@ -81,64 +81,64 @@ static void take_until_look(unsigned *next) {
         take(*next);
 }
 
-Test(tight, without_a_limit_nobody_is_bothered) {
+Test(pressure, without_a_limit_nobody_is_bothered) {
     for (unsigned i = 0; i < 2048; i++) /* 128 MiB */
         take(i);
-    cr_assert_not(na_pressure());
+    cr_assert_not(na_pressure_is_critical());
     cr_assert_leq(looks, 2);
 }
 
-Test(tight, a_small_process_does_not_look) {
+Test(pressure, a_small_process_does_not_look) {
     room = 0;
     for (unsigned i = 0; i < 32; i++) /* 2 MiB */
         take(i);
     cr_assert_eq(looks, 0);
 }
 
-Test(tight, what_is_free_goes_back_and_huge_pages_are_over) {
+Test(pressure, what_is_free_goes_back_and_huge_pages_are_over) {
     room = 40 * MIB;
     unsigned next = 0;
     take_until_look(&next);
-    cr_assert_not(na_pressure());
+    cr_assert_not(na_pressure_is_critical());
     for (unsigned i = 0; i < next; i += 2)
         give(i);
     cr_assert_gt(stats().dirty, MIB);
     room = 2 * MIB;
     next = RUNS / 2;
     take_until_look(&next);
-    cr_assert(na_pressure());
+    cr_assert(na_pressure_is_critical());
     cr_assert_eq(na_pressure_turn(), 1);
     cr_assert_lt(stats().dirty, MIB / 4);
     if (vm_has_huge_pages()) cr_assert(vm_has_flag((void *)runs[1], " nh "));
 
     room = LIMIT;
-    for (unsigned i = 0; na_pressure() && i < 3; i++)
+    for (unsigned i = 0; na_pressure_is_critical() && i < 3; i++)
         take_until_look(&next);
-    cr_assert_not(na_pressure());
+    cr_assert_not(na_pressure_is_critical());
 }
 
-Test(tight, memory_is_scarce_before_it_is_tight) {
+Test(pressure, low_comes_before_critical) {
     room = 40 * MIB;
     unsigned next = 0;
     take_until_look(&next);
-    cr_assert_not(na_pressure_is_critical());
+    cr_assert_not(na_pressure_is_low());
     room = 20 * MIB;
     take_until_look(&next);
-    cr_assert(na_pressure_is_critical());
-    cr_assert_not(na_pressure());
+    cr_assert(na_pressure_is_low());
+    cr_assert_not(na_pressure_is_critical());
     room = LIMIT;
     take_until_look(&next);
-    cr_assert_not(na_pressure_is_critical());
+    cr_assert_not(na_pressure_is_low());
     room = 20 * MIB;
     take_until_look(&next);
-    cr_assert(na_pressure_is_critical());
+    cr_assert(na_pressure_is_low());
     room = UNKNOWN; /* the limit is lifted */
     take_until_look(&next);
-    cr_assert_not(na_pressure_is_critical());
+    cr_assert_not(na_pressure_is_low());
 }
 
 /* Runs of many sizes, so that what was freed often does not fit. */
-Test(tight, no_more_is_resident_than_was_in_use) {
+Test(pressure, no_more_is_resident_than_was_in_use) {
     static struct {
         uintptr_t start;
         uint32_t pages;
@@ -146,7 +146,7 @@ Test(tight, no_more_is_resident_than_was_in_use) {
     room = 2 * MIB;
     unsigned next = 0;
     take_until_look(&next);
-    cr_assert(na_pressure());
+    cr_assert(na_pressure_is_critical());
     uint32_t random = 1;
     uint64_t peak = 0, held = 0;
     for (unsigned i = 0; i < 20000; i++) {
@@ -188,16 +188,16 @@ static void begin_the_last(unsigned *next) {
     take_until_look(next);
     cr_assert_not(na_pressure_is_exhausted());
     room = MIB / 2; /* a quarter of half of it is what a run takes */
-    brink = NA_BRINK_UNKNOWN;
+    brink = NA_CHARGE_UNKNOWN;
     take_until_look(next);
     cr_assert(na_pressure_is_exhausted());
 }
 
-Test(tight, what_cannot_be_charged_is_refused) {
+Test(pressure, what_cannot_be_charged_is_refused) {
     unsigned next;
     begin_the_last(&next);
     room = 0;
-    brink = NA_BRINK_NONE;
+    brink = NA_CHARGE_NONE;
     uint64_t before = na_pressure_refusals();
     cr_assert_eq(try(RUN), 0);
     cr_assert_gt(na_pressure_refusals(), before);
@@ -226,27 +226,27 @@ Test(tight, what_cannot_be_charged_is_refused) {
     cr_assert_not(na_pressure_is_exhausted());
 }
 
-Test(tight, the_kernel_has_the_last_word) {
+Test(pressure, the_kernel_has_the_last_word) {
     unsigned next;
     begin_the_last(&next);
     room = 0;
     asked = 0;
-    brink = NA_BRINK_ROOM; /* what seemed to be in use was not */
+    brink = NA_CHARGE_ROOM; /* what seemed to be in use was not */
     cr_assert_neq(try(RUN), 0);
-    brink = NA_BRINK_UNKNOWN;
+    brink = NA_CHARGE_UNKNOWN;
     cr_assert_neq(try(RUN), 0);
     cr_assert_eq(asked, 2);
     cr_assert_eq(na_pressure_refusals(), 0);
 }
 
-Test(tight, a_run_is_not_extended_by_what_there_is_not) {
+Test(pressure, a_run_is_not_extended_by_what_there_is_not) {
     unsigned next;
     begin_the_last(&next);
     bool zeroed;
     uintptr_t run = na_pageheap_alloc_roomy(0, RUN, RUN, &zeroed);
     cr_assert_neq(run, 0);
     room = 0;
-    brink = NA_BRINK_NONE;
+    brink = NA_CHARGE_NONE;
     cr_assert_not(na_pageheap_extend(0, run, RUN, RUN, &zeroed));
     room = 2 * MIB;
     let_time_pass();
@@ -254,7 +254,7 @@ Test(tight, a_run_is_not_extended_by_what_there_is_not) {
 }
 
 /* What was granted is charged, so that the next look sees it. */
-Test(tight, of_the_last_all_is_touched) {
+Test(pressure, while_exhausted_all_is_touched) {
     unsigned next;
     begin_the_last(&next);
     bool zeroed;
@@ -264,14 +264,14 @@ Test(tight, of_the_last_all_is_touched) {
         cr_assert(na_os_is_resident((void *)(run + at)));
 }
 
-Test(tight, memory_taken_before_is_asked_for_when_it_is_used) {
+Test(pressure, memory_taken_before_is_asked_for_when_it_is_used) {
     bool zeroed;
     uintptr_t early = na_pageheap_alloc(0, RUN, 1, &zeroed);
     cr_assert_not(na_os_is_resident((void *)early));
     unsigned next;
     begin_the_last(&next);
     room = 0;
-    brink = NA_BRINK_NONE;
+    brink = NA_CHARGE_NONE;
     cr_assert_not(na_pressure_may_use(early, 64));
     cr_assert_not(na_os_is_resident((void *)early));
     cr_assert(na_pressure_may_use(runs[1], 64), "it has its page");
@@ -281,17 +281,17 @@ Test(tight, memory_taken_before_is_asked_for_when_it_is_used) {
     cr_assert(na_os_is_resident((void *)early));
 }
 
-Test(tight, refusal_can_be_switched_off) {
+Test(pressure, refusal_can_be_switched_off) {
     setenv("NUMALLOC_CGROUPS", "1", 1);
     na_options_init();
     room = 40 * MIB;
     unsigned next = 0;
     take_until_look(&next);
     room = 0;
-    brink = NA_BRINK_NONE;
+    brink = NA_CHARGE_NONE;
     take_until_look(&next);
     take_until_look(&next);
-    cr_assert(na_pressure());
+    cr_assert(na_pressure_is_critical());
     cr_assert_not(na_pressure_is_exhausted());
 }
 
@@ -344,7 +344,7 @@ static int ask_and_be_met(unsigned at) {
     return atomic_load(&other_waits) ? LOCKED : MET;
 }
 
-Test(tight, nobody_is_refused_while_another_looks_first) {
+Test(pressure, nobody_is_refused_while_another_looks_first) {
     unsigned at = 0;
     int how = MET;
     while (how == MET && at < STEPS_MOST) {

@@ -13,7 +13,7 @@
 #include "alloc/track/lookup.h"
 #include "pagemap/pagemap.h"
 
-TestSuite(spanset, .init = na_init);
+TestSuite(span_list, .init = na_init);
 
 static uint64_t used(void) {
     na_pageheap_stats_t stats;
@@ -83,19 +83,19 @@ static void take_and_give_all(unsigned cls) {
     cr_assert_eq(used(), before);
 }
 
-Test(spanset, smallest) {
+Test(span_list, smallest) {
     take_and_give_all(1);
 }
 
-Test(spanset, owned) {
+Test(span_list, owned) {
     take_and_give_all(na_class_of(144));
 }
 
-Test(spanset, biggest) {
+Test(span_list, biggest) {
     take_and_give_all(NA_CLASS_COUNT - 1);
 }
 
-Test(spanset, the_fullest_span_serves_first) {
+Test(span_list, the_fullest_span_serves_first) {
     unsigned cls = na_class_of(4096);
     na_span_list_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
@@ -117,7 +117,7 @@ Test(spanset, the_fullest_span_serves_first) {
 }
 
 /* A span of each kind, one after the other: full, looked up block by block, and given back. */
-Test(spanset, scarce_memory_makes_dense_spans) {
+Test(span_list, low_memory_makes_dense_spans) {
     enum { MANY = 64 };
     unsigned cls = na_class_of(832);
     const na_class_t *c = &na_classes[cls];
@@ -130,7 +130,7 @@ Test(spanset, scarce_memory_makes_dense_spans) {
     uint32_t n = 0;
     while (n < c->capacity + dense) {
         uint32_t got;
-        atomic_store(&na_pressure_critical_now, n >= c->capacity);
+        atomic_store(&na_pressure_low_now, n >= c->capacity);
         void *list = na_span_list_take(&set, kind, 1, true, &got);
         for (void *next; list != NULL; list = next) {
             next = *na_block_next(list);
@@ -155,7 +155,7 @@ Test(spanset, scarce_memory_makes_dense_spans) {
     cr_assert_eq(used(), before);
 }
 
-Test(spanset, runs_are_cut_at_the_spans_edges) {
+Test(span_list, runs_are_cut_at_the_spans_edges) {
     unsigned cls = na_class_of(144);
     na_span_list_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};

@@ -10,7 +10,7 @@
 
 /* ---- the figures ----
  *
- * `of`: a name of analyze/metrics.h. Whether sums over sites mean something follows from its
+ * `of`: a name of analyze/blocks/metrics.h. Whether sums over sites mean something follows from its
  * reduction there. */
 static const struct column {
     const char *id, *of, *name, *unit, *term;

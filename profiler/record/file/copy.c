@@ -1,6 +1,6 @@
 /* copy.c - a copy of the running profile in a file of its own, as of one moment.
  *
- * All threads are held at their next event meanwhile (alloc/track/switch.h), so the copy is not
+ * All threads are held at their next event meanwhile (alloc/thread/switch.h), so the copy is not
  * only as sound as any live file, but exact: no event is half in it, and what threads hold back was
  * published. It says that it is closed, and, in its SESSION chunk, that it is a copy. */
 #include <errno.h>

@@ -384,12 +384,12 @@ void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block
                              na_release_t how, const void *moved_to);
 /* The usual ways, in mode sites (usual.c). A program that has this code without the allocator has
  * none. */
-void *na_traced_sites_alloc(size_t requested, na_entry_t entry, struct na_tcache *heap,
+void *na_traced_sites_alloc(size_t requested, na_entry_t entry, struct na_tcache *tcache,
                             unsigned cls) __attribute__((weak));
-void na_traced_sites_free(void *block, na_release_t how, struct na_tcache *heap)
+void na_traced_sites_free(void *block, na_release_t how, struct na_tcache *tcache)
     __attribute__((weak));
 /* With accesses: of blocks whose lives are asked for (access_deaths.c) by the hooks. */
-void na_traced_noted_free(void *block, na_release_t how, struct na_tcache *heap)
+void na_traced_noted_free(void *block, na_release_t how, struct na_tcache *tcache)
     __attribute__((weak));
 /* What a block counts for: itself, or in mode sample as many as it stands for. */
 typedef struct na_amount {
