@@ -5,7 +5,7 @@
  *   large span (class 0)      |one block ................................ unused < page|
  *
  * Blocks of a small span are in exactly one place each: with the program, in a bin, in a batch
- * (spare, overflow, remote free list, transfer cache), on a thread cache's remote batches, or on
+ * (overflow, remote free list, transfer cache), on a thread cache's remote batches, or on
  * the span's own free list.
  * Invariants: free_count <= carved <= capacity; free_count == length of the list at `free`;
  * free_tail is its last block when it is not empty (so that the list joins another in O(1)).

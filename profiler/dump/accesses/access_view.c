@@ -75,6 +75,13 @@ na_status_t na_access_view_close(na_access_view_t *view, na_status_t status) {
     return status;
 }
 
+na_status_t na_access_view_show(const char *const *files, size_t count, const na_options_t *options,
+                                na_status_t (*show)(na_access_view_t *view)) {
+    na_access_view_t view;
+    na_status_t status = na_access_view_open(&view, files, count, options);
+    return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show(&view)) : status;
+}
+
 /* ---- names ---- */
 
 static const char *base_name(const char *path) {

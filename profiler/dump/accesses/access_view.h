@@ -28,6 +28,9 @@ na_status_t na_access_view_of(na_access_view_t *view, na_view_input_t *in);
 
 /* Frees, and says what is damaged. The status to end with. */
 na_status_t na_access_view_close(na_access_view_t *view, na_status_t status);
+/* A whole view: opens, shows, closes. */
+na_status_t na_access_view_show(const char *const *files, size_t count, const na_options_t *options,
+                                na_status_t (*show)(na_access_view_t *view));
 
 /* Does the sample count here? */
 static inline bool na_access_view_has(const na_access_view_t *view, const na_touch_t *a) {

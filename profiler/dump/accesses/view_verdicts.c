@@ -450,9 +450,7 @@ static na_status_t show(na_access_view_t *view) {
 
 static na_status_t show_verdicts(const char *const *files, size_t count,
                                  const na_options_t *options) {
-    na_access_view_t view;
-    na_status_t status = na_access_view_open(&view, files, count, options);
-    return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show(&view)) : status;
+    return na_access_view_show(files, count, options, show);
 }
 
 const na_view_t na_view_row_verdicts = {
