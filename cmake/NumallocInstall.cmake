@@ -12,7 +12,7 @@ if(NUMALLOC_DUMP)
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(TARGETS numalloc-dump RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(TARGETS numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS numalloc-run numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES
     ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
     ${PROJECT_SOURCE_DIR}/include/numalloc/instrument.h
@@ -48,9 +48,15 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc-profile.pc.in
 install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc ${PROJECT_BINARY_DIR}/numalloc-profile.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The manual, and the completion where bash-completion looks for it.
+# The manual, and the completions where the shells look for them.
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/numalloc-dump.1 ${PROJECT_SOURCE_DIR}/docs/man/numalloc-bench.1
+    ${PROJECT_SOURCE_DIR}/docs/man/numalloc-run.1
     DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/libnumalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-dump
+    ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-run
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${PROJECT_SOURCE_DIR}/scripts/completion/_numalloc-run
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(FILES ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-run.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

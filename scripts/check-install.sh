@@ -96,8 +96,19 @@ project/build/with_numalloc
 project/build/with_numalloc_static
 
 echo "== preloaded"
+printf '#include <stdlib.h>\nint main(void) { void *volatile p = malloc(1 << 20); return p == NULL; }\n' >with_malloc.c
+cc with_malloc.c -o with_malloc
 LD_PRELOAD=$libdir/libnumalloc.so /bin/ls "$prefix/bin"
-for tool in numalloc-dump numalloc-bench; do
+for tool in numalloc-dump numalloc-bench numalloc-run; do
     "$prefix/bin/$tool" --help >/dev/null
 done
+for file in man/man1/numalloc-run.1 bash-completion/completions/numalloc-run \
+    zsh/vendor-completions/_numalloc-run fish/vendor_completions.d/numalloc-run.fish; do
+    [[ -s $prefix/share/$file ]] || { echo "not installed: share/$file" >&2; exit 1; }
+done
+# It finds the library and numalloc-dump where they were moved to.
+"$prefix/bin/numalloc-run" --profile -o ran.nprof -- ./with_malloc 2>ran.err || { cat ran.err; exit 1; }
+grep -F "$prefix/bin/numalloc-dump ran.nprof" ran.err || { cat ran.err; exit 1; }
+PATH=$prefix/bin:$PATH numalloc-run --profile -o ran.nprof -- ./with_malloc 2>ran.err
+grep -x '  next  *numalloc-dump ran.nprof' ran.err || { cat ran.err; exit 1; }
 echo "ok"

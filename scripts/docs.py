@@ -7,7 +7,8 @@
 Made: the tables of docs/options.md and the section ENVIRONMENT of docs/man/libnumalloc.3, from
 options.def; what docs/benchmarks.md and docs/man/numalloc-bench.1 say of each benchmark, from its
 file in bench/; the lists of views in docs/numalloc-dump.md and docs/man/numalloc-dump.1, from the
-rows in profiler/dump/. In a document such a part lies between two comments with its name, "made:
+rows in profiler/dump/; the options in docs/numalloc-run.md and docs/man/numalloc-run.1, from
+profiler/run/options.def. In a document such a part lies between two comments with its name, "made:
 NAME" and "end: NAME"; the rest is written by hand.
 """
 import difflib
@@ -198,6 +199,31 @@ def listed(path, macro, found):
     return [found[row] for row in rows]
 
 
+# ---- Options of numalloc-run -----------------------------------------------------------------------
+
+RUN_ROW = re.compile(r'^NA_RUN_(?:GROUP\("(?P<title>[^"]*)"\)|OPTION\(\w+, (?P<letter>0|\'.\'), '
+                     r'"(?P<name>[^"]*)", "(?P<argument>[^"]*)",\s*(?P<meaning>(?:"[^"]*"\s*)+)\))$',
+                     re.M)
+
+
+def run_options():
+    """Groups: (title, options); an option is (letter, name, argument, meaning)."""
+    groups, rows = [], 0
+    text = (ROOT / "profiler/run/options.def").read_text()
+    for row in RUN_ROW.finditer(text):
+        rows += 1
+        if row["title"]:
+            groups.append((row["title"], []))
+            continue
+        meaning = literal(row["meaning"])
+        if meaning.endswith("."):
+            raise Mistake(f"options.def: --{row['name']}: no full stop at its end")
+        groups[-1][1].append((row["letter"].strip("'0"), row["name"], row["argument"], meaning))
+    if rows != len(re.findall(r"^NA_RUN_", text, re.M)):
+        raise Mistake("profiler/run/options.def: a row is not understood")
+    return groups
+
+
 # ---- Markdown ------------------------------------------------------------------------------------
 
 
@@ -251,6 +277,17 @@ def views_markdown(kind):
                  "estimates" if mode == "SAMPLE" and not view["facts"] else "yes" for mode in MODES]
         lines.append(f"| `{name}` | {view['help']} | {' | '.join(cells)} |")
     return lines
+
+
+def run_markdown():
+    lines = []
+    for title, rows in run_options():
+        lines += [f"**{title}**", "", "| option | |", "|---|---|"]
+        for letter, name, argument, meaning in rows:
+            short = f"`-{letter}`, " if letter else ""
+            lines.append(f"| {short}`--{name}{argument}` | {meaning} |")
+        lines.append("")
+    return lines[:-1]
 
 
 # ---- The manual ----------------------------------------------------------------------------------
@@ -313,6 +350,22 @@ def views_mdoc(kind):
     return lines
 
 
+def run_mdoc():
+    lines = []
+    for title, rows in run_options():
+        lines += [f".Ss {title}", ".Bl -tag -width Ds"]
+        for letter, name, argument, meaning in rows:
+            word = re.search(r"[A-Z]+", argument)
+            optional = argument.startswith("[")
+            given = "" if word is None else f"Ns Op = Ns Ar {word[0].lower()}" if optional \
+                else f"Ns = Ns Ar {word[0].lower()}"
+            short = f"Fl {letter} , " if letter else ""
+            lines.append(f".It {short}Fl -{name} {given}".rstrip())
+            lines.append(roff(f"{capital(meaning)}."))
+        lines.append(".El")
+    return lines
+
+
 # ---- Documents -----------------------------------------------------------------------------------
 
 MADE = [  # file, name of the part, what makes it
@@ -320,6 +373,8 @@ MADE = [  # file, name of the part, what makes it
     ("docs/man/libnumalloc.3", "options", options_mdoc),
     ("docs/benchmarks.md", "benchmarks", benchmarks_markdown),
     ("docs/man/numalloc-bench.1", "benchmarks", benchmarks_mdoc),
+    ("docs/numalloc-run.md", "options", run_markdown),
+    ("docs/man/numalloc-run.1", "options", run_mdoc),
     ("docs/numalloc-dump.md", "views", lambda: views_markdown(None)),
     ("docs/numalloc-dump.md", "views of accesses", lambda: views_markdown("ACCESSES")),
     ("docs/man/numalloc-dump.1", "views", lambda: views_mdoc(None)),

@@ -16,7 +16,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = [
-    ["profiler/dump"],
+    ["profiler/dump", "profiler/run"],
     ["profiler/dump/page"],
     ["profiler/dump/exports"],
     ["profiler/dump/runs"],

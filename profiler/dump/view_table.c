@@ -9,6 +9,7 @@
 /* X(NAME) is na_view_row_NAME of some file. The help has them in this order. */
 #define NA_VIEWS(X)                                                                                \
     X(summary)                                                                                     \
+    X(brief)                                                                                       \
     X(functions)                                                                                   \
     X(sites)                                                                                       \
     X(callers)                                                                                     \
@@ -192,7 +193,7 @@ static void exit_status(void) {
     printf("\n"
            "Exit status: 0 complete; 1 shown, but the file is damaged (what is missing is said on\n"
            "standard error), or a check failed; 2 nothing shown.\n"
-           "Record a profile: NUMALLOC_PROFILE=sites LD_PRELOAD=libnumalloc.so PROGRAM\n");
+           "Record a profile: numalloc-run --profile PROGRAM\n");
 }
 
 void na_views_help(bool names) {

@@ -1,14 +1,14 @@
 #!/bin/bash
 # dump_manual.sh - the manual pages and the bash completion know every view, option, benchmark,
 # environment variable and function that there is. Usage: dump_manual.sh LIBRARY NUMALLOC_DUMP
-# NUMALLOC_BENCH SOURCE_ROOT.
+# NUMALLOC_BENCH NUMALLOC_RUN SOURCE_ROOT.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
-dump=$2 bench=$3 root=$4
+dump=$2 bench=$3 run=$4 root=$5
 need mandoc mandoc
 
 pages=("$root"/docs/man/*.[13])
-[ "${#pages[@]}" -eq 3 ] || fail "expected 3 pages, found ${pages[*]}"
+[ "${#pages[@]}" -eq 4 ] || fail "expected 4 pages, found ${pages[*]}"
 for page in "${pages[@]}"; do
     mandoc -Tlint -W warning "$page" >"$work/lint" 2>&1 || fail "mandoc on ${page##*/}: $(head -n 5 "$work/lint")"
     mandoc -Tutf8 "$page" | sed 's/.\x08//g' >"$work/$(basename "$page").text"
@@ -36,6 +36,12 @@ knows numalloc-bench.1 "${benchmarks[@]}"
 mapfile -t options < <("$bench" compare --help | sed -n '/^Options:/,$p' | sed -nE 's/^  (--[a-z-]+) .*/\1/p')
 [ "${#options[@]}" -gt 10 ] || fail "numalloc-bench compare has ${#options[@]} options only"
 knows numalloc-bench.1 "${options[@]}"
+mapfile -t options < <("$run" --names | sed -E 's/\[?=\]?//')
+[ "${#options[@]}" -gt 15 ] || fail "numalloc-run has ${#options[@]} options only"
+knows numalloc-run.1 "${options[@]}"
+for option in "${options[@]}"; do
+    "$run" --help | grep -qE -- " $option( |=|\\[|$)" || fail "numalloc-run --help does not have $option"
+done
 mapfile -t variables < <(sed -nE 's/^\| `(NUMALLOC_[A-Z_]+)` .*/\1/p' "$root/docs/options.md")
 [ "${#variables[@]}" -gt 8 ] || fail "docs/options.md has ${#variables[@]} variables only"
 knows libnumalloc.3 "${variables[@]}"
@@ -45,11 +51,14 @@ knows libnumalloc.3 "${functions[@]}"
 say "manual: ${#views[@]} views, ${#benchmarks[@]} benchmarks, ${#variables[@]} variables, ${#functions[@]} functions"
 
 # Completion, as bash would ask for it.
-complete_line() {
+complete_line() { complete_by _numalloc_dump "$@"; }
+complete_by() {
+    local function=$1
+    shift
     COMP_WORDS=("$@")
     COMP_CWORD=$(($# - 1))
     COMPREPLY=()
-    _numalloc_dump
+    "$function"
     printf '%s\n' "${COMPREPLY[@]+"${COMPREPLY[@]}"}"
 }
 # shellcheck disable=SC1091
@@ -83,5 +92,28 @@ is leaks "$(complete_line "$dump" help lea)"
 is some.nprof "$(complete_line "$dump" sites -o so)"
 for view in "${views[@]}"; do
     complete_line "$dump" "${view:0:3}" | grep -x -- "$view" >/dev/null || fail "completion does not know the view $view"
+done
+# numalloc-run: options, programs, sources, and behind the program its own completion.
+# shellcheck disable=SC1091
+. "$root/scripts/completion/numalloc-run"
+complete -p numalloc-run >/dev/null || fail "nothing is completed for numalloc-run"
+of_run() { complete_by _numalloc_run "$run" "$@"; }
+is "$(printf '%s\n' "${options[@]}" | sort)" "$(of_run -- | sort)"
+is --profile "$(of_run --pro)"
+is --html "$(of_run --sample --ht)"
+is watch "$(of_run --access = wat)"
+is some.nprof "$(of_run -o so)"
+is "$$" "$(of_run --start $$)"
+is numfmt "$(of_run --profile numf)"
+is numfmt "$(of_run -o x --access = auto -- numf)"
+_command_offset() { COMPREPLY=("offset $1"); }
+is "offset 3" "$(of_run --profile -- ls x)"
+is "offset 5" "$(of_run --access = auto -p ls x)"
+for shell in zsh fish; do
+    command -v $shell >/dev/null || continue
+    case $shell in
+    zsh) zsh -n "$root/scripts/completion/_numalloc-run" ;;
+    fish) fish --no-execute "$root/scripts/completion/numalloc-run.fish" ;;
+    esac || fail "the completion of $shell is not read"
 done
 say "completion knows them, too"

@@ -152,6 +152,19 @@ assert lines[0] == "Profiles by peak (1 of 1)" and lines[2].endswith("many/large
 assert re.search(r"^12 more of no weight, .* allocated by all of them: .* \(12\)$", out, re.M), out
 assert lines[-1] == "The first one: numalloc-dump many/large.nprof", out
 assert "13 of 13" in text("many", "--top", "0") and text("list", "many") == out
+# In short: the same figures as the summary, the functions of "functions", the largest of several.
+brief = text("brief", "rank0.nprof").splitlines()
+summary = text("rank0.nprof")
+peak = re.search(r"^peak +(.*) in (.*) blocks,", summary, re.M)
+assert brief[1].split(",")[0] == f"  peak         {peak[1]} in {peak[2]} blocks".split(",")[0] and len(brief) <= 14, brief
+top = rows("functions", "rank0.nprof", "--sort", "peak")[:3]
+shown = [line for line in brief if re.search(r"B +[0-9.]+ %  ", line)]
+assert len(shown) >= 2 and all(row["function"].split("(")[0] in line for row, line in zip(top, shown)), (top, brief)
+findings = rows("warnings", "rank0.nprof")
+assert all(f["evidence"] in "\n".join(brief) for f in findings[:3]), (findings, brief)
+several = text("brief", "many").splitlines()
+assert several[0] == "13 profiles, by peak" and several[1].endswith("  many/large.nprof"), several
+assert several[6:] == text("brief", "many/large.nprof").splitlines(), several
 listed = rows("list", "many/large.nprof", "many/small0")
 assert [r["file"] for r in listed] == ["many/large.nprof", "many/small0"] and rows("list", "many")[0] == listed[0], listed
 assert listed[0]["findings"] == len(rows("warnings", "many/large.nprof")), listed
@@ -265,7 +278,7 @@ say "a view says which mode it needs"
 # and top: dump_blocks.sh; the last
 # four: profile_control.sh).
 for view in $("$dump" help --names); do
-    case " ${seen[*]} help summary threads timeline compare list aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session memory objects object sharing pages verdicts " in
+    case " ${seen[*]} help summary threads timeline compare list brief aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session memory objects object sharing pages verdicts " in
     *" $view "*) ;;
     *) fail "the view $view has no test here" ;;
     esac

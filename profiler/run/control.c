@@ -1,0 +1,305 @@
+/* control.c - begins, ends and copies the profile of a process that runs, by the means that it was
+ * started with: its file of requests, or its signals. A process is asked only after it was seen
+ * that it knows the means: to others such a signal means death. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "profiler/format/nprof.h"
+#include "profiler/run/run.h"
+
+enum { PATIENCE_MS = 10000, STEP_MS = 50 };
+
+typedef struct process {
+    pid_t pid;
+    char
+        *environment; /* as it was started with: NAME=VALUE, each ends with a NUL; two at the end */
+    char recording[PATH_MAX]; /* its profile; "": none is under way */
+} process_t;
+
+/* ---- /proc ---- */
+
+/* A whole file with two NULs behind it; NULL: errno says why. free() it. */
+static char *read_all(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    size_t used = 0, room = 0;
+    char *text = NULL;
+    for (ssize_t n = 1; n > 0;) {
+        if (room < used + 65538) {
+            char *larger = realloc(text, room = 2 * room + 65538);
+            if (larger == NULL) {
+                free(text);
+                close(fd);
+                errno = ENOMEM;
+                return NULL;
+            }
+            text = larger;
+        }
+        n = read(fd, text + used, room - used - 2);
+        if (n > 0) used += (size_t)n;
+        if (n < 0) {
+            int error = errno;
+            free(text);
+            close(fd);
+            errno = error;
+            return NULL;
+        }
+    }
+    close(fd);
+    text[used] = text[used + 1] = 0;
+    return text;
+}
+
+static char *read_of(pid_t pid, const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    return read_all(path);
+}
+
+static bool is_recording(const char *path) {
+    na_nprof_header_t h;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
+              h.magic == NA_NPROF_MAGIC && h.state == NA_NPROF_RUNNING;
+    if (fd >= 0) close(fd);
+    return is;
+}
+
+/* Reads the map of its memory: the library, and the file that it maps as its profile. False: it
+ * cannot be read. */
+static bool read_maps(process_t *process, bool *library) {
+    char *maps = read_of(process->pid, "maps"), *rest = maps, *line;
+    process->recording[0] = 0;
+    *library = false;
+    if (maps == NULL) return false;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        char permissions[8] = "";
+        int at = 0;
+        if (sscanf(line, "%*s %7s %*s %*s %*s %n", permissions, &at) != 1 || at == 0) continue;
+        *library |= strstr(line + at, "/libnumalloc.so") != NULL;
+        if (permissions[3] != 's' || line[at] != '/' || process->recording[0] != 0) continue;
+        char path[PATH_MAX];
+        int n = snprintf(path, sizeof path, "%s", line + at);
+        bool is = n < PATH_MAX && is_recording(path);
+        if (!is) { /* in a container: as the process sees it */
+            n = snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, line + at);
+            is = n < PATH_MAX && is_recording(path);
+        }
+        if (is) snprintf(process->recording, sizeof process->recording, "%s", path);
+    }
+    free(maps);
+    return true;
+}
+
+static const char *variable(const process_t *process, const char *name) {
+    size_t length = strlen(name);
+    for (const char *v = process->environment; *v != 0; v += strlen(v) + 1)
+        if (strncmp(v, name, length) == 0 && v[length] == '=' && v[length + 1] != 0)
+            return v + length + 1;
+    return NULL;
+}
+
+/* ---- the process ---- */
+
+/* numalloc-run itself waits for the program that is meant. */
+static pid_t behind(pid_t pid) {
+    char path[64], own[PATH_MAX], other[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    ssize_t a = readlink("/proc/self/exe", own, sizeof own),
+            b = readlink(path, other, sizeof other);
+    if (a <= 0 || a != b || memcmp(own, other, (size_t)a) != 0) return pid;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    char *children = read_all(path);
+    long child = children != NULL ? strtol(children, NULL, 10) : 0;
+    free(children);
+    return child > 0 ? (pid_t)child : pid;
+}
+
+static bool has_it_linked(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool has = fd >= 0 && na_run_has_numalloc(fd);
+    if (fd >= 0) close(fd);
+    return has;
+}
+
+static bool look_at(process_t *process, pid_t pid) {
+    bool library;
+    *process = (process_t){.pid = behind(pid)};
+    if (kill(process->pid, 0) != 0 && errno == ESRCH) {
+        na_run_say("there is no process %d", (int)pid);
+        return false;
+    }
+    process->environment = read_of(process->pid, "environ");
+    if (process->environment == NULL || !read_maps(process, &library)) {
+        na_run_say("process %d may not be looked at: %s; be its user, or root", (int)process->pid,
+                   strerror(errno));
+        return false;
+    }
+    if (library || has_it_linked(process->pid)) return true;
+    na_run_say("process %d runs without numalloc, which cannot be added to it; start it with "
+               "numalloc-run --later",
+               (int)process->pid);
+    return false;
+}
+
+/* ---- asking ---- */
+
+/* The number of a signal that its library handles, as an option of its environment names it; 0:
+ * none. */
+static int handled_signal(const process_t *process, const char *option) {
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {{"hup", SIGHUP},     {"usr1", SIGUSR1}, {"usr2", SIGUSR2}, {"urg", SIGURG},
+                   {"winch", SIGWINCH}, {"io", SIGIO},     {"pwr", SIGPWR}};
+    const char *word = variable(process, option);
+    int number = 0;
+    for (size_t i = 0; word != NULL && i < sizeof signals / sizeof signals[0]; i++)
+        if (strcasecmp(word, signals[i].name) == 0) number = signals[i].number;
+    if (number == 0) return 0;
+    char *status = read_of(process->pid, "status");
+    const char *caught = status != NULL ? strstr(status, "\nSigCgt:") : NULL;
+    uint64_t set = caught != NULL ? strtoull(caught + 8, NULL, 16) : 0;
+    free(status);
+    return (set >> (number - 1) & 1) != 0 ? number : 0;
+}
+
+/* The file changes at once and whole. */
+static bool write_request(const process_t *process, const char *file, const char *word) {
+    char path[PATH_MAX], next[PATH_MAX];
+    int n = file[0] == '/'
+                ? snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, file)
+                : snprintf(path, sizeof path, "/proc/%d/cwd/%s", (int)process->pid, file);
+    if (n >= PATH_MAX || snprintf(next, sizeof next, "%s.%d", path, (int)getpid()) >= PATH_MAX) {
+        na_run_say("%.200s...: path too long", file);
+        return false;
+    }
+    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    size_t length = strlen(word);
+    bool good = fd >= 0 && write(fd, word, length) == (ssize_t)length;
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0) good = false;
+    if (good && rename(next, path) == 0) return true;
+    if (good) error = errno;
+    if (fd >= 0) unlink(next);
+    na_run_say("the request cannot be written: %s: %s", file, strerror(error));
+    return false;
+}
+
+static bool ask(const process_t *process, na_run_request_t request) {
+    static const char *const words[] = {
+        [NA_RUN_START] = "start\n", [NA_RUN_STOP] = "stop\n", [NA_RUN_DUMP] = "dump\n"};
+    int number = handled_signal(process, request == NA_RUN_DUMP ? "NUMALLOC_PROFILE_DUMP_SIGNAL"
+                                                                : "NUMALLOC_PROFILE_SIGNAL");
+    const char *file = variable(process, "NUMALLOC_PROFILE_TRIGGER");
+    /* A signal is for this process alone; the file is for all that were started with it. */
+    if (number != 0 && kill(process->pid, number) == 0) return true;
+    if (file != NULL) return write_request(process, file, words[request]);
+    na_run_say("process %d was started with no way to ask it; start it with numalloc-run --later "
+               "or a profile, or with NUMALLOC_PROFILE_TRIGGER=FILE",
+               (int)process->pid);
+    return false;
+}
+
+/* ---- what came of it ---- */
+
+/* Copies of a profile are numbered: the name, a dot, a number. The highest one; 0: none. */
+static unsigned long last_copy(const char *profile, char path[PATH_MAX]) {
+    char folder[PATH_MAX];
+    const char *name = strrchr(profile, '/') + 1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - profile), profile);
+    /* Of a profile that is numbered itself: those after it. */
+    size_t length = strlen(name), digits = 0;
+    while (digits < length && name[length - 1 - digits] >= '0' && name[length - 1 - digits] <= '9')
+        digits++;
+    if (digits != 0 && digits + 1 < length && name[length - 1 - digits] == '.')
+        length -= digits + 1;
+    unsigned long most = 0;
+    DIR *directory = opendir(folder);
+    for (struct dirent *e; directory != NULL && (e = readdir(directory)) != NULL;) {
+        if (strncmp(e->d_name, name, length) != 0 || e->d_name[length] != '.') continue;
+        char *end;
+        unsigned long number = strtoul(e->d_name + length + 1, &end, 10);
+        if (*end != 0 || number <= most) continue;
+        most = number;
+        snprintf(path, PATH_MAX, "%.*s%s", (int)(name - profile), profile, e->d_name);
+    }
+    if (directory != NULL) closedir(directory);
+    return most;
+}
+
+static off_t size_of(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_size : 0;
+}
+
+/* Waits for what was asked for; `path` is the profile that it is about. False: not in time. */
+static bool wait_for(process_t *process, na_run_request_t request, unsigned long copies,
+                     char path[PATH_MAX]) {
+    const struct timespec step = {0, STEP_MS * 1000000L};
+    off_t size = 0;
+    for (int ms = 0; ms < PATIENCE_MS; ms += STEP_MS) {
+        bool library, there = read_maps(process, &library);
+        if (request == NA_RUN_START && process->recording[0] != 0) {
+            snprintf(path, PATH_MAX, "%s", process->recording);
+            return true;
+        }
+        if (request == NA_RUN_STOP && process->recording[0] == 0) return true;
+        char copy[PATH_MAX];
+        if (request == NA_RUN_DUMP && last_copy(path, copy) > copies) {
+            off_t now = size_of(copy); /* whole: it does not grow any more */
+            if (now != 0 && now == size) {
+                snprintf(path, PATH_MAX, "%s", copy);
+                return true;
+            }
+            size = now;
+        }
+        if (!there && kill(process->pid, 0) != 0) break;
+        nanosleep(&step, NULL);
+    }
+    na_run_say("process %d was asked and has not answered: it looks when it allocates; one that "
+               "sleeps does so later (at once if it was started with NUMALLOC_BACKGROUND=1)",
+               (int)process->pid);
+    return false;
+}
+
+int na_run_control(const na_run_command_t *command, const na_run_tools_t *tools) {
+    process_t process;
+    char path[PATH_MAX], copy[PATH_MAX];
+    na_run_request_t request = command->request;
+    if (!look_at(&process, command->pid)) return NA_RUN_FAILED;
+    bool recording = process.recording[0] != 0;
+    if (request == NA_RUN_START && recording)
+        na_run_say("process %d records already, in %s", (int)process.pid, process.recording);
+    if (request != NA_RUN_START && !recording)
+        na_run_say("process %d records no profile now; --start %d begins one", (int)process.pid,
+                   (int)process.pid);
+    bool good = recording == (request != NA_RUN_START);
+    snprintf(path, sizeof path, "%s", process.recording);
+    unsigned long copies = good && request == NA_RUN_DUMP ? last_copy(path, copy) : 0;
+    good = good && ask(&process, request) && wait_for(&process, request, copies, path);
+    free(process.environment);
+    if (!good) return NA_RUN_FAILED;
+    if (request == NA_RUN_START) {
+        na_run_say("process %d records in %s; numalloc-run --stop %d ends it", (int)process.pid,
+                   path, (int)process.pid);
+        return 0;
+    }
+    na_run_files_t files = {.count = 1};
+    snprintf(files.name, sizeof files.name, "%s", path);
+    snprintf(files.largest, sizeof files.largest, "%s", path);
+    na_run_take_signals();
+    if (!command->quiet) na_run_show_files(command, tools, &files);
+    return 0;
+}

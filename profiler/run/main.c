@@ -1,0 +1,69 @@
+/* main.c - numalloc-run: a program with numalloc as its malloc. See run.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "profiler/run/run.h"
+
+/* A profile by an option, or by a variable that the user set. The modes of both are one then. */
+static bool wants_profile(na_run_command_t *command) {
+    if (command->mode != NULL || na_run_variable("NUMALLOC_PROFILE") != NULL) return true;
+    if (command->access == NULL && !command->later) return false;
+    command->mode = "sites";
+    command->by = command->later ? "--later" : "--access";
+    return true;
+}
+
+/* What the user says of the place, by option or by variable. A pattern is for the library alone:
+ * profiles have the library's names here. */
+static const char *place_of(const na_run_command_t *command) {
+    const char *file = na_run_variable("NUMALLOC_PROFILE_FILE");
+    if (command->output != NULL || file == NULL) return command->output;
+    for (const char *c = file; *c != 0; c++) {
+        if (*c != '%') continue;
+        na_run_say("NUMALLOC_PROFILE_FILE=%s is not heeded, since it has a %%; -o NAME says where "
+                   "profiles go",
+                   file);
+        return NULL;
+    }
+    return file;
+}
+
+static int run(const na_run_command_t *command, const na_run_tools_t *tools,
+               const na_run_program_t *program) {
+    na_run_place_t place;
+    na_run_files_t files;
+    int status = 0;
+    if (!na_run_make_place(&place, place_of(command), command->program[0]) ||
+        !na_run_set_environment(command, tools, program, &place))
+        return NA_RUN_FAILED;
+    na_run_take_signals();
+    int failed = na_run_program(program, command->program, &status);
+    na_run_collect(&place, tools, &files);
+    if (failed != 0) return failed;
+    na_run_show(command, tools, &files, status);
+    na_run_end_as(status);
+}
+
+int main(int argc, char **argv) {
+    static na_run_command_t command;
+    static na_run_tools_t tools;
+    static na_run_program_t program;
+    int status = na_run_read_command(&command, argc, argv);
+    if (status != -1) return status;
+    if (!na_run_find_tools(&tools, command.library)) return NA_RUN_FAILED;
+    if (command.request != NA_RUN_NONE) return na_run_control(&command, &tools);
+    if (command.program[0] != NULL)
+        status = na_run_find_program(&program, command.program[0], tools.library);
+    if (status > 0) return status;
+    bool profile = wants_profile(&command);
+    if (profile && !command.environment) return run(&command, &tools, &program);
+    if (!na_run_set_environment(&command, &tools, &program, NULL)) return NA_RUN_FAILED;
+    /* With a profile the library says so, and knows whether that malloc only passes calls on. */
+    if (program.other_malloc)
+        na_run_say("%s has a malloc of its own, so numalloc may do nothing in it; build it without",
+                   program.path);
+    if (!command.environment) return na_run_become(&program, command.program);
+    na_run_print_environment();
+    return fflush(stdout) == 0 ? 0 : NA_RUN_FAILED;
+}
