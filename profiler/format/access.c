@@ -132,7 +132,8 @@ static void check_probe(check_t *c, na_access_t *a, na_nprof_access_probe_t *p) 
     bool good = p->watched_ns != 0 && p->address[0] / 64 == p->address[1] / 64 &&
                 p->address[0] != p->address[1];
     for (uint32_t k = 0; k < 2; k++) {
-        good = good && p->length[k] != 0 && p->length[k] <= 8 && p->address[k] % 64 <= 56;
+        good = good && p->length[k] != 0 && p->length[k] <= 8 &&
+               p->address[k] % 64 + p->length[k] <= 64;
         check_id(c, &p->object[k],
                  p->object[k] < a->object_count && a->objects[p->object[k]].kind != 0);
     }

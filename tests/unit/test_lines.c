@@ -148,7 +148,7 @@ Test(lines, what_it_is) {
 static void look_at_halves(made_t *m, uint64_t line, const use_t word[USES],
                            const use_t halves[USES]) {
     for (uint32_t i = 0; i < LOOKS; i++) {
-        use(look(m, line, line + 8), word);
+        use(look(m, line, line % LINE == LINE - 8 ? line - 8 : line + 8), word);
         na_nprof_access_probe_t *p = look(m, line, line + 4);
         p->length[0] = p->length[1] = 4;
         use(p, halves);
@@ -182,6 +182,21 @@ Test(lines, halves_alone) {
     look_at_halves(&m, line, (use_t[USES]){{0, 1, 100, 100}},
                    (use_t[USES]){{0, 1, 8, 8}, {1, 2, 8, 8}});
     expect(&m, true, "halves");
+}
+
+/* The last word of a line has halves like any other. */
+Test(lines, halves_at_the_end) {
+    made_t m;
+    uint64_t line = begin(&m);
+    look_at_halves(&m, line + LINE - 8, (use_t[USES]){{0, 1, 8, 8}, {0, 2, 8, 8}},
+                   (use_t[USES]){{0, 1, 8, 8}, {1, 2, 8, 8}});
+    na_reader_t *r = made_reader(&m);
+    na_flows_t flows;
+    cr_assert(na_flows_read(&r, 1, &flows));
+    cr_expect_eq(na_reader_issue_count(r), 0);
+    cr_expect_eq(flows.probe_count, 2 * LOOKS);
+    na_flows_free(&flows);
+    na_reader_close(r);
 }
 
 /* Lines of one origin are one verdict, and say how many. */
