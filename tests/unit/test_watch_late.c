@@ -139,8 +139,9 @@ Test(watch_late, records_that_are_no_hits) {
 Test(watch_late, each_target_by_itself) {
     na_perf_count = 3;
     na_late_cost = (na_late_costs_t){.hit = {10, 12}, .entry = 3, .woken = 7};
-    na_late_open(1000);
+    na_late_open();
     for (uint32_t i = 0; i < 3; i++) {
+        na_late_begin(i, 1000);
         cr_expect_eq(na_late_now(i), 0);
         cr_expect_eq(na_late_spent(i), 0);
     }
@@ -157,7 +158,8 @@ Test(watch_late, each_target_by_itself) {
     cr_expect_eq(na_late_spent(1), 7);
     cr_expect_eq(na_late_now(2), 2);
     cr_expect_eq(na_late_spent(2), 19);
-    na_late_open(5000); /* the next one */
+    na_late_open(); /* the next one */
+    na_late_begin(0, 5000);
     for (uint32_t i = 0; i < 3; i++)
         cr_expect_eq(na_late_now(i) + na_late_spent(i), 0);
     na_late_woken(0, 4999);

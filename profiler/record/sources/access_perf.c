@@ -48,18 +48,16 @@ static long open_event(const struct perf_event_attr *attr, long tid, long cpu, l
 }
 
 long na_perf_try(const na_perf_plan_t *plan) {
-    long fd = open_event(&plan->attr[0], plan->cpus ? -1 : 0, plan->cpus ? 0 : -1, -1);
-    if (fd < 0) return fd;
-    long error = 0;
-    if (plan->events > 1) {
-        long second = open_event(&plan->attr[1], plan->cpus ? -1 : 0, plan->cpus ? 0 : -1,
-                                 plan->group ? fd : -1);
-        if (second < 0)
-            error = second;
-        else
-            na_sys1(SYS_close, second);
+    long fd[NA_PERF_EVENTS], error = 0;
+    uint32_t opened = 0;
+    for (; opened < plan->events && error == 0; opened++) {
+        long group = opened > 0 && opened < plan->group ? fd[0] : -1;
+        fd[opened] =
+            open_event(&plan->attr[opened], plan->cpus ? -1 : 0, plan->cpus ? 0 : -1, group);
+        if (fd[opened] < 0) error = fd[opened];
     }
-    na_sys1(SYS_close, fd);
+    while (opened-- > 0)
+        if (fd[opened] >= 0) na_sys1(SYS_close, fd[opened]);
     return error;
 }
 
@@ -67,7 +65,7 @@ static long open_target(const na_perf_plan_t *plan, na_perf_target_t *t, uint32_
     t->tid = tid;
     t->seen = true;
     for (uint32_t i = 0; i < plan->events; i++) {
-        long group = plan->group && i > 0 ? t->fd[0] : -1;
+        long group = i > 0 && i < plan->group ? t->fd[0] : -1;
         long fd = open_event(&plan->attr[i], plan->cpus ? -1 : (long)tid, cpu, group);
         if (fd < 0) {
             na_perf_close(t);

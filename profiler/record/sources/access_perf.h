@@ -10,7 +10,7 @@
 
 #include "profiler/record/access/access_priv.h"
 
-#define NA_PERF_EVENTS  5u
+#define NA_PERF_EVENTS  6u
 #define NA_PERF_TARGETS 512u
 
 typedef struct na_perf_target {
@@ -29,7 +29,7 @@ typedef struct na_perf_plan {
     struct perf_event_attr attr[NA_PERF_EVENTS];
     uint32_t events;
     uint32_t ring_bytes; /* of data: a power of two of pages */
-    bool group;          /* the first leads the others */
+    uint32_t group;      /* so many of the first are one group, which the first leads; 0: none */
     bool cpus;           /* of each CPU, all processes, instead of this process's threads */
 } na_perf_plan_t;
 
@@ -52,7 +52,7 @@ void na_perf_close(na_perf_target_t *target);
 void na_perf_close_all(void);
 /* In a forked child: descriptors only. */
 void na_perf_forget(void);
-/* Can one event of the plan be opened for this thread? 0 or negative errno. */
+/* Can the plan's events be opened for this thread? 0 or negative errno. */
 long na_perf_try(const na_perf_plan_t *plan);
 
 /* Opens the plan for the calling thread, as the only target. 0 or negative errno. */

@@ -306,7 +306,7 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
     plan = (na_perf_plan_t){.ring_bytes = (uint32_t)(16 * na_os_page)};
     if (read_event(PMUS "cpu/events/mem-loads-aux", &aux, &unused)) {
         plan.attr[plan.events++] = attr_of((uint32_t)type, aux, 0);
-        plan.group = true;
+        plan.group = 3;
     }
     plan.attr[plan.events++] = attr_of((uint32_t)type, loads, period);
     plan.attr[plan.events - 1].config1 = ldlat;

@@ -16,6 +16,11 @@
  * by what became of it, or of its like, earlier: until there is a hit, and not so long that there
  * are many.
  *
+ * Each thread's window begins when its registers are on, all at one moment: they are a group, whose
+ * leader is switched on last. Switching takes as long as it takes to interrupt the thread's CPU, so
+ * the threads begin one after the other, and one that never pauses may have had MOST hits before
+ * the recorder knows that it began. Its window begins with the first of them.
+ *
  * What is spent on hits and on arming is kept under a share of the time (access_cost, 3 % unless
  * the user says otherwise): after a round that cost more, the next interval is longer. Lengths and
  * intervals are known before anything in them is drawn, so that weights stay unbiased. Intervals
@@ -41,11 +46,15 @@
 #include "profiler/record/sources/access_watch_lines.h"
 #include "profiler/record/sources/access_watch_scout.h"
 
-#define WORDS        2u
-#define EACH         2u /* registers a word: writes, any access */
-#define MOST         32u
-#define SPARE        8u /* more records of writes: none of them is to be missed while there is room */
-#define REGISTERS    (WORDS * EACH) /* events that are watchpoints; one more is the clock */
+#define WORDS     2u
+#define EACH      2u /* registers of a word: writes, any access */
+#define MOST      32u
+#define SPARE     8u /* more records of writes: none of them is to be missed while there is room */
+#define REGISTERS (WORDS * EACH)
+/* Events: the group's leader, which says when the thread gets a CPU, the watchpoints, the clock. */
+#define LEADER       0u
+#define FIRST_WATCH  1u
+#define CLOCK        (FIRST_WATCH + REGISTERS)
 #define SCOUTS_BYTES (64u * NA_SCOUT_BYTES)
 #define HIT_WORDS    ((uint32_t)sizeof(na_perf_hit_t) / 8)
 #define SWITCH_BYTES 8000u
@@ -57,7 +66,7 @@
  * where one cost less, nothing or less might be left of the time that the thread had itself. */
 #define MOST_SLOWED 8
 #define PROBE       UINT64_C(2000000) /* ns: length of a probe, at least, and */
-#define LATE_PROBES 3u                /* rounds */
+#define LATE_PROBES 3u                /* rounds; 1 where threads were seen to share a line */
 #define PROBE_MOST  UINT64_C(8000000)
 #define MOST_MISSED 8u  /* intervals */
 #define LOOK_SHARE  64u /* listing the spans takes at most one part in so many of the time */
@@ -65,7 +74,7 @@
 typedef struct hit {
     uint64_t time, ip;
     uint32_t tid;
-    uint64_t before; /* ns that its thread was late then, for being watched */
+    uint64_t spent; /* ns that watching had cost its thread until then */
     uint16_t cpu;
     uint16_t target;
     uint32_t stack; /* of its call chain; 0: none */
@@ -97,6 +106,9 @@ static hit_t hits[NA_PERF_TARGETS * WORDS * MOST];
 static uint32_t hit_count;
 static uint32_t hits_of[NA_PERF_TARGETS][WORDS]; /* of a target in this window */
 static hit_t *latest[NA_PERF_TARGETS][WORDS];    /* of these; NULL: there is none */
+/* When the window of a target begins, and what watching had cost it by then. */
+static struct beginning { uint64_t time, spent; } beginning[NA_PERF_TARGETS][WORDS];
+static uint32_t counted[NA_PERF_TARGETS][WORDS]; /* hits of a target in its window */
 /* Of a target that had MOST hits before its time was over: when that was, in its own time. */
 static uint64_t cut_at[NA_PERF_TARGETS][WORDS];
 
@@ -155,14 +167,12 @@ static void take(na_perf_target_t *t, const struct perf_event_header *header, co
     if (count * 8 < sizeof b) return;
     __builtin_memcpy(&b, words, sizeof b);
     uint32_t event = event_of(t, b.id);
-    if (event == UINT32_MAX) return;
-    if (event >= REGISTERS) {
-        scout(&b, words + HIT_WORDS, count - HIT_WORDS);
-        return;
-    }
+    if (event == CLOCK) scout(&b, words + HIT_WORDS, count - HIT_WORDS);
+    if (event < FIRST_WATCH || event >= CLOCK) return;
     if (t->budget[event] != 0) t->budget[event]--;
-    uint8_t word = (uint8_t)(event / EACH);
-    bool write = event % EACH == 0;
+    uint32_t watch = event - FIRST_WATCH;
+    uint8_t word = (uint8_t)(watch / EACH);
+    bool write = watch % EACH == 0;
     hit_t hit = {b.time, b.ip, b.tid, 0, (uint16_t)b.cpu, (uint16_t)target, 0, word, write, false};
     /* The event for any access has the call chain. */
     if (!write && w.chains) hit.stack = na_batch_of(words + HIT_WORDS, count - HIT_WORDS, true);
@@ -177,7 +187,7 @@ static void take(na_perf_target_t *t, const struct perf_event_header *header, co
     /* Enough. From here on one of the two events may have spent its budget, and the other tells but
      * half of it. */
     if (hits_of[target][word] == MOST) return;
-    hit.before = na_late_now(target);
+    hit.spent = na_late_spent(target);
     latest[target][word] = &hits[hit_count];
     hits[hit_count++] = hit;
     hits_of[target][word]++;
@@ -186,33 +196,42 @@ static void take(na_perf_target_t *t, const struct perf_event_header *header, co
 
 /* ---- arming ---- */
 
-static uint32_t budget_of(uint32_t event) {
-    return event % EACH == 0 ? MOST + SPARE : MOST;
+static uint32_t budget_of(uint32_t watch) {
+    return watch % EACH == 0 ? MOST + SPARE : MOST;
+}
+
+/* None counts until its target's leader is on. */
+static void set_watches(na_perf_target_t *t, const na_line_range_t *ranges) {
+    for (uint32_t k = 0; k < REGISTERS; k++) {
+        uint32_t event = FIRST_WATCH + k, add = budget_of(k) - t->budget[event];
+        struct perf_event_attr attr = plan.attr[event];
+        attr.bp_addr = ranges[k / EACH].address;
+        attr.bp_len = ranges[k / EACH].length;
+        t->budget[event] += add; /* the others are left from before */
+        na_sys3(SYS_ioctl, t->fd[event], PERF_EVENT_IOC_MODIFY_ATTRIBUTES, (long)&attr);
+        na_sys3(SYS_ioctl, t->fd[event], PERF_EVENT_IOC_REFRESH, (long)add);
+    }
 }
 
 static void arm(const na_line_range_t *ranges) {
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (na_perf_target[i].events != 0) set_watches(&na_perf_target[i], ranges);
     for (uint32_t i = 0; i < na_perf_count; i++) {
-        na_perf_target_t *t = &na_perf_target[i];
-        for (uint32_t k = 0; k < REGISTERS && t->events != 0; k++) {
-            struct perf_event_attr attr = plan.attr[k];
-            attr.bp_addr = ranges[k / EACH].address;
-            attr.bp_len = ranges[k / EACH].length;
-            na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_MODIFY_ATTRIBUTES, (long)&attr);
-        }
-    }
-    for (uint32_t i = 0; i < na_perf_count; i++) {
-        na_perf_target_t *t = &na_perf_target[i];
-        for (uint32_t k = 0; k < REGISTERS && t->events != 0; k++) {
-            uint32_t add = budget_of(k) - t->budget[k]; /* so many are left from before */
-            t->budget[k] = budget_of(k);
-            na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_REFRESH, (long)add);
-        }
+        if (na_perf_target[i].events == 0) continue;
+        na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_ENABLE, 0);
+        uint64_t now = na_access_mono();
+        na_late_begin(i, now);
+        for (uint32_t k = 0; k < WORDS; k++)
+            beginning[i][k] = (struct beginning){now, 0};
     }
 }
 
 static void disarm(void) {
     for (uint32_t i = 0; i < na_perf_count; i++)
-        for (uint32_t k = 0; k < REGISTERS && na_perf_target[i].events != 0; k++)
+        if (na_perf_target[i].events != 0)
+            na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_DISABLE, 0);
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        for (uint32_t k = FIRST_WATCH; k < CLOCK && na_perf_target[i].events != 0; k++)
             na_sys3(SYS_ioctl, na_perf_target[i].fd[k], PERF_EVENT_IOC_DISABLE, 0);
 }
 
@@ -222,7 +241,7 @@ static void renew(void) {
     for (uint32_t i = 0; i < na_perf_count; i++) {
         na_perf_target_t *t = &na_perf_target[i];
         bool spent = t->throttled;
-        for (uint32_t k = 0; k < REGISTERS; k++)
+        for (uint32_t k = FIRST_WATCH; k < CLOCK; k++)
             if (t->budget[k] == 0) spent = true;
         if (!spent || t->events == 0) continue;
         na_perf_close(t);
@@ -271,27 +290,57 @@ static void hold_open(uint64_t opened, uint64_t length) {
 /* ---- what a window becomes ---- */
 
 /* Time of the window as its thread had it, without the hits. */
-static int64_t own_time(const hit_t *hit, uint64_t opened) {
-    return (int64_t)(hit->time - opened) - (int64_t)(hit->before + na_late_cost.entry);
+static int64_t own_time(const hit_t *hit) {
+    const struct beginning *from = &beginning[hit->target][hit->word];
+    return (int64_t)(hit->time - from->time) - (int64_t)(hit->spent - from->spent) -
+           (int64_t)na_late_cost.entry;
+}
+
+static bool begun(const hit_t *hit) {
+    return hit->time > beginning[hit->target][hit->word].time + na_late_cost.entry;
 }
 
 /* A hit is in the window if its thread's own time is. (And not of the moment in which one register
  * is taken away, and the other is still there: a window that the profile's end cuts off.) */
-static bool counts(const hit_t *hit, uint64_t opened, uint64_t length) {
-    return hit->time >= opened + na_late_cost.entry && hit->time <= w.closed &&
-           own_time(hit, opened) <= (int64_t)length;
+static bool counts(const hit_t *hit, uint64_t length) {
+    return begun(hit) && hit->time <= w.closed && own_time(hit) <= (int64_t)length;
 }
 
-/* Which targets had MOST hits of a word too early; true: there are some. */
-static bool find_cuts(uint32_t word, uint64_t opened, uint64_t length) {
-    bool any = false;
+/* A target's window begins when its leader was on, as far as the recorder knows: what came before
+ * cost time, and is not in it. One that had most of its hits before has its window from its first
+ * hit on, which is not in it either. (That such a window begins with an access matters little: what
+ * has so many in so short a time has them all the time, or in bursts longer than this.) */
+static void find_beginnings(void) {
+    static uint32_t after[NA_PERF_TARGETS][WORDS];
+    __builtin_memset(after, 0, na_perf_count * sizeof after[0]);
     for (uint32_t i = 0; i < na_perf_count; i++)
+        for (uint32_t k = 0; k < WORDS; k++)
+            beginning[i][k].spent = na_late_spent(i) - na_late_now(i);
+    for (uint32_t i = 0; i < hit_count; i++)
+        after[hits[i].target][hits[i].word] += begun(&hits[i]);
+    for (uint32_t i = hit_count; i-- > 0;) { /* to the first one */
+        uint32_t target = hits[i].target, word = hits[i].word;
+        if (hits_of[target][word] < MOST || after[target][word] >= MOST / 2) continue;
+        beginning[target][word] =
+            (struct beginning){hits[i].time - na_late_cost.entry, hits[i].spent};
+    }
+}
+
+/* Counts each target's hits of a word, and finds those that had MOST too early; true: there are
+ * some. */
+static bool find_cuts(uint32_t word, uint64_t length) {
+    bool any = false;
+    for (uint32_t i = 0; i < na_perf_count; i++) {
         cut_at[i][word] = hits_of[i][word] >= MOST ? 1 : 0;
+        counted[i][word] = 0;
+    }
     for (uint32_t i = 0; i < hit_count; i++) {
         const hit_t *hit = &hits[i];
-        if (hit->word != word || cut_at[hit->target][word] == 0) continue;
-        int64_t own = own_time(hit, opened); /* of the last one, in the end */
-        int64_t least = (int64_t)(hit->time - opened) / MOST_SLOWED;
+        if (hit->word != word) continue;
+        counted[hit->target][word] += counts(hit, length);
+        if (cut_at[hit->target][word] == 0) continue;
+        int64_t own = own_time(hit); /* of the last one, in the end */
+        int64_t least = (int64_t)(hit->time - beginning[hit->target][word].time) / MOST_SLOWED;
         if (own < least) own = least;
         cut_at[hit->target][word] = own > (int64_t)length ? 0 : (uint64_t)(own > 1 ? own : 1);
     }
@@ -300,22 +349,24 @@ static bool find_cuts(uint32_t word, uint64_t opened, uint64_t length) {
     return any;
 }
 
-static void store_hits(const na_draw_t *draw, uint32_t word, uint32_t id, uint64_t opened,
-                       uint64_t length) {
+/* How long a hit's target was watched. Of one that was cut off at its last hit: hits less one, by
+ * the time to the last. */
+static double time_of(const hit_t *hit, uint64_t length) {
+    uint64_t cut = cut_at[hit->target][hit->word];
+    uint32_t count = counted[hit->target][hit->word];
+    return cut == 0 || count < 2 ? (double)length : (double)cut * count / (count - 1);
+}
+
+static void store_hits(const na_draw_t *draw, uint32_t word, uint32_t id, uint64_t length) {
     double all = draw->inverse / WORDS * (double)w.stands_for;
     for (uint32_t i = 0; i < hit_count; i++) {
         const hit_t *hit = &hits[i];
-        if (hit->word != word || !counts(hit, opened, length)) continue;
-        /* Of a thread that was cut off at its last hit: hits less one, by the time to the last. */
-        uint64_t cut = cut_at[hit->target][word];
-        double over =
-            cut == 0 ? (double)length
-                     : (double)cut * hits_of[hit->target][word] / (hits_of[hit->target][word] - 1);
+        if (hit->word != word || !counts(hit, length)) continue;
         na_access_store_sample(&(na_access_raw_t){
             .mono_ns = hit->time,
             .ip = hit->ip,
             .address = draw->address,
-            .weight = all / over,
+            .weight = all / time_of(hit, length),
             .tid = hit->tid,
             .window = id,
             .stack = hit->stack,
@@ -332,9 +383,9 @@ static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, 
     uint32_t threads = 0, id, count = 0;
     for (uint32_t i = 0; i < na_perf_count; i++)
         threads += na_perf_target[i].events != 0;
-    bool cut = find_cuts(word, opened, length);
+    bool cut = find_cuts(word, length);
     for (uint32_t i = 0; i < hit_count; i++)
-        count += hits[i].word == word && counts(&hits[i], opened, length);
+        count += hits[i].word == word && counts(&hits[i], length);
     na_lock(&na_access_store_lock);
     na_nprof_access_window_t *window = na_access_store_window(&id);
     if (window != NULL) {
@@ -359,7 +410,7 @@ static void write_window(const na_draw_t *draw, uint32_t word, uint32_t object, 
         na_access_entry->lost += count;
     }
     na_unlock(&na_access_store_lock);
-    if (window != NULL) store_hits(draw, word, id, opened, length);
+    if (window != NULL) store_hits(draw, word, id, length);
 }
 
 /* The next window of what a word was drawn from: shorter after many hits, longer after none. */
@@ -375,13 +426,13 @@ static void adapt(uint32_t slot, uint64_t length, uint32_t most) {
 }
 
 /* By the hits in the window: arming many threads may take longer than that, and has its own. */
-static void learn(const na_draw_t *draw, uint32_t word, uint64_t opened, uint64_t length) {
+static void learn(const na_draw_t *draw, uint32_t word, uint64_t length) {
     static uint32_t in_it[NA_PERF_TARGETS];
     uint32_t most = 0, all = 0;
     for (uint32_t i = 0; i < na_perf_count; i++)
         in_it[i] = 0;
     for (uint32_t i = 0; i < hit_count; i++)
-        if (hits[i].word == word && counts(&hits[i], opened, length)) in_it[hits[i].target]++;
+        if (hits[i].word == word && counts(&hits[i], length)) in_it[hits[i].target]++;
     for (uint32_t i = 0; i < na_perf_count; i++) {
         uint32_t hit = cut_at[i][word] != 0 ? MOST : in_it[i];
         if (hit > most) most = hit;
@@ -420,14 +471,15 @@ static uint64_t watch(const na_line_range_t *ranges, uint64_t length, uint32_t *
     __builtin_memset(hits_of, 0, na_perf_count * sizeof hits_of[0]);
     __builtin_memset(latest, 0, na_perf_count * sizeof latest[0]);
     na_deaths_watch(ranges[0].address, ranges[1].address);
+    objects_at(ranges, na_access_mono(), objects);
+    na_late_open();
     arm(ranges);
     uint64_t opened = na_access_mono();
-    na_late_open(opened);
-    objects_at(ranges, opened, objects);
     hold_open(opened, length);
     w.closed = na_access_mono();
     disarm();
     drain();
+    find_beginnings();
     return opened;
 }
 
@@ -440,12 +492,12 @@ static uint64_t paid(void) {
 }
 
 /* Who used a range while it was watched; returns the hits. */
-static uint32_t seen_of(uint32_t word, uint64_t opened, uint64_t length, na_line_seen_t *seen) {
+static uint32_t seen_of(uint32_t word, uint64_t length, na_line_seen_t *seen) {
     uint32_t count = 0;
     *seen = (na_line_seen_t){0};
     for (uint32_t i = 0; i < hit_count; i++) {
         const hit_t *hit = &hits[i];
-        if (hit->word != word || !counts(hit, opened, length)) continue;
+        if (hit->word != word || !counts(hit, length)) continue;
         count++;
         if (hit->write) seen->written = true;
         if (seen->threads != 0 && seen->thread == hit->tid) continue;
@@ -458,7 +510,7 @@ static uint32_t seen_of(uint32_t word, uint64_t opened, uint64_t length, na_line
 /* Is this word's line to be looked at? */
 static void meet_line(uintptr_t word, uint32_t k, uint64_t opened, uint64_t length) {
     na_line_seen_t seen;
-    uint32_t count = seen_of(k, opened, length, &seen);
+    uint32_t count = seen_of(k, length, &seen);
     uint64_t over = length;
     for (uint32_t i = 0; i < na_perf_count; i++)
         if (cut_at[i][k] != 0 && cut_at[i][k] < over) over = cut_at[i][k];
@@ -474,7 +526,7 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
     uint64_t opened = watch(ranges, longest, objects);
     for (uint32_t k = 0; k < WORDS; k++) {
         write_window(&draws[k], k, objects[k], opened, length[k]);
-        learn(&draws[k], k, opened, length[k]);
+        learn(&draws[k], k, length[k]);
         if (na_perf_count > 1) meet_line(draws[k].address, k, opened, length[k]);
     }
     na_access_store_flush();
@@ -509,7 +561,7 @@ static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, 
     objects_at(ranges, na_access_mono(), now);
     if (now[0] != objects[0] || now[1] != objects[1]) return;
     for (uint32_t k = 0; k < WORDS; k++)
-        find_cuts(k, opened, length);
+        find_cuts(k, length);
     na_lock(&na_access_store_lock);
     na_nprof_access_probe_t *to = na_access_store_probe();
     if (to != NULL) {
@@ -525,10 +577,7 @@ static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, 
             to->threads += na_perf_target[i].events != 0;
         for (uint32_t i = 0; i < hit_count; i++) {
             const hit_t *hit = &hits[i];
-            if (!counts(hit, opened, length)) continue;
-            uint64_t cut = cut_at[hit->target][hit->word];
-            uint32_t all = hits_of[hit->target][hit->word];
-            add_use(to, hit, cut == 0 ? length : cut * all / (all - 1));
+            if (counts(hit, length)) add_use(to, hit, (uint64_t)time_of(hit, length));
         }
         na_access_store_probe_done();
     }
@@ -543,14 +592,15 @@ static void probe(uint64_t ends) {
     uint32_t objects[WORDS];
     if (length > PROBE_MOST) length = PROBE_MOST;
     /* A recorder that is always late, on a full machine, takes it from the next round. */
-    if (length < PROBE && w.round >= w.probed + LATE_PROBES) length = PROBE_MOST / 2;
+    uint32_t late = na_lines_open() ? 1 : LATE_PROBES;
+    if (length < PROBE && w.round >= w.probed + late) length = PROBE_MOST / 2;
     if (na_perf_count < 2 || length < PROBE || !na_lines_next(now, ranges)) return;
     w.probed = w.round;
     if (w.lacks_threads) meet_threads(); /* those that use most of all */
     uint64_t opened = watch(ranges, length, objects);
     write_probe(ranges, objects, opened, length);
     for (uint32_t k = 0; k < WORDS; k++)
-        seen_of(k, opened, length, &seen[k]);
+        seen_of(k, length, &seen[k]);
     na_lines_learn(seen);
     na_deaths_watch(0, 0);
     w.paid += paid();
@@ -598,35 +648,44 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     __builtin_memset(&w, 0, sizeof w);
-    plan = (na_perf_plan_t){.events = REGISTERS, .ring_bytes = ring_for(0)};
-    for (uint32_t k = 0; k < plan.events; k++)
-        plan.attr[k] = (struct perf_event_attr){
-            .type = PERF_TYPE_BREAKPOINT,
-            .size = PERF_ATTR_SIZE_VER5,
-            .sample_period = 1,
-            .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-                           PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU,
-            .bp_type = k % EACH == 0 ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW,
-            .bp_addr = (uintptr_t)&w,
-            .bp_len = HW_BREAKPOINT_LEN_8,
-            .disabled = 1,
-            .exclude_kernel = 1,
-            .exclude_hv = 1,
-            .watermark = 1,
-            .wakeup_watermark = UINT32_MAX,
-            .use_clockid = 1,
-            .clockid = 1,             /* CLOCK_MONOTONIC */
-            .context_switch = k == 0, /* until it has spent its budget: the window's end */
-            .sample_id_all = 1,
-        };
-    na_perf_plan_t probes = plan;
-    struct perf_event_attr *clock = &plan.attr[plan.events++];
-    *clock = plan.attr[1];
-    na_scout_ask(clock);
+    const struct perf_event_attr any = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = PERF_ATTR_SIZE_VER5,
+        .config = PERF_COUNT_SW_DUMMY,
+        .sample_period = 1,
+        .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+                       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU,
+        .disabled = 1,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .watermark = 1,
+        .wakeup_watermark = UINT32_MAX,
+        .use_clockid = 1,
+        .clockid = 1, /* CLOCK_MONOTONIC */
+        .sample_id_all = 1,
+    };
+    /* Measuring takes the registers alone. */
+    na_perf_plan_t registers = {.events = REGISTERS};
+    for (uint32_t k = 0; k < REGISTERS; k++) {
+        struct perf_event_attr *attr = &registers.attr[k];
+        *attr = any;
+        attr->type = PERF_TYPE_BREAKPOINT;
+        attr->config = 0;
+        attr->bp_type = k % EACH == 0 ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW;
+        attr->bp_addr = (uintptr_t)&w;
+        attr->bp_len = HW_BREAKPOINT_LEN_8;
+    }
+    plan = (na_perf_plan_t){
+        .events = CLOCK + 1, .group = FIRST_WATCH + REGISTERS, .ring_bytes = ring_for(0)};
+    plan.attr[LEADER] = plan.attr[CLOCK] = any;
+    plan.attr[LEADER].context_switch = 1;
+    for (uint32_t k = 0; k < REGISTERS; k++)
+        plan.attr[FIRST_WATCH + k] = registers.attr[k];
+    na_scout_ask(&plan.attr[CLOCK]);
     plan_without = plan;
     plan.ring_bytes = ring_for(na_access_config->access_stack);
     w.chains = na_access_config->access_stack != 0;
-    for (uint32_t k = 1; k < REGISTERS; k += EACH)
+    for (uint32_t k = FIRST_WATCH + 1; k < CLOCK; k += EACH)
         na_batch_ask(&plan.attr[k], na_access_config->access_stack);
     long error = na_perf_try(&plan);
     if (error == 0 && !na_draw_start(na_rec_ticks())) error = -ENOMEM;
@@ -636,10 +695,11 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     }
     na_deaths_keep_watched_only();
     na_lines_start();
-    probes.ring_bytes = plan.ring_bytes;
+    registers.ring_bytes = plan.ring_bytes;
     for (uint32_t k = 0; k < REGISTERS; k++)
-        probes.attr[k] = plan.attr[k];
-    na_late_measure(&probes, EACH);
+        registers.attr[k] = plan.attr[FIRST_WATCH + k];
+    registers.attr[0].context_switch = 1;
+    na_late_measure(&registers, EACH);
     na_scout_start();
     if (w.chains) na_access_entry->flags |= NA_NPROF_ACCESS_STACK;
     w.base_interval = period != 0 ? period * 1000 : INTERVAL;

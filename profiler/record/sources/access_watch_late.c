@@ -21,23 +21,25 @@ na_late_costs_t na_late_cost;
 
 /* Of a target in this window. */
 typedef struct late {
-    uint64_t now, spent;
+    uint64_t begun, now, spent;
 } late_t;
 
 static late_t late[NA_PERF_TARGETS];
-static uint64_t window_opened;
 
 /* ---- in a window ---- */
 
-void na_late_open(uint64_t opened) {
-    window_opened = opened;
+void na_late_open(void) {
     __builtin_memset(late, 0, na_perf_count * sizeof late[0]);
+}
+
+void na_late_begin(uint32_t target, uint64_t begun) {
+    late[target].begun = begun;
 }
 
 void na_late_hit(uint32_t target, uint64_t time, uint64_t cost) {
     late_t *l = &late[target];
     l->spent += cost;
-    if (time >= window_opened) l->now += cost;
+    if (time >= l->begun) l->now += cost;
 }
 
 void na_late_woken(uint32_t target, uint64_t time) {

@@ -30,8 +30,11 @@ extern na_late_costs_t na_late_cost;
  * Leaves no targets. */
 void na_late_measure(const na_perf_plan_t *plan, uint32_t each);
 
-/* A window begins: no thread is late. Records from before `opened` make none late. */
-void na_late_open(uint64_t opened);
+/* A window begins: no thread is late. */
+void na_late_open(void);
+/* A target's part of it begins: records from before `begun` make it no later. Before any of its
+ * records. */
+void na_late_begin(uint32_t target, uint64_t begun);
 /* A target's records, in their order: a hit; it got a CPU. */
 void na_late_hit(uint32_t target, uint64_t time, uint64_t cost);
 void na_late_woken(uint32_t target, uint64_t time);

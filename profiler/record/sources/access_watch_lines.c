@@ -15,8 +15,9 @@
 #define SHARED   UINT64_C(2000000000) /* the same of one that threads share */
 #define MOST_GAP 4u                   /* rounds from one probe to the next while nothing is found */
 
-/* Of a pass: words that are used, with the hot one, twice; the others, once it is known that the
- * line is shared no more; then the halves of words that several threads use, three times. */
+/* Of a pass: words that are used, with the hot one, twice; the others, of a line that threads share
+ * in one pass only, when ENOUGH was seen; then the halves of words that several threads use, three
+ * times. */
 enum { OTHERS = 2, HALVES = 3, PHASES = 6 };
 #define RETRIES 8u /* in a pass, of probes that did not meet all: threads wait for a CPU */
 
@@ -35,12 +36,15 @@ typedef struct line {
     uint32_t retries;
     uint32_t shared; /* passes that found several threads */
     bool found;      /* in this pass */
+    bool others;     /* this pass looks at words that nobody was seen to use */
+    bool whole;      /* an earlier one has */
 } line_t;
 
 static struct {
     line_t line[LINES];
     line_t *at; /* whose pass this is */
     uint32_t gap, round;
+    bool open; /* is the line that was probed last */
 } s;
 
 void na_lines_start(void) {
@@ -73,10 +77,16 @@ void na_lines_met(uintptr_t word, const na_line_seen_t *seen, uint32_t used, dou
                    .common = seen->threads > 1 ? 1u << hot : 0};
 }
 
+/* Threads share it, and more is to be seen of that now. */
+static bool is_open(const line_t *l) {
+    return (l->found || l->shared != 0) && (l->seen < ENOUGH || !l->whole) && l->shared < PASSES;
+}
+
 static void end_pass(line_t *l, uint64_t now) {
+    if (l->others) l->whole = true;
     if (l->found) {
         l->shared++;
-        l->due = l->seen < ENOUGH && l->shared < PASSES ? now : now + SHARED;
+        l->due = is_open(l) ? now : now + SHARED;
         s.gap = 1;
     } else {
         if (!l->written) l->pause = LONGEST; /* threads that only read disturb nobody */
@@ -84,8 +94,9 @@ static void end_pass(line_t *l, uint64_t now) {
         l->pause = l->pause * 2 < LONGEST ? l->pause * 2 : LONGEST;
         if (s.gap < MOST_GAP) s.gap++;
     }
+    s.open = is_open(l);
     l->step = l->retries = 0;
-    l->found = false;
+    l->found = l->others = false;
     s.at = NULL;
 }
 
@@ -95,12 +106,14 @@ static uint32_t word_of(const line_t *l) {
     bool used = (l->used >> word & 1) != 0;
     if (phase >= HALVES) return l->written && (l->common >> word & 1) != 0 ? word : WORDS;
     if (word == l->hot || used != (phase != OTHERS)) return WORDS;
-    return phase == OTHERS && l->shared != 0 ? WORDS : word;
+    return phase == OTHERS && !l->others ? WORDS : word;
 }
 
 /* The next step of this pass. False: it has ended. */
 static bool step(line_t *l, na_line_range_t range[2]) {
     while (++l->step < PHASES * WORDS) {
+        if (l->step == OTHERS * WORDS)
+            l->others = l->shared == 0 && !l->found ? true : !l->whole && l->seen >= ENOUGH;
         uint32_t word = word_of(l);
         if (word == WORDS) continue;
         uint32_t length = WORD, other = l->hot;
@@ -143,6 +156,10 @@ bool na_lines_next(uint64_t now, na_line_range_t range[2]) {
     return false;
 }
 
+bool na_lines_open(void) {
+    return s.open;
+}
+
 void na_lines_learn(const na_line_seen_t seen[2]) {
     line_t *l = s.at;
     if (l == NULL) return;
@@ -181,4 +198,5 @@ void na_lines_learn(const na_line_seen_t seen[2]) {
             l->found = l->written;
         first = l->owner[word];
     }
+    s.open = is_open(l);
 }

@@ -6,8 +6,8 @@
  * A line is looked at once a window has seen that one of its words is written often. Then probes
  * follow: windows over that word and one of the others, each in turn, so that who uses the two at
  * one time is seen and not concluded. What no other thread uses is looked at again later and later,
- * what several do PASSES times at once, and then every now and then. A word that several threads
- * use is probed by its halves, too: it may be two.
+ * what several do again and again until ENOUGH was seen, and then every now and then. A word that
+ * several threads use is probed by its halves, too: it may be two.
  *
  * Probes are extra: they come between the windows of the estimate, and have no part in it.
  *
@@ -41,6 +41,9 @@ void na_lines_met(uintptr_t word, const na_line_seen_t *seen, uint32_t used, dou
 
 /* Called once in a round that has the time for one: the next probe, if one is due. */
 bool na_lines_next(uint64_t now, na_line_range_t range[2]);
+
+/* Do threads share the line that was probed last, and was too little seen of that? */
+bool na_lines_open(void);
 
 /* What that probe saw. */
 void na_lines_learn(const na_line_seen_t seen[2]);
