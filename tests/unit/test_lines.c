@@ -212,6 +212,47 @@ Test(lines, several_lines) {
     judged_free(&j);
 }
 
+/* A word that another node's thread writes is nothing of which more is said before its line was
+ * looked at; unless it is seldom, or there are no threads that could share it. */
+Test(lines, not_looked_at) {
+    static const struct {
+        const char *what;
+        uint32_t looks, weight, watched;
+        bool open;
+    } cases[] = {
+        {"no looks", 0, 1000, 2, true},     {"two looks", 2, 1000, 2, true},
+        {"three looks", 3, 1000, 2, false}, {"seldom", 0, 1, 2, false},
+        {"one thread", 0, 1000, 1, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        made_t m;
+        judged_t j;
+        uint64_t line = begin(&m);
+        m.windows = calloc(1, sizeof *m.windows);
+        cr_assert_not_null(m.windows);
+        m.windows[m.window_count++] = (na_nprof_access_window_t){
+            .address = line, .length = 8, .object = 1, .round = 1, .threads = cases[i].watched};
+        m.op = NA_NPROF_OP_WRITE;
+        for (uint32_t k = 0; k < 200; k++) {
+            na_nprof_access_sample_t *s = made_touch(&m, 1, 2, 1, 0);
+            s->address = line;
+            s->weight = cases[i].weight;
+        }
+        for (uint32_t k = 0; k < cases[i].looks; k++)
+            made_use(look(&m, line, line + 8), 0, 2, 0, 16);
+        made_judge(&m, &j);
+        const na_verdict_t *v = &j.verdicts.items[0];
+        cr_expect_eq(v->kind, cases[i].open ? NA_VERDICT_UNDECIDABLE : NA_VERDICT_REMOTE, "%s: %d",
+                     cases[i].what, v->kind);
+        if (cases[i].open) {
+            cr_expect_eq(v->undecided, NA_UNDECIDED_SAMPLES, "%s", cases[i].what);
+            cr_expect_eq(v->runners[0], NA_VERDICT_REMOTE, "%s", cases[i].what);
+            cr_expect_gt(v->needed, v->measure.samples, "%s", cases[i].what);
+        }
+        judged_free(&j);
+    }
+}
+
 /* What makes no sense is left out, and said. */
 Test(lines, hostile) {
     for (int kind = 0; kind < 6; kind++) {

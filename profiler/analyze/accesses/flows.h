@@ -153,6 +153,7 @@ typedef struct na_flow_set {
     na_flow_probe_t *probes; /* all, whatever is selected */
     uint32_t probe_count, probe_room;
     uint64_t rounds;           /* of watchpoints, also those without hits, over all processes */
+    uint32_t watched;          /* threads that were watched at one time, at most */
     uint64_t start_ns, end_ns; /* of the first and last sample; 0 without */
     /* Owned; not for users. */
     uint32_t *by_object, *by_thread;

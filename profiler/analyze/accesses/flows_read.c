@@ -448,6 +448,8 @@ static void add_rounds(making_t *m) {
     for (uint32_t i = 1; i < m->from.window_count; i++) {
         uint32_t round = m->from.windows[i].length != 0 ? round_of(m, i) : 0;
         m->set->rounds += round != 0 && round != before;
+        if (round != 0 && m->from.windows[i].threads > m->set->watched)
+            m->set->watched = m->from.windows[i].threads;
         if (round != 0) before = round;
     }
 }

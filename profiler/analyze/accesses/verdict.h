@@ -164,6 +164,8 @@ typedef struct na_measure {
     uint64_t last_store_ns; /* 0: none seen */
     uint32_t lines;         /* cache lines that most accesses after the hand-off go to */
     double in_lines;        /* after the hand-off: share of the NA_T_LINES lines with most of it */
+    uint64_t line;          /* of these, the address of the one with most; 0: none */
+    double written;         /* weight of writes */
     double in_cluster;      /* share of shared objects' accesses inside of one group of threads */
     double spread;          /* largest share of one home node, times the number of nodes */
     /* After the hand-off: each access told from others to its page, or the pages beside it. */

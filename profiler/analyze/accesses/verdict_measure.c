@@ -98,8 +98,10 @@ static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
             s->latency += w * a->latency;
             s->latency_of += w;
         }
-        if ((a->op & NA_NPROF_OP_WRITE) != 0 && a->ns > to->last_store_ns)
-            to->last_store_ns = a->ns;
+        if ((a->op & NA_NPROF_OP_WRITE) != 0) {
+            to->written += w;
+            if (a->ns > to->last_store_ns) to->last_store_ns = a->ns;
+        }
         if (a->from >= 0) to->from[a->from] += w;
         if (a->home >= 0) to->home[a->home] += w;
         if (!na_touch_has_nodes(a)) continue;
@@ -354,6 +356,7 @@ static void count_lines(sums_t *s) {
             s->lines[lines++] = s->lines[i];
     }
     qsort(s->lines, lines, sizeof *s->lines, most_first);
+    s->to->line = s->lines[0].line << 6;
     double wanted = (na_limit(NA_T_LINES_SHARE) - ROUNDING) * all;
     for (uint32_t i = 0; i < lines; i++) {
         if (have < wanted) s->to->lines++;

@@ -41,10 +41,16 @@ static uint32_t group_of(const na_flows_t *set, const na_line_t *line) {
     return line->object == NA_FLOWS_NONE ? NA_FLOWS_NONE : set->objects[line->object].group;
 }
 
-/* Says no more than that the line is shared: it takes its place. */
+/* Is it about one or two lines? */
+static bool of_lines(const na_measure_t *m) {
+    return m->lines != 0 && m->lines <= na_limit(NA_T_LINES);
+}
+
+/* Says less than that the line is shared falsely, which takes its place. Of one or two lines any
+ * verdict does: moving a line changes little while it goes from thread to thread. */
 static bool is_less(const na_verdict_t *v) {
     return v->kind == NA_VERDICT_NOTHING || v->kind == NA_VERDICT_UNDECIDABLE ||
-           (v->kind == NA_VERDICT_WRITE_SHARED && v->measure.lines <= na_limit(NA_T_LINES));
+           of_lines(&v->measure);
 }
 
 static na_verdict_t *item_of(na_verdicts_t *v, uint32_t group, uint32_t object) {
@@ -53,6 +59,37 @@ static na_verdict_t *item_of(na_verdicts_t *v, uint32_t group, uint32_t object) 
             (v->items[i].object == object || v->items[i].object == NA_FLOWS_NONE))
             return &v->items[i];
     return NULL;
+}
+
+/* Looks at the line with most of its accesses. */
+static uint32_t looks_at(const na_flows_t *set, const na_verdicts_t *v, const na_verdict_t *item) {
+    for (uint32_t i = 0; i < v->lines.count; i++) {
+        const na_line_t *line = &v->lines.items[i];
+        if (line->address == item->measure.line &&
+            (item->object == NA_FLOWS_NONE || set->objects[item->object].process == line->process))
+            return line->probes;
+    }
+    return 0;
+}
+
+/* Who uses a line that is written often is not known before it was looked at word by word: what
+ * samples say is of the words that were drawn. Where one thread runs there is nothing to see. */
+static void wait_for_looks(const na_flows_t *set, const na_verdicts_t *v, na_verdict_t *item) {
+    const na_measure_t *m = &item->measure;
+    double seconds = (double)(set->end_ns - set->start_ns) / 1e9;
+    if (item->kind == NA_VERDICT_FALSE_SHARING || item->kind == NA_VERDICT_UNDECIDABLE) return;
+    if (set->sources[v->source].of.source != NA_NPROF_SOURCE_WATCH || set->watched < 2 ||
+        !of_lines(m) || m->written < na_limit(NA_T_LINE_RATE) * seconds)
+        return;
+    double looks = looks_at(set, v, item), wanted = na_limit(NA_T_LINE_PROBES);
+    if (looks >= wanted) return;
+    item->runners[1] = item->runners[0];
+    item->runners[0] = item->kind;
+    item->kind = NA_VERDICT_UNDECIDABLE;
+    item->undecided = NA_UNDECIDED_SAMPLES;
+    item->needed = ceil(m->samples * wanted / (looks > 1 ? looks : 1));
+    item->chance = 0;
+    item->gain_remote = item->gain_latency = NAN;
 }
 
 bool na_rules_lines(const na_flows_t *set, na_verdicts_t *v) {
@@ -95,5 +132,7 @@ bool na_rules_lines(const na_flows_t *set, na_verdicts_t *v) {
         to->line = i;
         to->line_count = 1;
     }
+    for (uint32_t i = 0; i < v->count; i++)
+        wait_for_looks(set, v, &v->items[i]);
     return true;
 }
