@@ -247,6 +247,7 @@ Test(lines, not_looked_at) {
         if (cases[i].open) {
             cr_expect_eq(v->undecided, NA_UNDECIDED_SAMPLES, "%s", cases[i].what);
             cr_expect_eq(v->runners[0], NA_VERDICT_REMOTE, "%s", cases[i].what);
+            cr_expect_eq(v->runners[1], NA_VERDICT_FALSE_SHARING, "%s", cases[i].what);
             cr_expect_gt(v->needed, v->measure.samples, "%s", cases[i].what);
         }
         judged_free(&j);

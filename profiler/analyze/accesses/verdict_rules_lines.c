@@ -61,30 +61,36 @@ static na_verdict_t *item_of(na_verdicts_t *v, uint32_t group, uint32_t object) 
     return NULL;
 }
 
-/* Looks at the line with most of its accesses. */
+/* Looks at the line with most of an object's accesses. */
 static uint32_t looks_at(const na_flows_t *set, const na_verdicts_t *v, const na_verdict_t *item) {
     for (uint32_t i = 0; i < v->lines.count; i++) {
         const na_line_t *line = &v->lines.items[i];
         if (line->address == item->measure.line &&
-            (item->object == NA_FLOWS_NONE || set->objects[item->object].process == line->process))
+            set->objects[item->object].process == line->process)
             return line->probes;
     }
     return 0;
 }
 
 /* Who uses a line that is written often is not known before it was looked at word by word: what
- * samples say is of the words that were drawn. Where one thread runs there is nothing to see. */
+ * samples say is of the words that were drawn. Where one thread runs there is nothing to see; and
+ * blocks that come and go there may be gone before a look is over. */
 static void wait_for_looks(const na_flows_t *set, const na_verdicts_t *v, na_verdict_t *item) {
     const na_measure_t *m = &item->measure;
     double seconds = (double)(set->end_ns - set->start_ns) / 1e9;
     if (item->kind == NA_VERDICT_FALSE_SHARING || item->kind == NA_VERDICT_UNDECIDABLE) return;
-    if (set->sources[v->source].of.source != NA_NPROF_SOURCE_WATCH || set->watched < 2 ||
-        !of_lines(m) || m->written < na_limit(NA_T_LINE_RATE) * seconds)
+    if (item->object == NA_FLOWS_NONE || set->watched < 2 ||
+        set->sources[v->source].of.source != NA_NPROF_SOURCE_WATCH || !of_lines(m) ||
+        m->written < na_limit(NA_T_LINE_RATE) * seconds)
         return;
     double looks = looks_at(set, v, item), wanted = na_limit(NA_T_LINE_PROBES);
     if (looks >= wanted) return;
-    item->runners[1] = item->runners[0];
+    na_rule_t *rule = &item->rules[NA_VERDICT_FALSE_SHARING];
+    *rule = (na_rule_t){.open = true, .chance = 1, .fit = 1};
+    add(rule, "looks at the line that has most of it, which met a thread", NA_T_LINE_PROBES, looks,
+        0);
     item->runners[0] = item->kind;
+    item->runners[1] = NA_VERDICT_FALSE_SHARING;
     item->kind = NA_VERDICT_UNDECIDABLE;
     item->undecided = NA_UNDECIDED_SAMPLES;
     item->needed = ceil(m->samples * wanted / (looks > 1 ? looks : 1));
