@@ -89,7 +89,7 @@ count() {
 
 if [[ $setup -eq 1 ]]; then
     say "setup"
-    scripts/setup.sh || {
+    scripts/setup.sh test || {
         failed=1
         notes+=("setup failed (counted as one failure)")
         finish
@@ -101,7 +101,7 @@ build() {
     local preset=$1 rc=0
     mkdir -p "build/$preset"
     rm -f "build/$preset/build.status"
-    { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; } \
+    { cmake --preset "$preset" -DNUMALLOC_TESTS=ON && cmake --build --preset "$preset" -j "$jobs"; } \
         >"build/$preset/build.log" 2>&1 || rc=$?
     echo "$rc" >"build/$preset/build.status"
 }

@@ -39,7 +39,7 @@ wanted=("$@")
 [[ ${#wanted[@]} -gt 0 ]] || wanted=("${steps[@]}")
 mkdir -p build/nightly
 
-built() { cmake --preset "$1" && cmake --build --preset "$1" -j "$(nproc)"; }
+built() { cmake --preset "$1" -DNUMALLOC_TESTS=ON && cmake --build --preset "$1" -j "$(nproc)"; }
 
 tests() {
     local run=()

@@ -1,34 +1,41 @@
 #!/usr/bin/env bash
-# setup.sh - installs the packages of scripts/packages that are missing, and unpacks the kernel of the
-# lab's virtual machines into build/; nothing else. Safe to run again: with nothing missing it needs
-# no rights and no network.
+# setup.sh - installs the packages of scripts/packages that are missing, and for the tests unpacks the
+# kernel of the lab's virtual machines into build/; nothing else. Safe to run again: with nothing
+# missing it needs no rights and no network.
 set -euo pipefail
 export LC_ALL=C
 
 usage() {
     cat <<EOF
-usage: scripts/setup.sh [--check]
+usage: scripts/setup.sh [build|test] [--check]
 
 Installs the Debian 12 packages listed in scripts/packages that are missing, with apt-get, as root
-or through sudo, and fetches the kernel that the tests of virtual NUMA machines boot (build/lab-kernel).
+or through sudo.
 
+  build     what the library, the tools and the demo are built with
+  test      that and what the tests need (the default); also fetches the kernel that the tests of
+            virtual NUMA machines boot (build/lab-kernel)
   --check   install nothing; say what is missing and exit with status 1 if anything is
 EOF
 }
 
 check_only=0
-case ${1:-} in
-'') ;;
---check) check_only=1 ;;
--h | --help)
-    usage
-    exit 0
-    ;;
-*)
-    echo "setup: unknown argument '$1'; see scripts/setup.sh --help" >&2
-    exit 2
-    ;;
-esac
+groups='build test'
+for argument; do
+    case $argument in
+    build) groups=build ;;
+    test) groups='build test' ;;
+    --check) check_only=1 ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *)
+        echo "setup: unknown argument '$argument'; see scripts/setup.sh --help" >&2
+        exit 2
+        ;;
+    esac
+done
 
 die() {
     echo "setup: $*" >&2
@@ -37,7 +44,7 @@ die() {
 
 # The lab's kernel (tests/lab) is unpacked, not installed. Tests that want it are skipped without.
 lab_kernel() {
-    [[ $(uname -m) == x86_64 ]] || return 0
+    [[ $groups == *test* && $(uname -m) == x86_64 ]] || return 0
     "$(dirname "${BASH_SOURCE[0]}")/../tests/lab/kernel.sh" ||
         echo "setup: tests of virtual NUMA machines will be skipped" >&2
 }
@@ -45,8 +52,13 @@ lab_kernel() {
 list=$(dirname "${BASH_SOURCE[0]}")/packages
 [[ -r $list ]] || die "cannot read $list; run this from a complete checkout"
 mapfile -t listed < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$list")
-wanted=()
+wanted=() group=
 for package in "${listed[@]}"; do
+    if [[ $package == \[*\] ]]; then
+        group=${package:1:-1}
+        continue
+    fi
+    [[ " $groups " == *" $group "* ]] || continue
     [[ $package == *\?* ]] && command -v "${package#*\?}" >/dev/null && continue
     wanted+=("${package%%\?*}")
 done
@@ -65,7 +77,7 @@ if [[ ${#missing[@]} -eq 0 ]]; then
     exit 0
 fi
 if [[ $check_only -eq 1 ]]; then
-    die "missing: ${missing[*]} (scripts/setup.sh installs them)"
+    die "missing: ${missing[*]} (scripts/setup.sh ${groups##* } installs them)"
 fi
 
 release=$(. /etc/os-release 2>/dev/null && echo "${ID:-?} ${VERSION_CODENAME:-?}" || true)

@@ -7,7 +7,7 @@ const profile = JSON.parse(readFileSync(jsonFile, 'utf8'));
 
 /** Drags over the middle of the first chart, in parts of its width. */
 async function brush(page, from, to) {
-  const box = await page.locator('.u-over').first().boundingBox();
+  const box = await page.locator('.chart-plot').first().boundingBox();
   await page.mouse.move(box.x + from * box.width, box.y + box.height / 2);
   await page.mouse.down();
   await page.mouse.move(box.x + to * box.width, box.y + box.height / 2, { steps: 8 });
@@ -60,9 +60,18 @@ await withPage(file, async (page, open) => {
 
   // Timeline: a brush sets the range, and the figures are those of that stretch.
   await open('timeline');
-  await page.waitForSelector('.u-over');
+  await page.waitForSelector('.chart-plot');
   await page.waitForTimeout(200);
   await page.screenshot({ path: `${artefact}-timeline.png`, fullPage: true });
+  // The legend has the figures under the pointer, and a click on a name hides its line.
+  const plot = await page.locator('.chart-plot').first().boundingBox();
+  await page.mouse.move(plot.x + plot.width - 1, plot.y + 10);
+  const legend = page.locator('.chart-legend').first();
+  const atEnd = (await legend.innerText()).match(/requested: ([\d.]+ \w+)/)?.[1];
+  const last = await page.evaluate(() => window.numallocModel.raw.timeline.series.find((s) => s.name === 'requested').values.at(-1));
+  check(atEnd && near(atEnd, last), `the legend says ${atEnd} at the end, for ${last} bytes`);
+  await legend.locator('button', { hasText: 'requested' }).click();
+  check((await legend.locator('button', { hasText: 'requested' }).getAttribute('aria-pressed')) === 'false', 'a line can be hidden');
   await brush(page, 0.55, 0.95);
   await page.waitForFunction(() => /range=\d+,\d+|range=\d+%2C\d+/.test(location.hash));
   check(await page.locator('button', { hasText: 'Whole run' }).isVisible(), 'the range is shown, with a way out of it');
@@ -90,7 +99,7 @@ await withPage(file, async (page, open) => {
     const points = timeline.series[0].values.length;
     return (live.indexOf(most) * growth.interval_ms) / ((points - 1) * timeline.interval_ms);
   });
-  const chart = await page.locator('.u-over').first().boundingBox();
+  const chart = await page.locator('.chart-plot').first().boundingBox();
   await page.mouse.click(chart.x + Math.min(0.99, jump) * chart.width, chart.y + chart.height / 2);
   await page.waitForSelector('[aria-label="sites that grew"] .vrow');
   check(/build_table/.test(await page.locator('[aria-label="sites that grew"]').innerText()), 'the click on a jump names build_table');

@@ -44,8 +44,6 @@ bool na_webpage_write(na_view_input_t *in, na_view_input_t *base, unsigned shift
     return good;
 }
 
-#ifdef NA_HAVE_REPORT
-
 /* page.html with style and script in it, and @TITLE@ and @DATA@ left open (profiler/report). */
 extern const char na_report_page[], na_report_page_end[];
 
@@ -156,16 +154,6 @@ static na_status_t show_html(na_view_input_t *in) {
     na_status_t damage = na_view_unload(&base, true);
     return status == NA_STATUS_WHOLE ? damage : status;
 }
-
-#else
-
-static na_status_t show_html(na_view_input_t *in) {
-    (void)in;
-    return na_fail("this numalloc-dump was built without npm, and so without the page; install npm "
-                   "and build again, or use another view");
-}
-
-#endif
 
 const na_view_t na_view_row_html = {
     .name = "html",

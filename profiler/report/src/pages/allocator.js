@@ -1,7 +1,8 @@
 // allocator.js - what the allocator did with what was asked for.
 import { h } from '../dom.js';
 import { absent, rangeChip, siteLink } from '../controls.js';
-import { heatMap, timeChart } from '../charts.js';
+import { heatMap } from '../charts.js';
+import { timeChart } from '../timechart.js';
 import { table } from '../table.js';
 import { TERMS } from '../terms.js';
 

@@ -4,7 +4,8 @@ import { h } from '../dom.js';
 import { bytes, count, figure, milliseconds, percent } from '../format.js';
 import { link } from '../state.js';
 import { rangeChip, siteLink } from '../controls.js';
-import { bars, heatMap, timeChart } from '../charts.js';
+import { bars, heatMap } from '../charts.js';
+import { timeChart } from '../timechart.js';
 import { csvButton, table } from '../table.js';
 import { TERMS, term } from '../terms.js';
 

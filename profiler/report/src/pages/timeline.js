@@ -4,7 +4,7 @@ import { h, replace } from '../dom.js';
 import { milliseconds } from '../format.js';
 import { change, link } from '../state.js';
 import { absent, rangeChip, siteLink } from '../controls.js';
-import { timeChart } from '../charts.js';
+import { timeChart } from '../timechart.js';
 import { table } from '../table.js';
 
 const STACKED = 7; // sites of their own colour; the others together
