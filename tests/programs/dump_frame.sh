@@ -136,7 +136,10 @@ assert row["value"] > 0.99 > row["threshold"] and "alloc_thread" in row["place"]
 assert row["reason"] and row["remedy"] and row["evidence"].endswith("by another thread than allocated")
 text = open(work + "/warnings").read()
 assert row["evidence"] in text and row["reason"] in text and row["remedy"] in text and "alloc_thread" in text
-assert "cross-thread" in open(work + "/summary").read()
+summary = open(work + "/summary").read()
+(line,) = [l for l in summary.splitlines() if l.startswith("  cross-thread ")]
+assert summary.index("\nFindings, the most valuable first") < summary.index(line), summary
+assert "alloc_thread" in line and "%% of those frees: free where" and "; saves about " in line and line.endswith(" % of the run"), line
 END
-! "$dump" "$file" | grep '^Warnings' >/dev/null || fail "a program with nothing to warn of is warned"
+! "$dump" "$file" | grep '^Findings' >/dev/null || fail "a program with nothing to warn of is warned"
 say "warnings are there, and only where they apply"

@@ -191,3 +191,49 @@ wait $server 2>/dev/null || true
 DEBUGINFOD_CACHE_PATH=$work/empty "$dump" functions --csv --top 0 "$work/load.nprof" | cmp -s - "$work/without" ||
     fail "a server that is gone changes more than the names"
 say "debuginfod: asked only if DEBUGINFOD_URLS is set; says how far a download is; its cache serves without it"
+
+# Functions without symbols, those of Debian's Python that are not exported, are one row for each library
+# in text, and one each with --addresses and for programs. A program built with -g has no such row.
+NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/python.nprof" LD_PRELOAD="$lib" PYTHONMALLOC=malloc \
+    /usr/bin/python3 -c 'import json; json.loads(json.dumps([{str(i): list(range(9))} for i in range(3000)]))' ||
+    fail "python3 ends with status $?"
+/usr/bin/python3 - "$dump" "$work" <<'END' || fail "functions without symbols are not as they should be"
+import json, re, subprocess, sys
+dump, work = sys.argv[1:]
+
+def run(*arguments):
+    return subprocess.run([dump, *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
+
+def groups(text):  # by library: (allocations, functions)
+    found = re.findall(r"^.* ([\d,]+) +[\d.,]+ [KMG]?i?B +[\d.]+ %  (\S+) \((\d+) functions? without symbols\)$", text, re.M)
+    return {library: (int(allocations.replace(",", "")), int(count)) for allocations, library, count in found}
+
+address = re.compile(r"^(.*)\+0x[0-9a-f]+$")
+rows = [r for r in json.loads(run("functions", "python.nprof", "--json", "--top", "0"))["rows"] if address.match(r["function"]) and r["kind"] == ""]
+expected, on_stacks = {}, {}
+for row in rows:
+    library = row["module"].rsplit("/", 1)[1]
+    on_stacks[library] = on_stacks.get(library, 0) + 1
+    if row["sites"]:
+        allocations, count = expected.get(library, (0, 0))
+        expected[library] = (allocations + row["allocations"], count + 1)
+text = run("functions", "python.nprof", "--top", "0")
+shown = groups(text)
+python = max(expected, key=lambda library: expected[library][1])
+assert python.startswith("python3") and expected[python][1] > 10, expected
+for library, figures in expected.items():  # one alone is shown as itself
+    assert shown.get(library) == (figures if on_stacks[library] > 1 else None), (library, figures, shown)
+assert python + "+0x" not in text
+each = run("functions", "python.nprof", "--top", "0", "--addresses")
+assert groups(each) == {} and len(re.findall(r"  %s\+0x" % re.escape(python), each)) == expected[python][1]
+
+# With all that they call: each stack counts once, whatever of it is in the library.
+below = run("python.nprof", "--top", "0").split("The same with all that they call")[1]
+(line,) = [l for l in below.splitlines() if "%s (%d functions without" % (python, on_stacks[python]) in l]
+share = float(re.search(r"([\d.]+) %  " + re.escape(python), line).group(1))
+alone = max(row["inclusive_peak_bytes"] for row in rows if row["module"].endswith(python))
+peak = json.loads(run("python.nprof", "--json"))["total"]["peak_bytes"]
+assert 100 * alone / peak - 0.1 <= share <= 100, (share, alone, peak)
+assert groups(run("functions", "load.nprof", "--top", "0")) == {}
+END
+say "functions without symbols are one row for each library"

@@ -169,14 +169,15 @@ static const char *page_of(const char *key) {
 static void put_finding(void *arg, const na_finding_t *finding) {
     na_json_t *json = arg;
     na_json_object(json, NULL);
-    na_json_string(json, "level", "warning");
+    na_json_string(json, "level", finding->of_profile ? "note" : "warning");
     na_json_string(json, "id", finding->key);
-    na_json_string(json, "title", finding->evidence);
-    na_json_string(json, "evidence", finding->reason);
+    na_json_string(json, "line", finding->line);
+    na_json_string(json, "evidence", finding->evidence);
     na_json_string(json, "place", finding->place);
+    if (finding->site != NA_NPROF_NO_STACK) na_json_u64(json, "site", finding->site);
+    na_json_string(json, "reason", finding->reason);
     na_json_string(json, "remedy", finding->remedy);
-    na_json_number(json, "severity",
-                   finding->threshold > 0 ? finding->value / finding->threshold : 1e9);
+    na_json_string(json, "saves", finding->saves);
     na_json_string(json, "page", page_of(finding->key));
     na_json_end(json);
 }

@@ -256,6 +256,15 @@ static void put_values(const na_webpage_t *r, const bool *used, bool before) {
     na_json_end(json);
 }
 
+/* A function of the page, of either run; NULL: not known. */
+static const na_function_name_t *function_at(const na_webpage_t *r, uint32_t i) {
+    uint32_t id = r->functions.keys[i].number[0];
+    const na_view_input_t *in = (id & NA_WEBPAGE_OLD) != 0 ? r->base : r->in;
+    id &= ~NA_WEBPAGE_OLD;
+    return id < na_symbols_function_count(in->symbols) ? na_symbols_function(in->symbols, id)
+                                                       : NULL;
+}
+
 static void put_tree(na_webpage_t *r) {
     na_json_t *json = r->json;
     na_json_array(json, "strings");
@@ -268,12 +277,14 @@ static void put_tree(na_webpage_t *r) {
     put_column(r, "module", &r->functions, 2);
     na_json_array(json, "runtime");
     for (uint32_t i = 0; i < r->functions.count; i++) {
-        uint32_t id = r->functions.keys[i].number[0];
-        const na_view_input_t *in = (id & NA_WEBPAGE_OLD) != 0 ? r->base : r->in;
-        id &= ~NA_WEBPAGE_OLD;
-        bool runtime = id < na_symbols_function_count(in->symbols) &&
-                       na_symbols_function(in->symbols, id)->runtime;
-        put_index(json, runtime ? 1 : 0);
+        const na_function_name_t *f = function_at(r, i);
+        put_index(json, f != NULL && f->runtime ? 1 : 0);
+    }
+    na_json_end(json);
+    na_json_array(json, "named");
+    for (uint32_t i = 0; i < r->functions.count; i++) {
+        const na_function_name_t *f = function_at(r, i);
+        put_index(json, f != NULL && f->named ? 1 : 0);
     }
     na_json_end(json);
     na_json_end(json);

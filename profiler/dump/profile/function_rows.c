@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/profile/input.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/progress.h"
@@ -105,18 +106,49 @@ static bool find_wrappers(const na_view_input_t *in, na_stack_table_t stacks, co
     return good;
 }
 
+/* Puts functions without symbols together, by module. The modules that have some are few. */
+static bool make_groups(na_view_input_t *in) {
+    na_function_table_t *table = &in->functions;
+    size_t room = 0;
+    for (uint32_t id = 0; id < in->function_count; id++) {
+        const na_function_name_t *f = na_symbols_function(in->symbols, id);
+        if (f->named || f->runtime) continue;
+        size_t at = 0;
+        while (at < table->group_count &&
+               strcmp(na_symbols_function(in->symbols, table->groups[at].id)->module, f->module) !=
+                   0)
+            at++;
+        if (at == table->group_count) {
+            if (!NA_ARRAY_RESERVE(table->groups, room, table->group_count + 1u)) return false;
+            table->groups[table->group_count++] =
+                (na_function_row_t){.id = id, .self = na_counters_none()};
+        }
+        table->groups[at].members++;
+        table->items[id].group = (uint32_t)at + 1;
+    }
+    /* One alone is shown as itself. */
+    for (uint32_t id = 0; id < in->function_count; id++) {
+        uint32_t group = table->items[id].group;
+        if (group != 0 && table->groups[group - 1].members < 2) table->items[id].group = 0;
+    }
+    return true;
+}
+
 typedef struct fold {
     const na_view_input_t *in;
-    uint32_t ids[128]; /* more than frames of one entry (MAX_INLINED of symbols.c) */
+    uint32_t ids[256]; /* more than twice the frames of one entry (MAX_INLINED of symbols.c) */
 } fold_t;
 
 static uint32_t functions_of(void *arg, uint32_t node, const uint32_t **ids) {
     fold_t *fold = arg;
     const na_symbol_frame_t *frames;
     uint32_t count = na_symbols_frames(fold->in->symbols, node, &frames), used = 0;
-    for (uint32_t i = 0; i < count && used < 128; i++) {
+    for (uint32_t i = 0; i < count && used + 1 < sizeof fold->ids / sizeof fold->ids[0]; i++) {
         /* A frame whose symbols came too late for want of memory has no row. */
-        if (frames[i].id < fold->in->function_count) fold->ids[used++] = frames[i].id;
+        if (frames[i].id >= fold->in->function_count) continue;
+        fold->ids[used++] = frames[i].id;
+        uint32_t group = fold->in->functions.items[frames[i].id].group;
+        if (group != 0) fold->ids[used++] = fold->in->function_count + group - 1;
     }
     *ids = fold->ids;
     return used;
@@ -181,19 +213,33 @@ static bool *find_wanted(const na_view_input_t *in, na_stack_table_t stacks) {
     return wanted;
 }
 
-static bool make_rows(na_view_input_t *in, na_stack_table_t stacks, na_function_t *costs) {
-    na_function_table_t *table = &in->functions;
+/* What functions and, after them, groups asked for with all that they call. */
+static na_function_t *make_costs(na_view_input_t *in, na_stack_table_t stacks) {
+    size_t count = in->function_count + in->functions.group_count;
+    na_function_t *costs = count < UINT32_MAX ? calloc(count + 1, sizeof *costs) : NULL;
     fold_t fold = {.in = in};
-    if (!na_functions_fold(stacks, &in->sites, functions_of, &fold, costs, in->function_count))
-        return false;
+    if (costs != NULL &&
+        na_functions_fold(stacks, &in->sites, functions_of, &fold, costs, (uint32_t)count))
+        return costs;
+    free(costs);
+    return NULL;
+}
+
+static bool make_rows(na_view_input_t *in, na_stack_table_t stacks) {
+    na_function_table_t *table = &in->functions;
     table->items = calloc((size_t)in->function_count + 1, sizeof *table->items);
-    if (table->items == NULL) return false;
+    if (table->items == NULL || !make_groups(in)) return false;
+    na_function_t *costs = make_costs(in, stacks);
+    if (costs == NULL) return false;
+    for (size_t i = 0; i < table->group_count; i++)
+        table->groups[i].below = costs[in->function_count + i].below;
     for (uint32_t id = 0; id < in->function_count; id++) {
         table->items[id].id = id;
         table->items[id].self = na_counters_none();
         table->items[id].below = costs[id].below;
         table->items[id].wrapper = in->wrappers[id];
     }
+    free(costs);
     table->count = in->function_count;
     for (size_t s = 0; s < in->sites.count; s++) {
         const na_site_t *site = &in->sites.items[s];
@@ -207,14 +253,22 @@ static bool make_rows(na_view_input_t *in, na_stack_table_t stacks, na_function_
         na_function_row_t *row = &table->items[frame->id];
         row->sites++;
         na_counters_add(&row->self, &site->sum);
+        if (row->group != 0) {
+            table->groups[row->group - 1].sites++;
+            na_counters_add(&table->groups[row->group - 1].self, &site->sum);
+        }
         if (by == NULL || by->id >= in->function_count) continue;
         if (row->by == 0)
             row->by = by->id + 1;
         else if (row->by != by->id + 1)
             row->by_more = true;
     }
-    for (size_t i = 0; i < table->count; i++)
-        table->responsible += table->items[i].sites != 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const na_function_row_t *row = &table->items[i];
+        if (row->sites == 0) continue;
+        table->responsible++;
+        if (row->group != 0) table->groups[row->group - 1].responsible++;
+    }
     return true;
 }
 
@@ -226,8 +280,7 @@ bool na_view_functions(na_view_input_t *in, bool automatic, const regex_t *skip,
     if (wanted == NULL) return false;
     in->function_count = na_symbols_function_count(in->symbols);
     in->wrappers = calloc((size_t)in->function_count + 1, sizeof *in->wrappers);
-    na_function_t *costs = calloc((size_t)in->function_count + 1, sizeof *costs);
-    bool good = in->wrappers != NULL && costs != NULL;
+    bool good = in->wrappers != NULL;
     for (uint32_t id = 0; good && id < in->function_count; id++) {
         for (size_t i = 0; i < skip_count && !in->wrappers[id]; i++)
             in->wrappers[id] =
@@ -235,14 +288,13 @@ bool na_view_functions(na_view_input_t *in, bool automatic, const regex_t *skip,
     }
     if (good && automatic && stacks.count != 0) good = find_wrappers(in, stacks, wanted);
     free(wanted);
-    if (good) good = make_rows(in, stacks, costs);
-    free(costs);
-    return good;
+    return good && make_rows(in, stacks);
 }
 
 void na_view_functions_free(na_view_input_t *in) {
     free(in->wrappers);
     free(in->functions.items);
+    free(in->functions.groups);
     in->wrappers = NULL;
     in->functions = (na_function_table_t){.items = NULL};
     in->function_count = 0;

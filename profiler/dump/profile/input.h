@@ -22,11 +22,19 @@ typedef struct na_function_row {
     uint32_t by;        /* id + 1 of a function that it allocates through; 0: none */
     bool by_more;       /* and there are others */
     bool shown;         /* for the view */
+    uint32_t group;     /* 1 + index of the group that it is in; 0: none */
+    /* Of a group: how many functions, and of these how many are responsible for sites. 0: this is a
+     * function. */
+    uint32_t members, responsible;
 } na_function_row_t;
 
 typedef struct na_function_table {
     na_function_row_t *items; /* every function on a stack */
     size_t count;
+    /* The functions of one module that have no symbols, put together where there are two or more;
+     * `id` is that of one of them, and inclusive figures count a stack once. */
+    na_function_row_t *groups;
+    size_t group_count;
     size_t responsible;    /* rows with sites */
     na_counters_t nowhere; /* sites without a stack */
     size_t nowhere_sites;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/analyze/blocks/findings.h"
 #include "profiler/analyze/blocks/metric_keys.h"
 #include "profiler/containers/array.h"
 #include "profiler/dump/profile/input.h"
@@ -110,19 +111,7 @@ uint64_t na_view_peak_ms(const na_view_input_t *in) {
 }
 
 const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in) {
-    uint32_t count, interval;
-    const na_nprof_point_t *points = na_reader_timeline(in->reader, &count, &interval);
-    if (points == NULL) return NULL;
-    uint64_t at = na_view_peak_ms(in) / interval;
-    if (at >= count) at = count - 1;
-    /* Sampled: the interval may lack a sample, then the nearest one counts, the later first. */
-    for (uint32_t distance = 0; distance < count; distance++) {
-        if (at + distance < count && (points[at + distance].flags & NA_NPROF_POINT_SAMPLED) != 0)
-            return &points[at + distance];
-        if (distance <= at && (points[at - distance].flags & NA_NPROF_POINT_SAMPLED) != 0)
-            return &points[at - distance];
-    }
-    return NULL;
+    return na_point_at_peak(in->reader, &in->sites);
 }
 
 /* ---- a stack, a line a frame ---- */

@@ -22,6 +22,7 @@ typedef enum option_id {
     OPT_STACKS,
     OPT_WRAPPERS,
     OPT_SKIP,
+    OPT_ADDRESSES,
     OPT_METRIC,
     OPT_DEPTH,
     OPT_MIN,
@@ -84,6 +85,9 @@ static const struct row {
     {"skip", OPT_SKIP, NA_TAKES_WRAPPERS, "REGEX",
      "pass over functions whose name matches this extended regular\n"
      "expression, too; may be given more than once"},
+    {"addresses", OPT_ADDRESSES, NA_TAKES_ADDRESSES, NULL,
+     "text: each function without symbols by its address,\n"
+     "instead of one row for those of a library"},
     {"metric", OPT_METRIC, NA_TAKES_METRIC, "M",
      "the figure to write: peak (default), live, total or count"},
     {"depth", OPT_DEPTH, NA_TAKES_DEPTH, "N", "levels of the tree, default 16"},
@@ -229,6 +233,9 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         return true;
     case OPT_FUNCTIONS:
         o->functions = true;
+        return true;
+    case OPT_ADDRESSES:
+        o->addresses = true;
         return true;
     case OPT_SITES:
         o->sites = true;

@@ -45,6 +45,7 @@ typedef enum na_option_bit {
     NA_TAKES_INSTANCES = 1 << 20,
     NA_TAKES_ACCESS = 1 << 21,
     NA_TAKES_SOURCE_PATH = 1 << 22,
+    NA_TAKES_ADDRESSES = 1 << 28,
 } na_option_bit_t;
 
 #define NA_TAKES_TABLE                                                                             \
@@ -62,6 +63,7 @@ typedef struct na_options {
     regex_t filter;
     bool stacks, sites, functions;
     bool automatic_wrappers;
+    bool addresses; /* a row for each function without symbols */
     regex_t skip[NA_MAX_REPEATED];
     size_t skip_count;
     const char *metric; /* NULL: peak */

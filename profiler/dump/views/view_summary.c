@@ -281,7 +281,7 @@ const na_view_t na_view_row_summary = {
         "the sites. --filter chooses functions and sites; what is said of the run stays as it is.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
-    .takes =
-        NA_TAKES_TABLE | NA_TAKES_FUNCTIONS | NA_TAKES_SITES | NA_TAKES_STACKS | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_TABLE | NA_TAKES_FUNCTIONS | NA_TAKES_SITES | NA_TAKES_STACKS |
+             NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES,
     .show = show_summary,
 };

@@ -1,6 +1,7 @@
 /* view_tables.c - where the memory came from, by function and by site: the views of these names,
  * and the tables of the summary. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "profiler/dump/accesses/access_view.h"
@@ -61,7 +62,13 @@ static void fill_function(na_table_t *table, const na_view_input_t *in,
     na_table_number(table, F_BELOW_TOTAL, (double)row->below.alloc_bytes);
     na_table_number(table, F_BELOW_COUNT, na_view_count(in, (double)row->below.alloc_count));
     char label[NA_LABEL];
-    na_view_function_label(f, label);
+    if (row->members != 0) {
+        const char *slash = strrchr(f->module, '/');
+        snprintf(label, sizeof label, "%.600s (%u function%s without symbols)",
+                 slash == NULL ? f->module : slash + 1, row->members, row->members == 1 ? "" : "s");
+    } else {
+        na_view_function_label(f, label);
+    }
     const char *by = row->by == 0 ? NULL : na_symbols_function(in->symbols, row->by - 1)->function;
     if (by != NULL) {
         char name[512];
@@ -79,19 +86,40 @@ static void fill_function(na_table_t *table, const na_view_input_t *in,
     na_table_text(table, F_KIND, f->runtime ? "runtime" : row->wrapper ? "wrapper" : "");
 }
 
-na_status_t na_view_function_table(na_view_input_t *in, bool below) {
-    na_table_t *table = na_table_open_counters(&na_columns_functions);
-    if (table == NULL) return NA_STATUS_MEMORY;
-    if (in->order == NA_ORDER_COUNT) na_table_kind(table, F_BELOW, NA_KIND_COUNT);
-    na_view_functions_sort(&in->functions, in->order, below);
-    bool text = in->options->format == NA_FORMAT_TEXT;
-    for (size_t i = 0; i < in->functions.count; i++) {
-        const na_function_row_t *row = &in->functions.items[i];
-        /* Text shows who is responsible; programs get every function. */
+/* What text shows: who is responsible, and groups instead of their members. items: NULL if out of
+ * memory; free it. */
+static na_function_table_t shown_functions(const na_view_input_t *in, bool below) {
+    const na_function_table_t *all = &in->functions;
+    na_function_table_t shown = {
+        .items = calloc(all->count + all->group_count + 1, sizeof *shown.items)};
+    bool grouped = !in->options->addresses;
+    for (size_t i = 0; shown.items != NULL && i < all->count + all->group_count; i++) {
+        bool group = i >= all->count;
+        const na_function_row_t *row = group ? &all->groups[i - all->count] : &all->items[i];
+        if (group ? !grouped || row->members < 2 : grouped && row->group != 0) continue;
         bool hidden = below ? row->wrapper || na_symbols_function(in->symbols, row->id)->runtime
                             : row->sites == 0;
-        if (!text || !hidden) fill_function(table, in, row);
+        if (hidden) continue;
+        shown.items[shown.count] = *row;
+        if (group && !below) shown.items[shown.count].members = row->responsible;
+        shown.count++;
     }
+    return shown;
+}
+
+na_status_t na_view_function_table(na_view_input_t *in, bool below) {
+    bool text = in->options->format == NA_FORMAT_TEXT;
+    na_function_table_t shown = text ? shown_functions(in, below) : in->functions;
+    na_table_t *table = shown.items == NULL ? NULL : na_table_open_counters(&na_columns_functions);
+    if (table == NULL) {
+        if (text) free(shown.items);
+        return NA_STATUS_MEMORY;
+    }
+    if (in->order == NA_ORDER_COUNT) na_table_kind(table, F_BELOW, NA_KIND_COUNT);
+    na_view_functions_sort(&shown, in->order, below);
+    for (size_t i = 0; i < shown.count; i++)
+        fill_function(table, in, &shown.items[i]);
+    if (text) free(shown.items);
     char title[192];
     na_order_t order;
     bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
@@ -175,7 +203,8 @@ const na_view_t na_view_row_functions = {
     .help = "functions: what each asked for itself, and with all that it called",
     .more = "--access: functions that touch memory, and from where to where.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_ACCESS | NA_TAKES_WHERE,
+    .takes =
+        NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES | NA_TAKES_ACCESS | NA_TAKES_WHERE,
     .tables = {{&na_columns_functions, 0}, {&na_columns_access_functions, NA_TAKES_ACCESS}},
     .show = show_functions,
 };

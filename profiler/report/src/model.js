@@ -9,7 +9,8 @@
 //                     [[name, text]..], environment: [text..], modules: [[path, build id]..],
 //                     lost: [[count, what]..], missing: [[path, why]..]}
 //   metrics           [{id, name, unit, term, tree: bool}..]; tree: sums over sites mean something
-//   functions         {id, name, module, runtime}: name and module are indices of `strings`
+//   functions         {id, name, module, runtime, named}: name and module are indices of `strings`;
+//                     named 0: the name is an address
 //   frames            {function, file, line}: a function and the line in it; file -1: not known
 //   tree              {parent, frame}: node 0 is the root; parent < node; pruned
 //   sites             {id, node, by, values: {metric id: [..]}}; by: the frame that is responsible;
@@ -42,8 +43,8 @@
 //   filled            as in heat: spans by size of block and by how much of their room lives
 //   nodes             {interval_ms, live: [{node, values}..], mapped: the same}
 //   sources           {index of strings (a path): {first, lines: [text..]}}
-//   findings          [{level: "warning"|"note"|"good", id, title, evidence, place, remedy, page,
-//                     severity: how far above its threshold}..]
+//   findings          [{level: "warning"|"note" (about the profile), id, line, evidence, place, site:
+//                     of the place, reason, remedy, saves, page}..], the most valuable first
 //   access            {sources: [{name, used, samples, lost, why}..]} and, if there are samples:
 //                     source, unit, made_up, dram, levels_known, samples, enough, remote,
 //                     local_latency, writes, start_ms, end_ms, nodes, threads: [name..], matrix:
@@ -178,10 +179,21 @@ export class Model {
     return file < 0 ? null : { file, path: this.string(file), line: this.raw.frames.line[frame] };
   }
 
-  /** The name under which a site is listed. */
+  /** Functions without symbols are put together by this, the index of their module's path; null: others. */
+  groupOf(fn) {
+    const { named, runtime, module } = this.raw.functions;
+    return named[fn] || runtime[fn] ? null : module[fn];
+  }
+
+  /** The name under which a site is listed: one without symbols has that of its nearest caller before it. */
   siteName(site) {
     const by = this.sites.by[site];
-    const name = by < 0 ? 'unknown' : this.frameName(by);
+    let name = by < 0 ? 'unknown' : this.frameName(by);
+    if (by >= 0 && this.groupOf(this.functionOf(by)) !== null) {
+      const stack = this.stack(site);
+      const caller = stack.slice(stack.indexOf(by)).find((frame) => this.raw.functions.named[this.functionOf(frame)]);
+      if (caller !== undefined) name = `${this.frameName(caller)} → ${name}`;
+    }
     return this.sites.id[site] === 0 ? `(smaller sites below ${name})` : name;
   }
 
@@ -246,13 +258,14 @@ export class Model {
   }
 
   /**
-   * [{fn, frame, self, before, below, sites}..]: what each function is responsible for, what it was
-   * in the other run, and inclusive.
+   * {rows: [{fn, frame, self, before, below, sites}..], groups: Map}: what each function is responsible
+   * for, what it was in the other run, and inclusive; by groupOf: inclusive of all functions in it.
    */
   functionsBy(id, range) {
     const values = this.values(id, range);
     const base = this.raw.base?.values[id];
     const rows = new Map();
+    const groups = new Map();
     const row = (frame) => {
       const fn = this.functionOf(frame);
       let found = rows.get(fn);
@@ -269,6 +282,10 @@ export class Model {
         if (seen.has(fn)) continue;
         seen.add(fn);
         row(frame).below += value;
+        const group = this.groupOf(fn);
+        if (group === null || seen.has(`group ${group}`)) continue;
+        seen.add(`group ${group}`);
+        groups.set(group, (groups.get(group) ?? 0) + value);
       }
       if (this.sites.by[site] >= 0 && this.sites.id[site] !== 0) {
         const by = row(this.sites.by[site]);
@@ -277,7 +294,7 @@ export class Model {
         by.sites++;
       }
     }
-    return [...rows.values()];
+    return { rows: [...rows.values()], groups };
   }
 
   /** Per line of one file: {line: {self, below}}; self: the line that asked for the memory. */

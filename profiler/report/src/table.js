@@ -19,13 +19,18 @@ window.addEventListener('afterprint', () => eachPrinted(false));
 
 /**
  * columns: [{id, name (text or element), unit, value(row), order(row), cell(row) -> child, width,
- * share(row): 0..1 for a bar, paint(row): a background, tip}..]; a column with a unit is a figure and
- * sorts downwards first, by order(row) if it has one. onSort is told of {id, down}.
+ * share(row, value): 0..1 for a bar, paint(row): a background, tip}..]; a column with a unit is a
+ * figure and sorts downwards first, by order(row) if it has one. onSort is told of {id, down}.
+ *
+ * groups: {of(row): key or null, label(rows), column: id}: rows of one key are one row with the label in
+ * that column, which unfolds, where there are two or more. A figure of it is ofGroup(rows, key) of the
+ * column, or the sum if the column has `sum`.
  */
-export function table({ columns, rows, sort, onSort, onOpen, height = 480, label, empty = 'Nothing to show.' }) {
+export function table({ columns, rows, sort, onSort, onOpen, groups, height = 480, label, empty = 'Nothing to show.' }) {
   let order = { id: sort?.id ?? columns.find((c) => c.unit)?.id ?? columns[0].id, down: sort?.down ?? true };
-  let sorted = rows;
+  let sorted = []; // what is shown: {row} or {members, key}; inner: {row} of a group
   let selected = -1;
+  const unfolded = new Set();
   const head = h('div', { class: 'vhead', role: 'row' });
   const space = h('div', { class: 'vspace' });
   const body = h('div', { class: 'vbody', tabindex: 0, role: 'rowgroup', onscroll: () => draw(), onkeydown: onKey }, space);
@@ -35,16 +40,64 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
   head.style.minWidth = body.style.minWidth = `${least}rem`;
   const template = columns.map((c) => c.width ?? 'minmax(6rem, 1fr)').join(' ');
 
+  /** The rows, those of a group put together. */
+  function folded() {
+    if (!groups) return rows.map((row) => ({ row }));
+    const found = new Map();
+    const entries = [];
+    for (const row of rows) {
+      const key = groups.of(row);
+      const entry = key === null ? { row } : found.get(key) ?? { key, members: [] };
+      if (key === null || !found.has(key)) entries.push(entry);
+      if (key === null) continue;
+      found.set(key, entry);
+      entry.members.push(row);
+    }
+    return entries.map((entry) => (entry.members?.length === 1 ? { row: entry.members[0] } : entry));
+  }
+
+  function valueOf(column, { row, members, key }) {
+    if (!members) return column.value(row);
+    if (column.ofGroup) return column.ofGroup(members, key);
+    if (column.sum) return members.reduce((sum, each) => sum + column.value(each), 0);
+    if (column.id === groups.column) return groups.label(members);
+    return column.unit ? NaN : '';
+  }
+
+  /** Unfolds a group, or opens a row. */
+  function open(entry) {
+    if (!entry.members) {
+      onOpen?.(entry.row);
+      return;
+    }
+    if (!unfolded.delete(entry.key)) unfolded.add(entry.key);
+    arrange();
+    draw();
+  }
+
+  function cellOf(column, entry) {
+    const { row, members, key, inner } = entry;
+    if (members && column.id === groups.column) {
+      const isOpen = unfolded.has(key);
+      return [h('button', { class: 'twist', tabindex: -1, 'aria-expanded': String(isOpen), 'aria-label': `unfold ${groups.label(members)}` }, isOpen ? '▾' : '▸'), groups.label(members)];
+    }
+    const shown = !members && column.cell ? column.cell(row) : column.unit ? figure(valueOf(column, entry), column.unit) : valueOf(column, entry);
+    return inner && column.id === groups.column ? h('span', { class: 'inner' }, shown) : shown;
+  }
+
   function arrange() {
     // An order that is none of the columns': as the rows came.
     const column = columns.find((c) => c.id === order.id);
     const sign = order.down ? -1 : 1;
-    const key = column?.order ?? column?.value;
-    sorted = !column ? rows : [...rows].sort((a, b) => {
-      const x = key(a);
-      const y = key(b);
-      return x < y ? -sign : x > y ? sign : 0;
-    });
+    const key = (entry) => {
+      const value = entry.members ? valueOf(column, entry) : (column.order ?? column.value)(entry.row);
+      return Number.isNaN(value) ? -Infinity : value;
+    };
+    const inOrder = (entries) => (!column ? entries : entries.map((entry) => [key(entry), entry])
+      .sort(([x], [y]) => (x < y ? -sign : x > y ? sign : 0)).map(([, entry]) => entry));
+    sorted = inOrder(folded()).flatMap((entry) => (unfolded.has(entry.key) && entry.members
+      ? [entry, ...inOrder(entry.members.map((row) => ({ row, inner: true })))] : [entry]));
+    element.setAttribute('aria-rowcount', sorted.length);
     replace(head, columns.map((c) => h('button', {
       class: `vcell vtitle${c.unit ? ' figure' : ''}`, role: 'columnheader', 'data-tip': c.tip,
       'aria-sort': c.id !== order.id ? 'none' : order.down ? 'descending' : 'ascending',
@@ -56,7 +109,7 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
       },
     }, c.name, c.id === order.id ? (order.down ? ' ▾' : ' ▴') : '')));
     head.style.gridTemplateColumns = template;
-    const fits = Math.min(height, Math.max(1, rows.length) * ROW + 2);
+    const fits = Math.min(height, Math.max(1, sorted.length) * ROW + 2);
     body.style.height = `${fits}px`;
     space.style.height = `${sorted.length * ROW}px`;
   }
@@ -66,21 +119,22 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
     const last = paper ?? Math.min(sorted.length, first + Math.ceil(body.clientHeight / ROW) + 9);
     const shown = [];
     for (let i = first; i < last; i++) {
-      const row = sorted[i];
+      const entry = sorted[i];
+      const { row, members } = entry;
       shown.push(h('div', {
         class: `vrow${i === selected ? ' selected' : ''}`, role: 'row', 'aria-rowindex': i + 1,
         style: { top: `${i * ROW}px`, gridTemplateColumns: template },
         onclick: () => {
           selected = i;
-          onOpen?.(row);
+          open(entry);
           draw();
         },
       }, columns.map((c) => {
-        const share = c.share?.(row);
+        const share = members && !c.sum && !c.ofGroup ? undefined : c.share?.(row, valueOf(c, entry));
         return h('div', {
           class: `vcell${c.unit ? ' figure' : ''}`, role: 'cell',
-          style: c.paint ? { backgroundColor: c.paint(row) } : share > 0 ? { backgroundImage: `linear-gradient(to left, var(--bar) ${Math.min(100, 100 * share)}%, transparent 0)` } : undefined,
-        }, c.cell ? c.cell(row) : c.unit ? figure(c.value(row), c.unit) : c.value(row));
+          style: c.paint && !members ? { backgroundColor: c.paint(row) } : share > 0 ? { backgroundImage: `linear-gradient(to left, var(--bar) ${Math.min(100, 100 * share)}%, transparent 0)` } : undefined,
+        }, cellOf(c, entry));
       })));
     }
     replace(space, rows.length === 0 ? h('p', { class: 'empty' }, empty) : shown);
@@ -100,7 +154,7 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
 
   function onKey(event) {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -Infinity, End: Infinity }[event.key];
-    if (event.key === 'Enter' && selected >= 0) onOpen?.(sorted[selected]);
+    if (event.key === 'Enter' && selected >= 0) open(sorted[selected]);
     if (step === undefined) return;
     event.preventDefault();
     selected = Math.min(sorted.length - 1, Math.max(0, selected + step));
@@ -119,14 +173,14 @@ export function table({ columns, rows, sort, onSort, onOpen, height = 480, label
     show(next) {
       rows = next;
       selected = -1;
-      element.setAttribute('aria-rowcount', rows.length);
       arrange();
       draw();
     },
-    /** All rows in their order, as comma-separated values. */
+    /** All rows in their order, those of groups too, as comma-separated values. */
     csv() {
+      const all = sorted.filter((entry) => !entry.inner).flatMap(({ row, members }) => members ?? [row]);
       const quote = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
-      return [columns.map((c) => quote(c.title ?? c.id)), ...sorted.map((row) => columns.map((c) => quote(c.value(row))))]
+      return [columns.map((c) => quote(c.title ?? c.id)), ...all.map((row) => columns.map((c) => quote(c.value(row))))]
         .map((cells) => cells.join(',')).join('\n');
     },
   };

@@ -1,5 +1,6 @@
 // sites.js - all sites in a table.
 import { h } from '../dom.js';
+import { baseName } from '../format.js';
 import { change, link, note } from '../state.js';
 import { metricChoice, placeLink, rangeChip, siteLink } from '../controls.js';
 import { csvButton, table } from '../table.js';
@@ -20,8 +21,8 @@ function changes(model, metric, range) {
   const light = color('change-light');
   const more = (site) => values[site] - base[site];
   return [
-    { id: 'change', name: 'change', unit: metric.unit, tip: TERMS.change, value: more, order: (site) => Math.abs(more(site)), paint: (site) => (more(site) === 0 ? 'transparent' : paintOfChange(values[site], base[site], light)), width: '7rem' },
-    { id: 'before', name: 'before', unit: metric.unit, tip: TERMS.before, value: (site) => base[site], width: '6.5rem' },
+    { id: 'change', name: 'change', unit: metric.unit, tip: TERMS.change, value: more, sum: true, order: (site) => Math.abs(more(site)), paint: (site) => (more(site) === 0 ? 'transparent' : paintOfChange(values[site], base[site], light)), width: '7rem' },
+    { id: 'before', name: 'before', unit: metric.unit, tip: TERMS.before, value: (site) => base[site], sum: true, width: '6.5rem' },
   ];
 }
 
@@ -41,19 +42,25 @@ export function sites(model, state) {
   };
   const { growth } = model.raw;
   const series = new Map((growth?.site ?? []).map((site, i) => [site, growth.live[i]]));
+  let searching = Boolean(state.search);
   const before = changes(model, metric, state.range);
   const [order, direction] = (state.sort ?? '').split(',');
   const shown = table({
     label: 'sites', rows: wanted(state.search), height: 560,
     sort: order ? { id: order, down: direction !== 'up' } : { id: before ? 'change' : metric.id, down: true },
     onSort: ({ id, down }) => note({ sort: `${id},${down ? 'down' : 'up'}` }),
+    // Looked for by name or by function, they are wanted one by one.
+    groups: chosen !== null ? null : {
+      of: (site) => (searching || model.sites.by[site] < 0 ? null : model.groupOf(model.functionOf(model.sites.by[site]))), column: 'site',
+      label: (members) => `${baseName(model.frameModule(model.sites.by[members[0]]))} (${members.length} sites without symbols)`,
+    },
     columns: [
       { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => siteLink(model, site), width: 'minmax(15rem, 3fr)' },
       ...(before ?? []),
       ...metrics.map((m) => {
         const values = model.values(m.id, state.range);
         const total = model.total(m.id, state.range);
-        return { id: m.id, name: m.name, unit: m.unit, tip: TERMS[m.term], value: (site) => values[site], width: 'minmax(6.2rem, 1fr)', share: m.tree ? (site) => values[site] / total : undefined };
+        return { id: m.id, name: m.name, unit: m.unit, tip: TERMS[m.term], value: (site) => values[site], width: 'minmax(6.2rem, 1fr)', sum: m.tree, share: m.tree ? (_, value) => value / total : undefined };
       }),
       ...(series.size > 0 ? [{ id: 'time', name: 'live over time', tip: 'Live bytes over the run, each line on a scale of its own; of the sites whose course is known. Orders by the largest.', value: (site) => Math.max(0, ...(series.get(site) ?? [])), cell: (site) => (series.has(site) ? sparkline(series.get(site)) : ''), width: '8rem' }] : []),
       { id: 'place', name: 'place', tip: TERMS.place, value: (site) => model.place(model.sites.by[site])?.path ?? '', cell: (site) => (model.sites.by[site] < 0 ? '' : placeLink(model, model.sites.by[site])), width: 'minmax(9rem, 1fr)' },
@@ -67,6 +74,7 @@ export function sites(model, state) {
         oninput: (event) => {
           clearTimeout(timer);
           timer = setTimeout(() => {
+            searching = event.target.value !== '';
             shown.show(wanted(event.target.value));
             note({ search: event.target.value });
           }, 120);

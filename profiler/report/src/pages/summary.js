@@ -10,11 +10,20 @@ function signed(value, unit) {
   return `${value > 0 ? '+' : ''}${figure(value, unit)}`;
 }
 
+/** One line, which leads to the site; it unfolds to what is behind it. */
+function finding(model, f) {
+  const known = f.place && f.site !== undefined && model.sites.id.includes(f.site);
+  return h('details', { class: `finding ${f.level}`, 'data-finding': f.id },
+    h('summary', {}, known ? [h('a', { href: link('site', { id: f.site }) }, f.place), f.line.slice(f.place.length)] : f.line),
+    facts([['Seen', f.evidence], ['Why', f.reason], ['What to do', f.remedy], ...(f.page ? [['More', h('a', { href: link(f.page) }, f.page)]] : [])]));
+}
+
 export function summary(model) {
   const { run, totals, findings = [] } = model.raw;
   const metrics = model.metrics;
   const { base } = model.raw;
-  const rows = model.functionsBy(metrics[0].id, null).filter((row) => row.self > 0 || row.before > 0);
+  const by = model.functionsBy(metrics[0].id, null);
+  const rows = by.rows.filter((row) => row.self > 0 || row.before > 0);
   const total = totals[metrics[0].id];
   return h('div', {},
     h('p', { class: 'quiet' }, run.command || run.program),
@@ -24,18 +33,19 @@ export function summary(model) {
         base && h('small', { class: totals[metric.id] > base.totals[metric.id] ? 'more' : 'less', 'data-change': metric.id }, `${signed(totals[metric.id] - base.totals[metric.id], metric.unit)} (${percent(totals[metric.id] - base.totals[metric.id], base.totals[metric.id])}) against before`)))),
     base && h('p', { class: 'note' }, `Compared with ${baseName(base.name)}: `, h('a', { href: link('flame') }, 'flame graph'), ' and ', h('a', { href: link('sites') }, 'sites'), ' show what changed.'),
     h('h3', {}, 'Findings'),
-    findings.length === 0 ? h('p', { class: 'note' }, 'Nothing stands out against the thresholds.') :
-      [...findings].sort((a, b) => b.severity - a.severity).map((f) => h('div', { class: `finding ${f.level}` }, h('b', {}, f.title), h('div', {}, f.evidence),
-        f.place && h('div', {}, `Most of it: ${f.place}`),
-        f.remedy && h('div', { class: 'remedy' }, f.remedy), f.page && h('a', { href: link(f.page) }, 'Show'))),
+    findings.length === 0 ? h('p', { class: 'note' }, 'Nothing that is worth a change.') : findings.map((f) => finding(model, f)),
     h('h3', {}, 'Functions by ', term(metrics[0].term, metrics[0].name)),
     table({
       label: 'functions', rows, height: 320, sort: { id: 'self', down: true },
+      groups: {
+        of: (r) => model.groupOf(r.fn), column: 'name',
+        label: (all) => `${baseName(model.frameModule(all[0].frame))} (${all.length} functions without symbols)`,
+      },
       columns: [
-        { id: 'self', name: 'itself', unit: metrics[0].unit, tip: TERMS.exclusive, value: (r) => r.self, width: '8rem', share: (r) => r.self / total },
-        ...(base ? [{ id: 'before', name: 'before', unit: metrics[0].unit, tip: TERMS.before, value: (r) => r.before, width: '7rem' },
-          { id: 'change', name: 'change', unit: metrics[0].unit, tip: TERMS.change, value: (r) => r.self - r.before, width: '7rem' }] : []),
-        { id: 'below', name: 'with callees', unit: metrics[0].unit, tip: TERMS.inclusive, value: (r) => r.below, width: '8rem', share: (r) => r.below / total },
+        { id: 'self', name: 'itself', unit: metrics[0].unit, tip: TERMS.exclusive, value: (r) => r.self, sum: true, width: '8rem', share: (_, value) => value / total },
+        ...(base ? [{ id: 'before', name: 'before', unit: metrics[0].unit, tip: TERMS.before, value: (r) => r.before, sum: true, width: '7rem' },
+          { id: 'change', name: 'change', unit: metrics[0].unit, tip: TERMS.change, value: (r) => r.self - r.before, sum: true, width: '7rem' }] : []),
+        { id: 'below', name: 'with callees', unit: metrics[0].unit, tip: TERMS.inclusive, value: (r) => r.below, ofGroup: (_, key) => by.groups.get(key), width: '8rem', share: (_, value) => value / total },
         { id: 'name', name: 'function', value: (r) => model.functionName(r.fn), cell: (r) => h('a', { href: link('sites', { function: r.fn }) }, model.functionName(r.fn)), width: '3fr' },
         { id: 'module', name: 'module', tip: TERMS.module, value: (r) => model.frameModule(r.frame), cell: (r) => h('span', { title: model.frameModule(r.frame) }, baseName(model.frameModule(r.frame))), width: '2fr' },
       ],
