@@ -3,17 +3,24 @@
 #include "compare.h"
 #include "process.h"
 
+#include <numalloc/numalloc.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Without the number it is a link of the development package only. */
+#define TEXT_OF(macro)       TEXT_OF_VALUE(macro)
+#define TEXT_OF_VALUE(value) #value
+#define LIBNUMALLOC          "libnumalloc.so." TEXT_OF(NUMALLOC_VERSION_MAJOR)
 
 /* `file` NULL: none is preloaded. */
 static const struct known {
     const char *name, *file;
     const char *package; /* of Debian; NULL: lies beside this program */
 } known[] = {
-    {"numalloc", "libnumalloc.so", NULL},
+    {"numalloc", LIBNUMALLOC, NULL},
     {"glibc", NULL, NULL},
     {"jemalloc", "libjemalloc.so.2", "libjemalloc2"},
     {"mimalloc", "libmimalloc.so.2", "libmimalloc2.0"},

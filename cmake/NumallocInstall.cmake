@@ -38,25 +38,28 @@ else()
         BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE up)
     set(numalloc_pc_prefix "\${pcfiledir}/${up}")
 endif()
-configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc.pc.in ${PROJECT_BINARY_DIR}/numalloc.pc @ONLY)
+foreach(name IN ITEMS numalloc numalloc-static)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+endforeach()
 set(numalloc_pc_demangler "")
 if(numalloc_demangler)
     set(numalloc_pc_demangler " -l${numalloc_demangler}")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/numalloc-profile.pc.in
     ${PROJECT_BINARY_DIR}/numalloc-profile.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc ${PROJECT_BINARY_DIR}/numalloc-profile.pc
+install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc ${PROJECT_BINARY_DIR}/numalloc-static.pc
+    ${PROJECT_BINARY_DIR}/numalloc-profile.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The manual, and the completions where the shells look for them.
+# The manual, and the completion where the shells look for it (zsh: in /usr/local; Debian has another
+# place for packages, debian/numalloc-tools.install).
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/numalloc-dump.1 ${PROJECT_SOURCE_DIR}/docs/man/numalloc-bench.1
     ${PROJECT_SOURCE_DIR}/docs/man/numalloc-run.1
     DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/libnumalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
-install(FILES ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-dump
-    ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-run
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${PROJECT_SOURCE_DIR}/scripts/completion/_numalloc-run
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
-install(FILES ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-run.fish
+file(GLOB completions CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scripts/completion/numalloc-*)
+install(FILES ${completions} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/completion/zsh/
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/completion/fish/
     DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

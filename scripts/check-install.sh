@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# check-install.sh BUILD_DIR - installs a finished build into a scratch directory, moves it, and
-# builds and runs programs against it in every documented way: pkg-config (shared and static), the
-# CMake package, and LD_PRELOAD.
+# check-install.sh BUILD_DIR | --prefix DIR - builds and runs programs against an install tree in
+# every documented way: pkg-config (shared and static), the CMake package, and LD_PRELOAD. The tree
+# is a finished build's, installed into a scratch directory and moved, or what lies in DIR (of
+# unpacked packages, their usr).
 set -euo pipefail
 
-if [[ $# -ne 1 || ! -f $1/CMakeCache.txt ]]; then
-    echo "usage: $0 BUILD_DIR (a configured and built tree, such as build/release)" >&2
+usage() {
+    echo "usage: $0 BUILD_DIR | --prefix DIR (a built tree such as build/release, or an installed one)" >&2
     exit 2
-fi
-build=$(cd "$1" && pwd)
+}
 source=$(cd "$(dirname "$0")/.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Moved after the install: nothing in the tree may depend on the prefix.
-cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log"
-mv "$scratch/first" "$scratch/moved"
-prefix=$scratch/moved
+if [[ $# -eq 2 && $1 == --prefix && -d $2/include/numalloc ]]; then
+    prefix=$(cd "$2" && pwd)
+elif [[ $# -eq 1 && -f $1/CMakeCache.txt ]]; then
+    # Moved after the install: nothing in the tree may depend on the prefix.
+    cmake --install "$1" --prefix "$scratch/first" >"$scratch/install.log"
+    mv "$scratch/first" "$scratch/moved"
+    prefix=$scratch/moved
+else
+    usage
+fi
 pc=$(find "$prefix" -name numalloc.pc)
 libdir=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH=${pc%/*}
@@ -37,16 +43,34 @@ int main(void) {
 }
 EOF
 
+served() { NUMALLOC_STATS=1 "$1" 2>&1 | grep '^numalloc statistics'; }
+
 cd "$scratch"
 echo "== shared, by pkg-config"
 # shellcheck disable=SC2046 # flags are meant to be split
 cc user.c -o shared $(pkg-config --cflags --libs numalloc)
 LD_LIBRARY_PATH=$libdir ./shared
 
-echo "== static"
+echo "== static, by pkg-config"
 # shellcheck disable=SC2046
-cc user.c -o static $(pkg-config --cflags numalloc) "$libdir/libnumalloc.a" -pthread
+cc user.c -o static $(pkg-config --cflags --libs numalloc-static)
 ./static
+# A program that allocates nothing itself, and knows nothing of numalloc: a library behind it does.
+cat >quiet.c <<'EOF2'
+void *library_block(void);
+int main(void) { return library_block() == 0; }
+EOF2
+cat >library.c <<'EOF2'
+#include <stdlib.h>
+void *library_block(void) { return malloc(1000); }
+EOF2
+cc -c library.c
+ar rc liblibrary.a library.o
+for static in '' -static; do
+    # shellcheck disable=SC2046,SC2086
+    cc $static quiet.c -o quiet $(pkg-config --libs numalloc-static) liblibrary.a
+    served ./quiet
+done
 
 echo "== profiles, by pkg-config"
 cat >reads.c <<'EOF2'
@@ -77,7 +101,7 @@ cc -std=gnu17 -Wall -Wextra -Werror -pthread "$source/docs/examples/records/reco
 
 echo "== CMake package"
 mkdir project
-cp user.c project/
+cp user.c quiet.c library.c project/
 cat >project/CMakeLists.txt <<'EOF'
 cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C)
@@ -86,6 +110,9 @@ foreach(library IN ITEMS numalloc numalloc_static)
     add_executable(with_${library} user.c)
     target_link_libraries(with_${library} PRIVATE numalloc::${library})
 endforeach()
+add_library(library STATIC library.c)
+add_executable(quiet quiet.c)
+target_link_libraries(quiet PRIVATE numalloc::numalloc_static library)
 EOF
 cmake -S project -B project/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >project.log
 cmake --build project/build >>project.log || {
@@ -94,17 +121,21 @@ cmake --build project/build >>project.log || {
 }
 project/build/with_numalloc
 project/build/with_numalloc_static
+served project/build/quiet
 
 echo "== preloaded"
 printf '#include <stdlib.h>\nint main(void) { void *volatile p = malloc(1 << 20); return p == NULL; }\n' >with_malloc.c
 cc with_malloc.c -o with_malloc
 LD_PRELOAD=$libdir/libnumalloc.so /bin/ls "$prefix/bin"
-for tool in numalloc-dump numalloc-bench numalloc-run; do
-    "$prefix/bin/$tool" --help >/dev/null
-done
-for file in man/man1/numalloc-run.1 bash-completion/completions/numalloc-run \
-    zsh/vendor-completions/_numalloc-run fish/vendor_completions.d/numalloc-run.fish; do
-    [[ -s $prefix/share/$file ]] || { echo "not installed: share/$file" >&2; exit 1; }
+for program in "$prefix"/bin/numalloc-*; do
+    tool=${program##*/}
+    "$program" --help >/dev/null
+    # zsh: Debian's packages have vendor-completions; a manual page of a package is compressed.
+    for file in "man/man1/$tool.1*" "bash-completion/completions/$tool" "zsh/*/_$tool" \
+        "fish/vendor_completions.d/$tool.fish"; do
+        # shellcheck disable=SC2086 # a pattern
+        [[ -s $(echo "$prefix"/share/$file) ]] || { echo "not installed: share/$file" >&2; exit 1; }
+    done
 done
 # It finds the library and numalloc-dump where they were moved to.
 "$prefix/bin/numalloc-run" --profile -o ran.nprof -- ./with_malloc 2>ran.err || { cat ran.err; exit 1; }

@@ -109,11 +109,19 @@ is numfmt "$(of_run -o x --access = auto -- numf)"
 _command_offset() { COMPREPLY=("offset $1"); }
 is "offset 3" "$(of_run --profile -- ls x)"
 is "offset 5" "$(of_run --access = auto -p ls x)"
-for shell in zsh fish; do
-    command -v $shell >/dev/null || continue
-    case $shell in
-    zsh) zsh -n "$root/scripts/completion/_numalloc-run" ;;
-    fish) fish --no-execute "$root/scripts/completion/numalloc-run.fish" ;;
-    esac || fail "the completion of $shell is not read"
-done
+
+# That of numalloc-bench.
+# shellcheck disable=SC1091
+. "$root/scripts/completion/numalloc-bench"
+complete_bench() {
+    COMP_WORDS=("$bench" "$@")
+    COMP_CWORD=$#
+    COMPREPLY=()
+    _numalloc_bench
+    printf '%s\n' "${COMPREPLY[@]+"${COMPREPLY[@]}"}"
+}
+is "$(printf '%s\n' "${benchmarks[@]}" compare list | sort)" "$(complete_bench "" | sort)"
+is larson-sized "$(complete_bench compare larson-)"
+is --distribution "$(complete_bench churn --dist)"
+is --resume "$(complete_bench compare --allocators x --res)"
 say "completion knows them, too"
