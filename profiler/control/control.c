@@ -20,6 +20,7 @@
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
+#include "profiler/format/nprof.h"
 #include "profiler/record/state/record.h"
 #include "profiler/record/state/where.h"
 
@@ -396,6 +397,11 @@ void na_control_init(void) {
     if (bad_ranks)
         na_warn("NUMALLOC_PROFILE_RANKS=%s ignored: numbers and ranges such as 0,4-7 are accepted",
                 na_option_text(NA_OPT_PROFILE_RANKS));
+    const char *labels = na_option_text(NA_OPT_PROFILE_LABELS);
+    if (labels != NULL && *labels != 0 && !na_control_are_labels(labels))
+        na_warn("NUMALLOC_PROFILE_LABELS=%s ignored: key=value pairs such as service=web,version=2 "
+                "are accepted, %u characters at most",
+                labels, NA_NPROF_LABELS - 1);
     if (!wanted) return;
     const char *trigger = na_option_text(NA_OPT_PROFILE_TRIGGER);
     watch.after_ms = na_option(NA_OPT_PROFILE_AFTER);

@@ -50,5 +50,8 @@ bool na_control_is_wanted(const char *programs, const char *ranks, bool *bad_ran
 bool na_control_matches(const char *name, const char *pattern, size_t pattern_length);
 /* 1 in the list, 0 not, -1: not a list. For tests. */
 int na_control_has_rank(const char *ranks, int rank);
+/* key=value,... with keys of letters, digits and _, and values that are not empty; at most
+ * NA_NPROF_LABELS - 1 characters. */
+bool na_control_are_labels(const char *labels);
 
 #endif

@@ -1,9 +1,11 @@
 /* control_filter.c - which programs, and which processes of a parallel job, are profiled. */
 #include <fcntl.h>
+#include <stddef.h>
 #include <sys/syscall.h>
 
 #include "alloc/sys/os.h"
 #include "profiler/control/control.h"
+#include "profiler/format/nprof.h"
 
 bool na_control_matches(const char *name, const char *pattern, size_t pattern_length) {
     const char *end = pattern + pattern_length, *star = NULL, *resume = NULL;
@@ -104,4 +106,25 @@ bool na_control_is_wanted(const char *programs, const char *ranks, bool *bad_ran
         if (has == 0) return false;
     }
     return programs == NULL || *programs == 0 || is_program(programs);
+}
+
+static bool is_of_key(char c, bool first) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (!first && c >= '0' && c <= '9');
+}
+
+bool na_control_are_labels(const char *labels) {
+    const char *c = labels;
+    for (;;) {
+        if (!is_of_key(*c, true)) return false;
+        while (is_of_key(*c, false))
+            c++;
+        if (*c++ != '=') return false;
+        const char *value = c;
+        while (*c != 0 && *c != ',' && (unsigned char)*c >= ' ' && *c != 127)
+            c++;
+        if (c == value) return false;
+        if (*c == 0) return c - labels < (ptrdiff_t)NA_NPROF_LABELS;
+        if (*c++ != ',') return false;
+    }
 }

@@ -66,7 +66,7 @@ typedef struct na_nprof_header {
     uint32_t count_scale;     /* >= 1, see "scaled" above */
     uint64_t sample_interval; /* mean bytes between samples; 0 in mode sites */
     uint64_t publish_quantum; /* bytes a thread may hold back from the global live count */
-    int32_t pid;
+    int32_t pid; /* 0: many processes, put together by a tool; peaks are sums of their own */
     int32_t ppid;
     int32_t inherited_pid; /* forked child: pid of the profile that it comes from; else 0 */
     int32_t mpi_rank;      /* -1: not part of an MPI job */
@@ -164,6 +164,10 @@ _Static_assert(offsetof(na_nprof_header_t, disk_full) % 8 == 0, "no padding");
 #define NA_NPROF_TRACE_BUFFER  16u
 #define NA_NPROF_TRACE         17u
 #define NA_NPROF_TRACE_DROPPED 18u
+
+/* ENVIRONMENT has NUMALLOC_PROFILE_LABELS first, if it is set: key=value,... of less than so many
+ * characters. Readers ignore what is longer, or no list of labels. */
+#define NA_NPROF_LABELS 512u
 
 /* chunk.flags: exactly one of LIVE and SEALED. */
 #define NA_NPROF_LIVE   1u /* changed in place; data_crc is 0 */

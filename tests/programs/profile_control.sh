@@ -165,4 +165,11 @@ go ranked NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_
 is "$work/ranked/p.nprof" 'rows("session")[0]["rank"] == 5' 'rows("session")[0]["ranks"] == 8' 'rows("session")[0]["job"] == "4711"'
 (cd "$work" && env NUMALLOC_PROFILE_RANKS=0,x LD_PRELOAD="$lib" "$load" churn 1) 2>"$work/bad.err"
 grep -q 'NUMALLOC_PROFILE_RANKS=0,x ignored' "$work/bad.err" || fail "a bad list of ranks is not named: $(cat "$work/bad.err")"
-say "filters by program and by rank"
+(cd "$work" && env NUMALLOC_PROFILE_LABELS=web LD_PRELOAD="$lib" "$load" churn 1) 2>"$work/bad.err"
+grep -q 'NUMALLOC_PROFILE_LABELS=web ignored: key=value' "$work/bad.err" || fail "bad labels are not named: $(cat "$work/bad.err")"
+# Labels are recorded however large the rest of the environment is.
+many=()
+for i in $(seq 60); do many+=("SLURM_NTASKS_$i=1" "PMI_FILLER_$i=$(printf 'x%.0s' $(seq 70))"); done
+go labelled "${many[@]}" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_LABELS=service=web,version=2 -- churn 10
+"$dump" run "$work/labelled/p.nprof" | grep -q 'NUMALLOC_PROFILE_LABELS=service=web,version=2' || fail "labels are not in the file"
+say "filters by program and by rank; labels"

@@ -13,6 +13,7 @@
 #include "alloc/track/sampler.h"
 #include "pagemap/pagemap.h"
 #include "profiler/control/control.h"
+#include "profiler/format/nprof.h"
 
 static bool matches(const char *name, const char *pattern) {
     return na_control_matches(name, pattern, strlen(pattern));
@@ -36,6 +37,19 @@ Test(control, ranks_in_lists) {
     const char *const bad[] = {"", ",", "1,", "x", "1-", "-1", "3-2", "1 2", "99999999999", "1,,2"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         cr_assert_eq(na_control_has_rank(bad[i], 1), -1, "'%s'", bad[i]);
+}
+
+Test(control, labels) {
+    char text[NA_NPROF_LABELS + 8] = "key=";
+    cr_assert(na_control_are_labels("service=web") && na_control_are_labels("a=1,_b2=x y/z,c==="));
+    const char *const bad[] = {"",     "web", "=web",  "a=",    "a=,b=1", "a=1,",
+                               ",a=1", "1=a", "a b=c", "a-b=c", "a=b,c",  "a=\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert(!na_control_are_labels(bad[i]), "'%s'", bad[i]);
+    memset(text + 4, 'v', NA_NPROF_LABELS - 5);
+    cr_assert(strlen(text) == NA_NPROF_LABELS - 1 && na_control_are_labels(text));
+    text[NA_NPROF_LABELS - 1] = 'v';
+    cr_assert(!na_control_are_labels(text));
 }
 
 /* --- the switch --- */

@@ -107,26 +107,31 @@ void na_header_fill(const na_header_facts_t *facts) {
     h->state = NA_NPROF_RUNNING;
 }
 
+/* True: there was room. */
+static bool add_string(na_nprof_chunk_t *c, const char *s) {
+    size_t bytes = __builtin_strlen(s) + 1;
+    if (bytes > c->capacity - c->count) return false;
+    na_rec_copy((char *)(c + 1) + c->count, bytes, s);
+    c->count += (uint32_t)bytes;
+    return true;
+}
+
 void na_header_environment(void) {
+    static const char labels[] = "NUMALLOC_PROFILE_LABELS=";
     static const char *const wanted[] = {"NUMALLOC_",  "LD_PRELOAD=",   "OMPI_COMM_WORLD_", "PMI_",
                                          "PMIX_RANK=", "SLURM_PROCID=", "SLURM_NTASKS=",    NULL};
     na_nprof_chunk_t *c = na_writer_chunk(NA_NPROF_ENVIRONMENT, NA_NPROF_PAGE, 1, 0, 0, 0);
     if (c == NULL) return;
-    char *text = (char *)(c + 1);
-    uint32_t n = 0;
     const char *s;
+    for (size_t i = 0; (s = na_os_env_at(i)) != NULL; i++)
+        if (starts_with(s, labels) && add_string(c, s)) break; /* nothing else takes their room */
     for (size_t i = 0; (s = na_os_env_at(i)) != NULL; i++) {
         for (const char *const *w = wanted; *w != NULL; w++) {
-            size_t bytes = 0;
-            while (s[bytes++] != 0) {
-            }
-            if (!starts_with(s, *w) || bytes > c->capacity - n) continue;
-            na_rec_copy(text + n, bytes, s);
-            n += (uint32_t)bytes;
+            if (!starts_with(s, *w) || starts_with(s, labels)) continue;
+            (void)add_string(c, s);
             break;
         }
     }
-    c->count = n;
     na_writer_publish(c);
 }
 
