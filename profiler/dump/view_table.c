@@ -34,6 +34,7 @@
     X(compare)                                                                                     \
     X(list)                                                                                        \
     X(aggregate)                                                                                   \
+    X(merge)                                                                                       \
     X(check)                                                                                       \
     X(bundle)                                                                                      \
     X(pools)                                                                                       \

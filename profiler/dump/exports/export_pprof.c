@@ -1,5 +1,10 @@
 /* export_pprof.c - pprof's profile.proto, gzip-compressed, written by hand: five sample types, a
- * location for each address of code with a line for each inlined call.
+ * location for each address of code with a line for each inlined call, and labels that say of which
+ * service, host and so on a sample is.
+ *
+ * Many profiles are merged first (merge.h): what is kept then are sums by stack and set of labels.
+ * With --baseline what was allocated is that since an earlier dump of the same process, as servers
+ * want it that add up what they are sent; what is live is as it is.
  *
  * Numbers below are the fields of the public format description (message Profile and its parts). */
 #include <stdio.h>
@@ -11,6 +16,8 @@
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 #include "profiler/dump/profile/view.h"
+#include "profiler/dump/runs/labels.h"
+#include "profiler/dump/runs/merge.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/text.h"
 
@@ -100,13 +107,68 @@ static uint32_t string_id(strings_t *s, const char *text) {
     return s->failed ? 0 : id;
 }
 
+/* alloc_objects, alloc_space, inuse_objects, inuse_space, peak */
+#define VALUES 5
+
+typedef struct sample {
+    uint32_t stack, set;
+    double values[VALUES];
+} sample_t;
+
+/* What is written: figures by stack and set of labels. */
+typedef struct samples {
+    sample_t *items;
+    uint32_t count, room;
+    na_index_t index;
+    na_label_sets_t sets;
+} samples_t;
+
+/* NULL: out of memory. */
+static sample_t *sample_of(samples_t *s, uint32_t stack, uint32_t set) {
+    uint64_t hash = na_hash_number(na_hash_number(NA_HASH_BEGIN, stack), set);
+    na_probe_t probe = na_index_probe(&s->index, hash);
+    while (na_index_next(&s->index, &probe))
+        if (s->items[probe.number].stack == stack && s->items[probe.number].set == set)
+            return &s->items[probe.number];
+    if (s->count == UINT32_MAX || !NA_ARRAY_RESERVE(s->items, s->room, s->count + 1u) ||
+        !na_index_add(&s->index, hash, s->count))
+        return NULL;
+    s->items[s->count] = (sample_t){.stack = stack, .set = set};
+    return &s->items[s->count++];
+}
+
+/* All figures of a site, or less those of an allocation's that an older dump has. */
+static bool add_site(samples_t *s, uint32_t stack, uint32_t set, const na_counters_t *sum,
+                     double scale, bool older) {
+    sample_t *sample = sample_of(s, stack, set);
+    if (sample == NULL) return false;
+    const double values[VALUES] = {(double)sum->alloc_count / scale, (double)sum->alloc_bytes,
+                                   (double)sum->live_count / scale, (double)sum->live_bytes,
+                                   (double)sum->peak_bytes};
+    for (size_t i = 0; i < VALUES; i++)
+        if (!older)
+            sample->values[i] += values[i];
+        else if (i < 2)
+            sample->values[i] -= values[i];
+    return true;
+}
+
+static void samples_free(samples_t *s) {
+    free(s->items);
+    na_index_free(&s->index);
+    na_label_sets_free(&s->sets);
+}
+
 typedef struct pprof {
     const na_view_input_t *in;
+    const samples_t *samples;
+    uint64_t start_unix_ns, duration_ns;
     gzFile to;
     strings_t strings;
     uint64_t *location; /* by stack entry: id, 0: not written */
     bool *functions;    /* by function id: written */
     bool *modules;      /* by module id */
+    buffer_t *labels;   /* by set: as they are in a sample */
     buffer_t message, part, packed;
     bool failed;
 } pprof_t;
@@ -194,23 +256,43 @@ static uint64_t positive(double value) {
     return value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
-static void put_sample(pprof_t *p, const na_site_t *site) {
+static void add_label(void *arg, const char *key, const char *value) {
+    pprof_t *p = arg;
+    p->part.used = 0;
+    put_number(&p->part, 1, string_id(&p->strings, key));
+    put_number(&p->part, 2, string_id(&p->strings, value));
+    put_block(&p->packed, 3, p->part.bytes, p->part.used);
+}
+
+/* Sets repeat with every site: each is encoded once. */
+static void put_labels(pprof_t *p, uint32_t set) {
+    buffer_t *labels = &p->labels[set];
+    if (labels->used == 0) {
+        p->packed.used = 0;
+        na_labels_each(p->samples->sets.items[set], add_label, p);
+        put_bytes(labels, p->packed.bytes, p->packed.used);
+        p->failed |= labels->failed;
+    }
+    put_bytes(&p->message, labels->bytes, labels->used);
+}
+
+static void put_sample(pprof_t *p, const sample_t *sample) {
+    bool any = false;
+    for (size_t i = 0; i < VALUES; i++)
+        any |= positive(sample->values[i]) != 0;
+    if (!any) return;
     na_stack_table_t stacks = na_reader_stacks(p->in->reader);
     p->packed.used = 0;
     uint32_t depth = 0;
-    for (uint32_t node = site->site; node > NA_NPROF_ROOT && depth < NA_VIEW_DEEPEST;
+    for (uint32_t node = sample->stack; node > NA_NPROF_ROOT && depth < NA_VIEW_DEEPEST;
          node = stacks.items[node].parent, depth++)
         put_varint(&p->packed, put_location(p, node));
     if (depth != 0) put_block(&p->message, 1, p->packed.bytes, p->packed.used);
     p->packed.used = 0;
-    const na_counters_t *sum = &site->sum;
-    const double values[] = {na_view_count(p->in, (double)sum->alloc_count),
-                             (double)sum->alloc_bytes,
-                             na_view_count(p->in, (double)sum->live_count), (double)sum->live_bytes,
-                             (double)sum->peak_bytes};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
-        put_varint(&p->packed, positive(values[i]));
+    for (size_t i = 0; i < VALUES; i++)
+        put_varint(&p->packed, positive(sample->values[i]));
     put_block(&p->message, 2, p->packed.bytes, p->packed.used);
+    put_labels(p, sample->set);
     flush(p, 2);
 }
 
@@ -221,13 +303,13 @@ static void put_all(pprof_t *p) {
     put_type(p, 1, "inuse_objects", "count");
     put_type(p, 1, "inuse_space", "bytes");
     put_type(p, 1, "peak", "bytes");
-    for (size_t s = 0; s < p->in->sites.count; s++) {
-        na_progress("writing", s, p->in->sites.count);
-        put_sample(p, &p->in->sites.items[s]);
+    for (uint32_t s = 0; s < p->samples->count; s++) {
+        na_progress("writing", s, p->samples->count);
+        put_sample(p, &p->samples->items[s]);
     }
     put_type(p, 11, "space", "bytes");
-    put_plain(p, 9, h->start_unix_ns);
-    put_plain(p, 10, h->last_ms * 1000000);
+    put_plain(p, 9, p->start_unix_ns);
+    put_plain(p, 10, p->duration_ns);
     put_plain(p, 12, h->sample_interval != 0 ? h->sample_interval : 1);
     put_plain(p, 13, string_id(&p->strings, h->command));
     put_plain(p, 14, string_id(&p->strings, "peak"));
@@ -237,16 +319,20 @@ static void put_all(pprof_t *p) {
     }
 }
 
-static na_status_t show_pprof(na_view_input_t *in) {
-    pprof_t p = {.in = in};
+static na_status_t write_pprof(const na_view_input_t *in, const samples_t *samples,
+                               uint64_t start_unix_ns, uint64_t duration_ns) {
+    pprof_t p = {
+        .in = in, .samples = samples, .start_unix_ns = start_unix_ns, .duration_ns = duration_ns};
     p.location = calloc((size_t)na_reader_stacks(in->reader).count + 1, sizeof *p.location);
     p.modules = calloc((size_t)na_reader_modules(in->reader).count + 1, sizeof *p.modules);
     p.functions = calloc((size_t)in->function_count + 1, sizeof *p.functions);
+    p.labels = calloc((size_t)samples->sets.count + 1, sizeof *p.labels);
     fflush(stdout);
     int fd = dup(STDOUT_FILENO);
     p.to = fd < 0 ? NULL : gzdopen(fd, "wb");
     na_status_t status = NA_STATUS_MEMORY;
-    if (p.location != NULL && p.modules != NULL && p.functions != NULL && p.to != NULL) {
+    if (p.location != NULL && p.modules != NULL && p.functions != NULL && p.labels != NULL &&
+        p.to != NULL) {
         put_all(&p);
         bool memory = p.strings.failed || p.message.failed || p.part.failed || p.packed.failed;
         int closed = gzclose(p.to);
@@ -261,6 +347,9 @@ static na_status_t show_pprof(na_view_input_t *in) {
     }
     for (uint32_t i = 0; i < p.strings.count; i++)
         free(p.strings.items[i]);
+    for (uint32_t i = 0; p.labels != NULL && i < samples->sets.count; i++)
+        free(p.labels[i].bytes);
+    free(p.labels);
     free(p.strings.items);
     na_index_free(&p.strings.index);
     free(p.location);
@@ -272,13 +361,138 @@ static na_status_t show_pprof(na_view_input_t *in) {
     return status;
 }
 
+/* ---- one profile ---- */
+
+static na_status_t show_one(const char *path, const na_options_t *options) {
+    na_view_input_t in;
+    na_status_t status = na_view_load(&in, path, options, false);
+    if (status != NA_STATUS_WHOLE) return status;
+    char set[NA_LABELS];
+    na_recorded_run_t run;
+    na_labels_read(in.reader, path, &run);
+    na_labels_of(&run, options, options->by, set);
+    samples_t samples = {0};
+    const na_nprof_header_t *h = na_reader_header(in.reader);
+    bool good = na_label_sets_add(&samples.sets, set) == 0;
+    for (size_t i = 0; good && i < in.sites.count; i++)
+        good = add_site(&samples, in.sites.items[i].site, 0, &in.sites.items[i].sum,
+                        (double)h->count_scale, false);
+    status = good ? write_pprof(&in, &samples, h->start_unix_ns, h->last_ms * 1000000)
+                  : NA_STATUS_MEMORY;
+    samples_free(&samples);
+    na_status_t damage = na_view_unload(&in, false);
+    return status == NA_STATUS_WHOLE ? damage : status;
+}
+
+/* ---- many ---- */
+
+typedef struct many {
+    const na_recorded_run_t *runs;
+    const na_options_t *options;
+    const na_recorded_run_t *older; /* the baseline; NULL: none */
+    na_merge_sums_t sums;
+    samples_t samples;
+} many_t;
+
+static bool add_file(void *arg, const na_merge_file_t *file) {
+    many_t *m = arg;
+    const na_recorded_run_t *run = &m->runs[file->run];
+    bool older = run == m->older;
+    /* The newer one's labels hold for both. */
+    char set[NA_LABELS];
+    na_labels_of(older ? m->older + 1 : run, m->options, m->options->by, set);
+    uint32_t id = na_label_sets_add(&m->samples.sets, set);
+    if (id == UINT32_MAX || !na_merge_add(&m->sums, file)) return false;
+    for (size_t i = 0; i < file->count; i++)
+        if (!add_site(&m->samples, file->stacks[i], id, &file->sites[i].sum,
+                      (double)file->header->count_scale, older))
+            return false;
+    return true;
+}
+
+static na_status_t show_merged(many_t *m, na_merge_t *merge) {
+    na_options_t own = *m->options;
+    char path[32];
+    na_view_input_t in;
+    int fd = na_merge_in_memory(merge, &m->sums, path);
+    if (fd < 0) return NA_STATUS_MEMORY;
+    na_status_t status = na_view_load(&in, path, &own, false);
+    if (status == NA_STATUS_WHOLE) {
+        uint64_t start = m->sums.start_unix_ns;
+        if (m->older != NULL) start += m->older->duration_ms * 1000000;
+        uint64_t end = m->sums.end_unix_ns;
+        status = write_pprof(&in, &m->samples, start, end > start ? end - start : 0);
+        na_status_t damage = na_view_unload(&in, false);
+        if (status == NA_STATUS_WHOLE) status = damage;
+    }
+    close(fd);
+    return status;
+}
+
+static na_status_t show_many(const na_recorded_run_t *runs, size_t count,
+                             const na_recorded_run_t *older, const na_options_t *options,
+                             na_status_t status) {
+    many_t m = {.runs = runs, .options = options, .older = older};
+    size_t *order = calloc(count + 1, sizeof *order);
+    na_merge_t *merge = na_merge_open();
+    na_status_t shown = NA_STATUS_MEMORY;
+    if (order != NULL && merge != NULL) {
+        size_t n = na_runs_by_process(runs, count, order);
+        if (older == NULL) n = na_runs_newest(runs, n, order);
+        if (na_merge_read(merge, runs, order, n, add_file, &m, &status))
+            shown = m.sums.files == 0 || (older != NULL && m.sums.files != 2)
+                        ? na_fail("none of the files can be read")
+                        : show_merged(&m, merge);
+        if (shown == NA_STATUS_WHOLE) shown = status;
+    }
+    na_merge_close(merge);
+    samples_free(&m.samples);
+    free(m.sums.items);
+    free(order);
+    return shown;
+}
+
+static na_status_t show_since(const char *const *files, size_t count, const na_options_t *options) {
+    if (count != 1) return na_fail("--baseline goes with one profile, a later dump of its process");
+    const char *both[] = {options->baseline, files[0]};
+    na_status_t status;
+    na_recorded_run_t *runs = na_runs_read(both, 2, true, &status);
+    if (runs == NULL) return NA_STATUS_MEMORY;
+    na_status_t shown = NA_STATUS_NOTHING;
+    if (runs[0].why[0] == 0 && runs[1].why[0] == 0) {
+        if (!na_runs_same_process(&runs[0], &runs[1]) || runs[0].duration_ms > runs[1].duration_ms)
+            na_fail("%s is no earlier dump of the process of %s", both[0], both[1]);
+        else
+            shown = show_many(runs, 2, &runs[0], options, status);
+    }
+    free(runs);
+    return shown;
+}
+
+static na_status_t show_pprof(const char *const *files, size_t count, const na_options_t *options) {
+    if (!na_labels_check(options)) return NA_STATUS_NOTHING;
+    if (options->baseline != NULL) return show_since(files, count, options);
+    if (count == 1) return show_one(files[0], options);
+    na_status_t status;
+    na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
+    if (runs == NULL) return NA_STATUS_MEMORY;
+    if (status != NA_STATUS_NOTHING) status = show_many(runs, count, NULL, options, status);
+    free(runs);
+    return status;
+}
+
 const na_view_t na_view_row_pprof = {
     .name = "pprof",
-    .words = "FILE",
+    .words = "FILE...",
     .help = "for pprof (gzip-compressed profile.proto)",
-    .more = "Sample types: alloc_objects, alloc_space, inuse_objects, inuse_space, peak.",
+    .more = "Sample types: alloc_objects, alloc_space, inuse_objects, inuse_space, peak. Samples "
+            "have the\nlabels of their process: service, version, host, job, rank and others. "
+            "Several profiles become\none: of each process its newest dump counts, and files that "
+            "cannot be read or are damaged\nare left out, with exit status 1. With --baseline "
+            "allocations are those since OLD, an\nearlier dump of the same process.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_EXPORT,
+    .takes = NA_TAKES_LABELS | NA_TAKES_BY | NA_TAKES_BASELINE,
     .without = NA_VIEW_WHOLE,
-    .show = show_pprof,
+    .show_files = show_pprof,
 };

@@ -37,7 +37,7 @@ typedef struct na_view {
     uint32_t flags;
     uint64_t takes;            /* options */
     const char *without;       /* why it takes not all of NA_TAKES_TABLE; NULL: it does */
-    na_view_table_t tables[2]; /* whose columns --sort takes */
+    na_view_table_t tables[3]; /* whose columns --sort takes: of those asked for, the last */
     /* One of these: for one profile that is loaded, or for several that the view loads. */
     na_status_t (*show)(na_view_input_t *in);
     na_status_t (*show_files)(const char *const *files, size_t count, const na_options_t *options);

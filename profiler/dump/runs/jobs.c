@@ -21,6 +21,7 @@ void na_part_text(const na_recorded_run_t *run, char *text, size_t size) {
         break;
     case NA_PART_LAUNCHER:
     case NA_PART_NO_RANK:
+    case NA_PART_EARLIER:
     case NA_PART_COUNTS:
     default:
         snprintf(text, size, "%s", na_part_name(run->part));
@@ -36,6 +37,7 @@ const char *na_part_name(na_job_part_t part) {
         [NA_PART_NO_RANK] = "no rank",
         [NA_PART_AGAIN] = "other profile of a rank's process",
         [NA_PART_OTHER_RUN] = "rank of another run of the job",
+        [NA_PART_EARLIER] = "earlier dump of a process",
     };
     return names[part];
 }
@@ -303,15 +305,30 @@ static bool is_of_script(na_recorded_run_t *const *runs, size_t count,
     return false;
 }
 
+/* False: out of memory. */
+static bool find_newest(na_recorded_run_t *runs, size_t count) {
+    size_t *order = calloc(count + 1, sizeof *order);
+    if (order == NULL) return false;
+    size_t n = na_runs_by_process(runs, count, order);
+    for (size_t i = 0; i < n; i++)
+        runs[order[i]].part =
+            i + 1 < n && na_runs_same_process(&runs[order[i]], &runs[order[i + 1]])
+                ? NA_PART_EARLIER
+                : NA_PART_COUNTS;
+    free(order);
+    return true;
+}
+
 bool na_jobs_find(na_recorded_run_t *runs, size_t count, na_jobs_t *jobs) {
     *jobs = (na_jobs_t){.items = calloc(count + 1, sizeof *jobs->items)};
     na_recorded_run_t **sorted = calloc(count + 1, sizeof(na_recorded_run_t *));
     bool *candidate = calloc(2 * count + 1, sizeof *candidate);
-    bool good = jobs->items != NULL && sorted != NULL && candidate != NULL;
+    bool good =
+        jobs->items != NULL && sorted != NULL && candidate != NULL && find_newest(runs, count);
     size_t n = 0;
     for (size_t i = 0; good && i < count; i++) {
         na_recorded_run_t *run = &runs[i];
-        if (run->why[0] != 0) continue;
+        if (run->why[0] != 0 || run->part == NA_PART_EARLIER) continue;
         run->part = is_launcher(run) ? NA_PART_LAUNCHER
                     : run->rank < 0  ? NA_PART_NO_RANK
                                      : NA_PART_COUNTS;
@@ -320,7 +337,7 @@ bool na_jobs_find(na_recorded_run_t *runs, size_t count, na_jobs_t *jobs) {
     if (good && n == 0) { /* no ranks at all */
         jobs->items[jobs->count++] = (na_job_t){.name = ""};
         for (size_t i = 0; i < count; i++) {
-            runs[i].part = NA_PART_COUNTS;
+            if (runs[i].part != NA_PART_EARLIER) runs[i].part = NA_PART_COUNTS;
             runs[i].job = 0;
         }
     }

@@ -4,7 +4,7 @@
  * rank's files one counts: that of the process which is the rank. Others carry the same rank in
  * their environment: the shell and the command of a system() call, children that were forked, a
  * shell or numactl that started the rank. They are left out, and named. Where no file has a rank
- * there is one job of them all, and nothing is left out. */
+ * there is one job of them all. Of a process's dumps only the newest counts. */
 #ifndef NUMALLOC_PROFILER_DUMP_RUNS_JOBS_H
 #define NUMALLOC_PROFILER_DUMP_RUNS_JOBS_H
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "profiler/dump/runs/labels.h"
 #include "profiler/dump/ui/progress.h"
 
 #define MOST_THREADS 64
@@ -42,10 +43,15 @@ static void read_timeline(numalloc_profile_t *p, na_recorded_run_t *run) {
 
 static void read_job(numalloc_profile_t *p, na_recorded_run_t *run) {
     static const char only[] = "NUMALLOC_PROFILE_RANKS=";
+    static const char labels[] = "NUMALLOC_PROFILE_LABELS=";
     const char *setting;
-    for (size_t i = 0; (setting = numalloc_profile_environment(p, i)) != NULL; i++)
+    for (size_t i = 0; (setting = numalloc_profile_environment(p, i)) != NULL; i++) {
         if (strncmp(setting, only, sizeof only - 1) == 0)
             copy(run->only_ranks, sizeof run->only_ranks, setting + sizeof only - 1);
+        if (strncmp(setting, labels, sizeof labels - 1) == 0 && run->labels[0] == 0 &&
+            na_labels_valid(setting + sizeof labels - 1))
+            copy(run->labels, sizeof run->labels, setting + sizeof labels - 1);
+    }
     for (uint32_t i = 1; i <= numalloc_profile_modules(p) && !run->mpi; i++) {
         numalloc_profile_module_t m;
         if (numalloc_profile_module(p, i, &m, sizeof m) != 0) continue;
@@ -99,7 +105,8 @@ static void *work_on(void *arg) {
     return NULL;
 }
 
-na_recorded_run_t *na_runs_read(const char *const *files, size_t count, na_status_t *status) {
+na_recorded_run_t *na_runs_read(const char *const *files, size_t count, bool whole,
+                                na_status_t *status) {
     work_t work = {.runs = calloc(count, sizeof *work.runs), .count = count};
     if (work.runs == NULL) return NULL;
     for (size_t i = 0; i < count; i++)
@@ -119,17 +126,49 @@ na_recorded_run_t *na_runs_read(const char *const *files, size_t count, na_statu
     size_t bad = 0;
     *status = NA_STATUS_WHOLE;
     for (size_t i = 0; i < count; i++) {
-        const na_recorded_run_t *run = &work.runs[i];
-        if (run->why[0] != 0) {
-            na_fail("%s", run->why);
-            bad++;
-        } else if (run->damaged) {
+        na_recorded_run_t *run = &work.runs[i];
+        if (run->why[0] == 0 && !run->damaged) continue;
+        *status = NA_STATUS_PARTIAL;
+        if (run->why[0] == 0 && !whole) {
             na_fail("incomplete: %s; numalloc-dump check says more", run->path);
+            continue;
         }
-        if (run->why[0] != 0 || run->damaged) *status = NA_STATUS_PARTIAL;
+        if (run->why[0] == 0)
+            snprintf(run->why, sizeof run->why,
+                     "left out: %.160s is damaged; numalloc-dump check says more", run->path);
+        na_fail("%s", run->why);
+        bad++;
     }
     if (bad == count) *status = NA_STATUS_NOTHING;
     return work.runs;
+}
+
+static int by_process(const void *a, const void *b, void *arg) {
+    const na_recorded_run_t *runs = arg;
+    size_t i = *(const size_t *)a, j = *(const size_t *)b;
+    const na_recorded_run_t *x = &runs[i], *y = &runs[j];
+    int host = strcmp(x->host, y->host);
+    if (host != 0) return host;
+    if (x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
+    if (x->start_unix_ns != y->start_unix_ns) return x->start_unix_ns < y->start_unix_ns ? -1 : 1;
+    if (x->duration_ms != y->duration_ms) return x->duration_ms < y->duration_ms ? -1 : 1;
+    return (i < j) - (i > j); /* of equal ones the first of the command line is the newest */
+}
+
+size_t na_runs_by_process(const na_recorded_run_t *runs, size_t count, size_t *order) {
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (runs[i].why[0] == 0) order[n++] = i;
+    if (n != 0) qsort_r(order, n, sizeof *order, by_process, (void *)(uintptr_t)runs);
+    return n;
+}
+
+size_t na_runs_newest(const na_recorded_run_t *runs, size_t count, size_t *order) {
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i + 1 == count || !na_runs_same_process(&runs[order[i]], &runs[order[i + 1]]))
+            order[n++] = order[i];
+    return n;
 }
 
 void na_table_runs(na_table_t *table, size_t first, const na_recorded_run_t *runs, size_t count,

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/runs/fleet.h"
 #include "profiler/dump/runs/jobs.h"
+#include "profiler/dump/runs/labels.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
@@ -258,11 +260,20 @@ static void put_left_out(const na_recorded_run_t *runs, size_t count, bool text)
 
 static na_status_t show_aggregate(const char *const *files, size_t count,
                                   const na_options_t *options) {
+    if (!na_labels_check(options)) return NA_STATUS_NOTHING;
+    if (options->stacks && !options->leaks)
+        return na_fail("'aggregate' takes --stacks with --leaks only");
     na_status_t status;
-    na_recorded_run_t *runs = na_runs_read(files, count, &status);
+    na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
     na_jobs_t jobs = {0};
     na_status_t shown = NA_STATUS_WHOLE;
+    if (status != NA_STATUS_NOTHING && (options->leaks || options->by != NULL)) {
+        shown = options->leaks ? na_fleet_growth(runs, count, options, status)
+                               : na_fleet_groups(runs, count, options);
+        free(runs);
+        return shown == NA_STATUS_WHOLE ? status : shown;
+    }
     if (status == NA_STATUS_NOTHING || !na_jobs_find(runs, count, &jobs)) {
         shown = status == NA_STATUS_NOTHING ? status : NA_STATUS_MEMORY;
     } else if (options->format == NA_FORMAT_TEXT) {
@@ -285,12 +296,16 @@ static na_status_t show_aggregate(const char *const *files, size_t count,
 const na_view_t na_view_row_aggregate = {
     .name = "aggregate",
     .words = "FILE...",
-    .help = "the ranks of a job: spread of peaks, highest and lowest rank",
+    .help = "many processes, or the ranks of a job: spread of peaks, what grows over dumps",
     .more = "Of each rank the process counts that is the rank; its children, launchers and what "
-            "starts\nranks are left out, and named. Exit status 1 where ranks are missing. A "
-            "directory stands for the\nprofiles in it.",
+            "starts\nranks are left out, and named; so are files that cannot be read or are "
+            "damaged. Of each\nprocess its newest dump counts. Exit status 1 where files are left "
+            "out or ranks are missing.\nA directory stands for the profiles in it.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
-    .tables = {{&aggregate_table, 0}},
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LABELS | NA_TAKES_BY | NA_TAKES_LEAKS |
+             NA_TAKES_STACKS,
+    .tables = {{&aggregate_table, 0},
+               {&na_fleet_groups_table, NA_TAKES_BY},
+               {&na_fleet_growth_table, NA_TAKES_LEAKS}},
     .show_files = show_aggregate,
 };

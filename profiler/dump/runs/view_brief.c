@@ -176,7 +176,7 @@ static void put_processes(const na_recorded_run_t *runs, size_t count) {
 static na_status_t show_brief(const char *const *files, size_t count, const na_options_t *options) {
     if (count == 1) return show_one(files[0], options);
     na_status_t status;
-    na_recorded_run_t *runs = na_runs_read(files, count, &status);
+    na_recorded_run_t *runs = na_runs_read(files, count, false, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
     if (status != NA_STATUS_NOTHING) {
         qsort(runs, count, sizeof *runs, by_peak);

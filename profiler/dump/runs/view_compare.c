@@ -63,7 +63,7 @@ static void fill(na_table_t *table, const na_recorded_run_t *run, const na_recor
 static na_status_t show_compare(const char *const *files, size_t count,
                                 const na_options_t *options) {
     na_status_t status, shown = NA_STATUS_MEMORY;
-    na_recorded_run_t *runs = na_runs_read(files, count, &status);
+    na_recorded_run_t *runs = na_runs_read(files, count, false, &status);
     na_table_t *table = na_table_open(&compare_table);
     if (runs != NULL && table != NULL && status != NA_STATUS_NOTHING) {
         na_table_runs(table, RUN, runs, count, fill);

@@ -130,7 +130,7 @@ static void put_rest(const list_t *l, bool all) {
 
 static na_status_t show_list(const char *const *files, size_t count, const na_options_t *options) {
     na_status_t status, shown = NA_STATUS_MEMORY;
-    list_t l = {.runs = na_runs_read(files, count, &status), .count = count};
+    list_t l = {.runs = na_runs_read(files, count, false, &status), .count = count};
     na_table_t *table = na_table_open(&list_table);
     if (l.runs != NULL && table != NULL && status == NA_STATUS_NOTHING) {
         shown = NA_STATUS_NOTHING;

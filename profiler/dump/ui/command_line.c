@@ -44,6 +44,10 @@ typedef enum option_id {
     OPT_RETENTION,
     OPT_ITERATIONS,
     OPT_INTERVAL,
+    OPT_LABEL,
+    OPT_PATH_LABELS,
+    OPT_BY,
+    OPT_LEAKS,
     OPT_CACHE,
     OPT_OUTPUT,
     OPT_HELP,
@@ -133,6 +137,17 @@ static const struct row {
     {"iterations", OPT_ITERATIONS, NA_TAKES_LIVE, "N",
      "look N times; otherwise once, or on a terminal until the process ends"},
     {"interval", OPT_INTERVAL, NA_TAKES_LIVE, "SECONDS", "time from look to look, default 2"},
+    {"label", OPT_LABEL, NA_TAKES_LABELS, "KEY=VALUE",
+     "a label of profiles that have not recorded it (NUMALLOC_PROFILE_LABELS),\n"
+     "such as service=web; may be given more than once"},
+    {"path-labels", OPT_PATH_LABELS, NA_TAKES_LABELS, "NAMES",
+     "labels from directories: with service/host the file web/node7/a.nprof is\n"
+     "of service web and host node7, unless it has recorded something else"},
+    {"by", OPT_BY, NA_TAKES_BY, "LABELS",
+     "put processes together that have these labels in common, such as\n"
+     "service,version"},
+    {"leaks", OPT_LEAKS, NA_TAKES_LEAKS, NULL,
+     "sites that grow steadily over the dumps of each process"},
     {"symbol-cache", OPT_CACHE, TAKEN_BY_ALL, "SIZE",
      "off, or how large the files may become that keep symbols from one call to\n"
      "the next, in ~/.cache/numalloc; default 256M"},
@@ -336,6 +351,17 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         na_fail("--interval takes seconds, more than 0 and up to 86400, not: %s", value);
         return false;
     }
+    case OPT_LABEL:
+        return add_repeated(o->labels, &o->label_count, row->name, value);
+    case OPT_PATH_LABELS:
+        o->path_labels = value;
+        return true;
+    case OPT_BY:
+        o->by = value;
+        return true;
+    case OPT_LEAKS:
+        o->leaks = true;
+        return true;
     case OPT_CACHE:
         return read_cache_size(value, &o->symbol_cache);
     case OPT_OUTPUT:

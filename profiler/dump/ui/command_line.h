@@ -45,6 +45,9 @@ typedef enum na_option_bit {
     NA_TAKES_INSTANCES = 1 << 20,
     NA_TAKES_ACCESS = 1 << 21,
     NA_TAKES_SOURCE_PATH = 1 << 22,
+    NA_TAKES_LABELS = 1 << 23, /* --label, --path-labels */
+    NA_TAKES_BY = 1 << 26,
+    NA_TAKES_LEAKS = 1 << 27,
     NA_TAKES_ADDRESSES = 1 << 28,
 } na_option_bit_t;
 
@@ -88,7 +91,11 @@ typedef struct na_options {
     uint64_t iterations;   /* 0: not given */
     double interval_s;     /* 0: not given */
     uint64_t symbol_cache; /* bytes, 0: off */
-    bool names, keys;      /* help, for completion: bare names of options; keys of --sort */
+    const char *labels[NA_MAX_REPEATED];
+    size_t label_count;
+    const char *path_labels, *by; /* NULL: not given */
+    bool leaks;
+    bool names, keys; /* help, for completion: bare names of options; keys of --sort */
 } na_options_t;
 
 /* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for

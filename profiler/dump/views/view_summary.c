@@ -16,7 +16,10 @@ static void print_run(const na_view_input_t *in) {
     char a[NA_TEXT], b[NA_TEXT];
     printf("program      ");
     na_text_put(stdout, h->command[0] != 0 ? h->command : h->program);
-    printf("\nprocess      %d (parent %d) on ", h->pid, h->ppid);
+    if (h->pid != 0)
+        printf("\nprocess      %d (parent %d) on ", h->pid, h->ppid);
+    else
+        printf("\nprocess      many, on ");
     na_text_put(stdout, h->host[0] != 0 ? h->host : "?");
     if (h->mpi_rank >= 0) printf(", rank %d", h->mpi_rank);
     if (h->mpi_rank >= 0 && h->mpi_size != 0) printf(" of %u", h->mpi_size);
