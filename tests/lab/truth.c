@@ -177,13 +177,17 @@ static bool all_undecidable(numalloc_profile_flows_t *flows, bool last) {
 }
 
 /* Counts windows of watchpoints; tells the program to take its next turn, if there was enough to
- * see of this one. */
+ * see of this one. A thread that was cut off had hits: a window without any says that a word is not
+ * used, and has weight for that. */
 static void look_at_windows(process_t *p, numalloc_profile_t *profile) {
     numalloc_profile_access_window_t w;
     uint32_t windows = numalloc_profile_access_windows(profile);
     for (; p->windows < windows; p->windows++)
-        if (numalloc_profile_access_window(profile, p->windows, &w, sizeof w) == 0)
+        if (numalloc_profile_access_window(profile, p->windows, &w, sizeof w) == 0) {
             p->hit += w.hits != 0;
+            CHECK_MSG(w.hits != 0 || !w.censored, "window %u: hit too often, and never",
+                      p->windows);
+        }
     if (!takes_turns || (knows_op ? p->hit < p->turned + TURN : p->looks++ % 2 == 0)) return;
     p->turned = p->hit;
     p->turns++;

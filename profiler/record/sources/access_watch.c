@@ -723,9 +723,9 @@ static uint64_t step(void) {
         w.begins = now;
     }
     if (now >= w.look_at) {
+        uint64_t before = own_cpu_time(); /* on a full machine less than by the clock */
         w.have_spans = na_draw_look(na_access_config) != 0;
-        uint64_t after = na_access_mono();
-        w.look_at = after + (after - now) * LOOK_SHARE;
+        w.look_at = na_access_mono() + (own_cpu_time() - before) * LOOK_SHARE;
     }
     na_draw_t draws[WORDS];
     uint64_t length[WORDS], longest = 0;
