@@ -110,10 +110,10 @@ NA_INLINE uint64_t na_span_records_mask(const na_record_t *records) {
  * records are there all the same). */
 typedef void (*na_records_fn_t)(const na_span_t *span, na_record_t *records, uint32_t count,
                                 void *arg);
-void na_span_each_records(na_records_fn_t visit, void *arg);
+NA_NEAR void na_span_each_records(na_records_fn_t visit, void *arg);
 /* Marks every record of an earlier epoch as NA_EPOCH_BEFORE, so that epochs may begin anew. No
  * hook may be running; records that strict checking changes meanwhile are left to it. */
-void na_span_age_records(void);
+NA_NEAR void na_span_age_records(void);
 
 void na_span_after_fork_child(void);
 

@@ -33,7 +33,7 @@ SIZES = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40, "UINT32
 TOKEN = re.compile(r"/\*\*(?P<more>.*?)\*/|/\*.*?\*/"
                    r"|NA_OPTION\((?P<row>(?:\"[^\"]*\"|[^\"])*?)\)\n", re.S)
 ROW = re.compile(r"(?P<name>[A-Z_]+),\s*(?P<type>[A-Z_0-9]+)(?:\((?P<of>[^)]*)\))?,"
-                 r"\s*(?P<fallback>\"[^\"]*\"),\s*(?P<meaning>(?:\"[^\"]*\"\s*)+)$")
+                 r"\s*(?P<fallback>[A-Z_0-9 *]+),\s*(?P<meaning>(?:\"[^\"]*\"\s*)+)$")
 
 
 def literal(text):
@@ -99,6 +99,15 @@ def accepts(kind, of):
     raise Mistake(f"options.def: no such type: {kind}")
 
 
+def default(kind, of, fallback):
+    """A default as a user would write it."""
+    if fallback == "NONE":
+        return "none"
+    if kind == "CHOICE":
+        return literal(of).split("|")[int(fallback)]
+    return size(number(fallback)) if kind.startswith(("BYTES", "POWER")) else fallback
+
+
 def unwrapped(comment):
     """Paragraphs and items ("- ...") of a comment, each a line."""
     first, *others = comment.strip().splitlines()
@@ -135,7 +144,7 @@ def options():
                               "and no full stop at its end")
             sections[-1][2].append({
                 "name": f"NUMALLOC_{row['name']}", "accepts": accepts(row["type"], row["of"]),
-                "default": literal(row["fallback"]) or "none", "meaning": meaning, "more": more})
+                "default": default(row["type"], row["of"], row["fallback"]), "meaning": meaning, "more": more})
             more, rows = [], rows + 1
     if rows != len(re.findall(r"^NA_OPTION\(", text, re.M)):
         raise Mistake("options.def: a row is not understood")

@@ -38,14 +38,14 @@ COMMAND = "scripts/layout.py"
 PAGE, GROUP = 4096, 16  # the system's page; so many it maps at once
 HOT = 0.01  # a function is hot with this share of what a program executes of the library
 
-# What is run: a name, the tool, the command. The build's directory is BUILD; "text", "program.c",
-# "words" (a program in C++) and "workers" (threads that allocate and end) lie in the current one. Each process counts for itself.
+# What is run: a name, the tool, the command. The build's directory is BUILD; "text", "program.c" and
+# "words" (a program in C++, with threads) lie in the current one. Each process counts for itself.
 SMALL = [
     ("start", "lackey", "BUILD/tests/instructions single 1"),
     ("single", "lackey", "BUILD/tests/instructions single 1000"),
     ("mixed", "lackey", "BUILD/tests/instructions mixed 1000"),
     ("realloc", "lackey", "BUILD/tests/instructions realloc 1000"),
-    ("workers", "lackey", "./workers"),
+    ("threads", "lackey", "BUILD/tests/instructions threads 1000"),
     ("true", "lackey", "/bin/true"),
     ("cat", "lackey", "/bin/cat text"),
     ("ls", "lackey", "/bin/ls -l /"),
@@ -65,9 +65,12 @@ LONGER = [
     ("python", "callgrind",
      "/usr/bin/python3 -I -S -c 'print(len(sorted(map(str, range(20000)))))'"),
     ("cc", "callgrind", "/usr/bin/gcc -O1 -o program program.c"),
-    ("threads", "callgrind",
+    ("short threads", "callgrind",
      "BUILD/numalloc-bench threads --threads 2 --repetitions 1 --warmup 0"),
 ]
+# What the threads of "threads" use when two of them want a lock at once: now and then, under valgrind.
+MEETING = ["wait", "na_lock_slow", "na_unlock_slow", "na_os_futex_wait", "na_os_futex_wake",
+           "na_os_futex_wait_ms", "na_aside_is_time", "wait_for_list"]
 STEP_US = 20000  # how far the clock goes with each reading in programs that live longer
 
 PROGRAM = """#include <stdio.h>
@@ -82,31 +85,20 @@ int main(int argc, char **argv) {
 """
 
 
-WORKERS = """#include <pthread.h>
-#include <stdlib.h>
-static void *work(void *unused) {
-    void *blocks[200];
-    for (int round = 0; round < 50; round++) {
-        for (int i = 0; i < 200; i++) blocks[i] = malloc(16 + (unsigned)i * 8);
-        for (int i = 0; i < 200; i++) free(blocks[i]);
-    }
-    return unused;
-}
-int main(void) {
-    pthread_t thread;
-    work(NULL);
-    return pthread_create(&thread, NULL, work, NULL) != 0 || pthread_join(thread, NULL) != 0;
-}
-"""
-
-
 WORDS = """#include <iostream>
 #include <map>
 #include <string>
-int main() {
+#include <thread>
+#include <vector>
+static void count(int from) {
     std::map<std::string, int> counts;
-    for (int i = 0; i < 2000; i++) counts["a word of some length " + std::to_string(i % 97)]++;
-    std::cout << counts.size() << std::endl;
+    for (int i = from; i < 2000; i++) counts["a word of some length " + std::to_string(i % 97)]++;
+}
+int main() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; i++) threads.emplace_back(count, i);
+    for (auto &thread : threads) thread.join();
+    std::cout << threads.size() << std::endl;
     return 0;
 }
 """
@@ -269,7 +261,7 @@ def logs(library, log):
     """Of each process: its log, its program's name, where the library was. One that was only forked
     has no name."""
     base = None
-    for path in sorted(glob.glob(log + ".*[0-9]"), key=lambda p: int(p.rsplit(".", 1)[1])):
+    for path in sorted(glob.glob(log + ".*[0-9]"), key=lambda p: (forked(p), int(p.rsplit(".", 1)[1]))):
         ours, name, own = False, "", False
         with open(path, "rb") as f:
             for line in f:
@@ -283,6 +275,12 @@ def logs(library, log):
         if base is None:
             die(2, "valgrind saw nothing of %s" % library.path)
         yield path, name if own else "", base
+
+
+def forked(path):
+    """Is it the log of a process that was only forked? (Its number may be below its parent's.)"""
+    with open(path, "rb") as f:
+        return not any(line[:2] == b"--" and b"Reading syms from " in line for line in f)
 
 
 def watch(tool, command, library, work, env):
@@ -376,6 +374,11 @@ def make_lists(library, processes):
         for thing, part in share.items():
             used, most = sections.get(thing, (frozenset(), 0))
             sections[thing] = used | {n}, max(most, part)
+        if process.name == "threads":
+            for _, _, section, source in library.placed:
+                if FUNCTION.match(section) and FUNCTION.match(section)[2] in MEETING:
+                    used, most = sections.get((source, section), (frozenset(), 0))
+                    sections[source, section] = used | {n}, most
 
     small = {n for n, p in enumerate(processes) if p.small}
     lines = {}  # the same of a line, and its file
@@ -475,11 +478,8 @@ def record_all(build, library, work):
         f.writelines("%d %s\n" % (i * 7919 % 1009, "word" * (i % 9)) for i in range(2000))
     with open(os.path.join(work, "words.cpp"), "w") as f:
         f.write(WORDS)
-    with open(os.path.join(work, "workers.c"), "w") as f:
-        f.write(WORKERS)
     os.chdir(work)
-    subprocess.run(["cc", "-O1", "-pthread", "-o", "workers", "workers.c"], check=True)
-    subprocess.run(["c++", "-O1", "-o", "words", "words.cpp"], check=True)
+    subprocess.run(["c++", "-O1", "-pthread", "-o", "words", "words.cpp"], check=True)
     processes = []
     clock = os.path.join(build, "tests/libstill_clock.so")
     for programs in (SMALL, LONGER):

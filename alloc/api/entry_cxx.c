@@ -220,10 +220,17 @@ CXX(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, void *p, size_t a, const void *t)
 CXX(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t a, const void *t) { release(NA_OP_DELETE_ARRAY_ALIGNED_NOTHROW, p, 0, a, t, NA_RELEASE_DELETE_ARRAY); }
 /* clang-format on */
 
+/* Keeps the compiler from reading addresses two at a time from where the loader has put them: one
+ * by one the linker knows most of them, and the loader has nothing to do. */
+NA_INLINE void *where_it_is(void *function) {
+    __asm__("" : "+r"(function));
+    return function;
+}
+
 NA_COLD void na_operators_linked(na_operators_linked_t *to) {
 #define X(form, symbol, shape, below)                                                              \
     to->ours[NA_OP_##form] = (void *)na_own##symbol;                                               \
-    to->named[NA_OP_##form] = (void *)symbol;
+    to->named[NA_OP_##form] = where_it_is((void *)symbol);
     NA_OPERATORS(X)
 #undef X
 }

@@ -48,7 +48,7 @@ typedef struct na_class {
     uint8_t dense_pages;  /* of a span that is made while memory is short (pressure.h) */
 } na_class_t;
 
-extern na_class_t na_classes[NA_CLASS_COUNT];
+extern NA_NEAR na_class_t na_classes[NA_CLASS_COUNT];
 
 /* (size + 15) / 16 -> 2 * class. Twice, so that the hot path's address arithmetic (16-byte bins,
  * scale 8) needs no shift. Zero before na_sizeclass_init: class 0, whose bin has no credit. */

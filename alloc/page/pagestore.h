@@ -72,7 +72,7 @@ typedef struct na_pagestore {
  * first-touch store, whose regions are not bound to the node. It has the pages of large blocks that
  * hold no memory yet: they are to lie where they are first touched. Of its free pages, those that
  * hold memory lie on the node (touch.h). Valid when all zero. */
-extern na_pagestore_t na_pagestores[];
+extern NA_NEAR na_pagestore_t na_pagestores[];
 #define NA_STORE_TOUCH(node) (NA_NODE_ANY + 1u + (node))
 #define NA_STORES            NA_STORE_TOUCH(NA_MAX_NODES)
 

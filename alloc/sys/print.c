@@ -62,7 +62,7 @@ void na_text_hex(na_text_t *t, uint64_t value) {
 }
 
 void na_text_bytes(na_text_t *t, uint64_t value) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    static const char units[][4] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     unsigned unit = 0;
     while (unit < 6 && value >> (10 * (unit + 1)) != 0)
         unit++;

@@ -65,6 +65,6 @@ NA_COLD void na_switch_alarmed(na_tcache_t *tcache);
 void na_switch_after_fork_child(void);
 /* A child that no fork handler has seen: what the profiler keeps for its threads was the parent's.
  */
-void na_switch_new_process(void);
+NA_NEAR void na_switch_new_process(void);
 
 #endif

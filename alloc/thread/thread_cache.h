@@ -176,7 +176,7 @@ typedef struct na_tcache {
  * either. (The hot path does count their credits down; each slow path resets them, so that they
  * stay near zero.) */
 extern NA_NEAR NA_TLS na_tcache_t *na_self;
-extern na_tcache_t na_tcache_empty, na_tcache_gone;
+extern NA_NEAR na_tcache_t na_tcache_empty, na_tcache_gone;
 
 /* The thread cache to work with in a slow path, or NULL: no memory. A thread in its last breath
  * (GONE) gets one for this one call. Every na_tcache_enter is followed by na_tcache_leave. */

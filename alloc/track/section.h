@@ -21,7 +21,7 @@ extern NA_NEAR _Atomic(uint32_t) na_alarm;
 #define NA_ALARM_RAISE 2u
 
 /* What na_hooks points to while all threads that meet an event are to wait. */
-extern const na_hooks_t na_hooks_paused;
+extern NA_NEAR const na_hooks_t na_hooks_paused;
 
 /* The thread's word of the profiler is that of this session from now on. */
 NA_INLINE void na_section_renew(na_track_t *track, uint32_t session) {

@@ -86,7 +86,7 @@ static na_access_choice_t test_source(void) {
 /* "MODE[,access[=SOURCE]]"; without the latter the option's source. */
 static bool mode_of(const char *text, na_profile_mode_t *mode, na_access_choice_t *access) {
     static const struct {
-        const char *name;
+        char name[8];
         na_profile_mode_t mode;
     } modes[] = {
         {"sample", NA_PROFILE_SAMPLE}, {"sites", NA_PROFILE_SITES}, {"trace", NA_PROFILE_TRACE}};

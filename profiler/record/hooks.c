@@ -116,19 +116,22 @@ static void on_exit_hook(void **prof) {
     na_rec_close();
 }
 
-na_hooks_t na_rec_hooks = {
-    .on_alloc = na_site_on_alloc,
-    .on_free = na_site_on_free,
-    .before_move = before_move,
-    .on_resize = on_resize,
-    .on_map = on_map,
-    .on_thread_exit = on_thread_exit,
-    .before_fork = before_fork,
-    .after_fork_parent = after_fork_parent,
-    .after_fork_child = after_fork_child,
-    .on_load = on_load,
-    .on_exit = on_exit_hook,
-    .on_pool = na_rec_on_pool,
-    .on_marker = na_rec_on_marker,
-    .on_timed = on_timed,
-};
+na_hooks_t na_rec_hooks;
+
+/* When it is wanted, not as initial values: those the loader would relocate in every process. */
+void na_rec_hooks_set(void) {
+    na_rec_hooks.on_alloc = na_site_on_alloc;
+    na_rec_hooks.on_free = na_site_on_free;
+    na_rec_hooks.before_move = before_move;
+    na_rec_hooks.on_resize = on_resize;
+    na_rec_hooks.on_map = on_map;
+    na_rec_hooks.on_thread_exit = on_thread_exit;
+    na_rec_hooks.before_fork = before_fork;
+    na_rec_hooks.after_fork_parent = after_fork_parent;
+    na_rec_hooks.after_fork_child = after_fork_child;
+    na_rec_hooks.on_load = on_load;
+    na_rec_hooks.on_exit = on_exit_hook;
+    na_rec_hooks.on_pool = na_rec_on_pool;
+    na_rec_hooks.on_marker = na_rec_on_marker;
+    na_rec_hooks.on_timed = on_timed;
+}

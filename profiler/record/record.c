@@ -244,17 +244,11 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     used = true;
     na_guard_start();
     if (!begin(false)) return NULL;
+    na_rec_hooks_set();
     if (na_rec_sentinel == &always) make_sentinel();
     if (config.mode == NA_PROFILE_TRACE) {
         na_trace_configure(&config);
-        na_hooks_t trace = na_trace_hooks;
-        na_trace_hooks = na_rec_hooks;
-        na_trace_hooks.on_alloc = trace.on_alloc;
-        na_trace_hooks.on_free = trace.on_free;
-        na_trace_hooks.before_move = trace.before_move;
-        na_trace_hooks.on_resize = trace.on_resize;
-        na_trace_hooks.traced_alloc = NULL;
-        na_trace_hooks.traced_free = NULL;
+        na_trace_hooks_set();
         return na_access_hooks(&na_trace_hooks);
     }
     bool sampling = config.mode == NA_PROFILE_SAMPLE;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# first_pages.sh LIBNUMALLOC.SO PROGRAM STILL_CLOCK.SO LAYOUT.MAP LAYOUT.PY - a small program runs and
-# reads nothing of the library that lies beyond its file's first 64 KiB, which is what the system
-# maps at once (alloc/layout.ld); one that takes some MiB nothing beyond the second.
+# first_pages.sh LIBNUMALLOC.SO PROGRAM STILL_CLOCK.SO LAYOUT.MAP LAYOUT.PY - a small program, with
+# threads or without, runs and reads nothing of the library that lies beyond its file's first 64 KiB,
+# which is what the system maps at once (alloc/layout.ld); one that takes some MiB nothing beyond the
+# second.
 #
 # Valgrind's lackey tells each address, the linker's map what lies there. The clock stands still:
 # what goes by time (memory that is free for half a second is purged) never runs, however slow the
@@ -20,5 +21,7 @@ check() { # KIB COMMAND...
 }
 check 64 "$program" single 1000
 check 64 "$program" mixed 1000
+check 64 "$program" threads 1000
+check 64 cat "$map"
 check 128 sort --buffer-size=8M
 exit "$status"

@@ -7,9 +7,11 @@
  *   instructions realloc COUNT    a block of 64 bytes resized to 256 and back, COUNT / 2 times
  *   instructions new COUNT        operator new(64), sized operator delete, COUNT times
  *   instructions new-array COUNT  the same for arrays
+ *   instructions threads COUNT    four threads replace random blocks, COUNT each; then four others
  *
  * There is no C++ in it: whoever has these operators is preloaded. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +71,32 @@ static void array(long count) {
     pairs(count, "_Znam", "_ZdaPvm");
 }
 
+static void *replace(void *count) {
+    enum { SLOTS = 200 };
+    void *blocks[SLOTS] = {NULL};
+    uint32_t state = 1;
+    for (long i = 0; i < *(long *)count; i++) {
+        state = state * 1664525u + 1013904223u;
+        void **slot = &blocks[(uint64_t)SLOTS * state >> 32];
+        free(*slot);
+        *slot = malloc(16 + state / 64 % 1009);
+    }
+    for (unsigned i = 0; i < SLOTS; i++)
+        free(blocks[i]);
+    return NULL;
+}
+
+static void threads(long count) {
+    enum { THREADS = 4 };
+    pthread_t thread[THREADS];
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < THREADS; i++)
+            if (pthread_create(&thread[i], NULL, replace, &count) != 0) abort();
+        for (unsigned i = 0; i < THREADS; i++)
+            pthread_join(thread[i], NULL);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc == 3) {
         long count = atol(argv[2]);
@@ -76,7 +104,8 @@ int main(int argc, char **argv) {
             const char *name;
             void (*run)(long count);
         } runs[] = {{"single", single},  {"batch", batch}, {"mixed", mixed},
-                    {"realloc", resize}, {"new", one},     {"new-array", array}};
+                    {"realloc", resize}, {"new", one},     {"new-array", array},
+                    {"threads", threads}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0) {
                 runs[i].run(count);
@@ -84,6 +113,6 @@ int main(int argc, char **argv) {
             }
         }
     }
-    fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array COUNT\n");
+    fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array|threads COUNT\n");
     return 2;
 }

@@ -310,25 +310,52 @@ Test(options, sources_for_tests) {
     cr_assert_eq(na_option(NA_OPT_ACCESS), 0);
 }
 
-/* The rows of options.def as they are written there. */
-#define BOOL                    NULL
-#define CHOICE(words)           words
-#define MODE(words)             words
-#define BYTES(least, most)      NULL
-#define BYTES_OR_0(least, most) NULL
-#define POWER_OF_2(least, most) NULL
-#define MS(least, most)         NULL
-#define MS_OR_0(least, most)    NULL
-#define NUMBER(least, most)     NULL
-#define TEXT                    NULL
+/* The rows of options.def as they are written there: words, is it in bytes. */
+#define BOOL                    NULL, false
+#define CHOICE(words)           words, false
+#define MODE(words)             words, false
+#define BYTES(least, most)      NULL, true
+#define BYTES_OR_0(least, most) NULL, true
+#define POWER_OF_2(least, most) NULL, true
+#define MS(least, most)         NULL, false
+#define MS_OR_0(least, most)    NULL, false
+#define NUMBER(least, most)     NULL, false
+#define TEXT                    NULL, false
+#define NONE                    -1
 static const struct {
-    const char *name, *words, *fallback, *meaning;
+    const char *name, *words;
+    bool bytes;
+    int64_t fallback;
+    const char *meaning;
 } rows[NA_OPT_ALL] = {
 #define NA_OPTION(id, type, fallback, meaning)                                                     \
     [NA_OPT_##id] = {"NUMALLOC_" #id, type, fallback, meaning},
 #define NA_TEST_OPTION NA_OPTION
+#define KIB            ((int64_t)1 << 10)
+#define MIB            ((int64_t)1 << 20)
+#define GIB            ((int64_t)1 << 30)
 #include "alloc/sys/options.def"
 };
+
+/* The default as a user would write it, "" for none. */
+static const char *fallback_of(na_option_id_t id) {
+    static char text[64];
+    int64_t value = rows[id].fallback;
+    text[0] = 0;
+    if (value < 0) return text;
+    if (rows[id].words != NULL) {
+        const char *word = rows[id].words;
+        for (; value > 0; value--)
+            word = strchr(word, '|') + 1;
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(word, "|"), word);
+        return text;
+    }
+    unsigned unit = 0;
+    for (; rows[id].bytes && value != 0 && value % 1024 == 0; unit++)
+        value /= 1024;
+    snprintf(text, sizeof text, "%lld%.1s", (long long)value, &"\0KMGT"[unit]);
+    return text;
+}
 
 /* Every default in the table is one that the option itself accepts, and names are unique. */
 Test(options, table) {
@@ -338,10 +365,18 @@ Test(options, table) {
         cr_assert_str_eq(name, rows[id].name);
         INIT("X=");
         uint64_t value = na_option(id);
-        snprintf(string, sizeof string, "%s=%s", name, rows[id].fallback);
+        snprintf(string, sizeof string, "%s=%s", name, fallback_of(id));
         INIT(string);
         expect_quiet();
         cr_assert_eq(na_option(id), value, "%s", string);
+        if (rows[id].fallback >= 0) {
+            cr_assert_eq(value, (uint64_t)rows[id].fallback, "%s", string);
+            char wrong[128], told[128];
+            snprintf(wrong, sizeof wrong, "%s=?", name);
+            snprintf(told, sizeof told, "the default is %s\n", fallback_of(id));
+            INIT(wrong);
+            expect_warning(wrong, "is accepted", told);
+        }
         for (na_option_id_t other = 0; other < id; other++)
             cr_assert_str_neq(name, na_option_name(other));
     }
@@ -372,7 +407,7 @@ Test(options, documented) {
         cr_assert_not_null(row, "docs/options.md lacks %s", rows[id].name);
         row += strlen(begin);
         snprintf(end, sizeof end, " | %s | %s |\n",
-                 rows[id].fallback[0] != 0 ? rows[id].fallback : "none", rows[id].meaning);
+                 rows[id].fallback >= 0 ? fallback_of(id) : "none", rows[id].meaning);
         const char *rest = strstr(row, end);
         cr_assert(rest != NULL && rest < strchr(row, '\n'), "docs/options.md: not%s%s", begin, end);
         cr_assert_str_not_empty(rows[id].meaning);

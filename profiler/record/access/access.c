@@ -14,13 +14,7 @@
 #include "profiler/record/access/access_priv.h"
 #include "profiler/record/events/rthreads.h"
 
-/* The best first. */
-static const na_access_source_t *const sources[] = {
-    &na_access_kmod, &na_access_perf_ibs, &na_access_pebs,       &na_access_watch,
-    &na_access_numa, &na_access_fault,    &na_access_kmod_fault, &na_access_kmod_sim,
-};
-#define SOURCES (sizeof sources / sizeof sources[0])
-
+#define SOURCES   8
 #define SLICE     100000u /* ns that this thread asks for at a time */
 #define PREFERRED (-10)   /* its nice value, where it may */
 
@@ -29,6 +23,7 @@ const na_profile_config_t *na_access_config = &config;
 na_nprof_access_source_t *na_access_entry;
 uint8_t na_access_entry_id;
 
+static na_access_source_t sources[SOURCES]; /* from the first profile with accesses on */
 static const na_access_source_t *in_use;
 static bool with_accesses;      /* this profile is to have accesses */
 static bool wanted;             /* and its thread is still to be made */
@@ -120,9 +115,22 @@ static void say_none(const char *reasons) {
 }
 
 static const char *name_of(const na_access_source_t *source) {
-    static const char *const names[] = {"",     "kmod-ibs", "perf-ibs",   "pebs",       "watch",
-                                        "numa", "fault",    "kmod-fault", "kmod-watch", "kmod-sim"};
+    static const char names[][12] = {"",     "kmod-ibs", "perf-ibs",   "pebs",       "watch",
+                                     "numa", "fault",    "kmod-fault", "kmod-watch", "kmod-sim"};
     return names[source->kind];
+}
+
+/* The best first. */
+static void list_sources(void) {
+    if (sources[0].start != NULL) return; /* a thread of an earlier profile may be using them */
+    sources[0] = na_access_kmod();
+    sources[1] = na_access_perf_ibs();
+    sources[2] = na_access_pebs();
+    sources[3] = na_access_watch();
+    sources[4] = na_access_numa();
+    sources[5] = na_access_fault();
+    sources[6] = na_access_kmod_fault();
+    sources[7] = na_access_kmod_sim();
 }
 
 static void choose(void) {
@@ -132,7 +140,7 @@ static void choose(void) {
     reasons[0] = 0;
     uint8_t id = 0;
     for (size_t i = 0; i < SOURCES && in_use == NULL; i++) {
-        const na_access_source_t *source = sources[i];
+        const na_access_source_t *source = &sources[i];
         if (config.access == NA_ACCESS_AUTO ? !source->automatic : source->choice != config.access)
             continue;
         why[0] = 0;
@@ -160,9 +168,9 @@ static void choose(void) {
 /* For all that would have been tried. */
 static void entries_for_all(const char *why) {
     for (size_t i = 0; i < SOURCES; i++)
-        if (config.access == NA_ACCESS_AUTO ? sources[i]->automatic
-                                            : sources[i]->choice == config.access)
-            entry_for(sources[i], why);
+        if (config.access == NA_ACCESS_AUTO ? sources[i].automatic
+                                            : sources[i].choice == config.access)
+            entry_for(&sources[i], why);
 }
 
 /* ---- the thread ---- */
@@ -294,6 +302,7 @@ void na_access_start(const na_profile_config_t *c, bool in_child) {
     atomic_store(&ending, 0);
     na_pool_blocks_start(wanted && !in_child);
     if (!wanted) return;
+    list_sources();
     na_access_store_init();
     if (in_child) {
         entries_for_all("a forked child is given no thread; begin a profile in it with "

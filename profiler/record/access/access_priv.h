@@ -29,7 +29,8 @@ typedef struct na_access_raw {
     bool exact_ip;
 } na_access_raw_t;
 
-/* A source. One is in use at a time. */
+/* A source. One is in use at a time. (Each is made by a function, when it is wanted: a table of
+ * them the loader would relocate in every process.) */
 typedef struct na_access_source {
     uint32_t kind, unit, flags; /* NA_NPROF_* */
     na_access_choice_t choice;
@@ -43,8 +44,9 @@ typedef struct na_access_source {
     void (*forget)(void); /* in a forked child: closes descriptors, touches no mapping */
 } na_access_source_t;
 
-extern const na_access_source_t na_access_kmod, na_access_perf_ibs, na_access_pebs, na_access_watch,
-    na_access_numa, na_access_fault, na_access_kmod_fault, na_access_kmod_sim;
+na_access_source_t na_access_kmod(void), na_access_perf_ibs(void), na_access_pebs(void),
+    na_access_watch(void), na_access_numa(void), na_access_fault(void), na_access_kmod_fault(void),
+    na_access_kmod_sim(void);
 
 /* The entry in the file of the source that is in use. */
 extern na_nprof_access_source_t *na_access_entry;

@@ -276,9 +276,14 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
     leave(t);
 }
 
-na_hooks_t na_trace_hooks = {
-    .on_alloc = on_alloc,
-    .on_free = on_free,
-    .before_move = before_move,
-    .on_resize = on_resize,
-};
+na_hooks_t na_trace_hooks;
+
+void na_trace_hooks_set(void) {
+    na_trace_hooks = na_rec_hooks;
+    na_trace_hooks.on_alloc = on_alloc;
+    na_trace_hooks.on_free = on_free;
+    na_trace_hooks.before_move = before_move;
+    na_trace_hooks.on_resize = on_resize;
+    na_trace_hooks.traced_alloc = NULL;
+    na_trace_hooks.traced_free = NULL;
+}

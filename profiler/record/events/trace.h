@@ -17,7 +17,8 @@
 #include "profiler/record/state/state.h"
 
 /* ---- trace.c ---- */
-extern na_hooks_t na_trace_hooks;
+extern NA_NEAR na_hooks_t na_trace_hooks;
+void na_trace_hooks_set(void);
 /* Keeps what of the configuration the hooks need. */
 void na_trace_configure(const na_profile_config_t *config);
 /* A thread takes over this state, and with it perhaps a buffer that another has begun. */

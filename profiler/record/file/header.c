@@ -17,9 +17,14 @@ void na_rec_copy(char *to, size_t size, const char *from) {
 }
 
 /* A decimal number from the environment, -1 if there is none. */
-static int32_t env_number(const char *const *names) {
-    for (; *names != NULL; names++) {
-        const char *s = na_os_getenv(*names);
+/* Names in one string, each ended by a zero, the last by another one. */
+static const char *next_name(const char *name) {
+    return name + __builtin_strlen(name) + 1;
+}
+
+static int32_t env_number(const char *names) {
+    for (; *names != 0; names = next_name(names)) {
+        const char *s = na_os_getenv(names);
         if (s == NULL || *s < '0' || *s > '9') continue;
         int64_t v = 0;
         while (*s >= '0' && *s <= '9' && v < INT32_MAX)
@@ -35,9 +40,9 @@ static bool starts_with(const char *s, const char *prefix) {
     return true;
 }
 
-static const char *first_set(const char *const *names) {
-    for (; *names != NULL; names++) {
-        const char *s = na_os_getenv(*names);
+static const char *first_set(const char *names) {
+    for (; *names != 0; names = next_name(names)) {
+        const char *s = na_os_getenv(names);
         /* Slurm's numbers of what is no step of ranks: the batch script, and so on. */
         if (s != NULL && *s != 0 && !starts_with(s, "42949672")) return s;
     }
@@ -47,9 +52,8 @@ static const char *first_set(const char *const *names) {
 /* The job's name: the batch system's, and the launcher's, which tells the runs of one batch job
  * from each other. */
 static void read_job(char *job, size_t size) {
-    static const char *const batch[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", NULL};
-    static const char *const run[] = {"PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid",
-                                      "SLURM_STEP_ID", NULL};
+    static const char batch[] = "SLURM_JOB_ID\0PBS_JOBID\0LSB_JOBID\0";
+    static const char run[] = "PMIX_NAMESPACE\0PMI_JOBID\0OMPI_MCA_ess_base_jobid\0SLURM_STEP_ID\0";
     const char *parts[] = {first_set(batch), first_set(run)};
     for (size_t i = 0; i < 2; i++) {
         if (parts[i] == NULL) continue;
@@ -60,9 +64,8 @@ static void read_job(char *job, size_t size) {
 }
 
 void na_header_fill(const na_header_facts_t *facts) {
-    static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                       "SLURM_PROCID", NULL};
-    static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
+    static const char rank[] = "OMPI_COMM_WORLD_RANK\0PMI_RANK\0PMIX_RANK\0SLURM_PROCID\0";
+    static const char size[] = "OMPI_COMM_WORLD_SIZE\0PMI_SIZE\0SLURM_NTASKS\0";
     na_nprof_header_t *h = na_rec.header;
     h->version = NA_NPROF_VERSION;
     h->header_size = NA_NPROF_PAGE;
@@ -118,16 +121,16 @@ static bool add_string(na_nprof_chunk_t *c, const char *s) {
 
 void na_header_environment(void) {
     static const char labels[] = "NUMALLOC_PROFILE_LABELS=";
-    static const char *const wanted[] = {"NUMALLOC_",  "LD_PRELOAD=",   "OMPI_COMM_WORLD_", "PMI_",
-                                         "PMIX_RANK=", "SLURM_PROCID=", "SLURM_NTASKS=",    NULL};
+    static const char wanted[] = "NUMALLOC_\0LD_PRELOAD=\0OMPI_COMM_WORLD_\0PMI_\0"
+                                 "PMIX_RANK=\0SLURM_PROCID=\0SLURM_NTASKS=\0";
     na_nprof_chunk_t *c = na_writer_chunk(NA_NPROF_ENVIRONMENT, NA_NPROF_PAGE, 1, 0, 0, 0);
     if (c == NULL) return;
     const char *s;
     for (size_t i = 0; (s = na_os_env_at(i)) != NULL; i++)
         if (starts_with(s, labels) && add_string(c, s)) break; /* nothing else takes their room */
     for (size_t i = 0; (s = na_os_env_at(i)) != NULL; i++) {
-        for (const char *const *w = wanted; *w != NULL; w++) {
-            if (!starts_with(s, *w) || starts_with(s, labels)) continue;
+        for (const char *w = wanted; *w != 0; w = next_name(w)) {
+            if (!starts_with(s, w) || starts_with(s, labels)) continue;
             (void)add_string(c, s);
             break;
         }

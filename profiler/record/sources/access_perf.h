@@ -34,7 +34,7 @@ typedef struct na_perf_plan {
 } na_perf_plan_t;
 
 /* Targets of a plan, one after the other; a free one has no events. */
-extern na_perf_target_t na_perf_target[NA_PERF_TARGETS];
+extern NA_NEAR na_perf_target_t na_perf_target[NA_PERF_TARGETS];
 extern uint32_t na_perf_count; /* used ones lie below */
 
 /* What follows the header of a record: of a sample, or (header.type is PERF_RECORD_SWITCH) of a

@@ -320,7 +320,8 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
     }
     na_access_entry->period = period;
     if (!begin(take_memory, why)) return false;
-    na_nprof_access_source_t *second = na_access_store_source(&na_access_pebs);
+    const na_access_source_t source = na_access_pebs();
+    na_nprof_access_source_t *second = na_access_store_source(&source);
     if (second != NULL) {
         second->unit = NA_NPROF_UNIT_STORES;
         second->period = period;
@@ -569,63 +570,83 @@ static void forget_kmod(void) {
 #define MEMORY_FLAGS                                                                               \
     (NA_NPROF_ACCESS_OP | NA_NPROF_ACCESS_LEVEL | NA_NPROF_ACCESS_LATENCY | NA_NPROF_ACCESS_EXACT)
 
-const na_access_source_t na_access_kmod = {.kind = NA_NPROF_SOURCE_KMOD_IBS,
-                                           .unit = NA_NPROF_UNIT_OPS,
-                                           .flags = MEMORY_FLAGS | NA_NPROF_ACCESS_HOME,
-                                           .choice = NA_ACCESS_KMOD,
-                                           .automatic = true,
-                                           .start = start_kmod_ibs,
-                                           .step = step_kmod,
-                                           .stop = stop_kmod,
-                                           .forget = forget_kmod};
-const na_access_source_t na_access_kmod_fault = {.kind = NA_NPROF_SOURCE_KMOD_FAULT,
-                                                 .unit = NA_NPROF_UNIT_FAULTS,
-                                                 .flags = NA_NPROF_ACCESS_EXACT,
-                                                 .choice = NA_ACCESS_KMOD_FAULT,
-                                                 .start = start_kmod_fault,
-                                                 .step = step_kmod,
-                                                 .stop = stop_kmod,
-                                                 .forget = forget_kmod};
-const na_access_source_t na_access_kmod_sim = {.kind = NA_NPROF_SOURCE_KMOD_SIM,
-                                               .unit = NA_NPROF_UNIT_MADE_UP,
-                                               .flags = MEMORY_FLAGS | NA_NPROF_ACCESS_HOME |
-                                                        NA_NPROF_ACCESS_MADE_UP,
-                                               .choice = NA_ACCESS_KMOD_SIM,
-                                               .start = start_kmod_sim,
-                                               .step = step_sim,
-                                               .stop = stop_kmod,
-                                               .forget = forget_kmod};
-const na_access_source_t na_access_perf_ibs = {.kind = NA_NPROF_SOURCE_PERF_IBS,
-                                               .unit = NA_NPROF_UNIT_OPS,
-                                               .flags = MEMORY_FLAGS,
-                                               .choice = NA_ACCESS_IBS,
-                                               .automatic = true,
-                                               .start = start_ibs,
-                                               .step = step_memory,
-                                               .stop = stop_memory,
-                                               .forget = na_perf_forget};
-const na_access_source_t na_access_pebs = {.kind = NA_NPROF_SOURCE_PEBS,
-                                           .unit = NA_NPROF_UNIT_LOADS,
-                                           .flags = MEMORY_FLAGS,
-                                           .choice = NA_ACCESS_PEBS,
-                                           .automatic = true,
-                                           .start = start_pebs,
-                                           .step = step_memory,
-                                           .stop = stop_memory,
-                                           .forget = na_perf_forget};
-const na_access_source_t na_access_fault = {.kind = NA_NPROF_SOURCE_FAULT,
-                                            .unit = NA_NPROF_UNIT_FAULTS,
-                                            .flags = NA_NPROF_ACCESS_EXACT,
-                                            .choice = NA_ACCESS_FAULT,
-                                            .start = start_fault,
-                                            .step = step_fault,
-                                            .stop = stop_fault,
-                                            .forget = na_perf_forget};
-const na_access_source_t na_access_numa = {.kind = NA_NPROF_SOURCE_NUMA,
-                                           .unit = NA_NPROF_UNIT_SCANS,
-                                           .flags = NA_NPROF_ACCESS_EXACT,
-                                           .choice = NA_ACCESS_NUMA,
-                                           .start = start_numa,
-                                           .step = step_numa,
-                                           .stop = stop_numa,
-                                           .forget = na_perf_forget};
+na_access_source_t na_access_kmod(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_KMOD_IBS,
+                                .unit = NA_NPROF_UNIT_OPS,
+                                .flags = MEMORY_FLAGS | NA_NPROF_ACCESS_HOME,
+                                .choice = NA_ACCESS_KMOD,
+                                .automatic = true,
+                                .start = start_kmod_ibs,
+                                .step = step_kmod,
+                                .stop = stop_kmod,
+                                .forget = forget_kmod};
+}
+
+na_access_source_t na_access_kmod_fault(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_KMOD_FAULT,
+                                .unit = NA_NPROF_UNIT_FAULTS,
+                                .flags = NA_NPROF_ACCESS_EXACT,
+                                .choice = NA_ACCESS_KMOD_FAULT,
+                                .start = start_kmod_fault,
+                                .step = step_kmod,
+                                .stop = stop_kmod,
+                                .forget = forget_kmod};
+}
+
+na_access_source_t na_access_kmod_sim(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_KMOD_SIM,
+                                .unit = NA_NPROF_UNIT_MADE_UP,
+                                .flags =
+                                    MEMORY_FLAGS | NA_NPROF_ACCESS_HOME | NA_NPROF_ACCESS_MADE_UP,
+                                .choice = NA_ACCESS_KMOD_SIM,
+                                .start = start_kmod_sim,
+                                .step = step_sim,
+                                .stop = stop_kmod,
+                                .forget = forget_kmod};
+}
+
+na_access_source_t na_access_perf_ibs(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_PERF_IBS,
+                                .unit = NA_NPROF_UNIT_OPS,
+                                .flags = MEMORY_FLAGS,
+                                .choice = NA_ACCESS_IBS,
+                                .automatic = true,
+                                .start = start_ibs,
+                                .step = step_memory,
+                                .stop = stop_memory,
+                                .forget = na_perf_forget};
+}
+
+na_access_source_t na_access_pebs(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_PEBS,
+                                .unit = NA_NPROF_UNIT_LOADS,
+                                .flags = MEMORY_FLAGS,
+                                .choice = NA_ACCESS_PEBS,
+                                .automatic = true,
+                                .start = start_pebs,
+                                .step = step_memory,
+                                .stop = stop_memory,
+                                .forget = na_perf_forget};
+}
+
+na_access_source_t na_access_fault(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_FAULT,
+                                .unit = NA_NPROF_UNIT_FAULTS,
+                                .flags = NA_NPROF_ACCESS_EXACT,
+                                .choice = NA_ACCESS_FAULT,
+                                .start = start_fault,
+                                .step = step_fault,
+                                .stop = stop_fault,
+                                .forget = na_perf_forget};
+}
+
+na_access_source_t na_access_numa(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_NUMA,
+                                .unit = NA_NPROF_UNIT_SCANS,
+                                .flags = NA_NPROF_ACCESS_EXACT,
+                                .choice = NA_ACCESS_NUMA,
+                                .start = start_numa,
+                                .step = step_numa,
+                                .stop = stop_numa,
+                                .forget = na_perf_forget};
+}

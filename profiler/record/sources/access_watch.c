@@ -754,14 +754,14 @@ static void stop(void) {
     na_deaths_watch(0, 0);
 }
 
-const na_access_source_t na_access_watch = {
-    .kind = NA_NPROF_SOURCE_WATCH,
-    .unit = NA_NPROF_UNIT_ACCESSES,
-    .flags = NA_NPROF_ACCESS_OP | NA_NPROF_ACCESS_SKID,
-    .choice = NA_ACCESS_WATCH,
-    .automatic = true,
-    .start = start,
-    .step = step,
-    .stop = stop,
-    .forget = na_perf_forget,
-};
+na_access_source_t na_access_watch(void) {
+    return (na_access_source_t){.kind = NA_NPROF_SOURCE_WATCH,
+                                .unit = NA_NPROF_UNIT_ACCESSES,
+                                .flags = NA_NPROF_ACCESS_OP | NA_NPROF_ACCESS_SKID,
+                                .choice = NA_ACCESS_WATCH,
+                                .automatic = true,
+                                .start = start,
+                                .step = step,
+                                .stop = stop,
+                                .forget = na_perf_forget};
+}

@@ -204,7 +204,8 @@ NA_INLINE bool na_rec_ready(void) {
 }
 
 /* ---- hooks.c ---- */
-extern na_hooks_t na_rec_hooks;
+extern NA_NEAR na_hooks_t na_rec_hooks;
+void na_rec_hooks_set(void);
 /* False: the block was recorded in this profile. True: it is from before (counted), or was lost. */
 bool na_rec_not_ours_slow(const na_record_t *record, uint64_t usable);
 NA_INLINE bool na_rec_not_ours(const na_record_t *record, uint64_t usable) {

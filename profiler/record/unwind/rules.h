@@ -47,7 +47,7 @@ enum {
 #define NA_RULE_WAYS     4u
 #define NA_RULE_TAG_BITS (NA_RULE_PC_BITS - NA_RULE_SET_BITS)
 
-extern _Atomic uint64_t na_rule_cache[1u << NA_RULE_SET_BITS][NA_RULE_WAYS];
+extern NA_NEAR _Atomic uint64_t na_rule_cache[1u << NA_RULE_SET_BITS][NA_RULE_WAYS];
 
 /* Multiplication by an odd number is a bijection of the 47-bit words; the bits above are noise. */
 NA_INLINE uint64_t na_rule_scramble(uintptr_t pc) {
