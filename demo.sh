@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# demo.sh - profiles every allocation of a real program, Python indexing the system's headers, and
-# shows the report.
+# demo.sh - profiles a program, follows what the profile says first, and compares the allocator with
+# the C library's.
 set -euo pipefail
 
 usage() {
-    cat <<EOF
+    cat <<EOF2
 usage: ./demo.sh [--no-setup]
 
-Builds numalloc (build/release), runs Debian's Python, which indexes the words of the C headers in
-/usr/include, with numalloc preloaded and profiling every allocation, and prints numalloc-dump's
-report of it. The files stay in build/demo/.
+Builds numalloc (build/release) and a program, docs/examples/words/words.c, which indexes the words of the C
+headers in /usr/include. Profiles every allocation of it, shows numalloc-dump's report, does what the
+first finding says, and runs the program under numalloc and under the C library's malloc. The files
+stay in build/demo/.
 
   --no-setup   install nothing, even if packages are missing
-EOF
+EOF2
 }
 
 setup=1
@@ -35,14 +36,19 @@ die() {
 }
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
+mkdir -p build/demo
 if [[ $setup -eq 1 ]]; then
-    scripts/setup.sh
+    echo "== packages that a build needs (scripts/packages)"
+    scripts/setup.sh build >build/demo/setup.log 2>&1 || {
+        tail -n 20 build/demo/setup.log >&2
+        die "scripts/setup.sh failed; the lines above say why"
+    }
+    tail -n 1 build/demo/setup.log
 fi
 
 echo "== building"
-mkdir -p build/release build/demo
 for step in "cmake --preset release" \
-    "cmake --build --preset release --target numalloc numalloc-dump -j $(nproc)"; do
+    "cmake --build --preset release --target numalloc numalloc-dump numalloc-bench -j $(nproc)"; do
     $step >build/demo/build.log 2>&1 || {
         tail -n 40 build/demo/build.log >&2
         die "'$step' failed; the lines above say why"
@@ -50,74 +56,66 @@ for step in "cmake --preset release" \
 done
 lib=$PWD/build/release/libnumalloc.so
 dump=build/release/numalloc-dump
-
-python=/usr/bin/python3 # Debian's own: its function names are in the binary
-[[ -x $python ]] || die "no $python; scripts/setup.sh installs it"
-
-program=build/demo/index.py
-cat >"$program" <<'EOF'
-"""An index of the words of all C headers: word -> files and lines, as one JSON document."""
-import collections
-import hashlib
-import json
-import pathlib
-import re
-
-word = re.compile(r"[A-Za-z_]\w+")
-index = collections.defaultdict(list)
-files = sorted(p for p in pathlib.Path("/usr/include").rglob("*.h") if p.is_file())[:1200]
-for number, path in enumerate(files):
-    for line, text in enumerate(path.read_text(errors="replace").splitlines()):
-        for name in word.findall(text):
-            index[name].append((number, line))
-document = json.dumps(index, sort_keys=True)
-print(len(files), "files,", len(index), "words,", len(document), "bytes of JSON, sha256",
-      hashlib.sha256(document.encode()).hexdigest()[:16])
-EOF
-
-# PYTHONMALLOC=malloc: every Python object is a block of its own, instead of a piece of a pool that
-# Python would take from malloc. A fixed hash seed makes the two runs alike.
-export PYTHONMALLOC=malloc PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1
+bench=build/release/numalloc-bench
+source=docs/examples/words/words.c
 unset LD_PRELOAD
-seconds() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", b - a }'; }
-
-echo "== $python indexes the words of /usr/include/**/*.h, every allocation recorded"
+for variable in $(compgen -e NUMALLOC_); do unset "$variable"; done
 rm -f build/demo/*.nprof
-t0=$(date +%s.%N)
-"$python" "$program" >build/demo/plain.txt
-t1=$(date +%s.%N)
-LD_PRELOAD=$lib NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$PWD/build/demo/%e.%p.nprof \
-    "$python" "$program" >build/demo/profiled.txt
-t2=$(date +%s.%N)
-cat build/demo/profiled.txt
-cmp -s build/demo/plain.txt build/demo/profiled.txt ||
-    die "the program's output changed under the profiler; that is a defect of numalloc"
-echo "plain $(seconds "$t0" "$t1") s, profiled $(seconds "$t1" "$t2") s; the same output"
+gcc -O2 -g "$source" -o build/demo/words
+gcc -O2 -g -DMENDED "$source" -o build/demo/words-mended
+find /usr/include -name '*.h' -type f | LC_ALL=C sort | sed -n 1,2000p >build/demo/headers
+[[ -s build/demo/headers ]] || die "there are no C headers in /usr/include"
 
-profile=
-for file in build/demo/python3*.nprof; do
-    [[ -s $file ]] && profile=$file
-done
-[[ -n $profile ]] || die "the run left no profile in build/demo; see the lines above"
+# profile PROGRAM: runs it with every allocation recorded in build/demo/PROGRAM.nprof.
+profile() {
+    "build/demo/$1" <build/demo/headers >"build/demo/$1.plain"
+    LD_PRELOAD=$lib NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$PWD/build/demo/$1.nprof \
+        "build/demo/$1" <build/demo/headers >"build/demo/$1.profiled"
+    cmp -s "build/demo/$1.plain" "build/demo/$1.profiled" ||
+        die "the output of $1 changed under the profiler; that is a defect of numalloc"
+    [[ -s build/demo/$1.nprof ]] || die "$1 left no profile in build/demo; see the lines above"
+}
+peak() { "$dump" "build/demo/$1.nprof" | sed -n 's/^peak  *\([0-9.]* [KMG]*i*B\) in \([0-9,]*\) blocks.*/\1 in \2 blocks/p'; }
 
 echo
-echo "== numalloc-dump $profile"
-"$dump" "$profile"
-
+echo "== $source indexes the words of $(wc -l <build/demo/headers) C headers, every allocation recorded"
+profile words
+cat build/demo/words.profiled
+echo
+echo "== numalloc-dump build/demo/words.nprof"
+"$dump" build/demo/words.nprof
 page=build/demo/report.html
-if "$dump" html "$profile" -o "$page" 2>build/demo/html.err; then
-    echo
-    echo "== The same as a page: open $PWD/$page ($(du -h "$page" | cut -f1)) in a browser"
-else
-    cat build/demo/html.err
-fi
+"$dump" html build/demo/words.nprof -o "$page"
 
-cat <<EOF
+echo
+echo "== The first finding followed: an array for each word instead of a list (-DMENDED)"
+profile words-mended
+cmp -s build/demo/words.plain build/demo/words-mended.plain || die "the mended program prints something else"
+echo "peak before  $(peak words)"
+echo "peak after   $(peak words-mended); the same output"
 
-The profile is $profile ($(du -h "$profile" | cut -f1)).
+echo
+echo "== The allocator: the first program with nothing recorded"
+"$bench" compare --allocators numalloc,glibc --control off --rounds 5 --json \
+    --program "words=build/demo/words <build/demo/headers" >build/demo/compare.json 2>build/demo/compare.err || {
+    cat build/demo/compare.err >&2
+    die "numalloc-bench failed; the lines above say why"
+}
+# least METRIC ALLOCATOR: the least of the rounds.
+least() {
+    sed -n "/\"name\": \"$1\"/,/\"name\": /s/.*\"allocator\": \"$2\", .*\"min\": \([0-9.]*\).*/\1/p" \
+        build/demo/compare.json | head -n 1
+}
+printf 'numalloc %.2f s, %.1f MiB at the peak; the C library %.2f s, %.1f MiB (the best of five each)\n' \
+    "$(least time numalloc)" "$(least 'peak memory' numalloc)" \
+    "$(least time glibc)" "$(least 'peak memory' glibc)"
+
+cat <<EOF2
+
+The report as a page: open $PWD/$page ($(du -h "$page" | cut -f1)) in a browser.
 Try next:
-  $dump sites --stacks --top 5 $profile
+  $dump sites --stacks --top 5 build/demo/words.nprof
   $dump help
   LD_PRELOAD=$lib NUMALLOC_PROFILE=sites your-program   (then numalloc-dump on its .nprof file)
   LD_PRELOAD=$lib NUMALLOC_PROFILE=sample your-server   (little overhead)
-EOF
+EOF2

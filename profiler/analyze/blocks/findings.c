@@ -95,15 +95,14 @@ static double temporaries(const profile_t *p, na_found_t *f) {
     return f->figure[0];
 }
 
-/* Blocks at the peak, their mean size. A block of its own costs its pointer and the rounding. */
+/* Blocks at the peak, their mean size. A block of its own costs at least the pointer to it. */
 static double tiny(const profile_t *p, na_found_t *f) {
     const na_counters_t *t = p->total;
-    double blocks = count(p, (double)t->peak_count), allocs = count(p, (double)t->alloc_count);
+    double blocks = count(p, (double)t->peak_count);
     if (blocks < 100000) return NAN;
     f->figure[0] = blocks;
     f->figure[1] = (double)t->peak_bytes / blocks;
-    double rounded = ((double)t->alloc_usable - (double)t->alloc_bytes) / allocs;
-    saves_bytes(p, f, blocks * ((double)sizeof(void *) + rounded));
+    saves_bytes(p, f, blocks * (double)sizeof(void *));
     return 1 / f->figure[1];
 }
 

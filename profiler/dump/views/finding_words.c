@@ -307,8 +307,8 @@ static void tell(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
     if (placed) finding->place = t->place;
     tell_saving(t, f);
     tell_line(t, f);
-    /* What may be needed counts half. */
-    t->rank = finding->of_profile ? 2 : f->at_most ? finding->worth / 2 : finding->worth;
+    /* What may be needed counts a quarter. */
+    t->rank = finding->of_profile ? 2 : f->at_most ? finding->worth / 4 : finding->worth;
 }
 
 /* The most valuable first, equal ones as they are in the table. */
