@@ -41,8 +41,7 @@ void na_limit_release(size_t bytes) {
 /* What is asked for beside a number of pages. */
 typedef struct na_wish {
     uint32_t align;
-    uint32_t room;  /* 0: none */
-    uintptr_t near; /* 0: anywhere */
+    uint32_t room; /* 0: none */
 } na_wish_t;
 
 static uintptr_t na_pageheap_find_roomy(na_pagestore_t *s, uint32_t pages, uint32_t room,
@@ -97,7 +96,6 @@ static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_w
     uintptr_t start = 0;
     uint32_t dirty;
     if (NA_UNLIKELY(wish.room)) start = na_pageheap_find_roomy(s, pages, wish.room, &dirty);
-    if (NA_UNLIKELY(wish.near)) start = na_store_take_near(s, pages, wish.near, &dirty);
     if (NA_UNLIKELY(na_pressure_is_critical()) && !start &&
         (start = na_store_take_dirty(s, pages, wish.align)))
         dirty = pages;
@@ -408,10 +406,6 @@ uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, 
     return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .room = room}, zeroed);
 }
 
-uintptr_t na_pageheap_alloc_near(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed) {
-    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .near = near}, zeroed);
-}
-
 /* --- large blocks that are to lie where they are first touched --- */
 
 bool na_pageheap_leaves_to_touch(unsigned node) {
@@ -423,11 +417,9 @@ bool na_pageheap_leaves_to_touch(unsigned node) {
 }
 
 /* Free pages that all hold memory. */
-static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages, uintptr_t near) {
-    uint32_t dirty;
+static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages) {
     na_lock(&s->lock);
-    uintptr_t start = na_store_take_near(s, pages, near, &dirty);
-    if (!start) start = na_store_take_dirty(s, pages, 1);
+    uintptr_t start = na_store_take_dirty(s, pages, 1);
     na_unlock(&s->lock);
     return start;
 }
@@ -449,13 +441,12 @@ static bool na_pageheap_count_fresh(unsigned node, uint32_t pages) {
     return true;
 }
 
-uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed,
-                                     bool *by_touch) {
+uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, bool *zeroed, bool *by_touch) {
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
     if (!na_limit_charge(bytes)) return 0;
     na_pagestore_t *s = &na_pagestores[NA_STORE_TOUCH(node)];
-    uintptr_t start = na_pageheap_take_held(s, pages, near);
-    if (!start) start = na_pageheap_take_held(&na_pagestores[node], pages, near);
+    uintptr_t start = na_pageheap_take_held(s, pages);
+    if (!start) start = na_pageheap_take_held(&na_pagestores[node], pages);
     *by_touch = !start;
     *zeroed = false;
     if (!start && na_pageheap_count_fresh(node, pages))

@@ -62,19 +62,13 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
  * either side of it are free, if there is such a place. */
 uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, bool *zeroed);
 
-/* The same, if that can be, near an address that the calling thread used lately: what it left in
- * its processor's caches is of use to it, and of none to others. */
-uintptr_t na_pageheap_alloc_near(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed);
-
 /* Several nodes: large blocks of the node's threads are left to the kernel's first touch. Not where
  * the node is bound strictly, binding is refused, or memory or address space is scarce. */
 bool na_pageheap_leaves_to_touch(unsigned node);
 /* Takes a run of at least NA_HUGE_PAGES pages on such a node: free pages that all hold memory, at
- * the node and near an address that the thread used lately if that can be; else pages that hold
- * none and are not bound (*by_touch), aligned to a hugepage. 0: neither is to be had, or the node
- * has no room for them. */
-uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, uintptr_t near, bool *zeroed,
-                                     bool *by_touch);
+ * the node; else pages that hold none and are not bound (*by_touch), aligned to a hugepage. 0:
+ * neither is to be had, or the node has no room for them. */
+uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, bool *zeroed, bool *by_touch);
 /* The address lies in a region for such runs. */
 bool na_pageheap_is_by_touch(uintptr_t address);
 /* No more of them for the node: where their pages lie cannot be known. */

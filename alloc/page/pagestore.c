@@ -419,17 +419,6 @@ uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
-uintptr_t na_store_take_near(na_pagestore_t *s, uint32_t n, uintptr_t near, uint32_t *dirty) {
-    na_hugepage_t *hp = na_region_hugepage(near);
-    if (!hp || &na_pagestores[hp->region->store] != s) return 0;
-    if (n >= NA_HUGE_PAGES) return na_is_dirty_run(hp, n) ? na_store_take_from(s, hp, n, dirty) : 0;
-    if (hp->longest < n || na_bits_empty(&hp->dirty)) return 0;
-    unsigned at = na_bits_find_run(hp->dirty, n, 1);
-    if (at == NA_BITS_NONE) return 0;
-    *dirty = na_store_take_at(s, hp, at, n);
-    return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
-}
-
 /* Free pages in a row from the region's page `from` on, at most n; *next: where to look on. */
 static size_t na_free_row(const na_region_t *region, size_t from, size_t n, size_t *next) {
     size_t end = region->frontier >> NA_PAGE_SHIFT, row = 0;

@@ -92,10 +92,6 @@ uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align);
  * left on either side, one for it to grow into and one for its neighbour. */
 uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint32_t *dirty);
 
-/* The same, in the hugepage at `near` (any address) or from there on; 0: too little is free there,
- * or pages would be taken that hold no memory. */
-uintptr_t na_store_take_near(na_pagestore_t *s, uint32_t n, uintptr_t near, uint32_t *dirty);
-
 /* Where address space is limited: a run of more pages than any small span has may lie across
  * hugepages, since what would be left over between two counts against the limit. */
 #define NA_ACROSS_LEAST 33u

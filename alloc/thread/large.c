@@ -133,9 +133,6 @@ static uint32_t room_for(uint32_t pages) {
     return pages < most / 3 ? 3 * pages : most;
 }
 
-/* Blocks of at least so many pages are kept near: smaller ones better fill up holes. */
-#define NEAR_PAGES 64u
-
 /* The end of a run may hold memory of former blocks that nobody asked for: a run is whole pages of
  * ours, which are two of the system's. */
 static NA_COLD void give_end_back(const na_span_t *span) {
@@ -144,27 +141,22 @@ static NA_COLD void give_end_back(const na_span_t *span) {
     if (unused < end) na_os_purge((void *)unused, end - unused);
 }
 
-static bool map_run(na_tcache_t *tcache, na_span_t *span, const na_large_kind_t *kind,
-                    bool *zeroed) {
+static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) {
     uint32_t pages = span->pages;
     uintptr_t start = 0;
     bool by_touch = false;
     if (NA_UNLIKELY(kind->by_touch))
-        start =
-            na_pageheap_alloc_by_touch(kind->node, pages, tcache->large_near, zeroed, &by_touch);
+        start = na_pageheap_alloc_by_touch(kind->node, pages, zeroed, &by_touch);
     if (NA_UNLIKELY(start != 0))
         span->astray = by_touch ? NA_ASTRAY_BY_TOUCH : NA_ASTRAY_NOT;
     else if (kind->grows)
         start = na_pageheap_alloc_roomy(kind->node, pages, room_for(pages), zeroed);
-    else if (pages >= NEAR_PAGES && kind->alignment <= NA_PAGE_SIZE)
-        start = na_pageheap_alloc_near(kind->node, pages, tcache->large_near, zeroed);
     else
         start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
                                   zeroed);
     if (start == 0) return false;
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
-    if (pages >= NEAR_PAGES) tcache->large_near = start;
     if (na_pressure_is_critical() && (!*zeroed || na_pressure_is_exhausted())) give_end_back(span);
     return true;
 }
@@ -217,7 +209,7 @@ static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *
     span->requested = size;
     *zeroed = true;
     bool recorded = is_recorded(tcache, na_span_bytes(span));
-    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(tcache, span, kind, zeroed);
+    bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(span, kind, zeroed);
     if (!mapped) {
         na_span_delete(span);
         return NULL;
@@ -362,7 +354,6 @@ void na_large_free_late(na_tcache_t *tcache, na_span_t *span) {
     }
     count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
     na_pagemap_remove(span);
-    if (span->pages >= NEAR_PAGES && !span->dedicated) tcache->large_near = span->start;
     give_memory_back(span);
     na_span_delete(span);
     if (tcache != NULL) tcache->large_frees++;

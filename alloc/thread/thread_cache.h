@@ -142,7 +142,6 @@ typedef struct na_tcache {
     uint8_t policy;    /* on the pseudo-node: its thread's policy when last looked at, 0: never */
     bool pinned;       /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
-    uintptr_t large_near; /* where the thread last took or gave back a large block (large.c) */
     uint64_t large_allocs, large_frees, remote_frees;
     na_track_t track;
     bool ours;              /* the thread is one of the library's own (thread.h) */

@@ -294,37 +294,3 @@ Test(roomy, without_room) {
     cr_assert_neq(na_pageheap_alloc_roomy(0, 2 * NA_HUGE_PAGES, 6 * NA_HUGE_PAGES, &zeroed), 0);
     cr_assert_eq(stats().regions, regions);
 }
-
-/* --- near --- */
-
-Test(near, the_same_memory_again) {
-    start();
-    bool zeroed;
-    uintptr_t first = must_alloc(400, &zeroed), second = must_alloc(400, &zeroed);
-    memset((void *)second, 1, 400 * NA_PAGE_SIZE);
-    na_pageheap_free(0, first, 400);
-    na_pageheap_free(0, second, 400);
-    /* Elsewhere there is as much, at lower addresses. */
-    for (uint32_t pages = 64; pages <= 400; pages += 100) {
-        uintptr_t run = na_pageheap_alloc_near(0, pages, second + 5 * NA_PAGE_SIZE, &zeroed);
-        cr_assert_eq(run, second, "%u pages", pages);
-        cr_assert_not(zeroed);
-        na_pageheap_free(0, run, pages);
-    }
-}
-
-/* Not near: too little is free there, what is free holds no memory, or it is no address of ours. */
-Test(near, elsewhere) {
-    start();
-    bool zeroed;
-    uintptr_t low = must_alloc(400, &zeroed), run = must_alloc(400, &zeroed);
-    na_pageheap_free(0, low, 400);
-    cr_assert_eq(na_pageheap_alloc_near(0, 400, run, &zeroed), low);
-    na_pageheap_free(0, low, 400);
-    na_pageheap_free(0, run, 400);
-    na_pageheap_trim(0, 0);
-    cr_assert_eq(na_pageheap_alloc_near(0, 400, run, &zeroed), low);
-    cr_assert(zeroed);
-    cr_assert_neq(na_pageheap_alloc_near(0, 64, (uintptr_t)&zeroed, &zeroed), 0);
-    cr_assert_neq(na_pageheap_alloc_near(0, 300, 0, &zeroed), 0);
-}
