@@ -7,7 +7,6 @@
 #include "alloc/central/central.h"
 #include "alloc/central/mixed.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/placement_check.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
@@ -152,7 +151,6 @@ static void in_child(void) {
     na_meta_after_fork_child();
     na_span_after_fork_child();
     na_pageheap_after_fork_child();
-    na_placement_after_fork_child();
     na_central_after_fork_child();
     na_mix_after_fork_child();
     bool taken = false; /* the list of thread caches, by a fork */

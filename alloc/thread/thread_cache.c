@@ -676,12 +676,10 @@ static void tend_nodes(na_tcache_t *tcache, uint64_t now) {
         return;
     }
     if (na_topology_poll(now)) {
-        na_placement_soon();
         uint64_t back = na_topology_take_back();
         for (; back != 0; back &= back - 1)
             na_placement_bring_back((unsigned)__builtin_ctzll(back));
     }
-    na_placement_nodes(now);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         sweep_transfer(node, now);
         na_pageheap_tick(node, now);

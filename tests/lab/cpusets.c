@@ -1,11 +1,6 @@
 /* cpusets.c - the cpuset of the program is changed while it runs, its nodes and its CPUs; what it
  * allocates afterwards lies on its threads' nodes again, or on the nearest that are allowed.
  *
- * usage: cpusets [back]
- *
- * With `back` one change is taken back before the library, which the program does not call
- * meanwhile, can see it: the kernel has moved pages for it that it does not move back.
- *
  * Run by cpuset.sh, in a control group of its own, which may begin with fewer nodes than there are.
  * A change of CPUs moves threads: then the bound is that of any move, 20 ms and two slow paths. A
  * change of nodes is looked for once a second; until then the kernel sees to it that only allowed
@@ -21,8 +16,6 @@ enum {
     SLOTS = SMALL + MEDIUM + LARGE,
     NOTICED_MS = 60000, /* a second or so on a fast machine */
     LOOK_MS = 1500,     /* the library looks for other nodes once a second */
-    BACK = 6,           /* step */
-    MOVING_MS = 60000,  /* the kernel moves pages behind the program's back */
 };
 
 typedef struct worker {
@@ -35,7 +28,6 @@ static worker_t *workers;
 static int workers_count; /* one for each node with a CPU */
 static pthread_barrier_t together;
 static char group[256];
-static bool with_back;
 
 /* What the next phase is. Written by worker 0 between two barriers. */
 static struct {
@@ -103,27 +95,6 @@ static void change(const char *name, const char *nodes, const char *cpus, const 
     memcpy(phase.place, place_of, sizeof phase.place);
 }
 
-/* Pages of a worker's blocks that are not on its node, by the kernel's word. */
-static uint64_t astray(worker_t *self, int home) {
-    memset(&self->pages, 0, sizeof self->pages);
-    lab_judge(self->block, SLOTS, false, &self->pages);
-    return self->pages.total - self->pages.on[home];
-}
-
-/* By worker 0, the others waiting. No call of malloc or free. */
-static void change_for_a_moment(const char *nodes, const char *all, const int *place_of) {
-    uint64_t moved = 0, began = lab_now_ms();
-    write_group("cpuset.mems", nodes);
-    while (moved == 0 && lab_now_ms() - began < MOVING_MS) {
-        lab_sleep_ms(20);
-        for (int i = 0; i < workers_count; i++)
-            moved += astray(&workers[i], place_of[i]);
-    }
-    change("nodes 1 and 3 only, for a moment", all, NULL, place_of, false);
-    check_say("%llu pages were moved meanwhile\n", (unsigned long long)moved);
-    CHECK(moved != 0);
-}
-
 static void say(void) {
     for (int i = 0; i < workers_count; i++) {
         char what[128];
@@ -140,8 +111,7 @@ static void work(void *argument, int number) {
     (void)argument;
     worker_t *self = &workers[number];
     self->random = (uint64_t)number;
-    for (int step = 0; step < 9; step++) {
-        if (step == BACK && !with_back) continue;
+    for (int step = 0; step < 8; step++) {
         pthread_barrier_wait(&together);
         if (number == 0) switch (step) {
             case 0: /* the nodes as cpuset.sh gave them */
@@ -163,10 +133,7 @@ static void work(void *argument, int number) {
             case 5:
                 change("all nodes again", "0-3", NULL, own, false);
                 break;
-            case BACK:
-                change_for_a_moment("1,3", "0-3", own);
-                break;
-            case 7:
+            case 6:
                 change("nodes and CPUs 2 and 3 only", "2-3", "2-3", two, true);
                 break;
             default:
@@ -182,10 +149,9 @@ static void work(void *argument, int number) {
         lab_drop(&self->block[i]);
 }
 
-int main(int argc, char **argv) {
+int main(void) {
     char text[256];
     check_begin();
-    with_back = argc > 1 && strcmp(argv[1], "back") == 0;
     lab_read_nodes();
     for (int i = 0; i < lab_nodes; i++)
         workers_count += lab_node[i].id == i && lab_node[i].cpu >= 0 && lab_node[i].total != 0;

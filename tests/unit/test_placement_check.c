@@ -1,4 +1,4 @@
-/* test_placement_check.c - memory that the kernel has put elsewhere is found and brought back.
+/* test_placement_check.c - memory that the kernel has put elsewhere is brought back.
  *
  * A made-up tree of two nodes. Where a page lies, and whether mbind moves it, the test says in the
  * system's place: one real node is enough. That the kernel does as it says is for machines with
@@ -15,12 +15,12 @@
 #include "alloc/sys/topology.h"
 #include "support/node_tree.h"
 
-enum { MOST = 4096, SECOND = 1000 };
+enum { MOST = 4096 };
 
 static node_tree_t tree;
 static unsigned elsewhere_of_100; /* of the pages of a node's regions */
 static unsigned stubborn;         /* rounds of mbind that move nothing */
-static unsigned rounds, looks, looked_up;
+static unsigned rounds, looked_up;
 static long refusal; /* of move_pages */
 
 long __wrap_na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, bool move);
@@ -37,7 +37,6 @@ long __wrap_na_os_bind(void *start, size_t size, unsigned node, na_bind_t how, b
 
 long __wrap_na_os_page_nodes(void *const *pages, unsigned count, int *status);
 long __wrap_na_os_page_nodes(void *const *pages, unsigned count, int *status) {
-    looks++;
     if (refusal != 0) return refusal;
     for (unsigned i = 0; i < count; i++) {
         cr_assert_neq(pages[i], NULL);
@@ -54,7 +53,6 @@ static void start(void) {
     static void *blocks[MOST];
     for (unsigned i = 0; i < MOST; i++)
         memset(blocks[i] = NA_FN(malloc)(1000), 1, 1000);
-    na_placement_soon(); /* whatever a slow path has begun */
 }
 
 static void end(void) {
@@ -105,56 +103,4 @@ Test(verify, a_system_that_does_not_say) {
     refusal = -EPERM;
     na_placement_bring_back(0);
     cr_assert_eq(na_topology_take_back(), 0);
-    uint64_t now = 5000;
-    na_placement_nodes(now);
-    looks = 0;
-    for (unsigned i = 0; i < 100; i++)
-        na_placement_nodes(now += SECOND);
-    cr_assert_eq(looks, 1); /* and is not asked again */
-}
-
-/* Times (s) of the looks, from the first call on. */
-static unsigned look_times(uint64_t now, unsigned seconds, unsigned times[]) {
-    unsigned n = 0;
-    for (unsigned i = 0; i <= seconds; i++, now += SECOND) {
-        looks = 0;
-        na_placement_nodes(now);
-        if (looks != 0) times[n++] = i;
-    }
-    return n;
-}
-
-Test(verify, looks_grow_rare_while_all_is_in_place) {
-    static const unsigned expected[] = {1, 2, 4, 8, 16, 24, 32, 40};
-    unsigned times[64];
-    cr_assert_eq(look_times(5000, 40, times), sizeof expected / sizeof *expected);
-    for (unsigned i = 0; i < sizeof expected / sizeof *expected; i++)
-        cr_assert_eq(times[i], expected[i], "look %u after %u s", i, times[i]);
-    cr_assert_eq(rounds, 0);
-    na_placement_soon();
-    cr_assert_eq(look_times(90000, 2, times), 2);
-}
-
-Test(verify, a_few_pages_elsewhere_are_left_alone) {
-    unsigned times[64];
-    elsewhere_of_100 = 5;
-    look_times(5000, 20, times);
-    cr_assert_eq(rounds, 0);
-}
-
-Test(verify, many_are_brought_back) {
-    unsigned times[64];
-    elsewhere_of_100 = 90;
-    look_times(5000, 20, times);
-    cr_assert_eq(rounds, 1);
-    cr_assert_eq(elsewhere_of_100, 0);
-}
-
-Test(verify, less_and_less_often_when_it_does_not_help) {
-    unsigned times[300];
-    elsewhere_of_100 = 90;
-    node_tree_put_free(&tree, 0, 16384, 1);
-    unsigned n = look_times(5000, 250, times);
-    cr_assert_eq(rounds, 0);
-    cr_assert_gt(times[n - 1] - times[n - 2], 50);
 }
