@@ -270,9 +270,17 @@ printf 'int main(void) { return 4; }\n' >four.c
 if gcc -static four.c -o static 2>/dev/null; then
     go static ../../static
     refused 126 "statically linked" "libnumalloc.a"
-    gcc -static four.c -o linked -Wl,--whole-archive "${lib%/*}/libnumalloc.a" -Wl,--no-whole-archive -pthread
+    printf '#include <stdlib.h>\nvoid *volatile kept;\n__attribute__((noipa)) void asks(void) { kept = malloc(77777); }\nint main(void) { asks(); return 4; }\n' >linked.c
+    gcc -g -static -Wl,--eh-frame-hdr linked.c -o linked "${lib%/*}/libnumalloc.a" -pthread
     go linked ../../linked
     is 4
+    for mode in profile sample trace; do # the C library allocates before it has begun
+        go linked --$mode -o linked.nprof ../../linked
+        is 4
+        one_profile
+        [ $mode = sample ] || "$dump" sites --stacks "$profile" | grep '| asks' >/dev/null ||
+            fail "--$mode of a static program: no stacks: $("$dump" sites --stacks "$profile")"
+    done
 fi
 gcc four.c -o four
 "$python" - <<'END'

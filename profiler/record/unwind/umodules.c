@@ -1,8 +1,9 @@
 /* umodules.c - asks the loader for the module of an address, and remembers identities.
  *
  * glibc >= 2.35 has _dl_find_object: lock-free, async-signal-safe. Without it (older C libraries,
- * some static programs) the modules present at start are known from dl_iterate_phdr, and what is
- * loaded later is walked by frame pointers. */
+ * static programs) the modules present at start are known from dl_iterate_phdr, and what is loaded
+ * later is walked by frame pointers. A static program has it, too, but allocates while it prepares
+ * it, and asked then it crashes. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* struct dl_phdr_info, _dl_find_object */
 #endif
@@ -12,6 +13,7 @@
 #include <elf.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <sys/auxv.h>
 
 #include "alloc/sys/base.h"
 #include "profiler/record/unwind/lasting.h"
@@ -44,6 +46,7 @@ _Atomic uint32_t na_umodule_generation;
 #define START_MAX 256u
 static na_unwind_module_t at_start[START_MAX];
 static unsigned start_count;
+static bool is_static; /* the program has no dynamic linker */
 
 static uint64_t mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
@@ -145,7 +148,7 @@ static NA_COLD void make_whole(uintptr_t pc, na_unwind_module_t *m) {
 
 static bool ask_loader(uintptr_t pc, na_unwind_module_t *m) {
 #ifdef HAVE_DL_FIND_OBJECT
-    if (_dl_find_object != NULL) {
+    if (_dl_find_object != NULL && !is_static) {
         struct dl_find_object found;
         if (_dl_find_object((void *)pc, &found) != 0) return false;
         m->start = (uintptr_t)found.dlfo_map_start;
@@ -186,10 +189,22 @@ na_umodule_state_t na_umodule_of_others(uintptr_t pc, na_unwind_module_t *m) {
     return na_lasting(m->start) ? NA_UMODULE_LASTING : NA_UMODULE_FRESH;
 }
 
+/* A static program may allocate before its C library knows its segments; the kernel has told them.
+ */
+static void ask_kernel(struct dl_phdr_info *info) {
+    info->dlpi_phdr = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    info->dlpi_phnum = info->dlpi_phdr != NULL ? (ElfW(Half))getauxval(AT_PHNUM) : 0;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_PHDR)
+            info->dlpi_addr = (uintptr_t)info->dlpi_phdr - info->dlpi_phdr[i].p_vaddr;
+}
+
 static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     (void)arg;
+    if (start_count == 0 && info->dlpi_phnum == 0) ask_kernel(info);
     na_unwind_module_t m = {UINTPTR_MAX, 0, NULL, NULL};
+    bool linker = false;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
         uintptr_t at = info->dlpi_addr + ph->p_vaddr;
@@ -198,8 +213,11 @@ static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
             if (at + ph->p_memsz > m.end) m.end = at + ph->p_memsz;
         } else if (ph->p_type == PT_GNU_EH_FRAME) {
             m.eh_hdr = (const uint8_t *)at;
+        } else if (ph->p_type == PT_INTERP) {
+            linker = true;
         }
     }
+    if (start_count == 0) is_static = !linker; /* the program is the first */
     if (m.end == 0) return 0;
     if (start_count < START_MAX) at_start[start_count++] = m;
     na_unwind_module_t now;
