@@ -5,7 +5,8 @@
  * one by one:
  *
  *   - what the terminal sends has reached the program already;
- *   - what others send to this process is sent on;
+ *   - what others send to this process is sent on, unless they sent it to the whole job (as
+ *     `kill %1` does): a process that does nothing but keep its signals tells;
  *   - when the program stops, this process stops in the same way, and the shell sees it; when this
  *     process goes on, so does the program.
  *
@@ -77,7 +78,7 @@ int na_run_become(const na_run_program_t *program, char **argv) {
     return failed_to_execute(program, errno);
 }
 
-/* ---- waiting ---- */
+/* ---- stopping ---- */
 
 /* The terminal sends these to the whole job. */
 static bool is_of_terminal(int signal) {
@@ -124,11 +125,60 @@ static void stop_with(pid_t pid, int signal) {
     if (state_of(pid) == 'T') kill(pid, SIGCONT);
 }
 
+/* ---- the witness ---- */
+
+/* A third process of the group, whose signals stay pending: what has come to it as well was sent to
+ * the group, and the program has it already. A second one could mean something else to it: "end at
+ * once", say. */
+static pid_t witness;
+
+static void begin_witness(void) {
+    pid_t self = getpid();
+    witness = fork();
+    if (witness != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != self) _exit(0);
+    close_range(0, ~0u, 0);
+    for (;;)
+        sigsuspend(&everything);
+}
+
+static void end_witness(void) {
+    if (witness <= 0) return;
+    kill(witness, SIGKILL);
+    waitpid(witness, NULL, 0);
+    witness = 0;
+}
+
+static bool is_pending(const char *status, const char *set, int signal) {
+    const char *line = strstr(status, set);
+    return line != NULL && (strtoull(line + strlen(set), NULL, 16) >> (signal - 1) & 1) != 0;
+}
+
+static bool came_to_all(int signal) {
+    char name[64], status[4096];
+    if (witness <= 0) return false;
+    pause_ms(5); /* its turn may come after ours */
+    snprintf(name, sizeof name, "/proc/%d/status", (int)witness);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, status, sizeof status - 1) : 0;
+    if (fd >= 0) close(fd);
+    status[n > 0 ? n : 0] = 0;
+    if (!is_pending(status, "\nShdPnd:", signal) && !is_pending(status, "\nSigPnd:", signal))
+        return false;
+    end_witness(); /* for the next one, one without signals */
+    begin_witness();
+    return true;
+}
+
+/* ---- waiting ---- */
+
 static void send_on(pid_t pid, const siginfo_t *info) {
     int signal = info->si_signo;
     if (info->si_code == SI_KERNEL && is_of_terminal(signal)) return;
     if (info->si_pid == pid) return; /* to its own process group, or its parent */
     if (signal == SIGCONT && state_of(pid) != 'T') return;
+    if (came_to_all(signal)) return;
     if (info->si_code == SI_QUEUE)
         sigqueue(pid, signal, info->si_value);
     else
@@ -187,7 +237,9 @@ int na_run_program(const na_run_program_t *program, char **argv, int *status) {
         dup2(null, STDOUT_FILENO);
         if (null > STDERR_FILENO) close(null);
     }
+    begin_witness();
     *status = wait_for(pid);
+    end_witness();
     return 0;
 }
 

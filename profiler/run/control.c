@@ -220,18 +220,18 @@ static unsigned long last_copy(const char *profile, char path[PATH_MAX]) {
     const char *name = strrchr(profile, '/') + 1;
     snprintf(folder, sizeof folder, "%.*s", (int)(name - profile), profile);
     /* Of a profile that is numbered itself: those after it. */
-    size_t length = strlen(name), digits = 0;
-    while (digits < length && name[length - 1 - digits] >= '0' && name[length - 1 - digits] <= '9')
-        digits++;
-    if (digits != 0 && digits + 1 < length && name[length - 1 - digits] == '.')
-        length -= digits + 1;
+    const char *end = name + strlen(name), *digits = end;
+    while (digits > name && digits[-1] >= '0' && digits[-1] <= '9')
+        digits--;
+    if (digits != end && digits > name + 1 && digits[-1] == '.') end = digits - 1;
+    size_t length = (size_t)(end - name);
     unsigned long most = 0;
     DIR *directory = opendir(folder);
     for (struct dirent *e; directory != NULL && (e = readdir(directory)) != NULL;) {
         if (strncmp(e->d_name, name, length) != 0 || e->d_name[length] != '.') continue;
-        char *end;
-        unsigned long number = strtoul(e->d_name + length + 1, &end, 10);
-        if (*end != 0 || number <= most) continue;
+        char *rest;
+        unsigned long number = strtoul(e->d_name + length + 1, &rest, 10);
+        if (*rest != 0 || number <= most) continue;
         most = number;
         snprintf(path, PATH_MAX, "%.*s%s", (int)(name - profile), profile, e->d_name);
     }

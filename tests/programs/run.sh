@@ -239,6 +239,98 @@ if [ "$(ulimit -c)" = unlimited ] && [[ $(cat /proc/sys/kernel/core_pattern) != 
     says "core dumped"
 fi
 
+mkdir terminal
+(cd terminal && timeout 120 "$python" "$test_source/run_terminal.py" "$run") || fail "on a terminal"
+
+# ---- a running process, by its number: numalloc-run's own ($!), and the program's
+cat >work.py <<'END'
+import sys, time
+kept = []
+while True:
+    kept.append(bytes(9000))
+    if len(kept) > 1000: kept.clear()
+    time.sleep(0.002)
+END
+ask() {
+    rc=0
+    (cd "$at/in" && exec "$run" "$@") >"$at/out" 2>"$at/err" </dev/null || rc=$?
+}
+at=$work/run.control
+mkdir -p "$at/in"
+(cd "$at/in" && exec "$run" --later -o later.nprof "$python" ../../work.py 2>../later.err) &
+later=$!
+at_end+=("kill -9 $later 2>/dev/null")
+for _ in $(seq 100); do grep -qs . "/proc/$later/task/$later/children" && break; sleep 0.1; done
+read -ra children <"/proc/$later/task/$later/children" || true # no line's end
+program=${children[0]}
+for _ in $(seq 100); do grep -q work.py "/proc/$program/cmdline" && mapped "$program" && break; sleep 0.1; done
+sleep 0.5
+ask --stop $later
+is 125
+says "process $program records no profile now"
+ask --start $later
+is 0
+says "process $program records in" "--stop $program ends it"
+ask --start "$program"
+is 125
+says "records already"
+ask --dump "$program"
+is 0
+says "(process $program)" "peak" "later.nprof.all/" "next"
+[ "$("$dump" list "$at/in/later.nprof.all" --top 0 --csv | wc -l)" = 3 ] || fail "--dump: not two profiles: $(ls "$at/in/later.nprof.all")"
+sleep 0.3
+ask --stop "$program"
+is 0
+says "(process $program)" "peak"
+"$dump" "$(sed -n 's/^  profile  *//p' "$at/err")" | grep 'ended normally' >/dev/null || fail "--stop: $(cat "$at/err")"
+kill $later
+rc=0
+wait $later || rc=$?
+is 143
+[ -s "$at/in/later.nprof" ] && grep -q 'next' "$at/later.err" || fail "--later: $(cat "$at/later.err")"
+# By signals, where the user chose these; the copy is of that process alone.
+(cd "$at/in" && exec env NUMALLOC_PROFILE_SIGNAL=usr1 NUMALLOC_PROFILE_DUMP_SIGNAL=usr2 "$run" "$python" ../../work.py 2>/dev/null) &
+signals=$!
+at_end+=("kill -9 $signals 2>/dev/null")
+for _ in $(seq 100); do mapped $signals && grep -q work.py "/proc/$signals/cmdline" && break; sleep 0.1; done
+sleep 0.5
+for request in start dump stop; do
+    ask --$request $signals
+    is 0
+    sleep 0.2
+done
+kill -0 $signals || fail "a signal killed the process"
+# It is not signalled where that would kill it: no way, no library, no process.
+kill $signals
+wait $signals || true
+"$python" work.py &
+without=$!
+at_end+=("kill -9 $without 2>/dev/null")
+NUMALLOC_PROFILE_SIGNAL=usr1 ask --stop $without
+is 125
+says "runs without numalloc"
+NUMALLOC_PROFILE_SIGNAL=usr1 "$python" work.py &
+variable=$!
+at_end+=("kill -9 $variable 2>/dev/null")
+ask --start $variable
+is 125
+(exec "$run" "$python" work.py 2>/dev/null) &
+no_way=$!
+at_end+=("kill -9 $no_way 2>/dev/null")
+for _ in $(seq 100); do mapped $no_way && grep -q work.py "/proc/$no_way/cmdline" && break; sleep 0.1; done
+ask --start $no_way
+is 125
+says "started with no way to ask it" "--later"
+kill -0 $without $variable $no_way || fail "a process was killed"
+kill $without $variable $no_way
+wait $without $variable $no_way || true
+ask --dump $no_way
+is 125
+says "there is no process $no_way"
+ask --dump 0
+is 125
+says "the number of a process is wanted"
+
 # ---- what cannot be run, or not with numalloc
 go none no_such_program
 refused 127 "no_such_program: no such program in PATH"

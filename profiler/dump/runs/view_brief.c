@@ -42,28 +42,34 @@ static void put_process(const na_view_input_t *in) {
     }
 }
 
+/* "1,234 blocks" */
+static const char *blocks(char out[NA_TEXT], const na_view_input_t *in, int64_t scaled) {
+    double count = na_view_count(in, (double)scaled);
+    na_text_count(out, count);
+    na_text_append(out, NA_TEXT, strcmp(out, "1") == 0 ? " block" : " blocks");
+    return out;
+}
+
 static void put_figures(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const na_counters_t *t = &in->sites.total;
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
     double peak = (double)t->peak_bytes;
     put_label(true, "peak");
-    printf("%s in %s blocks, %s after the start", na_text_bytes(a, peak),
-           na_text_count(b, na_view_count(in, (double)t->peak_count)),
+    printf("%s in %s, %s after the start", na_text_bytes(a, peak), blocks(b, in, t->peak_count),
            na_text_ms(c, na_view_peak_ms(in)));
     const na_nprof_point_t *point = na_view_point_at_peak(in);
     if (point != NULL && point->physical != 0)
         printf("; %s resident", na_text_bytes(a, (double)point->physical));
     putchar('\n');
     put_label(true, h->state == NA_NPROF_CLOSED ? "never freed" : "live last");
-    printf("%s in %s blocks", na_text_bytes(a, (double)t->live_bytes),
-           na_text_count(b, na_view_count(in, (double)t->live_count)));
+    printf("%s in %s", na_text_bytes(a, (double)t->live_bytes), blocks(b, in, t->live_count));
     if (t->live_bytes > 0 && peak > 0)
         printf(", %.0f %% of the peak", 100 * (double)t->live_bytes / peak);
     putchar('\n');
     put_label(true, "allocated");
-    printf("%s in %s blocks\n", na_text_bytes(a, (double)t->alloc_bytes),
-           na_text_count(b, na_view_count(in, (double)t->alloc_count)));
+    printf("%s in %s\n", na_text_bytes(a, (double)t->alloc_bytes),
+           blocks(b, in, (int64_t)t->alloc_count));
 }
 
 /* The responsible functions with most of the peak. */
@@ -89,11 +95,7 @@ static void put_finding(void *arg, const na_finding_t *finding) {
     unsigned *count = arg;
     if ((*count)++ >= FINDINGS) return;
     put_label(*count == 1, "findings");
-    na_text_put(stdout, finding->evidence);
-    if (finding->place != NULL) {
-        printf("; most of it: ");
-        na_text_put(stdout, finding->place);
-    }
+    na_text_put(stdout, finding->line);
     putchar('\n');
 }
 
