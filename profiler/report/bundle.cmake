@@ -26,6 +26,7 @@ function(add_module path)
     endif()
     set_property(GLOBAL PROPERTY state_of_${path} begun)
     file(READ ${path} text)
+    set(text "\n${text}") # so that each line follows one
 
     # Imports: `import { a, b } from './x.js'` becomes `const { a, b } = module_x`.
     set(line "import [{] [A-Za-z0-9_, ]+ [}] from '[.]+/[^']+'")
@@ -59,7 +60,7 @@ function(add_module path)
     endif()
 
     name_of(${path} module)
-    set(script "${script}const ${module} = (() => {\n${text}return { ${exports} };\n})();\n" PARENT_SCOPE)
+    set(script "${script}const ${module} = (() => {${text}return { ${exports} };\n})();\n" PARENT_SCOPE)
     set_property(GLOBAL PROPERTY state_of_${path} done)
 endfunction()
 

@@ -45,6 +45,19 @@ await withPage(file, async (page, open) => {
   await group.click();
   check((await rowsOf(page, 'functions'))[at + 1]?.[2] === rows[at + 1]?.[2], 'and folds again');
 
+  // In the call tree those that call each other are one node; their addresses are a click away.
+  await open('calltree');
+  const tree = page.locator('[role="treegrid"]');
+  check(/python3\.\d+ \(without symbols\)/.test(await tree.innerText()) && !/python3\.\d+\+0x/.test(await tree.innerText()), `call tree: ${await tree.innerText()}`);
+  const largest = await page.evaluate(() => {
+    const model = window.numallocModel;
+    const sums = [true, false].map((grouped) => model.tree('peak', null, { grouped }));
+    return sums.map((root) => [root.value, root.children.reduce((sum, child) => sum + child.value, 0)]);
+  });
+  check(JSON.stringify(largest[0]) === JSON.stringify(largest[1]), `sums of both trees: ${JSON.stringify(largest)}`);
+  await page.locator('button', { hasText: 'Addresses' }).click();
+  await page.waitForFunction(() => /python3\.\d+\+0x/.test(document.querySelector('[role="treegrid"]').innerText));
+
   // The same with sites; whoever searches has them one by one.
   await open('sites');
   const sites = await rowsOf(page, 'sites');

@@ -52,6 +52,7 @@
 //                     remote_over_time, levels, kinds, objects: [{name, kind, site, flow, verdict,
 //                     figures}..], verdicts: [{verdict, title, name, evidence, runners, remedies,
 //                     flow}..], flows: [{name, events: columns}..]; null: not known; shares 0 to 1
+import { baseName } from './format.js';
 
 function decode(base64) {
   const text = atob(base64);
@@ -212,9 +213,10 @@ export class Model {
    * parent, depth}. Lines of one function are merged; direct recursion too, if asked for. Inverted:
    * the innermost frames are at the root. Values below zero (a site that shrank) count as none in
    * the widths, since a part of something cannot be negative. through(frame): only stacks with such
-   * a frame, from the outermost one of it on: inwards, or, inverted, outwards to its callers.
+   * a frame, from the outermost one of it on: inwards, or, inverted, outwards to its callers. grouped:
+   * functions without symbols that follow each other in one library are one node.
    */
-  tree(id, range, { inverted = false, recursion = false, through = null } = {}) {
+  tree(id, range, { inverted = false, recursion = false, through = null, grouped = false } = {}) {
     const values = this.values(id, range);
     const base = this.raw.base?.values[id];
     const root = node(null, -1, 'all');
@@ -234,11 +236,14 @@ export class Model {
       at.base += other;
       for (const frame of frames) {
         const fn = this.functionOf(frame);
-        if (recursion && at.fn === fn) continue;
-        let next = at.index.get(fn);
+        const group = grouped ? this.groupOf(fn) : null;
+        const key = group === null ? fn : `group ${group}`;
+        if ((recursion || group !== null) && at.key === key) continue;
+        let next = at.index.get(key);
         if (next === undefined) {
-          next = node(at, frame, this.functionName(fn), fn);
-          at.index.set(fn, next);
+          next = node(at, frame, group === null ? this.functionName(fn) : `${baseName(this.string(group))} (without symbols)`, fn);
+          next.key = key;
+          at.index.set(key, next);
           at.children.push(next);
         }
         next.value += value;
