@@ -10,6 +10,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
+#include "alloc/thread/bin.h"
 #include "alloc/thread/large.h"
 #include "alloc/thread/small.h"
 #include "alloc/thread/thread_cache.h"

@@ -41,7 +41,7 @@ NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
 
 NA_INLINE void *alloc_of_class(unsigned cls, size_t size, na_entry_t entry) {
     void *block = na_pop(&na_self->bins[cls]);
-    return block != NULL ? block : na_alloc_class_slow(cls, size, entry);
+    return block != NULL ? block : na_alloc_missed(size, entry, cls);
 }
 
 /* The block lies in a mixed span, and badly (mixed.h): a few more of its class, then whole pages.
@@ -172,7 +172,7 @@ NA_RACES_WITH_EMPTY static void *alloc_resized(size_t have, size_t size, na_entr
     size_t want = resized(have, size);
     if (want > NA_SMALL_MAX) return na_alloc(size, entry);
     void *fresh = na_pop(na_bin_for(want));
-    return fresh != NULL ? fresh : na_alloc_class_slow(na_class_of(want), size, entry);
+    return fresh != NULL ? fresh : na_alloc_missed(size, entry, na_class_of(want));
 }
 
 NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size,
@@ -182,7 +182,7 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
     if (fresh == NULL) fresh = alloc_resized(have, size, entry);
     if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);
-    na_free_moved(block, fresh);
+    na_free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, fresh);
     return fresh;
 }
 
@@ -237,7 +237,7 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t si
 
 static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, uint32_t tag) {
     memcpy(fresh, block, bytes);
-    na_free_slow(block, tag, NA_RELEASE_REALLOC);
+    na_free_missed(block, tag, NA_RELEASE_REALLOC);
     return fresh;
 }
 

@@ -167,7 +167,7 @@ NA_INLINE void *new_plain(na_operator_t op, size_t n, const void *t, na_entry_t 
     if (NA_UNLIKELY(n >= na_operator_limits[op]))
         return new_asked(op, n, NA_CLASS_STEP, t, entry, name);
     void *block = na_pop(na_bin_for(n));
-    if (NA_UNLIKELY(block == NULL)) block = na_alloc_slow(n, entry);
+    if (NA_UNLIKELY(block == NULL)) block = na_alloc_missed(n, entry, 0);
     if (NA_LIKELY(block != NULL)) return block;
     return name != NULL ? fail_nothrow(n, NA_CLASS_STEP, entry, name, t)
                         : retry_or_throw(n, NA_CLASS_STEP, entry);

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "alloc/central/central.h"
-#include "alloc/thread/small.h"
+#include "alloc/thread/bin.h"
 
 enum { PROBE_EVERY = 16 }; /* mixed batches */
 

@@ -16,29 +16,39 @@
 #include "alloc/track/hooks.h"
 #include "pagemap/pagemap.h"
 
-/* What the hot path could not do. All set errno to ENOMEM when they return NULL; free's keeps it.
- */
+/* What the hot path could not do. While every event is recorded, all of it goes to traced.h. A
+ * block of another owner is collected: that is a hot path, too, without a call. All else is the
+ * slow path's. Parameters as below; errno is ENOMEM when there is no memory, free keeps it. */
+void *na_alloc_missed(size_t size, na_entry_t entry, unsigned cls);
+void na_free_missed(void *block, uint32_t tag, na_release_t how);
 
-/* Any size. */
-void *na_alloc_slow(size_t size, na_entry_t entry);
-/* A block of exactly this class. `requested` is what the program asked for. */
-void *na_alloc_class_slow(unsigned cls, size_t requested, na_entry_t entry);
-/* Any pointer, NULL and wild ones included; `tag` as read from the page map (0: not an address). */
-void na_free_slow(void *block, uint32_t tag, na_release_t how);
-/* realloc copied a block that is large or on a slow page to `to`. */
-void na_free_moved(void *block, const void *to);
-/* The same as na_alloc_class_slow and na_free_slow, with nothing left out. */
-void *na_alloc_thoroughly(unsigned cls, size_t requested, na_entry_t entry);
-void na_free_thoroughly(void *block, uint32_t tag, na_release_t how, const void *moved_to);
+/* malloc's slow path: a block of `size` bytes, of any size. `cls`: the class that it is to be of,
+ * or 0: the smallest that will do. In the order in which it is looked at:
+ *   - the block is large (large.h);
+ *   - the bin has blocks and its credit is spent: they are counted, credit is granted (bin.h, quick
+ *     settles);
+ *   - the thread has no thread cache yet, has not noticed a switch of profiles, runs on another
+ *     node (na_tcache_enter), or the clock says that something is due (na_bin_settle);
+ *   - the sampler wants the block (sampler.h);
+ *   - the bin is empty, and filled (bin.h): overflow batches, remote free list, transfer cache,
+ *     span list, page heap;
+ *   - there is no memory, or a fork stands before it (aside.h). */
+void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls);
+
+/* free's slow path, of any pointer, NULL and wild ones included. `tag`: as read from the page map
+ * (0: not an address); `moved_to`: where realloc copied it, or NULL. In this order:
+ *   - the block lies in a mixed span (holes.h);
+ *   - the bin has room and its credit is spent (bin.h, quick settles);
+ *   - it is no block of ours (foreign.h);
+ *   - no thread cache, a switch, another node: as for malloc;
+ *   - the bin is full (bin.h), or another owner's batch (remote.h);
+ *   - it is large (large.h);
+ *   - its page is slow: a record ends (recording.h), a sampled block goes home. */
+void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved_to);
 /* Frees a block from the list of aside.h. */
 void na_free_late(na_tcache_t *tcache, void *block);
 
-/* Threads without a thread cache share the EMPTY one: they spend its credits, which it does not
- * have, at once, and read the class table while the first of them fills it. Whatever they find
- * sends them to a slow path that waits and sorts it out (thread_cache.h). ThreadSanitizer is told
- * so on the hot path and on every function that it is inlined into. */
-#define NA_RACES_WITH_EMPTY NA_RACY
-#define NA_HOT              __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
+#define NA_HOT __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 
 NA_HOT void *na_pop(na_bin_t *bin) {
     if (NA_UNLIKELY(--bin->pop < 0)) return NULL;
@@ -55,9 +65,9 @@ NA_HOT na_bin_t *na_bin_for(size_t size) {
 }
 
 NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
-    if (NA_UNLIKELY(size > NA_SMALL_MAX)) return na_alloc_slow(size, entry);
+    if (NA_UNLIKELY(size > NA_SMALL_MAX)) return na_alloc_missed(size, entry, 0);
     void *block = na_pop(na_bin_for(size));
-    return NA_LIKELY(block != NULL) ? block : na_alloc_slow(size, entry);
+    return NA_LIKELY(block != NULL) ? block : na_alloc_missed(size, entry, 0);
 }
 
 /* A block whose page carries `tag` goes to the thread's bin; false: it is not to, or not before the
@@ -71,13 +81,13 @@ NA_HOT bool na_push(void *block, uint32_t tag) {
 }
 
 NA_HOT void na_free_tagged(void *block, uint32_t tag, na_release_t how) {
-    if (NA_UNLIKELY(!na_push(block, tag))) na_free_slow(block, tag, how);
+    if (NA_UNLIKELY(!na_push(block, tag))) na_free_missed(block, tag, how);
 }
 
 NA_HOT void na_release(void *block, na_release_t how) {
     uintptr_t address = (uintptr_t)block;
     if (NA_UNLIKELY(!na_is_address(address)))
-        na_free_slow(block, NA_TAG_NONE, how);
+        na_free_missed(block, NA_TAG_NONE, how);
     else
         na_free_tagged(block, na_page_tag(address), how);
 }

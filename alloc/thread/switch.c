@@ -2,6 +2,7 @@
 #include "alloc/thread/switch.h"
 
 #include "alloc/sys/os.h"
+#include "alloc/thread/bin.h"
 #include "alloc/thread/traced.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"

@@ -17,9 +17,9 @@
 #include "alloc/sys/thread.h"
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
+#include "alloc/thread/bin.h"
 #include "alloc/thread/overflow.h"
 #include "alloc/thread/remote.h"
-#include "alloc/thread/small.h"
 #include "alloc/thread/switch.h"
 #include "alloc/thread/young.h"
 #include "alloc/track/recording.h"
@@ -472,9 +472,7 @@ NA_RACES_WITH_EMPTY static void reset_credits(na_tcache_t *shared) {
 na_tcache_t *na_tcache_enter(void) {
     na_tcache_t *tcache = na_self;
     if (NA_LIKELY(tcache != &na_tcache_empty && tcache != &na_tcache_gone)) {
-        if (NA_UNLIKELY(tcache->track.alarm !=
-                        atomic_load_explicit(&na_alarm, memory_order_acquire)))
-            na_switch_alarmed(tcache);
+        if (NA_UNLIKELY(na_section_alarmed(&tcache->track))) na_switch_alarmed(tcache);
         return NA_LIKELY(!na_tcache_watched(tcache)) ? tcache : watch(tcache);
     }
     reset_credits(tcache);
@@ -484,9 +482,7 @@ na_tcache_t *na_tcache_enter(void) {
         na_self = tcache;
         watch_thread_exit(tcache);
     }
-    if (tcache != NULL &&
-        tcache->track.alarm != atomic_load_explicit(&na_alarm, memory_order_acquire))
-        na_switch_alarmed(tcache);
+    if (tcache != NULL && na_section_alarmed(&tcache->track)) na_switch_alarmed(tcache);
     return tcache;
 }
 

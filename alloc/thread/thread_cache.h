@@ -78,9 +78,9 @@ typedef struct na_bin_state {
     _Alignas(NA_CACHE_LINE) uint32_t count; /* blocks in the list when credits were last granted */
     int16_t granted_pop;                    /* credits granted then */
     int16_t granted_push;
-    uint16_t cap;  /* blocks the bin may hold: see adapt_cap in small.c; 0: the thread cache has not
-                    * used the  class yet, and all of this but `pushes` is zero (na_bin_begin) */
-    uint16_t hold; /* `cap`, or less where there are many threads (young.h) */
+    uint16_t cap;   /* blocks the bin may hold: see adapt_cap in bin.c; 0: the thread cache has not
+                     * used the  class yet, and all of this but `pushes` is zero (na_bin_begin) */
+    uint16_t hold;  /* `cap`, or less where there are many threads (young.h) */
     uint16_t least; /* with no more blocks than this no settle is quick: `thin` less one */
     bool used;      /* popped or pushed since the last tidying */
     uint8_t thin;   /* settles in a row that found few blocks, though not none */
@@ -127,7 +127,7 @@ typedef struct na_tcache {
     bool only_frees;              /* of late; see overflow.h */
     uint8_t overflow_in_a_row;    /* mixed batches kept since one was last sent home as a probe */
     uint8_t scattered;            /* of the latest batches, less those that were not; overflow.c */
-    uint8_t quick; /* settles that may be quick before the next one is not; small.c */
+    uint8_t quick;                /* settles that may be quick before the next one is not; bin.h */
     uint16_t id;
     uint8_t node;
     uint32_t settles;       /* and other slow paths, since the last look at the clock */
@@ -176,6 +176,11 @@ typedef struct na_tcache {
  * stay near zero.) */
 extern NA_NEAR NA_TLS na_tcache_t *na_self;
 extern NA_NEAR na_tcache_t na_tcache_empty, na_tcache_gone;
+/* Threads without a thread cache share the EMPTY one: they spend its credits, which it does not
+ * have, at once, and read the class table while the first of them fills it. Whatever they find
+ * sends them to a slow path that waits and sorts it out (thread_cache.h). ThreadSanitizer is told
+ * so on the hot path and on every function that it is inlined into. */
+#define NA_RACES_WITH_EMPTY NA_RACY
 
 /* The thread cache to work with in a slow path, or NULL: no memory. A thread in its last breath
  * (GONE) gets one for this one call. Every na_tcache_enter is followed by na_tcache_leave. */
@@ -249,21 +254,6 @@ NA_INLINE __attribute__((warn_unused_result)) bool na_gate_enter(na_tcache_t *tc
 NA_INLINE void na_gate_leave(na_tcache_t *tcache) {
     atomic_store_explicit(&tcache->busy, 0, memory_order_release);
 }
-
-/* Brings a bin's count up to date with what its thread popped and pushed; true if it did any.
- * Leaves no credit: na_bin_grant follows. */
-bool na_bin_count(na_tcache_t *tcache, unsigned cls);
-/* The thread cache's first use of a class; before that nothing of the bin's state is written, so
- * that a thread touches no page for classes it does not use. */
-void na_bin_begin(na_tcache_t *tcache, unsigned cls);
-/* Grants credit for what is in the bin now. */
-void na_bin_grant(na_tcache_t *tcache, unsigned cls);
-/* Bin and overflow batches of a class go to the transfer cache or to their spans. Counted before,
- * granted after by the caller. Behind the gate. */
-void na_bin_empty(na_tcache_t *tcache, unsigned cls);
-/* Returns a list of blocks of a class to the spans they came from; the bytes of spans that went to
- * the page heap for it. Behind the gate. */
-size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list);
 
 /* Everything free in this thread's cache goes where other threads can use it or to the page heap.
  * Behind the gate. */

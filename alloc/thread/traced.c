@@ -53,7 +53,7 @@ NA_INLINE void *alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_en
 
 void *na_traced_alloc(size_t requested, na_entry_t entry, na_tcache_t *tcache, unsigned cls) {
     void *block = alloc(tcache, cls, requested, entry, NOT_TIMED);
-    return NA_LIKELY(block != NULL) ? block : na_alloc_thoroughly(cls, requested, entry);
+    return NA_LIKELY(block != NULL) ? block : na_alloc_slow(requested, entry, cls);
 }
 
 void *na_traced_alloc_timed(size_t requested, na_entry_t entry, na_tcache_t *tcache, unsigned cls) {
@@ -65,7 +65,7 @@ void *na_traced_alloc_timed(size_t requested, na_entry_t entry, na_tcache_t *tca
         }
         tcache->track.until_timed = 1;
         void *part = alloc(tcache, cls, requested, entry, PART);
-        return part != NULL ? part : na_alloc_thoroughly(cls, requested, entry);
+        return part != NULL ? part : na_alloc_slow(requested, entry, cls);
     }
     tcache->track.in_realloc = false; /* left by longjmp, or by a signal */
     tcache->track.timed_from = 0;
@@ -76,7 +76,7 @@ void *na_traced_alloc_timed(size_t requested, na_entry_t entry, na_tcache_t *tca
         return block;
     }
     na_timed_begin(&tcache->track);
-    block = na_alloc_thoroughly(cls, requested, entry);
+    block = na_alloc_slow(requested, entry, cls);
     if (block != NULL && na_entry_kind(entry) == NA_ENTRY_CALLOC) memset(block, 0, requested);
     na_timed_finish(tcache, (na_call_t)na_entry_kind(entry), true);
     return block;
@@ -125,19 +125,18 @@ NA_INLINE bool release(na_tcache_t *tcache, void *block, na_release_t how, const
 }
 
 /* What is unusual; `drawn`: to be timed. */
-static NA_NOINLINE void free_thoroughly(na_tcache_t *tcache, void *block, na_release_t how,
-                                        bool drawn) {
+static NA_NOINLINE void free_unusual(na_tcache_t *tcache, void *block, na_release_t how,
+                                     bool drawn) {
     const na_span_t *span = na_span_by_page(block);
     bool large = span != NULL && span->cls == 0;
     bool timed = drawn || (large && na_timed_wants(&tcache->track));
     if (timed) na_timed_begin(&tcache->track);
-    na_free_thoroughly(block, NA_TAG_NONE, how, NULL);
+    na_free_slow(block, NA_TAG_NONE, how, NULL);
     if (timed) na_timed_finish(tcache, na_call_of_release(how), !large);
 }
 
 void na_traced_free(void *block, na_release_t how, na_tcache_t *tcache) {
-    if (NA_UNLIKELY(!release(tcache, block, how, false)))
-        free_thoroughly(tcache, block, how, false);
+    if (NA_UNLIKELY(!release(tcache, block, how, false))) free_unusual(tcache, block, how, false);
 }
 
 void na_traced_free_timed(void *block, na_release_t how, na_tcache_t *tcache) {
@@ -148,5 +147,5 @@ void na_traced_free_timed(void *block, na_release_t how, na_tcache_t *tcache) {
     if (release(tcache, block, how, true))
         na_tcache_poll(tcache);
     else
-        free_thoroughly(tcache, block, how, true);
+        free_unusual(tcache, block, how, true);
 }

@@ -2,7 +2,7 @@
  *
  * In modes sites and trace each call is a slow path (switch.h), and nearly all of them are alike:
  * the bin has a block, or room; nothing is due; the block's span has records. These are done here,
- * in one piece, with one call of a hook. Whatever is different goes the thorough way (small.c), and
+ * in one piece, with one call of a hook. Whatever is different is the slow path's (small.c), and
  * nothing has been changed for it yet. The clock is looked at by the calls that are drawn to be
  * timed. */
 #ifndef NUMALLOC_ALLOC_TRACED_H
@@ -32,8 +32,7 @@ void na_traced_choose(const na_hooks_t *hooks);
 na_traced_alloc_t na_traced_alloc;
 /* Of anything whose page has no tag. */
 na_traced_free_t na_traced_free;
-/* The same, of calls that were drawn to be timed (track.until_timed has come to 1).
- */
+/* The same, of calls that were drawn to be timed (track.until_timed has come to 1). */
 NA_COLD void *na_traced_alloc_timed(size_t requested, na_entry_t entry, na_tcache_t *tcache,
                                     unsigned cls);
 NA_COLD void na_traced_free_timed(void *block, na_release_t how, na_tcache_t *tcache);

@@ -12,7 +12,7 @@
  * Up to four threads that is as much as any bin may hold; from some hundred on nothing. Summed up
  * over all threads it has a bound, whatever their number.
  *
- * A grown-up bin may hold `cap` blocks (adapt_cap in small.c), but no more bytes than its share of
+ * A grown-up bin may hold `cap` blocks (adapt_cap in bin.c), but no more bytes than its share of
  * NA_GROWN_BYTES; that matters beyond 256 threads. One whose thread goes on wanting blocks back
  * (NA_REUSES_MOST of them) is busy, and may hold `cap` blocks however many threads sleep.
  *

@@ -20,6 +20,11 @@ extern NA_NEAR _Atomic(uint32_t) na_alarm;
 #define NA_ALARM_HELD  1u
 #define NA_ALARM_RAISE 2u
 
+/* There is a switch, or a request, that the thread has not noticed (na_switch_alarmed). */
+NA_INLINE bool na_section_alarmed(const na_track_t *track) {
+    return track->alarm != atomic_load_explicit(&na_alarm, memory_order_acquire);
+}
+
 /* What na_hooks points to while all threads that meet an event are to wait. */
 extern NA_NEAR const na_hooks_t na_hooks_paused;
 

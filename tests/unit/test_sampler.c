@@ -5,6 +5,7 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
+#include "alloc/thread/bin.h"
 #include "alloc/thread/thread_cache.h"
 #include "alloc/track/sampler.h"
 #include "pagemap/pagemap.h"
