@@ -105,13 +105,11 @@ NA_INLINE cursor_t first_turn(map_t m) {
     return (cursor_t){.m = m, .i = UINT32_MAX, .last = 1};
 }
 
-/* The longest hole; the one at the end goes on for `beyond` steps. */
-static uint16_t longest_hole(map_t m, uint32_t beyond) {
+static uint16_t longest_hole(map_t m) {
     uint32_t longest = 0;
     cursor_t c = first_turn(m);
-    for (uint32_t at = next_turn(&c); at < m.steps && m.steps + beyond - at > longest;) {
+    for (uint32_t at = next_turn(&c); at < m.steps && m.steps - at > longest;) {
         uint32_t end = next_turn(&c);
-        if (end == m.steps) end += beyond;
         if (end - at > longest) longest = end - at;
         at = next_turn(&c);
     }
@@ -252,39 +250,6 @@ static void relist(na_mixer_t *mixer, na_span_t *span) {
     span->list = (uint8_t)list;
 }
 
-/* The mixed span of the same thread cache that begins at this address, or ends there; NULL: there
- * is none. Whose a span is changes under the thread cache's lock only, that it is mixed is said
- * last. The pages may be anybody's, who enters or removes a span there just now: the entry is read
- * once. */
-NA_RACY static na_span_t *span_beside(uintptr_t edge, bool before, unsigned owner) {
-    if (edge % NA_HUGE_SIZE == 0) return NULL; /* maps are of one hugepage */
-    uintptr_t at = before ? edge - 1 : edge;
-    na_span_t *const volatile *entry = &na_span_leaf_of(at)->span[na_page_in_span_leaf(at)];
-    na_span_t *span = *entry;
-    if (span == NULL || !na_is_mixed(span) || *(volatile uint16_t *)&span->mix_owner != owner)
-        return NULL;
-    return span;
-}
-
-static uintptr_t end_of(const na_span_t *span) {
-    return span->start + ((uintptr_t)span->pages << NA_PAGE_SHIFT);
-}
-
-static na_span_t *span_behind(const na_span_t *span) {
-    return span_beside(end_of(span), false, span->mix_owner);
-}
-
-/* Free steps right behind the span that a block which begins in it may use. */
-static uint32_t steps_beyond(const na_span_t *span) {
-    const na_span_t *next = span_behind(span);
-    return next != NULL ? next_step(map_of(next), 0, true) : 0;
-}
-
-static void measure(na_mixer_t *mixer, na_span_t *span) {
-    span->mix_longest = longest_hole(map_of(span), steps_beyond(span));
-    relist(mixer, span);
-}
-
 /* What the blocks of a class are to lie at multiples of; steps. */
 static uint32_t alignment_of(unsigned cls) {
     uint32_t size = na_classes[cls].size, align = size & -size;
@@ -292,23 +257,19 @@ static uint32_t alignment_of(unsigned cls) {
     return (align < most ? align : most) / NA_CLASS_STEP;
 }
 
-/* Blocks in the span's holes, in address order, until there are `want`; in front of `rest`. The
- * last may end in the span behind. */
-static void *carve(na_mixer_t *mixer, na_span_t *span, unsigned cls, uint32_t want, void *rest,
-                   uint32_t *got) {
+/* Blocks in the span's holes, in address order, until there are `want`; in front of `rest`. */
+static void *carve(na_span_t *span, unsigned cls, uint32_t want, void *rest, uint32_t *got) {
     map_t m = map_of(span);
     uint32_t n = na_classes[cls].size / NA_CLASS_STEP, align = alignment_of(cls), before = *got;
     void *first = NULL, **link = &first;
     uint32_t longest = 0; /* of what is left up to `at` */
-    uint32_t beyond = steps_beyond(span), all = m.steps + beyond;
     cursor_t c = first_turn(m);
     uint32_t at = next_turn(&c);
-    while (at < m.steps && (all - at > longest || *got < want)) {
+    while (at < m.steps && (m.steps - at > longest || *got < want)) {
         uint32_t end = next_turn(&c), block = (uint32_t)na_align_up(at, align);
-        if (end == m.steps) end = all;
-        if (block + n <= end && block < m.steps && *got < want) {
+        if (block + n <= end && *got < want) {
             longest = block - at > longest ? block - at : longest;
-            for (; block + n <= end && block < m.steps && *got < want; block += n, ++*got) {
+            for (; block + n <= end && *got < want; block += n, ++*got) {
                 uintptr_t start = span->start + (uintptr_t)block * NA_CLASS_STEP;
                 if (NA_UNLIKELY(na_pressure_is_exhausted()) &&
                     !na_pressure_may_use(start, na_classes[cls].size)) {
@@ -321,19 +282,12 @@ static void *carve(na_mixer_t *mixer, na_span_t *span, unsigned cls, uint32_t wa
             }
             at = block;
         }
-        if (at < m.steps && end - at > longest) longest = end - at;
-        if (end == all) break;
+        if (end - at > longest) longest = end - at;
         at = next_turn(&c);
     }
     *link = rest;
     span->mix_in_use = (uint16_t)(span->mix_in_use + (*got - before) * n);
     span->mix_longest = (uint16_t)longest;
-    if (at > m.steps) { /* the last block goes on there */
-        na_span_t *next = span_behind(span);
-        span->mix_in_use = (uint16_t)(span->mix_in_use - (at - m.steps));
-        next->mix_in_use = (uint16_t)(next->mix_in_use + (at - m.steps));
-        measure(mixer, next);
-    }
     return first;
 }
 
@@ -345,7 +299,7 @@ static bool take_some(na_mixer_t *mixer, uint64_t lists, unsigned cls, uint32_t 
         na_span_t *span = mixer->list[__builtin_ctzll(lists)], *next;
         for (uint32_t tries = 0; span != NULL && tries < most; tries++, span = next) {
             next = span->next;
-            *blocks = carve(mixer, span, cls, want, *blocks, got);
+            *blocks = carve(span, cls, want, *blocks, got);
             relist(mixer, span);
             if (*got != before) return true;
         }
@@ -374,40 +328,16 @@ static size_t release(na_mixer_t *mixer, na_span_t *span) {
     return bytes;
 }
 
-/* So many steps of a span came free. Returns the bytes that went to the page heap. */
-static size_t lose(na_mixer_t *mixer, na_span_t *span, uint32_t n, uint32_t hole) {
-    span->mix_in_use = (uint16_t)(span->mix_in_use - n);
-    if (span->mix_in_use == 0) return release(mixer, span);
-    if (hole > span->mix_longest) span->mix_longest = (uint16_t)hole;
-    relist(mixer, span);
-    return 0;
-}
-
-/* A block at step `at` of the span is free. */
+/* A block at step `at` of the span is free. Returns the bytes that went to the page heap. */
 static size_t give_block(na_mixer_t *mixer, na_span_t *span, uint32_t at, uint32_t n) {
     map_t m = map_of(span);
     mark_free(m, at, n);
-    uint32_t from = at - gap_before(m, at), end = next_step(m, at + n, true), over = 0;
-    size_t released = 0;
-    if (NA_UNLIKELY(end >= m.steps)) {
-        na_span_t *next = span_behind(span);
-        over = at + n > m.steps ? at + n - m.steps : 0;
-        end = m.steps;
-        if (next != NULL) {
-            uint32_t beyond = next_step(map_of(next), 0, true);
-            end += beyond;
-            if (over != 0) released += lose(mixer, next, over, beyond);
-        }
-    }
-    if (NA_UNLIKELY(from == 0) && span->mix_in_use != n - over) {
-        na_span_t *before = span_beside(span->start, true, span->mix_owner);
-        if (before != NULL) {
-            map_t theirs = map_of(before);
-            uint32_t tail = gap_before(theirs, theirs.steps);
-            if (tail != 0) lose(mixer, before, 0, tail + end);
-        }
-    }
-    return released + lose(mixer, span, n - over, end - from);
+    span->mix_in_use = (uint16_t)(span->mix_in_use - n);
+    if (span->mix_in_use == 0) return release(mixer, span);
+    uint32_t hole = next_step(m, at + n, true) - (at - gap_before(m, at));
+    if (hole > span->mix_longest) span->mix_longest = (uint16_t)hole;
+    relist(mixer, span);
+    return 0;
 }
 
 size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count) {
@@ -478,7 +408,8 @@ bool na_mix_open(na_mixer_t *mixer, na_span_t *span) {
     span->mix_in_use = (uint16_t)((uint32_t)(span->carved - span->free_count) * each);
     atomic_store_explicit(&span->mixed, true, memory_order_release);
     na_pagemap_retag(span, NA_TAG_MIXED(mixer->id));
-    measure(mixer, span);
+    span->mix_longest = longest_hole(m);
+    relist(mixer, span);
     na_unlock(&mixer->lock);
     return true;
 }

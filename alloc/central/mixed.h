@@ -16,10 +16,6 @@
  * (pressure.h) these are all that a block is aligned to, and who asks for more looks at what he
  * got.)
  *
- * A hole does not end with its span where another mixed span of the same thread cache follows in
- * the same hugepage: a block belongs to the span that it begins in, and each of the two is in use
- * for as long as the block is.
- *
  * Its pages are tagged slow, and it stays at its place: a free finds the block's class in the map
  * (na_holes_tag), and from there on the block is like any other of that class: in bins, batches,
  * remote frees and transfer cache no one can tell, and what comes home finds out by its span.
