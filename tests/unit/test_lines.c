@@ -254,6 +254,32 @@ Test(lines, not_looked_at) {
     }
 }
 
+/* Threads that work their way through all words, each by itself, as a full machine lets them: looks
+ * meet one of them, or both, at both words. Which of them is chance, and must not look like whose
+ * words these are. */
+Test(lines, swept_in_turn) {
+    enum { RUNS = 200 };
+    uint32_t claims = 0, random = 1;
+    for (uint32_t run = 0; run < RUNS; run++) {
+        made_t m;
+        judged_t j;
+        uint64_t line = begin(&m);
+        for (uint32_t i = 0; i < 12 + run % 12; i++) {
+            na_nprof_access_probe_t *p = look(&m, line, line + 8 + 8 * (i % 7));
+            random = random * 1664525 + 1013904223;
+            uint32_t who = random >> 24; /* of 256: 140 nobody, 20 both */
+            for (uint32_t thread = 1; thread <= 2; thread++) {
+                if (who < 140 || (who < 236 && who % 2 + 1 != thread)) continue;
+                made_use(p, 0, thread, 16, 8);
+                made_use(p, 1, thread, 16, 8);
+            }
+        }
+        claims += is_false(&m, &j);
+        judged_free(&j);
+    }
+    cr_expect_leq(claims, RUNS / 100, "%u of %u", claims, (uint32_t)RUNS);
+}
+
 /* What makes no sense is left out, and said. */
 Test(lines, hostile) {
     for (int kind = 0; kind < 6; kind++) {

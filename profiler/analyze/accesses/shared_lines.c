@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS  (NA_LINE_BYTES / 8)
-#define HALVES (2 * WORDS)
-#define USERS  64u   /* threads of a line that are told apart */
-#define APART  0.9   /* a word is two where its halves are so much one thread's each */
-#define SMALL  0.001 /* what so little of a line's accesses go to is no part of it */
+#define WORDS    (NA_LINE_BYTES / 8)
+#define HALVES   (2 * WORDS)
+#define USERS    64u   /* threads of a line that are told apart */
+#define APART    0.9   /* a word is two where its halves are so much one thread's each */
+#define ROUNDING 1e-9  /* of sums from which one is taken off again */
+#define SMALL    0.001 /* what so little of a line's accesses go to is no part of it */
 
 /* Of one line: accesses a second, summed over the probes of a range. Ranges are words, then halves
  * of words. */
@@ -127,7 +128,7 @@ static uint32_t take_apart(const sums_t *s, uint32_t word, uint64_t line, na_lin
 }
 
 static void finish(const sums_t *s, na_line_t *line) {
-    double thread[USERS] = {0}, most = 0, own = 0, written = 0, writes = 0, object_rate = 0;
+    double thread[USERS] = {0}, most = 0, writes = 0, object_rate = 0;
     na_line_part_t parts[2 * WORDS + 1];
     uint32_t count = 0;
     for (uint32_t w = 0; w < WORDS; w++)
@@ -137,12 +138,8 @@ static void finish(const sums_t *s, na_line_t *line) {
     for (uint32_t i = 0; i < count; i++) {
         if (rate_of(&parts[i]) < SMALL * line->rate) continue;
         line->parts[line->count++] = parts[i];
-        if (!(parts[i].writes > 0)) continue; /* only read it is as good as each one's own */
-        own += parts[i].own * rate_of(&parts[i]);
-        written += rate_of(&parts[i]);
-        writes += parts[i].writes;
+        if (parts[i].writes > 0) writes += parts[i].writes;
     }
-    line->own = written > 0 ? own / written : 0;
     for (uint32_t k = 0; k < count; k++)
         for (uint32_t i = 0; i < s->threads; i++)
             if (s->thread[i] == parts[k].thread) thread[i] += parts[k].own * rate_of(&parts[k]);
@@ -166,6 +163,58 @@ static void finish(const sums_t *s, na_line_t *line) {
         object_rate = of_object;
         line->object = p->object;
     }
+}
+
+/* Is it one of the line's parts, and written? (Only read it is as good as each one's own.) */
+static bool is_part(const na_line_t *line, uint64_t address, uint32_t length) {
+    for (uint32_t i = 0; i < line->count; i++)
+        if (line->parts[i].address == address && line->parts[i].length == length)
+            return line->parts[i].writes > 0;
+    return false;
+}
+
+/* Accesses that a look saw of one of its ranges: all, and those by the thread that all other looks
+ * at this range met most. False: these met nobody. */
+static bool compare(sums_t *s, const na_flow_probe_t *p, uint32_t range, double *all, double *own) {
+    const struct range *r = &s->range[range_of(p->address[range], p->length[range])];
+    double here[USERS] = {0}, most = 0;
+    uint32_t best = USERS;
+    for (uint32_t i = 0; i < p->count; i++) {
+        uint32_t user = user_of(s, p->uses[i].thread);
+        if (p->uses[i].range == range && user != USERS)
+            here[user] += p->uses[i].reads + p->uses[i].writes;
+    }
+    for (uint32_t i = 0; i < s->threads; i++) {
+        double others = r->reads[i] + r->writes[i] - here[i];
+        if (others <= most + ROUNDING * here[i]) continue;
+        most = others;
+        best = i;
+    }
+    *all = 0;
+    for (uint32_t i = 0; i < s->threads; i++)
+        *all += here[i];
+    *own = best != USERS ? here[best] : 0;
+    return best != USERS && *all > 0;
+}
+
+/* Does one look say whose a part is that others say? */
+static void judge_own(sums_t *s, na_line_t *line, const na_flow_probe_t *probes,
+                      const uint32_t *order, uint32_t count) {
+    double all = 0, own = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const na_flow_probe_t *p = &probes[order[i]];
+        bool repeats = false;
+        for (uint32_t k = 0; k < 2; k++) {
+            double here, agreed;
+            if (!is_part(line, p->address[k], p->length[k]) || !compare(s, p, k, &here, &agreed))
+                continue;
+            all += here;
+            own += agreed;
+            repeats = true;
+        }
+        line->repeats += repeats;
+    }
+    line->own = all > 0 ? own / all : 0;
 }
 
 /* By line, then by time. */
@@ -201,6 +250,7 @@ bool na_lines_make(const na_flows_t *set, na_lines_t *lines) {
         *line = (na_line_t){.address = first->address[0] / NA_LINE_BYTES * NA_LINE_BYTES,
                             .process = first->process};
         const na_flow_probe_t *before = NULL;
+        uint32_t begin = i;
         memset(s, 0, sizeof *s);
         for (uint32_t r = 0; r < WORDS + HALVES; r++)
             s->range[r].object = NA_FLOWS_NONE;
@@ -213,6 +263,7 @@ bool na_lines_make(const na_flows_t *set, na_lines_t *lines) {
             if (p->count != 0) before = p;
         }
         finish(s, line);
+        judge_own(s, line, set->probes, order + begin, i - begin);
         lines->count += line->count != 0;
     }
     free(order);

@@ -36,9 +36,11 @@ typedef struct na_line {
     uint32_t threads;   /* that have a part */
     uint32_t probes;    /* with any use */
     uint32_t conflicts; /* of them: different threads used different parts, one writing */
-    double own;         /* share of the accesses that were by the thread that their part is of */
-    double others;      /* accesses a second by others than the thread with most */
-    double rate;        /* of all */
+    double own;         /* share of the accesses that were by the thread that other looks at their
+                         * part say it is of */
+    uint32_t repeats; /* looks with such accesses; what one look met says nothing of whose it is */
+    double others;    /* accesses a second by others than the thread with most */
+    double rate;      /* of all */
     uint64_t first_ns, last_ns; /* of its probes */
 } na_line_t;
 

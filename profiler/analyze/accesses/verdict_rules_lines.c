@@ -26,10 +26,10 @@ static void add(na_rule_t *rule, const char *what, na_threshold_t limit, double 
 
 static na_rule_t rule_of(const na_line_t *line) {
     na_rule_t rule = {.holds = line->threads > 1, .chance = 1, .fit = 1};
-    /* That a part is one thread's may be how it looks in few probes. */
     add(&rule, "by the thread that each part of the line belongs to", NA_T_LINE_OWN, line->own,
-        na_share_chance(line->own, na_limit(NA_T_LINE_OWN), line->probes, true));
+        na_share_chance(line->own, na_limit(NA_T_LINE_OWN), line->repeats, true));
     if (line->conflicts < LEAST * line->probes) rule.holds = false; /* one after the other */
+    if (line->repeats < na_limit(NA_T_LINE_PROBES)) rule.holds = false;
     add(&rule, "looks that saw different threads use different parts, one writing",
         NA_T_LINE_PROBES, line->conflicts, 1 - pow(0.5, line->conflicts));
     add(&rule, "accesses a second by others than the thread with most, or writes", NA_T_LINE_RATE,
