@@ -80,6 +80,8 @@ def hold(kind, v):
             return f"part {p}"
     if v["placement"] not in ("pad", "separate") or "64" not in v["code"]:
         return f"advice {v['placement']}: {v['code']}"
+    if "stays with its thread" not in v["expected"] or "nothing to gain" in v["expected"]:
+        return f"expected: {v['expected']}"
     if kind == "static" and "counters" not in v["name"]:
         return f"named {v['name']}"
     return None

@@ -130,10 +130,19 @@ void na_access_verdict_label(const na_access_view_t *view, const na_verdict_t *v
         na_access_group_label(view, v->group, out);
 }
 
+bool na_access_no_gain(const na_access_view_t *view) {
+    const na_verdicts_t *v = &view->verdicts;
+    for (uint32_t i = 0; i < v->count; i++)
+        if (v->items[i].kind == NA_VERDICT_FALSE_SHARING) return false;
+    return v->remote < na_limit(NA_T_GAIN);
+}
+
 void na_access_cost_text(const na_access_view_t *view, const na_verdict_t *v, char out[NA_LABEL]) {
     double remote = view->verdicts.remote;
     if (!(remote == remote))
         snprintf(out, NA_LABEL, "%.1f %% of all remote cost", 100 * v->cost_share);
+    else if (v->kind == NA_VERDICT_FALSE_SHARING && remote < na_limit(NA_T_GAIN))
+        snprintf(out, NA_LABEL, "on one node as on several");
     else
         snprintf(out, NA_LABEL, "of %.1f %% remote in all%s %.1f %% of all remote cost",
                  100 * remote, remote < na_limit(NA_T_GAIN) ? ": nothing to gain;" : ",",
@@ -256,7 +265,7 @@ void na_access_head(const na_access_view_t *view) {
     }
     if (v->remote == v->remote)
         printf("\nTo other nodes: %.1f %%%s", 100 * v->remote,
-               v->remote < na_limit(NA_T_GAIN) ? ", nothing to gain" : "");
+               na_access_no_gain(view) ? ", nothing to gain" : "");
     if (v->local_latency == v->local_latency)
         printf("; local latency %.0f cycles (median)", v->local_latency);
     putchar('\n');

@@ -45,6 +45,8 @@ void na_access_object_label(const na_access_view_t *view, uint32_t object, char 
 /* What a verdict is on: an object with its id, or a group. */
 void na_access_verdict_label(const na_access_view_t *view, const na_verdict_t *verdict,
                              char out[NA_LABEL]);
+/* Nothing is to be gained, wherever things lie, and no line goes from thread to thread. */
+bool na_access_no_gain(const na_access_view_t *view);
 /* "of 45.0 % remote in all, 100.0 % of all remote cost": how much there is to gain. */
 void na_access_cost_text(const na_access_view_t *view, const na_verdict_t *verdict,
                          char out[NA_LABEL]);

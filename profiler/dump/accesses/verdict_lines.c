@@ -79,17 +79,21 @@ void na_verdict_json_line(na_json_t *json, const na_access_view_t *view, const n
     na_json_end(json);
 }
 
-/* Bytes from one thread's part to the next one's, where that is the same for all; else 0. */
+/* Bytes that a thread's part takes, where each is as long as the others; the distances from one to
+ * the next are multiples of it, since not every thread need have been met. 0: they are not. */
 static uint64_t distance(const na_line_t *line) {
-    uint64_t same = 0, begins = line->parts[0].address;
+    uint64_t step = 0, begins = line->parts[0].address;
     for (uint32_t i = 1; i < line->count; i++) {
+        if (line->parts[i].length != line->parts[0].length) return 0;
         if (line->parts[i].thread == line->parts[i - 1].thread) continue;
-        uint64_t apart = line->parts[i].address - begins;
-        if (same != 0 && apart != same) return 0;
-        same = apart;
+        for (uint64_t rest = line->parts[i].address - begins; rest != 0;) {
+            uint64_t most = step % rest;
+            step = rest;
+            rest = most;
+        }
         begins = line->parts[i].address;
     }
-    return same;
+    return step;
 }
 
 void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {

@@ -345,6 +345,7 @@ static void for_undecidable(const na_access_view_t *view, const na_verdict_t *v,
 }
 
 static void expect(const na_access_view_t *view, const na_verdict_t *v, na_advice_t *a) {
+    if (v->kind == NA_VERDICT_FALSE_SHARING) return; /* na_verdict_advice_line says it */
     if (v->kind != NA_VERDICT_NOTHING && view->verdicts.remote < na_limit(NA_T_GAIN)) {
         NA_ADVISE(a->expected, "nothing to gain: of all accesses %.1f %% go to other nodes",
                   100 * view->verdicts.remote);

@@ -436,7 +436,7 @@ static na_status_t show(na_access_view_t *view) {
         printf("\nNo object is the reason, but %.1f %% of all accesses go to other nodes: to many "
                "objects with less than %.0f %% of them each (numalloc-dump objects).\n",
                100 * v->remote, 100 * na_limit(NA_T_COST));
-    else if (text && v->remote < na_limit(NA_T_GAIN))
+    else if (text && na_access_no_gain(view))
         printf("\nThere is nothing to gain: of all accesses %.1f %% go to other nodes.\n",
                100 * v->remote);
     for (uint32_t n = 0; text && n < view->flows.node_count; n++)

@@ -64,15 +64,17 @@ export function evidence(rule) {
 }
 
 /** How much there is to gain at all, before whose it is. */
-function remoteInAll({ remote_in_all: all }) {
-  return all === null ? '' : `of ${percent(all, 1)} remote in all${all < 0.01 ? ': nothing to gain; ' : ', '}`;
+function cost({ remote_in_all: all, verdict: kind, cost_share: share }) {
+  if (kind === 'false_sharing' && all !== null && all < 0.01) return 'on one node as on several';
+  const inAll = all === null ? '' : `of ${percent(all, 1)} remote in all${all < 0.01 ? ': nothing to gain; ' : ', '}`;
+  return `${inAll}${percent(share, 1)} of all remote cost`;
 }
 
 export function verdict(model, v) {
   const wrong = !['nothing', 'nothing_wrong', 'undecidable'].includes(v.verdict);
   const named = v.site >= 0 ? siteLink(model, v.site) : null;
   return h('details', { class: `finding ${wrong ? 'warning' : v.verdict === 'undecidable' ? '' : 'good'}`, open: wrong, 'data-verdict': v.verdict },
-    h('summary', {}, h('b', { style: { display: 'inline' } }, v.title), ': ', v.name, ' ', h('span', { class: 'quiet' }, `${remoteInAll(v)}${percent(v.cost_share, 1)} of all remote cost`)),
+    h('summary', {}, h('b', { style: { display: 'inline' } }, v.title), ': ', v.name, ' ', h('span', { class: 'quiet' }, cost(v))),
     h('div', {}, v.means, v.chance === null ? '' : `; ${percent(Math.floor(v.chance * 100) / 100, 1)} sure. `, named, ' ',
       v.flow >= 0 && h('a', { href: link('flow', { flow: v.flow }) }, 'Its flow')),
     v.reason && h('div', {}, v.reason),
