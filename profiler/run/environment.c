@@ -61,6 +61,18 @@ static bool preload(const char *library) {
     return good;
 }
 
+/* In the name of a profile a % stands before a letter; two of them are one. */
+static bool set_directory(const char *directory) {
+    char name[2 * PATH_MAX];
+    size_t used = 0;
+    for (const char *c = directory; *c != 0; c++) {
+        if (*c == '%') name[used++] = '%';
+        name[used++] = *c;
+    }
+    name[used] = 0;
+    return set("NUMALLOC_PROFILE_FILE", name);
+}
+
 bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *tools,
                             const na_run_program_t *program, const na_run_place_t *place) {
     bool good = program->linked || preload(tools->library);
@@ -72,7 +84,7 @@ bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *too
     if (c->access != NULL) good = good && set_option("NUMALLOC_ACCESS", c->access, "--access");
     if (c->later) good = good && set_option("NUMALLOC_PROFILE_START", "later", "--later");
     if (place == NULL) return good;
-    good = good && set("NUMALLOC_PROFILE_FILE", place->directory);
+    good = good && set_directory(place->directory);
     /* The user's own is obeyed as well as this one would be. */
     if (na_run_variable("NUMALLOC_PROFILE_TRIGGER") == NULL)
         good = good && set("NUMALLOC_PROFILE_TRIGGER", place->trigger);

@@ -46,9 +46,20 @@ static bool find_library(char out[PATH_MAX], const char *folder) {
     return false;
 }
 
-/* Beside this program, else where the shell would find it. */
+/* Beside this program, else where the shell would find it. By the path by which this program was
+ * called, since users are shown it. */
 static void find_dump(char out[PATH_MAX], const char *folder) {
-    int n = snprintf(out, PATH_MAX, "%s/numalloc-dump", folder);
+    char called[PATH_MAX], whole[PATH_MAX];
+    const char *slash = strrchr(program_invocation_name, '/');
+    int n = snprintf(called, sizeof called, "%.*s",
+                     slash == NULL ? 0 : (int)(slash + 1 - program_invocation_name),
+                     program_invocation_name);
+    if (slash != NULL && n < PATH_MAX && realpath(called, whole) != NULL &&
+        strcmp(whole, folder) == 0) {
+        n = snprintf(out, PATH_MAX, "%snumalloc-dump", called);
+        if (n < PATH_MAX && access(out, X_OK) == 0) return;
+    }
+    n = snprintf(out, PATH_MAX, "%s/numalloc-dump", folder);
     if (n < PATH_MAX && access(out, X_OK) == 0) return;
     const char *path = getenv("PATH");
     while (path != NULL && *path != 0) {

@@ -81,8 +81,9 @@ static void remove_profile(void *arg, const char *path, const na_nprof_header_t 
 }
 
 static bool make_directory(const char *path, bool again) {
+    struct stat st;
     if (mkdir(path, 0777) == 0) return true;
-    if (again && errno == EEXIST) {
+    if (again && errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         each_profile(path, remove_profile, NULL);
         return true;
     }

@@ -104,6 +104,17 @@ is 0
 [ "$(cat "$at/out")" = 108893 ] || fail "several: $(cat "$at/out")"
 [ "$(ls "$at/in/some.nprof.all" | wc -l)" -ge 2 ] || fail "several: $(ls -R "$at/in")"
 "$dump" "$at/in/some.nprof" | grep '^program .*bash' >/dev/null || fail "several: some.nprof is not the largest"
+# Programs that go on when the first one has ended: their profiles stay where they are.
+go daemon -p -o daemon.nprof "$python" -c '
+import os, time
+if os.fork() == 0:
+    kept = [bytes(9000) for _ in range(100)]
+    os.close(1)
+    while not os.path.exists("end"): time.sleep(0.05)'
+is 0
+says "running" "their profiles go on"
+touch "$at/in/end"
+[ -s "$at/in/daemon.nprof" ] && [ "$(ls "$at/in/daemon.nprof.all" | grep -c nprof)" = 2 ] || fail "a daemon: $(ls -R "$at/in")"
 go quiet --quiet --profile true
 quiet
 one_profile
@@ -115,6 +126,11 @@ is 0
 if "$dump" help --names | grep -x html >/dev/null && says "page"; then
     grep -qi '<!doctype html' "$at"/in/*.html || fail "no page: $(ls "$at/in")"
 fi
+
+mkdir "odd %p 'name"
+(cd "odd %p 'name" && "$run" -p -o "b c.nprof" true 2>../odd.err) && [ -s "odd %p 'name/b c.nprof" ] ||
+    fail "a directory with an odd name: $(cat odd.err)"
+grep -qF "'b c.nprof'" odd.err || fail "the next command is not quoted: $(cat odd.err)"
 
 # ---- the environment: what is there stays, or is named
 LD_PRELOAD=/usr/lib/none.so go preload bash -c 'echo "$LD_PRELOAD"' 2>/dev/null
@@ -419,6 +435,9 @@ is 125
 says "neither beside this program"
 go not_profile -p -o ../../plain true
 refused 125 "is there and is no profile"
+touch taken.nprof.all
+go all -p -o ../../taken.nprof true
+refused 125 "no profile can be written: ../../taken.nprof.all: File exists"
 go no_place -p -o /no/such/place.nprof true
 refused 125 "no profile can be written" "name another place with -o"
 go option --no-such true

@@ -139,6 +139,20 @@ expect("quit.nprof")
 send("echo status $?\n")
 expect("status 131\n")
 
+# A page is opened on a desktop; whose browser lives on.
+os.makedirs("bin")
+open("bin/xdg-open", "w").write('#!/bin/sh\necho "$1 $(ps -o sid= $$)" >opened.new; mv opened.new opened\n')
+os.chmod("bin/xdg-open", 0o755)
+send(f"DISPLAY=:99 PATH=$PWD/bin:$PATH {run} -p --html -o page.nprof true; echo pa''ge $?\n")
+expect("page 0\n")
+if os.path.exists("page.nprof.html") or os.path.exists("page.html"):
+    for _ in range(200):
+        if os.path.exists("opened"):
+            break
+        time.sleep(0.05)
+    page, session = open("opened").read().split()
+    assert page == os.path.realpath("page.html") and int(session) != pid, (page, session)
+
 # The terminal is its own: it reads lines, and is the one in front.
 send(f"{run} -q -p -o cat.nprof cat; echo ca''t $?\n")
 time.sleep(0.5)
