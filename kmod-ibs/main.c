@@ -4,6 +4,7 @@
  *
  * Every argument is copied in, checked, and copied out here; the rest of the module sees kernel
  * memory only. Calls other than NA_IBS_INFO are for the process that opened the device. */
+#include <asm/cpu_device_id.h>
 #include <asm/cpufeature.h>
 #include <asm/perf_event.h>
 #include <asm/processor.h>
@@ -259,6 +260,14 @@ static void __exit na_exit(void) {
 
 module_init(na_init);
 module_exit(na_exit);
+
+/* Installed, it is loaded by itself where it is of use. */
+static const struct x86_cpu_id na_cpus[] = {
+    X86_MATCH_VENDOR_FEATURE(AMD, X86_FEATURE_IBS, NULL),
+    X86_MATCH_VENDOR_FEATURE(HYGON, X86_FEATURE_IBS, NULL),
+    {},
+};
+MODULE_DEVICE_TABLE(x86cpu, na_cpus);
 MODULE_DESCRIPTION("Memory access samples for numalloc: a client of perf's ibs_op");
 MODULE_AUTHOR("The numalloc authors");
 MODULE_LICENSE("Dual MIT/GPL");

@@ -4,7 +4,7 @@
 # exit status is 0 only if none failed.
 set -uo pipefail
 
-steps=(release asan tsan tidy programs fuzz truths module)
+steps=(release asan tsan tidy programs fuzz truths module packages)
 
 usage() {
     cat <<EOF
@@ -17,6 +17,8 @@ usage: scripts/nightly.sh [STEP...]
                         minutes)
   fuzz                  every fuzzer for ten minutes, scripts/fuzz.sh 10
   truths                every verdict on every pattern, tests/lab/truths (2 hours)
+  packages              the Debian packages built, installed, used and purged in a new Debian,
+                        scripts/check-chroot.sh (10 minutes)
   module                the kernel module's fuzzer for ten minutes, tests/lab/kmod_fuzz.sh 10
   (none named)          all of them
 
@@ -56,6 +58,7 @@ step() {
     programs) built release && tests/programs/large_programs.sh "$library" build/release/numalloc-dump ;;
     fuzz) built asan && scripts/fuzz.sh 10 ;;
     truths) built release && tests/lab/truths ;;
+    packages) scripts/check-chroot.sh ;;
     module) built release && tests/lab/kmod_fuzz.sh 10 ;;
     esac
 }
