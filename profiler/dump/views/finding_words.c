@@ -184,6 +184,10 @@ static bool name_site(const na_view_input_t *in, uint32_t site, char *out, size_
     return true;
 }
 
+/* Sites whose stacks are looked at for a place; a hostile file may have many that are deep, each
+ * with a little more of it than the one before. */
+#define MOST_LOOKS 4096u
+
 /* The function that has most of it, and of its sites the first; `share`: the function's. */
 static bool find_place(const na_view_input_t *in, const na_found_t *f, na_finding_t *finding,
                        char *place, size_t size) {
@@ -199,10 +203,12 @@ static bool find_place(const na_view_input_t *in, const na_found_t *f, na_findin
     if (by == NULL || !(all > 0)) return false;
     finding->share = most < all ? most / all : 1;
     most = 0;
-    for (size_t i = 0; i < in->sites.count; i++) {
+    uint32_t looks = 0;
+    for (size_t i = 0; i < in->sites.count && looks < MOST_LOOKS; i++) {
         const na_site_t *site = &in->sites.items[i];
         double part = na_finding_part(f->kind, &site->sum);
         if (part <= most) continue;
+        looks++;
         const na_symbol_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
         if (frame == NULL || frame->id != by->id) continue;
         most = part;
