@@ -66,6 +66,31 @@ Test(watch_lines, shared_falsely) {
     cr_expect_lt(probes, before + 60);
 }
 
+/* Of a line that threads are known to share, their words come first, until it is decided; then the
+ * others, where a third one counts. */
+Test(watch_lines, what_is_known_first) {
+    reset();
+    owner[0] = 1;
+    owner[1] = 2;
+    owner[5] = 3;
+    na_lines_met(LINE, &writer, 3, 100, 0);
+    cr_expect_not(na_lines_open());
+    uint64_t now = run(0, 4 * 20 * MS, LINE);
+    cr_expect_eq(conflicts, 4, "%u conflicts in %u probes", conflicts, probes);
+    cr_expect(na_lines_open());
+    bool third = false;
+    for (; !third && now < 1000 * MS; now += 20 * MS) {
+        na_line_range_t range[2];
+        if (!na_lines_next(now, range)) continue;
+        third = range[0].address == LINE + 40 || range[1].address == LINE + 40;
+        na_line_seen_t seen[2] = {seen_of(&range[0], LINE), seen_of(&range[1], LINE)};
+        na_lines_learn(seen);
+    }
+    cr_expect(third);
+    run(now, now + 400 * MS, LINE);
+    cr_expect_not(na_lines_open());
+}
+
 /* A line of one thread's own is looked at less and less. */
 Test(watch_lines, private) {
     reset();
