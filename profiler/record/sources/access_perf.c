@@ -244,6 +244,34 @@ void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     __atomic_store_n(&t->ring->data_tail, head, __ATOMIC_RELEASE);
 }
 
+/* ---- budgets ---- */
+
+static uint32_t tried;
+
+static void count_hit(na_perf_target_t *t, const struct perf_event_header *header,
+                      const uint64_t *body, uint32_t words) {
+    (void)t, (void)body, (void)words;
+    tried += header->type == PERF_RECORD_SAMPLE;
+}
+
+bool na_perf_refills(const na_perf_plan_t *plan, uint32_t event) {
+    static volatile uint64_t word;
+    na_perf_plan_t one = {.events = 1, .ring_bytes = plan->ring_bytes};
+    one.attr[0] = plan->attr[event];
+    one.attr[0].bp_addr = (uintptr_t)&word;
+    if (na_perf_open_self(&one) != 0) return false;
+    tried = 0;
+    uint32_t twice = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        na_sys3(SYS_ioctl, na_perf_target[0].fd[0], PERF_EVENT_IOC_REFRESH, 1);
+        word = i;
+        na_perf_drain(&na_perf_target[0], count_hit);
+        twice += tried == i + 1;
+    }
+    na_perf_close_all();
+    return twice == 2;
+}
+
 /* ---- reasons ---- */
 
 void na_perf_refusal(long error, char why[NA_WHY]) {

@@ -58,6 +58,11 @@ long na_perf_try(const na_perf_plan_t *plan);
 /* Opens the plan for the calling thread, as the only target. 0 or negative errno. */
 long na_perf_open_self(const na_perf_plan_t *plan);
 
+/* Does a watchpoint that spent its budget tell more when it is given some (PERF_EVENT_IOC_REFRESH)?
+ * Not on kernels from 6.16 on. Tried in the calling thread, with this event of the plan; leaves no
+ * targets. */
+bool na_perf_refills(const na_perf_plan_t *plan, uint32_t event);
+
 /* Calls `each` with every sample and switch. Counts what was lost and throttled in
  * na_access_entry. */
 void na_perf_drain(na_perf_target_t *target, na_perf_sample_fn_t each);

@@ -99,6 +99,7 @@ static struct {
     bool have_spans;
     bool lacks_threads;             /* some were closed, and are to be opened again */
     bool chains;                    /* hits have call chains */
+    bool refills;                   /* events that spent their budget can be given more */
     uint64_t length[NA_DRAW_SLOTS]; /* of the next window; 0: FIRST */
 } w;
 
@@ -235,15 +236,15 @@ static void disarm(void) {
             na_sys3(SYS_ioctl, na_perf_target[i].fd[k], PERF_EVENT_IOC_DISABLE, 0);
 }
 
-/* An event that has used up its budget, or was throttled, counts nothing any more on kernels from
- * 6.16 on, also when it is enabled again: a new one takes its place. */
+/* An event that has used up its budget counts nothing any more on some kernels, also when it is
+ * given more (na_perf_refills), and one that was throttled may not: a new one takes its place. */
 static void renew(void) {
     for (uint32_t i = 0; i < na_perf_count; i++) {
         na_perf_target_t *t = &na_perf_target[i];
-        bool spent = t->throttled;
+        bool spent = false;
         for (uint32_t k = FIRST_WATCH; k < CLOCK; k++)
             if (t->budget[k] == 0) spent = true;
-        if (!spent || t->events == 0) continue;
+        if (t->events == 0 || !(t->throttled || (spent && !w.refills))) continue;
         na_perf_close(t);
         w.lacks_threads = true;
     }
@@ -700,6 +701,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         registers.attr[k] = plan.attr[FIRST_WATCH + k];
     registers.attr[0].context_switch = 1;
     na_late_measure(&registers, EACH);
+    w.refills = na_perf_refills(&registers, EACH - 1);
     na_scout_start();
     if (w.chains) na_access_entry->flags |= NA_NPROF_ACCESS_STACK;
     w.base_interval = period != 0 ? period * 1000 : INTERVAL;
