@@ -12,6 +12,7 @@
 #include "alloc/thread/aside.h"
 #include "alloc/thread/bin.h"
 #include "alloc/thread/large.h"
+#include "alloc/thread/scavenge.h"
 #include "alloc/thread/small.h"
 #include "alloc/thread/thread_cache.h"
 #include "alloc/track/misuse.h"
@@ -115,7 +116,7 @@ NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     void *block = NULL;
     if (tcache != NULL) {
         block = take_small(tcache, node, size);
-        na_tcache_pass(tcache);
+        na_scavenge_pass(tcache);
         na_tcache_leave(tcache);
     }
     if (block == NULL) errno = ENOMEM;

@@ -13,6 +13,7 @@
 #include "alloc/central/central.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/options.h"
+#include "alloc/thread/scavenge.h"
 #include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
@@ -30,7 +31,7 @@ size_t numalloc_trim(size_t keep) {
         return 0;
     }
     na_tcache_flush(tcache);
-    na_tcache_cool(true);
+    na_scavenge_warm(true);
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
         na_central_trim(node);
         purged += na_pageheap_trim(node, keep);

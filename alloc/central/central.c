@@ -24,7 +24,7 @@ _Static_assert(sizeof(na_central_t) <= 4 * NA_CACHE_LINE, "small programs touch 
 
 /* What few programs need. */
 typedef struct na_central_rare {
-    /* Slot by slot: what the last sweep saw. A batch that is still there at the next is idle. */
+    /* Slot by slot: what the last look saw. A batch that is still there at the next is idle. */
     _Atomic(na_batch_t) seen[TRANSFER_SLOTS];
     na_span_list_t sampled;
     void *sampled_blocks; /* taken from `sampled`, not yet handed out */
@@ -159,7 +159,7 @@ static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_batch_t ex
         na_central_give(node, cls, na_batch_first(expected));
 }
 
-void na_central_sweep(unsigned node) {
+void na_transfer_decay(unsigned node) {
     if (centrals[node] == NULL) return;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (!na_classes[cls].pooled) continue;

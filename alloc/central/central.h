@@ -50,7 +50,7 @@ void *na_sampled_take(unsigned node, unsigned cls);
 void na_sampled_give(na_span_t *span, void *block);
 
 /* Batches that have lain in the transfer cache since the last call go to their spans. */
-void na_central_sweep(unsigned node);
+void na_transfer_decay(unsigned node);
 /* Everything free goes back to the page heap. */
 void na_central_trim(unsigned node);
 

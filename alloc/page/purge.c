@@ -4,20 +4,16 @@
 #include "alloc/page/pressure.h"
 #include "alloc/sys/os.h"
 
-#define NA_CAP_BASE       ((uint64_t)(8u << 20) >> NA_PAGE_SHIFT) /* pages */
-#define NA_CAP_DOUBLINGS  7u                                      /* 8 MiB -> 1 GiB */
-#define NA_MANY_THREADS   64u
-#define NA_MANY_DOUBLINGS 1u    /* with so many threads: 16 MiB */
-#define NA_CAP_CALM       4000u /* ms without regret before the cap shrinks */
-#define NA_REGRET_LEAST   64u   /* pages: less says nothing */
-#define NA_TICK_PAGES     ((uint64_t)(64u << 20) >> NA_PAGE_SHIFT)
+#define NA_CAP_BASE       ((uint64_t)NA_PURGE_CAP_BASE >> NA_PAGE_SHIFT) /* pages */
+#define NA_MANY_DOUBLINGS 1u  /* with so many threads: 16 MiB */
+#define NA_REGRET_LEAST   64u /* pages: less says nothing */
+#define NA_TICK_PAGES     ((uint64_t)NA_PURGE_TICK >> NA_PAGE_SHIFT) /* pages */
 #define NA_CLOCK_PAGES    64    /* frees (in pages) between two looks at the clock */
 #define NA_REFUSED_WAIT   1000u /* ms */
-#define NA_PEAK_LASTS     2000u /* ms: a peak older than that binds no more */
 #define NA_EXCHANGE_LOT   64u   /* pages too many before any are purged */
-#define NA_SLACK_BASE     ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
-#define NA_SLACK_MOST     4u                                      /* doublings: 16 MiB */
-#define NA_PRESSURE_CAP   ((uint64_t)(1u << 20) >> NA_PAGE_SHIFT) /* pages */
+#define NA_SLACK_BASE     ((uint64_t)NA_PURGE_SLACK >> NA_PAGE_SHIFT)     /* pages */
+#define NA_SLACK_MOST     4u                                              /* doublings: 16 MiB */
+#define NA_PRESSURE_CAP   ((uint64_t)NA_PURGE_CAP_TIGHT >> NA_PAGE_SHIFT) /* pages */
 
 _Atomic(bool) na_purge_many;
 
@@ -38,8 +34,8 @@ static void na_purge_adapt(na_pagestore_t *s, uint64_t now) {
     if (s->cap_regret >= much) {
         s->cap_changed_at = now;
         for (; s->cap_regret >= much; s->cap_regret -= much)
-            if (s->cap_doublings < NA_CAP_DOUBLINGS) s->cap_doublings++;
-    } else if (s->cap_doublings > 0 && now > s->cap_changed_at + NA_CAP_CALM) {
+            if (s->cap_doublings < NA_PURGE_CAP_MOST) s->cap_doublings++;
+    } else if (s->cap_doublings > 0 && now > s->cap_changed_at + NA_PURGE_CALM_MS) {
         s->cap_changed_at = now;
         s->cap_doublings--;
     }
@@ -183,7 +179,7 @@ bool na_purge_exceeds(const na_pagestore_t *s) {
 
 bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
     uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
-    if (s->used > s->peak || now > s->peak_at + NA_PEAK_LASTS) {
+    if (s->used > s->peak || now > s->peak_at + NA_PURGE_PEAK_MS) {
         s->peak = s->used;
         s->peak_at = now;
     }

@@ -24,11 +24,11 @@
 #include <stdint.h>
 
 #include "alloc/page/pagestore.h"
+#include "alloc/page/scavenge_policy.h"
 
 /* With the lock, before pages are given back: the time to give them at. */
 uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages);
 /* At least NA_PURGE_MANY threads have a thread cache; kept by who counts them. */
-#define NA_PURGE_MANY 64u
 extern _Atomic(bool) na_purge_many;
 /* With the lock, after: true if na_purge_cap should be called, without the lock. */
 bool na_purge_wanted(na_pagestore_t *s, uint64_t now);

@@ -10,6 +10,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
 #include "alloc/sys/topology.h"
+#include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
 #include "alloc/thread/thread_cache.h"
 #include "pagemap/span.h"
@@ -18,7 +19,7 @@ static void *give_back(void *unused) {
     (void)unused;
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return NULL;
-    uint64_t swept = 0;
+    uint64_t last = 0;
     for (;;) {
         struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
         na_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
@@ -26,13 +27,13 @@ static void *give_back(void *unused) {
         if (!na_gate_enter(tcache)) continue;
         for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
             na_pageheap_tick(node, now);
-            if (now - swept >= 1000) na_central_sweep(node);
+            if (now - last >= NA_OTHERS_MS) na_transfer_decay(node);
         }
-        if (now - swept >= 1000) na_tcache_reclaim(tcache);
+        if (now - last >= NA_OTHERS_MS) na_scavenge_others(tcache);
         na_gate_leave(tcache);
         na_controller->poll(tcache, now);
-        if (now - swept < 1000) continue;
-        swept = now;
+        if (now - last < NA_OTHERS_MS) continue;
+        last = now;
         if (na_thread_is_left_alone()) break;
     }
     na_tcache_leave(tcache);

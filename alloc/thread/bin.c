@@ -7,6 +7,8 @@
 #include "alloc/thread/holes.h"
 #include "alloc/thread/inspect.h"
 #include "alloc/thread/overflow.h"
+#include "alloc/thread/remote.h"
+#include "alloc/thread/scavenge.h"
 #include "alloc/thread/young.h"
 #include "alloc/track/sampler.h"
 
@@ -72,10 +74,10 @@ void na_bin_grant(na_tcache_t *tcache, unsigned cls) {
 void na_bin_settle(na_tcache_t *tcache, unsigned cls) {
     bool every = na_every_event;
     if (NA_LIKELY(!every)) {
-        tcache->settles += NA_QUICK - tcache->quick;
+        tcache->slow_calls += NA_QUICK - tcache->quick;
         tcache->quick = NA_QUICK;
     }
-    na_tcache_pass(tcache);
+    na_scavenge_pass(tcache);
     na_bin_open(tcache, cls);
     if (!every) na_bin_inspect(tcache, cls);
 }
@@ -86,7 +88,7 @@ void na_bin_settle(na_tcache_t *tcache, unsigned cls) {
  * a page for it, not a batch. Running dry or over, it settles too often: it may hold more. While
  * its thread only frees (all it does of late, or of this class and in random order), what it holds
  * is of no use, and pins a span for every block when blocks come in random order, so it may hold
- * less. (Idle bins are emptied, and begin small again: tidy in thread_cache.c.) */
+ * less. (Idle bins are emptied, and begin small again: scavenge.c.) */
 static void adapt_cap(na_tcache_t *tcache, unsigned cls, bool ran_over) {
     na_bin_state_t *state = &tcache->states[cls];
     const na_class_t *c = &na_classes[cls];
@@ -116,7 +118,7 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
     na_overflow_raise(tcache);
     if (na_overflow_in_the_way(tcache, c->span_pages)) {
         blocks = take_from_spans(tcache, cls, want, false, got);
-        if (blocks == NULL) na_overflow_yield(tcache);
+        if (blocks == NULL) na_overflow_flush(tcache);
     }
     if (blocks == NULL && na_holes_are_wanted(tcache, c->span_pages)) {
         blocks = take_from_spans(tcache, cls, want, false, got);
@@ -138,7 +140,7 @@ static bool refill(na_tcache_t *tcache, unsigned cls, bool grow) {
     na_young_reused(state, (uint16_t)(state->pushes - state->pushed));
     state->pushed = (uint16_t)state->pushes;
     state->thin = 0;
-    if (state->overflow == 0) na_overflow_remote(tcache, cls, na_tcache_take_remote(tcache, cls));
+    if (state->overflow == 0) na_overflow_remote(tcache, cls, na_remote_take(tcache, cls));
     na_batch_t batch = na_overflow_take(tcache, cls);
     if (batch == 0 && na_classes[cls].pooled)
         batch = na_transfer_take(tcache->node, cls, tcache->id);
@@ -222,7 +224,7 @@ bool na_bin_is_dry(na_tcache_t *tcache, unsigned cls) {
     if (tcache->states[cls].count != 0 ||
         atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) != 0)
         return false;
-    if (!na_gate_enter(tcache)) return false; /* na_tcache_reclaim */
+    if (!na_gate_enter(tcache)) return false; /* na_scavenge_others */
     bool none = tcache->states[cls].overflow == 0;
     na_gate_leave(tcache);
     return none;
@@ -244,6 +246,6 @@ void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
     state->count++;
     state->pushes++;
     state->used = true;
-    if (all) na_young_surrender(tcache, cls);
+    if (all) na_young_flush(tcache, cls);
     na_bin_grant(tcache, cls);
 }

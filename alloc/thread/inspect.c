@@ -56,6 +56,7 @@ void na_bin_inspect(na_tcache_t *tcache, unsigned cls) {
         sound = blocks[i] != blocks[count - 1];
     /* The span was last looked at long ago: as likely as not it has to come from memory, which
      * takes longer than all else here. So this comes with every look at the clock only. */
-    if (sound && tcache->settles == 0) sound = na_is_block_start(na_span_of(blocks[0]), blocks[0]);
+    if (sound && tcache->slow_calls == 0)
+        sound = na_is_block_start(na_span_of(blocks[0]), blocks[0]);
     if (NA_UNLIKELY(!sound)) name_the_fault(tcache, cls, count);
 }

@@ -13,6 +13,7 @@
 #include "alloc/sys/reserve.h"
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
+#include "alloc/thread/scavenge.h"
 #include "alloc/thread/traced.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
@@ -268,7 +269,7 @@ static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *ze
         block = (void *)span->start;
         na_record_alloc(&tcache->track, span, block, size, na_span_bytes(span), entry);
     }
-    na_tcache_pass(tcache);
+    na_scavenge_pass(tcache);
     na_tcache_leave(tcache);
     return block;
 }
@@ -342,7 +343,7 @@ void na_large_free(na_tcache_t *tcache, na_span_t *span, void *block, na_release
     }
     if (!na_record_free(&tcache->track, span, block, na_span_bytes(span), how, moved_to)) return;
     na_large_free_late(tcache, span);
-    na_tcache_pass(tcache);
+    na_scavenge_pass(tcache);
 }
 
 void na_large_free_late(na_tcache_t *tcache, na_span_t *span) {

@@ -5,6 +5,7 @@
 
 #include "alloc/central/central.h"
 #include "alloc/thread/bin.h"
+#include "alloc/thread/remote.h"
 
 enum { PROBE_EVERY = 16 }; /* mixed batches */
 
@@ -140,15 +141,15 @@ void na_overflow_raise(na_tcache_t *tcache) {
         tcache->overflow_limit < share / 2 ? tcache->overflow_limit * 2 : share;
 }
 
-void na_overflow_yield(na_tcache_t *tcache) {
+void na_overflow_flush(na_tcache_t *tcache) {
     all_home(tcache);
-    na_tcache_sort_remote(tcache);
+    na_remote_drain(tcache);
 }
 
-void na_overflow_reclaim(na_tcache_t *tcache) {
-    enum { AT_ONCE = 1 << 20 };
+void na_overflow_scavenge(na_tcache_t *tcache) {
     if (tcache->overflow_moves == tcache->overflow_seen && tcache->overflow_bytes != 0) {
-        uint32_t rest = tcache->overflow_bytes > AT_ONCE ? tcache->overflow_bytes - AT_ONCE : 0;
+        uint32_t rest =
+            tcache->overflow_bytes > NA_OTHERS_BYTES ? tcache->overflow_bytes - NA_OTHERS_BYTES : 0;
         for (unsigned cls = 1; cls < NA_CLASS_COUNT && tcache->overflow_bytes > rest; cls++) {
             if (tcache->states[cls].overflow == 0) continue;
             while (tcache->overflow_bytes > rest && tcache->states[cls].overflow != 0)
@@ -159,7 +160,7 @@ void na_overflow_reclaim(na_tcache_t *tcache) {
     tcache->overflow_seen = tcache->overflow_moves;
 }
 
-void na_overflow_age(na_tcache_t *tcache, unsigned cls) {
+void na_overflow_decay(na_tcache_t *tcache, unsigned cls) {
     na_bin_state_t *state = &tcache->states[cls];
     for (uint16_t idle = state->overflow_low; idle > 0; idle--)
         na_list_home(tcache, cls, na_batch_first(na_overflow_take(tcache, cls)));

@@ -8,7 +8,7 @@
  * Sending a batch home costs a look at the page map a block, and bringing the blocks back as much
  * again. A thread that frees what it will soon want again is spared both: its batches are kept, and
  * go home (pooled classes': by way of the transfer cache) only
- *   - before the thread cache grows into memory that was never touched (na_overflow_yield): what
+ *   - before the thread cache grows into memory that was never touched (na_overflow_flush): what
  *     other classes keep may hold the pages, so that keeping does not raise the peak;
  *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
  *     home then, and the limit falls to its least, until the thread draws from its spans again;
@@ -20,10 +20,10 @@
  *     span. Of batches of which only some blocks are near each other one in sixteen is sent home to
  *     find out;
  *   - of a class of which the thread has freed more than it allocated: others want them;
- *   - when they lie idle, and when the thread exits (thread_cache.c).
- * Kept by all thread caches together: about NA_OVERFLOW_TOTAL while there are fewer than 256
- * threads; beyond that, NA_OVERFLOW_LEAST each. What a thread keeps that sleeps others send home
- * for it.
+ *   - when they lie idle, and when the thread exits (scavenge.c).
+ * Limits are in scavenge_policy.h. Kept by all thread caches together: about NA_OVERFLOW_TOTAL
+ * while there are fewer than 256 threads; beyond that, NA_OVERFLOW_LEAST each. What a thread keeps
+ * that sleeps others send home for it.
  *
  * All behind the gate, by the thread cache's holder. Sizes are bytes. */
 #ifndef NUMALLOC_ALLOC_OVERFLOW_H
@@ -31,11 +31,8 @@
 
 #include "alloc/central/batch.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/page/scavenge_policy.h"
 #include "alloc/thread/thread_cache.h"
-
-#define NA_OVERFLOW_TOTAL ((uint32_t)64 << 20)
-#define NA_OVERFLOW_MAX   ((uint32_t)8 << 20)
-#define NA_OVERFLOW_LEAST ((uint32_t)256 << 10)
 
 #define NA_SCATTERED_MANY 2u
 /* The thread frees in random order of late. */
@@ -62,11 +59,11 @@ NA_INLINE bool na_overflow_in_the_way(const na_tcache_t *tcache, uint32_t pages)
            !na_pageheap_has_dirty(tcache->node, pages);
 }
 /* Sends everything home, remote frees too. */
-void na_overflow_yield(na_tcache_t *tcache);
+void na_overflow_flush(na_tcache_t *tcache);
 /* If nothing was kept or taken since the last call, sends home some of what the thread, which seems
  * to sleep, keeps: as much as it can be made to wait for, should it wake. */
-void na_overflow_reclaim(na_tcache_t *tcache);
+void na_overflow_scavenge(na_tcache_t *tcache);
 /* Called once in a while: sends home the batches of the class that were not touched since. */
-void na_overflow_age(na_tcache_t *tcache, unsigned cls);
+void na_overflow_decay(na_tcache_t *tcache, unsigned cls);
 
 #endif

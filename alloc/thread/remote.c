@@ -1,8 +1,76 @@
-/* remote.c - collecting blocks of other owners and posting them. */
+/* remote.c - collecting blocks of other owners, posting them, and putting them into spans. */
 #include "alloc/thread/remote.h"
 
 #include "alloc/central/central.h"
 #include "alloc/thread/aside.h"
+#include "alloc/thread/bin.h"
+#include "alloc/thread/scavenge.h"
+
+/* --- the owner's side --- */
+
+na_batch_t na_remote_take(na_tcache_t *tcache, unsigned cls) {
+    if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) == 0) return 0;
+    na_batch_t stack = atomic_exchange_explicit(&tcache->remote_free[cls], 0, memory_order_acquire);
+    uint64_t blocks = 0;
+    for (na_batch_t batch = stack; batch != 0; batch = *na_batch_next(batch))
+        blocks += na_batch_count(batch);
+    uint32_t taken = atomic_load_explicit(&tcache->remote_taken, memory_order_relaxed);
+    atomic_store_explicit(&tcache->remote_taken, taken + 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&tcache->remote_bytes, blocks * na_classes[cls].size,
+                              memory_order_relaxed);
+    return stack;
+}
+
+void na_remote_drain_class(na_tcache_t *tcache, unsigned cls) {
+    na_batch_t batch = na_remote_take(tcache, cls);
+    while (batch != 0) {
+        na_batch_t next = *na_batch_next(batch);
+        na_list_home(tcache, cls, na_batch_first(batch));
+        batch = next;
+    }
+}
+
+void na_remote_drain(na_tcache_t *tcache) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) == 0) continue;
+        na_remote_drain_class(tcache, cls);
+        na_tcache_trim_spans(tcache, cls);
+    }
+}
+
+static bool has_remote(const na_tcache_t *tcache) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_seq_cst) != 0) return true;
+    return false;
+}
+
+void na_remote_drain_abandoned(na_tcache_t *tcache) {
+    if (atomic_load(&tcache->warm) &&
+        atomic_load_explicit(&tcache->remote_bytes, memory_order_relaxed) <= NA_WARM_REMOTE)
+        return;
+    while (has_remote(tcache)) {
+        uint32_t phase = NA_TCACHE_ABANDONED;
+        if (!atomic_compare_exchange_strong(&tcache->phase, &phase, na_thread_tag()))
+            return; /* adopted, or another poster is at it: whoever holds it looks again */
+        na_remote_drain(tcache);
+        atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
+    }
+}
+
+void na_remote_drain_absent(na_tcache_t *tcache) {
+    uint32_t idle = 0;
+    if (!atomic_compare_exchange_strong(&tcache->busy, &idle, na_thread_tag())) return;
+    /* Looked at behind its gate, where it is not changed: who abandons holds the gate. */
+    if (atomic_load(&tcache->phase) == NA_TCACHE_ATTACHED) {
+        na_remote_drain(tcache);
+        atomic_store_explicit(&tcache->remote_seen, /* it was not the thread that took it */
+                              atomic_load_explicit(&tcache->remote_taken, memory_order_relaxed),
+                              memory_order_relaxed);
+    }
+    na_gate_leave(tcache);
+}
+
+/* --- the freeing thread's side --- */
 
 static uint64_t remote_limit(const na_tcache_t *owner) {
     uint32_t times = atomic_load_explicit(&owner->remote_limit, memory_order_relaxed);
@@ -12,7 +80,7 @@ static uint64_t remote_limit(const na_tcache_t *owner) {
 /* Whether the owner took remote frees since it was last over its limit. If so it may have more: so
  * many blocks are under way all the time. If not, its thread sleeps, or only frees. Races between
  * posters make the limit wrong by a doubling, no more. */
-static bool comes_for_mail(na_tcache_t *owner) {
+static bool comes_for_them(na_tcache_t *owner) {
     uint32_t taken = atomic_load_explicit(&owner->remote_taken, memory_order_relaxed);
     uint32_t times = atomic_load_explicit(&owner->remote_limit, memory_order_relaxed);
     bool comes =
@@ -35,9 +103,9 @@ static void post_to_tcache(na_tcache_t *owner, unsigned cls, na_batch_t batch) {
     /* Seen after the remote frees are in: a thread that leaves looks for remote frees after
      * it says so. */
     if (atomic_load_explicit(&owner->phase, memory_order_seq_cst) == NA_TCACHE_ABANDONED)
-        na_tcache_settle_abandoned(owner);
-    else if (NA_UNLIKELY(before + bytes > remote_limit(owner)) && !comes_for_mail(owner))
-        na_tcache_settle_absent(owner);
+        na_remote_drain_abandoned(owner);
+    else if (NA_UNLIKELY(before + bytes > remote_limit(owner)) && !comes_for_them(owner))
+        na_remote_drain_absent(owner);
 }
 
 /* Posts the list, and leaves its place empty. */
@@ -98,7 +166,7 @@ void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
         if (out->count > out->most) post(tcache, out);
     }
     na_gate_leave(tcache);
-    na_tcache_pass(tcache);
+    na_scavenge_pass(tcache);
 }
 
 void na_remote_flush(na_tcache_t *tcache) {

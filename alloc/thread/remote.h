@@ -41,4 +41,17 @@ void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block);
 /* Posts all remote batches. Behind the gate. */
 void na_remote_flush(na_tcache_t *tcache);
 
+/* All remote frees of a class, as a stack of batches, or 0. By the thread cache's holder. */
+na_batch_t na_remote_take(na_tcache_t *tcache, unsigned cls);
+/* Puts all of them, or those of a class, into the spans they came from; empty spans go to the page
+ * heap (of a class: when the caller trims). By the thread cache's holder. */
+void na_remote_drain(na_tcache_t *tcache);
+void na_remote_drain_class(na_tcache_t *tcache, unsigned cls);
+/* If the thread cache is abandoned: borrow it, drain it, give it back. (A warm one may have a
+ * little.) */
+void na_remote_drain_abandoned(na_tcache_t *tcache);
+/* The same for a thread cache whose thread is not coming for its remote frees; nothing if the
+ * thread is behind its gate just now, or another poster is. Behind the caller's own gate. */
+void na_remote_drain_absent(na_tcache_t *tcache);
+
 #endif

@@ -1,5 +1,4 @@
-/* thread_cache.c - the life of thread caches: made, attached to threads, tidied, abandoned,
- * adopted. */
+/* thread_cache.c - the life of thread caches: made, attached to threads, abandoned, adopted. */
 #include "alloc/thread/thread_cache.h"
 
 #include <linux/mempolicy.h>
@@ -8,7 +7,6 @@
 #include "alloc/api/init.h"
 #include "alloc/central/central.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/placement_check.h"
 #include "alloc/page/pressure.h"
 #include "alloc/page/purge.h"
 #include "alloc/sys/lock.h"
@@ -20,18 +18,13 @@
 #include "alloc/thread/bin.h"
 #include "alloc/thread/overflow.h"
 #include "alloc/thread/remote.h"
+#include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
 #include "alloc/thread/young.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
 
 enum {
-    POLL_MS = 10,           /* the least time between two polls that do something */
-    TIDY_MS = 1000,         /* a bin that was not used for so long is emptied */
-    TIDY_DRAWN = 256 << 10, /* or while so many bytes were drawn from spans */
-    SWEEP_MS = 500, /* a batch that lay in the transfer cache for so long goes to its spans */
-    COOL_MS =
-        1000, /* a thread cache that nobody adopted for so long gives back what is in its bins */
     MOVED_MS = 10,      /* a thread that was not seen at home for so long has moved */
     TCACHE_PAGE = 4096, /* what a thread cache's first part, used by all, is to lie on one of */
 };
@@ -53,23 +46,8 @@ _Atomic(uint32_t) na_bin_share[2];
 static _Atomic(uint32_t) ours_attached; /* of the library's own threads */
 static _Atomic(uint32_t) most_attached; /* of the program's, since na_tcache_forget_most */
 
-/* Abandoned thread caches that kept what was in their bins. An entry is a hint, and its thread
- * cache's: whoever holds a thread cache that is not warm any more removes it. */
-#define WARM_MOST   16u
-#define WARM_BYTES  (512u << 10) /* in the bins of one */
-#define WARM_ALL    (2u << 20)
-#define WARM_REMOTE (128u << 10) /* for one */
-static struct {
-    _Atomic(na_tcache_t *) tcache;
-    _Atomic(uint32_t) bytes;
-    _Atomic(bool) passed; /* it was there when somebody last came to cool */
-} warm[WARM_MOST];
-static _Atomic(uint64_t) warm_bytes; /* late by what is being added or removed */
-static _Atomic(uint64_t) cooled_ms;
-
 static pthread_key_t exit_key;
 static _Atomic(uint32_t) exit_key_made; /* 0 no, 1 being made, 2 yes */
-static _Atomic(uint64_t) swept_ms[NA_MAX_NODES + 1];
 
 na_tcache_t *na_tcache_by_id(unsigned id) {
     return tcaches[id];
@@ -101,16 +79,6 @@ NA_COLD uint16_t na_young_hold_share(const na_bin_state_t *state, unsigned cls) 
     uint32_t least = young ? 0 : na_classes[cls].cap_freeing;
     if (most < least) most = least;
     return most < state->cap ? (uint16_t)most : state->cap;
-}
-
-NA_COLD void na_young_surrender(na_tcache_t *tcache, unsigned cls) {
-    if (!na_gate_enter(tcache)) return;
-    void *list = tcache->bins[cls].head;
-    tcache->bins[cls].head = NULL;
-    tcache->states[cls].count = 0;
-    na_list_home(tcache, cls, list);
-    na_tcache_trim_spans(tcache, cls);
-    na_gate_leave(tcache);
 }
 
 unsigned na_tcache_most(void) {
@@ -169,69 +137,6 @@ void na_tcache_unlock_list(void) {
     unlock_list();
 }
 
-/* --- warm thread caches --- */
-
-static void no_longer_warm(na_tcache_t *tcache) {
-    if (!atomic_load_explicit(&tcache->warm, memory_order_relaxed)) return;
-    atomic_store(&tcache->warm, false);
-    for (unsigned i = 0; i < WARM_MOST; i++) {
-        if (atomic_load_explicit(&warm[i].tcache, memory_order_relaxed) != tcache) continue;
-        uint32_t bytes = atomic_load_explicit(&warm[i].bytes, memory_order_relaxed);
-        atomic_store_explicit(&warm[i].tcache, NULL, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&warm_bytes, bytes, memory_order_relaxed);
-        return;
-    }
-}
-
-/* Whether a thread cache about to be abandoned may keep what is in its bins: a thread that comes
- * soon finds them filled, and emptying all of them is most of what a short-lived thread costs. Not
- * where memory is short, nor blocks that a policy of the thread's own has placed. Behind the gate.
- */
-static bool keep_warm(na_tcache_t *tcache) {
-    if (tcache->node == NA_NODE_ANY || na_pressure_is_critical()) return false;
-    uint64_t bytes = tcache->overflow_bytes;
-    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        na_bin_t *bin = &tcache->bins[cls];
-        na_bin_state_t *state = &tcache->states[cls];
-        if (bin->pop != state->granted_pop || bin->push != state->granted_push) {
-            na_bin_count(tcache, cls);
-            na_bin_grant(tcache, cls);
-        }
-        bytes += (uint64_t)state->count * state->size;
-    }
-    if (bytes > WARM_BYTES ||
-        bytes + atomic_load_explicit(&warm_bytes, memory_order_relaxed) > WARM_ALL)
-        return false;
-    for (unsigned i = 0; i < WARM_MOST; i++) {
-        na_tcache_t *none = NULL;
-        if (atomic_load_explicit(&warm[i].tcache, memory_order_relaxed) != NULL ||
-            !atomic_compare_exchange_strong_explicit(&warm[i].tcache, &none, tcache,
-                                                     memory_order_relaxed, memory_order_relaxed))
-            continue;
-        atomic_store_explicit(&warm[i].bytes, (uint32_t)bytes, memory_order_relaxed);
-        atomic_store_explicit(&warm[i].passed, false, memory_order_relaxed);
-        atomic_fetch_add_explicit(&warm_bytes, bytes, memory_order_relaxed);
-        atomic_store(&tcache->warm, true);
-        return true;
-    }
-    return false;
-}
-
-void na_tcache_cool(bool all) {
-    for (unsigned i = 0; i < WARM_MOST; i++) {
-        na_tcache_t *tcache = atomic_load_explicit(&warm[i].tcache, memory_order_relaxed);
-        if (tcache == NULL) continue;
-        if (!atomic_exchange_explicit(&warm[i].passed, true, memory_order_relaxed) && !all)
-            continue;
-        uint32_t phase = NA_TCACHE_ABANDONED;
-        if (!atomic_compare_exchange_strong(&tcache->phase, &phase, na_thread_tag())) continue;
-        no_longer_warm(tcache);
-        na_tcache_flush(tcache);
-        atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
-        na_tcache_settle_abandoned(tcache); /* remote frees whose poster saw it borrowed */
-    }
-}
-
 /* --- attach --- */
 
 /* A policy that the user set for the thread wins over ours: such a thread lives on the pseudo-node,
@@ -258,7 +163,7 @@ static na_tcache_t *adopt(unsigned node) {
         phase = NA_TCACHE_ABANDONED;
         na_os_yield();
     }
-    no_longer_warm(tcache);
+    na_warm_forget(tcache);
     tcache->pinned = false; /* what the last thread saw or said of nodes is not true of the next */
     tcache->away = false;
     tcache->policy = MPOL_DEFAULT;
@@ -309,7 +214,7 @@ static na_tcache_t *attach(void) {
 /* Behind the gate. */
 static void put_away(na_tcache_t *tcache) {
     if (atomic_load_explicit(&tcache->warm, memory_order_relaxed)) return; /* tried before */
-    if (keep_warm(tcache))
+    if (na_warm_keep(tcache))
         na_remote_flush(tcache);
     else
         na_tcache_flush(tcache);
@@ -332,8 +237,8 @@ static bool try_abandon(na_tcache_t *tcache) {
     count_threads(UINT32_MAX);
     atomic_store_explicit(&tcache->phase, NA_TCACHE_ABANDONED, memory_order_seq_cst);
     na_gate_leave(tcache);
-    /* Mail that came before the line above had a poster that saw us attached. */
-    na_tcache_settle_abandoned(tcache);
+    /* Remote frees that came before the line above had a poster that saw us attached. */
+    na_remote_drain_abandoned(tcache);
     unlock_list();
     return true;
 }
@@ -517,194 +422,6 @@ NA_COLD bool na_gate_wait(na_tcache_t *tcache, bool mine) {
         uint32_t nobody = 0;
         mine = atomic_compare_exchange_strong(&tcache->busy, &nobody, me);
     }
-}
-
-/* --- remote frees of the abandoned --- */
-
-na_batch_t na_tcache_take_remote(na_tcache_t *tcache, unsigned cls) {
-    if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) == 0) return 0;
-    na_batch_t stack = atomic_exchange_explicit(&tcache->remote_free[cls], 0, memory_order_acquire);
-    uint64_t blocks = 0;
-    for (na_batch_t batch = stack; batch != 0; batch = *na_batch_next(batch))
-        blocks += na_batch_count(batch);
-    uint32_t taken = atomic_load_explicit(&tcache->remote_taken, memory_order_relaxed);
-    atomic_store_explicit(&tcache->remote_taken, taken + 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&tcache->remote_bytes, blocks * na_classes[cls].size,
-                              memory_order_relaxed);
-    return stack;
-}
-
-/* Puts the remote frees of one class into the spans it came from; only who holds the thread cache.
- */
-static void sort_remote(na_tcache_t *tcache, unsigned cls) {
-    na_batch_t batch = na_tcache_take_remote(tcache, cls);
-    while (batch != 0) {
-        na_batch_t next = *na_batch_next(batch);
-        na_list_home(tcache, cls, na_batch_first(batch));
-        batch = next;
-    }
-}
-
-void na_tcache_sort_remote(na_tcache_t *tcache) {
-    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) == 0) continue;
-        sort_remote(tcache, cls);
-        na_tcache_trim_spans(tcache, cls);
-    }
-}
-
-static bool has_remote(const na_tcache_t *tcache) {
-    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
-        if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_seq_cst) != 0) return true;
-    return false;
-}
-
-void na_tcache_settle_abandoned(na_tcache_t *tcache) {
-    if (atomic_load(&tcache->warm) &&
-        atomic_load_explicit(&tcache->remote_bytes, memory_order_relaxed) <= WARM_REMOTE)
-        return;
-    while (has_remote(tcache)) {
-        uint32_t phase = NA_TCACHE_ABANDONED;
-        if (!atomic_compare_exchange_strong(&tcache->phase, &phase, na_thread_tag()))
-            return; /* adopted, or another poster is at it: whoever holds it looks again */
-        na_tcache_sort_remote(tcache);
-        atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
-    }
-}
-
-void na_tcache_settle_absent(na_tcache_t *tcache) {
-    uint32_t idle = 0;
-    if (!atomic_compare_exchange_strong(&tcache->busy, &idle, na_thread_tag())) return;
-    /* Looked at behind its gate, where it is not changed: who abandons holds the gate. */
-    if (atomic_load(&tcache->phase) == NA_TCACHE_ATTACHED) {
-        na_tcache_sort_remote(tcache);
-        atomic_store_explicit(&tcache->remote_seen, /* it was not the thread that took it */
-                              atomic_load_explicit(&tcache->remote_taken, memory_order_relaxed),
-                              memory_order_relaxed);
-    }
-    na_gate_leave(tcache);
-}
-
-/* --- threads that sleep --- */
-
-static void reclaim(na_tcache_t *tcache) {
-    uint32_t idle = 0;
-    if (!atomic_compare_exchange_strong(&tcache->busy, &idle, na_thread_tag())) return;
-    if (atomic_load(&tcache->phase) == NA_TCACHE_ATTACHED) na_overflow_reclaim(tcache);
-    na_gate_leave(tcache);
-}
-
-void na_tcache_reclaim(na_tcache_t *self) {
-    enum {
-        AT_ONCE = 256
-    }; /* thread caches: that there are thousands must not cost any thread much */
-    static _Atomic(uint32_t) next;
-    na_tcache_cool(false);
-    unsigned count = na_tcache_count(), visits = count < AT_ONCE ? count : AT_ONCE;
-    uint32_t first = atomic_fetch_add_explicit(&next, visits, memory_order_relaxed);
-    for (unsigned i = 0; i < visits; i++) {
-        na_tcache_t *tcache = tcaches[1 + (first + i) % count];
-        if (tcache != self) reclaim(tcache);
-    }
-}
-
-/* --- tidying --- */
-
-void na_tcache_flush(na_tcache_t *tcache) {
-    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        na_bin_state_t *state = &tcache->states[cls];
-        const na_class_t *c = &na_classes[cls];
-        if (state->cap == 0) continue;
-        na_bin_count(tcache, cls);
-        na_bin_empty(tcache, cls);
-        sort_remote(tcache, cls);
-        na_tcache_trim_spans(tcache, cls);
-        /* The next thread likely does what this one did. The first filling of a bin doubles what it
-         * may hold: without halving, threads that fill a bin once would raise it one by one. */
-        state->cap = state->cap / 2 > c->cap_first ? state->cap / 2 : c->cap_first;
-        state->reused /= 2;
-        na_bin_grant(tcache, cls);
-    }
-    na_remote_flush(tcache);
-}
-
-/* Memory is short, and all that can be reached was given back: so is what lies in caches. */
-static NA_COLD void yield_all(na_tcache_t *tcache) {
-    tcache->pressure_turn = na_pressure_turn();
-    na_tcache_flush(tcache);
-    na_tcache_cool(true);
-    na_central_trim(tcache->node);
-}
-
-/* Empties the bins that were not used since the last time. */
-static void tidy(na_tcache_t *tcache) {
-    tcache->drawn = 0;
-    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
-        na_bin_state_t *state = &tcache->states[cls];
-        if (state->cap == 0) continue;
-        na_bin_count(tcache, cls);
-        if (!state->used) {
-            na_bin_empty(tcache, cls);
-            sort_remote(tcache, cls);
-            na_tcache_trim_spans(tcache, cls);
-            state->cap = na_classes[cls].cap_first;
-            state->reused = 0;
-        }
-        na_overflow_age(tcache, cls);
-        state->used = false;
-        na_bin_grant(tcache, cls);
-    }
-}
-
-static void sweep_transfer(unsigned node, uint64_t now) {
-    uint64_t last = atomic_load_explicit(&swept_ms[node], memory_order_relaxed);
-    if (now - last >= SWEEP_MS && atomic_compare_exchange_strong(&swept_ms[node], &last, now))
-        na_central_sweep(node);
-}
-
-static void tend_nodes(na_tcache_t *tcache, uint64_t now) {
-    uint64_t last = atomic_load_explicit(&cooled_ms, memory_order_relaxed);
-    if (now - last >= COOL_MS && atomic_compare_exchange_strong(&cooled_ms, &last, now))
-        na_tcache_reclaim(tcache);
-    if (NA_LIKELY(!na_tcache_watched(tcache))) {
-        sweep_transfer(tcache->node, now);
-        na_pageheap_tick(tcache->node, now);
-        return;
-    }
-    if (na_topology_poll(now)) {
-        uint64_t back = na_topology_take_back();
-        for (; back != 0; back &= back - 1)
-            na_placement_bring_back((unsigned)__builtin_ctzll(back));
-    }
-    for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
-        sweep_transfer(node, now);
-        na_pageheap_tick(node, now);
-    }
-}
-
-void na_tcache_poll(na_tcache_t *tcache) {
-    tcache->settles = 0;
-    uint64_t now = na_os_ms();
-    if (!tcache->away) tcache->home_ms = now;
-    if (NA_UNLIKELY(atomic_load_explicit(&na_aside_pending, memory_order_relaxed)))
-        na_aside_drain(tcache);
-    if (NA_UNLIKELY(tcache->drawn >= TIDY_DRAWN)) {
-        if (!na_gate_enter(tcache)) return;
-        tidy(tcache);
-        na_gate_leave(tcache);
-    }
-    if (now - tcache->polled_ms < POLL_MS) return;
-    tcache->polled_ms = now;
-    if (!na_gate_enter(tcache)) return;
-    na_remote_flush(tcache);
-    if (now - tcache->tidied_ms >= TIDY_MS) {
-        tcache->tidied_ms = now;
-        tidy(tcache);
-    }
-    if (NA_UNLIKELY(tcache->pressure_turn != na_pressure_turn())) yield_all(tcache);
-    tend_nodes(tcache, now);
-    na_gate_leave(tcache);
-    if (NA_LIKELY(na_controller != NULL)) na_controller->poll(tcache, now);
 }
 
 /* --- fork --- */

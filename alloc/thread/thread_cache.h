@@ -14,7 +14,7 @@
  * ("settle"). Pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
  * list. Push credit exceeds the room left by a quarter of the bin at most. Neither exceeds
  * NA_CREDIT_MAX, so that a thread that never leaves one bin still comes by to be counted, sampled,
- * moved to another node and tidied.
+ * moved to another node and scavenged.
  *
  *   blocks in the list = count + (granted_push - push) - (granted_pop - pop)
  *
@@ -57,10 +57,8 @@
 #include "alloc/track/track.h"
 
 #define NA_CREDIT_MAX     256
-#define NA_QUICK          7u         /* quick settles in a row */
-#define NA_REMOTE_BATCHES 128u       /* entries of the table of remote batches, a power of two */
-#define NA_REMOTE_LEAST   (8u << 20) /* bytes of remote frees that no poster minds */
-#define NA_REMOTE_MOST    (64u << 20)
+#define NA_QUICK          7u   /* quick settles in a row */
+#define NA_REMOTE_BATCHES 128u /* entries of the table of remote batches, a power of two */
 #define NA_TCACHES_MAX    (NA_OWNER_POOL) /* ids 1..NA_OWNER_POOL-1 */
 
 /* Hot: four to a cache line. Written by the owning thread only. */
@@ -82,11 +80,11 @@ typedef struct na_bin_state {
                      * used the  class yet, and all of this but `pushes` is zero (na_bin_begin) */
     uint16_t hold;  /* `cap`, or less where there are many threads (young.h) */
     uint16_t least; /* with no more blocks than this no settle is quick: `thin` less one */
-    bool used;      /* popped or pushed since the last tidying */
+    bool used;      /* popped or pushed since the last look */
     uint8_t thin;   /* settles in a row that found few blocks, though not none */
     uint32_t size;  /* the class's */
     uint16_t overflow_batches,
-        overflow_low;      /* length of `overflow`, and its least since the last tidying */
+        overflow_low;      /* length of `overflow`, and its least since the last look */
     uint16_t popped;       /* low part of `pops` when the bin last ran over */
     uint16_t pushed;       /* low part of `pushes` when the bin last ran dry */
     uint8_t reused;        /* blocks that were freed and wanted back (young.h) */
@@ -122,17 +120,17 @@ typedef struct na_tcache {
     uint32_t remote_batches_used; /* entries in use */
     uint32_t overflow_bytes;      /* in all states' overflow batches */
     uint32_t overflow_moves;      /* batches kept and taken so far; wraps around */
-    uint32_t overflow_seen;       /* of those, when somebody last came to reclaim */
-    uint32_t overflow_limit;      /* see overflow.h */
-    bool only_frees;              /* of late; see overflow.h */
-    uint8_t overflow_in_a_row;    /* mixed batches kept since one was last sent home as a probe */
-    uint8_t scattered;            /* of the latest batches, less those that were not; overflow.c */
-    uint8_t quick;                /* settles that may be quick before the next one is not; bin.h */
+    uint32_t overflow_seen;    /* of those, when somebody last looked whether the thread sleeps */
+    uint32_t overflow_limit;   /* see overflow.h */
+    bool only_frees;           /* of late; see overflow.h */
+    uint8_t overflow_in_a_row; /* mixed batches kept since one was last sent home as a probe */
+    uint8_t scattered;         /* of the latest batches, less those that were not; overflow.c */
+    uint8_t quick;             /* settles that may be quick before the next one is not; bin.h */
     uint16_t id;
     uint8_t node;
-    uint32_t settles;       /* and other slow paths, since the last look at the clock */
+    uint32_t slow_calls;    /* since the last look at the clock */
     uint64_t polled_ms;     /* last look */
-    uint64_t tidied_ms;     /* last tidying of idle bins */
+    uint64_t idle_ms;       /* last look for idle bins */
     uint32_t drawn;         /* bytes that bins drew from spans since then */
     uint32_t pressure_turn; /* na_pressure_turn when it last gave back all that it caches */
     uint64_t home_ms;       /* when the thread was last known to be on the thread cache's node */
@@ -255,46 +253,11 @@ NA_INLINE void na_gate_leave(na_tcache_t *tcache) {
     atomic_store_explicit(&tcache->busy, 0, memory_order_release);
 }
 
-/* Everything free in this thread's cache goes where other threads can use it or to the page heap.
- * Behind the gate. */
-void na_tcache_flush(na_tcache_t *tcache);
-
-/* Warm thread caches give back what is in their bins: those that nobody adopted since the last
- * time, or all. Behind the caller's own gate, if it has a thread cache. */
-void na_tcache_cool(bool all);
-/* To be called once a second or so: warm thread caches that nobody adopted since the last time, and
- * threads that sleep, give back what they keep. Behind the caller's own gate. */
-void na_tcache_reclaim(na_tcache_t *self);
-
-/* Looks at the clock and does what is due: purging, stale remote batches, idle bins, changes of the
- * nodes. Not behind the gate. */
-void na_tcache_poll(na_tcache_t *tcache);
-
-#define NA_POLL_SETTLES 32u
-
-/* Every slow path passes here once, not behind the gate. (Quick settles do not: the thorough one
- * after them counts for all.) */
-NA_INLINE void na_tcache_pass(na_tcache_t *tcache) {
-    if (NA_UNLIKELY(++tcache->settles >= NA_POLL_SETTLES)) na_tcache_poll(tcache);
-}
-
 /* `count` blocks of another node were freed. */
 NA_INLINE void na_tcache_crossed(na_tcache_t *tcache, unsigned home, unsigned cls, uint32_t count) {
     tcache->crossed[home].blocks += count;
     tcache->crossed[home].bytes += (int64_t)count * na_classes[cls].size;
 }
-
-/* All remote frees of a class, as a stack of batches, or 0. By the thread cache's holder. */
-na_batch_t na_tcache_take_remote(na_tcache_t *tcache, unsigned cls);
-/* All of its remote frees go to its spans, empty ones to the page heap. By the thread cache's
- * holder. */
-void na_tcache_sort_remote(na_tcache_t *tcache);
-/* If the thread cache is abandoned: borrow it, put its remote frees into its spans, give it back.
- * (A warm one may have a little.) */
-void na_tcache_settle_abandoned(na_tcache_t *tcache);
-/* The same for a thread cache whose thread is not coming for its remote frees; nothing if the
- * thread is behind its gate just now, or another poster is. Behind the caller's own gate. */
-void na_tcache_settle_absent(na_tcache_t *tcache);
 
 /* For fork.c: no thread cache is made, adopted or abandoned between the two. False: it is the
  * thread's already, or somebody keeps it for longer than ever happens. */

@@ -1,5 +1,6 @@
 /* traced.c - the usual malloc and free while every event is recorded. */
 #include "alloc/thread/traced.h"
+#include "alloc/thread/scavenge.h"
 
 #include <string.h>
 
@@ -72,7 +73,7 @@ void *na_traced_alloc_timed(size_t requested, na_entry_t entry, na_tcache_t *tca
     na_timed_draw(&tcache->track);
     void *block = alloc(tcache, cls, requested, entry, TIMED);
     if (NA_LIKELY(block != NULL)) {
-        na_tcache_poll(tcache);
+        na_scavenge_poll(tcache);
         return block;
     }
     na_timed_begin(&tcache->track);
@@ -145,7 +146,7 @@ void na_traced_free_timed(void *block, na_release_t how, na_tcache_t *tcache) {
     tcache->track.timed_from = 0;
     na_timed_draw(&tcache->track);
     if (release(tcache, block, how, true))
-        na_tcache_poll(tcache);
+        na_scavenge_poll(tcache);
     else
         free_unusual(tcache, block, how, true);
 }

@@ -16,7 +16,7 @@
  * NA_GROWN_BYTES; that matters beyond 256 threads. One whose thread goes on wanting blocks back
  * (NA_REUSES_MOST of them) is busy, and may hold `cap` blocks however many threads sleep.
  *
- * A bin that was not used for a second is young again (tidy in thread_cache.c). */
+ * A bin that was not used for a second is young again (scavenge.c). */
 #ifndef NUMALLOC_ALLOC_YOUNG_H
 #define NUMALLOC_ALLOC_YOUNG_H
 
@@ -25,11 +25,10 @@
 #include <stdint.h>
 
 #include "alloc/central/sizeclass.h"
+#include "alloc/page/scavenge_policy.h"
 #include "alloc/sys/base.h"
 #include "alloc/thread/thread_cache.h"
 
-#define NA_YOUNG_BYTES  (1u << 20)
-#define NA_GROWN_BYTES  (16u << 20)
 #define NA_YOUNG_REUSES 16u /* blocks wanted back before the bin is grown up */
 #define NA_REUSES_MOST                                                                             \
     64u /* counted up to: busy; a thread that leaves its thread cache halves it */
@@ -61,6 +60,6 @@ NA_INLINE uint16_t na_young_hold(const na_bin_state_t *state, unsigned cls) {
 
 /* A young bin has more than it may: all of it goes home. Counted before, granted after by the
  * caller. */
-void na_young_surrender(na_tcache_t *tcache, unsigned cls);
+void na_young_flush(na_tcache_t *tcache, unsigned cls);
 
 #endif

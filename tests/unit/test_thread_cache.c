@@ -10,6 +10,7 @@
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
 #include "alloc/thread/remote.h"
+#include "alloc/thread/scavenge.h"
 #include "alloc/thread/small.h"
 #include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
@@ -118,9 +119,9 @@ static void flush_outgoing(void) {
     na_gate_leave(na_self);
 }
 
-static void reclaim(void) {
+static void scavenge_others(void) {
     cr_assert(na_gate_enter(na_self));
-    na_tcache_reclaim(na_self);
+    na_scavenge_others(na_self);
     na_gate_leave(na_self);
 }
 
@@ -134,8 +135,8 @@ Test(tcache, a_warm_heap_has_some_mail_until_it_cools) {
     flush_outgoing();
     cr_assert_eq(v.tcache->remote_bytes, 1000 * 48);
     cr_assert_neq(v.tcache->remote_free[cls], 0);
-    reclaim(); /* it is there for the first time, */
-    reclaim(); /* and still is */
+    scavenge_others(); /* it is there for the first time, */
+    scavenge_others(); /* and still is */
     cr_assert_not(v.tcache->warm);
     cr_assert_eq(v.tcache->phase, NA_TCACHE_ABANDONED);
     cr_assert_eq(v.tcache->remote_bytes, 0);
@@ -195,10 +196,10 @@ Test(tcache, what_a_sleeping_thread_keeps_is_sent_home_bit_by_bit) {
     uint32_t full = spans->spans, kept = tcache->overflow_bytes;
     cr_assert_gt(kept, 1 << 20);
     for (unsigned call = 0; call < 3 && tcache->overflow_bytes == kept; call++)
-        reclaim();
+        scavenge_others();
     cr_assert_gt(tcache->overflow_bytes, 0);
     cr_assert_lt(tcache->overflow_bytes, kept);
-    reclaim();
+    scavenge_others();
     cr_assert_eq(tcache->overflow_bytes, 0);
     cr_assert_lt(spans->spans, full / 4, "%u of %u", spans->spans, full);
     cr_assert_eq(tcache->busy, 0);
