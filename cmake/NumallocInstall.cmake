@@ -51,6 +51,18 @@ install(FILES ${PROJECT_BINARY_DIR}/numalloc.pc ${PROJECT_BINARY_DIR}/numalloc-s
     ${PROJECT_BINARY_DIR}/numalloc-profile.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# What sends dumps to a profiling server (docs/fleet.md).
+if(NUMALLOC_DUMP)
+    install(PROGRAMS ${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship
+        DESTINATION ${CMAKE_INSTALL_BINDIR})
+    configure_file(${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship.service.in
+        ${PROJECT_BINARY_DIR}/numalloc-ship.service @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/numalloc-ship.service
+        ${PROJECT_SOURCE_DIR}/profiler/ship/numalloc-ship.timer DESTINATION lib/systemd/system)
+    install(FILES ${PROJECT_SOURCE_DIR}/docs/man/numalloc-ship.1
+        DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+
 # The manual, and the completion where the shells look for it (zsh: in /usr/local; Debian has another
 # place for packages, debian/numalloc-tools.install).
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/numalloc-dump.1 ${PROJECT_SOURCE_DIR}/docs/man/numalloc-bench.1

@@ -61,6 +61,8 @@ for program in "$user"/usr/bin/*; do
     "$program" --help >/dev/null || fail "$name --help"
 done
 [[ -x $user/usr/bin/numalloc-dump && -x $user/usr/bin/numalloc-bench && -x $user/usr/bin/numalloc-run ]] || fail "a tool is missing"
+[[ -s $user/lib/systemd/system/numalloc-ship.timer && -s $user/lib/systemd/system/numalloc-ship.service ]] || fail "numalloc-ship's units are missing"
+grep -q '^ExecStart=/usr/bin/numalloc-ship ' "$user/lib/systemd/system/numalloc-ship.service" || fail "the unit does not start numalloc-ship"
 "$user/usr/bin/numalloc-bench" compare --help | grep -q "numalloc *$(realpath "$lib")" ||
     fail "numalloc-bench does not find the library of its package"
 LD_PRELOAD=$lib NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$scratch/ls.nprof ls / >/dev/null

@@ -8,7 +8,7 @@ dump=$2 bench=$3 run=$4 root=$5
 need mandoc mandoc
 
 pages=("$root"/docs/man/*.[13])
-[ "${#pages[@]}" -eq 4 ] || fail "expected 4 pages, found ${pages[*]}"
+[ "${#pages[@]}" -eq 5 ] || fail "expected 5 pages, found ${pages[*]}"
 for page in "${pages[@]}"; do
     mandoc -Tlint -W warning "$page" >"$work/lint" 2>&1 || fail "mandoc on ${page##*/}: $(head -n 5 "$work/lint")"
     mandoc -Tutf8 "$page" | sed 's/.\x08//g' >"$work/$(basename "$page").text"

@@ -1,11 +1,12 @@
 /* fleet_load.c - a process of a fleet whose allocations are known.
  *
- *   fleet_load web N      N blocks of 1000 bytes live at the end, from web_keep; 2 N of 300 freed
- *   fleet_load batch N    N blocks of 5000 bytes, from batch_keep, freed; one of 70000 live
- *   fleet_load leak MS RATE    for so long RATE bytes a second from leak_here, in blocks of 1000; a
- *                         working set of a constant size from churn, and a cache from fill_cache
- * that is full after a fifth of the time. Prints what leaked, and in which time fleet_load steady
- * MS RATE  the same, but what would leak is freed after 50 more
+ *   web N           N blocks of 1000 bytes live at the end, from web_keep; 2 N of 300 freed
+ *   batch N         N blocks of 5000 bytes, from batch_keep, freed; one of 70000 live
+ *   lines N         for each byte of its input: as web N, which it says; then it waits
+ *   leak MS RATE    for so long RATE bytes a second from leak_here, in blocks of 1000; a working
+ *                   set of a constant size from churn, and a cache from fill_cache that is full
+ *                   after a fifth of the time. Prints what leaked, and in which time
+ *   steady MS RATE  the same, but what would leak is freed after 50 more
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -71,14 +72,23 @@ static void over_time(double ms, double rate, int leaks) {
     printf("%.0f bytes in %.0f ms\n", leaks ? leaked : 0.0, now_ms() - start);
 }
 
+static void serve(long n) {
+    for (long i = 0; i < n; i++) {
+        link_in(web_keep(1000));
+        free(web_temp(300));
+        free(web_temp(300));
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     long n = atol(argv[2]);
     if (strcmp(argv[1], "web") == 0) {
-        for (long i = 0; i < n; i++) {
-            link_in(web_keep(1000));
-            free(web_temp(300));
-            free(web_temp(300));
+        serve(n);
+    } else if (strcmp(argv[1], "lines") == 0) {
+        for (char c; read(0, &c, 1) == 1;) {
+            serve(n);
+            if (write(1, "done\n", 5) != 5) return 3;
         }
     } else if (strcmp(argv[1], "batch") == 0) {
         for (long i = 0; i < n; i++)

@@ -47,13 +47,10 @@ static na_status_t put(const group_t *groups, const na_label_sets_t *sets,
     for (uint32_t i = 0; i < sets->count; i++) {
         const group_t *g = &groups[i];
         char text[NA_LABELS];
-        size_t length = strlen(sets->items[i]);
-        memcpy(text, sets->items[i], length + 1);
-        if (length != 0) text[length - 1] = 0;
-        for (char *c = text; *c != 0; c++)
-            if (*c == '\n') *c = ',';
+        memcpy(text, sets->items[i], strlen(sets->items[i]) + 1);
+        na_labels_in_line(text);
         na_table_row(table, i);
-        na_table_text(table, LABELS, length == 0 ? "(none of these)" : text);
+        na_table_text(table, LABELS, text[0] == 0 ? "(none of these)" : text);
         na_table_number(table, PROCESSES, g->processes);
         na_table_number(table, PEAK, g->peak);
         na_table_number(table, MEAN, g->peak / g->processes);

@@ -192,11 +192,8 @@ const na_columns_t na_fleet_growth_table = NA_COLUMNS(columns);
 
 static void put_labels(na_table_t *table, const char *set) {
     char text[NA_LABELS];
-    size_t length = strlen(set);
-    memcpy(text, set, length + 1);
-    if (length != 0) text[length - 1] = 0;
-    for (char *c = text; *c != 0; c++)
-        if (*c == '\n') *c = ',';
+    memcpy(text, set, strlen(set) + 1);
+    na_labels_in_line(text);
     na_table_text(table, LABELS, text);
 }
 

@@ -143,6 +143,13 @@ void na_labels_of(const na_recorded_run_t *run, const na_options_t *options, con
     }
 }
 
+void na_labels_in_line(char *set) {
+    size_t length = strlen(set);
+    if (length != 0) set[length - 1] = 0;
+    for (char *c = set; *c != 0; c++)
+        if (*c == '\n') *c = ',';
+}
+
 void na_labels_read(na_reader_t *reader, const char *path, na_recorded_run_t *run) {
     static const char name[] = "NUMALLOC_PROFILE_LABELS=";
     const na_nprof_header_t *h = na_reader_header(reader);

@@ -24,6 +24,9 @@
 void na_labels_of(const na_recorded_run_t *run, const na_options_t *options, const char *only,
                   char set[NA_LABELS]);
 
+/* As people see a set: "key=value,key=value". */
+void na_labels_in_line(char *set);
+
 /* What labels are made of, from a profile that is open; the rest of *run is zero. */
 void na_labels_read(na_reader_t *reader, const char *path, na_recorded_run_t *run);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/runs/labels.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
@@ -40,7 +41,23 @@ static void count_findings(na_recorded_run_t *run, const na_options_t *options) 
     na_view_drop(&in);
 }
 
-enum { PROGRAM, PID, RANK, PEAK, TOTAL, EVENTS, DURATION, FINDINGS, LIVE, RESIDENT, CLOSED, FILE_ };
+enum {
+    PROGRAM,
+    PID,
+    RANK,
+    PEAK,
+    TOTAL,
+    EVENTS,
+    DURATION,
+    FINDINGS,
+    LIVE,
+    RESIDENT,
+    CLOSED,
+    HOST,
+    START,
+    LABELS,
+    FILE_
+};
 static const na_column_t list_columns[] = {
     {"program", "program", NA_KIND_TEXT, NULL},
     {"pid", "pid", NA_KIND_NUMBER, NULL},
@@ -53,11 +70,17 @@ static const na_column_t list_columns[] = {
     {"live_bytes", NULL, NA_KIND_BYTES, "live"},
     {"physical", NULL, NA_KIND_BYTES, NULL},
     {"closed", NULL, NA_KIND_NUMBER, NULL},
+    {"host", NULL, NA_KIND_TEXT, NULL},
+    {"start_unix_ms", NULL, NA_KIND_NUMBER, NULL},
+    {"labels", NULL, NA_KIND_TEXT, NULL},
     {"file", "file", NA_KIND_TEXT, NULL},
 };
 static const na_columns_t list_table = NA_COLUMNS(list_columns);
 
-static void add_row(na_table_t *table, const na_recorded_run_t *run, size_t tag) {
+static void add_row(na_table_t *table, const na_recorded_run_t *run, const na_options_t *options,
+                    size_t tag) {
+    char set[NA_LABELS];
+    na_labels_of(run, options, NULL, set);
     na_table_row(table, tag);
     na_table_text(table, PROGRAM, base_name(run->program));
     na_table_number(table, PID, run->pid);
@@ -70,6 +93,10 @@ static void add_row(na_table_t *table, const na_recorded_run_t *run, size_t tag)
     na_table_number(table, LIVE, run->live);
     na_table_number(table, RESIDENT, run->physical);
     na_table_number(table, CLOSED, run->closed);
+    na_table_text(table, HOST, run->host);
+    na_table_number(table, START, (double)run->start_unix_ns / 1e6);
+    na_labels_in_line(set);
+    na_table_text(table, LABELS, set);
     na_table_text(table, FILE_, run->path);
 }
 
@@ -129,6 +156,7 @@ static void put_rest(const list_t *l, bool all) {
 }
 
 static na_status_t show_list(const char *const *files, size_t count, const na_options_t *options) {
+    if (!na_labels_check(options)) return NA_STATUS_NOTHING;
     na_status_t status, shown = NA_STATUS_MEMORY;
     list_t l = {.runs = na_runs_read(files, count, false, &status), .count = count};
     na_table_t *table = na_table_open(&list_table);
@@ -147,7 +175,7 @@ static na_status_t show_list(const char *const *files, size_t count, const na_op
             if (run->why[0] != 0) continue;
             run->findings = SIZE_MAX;
             if (has_weight(&l, run)) count_findings(run, options);
-            if (!text || chosen || has_weight(&l, run)) add_row(table, run, i);
+            if (!text || chosen || has_weight(&l, run)) add_row(table, run, options, i);
         }
         const na_table_print_t print = {
             .view = "list", .title = "Profiles by peak (%s)", .sort = "peak_bytes"};
@@ -167,7 +195,7 @@ const na_view_t na_view_row_list = {
             "than 1 % of the\nlargest peak and of the most allocated are one line; --top 0 shows "
             "all.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_TABLE,
+    .takes = NA_TAKES_TABLE | NA_TAKES_LABELS,
     .tables = {{&list_table, 0}},
     .show_files = show_list,
 };
