@@ -285,8 +285,8 @@ NA_INLINE bool is_own(uintptr_t pc) {
     return pc - na_unwind_skip_lo < na_unwind_skip_hi - na_unwind_skip_lo;
 }
 
-/* The nth return address from the walk outwards. In a program that holds this code itself, only the
- * frame of na_frames_walk's caller is left out. */
+/* The nth return address from the walk outwards. In a program that was linked with the objects, as
+ * tests are, only the frame of na_frames_walk's caller is left out. */
 NA_INLINE bool is_left_out(uintptr_t pc, unsigned nth) {
     return na_unwind_skip_hi != 0 ? is_own(pc) : nth == 0;
 }

@@ -155,7 +155,8 @@ typedef struct na_frame_fresh {
 #define NA_FRAMES_OWN   4u  /* the same in this library, where a walk begins */
 
 /* Walks the calling thread's stack, this library's frames left out where they are innermost (in a
- * program that holds the library's code itself: the caller's frame only). True: it is f->frames[0
+ * program that was linked with the library's objects: the caller's frame only). True: it is
+ * f->frames[0
  * .. f->count), whole; those below *same are as they were before, nodes included, the others are
  * new. False: it cannot be had so (see above), use na_unwind_thread. */
 bool na_frames_walk(na_frames_t *f, uint32_t *same);

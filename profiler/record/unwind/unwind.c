@@ -19,6 +19,10 @@
 #include "profiler/record/unwind/rules.h"
 #include "profiler/record/unwind/umodules.h"
 
+/* The code of the archive, in a program that was linked with it (cmake/own_text.cmake). */
+extern const char __start_numalloc_text[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_numalloc_text[] __attribute__((weak, visibility("hidden")));
+
 uintptr_t na_unwind_skip_lo, na_unwind_skip_hi; /* this library, if its frames are to be left out */
 
 /* Given by the C library: where the main thread's stack begins. */
@@ -378,8 +382,14 @@ void na_unwind_init(void (*seen)(const na_unwind_seen_t *), bool skip_own) {
 #endif
     na_unwind_skip_lo = na_unwind_skip_hi = 0;
     na_unwind_module_t own, program;
-    /* A program that was linked with the archive holds this code itself: nothing to skip. */
-    if (skip_own && na_umodule_find((uintptr_t)&na_unwind_thread, &own) != NA_UMODULE_NONE &&
+    if (!skip_own) return;
+    if (__start_numalloc_text != NULL) {
+        na_unwind_skip_lo = (uintptr_t)__start_numalloc_text;
+        na_unwind_skip_hi = (uintptr_t)__stop_numalloc_text;
+        return;
+    }
+    /* A program that was linked with the objects holds this code itself: nothing to skip. */
+    if (na_umodule_find((uintptr_t)&na_unwind_thread, &own) != NA_UMODULE_NONE &&
         na_umodule_find(getauxval(AT_ENTRY), &program) != NA_UMODULE_NONE &&
         own.start != program.start) {
         na_unwind_skip_lo = own.start;
