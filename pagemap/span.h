@@ -49,13 +49,14 @@ typedef struct na_span {
             uint16_t mix_in_use;
             uint16_t mix_longest; /* free stretch */
         };
+        uint16_t run_slot; /* of a plain one (alloc/page/run_cache.h), by its length */
     };
     uint16_t capacity; /* blocks that fit */
-    uint8_t list;   /* occupancy list that the span is on (span_list.h), NA_SPAN_UNLISTED: none */
-    bool sampled;   /* holds sampled blocks only */
-    bool dedicated; /* large: a mapping of its own, not part of a region */
-    uint8_t home;   /* dense node that the memory was wanted on: not `node` for a stray */
-    uint8_t astray; /* large: why pages may lie elsewhere than on the node, NA_ASTRAY_* */
+    uint8_t list;      /* occupancy list that the span is on (span_list.h), or one of the below */
+    bool sampled;      /* holds sampled blocks only */
+    bool dedicated;    /* large: a mapping of its own, not part of a region */
+    uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
+    uint8_t astray;    /* large: why pages may lie elsewhere than on the node, NA_ASTRAY_* */
     /* A small span that was opened to all classes (alloc/central/mixed.h). `cls` and what follows
      * from it stay true of blocks from before. */
     _Atomic(bool) mixed;
@@ -79,6 +80,10 @@ typedef struct na_span {
 } na_span_t;
 
 #define NA_SPAN_UNLISTED 0xff
+/* Of large ones: a run of which the block is free (alloc/page/run_cache.h), and one that may become
+ * that: of a region, on the node it was wanted on, never moved. */
+#define NA_SPAN_CACHED 0xfe
+#define NA_SPAN_PLAIN  0xfd
 
 enum {
     NA_ASTRAY_NOT,

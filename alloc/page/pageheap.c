@@ -9,6 +9,7 @@
 #include "alloc/page/purge.h"
 #include "alloc/page/region.h"
 #include "alloc/page/remap.h"
+#include "alloc/page/run_cache.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
@@ -371,7 +372,11 @@ static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, na
 static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish, bool *zeroed) {
     if (NA_UNLIKELY(pages == 0 || pages > NA_RUN_MAX_PAGES)) return 0;
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
-    if (NA_UNLIKELY(!na_limit_charge(bytes))) return 0;
+    if (NA_UNLIKELY(!na_limit_charge(bytes)) &&
+        (na_run_cache_trim_all() == 0 || !na_limit_charge(bytes)))
+        return 0;
+    if (NA_UNLIKELY(na_run_cache_bytes(node) != 0) && !na_pageheap_has_dirty(node, pages))
+        na_run_cache_trim(node);
     na_pagestore_t *s = &na_pagestores[node];
     uintptr_t start;
     bool refused = false;
@@ -386,6 +391,8 @@ static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish
         if (refused) start = na_pageheap_take_purged(node, pages, wish, zeroed);
         if (exhausted) na_unlock(&na_exhausted_lock);
     }
+    if (NA_UNLIKELY(!start) && na_run_cache_trim_all() != 0)
+        start = na_pageheap_take(s, pages, wish, zeroed);
     if (NA_UNLIKELY(!start) && !refused) start = na_pageheap_take_hard(node, pages, wish, zeroed);
     if (NA_UNLIKELY(!start)) {
         na_limit_release(bytes);
@@ -421,6 +428,14 @@ static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages) {
     na_lock(&s->lock);
     uintptr_t start = na_store_take_dirty(s, pages, 1);
     na_unlock(&s->lock);
+    return start;
+}
+
+uintptr_t na_pageheap_alloc_held(unsigned node, uint32_t pages) {
+    size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
+    if (!na_limit_charge(bytes)) return 0;
+    uintptr_t start = na_pageheap_take_held(&na_pagestores[node], pages);
+    if (start == 0) na_limit_release(bytes);
     return start;
 }
 
@@ -642,6 +657,7 @@ void na_pageheap_tick(unsigned node, uint64_t now) {
 }
 
 size_t na_pageheap_trim(unsigned node, size_t keep_bytes) {
+    na_run_cache_trim(node);
     uint64_t keep = keep_bytes >> NA_PAGE_SHIFT, purged = 0;
     na_pagestore_t *touch = na_pageheap_touch_store(node);
     if (touch) {
@@ -708,6 +724,7 @@ uint64_t na_pageheap_committed(void) {
 
 void na_pageheap_after_fork_child(void) {
     na_region_after_fork_child();
+    na_run_cache_after_fork_child();
     na_pressure_after_fork_child();
     for (unsigned i = 0; i < NA_STORES; i = na_store_next(i)) {
         na_lock_reset(&na_pagestores[i].lock);

@@ -62,6 +62,10 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
  * either side of it are free, if there is such a place. */
 uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, bool *zeroed);
 
+/* The same as na_pageheap_alloc, but only free pages that all hold memory: the process does not
+ * grow. 0: there are none. (Looks at a few of many.) */
+uintptr_t na_pageheap_alloc_held(unsigned node, uint32_t pages);
+
 /* Several nodes: large blocks of the node's threads are left to the kernel's first touch. Not where
  * the node is bound strictly, binding is refused, or memory or address space is scarce. */
 bool na_pageheap_leaves_to_touch(unsigned node);

@@ -2,6 +2,7 @@
 #include "alloc/page/purge.h"
 
 #include "alloc/page/pressure.h"
+#include "alloc/page/run_cache.h"
 #include "alloc/sys/os.h"
 
 #define NA_CAP_BASE       ((uint64_t)NA_PURGE_CAP_BASE >> NA_PAGE_SHIFT) /* pages */
@@ -177,10 +178,18 @@ bool na_purge_exceeds(const na_pagestore_t *s) {
     return s->used + s->dirty > na_purge_bound(s);
 }
 
+/* Pages with blocks: runs that are kept count as free ones. */
+static uint64_t na_in_use(const na_pagestore_t *s) {
+    size_t store = (size_t)(s - na_pagestores);
+    uint64_t kept = store <= NA_NODE_ANY ? na_run_cache_bytes((unsigned)store) >> NA_PAGE_SHIFT : 0;
+    return s->used > kept ? s->used - kept : 0;
+}
+
 bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
     uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
-    if (s->used > s->peak || now > s->peak_at + NA_PURGE_PEAK_MS) {
-        s->peak = s->used;
+    uint64_t in_use = na_in_use(s);
+    if (in_use > s->peak || now > s->peak_at + NA_PURGE_PEAK_MS) {
+        s->peak = in_use;
         s->peak_at = now;
     }
     uint64_t lot = na_pressure_is_critical() ? na_pressure_slack() : NA_EXCHANGE_LOT;

@@ -17,6 +17,11 @@
  *                   beyond REMOTE_LEAST, none taken    spans           all
  *   warm cache      not adopted for 1 to 2 OTHERS_MS   spans           all
  *   transfer cache  untouched for TRANSFER_IDLE_MS     spans           those batches
+ *   large bins      full                               run cache       the block
+ *                   slot unused for IDLE_MS            page heap       the slot
+ *   run cache       beyond its share                   page heap       a run or two
+ *                   unused for TRANSFER_IDLE_MS        page heap       those runs
+ *   either          new memory would be touched        page heap       all of thread and node
  *   span            empty                              page heap       all but one a class; that
  *                                                                      one with an idle bin
  *   free pages      older than NUMALLOC_PURGE_DELAY    system          PURGE_TICK a look
@@ -35,7 +40,7 @@
  * when it is wanted again.
  *
  * These constants are tuned against each other. Decisions 0002, 0005, 0014, 0034 and 0041 have the
- * measurements. */
+ * measurements; for kept runs 0047. */
 #ifndef NUMALLOC_ALLOC_SCAVENGE_POLICY_H
 #define NUMALLOC_ALLOC_SCAVENGE_POLICY_H
 
@@ -59,6 +64,13 @@
 #define NA_WARM_BYTES     (512u << 10) /* in the bins of a warm thread cache */
 #define NA_WARM_ALL       (2u << 20)   /* in all of them */
 #define NA_WARM_REMOTE    (128u << 10) /* remote frees of one */
+
+/* Kept runs: bytes, as a part of what the node's spans hold. */
+#define NA_KEPT_PART       32u
+#define NA_KEPT_LEAST      (1u << 20)
+#define NA_KEPT_MOST       (64u << 20) /* of a node */
+#define NA_LARGE_BINS_MOST (4u << 20)  /* of a thread, */
+#define NA_LARGE_BINS_ALL  (16u << 20) /* and of all, by the threads */
 
 /* Thread caches. */
 #define NA_WARM_MOST      16u

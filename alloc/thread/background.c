@@ -6,6 +6,7 @@
 
 #include "alloc/central/central.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/page/run_cache.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
@@ -27,7 +28,9 @@ static void *give_back(void *unused) {
         if (!na_gate_enter(tcache)) continue;
         for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node)) {
             na_pageheap_tick(node, now);
-            if (now - last >= NA_OTHERS_MS) na_transfer_decay(node);
+            if (now - last < NA_OTHERS_MS) continue;
+            na_transfer_decay(node);
+            na_run_cache_decay(node);
         }
         if (now - last >= NA_OTHERS_MS) na_scavenge_others(tcache);
         na_gate_leave(tcache);

@@ -6,6 +6,7 @@
 #include "alloc/page/pressure.h"
 #include "alloc/thread/holes.h"
 #include "alloc/thread/inspect.h"
+#include "alloc/thread/large_bins.h"
 #include "alloc/thread/overflow.h"
 #include "alloc/thread/remote.h"
 #include "alloc/thread/scavenge.h"
@@ -116,6 +117,7 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
     const na_class_t *c = &na_classes[cls];
     void *blocks = NULL;
     na_overflow_raise(tcache);
+    if (na_large_bins_in_the_way(tcache, c->span_pages)) na_large_bins_flush(tcache);
     if (na_overflow_in_the_way(tcache, c->span_pages)) {
         blocks = take_from_spans(tcache, cls, want, false, got);
         if (blocks == NULL) na_overflow_flush(tcache);
@@ -125,6 +127,8 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
         if (blocks == NULL) blocks = na_holes_take(tcache, cls, want, got);
     }
     if (blocks == NULL) blocks = take_from_spans(tcache, cls, want, grow, got);
+    if (NA_UNLIKELY(blocks == NULL) && grow && na_large_bins_flush(tcache))
+        blocks = take_from_spans(tcache, cls, want, grow, got);
     tcache->drawn += *got * c->size;
     uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
     if (state->cap < room) state->cap = (uint16_t)room;

@@ -13,6 +13,7 @@
 #include "alloc/sys/reserve.h"
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
+#include "alloc/thread/large_bins.h"
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/traced.h"
 #include "alloc/track/misuse.h"
@@ -21,24 +22,32 @@
 #include "alloc/track/timing.h"
 #include "pagemap/pagemap.h"
 
-/* Bytes of the large blocks that were wanted on a node, and of the dedicated mappings that lie on
- * it. */
-static struct {
-    _Alignas(NA_CACHE_LINE) _Atomic(uint64_t) all;
-    _Atomic(uint64_t) dedicated;
-} bytes_of[NA_MAX_NODES + 1] NA_SPARSE;
 static _Atomic(uint32_t) dedicated_count;
 
 static void count_bytes(_Atomic(uint64_t) *total, size_t now, size_t before) {
     atomic_fetch_add_explicit(total, now - before, memory_order_relaxed);
 }
 
+/* Of a node: what its thread caches keep. */
+typedef struct kept {
+    unsigned node;
+    uint64_t bytes;
+} kept_t;
+
+static NA_RACY void add_kept(na_tcache_t *tcache, void *arg) {
+    kept_t *sum = arg;
+    if (tcache->node == sum->node) sum->bytes += *(volatile uint64_t *)&tcache->large_kept;
+}
+
 uint64_t na_large_bytes_on(unsigned node) {
-    return atomic_load_explicit(&bytes_of[node].all, memory_order_relaxed);
+    kept_t kept = {.node = node, .bytes = na_run_cache_bytes(node)};
+    na_tcache_each(add_kept, &kept);
+    uint64_t all = atomic_load_explicit(&na_large_spans[node].bytes, memory_order_relaxed);
+    return all > kept.bytes ? all - kept.bytes : 0;
 }
 
 uint64_t na_large_dedicated_on(unsigned node) {
-    return atomic_load_explicit(&bytes_of[node].dedicated, memory_order_relaxed);
+    return atomic_load_explicit(&na_large_spans[node].dedicated, memory_order_relaxed);
 }
 
 uint64_t na_large_bytes(void) {
@@ -64,6 +73,8 @@ static uint32_t pages_for(size_t size) {
 static void set_pages(na_span_t *span, uint32_t pages) {
     span->pages = pages;
     span->each = na_span_bytes(span);
+    if (pages >= NA_RUN_CACHE_LEAST && pages <= NA_RUN_CACHE_PAGES)
+        span->run_slot = (uint16_t)na_run_slot(pages);
 }
 
 /* --- memory for a span --- */
@@ -77,11 +88,12 @@ typedef struct na_large_kind {
     bool grows;                 /* a run with room, unless it is dedicated */
     bool on_node;               /* the program names the node */
     bool by_touch;              /* its pages are to lie where they are first touched */
+    bool held;                  /* a run of pages that hold memory already, or none */
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
 
 static void count_dedicated(const na_span_t *span, uint32_t now, uint32_t before) {
-    count_bytes(&bytes_of[span->node].dedicated, (size_t)now << NA_PAGE_SHIFT,
+    count_bytes(&na_large_spans[span->node].dedicated, (size_t)now << NA_PAGE_SHIFT,
                 (size_t)before << NA_PAGE_SHIFT);
     if (NA_LIKELY(span->home == span->node)) return;
     if (before != 0) na_pageheap_stray(span->home, span->node, before, false);
@@ -146,9 +158,12 @@ static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) 
     uint32_t pages = span->pages;
     uintptr_t start = 0;
     bool by_touch = false;
-    if (NA_UNLIKELY(kind->by_touch))
+    *zeroed = false;
+    if (kind->held)
+        start = na_pageheap_alloc_held(kind->node, pages);
+    else if (NA_UNLIKELY(kind->by_touch))
         start = na_pageheap_alloc_by_touch(kind->node, pages, zeroed, &by_touch);
-    if (NA_UNLIKELY(start != 0))
+    if (NA_UNLIKELY(start != 0) || kind->held)
         span->astray = by_touch ? NA_ASTRAY_BY_TOUCH : NA_ASTRAY_NOT;
     else if (kind->grows)
         start = na_pageheap_alloc_roomy(kind->node, pages, room_for(pages), zeroed);
@@ -199,8 +214,28 @@ static bool is_recorded(na_tcache_t *tcache, size_t bytes) {
     return true;
 }
 
-static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
-                       bool *zeroed) {
+/* A run that the node keeps will do for such a block. */
+static bool may_be_kept(const na_tcache_t *tcache, const na_large_kind_t *kind, uint32_t pages) {
+    return tcache != NULL && !kind->dedicated && !kind->grows && !kind->on_node &&
+           !kind->by_touch && kind->alignment <= NA_PAGE_SIZE && pages >= NA_RUN_CACHE_LEAST &&
+           pages <= NA_RUN_CACHE_PAGES;
+}
+
+static na_span_t *take_kept(na_tcache_t *tcache, size_t size, uint32_t pages) {
+    na_span_t *span = na_run_cache_take(tcache->node, pages);
+    if (span == NULL) return NULL;
+    span->list = NA_SPAN_PLAIN;
+    span->requested = size;
+    return span;
+}
+
+/* What only plain runs are: see run_cache.h. */
+static bool is_plain(const na_span_t *span) {
+    return !span->dedicated && !span->astray && span->home == span->node &&
+           atomic_load_explicit(&span->records, memory_order_relaxed) == NULL;
+}
+
+static na_span_t *make_new(size_t size, const na_large_kind_t *kind, bool recorded, bool *zeroed) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
     set_pages(span, pages_for(size));
@@ -209,7 +244,6 @@ static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *
     span->node = span->home = (uint8_t)kind->node;
     span->requested = size;
     *zeroed = true;
-    bool recorded = is_recorded(tcache, na_span_bytes(span));
     bool mapped = kind->dedicated ? map_dedicated(span, kind) : map_run(span, kind, zeroed);
     if (!mapped) {
         na_span_delete(span);
@@ -220,8 +254,43 @@ static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *
         na_span_delete(span);
         return NULL;
     }
+    count_bytes(&na_large_spans[span->home].bytes, na_span_bytes(span), 0);
+    if (is_plain(span)) span->list = NA_SPAN_PLAIN;
+    return span;
+}
+
+/* Much is kept, though nothing that fits: before the process grows it all goes to the page heap. */
+static na_span_t *make_held(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
+                            bool recorded) {
+    na_large_kind_t held = *kind;
+    held.held = true;
+    bool zeroed;
+    na_span_t *span = NULL;
+    if (!kind->dedicated && !kind->grows && !kind->by_touch && kind->alignment <= NA_PAGE_SIZE)
+        span = make_new(size, &held, recorded, &zeroed);
+    if (span == NULL) {
+        na_large_bins_flush(tcache);
+        na_run_cache_trim(kind->node);
+    }
+    return span;
+}
+
+static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
+                       bool *zeroed) {
+    uint32_t pages = pages_for(size);
+    bool recorded = is_recorded(tcache, (size_t)pages << NA_PAGE_SHIFT);
+    na_span_t *span = NULL;
+    *zeroed = false;
+    if (!recorded && may_be_kept(tcache, kind, pages)) span = take_kept(tcache, size, pages);
+    if (span == NULL && tcache != NULL && na_large_bins_keep_much(tcache))
+        span = make_held(tcache, size, kind, recorded);
+    if (span == NULL) {
+        span = make_new(size, kind, recorded, zeroed);
+        if (NA_UNLIKELY(span == NULL) && tcache != NULL && na_large_bins_flush(tcache))
+            span = make_new(size, kind, recorded, zeroed);
+    }
+    if (span == NULL) return NULL;
     if (tcache != NULL) tcache->large_allocs++;
-    count_bytes(&bytes_of[span->home].all, na_span_bytes(span), 0);
     return span;
 }
 
@@ -303,9 +372,36 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
     return block;
 }
 
-void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
+/* What the bins have not, or not without a look. */
+static NA_NOINLINE void *alloc_slow(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
+    na_tcache_t *tcache = na_self;
+    void *block = NULL;
+    if (alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX)
+        block = na_large_bins_take_slow(tcache, size);
+    if (block != NULL) {
+        if (zeroed != NULL) *zeroed = false;
+        return block;
+    }
     na_large_kind_t kind = {.alignment = alignment, .node = OWN_NODE};
     return alloc_checked(size, kind, entry, zeroed);
+}
+
+static NA_NOINLINE void *malloc_slow(size_t size, na_entry_t entry) {
+    return alloc_slow(size, NA_PAGE_SIZE, entry, NULL);
+}
+
+NA_RACES_WITH_EMPTY void *na_large_malloc(size_t size, na_entry_t entry) {
+    void *block = na_large_bins_take(na_self, size);
+    return NA_LIKELY(block != NULL) ? block : malloc_slow(size, entry);
+}
+
+NA_RACES_WITH_EMPTY void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry,
+                                         bool *zeroed) {
+    bool takes = alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX;
+    void *block = takes ? na_large_bins_take(na_self, size) : NULL;
+    if (NA_UNLIKELY(block == NULL)) return alloc_slow(size, alignment, entry, zeroed);
+    if (zeroed != NULL) *zeroed = false;
+    return block;
 }
 
 void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry) {
@@ -353,11 +449,13 @@ void na_large_free_late(na_tcache_t *tcache, na_span_t *span) {
         na_aside_free_later((void *)span->start);
         return;
     }
-    count_bytes(&bytes_of[span->home].all, 0, na_span_bytes(span));
-    na_pagemap_remove(span);
-    give_memory_back(span);
-    na_span_delete(span);
-    if (tcache != NULL) tcache->large_frees++;
+    if (NA_UNLIKELY(!behind) || !na_large_bins_keep(tcache, span)) {
+        if (tcache != NULL) tcache->large_frees++;
+        count_bytes(&na_large_spans[span->home].bytes, 0, na_span_bytes(span));
+        na_pagemap_remove(span);
+        give_memory_back(span);
+        na_span_delete(span);
+    }
     if (NA_LIKELY(behind)) na_gate_leave(tcache);
 }
 
@@ -415,8 +513,10 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
         !na_pageheap_extend(node, span->start, old_pages, extra, &zeroed))
         return false;
     if (NA_UNLIKELY(span->home != node)) na_pageheap_stray(span->home, node, extra, true);
-    if (NA_UNLIKELY(na_node_many) && !span->astray && na_pageheap_is_by_touch(span->start))
+    if (NA_UNLIKELY(na_node_many) && !span->astray && na_pageheap_is_by_touch(span->start)) {
         span->astray = NA_ASTRAY_BY_TOUCH;
+        span->list = NA_SPAN_UNLISTED;
+    }
     na_pagemap_remove(span);
     set_pages(span, pages);
     if (na_pagemap_enter(span, NA_TAG_NONE)) return true;
@@ -448,7 +548,7 @@ void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
     bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
     na_gate_leave(tcache);
     if (!done) return NULL;
-    count_bytes(&bytes_of[span->home].all, na_span_bytes(span), old_usable);
+    count_bytes(&na_large_spans[span->home].bytes, na_span_bytes(span), old_usable);
     span->requested = size;
     na_record_resize(&tcache->track, span, old_block, (void *)span->start, old_usable, size,
                      na_span_bytes(span));
@@ -460,13 +560,14 @@ void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
 void na_large_settled_on(na_span_t *span, unsigned node, bool all) {
     if (!span->dedicated) {
         span->astray = NA_ASTRAY_MOVED;
+        span->list = NA_SPAN_UNLISTED;
         if (all) span->node = (uint8_t)node;
         return;
     }
     size_t bytes = na_span_bytes(span);
-    count_bytes(&bytes_of[span->home].all, 0, bytes);
+    count_bytes(&na_large_spans[span->home].bytes, 0, bytes);
     count_dedicated(span, 0, span->pages);
     span->home = span->node = (uint8_t)node;
-    count_bytes(&bytes_of[node].all, bytes, 0);
+    count_bytes(&na_large_spans[node].bytes, bytes, 0);
     count_dedicated(span, span->pages, 0);
 }

@@ -9,6 +9,7 @@
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
 #include "alloc/thread/bin.h"
+#include "alloc/thread/large_bins.h"
 #include "alloc/thread/overflow.h"
 #include "alloc/thread/remote.h"
 #include "alloc/thread/switch.h"
@@ -24,7 +25,7 @@ static struct {
 static _Atomic(uint64_t) warm_bytes; /* late by what is being added or removed */
 
 static _Atomic(uint64_t) others_ms;                     /* when it was last done for others */
-static _Atomic(uint64_t) transfer_ms[NA_MAX_NODES + 1]; /* and for a node's transfer cache */
+static _Atomic(uint64_t) transfer_ms[NA_MAX_NODES + 1]; /* and for what a node keeps */
 
 NA_COLD void na_young_flush(na_tcache_t *tcache, unsigned cls) {
     if (!na_gate_enter(tcache)) return;
@@ -133,6 +134,7 @@ void na_tcache_flush(na_tcache_t *tcache) {
         state->reused /= 2;
         na_bin_grant(tcache, cls);
     }
+    na_large_bins_flush(tcache);
     na_remote_flush(tcache);
 }
 
@@ -142,11 +144,13 @@ static NA_COLD void flush_all(na_tcache_t *tcache) {
     na_tcache_flush(tcache);
     na_scavenge_warm(true);
     na_central_trim(tcache->node);
+    na_run_cache_trim_all();
 }
 
 /* Bins and overflow batches that were not used since the last time. */
 static void decay_bins(na_tcache_t *tcache) {
     tcache->drawn = 0;
+    na_large_bins_decay(tcache);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &tcache->states[cls];
         if (state->cap == 0) continue;
@@ -167,8 +171,10 @@ static void decay_bins(na_tcache_t *tcache) {
 static void decay_transfer(unsigned node, uint64_t now) {
     uint64_t last = atomic_load_explicit(&transfer_ms[node], memory_order_relaxed);
     if (now - last >= NA_TRANSFER_IDLE_MS &&
-        atomic_compare_exchange_strong(&transfer_ms[node], &last, now))
+        atomic_compare_exchange_strong(&transfer_ms[node], &last, now)) {
         na_transfer_decay(node);
+        na_run_cache_decay(node);
+    }
 }
 
 static void scavenge_nodes(na_tcache_t *tcache, uint64_t now) {

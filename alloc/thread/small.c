@@ -12,6 +12,7 @@
 #include "alloc/thread/foreign.h"
 #include "alloc/thread/holes.h"
 #include "alloc/thread/large.h"
+#include "alloc/thread/large_bins.h"
 #include "alloc/thread/remote.h"
 #include "alloc/thread/traced.h"
 #include "alloc/track/misuse.h"
@@ -192,11 +193,31 @@ static NA_NOINLINE void free_watched(void *block, uint32_t tag, na_release_t how
         na_free_slow(block, tag, how, NULL);
 }
 
+static NA_NOINLINE void free_without_credit(na_tcache_t *tcache, void *block, na_release_t how) {
+    if (!na_large_bins_give_slow(tcache, block)) na_free_slow(block, NA_TAG_NONE, how, NULL);
+}
+
+/* Most likely a large block. */
+static NA_NOINLINE void free_untagged(void *block, na_release_t how) {
+    na_tcache_t *tcache = na_self;
+    na_span_t *run = na_large_bins_room_for(tcache, block);
+    if (NA_UNLIKELY(run == NULL))
+        na_free_slow(block, NA_TAG_NONE, how, NULL);
+    else if (NA_UNLIKELY(--tcache->large_credit < 0))
+        free_without_credit(tcache, block, how);
+    else
+        na_large_bins_push(tcache, run);
+}
+
 void na_free_missed(void *block, uint32_t tag, na_release_t how) {
     na_tcache_t *tcache = na_self;
     if (tag == NA_TAG_NONE) {
         uint32_t left = tcache->track.until_timed;
-        if (left == 0 || NA_UNLIKELY(block == NULL)) {
+        if (NA_LIKELY(left == 0)) {
+            free_untagged(block, how);
+            return;
+        }
+        if (NA_UNLIKELY(block == NULL)) {
             na_free_slow(block, tag, how, NULL);
             return;
         }

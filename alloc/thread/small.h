@@ -21,6 +21,8 @@
  * slow path's. Parameters as below; errno is ENOMEM when there is no memory, free keeps it. */
 void *na_alloc_missed(size_t size, na_entry_t entry, unsigned cls);
 void na_free_missed(void *block, uint32_t tag, na_release_t how);
+/* A block of more than NA_SMALL_MAX bytes (large.c). */
+void *na_large_malloc(size_t size, na_entry_t entry);
 
 /* malloc's slow path: a block of `size` bytes, of any size. `cls`: the class that it is to be of,
  * or 0: the smallest that will do. In the order in which it is looked at:
@@ -65,7 +67,7 @@ NA_HOT na_bin_t *na_bin_for(size_t size) {
 }
 
 NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
-    if (NA_UNLIKELY(size > NA_SMALL_MAX)) return na_alloc_missed(size, entry, 0);
+    if (NA_UNLIKELY(size > NA_SMALL_MAX)) return na_large_malloc(size, entry);
     void *block = na_pop(na_bin_for(size));
     return NA_LIKELY(block != NULL) ? block : na_alloc_missed(size, entry, 0);
 }

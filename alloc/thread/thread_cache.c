@@ -16,6 +16,7 @@
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
 #include "alloc/thread/bin.h"
+#include "alloc/thread/large_bins.h"
 #include "alloc/thread/overflow.h"
 #include "alloc/thread/remote.h"
 #include "alloc/thread/scavenge.h"
@@ -214,6 +215,7 @@ static na_tcache_t *attach(void) {
 /* Behind the gate. */
 static void put_away(na_tcache_t *tcache) {
     if (atomic_load_explicit(&tcache->warm, memory_order_relaxed)) return; /* tried before */
+    na_large_bins_flush(tcache);
     if (na_warm_keep(tcache))
         na_remote_flush(tcache);
     else
@@ -443,7 +445,7 @@ static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
         tcache->remote_batches[i] = (na_remote_batch_t){0};
     }
     tcache->remote_batches_used = 0;
-    return lost;
+    return lost + na_large_bins_forget(tcache);
 }
 
 /* With the list lock. What is the thread's own may be in any state: the code that a signal handler

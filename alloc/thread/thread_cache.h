@@ -51,6 +51,7 @@
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/span_list.h"
 #include "alloc/central/tag.h"
+#include "alloc/page/run_cache.h"
 #include "alloc/sys/base.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/topology.h"
@@ -141,6 +142,9 @@ typedef struct na_tcache {
     bool pinned;       /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
     uint64_t large_allocs, large_frees, remote_frees;
+    uint64_t large_kept;  /* bytes in `large_bins`, */
+    uint64_t large_limit; /* and at most */
+    int32_t large_credit;
     na_track_t track;
     bool ours;              /* the thread is one of the library's own (thread.h) */
     bool refused;           /* the gate was, so that what failed may be had aside */
@@ -166,6 +170,8 @@ typedef struct na_tcache {
     na_span_list_t spans[NA_CLASS_OWNED_LAST + 1]; /* by class; na_tcache_spans */
     na_remote_batch_t remote_batches[NA_REMOTE_BATCHES];
     na_crossing_t crossed[NA_MAX_NODES + 1];
+    na_run_slots_t large_bins;           /* large_bins.h */
+    na_span_t *large_seen[NA_RUN_SLOTS]; /* what was on top at the last tidying */
 } na_tcache_t;
 
 /* The calling thread's cache. EMPTY before its first slow path, GONE after its last: two thread

@@ -1,0 +1,124 @@
+/* large_bins.c - large bins: the slow paths, opening, giving back. See large_bins.h. */
+#include "alloc/thread/large_bins.h"
+
+#include "alloc/page/pageheap.h"
+#include "alloc/thread/scavenge.h"
+#include "alloc/track/sampler.h"
+#include "alloc/track/section.h"
+
+enum {
+    WORTH_A_LOOK = 256 << 10,
+    CREDIT = 128, /* takes and gives; they count as NA_SCAVENGE_CALLS slow paths */
+};
+
+/* Whether each take and give has to be looked at. */
+static bool is_watched(const na_tcache_t *tcache) {
+    return na_sample_interval != 0 || na_tcache_watched(tcache);
+}
+
+static void open_bins(na_tcache_t *tcache) {
+    uint64_t most = na_run_cache_share(tcache->node),
+             share = NA_LARGE_BINS_ALL / na_tcache_attached();
+    if (most > NA_LARGE_BINS_MOST) most = NA_LARGE_BINS_MOST;
+    bool may = na_run_cache_may_keep() && !na_every_event;
+    tcache->large_limit = !may ? 0 : share < most ? share : most;
+    tcache->large_credit = !may || is_watched(tcache) ? 0 : CREDIT;
+}
+
+/* A profile began or ended, or the thread may be on another node: na_tcache_enter is to see to it.
+ * It has no credit. */
+static bool must_enter(const na_tcache_t *tcache) {
+    return tcache->track.alarm != atomic_load_explicit(&na_alarm, memory_order_acquire) ||
+           (NA_UNLIKELY(na_tcache_watched(tcache)) && na_tcache_is_away(tcache));
+}
+
+/* Counts for all that the credit was for; in mode sample and the like for one. */
+static void count_credit(na_tcache_t *tcache) {
+    tcache->slow_calls += is_watched(tcache) ? 1 : NA_SCAVENGE_CALLS;
+    if (tcache->slow_calls >= NA_SCAVENGE_CALLS) na_scavenge_poll(tcache);
+    if (tcache->large_limit != 0) open_bins(tcache);
+}
+
+/* In mode sample: counts the bytes of a block that is not to be sampled. False: it is. */
+static bool is_unsampled(na_tcache_t *tcache, size_t bytes) {
+    if (na_sample_interval == 0) return true;
+    if (tcache->large_until_sample <= (int64_t)bytes) return false;
+    tcache->large_until_sample -= (int64_t)bytes;
+    return true;
+}
+
+NA_RACES_WITH_EMPTY void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size) {
+    if (tcache->large_credit >= 0) return NULL; /* there is none */
+    tcache->large_credit = 0; /* not far below, of the thread caches that many threads share */
+    if (tcache->large_limit == 0 || must_enter(tcache)) return NULL;
+    count_credit(tcache);
+    na_span_t **head = na_run_fit(&tcache->large_bins, na_run_pages(size));
+    if (head == NULL || !is_unsampled(tcache, (*head)->each)) return NULL;
+    return na_large_bins_pop(tcache, head, size);
+}
+
+bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block) {
+    tcache->large_credit = 0;
+    if (must_enter(tcache)) return false;
+    count_credit(tcache);
+    na_span_t *run = na_large_bins_room_for(tcache, block);
+    if (run == NULL) return false;
+    na_large_bins_push(tcache, run);
+    return true;
+}
+
+bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
+    if (run->list != NA_SPAN_PLAIN || run->pages > NA_RUN_CACHE_PAGES ||
+        run->pages < NA_RUN_CACHE_LEAST || na_every_event)
+        return false;
+    open_bins(tcache);
+    if (na_large_bins_room_for(tcache, (const void *)run->start) == NULL)
+        return na_run_cache_put(run) && ++tcache->large_frees;
+    na_large_bins_push(tcache, run);
+    return true;
+}
+
+bool na_large_bins_keep_much(const na_tcache_t *tcache) {
+    return tcache->large_kept + na_run_cache_bytes(tcache->node) >= WORTH_A_LOOK;
+}
+
+bool na_large_bins_in_the_way(const na_tcache_t *tcache, uint32_t pages) {
+    return NA_UNLIKELY(tcache->large_kept >= WORTH_A_LOOK) &&
+           !na_pageheap_has_dirty(tcache->node, pages);
+}
+
+static void give_slot(na_tcache_t *tcache, unsigned slot) {
+    na_span_t **head = &tcache->large_bins.head[slot];
+    while (*head != NULL) {
+        na_span_t *run = *head;
+        *head = run->next;
+        tcache->large_kept -= run->each;
+        na_run_cache_release(run);
+    }
+}
+
+bool na_large_bins_flush(na_tcache_t *tcache) {
+    tcache->large_limit = 0;
+    tcache->large_credit = 0;
+    if (tcache->large_kept == 0) return false;
+    for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++)
+        give_slot(tcache, slot);
+    return true;
+}
+
+/* A slot with the same run on top as the last time was not used in between, or not to the full. */
+void na_large_bins_decay(na_tcache_t *tcache) {
+    if (tcache->large_kept == 0) return;
+    for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++) {
+        if (tcache->large_bins.head[slot] == tcache->large_seen[slot]) give_slot(tcache, slot);
+        tcache->large_seen[slot] = tcache->large_bins.head[slot];
+    }
+}
+
+uint64_t na_large_bins_forget(na_tcache_t *tcache) {
+    uint64_t lost = tcache->large_kept;
+    if (lost == 0) return 0;
+    tcache->large_bins = (na_run_slots_t){0};
+    tcache->large_kept = 0;
+    return lost;
+}

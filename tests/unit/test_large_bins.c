@@ -1,0 +1,223 @@
+/* Large blocks that are kept whole for the next ones: by the thread, and by its node. */
+#include <criterion/criterion.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/api/api.h"
+#include "alloc/page/run_cache.h"
+#include "alloc/thread/large.h"
+#include "alloc/thread/large_bins.h"
+#include "numalloc/numalloc.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static void *must_alloc(size_t size) {
+    char *block = NA_FN(malloc)(size);
+    cr_assert_not_null(block);
+    memset(block, 1, size);
+    return block;
+}
+
+/* The thread has freed a large block before: its bins are open. */
+static void open_bins(void) {
+    NA_FN(free)(must_alloc(40 * KIB));
+}
+
+static uint64_t kept(void) {
+    return na_self->large_kept;
+}
+
+Test(large_bins, slots_cover_all_lengths_in_order) {
+    unsigned last = 0;
+    cr_assert_eq(na_run_slot(NA_RUN_CACHE_LEAST), 0);
+    for (uint32_t pages = NA_RUN_CACHE_LEAST; pages <= NA_RUN_CACHE_PAGES; pages++) {
+        unsigned slot = na_run_slot(pages);
+        cr_assert_lt(slot, NA_RUN_SLOTS);
+        cr_assert(slot >= last, "%u pages", pages);
+        if (pages <= 16) cr_assert_neq(slot, pages == NA_RUN_CACHE_LEAST ? ~0u : last);
+        last = slot;
+    }
+    cr_assert_eq(last, NA_RUN_SLOTS - 1);
+}
+
+Test(large_bins, the_block_freed_last_is_the_next) {
+    open_bins();
+    for (size_t size = NA_SMALL_MAX + 1; size <= 4 * MIB; size += size / 3) {
+        void *block = must_alloc(size);
+        NA_FN(free)(block);
+        cr_assert_eq(NA_FN(malloc)(size), block, "%zu bytes", size);
+        cr_assert_geq(NA_FN(malloc_usable_size)(block), size);
+        NA_FN(free)(block);
+        numalloc_trim(0);
+        cr_assert_eq(kept(), 0);
+        open_bins();
+    }
+}
+
+Test(large_bins, a_kept_run_serves_a_little_less_and_never_more) {
+    open_bins();
+    numalloc_trim(0);
+    open_bins();
+    void *block = must_alloc(200 * KIB);
+    NA_FN(free)(block);
+    void *more = NA_FN(malloc)(209 * KIB);
+    cr_assert_neq(more, block);
+    void *half = NA_FN(malloc)(100 * KIB);
+    cr_assert_neq(half, block);
+    void *less = NA_FN(malloc)(195 * KIB);
+    cr_assert_eq(less, block);
+    memset(less, 2, NA_FN(malloc_usable_size)(less));
+    NA_FN(free)(more);
+    NA_FN(free)(half);
+    NA_FN(free)(less);
+}
+
+Test(large_bins, what_is_freed_is_no_block) {
+    open_bins();
+    void *block = must_alloc(MIB);
+    uint64_t before = na_large_bytes();
+    NA_FN(free)(block);
+    cr_assert_gt(kept(), 0);
+    cr_assert_null(na_span_of(block));
+    cr_assert_eq(NA_FN(malloc_usable_size)(block), 0);
+    cr_assert_eq(before - na_large_bytes(), MIB);
+}
+
+Test(large_bins, calloc_clears_what_was_used) {
+    open_bins();
+    char *block = must_alloc(300 * KIB);
+    NA_FN(free)(block);
+    char *cleared = NA_FN(calloc)(3, 100 * KIB);
+    cr_assert_eq(cleared, block);
+    for (size_t i = 0; i < 300 * KIB; i++)
+        cr_assert_eq(cleared[i], 0);
+    NA_FN(free)(cleared);
+}
+
+enum { MANY = 800 };
+static void *many[MANY];
+
+/* What a thread and a node may keep follows what is in use: 200 MiB. */
+static void free_many(unsigned count) {
+    open_bins();
+    for (unsigned i = 0; i < MANY; i++)
+        many[i] = must_alloc(256 * KIB);
+    for (unsigned i = 0; i < count; i++)
+        NA_FN(free)(many[i]);
+}
+
+Test(large_bins, they_hold_so_much_and_the_node_a_little_more) {
+    free_many(MANY / 2);
+    cr_assert_leq(kept(), 4 * MIB);
+    cr_assert_geq(kept(), 3 * MIB);
+    cr_assert_leq(na_run_cache_bytes(na_self->node), 14 * MIB);
+    cr_assert_geq(na_run_cache_bytes(na_self->node), 2 * MIB);
+    for (unsigned i = MANY / 2; i < MANY; i++)
+        NA_FN(free)(many[i]);
+    cr_assert_leq(na_run_cache_bytes(na_self->node), 2 * MIB);
+    numalloc_trim(0);
+    cr_assert_eq(kept(), 0);
+    cr_assert_eq(na_run_cache_bytes(na_self->node), 0);
+}
+
+Test(large_bins, a_node_hands_out_what_it_keeps) {
+    enum { FREED = 30 }; /* 16 to the bins, the others to the node */
+    free_many(FREED);
+    uint64_t before = na_run_cache_bytes(na_self->node);
+    cr_assert_geq(before, 3 * MIB);
+    for (unsigned i = 0; i < FREED; i++) {
+        void *block = NA_FN(malloc)(256 * KIB);
+        bool known = false;
+        for (unsigned k = 0; k < FREED; k++)
+            known |= many[k] == block;
+        cr_assert(known);
+    }
+    cr_assert_eq(na_run_cache_bytes(na_self->node), 0);
+}
+
+/* Blocks of another size get the pages that are kept, rather than new memory. */
+Test(large_bins, what_is_kept_does_not_make_the_process_grow) {
+    enum { BLOCKS = 100 };
+    static void *blocks[2 * BLOCKS];
+    open_bins();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks[i] = must_alloc(80 * KIB);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        NA_FN(free)(blocks[i]);
+    uint64_t committed = na_pageheap_committed();
+    for (unsigned round = 0; round < 20; round++) {
+        size_t size = (40 + 40 * (size_t)round) * KIB;
+        unsigned count = (unsigned)(BLOCKS * 80 * KIB / size * 7 / 8);
+        for (unsigned i = 0; i < count; i++)
+            blocks[i] = must_alloc(size);
+        for (unsigned i = 0; i < count; i++)
+            NA_FN(free)(blocks[i]);
+    }
+    cr_assert_leq(na_pageheap_committed(), committed + 2 * MIB);
+}
+
+static void set_limit(void) {
+    setenv("NUMALLOC_LIMIT", "16M", 1);
+}
+
+Test(large_bins, what_is_kept_is_given_up_before_memory_is_refused, .init = set_limit) {
+    enum { BLOCKS = 12 };
+    open_bins();
+    for (unsigned round = 0; round < 8; round++) {
+        size_t size = round % 2 ? MIB : 40 * KIB;
+        unsigned count = round % 2 ? BLOCKS : 12 * MIB / (40 * KIB);
+        void **held = calloc(count, sizeof *held);
+        for (unsigned i = 0; i < count; i++)
+            held[i] = must_alloc(size);
+        for (unsigned i = 0; i < count; i++)
+            NA_FN(free)(held[i]);
+        free(held);
+    }
+}
+
+static void no_delay(void) {
+    setenv("NUMALLOC_PURGE_DELAY", "0", 1);
+}
+
+Test(large_bins, nothing_is_kept_where_free_memory_goes_back_at_once, .init = no_delay) {
+    for (unsigned i = 0; i < 10; i++)
+        open_bins();
+    cr_assert_eq(kept(), 0);
+    cr_assert_eq(na_run_cache_bytes(na_self->node), 0);
+}
+
+static void *free_some(void *arg) {
+    (void)arg;
+    open_bins();
+    for (unsigned i = 0; i < 8; i++)
+        NA_FN(free)(must_alloc(100 * KIB));
+    cr_assert_gt(kept(), 0);
+    return na_self;
+}
+
+Test(large_bins, a_thread_that_ends_keeps_nothing) {
+    pthread_t thread;
+    void *tcache;
+    cr_assert_eq(pthread_create(&thread, NULL, free_some, NULL), 0);
+    cr_assert_eq(pthread_join(thread, &tcache), 0);
+    cr_assert_eq(((na_tcache_t *)tcache)->large_kept, 0);
+}
+
+Test(large_bins, bins_that_are_not_used_are_given_back) {
+    open_bins();
+    NA_FN(free)(must_alloc(900 * KIB));
+    cr_assert_gt(kept(), 900 * KIB);
+    cr_assert(na_gate_enter(na_self));
+    na_large_bins_decay(na_self); /* sees what is there */
+    na_gate_leave(na_self);
+    NA_FN(free)(must_alloc(40 * KIB));
+    void *other = must_alloc(48 * KIB);
+    NA_FN(free)(other);
+    cr_assert(na_gate_enter(na_self));
+    na_large_bins_decay(na_self);
+    na_gate_leave(na_self);
+    cr_assert_leq(kept(), 100 * KIB);
+}
