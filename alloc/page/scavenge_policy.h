@@ -30,8 +30,8 @@
  *   any of these    memory pressure becomes critical   system          all, once a thread
  *                   malloc_trim                        system          the caller's, all free pages
  *
- * Who does it: the thread whose it is; by whoever comes by first what is nobody's, and what belongs
- * to threads that sleep or are gone. All of it is driven by slow paths (alloc/thread/scavenge.h).
+ * Who does it: the thread whose it is. What is nobody's, or belongs to threads that sleep or are
+ * gone, whoever comes by first. Slow paths drive all of it (alloc/thread/scavenge.h).
  *
  * What it costs: a counter in each slow path, and the clock in one of SCAVENGE_CALLS. Of what is
  * due: each IDLE_MS a pass over the classes that the thread uses; one thread of a node looks over
