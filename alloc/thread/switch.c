@@ -100,8 +100,8 @@ static void notice(na_tcache_t *tcache) {
     tcache->track.alarm = atomic_load_explicit(&na_alarm, memory_order_acquire) & ~NA_ALARM_HELD;
 }
 
-/* Whether calls go the ways of traced.h. (Those of traced_usual.h do not look at na_session: a
- * thread that has noticed the beginning of a profile, and not its end, is in its session.) */
+/* Whether calls go the ways of traced.h. (They do not look at na_session: a thread that has noticed
+ * the beginning of a profile, and not its end, is in its session.) */
 static void set_traced(na_tcache_t *tcache) {
     tcache->track.until_timed = 0;
     tcache->track.timed_from = 0;

@@ -89,6 +89,11 @@ typedef enum na_pool_event { NA_POOL_ALLOC, NA_POOL_FREE, NA_POOL_DESTROY } na_p
 
 struct na_tcache;
 
+typedef void na_on_alloc_t(void **prof, na_record_t *record, void *block, size_t requested,
+                           size_t usable, na_entry_t entry, const void *entered);
+typedef void na_on_free_t(void **prof, const na_record_t *record, void *block, size_t usable,
+                          na_release_t how, const void *moved_to);
+
 typedef struct na_hooks {
     /* In mode sites every event is reported; in mode sample only blocks chosen by the sampler:
      * bytes between samples follow an exponential distribution of mean sample_interval (0: every
@@ -103,14 +108,12 @@ typedef struct na_hooks {
      * __builtin_frame_address(0) of a function of the library that the hook's caller is or was
      * called by: it has its caller's rbp and the return address, and the caller's stack begins
      * behind them (x86-64). */
-    void (*on_alloc)(void **prof, na_record_t *record, void *block, size_t requested, size_t usable,
-                     na_entry_t entry, const void *entered);
+    na_on_alloc_t *on_alloc;
 
     /* A block is about to be given back; called before another thread can get it. A record of
      * another epoch than na_profile_epoch: the block is from before the profile. `moved_to`: the
      * block that realloc put in its place (its on_alloc came before, on this thread), else NULL. */
-    void (*on_free)(void **prof, const na_record_t *record, void *block, size_t usable,
-                    na_release_t how, const void *moved_to);
+    na_on_free_t *on_free;
 
     /* realloc is about to move the pages of a block elsewhere, if it can: from now on other threads
      * may be given its addresses. on_resize follows when it could. */
@@ -151,8 +154,8 @@ typedef struct na_hooks {
      * before. */
     void (*on_timed)(void **prof, na_call_t call, uint64_t ticks, bool drawn);
 
-    /* NULL, or na_traced_alloc and na_traced_free (traced.h) with on_alloc and on_free in one
-     * piece: see traced_usual.h. Both or none. */
+    /* NULL, or what is to be called instead of na_traced_alloc and na_traced_free (traced.h): the
+     * same, with on_alloc and on_free inlined. Both or none. */
     void *(*traced_alloc)(size_t requested, na_entry_t entry, struct na_tcache *tcache,
                           unsigned cls);
     void (*traced_free)(void *block, na_release_t how, struct na_tcache *tcache);

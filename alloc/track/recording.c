@@ -66,31 +66,22 @@ void na_record_alloc(na_track_t *track, na_span_t *span, void *block, size_t req
     const na_hooks_t *hooks = na_section_enter(track);
     na_record_t *record = wanted_record(span, block);
     if (record != NULL) {
-        na_record_take(record, usable - requested, track->node,
-                       hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE);
         clock_fence();
-        uint64_t paused = na_timed_pause(track);
-        if (hooks != NULL)
-            hooks->on_alloc(&track->profile, record, block, requested, usable, entry, NULL);
-        na_timed_go_on(track, paused);
+        na_event_alloc(track, hooks, record, block, requested, usable, entry, NULL, NULL, true);
     }
     na_section_leave(track);
 }
 
 bool na_record_free(na_track_t *track, na_span_t *span, void *block, size_t usable,
                     na_release_t how, const void *moved_to) {
-    static const na_record_t before; /* of no profile */
     if (!na_every_event && span->records == NULL) return true;
     const na_hooks_t *hooks = na_section_enter(track);
     na_record_t *record = na_record_of(span, block);
     bool known = record != NULL && na_record_epoch(record) != 0;
     bool live = known || record == NULL || !is_complete(span);
-    if (live && hooks != NULL && (known || na_every_event)) {
-        uint64_t paused = na_timed_pause(track);
-        hooks->on_free(&track->profile, known ? record : &before, block, usable, how, moved_to);
-        na_timed_go_on(track, paused);
-    }
-    if (known) na_record_set_epoch(record, 0);
+    if (known || (live && na_every_event))
+        na_event_free(track, hooks, known ? record : NULL, block, usable, how, moved_to, NULL,
+                      true);
     if (live && may_quicken(span)) /* the block holds the span in its place */
         na_pagemap_retag(span, na_tag(span->cls, span->owner));
     na_section_leave(track);

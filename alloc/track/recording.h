@@ -17,8 +17,45 @@
 
 #include "alloc/track/hooks.h"
 #include "alloc/track/section.h"
+#include "alloc/track/timing.h"
 #include "alloc/track/track.h"
 #include "pagemap/span.h"
+
+/* --- the event --- *
+ *
+ * An allocation was seen, a free was seen: in all modes, by whatever way, the record begins or ends
+ * and the profiler is told here. Inside a section, whose hooks these are (NULL: no profile; the
+ * record is kept for strict checking). The hook is the table's, or the one that is given, a
+ * constant then, to be inlined. `timed`: the call may be one that is being timed; the hook's part
+ * is no part of it. */
+
+NA_INLINE void na_event_alloc(na_track_t *track, const na_hooks_t *hooks, na_record_t *record,
+                              void *block, size_t requested, size_t usable, na_entry_t entry,
+                              const void *entered, na_on_alloc_t *const hook, const bool timed) {
+    na_record_take(record, usable - requested, track->node,
+                   hooks != NULL ? na_profile_epoch : NA_EPOCH_BEFORE);
+    if (hooks == NULL) return;
+    uint64_t paused = timed ? na_timed_pause(track) : 0;
+    (hook != NULL ? hook : hooks->on_alloc)(&track->profile, record, block, requested, usable,
+                                            entry, entered);
+    if (timed) na_timed_go_on(track, paused);
+}
+
+/* `record`: NULL, if the block has none or it is of no life. */
+NA_INLINE void na_event_free(na_track_t *track, const na_hooks_t *hooks, na_record_t *record,
+                             void *block, size_t usable, na_release_t how, const void *moved_to,
+                             na_on_free_t *const hook, const bool timed) {
+    static const na_record_t before; /* of no profile */
+    if (hooks != NULL) {
+        uint64_t paused = timed ? na_timed_pause(track) : 0;
+        (hook != NULL ? hook : hooks->on_free)(&track->profile, record != NULL ? record : &before,
+                                               block, usable, how, moved_to);
+        if (timed) na_timed_go_on(track, paused);
+    }
+    if (record != NULL) na_record_set_epoch(record, 0);
+}
+
+/* --- for slow paths --- */
 
 /* The record of the block that begins at `block`, NULL if its span keeps none. */
 na_record_t *na_record_of(const na_span_t *span, const void *block);

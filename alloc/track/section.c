@@ -36,8 +36,8 @@ void na_section_use_membarrier(void) {
 void na_section_hold(const na_track_t *self) {
     held = na_hooks;
     atomic_store(&held_by, self->id);
+    atomic_fetch_or(&na_alarm, NA_ALARM_HELD); /* first: na_traced_hooks */
     atomic_store(&na_hooks, &na_hooks_paused);
-    atomic_fetch_or(&na_alarm, NA_ALARM_HELD);
 }
 
 void na_section_release(void) {

@@ -1,5 +1,5 @@
 /* count.h - what an event does to the counters, to be inlined where events come in: sites.c for the
- * hooks, usual.c for the usual ways of mode sites. */
+ * hooks, usual.c where they are inlined in mode sites. */
 #ifndef NUMALLOC_RECORD_COUNT_H
 #define NUMALLOC_RECORD_COUNT_H
 
@@ -143,7 +143,7 @@ NA_INLINE void count_taken(na_rthread_t *t, const na_moving_t *b, const na_count
         na_site_publish(t);
 }
 
-/* Fills the record, but for what `how` says is there. */
+/* Fills the record. */
 NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *block,
                            uint64_t requested, uint64_t usable, na_entry_t entry,
                            const void *entered, const na_counting_t how) {
@@ -153,8 +153,6 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
     if (NA_LIKELY(stack.cell != 0)) {
         c = na_cell_at(stack.cell);
     } else if ((c = na_site_cell_of_stack(t, &site)) == NULL) {
-        if (how == NA_COUNT_USUAL)
-            na_record_take(record, usable - requested, t->node, na_profile_epoch);
         record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
         return;
     }
@@ -164,7 +162,6 @@ NA_INLINE void count_alloc(na_rthread_t *t, na_record_t *record, const void *blo
     if (how != NA_COUNT_SAMPLED) __builtin_prefetch(&c->growth_count, 1);
     record->site = site; /* not always the one captured */
     record->thread = (uint16_t)t->index;
-    if (how == NA_COUNT_USUAL) record->slack = (uint16_t)(usable - requested);
     uint64_t ticks;
     if (how == NA_COUNT_USUAL) {
         ticks = na_ticks();
@@ -245,6 +242,40 @@ NA_INLINE void count_free(na_rthread_t *t, const na_record_t *record, const void
         na_site_moved(t, requested, net);
     else if (NA_UNLIKELY(net - (int64_t)a.bytes < t->below) || NA_UNLIKELY(ticks >= t->due))
         na_site_publish(t);
+}
+
+/* --- the hooks; each way of counting is an instance of these --- */
+
+NA_INLINE void count_on_alloc(void **prof, na_record_t *record, const void *block, size_t requested,
+                              size_t usable, na_entry_t entry, const void *entered,
+                              const na_counting_t counting) {
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (NA_UNLIKELY(t == NULL)) {
+        record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
+        return;
+    }
+    na_rthread_on_node(t, record->node);
+    count_alloc(t, record, block, requested, usable, entry, entered, counting);
+    na_rthread_leave();
+}
+
+NA_INLINE void count_on_free(void **prof, const na_record_t *record, const void *block,
+                             size_t usable, na_release_t how, const void *moved_to,
+                             const na_counting_t counting) {
+    na_rthread_t *t = na_rthread_enter(prof);
+    if (NA_UNLIKELY(t == NULL)) return;
+    /* A usual one is known to be of this profile. */
+    bool ours = counting == NA_COUNT_USUAL ? NA_LIKELY(record->site != NA_NPROF_NO_STACK)
+                                           : NA_LIKELY(!na_rec_not_ours(record, usable));
+    if (ours) {
+        count_free(t, record, block, usable, how, moved_to, counting);
+        if (counting != NA_COUNT_USUAL && NA_UNLIKELY(na_rec.free_sites) &&
+            how != NA_RELEASE_REALLOC)
+            na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
+    } else if (counting != NA_COUNT_USUAL && how == NA_RELEASE_REALLOC) {
+        na_site_moving_left(t);
+    }
+    na_rthread_leave();
 }
 
 #endif

@@ -39,8 +39,7 @@ NA_INLINE na_rthread_t *na_rthread_enter(void **prof) {
     atomic_signal_fence(memory_order_seq_cst);
     na_rthread_t *t = *prof;
     if (NA_LIKELY(t != NULL) &&
-        NA_LIKELY(atomic_load_explicit(na_rec_sentinel, memory_order_acquire) != 0) &&
-        NA_LIKELY(!atomic_load_explicit(&na_rec.closed, memory_order_relaxed)))
+        NA_LIKELY(atomic_load_explicit(na_rec_sentinel, memory_order_acquire) == NA_REC_OPEN))
         return t;
     return na_rthread_enter_slow(prof);
 }

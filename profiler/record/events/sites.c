@@ -238,49 +238,22 @@ void na_site_freed_here(na_rthread_t *t, uint32_t site, uint64_t requested) {
 
 /* --- hooks --- */
 
-NA_INLINE void on_alloc(void **prof, na_record_t *record, const void *block, size_t requested,
-                        size_t usable, na_entry_t entry, const void *entered,
-                        const na_counting_t counting) {
-    na_rthread_t *t = na_rthread_enter(prof);
-    if (NA_UNLIKELY(t == NULL)) {
-        record->site = NA_NPROF_NO_STACK; /* its free is not counted either */
-        return;
-    }
-    na_rthread_on_node(t, record->node);
-    count_alloc(t, record, block, requested, usable, entry, entered, counting);
-    na_rthread_leave();
-}
-
-NA_INLINE void on_free(void **prof, const na_record_t *record, const void *block, size_t usable,
-                       na_release_t how, const void *moved_to, const na_counting_t counting) {
-    na_rthread_t *t = na_rthread_enter(prof);
-    if (NA_UNLIKELY(t == NULL)) return;
-    if (NA_LIKELY(!na_rec_not_ours(record, usable))) {
-        count_free(t, record, block, usable, how, moved_to, counting);
-        if (NA_UNLIKELY(na_rec.free_sites) && how != NA_RELEASE_REALLOC)
-            na_site_freed_here(t, na_stacks_capture(t), usable - record->slack);
-    } else if (how == NA_RELEASE_REALLOC) {
-        na_site_moving_left(t);
-    }
-    na_rthread_leave();
-}
-
 void na_site_on_alloc(void **prof, na_record_t *record, void *block, size_t requested,
                       size_t usable, na_entry_t entry, const void *entered) {
-    on_alloc(prof, record, block, requested, usable, entry, entered, NA_COUNT_ALL);
+    count_on_alloc(prof, record, block, requested, usable, entry, entered, NA_COUNT_ALL);
 }
 
 void na_site_on_free(void **prof, const na_record_t *record, void *block, size_t usable,
                      na_release_t how, const void *moved_to) {
-    on_free(prof, record, block, usable, how, moved_to, NA_COUNT_ALL);
+    count_on_free(prof, record, block, usable, how, moved_to, NA_COUNT_ALL);
 }
 
 void na_site_on_sampled_alloc(void **prof, na_record_t *record, void *block, size_t requested,
                               size_t usable, na_entry_t entry, const void *entered) {
-    on_alloc(prof, record, block, requested, usable, entry, entered, NA_COUNT_SAMPLED);
+    count_on_alloc(prof, record, block, requested, usable, entry, entered, NA_COUNT_SAMPLED);
 }
 
 void na_site_on_sampled_free(void **prof, const na_record_t *record, void *block, size_t usable,
                              na_release_t how, const void *moved_to) {
-    on_free(prof, record, block, usable, how, moved_to, NA_COUNT_SAMPLED);
+    count_on_free(prof, record, block, usable, how, moved_to, NA_COUNT_SAMPLED);
 }
