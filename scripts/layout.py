@@ -33,7 +33,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TEXT, CONSTANTS = "alloc/layout_text.ld", "alloc/layout_constants.ld"
+FRAME, TEXT, CONSTANTS = "alloc/layout.ld", "alloc/layout_text.ld", "alloc/layout_constants.ld"
 COMMAND = "scripts/layout.py"
 PAGE, GROUP = 4096, 16  # the system's page; so many it maps at once
 HOT = 0.01  # a function is hot with this share of what a program executes of the library
@@ -537,11 +537,18 @@ def check(map_path, path):
             found = holders(library, wanted, files)
             if len(found) != 1:
                 (shared if found else stale).append("%s(%s)" % (files, wanted[0]))
+    with open(os.path.join(ROOT, FRAME)) as f:
+        frame = re.sub(r"/\*.*?\*/", "", re.sub(r"\*numalloc_core\.dir\*", "%CORE", f.read()), flags=re.S)
+    gone = ["%s(%s)" % (files, wanted) for files, wanted in re.findall(r"(%CORE\S*)\(([^()*]+)\)", frame)
+            if not holders(library, wanted.split(), files.replace("%CORE", "*numalloc_core.dir*"))]
+    if gone:
+        print("layout: FAILED: %s names what is not in the library: %s" % (
+            FRAME, ", ".join(gone).replace("%CORE", "*")), file=sys.stderr)
     if stale:
         fail("%s and %s name what is not in the library: %s" % (TEXT, CONSTANTS, ", ".join(stale)))
     if shared:
         fail("%s and %s name what several files have: %s" % (TEXT, CONSTANTS, ", ".join(shared)))
-    return 1 if stale or shared else 0
+    return 1 if stale or shared or gone else 0
 
 
 def beyond(map_path, path, clock, kib, command):

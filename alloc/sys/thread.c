@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "alloc/sys/os.h"
+#include "alloc/sys/syscall.h"
 
 typedef void *run_t(void *);
 
@@ -41,13 +42,12 @@ static void *begin(void *run) {
 }
 
 bool na_thread_start(run_t *run) {
-    sigset_t all, old;
-    sigfillset(&all);
     /* Of a thread's own doing: blocked, they would end the process. (SIGSYS: a system call that a
-     * sandbox answers by its handler.) */
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSYS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+     * sandbox answers by its handler.) And the two that the C library keeps for itself. The kernel
+     * is asked: each of the C library's functions is one more for the loader to find in every
+     * process. */
+    uint64_t all = ~(1ull << (SIGBUS - 1) | 1ull << (SIGSYS - 1) | 3ull << 31), old = 0;
+    na_sys4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof all);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -57,7 +57,7 @@ bool na_thread_start(run_t *run) {
     bool runs = pthread_create(&thread, &attributes, begin, *(void **)&run) == 0;
     if (!runs) atomic_fetch_sub(&na_thread_own, 1);
     pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    na_sys4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof old);
     return runs;
 }
 

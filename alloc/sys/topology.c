@@ -44,7 +44,8 @@ _Static_assert(NA_MAX_NODES <= 64, "back has a bit for each");
 typedef uint64_t node_set_t[SET_WORDS(SYSTEM_NODES)];
 static node_set_t online, memory, allowed; /* as they were read last */
 NA_SPARSE static uint8_t new_cpu_node[NA_MAX_CPUS];
-NA_SPARSE static char text[TEXT_SIZE];
+/* On a machine with one node a few bytes are all that is read; it lies where they cost no page. */
+__attribute__((section(".bss.sparse.text"))) static char text[TEXT_SIZE];
 NA_SPARSE static uint16_t dense_distance[NA_MAX_NODES][NA_MAX_NODES];
 NA_SPARSE static uint16_t row[SYSTEM_NODES]; /* distances from one node, by the system's number */
 NA_SPARSE static uint64_t cpu_set[SET_WORDS(NA_MAX_CPUS)];

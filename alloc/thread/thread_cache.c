@@ -31,8 +31,8 @@ enum {
 };
 
 /* Sections of their own: layout.ld puts what is written of them where other variables are, too. */
-__attribute__((section(".bss.heap_empty"))) na_tcache_t na_tcache_empty;
-__attribute__((section(".bss.heap_gone"))) na_tcache_t na_tcache_gone;
+__attribute__((section(".bss.tcache_empty"))) na_tcache_t na_tcache_empty;
+__attribute__((section(".bss.tcache_gone"))) na_tcache_t na_tcache_gone;
 NA_TLS na_tcache_t *na_self = &na_tcache_empty;
 
 _Atomic(uint32_t) na_forking;

@@ -256,8 +256,7 @@ static void on_signal(int number) {
 static void handle(na_option_id_t option) {
     int number = signal_numbers[na_option(option)];
     if (number == 0) return;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}; /* no mask */
     if (sigaction(number, &action, NULL) != 0)
         na_warn("%s ignored: the system does not let the signal be handled; choose another",
                 na_option_name(option));
