@@ -46,7 +46,7 @@ if [[ $tls -gt 64 ]]; then
 fi
 
 # The loader reads 24 bytes of each, which are in the file's first 64 KiB, and writes to a page of each
-# process (docs/decisions/0044-relocations.md). Tables of pointers make them.
+# process (docs/decisions/0048-relocations.md). Tables of pointers make them.
 relative=$(readelf -rW "$lib" | grep -c '_RELATIVE')
 if [[ $relative -gt 60 ]]; then
     fail "has $relative relative relocations; at most 60 leave room for code (readelf -rW tells where)"
