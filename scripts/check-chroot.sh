@@ -113,7 +113,7 @@ mkdir "$root/packages"
 cp "$packages"/*.deb "$root/packages/"
 # First what ours need, so that what is there before and after can be compared. Kernel headers are
 # there, as on a machine that has a kernel module built.
-mapfile -t needed < <(inside sh -c 'apt-get install -y --simulate --no-install-recommends /packages/*.deb linux-headers-amd64 gcc libc6-dev pkg-config' |
+mapfile -t needed < <(inside sh -c 'apt-get install -y --simulate --no-install-recommends /packages/*.deb linux-headers-amd64 gcc libc6-dev pkg-config udev' |
     sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -v numalloc)
 install "${needed[@]}"
 inside useradd -m user
@@ -134,7 +134,7 @@ as_user 'numalloc-run --profile ls / >listed 2>said' || fail "numalloc-run: $(ca
 as_user 'ls / | cmp - listed' || fail "numalloc-run changed what ls prints"
 as_user 'cat said; numalloc-dump *.nprof' >"$work/used"
 grep '^peak ' "$work/used" || fail "no profile: $(cat "$work/used")"
-as_user 'LD_PRELOAD=libnumalloc.so.0 NUMALLOC_STATS=1 ls / 2>&1 >/dev/null' | grep -q '^numalloc statistics' ||
+as_user 'LD_PRELOAD=libnumalloc.so.0 NUMALLOC_STATS=1 ls / 2>&1 >/dev/null' | grep '^numalloc statistics' ||
     fail "LD_PRELOAD=libnumalloc.so.0 preloads nothing"
 as_user 'numalloc-bench compare --help' | grep 'numalloc .*libnumalloc.so.0' || fail "numalloc-bench finds no numalloc"
 as_user 'cp /usr/share/doc/libnumalloc-dev/examples/cmake/app.c . &&
@@ -145,12 +145,20 @@ say "the kernel module"
 module=$(find "$root/lib/modules" -name 'numalloc_ibs.ko*')
 [[ -n $module ]] || fail "DKMS built no module: $(inside dkms status)"
 inside dkms status numalloc_ibs
-inside modinfo -F alias "${module#"$root"}" | grep -q 'cpu:type:x86' || fail "the module is not loaded by itself"
+inside modinfo -F alias "${module#"$root"}" | grep 'cpu:type:x86' || fail "the module is not loaded by itself"
 inside getent group numalloc || fail "there is no group numalloc"
 inside modprobe --showconfig | grep '^options numalloc_ibs .*device_mode=0660' || fail "modprobe has no options"
 
+kernel=$source/build/lab-kernel/vmlinuz lab_module=$source/build/release/kmod-ibs/numalloc_ibs.ko
+if [[ -e $kernel && -e $lab_module ]]; then
+    "$source/tests/lab/run" module -- "$source/tests/lab/udev.sh" "$root/usr/bin/udevadm" \
+        "$root/usr/lib/udev/rules.d/60-numalloc-dkms.rules" "$lab_module" || fail "udev gives the device to nobody"
+else
+    echo "what udev makes of the device: not looked at, for there is no $kernel or $lab_module"
+fi
+
 say "purge"
-as_user 'rm -f -- *'
+as_user 'rm -rf -- * .cache' # his own
 quietly inside sh -c 'apt-get purge -y -q $(dpkg-query -W -f "\${Package}\n" "*numalloc*")'
 state >"$work/after"
 diff "$work/before" "$work/after" || fail "that is left of the packages, or gone with them"

@@ -103,7 +103,7 @@ serve() { # NAME FILE DIRECTORY SIGNAL
     env "${environment[@]}" $command >"$scratch/server.log" 2>&1 &
     server=$!
     for ((i = 0; i < 100; i++)); do
-        redis-cli -s "$scratch/run/app/app.sock" ping 2>/dev/null | grep -q PONG && break
+        redis-cli -s "$scratch/run/app/app.sock" ping 2>/dev/null | grep PONG >/dev/null && break
         sleep 0.1
     done
     redis-cli -s "$scratch/run/app/app.sock" eval \
@@ -150,7 +150,7 @@ systemd() {
         [[ ! -s $scratch/verify ]] || fail "systemd: $(cat "$scratch/verify")"
     done
     echo 'StateDirectry=x' >>"$units/app.service.d/numalloc.conf"
-    SYSTEMD_UNIT_PATH=$units: systemd-analyze verify "$units/app.service" 2>&1 | grep -q StateDirectry ||
+    SYSTEMD_UNIT_PATH=$units: systemd-analyze verify "$units/app.service" 2>&1 | grep StateDirectry >/dev/null ||
         fail "systemd: systemd-analyze does not read the drop-in"
 
     serve app "$source/docs/examples/systemd/app.service" app ''
