@@ -55,8 +55,9 @@ void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size);
 /* The span of a plain run that begins at `block`, and that the bins have room for; or NULL. */
 NA_HOT na_span_t *na_large_bins_room_for(const na_tcache_t *tcache, const void *block) {
     na_span_t *run = na_span_by_page(block);
-    if (NA_UNLIKELY(run == NULL) || NA_UNLIKELY(run->list != NA_SPAN_PLAIN) ||
-        NA_UNLIKELY(run->start != (uintptr_t)block) ||
+    /* A small span's list is its owner's, who may be changing it. */
+    if (NA_UNLIKELY(run == NULL) || NA_UNLIKELY(run->cls != 0) ||
+        NA_UNLIKELY(run->list != NA_SPAN_PLAIN) || NA_UNLIKELY(run->start != (uintptr_t)block) ||
         NA_UNLIKELY(tcache->large_kept + run->each > tcache->large_limit) ||
         NA_UNLIKELY(run->node != tcache->node))
         return NULL;
