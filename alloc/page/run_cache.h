@@ -9,8 +9,8 @@
  *
  * There are two holders. A thread has a few runs in its large bins (alloc/thread/large_bins.h),
  * without a lock. Behind these is the run cache of a node: this file, under a lock of its own. What
- * * the latter keeps is bounded by a 32nd part of what the node's spans hold, 1 to 64 MiB: what is
- * too much is evicted slot by slot, but for one run. Runs go to the page heap
+ * * the latter keeps is bounded by a 32nd part of what the node's spans hold, 256 KiB to 64 MiB:
+ * what is too much is evicted slot by slot, but for one run. Runs go to the page heap
  *   - when the node would have to take memory that holds none, though runs are kept
  *     (na_pageheap_alloc asks): a run that is kept never raises the peak, but for its place;
  *   - when it lay unused between two looks (the least that a slot held since the last one);
@@ -80,7 +80,7 @@ extern na_large_spans_t na_large_spans[];
 /* Whether anything is to be kept at all, as the options and memory pressure are. */
 bool na_run_cache_may_keep(void);
 /* What may be kept of a node, and by each of its first threads: a 32nd part of what its spans hold,
- * 1 to 64 MiB. */
+ * 256 KiB to 64 MiB. */
 uint64_t na_run_cache_share(unsigned node);
 
 /* Keeps a plain run that is free. False: it is not to be kept. */

@@ -67,10 +67,10 @@
 
 /* Kept runs: bytes, as a part of what the node's spans hold. */
 #define NA_KEPT_PART       32u
-#define NA_KEPT_LEAST      (1u << 20)
-#define NA_KEPT_MOST       (64u << 20) /* of a node */
-#define NA_LARGE_BINS_MOST (4u << 20)  /* of a thread, */
-#define NA_LARGE_BINS_ALL  (16u << 20) /* and of all, by the threads */
+#define NA_KEPT_LEAST      (256u << 10) /* and one run of any length */
+#define NA_KEPT_MOST       (64u << 20)  /* of a node */
+#define NA_LARGE_BINS_MOST (4u << 20)   /* of a thread, */
+#define NA_LARGE_BINS_ALL  (16u << 20)  /* and of all, by the threads */
 
 /* Thread caches. */
 #define NA_WARM_MOST      16u

@@ -16,9 +16,11 @@ static bool is_watched(const na_tcache_t *tcache) {
     return na_sample_interval != 0 || na_tcache_watched(tcache);
 }
 
-static void open_bins(na_tcache_t *tcache) {
+/* Bins that hold nothing get room for one run of `bytes`. */
+static void open_bins(na_tcache_t *tcache, size_t bytes) {
     uint64_t most = na_run_cache_share(tcache->node),
              share = NA_LARGE_BINS_ALL / na_tcache_attached();
+    if (tcache->large_kept == 0 && most < bytes) most = bytes;
     if (most > NA_LARGE_BINS_MOST) most = NA_LARGE_BINS_MOST;
     bool may = na_run_cache_may_keep() && !na_every_event;
     tcache->large_limit = !may ? 0 : share < most ? share : most;
@@ -36,7 +38,7 @@ static bool must_enter(const na_tcache_t *tcache) {
 static void count_credit(na_tcache_t *tcache) {
     tcache->slow_calls += is_watched(tcache) ? 1 : NA_SCAVENGE_CALLS;
     if (tcache->slow_calls >= NA_SCAVENGE_CALLS) na_scavenge_poll(tcache);
-    if (tcache->large_limit != 0) open_bins(tcache);
+    if (tcache->large_limit != 0) open_bins(tcache, tcache->large_limit);
 }
 
 /* In mode sample: counts the bytes of a block that is not to be sampled. False: it is. */
@@ -71,7 +73,7 @@ bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
     if (run->list != NA_SPAN_PLAIN || run->pages > NA_RUN_CACHE_PAGES ||
         run->pages < NA_RUN_CACHE_LEAST || na_every_event)
         return false;
-    open_bins(tcache);
+    open_bins(tcache, run->each);
     if (na_large_bins_room_for(tcache, (const void *)run->start) == NULL)
         return na_run_cache_put(run) && ++tcache->large_frees;
     na_large_bins_push(tcache, run);

@@ -4,8 +4,9 @@
  * What the bins do not hold goes to the run cache of the node and comes from there (run_cache.h,
  * which also says what a kept run is).
  *
- * A thread's bins hold `large_limit` bytes at most: a 32nd part of what its node's spans hold, 1 to
- * 4 MiB, and 16 MiB for all threads together. Runs go to the page heap when nothing was taken from
+ * A thread's bins hold `large_limit` bytes at most: a 32nd part of what its node's spans hold, 256
+ * KiB to 4 MiB, and 16 MiB for all threads together. Bins that hold nothing take one run of any
+ * length. Runs go to the page heap when nothing was taken from
  * their slot or put there between two tidyings (thread_cache.c), when the thread cache is about to
  * take memory that holds none, under memory pressure, and when the thread ends.
  *

@@ -207,9 +207,8 @@ Test(large_bins, a_thread_that_ends_keeps_nothing) {
 }
 
 Test(large_bins, bins_that_are_not_used_are_given_back) {
-    open_bins();
-    NA_FN(free)(must_alloc(900 * KIB));
-    cr_assert_gt(kept(), 900 * KIB);
+    NA_FN(free)(must_alloc(900 * KIB)); /* bins that hold nothing take any one */
+    cr_assert_geq(kept(), 900 * KIB);
     cr_assert(na_gate_enter(na_self));
     na_large_bins_decay(na_self); /* sees what is there */
     na_gate_leave(na_self);
