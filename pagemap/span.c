@@ -10,7 +10,7 @@
 _Atomic(bool) na_every_event;
 _Atomic(uint32_t) na_session = 1;
 
-static na_lock_t lock;
+static na_lock_t spans_lock; /* guards `unused` and the lists of arrays */
 static na_span_t *unused;
 
 /* An array of records: mask + 1 of them, a power of two. Never given back, so that a reader that
@@ -35,6 +35,7 @@ static union {
 enum { RECORD_SIZES = 20 };
 static na_record_array_t *unused_arrays[RECORD_SIZES]; /* by power of two of their length */
 static _Atomic(na_record_array_t *) all_arrays;
+static _Atomic(uint64_t) records_bytes; /* of all arrays, what spans use of them */
 
 static unsigned record_size(uint32_t count) {
     return count <= 1 ? 0 : 32u - (unsigned)__builtin_clz(count - 1);
@@ -58,10 +59,10 @@ static void make_new(na_span_t *span) {
 _Static_assert(sizeof(na_span_t) % sizeof(uint64_t) == 0, "make_new clears whole words");
 
 na_span_t *na_span_new(void) {
-    na_lock(&lock);
+    na_lock(&spans_lock);
     na_span_t *span = unused;
     if (span != NULL) unused = span->next;
-    na_unlock(&lock);
+    na_unlock(&spans_lock);
     if (span == NULL) span = na_meta_alloc(sizeof *span, NA_CACHE_LINE);
     if (span != NULL) {
         make_new(span);
@@ -72,7 +73,7 @@ na_span_t *na_span_new(void) {
 }
 
 void na_span_delete(na_span_t *span) {
-    na_lock(&lock);
+    na_lock(&spans_lock);
     if (span->records != NULL) {
         na_record_array_t *array = array_of(span->records);
         atomic_store_explicit(&array->span, NULL, memory_order_relaxed);
@@ -83,7 +84,7 @@ void na_span_delete(na_span_t *span) {
     }
     span->next = unused;
     unused = span;
-    na_unlock(&lock);
+    na_unlock(&spans_lock);
 }
 
 /* na_span_age_records may be looking at them, and leaves what is 0 alone. */
@@ -98,8 +99,9 @@ static void clear(na_record_t *records, size_t bytes) {
 #endif
 }
 
-/* An array of 1 << size zeroed records; NULL: no memory. Under the lock. */
-static na_record_array_t *take_array(unsigned size) {
+/* An array with room for so many zeroed records; NULL: no memory. Under the lock. */
+static na_record_array_t *take_array(uint32_t count) {
+    unsigned size = record_size(count);
     size_t bytes = sizeof(na_record_t) << size;
     na_record_array_t *array = unused_arrays[size];
     if (array != NULL) {
@@ -112,6 +114,8 @@ static na_record_array_t *take_array(unsigned size) {
     array->mask = (UINT64_C(1) << size) - 1;
     array->next = atomic_load_explicit(&all_arrays, memory_order_relaxed);
     atomic_store_explicit(&all_arrays, array, memory_order_release);
+    atomic_fetch_add_explicit(&records_bytes, sizeof *array + count * sizeof(na_record_t),
+                              memory_order_relaxed);
     return array;
 }
 
@@ -120,15 +124,15 @@ bool na_span_add_records(na_span_t *span) {
     if (span->cls == 0 && span->list == NA_SPAN_PLAIN) span->list = NA_SPAN_UNLISTED;
     bool has_tail = span->each * span->capacity != (uint64_t)span->pages << NA_SPAN_PAGE_SHIFT;
     uint32_t count = (uint32_t)span->capacity + has_tail;
-    na_lock(&lock);
+    na_lock(&spans_lock);
     bool there = span->records != NULL;
-    na_record_array_t *array = there ? NULL : take_array(record_size(count));
+    na_record_array_t *array = there ? NULL : take_array(count);
     if (array != NULL) {
         atomic_store_explicit(&span->records, array->records, memory_order_release);
         atomic_store_explicit(&span->registry, array->records, memory_order_release);
         atomic_store_explicit(&array->span, span, memory_order_release);
     }
-    na_unlock(&lock);
+    na_unlock(&spans_lock);
     return there || array != NULL;
 }
 
@@ -140,6 +144,10 @@ NA_RACY void na_span_each_records(na_records_fn_t visit, void *arg) {
         uint64_t room = array->mask + 1;
         visit(span, array->records, span->capacity < room ? span->capacity : (uint32_t)room, arg);
     }
+}
+
+uint64_t na_span_records_bytes(void) {
+    return atomic_load_explicit(&records_bytes, memory_order_relaxed);
 }
 
 void na_span_age_records(void) {
@@ -156,5 +164,5 @@ void na_span_age_records(void) {
 }
 
 void na_span_after_fork_child(void) {
-    na_lock_reset(&lock);
+    na_lock_reset(&spans_lock);
 }

@@ -102,6 +102,10 @@ void na_span_delete(na_span_t *span);
  * no memory. Thread-safe, for threads that hold a block of the span. */
 bool na_span_add_records(na_span_t *span);
 
+/* Bytes of all records that spans were ever given, and that they keep: an estimate of what is
+ * resident of them. Async-signal-safe. */
+uint64_t na_span_records_bytes(void);
+
 /* One less than the number of records in an array that a span had at some time, for readers that
  * race with its end: a power of two. There is one for the span's last bytes, too, if these are of
  * no block: it is of no life. */

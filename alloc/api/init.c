@@ -20,13 +20,13 @@
 #include "pagemap/pagemap.h"
 #include "profiler/control/control.h"
 
-static na_lock_t lock;
+static na_lock_t init_lock;
 NA_FIRST static _Atomic(bool) done;
 
 void na_init(void) {
     if (NA_LIKELY(atomic_load_explicit(&done, memory_order_acquire))) return;
     na_pagemap_init();
-    na_lock(&lock);
+    na_lock(&init_lock);
     if (!atomic_load_explicit(&done, memory_order_relaxed)) {
         na_os_init();
         na_options_init();
@@ -41,7 +41,7 @@ void na_init(void) {
         na_control_init();
         atomic_store_explicit(&done, true, memory_order_release);
     }
-    na_unlock(&lock);
+    na_unlock(&init_lock);
 }
 
 /* Early among constructors, so that our fork handlers run innermost (entry_fork.c; where that is

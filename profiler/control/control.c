@@ -131,6 +131,7 @@ static int start(const na_tcache_t *tcache, const char *mode, const char *file) 
     config.named_by_call = file != NULL;
     config.sample_interval = config.mode == NA_PROFILE_SAMPLE ? sample_interval() : 0;
     config.mapped = mapped_bytes;
+    config.records = na_span_records_bytes;
     config.mapped_on = mapped_on;
     config.threads_most = threads_most;
     config.own_limit = na_option(NA_OPT_PROFILE_MEMORY);

@@ -69,6 +69,7 @@ static bool begin(bool in_child) {
     na_rec.tracing = config.mode == NA_PROFILE_TRACE;
     na_rec.interval = (double)config.sample_interval;
     na_rec.mapped = config.mapped;
+    na_rec.records = config.records;
     na_rec.mapped_on = config.mapped_on;
     na_rec.threads_most = config.threads_most;
     if (na_rec.threads_most != NULL) na_rec.threads_most(true);

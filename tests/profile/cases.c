@@ -138,6 +138,14 @@ static void *one_of_many(void *unused) {
     free(case_15(100));
     return unused;
 }
+/* Far more records than anything else that the profile needs. */
+enum { MANY_BLOCKS = 500000, MANY_SIZE = 32 };
+static void many_blocks(void) {
+    for (int i = 0; i < MANY_BLOCKS; i++)
+        memset(case_15(MANY_SIZE), 1, MANY_SIZE);
+    tick(30);
+}
+
 static void many_threads(void) {
     for (int i = 0; i < 2000; i++) {
         pthread_t thread;
@@ -225,7 +233,7 @@ void case_child(const char *which) {
                  {"start-up", start_up},       {"stacks", many_stacks},
                  {"threads", many_threads},    {"stack", stacks},
                  {"mappings", mappings},       {"team", short_team},
-                 {"silent", silent_team}};
+                 {"silent", silent_team},      {"blocks", many_blocks}};
     bounds_15();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(which, cases[i].name) == 0) cases[i].run();
@@ -411,6 +419,26 @@ static void see_stack(void) {
     seen_close(&seen);
 }
 
+/* What the program has in memory is told apart from what the profile has: the blocks' records, too.
+ */
+static void see_own_memory(void) {
+    seen_t seen;
+    run(&seen, "blocks", NULL);
+    uint32_t count, interval;
+    const na_nprof_point_t *p = na_reader_timeline(seen.reader, &count, &interval);
+    na_nprof_point_t last = {0};
+    for (uint32_t i = 0; p != NULL && i < count; i++)
+        if (p[i].flags & NA_NPROF_POINT_SAMPLED) last = p[i];
+    const uint64_t blocks = (uint64_t)MANY_BLOCKS * MANY_SIZE, records = MANY_BLOCKS * 16ull;
+    truth_check(last.physical >= blocks && last.physical <= blocks + records * 3 / 4,
+                "own memory: %llu bytes of the program's, which has blocks of %llu",
+                (unsigned long long)last.physical, (unsigned long long)blocks);
+    truth_check(last.own >= records && last.own <= 2 * records,
+                "own memory: %llu bytes of the profile's, with records of %llu",
+                (unsigned long long)last.own, (unsigned long long)records);
+    seen_close(&seen);
+}
+
 static void see_mappings(void) {
     seen_t seen;
     run(&seen, "mappings", NULL);
@@ -447,5 +475,6 @@ void case_test(void) {
     see_threads();
     see_teams();
     see_stack();
+    see_own_memory();
     see_mappings();
 }

@@ -60,7 +60,8 @@ static void put_figures(const na_view_input_t *in) {
            na_text_ms(c, na_view_peak_ms(in)));
     const na_nprof_point_t *point = na_view_point_at_peak(in);
     if (point != NULL && point->physical != 0)
-        printf("; %s resident", na_text_bytes(a, (double)point->physical));
+        printf("; %s resident, and %s of the profile's", na_text_bytes(a, (double)point->physical),
+               na_text_bytes(b, (double)point->own));
     putchar('\n');
     put_label(true, h->state == NA_NPROF_CLOSED ? "never freed" : "live last");
     printf("%s in %s", na_text_bytes(a, (double)t->live_bytes), blocks(b, in, t->live_count));

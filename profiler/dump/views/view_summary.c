@@ -154,8 +154,10 @@ static void print_totals(const na_view_input_t *in) {
     if (in->sites.depth_max != 0)
         printf("\nstacks       %.1f frames on average, %s at most", in->sites.depth_mean,
                na_text_count(a, in->sites.depth_max));
-    printf("\nown memory   %s for the profile itself, in none of these figures\n",
-           na_text_bytes(a, (double)h->own_bytes));
+    bool seen = point != NULL && (double)point->own > (double)h->own_bytes;
+    printf("\nown memory   %s for the profile itself%s, in none of these figures\n",
+           na_text_bytes(a, seen ? (double)point->own : (double)h->own_bytes),
+           seen ? " near the peak, blocks' records included" : "");
 }
 
 size_t na_view_lost(const na_view_input_t *in, na_lost_t lost[NA_LOST_MAX]) {

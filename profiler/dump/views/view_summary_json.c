@@ -106,6 +106,7 @@ void na_view_summary_json(na_view_input_t *in) {
     na_json_u64(&json, "peak_ms", na_view_peak_ms(in));
     na_json_u64(&json, "physical_at_peak", point == NULL ? 0 : point->physical);
     na_json_u64(&json, "mapped_at_peak", point == NULL ? 0 : point->mapped);
+    na_json_u64(&json, "own_at_peak", point == NULL ? 0 : point->own);
     na_json_threads(&json, in);
     na_json_timeline(&json, in);
     put_functions(&json, in);

@@ -124,8 +124,10 @@ static void sample(na_nprof_point_t *now) {
     threads = threads > ours ? threads - ours : 1;
     now->threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX;
     na_timeline_threads();
-    uint64_t own = atomic_load_explicit(&na_rec.own_resident, memory_order_relaxed);
-    uint64_t space = na_writer_space();
+    /* Records lie among the allocator's metadata, and are there for the profile's sake. */
+    uint64_t records = na_rec.records != NULL ? na_rec.records() : 0;
+    uint64_t own = atomic_load_explicit(&na_rec.own_resident, memory_order_relaxed) + records;
+    uint64_t space = na_writer_space() + records;
     now->physical = resident > own ? resident - own : 0;
     now->virtual_bytes = size > space ? size - space : 0;
     now->mapped = na_rec.mapped != NULL ? na_rec.mapped() : 0;

@@ -47,6 +47,9 @@ typedef struct na_profile_config {
     /* Bytes of memory that the allocator holds for blocks; NULL: not known. Called from inside
      * hooks, also in signal handlers: must take no lock. */
     uint64_t (*mapped)(void);
+    /* Bytes of blocks' records, which are the profile's own memory; NULL: there are none. As
+     * `mapped`. */
+    uint64_t (*records)(void);
     /* Mode trace. */
     na_trace_stacks_t trace_stacks;
     uint64_t trace_buffer; /* bytes of a buffer; a thread's first one is smaller. 0: 1 MiB */

@@ -129,7 +129,8 @@ typedef struct na_recorder {
     bool sampling, tracing;
     double interval;
     uint64_t own_limit;       /* 0: none */
-    uint64_t (*mapped)(void); /* see na_profile_config_t */
+    uint64_t (*mapped)(void); /* see na_profile_config_t, as the next ones */
+    uint64_t (*records)(void);
     uint64_t (*mapped_on)(unsigned node);
     uint32_t (*threads_most)(bool from_now);
     const na_record_t *(*record_of)(const void *block);
