@@ -211,6 +211,26 @@ text = open(work + "/growth").read()
 assert "| main" in text and "fill_cache" not in text and "churn" not in text, text
 END
 say "growth: $(sed -n 5p "$work/growth")"
+
+# For scripts: a status. What is known to grow is left out by suppressions.
+echo "leak:leak_here" >"$work/known"
+echo "leak:fill_cache" >"$work/others_known"
+growth() { # STATUS LINE ARGUMENTS...
+    local status=$1 line=$2
+    shift 2
+    rc=0
+    "$dump" aggregate --leaks "$@" "$work/dumps" >"$work/out" 2>"$work/err" || rc=$?
+    [ "$rc" = "$status" ] || fail "aggregate --leaks $*: status $rc, $(cat "$work/out" "$work/err")"
+    grep -Eq "$line" "$work/out" "$work/err" || fail "aggregate --leaks $*: no line $line: $(cat "$work/out" "$work/err")"
+}
+growth 1 '^failed: growing > 0: sites that grow steadily is 1$' --fail-if 'growing>0'
+growth 1 '^failed: growth > 1.00 GiB: bytes an hour .* an estimate, .* GiB \(.* GiB to .* GiB\)$' --fail-if 'growing>1' --fail-if 'growth > 1G'
+growth 0 leak_here --fail-if 'growing>1' --fail-if 'growth>1T'
+growth 1 '^failed: growing > 0' --json --fail-if 'growing>0'
+/usr/bin/python3 -m json.tool "$work/out" >/dev/null || fail "--json with --fail-if: no JSON"
+growth 0 '^1 growing site left out by suppressions\.$' --fail-if 'growing>0' --suppressions "$work/known"
+growth 1 '^failed: growing > 0' --fail-if 'growing>0' --suppressions "$work/others_known"
+growth 2 'FIGURE one of growing, growth; not: peak>1' --fail-if 'peak>1'
 find "$work/dumps" -name '*.nprof.[12]' -exec cp {} "$work/few" \;
 rc=0
 "$dump" aggregate --leaks "$work/few" >"$work/out" 2>"$work/err" || rc=$?
@@ -244,7 +264,8 @@ say "pprof --baseline: what was allocated since, and what is live now"
 
 # ---- Wrong use. ----
 for wrong in "aggregate --label service $new" "aggregate --label 1=2 $new" "aggregate --by , $new" "aggregate --path-labels a//b $new" \
-    "aggregate --stacks $new" "merge $new" "pprof --baseline $new $new.1" "pprof --baseline ${good[0]} $new" "pprof --baseline $new.1 $new $new.2"; do
+    "aggregate --stacks $new" "aggregate --fail-if growing>0 $new" "aggregate --leaks --fail-if growing $new" \
+    "aggregate --leaks --suppressions $work/none $new" "aggregate --suppressions $work/known $new" "merge $new" "pprof --baseline $new $new.1" "pprof --baseline ${good[0]} $new" "pprof --baseline $new.1 $new $new.2"; do
     rc=0
     # shellcheck disable=SC2086
     "$dump" $wrong >"$work/out" 2>"$work/err" || rc=$?

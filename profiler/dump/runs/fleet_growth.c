@@ -13,14 +13,23 @@
 
 #include "profiler/containers/array.h"
 #include "profiler/dump/profile/profile_json.h"
+#include "profiler/dump/profile/suppress.h"
 #include "profiler/dump/runs/fleet.h"
 #include "profiler/dump/runs/growth.h"
 #include "profiler/dump/runs/labels.h"
+#include "profiler/dump/runs/limits.h"
 #include "profiler/dump/runs/merge.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/dump/views/views.h"
 
 #define MS_PER_HOUR 3.6e6
+
+/* What --fail-if knows, in the order of measure(). */
+static const na_figure_t figures[] = {
+    {"growing", false, "sites that grow steadily"},
+    {"growth", true, "bytes an hour that they grow by"},
+};
+#define FIGURES (sizeof figures / sizeof figures[0])
 
 /* One site of the process that is being read. */
 typedef struct series {
@@ -54,6 +63,8 @@ typedef struct fleet {
     uint32_t *tested; /* by set: processes with dumps enough */
     uint32_t tested_room, tested_all;
     double longest_ms;
+    na_limit_t limits[NA_MAX_REPEATED];
+    na_suppressions_t suppressions;
 } fleet_t;
 
 /* Points of the dumps that lack the site, up to the one before `dumps`. */
@@ -229,6 +240,41 @@ static void put_row(na_table_t *table, const fleet_t *f, const grown_t *g,
     na_table_text(table, MODULE, frame->module);
 }
 
+/* Leaves only what no suppression matches. False: out of memory. */
+static bool suppress(fleet_t *f, const na_view_input_t *in, uint32_t *suppressed) {
+    na_stack_t stack = {0};
+    uint32_t kept = 0, all = f->grown_count;
+    bool good = true;
+    for (uint32_t i = 0; i < all && good; i++) {
+        na_site_t site = {.site = f->grown[i].stack};
+        good = na_view_stack(in, site.site, &stack);
+        if (good && !na_suppressed(&f->suppressions, in, &site, &stack))
+            f->grown[kept++] = f->grown[i];
+    }
+    free(stack.items);
+    f->grown_count = kept;
+    *suppressed = all - kept;
+    return good;
+}
+
+/* True: a limit of --fail-if is passed, and lines say so. */
+static bool fails(const fleet_t *f) {
+    na_measured_t sum = {0};
+    for (uint32_t i = 0; i < f->grown_count; i++) {
+        sum.value += f->grown[i].slope;
+        sum.low += f->grown[i].low;
+        sum.high += f->grown[i].high;
+    }
+    double count = f->grown_count;
+    const na_measured_t measured[FIGURES] = {{count, count, count}, sum};
+    bool text = f->options->format == NA_FORMAT_TEXT, failed = false;
+    for (size_t i = 0; i < f->options->fail_if_count; i++) {
+        if (text && i == 0) putchar('\n');
+        failed |= na_limit_fails(&f->limits[i], figures, measured, text ? stdout : stderr);
+    }
+    return failed;
+}
+
 static na_status_t put(fleet_t *f, na_merge_t *merge) {
     char path[32];
     na_view_input_t in;
@@ -241,16 +287,21 @@ static na_status_t put(fleet_t *f, na_merge_t *merge) {
         close(fd);
         return status;
     }
+    uint32_t suppressed;
     na_table_t *table = na_table_open(&na_fleet_growth_table);
     status = NA_STATUS_MEMORY;
-    if (table != NULL) {
+    if (table != NULL && suppress(f, &in, &suppressed)) {
         for (uint32_t i = 0; i < f->grown_count; i++)
             put_row(table, f, &f->grown[i], &in);
         char span[NA_TEXT];
         if (f->options->format == NA_FORMAT_TEXT)
-            printf("%u process%s looked at, over up to %s: those with %u dumps or more.\n\n",
+            printf("%u process%s looked at, over up to %s: those with %u dumps or more.\n",
                    f->tested_all, f->tested_all == 1 ? "" : "es",
                    na_text_ms(span, (uint64_t)f->longest_ms), NA_GROWTH_LEAST);
+        if (f->options->format == NA_FORMAT_TEXT && suppressed != 0)
+            printf("%u growing site%s left out by suppressions.\n", suppressed,
+                   suppressed == 1 ? "" : "s");
+        if (f->options->format == NA_FORMAT_TEXT) putchar('\n');
         const na_table_print_t print = {
             .view = "aggregate",
             .title = "Sites that grow steadily, by bytes an hour (%s)",
@@ -261,8 +312,9 @@ static na_status_t put(fleet_t *f, na_merge_t *merge) {
             .arg = &in,
         };
         status = na_table_write(table, f->options, &print);
-        na_table_close(table);
+        if (status == NA_STATUS_WHOLE && fails(f)) status = NA_STATUS_PARTIAL;
     }
+    na_table_close(table);
     na_view_drop(&in);
     close(fd);
     return status;
@@ -283,6 +335,11 @@ static size_t with_dumps(const na_recorded_run_t *runs, size_t *order, size_t co
 na_status_t na_fleet_growth(na_recorded_run_t *runs, size_t count, const na_options_t *options,
                             na_status_t status) {
     fleet_t f = {.runs = runs, .options = options};
+    for (size_t i = 0; i < options->fail_if_count; i++)
+        if (!na_limit_read(&f.limits[i], options->fail_if[i], figures, FIGURES))
+            return NA_STATUS_NOTHING;
+    na_status_t read = na_suppressions_read(&f.suppressions, options);
+    if (read != NA_STATUS_WHOLE) return read;
     size_t *order = calloc(count + 1, sizeof *order);
     na_merge_t *merge = na_merge_open();
     na_status_t shown = NA_STATUS_MEMORY;
@@ -299,6 +356,7 @@ na_status_t na_fleet_growth(na_recorded_run_t *runs, size_t count, const na_opti
     (void)end_process(&f);
     na_merge_close(merge);
     na_label_sets_free(&f.sets);
+    na_suppressions_free(&f.suppressions);
     na_index_free(&f.by_site);
     free(f.sums.items);
     free(f.times);

@@ -261,8 +261,13 @@ static void put_left_out(const na_recorded_run_t *runs, size_t count, bool text)
 static na_status_t show_aggregate(const char *const *files, size_t count,
                                   const na_options_t *options) {
     if (!na_labels_check(options)) return NA_STATUS_NOTHING;
-    if (options->stacks && !options->leaks)
-        return na_fail("'aggregate' takes --stacks with --leaks only");
+    const char *with_leaks = options->stacks                   ? "stacks"
+                             : options->fail_if_count != 0     ? "fail-if"
+                             : options->suppression_count != 0 ? "suppressions"
+                             : options->no_builtin             ? "no-builtin"
+                                                               : NULL;
+    if (with_leaks != NULL && !options->leaks)
+        return na_fail("'aggregate' takes --%s with --leaks only", with_leaks);
     na_status_t status;
     na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
@@ -300,10 +305,12 @@ const na_view_t na_view_row_aggregate = {
     .more = "Of each rank the process counts that is the rank; its children, launchers and what "
             "starts\nranks are left out, and named; so are files that cannot be read or are "
             "damaged. Of each\nprocess its newest dump counts. Exit status 1 where files are left "
-            "out or ranks are missing.\nA directory stands for the profiles in it.",
+            "out or ranks are missing.\nA directory stands for the profiles in it.\n"
+            "--leaks: FIGURE of --fail-if is growing (sites that grow steadily) or growth (bytes "
+            "an hour\nthat they grow by, all together).",
     .modes = NA_IN_ALL,
     .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LABELS | NA_TAKES_BY | NA_TAKES_LEAKS |
-             NA_TAKES_STACKS,
+             NA_TAKES_STACKS | NA_TAKES_FAIL_IF | NA_TAKES_SUPPRESSIONS,
     .tables = {{&aggregate_table, 0},
                {&na_fleet_groups_table, NA_TAKES_BY},
                {&na_fleet_growth_table, NA_TAKES_LEAKS}},

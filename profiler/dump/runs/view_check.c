@@ -1,9 +1,5 @@
 /* view_check.c - is a profile whole, and within limits? For scripts: exit status 1 and a few lines
- * if not.
- *
- * A sampled profile's figures are estimates. They fail only where their whole 95 % interval does,
- * so that the same program does not pass one day and fail the next; where the interval holds the
- * limit, a line says that it is not sure. */
+ * if not. A sampled profile's figures are estimates, with 95 % intervals (limits.h). */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,18 +10,13 @@
 #include "profiler/dump/profile/suppress.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/function_diff.h"
+#include "profiler/dump/runs/limits.h"
 #include "profiler/dump/ui/text.h"
 
 #define GROWN_SHOWN 3 /* functions named when a figure grew */
 
-typedef struct figure {
-    const char *name;
-    bool bytes;
-    const char *what;
-} figure_t;
-
 /* In the order of values(). */
-static const figure_t figures[] = {
+static const na_figure_t figures[] = {
     {"peak", true, "bytes live at the peak"},
     {"live", true, "bytes live at the end"},
     {"leaks", true, "bytes live at the end that no suppression matches"},
@@ -124,90 +115,15 @@ static bool measure(const na_view_input_t *in, values_t *v, na_status_t *status)
     return true;
 }
 
-static size_t find_figure(const char *name, size_t length) {
-    for (size_t i = 0; i < FIGURES; i++)
-        if (strlen(figures[i].name) == length && strncmp(figures[i].name, name, length) == 0)
-            return i;
-    return FIGURES;
+static na_measured_t measured_of(const values_t *v, size_t figure) {
+    double value = v->of[figure], error = v->error[figure];
+    return (na_measured_t){value, value - error, value + error};
 }
-
-static const char *text_of(size_t figure, double value, char out[NA_TEXT]) {
-    return figures[figure].bytes ? na_text_bytes(out, value) : na_text_count(out, value);
-}
-
-#define ESTIMATE (3 * NA_TEXT)
 
 /* With its interval, where there is one. */
-static const char *estimate_of(const values_t *v, size_t figure, char out[ESTIMATE]) {
-    char a[NA_TEXT], b[NA_TEXT];
-    snprintf(out, ESTIMATE, v->error[figure] > 0 ? "%s +- %s" : "%s",
-             text_of(figure, v->of[figure], a), text_of(figure, v->error[figure], b));
-    return out;
-}
-
-/* "200M", "1.5 GiB", "5%" (*percent), "1000". False: something else. */
-static bool read_value(const char *text, double *value, bool *percent) {
-    char *end;
-    *percent = false;
-    *value = strtod(text, &end);
-    if (end == text || !isfinite(*value)) return false;
-    end += strspn(end, " ");
-    if (strcmp(end, "%") == 0) return *percent = true;
-    static const char units[] = "KMGT";
-    const char *unit = *end == 0 ? NULL : strchr(units, *end & ~0x20);
-    if (unit != NULL) {
-        for (long i = 0; i <= unit - units; i++)
-            *value *= 1024;
-        end++;
-        if (*end == 'i') end++;
-    }
-    if (*end == 'B') end++;
-    return *end == 0;
-}
-
-static na_status_t bad_test(const char *text) {
-    char names[256] = "";
-    for (size_t i = 0; i < FIGURES; i++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ", figures[i].name);
-    }
-    return na_fail("--fail-if takes FIGURE OP VALUE with OP > >= < <= == != and FIGURE one of %s; "
-                   "not: %s",
-                   names, text);
-}
-
-/* One --fail-if. *failed grows if it holds. */
-static na_status_t test(const char *text, const values_t *v, unsigned *failed) {
-    static const char *const operators[] = {">=", "<=", "==", "!=", ">", "<"};
-    size_t length = strcspn(text, "<>=! ");
-    size_t figure = find_figure(text, length);
-    const char *at = text + length + strspn(text + length, " ");
-    size_t op = 0;
-    while (op < 6 && strncmp(at, operators[op], strlen(operators[op])) != 0)
-        op++;
-    if (figure == FIGURES || op == 6) return bad_test(text);
-    at += strlen(operators[op]);
-    at += strspn(at, " ");
-    double limit, value = v->of[figure];
-    bool percent;
-    if (!read_value(at, &limit, &percent) || percent) return bad_test(text);
-    double error = v->error[figure], low = value - error, high = value + error;
-    const bool holds[] = {low >= limit, high <= limit, low == limit && high == limit,
-                          low > limit || high<limit, low> limit, high < limit};
-    const bool may[] = {
-        high >= limit, low <= limit, low <= limit && high >= limit, error > 0 || value != limit,
-        high > limit,  low < limit};
-    char a[ESTIMATE], b[NA_TEXT];
-    if (isnan(value)) {
-        printf("not known: %s (%s)\n", figures[figure].name, figures[figure].what);
-        (*failed)++;
-    } else if (holds[op] || may[op]) {
-        printf("%s: %s %s %s: %s is %s%s\n", holds[op] ? "failed" : "not sure",
-               figures[figure].name, operators[op], text_of(figure, limit, b), figures[figure].what,
-               error > 0 ? "an estimate, " : "", estimate_of(v, figure, a));
-        *failed += holds[op];
-    }
-    return NA_STATUS_WHOLE;
+static const char *estimate_of(const values_t *v, size_t figure, char out[NA_MEASURED_TEXT]) {
+    na_measured_t measured = measured_of(v, figure);
+    return na_measured_text(out, &figures[figure], &measured);
 }
 
 /* ---- against a baseline ---- */
@@ -247,11 +163,11 @@ static na_status_t compare(const char *text, const na_view_input_t *old, const n
     static const char *const standard[] = {"peak", "live", "total"};
     const char *equals = strchr(text, '=');
     size_t only = FIGURES;
-    if (equals != NULL) only = find_figure(text, (size_t)(equals - text));
+    if (equals != NULL) only = na_limit_figure(figures, FIGURES, text, (size_t)(equals - text));
     double limit;
     bool percent;
     if ((equals != NULL && only == FIGURES) ||
-        !read_value(equals == NULL ? text : equals + 1, &limit, &percent))
+        !na_limit_value(equals == NULL ? text : equals + 1, &limit, &percent))
         return na_fail("--fail-on-increase takes 5%%, 10M or FIGURE=5%%, not: %s", text);
     for (size_t figure = 0; figure < FIGURES; figure++) {
         bool wanted = only == figure;
@@ -264,7 +180,7 @@ static na_status_t compare(const char *text, const na_view_input_t *old, const n
         double share = percent ? 1 + limit / 100 : 1;
         double error = hypot(after->error[figure], share * before->error[figure]);
         bool sure = y - x - allowed > error || error == 0;
-        char a[ESTIMATE], b[ESTIMATE];
+        char a[NA_MEASURED_TEXT], b[NA_MEASURED_TEXT];
         printf("%s: %s grew from %s to %s", sure ? "failed" : "not sure", figures[figure].name,
                estimate_of(before, figure, a), estimate_of(after, figure, b));
         if (x > 0) printf(" (%+.1f %%)", 100 * (y - x) / x);
@@ -288,6 +204,9 @@ static na_status_t show_check(na_view_input_t *in) {
     if ((o->baseline == NULL) != (o->increase == NULL))
         return na_fail("--baseline and --fail-on-increase go together; see numalloc-dump help "
                        "check");
+    na_limit_t limits[NA_MAX_REPEATED];
+    for (size_t i = 0; i < o->fail_if_count; i++)
+        if (!na_limit_read(&limits[i], o->fail_if[i], figures, FIGURES)) return NA_STATUS_NOTHING;
     values_t after, before;
     na_status_t status;
     unsigned failed = 0;
@@ -295,10 +214,11 @@ static na_status_t show_check(na_view_input_t *in) {
     /* What main says on stderr is the reason; here it only counts. */
     uint32_t issues = na_reader_issue_count(in->reader);
     if (issues != 0) printf("failed: the file is damaged\n");
-    for (size_t i = 0; i < o->fail_if_count; i++) {
-        status = test(o->fail_if[i], &after, &failed);
-        if (status != NA_STATUS_WHOLE) return status;
-    }
+    na_measured_t measured[FIGURES];
+    for (size_t i = 0; i < FIGURES; i++)
+        measured[i] = measured_of(&after, i);
+    for (size_t i = 0; i < o->fail_if_count; i++)
+        failed += na_limit_fails(&limits[i], figures, measured, stdout);
     if (o->baseline != NULL) {
         na_view_input_t old;
         status = na_view_load(&old, o->baseline, o, false);
@@ -310,7 +230,7 @@ static na_status_t show_check(na_view_input_t *in) {
         if (status != NA_STATUS_WHOLE) return status;
     }
     if (failed == 0 && issues == 0) {
-        char a[ESTIMATE], b[ESTIMATE], c[ESTIMATE];
+        char a[NA_MEASURED_TEXT], b[NA_MEASURED_TEXT], c[NA_MEASURED_TEXT];
         printf("ok: peak %s, live at the end %s, %s allocations%s\n", estimate_of(&after, 0, a),
                estimate_of(&after, 1, b), estimate_of(&after, 5, c),
                after.sampled ? " (estimates)" : "");
@@ -327,7 +247,8 @@ const na_view_t na_view_row_check = {
             "waste, threads, lost. Exit status 1 and a few lines if one fails, or the file is "
             "damaged.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_CHECK | NA_TAKES_BASELINE | NA_TAKES_SUPPRESSIONS | NA_TAKES_WRAPPERS,
+    .takes = NA_TAKES_FAIL_IF | NA_TAKES_INCREASE | NA_TAKES_BASELINE | NA_TAKES_SUPPRESSIONS |
+             NA_TAKES_WRAPPERS,
     .without = "it answers with its exit status, and says in lines what failed",
     .show = show_check,
 };

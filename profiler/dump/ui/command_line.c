@@ -91,7 +91,7 @@ static const struct row {
      "expression, too; may be given more than once"},
     {"addresses", OPT_ADDRESSES, NA_TAKES_ADDRESSES, NULL,
      "text: each function without symbols by its address,\n"
-     "instead of one row for those of a library"},
+     "instead of one row, or one node of a tree, for those of a library"},
     {"metric", OPT_METRIC, NA_TAKES_METRIC, "M",
      "the figure to write: peak (default), live, total or count"},
     {"depth", OPT_DEPTH, NA_TAKES_DEPTH, "N", "levels of the tree, default 16"},
@@ -102,11 +102,11 @@ static const struct row {
      "be given more than once"},
     {"no-builtin", OPT_NO_BUILTIN, NA_TAKES_SUPPRESSIONS, NULL,
      "do without the built-in suppressions of what the C library keeps"},
-    {"fail-if", OPT_FAIL_IF, NA_TAKES_CHECK, "TEST",
-     "fail if METRIC OP VALUE holds, such as 'peak>200M' or 'leaks>0'; may be\n"
-     "given more than once"},
+    {"fail-if", OPT_FAIL_IF, NA_TAKES_FAIL_IF, "TEST",
+     "exit status 1 if FIGURE OP VALUE holds, such as 'peak>200M' or 'leaks>0';\n"
+     "may be given more than once"},
     {"baseline", OPT_BASELINE, NA_TAKES_BASELINE, "OLD", "the profile to compare with"},
-    {"fail-on-increase", OPT_INCREASE, NA_TAKES_CHECK, "LIMIT",
+    {"fail-on-increase", OPT_INCREASE, NA_TAKES_INCREASE, "LIMIT",
      "fail if peak, live or total grew by more than this over the baseline: 5%\n"
      "or 10M; or for one figure: peak=5%"},
     {"width", OPT_WIDTH, NA_TAKES_SIZE, "N", "columns of a drawing"},

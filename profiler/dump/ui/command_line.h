@@ -33,7 +33,7 @@ typedef enum na_option_bit {
     NA_TAKES_DEPTH = 1 << 10,
     NA_TAKES_MIN = 1 << 11,
     NA_TAKES_SUPPRESSIONS = 1 << 12,
-    NA_TAKES_CHECK = 1 << 13,  /* --fail-if, --fail-on-increase */
+    NA_TAKES_FAIL_IF = 1 << 13,
     NA_TAKES_SIZE = 1 << 14,   /* --width, --height */
     NA_TAKES_SOURCE = 1 << 15, /* --context */
     NA_TAKES_TIME = 1 << 16,   /* --time, --since */
@@ -49,6 +49,7 @@ typedef enum na_option_bit {
     NA_TAKES_BY = 1 << 26,
     NA_TAKES_LEAKS = 1 << 27,
     NA_TAKES_ADDRESSES = 1 << 28,
+    NA_TAKES_INCREASE = 1 << 29, /* --fail-on-increase */
 } na_option_bit_t;
 
 #define NA_TAKES_TABLE                                                                             \
