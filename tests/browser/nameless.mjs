@@ -58,6 +58,25 @@ await withPage(file, async (page, open) => {
   await page.locator('button', { hasText: 'Addresses' }).click();
   await page.waitForFunction(() => /python3\.\d+\+0x/.test(document.querySelector('[role="treegrid"]').innerText));
 
+  // And in the flame graph.
+  const names = () => page.evaluate(() => {
+    const all = [];
+    const pending = [window.numallocFlame.root()];
+    while (pending.length > 0) {
+      const node = pending.pop();
+      all.push(node.name);
+      pending.push(...node.children);
+    }
+    return [all.filter((name) => /^python3\.\d+ \(without symbols\)$/.test(name)).length, all.filter((name) => /^python3\.\d+\+0x/.test(name)).length];
+  });
+  await open('flame');
+  let [together, alone] = await names();
+  check(together > 0 && alone === 0, `flame graph: ${together} nodes of the library, ${alone} of addresses`);
+  await page.locator('button', { hasText: 'Addresses' }).click();
+  await page.waitForFunction(() => /addresses=1/.test(location.hash));
+  [together, alone] = await names();
+  check(together === 0 && alone > 0, `flame graph with addresses: ${together} nodes of the library, ${alone} of addresses`);
+
   // The same with sites; whoever searches has them one by one.
   await open('sites');
   const sites = await rowsOf(page, 'sites');

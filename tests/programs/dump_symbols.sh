@@ -235,5 +235,17 @@ alone = max(row["inclusive_peak_bytes"] for row in rows if row["module"].endswit
 peak = json.loads(run("python.nprof", "--json"))["total"]["peak_bytes"]
 assert 100 * alone / peak - 0.1 <= share <= 100, (share, alone, peak)
 assert groups(run("functions", "load.nprof", "--top", "0")) == {}
+
+# In trees those that follow each other in a library are one node, and nothing of it is lost.
+for view in "callers", "callees":
+    every = [view, "python.nprof", "--top", "0", "--min", "0", "--depth", "60"]
+    tree, each = run(*every), run(*every, "--addresses")
+    assert python + " (without symbols)" in tree and python + "+0x" not in tree, (view, tree[:2000])
+    assert python + "+0x" in each and "without symbols" not in each, (view, each[:2000])
+    whole = [json.loads(run(*every, "--json", *more)) for more in ([], ["--addresses"])]
+    assert whole[0] == whole[1] and python + "+0x" in json.dumps(whole[0]), view
+    assert "without symbols" not in run(view, "load.nprof", "--top", "0", "--min", "0"), view
+    twice = [a for a, b in zip(tree.splitlines()[2:], tree.splitlines()[3:]) if "| " + python + " (w" in b and a.endswith(python + " (without symbols)")]
+    assert not twice, (view, twice[:3])  # a chain has no library twice in a row
 END
-say "functions without symbols are one row for each library"
+say "functions without symbols are one row for each library, and one node of a tree"

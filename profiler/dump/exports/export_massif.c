@@ -87,7 +87,7 @@ static void put_tree(massif_t *m, na_order_t order, uint64_t ms, double extra, c
 
 static na_status_t show_massif(na_view_input_t *in) {
     na_tree_t tree;
-    if (!na_tree_build(in, NA_TREE_PLACES, &tree)) {
+    if (!na_tree_build(in, NA_TREE_PLACES, false, &tree)) {
         na_tree_free(&tree);
         return NA_STATUS_MEMORY;
     }

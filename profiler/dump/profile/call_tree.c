@@ -8,34 +8,50 @@
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/table.h"
 
+#define GROUPS (UINT64_C(1) << 32) /* keys of groups are above those of functions */
+
+static uint32_t group_of(const na_view_input_t *in, const na_tree_t *tree,
+                         const na_symbol_frame_t *frame) {
+    bool has = tree->grouped && frame != NULL && frame->id < in->function_count;
+    return has ? in->functions.items[frame->id].group : 0;
+}
+
 /* What makes two frames the same node. Frames of one pc and inlining depth have one address. */
-static uint64_t key_of(const na_tree_t *tree, const na_symbol_frame_t *frame) {
+static uint64_t key_of(const na_tree_t *tree, const na_symbol_frame_t *frame, uint32_t group) {
     if (frame == NULL) return UINT64_MAX;
+    if (group != 0) return GROUPS + group;
     return tree->by_place ? (uint64_t)(uintptr_t)frame : frame->id;
 }
 
 /* The child of `parent` for a frame; UINT32_MAX: out of memory. */
-static uint32_t step(na_tree_t *tree, uint32_t parent, const na_symbol_frame_t *frame) {
-    uint64_t key = key_of(tree, frame);
+static uint32_t step(na_tree_t *tree, uint32_t parent, const na_symbol_frame_t *frame,
+                     uint32_t group) {
+    uint64_t key = key_of(tree, frame, group);
     uint64_t hash = na_hash_number(na_hash_number(NA_HASH_BEGIN, key), parent);
     na_probe_t probe = na_index_probe(&tree->index, hash);
     while (na_index_next(&tree->index, &probe)) {
         const na_tree_node_t *node = &tree->nodes[probe.number];
-        if (node->parent == parent && key_of(tree, node->frame) == key) return probe.number;
+        if (node->parent == parent && key_of(tree, node->frame, node->group) == key)
+            return probe.number;
     }
     if (!NA_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1u) ||
         !na_index_add(&tree->index, hash, tree->count))
         return UINT32_MAX;
-    tree->nodes[tree->count] =
-        (na_tree_node_t){.parent = parent, .next = tree->nodes[parent].child, .frame = frame};
+    tree->nodes[tree->count] = (na_tree_node_t){
+        .parent = parent, .next = tree->nodes[parent].child, .frame = frame, .group = group};
     tree->nodes[parent].child = tree->count;
     return tree->count++;
 }
 
-/* The node of this function on the path that ends at `at`, 0: none. */
-static uint32_t on_path(const na_tree_t *tree, uint32_t at, const na_symbol_frame_t *frame) {
-    for (; at != 0; at = tree->nodes[at].parent)
-        if (tree->nodes[at].frame != NULL && tree->nodes[at].frame->id == frame->id) return at;
+/* The node of this function on the path that ends at `at`, 0: none. A group is only met again where
+ * the path has not left it: what it called in between is no recursion of its functions. */
+static uint32_t on_path(const na_tree_t *tree, uint32_t at, const na_symbol_frame_t *frame,
+                        uint32_t group) {
+    if (group != 0) return tree->nodes[at].group == group ? at : 0;
+    for (; at != 0; at = tree->nodes[at].parent) {
+        const na_tree_node_t *node = &tree->nodes[at];
+        if (node->frame != NULL && node->group == 0 && node->frame->id == frame->id) return at;
+    }
     return 0;
 }
 
@@ -53,11 +69,12 @@ static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t 
         const na_symbol_frame_t *frame = stack->items[kind == NA_TREE_CALLEES ? count - 1 - i : i];
         if (!started && !na_filter_matches(in->options, frame->function)) continue;
         started = true;
-        uint32_t before = tree->by_place ? 0 : on_path(tree, at, frame);
-        at = before != 0 ? before : step(tree, at, frame);
+        uint32_t group = group_of(in, tree, frame);
+        uint32_t before = tree->by_place ? 0 : on_path(tree, at, frame, group);
+        at = before != 0 ? before : step(tree, at, frame, group);
         if (at == UINT32_MAX) return false;
     }
-    if (count == 0 && started) at = step(tree, 0, NULL);
+    if (count == 0 && started) at = step(tree, 0, NULL, 0);
     if (at == UINT32_MAX) return false;
     if (!started) return true;
     na_cost_add(&tree->nodes[at].self, cost);
@@ -67,9 +84,10 @@ static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t 
     }
 }
 
-bool na_tree_build(const na_view_input_t *in, na_tree_kind_t kind, na_tree_t *tree) {
+bool na_tree_build(const na_view_input_t *in, na_tree_kind_t kind, bool grouped, na_tree_t *tree) {
     memset(tree, 0, sizeof *tree);
     tree->by_place = kind == NA_TREE_PLACES;
+    tree->grouped = grouped;
     if (!NA_ARRAY_RESERVE(tree->nodes, tree->room, 1u)) return false;
     memset(&tree->nodes[0], 0, sizeof tree->nodes[0]);
     tree->count = 1;

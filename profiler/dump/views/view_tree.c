@@ -3,6 +3,7 @@
  * Text draws a chain of single callers without indenting it: it begins to branch where callers
  * diverge. */
 #include <stdio.h>
+#include <string.h>
 
 #include "profiler/dump/profile/call_tree.h"
 #include "profiler/dump/profile/view.h"
@@ -27,6 +28,12 @@ static double cost(const print_t *p, uint32_t node) {
 static const char *label(const print_t *p, uint32_t node, char out[NA_LABEL]) {
     const na_symbol_frame_t *frame = p->tree->nodes[node].frame;
     if (frame == NULL) return "(no stack)";
+    if (p->tree->nodes[node].group != 0) {
+        const char *module = na_symbols_function(p->in->symbols, frame->id)->module;
+        const char *slash = strrchr(module, '/');
+        snprintf(out, NA_LABEL, "%.700s (without symbols)", slash == NULL ? module : slash + 1);
+        return out;
+    }
     na_view_function_label(na_symbols_function(p->in->symbols, frame->id), out);
     return out;
 }
@@ -167,7 +174,8 @@ static na_status_t put_csv(const print_t *p) {
 
 static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
     na_tree_t tree;
-    if (!na_tree_build(in, kind, &tree)) {
+    bool grouped = in->options->format == NA_FORMAT_TEXT && !in->options->addresses;
+    if (!na_tree_build(in, kind, grouped, &tree)) {
         na_tree_free(&tree);
         return NA_STATUS_MEMORY;
     }
@@ -217,7 +225,8 @@ const na_view_t na_view_row_callers = {
     .more = "--filter: paths begin at the innermost function that matches.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS,
+    .takes =
+        NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES,
     .show = show_callers,
 };
 
@@ -228,6 +237,7 @@ const na_view_t na_view_row_callees = {
     .more = "--filter: paths begin at the outermost function that matches.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS,
+    .takes =
+        NA_TAKES_TABLE | NA_TAKES_DEPTH | NA_TAKES_MIN | NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES,
     .show = show_callees,
 };

@@ -186,6 +186,10 @@ export class Model {
     return named[fn] || runtime[fn] ? null : module[fn];
   }
 
+  hasNameless() {
+    return this.raw.functions.name.some((_, fn) => this.groupOf(fn) !== null);
+  }
+
   /** The name under which a site is listed: one without symbols has that of its nearest caller before it. */
   siteName(site) {
     const by = this.sites.by[site];

@@ -42,10 +42,9 @@ export function calltree(model, state) {
   const { metric, element } = metricChoice(model, state, { tree: true });
   const inverted = state.inverted === '1';
   const addresses = state.addresses === '1';
-  const nameless = model.raw.functions.name.some((_, fn) => model.groupOf(fn) !== null);
   return h('div', {},
     h('div', { class: 'bar-controls' }, element,
       h('button', { 'aria-pressed': String(inverted), onclick: () => change({ inverted: inverted ? null : '1' }) }, 'From the innermost'),
-      nameless && h('button', { 'aria-pressed': String(addresses), onclick: () => change({ addresses: addresses ? null : '1' }) }, 'Addresses'), rangeChip(model, state)),
+      model.hasNameless() && h('button', { 'aria-pressed': String(addresses), onclick: () => change({ addresses: addresses ? null : '1' }) }, 'Addresses'), rangeChip(model, state)),
     treeTable(model, metric, model.tree(metric.id, state.range, { inverted, recursion: true, grouped: !addresses })));
 }

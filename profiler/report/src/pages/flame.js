@@ -22,7 +22,8 @@ export function flame(model, state) {
   const compared = Boolean(model.raw.base) && !metric.id.startsWith('range-');
   const diff = compared && state.diff !== '0';
   const widths = diff && state.widths === 'base' ? 'base' : 'value';
-  const root = model.tree(metric.id, state.range, { inverted, recursion });
+  const addresses = state.addresses === '1';
+  const root = model.tree(metric.id, state.range, { inverted, recursion, grouped: !addresses });
   const below = h('div', {});
   const matched = h('span', { class: 'quiet', id: 'matched' });
   const search = pattern(state.search);
@@ -43,6 +44,7 @@ export function flame(model, state) {
   return h('div', {},
     h('div', { class: 'bar-controls' }, element,
       toggle('inverted', 'Inverted', inverted), toggle('merged', 'Merge recursion', recursion),
+      model.hasNameless() && toggle('addresses', 'Addresses', addresses),
       compared && [h('button', { id: 'diff', 'aria-pressed': String(diff), 'data-tip': TERMS.change, onclick: () => change({ diff: diff ? '0' : null }) }, `Against ${baseName(model.raw.base.name)}`),
         diff && h('button', { id: 'widths', 'aria-pressed': String(widths === 'base'), 'data-tip': 'Widths are those of the earlier run: what is gone can be seen.', onclick: () => change({ widths: widths === 'base' ? null : 'base' }) }, 'Widths of before'),
         diff && h('span', { class: 'legend' }, h('i', { style: { background: paintOfChange(0, 1, color('flame-light')) } }), 'less', h('i', { style: { background: paintOfChange(1, 0, color('flame-light')) } }), 'more')],

@@ -39,7 +39,7 @@ export function source(model, state) {
 function calls(model, metric, state, file, line) {
   const { file: files, line: lines } = model.raw.frames;
   const callers = state.callers === '1';
-  const root = model.tree(metric.id, state.range, { inverted: callers, recursion: true, through: (frame) => files[frame] === file && (!line || lines[frame] === line) });
+  const root = model.tree(metric.id, state.range, { inverted: callers, recursion: true, grouped: true, through: (frame) => files[frame] === file && (!line || lines[frame] === line) });
   const where = line ? `line ${line}` : 'this file';
   return [h('h3', { id: 'calls' }, callers ? `Who calls ${where}` : `What ${where} calls`),
     h('div', { class: 'bar-controls' },
