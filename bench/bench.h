@@ -38,7 +38,7 @@ typedef struct na_metric {
     size_t count, capacity;
 } na_metric_t;
 
-#define NA_METRICS_MAX 96
+#define NA_METRICS_MAX 512
 
 typedef struct na_result {
     na_metric_t metric[NA_METRICS_MAX];

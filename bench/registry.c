@@ -19,6 +19,7 @@
     X(turnover)                                                                                    \
     X(fragment)                                                                                    \
     X(realloc)                                                                                     \
+    X(middle)                                                                                      \
     X(large)                                                                                       \
     X(threads)                                                                                     \
     X(latency)                                                                                     \
