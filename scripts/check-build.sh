@@ -47,7 +47,7 @@ fresh() {
 }
 refused() { # TEXT: bundle fails, and says so
     ! bundle || die "it takes: $1"
-    tr -s ' \n' ' ' <"$scratch/log" | grep -qF "$1" || die "instead of '$1': $(cat "$scratch/log")"
+    tr -s ' \n' ' ' <"$scratch/log" | grep -F "$1" >/dev/null || die "instead of '$1': $(cat "$scratch/log")"
     [[ ! -e $scratch/page.html ]] || die "there is a page all the same: $1"
 }
 fresh

@@ -82,7 +82,7 @@ proved utilities utilities_story bash sort wc tac od factor split join shuf fmt 
 
 # The library can speak for itself, too: statistics on stderr at the end, standard output untouched.
 # (Only numalloc; the test may be tried on other allocators.)
-if nm -D --defined-only "$lib" 2>/dev/null | grep -qw numalloc_version; then
+if nm -D --defined-only "$lib" 2>/dev/null | has -w numalloc_version; then
     seq 1 20000 >"$work/numbers"
     NUMALLOC_STATS=1 LD_PRELOAD="$lib" sort -r "$work/numbers" >"$work/sorted" 2>"$work/stats"
     sort -r "$work/numbers" | cmp - "$work/sorted" || fail "sort prints otherwise with NUMALLOC_STATS=1"

@@ -57,7 +57,7 @@ shows 'of 0\.5 % remote in all: nothing to gain; 100\.0 % of all remote cost' ve
 shows '^To other nodes: 0\.5 %, nothing to gain$' objects local.nprof
 shows 'expected +nothing to gain: of all accesses 0\.5 %' verdicts local.nprof
 shows '64 B share their pages with others' verdicts local.nprof
-"$dump" verdicts local.nprof | grep -q numalloc_migrate && fail "a block of 64 B is to be moved by numalloc_migrate"
+"$dump" verdicts local.nprof | has numalloc_migrate && fail "a block of 64 B is to be moved by numalloc_migrate"
 say "text: verdicts, matrix, flow, groups, parts, estimates"
 
 # The same in JSON, for every view; conditions select there as well.

@@ -40,7 +40,7 @@ mapfile -t options < <("$run" --names | sed -E 's/\[?=\]?//')
 [ "${#options[@]}" -gt 15 ] || fail "numalloc-run has ${#options[@]} options only"
 knows numalloc-run.1 "${options[@]}"
 for option in "${options[@]}"; do
-    "$run" --help | grep -qE -- " $option( |=|\\[|$)" || fail "numalloc-run --help does not have $option"
+    "$run" --help | has -E -- " $option( |=|\\[|$)" || fail "numalloc-run --help does not have $option"
 done
 mapfile -t variables < <(sed -nE 's/^\| `(NUMALLOC_[A-Z_]+)` .*/\1/p' "$root/docs/options.md")
 [ "${#variables[@]}" -gt 8 ] || fail "docs/options.md has ${#variables[@]} variables only"

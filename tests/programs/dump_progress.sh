@@ -27,7 +27,7 @@ for mode in sites trace; do
     on_terminal xterm "$file" || fail "$mode: status $? on a terminal: $(cat "$work/terminal")"
     cmp -s "$work/plain" "$work/out" || fail "$mode: progress has changed the output"
     grep -q 'reading  *\[[# ]*\]  *[0-9]* %' "$work/terminal" || fail "$mode: no progress on a terminal: $(cat -v "$work/terminal")"
-    tail -c 4 "$work/terminal" | cat -v | grep -q '\^M^\[\[K$' || fail "$mode: the line stays: $(cat -v "$work/terminal")"
+    tail -c 4 "$work/terminal" | cat -v | has '\^M^\[\[K$' || fail "$mode: the line stays: $(cat -v "$work/terminal")"
     on_terminal dumb "$file" || fail "$mode: status $? with TERM=dumb"
     [ ! -s "$work/terminal" ] || fail "$mode: progress with TERM=dumb: $(cat -v "$work/terminal")"
     LD_PRELOAD=$work/slow_read.so SLOW_READ_AT=3 SLOW_READ_MS=1100 "$dump" sites --csv "$file" 2>"$work/err" >"$work/out" ||
@@ -49,7 +49,7 @@ for export in json csv folded callgrind pprof speedscope massif heaptrack html; 
     # After the last symbol: what is shown from there on is the export's own.
     (tr '\r' '\n' <"$work/terminal" && echo) | tac | sed '/looking up symbols/,$d' | grep "^$step  *\[[# ]*\]  *[0-9]* %" >/dev/null ||
         fail "$export: no progress while it is written: $(cat -v "$work/terminal")"
-    tail -c 4 "$work/terminal" | cat -v | grep -q '\^M^\[\[K$' || fail "$export: the line stays: $(cat -v "$work/terminal")"
+    tail -c 4 "$work/terminal" | cat -v | has '\^M^\[\[K$' || fail "$export: the line stays: $(cat -v "$work/terminal")"
     "$dump" "$export" "$work/trace.nprof" | cmp -s - "$work/out" || fail "$export: progress has changed the output"
 done
 say "progress: on a terminal after a second, erased at the end; not with TERM=dumb or without a terminal"

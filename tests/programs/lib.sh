@@ -34,6 +34,9 @@ skip() {
 
 say() { printf '%s: %s\n' "$test_name" "$*"; }
 
+# has PATTERN...: grep -q for a pipe's end. grep -q leaves at the first hit, and who still writes fails.
+has() { grep "$@" >/dev/null; }
+
 # need PROGRAM PACKAGE...: pairs; a missing program skips the test.
 need() {
     while [ $# -ge 2 ]; do

@@ -40,9 +40,9 @@ for case in brings stripped; do
     run "$lib" "$work/$case" "${profiled[@]}"
     names "$case" "$work/$case" "build the program without"
     "$dump" warnings "$work/$case".*.nprof >"$work/warnings"
-    grep -F "other-malloc" "$work/warnings" | grep -qF "malloc was that of $work/$case," ||
+    grep -F "other-malloc" "$work/warnings" | has -F "malloc was that of $work/$case," ||
         fail "$case: numalloc-dump warnings: $(cat "$work/warnings")"
-    "$dump" "$work/$case".*.nprof | grep -qF "malloc       that of $work/$case, not numalloc's" ||
+    "$dump" "$work/$case".*.nprof | has -F "malloc       that of $work/$case, not numalloc's" ||
         fail "$case: the summary says nothing"
 done
 say "a program's own malloc is named, by the line and in the file"
@@ -50,7 +50,7 @@ say "a program's own malloc is named, by the line and in the file"
 for mode in sample trace; do
     run "$work/libother.so:$lib" /bin/true NUMALLOC_PROFILE=$mode "NUMALLOC_PROFILE_FILE=$work/$mode.nprof"
     names "$mode" "$work/libother.so" "put libnumalloc.so before it"
-    "$dump" warnings "$work/$mode.nprof" | grep -qF "malloc was that of $work/libother.so," ||
+    "$dump" warnings "$work/$mode.nprof" | has -F "malloc was that of $work/libother.so," ||
         fail "$mode: numalloc-dump does not warn"
 done
 run "$work/libother.so:$lib" /bin/true NUMALLOC_STATS=1
@@ -62,7 +62,7 @@ run "$lib:$work/libother.so" "$work/nothing" "${profiled[@]}"
 silent "numalloc first"
 run "$work/libwatches.so:$lib" "$work/nothing" "${profiled[@]}"
 silent "a malloc that goes on to numalloc's"
-! "$dump" warnings "$work"/nothing.*.nprof 2>/dev/null | grep -q other-malloc || fail "numalloc-dump warns without need"
+! "$dump" warnings "$work"/nothing.*.nprof 2>/dev/null | has other-malloc || fail "numalloc-dump warns without need"
 run "$work/libother.so:$lib" "$work/nothing"
 silent "nothing was asked for"
 run "$lib" "$work/brings" "${profiled[@]}" NUMALLOC_PROFILE_ONLY=another

@@ -145,7 +145,7 @@ step() { # WORD FILE
 step start p.nprof
 step dump p.nprof.1
 echo stop >"$work/now.new" && mv "$work/now.new" "$work/now"
-for _ in $(seq 200); do ! "$dump" json "$work/trigger/p.nprof" 2>/dev/null | grep -q '"closed": *true' || break; sleep 0.1; done
+for _ in $(seq 200); do ! "$dump" json "$work/trigger/p.nprof" 2>/dev/null | has '"closed": *true' || break; sleep 0.1; done
 step start p.nprof.2
 kill "$churner"
 wait "$churner" 2>/dev/null || true
@@ -171,5 +171,5 @@ grep -q 'NUMALLOC_PROFILE_LABELS=web ignored: key=value' "$work/bad.err" || fail
 many=()
 for i in $(seq 60); do many+=("SLURM_NTASKS_$i=1" "PMI_FILLER_$i=$(printf 'x%.0s' $(seq 70))"); done
 go labelled "${many[@]}" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=p.nprof NUMALLOC_PROFILE_LABELS=service=web,version=2 -- churn 10
-"$dump" run "$work/labelled/p.nprof" | grep -q 'NUMALLOC_PROFILE_LABELS=service=web,version=2' || fail "labels are not in the file"
+"$dump" run "$work/labelled/p.nprof" | has 'NUMALLOC_PROFILE_LABELS=service=web,version=2' || fail "labels are not in the file"
 say "filters by program and by rank; labels"

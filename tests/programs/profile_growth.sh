@@ -30,7 +30,7 @@ assert int(rows[0]["growth_copied"]) == int(copied), rows
 assert int(rows[0]["reallocs"]) == 0, rows
 END
         grep -q '^ *growth' "$work/warnings" || fail "$1, $mode: no warning: $(cat "$work/warnings")"
-        grep -A6 '^ *growth' "$work/warnings" | grep -q "$4" || fail "$1, $mode: the warning does not name $4: $(cat "$work/warnings")"
+        grep -A6 '^ *growth' "$work/warnings" | has "$4" || fail "$1, $mode: the warning does not name $4: $(cat "$work/warnings")"
     done
     say "$1: $2 steps, $3 bytes copied, in both modes, with a warning"
 }

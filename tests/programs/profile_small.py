@@ -6,7 +6,6 @@ import os
 import struct
 import subprocess
 import sys
-import time
 import zlib
 
 LIBRARY, DUMP, PROGRAM = sys.argv[1:4]
@@ -29,10 +28,8 @@ def run(mode, name, *command):
     env = {"PATH": os.environ["PATH"], "LD_PRELOAD": LIBRARY}
     if mode:
         env |= {"NUMALLOC_PROFILE": mode, "NUMALLOC_PROFILE_FILE": name}
-    began = time.perf_counter()
-    pid = os.posix_spawn(command[0], command, env)
-    _, status = os.waitpid(pid, 0)
-    return status, (time.perf_counter() - began) * 1000
+    _, status, usage = os.wait4(os.posix_spawn(command[0], command, env), 0)
+    return status, usage.ru_minflt
 
 
 def dump(name, *view):
@@ -66,20 +63,25 @@ for mode in MODES:
     if status != 0 or error or "/bin/true" not in text or "libc.so.6" not in text:
         fail(f"mode {mode}: cannot be read: status {status}, {error}")
 
-# The least time of many runs, beside that of plain ones in between. A start is nearly all of either,
-# and the least time is not that of the machine's other work: who finds it too long looks again.
-plain = 1e9
-for mode, most in (("sites", 2.6), ("sample", 2.6), ("trace", 3.2), ("sites,access=auto", 1.9)):
-    profiled = 1e9
-    for _ in range(4):
-        for _ in range(80):
-            plain = min(plain, run(None, "none", "/bin/true")[1])
-            profiled = min(profiled, run(mode, "time.nprof", "/bin/true")[1])
-        if profiled - plain <= most * plain:
-            break
-    print(f"profile_small: mode {mode}: {profiled - plain:.2f} ms beside {plain:.2f}")
-    if profiled - plain > most * plain:
-        fail(f"mode {mode}: takes {profiled - plain:.2f} ms, more than {most} starts of {plain:.2f} ms")
+# What a profile adds to a process that does nothing: instructions, as callgrind counts them, and page
+# faults, which are most of the kernel's part. Both hardly vary.
+
+
+def counted(mode):
+    run(mode, "cost.nprof", "/usr/bin/valgrind", "--tool=callgrind", "--callgrind-out-file=cost",
+        "--soname-synonyms=somalloc=nouserintercepts", "--log-file=log", "/bin/true")
+    with open("cost", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(("summary:", "totals:")))
+
+
+plain = counted(None), run(None, "none", "/bin/true")[1]
+for mode, instructions, faults in (("sites", 370000, 90), ("sample", 360000, 90), ("trace", 380000, 120),
+                                   ("sites,access=auto", 395000, 115)):
+    added = counted(mode) - plain[0], run(mode, "cost.nprof", "/bin/true")[1] - plain[1]
+    print(f"profile_small: mode {mode}: {added[0]} instructions and {added[1]} page faults added")
+    if added[0] > instructions or added[1] > faults:
+        fail(f"mode {mode} adds {added[0]} instructions and {added[1]} page faults, more than "
+             f"{instructions} and {faults}")
 
 # What a packed file says is so.
 for mode in ("sites", "trace"):

@@ -4,6 +4,6 @@
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-need python3 python3
+need python3 python3 valgrind valgrind
 cd "$work"
 python3 "$test_source/profile_small.py" "$lib" "$(readlink -f "$2")" "$(readlink -f "$3")"
