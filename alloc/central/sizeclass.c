@@ -16,11 +16,13 @@ enum {
     BATCH_BYTES = 16 * 1024,      /* a refill moves about this much */
     BATCH_MAX = 64,               /* but no more blocks than this: they are linked one by one */
     THIN_BYTES = 2 * 1024,        /* a busy bin has at least this much */
-    THIN_MIN = 8,                 /* (or as many blocks, but no more than a refill), */
+    THIN_MIN = 8,                 /* (or as many blocks, but no more than a refill, */
+    THIN_LEAST = 4,               /* and at least so many), */
     THIN_MAX = 32,                /* up to as many blocks */
     CAP_FIRST_BYTES = 1024,       /* a bin may hold this much at first, */
     CAP_FREEING_BYTES = 4 * 1024, /* this much when its thread only frees, */
     CAP_MAX_BYTES = 64 * 1024,    /* this much when it proves to need it, */
+    CAP_MAX_LEAST = 6,            /* (or as many blocks) */
     CAP_MAX = 256,                /* counted in credits of at most 256 */
 };
 
@@ -47,11 +49,11 @@ static void define(unsigned index, uint32_t size) {
     c->capacity = (uint16_t)(pages * (uint32_t)NA_PAGE_SIZE / size);
     c->reciprocal = (((uint64_t)1 << 40) + size - 1) / size;
     c->batch = (uint16_t)clamp(BATCH_BYTES / size, 2, BATCH_MAX);
-    uint32_t least = c->batch < THIN_MIN ? c->batch : THIN_MIN;
+    uint32_t least = clamp(c->batch, THIN_LEAST, THIN_MIN);
     c->thin = (uint16_t)clamp(THIN_BYTES / size, least, THIN_MAX);
     c->cap_first = (uint16_t)clamp(CAP_FIRST_BYTES / size, 2, CAP_MAX);
     c->cap_freeing = (uint16_t)clamp(CAP_FREEING_BYTES / size, 4, CAP_MAX);
-    c->cap_max = (uint16_t)clamp(CAP_MAX_BYTES / size, 4, CAP_MAX);
+    c->cap_max = (uint16_t)clamp(CAP_MAX_BYTES / size, CAP_MAX_LEAST, CAP_MAX);
     c->pooled = size % NA_CACHE_LINE == 0 || size > NA_OWNED_MOST;
 }
 

@@ -28,7 +28,10 @@
 #define NA_CLASS_COUNT 61u /* with class 0 */
 #define NA_SMALL_MAX   32768u
 #define NA_CLASS_STEP  16u
-#define NA_OWNED_MOST  (2u * NA_CACHE_LINE) /* larger blocks are pooled */
+/* Bins of blocks from this size on hold few: their credit is extended (thread/bin.h). */
+#define NA_EXTENDED_LEAST 2048u
+#define NA_CLASS_EXTENDED 40u
+#define NA_OWNED_MOST     (2u * NA_CACHE_LINE) /* larger blocks are pooled */
 /* All classes behind this one are. */
 #define NA_CLASS_OWNED_LAST (NA_OWNED_MOST / NA_CLASS_STEP)
 /* Blocks of one span, at most: 16 bytes each in one page. */

@@ -33,7 +33,7 @@ bool na_bin_count(na_tcache_t *tcache, unsigned cls) {
     state->pushes += pushes;
     state->until_sample -= (int64_t)pops * na_classes[cls].size;
     bin->pop = bin->push = 0;
-    state->granted_pop = state->granted_push = 0;
+    state->granted_pop = state->granted_push = state->extended_most = 0;
     if (pops + pushes == 0) return false;
     na_young_reused(state, pops < pushes ? pops : pushes);
     state->used = true;
@@ -55,21 +55,26 @@ void na_bin_grant(na_tcache_t *tcache, unsigned cls) {
     na_bin_state_t *state = &tcache->states[cls];
     state->hold = na_young_hold(state, cls);
     if (na_every_event) {
-        bin->pop = bin->push = state->granted_pop = state->granted_push = 0;
+        bin->pop = bin->push = 0;
+        state->granted_pop = state->granted_push = state->extended_most = 0;
         return;
     }
     int64_t pop = state->count, push = (int64_t)state->hold - state->count;
+    bool extends = cls >= NA_CLASS_EXTENDED && !na_tcache_watched(tcache);
+    int64_t most = extends ? NA_EXTENDED_MAX : 0;
     int64_t least = na_bin_least_push(state);
     if (push < least) push = least;
     if (na_sample_interval != 0) {
         int64_t unsampled = state->until_sample / na_classes[cls].size;
         if (pop > unsampled) pop = unsampled;
+        if (most > unsampled) most = unsampled;
     }
     if (pop > NA_CREDIT_MAX) pop = NA_CREDIT_MAX;
     if (push > NA_CREDIT_MAX) push = NA_CREDIT_MAX;
     if (!NA_ONE_NODE && tcache->away) pop = push = 0;
     bin->pop = state->granted_pop = (int16_t)(pop < 0 ? 0 : pop);
     bin->push = state->granted_push = (int16_t)(push < 0 ? 0 : push);
+    state->extended_most = (int16_t)(most < 0 ? 0 : most);
 }
 
 void na_bin_settle(na_tcache_t *tcache, unsigned cls) {

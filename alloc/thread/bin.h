@@ -80,6 +80,53 @@ NA_INLINE int32_t na_bin_least_push(const na_bin_state_t *state) {
     return state->hold / 4 + (state->hold != 0);
 }
 
+/* --- extending credit ---
+ *
+ * A bin of a few blocks, all that may be of the larger classes, has credit for as few operations.
+ * Where its thread pops and pushes in turn, what it pushed may be popped as well, and the other way
+ * round: what was granted grows by that, and nothing else is looked at. A bin that was granted
+ * `extended_most`, that is dry or full, is to be settled: then nothing has changed. */
+
+/* As if granted from the start: for what was popped and pushed since, and for the blocks left. */
+NA_INLINE bool na_bin_extend(na_bin_t *bin, na_bin_state_t *state, int32_t popped, int32_t pushed,
+                             int32_t blocks) {
+    int32_t room = state->hold - blocks, least = na_bin_least_push(state);
+    if (room < least) room = least;
+    if (popped + blocks > state->extended_most || pushed + room > state->extended_most)
+        return false;
+    bin->pop = (int16_t)blocks;
+    bin->push = (int16_t)room;
+    state->granted_pop = (int16_t)(popped + blocks);
+    state->granted_push = (int16_t)(pushed + room);
+    return true;
+}
+
+/* The pop credit is spent: a block, or NULL. */
+NA_INLINE void *na_bin_extend_pop(na_tcache_t *tcache, unsigned cls) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    if (state->granted_pop >= state->extended_most) return NULL;
+    int32_t popped = state->granted_pop + 1, pushed = state->granted_push - bin->push;
+    int32_t blocks = (int32_t)state->count + pushed - popped;
+    if (blocks < 0 || !na_bin_extend(bin, state, popped, pushed, blocks)) return NULL;
+    void *block = bin->head;
+    bin->head = *na_block_next(block);
+    return block;
+}
+
+/* The push credit is spent. */
+NA_INLINE bool na_bin_extend_push(na_tcache_t *tcache, unsigned cls, void *block) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    if (state->granted_push >= state->extended_most) return false;
+    int32_t popped = state->granted_pop - bin->pop, pushed = state->granted_push + 1;
+    int32_t blocks = (int32_t)state->count + pushed - popped;
+    if (blocks > state->hold || !na_bin_extend(bin, state, popped, pushed, blocks)) return false;
+    *na_block_next(block) = bin->head;
+    bin->head = block;
+    return true;
+}
+
 /* --- quick settles ---
  *
  * Most settles find a bin that is neither dry nor full and have nothing to do but to count and to

@@ -96,10 +96,21 @@ static NA_COLD NA_NOINLINE void *take_otherwise(na_tcache_t *tcache, unsigned cl
     return block;
 }
 
+/* No call of this is recorded. */
+static NA_NOINLINE void *alloc_extended(size_t size, na_entry_t entry, unsigned cls) {
+    if (cls == 0) cls = na_class_of(size);
+    void *block = na_bin_extend_pop(na_self, cls);
+    return block != NULL ? block : na_alloc_slow(size, entry, cls);
+}
+
 void *na_alloc_missed(size_t size, na_entry_t entry, unsigned cls) {
     na_tcache_t *tcache = na_self;
     uint32_t left = tcache->track.until_timed;
-    if (left == 0) return na_alloc_slow(size, entry, cls);
+    if (left == 0) {
+        if (size - NA_EXTENDED_LEAST <= NA_SMALL_MAX - NA_EXTENDED_LEAST)
+            return alloc_extended(size, entry, cls);
+        return na_alloc_slow(size, entry, cls);
+    }
     if (NA_UNLIKELY(size > NA_SMALL_MAX)) return na_alloc_slow(size, entry, cls);
     if (cls == 0) cls = na_class_of(size);
     if (NA_UNLIKELY(left == 1)) return na_traced_alloc_timed(size, entry, tcache, cls);
@@ -209,6 +220,14 @@ static NA_NOINLINE void free_untagged(void *block, na_release_t how) {
         na_large_bins_push(tcache, run);
 }
 
+/* Most likely without credit. */
+static NA_NOINLINE void free_extended(void *block, uint32_t tag, na_release_t how) {
+    na_tcache_t *tcache = na_self;
+    unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
+    if (tcache->bins[cls].tag != tag || !na_bin_extend_push(tcache, cls, block))
+        na_free_slow(block, tag, how, NULL);
+}
+
 void na_free_missed(void *block, uint32_t tag, na_release_t how) {
     na_tcache_t *tcache = na_self;
     if (tag == NA_TAG_NONE) {
@@ -235,6 +254,8 @@ void na_free_missed(void *block, uint32_t tag, na_release_t how) {
             free_watched(block, tag, how, tcache);
         else if (NA_UNLIKELY(!na_remote_collect(tcache, tag, block)))
             na_free_slow(block, tag, how, NULL);
+    } else if ((tag & 0xffff) >= NA_CLASS_EXTENDED * NA_BIN_SIZE) {
+        free_extended(block, tag, how);
     } else {
         na_free_slow(block, tag, how, NULL);
     }

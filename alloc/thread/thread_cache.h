@@ -14,7 +14,8 @@
  * ("settle"). Pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
  * list. Push credit exceeds the room left by a quarter of the bin at most. Neither exceeds
  * NA_CREDIT_MAX, so that a thread that never leaves one bin still comes by to be counted, sampled,
- * moved to another node and scavenged.
+ * moved to another node and scavenged. A bin of few blocks has its credit extended, without a
+ * settle, by what was pushed or popped meanwhile, until NA_EXTENDED_MAX were granted.
  *
  *   blocks in the list = count + (granted_push - push) - (granted_pop - pop)
  *
@@ -58,6 +59,7 @@
 #include "alloc/track/track.h"
 
 #define NA_CREDIT_MAX     256
+#define NA_EXTENDED_MAX   64   /* of it, where it is granted a little at a time */
 #define NA_QUICK          7u   /* quick settles in a row */
 #define NA_REMOTE_BATCHES 128u /* entries of the table of remote batches, a power of two */
 #define NA_TCACHES_MAX    (NA_OWNER_POOL) /* ids 1..NA_OWNER_POOL-1 */
@@ -89,6 +91,7 @@ typedef struct na_bin_state {
     uint16_t popped;       /* low part of `pops` when the bin last ran over */
     uint16_t pushed;       /* low part of `pushes` when the bin last ran dry */
     uint8_t reused;        /* blocks that were freed and wanted back (young.h) */
+    int16_t extended_most; /* credit is extended up to this; 0: it is not (bin.h) */
     na_batch_t overflow;   /* stack of batches (overflow.h), remote frees taken in among them */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
     uint64_t pops, pushes; /* settled totals */

@@ -7,7 +7,11 @@
  *   instructions realloc COUNT    a block of 64 bytes resized to 256 and back, COUNT / 2 times
  *   instructions new COUNT        operator new(64), sized operator delete, COUNT times
  *   instructions new-array COUNT  the same for arrays
- *   instructions threads COUNT    four threads replace random blocks, COUNT each; then four others
+ *   instructions ring SIZE COUNT  the oldest of 16 blocks of SIZE bytes freed, and one allocated in
+ *                                 its place, COUNT times
+ *   instructions stack SIZE COUNT 32 times malloc(SIZE), then free from the last to the first,
+ * COUNT / 32 times instructions threads COUNT    four threads replace random blocks, COUNT each;
+ * then four others
  *
  * There is no C++ in it: whoever has these operators is preloaded. */
 #include <dlfcn.h>
@@ -71,6 +75,29 @@ static void array(long count) {
     pairs(count, "_Znam", "_ZdaPvm");
 }
 
+static size_t size_of_all;
+
+static void ring(long count) {
+    enum { LIVE = 16 };
+    void *blocks[LIVE] = {NULL};
+    for (long i = 0; i < count; i++) {
+        void **slot = &blocks[i % LIVE];
+        free(*slot);
+        *slot = malloc(size_of_all);
+    }
+}
+
+static void stack(long count) {
+    enum { BATCH = 32 };
+    void *blocks[BATCH];
+    for (long i = 0; i < count; i += BATCH) {
+        for (unsigned k = 0; k < BATCH; k++)
+            blocks[k] = malloc(size_of_all);
+        for (unsigned k = BATCH; k-- > 0;)
+            free(blocks[k]);
+    }
+}
+
 static void *replace(void *count) {
     enum { SLOTS = 200 };
     void *blocks[SLOTS] = {NULL};
@@ -98,21 +125,24 @@ static void threads(long count) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3) {
-        long count = atol(argv[2]);
+    if (argc == 3 || argc == 4) {
+        long count = atol(argv[argc - 1]);
+        if (argc == 4) size_of_all = (size_t)atol(argv[2]);
         static const struct {
             const char *name;
+            int argc;
             void (*run)(long count);
-        } runs[] = {{"single", single},  {"batch", batch}, {"mixed", mixed},
-                    {"realloc", resize}, {"new", one},     {"new-array", array},
-                    {"threads", threads}};
+        } runs[] = {{"single", 3, single},  {"batch", 3, batch}, {"mixed", 3, mixed},
+                    {"realloc", 3, resize}, {"new", 3, one},     {"new-array", 3, array},
+                    {"ring", 4, ring},      {"stack", 4, stack}, {"threads", 3, threads}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-            if (strcmp(argv[1], runs[i].name) == 0) {
+            if (strcmp(argv[1], runs[i].name) == 0 && runs[i].argc == argc) {
                 runs[i].run(count);
                 return 0;
             }
         }
     }
-    fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array|threads COUNT\n");
+    fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array|threads COUNT\n"
+                    "       instructions ring|stack SIZE COUNT\n");
     return 2;
 }

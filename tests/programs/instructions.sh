@@ -13,9 +13,10 @@ need valgrind valgrind
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
-count() { # KIND PAIRS -> instructions of the whole run
+count() { # KIND[:SIZE] PAIRS -> instructions of the whole run
+    local kind=${1%%:*} size=${1#"${1%%:*}"}
     LD_PRELOAD=$lib valgrind --tool=callgrind --soname-synonyms=somalloc=nouserintercepts \
-        --callgrind-out-file="$directory/out" "$program" "$1" "$2" >"$directory/log" 2>&1 ||
+        --callgrind-out-file="$directory/out" "$program" "$kind" ${size:+"${size#:}"} "$2" >"$directory/log" 2>&1 ||
         fail "$1 under callgrind: $(tail -n 1 "$directory/log")"
     sed -n 's/^summary: //p; s/^totals: //p' "$directory/out" | head -n 1
 }
@@ -25,7 +26,7 @@ while read -r kind limit; do
     few=$(count "$kind" 100000)
     many=$(count "$kind" 200000)
     tenths=$(((many - few) / 10000))
-    printf '%s: %-9s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
+    printf '%s: %-13s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
         $((tenths / 10)) $((tenths % 10)) "$limit"
     if [ "$tenths" -gt $((limit * 10)) ]; then
         echo "$test_name: FAILED: $kind takes more instructions than it may" >&2
@@ -38,5 +39,8 @@ mixed 71
 realloc 101
 new 49
 new-array 49
+ring:30000 80
+stack:30000 268
+ring:100000 124
 LIMITS
 exit "$status"

@@ -51,7 +51,7 @@ Test(tcache, credits_tell_the_length_of_every_list) {
         unsigned at = (unsigned)rand() % SLOTS;
         NA_FN(free)(slots[at]);
         slots[at] =
-            (i / 20000) % 3 == 2 ? NULL : NA_FN(malloc)((size_t)rand() % (1u << rand() % 13));
+            (i / 20000) % 3 == 2 ? NULL : NA_FN(malloc)((size_t)rand() % (1u << rand() % 16));
         if (i % 997 == 0) check_bins(na_self);
         if (i % 50021 == 0) numalloc_trim(0);
     }
@@ -86,6 +86,29 @@ static void run(visit_t *v) {
     pthread_t id;
     cr_assert_eq(pthread_create(&id, NULL, fill, v), 0);
     pthread_join(id, NULL);
+}
+
+/* What is popped and pushed is counted all the same. */
+Test(tcache, a_bin_of_few_blocks_settles_once_in_many_calls) {
+    enum { LIVE = 16, PAIRS = 6400, SIZE = 30000 };
+    if (na_self->watched) return; /* every settle looks where the thread is */
+    void *ring[LIVE] = {NULL};
+    unsigned cls = na_class_of(SIZE), settles = 0;
+    const na_bin_state_t *state = &na_self->states[cls];
+    numalloc_trim(0);
+    uint64_t pops = state->pops;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        uint64_t before = state->pops;
+        NA_FN(free)(ring[i % LIVE]);
+        ring[i % LIVE] = NA_FN(malloc)(SIZE);
+        settles += state->pops != before;
+        check_bins(na_self);
+    }
+    cr_assert_lt(settles, PAIRS / 16, "%u settles", settles);
+    numalloc_trim(0);
+    cr_assert_eq(state->pops - pops, PAIRS);
+    for (unsigned i = 0; i < LIVE; i++)
+        NA_FN(free)(ring[i]);
 }
 
 Test(tcache, the_next_thread_adopts_the_last_heap) {
