@@ -154,6 +154,5 @@ na_span_t *na_span_of(const void *address) {
     const na_span_leaf_t *leaf = na_span_leaf_of(at);
     na_span_t *span = leaf->span[na_page_in_span_leaf(at)];
     if (span == NULL) span = leaf->huge[na_hugepage_in_span_leaf(at)];
-    if (span == NULL || span->cls != 0) return span; /* a small one's list is its owner's */
-    return NA_UNLIKELY(span->list == NA_SPAN_CACHED) ? NULL : span;
+    return span != NULL && NA_LIKELY(span->run != NA_RUN_KEPT) ? span : NULL;
 }

@@ -98,7 +98,7 @@ NA_INLINE uint32_t na_page_tag(uintptr_t address) {
  * writes to any variable of its own, which a huge page could share with them. Idempotent. */
 void na_pagemap_init(void);
 
-/* The live span that holds `address`, NULL: none of ours, or no block is there (NA_SPAN_CACHED).
+/* The live span that holds `address`, NULL: none of ours, or no block is there (NA_RUN_KEPT).
  * Any address. Async-signal-safe. */
 na_span_t *na_span_of(const void *address);
 

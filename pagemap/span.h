@@ -31,14 +31,22 @@
 #define NA_OWNER_NONE 0u
 #define NA_OWNER_POOL 0x8000u
 
+/* What a large block's run is kept and handed out by lies on the first line. */
 typedef struct na_span {
     uintptr_t start;
-    uint32_t pages;  /* of NA_PAGE_SIZE */
-    uint16_t owner;  /* NA_OWNER_*; none: large */
-    uint8_t cls;     /* size class, 0: large */
-    uint8_t node;    /* dense node of the memory */
-    void *free;      /* blocks that came home, linked through their first word */
-    void *free_tail; /* last of them */
+    uintptr_t run; /* of a plain run (alloc/page/run_cache.h): `start` while its block lives,
+                    * NA_RUN_KEPT while it is kept; of others 0 */
+    struct na_span *next;
+    uint64_t each;  /* usable bytes of a block */
+    uint32_t pages; /* of NA_PAGE_SIZE */
+    uint16_t owner; /* NA_OWNER_*; none: large */
+    uint8_t cls;    /* size class, 0: large */
+    uint8_t node;   /* dense node of the memory */
+    void *free;     /* blocks that came home, linked through their first word */
+    union {
+        void *free_tail;  /* last of them */
+        size_t requested; /* large: bytes asked for */
+    };
     union {
         struct {
             uint16_t free_count;
@@ -69,21 +77,16 @@ typedef struct na_span {
                                  * 0: none; by whoever holds a block of the span */
     uint16_t mix_owner;         /* the thread cache that opened it, constant since */
     _Atomic(uint32_t)
-        aside;        /* not 0: its blocks were handed out one by one (alloc/thread/aside.h) */
-    size_t requested; /* large: bytes asked for */
-    struct na_span *next, *prev;
+        aside; /* not 0: its blocks were handed out one by one (alloc/thread/aside.h) */
+    struct na_span *prev;
     /* For na_access_resolve: any byte of the span leads to a record without a test. */
     uint64_t reciprocal; /* offset -> index (sizeclass.h); large: 0 */
-    uint64_t each;       /* usable bytes of a block */
     /* `records`; where there are none, an array with one record, of no life. */
     _Atomic(const na_record_t *) registry;
 } na_span_t;
 
 #define NA_SPAN_UNLISTED 0xff
-/* Of large ones: a run of which the block is free (alloc/page/run_cache.h), and one that may become
- * that: of a region, on the node it was wanted on, never moved. */
-#define NA_SPAN_CACHED 0xfe
-#define NA_SPAN_PLAIN  0xfd
+#define NA_RUN_KEPT      ((uintptr_t)1) /* no block begins there */
 
 enum {
     NA_ASTRAY_NOT,

@@ -12,6 +12,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
 #include "alloc/thread/large.h"
+#include "alloc/thread/large_bins.h"
 #include "alloc/thread/thread_cache.h"
 
 static void add_tcache(na_tcache_t *tcache, void *arg) {
@@ -26,8 +27,8 @@ static void add_tcache(na_tcache_t *tcache, void *arg) {
         t->classes[cls].frees += state->pushes + pushes;
         t->classes[cls].cached += state->count + pushes - pops;
     }
-    t->large_allocs += tcache->large_allocs;
-    t->large_frees += tcache->large_frees;
+    t->large_allocs += na_large_taken(tcache);
+    t->large_frees += na_large_given(tcache);
     t->remote_frees += tcache->remote_frees;
 }
 

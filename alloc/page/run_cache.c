@@ -9,13 +9,29 @@
 #include "alloc/sys/topology.h"
 #include "pagemap/pagemap.h"
 
+/* 10 halves of a page or more: three bits behind the highest. */
+#define DOUBLING(halves) (31u ^ (unsigned)__builtin_clz(halves))
+#define OF_HALVES(halves)                                                                          \
+    (uint8_t)(8 * DOUBLING(halves) + ((halves) >> (DOUBLING(halves) - 3)) - 34)
+#define SLOT(pages)    OF_HALVES(2u * ((pages) < NA_RUN_CACHE_LEAST ? NA_RUN_CACHE_LEAST : (pages)))
+#define SLOTS_4(pages) SLOT(pages), SLOT((pages) + 1), SLOT((pages) + 2), SLOT((pages) + 3)
+#define SLOTS_16(pages)                                                                            \
+    SLOTS_4(pages), SLOTS_4((pages) + 4), SLOTS_4((pages) + 8), SLOTS_4((pages) + 12)
+#define SLOTS_64(pages)                                                                            \
+    SLOTS_16(pages), SLOTS_16((pages) + 16), SLOTS_16((pages) + 32), SLOTS_16((pages) + 48)
+const uint8_t na_run_slots[NA_RUN_CACHE_PAGES] = {
+    SLOTS_64(1u),   SLOTS_64(65u),  SLOTS_64(129u), SLOTS_64(193u),
+    SLOTS_64(257u), SLOTS_64(321u), SLOTS_64(385u), SLOTS_64(449u),
+};
+
 typedef struct run_cache {
     _Alignas(NA_CACHE_LINE) na_lock_t lock;
     _Atomic(uint64_t) bytes; /* changed under the lock */
     na_run_slots_t slots;
     uint32_t count[NA_RUN_SLOTS], least[NA_RUN_SLOTS]; /* runs; the fewest since the last decay */
     uint32_t runs;
-    unsigned hand; /* slot that evicts next */
+    unsigned hand;   /* slot that evicts next */
+    uint64_t filled; /* slots with a run: one bit each */
 } run_cache_t;
 
 na_large_spans_t na_large_spans[NA_MAX_NODES + 1] NA_SPARSE;
@@ -70,6 +86,7 @@ static na_span_t *pop(run_cache_t *cache, na_span_t **head) {
     *head = run->next;
     unsigned slot = run->run_slot;
     if (--cache->count[slot] < cache->least[slot]) cache->least[slot] = cache->count[slot];
+    if (cache->count[slot] == 0) cache->filled &= ~(UINT64_C(1) << slot);
     cache->runs--;
     change_bytes(cache, -(uint64_t)bytes_of(run));
     return run;
@@ -81,10 +98,10 @@ static na_span_t *evict(run_cache_t *cache, uint64_t most) {
     enum { AT_ONCE = 2 }; /* more than the one that was put: what may be kept falls, too */
     na_span_t *evicted = NULL;
     for (unsigned i = 0; i < AT_ONCE && cache->bytes > most && cache->runs > 1; i++) {
-        while (cache->slots.head[cache->hand] == NULL)
-            cache->hand = (cache->hand + 1) % NA_RUN_SLOTS;
-        na_span_t *run = pop(cache, &cache->slots.head[cache->hand]);
-        cache->hand = (cache->hand + 1) % NA_RUN_SLOTS;
+        uint64_t ahead = cache->filled >> cache->hand << cache->hand;
+        unsigned slot = (unsigned)__builtin_ctzll(ahead != 0 ? ahead : cache->filled);
+        na_span_t *run = pop(cache, &cache->slots.head[slot]);
+        cache->hand = slot + 1; /* below 64 */
         run->next = evicted;
         evicted = run;
     }
@@ -98,6 +115,7 @@ bool na_run_cache_put(na_span_t *run) {
     na_lock(&cache->lock);
     na_run_push(&cache->slots, run);
     cache->count[run->run_slot]++;
+    cache->filled |= UINT64_C(1) << run->run_slot;
     cache->runs++;
     change_bytes(cache, bytes_of(run));
     na_span_t *evicted = NA_UNLIKELY(cache->bytes > most) ? evict(cache, most) : NULL;

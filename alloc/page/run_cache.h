@@ -1,7 +1,7 @@
 /* run_cache.h - runs that large blocks left, kept whole for the next ones.
  *
  * A kept run goes on being a span: it is in the page map, its pages count as used in the page heap,
- * and the span says that no block is there (NA_SPAN_CACHED), so that na_span_of does not find it.
+ * and the span says that no block is there (NA_RUN_KEPT), so that na_span_of does not find it.
  * To hand it out again takes neither the page heap's lock nor a write to the page map.
  *
  *   slot   one for each number of pages up to 16, then eight a doubling, up to NA_RUN_CACHE_PAGES.
@@ -18,7 +18,7 @@
  * With NUMALLOC_PURGE_DELAY=0 nothing is kept.
  *
  * Only plain runs are kept: of a region, on the node that they were wanted on, nobody having moved
- * or recorded them (NA_SPAN_PLAIN).
+ * or recorded them (na_span_t.run).
  *
  * Thread-safe. Callers are behind their thread cache's gate, and hold no page heap's lock. Nodes
  * are dense indices. */
@@ -48,16 +48,15 @@ NA_INLINE uint32_t na_run_pages(size_t bytes) {
     return (uint32_t)((bytes - 1) >> NA_PAGE_SHIFT) + 1;
 }
 
-/* The slot of runs of so many pages (NA_RUN_CACHE_LEAST to NA_RUN_CACHE_PAGES). */
+/* The slot of runs of so many pages (up to NA_RUN_CACHE_PAGES) less one. */
+extern NA_NEAR const uint8_t na_run_slots[NA_RUN_CACHE_PAGES];
 NA_INLINE unsigned na_run_slot(uint32_t pages) {
-    uint32_t halves = 2 * pages; /* 10 or more: three bits behind the highest */
-    unsigned doubling = 31u ^ (unsigned)__builtin_clz(halves);
-    return 8 * doubling + (halves >> (doubling - 3)) - 34;
+    return na_run_slots[pages - 1];
 }
 
 NA_INLINE void na_run_push(na_run_slots_t *slots, na_span_t *run) {
     na_span_t **head = &slots->head[run->run_slot];
-    run->list = NA_SPAN_CACHED;
+    run->run = NA_RUN_KEPT;
     run->next = *head;
     *head = run;
 }

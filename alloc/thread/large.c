@@ -36,7 +36,7 @@ typedef struct kept {
 
 static NA_RACY void add_kept(na_tcache_t *tcache, void *arg) {
     kept_t *sum = arg;
-    if (tcache->node == sum->node) sum->bytes += *(volatile uint64_t *)&tcache->large_kept;
+    if (tcache->node == sum->node) sum->bytes += na_large_kept(tcache);
 }
 
 uint64_t na_large_bytes_on(unsigned node) {
@@ -224,14 +224,15 @@ static bool may_be_kept(const na_tcache_t *tcache, const na_large_kind_t *kind, 
 static na_span_t *take_kept(na_tcache_t *tcache, size_t size, uint32_t pages) {
     na_span_t *span = na_run_cache_take(tcache->node, pages);
     if (span == NULL) return NULL;
-    span->list = NA_SPAN_PLAIN;
+    span->run = span->start;
     span->requested = size;
     return span;
 }
 
 /* What only plain runs are: see run_cache.h. */
 static bool is_plain(const na_span_t *span) {
-    return !span->dedicated && !span->astray && span->home == span->node &&
+    return !span->dedicated && !span->astray && span->pages >= NA_RUN_CACHE_LEAST &&
+           span->home == span->node &&
            atomic_load_explicit(&span->records, memory_order_relaxed) == NULL;
 }
 
@@ -255,7 +256,7 @@ static na_span_t *make_new(size_t size, const na_large_kind_t *kind, bool record
         return NULL;
     }
     count_bytes(&na_large_spans[span->home].bytes, na_span_bytes(span), 0);
-    if (is_plain(span)) span->list = NA_SPAN_PLAIN;
+    if (is_plain(span)) span->run = span->start;
     return span;
 }
 
@@ -376,7 +377,7 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
 static NA_NOINLINE void *alloc_slow(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
     na_tcache_t *tcache = na_self;
     void *block = NULL;
-    if (alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX)
+    if (alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX && size <= NA_LARGE_BINS_SIZE)
         block = na_large_bins_take_slow(tcache, size);
     if (block != NULL) {
         if (zeroed != NULL) *zeroed = false;
@@ -391,17 +392,20 @@ static NA_NOINLINE void *malloc_slow(size_t size, na_entry_t entry) {
 }
 
 NA_RACES_WITH_EMPTY void *na_large_malloc(size_t size, na_entry_t entry) {
-    void *block = na_large_bins_take(na_self, size);
-    return NA_LIKELY(block != NULL) ? block : malloc_slow(size, entry);
+    na_tcache_t *tcache = na_self;
+    na_span_t **head = na_large_bins_find(tcache, size);
+    return NA_LIKELY(head != NULL) ? na_large_bins_pop(tcache, head, size)
+                                   : malloc_slow(size, entry);
 }
 
 NA_RACES_WITH_EMPTY void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry,
                                          bool *zeroed) {
+    na_tcache_t *tcache = na_self;
     bool takes = alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX;
-    void *block = takes ? na_large_bins_take(na_self, size) : NULL;
-    if (NA_UNLIKELY(block == NULL)) return alloc_slow(size, alignment, entry, zeroed);
+    na_span_t **head = takes ? na_large_bins_find(tcache, size) : NULL;
+    if (NA_UNLIKELY(head == NULL)) return alloc_slow(size, alignment, entry, zeroed);
     if (zeroed != NULL) *zeroed = false;
-    return block;
+    return na_large_bins_pop(tcache, head, size);
 }
 
 void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry) {
@@ -515,7 +519,7 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
     if (NA_UNLIKELY(span->home != node)) na_pageheap_stray(span->home, node, extra, true);
     if (NA_UNLIKELY(na_node_many) && !span->astray && na_pageheap_is_by_touch(span->start)) {
         span->astray = NA_ASTRAY_BY_TOUCH;
-        span->list = NA_SPAN_UNLISTED;
+        span->run = 0;
     }
     na_pagemap_remove(span);
     set_pages(span, pages);
@@ -560,7 +564,7 @@ void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
 void na_large_settled_on(na_span_t *span, unsigned node, bool all) {
     if (!span->dedicated) {
         span->astray = NA_ASTRAY_MOVED;
-        span->list = NA_SPAN_UNLISTED;
+        span->run = 0;
         if (all) span->node = (uint8_t)node;
         return;
     }

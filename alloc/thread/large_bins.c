@@ -11,20 +11,45 @@ enum {
     CREDIT = 128, /* takes and gives; they count as NA_SCAVENGE_CALLS slow paths */
 };
 
+na_span_t na_large_bins_end;
+
 /* Whether each take and give has to be looked at. */
 static bool is_watched(const na_tcache_t *tcache) {
     return na_sample_interval != 0 || na_tcache_watched(tcache);
+}
+
+static void set_limit(na_tcache_t *tcache, uint64_t bytes) {
+    tcache->large_room += (int64_t)(bytes - tcache->large_limit);
+    tcache->large_limit = bytes;
+}
+
+/* Counts what the last credit was spent on. */
+static void grant(na_tcache_t *tcache, int32_t credit) {
+    tcache->large_allocs = na_large_taken(tcache);
+    tcache->large_frees = na_large_given(tcache);
+    tcache->large_takes = tcache->large_gives = tcache->large_granted = credit;
+}
+
+static void clear(na_tcache_t *tcache) {
+    for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++)
+        tcache->large_bins.head[slot] = &na_large_bins_end;
 }
 
 /* Bins that hold nothing get room for one run of `bytes`. */
 static void open_bins(na_tcache_t *tcache, size_t bytes) {
     uint64_t most = na_run_cache_share(tcache->node),
              share = NA_LARGE_BINS_ALL / na_tcache_attached();
-    if (tcache->large_kept == 0 && most < bytes) most = bytes;
+    if (na_large_kept(tcache) == 0 && most < bytes) most = bytes;
     if (most > NA_LARGE_BINS_MOST) most = NA_LARGE_BINS_MOST;
     bool may = na_run_cache_may_keep() && !na_every_event;
-    tcache->large_limit = !may ? 0 : share < most ? share : most;
-    tcache->large_credit = !may || is_watched(tcache) ? 0 : CREDIT;
+    if (NA_UNLIKELY(tcache->large_bins.head[0] == NULL)) clear(tcache);
+    set_limit(tcache, !may ? 0 : share < most ? share : most);
+    grant(tcache, !may || is_watched(tcache) ? 0 : CREDIT);
+}
+
+void na_large_bins_close(na_tcache_t *tcache) {
+    set_limit(tcache, 0);
+    grant(tcache, 0);
 }
 
 /* A profile began or ended, or the thread may be on another node: na_tcache_enter is to see to it.
@@ -49,60 +74,69 @@ static bool is_unsampled(na_tcache_t *tcache, size_t bytes) {
     return true;
 }
 
+/* There was credit, and it was not spent. */
+static bool gets_back(const na_tcache_t *tcache, int32_t *credit) {
+    if (*credit >= 0 && tcache->large_granted != 0) {
+        (*credit)++;
+        return true;
+    }
+    *credit = 0; /* not far below, of the thread caches that many threads share */
+    return false;
+}
+
 NA_RACES_WITH_EMPTY void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size) {
-    if (tcache->large_credit >= 0) return NULL; /* there is none */
-    tcache->large_credit = 0; /* not far below, of the thread caches that many threads share */
-    if (tcache->large_limit == 0 || must_enter(tcache)) return NULL;
+    if (gets_back(tcache, &tcache->large_takes) || tcache->large_limit == 0 || must_enter(tcache))
+        return NULL;
     count_credit(tcache);
     na_span_t **head = na_run_fit(&tcache->large_bins, na_run_pages(size));
     if (head == NULL || !is_unsampled(tcache, (*head)->each)) return NULL;
+    tcache->large_allocs++;
     return na_large_bins_pop(tcache, head, size);
 }
 
-bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block) {
-    tcache->large_credit = 0;
-    if (must_enter(tcache)) return false;
-    count_credit(tcache);
-    na_span_t *run = na_large_bins_room_for(tcache, block);
-    if (run == NULL) return false;
-    na_large_bins_push(tcache, run);
+static bool keep(na_tcache_t *tcache, na_span_t *run) {
+    if (run->node != tcache->node || !na_large_bins_push(tcache, run)) return false;
+    tcache->large_frees++;
     return true;
+}
+
+NA_RACES_WITH_EMPTY bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block) {
+    if (!na_is_address((uintptr_t)block)) return false;
+    if (gets_back(tcache, &tcache->large_gives) || tcache->large_limit == 0 || must_enter(tcache))
+        return false;
+    count_credit(tcache);
+    na_span_t *run = na_large_run_of(block);
+    return run != NULL && keep(tcache, run);
 }
 
 bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
-    if (run->list != NA_SPAN_PLAIN || run->pages > NA_RUN_CACHE_PAGES ||
-        run->pages < NA_RUN_CACHE_LEAST || na_every_event)
-        return false;
+    if (run->run == 0 || run->pages > NA_RUN_CACHE_PAGES || na_every_event) return false;
     open_bins(tcache, run->each);
-    if (na_large_bins_room_for(tcache, (const void *)run->start) == NULL)
-        return na_run_cache_put(run) && ++tcache->large_frees;
-    na_large_bins_push(tcache, run);
-    return true;
+    return keep(tcache, run) || (na_run_cache_put(run) && ++tcache->large_frees);
 }
 
 bool na_large_bins_keep_much(const na_tcache_t *tcache) {
-    return tcache->large_kept + na_run_cache_bytes(tcache->node) >= WORTH_A_LOOK;
+    return na_large_kept(tcache) + na_run_cache_bytes(tcache->node) >= WORTH_A_LOOK;
 }
 
 bool na_large_bins_in_the_way(const na_tcache_t *tcache, uint32_t pages) {
-    return NA_UNLIKELY(tcache->large_kept >= WORTH_A_LOOK) &&
+    return NA_UNLIKELY(na_large_kept(tcache) >= WORTH_A_LOOK) &&
            !na_pageheap_has_dirty(tcache->node, pages);
 }
 
 static void give_slot(na_tcache_t *tcache, unsigned slot) {
     na_span_t **head = &tcache->large_bins.head[slot];
-    while (*head != NULL) {
+    while (*head != &na_large_bins_end) {
         na_span_t *run = *head;
         *head = run->next;
-        tcache->large_kept -= run->each;
+        tcache->large_room += (int64_t)run->each;
         na_run_cache_release(run);
     }
 }
 
 bool na_large_bins_flush(na_tcache_t *tcache) {
-    tcache->large_limit = 0;
-    tcache->large_credit = 0;
-    if (tcache->large_kept == 0) return false;
+    na_large_bins_close(tcache);
+    if (na_large_kept(tcache) == 0) return false;
     for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++)
         give_slot(tcache, slot);
     return true;
@@ -110,7 +144,7 @@ bool na_large_bins_flush(na_tcache_t *tcache) {
 
 /* A slot with the same run on top as the last time was not used in between, or not to the full. */
 void na_large_bins_decay(na_tcache_t *tcache) {
-    if (tcache->large_kept == 0) return;
+    if (na_large_kept(tcache) == 0) return;
     for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++) {
         if (tcache->large_bins.head[slot] == tcache->large_seen[slot]) give_slot(tcache, slot);
         tcache->large_seen[slot] = tcache->large_bins.head[slot];
@@ -118,9 +152,9 @@ void na_large_bins_decay(na_tcache_t *tcache) {
 }
 
 uint64_t na_large_bins_forget(na_tcache_t *tcache) {
-    uint64_t lost = tcache->large_kept;
+    uint64_t lost = na_large_kept(tcache);
     if (lost == 0) return 0;
-    tcache->large_bins = (na_run_slots_t){0};
-    tcache->large_kept = 0;
+    clear(tcache);
+    tcache->large_room = (int64_t)tcache->large_limit;
     return lost;
 }

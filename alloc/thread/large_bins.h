@@ -10,8 +10,8 @@
  * their slot or put there between two tidyings (thread_cache.c), when the thread cache is about to
  * take memory that holds none, under memory pressure, and when the thread ends.
  *
- * Credit. Each take and give counts `large_credit` down; a take or give without credit is a slow
- * path, which looks at the clock and for what else threads are to notice, and grants new credit. It
+ * Credit. Takes and gives count down what was granted of each; one without credit is a slow path,
+ * which looks at the clock and for what else threads are to notice, and grants new credit. It
  * grants none where every take has to be looked at: in mode sample, whose large blocks are drawn
  * one by one, and on machines with several nodes, where the thread may have moved. While every
  * event is wanted, under memory pressure, and where nothing is to be kept (NUMALLOC_PURGE_DELAY=0)
@@ -31,55 +31,81 @@
 #include "alloc/thread/thread_cache.h"
 #include "pagemap/pagemap.h"
 
-/* There is a run, and credit or what stands for it. */
+#define NA_LARGE_BINS_SIZE ((size_t)NA_RUN_CACHE_PAGES << NA_PAGE_SHIFT)
+
+/* Ends each slot's list: serves no block. (Slots of which none was opened are NULL.) */
+extern NA_NEAR na_span_t na_large_bins_end;
+
+/* Bytes that they hold. */
+NA_INLINE uint64_t na_large_kept(const na_tcache_t *tcache) {
+    return tcache->large_limit - (uint64_t)tcache->large_room;
+}
+
+/* All large blocks that the thread cache handed out, and took back. */
+NA_INLINE uint64_t na_large_taken(const na_tcache_t *tcache) {
+    int32_t left = tcache->large_takes < 0 ? 0 : tcache->large_takes;
+    return tcache->large_allocs + (uint64_t)(tcache->large_granted - left);
+}
+NA_INLINE uint64_t na_large_given(const na_tcache_t *tcache) {
+    int32_t left = tcache->large_gives < 0 ? 0 : tcache->large_gives;
+    return tcache->large_frees + (uint64_t)(tcache->large_granted - left);
+}
+
+/* Hands out the run on top of a slot. Not counted. */
 NA_HOT void *na_large_bins_pop(na_tcache_t *tcache, na_span_t **head, size_t size) {
     na_span_t *run = *head;
     *head = run->next;
-    tcache->large_kept -= run->each;
-    tcache->large_allocs++;
-    run->list = NA_SPAN_PLAIN;
+    tcache->large_room += (int64_t)run->each;
     run->requested = size;
+    run->run = run->start;
     return (void *)run->start;
 }
 
-/* A block of more than NA_SMALL_MAX bytes; NULL: there is none, or the slow path has to look. */
-NA_HOT void *na_large_bins_take(na_tcache_t *tcache, size_t size) {
-    if (NA_UNLIKELY(size > NA_RUN_CACHE_PAGES * NA_PAGE_SIZE) ||
-        NA_UNLIKELY(--tcache->large_credit < 0))
+/* Where there is a run for a block of more than NA_SMALL_MAX bytes; NULL: there is none, or the
+ * slow path has to look. */
+NA_HOT na_span_t **na_large_bins_find(na_tcache_t *tcache, size_t size) {
+    if (NA_UNLIKELY(size > NA_LARGE_BINS_SIZE) || NA_UNLIKELY(--tcache->large_takes < 0))
         return NULL;
-    na_span_t **head = na_run_fit(&tcache->large_bins, na_run_pages(size));
-    return NA_LIKELY(head != NULL) ? na_large_bins_pop(tcache, head, size) : NULL;
+    na_span_t **head = &tcache->large_bins.head[na_run_slots[(size - 1) >> NA_PAGE_SHIFT]];
+    return NA_LIKELY((*head)->each >= size) ? head : NULL;
 }
-/* The slow path's look. The same, for any size. */
+/* The slow path's look, after that. */
 void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size);
 
-/* The span of a plain run that begins at `block`, and that the bins have room for; or NULL. */
-NA_HOT na_span_t *na_large_bins_room_for(const na_tcache_t *tcache, const void *block) {
-    na_span_t *run = na_span_by_page(block);
-    /* A small span's list is its owner's, who may be changing it. */
-    if (NA_UNLIKELY(run == NULL) || NA_UNLIKELY(run->cls != 0) ||
-        NA_UNLIKELY(run->list != NA_SPAN_PLAIN) || NA_UNLIKELY(run->start != (uintptr_t)block) ||
-        NA_UNLIKELY(tcache->large_kept + run->each > tcache->large_limit) ||
-        NA_UNLIKELY(run->node != tcache->node))
-        return NULL;
-    return run;
+/* The plain run whose block begins at an address on a page without a tag; or NULL. `block`:
+ * na_is_address. */
+NA_HOT na_span_t *na_large_run_of(const void *block) {
+    uintptr_t at = (uintptr_t)block;
+    na_span_t *run = na_span_leaf_of(at)->span[na_page_in_span_leaf(at)];
+    return NA_LIKELY(run != NULL) && NA_LIKELY(run->run == at) ? run : NULL;
 }
 
-/* Keeps a run that there is room and credit for. */
-NA_HOT void na_large_bins_push(na_tcache_t *tcache, na_span_t *run) {
+/* Keeps the run if there is room. Not counted. */
+NA_HOT bool na_large_bins_push(na_tcache_t *tcache, na_span_t *run) {
+    int64_t room = tcache->large_room - (int64_t)run->each;
+    if (NA_UNLIKELY(room < 0)) return false;
+    tcache->large_room = room;
     na_run_push(&tcache->large_bins, run);
-    tcache->large_kept += run->each;
-    tcache->large_frees++;
+    return true;
 }
 
-/* Without credit: the same for the block at an address on a page without a tag. False: there is
- * none that the bins take, or na_tcache_enter has to look first. */
+/* Keeps the run of a block on a page without a tag; false: the slow path has to look. (There is
+ * credit on machines with one node only, so the node is the right one.) */
+NA_HOT bool na_large_bins_give(na_tcache_t *tcache, void *block) {
+    if (NA_UNLIKELY(--tcache->large_gives < 0)) return false;
+    na_span_t *run = na_large_run_of(block);
+    return NA_LIKELY(run != NULL) && na_large_bins_push(tcache, run);
+}
+/* The slow path's look, after that. False: it is no run that the bins take, or na_tcache_enter has
+ * to look first. */
 bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block);
 
 /* The same for a span that the slow path has looked at; behind the gate. The run goes to the bins,
  * or to the node's run cache. False: neither keeps it. */
 bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run);
 
+/* Nothing is kept from now on, until the thread frees a large block again. */
+void na_large_bins_close(na_tcache_t *tcache);
 /* The thread and its node keep enough to be worth a look before more memory is taken. */
 bool na_large_bins_keep_much(const na_tcache_t *tcache);
 /* The thread cache is about to take `pages`, and the thread keeps enough: that is to go first, or

@@ -204,20 +204,25 @@ static NA_NOINLINE void free_watched(void *block, uint32_t tag, na_release_t how
         na_free_slow(block, tag, how, NULL);
 }
 
-static NA_NOINLINE void free_without_credit(na_tcache_t *tcache, void *block, na_release_t how) {
-    if (!na_large_bins_give_slow(tcache, block)) na_free_slow(block, NA_TAG_NONE, how, NULL);
-}
-
-/* Most likely a large block. */
-static NA_NOINLINE void free_untagged(void *block, na_release_t how) {
-    na_tcache_t *tcache = na_self;
-    na_span_t *run = na_large_bins_room_for(tcache, block);
-    if (NA_UNLIKELY(run == NULL))
+/* No large block that the thread keeps, or not before the slow path has looked. */
+static NA_NOINLINE void free_untagged(na_tcache_t *tcache, void *block, na_release_t how) {
+    uint32_t left = tcache->track.until_timed;
+    if (NA_LIKELY(left == 0)) {
+        if (!na_large_bins_give_slow(tcache, block)) na_free_slow(block, NA_TAG_NONE, how, NULL);
+        return;
+    }
+    tcache->large_gives = 0;
+    if (NA_UNLIKELY(block == NULL)) {
         na_free_slow(block, NA_TAG_NONE, how, NULL);
-    else if (NA_UNLIKELY(--tcache->large_credit < 0))
-        free_without_credit(tcache, block, how);
-    else
-        na_large_bins_push(tcache, run);
+        return;
+    }
+    __atomic_store_n(&tcache->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
+    if (NA_UNLIKELY(left == 1)) {
+        na_traced_free_timed(block, how, tcache);
+        return;
+    }
+    tcache->track.until_timed = left - 1;
+    atomic_load_explicit(&na_traced_free_by, memory_order_relaxed)(block, how, tcache);
 }
 
 /* Most likely without credit. */
@@ -228,25 +233,14 @@ static NA_NOINLINE void free_extended(void *block, uint32_t tag, na_release_t ho
         na_free_slow(block, tag, how, NULL);
 }
 
-void na_free_missed(void *block, uint32_t tag, na_release_t how) {
+NA_COLD void na_free_wild(void *block, na_release_t how) {
+    free_untagged(na_self, block, how);
+}
+
+NA_RACES_WITH_EMPTY void na_free_missed(void *block, uint32_t tag, na_release_t how) {
     na_tcache_t *tcache = na_self;
     if (tag == NA_TAG_NONE) {
-        uint32_t left = tcache->track.until_timed;
-        if (NA_LIKELY(left == 0)) {
-            free_untagged(block, how);
-            return;
-        }
-        if (NA_UNLIKELY(block == NULL)) {
-            na_free_slow(block, tag, how, NULL);
-            return;
-        }
-        __atomic_store_n(&tcache->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
-        if (NA_UNLIKELY(left == 1)) {
-            na_traced_free_timed(block, how, tcache);
-            return;
-        }
-        tcache->track.until_timed = left - 1;
-        atomic_load_explicit(&na_traced_free_by, memory_order_relaxed)(block, how, tcache);
+        if (NA_UNLIKELY(!na_large_bins_give(tcache, block))) free_untagged(tcache, block, how);
     } else if ((tag & 0xffff) != 0 && ((na_bin_t *)((char *)tcache + (tag & 0xffff)))->tag != tag &&
                NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed)) &&
                NA_LIKELY(!na_section_alarmed(&tcache->track))) {

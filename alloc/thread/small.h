@@ -21,6 +21,7 @@
  * slow path's. Parameters as below; errno is ENOMEM when there is no memory, free keeps it. */
 void *na_alloc_missed(size_t size, na_entry_t entry, unsigned cls);
 void na_free_missed(void *block, uint32_t tag, na_release_t how);
+void na_free_wild(void *block, na_release_t how); /* what is no address at all */
 /* A block of more than NA_SMALL_MAX bytes (large.c). */
 void *na_large_malloc(size_t size, na_entry_t entry);
 
@@ -89,7 +90,7 @@ NA_HOT void na_free_tagged(void *block, uint32_t tag, na_release_t how) {
 NA_HOT void na_release(void *block, na_release_t how) {
     uintptr_t address = (uintptr_t)block;
     if (NA_UNLIKELY(!na_is_address(address)))
-        na_free_missed(block, NA_TAG_NONE, how);
+        na_free_wild(block, how);
     else
         na_free_tagged(block, na_page_tag(address), how);
 }

@@ -3,6 +3,7 @@
 
 #include "alloc/sys/os.h"
 #include "alloc/thread/bin.h"
+#include "alloc/thread/large_bins.h"
 #include "alloc/thread/traced.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
@@ -123,7 +124,7 @@ void na_switch_alarmed(na_tcache_t *tcache) {
     if (tcache->track.switches != now) {
         tcache->track.switches = now;
         set_traced(tcache);
-        tcache->large_limit = 0; /* large bins are closed */
+        na_large_bins_close(tcache);
         tcache->quick = 0; /* the next settle is thorough; all are while every event is wanted */
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
             if (tcache->states[cls].cap == 0) continue;

@@ -145,9 +145,11 @@ typedef struct na_tcache {
     bool pinned;       /* the thread asked for this node (numalloc_set_thread_node) */
     int64_t large_until_sample;
     uint64_t large_allocs, large_frees, remote_frees;
-    uint64_t large_kept;  /* bytes in `large_bins`, */
-    uint64_t large_limit; /* and at most */
-    int32_t large_credit;
+    /* large_bins.h: bytes that they may hold, and what is left of that (less than nothing where the
+     * limit fell); takes and gives left, of as many that were granted. */
+    uint64_t large_limit;
+    int64_t large_room;
+    int32_t large_takes, large_gives, large_granted;
     na_track_t track;
     bool ours;              /* the thread is one of the library's own (thread.h) */
     bool refused;           /* the gate was, so that what failed may be had aside */

@@ -23,7 +23,7 @@ static void describe(na_text_t *t, const void *address) {
         return;
     }
     uintptr_t block = span->start;
-    size_t size = span->requested;
+    size_t size = span->cls == 0 ? span->requested : 0;
     const na_class_t *c = &na_classes[span->cls];
     uint32_t index = 0;
     if (na_is_mixed(span)) {

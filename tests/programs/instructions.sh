@@ -41,6 +41,7 @@ new 49
 new-array 49
 ring:30000 80
 stack:30000 268
-ring:100000 124
+ring:100000 93
+stack:100000 2800
 LIMITS
 exit "$status"

@@ -27,7 +27,7 @@ static void open_bins(void) {
 }
 
 static uint64_t kept(void) {
-    return na_self->large_kept;
+    return na_large_kept(na_self);
 }
 
 Test(large_bins, slots_cover_all_lengths_in_order) {
@@ -203,7 +203,7 @@ Test(large_bins, a_thread_that_ends_keeps_nothing) {
     void *tcache;
     cr_assert_eq(pthread_create(&thread, NULL, free_some, NULL), 0);
     cr_assert_eq(pthread_join(thread, &tcache), 0);
-    cr_assert_eq(((na_tcache_t *)tcache)->large_kept, 0);
+    cr_assert_eq(na_large_kept(tcache), 0);
 }
 
 Test(large_bins, bins_that_are_not_used_are_given_back) {
