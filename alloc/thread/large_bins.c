@@ -75,7 +75,7 @@ static bool is_unsampled(na_tcache_t *tcache, size_t bytes) {
 }
 
 /* There was credit, and it was not spent. */
-static bool gets_back(const na_tcache_t *tcache, int32_t *credit) {
+NA_RACES_WITH_EMPTY static bool gets_back(const na_tcache_t *tcache, int32_t *credit) {
     if (*credit >= 0 && tcache->large_granted != 0) {
         (*credit)++;
         return true;

@@ -205,7 +205,8 @@ static NA_NOINLINE void free_watched(void *block, uint32_t tag, na_release_t how
 }
 
 /* No large block that the thread keeps, or not before the slow path has looked. */
-static NA_NOINLINE void free_untagged(na_tcache_t *tcache, void *block, na_release_t how) {
+NA_RACES_WITH_EMPTY static NA_NOINLINE void free_untagged(na_tcache_t *tcache, void *block,
+                                                          na_release_t how) {
     uint32_t left = tcache->track.until_timed;
     if (NA_LIKELY(left == 0)) {
         if (!na_large_bins_give_slow(tcache, block)) na_free_slow(block, NA_TAG_NONE, how, NULL);
