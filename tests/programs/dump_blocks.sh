@@ -224,6 +224,22 @@ rc=0
 [ "$rc" = 2 ] && grep -q "needs a profile of mode sites or trace" "$work/err" || fail "allocator on a sampled profile: $rc"
 say "allocator knows the spans, and who keeps them"
 
+# Memory that is not the allocator's: what a program maps is named, the files it was loaded from are not.
+for mib in 8 96; do
+    NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/maps-$mib.nprof" LD_PRELOAD="$lib" /usr/bin/python3 -c "
+import mmap
+maps = mmap.mmap(-1, $mib << 20)
+for at in range(0, len(maps), 4096): maps[at] = 1
+blocks = [bytearray(1000) for _ in range(8000)]"
+    "$dump" warnings --json "$work/maps-$mib.nprof" >"$work/maps-$mib.json"
+done
+/usr/bin/python3 - "$work" <<'END' || fail "resident memory is not told apart"
+import json, sys
+few, many = ([r for r in json.load(open(f"{sys.argv[1]}/maps-{mib}.json"))["rows"] if r["warning"] == "resident"] for mib in (8, 96))
+assert few == [] and len(many) == 1 and 64 << 20 <= many[0]["saves_bytes"] <= 100 << 20, (few, many)
+END
+say "resident memory that malloc does not have"
+
 # A process that runs: what it has live is exact between two of its steps.
 cc -std=gnu17 -g -O1 -fno-builtin "$test_source/top_load.c" -o "$work/top_load" || fail "the compiler does not build top_load.c"
 coproc LOAD { exec env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/top.nprof" LD_PRELOAD="$lib" "$work/top_load"; }

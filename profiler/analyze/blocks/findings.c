@@ -115,17 +115,28 @@ static double rounding(const profile_t *p, na_found_t *f) {
     return f->figure[0];
 }
 
+/* What the program and its libraries map of their files: at most so much of it is resident. */
+static double module_bytes(const profile_t *p) {
+    na_module_table_t modules = na_reader_modules(p->reader);
+    double bytes = 0;
+    for (uint32_t i = 0; i < modules.count; i++)
+        bytes += (double)(modules.items[i].end - modules.items[i].start);
+    return bytes;
+}
+
 /* Resident, the peak, mapped by the allocator (0: not known). */
 static double resident(const profile_t *p, na_found_t *f) {
     const na_nprof_point_t *point = na_point_at_peak(p->reader, p->sites);
     double peak = (double)p->total->peak_bytes;
-    if (point == NULL || (double)point->physical - peak < 32 * MIB) return NAN;
+    if (point == NULL) return NAN;
+    double more = (double)point->physical - peak - module_bytes(p);
+    if (more < 32 * MIB) return NAN;
     f->figure[0] = (double)point->physical;
     f->figure[1] = peak;
     f->figure[2] = (double)point->mapped;
     f->at_most = true;
-    saves_bytes(p, f, f->figure[0] - peak);
-    return share(f->figure[0], peak);
+    saves_bytes(p, f, more);
+    return share(peak + more, peak);
 }
 
 static void add_small(void *arg, const na_nprof_span_sum_t *s) {
