@@ -1,6 +1,8 @@
 /* run_cache.c - the run cache of each node. See run_cache.h. */
 #include "alloc/page/run_cache.h"
 
+#include <string.h>
+
 #include "alloc/page/pagestore.h"
 #include "alloc/page/pressure.h"
 #include "alloc/page/scavenge_policy.h"
@@ -32,6 +34,12 @@ typedef struct run_cache {
     uint32_t runs;
     unsigned hand;   /* slot that evicts next */
     uint64_t filled; /* slots with a run: one bit each */
+    /* Since the last decay: runs evicted that were not wanted back; bytes that were; of the latter
+     * none is left to double for. */
+    uint16_t evicted[NA_RUN_SLOTS];
+    bool any_evicted;
+    uint64_t regret;
+    _Atomic(uint32_t) doublings; /* of the part that may be kept */
 } run_cache_t;
 
 na_large_spans_t na_large_spans[NA_MAX_NODES + 1] NA_SPARSE;
@@ -57,7 +65,8 @@ uint64_t na_run_cache_bytes(unsigned node) {
 /* A guess: the page heap's lock is not held. */
 NA_RACY uint64_t na_run_cache_share(unsigned node) {
     uint64_t used = *(volatile uint64_t *)&na_pagestores[node].used << NA_PAGE_SHIFT;
-    uint64_t part = used / NA_KEPT_PART;
+    uint32_t doublings = atomic_load_explicit(&run_caches[node].doublings, memory_order_relaxed);
+    uint64_t part = (used << doublings) / NA_KEPT_PART;
     return part < NA_KEPT_LEAST ? NA_KEPT_LEAST : part > NA_KEPT_MOST ? NA_KEPT_MOST : part;
 }
 
@@ -92,44 +101,77 @@ static na_span_t *pop(run_cache_t *cache, na_span_t **head) {
     return run;
 }
 
-/* With the lock: takes a few runs, slot after slot, while there are more bytes than may be, but for
+/* With the lock: takes some runs, slot after slot, while there are more bytes than may be, but for
  * one run. */
-static na_span_t *evict(run_cache_t *cache, uint64_t most) {
-    enum { AT_ONCE = 2 }; /* more than the one that was put: what may be kept falls, too */
+static na_span_t *evict(run_cache_t *cache, uint64_t most, unsigned at_once) {
     na_span_t *evicted = NULL;
-    for (unsigned i = 0; i < AT_ONCE && cache->bytes > most && cache->runs > 1; i++) {
+    for (unsigned i = 0; i < at_once && cache->bytes > most && cache->runs > 1; i++) {
         uint64_t ahead = cache->filled >> cache->hand << cache->hand;
         unsigned slot = (unsigned)__builtin_ctzll(ahead != 0 ? ahead : cache->filled);
         na_span_t *run = pop(cache, &cache->slots.head[slot]);
         cache->hand = slot + 1; /* below 64 */
+        if (cache->evicted[slot] < UINT16_MAX) cache->evicted[slot]++;
+        __atomic_store_n(&cache->any_evicted, true, __ATOMIC_RELAXED);
         run->next = evicted;
         evicted = run;
     }
     return evicted;
 }
 
-bool na_run_cache_put(na_span_t *run) {
-    run_cache_t *cache = &run_caches[run->node];
-    if (!na_run_cache_may_keep()) return false;
-    uint64_t most = na_run_cache_share(run->node);
+void na_run_cache_put(unsigned node, na_span_t *runs) {
+    run_cache_t *cache = &run_caches[node];
+    uint64_t most = na_run_cache_share(node);
+    unsigned count = 0;
     na_lock(&cache->lock);
-    na_run_push(&cache->slots, run);
-    cache->count[run->run_slot]++;
-    cache->filled |= UINT64_C(1) << run->run_slot;
-    cache->runs++;
-    change_bytes(cache, bytes_of(run));
-    na_span_t *evicted = NA_UNLIKELY(cache->bytes > most) ? evict(cache, most) : NULL;
+    while (runs != NULL) {
+        na_span_t *run = runs;
+        runs = run->next;
+        na_run_push(&cache->slots, run);
+        cache->count[run->run_slot]++;
+        cache->filled |= UINT64_C(1) << run->run_slot;
+        change_bytes(cache, bytes_of(run));
+        count++;
+    }
+    cache->runs += count;
+    /* One more than came: what may be kept falls, too. */
+    na_span_t *evicted = NA_UNLIKELY(cache->bytes > most) ? evict(cache, most, count + 1) : NULL;
     na_unlock(&cache->lock);
     release_all(evicted);
-    return true;
 }
 
-na_span_t *na_run_cache_take(unsigned node, uint32_t pages) {
+/* With the lock: there was no run. Of a slot of which several were evicted it would have been. */
+static NA_COLD void miss(run_cache_t *cache, unsigned node, uint32_t pages) {
+    enum { WAVE = 4 };
+    unsigned slot = na_run_slot(pages);
+    if (na_node_many || cache->evicted[slot] < WAVE) return;
+    cache->evicted[slot]--;
+    cache->regret += (uint64_t)pages << NA_PAGE_SHIFT;
+    uint32_t doublings = atomic_load_explicit(&cache->doublings, memory_order_relaxed);
+    _Static_assert((NA_KEPT_PART & (NA_KEPT_PART - 1)) == 0, "it doubles up to all");
+    if (cache->regret < na_run_cache_share(node) || NA_KEPT_PART >> doublings == 1) return;
+    cache->regret = 0;
+    atomic_store_explicit(&cache->doublings, doublings + 1, memory_order_relaxed);
+}
+
+na_span_t *na_run_cache_take(unsigned node, uint32_t pages, int64_t room) {
     run_cache_t *cache = &run_caches[node];
-    if (na_run_cache_bytes(node) == 0) return NULL;
+    if (na_run_cache_bytes(node) == 0 && !__atomic_load_n(&cache->any_evicted, __ATOMIC_RELAXED))
+        return NULL;
     na_lock(&cache->lock);
     na_span_t **head = na_run_fit(&cache->slots, pages);
     na_span_t *run = head != NULL ? pop(cache, head) : NULL;
+    if (NA_LIKELY(run != NULL)) {
+        na_span_t *last = run;
+        for (unsigned i = 1; i < NA_RUN_BATCH && *head != NULL; i++) {
+            room -= (int64_t)bytes_of(*head);
+            if (room < 0) break;
+            last->next = pop(cache, head);
+            last = last->next;
+        }
+        last->next = NULL;
+    } else if (cache->any_evicted) {
+        miss(cache, node, pages);
+    }
     na_unlock(&cache->lock);
     return run;
 }
@@ -151,8 +193,24 @@ static size_t give_back(run_cache_t *cache, bool all) {
     return release_all(given);
 }
 
+/* The program has not worked in waves since the last time. */
+static void forget_waves(run_cache_t *cache) {
+    na_lock(&cache->lock);
+    uint32_t doublings = atomic_load_explicit(&cache->doublings, memory_order_relaxed);
+    if (cache->regret == 0 && doublings != 0)
+        atomic_store_explicit(&cache->doublings, doublings - 1, memory_order_relaxed);
+    cache->regret = 0;
+    memset(cache->evicted, 0, sizeof cache->evicted);
+    __atomic_store_n(&cache->any_evicted, false, __ATOMIC_RELAXED);
+    na_unlock(&cache->lock);
+}
+
 void na_run_cache_decay(unsigned node) {
-    if (na_run_cache_bytes(node) != 0) give_back(&run_caches[node], false);
+    run_cache_t *cache = &run_caches[node];
+    if (na_run_cache_bytes(node) != 0) give_back(cache, false);
+    if (__atomic_load_n(&cache->any_evicted, __ATOMIC_RELAXED) ||
+        atomic_load_explicit(&cache->doublings, memory_order_relaxed) != 0)
+        forget_waves(cache);
 }
 
 size_t na_run_cache_trim(unsigned node) {

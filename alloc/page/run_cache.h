@@ -10,7 +10,10 @@
  * There are two holders. A thread has a few runs in its large bins (alloc/thread/large_bins.h),
  * without a lock. Behind these is the run cache of a node: this file, under a lock of its own. What
  * * the latter keeps is bounded by a 32nd part of what the node's spans hold, 256 KiB to 64 MiB:
- * what is too much is evicted slot by slot, but for one run. Runs go to the page heap
+ * what is too much is evicted slot by slot, but for one run. Where runs are wanted back of a slot
+ * of which several were evicted, the program works in waves: the part doubles, up to all that the
+ * spans hold, and halves when that has not happened between two looks. (Not on several nodes: what
+ * one keeps the others cannot use.) Runs go to the page heap
  *   - when the node would have to take memory that holds none, though runs are kept
  *     (na_pageheap_alloc asks): a run that is kept never raises the peak, but for its place;
  *   - when it lay unused between two looks (the least that a slot held since the last one);
@@ -82,10 +85,13 @@ bool na_run_cache_may_keep(void);
  * 256 KiB to 64 MiB. */
 uint64_t na_run_cache_share(unsigned node);
 
-/* Keeps a plain run that is free. False: it is not to be kept. */
-bool na_run_cache_put(na_span_t *run);
-/* A run for so many pages, still marked as kept, or NULL. */
-na_span_t *na_run_cache_take(unsigned node, uint32_t pages);
+/* Keeps free plain runs of a node, a list linked by `next`. (Whether anything is to be kept was
+ * asked before.) */
+void na_run_cache_put(unsigned node, na_span_t *runs);
+/* A run for so many pages, still marked as kept, or NULL. Behind it, linked by `next`, more of its
+ * slot: NA_RUN_BATCH in all at most, and of these no more than `room` bytes. */
+#define NA_RUN_BATCH 8u
+na_span_t *na_run_cache_take(unsigned node, uint32_t pages, int64_t room);
 /* Bytes that the node keeps. A racing guess, without a lock. */
 uint64_t na_run_cache_bytes(unsigned node);
 

@@ -19,7 +19,7 @@
  *   transfer cache  untouched for TRANSFER_IDLE_MS     spans           those batches
  *   large bins      full                               run cache       the block
  *                   slot unused for IDLE_MS            page heap       the slot
- *   run cache       beyond its share                   page heap       a run or two
+ *   run cache       beyond its share                   page heap       as many runs as came
  *                   unused for TRANSFER_IDLE_MS        page heap       those runs
  *   either          new memory would be touched        page heap       all of thread and node
  *   span            empty                              page heap       all but one a class; that
@@ -65,7 +65,8 @@
 #define NA_WARM_ALL       (2u << 20)   /* in all of them */
 #define NA_WARM_REMOTE    (128u << 10) /* remote frees of one */
 
-/* Kept runs: bytes, as a part of what the node's spans hold. */
+/* Kept runs: bytes, as a part of what the node's spans hold (a power of two; it doubles for
+ * programs that work in waves). */
 #define NA_KEPT_PART       32u
 #define NA_KEPT_LEAST      (256u << 10) /* and one run of any length */
 #define NA_KEPT_MOST       (64u << 20)  /* of a node */

@@ -222,7 +222,7 @@ static bool may_be_kept(const na_tcache_t *tcache, const na_large_kind_t *kind, 
 }
 
 static na_span_t *take_kept(na_tcache_t *tcache, size_t size, uint32_t pages) {
-    na_span_t *span = na_run_cache_take(tcache->node, pages);
+    na_span_t *span = na_large_bins_refill(tcache, pages);
     if (span == NULL) return NULL;
     span->run = span->start;
     span->requested = size;

@@ -109,10 +109,42 @@ NA_RACES_WITH_EMPTY bool na_large_bins_give_slow(na_tcache_t *tcache, const void
     return run != NULL && keep(tcache, run);
 }
 
+/* Of a slot the runs, up to an eighth of what may be kept, that go to the node beside one that
+ * there was no room for: the next few that are freed have room then. */
+static na_span_t *cut_some(na_tcache_t *tcache, unsigned slot) {
+    na_span_t **head = &tcache->large_bins.head[slot], *cut = NULL;
+    int64_t left = (int64_t)tcache->large_limit / 8;
+    for (unsigned i = 1; i < NA_RUN_BATCH && *head != &na_large_bins_end; i++) {
+        na_span_t *run = *head;
+        left -= (int64_t)run->each;
+        if (left < 0) break;
+        *head = run->next;
+        tcache->large_room += (int64_t)run->each;
+        run->next = cut;
+        cut = run;
+    }
+    return cut;
+}
+
 bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
     if (run->run == 0 || run->pages > NA_RUN_CACHE_PAGES || na_every_event) return false;
     open_bins(tcache, run->each);
-    return keep(tcache, run) || (na_run_cache_put(run) && ++tcache->large_frees);
+    if (keep(tcache, run)) return true;
+    if (!na_run_cache_may_keep()) return false;
+    run->next = run->node == tcache->node ? cut_some(tcache, run->run_slot) : NULL;
+    na_run_cache_put(run->node, run);
+    tcache->large_frees++;
+    return true;
+}
+
+na_span_t *na_large_bins_refill(na_tcache_t *tcache, uint32_t pages) {
+    na_span_t *run = na_run_cache_take(tcache->node, pages, tcache->large_room / 2);
+    if (run == NULL) return NULL;
+    for (na_span_t *more = run->next, *next; more != NULL; more = next) {
+        next = more->next;
+        na_large_bins_push(tcache, more);
+    }
+    return run;
 }
 
 bool na_large_bins_keep_much(const na_tcache_t *tcache) {

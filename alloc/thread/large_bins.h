@@ -104,6 +104,10 @@ bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block);
  * or to the node's run cache. False: neither keeps it. */
 bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run);
 
+/* A run for so many pages of those that the node keeps, and a few more for the bins. NULL: it has
+ * none. Behind the gate. */
+na_span_t *na_large_bins_refill(na_tcache_t *tcache, uint32_t pages);
+
 /* Nothing is kept from now on, until the thread frees a large block again. */
 void na_large_bins_close(na_tcache_t *tcache);
 /* The thread and its node keep enough to be worth a look before more memory is taken. */

@@ -42,6 +42,6 @@ new-array 49
 ring:30000 80
 stack:30000 268
 ring:100000 93
-stack:100000 2800
+stack:100000 100
 LIMITS
 exit "$status"

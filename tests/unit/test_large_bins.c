@@ -138,6 +138,57 @@ Test(large_bins, a_node_hands_out_what_it_keeps) {
     cr_assert_eq(na_run_cache_bytes(na_self->node), 0);
 }
 
+/* A program that frees all it has and takes as much again finds it kept; one that stops to do so
+ * loses it. */
+Test(large_bins, more_is_kept_of_a_program_that_works_in_waves) {
+    enum { BLOCKS = 200, ROUNDS = 50 }; /* a busy machine forgets between two of them */
+    unsigned node = na_self->node;
+    if (na_node_many) return;
+    open_bins();
+    uint64_t first = 0, last = 0;
+    for (unsigned round = 0; round < ROUNDS && last < 15 * MIB; round++) {
+        for (unsigned i = 0; i < BLOCKS; i++)
+            many[i] = must_alloc(100 * KIB);
+        for (unsigned i = 0; i < BLOCKS; i++)
+            NA_FN(free)(many[i]);
+        last = kept() + na_run_cache_bytes(node);
+        if (round == 0) first = last;
+    }
+    cr_assert_lt(first, 2 * MIB);
+    cr_assert_geq(last, 15 * MIB);
+    for (unsigned look = 0; look < 8; look++)
+        na_run_cache_decay(node);
+    cr_assert_eq(na_run_cache_bytes(node), 0);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        many[i] = must_alloc(100 * KIB);
+    cr_assert_lt(na_run_cache_share(node), 2 * MIB);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        NA_FN(free)(many[i]);
+}
+
+/* However they are served: by the bins, by the node, by the page heap. */
+Test(large_bins, takes_and_gives_are_counted) {
+    enum { BLOCKS = 300 };
+    open_bins();
+    uint64_t taken = na_large_taken(na_self), given = na_large_given(na_self), allocs = 0,
+             frees = 0;
+    srand(3);
+    for (unsigned i = 0; i < 20000; i++) {
+        void **at = &many[(unsigned)rand() % BLOCKS];
+        NA_FN(free)(NULL);
+        frees += *at != NULL;
+        NA_FN(free)(*at);
+        *at = NULL;
+        if (rand() % 4 == 0) continue;
+        *at = NA_FN(malloc)(NA_SMALL_MAX + 1 + (size_t)rand() % (6 * MIB));
+        allocs += *at != NULL;
+    }
+    cr_assert_eq(na_large_taken(na_self) - taken, allocs);
+    cr_assert_eq(na_large_given(na_self) - given, frees);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        NA_FN(free)(many[i]);
+}
+
 /* Blocks of another size get the pages that are kept, rather than new memory. */
 Test(large_bins, what_is_kept_does_not_make_the_process_grow) {
     enum { BLOCKS = 100 };
