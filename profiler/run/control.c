@@ -16,7 +16,7 @@
 #include "profiler/format/nprof.h"
 #include "profiler/run/run.h"
 
-enum { PATIENCE_MS = 10000, STEP_MS = 50 };
+enum { PATIENCE_MS = 10000, SILENT_MS = 1000, STEP_MS = 50 };
 
 typedef struct process {
     pid_t pid;
@@ -265,11 +265,16 @@ static bool wait_for(process_t *process, na_run_request_t request, unsigned long
             }
             size = now;
         }
-        if (!there && kill(process->pid, 0) != 0) break;
+        if (!there && kill(process->pid, 0) != 0) {
+            na_run_say("process %d has ended", (int)process->pid);
+            return false;
+        }
+        if (ms == SILENT_MS)
+            na_run_say("process %d was asked; it looks when it allocates", (int)process->pid);
         nanosleep(&step, NULL);
     }
-    na_run_say("process %d was asked and has not answered: it looks when it allocates; one that "
-               "sleeps does so later (at once if it was started with NUMALLOC_BACKGROUND=1)",
+    na_run_say("process %d has not allocated since: the request stands until it does; one that was "
+               "started with NUMALLOC_BACKGROUND=1 looks every 100 ms",
                (int)process->pid);
     return false;
 }

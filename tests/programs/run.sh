@@ -337,6 +337,21 @@ for _ in $(seq 100); do mapped $no_way && grep -q work.py "/proc/$no_way/cmdline
 ask --start $no_way
 is 125
 says "started with no way to ask it" "--later"
+# One that sleeps is told apart from one that has ended.
+(exec "$run" --later -q -o sleeps.nprof "$python" -c 'import os, time; open("asleep", "w"); time.sleep(2)
+kept = [bytes(9000) for i in range(2000)]; time.sleep(1); os.kill(os.getpid(), 9)') &
+sleeps=$!
+for _ in $(seq 100); do [ -e asleep ] && break; sleep 0.05; done
+ask --start $sleeps
+is 0
+says "was asked; it looks when it allocates" "records in"
+(exec "$run" --later -q "$python" -c 'import time; open("asleep2", "w"); time.sleep(0.7)') &
+ends=$!
+for _ in $(seq 100); do [ -e asleep2 ] && break; sleep 0.05; done
+ask --start $ends
+is 125
+says "has ended"
+wait $ends $sleeps || true
 kill -0 $without $variable $no_way || fail "a process was killed"
 kill $without $variable $no_way
 wait $without $variable $no_way || true
