@@ -38,8 +38,8 @@
 #include "pagemap/span.h"
 
 #define NA_RUN_CACHE_LEAST 5u   /* pages */
-#define NA_RUN_CACHE_PAGES 512u /* 4 MiB */
-#define NA_RUN_SLOTS       55u
+#define NA_RUN_CACHE_PAGES 1024u /* 8 MiB */
+#define NA_RUN_SLOTS       63u   /* a word has a bit for each */
 
 /* Stacks of kept runs. Valid when all zero. */
 typedef struct na_run_slots {

@@ -1,6 +1,6 @@
 /* large.h - blocks of more than NA_SMALL_MAX bytes: each is a span of its own.
  *
- * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. Those up to 4 MiB that were freed
+ * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. Those up to 8 MiB that were freed
  * lately are kept whole for the next block of about their size: by the thread (large_bins.h), and
  * behind it by the node (alloc/page/run_cache.h). One that realloc makes grow and
  * that has to move for it goes to where there is room for it to grow further. Larger ones, and

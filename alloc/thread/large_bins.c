@@ -39,8 +39,8 @@ static void clear(na_tcache_t *tcache) {
 static void open_bins(na_tcache_t *tcache, size_t bytes) {
     uint64_t most = na_run_cache_share(tcache->node),
              share = NA_LARGE_BINS_ALL / na_tcache_attached();
-    if (na_large_kept(tcache) == 0 && most < bytes) most = bytes;
     if (most > NA_LARGE_BINS_MOST) most = NA_LARGE_BINS_MOST;
+    if (na_large_kept(tcache) == 0 && most < bytes) most = bytes;
     bool may = na_run_cache_may_keep() && !na_every_event;
     if (NA_UNLIKELY(tcache->large_bins.head[0] == NULL)) clear(tcache);
     set_limit(tcache, !may ? 0 : share < most ? share : most);

@@ -1,6 +1,6 @@
 /* large_bins.h - the large blocks that a thread freed last, for itself to take again.
  *
- * The hot path of blocks from NA_SMALL_MAX to 4 MiB: no lock, no atomic, no write to the page map.
+ * The hot path of blocks from NA_SMALL_MAX to 8 MiB: no lock, no atomic, no write to the page map.
  * What the bins do not hold goes to the run cache of the node and comes from there (run_cache.h,
  * which also says what a kept run is).
  *

@@ -45,7 +45,7 @@ Test(large_bins, slots_cover_all_lengths_in_order) {
 
 Test(large_bins, the_block_freed_last_is_the_next) {
     open_bins();
-    for (size_t size = NA_SMALL_MAX + 1; size <= 4 * MIB; size += size / 3) {
+    for (size_t size = NA_SMALL_MAX + 1; size <= 8 * MIB; size += size / 3) {
         void *block = must_alloc(size);
         NA_FN(free)(block);
         cr_assert_eq(NA_FN(malloc)(size), block, "%zu bytes", size);
