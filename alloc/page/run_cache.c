@@ -22,9 +22,8 @@
 #define SLOTS_64(pages)                                                                            \
     SLOTS_16(pages), SLOTS_16((pages) + 16), SLOTS_16((pages) + 32), SLOTS_16((pages) + 48)
 const uint8_t na_run_slots[NA_RUN_CACHE_PAGES] = {
-    SLOTS_64(1u),   SLOTS_64(65u),  SLOTS_64(129u), SLOTS_64(193u),
-    SLOTS_64(257u), SLOTS_64(321u), SLOTS_64(385u), SLOTS_64(449u),
-    SLOTS_64(513u), SLOTS_64(577u), SLOTS_64(641u), SLOTS_64(705u),
+    SLOTS_64(1u),   SLOTS_64(65u),  SLOTS_64(129u), SLOTS_64(193u), SLOTS_64(257u), SLOTS_64(321u),
+    SLOTS_64(385u), SLOTS_64(449u), SLOTS_64(513u), SLOTS_64(577u), SLOTS_64(641u), SLOTS_64(705u),
     SLOTS_64(769u), SLOTS_64(833u), SLOTS_64(897u), SLOTS_64(961u),
 };
 

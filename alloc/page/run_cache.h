@@ -37,8 +37,9 @@
 #include "alloc/sys/base.h"
 #include "pagemap/span.h"
 
-#define NA_RUN_CACHE_LEAST 5u   /* pages */
-#define NA_RUN_CACHE_PAGES 1024u /* 8 MiB */
+#define NA_RUN_CACHE_LEAST 5u    /* pages */
+#define NA_RUN_CACHE_PAGES 1024u /* 8 MiB; */
+#define NA_RUN_CACHE_NODES 512u  /* on several nodes 4, since such blocks lie where touched */
 #define NA_RUN_SLOTS       63u   /* a word has a bit for each */
 
 /* Stacks of kept runs. Valid when all zero. */

@@ -54,7 +54,8 @@
 /* Bytes. */
 #define NA_IDLE_DRAWN     (256u << 10) /* drawn from spans, and a bin was not used meanwhile */
 #define NA_OVERFLOW_TOTAL (64u << 20)  /* of all threads, while they are fewer than 256 */
-#define NA_OVERFLOW_MAX   (8u << 20)   /* of one */
+#define NA_OVERFLOW_MAX   (8u << 20)   /* of one, */
+#define NA_OVERFLOW_WAVES 3u           /* which doubles for one that works in waves */
 #define NA_OVERFLOW_LEAST (256u << 10) /* of one, always; and its limit after it only frees */
 #define NA_YOUNG_BYTES    (1u << 20)   /* of a young bin, by the square of the threads (young.h) */
 #define NA_GROWN_BYTES    (16u << 20)  /* of a grown-up bin, by the threads */

@@ -135,6 +135,7 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
     if (NA_UNLIKELY(blocks == NULL) && grow && na_large_bins_flush(tcache))
         blocks = take_from_spans(tcache, cls, want, grow, got);
     tcache->drawn += *got * c->size;
+    na_overflow_drawn(tcache, *got * c->size);
     uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
     if (state->cap < room) state->cap = (uint16_t)room;
     return blocks;

@@ -127,7 +127,8 @@ static na_span_t *cut_some(na_tcache_t *tcache, unsigned slot) {
 }
 
 bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
-    if (run->run == 0 || run->pages > NA_RUN_CACHE_PAGES || na_every_event) return false;
+    uint32_t most = na_node_many ? NA_RUN_CACHE_NODES : NA_RUN_CACHE_PAGES;
+    if (run->run == 0 || run->pages > most || na_every_event) return false;
     open_bins(tcache, run->each);
     if (keep(tcache, run)) return true;
     if (!na_run_cache_may_keep()) return false;

@@ -121,7 +121,10 @@ void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
             push(tcache, cls, old);
     }
     push(tcache, cls, batch);
-    if (tcache->overflow_bytes > tcache->overflow_limit) stop_keeping(tcache);
+    if (tcache->overflow_bytes > tcache->overflow_limit) {
+        tcache->overflow_sent = tcache->overflow_bytes;
+        stop_keeping(tcache);
+    }
 }
 
 void na_overflow_remote(na_tcache_t *tcache, unsigned cls, na_batch_t stack) {
@@ -135,7 +138,8 @@ void na_overflow_remote(na_tcache_t *tcache, unsigned cls, na_batch_t stack) {
 void na_overflow_raise(na_tcache_t *tcache) {
     tcache->only_frees = false;
     uint32_t share = NA_OVERFLOW_TOTAL / na_tcache_attached();
-    if (share > NA_OVERFLOW_MAX) share = NA_OVERFLOW_MAX;
+    uint32_t most = NA_OVERFLOW_MAX << tcache->overflow_waves;
+    if (share > most) share = most;
     if (share < NA_OVERFLOW_LEAST) share = NA_OVERFLOW_LEAST;
     tcache->overflow_limit =
         tcache->overflow_limit < share / 2 ? tcache->overflow_limit * 2 : share;

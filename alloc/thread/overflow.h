@@ -11,7 +11,9 @@
  *   - before the thread cache grows into memory that was never touched (na_overflow_flush): what
  *     other classes keep may hold the pages, so that keeping does not raise the peak;
  *   - when the thread frees more than the limit in one go: it will not want it back soon. All goes
- *     home then, and the limit falls to its least, until the thread draws from its spans again;
+ *     home then, and the limit falls to its least, until the thread draws from its spans again.
+ *     When it has drawn as much again it works in waves: the limit then rises to twice as much as
+ *     before, and to half of that after each IDLE_MS in which this did not happen;
  *   - at once, when blocks are freed in random order: walking them later, out of the cache, costs
  *     more than now, and so does taking them from all over the thread cache again. (Judged by
  *     the newest blocks of the latest batches: in most of them none of sixteen is near the one
@@ -50,6 +52,21 @@ na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls);
 
 /* The bin found nothing kept and draws from its spans: the limit rises. */
 void na_overflow_raise(na_tcache_t *tcache);
+/* So much was drawn. */
+NA_INLINE void na_overflow_drawn(na_tcache_t *tcache, uint32_t bytes) {
+    if (NA_LIKELY(tcache->overflow_sent == 0)) return;
+    if (tcache->overflow_sent > bytes) {
+        tcache->overflow_sent -= bytes;
+        return;
+    }
+    tcache->overflow_sent = 0;
+    if (tcache->overflow_waves < NA_OVERFLOW_WAVES) tcache->overflow_waves++;
+}
+/* Called each IDLE_MS. */
+NA_INLINE void na_overflow_forget_waves(na_tcache_t *tcache) {
+    tcache->overflow_sent = 0;
+    tcache->overflow_waves /= 2;
+}
 /* The thread cache is about to take `pages` from the page heap, and what it keeps, or has in its
  * remote free lists, is enough to be worth a look: all of it must go home first, or the process
  * grows. */

@@ -214,6 +214,7 @@ void na_scavenge_poll(na_tcache_t *tcache) {
     na_remote_flush(tcache);
     if (now - tcache->idle_ms >= NA_IDLE_MS) {
         tcache->idle_ms = now;
+        na_overflow_forget_waves(tcache);
         decay_bins(tcache);
     }
     if (NA_UNLIKELY(tcache->pressure_turn != na_pressure_turn())) flush_all(tcache);

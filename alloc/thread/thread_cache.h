@@ -126,6 +126,8 @@ typedef struct na_tcache {
     uint32_t overflow_moves;      /* batches kept and taken so far; wraps around */
     uint32_t overflow_seen;    /* of those, when somebody last looked whether the thread sleeps */
     uint32_t overflow_limit;   /* see overflow.h */
+    uint32_t overflow_sent;    /* bytes sent home beyond the limit, and not drawn again yet */
+    uint8_t overflow_waves;    /* doublings of what it rises to */
     bool only_frees;           /* of late; see overflow.h */
     uint8_t overflow_in_a_row; /* mixed batches kept since one was last sent home as a probe */
     uint8_t scattered;         /* of the latest batches, less those that were not; overflow.c */

@@ -41,6 +41,7 @@ new 49
 new-array 49
 ring:30000 80
 stack:30000 268
+stack:8000 230
 ring:100000 93
 stack:100000 100
 LIMITS

@@ -72,6 +72,29 @@ Test(keep, freeing_more_than_the_limit_sends_all_home) {
 }
 
 /* 1.2 MiB of survivors, one in a span each: keeping them would keep every span. */
+/* It frees 24 MiB and takes them again: what it may keep doubles until that fits. Another class
+ * gets the pages all the same, and without waves the limit falls. */
+Test(keep, more_is_kept_of_a_thread_that_works_in_waves) {
+    enum { WAVE = 3000, WAVES = 20 }; /* a busy machine forgets between two of them */
+    for (unsigned i = 0; i < WAVES && na_self->overflow_bytes < 16u << 20; i++) {
+        allocate(8000, WAVE);
+        if (i == 0) cr_assert_eq(na_self->overflow_waves, 0);
+        release(WAVE);
+        cr_assert_eq(kept_in_lists(na_self), na_self->overflow_bytes);
+        cr_assert_leq(na_self->overflow_bytes, NA_OVERFLOW_TOTAL);
+    }
+    cr_assert_geq(na_self->overflow_bytes, 16u << 20);
+    uint64_t full = in_spans();
+    allocate(5000, WAVE);
+    cr_assert_leq(in_spans(), full + full / 8);
+    release(WAVE);
+    for (unsigned i = 0; i <= NA_OVERFLOW_WAVES; i++)
+        na_overflow_forget_waves(na_self);
+    cr_assert_eq(na_self->overflow_waves, 0);
+    numalloc_trim(0);
+    cr_assert_eq(na_self->overflow_bytes, 0);
+}
+
 Test(keep, blocks_that_pin_many_spans_go_home) {
     enum { SIZE = 112, PER_SPAN = 64 };
     allocate(SIZE, BLOCKS);
