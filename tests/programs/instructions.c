@@ -87,15 +87,22 @@ static void ring(long count) {
     }
 }
 
-static void stack(long count) {
-    enum { BATCH = 32 };
-    void *blocks[BATCH];
-    for (long i = 0; i < count; i += BATCH) {
-        for (unsigned k = 0; k < BATCH; k++)
+static void many(long count, unsigned at_once) {
+    static void *blocks[2000];
+    for (long i = 0; i < count; i += at_once) {
+        for (unsigned k = 0; k < at_once; k++)
             blocks[k] = malloc(size_of_all);
-        for (unsigned k = BATCH; k-- > 0;)
+        for (unsigned k = at_once; k-- > 0;)
             free(blocks[k]);
     }
+}
+
+static void stack(long count) {
+    many(count, 32);
+}
+
+static void wave(long count) {
+    many(count, 2000);
 }
 
 static void *replace(void *count) {
@@ -134,7 +141,8 @@ int main(int argc, char **argv) {
             void (*run)(long count);
         } runs[] = {{"single", 3, single},  {"batch", 3, batch}, {"mixed", 3, mixed},
                     {"realloc", 3, resize}, {"new", 3, one},     {"new-array", 3, array},
-                    {"ring", 4, ring},      {"stack", 4, stack}, {"threads", 3, threads}};
+                    {"ring", 4, ring},      {"stack", 4, stack}, {"wave", 4, wave},
+                    {"threads", 3, threads}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0 && runs[i].argc == argc) {
                 runs[i].run(count);
@@ -143,6 +151,6 @@ int main(int argc, char **argv) {
         }
     }
     fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array|threads COUNT\n"
-                    "       instructions ring|stack SIZE COUNT\n");
+                    "       instructions ring|stack|wave SIZE COUNT\n");
     return 2;
 }

@@ -41,8 +41,9 @@ new 49
 new-array 49
 ring:30000 80
 stack:30000 268
-stack:8000 230
+wave:8000 232
 ring:100000 93
-stack:100000 100
+stack:100000 95
+wave:100000 2150
 LIMITS
 exit "$status"
