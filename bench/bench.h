@@ -81,6 +81,9 @@ typedef struct na_bench {
     /* The same for one without a budget of time: how often, and how much. Such a comparison does
      * the same work whenever and wherever it is run; a child takes about a quarter of a second. */
     const char *const *suite;
+    /* The text knob that a word without dashes is the value of; NULL: none. A benchmark that has
+     * one cannot run without it, and is in a comparison only when it is asked for. */
+    const char *operand;
     /* Checks what no single knob can say, and puts in what a default stands for (threads=0: the
      * number of CPUs), so that the header tells what is run. False with one line in `error`. */
     bool (*settle)(na_knobs_t *knobs, char *error, size_t size);

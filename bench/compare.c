@@ -34,6 +34,7 @@ enum {
     O_BENCHMARKS,
     O_THREADS,
     O_PROGRAM,
+    O_REPLAY,
     O_SET,
     O_ROUNDS,
     O_BASE,
@@ -48,13 +49,17 @@ static const na_knob_t options_table[O_COUNT] = {
                       "a,b,NAME=PATH: those to compare; without it, all that are found"},
     [O_ALLOCATOR] = {"allocator", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                      "one more: NAME or NAME=PATH; may be given several times"},
-    [O_BENCHMARKS] = {"benchmarks", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
-                      "a,b: benchmarks to run; without it (and without a program), all"},
+    [O_BENCHMARKS] =
+        {"benchmarks", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
+         "a,b: benchmarks to run; without it (and without a program or a replay), all"},
     [O_THREADS] = {"threads", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                    "1,2: each benchmark that has threads runs with each of these; of all "
                    "benchmarks, 1,2 without it"},
     [O_PROGRAM] = {"program", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                    "NAME=COMMAND: a program, for /bin/sh; may be given several times"},
+    [O_REPLAY] = {"replay", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
+                  "FILE or NAME=FILE: a trace that is played back, and all words without dashes "
+                  "that follow; may be given several times"},
     [O_SET] = {"set", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                "BENCHMARK.KNOB=VALUE; may be given several times"},
     [O_ROUNDS] = {"rounds", "rounds", NA_KNOB_NUMBER, 0, 0, NA_ROUNDS_MAX, NULL,
@@ -116,7 +121,8 @@ typedef struct request {
     const char *passed[NA_CASE_WORDS_MAX];
     size_t passed_count;
     const char *set[NA_CASE_WORDS_MAX], *program[NA_CASES_MAX], *allocator[NA_CONTENDERS_MAX];
-    size_t sets, programs, allocators;
+    const char *replay[NA_CASES_MAX];
+    size_t sets, programs, allocators, replays;
     na_knobs_t options;
 } request_t;
 
@@ -132,6 +138,12 @@ static bool collect(na_knobs_t *options, size_t option, const char **list, size_
     }
     list[(*count)++] = text;
     return true;
+}
+
+static bool collect_replay(request_t *request, bool *any, char *error, size_t size) {
+    *any = *request->options.value[O_REPLAY].text != '\0';
+    return collect(&request->options, O_REPLAY, request->replay, &request->replays,
+                   NA_COUNT(request->replay), error, size);
 }
 
 static bool is_threads(const char *word) {
@@ -152,8 +164,14 @@ static bool parse(request_t *request, int argc, char **argv, char *error, size_t
         na_knobs_init(&knobs, request->single->knobs, request->single->knob_count);
         i = 1;
     }
+    bool replaying = false; /* the word before was of --replay */
     while (i < argc) {
         int first = i;
+        if (replaying && argv[i][0] != '-') {
+            request->options.value[O_REPLAY].text = argv[i++];
+            if (!collect_replay(request, &replaying, error, size)) return false;
+            continue;
+        }
         if (request->single != NULL && !is_threads(argv[i])) {
             if (na_knobs_take(&knobs, argc, argv, &i, error, size, &unknown)) {
                 for (int at = first; at < i; at++) {
@@ -172,6 +190,7 @@ static bool parse(request_t *request, int argc, char **argv, char *error, size_t
                      NA_COUNT(request->allocator), error, size) ||
             !collect(&request->options, O_PROGRAM, request->program, &request->programs,
                      NA_COUNT(request->program), error, size) ||
+            !collect_replay(request, &replaying, error, size) ||
             !collect(&request->options, O_SET, request->set, &request->sets, NA_COUNT(request->set),
                      error, size))
             return false;
@@ -313,9 +332,9 @@ static bool add_cases(na_comparison_t *comparison, const request_t *request, cha
     if (*text != '\0' && !na_plan_threads(text, threads, &counts, error, size)) return false;
     if (!check_sets(request, error, size)) return false;
     if (request->single != NULL) {
-        if (*list != '\0' || request->programs > 0 || request->sets > 0) {
+        if (*list != '\0' || request->programs > 0 || request->replays > 0 || request->sets > 0) {
             snprintf(error, size,
-                     "--benchmarks, --program and --set do not go with the name of one "
+                     "--benchmarks, --program, --replay and --set do not go with the name of one "
                      "benchmark; write --benchmarks %s instead",
                      request->single->name);
             return false;
@@ -338,11 +357,15 @@ static bool add_cases(na_comparison_t *comparison, const request_t *request, cha
         at += length;
         if (*at == '\0') break;
     }
-    for (size_t i = 0; *list == '\0' && request->programs == 0 && i < na_bench_count; i++)
-        if (!add_bench(comparison, request, na_benches[i], threads, counts, error, size))
+    bool all = *list == '\0' && request->programs == 0 && request->replays == 0;
+    for (size_t i = 0; all && i < na_bench_count; i++)
+        if (na_benches[i]->operand == NULL &&
+            !add_bench(comparison, request, na_benches[i], threads, counts, error, size))
             return false;
     for (size_t i = 0; i < request->programs; i++)
         if (na_plan_program(comparison, request->program[i], error, size) == NULL) return false;
+    for (size_t i = 0; i < request->replays; i++)
+        if (na_plan_replay(comparison, request->replay[i], error, size) == NULL) return false;
     if (!all_distinct(comparison, error, size)) return false;
     if (comparison->case_count > 0) return true;
     snprintf(error, size, "nothing is left to compare");

@@ -50,6 +50,7 @@ typedef struct na_case {
     const char *command;                 /* of a program, for /bin/sh -c */
     const char *word[NA_CASE_WORDS_MAX]; /* knobs, as words for the child */
     size_t words;
+    const char *program_file; /* of a replay: what was made of its trace, once for all; else NULL */
     na_compared_t *metric;
     size_t metrics;
     na_failure_t failure[NA_CONTENDERS_MAX];
@@ -117,6 +118,9 @@ na_case_t *na_plan_bench(na_comparison_t *comparison, const na_bench_t *bench, u
 
 /* "NAME=command". */
 na_case_t *na_plan_program(na_comparison_t *comparison, const char *text, char *error, size_t size);
+
+/* "FILE" or "NAME=FILE": a trace as a case. Its program is made here. */
+na_case_t *na_plan_replay(na_comparison_t *comparison, const char *text, char *error, size_t size);
 
 /* A knob's place in a benchmark's table, or NA_NONE. */
 size_t na_plan_knob(const na_bench_t *bench, const char *name);

@@ -161,6 +161,7 @@ static void make_arguments(const na_case_t *which, const char *const *extra, cha
         out[count++] = (char *)(uintptr_t)which->bench->name;
         for (size_t i = 0; i < which->words; i++)
             out[count++] = (char *)(uintptr_t)which->word[i];
+        if (which->program_file != NULL) out[count++] = (char *)(uintptr_t)which->program_file;
         for (size_t i = 0; extra != NULL && extra[i] != NULL; i++)
             out[count++] = (char *)(uintptr_t)extra[i];
         out[count++] = (char *)(uintptr_t) "--tsv";

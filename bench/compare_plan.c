@@ -2,11 +2,15 @@
  * may take when the time is limited. */
 #include "compare.h"
 
+#include "replay_source.h"
 #include "team.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 size_t na_plan_turn(size_t contenders, size_t round, size_t index, size_t i) {
     size_t first = (round + index) % contenders;
@@ -126,6 +130,52 @@ na_case_t *na_plan_program(na_comparison_t *comparison, const char *text, char *
     na_case_t *made = add_case(comparison, text, length, error, size);
     if (made == NULL) return NULL;
     made->command = text + length + 1;
+    comparison->case_count++;
+    return made;
+}
+
+/* The name of a trace: of its file, without directory, ".nprof" and the process's number. */
+static size_t trace_name(const char **text, const char **file) {
+    size_t length = strcspn(*text, "=/");
+    if ((*text)[length] == '=') {
+        *file = *text + length + 1;
+        return length;
+    }
+    *file = *text;
+    const char *slash = strrchr(*text, '/');
+    if (slash != NULL) *text = slash + 1;
+    length = strlen(*text);
+    if (length > 6 && strcmp(*text + length - 6, ".nprof") == 0) length -= 6;
+    size_t digits = length;
+    while (digits > 0 && (*text)[digits - 1] >= '0' && (*text)[digits - 1] <= '9')
+        digits--;
+    if (digits > 1 && digits < length && (*text)[digits - 1] == '.') length = digits - 1;
+    return length;
+}
+
+na_case_t *na_plan_replay(na_comparison_t *comparison, const char *text, char *error, size_t size) {
+    const na_bench_t *bench = na_bench_find("replay");
+    const char *name = text, *file;
+    na_replay_program_t program;
+    na_knobs_t knobs;
+    char word[4096];
+    size_t length = trace_name(&name, &file);
+    na_case_t *made = add_case(comparison, name, length, error, size);
+    if (made == NULL) return NULL;
+    snprintf(word, sizeof word, "--file=%s", file);
+    made->bench = bench;
+    add_word(made, na_compare_text(word, strlen(word)));
+    if (!na_plan_knobs(bench, made->word, made->words, &knobs, error, size) ||
+        !bench->settle(&knobs, error, size))
+        return NULL;
+    uint64_t window = bench->knobs[na_plan_knob(bench, "window")].def;
+    int descriptor = na_replay_open(file, window, &program, error, size);
+    if (descriptor < 0) return NULL;
+    /* Mapped and checked once more by each child. */
+    munmap((void *)(uintptr_t)program.head, na_replay_bytes(program.head));
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    snprintf(word, sizeof word, "--file=/proc/%ld/fd/%d", (long)getpid(), descriptor);
+    made->program_file = na_compare_text(word, strlen(word));
     comparison->case_count++;
     return made;
 }

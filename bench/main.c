@@ -20,7 +20,8 @@ static void help(void) {
          "  numalloc-bench BENCHMARK [knobs]        run one\n"
          "  numalloc-bench BENCHMARK --help         its knobs\n"
          "  numalloc-bench compare [options]        run all under several allocators\n"
-         "  numalloc-bench compare BENCHMARK [...]  run one under several allocators\n\n"
+         "  numalloc-bench compare BENCHMARK [...]  run one under several allocators\n"
+         "  numalloc-bench replay FILE.nprof        play back what a program did\n\n"
          "It links no allocator: LD_PRELOAD=libnumalloc.so numalloc-bench churn\n\n"
          "Benchmarks:");
     list(stdout);
@@ -39,6 +40,18 @@ static int usage_error(const char *bench, const char *error) {
     fprintf(stderr, "numalloc-bench: %s; see numalloc-bench %s%s--help\n", error, bench,
             *bench ? " " : "");
     return 2;
+}
+
+/* A word without dashes, of a benchmark that takes one. */
+static bool take_operand(const na_bench_t *bench, na_knobs_t *knobs, const char *word) {
+    if (bench->operand == NULL || word[0] == '-') return false;
+    for (size_t i = 0; i < bench->knob_count; i++) {
+        if (strcmp(bench->knobs[i].name, bench->operand) != 0) continue;
+        if (*knobs->value[i].text != '\0') return false;
+        knobs->value[i].text = word;
+        return true;
+    }
+    return false;
 }
 
 static int run(const na_bench_t *bench, int argc, char **argv) {
@@ -60,7 +73,7 @@ static int run(const na_bench_t *bench, int argc, char **argv) {
             output = OUTPUT_TSV;
         else if (strcmp(argv[i], "--details") == 0)
             details = true;
-        else
+        else if (!take_operand(bench, &knobs, argv[i]))
             return usage_error(bench->name, error);
         i++;
     }

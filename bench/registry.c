@@ -25,7 +25,8 @@
     X(latency)                                                                                     \
     X(growth)                                                                                      \
     X(hotpath)                                                                                     \
-    X(startup)
+    X(startup)                                                                                     \
+    X(replay)
 
 #define X(bench) extern const na_bench_t na_bench_##bench;
 NA_BENCHES(X)

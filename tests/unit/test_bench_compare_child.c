@@ -134,7 +134,7 @@ Test(bench_compare_child, refuses_what_is_no_report) {
         cr_assert_eq(which->metrics, 0);
         cr_assert_eq(which->failure[0].count, 1);
     }
-    report("p=for i in $(seq 200); do printf 'metric\\tn%s\\tu\\tlower\\tdetail\\ttime\\t1\\n' $i; "
+    report("p=for i in $(seq 600); do printf 'metric\\tn%s\\tu\\tlower\\tdetail\\ttime\\t1\\n' $i; "
            "done >&3");
     cr_assert_eq(child.outcome, NA_FAILED);
     cr_assert(strstr(child.reason, "more than") != NULL, "%s", child.reason);

@@ -71,6 +71,7 @@ Test(bench_compare_plan, the_work_of_the_suite_is_fixed) {
     char error[256];
     make_comparison(&comparison, 2, 3);
     for (size_t i = 0; i < na_bench_count; i++) {
+        if (na_benches[i]->operand != NULL) continue; /* in a comparison with its operand only */
         /* startup looks for a program beside numalloc-bench, which this test is not. */
         const char *given[2];
         size_t givens = 0;
@@ -83,7 +84,7 @@ Test(bench_compare_plan, the_work_of_the_suite_is_fixed) {
             "%s: %s", na_benches[i]->name, error);
     }
     na_plan_fixed(&comparison);
-    for (size_t i = 0; i < na_bench_count; i++) {
+    for (size_t i = 0; i < comparison.case_count; i++) {
         const na_case_t *made = &comparison.cases[i];
         na_knobs_t knobs;
         size_t repetitions = na_plan_knob(made->bench, "repetitions");
