@@ -11,21 +11,17 @@
 #include "alloc/sys/topology.h"
 #include "pagemap/pagemap.h"
 
-/* 10 halves of a page or more: three bits behind the highest. */
+/* Three bits behind the highest of 8 halves of a page or more. */
 #define DOUBLING(halves) (31u ^ (unsigned)__builtin_clz(halves))
 #define OF_HALVES(halves)                                                                          \
-    (uint8_t)(8 * DOUBLING(halves) + ((halves) >> (DOUBLING(halves) - 3)) - 34)
-#define SLOT(pages)    OF_HALVES(2u * ((pages) < NA_RUN_CACHE_LEAST ? NA_RUN_CACHE_LEAST : (pages)))
-#define SLOTS_4(pages) SLOT(pages), SLOT((pages) + 1), SLOT((pages) + 2), SLOT((pages) + 3)
-#define SLOTS_16(pages)                                                                            \
-    SLOTS_4(pages), SLOTS_4((pages) + 4), SLOTS_4((pages) + 8), SLOTS_4((pages) + 12)
-#define SLOTS_64(pages)                                                                            \
-    SLOTS_16(pages), SLOTS_16((pages) + 16), SLOTS_16((pages) + 32), SLOTS_16((pages) + 48)
-const uint8_t na_run_slots[NA_RUN_CACHE_PAGES] = {
-    SLOTS_64(1u),   SLOTS_64(65u),  SLOTS_64(129u), SLOTS_64(193u), SLOTS_64(257u), SLOTS_64(321u),
-    SLOTS_64(385u), SLOTS_64(449u), SLOTS_64(513u), SLOTS_64(577u), SLOTS_64(641u), SLOTS_64(705u),
-    SLOTS_64(769u), SLOTS_64(833u), SLOTS_64(897u), SLOTS_64(961u),
-};
+    (uint8_t)(8 * DOUBLING(halves) + ((halves) >> (DOUBLING(halves) - 3)) - 32)
+#define LEAST          (NA_RUN_CACHE_LEAST - 1)
+#define SLOT(last)     OF_HALVES(2u * ((last) < LEAST ? LEAST : (last)))
+#define SLOTS_4(last)  SLOT(last), SLOT((last) + 1), SLOT((last) + 2), SLOT((last) + 3)
+#define SLOTS_16(last) SLOTS_4(last), SLOTS_4((last) + 4), SLOTS_4((last) + 8), SLOTS_4((last) + 12)
+#define SLOTS_64(last)                                                                             \
+    SLOTS_16(last), SLOTS_16((last) + 16), SLOTS_16((last) + 32), SLOTS_16((last) + 48)
+const uint8_t na_run_slots[NA_RUN_TABLE] = {SLOTS_64(0u), SLOTS_64(64u)};
 
 typedef struct run_cache {
     _Alignas(NA_CACHE_LINE) na_lock_t lock;
@@ -110,7 +106,7 @@ static na_span_t *evict(run_cache_t *cache, uint64_t most, unsigned at_once) {
         uint64_t ahead = cache->filled >> cache->hand << cache->hand;
         unsigned slot = (unsigned)__builtin_ctzll(ahead != 0 ? ahead : cache->filled);
         na_span_t *run = pop(cache, &cache->slots.head[slot]);
-        cache->hand = slot + 1; /* below 64 */
+        cache->hand = (slot + 1) % NA_RUN_SLOTS;
         if (cache->evicted[slot] < UINT16_MAX) cache->evicted[slot]++;
         __atomic_store_n(&cache->any_evicted, true, __ATOMIC_RELAXED);
         run->next = evicted;

@@ -40,7 +40,7 @@
 #define NA_RUN_CACHE_LEAST 5u    /* pages */
 #define NA_RUN_CACHE_PAGES 1024u /* 8 MiB; */
 #define NA_RUN_CACHE_NODES 512u  /* on several nodes 4, since such blocks lie where touched */
-#define NA_RUN_SLOTS       63u   /* a word has a bit for each */
+#define NA_RUN_SLOTS       64u   /* a word has a bit for each */
 
 /* Stacks of kept runs. Valid when all zero. */
 typedef struct na_run_slots {
@@ -52,10 +52,13 @@ NA_INLINE uint32_t na_run_pages(size_t bytes) {
     return (uint32_t)((bytes - 1) >> NA_PAGE_SHIFT) + 1;
 }
 
-/* The slot of runs of so many pages (up to NA_RUN_CACHE_PAGES) less one. */
-extern NA_NEAR const uint8_t na_run_slots[NA_RUN_CACHE_PAGES];
+/* The slot of runs of so many pages (NA_RUN_CACHE_LEAST to NA_RUN_CACHE_PAGES), by the pages less
+ * one. That of eight times as many is three doublings further. */
+#define NA_RUN_TABLE (NA_RUN_CACHE_PAGES / 8)
+extern NA_NEAR const uint8_t na_run_slots[NA_RUN_TABLE];
 NA_INLINE unsigned na_run_slot(uint32_t pages) {
-    return na_run_slots[pages - 1];
+    uint32_t last = pages - 1;
+    return last < NA_RUN_TABLE ? na_run_slots[last] : na_run_slots[last / 8] + 3u * 8u;
 }
 
 NA_INLINE void na_run_push(na_run_slots_t *slots, na_span_t *run) {

@@ -64,9 +64,16 @@ NA_HOT void *na_large_bins_pop(na_tcache_t *tcache, na_span_t **head, size_t siz
 /* Where there is a run for a block of more than NA_SMALL_MAX bytes; NULL: there is none, or the
  * slow path has to look. */
 NA_HOT na_span_t **na_large_bins_find(na_tcache_t *tcache, size_t size) {
-    if (NA_UNLIKELY(size > NA_LARGE_BINS_SIZE) || NA_UNLIKELY(--tcache->large_takes < 0))
+    size_t last = (size - 1) >> NA_PAGE_SHIFT;
+    unsigned slot;
+    if (NA_LIKELY(last < NA_RUN_TABLE))
+        slot = na_run_slots[last];
+    else if (last < NA_RUN_CACHE_PAGES)
+        slot = na_run_slot((uint32_t)last + 1);
+    else
         return NULL;
-    na_span_t **head = &tcache->large_bins.head[na_run_slots[(size - 1) >> NA_PAGE_SHIFT]];
+    if (NA_UNLIKELY(--tcache->large_takes < 0)) return NULL;
+    na_span_t **head = &tcache->large_bins.head[slot];
     return NA_LIKELY((*head)->each >= size) ? head : NULL;
 }
 /* The slow path's look, after that. */
