@@ -96,8 +96,9 @@ static NA_COLD NA_NOINLINE void *take_otherwise(na_tcache_t *tcache, unsigned cl
     return block;
 }
 
-/* No call of this is recorded. */
-static NA_NOINLINE void *alloc_extended(size_t size, na_entry_t entry, unsigned cls) {
+/* No call of this is recorded. (Each entry of the table of classes is 0 until it is right.) */
+NA_RACES_WITH_EMPTY static NA_NOINLINE void *alloc_extended(size_t size, na_entry_t entry,
+                                                            unsigned cls) {
     if (cls == 0) cls = na_class_of(size);
     void *block = na_bin_extend_pop(na_self, cls);
     return block != NULL ? block : na_alloc_slow(size, entry, cls);
