@@ -71,6 +71,18 @@ def fired(mode, header={}, point={}, spans=None, **cell):
             values[name] *= scale
     values.setdefault("alloc_usable", values.get("alloc_bytes", 0))
     put(cells[0], CELL, values)
+    # Each module maps a MiB. So much of what is resident may be their files, which are not the program's memory:
+    # the resident size of a case is beyond it.
+    loaded = 0
+    for at, count in chunks(data, 4):
+        for i in range(count):
+            start, end = struct.unpack_from("<QQ", data, at + 64 + 512 * i + 8)
+            assert 0 < start < end, "a module lies elsewhere"
+            struct.pack_into("<Q", data, at + 64 + 512 * i + 16, start + MIB)
+            loaded += MIB
+    assert loaded >= 3 * MIB, "the program, libc and numalloc are loaded"
+    if "physical" in point:
+        point = {**point, "physical": point["physical"] + loaded}
     for at, _ in chunks(data, 5):
         active = struct.unpack_from("<I", data, at + 64)[0]
         first = at + 64 + 24 + active * 512 * 80
