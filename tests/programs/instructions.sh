@@ -21,17 +21,21 @@ count() { # KIND[:SIZE] PAIRS -> instructions of the whole run
     sed -n 's/^summary: //p; s/^totals: //p' "$directory/out" | head -n 1
 }
 
+# Slow paths look at the clock, and what was not used for a second goes back: on a machine that is
+# busy a second is fewer pairs. So who takes too many is counted again.
 status=0
 while read -r kind limit; do
-    few=$(count "$kind" 100000)
-    many=$(count "$kind" 200000)
-    tenths=$(((many - few) / 10000))
-    printf '%s: %-13s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
-        $((tenths / 10)) $((tenths % 10)) "$limit"
-    if [ "$tenths" -gt $((limit * 10)) ]; then
-        echo "$test_name: FAILED: $kind takes more instructions than it may" >&2
-        status=1
-    fi
+    for again in 1 1 0; do
+        few=$(count "$kind" 100000)
+        many=$(count "$kind" 200000)
+        tenths=$(((many - few) / 10000))
+        printf '%s: %-13s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
+            $((tenths / 10)) $((tenths % 10)) "$limit"
+        [ "$tenths" -gt $((limit * 10)) ] || continue 2
+        [ "$again" = 1 ] || break
+    done
+    echo "$test_name: FAILED: $kind takes more instructions than it may" >&2
+    status=1
 done <<'LIMITS'
 single 50
 batch 53
