@@ -121,7 +121,7 @@ static na_record_array_t *take_array(uint32_t count) {
 
 bool na_span_add_records(na_span_t *span) {
     if (atomic_load_explicit(&span->records, memory_order_acquire) != NULL) return true;
-    if (span->run != 0) span->run = 0; /* not to be kept */
+    if (span->cls == 0 && span->run != 0) span->run = 0; /* not to be kept */
     bool has_tail = span->each * span->capacity != (uint64_t)span->pages << NA_SPAN_PAGE_SHIFT;
     uint32_t count = (uint32_t)span->capacity + has_tail;
     na_lock(&spans_lock);

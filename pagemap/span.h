@@ -26,20 +26,26 @@
 #include "alloc/sys/base.h"
 #include "pagemap/registry.h"
 
-/* Owners, as in page tags: 1..NA_OWNER_POOL-1 a thread cache, NA_OWNER_POOL | node a node's pool.
- */
+/* Owners, as in page tags: 1..NA_OWNER_POOL-1 a thread cache, NA_OWNER_POOL | node a node's pool,
+ * NA_OWNER_HEAP and above a heap of the program's own (alloc/central/heap.h). */
 #define NA_OWNER_NONE 0u
 #define NA_OWNER_POOL 0x8000u
+#define NA_OWNER_HEAP 0xc000u
+
+struct na_chunk;
 
 /* What a large block's run is kept and handed out by lies on the first line. */
 typedef struct na_span {
     uintptr_t start;
-    uintptr_t run; /* of a plain run (alloc/page/run_cache.h): `start` while its block lives,
-                    * NA_RUN_KEPT while it is kept; of others 0 */
+    union {
+        uintptr_t run; /* of a plain run (alloc/page/run_cache.h): `start` while its block lives,
+                        * NA_RUN_KEPT while it is kept; of others 0 */
+        struct na_chunk *chunk; /* small and `dedicated`: whose pages it has (alloc/page/chunk.h) */
+    };
     struct na_span *next;
     uint64_t each;  /* usable bytes of a block */
     uint32_t pages; /* of NA_PAGE_SIZE */
-    uint16_t owner; /* NA_OWNER_*; none: large */
+    uint16_t owner; /* NA_OWNER_*; of a large one none, or a heap of the program's own */
     uint8_t cls;    /* size class, 0: large */
     uint8_t node;   /* dense node of the memory */
     void *free;     /* blocks that came home, linked through their first word */
@@ -62,7 +68,7 @@ typedef struct na_span {
     uint16_t capacity; /* blocks that fit */
     uint8_t list;      /* occupancy list that the span is on (span_list.h), or one of the below */
     bool sampled;      /* holds sampled blocks only */
-    bool dedicated;    /* large: a mapping of its own, not part of a region */
+    bool dedicated;    /* not part of a region: a mapping of its own, or of a chunk */
     uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
     uint8_t astray;    /* large: why pages may lie elsewhere than on the node, NA_ASTRAY_* */
     /* A small span that was opened to all classes (alloc/central/mixed.h). `cls` and what follows
@@ -86,7 +92,12 @@ typedef struct na_span {
 } na_span_t;
 
 #define NA_SPAN_UNLISTED 0xff
-#define NA_RUN_KEPT      ((uintptr_t)1) /* no block begins there */
+
+/* Its blocks are those of a heap of the program's own. */
+NA_INLINE bool na_span_is_heaps(const na_span_t *span) {
+    return NA_UNLIKELY(span->owner >= NA_OWNER_HEAP);
+}
+#define NA_RUN_KEPT ((uintptr_t)1) /* no block begins there */
 
 enum {
     NA_ASTRAY_NOT,

@@ -107,7 +107,10 @@ static void *take_small(na_tcache_t *tcache, unsigned node, size_t size) {
 /* A block on a dense node. */
 NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     if (!na_node_many) return na_alloc(size, NA_ENTRY_MALLOC);
-    if (size > NA_SMALL_MAX) return na_large_alloc_on(node, size, NA_ENTRY_MALLOC);
+    if (size > NA_SMALL_MAX) {
+        na_large_place_t place = {.node = node, .on_node = true};
+        return na_large_alloc_placed(place, size, NA_PAGE_SIZE, NA_ENTRY_MALLOC, NULL);
+    }
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache != NULL && tcache->node == node) {
         na_tcache_leave(tcache);
@@ -156,7 +159,8 @@ void *numalloc_alloc_interleaved(size_t size, const int *nodes, size_t count) {
         unsigned next = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed);
         return alloc_on(members == 0 ? 0 : dense[next % members], size);
     }
-    return na_large_alloc_interleaved(set, size, NA_ENTRY_MALLOC);
+    na_large_place_t place = {.turns = set};
+    return na_large_alloc_placed(place, size, NA_PAGE_SIZE, NA_ENTRY_MALLOC, NULL);
 }
 
 /* --- where is it --- */

@@ -8,6 +8,7 @@
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
 #include "alloc/thread/foreign.h"
+#include "alloc/thread/heap_cache.h"
 #include "alloc/thread/large.h"
 #include "alloc/thread/small.h"
 #include "alloc/track/misuse.h"
@@ -177,8 +178,12 @@ NA_RACES_WITH_EMPTY static void *alloc_resized(size_t have, size_t size, na_entr
 
 NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size,
                                                 na_entry_t entry) {
-    void *fresh = span->cls == 0 ? na_large_alloc_grown(size, entry) : NULL;
     size_t have = usable(span, block);
+    void *fresh = NULL;
+    if (na_span_is_heaps(span)) /* it stays there */
+        fresh = na_heap_alloc(na_heap_of_owner(span->owner), resized(have, size), entry);
+    else if (span->cls == 0)
+        fresh = na_large_alloc_grown(size, entry);
     if (fresh == NULL) fresh = alloc_resized(have, size, entry);
     if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);

@@ -22,7 +22,7 @@ static void unlist(na_span_list_t *set, na_span_t *span) {
     if (span->prev != NULL)
         span->prev->next = span->next;
     else
-        set->partial[span->list] = span->next;
+        set->lists[span->list] = span->next;
     if (span->next != NULL) span->next->prev = span->prev;
     span->prev = span->next = NULL;
     span->list = NA_SPAN_UNLISTED;
@@ -31,17 +31,45 @@ static void unlist(na_span_list_t *set, na_span_t *span) {
 /* Puts the span on the list where its occupancy says it belongs, or on none. */
 static void relist(na_span_list_t *set, na_span_t *span) {
     bool can_give = span->free_count != 0 || span->carved < span->capacity;
-    uint32_t list =
-        can_give ? in_use(span) * NA_SPAN_LIST_LISTS / span->capacity : NA_SPAN_UNLISTED;
+    uint32_t list = can_give     ? in_use(span) * NA_SPAN_LIST_LISTS / span->capacity
+                    : set->whole ? NA_SPAN_LIST_FULL
+                                 : NA_SPAN_UNLISTED;
     if (list == span->list) return;
     unlist(set, span);
-    if (!can_give) return;
+    if (list == NA_SPAN_UNLISTED) return;
     span->prev = NULL;
-    span->next = set->partial[list];
+    span->next = set->lists[list];
     if (span->next != NULL) span->next->prev = span;
-    set->partial[list] = span;
+    set->lists[list] = span;
     span->list = (uint8_t)list;
     set->sparse += list < NA_SPAN_LIST_SPARSE;
+}
+
+/* --- pages --- */
+
+static bool take_pages(na_span_t *span, na_span_kind_t kind, uint32_t pages) {
+    bool zeroed;
+    span->start = kind.chunks != NULL ? na_chunks_alloc(kind.chunks, pages, &span->chunk)
+                                      : na_pageheap_alloc(kind.node, pages, 1, &zeroed);
+    if (span->start == 0) return false;
+    span->pages = pages;
+    span->dedicated = kind.chunks != NULL;
+    span->home = kind.node;
+    /* A stray lies on another node. */
+    span->node = span->dedicated ? kind.node : (uint8_t)na_pageheap_node_of(span->start);
+    return true;
+}
+
+/* Of a span that is not in the page map; it ends. */
+static void give_pages_back(na_span_t *span) {
+    if (NA_UNLIKELY(span->dedicated)) {
+        na_chunk_free(span->chunk, span->start, span->pages);
+    } else {
+        if (NA_UNLIKELY(span->home != span->node))
+            na_pageheap_stray(span->home, span->node, span->pages, false);
+        na_pageheap_free(span->node, span->start, span->pages);
+    }
+    na_span_delete(span);
 }
 
 static size_t release(na_span_list_t *set, na_span_t *span) {
@@ -49,43 +77,37 @@ static size_t release(na_span_list_t *set, na_span_t *span) {
     unlist(set, span);
     set->spans--;
     na_pagemap_remove(span);
-    if (NA_UNLIKELY(span->home != span->node))
-        na_pageheap_stray(span->home, span->node, span->pages, false);
-    na_pageheap_free(span->node, span->start, span->pages);
-    na_span_delete(span);
+    give_pages_back(span);
     return bytes;
+}
+
+/* What free learns of its pages. */
+static uint32_t tag_of(na_span_kind_t kind, bool slow) {
+    if (NA_UNLIKELY(kind.owner >= NA_OWNER_HEAP)) return NA_TAG_HEAP(kind.owner);
+    return slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner);
 }
 
 static na_span_t *grow(na_span_list_t *set, na_span_kind_t kind) {
     const na_class_t *c = &na_classes[kind.cls];
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
-    bool zeroed;
-    uint32_t pages = na_pressure_is_low() ? c->dense_pages : c->span_pages;
-    uintptr_t start = na_pageheap_alloc(kind.node, pages, 1, &zeroed);
-    if (start == 0) {
+    if (!take_pages(span, kind, na_pressure_is_low() ? c->dense_pages : c->span_pages)) {
         na_span_delete(span);
         return NULL;
     }
-    span->start = start;
-    span->pages = pages;
-    span->capacity = (uint16_t)(pages * NA_PAGE_SIZE / c->size);
+    span->capacity = (uint16_t)(span->pages * NA_PAGE_SIZE / c->size);
     span->each = c->size;
     span->reciprocal = c->reciprocal;
     span->cls = kind.cls;
     span->owner = kind.owner;
     span->sampled = kind.sampled;
-    span->home = kind.node;
-    span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     bool slow = kind.sampled || na_every_event;
     if (slow) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
     bool room = !slow || NA_LIKELY(!na_pressure_is_exhausted()) ||
                 na_pressure_may_add(span->capacity * sizeof(na_record_t));
     if (!room || (slow && !na_span_add_records(span)) ||
-        !na_pagemap_enter(span, slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner))) {
-        if (span->home != span->node) na_pageheap_stray(span->home, span->node, span->pages, false);
-        na_pageheap_free(span->node, start, span->pages);
-        na_span_delete(span);
+        !na_pagemap_enter(span, tag_of(kind, slow))) {
+        give_pages_back(span);
         return NULL;
     }
     set->spans++;
@@ -247,9 +269,17 @@ bool na_span_list_open(na_span_list_t *set, na_mixer_t *mixer) {
     return false;
 }
 
-void na_span_list_trim(na_span_list_t *set) {
+size_t na_span_list_trim(na_span_list_t *set) {
+    size_t bytes = 0;
     for (na_span_t *span = set->partial[0], *next; span != NULL; span = next) {
         next = span->next;
-        if (span->free_count == span->carved) release(set, span);
+        if (span->free_count == span->carved) bytes += release(set, span);
     }
+    return bytes;
+}
+
+void na_span_list_end(na_span_list_t *set) {
+    for (unsigned list = 0; list <= NA_SPAN_LIST_FULL; list++)
+        while (set->lists[list] != NULL)
+            release(set, set->lists[list]);
 }

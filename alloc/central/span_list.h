@@ -4,7 +4,8 @@
  * its gate) and a node's pooled classes (under the central list's lock).
  *
  *   partial[0] nearly empty ... partial[7] nearly full     spans that can give blocks
- *   (full spans are on no list)
+ *   full                                                   the others, where `whole` says that they
+ *                                                          are to be found, too; else on no list
  *
  * Blocks are taken from the fullest spans first, so that the emptiest get the chance to drain and
  * go back to the page heap. Invariant: a span is on partial[i] exactly when it has a block to give
@@ -16,17 +17,24 @@
 #include <stdint.h>
 
 #include "alloc/central/mixed.h"
+#include "alloc/page/chunk.h"
 #include "alloc/sys/base.h"
 #include "pagemap/span.h"
 
 #define NA_SPAN_LIST_LISTS  8u
 #define NA_SPAN_LIST_SPARSE 3u /* spans on the first lists are */
 
+#define NA_SPAN_LIST_FULL NA_SPAN_LIST_LISTS
+
 typedef struct na_span_list {
-    na_span_t *partial[NA_SPAN_LIST_LISTS];
+    union {
+        na_span_t *partial[NA_SPAN_LIST_LISTS];
+        na_span_t *lists[NA_SPAN_LIST_LISTS + 1]; /* full ones last */
+    };
     uint32_t spans;  /* all, full ones included */
     uint32_t takes;  /* how often blocks were taken */
     uint32_t sparse; /* spans on the first NA_SPAN_LIST_SPARSE lists */
+    bool whole;
 } na_span_list_t;
 
 /* How new spans of a set are made: the owner's part of what a span is. */
@@ -35,6 +43,7 @@ typedef struct na_span_kind {
     uint8_t node;
     uint16_t owner;
     bool sampled;
+    na_chunks_t *chunks; /* where their pages come from; NULL: from the node's page heap */
 } na_span_kind_t;
 
 /* Takes blocks: whole free lists of the fullest spans, then memory not carved yet (up to the end of
@@ -67,7 +76,10 @@ bool na_run_cut(void **list, unsigned cls, na_run_t *run);
 /* Opens the sparsest span to all classes, as one of the mixer (mixed.h); false: none is sparse. */
 bool na_span_list_open(na_span_list_t *set, na_mixer_t *mixer);
 
-/* Gives wholly free spans back, the last ones too. */
-void na_span_list_trim(na_span_list_t *set);
+/* Gives wholly free spans back, the last ones too; the bytes that went to the page heap. */
+size_t na_span_list_trim(na_span_list_t *set);
+
+/* Gives all spans of a whole set back, whatever blocks of them are in use. */
+void na_span_list_end(na_span_list_t *set);
 
 #endif

@@ -22,7 +22,10 @@
 /* Pages of a mixed span (mixed.h) name its thread cache as owner and no bin: bin 0, which never
  * matches. */
 #define NA_TAG_MIXED(owner) ((uint32_t)(owner) << 16)
-#define NA_TAG_NEVER        1u /* expected by bin 0 only */
+/* Pages of a heap of the program's own (heap.h): its owner, and no bin. */
+#define NA_TAG_HEAP(owner) ((uint32_t)(owner) << 16)
+#define NA_TAG_HEAP_LEAST  NA_TAG_HEAP(0xc000u) /* no other tag is as large */
+#define NA_TAG_NEVER       1u                   /* expected by bin 0 only */
 
 NA_INLINE uint32_t na_tag(unsigned cls, unsigned owner) {
     return (uint32_t)(cls * NA_BIN_SIZE) | (uint32_t)owner << 16;

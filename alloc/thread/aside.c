@@ -10,6 +10,7 @@
 #include "alloc/page/place.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/topology.h"
+#include "alloc/thread/heap_cache.h"
 #include "alloc/thread/large.h"
 #include "alloc/thread/small.h"
 #include "alloc/track/recording.h"
@@ -189,6 +190,7 @@ NA_COLD void na_aside_drain(na_tcache_t *tcache) {
         na_free_late(tcache, block);
         block = next;
     }
+    na_heap_drop_pending(tcache); /* after their blocks */
 }
 
 /* Their threads are not here, so the thread caches are taken over as all others. */

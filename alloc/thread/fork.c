@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "alloc/central/central.h"
+#include "alloc/central/heap.h"
 #include "alloc/central/mixed.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/lock.h"
@@ -152,6 +153,7 @@ static void in_child(void) {
     na_span_after_fork_child();
     na_pageheap_after_fork_child();
     na_central_after_fork_child();
+    na_heap_after_fork_child();
     na_mix_after_fork_child();
     bool taken = false; /* the list of thread caches, by a fork */
     for (unsigned i = 0; i < nested && i < NESTED_MOST; i++)

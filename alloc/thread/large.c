@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alloc/api/init.h"
+#include "alloc/central/heap.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/place.h"
 #include "alloc/page/pressure.h"
@@ -89,6 +90,7 @@ typedef struct na_large_kind {
     bool on_node;               /* the program names the node */
     bool by_touch;              /* its pages are to lie where they are first touched */
     bool held;                  /* a run of pages that hold memory already, or none */
+    bool huge;                  /* dedicated, and huge pages are asked for */
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
 
@@ -120,6 +122,7 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
         span->astray = NA_ASTRAY_BY_TOUCH;
     } else
         na_place(start, bytes, span->node, na_place_binds(span->node));
+    if (kind->huge && !na_pressure_is_critical()) na_os_hugepage(start, bytes, true);
     if (!na_os_commit(start, bytes)) {
         na_os_unmap(start, bytes);
         na_limit_release(bytes);
@@ -408,22 +411,25 @@ NA_RACES_WITH_EMPTY void *na_large_alloc(size_t size, size_t alignment, na_entry
     return na_large_bins_pop(tcache, head, size);
 }
 
-void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry) {
-    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = node, .on_node = true};
-    return alloc_checked(size, kind, entry, NULL);
-}
-
-void *na_large_alloc_interleaved(const uint64_t *nodes, size_t size, na_entry_t entry) {
-    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE,
-                            .node = NA_NODE_ANY,
-                            .dedicated = true,
-                            .on_node = true,
-                            .interleave = nodes};
-    return alloc_checked(size, kind, entry, NULL);
-}
-
 bool na_large_room_for_mapping(void) {
     return atomic_load_explicit(&dedicated_count, memory_order_relaxed) < NA_DEDICATED_MAX;
+}
+
+void *na_large_alloc_placed(na_large_place_t place, size_t size, size_t alignment, na_entry_t entry,
+                            bool *zeroed) {
+    na_large_kind_t kind = {.alignment = alignment, .node = OWN_NODE};
+    if (place.on_node || place.turns != NULL) {
+        kind.node = place.turns != NULL ? NA_NODE_ANY : place.node;
+        kind.on_node = true;
+    }
+    bool maps = place.turns != NULL || (place.huge && size >= NA_HUGE_SIZE);
+    if (maps && na_large_room_for_mapping()) {
+        kind.dedicated = true;
+        kind.huge = place.huge;
+        kind.interleave = place.turns;
+    }
+    if (!kind.on_node && !kind.dedicated) return na_large_alloc(size, alignment, entry, zeroed);
+    return alloc_checked(size, kind, entry, zeroed);
 }
 
 void *na_large_alloc_grown(size_t size, na_entry_t entry) {
@@ -446,10 +452,17 @@ void na_large_free(na_tcache_t *tcache, na_span_t *span, void *block, na_release
     na_scavenge_pass(tcache);
 }
 
+/* Behind the gate: the block is no heap's any more, and its run may be kept as any. */
+static NA_COLD void leave_heap(na_span_t *span) {
+    na_heap_remove_large(span);
+    if (is_plain(span)) span->run = span->start;
+}
+
 void na_large_free_late(na_tcache_t *tcache, na_span_t *span) {
     /* A mapping of its own goes without (aside.h). */
     bool behind = NA_LIKELY(tcache != NULL) && na_gate_enter(tcache);
-    if (NA_UNLIKELY(!behind) && !span->dedicated) {
+    if (behind && na_span_is_heaps(span)) leave_heap(span);
+    if (NA_UNLIKELY(!behind) && (!span->dedicated || na_span_is_heaps(span))) {
         na_aside_free_later((void *)span->start);
         return;
     }

@@ -47,10 +47,18 @@ void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size);
 /* A large block for one that grows, with room; NULL: a small one, or none to be had. */
 void *na_large_alloc_grown(size_t size, na_entry_t entry);
 
-/* The same on a node (dense), and in a dedicated mapping with its pages in turn on the nodes of a
- * set: one bit a node of the system, NA_OS_NODES bits. */
-void *na_large_alloc_on(unsigned node, size_t size, na_entry_t entry);
-void *na_large_alloc_interleaved(const uint64_t *nodes, size_t size, na_entry_t entry);
+/* Where a block is to lie. */
+typedef struct na_large_place {
+    unsigned node;         /* dense, or NA_NODE_ANY */
+    bool on_node;          /* on that one; false: on the thread's */
+    bool huge;             /* in a dedicated mapping of huge pages, if it is as large as one */
+    const uint64_t *turns; /* NULL, or: in a dedicated mapping with its pages in turn on the nodes
+                            * of this set: one bit a node of the system, NA_OS_NODES bits */
+} na_large_place_t;
+/* The same as na_large_alloc, elsewhere. Where there are NA_DEDICATED_MAX mappings, no more are
+ * made, and the block lies on the node. */
+void *na_large_alloc_placed(na_large_place_t place, size_t size, size_t alignment, na_entry_t entry,
+                            bool *zeroed);
 /* Another dedicated mapping for a block that does not need one is in order. */
 bool na_large_room_for_mapping(void);
 

@@ -9,6 +9,7 @@
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
 #include "alloc/thread/bin.h"
+#include "alloc/thread/heap_cache.h"
 #include "alloc/thread/large_bins.h"
 #include "alloc/thread/overflow.h"
 #include "alloc/thread/remote.h"
@@ -135,6 +136,7 @@ void na_tcache_flush(na_tcache_t *tcache) {
         na_bin_grant(tcache, cls);
     }
     na_large_bins_flush(tcache);
+    na_heap_cache_flush(tcache);
     na_remote_flush(tcache);
 }
 
@@ -151,6 +153,7 @@ static NA_COLD void flush_all(na_tcache_t *tcache) {
 static void decay_bins(na_tcache_t *tcache) {
     tcache->drawn = 0;
     na_large_bins_decay(tcache);
+    na_heap_cache_decay(tcache);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &tcache->states[cls];
         if (state->cap == 0) continue;

@@ -10,6 +10,7 @@
 #include "alloc/thread/aside.h"
 #include "alloc/thread/bin.h"
 #include "alloc/thread/foreign.h"
+#include "alloc/thread/heap_cache.h"
 #include "alloc/thread/holes.h"
 #include "alloc/thread/large.h"
 #include "alloc/thread/large_bins.h"
@@ -173,6 +174,10 @@ static NA_NOINLINE void finish_free(na_tcache_t *tcache, na_span_t *span, void *
         na_gate_leave(tcache);
         return;
     }
+    if (na_span_is_heaps(span)) {
+        na_heap_put(tcache, span, block);
+        return;
+    }
     uint32_t tag = na_is_mixed(span) ? na_holes_tag(block, NA_TAG_MIXED(span->mix_owner))
                                      : na_tag(cls, span->owner);
     give(tcache, tag, block);
@@ -192,6 +197,7 @@ static void free_seen(na_tcache_t *tcache, na_span_t *span, void *block, na_rele
 
 void na_free_late(na_tcache_t *tcache, void *block) {
     na_span_t *span = na_span_of(block);
+    if (NA_UNLIKELY(span == NULL)) return; /* its heap is gone */
     if (span->cls == 0)
         na_large_free_late(tcache, span);
     else
@@ -252,6 +258,8 @@ NA_RACES_WITH_EMPTY void na_free_missed(void *block, uint32_t tag, na_release_t 
             na_free_slow(block, tag, how, NULL);
     } else if ((tag & 0xffff) >= NA_CLASS_EXTENDED * NA_BIN_SIZE) {
         free_extended(block, tag, how);
+    } else if (NA_UNLIKELY(tag >= NA_TAG_HEAP_LEAST)) {
+        na_heap_free(tcache, block, how);
     } else {
         na_free_slow(block, tag, how, NULL);
     }

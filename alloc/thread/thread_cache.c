@@ -16,6 +16,7 @@
 #include "alloc/sys/topology.h"
 #include "alloc/thread/aside.h"
 #include "alloc/thread/bin.h"
+#include "alloc/thread/heap_cache.h"
 #include "alloc/thread/large_bins.h"
 #include "alloc/thread/overflow.h"
 #include "alloc/thread/remote.h"
@@ -216,6 +217,7 @@ static na_tcache_t *attach(void) {
 static void put_away(na_tcache_t *tcache) {
     if (atomic_load_explicit(&tcache->warm, memory_order_relaxed)) return; /* tried before */
     na_large_bins_flush(tcache);
+    na_heap_cache_flush(tcache);
     if (na_warm_keep(tcache))
         na_remote_flush(tcache);
     else
@@ -445,7 +447,7 @@ static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
         tcache->remote_batches[i] = (na_remote_batch_t){0};
     }
     tcache->remote_batches_used = 0;
-    return lost + na_large_bins_forget(tcache);
+    return lost + na_large_bins_forget(tcache) + na_heap_cache_forget(tcache);
 }
 
 /* With the list lock. What is the thread's own may be in any state: the code that a signal handler
@@ -453,9 +455,11 @@ static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
 static NA_COLD NA_NOINLINE void take_over(void) {
     takeover_due = false;
     uint32_t me = na_thread_tag();
+    na_heap_forget_lists();
     for (unsigned id = 1; id <= tcache_count; id++) {
         na_tcache_t *tcache = tcaches[id];
         uint32_t phase = atomic_load(&tcache->phase);
+        if (tcache->holder == me) na_heap_cache_recount(tcache);
         if (phase == NA_TCACHE_ATTACHED && tcache->holder != me) {
             na_fork_lost += forget_bins(tcache);
             if (tcache->ours) ours_attached--;

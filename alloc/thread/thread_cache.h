@@ -157,7 +157,8 @@ typedef struct na_tcache {
     bool refused;           /* the gate was, so that what failed may be had aside */
     uint32_t holder;        /* tag of the thread that it is attached to; 0: of one that ended */
     struct na_holes *holes; /* in its mixed spans (holes.h); NULL: it never had any */
-    struct na_tcache *next_idle; /* guarded by the cache-list lock */
+    struct na_heap_cache *heap_cache; /* heap_cache.h; NULL: it never had any */
+    struct na_tcache *next_idle;      /* guarded by the cache-list lock */
 
     /* Written by other threads. */
     /* 0, or the tag of the thread that is behind the gate; and NA_LOCK_AWAITED if that is in a

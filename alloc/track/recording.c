@@ -18,7 +18,7 @@ bool na_record_let_quicken(bool may) {
 
 static bool may_quicken(const na_span_t *span) {
     return atomic_load_explicit(&quicken, memory_order_relaxed) && span->cls != 0 &&
-           !span->sampled && !na_is_mixed(span) &&
+           !span->sampled && !na_is_mixed(span) && !na_span_is_heaps(span) &&
            atomic_load_explicit(&span->aside, memory_order_relaxed) == 0;
 }
 
@@ -51,7 +51,8 @@ static bool is_complete(const na_span_t *span) {
 static na_record_t *wanted_record(na_span_t *span, const void *block) {
     if (na_every_event && !na_is_mixed(span)) {
         if (!na_span_add_records(span)) return NULL;
-        if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW))
+        /* All frees of a heap's blocks are seen. */
+        if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW) && !na_span_is_heaps(span))
             na_pagemap_retag(span, NA_TAG_SLOW); /* the block holds the span in its place */
         atomic_store_explicit(&span->recorded,
                               atomic_load_explicit(&na_session, memory_order_relaxed),

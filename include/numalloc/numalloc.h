@@ -178,6 +178,85 @@ typedef struct numalloc_node_stats {
  * own and of interleaved blocks. 0; or -1 and EINVAL. */
 int numalloc_get_node_stats(int node, numalloc_node_stats_t *stats);
 
+/* --- Heaps of the program's own -----------------------------------------------------------------
+ *
+ * A heap has pages that no other blocks lie on: what belongs together lies close together, where
+ * the program wants it, and goes all at once. Its blocks are blocks like any other: free(), of any
+ * thread, takes them, and so do realloc() (a block that has to move stays in its heap),
+ * malloc_usable_size(), numalloc_node_of() and profiles. Several threads may use a heap at the same
+ * time. There may be 16,383 of them; one that is empty takes less than 1 KiB.
+ *
+ *     numalloc_heap_t *heap = numalloc_heap_create(&(numalloc_heap_options_t){.name = "graph"});
+ *     node_t *node = numalloc_heap_malloc(heap, sizeof *node);
+ *     ...
+ *     numalloc_heap_destroy(heap);
+ *
+ * C++: <numalloc/heap.hpp> has a std::pmr::memory_resource and an allocator for containers. */
+typedef struct numalloc_heap numalloc_heap_t;
+
+/* Where its memory lies. On a machine with one node all are the same. */
+typedef enum numalloc_heap_place {
+    NUMALLOC_HEAP_LOCAL,       /* as malloc's: on the node of the thread that allocates */
+    NUMALLOC_HEAP_NODE,        /* on `node` */
+    NUMALLOC_HEAP_INTERLEAVED, /* page by page on `nodes` in turn */
+    NUMALLOC_HEAP_FIRST_TOUCH, /* where each page is first written; pages of freed blocks stay where
+                                * they lie until the system has them back */
+    NUMALLOC_HEAP_NEAR,        /* on the nearest node that has processors, as seen from the thread
+                                * that makes the heap */
+    NUMALLOC_HEAP_FAR          /* on the nearest node without (memory expanders); as NEAR if there
+                                * is none */
+} numalloc_heap_place_t;
+
+#define NUMALLOC_HEAP_OWN_LINES  1u /* no two of its blocks share a cache line */
+#define NUMALLOC_HEAP_HUGE_PAGES 2u /* the system is asked for huge pages, 2 MiB at a time */
+
+/* All zero: as malloc's. */
+typedef struct numalloc_heap_options {
+    const char *name; /* NULL: none. The first 47 bytes count */
+    numalloc_heap_place_t place;
+    int node;          /* NUMALLOC_HEAP_NODE */
+    const int *nodes;  /* NUMALLOC_HEAP_INTERLEAVED; NULL: all usable ones */
+    size_t node_count; /* length of `nodes` */
+    unsigned flags;    /* NUMALLOC_HEAP_OWN_LINES | ... */
+    unsigned reserved; /* 0 */
+} numalloc_heap_options_t;
+
+/* A heap; `options` may be NULL. NULL: EINVAL, a node is not usable, an unknown place or flag, or
+ * `reserved` is not 0; ENOMEM, also when there are too many. */
+numalloc_heap_t *numalloc_heap_create(const numalloc_heap_options_t *options);
+
+/* As malloc, calloc, aligned_alloc and realloc. numalloc_heap_realloc of a block that is not of the
+ * heap moves it there; size 0 frees it. Where another thread's fork takes long, what they give may
+ * be a block of malloc's. */
+void *numalloc_heap_malloc(numalloc_heap_t *heap, size_t size);
+void *numalloc_heap_calloc(numalloc_heap_t *heap, size_t count, size_t size);
+void *numalloc_heap_aligned(numalloc_heap_t *heap, size_t alignment, size_t size);
+void *numalloc_heap_realloc(numalloc_heap_t *heap, void *block, size_t size);
+
+/* Gives the heap's free pages back, and what the calling thread keeps of it. Bytes that became free
+ * for other heaps or for the system. */
+size_t numalloc_heap_trim(numalloc_heap_t *heap);
+
+/* Frees all blocks of the heap, and the heap. No thread may use it or a block of it any more, nor
+ * be freeing one just now. NULL is allowed. */
+void numalloc_heap_destroy(numalloc_heap_t *heap);
+
+/* The heap of a live block; NULL: it is malloc's, or no block of ours. */
+numalloc_heap_t *numalloc_heap_of(const void *block);
+
+/* Bytes. A snapshot. */
+typedef struct numalloc_heap_stats {
+    const char *name; /* as it was given, or ""; good as long as the heap */
+    int node;         /* that it is placed on; -1: on several, or where it is touched */
+    int reserved;
+    uint64_t live;     /* in blocks, and in what threads keep: of each size class up to 64 blocks
+                        * and 32 KiB, which go back after a second without use */
+    uint64_t large;    /* of that, in blocks of more than 32 KiB */
+    uint64_t in_spans; /* in pages that are the heap's */
+} numalloc_heap_stats_t;
+
+void numalloc_heap_get_stats(numalloc_heap_t *heap, numalloc_heap_stats_t *stats);
+
 /* --- Profiling ----------------------------------------------------------------------------------
  *
  * A program needs none of this to be profiled: NUMALLOC_PROFILE does that (docs/profiling.md).
