@@ -15,6 +15,7 @@ endif()
 install(TARGETS numalloc-run numalloc-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES
     ${PROJECT_SOURCE_DIR}/include/numalloc/numalloc.h
+    ${PROJECT_SOURCE_DIR}/include/numalloc/heap.hpp
     ${PROJECT_SOURCE_DIR}/include/numalloc/instrument.h
     ${PROJECT_SOURCE_DIR}/include/numalloc/profile.h
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/numalloc)
