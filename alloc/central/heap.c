@@ -36,6 +36,8 @@ static na_heap_t *make_new(void) {
     na_heap_t *heap = na_meta_alloc(sizeof *heap, NA_CACHE_LINE);
     if (heap == NULL) return NULL;
     heap->owner = (uint16_t)(NA_OWNER_HEAP + made);
+    heap->key = (uint32_t)heap->owner << NA_HEAP_KEY_SHIFT;
+    heap->first_list = heap->owner * NA_HEAP_SPREAD;
     atomic_store_explicit(&heaps[made++], heap, memory_order_release);
     return heap;
 }

@@ -35,8 +35,13 @@
 
 #define NA_HEAPS_MAX 0x3fffu /* at one time: owners NA_OWNER_HEAP to 0xfffe */
 
+#define NA_HEAP_KEY_SHIFT 8
+#define NA_HEAP_SPREAD    29u /* odd: the lists of two heaps meet at few classes */
+
 typedef struct na_heap {
     na_lock_t lock;
+    uint32_t key;        /* the owner's part of its lists' keys (alloc/thread/heap_cache.h), */
+    uint32_t first_list; /* and where they begin: modulo their number */
     uint16_t owner;
     uint8_t node;       /* dense; NA_NODE_ANY: not bound */
     bool on_node;       /* large blocks, too, whoever asks */

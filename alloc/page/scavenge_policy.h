@@ -22,6 +22,8 @@
  *   run cache       beyond its share                   page heap       as many runs as came
  *                   unused for TRANSFER_IDLE_MS        page heap       those runs
  *   either          new memory would be touched        page heap       all of thread and node
+ *   list of a heap  64 blocks or 32 KiB; unused for    its heap        the list
+ *   of the program  IDLE_MS
  *   span            empty                              page heap       all but one a class; that
  *                                                                      one with an idle bin
  *   free pages      older than NUMALLOC_PURGE_DELAY    system          PURGE_TICK a look

@@ -27,7 +27,7 @@ static uint16_t most_of(unsigned cls) {
 }
 
 static na_heap_t *heap_of(const na_heap_list_t *list) {
-    return na_heap_of_owner(list->key >> 8);
+    return na_heap_of_owner(list->key >> NA_HEAP_KEY_SHIFT);
 }
 
 /* --- lists. Behind the gate, but for `begin` --- */
@@ -42,7 +42,7 @@ static void begin(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, un
 /* The list goes home, if its heap still lives; its place is nobody's. */
 static void end(na_tcache_t *tcache, na_heap_list_t *list) {
     na_heap_t *heap = heap_of(list);
-    unsigned cls = list->key & 0xff;
+    unsigned cls = list->key & ((1u << NA_HEAP_KEY_SHIFT) - 1);
     if (list->count != 0 && na_heap_give(heap, cls, list->head)) {
         tcache->states[cls].pushes += list->count;
         if (heap->node != tcache->node) na_tcache_crossed(tcache, heap->node, cls, list->count);
@@ -72,6 +72,7 @@ static bool refill(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, u
     list->head = na_heap_take(heap, cls, list->most / 2, &got);
     na_gate_leave(tcache);
     list->count = (uint16_t)got;
+    if (NA_UNLIKELY(tcache->states[cls].cap == 0)) na_bin_begin(tcache, cls);
     tcache->states[cls].pops += got;
     if (heap->node != tcache->node)
         tcache->crossed[heap->node].bytes -= (int64_t)got * na_classes[cls].size;
@@ -79,22 +80,36 @@ static bool refill(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, u
 }
 
 static bool has_cache(na_tcache_t *tcache) {
-    if (NA_UNLIKELY(tcache->heap_cache == NULL))
-        tcache->heap_cache = na_meta_alloc(sizeof(na_heap_cache_t), NA_CACHE_LINE);
-    return tcache->heap_cache != NULL;
+    if (NA_LIKELY(tcache->heap_cache != NULL)) return true;
+    tcache->heap_cache = na_meta_alloc(sizeof(na_heap_cache_t), NA_CACHE_LINE);
+    if (tcache->heap_cache == NULL) return false;
+    na_heap_cache_switched(tcache);
+    return true;
 }
 
 /* --- taking --- */
 
-/* Mode sample: the block is drawn, or its bytes are counted. */
-static bool is_sampled(na_tcache_t *tcache, unsigned cls) {
-    na_bin_state_t *state = &tcache->states[cls];
-    if (NA_UNLIKELY(state->cap == 0)) na_bin_begin(tcache, cls);
-    bool sampled = na_sample_interval != 0 && state->until_sample < (int64_t)na_classes[cls].size;
+void na_heap_cache_renew(na_heap_cache_t *cache, na_track_t *track) {
+    cache->credit = 0;
+    cache->until_sample = na_sampler_draw(track);
+}
+
+/* Counts a block and grants credit; true: it is to be sampled. (The call that came here may have
+ * taken the block's bytes from the credit; it is the same block, so that is undone.) */
+static bool settle(na_tcache_t *tcache, unsigned cls) {
+    na_heap_cache_t *cache = tcache->heap_cache;
+    int64_t size = na_classes[cls].size, grant = NA_CREDIT_MAX * size;
+    if (cache->credit < 0) cache->credit += size;
+    int64_t until =
+        cache->until_sample == INT64_MAX ? INT64_MAX : cache->until_sample + cache->credit;
+    bool sampled = na_sample_interval != 0 && until < size;
     if (sampled)
-        state->until_sample = na_sampler_draw(&tcache->track);
-    else
-        state->until_sample -= na_classes[cls].size;
+        until = na_sampler_draw(&tcache->track);
+    else if (until != INT64_MAX)
+        until -= size;
+    if (na_every_event) grant = 0;
+    cache->credit = until < grant ? until : grant;
+    cache->until_sample = until == INT64_MAX ? INT64_MAX : until - cache->credit;
     return sampled;
 }
 
@@ -109,7 +124,7 @@ static void *take_small(na_tcache_t *tcache, na_heap_t *heap, unsigned cls, size
     list->head = *na_block_next(block);
     list->count--;
     na_span_t *span = na_span_by_page(block);
-    if (is_sampled(tcache, cls)) (void)na_span_add_records(span);
+    if (settle(tcache, cls)) (void)na_span_add_records(span);
     na_record_alloc(&tcache->track, span, block, size, na_classes[cls].size, entry);
     return block;
 }
@@ -193,16 +208,14 @@ void na_heap_free_slow(void *block, na_release_t how) {
 
 /* --- giving back --- */
 
-void na_heap_cache_flush(na_tcache_t *tcache) {
+void na_heap_cache_flush_lists(na_tcache_t *tcache) {
     na_heap_cache_t *cache = tcache->heap_cache;
-    if (cache == NULL) return;
     for (unsigned i = 0; i < NA_HEAP_LISTS && cache->used != 0; i++)
         if (cache->lists[i].key != 0) end(tcache, &cache->lists[i]);
 }
 
-void na_heap_cache_decay(na_tcache_t *tcache) {
+void na_heap_cache_decay_lists(na_tcache_t *tcache) {
     na_heap_cache_t *cache = tcache->heap_cache;
-    if (cache == NULL) return;
     for (unsigned i = 0; i < NA_HEAP_LISTS && cache->used != 0; i++) {
         if (cache->lists[i].key != 0 && cache->lists[i].head == cache->seen[i])
             end(tcache, &cache->lists[i]);
@@ -215,7 +228,7 @@ static void flush_heap(na_tcache_t *tcache, const na_heap_t *heap) {
     na_heap_cache_t *cache = tcache->heap_cache;
     if (cache == NULL) return;
     for (unsigned i = 0; i < NA_HEAP_LISTS && cache->used != 0; i++)
-        if (cache->lists[i].key >> 8 == heap->owner) end(tcache, &cache->lists[i]);
+        if (cache->lists[i].key >> NA_HEAP_KEY_SHIFT == heap->owner) end(tcache, &cache->lists[i]);
 }
 
 size_t na_heap_cache_trim(na_heap_t *heap) {
@@ -239,7 +252,8 @@ uint64_t na_heap_cache_forget(na_tcache_t *tcache) {
     uint64_t lost = 0;
     if (cache == NULL) return 0;
     for (unsigned i = 0; i < NA_HEAP_LISTS; i++) {
-        lost += (uint64_t)cache->lists[i].count * na_classes[cache->lists[i].key & 0xff].size;
+        lost += (uint64_t)cache->lists[i].count *
+                na_classes[cache->lists[i].key & ((1u << NA_HEAP_KEY_SHIFT) - 1)].size;
         cache->lists[i] = (na_heap_list_t){0};
     }
     cache->used = 0;

@@ -30,7 +30,7 @@
 #define NA_HEAP_LISTS 256u /* a power of two */
 
 typedef struct na_heap_list {
-    uint32_t key;   /* owner << 8 | class; 0: nobody's */
+    uint32_t key;   /* na_heap_key; 0: nobody's */
     uint16_t count; /* blocks; may be 0 */
     uint16_t most;  /* that it may hold */
     void *head;
@@ -38,19 +38,23 @@ typedef struct na_heap_list {
 _Static_assert(sizeof(na_heap_list_t) == 16, "four to a cache line");
 
 typedef struct na_heap_cache {
-    na_heap_list_t lists[NA_HEAP_LISTS];
+    /* Credit: bytes that may be handed out before the slow path looks for a switch of profiles, or
+     * draws a sample: up to NA_CREDIT_MAX blocks. None while every event is wanted. */
+    int64_t credit;
+    int64_t until_sample; /* mode sample: bytes until the next sample, beyond the credit */
+    uint32_t used;        /* lists that are somebody's */
+    _Alignas(NA_CACHE_LINE) na_heap_list_t lists[NA_HEAP_LISTS];
     void *seen[NA_HEAP_LISTS]; /* heads at the last look */
-    uint32_t used;             /* lists that are somebody's */
 } na_heap_cache_t;
 
+/* heap->key + class */
 NA_INLINE uint32_t na_heap_key(unsigned owner, unsigned cls) {
-    return (uint32_t)owner << 8 | cls;
+    return (uint32_t)owner << NA_HEAP_KEY_SHIFT | cls;
 }
 
 /* There are more places than classes: the classes of one heap are never in each other's way. */
 NA_INLINE na_heap_list_t *na_heap_list_of(na_heap_cache_t *cache, unsigned owner, unsigned cls) {
-    enum { SPREAD = 29 }; /* owners; odd */
-    return &cache->lists[(owner * SPREAD + cls) % NA_HEAP_LISTS];
+    return &cache->lists[(owner * NA_HEAP_SPREAD + cls) % NA_HEAP_LISTS];
 }
 
 /* A block of the heap, of any size, aligned to `alignment` (a power of two); NULL and errno ENOMEM.
@@ -61,17 +65,13 @@ void *na_heap_alloc_slow(na_heap_t *heap, size_t size, size_t alignment, na_entr
 
 /* The usual call: from the thread's list. (A thread without a thread cache has no lists.) */
 NA_HOT void *na_heap_alloc(na_heap_t *heap, size_t size, na_entry_t entry) {
-    na_tcache_t *tcache = na_self;
-    na_heap_cache_t *cache = tcache->heap_cache;
-    if (NA_LIKELY(size - 1 < NA_SMALL_MAX) && NA_LIKELY(cache != NULL) &&
-        NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed))) {
+    na_heap_cache_t *cache = na_self->heap_cache;
+    if (NA_LIKELY(size - 1 < NA_SMALL_MAX) && NA_LIKELY(cache != NULL)) {
         unsigned cls = na_heap_class(heap, size);
-        na_heap_list_t *list = na_heap_list_of(cache, heap->owner, cls);
-        int64_t *until_sample = &tcache->states[cls].until_sample;
-        if (NA_LIKELY(list->key == na_heap_key(heap->owner, cls)) &&
-            NA_LIKELY(list->head != NULL) && NA_LIKELY(*until_sample > NA_SMALL_MAX)) {
-            void *block = list->head;
-            *until_sample -= na_classes[cls].size;
+        na_heap_list_t *list = &cache->lists[(heap->first_list + cls) % NA_HEAP_LISTS];
+        void *block = list->head;
+        if (NA_LIKELY(list->key == heap->key + cls) && NA_LIKELY(block != NULL) &&
+            NA_LIKELY((cache->credit -= na_classes[cls].size) >= 0)) {
             list->head = *na_block_next(block);
             list->count--;
             return block;
@@ -104,10 +104,22 @@ void na_heap_put(na_tcache_t *tcache, na_span_t *span, void *block);
 
 /* Lists go to their heaps: all; those that were not used since the last look; those of a heap.
  * Behind the gate. */
-void na_heap_cache_flush(na_tcache_t *tcache);
-void na_heap_cache_decay(na_tcache_t *tcache);
+void na_heap_cache_flush_lists(na_tcache_t *tcache);
+void na_heap_cache_decay_lists(na_tcache_t *tcache);
+NA_INLINE void na_heap_cache_flush(na_tcache_t *tcache) {
+    if (NA_UNLIKELY(tcache->heap_cache != NULL)) na_heap_cache_flush_lists(tcache);
+}
+NA_INLINE void na_heap_cache_decay(na_tcache_t *tcache) {
+    if (NA_UNLIKELY(tcache->heap_cache != NULL)) na_heap_cache_decay_lists(tcache);
+}
 /* na_heap_trim, and the thread's own lists of the heap go to it before. Not behind the gate. */
 size_t na_heap_cache_trim(na_heap_t *heap);
+/* Recording was switched: no credit, and another draw. By the thread. */
+void na_heap_cache_renew(na_heap_cache_t *cache, na_track_t *track);
+NA_INLINE void na_heap_cache_switched(na_tcache_t *tcache) {
+    if (NA_UNLIKELY(tcache->heap_cache != NULL))
+        na_heap_cache_renew(tcache->heap_cache, &tcache->track);
+}
 /* Forked child: what another thread kept is lost (bytes), and no list counts any more; then the
  * thread's own do. */
 uint64_t na_heap_cache_forget(na_tcache_t *tcache);

@@ -233,7 +233,7 @@ static na_span_t *take_kept(na_tcache_t *tcache, size_t size, uint32_t pages) {
 }
 
 /* What only plain runs are: see run_cache.h. */
-static bool is_plain(const na_span_t *span) {
+NA_INLINE bool is_plain(const na_span_t *span) {
     return !span->dedicated && !span->astray && span->pages >= NA_RUN_CACHE_LEAST &&
            span->home == span->node &&
            atomic_load_explicit(&span->records, memory_order_relaxed) == NULL;

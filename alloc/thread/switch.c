@@ -3,6 +3,7 @@
 
 #include "alloc/sys/os.h"
 #include "alloc/thread/bin.h"
+#include "alloc/thread/heap_cache.h"
 #include "alloc/thread/large_bins.h"
 #include "alloc/thread/traced.h"
 #include "alloc/track/recording.h"
@@ -133,6 +134,7 @@ void na_switch_alarmed(na_tcache_t *tcache) {
             na_bin_grant(tcache, cls);
         }
         tcache->large_until_sample = na_sampler_draw(&tcache->track);
+        na_heap_cache_switched(tcache);
     }
     if (na_controller != NULL) na_controller->attend(tcache);
 }
