@@ -5,9 +5,8 @@
  * That a thread has it is known from the very instruction that takes it: a signal handler that
  * forks must know what the code that it interrupted holds (fork.h).
  * Lock order (outer first), in which each may be taken while the earlier are held:
- *   cache list -> central (node, class), heap of the program's -> mixed spans (cache) -> the last of
- * a control group,
- * looks at it (pressure.h) -> page heap (node) -> region list -> metadata */
+ *   cache list -> central (node, class), heap of the program -> mixed spans (cache) -> the last of
+ * a control group, looks at it (pressure.h) -> page heap (node) -> region list -> metadata */
 #ifndef NUMALLOC_ALLOC_LOCK_H
 #define NUMALLOC_ALLOC_LOCK_H
 
