@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/page/chunk.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
 #include "alloc/sys/meta.h"
@@ -44,6 +45,9 @@ void na_stats_gather(na_totals_t *t) {
         t->all.dirty += p.dirty;
         t->all.purged += p.purged;
         t->regions += p.regions;
+        t->all.reserved += na_chunks_mapped(node);
+        t->all.committed += na_chunks_mapped(node);
+        t->all.in_spans += na_chunks_used(node);
     }
     uint64_t dedicated = na_large_dedicated_bytes();
     t->all.reserved += dedicated;
@@ -51,7 +55,7 @@ void na_stats_gather(na_totals_t *t) {
     t->all.in_spans += dedicated;
     t->all.large = na_large_bytes();
     t->all.metadata = na_meta_bytes();
-    t->all.heaps = na_tcache_count();
+    t->all.thread_caches = na_tcache_count();
     t->all.leaked_by_fork = na_fork_lost;
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_class_stats_t *c = &t->classes[cls];
@@ -92,16 +96,17 @@ void na_stats_gather_node(unsigned node, numalloc_node_stats_t *s) {
     na_tcache_each(add_tcache_to_node, &sum);
     na_pageheap_stats_t p;
     na_pageheap_get_stats(node, &p);
-    uint64_t dedicated = na_large_dedicated_on(node);
+    uint64_t dedicated = na_large_dedicated_on(node), chunks = na_chunks_mapped(node);
+    uint64_t in_spans = p.used + dedicated + na_chunks_used(node);
     uint64_t live = (sum.live > 0 ? (uint64_t)sum.live : 0) + na_large_bytes_on(node);
-    uint64_t wanted_here = p.used + dedicated + p.away - p.guests;
+    uint64_t wanted_here = in_spans + p.away - p.guests;
     *s = (numalloc_node_stats_t){
         .live = live,
         .cached = wanted_here > live ? wanted_here - live : 0,
-        .in_spans = p.used + dedicated,
+        .in_spans = in_spans,
         .dirty = p.dirty,
-        .committed = p.committed + dedicated,
-        .reserved = p.reserved + dedicated,
+        .committed = p.committed + dedicated + chunks,
+        .reserved = p.reserved + dedicated + chunks,
         .purged = p.purged,
         .strays = p.away,
         .strays_total = p.strays,
@@ -152,7 +157,7 @@ static void print_totals(const na_totals_t *s, int fd) {
     row(&t, "accessible", s->all.committed);
     row(&t, "address space", s->all.reserved);
     row(&t, "own tables", s->all.metadata);
-    count_row(&t, "heaps", s->all.heaps);
+    count_row(&t, "thread caches", s->all.thread_caches);
     count_row(&t, "regions", s->regions);
     count_row(&t, "large allocations", s->large_allocs);
     count_row(&t, "large frees", s->large_frees);

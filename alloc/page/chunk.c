@@ -8,6 +8,7 @@
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
+#include "alloc/sys/topology.h"
 
 /* Of a heap's chunks, for pages: the first so many. What had pages freed comes first. */
 enum { LOOK_AT = 16 };
@@ -20,18 +21,18 @@ struct na_chunk {
 };
 
 static _Atomic(uint32_t) chunk_count;
-static _Atomic(uint64_t) used_bytes;
+NA_SPARSE static _Atomic(uint64_t) mapped_bytes[NA_MAX_NODES + 1], used_bytes[NA_MAX_NODES + 1];
 
-static void count_used(size_t more, size_t less) {
-    atomic_fetch_add_explicit(&used_bytes, more - less, memory_order_relaxed);
+static void count(_Atomic(uint64_t) *total, size_t more, size_t less) {
+    atomic_fetch_add_explicit(total, more - less, memory_order_relaxed);
 }
 
-uint64_t na_chunks_mapped(void) {
-    return (uint64_t)atomic_load_explicit(&chunk_count, memory_order_relaxed) << NA_HUGE_SHIFT;
+uint64_t na_chunks_mapped(unsigned node) {
+    return atomic_load_explicit(&mapped_bytes[node], memory_order_relaxed);
 }
 
-uint64_t na_chunks_used(void) {
-    return atomic_load_explicit(&used_bytes, memory_order_relaxed);
+uint64_t na_chunks_used(unsigned node) {
+    return atomic_load_explicit(&used_bytes[node], memory_order_relaxed);
 }
 
 /* --- mapping --- */
@@ -94,12 +95,14 @@ static na_chunk_t *map(na_chunks_t *chunks) {
     chunk->of = chunks;
     chunk->start = (uintptr_t)start;
     link_first(chunks, chunk);
+    count(&mapped_bytes[chunks->node], NA_HUGE_SIZE, 0);
     return chunk;
 }
 
 static void unmap(na_chunk_t *chunk) {
     unlink_chunk(chunk);
     na_os_unmap((void *)chunk->start, NA_HUGE_SIZE);
+    count(&mapped_bytes[chunk->of->node], 0, NA_HUGE_SIZE);
     atomic_fetch_sub_explicit(&chunk_count, 1, memory_order_relaxed);
     leave_struct(chunk->of, chunk);
 }
@@ -131,7 +134,7 @@ uintptr_t na_chunks_alloc(na_chunks_t *chunks, uint32_t pages, na_chunk_t **out)
     }
     na_bits_set(&chunk->used, at, pages);
     na_bits_set(&chunk->held, at, pages);
-    count_used(bytes, 0);
+    count(&used_bytes[chunks->node], bytes, 0);
     *out = chunk;
     return chunk->start + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
@@ -147,7 +150,7 @@ static bool has_other_free(const na_chunk_t *chunk) {
 void na_chunk_free(na_chunk_t *chunk, uintptr_t start, uint32_t pages) {
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
     na_bits_clear(&chunk->used, (unsigned)((start - chunk->start) >> NA_PAGE_SHIFT), pages);
-    count_used(0, bytes);
+    count(&used_bytes[chunk->of->node], 0, bytes);
     na_limit_release(bytes);
     if (na_bits_empty(&chunk->used) && has_other_free(chunk)) {
         unmap(chunk);

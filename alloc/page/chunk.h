@@ -41,8 +41,9 @@ void na_chunk_free(na_chunk_t *chunk, uintptr_t start, uint32_t pages);
 /* Gives the memory of free pages back; bytes. */
 size_t na_chunks_trim(na_chunks_t *chunks);
 
-/* Of all chunks: bytes that are mapped, and those of them in spans. */
-uint64_t na_chunks_mapped(void);
-uint64_t na_chunks_used(void);
+/* Of the chunks of a node (NA_NODE_ANY: of those that lie on several, too): bytes that are mapped,
+ * and those of them in spans. */
+uint64_t na_chunks_mapped(unsigned node);
+uint64_t na_chunks_used(unsigned node);
 
 #endif

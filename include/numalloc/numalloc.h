@@ -35,7 +35,7 @@ typedef struct numalloc_stats {
     uint64_t dirty;          /* free, but still holding memory of the system */
     uint64_t large;          /* of in_spans, in large blocks (each its own span) */
     uint64_t metadata;       /* the allocator's own tables, outside regions */
-    uint64_t heaps;          /* heaps ever made (at most the peak number of threads) */
+    uint64_t thread_caches;  /* ever made (at most the peak number of threads) */
     uint64_t purged;         /* bytes given back to the system so far */
     uint64_t leaked_by_fork; /* upper bound of blocks lost in forked children's foreign caches */
 } numalloc_stats_t;

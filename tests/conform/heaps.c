@@ -87,7 +87,17 @@ static void every_kind(void) {
         numalloc_heap_stats_t stats;
         numalloc_heap_get_stats(heap, &stats);
         CHECK(strcmp(stats.name, kinds[i].name) == 0);
+        /* The process's totals have what the heap has, from wherever it is. */
+        numalloc_stats_t before, after;
+        numalloc_get_stats(&before);
+        for (unsigned n = 0; n < 1000; n++)
+            CHECK(numalloc_heap_malloc(heap, 8000) != NULL);
+        numalloc_get_stats(&after);
+        CHECK(after.in_spans >= before.in_spans + (7u << 20));
+        CHECK(after.committed >= after.in_spans);
         numalloc_heap_destroy(heap);
+        numalloc_get_stats(&after);
+        CHECK(after.in_spans < before.in_spans + (1u << 20));
     }
     numalloc_heap_t *heap = numalloc_heap_create(NULL);
     CHECK(heap != NULL);

@@ -64,8 +64,8 @@ int main(void) {
         numalloc_stats_t stats;
         get_stats(&stats);
         /* At most two threads lived at once; a node each on machines with several. */
-        CHECK_MSG(stats.heaps > 0 && stats.heaps <= 16, "%llu heaps",
-                  (unsigned long long)stats.heaps);
+        CHECK_MSG(stats.thread_caches > 0 && stats.thread_caches <= 16, "%llu thread caches",
+                  (unsigned long long)stats.thread_caches);
     }
     return check_status();
 }
