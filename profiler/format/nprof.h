@@ -86,7 +86,8 @@ typedef struct na_nprof_header {
     uint32_t age_shift;     /* at most 32 */
     char job[60];           /* of the batch system or MPI launcher; empty: none known */
     char other_malloc[256]; /* module whose malloc the program calls; empty: the writer's */
-    uint8_t reserved0[352];
+    uint32_t checks;        /* NA_NPROF_CHECK_*: what tells damage while the file is not finished */
+    uint8_t reserved0[348];
     uint32_t const_crc_pad; /* zero */
     uint32_t const_crc;     /* crc32 of all bytes before this field, magic included */
 
@@ -130,6 +131,12 @@ typedef struct na_nprof_header {
     uint64_t sums;        /* where the SUMS chunk is; 0: none */
     uint8_t reserved1[840];
 } na_nprof_header_t;
+
+/* header.checks. STACKS and MODULES entries have a checksum each. What THREADS, CELLS, SIZES and
+ * LIVES count are the same events, and nothing of them is missing but what lost_* says: their sums
+ * agree, but for one event of each thread. */
+#define NA_NPROF_CHECK_ENTRIES 1u
+#define NA_NPROF_CHECK_TWICE   2u
 
 #define NA_NPROF_MUTABLE  3072u
 #define NA_NPROF_FINISHED UINT64_C(0x64656873696e6966) /* "finished" */
@@ -217,10 +224,11 @@ _Static_assert(sizeof(na_nprof_chunk_t) == 64, "one cache line");
 #define NA_NPROF_STACK_TRUNCATED 2u /* the walk stopped below this frame: outer frames unknown */
 #define NA_NPROF_STACK_EXACT     4u /* pc is the very instruction (signal frame), no return address */
 #define NA_NPROF_STACK_MODULE(f) ((f) >> 8) /* module id of the pc, 0: look it up by address */
+#define NA_NPROF_STACK_CHECK     0xf8u      /* na_nprof_stack_check; 0: the entry has none */
 
 typedef struct na_nprof_stack {
     uint32_t parent;
-    uint32_t flags; /* bits 0..7 above; bits 8..31: module id */
+    uint32_t flags; /* bits 0..2 above, bits 3..7 checksum; bits 8..31: module id */
     uint64_t pc;    /* return address (the call is at pc - 1) unless EXACT; 0 for the root */
 } na_nprof_stack_t;
 
@@ -477,7 +485,8 @@ _Static_assert(offsetof(na_nprof_thread_t, squares) == NA_NPROF_THREAD_LEAST, ""
 #define NA_NPROF_MODULE_CUT     4u  /* the path did not fit */
 #define NA_NPROF_MODULE_VDSO    8u  /* no file */
 #define NA_NPROF_MODULE_SELF    16u /* this allocator's own library: its frames are skipped */
-#define NA_NPROF_MODULE_STILL   UINT64_MAX /* unload_ms of a module still loaded */
+#define NA_NPROF_MODULE_CHECK   0xffffff00u /* na_nprof_module_check; 0: the entry has none */
+#define NA_NPROF_MODULE_STILL   UINT64_MAX  /* unload_ms of a module still loaded */
 #define NA_NPROF_BUILD_ID_BYTES 32u
 
 typedef struct na_nprof_module {
@@ -703,6 +712,25 @@ static inline uint32_t na_nprof_mutable_crc(na_nprof_header_t h) {
     h.packed = 0;
     h.mutable_crc = 0;
     return na_nprof_crc32((const uint8_t *)&h + NA_NPROF_MUTABLE, sizeof h - NA_NPROF_MUTABLE);
+}
+
+/* The bits NA_NPROF_STACK_CHECK of an entry's flags: a residue by 31, which no power of two is a
+ * multiple of, so that no single bit of the entry changes unseen. Never 0. */
+static inline uint32_t na_nprof_stack_check(na_nprof_stack_t s) {
+    uint32_t rest = s.flags & ~NA_NPROF_STACK_CHECK;
+    return (((uint32_t)(s.pc % 31) + s.parent % 31 * 2 + rest % 31 * 3) % 31 + 1) << 3;
+}
+
+/* The same of a module with these flags, for all that is written once: its path up to its end. */
+static inline uint32_t na_nprof_module_check(const na_nprof_module_t *m, uint32_t flags) {
+    na_nprof_module_t copy = *m;
+    copy.flags = flags & ~NA_NPROF_MODULE_CHECK;
+    copy.unload_ms = 0;
+    size_t path = 0;
+    while (path < sizeof copy.path && copy.path[path] != 0)
+        path++;
+    uint32_t crc = na_nprof_crc32(&copy, offsetof(na_nprof_module_t, path) + path);
+    return crc >> 8 == 0 ? 256u : crc & NA_NPROF_MODULE_CHECK;
 }
 
 /* By value: the three fields that do not belong to the crc are cleared in the copy, and the magic

@@ -350,6 +350,7 @@ na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t err
         }
     }
     na_reader_check_sums(reader);
+    na_reader_check_totals(reader);
     na_budget_set(reader->budget, na_budget_bound(reader->size, reader->events));
     return reader;
 }
@@ -444,6 +445,18 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
         snprintf(text, size,
                  "the file's checksums (at %llu) are damaged: what it says could not be checked",
                  at);
+        break;
+    case NA_ISSUE_BAD_CHECK:
+        snprintf(text, size,
+                 "%llu entries left out: wrong checksum (first at %llu: %s); copy the profile "
+                 "again, or record it again",
+                 n, at, na_reader_type_name((uint16_t)detail));
+        break;
+    case NA_ISSUE_TOTALS:
+        snprintf(text, size,
+                 "the figures do not add up (%s, by %llu): something changed in the file after it "
+                 "was recorded; copy the profile again, or record it again",
+                 na_reader_totals_name(at), detail);
         break;
     case NA_ISSUE_CUT_CHUNK:
         snprintf(text, size, "the chunk at %llu lacks its last %llu bytes", at, detail);

@@ -141,7 +141,14 @@ static void visit_stack(na_reader_t *reader, void *arg, const na_chunk_ref_t *ch
     na_nprof_stack_t node;
     memcpy(&node, entry, sizeof node);
     uint64_t id = (uint64_t)chunk->first_id + index;
-    if ((node.flags & NA_NPROF_STACK_VALID) == 0 || id <= NA_NPROF_ROOT) return;
+    if (node.flags == 0 || id <= NA_NPROF_ROOT) return;
+    if ((reader->header.checks & NA_NPROF_CHECK_ENTRIES) != 0 &&
+        (node.flags & NA_NPROF_STACK_CHECK) != na_nprof_stack_check(node)) {
+        na_reader_issue(reader, NA_ISSUE_BAD_CHECK, chunk->data, chunk->type);
+        return;
+    }
+    if ((node.flags & NA_NPROF_STACK_VALID) == 0) return;
+    node.flags &= ~NA_NPROF_STACK_CHECK;
     if (id >= reader->stack_count || reader->stacks[id].flags != 0) {
         na_reader_issue(reader, NA_ISSUE_BAD_NODE, chunk->data, id);
         return;
@@ -216,7 +223,14 @@ static void visit_module(na_reader_t *reader, void *arg, const na_chunk_ref_t *c
     na_nprof_module_t module;
     memcpy(&module, entry, sizeof module);
     uint64_t id = (uint64_t)chunk->first_id + index;
+    if (module.flags == 0 || module.flags == NA_NPROF_MODULE_CUT) return; /* being made */
+    if ((reader->header.checks & NA_NPROF_CHECK_ENTRIES) != 0 &&
+        (module.flags & NA_NPROF_MODULE_CHECK) != na_nprof_module_check(&module, module.flags)) {
+        na_reader_issue(reader, NA_ISSUE_BAD_CHECK, chunk->data, chunk->type);
+        return;
+    }
     if ((module.flags & NA_NPROF_MODULE_VALID) == 0) return;
+    module.flags &= ~NA_NPROF_MODULE_CHECK;
     if (id == 0 || id >= reader->module_count || reader->modules[id].flags != 0 ||
         module.start >= module.end || module.build_id_size > NA_NPROF_BUILD_ID_BYTES) {
         na_reader_issue(reader, NA_ISSUE_BAD_ENTRY, chunk->data, id);

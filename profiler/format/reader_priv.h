@@ -15,6 +15,8 @@ typedef enum na_issue_kind {
     NA_ISSUE_HEADER_SUM, /* the mutable part's checksum */
     NA_ISSUE_BAD_SUM,    /* a part whose checksum is wrong */
     NA_ISSUE_BAD_SUMS,   /* the checksums are gone */
+    NA_ISSUE_BAD_CHECK,  /* an entry whose checksum is wrong */
+    NA_ISSUE_TOTALS,     /* figures that are there twice and differ */
     NA_ISSUE_CUT_CHUNK,
     NA_ISSUE_UNKNOWN_TYPE,
     NA_ISSUE_BAD_CHUNK, /* a chunk header whose fields contradict each other */
@@ -119,6 +121,12 @@ bool na_reader_unpack_file(na_reader_t *reader);
 
 /* Compares the file, if it is finished, with its checksums. */
 void na_reader_check_sums(na_reader_t *reader);
+
+/* Compares what a file that is not finished counts twice. */
+void na_reader_check_totals(na_reader_t *reader);
+
+/* Of an issue NA_ISSUE_TOTALS: which figures, by its `where`. */
+const char *na_reader_totals_name(uint64_t which);
 
 /* Something in [offset, offset + bytes) is not what was written, as those say. */
 bool na_reader_is_damaged(const na_reader_t *reader, uint64_t offset, uint64_t bytes);

@@ -177,6 +177,10 @@ int main(int argc, char **argv) {
     failed |= save(argv[1], "finished", &m, m.size);
     free(m.bytes);
 
+    na_make_killed(&m);
+    failed |= save(argv[1], "killed", &m, m.size);
+    free(m.bytes);
+
     for (int compressed = 0; compressed < 2; compressed++) {
         na_make_begin(&m);
         na_nprof_chunk_t *c =

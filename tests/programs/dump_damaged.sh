@@ -65,6 +65,76 @@ if silent:
 print("dump_damaged: %d flipped bits, each is told" % tried)
 END
 
+# The file of a process that was killed, or runs, has no checksums of its figures. What it counts twice
+# agrees, whatever its threads were at; a bit that flips in that later is told, and so is each of its
+# stacks and modules.
+sed 's/usleep(20000)/for (;;) pause()/; s/free(block);/block = realloc(block, i % 5000 + 1); free(block);/' "$work/late.c" >"$work/ever.c"
+cc -O1 -pthread "$work/ever.c" -o "$work/ever" || fail "the compiler does not build ever.c"
+for ((i = 0; i < files; i++)); do
+    mode=sites
+    [ $((i % 3)) != 2 ] || mode=sample
+    file=$work/killed.$mode.nprof
+    rm -f "$file"
+    NUMALLOC_PROFILE=$mode NUMALLOC_SAMPLE_INTERVAL=16K NUMALLOC_PROFILE_FILE=$file LD_PRELOAD=$lib "$work/ever" &
+    pid=$!
+    at_end=("kill -9 $pid 2>/dev/null")
+    while [ ! -s "$file" ]; do sleep 0.01; done
+    sleep 0.05
+    for ((k = 0; k < 3; k++)); do
+        "$dump" run "$file" >/dev/null 2>"$work/err" || ! grep -E 'checksum|add up' "$work/err" ||
+            fail "mode $mode: a running process: $(head -n 3 "$work/err")"
+    done
+    kill -9 "$pid"
+    wait "$pid" 2>/dev/null || true
+    at_end=()
+    "$dump" run "$file" >/dev/null 2>"$work/err" || ! grep -E 'checksum|add up' "$work/err" ||
+        fail "mode $mode: a killed process: $(head -n 3 "$work/err")"
+done
+/usr/bin/python3 - "$dump" "$work" <<'END'
+import random, struct, subprocess, sys
+dump, work = sys.argv[1:]
+random.seed(20261124)
+good = open(work + "/killed.sites.nprof", "rb").read()
+STACKS, CELLS, THREADS, MODULES, LIVES, SIZES = 1, 2, 3, 4, 9, 10
+EVENTS, BLOCKS = 8, 1 << 16  # more than five threads can have half counted
+# Bytes of an entry that are there twice, or have a checksum; the least change that is told.
+TOLD = {STACKS: [(0, 16, 1)], MODULES: [(0, 40, 1), (48, 40, 1)], THREADS: [(40, 16, EVENTS), (56, 16, BLOCKS), (128, 48, EVENTS)],
+        CELLS: [(8, 8, EVENTS), (16, 8, BLOCKS), (32, 8, EVENTS), (40, 8, BLOCKS)], LIVES: [(8, 160, EVENTS)], SIZES: [(0, 384, EVENTS)]}
+places, at = [], 4096
+while at + 64 <= len(good):
+    magic, kind, flags, length = struct.unpack_from("<IHHQ", good, at)
+    if magic != 0x4B48434E:
+        at += 4096
+        continue
+    size, capacity, first, count = struct.unpack_from("<IIII", good, at + 40)
+    for i in range(count if kind in TOLD else 0):
+        entry = at + 64 + i * size
+        if kind == STACKS and first + i < 2 or kind in (LIVES, CELLS, THREADS) and good[entry:entry + 4] == bytes(4):
+            continue
+        for field, width, least in TOLD[kind]:
+            step = 4 if kind == LIVES else 8 if least > 1 else 1
+            places += [(kind, entry + k, step, least) for k in range(field, field + width, step)]
+    at += length
+silent, tried = [], {}
+for kind in TOLD:
+    of_kind = [place for place in places if place[0] == kind]
+    if not of_kind:
+        sys.exit("dump_damaged: FAILED: no chunk of type %d in the file" % kind)
+    for _, at, step, least in random.sample(of_kind, min(40, len(of_kind))):
+        bit = random.randrange(least.bit_length() if least > 1 else 0, 8 * step)
+        bad = bytearray(good)
+        bad[at + bit // 8] ^= 1 << bit % 8
+        with open(work + "/flip.nprof", "wb") as file:
+            file.write(bad)
+        got = subprocess.run([dump, "sites", work + "/flip.nprof"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=20)
+        tried[kind] = tried.get(kind, 0) + 1
+        if got.returncode not in (1, 2) or not got.stderr.startswith("numalloc-dump: "):
+            silent.append((kind, at, bit, got.returncode, got.stderr[:200]))
+if silent:
+    sys.exit("dump_damaged: FAILED: %d flipped bits of a killed process's file are not told, first: %s" % (len(silent), silent[0]))
+print("dump_damaged: %d flipped bits of a killed process's file, each is told" % sum(tried.values()))
+END
+
 # Single bytes, many bytes, pages of noise, words of extreme value, by a fixed series of random
 # numbers; every third with chunk checksums made good again, so that what is inside is looked at.
 /usr/bin/python3 - "$work/bundle.nprof" "$work" "$files" <<'END'

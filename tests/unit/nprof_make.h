@@ -277,6 +277,101 @@ static inline void na_make_sample_file(na_make_t *m) {
     c->count = sizeof environment;
 }
 
+/* As a recorder leaves it that is killed: entries have their checksums, and events are counted
+ * twice. One thread that runs: ten blocks of 1,000 bytes at site 3 and of 500 at site 4, of which
+ * it freed four and one. One page a chunk, but for SIZES. */
+static inline void na_make_killed(na_make_t *m) {
+    na_make_begin(m);
+    na_make_header(m)->checks = NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_TWICE;
+    na_make_header(m)->state = NA_NPROF_RUNNING;
+    na_make_seal_header(m);
+
+    na_nprof_chunk_t *c = na_make_chunk(m, NA_NPROF_STACKS, 4096, sizeof(na_nprof_stack_t), 0);
+    na_nprof_stack_t none = {0};
+    na_make_entry(c, &none, sizeof none);
+    for (uint32_t id = 1; id < 5; id++) {
+        na_nprof_stack_t s = {id - 1, NA_NPROF_STACK_VALID, id == 1 ? 0 : 0x1000 + 0x1230 * id};
+        s.flags |= na_nprof_stack_check(s);
+        na_make_entry(c, &s, sizeof s);
+    }
+
+    c = na_make_chunk(m, NA_NPROF_THREADS, 4096, sizeof(na_nprof_thread_t), 1);
+    na_nprof_thread_t t = {.tid = 100,
+                           .end_ms = UINT64_MAX,
+                           .alloc_count = 20,
+                           .free_count = 5,
+                           .alloc_bytes = 15000,
+                           .free_bytes = 4500,
+                           .calls = {12, 8, [NA_NPROF_ENTRY_FREE] = 4}};
+    na_make_entry(c, &t, sizeof t);
+
+    c = na_make_chunk(m, NA_NPROF_MODULES, 4096, sizeof(na_nprof_module_t), 1);
+    na_nprof_module_t module = {.flags = NA_NPROF_MODULE_VALID | NA_NPROF_MODULE_MAIN,
+                                .build_id_size = 20,
+                                .start = 0x1000,
+                                .end = 0x9000,
+                                .unload_ms = NA_NPROF_MODULE_STILL,
+                                .build_id = {1, 2, 3},
+                                .path = "/nowhere/made"};
+    module.flags |= na_nprof_module_check(&module, module.flags);
+    na_make_entry(c, &module, sizeof module);
+
+    c = na_make_chunk(m, NA_NPROF_CELLS, 4096, sizeof(na_nprof_cell_t), 0);
+    c->thread = 1;
+    na_make_seal(c);
+    uint32_t lives = (uint32_t)((m->size + sizeof *c) / 16); /* of the chunk that comes next */
+    na_nprof_cell_t cell = {.site = 3,
+                            .peak_epoch = 1,
+                            .alloc_count = 10,
+                            .alloc_bytes = 10000,
+                            .alloc_usable = 10240,
+                            .free_count = 4,
+                            .free_bytes = 4000,
+                            .free_usable = 4096,
+                            .local_peak_bytes = 9000,
+                            .published_bytes = 6000,
+                            .size_min = 1000,
+                            .size_max = 1000,
+                            .lifetime_sum = 400,
+                            .lifetime_min = 100,
+                            .lifetime_max = 100,
+                            .lives = lives,
+                            .share = 999};
+    na_make_entry(c, &cell, sizeof cell);
+    cell = (na_nprof_cell_t){.site = 4,
+                             .peak_epoch = 1,
+                             .alloc_count = 10,
+                             .alloc_bytes = 5000,
+                             .alloc_usable = 5120,
+                             .free_count = 1,
+                             .free_bytes = 500,
+                             .free_usable = 512,
+                             .local_peak_bytes = 5000,
+                             .size_min = 500,
+                             .size_max = 500,
+                             .lifetime_sum = 7,
+                             .lifetime_min = 7,
+                             .lifetime_max = 7};
+    na_make_entry(c, &cell, sizeof cell);
+
+    c = na_make_chunk(m, NA_NPROF_LIVES, 4096, sizeof(na_nprof_lives_t), 0);
+    na_nprof_lives_t of_cell = {.site = 3, .count = {[7] = 4}};
+    na_make_entry(c, &of_cell, sizeof of_cell);
+
+    c = na_make_chunk(m, NA_NPROF_SHARES, 4096, sizeof(na_nprof_share_t), 0);
+    na_nprof_share_t share = {.site = 3, .live_bytes = 6000, .peak_bytes = 9000};
+    na_make_entry(c, &share, sizeof share);
+
+    c = na_make_chunk(m, NA_NPROF_SIZES, na_nprof_chunk_length(1, sizeof(na_nprof_sizes_t)),
+                      sizeof(na_nprof_sizes_t), 0);
+    na_nprof_sizes_t *sizes = calloc(1, sizeof *sizes);
+    sizes->allocs[10] = sizes->allocs[9] = 10;
+    sizes->lives[10][7] = 4;
+    sizes->lives[9][3] = 1;
+    na_make_entry(c, sizes, sizeof *sizes);
+    free(sizes);
+}
+
 /* Accesses, one page a chunk: node 0 to 1; an object of site 4; three samples out of order, one of
  * them twice, as a kill may leave it. */
 static inline void na_make_access(na_make_t *m) {

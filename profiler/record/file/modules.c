@@ -123,5 +123,6 @@ void na_modules_seen(const na_unwind_seen_t *seen) {
     if (!main_program && self - seen->start < seen->end - seen->start)
         flags |= NA_NPROF_MODULE_SELF;
     read_build_id(m);
-    __atomic_store_n(&m->flags, m->flags | flags, __ATOMIC_RELEASE);
+    flags |= m->flags;
+    __atomic_store_n(&m->flags, flags | na_nprof_module_check(m, flags), __ATOMIC_RELEASE);
 }

@@ -120,7 +120,9 @@ static uint32_t new_node(uint32_t path, uint32_t parent, uint64_t pc, uint32_t f
     na_nprof_stack_t *n = chunk + id % PER_CHUNK;
     n->parent = parent;
     n->pc = pc;
-    __atomic_store_n(&n->flags, flags | NA_NPROF_STACK_VALID, __ATOMIC_RELEASE);
+    flags |= NA_NPROF_STACK_VALID;
+    flags |= na_nprof_stack_check((na_nprof_stack_t){parent, flags, pc});
+    __atomic_store_n(&n->flags, flags, __ATOMIC_RELEASE);
     __atomic_store_n(&((na_nprof_chunk_t *)chunk - 1)->count, id % PER_CHUNK + 1, __ATOMIC_RELEASE);
     return id;
 }

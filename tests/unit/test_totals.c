@@ -1,0 +1,151 @@
+/* test_totals.c - files without checksums of their figures, of processes that were killed: a bit
+ * that changed later is told by what is counted twice, and what a kill leaves is not taken for
+ * that.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profiler/format/reader.h"
+#include "tests/unit/nprof_make.h"
+
+TestSuite(totals, .timeout = 60);
+
+static char said[512]; /* the issues, one after the other */
+
+/* How many issues there are. */
+static uint32_t issues(const na_make_t *m) {
+    char why[256];
+    na_reader_t *r = na_reader_open_fd(na_make_fd(m, m->size), "made", why, sizeof why);
+    cr_assert_not_null(r, "%s", why);
+    na_reader_stacks(r);
+    na_reader_modules(r);
+    na_reader_threads(r);
+    uint32_t count = na_reader_issue_count(r);
+    said[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t used = strlen(said);
+        na_reader_issue_text(r, i, said + used, sizeof said - used);
+    }
+    na_reader_close(r);
+    return count;
+}
+
+/* The first entry of the first chunk of a type. */
+static void *entry_of(const na_make_t *m, uint16_t type, uint32_t index) {
+    for (size_t at = NA_NPROF_PAGE; at < m->size;) {
+        na_nprof_chunk_t *c = (na_nprof_chunk_t *)(void *)(m->bytes + at);
+        if (c->type == type) return (char *)(c + 1) + (size_t)index * c->entry_size;
+        at += c->length;
+    }
+    cr_assert_fail("no chunk of type %u", type);
+    return NULL;
+}
+
+/* Each bit of `bytes` from `from` on, the lowest `slack` of each word of 64 excepted. */
+static void must_tell(na_make_t *m, const char *what, void *from, size_t bytes, unsigned slack) {
+    unsigned char *p = from;
+    for (size_t bit = 0; bit < bytes * 8; bit++) {
+        if (bit % 64 < slack) continue;
+        p[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        cr_assert_gt(issues(m), 0, "%s: bit %zu", what, bit);
+        p[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    cr_assert_eq(issues(m), 0, "%s: %s", what, said);
+}
+
+Test(totals, a_killed_process_leaves_nothing_to_say) {
+    na_make_t m;
+    na_make_killed(&m);
+    cr_assert_eq(issues(&m), 0, "%s", said);
+    free(m.bytes);
+}
+
+Test(totals, every_bit_of_stacks_and_modules) {
+    na_make_t m;
+    na_make_killed(&m);
+    /* (The root has nothing to lose.) */
+    for (uint32_t id = 2; id < 5; id++)
+        must_tell(&m, "stack", entry_of(&m, NA_NPROF_STACKS, id), sizeof(na_nprof_stack_t), 0);
+    na_nprof_module_t *module = entry_of(&m, NA_NPROF_MODULES, 0);
+    must_tell(&m, "module", module, offsetof(na_nprof_module_t, unload_ms), 0);
+    must_tell(&m, "build id", module->build_id, sizeof module->build_id + 14, 0);
+    free(m.bytes);
+}
+
+Test(totals, every_bit_of_counts_and_bytes) {
+    enum { EVENT = 1, BLOCK = 10 }; /* digits of what a kill may leave: one event, 1,000 bytes */
+    na_make_t m;
+    na_make_killed(&m);
+    for (uint32_t i = 0; i < 2; i++) {
+        na_nprof_cell_t *c = entry_of(&m, NA_NPROF_CELLS, i);
+        must_tell(&m, "alloc_count", &c->alloc_count, 8, EVENT);
+        must_tell(&m, "alloc_bytes", &c->alloc_bytes, 8, BLOCK);
+        must_tell(&m, "free_count", &c->free_count, 8, EVENT);
+        must_tell(&m, "free_bytes", &c->free_bytes, 8, BLOCK);
+    }
+    na_nprof_thread_t *t = entry_of(&m, NA_NPROF_THREADS, 0);
+    must_tell(&m, "thread's counts", &t->alloc_count, 16, EVENT);
+    must_tell(&m, "thread's bytes", &t->alloc_bytes, 16, BLOCK);
+    must_tell(&m, "calls", t->calls, 48, EVENT);
+    na_nprof_sizes_t *sizes = entry_of(&m, NA_NPROF_SIZES, 0);
+    must_tell(&m, "sizes", sizes->allocs, sizeof sizes->allocs, EVENT);
+    must_tell(&m, "lifetimes of sizes", sizes->lives[9], sizeof sizes->lives[9], EVENT);
+    na_nprof_lives_t *lives = entry_of(&m, NA_NPROF_LIVES, 0);
+    must_tell(&m, "lifetimes", &lives->count[7], 4, EVENT);
+    na_nprof_share_t *share = entry_of(&m, NA_NPROF_SHARES, 0);
+    must_tell(&m, "what is live", &share->live_bytes, 8, BLOCK);
+    free(m.bytes);
+}
+
+/* The stores of one event, cut off anywhere; and what only a finished file promises. */
+Test(totals, one_event_of_a_thread_may_be_half_counted) {
+    na_make_t m;
+    na_make_killed(&m);
+    na_nprof_cell_t *c = entry_of(&m, NA_NPROF_CELLS, 0);
+    na_nprof_thread_t *t = entry_of(&m, NA_NPROF_THREADS, 0);
+    c->alloc_count++;
+    cr_assert_eq(issues(&m), 0, "%s", said);
+    c->alloc_bytes += 1000;
+    cr_assert_eq(issues(&m), 0, "%s", said);
+    t->alloc_count++;
+    cr_assert_eq(issues(&m), 0, "%s", said);
+    c->alloc_count++;
+    t->alloc_count--;
+    cr_assert_eq(issues(&m), 1);
+    cr_assert_not_null(strstr(said, "do not add up (allocations of sites and threads, by 2)"), "%s",
+                       said);
+    t->end_ms = 5; /* it was in no event when it ended */
+    c->alloc_count--;
+    cr_assert_gt(issues(&m), 0);
+    na_make_header(&m)->checks = 0; /* of a writer that promises nothing */
+    na_make_seal_header(&m);
+    cr_assert_eq(issues(&m), 0, "%s", said);
+    free(m.bytes);
+}
+
+Test(totals, impossible_figures_of_a_site) {
+    na_make_t m;
+    na_make_killed(&m);
+    na_nprof_cell_t *c = entry_of(&m, NA_NPROF_CELLS, 0), was = *c;
+#define TELL(change)                                                                               \
+    do {                                                                                           \
+        *c = was;                                                                                  \
+        change;                                                                                    \
+        cr_assert_eq(issues(&m), 1, #change);                                                      \
+        cr_assert_not_null(strstr(said, "figures of a site"), "%s", said);                         \
+    } while (0)
+    TELL(c->size_min = 1001);
+    TELL(c->size_max = UINT64_C(1) << 40);
+    TELL(c->lifetime_min = 101);
+    TELL(c->lifetime_max = UINT64_C(1) << 40);
+    TELL(c->lifetime_sum = 99);
+    TELL(c->local_peak_bytes = -1);
+    TELL(c->local_peak_bytes = 10001);
+    TELL(c->temporary_count = 5);
+    TELL(c->cross_thread_free_count = 5);
+    TELL(c->cross_node_free_count = 5);
+    TELL(c->realloc_count = 12);
+#undef TELL
+    free(m.bytes);
+}
