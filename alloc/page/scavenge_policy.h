@@ -60,6 +60,7 @@
 #define NA_OVERFLOW_WAVES 3u           /* which doubles for one that works in waves */
 #define NA_OVERFLOW_LEAST (256u << 10) /* of one, always; and its limit after it only frees */
 #define NA_YOUNG_BYTES    (1u << 20)   /* of a young bin, by the square of the threads (young.h) */
+#define NA_LEFT_BYTES     (256u << 10) /* at least, where a thread has left, by the threads */
 #define NA_GROWN_BYTES    (16u << 20)  /* of a grown-up bin, by the threads */
 #define NA_REMOTE_LEAST   (8u << 20)   /* remote frees that no poster minds; doubles while the */
 #define NA_REMOTE_MOST    (64u << 20)  /* owner comes for them, up to this */
@@ -78,6 +79,7 @@
 
 /* Thread caches. */
 #define NA_WARM_MOST      16u
+#define NA_WARM_TRIES     4u   /* older ones that make room for one that is just abandoned */
 #define NA_OTHERS_AT_ONCE 256u /* that there are thousands must not cost any thread much */
 #define NA_PURGE_MANY     64u  /* from so many threads on the cap doubles only once */
 

@@ -53,7 +53,7 @@ void na_bin_begin(na_tcache_t *tcache, unsigned cls) {
 void na_bin_grant(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    state->hold = na_young_hold(state, cls);
+    state->hold = na_young_hold(tcache, cls);
     if (na_every_event) {
         bin->pop = bin->push = 0;
         state->granted_pop = state->granted_push = state->extended_most = 0;
@@ -244,7 +244,7 @@ void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
     na_bin_settle(tcache, cls);
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    state->hold = na_young_hold(state, cls);
+    state->hold = na_young_hold(tcache, cls);
     bool full = state->count >= state->hold;
     bool all = full && NA_UNLIKELY(state->hold < state->cap) && na_is_young(state);
     if (full && !all && NA_LIKELY(na_gate_enter(tcache))) {

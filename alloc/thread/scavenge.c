@@ -21,9 +21,11 @@
 static struct {
     _Atomic(na_tcache_t *) tcache;
     _Atomic(uint32_t) bytes;
-    _Atomic(bool) passed; /* it was there when somebody last came by */
+    _Atomic(uint32_t) turn; /* when it came, of warm_turns */
+    _Atomic(bool) passed;   /* it was there when somebody last came by */
 } warm[NA_WARM_MOST];
 static _Atomic(uint64_t) warm_bytes; /* late by what is being added or removed */
+static _Atomic(uint32_t) warm_turns;
 
 static _Atomic(uint64_t) others_ms;                     /* when it was last done for others */
 static _Atomic(uint64_t) transfer_ms[NA_MAX_NODES + 1]; /* and for what a node keeps */
@@ -52,6 +54,50 @@ void na_warm_forget(na_tcache_t *tcache) {
     }
 }
 
+/* Flushes one that nobody is adopting. */
+static void cool(na_tcache_t *tcache) {
+    uint32_t phase = NA_TCACHE_ABANDONED;
+    if (!atomic_compare_exchange_strong(&tcache->phase, &phase, na_thread_tag())) return;
+    na_warm_forget(tcache);
+    na_tcache_flush(tcache);
+    atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
+    na_remote_drain_abandoned(tcache); /* remote frees whose poster saw it borrowed */
+}
+
+NA_INLINE bool keep_warm(na_tcache_t *tcache, uint64_t bytes) {
+    if (bytes + atomic_load_explicit(&warm_bytes, memory_order_relaxed) > NA_WARM_ALL) return false;
+    for (unsigned i = 0; i < NA_WARM_MOST; i++) {
+        na_tcache_t *none = NULL;
+        if (atomic_load_explicit(&warm[i].tcache, memory_order_relaxed) != NULL ||
+            !atomic_compare_exchange_strong_explicit(&warm[i].tcache, &none, tcache,
+                                                     memory_order_relaxed, memory_order_relaxed))
+            continue;
+        uint32_t turn = atomic_fetch_add_explicit(&warm_turns, 1, memory_order_relaxed);
+        atomic_store_explicit(&warm[i].turn, turn, memory_order_relaxed);
+        atomic_store_explicit(&warm[i].bytes, (uint32_t)bytes, memory_order_relaxed);
+        atomic_store_explicit(&warm[i].passed, false, memory_order_relaxed);
+        atomic_fetch_add_explicit(&warm_bytes, bytes, memory_order_relaxed);
+        atomic_store(&tcache->warm, true);
+        return true;
+    }
+    return false;
+}
+
+/* The one that is warm longest is the last to be adopted: new threads take the thread cache that
+ * was abandoned last. */
+static void cool_oldest(void) {
+    uint32_t now = atomic_load_explicit(&warm_turns, memory_order_relaxed), longest = 0;
+    na_tcache_t *oldest = NULL;
+    for (unsigned i = 0; i < NA_WARM_MOST; i++) {
+        na_tcache_t *tcache = atomic_load_explicit(&warm[i].tcache, memory_order_relaxed);
+        uint32_t turns = now - atomic_load_explicit(&warm[i].turn, memory_order_relaxed);
+        if (tcache == NULL || turns < longest) continue;
+        longest = turns;
+        oldest = tcache;
+    }
+    if (oldest != NULL) cool(oldest);
+}
+
 bool na_warm_keep(na_tcache_t *tcache) {
     if (tcache->node == NA_NODE_ANY || na_pressure_is_critical()) return false;
     uint64_t bytes = tcache->overflow_bytes;
@@ -64,36 +110,20 @@ bool na_warm_keep(na_tcache_t *tcache) {
         }
         bytes += (uint64_t)state->count * state->size;
     }
-    if (bytes > NA_WARM_BYTES ||
-        bytes + atomic_load_explicit(&warm_bytes, memory_order_relaxed) > NA_WARM_ALL)
-        return false;
-    for (unsigned i = 0; i < NA_WARM_MOST; i++) {
-        na_tcache_t *none = NULL;
-        if (atomic_load_explicit(&warm[i].tcache, memory_order_relaxed) != NULL ||
-            !atomic_compare_exchange_strong_explicit(&warm[i].tcache, &none, tcache,
-                                                     memory_order_relaxed, memory_order_relaxed))
-            continue;
-        atomic_store_explicit(&warm[i].bytes, (uint32_t)bytes, memory_order_relaxed);
-        atomic_store_explicit(&warm[i].passed, false, memory_order_relaxed);
-        atomic_fetch_add_explicit(&warm_bytes, bytes, memory_order_relaxed);
-        atomic_store(&tcache->warm, true);
-        return true;
+    if (bytes > NA_WARM_BYTES) return false;
+    for (unsigned tries = 0; !keep_warm(tcache, bytes); tries++) {
+        if (tries == NA_WARM_TRIES) return false;
+        cool_oldest();
     }
-    return false;
+    return true;
 }
 
 void na_scavenge_warm(bool all) {
     for (unsigned i = 0; i < NA_WARM_MOST; i++) {
         na_tcache_t *tcache = atomic_load_explicit(&warm[i].tcache, memory_order_relaxed);
         if (tcache == NULL) continue;
-        if (!atomic_exchange_explicit(&warm[i].passed, true, memory_order_relaxed) && !all)
-            continue;
-        uint32_t phase = NA_TCACHE_ABANDONED;
-        if (!atomic_compare_exchange_strong(&tcache->phase, &phase, na_thread_tag())) continue;
-        na_warm_forget(tcache);
-        na_tcache_flush(tcache);
-        atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
-        na_remote_drain_abandoned(tcache); /* remote frees whose poster saw it borrowed */
+        if (atomic_exchange_explicit(&warm[i].passed, true, memory_order_relaxed) || all)
+            cool(tcache);
     }
 }
 

@@ -44,7 +44,7 @@ NA_SPARSE static na_tcache_t *tcaches[NA_TCACHES_MAX];
 static _Atomic(uint32_t) tcache_count; /* ids 1..tcache_count are in use */
 static na_tcache_t *idle[NA_MAX_NODES + 1];
 static _Atomic(uint32_t) attached; /* changed by count_threads */
-_Atomic(uint32_t) na_bin_share[2];
+_Atomic(uint32_t) na_bin_share[NA_SHARES];
 static _Atomic(uint32_t) ours_attached; /* of the library's own threads */
 static _Atomic(uint32_t) most_attached; /* of the program's, since na_tcache_forget_most */
 
@@ -69,16 +69,19 @@ static void count_threads(uint32_t change) {
     attached += change;
     uint64_t threads = na_tcache_attached();
     atomic_store_explicit(&na_purge_many, threads >= NA_PURGE_MANY, memory_order_relaxed);
-    atomic_store_explicit(&na_bin_share[false], (uint32_t)(NA_GROWN_BYTES / threads),
-                          memory_order_relaxed);
-    atomic_store_explicit(&na_bin_share[true], (uint32_t)(NA_YOUNG_BYTES / (threads * threads)),
-                          memory_order_relaxed);
+    uint64_t young = NA_YOUNG_BYTES / (threads * threads), left = NA_LEFT_BYTES / threads;
+    uint64_t share[] = {[NA_SHARE_GROWN] = NA_GROWN_BYTES / threads,
+                        [NA_SHARE_YOUNG] = young,
+                        [NA_SHARE_LEFT] = left > young ? left : young};
+    for (unsigned i = 0; i < NA_SHARES; i++)
+        atomic_store_explicit(&na_bin_share[i], (uint32_t)share[i], memory_order_relaxed);
 }
 
-NA_COLD uint16_t na_young_hold_share(const na_bin_state_t *state, unsigned cls) {
-    bool young = na_is_young(state);
-    uint32_t most = atomic_load_explicit(&na_bin_share[young], memory_order_relaxed) / state->size;
-    uint32_t least = young ? 0 : na_classes[cls].cap_freeing;
+NA_COLD uint16_t na_young_hold_share(const na_tcache_t *tcache, unsigned cls) {
+    const na_bin_state_t *state = &tcache->states[cls];
+    na_share_t share = na_young_share(tcache, state);
+    uint32_t most = atomic_load_explicit(&na_bin_share[share], memory_order_relaxed) / state->size;
+    uint32_t least = share == NA_SHARE_GROWN ? na_classes[cls].cap_freeing : 0;
     if (most < least) most = least;
     return most < state->cap ? (uint16_t)most : state->cap;
 }
@@ -248,6 +251,7 @@ static bool try_abandon(na_tcache_t *tcache) {
 }
 
 static NA_NOINLINE void abandon(na_tcache_t *tcache) {
+    tcache->left = true;
     if (tcache->track.profile != NULL) na_record_thread_exit(&tcache->track);
     if (NA_LIKELY(try_abandon(tcache))) return;
     tcache->holder = 0;

@@ -145,6 +145,7 @@ typedef struct na_tcache {
     bool watched;      /* there are several nodes: na_tcache_enter looks where the thread is */
     uint8_t policy;    /* on the pseudo-node: its thread's policy when last looked at, 0: never */
     bool pinned;       /* the thread asked for this node (numalloc_set_thread_node) */
+    bool left;         /* a thread that it was attached to has ended, or moved (young.h) */
     int64_t large_until_sample;
     uint64_t large_allocs, large_frees, remote_frees;
     /* large_bins.h: bytes that they may hold, and what is left of that (less than nothing where the

@@ -12,6 +12,11 @@
  * Up to four threads that is as much as any bin may hold; from some hundred on nothing. Summed up
  * over all threads it has a bound, whatever their number.
  *
+ * Where threads end, others take their place, and most likely end as well: in a thread cache that a
+ * thread has left, a young bin may hold NA_LEFT_BYTES / threads if that is more. (Threads that
+ * allocate a little and end would give each block back to its span otherwise, and take it from
+ * there.)
+ *
  * A grown-up bin may hold `cap` blocks (adapt_cap in bin.c), but no more bytes than its share of
  * NA_GROWN_BYTES; that matters beyond 256 threads. One whose thread goes on wanting blocks back
  * (NA_REUSES_MOST of them) is busy, and may hold `cap` blocks however many threads sleep.
@@ -33,8 +38,9 @@
 #define NA_REUSES_MOST                                                                             \
     64u /* counted up to: busy; a thread that leaves its thread cache halves it */
 
-/* Bytes that a bin may hold with as many threads as there are: a grown-up one, a young one. */
-extern _Atomic(uint32_t) na_bin_share[2];
+/* Bytes that a bin may hold with as many threads as there are. */
+typedef enum na_share { NA_SHARE_GROWN, NA_SHARE_YOUNG, NA_SHARE_LEFT, NA_SHARES } na_share_t;
+extern _Atomic(uint32_t) na_bin_share[NA_SHARES];
 
 NA_INLINE bool na_is_young(const na_bin_state_t *state) {
     return state->reused < NA_YOUNG_REUSES;
@@ -47,15 +53,22 @@ NA_INLINE void na_young_reused(na_bin_state_t *state, uint32_t blocks) {
     state->reused = (uint8_t)(sum < NA_REUSES_MOST ? sum : NA_REUSES_MOST);
 }
 
+NA_INLINE na_share_t na_young_share(const na_tcache_t *tcache, const na_bin_state_t *state) {
+    if (NA_LIKELY(!na_is_young(state))) return NA_SHARE_GROWN;
+    return tcache->left ? NA_SHARE_LEFT : NA_SHARE_YOUNG;
+}
+
 /* The blocks that the bin may hold now, when its share is smaller than `cap` blocks. */
-uint16_t na_young_hold_share(const na_bin_state_t *state, unsigned cls);
+uint16_t na_young_hold_share(const na_tcache_t *tcache, unsigned cls);
 
 /* The blocks that the bin may hold now. */
-NA_INLINE uint16_t na_young_hold(const na_bin_state_t *state, unsigned cls) {
+NA_INLINE uint16_t na_young_hold(const na_tcache_t *tcache, unsigned cls) {
+    const na_bin_state_t *state = &tcache->states[cls];
     if (NA_LIKELY(state->reused >= NA_REUSES_MOST)) return state->cap;
-    uint32_t share = atomic_load_explicit(&na_bin_share[na_is_young(state)], memory_order_relaxed);
+    uint32_t share =
+        atomic_load_explicit(&na_bin_share[na_young_share(tcache, state)], memory_order_relaxed);
     if (NA_LIKELY(state->cap * state->size <= share)) return state->cap;
-    return na_young_hold_share(state, cls);
+    return na_young_hold_share(tcache, cls);
 }
 
 /* A young bin has more than it may: all of it goes home. Counted before, granted after by the

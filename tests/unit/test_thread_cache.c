@@ -13,6 +13,7 @@
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/small.h"
 #include "alloc/thread/thread_cache.h"
+#include "alloc/thread/young.h"
 #include "numalloc/numalloc.h"
 
 /* The test's own thread takes a thread cache first, or it would adopt those that the tests look at.
@@ -184,6 +185,86 @@ Test(tcache, too_much_mail_for_a_warm_heap_goes_to_its_spans) {
     cr_assert_gt(most, 64 << 10);
     cr_assert_leq(most, 128 << 10);
     cr_assert(v.tcache->warm);
+}
+
+typedef struct brief {
+    na_tcache_t *tcache;
+    unsigned slow; /* calls of malloc that found no block in the bin */
+} brief_t;
+
+static pthread_barrier_t all_there;
+static unsigned at_once;
+
+/* A little, and the end: as many blocks as there are sizes. */
+static void *live_briefly(void *argument) {
+    enum { SIZES = 20 };
+    brief_t *b = argument;
+    void *blocks[SIZES];
+    for (unsigned i = 0; i < SIZES; i++) {
+        size_t size = 48 * (i + 1);
+        if (i != 0) b->slow += na_self->states[na_class_of(size)].count == 0;
+        blocks[i] = NA_FN(malloc)(size);
+    }
+    if (at_once > 1) pthread_barrier_wait(&all_there);
+    b->tcache = na_self;
+    for (unsigned i = 0; i < SIZES; i++)
+        NA_FN(free)(blocks[i]);
+    return NULL;
+}
+
+/* Many threads are there at once and end. Whoever comes then takes the thread cache that was left
+ * last, and finds in it what the last thread had there: those that lie below, and will be wanted
+ * last, make room for it. */
+Test(tcache, a_brief_thread_finds_what_the_last_one_left) {
+    enum { THREADS = 100 };
+    static brief_t many[THREADS];
+    pthread_t id[THREADS];
+    at_once = THREADS;
+    pthread_barrier_init(&all_there, NULL, at_once);
+    for (unsigned i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&id[i], NULL, live_briefly, &many[i]), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(id[i], NULL);
+    at_once = 1;
+    for (unsigned turn = 0; turn < 3; turn++) {
+        brief_t one = {0};
+        cr_assert_eq(pthread_create(&id[0], NULL, live_briefly, &one), 0);
+        pthread_join(id[0], NULL);
+        cr_assert(one.tcache->warm, "turn %u", turn);
+        if (turn > 0) cr_assert_eq(one.slow, 0, "turn %u: %u bins were empty", turn, one.slow);
+    }
+}
+
+/* The same while the others live: the more threads, the less may be held by one that never wanted
+ * a block back; but less of that where threads end. */
+Test(tcache, brief_threads_among_many_hold_a_little) {
+    enum { THREADS = 100 };
+    static brief_t many[THREADS];
+    pthread_t id[THREADS], brief;
+    brief_t first = {0};
+    cr_assert_eq(pthread_create(&brief, NULL, live_briefly, &first), 0); /* has come and gone */
+    pthread_join(brief, NULL);
+    cr_assert(first.tcache->left);
+    at_once = THREADS + 1;
+    pthread_barrier_init(&all_there, NULL, at_once);
+    for (unsigned i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&id[i], NULL, live_briefly, &many[i]), 0);
+    while (na_tcache_attached() < THREADS + 1)
+        usleep(1000);
+    unsigned cls = na_class_of(48);
+    na_tcache_t *tcache = na_self; /* nobody has left it */
+    tcache->states[cls].cap = 64;
+    tcache->states[cls].size = na_classes[cls].size;
+    tcache->states[cls].reused = 0;
+    unsigned young = na_young_hold(tcache, cls);
+    tcache->left = true;
+    unsigned left = na_young_hold(tcache, cls);
+    tcache->left = false;
+    pthread_barrier_wait(&all_there);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(id[i], NULL);
+    cr_assert_eq(young, (NA_YOUNG_BYTES / ((THREADS + 1) * (THREADS + 1))) / na_classes[cls].size);
+    cr_assert_eq(left, (NA_LEFT_BYTES / (THREADS + 1)) / na_classes[cls].size);
 }
 
 static int sleeping; /* __atomic: 1 asleep, 2 woken */
