@@ -1,7 +1,7 @@
 /* truth.c - runs lab-patterns, a pattern as it goes wrong and as it is mended, under a source of
  * accesses, and holds the verdicts on its objects against what it says they are:
  * lab-truth SOURCE PATTERN. The program lies beside this one; TRUTH_LIB is the library, NA_KMOD the
- * kernel module for sources that need it.
+ * kernel module for sources that need it, TRUTH_COST what the recorder may cost, per cent (100).
  *
  * What a source cannot know it must say: verdicts that take reads and writes, or who uses it at
  * once, are "undecidable with this source" under numa, those that take latencies under watch as
@@ -99,7 +99,8 @@ static void start(process_t *p, int which, const char *state) {
         access_from(source);
         setenv("NUMALLOC_PROFILE_FILE", p->file, 1);
         /* Arming four threads takes an emulated machine 15 ms: it may. */
-        setenv("NUMALLOC_ACCESS_COST", "100", 1);
+        const char *cost = getenv("TRUTH_COST");
+        setenv("NUMALLOC_ACCESS_COST", cost != NULL ? cost : "100", 1);
         bool hinted = strcmp(source, "numa") == 0;
         if (hinted) setenv("NUMALLOC_NUMA", "unbound", 1);
         execl(program, program, pattern, state, which == 0 ? "0" : "1", hinted ? "hinted" : NULL,

@@ -68,7 +68,9 @@
 #define PROBE       UINT64_C(2000000) /* ns: length of a probe, at least, and */
 #define LATE_PROBES 3u                /* rounds; 1 where threads were seen to share a line */
 #define PROBE_MOST  UINT64_C(8000000)
-#define MOST_MISSED 8u  /* intervals */
+#define MOST_MISSED 8u                  /* intervals */
+#define LONG_ROUND  4u                  /* of those that a round usually takes */
+#define AHEAD       UINT64_C(200000000) /* ns that looks at lines may cost beyond the limit, in all */
 #define LOOK_SHARE  64u /* listing the spans takes at most one part in so many of the time */
 
 typedef struct hit {
@@ -87,6 +89,7 @@ static na_perf_plan_t plan, plan_without; /* the latter: no call chains */
 static struct {
     uint64_t interval, base_interval;
     uint64_t mean_interval; /* of the next one: the base, or less at first */
+    uint64_t ahead;         /* ns of AHEAD that are left */
     uint64_t stands_for;    /* time of the run: the interval, and what was missed before it */
     uint64_t begins;        /* of the current interval */
     uint64_t look_at;
@@ -585,8 +588,8 @@ static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, 
     na_unlock(&na_access_store_lock);
 }
 
-/* Looks at a line, if one is due and it can be over before `ends`. */
-static void probe(uint64_t ends) {
+/* Looks at a line, if one is due and it can be over before `ends`. True: did. */
+static bool probe(uint64_t ends) {
     uint64_t now = na_access_mono(), length = ends > now ? (ends - now) / 4 * 3 : 0;
     na_line_range_t ranges[WORDS];
     na_line_seen_t seen[WORDS];
@@ -595,7 +598,7 @@ static void probe(uint64_t ends) {
     /* A recorder that is always late, on a full machine, takes it from the next round. */
     uint32_t late = na_lines_open() ? 1 : LATE_PROBES;
     if (length < PROBE && w.round >= w.probed + late) length = PROBE_MOST / 2;
-    if (na_perf_count < 2 || length < PROBE || !na_lines_next(now, ranges)) return;
+    if (na_perf_count < 2 || length < PROBE || !na_lines_next(now, ranges)) return false;
     w.probed = w.round;
     if (w.lacks_threads) meet_threads(); /* those that use most of all */
     uint64_t opened = watch(ranges, length, objects);
@@ -606,6 +609,22 @@ static void probe(uint64_t ends) {
     na_deaths_watch(0, 0);
     w.paid += paid();
     renew();
+    return true;
+}
+
+/* Where arming is slow, rounds are far between, and what a line has to say would take a minute. So
+ * more looks than one have part in a long round, and what they cost is spent ahead: once. */
+static void probe_ahead(uint64_t ends) {
+    if (w.interval < LONG_ROUND * w.base_interval) return;
+    while (w.ahead != 0) {
+        uint64_t paid_before = w.paid, own = own_cpu_time();
+        if (!probe(ends)) return;
+        uint64_t spent = own_cpu_time() - own;
+        w.own_before += spent;
+        spent += w.paid - paid_before;
+        w.paid = paid_before;
+        w.ahead -= spent < w.ahead ? spent : w.ahead;
+    }
 }
 
 /* What hits cost, and the recorder's own time: among it that of arming and disarming, which
@@ -710,6 +729,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     w.interval = next_interval();
     w.begins = na_access_mono();
     w.own_before = own_cpu_time();
+    w.ahead = AHEAD;
     na_access_entry->period = w.base_interval;
     return true;
 }
@@ -745,7 +765,7 @@ static uint64_t step(void) {
     meet_threads();
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
     if (drawn) window(draws, length);
-    probe(ends);
+    if (probe(ends)) probe_ahead(ends);
     settle();
     w.begins = ends;
     return ends;

@@ -39,7 +39,7 @@ void na_lines_start(void);
 void na_lines_met(uintptr_t word, const na_line_seen_t *seen, uint32_t used, double each_ns,
                   uint64_t now);
 
-/* Called once in a round that has the time for one: the next probe, if one is due. */
+/* Called in a round that has the time for a probe: the next one, if one is due. */
 bool na_lines_next(uint64_t now, na_line_range_t range[2]);
 
 /* Do threads share the line that was probed last, and was too little seen of that? */
