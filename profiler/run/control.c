@@ -20,50 +20,11 @@ enum { PATIENCE_MS = 10000, SILENT_MS = 1000, STEP_MS = 50 };
 
 typedef struct process {
     pid_t pid;
-    char
-        *environment; /* as it was started with: NAME=VALUE, each ends with a NUL; two at the end */
+    char *environment;        /* na_run_environment_of */
     char recording[PATH_MAX]; /* its profile; "": none is under way */
 } process_t;
 
-/* ---- /proc ---- */
-
-/* A whole file with two NULs behind it; NULL: errno says why. free() it. */
-static char *read_all(const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return NULL;
-    size_t used = 0, room = 0;
-    char *text = NULL;
-    for (ssize_t n = 1; n > 0;) {
-        if (room < used + 65538) {
-            char *larger = realloc(text, room = 2 * room + 65538);
-            if (larger == NULL) {
-                free(text);
-                close(fd);
-                errno = ENOMEM;
-                return NULL;
-            }
-            text = larger;
-        }
-        n = read(fd, text + used, room - used - 2);
-        if (n > 0) used += (size_t)n;
-        if (n < 0) {
-            int error = errno;
-            free(text);
-            close(fd);
-            errno = error;
-            return NULL;
-        }
-    }
-    close(fd);
-    text[used] = text[used + 1] = 0;
-    return text;
-}
-
-static char *read_of(pid_t pid, const char *name) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    return read_all(path);
-}
+/* ---- its memory ---- */
 
 static bool is_recording(const char *path) {
     na_nprof_header_t h;
@@ -77,7 +38,7 @@ static bool is_recording(const char *path) {
 /* Reads the map of its memory: the library, and the file that it maps as its profile. False: it
  * cannot be read. */
 static bool read_maps(process_t *process, bool *library) {
-    char *maps = read_of(process->pid, "maps"), *rest = maps, *line;
+    char *maps = na_run_read_of(process->pid, "maps"), *rest = maps, *line;
     process->recording[0] = 0;
     *library = false;
     if (maps == NULL) return false;
@@ -110,20 +71,6 @@ static const char *variable(const process_t *process, const char *name) {
 
 /* ---- the process ---- */
 
-/* numalloc-run itself waits for the program that is meant. */
-static pid_t behind(pid_t pid) {
-    char path[64], own[PATH_MAX], other[PATH_MAX];
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    ssize_t a = readlink("/proc/self/exe", own, sizeof own),
-            b = readlink(path, other, sizeof other);
-    if (a <= 0 || a != b || memcmp(own, other, (size_t)a) != 0) return pid;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    char *children = read_all(path);
-    long child = children != NULL ? strtol(children, NULL, 10) : 0;
-    free(children);
-    return child > 0 ? (pid_t)child : pid;
-}
-
 static bool has_it_linked(pid_t pid) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
@@ -135,13 +82,13 @@ static bool has_it_linked(pid_t pid) {
 
 static bool look_at(process_t *process, pid_t pid) {
     bool library;
-    *process = (process_t){.pid = behind(pid)};
+    *process = (process_t){.pid = na_run_behind(pid)};
     if (kill(process->pid, 0) != 0 && errno == ESRCH) {
         na_run_say("there is no process %d", (int)pid);
         return false;
     }
-    process->environment = read_of(process->pid, "environ");
-    if (process->environment == NULL || !read_maps(process, &library)) {
+    if (!read_maps(process, &library) ||
+        (process->environment = na_run_environment_of(process->pid, process->recording)) == NULL) {
         na_run_say("process %d may not be looked at: %s; be its user, or root", (int)process->pid,
                    strerror(errno));
         return false;
@@ -168,7 +115,7 @@ static int handled_signal(const process_t *process, const char *option) {
     for (size_t i = 0; word != NULL && i < sizeof signals / sizeof signals[0]; i++)
         if (strcasecmp(word, signals[i].name) == 0) number = signals[i].number;
     if (number == 0) return 0;
-    char *status = read_of(process->pid, "status");
+    char *status = na_run_read_of(process->pid, "status");
     const char *caught = status != NULL ? strstr(status, "\nSigCgt:") : NULL;
     uint64_t set = caught != NULL ? strtoull(caught + 8, NULL, 16) : 0;
     free(status);

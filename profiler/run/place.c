@@ -14,8 +14,6 @@
 #include "profiler/format/nprof.h"
 #include "profiler/run/run.h"
 
-#define TRIGGER "requests" /* its name in the directory */
-
 static bool too_long(int length, const char *path) {
     if (length >= 0 && length < PATH_MAX) return false;
     na_run_say("%.200s...: path too long; name a shorter one with -o", path);
@@ -92,6 +90,16 @@ static bool make_directory(const char *path, bool again) {
     return false;
 }
 
+/* For na_run_environment_of; not as standard input, output or error. */
+static void keep_open(const char *directory) {
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (fd <= STDERR_FILENO) {
+        (void)fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        close(fd);
+    }
+}
+
 bool na_run_make_place(na_run_place_t *place, const char *output, const char *program) {
     *place = (na_run_place_t){.directory = ""};
     struct stat st;
@@ -115,7 +123,9 @@ bool na_run_make_place(na_run_place_t *place, const char *output, const char *pr
         na_run_say("%s: %s", place->shown, strerror(errno));
         return false;
     }
-    if (!join(place->trigger, place->directory, TRIGGER)) return !too_long(PATH_MAX, place->shown);
+    if (!join(place->trigger, place->directory, NA_RUN_REQUESTS))
+        return !too_long(PATH_MAX, place->shown);
+    keep_open(place->directory);
     if (access(place->directory, W_OK) == 0) return true;
     na_run_say("%s: %s; name another place with -o", place->shown, strerror(errno));
     return false;

@@ -9,6 +9,7 @@
  *     place.c        where the profiles go, and what is there when the program has ended
  *     child.c        runs a program and waits: signals, job control
  *     result.c       the lines at the end, the page
+ *     proc.c         what /proc says of another process
  *     control.c      --start, --stop, --dump
  *     main.c         in this order
  *
@@ -96,8 +97,11 @@ typedef struct na_run_place {
     char trigger[PATH_MAX];   /* the file of requests in it */
 } na_run_place_t;
 
-/* Makes the directory: in `output` if that is one, as `output`.all if it is a file; NULL: in the
- * working directory. `program`: for its name. */
+#define NA_RUN_REQUESTS "requests" /* the trigger's name in the directory */
+
+/* Makes the directory, and keeps it open as long as this process lives: so another numalloc-run
+ * finds it (na_run_environment_of). It is in `output` if that is one, as `output`.all if it is a
+ * file; NULL: in the working directory. `program`: for its name. */
 bool na_run_make_place(na_run_place_t *place, const char *output, const char *program);
 
 /* What is there at the end. One profile of a process that has ended is moved out of the directory,
@@ -152,6 +156,18 @@ void na_run_show_files(const na_run_command_t *command, const na_run_tools_t *to
 /* How the program ended, and these. */
 void na_run_show(const na_run_command_t *command, const na_run_tools_t *tools,
                  const na_run_files_t *files, int status);
+
+/* ---- proc.c ---- */
+
+/* A file of /proc/PID with two NULs behind it; NULL: errno says why. free() it. */
+char *na_run_read_of(pid_t pid, const char *name);
+/* The program that a numalloc-run waits for; of all others the process itself. */
+pid_t na_run_behind(pid_t pid);
+/* The variables that a process was started with: NAME=VALUE, each ends with a NUL, two at the end.
+ * NULL: errno says why. free() it. Servers write their title over them (redis, nginx, postgres):
+ * where none is left that says how to ask, they are those that the profile `recording` ("": none)
+ * has recorded, or those that the numalloc-run that the process descends from gave it. */
+char *na_run_environment_of(pid_t pid, const char *recording);
 
 /* ---- control.c ---- */
 

@@ -304,6 +304,56 @@ rc=0
 wait $later || rc=$?
 is 143
 [ -s "$at/in/later.nprof" ] && grep -q 'next' "$at/later.err" || fail "--later: $(cat "$at/later.err")"
+# Servers write their title over what they were started with: with it goes the way to ask them, and is found in
+# numalloc-run above; of one whose numalloc-run is gone, in its profile.
+cat >titled.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+extern char **environ;
+int main(int count, char **argv) {
+    char *end = environ[0];
+    for (char **e = environ; *e; e++) {
+        end = *e + strlen(*e);
+        *e = strdup(*e);
+    }
+    memset(argv[0], 0, (size_t)(end - argv[0]));
+    strcpy(argv[0], "titled: waits");
+    if (count > 1 && fork() > 0) { /* a daemon */
+        usleep(200000);
+        _exit(0);
+    }
+    setsid();
+    static char *kept[1000];
+    for (int i = 0;; i = (i + 1) % 1000) {
+        free(kept[i]);
+        kept[i] = malloc(9000);
+        usleep(2000);
+    }
+}
+END
+cc -O1 titled.c -o titled || fail "the compiler does not build titled.c"
+(cd "$at/in" && exec "$run" --later -q -o titled.nprof ../../titled) &
+titled=$!
+at_end+=("kill -9 $titled 2>/dev/null")
+for _ in $(seq 100); do grep -q '^titled' "/proc/$(cut -d' ' -f1 "/proc/$titled/task/$titled/children")/cmdline" 2>/dev/null && break; sleep 0.1; done
+for request in start dump stop; do
+    ask --$request $titled
+    is 0
+done
+kill $titled
+wait $titled || true
+mkdir -p "$at/daemon"
+(cd "$at/in" && exec "$run" --profile -q -o ../daemon/ ../../titled away)
+daemon=$(pgrep -xf 'titled: waits.*' | head -n 1)
+at_end+=("kill -9 $daemon 2>/dev/null")
+[ "$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$daemon/status")" != $$ ] || fail "the daemon is no daemon"
+for request in dump stop; do
+    ask --$request "$daemon"
+    is 0
+done
+kill "$daemon"
 # By signals, where the user chose these; the copy is of that process alone.
 (cd "$at/in" && exec env NUMALLOC_PROFILE_SIGNAL=usr1 NUMALLOC_PROFILE_DUMP_SIGNAL=usr2 "$run" "$python" ../../work.py 2>/dev/null) &
 signals=$!

@@ -1,0 +1,187 @@
+/* proc.c - what /proc says of another process, and the variables that it was started with. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "profiler/format/nprof.h"
+#include "profiler/run/run.h"
+
+static char *read_all(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    size_t used = 0, room = 0;
+    char *text = NULL;
+    for (ssize_t n = 1; n > 0;) {
+        if (room < used + 65538) {
+            char *larger = realloc(text, room = 2 * room + 65538);
+            if (larger == NULL) {
+                free(text);
+                close(fd);
+                errno = ENOMEM;
+                return NULL;
+            }
+            text = larger;
+        }
+        n = read(fd, text + used, room - used - 2);
+        if (n > 0) used += (size_t)n;
+        if (n < 0) {
+            int error = errno;
+            free(text);
+            close(fd);
+            errno = error;
+            return NULL;
+        }
+    }
+    close(fd);
+    text[used] = text[used + 1] = 0;
+    return text;
+}
+
+char *na_run_read_of(pid_t pid, const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    return read_all(path);
+}
+
+/* ---- numalloc-run itself ---- */
+
+static bool is_numalloc_run(pid_t pid) {
+    char path[64], own[PATH_MAX], other[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    ssize_t a = readlink("/proc/self/exe", own, sizeof own),
+            b = readlink(path, other, sizeof other);
+    return a > 0 && a == b && memcmp(own, other, (size_t)a) == 0;
+}
+
+pid_t na_run_behind(pid_t pid) {
+    char path[64];
+    if (!is_numalloc_run(pid)) return pid;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    char *children = read_all(path);
+    long child = children != NULL ? strtol(children, NULL, 10) : 0;
+    free(children);
+    return child > 0 ? (pid_t)child : pid;
+}
+
+static pid_t parent_of(pid_t pid) {
+    char *status = na_run_read_of(pid, "status");
+    const char *line = status != NULL ? strstr(status, "\nPPid:") : NULL;
+    long parent = line != NULL ? strtol(line + 6, NULL, 10) : 0;
+    free(status);
+    return (pid_t)parent;
+}
+
+/* The numalloc-run that a process descends from; 0: none. */
+static pid_t numalloc_run_above(pid_t pid) {
+    enum { MOST = 64 };
+    for (int i = 0; i < MOST && pid > 1; i++)
+        if (is_numalloc_run(pid = parent_of(pid))) return pid;
+    return 0;
+}
+
+/* The directory that a numalloc-run keeps open (na_run_make_place). It has no other: those that it
+ * was started with were not to be closed by exec. */
+static bool place_of(pid_t pid, char path[PATH_MAX]) {
+    char name[64];
+    snprintf(name, sizeof name, "/proc/%d/fd", (int)pid);
+    DIR *directory = opendir(name);
+    bool found = false;
+    for (struct dirent *e; directory != NULL && !found && (e = readdir(directory)) != NULL;) {
+        int fd = atoi(e->d_name); /* of "." and "..": 0, which is none of ours */
+        snprintf(name, sizeof name, "fdinfo/%d", fd);
+        char *info = na_run_read_of(pid, name);
+        const char *line = info != NULL ? strstr(info, "flags:") : NULL;
+        long flags = line != NULL ? strtol(line + 6, NULL, 8) : 0;
+        free(info);
+        if ((flags & O_CLOEXEC) == 0 || (flags & O_DIRECTORY) == 0) continue;
+        snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)pid, fd);
+        ssize_t n = readlink(name, path, PATH_MAX - 1);
+        if (n <= 0) continue;
+        path[n] = 0;
+        found = true;
+    }
+    if (directory != NULL) closedir(directory);
+    return found;
+}
+
+/* ---- variables ---- */
+
+#define TRIGGER "NUMALLOC_PROFILE_TRIGGER"
+
+static bool has(const char *environment, const char *name) {
+    size_t length = strlen(name);
+    for (const char *v = environment; *v != 0; v += strlen(v) + 1)
+        if (strncmp(v, name, length) == 0 && v[length] == '=') return true;
+    return false;
+}
+
+/* Some way to ask the process. */
+static bool has_a_way(const char *environment) {
+    return has(environment, TRIGGER) || has(environment, "NUMALLOC_PROFILE_SIGNAL") ||
+           has(environment, "NUMALLOC_PROFILE_DUMP_SIGNAL");
+}
+
+/* Those in a profile (ENVIRONMENT). NULL: none. */
+static char *recorded(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *text = NULL;
+    na_nprof_chunk_t chunk;
+    off_t at = NA_NPROF_PAGE;
+    while (text == NULL && fd >= 0 &&
+           pread(fd, &chunk, sizeof chunk, at) == (ssize_t)sizeof chunk) {
+        bool is = chunk.magic == NA_NPROF_CHUNK_MAGIC && chunk.self_offset == (uint64_t)at;
+        uint64_t size = chunk.count < chunk.capacity ? chunk.count : chunk.capacity;
+        if (is && chunk.type == NA_NPROF_ENVIRONMENT && size <= chunk.length) {
+            text = calloc(1, (size_t)size + 2);
+            if (text == NULL || pread(fd, text, (size_t)size, at + (off_t)sizeof chunk) < 0) break;
+        }
+        at += is && chunk.length >= NA_NPROF_PAGE && chunk.length < INT64_MAX / 2
+                  ? (off_t)chunk.length
+                  : (off_t)NA_NPROF_PAGE;
+    }
+    if (fd >= 0) close(fd);
+    return text;
+}
+
+/* Those that a numalloc-run gave what it started. NULL: it cannot be looked at. */
+static char *given_by(pid_t pid) {
+    char place[PATH_MAX], *environment = na_run_read_of(pid, "environ");
+    if (environment == NULL || has(environment, TRIGGER) || !place_of(pid, place))
+        return environment;
+    size_t used = 0;
+    while (environment[used] != 0)
+        used += strlen(environment + used) + 1;
+    size_t more = sizeof TRIGGER + strlen(place) + sizeof "/" NA_RUN_REQUESTS;
+    char *larger = realloc(environment, used + more + 1);
+    if (larger == NULL) {
+        free(environment);
+        return NULL;
+    }
+    snprintf(larger + used, more, "%s=%s/%s", TRIGGER, place, NA_RUN_REQUESTS);
+    larger[used + more - 1] = larger[used + more] = 0;
+    return larger;
+}
+
+char *na_run_environment_of(pid_t pid, const char *recording) {
+    char *environment = na_run_read_of(pid, "environ");
+    if (environment == NULL || has_a_way(environment)) return environment;
+    pid_t above = numalloc_run_above(pid);
+    /* A profile that began after the title was written may know no more than the process. */
+    char *others[] = {above != 0 ? given_by(above) : NULL,
+                      recording[0] != 0 ? recorded(recording) : NULL};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i] == NULL || !has_a_way(others[i])) continue;
+        char *keep = environment;
+        environment = others[i];
+        others[i] = keep;
+        break;
+    }
+    free(others[0]);
+    free(others[1]);
+    return environment;
+}
