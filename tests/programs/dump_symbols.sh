@@ -249,3 +249,32 @@ for view in "callers", "callees":
     assert not twice, (view, twice[:3])  # a chain has no library twice in a row
 END
 say "functions without symbols are one row for each library, and one node of a tree"
+
+# Paths as the compiler was given them, from any working directory: a file below the directory that was built in,
+# and an inlined function of a header beside it.
+mkdir -p "$work/project/src" "$work/project/include"
+cat >"$work/project/include/taken.h" <<'END'
+#include <stdlib.h>
+static inline __attribute__((always_inline)) void *taken(size_t n) {
+    return malloc(n); /* in the header */
+}
+END
+cat >"$work/project/src/paths.c" <<'END'
+#include "taken.h"
+void *volatile kept;
+int main(void) {
+    kept = taken(100000); /* calls the header's */
+    kept = malloc(50000); /* in the file */
+}
+END
+for compiler in gcc clang; do
+    command -v $compiler >/dev/null || continue
+    (cd "$work/project" && $compiler -g -O1 -Iinclude src/paths.c -o paths-$compiler) || fail "$compiler does not build paths.c"
+    NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/paths.nprof" LD_PRELOAD="$lib" "$work/project/paths-$compiler"
+    (cd / && "$dump" source "$work/paths.nprof") >"$work/out"
+    for line in 'in the file' 'in the header' "calls the header's"; do
+        grep -qF "/* $line */" "$work/out" || fail "$compiler: no source text '$line': $(cat "$work/out")"
+    done
+    rm "$work/paths.nprof"
+done
+say "source is found where the compiler was given relative paths"

@@ -121,7 +121,7 @@ static void put_maker(FILE *to) {
     const char *urls = getenv("DEBUGINFOD_URLS"), *cache = getenv("DEBUGINFOD_CACHE_PATH");
     /* As they are, where nothing can read them. */
     char *plain = na_demangle("_ZN1a1bEv", false), *rust = na_demangle("_RNvC1a1b", false);
-    fprintf(to, "numalloc %d.%d.%d\tlibdw %s\t%s %s\t%s\t%s\n", NUMALLOC_VERSION_MAJOR,
+    fprintf(to, "numalloc %d.%d.%d, whole paths\tlibdw %s\t%s %s\t%s\t%s\n", NUMALLOC_VERSION_MAJOR,
             NUMALLOC_VERSION_MINOR, NUMALLOC_VERSION_PATCH, dwfl_version(NULL),
             plain == NULL ? "" : plain, rust == NULL ? "" : rust, urls == NULL ? "" : urls,
             urls == NULL || cache == NULL ? "" : cache);

@@ -363,6 +363,17 @@ static Dwarf_Die *find_unit(module_t *module, Dwarf_Addr address, Dwarf_Addr *bi
     return module->units == NULL ? NULL : na_units_find(module->units, address, bias);
 }
 
+/* The path of a source file. One that was given to the compiler with a directory, `cc -g src/a.c`,
+ * is relative to the unit's in DWARF 5, and libdw leaves it so. */
+static const char *source_path(na_symbols_t *symbols, Dwarf_Die *cu, const char *file) {
+    Dwarf_Attribute memory;
+    const char *directory =
+        file[0] == '/' ? NULL : dwarf_formstring(dwarf_attr(cu, DW_AT_comp_dir, &memory));
+    if (directory == NULL || directory[0] != '/') return own(symbols, strdup(file));
+    char *path = NULL;
+    return own(symbols, asprintf(&path, "%s/%s", directory, file) < 0 ? NULL : path);
+}
+
 /* Where an inlined function was called: file and line in the function around it. */
 static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined,
                       na_symbol_frame_t *frame) {
@@ -377,7 +388,7 @@ static void call_site(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *inlined,
         dwarf_formudata(&memory, &value) == 0 && dwarf_getsrcfiles(cu, &files, &count) == 0 &&
         value < count) {
         const char *file = dwarf_filesrc(files, value, NULL, NULL);
-        if (file != NULL) frame->file = own(symbols, strdup(file));
+        if (file != NULL) frame->file = source_path(symbols, cu, file);
     }
 }
 
@@ -473,7 +484,7 @@ static uint32_t frames_from_files(na_symbols_t *symbols, module_t *module, Dwarf
         const char *file = dwarf_linesrc(line, NULL, NULL);
         if (dwarf_lineno(line, &number) != 0) number = 0;
         if (file != NULL) {
-            frames[0].file = own(symbols, strdup(file));
+            frames[0].file = source_path(symbols, cu, file);
             frames[0].line = number > 0 ? (uint32_t)number : 0;
         }
     }
