@@ -38,6 +38,21 @@ await withPage(file, async (page, open) => {
   await page.goBack();
   await page.waitForSelector('main[data-page="summary"]');
 
+  // Largest sites: each with its line and its caller.
+  const largest = await page.locator('ol li').first().innerText();
+  check(/^keep_records subject\.c:\d+ from main 1\.91 MiB/.test(largest), `the largest site is ${largest}`);
+
+  // On a phone: what there is to choose takes little of the screen, the figures come on the first one, a function's name
+  // has room, and nothing but tables is wider than the screen.
+  await page.setViewportSize({ width: 400, height: 800 });
+  const nav = await page.locator('nav').boundingBox();
+  const card = await page.locator('.card').first().boundingBox();
+  check(nav.height < 240 && card.y + card.height < 500, `on a phone: navigation of ${nav.height}, first figure at ${card.y}`);
+  const cell = await page.locator('.vrow .vcell:nth-child(3)').first().boundingBox();
+  check(cell.width >= 150, `on a phone a function's name has ${cell.width}`);
+  check(await page.evaluate(() => document.documentElement.scrollWidth <= 400), 'the page is wider than a phone');
+  await page.setViewportSize({ width: 1280, height: 900 });
+
   // A link leads to the sites of that function, and to the site with its source.
   await page.locator('.vtable a', { hasText: 'keep_records' }).first().click();
   await page.waitForSelector('main[data-page="sites"]');

@@ -28,7 +28,7 @@ static bool is_whole(double value) {
 const char *na_text_bytes(char out[NA_TEXT], double bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t unit = 0;
-    while (fabs(bytes) >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
+    while (fabs(bytes) >= 1023.5 && unit + 1 < sizeof units / sizeof units[0]) {
         bytes /= 1024;
         unit++;
     }

@@ -8,9 +8,10 @@ function digits(value) {
   return size >= 100 || Number.isInteger(value) ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
+/** What would be rounded up to the next unit is in that. */
 function scaled(value, base, units, space) {
   let power = 0;
-  while (Math.abs(value) >= base && power < units.length - 1) {
+  while (Math.abs(value) >= base - 0.5 && power < units.length - 1) {
     value /= base;
     power++;
   }
@@ -27,7 +28,7 @@ export function count(value) {
 
 export function milliseconds(value) {
   if (value !== 0 && Math.abs(value) < 1) return nanoseconds(value * 1e6);
-  if (Math.abs(value) < 1000) return `${digits(value)} ms`;
+  if (Math.abs(value) < 999.5) return `${digits(value)} ms`;
   if (Math.abs(value) < 120000) return `${digits(value / 1000)} s`;
   if (Math.abs(value) < 7200000) return `${Math.floor(value / 60000)} min ${Math.round((value % 60000) / 1000)} s`;
   return `${Math.floor(value / 3600000)} h ${Math.round((value % 3600000) / 60000)} min`;

@@ -35,8 +35,11 @@ export function table({ columns, rows, sort, onSort, onOpen, groups, height = 48
   const space = h('div', { class: 'vspace' });
   const body = h('div', { class: 'vbody', tabindex: 0, role: 'rowgroup', onscroll: () => draw(), onkeydown: onKey }, space);
   const element = h('div', { class: 'vtable', role: 'table', 'aria-label': label, 'aria-rowcount': rows.length }, head, body);
-  // What the columns need at least; a narrower screen scrolls.
-  const least = columns.reduce((sum, c) => sum + Number((c.width ?? '6rem').match(/([\d.]+)rem/)?.[1] ?? 6), 0);
+  // What the columns need at least; a narrower screen scrolls. A part ("3fr") is for names: as many times 4rem.
+  const least = columns.reduce((sum, c) => {
+    const [, size, unit] = (c.width ?? '6rem').match(/([\d.]+)(rem|fr)/) ?? [0, 6, 'rem'];
+    return sum + Number(size) * (unit === 'fr' ? 4 : 1);
+  }, 0);
   head.style.minWidth = body.style.minWidth = `${least}rem`;
   const template = columns.map((c) => c.width ?? 'minmax(6rem, 1fr)').join(' ');
 

@@ -18,6 +18,17 @@ function finding(model, f) {
     facts([['Seen', f.evidence], ['Why', f.reason], ['What to do', f.remedy], ...(f.page ? [['More', h('a', { href: link(f.page) }, f.page)]] : [])]));
 }
 
+/** The line of a site and who called it: several sites of one function are told apart. */
+function siteAround(model, site) {
+  const by = model.sites.by[site];
+  if (by < 0 || model.sites.id[site] === 0) return '';
+  const place = model.place(by);
+  const stack = model.stack(site);
+  const own = model.functionOf(by);
+  const caller = stack.slice(stack.indexOf(by)).find((frame) => model.functionOf(frame) !== own && model.raw.functions.named[model.functionOf(frame)] && !model.isRuntime(frame));
+  return `${place ? ` ${baseName(place.path)}:${place.line}` : ''}${caller === undefined ? '' : ` from ${model.frameName(caller)}`}`;
+}
+
 export function summary(model) {
   const { run, totals, findings = [] } = model.raw;
   const metrics = model.metrics;
@@ -26,7 +37,7 @@ export function summary(model) {
   const rows = by.rows.filter((row) => row.self > 0 || row.before > 0);
   const total = totals[metrics[0].id];
   return h('div', {},
-    h('p', { class: 'quiet' }, run.command || run.program),
+    h('p', { class: 'quiet command', title: run.command }, run.command || run.program),
     h('div', { class: 'cards' }, metrics.filter((m) => m.tree).map((metric) =>
       h('a', { class: 'card', href: link('flame', { metric: metric.id }), style: { textDecoration: 'none', color: 'inherit' } },
         h('small', {}, term(metric.term, metric.name)), h('b', { 'data-metric': metric.id }, figure(totals[metric.id], metric.unit)),
@@ -52,7 +63,7 @@ export function summary(model) {
     }).element,
     h('h3', {}, 'Largest sites'),
     h('ol', {}, [...model.sites.node.keys()].sort((a, b) => model.values(metrics[0].id)[b] - model.values(metrics[0].id)[a]).slice(0, 5).map((site) =>
-      h('li', {}, siteLink(model, site), ' ', shareOf(model.values(metrics[0].id)[site], total, metrics[0].unit)))),
+      h('li', {}, siteLink(model, site), h('small', { class: 'quiet' }, siteAround(model, site)), ' ', shareOf(model.values(metrics[0].id)[site], total, metrics[0].unit)))),
     h('h3', {}, 'The run'),
     facts(run.facts));
 }
