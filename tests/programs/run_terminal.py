@@ -50,6 +50,15 @@ def becomes(process, letters):
     raise AssertionError(f"state {state(process)}, expected one of {letters}\n{seen}")
 
 
+def taken(process):
+    """Signals that it was sent are not pending: one more of the same number is another one."""
+    for _ in range(200):
+        if not any(int(line.split()[1], 16) for line in open(f"/proc/{process}/status") if line.startswith(("SigPnd", "ShdPnd"))):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"signals of {process} stay pending\n{seen}")
+
+
 def silent(pattern, seconds=0.5):
     """The text does not come."""
     end = time.monotonic() + seconds
@@ -106,8 +115,10 @@ expect(r"got SIGTERM 2\b")
 silent("got SIGTERM")
 send("kill -USR1 %1\n")
 expect(r"got SIGUSR1 1\b")
+taken(runner)
 send(f"kill -USR1 {runner}\n")
 expect(r"got SIGUSR1 2\b")
+taken(runner)
 send("kill -USR1 %1\n")
 expect(r"got SIGUSR1 3\b")
 silent("got SIGUSR1")
