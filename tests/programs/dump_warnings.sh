@@ -148,6 +148,11 @@ for key, (mode, above, *others) in CASES.items():
     assert shown[key]["value"] > shown[key]["threshold"] and shown[key]["evidence"] and shown[key]["remedy"], shown[key]
     for fields in others:
         assert key not in fired(mode, **fields), "%s comes with %s" % (key, fields)
+# A malloc in the program itself comes before whatever is preloaded.
+program = open(work + "/sites.nprof", "rb").read()[336:336 + 512].split(b"\0")[0]
+assert program.endswith(b"/views"), program
+shown = fired(SITES, header={"other_malloc": program})
+assert shown["other-malloc"]["remedy"] == "build the program without its allocator", shown
 # The most valuable first: what copying costs, by its bytes; what is known of the place, and what mending it saves.
 both = dict(freed(), **LARGE, copied_by_realloc=32 * MIB, copied_by_growth=48 * MIB, header=SHORT)
 shown = fired(SITES, **both)

@@ -280,7 +280,7 @@ static void tell_saving(texts_t *t, const na_found_t *f) {
 }
 
 /* Where, its share, what to do, what that saves. */
-static void tell_line(texts_t *t, const na_found_t *f) {
+static void tell_line(texts_t *t, const na_found_t *f, const char *change) {
     na_finding_t *finding = &t->finding;
     size_t room = sizeof t->line;
     t->line[0] = 0;
@@ -289,20 +289,26 @@ static void tell_line(texts_t *t, const na_found_t *f) {
     if (finding->place != NULL && words[f->kind].of != NULL)
         na_text_append(t->line, room, " has %.0f %% of %s", 100 * finding->share,
                        words[f->kind].of);
-    na_text_append(t->line, room, ": %s", words[f->kind].change);
+    na_text_append(t->line, room, ": %s", change);
     if (finding->saves != NULL) na_text_append(t->line, room, "; saves %s", finding->saves);
     finding->line = t->line;
 }
 
 static void tell(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
     na_finding_t *finding = &t->finding;
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    /* Nothing can be preloaded before what the program itself defines. */
+    const char *without =
+        f->kind == NA_FINDING_OTHER_MALLOC && strcmp(h->other_malloc, h->program) == 0
+            ? "build the program without its allocator"
+            : NULL;
     *finding = (na_finding_t){
         .key = words[f->kind].key,
         .value = f->value,
         .threshold = f->threshold,
         .evidence = t->evidence,
         .reason = words[f->kind].reason,
-        .remedy = words[f->kind].remedy,
+        .remedy = without != NULL ? without : words[f->kind].remedy,
         .of_profile = na_finding_of_profile(f->kind),
     };
     tell_evidence(in, f, t->evidence, sizeof t->evidence);
@@ -312,7 +318,7 @@ static void tell(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
                             find_place(in, f, finding, t->place, sizeof t->place);
     if (placed) finding->place = t->place;
     tell_saving(t, f);
-    tell_line(t, f);
+    tell_line(t, f, without != NULL ? without : words[f->kind].change);
     /* What may be needed counts a quarter. */
     t->rank = finding->of_profile ? 2 : f->at_most ? finding->worth / 4 : finding->worth;
 }
