@@ -44,7 +44,7 @@ if(NUMALLOC_PREFIX)
     add_compile_definitions(NA_PREFIXED=1)
 endif()
 if(NOT NUMALLOC_NUMA)
-    add_compile_definitions(NA_ONE_NODE=1) # alloc/sys/topology.h
+    add_compile_definitions(NA_ONE_NODE=1) # alloc/machine/topology.h
 endif()
 
 if(NUMALLOC_SANITIZE)

@@ -50,7 +50,7 @@ static unsigned size_of(const na_record_array_t *array) {
 }
 
 /* Word by word: others may look at `mixed` and `aside` of a span that has ended, and find none
- * (alloc/central/mixed.c, alloc/thread/aside.c). */
+ * (alloc/central/mixed.c, alloc/malloc/emergency.c). */
 static void make_new(na_span_t *span) {
     typedef uint64_t __attribute__((may_alias)) word_t;
     for (size_t i = 0; i < sizeof *span / sizeof(word_t); i++)

@@ -83,7 +83,7 @@ typedef struct na_span {
                                  * 0: none; by whoever holds a block of the span */
     uint16_t mix_owner;         /* the thread cache that opened it, constant since */
     _Atomic(uint32_t)
-        aside; /* not 0: its blocks were handed out one by one (alloc/thread/aside.h) */
+        aside; /* not 0: its blocks were handed out one by one (alloc/malloc/emergency.h) */
     struct na_span *prev;
     /* For na_access_resolve: any byte of the span leads to a record without a test. */
     uint64_t reciprocal; /* offset -> index (sizeclass.h); large: 0 */

@@ -7,14 +7,14 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
+#include "alloc/cache/thread_cache.h"
 #include "alloc/central/heap.h"
+#include "alloc/machine/topology.h"
+#include "alloc/malloc/heap_cache.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
-#include "alloc/thread/heap_cache.h"
-#include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 

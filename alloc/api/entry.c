@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "alloc/api/init.h"
+#include "alloc/malloc/foreign.h"
+#include "alloc/malloc/heap_cache.h"
+#include "alloc/malloc/large.h"
+#include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
-#include "alloc/thread/foreign.h"
-#include "alloc/thread/heap_cache.h"
-#include "alloc/thread/large.h"
-#include "alloc/thread/small.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/timing.h"

@@ -10,11 +10,11 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/operators.h"
+#include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/base.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
-#include "alloc/thread/small.h"
 
 #ifndef NA_PREFIXED
 

@@ -10,11 +10,11 @@
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
 #include "alloc/api/stats.h"
+#include "alloc/cache/thread_cache.h"
 #include "alloc/central/central.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/options.h"
 #include "alloc/thread/scavenge.h"
-#include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 

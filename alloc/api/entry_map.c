@@ -13,9 +13,9 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
+#include "alloc/cache/thread_cache.h"
 #include "alloc/sys/base.h"
 #include "alloc/sys/os.h"
-#include "alloc/thread/thread_cache.h"
 #include "alloc/track/section.h"
 
 #ifndef NA_PREFIXED

@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "alloc/sys/loaded.h"
-#include "alloc/thread/thread_cache.h"
+#include "alloc/api/loaded.h"
+#include "alloc/cache/thread_cache.h"
 #include "pagemap/pagemap.h"
 
 #ifndef NA_PREFIXED

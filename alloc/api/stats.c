@@ -6,15 +6,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/cache/large_bins.h"
+#include "alloc/cache/thread_cache.h"
+#include "alloc/malloc/large.h"
 #include "alloc/page/chunk.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
-#include "alloc/thread/large.h"
-#include "alloc/thread/large_bins.h"
-#include "alloc/thread/thread_cache.h"
 
 static void add_tcache(na_tcache_t *tcache, void *arg) {
     na_totals_t *t = arg;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "alloc/central/sizeclass.h"
-#include "alloc/sys/topology.h"
+#include "alloc/machine/topology.h"
 #include "numalloc/numalloc.h"
 
 typedef struct na_class_stats {

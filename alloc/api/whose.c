@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 #include "alloc/api/api.h"
-#include "alloc/sys/loaded.h"
+#include "alloc/api/loaded.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
 #include "pagemap/pagemap.h"

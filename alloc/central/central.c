@@ -6,9 +6,9 @@
 
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/span_list.h"
+#include "alloc/machine/topology.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
-#include "alloc/sys/topology.h"
 #include "pagemap/pagemap.h"
 
 enum { TRANSFER_SLOTS = 16, GIVE_RUNS = 32 };

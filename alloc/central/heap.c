@@ -1,10 +1,10 @@
 /* heap.c - the spans and large blocks of heaps of the program's own. */
 #include "alloc/central/heap.h"
 
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 
 enum { LOOK_AT = 64 }; /* ended heaps, for one whose lists are all gone */
 

@@ -28,7 +28,7 @@
 #define NA_CLASS_COUNT 61u /* with class 0 */
 #define NA_SMALL_MAX   32768u
 #define NA_CLASS_STEP  16u
-/* Bins of blocks from this size on hold few: their credit is extended (thread/bin.h). */
+/* Bins of blocks from this size on hold few: their credit is extended (cache/bin.h). */
 #define NA_EXTENDED_LEAST 2048u
 #define NA_CLASS_EXTENDED 40u
 #define NA_OWNED_MOST     (2u * NA_CACHE_LINE) /* larger blocks are pooled */

@@ -1,14 +1,14 @@
 /* chunk.c - runs of pages out of mappings that are placed for a purpose. */
 #include "alloc/page/chunk.h"
 
+#include "alloc/machine/place.h"
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/place.h"
 #include "alloc/page/pressure.h"
 #include "alloc/sys/bits256.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
-#include "alloc/sys/topology.h"
 
 /* Of a heap's chunks, for pages: the first so many. What had pages freed comes first. */
 enum { LOOK_AT = 16 };

@@ -2,9 +2,10 @@
  * for, the heap limit. */
 #include "alloc/page/pageheap.h"
 
-#include "alloc/page/node_free.h"
-#include "alloc/page/pagestore.h"
-#include "alloc/page/place.h"
+#include "alloc/machine/node_free.h"
+#include "alloc/machine/place.h"
+#include "alloc/machine/topology.h"
+#include "alloc/page/free_pages.h"
 #include "alloc/page/pressure.h"
 #include "alloc/page/purge.h"
 #include "alloc/page/region.h"
@@ -12,7 +13,6 @@
 #include "alloc/page/run_cache.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 
 /* --- the heap limit
  * ------------------------------------------------------------------------------- */

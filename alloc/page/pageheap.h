@@ -2,8 +2,8 @@
  *
  * Page: NA_PAGE_SIZE (8 KiB), the unit of spans. Hugepage: 2 MiB, 256 pages. A page heap owns
  * regions (region.h): large reservations, bound once to the node (but for those of its first-touch
- * store, touch.h), of which a growing front part is accessible. Every 2 MiB of a region has one
- * na_hugepage_t, all free-page bookkeeping is in its bitmaps, and neighbours coalesce by
+ * store, first_touch.h), of which a growing front part is accessible. Every 2 MiB of a region has
+ * one na_hugepage_t, all free-page bookkeeping is in its bitmaps, and neighbours coalesce by
  * themselves.
  *
  *   region  |hugepage 0|hugepage 1|  ...            | not yet accessible ...          |
@@ -29,7 +29,7 @@
  * wanted back (a program that works in waves), and shrinks when that stops.
  *
  * Thread-safe; each node has its own lock. Callers hold no page-heap lock. The parts: bits256.h
- * (bitmaps), region.h (address space), pagestore.h (free pages of a node), purge.h (giving back),
+ * (bitmaps), region.h (address space), free_pages.h (free pages of a node), purge.h (giving back),
  * remap.h (moving memory to where it is wanted), node_free.h (whether a node is full).
  */
 #ifndef NUMALLOC_ALLOC_PAGEHEAP_H

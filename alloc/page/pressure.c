@@ -1,14 +1,14 @@
 /* pressure.c - when a control group's memory runs out. See pressure.h. */
 #include "alloc/page/pressure.h"
 
-#include "alloc/page/cgroup.h"
-#include "alloc/page/charge.h"
-#include "alloc/page/pagestore.h"
+#include "alloc/machine/cgroup.h"
+#include "alloc/machine/charge.h"
+#include "alloc/machine/topology.h"
+#include "alloc/page/free_pages.h"
 #include "alloc/page/purge.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 
 #define MIB          ((uint64_t)1 << 20)
 #define FIRST        (4 * MIB)  /* of the process, before the first look */

@@ -12,17 +12,20 @@
  *                      its spans holds up to a seventh more, so this is not for all times.
  *                      Holes in sparse spans serve before free pages, whatever the gain (mixed.h).
  *   room < least       critical. On the way there all free pages of all nodes are given back, what
- * is left of huge pages is split, and regions use no more of them. From then on no more is resident
- * than the latest peak of what was in use and a little (purge.h), ends of large blocks that hold
- * memory nobody asked for are given back, and threads hold few free blocks. easy < least exhausted
- * (easy: below a limit that kills; caches count as free, except of files that are mapped). Runs of
- * new pages are asked for and touched at once, so that what was given is what was charged; so is
- * what was taken before and not used yet. A run that the group cannot be charged for, so far as the
- * kernel can be asked (charge.h), is refused: malloc fails with ENOMEM, and nobody is killed. Who
- * asks for more than 1 MiB often uses a part of it: that much must be there. Before a small block
- * is refused, one of a larger class serves (small.c). room < least / 2   and not exhausted: what is
- * free goes back at every look room > 2 least     as before; but regions that were told to use
- * small pages keep to them
+ *                      is left of huge pages is split, and regions use no more of them. From then
+ *                      on no more is resident than the latest peak of what was in use and a little
+ *                      (purge.h), ends of large blocks that hold memory nobody asked for are given
+ *                      back, and threads hold few free blocks.
+ *   easy < least       exhausted (easy: below a limit that kills; caches count as free, except of
+ *                      files that are mapped). Runs of new pages are asked for and touched at once,
+ *                      so that what was given is what was charged; so is what was taken before and
+ *                      not used yet. A run that the group cannot be charged for, so far as the
+ *                      kernel can be asked (charge.h), is refused: malloc fails with ENOMEM, and
+ *                      nobody is killed. Who asks for more than 1 MiB often uses a part of it: that
+ *                      much must be there. Before a small block is refused, one of a larger class
+ *                      serves (small.c).
+ *   room < least / 2   and not exhausted: what is free goes back at every look
+ *   room > 2 least     as before; but regions that were told to use small pages keep to them
  *
  * least: a sixteenth of the limit, 4 to 64 MiB, and 2 MiB a node: the kernel takes huge pages as
  * long as there is room for them, so that each node may be one further than it was told.

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/page/pagestore.h"
+#include "alloc/page/free_pages.h"
 #include "alloc/page/scavenge_policy.h"
 
 /* With the lock, before pages are given back: the time to give them at. */

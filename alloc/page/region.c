@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "alloc/page/place.h"
+#include "alloc/machine/place.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/options.h"

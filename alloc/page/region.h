@@ -46,7 +46,7 @@ struct na_hugepage {
     uint64_t purged_at;           /* ms, when the cap last took its pages; 0 never */
     _Atomic(na_mix_word_t *) mix; /* of all its pages; NULL: none was ever in a mixed span */
     uint16_t longest;             /* free run, pages */
-    uint16_t list;                /* which list `fit` is in: see pagestore.h */
+    uint16_t list;                /* which list `fit` is in: see free_pages.h */
     bool in_old;
     bool touched; /* was in use at least once */
     bool bare;    /* wholly free and without memory before its pages were last taken */
@@ -62,7 +62,7 @@ struct na_region {
     size_t frontier;    /* bytes from start that are accessible; multiple of NA_PAGE_SIZE */
     na_reserve_t space; /* space.most: how far the frontier may come; at most the size */
     unsigned node;      /* dense; or NA_NODE_ANY, the pseudo-node */
-    unsigned store;     /* whose pages they are (pagestore.h), by who made it */
+    unsigned store;     /* whose pages they are (free_pages.h), by who made it */
     bool by_touch;      /* pages lie where they are first touched */
     bool bound;
     /* No row of row_least or more free pages begins before page row_from (pages from start). */

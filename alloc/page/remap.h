@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "alloc/page/pagestore.h"
+#include "alloc/page/free_pages.h"
 
 typedef enum na_remap {
     NA_SHIFT_NONE,

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#include "alloc/page/pagestore.h"
+#include "alloc/machine/topology.h"
+#include "alloc/page/free_pages.h"
 #include "alloc/page/pressure.h"
 #include "alloc/page/scavenge_policy.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
-#include "alloc/sys/topology.h"
 #include "pagemap/pagemap.h"
 
 /* Three bits behind the highest of 8 halves of a page or more. */

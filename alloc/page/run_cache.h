@@ -7,7 +7,7 @@
  *   slot   one for each number of pages up to 16, then eight a doubling, up to NA_RUN_CACHE_PAGES.
  *          Each a stack, linked by na_span_t.next, of runs of at least the slot's first size.
  *
- * There are two holders. A thread has a few runs in its large bins (alloc/thread/large_bins.h),
+ * There are two holders. A thread has a few runs in its large bins (alloc/cache/large_bins.h),
  * without a lock. Behind these is the run cache of a node: this file, under a lock of its own. What
  * the latter keeps is bounded by a 32nd part of what the node's spans hold, 256 KiB to 64 MiB: what
  * is too much is evicted slot by slot, that of what came last only when no other holds a run; one

@@ -4,16 +4,16 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "alloc/cache/thread_cache.h"
 #include "alloc/central/central.h"
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/run_cache.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
-#include "alloc/sys/topology.h"
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
-#include "alloc/thread/thread_cache.h"
 #include "pagemap/span.h"
 
 static void *give_back(void *unused) {

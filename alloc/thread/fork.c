@@ -4,17 +4,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "alloc/cache/thread_cache.h"
 #include "alloc/central/central.h"
 #include "alloc/central/heap.h"
 #include "alloc/central/mixed.h"
+#include "alloc/malloc/emergency.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
-#include "alloc/thread/aside.h"
 #include "alloc/thread/switch.h"
-#include "alloc/thread/thread_cache.h"
 #include "alloc/track/hooks.h"
 
 enum {

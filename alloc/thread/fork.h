@@ -10,7 +10,7 @@
  *
  * The others. Between our prepare handler (the last, entry_fork.c) and our parent handler the C
  * library takes locks of its own. Their holders may wait for a thread that the gate stops. It is
- * stopped for a moment only, and then served aside (aside.h), with the gate closed.
+ * stopped for a moment only, and then served aside (emergency.h), with the gate closed.
  *
  * The thread itself, in fork. A signal handler may fork where it interrupted fork, at any
  * instruction. One lock says which thread forks; what each call of prepare took on top of that

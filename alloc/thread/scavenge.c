@@ -1,20 +1,20 @@
 /* scavenge.c - what a thread cache gives back, and when. The table is in scavenge_policy.h. */
 #include "alloc/thread/scavenge.h"
 
+#include "alloc/cache/bin.h"
+#include "alloc/cache/large_bins.h"
+#include "alloc/cache/overflow.h"
+#include "alloc/cache/remote.h"
+#include "alloc/cache/young.h"
 #include "alloc/central/central.h"
+#include "alloc/machine/topology.h"
+#include "alloc/malloc/emergency.h"
+#include "alloc/malloc/heap_cache.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/page/placement_check.h"
 #include "alloc/page/pressure.h"
+#include "alloc/page/rebind.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
-#include "alloc/thread/aside.h"
-#include "alloc/thread/bin.h"
-#include "alloc/thread/heap_cache.h"
-#include "alloc/thread/large_bins.h"
-#include "alloc/thread/overflow.h"
-#include "alloc/thread/remote.h"
 #include "alloc/thread/switch.h"
-#include "alloc/thread/young.h"
 
 /* Abandoned thread caches that kept what was in their bins. An entry is a hint, and its thread
  * cache's: whoever holds a thread cache that is not warm any more removes it. */

@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
+#include "alloc/cache/thread_cache.h"
 #include "alloc/page/scavenge_policy.h"
-#include "alloc/thread/thread_cache.h"
 
 /* Looks at the clock and does what is due; also changes of the nodes. Not behind the gate. */
 void na_scavenge_poll(na_tcache_t *tcache);

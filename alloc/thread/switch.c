@@ -1,11 +1,11 @@
 /* switch.c - the handshakes between who switches recording and the threads that run. */
 #include "alloc/thread/switch.h"
 
+#include "alloc/cache/bin.h"
+#include "alloc/cache/large_bins.h"
+#include "alloc/malloc/heap_cache.h"
+#include "alloc/malloc/traced.h"
 #include "alloc/sys/os.h"
-#include "alloc/thread/bin.h"
-#include "alloc/thread/heap_cache.h"
-#include "alloc/thread/large_bins.h"
-#include "alloc/thread/traced.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
 #include "alloc/track/section.h"

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/thread/thread_cache.h"
+#include "alloc/cache/thread_cache.h"
 #include "alloc/track/hooks.h"
 
 /* When a profile begins, ends and is copied is for the controller (profiler/control) to say, which

@@ -1,5 +1,5 @@
 /* track.h - what tracking keeps of a thread: a member of its thread cache
- * (alloc/thread/thread_cache.h).
+ * (alloc/cache/thread_cache.h).
  *
  * Tracking is all that makes blocks known: records, samples, timed calls, the profiler's hooks. It
  * lies below the thread caches, and knows nothing of them but this. Written by the thread that the
@@ -19,7 +19,7 @@ typedef struct na_track {
     uint32_t alarm, switches; /* as last noticed (thread/switch.h) */
     _Atomic(uint32_t) inside; /* sections that the thread is in; read by the switch */
     uint32_t until_timed;     /* 0, or every event is recorded, and there is no more to check
-                               * (thread/traced.h): the how many-th call from now is timed */
+                               * (malloc/traced.h): the how many-th call from now is timed */
     uint64_t timed_from;      /* ticks when the call that is being timed began; 0: none is */
     uint64_t timed_out;       /* of those since, not the call's */
     uint64_t random;          /* state of the sampler's generator; 0: no seed yet */

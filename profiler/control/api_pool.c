@@ -1,7 +1,7 @@
 /* api_pool.c - numalloc_pool_* and markers: passed on to the profiler, if there is one. */
 #include "alloc/api/init.h"
+#include "alloc/cache/thread_cache.h"
 #include "alloc/sys/lock.h"
-#include "alloc/thread/thread_cache.h"
 #include "alloc/track/recording.h"
 #include "numalloc/numalloc.h"
 

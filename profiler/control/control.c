@@ -9,12 +9,12 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/whose.h"
+#include "alloc/malloc/large.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
-#include "alloc/thread/large.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/lookup.h"
 #include "alloc/track/misuse.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/thread/thread_cache.h"
+#include "alloc/cache/thread_cache.h"
 
 typedef enum na_request {
     NA_REQUEST_START = 1,

@@ -5,7 +5,7 @@
  * destroying one does not touch the others; its table serves the next pool when it is gone. A kind
  * has one lock, held for a few dozen instructions (and a system call where a table grows); stacks
  * are walked before it is taken. */
-#include "alloc/sys/topology.h"
+#include "alloc/machine/topology.h"
 #include "profiler/record/access/access_pools.h"
 #include "profiler/record/events/rthreads.h"
 

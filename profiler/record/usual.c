@@ -1,8 +1,8 @@
 /* usual.c - malloc and free in mode sites, each in one piece from where the hot path is missed to
  * the counters: na_traced_take and na_traced_give with the hooks of mode sites (count.h) inlined.
  * What handing on costs (a call, registers saved, arguments) is a fifth of an event. */
-#include "alloc/thread/small.h"
-#include "alloc/thread/traced.h"
+#include "alloc/malloc/small.h"
+#include "alloc/malloc/traced.h"
 #include "profiler/record/access/access_priv.h"
 #include "profiler/record/events/count.h"
 

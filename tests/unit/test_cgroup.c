@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdint.h>
 
-#include "alloc/page/cgroup.h"
+#include "alloc/machine/cgroup.h"
 #include "alloc/sys/os.h"
 #include "support/node_tree.h"
 

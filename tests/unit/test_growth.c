@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "profiler/dump/runs/growth.h"
+#include "profiler/dump/fleet/growth.h"
 
 static uint64_t seed;
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "alloc/api/api.h"
+#include "alloc/cache/large_bins.h"
+#include "alloc/malloc/large.h"
 #include "alloc/page/run_cache.h"
-#include "alloc/thread/large.h"
-#include "alloc/thread/large_bins.h"
 #include "numalloc/numalloc.h"
 
 #define KIB ((size_t)1 << 10)

@@ -7,9 +7,9 @@
 
 #include "alloc/api/api.h"
 #include "alloc/central/mixed.h"
+#include "alloc/malloc/small.h"
 #include "alloc/page/pressure.h"
 #include "alloc/thread/scavenge.h"
-#include "alloc/thread/small.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/lookup.h"
 #include "alloc/track/recording.h"

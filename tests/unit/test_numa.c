@@ -16,11 +16,11 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/page/node_free.h"
+#include "alloc/cache/thread_cache.h"
+#include "alloc/machine/node_free.h"
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
-#include "alloc/thread/thread_cache.h"
 #include "numalloc/numalloc.h"
 #include "support/node_tree.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "alloc/api/api.h"
-#include "alloc/thread/overflow.h"
-#include "alloc/thread/small.h"
+#include "alloc/cache/overflow.h"
+#include "alloc/malloc/small.h"
 #include "numalloc/numalloc.h"
 
 static uint32_t kept_in_lists(const na_tcache_t *tcache) {

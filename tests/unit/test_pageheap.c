@@ -11,12 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/bits256.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
-#include "alloc/sys/topology.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -10,9 +10,9 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/page/placement_check.h"
+#include "alloc/machine/topology.h"
+#include "alloc/page/rebind.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 #include "support/node_tree.h"
 
 enum { MOST = 4096 };

@@ -10,13 +10,13 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "alloc/page/cgroup.h"
-#include "alloc/page/charge.h"
+#include "alloc/machine/cgroup.h"
+#include "alloc/machine/charge.h"
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 #include "support/vm_flags.h"
 
 #define MIB     ((uint64_t)1 << 20)

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 #include "alloc/track/hooks.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/format/reader.h"

@@ -8,7 +8,7 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/thread/large.h"
+#include "alloc/malloc/large.h"
 #include "alloc/track/hooks.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"

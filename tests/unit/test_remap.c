@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -5,8 +5,8 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/thread/bin.h"
-#include "alloc/thread/thread_cache.h"
+#include "alloc/cache/bin.h"
+#include "alloc/cache/thread_cache.h"
 #include "alloc/track/sampler.h"
 #include "pagemap/pagemap.h"
 

@@ -9,11 +9,11 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
-#include "alloc/thread/remote.h"
+#include "alloc/cache/remote.h"
+#include "alloc/cache/thread_cache.h"
+#include "alloc/cache/young.h"
+#include "alloc/malloc/small.h"
 #include "alloc/thread/scavenge.h"
-#include "alloc/thread/small.h"
-#include "alloc/thread/thread_cache.h"
-#include "alloc/thread/young.h"
 #include "numalloc/numalloc.h"
 
 /* The test's own thread takes a thread cache first, or it would adopt those that the tests look at.

@@ -7,8 +7,8 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 #include "support/node_tree.h"
 
 static node_tree_t tree;

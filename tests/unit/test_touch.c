@@ -10,9 +10,9 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
+#include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 #include "numalloc/numalloc.h"
 #include "support/node_tree.h"
 

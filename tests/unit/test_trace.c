@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/sys/os.h"
-#include "alloc/sys/topology.h"
 #include "alloc/track/hooks.h"
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/format/reader_priv.h"

@@ -11,7 +11,7 @@
 /* Blocks up to this size share their pages with others: numalloc_migrate leaves them where they are
  * (alloc/central/sizeclass.h). */
 #define SHARES_PAGES 32768
-/* From this size on they lie where they are first touched (alloc/thread/large.h). */
+/* From this size on they lie where they are first touched (alloc/malloc/large.h). */
 #define BY_TOUCH     (2u << 20)
 #define MOST_LISTED  8u  /* ranges and groups that are spelled out */
 #define MOST_THREADS 16u /* of a group, */

@@ -1,7 +1,7 @@
 /* access_store.c - from raw samples to the file: the thread, the block that was there at the time,
  * the mapping, the page's node. Samples wait in a batch, so that pages' nodes are asked for many at
  * a time. */
-#include "alloc/sys/topology.h"
+#include "alloc/machine/topology.h"
 #include "profiler/record/access/access_pools.h"
 #include "profiler/record/access/access_priv.h"
 

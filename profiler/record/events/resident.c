@@ -14,9 +14,9 @@
 #include <linux/futex.h>
 #include <time.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
-#include "alloc/sys/topology.h"
 #include "profiler/record/events/rthreads.h"
 #include "profiler/record/events/series.h"
 

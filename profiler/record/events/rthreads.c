@@ -3,8 +3,8 @@
  * grows with the threads at one time. The entry in THREADS is each thread's own. */
 #include <sys/prctl.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/sys/thread.h"
-#include "alloc/sys/topology.h"
 #include "profiler/record/events/rthreads.h"
 #include "profiler/record/events/trace.h"
 

@@ -9,7 +9,7 @@
  * level of its interval; the points between two notes are filled with the level between them. */
 #include "profiler/record/events/series.h"
 
-#include "alloc/sys/topology.h"
+#include "alloc/machine/topology.h"
 
 typedef struct line {
     na_nprof_series_t *head; /* NULL: no room, or not wanted */

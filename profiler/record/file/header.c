@@ -4,9 +4,9 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/syscall.h"
-#include "alloc/sys/topology.h"
 #include "profiler/record/state/state.h"
 
 void na_rec_copy(char *to, size_t size, const char *from) {

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "alloc/sys/topology.h"
+#include "alloc/machine/topology.h"
 #include "profiler/record/sources/access_chain.h"
 
 #define FD_FROM 600 /* out of the way of programs that count on small numbers */

@@ -9,7 +9,7 @@
 #include <cpuid.h>
 #endif
 
-#include "alloc/sys/topology.h"
+#include "alloc/machine/topology.h"
 #include "kmod-ibs/uapi/numalloc_ibs.h"
 #include "kmod-ibs/uapi/numalloc_ibs_decode.h"
 #include "profiler/record/sources/access_kmod.h"

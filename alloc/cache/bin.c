@@ -1,0 +1,261 @@
+/* bin.c - settling a bin, filling and emptying it. */
+#include "alloc/cache/bin.h"
+
+#include "alloc/cache/holes.h"
+#include "alloc/cache/inspect.h"
+#include "alloc/cache/large_bins.h"
+#include "alloc/cache/overflow.h"
+#include "alloc/cache/remote.h"
+#include "alloc/cache/young.h"
+#include "alloc/central/central.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/page/pressure.h"
+#include "alloc/thread/scavenge.h"
+#include "alloc/track/sampler.h"
+
+/* --- accounts --- */
+
+static int credit_left(int16_t credit) {
+    return credit < 0 ? 0 : credit; /* below zero: the hot path has just run out */
+}
+
+bool na_bin_count(na_tcache_t *tcache, unsigned cls) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    if ((state->granted_pop | state->granted_push) == 0) { /* every event is seen, or none was */
+        bin->pop = bin->push = 0;
+        return false;
+    }
+    uint32_t pops = (uint32_t)(state->granted_pop - credit_left(bin->pop));
+    uint32_t pushes = (uint32_t)(state->granted_push - credit_left(bin->push));
+    state->count += pushes - pops;
+    state->pops += pops;
+    state->pushes += pushes;
+    state->until_sample -= (int64_t)pops * na_classes[cls].size;
+    bin->pop = bin->push = 0;
+    state->granted_pop = state->granted_push = state->extended_most = 0;
+    if (pops + pushes == 0) return false;
+    na_young_reused(state, pops < pushes ? pops : pushes);
+    state->used = true;
+    return true;
+}
+
+void na_bin_begin(na_tcache_t *tcache, unsigned cls) {
+    na_bin_state_t *state = &tcache->states[cls];
+    const na_class_t *c = &na_classes[cls];
+    state->cap = state->hold = c->cap_first;
+    state->least = (uint16_t)(c->thin - 1);
+    state->size = c->size;
+    state->pushed = (uint16_t)state->pushes;
+    state->until_sample = na_sampler_draw(&tcache->track);
+}
+
+void na_bin_grant(na_tcache_t *tcache, unsigned cls) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    state->hold = na_young_hold(tcache, cls);
+    if (na_every_event) {
+        bin->pop = bin->push = 0;
+        state->granted_pop = state->granted_push = state->extended_most = 0;
+        return;
+    }
+    int64_t pop = state->count, push = (int64_t)state->hold - state->count;
+    bool extends = cls >= NA_CLASS_EXTENDED && !na_tcache_watched(tcache);
+    int64_t most = extends ? NA_EXTENDED_MAX : 0;
+    int64_t least = na_bin_least_push(state);
+    if (push < least) push = least;
+    if (na_sample_interval != 0) {
+        int64_t unsampled = state->until_sample / na_classes[cls].size;
+        if (pop > unsampled) pop = unsampled;
+        if (most > unsampled) most = unsampled;
+    }
+    if (pop > NA_CREDIT_MAX) pop = NA_CREDIT_MAX;
+    if (push > NA_CREDIT_MAX) push = NA_CREDIT_MAX;
+    if (!NA_ONE_NODE && tcache->away) pop = push = 0;
+    bin->pop = state->granted_pop = (int16_t)(pop < 0 ? 0 : pop);
+    bin->push = state->granted_push = (int16_t)(push < 0 ? 0 : push);
+    state->extended_most = (int16_t)(most < 0 ? 0 : most);
+}
+
+void na_bin_settle(na_tcache_t *tcache, unsigned cls) {
+    bool every = na_every_event;
+    if (NA_LIKELY(!every)) {
+        tcache->slow_calls += NA_QUICK - tcache->quick;
+        tcache->quick = NA_QUICK;
+    }
+    na_scavenge_pass(tcache);
+    na_bin_open(tcache, cls);
+    if (!every) na_bin_inspect(tcache, cls);
+}
+
+/* --- filling and emptying a bin; behind the gate --- */
+
+/* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
+ * a page for it, not a batch. Running dry or over, it settles too often: it may hold more. While
+ * its thread only frees (all it does of late, or of this class and in random order), what it holds
+ * is of no use, and pins a span for every block when blocks come in random order, so it may hold
+ * less. (Idle bins are emptied, and begin small again: scavenge.c.) */
+static void adapt_cap(na_tcache_t *tcache, unsigned cls, bool ran_over) {
+    na_bin_state_t *state = &tcache->states[cls];
+    const na_class_t *c = &na_classes[cls];
+    bool pins =
+        ran_over && (uint16_t)state->pops == state->popped && na_overflow_is_scattered(tcache);
+    if (ran_over) state->popped = (uint16_t)state->pops;
+    if (ran_over && (tcache->only_frees || pins))
+        state->cap = state->cap / 2 > c->cap_freeing ? state->cap / 2 : c->cap_freeing;
+    else
+        state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;
+}
+
+/* Takes blocks of the class from spans; `grow`: new ones, if need be. */
+static void *take_from_spans(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow,
+                             uint32_t *got) {
+    if (na_classes[cls].pooled) return na_central_take(tcache->node, cls, want, grow, got);
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .node = tcache->node, .owner = tcache->id};
+    return na_span_list_take(na_tcache_spans(tcache, cls), kind, want, grow, got);
+}
+
+/* Blocks from the class's spans as a list, for a bin that is nearly empty. Carving may give more
+ * than was wanted (up to the end of a page); the bin then may hold them and as many freed ones. */
+static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, uint32_t *got) {
+    na_bin_state_t *state = &tcache->states[cls];
+    const na_class_t *c = &na_classes[cls];
+    void *blocks = NULL;
+    na_overflow_raise(tcache);
+    if (na_large_bins_in_the_way(tcache, c->span_pages)) na_large_bins_flush(tcache);
+    if (na_overflow_in_the_way(tcache, c->span_pages)) {
+        blocks = take_from_spans(tcache, cls, want, false, got);
+        if (blocks == NULL) na_overflow_flush(tcache);
+    }
+    if (blocks == NULL && na_holes_are_wanted(tcache, c->span_pages)) {
+        blocks = take_from_spans(tcache, cls, want, false, got);
+        if (blocks == NULL) blocks = na_holes_take(tcache, cls, want, got);
+    }
+    if (blocks == NULL) blocks = take_from_spans(tcache, cls, want, grow, got);
+    if (NA_UNLIKELY(blocks == NULL) && grow && na_large_bins_flush(tcache))
+        blocks = take_from_spans(tcache, cls, want, grow, got);
+    tcache->drawn += *got * c->size;
+    na_overflow_drawn(tcache, *got * c->size);
+    uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
+    if (state->cap < room) state->cap = (uint16_t)room;
+    return blocks;
+}
+
+/* Fills an empty bin: overflow batches, remote frees, transfer cache, spans, new ones if it is to
+ * `grow`. False: the system refuses memory. */
+static bool refill(na_tcache_t *tcache, unsigned cls, bool grow) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    adapt_cap(tcache, cls, false);
+    na_young_reused(state, (uint16_t)(state->pushes - state->pushed));
+    state->pushed = (uint16_t)state->pushes;
+    state->thin = 0;
+    if (state->overflow == 0) na_overflow_remote(tcache, cls, na_remote_take(tcache, cls));
+    na_batch_t batch = na_overflow_take(tcache, cls);
+    if (batch == 0 && na_classes[cls].pooled)
+        batch = na_transfer_take(tcache->node, cls, tcache->id);
+    if (batch != 0) {
+        bin->head = na_batch_first(batch);
+        state->count = na_batch_count(batch);
+        return true;
+    }
+    uint32_t batch_size = na_classes[cls].batch; /* of a busy bin; of a new one, what it may hold */
+    bin->head =
+        draw(tcache, cls, state->cap < batch_size ? state->cap : batch_size, grow, &state->count);
+    return state->count != 0;
+}
+
+/* A bin that a thread pops from and pushes to in turn never runs dry; with a few blocks in it, it
+ * settles every few operations all the same. When that goes on, it gets a few more. */
+void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
+    enum { THIN_SETTLES = 8 };
+    na_bin_state_t *state = &tcache->states[cls];
+    if (state->count >= na_classes[cls].thin) {
+        state->thin = 0;
+        return;
+    }
+    if (++state->thin < THIN_SETTLES) return;
+    state->thin = 0;
+    uint32_t got;
+    if (!na_gate_enter(tcache)) return;
+    void *more =
+        draw(tcache, cls, na_classes[cls].thin - state->count, !na_pressure_is_exhausted(), &got);
+    na_gate_leave(tcache);
+    if (more == NULL) return;
+    void *last = tcache->bins[cls].head; /* the shorter walk */
+    for (uint32_t i = 1; i < state->count; i++)
+        last = *na_block_next(last);
+    *na_block_next(last) = more;
+    state->count += got;
+}
+
+size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list) {
+    if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list);
+    size_t released = 0;
+    na_run_t run;
+    while (na_run_cut(&list, cls, &run))
+        released += na_span_list_give(na_tcache_spans(tcache, cls), run.span, run.first, run.last,
+                                      run.count, cls);
+    return released;
+}
+
+/* A full bin becomes an overflow batch. */
+static void overflow(na_tcache_t *tcache, unsigned cls) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    na_batch_t batch = na_batch(bin->head, state->count);
+    bin->head = NULL;
+    state->count = 0;
+    na_overflow(tcache, cls, batch);
+    adapt_cap(tcache, cls, true);
+}
+
+void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    if (bin->head != NULL) na_list_home(tcache, cls, bin->head);
+    bin->head = NULL;
+    state->count = 0;
+    for (na_batch_t batch; (batch = na_overflow_take(tcache, cls)) != 0;)
+        na_list_home(tcache, cls, na_batch_first(batch));
+}
+
+bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow) {
+    na_bin_open(tcache, cls);
+    if (tcache->states[cls].count != 0) return true;
+    if (!na_gate_enter(tcache)) return false;
+    bool filled = refill(tcache, cls, grow);
+    na_gate_leave(tcache);
+    return filled;
+}
+
+/* Counted before, not behind the gate. */
+bool na_bin_is_dry(na_tcache_t *tcache, unsigned cls) {
+    if (tcache->states[cls].count != 0 ||
+        atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) != 0)
+        return false;
+    if (!na_gate_enter(tcache)) return false; /* na_scavenge_others */
+    bool none = tcache->states[cls].overflow == 0;
+    na_gate_leave(tcache);
+    return none;
+}
+
+void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
+    na_bin_settle(tcache, cls);
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    state->hold = na_young_hold(tcache, cls);
+    bool full = state->count >= state->hold;
+    bool all = full && NA_UNLIKELY(state->hold < state->cap) && na_is_young(state);
+    if (full && !all && NA_LIKELY(na_gate_enter(tcache))) {
+        overflow(tcache, cls);
+        na_gate_leave(tcache);
+    }
+    *na_block_next(block) = bin->head;
+    bin->head = block;
+    state->count++;
+    state->pushes++;
+    state->used = true;
+    if (all) na_young_flush(tcache, cls);
+    na_bin_grant(tcache, cls);
+}

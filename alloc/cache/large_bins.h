@@ -1,0 +1,136 @@
+/* large_bins.h - the large blocks that a thread freed last, for itself to take again.
+ *
+ * The hot path of blocks from NA_SMALL_MAX to 8 MiB: no lock, no atomic, no write to the page map.
+ * What the bins do not hold goes to the run cache of the node and comes from there (run_cache.h,
+ * which also says what a kept run is).
+ *
+ * A thread's bins hold `large_limit` bytes at most: a 32nd part of what its node's spans hold, 256
+ * KiB to 8 MiB, and the longest run that was freed of late; 16 MiB for all threads together, but
+ * for one run each. What is freed is kept, and what there is no room for then goes to the node: of
+ * other slots, one after the other, and only if they hold nothing, of its own. So a thread that
+ * goes on to another size finds that kept at once.
+ *
+ * Runs go to the page heap when their slot was not used between two looks (scavenge.c), when the
+ * thread cache is about to take memory that holds none, under memory pressure, and when the thread
+ * ends.
+ *
+ * Credit. Takes and gives count down what was granted of each; one without credit is a slow path,
+ * which looks at the clock and for what else threads are to notice, and grants new credit. It
+ * grants none where every take has to be looked at: in mode sample, whose large blocks are drawn
+ * one by one, and on machines with several nodes, where the thread may have moved. While every
+ * event is wanted, under memory pressure, and where nothing is to be kept (NUMALLOC_PURGE_DELAY=0)
+ * the bins are closed: the limit is 0.
+ *
+ * Written by the owning thread only. Taking and giving is not behind the gate; what goes to the
+ * page heap is. A forked child loses what other threads' bins held, as of all bins. */
+#ifndef NUMALLOC_ALLOC_LARGE_BINS_H
+#define NUMALLOC_ALLOC_LARGE_BINS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/cache/thread_cache.h"
+#include "alloc/page/run_cache.h"
+#include "pagemap/pagemap.h"
+
+#define NA_LARGE_BINS_SIZE ((size_t)NA_RUN_CACHE_PAGES << NA_PAGE_SHIFT)
+
+/* Ends each slot's list: serves no block. (Slots of which none was opened are NULL.) */
+extern NA_NEAR na_span_t na_large_bins_end;
+
+/* Bytes that they hold. */
+NA_INLINE uint64_t na_large_kept(const na_tcache_t *tcache) {
+    return tcache->large_limit - (uint64_t)tcache->large_room;
+}
+
+/* All large blocks that the thread cache handed out, and took back. */
+NA_INLINE uint64_t na_large_taken(const na_tcache_t *tcache) {
+    int32_t left = tcache->large_takes < 0 ? 0 : tcache->large_takes;
+    return tcache->large_allocs + (uint64_t)(tcache->large_granted - left);
+}
+NA_INLINE uint64_t na_large_given(const na_tcache_t *tcache) {
+    int32_t left = tcache->large_gives < 0 ? 0 : tcache->large_gives;
+    return tcache->large_frees + (uint64_t)(tcache->large_granted - left);
+}
+
+/* Hands out the run on top of a slot. Not counted. */
+NA_HOT void *na_large_bins_pop(na_tcache_t *tcache, na_span_t **head, size_t size) {
+    na_span_t *run = *head;
+    *head = run->next;
+    tcache->large_room += (int64_t)run->each;
+    run->requested = size;
+    run->run = run->start;
+    return (void *)run->start;
+}
+
+/* Where there is a run for a block of more than NA_SMALL_MAX bytes; NULL: there is none, or the
+ * slow path has to look. */
+NA_HOT na_span_t **na_large_bins_find(na_tcache_t *tcache, size_t size) {
+    size_t last = (size - 1) >> NA_PAGE_SHIFT;
+    unsigned slot;
+    if (NA_LIKELY(last < NA_RUN_TABLE))
+        slot = na_run_slots[last];
+    else if (last < NA_RUN_CACHE_PAGES)
+        slot = na_run_slot((uint32_t)last + 1);
+    else
+        return NULL;
+    if (NA_UNLIKELY(--tcache->large_takes < 0)) return NULL;
+    na_span_t **head = &tcache->large_bins.head[slot];
+    return NA_LIKELY((*head)->each >= size) ? head : NULL;
+}
+/* The slow path's look, after that. */
+void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size);
+
+/* The plain run whose block begins at an address on a page without a tag; or NULL. `block`:
+ * na_is_address. */
+NA_HOT na_span_t *na_large_run_of(const void *block) {
+    uintptr_t at = (uintptr_t)block;
+    na_span_t *run = na_span_leaf_of(at)->span[na_page_in_span_leaf(at)];
+    return NA_LIKELY(run != NULL) && NA_LIKELY(run->run == at) ? run : NULL;
+}
+
+/* Keeps the run if there is room. Not counted. */
+NA_HOT bool na_large_bins_push(na_tcache_t *tcache, na_span_t *run) {
+    int64_t room = tcache->large_room - (int64_t)run->each;
+    if (NA_UNLIKELY(room < 0)) return false;
+    tcache->large_room = room;
+    na_run_push(&tcache->large_bins, run);
+    return true;
+}
+
+/* Keeps the run of a block on a page without a tag; false: the slow path has to look. (There is
+ * credit on machines with one node only, so the node is the right one.) */
+NA_HOT bool na_large_bins_give(na_tcache_t *tcache, void *block) {
+    if (NA_UNLIKELY(--tcache->large_gives < 0)) return false;
+    na_span_t *run = na_large_run_of(block);
+    return NA_LIKELY(run != NULL) && na_large_bins_push(tcache, run);
+}
+/* The slow path's look, after that. False: it is no run that the bins take, or na_tcache_enter has
+ * to look first. */
+bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block);
+
+/* The same for a span that the slow path has looked at; behind the gate. The run goes to the bins,
+ * or to the node's run cache. False: neither keeps it. */
+bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run);
+
+/* A run for so many pages of those that the node keeps, and a few more for the bins. NULL: it has
+ * none. Behind the gate. */
+na_span_t *na_large_bins_refill(na_tcache_t *tcache, uint32_t pages);
+
+/* Nothing is kept from now on, until the thread frees a large block again. */
+void na_large_bins_close(na_tcache_t *tcache);
+/* The thread and its node keep enough to be worth a look before more memory is taken. */
+bool na_large_bins_keep_much(const na_tcache_t *tcache);
+/* The thread cache is about to take `pages`, and the thread keeps enough: that is to go first, or
+ * the process grows. */
+bool na_large_bins_in_the_way(const na_tcache_t *tcache, uint32_t pages);
+/* Gives everything to the page heap, and closes the bins until the thread frees a large block
+ * again; false: there was nothing. Behind the gate. */
+bool na_large_bins_flush(na_tcache_t *tcache);
+/* Gives what was not used since the last time. Behind the gate. */
+void na_large_bins_decay(na_tcache_t *tcache);
+/* Forked child: what another thread had is lost. Bytes. */
+uint64_t na_large_bins_forget(na_tcache_t *tcache);
+
+#endif

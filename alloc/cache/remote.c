@@ -1,0 +1,175 @@
+/* remote.c - collecting blocks of other owners, posting them, and putting them into spans. */
+#include "alloc/cache/remote.h"
+
+#include "alloc/cache/bin.h"
+#include "alloc/central/central.h"
+#include "alloc/malloc/emergency.h"
+#include "alloc/thread/scavenge.h"
+
+/* --- the owner's side --- */
+
+na_batch_t na_remote_take(na_tcache_t *tcache, unsigned cls) {
+    if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) == 0) return 0;
+    na_batch_t stack = atomic_exchange_explicit(&tcache->remote_free[cls], 0, memory_order_acquire);
+    uint64_t blocks = 0;
+    for (na_batch_t batch = stack; batch != 0; batch = *na_batch_next(batch))
+        blocks += na_batch_count(batch);
+    uint32_t taken = atomic_load_explicit(&tcache->remote_taken, memory_order_relaxed);
+    atomic_store_explicit(&tcache->remote_taken, taken + 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&tcache->remote_bytes, blocks * na_classes[cls].size,
+                              memory_order_relaxed);
+    return stack;
+}
+
+void na_remote_drain_class(na_tcache_t *tcache, unsigned cls) {
+    na_batch_t batch = na_remote_take(tcache, cls);
+    while (batch != 0) {
+        na_batch_t next = *na_batch_next(batch);
+        na_list_home(tcache, cls, na_batch_first(batch));
+        batch = next;
+    }
+}
+
+void na_remote_drain(na_tcache_t *tcache) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) == 0) continue;
+        na_remote_drain_class(tcache, cls);
+        na_tcache_trim_spans(tcache, cls);
+    }
+}
+
+static bool has_remote(const na_tcache_t *tcache) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_seq_cst) != 0) return true;
+    return false;
+}
+
+void na_remote_drain_abandoned(na_tcache_t *tcache) {
+    if (atomic_load(&tcache->warm) &&
+        atomic_load_explicit(&tcache->remote_bytes, memory_order_relaxed) <= NA_WARM_REMOTE)
+        return;
+    while (has_remote(tcache)) {
+        uint32_t phase = NA_TCACHE_ABANDONED;
+        if (!atomic_compare_exchange_strong(&tcache->phase, &phase, na_thread_tag()))
+            return; /* adopted, or another poster is at it: whoever holds it looks again */
+        na_remote_drain(tcache);
+        atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
+    }
+}
+
+void na_remote_drain_absent(na_tcache_t *tcache) {
+    uint32_t idle = 0;
+    if (!atomic_compare_exchange_strong(&tcache->busy, &idle, na_thread_tag())) return;
+    /* Looked at behind its gate, where it is not changed: who abandons holds the gate. */
+    if (atomic_load(&tcache->phase) == NA_TCACHE_ATTACHED) {
+        na_remote_drain(tcache);
+        atomic_store_explicit(&tcache->remote_seen, /* it was not the thread that took it */
+                              atomic_load_explicit(&tcache->remote_taken, memory_order_relaxed),
+                              memory_order_relaxed);
+    }
+    na_gate_leave(tcache);
+}
+
+/* --- the freeing thread's side --- */
+
+static uint64_t remote_limit(const na_tcache_t *owner) {
+    uint32_t times = atomic_load_explicit(&owner->remote_limit, memory_order_relaxed);
+    return (uint64_t)NA_REMOTE_LEAST << times;
+}
+
+/* Whether the owner took remote frees since it was last over its limit. If so it may have more: so
+ * many blocks are under way all the time. If not, its thread sleeps, or only frees. Races between
+ * posters make the limit wrong by a doubling, no more. */
+static bool comes_for_them(na_tcache_t *owner) {
+    uint32_t taken = atomic_load_explicit(&owner->remote_taken, memory_order_relaxed);
+    uint32_t times = atomic_load_explicit(&owner->remote_limit, memory_order_relaxed);
+    bool comes =
+        atomic_exchange_explicit(&owner->remote_seen, taken, memory_order_relaxed) != taken;
+    if (comes && NA_REMOTE_LEAST << times < NA_REMOTE_MOST)
+        atomic_store_explicit(&owner->remote_limit, times + 1, memory_order_relaxed);
+    else if (!comes)
+        atomic_store_explicit(&owner->remote_limit, 0, memory_order_relaxed);
+    return comes;
+}
+
+static void post_to_tcache(na_tcache_t *owner, unsigned cls, na_batch_t batch) {
+    uint64_t bytes = (uint64_t)na_batch_count(batch) * na_classes[cls].size;
+    uint64_t before = atomic_fetch_add_explicit(&owner->remote_bytes, bytes, memory_order_relaxed);
+    na_batch_t top = atomic_load_explicit(&owner->remote_free[cls], memory_order_relaxed);
+    do
+        *na_batch_next(batch) = top;
+    while (!atomic_compare_exchange_weak_explicit(&owner->remote_free[cls], &top, batch,
+                                                  memory_order_seq_cst, memory_order_relaxed));
+    /* Seen after the remote frees are in: a thread that leaves looks for remote frees after
+     * it says so. */
+    if (atomic_load_explicit(&owner->phase, memory_order_seq_cst) == NA_TCACHE_ABANDONED)
+        na_remote_drain_abandoned(owner);
+    else if (NA_UNLIKELY(before + bytes > remote_limit(owner)) && !comes_for_them(owner))
+        na_remote_drain_absent(owner);
+}
+
+/* Posts the list, and leaves its place empty. */
+static void post(na_tcache_t *tcache, na_remote_batch_t *out) {
+    unsigned cls = (out->tag & 0xffff) / NA_BIN_SIZE, owner = out->tag >> 16;
+    na_batch_t batch = na_batch(out->head, out->count);
+    unsigned home = owner < NA_OWNER_POOL ? na_tcache_by_id(owner)->node : owner & ~NA_OWNER_POOL;
+    tcache->states[cls].pushes += out->count;
+    tcache->remote_frees += out->count;
+    if (home != tcache->node) na_tcache_crossed(tcache, home, cls, out->count);
+    tcache->remote_batches_used--;
+    *out = (na_remote_batch_t){0};
+    if (owner < NA_OWNER_POOL)
+        post_to_tcache(na_tcache_by_id(owner), cls, batch);
+    else if (!na_transfer_put(home, cls, NA_OWNER_NONE, batch))
+        na_central_give(home, cls, na_batch_first(batch));
+}
+
+/* Many lists are short ones, so that all of them do not hold much. */
+static uint16_t most_of(const na_tcache_t *tcache, uint32_t tag) {
+    enum { FEW = 64 };
+    uint32_t size = na_classes[(tag & 0xffff) / NA_BIN_SIZE].size;
+    uint32_t due = (NA_POST_BYTES + size - 1) / size;
+    if (due > NA_POST_BLOCKS) due = NA_POST_BLOCKS;
+    due /= 1 + tcache->remote_batches_used / FEW;
+    return (uint16_t)(due > 1 ? due - 1 : 0);
+}
+
+/* Begins a list with the block. Its place is empty. */
+static void begin(na_tcache_t *tcache, na_remote_batch_t *out, uint32_t tag, void *block) {
+    *out = (na_remote_batch_t){.tag = tag, .count = 1, .most = most_of(tcache, tag), .head = block};
+    *na_block_next(block) = NULL;
+    tcache->remote_batches_used++;
+}
+
+void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
+    na_remote_batch_t *out = na_remote_batch_of(tcache, tag);
+    bool begun = out->tag == 0;
+    if (begun) {
+        begin(tcache, out, tag, block);
+        if (NA_LIKELY(out->count <= out->most)) return;
+    } else if (out->tag == tag && na_remote_collect(tcache, tag, block)) {
+        return;
+    }
+    if (NA_UNLIKELY(!na_gate_enter(tcache))) {
+        if (!begun) na_aside_free_later(block);
+        return;
+    }
+    if (!begun && out->tag == tag) {
+        *na_block_next(block) = out->head;
+        out->head = block;
+        out->count++;
+    }
+    bool in_the_way = out->tag != tag; /* another owner's list */
+    post(tcache, out);
+    if (in_the_way) {
+        begin(tcache, out, tag, block);
+        if (out->count > out->most) post(tcache, out);
+    }
+    na_gate_leave(tcache);
+    na_scavenge_pass(tcache);
+}
+
+void na_remote_flush(na_tcache_t *tcache) {
+    for (unsigned i = 0; i < NA_REMOTE_BATCHES && tcache->remote_batches_used != 0; i++)
+        if (tcache->remote_batches[i].tag != 0) post(tcache, &tcache->remote_batches[i]);
+}

@@ -1,0 +1,297 @@
+/* thread_cache.h - the thread cache of one thread: its bins, its spans, its remote frees.
+ *
+ *            malloc / free                       other threads
+ *                 |                                   |
+ *   bins[class] {head, tag, credits}                  | post (remote.h)
+ *      | overflow ^ refill                            v
+ *   states[class].overflow  <---- exchange ----  remote_free[class]
+ *      |          ^                                 batches of our own blocks coming home
+ *      v          |
+ *   own spans (owned classes)
+ *   transfer cache, central spans of the node (pooled classes)
+ *
+ * Credits. A bin counts down what may be popped and pushed before its thread must look up again
+ * ("settle"). Pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
+ * list. Push credit exceeds the room left by a quarter of the bin at most. Neither exceeds
+ * NA_CREDIT_MAX, so that a thread that never leaves one bin still comes by to be counted, sampled,
+ * moved to another node and scavenged. A bin of few blocks has its credit extended, without a
+ * settle, by what was pushed or popped meanwhile, until NA_EXTENDED_MAX were granted.
+ *
+ *   blocks in the list = count + (granted_push - push) - (granted_pop - pop)
+ *
+ * Life. A thread cache is made for a node and never unmapped; it is ATTACHED to a thread, or
+ * ABANDONED and on its node's idle list, keeping its spans; the next thread on the node adopts the
+ * one that was abandoned last. Its id is what page tags name as owner. While abandoned, whoever
+ * posts to it BORROWS it (one at a time) to put the remote frees into its spans, so that memory of
+ * dead threads is not stranded. A few abandoned thread caches whose bins hold little stay WARM:
+ * they keep it, and a few remote frees, for the next thread, and give it back when none comes for a
+ * second or two.
+ *
+ * Gate. Everything beyond popping, pushing and granting runs between na_gate_enter and
+ * na_gate_leave. It is a lock that only its thread cache's thread ever waits for: another thread
+ * may try it, to put into its spans the remote frees of an owner that does not come for it, or what
+ * an owner keeps that sleeps. fork() waits until no other thread is behind its gate, so that the
+ * child sees spans, central lists, page heaps and metadata at rest and every lock free. It never
+ * reads another thread's bins or remote batches, which may be mid-change: what they held is lost to
+ * the child, and counted. Order: the cache-list lock, then the own gate, then (by trying)
+ * another's.
+ *
+ * Who finds the gate closed waits a moment, not for ever: the fork may be waiting for a lock of the
+ * C library that the thread holds. Then na_gate_enter says no, and the thread is served aside
+ * (emergency.h). So do whoever waits for the cache-list lock, and a signal handler that interrupted
+ * its thread behind the gate. */
+#ifndef NUMALLOC_ALLOC_THREAD_CACHE_H
+#define NUMALLOC_ALLOC_THREAD_CACHE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/central/batch.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/central/span_list.h"
+#include "alloc/central/tag.h"
+#include "alloc/machine/topology.h"
+#include "alloc/page/run_cache.h"
+#include "alloc/sys/base.h"
+#include "alloc/sys/lock.h"
+#include "alloc/track/track.h"
+
+#define NA_CREDIT_MAX     256
+#define NA_EXTENDED_MAX   64   /* of it, where it is granted a little at a time */
+#define NA_QUICK          7u   /* quick settles in a row */
+#define NA_REMOTE_BATCHES 128u /* entries of the table of remote batches, a power of two */
+#define NA_TCACHES_MAX    (NA_OWNER_POOL) /* ids 1..NA_OWNER_POOL-1 */
+
+/* Hot: four to a cache line. Written by the owning thread only. */
+typedef struct na_bin {
+    void *head;   /* free blocks, linked through their first word */
+    uint32_t tag; /* page tag that free must find to push here */
+    int16_t pop;  /* credits; below zero: spent, and the slow path has not settled yet */
+    int16_t push;
+} na_bin_t;
+_Static_assert(sizeof(na_bin_t) == NA_BIN_SIZE, "the tag's bin offset counts in these");
+
+/* Cold companion of a bin; what a quick settle needs is on its first line. Written by the owning
+ * thread only. */
+typedef struct na_bin_state {
+    _Alignas(NA_CACHE_LINE) uint32_t count; /* blocks in the list when credits were last granted */
+    int16_t granted_pop;                    /* credits granted then */
+    int16_t granted_push;
+    uint16_t cap;   /* blocks the bin may hold: see adapt_cap in bin.c; 0: the thread cache has not
+                     * used the  class yet, and all of this but `pushes` is zero (na_bin_begin) */
+    uint16_t hold;  /* `cap`, or less where there are many threads (young.h) */
+    uint16_t least; /* with no more blocks than this no settle is quick: `thin` less one */
+    bool used;      /* popped or pushed since the last look */
+    uint8_t thin;   /* settles in a row that found few blocks, though not none */
+    uint32_t size;  /* the class's */
+    uint16_t overflow_batches,
+        overflow_low;      /* length of `overflow`, and its least since the last look */
+    uint16_t popped;       /* low part of `pops` when the bin last ran over */
+    uint16_t pushed;       /* low part of `pushes` when the bin last ran dry */
+    uint8_t reused;        /* blocks that were freed and wanted back (young.h) */
+    int16_t extended_most; /* credit is extended up to this; 0: it is not (bin.h) */
+    na_batch_t overflow;   /* stack of batches (overflow.h), remote frees taken in among them */
+    int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
+    uint64_t pops, pushes; /* settled totals */
+} na_bin_state_t;
+_Static_assert(sizeof(na_bin_state_t) == NA_CACHE_LINE, "a thread that sleeps has 60 of them");
+
+/* Blocks of others on their way home; one entry for one page tag (class and owner). */
+typedef struct na_remote_batch {
+    uint32_t tag;   /* 0: empty */
+    uint16_t count; /* blocks in the list */
+    uint16_t most;  /* which may hold so many; one more, and it is due */
+    void *head;
+} na_remote_batch_t;
+
+/* What this thread cache's threads freed of another node's blocks. `bytes` also counts, negative,
+ * what they took of that node's on purpose (numalloc_alloc_onnode). */
+typedef struct na_crossing {
+    uint64_t blocks;
+    int64_t bytes;
+} na_crossing_t;
+
+/* Any other: borrowed by the thread of that tag (lock.h). */
+typedef enum na_tcache_phase { NA_TCACHE_ABANDONED, NA_TCACHE_ATTACHED } na_tcache_phase_t;
+
+/* What each thread cache uses comes first, on one page: the system's memory is spent by the page,
+ * and of the two thread caches for threads without one no other is ever touched. */
+typedef struct na_tcache {
+    na_bin_t
+        bins[NA_CLASS_COUNT]; /* first: bin offsets in tags count from the thread cache's address */
+    uint32_t remote_batches_used; /* entries in use */
+    uint32_t overflow_bytes;      /* in all states' overflow batches */
+    uint32_t overflow_moves;      /* batches kept and taken so far; wraps around */
+    uint32_t overflow_seen;    /* of those, when somebody last looked whether the thread sleeps */
+    uint32_t overflow_limit;   /* see overflow.h */
+    uint32_t overflow_sent;    /* bytes sent home beyond the limit, and not drawn again yet */
+    uint8_t overflow_waves;    /* doublings of what it rises to */
+    bool only_frees;           /* of late; see overflow.h */
+    uint8_t overflow_in_a_row; /* mixed batches kept since one was last sent home as a probe */
+    uint8_t scattered;         /* of the latest batches, less those that were not; overflow.c */
+    uint8_t quick;             /* settles that may be quick before the next one is not; bin.h */
+    uint16_t id;
+    uint8_t node;
+    uint32_t slow_calls;    /* since the last look at the clock */
+    uint64_t polled_ms;     /* last look */
+    uint64_t idle_ms;       /* last look for idle bins */
+    uint32_t drawn;         /* bytes that bins drew from spans since then */
+    uint32_t pressure_turn; /* na_pressure_turn when it last gave back all that it caches */
+    uint64_t home_ms;       /* when the thread was last known to be on the thread cache's node */
+    bool away;         /* its last slow path saw it on another, and it has not moved there yet */
+    uint8_t away_node; /* that node */
+    bool watched;      /* there are several nodes: na_tcache_enter looks where the thread is */
+    uint8_t policy;    /* on the pseudo-node: its thread's policy when last looked at, 0: never */
+    bool pinned;       /* the thread asked for this node (numalloc_set_thread_node) */
+    bool left;         /* a thread that it was attached to has ended, or moved (young.h) */
+    int64_t large_until_sample;
+    uint64_t large_allocs, large_frees, remote_frees;
+    /* large_bins.h: bytes that they may hold, and what is left of that (less than nothing where the
+     * limit fell); takes and gives left, of as many that were granted. */
+    uint64_t large_limit;
+    int64_t large_room;
+    int32_t large_takes, large_gives, large_granted;
+    /* Since the last tidying, bytes: the longest run freed that was looked at; runs sent to the
+     * node because there were many of the slot; of these, those fetched again. */
+    uint32_t large_longest, large_sent, large_regained;
+    uint8_t large_hand, large_alone; /* slot that makes room next; when to look for one */
+    na_track_t track;
+    bool ours;              /* the thread is one of the library's own (thread.h) */
+    bool refused;           /* the gate was, so that what failed may be had aside */
+    uint32_t holder;        /* tag of the thread that it is attached to; 0: of one that ended */
+    struct na_holes *holes; /* in its mixed spans (holes.h); NULL: it never had any */
+    struct na_heap_cache *heap_cache; /* heap_cache.h; NULL: it never had any */
+    struct na_tcache *next_idle;      /* guarded by the cache-list lock */
+
+    /* Written by other threads. */
+    /* 0, or the tag of the thread that is behind the gate; and NA_LOCK_AWAITED if that is in a
+     * signal handler, which forks: what it interrupted goes on no sooner than after the fork. */
+    _Alignas(NA_CACHE_LINE) _Atomic(uint32_t) busy;
+    _Atomic(uint32_t) phase; /* na_tcache_phase_t */
+    _Atomic(bool) warm;      /* abandoned, and may have some remote frees */
+    _Alignas(NA_CACHE_LINE) _Atomic(na_batch_t) remote_free[NA_CLASS_COUNT];
+    _Atomic(uint64_t)
+        remote_bytes; /* in all of remote frees; late by what is being posted or taken */
+    /* When remote frees exceeds NA_REMOTE_LEAST << remote_limit, posters look whether any
+     * was taken since they last looked: then the limit rises; otherwise nobody is coming for it. */
+    _Atomic(uint32_t) remote_taken, remote_seen, remote_limit;
+
+    /* Its thread's again. What only some threads use comes last: it lies on the third page. */
+    na_bin_state_t states[NA_CLASS_COUNT];
+    na_span_list_t spans[NA_CLASS_OWNED_LAST + 1]; /* by class; na_tcache_spans */
+    na_remote_batch_t remote_batches[NA_REMOTE_BATCHES];
+    na_crossing_t crossed[NA_MAX_NODES + 1];
+    na_run_slots_t large_bins;           /* large_bins.h */
+    na_span_t *large_seen[NA_RUN_SLOTS]; /* what was on top at the last tidying */
+} na_tcache_t;
+
+/* The calling thread's cache. EMPTY before its first slow path, GONE after its last: two thread
+ * caches whose bins have no credit and match no tag of a block, so that no test is needed for
+ * either. (The hot path does count their credits down; each slow path resets them, so that they
+ * stay near zero.) */
+extern NA_NEAR NA_TLS na_tcache_t *na_self;
+extern NA_NEAR na_tcache_t na_tcache_empty, na_tcache_gone;
+/* Threads without a thread cache share the EMPTY one: they spend its credits, which it does not
+ * have, at once, and read the class table while the first of them fills it. Whatever they find
+ * sends them to a slow path that waits and sorts it out (thread_cache.h). ThreadSanitizer is told
+ * so on the hot path and on every function that it is inlined into. */
+#define NA_RACES_WITH_EMPTY NA_RACY
+#define NA_HOT              __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
+
+/* The thread cache to work with in a slow path, or NULL: no memory. A thread in its last breath
+ * (GONE) gets one for this one call. Every na_tcache_enter is followed by na_tcache_leave. */
+na_tcache_t *na_tcache_enter(void);
+void na_tcache_leave(na_tcache_t *tcache);
+
+/* There are several nodes: slow paths look where the thread is. */
+NA_INLINE bool na_tcache_watched(const na_tcache_t *tcache) {
+    return !NA_ONE_NODE && tcache->watched;
+}
+/* The thread of a watched thread cache runs on another node, or lately did: na_tcache_enter has to
+ * look. */
+bool na_tcache_is_away(const na_tcache_t *tcache);
+
+/* Before the thread cache takes memory that was not used yet: the thread's memory policy is looked
+ * at again (a program may set it any time), and if it is not what the thread cache is for, the
+ * thread takes one that is. Not behind the gate. */
+na_tcache_t *na_tcache_check_policy(na_tcache_t *tcache);
+NA_INLINE na_tcache_t *na_tcache_before_growth(na_tcache_t *tcache) {
+    return NA_LIKELY(!na_tcache_watched(tcache)) ? tcache : na_tcache_check_policy(tcache);
+}
+
+/* The calling thread takes a thread cache of this node (or the pseudo-node) now; `pinned`: and
+ * stays there wherever it runs. Returns its thread cache, which is the old one when there is no
+ * memory for another. Not behind the gate; the thread cache is the thread's own, not one for its
+ * last breath. */
+na_tcache_t *na_tcache_move(na_tcache_t *tcache, unsigned node, bool pinned);
+/* The node the calling thread should be served from, whatever its thread cache is. */
+unsigned na_tcache_node_for_thread(void);
+
+/* The spans of an owned class. */
+NA_INLINE na_span_list_t *na_tcache_spans(na_tcache_t *tcache, unsigned cls) {
+    return &tcache->spans[cls];
+}
+/* Wholly free spans of a class go to the page heap, the last one too, if they are this thread
+ * cache's. Behind the gate. */
+NA_INLINE void na_tcache_trim_spans(na_tcache_t *tcache, unsigned cls) {
+    if (!na_classes[cls].pooled) na_span_list_trim(na_tcache_spans(tcache, cls));
+}
+
+/* By id (page tag's owner). */
+na_tcache_t *na_tcache_by_id(unsigned id);
+/* Calls `visit` for every thread cache ever made. */
+void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg);
+unsigned na_tcache_count(void);
+/* How many threads have a thread cache, at least 1. */
+unsigned na_tcache_attached(void);
+/* How many had one at one time, at most, since na_tcache_forget_most. */
+unsigned na_tcache_most(void);
+void na_tcache_forget_most(void);
+
+/* Tag of the thread that forks: the gate is closed to all others. NA_FORK_LAME: this is a child
+ * that was made while others were behind the gate; it is closed for ever. 0: open. */
+extern _Atomic(uint32_t) na_forking;
+#define NA_FORK_LAME (NA_LOCK_AWAITED - 1)
+/* `mine`: the gate is held already. */
+bool na_gate_wait(na_tcache_t *tcache, bool mine);
+/* A fork has kept the gate closed for so long that threads are served aside. */
+extern _Atomic(bool) na_fork_is_long;
+
+/* False: not now, and not soon. */
+NA_INLINE __attribute__((warn_unused_result)) bool na_gate_enter(na_tcache_t *tcache) {
+    uint32_t nobody = 0;
+    bool mine = atomic_compare_exchange_strong_explicit(&tcache->busy, &nobody, na_thread_tag(),
+                                                        memory_order_seq_cst, memory_order_relaxed);
+    if (NA_LIKELY(mine) && NA_LIKELY(atomic_load_explicit(&na_forking, memory_order_seq_cst) == 0))
+        return true;
+    return na_gate_wait(tcache, mine);
+}
+
+NA_INLINE void na_gate_leave(na_tcache_t *tcache) {
+    atomic_store_explicit(&tcache->busy, 0, memory_order_release);
+}
+
+/* `count` blocks of another node were freed. */
+NA_INLINE void na_tcache_crossed(na_tcache_t *tcache, unsigned home, unsigned cls, uint32_t count) {
+    tcache->crossed[home].blocks += count;
+    tcache->crossed[home].bytes += (int64_t)count * na_classes[cls].size;
+}
+
+/* For fork.c: no thread cache is made, adopted or abandoned between the two. False: it is the
+ * thread's already, or somebody keeps it for longer than ever happens. */
+bool na_tcache_lock_list(void);
+void na_tcache_unlock_list(void);
+/* In the child: every thread cache but the thread's own is abandoned, its bins forgotten, and what
+ * they held counted in na_fork_lost. At once; or, where the list lock may be that of code that a
+ * signal handler has `interrupted`, when that gives it back. */
+void na_tcache_after_fork_child(bool interrupted);
+/* For emergency.c: abandons a thread cache whose thread ended while a fork kept the lists; false:
+ * not yet. */
+bool na_tcache_abandon_late(na_tcache_t *tcache);
+
+/* Upper bound of bytes lost to this process by forks (see Gate). */
+extern uint64_t na_fork_lost;
+
+#endif

@@ -1,0 +1,199 @@
+/* emergency.c - see emergency.h. */
+#include "alloc/malloc/emergency.h"
+
+#include <stdatomic.h>
+
+#include "alloc/api/init.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/central/tag.h"
+#include "alloc/machine/place.h"
+#include "alloc/machine/topology.h"
+#include "alloc/malloc/heap_cache.h"
+#include "alloc/malloc/large.h"
+#include "alloc/malloc/small.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/sys/os.h"
+#include "alloc/track/recording.h"
+#include "pagemap/pagemap.h"
+
+/* na_span_t.aside: {class : 8, blocks home : 12, blocks taken : 12}; 0: another kind of span. Who
+ * reads the word of a span that has ended meanwhile finds it changed; or, where the span has become
+ * the same again, a block there is as good. */
+#define TAKEN_ONE 1u
+#define HOME_ONE  (1u << 12)
+#define CLASS_ONE (1u << 24)
+_Static_assert(NA_CAPACITY_MAX < 1u << 12 && NA_CLASS_COUNT <= 1u << 8, "they fit");
+
+NA_INLINE uint32_t taken_of(uint32_t word) {
+    return word & (HOME_ONE - 1);
+}
+
+NA_INLINE uint32_t home_of(uint32_t word) {
+    return word / HOME_ONE & (HOME_ONE - 1);
+}
+
+/* --- whether --- */
+
+static uint32_t forking_other(void) {
+    uint32_t forking = atomic_load(&na_forking);
+    return forking != na_thread_tag() ? forking : 0;
+}
+
+NA_COLD bool na_aside_is_time(void) {
+    return atomic_load(&na_fork_is_long) && forking_other() != 0;
+}
+
+NA_COLD void na_aside_wait(void) {
+    uint32_t forking = forking_other();
+    if (forking == 0 || atomic_load(&na_fork_is_long)) return;
+    na_os_futex_wait_ms((const uint32_t *)&na_forking, forking, NA_FORK_PATIENCE_MS);
+    if (atomic_load(&na_forking) != forking) return;
+    atomic_store(&na_fork_is_long, true);
+    na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
+}
+
+/* --- small blocks --- */
+
+/* The spans that blocks are taken from. */
+static _Atomic(na_span_t *) current[NA_CLASS_COUNT];
+
+static void unmake(na_span_t *span) {
+    size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
+    na_pagemap_remove(span);
+    na_os_unmap((void *)span->start, bytes);
+    na_limit_release(bytes);
+    na_span_delete(span);
+}
+
+/* A span whose first block is taken. */
+static na_span_t *make(unsigned cls, unsigned node) {
+    const na_class_t *c = &na_classes[cls];
+    size_t bytes = (size_t)c->span_pages << NA_PAGE_SHIFT;
+    if (!na_limit_charge(bytes)) return NULL;
+    na_span_t *span = na_span_new();
+    void *start = span != NULL ? na_os_reserve(bytes, NA_PAGE_SIZE) : NULL;
+    if (start == NULL || !na_os_commit(start, bytes)) {
+        if (start != NULL) na_os_unmap(start, bytes);
+        if (span != NULL) na_span_delete(span);
+        na_limit_release(bytes);
+        return NULL;
+    }
+    na_place(start, bytes, node, na_place_binds(node));
+    span->start = (uintptr_t)start;
+    span->pages = c->span_pages;
+    span->capacity = span->carved = c->capacity;
+    span->each = c->size;
+    span->reciprocal = c->reciprocal;
+    span->cls = (uint8_t)cls;
+    span->owner = NA_OWNER_NONE;
+    span->node = span->home = (uint8_t)node;
+    span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
+    atomic_store_explicit(&span->aside, cls * CLASS_ONE + TAKEN_ONE, memory_order_release);
+    if ((na_every_event && !na_span_add_records(span)) || !na_pagemap_enter(span, NA_TAG_SLOW)) {
+        unmake(span);
+        return NULL;
+    }
+    return span;
+}
+
+/* A block of the span, which may be another one by now. NULL: it has none. */
+static void *take(na_span_t *span, unsigned cls) {
+    uint32_t word = atomic_load_explicit(&span->aside, memory_order_acquire);
+    for (;;) {
+        if (word / CLASS_ONE != cls || taken_of(word) >= na_classes[cls].capacity) return NULL;
+        if (atomic_compare_exchange_weak_explicit(&span->aside, &word, word + TAKEN_ONE,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return (char *)span->start + (size_t)taken_of(word) * na_classes[cls].size;
+    }
+}
+
+static void *take_any(unsigned cls, unsigned node) {
+    na_span_t *span = atomic_load_explicit(&current[cls], memory_order_acquire);
+    void *block = span != NULL ? take(span, cls) : NULL;
+    if (block != NULL) return block;
+    na_span_t *made = make(cls, node);
+    if (made == NULL) return NULL;
+    /* Two threads may make one each: that of the slower has blocks that nobody takes. */
+    atomic_store_explicit(&current[cls], made, memory_order_release);
+    return (void *)made->start;
+}
+
+NA_COLD void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested,
+                             na_entry_t entry) {
+    na_init();
+    void *block = take_any(cls, tcache != NULL ? tcache->node : na_tcache_node_for_thread());
+    if (block == NULL) return NULL;
+    na_span_t *span = na_span_of(block);
+    if (tcache != NULL) {
+        na_record_alloc(&tcache->track, span, block, requested, na_classes[cls].size, entry);
+    } else if (span->records != NULL) { /* no thread to record it for, but it is live */
+        na_record_take(na_record_of(span, block), 0, span->node, NA_EPOCH_BEFORE);
+    }
+    return block;
+}
+
+NA_COLD void na_aside_give(na_span_t *span, void *block) {
+    (void)block;                        /* is not handed out again: the span goes as a whole */
+    uint32_t capacity = span->capacity; /* from the next line on another may end the span */
+    uint32_t before = atomic_fetch_add_explicit(&span->aside, HOME_ONE, memory_order_acq_rel);
+    if (home_of(before) + 1 < capacity) return;
+    na_span_t *of_it = span;
+    atomic_compare_exchange_strong(&current[before / CLASS_ONE], &of_it, NULL);
+    unmake(span);
+}
+
+/* --- for later --- */
+
+_Atomic(bool) na_aside_pending;
+static _Atomic(void *) blocks_later;
+static _Atomic(na_tcache_t *) tcaches_later;
+
+NA_COLD void na_aside_free_later(void *block) {
+    void *top = atomic_load_explicit(&blocks_later, memory_order_relaxed);
+    do
+        *(void **)block = top;
+    while (!atomic_compare_exchange_weak_explicit(&blocks_later, &top, block, memory_order_release,
+                                                  memory_order_relaxed));
+    atomic_store(&na_aside_pending, true);
+}
+
+NA_COLD void na_aside_free(na_span_t *span, void *block) {
+    if (span->cls != 0 && atomic_load_explicit(&span->aside, memory_order_relaxed) != 0)
+        na_aside_give(span, block);
+    else if (span->cls == 0 && (uintptr_t)block == span->start)
+        na_large_free_late(NULL, span);
+    else
+        na_aside_free_later(block);
+}
+
+NA_COLD void na_aside_tcache_later(na_tcache_t *tcache) {
+    na_tcache_t *top = atomic_load_explicit(&tcaches_later, memory_order_relaxed);
+    do
+        tcache->next_idle = top;
+    while (!atomic_compare_exchange_weak_explicit(&tcaches_later, &top, tcache,
+                                                  memory_order_release, memory_order_relaxed));
+    atomic_store(&na_aside_pending, true);
+}
+
+NA_COLD void na_aside_drain(na_tcache_t *tcache) {
+    if (atomic_load(&na_forking) != 0) return;
+    atomic_store(&na_aside_pending, false); /* before the lists are looked at */
+    na_tcache_t *ended = atomic_exchange_explicit(&tcaches_later, NULL, memory_order_acquire);
+    while (ended != NULL) {
+        na_tcache_t *next = ended->next_idle;
+        if (!na_tcache_abandon_late(ended)) na_aside_tcache_later(ended);
+        ended = next;
+    }
+    void *block = atomic_exchange_explicit(&blocks_later, NULL, memory_order_acquire);
+    while (block != NULL) {
+        void *next = *(void **)block;
+        na_free_late(tcache, block);
+        block = next;
+    }
+    na_heap_drop_pending(tcache); /* after their blocks */
+}
+
+/* Their threads are not here, so the thread caches are taken over as all others. */
+NA_COLD void na_aside_after_fork_child(void) {
+    atomic_store(&tcaches_later, NULL);
+}

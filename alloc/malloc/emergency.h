@@ -1,0 +1,56 @@
+/* emergency.h - blocks for threads that a fork keeps from everything that is shared.
+ *
+ * From fork's prepare handler to the end of fork the gate is closed (thread_cache.h). In between
+ * the C library takes locks of its own: that of the list of open files, those of its name services.
+ * Their holders may wait, however indirectly, for a thread that is in malloc, malloc(3) or not. So
+ * a thread that has waited for NA_FORK_PATIENCE_MS at the gate is served without passing it, and
+ * from then on so are all, until this fork is over. What it is served with must be sound in the
+ * child whenever the copy is made, which is why nothing here takes a lock that is held for more
+ * than a store or two:
+ *
+ *   blocks         small: of spans in mappings of their own, each span one word (na_span_t.aside)
+ *                  that counts blocks taken and blocks home, changed by compare and swap; large:
+ *                  dedicated mappings. Both as ordinary ones afterwards: to be freed by anyone,
+ *                  with records.
+ *   frees          the bins take more than they are meant to hold; what would leave the thread's
+ *                  own lists goes on a list for later, linked through the blocks.
+ *   thread caches  of threads that end: on a list for later.
+ *
+ * What is for later is done by the next slow paths (na_scavenge_poll) when the gate is open again.
+ * The child inherits blocks and lists; what a thread had half taken when the copy was made is lost
+ * to it. It is the same for a signal handler that has interrupted its thread behind the gate, and
+ * for ever in a lame child (fork.h). */
+#ifndef NUMALLOC_ALLOC_EMERGENCY_H
+#define NUMALLOC_ALLOC_EMERGENCY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "alloc/cache/thread_cache.h"
+#include "alloc/track/hooks.h"
+#include "pagemap/span.h"
+
+#define NA_FORK_PATIENCE_MS 2u
+
+/* Another thread's fork keeps the gate closed, and is long. */
+bool na_aside_is_time(void);
+/* Waits for that, or for the end of the fork. */
+void na_aside_wait(void);
+
+/* A small block of the class; NULL: no memory. `tcache`: NULL if there is none. */
+void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry);
+/* The block of a span with `aside` not 0 is free; its record has ended. */
+void na_aside_give(na_span_t *span, void *block);
+
+/* Free, but for the part behind the gate: its record has ended, if it had one. */
+void na_aside_free_later(void *block);
+/* Free, by a thread that can have no thread cache now: unrecorded. */
+void na_aside_free(na_span_t *span, void *block);
+void na_aside_tcache_later(na_tcache_t *tcache);
+/* There is something for later. */
+extern _Atomic(bool) na_aside_pending;
+/* Does what can be done now. Not behind the gate. */
+void na_aside_drain(na_tcache_t *tcache);
+void na_aside_after_fork_child(void);
+
+#endif

@@ -1,0 +1,492 @@
+/* attach.c - the life of thread caches: made, attached to threads, abandoned, adopted. */
+#include "alloc/cache/thread_cache.h"
+
+#include <linux/mempolicy.h>
+#include <pthread.h>
+
+#include "alloc/api/init.h"
+#include "alloc/cache/bin.h"
+#include "alloc/cache/large_bins.h"
+#include "alloc/cache/overflow.h"
+#include "alloc/cache/remote.h"
+#include "alloc/cache/young.h"
+#include "alloc/central/central.h"
+#include "alloc/machine/topology.h"
+#include "alloc/malloc/emergency.h"
+#include "alloc/malloc/heap_cache.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/page/pressure.h"
+#include "alloc/page/purge.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/meta.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/thread.h"
+#include "alloc/thread/scavenge.h"
+#include "alloc/thread/switch.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
+
+enum {
+    MOVED_MS = 10,      /* a thread that was not seen at home for so long has moved */
+    TCACHE_PAGE = 4096, /* what a thread cache's first part, used by all, is to lie on one of */
+};
+
+/* Sections of their own: layout.ld puts what is written of them where other variables are, too. */
+__attribute__((section(".bss.tcache_empty"))) na_tcache_t na_tcache_empty;
+__attribute__((section(".bss.tcache_gone"))) na_tcache_t na_tcache_gone;
+NA_TLS na_tcache_t *na_self = &na_tcache_empty;
+
+_Atomic(uint32_t) na_forking;
+uint64_t na_fork_lost;
+
+static na_lock_t list_lock; /* guards the four below */
+NA_SPARSE static na_tcache_t *tcaches[NA_TCACHES_MAX];
+static _Atomic(uint32_t) tcache_count; /* ids 1..tcache_count are in use */
+static na_tcache_t *idle[NA_MAX_NODES + 1];
+static _Atomic(uint32_t) attached; /* changed by count_threads */
+_Atomic(uint32_t) na_bin_share[NA_SHARES];
+static _Atomic(uint32_t) ours_attached; /* of the library's own threads */
+static _Atomic(uint32_t) most_attached; /* of the program's, since na_tcache_forget_most */
+
+static pthread_key_t exit_key;
+static _Atomic(uint32_t) exit_key_made; /* 0 no, 1 being made, 2 yes */
+
+na_tcache_t *na_tcache_by_id(unsigned id) {
+    return tcaches[id];
+}
+
+unsigned na_tcache_count(void) {
+    return atomic_load_explicit(&tcache_count, memory_order_acquire);
+}
+
+unsigned na_tcache_attached(void) {
+    unsigned count = atomic_load_explicit(&attached, memory_order_relaxed);
+    return count != 0 ? count : 1;
+}
+
+/* A thread has got a thread cache (1) or leaves it (less one). Under the cache-list lock. */
+static void count_threads(uint32_t change) {
+    attached += change;
+    uint64_t threads = na_tcache_attached();
+    atomic_store_explicit(&na_purge_many, threads >= NA_PURGE_MANY, memory_order_relaxed);
+    uint64_t young = NA_YOUNG_BYTES / (threads * threads), left = NA_LEFT_BYTES / threads;
+    uint64_t share[] = {[NA_SHARE_GROWN] = NA_GROWN_BYTES / threads,
+                        [NA_SHARE_YOUNG] = young,
+                        [NA_SHARE_LEFT] = left > young ? left : young};
+    for (unsigned i = 0; i < NA_SHARES; i++)
+        atomic_store_explicit(&na_bin_share[i], (uint32_t)share[i], memory_order_relaxed);
+}
+
+NA_COLD uint16_t na_young_hold_share(const na_tcache_t *tcache, unsigned cls) {
+    const na_bin_state_t *state = &tcache->states[cls];
+    na_share_t share = na_young_share(tcache, state);
+    uint32_t most = atomic_load_explicit(&na_bin_share[share], memory_order_relaxed) / state->size;
+    uint32_t least = share == NA_SHARE_GROWN ? na_classes[cls].cap_freeing : 0;
+    if (most < least) most = least;
+    return most < state->cap ? (uint16_t)most : state->cap;
+}
+
+unsigned na_tcache_most(void) {
+    unsigned most = atomic_load_explicit(&most_attached, memory_order_relaxed);
+    return most != 0 ? most : 1;
+}
+
+void na_tcache_forget_most(void) {
+    atomic_store_explicit(&most_attached, attached - ours_attached, memory_order_relaxed);
+}
+
+/* The calling thread has got this thread cache. Under the cache-list lock. */
+static void note_most(na_tcache_t *tcache) {
+    tcache->ours = na_thread_is_ours();
+    if (tcache->ours) ours_attached++;
+    uint32_t now = attached - ours_attached;
+    uint32_t most = atomic_load_explicit(&most_attached, memory_order_relaxed);
+    while (now > most && !atomic_compare_exchange_weak(&most_attached, &most, now)) {
+    }
+}
+
+void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg) {
+    unsigned count = na_tcache_count();
+    for (unsigned id = 1; id <= count; id++)
+        visit(tcaches[id], arg);
+}
+
+/* False: a fork has the list, and is long; or the thread itself has, in what this signal handler
+ * interrupted. */
+static NA_COLD NA_NOINLINE bool wait_for_list(void) {
+    for (;;) {
+        if (na_aside_is_time() || na_lock_is_mine(&list_lock)) return false;
+        if (na_lock_for(&list_lock, NA_FORK_PATIENCE_MS)) return true;
+        na_aside_wait();
+    }
+}
+
+NA_INLINE bool lock_list(void) {
+    return NA_LIKELY(na_try_lock(&list_lock)) || wait_for_list();
+}
+
+static bool takeover_due; /* this is a child, and the list was being changed when it was made */
+static NA_COLD NA_NOINLINE void take_over(void);
+
+NA_INLINE void unlock_list(void) {
+    if (NA_UNLIKELY(takeover_due)) take_over();
+    na_unlock(&list_lock);
+}
+
+bool na_tcache_lock_list(void) {
+    enum { LONG_MS = 500 };
+    return !na_lock_is_mine(&list_lock) && na_lock_for(&list_lock, LONG_MS);
+}
+
+void na_tcache_unlock_list(void) {
+    unlock_list();
+}
+
+/* --- attach --- */
+
+/* A policy that the user set for the thread wins over ours: such a thread lives on the pseudo-node,
+ * whose regions are not bound. "Local" is what we do anyway, and better. */
+static uint8_t own_policy(void) {
+    long policy = na_os_task_policy();
+    return policy > MPOL_DEFAULT && policy != MPOL_LOCAL ? (uint8_t)policy : MPOL_DEFAULT;
+}
+
+unsigned na_tcache_node_for_thread(void) {
+    if (!na_node_many) return 0;
+    return own_policy() != MPOL_DEFAULT ? NA_NODE_ANY : na_node_current();
+}
+
+/* An idle thread cache of the node, or NULL. Waits for a borrower, who is about to finish. */
+static na_tcache_t *adopt(unsigned node) {
+    na_tcache_t *tcache = idle[node];
+    if (tcache == NULL) return NULL;
+    idle[node] = tcache->next_idle;
+    tcache->holder = na_thread_tag();
+    uint32_t phase = NA_TCACHE_ABANDONED;
+    while (!atomic_compare_exchange_weak_explicit(&tcache->phase, &phase, NA_TCACHE_ATTACHED,
+                                                  memory_order_seq_cst, memory_order_relaxed)) {
+        phase = NA_TCACHE_ABANDONED;
+        na_os_yield();
+    }
+    na_warm_forget(tcache);
+    tcache->pinned = false; /* what the last thread saw or said of nodes is not true of the next */
+    tcache->away = false;
+    tcache->policy = MPOL_DEFAULT;
+    return tcache;
+}
+
+static na_tcache_t *make(unsigned node) {
+    uint32_t id = tcache_count + 1;
+    if (id >= NA_TCACHES_MAX || !na_central_init(node)) return NULL;
+    na_tcache_t *tcache =
+        na_meta_alloc(sizeof *tcache, na_os_page < TCACHE_PAGE ? na_os_page : TCACHE_PAGE);
+    if (tcache == NULL) return NULL;
+    tcache->id = (uint16_t)id;
+    tcache->node = (uint8_t)node;
+    tcache->track.id = tcache->id;
+    tcache->track.node = tcache->node;
+    tcache->watched = na_node_many;
+    tcache->bins[0].tag = NA_TAG_NEVER;
+    tcache->overflow_limit = NA_OVERFLOW_LEAST;
+    na_switch_new_tcache(tcache);
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        tcache->bins[cls].tag = na_tag(cls, na_classes[cls].pooled ? NA_OWNER_POOL | node : id);
+    tcache->large_until_sample = na_sampler_draw(&tcache->track);
+    tcache->holder = na_thread_tag();
+    tcache->phase = NA_TCACHE_ATTACHED;
+    tcaches[id] = tcache;
+    atomic_store_explicit(&tcache_count, id, memory_order_release);
+    return tcache;
+}
+
+/* When all ids are in use (32,766 threads at once) an idle thread cache of another node will do;
+ * NULL when there is none, or no memory. */
+static na_tcache_t *attach(void) {
+    na_init();
+    unsigned node = na_tcache_node_for_thread();
+    if (!lock_list()) return NULL;
+    na_tcache_t *tcache = adopt(node);
+    if (tcache == NULL) tcache = make(node);
+    for (unsigned other = 0; tcache == NULL && other <= NA_NODE_ANY; other = na_node_next(other))
+        tcache = adopt(other);
+    if (tcache != NULL) count_threads(1);
+    if (tcache != NULL) note_most(tcache);
+    unlock_list();
+    if (tcache != NULL && na_node_many) tcache->home_ms = na_os_ms();
+    return tcache;
+}
+
+/* Behind the gate. */
+static void put_away(na_tcache_t *tcache) {
+    if (atomic_load_explicit(&tcache->warm, memory_order_relaxed)) return; /* tried before */
+    na_large_bins_flush(tcache);
+    na_heap_cache_flush(tcache);
+    if (na_warm_keep(tcache))
+        na_remote_flush(tcache);
+    else
+        na_tcache_flush(tcache);
+}
+
+/* The list lock keeps fork away as the gate would. (Behind the gate it could not wait for the list
+ * lock: a fork holds that while it waits for the gate.) */
+static bool try_abandon(na_tcache_t *tcache) {
+    if (!na_gate_enter(tcache)) return false;
+    put_away(tcache);
+    na_gate_leave(tcache);
+    if (!lock_list()) return false;
+    if (!na_gate_enter(tcache)) {
+        unlock_list();
+        return false;
+    }
+    if (tcache->ours) ours_attached--;
+    tcache->next_idle = idle[tcache->node];
+    idle[tcache->node] = tcache;
+    count_threads(UINT32_MAX);
+    atomic_store_explicit(&tcache->phase, NA_TCACHE_ABANDONED, memory_order_seq_cst);
+    na_gate_leave(tcache);
+    /* Remote frees that came before the line above had a poster that saw us attached. */
+    na_remote_drain_abandoned(tcache);
+    unlock_list();
+    return true;
+}
+
+static NA_NOINLINE void abandon(na_tcache_t *tcache) {
+    tcache->left = true;
+    if (tcache->track.profile != NULL) na_record_thread_exit(&tcache->track);
+    if (NA_LIKELY(try_abandon(tcache))) return;
+    tcache->holder = 0;
+    na_aside_tcache_later(tcache);
+}
+
+NA_COLD bool na_tcache_abandon_late(na_tcache_t *tcache) {
+    return try_abandon(tcache);
+}
+
+/* Destructor of the thread-specific key. Other destructors, and glibc itself, may call malloc and
+ * free after it; na_tcache_enter serves them one by one. */
+static void at_thread_exit(void *arg) {
+    na_self = &na_tcache_gone;
+    abandon(arg);
+}
+
+static void watch_thread_exit(na_tcache_t *tcache) {
+    uint32_t state = 0;
+    if (atomic_compare_exchange_strong(&exit_key_made, &state, 1)) {
+        int failed = pthread_key_create(&exit_key, at_thread_exit);
+        atomic_store(&exit_key_made, failed ? 0 : 2);
+    } else {
+        while (atomic_load(&exit_key_made) == 1)
+            na_os_yield();
+    }
+    /* May call calloc for its second-level table: na_self is set already. */
+    if (atomic_load(&exit_key_made) == 2) pthread_setspecific(exit_key, tcache);
+}
+
+/* --- nodes --- */
+
+na_tcache_t *na_tcache_move(na_tcache_t *tcache, unsigned node, bool pinned) {
+    na_tcache_t *there = tcache;
+    if (node != tcache->node) {
+        /* While a fork is under way, perhaps by this very thread, it moves later. */
+        if (!lock_list()) return tcache;
+        there = adopt(node);
+        if (there == NULL) there = make(node);
+        if (there != NULL) count_threads(1);
+        unlock_list();
+        if (there == NULL) return tcache;
+    }
+    there->pinned = pinned;
+    there->away = false;
+    there->home_ms = na_os_ms();
+    if (there == tcache) return tcache;
+    there->ours = tcache->ours;
+    tcache->ours = false;
+    there->track.profile = tcache->track.profile;
+    there->track.session = tcache->track.session;
+    /* Of the two, it may be the one that has noticed the last switch. */
+    na_section_renew(&there->track, atomic_load_explicit(&na_session, memory_order_relaxed));
+    tcache->track.profile = NULL;
+    na_self = there;
+    watch_thread_exit(there);
+    abandon(tcache);
+    return there;
+}
+
+static bool is_cpu_of(unsigned cpu, unsigned node) {
+    return na_node_of_cpu(cpu) == node;
+}
+
+/* Until it is known whether the thread has moved, every malloc and free of it is a slow path, so
+ * that the first one after it is known acts on it (na_bin_grant grants nothing meanwhile). */
+static void revoke_credits(na_tcache_t *tcache) {
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
+        na_bin_count(tcache, cls);
+}
+
+/* The thread runs on another node than its thread cache's. It has moved there when it may not run
+ * at home any more; or when this is the second slow path in a row that sees it there, and for
+ * MOVED_MS none has seen it at home: schedulers carry threads over a border and back, and moving a
+ * thread cache is work. So whatever is allocated once the thread has been there for MOVED_MS (and
+ * what the clock is coarse by) and has passed two slow paths, in whatever order, is of that node.
+ */
+static NA_COLD na_tcache_t *seen_away(na_tcache_t *tcache, unsigned node) {
+    if (tcache->away && tcache->away_node == node) {
+        if (na_os_ms() - tcache->home_ms < MOVED_MS) return tcache;
+    } else {
+        tcache->away = true;
+        tcache->away_node = (uint8_t)node;
+        revoke_credits(tcache);
+        if (na_os_may_run_on(is_cpu_of, tcache->node)) return tcache;
+    }
+    return na_tcache_move(tcache, node, false);
+}
+
+static na_tcache_t *watch(na_tcache_t *tcache) {
+    if (tcache->pinned || tcache->node == NA_NODE_ANY) return tcache;
+    unsigned node = na_node_current();
+    if (NA_UNLIKELY(node != tcache->node)) return seen_away(tcache, node);
+    tcache->away = false;
+    return tcache;
+}
+
+bool na_tcache_is_away(const na_tcache_t *tcache) {
+    if (tcache->pinned || tcache->node == NA_NODE_ANY) return false;
+    return tcache->away || na_node_current() != tcache->node;
+}
+
+na_tcache_t *na_tcache_check_policy(na_tcache_t *tcache) {
+    if (tcache->pinned || na_self != tcache) return tcache;
+    uint8_t policy = own_policy();
+    if (NA_LIKELY(policy == tcache->policy)) return tcache;
+    bool own = policy != MPOL_DEFAULT;
+    if (own != (tcache->node == NA_NODE_ANY))
+        tcache = na_tcache_move(tcache, own ? NA_NODE_ANY : na_node_current(), false);
+    if (!own || tcache->node != NA_NODE_ANY) return tcache;
+    /* What lies free may have been placed by another policy: for a program that changes its own,
+     * not for threads that have different ones at the same time. */
+    static _Atomic(uint8_t) last;
+    tcache->policy = policy;
+    if (atomic_exchange(&last, policy) == policy || !na_gate_enter(tcache)) return tcache;
+    na_tcache_flush(tcache);
+    na_central_trim(NA_NODE_ANY);
+    na_pageheap_trim(NA_NODE_ANY, 0);
+    na_gate_leave(tcache);
+    return tcache;
+}
+
+/* Races with other threads' decrements; whoever wins, the credit stays near zero (thread_cache.h).
+ */
+NA_RACES_WITH_EMPTY static void reset_credits(na_tcache_t *shared) {
+    for (unsigned cls = 0; cls < NA_CLASS_COUNT; cls++)
+        if (*(volatile int16_t *)&shared->bins[cls].pop < 0)
+            *(volatile int16_t *)&shared->bins[cls].pop = 0;
+}
+
+na_tcache_t *na_tcache_enter(void) {
+    na_tcache_t *tcache = na_self;
+    if (NA_LIKELY(tcache != &na_tcache_empty && tcache != &na_tcache_gone)) {
+        if (NA_UNLIKELY(na_section_alarmed(&tcache->track))) na_switch_alarmed(tcache);
+        return NA_LIKELY(!na_tcache_watched(tcache)) ? tcache : watch(tcache);
+    }
+    reset_credits(tcache);
+    bool last_breath = tcache == &na_tcache_gone;
+    tcache = attach();
+    if (tcache != NULL && !last_breath) {
+        na_self = tcache;
+        watch_thread_exit(tcache);
+    }
+    if (tcache != NULL && na_section_alarmed(&tcache->track)) na_switch_alarmed(tcache);
+    return tcache;
+}
+
+void na_tcache_leave(na_tcache_t *tcache) {
+    if (NA_UNLIKELY(na_self == &na_tcache_gone)) abandon(tcache);
+}
+
+/* --- the gate --- */
+
+_Atomic(bool) na_fork_is_long;
+
+/* Behind the gate, where a fork, or its own signal handler, finds the thread. */
+static NA_COLD bool may_stay(void) {
+    uint32_t forking = atomic_load(&na_forking);
+    return forking == 0 || forking == na_thread_tag(); /* the forking thread's own calls pass */
+}
+
+NA_COLD bool na_gate_wait(na_tcache_t *tcache, bool mine) {
+    uint32_t me = na_thread_tag();
+    for (;;) {
+        if (mine && may_stay()) return true;
+        if (mine) atomic_store(&tcache->busy, 0);
+        uint32_t holder = mine ? 0 : atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED;
+        if (holder == me || na_aside_is_time()) { /* or: what this signal handler interrupted */
+            tcache->refused = true;
+            return false;
+        }
+        if (!may_stay())
+            na_aside_wait();
+        else if (holder != 0)
+            na_os_yield(); /* a poster is putting our remote frees into our spans */
+        uint32_t nobody = 0;
+        mine = atomic_compare_exchange_strong(&tcache->busy, &nobody, me);
+    }
+}
+
+/* --- fork --- */
+
+static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
+    uint64_t lost = 0;
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        na_bin_state_t *state = &tcache->states[cls];
+        if (state->cap == 0) continue;
+        lost += ((uint64_t)state->count + (uint64_t)state->granted_push) * na_classes[cls].size;
+        tcache->bins[cls].head = NULL;
+        tcache->bins[cls].pop = tcache->bins[cls].push = 0;
+        state->count = 0;
+        state->granted_pop = state->granted_push = 0;
+    }
+    for (unsigned i = 0; i < NA_REMOTE_BATCHES; i++) {
+        const na_remote_batch_t *out = &tcache->remote_batches[i];
+        lost += (uint64_t)out->count * na_classes[(out->tag & 0xffff) / NA_BIN_SIZE].size;
+        tcache->remote_batches[i] = (na_remote_batch_t){0};
+    }
+    tcache->remote_batches_used = 0;
+    return lost + na_large_bins_forget(tcache) + na_heap_cache_forget(tcache);
+}
+
+/* With the list lock. What is the thread's own may be in any state: the code that a signal handler
+ * interrupted to fork goes on with it. */
+static NA_COLD NA_NOINLINE void take_over(void) {
+    takeover_due = false;
+    uint32_t me = na_thread_tag();
+    na_heap_forget_lists();
+    for (unsigned id = 1; id <= tcache_count; id++) {
+        na_tcache_t *tcache = tcaches[id];
+        uint32_t phase = atomic_load(&tcache->phase);
+        if (tcache->holder == me) na_heap_cache_recount(tcache);
+        if (phase == NA_TCACHE_ATTACHED && tcache->holder != me) {
+            na_fork_lost += forget_bins(tcache);
+            if (tcache->ours) ours_attached--;
+            tcache->next_idle = idle[tcache->node];
+            idle[tcache->node] = tcache;
+            count_threads(UINT32_MAX);
+            atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
+        } else if (phase > NA_TCACHE_ATTACHED && phase != me) {
+            atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
+        }
+    }
+}
+
+void na_tcache_after_fork_child(bool interrupted) {
+    uint32_t me = na_thread_tag();
+    for (unsigned id = 1; id <= tcache_count; id++) {
+        na_tcache_t *tcache = tcaches[id];
+        if ((atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
+        tcache->track.profile = NULL;
+        if (tcache->holder != me) atomic_store(&tcache->track.inside, 0);
+    }
+    interrupted &= na_lock_is_mine(&list_lock);
+    na_lock_reset(&list_lock);
+    takeover_due = atomic_load(&na_forking) != NA_FORK_LAME;
+    if (takeover_due && !interrupted) take_over();
+}
