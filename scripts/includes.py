@@ -66,7 +66,6 @@ EXCEPTIONS = {
     ("alloc/cache/large_bins.c", "alloc/thread/scavenge.h"): MOVED,
     ("alloc/cache/remote.c", "alloc/malloc/emergency.h"): MOVED,
     ("alloc/cache/remote.c", "alloc/thread/scavenge.h"): MOVED,
-    ("alloc/machine/place.c", "alloc/page/pressure.h"): MOVED,
     ("alloc/thread/attach.c", "alloc/malloc/emergency.h"): MOVED,
     ("alloc/thread/attach.c", "alloc/malloc/heap_cache.h"): MOVED,
     ("alloc/thread/scavenge.c", "alloc/malloc/heap_cache.h"): MOVED,

@@ -4,10 +4,11 @@
 #include <errno.h>
 
 #include "alloc/machine/topology.h"
-#include "alloc/page/pressure.h"
 #include "alloc/sys/bits256.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
+
+_Atomic(bool) na_place_small_pages;
 
 bool na_place_binds(unsigned node) {
     uint64_t mode = na_option(NA_OPT_NUMA);
@@ -30,7 +31,8 @@ static bool place_on(void *start, size_t size, unsigned node, bool move) {
 }
 
 static void advise(void *start, size_t size) {
-    uint64_t huge = na_pressure_is_critical() ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
+    bool small = atomic_load_explicit(&na_place_small_pages, memory_order_relaxed);
+    uint64_t huge = NA_UNLIKELY(small) ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
     if (huge != NA_HUGE_KEEP) na_os_hugepage(start, size, huge == NA_HUGE_ALWAYS);
 }
 

@@ -2,9 +2,14 @@
 #ifndef NUMALLOC_ALLOC_PLACE_H
 #define NUMALLOC_ALLOC_PLACE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Memory is short, as pressure.c says: ranges are advised to use no huge pages, whatever
+ * NUMALLOC_HUGEPAGES asks for. */
+extern _Atomic(bool) na_place_small_pages;
 
 /* Memory of this dense node (or the pseudo-node) is to be bound: there are several nodes, and
  * NUMALLOC_NUMA wants it. */

@@ -3,6 +3,7 @@
 
 #include "alloc/machine/cgroup.h"
 #include "alloc/machine/charge.h"
+#include "alloc/machine/place.h"
 #include "alloc/machine/topology.h"
 #include "alloc/page/free_pages.h"
 #include "alloc/page/purge.h"
@@ -61,6 +62,11 @@ static na_region_t *restrain(na_pagestore_t *s, uint64_t bytes) {
     return region;
 }
 
+NA_INLINE void set_critical(bool now) {
+    atomic_store_explicit(&na_pressure_critical_now, now, memory_order_relaxed);
+    atomic_store_explicit(&na_place_small_pages, now, memory_order_relaxed);
+}
+
 /* New regions are told when they are made (place.c). */
 static void end_huge_pages(na_region_t *region) {
     if (na_option(NA_OPT_HUGEPAGES) != NA_HUGE_NEVER)
@@ -71,7 +77,7 @@ static void end_huge_pages(na_region_t *region) {
 static void become_critical(uint64_t limit) {
     uint64_t slack = clamp(pages_of(limit / SLACK_PART / na_node_count), SLACK_LEAST, SLACK_MOST);
     atomic_store_explicit(&na_pressure_lot, (uint32_t)slack, memory_order_relaxed);
-    atomic_store_explicit(&na_pressure_critical_now, true, memory_order_relaxed);
+    set_critical(true);
     for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
         end_huge_pages(restrain(&na_pagestores[i], LEAST));
     for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
@@ -121,7 +127,7 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
             become_critical(group.limit);
             na_cgroup_room("/proc", "/sys", &group);
         } else if (critical && group.room > 2 * least) {
-            atomic_store_explicit(&na_pressure_critical_now, false, memory_order_relaxed);
+            set_critical(false);
         } else if (critical && group.room < least / 2 && !na_pressure_is_exhausted()) {
             for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
                 na_purge_trim(&na_pagestores[i], 0);
@@ -134,8 +140,7 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
         atomic_store_explicit(&not_before_ms, 0, memory_order_relaxed);
         exhausted = group.easy < least && na_option(NA_OPT_CGROUPS) == NA_CGROUPS_REFUSE;
     } else {
-        atomic_store_explicit(&na_pressure_critical_now, false,
-                              memory_order_relaxed); /* it was lifted */
+        set_critical(false); /* it was lifted */
         atomic_store_explicit(&na_pressure_low_now, false, memory_order_relaxed);
         atomic_store_explicit(&not_before_ms, na_os_ms() + UNLIMITED_MS, memory_order_relaxed);
     }
