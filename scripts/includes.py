@@ -72,7 +72,6 @@ EXCEPTIONS = {
     ("alloc/thread/switch.c", "alloc/malloc/heap_cache.h"): MOVED,
     ("alloc/thread/fork.c", "alloc/malloc/emergency.h"): MOVED,
     ("alloc/thread/scavenge.c", "alloc/malloc/emergency.h"): MOVED,
-    ("alloc/thread/switch.c", "alloc/malloc/traced.h"): MOVED,
 }
 
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line}

@@ -35,7 +35,8 @@ typedef void na_traced_free_t(void *block, na_release_t how, na_tcache_t *tcache
  * itself whether it may do what it is for, and else calls the slow path. */
 extern NA_NEAR _Atomic(na_traced_alloc_t *) na_traced_alloc_by;
 extern NA_NEAR _Atomic(na_traced_free_t *) na_traced_free_by;
-/* Before na_alarm is raised for a profile that begins. */
+/* Between na_switch_prepare and na_switch_on (thread/switch.h): before a thread can find that every
+ * event is wanted. */
 void na_traced_choose(const na_hooks_t *hooks);
 
 /* Of the calling thread's cache, whose until_timed is not 0; the hot path has found no credit in

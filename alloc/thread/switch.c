@@ -4,7 +4,6 @@
 #include "alloc/cache/bin.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/malloc/heap_cache.h"
-#include "alloc/malloc/traced.h"
 #include "alloc/sys/os.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
@@ -69,7 +68,6 @@ void na_switch_on(const na_hooks_t *hooks, bool every_event) {
     atomic_fetch_add(&na_session, 1);
     na_sample_interval = every_event ? 0 : hooks->sample_interval;
     atomic_store_explicit(&na_hooks, hooks, memory_order_release);
-    na_traced_choose(hooks); /* before a thread can find that every event is wanted */
     na_every_event = every_event || na_strict;
     raise_alarm();
 }

@@ -46,7 +46,8 @@ extern const na_controller_t *na_controller;
  * second (stopped, or out of a signal handler by longjmp); nothing has changed. After it, the
  * profiler may make everything new; then na_switch_on or na_switch_give_up. */
 bool na_switch_prepare(const na_tcache_t *self);
-/* every_event: mode sites or trace; else samples at the hooks' interval. */
+/* every_event: mode sites or trace; else samples at the hooks' interval. na_traced_choose
+ * (malloc/traced.h) comes before it. */
 void na_switch_on(const na_hooks_t *hooks, bool every_event);
 void na_switch_give_up(void);
 /* No hook is called from here on; true: and none is running, the profiler may take everything down.

@@ -10,6 +10,7 @@
 #include "alloc/api/init.h"
 #include "alloc/api/whose.h"
 #include "alloc/malloc/large.h"
+#include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
@@ -155,6 +156,7 @@ static int start(const na_tcache_t *tcache, const char *mode, const char *file) 
         na_switch_give_up();
         return EIO;
     }
+    na_traced_choose(hooks);
     na_switch_on(hooks, config.mode != NA_PROFILE_SAMPLE);
     running = true;
     uint64_t now = na_os_ms();

@@ -7,6 +7,7 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
+#include "alloc/malloc/traced.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/hooks.h"
 #include "alloc/track/recording.h"
@@ -84,6 +85,7 @@ static void begin(void) {
     allocs = frees = before = 0;
     cr_assert(na_switch_prepare(own()));
     na_profile_epoch = na_profile_epoch + 1;
+    na_traced_choose(&table);
     na_switch_on(&table, true);
     own(); /* notices */
 }
@@ -199,6 +201,7 @@ Test(control, modes_follow_each_other) {
     sampled = table;
     sampled.sample_interval = 1000;
     cr_assert(na_switch_prepare(own()));
+    na_traced_choose(&sampled);
     na_switch_on(&sampled, false);
     own();
     for (unsigned i = 0; i < 5000; i++)

@@ -8,6 +8,7 @@
 #include "alloc/api/api.h"
 #include "alloc/central/mixed.h"
 #include "alloc/malloc/small.h"
+#include "alloc/malloc/traced.h"
 #include "alloc/page/pressure.h"
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
@@ -324,6 +325,7 @@ Test(mix, while_every_event_is_recorded_none_is_handed_out) {
         drop(&guests[i]);
     cr_assert(na_switch_prepare(na_self));
     na_profile_epoch = na_profile_epoch + 1;
+    na_traced_choose(&hooks);
     na_switch_on(&hooks, true);
     na_tcache_leave(na_tcache_enter()); /* notices */
     for (unsigned i = 0; i < GUESTS; i += 2)
