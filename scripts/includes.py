@@ -56,11 +56,9 @@ ROOMS = [
 BEGINS = "any thread's first slow path starts the library, and only the top knows all that starts"
 MOVED = "the files were moved; what they ask of each other is not yet"
 EXCEPTIONS = {
-    ("alloc/malloc/emergency.c", "alloc/api/init.h"): BEGINS,
     ("alloc/malloc/small.c", "alloc/api/init.h"): BEGINS,
     ("alloc/malloc/foreign.c", "alloc/api/init.h"): BEGINS,
     ("alloc/thread/attach.c", "alloc/api/init.h"): BEGINS,
-    ("alloc/malloc/large.c", "alloc/api/init.h"): BEGINS,
     ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
     ("alloc/cache/bin.c", "alloc/thread/scavenge.h"): MOVED,
     ("alloc/cache/large_bins.c", "alloc/thread/scavenge.h"): MOVED,

@@ -3,7 +3,6 @@
 
 #include <stdatomic.h>
 
-#include "alloc/api/init.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
 #include "alloc/machine/place.h"
@@ -120,7 +119,6 @@ static void *take_any(unsigned cls, unsigned node) {
 
 NA_COLD void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested,
                              na_entry_t entry) {
-    na_init();
     void *block = take_any(cls, tcache != NULL ? tcache->node : na_tcache_node_for_thread());
     if (block == NULL) return NULL;
     na_span_t *span = na_span_of(block);

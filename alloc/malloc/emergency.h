@@ -37,7 +37,8 @@ bool na_aside_is_time(void);
 /* Waits for that, or for the end of the fork. */
 void na_aside_wait(void);
 
-/* A small block of the class; NULL: no memory. `tcache`: NULL if there is none. */
+/* A small block of the class; NULL: no memory. `tcache`: what na_tcache_enter, which begins the
+ * library, has returned; NULL if there is none. */
 void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry);
 /* The block of a span with `aside` not 0 is free; its record has ended. */
 void na_aside_give(na_span_t *span, void *block);

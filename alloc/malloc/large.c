@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "alloc/api/init.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/central/heap.h"
 #include "alloc/machine/place.h"
@@ -314,9 +313,8 @@ static bool goes_by_touch(const na_tcache_t *tcache, size_t size, const na_large
            na_pageheap_leaves_to_touch(kind->node);
 }
 
-/* The thread can have no thread cache just now. */
+/* The thread can have no thread cache just now (na_tcache_enter has begun the library). */
 static NA_COLD void *alloc_aside(size_t size, na_large_kind_t kind, bool *zeroed) {
-    na_init();
     if (kind.node == OWN_NODE) kind.node = na_tcache_node_for_thread();
     na_span_t *span = make_aside(NULL, size, kind, zeroed);
     return span != NULL ? (void *)span->start : NULL;
