@@ -62,13 +62,10 @@ EXCEPTIONS = {
     ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
     ("alloc/cache/bin.c", "alloc/thread/scavenge.h"): MOVED,
     ("alloc/cache/large_bins.c", "alloc/thread/scavenge.h"): MOVED,
-    ("alloc/cache/remote.c", "alloc/malloc/emergency.h"): MOVED,
     ("alloc/cache/remote.c", "alloc/thread/scavenge.h"): MOVED,
-    ("alloc/thread/attach.c", "alloc/malloc/emergency.h"): MOVED,
     ("alloc/thread/attach.c", "alloc/malloc/heap_cache.h"): MOVED,
     ("alloc/thread/scavenge.c", "alloc/malloc/heap_cache.h"): MOVED,
     ("alloc/thread/switch.c", "alloc/malloc/heap_cache.h"): MOVED,
-    ("alloc/thread/fork.c", "alloc/malloc/emergency.h"): MOVED,
     ("alloc/thread/scavenge.c", "alloc/malloc/emergency.h"): MOVED,
 }
 

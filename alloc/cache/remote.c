@@ -1,9 +1,9 @@
 /* remote.c - collecting blocks of other owners, posting them, and putting them into spans. */
 #include "alloc/cache/remote.h"
 
+#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
 #include "alloc/central/central.h"
-#include "alloc/malloc/emergency.h"
 #include "alloc/thread/scavenge.h"
 
 /* --- the owner's side --- */

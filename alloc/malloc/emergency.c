@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 
+#include "alloc/cache/aside.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
 #include "alloc/machine/place.h"
@@ -29,26 +30,6 @@ NA_INLINE uint32_t taken_of(uint32_t word) {
 
 NA_INLINE uint32_t home_of(uint32_t word) {
     return word / HOME_ONE & (HOME_ONE - 1);
-}
-
-/* --- whether --- */
-
-static uint32_t forking_other(void) {
-    uint32_t forking = atomic_load(&na_forking);
-    return forking != na_thread_tag() ? forking : 0;
-}
-
-NA_COLD bool na_aside_is_time(void) {
-    return atomic_load(&na_fork_is_long) && forking_other() != 0;
-}
-
-NA_COLD void na_aside_wait(void) {
-    uint32_t forking = forking_other();
-    if (forking == 0 || atomic_load(&na_fork_is_long)) return;
-    na_os_futex_wait_ms((const uint32_t *)&na_forking, forking, NA_FORK_PATIENCE_MS);
-    if (atomic_load(&na_forking) != forking) return;
-    atomic_store(&na_fork_is_long, true);
-    na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
 }
 
 /* --- small blocks --- */
@@ -142,19 +123,6 @@ NA_COLD void na_aside_give(na_span_t *span, void *block) {
 
 /* --- for later --- */
 
-_Atomic(bool) na_aside_pending;
-static _Atomic(void *) blocks_later;
-static _Atomic(na_tcache_t *) tcaches_later;
-
-NA_COLD void na_aside_free_later(void *block) {
-    void *top = atomic_load_explicit(&blocks_later, memory_order_relaxed);
-    do
-        *(void **)block = top;
-    while (!atomic_compare_exchange_weak_explicit(&blocks_later, &top, block, memory_order_release,
-                                                  memory_order_relaxed));
-    atomic_store(&na_aside_pending, true);
-}
-
 NA_COLD void na_aside_free(na_span_t *span, void *block) {
     if (span->cls != 0 && atomic_load_explicit(&span->aside, memory_order_relaxed) != 0)
         na_aside_give(span, block);
@@ -164,34 +132,20 @@ NA_COLD void na_aside_free(na_span_t *span, void *block) {
         na_aside_free_later(block);
 }
 
-NA_COLD void na_aside_tcache_later(na_tcache_t *tcache) {
-    na_tcache_t *top = atomic_load_explicit(&tcaches_later, memory_order_relaxed);
-    do
-        tcache->next_idle = top;
-    while (!atomic_compare_exchange_weak_explicit(&tcaches_later, &top, tcache,
-                                                  memory_order_release, memory_order_relaxed));
-    atomic_store(&na_aside_pending, true);
-}
-
 NA_COLD void na_aside_drain(na_tcache_t *tcache) {
     if (atomic_load(&na_forking) != 0) return;
     atomic_store(&na_aside_pending, false); /* before the lists are looked at */
-    na_tcache_t *ended = atomic_exchange_explicit(&tcaches_later, NULL, memory_order_acquire);
+    na_tcache_t *ended = na_aside_take_tcaches();
     while (ended != NULL) {
         na_tcache_t *next = ended->next_idle;
         if (!na_tcache_abandon_late(ended)) na_aside_tcache_later(ended);
         ended = next;
     }
-    void *block = atomic_exchange_explicit(&blocks_later, NULL, memory_order_acquire);
+    void *block = na_aside_take_blocks();
     while (block != NULL) {
         void *next = *(void **)block;
         na_free_late(tcache, block);
         block = next;
     }
     na_heap_drop_pending(tcache); /* after their blocks */
-}
-
-/* Their threads are not here, so the thread caches are taken over as all others. */
-NA_COLD void na_aside_after_fork_child(void) {
-    atomic_store(&tcaches_later, NULL);
 }

@@ -30,28 +30,16 @@
 #include "alloc/track/hooks.h"
 #include "pagemap/span.h"
 
-#define NA_FORK_PATIENCE_MS 2u
-
-/* Another thread's fork keeps the gate closed, and is long. */
-bool na_aside_is_time(void);
-/* Waits for that, or for the end of the fork. */
-void na_aside_wait(void);
-
 /* A small block of the class; NULL: no memory. `tcache`: what na_tcache_enter, which begins the
  * library, has returned; NULL if there is none. */
 void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry);
 /* The block of a span with `aside` not 0 is free; its record has ended. */
 void na_aside_give(na_span_t *span, void *block);
 
-/* Free, but for the part behind the gate: its record has ended, if it had one. */
-void na_aside_free_later(void *block);
 /* Free, by a thread that can have no thread cache now: unrecorded. */
 void na_aside_free(na_span_t *span, void *block);
-void na_aside_tcache_later(na_tcache_t *tcache);
-/* There is something for later. */
-extern _Atomic(bool) na_aside_pending;
-/* Does what can be done now. Not behind the gate. */
+/* Does what was put off (na_aside_pending, cache/aside.h), as far as it can be done now. Not behind
+ * the gate. */
 void na_aside_drain(na_tcache_t *tcache);
-void na_aside_after_fork_child(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/large.h"

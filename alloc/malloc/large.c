@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc/cache/aside.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/central/heap.h"
 #include "alloc/machine/place.h"

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "alloc/api/init.h"
+#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
 #include "alloc/cache/holes.h"
 #include "alloc/cache/large_bins.h"

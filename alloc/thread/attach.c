@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "alloc/api/init.h"
+#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
@@ -12,7 +13,6 @@
 #include "alloc/cache/young.h"
 #include "alloc/central/central.h"
 #include "alloc/machine/topology.h"
-#include "alloc/malloc/emergency.h"
 #include "alloc/malloc/heap_cache.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"

@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "alloc/cache/aside.h"
 #include "alloc/cache/thread_cache.h"
 #include "alloc/central/central.h"
 #include "alloc/central/heap.h"
 #include "alloc/central/mixed.h"
-#include "alloc/malloc/emergency.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"

@@ -1,6 +1,7 @@
 /* scavenge.c - what a thread cache gives back, and when. The table is in scavenge_policy.h. */
 #include "alloc/thread/scavenge.h"
 
+#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"

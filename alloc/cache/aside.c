@@ -1,0 +1,61 @@
+/* aside.c - see aside.h. */
+#include "alloc/cache/aside.h"
+
+#include "alloc/sys/os.h"
+#include "alloc/sys/thread.h"
+
+/* --- whether --- */
+
+static uint32_t forking_other(void) {
+    uint32_t forking = atomic_load(&na_forking);
+    return forking != na_thread_tag() ? forking : 0;
+}
+
+NA_COLD bool na_aside_is_time(void) {
+    return atomic_load(&na_fork_is_long) && forking_other() != 0;
+}
+
+NA_COLD void na_aside_wait(void) {
+    uint32_t forking = forking_other();
+    if (forking == 0 || atomic_load(&na_fork_is_long)) return;
+    na_os_futex_wait_ms((const uint32_t *)&na_forking, forking, NA_FORK_PATIENCE_MS);
+    if (atomic_load(&na_forking) != forking) return;
+    atomic_store(&na_fork_is_long, true);
+    na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
+}
+
+/* --- for later --- */
+
+_Atomic(bool) na_aside_pending;
+static _Atomic(void *) blocks_later;
+static _Atomic(na_tcache_t *) tcaches_later;
+
+NA_COLD void na_aside_free_later(void *block) {
+    void *top = atomic_load_explicit(&blocks_later, memory_order_relaxed);
+    do
+        *(void **)block = top;
+    while (!atomic_compare_exchange_weak_explicit(&blocks_later, &top, block, memory_order_release,
+                                                  memory_order_relaxed));
+    atomic_store(&na_aside_pending, true);
+}
+
+NA_COLD void na_aside_tcache_later(na_tcache_t *tcache) {
+    na_tcache_t *top = atomic_load_explicit(&tcaches_later, memory_order_relaxed);
+    do
+        tcache->next_idle = top;
+    while (!atomic_compare_exchange_weak_explicit(&tcaches_later, &top, tcache,
+                                                  memory_order_release, memory_order_relaxed));
+    atomic_store(&na_aside_pending, true);
+}
+
+NA_COLD void *na_aside_take_blocks(void) {
+    return atomic_exchange_explicit(&blocks_later, NULL, memory_order_acquire);
+}
+
+NA_COLD na_tcache_t *na_aside_take_tcaches(void) {
+    return atomic_exchange_explicit(&tcaches_later, NULL, memory_order_acquire);
+}
+
+NA_COLD void na_aside_after_fork_child(void) {
+    atomic_store(&tcaches_later, NULL);
+}
