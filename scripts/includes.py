@@ -63,9 +63,6 @@ EXCEPTIONS = {
     ("alloc/cache/bin.c", "alloc/thread/scavenge.h"): MOVED,
     ("alloc/cache/large_bins.c", "alloc/thread/scavenge.h"): MOVED,
     ("alloc/cache/remote.c", "alloc/thread/scavenge.h"): MOVED,
-    ("alloc/thread/attach.c", "alloc/malloc/heap_cache.h"): MOVED,
-    ("alloc/thread/scavenge.c", "alloc/malloc/heap_cache.h"): MOVED,
-    ("alloc/thread/switch.c", "alloc/malloc/heap_cache.h"): MOVED,
     ("alloc/thread/scavenge.c", "alloc/malloc/emergency.h"): MOVED,
 }
 

@@ -10,7 +10,7 @@
 #include "alloc/cache/thread_cache.h"
 #include "alloc/central/heap.h"
 #include "alloc/machine/topology.h"
-#include "alloc/malloc/heap_cache.h"
+#include "alloc/malloc/heap_blocks.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"

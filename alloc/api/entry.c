@@ -6,7 +6,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/malloc/foreign.h"
-#include "alloc/malloc/heap_cache.h"
+#include "alloc/malloc/heap_blocks.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"

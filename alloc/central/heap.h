@@ -5,7 +5,7 @@
  *       of[class] -> span list                  small blocks; full spans are on it, too
  *       large     -> span -> span -> ...        large blocks
  *
- * Threads take and give lists of blocks, which they keep for a while (alloc/malloc/heap_cache.h).
+ * Threads take and give lists of blocks, which they keep for a while (alloc/cache/heap_cache.h).
  *
  * Tag. Pages of a heap's small spans carry its owner and no bin (tag.h): no bin of a thread cache
  * meets that, so all frees come to na_heap_free, and find class and records by the span.
@@ -40,7 +40,7 @@
 
 typedef struct na_heap {
     na_lock_t lock;
-    uint32_t key;        /* the owner's part of its lists' keys (alloc/malloc/heap_cache.h), */
+    uint32_t key;        /* the owner's part of its lists' keys (alloc/cache/heap_cache.h), */
     uint32_t first_list; /* and where they begin: modulo their number */
     uint16_t owner;
     uint8_t node;       /* dense; NA_NODE_ANY: not bound */

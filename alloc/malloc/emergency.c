@@ -8,7 +8,7 @@
 #include "alloc/central/tag.h"
 #include "alloc/machine/place.h"
 #include "alloc/machine/topology.h"
-#include "alloc/malloc/heap_cache.h"
+#include "alloc/malloc/heap_blocks.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"

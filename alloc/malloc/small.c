@@ -12,7 +12,7 @@
 #include "alloc/central/central.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/foreign.h"
-#include "alloc/malloc/heap_cache.h"
+#include "alloc/malloc/heap_blocks.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"

@@ -3,6 +3,7 @@
 
 #include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
+#include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
 #include "alloc/cache/remote.h"
@@ -10,7 +11,6 @@
 #include "alloc/central/central.h"
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/emergency.h"
-#include "alloc/malloc/heap_cache.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
 #include "alloc/page/rebind.h"

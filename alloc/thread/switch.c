@@ -2,8 +2,8 @@
 #include "alloc/thread/switch.h"
 
 #include "alloc/cache/bin.h"
+#include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
-#include "alloc/malloc/heap_cache.h"
 #include "alloc/sys/os.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"

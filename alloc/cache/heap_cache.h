@@ -1,6 +1,6 @@
 /* heap_cache.h - what a thread keeps of the program's own heaps: lists of free blocks.
  *
- *   numalloc_heap_malloc            free, of any thread
+ *   numalloc_heap_malloc            free, of any thread       (malloc/heap_blocks.h)
  *        | pop                          | push
  *        v                              v
  *   lists[heap, class]  {key, count, most, head}        no lock, no atomic
@@ -14,18 +14,16 @@
  * Made with the thread's first block of such a heap. Written by the owning thread only, but for
  * fork, which forgets what others kept. A heap may end while lists of its blocks are kept
  * (heap.h): these are dropped when their place is wanted, idle or flushed. */
-#ifndef NUMALLOC_ALLOC_THREAD_HEAP_CACHE_H
-#define NUMALLOC_ALLOC_THREAD_HEAP_CACHE_H
+#ifndef NUMALLOC_ALLOC_CACHE_HEAP_CACHE_H
+#define NUMALLOC_ALLOC_CACHE_HEAP_CACHE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "alloc/cache/thread_cache.h"
 #include "alloc/central/heap.h"
-#include "alloc/malloc/small.h"
-#include "alloc/page/run_cache.h"
-#include "alloc/track/hooks.h"
-#include "pagemap/pagemap.h"
+#include "alloc/track/recording.h"
+#include "pagemap/span.h"
 
 #define NA_HEAP_LISTS 256u /* a power of two */
 
@@ -57,47 +55,9 @@ NA_INLINE na_heap_list_t *na_heap_list_of(na_heap_cache_t *cache, unsigned owner
     return &cache->lists[(owner * NA_HEAP_SPREAD + cls) % NA_HEAP_LISTS];
 }
 
-/* A block of the heap, of any size, aligned to `alignment` (a power of two); NULL and errno ENOMEM.
- * *zeroed, if not NULL: it is known to read as zero. A thread that a fork keeps from everything
- * shared gets an ordinary block. */
-void *na_heap_alloc_slow(na_heap_t *heap, size_t size, size_t alignment, na_entry_t entry,
-                         bool *zeroed);
-
-/* The usual call: from the thread's list. (A thread without a thread cache has no lists.) */
-NA_HOT void *na_heap_alloc(na_heap_t *heap, size_t size, na_entry_t entry) {
-    na_heap_cache_t *cache = na_self->heap_cache;
-    if (NA_LIKELY(size - 1 < NA_SMALL_MAX) && NA_LIKELY(cache != NULL)) {
-        unsigned cls = na_heap_class(heap, size);
-        na_heap_list_t *list = &cache->lists[(heap->first_list + cls) % NA_HEAP_LISTS];
-        void *block = list->head;
-        if (NA_LIKELY(list->key == heap->key + cls) && NA_LIKELY(block != NULL) &&
-            NA_LIKELY((cache->credit -= na_classes[cls].size) >= 0)) {
-            list->head = *na_block_next(block);
-            list->count--;
-            return block;
-        }
-    }
-    return na_heap_alloc_slow(heap, size, NA_CLASS_STEP, entry, NULL);
-}
-
-/* Frees a block on a page with a heap's tag. (na_heap_free_slow: the rest of it.) */
-void na_heap_free_slow(void *block, na_release_t how);
-NA_HOT void na_heap_free(na_tcache_t *tcache, void *block, na_release_t how) {
-    const na_span_t *span = na_span_by_page(block);
-    na_heap_cache_t *cache = tcache->heap_cache;
-    if (NA_LIKELY(cache != NULL) && NA_LIKELY(span->records == NULL) &&
-        NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed))) {
-        na_heap_list_t *list = na_heap_list_of(cache, span->owner, span->cls);
-        if (NA_LIKELY(list->key == na_heap_key(span->owner, span->cls)) &&
-            NA_LIKELY(list->count < list->most)) {
-            *na_block_next(block) = list->head;
-            list->head = block;
-            list->count++;
-            return;
-        }
-    }
-    na_heap_free_slow(block, how);
-}
+/* The thread's list of heap and class with a block on it, fetched if need be; NULL: there is no
+ * memory, or tcache->refused. Not behind the gate. */
+na_heap_list_t *na_heap_list_filled(na_tcache_t *tcache, na_heap_t *heap, unsigned cls);
 
 /* A block of a small span of a heap is free; its record has ended. Not behind the gate. */
 void na_heap_put(na_tcache_t *tcache, na_span_t *span, void *block);
@@ -112,6 +72,7 @@ NA_INLINE void na_heap_cache_flush(na_tcache_t *tcache) {
 NA_INLINE void na_heap_cache_decay(na_tcache_t *tcache) {
     if (NA_UNLIKELY(tcache->heap_cache != NULL)) na_heap_cache_decay_lists(tcache);
 }
+void na_heap_cache_flush_heap(na_tcache_t *tcache, const na_heap_t *heap);
 /* na_heap_trim, and the thread's own lists of the heap go to it before. Not behind the gate. */
 size_t na_heap_cache_trim(na_heap_t *heap);
 /* Recording was switched: no credit, and another draw. By the thread. */
@@ -124,10 +85,5 @@ NA_INLINE void na_heap_cache_switched(na_tcache_t *tcache) {
  * thread's own do. */
 uint64_t na_heap_cache_forget(na_tcache_t *tcache);
 void na_heap_cache_recount(na_tcache_t *tcache);
-
-/* All blocks of the heap end, and it is nobody's. Not behind the gate. Where a fork is under way
- * its memory goes back after that: by na_heap_drop_pending, which na_aside_pending asks for. */
-void na_heap_destroy(na_heap_t *heap);
-void na_heap_drop_pending(na_tcache_t *tcache);
 
 #endif

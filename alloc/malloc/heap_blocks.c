@@ -1,0 +1,169 @@
+/* heap_blocks.c - what the usual call leaves: malloc's slow path and free's for the program's own
+ * heaps, and the end of a heap. */
+#include "alloc/malloc/heap_blocks.h"
+
+#include <errno.h>
+
+#include "alloc/cache/aside.h"
+#include "alloc/malloc/emergency.h"
+#include "alloc/malloc/large.h"
+#include "alloc/malloc/small.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/thread/scavenge.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
+
+/* --- taking --- */
+
+/* Counts a block and grants credit; true: it is to be sampled. (The call that came here may have
+ * taken the block's bytes from the credit; it is the same block, so that is undone.) */
+static bool settle(na_tcache_t *tcache, unsigned cls) {
+    na_heap_cache_t *cache = tcache->heap_cache;
+    int64_t size = na_classes[cls].size, grant = NA_CREDIT_MAX * size;
+    if (cache->credit < 0) cache->credit += size;
+    int64_t until =
+        cache->until_sample == INT64_MAX ? INT64_MAX : cache->until_sample + cache->credit;
+    bool sampled = na_sample_interval != 0 && until < size;
+    if (sampled)
+        until = na_sampler_draw(&tcache->track);
+    else if (until != INT64_MAX)
+        until -= size;
+    if (na_every_event) grant = 0;
+    cache->credit = until < grant ? until : grant;
+    cache->until_sample = until == INT64_MAX ? INT64_MAX : until - cache->credit;
+    return sampled;
+}
+
+static void *take_small(na_tcache_t *tcache, na_heap_t *heap, unsigned cls, size_t size,
+                        na_entry_t entry) {
+    na_heap_list_t *list = na_heap_list_filled(tcache, heap, cls);
+    if (list == NULL) return NULL;
+    void *block = list->head;
+    list->head = *na_block_next(block);
+    list->count--;
+    na_span_t *span = na_span_by_page(block);
+    if (settle(tcache, cls)) (void)na_span_add_records(span);
+    na_record_alloc(&tcache->track, span, block, size, na_classes[cls].size, entry);
+    return block;
+}
+
+static void *alloc_small(na_heap_t *heap, unsigned cls, size_t size, na_entry_t entry) {
+    na_tcache_t *tcache = na_tcache_enter();
+    void *block = NULL;
+    if (NA_LIKELY(tcache != NULL)) block = take_small(tcache, heap, cls, size, entry);
+    if (NA_UNLIKELY(block == NULL) && (tcache == NULL || tcache->refused)) {
+        if (tcache != NULL) tcache->refused = false;
+        block = na_aside_alloc(tcache, cls, size, entry);
+    }
+    if (NA_LIKELY(tcache != NULL)) {
+        na_scavenge_pass(tcache);
+        na_tcache_leave(tcache);
+    }
+    if (NA_UNLIKELY(block == NULL)) errno = ENOMEM;
+    return block;
+}
+
+/* A large block becomes the heap's when it has been made; not while a fork is under way. */
+static void *alloc_large(na_heap_t *heap, size_t size, size_t alignment, na_entry_t entry,
+                         bool *zeroed) {
+    na_large_place_t place = {.node = heap->node,
+                              .on_node = heap->on_node,
+                              .huge = heap->chunks.huge,
+                              .turns = heap->chunks.turns};
+    void *block = na_large_alloc_placed(place, size, alignment, entry, zeroed);
+    na_tcache_t *tcache = block != NULL ? na_tcache_enter() : NULL;
+    if (tcache == NULL) return block;
+    if (na_gate_enter(tcache)) {
+        na_heap_add_large(heap, na_span_of(block));
+        na_gate_leave(tcache);
+    }
+    tcache->refused = false;
+    na_tcache_leave(tcache);
+    return block;
+}
+
+void *na_heap_alloc_slow(na_heap_t *heap, size_t size, size_t alignment, na_entry_t entry,
+                         bool *zeroed) {
+    if (zeroed != NULL) *zeroed = false;
+    if (size == 0) size = 1;
+    if (alignment > NA_CLASS_STEP) entry = na_entry_aligned(entry, alignment);
+    if (alignment <= heap->line_mask) alignment = NA_CACHE_LINE;
+    unsigned cls = 0;
+    if (size <= NA_SMALL_MAX && alignment <= NA_PAGE_SIZE)
+        cls = alignment <= NA_CLASS_STEP ? na_class_of(size) : na_class_of_aligned(size, alignment);
+    if (cls != 0) return alloc_small(heap, cls, size, entry);
+    if (alignment < NA_PAGE_SIZE) alignment = NA_PAGE_SIZE;
+    return alloc_large(heap, size, alignment, entry, zeroed);
+}
+
+/* --- giving --- */
+
+void na_heap_free_slow(void *block, na_release_t how) {
+    na_free_slow(block, NA_TAG_NONE, how, NULL);
+}
+
+/* --- the end of a heap --- */
+
+/* What a profile, or strict checking, has of the span's blocks: they are freed now. */
+static void end_records(na_span_t *span, void *arg) {
+    na_tcache_t *tcache = arg;
+    if (atomic_load_explicit(&span->records, memory_order_acquire) == NULL) return;
+    size_t size = na_classes[span->cls].size;
+    for (uint32_t i = 0; i < span->carved; i++) {
+        void *block = (char *)span->start + (size_t)i * size;
+        if (na_record_epoch(na_record_of(span, block)) != 0)
+            (void)na_record_free(&tcache->track, span, block, size, NA_RELEASE_FREE, NULL);
+    }
+}
+
+/* Behind the gate. */
+static void drop(na_tcache_t *tcache, na_heap_t *heap) {
+    uint64_t blocks[NA_CLASS_COUNT] = {0};
+    unsigned node = heap->node;
+    na_heap_drop(heap, blocks);
+    for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
+        tcache->states[cls].pushes += blocks[cls];
+        if (blocks[cls] != 0 && node != tcache->node)
+            na_tcache_crossed(tcache, node, cls, (uint32_t)blocks[cls]);
+    }
+}
+
+void na_heap_drop_pending(na_tcache_t *tcache) {
+    for (na_heap_t *heap; (heap = na_heap_to_drop()) != NULL;) {
+        if (!na_gate_enter(tcache)) {
+            na_heap_drop_later(heap);
+            return;
+        }
+        drop(tcache, heap);
+        na_gate_leave(tcache);
+    }
+}
+
+void na_heap_destroy(na_heap_t *heap) {
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache != NULL && na_gate_enter(tcache)) {
+        na_heap_cache_flush_heap(tcache, heap);
+        na_gate_leave(tcache);
+        if (NA_UNLIKELY(atomic_load(&na_aside_pending))) na_aside_drain(tcache); /* blocks of it */
+    }
+    na_heap_end(heap);
+    if (tcache != NULL) na_heap_each(heap, end_records, tcache);
+    for (na_span_t *large; (large = na_heap_next_large(heap)) != NULL;) {
+        void *block = (void *)large->start;
+        /* A forked child may find one that was just being freed. */
+        if (tcache != NULL && na_record_is_live(large, block))
+            na_large_free(tcache, large, block, NA_RELEASE_FREE, NULL);
+        else
+            na_large_free_late(tcache, large);
+    }
+    if (tcache != NULL && na_gate_enter(tcache)) {
+        drop(tcache, heap);
+        na_gate_leave(tcache);
+    } else {
+        na_heap_drop_later(heap);
+        atomic_store(&na_aside_pending, true);
+    }
+    if (tcache == NULL) return;
+    tcache->refused = false;
+    na_tcache_leave(tcache);
+}
