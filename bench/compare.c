@@ -57,9 +57,10 @@ static const na_knob_t options_table[O_COUNT] = {
                    "benchmarks, 1,2 without it"},
     [O_PROGRAM] = {"program", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                    "NAME=COMMAND: a program, for /bin/sh; may be given several times"},
-    [O_REPLAY] = {"replay", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
-                  "FILE or NAME=FILE: a trace that is played back, and all words without dashes "
-                  "that follow; may be given several times"},
+    [O_REPLAY] =
+        {"replay", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
+         "FILE or NAME=FILE: a trace that is played back, or shape:NAME, a made-up one, and "
+         "all words without dashes that follow; may be given several times"},
     [O_SET] = {"set", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
                "BENCHMARK.KNOB=VALUE; may be given several times"},
     [O_ROUNDS] = {"rounds", "rounds", NA_KNOB_NUMBER, 0, 0, NA_ROUNDS_MAX, NULL,

@@ -6,6 +6,7 @@
 #include "replay.h"
 #include "bench.h"
 #include "process.h"
+#include "replay_shape.h"
 #include "replay_source.h"
 
 #include <errno.h>
@@ -25,7 +26,9 @@ enum { K_FILE, K_TOUCH, K_LATENCY, K_INSIDE, K_WINDOW, K_REPETITIONS, K_COUNT };
 
 static const na_knob_t knobs_table[K_COUNT] = {
     [K_FILE] = {"file", "", NA_KNOB_TEXT, 0, 0, 0, NULL,
-                "the trace: a profile of mode trace; the word without dashes means the same"},
+                "the trace: a profile of mode trace, or shape:NAME, a made-up one (shape:list: "
+                "which there "
+                "are); the word without dashes means the same"},
     [K_TOUCH] = {"touch", "", NA_KNOB_CHOICE, NA_REPLAY_TOUCH_PAGES, 0, 0, "none|first|pages|all",
                  "what is written of a new block: its first byte, a byte of each of its pages, or "
                  "all that was asked for"},
@@ -230,8 +233,14 @@ static void play_in_child(int file, const na_knobs_t *knobs, na_result_t *result
 static bool replay_settle(na_knobs_t *knobs, char *error, size_t size) {
     const char *file = knobs->value[K_FILE].text;
     struct stat about;
+    if (strcmp(file, NA_SHAPE_PREFIX "list") == 0) {
+        na_shape_list();
+        exit(0);
+    }
+    if (na_shape_named(file)) return na_shape_find(file, error, size) != NULL;
     if (*file == '\0') {
-        snprintf(error, size, "name a trace: numalloc-bench replay FILE.nprof");
+        snprintf(error, size,
+                 "name a trace or a shape: numalloc-bench replay FILE.nprof, or shape:list");
         return false;
     }
     if (stat(file, &about) != 0 || access(file, R_OK) != 0) {
@@ -270,6 +279,7 @@ static void replay_run(const na_knobs_t *knobs, na_result_t *result) {
  *  `NUMALLOC_PROFILE=trace`): the same sizes, in the order of the trace, by as many threads, each
  *  block freed by the thread that freed it. *Time of all divided by calls*, the player's own in it;
  *  `peak memory` is what the calls added to the resident size. Each repetition is a process.
+ *  `shape:NAME` in place of a file is a [made-up trace](#made-up-traces); `shape:list` names them.
  *  [Replays](#replays) has what is as it was and what is not. */
 const na_bench_t na_bench_replay = {
     .name = "replay",

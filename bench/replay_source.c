@@ -1,7 +1,8 @@
-/* replay_source.c - has the program of a trace made by numalloc-bench-compile. */
+/* replay_source.c - has the program of a trace or a shape made by numalloc-bench-compile. */
 #include "replay_source.h"
 
 #include "process.h"
+#include "replay_shape.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,16 +101,19 @@ int na_replay_open(const char *path, uint64_t window, na_replay_program_t *progr
                    size_t size) {
     char why[256];
     bool other;
-    int file = open(path, O_RDONLY); /* children inherit it */
-    if (file < 0) {
-        snprintf(error, size, "cannot read '%.200s': %s", path, strerror(errno));
-        return -1;
-    }
-    if (na_replay_map(file, program, &other, why, sizeof why)) return file;
-    close(file);
-    if (!other) {
-        snprintf(error, size, "'%.200s': %s", path, why);
-        return -1;
+    int file;
+    if (!na_shape_named(path)) {
+        file = open(path, O_RDONLY); /* children inherit it */
+        if (file < 0) {
+            snprintf(error, size, "cannot read '%.200s': %s", path, strerror(errno));
+            return -1;
+        }
+        if (na_replay_map(file, program, &other, why, sizeof why)) return file;
+        close(file);
+        if (!other) {
+            snprintf(error, size, "'%.200s': %s", path, why);
+            return -1;
+        }
     }
     file = memfd_create("numalloc-bench-replay", 0);
     if (file < 0) {

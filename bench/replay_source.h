@@ -4,8 +4,9 @@
 
 #include "replay.h"
 
-/* The file is a trace, or a program that was made of one. Returns a descriptor that children
- * inherit, of a file that holds the program; -1 with one line in `error`. */
+/* The file is a trace, a program that was made of one, or "shape:NAME" (replay_shape.h). Returns a
+ * descriptor that children inherit, of a file that holds the program; -1 with one line in `error`.
+ */
 int na_replay_open(const char *path, uint64_t window, na_replay_program_t *program, char *error,
                    size_t size);
 

@@ -1,6 +1,6 @@
 /* compile.c - numalloc-bench-compile: the program of a replay (bench/replay.h) of a trace.
  *
- *   numalloc-bench-compile TRACE DESCRIPTOR WINDOW
+ *   numalloc-bench-compile TRACE|shape:NAME DESCRIPTOR WINDOW
  *
  * It reads the events of all threads in their order, knows the block at each address, and writes
  * every call into the operations of its thread. When a block is made nobody knows yet who will take
@@ -11,6 +11,7 @@
  * makes of it is no larger than the memory that is free. */
 #include "bench/limits.h"
 #include "bench/replay.h"
+#include "bench/replay_shape.h"
 #include "profiler/format/events.h"
 
 #include <errno.h>
@@ -388,6 +389,24 @@ static void play_all(compiler_t *c, na_reader_t *reader) {
         left_over(c, t);
 }
 
+/* A made-up event, as a trace would have it. Blocks lie at addresses of their own, and realloc
+ * leaves them there. */
+static void play_shape_event(void *to, const na_shape_event_t *drawn) {
+    static const uint8_t kinds[] = {
+        [NA_SHAPE_MALLOC] = NA_NPROF_EVENT_MALLOC,   [NA_SHAPE_CALLOC] = NA_NPROF_EVENT_CALLOC,
+        [NA_SHAPE_ALIGNED] = NA_NPROF_EVENT_ALIGNED, [NA_SHAPE_REALLOC] = NA_NPROF_EVENT_RESIZE,
+        [NA_SHAPE_FREE] = NA_NPROF_EVENT_FREE,
+    };
+    compiler_t *c = to;
+    na_event_t event = {.index = c->head.events++,
+                        .address = ((uint64_t)drawn->block + 1) * 64,
+                        .size = drawn->size,
+                        .thread = drawn->thread + 1,
+                        .kind = kinds[drawn->kind],
+                        .align = drawn->kind == NA_SHAPE_ALIGNED ? 6 : 0};
+    play_event(c, &event, &event + 1);
+}
+
 /* ---- The file ---------------------------------------------------------------------------------
  */
 
@@ -449,21 +468,43 @@ static uint32_t main_index(const na_nprof_header_t *header, na_reader_t *reader)
     return 1;
 }
 
+static void compile_shape(compiler_t *c) {
+    char text[512];
+    const na_shape_t *shape = na_shape_find(c->path, text, sizeof text);
+    if (shape == NULL) refuse(NULL, "%s", text);
+    new_thread(c, 1);
+    na_shape_draw(shape, play_shape_event, c);
+}
+
+/* How many events the trace lacks at its beginning. */
+static uint64_t compile_trace(compiler_t *c) {
+    char text[512];
+    na_reader_t *reader = na_reader_open(c->path, text, sizeof text);
+    if (reader == NULL) refuse(NULL, "%s", text);
+    const na_nprof_header_t *header = na_reader_header(reader);
+    if (header->mode != NA_NPROF_MODE_TRACE)
+        refuse(c, "is a profile of mode %s; replay needs a trace (NUMALLOC_PROFILE=trace)",
+               header->mode == NA_NPROF_MODE_SITES ? "sites" : "sample");
+    new_thread(c, main_index(header, reader));
+    play_all(c, reader);
+    if (na_reader_issue_count(reader) != 0) {
+        na_reader_issue_text(reader, 0, text, sizeof text);
+        refuse(c, "is damaged: %s; record it again", text);
+    }
+    if (c->calls == 0) refuse(c, "has no events that could be played");
+    uint64_t dropped = header->dropped_events;
+    na_reader_close(reader);
+    return dropped;
+}
+
 int main(int argc, char **argv) {
     compiler_t c = {.calloc_thread = NO_THREAD};
-    uint64_t file, window;
-    char text[512];
+    uint64_t file, window, dropped = 0;
     if (argc != 4 || !na_knobs_number(argv[2], 0, 1 << 20, &file) ||
         !na_knobs_number(argv[3], 1, UINT32_MAX, &window))
         refuse(NULL, "numalloc-bench-compile is for numalloc-bench; use numalloc-bench replay");
     c.path = argv[1];
     c.most = na_limits_memory() / 3;
-    na_reader_t *reader = na_reader_open(c.path, text, sizeof text);
-    if (reader == NULL) refuse(NULL, "%s", text);
-    const na_nprof_header_t *header = na_reader_header(reader);
-    if (header->mode != NA_NPROF_MODE_TRACE)
-        refuse(&c, "is a profile of mode %s; replay needs a trace (NUMALLOC_PROFILE=trace)",
-               header->mode == NA_NPROF_MODE_SITES ? "sites" : "sample");
     c.number_of = calloc(THREADS_MAX, sizeof *c.number_of);
     if (c.number_of == NULL || getrandom(&c.odd, sizeof c.odd, 0) < 0)
         refuse(&c, "needs more memory than there is");
@@ -471,22 +512,18 @@ int main(int argc, char **argv) {
     c.head = (na_replay_head_t){
         .magic = NA_REPLAY_MAGIC, .version = NA_REPLAY_VERSION, .window = (uint32_t)window};
     grow_blocks(&c);
-    new_thread(&c, main_index(header, reader));
-    play_all(&c, reader);
-    if (na_reader_issue_count(reader) != 0) {
-        na_reader_issue_text(reader, 0, text, sizeof text);
-        refuse(&c, "is damaged: %s; record it again", text);
-    }
-    if (c.calls == 0) refuse(&c, "has no events that could be played");
+    if (na_shape_named(c.path))
+        compile_shape(&c);
+    else
+        dropped = compile_trace(&c);
     c.head.left_bytes = c.live_bytes;
     c.head.left_blocks = c.blocks;
     settle_slots(&c);
     write_program(&c, (int)file);
-    if (header->dropped_events != 0)
+    if (dropped != 0)
         fprintf(stderr,
                 "numalloc-bench: replay: '%s' lacks its first %llu events (NUMALLOC_TRACE_MAX): "
                 "what is left is played\n",
-                c.path, (unsigned long long)header->dropped_events);
-    na_reader_close(reader);
+                c.path, (unsigned long long)dropped);
     return 0;
 }

@@ -74,6 +74,40 @@ assert 0 <= again["peak live"] - first["peak live"] <= 8192, (first, again)
 END
 say "calls, threads, hand-overs and live bytes are those of the trace, and of a trace of the replay"
 
+# Made-up traces: the same calls each time and under each allocator, all that they say of threads is so.
+"$bench" replay shape:list >"$work/shapes" || fail "shape:list"
+shapes=$(sed -n 's/^shape:\([a-z]*\) .*/\1/p' "$work/shapes")
+[ "$(wc -w <<<"$shapes")" = "$(wc -l <"$work/shapes")" ] || fail "shape:list: $(cat "$work/shapes")"
+for name in $shapes; do
+    for under in "$lib" '' ''; do
+        LD_PRELOAD=$under "$bench" replay "shape:$name" --repetitions 1 --tsv >"$name.tsv" 2>"$work/err" ||
+            fail "cannot play shape:$name: $(cat "$work/err")"
+        awk -F '\t' '$1 == "metric" && $2 ~ /^(calls|threads|blocks|peak live|live at|fingerprint)/ { print $2, $NF }' "$name.tsv"
+        echo
+    done | awk -v RS= '{ text[NR] = $0 } END { exit !(NR == 3 && text[1] == text[2] && text[2] == text[3] && text[1] ~ /fingerprint [1-9]/) }' ||
+        fail "shape:$name is not the same each time"
+done
+# shellcheck disable=SC2086 # names, one word each
+python3 - $shapes <<'END' || fail "the shapes are not what they are said to be"
+import sys
+
+
+def tsv(name):
+    with open(name, encoding="utf-8") as file:
+        return {f[1]: float(f[-1]) for f in (line.rstrip("\n").split("\t") for line in file) if f[0] == "metric"}
+
+
+all_of = {name: tsv(name + ".tsv") for name in sys.argv[1:]}
+assert {"compiler", "interpreter", "store", "server", "media"} <= set(all_of), all_of.keys()
+for name, have in all_of.items():
+    assert have["frees of unknown blocks"] == have["frees that were added"] == 0, (name, have)
+    assert have["calls: allocations"] - have["calls: frees"] > 0, (name, have)
+    assert (have["blocks handed over"] > 0) == (have["threads"] > 1), (name, have)
+assert len({have["fingerprint"] for have in all_of.values()}) == len(all_of), "two shapes are one"
+assert all_of["server"]["threads"] == 7 and all_of["server"]["blocks handed over"] > 50000, all_of["server"]
+END
+say "made-up traces: the same calls each time"
+
 # refused STATUS WORD COMMAND...
 refused() {
     local rc=0
@@ -83,6 +117,9 @@ refused() {
     grep -q -- "$2" "$work/err" || fail "'$2' is not in: $(cat "$work/err")"
 }
 NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=sites.nprof LD_PRELOAD="$lib" "$program" single 100
+refused 2 "no shape 'none'" "$bench" replay shape:none
+refused 2 "no shape ''" "$bench" replay shape:
+refused 2 "no shape 'none'" "$bench" compare --replay shape:none
 refused 2 'name a trace' "$bench" replay
 refused 2 'cannot read' "$bench" replay none.nprof
 refused 2 'not a regular file' "$bench" replay /dev/zero
@@ -122,8 +159,9 @@ END
 for file in damaged-*; do bad "$file"; done
 say "what cannot be played is refused in one line, and damage ends nothing"
 
-"$bench" compare --replay realloc.nprof python=python.nprof --allocators "glibc,mine=$lib" --rounds 2 --control off \
+"$bench" compare --replay realloc.nprof python=python.nprof shape:store --allocators "glibc,mine=$lib" --rounds 2 --control off \
     >"$work/out" 2>"$work/err" || fail "compare: $(cat "$work/err")"
 has '^python  *ns/event' <"$work/out" || fail "compare has no row 'python': $(cat "$work/out")"
 has '^realloc  *MiB' <"$work/out" || fail "compare has no memory of 'realloc'"
+has '^shape:store  *ns/event' <"$work/out" || fail "compare has no row 'shape:store'"
 say "compare --replay"
