@@ -17,7 +17,7 @@ EOF
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${NUMALLOC_BUILD:-$top/build/release}
-names='git g++ node openssl perl php python python-malloc redis sqlite xz zstd'
+names='ffmpeg g++ git node openssl perl php postgres python python-malloc R redis sqlite xz zstd'
 
 case ${1:-} in
 -h | --help)
@@ -109,8 +109,33 @@ END
     record git git git -C "$top" log -p -300
     record xz xz xz -k -T2 -6 --block-size=262144 text
     record zstd zstd zstd -q -f -k -T2 text
+    record ffmpeg ffmpeg ffmpeg -loglevel error -f lavfi -i testsrc2=size=640x360:rate=25:duration=4 -vf scale=320:180 -c:v mpeg4 -threads 2 -f null -
+    record R R R --vanilla -s -e 'x <- data.frame(a = rnorm(40000), b = rep(letters, length.out = 40000)); m <- lm(a ~ b, x); s <- split(x$a, x$b); y <- vapply(1:20000, function(i) paste0("k", i), ""); print(length(unique(y)) + length(s) + length(coef(m)))'
     record openssl openssl openssl speed -seconds 1 -bytes 4096 sha256
 }
+# One session in a process of its own, which does not run as root.
+if [[ $wanted == *" postgres "* ]]; then
+    server=$(command -v postgres || find /usr/lib/postgresql -path '*/bin/postgres' 2>/dev/null | sort -V | tail -n 1 || true)
+    as=()
+    [[ $EUID != 0 ]] || as=(runuser -u postgres --)
+    mkdir -m 1777 "$work/postgres"
+    chmod 1777 "$work" # its trace lies there, too
+    if [[ -z $server ]]; then
+        echo "record-replays: postgres: left out, 'postgres' is not installed"
+    elif ! (cd "$work/postgres" && "${as[@]}" "$(dirname "$(readlink -f "$server")")/initdb" -D data --no-sync) >"$work/out" 2>"$work/err"; then
+        echo "record-replays: postgres: left out: $(tail -n 1 "$work/err")"
+    else
+        cat >load-postgres.sql <<'END'
+create table t as select n as a, md5(n::text) as b, n % 97 as c from generate_series(1, 40000) n
+create index i on t(b)
+select c, count(*), sum(length(b)), string_agg(b, '' order by a) from t where b > '5' group by c order by 2
+update t set b = b || c where c < 40
+END
+        # shellcheck disable=SC2016 # for the inner shell
+        record postgres postgres bash -c '"${@:2}" <"$1"' - load-postgres.sql "${as[@]}" \
+            env -C "$work/postgres" "$server" --single -D data postgres
+    fi
+fi
 if [[ $wanted == *" redis "* ]]; then
     if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
         socket=$work/redis.sock
