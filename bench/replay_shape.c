@@ -36,8 +36,8 @@ struct na_shape {
     group_t group[GROUPS_MAX]; /* up to the first without a share */
 };
 
-/* Shares, sizes and lifetimes are those of traces that scripts/record-replays.sh makes, rounded;
- * docs/benchmarks.md names them. */
+/* docs/benchmarks.md says which of these figures are those of traces, rounded, and which are
+ * invented. */
 static const na_shape_t shapes[] = {
     {"compiler",
      "many small blocks, passes whose blocks are freed together, trees that stay (g++)",
@@ -62,7 +62,7 @@ static const na_shape_t shapes[] = {
          {.share = 1, .least = 65536, .most = 131071, .phase = 16384},
      }},
     {"interpreter",
-     "objects of 32 to 128 bytes, short lists that are trimmed, a heap freed at the end (python)",
+     "objects of 32 to 128 bytes, short-lived blocks of 1 KiB, a heap freed at the end (python)",
      2,
      200000,
      {
