@@ -5,7 +5,8 @@
  *     cc turns.c $(pkg-config --cflags --libs numalloc-profile) -o turns
  *     ./turns app.nprof
  *
- * The paper's first interval begins at time 0; here it begins with the object's first access. */
+ * The paper's first interval begins at time 0; here it begins with the object's first access.
+ * Turns between two looks are not seen: `numalloc-dump verdicts` says where these may be many. */
 #include <inttypes.h>
 #include <numalloc/profile.h>
 #include <stdio.h>

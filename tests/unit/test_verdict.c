@@ -692,4 +692,27 @@ Test(verdict, turns) {
     cr_expect_eq(v.measure.switches, 19);
     cr_expect_float_eq(v.measure.switch_ns, 5.0 * MADE_MS, 1);
     cr_expect_float_eq(v.measure.turn_draws, 100, 1e-9);
+    cr_expect_eq(v.measure.lone_turns, 0);
+    cr_expect(na_measure_turns_are_seen(&v.measure));
+}
+
+/* Of turns of 19 ms and of 1 ms in turn one draw in twenty meets the shorter ones, and as many of
+ * these are missed as are met. Two draws a turn are too few as well. */
+Test(verdict, turns_that_were_missed) {
+    made_t m;
+    uint32_t block = made_one(&m);
+    for (uint32_t i = 0; i < 400; i++)
+        made_touch(&m, block, 1 + (i % 20 == 19), (int)(i % 20 == 19), 0);
+    na_verdict_t v = only(&m);
+    cr_expect_eq(v.measure.switches, 39);
+    cr_expect_float_eq(v.measure.turn_draws, 400, 1e-9);
+    cr_expect_eq(v.measure.lone_turns, 19); /* the last one has not ended */
+    cr_expect_not(na_measure_turns_are_seen(&v.measure));
+
+    block = made_one(&m);
+    for (uint32_t i = 0; i < 100; i++)
+        made_touch(&m, block, 1 + i / 2 % 2, (int)(i / 2 % 2), 0);
+    v = only(&m);
+    cr_expect_eq(v.measure.lone_turns, 0);
+    cr_expect_not(na_measure_turns_are_seen(&v.measure));
 }

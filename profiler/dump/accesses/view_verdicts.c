@@ -9,8 +9,6 @@
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
 
-#define TURN_DRAWS 4.0 /* a turn that is met less often than so may hide others */
-
 static const char *sure(double chance) {
     return chance >= 0.95 ? "high" : chance >= 0.8 ? "medium" : "low";
 }
@@ -100,9 +98,9 @@ static void put_facts(const na_access_view_t *view, const na_verdict_t *v) {
         printf("  turns       %" PRIu64
                " times another thread than before, a turn is %.3f ms long%s\n",
                m->switches, m->switch_ns / 1e6,
-               m->turn_draws < TURN_DRAWS * (double)m->switches
-                   ? "; looked at too seldom to tell: they may be much shorter"
-                   : "");
+               na_measure_turns_are_seen(m)
+                   ? ""
+                   : "; looked at too seldom to tell: they may be much shorter");
     if (!isnan(m->stores))
         printf("  writes      %.1f %% after the hand-off%s\n", 100 * m->stores,
                m->last_store_ns == 0 ? "; none was sampled at all" : "");
@@ -218,6 +216,7 @@ static void json_measure(na_json_t *json, const na_access_view_t *view, const na
     na_json_object(json, "measure");
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         na_json_number(json, members[i].name, members[i].value);
+    na_json_bool(json, "turns_seen", na_measure_turns_are_seen(m));
     na_access_json_nodes(json, view, "from", m->from);
     na_access_json_nodes(json, view, "home", m->home);
     na_json_end(json);
