@@ -5,14 +5,10 @@
  * which also says what a kept run is).
  *
  * A thread's bins hold `large_limit` bytes at most: a 32nd part of what its node's spans hold, 256
- * KiB to 8 MiB, and the longest run that was freed of late; 16 MiB for all threads together, but
- * for one run each. What is freed is kept, and what there is no room for then goes to the node: of
- * other slots, one after the other, and only if they hold nothing, of its own. So a thread that
- * goes on to another size finds that kept at once.
- *
- * Runs go to the page heap when their slot was not used between two looks (scavenge.c), when the
- * thread cache is about to take memory that holds none, under memory pressure, and when the thread
- * ends.
+ * KiB to 4 MiB, and 16 MiB for all threads together. Bins that hold nothing take one run of any
+ * length. Runs go to the page heap when their slot was not used between two looks (scavenge.c),
+ * when the thread cache is about to take memory that holds none, under memory pressure, and when
+ * the thread ends.
  *
  * Credit. Takes and gives count down what was granted of each; one without credit is a slow path,
  * which looks at the clock and for what else threads are to notice, and grants new credit. It

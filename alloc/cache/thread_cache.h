@@ -153,10 +153,6 @@ typedef struct na_tcache {
     uint64_t large_limit;
     int64_t large_room;
     int32_t large_takes, large_gives, large_granted;
-    /* Since the last tidying, bytes: the longest run freed that was looked at; runs sent to the
-     * node because there were many of the slot; of these, those fetched again. */
-    uint32_t large_longest, large_sent, large_regained;
-    uint8_t large_hand, large_alone; /* slot that makes room next; when to look for one */
     na_track_t track;
     bool ours;              /* the thread is one of the library's own (thread.h) */
     bool refused;           /* the gate was, so that what failed may be had aside */

@@ -48,7 +48,6 @@ stack:30000 268
 wave:8000 232
 ring:100000 93
 stack:100000 95
-stack:200000 95
 wave:100000 2150
 LIMITS
 exit "$status"
