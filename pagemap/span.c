@@ -11,7 +11,7 @@ _Atomic(bool) na_every_event;
 _Atomic(uint32_t) na_session = 1;
 
 static na_lock_t spans_lock; /* guards `unused` and the lists of arrays */
-static na_span_t *unused;
+static na_span_t *unused_spans;
 
 /* An array of records: mask + 1 of them, a power of two. Never given back, so that a reader that
  * races with the end of its span reads another's records, never garbage. */
@@ -49,9 +49,9 @@ static unsigned size_of(const na_record_array_t *array) {
     return (unsigned)__builtin_popcountll(array->mask);
 }
 
-/* Word by word: others may look at `mixed` and `aside` of a span that has ended, and find none
+/* Word by word: others may look at `mixed` and `emergency` of a span that has ended, and find none
  * (alloc/central/mixed.c, alloc/malloc/emergency.c). */
-static void make_new(na_span_t *span) {
+static void make_blank(na_span_t *span) {
     typedef uint64_t __attribute__((may_alias)) word_t;
     for (size_t i = 0; i < sizeof *span / sizeof(word_t); i++)
         __atomic_store_n((word_t *)span + i, 0, __ATOMIC_RELAXED);
@@ -60,12 +60,12 @@ _Static_assert(sizeof(na_span_t) % sizeof(uint64_t) == 0, "make_new clears whole
 
 na_span_t *na_span_new(void) {
     na_lock(&spans_lock);
-    na_span_t *span = unused;
-    if (span != NULL) unused = span->next;
+    na_span_t *span = unused_spans;
+    if (span != NULL) unused_spans = span->next;
     na_unlock(&spans_lock);
     if (span == NULL) span = na_meta_alloc(sizeof *span, NA_CACHE_LINE);
     if (span != NULL) {
-        make_new(span);
+        make_blank(span);
         span->list = NA_SPAN_UNLISTED;
         atomic_store_explicit(&span->registry, nothing.array.records, memory_order_relaxed);
     }
@@ -82,13 +82,13 @@ void na_span_delete(na_span_t *span) {
         span->records = NULL;
         atomic_store_explicit(&span->registry, nothing.array.records, memory_order_relaxed);
     }
-    span->next = unused;
-    unused = span;
+    span->next = unused_spans;
+    unused_spans = span;
     na_unlock(&spans_lock);
 }
 
 /* na_span_age_records may be looking at them, and leaves what is 0 alone. */
-static void clear(na_record_t *records, size_t bytes) {
+static void clear_records(na_record_t *records, size_t bytes) {
 #ifdef __SANITIZE_THREAD__
     for (size_t i = 0; i < bytes / sizeof *records; i++) {
         __atomic_store_n(&records[i].words[0], 0, __ATOMIC_RELAXED);
@@ -106,7 +106,7 @@ static na_record_array_t *take_array(uint32_t count) {
     na_record_array_t *array = unused_arrays[size];
     if (array != NULL) {
         unused_arrays[size] = array->unused;
-        clear(array->records, bytes);
+        clear_records(array->records, bytes);
         return array;
     }
     array = na_meta_alloc(sizeof *array + bytes, sizeof(na_record_t));

@@ -70,7 +70,7 @@ typedef struct na_span {
     bool sampled;      /* holds sampled blocks only */
     bool dedicated;    /* not part of a region: a mapping of its own, or of a chunk */
     uint8_t home;      /* dense node that the memory was wanted on: not `node` for a stray */
-    uint8_t astray;    /* large: why pages may lie elsewhere than on the node, NA_ASTRAY_* */
+    uint8_t placement; /* large: NA_PLACEMENT_* */
     /* A small span that was opened to all classes (alloc/central/mixed.h). `cls` and what follows
      * from it stay true of blocks from before. */
     _Atomic(bool) mixed;
@@ -83,7 +83,7 @@ typedef struct na_span {
                                  * 0: none; by whoever holds a block of the span */
     uint16_t mix_owner;         /* the thread cache that opened it, constant since */
     _Atomic(uint32_t)
-        aside; /* not 0: its blocks were handed out one by one (alloc/malloc/emergency.h) */
+        emergency; /* not 0: its blocks were handed out one by one (alloc/malloc/emergency.h) */
     struct na_span *prev;
     /* For na_access_resolve: any byte of the span leads to a record without a test. */
     uint64_t reciprocal; /* offset -> index (sizeclass.h); large: 0 */
@@ -99,10 +99,11 @@ NA_INLINE bool na_span_is_heaps(const na_span_t *span) {
 }
 #define NA_RUN_KEPT ((uintptr_t)1) /* no block begins there */
 
+/* Where the pages of a large block lie. */
 enum {
-    NA_ASTRAY_NOT,
-    NA_ASTRAY_BY_TOUCH, /* they lie where they are first touched */
-    NA_ASTRAY_MOVED,    /* in a region: by numalloc_migrate */
+    NA_PLACEMENT_REGION,      /* on the node that their region is bound to */
+    NA_PLACEMENT_FIRST_TOUCH, /* where they are first touched */
+    NA_PLACEMENT_MIGRATED,    /* in a region, and numalloc_migrate may have moved them */
 };
 
 _Static_assert(sizeof(na_span_t) <= 2 * NA_CACHE_LINE, "two lines a span");

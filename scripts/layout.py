@@ -70,7 +70,7 @@ LONGER = [
 ]
 # What the threads of "threads" use when two of them want a lock at once: now and then, under valgrind.
 MEETING = ["wait", "na_lock_slow", "na_unlock_slow", "na_os_futex_wait", "na_os_futex_wake",
-           "na_os_futex_wait_ms", "na_aside_is_time", "wait_for_list"]
+           "na_os_futex_wait_ms", "na_gate_timed_out", "wait_for_list"]
 STEP_US = 20000  # how far the clock goes with each reading in programs that live longer
 
 PROGRAM = """#include <stdio.h>

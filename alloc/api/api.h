@@ -2,8 +2,8 @@
  *
  * Sanitizers replace malloc themselves; builds under them (NA_PREFIXED) call the entry points
  * numalloc_malloc, numalloc_free and so on, which tests use through the same names. */
-#ifndef NUMALLOC_ALLOC_API_H
-#define NUMALLOC_ALLOC_API_H
+#ifndef NUMALLOC_ALLOC_API_API_H
+#define NUMALLOC_ALLOC_API_API_H
 
 #include <stddef.h>
 

@@ -32,12 +32,12 @@ struct numalloc_heap {
 _Static_assert(sizeof(numalloc_heap_t) + sizeof(na_heap_t) < 1024,
                "less than 1 KiB, as documented");
 
-static numalloc_heap_t *unused; /* structs; guarded by na_heaps_lock */
+static numalloc_heap_t *unused_heaps; /* structs; guarded by na_heaps_lock */
 
-static numalloc_heap_t *take_struct(void) {
+static numalloc_heap_t *take_heap_struct(void) {
     na_lock(&na_heaps_lock);
-    numalloc_heap_t *heap = unused;
-    if (heap != NULL) unused = heap->next_unused;
+    numalloc_heap_t *heap = unused_heaps;
+    if (heap != NULL) unused_heaps = heap->next_unused;
     na_unlock(&na_heaps_lock);
     if (heap == NULL) return na_meta_alloc(sizeof *heap, NA_CACHE_LINE);
     _Atomic(na_heap_t *) *by_node = heap->by_node;
@@ -45,10 +45,10 @@ static numalloc_heap_t *take_struct(void) {
     return heap;
 }
 
-static void leave_struct(numalloc_heap_t *heap) {
+static void leave_heap_struct(numalloc_heap_t *heap) {
     na_lock(&na_heaps_lock);
-    heap->next_unused = unused;
-    unused = heap;
+    heap->next_unused = unused_heaps;
+    unused_heaps = heap;
     na_unlock(&na_heaps_lock);
 }
 
@@ -130,9 +130,9 @@ static bool add_by_node(numalloc_heap_t *heap) {
     return heap->by_node != NULL;
 }
 
-static numalloc_heap_t *make(const numalloc_heap_options_t *options, na_heap_kind_t kind,
-                             const uint64_t turns[WORDS]) {
-    numalloc_heap_t *heap = take_struct();
+static numalloc_heap_t *make_heap(const numalloc_heap_options_t *options, na_heap_kind_t kind,
+                                  const uint64_t turns[WORDS]) {
+    numalloc_heap_t *heap = take_heap_struct();
     if (heap == NULL) return NULL;
     heap->kind = kind;
     if (options->name != NULL)
@@ -143,7 +143,7 @@ static numalloc_heap_t *make(const numalloc_heap_options_t *options, na_heap_kin
     if (na_node_many && !kind.on_node ? add_by_node(heap)
                                       : (heap->only = na_heap_make(heap->kind, heap)) != NULL)
         return heap;
-    leave_struct(heap);
+    leave_heap_struct(heap);
     return NULL;
 }
 
@@ -157,7 +157,7 @@ numalloc_heap_t *numalloc_heap_create(const numalloc_heap_options_t *options) {
         errno = EINVAL;
         return NULL;
     }
-    numalloc_heap_t *heap = make(options, kind, turns);
+    numalloc_heap_t *heap = make_heap(options, kind, turns);
     if (heap == NULL) errno = ENOMEM;
     return heap;
 }
@@ -216,14 +216,14 @@ void *numalloc_heap_aligned(numalloc_heap_t *heap, size_t alignment, size_t size
 }
 
 /* The heap of a block's span, or NULL. */
-static numalloc_heap_t *heap_of(const na_span_t *span) {
+static numalloc_heap_t *span_heap(const na_span_t *span) {
     if (span == NULL || !na_span_is_heaps(span)) return NULL;
     return na_heap_of_owner(span->owner)->program;
 }
 
 void *numalloc_heap_realloc(numalloc_heap_t *heap, void *block, size_t size) {
     if (block == NULL) return numalloc_heap_malloc(heap, size);
-    if (size == 0 || heap_of(na_span_of(block)) == heap) return NA_FN(realloc)(block, size);
+    if (size == 0 || span_heap(na_span_of(block)) == heap) return NA_FN(realloc)(block, size);
     size_t have = NA_FN(malloc_usable_size)(block);
     void *fresh = numalloc_heap_malloc(heap, size);
     if (fresh == NULL) return NULL;
@@ -233,7 +233,7 @@ void *numalloc_heap_realloc(numalloc_heap_t *heap, void *block, size_t size) {
 }
 
 numalloc_heap_t *numalloc_heap_of(const void *block) {
-    return heap_of(na_span_of(block));
+    return span_heap(na_span_of(block));
 }
 
 /* --- the whole --- */
@@ -288,5 +288,5 @@ void numalloc_heap_destroy(numalloc_heap_t *heap) {
     if (heap->only == NULL)
         for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
             atomic_store_explicit(&heap->by_node[node], NULL, memory_order_relaxed);
-    leave_struct(heap);
+    leave_heap_struct(heap);
 }

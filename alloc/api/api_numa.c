@@ -79,14 +79,14 @@ static void *take_one(na_tcache_t *tcache, unsigned node, unsigned cls) {
 
 /* A small block of another node than the thread cache's. Only pooled classes: an owned class's
  * blocks need a thread cache there. */
-static void *take_small(na_tcache_t *tcache, unsigned node, size_t size) {
+static void *take_on_node(na_tcache_t *tcache, unsigned node, size_t size) {
     unsigned cls = na_class_of_aligned(size, NA_CACHE_LINE);
     na_bin_state_t *state = &tcache->states[cls];
     if (!prepare_lists(node)) return NULL;
     if (state->cap == 0) na_bin_begin(tcache, cls);
     bool sample = na_sample_interval != 0 && state->until_sample < (int64_t)na_classes[cls].size;
     void *block = NULL;
-    if (!na_gate_enter(tcache)) return na_aside_alloc(tcache, cls, size, NA_ENTRY_MALLOC);
+    if (!na_gate_enter(tcache)) return na_emergency_alloc(tcache, cls, size, NA_ENTRY_MALLOC);
     if (sample) block = na_sampled_take(node, cls);
     sample = block != NULL;
     if (!sample) block = take_one(tcache, node, cls);
@@ -118,7 +118,7 @@ NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     }
     void *block = NULL;
     if (tcache != NULL) {
-        block = take_small(tcache, node, size);
+        block = take_on_node(tcache, node, size);
         na_scavenge_pass(tcache);
         na_tcache_leave(tcache);
     }
@@ -177,7 +177,7 @@ int numalloc_node_of(const void *address) {
     const na_span_t *span = na_span_of(address);
     if (span == NULL) return -1;
     int known = span->node < na_node_count ? (int)na_node_system_id(span->node) : -1;
-    if (NA_LIKELY(known >= 0 && !span->astray)) return known;
+    if (NA_LIKELY(known >= 0 && !span->placement)) return known;
     int node = ask_kernel((uintptr_t)address);
     return node < 0 ? known : node;
 }
@@ -288,7 +288,7 @@ int numalloc_migrate(void *block, int id, numalloc_migration_t *result) {
     long failed =
         move_pages_of(span, span->start, span->start + na_span_bytes(span), (unsigned)id, result);
     bool all = result->refused == 0 && result->shared == 0;
-    if (result->moved != 0 || span->dedicated) na_large_settled_on(span, (unsigned)node, all);
+    if (result->moved != 0 || span->dedicated) na_large_migrated_to(span, (unsigned)node, all);
     if (failed < 0 && result->moved == 0) {
         errno = (int)-failed;
         return -1;
@@ -336,7 +336,7 @@ int numalloc_migrate_range(void *start, size_t bytes, int id, numalloc_migration
     if (span->dedicated && to - from >= NA_HUGE_SIZE)
         (void)na_os_bind((void *)from, to - from, (unsigned)id, NA_BIND_PREFERRED, false);
     long failed = move_pages_of(span, from, to, (unsigned)id, result);
-    if (result->moved != 0 && !span->dedicated) na_large_settled_on(span, (unsigned)node, false);
+    if (result->moved != 0 && !span->dedicated) na_large_migrated_to(span, (unsigned)node, false);
     if (failed < 0 && result->moved == 0) {
         errno = (int)-failed;
         return -1;

@@ -83,20 +83,20 @@ struct mallinfo2 NA_FN(mallinfo2)(void) {
     return info;
 }
 
-static int clip(size_t value) {
+static int clip_to_int(size_t value) {
     return value > INT32_MAX ? INT32_MAX : (int)value;
 }
 
 struct mallinfo NA_FN(mallinfo)(void) {
     struct mallinfo2 wide = NA_FN(mallinfo2)();
     return (struct mallinfo){
-        .arena = clip(wide.arena),
-        .ordblks = clip(wide.ordblks),
-        .hblks = clip(wide.hblks),
-        .hblkhd = clip(wide.hblkhd),
-        .uordblks = clip(wide.uordblks),
-        .fordblks = clip(wide.fordblks),
-        .keepcost = clip(wide.keepcost),
+        .arena = clip_to_int(wide.arena),
+        .ordblks = clip_to_int(wide.ordblks),
+        .hblks = clip_to_int(wide.hblks),
+        .hblkhd = clip_to_int(wide.hblkhd),
+        .uordblks = clip_to_int(wide.uordblks),
+        .fordblks = clip_to_int(wide.fordblks),
+        .keepcost = clip_to_int(wide.keepcost),
     };
 }
 

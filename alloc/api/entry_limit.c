@@ -18,7 +18,7 @@
 
 #ifndef NA_PREFIXED
 
-static int set_limit(pid_t pid, int resource, const struct rlimit *new, struct rlimit *old) {
+static int set_rlimit(pid_t pid, int resource, const struct rlimit *new, struct rlimit *old) {
     bool is_ours = resource == RLIMIT_AS && new != NULL &&
                    (pid == 0 || (long)pid == na_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
     long r =
@@ -32,14 +32,14 @@ static int set_limit(pid_t pid, int resource, const struct rlimit *new, struct r
 }
 
 NA_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) {
-    return set_limit(0, (int)resource, limit, NULL);
+    return set_rlimit(0, (int)resource, limit, NULL);
 }
 NA_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
     __attribute__((alias("setrlimit")));
 
 NA_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *new,
                       struct rlimit *old) {
-    return set_limit(pid, (int)resource, new, old);
+    return set_rlimit(pid, (int)resource, new, old);
 }
 NA_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *new,
                         struct rlimit64 *old) __attribute__((alias("prlimit")));

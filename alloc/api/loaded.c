@@ -33,7 +33,7 @@ static uint32_t sysv_hash(const char *text) {
 }
 
 /* Not strcmp, for which every process would look it up at its start. */
-static bool is_same(const char *a, const char *b) {
+static bool is_same_text(const char *a, const char *b) {
     while (*a == *b && *a != '\0')
         a++, b++;
     return *a == *b;
@@ -44,7 +44,7 @@ static void *defined(const na_loaded_t *module, uint32_t index, const na_symbol_
     unsigned type = ELF64_ST_TYPE(symbol->st_info), binding = ELF64_ST_BIND(symbol->st_info);
     if (symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_NOTYPE) ||
         (binding != STB_GLOBAL && binding != STB_WEAK && binding != STB_GNU_UNIQUE) ||
-        !is_same(module->strings + symbol->st_name, name->text))
+        !is_same_text(module->strings + symbol->st_name, name->text))
         return NULL;
     return (void *)(module->base + symbol->st_value);
 }

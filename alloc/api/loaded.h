@@ -4,8 +4,8 @@
  * wanted, in the order in which the loader looks, and takes a lock that the loader holds while it
  * runs constructors. Modules come in the order in which they were loaded: the program, what was
  * preloaded, what they need; then what dlopen has brought. */
-#ifndef NUMALLOC_ALLOC_LOADED_H
-#define NUMALLOC_ALLOC_LOADED_H
+#ifndef NUMALLOC_ALLOC_API_LOADED_H
+#define NUMALLOC_ALLOC_API_LOADED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -60,7 +60,7 @@ static void keep_name(search_t *s, const char *name) {
     s->late = s->late_name;
 }
 
-static bool look_at(const na_loaded_t *module, void *context) {
+static bool search_module(const na_loaded_t *module, void *context) {
     search_t *s = context;
     void *found[NA_OPERATOR_COUNT];
     bool any = false;
@@ -131,7 +131,7 @@ static NA_COLD void decide(void) {
         }
         if (s.linked.named[op] != s.linked.ours[op]) s.replaced[op] = s.linked.named[op];
     }
-    na_loaded_visit(look_at, &s);
+    na_loaded_visit(search_module, &s);
     if (s.late != NULL) stay(s.late);
     if (atomic_load_explicit(&decided, memory_order_acquire)) return;
     for (unsigned op = 0; op < NA_OPERATOR_COUNT; op++)

@@ -16,8 +16,8 @@
  * It costs nothing where nothing is replaced: each form compares its argument once in any case (is
  * the size a small one, can this be an address), and a form that has to ask first finds a limit of
  * 0 there. */
-#ifndef NUMALLOC_ALLOC_OPERATORS_H
-#define NUMALLOC_ALLOC_OPERATORS_H
+#ifndef NUMALLOC_ALLOC_API_OPERATORS_H
+#define NUMALLOC_ALLOC_API_OPERATORS_H
 
 #include <stddef.h>
 #include <stdint.h>

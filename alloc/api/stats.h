@@ -1,10 +1,10 @@
 /* stats.h - totals of the process, gathered when somebody asks.
  *
- * Nothing is counted twice or on the hot path: thread caches count what their bins settle (up to
+ * Nothing is counted twice or on the hot path: thread caches count when a bin is renewed (up to
  * 256 blocks of a class behind, a thread), page heaps count pages. A gathering walks all thread
  * caches without stopping them, so figures of running threads are a snapshot. */
-#ifndef NUMALLOC_ALLOC_STATS_H
-#define NUMALLOC_ALLOC_STATS_H
+#ifndef NUMALLOC_ALLOC_API_STATS_H
+#define NUMALLOC_ALLOC_API_STATS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -34,7 +34,7 @@ static void note_name(const char *name) {
     other[n] = 0;
 }
 
-static bool look_at(const na_loaded_t *module, void *context) {
+static bool note_module(const na_loaded_t *module, void *context) {
     first_t *first = context;
     void *found = na_loaded_function(module, &first->malloc_name);
     if (found == NULL) return true;
@@ -46,9 +46,9 @@ static bool look_at(const na_loaded_t *module, void *context) {
     return false;
 }
 
-static first_t look(void) {
+static first_t look_at_modules(void) {
     first_t first = {.malloc_name = na_symbol_name("malloc"), .free_name = na_symbol_name("free")};
-    na_loaded_visit(look_at, &first);
+    na_loaded_visit(note_module, &first);
     is_program = first.program;
     if (first.malloc != NULL && first.program) {
         long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)other,
@@ -62,7 +62,7 @@ static first_t look(void) {
 }
 
 void na_whose_init(void) {
-    first_t first = look();
+    first_t first = look_at_modules();
     if (first.malloc != NULL && first.free != NULL) {
         state = ASKING; /* what comes to us meanwhile proves that ours is called */
         void *block = first.malloc(64);
@@ -85,7 +85,7 @@ void na_whose_warn(void) {
 const char *na_whose_malloc(void) {
     if (state == ASKING) return "";
     if (state == UNKNOWN) {
-        look(); /* a profile that begins before the library's constructor, or on request */
+        look_at_modules(); /* a profile begins before the library's constructor, or on request */
         state = KNOWN;
     }
     return other;

@@ -4,8 +4,8 @@
  * the loader's order: their malloc is everybody's, and ours is never called. A profile is then
  * empty and options do nothing, for which the user should hear the reason. A malloc that only
  * watches and goes on to ours is not meant. */
-#ifndef NUMALLOC_ALLOC_WHOSE_H
-#define NUMALLOC_ALLOC_WHOSE_H
+#ifndef NUMALLOC_ALLOC_API_WHOSE_H
+#define NUMALLOC_ALLOC_API_WHOSE_H
 
 /* Looks, and asks the other malloc for a block to see whether it is ours: where the library is
  * loaded, before anything else of it runs. */

@@ -1,4 +1,4 @@
-/* bin.c - settling a bin, filling and emptying it. */
+/* bin.c - a bin: renewing its credit, filling and emptying it. */
 #include "alloc/cache/bin.h"
 
 #include "alloc/cache/holes.h"
@@ -77,7 +77,7 @@ void na_bin_grant(na_tcache_t *tcache, unsigned cls) {
     state->extended_most = (int16_t)(most < 0 ? 0 : most);
 }
 
-void na_bin_settle(na_tcache_t *tcache, unsigned cls) {
+void na_bin_renew(na_tcache_t *tcache, unsigned cls) {
     bool every = na_every_event;
     if (NA_LIKELY(!every)) {
         tcache->slow_calls += NA_QUICK - tcache->quick;
@@ -91,10 +91,10 @@ void na_bin_settle(na_tcache_t *tcache, unsigned cls) {
 /* --- filling and emptying a bin; behind the gate --- */
 
 /* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
- * a page for it, not a batch. Running dry or over, it settles too often: it may hold more. While
- * its thread only frees (all it does of late, or of this class and in random order), what it holds
- * is of no use, and pins a span for every block when blocks come in random order, so it may hold
- * less. (Idle bins are emptied, and begin small again: scavenge.c.) */
+ * a page for it, not a batch. Running dry or over, its credit is renewed too often: it may hold
+ * more. While its thread only frees (all it does of late, or of this class and in random order),
+ * what it holds is of no use, and pins a span for every block when blocks come in random order, so
+ * it may hold less. (Idle bins are emptied, and begin small again: scavenge.c.) */
 static void adapt_cap(na_tcache_t *tcache, unsigned cls, bool ran_over) {
     na_bin_state_t *state = &tcache->states[cls];
     const na_class_t *c = &na_classes[cls];
@@ -143,7 +143,7 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
 
 /* Fills an empty bin: overflow batches, remote frees, transfer cache, spans, new ones if it is to
  * `grow`. False: the system refuses memory. */
-static bool refill(na_tcache_t *tcache, unsigned cls, bool grow) {
+static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
     adapt_cap(tcache, cls, false);
@@ -165,16 +165,16 @@ static bool refill(na_tcache_t *tcache, unsigned cls, bool grow) {
     return state->count != 0;
 }
 
-/* A bin that a thread pops from and pushes to in turn never runs dry; with a few blocks in it, it
- * settles every few operations all the same. When that goes on, it gets a few more. */
+/* A bin that a thread pops from and pushes to in turn never runs dry; with a few blocks in it, its
+ * credit is spent every few operations all the same. When that goes on, it gets a few more. */
 void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
-    enum { THIN_SETTLES = 8 };
+    enum { THIN_RENEWALS = 8 };
     na_bin_state_t *state = &tcache->states[cls];
     if (state->count >= na_classes[cls].thin) {
         state->thin = 0;
         return;
     }
-    if (++state->thin < THIN_SETTLES) return;
+    if (++state->thin < THIN_RENEWALS) return;
     state->thin = 0;
     uint32_t got;
     if (!na_gate_enter(tcache)) return;
@@ -192,10 +192,10 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
 size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list) {
     if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list);
     size_t released = 0;
-    na_run_t run;
-    while (na_run_cut(&list, cls, &run))
-        released += na_span_list_give(na_tcache_spans(tcache, cls), run.span, run.first, run.last,
-                                      run.count, cls);
+    na_part_t part;
+    while (na_part_cut(&list, cls, &part))
+        released += na_span_list_give(na_tcache_spans(tcache, cls), part.span, part.first,
+                                      part.last, part.count, cls);
     return released;
 }
 
@@ -224,7 +224,7 @@ bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow) {
     na_bin_open(tcache, cls);
     if (tcache->states[cls].count != 0) return true;
     if (!na_gate_enter(tcache)) return false;
-    bool filled = refill(tcache, cls, grow);
+    bool filled = refill_bin(tcache, cls, grow);
     na_gate_leave(tcache);
     return filled;
 }
@@ -241,7 +241,7 @@ bool na_bin_is_dry(na_tcache_t *tcache, unsigned cls) {
 }
 
 void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
-    na_bin_settle(tcache, cls);
+    na_bin_renew(tcache, cls);
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
     state->hold = na_young_hold(tcache, cls);

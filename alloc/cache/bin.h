@@ -1,17 +1,17 @@
 /* bin.h - the slow half of a bin: its accounts, what fills it and what empties it.
  *
- * A bin settles when its credit is spent: what was popped and pushed since is counted, and new
- * credit granted (thread_cache.h says what credits are). Most settles have nothing to do but that:
- * they are quick. The next one is thorough, and looks besides at the clock, at what is due and at
- * the blocks that were freed last.
+ * The credit of a bin is renewed when it is spent: what was popped and pushed since is counted, and
+ * new credit granted (thread_cache.h says what credits are). Most renewals have nothing to do but
+ * that: they are quick. The next one is complete, and looks besides at the clock, at what is due
+ * and at the blocks that were freed last.
  *
  *   dry bin   <-  overflow batches, remote free list, transfer cache, span list, new span
  *   full bin  ->  an overflow batch (overflow.h)
  *
  * All by the thread that the cache belongs to, but for na_bin_count, _empty and _grant and
  * na_list_home, which are its holder's. */
-#ifndef NUMALLOC_ALLOC_THREAD_BIN_H
-#define NUMALLOC_ALLOC_THREAD_BIN_H
+#ifndef NUMALLOC_ALLOC_CACHE_BIN_H
+#define NUMALLOC_ALLOC_CACHE_BIN_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,8 +33,8 @@ void na_bin_begin(na_tcache_t *tcache, unsigned cls);
 /* Grants credit for what is in the bin now. */
 void na_bin_grant(na_tcache_t *tcache, unsigned cls);
 
-/* A thorough settle of a class that is about to be used, up to the grant. Not behind the gate. */
-void na_bin_settle(na_tcache_t *tcache, unsigned cls);
+/* A complete renewal for a class that is about to be used, up to the grant. Not behind the gate. */
+void na_bin_renew(na_tcache_t *tcache, unsigned cls);
 /* The part of it that is the bin's. */
 NA_INLINE void na_bin_open(na_tcache_t *tcache, unsigned cls) {
     if (NA_UNLIKELY(tcache->states[cls].cap == 0)) na_bin_begin(tcache, cls);
@@ -51,7 +51,7 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls);
 /* The next block will come from the transfer cache or from spans. Not behind the gate. */
 bool na_bin_is_dry(na_tcache_t *tcache, unsigned cls);
 
-/* The block of the class goes to the bin, which is settled; of a full one the rest goes on. */
+/* The block of the class goes to the bin, whose credit is renewed. What a full one held goes on. */
 void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block);
 
 /* Bin and overflow batches of a class go to the transfer cache or to their spans. Counted before,
@@ -74,7 +74,7 @@ NA_INLINE void *na_bin_take(na_tcache_t *tcache, unsigned cls) {
     return block;
 }
 
-/* A nearly full bin may be overfilled a little: a thread that pops and pushes in turn would settle
+/* A nearly full bin may be overfilled a little: a thread that pops and pushes in turn would renew
  * at every push otherwise, and never run over. One that may hold nothing gets nothing. */
 NA_INLINE int32_t na_bin_least_push(const na_bin_state_t *state) {
     return state->hold / 4 + (state->hold != 0);
@@ -85,7 +85,7 @@ NA_INLINE int32_t na_bin_least_push(const na_bin_state_t *state) {
  * A bin of a few blocks, all that may be of the larger classes, has credit for as few operations.
  * Where its thread pops and pushes in turn, what it pushed may be popped as well, and the other way
  * round: what was granted grows by that, and nothing else is looked at. A bin that was granted
- * `extended_most`, that is dry or full, is to be settled: then nothing has changed. */
+ * `extended_most`, that is dry or full, is to be renewed: then nothing has changed. */
 
 /* As if granted from the start: for what was popped and pushed since, and for the blocks left. */
 NA_INLINE bool na_bin_extend(na_bin_t *bin, na_bin_state_t *state, int32_t popped, int32_t pushed,
@@ -127,15 +127,15 @@ NA_INLINE bool na_bin_extend_push(na_tcache_t *tcache, unsigned cls, void *block
     return true;
 }
 
-/* --- quick settles ---
+/* --- quick renewals ---
  *
- * Most settles find a bin that is neither dry nor full and have nothing to do but to count and to
+ * Most renewals find a bin that is neither dry nor full and have nothing to do but to count and to
  * grant. NA_QUICK of them in a row do no more than that, and look at the link that the next pop
- * will follow; the next one is thorough: the clock, what is due, misuse. A quick settle
+ * will follow; the next one is complete: the clock, what is due, misuse. A quick renewal
  * that finds that it will not do has changed nothing. */
 
-/* On a machine with several nodes every settle sees to it that a thread which has moved is noticed.
- */
+/* On a machine with several nodes every renewal sees to it that a thread which has moved is
+ * noticed. */
 NA_INLINE bool na_bin_may_be_quick(const na_tcache_t *tcache) {
     return NA_LIKELY(tcache->quick != 0) && NA_LIKELY(!na_section_alarmed(&tcache->track)) &&
            (NA_LIKELY(!na_tcache_watched(tcache)) || !na_tcache_is_away(tcache));
@@ -170,7 +170,7 @@ NA_INLINE void na_bin_account(na_tcache_t *tcache, unsigned cls, int32_t count, 
     bin->pop = state->granted_pop = (int16_t)count;
 }
 
-/* The pop credit is spent: a block, or NULL: this settle must be a thorough one. */
+/* The pop credit is spent: a block, or NULL: this renewal must be a complete one. */
 NA_INLINE void *na_bin_quick_pop(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
@@ -187,7 +187,7 @@ NA_INLINE void *na_bin_quick_pop(na_tcache_t *tcache, unsigned cls) {
     return block;
 }
 
-/* The push credit is spent. False: this settle must be a thorough one. */
+/* The push credit is spent. False: this renewal must be a complete one. */
 NA_INLINE bool na_bin_quick_push(na_tcache_t *tcache, unsigned cls, void *block) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];

@@ -1,8 +1,8 @@
 /* heap_cache.c - filling and emptying a thread's lists of blocks of the program's own heaps. */
 #include "alloc/cache/heap_cache.h"
 
-#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/sys/meta.h"
 #include "alloc/track/sampler.h"
 
@@ -12,27 +12,27 @@ enum {
     LIST_LEAST = 2,
 };
 
-static uint16_t most_of(unsigned cls) {
+static uint16_t list_most(unsigned cls) {
     uint32_t most = LIST_BYTES / na_classes[cls].size;
     return (uint16_t)(most > LIST_BLOCKS ? LIST_BLOCKS : most < LIST_LEAST ? LIST_LEAST : most);
 }
 
-static na_heap_t *heap_of(const na_heap_list_t *list) {
+static na_heap_t *list_heap(const na_heap_list_t *list) {
     return na_heap_of_owner(list->key >> NA_HEAP_KEY_SHIFT);
 }
 
 /* --- lists. Behind the gate, but for `begin` --- */
 
 /* The list is empty, and its heap's. */
-static void begin(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, unsigned cls) {
-    *list = (na_heap_list_t){.key = na_heap_key(heap->owner, cls), .most = most_of(cls)};
+static void begin_list(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, unsigned cls) {
+    *list = (na_heap_list_t){.key = na_heap_key(heap->owner, cls), .most = list_most(cls)};
     atomic_fetch_add_explicit(&heap->lists, 1, memory_order_relaxed);
     tcache->heap_cache->used++;
 }
 
 /* The list goes home, if its heap still lives; its place is nobody's. */
 static void end(na_tcache_t *tcache, na_heap_list_t *list) {
-    na_heap_t *heap = heap_of(list);
+    na_heap_t *heap = list_heap(list);
     unsigned cls = list->key & ((1u << NA_HEAP_KEY_SHIFT) - 1);
     if (list->count != 0 && na_heap_give(heap, cls, list->head)) {
         tcache->states[cls].pushes += list->count;
@@ -52,12 +52,12 @@ static bool open_list(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap
         end(tcache, list);
         na_gate_leave(tcache);
     }
-    begin(tcache, list, heap, cls);
+    begin_list(tcache, list, heap, cls);
     return true;
 }
 
 /* Half of what it may hold, or what comes with a block. */
-static bool refill(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, unsigned cls) {
+static bool refill_list(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *heap, unsigned cls) {
     uint32_t got;
     if (!na_gate_enter(tcache)) return false;
     list->head = na_heap_take(heap, cls, list->most / 2, &got);
@@ -80,7 +80,7 @@ static bool has_cache(na_tcache_t *tcache) {
 
 /* --- taking and giving --- */
 
-void na_heap_cache_renew(na_heap_cache_t *cache, na_track_t *track) {
+void na_heap_cache_revoke(na_heap_cache_t *cache, na_track_t *track) {
     cache->credit = 0;
     cache->until_sample = na_sampler_draw(track);
 }
@@ -89,7 +89,7 @@ na_heap_list_t *na_heap_list_filled(na_tcache_t *tcache, na_heap_t *heap, unsign
     if (!has_cache(tcache)) return NULL;
     na_heap_list_t *list = na_heap_list_of(tcache->heap_cache, heap->owner, cls);
     if (!open_list(tcache, list, heap, cls) ||
-        (list->head == NULL && !refill(tcache, list, heap, cls)))
+        (list->head == NULL && !refill_list(tcache, list, heap, cls)))
         return NULL;
     return list;
 }
@@ -99,17 +99,17 @@ void na_heap_put(na_tcache_t *tcache, na_span_t *span, void *block) {
         has_cache(tcache) ? na_heap_list_of(tcache->heap_cache, span->owner, span->cls) : NULL;
     na_heap_t *heap = na_heap_of_owner(span->owner);
     if (list == NULL || !open_list(tcache, list, heap, span->cls)) {
-        na_aside_free_later(block);
+        na_defer_free(block);
         return;
     }
     if (list->count >= list->most) {
         if (!na_gate_enter(tcache)) {
-            na_aside_free_later(block);
+            na_defer_free(block);
             return;
         }
         end(tcache, list);
         na_gate_leave(tcache);
-        begin(tcache, list, heap, span->cls);
+        begin_list(tcache, list, heap, span->cls);
     }
     *na_block_next(block) = list->head;
     list->head = block;
@@ -174,5 +174,5 @@ void na_heap_cache_recount(na_tcache_t *tcache) {
     if (cache == NULL) return;
     for (unsigned i = 0; i < NA_HEAP_LISTS; i++)
         if (cache->lists[i].key != 0)
-            atomic_fetch_add_explicit(&heap_of(&cache->lists[i])->lists, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&list_heap(&cache->lists[i])->lists, 1, memory_order_relaxed);
 }

@@ -76,10 +76,10 @@ void na_heap_cache_flush_heap(na_tcache_t *tcache, const na_heap_t *heap);
 /* na_heap_trim, and the thread's own lists of the heap go to it before. Not behind the gate. */
 size_t na_heap_cache_trim(na_heap_t *heap);
 /* Recording was switched: no credit, and another draw. By the thread. */
-void na_heap_cache_renew(na_heap_cache_t *cache, na_track_t *track);
+void na_heap_cache_revoke(na_heap_cache_t *cache, na_track_t *track);
 NA_INLINE void na_heap_cache_switched(na_tcache_t *tcache) {
     if (NA_UNLIKELY(tcache->heap_cache != NULL))
-        na_heap_cache_renew(tcache->heap_cache, &tcache->track);
+        na_heap_cache_revoke(tcache->heap_cache, &tcache->track);
 }
 /* Forked child: what another thread kept is lost (bytes), and no list counts any more; then the
  * thread's own do. */

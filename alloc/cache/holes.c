@@ -47,12 +47,12 @@ NA_RACY static void look(const na_tcache_t *tcache, volatile watch_t *watch, boo
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         if (na_classes[cls].pooled != of_pooled) continue;
         if (!of_pooled && tcache->states[cls].cap == 0) continue;
-        const na_span_list_t *set = set_of(tcache, cls);
-        uint32_t takes = *(volatile const uint32_t *)&set->takes;
+        const na_span_list_t *spans = set_of(tcache, cls);
+        uint32_t takes = *(volatile const uint32_t *)&spans->takes;
         if (takes == watch->drawn[cls] && takes != 0) {
             cold |= UINT64_C(1) << cls;
             pages +=
-                (uint64_t) * (volatile const uint32_t *)&set->sparse * na_classes[cls].span_pages;
+                (uint64_t) * (volatile const uint32_t *)&spans->sparse * na_classes[cls].span_pages;
         }
         watch->drawn[cls] = takes;
     }
@@ -107,7 +107,7 @@ NA_RACY static bool has_none(const na_tcache_t *tcache) {
            ((const volatile watch_t *)&pooled[tcache->node])->cold == 0;
 }
 
-static bool begin(na_tcache_t *tcache) {
+static bool begin_holes(na_tcache_t *tcache) {
     na_mixer_t *mixer = na_mixer_make(tcache->id);
     na_holes_t *holes = mixer != NULL ? na_meta_alloc(sizeof *holes, NA_CACHE_LINE) : NULL;
     if (holes == NULL) return false;
@@ -118,7 +118,7 @@ static bool begin(na_tcache_t *tcache) {
 
 void *na_holes_take(na_tcache_t *tcache, unsigned cls, uint32_t want, uint32_t *got) {
     *got = 0;
-    if (tcache->holes == NULL && !begin(tcache)) return NULL;
+    if (tcache->holes == NULL && !begin_holes(tcache)) return NULL;
     pass(tcache, &tcache->holes->owned, false);
     pass(tcache, &pooled[tcache->node], true);
     for (;;) {

@@ -3,8 +3,8 @@
  * A thread cache that would take memory that was never touched looks for holes first: where sparse
  * spans of classes that nobody draws from any more are a good part of what its node holds, some are
  * opened to all classes. */
-#ifndef NUMALLOC_ALLOC_THREAD_HOLES_H
-#define NUMALLOC_ALLOC_THREAD_HOLES_H
+#ifndef NUMALLOC_ALLOC_CACHE_HOLES_H
+#define NUMALLOC_ALLOC_CACHE_HOLES_H
 
 #include <stdbool.h>
 #include <stdint.h>

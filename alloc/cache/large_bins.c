@@ -24,13 +24,13 @@ static void set_limit(na_tcache_t *tcache, uint64_t bytes) {
 }
 
 /* Counts what the last credit was spent on. */
-static void grant(na_tcache_t *tcache, int32_t credit) {
+static void grant_credit(na_tcache_t *tcache, int32_t credit) {
     tcache->large_allocs = na_large_taken(tcache);
     tcache->large_frees = na_large_given(tcache);
     tcache->large_takes = tcache->large_gives = tcache->large_granted = credit;
 }
 
-static void clear(na_tcache_t *tcache) {
+static void clear_bins(na_tcache_t *tcache) {
     for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++)
         tcache->large_bins.head[slot] = &na_large_bins_end;
 }
@@ -42,14 +42,14 @@ static void open_bins(na_tcache_t *tcache, size_t bytes) {
     if (most > NA_LARGE_BINS_MOST) most = NA_LARGE_BINS_MOST;
     if (na_large_kept(tcache) == 0 && most < bytes) most = bytes;
     bool may = na_run_cache_may_keep() && !na_every_event;
-    if (NA_UNLIKELY(tcache->large_bins.head[0] == NULL)) clear(tcache);
+    if (NA_UNLIKELY(tcache->large_bins.head[0] == NULL)) clear_bins(tcache);
     set_limit(tcache, !may ? 0 : share < most ? share : most);
-    grant(tcache, !may || is_watched(tcache) ? 0 : CREDIT);
+    grant_credit(tcache, !may || is_watched(tcache) ? 0 : CREDIT);
 }
 
 void na_large_bins_close(na_tcache_t *tcache) {
     set_limit(tcache, 0);
-    grant(tcache, 0);
+    grant_credit(tcache, 0);
 }
 
 /* A profile began or ended, or the thread may be on another node: na_tcache_enter is to see to it.
@@ -187,7 +187,7 @@ void na_large_bins_decay(na_tcache_t *tcache) {
 uint64_t na_large_bins_forget(na_tcache_t *tcache) {
     uint64_t lost = na_large_kept(tcache);
     if (lost == 0) return 0;
-    clear(tcache);
+    clear_bins(tcache);
     tcache->large_room = (int64_t)tcache->large_limit;
     return lost;
 }

@@ -19,8 +19,8 @@
  *
  * Written by the owning thread only. Taking and giving is not behind the gate; what goes to the
  * page heap is. A forked child loses what other threads' bins held, as of all bins. */
-#ifndef NUMALLOC_ALLOC_LARGE_BINS_H
-#define NUMALLOC_ALLOC_LARGE_BINS_H
+#ifndef NUMALLOC_ALLOC_CACHE_LARGE_BINS_H
+#define NUMALLOC_ALLOC_CACHE_LARGE_BINS_H
 
 #include <stdbool.h>
 #include <stddef.h>

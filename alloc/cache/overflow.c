@@ -9,7 +9,7 @@
 
 enum { PROBE_EVERY = 16 }; /* mixed batches */
 
-static uint32_t bytes_of(unsigned cls, na_batch_t batch) {
+static uint32_t batch_bytes(unsigned cls, na_batch_t batch) {
     return na_batch_count(batch) * na_classes[cls].size;
 }
 
@@ -19,7 +19,7 @@ static void push(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     state->overflow = batch;
     state->overflow_batches++;
     tcache->overflow_moves++;
-    tcache->overflow_bytes += bytes_of(cls, batch);
+    tcache->overflow_bytes += batch_bytes(cls, batch);
 }
 
 na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls) {
@@ -31,7 +31,7 @@ na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls) {
     if (state->overflow_low > state->overflow_batches)
         state->overflow_low = state->overflow_batches;
     tcache->overflow_moves++;
-    tcache->overflow_bytes -= bytes_of(cls, batch);
+    tcache->overflow_bytes -= batch_bytes(cls, batch);
     return batch;
 }
 
@@ -92,7 +92,7 @@ static bool is_in_random_order(na_tcache_t *tcache, density_t density) {
 /* Sends a batch home to see what keeping the others costs: more in pages than in blocks by far? */
 static bool is_costly(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     enum { PAGES_TO_BLOCKS = 4 };
-    size_t bytes = bytes_of(cls, batch);
+    size_t bytes = batch_bytes(cls, batch);
     return na_list_home(tcache, cls, na_batch_first(batch)) > PAGES_TO_BLOCKS * bytes;
 }
 

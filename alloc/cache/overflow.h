@@ -28,8 +28,8 @@
  * that sleeps others send home for it.
  *
  * All behind the gate, by the thread cache's holder. Sizes are bytes. */
-#ifndef NUMALLOC_ALLOC_OVERFLOW_H
-#define NUMALLOC_ALLOC_OVERFLOW_H
+#ifndef NUMALLOC_ALLOC_CACHE_OVERFLOW_H
+#define NUMALLOC_ALLOC_CACHE_OVERFLOW_H
 
 #include "alloc/cache/thread_cache.h"
 #include "alloc/central/batch.h"

@@ -1,8 +1,8 @@
 /* remote.c - collecting blocks of other owners, posting them, and putting them into spans. */
 #include "alloc/cache/remote.h"
 
-#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/central/central.h"
 #include "alloc/thread/scavenge.h"
 
@@ -125,7 +125,7 @@ static void post(na_tcache_t *tcache, na_remote_batch_t *out) {
 }
 
 /* Many lists are short ones, so that all of them do not hold much. */
-static uint16_t most_of(const na_tcache_t *tcache, uint32_t tag) {
+static uint16_t batch_most(const na_tcache_t *tcache, uint32_t tag) {
     enum { FEW = 64 };
     uint32_t size = na_classes[(tag & 0xffff) / NA_BIN_SIZE].size;
     uint32_t due = (NA_POST_BYTES + size - 1) / size;
@@ -135,8 +135,9 @@ static uint16_t most_of(const na_tcache_t *tcache, uint32_t tag) {
 }
 
 /* Begins a list with the block. Its place is empty. */
-static void begin(na_tcache_t *tcache, na_remote_batch_t *out, uint32_t tag, void *block) {
-    *out = (na_remote_batch_t){.tag = tag, .count = 1, .most = most_of(tcache, tag), .head = block};
+static void begin_batch(na_tcache_t *tcache, na_remote_batch_t *out, uint32_t tag, void *block) {
+    *out =
+        (na_remote_batch_t){.tag = tag, .count = 1, .most = batch_most(tcache, tag), .head = block};
     *na_block_next(block) = NULL;
     tcache->remote_batches_used++;
 }
@@ -145,13 +146,13 @@ void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
     na_remote_batch_t *out = na_remote_batch_of(tcache, tag);
     bool begun = out->tag == 0;
     if (begun) {
-        begin(tcache, out, tag, block);
+        begin_batch(tcache, out, tag, block);
         if (NA_LIKELY(out->count <= out->most)) return;
     } else if (out->tag == tag && na_remote_collect(tcache, tag, block)) {
         return;
     }
     if (NA_UNLIKELY(!na_gate_enter(tcache))) {
-        if (!begun) na_aside_free_later(block);
+        if (!begun) na_defer_free(block);
         return;
     }
     if (!begun && out->tag == tag) {
@@ -162,7 +163,7 @@ void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
     bool in_the_way = out->tag != tag; /* another owner's list */
     post(tcache, out);
     if (in_the_way) {
-        begin(tcache, out, tag, block);
+        begin_batch(tcache, out, tag, block);
         if (out->count > out->most) post(tcache, out);
     }
     na_gate_leave(tcache);

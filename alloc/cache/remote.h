@@ -5,8 +5,8 @@
  * waited for a poll, is posted whole: to the owner's remote free list (one compare-and-swap), or to
  * the home node's transfer cache for a pooled class. The lists are plain memory of the freeing
  * thread: no atomic per block, and no look at the block's span. */
-#ifndef NUMALLOC_ALLOC_REMOTE_H
-#define NUMALLOC_ALLOC_REMOTE_H
+#ifndef NUMALLOC_ALLOC_CACHE_REMOTE_H
+#define NUMALLOC_ALLOC_CACHE_REMOTE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,12 +10,13 @@
  *   own spans (owned classes)
  *   transfer cache, central spans of the node (pooled classes)
  *
- * Credits. A bin counts down what may be popped and pushed before its thread must look up again
- * ("settle"). Pop credit never exceeds the blocks in the list, so malloc needs no test for an empty
- * list. Push credit exceeds the room left by a quarter of the bin at most. Neither exceeds
- * NA_CREDIT_MAX, so that a thread that never leaves one bin still comes by to be counted, sampled,
- * moved to another node and scavenged. A bin of few blocks has its credit extended, without a
- * settle, by what was pushed or popped meanwhile, until NA_EXTENDED_MAX were granted.
+ * Credits. A bin counts down what may be popped and pushed before its thread must come to
+ * the slow path, which counts and grants anew ("renews"). Pop credit never exceeds the blocks in
+ * the list, so malloc needs no test for an empty list. Push credit exceeds the room left by a
+ * quarter of the bin at most. Neither exceeds NA_CREDIT_MAX, so that a thread that never leaves one
+ * bin still comes by to be counted, sampled, moved to another node and scavenged. A bin of few
+ * blocks has its credit extended, without a renewal, by what was pushed or popped meanwhile, until
+ * NA_EXTENDED_MAX were granted.
  *
  *   blocks in the list = count + (granted_push - push) - (granted_pop - pop)
  *
@@ -37,11 +38,11 @@
  * another's.
  *
  * Who finds the gate closed waits a moment, not for ever: the fork may be waiting for a lock of the
- * C library that the thread holds. Then na_gate_enter says no, and the thread is served aside
+ * C library that the thread holds. Then na_gate_enter says no, and the thread is served without it
  * (emergency.h). So do whoever waits for the cache-list lock, and a signal handler that interrupted
  * its thread behind the gate. */
-#ifndef NUMALLOC_ALLOC_THREAD_CACHE_H
-#define NUMALLOC_ALLOC_THREAD_CACHE_H
+#ifndef NUMALLOC_ALLOC_CACHE_THREAD_CACHE_H
+#define NUMALLOC_ALLOC_CACHE_THREAD_CACHE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -60,7 +61,7 @@
 
 #define NA_CREDIT_MAX     256
 #define NA_EXTENDED_MAX   64   /* of it, where it is granted a little at a time */
-#define NA_QUICK          7u   /* quick settles in a row */
+#define NA_QUICK          7u   /* quick renewals in a row */
 #define NA_REMOTE_BATCHES 128u /* entries of the table of remote batches, a power of two */
 #define NA_TCACHES_MAX    (NA_OWNER_POOL) /* ids 1..NA_OWNER_POOL-1 */
 
@@ -68,12 +69,12 @@
 typedef struct na_bin {
     void *head;   /* free blocks, linked through their first word */
     uint32_t tag; /* page tag that free must find to push here */
-    int16_t pop;  /* credits; below zero: spent, and the slow path has not settled yet */
+    int16_t pop;  /* credits; below zero: spent, and the slow path has not renewed them yet */
     int16_t push;
 } na_bin_t;
 _Static_assert(sizeof(na_bin_t) == NA_BIN_SIZE, "the tag's bin offset counts in these");
 
-/* Cold companion of a bin; what a quick settle needs is on its first line. Written by the owning
+/* Cold companion of a bin; what a quick renewal needs is on its first line. Written by the owning
  * thread only. */
 typedef struct na_bin_state {
     _Alignas(NA_CACHE_LINE) uint32_t count; /* blocks in the list when credits were last granted */
@@ -82,9 +83,9 @@ typedef struct na_bin_state {
     uint16_t cap;   /* blocks the bin may hold: see adapt_cap in bin.c; 0: the thread cache has not
                      * used the  class yet, and all of this but `pushes` is zero (na_bin_begin) */
     uint16_t hold;  /* `cap`, or less where there are many threads (young.h) */
-    uint16_t least; /* with no more blocks than this no settle is quick: `thin` less one */
+    uint16_t least; /* with no more blocks than this no renewal is quick: `thin` less one */
     bool used;      /* popped or pushed since the last look */
-    uint8_t thin;   /* settles in a row that found few blocks, though not none */
+    uint8_t thin;   /* renewals in a row that found few blocks, though not none */
     uint32_t size;  /* the class's */
     uint16_t overflow_batches,
         overflow_low;      /* length of `overflow`, and its least since the last look */
@@ -94,7 +95,7 @@ typedef struct na_bin_state {
     int16_t extended_most; /* credit is extended up to this; 0: it is not (bin.h) */
     na_batch_t overflow;   /* stack of batches (overflow.h), remote frees taken in among them */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */
-    uint64_t pops, pushes; /* settled totals */
+    uint64_t pops, pushes; /* totals, but for the credit that is out */
 } na_bin_state_t;
 _Static_assert(sizeof(na_bin_state_t) == NA_CACHE_LINE, "a thread that sleeps has 60 of them");
 
@@ -131,7 +132,7 @@ typedef struct na_tcache {
     bool only_frees;           /* of late; see overflow.h */
     uint8_t overflow_in_a_row; /* mixed batches kept since one was last sent home as a probe */
     uint8_t scattered;         /* of the latest batches, less those that were not; overflow.c */
-    uint8_t quick;             /* settles that may be quick before the next one is not; bin.h */
+    uint8_t quick;             /* renewals that may be quick before the next one is not; bin.h */
     uint16_t id;
     uint8_t node;
     uint32_t slow_calls;    /* since the last look at the clock */
@@ -155,7 +156,7 @@ typedef struct na_tcache {
     int32_t large_takes, large_gives, large_granted;
     na_track_t track;
     bool ours;              /* the thread is one of the library's own (thread.h) */
-    bool refused;           /* the gate was, so that what failed may be had aside */
+    bool refused;           /* the gate was: na_emergency_alloc may serve it */
     uint32_t holder;        /* tag of the thread that it is attached to; 0: of one that ended */
     struct na_holes *holes; /* in its mixed spans (holes.h); NULL: it never had any */
     struct na_heap_cache *heap_cache; /* heap_cache.h; NULL: it never had any */
@@ -180,7 +181,7 @@ typedef struct na_tcache {
     na_remote_batch_t remote_batches[NA_REMOTE_BATCHES];
     na_crossing_t crossed[NA_MAX_NODES + 1];
     na_run_slots_t large_bins;           /* large_bins.h */
-    na_span_t *large_seen[NA_RUN_SLOTS]; /* what was on top at the last tidying */
+    na_span_t *large_seen[NA_RUN_SLOTS]; /* what was on top when they last decayed */
 } na_tcache_t;
 
 /* The calling thread's cache. EMPTY before its first slow path, GONE after its last: two thread
@@ -252,7 +253,7 @@ extern _Atomic(uint32_t) na_forking;
 #define NA_FORK_LAME (NA_LOCK_AWAITED - 1)
 /* `mine`: the gate is held already. */
 bool na_gate_wait(na_tcache_t *tcache, bool mine);
-/* A fork has kept the gate closed for so long that threads are served aside. */
+/* A fork has kept the gate closed for so long that threads are served without it. */
 extern _Atomic(bool) na_fork_is_long;
 
 /* False: not now, and not soon. */

@@ -22,8 +22,8 @@
  * (NA_REUSES_MOST of them) is busy, and may hold `cap` blocks however many threads sleep.
  *
  * A bin that was not used for a second is young again (scavenge.c). */
-#ifndef NUMALLOC_ALLOC_YOUNG_H
-#define NUMALLOC_ALLOC_YOUNG_H
+#ifndef NUMALLOC_ALLOC_CACHE_YOUNG_H
+#define NUMALLOC_ALLOC_CACHE_YOUNG_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -10,8 +10,8 @@
  * remote free list or a transfer cache slot is a single word, and handing over any number of blocks
  * is O(1).
  */
-#ifndef NUMALLOC_ALLOC_BATCH_H
-#define NUMALLOC_ALLOC_BATCH_H
+#ifndef NUMALLOC_ALLOC_CENTRAL_BATCH_H
+#define NUMALLOC_ALLOC_CENTRAL_BATCH_H
 
 #include <stdint.h>
 

@@ -11,7 +11,7 @@
 #include "alloc/sys/meta.h"
 #include "pagemap/pagemap.h"
 
-enum { TRANSFER_SLOTS = 16, GIVE_RUNS = 32 };
+enum { TRANSFER_SLOTS = 16, GIVE_PARTS = 32 };
 
 typedef struct na_central {
     _Alignas(NA_CACHE_LINE) _Atomic(na_batch_t) slots[TRANSFER_SLOTS];
@@ -97,18 +97,18 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow,
 
 size_t na_central_give(unsigned node, unsigned cls, void *list) {
     na_central_t *c = &centrals[node]->of[cls];
-    na_run_t runs[GIVE_RUNS];
+    na_part_t parts[GIVE_PARTS];
     unsigned n;
     size_t released = 0;
     do {
-        for (n = 0; n < GIVE_RUNS && na_run_cut(&list, cls, &runs[n]);)
+        for (n = 0; n < GIVE_PARTS && na_part_cut(&list, cls, &parts[n]);)
             n++;
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
-            released += na_span_list_give(&c->spans, runs[i].span, runs[i].first, runs[i].last,
-                                          runs[i].count, cls);
+            released += na_span_list_give(&c->spans, parts[i].span, parts[i].first, parts[i].last,
+                                          parts[i].count, cls);
         na_unlock(&c->lock);
-    } while (n == GIVE_RUNS);
+    } while (n == GIVE_PARTS);
     return released;
 }
 

@@ -14,8 +14,8 @@
  *
  * Thread-safe. Callers are behind their thread cache's gate (thread_cache.h). Nodes are dense
  * indices. */
-#ifndef NUMALLOC_ALLOC_CENTRAL_H
-#define NUMALLOC_ALLOC_CENTRAL_H
+#ifndef NUMALLOC_ALLOC_CENTRAL_CENTRAL_H
+#define NUMALLOC_ALLOC_CENTRAL_CENTRAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -31,7 +31,7 @@ static na_heap_t *reuse(void) {
     return NULL;
 }
 
-static na_heap_t *make_new(void) {
+static na_heap_t *new_heap(void) {
     if (made >= NA_HEAPS_MAX) return NULL;
     na_heap_t *heap = na_meta_alloc(sizeof *heap, NA_CACHE_LINE);
     if (heap == NULL) return NULL;
@@ -45,7 +45,7 @@ static na_heap_t *make_new(void) {
 na_heap_t *na_heap_make(na_heap_kind_t kind, void *program) {
     na_lock(&na_heaps_lock);
     na_heap_t *heap = reuse();
-    if (heap == NULL) heap = make_new();
+    if (heap == NULL) heap = new_heap();
     na_unlock(&na_heaps_lock);
     if (heap == NULL) return NULL;
     heap->node = kind.node;
@@ -76,10 +76,10 @@ void na_heap_each(na_heap_t *heap, void (*visit)(na_span_t *span, void *arg), vo
     }
 }
 
-static uint64_t blocks_of(const na_span_list_t *set) {
+static uint64_t blocks_of(const na_span_list_t *spans) {
     uint64_t blocks = 0;
     for (unsigned list = 0; list <= NA_SPAN_LIST_FULL; list++)
-        for (const na_span_t *span = set->lists[list]; span != NULL; span = span->next)
+        for (const na_span_t *span = spans->lists[list]; span != NULL; span = span->next)
             blocks += (uint64_t)span->carved - span->free_count;
     return blocks;
 }
@@ -117,12 +117,12 @@ void na_heap_drop(na_heap_t *heap, uint64_t blocks[NA_CLASS_COUNT]) {
 /* --- small blocks --- */
 
 static na_span_list_t *list_of(na_heap_t *heap, unsigned cls) {
-    na_span_list_t *set = heap->of[cls];
-    if (NA_LIKELY(set != NULL)) return set;
-    set = na_meta_alloc(sizeof *set, _Alignof(na_span_list_t));
-    if (set == NULL) return NULL;
-    set->whole = true;
-    return heap->of[cls] = set;
+    na_span_list_t *spans = heap->of[cls];
+    if (NA_LIKELY(spans != NULL)) return spans;
+    spans = na_meta_alloc(sizeof *spans, _Alignof(na_span_list_t));
+    if (spans == NULL) return NULL;
+    spans->whole = true;
+    return heap->of[cls] = spans;
 }
 
 void *na_heap_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) {
@@ -133,20 +133,20 @@ void *na_heap_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) 
     void *blocks = NULL;
     *got = 0;
     na_lock(&heap->lock);
-    na_span_list_t *set = list_of(heap, cls);
-    if (set != NULL) blocks = na_span_list_take(set, kind, want, true, got);
+    na_span_list_t *spans = list_of(heap, cls);
+    if (spans != NULL) blocks = na_span_list_take(spans, kind, want, true, got);
     heap->taken += (uint64_t)*got * na_classes[cls].size;
     na_unlock(&heap->lock);
     return blocks;
 }
 
 bool na_heap_give(na_heap_t *heap, unsigned cls, void *list) {
-    na_run_t run;
+    na_part_t part;
     na_lock(&heap->lock);
     bool alive = atomic_load_explicit(&heap->alive, memory_order_relaxed);
-    while (alive && na_run_cut(&list, cls, &run)) {
-        heap->taken -= (uint64_t)run.count * na_classes[cls].size;
-        na_span_list_give(heap->of[cls], run.span, run.first, run.last, run.count, cls);
+    while (alive && na_part_cut(&list, cls, &part)) {
+        heap->taken -= (uint64_t)part.count * na_classes[cls].size;
+        na_span_list_give(heap->of[cls], part.span, part.first, part.last, part.count, cls);
     }
     na_unlock(&heap->lock);
     return alive;

@@ -226,7 +226,7 @@ static unsigned list_for(uint32_t longest) {
                                                                            : 0;
 }
 
-static void unlist(na_mixer_t *mixer, na_span_t *span) {
+static void unlist_mixed(na_mixer_t *mixer, na_span_t *span) {
     if (span->list == NA_SPAN_UNLISTED) return;
     if (span->prev != NULL)
         span->prev->next = span->next;
@@ -238,10 +238,10 @@ static void unlist(na_mixer_t *mixer, na_span_t *span) {
     span->list = NA_SPAN_UNLISTED;
 }
 
-static void relist(na_mixer_t *mixer, na_span_t *span) {
+static void relist_mixed(na_mixer_t *mixer, na_span_t *span) {
     unsigned list = list_for(span->mix_longest);
     if (list == span->list) return;
-    unlist(mixer, span);
+    unlist_mixed(mixer, span);
     if (list == 0) return;
     span->next = mixer->list[list];
     if (span->next != NULL) span->next->prev = span;
@@ -258,7 +258,7 @@ static uint32_t alignment_of(unsigned cls) {
 }
 
 /* Blocks in the span's holes, in address order, until there are `want`; in front of `rest`. */
-static void *carve(na_span_t *span, unsigned cls, uint32_t want, void *rest, uint32_t *got) {
+static void *carve_holes(na_span_t *span, unsigned cls, uint32_t want, void *rest, uint32_t *got) {
     map_t m = map_of(span);
     uint32_t n = na_classes[cls].size / NA_CLASS_STEP, align = alignment_of(cls), before = *got;
     void *first = NULL, **link = &first;
@@ -299,8 +299,8 @@ static bool take_some(na_mixer_t *mixer, uint64_t lists, unsigned cls, uint32_t 
         na_span_t *span = mixer->list[__builtin_ctzll(lists)], *next;
         for (uint32_t tries = 0; span != NULL && tries < most; tries++, span = next) {
             next = span->next;
-            *blocks = carve(span, cls, want, *blocks, got);
-            relist(mixer, span);
+            *blocks = carve_holes(span, cls, want, *blocks, got);
+            relist_mixed(mixer, span);
             if (*got != before) return true;
         }
     }
@@ -308,7 +308,7 @@ static bool take_some(na_mixer_t *mixer, uint64_t lists, unsigned cls, uint32_t 
 }
 
 /* Where the hole is sure to be long enough wherever it begins, then where it may be. */
-static void *take(na_mixer_t *mixer, unsigned cls, uint32_t want, uint32_t *got) {
+static void *take_from_holes(na_mixer_t *mixer, unsigned cls, uint32_t want, uint32_t *got) {
     void *blocks = NULL;
     uint64_t from = ~UINT64_C(0) << cls, sure = 0;
     size_t bytes = na_classes[cls].size + (alignment_of(cls) - 1) * NA_CLASS_STEP;
@@ -319,9 +319,9 @@ static void *take(na_mixer_t *mixer, unsigned cls, uint32_t want, uint32_t *got)
     return blocks;
 }
 
-static size_t release(na_mixer_t *mixer, na_span_t *span) {
+static size_t release_mixed(na_mixer_t *mixer, na_span_t *span) {
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
-    unlist(mixer, span);
+    unlist_mixed(mixer, span);
     na_pagemap_remove(span);
     na_pageheap_free(span->node, span->start, span->pages);
     na_span_delete(span);
@@ -333,10 +333,10 @@ static size_t give_block(na_mixer_t *mixer, na_span_t *span, uint32_t at, uint32
     map_t m = map_of(span);
     mark_free(m, at, n);
     span->mix_in_use = (uint16_t)(span->mix_in_use - n);
-    if (span->mix_in_use == 0) return release(mixer, span);
+    if (span->mix_in_use == 0) return release_mixed(mixer, span);
     uint32_t hole = next_step(m, at + n, true) - (at - gap_before(m, at));
     if (hole > span->mix_longest) span->mix_longest = (uint16_t)hole;
-    relist(mixer, span);
+    relist_mixed(mixer, span);
     return 0;
 }
 
@@ -409,7 +409,7 @@ bool na_mix_open(na_mixer_t *mixer, na_span_t *span) {
     atomic_store_explicit(&span->mixed, true, memory_order_release);
     na_pagemap_retag(span, NA_TAG_MIXED(mixer->id));
     span->mix_longest = longest_hole(m);
-    relist(mixer, span);
+    relist_mixed(mixer, span);
     na_unlock(&mixer->lock);
     return true;
 }
@@ -427,7 +427,7 @@ NA_RACY bool na_mixer_is_empty(const na_mixer_t *mixer) {
 
 void *na_mixer_take(na_mixer_t *mixer, unsigned cls, uint32_t want, uint32_t *got) {
     na_lock(&mixer->lock);
-    void *blocks = take(mixer, cls, want, got);
+    void *blocks = take_from_holes(mixer, cls, want, got);
     na_unlock(&mixer->lock);
     return blocks;
 }

@@ -5,9 +5,8 @@
  * memory that was never touched first turns sparse spans of classes that it no longer draws from
  * into MIXED ones:
  *
- *   small span   |b0|  |  |b3|  |  |  |  |b8|  |tail|      blocks of one class, a list of free ones
- *   mixed span   |b0|XXXXX|b3|YYYYYYY|..|b8|.........|      free stretches serve any class that
- * fits
+ *   small span   |b0|  |  |b3|  |  |  |  |b8|  |tail|   blocks of one class, a list of free ones
+ *   mixed span   |b0|XXXXX|b3|YYYYYYY|..|b8|.........|   free stretches serve any class that fits
  *
  * What is in use is in a map, a bit for each NA_CLASS_STEP bytes, and another for where blocks
  * begin; nothing is linked through free memory. A block is as long as its class, and lies at a
@@ -69,8 +68,8 @@ void *na_mixer_take(na_mixer_t *mixer, unsigned cls, uint32_t want, uint32_t *go
  * that went to the page heap. Behind the caller's gate. */
 size_t na_mix_give(na_span_t *span, unsigned cls, void *first, uint32_t count);
 
-/* Makes the span, which is in no set any more, a mixed one. False: no memory, and nothing was done.
- * By who may write to the span. */
+/* Makes the span, which is on no list any more, a mixed one. False: no memory, and nothing was
+ * done. By who may write to the span. */
 bool na_mix_open(na_mixer_t *mixer, na_span_t *span);
 
 void na_mix_after_fork_child(void);

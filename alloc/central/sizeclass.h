@@ -15,8 +15,8 @@
  * has the figures). A block of more than two lines has lines of its own and shares those at its
  * ends at most: it is pooled, too, since spans that each thread has for itself cost more
  * (docs/decisions/0027-pooling.md). */
-#ifndef NUMALLOC_ALLOC_SIZECLASS_H
-#define NUMALLOC_ALLOC_SIZECLASS_H
+#ifndef NUMALLOC_ALLOC_CENTRAL_SIZECLASS_H
+#define NUMALLOC_ALLOC_CENTRAL_SIZECLASS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ typedef struct na_class {
     uint16_t capacity;    /* and blocks; na_span_t has those of a dense one */
     uint64_t reciprocal;  /* ceil(2^40 / size): offset -> index by one multiplication */
     uint16_t batch;       /* blocks that a refill of a busy bin aims at */
-    uint16_t thin;        /* a busy bin with fewer blocks settles too often */
+    uint16_t thin;        /* a busy bin with fewer blocks is renewed too often */
     uint16_t cap_first;   /* blocks a bin may hold: at first, */
     uint16_t cap_freeing; /* when its thread does nothing but free, */
     uint16_t cap_max;     /* and at most */

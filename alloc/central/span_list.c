@@ -16,33 +16,33 @@ static uint32_t in_use(const na_span_t *span) {
     return (uint32_t)span->carved - span->free_count;
 }
 
-static void unlist(na_span_list_t *set, na_span_t *span) {
+static void unlist(na_span_list_t *spans, na_span_t *span) {
     if (span->list == NA_SPAN_UNLISTED) return;
-    set->sparse -= span->list < NA_SPAN_LIST_SPARSE;
+    spans->sparse -= span->list < NA_SPAN_LIST_SPARSE;
     if (span->prev != NULL)
         span->prev->next = span->next;
     else
-        set->lists[span->list] = span->next;
+        spans->lists[span->list] = span->next;
     if (span->next != NULL) span->next->prev = span->prev;
     span->prev = span->next = NULL;
     span->list = NA_SPAN_UNLISTED;
 }
 
 /* Puts the span on the list where its occupancy says it belongs, or on none. */
-static void relist(na_span_list_t *set, na_span_t *span) {
+static void relist(na_span_list_t *spans, na_span_t *span) {
     bool can_give = span->free_count != 0 || span->carved < span->capacity;
-    uint32_t list = can_give     ? in_use(span) * NA_SPAN_LIST_LISTS / span->capacity
-                    : set->whole ? NA_SPAN_LIST_FULL
-                                 : NA_SPAN_UNLISTED;
+    uint32_t list = can_give       ? in_use(span) * NA_SPAN_LIST_LISTS / span->capacity
+                    : spans->whole ? NA_SPAN_LIST_FULL
+                                   : NA_SPAN_UNLISTED;
     if (list == span->list) return;
-    unlist(set, span);
+    unlist(spans, span);
     if (list == NA_SPAN_UNLISTED) return;
     span->prev = NULL;
-    span->next = set->lists[list];
+    span->next = spans->lists[list];
     if (span->next != NULL) span->next->prev = span;
-    set->lists[list] = span;
+    spans->lists[list] = span;
     span->list = (uint8_t)list;
-    set->sparse += list < NA_SPAN_LIST_SPARSE;
+    spans->sparse += list < NA_SPAN_LIST_SPARSE;
 }
 
 /* --- pages --- */
@@ -66,16 +66,16 @@ static void give_pages_back(na_span_t *span) {
         na_chunk_free(span->chunk, span->start, span->pages);
     } else {
         if (NA_UNLIKELY(span->home != span->node))
-            na_pageheap_stray(span->home, span->node, span->pages, false);
+            na_pageheap_count_stray(span->home, span->node, span->pages, false);
         na_pageheap_free(span->node, span->start, span->pages);
     }
     na_span_delete(span);
 }
 
-static size_t release(na_span_list_t *set, na_span_t *span) {
+static size_t release(na_span_list_t *spans, na_span_t *span) {
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
-    unlist(set, span);
-    set->spans--;
+    unlist(spans, span);
+    spans->count--;
     na_pagemap_remove(span);
     give_pages_back(span);
     return bytes;
@@ -87,7 +87,7 @@ static uint32_t tag_of(na_span_kind_t kind, bool slow) {
     return slow ? NA_TAG_SLOW : na_tag(kind.cls, kind.owner);
 }
 
-static na_span_t *grow(na_span_list_t *set, na_span_kind_t kind) {
+static na_span_t *grow(na_span_list_t *spans, na_span_kind_t kind) {
     const na_class_t *c = &na_classes[kind.cls];
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
@@ -110,20 +110,20 @@ static na_span_t *grow(na_span_list_t *set, na_span_kind_t kind) {
         give_pages_back(span);
         return NULL;
     }
-    set->spans++;
-    relist(set, span);
+    spans->count++;
+    relist(spans, span);
     return span;
 }
 
-static na_span_t *fullest(const na_span_list_t *set) {
+static na_span_t *fullest(const na_span_list_t *spans) {
     for (unsigned list = NA_SPAN_LIST_LISTS; list-- > 0;)
-        if (set->partial[list] != NULL) return set->partial[list];
+        if (spans->partial[list] != NULL) return spans->partial[list];
     return NULL;
 }
 
 /* Links the blocks up to the end of the system page that the next one begins in, in address order,
  * in front of `rest`. */
-static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) {
+static void *carve_fresh(na_span_t *span, uint32_t size, void *rest, uint32_t *count) {
     uintptr_t first = span->start + (uintptr_t)span->carved * size;
     uintptr_t page_end = na_align_down(first, na_os_page) + na_os_page;
     uint32_t n = (uint32_t)((page_end - first + size - 1) / size);
@@ -141,14 +141,14 @@ static void *carve(na_span_t *span, uint32_t size, void *rest, uint32_t *count) 
     return rest;
 }
 
-void *na_span_list_take(na_span_list_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
+void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got) {
     void *blocks = NULL;
     uint32_t count = 0;
-    set->takes++;
+    spans->takes++;
     while (count < want) {
-        na_span_t *span = fullest(set);
-        if (span == NULL && (!may_grow || (span = grow(set, kind)) == NULL)) break;
+        na_span_t *span = fullest(spans);
+        if (span == NULL && (!may_grow || (span = grow(spans, kind)) == NULL)) break;
         if (span->free_count != 0) {
             *(void **)span->free_tail = blocks;
             blocks = span->free;
@@ -157,10 +157,10 @@ void *na_span_list_take(na_span_list_t *set, na_span_kind_t kind, uint32_t want,
             span->free_count = 0;
         } else {
             uint32_t before = count;
-            blocks = carve(span, na_classes[kind.cls].size, blocks, &count);
+            blocks = carve_fresh(span, na_classes[kind.cls].size, blocks, &count);
             if (NA_UNLIKELY(count == before)) break;
         }
-        relist(set, span);
+        relist(spans, span);
     }
     *got = count;
     return blocks;
@@ -190,30 +190,30 @@ static na_span_t *first_span(void **list, unsigned cls) {
     return NULL;
 }
 
-/* The run is longer than its span: its list is a circle. Keeps each block once, drops the rest. */
-static NA_COLD void cut_circle(na_run_t *run, void **list) {
+/* The part is longer than its span: its list is a circle. Keeps each block once, drops the rest. */
+static NA_COLD void cut_circle(na_part_t *part, void **list) {
     uint64_t seen[NA_CAPACITY_MAX / 64] = {0};
-    void *block = run->first;
-    for (run->count = 0;; run->count++) {
+    void *block = part->first;
+    for (part->count = 0;; part->count++) {
         uint32_t index =
-            na_block_index(&na_classes[run->span->cls], (uintptr_t)block - run->span->start);
+            na_block_index(&na_classes[part->span->cls], (uintptr_t)block - part->span->start);
         if (seen[index / 64] >> index % 64 & 1) break;
         seen[index / 64] |= (uint64_t)1 << index % 64;
-        run->last = block;
+        part->last = block;
         block = *na_block_next(block);
     }
     na_span_fault("double free of", block);
-    *na_block_next(run->last) = NULL;
+    *na_block_next(part->last) = NULL;
     *list = NULL;
 }
 
-bool na_run_cut(void **list, unsigned cls, na_run_t *run) {
+bool na_part_cut(void **list, unsigned cls, na_part_t *part) {
     na_span_t *span = first_span(list, cls);
     if (span == NULL) return false;
     const na_class_t *c = &na_classes[cls];
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     void *block = *list;
-    *run = (na_run_t){.span = span, .first = block, .last = block, .count = 1};
+    *part = (na_part_t){.span = span, .first = block, .last = block, .count = 1};
     if (na_is_mixed(span)) {
         *list = *na_block_next(block);
         return true;
@@ -222,64 +222,64 @@ bool na_run_cut(void **list, unsigned cls, na_run_t *run) {
         void *next = *na_block_next(block);
         size_t offset = (uintptr_t)next - span->start;
         if (offset >= bytes || offset != (size_t)na_block_index(c, offset) * c->size) {
-            run->last = block;
+            part->last = block;
             *list = next;
             return true;
         }
         block = next;
-        if (NA_UNLIKELY(++run->count > span->capacity)) {
-            cut_circle(run, list);
+        if (NA_UNLIKELY(++part->count > span->capacity)) {
+            cut_circle(part, list);
             return true;
         }
     }
 }
 
-static bool is_alone(const na_span_list_t *set, const na_span_t *span) {
+static bool is_alone(const na_span_list_t *spans, const na_span_t *span) {
     if (span->prev != NULL || span->next != NULL) return false;
     for (unsigned list = 0; list < NA_SPAN_LIST_LISTS; list++)
-        if (set->partial[list] != NULL && set->partial[list] != span) return false;
+        if (spans->partial[list] != NULL && spans->partial[list] != span) return false;
     return true;
 }
 
-size_t na_span_list_give(na_span_list_t *set, na_span_t *span, void *first, void *last,
+size_t na_span_list_give(na_span_list_t *spans, na_span_t *span, void *first, void *last,
                          uint32_t count, unsigned cls) {
     if (na_is_mixed(span)) return na_mix_give(span, cls, first, count);
     *na_block_next(last) = span->free;
     if (span->free == NULL) span->free_tail = last;
     span->free = first;
     span->free_count = (uint16_t)(span->free_count + count);
-    if (span->free_count == span->carved && !is_alone(set, span)) return release(set, span);
-    relist(set, span);
+    if (span->free_count == span->carved && !is_alone(spans, span)) return release(spans, span);
+    relist(spans, span);
     return 0;
 }
 
 /* Less than three eighths in use, but some. Without records, which speak of one class. */
-bool na_span_list_open(na_span_list_t *set, na_mixer_t *mixer) {
+bool na_span_list_open(na_span_list_t *spans, na_mixer_t *mixer) {
     for (unsigned list = 0; list < NA_SPAN_LIST_SPARSE; list++)
-        for (na_span_t *span = set->partial[list]; span != NULL; span = span->next) {
+        for (na_span_t *span = spans->partial[list]; span != NULL; span = span->next) {
             if (in_use(span) == 0 || span->records != NULL) continue;
-            unlist(set, span);
+            unlist(spans, span);
             if (na_mix_open(mixer, span)) {
-                set->spans--;
+                spans->count--;
                 return true;
             }
-            relist(set, span);
+            relist(spans, span);
             return false;
         }
     return false;
 }
 
-size_t na_span_list_trim(na_span_list_t *set) {
+size_t na_span_list_trim(na_span_list_t *spans) {
     size_t bytes = 0;
-    for (na_span_t *span = set->partial[0], *next; span != NULL; span = next) {
+    for (na_span_t *span = spans->partial[0], *next; span != NULL; span = next) {
         next = span->next;
-        if (span->free_count == span->carved) bytes += release(set, span);
+        if (span->free_count == span->carved) bytes += release(spans, span);
     }
     return bytes;
 }
 
-void na_span_list_end(na_span_list_t *set) {
+void na_span_list_end(na_span_list_t *spans) {
     for (unsigned list = 0; list <= NA_SPAN_LIST_FULL; list++)
-        while (set->lists[list] != NULL)
-            release(set, set->lists[list]);
+        while (spans->lists[list] != NULL)
+            release(spans, spans->lists[list]);
 }

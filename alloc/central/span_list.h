@@ -10,8 +10,8 @@
  * Blocks are taken from the fullest spans first, so that the emptiest get the chance to drain and
  * go back to the page heap. Invariant: a span is on partial[i] exactly when it has a block to give
  * (on its free list, or not carved yet), i being its share of blocks in use, in eighths. */
-#ifndef NUMALLOC_ALLOC_SPAN_LIST_H
-#define NUMALLOC_ALLOC_SPAN_LIST_H
+#ifndef NUMALLOC_ALLOC_CENTRAL_SPAN_LIST_H
+#define NUMALLOC_ALLOC_CENTRAL_SPAN_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,13 +31,13 @@ typedef struct na_span_list {
         na_span_t *partial[NA_SPAN_LIST_LISTS];
         na_span_t *lists[NA_SPAN_LIST_LISTS + 1]; /* full ones last */
     };
-    uint32_t spans;  /* all, full ones included */
+    uint32_t count;  /* spans: all, full ones included */
     uint32_t takes;  /* how often blocks were taken */
     uint32_t sparse; /* spans on the first NA_SPAN_LIST_SPARSE lists */
     bool whole;
 } na_span_list_t;
 
-/* How new spans of a set are made: the owner's part of what a span is. */
+/* How new spans of a list are made: the owner's part of what a span is. */
 typedef struct na_span_kind {
     uint8_t cls;
     uint8_t node;
@@ -50,36 +50,36 @@ typedef struct na_span_kind {
  * a system page at a time, so that no page is touched early), then, if it may, a new span, until
  * there are `want`. Returns them as a list and sets *got >= 1, *got < want only when the system
  * refuses more; NULL: nothing to be had. O(1) a span, plus the blocks carved. */
-void *na_span_list_take(na_span_list_t *set, na_span_kind_t kind, uint32_t want, bool may_grow,
+void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got);
 
 /* Gives blocks back to their span: `count` of them, linked from `first` to `last`. A span that is
- * then wholly free goes back to the page heap, unless it is the set's last with free blocks (so
+ * then wholly free goes back to the page heap, unless it is the list's last with free blocks (so
  * that a lone block does not bounce). Returns the bytes that went there. */
-size_t na_span_list_give(na_span_list_t *set, na_span_t *span, void *first, void *last,
+size_t na_span_list_give(na_span_list_t *spans, na_span_t *span, void *first, void *last,
                          uint32_t count, unsigned cls);
 
-/* A run: blocks of one span that follow each other in a list. Blocks that were handed out together
+/* A part: blocks of one span that follow each other in a list. Blocks that were handed out together
  * mostly come home together, so that one look at the page map serves many. */
-typedef struct na_run {
+typedef struct na_part {
     na_span_t *span;
     void *first, *last;
     uint32_t count;
-} na_run_t;
+} na_part_t;
 
-/* Cuts the first run off a list of free blocks of a class; false: the list is empty. What the
+/* Cuts the first part off a list of free blocks of a class; false: the list is empty. What the
  * program did to the list by freeing wrongly is found here (a block that is no block's start, a
  * list that is a circle because a block is in it twice, or that was overwritten), reported
  * (na_span_fault), and kept from the span. */
-bool na_run_cut(void **list, unsigned cls, na_run_t *run);
+bool na_part_cut(void **list, unsigned cls, na_part_t *part);
 
 /* Opens the sparsest span to all classes, as one of the mixer (mixed.h); false: none is sparse. */
-bool na_span_list_open(na_span_list_t *set, na_mixer_t *mixer);
+bool na_span_list_open(na_span_list_t *spans, na_mixer_t *mixer);
 
 /* Gives wholly free spans back, the last ones too; the bytes that went to the page heap. */
-size_t na_span_list_trim(na_span_list_t *set);
+size_t na_span_list_trim(na_span_list_t *spans);
 
-/* Gives all spans of a whole set back, whatever blocks of them are in use. */
-void na_span_list_end(na_span_list_t *set);
+/* Gives all spans of a whole list back, whatever blocks of them are in use. */
+void na_span_list_end(na_span_list_t *spans);
 
 #endif

@@ -9,8 +9,8 @@
  * page carries, so a page whose bin offset is 0 never takes the fast path. (In the two thread
  * caches for threads without one all bins expect 0: bin 0 then meets what it expects, but has no
  * credit, and na_free_slow sees to it that it is not counted down until it seems to have.) */
-#ifndef NUMALLOC_ALLOC_TAG_H
-#define NUMALLOC_ALLOC_TAG_H
+#ifndef NUMALLOC_ALLOC_CENTRAL_TAG_H
+#define NUMALLOC_ALLOC_CENTRAL_TAG_H
 
 #include <stdint.h>
 

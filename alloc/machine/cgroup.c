@@ -100,7 +100,7 @@ static bool kills(size_t length, bool v2) {
 }
 
 /* Takes the group's room into the result if it is the least so far. */
-static void look_at(size_t length, bool v2, na_cgroup_room_t *result) {
+static void read_group(size_t length, bool v2, na_cgroup_room_t *result) {
     uint64_t most = number_in(length, v2 ? "/memory.max" : "/memory.limit_in_bytes");
     uint64_t high = v2 ? number_in(length, "/memory.high") : NO_LIMIT;
     uint64_t limit = high < most ? high : most;
@@ -129,7 +129,7 @@ static void look_upwards(size_t mount, const char *name, bool v2, na_cgroup_room
         while (length > mount && path[length - 1] == '/')
             length--;
         path[length] = 0;
-        look_at(length, v2, result);
+        read_group(length, v2, result);
         if (length == mount) return;
         while (length > mount && path[length - 1] != '/')
             length--;

@@ -8,8 +8,8 @@
  *
  * A call opens some ten files, 50 us: for slow paths that come by every few MiB. One thread at a
  * time (static buffers); takes no lock, allocates nothing. */
-#ifndef NUMALLOC_ALLOC_CGROUP_H
-#define NUMALLOC_ALLOC_CGROUP_H
+#ifndef NUMALLOC_ALLOC_MACHINE_CGROUP_H
+#define NUMALLOC_ALLOC_MACHINE_CGROUP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,8 +11,8 @@
  *
  * Half a millisecond and more: only where memory would be refused otherwise. One thread at a time;
  * allocates nothing, leaves errno alone. */
-#ifndef NUMALLOC_ALLOC_CHARGE_H
-#define NUMALLOC_ALLOC_CHARGE_H
+#ifndef NUMALLOC_ALLOC_MACHINE_CHARGE_H
+#define NUMALLOC_ALLOC_MACHINE_CHARGE_H
 
 typedef enum na_charge {
     NA_CHARGE_NONE, /* 2 MiB cannot be charged for, and nothing is left to be given up for them */

@@ -38,7 +38,7 @@ static uint64_t reserve(uint64_t total) {
 uint64_t na_node_free_parse(const char *meminfo) {
     uint64_t total, free;
     if (!find_bytes(meminfo, "MemTotal:", &total) || !find_bytes(meminfo, "MemFree:", &free))
-        return NA_ROOM_UNKNOWN;
+        return NA_NODE_FREE_UNKNOWN;
     uint64_t kept = reserve(total);
     return free > kept ? free - kept : 0;
 }
@@ -46,6 +46,6 @@ uint64_t na_node_free_parse(const char *meminfo) {
 uint64_t na_node_free(unsigned node) {
     char path[512], text[256]; /* the two lines wanted are the first */
     na_topology_path(path, sizeof path, node, "/meminfo");
-    if (na_os_read_file(path, text, sizeof text) < 0) return NA_ROOM_UNKNOWN;
+    if (na_os_read_file(path, text, sizeof text) < 0) return NA_NODE_FREE_UNKNOWN;
     return na_node_free_parse(text);
 }

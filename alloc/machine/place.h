@@ -1,6 +1,6 @@
 /* place.h - what is said to the system about fresh address space, once, before it is touched. */
-#ifndef NUMALLOC_ALLOC_PLACE_H
-#define NUMALLOC_ALLOC_PLACE_H
+#ifndef NUMALLOC_ALLOC_MACHINE_PLACE_H
+#define NUMALLOC_ALLOC_MACHINE_PLACE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

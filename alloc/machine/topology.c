@@ -278,7 +278,7 @@ static void map_cpus(void) {
 }
 
 /* By words, since every start-up counts the nodes that are online. */
-static unsigned count(const node_set_t set, unsigned *first) {
+static unsigned count_set(const node_set_t set, unsigned *first) {
     unsigned n = 0;
     for (unsigned word = SET_WORDS(SYSTEM_NODES); word-- > 0;) {
         if (set[word] == 0) continue;
@@ -327,7 +327,7 @@ void na_topology_init(const char *sysfs_root, const char *proc_root) {
     reset(0);
     if (!read_text(sysfs, NODE_DIR "online", -1, "")) return;
     parse_list(text, online, SYSTEM_NODES);
-    if (count(online, &only) <= 1) {
+    if (count_set(online, &only) <= 1) {
         reset(only);
         return;
     }
@@ -337,10 +337,10 @@ void na_topology_init(const char *sysfs_root, const char *proc_root) {
         both[i] = memory[i] & allowed[i];
         empty[i] = online[i] & ~memory[i];
     }
-    unsigned nodes = count(both, &only), none = 0;
+    unsigned nodes = count_set(both, &only), none = 0;
     /* None: contradictory texts, so trust none of them. One: that is all there will be, unless a
      * node without memory gets some, or the cpuset a node. */
-    if (nodes == 0 || (count(memory, &none) == 1 && count(empty, &none) == 0)) {
+    if (nodes == 0 || (count_set(memory, &none) == 1 && count_set(empty, &none) == 0)) {
         reset(nodes == 1 ? only : 0);
         return;
     }
@@ -360,7 +360,7 @@ static bool same(const node_set_t a, const node_set_t b) {
     return true;
 }
 
-static void copy(node_set_t to, const node_set_t from) {
+static void copy_set(node_set_t to, const node_set_t from) {
     for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
         to[i] = from[i];
 }
@@ -375,9 +375,9 @@ bool na_topology_poll(uint64_t now) {
     bool changed = false;
     /* The first look says nothing: start-up was just now. */
     if (last != 0 && read_text(sysfs, NODE_DIR "online", -1, "")) {
-        copy(was_online, online);
-        copy(was_memory, memory);
-        copy(was_allowed, allowed);
+        copy_set(was_online, online);
+        copy_set(was_memory, memory);
+        copy_set(was_allowed, allowed);
         parse_list(text, online, SYSTEM_NODES);
         read_memory_nodes();
         read_allowed_nodes();
@@ -387,9 +387,9 @@ bool na_topology_poll(uint64_t now) {
         for (unsigned i = 0; i < SET_WORDS(SYSTEM_NODES); i++)
             any |= (memory[i] & allowed[i]) != 0;
         if (!any) { /* contradictory texts */
-            copy(online, was_online);
-            copy(memory, was_memory);
-            copy(allowed, was_allowed);
+            copy_set(online, was_online);
+            copy_set(memory, was_memory);
+            copy_set(allowed, was_allowed);
             changed = false;
         }
         if (changed) build(na_node_count);

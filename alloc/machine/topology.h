@@ -15,8 +15,8 @@
  * read without locks, from anywhere, signal handlers included; while they are being rewritten a
  * reader may see a cpu's old node or an order of nodes that names one twice, never anything that is
  * not a node. */
-#ifndef NUMALLOC_ALLOC_TOPOLOGY_H
-#define NUMALLOC_ALLOC_TOPOLOGY_H
+#ifndef NUMALLOC_ALLOC_MACHINE_TOPOLOGY_H
+#define NUMALLOC_ALLOC_MACHINE_TOPOLOGY_H
 
 #include <stdbool.h>
 #include <stddef.h>

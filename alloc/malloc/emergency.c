@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "alloc/cache/aside.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
 #include "alloc/machine/place.h"
@@ -16,9 +16,9 @@
 #include "alloc/track/recording.h"
 #include "pagemap/pagemap.h"
 
-/* na_span_t.aside: {class : 8, blocks home : 12, blocks taken : 12}; 0: another kind of span. Who
- * reads the word of a span that has ended meanwhile finds it changed; or, where the span has become
- * the same again, a block there is as good. */
+/* na_span_t.emergency: {class : 8, blocks home : 12, blocks taken : 12}; 0: another kind of span.
+ * Who reads the word of a span that has ended meanwhile finds it changed; or, where the span has
+ * become the same again, a block there is as good. */
 #define TAKEN_ONE 1u
 #define HOME_ONE  (1u << 12)
 #define CLASS_ONE (1u << 24)
@@ -37,7 +37,7 @@ NA_INLINE uint32_t home_of(uint32_t word) {
 /* The spans that blocks are taken from. */
 static _Atomic(na_span_t *) current[NA_CLASS_COUNT];
 
-static void unmake(na_span_t *span) {
+static void end_emergency_span(na_span_t *span) {
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     na_pagemap_remove(span);
     na_os_unmap((void *)span->start, bytes);
@@ -46,7 +46,7 @@ static void unmake(na_span_t *span) {
 }
 
 /* A span whose first block is taken. */
-static na_span_t *make(unsigned cls, unsigned node) {
+static na_span_t *make_emergency_span(unsigned cls, unsigned node) {
     const na_class_t *c = &na_classes[cls];
     size_t bytes = (size_t)c->span_pages << NA_PAGE_SHIFT;
     if (!na_limit_charge(bytes)) return NULL;
@@ -68,20 +68,20 @@ static na_span_t *make(unsigned cls, unsigned node) {
     span->owner = NA_OWNER_NONE;
     span->node = span->home = (uint8_t)node;
     span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
-    atomic_store_explicit(&span->aside, cls * CLASS_ONE + TAKEN_ONE, memory_order_release);
+    atomic_store_explicit(&span->emergency, cls * CLASS_ONE + TAKEN_ONE, memory_order_release);
     if ((na_every_event && !na_span_add_records(span)) || !na_pagemap_enter(span, NA_TAG_SLOW)) {
-        unmake(span);
+        end_emergency_span(span);
         return NULL;
     }
     return span;
 }
 
 /* A block of the span, which may be another one by now. NULL: it has none. */
-static void *take(na_span_t *span, unsigned cls) {
-    uint32_t word = atomic_load_explicit(&span->aside, memory_order_acquire);
+static void *take_from_span(na_span_t *span, unsigned cls) {
+    uint32_t word = atomic_load_explicit(&span->emergency, memory_order_acquire);
     for (;;) {
         if (word / CLASS_ONE != cls || taken_of(word) >= na_classes[cls].capacity) return NULL;
-        if (atomic_compare_exchange_weak_explicit(&span->aside, &word, word + TAKEN_ONE,
+        if (atomic_compare_exchange_weak_explicit(&span->emergency, &word, word + TAKEN_ONE,
                                                   memory_order_acq_rel, memory_order_acquire))
             return (char *)span->start + (size_t)taken_of(word) * na_classes[cls].size;
     }
@@ -89,17 +89,17 @@ static void *take(na_span_t *span, unsigned cls) {
 
 static void *take_any(unsigned cls, unsigned node) {
     na_span_t *span = atomic_load_explicit(&current[cls], memory_order_acquire);
-    void *block = span != NULL ? take(span, cls) : NULL;
+    void *block = span != NULL ? take_from_span(span, cls) : NULL;
     if (block != NULL) return block;
-    na_span_t *made = make(cls, node);
+    na_span_t *made = make_emergency_span(cls, node);
     if (made == NULL) return NULL;
     /* Two threads may make one each: that of the slower has blocks that nobody takes. */
     atomic_store_explicit(&current[cls], made, memory_order_release);
     return (void *)made->start;
 }
 
-NA_COLD void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested,
-                             na_entry_t entry) {
+NA_COLD void *na_emergency_alloc(na_tcache_t *tcache, unsigned cls, size_t requested,
+                                 na_entry_t entry) {
     void *block = take_any(cls, tcache != NULL ? tcache->node : na_tcache_node_for_thread());
     if (block == NULL) return NULL;
     na_span_t *span = na_span_of(block);
@@ -111,37 +111,37 @@ NA_COLD void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested
     return block;
 }
 
-NA_COLD void na_aside_give(na_span_t *span, void *block) {
+NA_COLD void na_emergency_give(na_span_t *span, void *block) {
     (void)block;                        /* is not handed out again: the span goes as a whole */
     uint32_t capacity = span->capacity; /* from the next line on another may end the span */
-    uint32_t before = atomic_fetch_add_explicit(&span->aside, HOME_ONE, memory_order_acq_rel);
+    uint32_t before = atomic_fetch_add_explicit(&span->emergency, HOME_ONE, memory_order_acq_rel);
     if (home_of(before) + 1 < capacity) return;
     na_span_t *of_it = span;
     atomic_compare_exchange_strong(&current[before / CLASS_ONE], &of_it, NULL);
-    unmake(span);
+    end_emergency_span(span);
 }
 
-/* --- for later --- */
+/* --- deferred --- */
 
-NA_COLD void na_aside_free(na_span_t *span, void *block) {
-    if (span->cls != 0 && atomic_load_explicit(&span->aside, memory_order_relaxed) != 0)
-        na_aside_give(span, block);
+NA_COLD void na_emergency_free(na_span_t *span, void *block) {
+    if (span->cls != 0 && atomic_load_explicit(&span->emergency, memory_order_relaxed) != 0)
+        na_emergency_give(span, block);
     else if (span->cls == 0 && (uintptr_t)block == span->start)
         na_large_free_late(NULL, span);
     else
-        na_aside_free_later(block);
+        na_defer_free(block);
 }
 
-NA_COLD void na_aside_drain(na_tcache_t *tcache) {
+NA_COLD void na_deferred_drain(na_tcache_t *tcache) {
     if (atomic_load(&na_forking) != 0) return;
-    atomic_store(&na_aside_pending, false); /* before the lists are looked at */
-    na_tcache_t *ended = na_aside_take_tcaches();
+    atomic_store(&na_deferred_pending, false); /* before the lists are looked at */
+    na_tcache_t *ended = na_deferred_take_tcaches();
     while (ended != NULL) {
         na_tcache_t *next = ended->next_idle;
-        if (!na_tcache_abandon_late(ended)) na_aside_tcache_later(ended);
+        if (!na_tcache_abandon_late(ended)) na_defer_abandon(ended);
         ended = next;
     }
-    void *block = na_aside_take_blocks();
+    void *block = na_deferred_take_blocks();
     while (block != NULL) {
         void *next = *(void **)block;
         na_free_late(tcache, block);

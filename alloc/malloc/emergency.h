@@ -8,20 +8,21 @@
  * child whenever the copy is made, which is why nothing here takes a lock that is held for more
  * than a store or two:
  *
- *   blocks         small: of spans in mappings of their own, each span one word (na_span_t.aside)
- *                  that counts blocks taken and blocks home, changed by compare and swap; large:
- *                  dedicated mappings. Both as ordinary ones afterwards: to be freed by anyone,
- *                  with records.
+ *   blocks         small: of spans in mappings of their own; one word of each span counts
+ *                  blocks taken and blocks home (na_span_t.emergency), changed by compare and
+ *                  swap; large: dedicated mappings. Both are as ordinary ones afterwards: to be
+ *                  freed by anyone, with records.
  *   frees          the bins take more than they are meant to hold; what would leave the thread's
- *                  own lists goes on a list for later, linked through the blocks.
- *   thread caches  of threads that end: on a list for later.
+ *                  own lists is deferred (cache/deferred.h): it goes on a list, linked through
+ *                  the blocks.
+ *   thread caches  of threads that end: deferred, too.
  *
- * What is for later is done by the next slow paths (na_scavenge_poll) when the gate is open again.
+ * What is deferred is done by the next slow paths (na_scavenge_poll) when the gate is open again.
  * The child inherits blocks and lists; what a thread had half taken when the copy was made is lost
  * to it. It is the same for a signal handler that has interrupted its thread behind the gate, and
  * for ever in a lame child (fork.h). */
-#ifndef NUMALLOC_ALLOC_EMERGENCY_H
-#define NUMALLOC_ALLOC_EMERGENCY_H
+#ifndef NUMALLOC_ALLOC_MALLOC_EMERGENCY_H
+#define NUMALLOC_ALLOC_MALLOC_EMERGENCY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,14 +33,13 @@
 
 /* A small block of the class; NULL: no memory. `tcache`: what na_tcache_enter, which begins the
  * library, has returned; NULL if there is none. */
-void *na_aside_alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry);
-/* The block of a span with `aside` not 0 is free; its record has ended. */
-void na_aside_give(na_span_t *span, void *block);
+void *na_emergency_alloc(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry);
+/* The block of a span with `emergency` not 0 is free; its record has ended. */
+void na_emergency_give(na_span_t *span, void *block);
 
 /* Free, by a thread that can have no thread cache now: unrecorded. */
-void na_aside_free(na_span_t *span, void *block);
-/* Does what was put off (na_aside_pending, cache/aside.h), as far as it can be done now. Not behind
- * the gate. */
-void na_aside_drain(na_tcache_t *tcache);
+void na_emergency_free(na_span_t *span, void *block);
+/* Does what was deferred, as far as it can be done now. Not behind the gate. */
+void na_deferred_drain(na_tcache_t *tcache);
 
 #endif

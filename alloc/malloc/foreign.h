@@ -5,8 +5,8 @@
  * recognised and handed to the C library; anything else that is in none of our spans is misuse.
  * (Our blocks that such a library frees never come by here: the C library finds them, and ends the
  * program.) */
-#ifndef NUMALLOC_ALLOC_FOREIGN_H
-#define NUMALLOC_ALLOC_FOREIGN_H
+#ifndef NUMALLOC_ALLOC_MALLOC_FOREIGN_H
+#define NUMALLOC_ALLOC_MALLOC_FOREIGN_H
 
 #include <stddef.h>
 

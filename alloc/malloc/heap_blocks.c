@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "alloc/cache/aside.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/small.h"
@@ -17,7 +17,7 @@
 
 /* Counts a block and grants credit; true: it is to be sampled. (The call that came here may have
  * taken the block's bytes from the credit; it is the same block, so that is undone.) */
-static bool settle(na_tcache_t *tcache, unsigned cls) {
+static bool renew_credit(na_tcache_t *tcache, unsigned cls) {
     na_heap_cache_t *cache = tcache->heap_cache;
     int64_t size = na_classes[cls].size, grant = NA_CREDIT_MAX * size;
     if (cache->credit < 0) cache->credit += size;
@@ -34,15 +34,15 @@ static bool settle(na_tcache_t *tcache, unsigned cls) {
     return sampled;
 }
 
-static void *take_small(na_tcache_t *tcache, na_heap_t *heap, unsigned cls, size_t size,
-                        na_entry_t entry) {
+static void *take_from_heap(na_tcache_t *tcache, na_heap_t *heap, unsigned cls, size_t size,
+                            na_entry_t entry) {
     na_heap_list_t *list = na_heap_list_filled(tcache, heap, cls);
     if (list == NULL) return NULL;
     void *block = list->head;
     list->head = *na_block_next(block);
     list->count--;
     na_span_t *span = na_span_by_page(block);
-    if (settle(tcache, cls)) (void)na_span_add_records(span);
+    if (renew_credit(tcache, cls)) (void)na_span_add_records(span);
     na_record_alloc(&tcache->track, span, block, size, na_classes[cls].size, entry);
     return block;
 }
@@ -50,10 +50,10 @@ static void *take_small(na_tcache_t *tcache, na_heap_t *heap, unsigned cls, size
 static void *alloc_small(na_heap_t *heap, unsigned cls, size_t size, na_entry_t entry) {
     na_tcache_t *tcache = na_tcache_enter();
     void *block = NULL;
-    if (NA_LIKELY(tcache != NULL)) block = take_small(tcache, heap, cls, size, entry);
+    if (NA_LIKELY(tcache != NULL)) block = take_from_heap(tcache, heap, cls, size, entry);
     if (NA_UNLIKELY(block == NULL) && (tcache == NULL || tcache->refused)) {
         if (tcache != NULL) tcache->refused = false;
-        block = na_aside_alloc(tcache, cls, size, entry);
+        block = na_emergency_alloc(tcache, cls, size, entry);
     }
     if (NA_LIKELY(tcache != NULL)) {
         na_scavenge_pass(tcache);
@@ -144,7 +144,8 @@ void na_heap_destroy(na_heap_t *heap) {
     if (tcache != NULL && na_gate_enter(tcache)) {
         na_heap_cache_flush_heap(tcache, heap);
         na_gate_leave(tcache);
-        if (NA_UNLIKELY(atomic_load(&na_aside_pending))) na_aside_drain(tcache); /* blocks of it */
+        if (NA_UNLIKELY(atomic_load(&na_deferred_pending)))
+            na_deferred_drain(tcache); /* blocks of it */
     }
     na_heap_end(heap);
     if (tcache != NULL) na_heap_each(heap, end_records, tcache);
@@ -161,7 +162,7 @@ void na_heap_destroy(na_heap_t *heap) {
         na_gate_leave(tcache);
     } else {
         na_heap_drop_later(heap);
-        atomic_store(&na_aside_pending, true);
+        atomic_store(&na_deferred_pending, true);
     }
     if (tcache == NULL) return;
     tcache->refused = false;

@@ -56,7 +56,7 @@ NA_HOT void na_heap_free(na_tcache_t *tcache, void *block, na_release_t how) {
 }
 
 /* All blocks of the heap end, and it is nobody's. Not behind the gate. Where a fork is under way
- * its memory goes back after that: by na_heap_drop_pending, which na_aside_pending asks for. */
+ * its memory goes back after that: by na_heap_drop_pending, which na_deferred_pending asks for. */
 void na_heap_destroy(na_heap_t *heap);
 void na_heap_drop_pending(na_tcache_t *tcache);
 

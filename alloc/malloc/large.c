@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "alloc/cache/aside.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/central/heap.h"
 #include "alloc/machine/place.h"
@@ -85,7 +85,7 @@ typedef struct na_large_kind {
     size_t alignment;
     unsigned node;
     bool dedicated;
-    bool aside;                 /* not behind the gate (emergency.h); dedicated, too */
+    bool emergency;             /* not behind the gate (emergency.h); dedicated, too */
     bool grows;                 /* a run with room, unless it is dedicated */
     bool on_node;               /* the program names the node */
     bool by_touch;              /* its pages are to lie where they are first touched */
@@ -98,15 +98,15 @@ static void count_dedicated(const na_span_t *span, uint32_t now, uint32_t before
     count_bytes(&na_large_spans[span->node].dedicated, (size_t)now << NA_PAGE_SHIFT,
                 (size_t)before << NA_PAGE_SHIFT);
     if (NA_LIKELY(span->home == span->node)) return;
-    if (before != 0) na_pageheap_stray(span->home, span->node, before, false);
-    if (now != 0) na_pageheap_stray(span->home, span->node, now, true);
+    if (before != 0) na_pageheap_count_stray(span->home, span->node, before, false);
+    if (now != 0) na_pageheap_count_stray(span->home, span->node, now, true);
 }
 
 static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
     size_t alignment = kind->alignment;
     size_t bytes = na_span_bytes(span);
     if (!na_limit_charge(bytes)) return false;
-    if (kind->interleave == NULL && !kind->aside)
+    if (kind->interleave == NULL && !kind->emergency)
         span->node = (uint8_t)na_pageheap_node_with_room(kind->node, span->pages);
     if (alignment < NA_HUGE_SIZE) alignment = NA_HUGE_SIZE;
     void *start = na_reserve_whole(bytes, alignment);
@@ -119,7 +119,7 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
         na_place_interleaved(start, bytes, kind->interleave, NA_OS_NODES);
     else if (NA_UNLIKELY(kind->by_touch) && span->node == kind->node) {
         na_place_by_touch(start, bytes);
-        span->astray = NA_ASTRAY_BY_TOUCH;
+        span->placement = NA_PLACEMENT_FIRST_TOUCH;
     } else
         na_place(start, bytes, span->node, na_place_binds(span->node));
     if (kind->huge && !na_pressure_is_critical()) na_os_hugepage(start, bytes, true);
@@ -144,8 +144,8 @@ static void unmap_dedicated(const na_span_t *span) {
 }
 
 /* Three times its size: a block that grows by some factor below two moves a few times at most. */
-static uint32_t room_for(uint32_t pages) {
-    uint32_t most = (uint32_t)(NA_ROOM_MAX >> NA_PAGE_SHIFT);
+static uint32_t slack_for(uint32_t pages) {
+    uint32_t most = (uint32_t)(NA_SLACK_MAX >> NA_PAGE_SHIFT);
     return pages < most / 3 ? 3 * pages : most;
 }
 
@@ -167,9 +167,9 @@ static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) 
     else if (NA_UNLIKELY(kind->by_touch))
         start = na_pageheap_alloc_by_touch(kind->node, pages, zeroed, &by_touch);
     if (NA_UNLIKELY(start != 0) || kind->held)
-        span->astray = by_touch ? NA_ASTRAY_BY_TOUCH : NA_ASTRAY_NOT;
+        span->placement = by_touch ? NA_PLACEMENT_FIRST_TOUCH : NA_PLACEMENT_REGION;
     else if (kind->grows)
-        start = na_pageheap_alloc_roomy(kind->node, pages, room_for(pages), zeroed);
+        start = na_pageheap_alloc_growing(kind->node, pages, slack_for(pages), zeroed);
     else
         start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
                                   zeroed);
@@ -182,7 +182,7 @@ static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) 
 
 /* The node whose page heap a run belongs to; its pages may have been moved to another. */
 static unsigned heap_node(const na_span_t *span) {
-    return NA_LIKELY(!span->astray) ? span->node : na_pageheap_node_of(span->start);
+    return NA_LIKELY(!span->placement) ? span->node : na_pageheap_node_of(span->start);
 }
 
 /* Gives back pages of a run, from page `from` of it on. */
@@ -190,9 +190,9 @@ static void give_run_back(const na_span_t *span, uint32_t from) {
     uintptr_t start = span->start + ((uintptr_t)from << NA_PAGE_SHIFT);
     unsigned node = heap_node(span);
     if (NA_UNLIKELY(span->home != node))
-        na_pageheap_stray(span->home, node, span->pages - from, false);
-    if (NA_UNLIKELY(span->astray))
-        na_touch_free(node, start, span->pages - from, span->astray == NA_ASTRAY_BY_TOUCH);
+        na_pageheap_count_stray(span->home, node, span->pages - from, false);
+    if (NA_UNLIKELY(span->placement))
+        na_touch_free(node, start, span->pages - from, span->placement == NA_PLACEMENT_FIRST_TOUCH);
     else
         na_pageheap_free(node, start, span->pages - from);
 }
@@ -234,12 +234,12 @@ static na_span_t *take_kept(na_tcache_t *tcache, size_t size, uint32_t pages) {
 
 /* What only plain runs are: see run_cache.h. */
 NA_INLINE bool is_plain(const na_span_t *span) {
-    return !span->dedicated && !span->astray && span->pages >= NA_RUN_CACHE_LEAST &&
+    return !span->dedicated && !span->placement && span->pages >= NA_RUN_CACHE_LEAST &&
            span->home == span->node &&
            atomic_load_explicit(&span->records, memory_order_relaxed) == NULL;
 }
 
-static na_span_t *make_new(size_t size, const na_large_kind_t *kind, bool recorded, bool *zeroed) {
+static na_span_t *make_span(size_t size, const na_large_kind_t *kind, bool recorded, bool *zeroed) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
     set_pages(span, pages_for(size));
@@ -264,14 +264,14 @@ static na_span_t *make_new(size_t size, const na_large_kind_t *kind, bool record
 }
 
 /* Much is kept, though nothing that fits: before the process grows it all goes to the page heap. */
-static na_span_t *make_held(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
-                            bool recorded) {
+static na_span_t *make_span_of_held(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
+                                    bool recorded) {
     na_large_kind_t held = *kind;
     held.held = true;
     bool zeroed;
     na_span_t *span = NULL;
     if (!kind->dedicated && !kind->grows && !kind->by_touch && kind->alignment <= NA_PAGE_SIZE)
-        span = make_new(size, &held, recorded, &zeroed);
+        span = make_span(size, &held, recorded, &zeroed);
     if (span == NULL) {
         na_large_bins_flush(tcache);
         na_run_cache_trim(kind->node);
@@ -279,19 +279,19 @@ static na_span_t *make_held(na_tcache_t *tcache, size_t size, const na_large_kin
     return span;
 }
 
-static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
-                       bool *zeroed) {
+static na_span_t *obtain_span(na_tcache_t *tcache, size_t size, const na_large_kind_t *kind,
+                              bool *zeroed) {
     uint32_t pages = pages_for(size);
     bool recorded = is_recorded(tcache, (size_t)pages << NA_PAGE_SHIFT);
     na_span_t *span = NULL;
     *zeroed = false;
     if (!recorded && may_be_kept(tcache, kind, pages)) span = take_kept(tcache, size, pages);
     if (span == NULL && tcache != NULL && na_large_bins_keep_much(tcache))
-        span = make_held(tcache, size, kind, recorded);
+        span = make_span_of_held(tcache, size, kind, recorded);
     if (span == NULL) {
-        span = make_new(size, kind, recorded, zeroed);
+        span = make_span(size, kind, recorded, zeroed);
         if (NA_UNLIKELY(span == NULL) && tcache != NULL && na_large_bins_flush(tcache))
-            span = make_new(size, kind, recorded, zeroed);
+            span = make_span(size, kind, recorded, zeroed);
     }
     if (span == NULL) return NULL;
     if (tcache != NULL) tcache->large_allocs++;
@@ -300,11 +300,11 @@ static na_span_t *make(na_tcache_t *tcache, size_t size, const na_large_kind_t *
 
 enum { OWN_NODE = NA_NODE_ANY + 1 }; /* of a kind: the node of the thread */
 
-static NA_COLD na_span_t *make_aside(na_tcache_t *tcache, size_t size, na_large_kind_t kind,
-                                     bool *zeroed) {
-    kind.aside = kind.dedicated = true;
+static NA_COLD na_span_t *make_emergency(na_tcache_t *tcache, size_t size, na_large_kind_t kind,
+                                         bool *zeroed) {
+    kind.emergency = kind.dedicated = true;
     kind.by_touch = false;
-    return make(tcache, size, &kind, zeroed);
+    return obtain_span(tcache, size, &kind, zeroed);
 }
 
 /* Several nodes. A thread that was given a node has its memory there, wherever it runs. */
@@ -315,15 +315,15 @@ static bool goes_by_touch(const na_tcache_t *tcache, size_t size, const na_large
 }
 
 /* The thread can have no thread cache just now (na_tcache_enter has begun the library). */
-static NA_COLD void *alloc_aside(size_t size, na_large_kind_t kind, bool *zeroed) {
+static NA_COLD void *alloc_emergency(size_t size, na_large_kind_t kind, bool *zeroed) {
     if (kind.node == OWN_NODE) kind.node = na_tcache_node_for_thread();
-    na_span_t *span = make_aside(NULL, size, kind, zeroed);
+    na_span_t *span = make_emergency(NULL, size, kind, zeroed);
     return span != NULL ? (void *)span->start : NULL;
 }
 
 static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
     na_tcache_t *tcache = na_tcache_enter();
-    if (tcache == NULL) return alloc_aside(size, kind, zeroed);
+    if (tcache == NULL) return alloc_emergency(size, kind, zeroed);
     if (kind.node == OWN_NODE) {
         tcache = na_tcache_before_growth(tcache);
         kind.node = tcache->node;
@@ -331,10 +331,10 @@ static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *ze
     if (NA_UNLIKELY(na_node_many)) kind.by_touch = goes_by_touch(tcache, size, &kind);
     na_span_t *span;
     if (NA_LIKELY(na_gate_enter(tcache))) {
-        span = make(tcache, size, &kind, zeroed);
+        span = obtain_span(tcache, size, &kind, zeroed);
         na_gate_leave(tcache);
     } else {
-        span = make_aside(tcache, size, kind, zeroed);
+        span = make_emergency(tcache, size, kind, zeroed);
     }
     void *block = NULL;
     if (span != NULL) {
@@ -462,7 +462,7 @@ void na_large_free_late(na_tcache_t *tcache, na_span_t *span) {
     bool behind = NA_LIKELY(tcache != NULL) && na_gate_enter(tcache);
     if (behind && na_span_is_heaps(span)) leave_heap(span);
     if (NA_UNLIKELY(!behind) && (!span->dedicated || na_span_is_heaps(span))) {
-        na_aside_free_later((void *)span->start);
+        na_defer_free((void *)span->start);
         return;
     }
     if (NA_UNLIKELY(!behind) || !na_large_bins_keep(tcache, span)) {
@@ -528,9 +528,9 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
     if (pages > NA_RUN_MAX_PAGES ||
         !na_pageheap_extend(node, span->start, old_pages, extra, &zeroed))
         return false;
-    if (NA_UNLIKELY(span->home != node)) na_pageheap_stray(span->home, node, extra, true);
-    if (NA_UNLIKELY(na_node_many) && !span->astray && na_pageheap_is_by_touch(span->start)) {
-        span->astray = NA_ASTRAY_BY_TOUCH;
+    if (NA_UNLIKELY(span->home != node)) na_pageheap_count_stray(span->home, node, extra, true);
+    if (NA_UNLIKELY(na_node_many) && !span->placement && na_pageheap_is_by_touch(span->start)) {
+        span->placement = NA_PLACEMENT_FIRST_TOUCH;
         span->run = 0;
     }
     na_pagemap_remove(span);
@@ -573,9 +573,9 @@ void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
 
 /* --- migration --- */
 
-void na_large_settled_on(na_span_t *span, unsigned node, bool all) {
+void na_large_migrated_to(na_span_t *span, unsigned node, bool all) {
     if (!span->dedicated) {
-        span->astray = NA_ASTRAY_MOVED;
+        span->placement = NA_PLACEMENT_MIGRATED;
         span->run = 0;
         if (all) span->node = (uint8_t)node;
         return;

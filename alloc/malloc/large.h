@@ -13,8 +13,8 @@
  * node: it lies where it is first touched (first_touch.h).
  *
  * Thread-safe; a block belongs to whoever holds it. */
-#ifndef NUMALLOC_ALLOC_LARGE_H
-#define NUMALLOC_ALLOC_LARGE_H
+#ifndef NUMALLOC_ALLOC_MALLOC_LARGE_H
+#define NUMALLOC_ALLOC_MALLOC_LARGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 #include "pagemap/span.h"
 
 #define NA_GROWN_MIN     ((size_t)32 << 20)
-#define NA_ROOM_MAX      ((size_t)16 << 20) /* address space that a block has to grow into */
+#define NA_SLACK_MAX     ((size_t)16 << 20) /* address space that a block has to grow into */
 #define NA_DEDICATED_MAX 4096u
 #define NA_TOUCH_PAGES   NA_HUGE_PAGES
 
@@ -64,7 +64,7 @@ bool na_large_room_for_mapping(void);
 
 /* Pages of the span were moved to `node` (and for a dedicated mapping, its policy): `all`, or some.
  * Where the rest of the system must know is seen to. Only by who holds the block. */
-void na_large_settled_on(na_span_t *span, unsigned node, bool all);
+void na_large_migrated_to(na_span_t *span, unsigned node, bool all);
 
 /* Bytes of large blocks now, in whole pages; those of them in dedicated mappings; and both for the
  * blocks wanted on one node. */

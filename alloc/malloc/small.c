@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "alloc/api/init.h"
-#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/holes.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/remote.h"
@@ -37,7 +37,7 @@ static void *take_sampled(na_tcache_t *tcache, unsigned cls, size_t requested, n
     return block;
 }
 
-/* Of the last that a control group allows (pressure.h): the class whose bin has a block for one
+/* While a control group is exhausted (pressure.h): the class whose bin has a block for one
  * that is wanted. Its own, the next larger ones, its own by new memory, any larger one; 0: none.
  * (Who wants it aligned looks whether it is.) */
 static NA_COLD unsigned last_source(na_tcache_t *tcache, unsigned cls) {
@@ -51,8 +51,8 @@ static NA_COLD unsigned last_source(na_tcache_t *tcache, unsigned cls) {
     return 0;
 }
 
-/* A block from the bin, which is settled, or for it; recorded, if every event is. */
-static void *take(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry) {
+/* A block from the bin, which is counted, or for it; recorded, if every event is. */
+static void *take_from_bin(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry) {
     na_bin_state_t *state = &tcache->states[cls];
     if (state->until_sample < (int64_t)na_classes[cls].size && na_sample_interval != 0) {
         void *sampled = take_sampled(tcache, cls, requested, entry);
@@ -72,7 +72,7 @@ static void *take(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_
     while (NA_UNLIKELY(na_every_event) && na_is_mixed(na_span_of(block))) { /* has no record */
         *na_block_next(block) = NULL;
         if (!na_gate_enter(tcache)) {
-            na_aside_free_later(block);
+            na_defer_free(block);
             return NULL;
         }
         na_list_home(tcache, cls, block);
@@ -92,7 +92,7 @@ static NA_COLD NA_NOINLINE void *take_otherwise(na_tcache_t *tcache, unsigned cl
     void *block = NULL;
     if (tcache == NULL || tcache->refused) {
         if (tcache != NULL) tcache->refused = false;
-        block = na_aside_alloc(tcache, cls, requested, entry);
+        block = na_emergency_alloc(tcache, cls, requested, entry);
     }
     if (block == NULL) errno = ENOMEM;
     return block;
@@ -133,12 +133,12 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls) {
 
     na_tcache_t *tcache = na_tcache_enter(); /* the thread's first call; a switch; another node */
     if (NA_LIKELY(tcache != NULL)) {
-        na_bin_settle(tcache, cls); /* the clock, and what is due */
+        na_bin_renew(tcache, cls); /* the clock, and what is due */
         if (NA_UNLIKELY(na_tcache_watched(tcache)) && na_bin_is_dry(tcache, cls)) {
             tcache = na_tcache_check_policy(tcache);
             na_bin_open(tcache, cls);
         }
-        block = take(tcache, cls, size, entry);
+        block = take_from_bin(tcache, cls, size, entry);
         na_bin_grant(tcache, cls);
     }
     if (NA_UNLIKELY(block == NULL)) block = take_otherwise(tcache, cls, size, entry);
@@ -160,15 +160,15 @@ static void give(na_tcache_t *tcache, uint32_t tag, void *block) {
 /* A small block that has no record, or one that has ended. */
 static NA_NOINLINE void finish_free(na_tcache_t *tcache, na_span_t *span, void *block,
                                     unsigned cls) {
-    if (NA_UNLIKELY(atomic_load_explicit(&span->aside, memory_order_relaxed) != 0)) {
-        na_aside_give(span, block);
+    if (NA_UNLIKELY(atomic_load_explicit(&span->emergency, memory_order_relaxed) != 0)) {
+        na_emergency_give(span, block);
         return;
     }
     if (span->sampled) {
         tcache->states[cls].pushes++;
         if (NA_UNLIKELY(span->home != tcache->node)) na_tcache_crossed(tcache, span->home, cls, 1);
         if (NA_UNLIKELY(!na_gate_enter(tcache))) {
-            na_aside_free_later(block);
+            na_defer_free(block);
             return;
         }
         na_sampled_give(span, block);
@@ -291,7 +291,7 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved
     }
     na_tcache_t *tcache = na_tcache_enter(); /* as for malloc */
     if (NA_UNLIKELY(tcache == NULL)) {       /* no memory for one, or a fork has the list of them */
-        na_aside_free(span != NULL ? span : na_span_of(block), block);
+        na_emergency_free(span != NULL ? span : na_span_of(block), block);
         return;
     }
     if (span == NULL)

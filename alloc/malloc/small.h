@@ -7,8 +7,8 @@
  *
  * The profiler, strict checking and the sampler are not tested for here: they act by keeping
  * credits at zero and tags slow. */
-#ifndef NUMALLOC_ALLOC_SMALL_H
-#define NUMALLOC_ALLOC_SMALL_H
+#ifndef NUMALLOC_ALLOC_MALLOC_SMALL_H
+#define NUMALLOC_ALLOC_MALLOC_SMALL_H
 
 #include <stddef.h>
 
@@ -29,9 +29,9 @@ void *na_large_malloc(size_t size, na_entry_t entry);
  * or 0: the smallest that will do. In the order in which it is looked at:
  *   - the block is large (large.h);
  *   - the bin has blocks and its credit is spent: they are counted, credit is granted (bin.h, quick
- *     settles);
+ *     renewals);
  *   - the thread has no thread cache yet, has not noticed a switch of profiles, runs on another
- *     node (na_tcache_enter), or the clock says that something is due (na_bin_settle);
+ *     node (na_tcache_enter), or the clock says that something is due (na_bin_renew);
  *   - the sampler wants the block (sampler.h);
  *   - the bin is empty, and filled (bin.h): overflow batches, remote free list, transfer cache,
  *     span list, page heap;
@@ -41,7 +41,7 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls);
 /* free's slow path, of any pointer, NULL and wild ones included. `tag`: as read from the page map
  * (0: not an address); `moved_to`: where realloc copied it, or NULL. In this order:
  *   - the block lies in a mixed span (holes.h);
- *   - the bin has room and its credit is spent (bin.h, quick settles);
+ *   - the bin has room and its credit is spent (bin.h, quick renewals);
  *   - it is no block of ours (foreign.h);
  *   - no thread cache, a switch, another node: as for malloc;
  *   - the bin is full (bin.h), or another owner's batch (remote.h);

@@ -11,8 +11,8 @@
  * (na_hooks_t.traced_alloc, profiler/record/usual.c): the same code, with one call less.
  *
  * One call in NA_TIMED_EACH is drawn to be timed (timing.h): traced.c. */
-#ifndef NUMALLOC_ALLOC_TRACED_H
-#define NUMALLOC_ALLOC_TRACED_H
+#ifndef NUMALLOC_ALLOC_MALLOC_TRACED_H
+#define NUMALLOC_ALLOC_MALLOC_TRACED_H
 
 #include <stdbool.h>
 #include <stddef.h>

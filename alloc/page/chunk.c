@@ -23,7 +23,7 @@ struct na_chunk {
 static _Atomic(uint32_t) chunk_count;
 NA_SPARSE static _Atomic(uint64_t) mapped_bytes[NA_MAX_NODES + 1], used_bytes[NA_MAX_NODES + 1];
 
-static void count(_Atomic(uint64_t) *total, size_t more, size_t less) {
+static void add_bytes(_Atomic(uint64_t) *total, size_t more, size_t less) {
     atomic_fetch_add_explicit(total, more - less, memory_order_relaxed);
 }
 
@@ -68,7 +68,7 @@ static void place(const na_chunks_t *chunks, void *start) {
 }
 
 /* A struct for a chunk, from those that are left over or new. */
-static na_chunk_t *take_struct(na_chunks_t *chunks) {
+static na_chunk_t *take_chunk_struct(na_chunks_t *chunks) {
     na_chunk_t *chunk = chunks->unused;
     if (chunk == NULL) return na_meta_alloc(sizeof *chunk, NA_CACHE_LINE);
     chunks->unused = chunk->next;
@@ -76,42 +76,42 @@ static na_chunk_t *take_struct(na_chunks_t *chunks) {
     return chunk;
 }
 
-static void leave_struct(na_chunks_t *chunks, na_chunk_t *chunk) {
+static void leave_chunk_struct(na_chunks_t *chunks, na_chunk_t *chunk) {
     chunk->next = chunks->unused;
     chunks->unused = chunk;
 }
 
-static na_chunk_t *map(na_chunks_t *chunks) {
+static na_chunk_t *map_chunk(na_chunks_t *chunks) {
     if (!count_one()) return NULL;
-    na_chunk_t *chunk = take_struct(chunks);
+    na_chunk_t *chunk = take_chunk_struct(chunks);
     void *start = chunk != NULL ? na_reserve_whole(NA_HUGE_SIZE, NA_HUGE_SIZE) : NULL;
     if (start != NULL) place(chunks, start);
     if (start == NULL || !na_os_commit(start, NA_HUGE_SIZE)) {
         if (start != NULL) na_os_unmap(start, NA_HUGE_SIZE);
-        if (chunk != NULL) leave_struct(chunks, chunk);
+        if (chunk != NULL) leave_chunk_struct(chunks, chunk);
         atomic_fetch_sub_explicit(&chunk_count, 1, memory_order_relaxed);
         return NULL;
     }
     chunk->of = chunks;
     chunk->start = (uintptr_t)start;
     link_first(chunks, chunk);
-    count(&mapped_bytes[chunks->node], NA_HUGE_SIZE, 0);
+    add_bytes(&mapped_bytes[chunks->node], NA_HUGE_SIZE, 0);
     return chunk;
 }
 
 static void unmap(na_chunk_t *chunk) {
     unlink_chunk(chunk);
     na_os_unmap((void *)chunk->start, NA_HUGE_SIZE);
-    count(&mapped_bytes[chunk->of->node], 0, NA_HUGE_SIZE);
+    add_bytes(&mapped_bytes[chunk->of->node], 0, NA_HUGE_SIZE);
     atomic_fetch_sub_explicit(&chunk_count, 1, memory_order_relaxed);
-    leave_struct(chunk->of, chunk);
+    leave_chunk_struct(chunk->of, chunk);
 }
 
 /* --- runs --- */
 
 /* Where a run fits, in pages from the chunk's start: over memory that is there, if there is such a
  * place. */
-static unsigned find(const na_chunk_t *chunk, uint32_t pages) {
+static unsigned find_pages(const na_chunk_t *chunk, uint32_t pages) {
     na_bits_t free = na_bits_not(chunk->used), held = na_bits_and(free, chunk->held);
     unsigned at = na_bits_find_run(held, pages, 1);
     return at != NA_BITS_NONE ? at : na_bits_find_run(free, pages, 1);
@@ -123,9 +123,9 @@ uintptr_t na_chunks_alloc(na_chunks_t *chunks, uint32_t pages, na_chunk_t **out)
     unsigned at = NA_BITS_NONE;
     na_chunk_t *chunk = chunks->first;
     for (unsigned i = 0; i < LOOK_AT && chunk != NULL; i++, chunk = chunk->next)
-        if ((at = find(chunk, pages)) != NA_BITS_NONE) break;
+        if ((at = find_pages(chunk, pages)) != NA_BITS_NONE) break;
     if (at == NA_BITS_NONE) {
-        chunk = map(chunks);
+        chunk = map_chunk(chunks);
         at = 0;
     }
     if (chunk == NULL) {
@@ -134,7 +134,7 @@ uintptr_t na_chunks_alloc(na_chunks_t *chunks, uint32_t pages, na_chunk_t **out)
     }
     na_bits_set(&chunk->used, at, pages);
     na_bits_set(&chunk->held, at, pages);
-    count(&used_bytes[chunks->node], bytes, 0);
+    add_bytes(&used_bytes[chunks->node], bytes, 0);
     *out = chunk;
     return chunk->start + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
@@ -150,7 +150,7 @@ static bool has_other_free(const na_chunk_t *chunk) {
 void na_chunk_free(na_chunk_t *chunk, uintptr_t start, uint32_t pages) {
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
     na_bits_clear(&chunk->used, (unsigned)((start - chunk->start) >> NA_PAGE_SHIFT), pages);
-    count(&used_bytes[chunk->of->node], 0, bytes);
+    add_bytes(&used_bytes[chunk->of->node], 0, bytes);
     na_limit_release(bytes);
     if (na_bits_empty(&chunk->used) && has_other_free(chunk)) {
         unmap(chunk);

@@ -7,7 +7,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
 
-NA_SPARSE na_pagestore_t na_pagestores[NA_STORES];
+NA_SPARSE na_free_pages_t na_free_pages[NA_PAGES_SETS];
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
@@ -50,7 +50,7 @@ NA_INLINE void na_list_append(na_hugelist_t *list, na_hugepage_t *hp, bool old) 
     list->tail = hp;
 }
 
-static void na_store_mark_empty(na_hugepage_t *hp, bool empty) {
+static void na_pages_mark_empty(na_hugepage_t *hp, bool empty) {
     na_region_t *region = hp->region;
     size_t i = (size_t)(hp - region->hugepages);
     uint64_t bit = (uint64_t)1 << (i % 64);
@@ -64,7 +64,7 @@ static void na_store_mark_empty(na_hugepage_t *hp, bool empty) {
 }
 
 /* Puts a hugepage on the lists that its bitmaps and `longest` ask for. */
-static void na_store_place(na_pagestore_t *s, na_hugepage_t *hp) {
+static void na_pages_place(na_free_pages_t *s, na_hugepage_t *hp) {
     bool dirty = !na_bits_empty(&hp->dirty);
     unsigned list = hp->longest;
     if (list == NA_HUGE_PAGES && !dirty) list = NA_LIST_EMPTY_CLEAN;
@@ -74,7 +74,7 @@ static void na_store_place(na_pagestore_t *s, na_hugepage_t *hp) {
         if (from >= NA_LIST_EMPTY_DIRTY) {
             na_list_remove(from == NA_LIST_EMPTY_DIRTY ? &s->empty_dirty : &s->empty_clean, hp,
                            false);
-            if (list < NA_LIST_EMPTY_DIRTY) na_store_mark_empty(hp, false);
+            if (list < NA_LIST_EMPTY_DIRTY) na_pages_mark_empty(hp, false);
         } else if (from != NA_LIST_NONE) {
             na_list_remove(&s->fit[from], hp, false);
             if (!s->fit[from].head) na_bits_clear(&s->fit_map, from, 1);
@@ -86,7 +86,7 @@ static void na_store_place(na_pagestore_t *s, na_hugepage_t *hp) {
                 na_list_push(&s->empty_clean, hp, false);
             else
                 na_list_append(&s->empty_clean, hp, false);
-            if (from < NA_LIST_EMPTY_DIRTY) na_store_mark_empty(hp, true);
+            if (from < NA_LIST_EMPTY_DIRTY) na_pages_mark_empty(hp, true);
         } else if (list != NA_LIST_NONE) {
             na_list_push(&s->fit[list], hp, false);
             na_bits_set(&s->fit_map, list, 1);
@@ -105,16 +105,16 @@ static void na_store_place(na_pagestore_t *s, na_hugepage_t *hp) {
     }
 }
 
-void na_store_forget_age(na_pagestore_t *s, na_hugepage_t *hp) {
+void na_pages_forget_age(na_free_pages_t *s, na_hugepage_t *hp) {
     if (hp->in_old) na_list_remove(&s->old, hp, true);
     hp->in_old = false;
 }
 
-static void na_store_recount(na_hugepage_t *hp) {
+static void na_pages_recount(na_hugepage_t *hp) {
     hp->longest = (uint16_t)na_bits_longest(na_bits_not(hp->used));
 }
 
-_Noreturn NA_COLD void na_store_broken(const char *what, uintptr_t address) {
+_Noreturn NA_COLD void na_pages_broken(const char *what, uintptr_t address) {
     na_warn("page heap: %s at %x: the program has overwritten memory, or freed it twice", what,
             (uint64_t)address);
     na_os_abort();
@@ -123,45 +123,46 @@ _Noreturn NA_COLD void na_store_broken(const char *what, uintptr_t address) {
 /* --- pages of one hugepage ----------------------------------------------------------------------
  */
 
-static void na_store_count_taken(na_pagestore_t *s, na_hugepage_t *hp, unsigned n, unsigned dirty) {
+static void na_pages_count_taken(na_free_pages_t *s, na_hugepage_t *hp, unsigned n,
+                                 unsigned dirty) {
     hp->touched = true;
     if (dirty < n && hp->purged_at &&
         atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay)
         s->cap_regret += n - dirty;
     s->used += n;
     s->dirty -= dirty;
-    na_store_place(s, hp);
+    na_pages_place(s, hp);
 }
 
 static const na_bits_t na_bits_all = {{~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0)}};
 static const na_bits_t na_bits_none = {{0, 0, 0, 0}};
 
-/* na_store_take_at of a whole one. */
-static unsigned na_store_take_whole(na_pagestore_t *s, na_hugepage_t *hp) {
+/* na_pages_take_at of a whole one. */
+static unsigned na_pages_take_whole(na_free_pages_t *s, na_hugepage_t *hp) {
     unsigned dirty = na_bits_count_all(&hp->dirty);
-    hp->bare = hp->list == NA_LIST_EMPTY_CLEAN;
+    hp->was_clean = hp->list == NA_LIST_EMPTY_CLEAN;
     hp->used = na_bits_all;
     hp->dirty = na_bits_none;
     hp->longest = 0;
-    na_store_count_taken(s, hp, NA_HUGE_PAGES, dirty);
+    na_pages_count_taken(s, hp, NA_HUGE_PAGES, dirty);
     return dirty;
 }
 
-unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n) {
+unsigned na_pages_take_at(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsigned n) {
     na_region_use(hp->region, na_hugepage_start(hp) + ((uintptr_t)(start + n) << NA_PAGE_SHIFT));
-    if (n == NA_HUGE_PAGES) return na_store_take_whole(s, hp);
+    if (n == NA_HUGE_PAGES) return na_pages_take_whole(s, hp);
     unsigned left = na_bits_gap_before(&hp->used, start);
     unsigned right = na_bits_gap_after(&hp->used, start + n);
     unsigned dirty = na_bits_count(&hp->dirty, start, n);
-    hp->bare = hp->list == NA_LIST_EMPTY_CLEAN;
+    hp->was_clean = hp->list == NA_LIST_EMPTY_CLEAN;
     na_bits_set(&hp->used, start, n);
     if (dirty) na_bits_clear(&hp->dirty, start, n);
     /* Only the end of a longest run can change the longest. */
     if (left + n + right == NA_HUGE_PAGES)
         hp->longest = (uint16_t)(left > right ? left : right);
     else if (left + n + right == hp->longest)
-        na_store_recount(hp);
-    na_store_count_taken(s, hp, n, dirty);
+        na_pages_recount(hp);
+    na_pages_count_taken(s, hp, n, dirty);
     return dirty;
 }
 
@@ -174,7 +175,7 @@ NA_INLINE void na_region_freed(na_hugepage_t *hp, unsigned start) {
 }
 
 /* Marks them free; false: some are. */
-static bool na_store_release(na_hugepage_t *hp, unsigned start, unsigned n) {
+static bool na_pages_release(na_hugepage_t *hp, unsigned start, unsigned n) {
     if (n == NA_HUGE_PAGES) {
         if (NA_UNLIKELY(!na_bits_full(&hp->used))) return false;
         hp->used = na_bits_none;
@@ -191,41 +192,42 @@ static bool na_store_release(na_hugepage_t *hp, unsigned start, unsigned n) {
     return true;
 }
 
-void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n, uint64_t now) {
-    if (NA_UNLIKELY(!na_store_release(hp, start, n)))
-        na_store_broken("pages given back that are free",
+void na_pages_give(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsigned n,
+                   uint64_t now) {
+    if (NA_UNLIKELY(!na_pages_release(hp, start, n)))
+        na_pages_broken("pages given back that are free",
                         na_hugepage_start(hp) + ((uintptr_t)start << NA_PAGE_SHIFT));
     na_region_freed(hp, start);
     hp->freed_at = now;
     s->used -= n;
     s->dirty += n;
-    na_store_place(s, hp);
+    na_pages_place(s, hp);
     if (hp->in_old && s->old.tail != hp) {
         na_list_remove(&s->old, hp, true);
         na_list_append(&s->old, hp, true);
     }
 }
 
-unsigned na_store_isolate(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages) {
+unsigned na_pages_isolate(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages) {
     na_bits_t taken = na_bits_and(hp->dirty, pages);
     unsigned dirty = na_bits_count(&taken, 0, NA_HUGE_PAGES);
     hp->used = na_bits_or(hp->used, pages);
     hp->dirty = na_bits_and(hp->dirty, na_bits_not(pages));
-    na_store_recount(hp);
+    na_pages_recount(hp);
     s->dirty -= dirty;
-    na_store_place(s, hp);
+    na_pages_place(s, hp);
     return dirty;
 }
 
-void na_store_restore(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages, bool dirty) {
+void na_pages_restore(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages, bool dirty) {
     na_region_freed(hp, 0);
     hp->used = na_bits_and(hp->used, na_bits_not(pages));
     if (dirty) {
         hp->dirty = na_bits_or(hp->dirty, pages);
         s->dirty += na_bits_count(&pages, 0, NA_HUGE_PAGES);
     }
-    na_store_recount(hp);
-    na_store_place(s, hp);
+    na_pages_recount(hp);
+    na_pages_place(s, hp);
 }
 
 /* --- choice -------------------------------------------------------------------------------------
@@ -239,7 +241,7 @@ NA_INLINE unsigned na_hugepage_find(const na_hugepage_t *hp, uint32_t n, uint32_
     return at;
 }
 
-static na_hugepage_t *na_store_search(na_pagestore_t *s, uint32_t n, uint32_t align,
+static na_hugepage_t *na_pages_search(na_free_pages_t *s, uint32_t n, uint32_t align,
                                       unsigned tries_each, unsigned *at) {
     for (unsigned list = na_bits_next(&s->fit_map, n); list != NA_BITS_NONE;
          list = na_bits_next(&s->fit_map, list + 1)) {
@@ -256,13 +258,13 @@ static na_hugepage_t *na_store_search(na_pagestore_t *s, uint32_t n, uint32_t al
  * with less a few are tried first, and all of them only before the heap grows. */
 #define NA_FIT_TRIES 8
 
-static na_hugepage_t *na_store_find(na_pagestore_t *s, uint32_t n, uint32_t align, unsigned *at) {
-    na_hugepage_t *hp = na_store_search(s, n, align, NA_FIT_TRIES, at);
+static na_hugepage_t *na_pages_find(na_free_pages_t *s, uint32_t n, uint32_t align, unsigned *at) {
+    na_hugepage_t *hp = na_pages_search(s, n, align, NA_FIT_TRIES, at);
     if (NA_LIKELY(hp)) return hp;
     *at = 0;
     if (s->empty_dirty.tail) return s->empty_dirty.tail;
     if (s->empty_clean.head) return s->empty_clean.head;
-    return align > 1 ? na_store_search(s, n, align, UINT32_MAX, at) : NULL;
+    return align > 1 ? na_pages_search(s, n, align, UINT32_MAX, at) : NULL;
 }
 
 /* First index >= from whose bit is set; `count` if there is none. */
@@ -313,7 +315,7 @@ static size_t na_count_dirty(const na_hugepage_t *hp, size_t whole) {
  * most memory, the first of equals. */
 #define NA_LONG_TRIES 16
 
-static na_hugepage_t *na_store_find_long(na_pagestore_t *s, uint32_t n) {
+static na_hugepage_t *na_pages_find_long(na_free_pages_t *s, uint32_t n) {
     size_t whole = n / NA_HUGE_PAGES;
     if (n == NA_HUGE_PAGES) return s->empty_dirty.tail ? s->empty_dirty.tail : s->empty_clean.head;
     na_hugepage_t *best = NULL;
@@ -338,26 +340,26 @@ static na_hugepage_t *na_store_find_long(na_pagestore_t *s, uint32_t n) {
 }
 
 /* Takes n >= NA_HUGE_PAGES pages from the first one of `hp` on. */
-static uintptr_t na_store_take_from(na_pagestore_t *s, na_hugepage_t *hp, uint32_t n,
+static uintptr_t na_pages_take_from(na_free_pages_t *s, na_hugepage_t *hp, uint32_t n,
                                     uint32_t *dirty) {
     uintptr_t start = na_hugepage_start(hp);
     na_region_use(hp->region, start + ((uintptr_t)n << NA_PAGE_SHIFT));
     *dirty = 0;
     for (; n >= NA_HUGE_PAGES; n -= NA_HUGE_PAGES)
-        *dirty += na_store_take_at(s, hp++, 0, NA_HUGE_PAGES);
-    if (n) *dirty += na_store_take_at(s, hp, 0, n);
+        *dirty += na_pages_take_at(s, hp++, 0, NA_HUGE_PAGES);
+    if (n) *dirty += na_pages_take_at(s, hp, 0, n);
     return start;
 }
 
-uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t *dirty) {
+uintptr_t na_pages_take(na_free_pages_t *s, uint32_t n, uint32_t align, uint32_t *dirty) {
     if (NA_UNLIKELY(n >= NA_HUGE_PAGES)) {
-        na_hugepage_t *first = na_store_find_long(s, n);
-        return first ? na_store_take_from(s, first, n, dirty) : 0;
+        na_hugepage_t *first = na_pages_find_long(s, n);
+        return first ? na_pages_take_from(s, first, n, dirty) : 0;
     }
     unsigned at;
-    na_hugepage_t *hp = na_store_find(s, n, align, &at);
+    na_hugepage_t *hp = na_pages_find(s, n, align, &at);
     if (!hp) return 0;
-    *dirty = na_store_take_at(s, hp, at, n);
+    *dirty = na_pages_take_at(s, hp, at, n);
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
@@ -371,12 +373,12 @@ static bool na_is_dirty_run(const na_hugepage_t *hp, uint32_t n) {
     return n == 0 || na_bits_count(&hp->dirty, 0, n) == n;
 }
 
-uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align) {
+uintptr_t na_pages_take_dirty(na_free_pages_t *s, uint32_t n, uint32_t align) {
     if (s->dirty < n) return 0;
     if (n >= NA_HUGE_PAGES) {
-        na_hugepage_t *first = na_store_find_long(s, n);
+        na_hugepage_t *first = na_pages_find_long(s, n);
         uint32_t dirty;
-        return first && na_is_dirty_run(first, n) ? na_store_take_from(s, first, n, &dirty) : 0;
+        return first && na_is_dirty_run(first, n) ? na_pages_take_from(s, first, n, &dirty) : 0;
     }
     na_hugepage_t *found = NULL;
     unsigned at = NA_BITS_NONE;
@@ -393,29 +395,29 @@ uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align) {
         if (at != NA_BITS_NONE) found = hp;
     }
     if (!found) return 0;
-    na_store_take_at(s, found, at, n);
+    na_pages_take_at(s, found, at, n);
     return na_hugepage_start(found) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
-/* The pages that a run with room takes part in: the rooms of long ones are whole hugepages. */
-static uint32_t na_roomy_pages(uint32_t n, uint32_t *room) {
-    if (n + 2 * *room >= NA_HUGE_PAGES) *room = (uint32_t)na_align_up(*room, NA_HUGE_PAGES);
-    return n + 2 * *room;
+/* The pages of a run and of the slack on its sides, which beside long ones is whole hugepages. */
+static uint32_t na_growing_pages(uint32_t n, uint32_t *slack) {
+    if (n + 2 * *slack >= NA_HUGE_PAGES) *slack = (uint32_t)na_align_up(*slack, NA_HUGE_PAGES);
+    return n + 2 * *slack;
 }
 
-uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint32_t *dirty) {
-    uint32_t all = na_roomy_pages(n, &room);
+uintptr_t na_pages_take_growing(na_free_pages_t *s, uint32_t n, uint32_t slack, uint32_t *dirty) {
+    uint32_t all = na_growing_pages(n, &slack);
     na_hugepage_t *hp;
     unsigned at = 0;
     if (all < NA_HUGE_PAGES)
-        hp = na_store_find(s, all, 1, &at);
+        hp = na_pages_find(s, all, 1, &at);
     else
-        hp = na_store_find_long(s, all);
+        hp = na_pages_find_long(s, all);
     if (!hp) return 0;
-    hp += room / NA_HUGE_PAGES;
-    if (n >= NA_HUGE_PAGES) return na_store_take_from(s, hp, n, dirty);
-    at += room % NA_HUGE_PAGES;
-    *dirty = na_store_take_at(s, hp, at, n);
+    hp += slack / NA_HUGE_PAGES;
+    if (n >= NA_HUGE_PAGES) return na_pages_take_from(s, hp, n, dirty);
+    at += slack % NA_HUGE_PAGES;
+    *dirty = na_pages_take_at(s, hp, at, n);
     return na_hugepage_start(hp) + ((uintptr_t)at << NA_PAGE_SHIFT);
 }
 
@@ -434,14 +436,14 @@ static size_t na_free_row(const na_region_t *region, size_t from, size_t n, size
 }
 
 /* Takes the region's n pages from page `from` on, which are free. */
-static uintptr_t na_store_take_row(na_pagestore_t *s, na_region_t *region, size_t from, uint32_t n,
+static uintptr_t na_pages_take_row(na_free_pages_t *s, na_region_t *region, size_t from, uint32_t n,
                                    uint32_t *dirty) {
     uintptr_t start = region->start + (from << NA_PAGE_SHIFT);
     *dirty = 0;
     while (n > 0) {
         unsigned at = (unsigned)(from % NA_HUGE_PAGES);
         unsigned part = n < NA_HUGE_PAGES - at ? n : NA_HUGE_PAGES - at;
-        *dirty += na_store_take_at(s, &region->hugepages[from / NA_HUGE_PAGES], at, part);
+        *dirty += na_pages_take_at(s, &region->hugepages[from / NA_HUGE_PAGES], at, part);
         from += part;
         n -= part;
     }
@@ -477,10 +479,10 @@ static size_t na_region_find_row(na_region_t *region, uint32_t n) {
     return found;
 }
 
-NA_COLD uintptr_t na_store_take_across(na_pagestore_t *s, uint32_t n, uint32_t *dirty) {
+NA_COLD uintptr_t na_pages_take_across(na_free_pages_t *s, uint32_t n, uint32_t *dirty) {
     for (na_region_t *region = s->regions; region; region = region->next) {
         size_t row = na_region_find_row(region, n);
-        if (row != NA_NO_ROW) return na_store_take_row(s, region, row, n, dirty);
+        if (row != NA_NO_ROW) return na_pages_take_row(s, region, row, n, dirty);
     }
     return 0;
 }
@@ -506,7 +508,7 @@ static NA_COLD size_t na_free_before(const na_region_t *region, size_t n) {
 static size_t na_region_reach(const na_region_t *region, uint32_t n, uint32_t align) {
     size_t frontier = region->frontier >> NA_PAGE_SHIFT; /* all in pages from the start */
     size_t start = frontier;
-    if (na_store_may_cross(n, align)) {
+    if (na_pages_may_cross(n, align)) {
         start -= na_free_before(region, n);
         size_t end = (start + n) << NA_PAGE_SHIFT;
         return end <= region->space.most ? end : 0;
@@ -530,7 +532,7 @@ static size_t na_region_reach(const na_region_t *region, uint32_t n, uint32_t al
 
 /* Small steps while the node is small, so that a small program is not charged for megabytes; then
  * larger ones, so that a growing one makes few system calls. */
-static size_t na_store_step(const na_pagestore_t *s) {
+static size_t na_pages_step(const na_free_pages_t *s) {
     if (s->committed < NA_HUGE_SIZE) return (size_t)128 << 10;
     size_t step = na_align_down((size_t)s->committed / 8, NA_HUGE_SIZE);
     size_t most = (size_t)16 << 20;
@@ -538,7 +540,7 @@ static size_t na_store_step(const na_pagestore_t *s) {
 }
 
 /* Nothing is left to open in it. */
-static NA_COLD void na_store_close(na_pagestore_t *s, const na_region_t *region) {
+static NA_COLD void na_pages_close(na_free_pages_t *s, const na_region_t *region) {
     for (na_region_t **link = &s->open; *link; link = &(*link)->next_open)
         if (*link == region) {
             *link = region->next_open;
@@ -546,9 +548,9 @@ static NA_COLD void na_store_close(na_pagestore_t *s, const na_region_t *region)
         }
 }
 
-static na_reserve_result_t na_store_try_open(na_pagestore_t *s, na_region_t *region, size_t need) {
+static na_reserve_result_t na_pages_try_open(na_free_pages_t *s, na_region_t *region, size_t need) {
     size_t from = region->frontier;
-    size_t step = na_store_step(s);
+    size_t step = na_pages_step(s);
     need = na_align_up(need, na_os_page > NA_PAGE_SIZE ? na_os_page : NA_PAGE_SIZE);
     size_t to = na_align_up(need, step < NA_HUGE_SIZE ? step : NA_HUGE_SIZE);
     if (to < from + step) to = na_align_up(from + step, step < NA_HUGE_SIZE ? step : NA_HUGE_SIZE);
@@ -557,7 +559,7 @@ static na_reserve_result_t na_store_try_open(na_pagestore_t *s, na_region_t *reg
     if (need <= to) result = na_region_open(region, to, s->committed);
     if (result != NA_RESERVE_DONE && need < to)
         result = na_region_open(region, to = need, s->committed);
-    if (region->frontier == region->space.most) na_store_close(s, region);
+    if (region->frontier == region->space.most) na_pages_close(s, region);
     if (result != NA_RESERVE_DONE) return result;
     /* Written under the lock, read by na_pageheap_committed without it. */
     __atomic_store_n(&s->committed, s->committed + (to - from), __ATOMIC_RELAXED);
@@ -568,25 +570,25 @@ static na_reserve_result_t na_store_try_open(na_pagestore_t *s, na_region_t *reg
         if (end > to) end = to;
         na_bits_clear(&hp->used, (unsigned)(from % NA_HUGE_SIZE >> NA_PAGE_SHIFT),
                       (unsigned)((end - from) >> NA_PAGE_SHIFT));
-        na_store_recount(hp);
-        na_store_place(s, hp);
+        na_pages_recount(hp);
+        na_pages_place(s, hp);
         from = end;
     }
     return result;
 }
 
-bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need) {
-    return na_store_try_open(s, region, need) == NA_RESERVE_DONE;
+bool na_pages_open(na_free_pages_t *s, na_region_t *region, size_t need) {
+    return na_pages_try_open(s, region, need) == NA_RESERVE_DONE;
 }
 
-static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
-    unsigned store = (unsigned)(s - na_pagestores);
-    bool by_touch = store > NA_NODE_ANY;
-    unsigned node = by_touch ? store - NA_STORE_TOUCH(0) : store;
+static na_region_t *na_pages_add_region(na_free_pages_t *s, size_t need) {
+    unsigned set = (unsigned)(s - na_free_pages);
+    bool by_touch = set > NA_NODE_ANY;
+    unsigned node = by_touch ? set - NA_PAGES_FIRST_TOUCH(0) : set;
     bool bind = !s->bind_refused && na_place_binds(node);
     na_region_t *region = na_region_create(node, by_touch, need, bind, s->committed);
     if (!region) return NULL;
-    region->store = store;
+    region->set = set;
     s->bind_refused |= bind && !region->bound;
     s->delay = na_option(NA_OPT_PURGE_DELAY);
     if (s->delay > (uint64_t)1 << 40) /* for ever, and no sum with it overflows */
@@ -603,26 +605,26 @@ static na_region_t *na_store_add_region(na_pagestore_t *s, size_t need) {
 }
 
 /* 1 done, 0 refused, -1 no region has so many pages left. */
-static int na_store_grow_open(na_pagestore_t *s, uint32_t n, uint32_t align) {
+static int na_pages_grow_open(na_free_pages_t *s, uint32_t n, uint32_t align) {
     for (na_region_t *region = s->open; region; region = region->next_open) {
         size_t reach = na_region_reach(region, n, align);
-        na_reserve_result_t result = reach ? na_store_try_open(s, region, reach) : NA_RESERVE_TAKEN;
+        na_reserve_result_t result = reach ? na_pages_try_open(s, region, reach) : NA_RESERVE_TAKEN;
         /* A refusal concerns memory, not this region: a new region would not help. */
         if (result != NA_RESERVE_TAKEN) return result == NA_RESERVE_DONE;
     }
     return -1;
 }
 
-bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align) {
-    int done = na_store_grow_open(s, n, align);
+bool na_pages_grow(na_free_pages_t *s, uint32_t n, uint32_t align) {
+    int done = na_pages_grow_open(s, n, align);
     if (done >= 0) return done;
     size_t need = (size_t)n << NA_PAGE_SHIFT;
-    na_region_t *region = na_store_add_region(s, need);
-    return region && na_store_open(s, region, need);
+    na_region_t *region = na_pages_add_region(s, need);
+    return region && na_pages_open(s, region, need);
 }
 
-bool na_store_grow_roomy(na_pagestore_t *s, uint32_t n, uint32_t room) {
-    return na_store_grow_open(s, na_roomy_pages(n, &room), 1) > 0;
+bool na_pages_grow_growing(na_free_pages_t *s, uint32_t n, uint32_t slack) {
+    return na_pages_grow_open(s, na_growing_pages(n, &slack), 1) > 0;
 }
 
 /* --- shrinking ----------------------------------------------------------------------------------
@@ -645,12 +647,12 @@ static size_t na_region_clean_end(const na_region_t *region) {
     return end;
 }
 
-static void na_region_shrink(na_pagestore_t *s, na_region_t *region, size_t to) {
+static void na_region_shrink(na_free_pages_t *s, na_region_t *region, size_t to) {
     for (size_t at = to; at < region->frontier; at += NA_HUGE_SIZE) {
         na_hugepage_t *hp = &region->hugepages[at >> NA_HUGE_SHIFT];
         hp->used = na_bits_all;
         hp->longest = 0;
-        na_store_place(s, hp);
+        na_pages_place(s, hp);
     }
     if (region->frontier == region->space.most) {
         region->next_open = s->open;
@@ -662,7 +664,7 @@ static void na_region_shrink(na_pagestore_t *s, na_region_t *region, size_t to) 
     na_reserve_shrink(&region->space, to);
 }
 
-void na_store_shrink(na_pagestore_t *s) {
+void na_pages_shrink(na_free_pages_t *s) {
     for (na_region_t *region = s->regions; region; region = region->next) {
         size_t to = na_region_clean_end(region), bytes = region->frontier - to;
         if (bytes >= NA_SHRINK_LEAST && bytes >= s->committed / 8) na_region_shrink(s, region, to);

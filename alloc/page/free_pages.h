@@ -1,10 +1,10 @@
-/* free_pages.h - free pages of one node: lists, choice, growth.
+/* free_pages.h - the sets of free pages: lists, choice, growth.
  *
  * What the page heap (pageheap.c) and purging (purge.c) share. Every function here wants the
- * store's lock held by the caller, unless said otherwise. Counts are pages, unless said otherwise.
+ * set's lock held by the caller, unless said otherwise. Counts are pages, unless said otherwise.
  */
-#ifndef NUMALLOC_ALLOC_FREE_PAGES_H
-#define NUMALLOC_ALLOC_FREE_PAGES_H
+#ifndef NUMALLOC_ALLOC_PAGE_FREE_PAGES_H
+#define NUMALLOC_ALLOC_PAGE_FREE_PAGES_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ typedef struct na_hugelist {
 #define NA_LIST_EMPTY_DIRTY 256u /* oldest first: purging takes the head, allocation the tail */
 #define NA_LIST_EMPTY_CLEAN 257u /* once used first, then never used ones by address */
 
-typedef struct na_pagestore {
+typedef struct na_free_pages {
     _Alignas(NA_CACHE_LINE) na_lock_t lock;
     na_bits_t fit_map; /* bit i: fit[i] is not empty */
     na_hugelist_t empty_dirty, empty_clean;
@@ -47,11 +47,10 @@ typedef struct na_pagestore {
     uint64_t cap_purged_at;
     uint64_t cap_regret; /* of those, pages wanted back */
     uint64_t cap_changed_at;
-    uint64_t peak, peak_at;    /* highest `used` of late, and when (ms) */
-    uint64_t purge_not_before; /* after a refusal of the system (locked memory) */
-    unsigned shift_refusals;   /* remap.c */
-    _Atomic(bool)
-        touch_refused; /* of a first-touch store: it is to be left alone (first_touch.h) */
+    uint64_t peak, peak_at;      /* highest `used` of late, and when (ms) */
+    uint64_t purge_not_before;   /* after a refusal of the system (locked memory) */
+    unsigned remap_refusals;     /* remap.c */
+    _Atomic(bool) touch_refused; /* of a first-touch set: it is to be left alone (first_touch.h) */
 
     /* Regions. Bytes. */
     na_region_t *regions, *open;
@@ -64,71 +63,71 @@ typedef struct na_pagestore {
      * the first of the two; and what the look at the node found (pages, ms). */
     uint64_t fresh, room_limit, ask_limit, fresh_limit;
     uint64_t room, room_ms;
-    uint64_t squeezed_ms; /* when huge pages were last split because the node was full */
+    uint64_t split_ms; /* when huge pages were last split because the node was full */
 
     na_hugelist_t fit[NA_HUGE_PAGES];
-} na_pagestore_t;
+} na_free_pages_t;
 
 /* By number: of each dense node, and of the pseudo-node, its number; then of each dense node its
- * first-touch store, whose regions are not bound to the node. It has the pages of large blocks that
+ * first-touch set, whose regions are not bound to the node. It has the pages of large blocks that
  * hold no memory yet: they are to lie where they are first touched. Of its free pages, those that
  * hold memory lie on the node (first_touch.h). Valid when all zero. */
-extern NA_NEAR na_pagestore_t na_pagestores[];
-#define NA_STORE_TOUCH(node) (NA_NODE_ANY + 1u + (node))
-#define NA_STORES            NA_STORE_TOUCH(NA_MAX_NODES)
+extern NA_NEAR na_free_pages_t na_free_pages[];
+#define NA_PAGES_FIRST_TOUCH(node) (NA_NODE_ANY + 1u + (node))
+#define NA_PAGES_SETS              NA_PAGES_FIRST_TOUCH(NA_MAX_NODES)
 
-/* All of them in turn: for (unsigned i = 0; i < NA_STORES; i = na_store_next(i)) */
-NA_INLINE unsigned na_store_next(unsigned store) {
-    if (store < NA_NODE_ANY) return na_node_next(store);
-    return na_node_many && store - NA_NODE_ANY < na_node_count ? store + 1 : NA_STORES;
+/* All of them in turn: for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i)) */
+NA_INLINE unsigned na_pages_next(unsigned set) {
+    if (set < NA_NODE_ANY) return na_node_next(set);
+    return na_node_many && set - NA_NODE_ANY < na_node_count ? set + 1 : NA_PAGES_SETS;
 }
 
 /* Takes n (1..NA_RUN_MAX_PAGES) free pages, accessible already. *dirty: how many of them may hold
  * memory. 0 if there are none. */
-uintptr_t na_store_take(na_pagestore_t *s, uint32_t n, uint32_t align, uint32_t *dirty);
+uintptr_t na_pages_take(na_free_pages_t *s, uint32_t n, uint32_t align, uint32_t *dirty);
 
 /* The same among pages that all hold memory, so that no more is asked of the system. */
-uintptr_t na_store_take_dirty(na_pagestore_t *s, uint32_t n, uint32_t align);
-/* The same for a run that is to grow: in the middle of so many free pages that at least `room` are
+uintptr_t na_pages_take_dirty(na_free_pages_t *s, uint32_t n, uint32_t align);
+/* The same for a run that is to grow: in the middle of so many free pages that at least `slack` are
  * left on either side, one for it to grow into and one for its neighbour. */
-uintptr_t na_store_take_roomy(na_pagestore_t *s, uint32_t n, uint32_t room, uint32_t *dirty);
+uintptr_t na_pages_take_growing(na_free_pages_t *s, uint32_t n, uint32_t slack, uint32_t *dirty);
 
 /* Where address space is limited: a run of more pages than any small span has may lie across
  * hugepages, since what would be left over between two counts against the limit. */
 #define NA_ACROSS_LEAST 33u
-NA_INLINE bool na_store_may_cross(uint32_t n, uint32_t align) {
+NA_INLINE bool na_pages_may_cross(uint32_t n, uint32_t align) {
     return n >= NA_ACROSS_LEAST && align == 1 &&
            NA_UNLIKELY(atomic_load_explicit(&na_reserve_limited, memory_order_relaxed));
 }
 /* The first n free pages in a row, wherever they begin. Looks through all regions. */
-uintptr_t na_store_take_across(na_pagestore_t *s, uint32_t n, uint32_t *dirty);
+uintptr_t na_pages_take_across(na_free_pages_t *s, uint32_t n, uint32_t *dirty);
 
 /* Takes exactly these pages of one hugepage, which are free; how many were dirty. */
-unsigned na_store_take_at(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n);
+unsigned na_pages_take_at(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsigned n);
 
 /* Gives back pages of one hugepage; they are dirty from `now` on. Ends the process with a message
  * if one of them is not in use: the tables of the caller are broken. */
-void na_store_give(na_pagestore_t *s, na_hugepage_t *hp, unsigned start, unsigned n, uint64_t now);
+void na_pages_give(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsigned n, uint64_t now);
 
-/* Moves frontiers or makes a region so that na_store_take(n, align) succeeds; false: the system
+/* Moves frontiers or makes a region so that na_pages_take(n, align) succeeds; false: the system
  * refuses. */
-bool na_store_grow(na_pagestore_t *s, uint32_t n, uint32_t align);
-/* The same for na_store_take_roomy, within the regions that there are. */
-bool na_store_grow_roomy(na_pagestore_t *s, uint32_t n, uint32_t room);
+bool na_pages_grow(na_free_pages_t *s, uint32_t n, uint32_t align);
+/* The same for na_pages_take_growing, within the regions that there are. */
+bool na_pages_grow_growing(na_free_pages_t *s, uint32_t n, uint32_t slack);
 /* Moves a region's frontier to at least `need` bytes (at most its size). */
-bool na_store_open(na_pagestore_t *s, na_region_t *region, size_t need);
+bool na_pages_open(na_free_pages_t *s, na_region_t *region, size_t need);
 
 /* Where address space is limited, and much of it is free and without memory at the ends of regions:
  * frontiers go back, so that it may be had for stacks, libraries and tables. */
-void na_store_shrink(na_pagestore_t *s);
+void na_pages_shrink(na_free_pages_t *s);
 
 /* For purging: free pages out of everybody's reach, and back, clean or still dirty. isolate returns
  * how many of them were dirty. */
-unsigned na_store_isolate(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages);
-void na_store_restore(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t pages, bool dirty);
+unsigned na_pages_isolate(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages);
+void na_pages_restore(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages, bool dirty);
 /* Takes a hugepage off the list of old ones until its pages change again. */
-void na_store_forget_age(na_pagestore_t *s, na_hugepage_t *hp);
+void na_pages_forget_age(na_free_pages_t *s, na_hugepage_t *hp);
 
-_Noreturn void na_store_broken(const char *what, uintptr_t address);
+_Noreturn void na_pages_broken(const char *what, uintptr_t address);
 
 #endif

@@ -14,8 +14,7 @@
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 
-/* --- the heap limit
- * ------------------------------------------------------------------------------- */
+/* --- the heap limit --- */
 
 /* Bytes charged; kept only where there is a limit, so that nodes share no counter without one. */
 static _Atomic(size_t) na_limit_used;
@@ -36,38 +35,37 @@ void na_limit_release(size_t bytes) {
         atomic_fetch_sub_explicit(&na_limit_used, bytes, memory_order_relaxed);
 }
 
-/* --- taking
- * --------------------------------------------------------------------------------------- */
+/* --- taking --- */
 
 /* What is asked for beside a number of pages. */
 typedef struct na_wish {
     uint32_t align;
-    uint32_t room; /* 0: none */
+    uint32_t slack; /* to grow into, on either side; 0: none */
 } na_wish_t;
 
-static uintptr_t na_pageheap_find_roomy(na_pagestore_t *s, uint32_t pages, uint32_t room,
-                                        uint32_t *dirty) {
-    uintptr_t start = na_store_take_roomy(s, pages, room, dirty);
-    if (!start && na_store_grow_roomy(s, pages, room))
-        start = na_store_take_roomy(s, pages, room, dirty);
+static uintptr_t na_pageheap_find_growing(na_free_pages_t *s, uint32_t pages, uint32_t slack,
+                                          uint32_t *dirty) {
+    uintptr_t start = na_pages_take_growing(s, pages, slack, dirty);
+    if (!start && na_pages_grow_growing(s, pages, slack))
+        start = na_pages_take_growing(s, pages, slack, dirty);
     return start;
 }
 
-static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t wish, bool *zeroed);
+static uintptr_t na_pageheap_take(na_free_pages_t *s, uint32_t pages, na_wish_t wish, bool *zeroed);
 
 /* What is resident exceeds what may be, and the run has no memory. */
-static NA_COLD uintptr_t na_pageheap_exchange(na_pagestore_t *s, uintptr_t start, uint32_t pages,
-                                              na_wish_t wish, bool *zeroed) {
+static NA_COLD uintptr_t na_pageheap_refit(na_free_pages_t *s, uintptr_t start, uint32_t pages,
+                                           na_wish_t wish, bool *zeroed) {
     switch (na_remap(s, start, pages)) {
-    case NA_SHIFT_NONE:
+    case NA_REMAP_NONE:
         break;
-    case NA_SHIFT_SOME:
+    case NA_REMAP_SOME:
         *zeroed = false;
         break;
-    case NA_SHIFT_LOST: /* at most once a node: then no more is shifted there */
+    case NA_REMAP_LOST: /* at most once a node: then no more is moved there */
         return na_pageheap_take(s, pages, wish, zeroed);
     }
-    na_purge_exchange(s);
+    na_purge_to_peak(s);
     return start;
 }
 
@@ -81,47 +79,47 @@ static void na_pageheap_touch(uintptr_t start, uint32_t pages) {
 }
 
 /* Free memory, else new memory, anywhere. */
-static uintptr_t na_pageheap_take_any(na_pagestore_t *s, uint32_t pages, uint32_t align,
+static uintptr_t na_pageheap_take_any(na_free_pages_t *s, uint32_t pages, uint32_t align,
                                       uint32_t *dirty) {
     for (bool grown = false;; grown = true) {
-        bool across = na_store_may_cross(pages, align); /* growth may have found a limit */
+        bool across = na_pages_may_cross(pages, align); /* growth may have found a limit */
         uintptr_t start =
-            across ? na_store_take_across(s, pages, dirty) : na_store_take(s, pages, align, dirty);
-        if (NA_LIKELY(start) || grown || !na_store_grow(s, pages, align)) return start;
+            across ? na_pages_take_across(s, pages, dirty) : na_pages_take(s, pages, align, dirty);
+        if (NA_LIKELY(start) || grown || !na_pages_grow(s, pages, align)) return start;
     }
 }
 
 /* Free memory of the node, else new memory of the node. With the lock; lets it go. */
-static uintptr_t na_pageheap_take_locked(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
+static uintptr_t na_pageheap_take_locked(na_free_pages_t *s, uint32_t pages, na_wish_t wish,
                                          bool *zeroed) {
     uintptr_t start = 0;
     uint32_t dirty;
-    if (NA_UNLIKELY(wish.room)) start = na_pageheap_find_roomy(s, pages, wish.room, &dirty);
+    if (NA_UNLIKELY(wish.slack)) start = na_pageheap_find_growing(s, pages, wish.slack, &dirty);
     if (NA_UNLIKELY(na_pressure_is_critical()) && !start &&
-        (start = na_store_take_dirty(s, pages, wish.align)))
+        (start = na_pages_take_dirty(s, pages, wish.align)))
         dirty = pages;
     if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish.align, &dirty);
-    bool exchange = start && na_purge_exchange_due(s, pages - dirty);
+    bool beyond_peak = start && na_purge_peak_due(s, pages - dirty);
     if (NA_LIKELY(start)) s->fresh += pages - dirty;
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
-    if (NA_UNLIKELY(exchange)) start = na_pageheap_exchange(s, start, pages, wish, zeroed);
+    if (NA_UNLIKELY(beyond_peak)) start = na_pageheap_refit(s, start, pages, wish, zeroed);
     if (NA_UNLIKELY(na_pressure_is_exhausted()) && start) na_pageheap_touch(start, pages);
     return start;
 }
 
-static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t wish, bool *zeroed) {
+static uintptr_t na_pageheap_take(na_free_pages_t *s, uint32_t pages, na_wish_t wish,
+                                  bool *zeroed) {
     na_lock(&s->lock);
     return na_pageheap_take_locked(s, pages, wish, zeroed);
 }
 
-/* --- several nodes: the order of growth
- * -------------------------------------------------------------------------
+/* --- several nodes: the order of growth ---
  *
  * A span for a node comes from, in this order:
  *   1. free memory of the node;
  *   2. new memory of the node, for which others give back free memory when the process holds more
- *      than it lately needed (na_pageheap_exchange_nodes);
+ *      than it lately needed (na_pageheap_purge_others);
  *   3. when the node has no room left: its free pages that hold memory but do not fit are given
  *      back, for as much new memory of the node;
  *   4. the nearest other node that has room or fitting free memory: a stray;
@@ -131,7 +129,7 @@ static uintptr_t na_pageheap_take(na_pagestore_t *s, uint32_t pages, na_wish_t w
 
 enum {
     LOOK_PAGES = 2048,    /* 16 MiB of new memory at most between two looks at a node's room */
-    SQUEEZE_MS = 1000,    /* the least time between two splittings of a node's huge pages */
+    SPLIT_MS = 1000,      /* the least time between two splittings of a node's huge pages */
     LOOK_MS = 10,         /* the least time between two looks */
     FULL_PAGES = 64,      /* less than that is no room */
     PURGE_LEAST = 256,    /* pages given back at a time when the node is full */
@@ -146,7 +144,7 @@ typedef struct na_strays {
 } na_strays_t;
 NA_SPARSE static na_strays_t na_strays[NA_MAX_NODES + 1];
 
-void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins) {
+void na_pageheap_count_stray(unsigned home, unsigned node, uint32_t pages, bool begins) {
     if (begins) {
         atomic_fetch_add_explicit(&na_strays[home].ever, pages, memory_order_relaxed);
         atomic_fetch_add_explicit(&na_strays[home].away, pages, memory_order_relaxed);
@@ -161,21 +159,21 @@ void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins
  * holds a fixed amount; this one has the other nodes give back what they do not use, and grows at
  * home: when what all nodes hold passes the latest peaks of what they had in use by an eighth and a
  * slack. */
-static void na_pageheap_exchange_nodes(unsigned node) {
+static void na_pageheap_purge_others(unsigned node) {
     uint64_t now = na_os_ms(), bound = 0, held = 0, elsewhere = 0;
-    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i)) {
-        na_pagestore_t *s = &na_pagestores[i];
+    for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i)) {
+        na_free_pages_t *s = &na_free_pages[i];
         na_lock(&s->lock);
         bool late = now < s->peak_at + NODES_PEAK_MS && s->peak > s->used;
         bound += late ? s->peak : s->used;
         held += s->used + s->dirty;
-        if (i != node && i != NA_STORE_TOUCH(node)) elsewhere += s->dirty;
+        if (i != node && i != NA_PAGES_FIRST_TOUCH(node)) elsewhere += s->dirty;
         na_unlock(&s->lock);
     }
     bound += bound / 8 + NODES_SLACK;
-    for (unsigned i = 0; i < NA_STORES && held > bound && elsewhere > 0; i = na_store_next(i)) {
-        if (i == node || i == NA_STORE_TOUCH(node)) continue;
-        na_pagestore_t *s = &na_pagestores[i];
+    for (unsigned i = 0; i < NA_PAGES_SETS && held > bound && elsewhere > 0; i = na_pages_next(i)) {
+        if (i == node || i == NA_PAGES_FIRST_TOUCH(node)) continue;
+        na_free_pages_t *s = &na_free_pages[i];
         na_lock(&s->lock);
         uint64_t dirty = s->dirty;
         na_unlock(&s->lock);
@@ -187,7 +185,7 @@ static void na_pageheap_exchange_nodes(unsigned node) {
 }
 
 /* With the lock, when one of the two has changed. */
-static void na_pageheap_set_limit(na_pagestore_t *s) {
+static void na_pageheap_set_limit(na_free_pages_t *s) {
     s->fresh_limit = s->ask_limit < s->room_limit ? s->ask_limit : s->room_limit;
 }
 
@@ -195,7 +193,7 @@ static void na_pageheap_set_limit(na_pagestore_t *s) {
  * since they were read. The next look comes when half of it is used up; at once, when `wanted`
  * pages are more than is left by our count only, since what was taken may not have been touched. */
 static uint64_t na_pageheap_room(unsigned node, uint64_t wanted) {
-    na_pagestore_t *s = &na_pagestores[node];
+    na_free_pages_t *s = &na_free_pages[node];
     uint64_t now = na_os_ms();
     na_lock(&s->lock);
     bool look = s->room_ms == 0 || now - s->room_ms >= LOOK_MS;
@@ -205,7 +203,7 @@ static uint64_t na_pageheap_room(unsigned node, uint64_t wanted) {
     na_unlock(&s->lock);
     if (!look) return room;
     room = na_node_usable(node) ? na_node_free(node) : 0;
-    if (room != NA_ROOM_UNKNOWN) room >>= NA_PAGE_SHIFT;
+    if (room != NA_NODE_FREE_UNKNOWN) room >>= NA_PAGE_SHIFT;
     na_lock(&s->lock);
     s->room = room;
     s->ask_limit = s->ask_limit > s->fresh ? s->ask_limit - s->fresh : 0;
@@ -222,11 +220,11 @@ static bool na_pageheap_fits(unsigned node, uint64_t pages) {
 
 /* The kernel does not run short on a node that we keep from running short, so it splits no huge
  * pages there by itself: it is told to. True if that was done now. */
-static bool na_pageheap_squeeze(na_pagestore_t *s) {
+static bool na_pageheap_split_huge(na_free_pages_t *s) {
     uint64_t now = na_os_ms();
     na_lock(&s->lock);
-    bool due = s->squeezed_ms == 0 || now - s->squeezed_ms >= SQUEEZE_MS;
-    if (due) s->squeezed_ms = now;
+    bool due = s->split_ms == 0 || now - s->split_ms >= SPLIT_MS;
+    if (due) s->split_ms = now;
     na_unlock(&s->lock);
     if (due) na_purge_split(s);
     return due;
@@ -235,7 +233,7 @@ static bool na_pageheap_squeeze(na_pagestore_t *s) {
 /* A block may grow where it is: not when that would be on a node that is full. */
 static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
     if (NA_LIKELY(!na_node_many)) return true;
-    na_pagestore_t *s = &na_pagestores[node];
+    na_free_pages_t *s = &na_free_pages[node];
     na_lock(&s->lock);
     bool looks = s->fresh + pages > s->room_limit && na_place_spills(node) && !s->bind_refused;
     na_unlock(&s->lock);
@@ -245,7 +243,7 @@ static bool na_pageheap_has_room(unsigned node, uint32_t pages) {
 /* While the node has room for a good part the kernel is left to fill it, and to go on with the
  * nearest: large blocks are often used in part only. */
 unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
-    if (NA_LIKELY(!na_node_many) || !na_place_spills(node) || na_pagestores[node].bind_refused)
+    if (NA_LIKELY(!na_node_many) || !na_place_spills(node) || na_free_pages[node].bind_refused)
         return node;
     uint32_t least = pages < LOOK_PAGES ? pages : LOOK_PAGES;
     for (unsigned i = 0; i < na_node_count; i++) {
@@ -255,10 +253,10 @@ unsigned na_pageheap_node_with_room(unsigned node, uint32_t pages) {
     return node;
 }
 
-static uintptr_t na_pageheap_take_dirty(na_pagestore_t *s, uint32_t pages, na_wish_t wish,
+static uintptr_t na_pageheap_take_dirty(na_free_pages_t *s, uint32_t pages, na_wish_t wish,
                                         bool *zeroed) {
     na_lock(&s->lock);
-    uintptr_t start = na_store_take_dirty(s, pages, wish.align);
+    uintptr_t start = na_pages_take_dirty(s, pages, wish.align);
     na_unlock(&s->lock);
     if (start) *zeroed = false;
     return start;
@@ -270,7 +268,7 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t
     for (unsigned i = 1; i < na_node_count; i++) {
         unsigned other = na_node_nearest(node, i);
         if (other == node || !na_node_usable(other)) continue;
-        na_pagestore_t *s = &na_pagestores[other];
+        na_free_pages_t *s = &na_free_pages[other];
         uintptr_t start;
         if (na_pageheap_fits(other, pages)) {
             start = na_pageheap_take(s, pages, wish, zeroed);
@@ -283,7 +281,7 @@ static uintptr_t na_pageheap_take_stray(unsigned node, uint32_t pages, na_wish_t
 }
 
 /* The control group's room is asked for if that is due. False: it has none for these pages. */
-static bool na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
+static bool na_pageheap_ask(na_free_pages_t *s, uint32_t pages) {
     na_lock(&s->lock);
     bool due = s->fresh + pages > s->ask_limit, exhausted = na_pressure_is_exhausted();
     na_unlock(&s->lock);
@@ -302,7 +300,7 @@ static bool na_pageheap_ask(na_pagestore_t *s, uint32_t pages) {
  * group has none for this. */
 static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages, na_wish_t wish,
                                                   bool *zeroed, bool *refused) {
-    na_pagestore_t *s = &na_pagestores[node];
+    na_free_pages_t *s = &na_free_pages[node];
     uintptr_t start =
         na_pressure_is_exhausted() ? na_pageheap_take_dirty(s, pages, wish, zeroed) : 0;
     if (start) return start;
@@ -316,9 +314,9 @@ static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages,
     if (s->fresh + pages <= s->room_limit) return na_pageheap_take_locked(s, pages, wish, zeroed);
     na_unlock(&s->lock);
     if ((start = na_pageheap_take_dirty(s, pages, wish, zeroed))) return start;
-    na_pageheap_exchange_nodes(node);
+    na_pageheap_purge_others(node);
     if (na_pageheap_fits(node, pages)) return na_pageheap_take(s, pages, wish, zeroed);
-    if (na_pageheap_squeeze(s)) {
+    if (na_pageheap_split_huge(s)) {
         na_lock(&s->lock);
         s->room_ms = 0; /* look again at once */
         na_unlock(&s->lock);
@@ -338,8 +336,8 @@ static NA_COLD uintptr_t na_pageheap_take_watched(unsigned node, uint32_t pages,
 
 static uint64_t na_pageheap_purge_all(void) {
     uint64_t purged = 0;
-    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
-        purged += na_purge_trim(&na_pagestores[i], 0);
+    for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i))
+        purged += na_purge_trim(&na_free_pages[i], 0);
     return purged;
 }
 
@@ -349,8 +347,8 @@ static NA_COLD uintptr_t na_pageheap_take_purged(unsigned node, uint32_t pages, 
                                                  bool *zeroed) {
     if (na_pageheap_purge_all() == 0) return 0;
     na_pressure_given_back();
-    if (!na_pageheap_ask(&na_pagestores[node], pages)) return 0;
-    return na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
+    if (!na_pageheap_ask(&na_free_pages[node], pages)) return 0;
+    return na_pageheap_take(&na_free_pages[node], pages, wish, zeroed);
 }
 
 /* The system refuses address space or commitment: everything that is free goes back to it, then one
@@ -358,14 +356,14 @@ static NA_COLD uintptr_t na_pageheap_take_purged(unsigned node, uint32_t pages, 
 static NA_COLD uintptr_t na_pageheap_take_hard(unsigned node, uint32_t pages, na_wish_t wish,
                                                bool *zeroed) {
     na_pageheap_purge_all();
-    uintptr_t start = na_pageheap_take(&na_pagestores[node], pages, wish, zeroed);
+    uintptr_t start = na_pageheap_take(&na_free_pages[node], pages, wish, zeroed);
     if (start || (na_place_binds(node) && !na_place_spills(node))) return start; /* strict */
     for (unsigned i = 0; i < na_node_count && !start; i++) {
         unsigned other = na_node_nearest(node, i);
-        if (other != node) start = na_pageheap_take(&na_pagestores[other], pages, wish, zeroed);
+        if (other != node) start = na_pageheap_take(&na_free_pages[other], pages, wish, zeroed);
     }
     if (!start && node != NA_NODE_ANY)
-        start = na_pageheap_take(&na_pagestores[NA_NODE_ANY], pages, wish, zeroed);
+        start = na_pageheap_take(&na_free_pages[NA_NODE_ANY], pages, wish, zeroed);
     return start;
 }
 
@@ -377,7 +375,7 @@ static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish
         return 0;
     if (NA_UNLIKELY(na_run_cache_bytes(node) != 0) && !na_pageheap_has_dirty(node, pages))
         na_run_cache_trim(node);
-    na_pagestore_t *s = &na_pagestores[node];
+    na_free_pages_t *s = &na_free_pages[node];
     uintptr_t start;
     bool refused = false;
     na_lock(&s->lock);
@@ -400,7 +398,7 @@ static uintptr_t na_pageheap_serve(unsigned node, uint32_t pages, na_wish_t wish
     }
     if (NA_UNLIKELY(na_node_many)) {
         unsigned from = na_pageheap_node_of(start);
-        if (NA_UNLIKELY(from != node)) na_pageheap_stray(node, from, pages, true);
+        if (NA_UNLIKELY(from != node)) na_pageheap_count_stray(node, from, pages, true);
     }
     return start;
 }
@@ -409,24 +407,24 @@ uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages,
     return na_pageheap_serve(node, pages, (na_wish_t){.align = align_pages}, zeroed);
 }
 
-uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, bool *zeroed) {
-    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .room = room}, zeroed);
+uintptr_t na_pageheap_alloc_growing(unsigned node, uint32_t pages, uint32_t slack, bool *zeroed) {
+    return na_pageheap_serve(node, pages, (na_wish_t){.align = 1, .slack = slack}, zeroed);
 }
 
 /* --- large blocks that are to lie where they are first touched --- */
 
 bool na_pageheap_leaves_to_touch(unsigned node) {
-    return na_node_many && na_place_spills(node) && !na_pagestores[node].bind_refused &&
-           !atomic_load_explicit(&na_pagestores[NA_STORE_TOUCH(node)].touch_refused,
+    return na_node_many && na_place_spills(node) && !na_free_pages[node].bind_refused &&
+           !atomic_load_explicit(&na_free_pages[NA_PAGES_FIRST_TOUCH(node)].touch_refused,
                                  memory_order_relaxed) &&
            !na_pressure_is_critical() && !na_pressure_is_exhausted() &&
            !atomic_load_explicit(&na_reserve_limited, memory_order_relaxed);
 }
 
 /* Free pages that all hold memory. */
-static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages) {
+static uintptr_t na_pageheap_take_held(na_free_pages_t *s, uint32_t pages) {
     na_lock(&s->lock);
-    uintptr_t start = na_store_take_dirty(s, pages, 1);
+    uintptr_t start = na_pages_take_dirty(s, pages, 1);
     na_unlock(&s->lock);
     return start;
 }
@@ -434,7 +432,7 @@ static uintptr_t na_pageheap_take_held(na_pagestore_t *s, uint32_t pages) {
 uintptr_t na_pageheap_alloc_held(unsigned node, uint32_t pages) {
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
     if (!na_limit_charge(bytes)) return 0;
-    uintptr_t start = na_pageheap_take_held(&na_pagestores[node], pages);
+    uintptr_t start = na_pageheap_take_held(&na_free_pages[node], pages);
     if (start == 0) na_limit_release(bytes);
     return start;
 }
@@ -442,13 +440,13 @@ uintptr_t na_pageheap_alloc_held(unsigned node, uint32_t pages) {
 /* So much new memory counts as the node's, wherever it will be touched. False: the node may have
  * no room for it, or the control group. */
 static bool na_pageheap_count_fresh(unsigned node, uint32_t pages) {
-    na_pagestore_t *s = &na_pagestores[node];
+    na_free_pages_t *s = &na_free_pages[node];
     if (!na_pageheap_ask(s, pages) || na_pressure_is_critical() || na_pressure_is_exhausted())
         return false;
     na_lock(&s->lock);
     bool looks = s->fresh + pages > s->room_limit;
     na_unlock(&s->lock);
-    if (looks) na_pageheap_exchange_nodes(node);
+    if (looks) na_pageheap_purge_others(node);
     if (looks && !na_pageheap_fits(node, pages)) return false;
     na_lock(&s->lock);
     s->fresh += pages;
@@ -459,9 +457,9 @@ static bool na_pageheap_count_fresh(unsigned node, uint32_t pages) {
 uintptr_t na_pageheap_alloc_by_touch(unsigned node, uint32_t pages, bool *zeroed, bool *by_touch) {
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT;
     if (!na_limit_charge(bytes)) return 0;
-    na_pagestore_t *s = &na_pagestores[NA_STORE_TOUCH(node)];
+    na_free_pages_t *s = &na_free_pages[NA_PAGES_FIRST_TOUCH(node)];
     uintptr_t start = na_pageheap_take_held(s, pages);
-    if (!start) start = na_pageheap_take_held(&na_pagestores[node], pages);
+    if (!start) start = na_pageheap_take_held(&na_free_pages[node], pages);
     *by_touch = !start;
     *zeroed = false;
     if (!start && na_pageheap_count_fresh(node, pages))
@@ -476,7 +474,7 @@ bool na_pageheap_is_by_touch(uintptr_t address) {
 }
 
 void na_pageheap_refuse_touch(unsigned node) {
-    atomic_store_explicit(&na_pagestores[NA_STORE_TOUCH(node)].touch_refused, true,
+    atomic_store_explicit(&na_free_pages[NA_PAGES_FIRST_TOUCH(node)].touch_refused, true,
                           memory_order_relaxed);
 }
 
@@ -493,27 +491,27 @@ NA_INLINE na_hugepage_t *na_pageheap_find(unsigned node, uintptr_t start, uint32
     if (NA_UNLIKELY(!hp || hp->region->node != node ||
                     start + ((uintptr_t)pages << NA_PAGE_SHIFT) >
                         hp->region->start + hp->region->size))
-        na_store_broken("a run that this node does not own", start);
+        na_pages_broken("a run that this node does not own", start);
     return hp;
 }
 
 /* The same for pages that were added to a run. False: they are no longer there. */
-static NA_COLD bool na_pageheap_exchange_added(na_pagestore_t *s, uintptr_t start, uint32_t pages,
-                                               bool *zeroed) {
+static NA_COLD bool na_pageheap_refit_added(na_free_pages_t *s, uintptr_t start, uint32_t pages,
+                                            bool *zeroed) {
     uintptr_t first = na_align_up(start, NA_HUGE_SIZE); /* before it is a hugepage in use */
     uint32_t before = (uint32_t)((first - start) >> NA_PAGE_SHIFT);
-    switch (before < pages ? na_remap(s, first, pages - before) : NA_SHIFT_NONE) {
-    case NA_SHIFT_NONE:
+    switch (before < pages ? na_remap(s, first, pages - before) : NA_REMAP_NONE) {
+    case NA_REMAP_NONE:
         break;
-    case NA_SHIFT_SOME:
+    case NA_REMAP_SOME:
         *zeroed = false;
         break;
-    case NA_SHIFT_LOST:
+    case NA_REMAP_LOST:
         na_pageheap_free(na_pageheap_node_of(start), start, before);
         na_limit_release((size_t)(pages - before) << NA_PAGE_SHIFT);
         return false;
     }
-    na_purge_exchange(s);
+    na_purge_to_peak(s);
     return true;
 }
 
@@ -521,12 +519,12 @@ static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t page
                                    bool *zeroed) {
     if (extra == 0 || extra > NA_RUN_MAX_PAGES || pages + extra > NA_RUN_MAX_PAGES) return false;
     na_region_t *region = na_pageheap_find(node, start, pages)->region;
-    na_pagestore_t *s = &na_pagestores[region->store];
+    na_free_pages_t *s = &na_free_pages[region->set];
     uintptr_t from = start + ((uintptr_t)pages << NA_PAGE_SHIFT);
     size_t bytes = (size_t)extra << NA_PAGE_SHIFT;
     if (from + bytes > region->start + region->size || !na_pageheap_has_room(node, extra) ||
         (NA_UNLIKELY(na_pressure_is_exhausted()) &&
-         !na_pageheap_ask(&na_pagestores[node], extra)) ||
+         !na_pageheap_ask(&na_free_pages[node], extra)) ||
         !na_limit_charge(bytes))
         return false;
 
@@ -541,8 +539,8 @@ static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t page
         p += (uintptr_t)n << NA_PAGE_SHIFT;
         left -= n;
     }
-    if (free && left) free = na_store_open(s, region, from + bytes - region->start);
-    bool exchange = false;
+    if (free && left) free = na_pages_open(s, region, from + bytes - region->start);
+    bool beyond_peak = false;
     if (free) {
         unsigned dirty = 0;
         na_hugepage_t *hp = na_region_hugepage(from);
@@ -550,17 +548,17 @@ static bool na_pageheap_extend_now(unsigned node, uintptr_t start, uint32_t page
         na_region_use(region, from + bytes);
         for (left = extra; left; hp++) {
             unsigned at, n = na_first_part(at_page, left, &at);
-            dirty += na_store_take_at(s, hp, at, n);
+            dirty += na_pages_take_at(s, hp, at, n);
             at_page += (uintptr_t)n << NA_PAGE_SHIFT;
             left -= n;
         }
         *zeroed = dirty == 0;
         s->fresh += extra - dirty;
-        exchange = na_purge_exchange_due(s, extra - dirty);
+        beyond_peak = na_purge_peak_due(s, extra - dirty);
     }
     na_unlock(&s->lock);
     if (!free) na_limit_release(bytes);
-    if (exchange) free = na_pageheap_exchange_added(s, from, extra, zeroed);
+    if (beyond_peak) free = na_pageheap_refit_added(s, from, extra, zeroed);
     if (NA_UNLIKELY(na_pressure_is_exhausted()) && free) na_pageheap_touch(from, extra);
     return free;
 }
@@ -574,19 +572,18 @@ bool na_pageheap_extend(unsigned node, uintptr_t start, uint32_t pages, uint32_t
     return extended;
 }
 
-/* --- giving back
- * ---------------------------------------------------------------------------------- */
+/* --- giving back --- */
 
 void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     if (NA_UNLIKELY(pages == 0)) return;
     na_hugepage_t *hp = na_pageheap_find(node, start, pages);
-    na_pagestore_t *s = &na_pagestores[hp->region->store];
+    na_free_pages_t *s = &na_free_pages[hp->region->set];
     na_lock(&s->lock);
     uint64_t now = na_purge_clock(s, pages);
     uint32_t left = pages;
     for (;;) {
         unsigned at, n = na_first_part(start, left, &at);
-        na_store_give(s, hp++, at, n, now);
+        na_pages_give(s, hp++, at, n, now);
         left -= n;
         if (NA_LIKELY(left == 0)) break;
         start += (uintptr_t)n << NA_PAGE_SHIFT;
@@ -599,15 +596,15 @@ void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
 
 NA_COLD void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pages) {
     na_hugepage_t *hp = na_pageheap_find(node, start, pages);
-    na_pagestore_t *s = &na_pagestores[hp->region->store];
+    na_free_pages_t *s = &na_free_pages[hp->region->set];
     na_lock(&s->lock);
     for (uint32_t left = pages; left > 0; hp++) {
         na_bits_t part = {{0, 0, 0, 0}};
         unsigned at, n = na_first_part(start, left, &at);
         na_bits_set(&part, at, n);
-        na_store_give(s, hp, at, n, atomic_load_explicit(&s->clock, memory_order_relaxed));
-        na_store_isolate(s, hp, part);
-        na_store_restore(s, hp, part, false);
+        na_pages_give(s, hp, at, n, atomic_load_explicit(&s->clock, memory_order_relaxed));
+        na_pages_isolate(s, hp, part);
+        na_pages_restore(s, hp, part, false);
         start += (uintptr_t)n << NA_PAGE_SHIFT;
         left -= n;
     }
@@ -618,9 +615,9 @@ NA_COLD void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pa
 
 bool na_pageheap_rebind(unsigned node) {
     if (!na_place_binds(node)) return true;
-    na_pagestore_t *s = &na_pagestores[node];
+    na_free_pages_t *s = &na_free_pages[node];
     na_purge_trim(s, 0); /* what is free need not be moved */
-    na_purge_trim(&na_pagestores[NA_STORE_TOUCH(node)], 0);
+    na_purge_trim(&na_free_pages[NA_PAGES_FIRST_TOUCH(node)], 0);
     na_lock(&s->lock);
     na_region_t *region = s->regions; /* regions stay for ever */
     bool all = true;
@@ -644,34 +641,34 @@ bool na_pageheap_rebind(unsigned node) {
     return all;
 }
 
-/* The node's first-touch store, NULL: it can have none. */
-NA_INLINE na_pagestore_t *na_pageheap_touch_store(unsigned node) {
-    return NA_UNLIKELY(na_node_many) && node < NA_NODE_ANY ? &na_pagestores[NA_STORE_TOUCH(node)]
-                                                           : NULL;
+/* The node's first-touch pages, NULL: it can have none. */
+NA_INLINE na_free_pages_t *na_pageheap_touch_store(unsigned node) {
+    return NA_UNLIKELY(na_node_many) && node < NA_NODE_ANY
+               ? &na_free_pages[NA_PAGES_FIRST_TOUCH(node)]
+               : NULL;
 }
 
 void na_pageheap_tick(unsigned node, uint64_t now) {
-    na_purge_tick(&na_pagestores[node], now);
-    na_pagestore_t *touch = na_pageheap_touch_store(node);
+    na_purge_tick(&na_free_pages[node], now);
+    na_free_pages_t *touch = na_pageheap_touch_store(node);
     if (touch) na_purge_tick(touch, now);
 }
 
 size_t na_pageheap_trim(unsigned node, size_t keep_bytes) {
     na_run_cache_trim(node);
     uint64_t keep = keep_bytes >> NA_PAGE_SHIFT, purged = 0;
-    na_pagestore_t *touch = na_pageheap_touch_store(node);
+    na_free_pages_t *touch = na_pageheap_touch_store(node);
     if (touch) {
         purged = na_purge_trim(touch, keep);
         na_lock(&touch->lock);
         keep -= touch->dirty < keep ? touch->dirty : keep;
         na_unlock(&touch->lock);
     }
-    purged += na_purge_trim(&na_pagestores[node], keep);
+    purged += na_purge_trim(&na_free_pages[node], keep);
     return (size_t)purged << NA_PAGE_SHIFT;
 }
 
-/* --- questions
- * ------------------------------------------------------------------------------------ */
+/* --- questions --- */
 
 unsigned na_pageheap_node_of(uintptr_t address) {
     const na_hugepage_t *hp = na_region_hugepage(address);
@@ -679,10 +676,10 @@ unsigned na_pageheap_node_of(uintptr_t address) {
 }
 
 NA_RACY bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
-    return *(volatile uint64_t *)&na_pagestores[node].dirty >= pages;
+    return *(volatile uint64_t *)&na_free_pages[node].dirty >= pages;
 }
 
-static void na_pageheap_add_stats(na_pagestore_t *s, na_pageheap_stats_t *stats) {
+static void na_pageheap_add_stats(na_free_pages_t *s, na_pageheap_stats_t *stats) {
     na_lock(&s->lock);
     stats->committed += s->committed;
     stats->used += s->used << NA_PAGE_SHIFT;
@@ -699,8 +696,8 @@ static void na_pageheap_add_stats(na_pagestore_t *s, na_pageheap_stats_t *stats)
 
 void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
     *stats = (na_pageheap_stats_t){.bound = true};
-    na_pageheap_add_stats(&na_pagestores[node], stats);
-    na_pagestore_t *touch = na_pageheap_touch_store(node);
+    na_pageheap_add_stats(&na_free_pages[node], stats);
+    na_free_pages_t *touch = na_pageheap_touch_store(node);
     if (touch) na_pageheap_add_stats(touch, stats);
     stats->bound &= stats->regions != 0;
     const na_strays_t *strays = &na_strays[node];
@@ -710,8 +707,8 @@ void na_pageheap_get_stats(unsigned node, na_pageheap_stats_t *stats) {
 }
 
 uint64_t na_pageheap_committed_on(unsigned node) {
-    uint64_t bytes = __atomic_load_n(&na_pagestores[node].committed, __ATOMIC_RELAXED);
-    const na_pagestore_t *touch = na_pageheap_touch_store(node);
+    uint64_t bytes = __atomic_load_n(&na_free_pages[node].committed, __ATOMIC_RELAXED);
+    const na_free_pages_t *touch = na_pageheap_touch_store(node);
     return touch ? bytes + __atomic_load_n(&touch->committed, __ATOMIC_RELAXED) : bytes;
 }
 
@@ -726,9 +723,9 @@ void na_pageheap_after_fork_child(void) {
     na_region_after_fork_child();
     na_run_cache_after_fork_child();
     na_pressure_after_fork_child();
-    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i)) {
-        na_lock_reset(&na_pagestores[i].lock);
-        if (na_pagestores[i].purging != na_thread_tag())
-            na_pagestores[i].purging = 0; /* the thread that did is not here */
+    for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i)) {
+        na_lock_reset(&na_free_pages[i].lock);
+        if (na_free_pages[i].purging != na_thread_tag())
+            na_free_pages[i].purging = 0; /* the thread that did is not here */
     }
 }

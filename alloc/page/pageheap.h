@@ -2,7 +2,7 @@
  *
  * Page: NA_PAGE_SIZE (8 KiB), the unit of spans. Hugepage: 2 MiB, 256 pages. A page heap owns
  * regions (region.h): large reservations, bound once to the node (but for those of its first-touch
- * store, first_touch.h), of which a growing front part is accessible. Every 2 MiB of a region has
+ * set, first_touch.h), of which a growing front part is accessible. Every 2 MiB of a region has
  * one na_hugepage_t, all free-page bookkeeping is in its bitmaps, and neighbours coalesce by
  * themselves.
  *
@@ -32,8 +32,8 @@
  * (bitmaps), region.h (address space), free_pages.h (free pages of a node), purge.h (giving back),
  * remap.h (moving memory to where it is wanted), node_free.h (whether a node is full).
  */
-#ifndef NUMALLOC_ALLOC_PAGEHEAP_H
-#define NUMALLOC_ALLOC_PAGEHEAP_H
+#ifndef NUMALLOC_ALLOC_PAGE_PAGEHEAP_H
+#define NUMALLOC_ALLOC_PAGE_PAGEHEAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,9 +58,9 @@
  * na_pageheap_node_of says which. */
 uintptr_t na_pageheap_alloc(unsigned node, uint32_t pages, uint32_t align_pages, bool *zeroed);
 
-/* The same for a run that is expected to grow (na_pageheap_extend): where at least `room` pages on
+/* The same for a run that is expected to grow (na_pageheap_extend): where at least `slack` pages on
  * either side of it are free, if there is such a place. */
-uintptr_t na_pageheap_alloc_roomy(unsigned node, uint32_t pages, uint32_t room, bool *zeroed);
+uintptr_t na_pageheap_alloc_growing(unsigned node, uint32_t pages, uint32_t slack, bool *zeroed);
 
 /* The same as na_pageheap_alloc, but only free pages that all hold memory: the process does not
  * grow. 0: there are none. (Looks at a few of many.) */
@@ -85,7 +85,7 @@ unsigned na_pageheap_node_of(uintptr_t address);
 
 /* Counts a stray of `home` that lies on `node`: na_pageheap_alloc does when it begins; whoever
  * frees or resizes a run with na_pageheap_free and na_pageheap_extend does what is left. */
-void na_pageheap_stray(unsigned home, unsigned node, uint32_t pages, bool begins);
+void na_pageheap_count_stray(unsigned home, unsigned node, uint32_t pages, bool begins);
 
 /* The node that a mapping of its own is to be placed on: `node`, or when that is full the nearest
  * that is not. */

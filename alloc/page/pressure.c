@@ -32,7 +32,7 @@
 
 _Atomic(bool) na_pressure_critical_now, na_pressure_low_now, na_pressure_exhausted_now;
 na_lock_t na_exhausted_lock;
-_Atomic(uint32_t) na_pressure_turns, na_pressure_lot;
+_Atomic(uint32_t) na_pressure_turns, na_pressure_slack_pages;
 
 static _Atomic(uint64_t) given; /* bytes that were allowed before the first look */
 static na_lock_t looking;       /* who looks, and alone writes what follows */
@@ -52,7 +52,7 @@ static uint64_t pages_of(uint64_t bytes) {
 
 /* What the node was allowed when there was more room no longer holds: `bytes` at most. Returns its
  * regions, which are for ever. */
-static na_region_t *restrain(na_pagestore_t *s, uint64_t bytes) {
+static na_region_t *restrain(na_free_pages_t *s, uint64_t bytes) {
     na_lock(&s->lock);
     uint64_t most = s->fresh + pages_of(bytes);
     if (s->ask_limit > most) s->ask_limit = most;
@@ -76,12 +76,12 @@ static void end_huge_pages(na_region_t *region) {
 
 static void become_critical(uint64_t limit) {
     uint64_t slack = clamp(pages_of(limit / SLACK_PART / na_node_count), SLACK_LEAST, SLACK_MOST);
-    atomic_store_explicit(&na_pressure_lot, (uint32_t)slack, memory_order_relaxed);
+    atomic_store_explicit(&na_pressure_slack_pages, (uint32_t)slack, memory_order_relaxed);
     set_critical(true);
-    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
-        end_huge_pages(restrain(&na_pagestores[i], LEAST));
-    for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
-        na_purge_everything(&na_pagestores[i]);
+    for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i))
+        end_huge_pages(restrain(&na_free_pages[i], LEAST));
+    for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i))
+        na_purge_everything(&na_free_pages[i]);
     atomic_fetch_add_explicit(&na_pressure_turns, 1, memory_order_relaxed);
 }
 
@@ -91,7 +91,7 @@ static bool read_room(na_cgroup_room_t *group) {
 
 static void restrain_all(void) {
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
-        restrain(&na_pagestores[node], 0);
+        restrain(&na_free_pages[node], 0);
 }
 
 static void set_exhausted(bool now) {
@@ -103,7 +103,7 @@ static void set_exhausted(bool now) {
  * next time; 0: not these. From the first on that has no more than it wants, no node has anything
  * left over.
  */
-static uint64_t grant(na_cgroup_room_t *group, uint64_t wanted, bool exactly) {
+static uint64_t grant_bytes(na_cgroup_room_t *group, uint64_t wanted, bool exactly) {
     uint64_t easy = group->easy > EXHAUSTED_SPARE ? group->easy - EXHAUSTED_SPARE : 0;
     uint64_t share = easy / EXHAUSTED_PART / na_node_count;
     if (share >= wanted) return exactly ? wanted : share;
@@ -115,7 +115,7 @@ static uint64_t grant(na_cgroup_room_t *group, uint64_t wanted, bool exactly) {
 }
 
 /* Bytes that the node may take which wants so many. */
-static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
+static NA_COLD uint64_t look_at_group(uint64_t wanted, bool exactly) {
     na_cgroup_room_t group;
     uint64_t share = MOST;
     int64_t spare = INT64_MAX;
@@ -129,8 +129,8 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
         } else if (critical && group.room > 2 * least) {
             set_critical(false);
         } else if (critical && group.room < least / 2 && !na_pressure_is_exhausted()) {
-            for (unsigned i = 0; i < NA_STORES; i = na_store_next(i))
-                na_purge_trim(&na_pagestores[i], 0);
+            for (unsigned i = 0; i < NA_PAGES_SETS; i = na_pages_next(i))
+                na_purge_trim(&na_free_pages[i], 0);
         }
         atomic_store_explicit(&na_pressure_low_now, group.room < LOW_LEASTS * least,
                               memory_order_relaxed);
@@ -147,7 +147,7 @@ static NA_COLD uint64_t look(uint64_t wanted, bool exactly) {
     atomic_store_explicit(&meanwhile, spare, memory_order_relaxed);
     atomic_store_explicit(&allowance, share, memory_order_relaxed);
     set_exhausted(exhausted);
-    return exhausted ? grant(&group, wanted, exactly) : share;
+    return exhausted ? grant_bytes(&group, wanted, exactly) : share;
 }
 
 /* Of what may be taken while another thread looks, without waiting for it. */
@@ -169,14 +169,14 @@ static uint64_t asked(uint64_t wanted, bool exactly) {
         if (take_meanwhile()) return LEAST;
         na_lock(&looking);
     }
-    bytes = look(wanted, exactly);
+    bytes = look_at_group(wanted, exactly);
     na_unlock(&looking);
     return bytes;
 }
 
 /* Bytes, `wanted` or more; 0: none. To ask takes memory of the kernel's, too, which the group is
  * charged for and has back a little later: after a refusal the answer is the same for some ms. */
-static uint64_t allowed(uint64_t wanted, bool exactly) {
+static uint64_t ask_allowance(uint64_t wanted, bool exactly) {
     uint64_t now = na_pressure_is_exhausted() ? na_os_ms() : 0, bytes = 0;
     if (now == 0 || atomic_load_explicit(&refused_ms, memory_order_relaxed) != now)
         bytes = asked(wanted, exactly);
@@ -187,7 +187,7 @@ static uint64_t allowed(uint64_t wanted, bool exactly) {
 }
 
 uint64_t na_pressure_allowance(uint32_t wanted) {
-    return pages_of(allowed((uint64_t)wanted << NA_PAGE_SHIFT, false));
+    return pages_of(ask_allowance((uint64_t)wanted << NA_PAGE_SHIFT, false));
 }
 
 void na_pressure_given_back(void) {
@@ -195,13 +195,13 @@ void na_pressure_given_back(void) {
 }
 
 bool na_pressure_may_add(uint64_t bytes) {
-    return allowed(bytes, true) != 0;
+    return ask_allowance(bytes, true) != 0;
 }
 
 static bool use_page(char *page) {
     if (na_os_is_resident(page)) return true;
     na_lock(&na_exhausted_lock);
-    bool may = allowed(na_os_page, true) != 0;
+    bool may = ask_allowance(na_os_page, true) != 0;
     if (may) __atomic_fetch_or(page, 0, __ATOMIC_RELAXED);
     na_unlock(&na_exhausted_lock);
     return may;

@@ -34,8 +34,8 @@
  * interrupted may take long), and wait for it when they have used that up; while it is exhausted,
  * always. All of this is on the page heap's way to new memory only. Thread-safe; no lock of a page
  * heap may be held. */
-#ifndef NUMALLOC_ALLOC_PRESSURE_H
-#define NUMALLOC_ALLOC_PRESSURE_H
+#ifndef NUMALLOC_ALLOC_PAGE_PRESSURE_H
+#define NUMALLOC_ALLOC_PAGE_PRESSURE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -46,7 +46,7 @@
 #include "alloc/sys/lock.h"
 
 extern _Atomic(bool) na_pressure_critical_now, na_pressure_low_now, na_pressure_exhausted_now;
-extern _Atomic(uint32_t) na_pressure_turns, na_pressure_lot;
+extern _Atomic(uint32_t) na_pressure_turns, na_pressure_slack_pages;
 
 NA_INLINE bool na_pressure_is_critical(void) {
     return NA_UNLIKELY(atomic_load_explicit(&na_pressure_critical_now, memory_order_relaxed));
@@ -76,7 +76,7 @@ NA_INLINE uint32_t na_pressure_turn(void) {
 
 /* While it is critical: pages that a node may hold beyond what it had in use at its latest peak. */
 NA_INLINE uint32_t na_pressure_slack(void) {
-    return atomic_load_explicit(&na_pressure_lot, memory_order_relaxed);
+    return atomic_load_explicit(&na_pressure_slack_pages, memory_order_relaxed);
 }
 
 /* (na_exhausted_lock is not taken by these.)

@@ -12,25 +12,25 @@
 #define NA_CLOCK_PAGES    64    /* frees (in pages) between two looks at the clock */
 #define NA_REFUSED_WAIT   1000u /* ms */
 #define NA_EXCHANGE_LOT   64u   /* pages too many before any are purged */
-#define NA_SLACK_BASE     ((uint64_t)NA_PURGE_SLACK >> NA_PAGE_SHIFT)     /* pages */
-#define NA_SLACK_MOST     4u                                              /* doublings: 16 MiB */
-#define NA_PRESSURE_CAP   ((uint64_t)NA_PURGE_CAP_TIGHT >> NA_PAGE_SHIFT) /* pages */
+#define NA_SLACK_BASE     ((uint64_t)NA_PURGE_SLACK >> NA_PAGE_SHIFT)        /* pages */
+#define NA_SLACK_MOST     4u                                                 /* doublings: 16 MiB */
+#define NA_PRESSURE_CAP   ((uint64_t)NA_PURGE_CAP_CRITICAL >> NA_PAGE_SHIFT) /* pages */
 
 _Atomic(bool) na_purge_many;
 
-static uint32_t na_purge_doublings(const na_pagestore_t *s) {
+static uint32_t na_purge_doublings(const na_free_pages_t *s) {
     bool many = atomic_load_explicit(&na_purge_many, memory_order_relaxed);
     return many && s->cap_doublings > NA_MANY_DOUBLINGS ? NA_MANY_DOUBLINGS : s->cap_doublings;
 }
 
-static uint64_t na_purge_cap_pages(const na_pagestore_t *s) {
+static uint64_t na_purge_cap_pages(const na_free_pages_t *s) {
     if (na_pressure_is_critical()) return NA_PRESSURE_CAP;
     uint64_t base = NA_CAP_BASE << na_purge_doublings(s);
     return s->used / 8 > base ? s->used / 8 : base;
 }
 
 /* Every quarter of what the cap took that is wanted back is one doubling. */
-static void na_purge_adapt(na_pagestore_t *s, uint64_t now) {
+static void na_purge_adapt(na_free_pages_t *s, uint64_t now) {
     uint64_t much = s->cap_purged / 4 > NA_REGRET_LEAST ? s->cap_purged / 4 : NA_REGRET_LEAST;
     if (s->cap_regret >= much) {
         s->cap_changed_at = now;
@@ -71,15 +71,15 @@ static na_bits_t na_purge_choose(const na_hugepage_t *hp, bool clean_too) {
 
 /* Purges these free pages of one hugepage, letting the lock go meanwhile; false when the system
  * refuses. *purged: dirty pages that were given back. */
-static bool na_purge_pages(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t chosen, bool by_cap,
+static bool na_purge_pages(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t chosen, bool by_cap,
                            uint64_t *purged) {
     *purged = 0;
     if (na_bits_empty(&chosen)) {
-        na_store_forget_age(s, hp);
+        na_pages_forget_age(s, hp);
         return true;
     }
     bool splits = na_pressure_is_critical() && !hp->small && hp->longest != NA_HUGE_PAGES;
-    unsigned dirty = na_store_isolate(s, hp, chosen);
+    unsigned dirty = na_pages_isolate(s, hp, chosen);
     na_unlock(&s->lock);
 
     uintptr_t base = na_hugepage_start(hp);
@@ -101,33 +101,34 @@ static bool na_purge_pages(na_pagestore_t *s, na_hugepage_t *hp, na_bits_t chose
         s->purged += (uint64_t)dirty << NA_PAGE_SHIFT;
         hp->purged_at = by_cap ? now : 0;
     }
-    na_store_restore(s, hp, chosen, !done);
-    if (!done) na_store_forget_age(s, hp);
+    na_pages_restore(s, hp, chosen, !done);
+    if (!done) na_pages_forget_age(s, hp);
     return done;
 }
 
 /* Its dirty pages. */
-static bool na_purge_hugepage(na_pagestore_t *s, na_hugepage_t *hp, bool by_cap, uint64_t *purged) {
+static bool na_purge_hugepage(na_free_pages_t *s, na_hugepage_t *hp, bool by_cap,
+                              uint64_t *purged) {
     return na_purge_pages(s, hp, na_purge_choose(hp, false), by_cap, purged);
 }
 
 /* With the lock, when much may have been purged. */
-static void na_purge_done(na_pagestore_t *s) {
+static void na_purge_done(na_free_pages_t *s) {
     if (NA_UNLIKELY(atomic_load_explicit(&na_reserve_limited, memory_order_relaxed)))
-        na_store_shrink(s);
+        na_pages_shrink(s);
 }
 
-static na_hugepage_t *na_purge_oldest(const na_pagestore_t *s) {
+static na_hugepage_t *na_purge_oldest(const na_free_pages_t *s) {
     return s->empty_dirty.head ? s->empty_dirty.head : s->old.head;
 }
 
-static uint64_t na_now(na_pagestore_t *s) {
+static uint64_t na_now(na_free_pages_t *s) {
     uint64_t now = na_os_ms();
     atomic_store_explicit(&s->clock, now, memory_order_relaxed);
     return now;
 }
 
-uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages) {
+uint64_t na_purge_clock(na_free_pages_t *s, uint32_t pages) {
     s->clock_credit -= pages;
     if (NA_LIKELY(s->clock_credit > 0))
         return atomic_load_explicit(&s->clock, memory_order_relaxed);
@@ -137,14 +138,14 @@ uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages) {
     return now;
 }
 
-bool na_purge_wanted(na_pagestore_t *s, uint64_t now) {
+bool na_purge_wanted(na_free_pages_t *s, uint64_t now) {
     if (atomic_load_explicit(&s->due, memory_order_relaxed) == 0)
         atomic_store_explicit(&s->due, now + s->delay, memory_order_relaxed);
     uint64_t cap = s->delay ? na_purge_cap_pages(s) : 0;
     return NA_UNLIKELY(s->dirty > cap) && !s->purging && now >= s->purge_not_before;
 }
 
-void na_purge_cap(na_pagestore_t *s) {
+void na_purge_cap(na_free_pages_t *s) {
     na_lock(&s->lock);
     if (!s->purging) {
         s->purging = na_thread_tag();
@@ -168,24 +169,24 @@ void na_purge_cap(na_pagestore_t *s) {
 
 /* Pages that may be resident: what was in use at the latest peak, an eighth of it, and a slack that
  * doubles with the cap's base when what was purged is wanted back. */
-static uint64_t na_purge_bound(const na_pagestore_t *s) {
+static uint64_t na_purge_bound(const na_free_pages_t *s) {
     if (na_pressure_is_critical()) return s->peak + na_pressure_slack();
     unsigned doublings = s->cap_doublings < NA_SLACK_MOST ? s->cap_doublings : NA_SLACK_MOST;
     return s->peak + s->peak / 8 + (NA_SLACK_BASE << doublings);
 }
 
-bool na_purge_exceeds(const na_pagestore_t *s) {
+bool na_purge_exceeds(const na_free_pages_t *s) {
     return s->used + s->dirty > na_purge_bound(s);
 }
 
 /* Pages with blocks: runs that are kept count as free ones. */
-static uint64_t na_in_use(const na_pagestore_t *s) {
-    size_t store = (size_t)(s - na_pagestores);
-    uint64_t kept = store <= NA_NODE_ANY ? na_run_cache_bytes((unsigned)store) >> NA_PAGE_SHIFT : 0;
+static uint64_t na_in_use(const na_free_pages_t *s) {
+    size_t set = (size_t)(s - na_free_pages);
+    uint64_t kept = set <= NA_NODE_ANY ? na_run_cache_bytes((unsigned)set) >> NA_PAGE_SHIFT : 0;
     return s->used > kept ? s->used - kept : 0;
 }
 
-bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
+bool na_purge_peak_due(na_free_pages_t *s, uint64_t clean) {
     uint64_t now = atomic_load_explicit(&s->clock, memory_order_relaxed);
     uint64_t in_use = na_in_use(s);
     if (in_use > s->peak || now > s->peak_at + NA_PURGE_PEAK_MS) {
@@ -198,11 +199,11 @@ bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean) {
 
 /* Moving memory costs little, giving it back and clearing new memory 50 times as much: that waits
  * for a sixteenth more. */
-static bool na_purge_far_exceeds(const na_pagestore_t *s) {
+static bool na_purge_far_exceeds(const na_free_pages_t *s) {
     return s->used + s->dirty > na_purge_bound(s) + (na_pressure_is_critical() ? 0 : s->peak / 16);
 }
 
-void na_purge_exchange(na_pagestore_t *s) {
+void na_purge_to_peak(na_free_pages_t *s) {
     na_lock(&s->lock);
     if (!s->purging && na_purge_far_exceeds(s)) {
         s->purging = na_thread_tag();
@@ -221,7 +222,7 @@ void na_purge_exchange(na_pagestore_t *s) {
     na_unlock(&s->lock);
 }
 
-void na_purge_tick(na_pagestore_t *s, uint64_t now) {
+void na_purge_tick(na_free_pages_t *s, uint64_t now) {
     atomic_store_explicit(&s->clock, now, memory_order_relaxed);
     uint64_t due = atomic_load_explicit(&s->due, memory_order_relaxed);
     if (NA_LIKELY(due == 0 || now < due)) return;
@@ -261,7 +262,7 @@ void na_purge_tick(na_pagestore_t *s, uint64_t now) {
     na_unlock(&s->lock);
 }
 
-uint64_t na_purge_trim(na_pagestore_t *s, uint64_t keep) {
+uint64_t na_purge_trim(na_free_pages_t *s, uint64_t keep) {
     uint64_t sum = 0, purged;
     na_lock(&s->lock);
     na_hugepage_t *hp;
@@ -275,14 +276,14 @@ uint64_t na_purge_trim(na_pagestore_t *s, uint64_t keep) {
 }
 
 /* Regions are for ever, and their hugepages, up to a frontier that only moves right. */
-static size_t na_region_opened(na_pagestore_t *s, const na_region_t *region) {
+static size_t na_region_opened(na_free_pages_t *s, const na_region_t *region) {
     na_lock(&s->lock);
     size_t count = na_align_up(region->frontier, NA_HUGE_SIZE) >> NA_HUGE_SHIFT;
     na_unlock(&s->lock);
     return count;
 }
 
-static const na_region_t *na_store_regions(na_pagestore_t *s) {
+static const na_region_t *na_pages_regions(na_free_pages_t *s) {
     na_lock(&s->lock);
     const na_region_t *regions = s->regions;
     na_unlock(&s->lock);
@@ -293,8 +294,8 @@ static bool na_is_partial(const na_hugepage_t *hp) {
     return hp->touched && hp->longest != 0 && hp->longest != NA_HUGE_PAGES;
 }
 
-void na_purge_split(na_pagestore_t *s) {
-    for (const na_region_t *region = na_store_regions(s); region; region = region->next) {
+void na_purge_split(na_free_pages_t *s) {
+    for (const na_region_t *region = na_pages_regions(s); region; region = region->next) {
         size_t count = na_region_opened(s, region);
         for (size_t i = 0; i < count; i++) {
             const na_hugepage_t *hp = &region->hugepages[i];
@@ -306,8 +307,8 @@ void na_purge_split(na_pagestore_t *s) {
     }
 }
 
-void na_purge_everything(na_pagestore_t *s) {
-    for (const na_region_t *region = na_store_regions(s); region; region = region->next) {
+void na_purge_everything(na_free_pages_t *s) {
+    for (const na_region_t *region = na_pages_regions(s); region; region = region->next) {
         size_t count = na_region_opened(s, region);
         na_lock(&s->lock);
         for (size_t i = 0; i < count; i++) {

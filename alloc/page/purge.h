@@ -7,7 +7,7 @@
  * seconds without such regret. From 64 threads on it doubles once: any of them may be the last one
  * that calls before all sleep.
  *
- * By exchange: a program that goes on to other sizes may find that none of the free pages fit, and
+ * By peak: a program that goes on to other sizes may find that none of the free pages fit, and
  * grow while many lie idle. When it takes clean pages and what is resident passes the latest peak
  * of what was in use by an eighth, so many dirty pages are purged for them.
  *
@@ -16,8 +16,8 @@
  *
  * The pages being purged are marked used and the lock is let go during the system call. Wholly free
  * hugepages go first, oldest first: taking part of one splits a huge page of the system. */
-#ifndef NUMALLOC_ALLOC_PURGE_H
-#define NUMALLOC_ALLOC_PURGE_H
+#ifndef NUMALLOC_ALLOC_PAGE_PURGE_H
+#define NUMALLOC_ALLOC_PAGE_PURGE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,28 +27,28 @@
 #include "alloc/page/scavenge_policy.h"
 
 /* With the lock, before pages are given back: the time to give them at. */
-uint64_t na_purge_clock(na_pagestore_t *s, uint32_t pages);
+uint64_t na_purge_clock(na_free_pages_t *s, uint32_t pages);
 /* At least NA_PURGE_MANY threads have a thread cache; kept by who counts them. */
 extern _Atomic(bool) na_purge_many;
 /* With the lock, after: true if na_purge_cap should be called, without the lock. */
-bool na_purge_wanted(na_pagestore_t *s, uint64_t now);
-void na_purge_cap(na_pagestore_t *s);
-/* With the lock, after pages were taken of which `clean` held no memory: true if na_purge_exchange
+bool na_purge_wanted(na_free_pages_t *s, uint64_t now);
+void na_purge_cap(na_free_pages_t *s);
+/* With the lock, after pages were taken of which `clean` held no memory: true if na_purge_to_peak
  * should be called, without the lock. */
-bool na_purge_exchange_due(na_pagestore_t *s, uint64_t clean);
+bool na_purge_peak_due(na_free_pages_t *s, uint64_t clean);
 /* With the lock: what is resident passes what may be. */
-bool na_purge_exceeds(const na_pagestore_t *s);
-void na_purge_exchange(na_pagestore_t *s);
+bool na_purge_exceeds(const na_free_pages_t *s);
+void na_purge_to_peak(na_free_pages_t *s);
 /* Without the lock; at most 64 MiB a call, so that no caller waits long: the next one goes on. */
-void na_purge_tick(na_pagestore_t *s, uint64_t now);
+void na_purge_tick(na_free_pages_t *s, uint64_t now);
 /* Without the lock: until at most `keep` pages are dirty. Pages purged. */
-uint64_t na_purge_trim(na_pagestore_t *s, uint64_t keep);
+uint64_t na_purge_trim(na_free_pages_t *s, uint64_t keep);
 /* Without the lock: all free pages, also those that only the huge page of the system around them
  * makes resident; what is left of huge pages is split. */
-void na_purge_everything(na_pagestore_t *s);
+void na_purge_everything(na_free_pages_t *s);
 /* Without the lock: splits the huge pages that are in use in part. A transparent huge page of which
  * all but a few pages were given back still holds 2 MiB until the kernel runs short and splits it;
  * this has it done now. */
-void na_purge_split(na_pagestore_t *s);
+void na_purge_split(na_free_pages_t *s);
 
 #endif

@@ -40,7 +40,7 @@ static bool is_hugepage_on(unsigned node, uintptr_t start, const na_bits_t *used
 
 /* All pages in use. Nothing beside mbind, which has just looked at every one of them, too. */
 static bool is_in_place(unsigned node) {
-    na_pagestore_t *s = &na_pagestores[node];
+    na_free_pages_t *s = &na_free_pages[node];
     na_lock(&s->lock);
     const na_region_t *region = s->regions; /* regions stay for ever */
     na_unlock(&s->lock);

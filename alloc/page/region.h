@@ -1,7 +1,7 @@
 /* region.h - large pieces of address space, each of one node, opened from left to right.
  *
  * A region is reserved without access rights (nothing is charged or touched), bound to its node
- * before its first touch (or, of a first-touch store, to none), and made accessible by moving one
+ * before its first touch (or, of first-touch pages, to none), and made accessible by moving one
  * frontier to the right: three VMAs a region (used, opened, reserved) whatever happens inside.
  * Little more is reserved than is opened (reserve.h): the region has a place of 1 GiB to grow into,
  * and what is added is bound as what was there. What was opened is never given back; neither are
@@ -11,8 +11,8 @@
  * bitmaps and links in na_hugepage_t and guards them, and the frontier, by the node's lock.
  *
  * The two ways from an address to its hugepage and region are lock-free and async-signal-safe. */
-#ifndef NUMALLOC_ALLOC_REGION_H
-#define NUMALLOC_ALLOC_REGION_H
+#ifndef NUMALLOC_ALLOC_PAGE_REGION_H
+#define NUMALLOC_ALLOC_PAGE_REGION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,10 +48,10 @@ struct na_hugepage {
     uint16_t longest;             /* free run, pages */
     uint16_t list;                /* which list `fit` is in: see free_pages.h */
     bool in_old;
-    bool touched; /* was in use at least once */
-    bool bare;    /* wholly free and without memory before its pages were last taken */
-    bool small;   /* the system's huge page there was split, and it may not make another */
-    bool shifted; /* memory was moved here (remap.h), so that it may be a mapping of its own */
+    bool touched;   /* was in use at least once */
+    bool was_clean; /* wholly free and without memory before its pages were last taken */
+    bool small;     /* the system's huge page there was split, and it may not make another */
+    bool remapped;  /* memory was moved here (remap.h), so that it may be a mapping of its own */
 };
 
 struct na_region {
@@ -62,7 +62,7 @@ struct na_region {
     size_t frontier;    /* bytes from start that are accessible; multiple of NA_PAGE_SIZE */
     na_reserve_t space; /* space.most: how far the frontier may come; at most the size */
     unsigned node;      /* dense; or NA_NODE_ANY, the pseudo-node */
-    unsigned store;     /* whose pages they are (free_pages.h), by who made it */
+    unsigned set;       /* whose pages they are, an index of na_free_pages; by who made it */
     bool by_touch;      /* pages lie where they are first touched */
     bool bound;
     /* No row of row_least or more free pages begins before page row_from (pages from start). */

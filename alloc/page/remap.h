@@ -13,22 +13,22 @@
  * which memory was moved stays a mapping of its own (Linux allows a process 65,530), so their
  * number is bounded; beyond it, and where the system refuses (before Linux 5.7), nothing is moved
  * and purging does the rest. */
-#ifndef NUMALLOC_ALLOC_REMAP_H
-#define NUMALLOC_ALLOC_REMAP_H
+#ifndef NUMALLOC_ALLOC_PAGE_REMAP_H
+#define NUMALLOC_ALLOC_PAGE_REMAP_H
 
 #include <stdint.h>
 
 #include "alloc/page/free_pages.h"
 
 typedef enum na_remap {
-    NA_SHIFT_NONE,
-    NA_SHIFT_SOME, /* the run no longer reads as zero */
-    NA_SHIFT_LOST, /* the system failed half-way: the run has been given back, take another */
+    NA_REMAP_NONE,
+    NA_REMAP_SOME, /* the run no longer reads as zero */
+    NA_REMAP_LOST, /* the system failed half-way: the run has been given back, take another */
 } na_remap_t;
 
 /* Puts memory under a run (or what was added to one, from a hugepage boundary on) that was just
  * taken and is not in use yet, as long as what is resident exceeds what may be (purge.h). Without
  * the lock, which it lets go during system calls. */
-na_remap_t na_remap(na_pagestore_t *s, uintptr_t start, uint32_t pages);
+na_remap_t na_remap(na_free_pages_t *s, uintptr_t start, uint32_t pages);
 
 #endif

@@ -42,7 +42,7 @@ typedef struct run_cache {
 na_large_spans_t na_large_spans[NA_MAX_NODES + 1] NA_SPARSE;
 static run_cache_t run_caches[NA_MAX_NODES + 1] NA_SPARSE;
 
-static size_t bytes_of(const na_span_t *run) {
+static size_t run_bytes(const na_span_t *run) {
     return (size_t)run->pages << NA_PAGE_SHIFT;
 }
 
@@ -61,14 +61,14 @@ uint64_t na_run_cache_bytes(unsigned node) {
 
 /* A guess: the page heap's lock is not held. */
 NA_RACY uint64_t na_run_cache_share(unsigned node) {
-    uint64_t used = *(volatile uint64_t *)&na_pagestores[node].used << NA_PAGE_SHIFT;
+    uint64_t used = *(volatile uint64_t *)&na_free_pages[node].used << NA_PAGE_SHIFT;
     uint32_t doublings = atomic_load_explicit(&run_caches[node].doublings, memory_order_relaxed);
     uint64_t part = (used << doublings) / NA_KEPT_PART;
     return part < NA_KEPT_LEAST ? NA_KEPT_LEAST : part > NA_KEPT_MOST ? NA_KEPT_MOST : part;
 }
 
 void na_run_cache_release(na_span_t *run) {
-    atomic_fetch_sub_explicit(&na_large_spans[run->home].bytes, bytes_of(run),
+    atomic_fetch_sub_explicit(&na_large_spans[run->home].bytes, run_bytes(run),
                               memory_order_relaxed);
     na_pagemap_remove(run);
     na_pageheap_free(run->node, run->start, run->pages);
@@ -79,7 +79,7 @@ static size_t release_all(na_span_t *runs) {
     size_t bytes = 0;
     while (runs != NULL) {
         na_span_t *next = runs->next;
-        bytes += bytes_of(runs);
+        bytes += run_bytes(runs);
         na_run_cache_release(runs);
         runs = next;
     }
@@ -94,7 +94,7 @@ static na_span_t *pop(run_cache_t *cache, na_span_t **head) {
     if (--cache->count[slot] < cache->least[slot]) cache->least[slot] = cache->count[slot];
     if (cache->count[slot] == 0) cache->filled &= ~(UINT64_C(1) << slot);
     cache->runs--;
-    change_bytes(cache, -(uint64_t)bytes_of(run));
+    change_bytes(cache, -(uint64_t)run_bytes(run));
     return run;
 }
 
@@ -126,7 +126,7 @@ void na_run_cache_put(unsigned node, na_span_t *runs) {
         na_run_push(&cache->slots, run);
         cache->count[run->run_slot]++;
         cache->filled |= UINT64_C(1) << run->run_slot;
-        change_bytes(cache, bytes_of(run));
+        change_bytes(cache, run_bytes(run));
         count++;
     }
     cache->runs += count;
@@ -160,7 +160,7 @@ na_span_t *na_run_cache_take(unsigned node, uint32_t pages, int64_t room) {
     if (NA_LIKELY(run != NULL)) {
         na_span_t *last = run;
         for (unsigned i = 1; i < NA_RUN_BATCH && *head != NULL; i++) {
-            room -= (int64_t)bytes_of(*head);
+            room -= (int64_t)run_bytes(*head);
             if (room < 0) break;
             last->next = pop(cache, head);
             last = last->next;
@@ -174,7 +174,7 @@ na_span_t *na_run_cache_take(unsigned node, uint32_t pages, int64_t room) {
 }
 
 /* Of each slot all runs, or as many as were not used since the last time. */
-static size_t give_back(run_cache_t *cache, bool all) {
+static size_t trim_slots(run_cache_t *cache, bool all) {
     na_span_t *given = NULL;
     na_lock(&cache->lock);
     for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++) {
@@ -204,14 +204,14 @@ static void forget_waves(run_cache_t *cache) {
 
 void na_run_cache_decay(unsigned node) {
     run_cache_t *cache = &run_caches[node];
-    if (na_run_cache_bytes(node) != 0) give_back(cache, false);
+    if (na_run_cache_bytes(node) != 0) trim_slots(cache, false);
     if (__atomic_load_n(&cache->any_evicted, __ATOMIC_RELAXED) ||
         atomic_load_explicit(&cache->doublings, memory_order_relaxed) != 0)
         forget_waves(cache);
 }
 
 size_t na_run_cache_trim(unsigned node) {
-    return na_run_cache_bytes(node) != 0 ? give_back(&run_caches[node], true) : 0;
+    return na_run_cache_bytes(node) != 0 ? trim_slots(&run_caches[node], true) : 0;
 }
 
 size_t na_run_cache_trim_all(void) {

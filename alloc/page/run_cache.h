@@ -25,8 +25,8 @@
  *
  * Thread-safe. Callers are behind their thread cache's gate, and hold no page heap's lock. Nodes
  * are dense indices. */
-#ifndef NUMALLOC_ALLOC_RUN_CACHE_H
-#define NUMALLOC_ALLOC_RUN_CACHE_H
+#ifndef NUMALLOC_ALLOC_PAGE_RUN_CACHE_H
+#define NUMALLOC_ALLOC_PAGE_RUN_CACHE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -43,8 +43,8 @@
  *
  * These constants are tuned against each other. Decisions 0002, 0005, 0014, 0034 and 0041 have the
  * measurements; for kept runs 0047. */
-#ifndef NUMALLOC_ALLOC_SCAVENGE_POLICY_H
-#define NUMALLOC_ALLOC_SCAVENGE_POLICY_H
+#ifndef NUMALLOC_ALLOC_PAGE_SCAVENGE_POLICY_H
+#define NUMALLOC_ALLOC_PAGE_SCAVENGE_POLICY_H
 
 /* The clock. */
 #define NA_SCAVENGE_CALLS   32u   /* slow paths between two looks at it */
@@ -84,12 +84,12 @@
 #define NA_PURGE_MANY     64u  /* from so many threads on the cap doubles only once */
 
 /* Free pages of a node; bytes, in pages of ours where purge.c uses them. */
-#define NA_PURGE_CAP_BASE  (8u << 20)  /* or an eighth of what is in use */
-#define NA_PURGE_CAP_MOST  7u          /* doublings: 1 GiB */
-#define NA_PURGE_CAP_TIGHT (1u << 20)  /* while pressure is critical */
-#define NA_PURGE_CALM_MS   4000u       /* without regret before the cap shrinks */
-#define NA_PURGE_PEAK_MS   2000u       /* a peak older than that binds no more */
-#define NA_PURGE_SLACK     (1u << 20)  /* beyond the peak and an eighth */
-#define NA_PURGE_TICK      (64u << 20) /* a tick purges no more */
+#define NA_PURGE_CAP_BASE     (8u << 20)  /* or an eighth of what is in use */
+#define NA_PURGE_CAP_MOST     7u          /* doublings: 1 GiB */
+#define NA_PURGE_CAP_CRITICAL (1u << 20)  /* while pressure is critical */
+#define NA_PURGE_CALM_MS      4000u       /* without regret before the cap shrinks */
+#define NA_PURGE_PEAK_MS      2000u       /* a peak older than that binds no more */
+#define NA_PURGE_SLACK        (1u << 20)  /* beyond the peak and an eighth */
+#define NA_PURGE_TICK         (64u << 20) /* a tick purges no more */
 
 #endif

@@ -1,8 +1,8 @@
 /* base.h - the few macros that every part of the library shares.
  *
  * Depends on nothing but the compiler, so that any file may include it first. */
-#ifndef NUMALLOC_ALLOC_BASE_H
-#define NUMALLOC_ALLOC_BASE_H
+#ifndef NUMALLOC_ALLOC_SYS_BASE_H
+#define NUMALLOC_ALLOC_SYS_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>

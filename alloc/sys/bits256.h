@@ -3,8 +3,8 @@
  * Pure functions over values: no state, no locks, nothing to fail. "Run" is a stretch of bits that
  * are set. Positions and lengths are in pages (0..255 and 1..256); ranges must lie inside the map.
  */
-#ifndef NUMALLOC_ALLOC_BITS256_H
-#define NUMALLOC_ALLOC_BITS256_H
+#ifndef NUMALLOC_ALLOC_SYS_BITS256_H
+#define NUMALLOC_ALLOC_SYS_BITS256_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  * Lock order (outer first), in which each may be taken while the earlier are held:
  *   cache list -> central (node, class), heap of the program -> mixed spans (cache) -> the last of
  * a control group, looks at it (pressure.h) -> page heap (node) -> region list -> metadata */
-#ifndef NUMALLOC_ALLOC_LOCK_H
-#define NUMALLOC_ALLOC_LOCK_H
+#ifndef NUMALLOC_ALLOC_SYS_LOCK_H
+#define NUMALLOC_ALLOC_SYS_LOCK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

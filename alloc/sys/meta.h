@@ -2,8 +2,8 @@
  *
  * A bump allocator over own mappings, so that metadata does not lie between user blocks and an
  * overrun of a user block cannot reach it. Thread-safe; its lock is the innermost of all. */
-#ifndef NUMALLOC_ALLOC_META_H
-#define NUMALLOC_ALLOC_META_H
+#ifndef NUMALLOC_ALLOC_SYS_META_H
+#define NUMALLOC_ALLOC_SYS_META_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * name that begins with NUMALLOC_ or a bad value gives one warning line on stderr naming the
  * option, the value and what is accepted; the default stays and the program goes on. Immutable
  * afterwards. */
-#ifndef NUMALLOC_ALLOC_OPTIONS_H
-#define NUMALLOC_ALLOC_OPTIONS_H
+#ifndef NUMALLOC_ALLOC_SYS_OPTIONS_H
+#define NUMALLOC_ALLOC_SYS_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -147,7 +147,7 @@ static bool parse_ms(const char *s, uint64_t *value) {
 }
 
 /* A copy of `s` for good, NULL when it is too long. */
-static const char *copy(const char *s, bool to_lower) {
+static const char *copy_text(const char *s, bool to_lower) {
     size_t n = length_of(s);
     char *store = text_room + text_used;
     if (n >= TEXT_MAX || n >= sizeof text_room - text_used) return NULL;
@@ -181,7 +181,7 @@ static bool set_mode(na_option_id_t id, const char *s) {
         word[i] = s[i];
     word[n] = 0;
     if (n != 0 && word_index(word, rows[id].words) < 0) return false;
-    values->texts[id] = copy(word, true);
+    values->texts[id] = copy_text(word, true);
     if (s[n] != 0) values->numbers[NA_OPT_ACCESS] = (uint64_t)access;
     return values->texts[id] != NULL;
 }
@@ -212,7 +212,7 @@ static bool set(na_option_id_t id, const char *s) {
     case KIND_MODE:
         return set_mode(id, s);
     case KIND_TEXT:
-        values->texts[id] = copy(s, false);
+        values->texts[id] = copy_text(s, false);
         return values->texts[id] != NULL;
     }
     bool zero = value == 0 && row->zero;
@@ -305,7 +305,7 @@ static void default_of(na_option_id_t id, na_text_t *t) {
 }
 
 /* The first `n` characters of s as a string that is short enough for a line. */
-static const char *clip(char store[SHOWN + 4], const char *s, size_t n) {
+static const char *clip_text(char store[SHOWN + 4], const char *s, size_t n) {
     size_t i = 0;
     for (; i < n && i < SHOWN && s[i] != 0; i++)
         store[i] = s[i];
@@ -325,7 +325,7 @@ static void warn_value(na_option_id_t id, const char *value) {
     na_text_str(&accepted, " is accepted; the default is ");
     default_of(id, &accepted);
     accepted.data[accepted.length] = 0;
-    na_warn("%s=%s ignored: %s", row->name, clip(shown, value, SIZE_MAX), accepted.data);
+    na_warn("%s=%s ignored: %s", row->name, clip_text(shown, value, SIZE_MAX), accepted.data);
 }
 
 /* --- names --- */
@@ -373,10 +373,10 @@ static void warn_name(const char *name, size_t n) {
         }
     }
     if (nearest != NULL)
-        na_warn("unknown option %s ignored, did you mean %s?", clip(shown, name, n), nearest);
+        na_warn("unknown option %s ignored, did you mean %s?", clip_text(shown, name, n), nearest);
     else
         na_warn("unknown option %s ignored; see docs/options.md for those there are",
-                clip(shown, name, n));
+                clip_text(shown, name, n));
 }
 
 /* Does the string of the environment begin with `name` and, right after it, `end`? */

@@ -1,7 +1,7 @@
 /* options_read.h - between the values of options (options.c) and what reads them from the
  * environment (options_read.c). */
-#ifndef NUMALLOC_ALLOC_OPTIONS_READ_H
-#define NUMALLOC_ALLOC_OPTIONS_READ_H
+#ifndef NUMALLOC_ALLOC_SYS_OPTIONS_READ_H
+#define NUMALLOC_ALLOC_SYS_OPTIONS_READ_H
 
 #include "alloc/sys/base.h"
 #include "alloc/sys/options.h"

@@ -132,7 +132,7 @@ static _Atomic(unsigned) unmapped;
 #define MAPPED()    ((void)0)
 #endif
 
-static void *map(size_t size, int protection, int flags) {
+static void *map_memory(size_t size, int protection, int flags) {
     long result =
         na_syscall(SYS_mmap, 0, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     MAPPED();
@@ -140,7 +140,7 @@ static void *map(size_t size, int protection, int flags) {
 }
 
 void *na_os_map(size_t size) {
-    void *start = map(size, PROT_READ | PROT_WRITE, 0);
+    void *start = map_memory(size, PROT_READ | PROT_WRITE, 0);
     if (start != NULL) na_os_hugepage(start, size, false);
     return start;
 }
@@ -149,7 +149,7 @@ void *na_os_reserve_part(size_t size, size_t most, size_t alignment) {
     /* mmap aligns to the page only, so ask for more and give the two ends back. */
     size_t slack = alignment > na_os_page ? alignment - na_os_page : 0;
     if (most > SIZE_MAX - slack) return NULL;
-    char *raw = map(most + slack, PROT_NONE, MAP_NORESERVE);
+    char *raw = map_memory(most + slack, PROT_NONE, MAP_NORESERVE);
     if (raw == NULL) return NULL;
     char *start = (char *)na_align_up((uintptr_t)raw, alignment);
     size_t before = (size_t)(start - raw), behind = most + slack - before - size;
@@ -217,7 +217,7 @@ na_os_remap_t na_os_remap(void *start, size_t size, void *target, bool *fresh) {
     *fresh = false;
     long result = na_syscall(SYS_mremap, (long)start, (long)size, (long)size,
                              MREMAP_MAYMOVE | MREMAP_FIXED | DONTUNMAP, (long)target, 0);
-    if (!failed(result)) return NA_OS_REMAPED;
+    if (!failed(result)) return NA_OS_REMAP_DONE;
     long plug = na_syscall(SYS_mmap, (long)target, (long)size, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1, 0);
     if (plug == (long)target) {
@@ -407,13 +407,13 @@ void na_os_note_stderr(void) {
     at_start.known = result == 0 || result == -EBADF;
 }
 
-static bool is_same(const struct stat *st) {
+static bool is_same_file(const struct stat *st) {
     return at_start.ino != 0 && st->st_dev == at_start.dev && st->st_ino == at_start.ino;
 }
 
 bool na_os_is_stderr(int fd) {
     struct stat st;
-    return na_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && is_same(&st);
+    return na_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && is_same_file(&st);
 }
 
 /* Another file than at the start is a log, as daemons and freopen put there, if it can only be
@@ -425,7 +425,7 @@ int na_os_stderr(void) {
     long result = na_syscall(SYS_fstat, STDERR_FILENO, (long)&st, 0, 0, 0, 0);
     if (result == -EBADF) return -1;
     if (result != 0 || !at_start.known) return STDERR_FILENO; /* the system does not say */
-    bool closed = at_start.ino == 0, fits = S_ISCHR(st.st_mode) || is_same(&st);
+    bool closed = at_start.ino == 0, fits = S_ISCHR(st.st_mode) || is_same_file(&st);
     if (S_ISFIFO(st.st_mode)) fits = fits || !closed;
     if (S_ISREG(st.st_mode) && !fits) {
         long flags = na_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL, 0, 0, 0, 0);

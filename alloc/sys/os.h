@@ -4,8 +4,8 @@
  * libc wrappers: programs interpose mmap, open and getenv, and their versions may allocate. No
  * function here touches errno, allocates, or takes a lock; all are async-signal-safe. Results are
  * the kernel's: a negative errno on failure, unless said otherwise. */
-#ifndef NUMALLOC_ALLOC_OS_H
-#define NUMALLOC_ALLOC_OS_H
+#ifndef NUMALLOC_ALLOC_SYS_OS_H
+#define NUMALLOC_ALLOC_SYS_OS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ bool na_os_move(void *start, size_t old_size, void *target, size_t new_size);
  * are lost; `start` stays mapped and reads as zero. Both lie in mappings that agree in protection
  * and policy. */
 typedef enum na_os_remap {
-    NA_OS_REMAPED,
+    NA_OS_REMAP_DONE,
     NA_OS_REMAP_REFUSED, /* nothing has moved; `target` may read as zero now, and has lost its
                             policy and advice where `*fresh` is true */
     NA_OS_REMAP_LOST,    /* nothing has moved, and `target` may be another thread's mapping now */

@@ -55,7 +55,7 @@ static clock_call_t *find_symbol(const ElfW(Dyn) * dynamic, uintptr_t bias) {
     return NULL;
 }
 
-static clock_call_t *find(void) {
+static clock_call_t *find_clock(void) {
     uintptr_t image = getauxval(AT_SYSINFO_EHDR), bias = 0;
     if (image == 0) return NULL;
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)image;
@@ -74,7 +74,7 @@ static clock_call_t *find(void) {
 
 /* Threads that come here at once find the same. */
 static NA_COLD clock_call_t *choose(_Atomic(clock_call_t *) *chosen) {
-    clock_call_t *call = find();
+    clock_call_t *call = find_clock();
     if (call == NULL) call = by_system_call;
     atomic_store_explicit(chosen, call, memory_order_relaxed);
     return call;

@@ -2,8 +2,8 @@
  *
  * A na_text_t is a buffer on the caller's stack, which sets length to 0 before the first use; what
  * does not fit is cut. No allocation, no locale, async-signal-safe. */
-#ifndef NUMALLOC_ALLOC_PRINT_H
-#define NUMALLOC_ALLOC_PRINT_H
+#ifndef NUMALLOC_ALLOC_SYS_PRINT_H
+#define NUMALLOC_ALLOC_SYS_PRINT_H
 
 #include <stddef.h>
 #include <stdint.h>

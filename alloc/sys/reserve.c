@@ -107,7 +107,7 @@ void na_reserve_leave(na_reserve_t *piece) {
 }
 
 /* With the lock. But for the hugepage that will be opened next: its mapping is what grows. */
-static NA_COLD bool give_back(const na_reserve_t *but) {
+static NA_COLD bool return_address_space(const na_reserve_t *but) {
     bool some = false;
     for (na_reserve_t *piece = pieces; piece != NULL; piece = piece->next) {
         size_t keep = unit_up(piece->opened + 1);
@@ -121,7 +121,7 @@ static NA_COLD bool give_back(const na_reserve_t *but) {
 
 bool na_reserve_give_back(void) {
     na_lock(&reserve_lock);
-    bool some = give_back(NULL);
+    bool some = return_address_space(NULL);
     na_unlock(&reserve_lock);
     return some;
 }
@@ -162,7 +162,7 @@ static NA_COLD na_reserve_result_t reserve_more(na_reserve_t *piece, size_t to, 
         if (result == NA_RESERVE_DONE) return result;
     }
     if (result == NA_RESERVE_REFUSED) set_limited(true);
-    if (result == NA_RESERVE_REFUSED && give_back(piece))
+    if (result == NA_RESERVE_REFUSED && return_address_space(piece))
         result = grow_to(piece, tried, place, owner);
     return result;
 }

@@ -15,8 +15,8 @@
  *
  * One piece is opened by one thread at a time (the lock of its owner); giving back may come from
  * any other. The lock in here is an innermost one. */
-#ifndef NUMALLOC_ALLOC_RESERVE_H
-#define NUMALLOC_ALLOC_RESERVE_H
+#ifndef NUMALLOC_ALLOC_SYS_RESERVE_H
+#define NUMALLOC_ALLOC_SYS_RESERVE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -29,7 +29,7 @@ bool na_thread_is_among_ours(void) {
     return false;
 }
 
-static void *begin(void *run) {
+static void *run_ours(void *run) {
     run_t *function;
     *(void **)&function = run;
     unsigned place = 0;
@@ -54,7 +54,7 @@ bool na_thread_start(run_t *run) {
     pthread_attr_setstacksize(&attributes, 128 * 1024);
     pthread_t thread;
     atomic_fetch_add(&na_thread_own, 1);
-    bool runs = pthread_create(&thread, &attributes, begin, *(void **)&run) == 0;
+    bool runs = pthread_create(&thread, &attributes, run_ours, *(void **)&run) == 0;
     if (!runs) atomic_fetch_sub(&na_thread_own, 1);
     pthread_attr_destroy(&attributes);
     na_sys4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof old);

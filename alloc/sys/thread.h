@@ -4,8 +4,8 @@
  * ours takes no signals, which are the program's business, has a small stack, and is detached, so
  * that the program's end waits for nobody. But a program may end by its last thread's end, and for
  * the C library ours count: so each asks from time to time whether it is left alone. */
-#ifndef NUMALLOC_ALLOC_THREAD_H
-#define NUMALLOC_ALLOC_THREAD_H
+#ifndef NUMALLOC_ALLOC_SYS_THREAD_H
+#define NUMALLOC_ALLOC_SYS_THREAD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 #include "alloc/api/init.h"
-#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
@@ -115,9 +115,9 @@ void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg) {
  * interrupted. */
 static NA_COLD NA_NOINLINE bool wait_for_list(void) {
     for (;;) {
-        if (na_aside_is_time() || na_lock_is_mine(&list_lock)) return false;
+        if (na_gate_timed_out() || na_lock_is_mine(&list_lock)) return false;
         if (na_lock_for(&list_lock, NA_FORK_PATIENCE_MS)) return true;
-        na_aside_wait();
+        na_gate_wait_for_fork();
     }
 }
 
@@ -175,7 +175,7 @@ static na_tcache_t *adopt(unsigned node) {
     return tcache;
 }
 
-static na_tcache_t *make(unsigned node) {
+static na_tcache_t *make_tcache(unsigned node) {
     uint32_t id = tcache_count + 1;
     if (id >= NA_TCACHES_MAX || !na_central_init(node)) return NULL;
     na_tcache_t *tcache =
@@ -206,7 +206,7 @@ static na_tcache_t *attach(void) {
     unsigned node = na_tcache_node_for_thread();
     if (!lock_list()) return NULL;
     na_tcache_t *tcache = adopt(node);
-    if (tcache == NULL) tcache = make(node);
+    if (tcache == NULL) tcache = make_tcache(node);
     for (unsigned other = 0; tcache == NULL && other <= NA_NODE_ANY; other = na_node_next(other))
         tcache = adopt(other);
     if (tcache != NULL) count_threads(1);
@@ -255,7 +255,7 @@ static NA_NOINLINE void abandon(na_tcache_t *tcache) {
     if (tcache->track.profile != NULL) na_record_thread_exit(&tcache->track);
     if (NA_LIKELY(try_abandon(tcache))) return;
     tcache->holder = 0;
-    na_aside_tcache_later(tcache);
+    na_defer_abandon(tcache);
 }
 
 NA_COLD bool na_tcache_abandon_late(na_tcache_t *tcache) {
@@ -290,7 +290,7 @@ na_tcache_t *na_tcache_move(na_tcache_t *tcache, unsigned node, bool pinned) {
         /* While a fork is under way, perhaps by this very thread, it moves later. */
         if (!lock_list()) return tcache;
         there = adopt(node);
-        if (there == NULL) there = make(node);
+        if (there == NULL) there = make_tcache(node);
         if (there != NULL) count_threads(1);
         unlock_list();
         if (there == NULL) return tcache;
@@ -304,7 +304,7 @@ na_tcache_t *na_tcache_move(na_tcache_t *tcache, unsigned node, bool pinned) {
     there->track.profile = tcache->track.profile;
     there->track.session = tcache->track.session;
     /* Of the two, it may be the one that has noticed the last switch. */
-    na_section_renew(&there->track, atomic_load_explicit(&na_session, memory_order_relaxed));
+    na_section_join(&there->track, atomic_load_explicit(&na_session, memory_order_relaxed));
     tcache->track.profile = NULL;
     na_self = there;
     watch_thread_exit(there);
@@ -419,12 +419,12 @@ NA_COLD bool na_gate_wait(na_tcache_t *tcache, bool mine) {
         if (mine && may_stay()) return true;
         if (mine) atomic_store(&tcache->busy, 0);
         uint32_t holder = mine ? 0 : atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED;
-        if (holder == me || na_aside_is_time()) { /* or: what this signal handler interrupted */
+        if (holder == me || na_gate_timed_out()) { /* or: what this signal handler interrupted */
             tcache->refused = true;
             return false;
         }
         if (!may_stay())
-            na_aside_wait();
+            na_gate_wait_for_fork();
         else if (holder != 0)
             na_os_yield(); /* a poster is putting our remote frees into our spans */
         uint32_t nobody = 0;

@@ -16,7 +16,7 @@
 #include "alloc/thread/switch.h"
 #include "pagemap/span.h"
 
-static void *give_back(void *unused) {
+static void *background_main(void *unused) {
     (void)unused;
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return NULL;
@@ -45,5 +45,5 @@ static void *give_back(void *unused) {
 
 void na_background_init(void) {
     if (!na_option(NA_OPT_BACKGROUND)) return;
-    na_thread_start(give_back); /* refused: memory waits for slow paths */
+    na_thread_start(background_main); /* refused: memory waits for slow paths */
 }

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "alloc/cache/aside.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/thread_cache.h"
 #include "alloc/central/central.h"
 #include "alloc/central/heap.h"
@@ -37,7 +37,7 @@ static unsigned nested; /* of the holder of the lock, as what follows and the fr
 
 /* --- who is behind the gate --- */
 
-static void mark(na_tcache_t *tcache, void *busy) {
+static void mark_busy(na_tcache_t *tcache, void *busy) {
     uint32_t *to = busy, mine = na_thread_tag();
     uint32_t from = *to != 0 ? mine : mine | NA_LOCK_AWAITED;
     atomic_compare_exchange_strong(&tcache->busy, &from, mine | *to);
@@ -46,7 +46,7 @@ static void mark(na_tcache_t *tcache, void *busy) {
 /* Tells other threads that fork not to wait for what this one interrupted, nor to any more. */
 static void mark_interrupted(bool on) {
     uint32_t to = on ? NA_LOCK_AWAITED : 0;
-    na_tcache_each(mark, &to);
+    na_tcache_each(mark_busy, &to);
 }
 
 typedef struct wait {
@@ -158,7 +158,7 @@ static void in_child(void) {
     bool taken = false; /* the list of thread caches, by a fork */
     for (unsigned i = 0; i < nested && i < NESTED_MOST; i++)
         taken |= frames[i].list;
-    na_aside_after_fork_child();
+    na_deferred_after_fork_child();
     na_tcache_after_fork_child(!taken);
     if (f->list) na_tcache_unlock_list();
     if (f->whole && f->gate) open_gate();

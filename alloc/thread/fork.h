@@ -10,7 +10,7 @@
  *
  * The others. Between our prepare handler (the last, entry_fork.c) and our parent handler the C
  * library takes locks of its own. Their holders may wait for a thread that the gate stops. It is
- * stopped for a moment only, and then served aside (emergency.h), with the gate closed.
+ * stopped for a moment only, and then served without passing it (emergency.h).
  *
  * The thread itself, in fork. A signal handler may fork where it interrupted fork, at any
  * instruction. One lock says which thread forks; what each call of prepare took on top of that
@@ -25,10 +25,10 @@
  * for long then. What it holds stays as it is in the child, where the interrupted code goes on;
  * locks that others hold are reset there. If somebody else was behind the gate all the same (or
  * another thread waits to fork out of a handler, its gate marked so), the child is LAME: nothing
- * that is shared is touched in it any more, the gate stays closed, and all threads are served aside
- * for as long as it lives. It uses more memory; it is sound. */
-#ifndef NUMALLOC_ALLOC_FORK_H
-#define NUMALLOC_ALLOC_FORK_H
+ * that is shared is touched in it any more, the gate stays closed, and all threads are served by
+ * emergency.h for as long as it lives. It uses more memory; it is sound. */
+#ifndef NUMALLOC_ALLOC_THREAD_FORK_H
+#define NUMALLOC_ALLOC_THREAD_FORK_H
 
 #include <stdbool.h>
 

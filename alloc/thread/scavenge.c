@@ -1,8 +1,8 @@
 /* scavenge.c - what a thread cache gives back, and when. The table is in scavenge_policy.h. */
 #include "alloc/thread/scavenge.h"
 
-#include "alloc/cache/aside.h"
 #include "alloc/cache/bin.h"
+#include "alloc/cache/deferred.h"
 #include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
@@ -56,7 +56,7 @@ void na_warm_forget(na_tcache_t *tcache) {
 }
 
 /* Flushes one that nobody is adopting. */
-static void cool(na_tcache_t *tcache) {
+static void flush_warm(na_tcache_t *tcache) {
     uint32_t phase = NA_TCACHE_ABANDONED;
     if (!atomic_compare_exchange_strong(&tcache->phase, &phase, na_thread_tag())) return;
     na_warm_forget(tcache);
@@ -86,7 +86,7 @@ NA_INLINE bool keep_warm(na_tcache_t *tcache, uint64_t bytes) {
 
 /* The one that is warm longest is the last to be adopted: new threads take the thread cache that
  * was abandoned last. */
-static void cool_oldest(void) {
+static void flush_oldest_warm(void) {
     uint32_t now = atomic_load_explicit(&warm_turns, memory_order_relaxed), longest = 0;
     na_tcache_t *oldest = NULL;
     for (unsigned i = 0; i < NA_WARM_MOST; i++) {
@@ -96,7 +96,7 @@ static void cool_oldest(void) {
         longest = turns;
         oldest = tcache;
     }
-    if (oldest != NULL) cool(oldest);
+    if (oldest != NULL) flush_warm(oldest);
 }
 
 bool na_warm_keep(na_tcache_t *tcache) {
@@ -114,7 +114,7 @@ bool na_warm_keep(na_tcache_t *tcache) {
     if (bytes > NA_WARM_BYTES) return false;
     for (unsigned tries = 0; !keep_warm(tcache, bytes); tries++) {
         if (tries == NA_WARM_TRIES) return false;
-        cool_oldest();
+        flush_oldest_warm();
     }
     return true;
 }
@@ -124,7 +124,7 @@ void na_scavenge_warm(bool all) {
         na_tcache_t *tcache = atomic_load_explicit(&warm[i].tcache, memory_order_relaxed);
         if (tcache == NULL) continue;
         if (atomic_exchange_explicit(&warm[i].passed, true, memory_order_relaxed) || all)
-            cool(tcache);
+            flush_warm(tcache);
     }
 }
 
@@ -235,8 +235,8 @@ void na_scavenge_poll(na_tcache_t *tcache) {
     tcache->slow_calls = 0;
     uint64_t now = na_os_ms();
     if (!tcache->away) tcache->home_ms = now;
-    if (NA_UNLIKELY(atomic_load_explicit(&na_aside_pending, memory_order_relaxed)))
-        na_aside_drain(tcache);
+    if (NA_UNLIKELY(atomic_load_explicit(&na_deferred_pending, memory_order_relaxed)))
+        na_deferred_drain(tcache);
     if (NA_UNLIKELY(tcache->drawn >= NA_IDLE_DRAWN)) {
         if (!na_gate_enter(tcache)) return;
         decay_bins(tcache);

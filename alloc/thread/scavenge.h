@@ -24,7 +24,7 @@
 /* Looks at the clock and does what is due; also changes of the nodes. Not behind the gate. */
 void na_scavenge_poll(na_tcache_t *tcache);
 
-/* Every slow path passes here once, not behind the gate. (Quick settles do not: the thorough one
+/* Every slow path passes here once, not behind the gate. (Quick renewals do not: the complete one
  * after them counts for all.) */
 NA_INLINE void na_scavenge_pass(na_tcache_t *tcache) {
     if (NA_UNLIKELY(++tcache->slow_calls >= NA_SCAVENGE_CALLS)) na_scavenge_poll(tcache);

@@ -107,7 +107,7 @@ static void set_traced(na_tcache_t *tcache) {
     tcache->track.timed_from = 0;
     tcache->track.in_realloc = false;
     if (!na_every_event || na_strict) return;
-    na_section_renew(&tcache->track, atomic_load_explicit(&na_session, memory_order_relaxed));
+    na_section_join(&tcache->track, atomic_load_explicit(&na_session, memory_order_relaxed));
     na_timed_draw(&tcache->track);
 }
 
@@ -124,7 +124,7 @@ void na_switch_alarmed(na_tcache_t *tcache) {
         tcache->track.switches = now;
         set_traced(tcache);
         na_large_bins_close(tcache);
-        tcache->quick = 0; /* the next settle is thorough; all are while every event is wanted */
+        tcache->quick = 0; /* the next renewal is complete; all are while every event is wanted */
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
             if (tcache->states[cls].cap == 0) continue;
             na_bin_count(tcache, cls);
@@ -146,6 +146,6 @@ void na_switch_new_process(void) {
     uint32_t session = atomic_fetch_add(&na_session, 1) + 1;
     na_tcache_t *tcache = na_self;
     if (tcache != &na_tcache_empty && tcache != &na_tcache_gone)
-        na_section_renew(&tcache->track, session);
+        na_section_join(&tcache->track, session);
     raise_alarm();
 }

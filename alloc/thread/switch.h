@@ -15,8 +15,8 @@
  *
  * One switch at a time (the controller holds a lock); never by a thread that is inside a section.
  */
-#ifndef NUMALLOC_ALLOC_SWITCH_H
-#define NUMALLOC_ALLOC_SWITCH_H
+#ifndef NUMALLOC_ALLOC_THREAD_SWITCH_H
+#define NUMALLOC_ALLOC_THREAD_SWITCH_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -11,8 +11,8 @@
  * Contract of every hook: called with no allocator lock held, on the thread that made the event;
  * it must not allocate from this allocator, must preserve errno, and must be async-signal-safe (the
  * host's signal handlers may call malloc). */
-#ifndef NUMALLOC_ALLOC_HOOKS_H
-#define NUMALLOC_ALLOC_HOOKS_H
+#ifndef NUMALLOC_ALLOC_TRACK_HOOKS_H
+#define NUMALLOC_ALLOC_TRACK_HOOKS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* lookup.h - from any address to the block that lives there, and what the registry knows of it. */
-#ifndef NUMALLOC_ALLOC_LOOKUP_H
-#define NUMALLOC_ALLOC_LOOKUP_H
+#ifndef NUMALLOC_ALLOC_TRACK_LOOKUP_H
+#define NUMALLOC_ALLOC_TRACK_LOOKUP_H
 
 #include "pagemap/registry.h"
 

@@ -6,8 +6,8 @@
  * block whose span is gone). Found at once with NUMALLOC_CHECK=1, otherwise when one of the
  * thread's next slow paths still has it among the blocks freed last, or when the block goes to its
  * span: a free of the middle of a block, a double free. */
-#ifndef NUMALLOC_ALLOC_MISUSE_H
-#define NUMALLOC_ALLOC_MISUSE_H
+#ifndef NUMALLOC_ALLOC_TRACK_MISUSE_H
+#define NUMALLOC_ALLOC_TRACK_MISUSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

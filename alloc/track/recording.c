@@ -19,7 +19,7 @@ bool na_record_let_quicken(bool may) {
 static bool may_quicken(const na_span_t *span) {
     return atomic_load_explicit(&quicken, memory_order_relaxed) && span->cls != 0 &&
            !span->sampled && !na_is_mixed(span) && !na_span_is_heaps(span) &&
-           atomic_load_explicit(&span->aside, memory_order_relaxed) == 0;
+           atomic_load_explicit(&span->emergency, memory_order_relaxed) == 0;
 }
 
 /* A processor reads its time stamp counter early if it can. What follows reads it after all that

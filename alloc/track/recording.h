@@ -10,8 +10,8 @@
  * cache. Frees of blocks without a record are seen as soon as a thread has no credit left to push
  * without asking (thread/switch.h says when).
  */
-#ifndef NUMALLOC_ALLOC_RECORDING_H
-#define NUMALLOC_ALLOC_RECORDING_H
+#ifndef NUMALLOC_ALLOC_TRACK_RECORDING_H
+#define NUMALLOC_ALLOC_TRACK_RECORDING_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * class of each thread cache counts down bytes drawn from an exponential distribution. The
  * processes of all classes and threads add up to one Poisson process, so that a block of b usable
  * bytes is sampled with probability 1 - exp(-b / interval), whatever else goes on. */
-#ifndef NUMALLOC_ALLOC_SAMPLER_H
-#define NUMALLOC_ALLOC_SAMPLER_H
+#ifndef NUMALLOC_ALLOC_TRACK_SAMPLER_H
+#define NUMALLOC_ALLOC_TRACK_SAMPLER_H
 
 #include <stdint.h>
 

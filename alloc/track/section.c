@@ -69,6 +69,6 @@ const na_hooks_t *na_section_enter_slow(na_track_t *track) {
             return NULL;
         }
     }
-    na_section_renew(track, atomic_load_explicit(&na_session, memory_order_relaxed));
+    na_section_join(track, atomic_load_explicit(&na_session, memory_order_relaxed));
     return hooks;
 }

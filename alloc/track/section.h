@@ -29,7 +29,7 @@ NA_INLINE bool na_section_alarmed(const na_track_t *track) {
 extern NA_NEAR const na_hooks_t na_hooks_paused;
 
 /* The thread's word of the profiler is that of this session from now on. */
-NA_INLINE void na_section_renew(na_track_t *track, uint32_t session) {
+NA_INLINE void na_section_join(na_track_t *track, uint32_t session) {
     if (track->session == session) return;
     track->session = session;
     track->profile = NULL; /* lay in what is no longer there */

@@ -15,8 +15,8 @@
  * Times are ticks of the time stamp counter, wall time: where a thread is put to sleep within the
  * call, that counts. A call within a call (realloc's) is part of it. Not timed: the call with which
  * a thread begins, and one during which the thread's cache became another. */
-#ifndef NUMALLOC_ALLOC_TIMING_H
-#define NUMALLOC_ALLOC_TIMING_H
+#ifndef NUMALLOC_ALLOC_TRACK_TIMING_H
+#define NUMALLOC_ALLOC_TRACK_TIMING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

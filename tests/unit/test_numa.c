@@ -562,9 +562,10 @@ Test(room, from_the_kernels_text) {
     cr_assert_eq(
         na_node_free_parse("Node 0 MemTotal: 524288000 kB\nNode 0 MemFree: 524288000 kB\n"),
         500 * KIB * MIB - 128 * MIB - 500 * KIB * MIB / 400, "a large node keeps less");
-    cr_assert_eq(na_node_free_parse(""), NA_ROOM_UNKNOWN);
-    cr_assert_eq(na_node_free_parse("Node 0 MemTotal: 65536 kB\n"), NA_ROOM_UNKNOWN);
-    cr_assert_eq(na_node_free_parse("Node 0 MemTotal: x\nNode 0 MemFree: 1 kB\n"), NA_ROOM_UNKNOWN);
+    cr_assert_eq(na_node_free_parse(""), NA_NODE_FREE_UNKNOWN);
+    cr_assert_eq(na_node_free_parse("Node 0 MemTotal: 65536 kB\n"), NA_NODE_FREE_UNKNOWN);
+    cr_assert_eq(na_node_free_parse("Node 0 MemTotal: x\nNode 0 MemFree: 1 kB\n"),
+                 NA_NODE_FREE_UNKNOWN);
 }
 
 static void wait_for_a_look(void) {

@@ -243,7 +243,7 @@ Test(pressure, a_run_is_not_extended_by_what_there_is_not) {
     unsigned next;
     begin_the_last(&next);
     bool zeroed;
-    uintptr_t run = na_pageheap_alloc_roomy(0, RUN, RUN, &zeroed);
+    uintptr_t run = na_pageheap_alloc_growing(0, RUN, RUN, &zeroed);
     cr_assert_neq(run, 0);
     room = 0;
     brink = NA_CHARGE_NONE;

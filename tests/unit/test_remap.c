@@ -26,7 +26,7 @@ na_os_remap_t __wrap_na_os_remap(void *start, size_t size, void *target, bool *f
     if (answer == ANSWER_LOST) return NA_OS_REMAP_LOST;
     if (answer == ANSWER_REFUSED) return NA_OS_REMAP_REFUSED;
     na_os_remap_t result = __real_na_os_remap(start, size, target, fresh);
-    if (result == NA_OS_REMAPED) moved += size;
+    if (result == NA_OS_REMAP_DONE) moved += size;
     return result;
 }
 
@@ -45,7 +45,7 @@ Test(os_shift, moves_pages) {
     bool fresh;
     na_os_remap_t result = __real_na_os_remap(p, MIB, q, &fresh);
     if (result == NA_OS_REMAP_REFUSED && !fresh) cr_skip_test("this system moves no pages");
-    cr_assert_eq(result, NA_OS_REMAPED);
+    cr_assert_eq(result, NA_OS_REMAP_DONE);
     cr_assert(reads_as(q, MIB, 7));
     cr_assert(reads_as(q + MIB, MIB, 0));
     cr_assert(reads_as(p, MIB, 0), "the source is still mapped, and empty");
@@ -58,7 +58,7 @@ Test(os_shift, refusal_leaves_no_hole) {
     char *p = na_os_reserve(2 * MIB, 2 * MIB), *q = na_os_map(2 * MIB);
     na_os_unmap(p, 2 * MIB);
     bool fresh;
-    cr_assert_neq(__real_na_os_remap(p, 2 * MIB, q, &fresh), NA_OS_REMAPED);
+    cr_assert_neq(__real_na_os_remap(p, 2 * MIB, q, &fresh), NA_OS_REMAP_DONE);
     cr_assert(reads_as(q, 2 * MIB, 0));
     memset(q, 1, 2 * MIB);
 }
@@ -256,8 +256,8 @@ Test(shift, lost_addresses_behind_a_run) {
 static void grow_side_by_side(uint32_t pages, uint32_t room) {
     start();
     bool zeroed;
-    uintptr_t a = na_pageheap_alloc_roomy(0, pages, room, &zeroed);
-    uintptr_t b = na_pageheap_alloc_roomy(0, pages, room, &zeroed);
+    uintptr_t a = na_pageheap_alloc_growing(0, pages, room, &zeroed);
+    uintptr_t b = na_pageheap_alloc_growing(0, pages, room, &zeroed);
     cr_assert(a != 0 && b != 0);
     uint32_t have = pages;
     for (uint32_t extra = room / 4; have + extra <= pages + room; have += extra) {
@@ -291,6 +291,6 @@ Test(roomy, without_room) {
     bool zeroed;
     must_alloc(56 * NA_HUGE_PAGES, &zeroed);
     uint64_t regions = stats().regions;
-    cr_assert_neq(na_pageheap_alloc_roomy(0, 2 * NA_HUGE_PAGES, 6 * NA_HUGE_PAGES, &zeroed), 0);
+    cr_assert_neq(na_pageheap_alloc_growing(0, 2 * NA_HUGE_PAGES, 6 * NA_HUGE_PAGES, &zeroed), 0);
     cr_assert_eq(stats().regions, regions);
 }

@@ -77,9 +77,9 @@ static void take_and_give_all(unsigned cls) {
         blocks[pick] = blocks[left - 1];
         if (left % 64 == 0) check_lists(&set);
     }
-    cr_assert_leq(set.spans, 1); /* the last one is kept, so that it does not bounce */
+    cr_assert_leq(set.count, 1); /* the last one is kept, so that it does not bounce */
     na_span_list_trim(&set);
-    cr_assert_eq(set.spans, 0);
+    cr_assert_eq(set.count, 0);
     cr_assert_eq(used(), before);
 }
 
@@ -138,7 +138,7 @@ Test(span_list, low_memory_makes_dense_spans) {
         }
     }
     cr_assert_eq(n, c->capacity + dense);
-    cr_assert_eq(set.spans, 2);
+    cr_assert_eq(set.count, 2);
     for (uint32_t i = 0; i < n; i++) {
         na_span_t *span = na_span_of(blocks[i]);
         cr_assert_eq(span->pages, i < c->capacity ? c->span_pages : c->dense_pages);
@@ -151,7 +151,7 @@ Test(span_list, low_memory_makes_dense_spans) {
     for (uint32_t i = 0; i < n; i++)
         give_one(&set, blocks[i]);
     na_span_list_trim(&set);
-    cr_assert_eq(set.spans, 0);
+    cr_assert_eq(set.count, 0);
     cr_assert_eq(used(), before);
 }
 
@@ -162,16 +162,16 @@ Test(span_list, runs_are_cut_at_the_spans_edges) {
     uint32_t got;
     void *list = na_span_list_take(&set, kind, 3u * na_classes[cls].capacity, true, &got);
     uint32_t total = 0;
-    na_run_t run;
+    na_part_t part;
     na_span_t *last = NULL;
-    while (na_run_cut(&list, cls, &run)) {
-        cr_assert_neq(run.span, last);
-        last = run.span;
-        cr_assert(run.count >= 1 && run.count <= run.span->capacity);
-        total += run.count;
-        na_span_list_give(&set, run.span, run.first, run.last, run.count, cls);
+    while (na_part_cut(&list, cls, &part)) {
+        cr_assert_neq(part.span, last);
+        last = part.span;
+        cr_assert(part.count >= 1 && part.count <= part.span->capacity);
+        total += part.count;
+        na_span_list_give(&set, part.span, part.first, part.last, part.count, cls);
     }
     cr_assert_eq(total, got);
     na_span_list_trim(&set);
-    cr_assert_eq(set.spans, 0);
+    cr_assert_eq(set.count, 0);
 }

@@ -65,7 +65,7 @@ Test(tcache, credits_tell_the_length_of_every_list) {
         cr_assert_eq(na_self->overflow_bytes, 0);
         cr_assert_eq(na_self->states[cls].overflow, 0);
         if (na_classes[cls].pooled) continue;
-        cr_assert_eq(na_tcache_spans(na_self, cls)->spans, 0, "class %u keeps a span", cls);
+        cr_assert_eq(na_tcache_spans(na_self, cls)->count, 0, "class %u keeps a span", cls);
     }
 }
 
@@ -90,11 +90,11 @@ static void run(visit_t *v) {
 }
 
 /* What is popped and pushed is counted all the same. */
-Test(tcache, a_bin_of_few_blocks_settles_once_in_many_calls) {
+Test(tcache, a_bin_of_few_blocks_is_renewed_once_in_many_calls) {
     enum { LIVE = 16, PAIRS = 6400, SIZE = 30000 };
-    if (na_self->watched) return; /* every settle looks where the thread is */
+    if (na_self->watched) return; /* every renewal looks where the thread is */
     void *ring[LIVE] = {NULL};
-    unsigned cls = na_class_of(SIZE), settles = 0;
+    unsigned cls = na_class_of(SIZE), renewals = 0;
     const na_bin_state_t *state = &na_self->states[cls];
     numalloc_trim(0);
     uint64_t pops = state->pops;
@@ -102,10 +102,10 @@ Test(tcache, a_bin_of_few_blocks_settles_once_in_many_calls) {
         uint64_t before = state->pops;
         NA_FN(free)(ring[i % LIVE]);
         ring[i % LIVE] = NA_FN(malloc)(SIZE);
-        settles += state->pops != before;
+        renewals += state->pops != before;
         check_bins(na_self);
     }
-    cr_assert_lt(settles, PAIRS / 16, "%u settles", settles);
+    cr_assert_lt(renewals, PAIRS / 16, "%u renewals", renewals);
     numalloc_trim(0);
     cr_assert_eq(state->pops - pops, PAIRS);
     for (unsigned i = 0; i < LIVE; i++)
@@ -126,7 +126,7 @@ Test(tcache, mail_to_a_heap_without_a_thread_frees_its_spans) {
     static visit_t v = {.size = 48};
     run(&v);
     unsigned cls = na_class_of(48);
-    cr_assert_gt(na_tcache_spans(v.tcache, cls)->spans, 5);
+    cr_assert_gt(na_tcache_spans(v.tcache, cls)->count, 5);
     for (unsigned i = 0; i < 2000; i++)
         NA_FN(free)(v.blocks[i]);
     numalloc_trim(0); /* posts what is still outgoing */
@@ -134,7 +134,7 @@ Test(tcache, mail_to_a_heap_without_a_thread_frees_its_spans) {
     cr_assert_eq(v.tcache->phase, NA_TCACHE_ABANDONED);
     cr_assert_eq(v.tcache->remote_free[cls], 0);
     cr_assert_eq(v.tcache->remote_bytes, 0);
-    cr_assert_eq(na_tcache_spans(v.tcache, cls)->spans, 0);
+    cr_assert_eq(na_tcache_spans(v.tcache, cls)->count, 0);
 }
 
 static void flush_outgoing(void) {
@@ -169,7 +169,7 @@ Test(tcache, a_warm_heap_has_some_mail_until_it_cools) {
         NA_FN(free)(v.blocks[i]);
     flush_outgoing();
     cr_assert_eq(v.tcache->remote_free[cls], 0);
-    cr_assert_leq(na_tcache_spans(v.tcache, cls)->spans, 1);
+    cr_assert_leq(na_tcache_spans(v.tcache, cls)->count, 1);
 }
 
 Test(tcache, too_much_mail_for_a_warm_heap_goes_to_its_spans) {
@@ -297,7 +297,7 @@ Test(tcache, what_a_sleeping_thread_keeps_is_sent_home_bit_by_bit) {
     while (__atomic_load_n(&sleeping, __ATOMIC_ACQUIRE) == 0)
         usleep(1000);
     na_span_list_t *spans = na_tcache_spans(tcache, na_class_of(48));
-    uint32_t full = spans->spans, kept = tcache->overflow_bytes;
+    uint32_t full = spans->count, kept = tcache->overflow_bytes;
     cr_assert_gt(kept, 1 << 20);
     for (unsigned call = 0; call < 3 && tcache->overflow_bytes == kept; call++)
         scavenge_others();
@@ -305,7 +305,7 @@ Test(tcache, what_a_sleeping_thread_keeps_is_sent_home_bit_by_bit) {
     cr_assert_lt(tcache->overflow_bytes, kept);
     scavenge_others();
     cr_assert_eq(tcache->overflow_bytes, 0);
-    cr_assert_lt(spans->spans, full / 4, "%u of %u", spans->spans, full);
+    cr_assert_lt(spans->count, full / 4, "%u of %u", spans->count, full);
     cr_assert_eq(tcache->busy, 0);
     __atomic_store_n(&sleeping, 2, __ATOMIC_RELEASE);
     pthread_join(id, NULL);
@@ -336,18 +336,18 @@ Test(tcache, mail_for_a_thread_that_is_away_goes_to_its_spans) {
     while (__atomic_load_n(&absence, __ATOMIC_ACQUIRE) == 0)
         usleep(1000);
     na_span_list_t *spans = na_tcache_spans(tcache, na_class_of(48));
-    uint32_t full = spans->spans;
+    uint32_t full = spans->count;
     for (unsigned i = 0; i < ABSENT_BLOCKS; i++)
         NA_FN(free)(absent_blocks[i]);
     cr_assert_eq(tcache->phase, NA_TCACHE_ATTACHED);
     cr_assert_leq(tcache->remote_bytes, NA_REMOTE_LEAST + NA_POST_BYTES);
-    cr_assert_lt(spans->spans, full * 2 / 3, "%u of %u", spans->spans, full);
+    cr_assert_lt(spans->count, full * 2 / 3, "%u of %u", spans->count, full);
     cr_assert_eq(tcache->busy, 0);
     __atomic_store_n(&absence, 2, __ATOMIC_RELEASE);
     pthread_join(id, NULL);
     numalloc_trim(0);
     cr_assert_eq(tcache->remote_bytes, 0);
-    cr_assert_eq(spans->spans, 0);
+    cr_assert_eq(spans->count, 0);
 }
 
 static int waiting = 1; /* __atomic */

@@ -1,21 +1,21 @@
-/* aside.c - see aside.h. */
-#include "alloc/cache/aside.h"
+/* deferred.c - see deferred.h. */
+#include "alloc/cache/deferred.h"
 
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
 
-/* --- whether --- */
+/* --- a gate that stays closed --- */
 
 static uint32_t forking_other(void) {
     uint32_t forking = atomic_load(&na_forking);
     return forking != na_thread_tag() ? forking : 0;
 }
 
-NA_COLD bool na_aside_is_time(void) {
+NA_COLD bool na_gate_timed_out(void) {
     return atomic_load(&na_fork_is_long) && forking_other() != 0;
 }
 
-NA_COLD void na_aside_wait(void) {
+NA_COLD void na_gate_wait_for_fork(void) {
     uint32_t forking = forking_other();
     if (forking == 0 || atomic_load(&na_fork_is_long)) return;
     na_os_futex_wait_ms((const uint32_t *)&na_forking, forking, NA_FORK_PATIENCE_MS);
@@ -24,38 +24,38 @@ NA_COLD void na_aside_wait(void) {
     na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
 }
 
-/* --- for later --- */
+/* --- deferred --- */
 
-_Atomic(bool) na_aside_pending;
+_Atomic(bool) na_deferred_pending;
 static _Atomic(void *) blocks_later;
 static _Atomic(na_tcache_t *) tcaches_later;
 
-NA_COLD void na_aside_free_later(void *block) {
+NA_COLD void na_defer_free(void *block) {
     void *top = atomic_load_explicit(&blocks_later, memory_order_relaxed);
     do
         *(void **)block = top;
     while (!atomic_compare_exchange_weak_explicit(&blocks_later, &top, block, memory_order_release,
                                                   memory_order_relaxed));
-    atomic_store(&na_aside_pending, true);
+    atomic_store(&na_deferred_pending, true);
 }
 
-NA_COLD void na_aside_tcache_later(na_tcache_t *tcache) {
+NA_COLD void na_defer_abandon(na_tcache_t *tcache) {
     na_tcache_t *top = atomic_load_explicit(&tcaches_later, memory_order_relaxed);
     do
         tcache->next_idle = top;
     while (!atomic_compare_exchange_weak_explicit(&tcaches_later, &top, tcache,
                                                   memory_order_release, memory_order_relaxed));
-    atomic_store(&na_aside_pending, true);
+    atomic_store(&na_deferred_pending, true);
 }
 
-NA_COLD void *na_aside_take_blocks(void) {
+NA_COLD void *na_deferred_take_blocks(void) {
     return atomic_exchange_explicit(&blocks_later, NULL, memory_order_acquire);
 }
 
-NA_COLD na_tcache_t *na_aside_take_tcaches(void) {
+NA_COLD na_tcache_t *na_deferred_take_tcaches(void) {
     return atomic_exchange_explicit(&tcaches_later, NULL, memory_order_acquire);
 }
 
-NA_COLD void na_aside_after_fork_child(void) {
+NA_COLD void na_deferred_after_fork_child(void) {
     atomic_store(&tcaches_later, NULL);
 }
