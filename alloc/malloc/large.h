@@ -20,6 +20,7 @@
 #include <stddef.h>
 
 #include "alloc/cache/thread_cache.h"
+#include "alloc/page/pageheap.h"
 #include "alloc/track/hooks.h"
 #include "pagemap/span.h"
 
@@ -74,7 +75,7 @@ uint64_t na_large_bytes_on(unsigned node);
 uint64_t na_large_dedicated_on(unsigned node);
 
 NA_INLINE size_t na_span_bytes(const na_span_t *span) {
-    return (size_t)span->pages << 13;
+    return (size_t)span->pages << NA_PAGE_SHIFT;
 }
 
 #endif

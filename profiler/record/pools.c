@@ -220,19 +220,19 @@ static void count_free(kind_t *kind, const live_block_t *block) {
 
 /* --- live blocks, under the kind's lock --- */
 
-static uint64_t home_of(const pool_t *p, uintptr_t at) {
+static uint64_t address_home(const pool_t *p, uintptr_t at) {
     return (uint64_t)at * UINT64_C(0x9e3779b97f4a7c15) >> 20 & p->mask;
 }
 
 /* The block's slot, or the free one where it would go. */
 static live_block_t *find(const pool_t *p, uintptr_t at) {
-    uint64_t i = home_of(p, at);
+    uint64_t i = address_home(p, at);
     while (p->blocks[i].at != 0 && p->blocks[i].at != at)
         i = (i + 1) & p->mask;
     return &p->blocks[i];
 }
 
-static bool make_room(pool_t *p) {
+static bool make_room_in_pool(pool_t *p) {
     if (p->blocks != NULL && p->used * 2 <= p->mask) return true;
     uint64_t length = p->blocks == NULL ? 256 : (p->mask + 1) * 2;
     live_block_t *old = p->blocks, *blocks = na_own_alloc(length * sizeof *blocks, 0);
@@ -247,11 +247,11 @@ static bool make_room(pool_t *p) {
 }
 
 /* Takes a block out; those behind it that it kept from their place move up. */
-static void take_out(pool_t *p, live_block_t *block) {
+static void take_out_of_pool(pool_t *p, live_block_t *block) {
     uint64_t hole = (uint64_t)(block - p->blocks);
     p->used--;
     for (uint64_t i = (hole + 1) & p->mask; p->blocks[i].at != 0; i = (i + 1) & p->mask) {
-        uint64_t home = home_of(p, p->blocks[i].at);
+        uint64_t home = address_home(p, p->blocks[i].at);
         if (((i - home) & p->mask) < ((i - hole) & p->mask)) continue;
         p->blocks[hole] = p->blocks[i];
         hole = i;
@@ -300,7 +300,7 @@ static void pool_alloc(na_rthread_t *t, pool_t *p, uintptr_t at, uint64_t size) 
     uint32_t site = na_stacks_capture(t), now = (uint32_t)na_rec_ms();
     kind_t *kind = p->kind;
     na_lock(&kind->lock);
-    uint32_t cell = make_room(p) ? cell_number(kind, site) : 0;
+    uint32_t cell = make_room_in_pool(p) ? cell_number(kind, site) : 0;
     if (cell == 0) {
         ADD(&kind->entry->lost, 1);
     } else {
@@ -327,7 +327,7 @@ static void pool_free(pool_t *p, uintptr_t at) {
     } else {
         end_life(kind, b);
         count_free(kind, b);
-        take_out(p, b);
+        take_out_of_pool(p, b);
     }
     na_unlock(&kind->lock);
 }

@@ -58,7 +58,7 @@ static void know_rate(void) {
 }
 
 /* In a child other threads may wait for it; from `ready` on they use what is set up here. */
-static bool begin(bool in_child) {
+static bool begin_recording(bool in_child) {
     char program[512];
     int32_t pid = (int32_t)na_sys0(SYS_getpid);
     uint64_t start_unix_ns = na_rec_clock_ns(CLOCK_REALTIME);
@@ -164,7 +164,7 @@ NA_COLD bool na_rec_begin_in_child(void) {
     if (!atomic_load_explicit(&need_start, memory_order_acquire)) return na_rec_is_ready();
     na_lock(&starting);
     if (atomic_load(&need_start)) {
-        begin(true);
+        begin_recording(true);
         atomic_store(&need_start, false);
     }
     na_unlock(&starting);
@@ -244,7 +244,7 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *c) {
     if (used) next_epoch();
     used = true;
     na_guard_start();
-    if (!begin(false)) return NULL;
+    if (!begin_recording(false)) return NULL;
     na_rec_hooks_set();
     if (na_rec_sentinel == &always) make_sentinel();
     if (config.mode == NA_PROFILE_TRACE) {

@@ -206,7 +206,7 @@ static void ask_for_turns(void) {
     na_sys3(SYS_sched_setattr, 0, (long)&s, 0);
 }
 
-static bool take(uint32_t from, uint32_t to) {
+static bool change_state(uint32_t from, uint32_t to) {
     return atomic_compare_exchange_strong(&thread_state, &from, to);
 }
 
@@ -229,7 +229,8 @@ static void watch_over(void) {
 static void *work(void *unused) {
     (void)unused;
     na_rthread_inside = na_rthread_own = true;
-    if (!na_access_sleep(na_access_mono() + FIRST_LOOK_NS) || !take(WAITS, WORKS)) return NULL;
+    if (!na_access_sleep(na_access_mono() + FIRST_LOOK_NS) || !change_state(WAITS, WORKS))
+        return NULL;
     ask_for_turns();
     if (na_access_store_start()) {
         atomic_store(&na_access_on, true);
@@ -250,7 +251,7 @@ void na_access_thread(void) {
     na_rthread_inside = na_rthread_own = true;
     atomic_store(&thread_state, WAITS);
     if (!na_thread_start(work)) {
-        take(WAITS, NONE);
+        change_state(WAITS, NONE);
         say("numalloc: no accesses: the system refuses one more thread; raise ulimit -u\n");
     }
     wanted = false;
@@ -263,7 +264,7 @@ void na_access_thread(void) {
 static const na_hooks_t *base;
 static na_hooks_t noting;
 
-static void note(const na_record_t *record, const void *block, size_t usable) {
+static void note_block(const na_record_t *record, const void *block, size_t usable) {
     if (na_rec_is_open() && atomic_load_explicit(&na_access_on, memory_order_acquire) &&
         record->epoch == na_profile_epoch && record->site != NA_NPROF_NO_STACK)
         na_access_death(block, usable, record);
@@ -271,13 +272,13 @@ static void note(const na_record_t *record, const void *block, size_t usable) {
 
 static void on_free(void **prof, const na_record_t *record, void *block, size_t usable,
                     na_release_t how, const void *moved_to) {
-    note(record, block, usable);
+    note_block(record, block, usable);
     base->on_free(prof, record, block, usable, how, moved_to);
 }
 
 static void on_resize(void **prof, na_record_t *record, const void *old_block, void *block,
                       size_t old_usable, size_t requested, size_t usable) {
-    note(record, old_block, old_usable);
+    note_block(record, old_block, old_usable);
     base->on_resize(prof, record, old_block, block, old_usable, requested, usable);
 }
 
@@ -315,7 +316,7 @@ void na_access_finish(void) {
     atomic_store(&na_access_on, false);
     if (!with_accesses) return;
     atomic_store(&ending, 1);
-    if (take(WAITS, NONE)) {
+    if (change_state(WAITS, NONE)) {
         entries_for_all("the process ended before it was looked at");
     } else {
         na_os_futex_wake((const uint32_t *)&ending, INT32_MAX);

@@ -76,12 +76,12 @@ static bool read_entry(entry_t *e, na_life_t *life) {
     return atomic_load_explicit(&e->version, memory_order_relaxed) == version;
 }
 
-static void push(ring_t *r, const na_life_t *life) {
+static void push_life(ring_t *r, const na_life_t *life) {
     uint32_t at = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
     write_entry(&r->entries[at & r->mask], life);
 }
 
-static bool covers(const na_life_t *life, uintptr_t address) {
+static bool life_covers(const na_life_t *life, uintptr_t address) {
     return address - life->base < life->usable;
 }
 
@@ -92,10 +92,10 @@ void na_access_death(const void *block, uint64_t usable, const na_record_t *reco
                             .usable = usable,
                             .death = na_ages(na_rec_ticks()),
                             .record = *record};
-    if (is_watched) push(&watched, &life);
+    if (is_watched) push_life(&watched, &life);
     if (!rest) return;
     if (usable > LARGE) {
-        push(&large, &life);
+        push_life(&large, &life);
     } else {
         uint32_t b = bucket_of(life.base);
         uint8_t way = atomic_load_explicit(&turn[b], memory_order_relaxed);
@@ -139,9 +139,9 @@ typedef struct search {
     na_life_t *best;
 } search_t;
 
-static void consider(search_t *s, entry_t *e) {
+static void consider_life(search_t *s, entry_t *e) {
     na_life_t life;
-    if (!read_entry(e, &life) || !covers(&life, s->address) ||
+    if (!read_entry(e, &life) || !life_covers(&life, s->address) ||
         life.record.epoch != na_profile_epoch)
         return;
     uint64_t off = na_life_off(&life, s->ages);
@@ -154,7 +154,7 @@ static void look_through(search_t *s, ring_t *r) {
     uint32_t next = atomic_load_explicit(&r->next, memory_order_acquire);
     uint32_t count = next < r->mask + 1 ? next : r->mask + 1;
     for (uint32_t i = 1; i <= count && s->off != 0; i++)
-        consider(s, &r->entries[(next - i) & r->mask]);
+        consider_life(s, &r->entries[(next - i) & r->mask]);
 }
 
 bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t slack,
@@ -163,7 +163,7 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
     if (base != 0) {
         entry_t *e = &buckets[(size_t)bucket_of(base) * WAYS];
         for (unsigned i = 0; i < WAYS; i++)
-            consider(&s, &e[i]);
+            consider_life(&s, &e[i]);
     }
     if (s.off != 0 && na_deaths_watches(address)) look_through(&s, &watched);
     if (s.off != 0) look_through(&s, &large);

@@ -151,7 +151,7 @@ static void insert(const now_t *n) {
     count++;
 }
 
-static void add(const na_nprof_access_mapping_t *m, const char *path, uint64_t mono_ns) {
+static void add_mapping(const na_nprof_access_mapping_t *m, const char *path, uint64_t mono_ns) {
     uint32_t at = place_of(m->start);
     na_nprof_access_mapping_t *known = at < count ? current[at].entry : NULL;
     uint32_t rights = NA_NPROF_MAPPING_READ | NA_NPROF_MAPPING_WRITE | NA_NPROF_MAPPING_EXECUTE |
@@ -202,7 +202,7 @@ static size_t take_lines(size_t filled, uint64_t mono_ns) {
         if (parse(buffer + done, &m, &path) &&
             (m.flags &
              (NA_NPROF_MAPPING_READ | NA_NPROF_MAPPING_WRITE | NA_NPROF_MAPPING_EXECUTE)) != 0)
-            add(&m, path, mono_ns);
+            add_mapping(&m, path, mono_ns);
         done = at + 1;
     }
     return done;

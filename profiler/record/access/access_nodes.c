@@ -6,7 +6,7 @@ static bool digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static uint64_t number(const char **p) {
+static uint64_t list_number(const char **p) {
     uint64_t v = 0;
     for (; digit(**p); ++*p)
         v = v * 10 + (uint64_t)(**p - '0');
@@ -18,10 +18,10 @@ static uint32_t count_list(const char *p, void (*each)(void *arg, uint32_t index
                            void *arg) {
     uint32_t count = 0;
     while (digit(*p)) {
-        uint64_t first = number(&p), last = first;
+        uint64_t first = list_number(&p), last = first;
         if (*p == '-') {
             p++;
-            last = number(&p);
+            last = list_number(&p);
         }
         for (uint64_t i = first; i <= last && i - first < NA_MAX_CPUS; i++, count++)
             if (each != NULL) each(arg, count, (unsigned)i);
@@ -36,7 +36,7 @@ typedef struct row {
     uint32_t count;
 } row_t;
 
-static void keep(void *arg, uint32_t index, unsigned id) {
+static void keep_node(void *arg, uint32_t index, unsigned id) {
     const row_t *row = arg;
     int dense = na_node_dense(id);
     if (dense >= 0 && dense < 64 && index < row->count)
@@ -60,7 +60,7 @@ void na_node_facts(unsigned node, na_nprof_access_node_t *facts) {
             if (key[i] != 0) continue;
             for (p += i; *p == ' '; p++) {
             }
-            facts->memory_bytes = number(&p) << 10;
+            facts->memory_bytes = list_number(&p) << 10;
             break;
         }
     }
@@ -68,11 +68,11 @@ void na_node_facts(unsigned node, na_nprof_access_node_t *facts) {
     na_topology_path(path, sizeof path, node, "/distance");
     if (na_os_read_file(path, text, sizeof text) > 0) {
         for (const char *p = text; digit(*p) && row.count < sizeof row.distance;) {
-            row.distance[row.count++] = (uint8_t)number(&p);
+            row.distance[row.count++] = (uint8_t)list_number(&p);
             while (*p == ' ')
                 p++;
         }
         if (na_os_read_file("/sys/devices/system/node/online", text, sizeof text) > 0)
-            count_list(text, keep, &row);
+            count_list(text, keep_node, &row);
     }
 }

@@ -61,24 +61,24 @@ static uint64_t hash_of(uint64_t key) {
 }
 
 /* A block of no bytes has its first. */
-static bool covers(uintptr_t base, uint64_t size, uintptr_t address) {
+static bool block_covers(uintptr_t base, uint64_t size, uintptr_t address) {
     return address - base < (size != 0 ? size : 1);
 }
 
 /* ---- live blocks ---- */
 
-static uint64_t home_of(const na_pool_blocks_t *blocks, const block_t *b) {
+static uint64_t block_home(const na_pool_blocks_t *blocks, const block_t *b) {
     return hash_of(key_of((unsigned)b->level, b->base >> b->level)) & blocks->mask;
 }
 
-static void put(na_pool_blocks_t *blocks, const block_t *block) {
-    uint64_t i = home_of(blocks, block);
+static void put_block(na_pool_blocks_t *blocks, const block_t *block) {
+    uint64_t i = block_home(blocks, block);
     while (blocks->items[i].base != 0)
         i = (i + 1) & blocks->mask;
     blocks->items[i] = *block;
 }
 
-static bool make_room(na_pool_blocks_t *blocks) {
+static bool make_room_for_block(na_pool_blocks_t *blocks) {
     if (blocks->items != NULL && blocks->used * 2 <= blocks->mask) return true;
     uint64_t length = blocks->items == NULL ? FIRST_LENGTH : (blocks->mask + 1) * 2;
     block_t *old = blocks->items, *items = na_own_alloc(length * sizeof *items, 0);
@@ -88,17 +88,17 @@ static bool make_room(na_pool_blocks_t *blocks) {
     blocks->items = items;
     blocks->mask = length - 1;
     for (uint64_t i = 0; i < n; i++)
-        if (old[i].base != 0) put(blocks, &old[i]);
+        if (old[i].base != 0) put_block(blocks, &old[i]);
     if (old != NULL) na_own_give_back(old, n * sizeof *old);
     return true;
 }
 
 /* Takes one out; those behind it that it kept from their place move up. */
-static void take_out(na_pool_blocks_t *blocks, uint64_t hole) {
+static void take_out_block(na_pool_blocks_t *blocks, uint64_t hole) {
     blocks->used--;
     for (uint64_t i = (hole + 1) & blocks->mask; blocks->items[i].base != 0;
          i = (i + 1) & blocks->mask) {
-        uint64_t home = home_of(blocks, &blocks->items[i]);
+        uint64_t home = block_home(blocks, &blocks->items[i]);
         if (((i - home) & blocks->mask) < ((i - hole) & blocks->mask)) continue;
         blocks->items[hole] = blocks->items[i];
         hole = i;
@@ -107,9 +107,9 @@ static void take_out(na_pool_blocks_t *blocks, uint64_t hole) {
 }
 
 bool na_pool_block_begins(na_pool_blocks_t *blocks, const na_life_t *life) {
-    if (!make_room(blocks)) return false;
+    if (!make_room_for_block(blocks)) return false;
     unsigned level = level_of(life->usable);
-    put(blocks, &(block_t){life->base, life->usable, life->record, level});
+    put_block(blocks, &(block_t){life->base, life->usable, life->record, level});
     blocks->used++;
     blocks->levels |= UINT64_C(1) << level;
     return true;
@@ -175,14 +175,14 @@ void na_pool_block_ends(na_pool_blocks_t *blocks, uintptr_t base, uint64_t size,
                       .death = death & NA_RECORD_TIME_MASK,
                       .usable = size,
                       .record = blocks->items[i].record};
-    take_out(blocks, i);
+    take_out_block(blocks, i);
     remember(&life, pool);
 }
 
 /* ---- looking ---- */
 
-static void consider(na_pool_search_t *search, const na_life_t *life, uint32_t pool) {
-    if (!covers(life->base, life->usable, search->address)) return;
+static void consider_pool(na_pool_search_t *search, const na_life_t *life, uint32_t pool) {
+    if (!block_covers(life->base, life->usable, search->address)) return;
     uint64_t off = na_life_off(life, search->ages);
     if (off > search->off ||
         (off == search->off && (search->pool == 0 || life->usable >= search->life.usable)))
@@ -201,12 +201,12 @@ void na_pool_search_live(na_pool_search_t *search, const na_pool_blocks_t *block
             for (; blocks->items[i].base != 0; i = (i + 1) & blocks->mask) {
                 const block_t *b = &blocks->items[i];
                 if (b->level != level || b->base >> level != granule - before) continue;
-                consider(search,
-                         &(na_life_t){.base = b->base,
-                                      .death = NA_LIFE_LASTS,
-                                      .usable = b->size,
-                                      .record = b->record},
-                         pool);
+                consider_pool(search,
+                              &(na_life_t){.base = b->base,
+                                           .death = NA_LIFE_LASTS,
+                                           .usable = b->size,
+                                           .record = b->record},
+                              pool);
             }
         }
     }
@@ -230,7 +230,7 @@ void na_pool_search_ended(na_pool_search_t *search) {
             na_lock(&bucket->lock);
             for (unsigned i = 0; i < WAYS; i++)
                 if (bucket->way[i].pool != 0)
-                    consider(search, &bucket->way[i].life, bucket->way[i].pool);
+                    consider_pool(search, &bucket->way[i].life, bucket->way[i].pool);
             if (bucket->forgotten_key == key && not_after(search->ages, bucket->forgotten_death))
                 search->forgotten = true;
             na_unlock(&bucket->lock);
@@ -244,7 +244,7 @@ void na_pool_search_ended(na_pool_search_t *search) {
     uint32_t count = next < WATCHED_LIVES ? next : WATCHED_LIVES;
     for (uint32_t i = 1; i <= count && (search->pool == 0 || search->off != 0); i++) {
         const ended_t *e = &ended.watched[(next - i) % WATCHED_LIVES];
-        consider(search, &e->life, e->pool);
+        consider_pool(search, &e->life, e->pool);
     }
     if (next > WATCHED_LIVES &&
         not_after(search->ages, ended.watched[next % WATCHED_LIVES].life.death))

@@ -63,7 +63,7 @@ void na_access_store_init(void) {
     s.probes = TABLE(NA_NPROF_ACCESS_PROBES, na_nprof_access_probe_t, 32u << 10);
 }
 
-static bool make_room(void) {
+static bool make_room_for_sample(void) {
     s.batch = na_own_alloc(BATCH * sizeof *s.batch, BATCH * sizeof *s.batch);
     s.pages = na_own_alloc(BATCH * sizeof *s.pages, 4096);
     s.status = na_own_alloc(BATCH * sizeof *s.status, 4096);
@@ -75,7 +75,7 @@ static bool make_room(void) {
 
 bool na_access_store_start(void) {
     na_lock(&na_access_store_lock);
-    bool made = make_room();
+    bool made = make_room_for_sample();
     if (made) {
         na_access_clock_start();
         write_nodes();
@@ -233,7 +233,7 @@ static bool begins(const char *text, const char *with) {
     return true;
 }
 
-static uint8_t target_of(const na_nprof_access_mapping_t *m) {
+static uint8_t access_target(const na_nprof_access_mapping_t *m) {
     if ((m->flags & NA_NPROF_MAPPING_STACK) != 0) return NA_NPROF_TARGET_STACK;
     if ((m->flags & NA_NPROF_MAPPING_EXECUTE) != 0 && m->path[0] == '/')
         return NA_NPROF_TARGET_CODE;
@@ -256,7 +256,7 @@ static void place(na_nprof_access_sample_t *sample, uint64_t mono_ns) {
     if (na_writer_is_own(address))
         sample->target = NA_NPROF_TARGET_OWN;
     else if (m != NULL)
-        sample->target = target_of(m);
+        sample->target = access_target(m);
 }
 
 static void store(const na_access_raw_t *raw, int16_t home, bool later) {

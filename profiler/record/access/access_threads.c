@@ -66,7 +66,7 @@ static void read_name(na_nprof_access_thread_t *entry) {
     na_rec_copy(entry->name, sizeof entry->name, name);
 }
 
-static known_t *slot_of(uint32_t tid) {
+static known_t *thread_slot(uint32_t tid) {
     uint32_t i = tid * 0x9e3779b1u >> 19;
     while (slots[i % SLOTS].tid != 0 && slots[i % SLOTS].tid != tid)
         i++;
@@ -74,7 +74,7 @@ static known_t *slot_of(uint32_t tid) {
 }
 
 uint32_t na_athreads_id(uint32_t tid, uint64_t since_ns) {
-    known_t *k = slot_of(tid);
+    known_t *k = thread_slot(tid);
     if (k->tid == tid) return k->id;
     if (tid == 0 || used >= SLOTS / 2) return 0;
     na_nprof_access_thread_t *e = na_access_table_next(&table);

@@ -57,7 +57,7 @@ static uint32_t origin_of(uint8_t epoch) {
     return 0;
 }
 
-static uint32_t slot_of(uint32_t origin, uint32_t site) {
+static uint32_t origin_slot(uint32_t origin, uint32_t site) {
     uint64_t h = ((uint64_t)origin << 32 | site) * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t i = (uint32_t)(h >> 32) & set.mask;
     while (set.table[i] != 0 && (set.entries[set.table[i] - 1].site != site ||
@@ -80,14 +80,14 @@ static void each_block(const na_span_t *span, na_record_t *records, uint32_t cou
 /* Sites are counted first, in the table alone, so that the file gets a chunk of the right size. */
 static void count_site(uint32_t origin, const na_record_t *record, uint64_t usable) {
     (void)usable;
-    uint32_t i = slot_of(origin, record->site);
+    uint32_t i = origin_slot(origin, record->site);
     if (set.table[i] != 0 || set.count == set.capacity) return;
     set.entries[set.count] = (na_nprof_inherited_t){.site = record->site, .origin = origin};
     set.table[i] = ++set.count;
 }
 
 static na_nprof_inherited_t *entry_of(uint32_t origin, uint32_t site) {
-    uint32_t i = set.table[slot_of(origin, site)];
+    uint32_t i = set.table[origin_slot(origin, site)];
     return i == 0 ? NULL : &set.entries[i - 1];
 }
 

@@ -94,7 +94,7 @@ static void begin_word(parser_t *p, char c) {
     }
 }
 
-static void take(parser_t *p, char c) {
+static void take_char(parser_t *p, char c) {
     int v;
     if (c == ' ' || c == '\n') {
         end_word(p);
@@ -110,7 +110,7 @@ static void take(parser_t *p, char c) {
 
 /* ---- one reading ---- */
 
-static void note(const parser_t *p, uint64_t ms) {
+static void note_level(const parser_t *p, uint64_t ms) {
     for (uint32_t n = 0; n < na_rec.header->node_count; n++) {
         int64_t now = (int64_t)p->bytes[n];
         if (now == level[n]) continue;
@@ -130,13 +130,13 @@ static bool read_maps(bool last) {
     __builtin_memset(&p, 0, sizeof p);
     while ((got = na_sys3(SYS_read, fd, (long)text, sizeof text)) > 0 || got == -EINTR) {
         for (long i = 0; i < got; i++)
-            take(&p, text[i]);
+            take_char(&p, text[i]);
         if (!last && atomic_load(&ending) != 0) break;
     }
     na_sys1(SYS_close, fd);
     took_us[1] = took_us[0];
     took_us[0] = (na_rec_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from) / 1000;
-    if (got == 0) note(&p, na_rec_ms());
+    if (got == 0) note_level(&p, na_rec_ms());
     return true;
 }
 
@@ -153,7 +153,7 @@ static uint64_t cost_us(void) {
     return took_us[0] < took_us[1] ? took_us[0] : took_us[1];
 }
 
-static void *look(void *unused) {
+static void *resident_main(void *unused) {
     (void)unused;
     na_rthread_inside = na_rthread_own = true;
     bool can = true;
@@ -180,7 +180,7 @@ void na_resident_thread(void) {
     bool inside = na_rthread_inside, own = na_rthread_own;
     na_rthread_inside = na_rthread_own = true;
     atomic_store(&running, 1);
-    if (!na_thread_start(look)) atomic_store(&running, 0);
+    if (!na_thread_start(resident_main)) atomic_store(&running, 0);
     na_rthread_inside = inside;
     na_rthread_own = own;
 }

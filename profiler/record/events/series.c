@@ -29,7 +29,7 @@ static struct {
 #define INTERVAL_MS 1u
 #define PUBLISH_MS  5u /* least time between two publications of a thread */
 
-static void make(uint32_t kind, uint32_t rows, uint32_t points) {
+static void make_series(uint32_t kind, uint32_t rows, uint32_t points) {
     uint32_t size = (uint32_t)na_nprof_series_size(rows, points);
     na_nprof_chunk_t *c =
         na_writer_chunk(NA_NPROF_SERIES, na_nprof_chunk_length(1, size), size, 0, kind, 0);
@@ -52,13 +52,13 @@ void na_series_start(void) {
     na_lock_reset(&series.lock);
     for (uint32_t kind = 0; kind <= NA_NPROF_SERIES_RESIDENT; kind++)
         series.line[kind] = (line_t){NULL, NULL, NULL};
-    make(NA_NPROF_SERIES_SITES, SITE_ROWS, SITE_POINTS);
-    make(NA_NPROF_SERIES_SIZES, NA_NPROF_SIZE_BUCKETS, SIZE_POINTS);
+    make_series(NA_NPROF_SERIES_SITES, SITE_ROWS, SITE_POINTS);
+    make_series(NA_NPROF_SERIES_SIZES, NA_NPROF_SIZE_BUCKETS, SIZE_POINTS);
     na_rec.many_nodes = na_rec.header->node_count > 1;
     if (!na_rec.many_nodes) return;
-    make(NA_NPROF_SERIES_NODES, na_rec.header->node_count, NODE_POINTS);
-    make(NA_NPROF_SERIES_MAPPED, na_rec.header->node_count, NODE_POINTS);
-    make(NA_NPROF_SERIES_RESIDENT, na_rec.header->node_count, NA_NPROF_POINTS);
+    make_series(NA_NPROF_SERIES_NODES, na_rec.header->node_count, NODE_POINTS);
+    make_series(NA_NPROF_SERIES_MAPPED, na_rec.header->node_count, NODE_POINTS);
+    make_series(NA_NPROF_SERIES_RESIDENT, na_rec.header->node_count, NA_NPROF_POINTS);
 }
 
 void na_series_hold(void) {
@@ -100,7 +100,7 @@ static uint32_t point_of(line_t *l, uint64_t ms, uint32_t *interval) {
     return (uint32_t)point;
 }
 
-static void note(line_t *l, const na_level_change_t *change, uint64_t ms) {
+static void note_change(line_t *l, const na_level_change_t *change, uint64_t ms) {
     /* Below zero: published in another order than it happened. */
     int64_t before = change->before < 0 ? 0 : change->before;
     int64_t after = change->after < 0 ? 0 : change->after;
@@ -121,7 +121,8 @@ void na_series_level(uint32_t kind, const na_level_change_t *change, uint64_t ms
     line_t *l = &series.line[kind];
     if (l->head == NULL) return;
     na_lock(&series.lock);
-    if (change->row < l->head->rows && l->row[change->row].id == change->id) note(l, change, ms);
+    if (change->row < l->head->rows && l->row[change->row].id == change->id)
+        note_change(l, change, ms);
     na_unlock(&series.lock);
 }
 

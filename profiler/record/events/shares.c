@@ -41,28 +41,28 @@ static na_nprof_share_t *share_at(uint32_t share) {
     return (na_nprof_share_t *)(na_rec.base + (uint64_t)share * 32);
 }
 
-static slot_t *slot_of(slot_t *slots, uint32_t mask, uint32_t site) {
+static slot_t *share_slot(slot_t *slots, uint32_t mask, uint32_t site) {
     uint32_t i = (site * 0x9e3779b1u >> 7) & mask;
     while (slots[i].site != 0 && slots[i].site != site)
         i = (i + 1) & mask;
     return &slots[i];
 }
 
-static bool grow(void) {
+static bool grow_shares(void) {
     uint32_t mask = shares.mask * 2 + 1;
     uint64_t bytes = ((uint64_t)mask + 1) * sizeof(slot_t);
     slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
     if (slots == NULL) return false;
     for (uint32_t i = 0; i <= shares.mask; i++)
         if (shares.slots[i].site != 0)
-            *slot_of(slots, mask, shares.slots[i].site) = shares.slots[i];
+            *share_slot(slots, mask, shares.slots[i].site) = shares.slots[i];
     shares.slots = slots;
     shares.mask = mask;
     return true;
 }
 
 /* 0: no room. Under the lock. */
-static uint32_t make(slot_t *slot, uint32_t site) {
+static uint32_t make_share(slot_t *slot, uint32_t site) {
     na_nprof_chunk_t *c = shares.chunk;
     if (c == NULL || c->count == c->capacity) {
         if (!na_rec_has_room(CHUNK_BYTES)) return 0;
@@ -85,11 +85,11 @@ static uint32_t make(slot_t *slot, uint32_t site) {
 static uint32_t find_or_make(uint32_t site) {
     uint32_t share = 0;
     na_lock(&shares.lock);
-    slot_t *slot = slot_of(shares.slots, shares.mask, site);
+    slot_t *slot = share_slot(shares.slots, shares.mask, site);
     if (slot->site != 0) {
         share = slot->share;
-    } else if (shares.used * 2 < shares.mask || grow()) {
-        share = make(slot_of(shares.slots, shares.mask, site), site);
+    } else if (shares.used * 2 < shares.mask || grow_shares()) {
+        share = make_share(share_slot(shares.slots, shares.mask, site), site);
     }
     na_unlock(&shares.lock);
     return share;
@@ -97,7 +97,7 @@ static uint32_t find_or_make(uint32_t site) {
 
 static void forget_row(uint32_t site) {
     na_lock(&shares.lock);
-    slot_t *slot = slot_of(shares.slots, shares.mask, site);
+    slot_t *slot = share_slot(shares.slots, shares.mask, site);
     if (slot->site != 0) __atomic_store_n(&share_at(slot->share)->series, 0, __ATOMIC_RELAXED);
     na_unlock(&shares.lock);
 }

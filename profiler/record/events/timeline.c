@@ -89,7 +89,7 @@ static na_nprof_point_t *point_of(uint64_t ms) {
     return &d->points[a][i];
 }
 
-static uint64_t number(const char **p) {
+static uint64_t next_number(const char **p) {
     uint64_t v = 0;
     while (**p >= '0' && **p <= '9')
         v = v * 10 + (uint64_t)(*(*p)++ - '0');
@@ -115,10 +115,10 @@ static void sample(na_nprof_point_t *now) {
     /* field 3 follows; 20: threads, 23: virtual size in bytes, 24: resident pages */
     for (unsigned field = 2; field < 20 && *p != 0; p++)
         field += *p == ' ';
-    uint64_t threads = number(&p);
+    uint64_t threads = next_number(&p);
     for (unsigned field = 20; field < 22 && *p != 0; p++)
         field += *p == ' ';
-    uint64_t size = number(&p), resident = number(&p) * na_os_page;
+    uint64_t size = next_number(&p), resident = next_number(&p) * na_os_page;
     if (size == 0) return;
     uint64_t ours = atomic_load(&na_thread_own); /* they are not the program's */
     threads = threads > ours ? threads - ours : 1;

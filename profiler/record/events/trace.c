@@ -125,7 +125,7 @@ NA_INLINE uint32_t stack_of(na_rthread_t *t, bool wanted) {
     return wanted ? na_stacks_capture(t) : NA_NPROF_NO_STACK;
 }
 
-static void fill(na_rthread_t *t, na_record_t *record, uint32_t stack, size_t slack) {
+static void fill_event(na_rthread_t *t, na_record_t *record, uint32_t stack, size_t slack) {
     /* The event's own stamp: reading the clock is a good part of what an event costs. */
     uint64_t birth = na_ages(na_rec.start_ticks + t->trace_last);
     record->slack = (uint16_t)slack;
@@ -191,12 +191,12 @@ static void on_alloc(void **prof, na_record_t *record, void *block, size_t reque
     if (NA_UNLIKELY(na_entry_moves(entry))) {
         na_trace_moving_left(t);
         uint64_t ticks = stamp(t);
-        fill(t, record, stack, slack);
+        fill_event(t, record, stack, slack);
         t->moving =
             (na_moving_t){block, record, NULL, requested, usable, ticks, stack, entry, false};
     } else if (put_alloc(t, alloc_kind(entry), block, na_entry_align_log2(entry), requested, stack,
                          (uint32_t)slack, stamp(t))) {
-        fill(t, record, stack, slack);
+        fill_event(t, record, stack, slack);
         count_alloc(t, requested, entry);
     }
     leave(t);
@@ -269,7 +269,7 @@ static void on_resize(void **prof, na_record_t *record, const void *old_block, v
                      NA_NPROF_NO_STACK, moved_at);
     }
     if (put_alloc(t, kind, block, 0, requested, stack, (uint32_t)slack, stamp(t))) {
-        fill(t, record, stack, slack);
+        fill_event(t, record, stack, slack);
         if (told && flags == 0) count_free(t, old_usable - old.slack);
         count_alloc(t, requested, NA_ENTRY_REALLOC);
     }

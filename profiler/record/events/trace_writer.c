@@ -378,7 +378,7 @@ void na_trace_writer_take(na_nprof_buffer_t *b) {
 }
 
 /* Until nothing is queued nor being packed; then, if it is `last`, for ever. */
-static void drain(bool last) {
+static void drain_events(bool last) {
     for (;;) {
         uint32_t seen = atomic_load(&w.done);
         if (help()) continue;
@@ -396,14 +396,14 @@ static void drain(bool last) {
 }
 
 void na_trace_writer_settle(void) {
-    drain(false);
+    drain_events(false);
 }
 
 void na_trace_writer_finish(void) {
     /* What threads that have ended left. */
     for (na_rthread_t *t = atomic_exchange(&na_rec.idle, NULL); t != NULL; t = t->next)
         na_trace_ended(t);
-    drain(true);
+    drain_events(true);
     wake(&w.work);
     while (atomic_load(&thread_runs) != 0)
         na_os_futex_wait((const uint32_t *)&thread_runs, 1);

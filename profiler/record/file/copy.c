@@ -42,7 +42,7 @@ static long copy_bytes(int fd, uint64_t from, uint64_t to) {
     return 0;
 }
 
-static long fill(int fd) {
+static long fill_file(int fd) {
     const na_nprof_header_t *live = na_rec.header;
     na_nprof_session_t session;
     uint64_t at = na_session_entry(&session), now = na_rec_ms();
@@ -69,7 +69,7 @@ bool na_copy_make(void) {
     if (copies_of != na_rec.header->start_unix_ns) copies = 0;
     copies_of = na_rec.header->start_unix_ns;
     copies++;
-    long fd = na_writer_open_next(path, sizeof path), error = fd < 0 ? fd : fill((int)fd);
+    long fd = na_writer_open_next(path, sizeof path), error = fd < 0 ? fd : fill_file((int)fd);
     if (error != 0 && fd >= 0) na_where_unlink(path);
     if (fd >= 0) na_sys1(SYS_close, fd);
     if (error != 0) na_writer_warn("no copy of the profile, ", path, error);

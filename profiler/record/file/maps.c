@@ -25,21 +25,21 @@ void na_maps_start(void) {
     maps.chunk = NULL;
 }
 
-static slot_t *slot_of(slot_t *slots, uint32_t mask, uint32_t site, uint32_t call) {
+static slot_t *call_slot(slot_t *slots, uint32_t mask, uint32_t site, uint32_t call) {
     uint32_t i = ((site ^ call << 28) * 0x9e3779b1u >> 7) & mask;
     while (slots[i].call != 0 && (slots[i].site != site || slots[i].call != call))
         i = (i + 1) & mask;
     return &slots[i];
 }
 
-static bool grow(void) {
+static bool grow_calls(void) {
     uint32_t mask = maps.slots == NULL ? 255 : maps.mask * 2 + 1;
     uint64_t bytes = ((uint64_t)mask + 1) * sizeof(slot_t);
     slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
     if (slots == NULL) return false;
     for (uint32_t i = 0; maps.slots != NULL && i <= maps.mask; i++)
         if (maps.slots[i].call != 0)
-            *slot_of(slots, mask, maps.slots[i].site, maps.slots[i].call) = maps.slots[i];
+            *call_slot(slots, mask, maps.slots[i].site, maps.slots[i].call) = maps.slots[i];
     maps.slots = slots;
     maps.mask = mask;
     return true;
@@ -67,8 +67,8 @@ void na_maps_count(na_rthread_t *t, uint32_t call, uint64_t bytes) {
     uint32_t site = na_stacks_capture(t);
     na_lock(&maps.lock);
     na_nprof_map_t *m = NULL;
-    if (maps.used * 2 < maps.mask || grow()) {
-        slot_t *slot = slot_of(maps.slots, maps.mask, site, call);
+    if (maps.used * 2 < maps.mask || grow_calls()) {
+        slot_t *slot = call_slot(maps.slots, maps.mask, site, call);
         if (slot->call == 0) {
             slot->map = new_map(site, call);
             if (slot->map != NULL) {

@@ -28,7 +28,7 @@ typedef struct packer {
     uint8_t *to;         /* what will be mapped in its place */
 } packer_t;
 
-static void put(packer_t *p, uint64_t word) {
+static void append_word(packer_t *p, uint64_t word) {
     p->out[p->used++] = (uint32_t)word;
     p->out[p->used++] = (uint32_t)(word >> 32);
     p->run[1]++;
@@ -37,7 +37,7 @@ static void put(packer_t *p, uint64_t word) {
 
 /* A word that is not zero. False: there is no more room. A single zero between two is a part of
  * their run, which takes no more than two runs would. */
-static bool add(packer_t *p, uint64_t at, uint64_t word) {
+static bool add_word(packer_t *p, uint64_t at, uint64_t word) {
     if (p->used + 6 > p->room) return false;
     if (p->run == NULL || at > p->next + 1) {
         p->run = p->out + p->used;
@@ -46,9 +46,9 @@ static bool add(packer_t *p, uint64_t at, uint64_t word) {
         p->used += 2;
         p->next = at;
     } else if (at > p->next) {
-        put(p, 0);
+        append_word(p, 0);
     }
-    put(p, word);
+    append_word(p, word);
     return true;
 }
 
@@ -60,7 +60,7 @@ static bool add_piece(packer_t *p, uint64_t offset, uint64_t bytes) {
         for (uint64_t i = 0; i < NA_NPROF_PAGE / sizeof *words; i++) {
             if (NA_LIKELY(words[i] == 0)) continue;
             any = true;
-            if (!add(p, (offset + page) / sizeof *words + i, words[i])) return false;
+            if (!add_word(p, (offset + page) / sizeof *words + i, words[i])) return false;
         }
         if (any) __builtin_memcpy(p->to + offset + page, words, NA_NPROF_PAGE);
     }

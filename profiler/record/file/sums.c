@@ -50,7 +50,7 @@ static uint32_t crc_of(const uint32_t table[8][256], const uint8_t *p, uint64_t 
     return ~crc;
 }
 
-static bool add(sums_t *m, uint64_t offset, uint64_t bytes, uint64_t part) {
+static bool add_part(sums_t *m, uint64_t offset, uint64_t bytes, uint64_t part) {
     for (uint64_t end = offset + bytes; offset < end;) {
         uint64_t n = end - offset < PIECE ? end - offset : PIECE;
         if (!na_writer_read(m->fd, m->s->bytes, n, offset)) return false;
@@ -79,7 +79,7 @@ static bool add_all(sums_t *m, uint64_t end) {
         uint64_t length = is_chunk(&c, at, end) ? c.length : NA_NPROF_PAGE;
         bool head = is_chunk(&c, at, end) &&
                     ((c.flags & NA_NPROF_SEALED) != 0 || c.type == NA_NPROF_TRACE_DROPPED);
-        if (!add(m, at, head ? sizeof c : length, PART)) return false;
+        if (!add_part(m, at, head ? sizeof c : length, PART)) return false;
         at += length;
     }
     return true;

@@ -29,7 +29,7 @@ static long open_directory(const char *path) {
     return na_sys4(SYS_openat, AT_FDCWD, (long)path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
-static void keep(place_t *p, const char *path) {
+static void keep_path(place_t *p, const char *path) {
     struct stat st;
     *p = (place_t){.known = true, .fd = -1};
     long fd = open_directory(path);
@@ -52,7 +52,7 @@ static long directory_of(const char **name) {
     bool whole = **name == '/';
     place_t *p = whole ? &root : relative;
     na_lock(&lock);
-    if (!p->known) keep(p, whole ? "/" : ".");
+    if (!p->known) keep_path(p, whole ? "/" : ".");
     if (p->fd < 0 || !is_it(p, p->fd)) { /* the program closed it, and may have the number now */
         long fd = p->ino != 0 && p->path[0] != 0 ? open_directory(p->path) : -ENOENT;
         if (fd >= 0 && !is_it(p, fd)) {
@@ -74,8 +74,8 @@ static long directory_of(const char **name) {
 }
 
 void na_where_start(const char *name) {
-    keep(name != NULL && name[0] == '/' ? &root : &at_start,
-         name != NULL && name[0] == '/' ? "/" : ".");
+    keep_path(name != NULL && name[0] == '/' ? &root : &at_start,
+              name != NULL && name[0] == '/' ? "/" : ".");
 }
 
 void na_where_begin(bool named_by_call) {

@@ -72,7 +72,7 @@ typedef struct text {
     char *at, *end;
 } text_t;
 
-static void put(text_t *t, const char *s) {
+static void append_text(text_t *t, const char *s) {
     while (*s != 0 && t->at < t->end)
         *t->at++ = *s++;
 }
@@ -85,7 +85,7 @@ static void put_number(text_t *t, uint64_t v) {
         *--p = (char)('0' + v % 10);
         v /= 10;
     } while (v != 0);
-    put(t, p);
+    append_text(t, p);
 }
 
 /* %p pid, %e program, %t start (seconds since 1970), %% a percent sign; others stay as they are. */
@@ -93,7 +93,7 @@ static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
                    const char *program) {
     for (const char *p = pattern; *p != 0; p++) {
         if (*p != '%') {
-            put(t, (char[]){*p, 0});
+            append_text(t, (char[]){*p, 0});
             continue;
         }
         switch (*++p) {
@@ -101,19 +101,19 @@ static void expand(text_t *t, const char *pattern, uint64_t pid, uint64_t start,
             put_number(t, pid);
             break;
         case 'e':
-            put(t, program);
+            append_text(t, program);
             break;
         case 't':
             put_number(t, start);
             break;
         case '%':
-            put(t, "%");
+            append_text(t, "%");
             break;
         case 0:
-            put(t, "%");
+            append_text(t, "%");
             return;
         default:
-            put(t, (char[]){'%', *p, 0});
+            append_text(t, (char[]){'%', *p, 0});
         }
     }
 }
@@ -380,7 +380,7 @@ static long open_numbered(char *path, size_t size) {
     long fd = -EEXIST;
     for (uint64_t i = last + 1; i <= MOST_NUMBERS && fd == -EEXIST; i++) {
         text_t t = {path + base_length, path + size - 1};
-        put(&t, ".");
+        append_text(&t, ".");
         put_number(&t, i);
         *t.at = 0;
         fd = open_new(path);
@@ -430,7 +430,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     expand(&t, pattern, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
     *t.at = 0;
     if (names_directory(&t)) {
-        if (t.at[-1] != '/') put(&t, "/");
+        if (t.at[-1] != '/') append_text(&t, "/");
         expand(&t, DEFAULT_NAME, (uint64_t)pid, start_unix_ns / 1000000000U, base_name);
         *t.at = 0;
     }

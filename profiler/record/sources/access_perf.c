@@ -92,7 +92,7 @@ static long open_target(const na_perf_plan_t *plan, na_perf_target_t *t, uint32_
     return 0;
 }
 
-static na_perf_target_t *target_of(uint32_t tid) {
+static na_perf_target_t *perf_target(uint32_t tid) {
     static uint32_t hint; /* tids come in the same order each time */
     for (uint32_t i = 0; i < na_perf_count; i++) {
         na_perf_target_t *t = &na_perf_target[(hint + i) % na_perf_count];
@@ -117,9 +117,9 @@ typedef struct scan {
     uint32_t own_tid;
 } scan_t;
 
-static void meet(scan_t *s, uint32_t tid) {
+static void meet_thread(scan_t *s, uint32_t tid) {
     if (tid == 0 || tid == s->own_tid) return;
-    na_perf_target_t *t = target_of(tid);
+    na_perf_target_t *t = perf_target(tid);
     if (t != NULL) {
         t->seen = true;
         return;
@@ -156,7 +156,7 @@ static void each_task(scan_t *s) {
             uint32_t tid = 0;
             for (const char *p = e->name; *p >= '0' && *p <= '9'; p++)
                 tid = tid * 10 + (uint32_t)(*p - '0');
-            meet(s, tid);
+            meet_thread(s, tid);
             at += e->length;
         }
     }

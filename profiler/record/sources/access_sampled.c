@@ -184,7 +184,7 @@ static void stop_fault(void) {
 }
 
 /* The plan's attributes may be used as they are: opens it for all threads. */
-static bool begin(na_perf_sample_fn_t each, char why[NA_WHY]) {
+static bool open_sampled(na_perf_sample_fn_t each, char why[NA_WHY]) {
     plan_without = plan;
     frames = 0;
     for (uint32_t i = 0; i < plan.events; i++)
@@ -245,7 +245,7 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
         attr->exclude_kernel = 1;
     }
     na_access_entry->period = period;
-    return begin(take_memory, why);
+    return open_sampled(take_memory, why);
 }
 
 /* "event=0xcd,umask=0x1,ldlat=3" of a file. */
@@ -319,7 +319,7 @@ static bool start_pebs(uint64_t period, char why[NA_WHY]) {
         }
     }
     na_access_entry->period = period;
-    if (!begin(take_memory, why)) return false;
+    if (!open_sampled(take_memory, why)) return false;
     const na_access_source_t source = na_access_pebs();
     na_nprof_access_source_t *second = na_access_store_source(&source);
     if (second != NULL) {
@@ -337,7 +337,7 @@ static bool start_fault(uint64_t period, char why[NA_WHY]) {
     plan.attr[0] = attr_of(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1);
     plan.attr[0].exclude_kernel = plan.attr[0].exclude_hv = 1;
     na_access_entry->period = 1;
-    return begin(take_fault, why);
+    return open_sampled(take_fault, why);
 }
 
 /* ---- NUMA hinting faults ----

@@ -157,8 +157,8 @@ static void scout(const na_perf_hit_t *at, const uint64_t *words, uint32_t count
 /* A write is told by both registers of its word: two records of its thread with one ip, no other of
  * the word between them. (Not by their times: a hypervisor may pause the thread between the two.
  * Nor are they taken at one time: the first may be when the second is not yet there.) */
-static void take(na_perf_target_t *t, const struct perf_event_header *header, const uint64_t *words,
-                 uint32_t count) {
+static void take_hit(na_perf_target_t *t, const struct perf_event_header *header,
+                     const uint64_t *words, uint32_t count) {
     uint32_t target = (uint32_t)(t - na_perf_target);
     if (header->type == PERF_RECORD_SWITCH) {
         switched_t b;
@@ -253,9 +253,9 @@ static void renew(void) {
     }
 }
 
-static void drain(void) {
+static void drain_targets(void) {
     for (uint32_t i = 0; i < na_perf_count; i++)
-        if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], take);
+        if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], take_hit);
 }
 
 /* The memory for the rings may be too much for what the system lets a user lock
@@ -263,12 +263,12 @@ static void drain(void) {
 static void meet_threads(void) {
     long error = 0;
     w.lacks_threads = false;
-    w.unarmed = na_perf_scan(&plan, take, &error);
+    w.unarmed = na_perf_scan(&plan, take_hit, &error);
     if (w.unarmed != 0 && error == -EPERM && w.chains) {
         na_perf_close_all();
         plan = plan_without;
         w.chains = false;
-        w.unarmed = na_perf_scan(&plan, take, NULL);
+        w.unarmed = na_perf_scan(&plan, take_hit, NULL);
     }
 }
 
@@ -279,7 +279,7 @@ static void hold_open(uint64_t opened, uint64_t length) {
     uint64_t until = opened + length;
     for (;;) {
         if (!na_access_sleep(until)) break;
-        drain();
+        drain_targets();
         uint64_t most = 0;
         for (uint32_t i = 0; i < na_perf_count; i++) {
             bool over = hits_of[i][0] >= MOST || hits_of[i][1] >= MOST;
@@ -430,7 +430,7 @@ static void adapt(uint32_t slot, uint64_t length, uint32_t most) {
 }
 
 /* By the hits in the window: arming many threads may take longer than that, and has its own. */
-static void learn(const na_draw_t *draw, uint32_t word, uint64_t length) {
+static void learn_from_draw(const na_draw_t *draw, uint32_t word, uint64_t length) {
     static uint32_t in_it[NA_PERF_TARGETS];
     uint32_t most = 0, all = 0;
     for (uint32_t i = 0; i < na_perf_count; i++)
@@ -469,7 +469,8 @@ static void objects_at(const na_line_range_t *ranges, uint64_t when, uint32_t *o
 /* Watches, and has the hits. Returns when it began. */
 static uint64_t watch(const na_line_range_t *ranges, uint64_t length, uint32_t *objects) {
     uint64_t lost = na_access_entry->lost;
-    drain(); /* the clock's samples since the last time; if there was no room for all, be it so */
+    drain_targets(); /* the clock's samples since the last time; if there was no room for all, be it
+                        so */
     na_access_entry->lost = lost;
     hit_count = 0;
     __builtin_memset(hits_of, 0, na_perf_count * sizeof hits_of[0]);
@@ -482,7 +483,7 @@ static uint64_t watch(const na_line_range_t *ranges, uint64_t length, uint32_t *
     hold_open(opened, length);
     w.closed = na_access_mono();
     disarm();
-    drain();
+    drain_targets();
     find_beginnings();
     return opened;
 }
@@ -530,7 +531,7 @@ static void window(const na_draw_t *draws, const uint64_t *length) {
     uint64_t opened = watch(ranges, longest, objects);
     for (uint32_t k = 0; k < WORDS; k++) {
         write_window(&draws[k], k, objects[k], opened, length[k]);
-        learn(&draws[k], k, length[k]);
+        learn_from_draw(&draws[k], k, length[k]);
         if (na_perf_count > 1) meet_line(draws[k].address, k, opened, length[k]);
     }
     na_access_store_flush();
@@ -589,7 +590,7 @@ static void write_probe(const na_line_range_t *ranges, const uint32_t *objects, 
 }
 
 /* Looks at a line, if one is due and it can be over before `ends`. True: did. */
-static bool probe(uint64_t ends) {
+static bool look_at_line(uint64_t ends) {
     uint64_t now = na_access_mono(), length = ends > now ? (ends - now) / 4 * 3 : 0;
     na_line_range_t ranges[WORDS];
     na_line_seen_t seen[WORDS];
@@ -618,7 +619,7 @@ static void probe_ahead(uint64_t ends) {
     if (w.interval < LONG_ROUND * w.base_interval) return;
     while (w.ahead != 0) {
         uint64_t paid_before = w.paid, own = own_cpu_time();
-        if (!probe(ends)) return;
+        if (!look_at_line(ends)) return;
         uint64_t spent = own_cpu_time() - own;
         w.own_before += spent;
         spent += w.paid - paid_before;
@@ -630,7 +631,7 @@ static void probe_ahead(uint64_t ends) {
 /* What hits cost, and the recorder's own time: among it that of arming and disarming, which
  * interrupts threads for as long. Not the time by the clock: a recorder that waits for a CPU costs
  * nobody anything. */
-static void settle(void) {
+static void settle_costs(void) {
     uint64_t own = own_cpu_time(), spent = w.paid + own - w.own_before;
     w.paid = 0;
     w.own_before = own;
@@ -765,8 +766,8 @@ static uint64_t step(void) {
     meet_threads();
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
     if (drawn) window(draws, length);
-    if (probe(ends)) probe_ahead(ends);
-    settle();
+    if (look_at_line(ends)) probe_ahead(ends);
+    settle_costs();
     w.begins = ends;
     return ends;
 }

@@ -104,7 +104,7 @@ static void thin_out(void) {
     d.turn = 0;
 }
 
-static void meet(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
+static void meet_records(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
     (void)arg;
     unsigned cls = __atomic_load_n(&span->cls, __ATOMIC_RELAXED);
     uintptr_t start = __atomic_load_n(&span->start, __ATOMIC_RELAXED);
@@ -138,7 +138,7 @@ uint32_t na_draw_look(const na_profile_config_t *config) {
     d.stride = 1;
     d.phase = (uint32_t)next_random();
     na_site_blocks_begin();
-    if (config->each_records != NULL) config->each_records(meet, NULL);
+    if (config->each_records != NULL) config->each_records(meet_records, NULL);
     na_site_blocks_end();
     d.suspects = 0; /* the others are no heap's */
     uint32_t size[STRATA] = {0};
@@ -267,16 +267,16 @@ bool na_draw(na_draw_t *draw) {
     return true;
 }
 
-static void learn(double *mean, double brought) {
+static void learn_mean(double *mean, double brought) {
     *mean += (brought * brought - *mean) / MEMORY;
 }
 
 uint32_t na_draw_learn(const na_draw_t *draw, double rate) {
     if (draw->slot < STRATA) {
         uint32_t spans = d.first[draw->stratum + 1] - d.first[draw->stratum];
-        learn(&d.learnt[draw->stratum], (double)spans * draw->words * rate);
+        learn_mean(&d.learnt[draw->stratum], (double)spans * draw->words * rate);
     } else if (draw->slot < STRATA + NA_DRAW_KNOWN) {
-        learn(&d.known_learnt, d.known_count * rate);
+        learn_mean(&d.known_learnt, d.known_count * rate);
     }
     if (rate == 0 || known_place(draw->address) != UINT32_MAX) return UINT32_MAX;
     return STRATA + know(draw);

@@ -74,7 +74,7 @@ typedef struct times {
     uint32_t count;
 } times_t;
 
-static void add(times_t *to, uint64_t ns) {
+static void add_time(times_t *to, uint64_t ns) {
     uint32_t at = to->count++;
     for (; at > 0 && to->ns[at - 1] > ns; at--)
         to->ns[at] = to->ns[at - 1];
@@ -112,8 +112,9 @@ static uint64_t cycle(bool write, times_t *hit, times_t *entry) {
         (void)probe;
     uint64_t after = last_cycle = na_access_mono();
     na_perf_drain(&na_perf_target[0], take_probe);
-    if (hit != NULL) add(hit, after - before);
-    if (entry != NULL && probe_hit > before && probe_hit < after) add(entry, probe_hit - before);
+    if (hit != NULL) add_time(hit, after - before);
+    if (entry != NULL && probe_hit > before && probe_hit < after)
+        add_time(entry, probe_hit - before);
     return after - began;
 }
 
@@ -135,7 +136,7 @@ void na_late_measure(const na_perf_plan_t *plan, uint32_t each) {
         for (uint32_t k = 0; k < PROBES / 2; k++) {
             bool write = k % 2 != 0, napped = naps();
             uint64_t took = cycle(write, on ? &hit[write] : NULL, on ? &entry : NULL);
-            if (napped) add(&all[on], took);
+            if (napped) add_time(&all[on], took);
         }
         if (on) switch_probes(plan, PERF_EVENT_IOC_DISABLE);
     }

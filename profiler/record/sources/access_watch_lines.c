@@ -110,7 +110,7 @@ static uint32_t word_of(const line_t *l) {
 }
 
 /* The next step of this pass. False: it has ended. */
-static bool step(line_t *l, na_line_range_t range[2]) {
+static bool step_line(line_t *l, na_line_range_t range[2]) {
     while (++l->step < PHASES * WORDS) {
         if (l->step == OTHERS * WORDS)
             l->others = l->shared == 0 && !l->found ? true : !l->whole && l->seen >= ENOUGH;
@@ -147,7 +147,7 @@ bool na_lines_next(uint64_t now, na_line_range_t range[2]) {
             }
             if (s.at == NULL) return false;
         }
-        if (step(s.at, range)) {
+        if (step_line(s.at, range)) {
             s.round = 0;
             return true;
         }

@@ -43,7 +43,7 @@ typedef struct walk {
 /* ---- room ---- */
 
 /* Doubles the room; both the kept frames and the new ones at the end move. */
-static NA_COLD bool grow(walk_t *w) {
+static NA_COLD bool grow_frames(walk_t *w) {
     na_frames_t *f = w->f;
     uint32_t room = f->room == 0 ? NA_FRAMES_LEAST : f->room * 2, fresh = f->room - w->fresh;
     if (room > NA_FRAMES_MOST) return false;
@@ -454,7 +454,7 @@ static NA_NOINLINE bool walk_thoroughly(na_frames_t *f, const na_frame_fresh_t *
     walk_t w;
     begin(&w, f);
     for (uint32_t i = 0; i < n; i++) {
-        if (NA_UNLIKELY(w.fresh <= f->count) && !grow(&w)) return false;
+        if (NA_UNLIKELY(w.fresh <= f->count) && !grow_frames(&w)) return false;
         na_frame_t *frame = add_frame(&w, &fresh[i].s);
         frame->rule = fresh[i].rule;
         frame->modules = 0;
@@ -467,7 +467,7 @@ static NA_NOINLINE bool walk_thoroughly(na_frames_t *f, const na_frame_fresh_t *
             *same = (uint32_t)(w.kept + 1 - f->frames);
             break;
         }
-        if (NA_UNLIKELY(w.fresh <= f->count) && !grow(&w)) return false;
+        if (NA_UNLIKELY(w.fresh <= f->count) && !grow_frames(&w)) return false;
         na_frame_t *frame = add_frame(&w, &s);
         frame->rule = rule_of(&w, s.pc - 1, &frame->modules);
         step_t how = step(&w, frame->rule, &s);
@@ -595,7 +595,7 @@ static NA_NOINLINE bool prepare(na_frames_t *f, na_frame_state_t *s, uint32_t ge
         forget_steps(f);
     }
     begin(&w, f);
-    if (f->frames == NULL && !grow(&w)) return false;
+    if (f->frames == NULL && !grow_frames(&w)) return false;
     if (!leave_library(&w, s)) return false;
     f->own_lo = na_unwind_skip_lo;
     f->own_size = na_unwind_skip_hi - na_unwind_skip_lo;

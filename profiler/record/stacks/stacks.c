@@ -393,7 +393,7 @@ _Atomic uint64_t na_stacks_stop_at;
 static _Atomic uint64_t stacks;
 static uint64_t every = 1;
 
-static uint64_t number(const char *name, uint64_t otherwise) {
+static uint64_t option_number(const char *name, uint64_t otherwise) {
     const char *s = na_os_getenv(name);
     if (s == NULL || *s == 0) return otherwise;
     uint64_t v = 0;
@@ -403,11 +403,11 @@ static uint64_t number(const char *name, uint64_t otherwise) {
 }
 
 __attribute__((constructor)) static void start_check(void) {
-    every = number("NUMALLOC_STACKS_EVERY", 1);
-    atomic_store(&na_stacks_stop_at, number("NUMALLOC_STACKS_STOP", 0));
+    every = option_number("NUMALLOC_STACKS_EVERY", 1);
+    atomic_store(&na_stacks_stop_at, option_number("NUMALLOC_STACKS_STOP", 0));
 }
 
-static void put(const char *s) {
+static void write_text(const char *s) {
     size_t n = 0;
     while (s[n] != 0)
         n++;
@@ -421,25 +421,25 @@ static void put_number(uint64_t v, unsigned base) {
     do
         s[--at] = "0123456789abcdef"[v % base];
     while ((v /= base) != 0);
-    put(s + at);
+    write_text(s + at);
 }
 
 __attribute__((destructor)) static void end_check(void) {
     if (na_os_getenv("NUMALLOC_STACKS_COUNT") == NULL) return;
-    put("stacks: ");
+    write_text("stacks: ");
     put_number(atomic_load(&stacks), 10);
-    put("\n");
+    write_text("\n");
 }
 
 static NA_COLD void differs(const uintptr_t *recorded, size_t m, const uintptr_t *walked,
                             size_t n) {
-    put("numalloc: a stack is not as walked; recorded, walked:\n");
+    write_text("numalloc: a stack is not as walked; recorded, walked:\n");
     for (size_t i = 0; i < m || i < n; i++) {
-        put("  ");
+        write_text("  ");
         put_number(i < m ? recorded[i] : 0, 16);
-        put("  ");
+        write_text("  ");
         put_number(i < n ? walked[i] : 0, 16);
-        put("\n");
+        write_text("\n");
     }
     __builtin_trap();
 }

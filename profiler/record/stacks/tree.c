@@ -85,7 +85,7 @@ NA_INLINE uint32_t find(const table_t *t, uint32_t path, uint32_t parent, uint64
     }
 }
 
-static void fill(slot_t *s, uint32_t id, uint32_t parent, uint64_t pc, uint32_t flags) {
+static void fill_slot(slot_t *s, uint32_t id, uint32_t parent, uint64_t pc, uint32_t flags) {
     s->pc = pc;
     atomic_store_explicit(&s->word, (uint64_t)parent << 32 | flags >> 1 << ID_BITS | id,
                           memory_order_release);
@@ -142,7 +142,7 @@ static bool make_table(uint32_t slots) {
         uint32_t flags = n->flags & (NA_NPROF_STACK_TRUNCATED | NA_NPROF_STACK_EXACT);
         slot_t *s = NULL;
         if (find(t, path_of(id), n->parent, n->pc, flags, &s) == 0)
-            fill(s, id, n->parent, n->pc, flags);
+            fill_slot(s, id, n->parent, n->pc, flags);
     }
     const table_t *old = atomic_load_explicit(&tree.table, memory_order_relaxed);
     atomic_store_explicit(&tree.table, t, memory_order_release);
@@ -166,7 +166,7 @@ static uint32_t make_child(uint32_t path, uint32_t parent, uint64_t pc, uint32_t
         }
     }
     id = new_node(path, parent, pc, flags);
-    if (id != 0) fill(s, id, parent, pc, flags);
+    if (id != 0) fill_slot(s, id, parent, pc, flags);
     return id;
 }
 

@@ -30,7 +30,7 @@ static unsigned module_count;
 static uintptr_t starts[MODULES_MAX];
 static unsigned start_count;
 
-static int note(struct dl_phdr_info *info, size_t size, void *arg) {
+static int note_module(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     (void)arg;
     if (module_count == MODULES_MAX) return 1;
@@ -97,7 +97,7 @@ static void follow(module_t *m) {
 
 void na_lasting_find(void) {
     module_count = start_count = 0;
-    dl_iterate_phdr(note, NULL);
+    dl_iterate_phdr(note_module, NULL);
     const uintptr_t roots[] = {getauxval(AT_ENTRY), getauxval(AT_BASE), getauxval(AT_SYSINFO_EHDR),
                                (uintptr_t)&na_lasting_find};
     for (unsigned i = 0; i < module_count; i++)

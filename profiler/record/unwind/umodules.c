@@ -59,7 +59,7 @@ static uint64_t digest_of(const na_unwind_module_t *m) {
     return h == 0 ? 1 : h;
 }
 
-static unsigned slot_of(uintptr_t start) {
+static unsigned module_slot(uintptr_t start) {
     return (unsigned)(mix(7, start) >> 40) % KNOWN_SLOTS;
 }
 
@@ -115,7 +115,7 @@ NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uin
     }
     na_umodule_state_t state = NA_UMODULE_FRESH;
     for (unsigned i = 0; i < KNOWN_PROBES; i++) {
-        known_t *k = &known[(slot_of(m->start) + i) % KNOWN_SLOTS];
+        known_t *k = &known[(module_slot(m->start) + i) % KNOWN_SLOTS];
         if (atomic_load_explicit(&k->digest, memory_order_relaxed) != 0) continue;
         k->start = m->start;
         k->end = m->end;
@@ -172,7 +172,7 @@ static bool ask_loader(uintptr_t pc, na_unwind_module_t *m) {
 na_umodule_state_t na_umodule_find(uintptr_t pc, na_unwind_module_t *m) {
     if (!ask_loader(pc, m)) return NA_UMODULE_NONE;
     uint64_t digest = digest_of(m);
-    unsigned slot = slot_of(m->start);
+    unsigned slot = module_slot(m->start);
     for (unsigned i = 0; i < KNOWN_PROBES; i++) {
         known_t *k = &known[(slot + i) % KNOWN_SLOTS];
         if (atomic_load_explicit(&k->digest, memory_order_acquire) == digest) {

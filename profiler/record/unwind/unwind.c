@@ -50,7 +50,7 @@ typedef struct walk {
 /* At most this much stack is probed to find out whether sp lies on the thread's own stack. */
 #define PROBE_MAX ((uintptr_t)64 << 20)
 
-static NA_COLD bool probe(uintptr_t from, uintptr_t to, uintptr_t *good) {
+static NA_COLD bool probe_memory(uintptr_t from, uintptr_t to, uintptr_t *good) {
     for (uintptr_t p = na_align_down(from, PAGE); p < to; p += PAGE) {
         if (!na_sys_readable(p)) {
             *good = p;
@@ -82,7 +82,7 @@ static NA_COLD void learn_stack(walk_t *w, uintptr_t sp) {
     }
     uintptr_t good, upto = t->hi == top && sp < t->lo ? t->lo : top;
     if (upto - sp > PROBE_MAX) return;
-    if (!probe(sp, upto, &good)) {
+    if (!probe_memory(sp, upto, &good)) {
         t->other_lo = na_align_down(sp, PAGE);
         t->other_hi = good;
         return;
@@ -294,7 +294,7 @@ broken:
 
 #endif
 
-static void start(walk_t *w) {
+static void start_walk(walk_t *w) {
     w->count = 0;
     w->exact = 0;
     w->truncated = false;
@@ -310,7 +310,7 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
     w.thread = thread;
     w.module = w.before = (na_unwind_module_t){0, 0, NULL, NULL};
     w.module_state = w.before_state = NA_UMODULE_NONE;
-    start(&w);
+    start_walk(&w);
 #if defined(__x86_64__)
     na_cfi_regs_t regs;
     __asm__ volatile("movq %%rbx, 24(%0)\n\t"
@@ -330,7 +330,7 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
     enter_stack(&w, regs.r[NA_DW_RSP]);
     if (!rules_may_be_packed ||
         NA_UNLIKELY(!walk_fast(&w, regs.r[NA_DW_RA], regs.r[NA_DW_RSP], regs.r[NA_DW_RBP]))) {
-        start(&w);
+        start_walk(&w);
         walk_exact(&w, regs);
     }
 #else
