@@ -28,7 +28,7 @@ bool na_control_matches(const char *name, const char *pattern, size_t pattern_le
     return pattern == end;
 }
 
-static bool parse_number(const char **s, int *value) {
+static bool rank_number(const char **s, int *value) {
     if (**s < '0' || **s > '9') return false;
     int64_t v = 0;
     for (; **s >= '0' && **s <= '9'; (*s)++) {
@@ -43,11 +43,11 @@ int na_control_has_rank(const char *ranks, int rank) {
     bool has = false;
     for (;;) {
         int first, last;
-        if (!parse_number(&ranks, &first)) return -1;
+        if (!rank_number(&ranks, &first)) return -1;
         last = first;
         if (*ranks == '-') {
             ranks++;
-            if (!parse_number(&ranks, &last) || last < first) return -1;
+            if (!rank_number(&ranks, &last) || last < first) return -1;
         }
         has |= rank >= first && rank <= last;
         if (*ranks == 0) return has;
@@ -93,7 +93,7 @@ static int own_rank(void) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *text = na_os_getenv(names[i]);
         int rank;
-        if (text != NULL && parse_number(&text, &rank) && *text == 0) return rank;
+        if (text != NULL && rank_number(&text, &rank) && *text == 0) return rank;
     }
     return -1;
 }
