@@ -10,8 +10,11 @@
  *   instructions ring SIZE COUNT  the oldest of 16 blocks of SIZE bytes freed, and one allocated in
  *                                 its place, COUNT times
  *   instructions stack SIZE COUNT 32 times malloc(SIZE), then free from the last to the first,
- * COUNT / 32 times instructions threads COUNT    four threads replace random blocks, COUNT each;
- * then four others
+ *                                 COUNT / 32 times
+ *   instructions wave SIZE COUNT  the same with 2,000
+ *   instructions heap SIZE COUNT  the oldest of 500 blocks of a heap freed, and one allocated in
+ * its place, COUNT times instructions threads COUNT    four threads replace random blocks, COUNT
+ * each; then four others
  *
  * There is no C++ in it: whoever has these operators is preloaded. */
 #include <dlfcn.h>
@@ -105,6 +108,21 @@ static void wave(long count) {
     many(count, 2000);
 }
 
+static void heap(long count) {
+    enum { LIVE = 500 };
+    void *blocks[LIVE] = {NULL};
+    void *(*create)(const void *);
+    void *(*heap_malloc)(void *, size_t);
+    *(void **)&create = dlsym(RTLD_DEFAULT, "numalloc_heap_create");
+    *(void **)&heap_malloc = dlsym(RTLD_DEFAULT, "numalloc_heap_malloc");
+    void *of = create(NULL);
+    for (long i = 0; i < count; i++) {
+        void **slot = &blocks[i % LIVE];
+        free(*slot);
+        *slot = heap_malloc(of, size_of_all);
+    }
+}
+
 static void *replace(void *count) {
     enum { SLOTS = 200 };
     void *blocks[SLOTS] = {NULL};
@@ -139,10 +157,10 @@ int main(int argc, char **argv) {
             const char *name;
             int argc;
             void (*run)(long count);
-        } runs[] = {{"single", 3, single},  {"batch", 3, batch}, {"mixed", 3, mixed},
-                    {"realloc", 3, resize}, {"new", 3, one},     {"new-array", 3, array},
-                    {"ring", 4, ring},      {"stack", 4, stack}, {"wave", 4, wave},
-                    {"threads", 3, threads}};
+        } runs[] = {{"single", 3, single},  {"batch", 3, batch},    {"mixed", 3, mixed},
+                    {"realloc", 3, resize}, {"new", 3, one},        {"new-array", 3, array},
+                    {"ring", 4, ring},      {"stack", 4, stack},    {"wave", 4, wave},
+                    {"heap", 4, heap},      {"threads", 3, threads}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0 && runs[i].argc == argc) {
                 runs[i].run(count);
@@ -151,6 +169,6 @@ int main(int argc, char **argv) {
         }
     }
     fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array|threads COUNT\n"
-                    "       instructions ring|stack|wave SIZE COUNT\n");
+                    "       instructions ring|stack|wave|heap SIZE COUNT\n");
     return 2;
 }

@@ -49,5 +49,6 @@ wave:8000 232
 ring:100000 93
 stack:100000 95
 wave:100000 2150
+heap:64 150
 LIMITS
 exit "$status"
