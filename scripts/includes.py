@@ -54,16 +54,11 @@ ROOMS = [
 ]
 # What may go up all the same.
 BEGINS = "any thread's first slow path starts the library, and only the top knows all that starts"
-MOVED = "the files were moved; what they ask of each other is not yet"
 EXCEPTIONS = {
     ("alloc/malloc/small.c", "alloc/api/init.h"): BEGINS,
     ("alloc/malloc/foreign.c", "alloc/api/init.h"): BEGINS,
     ("alloc/thread/attach.c", "alloc/api/init.h"): BEGINS,
     ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
-    ("alloc/cache/bin.c", "alloc/thread/scavenge.h"): MOVED,
-    ("alloc/cache/large_bins.c", "alloc/thread/scavenge.h"): MOVED,
-    ("alloc/cache/remote.c", "alloc/thread/scavenge.h"): MOVED,
-    ("alloc/thread/scavenge.c", "alloc/malloc/emergency.h"): MOVED,
 }
 
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line}

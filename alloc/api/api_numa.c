@@ -11,10 +11,10 @@
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/large.h"
+#include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
-#include "alloc/thread/scavenge.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
@@ -119,7 +119,7 @@ NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     void *block = NULL;
     if (tcache != NULL) {
         block = take_on_node(tcache, node, size);
-        na_scavenge_pass(tcache);
+        na_poll_pass(tcache);
         na_tcache_leave(tcache);
     }
     if (block == NULL) errno = ENOMEM;

@@ -10,7 +10,6 @@
 #include "alloc/central/central.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
-#include "alloc/thread/scavenge.h"
 #include "alloc/track/sampler.h"
 
 /* --- accounts --- */
@@ -78,14 +77,9 @@ void na_bin_grant(na_tcache_t *tcache, unsigned cls) {
 }
 
 void na_bin_renew(na_tcache_t *tcache, unsigned cls) {
-    bool every = na_every_event;
-    if (NA_LIKELY(!every)) {
-        tcache->slow_calls += NA_QUICK - tcache->quick;
-        tcache->quick = NA_QUICK;
-    }
-    na_scavenge_pass(tcache);
     na_bin_open(tcache, cls);
-    if (!every) na_bin_inspect(tcache, cls);
+    if (NA_LIKELY(tcache->quick != 0)) /* else every event is wanted, and records tell of misuse */
+        na_bin_inspect(tcache, cls);
 }
 
 /* --- filling and emptying a bin; behind the gate --- */

@@ -33,9 +33,10 @@ void na_bin_begin(na_tcache_t *tcache, unsigned cls);
 /* Grants credit for what is in the bin now. */
 void na_bin_grant(na_tcache_t *tcache, unsigned cls);
 
-/* A complete renewal for a class that is about to be used, up to the grant. Not behind the gate. */
+/* A complete renewal for a class that is about to be used, up to the grant, after the look at the
+ * clock (malloc/poll.h). Not behind the gate. */
 void na_bin_renew(na_tcache_t *tcache, unsigned cls);
-/* The part of it that is the bin's. */
+/* The same without a look at the blocks that were freed last. */
 NA_INLINE void na_bin_open(na_tcache_t *tcache, unsigned cls) {
     if (NA_UNLIKELY(tcache->states[cls].cap == 0)) na_bin_begin(tcache, cls);
     na_bin_count(tcache, cls);
@@ -51,7 +52,8 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls);
 /* The next block will come from the transfer cache or from spans. Not behind the gate. */
 bool na_bin_is_dry(na_tcache_t *tcache, unsigned cls);
 
-/* The block of the class goes to the bin, whose credit is renewed. What a full one held goes on. */
+/* The block of the class goes to the bin, whose credit is renewed. What a full one held goes on.
+ * After the look at the clock. */
 void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block);
 
 /* Bin and overflow batches of a class go to the transfer cache or to their spans. Counted before,
@@ -133,6 +135,13 @@ NA_INLINE bool na_bin_extend_push(na_tcache_t *tcache, unsigned cls, void *block
  * grant. NA_QUICK of them in a row do no more than that, and look at the link that the next pop
  * will follow; the next one is complete: the clock, what is due, misuse. A quick renewal
  * that finds that it will not do has changed nothing. */
+
+/* A complete renewal comes: it counts as a slow path for each quick one before it as well. */
+NA_INLINE void na_bin_count_quick(na_tcache_t *tcache) {
+    if (NA_UNLIKELY(na_every_event)) return;
+    tcache->slow_calls += NA_QUICK - tcache->quick;
+    tcache->quick = NA_QUICK;
+}
 
 /* On a machine with several nodes every renewal sees to it that a thread which has moved is
  * noticed. */

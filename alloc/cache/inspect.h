@@ -5,7 +5,7 @@
 #include "alloc/cache/thread_cache.h"
 
 /* Looks over the four blocks that a bin's thread freed last, and when the thread has just looked at
- * the clock (na_scavenge_pass) also at the span of the newest. Reports what is wrong, and cuts the
+ * the clock (malloc/poll.h) also at the span of the newest. Reports what is wrong, and cuts the
  * list before it when the program is to go on. (Quick renewals look at the newest two: bin.h.) */
 void na_bin_inspect(na_tcache_t *tcache, unsigned cls);
 

@@ -2,7 +2,7 @@
 #include "alloc/cache/large_bins.h"
 
 #include "alloc/page/pageheap.h"
-#include "alloc/thread/scavenge.h"
+#include "alloc/page/scavenge_policy.h"
 #include "alloc/track/sampler.h"
 #include "alloc/track/section.h"
 
@@ -59,13 +59,6 @@ static bool must_enter(const na_tcache_t *tcache) {
            (NA_UNLIKELY(na_tcache_watched(tcache)) && na_tcache_is_away(tcache));
 }
 
-/* Counts for all that the credit was for; in mode sample and the like for one. */
-static void count_credit(na_tcache_t *tcache) {
-    tcache->slow_calls += is_watched(tcache) ? 1 : NA_SCAVENGE_CALLS;
-    if (tcache->slow_calls >= NA_SCAVENGE_CALLS) na_scavenge_poll(tcache);
-    if (tcache->large_limit != 0) open_bins(tcache, tcache->large_limit);
-}
-
 /* In mode sample: counts the bytes of a block that is not to be sampled. False: it is. */
 static bool is_unsampled(na_tcache_t *tcache, size_t bytes) {
     if (na_sample_interval == 0) return true;
@@ -84,10 +77,14 @@ NA_RACES_WITH_EMPTY static bool gets_back(const na_tcache_t *tcache, int32_t *cr
     return false;
 }
 
-NA_RACES_WITH_EMPTY void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size) {
-    if (gets_back(tcache, &tcache->large_takes) || tcache->large_limit == 0 || must_enter(tcache))
-        return NULL;
-    count_credit(tcache);
+NA_RACES_WITH_EMPTY bool na_large_bins_are_spent(na_tcache_t *tcache, int32_t *credit) {
+    if (gets_back(tcache, credit) || tcache->large_limit == 0 || must_enter(tcache)) return false;
+    tcache->slow_calls += is_watched(tcache) ? 1 : NA_SCAVENGE_CALLS;
+    return true;
+}
+
+void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size) {
+    if (tcache->large_limit != 0) open_bins(tcache, tcache->large_limit);
     na_span_t **head = na_run_fit(&tcache->large_bins, na_run_pages(size));
     if (head == NULL || !is_unsampled(tcache, (*head)->each)) return NULL;
     tcache->large_allocs++;
@@ -100,11 +97,8 @@ static bool keep(na_tcache_t *tcache, na_span_t *run) {
     return true;
 }
 
-NA_RACES_WITH_EMPTY bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block) {
-    if (!na_is_address((uintptr_t)block)) return false;
-    if (gets_back(tcache, &tcache->large_gives) || tcache->large_limit == 0 || must_enter(tcache))
-        return false;
-    count_credit(tcache);
+bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block) {
+    if (tcache->large_limit != 0) open_bins(tcache, tcache->large_limit);
     na_span_t *run = na_large_run_of(block);
     return run != NULL && keep(tcache, run);
 }

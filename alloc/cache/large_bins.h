@@ -75,7 +75,12 @@ NA_HOT na_span_t **na_large_bins_find(na_tcache_t *tcache, size_t size) {
     na_span_t **head = &tcache->large_bins.head[slot];
     return NA_LIKELY((*head)->each >= size) ? head : NULL;
 }
-/* The slow path's look, after that. */
+/* What the slow path does after that, in three steps. 1: whether the credit is spent, and the bins
+ * can grant more; it counts for as many slow paths as it was for (in mode sample and the like: for
+ * one). False: there was credit all the same, the bins are closed, or na_tcache_enter has to look.
+ * 2: the look at the clock (malloc/poll.h), which may close the bins. 3: grants credit, and looks
+ * again. `credit`: &tcache->large_takes, or for a give _gives. */
+bool na_large_bins_are_spent(na_tcache_t *tcache, int32_t *credit);
 void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size);
 
 /* The plain run whose block begins at an address on a page without a tag; or NULL. `block`:
@@ -102,8 +107,7 @@ NA_HOT bool na_large_bins_give(na_tcache_t *tcache, void *block) {
     na_span_t *run = na_large_run_of(block);
     return NA_LIKELY(run != NULL) && na_large_bins_push(tcache, run);
 }
-/* The slow path's look, after that. False: it is no run that the bins take, or na_tcache_enter has
- * to look first. */
+/* Step 3 of it. `block`: na_is_address. False: it is no run that the bins take. */
 bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block);
 
 /* The same for a span that the slow path has looked at; behind the gate. The run goes to the bins,

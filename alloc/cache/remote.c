@@ -4,7 +4,7 @@
 #include "alloc/cache/bin.h"
 #include "alloc/cache/deferred.h"
 #include "alloc/central/central.h"
-#include "alloc/thread/scavenge.h"
+#include "alloc/page/scavenge_policy.h"
 
 /* --- the owner's side --- */
 
@@ -142,18 +142,18 @@ static void begin_batch(na_tcache_t *tcache, na_remote_batch_t *out, uint32_t ta
     tcache->remote_batches_used++;
 }
 
-void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
+bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
     na_remote_batch_t *out = na_remote_batch_of(tcache, tag);
     bool begun = out->tag == 0;
     if (begun) {
         begin_batch(tcache, out, tag, block);
-        if (NA_LIKELY(out->count <= out->most)) return;
+        if (NA_LIKELY(out->count <= out->most)) return false;
     } else if (out->tag == tag && na_remote_collect(tcache, tag, block)) {
-        return;
+        return false;
     }
     if (NA_UNLIKELY(!na_gate_enter(tcache))) {
         if (!begun) na_defer_free(block);
-        return;
+        return false;
     }
     if (!begun && out->tag == tag) {
         *na_block_next(block) = out->head;
@@ -167,7 +167,7 @@ void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block) {
         if (out->count > out->most) post(tcache, out);
     }
     na_gate_leave(tcache);
-    na_scavenge_pass(tcache);
+    return true;
 }
 
 void na_remote_flush(na_tcache_t *tcache) {

@@ -34,9 +34,9 @@ NA_INLINE bool na_remote_collect(na_tcache_t *tcache, uint32_t tag, void *block)
     return true;
 }
 
-/* The same where that was false; posts what is due. Not behind the gate, which it enters to post.
- */
-void na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block);
+/* The same where that was false; posts what is due. True: something was. Not behind the gate, which
+ * it enters to post. */
+bool na_remote_free(na_tcache_t *tcache, uint32_t tag, void *block);
 
 /* Posts all remote batches. Behind the gate. */
 void na_remote_flush(na_tcache_t *tcache);

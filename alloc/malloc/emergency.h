@@ -17,7 +17,7 @@
  *                  the blocks.
  *   thread caches  of threads that end: deferred, too.
  *
- * What is deferred is done by the next slow paths (na_scavenge_poll) when the gate is open again.
+ * What is deferred is done by the next slow paths (poll.h) when the gate is open again.
  * The child inherits blocks and lists; what a thread had half taken when the copy was made is lost
  * to it. It is the same for a signal handler that has interrupted its thread behind the gate, and
  * for ever in a lame child (fork.h). */

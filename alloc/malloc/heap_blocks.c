@@ -7,9 +7,9 @@
 #include "alloc/cache/deferred.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/large.h"
+#include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/thread/scavenge.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
 
@@ -56,7 +56,7 @@ static void *alloc_small(na_heap_t *heap, unsigned cls, size_t size, na_entry_t 
         block = na_emergency_alloc(tcache, cls, size, entry);
     }
     if (NA_LIKELY(tcache != NULL)) {
-        na_scavenge_pass(tcache);
+        na_poll_pass(tcache);
         na_tcache_leave(tcache);
     }
     if (NA_UNLIKELY(block == NULL)) errno = ENOMEM;

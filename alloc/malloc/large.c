@@ -10,13 +10,13 @@
 #include "alloc/machine/place.h"
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/emergency.h"
+#include "alloc/malloc/poll.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/first_touch.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
-#include "alloc/thread/scavenge.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
@@ -341,7 +341,7 @@ static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *ze
         block = (void *)span->start;
         na_record_alloc(&tcache->track, span, block, size, na_span_bytes(span), entry);
     }
-    na_scavenge_pass(tcache);
+    na_poll_pass(tcache);
     na_tcache_leave(tcache);
     return block;
 }
@@ -379,8 +379,11 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
 static NA_NOINLINE void *alloc_slow(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
     na_tcache_t *tcache = na_self;
     void *block = NULL;
-    if (alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX && size <= NA_LARGE_BINS_SIZE)
+    if (alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX && size <= NA_LARGE_BINS_SIZE &&
+        na_large_bins_are_spent(tcache, &tcache->large_takes)) {
+        na_poll_counted(tcache);
         block = na_large_bins_take_slow(tcache, size);
+    }
     if (block != NULL) {
         if (zeroed != NULL) *zeroed = false;
         return block;
@@ -448,7 +451,7 @@ void na_large_free(na_tcache_t *tcache, na_span_t *span, void *block, na_release
     }
     if (!na_record_free(&tcache->track, span, block, na_span_bytes(span), how, moved_to)) return;
     na_large_free_late(tcache, span);
-    na_scavenge_pass(tcache);
+    na_poll_pass(tcache);
 }
 
 /* Behind the gate: the block is no heap's any more, and its run may be kept as any. */

@@ -14,6 +14,7 @@
 #include "alloc/malloc/foreign.h"
 #include "alloc/malloc/heap_blocks.h"
 #include "alloc/malloc/large.h"
+#include "alloc/malloc/poll.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
@@ -133,7 +134,8 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls) {
 
     na_tcache_t *tcache = na_tcache_enter(); /* the thread's first call; a switch; another node */
     if (NA_LIKELY(tcache != NULL)) {
-        na_bin_renew(tcache, cls); /* the clock, and what is due */
+        na_poll_renewal(tcache); /* the clock, and what is due */
+        na_bin_renew(tcache, cls);
         if (NA_UNLIKELY(na_tcache_watched(tcache)) && na_bin_is_dry(tcache, cls)) {
             tcache = na_tcache_check_policy(tcache);
             na_bin_open(tcache, cls);
@@ -148,13 +150,19 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls) {
 
 /* --- free --- */
 
+static NA_NOINLINE void give_remote(na_tcache_t *tcache, uint32_t tag, void *block) {
+    if (na_remote_free(tcache, tag, block)) na_poll_pass(tcache);
+}
+
 /* A block whose page has this tag, or would have it, were it not for a profile. */
-static void give(na_tcache_t *tcache, uint32_t tag, void *block) {
+NA_INLINE void give(na_tcache_t *tcache, uint32_t tag, void *block) {
     unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
-    if (tcache->bins[cls].tag == tag)
+    if (tcache->bins[cls].tag == tag) {
+        na_poll_renewal(tcache);
         na_bin_put(tcache, cls, block);
-    else
-        na_remote_free(tcache, tag, block);
+    } else {
+        give_remote(tcache, tag, block);
+    }
 }
 
 /* A small block that has no record, or one that has ended. */
@@ -212,12 +220,20 @@ static NA_NOINLINE void free_watched(void *block, uint32_t tag, na_release_t how
         na_free_slow(block, tag, how, NULL);
 }
 
+/* The bins of large blocks have no credit, or no room. */
+NA_RACES_WITH_EMPTY static bool give_large(na_tcache_t *tcache, void *block) {
+    if (!na_is_address((uintptr_t)block) || !na_large_bins_are_spent(tcache, &tcache->large_gives))
+        return false;
+    na_poll_counted(tcache);
+    return na_large_bins_give_slow(tcache, block);
+}
+
 /* No large block that the thread keeps, or not before the slow path has looked. */
 NA_RACES_WITH_EMPTY static NA_NOINLINE void free_untagged(na_tcache_t *tcache, void *block,
                                                           na_release_t how) {
     uint32_t left = tcache->track.until_timed;
     if (NA_LIKELY(left == 0)) {
-        if (!na_large_bins_give_slow(tcache, block)) na_free_slow(block, NA_TAG_NONE, how, NULL);
+        if (!give_large(tcache, block)) na_free_slow(block, NA_TAG_NONE, how, NULL);
         return;
     }
     tcache->large_gives = 0;

@@ -31,7 +31,7 @@ void *na_large_malloc(size_t size, na_entry_t entry);
  *   - the bin has blocks and its credit is spent: they are counted, credit is granted (bin.h, quick
  *     renewals);
  *   - the thread has no thread cache yet, has not noticed a switch of profiles, runs on another
- *     node (na_tcache_enter), or the clock says that something is due (na_bin_renew);
+ *     node (na_tcache_enter), or the clock says that something is due (poll.h);
  *   - the sampler wants the block (sampler.h);
  *   - the bin is empty, and filled (bin.h): overflow batches, remote free list, transfer cache,
  *     span list, page heap;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
-#include "alloc/thread/scavenge.h"
 
 _Atomic(na_traced_alloc_t *) na_traced_alloc_by = na_traced_alloc;
 _Atomic(na_traced_free_t *) na_traced_free_by = na_traced_free;
@@ -37,7 +37,7 @@ void *na_traced_alloc_timed(size_t requested, na_entry_t entry, na_tcache_t *tca
     na_timed_draw(track);
     void *block = na_traced_take(requested, entry, tcache, cls, NULL, NA_TRACED_TIMED);
     if (NA_LIKELY(block != NULL)) {
-        na_scavenge_poll(tcache);
+        na_poll(tcache);
         return block;
     }
     na_timed_begin(track);
@@ -68,7 +68,7 @@ void na_traced_free_timed(void *block, na_release_t how, na_tcache_t *tcache) {
     track->timed_from = 0;
     na_timed_draw(track);
     if (na_traced_give(block, how, tcache, NULL, NA_TRACED_TIMED))
-        na_scavenge_poll(tcache);
+        na_poll(tcache);
     else
         na_traced_free_rest(block, how, tcache, true);
 }

@@ -2,7 +2,6 @@
 #include "alloc/thread/scavenge.h"
 
 #include "alloc/cache/bin.h"
-#include "alloc/cache/deferred.h"
 #include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
@@ -10,7 +9,6 @@
 #include "alloc/cache/young.h"
 #include "alloc/central/central.h"
 #include "alloc/machine/topology.h"
-#include "alloc/malloc/emergency.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
 #include "alloc/page/rebind.h"
@@ -232,11 +230,8 @@ static void scavenge_nodes(na_tcache_t *tcache, uint64_t now) {
 }
 
 void na_scavenge_poll(na_tcache_t *tcache) {
-    tcache->slow_calls = 0;
     uint64_t now = na_os_ms();
     if (!tcache->away) tcache->home_ms = now;
-    if (NA_UNLIKELY(atomic_load_explicit(&na_deferred_pending, memory_order_relaxed)))
-        na_deferred_drain(tcache);
     if (NA_UNLIKELY(tcache->drawn >= NA_IDLE_DRAWN)) {
         if (!na_gate_enter(tcache)) return;
         decay_bins(tcache);

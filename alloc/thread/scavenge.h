@@ -6,7 +6,7 @@
  * first for what belongs to nobody awake. To FLUSH is to give back all of something now; what
  * DECAYS gives back what was not used since the last look.
  *
- *   slow path -> na_scavenge_pass -- every NA_SCAVENGE_CALLS --> na_scavenge_poll
+ *   slow path -> every NA_SCAVENGE_CALLS of them (malloc/poll.h) -> na_scavenge_poll
  *       IDLE_DRAWN drawn:  own idle bins
  *       each POLL_MS:      own remote batches; the nodes' free pages (na_pageheap_tick)
  *         each IDLE_MS:      own idle bins and overflow batches
@@ -23,12 +23,6 @@
 
 /* Looks at the clock and does what is due; also changes of the nodes. Not behind the gate. */
 void na_scavenge_poll(na_tcache_t *tcache);
-
-/* Every slow path passes here once, not behind the gate. (Quick renewals do not: the complete one
- * after them counts for all.) */
-NA_INLINE void na_scavenge_pass(na_tcache_t *tcache) {
-    if (NA_UNLIKELY(++tcache->slow_calls >= NA_SCAVENGE_CALLS)) na_scavenge_poll(tcache);
-}
 
 /* Everything free in this thread's cache goes where other threads can use it or to the page heap.
  * Behind the gate. */
