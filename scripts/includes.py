@@ -6,12 +6,18 @@ include files of its own room and of rooms below; never of a room above, nor of 
 same line of ROOMS). EXCEPTIONS names what may, and why. An exception that nothing needs any more is
 a fault as well.
 
-usage: scripts/includes.py [--graph]     --graph: how many includes go from room to room, and which
-modules of a room include each other
+A header may not hide a call that goes up either: what it declares is defined in its room or below.
+With --build, the compiled files of the allocator (LINKED) are held to that by their symbols; an
+exception for a header is one for the file beside it.
+
+usage: scripts/includes.py [--build DIRECTORY]
+       scripts/includes.py --graph     how many includes go from room to room, and which modules of
+                                       a room include each other
 Exit status 1 if there is a fault; each is one line."""
 import collections
 import os
 import re
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -61,6 +67,8 @@ EXCEPTIONS = {
     ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
 }
 
+LINKED = ("alloc/", "pagemap/")
+
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
@@ -95,6 +103,30 @@ def direction(path, included):
     return "beside" if LEVEL[there] == LEVEL[here] else "above"
 
 
+def links(build):
+    """All uses by a compiled file of LINKED of what another file defines: {(user, definer): names}."""
+    defined, used = {}, {}
+    for folder, _, names in os.walk(os.path.join(build, "alloc", "CMakeFiles", "numalloc_core.dir")):
+        for name in names:
+            path = os.path.join(folder, name)
+            source = os.path.relpath(path, os.path.join(build, "alloc/CMakeFiles/numalloc_core.dir"))
+            source = os.path.normpath(os.path.join("alloc", source.replace("__", "..")))[:-len(".o")]
+            if not name.endswith(".c.o") or not os.path.exists(os.path.join(ROOT, source)):
+                continue
+            for line in subprocess.check_output(["nm", path], text=True).splitlines():
+                kind, symbol = line.split()[-2:]
+                if kind == "U":
+                    used.setdefault(source, set()).add(symbol)
+                elif kind.isupper():
+                    defined[symbol] = source
+    found = collections.defaultdict(list)
+    for source, symbols in used.items():
+        for symbol in sorted(symbols & defined.keys()):
+            if source.startswith(LINKED) and room_of(source) and room_of(defined[symbol]):
+                found[(source, defined[symbol])].append(symbol)
+    return found
+
+
 def circles(edges):
     """Groups of modules of one room that include each other (Tarjan)."""
     graph = collections.defaultdict(set)
@@ -127,10 +159,12 @@ def circles(edges):
 
 
 def main():
-    if sys.argv[1:] not in ([], ["--graph"]):
-        sys.exit("usage: scripts/includes.py [--graph]")
+    arguments = sys.argv[1:]
+    build = arguments[1] if len(arguments) == 2 and arguments[0] == "--build" else None
+    if arguments and build is None and arguments != ["--graph"]:
+        sys.exit("usage: scripts/includes.py [--build DIRECTORY | --graph]")
     edges = read()
-    if sys.argv[1:]:
+    if arguments == ["--graph"]:
         count = collections.Counter((room_of(a), room_of(b)) for a, b in edges)
         for (a, b), n in sorted(count.items(), key=lambda e: (LEVEL[e[0][0]], LEVEL[e[0][1]])):
             mark = " UP" if LEVEL[b] < LEVEL[a] else ""
@@ -146,6 +180,14 @@ def main():
     for path, included in EXCEPTIONS:
         if (path, included) not in edges or direction(path, included) is None:
             faults.append(f"scripts/includes.py: the exception of {path} for {included} is not needed")
+    if build is not None:
+        found = links(build)
+        if not found:
+            sys.exit(f"scripts/includes.py: {build} has no compiled files of the allocator")
+        for (path, definer), symbols in sorted(found.items()):
+            way = direction(path, definer)
+            if way and (path, definer[:-1] + "h") not in EXCEPTIONS:
+                faults.append(f"{path}: uses {', '.join(symbols)} of {definer}, which is {way}")
     for fault in faults:
         print(fault)
     return 1 if faults else 0

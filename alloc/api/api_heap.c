@@ -15,6 +15,7 @@
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
+#include "alloc/thread/attach.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"
 
@@ -251,7 +252,7 @@ static void each_part(numalloc_heap_t *heap, void (*visit)(na_heap_t *part, void
 }
 
 static void trim_part(na_heap_t *part, void *arg) {
-    *(size_t *)arg += na_heap_cache_trim(part);
+    *(size_t *)arg += na_heap_trim_cached(part);
 }
 
 size_t numalloc_heap_trim(numalloc_heap_t *heap) {

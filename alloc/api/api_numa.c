@@ -15,6 +15,7 @@
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"

@@ -14,6 +14,7 @@
 #include "alloc/central/central.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/options.h"
+#include "alloc/thread/attach.h"
 #include "alloc/thread/scavenge.h"
 #include "numalloc/numalloc.h"
 #include "pagemap/pagemap.h"

@@ -16,6 +16,7 @@
 #include "alloc/cache/thread_cache.h"
 #include "alloc/sys/base.h"
 #include "alloc/sys/os.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/section.h"
 
 #ifndef NA_PREFIXED

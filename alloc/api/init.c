@@ -13,6 +13,7 @@
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
+#include "alloc/thread/attach.h"
 #include "alloc/thread/background.h"
 #include "alloc/thread/fork.h"
 #include "alloc/track/hooks.h"

@@ -15,6 +15,7 @@
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
+#include "alloc/thread/attach.h"
 
 static void add_tcache(na_tcache_t *tcache, void *arg) {
     na_totals_t *t = arg;

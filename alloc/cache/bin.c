@@ -214,6 +214,16 @@ void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
         na_list_home(tcache, cls, na_batch_first(batch));
 }
 
+NA_COLD void na_young_flush(na_tcache_t *tcache, unsigned cls) {
+    if (!na_gate_enter(tcache)) return;
+    void *list = tcache->bins[cls].head;
+    tcache->bins[cls].head = NULL;
+    tcache->states[cls].count = 0;
+    na_list_home(tcache, cls, list);
+    na_tcache_trim_spans(tcache, cls);
+    na_gate_leave(tcache);
+}
+
 bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow) {
     na_bin_open(tcache, cls);
     if (tcache->states[cls].count != 0) return true;

@@ -140,20 +140,6 @@ void na_heap_cache_flush_heap(na_tcache_t *tcache, const na_heap_t *heap) {
         if (cache->lists[i].key >> NA_HEAP_KEY_SHIFT == heap->owner) end(tcache, &cache->lists[i]);
 }
 
-size_t na_heap_cache_trim(na_heap_t *heap) {
-    na_tcache_t *tcache = na_tcache_enter();
-    size_t bytes = 0;
-    if (tcache == NULL) return 0;
-    if (na_gate_enter(tcache)) {
-        na_heap_cache_flush_heap(tcache, heap);
-        bytes = na_heap_trim(heap);
-        na_gate_leave(tcache);
-    }
-    tcache->refused = false;
-    na_tcache_leave(tcache);
-    return bytes;
-}
-
 /* --- fork --- */
 
 uint64_t na_heap_cache_forget(na_tcache_t *tcache) {

@@ -73,8 +73,6 @@ NA_INLINE void na_heap_cache_decay(na_tcache_t *tcache) {
     if (NA_UNLIKELY(tcache->heap_cache != NULL)) na_heap_cache_decay_lists(tcache);
 }
 void na_heap_cache_flush_heap(na_tcache_t *tcache, const na_heap_t *heap);
-/* na_heap_trim, and the thread's own lists of the heap go to it before. Not behind the gate. */
-size_t na_heap_cache_trim(na_heap_t *heap);
 /* Recording was switched: no credit, and another draw. By the thread. */
 void na_heap_cache_revoke(na_heap_cache_t *cache, na_track_t *track);
 NA_INLINE void na_heap_cache_switched(na_tcache_t *tcache) {

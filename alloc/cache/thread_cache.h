@@ -197,11 +197,6 @@ extern NA_NEAR na_tcache_t na_tcache_empty, na_tcache_gone;
 #define NA_RACES_WITH_EMPTY NA_RACY
 #define NA_HOT              __attribute__((always_inline)) NA_RACES_WITH_EMPTY static inline
 
-/* The thread cache to work with in a slow path, or NULL: no memory. A thread in its last breath
- * (GONE) gets one for this one call. Every na_tcache_enter is followed by na_tcache_leave. */
-na_tcache_t *na_tcache_enter(void);
-void na_tcache_leave(na_tcache_t *tcache);
-
 /* There are several nodes: slow paths look where the thread is. */
 NA_INLINE bool na_tcache_watched(const na_tcache_t *tcache) {
     return !NA_ONE_NODE && tcache->watched;
@@ -209,22 +204,6 @@ NA_INLINE bool na_tcache_watched(const na_tcache_t *tcache) {
 /* The thread of a watched thread cache runs on another node, or lately did: na_tcache_enter has to
  * look. */
 bool na_tcache_is_away(const na_tcache_t *tcache);
-
-/* Before the thread cache takes memory that was not used yet: the thread's memory policy is looked
- * at again (a program may set it any time), and if it is not what the thread cache is for, the
- * thread takes one that is. Not behind the gate. */
-na_tcache_t *na_tcache_check_policy(na_tcache_t *tcache);
-NA_INLINE na_tcache_t *na_tcache_before_growth(na_tcache_t *tcache) {
-    return NA_LIKELY(!na_tcache_watched(tcache)) ? tcache : na_tcache_check_policy(tcache);
-}
-
-/* The calling thread takes a thread cache of this node (or the pseudo-node) now; `pinned`: and
- * stays there wherever it runs. Returns its thread cache, which is the old one when there is no
- * memory for another. Not behind the gate; the thread cache is the thread's own, not one for its
- * last breath. */
-na_tcache_t *na_tcache_move(na_tcache_t *tcache, unsigned node, bool pinned);
-/* The node the calling thread should be served from, whatever its thread cache is. */
-unsigned na_tcache_node_for_thread(void);
 
 /* The spans of an owned class. */
 NA_INLINE na_span_list_t *na_tcache_spans(na_tcache_t *tcache, unsigned cls) {
@@ -243,10 +222,12 @@ void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg);
 unsigned na_tcache_count(void);
 /* How many threads have a thread cache, at least 1. */
 unsigned na_tcache_attached(void);
-/* How many had one at one time, at most, since na_tcache_forget_most. */
-unsigned na_tcache_most(void);
-void na_tcache_forget_most(void);
 
+/* For attach.c, under the cache-list lock. A thread cache was made, of the next id. */
+void na_tcache_add(na_tcache_t *tcache);
+/* A thread has got one (1) or leaves it (less one): bins may hold less, or more (young.h). */
+void na_tcache_count_threads(uint32_t change);
+unsigned na_tcache_attached_now(void);
 /* Tag of the thread that forks: the gate is closed to all others. NA_FORK_LAME: this is a child
  * that was made while others were behind the gate; it is closed for ever. 0: open. */
 extern _Atomic(uint32_t) na_forking;
@@ -275,20 +256,5 @@ NA_INLINE void na_tcache_crossed(na_tcache_t *tcache, unsigned home, unsigned cl
     tcache->crossed[home].blocks += count;
     tcache->crossed[home].bytes += (int64_t)count * na_classes[cls].size;
 }
-
-/* For fork.c: no thread cache is made, adopted or abandoned between the two. False: it is the
- * thread's already, or somebody keeps it for longer than ever happens. */
-bool na_tcache_lock_list(void);
-void na_tcache_unlock_list(void);
-/* In the child: every thread cache but the thread's own is abandoned, its bins forgotten, and what
- * they held counted in na_fork_lost. At once; or, where the list lock may be that of code that a
- * signal handler has `interrupted`, when that gives it back. */
-void na_tcache_after_fork_child(bool interrupted);
-/* For emergency.c: abandons a thread cache whose thread ended while a fork kept the lists; false:
- * not yet. */
-bool na_tcache_abandon_late(na_tcache_t *tcache);
-
-/* Upper bound of bytes lost to this process by forks (see Gate). */
-extern uint64_t na_fork_lost;
 
 #endif

@@ -13,6 +13,7 @@
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/recording.h"
 #include "pagemap/pagemap.h"
 

@@ -10,6 +10,7 @@
 #include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
 
@@ -100,6 +101,22 @@ void *na_heap_alloc_slow(na_heap_t *heap, size_t size, size_t alignment, na_entr
 
 void na_heap_free_slow(void *block, na_release_t how) {
     na_free_slow(block, NA_TAG_NONE, how, NULL);
+}
+
+/* --- giving back --- */
+
+size_t na_heap_trim_cached(na_heap_t *heap) {
+    na_tcache_t *tcache = na_tcache_enter();
+    size_t bytes = 0;
+    if (tcache == NULL) return 0;
+    if (na_gate_enter(tcache)) {
+        na_heap_cache_flush_heap(tcache, heap);
+        bytes = na_heap_trim(heap);
+        na_gate_leave(tcache);
+    }
+    tcache->refused = false;
+    na_tcache_leave(tcache);
+    return bytes;
 }
 
 /* --- the end of a heap --- */

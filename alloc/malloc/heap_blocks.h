@@ -60,4 +60,7 @@ NA_HOT void na_heap_free(na_tcache_t *tcache, void *block, na_release_t how) {
 void na_heap_destroy(na_heap_t *heap);
 void na_heap_drop_pending(na_tcache_t *tcache);
 
+/* na_heap_trim, and the thread's own lists of the heap go to it before. Not behind the gate. */
+size_t na_heap_trim_cached(na_heap_t *heap);
+
 #endif

@@ -17,6 +17,7 @@
 #include "alloc/page/pressure.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"

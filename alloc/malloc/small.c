@@ -18,6 +18,7 @@
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"

@@ -1,5 +1,5 @@
 /* attach.c - the life of thread caches: made, attached to threads, abandoned, adopted. */
-#include "alloc/cache/thread_cache.h"
+#include "alloc/thread/attach.h"
 
 #include <linux/mempolicy.h>
 #include <pthread.h>
@@ -11,12 +11,10 @@
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
 #include "alloc/cache/remote.h"
-#include "alloc/cache/young.h"
 #include "alloc/central/central.h"
 #include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
-#include "alloc/page/purge.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
@@ -31,60 +29,15 @@ enum {
     TCACHE_PAGE = 4096, /* what a thread cache's first part, used by all, is to lie on one of */
 };
 
-/* Sections of their own: layout.ld puts what is written of them where other variables are, too. */
-__attribute__((section(".bss.tcache_empty"))) na_tcache_t na_tcache_empty;
-__attribute__((section(".bss.tcache_gone"))) na_tcache_t na_tcache_gone;
-NA_TLS na_tcache_t *na_self = &na_tcache_empty;
-
-_Atomic(uint32_t) na_forking;
 uint64_t na_fork_lost;
 
-static na_lock_t list_lock; /* guards the four below */
-NA_SPARSE static na_tcache_t *tcaches[NA_TCACHES_MAX];
-static _Atomic(uint32_t) tcache_count; /* ids 1..tcache_count are in use */
+static na_lock_t list_lock; /* guards what follows, and na_tcache_add and _count_threads */
 static na_tcache_t *idle[NA_MAX_NODES + 1];
-static _Atomic(uint32_t) attached; /* changed by count_threads */
-_Atomic(uint32_t) na_bin_share[NA_SHARES];
 static _Atomic(uint32_t) ours_attached; /* of the library's own threads */
 static _Atomic(uint32_t) most_attached; /* of the program's, since na_tcache_forget_most */
 
 static pthread_key_t exit_key;
 static _Atomic(uint32_t) exit_key_made; /* 0 no, 1 being made, 2 yes */
-
-na_tcache_t *na_tcache_by_id(unsigned id) {
-    return tcaches[id];
-}
-
-unsigned na_tcache_count(void) {
-    return atomic_load_explicit(&tcache_count, memory_order_acquire);
-}
-
-unsigned na_tcache_attached(void) {
-    unsigned count = atomic_load_explicit(&attached, memory_order_relaxed);
-    return count != 0 ? count : 1;
-}
-
-/* A thread has got a thread cache (1) or leaves it (less one). Under the cache-list lock. */
-static void count_threads(uint32_t change) {
-    attached += change;
-    uint64_t threads = na_tcache_attached();
-    atomic_store_explicit(&na_purge_many, threads >= NA_PURGE_MANY, memory_order_relaxed);
-    uint64_t young = NA_YOUNG_BYTES / (threads * threads), left = NA_LEFT_BYTES / threads;
-    uint64_t share[] = {[NA_SHARE_GROWN] = NA_GROWN_BYTES / threads,
-                        [NA_SHARE_YOUNG] = young,
-                        [NA_SHARE_LEFT] = left > young ? left : young};
-    for (unsigned i = 0; i < NA_SHARES; i++)
-        atomic_store_explicit(&na_bin_share[i], (uint32_t)share[i], memory_order_relaxed);
-}
-
-NA_COLD uint16_t na_young_hold_share(const na_tcache_t *tcache, unsigned cls) {
-    const na_bin_state_t *state = &tcache->states[cls];
-    na_share_t share = na_young_share(tcache, state);
-    uint32_t most = atomic_load_explicit(&na_bin_share[share], memory_order_relaxed) / state->size;
-    uint32_t least = share == NA_SHARE_GROWN ? na_classes[cls].cap_freeing : 0;
-    if (most < least) most = least;
-    return most < state->cap ? (uint16_t)most : state->cap;
-}
 
 unsigned na_tcache_most(void) {
     unsigned most = atomic_load_explicit(&most_attached, memory_order_relaxed);
@@ -92,23 +45,18 @@ unsigned na_tcache_most(void) {
 }
 
 void na_tcache_forget_most(void) {
-    atomic_store_explicit(&most_attached, attached - ours_attached, memory_order_relaxed);
+    atomic_store_explicit(&most_attached, na_tcache_attached_now() - ours_attached,
+                          memory_order_relaxed);
 }
 
 /* The calling thread has got this thread cache. Under the cache-list lock. */
 static void note_most(na_tcache_t *tcache) {
     tcache->ours = na_thread_is_ours();
     if (tcache->ours) ours_attached++;
-    uint32_t now = attached - ours_attached;
+    uint32_t now = na_tcache_attached_now() - ours_attached;
     uint32_t most = atomic_load_explicit(&most_attached, memory_order_relaxed);
     while (now > most && !atomic_compare_exchange_weak(&most_attached, &most, now)) {
     }
-}
-
-void na_tcache_each(void (*visit)(na_tcache_t *tcache, void *arg), void *arg) {
-    unsigned count = na_tcache_count();
-    for (unsigned id = 1; id <= count; id++)
-        visit(tcaches[id], arg);
 }
 
 /* False: a fork has the list, and is long; or the thread itself has, in what this signal handler
@@ -176,7 +124,7 @@ static na_tcache_t *adopt(unsigned node) {
 }
 
 static na_tcache_t *make_tcache(unsigned node) {
-    uint32_t id = tcache_count + 1;
+    uint32_t id = na_tcache_count() + 1;
     if (id >= NA_TCACHES_MAX || !na_central_init(node)) return NULL;
     na_tcache_t *tcache =
         na_meta_alloc(sizeof *tcache, na_os_page < TCACHE_PAGE ? na_os_page : TCACHE_PAGE);
@@ -194,8 +142,7 @@ static na_tcache_t *make_tcache(unsigned node) {
     tcache->large_until_sample = na_sampler_draw(&tcache->track);
     tcache->holder = na_thread_tag();
     tcache->phase = NA_TCACHE_ATTACHED;
-    tcaches[id] = tcache;
-    atomic_store_explicit(&tcache_count, id, memory_order_release);
+    na_tcache_add(tcache);
     return tcache;
 }
 
@@ -209,7 +156,7 @@ static na_tcache_t *attach(void) {
     if (tcache == NULL) tcache = make_tcache(node);
     for (unsigned other = 0; tcache == NULL && other <= NA_NODE_ANY; other = na_node_next(other))
         tcache = adopt(other);
-    if (tcache != NULL) count_threads(1);
+    if (tcache != NULL) na_tcache_count_threads(1);
     if (tcache != NULL) note_most(tcache);
     unlock_list();
     if (tcache != NULL && na_node_many) tcache->home_ms = na_os_ms();
@@ -241,7 +188,7 @@ static bool try_abandon(na_tcache_t *tcache) {
     if (tcache->ours) ours_attached--;
     tcache->next_idle = idle[tcache->node];
     idle[tcache->node] = tcache;
-    count_threads(UINT32_MAX);
+    na_tcache_count_threads(UINT32_MAX);
     atomic_store_explicit(&tcache->phase, NA_TCACHE_ABANDONED, memory_order_seq_cst);
     na_gate_leave(tcache);
     /* Remote frees that came before the line above had a poster that saw us attached. */
@@ -291,7 +238,7 @@ na_tcache_t *na_tcache_move(na_tcache_t *tcache, unsigned node, bool pinned) {
         if (!lock_list()) return tcache;
         there = adopt(node);
         if (there == NULL) there = make_tcache(node);
-        if (there != NULL) count_threads(1);
+        if (there != NULL) na_tcache_count_threads(1);
         unlock_list();
         if (there == NULL) return tcache;
     }
@@ -349,11 +296,6 @@ static na_tcache_t *watch(na_tcache_t *tcache) {
     return tcache;
 }
 
-bool na_tcache_is_away(const na_tcache_t *tcache) {
-    if (tcache->pinned || tcache->node == NA_NODE_ANY) return false;
-    return tcache->away || na_node_current() != tcache->node;
-}
-
 na_tcache_t *na_tcache_check_policy(na_tcache_t *tcache) {
     if (tcache->pinned || na_self != tcache) return tcache;
     uint8_t policy = own_policy();
@@ -403,35 +345,6 @@ void na_tcache_leave(na_tcache_t *tcache) {
     if (NA_UNLIKELY(na_self == &na_tcache_gone)) abandon(tcache);
 }
 
-/* --- the gate --- */
-
-_Atomic(bool) na_fork_is_long;
-
-/* Behind the gate, where a fork, or its own signal handler, finds the thread. */
-static NA_COLD bool may_stay(void) {
-    uint32_t forking = atomic_load(&na_forking);
-    return forking == 0 || forking == na_thread_tag(); /* the forking thread's own calls pass */
-}
-
-NA_COLD bool na_gate_wait(na_tcache_t *tcache, bool mine) {
-    uint32_t me = na_thread_tag();
-    for (;;) {
-        if (mine && may_stay()) return true;
-        if (mine) atomic_store(&tcache->busy, 0);
-        uint32_t holder = mine ? 0 : atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED;
-        if (holder == me || na_gate_timed_out()) { /* or: what this signal handler interrupted */
-            tcache->refused = true;
-            return false;
-        }
-        if (!may_stay())
-            na_gate_wait_for_fork();
-        else if (holder != 0)
-            na_os_yield(); /* a poster is putting our remote frees into our spans */
-        uint32_t nobody = 0;
-        mine = atomic_compare_exchange_strong(&tcache->busy, &nobody, me);
-    }
-}
-
 /* --- fork --- */
 
 static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
@@ -460,8 +373,8 @@ static NA_COLD NA_NOINLINE void take_over(void) {
     takeover_due = false;
     uint32_t me = na_thread_tag();
     na_heap_forget_lists();
-    for (unsigned id = 1; id <= tcache_count; id++) {
-        na_tcache_t *tcache = tcaches[id];
+    for (unsigned id = 1; id <= na_tcache_count(); id++) {
+        na_tcache_t *tcache = na_tcache_by_id(id);
         uint32_t phase = atomic_load(&tcache->phase);
         if (tcache->holder == me) na_heap_cache_recount(tcache);
         if (phase == NA_TCACHE_ATTACHED && tcache->holder != me) {
@@ -469,7 +382,7 @@ static NA_COLD NA_NOINLINE void take_over(void) {
             if (tcache->ours) ours_attached--;
             tcache->next_idle = idle[tcache->node];
             idle[tcache->node] = tcache;
-            count_threads(UINT32_MAX);
+            na_tcache_count_threads(UINT32_MAX);
             atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
         } else if (phase > NA_TCACHE_ATTACHED && phase != me) {
             atomic_store(&tcache->phase, NA_TCACHE_ABANDONED);
@@ -479,8 +392,8 @@ static NA_COLD NA_NOINLINE void take_over(void) {
 
 void na_tcache_after_fork_child(bool interrupted) {
     uint32_t me = na_thread_tag();
-    for (unsigned id = 1; id <= tcache_count; id++) {
-        na_tcache_t *tcache = tcaches[id];
+    for (unsigned id = 1; id <= na_tcache_count(); id++) {
+        na_tcache_t *tcache = na_tcache_by_id(id);
         if ((atomic_load(&tcache->busy) & ~NA_LOCK_AWAITED) != me) atomic_store(&tcache->busy, 0);
         tcache->track.profile = NULL;
         if (tcache->holder != me) atomic_store(&tcache->track.inside, 0);

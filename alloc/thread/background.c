@@ -12,6 +12,7 @@
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
+#include "alloc/thread/attach.h"
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
 #include "pagemap/span.h"

@@ -14,6 +14,7 @@
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/thread.h"
+#include "alloc/thread/attach.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/hooks.h"
 

@@ -6,7 +6,6 @@
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
 #include "alloc/cache/remote.h"
-#include "alloc/cache/young.h"
 #include "alloc/central/central.h"
 #include "alloc/machine/topology.h"
 #include "alloc/page/pageheap.h"
@@ -28,16 +27,6 @@ static _Atomic(uint32_t) warm_turns;
 
 static _Atomic(uint64_t) others_ms;                     /* when it was last done for others */
 static _Atomic(uint64_t) transfer_ms[NA_MAX_NODES + 1]; /* and for what a node keeps */
-
-NA_COLD void na_young_flush(na_tcache_t *tcache, unsigned cls) {
-    if (!na_gate_enter(tcache)) return;
-    void *list = tcache->bins[cls].head;
-    tcache->bins[cls].head = NULL;
-    tcache->states[cls].count = 0;
-    na_list_home(tcache, cls, list);
-    na_tcache_trim_spans(tcache, cls);
-    na_gate_leave(tcache);
-}
 
 /* --- warm thread caches --- */
 

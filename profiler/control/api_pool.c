@@ -2,6 +2,7 @@
 #include "alloc/api/init.h"
 #include "alloc/cache/thread_cache.h"
 #include "alloc/sys/lock.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/recording.h"
 #include "numalloc/numalloc.h"
 

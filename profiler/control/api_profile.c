@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "alloc/api/init.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/recording.h"
 #include "numalloc/numalloc.h"
 #include "profiler/control/control.h"

@@ -16,6 +16,7 @@
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
+#include "alloc/thread/attach.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/lookup.h"
 #include "alloc/track/misuse.h"

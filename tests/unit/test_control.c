@@ -8,6 +8,7 @@
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
 #include "alloc/malloc/traced.h"
+#include "alloc/thread/attach.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/hooks.h"
 #include "alloc/track/recording.h"

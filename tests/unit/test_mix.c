@@ -10,6 +10,7 @@
 #include "alloc/malloc/small.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pressure.h"
+#include "alloc/thread/attach.h"
 #include "alloc/thread/scavenge.h"
 #include "alloc/thread/switch.h"
 #include "alloc/track/lookup.h"
