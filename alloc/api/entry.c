@@ -298,17 +298,16 @@ void *NA_FN(reallocarray)(void *block, size_t count, size_t size) {
     return NA_FN(realloc)(block, bytes);
 }
 
-/* --- other frees. The sizes are the program's word; the page map knows better. --- */
+/* --- other frees. The sizes are the program's word, and are only checked, with NUMALLOC_CHECK=1:
+ * free needs the page's tag in any case, for it says whose the block is. --- */
 
 NA_RACES_WITH_EMPTY void NA_FN(free_sized)(void *block, size_t size) {
-    (void)size;
-    na_free(block);
+    if (NA_LIKELY(!na_strict) || na_is_sized(block, size)) na_free(block);
 }
 
 NA_RACES_WITH_EMPTY void NA_FN(free_aligned_sized)(void *block, size_t alignment, size_t size) {
     (void)alignment;
-    (void)size;
-    na_free(block);
+    if (NA_LIKELY(!na_strict) || na_is_sized(block, size)) na_free(block);
 }
 
 NA_RACES_WITH_EMPTY void NA_FN(cfree)(void *block) {

@@ -4,8 +4,10 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
+#include "alloc/api/init.h"
 #include "alloc/api/loaded.h"
 #include "alloc/cache/thread_cache.h"
+#include "alloc/track/track.h"
 #include "pagemap/pagemap.h"
 
 #ifndef NA_PREFIXED
@@ -103,7 +105,13 @@ static na_operator_target_t target_of(const search_t *s, na_operator_t op) {
     return target;
 }
 
+bool na_operator_is_sized(na_operator_t op) {
+    return shapes[op] == NA_DELETE_PN || shapes[op] == NA_DELETE_PNA;
+}
+
+/* With NUMALLOC_CHECK=1 a sized form always asks, so that the size is checked. */
 static uintptr_t limit_of(na_operator_t op) {
+    if (na_strict && na_operator_is_sized(op)) return 0;
     return shapes[op] <= NA_NEW_NAT ? NA_SMALL_MAX + 1 : NA_TAG_ROOT_ENTRIES;
 }
 
@@ -123,6 +131,7 @@ static NA_COLD void decide(void) {
         .get_new_handler = na_symbol_name("_ZSt15get_new_handlerv"),
         .cxa_throw = na_symbol_name("__cxa_throw"),
     };
+    na_init();
     na_operators_linked(&s.linked);
     const char *symbol = symbols;
     for (unsigned op = 0; op < NA_OPERATOR_COUNT; op++) {

@@ -15,10 +15,11 @@
  *
  * It costs nothing where nothing is replaced: each form compares its argument once in any case (is
  * the size a small one, can this be an address), and a form that has to ask first finds a limit of
- * 0 there. */
+ * 0 there. So do sized forms of delete with NUMALLOC_CHECK=1, which checks the size. */
 #ifndef NUMALLOC_ALLOC_API_OPERATORS_H
 #define NUMALLOC_ALLOC_API_OPERATORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -82,6 +83,9 @@ typedef struct na_operator_target {
 /* What a call of the form has to call. Looks at the modules if nobody has yet: no lock of ours may
  * be held. */
 NA_COLD const na_operator_target_t *na_operator_target(na_operator_t op);
+
+/* The form names the block's size. */
+bool na_operator_is_sized(na_operator_t op);
 
 /* Before the program opens its first library: how many modules there are until then. */
 void na_operators_before_dlopen(void);

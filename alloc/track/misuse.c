@@ -5,6 +5,7 @@
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
+#include "alloc/track/lookup.h"
 #include "alloc/track/track.h"
 
 bool na_is_block_start(const na_span_t *span, const void *address) {
@@ -64,6 +65,23 @@ void na_misuse(const char *what, const void *address) {
     na_text_str(&t, "\n");
     na_os_say(t.data, t.length);
     if (na_option(NA_OPT_ABORT)) na_os_abort();
+}
+
+bool na_is_sized(const void *block, size_t size) {
+    na_found_t found = {0};
+    if (block != NULL) na_lookup(block, &found);
+    bool known = found.kind == NA_LOOKUP_BLOCK && found.base == (uintptr_t)block;
+    uint64_t asked = found.usable - found.record.slack;
+    if (!known || size == asked || (size <= 1 && asked <= 1)) return true;
+    na_text_t what = {0};
+    na_text_str(&what, "free as ");
+    na_text_u64(&what, size);
+    na_text_str(&what, " bytes, though ");
+    na_text_u64(&what, asked);
+    na_text_str(&what, " were asked for, of");
+    what.data[what.length] = '\0';
+    na_misuse(what.data, block);
+    return false;
 }
 
 bool na_is_in_slow_span(unsigned cls, const void *block) {

@@ -5,7 +5,8 @@
  * in no live block of ours (never given out, stack, static, a large block freed twice, a small
  * block whose span is gone). Found at once with NUMALLOC_CHECK=1, otherwise when one of the
  * thread's next slow paths still has it among the blocks freed last, or when the block goes to its
- * span: a free of the middle of a block, a double free. */
+ * span: a free of the middle of a block, a double free. Found with NUMALLOC_CHECK=1 only: a sized
+ * free, or delete, of another size than was asked for. */
 #ifndef NUMALLOC_ALLOC_TRACK_MISUSE_H
 #define NUMALLOC_ALLOC_TRACK_MISUSE_H
 
@@ -21,6 +22,10 @@
 
 /* Reports `what` ("double free of") and the address; returns only with NUMALLOC_ABORT=0. */
 void na_misuse(const char *what, const void *address);
+
+/* NUMALLOC_CHECK=1 only: the size that a sized free names is the one that was asked for. False: it
+ * is not, which has been reported. */
+NA_COLD bool na_is_sized(const void *block, size_t size);
 
 /* The block of a small span that `address` is in begins there. */
 bool na_is_block_start(const na_span_t *span, const void *address);

@@ -7,6 +7,7 @@
 #include "support/child.h"
 #include "support/fill.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -103,6 +104,38 @@ static void resize_static(void) {
     (void)moved;
 }
 
+#ifndef NA_PREFIXED
+__attribute__((weak)) void free_sized(void *block, size_t size); /* C23 */
+#endif
+
+/* A sized free or delete that names another size than was asked for. */
+static void sized_free(size_t asked, size_t named) {
+    void *block = check_opaque(malloc(asked));
+    announce(block);
+    free_sized(check_opaque(block), named);
+}
+
+/* The operators, where the library has them (a build for sanitizers has none). */
+static void *(*operator_new)(size_t size);
+static void (*operator_delete)(void *block, size_t size);
+static bool have_operators(const char *new_name, const char *delete_name) {
+    *(void **)&operator_new = dlsym(RTLD_DEFAULT, new_name);
+    *(void **)&operator_delete = dlsym(RTLD_DEFAULT, delete_name);
+    return operator_new != NULL && operator_delete != NULL;
+}
+
+static void sized_delete(const char *new_name, const char *delete_name) {
+    if (!have_operators(new_name, delete_name)) {
+        sized_free(40, 24);
+        return;
+    }
+    operator_delete(check_opaque(operator_new(40)), 40);
+    operator_delete(NULL, 40);
+    void *block = check_opaque(operator_new(40));
+    announce(block);
+    operator_delete(check_opaque(block), 24);
+}
+
 /* When a case must be found: always at once, with NUMALLOC_CHECK=1 at once and otherwise by the
  * next slow path, or with NUMALLOC_CHECK=1 only. */
 typedef enum when { ALWAYS, SOON, CHECKED } when_t;
@@ -112,15 +145,21 @@ typedef struct misuse {
     when_t when;
 } misuse_t;
 
-static const misuse_t cases[] = {
-    {"stack", ALWAYS},       {"static", ALWAYS},       {"code", ALWAYS},
-    {"mapping", ALWAYS},     {"unmapped", ALWAYS},     {"kernel", ALWAYS},
-    {"low", ALWAYS},         {"large-middle", ALWAYS}, {"huge-middle", ALWAYS},
-    {"large-twice", ALWAYS}, {"huge-twice", ALWAYS},   {"resize-static", ALWAYS},
-    {"never-given", ALWAYS}, {"middle-24", SOON},      {"middle-512", SOON},
-    {"middle-odd", SOON},    {"twice-24", SOON},       {"twice-512", SOON},
-    {"twice-5000", SOON},    {"between-24", SOON},     {"between-512", SOON},
-    {"threads-24", CHECKED}, {"threads-512", CHECKED}, {"resize-freed", CHECKED}};
+static const misuse_t cases[] = {{"stack", ALWAYS},         {"static", ALWAYS},
+                                 {"code", ALWAYS},          {"mapping", ALWAYS},
+                                 {"unmapped", ALWAYS},      {"kernel", ALWAYS},
+                                 {"low", ALWAYS},           {"large-middle", ALWAYS},
+                                 {"huge-middle", ALWAYS},   {"large-twice", ALWAYS},
+                                 {"huge-twice", ALWAYS},    {"resize-static", ALWAYS},
+                                 {"never-given", ALWAYS},   {"middle-24", SOON},
+                                 {"middle-512", SOON},      {"middle-odd", SOON},
+                                 {"twice-24", SOON},        {"twice-512", SOON},
+                                 {"twice-5000", SOON},      {"between-24", SOON},
+                                 {"between-512", SOON},     {"threads-24", CHECKED},
+                                 {"threads-512", CHECKED},  {"resize-freed", CHECKED},
+                                 {"sized-small", CHECKED},  {"sized-same-class", CHECKED},
+                                 {"sized-large", CHECKED},  {"sized-huge", CHECKED},
+                                 {"sized-delete", CHECKED}, {"sized-delete-array", CHECKED}};
 
 static void misuse(const char *name) {
     if (strcmp(name, "stack") == 0) on_stack();
@@ -147,6 +186,12 @@ static void misuse(const char *name) {
     if (strcmp(name, "threads-24") == 0) twice_in_two_threads(24);
     if (strcmp(name, "threads-512") == 0) twice_in_two_threads(512);
     if (strcmp(name, "resize-freed") == 0) resize_freed(512);
+    if (strcmp(name, "sized-small") == 0) sized_free(40, 4000);
+    if (strcmp(name, "sized-same-class") == 0) sized_free(40, 41);
+    if (strcmp(name, "sized-large") == 0) sized_free(200000, 200001);
+    if (strcmp(name, "sized-huge") == 0) sized_free((size_t)20 << 20, (size_t)10 << 20);
+    if (strcmp(name, "sized-delete") == 0) sized_delete("_Znwm", "_ZdlPvm");
+    if (strcmp(name, "sized-delete-array") == 0) sized_delete("_Znam", "_ZdaPvm");
 }
 
 /* Enough frees and allocations of every small size to spend any credit: slow paths come by. */
@@ -207,6 +252,7 @@ static void expect(const misuse_t *one, bool checked) {
 static void *faultless(void *argument) {
     uint64_t random = (uint64_t)(uintptr_t)argument + 1;
     void *blocks[200] = {NULL};
+    size_t sizes[200] = {0};
     for (int i = 0; i < 50000; i++) {
         size_t at = (size_t)(fill_random(&random) % 200);
         size_t size = fill_random_size(&random, i % 100 == 0 ? 20 : 12);
@@ -215,7 +261,7 @@ static void *faultless(void *argument) {
             blocks[at] = realloc(blocks[at], size);
             break;
         case 1:
-            free(blocks[at]);
+            free_sized(blocks[at], sizes[at]);
             blocks[at] = aligned_alloc((size_t)16 << size % 10, size);
             break;
         default:
@@ -224,6 +270,7 @@ static void *faultless(void *argument) {
             break;
         }
         REQUIRE(blocks[at] != NULL);
+        sizes[at] = size;
         /* Any contents, also such as freed blocks have: links, zeros, the block's own address. */
         memset(blocks[at], i % 3 == 0 ? 0 : 0xFF, size);
         if (size >= 16 && i % 3 == 1) memcpy(blocks[at], &blocks[at], sizeof blocks[at]);
