@@ -17,8 +17,9 @@
 #include "pagemap/pagemap.h"
 
 /* What the hot path could not do. While every event is recorded, all of it goes to traced.h. A
- * block of another owner is collected: that is a hot path, too, without a call. All else is the
- * slow path's. Parameters as below; errno is ENOMEM when there is no memory, free keeps it. */
+ * block of another owner is collected: that is a hot path, too, without a call. Of larger classes,
+ * whose bins hold few blocks, credit is extended (bin.h). All else is the slow path's. Parameters
+ * as below; errno is ENOMEM when there is no memory, free keeps it. */
 void *na_alloc_missed(size_t size, na_entry_t entry, unsigned cls);
 void na_free_missed(void *block, uint32_t tag, na_release_t how);
 void na_free_wild(void *block, na_release_t how); /* what is no address at all */
@@ -32,6 +33,8 @@ void *na_large_malloc(size_t size, na_entry_t entry);
  *     renewals);
  *   - the thread has no thread cache yet, has not noticed a switch of profiles, runs on another
  *     node (na_tcache_enter), or the clock says that something is due (poll.h);
+ *   - the bin is empty, and the thread's memory policy has changed (na_tcache_check_policy; several
+ *     nodes);
  *   - the sampler wants the block (sampler.h);
  *   - the bin is empty, and filled (bin.h): overflow batches, remote free list, transfer cache,
  *     span list, page heap;
@@ -43,7 +46,8 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls);
  *   - the block lies in a mixed span (holes.h);
  *   - the bin has room and its credit is spent (bin.h, quick renewals);
  *   - it is no block of ours (foreign.h);
- *   - no thread cache, a switch, another node: as for malloc;
+ *   - no thread cache, a switch, another node: as for malloc; a fork stands before it
+ *     (emergency.h);
  *   - the bin is full (bin.h), or another owner's batch (remote.h);
  *   - it is large (large.h);
  *   - its page is slow: a record ends (recording.h), a sampled block goes home. */
