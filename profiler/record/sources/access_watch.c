@@ -17,10 +17,9 @@
  * are many.
  *
  * Each thread's window begins when its registers are on, all at one moment: they are a group, whose
- * leader is switched on last. Switching takes as long as it takes to interrupt the thread's CPU, or
- * to go there (access_watch_near.h), so the threads begin one after the other, and one that never
- * pauses may have had MOST hits before the recorder knows that it began. Its window begins with the
- * first of them.
+ * leader is switched on last. Switching takes as long as it takes to interrupt the thread's CPU, so
+ * the threads begin one after the other, and one that never pauses may have had MOST hits before
+ * the recorder knows that it began. Its window begins with the first of them.
  *
  * What is spent on hits and on arming is kept under a share of the time (access_cost, 3 % unless
  * the user says otherwise): after a round that cost more, the next interval is longer. Lengths and
@@ -45,7 +44,6 @@
 #include "profiler/record/sources/access_watch_draw.h"
 #include "profiler/record/sources/access_watch_late.h"
 #include "profiler/record/sources/access_watch_lines.h"
-#include "profiler/record/sources/access_watch_near.h"
 #include "profiler/record/sources/access_watch_scout.h"
 
 #define WORDS     2u
@@ -151,7 +149,7 @@ static void scout(const na_perf_hit_t *at, const uint64_t *words, uint32_t count
     na_scout_word_t found = na_scout_take(at->ip, at->tid, words, count);
     if (found.address == 0) return;
     if (found.again) na_draw_suspect(found.address);
-    na_line_seen_t seen = {.threads = 1, .thread = at->tid, .written = found.written};
+    na_line_seen_t seen = {.threads = 1, .thread = at->tid, .written = true};
     if (found.shared && is_data(found.address))
         na_lines_met(found.address, &seen, found.words, 0, at->time);
 }
@@ -173,7 +171,6 @@ static void take_hit(na_perf_target_t *t, const struct perf_event_header *header
     if (count * 8 < sizeof b) return;
     __builtin_memcpy(&b, words, sizeof b);
     uint32_t event = event_of(t, b.id);
-    na_near_seen(target, b.cpu);
     if (event == CLOCK) scout(&b, words + HIT_WORDS, count - HIT_WORDS);
     if (event < FIRST_WATCH || event >= CLOCK) return;
     if (t->budget[event] != 0) t->budget[event]--;
@@ -220,45 +217,26 @@ static void set_watches(na_perf_target_t *t, const na_line_range_t *ranges) {
     }
 }
 
-static void begin_target(uint32_t i) {
-    na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_ENABLE, 0);
-    uint64_t now = na_access_mono();
-    na_late_begin(i, now);
-    for (uint32_t k = 0; k < WORDS; k++)
-        beginning[i][k] = (struct beginning){now, 0};
-}
-
-/* All begin as near to each other as can be: at the end, unless the recorder goes to each. */
 static void arm(const na_line_range_t *ranges) {
-    bool goes = na_near_begin();
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        if (na_perf_target[i].events != 0) set_watches(&na_perf_target[i], ranges);
     for (uint32_t i = 0; i < na_perf_count; i++) {
-        na_perf_target_t *t = &na_perf_target[i];
-        if (t->events == 0) continue;
-        na_near_go(i, t->tid);
-        set_watches(t, ranges);
-        na_near_done();
-        if (goes) begin_target(i);
+        if (na_perf_target[i].events == 0) continue;
+        na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_ENABLE, 0);
+        uint64_t now = na_access_mono();
+        na_late_begin(i, now);
+        for (uint32_t k = 0; k < WORDS; k++)
+            beginning[i][k] = (struct beginning){now, 0};
     }
-    for (uint32_t i = 0; i < na_perf_count && !goes; i++)
-        if (na_perf_target[i].events != 0) begin_target(i);
-    na_near_end();
 }
 
 static void disarm(void) {
-    bool goes = na_near_begin();
-    for (uint32_t i = 0; i < na_perf_count && !goes; i++)
+    for (uint32_t i = 0; i < na_perf_count; i++)
         if (na_perf_target[i].events != 0)
             na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_DISABLE, 0);
-    for (uint32_t i = 0; i < na_perf_count; i++) {
-        na_perf_target_t *t = &na_perf_target[i];
-        if (t->events == 0) continue;
-        na_near_go(i, t->tid);
-        if (goes) na_sys3(SYS_ioctl, t->fd[LEADER], PERF_EVENT_IOC_DISABLE, 0);
-        for (uint32_t k = FIRST_WATCH; k < CLOCK; k++)
-            na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_DISABLE, 0);
-        na_near_done();
-    }
-    na_near_end();
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        for (uint32_t k = FIRST_WATCH; k < CLOCK && na_perf_target[i].events != 0; k++)
+            na_sys3(SYS_ioctl, na_perf_target[i].fd[k], PERF_EVENT_IOC_DISABLE, 0);
 }
 
 /* An event that has used up its budget counts nothing any more on some kernels, also when it is
@@ -636,10 +614,10 @@ static bool look_at_line(uint64_t ends) {
 }
 
 /* Where arming is slow, rounds are far between, and what a line has to say would take a minute. So
- * more looks than one have part in a long round, from its beginning on, and what they cost is spent
- * ahead: once. */
+ * more looks than one have part in a long round, and what they cost is spent ahead: once. */
 static void probe_ahead(uint64_t ends) {
-    while (w.ahead != 0 && w.interval >= LONG_ROUND * w.base_interval) {
+    if (w.interval < LONG_ROUND * w.base_interval) return;
+    while (w.ahead != 0) {
         uint64_t paid_before = w.paid, own = own_cpu_time();
         if (!look_at_line(ends)) return;
         uint64_t spent = own_cpu_time() - own;
@@ -738,7 +716,6 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     }
     na_deaths_keep_watched_only();
     na_lines_start();
-    na_near_start();
     registers.ring_bytes = plan.ring_bytes;
     for (uint32_t k = 0; k < REGISTERS; k++)
         registers.attr[k] = plan.attr[FIRST_WATCH + k];
@@ -783,14 +760,8 @@ static uint64_t step(void) {
         length[k] = *known < w.interval / 10 * 7 ? *known : w.interval / 10 * 7;
         if (length[k] > longest) longest = length[k];
     }
-    uint64_t ends = w.begins + w.interval, opens = w.begins + na_draw_below(w.interval - longest);
-    if (w.ahead != 0 && opens > w.begins + LONG_ROUND * w.base_interval) {
-        if (!na_access_sleep(w.begins + w.base_interval)) return 0;
-        meet_threads();
-        drain_targets(); /* where threads are at work now */
-        probe_ahead(opens);
-    }
-    if (!na_access_sleep(opens)) return 0;
+    uint64_t ends = w.begins + w.interval;
+    if (!na_access_sleep(w.begins + na_draw_below(w.interval - longest))) return 0;
     w.round++;
     meet_threads();
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;
