@@ -302,12 +302,12 @@ void *NA_FN(reallocarray)(void *block, size_t count, size_t size) {
  * free needs the page's tag in any case, for it says whose the block is. --- */
 
 NA_RACES_WITH_EMPTY void NA_FN(free_sized)(void *block, size_t size) {
-    if (NA_LIKELY(!na_strict) || na_is_sized(block, size)) na_free(block);
+    if (NA_LIKELY(!na_strict) || na_size_is_right(block, size)) na_free(block);
 }
 
 NA_RACES_WITH_EMPTY void NA_FN(free_aligned_sized)(void *block, size_t alignment, size_t size) {
     (void)alignment;
-    if (NA_LIKELY(!na_strict) || na_is_sized(block, size)) na_free(block);
+    if (NA_LIKELY(!na_strict) || na_size_is_right(block, size)) na_free(block);
 }
 
 NA_RACES_WITH_EMPTY void NA_FN(cfree)(void *block) {

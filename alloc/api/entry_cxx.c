@@ -158,7 +158,7 @@ static NA_COLD void delete_asked(na_operator_t op, void *p, size_t n, size_t a, 
     const na_operator_target_t *target = na_operator_target(op);
     if (target->function != NULL)
         call_delete(target, p, n, a, t);
-    else if (!na_strict || !na_operator_is_sized(op) || na_is_sized(p, n))
+    else if (!na_strict || !na_operator_is_sized(op) || na_size_is_right(p, n))
         na_release(p, how);
 }
 

@@ -67,7 +67,7 @@ void na_misuse(const char *what, const void *address) {
     if (na_option(NA_OPT_ABORT)) na_os_abort();
 }
 
-bool na_is_sized(const void *block, size_t size) {
+bool na_size_is_right(const void *block, size_t size) {
     na_found_t found = {0};
     if (block != NULL) na_lookup(block, &found);
     bool known = found.kind == NA_LOOKUP_BLOCK && found.base == (uintptr_t)block;

@@ -25,7 +25,7 @@ void na_misuse(const char *what, const void *address);
 
 /* NUMALLOC_CHECK=1 only: the size that a sized free names is the one that was asked for. False: it
  * is not, which has been reported. */
-NA_COLD bool na_is_sized(const void *block, size_t size);
+NA_COLD bool na_size_is_right(const void *block, size_t size);
 
 /* The block of a small span that `address` is in begins there. */
 bool na_is_block_start(const na_span_t *span, const void *address);

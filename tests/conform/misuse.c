@@ -27,7 +27,8 @@ static void bad_free(void *address) {
     free(check_opaque(address));
 }
 
-static void twice(size_t size) {
+static void twice(size_t size, size_t unused) {
+    (void)unused;
     void *block = check_opaque(malloc(size));
     void *other = check_opaque(malloc(size)); /* the block's span stays in use */
     free(check_opaque(block));
@@ -35,7 +36,8 @@ static void twice(size_t size) {
     free(other);
 }
 
-static void twice_with_another_between(size_t size) {
+static void twice_with_another_between(size_t size, size_t unused) {
+    (void)unused;
     void *a = check_opaque(malloc(size));
     void *b = check_opaque(malloc(size));
     void *c = check_opaque(malloc(size));
@@ -50,7 +52,8 @@ static void *free_it(void *block) {
     return NULL;
 }
 
-static void twice_in_two_threads(size_t size) {
+static void twice_in_two_threads(size_t size, size_t unused) {
+    (void)unused;
     pthread_t id;
     void *block = check_opaque(malloc(size));
     void *other = check_opaque(malloc(size));
@@ -68,27 +71,46 @@ static void middle(size_t size, size_t offset) {
 }
 
 /* Beside a live block, in the allocator's own memory, but never a block's address. */
-static void never_given(void) {
+static void never_given(size_t size, size_t at) {
+    (void)size, (void)at;
     char *page = check_opaque(aligned_alloc(65536, 65536));
     REQUIRE(page != NULL);
     bad_free((char *)((uintptr_t)page + ((size_t)1 << 20) * 40 + 4096));
     free(page);
 }
 
-static void mapping(void) {
+static void mapping(size_t size, size_t at) {
+    (void)size, (void)at;
     char *page = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(page != MAP_FAILED);
     memset(page, 0x41, 65536);
     bad_free(page + 4096);
 }
 
-static void on_stack(void) {
+static void on_stack(size_t size, size_t at) {
+    (void)size, (void)at;
     char local[256] __attribute__((aligned(64)));
     memset(local, 0x41, sizeof local);
     bad_free(local + 64);
 }
 
-static void resize_freed(size_t size) {
+static void at_address(size_t size, size_t at) {
+    (void)size;
+    bad_free((void *)(uintptr_t)at);
+}
+
+static void in_static(size_t size, size_t at) {
+    (void)size, (void)at;
+    bad_free(in_data);
+}
+
+static void in_code(size_t size, size_t at) {
+    (void)size, (void)at;
+    bad_free((void *)(uintptr_t)in_code);
+}
+
+static void resize_freed(size_t size, size_t unused) {
+    (void)unused;
     void *block = check_opaque(malloc(size));
     void *other = check_opaque(malloc(size));
     free(check_opaque(block));
@@ -98,7 +120,8 @@ static void resize_freed(size_t size) {
     free(other);
 }
 
-static void resize_static(void) {
+static void resize_static(size_t size, size_t at) {
+    (void)size, (void)at;
     announce(in_data);
     void *moved = check_opaque(realloc(check_opaque(in_data), 500));
     (void)moved;
@@ -115,25 +138,29 @@ static void sized_free(size_t asked, size_t named) {
     free_sized(check_opaque(block), named);
 }
 
-/* The operators, where the library has them (a build for sanitizers has none). */
-static void *(*operator_new)(size_t size);
-static void (*operator_delete)(void *block, size_t size);
-static bool have_operators(const char *new_name, const char *delete_name) {
+/* The same by operators. A build for sanitizers has none of ours: there it is sized_free again. */
+static void delete_by(const char *new_name, const char *delete_name, size_t asked, size_t named) {
+    void *(*operator_new)(size_t size);
+    void (*operator_delete)(void *block, size_t size);
     *(void **)&operator_new = dlsym(RTLD_DEFAULT, new_name);
     *(void **)&operator_delete = dlsym(RTLD_DEFAULT, delete_name);
-    return operator_new != NULL && operator_delete != NULL;
-}
-
-static void sized_delete(const char *new_name, const char *delete_name) {
-    if (!have_operators(new_name, delete_name)) {
-        sized_free(40, 24);
+    if (operator_new == NULL || operator_delete == NULL) {
+        sized_free(asked, named);
         return;
     }
-    operator_delete(check_opaque(operator_new(40)), 40);
-    operator_delete(NULL, 40);
-    void *block = check_opaque(operator_new(40));
+    operator_delete(check_opaque(operator_new(asked)), asked); /* is right */
+    operator_delete(NULL, asked);
+    void *block = check_opaque(operator_new(asked));
     announce(block);
-    operator_delete(check_opaque(block), 24);
+    operator_delete(check_opaque(block), named);
+}
+
+static void sized_delete(size_t asked, size_t named) {
+    delete_by("_Znwm", "_ZdlPvm", asked, named);
+}
+
+static void sized_delete_array(size_t asked, size_t named) {
+    delete_by("_Znam", "_ZdaPvm", asked, named);
 }
 
 /* When a case must be found: always at once, with NUMALLOC_CHECK=1 at once and otherwise by the
@@ -143,55 +170,46 @@ typedef enum when { ALWAYS, SOON, CHECKED } when_t;
 typedef struct misuse {
     const char *name;
     when_t when;
+    void (*run)(size_t size, size_t at); /* `at`: an offset, or the size that is named */
+    size_t size, at;
 } misuse_t;
 
-static const misuse_t cases[] = {{"stack", ALWAYS},         {"static", ALWAYS},
-                                 {"code", ALWAYS},          {"mapping", ALWAYS},
-                                 {"unmapped", ALWAYS},      {"kernel", ALWAYS},
-                                 {"low", ALWAYS},           {"large-middle", ALWAYS},
-                                 {"huge-middle", ALWAYS},   {"large-twice", ALWAYS},
-                                 {"huge-twice", ALWAYS},    {"resize-static", ALWAYS},
-                                 {"never-given", ALWAYS},   {"middle-24", SOON},
-                                 {"middle-512", SOON},      {"middle-odd", SOON},
-                                 {"twice-24", SOON},        {"twice-512", SOON},
-                                 {"twice-5000", SOON},      {"between-24", SOON},
-                                 {"between-512", SOON},     {"threads-24", CHECKED},
-                                 {"threads-512", CHECKED},  {"resize-freed", CHECKED},
-                                 {"sized-small", CHECKED},  {"sized-same-class", CHECKED},
-                                 {"sized-large", CHECKED},  {"sized-huge", CHECKED},
-                                 {"sized-delete", CHECKED}, {"sized-delete-array", CHECKED}};
+static const misuse_t cases[] = {
+    {"stack", ALWAYS, on_stack, 0, 0},
+    {"static", ALWAYS, in_static, 0, 0},
+    {"code", ALWAYS, in_code, 0, 0},
+    {"mapping", ALWAYS, mapping, 0, 0},
+    {"unmapped", ALWAYS, at_address, 0, 0x7654321000},
+    {"kernel", ALWAYS, at_address, 0, 0xffff888000001000},
+    {"low", ALWAYS, at_address, 0, 0x40},
+    {"large-middle", ALWAYS, middle, 200000, 65536},
+    {"huge-middle", ALWAYS, middle, (size_t)20 << 20, (size_t)1 << 20},
+    {"large-twice", ALWAYS, twice, 200000, 0},
+    {"huge-twice", ALWAYS, twice, (size_t)20 << 20, 0},
+    {"resize-static", ALWAYS, resize_static, 0, 0},
+    {"never-given", ALWAYS, never_given, 0, 0},
+    {"middle-24", SOON, middle, 24, 16},
+    {"middle-512", SOON, middle, 512, 64},
+    {"middle-odd", SOON, middle, 100, 3},
+    {"twice-24", SOON, twice, 24, 0},
+    {"twice-512", SOON, twice, 512, 0},
+    {"twice-5000", SOON, twice, 5000, 0},
+    {"between-24", SOON, twice_with_another_between, 24, 0},
+    {"between-512", SOON, twice_with_another_between, 512, 0},
+    {"threads-24", CHECKED, twice_in_two_threads, 24, 0},
+    {"threads-512", CHECKED, twice_in_two_threads, 512, 0},
+    {"resize-freed", CHECKED, resize_freed, 512, 0},
+    {"sized-small", CHECKED, sized_free, 40, 4000},
+    {"sized-same-class", CHECKED, sized_free, 40, 41},
+    {"sized-large", CHECKED, sized_free, 200000, 200001},
+    {"sized-huge", CHECKED, sized_free, (size_t)20 << 20, (size_t)10 << 20},
+    {"sized-delete", CHECKED, sized_delete, 40, 24},
+    {"sized-delete-array", CHECKED, sized_delete_array, 40, 24},
+};
 
 static void misuse(const char *name) {
-    if (strcmp(name, "stack") == 0) on_stack();
-    if (strcmp(name, "static") == 0) bad_free(in_data);
-    if (strcmp(name, "code") == 0) bad_free((void *)(uintptr_t)misuse);
-    if (strcmp(name, "mapping") == 0) mapping();
-    if (strcmp(name, "unmapped") == 0) bad_free((void *)(uintptr_t)0x7654321000);
-    if (strcmp(name, "kernel") == 0) bad_free((void *)(uintptr_t)0xffff888000001000);
-    if (strcmp(name, "low") == 0) bad_free((void *)(uintptr_t)0x40);
-    if (strcmp(name, "large-middle") == 0) middle(200000, 65536);
-    if (strcmp(name, "huge-middle") == 0) middle((size_t)20 << 20, (size_t)1 << 20);
-    if (strcmp(name, "large-twice") == 0) twice(200000);
-    if (strcmp(name, "huge-twice") == 0) twice((size_t)20 << 20);
-    if (strcmp(name, "resize-static") == 0) resize_static();
-    if (strcmp(name, "never-given") == 0) never_given();
-    if (strcmp(name, "middle-24") == 0) middle(24, 16);
-    if (strcmp(name, "middle-512") == 0) middle(512, 64);
-    if (strcmp(name, "middle-odd") == 0) middle(100, 3);
-    if (strcmp(name, "twice-24") == 0) twice(24);
-    if (strcmp(name, "twice-512") == 0) twice(512);
-    if (strcmp(name, "twice-5000") == 0) twice(5000);
-    if (strcmp(name, "between-24") == 0) twice_with_another_between(24);
-    if (strcmp(name, "between-512") == 0) twice_with_another_between(512);
-    if (strcmp(name, "threads-24") == 0) twice_in_two_threads(24);
-    if (strcmp(name, "threads-512") == 0) twice_in_two_threads(512);
-    if (strcmp(name, "resize-freed") == 0) resize_freed(512);
-    if (strcmp(name, "sized-small") == 0) sized_free(40, 4000);
-    if (strcmp(name, "sized-same-class") == 0) sized_free(40, 41);
-    if (strcmp(name, "sized-large") == 0) sized_free(200000, 200001);
-    if (strcmp(name, "sized-huge") == 0) sized_free((size_t)20 << 20, (size_t)10 << 20);
-    if (strcmp(name, "sized-delete") == 0) sized_delete("_Znwm", "_ZdlPvm");
-    if (strcmp(name, "sized-delete-array") == 0) sized_delete("_Znam", "_ZdaPvm");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(name, cases[i].name) == 0) cases[i].run(cases[i].size, cases[i].at);
 }
 
 /* Enough frees and allocations of every small size to spend any credit: slow paths come by. */
