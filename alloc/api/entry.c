@@ -217,7 +217,8 @@ static NA_NOINLINE void *resize_recorded(na_span_t *span, void *block, size_t si
     if (na_self == tcache) {
         if (timed) {
             na_timed_end(&tcache->track, NA_CALL_REALLOC, !large);
-            na_timed_draw(&tcache->track);
+            /* 0: the thread has noticed meanwhile that the profile has ended */
+            if (tcache->track.until_timed != 0) na_timed_draw(&tcache->track);
         }
         tcache->track.in_realloc = false;
     }

@@ -47,9 +47,10 @@ static bool is_complete(const na_span_t *span) {
             span->born == atomic_load_explicit(&na_session, memory_order_relaxed));
 }
 
-/* The record of a block that the caller holds, made if every event is wanted. */
-static na_record_t *wanted_record(na_span_t *span, const void *block) {
-    if (na_every_event && !na_is_mixed(span)) {
+/* The record of a block that the caller holds, made if every event is wanted. A new one is of no
+ * life: the caller begins it, or the block would pass for freed. */
+static na_record_t *wanted_record(na_span_t *span, const void *block, bool every_event) {
+    if (every_event && !na_is_mixed(span)) {
         if (!na_span_add_records(span)) return NULL;
         /* All frees of a heap's blocks are seen. */
         if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW) && !na_span_is_heaps(span))
@@ -65,7 +66,7 @@ void na_record_alloc(na_track_t *track, na_span_t *span, void *block, size_t req
                      size_t usable, na_entry_t entry) {
     if (!na_every_event && span->records == NULL) return;
     const na_hooks_t *hooks = na_section_enter(track);
-    na_record_t *record = wanted_record(span, block);
+    na_record_t *record = wanted_record(span, block, na_every_event);
     if (record != NULL) {
         clock_fence();
         na_event_alloc(track, hooks, record, block, requested, usable, entry, NULL, NULL, true);
@@ -118,9 +119,10 @@ void na_record_resize(na_track_t *track, na_span_t *span, const void *old_block,
                       size_t old_usable, size_t requested, size_t usable) {
     if (!na_every_event && span->records == NULL) return;
     const na_hooks_t *hooks = na_section_enter(track);
-    na_record_t *record = wanted_record(span, block);
+    const bool every_event = na_every_event; /* asked once: it may end at any time */
+    na_record_t *record = wanted_record(span, block, every_event);
     /* In mode sample the other blocks of a span with records were never drawn. */
-    if (record != NULL && (na_every_event || na_record_epoch(record) == na_profile_epoch)) {
+    if (record != NULL && (every_event || na_record_epoch(record) == na_profile_epoch)) {
         clock_fence();
         uint64_t paused = na_timed_pause(track);
         if (hooks != NULL)

@@ -18,8 +18,9 @@ typedef struct na_track {
     uint32_t session;         /* that it is of (section.h) */
     uint32_t alarm, switches; /* as last noticed (thread/switch.h) */
     _Atomic(uint32_t) inside; /* sections that the thread is in; read by the switch */
-    uint32_t until_timed;     /* 0, or every event is recorded, and there is no more to check
-                               * (malloc/traced.h): the how many-th call from now is timed */
+    uint32_t until_timed;     /* how many calls from now one is timed; not 0 as long as the thread
+                               * has noticed a profile that records every event, and not its end:
+                               * only switch.c makes it 0, or something else again */
     uint64_t timed_from;      /* ticks when the call that is being timed began; 0: none is */
     uint64_t timed_out;       /* of those since, not the call's */
     uint64_t random;          /* state of the sampler's generator; 0: no seed yet */

@@ -13,6 +13,7 @@
 #include "alloc/track/hooks.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
+#include "alloc/track/section.h"
 #include "pagemap/pagemap.h"
 #include "profiler/control/control.h"
 #include "profiler/format/nprof.h"
@@ -128,6 +129,24 @@ Test(control, pages_become_slow_when_their_blocks_are_recorded_and_fast_again) {
     cr_assert(!is_slow(block));
     cr_assert(allocs == 1 && frees == 0 && before == 0);
     NA_FN(free)(old);
+}
+
+/* A realloc that was drawn to be timed finds that the profile has ended: the thread's calls go the
+ * usual ways again. (Its bins have credit from then on, which the ways of a profile do not know
+ * of.)
+ */
+Test(control, a_timed_realloc_that_notices_the_end_goes_on_without) {
+    na_init();
+    begin();
+    void *block = NA_FN(malloc)(64);
+    na_tcache_t *tcache = own();
+    tcache->track.until_timed = 1;
+    cr_assert(na_switch_off(tcache));
+    block = NA_FN(realloc)(block, 1000);
+    cr_assert(!na_section_alarmed(&tcache->track), "it has noticed");
+    cr_assert_eq(tcache->track.until_timed, 0);
+    cr_assert(!tcache->track.in_realloc);
+    NA_FN(free)(block);
 }
 
 /* A block that was recorded, freed unseen and handed out again unseen is of no profile. */
