@@ -25,7 +25,7 @@ else
     usage
 fi
 names=("$@")
-[[ ${#names[@]} -gt 0 ]] || names=(cmake fetchcontent meson static rust container systemd)
+[[ ${#names[@]} -gt 0 ]] || names=(cmake fetchcontent meson heap static rust container systemd)
 
 pc=$(find "$prefix" -name numalloc.pc)
 libdir=$(dirname "$(dirname "$pc")")
@@ -170,6 +170,7 @@ for name in "${names[@]}"; do
         fi
         ;;
     meson) run meson meson ninja:ninja-build cc:gcc pkg-config ;;
+    heap) run heap cc:gcc pkg-config ;;
     static) run static g++ pkg-config ;;
     rust) run rust rustc ;;
     container) container ;;
