@@ -9,6 +9,7 @@
 enum {
     WORTH_A_LOOK = 256 << 10,
     CREDIT = 128, /* takes and gives; they count as NA_SCAVENGE_CALLS slow paths */
+    ALONE = 8,    /* runs without room before other slots are looked through again */
 };
 
 na_span_t na_large_bins_end;
@@ -35,12 +36,12 @@ static void clear_bins(na_tcache_t *tcache) {
         tcache->large_bins.head[slot] = &na_large_bins_end;
 }
 
-/* Bins that hold nothing get room for one run of `bytes`. */
-static void open_bins(na_tcache_t *tcache, size_t bytes) {
+/* Beside its part the thread has room for what it earned. */
+static void open_bins(na_tcache_t *tcache) {
     uint64_t most = na_run_cache_share(tcache->node),
              share = NA_LARGE_BINS_ALL / na_tcache_attached();
     if (most > NA_LARGE_BINS_MOST) most = NA_LARGE_BINS_MOST;
-    if (na_large_kept(tcache) == 0 && most < bytes) most = bytes;
+    most += tcache->large_earned;
     bool may = na_run_cache_may_keep() && !na_every_event;
     if (NA_UNLIKELY(tcache->large_bins.head[0] == NULL)) clear_bins(tcache);
     set_limit(tcache, !may ? 0 : share < most ? share : most);
@@ -84,34 +85,32 @@ NA_RACES_WITH_EMPTY bool na_large_bins_are_spent(na_tcache_t *tcache, int32_t *c
 }
 
 void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size) {
-    if (tcache->large_limit != 0) open_bins(tcache, tcache->large_limit);
+    if (tcache->large_limit != 0) open_bins(tcache);
     na_span_t **head = na_run_fit(&tcache->large_bins, na_run_pages(size));
     if (head == NULL || !is_unsampled(tcache, (*head)->each)) return NULL;
     tcache->large_allocs++;
     return na_large_bins_pop(tcache, head, size);
 }
 
-static bool keep(na_tcache_t *tcache, na_span_t *run) {
+NA_INLINE bool keep(na_tcache_t *tcache, na_span_t *run) {
     if (run->node != tcache->node || !na_large_bins_push(tcache, run)) return false;
     tcache->large_frees++;
     return true;
 }
 
 bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block) {
-    if (tcache->large_limit != 0) open_bins(tcache, tcache->large_limit);
+    if (tcache->large_limit != 0) open_bins(tcache);
     na_span_t *run = na_large_run_of(block);
     return run != NULL && keep(tcache, run);
 }
 
-/* Of a slot the runs, up to an eighth of what may be kept, that go to the node beside one that
- * there was no room for: the next few that are freed have room then. */
-static na_span_t *cut_some(na_tcache_t *tcache, unsigned slot) {
-    na_span_t **head = &tcache->large_bins.head[slot], *cut = NULL;
-    int64_t left = (int64_t)tcache->large_limit / 8;
+/* Of a slot the runs, up to `bytes` and a batch, that go to the node; linked before `cut`. */
+static na_span_t *cut_some(na_tcache_t *tcache, unsigned slot, int64_t bytes, na_span_t *cut) {
+    na_span_t **head = &tcache->large_bins.head[slot];
     for (unsigned i = 1; i < NA_RUN_BATCH && *head != &na_large_bins_end; i++) {
         na_span_t *run = *head;
-        left -= (int64_t)run->each;
-        if (left < 0) break;
+        bytes -= (int64_t)run->each;
+        if (bytes < 0) break;
         *head = run->next;
         tcache->large_room += (int64_t)run->each;
         run->next = cut;
@@ -120,14 +119,68 @@ static na_span_t *cut_some(na_tcache_t *tcache, unsigned slot) {
     return cut;
 }
 
+/* The thread goes on to another size: runs of other slots, one slot after the other, make room. If
+ * there are none that is not looked for again at once. */
+static na_span_t *cut_others(na_tcache_t *tcache, const na_span_t *run) {
+    na_span_t *cut = NULL;
+    if (tcache->large_alone != 0) {
+        tcache->large_alone--;
+        return NULL;
+    }
+    unsigned slot = tcache->large_hand;
+    for (unsigned i = 0; i < NA_RUN_SLOTS && tcache->large_room < (int64_t)run->each; i++) {
+        if (slot != run->run_slot && tcache->large_bins.head[slot] != &na_large_bins_end)
+            cut = cut_some(tcache, slot, INT64_MAX, cut);
+        slot = (slot + 1) % NA_RUN_SLOTS;
+    }
+    tcache->large_hand = (uint8_t)slot;
+    if (cut == NULL) tcache->large_alone = ALONE;
+    return cut;
+}
+
+/* There are too many runs of this slot: the next few that are freed have room then. */
+static na_span_t *cut_own(na_tcache_t *tcache, const na_span_t *run, na_span_t *cut) {
+    return cut_some(tcache, run->run_slot, (int64_t)tcache->large_limit / 8, cut);
+}
+
+/* What goes to the node may earn room when it comes back; until then it costs some. */
+static void send(na_tcache_t *tcache, na_span_t *runs) {
+    uint32_t bytes = 0;
+    for (const na_span_t *run = runs; run != NULL; run = run->next)
+        bytes += (uint32_t)run->each;
+    uint32_t cost = bytes / NA_LARGE_BINS_COST;
+    tcache->large_earned -= cost < tcache->large_earned ? cost : tcache->large_earned;
+    tcache->large_sent += bytes;
+    if (tcache->large_sent > 2 * NA_LARGE_BINS_EARNED)
+        tcache->large_sent = 2 * NA_LARGE_BINS_EARNED;
+    na_run_cache_put(runs->node, runs);
+}
+
+/* Not for more than went there: what others sent is not this thread's to earn. */
+static void earn(na_tcache_t *tcache, uint32_t bytes) {
+    if (bytes > tcache->large_sent) bytes = tcache->large_sent;
+    tcache->large_sent -= bytes;
+    tcache->large_earned += bytes;
+    if (tcache->large_earned > NA_LARGE_BINS_EARNED) tcache->large_earned = NA_LARGE_BINS_EARNED;
+}
+
 bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
     uint32_t most = na_node_many ? NA_RUN_CACHE_NODES : NA_RUN_CACHE_PAGES;
     if (run->run == 0 || run->pages > most || na_every_event) return false;
-    open_bins(tcache, run->each);
+    open_bins(tcache);
     if (keep(tcache, run)) return true;
     if (!na_run_cache_may_keep()) return false;
-    run->next = run->node == tcache->node ? cut_some(tcache, run->run_slot) : NULL;
-    na_run_cache_put(run->node, run);
+    na_span_t *cut = NULL;
+    if (run->node == tcache->node && tcache->large_limit >= run->each) {
+        cut = cut_others(tcache, run);
+        if (cut != NULL && keep(tcache, run)) {
+            send(tcache, cut);
+            return true;
+        }
+        cut = cut_own(tcache, run, cut);
+    }
+    run->next = cut;
+    send(tcache, run);
     tcache->large_frees++;
     return true;
 }
@@ -135,10 +188,13 @@ bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
 na_span_t *na_large_bins_refill(na_tcache_t *tcache, uint32_t pages) {
     na_span_t *run = na_run_cache_take(tcache->node, pages, tcache->large_room / 2);
     if (run == NULL) return NULL;
+    uint32_t bytes = (uint32_t)run->each;
     for (na_span_t *more = run->next, *next; more != NULL; more = next) {
         next = more->next;
+        bytes += (uint32_t)more->each;
         na_large_bins_push(tcache, more);
     }
+    earn(tcache, bytes);
     return run;
 }
 
@@ -171,6 +227,8 @@ bool na_large_bins_flush(na_tcache_t *tcache) {
 
 /* A slot with the same run on top as the last time was not used in between, or not to the full. */
 void na_large_bins_decay(na_tcache_t *tcache) {
+    tcache->large_sent = 0;
+    tcache->large_earned /= 2;
     if (na_large_kept(tcache) == 0) return;
     for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++) {
         if (tcache->large_bins.head[slot] == tcache->large_seen[slot]) give_slot(tcache, slot);

@@ -5,10 +5,21 @@
  * which also says what a kept run is).
  *
  * A thread's bins hold `large_limit` bytes at most: a 32nd part of what its node's spans hold, 256
- * KiB to 4 MiB, and 16 MiB for all threads together. Bins that hold nothing take one run of any
- * length. Runs go to the page heap when their slot was not used between two looks (scavenge.c),
- * when the thread cache is about to take memory that holds none, under memory pressure, and when
- * the thread ends.
+ * KiB to 4 MiB, and what it earned, up to 8 MiB; 16 MiB for all threads together. What is freed is
+ * kept if it fits in at all, and runs of other slots, one slot after the other, go to the node for
+ * it; if there are none, some of its own slot.
+ *
+ * Earning. The bytes that the thread sends to the node and takes back earn room; each byte sent
+ * costs a fourth. So a program that goes on to another size, or works in waves, has its runs here
+ * after a few; one that asks for sizes in no order earns the less the more sizes there are. What
+ * was earned halves with each tidying.
+ *
+ * A block that realloc makes grow is not kept when it is freed (`run` is 0): nobody asks for that
+ * very size again, and the next one that grows wants the page heap's room (large.c).
+ *
+ * Runs go to the page heap when their slot was not used between two looks (scavenge.c), when the
+ * thread cache is about to take memory that holds none, under memory pressure, and when the thread
+ * ends.
  *
  * Credit. Takes and gives count down what was granted of each; one without credit is a slow path,
  * which looks at the clock and for what else threads are to notice, and grants new credit. It

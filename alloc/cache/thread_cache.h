@@ -154,6 +154,10 @@ typedef struct na_tcache {
     uint64_t large_limit;
     int64_t large_room;
     int32_t large_takes, large_gives, large_granted;
+    /* Bytes: runs that went to the node since the last tidying and did not come back; room that
+     * those which did have earned. */
+    uint32_t large_sent, large_earned;
+    uint8_t large_hand, large_alone; /* slot that makes room next; when to look for one */
     na_track_t track;
     bool ours;              /* the thread is one of the library's own (thread.h) */
     bool refused;           /* the gate was: na_emergency_alloc may serve it */

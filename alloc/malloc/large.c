@@ -260,7 +260,7 @@ static na_span_t *make_span(size_t size, const na_large_kind_t *kind, bool recor
         return NULL;
     }
     count_bytes(&na_large_spans[span->home].bytes, na_span_bytes(span), 0);
-    if (is_plain(span)) span->run = span->start;
+    if (is_plain(span) && !kind->grows) span->run = span->start;
     return span;
 }
 
@@ -537,6 +537,7 @@ static bool grow_run(na_span_t *span, uint32_t pages) {
         span->placement = NA_PLACEMENT_FIRST_TOUCH;
         span->run = 0;
     }
+    span->run = 0; /* it grows: not kept (large_bins.h) */
     na_pagemap_remove(span);
     set_pages(span, pages);
     if (na_pagemap_enter(span, NA_TAG_NONE)) return true;

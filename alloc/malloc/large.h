@@ -2,11 +2,11 @@
  *
  * Up to NA_RUN_MAX_PAGES they are runs of the node's page heap. Those up to 8 MiB that were freed
  * lately are kept whole for the next block of about their size: by the thread (large_bins.h), and
- * behind it by the node (alloc/page/run_cache.h). One that realloc makes grow and
- * that has to move for it goes to where there is room for it to grow further. Larger ones, and
- * blocks that realloc makes grow past NA_GROWN_MIN, get a mapping of their own that mremap can grow
- * without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows a process 65,530
- * mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it
+ * behind it by the node (alloc/page/run_cache.h). One that realloc makes grow is not: it goes back
+ * to the page heap. If it has to move, it goes to where there is room for it to grow further.
+ * Larger ones, and blocks that realloc makes grow past NA_GROWN_MIN, get a mapping of their own
+ * that mremap can grow without copying; at most NA_DEDICATED_MAX of the latter, since Linux allows
+ * a process 65,530 mappings. A dedicated mapping begins on a 2 MiB boundary and is unmapped when it
  * is freed: each of its pages costs a page fault, where those of runs are often there already.
  *
  * On several nodes, new memory of runs from NA_TOUCH_PAGES on and of mappings is not bound to the

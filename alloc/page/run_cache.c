@@ -99,12 +99,14 @@ static na_span_t *pop(run_cache_t *cache, na_span_t **head) {
 }
 
 /* With the lock: takes some runs, slot after slot, while there are more bytes than may be, but for
- * one run. */
-static na_span_t *evict(run_cache_t *cache, uint64_t most, unsigned at_once) {
+ * one run. What came last stays longest. */
+static na_span_t *evict(run_cache_t *cache, uint64_t most, unsigned at_once, unsigned newest) {
     na_span_t *evicted = NULL;
     for (unsigned i = 0; i < at_once && cache->bytes > most && cache->runs > 1; i++) {
-        uint64_t ahead = cache->filled >> cache->hand << cache->hand;
-        unsigned slot = (unsigned)__builtin_ctzll(ahead != 0 ? ahead : cache->filled);
+        uint64_t from = cache->filled & ~(UINT64_C(1) << newest);
+        if (from == 0) from = cache->filled;
+        uint64_t ahead = from >> cache->hand << cache->hand;
+        unsigned slot = (unsigned)__builtin_ctzll(ahead != 0 ? ahead : from);
         na_span_t *run = pop(cache, &cache->slots.head[slot]);
         cache->hand = (slot + 1) % NA_RUN_SLOTS;
         if (cache->evicted[slot] < UINT16_MAX) cache->evicted[slot]++;
@@ -118,7 +120,7 @@ static na_span_t *evict(run_cache_t *cache, uint64_t most, unsigned at_once) {
 void na_run_cache_put(unsigned node, na_span_t *runs) {
     run_cache_t *cache = &run_caches[node];
     uint64_t most = na_run_cache_share(node);
-    unsigned count = 0;
+    unsigned count = 0, newest = runs->run_slot;
     na_lock(&cache->lock);
     while (runs != NULL) {
         na_span_t *run = runs;
@@ -131,7 +133,8 @@ void na_run_cache_put(unsigned node, na_span_t *runs) {
     }
     cache->runs += count;
     /* One more than came: what may be kept falls, too. */
-    na_span_t *evicted = NA_UNLIKELY(cache->bytes > most) ? evict(cache, most, count + 1) : NULL;
+    na_span_t *evicted =
+        NA_UNLIKELY(cache->bytes > most) ? evict(cache, most, count + 1, newest) : NULL;
     na_unlock(&cache->lock);
     release_all(evicted);
 }

@@ -8,12 +8,13 @@
  *          Each a stack, linked by na_span_t.next, of runs of at least the slot's first size.
  *
  * There are two holders. A thread has a few runs in its large bins (alloc/cache/large_bins.h),
- * without a lock. Behind these is the run cache of a node: this file, under a lock of its own.
- * What it keeps is bounded by a 32nd part of what the node's spans hold, 256 KiB to 64 MiB:
- * what is too much is evicted slot by slot, but for one run. Where runs are wanted back of a slot
- * of which several were evicted, the program works in waves: the part doubles, up to all that the
- * spans hold, and halves when that has not happened between two looks. (Not on several nodes: what
- * one keeps the others cannot use.) Runs go to the page heap
+ * without a lock. Behind these is the run cache of a node: this file, under a lock of its own. What
+ * the latter keeps is bounded by a 32nd part of what the node's spans hold, 256 KiB to 64 MiB: what
+ * is too much is evicted slot by slot, that of what came last only when no other holds a run; one
+ * run always stays. Where runs are wanted back of a slot of which several were evicted, the program
+ * works in waves: the part doubles, up to all that the spans hold, and halves when that has not
+ * happened between two looks. (Not on several nodes: what one keeps the others cannot use.) Runs go
+ * to the page heap
  *   - when the node would have to take memory that holds none, though runs are kept
  *     (na_pageheap_alloc asks): a run that is kept never raises the peak, but for its place;
  *   - when it lay unused between two looks (the least that a slot held since the last one);

@@ -17,7 +17,8 @@
  *                   beyond REMOTE_LEAST, none taken    spans           all
  *   warm cache      not adopted for 1 to 2 OTHERS_MS   spans           all
  *   transfer cache  untouched for TRANSFER_IDLE_MS     spans           those batches
- *   large bins      full                               run cache       the block
+ *   large bins      full                               run cache       other slots' runs, or the
+ *                                                                      block and some of its slot
  *                   slot unused for IDLE_MS            page heap       the slot
  *   run cache       beyond its share                   page heap       as many runs as came
  *                   unused for TRANSFER_IDLE_MS        page heap       those runs
@@ -71,11 +72,13 @@
 
 /* Kept runs: bytes, as a part of what the node's spans hold (a power of two; it doubles for
  * programs that work in waves). */
-#define NA_KEPT_PART       32u
-#define NA_KEPT_LEAST      (256u << 10) /* and one run of any length */
-#define NA_KEPT_MOST       (64u << 20)  /* of a node */
-#define NA_LARGE_BINS_MOST (4u << 20)   /* of a thread, */
-#define NA_LARGE_BINS_ALL  (16u << 20)  /* and of all, by the threads */
+#define NA_KEPT_PART         32u
+#define NA_KEPT_LEAST        (256u << 10) /* and one run of any length */
+#define NA_KEPT_MOST         (64u << 20)  /* of a node */
+#define NA_LARGE_BINS_MOST   (4u << 20)   /* of a thread, */
+#define NA_LARGE_BINS_EARNED (8u << 20)   /* what it sends away and takes back, */
+#define NA_LARGE_BINS_COST   4u           /* of which sending costs this part, */
+#define NA_LARGE_BINS_ALL    (16u << 20)  /* and of all, by the threads */
 
 /* Thread caches. */
 #define NA_WARM_MOST      16u

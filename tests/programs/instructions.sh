@@ -48,6 +48,7 @@ stack:30000 268
 wave:8000 232
 ring:100000 93
 stack:100000 95
+stack:200000 95
 wave:100000 2150
 heap:64 150
 LIMITS
