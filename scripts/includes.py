@@ -37,6 +37,7 @@ ROOMS = [
     ["profiler/analyze/accesses"],
     ["profiler/analyze/blocks"],
     ["profiler/control"],
+    ["alloc/policy"],
     ["alloc/api"],
     ["profiler/record"],
     ["profiler/record/sources"],
@@ -64,6 +65,9 @@ EXCEPTIONS = {
     ("alloc/malloc/small.c", "alloc/api/init.h"): BEGINS,
     ("alloc/malloc/foreign.c", "alloc/api/init.h"): BEGINS,
     ("alloc/thread/attach.c", "alloc/api/init.h"): BEGINS,
+    ("alloc/api/init.c", "alloc/policy/policy.h"): "a policy begins with the library",
+    ("alloc/api/stats.c", "alloc/policy/policy.h"): "statistics have its line",
+    ("alloc/api/entry_dl.c", "alloc/policy/policy.h"): "what dlopen brings is bound",
     ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",
 }
 

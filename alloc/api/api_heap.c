@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alloc/api/api.h"
+#include "alloc/api/api_heap.h"
 #include "alloc/api/init.h"
 #include "alloc/cache/thread_cache.h"
 #include "alloc/central/heap.h"
@@ -187,6 +188,10 @@ NA_INLINE na_heap_t *part_of(numalloc_heap_t *heap) {
 static NA_COLD void *no_memory(void) {
     errno = ENOMEM;
     return NULL;
+}
+
+NA_RACES_WITH_EMPTY na_heap_t *na_heap_part(numalloc_heap_t *heap) {
+    return part_of(heap);
 }
 
 NA_RACES_WITH_EMPTY void *numalloc_heap_malloc(numalloc_heap_t *heap, size_t size) {

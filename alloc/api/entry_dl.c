@@ -16,6 +16,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/operators.h"
+#include "alloc/policy/policy.h"
 #include "alloc/sys/base.h"
 #include "alloc/sys/options.h"
 
@@ -49,6 +50,7 @@ NA_COLD next_dlopen_t na_dlopen_next(void) {
         na_operators_before_dlopen();
         atomic_store_explicit(&found, next, memory_order_relaxed);
     }
+    na_policy_bind_opened(); /* what came by then */
     unsigned drop = na_option(NA_OPT_DEEPBIND) ? 0 : RTLD_DEEPBIND;
     return (next_dlopen_t){.function = next, .keep = ~drop};
 }

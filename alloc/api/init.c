@@ -9,6 +9,7 @@
 #include "alloc/central/sizeclass.h"
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/foreign.h"
+#include "alloc/policy/policy.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
@@ -58,6 +59,7 @@ __attribute__((constructor(101))) static void at_load(void) {
         na_whose_init();
         na_init();
         na_control_at_load();
+        na_policy_at_load();
         na_background_init();
         const na_hooks_t *hooks = na_hooks;
         if (hooks != NULL && hooks->on_load != NULL) hooks->on_load();

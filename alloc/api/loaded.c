@@ -94,6 +94,7 @@ static const void *table_at(const struct dl_phdr_info *info, const ElfW(Dyn) * e
 
 static void read_dynamic(na_loaded_t *module, const struct dl_phdr_info *info,
                          const ElfW(Dyn) * entry) {
+    size_t soname = 0;
     for (; entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
         case DT_SYMTAB:
@@ -108,10 +109,14 @@ static void read_dynamic(na_loaded_t *module, const struct dl_phdr_info *info,
         case DT_HASH:
             module->sysv = table_at(info, entry);
             break;
+        case DT_SONAME:
+            soname = entry->d_un.d_val;
+            break;
         default:
             break;
         }
     }
+    if (soname != 0 && module->strings != NULL) module->soname = module->strings + soname;
 }
 
 static int one(struct dl_phdr_info *info, size_t size, void *context) {
@@ -121,6 +126,8 @@ static int one(struct dl_phdr_info *info, size_t size, void *context) {
         .name = info->dlpi_name != NULL ? info->dlpi_name : "",
         .index = walk->index++,
         .base = info->dlpi_addr,
+        .headers = info->dlpi_phdr,
+        .header_count = info->dlpi_phnum,
     };
     for (unsigned i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)

@@ -19,6 +19,9 @@ typedef struct na_loaded {
     const void *symbols;
     const char *strings;
     const uint32_t *gnu, *sysv; /* hash tables; NULL: has none */
+    const void *headers;        /* ElfW(Phdr), so many */
+    unsigned header_count;
+    const char *soname; /* NULL: has none */
 } na_loaded_t;
 
 typedef struct na_symbol_name {

@@ -12,6 +12,7 @@
 #include "alloc/page/chunk.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
+#include "alloc/policy/policy.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
@@ -235,6 +236,7 @@ void na_stats_print(int fd) {
     for (unsigned node = 0; node <= NA_NODE_ANY; node = na_node_next(node))
         print_node(node, fd);
     print_classes(&totals, fd);
+    na_policy_print(fd);
 }
 
 static int kept_stderr = -1;

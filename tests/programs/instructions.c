@@ -1,6 +1,7 @@
 /* instructions.c - pairs of malloc and free, to have their instructions counted.
  *
  *   instructions single COUNT     malloc(64), free, COUNT times
+ *   instructions deep COUNT       the same, malloc being called by three functions
  *   instructions batch COUNT      100 times malloc(64), then 100 times free, COUNT / 100 times
  *   instructions mixed COUNT      a random block of 2,000 (16 to 1,024 bytes) freed, and one of a
  *                                 random size allocated in its place
@@ -27,6 +28,24 @@
 static void single(long count) {
     for (long i = 0; i < count; i++)
         free(malloc(64));
+}
+
+/* Three frames that a policy may tell apart. */
+__attribute__((noinline, noclone)) static void *inner(void) {
+    void *block = malloc(64);
+    __asm__ volatile("" : : "r"(block) : "memory");
+    return block;
+}
+
+__attribute__((noinline, noclone)) static void *middle(void) {
+    void *block = inner();
+    __asm__ volatile("" : : "r"(block) : "memory");
+    return block;
+}
+
+static void deep(long count) {
+    for (long i = 0; i < count; i++)
+        free(middle());
 }
 
 static void batch(long count) {
@@ -157,10 +176,10 @@ int main(int argc, char **argv) {
             const char *name;
             int argc;
             void (*run)(long count);
-        } runs[] = {{"single", 3, single},  {"batch", 3, batch},    {"mixed", 3, mixed},
-                    {"realloc", 3, resize}, {"new", 3, one},        {"new-array", 3, array},
-                    {"ring", 4, ring},      {"stack", 4, stack},    {"wave", 4, wave},
-                    {"heap", 4, heap},      {"threads", 3, threads}};
+        } runs[] = {{"single", 3, single},   {"deep", 3, deep},      {"batch", 3, batch},
+                    {"mixed", 3, mixed},     {"realloc", 3, resize}, {"new", 3, one},
+                    {"new-array", 3, array}, {"ring", 4, ring},      {"stack", 4, stack},
+                    {"wave", 4, wave},       {"heap", 4, heap},      {"threads", 3, threads}};
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0 && runs[i].argc == argc) {
                 runs[i].run(count);
@@ -168,7 +187,8 @@ int main(int argc, char **argv) {
             }
         }
     }
-    fprintf(stderr, "usage: instructions single|batch|mixed|realloc|new|new-array|threads COUNT\n"
-                    "       instructions ring|stack|wave|heap SIZE COUNT\n");
+    fprintf(stderr,
+            "usage: instructions single|deep|batch|mixed|realloc|new|new-array|threads COUNT\n"
+            "       instructions ring|stack|wave|heap SIZE COUNT\n");
     return 2;
 }

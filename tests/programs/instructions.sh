@@ -52,4 +52,29 @@ stack:200000 95
 wave:100000 2150
 heap:64 150
 LIMITS
+
+# Under a policy: what more a call takes whose module has rules but no rule means it; one that one
+# frame decides; and one that three do. (Lines of their own: the blocks are malloc's, so the rest is
+# what it was.)
+more() { # KIND LIMIT RULE
+    local plain policy
+    plain=$(($(count "$1" 200000) - $(count "$1" 100000)))
+    printf 'numalloc policy 1\nprogram any\nsite %s : lines=own, control=1/8\n' "$3" >"$directory/policy"
+    export NUMALLOC_POLICY=$directory/policy
+    policy=$(($(count "$1" 200000) - $(count "$1" 100000)))
+    unset NUMALLOC_POLICY
+    local tenths=$(((policy - plain) / 10000))
+    printf '%s: policy, %-22s %d.%d instructions more, at most %d\n' "$test_name" "$3" \
+        $((tenths / 10)) $((tenths % 10)) "$2"
+    [ "$tenths" -gt 0 ] || fail "the policy '$3' does nothing"
+    if [ "$tenths" -gt $(($2 * 10)) ]; then
+        echo "$test_name: FAILED: a call under the policy '$3' takes more instructions than it may" >&2
+        status=1
+    fi
+}
+if [ "$(uname -m)" = x86_64 ]; then
+    more single 8 batch
+    more single 40 single
+    more deep 120 'inner < middle < deep'
+fi
 exit "$status"

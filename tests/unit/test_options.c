@@ -240,8 +240,8 @@ Test(options, unknown_names) {
     expect_warning("NUMALLOC_STAT ", "did you mean NUMALLOC_STATS?", "");
     INIT("NUMALLOC_PURGE_DEALY=1");
     expect_warning("NUMALLOC_PURGE_DEALY", "did you mean NUMALLOC_PURGE_DELAY?", "");
-    INIT("NUMALLOC_POLICY=a.policy");
-    expect_warning("NUMALLOC_POLICY", "unknown", "docs/options.md");
+    INIT("NUMALLOC_ELSEWHERE=a.file");
+    expect_warning("NUMALLOC_ELSEWHERE", "unknown", "docs/options.md");
     INIT("NUMALLOC_=1");
     expect_warning("unknown", "docs/options.md", "");
     INIT("NUMALLOC_X"); /* not even a value */

@@ -1,0 +1,11 @@
+/* api_heap.h - what a policy needs of heaps besides numalloc.h. */
+#ifndef NUMALLOC_ALLOC_API_API_HEAP_H
+#define NUMALLOC_ALLOC_API_API_HEAP_H
+
+#include "alloc/central/heap.h"
+#include "numalloc/numalloc.h"
+
+/* The part of the heap that the calling thread takes from; NULL: no memory. */
+na_heap_t *na_heap_part(numalloc_heap_t *heap);
+
+#endif

@@ -1,0 +1,589 @@
+/* policy.c - from the file to tables: modules by build-id, functions by name, frames by .eh_frame.
+ *
+ * Done as a whole each time: the tables are made anew with what is loaded, from the rules as read,
+ * and published; sites keep their places, so what they gave and their heaps stay. */
+#include "alloc/policy/policy.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "alloc/api/loaded.h"
+#include "alloc/api/whose.h"
+#include "alloc/central/sizeclass.h"
+#include "alloc/machine/topology.h"
+#include "alloc/policy/frame_step.h"
+#include "alloc/policy/names.h"
+#include "alloc/policy/slots.h"
+#include "alloc/sys/lock.h"
+#include "alloc/sys/meta.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/print.h"
+
+#ifndef NA_PREFIXED
+
+enum {
+    NODES = 1 << 16, /* rules by function name have a node for each call in it */
+    TABLE = 4 * NODES,
+    MODULES = 256, /* that rules may lie in: of the file, or any for functions */
+    FAULTS_SAID = 10,
+};
+
+typedef struct module {
+    na_unwind_module_t unwind;
+    uintptr_t base, text, text_end; /* the part that is code */
+    uint32_t rules_module;          /* of the file; NA_POLICY_NO_MODULE: none */
+    char path[512];
+    bool innermost, pinned; /* innermost frames of rules lie here */
+} module_t;
+
+typedef struct bound {
+    const char *file;
+    na_policy_t *rules;
+    na_policy_site_t *sites;
+    na_policy_pool_t *pools;
+    uint32_t pool_count;
+    unsigned adds; /* na_loaded_count when it was bound */
+    /* What the summary says. */
+    uint32_t missing_modules, other_builds, not_constant, missing_nodes, slots;
+    bool full, for_others, not_ours;
+} bound_t;
+
+NA_SPARSE static bound_t bound;
+static na_lock_t lock; /* one binds at a time; only tried */
+
+/* --- the file --- */
+
+static void say_fault(void *arg, const na_policy_fault_t *fault) {
+    unsigned *said = arg;
+    char line[512];
+    na_policy_fault_text(fault, bound.file, line, sizeof line);
+    if ((*said)++ < FAULTS_SAID) na_warn("%s", line);
+}
+
+static na_policy_t *read_rules(const char *file) {
+    char *text = na_os_map(na_align_up(NA_POLICY_TEXT + 2, na_os_page));
+    na_policy_t *rules = na_os_map(na_align_up(sizeof *rules, na_os_page));
+    if (text == NULL || rules == NULL) return NULL;
+    long length = na_os_read_file(file, text, NA_POLICY_TEXT + 2);
+    if (length < 0) {
+        na_warn("NUMALLOC_POLICY=%s cannot be read: no policy", file);
+        return NULL;
+    }
+    unsigned said = 0;
+    bool good = na_policy_read(text, (size_t)length, rules, say_fault, &said);
+    if (said > FAULTS_SAID)
+        na_warn("%s: %u more lines are wrong", file, (uint64_t)said - FAULTS_SAID);
+    return good ? rules : NULL;
+}
+
+/* --- modules --- */
+
+typedef struct build_id {
+    const uint8_t *bytes;
+    size_t length;
+} build_id_t;
+
+static build_id_t build_id_of(const na_loaded_t *module) {
+    const ElfW(Phdr) *headers = module->headers;
+    for (unsigned i = 0; i < module->header_count; i++) {
+        if (headers[i].p_type != PT_NOTE) continue;
+        const uint8_t *at = (const uint8_t *)module->base + headers[i].p_vaddr;
+        const uint8_t *end = at + headers[i].p_memsz;
+        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
+            const ElfW(Nhdr) *note = (const void *)at;
+            const uint8_t *data = at + sizeof *note + na_align_up(note->n_namesz, 4);
+            if (data > end || note->n_descsz > (size_t)(end - data)) break;
+            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+                memcmp(at + sizeof *note, "GNU", 4) == 0)
+                return (build_id_t){data, note->n_descsz};
+            at = data + na_align_up(note->n_descsz, 4);
+        }
+    }
+    return (build_id_t){0};
+}
+
+static const char *file_name(const char *path) {
+    const char *name = path;
+    for (; *path != 0; path++)
+        if (*path == '/') name = path + 1;
+    return name;
+}
+
+static const char *program_path(void) {
+    NA_SPARSE static char path[1024];
+    if (path[0] == 0) {
+        long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path,
+                            sizeof path - 1, 0, 0);
+        path[n > 0 ? n : 0] = 0;
+    }
+    return path;
+}
+
+typedef struct visit {
+    module_t *modules;
+    unsigned count;
+    bool is_for; /* the program is one that the file is for */
+} visit_t;
+
+/* The module of the file that this is; *other: one of its name has another build-id. */
+static uint32_t rules_module_of(const na_loaded_t *loaded, const char *path, bool *other) {
+    build_id_t id = build_id_of(loaded);
+    for (uint32_t i = 0; i < bound.rules->module_count; i++) {
+        const na_policy_module_t *m = &bound.rules->modules[i];
+        if (!na_policy_name_is(bound.rules, m->name, file_name(path)) &&
+            (loaded->soname == NULL || !na_policy_name_is(bound.rules, m->name, loaded->soname)))
+            continue;
+        if (m->build_id.length == id.length &&
+            (id.length == 0 || memcmp(m->build_id.bytes, id.bytes, id.length) == 0))
+            return i;
+        *other = true;
+    }
+    return NA_POLICY_NO_MODULE;
+}
+
+static bool look_at(const na_loaded_t *loaded, void *arg) {
+    visit_t *v = arg;
+    const char *path = loaded->index == 0 ? program_path() : loaded->name;
+    if (loaded->index == 0) {
+        build_id_t id = build_id_of(loaded);
+        v->is_for = na_policy_is_for(bound.rules, file_name(path), id.bytes, id.length);
+        if (!v->is_for) return false;
+    }
+    if (v->count >= MODULES || strlen(path) >= sizeof v->modules->path) return true;
+    module_t *m = &v->modules[v->count];
+    *m = (module_t){.base = loaded->base, .unwind.start = UINTPTR_MAX, .text = UINTPTR_MAX};
+    const ElfW(Phdr) *headers = loaded->headers;
+    for (unsigned i = 0; i < loaded->header_count; i++) {
+        uintptr_t at = loaded->base + headers[i].p_vaddr, end = at + headers[i].p_memsz;
+        if (headers[i].p_type == PT_GNU_EH_FRAME) m->unwind.eh_hdr = (const uint8_t *)at;
+        if (headers[i].p_type != PT_LOAD) continue;
+        if (at < m->unwind.start) m->unwind.start = at;
+        if (end > m->unwind.end) m->unwind.end = end;
+        if ((headers[i].p_flags & PF_X) == 0 || (headers[i].p_flags & PF_R) == 0) continue;
+        if (at < m->text) m->text = at;
+        if (end > m->text_end) m->text_end = end;
+    }
+    if (m->text_end == 0) return true;
+    uintptr_t own = (uintptr_t)&na_policy_bind_opened;
+    if (own >= m->unwind.start && own < m->unwind.end) return true;
+    strcpy(m->path, path);
+    bool other = false;
+    m->rules_module = rules_module_of(loaded, path, &other);
+    bound.other_builds += other && m->rules_module == NA_POLICY_NO_MODULE;
+    v->count++;
+    return true;
+}
+
+/* --- sites and their memory --- */
+
+/* Dense lists of the nodes of a set that this machine can use. */
+static bool read_nodes(na_policy_pool_t *pool, const na_policy_action_t *a) {
+    size_t most = sizeof pool->nodes / sizeof pool->nodes[0], count = 0;
+    for (unsigned id = 0; id < 8 * sizeof a->nodes; id++) {
+        if ((a->nodes[id / 64] >> (id % 64) & 1) == 0) continue;
+        int node = na_node_dense(id);
+        if (node < 0 || !na_node_usable((unsigned)node) || count == most) return false;
+        pool->nodes[count++] = (int)id;
+    }
+    pool->options.nodes = pool->nodes;
+    pool->options.node_count = count;
+    return count != 0;
+}
+
+static bool node_is_here(unsigned id) {
+    int node = na_node_dense(id);
+    return node >= 0 && na_node_usable((unsigned)node);
+}
+
+static void set_name(na_policy_pool_t *pool, na_policy_name_t name, uint32_t line) {
+    size_t n = 0;
+    for (; n < name.length && n < sizeof pool->name - 1; n++)
+        pool->name[n] = bound.rules->text[name.at + n];
+    if (n == 0) {
+        na_text_t t = {0};
+        na_text_str(&t, "policy line ");
+        na_text_u64(&t, line);
+        n = t.length < sizeof pool->name - 1 ? t.length : sizeof pool->name - 1;
+        memcpy(pool->name, t.data, n);
+    }
+    pool->name[n] = 0;
+    pool->options.name = pool->name;
+}
+
+static void fill_pool(na_policy_pool_t *pool, const na_policy_action_t *a) {
+    numalloc_heap_options_t *o = &pool->options;
+    if (a->own_lines) o->flags |= NUMALLOC_HEAP_OWN_LINES;
+    if (a->huge_pages) o->flags |= NUMALLOC_HEAP_HUGE_PAGES;
+    pool->apart = true;
+    atomic_store_explicit(&pool->learned, -1, memory_order_relaxed);
+    switch ((na_policy_place_t)a->place) {
+    case NA_POLICY_NODE:
+    case NA_POLICY_CONSUMER:
+        pool->learns = a->place == NA_POLICY_CONSUMER;
+        if (a->node == NA_POLICY_NO_NODE) break;
+        o->place = NUMALLOC_HEAP_NODE;
+        o->node = a->node;
+        pool->missing = !node_is_here(a->node);
+        break;
+    case NA_POLICY_NODES:
+        o->place = NUMALLOC_HEAP_INTERLEAVED;
+        pool->missing = !read_nodes(pool, a);
+        break;
+    case NA_POLICY_INTERLEAVE:
+        o->place = NUMALLOC_HEAP_INTERLEAVED;
+        break;
+    case NA_POLICY_FIRST_TOUCH:
+    case NA_POLICY_FOLLOW:
+        o->place = NUMALLOC_HEAP_FIRST_TOUCH;
+        break;
+    case NA_POLICY_NEAR:
+        o->place = NUMALLOC_HEAP_NEAR;
+        break;
+    case NA_POLICY_FAR:
+        o->place = NUMALLOC_HEAP_FAR;
+        break;
+    default:
+        /* Nothing but lines, or a size to grow to: malloc has that. */
+        pool->apart = a->group != NA_POLICY_NO_GROUP || a->huge_pages || a->life != 0 ||
+                      a->place == NA_POLICY_LOCAL;
+        break;
+    }
+    if (pool->missing) {
+        bound.missing_nodes++;
+        o->place = NUMALLOC_HEAP_LOCAL;
+        pool->apart = false;
+    }
+}
+
+/* Pools: the groups', the two lives', then one for each site that needs one alone. */
+static bool make_sites(void) {
+    const na_policy_t *rules = bound.rules;
+    uint32_t shared = rules->group_count + 2;
+    size_t sums = (size_t)rules->rule_count * NA_POLICY_SHARDS * sizeof(na_policy_sums_t);
+    bound.sites = na_meta_alloc(rules->rule_count * sizeof *bound.sites, NA_CACHE_LINE);
+    bound.pools = na_meta_alloc((rules->rule_count + shared) * sizeof *bound.pools, NA_CACHE_LINE);
+    na_policy_sums_t *sum = na_meta_alloc(sums, NA_CACHE_LINE);
+    if (bound.sites == NULL || bound.pools == NULL || sum == NULL) return false;
+    bound.pool_count = shared;
+    for (uint32_t i = 0; i < rules->rule_count; i++) {
+        const na_policy_rule_t *rule = &rules->rules[i];
+        const na_policy_action_t *a = &rule->action;
+        na_policy_pool_t *pool;
+        na_policy_name_t name = {0};
+        if (a->group != NA_POLICY_NO_GROUP) {
+            pool = &bound.pools[a->group];
+            name = rules->groups[a->group].name;
+        } else if (a->life != NA_POLICY_LIFE_NONE && a->place == NA_POLICY_PLACE_NONE &&
+                   !a->own_lines && !a->huge_pages) {
+            pool = &bound.pools[rules->group_count + (a->life == NA_POLICY_LIFE_LONG)];
+        } else {
+            pool = &bound.pools[bound.pool_count++];
+        }
+        if (pool->options.name == NULL) {
+            fill_pool(pool, a);
+            set_name(pool, name, rule->line);
+        }
+        bound.sites[i] =
+            (na_policy_site_t){.pool = pool,
+                               .sums = &sum[i * NA_POLICY_SHARDS],
+                               .usual_most = !pool->apart && a->reserve == 0 && a->control != 1
+                                                 ? NA_SMALL_MAX - NA_CACHE_LINE
+                                                 : 0,
+                               .line_mask = a->own_lines ? NA_CACHE_LINE - 1 : 0,
+                               .reserve = a->reserve,
+                               .line = rule->line,
+                               .control = a->control};
+    }
+    return true;
+}
+
+/* --- the tree --- */
+
+typedef struct tree {
+    na_policy_live_t *live;
+    na_policy_node_t *nodes;
+    na_policy_key_t *table;
+    uint32_t count, root_count;
+    module_t *modules;
+    unsigned module_count;
+    /* The rule that is being added: frame `depth` of it, below `parent`. */
+    const na_policy_rule_t *rule;
+    uint32_t site;
+    bool no_step;
+} tree_t;
+
+static module_t *module_at(tree_t *t, uintptr_t pc) {
+    for (unsigned i = 0; i < t->module_count; i++)
+        if (pc > t->modules[i].unwind.start && pc <= t->modules[i].unwind.end)
+            return &t->modules[i];
+    return NULL;
+}
+
+/* The node of the address below the parent, made if need be; 0: there is no room. */
+static uint32_t node_for(tree_t *t, uintptr_t pc, uint32_t parent) {
+    uint32_t mask = t->live->mask, at = na_policy_hash(pc, parent) & mask;
+    for (; t->table[at].node != 0; at = (at + 1) & mask)
+        if (t->table[at].pc == pc && t->table[at].parent == parent) return t->table[at].node;
+    if (t->count >= NODES) {
+        bound.full = true;
+        return 0;
+    }
+    t->table[at] = (na_policy_key_t){pc, parent, t->count};
+    na_policy_node_t *above = &t->nodes[parent];
+    if (parent != 0 && above->children == 0) {
+        above->first_pc = pc;
+        above->first = &t->nodes[t->count];
+    }
+    if (parent != 0 && above->children < 2) above->children++;
+    return t->count++;
+}
+
+static void add_frame(tree_t *t, unsigned depth, uint32_t parent);
+
+typedef struct below {
+    tree_t *tree;
+    unsigned depth;
+    uint32_t parent;
+} below_t;
+
+static void add_at(uintptr_t pc, void *arg) {
+    const below_t *b = arg;
+    tree_t *t = b->tree;
+    module_t *module = module_at(t, pc);
+    if (module == NULL) return;
+    na_policy_node_t found = {0};
+    bool last = b->depth + 1u == t->rule->depth;
+    if (!last && !na_policy_step(&module->unwind, pc, &found)) {
+        t->no_step = true;
+        return;
+    }
+    uint32_t node = node_for(t, pc, b->parent);
+    if (node == 0) return;
+    module->pinned = true;
+    if (b->depth == 0) module->innermost = true;
+    na_policy_node_t *n = &t->nodes[node];
+    if (last) {
+        n->site = &bound.sites[t->site];
+        bound.sites[t->site].bound = true;
+        return;
+    }
+    n->cfa = found.cfa;
+    n->cfa_by_bp = found.cfa_by_bp;
+    n->bp_at = found.bp_at;
+    add_frame(t, b->depth + 1, node);
+}
+
+static void add_frame(tree_t *t, unsigned depth, uint32_t parent) {
+    const na_policy_frame_t *frame = &t->rule->frames[depth];
+    below_t below = {t, depth, parent};
+    for (unsigned i = 0; i < t->module_count; i++) {
+        module_t *m = &t->modules[i];
+        if (frame->module != NA_POLICY_NO_MODULE) {
+            uintptr_t pc = m->base + frame->offset;
+            if (m->rules_module == frame->module && pc > m->text && pc <= m->text_end)
+                add_at(pc, &below);
+            continue;
+        }
+        na_policy_symbols_t symbols;
+        na_policy_symbols_open(&symbols, m->path);
+        na_policy_calls_in(&symbols, bound.rules->text + frame->name.at, frame->name.length,
+                           m->base, m->text, m->text_end, add_at, &below);
+        na_policy_symbols_close(&symbols);
+    }
+}
+
+/* Innermost-only rules and their tables; true: there are some. */
+static bool make_tree(tree_t *t) {
+    t->live = na_os_map(na_align_up(sizeof *t->live, na_os_page));
+    t->nodes = na_os_map(na_align_up((size_t)NODES * sizeof *t->nodes, na_os_page));
+    t->table = na_os_map(na_align_up((size_t)TABLE * sizeof *t->table, na_os_page));
+    if (t->live == NULL || t->nodes == NULL || t->table == NULL) return false;
+    t->live->nodes = t->nodes;
+    t->live->table = t->table;
+    t->live->mask = TABLE - 1;
+    t->count = t->root_count = 1;
+    bound.not_constant = 0;
+    for (uint32_t i = 0; i < bound.rules->rule_count; i++) {
+        bound.sites[i].bound = false;
+        t->rule = &bound.rules->rules[i];
+        t->site = i;
+        t->no_step = false;
+        add_frame(t, 0, 0);
+        bound.not_constant += t->no_step && !bound.sites[i].bound;
+    }
+    return t->count > 1;
+}
+
+static bool turn_slots(const na_loaded_t *loaded, void *arg) {
+    const tree_t *t = arg;
+    for (unsigned i = 0; i < t->module_count; i++)
+        if (t->modules[i].innermost && t->modules[i].base == loaded->base)
+            bound.slots += na_policy_turn_slots(loaded);
+    return true;
+}
+
+/* What dlopen brought stays from now on: rules name its addresses. */
+static void pin(const tree_t *t) {
+    for (unsigned i = 1; i < t->module_count; i++)
+        if (t->modules[i].pinned)
+            (void)dlopen(t->modules[i].path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* Tables first, then the bytes that lead to them. */
+static void publish(tree_t *t) {
+    uint8_t places[NA_POLICY_FILTER] = {0};
+    for (uint32_t at = 0; at < TABLE; at++) {
+        const na_policy_key_t *key = &t->table[at];
+        if (key->node == 0 || key->parent != 0) continue;
+        uint8_t *place = &places[key->pc & (NA_POLICY_FILTER - 1)];
+        bool alone = *place == 0 && t->root_count < NA_POLICY_ROOTS - 1;
+        *place = (uint8_t)(alone ? t->root_count : NA_POLICY_ROOTS - 1);
+        if (!alone) continue;
+        const na_policy_node_t *node = &t->nodes[key->node];
+        t->live->root_nodes[t->root_count] = node;
+        t->live->roots[t->root_count++] =
+            (na_policy_root_t){key->pc, node->children != 0 ? NULL : node->site};
+    }
+    atomic_store_explicit(&na_policy_live, t->live, memory_order_release);
+    for (size_t i = 0; i < NA_POLICY_FILTER; i++)
+        __atomic_store_n(&na_policy_filter[i], places[i], __ATOMIC_RELEASE);
+}
+
+static void bind(void) {
+    size_t modules = na_align_up(MODULES * sizeof(module_t), na_os_page);
+    visit_t v = {.modules = na_os_map(modules)};
+    tree_t t = {.modules = v.modules};
+    if (v.modules == NULL) return;
+    bound.adds = na_loaded_count();
+    bound.other_builds = 0;
+    na_loaded_visit(look_at, &v);
+    t.module_count = v.count;
+    bound.for_others = !v.is_for;
+    if (v.is_for && make_tree(&t)) {
+        pin(&t);
+        publish(&t);
+        na_loaded_visit(turn_slots, &t);
+    }
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < bound.rules->module_count; i++)
+        for (unsigned k = 0; k < v.count; k++)
+            if (v.modules[k].rules_module == i) {
+                found++;
+                break;
+            }
+    bound.missing_modules = bound.rules->module_count - found;
+    na_os_unmap(v.modules, modules);
+}
+
+/* --- the interface --- */
+
+void na_policy_at_load(void) {
+    bound.file = na_option_text(NA_OPT_POLICY);
+    if (bound.file == NULL || bound.file[0] == 0) return;
+    bound.not_ours = na_whose_malloc()[0] != 0;
+    if (bound.not_ours || !na_try_lock(&lock)) return;
+    bound.rules = read_rules(bound.file);
+    if (bound.rules != NULL && bound.rules->rule_count != 0 && make_sites()) bind();
+    na_unlock(&lock);
+}
+
+void na_policy_bind_opened(void) {
+    if (bound.sites == NULL || bound.for_others || bound.adds == na_loaded_count()) return;
+    if (!na_try_lock(&lock)) return;
+    if (bound.adds != na_loaded_count()) bind();
+    na_unlock(&lock);
+}
+
+static void part(na_text_t *t, const char *before, uint64_t count, const char *what) {
+    if (count == 0) return;
+    na_text_str(t, before);
+    na_text_u64(t, count);
+    na_text_str(t, what);
+}
+
+/* What the site gave so far; a snapshot. */
+typedef struct given {
+    uint64_t calls, bytes, control_calls, control_bytes;
+} given_t;
+
+static given_t given_by(const na_policy_site_t *site) {
+    given_t g = {
+        .calls = atomic_load_explicit(&site->large, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&site->large_bytes, memory_order_relaxed),
+        .control_calls = atomic_load_explicit(&site->large_control, memory_order_relaxed),
+        .control_bytes = atomic_load_explicit(&site->large_control_bytes, memory_order_relaxed),
+    };
+    for (unsigned i = 0; i < NA_POLICY_SHARDS; i++) {
+        const na_policy_sums_t *sums = &site->sums[i];
+        int32_t left = __atomic_load_n(&sums->left, __ATOMIC_RELAXED);
+        int32_t granted = atomic_load_explicit(&sums->granted, memory_order_relaxed);
+        uint64_t now = (uint64_t)(granted - (left > 0 ? left : 0));
+        uint64_t bytes = atomic_load_explicit(&sums->bytes, memory_order_relaxed);
+        g.calls += atomic_load_explicit(&sums->calls, memory_order_relaxed) + now;
+        g.bytes += bytes;
+        g.control_calls += atomic_load_explicit(&sums->control_calls, memory_order_relaxed);
+        g.control_bytes += atomic_load_explicit(&sums->control_bytes, memory_order_relaxed);
+        if (!atomic_load_explicit(&sums->control, memory_order_relaxed)) continue;
+        g.control_calls += now;
+        g.control_bytes += bytes - atomic_load_explicit(&sums->bytes_before, memory_order_relaxed);
+    }
+    return g;
+}
+
+void na_policy_print(int fd) {
+    if (bound.file == NULL || bound.file[0] == 0) return;
+    na_text_t t = {0};
+    na_text_str(&t, "policy ");
+    na_text_str(&t, bound.file);
+    if (bound.not_ours || bound.rules == NULL || bound.for_others || bound.sites == NULL) {
+        na_text_str(&t, bound.not_ours        ? ": malloc is another's"
+                        : bound.rules == NULL ? ": cannot be used"
+                        : bound.for_others    ? ": for other programs"
+                                              : ": no rules");
+        na_text_str(&t, "\n");
+        na_text_end(&t, fd);
+        return;
+    }
+    uint64_t calls = 0, bytes = 0, control = 0, failed = 0;
+    uint32_t unbound = 0, unmatched = 0;
+    for (uint32_t i = 0; i < bound.rules->rule_count; i++) {
+        const na_policy_site_t *site = &bound.sites[i];
+        given_t g = given_by(site);
+        calls += g.calls;
+        bytes += g.bytes;
+        control += g.control_calls;
+        failed += atomic_load_explicit(&site->failed, memory_order_relaxed);
+        unbound += !site->bound;
+        unmatched += site->bound && g.calls == 0;
+    }
+    part(&t, ": ", bound.rules->rule_count, " rules");
+    part(&t, ", ", unbound, " not bound");
+    part(&t, ", ", unmatched, " never matched");
+    part(&t, ", ", bound.rules->faults, " lines left out");
+    part(&t, ", ", bound.other_builds, " modules of another build");
+    part(&t, ", ", bound.missing_modules, " modules not loaded");
+    part(&t, ", ", bound.not_constant, " rules with frames that cannot be followed");
+    part(&t, ", ", bound.missing_nodes, " for nodes that are not here");
+    if (bound.full) na_text_str(&t, ", too many calls by function name");
+    part(&t, "; ", calls, " blocks, ");
+    if (calls != 0) na_text_bytes(&t, bytes);
+    part(&t, ", ", control, " of them for comparison");
+    part(&t, ", ", failed, " from malloc for want of memory");
+    na_text_str(&t, "\n");
+    na_text_end(&t, fd);
+}
+
+#else
+
+void na_policy_at_load(void) {}
+void na_policy_bind_opened(void) {}
+void na_policy_print(int fd) {
+    (void)fd;
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* policy.h - NUMALLOC_POLICY=FILE: begun with the program, bound again to what dlopen brings. */
+#ifndef NUMALLOC_ALLOC_POLICY_POLICY_H
+#define NUMALLOC_ALLOC_POLICY_POLICY_H
+
+/* In the library's constructor, with the options read: reads the file and binds it. */
+void na_policy_at_load(void);
+/* Binds what was opened since. Nothing of ours may be locked; asks the loader. */
+void na_policy_bind_opened(void);
+/* Its part of the statistics. */
+void na_policy_print(int fd);
+
+#endif
