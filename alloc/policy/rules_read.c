@@ -379,10 +379,11 @@ static bool group_of(line_t *line, na_policy_name_t name, uint16_t *group) {
 
 static bool take_group_name(line_t *line, na_policy_name_t *name) {
     skip_blanks(line);
+    uint32_t begin = line->at;
     *name = take_while(line, is_name);
     if (name->length == 0 || !is_letter(line->text[name->at]) || name->length > NA_POLICY_NAME)
-        return fault_rest(line, "no name of a group",
-                          "it begins with a letter and has letters, digits, - and _");
+        return fault(line, "no name of a group", name_of(begin, line->end),
+                     "it begins with a letter and has letters, digits, - and _");
     return true;
 }
 
