@@ -200,22 +200,20 @@ NEW_FORMS(NEW_ENTRY)
 
 /* --- which is whose --- */
 
-typedef struct pair {
-    const char *name;
-    uintptr_t plain, entry;
-} pair_t;
-
-/* Called for each pair until it says true. */
-static bool each_pair(bool (*visit)(pair_t pair, void *arg), void *arg) {
-#define PAIR(name)                                                                                 \
-    { #name, (uintptr_t)name, (uintptr_t)entry_##name }
-#define NEW_PAIR(op, symbol, kind, alignment, parameters, ...)                                     \
-    {#symbol, (uintptr_t)na_own##symbol, (uintptr_t)entry_##symbol},
-    const pair_t pairs[] = {PAIR(malloc),        PAIR(calloc),   PAIR(realloc),
-                            PAIR(aligned_alloc), PAIR(memalign), PAIR(posix_memalign),
-                            NEW_FORMS(NEW_PAIR)};
-    for (unsigned i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (visit(pairs[i], arg)) return true;
+/* Called for each function that has an entry, until it says true. (Calls, not a table: addresses in
+ * a table are relocations.) */
+typedef bool visit_t(const char *name, uintptr_t plain, uintptr_t entry, void *arg);
+static bool each_entry(visit_t *visit, void *arg) {
+#define VISIT(name, plain)                                                                         \
+    if (visit(#name, (uintptr_t)(plain), (uintptr_t)entry_##name, arg)) return true;
+#define VISIT_NEW(op, symbol, kind, alignment, parameters, ...) VISIT(symbol, na_own##symbol)
+    VISIT(malloc, malloc)
+    VISIT(calloc, calloc)
+    VISIT(realloc, realloc)
+    VISIT(aligned_alloc, aligned_alloc)
+    VISIT(memalign, memalign)
+    VISIT(posix_memalign, posix_memalign)
+    NEW_FORMS(VISIT_NEW)
     return false;
 }
 
@@ -224,28 +222,30 @@ typedef struct wanted {
     uintptr_t address;
 } wanted_t;
 
-static bool is_plain(pair_t pair, void *arg) {
+static bool is_plain(const char *name, uintptr_t plain, uintptr_t entry, void *arg) {
+    (void)name;
     wanted_t *wanted = arg;
-    if (pair.plain != wanted->address) return false;
-    wanted->address = pair.entry;
+    if (plain != wanted->address) return false;
+    wanted->address = entry;
     return true;
 }
 
 uintptr_t na_policy_entry_for(uintptr_t function) {
     wanted_t wanted = {.address = function};
-    return function != 0 && each_pair(is_plain, &wanted) ? wanted.address : 0;
+    return function != 0 && each_entry(is_plain, &wanted) ? wanted.address : 0;
 }
 
-static bool is_named(pair_t pair, void *arg) {
+static bool is_named(const char *name, uintptr_t plain, uintptr_t entry, void *arg) {
+    (void)entry;
     wanted_t *wanted = arg;
-    if (strcmp(pair.name, wanted->name) != 0) return false;
-    wanted->address = pair.plain;
+    if (strcmp(name, wanted->name) != 0) return false;
+    wanted->address = plain;
     return true;
 }
 
 uintptr_t na_policy_function_named(const char *name) {
     wanted_t wanted = {.name = name};
-    return each_pair(is_named, &wanted) ? wanted.address : 0;
+    return each_entry(is_named, &wanted) ? wanted.address : 0;
 }
 
 #endif
