@@ -1,0 +1,128 @@
+/* ruled.c - under a policy blocks lie where their rules say, though the program asks for nothing:
+ * small, middle and large ones, judged by the kernel. The thread runs on the first node throughout.
+ *
+ * The rules name functions of this program, and nodes of this machine: so they are written first,
+ * and the program starts again under them. */
+#include "lab.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define APART __attribute__((noinline, noclone, noipa))
+#define MIB   ((size_t)1 << 20)
+#define BYTES (4 * MIB) /* of each size, so that small ones are many pages, too */
+
+static const size_t sizes[] = {40, 600, 20000, 100000, 3 * MIB};
+
+/* The sites. (None is a call in tail position: its return address is what a rule names.) */
+#define SITE(name)                                                                                 \
+    APART static void *name(size_t size) {                                                         \
+        void *block = malloc(size);                                                                \
+        if (block != NULL) memset(block, 1, size);                                                 \
+        return block;                                                                              \
+    }
+SITE(by_no_rule)
+SITE(by_last)
+SITE(by_turns)
+SITE(by_near)
+SITE(by_far)
+SITE(by_half)
+
+static int node_first = -1, node_last = -1, node_far = -1; /* table indices */
+
+static void find_nodes(void) {
+    for (int i = 0; i < lab_nodes; i++) {
+        if (!lab_node[i].memory) continue;
+        bool cpus = lab_node[i].cpu >= 0;
+        if (cpus && node_first < 0) node_first = i;
+        node_last = i;
+    }
+    REQUIRE(node_first >= 0);
+    for (int i = 0; i < lab_nodes; i++)
+        if (lab_node[i].memory && lab_node[i].cpu < 0 &&
+            (node_far < 0 ||
+             lab_node[node_first].distance[i] < lab_node[node_first].distance[node_far]))
+            node_far = i;
+    if (node_far < 0) node_far = node_first;
+}
+
+static lab_pages_t fill(void *(*site)(size_t size), size_t size) {
+    static lab_block_t blocks[BYTES / 40 + 1];
+    size_t count = BYTES / size;
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = (lab_block_t){.start = site(size), .size = size};
+        REQUIRE(blocks[i].start != NULL);
+    }
+    lab_pages_t pages = {0};
+    lab_judge(blocks, count, false, &pages);
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i].start);
+    return pages;
+}
+
+static void expect_on(void *(*site)(size_t size), int index, const char *what) {
+    for (size_t k = 0; k < NA_COUNT(sizes); k++) {
+        lab_pages_t pages = fill(site, sizes[k]);
+        lab_expect_on(&pages, index, what);
+    }
+}
+
+/* Between these shares, in per cent. */
+static void expect_share(const lab_pages_t *pages, int index, unsigned least, unsigned most,
+                         size_t size, const char *what) {
+    uint64_t share = 100 * pages->on[index] / pages->total;
+    CHECK_MSG(share >= least && share <= most,
+              "%s, %zu bytes: node %d has %lu %% of %lu pages, not %u to %u", what, size,
+              lab_node[index].id, share, pages->total, least, most);
+}
+
+static void judge(void) {
+    lab_pin(node_first);
+    lab_sleep_ms(20);
+    unsigned members = 0;
+    for (int i = 0; i < lab_nodes; i++)
+        members += lab_node[i].memory;
+    expect_on(by_no_rule, node_first, "that no rule means");
+    expect_on(by_last, node_last, "ruled to the last node");
+    expect_on(by_near, node_first, "ruled near");
+    expect_on(by_far, node_far, "ruled far");
+    for (size_t k = 0; k < NA_COUNT(sizes); k++) {
+        lab_pages_t turns = fill(by_turns, sizes[k]);
+        for (int i = 0; i < lab_nodes; i++)
+            if (lab_node[i].memory)
+                expect_share(&turns, i, 50 / members, 200 / members, sizes[k], "by turns");
+        if (sizes[k] > MIB) continue; /* one block */
+        /* Every other turn is the control's, which lies where malloc's blocks do. */
+        lab_pages_t half = fill(by_half, sizes[k]);
+        bool one_node = node_last == node_first;
+        expect_share(&half, node_last, one_node ? 100 : 35, one_node ? 100 : 65, sizes[k],
+                     "half of them ruled");
+    }
+}
+
+int main(int argc, char **argv) {
+    static const char file[] = "/tmp/ruled.policy";
+    check_begin();
+    lab_begin(1);
+    find_nodes();
+    if (argc > 1) {
+        judge();
+        return lab_status(check_status());
+    }
+    FILE *out = fopen(file, "w");
+    REQUIRE(out != NULL);
+    int last = lab_node[node_last].id;
+    fprintf(out,
+            "numalloc policy 1\nprogram any\n"
+            "site by_last : place=node %d, control=off\n"
+            "site by_turns : place=interleave, control=off\n"
+            "site by_near : place=near, control=off\n"
+            "site by_far : place=far, control=off\n"
+            "site by_half : place=node %d, control=1/2\n",
+            last, last);
+    REQUIRE(fclose(out) == 0);
+    REQUIRE(setenv("NUMALLOC_POLICY", file, 1) == 0);
+    char *again[] = {argv[0], (char *)(uintptr_t) "judge", NULL};
+    execv("/proc/self/exe", again);
+    REQUIRE(false);
+}
