@@ -18,6 +18,7 @@
 #include "alloc/policy/frame_step.h"
 #include "alloc/policy/names.h"
 #include "alloc/policy/slots.h"
+#include "alloc/sys/elf_note.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/options.h"
@@ -83,28 +84,14 @@ static na_policy_t *read_rules(const char *file) {
 
 /* --- modules --- */
 
-typedef struct build_id {
-    const uint8_t *bytes;
-    size_t length;
-} build_id_t;
-
-static build_id_t build_id_of(const na_loaded_t *module) {
+static na_build_id_t build_id_of(const na_loaded_t *module) {
     const ElfW(Phdr) *headers = module->headers;
-    for (unsigned i = 0; i < module->header_count; i++) {
-        if (headers[i].p_type != PT_NOTE) continue;
-        const uint8_t *at = (const uint8_t *)module->base + headers[i].p_vaddr;
-        const uint8_t *end = at + headers[i].p_memsz;
-        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
-            const ElfW(Nhdr) *note = (const void *)at;
-            const uint8_t *data = at + sizeof *note + na_align_up(note->n_namesz, 4);
-            if (data > end || note->n_descsz > (size_t)(end - data)) break;
-            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
-                memcmp(at + sizeof *note, "GNU", 4) == 0)
-                return (build_id_t){data, note->n_descsz};
-            at = data + na_align_up(note->n_descsz, 4);
-        }
-    }
-    return (build_id_t){0};
+    na_build_id_t id = {NULL, 0};
+    for (unsigned i = 0; i < module->header_count && id.bytes == NULL; i++)
+        if (headers[i].p_type == PT_NOTE)
+            id = na_elf_build_id((const void *)(module->base + headers[i].p_vaddr),
+                                 headers[i].p_memsz);
+    return id;
 }
 
 static const char *file_name(const char *path) {
@@ -132,7 +119,7 @@ typedef struct visit {
 
 /* The module of the file that this is; *other: one of its name has another build-id. */
 static uint32_t rules_module_of(const na_loaded_t *loaded, const char *path, bool *other) {
-    build_id_t id = build_id_of(loaded);
+    na_build_id_t id = build_id_of(loaded);
     for (uint32_t i = 0; i < bound.rules->module_count; i++) {
         const na_policy_module_t *m = &bound.rules->modules[i];
         if (!na_policy_name_is(bound.rules, m->name, file_name(path)) &&
@@ -150,7 +137,7 @@ static bool look_at(const na_loaded_t *loaded, void *arg) {
     visit_t *v = arg;
     const char *path = loaded->index == 0 ? program_path() : loaded->name;
     if (loaded->index == 0) {
-        build_id_t id = build_id_of(loaded);
+        na_build_id_t id = build_id_of(loaded);
         v->is_for = na_policy_is_for(bound.rules, file_name(path), id.bytes, id.length);
         if (!v->is_for) return false;
     }

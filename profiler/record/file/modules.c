@@ -10,6 +10,7 @@
 #include <link.h>
 #include <sys/auxv.h>
 
+#include "alloc/sys/elf_note.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/syscall.h"
 #include "profiler/record/state/state.h"
@@ -34,21 +35,12 @@ static void read_build_id(na_nprof_module_t *m) {
     for (unsigned i = 0; i < eh->e_phnum; i++) {
         uint64_t at = m->bias + ph[i].p_vaddr, end = at + ph[i].p_memsz;
         if (ph[i].p_type != PT_NOTE || at < m->start || end > m->end || end < at) continue;
-        while (end - at >= sizeof(ElfW(Nhdr))) {
-            const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
-            uint64_t name = (n->n_namesz + 3ULL) & ~3ULL, desc = (n->n_descsz + 3ULL) & ~3ULL;
-            if (end - at - sizeof *n < name + desc) break;
-            const uint8_t *id = (const uint8_t *)(n + 1) + name;
-            const char *who = (const char *)(n + 1);
-            if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && who[0] == 'G' &&
-                who[1] == 'N' && n->n_descsz <= NA_NPROF_BUILD_ID_BYTES) {
-                m->build_id_size = n->n_descsz;
-                for (unsigned k = 0; k < n->n_descsz; k++)
-                    m->build_id[k] = id[k];
-                return;
-            }
-            at += sizeof *n + name + desc;
-        }
+        na_build_id_t id = na_elf_build_id((const void *)(uintptr_t)at, (size_t)(end - at));
+        if (id.bytes == NULL || id.length > NA_NPROF_BUILD_ID_BYTES) continue;
+        m->build_id_size = (uint32_t)id.length;
+        for (unsigned k = 0; k < id.length; k++)
+            m->build_id[k] = id.bytes[k];
+        return;
     }
 }
 

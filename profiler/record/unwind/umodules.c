@@ -16,6 +16,7 @@
 #include <sys/auxv.h>
 
 #include "alloc/sys/base.h"
+#include "alloc/sys/elf_note.h"
 #include "profiler/record/unwind/lasting.h"
 
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
@@ -77,15 +78,9 @@ static const uint64_t *find_build_id(const na_unwind_module_t *m) {
         if (ph[i].p_type != PT_NOTE || ph[i].p_offset > 4096 || ph[i].p_filesz > 4096 ||
             ph[i].p_offset + ph[i].p_filesz > 4096)
             continue;
-        size_t at = ph[i].p_offset, end = at + ph[i].p_filesz;
-        while (at + sizeof(ElfW(Nhdr)) + 4 + 8 <= end) {
-            const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)(m->start + at);
-            size_t data = at + sizeof *n + ((n->n_namesz + 3U) & ~3U);
-            if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && n->n_descsz >= 8 &&
-                data + 8 <= end)
-                return (const uint64_t *)(m->start + data);
-            at = data + ((n->n_descsz + 3U) & ~3U);
-        }
+        na_build_id_t id =
+            na_elf_build_id((const void *)(m->start + ph[i].p_offset), ph[i].p_filesz);
+        if (id.length >= sizeof(uint64_t)) return (const uint64_t *)(const void *)id.bytes;
     }
     return NULL;
 }
