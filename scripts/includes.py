@@ -44,6 +44,7 @@ ROOMS = [
     ["profiler/record/access"],
     ["profiler/record/events"],
     ["profiler/record/stacks"],
+    ["profiler/record/python"],
     ["profiler/record/file"],
     ["profiler/record/state"],
     ["profiler/record/unwind"],

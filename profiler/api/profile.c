@@ -189,6 +189,7 @@ uint32_t numalloc_profile_site_stack(const numalloc_profile_t *p, size_t site) {
 static bool open_symbols(numalloc_profile_t *p) {
     if (p->symbols != NULL) return true;
     p->symbols = na_symbols_open(na_reader_stacks(p->reader), na_reader_modules(p->reader));
+    if (p->symbols != NULL) na_symbols_python(p->symbols, p->reader);
     if (p->symbols != NULL) na_symbols_jit(p->symbols, na_reader_header(p->reader));
     size_t size;
     const char *added = na_reader_symbols(p->reader, &size);

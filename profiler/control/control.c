@@ -138,6 +138,7 @@ static int start(const na_tcache_t *tcache, const char *mode, const char *file) 
     config.threads_most = threads_most;
     config.own_limit = na_option(NA_OPT_PROFILE_MEMORY);
     config.free_sites = na_option(NA_OPT_PROFILE_FREES) != 0;
+    config.python = na_option(NA_OPT_PYTHON) != 0;
     config.age_records = na_span_age_records;
     config.forget_threads = na_switch_new_process;
     config.each_records = na_span_each_records;

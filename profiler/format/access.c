@@ -85,6 +85,7 @@ static void check_node(check_t *c, int16_t *node) {
 }
 
 static void check_stack(check_t *c, uint32_t *stack) {
+    *stack = na_reader_stack_id(c->reader, *stack);
     if (*stack == 0 || (*stack < c->stacks.count && c->stacks.items[*stack].flags != 0)) return;
     *stack = 0;
     c->bad++;

@@ -10,6 +10,7 @@
 
 #include "profiler/containers/array.h"
 #include "profiler/format/nprof_access.h"
+#include "profiler/format/nprof_python.h"
 #include "profiler/format/reader_priv.h"
 
 #define MAX_ENTRY_SIZE (1u << 20)
@@ -65,6 +66,12 @@ uint32_t na_reader_known_size(uint16_t type) {
         return 1;
     case NA_NPROF_SUMS:
         return sizeof(na_nprof_sum_t);
+    case NA_NPROF_PYTHON:
+        return sizeof(na_nprof_python_t);
+    case NA_NPROF_PYTHON_CODES:
+        return sizeof(na_nprof_python_code_t);
+    case NA_NPROF_PYTHON_TEXT:
+        return 8;
     case NA_NPROF_SHARES:
         return sizeof(na_nprof_share_t);
     case NA_NPROF_SERIES:
@@ -360,6 +367,7 @@ void na_reader_close(na_reader_t *reader) {
     close(reader->fd);
     free(reader->chunks);
     free(reader->damaged);
+    na_reader_python_free(reader);
     na_budget_free(reader->stacks);
     na_budget_free(reader->threads);
     na_budget_free(reader->modules);

@@ -45,11 +45,11 @@ static void visit_pool(na_reader_t *reader, void *arg, const na_chunk_ref_t *chu
 
 static void visit_pool_cell(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
                             uint32_t index, const void *entry) {
-    (void)reader;
     (void)chunk;
     (void)index;
     const visit_t *to = arg;
     COPY(na_nprof_pool_cell_t)
+    copied.site = na_reader_stack_id(reader, copied.site);
     if (copied.site != NA_NPROF_NO_STACK) to->visit(to->arg, copied.pool, &copied);
 }
 

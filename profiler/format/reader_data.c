@@ -182,6 +182,7 @@ na_stack_table_t na_reader_stacks(na_reader_t *reader) {
             }
         }
         reader->stack_count = highest + 1;
+        na_reader_python_stacks(reader);
     }
     return (na_stack_table_t){reader->stacks, reader->stack_count};
 }
@@ -263,11 +264,11 @@ typedef struct cell_visit {
 
 static void visit_cell(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
                        const void *entry) {
-    (void)reader;
     (void)index;
     const cell_visit_t *to = arg;
     na_nprof_cell_t cell;
     memcpy(&cell, entry, sizeof cell);
+    cell.site = na_reader_stack_id(reader, cell.site);
     if (cell.site != NA_NPROF_NO_STACK) to->visit(to->arg, chunk->thread, &cell);
 }
 

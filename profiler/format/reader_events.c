@@ -250,14 +250,14 @@ static void drop_first(na_events_t *e) {
     if (e->open != 0) sift_down(e);
 }
 
-static void fill(na_event_t *event, const na_nprof_unit_t *u) {
+static void fill(na_reader_t *reader, na_event_t *event, const na_nprof_unit_t *u) {
     static const na_nprof_unit_t none = {0, 0};
     const na_nprof_unit_t *more = na_trace_units(u->head) == 2 ? u + 1 : &none;
     event->ticks = u->head >> 8;
     event->kind = (uint8_t)(u->head & NA_NPROF_EVENT_KIND);
     event->before = (u->head & NA_NPROF_EVENT_BEFORE) != 0;
     event->address = u->word & ((UINT64_C(1) << 48) - 1);
-    event->stack = (uint32_t)more->word;
+    event->stack = na_reader_stack_id(reader, (uint32_t)more->word);
     if (na_event_is_alloc(event)) {
         event->align = (uint8_t)(u->word >> 48);
         event->size = more->head;
@@ -296,7 +296,7 @@ static size_t take(na_events_t *e, na_event_t *to, size_t most) {
             o->thread = (uint32_t)u->word;
         } else {
             na_event_t *event = &to[n++];
-            fill(event, u);
+            fill(e->reader, event, u);
             if (event->ticks < e->ticks) { /* its chunk's header put it too late */
                 na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, 0, 0);
                 event->ticks = e->ticks;

@@ -5,6 +5,7 @@
 
 #include "profiler/format/nprof_control.h"
 #include "profiler/format/reader.h"
+#include "profiler/format/reader_python.h"
 
 /* Each kind is reported once, with how often it happened and where first. */
 typedef enum na_issue_kind {
@@ -76,9 +77,11 @@ struct na_reader {
     na_nprof_timeline_t *timeline;
     char *environment;
     char *symbols;
-    struct na_series_table *series; /* by kind */
+    struct na_series_table *series;  /* by kind */
+    struct na_reader_python *python; /* reader_python.c; NULL: nothing was asked of it */
     uint32_t stack_count, thread_count, module_count;
     size_t environment_size, symbols_size;
+    uint8_t python_asked; /* 0: not yet; 1: the file has no Python frames; 2: it has */
     bool stacks_read, threads_read, modules_read, timeline_read, environment_read, symbols_read;
 };
 
@@ -106,6 +109,11 @@ const uint8_t *na_reader_unpack(const na_reader_t *reader, const na_chunk_ref_t 
 uint32_t na_reader_id_bound(const na_reader_t *reader, uint16_t type, uint32_t limit);
 
 void na_reader_series_free(na_reader_t *reader);
+
+/* ---- reader_python.c ---- */
+/* The stacks have been read: Python frames are put where they belong. */
+void na_reader_python_stacks(na_reader_t *reader);
+void na_reader_python_free(na_reader_t *reader);
 
 void na_reader_issue(na_reader_t *reader, na_issue_kind_t kind, uint64_t where, uint64_t detail);
 

@@ -14,10 +14,11 @@ typedef struct visit {
 
 static void visit_lives(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
                         const void *entry) {
-    (void)reader, (void)chunk, (void)index;
+    (void)chunk, (void)index;
     const visit_t *to = arg;
     na_nprof_lives_t lives;
     memcpy(&lives, entry, sizeof lives);
+    lives.site = na_reader_stack_id(reader, lives.site);
     if (lives.site != NA_NPROF_NO_STACK) ((na_lives_fn_t)to->call)(to->arg, &lives);
 }
 
@@ -28,10 +29,11 @@ void na_reader_lives(na_reader_t *reader, na_lives_fn_t visit, void *arg) {
 
 static void visit_share(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
                         const void *entry) {
-    (void)reader, (void)chunk, (void)index;
+    (void)chunk, (void)index;
     const visit_t *to = arg;
     na_nprof_share_t share;
     memcpy(&share, entry, sizeof share);
+    share.site = na_reader_stack_id(reader, share.site);
     if (share.site != NA_NPROF_NO_STACK) ((na_share_fn_t)to->call)(to->arg, &share);
 }
 
@@ -46,6 +48,7 @@ static void visit_map(na_reader_t *reader, void *arg, const na_chunk_ref_t *chun
     const visit_t *to = arg;
     na_nprof_map_t map;
     memcpy(&map, entry, sizeof map);
+    map.site = na_reader_stack_id(reader, map.site);
     if (map.site == NA_NPROF_NO_STACK) return;
     if (map.call < NA_NPROF_MAP_MMAP || map.call > NA_NPROF_MAP_UNBRK)
         na_reader_issue(reader, NA_ISSUE_BAD_ENTRY, chunk->data, map.call);
@@ -92,10 +95,11 @@ void na_reader_span_sums(na_reader_t *reader, na_span_sum_fn_t visit, void *arg)
 
 static void visit_span_site(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
                             uint32_t index, const void *entry) {
-    (void)reader, (void)chunk, (void)index;
+    (void)chunk, (void)index;
     const visit_t *to = arg;
     na_nprof_span_site_t site;
     memcpy(&site, entry, sizeof site);
+    site.site = na_reader_stack_id(reader, site.site);
     if (site.site != NA_NPROF_NO_STACK) ((na_span_site_fn_t)to->call)(to->arg, &site);
 }
 
@@ -108,7 +112,7 @@ void na_reader_span_sites(na_reader_t *reader, na_span_site_fn_t visit, void *ar
 
 /* Copies the active buffer and the rows that are used. False: the entry makes no sense, or there
  * is no memory. */
-static bool keep_series(na_series_table_t *to, const na_nprof_series_t *head,
+static bool keep_series(na_reader_t *reader, na_series_table_t *to, const na_nprof_series_t *head,
                         const unsigned char *entry, uint32_t entry_size) {
     uint32_t a = head->active;
     if (a > 1 || head->rows > UINT16_MAX || head->points > UINT16_MAX ||
@@ -130,6 +134,8 @@ static bool keep_series(na_series_table_t *to, const na_nprof_series_t *head,
     for (uint32_t r = 0; r < head->rows; r++) {
         memcpy(&rows[to->rows], heads + (size_t)r * sizeof *rows, sizeof *rows);
         if (rows[to->rows].used == 0) continue;
+        if (head->kind == NA_NPROF_SERIES_SITES)
+            rows[to->rows].id = na_reader_stack_id(reader, rows[to->rows].id);
         memcpy(values + (size_t)to->rows * count,
                buffer + (size_t)r * head->points * sizeof *values, count * sizeof *values);
         to->rows++;
@@ -148,7 +154,7 @@ static void visit_series(na_reader_t *reader, void *arg, const na_chunk_ref_t *c
     memcpy(&head, entry, sizeof head);
     if (head.kind >= SERIES_KINDS) return; /* of a later writer */
     if (head.kind == 0 || reader->series[head.kind].row != NULL ||
-        !keep_series(&reader->series[head.kind], &head, entry, chunk->entry_size))
+        !keep_series(reader, &reader->series[head.kind], &head, entry, chunk->entry_size))
         na_reader_issue(reader, NA_ISSUE_BAD_ENTRY, chunk->data, head.kind);
 }
 

@@ -3,6 +3,7 @@
 #include "profiler/record/events/rthreads.h"
 #include "profiler/record/events/series.h"
 #include "profiler/record/events/trace.h"
+#include "profiler/record/python/python.h"
 
 bool na_rec_not_ours_slow(const na_record_t *record, uint64_t usable) {
     if (record->epoch != na_profile_epoch) {
@@ -65,6 +66,8 @@ static void on_map(void **prof, na_map_call_t call, size_t bytes) {
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     na_maps_count(t, call, bytes);
+    if (call == NA_MAP_MUNMAP || call == NA_MAP_MREMAP || call == NA_MAP_UNBRK)
+        na_python_unmapped();
     na_rthread_leave();
 }
 

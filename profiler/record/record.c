@@ -10,6 +10,7 @@
  * child made behind the C library's back (a raw clone or fork system call, which runs no fork
  * handlers) is recognised by a page that the kernel wipes in it. */
 #include "profiler/record/state/record.h"
+#include "profiler/record/python/python.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -57,6 +58,11 @@ static void know_rate(void) {
     atomic_store(&na_rec.publish_ticks, na_rec_ticks_of_ms(1));
 }
 
+static void module_seen(const na_unwind_seen_t *seen) {
+    na_modules_seen(seen);
+    na_python_module(seen);
+}
+
 /* In a child other threads may wait for it; from `ready` on they use what is set up here. */
 static bool begin_recording(bool in_child) {
     char program[512];
@@ -97,14 +103,16 @@ static bool begin_recording(bool in_child) {
     na_pools_start();
     na_session_start(&config, ++sessions);
     if (in_child) na_origins_start(&config);
+    na_python_begin(config.python);
     know_rate();
     na_access_start(&config, in_child);
     na_header_seal();
     if (unwinder_ready)
         na_unwind_after_fork();
     else
-        na_unwind_init(na_modules_seen, true);
+        na_unwind_init(module_seen, true);
     unwinder_ready = true;
+    na_python_ready();
     me.pid = pid;
     me.start = start_unix_ns;
     atomic_store_explicit(&na_rec.ready, true, memory_order_release);

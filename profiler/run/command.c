@@ -191,6 +191,9 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
     case OPTION_ACCESS:
         c->access = argument != NULL ? argument : "auto";
         return is_source(c->access) ? -1 : bad_source(c->access);
+    case OPTION_PYTHON:
+        c->python = true;
+        break;
     case OPTION_LATER:
         c->later = true;
         break;

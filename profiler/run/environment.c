@@ -6,7 +6,7 @@
 
 #include "profiler/run/run.h"
 
-enum { MOST_SET = 16 };
+enum { MOST_SET = 18 };
 static const char *changed[MOST_SET]; /* names, for na_run_print_environment */
 static size_t changed_count;
 
@@ -82,6 +82,9 @@ bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *too
     if (c->interval != NULL)
         good = good && set_option("NUMALLOC_SAMPLE_INTERVAL", c->interval, "--sample");
     if (c->access != NULL) good = good && set_option("NUMALLOC_ACCESS", c->access, "--access");
+    if (c->python)
+        good = good && set_option("NUMALLOC_PYTHON", "1", "--python") &&
+               set_option("PYTHONMALLOC", "malloc", "--python");
     if (c->later) good = good && set_option("NUMALLOC_PROFILE_START", "later", "--later");
     if (place == NULL) return good;
     good = good && set_directory(place->directory);

@@ -49,7 +49,7 @@ typedef struct na_run_command {
     const char *by;       /* the option that does, for messages: "--profile" */
     const char *interval; /* bytes, of --sample=; NULL: not given */
     const char *access;   /* a source; NULL: not asked for */
-    bool later, check, stats;
+    bool later, check, stats, python;
     bool report, html, quiet;
     bool environment; /* print it only */
     const char *output, *library;

@@ -25,6 +25,7 @@
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/format/access.h"
+#include "profiler/format/reader_python.h"
 
 /* ---- what depends on the machine ---- */
 
@@ -259,6 +260,11 @@ static void read_all(na_reader_t *reader) {
         na_functions_fold(stacks, &sites, frames_of, NULL, functions, 16);
         for (uint32_t id = 2; id < stacks.count; id++) {
             if (stacks.items[id].flags != 0 && stacks.items[id].parent >= id) abort();
+            na_python_code_t code;
+            if (na_nprof_is_py(stacks.items[id].pc) &&
+                na_reader_python_at(reader, stacks.items[id].pc, &code) &&
+                (strlen(code.name) == SIZE_MAX || strlen(code.file) == SIZE_MAX))
+                abort();
         }
         for (size_t i = 0; i < sites.count; i++)
             na_counters_error(&sites.items[i].sum, sites.items[i].sum.peak_count,
@@ -325,6 +331,7 @@ static double examine(const uint8_t *bytes, size_t size) {
         if (error[0] == 0) abort(); /* refused without a reason */
         return 0;
     }
+    na_reader_python_frames(reader, (na_python_frames_t)(size / 64 % 4));
     read_all(reader);
     double taken = (seconds() - began) / allowed(reader);
     uint64_t bound = na_budget_of(na_reader_budget(reader));

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "profiler/format/nprof_control.h"
+#include "profiler/format/nprof_python.h"
 #include "profiler/format/trace_code.h"
 #include "tests/unit/nprof_bomb.h"
 
@@ -136,6 +137,59 @@ static int save_control(const char *directory) {
     return failed;
 }
 
+/* Native stacks, Python stacks, pairs of them, and what the codes are. */
+static int save_python(const char *directory) {
+    na_make_t m;
+    na_make_begin(&m);
+    na_nprof_chunk_t *c =
+        na_make_chunk(&m, NA_NPROF_STACKS, NA_NPROF_PAGE, sizeof(na_nprof_stack_t), 1);
+    static const struct {
+        uint32_t parent;
+        uint64_t pc;
+    } nodes[] = {
+        {0, 0},
+        {1, 0x1001}, /* 2: main */
+        {2, 0x2001}, /* 3: the evaluation function */
+        {3, 0x3001}, /* 4 */
+        {4, 0x2001}, /* 5: again */
+        {5, 0x4001}, /* 6: a leaf */
+        {1, NA_NPROF_PY_FRAME | NA_NPROF_PY_ENTRY | UINT64_C(1) << 20},     /* 7 */
+        {7, NA_NPROF_PY_FRAME | UINT64_C(2) << 20 | 1},                     /* 8 */
+        {8, NA_NPROF_PY_FRAME | NA_NPROF_PY_ENTRY | UINT64_C(1) << 20 | 2}, /* 9 */
+        {6, NA_NPROF_PY_PAIR | 9},                                          /* 10 */
+        {4, NA_NPROF_PY_PAIR | 8},                                          /* 11 */
+        {2, NA_NPROF_PY_PAIR | 9},                                          /* 12 */
+        {10, NA_NPROF_PY_PAIR | 10},                                        /* 13: nonsense */
+    };
+    for (uint32_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
+        na_make_stack(c, nodes[i].parent, nodes[i].pc);
+    na_make_seal(c);
+    na_nprof_python_t python = {.version = 0x030b, .range_count = 1, .ranges = {{0x2000, 0x2100}}};
+    add_one(&m, NA_NPROF_PYTHON, &python, sizeof python);
+    static const char text[24] = "f\0\0\0\0\0\0\0a.py\0\0\0\0\x80\x01\xd8\x04\x02\x90\x31\x2d";
+    c = na_make_chunk(&m, NA_NPROF_PYTHON_TEXT, NA_NPROF_PAGE, 8, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        na_make_entry(c, text + 8 * i, 8);
+    na_make_seal(c);
+    c = na_make_chunk(&m, NA_NPROF_PYTHON_CODES, NA_NPROF_PAGE, sizeof(na_nprof_python_code_t), 1);
+    for (uint32_t kind = NA_NPROF_PY_LNOTAB; kind <= NA_NPROF_PY_LOCATIONS; kind++) {
+        na_nprof_python_code_t code = {
+            .kind = kind, .first_line = 7, .name = {0, 1}, .file = {1, 4}, .lines = {2, 8}};
+        na_make_entry(c, &code, sizeof code);
+    }
+    na_make_seal(c);
+    static const uint32_t sites[] = {10, 11, 12, 13, 4, 9};
+    c = na_make_chunk(&m, NA_NPROF_CELLS, NA_NPROF_PAGE, sizeof(na_nprof_cell_t), 0);
+    for (uint32_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
+        na_nprof_cell_t cell = {.site = sites[i], .alloc_count = 1, .alloc_bytes = 100};
+        na_make_entry(c, &cell, sizeof cell);
+    }
+    na_make_seal(c);
+    int failed = save(directory, "python", &m, m.size);
+    free(m.bytes);
+    return failed;
+}
+
 /* What inflates to more than a file of its size may cost: blocks that live, open chunks, sites. */
 static int save_bombs(const char *directory) {
     na_make_t m;
@@ -163,7 +217,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: make_corpus DIRECTORY BOMBS\n");
         return 2;
     }
-    int failed = save_trace(argv[1]) | save_control(argv[1]) | save_bombs(argv[2]);
+    int failed =
+        save_trace(argv[1]) | save_control(argv[1]) | save_python(argv[1]) | save_bombs(argv[2]);
     na_make_t m;
     /* One page a chunk, without the timeline's twenty, so that mutations find something. */
     na_make_sample_file(&m);

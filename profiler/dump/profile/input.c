@@ -66,6 +66,10 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
     char error[512];
     in->reader = na_reader_open(path, error, sizeof error);
     if (in->reader == NULL) return na_fail("%s", error);
+    na_reader_python_frames(in->reader, options->python
+                                            ? (options->native ? NA_PYTHON_BOTH : NA_PYTHON_ONLY)
+                                        : options->native ? NA_PYTHON_NATIVE
+                                                          : NA_PYTHON_LEAVES);
     na_reader_progress(in->reader, reading, NULL);
     bool good = na_sites_fold(in->reader, &in->sites);
     if (good) {
@@ -79,6 +83,7 @@ na_status_t na_view_load(na_view_input_t *in, const char *path, const na_options
             in->symbols = na_symbols_open(na_reader_stacks(in->reader), modules);
             na_symbols_downloading(na_progress_download);
             if (in->symbols != NULL) na_symbols_cache(in->symbols, options->symbol_cache);
+            if (in->symbols != NULL) na_symbols_python(in->symbols, in->reader);
             if (in->symbols != NULL) na_symbols_jit(in->symbols, na_reader_header(in->reader));
             size_t size;
             const char *added = na_reader_symbols(in->reader, &size);

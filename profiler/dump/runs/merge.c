@@ -11,6 +11,7 @@
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 #include "profiler/dump/ui/progress.h"
+#include "profiler/format/reader_python.h"
 
 #define MOST_THREADS 64
 #define OFFSET_MOST  (UINT64_C(1) << NA_MERGE_SHIFT)
@@ -267,6 +268,7 @@ static void read_file(file_t *f, const char *path) {
     f->reader = na_reader_open(path, f->why, sizeof f->why);
     if (f->reader == NULL) return;
     f->why[0] = 0;
+    na_reader_python_frames(f->reader, NA_PYTHON_NATIVE); /* codes have other ids in each file */
     if (!na_sites_fold(f->reader, &f->sites)) {
         char text[200] = "out of memory";
         na_reader_over_budget(f->reader, text, sizeof text);

@@ -46,6 +46,9 @@ typedef struct module {
     na_unwind_index_t index;
 } module_t;
 
+/* In a list's hint: of frames inside of Python's. */
+#define BELOW_PYTHON (1u << 31)
+
 /* Frames of one pc. */
 typedef struct list {
     na_symbol_frame_t *frames;
@@ -61,9 +64,10 @@ struct na_symbols {
     uint64_t cache_limit; /* bytes, 0: nothing is kept */
     module_t *opened;     /* by module id */
     na_scopes_t *scopes;
-    na_perf_map_t *jit; /* NULL: none */
-    uint32_t *by_node;  /* list of a stack entry, 0: not looked up */
-    list_t *lists;      /* [0] is empty */
+    na_perf_map_t *jit;  /* NULL: none */
+    na_reader_t *python; /* NULL: no Python frames */
+    uint32_t *by_node;   /* list of a stack entry, 0: not looked up */
+    list_t *lists;       /* [0] is empty */
     uint32_t list_count, list_room;
     na_index_t lists_by_pc;
     na_function_name_t *functions;
@@ -75,6 +79,7 @@ struct na_symbols {
 
 /* Of functions that have a name and are in no file. */
 static const char jit_module[] = "[jit]";
+static const char python_module[] = "[python]";
 
 static char *no_debuginfo_path; /* NULL: libdwfl's standard places */
 static const Dwfl_Callbacks callbacks = {
@@ -154,6 +159,10 @@ void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header) {
     snprintf(path, sizeof path, "/tmp/perf-%d.map", header->pid);
     na_perf_map_close(symbols->jit);
     symbols->jit = na_perf_map_open(path, header->start_unix_ns);
+}
+
+void na_symbols_python(na_symbols_t *symbols, na_reader_t *reader) {
+    symbols->python = na_reader_python(reader) != NULL ? reader : NULL;
 }
 
 /* Takes a string over. NULL in or out of memory: "?". */
@@ -542,6 +551,27 @@ static void keep_in_cache(const module_t *module, uint64_t vaddr, const na_symbo
     na_symbol_cache_add(module->cache, vaddr, kept, count);
 }
 
+/* Of a Python frame. */
+static bool look_up_python(na_symbols_t *symbols, uint64_t pc, list_t *list) {
+    na_python_code_t code = {.name = "?"};
+    bool known = na_reader_python_at(symbols->python, pc, &code);
+    na_symbol_frame_t frame = {
+        .function = known && code.name[0] != 0 ? code.name : "?",
+        .file = known && code.file[0] != 0 ? code.file : NULL,
+        .line = code.line,
+        .module = python_module,
+        .offset = 2 * (uint64_t)na_nprof_py_unit(pc),
+        .named = known,
+    };
+    home_t home = {frame.file, code.first_line};
+    if (!name_functions(symbols, &frame, &home, 1)) return false;
+    list->frames = calloc(1, sizeof frame);
+    if (list->frames == NULL) return false;
+    list->frames[0] = frame;
+    list->count = 1;
+    return true;
+}
+
 static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_t id,
                     list_t *list) {
     na_symbol_frame_t frames[MAX_INLINED + 2];
@@ -717,10 +747,17 @@ bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
 static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
     uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
     bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;
+    if ((node->flags & NA_READER_BELOW_PYTHON) != 0) hint |= BELOW_PYTHON;
     uint32_t known = find_list(symbols, node->pc, hint, exact);
     if (known != 0) return known;
     list_t *list = next_list(symbols);
-    if (list == NULL || !look_up(symbols, node, find_module(symbols, node), list)) return 0;
+    if (list == NULL) return 0;
+    bool python = symbols->python != NULL && na_nprof_is_py(node->pc);
+    if (!(python ? look_up_python(symbols, node->pc, list)
+                 : look_up(symbols, node, find_module(symbols, node), list)))
+        return 0;
+    for (uint32_t i = 0; i < list->count && (hint & BELOW_PYTHON) != 0; i++)
+        list->frames[i].runtime = true;
     return keep_list(symbols, node->pc, hint, exact);
 }
 

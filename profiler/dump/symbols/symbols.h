@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "profiler/format/reader.h"
+#include "profiler/format/reader_python.h"
 
 /* Strings belong to the symbols object. */
 typedef struct na_symbol_frame {
@@ -51,6 +52,11 @@ void na_symbols_cache(na_symbols_t *symbols, uint64_t limit);
 /* Names of code that the process made itself, from its perf map (perfmap.h) if that is still there:
  * frames outside all modules are then functions of the module "[jit]". */
 void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header);
+
+/* Names of Python frames come from this reader, whose tree the stacks are. Their module is
+ * "[python]". Native frames inside of them (NA_READER_BELOW_PYTHON) count as runtime: the line that
+ * called them is what allocates. */
+void na_symbols_python(na_symbols_t *symbols, na_reader_t *reader);
 
 /* From now on calls say(done, all), in bytes, while a debug file comes from a debuginfod server, in
  * the thread that asked for the frame; all <= 0: not known. For all symbols objects of the process;

@@ -48,6 +48,8 @@ typedef enum option_id {
     OPT_PATH_LABELS,
     OPT_BY,
     OPT_LEAKS,
+    OPT_PYTHON,
+    OPT_NATIVE,
     OPT_CACHE,
     OPT_OUTPUT,
     OPT_HELP,
@@ -148,6 +150,11 @@ static const struct row {
      "service,version"},
     {"leaks", OPT_LEAKS, NA_TAKES_LEAKS, NULL,
      "sites that grow steadily over the dumps of each process"},
+    {"python", OPT_PYTHON, TAKEN_BY_ALL, NULL,
+     "of stacks with Python frames, show these alone; with --native, all frames\n"
+     "as they called each other (default: Python frames, and the native ones\n"
+     "that the innermost of them called)"},
+    {"native", OPT_NATIVE, TAKEN_BY_ALL, NULL, "show stacks without Python frames"},
     {"symbol-cache", OPT_CACHE, TAKEN_BY_ALL, "SIZE",
      "off, or how large the files may become that keep symbols from one call to\n"
      "the next, in ~/.cache/numalloc; default 256M"},
@@ -251,6 +258,12 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         return true;
     case OPT_ADDRESSES:
         o->addresses = true;
+        return true;
+    case OPT_PYTHON:
+        o->python = true;
+        return true;
+    case OPT_NATIVE:
+        o->native = true;
         return true;
     case OPT_SITES:
         o->sites = true;

@@ -91,6 +91,7 @@ typedef struct na_options {
     bool retention;
     uint64_t iterations;   /* 0: not given */
     double interval_s;     /* 0: not given */
+    bool python, native;   /* frames shown: these, or with both, all */
     uint64_t symbol_cache; /* bytes, 0: off */
     const char *labels[NA_MAX_REPEATED];
     size_t label_count;

@@ -291,7 +291,7 @@ static void add_inherited(void *arg, uint32_t id, const void *entry) {
     na_table_row(t, id);
     na_table_number(t, PID, o->entry.pid);
     if (o->open)
-        put_site(t, NAME, &o->file, e->site);
+        put_site(t, NAME, &o->file, na_reader_stack_id(o->file.reader, e->site));
     else
         na_table_format(t, NAME, "site %u of %s", e->site, o->entry.file);
     na_table_number(t, BYTES, (double)e->live_bytes);

@@ -10,6 +10,7 @@
 #include "profiler/dump/ui/text.h"
 #include "profiler/dump/views/views.h"
 #include "profiler/format/access.h"
+#include "profiler/format/reader_python.h"
 
 static void print_run(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
@@ -104,6 +105,28 @@ static na_status_t print_sources(const na_view_input_t *in) {
     return NA_STATUS_WHOLE;
 }
 
+/* CPython's own allocator takes arenas of the system's, not of malloc's. */
+static bool has_pymalloc(const na_view_input_t *in) {
+    size_t size = 0;
+    const char *environment = na_reader_environment(in->reader, &size);
+    for (size_t at = 0; environment != NULL && at < size; at += strlen(environment + at) + 1)
+        if (strncmp(environment + at, "PYTHONMALLOC=malloc", 19) == 0) return false;
+    return true;
+}
+
+static void put_python(const na_view_input_t *in) {
+    const na_nprof_python_t *python = na_reader_python(in->reader);
+    if (python == NULL) return;
+    printf("\nPython       %u.%u", python->version >> 8, python->version & 255);
+    if (has_pymalloc(in))
+        printf("; its objects of up to 512 B are not seen: numalloc-run --python has them");
+    uint64_t left = python->unreadable + python->deep + python->finalizing + python->lost;
+    if (left != 0) {
+        char text[NA_TEXT];
+        printf("; %s times frames could not be read", na_text_count(text, (double)left));
+    }
+}
+
 static void print_totals(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const na_counters_t *t = &in->sites.total;
@@ -154,6 +177,7 @@ static void print_totals(const na_view_input_t *in) {
     if (in->sites.depth_max != 0)
         printf("\nstacks       %.1f frames on average, %s at most", in->sites.depth_mean,
                na_text_count(a, in->sites.depth_max));
+    put_python(in);
     bool seen = point != NULL && (double)point->own > (double)h->own_bytes;
     printf("\nown memory   %s for the profile itself%s, in none of these figures\n",
            na_text_bytes(a, seen ? (double)point->own : (double)h->own_bytes),

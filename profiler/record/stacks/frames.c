@@ -19,7 +19,7 @@
 void na_frames_forget(na_frames_t *f) {
     f->stack = (na_unwind_thread_t){0};
     f->count = 0;
-    f->generation = f->usual = UINT32_MAX; /* of no walk yet */
+    f->generation = f->usual = f->usual_native = UINT32_MAX; /* of no walk yet */
 }
 
 #if defined(__x86_64__)

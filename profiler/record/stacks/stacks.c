@@ -5,6 +5,7 @@
  * nodes that it met: small at first, larger for a thread that meets many. Nodes last as long as the
  * file, so a thread that takes over the place of another goes on with its table. */
 #include "alloc/sys/syscall.h"
+#include "profiler/record/python/python.h"
 #include "profiler/record/stacks/capture.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
@@ -118,10 +119,18 @@ static NA_NOINLINE uint32_t capture_whole(na_rthread_t *t) {
 }
 
 _Atomic(numalloc_shadow_t (*)(void)) na_stacks_shadow;
+_Atomic uint32_t na_stacks_special;
+
+void na_stacks_special_set(uint32_t what, bool on) {
+    uint32_t before = on ? atomic_fetch_or(&na_stacks_special, what)
+                         : atomic_fetch_and(&na_stacks_special, ~what);
+    if (((before & what) != 0) == on) return;
+    atomic_fetch_add_explicit(&na_umodule_generation, 1, memory_order_release);
+}
 
 NA_EXPORT void numalloc_use_shadow_stacks(numalloc_shadow_t (*mine)(void)) {
     atomic_store_explicit(&na_stacks_shadow, mine, memory_order_release);
-    atomic_fetch_add_explicit(&na_umodule_generation, 1, memory_order_release);
+    na_stacks_special_set(NA_STACKS_SHADOW, true);
 }
 
 /* Whether two addresses that frames of this thread lie in are of one module; *m is what was found
@@ -245,15 +254,66 @@ static NA_NOINLINE uint32_t enter(na_rthread_t *t, uint32_t same) {
     return node;
 }
 
+uint32_t na_stacks_enter(na_rthread_t *t, uint32_t *path, uint32_t node, uint64_t pc,
+                         uint32_t flags) {
+    return known_child(t, path, node, pc, flags);
+}
+
+/* ---- Python ---- */
+
+/* The same part of a stack is asked for again and again, and walks of it are usual again. */
+NA_INLINE void begin_native(na_rthread_t *t) {
+    t->native = true;
+    t->frames.usual = t->frames.usual_native;
+}
+
+NA_INLINE void end_native(na_rthread_t *t) {
+    t->frames.usual_native = t->frames.usual;
+    t->frames.usual = UINT32_MAX;
+    t->native = false;
+}
+
+/* The pair of a native stack, just captured, and the thread's Python frames; the former itself if
+ * there are none. */
+static NA_NOINLINE na_captured_t with_python(na_rthread_t *t, na_captured_t native) {
+    uint32_t python = na_python_node(t);
+    if (python == NA_NPROF_ROOT) return native;
+    uint64_t pc = NA_NPROF_PY_PAIR | python;
+    uint32_t path = na_tree_path(native.node, pc);
+    na_edge_t *e = near_edge(t, path, native.node, pc);
+    if (NA_UNLIKELY(e == NULL)) {
+        if (unknown_edge(t, path, native.node, pc) == 0) {
+            lost(native.node);
+            return native;
+        }
+        e = near_edge(t, path, native.node, pc);
+    }
+    t->stack_cell = NULL;
+    t->stack_edge = e;
+    t->stack_tail = t->frames.tails; /* no tail is of a pair */
+    return (na_captured_t){.node = node_of(e), .cell = cell_of(e)};
+}
+
+static NA_NOINLINE uint32_t capture_with_python(na_rthread_t *t) {
+    begin_native(t);
+    na_captured_t native = na_stacks_capture_slowly(t);
+    end_native(t);
+    return with_python(t, native).node;
+}
+
 NA_INLINE uint32_t capture(na_rthread_t *t) {
     uint32_t same;
     t->stack_cell = NULL;
     t->stack_edge = NULL;
-    numalloc_shadow_t (*shadow)(void) =
-        atomic_load_explicit(&na_stacks_shadow, memory_order_acquire);
-    if (NA_UNLIKELY(shadow != NULL)) {
-        numalloc_shadow_t calls = shadow();
-        if (calls.count != 0) return capture_shadow(t, calls);
+    uint32_t special = atomic_load_explicit(&na_stacks_special, memory_order_acquire);
+    if (NA_UNLIKELY(special != 0)) {
+        if ((special & NA_STACKS_PYTHON) != 0 && !t->native) return capture_with_python(t);
+        numalloc_shadow_t (*shadow)(void) =
+            atomic_load_explicit(&na_stacks_shadow, memory_order_acquire);
+        if (shadow != NULL) {
+            numalloc_shadow_t calls = shadow();
+            if (calls.count != 0) return capture_shadow(t, calls);
+        }
     }
     if (NA_UNLIKELY(!na_frames_walk(&t->frames, &same))) return capture_whole(t);
     return enter(t, same);
@@ -275,6 +335,8 @@ uint32_t na_stacks_parent(uint32_t node) {
 
 void na_stacks_attach(na_rthread_t *t) {
     na_frames_forget(&t->frames);
+    t->native = false;
+    if (t->python != NULL) t->python->count = 0;
     if (t->edges != NULL) return;
     t->edges = t->few_edges;
     t->edge_bits = NA_EDGE_BITS;
@@ -350,14 +412,36 @@ static NA_NOINLINE na_captured_t capture_joined(na_rthread_t *t, na_frame_state_
     return (na_captured_t){.node = node_of(e), .cell = cell_of(e)};
 }
 
+/* As na_stacks_capture_inline, once its tail is looked at. */
+NA_INLINE na_captured_t capture_older(na_rthread_t *t, na_frame_state_t s, bool cell_wanted) {
+    const na_frame_tail_t *older = older_at(&t->frames, s.pc, s.sp);
+    for (uint32_t i = 0; i < NA_FRAMES_OLDER; i++, older++)
+        if (is_of(t, older, &s, cell_wanted))
+            return (na_captured_t){.node = older->node, .cell = older->cell};
+    return capture_joined(t, s);
+}
+
+/* Not usual, and so perhaps one with Python frames: its native part may be usual. */
+static NA_NOINLINE na_captured_t capture_unusual(na_rthread_t *t, na_frame_state_t s) {
+    if ((atomic_load_explicit(&na_stacks_special, memory_order_acquire) & NA_STACKS_PYTHON) == 0)
+        return capture_joined(t, s);
+    begin_native(t);
+    na_captured_t native;
+    const na_frame_tail_t *tail = tail_at(&t->frames, &s);
+    if (NA_UNLIKELY(!na_frames_usual(&t->frames)))
+        native = capture_joined(t, s);
+    else if (is_of(t, tail, &s, false))
+        native = (na_captured_t){.node = tail->node, .cell = 0};
+    else
+        native = capture_older(t, s, false);
+    end_native(t);
+    return with_python(t, native);
+}
+
 NA_NOINLINE na_captured_t na_stacks_capture_again(na_rthread_t *t, na_frame_state_t s,
                                                   bool cell_wanted) {
-    const na_frame_tail_t *older = older_at(&t->frames, s.pc, s.sp);
-    if (NA_LIKELY(na_frames_usual(&t->frames)))
-        for (uint32_t i = 0; i < NA_FRAMES_OLDER; i++, older++)
-            if (is_of(t, older, &s, cell_wanted))
-                return (na_captured_t){.node = older->node, .cell = older->cell};
-    return capture_joined(t, s);
+    if (NA_LIKELY(na_frames_usual(&t->frames))) return capture_older(t, s, cell_wanted);
+    return capture_unusual(t, s);
 }
 
 #endif
@@ -465,6 +549,8 @@ static NA_NOINLINE uint32_t check(na_rthread_t *t, uint32_t node) {
     uint64_t nth = atomic_fetch_add(&stacks, 1) + 1;
     bool stop = nth == atomic_load(&na_stacks_stop_at);
     bool check = every != 0 && nth % every == 0;
+    if (node > NA_NPROF_ROOT && na_nprof_is_py_pair(na_tree_node(node)->pc))
+        node = na_tree_node(node)->parent;
     if ((!stop && !check) || node == NA_NPROF_ROOT ||
         atomic_load_explicit(&na_stacks_shadow, memory_order_relaxed) != NULL)
         return node;

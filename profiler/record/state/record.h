@@ -63,6 +63,7 @@ typedef struct na_profile_config {
     uint32_t (*threads_most)(bool from_now);
     uint64_t own_limit; /* bytes of memory and file for what is recorded, 0: no limit; beyond it new
                          * stacks and sites are put together */
+    bool python;        /* stacks of CPython have Python frames */
     bool free_sites;    /* record from where free and delete are called, too */
     /* Makes records of all epochs so far those of none (na_span_age_records); NULL: there are none.
      */

@@ -102,6 +102,8 @@ typedef struct na_rthread {
         *stack_edge; /* else here, and in the tail if that is of this stack; NULL: not there */
     na_frame_tail_t *stack_tail;
     uintptr_t pcs[NA_STACK_MAX + 2]; /* of a stack that is not kept */
+    struct na_py_thread *python;     /* python/python.h; NULL: no Python frame was looked for */
+    bool native;                     /* the native part of a stack is being captured */
     /* mode trace: where the next event goes (trace.h) */
     na_nprof_buffer_t *trace;
     na_nprof_unit_t *trace_at, *trace_end;
@@ -358,6 +360,16 @@ bool na_origins_free(const na_record_t *record, uint64_t usable);
 /* Who keeps the calls of each thread, where the program does it itself. No walks are usual then
  * (na_umodule_generation has risen). */
 extern _Atomic(numalloc_shadow_t (*)(void)) na_stacks_shadow;
+/* Why stacks are not the usual ones, as a set; 0: they are. With any of it no walks are usual
+ * (frames.h), so that who makes usual ones need not ask. */
+#define NA_STACKS_SHADOW 1u /* na_stacks_shadow */
+#define NA_STACKS_PYTHON 2u /* Python frames are wanted, and there is an interpreter */
+extern NA_NEAR _Atomic uint32_t na_stacks_special;
+void na_stacks_special_set(uint32_t what, bool on);
+/* The node of `node` with one more frame inside; *path is the path (tree.h) of the former and
+ * becomes that of the latter. 0: no room. */
+uint32_t na_stacks_enter(na_rthread_t *thread, uint32_t *path, uint32_t node, uint64_t pc,
+                         uint32_t flags);
 /* NA_NPROF_ROOT of an outermost frame. */
 uint32_t na_stacks_parent(uint32_t node);
 /* The node of a stack of which nothing is known but its innermost pc; not `exact`: the instruction

@@ -129,6 +129,7 @@ typedef struct na_frames {
     uint32_t count, room;
     uint32_t generation;        /* na_umodule_generation when they were kept */
     uint32_t usual;             /* the same, if usual walks can be made (walk.h); else UINT32_MAX */
+    uint32_t usual_native;      /* what `usual` is while only the native part is asked for */
     uintptr_t own_lo, own_size; /* this library's code */
     na_frame_module_t modules[NA_FRAMES_MODULES];
     na_frame_chain_t *chain; /* the one that fitted last, NULL: none yet */

@@ -1,0 +1,325 @@
+/* python_code.c - code objects: which one it is, and what is copied of it into the file. See
+ * python.h.
+ *
+ * The table of all codes is by checksum, and changed under a lock; each thread has those that it
+ * met of late in front of it. Texts that are equal (files, mostly) are stored once. */
+#include "profiler/record/python/python.h"
+
+#define TEXT_CHUNK  (64u << 10)
+#define CODES_CHUNK (16u << 10)
+#define TEXT_MOST   (4u << 20) /* of a text; longer ones are cut */
+#define NAME_MOST   4096u
+#define FIRST_SLOTS 1024u
+
+typedef struct slot {
+    uint64_t checksum;
+    uint32_t value, bytes; /* id of a code, first word of a text; 0 in `bytes`: free */
+} slot_t;
+
+static struct {
+    na_lock_t lock;
+    slot_t *slots;
+    uint32_t mask, used;
+    uint32_t next_code, next_word;
+    uint32_t code_chunks, text_chunks;
+    na_nprof_chunk_t *code_chunk, *text_chunk;
+} codes;
+
+void na_py_codes_begin(void) {
+    na_lock_reset(&codes.lock);
+    codes.slots = NULL;
+    codes.mask = codes.used = 0;
+    codes.next_code = 1;
+    codes.next_word = 0;
+    codes.code_chunks = codes.text_chunks = 0;
+    codes.code_chunk = codes.text_chunk = NULL;
+}
+
+/* ---- objects ---- */
+
+/* A view of a str or bytes object, or of nothing. */
+typedef struct text {
+    const uint8_t *data;
+    uint64_t units; /* of `width` bytes */
+    uint32_t width;
+} text_t;
+
+NA_INLINE uintptr_t word_at(uintptr_t at) {
+    return *(const uintptr_t *)at;
+}
+
+/* It is there, alive (in 3.12 and later the lower half counts) and of that type. */
+static bool is_object(na_py_thread_t *p, uintptr_t at, const void *type, size_t bytes) {
+    return (at & 7) == 0 && na_py_can_read(p, at, bytes) && (uint32_t)word_at(at) != 0 &&
+           word_at(at + 8) == (uintptr_t)type;
+}
+
+static bool read_str(na_py_thread_t *p, uintptr_t at, text_t *t) {
+    const na_py_layout_t *l = &na_py.layout;
+    if (!is_object(p, at, na_py.text_type, l->text_wide)) return false;
+    uint32_t state = *(const uint32_t *)(at + 32), kind = state >> 2 & 7;
+    bool compact = (state & 1u << 5) != 0, ascii = (state & 1u << 6) != 0;
+    if (!compact || (kind != 1 && kind != 2 && kind != 4)) return false;
+    t->units = word_at(at + 16);
+    if (t->units > NAME_MOST) t->units = NAME_MOST;
+    t->width = kind;
+    t->data = (const uint8_t *)at + (ascii ? l->text_ascii : l->text_wide);
+    return t->units == 0 || na_py_can_read(p, (uintptr_t)t->data, t->units * kind);
+}
+
+static bool read_bytes(na_py_thread_t *p, uintptr_t at, text_t *t) {
+    if (!is_object(p, at, na_py.bytes_type, 32)) return false;
+    t->units = word_at(at + 16);
+    if (t->units > TEXT_MOST) t->units = TEXT_MOST;
+    t->width = 1;
+    t->data = (const uint8_t *)at + 32;
+    return t->units == 0 || na_py_can_read(p, (uintptr_t)t->data, t->units);
+}
+
+typedef struct code {
+    text_t name, file, lines;
+    int32_t first_line;
+} code_t;
+
+static bool read_code(na_py_thread_t *p, uintptr_t at, code_t *c) {
+    const na_py_layout_t *l = &na_py.layout;
+    size_t bytes = l->code_start != NA_PY_NONE ? l->code_start : l->code_lines + 8u;
+    if (!is_object(p, at, na_py.code_type, bytes)) return false;
+    c->first_line = *(const int32_t *)(at + l->code_line);
+    return read_str(p, word_at(at + l->code_name), &c->name) &&
+           read_str(p, word_at(at + l->code_file), &c->file) &&
+           read_bytes(p, word_at(at + l->code_lines), &c->lines);
+}
+
+/* ---- checksums ---- */
+
+NA_INLINE uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 32;
+}
+
+static uint64_t sum_text(uint64_t h, const text_t *t) {
+    const uint8_t *data = t->data;
+    uint64_t n = t->units * t->width;
+    h = mix(h, n << 3 | t->width);
+    for (; n >= 8; n -= 8, data += 8) {
+        uint64_t v;
+        __builtin_memcpy(&v, data, 8);
+        h = mix(h, v);
+    }
+    uint64_t rest = 0;
+    for (uint64_t i = 0; i < n; i++)
+        rest |= (uint64_t)data[i] << 8 * i;
+    return mix(h, rest);
+}
+
+static uint64_t sum_code(const code_t *c) {
+    uint64_t h = mix(1, (uint32_t)c->first_line);
+    h = sum_text(sum_text(sum_text(h, &c->name), &c->file), &c->lines);
+    return h != 0 ? h : 1;
+}
+
+uint64_t na_py_checksum(na_py_thread_t *p, uintptr_t at) {
+    code_t c;
+    return read_code(p, at, &c) ? sum_code(&c) : 0;
+}
+
+/* ---- under the lock: the table ---- */
+
+static slot_t *slot_of(slot_t *slots, uint32_t mask, uint64_t checksum) {
+    uint32_t i = (uint32_t)(checksum >> 32) & mask;
+    while (slots[i].bytes != 0 && slots[i].checksum != checksum)
+        i = (i + 1) & mask;
+    return &slots[i];
+}
+
+static bool grow(void) {
+    uint32_t mask = codes.slots == NULL ? FIRST_SLOTS - 1 : codes.mask * 2 + 1;
+    uint64_t bytes = ((uint64_t)mask + 1) * sizeof(slot_t);
+    slot_t *slots = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
+    if (slots == NULL) return false;
+    for (uint32_t i = 0; codes.slots != NULL && i <= codes.mask; i++)
+        if (codes.slots[i].bytes != 0)
+            *slot_of(slots, mask, codes.slots[i].checksum) = codes.slots[i];
+    if (codes.slots != NULL)
+        na_own_give_back(codes.slots, ((uint64_t)codes.mask + 1) * sizeof(slot_t));
+    codes.slots = slots;
+    codes.mask = mask;
+    return true;
+}
+
+/* Its slot, or a free one that may be filled; NULL: no room. */
+static slot_t *find_slot(uint64_t checksum) {
+    if ((codes.slots == NULL || codes.used * 2 > codes.mask) && !grow()) {
+        if (codes.slots == NULL || codes.used >= codes.mask) return NULL;
+    }
+    return slot_of(codes.slots, codes.mask, checksum);
+}
+
+/* ---- under the lock: the file ---- */
+
+static na_nprof_chunk_t *new_chunk(uint16_t type, uint64_t length, uint32_t entry, uint32_t *chunks,
+                                   uint32_t first) {
+    if (!na_rec_has_room(length)) return NULL;
+    na_nprof_chunk_t *c = na_writer_chunk(type, length, entry, 0, *chunks, first);
+    if (c == NULL) return NULL;
+    na_writer_publish(c);
+    atomic_fetch_add_explicit(&na_rec.own_resident, length, memory_order_relaxed);
+    ++*chunks;
+    return c;
+}
+
+/* Room for so many bytes of text; NULL: none. */
+static uint8_t *new_text(uint32_t bytes, uint32_t *word) {
+    uint32_t words = (bytes + 7) / 8;
+    na_nprof_chunk_t *c = codes.text_chunk;
+    if (codes.next_word > UINT32_MAX - TEXT_MOST) return NULL;
+    if (c == NULL || c->capacity - c->count < words) {
+        uint64_t length = na_nprof_chunk_length(words, 8);
+        c = new_chunk(NA_NPROF_PYTHON_TEXT, length < TEXT_CHUNK ? TEXT_CHUNK : length, 8,
+                      &codes.text_chunks, codes.next_word);
+        if (c == NULL) return NULL;
+        codes.text_chunk = c;
+    }
+    *word = codes.next_word;
+    uint8_t *at = (uint8_t *)(c + 1) + (uint64_t)c->count * 8;
+    codes.next_word += words;
+    __atomic_store_n(&c->count, c->count + words, __ATOMIC_RELEASE);
+    return at;
+}
+
+static uint32_t character(const text_t *t, uint64_t i) {
+    if (t->width == 1) return t->data[i];
+    if (t->width == 2) return ((const uint16_t *)t->data)[i];
+    return ((const uint32_t *)t->data)[i];
+}
+
+/* Its bytes in UTF-8, written to `to` if that is not NULL. */
+static uint32_t to_utf8(const text_t *t, uint8_t *to) {
+    uint32_t n = 0;
+    for (uint64_t i = 0; i < t->units; i++) {
+        uint32_t c = character(t, i), more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        if (to != NULL) {
+            static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+            to[n] = (uint8_t)(lead[more] | c >> 6 * more);
+            for (uint32_t k = more; k-- > 0;)
+                to[n + more - k] = (uint8_t)(0x80 | (c >> 6 * k & 0x3f));
+        }
+        n += 1 + more;
+    }
+    return n;
+}
+
+static bool store_text(const text_t *t, bool is_str, na_nprof_python_text_ref_t *ref) {
+    uint64_t checksum = sum_text(is_str ? 2 : 3, t);
+    slot_t *s = find_slot(checksum);
+    if (s != NULL && s->bytes != 0) {
+        *ref = (na_nprof_python_text_ref_t){s->value, s->bytes - 1};
+        return true;
+    }
+    uint32_t bytes = is_str ? to_utf8(t, NULL) : (uint32_t)t->units, word = 0;
+    uint8_t *to = bytes != 0 ? new_text(bytes, &word) : NULL;
+    if (bytes != 0 && to == NULL) return false;
+    if (is_str)
+        to_utf8(t, to);
+    else if (bytes != 0)
+        __builtin_memcpy(to, t->data, bytes);
+    *ref = (na_nprof_python_text_ref_t){word, bytes};
+    if (s != NULL) {
+        *s = (slot_t){checksum, word, bytes + 1};
+        codes.used++;
+    }
+    return true;
+}
+
+/* Its id, 0: no room. */
+static uint32_t store_code(uintptr_t address, const code_t *c, uint64_t checksum) {
+    slot_t *s = find_slot(checksum);
+    if (s == NULL) return 0;
+    if (s->bytes != 0) return s->value;
+    na_nprof_python_code_t e = {
+        .first_line = c->first_line, .address = address, .checksum = checksum};
+    if (codes.next_code >= NA_NPROF_PY_CODES_MOST || !store_text(&c->name, true, &e.name) ||
+        !store_text(&c->file, true, &e.file) || !store_text(&c->lines, false, &e.lines))
+        return 0;
+    na_nprof_chunk_t *chunk = codes.code_chunk;
+    if (chunk == NULL || chunk->count == chunk->capacity) {
+        chunk = new_chunk(NA_NPROF_PYTHON_CODES, CODES_CHUNK, sizeof e, &codes.code_chunks,
+                          codes.next_code);
+        if (chunk == NULL) return 0;
+        codes.code_chunk = chunk;
+    }
+    na_nprof_python_code_t *to = (na_nprof_python_code_t *)(chunk + 1) + chunk->count;
+    *to = e;
+    __atomic_store_n(&to->kind, na_py.layout.lines, __ATOMIC_RELEASE);
+    __atomic_store_n(&chunk->count, chunk->count + 1, __ATOMIC_RELEASE);
+    uint32_t id = codes.next_code++;
+    if ((s = find_slot(checksum)) != NULL && s->bytes == 0) {
+        *s = (slot_t){checksum, id, 1};
+        codes.used++;
+    }
+    return id;
+}
+
+/* ---- for frames ---- */
+
+static bool is_alive(const na_py_seen_t *s) {
+    return s->life->words[0] == s->born.words[0] && s->life->words[1] == s->born.words[1];
+}
+
+static NA_NOINLINE bool learn(na_py_thread_t *p, uintptr_t at, na_py_seen_t *s) {
+    code_t c;
+    if (!read_code(p, at, &c)) return false;
+    uint64_t checksum = sum_code(&c);
+    uint32_t id = s->code == at && s->checksum == checksum ? s->id : 0;
+    if (id == 0) {
+        na_lock(&codes.lock);
+        id = store_code(at, &c, checksum);
+        na_unlock(&codes.lock);
+        if (id == 0) {
+            __atomic_fetch_add(&na_py.entry->lost, 1, __ATOMIC_RELAXED);
+            return false;
+        }
+    }
+    const na_record_t *life = na_rec.record_of != NULL ? na_rec.record_of((const void *)at) : NULL;
+    s->born = life != NULL ? *life : (na_record_t){.site = 0};
+    if (life != NULL && (s->born.epoch != na_profile_epoch || s->born.site == NA_NPROF_NO_STACK))
+        life = NULL;
+    if (at - na_py.start < na_py.end - na_py.start) {
+        life = &na_py_no_record;
+        s->born = na_py_no_record;
+    }
+    s->life = life;
+    s->checksum = checksum;
+    s->id = id;
+    s->code = at;
+    return true;
+}
+
+/* Of the set, the one with this code, which becomes the first; where there is none, the last. */
+static na_py_seen_t *bring_forward(na_py_seen_t *set, uintptr_t code) {
+    uint32_t i = 1;
+    while (i < NA_PY_SEEN - 1 && set[i].code != code)
+        i++;
+    na_py_seen_t found = set[i];
+    for (; i != 0; i--)
+        set[i] = set[i - 1];
+    set[0] = found;
+    return set;
+}
+
+bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame) {
+    uint64_t hash = (code >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+    na_py_seen_t *s = p->seen[hash >> (64 - NA_PY_SEEN_BITS)];
+    if (NA_UNLIKELY(s->code != code)) s = bring_forward(s, code);
+    if (NA_UNLIKELY(s->code != code) || s->life == NULL || NA_UNLIKELY(!is_alive(s)))
+        if (!learn(p, code, s)) return false;
+    frame->id = s->id;
+    if (s->life != NULL) {
+        frame->life = s->life;
+        frame->born = s->born;
+    } else {
+        frame->checksum = s->checksum;
+    }
+    return true;
+}

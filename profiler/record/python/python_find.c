@@ -1,0 +1,346 @@
+/* python_find.c - is a module the interpreter, and which one.
+ *
+ * Symbols are looked up by the module's GNU hash table, which every linker writes. All that is read
+ * lies in the module's own loaded segments, which stay while it is met (unwind.h). */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* struct link_map */
+#endif
+#include <elf.h>
+#include <link.h>
+
+#include "profiler/record/python/python.h"
+#include "profiler/record/unwind/lasting.h"
+#include "profiler/record/unwind/umodules.h"
+
+na_py_t na_py;
+static bool wanted;
+
+#define NONE NA_PY_NONE
+
+/* Held against the public headers of 3.9.18, 3.10.13, 3.11.7 and 3.12.1 by offsetof
+ * (tests/programs/python_layout.sh). */
+static const na_py_layout_t tables[] = {
+    {.version = 0x0309,
+     .thread_frame = 24,
+     .cframe_frame = NONE,
+     .thread_id = 176,
+     .frame_size = 112,
+     .frame_back = 24,
+     .frame_code = 32,
+     .frame_instr = 104,
+     .frame_owner = NONE,
+     .frame_entry = NONE,
+     .code_name = 112,
+     .code_file = 104,
+     .code_line = 40,
+     .code_lines = 120,
+     .code_start = NONE,
+     .code_traceable = NONE,
+     .text_ascii = 48,
+     .text_wide = 72,
+     .lines = NA_NPROF_PY_LNOTAB},
+    {.version = 0x030a,
+     .thread_frame = 24,
+     .cframe_frame = NONE,
+     .thread_id = 176,
+     .frame_size = 104,
+     .frame_back = 24,
+     .frame_code = 32,
+     .frame_instr = 96,
+     .frame_owner = NONE,
+     .frame_entry = NONE,
+     .code_name = 112,
+     .code_file = 104,
+     .code_line = 40,
+     .code_lines = 120,
+     .code_start = NONE,
+     .code_traceable = NONE,
+     .text_ascii = 48,
+     .text_wide = 72,
+     .lines = NA_NPROF_PY_LINETABLE,
+     .in_units = true},
+    {.version = 0x030b,
+     .thread_frame = 56,
+     .cframe_frame = 8,
+     .thread_id = 152,
+     .frame_size = 72,
+     .frame_back = 48,
+     .frame_code = 32,
+     .frame_instr = 56,
+     .frame_owner = 69,
+     .frame_entry = 68,
+     .code_name = 128,
+     .code_file = 112,
+     .code_line = 72,
+     .code_lines = 136,
+     .code_start = 184,
+     .code_traceable = 168,
+     .text_ascii = 48,
+     .text_wide = 72,
+     .lines = NA_NPROF_PY_LOCATIONS},
+    {.version = 0x030c,
+     .thread_frame = 56,
+     .cframe_frame = 0,
+     .thread_id = 136,
+     .frame_size = 72,
+     .frame_back = 8,
+     .frame_code = 0,
+     .frame_instr = 56,
+     .frame_owner = 70,
+     .frame_entry = NONE,
+     .code_name = 128,
+     .code_file = 112,
+     .code_line = 68,
+     .code_lines = 136,
+     .code_start = 192,
+     .code_traceable = 176,
+     .text_ascii = 40,
+     .text_wide = 56,
+     .lines = NA_NPROF_PY_LOCATIONS},
+};
+
+/* The beginning of _PyRuntime in 3.13, eight bytes each. Other versions may have it otherwise. */
+enum {
+    DEBUG_COOKIE,
+    DEBUG_VERSION,
+    DEBUG_FREE_THREADED,
+    DEBUG_THREAD = 3 + 3 + 13, /* behind runtime and interpreter state */
+    DEBUG_FRAME = DEBUG_THREAD + 9,
+    DEBUG_CODE = DEBUG_FRAME + 6,
+    DEBUG_TEXT = DEBUG_CODE + 10 + 2 + 4 + 3 + 3 + 3 + 2 + 3 + 3,
+};
+#define COOKIE UINT64_C(0x7970677562656478) /* "xdebugpy" */
+
+static bool by_debug_offsets(const uint64_t *d, uint16_t version, na_py_layout_t *l) {
+    if (d[DEBUG_COOKIE] != COOKIE || d[DEBUG_VERSION] >> 16 != version ||
+        d[DEBUG_FREE_THREADED] != 0)
+        return false;
+    const uint64_t *thread = d + DEBUG_THREAD, *frame = d + DEBUG_FRAME, *code = d + DEBUG_CODE;
+    const uint64_t *text = d + DEBUG_TEXT;
+    for (const uint64_t *p = thread + 4; p != text + 4; p++)
+        if (*p > 4096 && p < frame) return false; /* no offsets */
+    *l = (na_py_layout_t){
+        .version = version,
+        .thread_frame = (uint16_t)thread[4],
+        .cframe_frame = NONE,
+        .thread_id = (uint16_t)thread[5],
+        .frame_size = (uint16_t)frame[0],
+        .frame_back = (uint16_t)frame[1],
+        .frame_code = (uint16_t)frame[2],
+        .frame_instr = (uint16_t)frame[3],
+        .frame_owner = (uint16_t)frame[5],
+        .frame_entry = NONE,
+        .code_file = (uint16_t)code[1],
+        .code_name = (uint16_t)code[3],
+        .code_lines = (uint16_t)code[4],
+        .code_line = (uint16_t)code[5],
+        .code_start = (uint16_t)code[9],
+        .code_traceable = (uint16_t)(code[9] - 16), /* what lies between is one pointer */
+        .text_ascii = (uint16_t)text[3],
+        .text_wide = (uint16_t)(text[3] + 16),
+        .lines = NA_NPROF_PY_LOCATIONS,
+    };
+    return l->frame_size <= 4096 && l->code_start <= 4096 && l->frame_owner < l->frame_size &&
+           text[1] == 32 && text[2] == 16;
+}
+
+/* ---- symbols ---- */
+
+typedef struct symbols {
+    uintptr_t start, end, bias;
+    const ElfW(Sym) * table;
+    const char *names;
+    const uint32_t *hash;
+} symbols_t;
+
+static bool is_inside(const symbols_t *s, uintptr_t at, size_t bytes) {
+    return at >= s->start && at <= s->end && s->end - at >= bytes;
+}
+
+static bool open_symbols(symbols_t *s, const na_unwind_seen_t *seen) {
+    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)seen->start;
+    const struct link_map *map = seen->link_map;
+    *s = (symbols_t){.start = seen->start, .end = seen->end};
+    if (s->end - s->start < 4096 || eh->e_ident[EI_MAG0] != ELFMAG0 ||
+        eh->e_ident[EI_MAG1] != ELFMAG1 || eh->e_ident[EI_MAG2] != ELFMAG2 ||
+        eh->e_ident[EI_MAG3] != ELFMAG3 || eh->e_phentsize != sizeof(ElfW(Phdr)) ||
+        eh->e_phoff > 4096 - sizeof(ElfW(Phdr)))
+        return false;
+    s->bias = map != NULL ? map->l_addr : eh->e_type == ET_EXEC ? 0 : s->start;
+    const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(s->start + eh->e_phoff);
+    const ElfW(Dyn) *dyn = NULL;
+    for (unsigned i = 0; i < eh->e_phnum && (uintptr_t)(ph + i + 1) <= s->start + 4096; i++)
+        if (ph[i].p_type == PT_DYNAMIC) dyn = (const ElfW(Dyn) *)(s->bias + ph[i].p_vaddr);
+    for (; dyn != NULL && is_inside(s, (uintptr_t)dyn, sizeof *dyn) && dyn->d_tag != DT_NULL;
+         dyn++) {
+        /* The loader has made addresses of these, or not (vdso). */
+        uintptr_t at = dyn->d_un.d_ptr;
+        if (!is_inside(s, at, 16)) at += s->bias;
+        if (!is_inside(s, at, 16)) continue;
+        if (dyn->d_tag == DT_SYMTAB) s->table = (const ElfW(Sym) *)at;
+        if (dyn->d_tag == DT_STRTAB) s->names = (const char *)at;
+        if (dyn->d_tag == DT_GNU_HASH) s->hash = (const uint32_t *)at;
+    }
+    return s->table != NULL && s->names != NULL && s->hash != NULL && s->hash[0] != 0 &&
+           s->hash[2] != 0;
+}
+
+static bool is_called(const symbols_t *s, uint32_t name, const char *wanted_name) {
+    const char *p = s->names + name;
+    for (;; p++, wanted_name++) {
+        if (!is_inside(s, (uintptr_t)p, 1) || *p != *wanted_name) return false;
+        if (*p == 0) return true;
+    }
+}
+
+/* Its address, 0: the module defines none. */
+static uintptr_t find_symbol(const symbols_t *s, const char *name, uint64_t *size) {
+    uint32_t h = 5381;
+    for (const char *p = name; *p != 0; p++)
+        h = h * 33 + (uint8_t)*p;
+    uint32_t buckets = s->hash[0], first = s->hash[1], words = s->hash[2], shift = s->hash[3] & 31;
+    const uint64_t *bloom = (const uint64_t *)(s->hash + 4);
+    uint64_t word = bloom[h / 64 % words], bits = UINT64_C(1) << h % 64 | UINT64_C(1)
+                                                                              << (h >> shift) % 64;
+    if ((word & bits) != bits) return 0;
+    const uint32_t *bucket = (const uint32_t *)(bloom + words), *chain = bucket + buckets;
+    uint32_t at = bucket[h % buckets];
+    if (at < first) return 0;
+    for (;; at++) {
+        const uint32_t *link = &chain[at - first];
+        if (!is_inside(s, (uintptr_t)link, 4)) return 0;
+        if ((*link | 1) == (h | 1)) {
+            const ElfW(Sym) *sym = &s->table[at];
+            if (is_inside(s, (uintptr_t)sym, sizeof *sym) && sym->st_shndx != SHN_UNDEF &&
+                is_called(s, sym->st_name, name)) {
+                uintptr_t address = s->bias + sym->st_value;
+                if (size != NULL) *size = sym->st_size;
+                return is_inside(s, address, sym->st_size) ? address : 0;
+            }
+        }
+        if ((*link & 1) != 0) return 0;
+    }
+}
+
+/* ---- versions ---- */
+
+static uint16_t version_of(const symbols_t *s) {
+    uint64_t size;
+    uintptr_t at = find_symbol(s, "Py_Version", &size);
+    if (at != 0 && size >= 4) return (uint16_t)(*(const uint64_t *)at >> 16);
+    if (at != 0 || find_symbol(s, "PyFrame_GetBack", NULL) == 0) return 0;
+    return find_symbol(s, "Py_NewRef", NULL) != 0 ? 0x030a : 0x0309;
+}
+
+static bool layout_of(const symbols_t *s, na_py_layout_t *l) {
+    uint16_t version = version_of(s);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        if (tables[i].version != version) continue;
+        *l = tables[i];
+        return true;
+    }
+    if (version != 0x030d) return false;
+    uint64_t size;
+    uintptr_t runtime = find_symbol(s, "_PyRuntime", &size);
+    return runtime != 0 && size >= 8 * (DEBUG_TEXT + 4) &&
+           by_debug_offsets((const uint64_t *)runtime, version, l);
+}
+
+/* What a symbol names becomes a pointer to a function. */
+#define FUNCTION(to, address) __builtin_memcpy(&(to), &(address), sizeof(to))
+
+static bool find(const na_unwind_seen_t *seen, na_py_t *found) {
+    symbols_t s;
+    uint64_t size = 0;
+    if (!open_symbols(&s, seen)) return false;
+    found->eval = find_symbol(&s, "_PyEval_EvalFrameDefault", &size);
+    if (found->eval == 0 || size == 0 || !layout_of(&s, &found->layout)) return false;
+    found->eval_end = found->eval + size;
+    uintptr_t own = find_symbol(&s, "PyGILState_GetThisThreadState", NULL);
+    uintptr_t current = find_symbol(&s, "PyThreadState_GetUnchecked", NULL);
+    if (current == 0) current = find_symbol(&s, "_PyThreadState_UncheckedGet", NULL);
+    uintptr_t finalizing = find_symbol(&s, "Py_IsFinalizing", NULL);
+    if (finalizing == 0) finalizing = find_symbol(&s, "_Py_IsFinalizing", NULL);
+    found->code_type = (const void *)find_symbol(&s, "PyCode_Type", NULL);
+    found->text_type = (const void *)find_symbol(&s, "PyUnicode_Type", NULL);
+    found->bytes_type = (const void *)find_symbol(&s, "PyBytes_Type", NULL);
+    if (own == 0 || current == 0 || finalizing == 0 || found->code_type == NULL ||
+        found->text_type == NULL || found->bytes_type == NULL)
+        return false;
+    FUNCTION(found->own_state, own);
+    FUNCTION(found->current_state, current);
+    FUNCTION(found->is_finalizing, finalizing);
+    found->start = seen->start;
+    found->end = seen->end;
+    found->link_map = seen->link_map;
+    found->lasting = na_lasting(seen->start);
+    return true;
+}
+
+/* ---- begin ---- */
+
+static void tell_file(void) {
+    uint64_t length = na_nprof_chunk_length(1, sizeof(na_nprof_python_t));
+    na_nprof_chunk_t *c =
+        na_writer_chunk(NA_NPROF_PYTHON, length, sizeof(na_nprof_python_t), 0, 0, 0);
+    na_py.entry = NULL;
+    if (c == NULL) return;
+    na_nprof_python_t *e = (na_nprof_python_t *)(c + 1);
+    c->capacity = c->count = 1;
+    e->range_count = 1;
+    e->ranges[0][0] = na_py.eval;
+    e->ranges[0][1] = na_py.eval_end;
+    e->module[0] = na_py.start;
+    e->module[1] = na_py.end;
+    __atomic_store_n(&e->version, na_py.layout.version, __ATOMIC_RELEASE);
+    na_writer_publish(c);
+    na_py.entry = e;
+}
+
+static void switch_on(void) {
+    /* A program that was linked with this library's objects has no frames to leave out. */
+    if (na_unwind_skip_hi == 0) return;
+    tell_file();
+    if (na_py.entry == NULL) return;
+    na_stacks_special_set(NA_STACKS_PYTHON, true);
+}
+
+void na_python_module(const na_unwind_seen_t *seen) {
+#if defined(__x86_64__)
+    if (!wanted || na_rec.header == NULL) return;
+    if (na_py.layout.version != 0) {
+        /* Another module where the interpreter was: it is gone. */
+        if (seen->replaced == 0 || seen->start >= na_py.end || na_py.start >= seen->end) return;
+        na_stacks_special_set(NA_STACKS_PYTHON, false);
+        na_py.layout.version = 0;
+    }
+    na_py_t found = {.entry = NULL};
+    if (!find(seen, &found)) return;
+    na_py.own_state = found.own_state;
+    na_py.current_state = found.current_state;
+    na_py.is_finalizing = found.is_finalizing;
+    na_py.code_type = found.code_type;
+    na_py.text_type = found.text_type;
+    na_py.bytes_type = found.bytes_type;
+    na_py.start = found.start;
+    na_py.end = found.end;
+    na_py.eval = found.eval;
+    na_py.eval_end = found.eval_end;
+    na_py.link_map = found.link_map;
+    na_py.lasting = found.lasting;
+    na_py.layout = found.layout;
+    if (na_rec_is_ready()) switch_on();
+#else
+    (void)seen;
+#endif
+}
+
+void na_python_begin(bool want) {
+    wanted = want;
+    na_stacks_special_set(NA_STACKS_PYTHON, false);
+    na_py_codes_begin();
+}
+
+void na_python_ready(void) {
+    if (wanted && na_py.layout.version != 0) switch_on();
+}

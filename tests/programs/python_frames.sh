@@ -1,0 +1,89 @@
+#!/bin/bash
+# python_frames.sh LIBRARY NUMALLOC_DUMP - Python frames on stacks (NUMALLOC_PYTHON=1), of every
+# CPython that is there: 3.11, or what PYTHONS names.
+#
+#   against tracemalloc   every block that it knows at the end of a script, with the same stack, 25
+#                         frames deep, and the other way round where functions have names. Scripts
+#                         with generators, coroutines, threads, recursion, __del__ and imports, and
+#                         one whose code objects die and leave their addresses to others
+#   modes                 sites and sample have the same frames; views, exports and check read them
+#   forks, the end        children have frames; daemon threads at the end do no harm
+#   without CPython       nothing is said of it, and --native shows stacks as they were
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+here="$test_source/python"
+
+pythons=${PYTHONS:-/usr/bin/python3}
+profiled() { # MODE FILE COMMAND...
+    local mode=$1 file=$2
+    shift 2
+    env NUMALLOC_PYTHON=1 NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$file" PYTHONMALLOC=malloc \
+        LD_PRELOAD="$lib" "$@"
+}
+
+ran=0
+for python in $pythons; do
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || continue
+    case $version in
+    3.9 | 3.10 | 3.11 | 3.12 | 3.13) ;;
+    *) continue ;;
+    esac
+    ran=$((ran + 1))
+    for script in reuse async threads text; do
+        rm -f "$work/p.nprof"*
+        profiled trace "$work/p.nprof" "$python" "$here/under_tracemalloc.py" "$work/traces" 25 \
+            "$here/script_$script.py" || fail "$version: script_$script.py fails"
+        /usr/bin/python3 "$here/against_tracemalloc.py" "$dump" "$work/p.nprof" "$work/traces" 25 \
+            >"$work/said" || fail "$version: $script: not what tracemalloc knows: $(head -n 30 "$work/said")"
+        say "$version: $script: $(head -n 1 "$work/said")"
+    done
+    for mode in sites sample; do
+        rm -f "$work/s.nprof"*
+        NUMALLOC_SAMPLE_INTERVAL=4K profiled $mode "$work/s.nprof" "$python" "$here/script_threads.py" ||
+            fail "$version: fails in mode $mode"
+        "$dump" check "$work/s.nprof" >/dev/null || fail "$version: $mode: the profile is damaged"
+        "$dump" "$work/s.nprof" --stacks --sort total --top 0 >"$work/stacks"
+        grep -q 'script_threads.py:14' "$work/stacks" || fail "$version: $mode: a line is missing"
+        "$dump" "$work/s.nprof" --stacks --sort total --top 0 --native >"$work/native"
+        if grep -q 'script_threads.py:' "$work/native"; then fail "$version: --native shows Python"; fi
+        grep -q '_PyEval_EvalFrameDefault' "$work/native" || fail "$version: --native lacks the interpreter"
+    done
+    for export in folded pprof speedscope json html; do
+        "$dump" $export "$work/s.nprof" -o "$work/out.$export" || fail "$version: export $export fails"
+    done
+    grep -q 'held' "$work/out.folded" || fail "$version: no Python function in the flame graph"
+done
+[ $ran != 0 ] || skip "no CPython 3.9 to 3.13 in $pythons"
+
+cat >"$work/fork.py" <<'P'
+import os, threading, time
+def child(): return [bytes(3000 + i) for i in range(50)]
+def forever():
+    while True: bytes(3000); time.sleep(0)
+kept = []
+pid = os.fork()
+if pid == 0:
+    kept.append(child())
+    os._exit(0)
+os.waitpid(pid, 0)
+for i in range(3): threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.2)
+P
+mkdir "$work/forks"
+for i in 1 2 3 4 5; do
+    profiled sites "$work/forks/" /usr/bin/python3 "$work/fork.py" || fail "a program with daemon threads fails"
+done
+seen=0
+for file in "$work/forks"/*; do
+    "$dump" check "$file" >/dev/null || fail "a profile of a fork is damaged"
+    "$dump" "$file" --sites --sort total --top 0 | grep -q 'child  fork.py:2' && seen=$((seen + 1))
+done
+[ $seen -ge 5 ] || fail "the children's profiles lack Python frames ($seen)"
+say "children, and daemon threads at the end"
+
+rm -f "$work/n.nprof"*
+profiled sites "$work/n.nprof" ls / >/dev/null
+"$dump" run "$work/n.nprof" >"$work/run"
+if grep -qi 'python' <(grep -v NUMALLOC_PYTHON "$work/run" | grep -v PYTHONMALLOC); then fail "ls is no CPython"; fi
+say "nothing without CPython"
