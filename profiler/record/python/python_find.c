@@ -18,7 +18,7 @@ static bool wanted;
 #define NONE NA_PY_NONE
 
 /* Held against the public headers of 3.9.18, 3.10.13, 3.11.7 and 3.12.1 by offsetof
- * (tests/programs/python_layout.sh). */
+ * (by hand; no test holds them). */
 static const na_py_layout_t tables[] = {
     {.version = 0x0309,
      .thread_frame = 24,
