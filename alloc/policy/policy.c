@@ -1,14 +1,21 @@
 /* policy.c - from the file to tables: modules by build-id, functions by name, frames by .eh_frame.
  *
  * Done as a whole each time: the tables are made anew with what is loaded, from the rules as read,
- * and published; sites keep their places, so what they gave and their heaps stay. */
+ * and published if there is something new; sites keep their places, so what they gave and their
+ * heaps stay.
+ *
+ * One thread binds at a time (`lock`). It asks the loader, whose locks others may hold who wait for
+ * ours: so nobody waits for long. A child that was forked meanwhile finds the lock taken by a
+ * thread that it has not: it sees that the holder is of another process, and begins anew. */
 #include "alloc/policy/policy.h"
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "alloc/api/loaded.h"
@@ -27,11 +34,14 @@
 
 #ifndef NA_PREFIXED
 
+#pragma weak dlsym
+
 enum {
     NODES = 1 << 16, /* rules by function name have a node for each call in it */
     TABLE = 4 * NODES,
     MODULES = 256, /* that rules may lie in: of the file, or any for functions */
     FAULTS_SAID = 10,
+    PATIENCE_MS = 200, /* for another thread that binds */
 };
 
 typedef struct module {
@@ -39,7 +49,8 @@ typedef struct module {
     uintptr_t base, text, text_end; /* the part that is code */
     uint32_t rules_module;          /* of the file; NA_POLICY_NO_MODULE: none */
     char path[512];
-    bool innermost, pinned; /* innermost frames of rules lie here */
+    void *handle;           /* keeps it loaded while it is looked at */
+    bool innermost, pinned; /* innermost frames of rules lie here; any do */
 } module_t;
 
 typedef struct bound {
@@ -48,14 +59,29 @@ typedef struct bound {
     na_policy_site_t *sites;
     na_policy_pool_t *pools;
     uint32_t pool_count;
-    unsigned adds; /* na_loaded_count when it was bound */
+    bool by_name;           /* some rule names a function */
+    _Atomic(unsigned) adds; /* na_loaded_count when it was bound last */
+    uint32_t nodes;         /* of the tables that are published */
     /* What the summary says. */
     uint32_t missing_modules, other_builds, not_constant, missing_nodes, slots;
     bool full, for_others, not_ours;
+    bool linked_in; /* the library is part of the program, whose calls have no import slots */
 } bound_t;
 
 NA_SPARSE static bound_t bound;
-static na_lock_t lock; /* one binds at a time; only tried */
+static na_lock_t lock;
+static _Atomic(int) process; /* that the lock is of */
+
+/* For the holder of the lock, and for who waits a while for him; false: he is still at it. */
+static bool enter(unsigned ms) {
+    if (na_lock_is_mine(&lock)) return false; /* the loader called us while we called it */
+    int pid = (int)na_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    uint32_t held = atomic_load_explicit(&lock.word, memory_order_relaxed);
+    int of = atomic_load_explicit(&process, memory_order_relaxed);
+    if (of != pid && atomic_compare_exchange_strong(&process, &of, pid) && of != 0 && held != 0)
+        atomic_compare_exchange_strong(&lock.word, &held, 0);
+    return na_lock_for(&lock, ms);
+}
 
 /* --- the file --- */
 
@@ -66,7 +92,21 @@ static void say_fault(void *arg, const na_policy_fault_t *fault) {
     if ((*said)++ < FAULTS_SAID) na_warn("%s", line);
 }
 
+/* Something else might never end, or wait for ever. */
+static const char *what_is_wrong_with(const char *file) {
+    struct stat s;
+    long status = na_syscall(SYS_newfstatat, AT_FDCWD, (long)file, (long)&s, 0, 0, 0);
+    if (status == -ENOENT || status == -ENOTDIR) return "is not there";
+    if (status == 0 && !S_ISREG(s.st_mode)) return "is no regular file";
+    return NULL;
+}
+
 static na_policy_t *read_rules(const char *file) {
+    const char *wrong = what_is_wrong_with(file);
+    if (wrong != NULL) {
+        na_warn("NUMALLOC_POLICY=%s %s: no policy", file, wrong);
+        return NULL;
+    }
     char *text = na_os_map(na_align_up(NA_POLICY_TEXT + 2, na_os_page));
     na_policy_t *rules = na_os_map(na_align_up(sizeof *rules, na_os_page));
     if (text == NULL || rules == NULL) return NULL;
@@ -133,6 +173,7 @@ static uint32_t rules_module_of(const na_loaded_t *loaded, const char *path, boo
     return NA_POLICY_NO_MODULE;
 }
 
+/* Those that rules can lie in. */
 static bool look_at(const na_loaded_t *loaded, void *arg) {
     visit_t *v = arg;
     const char *path = loaded->index == 0 ? program_path() : loaded->name;
@@ -157,13 +198,61 @@ static bool look_at(const na_loaded_t *loaded, void *arg) {
     }
     if (m->text_end == 0) return true;
     uintptr_t own = (uintptr_t)&na_policy_bind_opened;
-    if (own >= m->unwind.start && own < m->unwind.end) return true;
+    if (own >= m->unwind.start && own < m->unwind.end) {
+        bound.linked_in = loaded->index == 0;
+        return true;
+    }
     strcpy(m->path, path);
     bool other = false;
     m->rules_module = rules_module_of(loaded, path, &other);
     bound.other_builds += other && m->rules_module == NA_POLICY_NO_MODULE;
-    v->count++;
+    if (bound.by_name || m->rules_module != NA_POLICY_NO_MODULE) v->count++;
     return true;
+}
+
+typedef struct loader {
+    void *(*open)(const char *file, int flags);
+    int (*close)(void *handle);
+} loader_t;
+
+/* (The linker warns of a call of dlopen in static programs.) */
+static loader_t find_loader(void) {
+    loader_t l = {NULL, NULL};
+    if (&dlsym == NULL) return l;
+    *(void **)&l.open = dlsym(RTLD_DEFAULT, "dlopen");
+    *(void **)&l.close = dlsym(RTLD_DEFAULT, "dlclose");
+    return l;
+}
+
+/* Another thread may close what it has opened. What has gone since the visit is left out. (What a
+ * handle leads to begins with what <link.h> says, in glibc as in musl.) */
+static void hold(visit_t *v, loader_t loader) {
+    unsigned kept = 0;
+    if (loader.open == NULL || loader.close == NULL) return;
+    for (unsigned i = 0; i < v->count; i++) {
+        module_t *m = &v->modules[i];
+        if (strcmp(m->path, program_path()) != 0) {
+            m->handle = loader.open(m->path, RTLD_LAZY | RTLD_NOLOAD);
+            if (m->handle == NULL) continue;
+            if (((const struct link_map *)m->handle)->l_addr != m->base) {
+                loader.close(m->handle);
+                continue;
+            }
+        }
+        if (kept != i) v->modules[kept] = *m;
+        kept++;
+    }
+    v->count = kept;
+}
+
+/* What rules have frames in stays for good: they name its addresses. */
+static void let_go(const visit_t *v, loader_t loader) {
+    for (unsigned i = 0; i < v->count; i++) {
+        const module_t *m = &v->modules[i];
+        if (m->handle == NULL) continue;
+        if (m->pinned) (void)loader.open(m->path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+        loader.close(m->handle);
+    }
 }
 
 /* --- sites and their memory --- */
@@ -293,8 +382,10 @@ static bool make_sites(void) {
 
 typedef struct tree {
     na_policy_live_t *live;
+    /* While it is made: */
     na_policy_node_t *nodes;
-    na_policy_key_t *table;
+    na_policy_key_t *keys; /* of each node */
+    uint32_t *table;       /* of nodes, by na_policy_hash */
     uint32_t count, root_count;
     module_t *modules;
     unsigned module_count;
@@ -313,14 +404,17 @@ static module_t *module_at(tree_t *t, uintptr_t pc) {
 
 /* The node of the address below the parent, made if need be; 0: there is no room. */
 static uint32_t node_for(tree_t *t, uintptr_t pc, uint32_t parent) {
-    uint32_t mask = t->live->mask, at = na_policy_hash(pc, parent) & mask;
-    for (; t->table[at].node != 0; at = (at + 1) & mask)
-        if (t->table[at].pc == pc && t->table[at].parent == parent) return t->table[at].node;
+    uint32_t at = na_policy_hash(pc, parent) & (TABLE - 1);
+    for (; t->table[at] != 0; at = (at + 1) & (TABLE - 1)) {
+        const na_policy_key_t *key = &t->keys[t->table[at]];
+        if (key->pc == pc && key->parent == parent) return key->node;
+    }
     if (t->count >= NODES) {
         bound.full = true;
         return 0;
     }
-    t->table[at] = (na_policy_key_t){pc, parent, t->count};
+    t->table[at] = t->count;
+    t->keys[t->count] = (na_policy_key_t){pc, parent, t->count};
     na_policy_node_t *above = &t->nodes[parent];
     if (parent != 0 && above->children == 0) {
         above->first_pc = pc;
@@ -384,15 +478,9 @@ static void add_frame(tree_t *t, unsigned depth, uint32_t parent) {
     }
 }
 
-/* Innermost-only rules and their tables; true: there are some. */
+/* True: it is whole. */
 static bool make_tree(tree_t *t) {
-    t->live = na_os_map(na_align_up(sizeof *t->live, na_os_page));
-    t->nodes = na_os_map(na_align_up((size_t)NODES * sizeof *t->nodes, na_os_page));
-    t->table = na_os_map(na_align_up((size_t)TABLE * sizeof *t->table, na_os_page));
-    if (t->live == NULL || t->nodes == NULL || t->table == NULL) return false;
-    t->live->nodes = t->nodes;
-    t->live->table = t->table;
-    t->live->mask = TABLE - 1;
+    if (t->nodes == NULL || t->keys == NULL || t->table == NULL) return false;
     t->count = t->root_count = 1;
     bound.not_constant = 0;
     for (uint32_t i = 0; i < bound.rules->rule_count; i++) {
@@ -403,7 +491,7 @@ static bool make_tree(tree_t *t) {
         add_frame(t, 0, 0);
         bound.not_constant += t->no_step && !bound.sites[i].bound;
     }
-    return t->count > 1;
+    return true;
 }
 
 static bool turn_slots(const na_loaded_t *loaded, void *arg) {
@@ -414,24 +502,45 @@ static bool turn_slots(const na_loaded_t *loaded, void *arg) {
     return true;
 }
 
-/* What dlopen brought stays from now on: rules name its addresses. */
-static void pin(const tree_t *t) {
-    for (unsigned i = 1; i < t->module_count; i++)
-        if (t->modules[i].pinned)
-            (void)dlopen(t->modules[i].path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+/* The tables were made where there is room for any; now they become as large as they are. */
+static bool make_compact(tree_t *t) {
+    uint32_t places = 16;
+    while (places < 2 * t->count)
+        places *= 2;
+    size_t nodes_at = na_align_up(sizeof *t->live, NA_CACHE_LINE);
+    size_t table_at = nodes_at + t->count * sizeof *t->nodes;
+    char *at = na_os_map(na_align_up(table_at + places * sizeof *t->table, na_os_page));
+    if (at == NULL) return false;
+    t->live = (na_policy_live_t *)at;
+    na_policy_node_t *nodes = (na_policy_node_t *)(at + nodes_at);
+    na_policy_key_t *table = (na_policy_key_t *)(at + table_at);
+    for (uint32_t i = 0; i < t->count; i++) {
+        nodes[i] = t->nodes[i];
+        if (nodes[i].first != NULL) nodes[i].first = &nodes[t->nodes[i].first - t->nodes];
+    }
+    for (uint32_t i = 1; i < t->count; i++) {
+        uint32_t to = na_policy_hash(t->keys[i].pc, t->keys[i].parent) & (places - 1);
+        while (table[to].node != 0)
+            to = (to + 1) & (places - 1);
+        table[to] = t->keys[i];
+    }
+    t->live->nodes = nodes;
+    t->live->table = table;
+    t->live->mask = places - 1;
+    return true;
 }
 
 /* Tables first, then the bytes that lead to them. */
 static void publish(tree_t *t) {
     uint8_t places[NA_POLICY_FILTER] = {0};
-    for (uint32_t at = 0; at < TABLE; at++) {
-        const na_policy_key_t *key = &t->table[at];
-        if (key->node == 0 || key->parent != 0) continue;
+    for (uint32_t i = 1; i < t->count; i++) {
+        const na_policy_key_t *key = &t->keys[i];
+        if (key->parent != 0) continue;
         uint8_t *place = &places[key->pc & (NA_POLICY_FILTER - 1)];
         bool alone = *place == 0 && t->root_count < NA_POLICY_ROOTS - 1;
         *place = (uint8_t)(alone ? t->root_count : NA_POLICY_ROOTS - 1);
         if (!alone) continue;
-        const na_policy_node_t *node = &t->nodes[key->node];
+        const na_policy_node_t *node = &t->live->nodes[key->node];
         t->live->root_nodes[t->root_count] = node;
         t->live->roots[t->root_count++] =
             (na_policy_root_t){key->pc, node->children != 0 ? NULL : node->site};
@@ -441,49 +550,98 @@ static void publish(tree_t *t) {
         __atomic_store_n(&na_policy_filter[i], places[i], __ATOMIC_RELEASE);
 }
 
-static void bind(void) {
-    size_t modules = na_align_up(MODULES * sizeof(module_t), na_os_page);
-    visit_t v = {.modules = na_os_map(modules)};
-    tree_t t = {.modules = v.modules};
-    if (v.modules == NULL) return;
-    bound.adds = na_loaded_count();
+/* Memory for the while. */
+static void *room(size_t bytes) {
+    return na_os_map(na_align_up(bytes, na_os_page));
+}
+
+static void end_room(void *at, size_t bytes) {
+    if (at != NULL) na_os_unmap(at, na_align_up(bytes, na_os_page));
+}
+
+static void bind_to(visit_t *v, tree_t *t) {
     bound.other_builds = 0;
-    na_loaded_visit(look_at, &v);
-    t.module_count = v.count;
-    bound.for_others = !v.is_for;
-    if (v.is_for && make_tree(&t)) {
-        pin(&t);
-        publish(&t);
-        na_loaded_visit(turn_slots, &t);
+    na_loaded_visit(look_at, v);
+    bound.for_others = !v->is_for;
+    if (!v->is_for) return;
+    loader_t loader = find_loader();
+    hold(v, loader);
+    t->modules = v->modules;
+    t->module_count = v->count;
+    if (make_tree(t)) {
+        /* Nothing that is bound goes: as many are the same ones. */
+        if (t->count != bound.nodes && t->count > 1 && make_compact(t)) {
+            publish(t);
+            bound.nodes = t->count;
+        }
+        na_loaded_visit(turn_slots, t);
     }
+    let_go(v, loader);
     uint32_t found = 0;
     for (uint32_t i = 0; i < bound.rules->module_count; i++)
-        for (unsigned k = 0; k < v.count; k++)
-            if (v.modules[k].rules_module == i) {
+        for (unsigned k = 0; k < v->count; k++)
+            if (v->modules[k].rules_module == i) {
                 found++;
                 break;
             }
     bound.missing_modules = bound.rules->module_count - found;
-    na_os_unmap(v.modules, modules);
+}
+
+static void bind(void) {
+    unsigned adds = na_loaded_count();
+    visit_t v = {.modules = room(MODULES * sizeof *v.modules)};
+    tree_t t = {.nodes = room(NODES * sizeof *t.nodes),
+                .keys = room(NODES * sizeof *t.keys),
+                .table = room(TABLE * sizeof *t.table)};
+    if (v.modules != NULL) bind_to(&v, &t);
+    end_room(v.modules, MODULES * sizeof *v.modules);
+    end_room(t.nodes, NODES * sizeof *t.nodes);
+    end_room(t.keys, NODES * sizeof *t.keys);
+    end_room(t.table, TABLE * sizeof *t.table);
+    atomic_store_explicit(&bound.adds, adds, memory_order_release);
 }
 
 /* --- the interface --- */
+
+static bool names_functions(const na_policy_t *rules) {
+    for (uint32_t i = 0; i < rules->rule_count; i++)
+        for (unsigned k = 0; k < rules->rules[i].depth; k++)
+            if (rules->rules[i].frames[k].module == NA_POLICY_NO_MODULE) return true;
+    return false;
+}
 
 void na_policy_at_load(void) {
     bound.file = na_option_text(NA_OPT_POLICY);
     if (bound.file == NULL || bound.file[0] == 0) return;
     bound.not_ours = na_whose_malloc()[0] != 0;
-    if (bound.not_ours || !na_try_lock(&lock)) return;
+    if (bound.not_ours || !enter(0)) return;
     bound.rules = read_rules(bound.file);
-    if (bound.rules != NULL && bound.rules->rule_count != 0 && make_sites()) bind();
+    if (bound.rules != NULL && bound.rules->rule_count != 0) {
+        bound.by_name = names_functions(bound.rules);
+        if (make_sites()) bind();
+    }
     na_unlock(&lock);
+    if (bound.linked_in && !bound.for_others)
+        na_warn(
+            "NUMALLOC_POLICY=%s does not reach calls of the program itself, which the allocator "
+            "is linked into; preload libnumalloc.so into one that is not",
+            bound.file);
 }
 
+bool na_policy_is_on(void) {
+    return bound.sites != NULL && !bound.for_others;
+}
+
+/* (Who binds may have looked before ours came.) */
 void na_policy_bind_opened(void) {
-    if (bound.sites == NULL || bound.for_others || bound.adds == na_loaded_count()) return;
-    if (!na_try_lock(&lock)) return;
-    if (bound.adds != na_loaded_count()) bind();
-    na_unlock(&lock);
+    if (!na_policy_is_on()) return;
+    for (unsigned tries = 0;
+         tries < 3 && atomic_load_explicit(&bound.adds, memory_order_acquire) != na_loaded_count();
+         tries++) {
+        if (!enter(PATIENCE_MS)) return;
+        if (atomic_load_explicit(&bound.adds, memory_order_relaxed) != na_loaded_count()) bind();
+        na_unlock(&lock);
+    }
 }
 
 static void part(na_text_t *t, const char *before, uint64_t count, const char *what) {
@@ -522,8 +680,7 @@ static given_t given_by(const na_policy_site_t *site) {
     return g;
 }
 
-void na_policy_print(int fd) {
-    if (bound.file == NULL || bound.file[0] == 0) return;
+static void print(int fd) {
     na_text_t t = {0};
     na_text_str(&t, "policy ");
     na_text_str(&t, bound.file);
@@ -557,6 +714,7 @@ void na_policy_print(int fd) {
     part(&t, ", ", bound.not_constant, " rules with frames that cannot be followed");
     part(&t, ", ", bound.missing_nodes, " for nodes that are not here");
     if (bound.full) na_text_str(&t, ", too many calls by function name");
+    if (bound.linked_in) na_text_str(&t, ", calls of the program itself out of reach");
     part(&t, "; ", calls, " blocks, ");
     if (calls != 0) na_text_bytes(&t, bytes);
     part(&t, ", ", control, " of them for comparison");
@@ -565,9 +723,19 @@ void na_policy_print(int fd) {
     na_text_end(&t, fd);
 }
 
+void na_policy_print(int fd) {
+    if (bound.file == NULL || bound.file[0] == 0) return;
+    bool entered = enter(PATIENCE_MS); /* nobody changes what it says */
+    print(fd);
+    if (entered) na_unlock(&lock);
+}
+
 #else
 
 void na_policy_at_load(void) {}
+bool na_policy_is_on(void) {
+    return false;
+}
 void na_policy_bind_opened(void) {}
 void na_policy_print(int fd) {
     (void)fd;

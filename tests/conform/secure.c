@@ -36,12 +36,14 @@ static int become_nobody(void *context) {
 int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1) return inside();
-    const char *const env[] = {"NUMALLOC_STATS=1", "NUMALLOC_FOO=1", NULL};
+    const char *const env[] = {"NUMALLOC_STATS=1", "NUMALLOC_FOO=1", "NUMALLOC_POLICY=/nonexistent",
+                               NULL};
     child_result_t result;
     child_run_self(&result, "inside", NULL, env, NULL, NULL);
     /* The control: without privilege the options do count. */
     CHECK_MSG(child_exited(&result, 0) && strstr(result.out, "secure 0") != NULL &&
-                  strstr(result.err, "NUMALLOC_FOO") != NULL && strlen(result.err) > 100,
+                  strstr(result.err, "NUMALLOC_FOO") != NULL &&
+                  strstr(result.err, "NUMALLOC_POLICY") != NULL && strlen(result.err) > 100,
               "unprivileged: status %#x, %s%s", (unsigned)result.status, result.out, result.err);
     if (geteuid() != 0) check_skip("a set-user-id copy can be made by root only");
 
