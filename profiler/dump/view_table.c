@@ -36,6 +36,7 @@
     X(aggregate)                                                                                   \
     X(merge)                                                                                       \
     X(check)                                                                                       \
+    X(policy)                                                                                      \
     X(bundle)                                                                                      \
     X(pools)                                                                                       \
     X(markers)                                                                                     \

@@ -48,6 +48,10 @@ typedef enum option_id {
     OPT_PATH_LABELS,
     OPT_BY,
     OPT_LEAKS,
+    OPT_ONLY,
+    OPT_MIN_GAIN,
+    OPT_EXPLAIN,
+    OPT_CHECK,
     OPT_PYTHON,
     OPT_NATIVE,
     OPT_CACHE,
@@ -150,6 +154,16 @@ static const struct row {
      "service,version"},
     {"leaks", OPT_LEAKS, NA_TAKES_LEAKS, NULL,
      "sites that grow steadily over the dumps of each process"},
+    {"only", OPT_ONLY, NA_TAKES_POLICY, "KIND",
+     "rules of this kind: place, lines, life or reserve"},
+    {"min-gain", OPT_MIN_GAIN, NA_TAKES_POLICY, "PERCENT",
+     "what a rule must gain at least, default 1: of all accesses (place), of the\n"
+     "run (lines, reserve), of the process's memory (life)"},
+    {"explain", OPT_EXPLAIN, NA_TAKES_POLICY, NULL,
+     "say also why there is no rule, and how many frames sites needed"},
+    {"check", OPT_CHECK, NA_TAKES_POLICY, NULL,
+     "read the policy that is named first: which of its rules the program, or the\n"
+     "profiles, that are named next can obey"},
     {"python", OPT_PYTHON, TAKEN_BY_ALL, NULL,
      "of stacks with Python frames, show these alone; with --native, all frames\n"
      "as they called each other (default: Python frames, and the native ones\n"
@@ -219,6 +233,17 @@ static bool read_cache_size(const char *text, uint64_t *value) {
         return false;
     }
     *value = (uint64_t)number << shift;
+    return true;
+}
+
+static bool read_percentage(const char *option, const char *text, double *share) {
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || (*end != 0 && strcmp(end, "%") != 0) || !(percent >= 0 && percent <= 100)) {
+        na_fail("--%s takes a percentage, 0 to 100, not: %s", option, text);
+        return false;
+    }
+    *share = percent / 100;
     return true;
 }
 
@@ -293,16 +318,19 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         if (!read_number(row->name, value, 1024, &number)) return false;
         o->depth = number == 0 ? 1024 : (uint32_t)number;
         return true;
-    case OPT_MIN: {
-        char *end;
-        double share = strtod(value, &end);
-        if (end == value || (*end != 0 && strcmp(end, "%") != 0) || !(share >= 0 && share <= 100)) {
-            na_fail("--min takes a percentage, 0 to 100, not: %s", value);
-            return false;
-        }
-        o->min_share = share / 100;
+    case OPT_MIN:
+        return read_percentage(row->name, value, &o->min_share);
+    case OPT_MIN_GAIN:
+        return read_percentage(row->name, value, &o->min_gain);
+    case OPT_ONLY:
+        o->only = value;
         return true;
-    }
+    case OPT_EXPLAIN:
+        o->explain = true;
+        return true;
+    case OPT_CHECK:
+        o->check = true;
+        return true;
     case OPT_SUPPRESSIONS:
         return add_repeated(o->suppressions, &o->suppression_count, row->name, value);
     case OPT_NO_BUILTIN:
@@ -401,6 +429,7 @@ bool na_options_read(na_command_line_t *line, int argc, char **argv) {
     line->options.top = 20;
     line->options.automatic_wrappers = true;
     line->options.min_share = 0.01;
+    line->options.min_gain = 0.01;
     line->options.context = 2;
     line->options.symbol_cache = UINT64_C(256) << 20;
     line->words = calloc((size_t)argc + 1, sizeof *line->words);

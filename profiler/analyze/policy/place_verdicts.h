@@ -1,0 +1,24 @@
+/* place_verdicts.h - what an allocator can do about a verdict on accesses (accesses/verdict.h):
+ * where the blocks of the site should lie, or that small ones should not share a line; else in a
+ * few words why nothing. Pure. */
+#ifndef NUMALLOC_PROFILER_ANALYZE_POLICY_PLACE_VERDICTS_H
+#define NUMALLOC_PROFILER_ANALYZE_POLICY_PLACE_VERDICTS_H
+
+#include "alloc/policy/rules.h"
+#include "profiler/analyze/accesses/verdict.h"
+
+typedef struct na_place {
+    na_policy_place_t place; /* NA_POLICY_PLACE_NONE: see why_not */
+    uint16_t node;           /* the system's number, or NA_POLICY_NO_NODE */
+    bool own_lines;
+    const char *why_not; /* NULL: nothing is wrong with it */
+} na_place_t;
+
+na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
+                        const na_verdict_t *verdict);
+
+/* What that may gain: the share of accesses that become local; of false sharing, the share of a
+ * second that lines are on their way in. */
+double na_place_gain(const na_verdicts_t *verdicts, const na_verdict_t *verdict);
+
+#endif

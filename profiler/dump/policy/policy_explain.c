@@ -1,0 +1,96 @@
+/* policy_explain.c - see policy_explain.h. */
+#include "profiler/dump/policy/policy_explain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "profiler/dump/ui/text.h"
+
+void na_policy_put_nothing(const na_policy_work_t *w) {
+    bool accesses = false;
+    for (size_t i = 0; i < w->count; i++)
+        accesses |= w->profiles[i].accesses;
+    printf("\n# No rules: nothing is to be gained that these profiles show%s.\n",
+           accesses ? "" : ", which say nothing of accesses");
+    for (int kind = 0; kind < NA_RULE_KINDS; kind++)
+        if (w->below[kind] > 0)
+            printf("# The most by %s would be %.2f %%; --min-gain is %.4g %%.\n",
+                   na_rule_kind_names[kind], 100 * w->below[kind], 100 * w->least);
+    if (w->few_samples != 0)
+        printf("# %u sites may be long-lived, but have too few samples: NUMALLOC_PROFILE=sites, or "
+               "a\n# smaller NUMALLOC_SAMPLE_INTERVAL, would tell.\n",
+               w->few_samples);
+}
+
+/* A verdict that nobody can follow but the program's author. */
+static void put_verdict(const na_policy_profile_t *p, const na_verdict_t *v) {
+    na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
+    const na_flow_group_t *g = &p->flows.groups[v->group];
+    if (place.own_lines || place.place != NA_POLICY_PLACE_NONE || place.why_not == NULL) return;
+    const na_symbol_frame_t *leaf;
+    const na_symbol_frame_t *frame = g->site == 0 ? NULL : na_view_site(&p->in, g->site, &leaf);
+    char label[NA_LABEL] = "?";
+    if (g->name != NULL)
+        snprintf(label, sizeof label, "%s", g->name);
+    else if (frame != NULL)
+        na_view_frame_label(frame, label);
+    printf("#   ");
+    na_text_put(stdout, label);
+    printf(": %s (%.1f %% of all remote cost); %s\n", na_verdict_texts[v->kind].title,
+           100 * v->cost_share, place.why_not);
+}
+
+#define MOST_VERDICTS 20u
+
+static void put_verdicts(const na_policy_profile_t *p) {
+    if (!p->accesses) {
+        printf("# No accesses in ");
+        na_text_put(stdout, p->in.path);
+        printf(": nothing is known of placement and lines (NUMALLOC_PROFILE=sites,access=auto).\n");
+        return;
+    }
+    if (p->verdicts.count != 0) printf("# What no rule mends:\n");
+    for (uint32_t i = 0; i < p->verdicts.count && i < MOST_VERDICTS; i++)
+        put_verdict(p, &p->verdicts.items[i]);
+}
+
+static void put_lives(const na_policy_profile_t *p) {
+    char kept[NA_TEXT], memory[NA_TEXT];
+    double longs = 0, all = 0;
+    for (size_t i = 0; i < p->in.sites.count; i++) {
+        const na_site_life_t *life = &p->lives.items[i];
+        all += life->blocks;
+        if (life->is_long) longs += life->blocks;
+    }
+    printf("# Life: %.1f %% of all blocks are of sites whose blocks live long; they keep %s%s of "
+           "%s.\n",
+           all > 0 ? 100 * longs / all : 0, p->lives.measured < p->lives.kept ? "up to " : "",
+           na_text_bytes(kept, p->lives.kept), na_text_bytes(memory, na_policy_memory(p)));
+}
+
+void na_policy_explain(const na_policy_work_t *w) {
+    putchar('\n');
+    for (size_t i = 0; i < w->count; i++) {
+        put_verdicts(&w->profiles[i]);
+        put_lives(&w->profiles[i]);
+    }
+    for (int kind = 0; kind < NA_RULE_KINDS; kind++)
+        if (w->rules.left_out[kind] != 0)
+            printf("# %s: %" PRIu64 " sites left out: %u frames do not tell them from others\n",
+                   na_rule_kind_names[kind], w->rules.left_out[kind], NA_RUN_FRAMES);
+    double bytes = 0, blocks = 0;
+    for (size_t i = 0; i < w->run_count; i++) {
+        bytes += w->runs[i].bytes;
+        blocks += w->runs[i].blocks;
+    }
+    printf("# Frames that are looked at, and what of all that was allocated would then be in one "
+           "with\n# sites of another verdict; and of that, what a rule must get wrong at least:\n"
+           "#   frames      bytes  blocks       wrong: bytes  blocks\n");
+    for (uint32_t k = 0; k < NA_RUN_FRAMES; k++) {
+        const na_run_conflict_t *c = &w->rules.conflicts[k];
+        printf("#   %6u   %6.2f %% %5.2f %%      %6.2f %% %5.2f %%\n", k + 1,
+               bytes > 0 ? 100 * c->bytes / bytes : 0, blocks > 0 ? 100 * c->blocks / blocks : 0,
+               bytes > 0 ? 100 * c->wrong_bytes / bytes : 0,
+               blocks > 0 ? 100 * c->wrong_blocks / blocks : 0);
+    }
+}

@@ -1,0 +1,74 @@
+/* policy_find.h - what profiles say that an allocator could do otherwise, by call site: the
+ * evidence that the rules of a policy are made of. */
+#ifndef NUMALLOC_PROFILER_DUMP_POLICY_POLICY_FIND_H
+#define NUMALLOC_PROFILER_DUMP_POLICY_POLICY_FIND_H
+
+#include "profiler/analyze/policy/life_verdicts.h"
+#include "profiler/analyze/policy/place_verdicts.h"
+#include "profiler/analyze/policy/site_rules.h"
+#include "profiler/dump/profile/view.h"
+
+/* A module of any of the profiles. */
+typedef struct na_policy_elf {
+    const char *name; /* of the file, without the folder; belongs to a profile's reader */
+    const uint8_t *build_id;
+    uint32_t build_id_size;
+    bool main;
+} na_policy_elf_t;
+
+/* One profile. By index of its sites: verdicts are numbers of verdicts.items, plus 1; 0: none. */
+typedef struct na_policy_profile {
+    na_view_input_t in;
+    uint32_t *module; /* by id of a module: number of the na_policy_elf_t, plus 1; 0: none */
+    na_flows_t flows;
+    na_verdicts_t verdicts;
+    na_lives_found_t lives;
+    bool accesses; /* there were any: the first two are there */
+    uint32_t *place, *lines;
+} na_policy_profile_t;
+
+typedef struct na_policy_work {
+    na_options_t options;
+    na_policy_profile_t *profiles;
+    size_t count;
+    na_policy_elf_t *elfs;
+    uint32_t elf_count, elf_room;
+    na_run_t *runs;
+    size_t run_count;
+    na_site_rules_t rules;
+    double least;                /* gain of a rule, a share */
+    bool kinds[NA_RULE_KINDS];   /* that are asked for */
+    double below[NA_RULE_KINDS]; /* the most gain that was not enough */
+    uint32_t few_samples;        /* long-lived sites of which too little was drawn to say so */
+} na_policy_work_t;
+
+#define NA_LIFE_LONG 1u
+#define NA_OWN_LINES 1u
+
+/* Verdicts of placement: the place, and the node or NA_POLICY_NO_NODE. */
+static inline uint32_t na_place_value(na_policy_place_t place, uint16_t node) {
+    return (uint32_t)place | (uint32_t)node << 8;
+}
+static inline na_policy_place_t na_place_of(uint32_t value) {
+    return (na_policy_place_t)(value & 0xff);
+}
+static inline uint16_t na_place_node(uint32_t value) {
+    return (uint16_t)(value >> 8);
+}
+
+extern const char na_rule_kind_names[NA_RULE_KINDS][8]; /* as --only takes them */
+
+/* Loads the files and finds the rules. Any other status than WHOLE: said why. Free in any case; it
+ * says what is damaged. */
+na_status_t na_policy_find(na_policy_work_t *work, const char *const *files, size_t count,
+                           const na_options_t *options);
+na_status_t na_policy_work_free(na_policy_work_t *work, na_status_t status);
+
+/* What time a site's growing blocks cost by being copied, as a share of the run, and how large they
+ * become; 0: they do not grow so. */
+double na_policy_growth(const na_policy_profile_t *p, const na_counters_t *sum, uint64_t *bytes);
+
+/* Bytes that shares of memory are of: the process at its peak, else its blocks. */
+double na_policy_memory(const na_policy_profile_t *p);
+
+#endif

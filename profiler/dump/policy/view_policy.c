@@ -1,0 +1,350 @@
+/* view_policy.c - numalloc-dump policy: rules for the allocator, written from profiles. The file is
+ * for people as well: each rule has its place, its evidence and what it may gain in comments. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/policy/policy_check.h"
+#include "profiler/dump/policy/policy_explain.h"
+#include "profiler/dump/policy/policy_find.h"
+#include "profiler/dump/ui/text.h"
+
+static const char *sure(double chance) {
+    return chance >= 0.95 ? "high" : chance >= 0.8 ? "medium" : "low";
+}
+
+/* ---- what stands behind a rule ---- */
+
+/* Over its runs: of placement and lines the verdict with most gain, of the others sums. */
+typedef struct evidence {
+    double gain[NA_RULE_KINDS], chance[NA_RULE_KINDS]; /* gain 0: nothing of that kind */
+    const na_policy_profile_t *placed_by, *lined_by;
+    const na_verdict_t *placed, *lined;
+    double bytes, blocks; /* allocated */
+    double life_blocks, longs, kept,
+        peak; /* of long-lived sites; kept: bytes, the largest file's */
+    bool measured;
+    double copied;  /* bytes */
+    uint32_t grows; /* profiles and sites that say so */
+} evidence_t;
+
+typedef struct ruled {
+    const na_site_rule_t *rule;
+    evidence_t e;
+    na_rule_kind_t first; /* its most worthy kind */
+} ruled_t;
+
+static void add_verdict(const na_policy_profile_t *p, uint32_t number, na_rule_kind_t kind,
+                        evidence_t *e, const na_policy_profile_t **by, const na_verdict_t **of) {
+    const na_verdict_t *v = &p->verdicts.items[number - 1];
+    double gain = na_place_gain(&p->verdicts, v);
+    if (*of != NULL && gain <= e->gain[kind]) return;
+    *of = v;
+    *by = p;
+    e->gain[kind] = gain;
+    e->chance[kind] = v->chance;
+}
+
+static void add_life(const na_policy_profile_t *p, const na_run_t *run, evidence_t *e) {
+    const na_site_life_t *life = &p->lives.items[run->item];
+    e->life_blocks += life->blocks;
+    e->longs += life->longs;
+    e->peak += life->peak;
+    e->kept += life->kept;
+    e->measured |= life->measured;
+    e->gain[NA_RULE_LIFE] += life->kept / na_policy_memory(p);
+    e->chance[NA_RULE_LIFE] = e->measured ? 0.95 : 0.8;
+}
+
+static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *rule) {
+    evidence_t e = {0};
+    for (size_t i = rule->first; i < rule->first + rule->count; i++) {
+        const na_run_t *run = &w->runs[i];
+        const na_policy_profile_t *p = &w->profiles[run->source];
+        e.bytes += run->bytes;
+        e.blocks += run->blocks;
+        if (p->place[run->item] != 0 && run->verdict[NA_RULE_PLACE] == rule->value[NA_RULE_PLACE])
+            add_verdict(p, p->place[run->item], NA_RULE_PLACE, &e, &e.placed_by, &e.placed);
+        if (p->lines[run->item] != 0 && rule->value[NA_RULE_LINES] != NA_VERDICT_ALONE)
+            add_verdict(p, p->lines[run->item], NA_RULE_LINES, &e, &e.lined_by, &e.lined);
+        if (run->verdict[NA_RULE_LIFE] == NA_LIFE_LONG) add_life(p, run, &e);
+        if (rule->value[NA_RULE_RESERVE] == NA_VERDICT_ALONE ||
+            run->verdict[NA_RULE_RESERVE] != rule->value[NA_RULE_RESERVE])
+            continue;
+        uint64_t bytes;
+        const na_counters_t *sum = &p->in.sites.items[run->item].sum;
+        e.gain[NA_RULE_RESERVE] += na_policy_growth(p, sum, &bytes);
+        e.chance[NA_RULE_RESERVE] = 0.8;
+        e.copied += (double)sum->realloc_copy_bytes;
+        e.grows++;
+    }
+    return e;
+}
+
+/* By kind, in their order; then by gain. */
+static int by_worth(const void *a, const void *b) {
+    const ruled_t *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    double p = x->e.gain[x->first], q = y->e.gain[y->first];
+    if (p != q) return p > q ? -1 : 1;
+    return (x->rule > y->rule) - (x->rule < y->rule);
+}
+
+/* NULL: out of memory. */
+static ruled_t *order(const na_policy_work_t *w) {
+    ruled_t *ruled = calloc(w->rules.count + 1, sizeof *ruled);
+    if (ruled == NULL) return NULL;
+    for (size_t i = 0; i < w->rules.count; i++) {
+        const na_site_rule_t *rule = &w->rules.items[i];
+        ruled[i] = (ruled_t){.rule = rule, .e = evidence_of(w, rule)};
+        while (rule->value[ruled[i].first] == NA_VERDICT_ALONE)
+            ruled[i].first++;
+    }
+    qsort(ruled, w->rules.count, sizeof *ruled, by_worth);
+    return ruled;
+}
+
+/* ---- the head ---- */
+
+static void put_name(const char *name) {
+    printf(strpbrk(name, " \t") != NULL ? "\"%s\"" : "%s", name);
+}
+
+static void put_build_id(const na_policy_elf_t *e) {
+    putchar(' ');
+    for (uint32_t i = 0; i < e->build_id_size; i++)
+        printf("%02x", e->build_id[i]);
+    if (e->build_id_size == 0) putchar('-');
+}
+
+static void put_programs(const na_policy_work_t *w) {
+    uint32_t count = 0, all = 0;
+    for (uint32_t i = 0; i < w->elf_count; i++) {
+        if (!w->elfs[i].main) continue;
+        if (all++ >= NA_POLICY_PROGRAMS) continue;
+        count++;
+        printf("program ");
+        put_name(w->elfs[i].name);
+        put_build_id(&w->elfs[i]);
+        putchar('\n');
+    }
+    if (count == 0) printf("program any\n");
+    if (all > count)
+        printf("# and %u programs more: a policy is for %u at most\n", all - count,
+               NA_POLICY_PROGRAMS);
+}
+
+static void put_files(const na_policy_work_t *w) {
+    for (size_t i = 0; i < w->count; i++) {
+        const na_policy_profile_t *p = &w->profiles[i];
+        const na_nprof_header_t *h = na_reader_header(p->in.reader);
+        char ms[NA_TEXT], peak[NA_TEXT];
+        printf("# from ");
+        na_text_put(stdout, p->in.path);
+        printf(": mode %s%s, %s, peak %s\n", na_mode_name(h->mode),
+               p->accesses ? " with accesses" : "", na_text_ms(ms, h->last_ms),
+               na_text_bytes(peak, (double)p->in.sites.total.peak_bytes));
+    }
+}
+
+/* ---- a rule ---- */
+
+/* The functions of its frames, innermost first. */
+static void put_functions(const na_policy_work_t *w, const na_site_rule_t *rule) {
+    const na_run_t *run = &w->runs[rule->first];
+    const na_policy_profile_t *p = &w->profiles[run->source];
+    na_stack_table_t stacks = na_reader_stacks(p->in.reader);
+    uint32_t node = p->in.sites.items[run->item].site;
+    for (uint32_t i = 0; i < rule->depth && node < stacks.count; i++) {
+        const na_symbol_frame_t *frames;
+        char label[NA_LABEL];
+        if (na_symbols_frames(p->in.symbols, node, &frames) == 0) return;
+        na_view_frame_label(&frames[0], label);
+        if (i != 0) printf(" < ");
+        na_text_put(stdout, label);
+        node = stacks.items[node].parent;
+    }
+}
+
+static void put_agree(double agree) {
+    if (agree < 1) printf("; holds for %.0f %% of what has these frames", 100 * agree);
+}
+
+static void put_place(const na_site_rule_t *rule, const evidence_t *e) {
+    const na_verdict_t *v = e->placed;
+    if (v == NULL) return;
+    char count[NA_TEXT];
+    printf("#   place: %s, %s samples", na_verdict_texts[v->kind].title,
+           na_text_count(count, v->measure.samples));
+    if (v->measure.remote == v->measure.remote)
+        printf(", %.1f %% of them to another node's memory", 100 * v->measure.remote);
+    printf("\n#     expected: %.1f %% of all accesses become local or spread; confidence %s",
+           100 * e->gain[NA_RULE_PLACE], sure(v->chance));
+    put_agree(rule->agree[NA_RULE_PLACE]);
+    putchar('\n');
+}
+
+static void put_lines(const na_site_rule_t *rule, const evidence_t *e) {
+    if (e->lined == NULL) return;
+    const na_line_t *line = &e->lined_by->verdicts.lines.items[e->lined->line];
+    char rate[NA_TEXT];
+    printf("#   lines: %u threads use %u blocks of one line, %s accesses a second by others than "
+           "the busiest\n",
+           line->threads, line->objects, na_text_count(rate, line->others));
+    printf("#     expected: lines are under way for %.1f %% of the time no more; confidence %s",
+           100 * e->gain[NA_RULE_LINES], sure(e->lined->chance));
+    put_agree(rule->agree[NA_RULE_LINES]);
+    putchar('\n');
+}
+
+static void put_life(const na_site_rule_t *rule, const evidence_t *e) {
+    char blocks[NA_TEXT], kept[NA_TEXT];
+    if (!(e->life_blocks > 0)) return;
+    printf("#   life: %.0f %% of %s blocks lived for a quarter of the run or to its end\n",
+           100 * e->longs / e->life_blocks, na_text_count(blocks, e->life_blocks));
+    printf("#     expected: %s%s less (%.1f %%), which they kept in the spans of others; "
+           "confidence %s",
+           e->measured ? "" : "up to ", na_text_bytes(kept, e->kept), 100 * e->gain[NA_RULE_LIFE],
+           sure(e->chance[NA_RULE_LIFE]));
+    put_agree(rule->agree[NA_RULE_LIFE]);
+    putchar('\n');
+}
+
+static void put_reserve(const na_site_rule_t *rule, const evidence_t *e) {
+    char copied[NA_TEXT];
+    if (e->grows == 0) return;
+    printf("#   reserve: blocks grow by realloc, which copied %s\n",
+           na_text_bytes(copied, e->copied));
+    printf("#     expected: %.1f %% of the run less; confidence %s", 100 * e->gain[NA_RULE_RESERVE],
+           sure(e->chance[NA_RULE_RESERVE]));
+    put_agree(rule->agree[NA_RULE_RESERVE]);
+    putchar('\n');
+}
+
+static void put_actions(const na_site_rule_t *rule) {
+    const char *comma = "";
+    if (rule->value[NA_RULE_PLACE] != NA_VERDICT_ALONE) {
+        uint16_t node = na_place_node(rule->value[NA_RULE_PLACE]);
+        printf("place=%s", na_policy_places[na_place_of(rule->value[NA_RULE_PLACE])]);
+        if (node != NA_POLICY_NO_NODE) printf(" %u", node);
+        comma = ", ";
+    }
+    if (rule->value[NA_RULE_LINES] != NA_VERDICT_ALONE) {
+        printf("%slines=own", comma);
+        comma = ", ";
+    }
+    bool compared = *comma != 0;
+    if (rule->value[NA_RULE_LIFE] != NA_VERDICT_ALONE) {
+        printf("%slife=long", comma);
+        comma = ", ";
+    }
+    if (rule->value[NA_RULE_RESERVE] != NA_VERDICT_ALONE)
+        printf("%sreserve=%u", comma, rule->value[NA_RULE_RESERVE]);
+    /* What lives apart, or has room, is not told from others by looking at a few within one run. */
+    printf(compared ? "\n" : ", control=off\n");
+}
+
+static void put_rule(const na_policy_work_t *w, const ruled_t *ruled, const uint32_t *alias,
+                     size_t number) {
+    const na_site_rule_t *rule = ruled->rule;
+    const na_run_t *run = &w->runs[rule->first];
+    char bytes[NA_TEXT], blocks[NA_TEXT];
+    printf("\n# %zu. ", number);
+    put_functions(w, rule);
+    printf("\n#   %s in %s blocks\n", na_text_bytes(bytes, ruled->e.bytes),
+           na_text_count(blocks, ruled->e.blocks));
+    put_place(rule, &ruled->e);
+    put_lines(rule, &ruled->e);
+    put_life(rule, &ruled->e);
+    put_reserve(rule, &ruled->e);
+    printf("site ");
+    for (uint32_t i = 0; i < rule->depth; i++)
+        printf("%sm%u+0x%" PRIx64, i == 0 ? "" : " < ", alias[run->frames[i].module],
+               run->frames[i].offset);
+    printf(" : ");
+    put_actions(rule);
+}
+
+/* ---- the file ---- */
+
+/* Aliases for the modules of the rules, in their order; 0: none, there were too many. Returns how
+ * many rules can be written, which come first then. */
+static size_t name_modules(const na_policy_work_t *w, ruled_t *ruled, uint32_t *alias) {
+    uint32_t named = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < w->rules.count && kept < NA_POLICY_SITES; i++) {
+        const na_run_t *run = &w->runs[ruled[i].rule->first];
+        uint32_t more = 0, before = named;
+        for (uint32_t k = 0; k < ruled[i].rule->depth; k++)
+            if (alias[run->frames[k].module] == 0) {
+                alias[run->frames[k].module] = ++named;
+                more++;
+            }
+        if (named > NA_POLICY_MODULES) {
+            for (uint32_t k = 0; k < w->elf_count && more != 0; k++)
+                if (alias[k] > before) alias[k] = 0;
+            named = before;
+            continue;
+        }
+        ruled[kept++] = ruled[i];
+    }
+    return kept;
+}
+
+static void put_modules(const na_policy_work_t *w, const uint32_t *alias) {
+    for (uint32_t number = 1; number <= NA_POLICY_MODULES; number++)
+        for (uint32_t i = 0; i < w->elf_count; i++) {
+            if (alias[i] != number) continue;
+            printf("module m%u ", number);
+            put_name(w->elfs[i].name);
+            put_build_id(&w->elfs[i]);
+            putchar('\n');
+        }
+}
+
+static na_status_t write_policy(na_policy_work_t *w) {
+    ruled_t *ruled = order(w);
+    uint32_t *alias = calloc((size_t)w->elf_count + 1, sizeof *alias);
+    na_status_t status = ruled == NULL || alias == NULL ? NA_STATUS_MEMORY : NA_STATUS_WHOLE;
+    if (status == NA_STATUS_WHOLE) {
+        size_t kept = name_modules(w, ruled, alias);
+        printf("numalloc policy %u\n", NA_POLICY_VERSION);
+        put_files(w);
+        put_programs(w);
+        put_modules(w, alias);
+        for (size_t i = 0; i < kept; i++)
+            put_rule(w, &ruled[i], alias, i + 1);
+        if (kept < w->rules.count)
+            printf("\n# %zu rules more were left out: a policy has %u sites and %u modules at "
+                   "most\n",
+                   w->rules.count - kept, NA_POLICY_SITES, NA_POLICY_MODULES);
+        if (w->rules.count == 0) na_policy_put_nothing(w);
+        if (w->options.explain) na_policy_explain(w);
+    }
+    free(ruled);
+    free(alias);
+    return status;
+}
+
+static na_status_t show_policy(const char *const *files, size_t count,
+                               const na_options_t *options) {
+    if (options->check) return na_policy_check(files, count, options);
+    na_policy_work_t work;
+    na_status_t status = na_policy_find(&work, files, count, options);
+    if (status == NA_STATUS_WHOLE) status = write_policy(&work);
+    return na_policy_work_free(&work, status);
+}
+
+const na_view_t na_view_row_policy = {
+    .name = "policy",
+    .words = "FILE...",
+    .help = "rules for the allocator, for NUMALLOC_POLICY",
+    .more = "With accesses: where blocks should lie, and which should have cache lines of their "
+            "own.\nWithout: which live long, and what grows by realloc.\n"
+            "--check POLICY [PROGRAM | PROFILE...] says what of a policy can be obeyed.",
+    .modes = NA_IN_ALL,
+    .takes = NA_TAKES_POLICY,
+    .show_files = show_policy,
+};

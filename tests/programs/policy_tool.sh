@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# policy_tool.sh LIBNUMALLOC.SO NUMALLOC_DUMP POLICY_SERVER - numalloc-dump policy: from a profile to
+# rules, and what they gain in the next run of the same program.
+set -euo pipefail
+# shellcheck source=tests/programs/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+dump=$2 server=$3
+[ "$(uname -m)" = x86_64 ] || skip "rules of several frames are for x86-64"
+requests=150000
+cd "$work"
+
+serve() { # VARIABLE=VALUE... -> out, errors, and what was resident when it was quiet
+    env "$@" LD_PRELOAD="$lib" "$server" "$requests" >out 2>errors || fail "$*: $(tail -n 1 errors)"
+    resident=$(sed -n 's/^resident \([0-9]*\) KiB$/\1/p' errors)
+}
+serve NUMALLOC_STATS=0
+cp out out.plain
+plain=$resident
+[ "$plain" -gt 24000 ] || fail "only $plain KiB are resident without a policy: nothing is kept"
+
+# From each mode the same rule: the sessions, by two frames, since one is also the requests'.
+for mode in sites trace sample; do
+    serve "NUMALLOC_PROFILE=$mode" "NUMALLOC_PROFILE_FILE=$mode.nprof" NUMALLOC_SAMPLE_INTERVAL=8192
+    "$dump" policy "$mode.nprof" -o "$mode.policy" || fail "$mode: no policy"
+    [ "$(grep -c '^site ' "$mode.policy")" = 1 ] || fail "$mode: $(grep '^site' "$mode.policy" || echo 'no rule')"
+    has -E '^site m1\+0x[0-9a-f]+ < m1\+0x[0-9a-f]+ : life=long, control=off$' "$mode.policy" ||
+        fail "$mode: $(grep '^site' "$mode.policy")"
+    has '^# 1\. xmalloc .* < open_session ' "$mode.policy" || fail "$mode: $(grep '^# 1' "$mode.policy")"
+    has -E '^#     expected: .*[0-9.]+ MiB less .*; confidence (high|medium)' "$mode.policy" ||
+        fail "$mode: no evidence: $(cat "$mode.policy")"
+    "$dump" policy --check "$mode.policy" "$server" >checked || fail "$mode: $(cat checked)"
+    has '^1 of 1 rule can be obeyed$' checked || fail "$mode: $(cat checked)"
+    "$dump" policy --check "$mode.policy" sites.nprof >checked || fail "$mode: $(cat checked)"
+    has 'good, means 1 site: .* in 11,250 blocks$' checked || fail "$mode: $(cat checked)"
+done
+[ "$(grep '^site ' sites.policy)" = "$(grep '^site ' trace.policy)" ] || fail "sites and trace differ"
+[ "$(grep '^site ' sites.policy)" = "$(grep '^site ' sample.policy)" ] || fail "sites and sample differ"
+# Several profiles of one program have one rule.
+"$dump" policy sites.nprof trace.nprof -o both.policy || fail "no policy from two"
+[ "$(grep '^site ' both.policy)" = "$(grep '^site ' sites.policy)" ] || fail "two profiles: $(cat both.policy)"
+
+# What it gains: the sessions are 1.7 MiB of 11,250 blocks, and what is not theirs goes back.
+serve NUMALLOC_POLICY=sites.policy NUMALLOC_STATS=1
+cmp out out.plain || fail "it says something else under the policy"
+has '^policy sites.policy: 1 rules; 11250 blocks, ' errors || fail "no match: $(grep '^policy' errors)"
+[ "$((resident * 2))" -lt "$plain" ] ||
+    fail "$resident KiB are resident under the policy, $plain without: not half"
+say "quiet: $plain KiB, under the policy $resident KiB"
+
+# The table of frames, and why there is no rule.
+"$dump" policy sites.nprof --explain >explained
+has -E '^# +1 +9[0-9.]+ % 99' explained || fail "one frame: $(grep -A3 frames explained)"
+has -E '^# +2 +0.00 % +0.00 % +0.00 % +0.00 %$' explained || fail "two frames: $(grep -A4 frames explained)"
+"$dump" policy sites.nprof --only place >none || fail "no rules is no failure"
+has '^# No rules: ' none || fail "it does not say that there are none: $(cat none)"
+! grep '^site' none || fail "another kind than was asked for"
+"$dump" policy sites.nprof --min-gain 99 >none
+has '^# The most by life would be [0-9.]* %; --min-gain is 99 %.$' none || fail "$(cat none)"
+"$dump" policy --check none sites.nprof | has '^0 of 0 rules can be obeyed$' || fail "none is a policy, too"
+
+# What cannot be obeyed.
+sed 's/^\(module m1 [^ ]*\) .*/\1 0123456789abcdef/; s/^program.*/program any/' sites.policy >other
+rc=0
+"$dump" policy --check other "$server" >checked || rc=$?
+[ "$rc" = 1 ] || fail "another build: status $rc"
+has "$(basename "$server") is of another build" checked || fail "another build: $(cat checked)"
+sed 's/^program.*/program something/; s/life=long/place=node 77/' sites.policy >other
+echo 'site xmalloc : lines=all' >>other
+rc=0
+"$dump" policy --check other sites.nprof >checked || rc=$?
+[ "$rc" = 1 ] || fail "another program: status $rc"
+for line in 'other:[0-9]*: unknown lines' 'it is for another program' 'this machine has no node 77' \
+    '0 of 1 rule can be obeyed; 1 lines are wrong'; do
+    has "$line" checked || fail "it does not say '$line': $(cat checked)"
+done
+
+# Wrong uses: one line, status 2.
+wrong() { # ARGUMENT...
+    local rc=0
+    "$dump" policy "$@" >out 2>errors || rc=$?
+    [ "$rc" = 2 ] || fail "policy $*: status $rc"
+    [ "$(wc -l <errors)" = 1 ] || fail "policy $*: $(cat errors)"
+    [ ! -s out ] || fail "policy $*: it writes all the same"
+}
+wrong
+wrong nothing.nprof
+wrong sites.nprof --only size
+wrong sites.nprof --min-gain much
+wrong sites.nprof --sort peak
+wrong --check
+wrong --check nothing.policy
+wrong --check sites.nprof
+wrong --check sites.policy "$0"
+wrong --check sites.policy "$server" "$server"
+rc=0
+"$dump" policy sites.nprof -o there/is/no.policy 2>errors || rc=$?
+[ "$rc" = 2 ] || fail "a folder that is not there: status $rc"
