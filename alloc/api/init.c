@@ -60,6 +60,7 @@ __attribute__((constructor(101))) static void at_load(void) {
         na_init();
         na_control_at_load();
         na_policy_at_load();
+        if (na_policy_is_on()) na_control_note_policy();
         na_background_init();
         const na_hooks_t *hooks = na_hooks;
         if (hooks != NULL && hooks->on_load != NULL) hooks->on_load();

@@ -79,6 +79,7 @@ typedef struct na_policy_site {
     uint32_t line;      /* of the file */
     uint16_t control;   /* one of so many; 0: none */
     bool bound;         /* some node has it */
+    bool no_frame;      /* none has: its frames are at no constant distance */
 } na_policy_site_t;
 
 typedef struct na_policy_node {

@@ -23,6 +23,7 @@
 #include "alloc/central/sizeclass.h"
 #include "alloc/machine/topology.h"
 #include "alloc/policy/frame_step.h"
+#include "alloc/policy/bound.h"
 #include "alloc/policy/names.h"
 #include "alloc/policy/slots.h"
 #include "alloc/sys/elf_note.h"
@@ -41,7 +42,6 @@ enum {
     TABLE = 4 * NODES,
     MODULES = 256, /* that rules may lie in: of the file, or any for functions */
     FAULTS_SAID = 10,
-    PATIENCE_MS = 200, /* for another thread that binds */
 };
 
 typedef struct module {
@@ -53,27 +53,11 @@ typedef struct module {
     bool innermost, pinned; /* innermost frames of rules lie here; any do */
 } module_t;
 
-typedef struct bound {
-    const char *file;
-    na_policy_t *rules;
-    na_policy_site_t *sites;
-    na_policy_pool_t *pools;
-    uint32_t pool_count;
-    bool by_name;           /* some rule names a function */
-    _Atomic(unsigned) adds; /* na_loaded_count when it was bound last */
-    uint32_t nodes;         /* of the tables that are published */
-    /* What the summary says. */
-    uint32_t missing_modules, other_builds, not_constant, missing_nodes, slots;
-    bool full, for_others, not_ours;
-    bool linked_in; /* the library is part of the program, whose calls have no import slots */
-} bound_t;
-
-NA_SPARSE static bound_t bound;
+NA_SPARSE na_policy_bound_t na_bound;
 static na_lock_t lock;
 static _Atomic(int) process; /* that the lock is of */
 
-/* For the holder of the lock, and for who waits a while for him; false: he is still at it. */
-static bool enter(unsigned ms) {
+bool na_policy_enter(unsigned ms) {
     if (na_lock_is_mine(&lock)) return false; /* the loader called us while we called it */
     int pid = (int)na_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
     uint32_t held = atomic_load_explicit(&lock.word, memory_order_relaxed);
@@ -83,12 +67,16 @@ static bool enter(unsigned ms) {
     return na_lock_for(&lock, ms);
 }
 
+void na_policy_leave(void) {
+    na_unlock(&lock);
+}
+
 /* --- the file --- */
 
 static void say_fault(void *arg, const na_policy_fault_t *fault) {
     unsigned *said = arg;
     char line[512];
-    na_policy_fault_text(fault, bound.file, line, sizeof line);
+    na_policy_fault_text(fault, na_bound.file, line, sizeof line);
     if ((*said)++ < FAULTS_SAID) na_warn("%s", line);
 }
 
@@ -160,14 +148,18 @@ typedef struct visit {
 /* The module of the file that this is; *other: one of its name has another build-id. */
 static uint32_t rules_module_of(const na_loaded_t *loaded, const char *path, bool *other) {
     na_build_id_t id = build_id_of(loaded);
-    for (uint32_t i = 0; i < bound.rules->module_count; i++) {
-        const na_policy_module_t *m = &bound.rules->modules[i];
-        if (!na_policy_name_is(bound.rules, m->name, file_name(path)) &&
-            (loaded->soname == NULL || !na_policy_name_is(bound.rules, m->name, loaded->soname)))
+    for (uint32_t i = 0; i < na_bound.rules->module_count; i++) {
+        const na_policy_module_t *m = &na_bound.rules->modules[i];
+        if (!na_policy_name_is(na_bound.rules, m->name, file_name(path)) &&
+            (loaded->soname == NULL || !na_policy_name_is(na_bound.rules, m->name, loaded->soname)))
             continue;
         if (m->build_id.length == id.length &&
-            (id.length == 0 || memcmp(m->build_id.bytes, id.bytes, id.length) == 0))
+            (id.length == 0 || memcmp(m->build_id.bytes, id.bytes, id.length) == 0)) {
+            na_bound.module_states[i] = NA_POLICY_LOADED;
             return i;
+        }
+        if (na_bound.module_states[i] == NA_POLICY_NOT_LOADED)
+            na_bound.module_states[i] = NA_POLICY_OTHER_BUILD;
         *other = true;
     }
     return NA_POLICY_NO_MODULE;
@@ -179,7 +171,7 @@ static bool look_at(const na_loaded_t *loaded, void *arg) {
     const char *path = loaded->index == 0 ? program_path() : loaded->name;
     if (loaded->index == 0) {
         na_build_id_t id = build_id_of(loaded);
-        v->is_for = na_policy_is_for(bound.rules, file_name(path), id.bytes, id.length);
+        v->is_for = na_policy_is_for(na_bound.rules, file_name(path), id.bytes, id.length);
         if (!v->is_for) return false;
     }
     if (v->count >= MODULES || strlen(path) >= sizeof v->modules->path) return true;
@@ -199,14 +191,14 @@ static bool look_at(const na_loaded_t *loaded, void *arg) {
     if (m->text_end == 0) return true;
     uintptr_t own = (uintptr_t)&na_policy_bind_opened;
     if (own >= m->unwind.start && own < m->unwind.end) {
-        bound.linked_in = loaded->index == 0;
+        na_bound.linked_in = loaded->index == 0;
         return true;
     }
     strcpy(m->path, path);
     bool other = false;
     m->rules_module = rules_module_of(loaded, path, &other);
-    bound.other_builds += other && m->rules_module == NA_POLICY_NO_MODULE;
-    if (bound.by_name || m->rules_module != NA_POLICY_NO_MODULE) v->count++;
+    na_bound.other_builds += other && m->rules_module == NA_POLICY_NO_MODULE;
+    if (na_bound.by_name || m->rules_module != NA_POLICY_NO_MODULE) v->count++;
     return true;
 }
 
@@ -279,7 +271,7 @@ static bool node_is_here(unsigned id) {
 static void set_name(na_policy_pool_t *pool, na_policy_name_t name, uint32_t line) {
     size_t n = 0;
     for (; n < name.length && n < sizeof pool->name - 1; n++)
-        pool->name[n] = bound.rules->text[name.at + n];
+        pool->name[n] = na_bound.rules->text[name.at + n];
     if (n == 0) {
         na_text_t t = {0};
         na_text_str(&t, "policy line ");
@@ -330,7 +322,7 @@ static void fill_pool(na_policy_pool_t *pool, const na_policy_action_t *a) {
         break;
     }
     if (pool->missing) {
-        bound.missing_nodes++;
+        na_bound.missing_nodes++;
         o->place = NUMALLOC_HEAP_LOCAL;
         pool->apart = false;
     }
@@ -338,33 +330,34 @@ static void fill_pool(na_policy_pool_t *pool, const na_policy_action_t *a) {
 
 /* Pools: the groups', the two lives', then one for each site that needs one alone. */
 static bool make_sites(void) {
-    const na_policy_t *rules = bound.rules;
+    const na_policy_t *rules = na_bound.rules;
     uint32_t shared = rules->group_count + 2;
     size_t sums = (size_t)rules->rule_count * NA_POLICY_SHARDS * sizeof(na_policy_sums_t);
-    bound.sites = na_meta_alloc(rules->rule_count * sizeof *bound.sites, NA_CACHE_LINE);
-    bound.pools = na_meta_alloc((rules->rule_count + shared) * sizeof *bound.pools, NA_CACHE_LINE);
+    na_bound.sites = na_meta_alloc(rules->rule_count * sizeof *na_bound.sites, NA_CACHE_LINE);
+    na_bound.pools =
+        na_meta_alloc((rules->rule_count + shared) * sizeof *na_bound.pools, NA_CACHE_LINE);
     na_policy_sums_t *sum = na_meta_alloc(sums, NA_CACHE_LINE);
-    if (bound.sites == NULL || bound.pools == NULL || sum == NULL) return false;
-    bound.pool_count = shared;
+    if (na_bound.sites == NULL || na_bound.pools == NULL || sum == NULL) return false;
+    na_bound.pool_count = shared;
     for (uint32_t i = 0; i < rules->rule_count; i++) {
         const na_policy_rule_t *rule = &rules->rules[i];
         const na_policy_action_t *a = &rule->action;
         na_policy_pool_t *pool;
         na_policy_name_t name = {0};
         if (a->group != NA_POLICY_NO_GROUP) {
-            pool = &bound.pools[a->group];
+            pool = &na_bound.pools[a->group];
             name = rules->groups[a->group].name;
         } else if (a->life != NA_POLICY_LIFE_NONE && a->place == NA_POLICY_PLACE_NONE &&
                    !a->own_lines && !a->huge_pages) {
-            pool = &bound.pools[rules->group_count + (a->life == NA_POLICY_LIFE_LONG)];
+            pool = &na_bound.pools[rules->group_count + (a->life == NA_POLICY_LIFE_LONG)];
         } else {
-            pool = &bound.pools[bound.pool_count++];
+            pool = &na_bound.pools[na_bound.pool_count++];
         }
         if (pool->options.name == NULL) {
             fill_pool(pool, a);
             set_name(pool, name, rule->line);
         }
-        bound.sites[i] =
+        na_bound.sites[i] =
             (na_policy_site_t){.pool = pool,
                                .sums = &sum[i * NA_POLICY_SHARDS],
                                .usual_most = !pool->apart && a->reserve == 0 && a->control != 1
@@ -410,7 +403,7 @@ static uint32_t node_for(tree_t *t, uintptr_t pc, uint32_t parent) {
         if (key->pc == pc && key->parent == parent) return key->node;
     }
     if (t->count >= NODES) {
-        bound.full = true;
+        na_bound.full = true;
         return 0;
     }
     t->table[at] = t->count;
@@ -449,8 +442,8 @@ static void add_at(uintptr_t pc, void *arg) {
     if (b->depth == 0) module->innermost = true;
     na_policy_node_t *n = &t->nodes[node];
     if (last) {
-        n->site = &bound.sites[t->site];
-        bound.sites[t->site].bound = true;
+        n->site = &na_bound.sites[t->site];
+        na_bound.sites[t->site].bound = true;
         return;
     }
     n->cfa = found.cfa;
@@ -472,7 +465,7 @@ static void add_frame(tree_t *t, unsigned depth, uint32_t parent) {
         }
         na_policy_symbols_t symbols;
         na_policy_symbols_open(&symbols, m->path);
-        na_policy_calls_in(&symbols, bound.rules->text + frame->name.at, frame->name.length,
+        na_policy_calls_in(&symbols, na_bound.rules->text + frame->name.at, frame->name.length,
                            m->base, m->text, m->text_end, add_at, &below);
         na_policy_symbols_close(&symbols);
     }
@@ -482,14 +475,15 @@ static void add_frame(tree_t *t, unsigned depth, uint32_t parent) {
 static bool make_tree(tree_t *t) {
     if (t->nodes == NULL || t->keys == NULL || t->table == NULL) return false;
     t->count = t->root_count = 1;
-    bound.not_constant = 0;
-    for (uint32_t i = 0; i < bound.rules->rule_count; i++) {
-        bound.sites[i].bound = false;
-        t->rule = &bound.rules->rules[i];
+    na_bound.not_constant = 0;
+    for (uint32_t i = 0; i < na_bound.rules->rule_count; i++) {
+        na_bound.sites[i].bound = false;
+        t->rule = &na_bound.rules->rules[i];
         t->site = i;
         t->no_step = false;
         add_frame(t, 0, 0);
-        bound.not_constant += t->no_step && !bound.sites[i].bound;
+        na_bound.sites[i].no_frame = t->no_step && !na_bound.sites[i].bound;
+        na_bound.not_constant += na_bound.sites[i].no_frame;
     }
     return true;
 }
@@ -498,7 +492,7 @@ static bool turn_slots(const na_loaded_t *loaded, void *arg) {
     const tree_t *t = arg;
     for (unsigned i = 0; i < t->module_count; i++)
         if (t->modules[i].innermost && t->modules[i].base == loaded->base)
-            bound.slots += na_policy_turn_slots(loaded);
+            na_bound.slots += na_policy_turn_slots(loaded);
     return true;
 }
 
@@ -560,9 +554,10 @@ static void end_room(void *at, size_t bytes) {
 }
 
 static void bind_to(visit_t *v, tree_t *t) {
-    bound.other_builds = 0;
+    na_bound.other_builds = 0;
+    memset(na_bound.module_states, NA_POLICY_NOT_LOADED, sizeof na_bound.module_states);
     na_loaded_visit(look_at, v);
-    bound.for_others = !v->is_for;
+    na_bound.for_others = !v->is_for;
     if (!v->is_for) return;
     loader_t loader = find_loader();
     hold(v, loader);
@@ -570,21 +565,16 @@ static void bind_to(visit_t *v, tree_t *t) {
     t->module_count = v->count;
     if (make_tree(t)) {
         /* Nothing that is bound goes: as many are the same ones. */
-        if (t->count != bound.nodes && t->count > 1 && make_compact(t)) {
+        if (t->count != na_bound.nodes && t->count > 1 && make_compact(t)) {
             publish(t);
-            bound.nodes = t->count;
+            na_bound.nodes = t->count;
         }
         na_loaded_visit(turn_slots, t);
     }
     let_go(v, loader);
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < bound.rules->module_count; i++)
-        for (unsigned k = 0; k < v->count; k++)
-            if (v->modules[k].rules_module == i) {
-                found++;
-                break;
-            }
-    bound.missing_modules = bound.rules->module_count - found;
+    na_bound.missing_modules = 0;
+    for (uint32_t i = 0; i < na_bound.rules->module_count; i++)
+        na_bound.missing_modules += na_bound.module_states[i] != NA_POLICY_LOADED;
 }
 
 static void bind(void) {
@@ -598,7 +588,7 @@ static void bind(void) {
     end_room(t.nodes, NODES * sizeof *t.nodes);
     end_room(t.keys, NODES * sizeof *t.keys);
     end_room(t.table, TABLE * sizeof *t.table);
-    atomic_store_explicit(&bound.adds, adds, memory_order_release);
+    atomic_store_explicit(&na_bound.adds, adds, memory_order_release);
 }
 
 /* --- the interface --- */
@@ -611,123 +601,38 @@ static bool names_functions(const na_policy_t *rules) {
 }
 
 void na_policy_at_load(void) {
-    bound.file = na_option_text(NA_OPT_POLICY);
-    if (bound.file == NULL || bound.file[0] == 0) return;
-    bound.not_ours = na_whose_malloc()[0] != 0;
-    if (bound.not_ours || !enter(0)) return;
-    bound.rules = read_rules(bound.file);
-    if (bound.rules != NULL && bound.rules->rule_count != 0) {
-        bound.by_name = names_functions(bound.rules);
+    na_bound.file = na_option_text(NA_OPT_POLICY);
+    if (na_bound.file == NULL || na_bound.file[0] == 0) return;
+    na_bound.not_ours = na_whose_malloc()[0] != 0;
+    if (na_bound.not_ours || !na_policy_enter(0)) return;
+    na_bound.rules = read_rules(na_bound.file);
+    if (na_bound.rules != NULL && na_bound.rules->rule_count != 0) {
+        na_bound.by_name = names_functions(na_bound.rules);
         if (make_sites()) bind();
     }
-    na_unlock(&lock);
-    if (bound.linked_in && !bound.for_others)
+    na_policy_leave();
+    if (na_bound.linked_in && !na_bound.for_others)
         na_warn(
             "NUMALLOC_POLICY=%s does not reach calls of the program itself, which the allocator "
             "is linked into; preload libnumalloc.so into one that is not",
-            bound.file);
+            na_bound.file);
 }
 
 bool na_policy_is_on(void) {
-    return bound.sites != NULL && !bound.for_others;
+    return na_bound.sites != NULL && !na_bound.for_others;
 }
 
 /* (Who binds may have looked before ours came.) */
 void na_policy_bind_opened(void) {
     if (!na_policy_is_on()) return;
     for (unsigned tries = 0;
-         tries < 3 && atomic_load_explicit(&bound.adds, memory_order_acquire) != na_loaded_count();
+         tries < 3 &&
+         atomic_load_explicit(&na_bound.adds, memory_order_acquire) != na_loaded_count();
          tries++) {
-        if (!enter(PATIENCE_MS)) return;
-        if (atomic_load_explicit(&bound.adds, memory_order_relaxed) != na_loaded_count()) bind();
-        na_unlock(&lock);
+        if (!na_policy_enter(NA_POLICY_PATIENCE_MS)) return;
+        if (atomic_load_explicit(&na_bound.adds, memory_order_relaxed) != na_loaded_count()) bind();
+        na_policy_leave();
     }
-}
-
-static void part(na_text_t *t, const char *before, uint64_t count, const char *what) {
-    if (count == 0) return;
-    na_text_str(t, before);
-    na_text_u64(t, count);
-    na_text_str(t, what);
-}
-
-/* What the site gave so far; a snapshot. */
-typedef struct given {
-    uint64_t calls, bytes, control_calls, control_bytes;
-} given_t;
-
-static given_t given_by(const na_policy_site_t *site) {
-    given_t g = {
-        .calls = atomic_load_explicit(&site->large, memory_order_relaxed),
-        .bytes = atomic_load_explicit(&site->large_bytes, memory_order_relaxed),
-        .control_calls = atomic_load_explicit(&site->large_control, memory_order_relaxed),
-        .control_bytes = atomic_load_explicit(&site->large_control_bytes, memory_order_relaxed),
-    };
-    for (unsigned i = 0; i < NA_POLICY_SHARDS; i++) {
-        const na_policy_sums_t *sums = &site->sums[i];
-        int32_t left = __atomic_load_n(&sums->left, __ATOMIC_RELAXED);
-        int32_t granted = atomic_load_explicit(&sums->granted, memory_order_relaxed);
-        uint64_t now = (uint64_t)(granted - (left > 0 ? left : 0));
-        uint64_t bytes = atomic_load_explicit(&sums->bytes, memory_order_relaxed);
-        g.calls += atomic_load_explicit(&sums->calls, memory_order_relaxed) + now;
-        g.bytes += bytes;
-        g.control_calls += atomic_load_explicit(&sums->control_calls, memory_order_relaxed);
-        g.control_bytes += atomic_load_explicit(&sums->control_bytes, memory_order_relaxed);
-        if (!atomic_load_explicit(&sums->control, memory_order_relaxed)) continue;
-        g.control_calls += now;
-        g.control_bytes += bytes - atomic_load_explicit(&sums->bytes_before, memory_order_relaxed);
-    }
-    return g;
-}
-
-static void print(int fd) {
-    na_text_t t = {0};
-    na_text_str(&t, "policy ");
-    na_text_str(&t, bound.file);
-    if (bound.not_ours || bound.rules == NULL || bound.for_others || bound.sites == NULL) {
-        na_text_str(&t, bound.not_ours        ? ": malloc is another's"
-                        : bound.rules == NULL ? ": cannot be used"
-                        : bound.for_others    ? ": for other programs"
-                                              : ": no rules");
-        na_text_str(&t, "\n");
-        na_text_end(&t, fd);
-        return;
-    }
-    uint64_t calls = 0, bytes = 0, control = 0, failed = 0;
-    uint32_t unbound = 0, unmatched = 0;
-    for (uint32_t i = 0; i < bound.rules->rule_count; i++) {
-        const na_policy_site_t *site = &bound.sites[i];
-        given_t g = given_by(site);
-        calls += g.calls;
-        bytes += g.bytes;
-        control += g.control_calls;
-        failed += atomic_load_explicit(&site->failed, memory_order_relaxed);
-        unbound += !site->bound;
-        unmatched += site->bound && g.calls == 0;
-    }
-    part(&t, ": ", bound.rules->rule_count, " rules");
-    part(&t, ", ", unbound, " not bound");
-    part(&t, ", ", unmatched, " never matched");
-    part(&t, ", ", bound.rules->faults, " lines left out");
-    part(&t, ", ", bound.other_builds, " modules of another build");
-    part(&t, ", ", bound.missing_modules, " modules not loaded");
-    part(&t, ", ", bound.not_constant, " rules with frames that cannot be followed");
-    part(&t, ", ", bound.missing_nodes, " for nodes that are not here");
-    if (bound.full) na_text_str(&t, ", too many calls by function name");
-    if (bound.linked_in) na_text_str(&t, ", calls of the program itself out of reach");
-    part(&t, "; ", calls, " blocks, ");
-    if (calls != 0) na_text_bytes(&t, bytes);
-    part(&t, ", ", control, " of them for comparison");
-    part(&t, ", ", failed, " from malloc for want of memory");
-    na_text_str(&t, "\n");
-    na_text_end(&t, fd);
-}
-
-void na_policy_print(int fd) {
-    if (bound.file == NULL || bound.file[0] == 0) return;
-    bool entered = enter(PATIENCE_MS); /* nobody changes what it says */
-    print(fd);
-    if (entered) na_unlock(&lock);
 }
 
 #else
@@ -737,8 +642,5 @@ bool na_policy_is_on(void) {
     return false;
 }
 void na_policy_bind_opened(void) {}
-void na_policy_print(int fd) {
-    (void)fd;
-}
 
 #endif

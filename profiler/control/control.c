@@ -12,6 +12,7 @@
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/policy/policy.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
@@ -26,7 +27,7 @@
 #include "profiler/record/state/record.h"
 #include "profiler/record/state/where.h"
 
-enum { LOOK_MS = 20, TRIGGER_MS = 100 }; /* least time between two looks */
+enum { LOOK_MS = 20, TRIGGER_MS = 100, POLICY_MS = 1000 }; /* least time between two looks */
 
 static na_lock_t lock; /* guards all below but what is atomic */
 static bool running;
@@ -150,6 +151,9 @@ static int start(const na_tcache_t *tcache, const char *mode, const char *file) 
     config.trace_lossy = na_option(NA_OPT_TRACE_LOSSY) != 0;
     config.trace_no_thread = na_option(NA_OPT_TRACE_THREAD) == 0;
     config.trace_max = na_option(NA_OPT_TRACE_MAX);
+    config.policy = na_policy_report;
+    config.policy_rules = na_policy_report_rules;
+    config.policy_ruled = na_policy_ruled;
     config.other_malloc = na_whose_malloc();
     config.from_start = na_tcache_count() == 0;
     config.missed = NA_CREDIT_MAX;
@@ -276,6 +280,12 @@ void na_control_at_load(void) {
 
 /* --- looking --- */
 
+void na_control_note_policy(void) {
+    if (!try_lock()) return;
+    if (running) na_profile_note_policy();
+    na_unlock(&lock);
+}
+
 /* A change of the file is what counts, so that all processes of a job see the same one. */
 static unsigned look_at_trigger(uint64_t now) {
     if (watch.trigger == NULL || now < watch.trigger_at_ms) return 0;
@@ -344,6 +354,14 @@ static unsigned look(uint64_t now) {
 }
 
 static void poll_triggers(na_tcache_t *tcache, uint64_t now) {
+    if (NA_UNLIKELY(na_policy_is_on())) {
+        static _Atomic(uint64_t) next_policy_ms;
+        uint64_t next = atomic_load_explicit(&next_policy_ms, memory_order_relaxed);
+        if (now >= next &&
+            atomic_compare_exchange_strong(&next_policy_ms, &next, now + POLICY_MS) &&
+            atomic_load_explicit(&tcache->track.inside, memory_order_relaxed) == 0)
+            na_control_note_policy();
+    }
     if (atomic_load_explicit(&watching, memory_order_relaxed)) {
         uint64_t next = atomic_load_explicit(&next_look_ms, memory_order_relaxed);
         if (now >= next && atomic_compare_exchange_strong(&next_look_ms, &next, now + LOOK_MS) &&

@@ -24,6 +24,7 @@
     X(temporary)                                                                                   \
     X(globals)                                                                                     \
     X(allocator)                                                                                   \
+    X(rules)                                                                                       \
     X(realloc)                                                                                     \
     X(leaks)                                                                                       \
     X(source)                                                                                      \

@@ -156,7 +156,7 @@ typedef struct na_nprof_access_object {
     uint32_t pool;     /* id in POOLS; 0: none */
     int16_t node;      /* of the cpu that allocated it */
     uint16_t flags;    /* 0 */
-    uint32_t reserved;
+    uint32_t ruled;    /* by a policy: its heap (nprof_policy.h); 0: not */
     uint64_t reserved2;
 } na_nprof_access_object_t;
 

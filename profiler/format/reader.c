@@ -72,6 +72,10 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_python_code_t);
     case NA_NPROF_PYTHON_TEXT:
         return 8;
+    case NA_NPROF_POLICY:
+        return sizeof(na_nprof_policy_t);
+    case NA_NPROF_POLICY_RULES:
+        return sizeof(na_nprof_rule_t);
     case NA_NPROF_SHARES:
         return sizeof(na_nprof_share_t);
     case NA_NPROF_SERIES:

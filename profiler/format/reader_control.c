@@ -72,6 +72,24 @@ static void visit_inherited(na_reader_t *reader, void *arg, const na_chunk_ref_t
     if (copied.site != NA_NPROF_NO_STACK) to->visit(to->arg, copied.origin, &copied);
 }
 
+static void visit_policy(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
+                         uint32_t index, const void *entry) {
+    (void)reader, (void)chunk;
+    const visit_t *to = arg;
+    COPY(na_nprof_policy_t)
+    copied.file[sizeof copied.file - 1] = 0;
+    if (index == 0 && copied.state != 0) to->visit(to->arg, 0, &copied);
+}
+
+static void visit_rule(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
+                       const void *entry) {
+    (void)reader, (void)chunk;
+    const visit_t *to = arg;
+    COPY(na_nprof_rule_t)
+    copied.text[sizeof copied.text - 1] = 0;
+    if (copied.line != 0) to->visit(to->arg, index, &copied);
+}
+
 void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit, void *arg) {
     static const struct {
         uint16_t type;
@@ -80,6 +98,7 @@ void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit
         {NA_NPROF_SESSION, visit_session}, {NA_NPROF_MARKERS, visit_marker},
         {NA_NPROF_POOLS, visit_pool},      {NA_NPROF_POOL_CELLS, visit_pool_cell},
         {NA_NPROF_ORIGINS, visit_origin},  {NA_NPROF_INHERITED, visit_inherited},
+        {NA_NPROF_POLICY, visit_policy},   {NA_NPROF_POLICY_RULES, visit_rule},
     };
     visit_t to = {.visit = visit, .arg = arg};
     for (size_t i = 0; i < sizeof visitors / sizeof visitors[0]; i++)

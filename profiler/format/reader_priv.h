@@ -4,6 +4,7 @@
 #define NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
 
 #include "profiler/format/nprof_control.h"
+#include "profiler/format/nprof_policy.h"
 #include "profiler/format/reader.h"
 #include "profiler/format/reader_python.h"
 

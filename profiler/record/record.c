@@ -99,6 +99,7 @@ static bool begin_recording(bool in_child) {
     na_resident_start(!config.trace_no_thread);
     na_maps_start();
     na_spans_start(&config);
+    na_ruled_start(&config);
     na_header_environment();
     na_pools_start();
     na_session_start(&config, ++sessions);
@@ -232,6 +233,7 @@ void na_rec_end_at_once(void) {
 void na_rec_close(void) {
     if (was_closed()) return;
     na_spans_walk();
+    na_ruled_write();
     finish();
 }
 
@@ -285,6 +287,7 @@ static void complete(void) {
         for (na_rthread_t *t = na_rec.all; t != NULL; t = t->all_next)
             if (t->owner != 0) na_trace_ended(t);
     na_spans_walk();
+    na_ruled_write();
     finish();
 }
 
@@ -306,6 +309,7 @@ int na_profile_dump(void) {
     if (!na_rec_is_open() || atomic_load(&na_rec.closed)) return ENODATA;
     publish_all();
     na_spans_walk();
+    na_ruled_write();
     if (na_rec.tracing) na_trace_writer_settle();
     na_access_hold();
     na_series_hold();
@@ -313,6 +317,10 @@ int na_profile_dump(void) {
     na_series_let_go();
     na_access_release();
     return made ? 0 : EIO;
+}
+
+void na_profile_note_policy(void) {
+    if (na_rec_is_open() && !atomic_load(&na_rec.closed)) na_ruled_write();
 }
 
 int64_t na_profile_live_bytes(void) {

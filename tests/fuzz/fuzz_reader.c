@@ -25,6 +25,7 @@
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/format/access.h"
+#include "profiler/format/nprof_policy.h"
 #include "profiler/format/reader_python.h"
 
 /* ---- what depends on the machine ---- */
@@ -215,6 +216,18 @@ static void see_span_site(void *arg, const na_nprof_span_site_t *site) {
     if (site->site == NA_NPROF_NO_STACK) abort();
 }
 
+static void see_policy(void *arg, uint32_t id, const void *entry) {
+    (void)arg;
+    const na_nprof_policy_t *p = entry;
+    if (id != 0 || p->state == 0 || strnlen(p->file, sizeof p->file) == sizeof p->file) abort();
+}
+
+static void see_rule(void *arg, uint32_t id, const void *entry) {
+    (void)arg, (void)id;
+    const na_nprof_rule_t *r = entry;
+    if (r->line == 0 || strnlen(r->text, sizeof r->text) == sizeof r->text) abort();
+}
+
 static void mend(uint8_t *bytes, size_t size) {
     if (size < NA_NPROF_PAGE) return;
     na_nprof_header_t h;
@@ -285,6 +298,8 @@ static void read_all(na_reader_t *reader) {
     na_maps_free(&maps);
     na_reader_span_sums(reader, see_span_sum, NULL);
     na_reader_span_sites(reader, see_span_site, NULL);
+    na_reader_control(reader, NA_NPROF_POLICY, see_policy, NULL);
+    na_reader_control(reader, NA_NPROF_POLICY_RULES, see_rule, NULL);
     for (uint32_t kind = 0; kind < 8; kind++) {
         na_series_table_t series = na_reader_series(reader, kind);
         uint64_t sum = 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "profiler/format/nprof_control.h"
+#include "profiler/format/nprof_policy.h"
 #include "profiler/format/nprof_python.h"
 #include "profiler/format/trace_code.h"
 #include "tests/unit/nprof_bomb.h"
@@ -190,6 +191,27 @@ static int save_python(const char *directory) {
     return failed;
 }
 
+/* What rules did; texts without an end. */
+static int save_policy(const char *directory) {
+    na_make_t m;
+    na_make_begin(&m);
+    na_nprof_policy_t policy = {.state = NA_NPROF_POLICY_APPLIED, .rules = 3, .bound = 1};
+    memset(policy.file, 'f', sizeof policy.file); /* no end */
+    add_one(&m, NA_NPROF_POLICY, &policy, sizeof policy);
+    na_nprof_chunk_t *c =
+        na_make_chunk(&m, NA_NPROF_POLICY_RULES, NA_NPROF_PAGE, sizeof(na_nprof_rule_t), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        na_nprof_rule_t rule = {
+            .line = i, .flags = 1u << i, .heap = i << 30, .blocks = ~UINT64_C(0)};
+        memset(rule.text, 't', i == 2 ? sizeof rule.text : 5);
+        na_make_entry(c, &rule, sizeof rule);
+    }
+    na_make_seal(c);
+    int failed = save(directory, "policy", &m, m.size);
+    free(m.bytes);
+    return failed;
+}
+
 /* What inflates to more than a file of its size may cost: blocks that live, open chunks, sites. */
 static int save_bombs(const char *directory) {
     na_make_t m;
@@ -217,8 +239,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: make_corpus DIRECTORY BOMBS\n");
         return 2;
     }
-    int failed =
-        save_trace(argv[1]) | save_control(argv[1]) | save_python(argv[1]) | save_bombs(argv[2]);
+    int failed = save_trace(argv[1]) | save_control(argv[1]) | save_python(argv[1]) |
+                 save_policy(argv[1]) | save_bombs(argv[2]);
     na_make_t m;
     /* One page a chunk, without the timeline's twenty, so that mutations find something. */
     na_make_sample_file(&m);

@@ -208,7 +208,7 @@ say "threads, timeline, compare, aggregate, summary and run are as the program w
 (cd "$work" && /usr/bin/python3 -B "$test_source/view_options.py" "$dump" "functions new.nprof" "sites new.nprof" \
     "libraries new.nprof" "threads thread.nprof" "timeline thread.nprof" "events thread.trace" "at new.nprof" "sizes new.nprof" \
     "lifetimes new.nprof" "temporary new.nprof" "globals new.nprof" "globals --modules new.nprof" "allocator new.nprof" \
-    "allocator --retention new.nprof" "realloc new.nprof" "leaks new.nprof" "warnings new.nprof" "diff old.nprof new.nprof" \
+    "allocator --retention new.nprof" "rules new.nprof" "realloc new.nprof" "leaks new.nprof" "warnings new.nprof" "diff old.nprof new.nprof" \
     "compare old.nprof new.nprof" "aggregate rank0.nprof rank1.nprof" "aggregate --by=host rank0.nprof rank1.nprof" "merge rank0.nprof rank1.nprof" "pools new.nprof" "markers new.nprof" \
     "inherited new.nprof" "session new.nprof" "run new.nprof" "check new.nprof" "bundle new.nprof" "json new.nprof" \
     "folded new.nprof" "callgrind new.nprof" "pprof new.nprof" "speedscope new.nprof" "massif new.nprof" \
@@ -277,9 +277,9 @@ say "a view says which mode it needs"
 
 # Every view that is no export has come up here (events: profile_trace.sh; lifetimes, allocator
 # and top: dump_blocks.sh; the last
-# four: profile_control.sh; merge: fleet.sh).
+# four: profile_control.sh; merge: fleet.sh; rules: policy.sh).
 for view in $("$dump" help --names); do
-    case " ${seen[*]} help summary threads timeline compare list brief aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session memory objects object sharing pages verdicts merge " in
+    case " ${seen[*]} help summary threads timeline compare list brief aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session rules memory objects object sharing pages verdicts merge " in
     *" $view "*) ;;
     *) fail "the view $view has no test here" ;;
     esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# policy.sh LIBNUMALLOC.SO POLICY_LOAD - NUMALLOC_POLICY: rules mean the calls that they name, and no
+# policy.sh LIBNUMALLOC.SO POLICY_LOAD NUMALLOC_DUMP - NUMALLOC_POLICY: rules mean the calls that they name, and no
 # others; nothing else changes.
 #
 # The program looks for itself whether each block lies where its rule says (policy_load.c), in
@@ -8,7 +8,7 @@
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-load=$2
+load=$2 dump=$3
 [ "$(uname -m)" = x86_64 ] || skip "rules of several frames are for x86-64"
 count=$([ "$TEST_SCALE" = full ] && echo 400000 || echo 20000)
 
@@ -74,6 +74,65 @@ run "NUMALLOC_POLICY=$work/address.policy" NUMALLOC_STATS=1 -- "$count" ||
 grep -q "^policy $work/address.policy: 5 rules, 1 lines left out; " "$work/errors" ||
     fail "by address: $(grep '^policy' "$work/errors")"
 grep -q "address.policy:5: " "$work/errors" || fail "the line that is wrong is not named"
+
+# The profile says of each rule what it did, and why one did nothing; in copies, too.
+{
+    sed "s/^program .*/program any/" "$policy"
+    printf 'module gone libgone.so.1 00ff\nmodule libc libc.so.6 0011\nmodule m %s %s\n' "$(basename "$load")" "$id"
+    printf 'site nobody : life=long\nsite gone+0x44 : life=long\nsite libc+0x44 : life=long\n'
+    printf 'site main : place=node 777 # not here\nsite m+0x7fffffff : life=long\nnonsense\n'
+} >"$work/all.policy"
+read_rules() { # FILE PROGRAM: rows of the view, and `by` their rule's text, for Python
+    "$dump" rules --json "$1" >"$work/rules.json" || fail "rules of $1"
+    /usr/bin/python3 - "$work/rules.json" <<PYTHON || fail "rules of $1 are not what they are"
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+by = {row["rule"].split(" ")[1]: row for row in rows}
+$2
+PYTHON
+}
+for mode in sites sample trace; do
+    run "NUMALLOC_POLICY=$work/all.policy" "NUMALLOC_PROFILE=$mode" "NUMALLOC_PROFILE_FILE=$work/all.nprof" -- 20000 ||
+        fail "all, $mode: $(tail -n 1 "$work/errors")"
+    read_rules "$work/all.nprof" '
+assert len(rows) == 10, len(rows)
+state = {name: row["state"] for name, row in by.items()}
+assert state == {"by_one": "applied", "by_two": "applied", "by_lines": "applied", "by_realloc": "applied",
+    "by_aligned": "applied", "nobody": "no such call", "gone+0x44": "module not loaded",
+    "libc+0x44": "another build", "main": "node not here", "m+0x7fffffff": "no such call"}, state
+# The main thread and three more, each a seventh. (What grows stays in its heap, and is not given again.)
+for name in "by_one", "by_two", "by_lines", "by_aligned":
+    assert by[name]["blocks"] // 4 in (20000 // 7, 20000 // 7 + 1), (name, by[name])
+assert by["by_realloc"]["blocks"] >= 4 * (20000 // 7), by["by_realloc"]
+assert by["by_one"]["bytes"] > 300 * by["by_one"]["blocks"], by["by_one"]
+assert by["by_one"]["heap"] and not by["by_lines"]["heap"], rows
+assert by["by_one"]["heap_span_bytes"] >= by["by_one"]["heap_live_bytes"], by["by_one"]
+assert by["by_two"]["node"] == 0 and by["by_two"]["rule"] == "site by_two < first_way : group=pair", by["by_two"]
+assert by["main"]["rule"] == "site main : place=node 777", by["main"]'
+    "$dump" check "$work/all.nprof" >"$work/out" || fail "all, $mode: the profile is not whole: $(cat "$work/out")"
+done
+"$dump" rules "$work/all.nprof" >"$work/out" || fail "rules as text"
+grep -q '^policy  *.*all.policy: 10 rules, 6 bound, 1 lines left out$' "$work/out" || fail "rules as text: $(head -n 2 "$work/out")"
+grep -q '^modules  *3, 1 of another build, 1 not loaded$' "$work/out" || fail "rules as text: $(head -n 2 "$work/out")"
+# Killed: what was said last.
+printf 'numalloc policy 1\nprogram any\nsite by_one : place=local, control=1/4\n' >"$work/killed.policy"
+rm -f "$work/killed.nprof"
+env NUMALLOC_POLICY="$work/killed.policy" NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/killed.nprof" LD_PRELOAD="$lib" \
+    "$load" 2000000000 heedless 2>/dev/null &
+killed=$!
+for _ in $(seq 50); do
+    sleep 0.2
+    ! "$dump" rules --json "$work/killed.nprof" 2>/dev/null | has '"blocks":[0-9]\{5,\}' || break
+done
+kill -9 $killed
+wait $killed 2>/dev/null || true
+read_rules "$work/killed.nprof" '
+r, = rows
+assert r["state"] == "applied" and 0.15 < r["control_blocks"] / r["blocks"] < 0.35, r
+assert r["control_live_bytes"] > 0 and r["heap_live_bytes"] > 0, r'
+# None: the view says so.
+run NUMALLOC_PROFILE=sites "NUMALLOC_PROFILE_FILE=$work/none.nprof" -- 1000 plain
+"$dump" rules "$work/none.nprof" | has 'No policy: NUMALLOC_POLICY was not set' || fail "no policy is not said"
 
 # What is not for this program does nothing, and that is said; so do what cannot be read, and garbage.
 sed "s/$id/0123456789abcdef0123/" "$work/address.policy" >"$work/other.policy"

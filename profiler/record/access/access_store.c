@@ -149,6 +149,8 @@ static uint32_t object_of(const na_life_t *life, uint32_t pool) {
         e->size = life->usable - r->slack;
         e->birth_ns = na_access_since(na_access_mono_of(life->record.birth));
         e->death_ns = NA_NPROF_NS_STILL;
+        if (na_access_config->policy_ruled != NULL && pool == 0)
+            e->ruled = na_access_config->policy_ruled((const void *)life->base);
         e->thread = r->thread;
         e->node = r->node < na_node_count ? (int16_t)r->node : NA_NPROF_NO_NODE;
         *slot = (object_slot_t){life->base, life->record.birth, e,

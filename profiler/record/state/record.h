@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "alloc/track/hooks.h"
+#include "profiler/format/nprof_policy.h"
 
 struct na_span;
 
@@ -86,6 +87,10 @@ typedef struct na_profile_config {
     uint32_t access_frames; /* of a sample's call chain by frame pointers, at most; 0: none */
     /* From an address to a block (alloc/track/lookup.h); NULL: nothing is resolved. */
     void (*find)(const void *address, struct na_found *found);
+    /* What the rules of a policy did (alloc/policy/policy.h); NULL: there can be none. */
+    bool (*policy)(na_nprof_policy_t *to);
+    void (*policy_rules)(na_nprof_rule_t *to, uint32_t count);
+    uint32_t (*policy_ruled)(const void *block); /* async-signal-safe */
     /* Path of the module whose malloc the program calls in place of this one; NULL or empty: it
      * does not. */
     const char *other_malloc;
@@ -104,6 +109,10 @@ const na_hooks_t *na_profile_start(const na_profile_config_t *config);
 void na_profile_stop(bool quiet);
 /* After that, when no hook is running: lets go of file and memory. */
 void na_profile_discard(void);
+
+/* The policy was bound, or some time has passed: the file says again what it did. Not inside a
+ * hook; between start and stop. */
+void na_profile_note_policy(void);
 
 /* Copies the profile as it is now to a file of the next number. No hook may be running meanwhile.
  * 0, or ENODATA: nothing was recorded yet; EIO: said on stderr. */

@@ -439,6 +439,11 @@ void na_spans_start(const na_profile_config_t *config);
  * completed; other threads' events meanwhile make it inexact, not unsound. */
 void na_spans_walk(void);
 
+/* ---- ruled.c ---- */
+void na_ruled_start(const na_profile_config_t *config);
+/* What the policy did so far; if there is one. One thread at a time. */
+void na_ruled_write(void);
+
 /* ---- maps.c ---- */
 void na_maps_start(void);
 void na_maps_count(na_rthread_t *t, uint32_t call, uint64_t bytes); /* NA_NPROF_MAP_* */

@@ -1,0 +1,239 @@
+/* report.c - what the rules did: for the statistics, and for the profile. */
+#include <string.h>
+
+#include "alloc/policy/bound.h"
+#include "alloc/policy/policy.h"
+#include "alloc/sys/print.h"
+
+#ifndef NA_PREFIXED
+
+/* --- the statistics --- */
+
+static void part(na_text_t *t, const char *before, uint64_t count, const char *what) {
+    if (count == 0) return;
+    na_text_str(t, before);
+    na_text_u64(t, count);
+    na_text_str(t, what);
+}
+
+/* What the site gave so far; a snapshot. */
+typedef struct given {
+    uint64_t calls, bytes, control_calls, control_bytes;
+} given_t;
+
+static given_t given_by(const na_policy_site_t *site) {
+    given_t g = {
+        .calls = atomic_load_explicit(&site->large, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&site->large_bytes, memory_order_relaxed),
+        .control_calls = atomic_load_explicit(&site->large_control, memory_order_relaxed),
+        .control_bytes = atomic_load_explicit(&site->large_control_bytes, memory_order_relaxed),
+    };
+    for (unsigned i = 0; i < NA_POLICY_SHARDS; i++) {
+        const na_policy_sums_t *sums = &site->sums[i];
+        int32_t left = __atomic_load_n(&sums->left, __ATOMIC_RELAXED);
+        int32_t granted = atomic_load_explicit(&sums->granted, memory_order_relaxed);
+        uint64_t now = (uint64_t)(granted - (left > 0 ? left : 0));
+        uint64_t bytes = atomic_load_explicit(&sums->bytes, memory_order_relaxed);
+        g.calls += atomic_load_explicit(&sums->calls, memory_order_relaxed) + now;
+        g.bytes += bytes;
+        g.control_calls += atomic_load_explicit(&sums->control_calls, memory_order_relaxed);
+        g.control_bytes += atomic_load_explicit(&sums->control_bytes, memory_order_relaxed);
+        if (!atomic_load_explicit(&sums->control, memory_order_relaxed)) continue;
+        g.control_calls += now;
+        g.control_bytes += bytes - atomic_load_explicit(&sums->bytes_before, memory_order_relaxed);
+    }
+    return g;
+}
+
+static void print(int fd) {
+    na_text_t t = {0};
+    na_text_str(&t, "policy ");
+    na_text_str(&t, na_bound.file);
+    if (na_bound.not_ours || na_bound.rules == NULL || na_bound.for_others ||
+        na_bound.sites == NULL) {
+        na_text_str(&t, na_bound.not_ours        ? ": malloc is another's"
+                        : na_bound.rules == NULL ? ": cannot be used"
+                        : na_bound.for_others    ? ": for other programs"
+                                                 : ": no rules");
+        na_text_str(&t, "\n");
+        na_text_end(&t, fd);
+        return;
+    }
+    uint64_t calls = 0, bytes = 0, control = 0, failed = 0;
+    uint32_t unbound = 0, unmatched = 0;
+    for (uint32_t i = 0; i < na_bound.rules->rule_count; i++) {
+        const na_policy_site_t *site = &na_bound.sites[i];
+        given_t g = given_by(site);
+        calls += g.calls;
+        bytes += g.bytes;
+        control += g.control_calls;
+        failed += atomic_load_explicit(&site->failed, memory_order_relaxed);
+        unbound += !site->bound;
+        unmatched += site->bound && g.calls == 0;
+    }
+    part(&t, ": ", na_bound.rules->rule_count, " rules");
+    part(&t, ", ", unbound, " not bound");
+    part(&t, ", ", unmatched, " never matched");
+    part(&t, ", ", na_bound.rules->faults, " lines left out");
+    part(&t, ", ", na_bound.other_builds, " modules of another build");
+    part(&t, ", ", na_bound.missing_modules, " modules not loaded");
+    part(&t, ", ", na_bound.not_constant, " rules with frames that cannot be followed");
+    part(&t, ", ", na_bound.missing_nodes, " for nodes that are not here");
+    if (na_bound.full) na_text_str(&t, ", too many calls by function name");
+    if (na_bound.linked_in) na_text_str(&t, ", calls of the program itself out of reach");
+    part(&t, "; ", calls, " blocks, ");
+    if (calls != 0) na_text_bytes(&t, bytes);
+    part(&t, ", ", control, " of them for comparison");
+    part(&t, ", ", failed, " from malloc for want of memory");
+    na_text_str(&t, "\n");
+    na_text_end(&t, fd);
+}
+
+void na_policy_print(int fd) {
+    if (na_bound.file == NULL || na_bound.file[0] == 0) return;
+    bool entered = na_policy_enter(NA_POLICY_PATIENCE_MS); /* nobody changes what it says */
+    print(fd);
+    if (entered) na_policy_leave();
+}
+
+/* --- the profile --- */
+
+static uint32_t state_now(void) {
+    return na_bound.not_ours        ? NA_NPROF_POLICY_NOT_OURS
+           : na_bound.rules == NULL ? NA_NPROF_POLICY_UNREADABLE
+           : na_bound.for_others    ? NA_NPROF_POLICY_FOR_OTHERS
+           : na_bound.sites == NULL ? NA_NPROF_POLICY_WITHOUT
+                                    : NA_NPROF_POLICY_APPLIED;
+}
+
+static void copy_text(char *to, size_t size, const char *from, size_t length) {
+    size_t n = length < size - 1 ? length : size - 1;
+    memcpy(to, from, n);
+    memset(to + n, 0, size - n);
+}
+
+/* The line of the file, without its comment and the blanks around. */
+static void copy_line(char *to, size_t size, uint32_t line) {
+    const char *at = na_bound.rules->text, *end = at + na_bound.rules->length;
+    for (uint32_t i = 1; i < line && at < end; i++) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+        at = next == NULL ? end : next + 1;
+    }
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    if (stop == NULL) stop = end;
+    const char *comment = memchr(at, '#', (size_t)(stop - at));
+    if (comment != NULL) stop = comment;
+    while (at < stop && (*at == ' ' || *at == '\t'))
+        at++;
+    while (at < stop && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
+        stop--;
+    copy_text(to, size, at, (size_t)(stop - at));
+}
+
+/* Why it is not bound, as far as can be said. */
+static uint32_t flags_of(const na_policy_rule_t *rule, const na_policy_site_t *site) {
+    uint32_t flags = site->bound ? NA_NPROF_RULE_BOUND : 0;
+    if (site->no_frame) flags |= NA_NPROF_RULE_NO_FRAME;
+    if (site->pool->missing) flags |= NA_NPROF_RULE_NO_NODE;
+    if (site->bound) return flags;
+    for (unsigned k = 0; k < rule->depth; k++) {
+        uint32_t module = rule->frames[k].module;
+        if (module == NA_POLICY_NO_MODULE) continue;
+        if (na_bound.module_states[module] == NA_POLICY_NOT_LOADED)
+            flags |= NA_NPROF_RULE_NO_MODULE;
+        if (na_bound.module_states[module] == NA_POLICY_OTHER_BUILD) flags |= NA_NPROF_RULE_BUILD;
+    }
+    return flags != 0 ? flags : NA_NPROF_RULE_NO_CALL;
+}
+
+static void add_heap(const numalloc_heap_t *heap, uint64_t *live, uint64_t *in_spans) {
+    if (heap == NULL) return;
+    numalloc_heap_stats_t stats;
+    numalloc_heap_get_stats((numalloc_heap_t *)(uintptr_t)heap, &stats);
+    *live = stats.live;
+    *in_spans = stats.in_spans;
+}
+
+static void fill_rule(uint32_t i, na_nprof_rule_t *to) {
+    const na_policy_site_t *site = &na_bound.sites[i];
+    na_policy_pool_t *pool = site->pool;
+    given_t g = given_by(site);
+    na_nprof_rule_t r = {
+        .line = site->line,
+        .flags = flags_of(&na_bound.rules->rules[i], site),
+        .heap = pool->apart ? (uint32_t)(pool - na_bound.pools) + 1 : 0,
+        .control = site->control,
+        .blocks = g.calls,
+        .bytes = g.bytes,
+        .control_blocks = g.control_calls,
+        .control_bytes = g.control_bytes,
+        .failed = atomic_load_explicit(&site->failed, memory_order_relaxed),
+        .node = pool->options.place == NUMALLOC_HEAP_NODE ? pool->options.node : -1,
+    };
+    add_heap(atomic_load_explicit(&pool->heap, memory_order_acquire), &r.live, &r.in_spans);
+    add_heap(atomic_load_explicit(&pool->control, memory_order_acquire), &r.control_live,
+             &r.control_in_spans);
+    copy_line(r.text, sizeof r.text, site->line);
+    *to = r;
+}
+
+bool na_policy_report(na_nprof_policy_t *to) {
+    if (na_bound.file == NULL || na_bound.file[0] == 0) return false;
+    if (!na_policy_enter(NA_POLICY_PATIENCE_MS)) return false;
+    na_nprof_policy_t p = {.state = state_now(), .readings = 1};
+    if (na_bound.full) p.flags |= NA_NPROF_POLICY_FULL;
+    if (na_bound.linked_in) p.flags |= NA_NPROF_POLICY_LINKED_IN;
+    copy_text(p.file, sizeof p.file, na_bound.file, strlen(na_bound.file));
+    if (na_bound.rules != NULL) {
+        p.faults = na_bound.rules->faults;
+        p.modules = na_bound.rules->module_count;
+    }
+    if (p.state == NA_NPROF_POLICY_APPLIED) {
+        p.rules = na_bound.rules->rule_count;
+        p.missing_modules = na_bound.missing_modules;
+        p.other_builds = na_bound.other_builds;
+        for (uint32_t i = 0; i < p.rules; i++)
+            p.bound += na_bound.sites[i].bound;
+    }
+    na_policy_leave();
+    *to = p;
+    return true;
+}
+
+void na_policy_report_rules(na_nprof_rule_t *to, uint32_t count) {
+    if (!na_policy_enter(NA_POLICY_PATIENCE_MS)) return;
+    for (uint32_t i = 0; na_bound.sites != NULL && i < count && i < na_bound.rules->rule_count; i++)
+        fill_rule(i, &to[i]);
+    na_policy_leave();
+}
+
+uint32_t na_policy_ruled(const void *block) {
+    if (!na_policy_is_on()) return 0;
+    const numalloc_heap_t *heap = numalloc_heap_of(block);
+    for (uint32_t i = 0; heap != NULL && i < na_bound.pool_count; i++) {
+        na_policy_pool_t *pool = &na_bound.pools[i];
+        if (atomic_load_explicit(&pool->heap, memory_order_relaxed) == heap) return i + 1;
+        if (atomic_load_explicit(&pool->control, memory_order_relaxed) == heap)
+            return (i + 1) | NA_NPROF_RULED_CONTROL;
+    }
+    return 0;
+}
+
+#else
+
+void na_policy_print(int fd) {
+    (void)fd;
+}
+bool na_policy_report(na_nprof_policy_t *to) {
+    (void)to;
+    return false;
+}
+void na_policy_report_rules(na_nprof_rule_t *to, uint32_t count) {
+    (void)to, (void)count;
+}
+uint32_t na_policy_ruled(const void *block) {
+    (void)block;
+    return 0;
+}
+
+#endif
