@@ -1,7 +1,7 @@
 #!/bin/bash
-# python.sh - Debian's python3 runs a part of its own test suite; every test case must end as it
-# does without the library. PYTHONMALLOC=malloc: small objects come from malloc too, not from
-# python's own arenas.
+# python.sh - Debian's python3 runs a part of its own test suite. Every test case must pass; where one
+# does not, and at full scale always, the suite is run without the library, too, and must end alike.
+# PYTHONMALLOC=malloc: small objects come from malloc too, not from python's own arenas.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 python=/usr/bin/python3
@@ -9,11 +9,13 @@ python=/usr/bin/python3
 "$python" -c 'import test.test_list, test.test_threading' 2>/dev/null ||
     skip "python's own tests are missing; install the package 'libpython3.11-testsuite' (or that of this python3)"
 
-tests="test_list test_dict test_set test_tuple test_bytes test_json test_re test_struct test_array
-    test_threading test_fork1 test_generators test_gc test_zlib test_ctypes test_mmap test_queue
-    test_bigmem test_thread test_deque test_ordered_dict"
-[ "$TEST_SCALE" != full ] || # the longest
-    tests+=" test_subprocess test_pickle test_collections test_itertools test_weakref test_decimal"
+tests="test_list test_re test_fork1 test_generators test_thread test_struct test_mmap" least=300
+if [ "$TEST_SCALE" = full ]; then
+    tests+=" test_dict test_set test_tuple test_bytes test_json test_array test_threading test_gc
+        test_zlib test_ctypes test_queue test_bigmem test_deque test_ordered_dict test_subprocess
+        test_pickle test_collections test_itertools test_weakref test_decimal"
+    least=1000
+fi
 
 # The library must be in the process that runs the tests: the program itself looks.
 cat >"$work/main.py" <<'END'
@@ -56,20 +58,23 @@ python_run() {
     "$python" "$work/cases.py" "$work/$name.xml" >"$work/$name.cases"
 }
 
-# At the same time: these tests wait for most of theirs.
-python_run plain &
-plain=$!
 python_run preloaded LD_PRELOAD="$lib"
-wait "$plain" || exit
-[ "$(wc -l <"$work/plain.cases")" -gt 1000 ] ||
-    fail "the plain run holds only $(wc -l <"$work/plain.cases") test cases: the test is wrong here"
-if ! cmp -s "$work/plain.cases" "$work/preloaded.cases" || ! cmp -s "$work/plain.rc" "$work/preloaded.rc"; then
+cases=$(wc -l <"$work/preloaded.cases")
+[ "$cases" -gt $least ] || fail "the run holds only $cases test cases: the test is wrong here"
+if [ "$TEST_SCALE" != full ] && [ "$(cat "$work/preloaded.rc")" = 0 ] &&
+    ! grep -qE 'failure|error' <(awk '{print $NF}' "$work/preloaded.cases"); then
+    alike="pass or are skipped"
+else
+    alike="end alike, status $(cat "$work/preloaded.rc")"
+    python_run plain
+fi
+if [ -e "$work/plain.rc" ] && { ! cmp -s "$work/plain.cases" "$work/preloaded.cases" || ! cmp -s "$work/plain.rc" "$work/preloaded.rc"; }; then
     diff "$work/plain.cases" "$work/preloaded.cases" | head -n 20 >&2 || true
     grep -nE 'FAIL|ERROR|failed|crashed|Error:' "$work/preloaded.text" | head -n 30 >&2 || true
     fail "python's tests end otherwise with the library (status $(cat "$work/plain.rc") plain," \
         "$(cat "$work/preloaded.rc") preloaded)"
 fi
-say "$(wc -l <"$work/plain.cases") test cases end alike, status $(cat "$work/plain.rc")"
+say "$cases test cases $alike"
 
 python_story() {
     export PYTHONMALLOC=malloc

@@ -9,6 +9,7 @@ have names, the reverse, too: every block that was allocated by way of tracemall
 Prints one line; exit status 1 if they differ."""
 import collections
 import json
+import marshal
 import subprocess
 import sys
 
@@ -22,7 +23,10 @@ def read(*args):
 
 live = {}
 marked = False
-for line in read("events", profile, "--csv", "--top", "0", "--python", "--native").decode().splitlines()[1:]:
+events = subprocess.Popen([dump, "events", profile, "--csv", "--top", "0", "--python", "--native"],
+                          stdout=subprocess.PIPE, text=True)
+next(events.stdout)
+for line in events.stdout:
     _, _, _, kind, address, size, _, stack, _, _, _ = line.split(",")
     if kind in ("free", "delete", "delete[]", "realloc (moved)"):
         live.pop(address, None)
@@ -31,6 +35,7 @@ for line in read("events", profile, "--csv", "--top", "0", "--python", "--native
     if size == "1234600":
         marked = True
         break
+events.kill()  # what came later is not asked for
 if not marked:
     sys.exit("the mark is not in the profile")
 
@@ -73,7 +78,7 @@ for size, stack in live.values():
         if not any(own in n for n in native[:6] for own in OWN):
             seen[size, python[:depth]] += 1
 theirs = collections.Counter()
-for size, frames in json.load(open(traces)):
+for _, size, frames, *_ in marshal.load(open(traces, "rb")):
     if size <= LEAST:
         continue
     stack = tuple((f, line) for f, line in frames)

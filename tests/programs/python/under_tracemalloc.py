@@ -3,7 +3,7 @@
 usage: under_tracemalloc.py OUT FRAMES SCRIPT. The moment is marked in the profile by a block of
 1234567 bytes (and the header of a bytes object): the events up to it are what is compared."""
 import gc
-import json
+import marshal
 import sys
 import tracemalloc
 
@@ -16,5 +16,5 @@ exec(source, space)
 mark = bytes(1234567)
 traces = tracemalloc._get_traces()
 tracemalloc.stop()
-with open(out, "w") as f:
-    json.dump([[t[1], t[2]] for t in traces], f)
+with open(out, "wb") as f:
+    marshal.dump(traces, f)

@@ -1,0 +1,52 @@
+"""Holds a profile against what the interpreter said of its own stacks (script_points.py).
+
+usage: against_interpreter.py NUMALLOC-DUMP PROFILE NOTES LEAST. PROFILE has mode sites or trace. At
+each stack that sys._current_frames() named (functions, files, lines, all the way out) the profile
+must have as many bytes as the points there made, to the byte, and none where there was no point.
+faulthandler must have said the same. Prints one line; exit status 1 if they differ, or there are
+fewer than LEAST points."""
+import collections
+import json
+import subprocess
+import sys
+
+dump, profile, least = sys.argv[1], sys.argv[2], int(sys.argv[4])
+points = json.load(open(sys.argv[3]))
+LARGE = min(p[0] for p in points)
+rows = subprocess.run([dump, "sites", profile, "--python", "--json", "--stacks", "--filter", "^point$", "--sort", "size_min",
+                       "--top", str(2 * len(points))], stdout=subprocess.PIPE, check=True).stdout
+sites = [s for s in json.loads(rows)["rows"] if s["size_min"] >= LARGE and s["function"] == "point"]
+
+
+def show(stack):
+    for frame in stack[:20]: print("    %s %s:%d" % frame)
+
+
+def to_stack(frames):
+    return tuple(tuple(frame) for frame in frames)
+
+
+wanted, there, by_faulthandler, wrong = collections.Counter(), collections.Counter(), 0, 0
+for size, by_sys, by_fault in points:
+    stack = to_stack(by_sys)
+    wanted[stack] += size + 1  # a bytearray's bytes end with one more
+    if by_fault is None: continue
+    by_faulthandler += 1
+    # It names at most 100 frames, and knows no qualified names.
+    plain = tuple((name.split(".")[-1], file, line) for name, file, line in stack[:100])
+    # 3.12 and later name a frame of the interpreter's own, too, which cleans up after __init__.
+    if plain == tuple(f for f in to_stack(by_fault) if f[1:] != ("__init__", 0))[:100]: continue
+    wrong += 1
+    print("by sys, and by faulthandler:")
+    show(stack)
+    show(to_stack(by_fault))
+for site in sites:
+    there[tuple((f["function"], f["file"], f.get("line", 0)) for f in site["stack"])] += site["total_bytes"]
+for stack in (wanted - there) + (there - wanted):
+    wrong += 1
+    if wrong > 4: continue
+    print(f"{there[stack]} bytes in the profile, {wanted[stack]} at points")
+    show(stack)
+print(f"{len(points)} points, {sum(len(p[1]) for p in points)} frames, {len(wanted)} stacks, "
+      f"{by_faulthandler} by faulthandler too: {wrong} differ")
+sys.exit(1 if wrong or len(points) < least or by_faulthandler < least / 8 else 0)

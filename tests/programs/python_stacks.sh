@@ -1,0 +1,36 @@
+#!/bin/bash
+# python_stacks.sh LIBRARY NUMALLOC_DUMP - Python frames are those that the interpreter itself tells
+# of, of every CPython that is there: 3.11, or what PYTHONS names.
+#
+# A script asks sys._current_frames() and faulthandler at 1,000 points where its threads are: below
+# calls of 34 kinds nested at random (generators, coroutines, callbacks of C, __del__, code that
+# dies), in signal handlers, in an import. At each of these stacks the profile has the same bytes.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+
+points=1000 seeds=1 modes=sites
+[ "$TEST_SCALE" != full ] || seeds="1 2 3 4 5" modes="sites trace"
+ran=0
+for python in ${PYTHONS:-/usr/bin/python3}; do
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || continue
+    case $version in
+    3.9 | 3.10 | 3.11 | 3.12 | 3.13) ;;
+    *) continue ;;
+    esac
+    for mode in $modes; do
+        for seed in $seeds; do
+            rm -f "$work/p.nprof"*
+            NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.nprof" \
+                PYTHONMALLOC=malloc LD_PRELOAD="$lib" \
+                "$python" "$test_source/python/script_points.py" "$work/points" $points "$seed" ||
+                fail "$version: the script fails"
+            /usr/bin/python3 "$test_source/python/against_interpreter.py" "$dump" "$work/p.nprof" \
+                "$work/points" $points >"$work/said" ||
+                fail "$version, $mode, seed $seed: not the interpreter's: $(head -n 60 "$work/said")"
+            say "$version, $mode: $(tail -n 1 "$work/said")"
+            ran=$((ran + 1))
+        done
+    done
+done
+[ $ran != 0 ] || skip "no CPython 3.9 to 3.13 in ${PYTHONS:-/usr/bin/python3}"
