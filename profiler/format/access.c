@@ -16,7 +16,36 @@ typedef struct table {
     uint32_t count;
     uint32_t size;  /* of an item */
     uint32_t first; /* least id */
+    na_entry_holds_fn_t holds;
 } table_t;
+
+#define HOLDS(name)                                                                                \
+    static bool name##_holds(const void *entry) {                                                  \
+        const na_nprof_access_##name##_t *e = entry;                                               \
+        return na_nprof_check_holds(e->check, na_nprof_check(e, sizeof *e - sizeof e->check));     \
+    }
+HOLDS(source)
+HOLDS(node)
+HOLDS(thread)
+HOLDS(mapping)
+HOLDS(object)
+HOLDS(window)
+HOLDS(probe)
+HOLDS(sample)
+
+/* An entry as it is now, where an older one has no checksum without. False: it is damaged. */
+static bool copy_entry(na_reader_t *reader, const na_chunk_ref_t *chunk, uint32_t index,
+                       const void *entry, void *to, size_t size, na_entry_holds_fn_t holds) {
+    if (chunk->entry_size < size) {
+        memset(to, 0, size);
+        memcpy(to, entry, chunk->entry_size);
+        return true;
+    }
+    memcpy(to, entry, size);
+    if (na_reader_entry_holds(reader, chunk, index, to, size, holds)) return true;
+    memset(to, 0, size);
+    return false;
+}
 
 static void take(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
                  const void *entry) {
@@ -26,13 +55,12 @@ static void take(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, ui
         na_reader_issue(reader, NA_ISSUE_BAD_ACCESS, chunk->data, id);
         return;
     }
-    memcpy(to->items + id * to->size, entry, to->size);
+    copy_entry(reader, chunk, index, entry, to->items + id * to->size, to->size, to->holds);
 }
 
 /* False: out of memory. */
-static bool read_table(na_reader_t *reader, uint16_t type, uint32_t limit, uint32_t first,
-                       void **items, uint32_t *count) {
-    table_t to = {.size = na_reader_known_size(type), .first = first};
+static bool read_table(na_reader_t *reader, uint16_t type, uint32_t limit, table_t to, void **items,
+                       uint32_t *count) {
     to.count = na_reader_id_bound(reader, type, limit);
     if (to.count == 0) return true;
     to.items = na_budget_calloc(na_reader_budget(reader), to.count, to.size);
@@ -51,8 +79,6 @@ typedef struct samples {
 
 static void take_sample(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
                         const void *entry) {
-    (void)chunk;
-    (void)index;
     samples_t *to = arg;
     na_access_t *a = to->access;
     if (a->sample_count == to->room && !to->failed) {
@@ -65,7 +91,9 @@ static void take_sample(na_reader_t *reader, void *arg, const na_chunk_ref_t *ch
             to->room = room;
         }
     }
-    if (!to->failed) memcpy(&a->samples[a->sample_count++], entry, sizeof *a->samples);
+    if (!to->failed && copy_entry(reader, chunk, index, entry, &a->samples[a->sample_count],
+                                  sizeof *a->samples, sample_holds))
+        a->sample_count++;
 }
 
 /* ---- checks: a reference to nothing becomes 0 ---- */
@@ -244,23 +272,52 @@ bool na_access_load(na_reader_t *reader, na_access_t *a) {
     memset(a, 0, sizeof *a);
     const struct {
         uint16_t type;
-        uint32_t limit, first;
+        uint32_t limit;
+        table_t table;
         void **items;
         uint32_t *count;
     } tables[] = {
-        {NA_NPROF_ACCESS_WINDOWS, MAX_IDS, 1, (void **)&a->windows, &a->window_count},
-        {NA_NPROF_ACCESS_PROBES, MAX_IDS, 1, (void **)&a->probes, &a->probe_count},
-        {NA_NPROF_ACCESS_OBJECTS, MAX_IDS, 1, (void **)&a->objects, &a->object_count},
-        {NA_NPROF_ACCESS_MAPPINGS, MAX_IDS, 1, (void **)&a->mappings, &a->mapping_count},
-        {NA_NPROF_ACCESS_THREADS, MAX_IDS, 1, (void **)&a->threads, &a->thread_count},
-        {NA_NPROF_ACCESS_NODES, NA_NPROF_MAX_NODES, 0, (void **)&a->nodes, &a->node_count},
-        {NA_NPROF_ACCESS_SOURCES, MAX_SOURCES, 1, (void **)&a->sources, &a->source_count},
+        {NA_NPROF_ACCESS_WINDOWS,
+         MAX_IDS,
+         {.size = sizeof *a->windows, .first = 1, .holds = window_holds},
+         (void **)&a->windows,
+         &a->window_count},
+        {NA_NPROF_ACCESS_PROBES,
+         MAX_IDS,
+         {.size = sizeof *a->probes, .first = 1, .holds = probe_holds},
+         (void **)&a->probes,
+         &a->probe_count},
+        {NA_NPROF_ACCESS_OBJECTS,
+         MAX_IDS,
+         {.size = sizeof *a->objects, .first = 1, .holds = object_holds},
+         (void **)&a->objects,
+         &a->object_count},
+        {NA_NPROF_ACCESS_MAPPINGS,
+         MAX_IDS,
+         {.size = sizeof *a->mappings, .first = 1, .holds = mapping_holds},
+         (void **)&a->mappings,
+         &a->mapping_count},
+        {NA_NPROF_ACCESS_THREADS,
+         MAX_IDS,
+         {.size = sizeof *a->threads, .first = 1, .holds = thread_holds},
+         (void **)&a->threads,
+         &a->thread_count},
+        {NA_NPROF_ACCESS_NODES,
+         NA_NPROF_MAX_NODES,
+         {.size = sizeof *a->nodes, .first = 0, .holds = node_holds},
+         (void **)&a->nodes,
+         &a->node_count},
+        {NA_NPROF_ACCESS_SOURCES,
+         MAX_SOURCES,
+         {.size = sizeof *a->sources, .first = 1, .holds = source_holds},
+         (void **)&a->sources,
+         &a->source_count},
     };
     samples_t samples = {.access = a};
     na_reader_each_entry(reader, NA_NPROF_ACCESS_SAMPLES, take_sample, &samples);
     bool done = !samples.failed;
     for (size_t i = 0; i < sizeof tables / sizeof tables[0] && done; i++)
-        done = read_table(reader, tables[i].type, tables[i].limit, tables[i].first, tables[i].items,
+        done = read_table(reader, tables[i].type, tables[i].limit, tables[i].table, tables[i].items,
                           tables[i].count);
     if (!done) {
         na_access_free(a);

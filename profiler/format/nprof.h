@@ -129,14 +129,18 @@ typedef struct na_nprof_header {
     uint64_t finished;    /* NA_NPROF_FINISHED: mutable_crc holds; 0: the file is not finished, or
                            * is of before this was there */
     uint64_t sums;        /* where the SUMS chunk is; 0: none */
-    uint8_t reserved1[840];
+    uint64_t peak_check;  /* na_nprof_peak_check, see NA_NPROF_CHECK_ONCE */
+    uint8_t reserved1[832];
 } na_nprof_header_t;
 
 /* header.checks. STACKS and MODULES entries have a checksum each. What THREADS, CELLS, SIZES and
  * LIVES count are the same events, and nothing of them is missing but what lost_* says: their sums
- * agree, but for one event of each thread. */
+ * agree, but for one event of each thread. What is there once and changes seldom has a checksum
+ * that is opened and sealed again (nprof_check.h): the peak, who threads were and when, the
+ * timeline, and all entries of accesses. */
 #define NA_NPROF_CHECK_ENTRIES 1u
 #define NA_NPROF_CHECK_TWICE   2u
+#define NA_NPROF_CHECK_ONCE    4u
 
 #define NA_NPROF_MUTABLE  3072u
 #define NA_NPROF_FINISHED UINT64_C(0x64656873696e6966) /* "finished" */
@@ -457,7 +461,8 @@ typedef struct na_nprof_thread {
     uint64_t free_bytes;
     uint64_t stack_resident; /* largest seen of the thread's stack; 0: never looked */
     uint64_t stack_ms;       /* when */
-    uint64_t reserved[5];
+    uint64_t check;          /* na_nprof_thread_check; stored after tid */
+    uint64_t reserved[4];
 
     /* By NA_NPROF_ENTRY_*; a realloc is one call. Modes sites and trace: each call is drawn to be
      * timed with the same probability, those for large blocks are always timed. Ticks are the
@@ -521,15 +526,18 @@ typedef struct na_nprof_point {
     uint64_t own;           /* the profiler's own memory */
     uint64_t alloc_count;   /* scaled; in this interval */
     uint64_t alloc_bytes;   /* requested; in this interval */
-    uint32_t flags;         /* 0: nothing was published in this interval: repeat the one before */
+    uint32_t flags;         /* 0: nothing was published in this interval: repeat the one before;
+                             * from bit 2 on: na_nprof_point_flags */
     uint32_t threads;       /* largest number of threads of the process sampled */
 } na_nprof_point_t;
 
-#define NA_NPROF_POINT_COUNTED 2u /* requested_* and blocks_max hold something */
+#define NA_NPROF_POINT_COUNTED     2u /* requested_* and blocks_max hold something */
+#define NA_NPROF_POINT_KINDS       3u
+#define NA_NPROF_POINT_CHECK_SHIFT 2u
 
 typedef struct na_nprof_timeline {
-    uint32_t active; /* 0 or 1 */
-    uint32_t reserved;
+    uint32_t active;         /* 0 or 1 */
+    uint32_t check;          /* na_nprof_timeline_check */
     uint32_t interval_ms[2]; /* 1 or more in the active buffer */
     uint32_t count[2];       /* points, at most NA_NPROF_POINTS */
     na_nprof_point_t points[2][NA_NPROF_POINTS];

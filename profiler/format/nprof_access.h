@@ -20,6 +20,10 @@
 #define NA_NPROF_ACCESS_SAMPLES  38u
 #define NA_NPROF_ACCESS_PROBES   39u
 
+/* All entries end with a checksum (nprof_check.h). Older files lack it; it lies where an entry of
+ * ACCESS_OBJECTS always had room, and makes the others longer. */
+#define NA_NPROF_ACCESS_CHECK 8u
+
 #define NA_NPROF_NO_NODE  (-1)
 #define NA_NPROF_NS_STILL UINT64_MAX /* an end that has not come, or is not known */
 
@@ -88,9 +92,10 @@ typedef struct na_nprof_access_source {
     uint64_t homes_unknown; /* the ones without an answer */
     uint64_t reserved2[6];
     char why[320]; /* not USED: why not, and what would help. USED: empty, or a limitation */
+    uint64_t check;
 } na_nprof_access_source_t;
 
-_Static_assert(sizeof(na_nprof_access_source_t) == 512, "");
+_Static_assert(sizeof(na_nprof_access_source_t) == 512 + NA_NPROF_ACCESS_CHECK, "");
 
 /* ACCESS_NODES: entry i is dense node i (first_id is 0). */
 typedef struct na_nprof_access_node {
@@ -98,9 +103,10 @@ typedef struct na_nprof_access_node {
     uint32_t cpus;         /* online at the start */
     uint64_t memory_bytes; /* 0: none, or not known */
     uint8_t distance[64];  /* to dense node j as the firmware says (local: 10); 0: not known */
+    uint64_t check;
 } na_nprof_access_node_t;
 
-_Static_assert(sizeof(na_nprof_access_node_t) == 80, "");
+_Static_assert(sizeof(na_nprof_access_node_t) == 80 + NA_NPROF_ACCESS_CHECK, "");
 
 /* ACCESS_THREADS: threads that made accesses, also ones that never allocated. id = first_id + i. */
 typedef struct na_nprof_access_thread {
@@ -111,9 +117,10 @@ typedef struct na_nprof_access_thread {
     uint64_t stack_low, stack_high; /* where its stack is, as far as known; 0: not */
     uint64_t samples;               /* changes */
     char name[16];                  /* changes */
+    uint64_t check;
 } na_nprof_access_thread_t;
 
-_Static_assert(sizeof(na_nprof_access_thread_t) == 64, "");
+_Static_assert(sizeof(na_nprof_access_thread_t) == 64 + NA_NPROF_ACCESS_CHECK, "");
 
 /* ACCESS_MAPPINGS: /proc/self/maps at the beginning, and what came later. id = first_id + i. Those
  * of one moment do not overlap. */
@@ -136,9 +143,10 @@ typedef struct na_nprof_access_mapping {
     uint32_t flags;   /* NA_NPROF_MAPPING_* */
     uint32_t thread;  /* STACK: ACCESS_THREADS id, 0: not known */
     char path[448];   /* as the kernel has it: "", a path, "[stack]", "[vdso]", ... */
+    uint64_t check;
 } na_nprof_access_mapping_t;
 
-_Static_assert(sizeof(na_nprof_access_mapping_t) == 512, "");
+_Static_assert(sizeof(na_nprof_access_mapping_t) == 512 + NA_NPROF_ACCESS_CHECK, "");
 
 /* ACCESS_OBJECTS: instances of blocks that samples or windows are about. A block that is freed and
  * whose memory is handed out again is another object. id = first_id + i. */
@@ -157,7 +165,7 @@ typedef struct na_nprof_access_object {
     int16_t node;      /* of the cpu that allocated it */
     uint16_t flags;    /* 0 */
     uint32_t ruled;    /* by a policy: its heap (nprof_policy.h); 0: not */
-    uint64_t reserved2;
+    uint64_t check;
 } na_nprof_access_object_t;
 
 _Static_assert(sizeof(na_nprof_access_object_t) == 64, "");
@@ -190,9 +198,10 @@ typedef struct na_nprof_access_window {
     uint32_t reserved;
     double inverse;
     uint64_t interval_ns;
+    uint64_t check;
 } na_nprof_access_window_t;
 
-_Static_assert(sizeof(na_nprof_access_window_t) == 64, "");
+_Static_assert(sizeof(na_nprof_access_window_t) == 64 + NA_NPROF_ACCESS_CHECK, "");
 
 /* ACCESS_PROBES: what the source WATCH saw of two ranges of one line of the cache at one time,
  * while it looked who uses which part of it. They have no part in the estimate, and nothing is to
@@ -221,9 +230,12 @@ typedef struct na_nprof_access_probe {
     uint16_t flags;     /* 0 */
     uint32_t count;     /* of uses; more than there is room for: the rest is left out */
     na_nprof_probe_use_t uses[NA_NPROF_PROBE_USES];
+    uint64_t check;
 } na_nprof_access_probe_t;
 
-_Static_assert(sizeof(na_nprof_access_probe_t) == 56 + 16 * NA_NPROF_PROBE_USES, "no padding");
+_Static_assert(sizeof(na_nprof_access_probe_t) ==
+                   56 + 16 * NA_NPROF_PROBE_USES + NA_NPROF_ACCESS_CHECK,
+               "no padding");
 
 /* sample.op; a bit mask: an atomic update is both */
 #define NA_NPROF_OP_UNKNOWN 0u
@@ -297,8 +309,9 @@ typedef struct na_nprof_access_sample {
     uint8_t target;    /* na_nprof_target_t */
     uint8_t width;     /* bytes; 0: not known */
     uint8_t flags;     /* NA_NPROF_SAMPLE_* */
+    uint64_t check;
 } na_nprof_access_sample_t;
 
-_Static_assert(sizeof(na_nprof_access_sample_t) == 72, "no padding");
+_Static_assert(sizeof(na_nprof_access_sample_t) == 72 + NA_NPROF_ACCESS_CHECK, "no padding");
 
 #endif

@@ -108,21 +108,21 @@ uint32_t na_reader_known_size(uint16_t type) {
     case NA_NPROF_INHERITED:
         return sizeof(na_nprof_inherited_t);
     case NA_NPROF_ACCESS_SOURCES:
-        return sizeof(na_nprof_access_source_t);
+        return sizeof(na_nprof_access_source_t) - NA_NPROF_ACCESS_CHECK;
     case NA_NPROF_ACCESS_NODES:
-        return sizeof(na_nprof_access_node_t);
+        return sizeof(na_nprof_access_node_t) - NA_NPROF_ACCESS_CHECK;
     case NA_NPROF_ACCESS_THREADS:
-        return sizeof(na_nprof_access_thread_t);
+        return sizeof(na_nprof_access_thread_t) - NA_NPROF_ACCESS_CHECK;
     case NA_NPROF_ACCESS_MAPPINGS:
-        return sizeof(na_nprof_access_mapping_t);
+        return sizeof(na_nprof_access_mapping_t) - NA_NPROF_ACCESS_CHECK;
     case NA_NPROF_ACCESS_OBJECTS:
         return sizeof(na_nprof_access_object_t);
     case NA_NPROF_ACCESS_WINDOWS:
-        return sizeof(na_nprof_access_window_t);
+        return sizeof(na_nprof_access_window_t) - NA_NPROF_ACCESS_CHECK;
     case NA_NPROF_ACCESS_SAMPLES:
-        return sizeof(na_nprof_access_sample_t);
+        return sizeof(na_nprof_access_sample_t) - NA_NPROF_ACCESS_CHECK;
     case NA_NPROF_ACCESS_PROBES:
-        return sizeof(na_nprof_access_probe_t);
+        return sizeof(na_nprof_access_probe_t) - NA_NPROF_ACCESS_CHECK;
     default:
         return 0;
     }
@@ -346,6 +346,7 @@ na_reader_t *na_reader_open_fd(int fd, const char *name, char *error, size_t err
         return refuse(reader, name, error, error_size,
                       "its packed part is damaged; copy the profile again");
     check_header(reader);
+    na_reader_check_peak(reader);
     index_file(reader);
     /* The process may have ended, and packed it, meanwhile. */
     uint64_t packed = 0;
@@ -446,6 +447,11 @@ void na_reader_issue_text(const na_reader_t *reader, uint32_t index, char *text,
         snprintf(text, size,
                  "the checksum of the header's figures is wrong: the peak, times and what is "
                  "missing may be too");
+        break;
+    case NA_ISSUE_BAD_PEAK:
+        snprintf(text, size,
+                 "the peak's checksum is wrong: its bytes, blocks and time may be too; copy the "
+                 "profile again, or record it again");
         break;
     case NA_ISSUE_BAD_SUM:
         snprintf(text, size,

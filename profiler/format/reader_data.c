@@ -187,12 +187,20 @@ na_stack_table_t na_reader_stacks(na_reader_t *reader) {
     return (na_stack_table_t){reader->stacks, reader->stack_count};
 }
 
+static bool thread_holds(const void *entry) {
+    const na_nprof_thread_t *t = entry;
+    if (t->check <= NA_NPROF_CHECK_OPEN) return true;
+    return t->tid != 0 && t->check == na_nprof_thread_check(t);
+}
+
 static void visit_thread(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
                          uint32_t index, const void *entry) {
     (void)arg;
     na_nprof_thread_t thread = {0};
     memcpy(&thread, entry, chunk->entry_size < sizeof thread ? chunk->entry_size : sizeof thread);
     uint64_t id = (uint64_t)chunk->first_id + index;
+    size_t size = chunk->entry_size < sizeof thread ? chunk->entry_size : sizeof thread;
+    if (!na_reader_entry_holds(reader, chunk, index, &thread, size, thread_holds)) return;
     if (thread.tid == 0) return;
     if (id == 0 || id >= reader->thread_count || reader->threads[id].tid != 0) {
         na_reader_issue(reader, NA_ISSUE_BAD_ENTRY, chunk->data, id);
@@ -277,10 +285,27 @@ void na_reader_cells(na_reader_t *reader, na_cell_fn_t visit, void *arg) {
     na_reader_each_entry(reader, NA_NPROF_CELLS, visit_cell, &to);
 }
 
+static bool timeline_holds(const void *entry) {
+    const na_nprof_timeline_t *t = entry;
+    if (t->check > NA_NPROF_CHECK_OPEN && t->check != na_nprof_timeline_check(t)) return false;
+    if (t->active > 1 || t->count[t->active] > NA_NPROF_POINTS) return true; /* told elsewhere */
+    for (uint32_t i = 0; i < t->count[t->active]; i++)
+        if (!na_nprof_point_holds(&t->points[t->active][i])) return false;
+    return true;
+}
+
+/* Without the checks, and without points that are damaged. */
+static void clean_timeline(na_nprof_timeline_t *t, bool good) {
+    for (uint32_t i = 0; i < t->count[t->active]; i++) {
+        na_nprof_point_t *p = &t->points[t->active][i];
+        if (!good && !na_nprof_point_holds(p)) *p = (na_nprof_point_t){0};
+        p->flags &= NA_NPROF_POINT_KINDS;
+    }
+}
+
 static void visit_timeline(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
                            uint32_t index, const void *entry) {
     (void)arg;
-    (void)index;
     if (reader->timeline != NULL) return;
     na_nprof_timeline_t *t = malloc(sizeof *t);
     if (t == NULL) {
@@ -288,11 +313,13 @@ static void visit_timeline(na_reader_t *reader, void *arg, const na_chunk_ref_t 
         return;
     }
     memcpy(t, entry, sizeof *t);
+    bool good = na_reader_entry_holds(reader, chunk, index, t, sizeof *t, timeline_holds);
     if (t->active > 1 || t->count[t->active] > NA_NPROF_POINTS || t->interval_ms[t->active] == 0) {
         na_reader_issue(reader, NA_ISSUE_BAD_ENTRY, chunk->data, 0);
         free(t);
         return;
     }
+    clean_timeline(t, good);
     reader->timeline = t;
 }
 

@@ -3,6 +3,7 @@
 #ifndef NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
 #define NUMALLOC_PROFILER_FORMAT_READER_PRIV_H
 
+#include "profiler/format/nprof_check.h"
 #include "profiler/format/nprof_control.h"
 #include "profiler/format/nprof_policy.h"
 #include "profiler/format/reader.h"
@@ -15,6 +16,7 @@ typedef enum na_issue_kind {
     NA_ISSUE_HEADER_FIELD,
     NA_ISSUE_LOST_PAGES, /* pages where a chunk header should be and none is */
     NA_ISSUE_HEADER_SUM, /* the mutable part's checksum */
+    NA_ISSUE_BAD_PEAK,   /* the peak's, in a file that is not finished */
     NA_ISSUE_BAD_SUM,    /* a part whose checksum is wrong */
     NA_ISSUE_BAD_SUMS,   /* the checksums are gone */
     NA_ISSUE_BAD_CHECK,  /* an entry whose checksum is wrong */
@@ -130,6 +132,16 @@ bool na_reader_unpack_file(na_reader_t *reader);
 
 /* Compares the file, if it is finished, with its checksums. */
 void na_reader_check_sums(na_reader_t *reader);
+
+/* An entry of a chunk is compared with its checksum where the file has such and no better ones. One
+ * that is wrong is read again, into `entry`, up to `size` bytes of it: its thread may just be
+ * changing it. False: it is damaged, which is an issue now. */
+typedef bool (*na_entry_holds_fn_t)(const void *entry);
+bool na_reader_entry_holds(na_reader_t *reader, const na_chunk_ref_t *chunk, uint32_t index,
+                           void *entry, size_t size, na_entry_holds_fn_t holds);
+
+/* The same of the header's peak, when the header was read. */
+void na_reader_check_peak(na_reader_t *reader);
 
 /* Compares what a file that is not finished counts twice. */
 void na_reader_check_totals(na_reader_t *reader);

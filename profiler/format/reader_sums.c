@@ -83,6 +83,45 @@ void na_reader_check_sums(na_reader_t *reader) {
     free(sums);
 }
 
+/* While a thread changes an entry it is open; one that is wrong all the same was read just as it
+ * was opened or sealed, and is not so another time. */
+#define LOOKS 8
+
+/* What has no checksum of the whole file. */
+static bool has_checks(const na_nprof_header_t *h) {
+    return (h->checks & NA_NPROF_CHECK_ONCE) != 0 && (h->finished == 0 || h->sums == 0);
+}
+
+bool na_reader_entry_holds(na_reader_t *reader, const na_chunk_ref_t *chunk, uint32_t index,
+                           void *entry, size_t size, na_entry_holds_fn_t holds) {
+    if (!has_checks(&reader->header) || holds(entry)) return true;
+    uint64_t at = chunk->data + (uint64_t)index * chunk->entry_size;
+    bool live = (chunk->flags & NA_NPROF_LIVE) != 0;
+    for (int look = 0; live && look < LOOKS; look++)
+        if (na_reader_pread(reader, entry, size, at) == size && holds(entry)) return true;
+    na_reader_issue(reader, NA_ISSUE_BAD_CHECK, at, chunk->type);
+    return false;
+}
+
+static bool peak_holds(const na_nprof_header_t *h) {
+    return na_nprof_check_holds(h->peak_check, na_nprof_peak_check(h));
+}
+
+void na_reader_check_peak(na_reader_t *reader) {
+    na_nprof_header_t *h = &reader->header, now;
+    if (!has_checks(h) || h->finished != 0 || peak_holds(h)) return;
+    for (int look = 0; look < LOOKS; look++) {
+        if (na_reader_pread(reader, &now, sizeof now, 0) < sizeof now || !peak_holds(&now))
+            continue;
+        h->peak_epoch = now.peak_epoch;
+        h->peak_bytes = now.peak_bytes;
+        h->peak_count = now.peak_count;
+        h->peak_ms = now.peak_ms;
+        return;
+    }
+    na_reader_issue(reader, NA_ISSUE_BAD_PEAK, 0, 0);
+}
+
 bool na_reader_is_damaged(const na_reader_t *reader, uint64_t offset, uint64_t bytes) {
     if (reader->damaged_count == 0) return false;
     size_t low = 0, high = reader->damaged_count; /* the first that ends behind `offset` */

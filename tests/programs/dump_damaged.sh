@@ -65,9 +65,16 @@ if silent:
 print("dump_damaged: %d flipped bits, each is told" % tried)
 END
 
-# The file of a process that was killed, or runs, has no checksums of its figures. What it counts twice
-# agrees, whatever its threads were at; a bit that flips in that later is told, and so is each of its
-# stacks and modules.
+# The file of a process that was killed, or runs, has no checksums of all its figures. What it counts
+# twice agrees, whatever its threads were at; a bit that flips in that later is told, and so is each of
+# its stacks and modules, and of what is there once: the peak, threads' names and times, the timeline,
+# and (where this machine has watchpoints) what is known of accesses.
+sound() { # FILE WHAT: the views of it find no damage
+    for view in run threads timeline objects; do
+        "$dump" $view "$1" >/dev/null 2>"$work/err" || ! grep -E 'checksum|add up' "$work/err" ||
+            fail "$2, view $view: $(head -n 3 "$work/err")"
+    done
+}
 sed 's/usleep(20000)/for (;;) pause()/; s/free(block);/block = realloc(block, i % 5000 + 1); free(block);/' "$work/late.c" >"$work/ever.c"
 cc -O1 -pthread "$work/ever.c" -o "$work/ever" || fail "the compiler does not build ever.c"
 for ((i = 0; i < files; i++)); do
@@ -75,30 +82,30 @@ for ((i = 0; i < files; i++)); do
     [ $((i % 3)) != 2 ] || mode=sample
     file=$work/killed.$mode.nprof
     rm -f "$file"
-    NUMALLOC_PROFILE=$mode NUMALLOC_SAMPLE_INTERVAL=16K NUMALLOC_PROFILE_FILE=$file LD_PRELOAD=$lib "$work/ever" &
+    NUMALLOC_PROFILE=$mode NUMALLOC_ACCESS=watch NUMALLOC_SAMPLE_INTERVAL=16K NUMALLOC_PROFILE_FILE=$file LD_PRELOAD=$lib "$work/ever" &
     pid=$!
     at_end=("kill -9 $pid 2>/dev/null")
     while [ ! -s "$file" ]; do sleep 0.01; done
     sleep 0.05
     for ((k = 0; k < 3; k++)); do
-        "$dump" run "$file" >/dev/null 2>"$work/err" || ! grep -E 'checksum|add up' "$work/err" ||
-            fail "mode $mode: a running process: $(head -n 3 "$work/err")"
+        sound "$file" "mode $mode: a running process"
     done
     kill -9 "$pid"
     wait "$pid" 2>/dev/null || true
     at_end=()
-    "$dump" run "$file" >/dev/null 2>"$work/err" || ! grep -E 'checksum|add up' "$work/err" ||
-        fail "mode $mode: a killed process: $(head -n 3 "$work/err")"
+    sound "$file" "mode $mode: a killed process"
 done
 /usr/bin/python3 - "$dump" "$work" <<'END'
 import random, struct, subprocess, sys
 dump, work = sys.argv[1:]
 random.seed(20261124)
 good = open(work + "/killed.sites.nprof", "rb").read()
-STACKS, CELLS, THREADS, MODULES, LIVES, SIZES = 1, 2, 3, 4, 9, 10
+STACKS, CELLS, THREADS, MODULES, TIMELINE, LIVES, SIZES = 1, 2, 3, 4, 5, 9, 10
+SOURCES, PROBES = 32, 39  # the first and the last of accesses
+PEAK, POINT, OPEN = 0, 80, 1
 EVENTS, BLOCKS = 8, 1 << 16  # more than five threads can have half counted
 # Bytes of an entry that are there twice, or have a checksum; the least change that is told.
-TOLD = {STACKS: [(0, 16, 1)], MODULES: [(0, 40, 1), (48, 40, 1)], THREADS: [(40, 16, EVENTS), (56, 16, BLOCKS), (128, 48, EVENTS)],
+TOLD = {STACKS: [(0, 16, 1)], MODULES: [(0, 40, 1), (48, 40, 1)], THREADS: [(0, 4, 1), (8, 32, 1), (72, 24, 1), (40, 16, EVENTS), (56, 16, BLOCKS), (128, 48, EVENTS)],
         CELLS: [(8, 8, EVENTS), (16, 8, BLOCKS), (32, 8, EVENTS), (40, 8, BLOCKS)], LIVES: [(8, 160, EVENTS)], SIZES: [(0, 384, EVENTS)]}
 places, at = [], 4096
 while at + 64 <= len(good):
@@ -107,6 +114,16 @@ while at + 64 <= len(good):
         at += 4096
         continue
     size, capacity, first, count = struct.unpack_from("<IIII", good, at + 40)
+    if kind == TIMELINE:
+        active, check, _, _, *points = struct.unpack_from("<IIIIII", good, at + 64)
+        places += [(kind, at + 64 + k, 1, 1) for k in range(24 if check != OPEN else 0)]
+        for point in range(at + 88 + active * 512 * POINT, at + 88 + (active * 512 + points[active]) * POINT, POINT):
+            flags = struct.unpack_from("<I", good, point + 72)[0]
+            places += [(kind, point + k, 1, 1) for k in range(POINT if flags > 3 and flags >> 2 != OPEN else 0)]
+    elif SOURCES <= kind <= PROBES:
+        for entry in range(at + 64, at + 64 + count * size, size):
+            if struct.unpack_from("<Q", good, entry + size - 8)[0] != OPEN:
+                places += [(kind, entry + k, 1, 1) for k in range(size)]
     for i in range(count if kind in TOLD else 0):
         entry = at + 64 + i * size
         if kind == STACKS and first + i < 2 or kind in (LIVES, CELLS, THREADS) and good[entry:entry + 4] == bytes(4):
@@ -115,8 +132,10 @@ while at + 64 <= len(good):
             step = 4 if kind == LIVES else 8 if least > 1 else 1
             places += [(kind, entry + k, step, least) for k in range(field, field + width, step)]
     at += length
+if struct.unpack_from("<Q", good, 3256)[0] != OPEN:
+    places += [(PEAK, at, 1, 1) for at in [*range(3076, 3104), *range(3256, 3264)]]
 silent, tried = [], {}
-for kind in TOLD:
+for kind in [PEAK, TIMELINE, *TOLD, *sorted({kind for kind, *_ in places if kind >= SOURCES})]:
     of_kind = [place for place in places if place[0] == kind]
     if not of_kind:
         sys.exit("dump_damaged: FAILED: no chunk of type %d in the file" % kind)
@@ -126,13 +145,14 @@ for kind in TOLD:
         bad[at + bit // 8] ^= 1 << bit % 8
         with open(work + "/flip.nprof", "wb") as file:
             file.write(bad)
-        got = subprocess.run([dump, "sites", work + "/flip.nprof"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=20)
+        view = "timeline" if kind == TIMELINE else "threads" if kind == THREADS else "objects" if kind >= SOURCES else "sites"
+        got = subprocess.run([dump, view, work + "/flip.nprof"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=20)
         tried[kind] = tried.get(kind, 0) + 1
         if got.returncode not in (1, 2) or not got.stderr.startswith("numalloc-dump: "):
             silent.append((kind, at, bit, got.returncode, got.stderr[:200]))
 if silent:
     sys.exit("dump_damaged: FAILED: %d flipped bits of a killed process's file are not told, first: %s" % (len(silent), silent[0]))
-print("dump_damaged: %d flipped bits of a killed process's file, each is told" % sum(tried.values()))
+print("dump_damaged: %d flipped bits of a killed process's file in %d kinds of entries, each is told" % (sum(tried.values()), len(tried)))
 END
 
 # Single bytes, many bytes, pages of noise, words of extreme value, by a fixed series of random

@@ -11,6 +11,7 @@
 
 #include "profiler/format/nprof.h"
 #include "profiler/format/nprof_access.h"
+#include "profiler/format/nprof_check.h"
 
 typedef struct na_make {
     unsigned char *bytes;
@@ -282,8 +283,13 @@ static inline void na_make_sample_file(na_make_t *m) {
  * it freed four and one. One page a chunk, but for SIZES. */
 static inline void na_make_killed(na_make_t *m) {
     na_make_begin(m);
-    na_make_header(m)->checks = NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_TWICE;
-    na_make_header(m)->state = NA_NPROF_RUNNING;
+    na_nprof_header_t *h = na_make_header(m);
+    h->checks = NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_TWICE | NA_NPROF_CHECK_ONCE;
+    h->state = NA_NPROF_RUNNING;
+    h->peak_bytes = 10500;
+    h->peak_count = 15;
+    h->peak_ms = 70;
+    h->peak_check = na_nprof_peak_check(h);
     na_make_seal_header(m);
 
     na_nprof_chunk_t *c = na_make_chunk(m, NA_NPROF_STACKS, 4096, sizeof(na_nprof_stack_t), 0);
@@ -302,8 +308,30 @@ static inline void na_make_killed(na_make_t *m) {
                            .free_count = 5,
                            .alloc_bytes = 15000,
                            .free_bytes = 4500,
-                           .calls = {12, 8, [NA_NPROF_ENTRY_FREE] = 4}};
+                           .calls = {12, 8, [NA_NPROF_ENTRY_FREE] = 4},
+                           .name = "first",
+                           .start_ms = 3,
+                           .stack_resident = 8192,
+                           .stack_ms = 60};
+    na_nprof_thread_seal(&t);
     na_make_entry(c, &t, sizeof t);
+
+    c = na_make_chunk(m, NA_NPROF_TIMELINE, na_nprof_chunk_length(1, sizeof(na_nprof_timeline_t)),
+                      sizeof(na_nprof_timeline_t), 0);
+    na_nprof_timeline_t *line = calloc(1, sizeof *line);
+    line->interval_ms[0] = 10;
+    line->count[0] = 8;
+    line->check = na_nprof_timeline_check(line);
+    for (int i = 0; i < 8; i += 2) { /* every other one is empty */
+        line->points[0][i] = (na_nprof_point_t){.requested_max = 1500 * i,
+                                                .blocks_max = 2 * i,
+                                                .alloc_count = 5,
+                                                .flags = NA_NPROF_POINT_COUNTED,
+                                                .threads = 1};
+        na_nprof_point_seal(&line->points[0][i]);
+    }
+    na_make_entry(c, line, sizeof *line);
+    free(line);
 
     c = na_make_chunk(m, NA_NPROF_MODULES, 4096, sizeof(na_nprof_module_t), 1);
     na_nprof_module_t module = {.flags = NA_NPROF_MODULE_VALID | NA_NPROF_MODULE_MAIN,
@@ -375,7 +403,8 @@ static inline void na_make_killed(na_make_t *m) {
 /* Accesses, one page a chunk: node 0 to 1; an object of site 4; three samples out of order, one of
  * them twice, as a kill may leave it. */
 static inline void na_make_access(na_make_t *m) {
-    na_nprof_chunk_t *c = na_make_chunk(m, NA_NPROF_ACCESS_SOURCES, 4096, 512, 1);
+    na_nprof_chunk_t *c =
+        na_make_chunk(m, NA_NPROF_ACCESS_SOURCES, 4096, sizeof(na_nprof_access_source_t), 1);
     na_nprof_access_source_t source = {.source = NA_NPROF_SOURCE_KMOD_IBS,
                                        .flags = NA_NPROF_ACCESS_VALID,
                                        .unit = NA_NPROF_UNIT_OPS,
@@ -454,6 +483,17 @@ static inline void na_make_access(na_make_t *m) {
     second.mapping = 1;
     second.target = NA_NPROF_TARGET_FILE;
     na_make_entry(c, &second, sizeof second);
+}
+
+/* All entries of accesses get their checksums. */
+static inline void na_make_seal_access(na_make_t *m) {
+    for (size_t at = NA_NPROF_PAGE; at < m->size;) {
+        na_nprof_chunk_t *c = (na_nprof_chunk_t *)(void *)(m->bytes + at);
+        for (uint32_t i = 0; i < c->count; i++)
+            if (c->type >= NA_NPROF_ACCESS_SOURCES && c->type <= NA_NPROF_ACCESS_PROBES)
+                na_nprof_seal((char *)(c + 1) + (size_t)i * c->entry_size, c->entry_size);
+        at += c->length;
+    }
 }
 
 #endif

@@ -181,3 +181,30 @@ Test(access_format, names_are_bounded) {
     cr_assert_str_eq(na_access_target_name(NA_NPROF_TARGETS), "?");
     cr_assert_str_eq(na_access_target_name(NA_NPROF_TARGET_KERNEL), "kernel");
 }
+
+/* Entries of before they ended with a checksum, beside those that have one. */
+Test(access_format, entries_without_a_checksum) {
+    na_make_t m;
+    make(&m);
+    na_make_header(&m)->checks |= NA_NPROF_CHECK_ONCE;
+    na_make_seal_header(&m);
+    na_make_seal_access(&m);
+    uint32_t size = sizeof(na_nprof_access_sample_t) - NA_NPROF_ACCESS_CHECK;
+    na_nprof_chunk_t *c = na_make_chunk(&m, NA_NPROF_ACCESS_SAMPLES, 4096, size, 0);
+    na_nprof_access_sample_t sample = {
+        .ns = 9000, .address = 0x5010, .weight = 1.5, .serial = 77, .latency = -1, .source = 2};
+    na_make_entry(c, &sample, size);
+    sample.serial = 78;
+    na_make_entry(c, &sample, size);
+    na_reader_t *r = open_made(&m, m.size);
+    na_access_t a;
+    cr_assert(na_access_load(r, &a));
+    cr_assert_geq(a.sample_count, 2);
+    cr_assert_eq(a.samples[a.sample_count - 2].serial, 77);
+    cr_assert_eq(a.samples[a.sample_count - 1].serial, 78);
+    cr_assert_eq(a.samples[a.sample_count - 1].check, 0);
+    cr_assert_eq(na_reader_issue_count(r), 0);
+    na_access_free(&a);
+    na_reader_close(r);
+    free(m.bytes);
+}

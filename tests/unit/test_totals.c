@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/format/access.h"
 #include "profiler/format/reader.h"
 #include "tests/unit/nprof_make.h"
 
@@ -21,6 +22,11 @@ static uint32_t issues(const na_make_t *m) {
     na_reader_stacks(r);
     na_reader_modules(r);
     na_reader_threads(r);
+    uint32_t points, interval;
+    na_reader_timeline(r, &points, &interval);
+    na_access_t access;
+    cr_assert(na_access_load(r, &access));
+    na_access_free(&access);
     uint32_t count = na_reader_issue_count(r);
     said[0] = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -95,6 +101,65 @@ Test(totals, every_bit_of_counts_and_bytes) {
     must_tell(&m, "lifetimes", &lives->count[7], 4, EVENT);
     na_nprof_share_t *share = entry_of(&m, NA_NPROF_SHARES, 0);
     must_tell(&m, "what is live", &share->live_bytes, 8, BLOCK);
+    free(m.bytes);
+}
+
+Test(totals, every_bit_of_what_is_there_once) {
+    na_make_t m;
+    na_make_killed(&m);
+    na_nprof_header_t *h = na_make_header(&m);
+    must_tell(&m, "epoch of the peak", &h->peak_epoch, 4, 0);
+    must_tell(&m, "peak", &h->peak_bytes, 24, 0);
+    must_tell(&m, "check of the peak", &h->peak_check, 8, 0);
+    na_nprof_thread_t *t = entry_of(&m, NA_NPROF_THREADS, 0);
+    must_tell(&m, "tid", &t->tid, 4, 0);
+    must_tell(&m, "name, start and end", t->name, 32, 0);
+    must_tell(&m, "stack", &t->stack_resident, 16, 0);
+    must_tell(&m, "check of a thread", &t->check, 8, 0);
+    na_nprof_timeline_t *line = entry_of(&m, NA_NPROF_TIMELINE, 0);
+    must_tell(&m, "head of the timeline", line, offsetof(na_nprof_timeline_t, points), 0);
+    must_tell(&m, "a point", &line->points[0][2], sizeof(na_nprof_point_t), 0);
+    must_tell(&m, "the last point", &line->points[0][6], sizeof(na_nprof_point_t), 0);
+    free(m.bytes);
+}
+
+static void make_access(na_make_t *m) {
+    na_make_killed(m);
+    na_make_access(m);
+    ((na_nprof_access_thread_t *)entry_of(m, NA_NPROF_ACCESS_THREADS, 0))->thread = 1;
+    na_make_seal_access(m);
+    cr_assert_eq(issues(m), 0, "%s", said);
+}
+
+Test(totals, every_bit_of_accesses) {
+    na_make_t m;
+    make_access(&m);
+    for (uint16_t type = NA_NPROF_ACCESS_SOURCES; type <= NA_NPROF_ACCESS_SAMPLES; type++) {
+        void *entry = entry_of(&m, type, 0);
+        size_t size = ((na_nprof_chunk_t *)entry - 1)->entry_size;
+        must_tell(&m, "an entry of accesses", entry, size, 0);
+    }
+    free(m.bytes);
+}
+
+/* A kill while a thread changes it. */
+Test(totals, what_is_open_is_believed) {
+    na_make_t m;
+    make_access(&m);
+    na_nprof_thread_t *t = entry_of(&m, NA_NPROF_THREADS, 0);
+    na_nprof_thread_open(t);
+    t->end_ms = 70;
+    na_nprof_timeline_t *line = entry_of(&m, NA_NPROF_TIMELINE, 0);
+    line->check = NA_NPROF_CHECK_OPEN;
+    line->count[0]++;
+    na_nprof_point_open(&line->points[0][6]);
+    line->points[0][6].requested_max++;
+    na_nprof_access_object_t *o = entry_of(&m, NA_NPROF_ACCESS_OBJECTS, 0);
+    na_nprof_open(o, sizeof *o);
+    o->death_ns = 5000;
+    na_make_header(&m)->peak_check = NA_NPROF_CHECK_OPEN;
+    na_make_header(&m)->peak_ms++;
+    cr_assert_eq(issues(&m), 0, "%s", said);
     free(m.bytes);
 }
 

@@ -89,6 +89,7 @@ bool na_access_sleep(uint64_t until) {
 static void entry_for(const na_access_source_t *source, const char *why) {
     na_nprof_access_source_t *e = na_access_store_source(source);
     if (e != NULL) na_rec_copy(e->why, sizeof e->why, why);
+    na_access_store_sources(false);
 }
 
 static void say(const char *line) {
@@ -212,17 +213,22 @@ static bool change_state(uint32_t from, uint32_t to) {
 
 static void watch_over(void) {
     uint64_t next = 0, looked = na_access_mono();
+    na_access_store_sources(false);
     while (in_use != NULL && na_access_sleep(next)) {
+        na_access_store_sources(true);
         next = in_use->step();
         uint64_t now = na_access_mono();
         na_access_store_tick(now);
+        na_access_store_sources(false);
         if (now - looked < 1000000000U) continue;
         looked = now;
         if (na_rthread_left_alone()) break;
     }
     if (in_use == NULL) return;
+    na_access_store_sources(true);
     in_use->stop();
     na_access_store_stop();
+    na_access_store_sources(false);
     in_use = NULL;
 }
 

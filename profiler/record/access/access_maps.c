@@ -126,8 +126,10 @@ static bool is_stack(const char *path) {
 static void ask_stack(na_nprof_access_mapping_t *e, uint64_t since) {
     uint32_t thread = na_athreads_stack(e->start, e->end, since);
     if (thread == 0) return;
+    na_nprof_open(e, sizeof *e);
     __atomic_store_n(&e->thread, thread, __ATOMIC_RELAXED);
     __atomic_fetch_or(&e->flags, NA_NPROF_MAPPING_STACK, __ATOMIC_RELAXED);
+    na_nprof_seal(e, sizeof *e);
 }
 
 /* A thread uses its stack before it allocates, which is when the recorder comes to know it: what
@@ -159,7 +161,10 @@ static void add_mapping(const na_nprof_access_mapping_t *m, const char *path, ui
     if (known != NULL && known->start == m->start && (known->flags & rights) == m->flags &&
         known->offset == m->offset && known->inode == m->inode && known->dev == m->dev) {
         current[at].seen = true; /* its end may have moved: a heap, a break */
+        if (known->end == m->end) return;
+        na_nprof_open(known, sizeof *known);
         __atomic_store_n(&known->end, m->end, __ATOMIC_RELAXED);
+        na_nprof_seal(known, sizeof *known);
         return;
     }
     if (count >= MOST) return;
@@ -227,10 +232,14 @@ void na_amaps_read(uint64_t mono_ns) {
     na_sys1(SYS_close, fd);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (current[i].seen)
+        na_nprof_access_mapping_t *e = current[i].entry;
+        if (current[i].seen) {
             current[kept++] = current[i];
-        else
-            __atomic_store_n(&current[i].entry->to_ns, na_access_since(mono_ns), __ATOMIC_RELAXED);
+            continue;
+        }
+        na_nprof_open(e, sizeof *e);
+        __atomic_store_n(&e->to_ns, na_access_since(mono_ns), __ATOMIC_RELAXED);
+        na_nprof_seal(e, sizeof *e);
     }
     count = kept;
 }

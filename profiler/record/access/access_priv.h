@@ -149,8 +149,10 @@ void na_access_store_window_done(void);
 /* The same of probes. */
 na_nprof_access_probe_t *na_access_store_probe(void);
 void na_access_store_probe_done(void);
-/* A source's entry. */
+/* A source's entry, open. */
 na_nprof_access_source_t *na_access_store_source(const na_access_source_t *source);
+/* The entries of sources may change from here on; not any more. */
+void na_access_store_sources(bool change);
 extern na_lock_t na_access_store_lock; /* held while the file changes */
 
 /* ---- access_nodes.c ---- */

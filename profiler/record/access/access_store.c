@@ -94,7 +94,19 @@ na_nprof_access_source_t *na_access_store_source(const na_access_source_t *sourc
     e->unit = source->unit;
     e->end_ns = NA_NPROF_NS_STILL;
     na_access_table_commit(&s.sources);
+    na_nprof_open(e, sizeof *e);
     return e;
+}
+
+void na_access_store_sources(bool change) {
+    na_nprof_chunk_t *c = s.sources.chunk; /* they are few */
+    na_nprof_access_source_t *e = (na_nprof_access_source_t *)(c + 1);
+    for (uint32_t i = 0; c != NULL && i < c->count; i++) {
+        if (change)
+            na_nprof_open(&e[i], sizeof *e);
+        else
+            na_nprof_seal(&e[i], sizeof *e);
+    }
 }
 
 /* ---- objects ---- */
@@ -125,8 +137,10 @@ static bool grow_objects(void) {
 
 /* At the latest. */
 static void ended_by(const object_slot_t *slot, uint64_t since_ns) {
-    if (since_ns < slot->entry->death_ns)
-        __atomic_store_n(&slot->entry->death_ns, since_ns, __ATOMIC_RELAXED);
+    if (since_ns >= slot->entry->death_ns) return;
+    na_nprof_open(slot->entry, sizeof *slot->entry);
+    __atomic_store_n(&slot->entry->death_ns, since_ns, __ATOMIC_RELAXED);
+    na_nprof_seal(slot->entry, sizeof *slot->entry);
 }
 
 /* `pool`: 0, it is a heap block. Returns 0: no room, or its record was being filled. */

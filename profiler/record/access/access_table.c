@@ -16,6 +16,7 @@ void *na_access_table_next(na_access_table_t *t) {
 }
 
 uint32_t na_access_table_commit(na_access_table_t *t) {
+    na_nprof_seal((uint8_t *)(t->chunk + 1) + (size_t)t->chunk->count * t->size, t->size);
     __atomic_store_n(&t->chunk->count, t->chunk->count + 1, __ATOMIC_RELEASE);
     return t->next_id++;
 }

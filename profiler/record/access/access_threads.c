@@ -58,12 +58,16 @@ static void put_path(char *path, uint32_t tid) {
 }
 
 static void read_name(na_nprof_access_thread_t *entry) {
-    char path[48], name[32];
+    char path[48], name[32], kept[sizeof entry->name] = "";
     put_path(path, entry->tid);
     long n = na_os_read_file(path, name, sizeof name);
     if (n <= 0) return; /* it has ended: the last known name stays */
     if (name[n - 1] == '\n') name[n - 1] = 0;
-    na_rec_copy(entry->name, sizeof entry->name, name);
+    na_rec_copy(kept, sizeof kept, name);
+    if (__builtin_memcmp(kept, entry->name, sizeof kept) == 0) return;
+    na_nprof_open(entry, sizeof *entry);
+    __builtin_memcpy(entry->name, kept, sizeof kept);
+    na_nprof_seal(entry, sizeof *entry);
 }
 
 static known_t *thread_slot(uint32_t tid) {
@@ -101,9 +105,11 @@ static known_t *by_id(uint32_t id) {
 void na_athreads_seen(uint32_t id, uint64_t since_ns) {
     known_t *k = by_id(id);
     if (k == NULL) return;
+    na_nprof_open(k->entry, sizeof *k->entry);
     __atomic_store_n(&k->entry->samples, k->entry->samples + 1, __ATOMIC_RELAXED);
     if (since_ns > k->entry->last_ns)
         __atomic_store_n(&k->entry->last_ns, since_ns, __ATOMIC_RELAXED);
+    na_nprof_seal(k->entry, sizeof *k->entry);
 }
 
 void na_athreads_tick(void) {
@@ -111,8 +117,11 @@ void na_athreads_tick(void) {
         known_t *k = &slots[i];
         if (k->tid == 0) continue;
         const na_rthread_t *t = rthread_of(k->tid);
-        if (t != NULL && k->entry->thread == 0)
+        if (t != NULL && k->entry->thread == 0 && t->index != 0) {
+            na_nprof_open(k->entry, sizeof *k->entry);
             __atomic_store_n(&k->entry->thread, t->index, __ATOMIC_RELAXED);
+            na_nprof_seal(k->entry, sizeof *k->entry);
+        }
         if (t != NULL && k->entry->thread != t->index) {
             /* The tid is another thread's now: the next sample makes an entry. */
             k->id = 0;
@@ -138,8 +147,10 @@ uint32_t na_athreads_stack(uintptr_t start, uintptr_t end, uint64_t since_ns) {
         uint32_t id = tid != 0 ? na_athreads_id(tid, since_ns) : 0;
         known_t *k = id != 0 ? by_id(id) : NULL;
         if (k == NULL) continue;
+        na_nprof_open(k->entry, sizeof *k->entry);
         __atomic_store_n(&k->entry->stack_low, start, __ATOMIC_RELAXED);
         __atomic_store_n(&k->entry->stack_high, end, __ATOMIC_RELAXED);
+        na_nprof_seal(k->entry, sizeof *k->entry);
         return id;
     }
     return 0;

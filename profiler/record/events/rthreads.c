@@ -116,6 +116,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->entry->start_ms = na_rec_ms();
     t->entry->end_ms = NA_NPROF_MODULE_STILL;
     __atomic_store_n(&t->entry->tid, (uint32_t)na_sys0(SYS_gettid), __ATOMIC_RELEASE);
+    na_nprof_thread_seal(t->entry);
     atomic_fetch_add(&na_rec.threads_attached, 1);
     na_timeline_threads();
     if (na_rec.tracing) na_trace_attached(t);
@@ -131,8 +132,10 @@ bool na_rthread_left_alone(void) {
 
 void na_rthread_end(na_rthread_t *t) {
     na_site_publish_all(t);
+    na_nprof_thread_open(t->entry);
     read_name(t);
     __atomic_store_n(&t->entry->end_ms, na_rec_ms(), __ATOMIC_RELEASE);
+    na_nprof_thread_seal(t->entry);
 }
 
 void na_rthread_retire(na_rthread_t *t) {

@@ -93,11 +93,13 @@ static void new_peak(int64_t bytes, int64_t count) {
     na_nprof_header_t *h = na_rec.header;
     na_lock(&na_rec.peak);
     if (bytes > h->peak_bytes) {
+        STORE(&h->peak_check, NA_NPROF_CHECK_OPEN);
         __atomic_store_n(&h->peak_epoch, h->peak_epoch + 1, __ATOMIC_RELEASE);
         __atomic_thread_fence(__ATOMIC_RELEASE);
         STORE(&h->peak_bytes, bytes);
         STORE(&h->peak_count, count);
         STORE(&h->peak_ms, na_rec_ms());
+        __atomic_store_n(&h->peak_check, na_nprof_peak_check(h), __ATOMIC_RELEASE);
         na_share_quantum(bytes);
     }
     na_unlock(&na_rec.peak);

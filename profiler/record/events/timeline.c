@@ -38,6 +38,7 @@ bool na_timeline_start(void) {
     c->capacity = 1; /* the padding is no second entry */
     line.data = (na_nprof_timeline_t *)(c + 1);
     line.data->interval_ms[0] = FIRST_INTERVAL_MS;
+    line.data->check = na_nprof_timeline_check(line.data);
     c->count = 1;
     na_writer_publish(c);
     atomic_fetch_add_explicit(&na_rec.own_resident, c->length, memory_order_relaxed);
@@ -60,7 +61,17 @@ static void merge(na_nprof_point_t *to, const na_nprof_point_t *from) {
     if (from->threads > to->threads) to->threads = from->threads;
     to->alloc_count += from->alloc_count;
     to->alloc_bytes += from->alloc_bytes;
-    to->flags |= from->flags;
+    to->flags |= from->flags & NA_NPROF_POINT_KINDS;
+}
+
+/* The head changes between these two. */
+static void open_head(na_nprof_timeline_t *d) {
+    __atomic_store_n(&d->check, NA_NPROF_CHECK_OPEN, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void seal_head(na_nprof_timeline_t *d) {
+    __atomic_store_n(&d->check, na_nprof_timeline_check(d), __ATOMIC_RELEASE);
 }
 
 /* The point of `ms`, after as many doublings as it takes. A file that has lost this page reads as
@@ -76,16 +87,24 @@ static na_nprof_point_t *point_of(uint64_t ms) {
             d->points[b][k] = (na_nprof_point_t){0};
         for (uint32_t k = 0; k < n; k++)
             merge(&d->points[b][k / 2], &d->points[a][k]);
+        for (uint32_t k = 0; k < (n + 1) / 2; k++)
+            if (d->points[b][k].flags != 0) na_nprof_point_seal(&d->points[b][k]);
         interval *= 2;
+        open_head(d);
         d->interval_ms[b] = interval;
         d->count[b] = (n + 1) / 2;
         __atomic_store_n(&d->active, b, __ATOMIC_RELEASE);
+        seal_head(d);
         line.last_point /= 2;
         a = b;
         uint64_t ticks = na_rec_ticks_of_ms(interval < LEAST_OFTEN_MS ? interval : LEAST_OFTEN_MS);
         atomic_store_explicit(&na_rec.publish_ticks, ticks, memory_order_relaxed);
     }
-    if (i >= d->count[a]) __atomic_store_n(&d->count[a], (uint32_t)i + 1, __ATOMIC_RELEASE);
+    if (i >= d->count[a]) {
+        open_head(d);
+        __atomic_store_n(&d->count[a], (uint32_t)i + 1, __ATOMIC_RELEASE);
+        seal_head(d);
+    }
     return &d->points[a][i];
 }
 
@@ -141,9 +160,11 @@ static void fill_gap(uint32_t point) {
     for (uint32_t i = line.last_point + 1; i < point; i++) {
         na_nprof_point_t *p = &d->points[d->active][i];
         if (p->flags & NA_NPROF_POINT_COUNTED) continue;
+        na_nprof_point_open(p);
         p->requested_max = p->requested_min = line.last_bytes;
         p->blocks_max = line.last_count;
         p->flags |= NA_NPROF_POINT_COUNTED;
+        na_nprof_point_seal(p);
     }
 }
 
@@ -174,7 +195,9 @@ void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
         if (line.last_bytes < now.requested_min) now.requested_min = line.last_bytes;
         if (line.last_count > now.blocks_max) now.blocks_max = line.last_count;
     }
+    na_nprof_point_open(p);
     merge(p, &now);
+    na_nprof_point_seal(p);
     line.any = true;
     line.last_bytes = level(event->bytes);
     line.last_count = level(event->count);

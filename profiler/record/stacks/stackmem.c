@@ -59,7 +59,9 @@ void na_stackmem_look(na_rthread_t *t, uint64_t ms, bool at_once) {
     }
     uint64_t bytes = (pages + below) * na_os_page;
     if (bytes > t->entry->stack_resident) {
+        na_nprof_thread_open(t->entry);
         t->entry->stack_resident = bytes;
         t->entry->stack_ms = ms;
+        na_nprof_thread_seal(t->entry);
     }
 }

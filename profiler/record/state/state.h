@@ -15,6 +15,7 @@
 #include "alloc/sys/lock.h"
 #include "numalloc/instrument.h"
 #include "profiler/format/nprof.h"
+#include "profiler/format/nprof_check.h"
 #include "profiler/format/nprof_control.h"
 #include "profiler/record/state/record.h"
 #include "profiler/record/unwind/frames.h"
