@@ -192,6 +192,9 @@ libreoffice_story() {
     timeout -k 5 200 soffice "-env:UserInstallation=file://$PWD/user" --headless --convert-to ods --outdir one table.csv >log 2>&1
     timeout -k 5 200 soffice "-env:UserInstallation=file://$PWD/user" --headless --convert-to csv --outdir two one/table.ods >>log 2>&1
     md5sum <two/table.csv
+    timeout -k 5 200 soffice "-env:UserInstallation=file://$PWD/user" --headless --convert-to pdf --outdir three one/table.ods >>log 2>&1
+    head -c 5 three/table.pdf
+    echo ", $(grep -ac '/Type/Page/' three/table.pdf) pages"
 }
 
 # Its dumped heap, and a garbage collector that walks the stack.
