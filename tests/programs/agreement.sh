@@ -1,12 +1,14 @@
 #!/bin/bash
-# agreement.sh - allocations and bytes of every function of three real programs, as numalloc's trace has them, are those
+# agreement.sh - allocations and bytes of every function of real programs, as numalloc's trace has them, are those
 # that heaptrack and valgrind's DHAT count (agreement.py; docs/agreement.md). Usage: agreement.sh LIBRARY NUMALLOC_DUMP
-# [SCALE [PROGRAM...]]: inputs so many times as large; sqlite3, python3 and protoc unless others are named, of which mandoc
-# and cc1 are known.
+# [SCALE [PROGRAM...]]: inputs so many times as large; sqlite3 and python3 unless others are named, of which protoc (in the
+# nightly script), mandoc and cc1 are known.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 dump=$2 scale=${3:-1} programs=("${@:4}")
-[ "${#programs[@]}" -gt 0 ] || programs=(sqlite3 python3 protoc)
+usual=(sqlite3 python3)
+[ "$TEST_SCALE" != full ] || usual+=(protoc)
+[ "${#programs[@]}" -gt 0 ] || programs=("${usual[@]}")
 need heaptrack heaptrack valgrind valgrind zstdcat zstd sqlite3 sqlite3 readelf binutils setarch util-linux protoc protobuf-compiler
 [ -x /usr/bin/python3 ] || skip "program '/usr/bin/python3' is missing; install the package 'python3'"
 

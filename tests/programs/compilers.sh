@@ -12,7 +12,7 @@ mkdir "$SOURCES"
 
 c_story() {
     local file object made=0 most=14
-    [ "$SCALE" = full ] || most=8
+    [ "$SCALE" = full ] || most=5
     [ "$SCALE" != small ] || most=1
     # Whatever compiles on its own; a file that does not (a missing header) says so equally twice.
     while read -r file; do
@@ -30,9 +30,8 @@ c_story() {
 }
 
 cxx_story() {
-    local types=9 i
-    [ "$SCALE" = full ] || types=3
-    [ "$SCALE" != small ] || types=1
+    local types=9 i level=-O2
+    [ "$SCALE" = full ] || types=1 level=-O1
     {
         for i in algorithm functional iostream map memory numeric regex set sstream string \
             unordered_map variant vector; do echo "#include <$i>"; done
@@ -72,7 +71,7 @@ END
         echo 'std::regex digits("[0-9]+"); std::string s = out.str();'
         echo 'std::cout << s << seen.size() << " " << std::distance(std::sregex_iterator(s.begin(), s.end(), digits), {}) << "\\n"; }'
     } >big.cpp
-    g++ -std=c++17 -O2 -g -c big.cpp -o big.o
+    g++ -std=c++17 $level -g -c big.cpp -o big.o
     cksum big.cpp big.o
     g++ big.o -o big # with the linker under the library, too
     cksum big

@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
-files=${DAMAGED_FILES:-12} # two of each kind
+files=${DAMAGED_FILES:-6} # one of each kind
 [ "$TEST_SCALE" != full ] || files=60
 
 profiled sites "$work/good.nprof" threads
@@ -49,7 +49,7 @@ for name in "good", "late":
     good = open("%s/%s.nprof" % (work, name), "rb").read()
     pages = len(good) // 4096
     places = list(range(3072, 3264, 8)) + [random.randrange(4096)]
-    places += [page * 4096 + random.randrange(4096) for page in range(1, pages, max(1, pages // 60))]
+    places += [page * 4096 + random.randrange(4096) for page in range(1, pages, max(1, pages // 25))]
     places += [pages * 4096 - 1]
     for at in places:
         bad = bytearray(good)
@@ -139,7 +139,7 @@ for kind in [PEAK, TIMELINE, *TOLD, *sorted({kind for kind, *_ in places if kind
     of_kind = [place for place in places if place[0] == kind]
     if not of_kind:
         sys.exit("dump_damaged: FAILED: no chunk of type %d in the file" % kind)
-    for _, at, step, least in random.sample(of_kind, min(40, len(of_kind))):
+    for _, at, step, least in random.sample(of_kind, min(15, len(of_kind))):
         bit = random.randrange(least.bit_length() if least > 1 else 0, 8 * step)
         bad = bytearray(good)
         bad[at + bit // 8] ^= 1 << bit % 8

@@ -6,7 +6,7 @@ need git git
 
 git_story() {
     local commits=240 i n
-    [ "$SCALE" = full ] || commits=90
+    [ "$SCALE" = full ] || commits=45
     [ "$SCALE" != small ] || commits=6
     export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org \
         GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@example.org

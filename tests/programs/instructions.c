@@ -17,6 +17,8 @@
  * its place, COUNT times instructions threads COUNT    four threads replace random blocks, COUNT
  * each; then four others
  *
+ * `instructions again KIND...` does it once to warm up, and once more in the function `measured`.
+ *
  * There is no C++ in it: whoever has these operators is preloaded. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -168,7 +170,15 @@ static void threads(long count) {
     }
 }
 
+__attribute__((noinline, noclone)) static void measured(void (*run)(long count), long count) {
+    run(count);
+    __asm__ volatile("" : : : "memory"); /* no tail call */
+}
+
 int main(int argc, char **argv) {
+    int again = argc > 1 && strcmp(argv[1], "again") == 0;
+    argc -= again;
+    argv += again;
     if (argc == 3 || argc == 4) {
         long count = atol(argv[argc - 1]);
         if (argc == 4) size_of_all = (size_t)atol(argv[2]);
@@ -183,12 +193,14 @@ int main(int argc, char **argv) {
         for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
             if (strcmp(argv[1], runs[i].name) == 0 && runs[i].argc == argc) {
                 runs[i].run(count);
+                if (again) measured(runs[i].run, count);
                 return 0;
             }
         }
     }
-    fprintf(stderr,
-            "usage: instructions single|deep|batch|mixed|realloc|new|new-array|threads COUNT\n"
-            "       instructions ring|stack|wave|heap SIZE COUNT\n");
+    fprintf(
+        stderr,
+        "usage: instructions [again] single|deep|batch|mixed|realloc|new|new-array|threads COUNT\n"
+        "       instructions [again] ring|stack|wave|heap SIZE COUNT\n");
     return 2;
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # instructions.sh LIBNUMALLOC.SO PROGRAM - the hot paths cost no more instructions than they did.
 #
-# Callgrind counts what the program executes for 100,000 and for 200,000 pairs; the difference is
-# theirs alone: the loop, the call through the PLT, and the share of slow paths included. The counts
-# repeat exactly with one compiler; the limits leave room for another's register allocation.
+# Callgrind counts what the program executes for 100,000 pairs after as many to warm up: the loop, the
+# call through the PLT, and the share of slow paths included. The counts repeat exactly with one
+# compiler; the limits leave room for another's register allocation.
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -13,10 +13,11 @@ need valgrind valgrind
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
-count() { # KIND[:SIZE] PAIRS -> instructions of the whole run
+count() { # KIND[:SIZE] -> instructions of 100,000 pairs
     local kind=${1%%:*} size=${1#"${1%%:*}"}
     LD_PRELOAD=$lib valgrind --tool=callgrind --soname-synonyms=somalloc=nouserintercepts \
-        --callgrind-out-file="$directory/out" "$program" "$kind" ${size:+"${size#:}"} "$2" >"$directory/log" 2>&1 ||
+        --callgrind-out-file="$directory/out" --toggle-collect=measured \
+        "$program" again "$kind" ${size:+"${size#:}"} 100000 >"$directory/log" 2>&1 ||
         fail "$1 under callgrind: $(tail -n 1 "$directory/log")"
     sed -n 's/^summary: //p; s/^totals: //p' "$directory/out" | head -n 1
 }
@@ -26,9 +27,7 @@ count() { # KIND[:SIZE] PAIRS -> instructions of the whole run
 status=0
 while read -r kind limit; do
     for again in 1 1 0; do
-        few=$(count "$kind" 100000)
-        many=$(count "$kind" 200000)
-        tenths=$(((many - few) / 10000))
+        tenths=$(($(count "$kind") / 10000))
         printf '%s: %-13s %d.%d instructions, at most %d\n' "$test_name" "$kind" \
             $((tenths / 10)) $((tenths % 10)) "$limit"
         [ "$tenths" -gt $((limit * 10)) ] || continue 2
@@ -58,10 +57,10 @@ LIMITS
 # what it was.)
 more() { # KIND LIMIT RULE
     local plain policy
-    plain=$(($(count "$1" 200000) - $(count "$1" 100000)))
+    plain=$(count "$1")
     printf 'numalloc policy 1\nprogram any\nsite %s : lines=own, control=1/8\n' "$3" >"$directory/policy"
     export NUMALLOC_POLICY=$directory/policy
-    policy=$(($(count "$1" 200000) - $(count "$1" 100000)))
+    policy=$(count "$1")
     unset NUMALLOC_POLICY
     local tenths=$(((policy - plain) / 10000))
     printf '%s: policy, %-22s %d.%d instructions more, at most %d\n' "$test_name" "$3" \

@@ -21,11 +21,16 @@ for kind in omit no-omit; do
         fail "the compiler does not build stacks_throw.cpp"
 done
 
+# Every third in the usual run, and fewer of the compiler's and Python's; every one, 23rd and 7th in
+# the nightly script.
+every=3 of_compiler=71 of_python=23
+[ "$TEST_SCALE" != full ] || every=1 of_compiler=23 of_python=7
+
 # checked NAME COMMAND...: runs, and no stack was wrong; says how many there were.
 checked() {
     local name=$1 rc=0
     shift
-    env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/" NUMALLOC_STACKS_COUNT=1 LD_PRELOAD="$lib" \
+    env NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/" NUMALLOC_STACKS_COUNT=1 NUMALLOC_STACKS_EVERY=$every LD_PRELOAD="$lib" \
         timeout 100 "$@" >"$work/out" 2>"$work/err" || rc=$?
     [ "$rc" = 0 ] || fail "$name ends with status $rc: $(head -n 40 "$work/err")"
     total=$(sed -n 's/^stacks: //p' "$work/err" | tail -n 1)
@@ -46,7 +51,7 @@ printf '#include <map>\n#include <string>\nint main() { std::map<std::string, in
     >"$work/source.cpp"
 cxx=$(g++ -print-prog-name=cc1plus)
 g++ -E "$work/source.cpp" -o "$work/source.ii"
-checked cc1plus env NUMALLOC_STACKS_EVERY=23 "$cxx" -quiet -O1 "$work/source.ii" -o "$work/source.s"
+checked cc1plus env NUMALLOC_STACKS_EVERY=$of_compiler "$cxx" -quiet -O1 "$work/source.ii" -o "$work/source.s"
 # Generators keep stacks of their own in the interpreter; ctypes calls through generated code.
 cat >"$work/program.py" <<'PYTHON'
 import ctypes, json, re, sys
@@ -67,4 +72,4 @@ for i in range(40):
         str(e)
 print(sum(1 for _ in (str(x) for x in range(500))))
 PYTHON
-checked python3 env NUMALLOC_STACKS_EVERY=7 PYTHONMALLOC=malloc /usr/bin/python3 "$work/program.py"
+checked python3 env NUMALLOC_STACKS_EVERY=$of_python PYTHONMALLOC=malloc /usr/bin/python3 "$work/program.py"

@@ -10,6 +10,8 @@ need redis-server redis-server redis-benchmark redis-tools redis-cli redis-tools
 
 keys=300000
 value_bytes=900 # about 300 MB with keys and tables
+requests=5000   # of each kind
+[ "$TEST_SCALE" != full ] || requests=15000
 socket=$work/socket
 server=
 
@@ -101,7 +103,7 @@ serve() {
     memory >"$work/$name.memory"
     cli <"$work/commands" >"$work/$name.story"
     cli flushall >/dev/null
-    redis-benchmark -s "$socket" -n 15000 -c 20 -P 8 -r 5000 -d 100 -q \
+    redis-benchmark -s "$socket" -n "$requests" -c 20 -P 8 -r 5000 -d 100 -q \
         -t set,get,incr,lpush,rpush,lpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset \
         >"$work/$name.benchmark" 2>&1 || fail "redis-benchmark fails ($name)"
     # What is left is random, but must be consistent; a background save forks with a full heap.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# sqlite.sh - sqlite3 builds a database of about 25 MB (in the nightly script 100), indexes, queries, checks and vacuums it; the
+# sqlite.sh - sqlite3 builds a database of about 10 MB (in the nightly script 100), indexes, queries, checks and vacuums it; the
 # database files of the two runs are equal byte for byte.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -7,7 +7,7 @@ need sqlite3 sqlite3
 
 sqlite_story() {
     local rows=400000
-    [ "$SCALE" = full ] || rows=100000
+    [ "$SCALE" = full ] || rows=40000
     [ "$SCALE" != small ] || rows=500
     sqlite3 -batch data.db <<END
 PRAGMA journal_mode=OFF;

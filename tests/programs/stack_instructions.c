@@ -5,6 +5,8 @@
  *   stack_instructions same COUNT        all pairs from one place
  *   stack_instructions shallow COUNT     the two innermost of the frames alternate with two others
  *
+ * Each COUNT times to warm up, and COUNT times in the function `measured`.
+ *
  * Built with and without frame pointers. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +70,17 @@ APART static void shallow(long count) {
     BARRIER;
 }
 
+/* As many frames for each. */
+APART static void warm(void (*run)(long), long count) {
+    run(count);
+    BARRIER;
+}
+
+APART static void measured(void (*run)(long), long count) {
+    run(count);
+    __asm__ volatile("nop" ::: "memory"); /* not the same function as warm */
+}
+
 /* `depth` frames, kept from becoming a loop. Each keeps values over its call, as real functions do.
  */
 APART static long deeper(int depth, void (*run)(long), long count) {
@@ -75,15 +88,17 @@ APART static long deeper(int depth, void (*run)(long), long count) {
     frame[0] = (char)depth;
     if (depth > 0)
         count += deeper(depth - 1, run, count);
-    else
-        run(count);
+    else {
+        warm(run, count);
+        measured(run, count);
+    }
     BARRIER;
     return count + frame[0];
 }
 
-/* Frames that are there besides deeper's own: run's, leaf's, main's and the two of the C library
- * and _start below it; shallow has one more. */
-enum { OTHERS = 6, DEPTH = 20 };
+/* Frames that are there besides deeper's own: run's and who calls it, leaf's, main's and the two of
+ * the C library and _start below it; shallow has one more. */
+enum { OTHERS = 7, DEPTH = 20 };
 
 int main(int argc, char **argv) {
     if (argc == 3) {

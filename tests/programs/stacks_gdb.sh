@@ -11,7 +11,9 @@ set -euo pipefail
 need cc gcc g++ g++ gdb gdb
 [ -x /usr/bin/python3 ] || skip "program '/usr/bin/python3' is missing; install the package 'python3'"
 gdb -nx -q -batch -ex 'python import gdb' >/dev/null 2>&1 || skip "this gdb has no Python; install the package 'gdb'"
-points=${POINTS:-100} seed=${SEED:-1}
+usual=40
+[ "$TEST_SCALE" != full ] || usual=200
+points=${POINTS:-$usual} seed=${SEED:-1}
 
 for kind in omit no-omit; do
     cc -std=gnu17 -D_GNU_SOURCE -O2 -g -f$kind-frame-pointer -pthread "$test_source/stacks_stress.c" \
