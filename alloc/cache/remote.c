@@ -5,15 +5,39 @@
 #include "alloc/cache/deferred.h"
 #include "alloc/central/central.h"
 #include "alloc/page/scavenge_policy.h"
+#include "alloc/track/misuse.h"
 
 /* --- the owner's side --- */
+
+/* The stack has come back to a batch that was there before, from `last`: two threads freed its
+ * first block. What follows is lost, and so is the account of bytes. */
+static NA_COLD void cut_circle(na_tcache_t *tcache, na_batch_t last) {
+    na_misuse("double free of", na_batch_first(*na_batch_next(last)));
+    *na_batch_next(last) = 0;
+    atomic_store_explicit(&tcache->remote_bytes, 0, memory_order_relaxed);
+}
+
+/* Blocks of a stack of batches. A circle is seen by comparing each batch with one that is left
+ * behind at each power of two. */
+static uint64_t count_stack(na_tcache_t *tcache, na_batch_t stack) {
+    uint64_t blocks = 0, steps = 0;
+    na_batch_t behind = 0;
+    for (na_batch_t batch = stack; batch != 0; batch = *na_batch_next(batch)) {
+        blocks += na_batch_count(batch);
+        if ((steps & (steps + 1)) == 0) behind = batch;
+        steps++;
+        if (NA_UNLIKELY(*na_batch_next(batch) == behind)) {
+            cut_circle(tcache, batch);
+            return 0;
+        }
+    }
+    return blocks;
+}
 
 na_batch_t na_remote_take(na_tcache_t *tcache, unsigned cls) {
     if (atomic_load_explicit(&tcache->remote_free[cls], memory_order_relaxed) == 0) return 0;
     na_batch_t stack = atomic_exchange_explicit(&tcache->remote_free[cls], 0, memory_order_acquire);
-    uint64_t blocks = 0;
-    for (na_batch_t batch = stack; batch != 0; batch = *na_batch_next(batch))
-        blocks += na_batch_count(batch);
+    uint64_t blocks = count_stack(tcache, stack);
     uint32_t taken = atomic_load_explicit(&tcache->remote_taken, memory_order_relaxed);
     atomic_store_explicit(&tcache->remote_taken, taken + 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&tcache->remote_bytes, blocks * na_classes[cls].size,
@@ -96,10 +120,15 @@ static void post_to_tcache(na_tcache_t *owner, unsigned cls, na_batch_t batch) {
     uint64_t bytes = (uint64_t)na_batch_count(batch) * na_classes[cls].size;
     uint64_t before = atomic_fetch_add_explicit(&owner->remote_bytes, bytes, memory_order_relaxed);
     na_batch_t top = atomic_load_explicit(&owner->remote_free[cls], memory_order_relaxed);
-    do
+    do {
+        if (NA_UNLIKELY(na_batch_first(top) == na_batch_first(batch))) {
+            atomic_fetch_sub_explicit(&owner->remote_bytes, bytes, memory_order_relaxed);
+            na_misuse("double free of", na_batch_first(batch));
+            return;
+        }
         *na_batch_next(batch) = top;
-    while (!atomic_compare_exchange_weak_explicit(&owner->remote_free[cls], &top, batch,
-                                                  memory_order_seq_cst, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&owner->remote_free[cls], &top, batch,
+                                                    memory_order_seq_cst, memory_order_relaxed));
     /* Seen after the remote frees are in: a thread that leaves looks for remote frees after
      * it says so. */
     if (atomic_load_explicit(&owner->phase, memory_order_seq_cst) == NA_TCACHE_ABANDONED)

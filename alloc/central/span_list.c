@@ -241,9 +241,34 @@ static bool is_alone(const na_span_list_t *spans, const na_span_t *span) {
     return true;
 }
 
+/* More blocks come home than are out: one of them is on the span's list already. */
+static NA_COLD void name_the_second(const na_span_t *span, void *first, uint32_t count) {
+    uint64_t seen[NA_CAPACITY_MAX / 64] = {0};
+    void *of[2] = {span->free, first};
+    uint32_t counts[2] = {span->free_count, count};
+    for (unsigned list = 0; list < 2; list++) {
+        void *block = of[list];
+        for (uint32_t i = 0; i < counts[list]; i++, block = *na_block_next(block)) {
+            size_t offset = (uintptr_t)block - span->start;
+            uint32_t index = na_block_index(&na_classes[span->cls], offset);
+            if (index >= span->capacity) break; /* overwritten */
+            if (seen[index / 64] >> index % 64 & 1) {
+                na_span_fault("double free of", block);
+                return;
+            }
+            seen[index / 64] |= (uint64_t)1 << index % 64;
+        }
+    }
+    na_span_fault("double free of", first);
+}
+
 size_t na_span_list_give(na_span_list_t *spans, na_span_t *span, void *first, void *last,
                          uint32_t count, unsigned cls) {
     if (na_is_mixed(span)) return na_mix_give(span, cls, first, count);
+    if (NA_UNLIKELY(count > in_use(span))) {
+        name_the_second(span, first, count);
+        return 0;
+    }
     *na_block_next(last) = span->free;
     if (span->free == NULL) span->free_tail = last;
     span->free = first;

@@ -158,6 +158,10 @@ static NA_NOINLINE void give_remote(na_tcache_t *tcache, uint32_t tag, void *blo
 /* A block whose page has this tag, or would have it, were it not for a profile. */
 NA_INLINE void give(na_tcache_t *tcache, uint32_t tag, void *block) {
     unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
+    if (NA_UNLIKELY(!na_is_block_start(na_span_by_page(block), block))) {
+        na_misuse("free of", block);
+        return;
+    }
     if (tcache->bins[cls].tag == tag) {
         na_poll_renewal(tcache);
         na_bin_put(tcache, cls, block);
