@@ -203,6 +203,18 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
     case OPTION_STATS:
         c->stats = true;
         break;
+    case OPTION_POLICY:
+        if (*argument == 0) return mistake("--policy takes a file", "");
+        c->policy = argument;
+        break;
+    case OPTION_ROUNDS: {
+        char *end;
+        long rounds = strtol(argument, &end, 10);
+        if (*argument == 0 || *end != 0 || rounds < 6 || rounds > 1000)
+            return mistake("--rounds takes a number from 6 to 1000, not: ", argument);
+        c->rounds = (unsigned)rounds;
+        break;
+    }
     case OPTION_LIBRARY:
         c->library = argument;
         break;
@@ -249,6 +261,9 @@ static int check(const na_run_command_t *c) {
         if (c->program[0] != NULL) return mistake("with a PID no program is run: ", c->program[0]);
         return -1;
     }
+    if (c->rounds != 0 && c->policy == NULL) return mistake("--rounds", " needs --policy=FILE");
+    if (c->rounds != 0 && (profile || c->environment))
+        return mistake("--rounds goes with neither a profile nor --env", "");
     if (c->program[0] == NULL && !c->environment) return mistake("no program named", "");
     if (!profile && (c->report || c->html || c->output != NULL))
         return mistake(c->report ? "--report"

@@ -1,5 +1,6 @@
 /* environment.c - what is set for the program. Options of the command line win over variables that
  * are set already, and say so; what no option is about stays as the user set it. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,13 @@ bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *too
                             const na_run_program_t *program, const na_run_place_t *place) {
     bool good = program->linked || preload(tools->library);
     if (c->check) good = good && set_option("NUMALLOC_CHECK", "1", "--check");
+    if (c->policy != NULL) {
+        /* The program may change its directory before it begins. */
+        char *path = realpath(c->policy, NULL);
+        if (path == NULL) na_run_say("%s: %s", c->policy, strerror(errno));
+        good = good && path != NULL && set_option("NUMALLOC_POLICY", path, "--policy");
+        free(path);
+    }
     if (c->stats) good = good && set_option("NUMALLOC_STATS", "1", "--stats");
     if (c->mode != NULL) good = good && set_option("NUMALLOC_PROFILE", c->mode, c->by);
     if (c->interval != NULL)

@@ -63,6 +63,7 @@ int main(int argc, char **argv) {
     if (program.other_malloc)
         na_run_say("%s has a malloc of its own, so numalloc may do nothing in it; build it without",
                    program.path);
+    if (command.rounds != 0) return na_run_rounds(&command, &program);
     if (!command.environment) return na_run_become(&program, command.program);
     na_run_print_environment();
     return fflush(stdout) == 0 ? 0 : NA_RUN_FAILED;

@@ -8,6 +8,7 @@
  *     environment.c  what is set for the program
  *     place.c        where the profiles go, and what is there when the program has ended
  *     child.c        runs a program and waits: signals, job control
+ *     rounds.c       --rounds: with a policy and without
  *     result.c       the lines at the end, the page
  *     proc.c         what /proc says of another process
  *     control.c      --start, --stop, --dump
@@ -52,7 +53,8 @@ typedef struct na_run_command {
     bool later, check, stats, python;
     bool report, html, quiet;
     bool environment; /* print it only */
-    const char *output, *library;
+    const char *output, *library, *policy;
+    unsigned rounds;          /* 0: none */
     na_run_request_t request; /* to a running process */
     pid_t pid;
     char **program; /* its argv, ends with NULL */
@@ -144,6 +146,12 @@ bool na_run_tool(char *const *argv, int to);
 void na_run_detached(char *const *argv);
 /* Ends this process as another one ended. */
 _Noreturn void na_run_end_as(int status);
+
+/* ---- rounds.c ---- */
+
+/* Runs the program in turn with the policy and without. 0: it pays; 1: it does not, or that is not
+ * clear; else the status to end with. */
+int na_run_rounds(const na_run_command_t *command, const na_run_program_t *program);
 
 /* ---- result.c ---- */
 

@@ -152,6 +152,28 @@ static void local(made_t *m) {
         made_touch(m, small, 2, 1, 0);
 }
 
+/* By looks at a line: two counters in it, each another thread's. `apart`: two blocks of two sites;
+ * else words of one. */
+static void counters(made_t *m, bool apart) {
+    made_begin(m);
+    m->source = NA_NPROF_SOURCE_WATCH;
+    m->flags = NA_NPROF_ACCESS_VALID | NA_NPROF_ACCESS_USED | NA_NPROF_ACCESS_OP;
+    m->unit = NA_NPROF_UNIT_ACCESSES;
+    m->step = 20 * MADE_MS;
+    m->threads = 3;
+    uint32_t one = made_object(m, 4, 1, 0, apart ? 8 : 64), other = one;
+    if (apart) other = made_object(m, 5, 1, 0, 8);
+    uint64_t base = m->objects[one - 1].base;
+    m->objects[other - 1].base = apart ? base + 16 : base;
+    for (uint32_t i = 0; i < 40; i++) {
+        na_nprof_access_probe_t *p = made_probe(m, base, base + 16);
+        p->object[0] = one;
+        p->object[1] = other;
+        made_use(p, 0, 2, 200, 200);
+        made_use(p, 1, 3, 200, 200);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc != 2 && argc != 3) return 2;
     directory = argv[1];
@@ -185,5 +207,9 @@ int main(int argc, char **argv) {
     write_file(&m, "empty");
     looked_at(&m);
     write_file(&m, "looked");
+    counters(&m, true);
+    write_file(&m, "counters");
+    counters(&m, false);
+    write_file(&m, "words");
     return 0;
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# policy_tool.sh LIBNUMALLOC.SO NUMALLOC_DUMP POLICY_SERVER - numalloc-dump policy: from a profile to
-# rules, and what they gain in the next run of the same program.
+# policy_tool.sh LIBNUMALLOC.SO NUMALLOC_DUMP POLICY_SERVER ACCESS_MADE NUMALLOC_RUN - numalloc-dump
+# policy: from a profile to rules, and what they gain in the next run of the same program.
 set -euo pipefail
 # shellcheck source=tests/programs/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-dump=$2 server=$3
+dump=$2 server=$3 made=$4 run=$5
 [ "$(uname -m)" = x86_64 ] || skip "rules of several frames are for x86-64"
 requests=150000
 cd "$work"
@@ -57,6 +57,46 @@ has '^# No rules: ' none || fail "it does not say that there are none: $(cat non
 "$dump" policy sites.nprof --min-gain 99 >none
 has '^# The most by life would be [0-9.]* %; --min-gain is 99 %.$' none || fail "$(cat none)"
 "$dump" policy --check none sites.nprof | has '^0 of 0 rules can be obeyed$' || fail "none is a policy, too"
+
+# From accesses, made up: what each verdict becomes.
+mkdir made
+"$made" made
+site() { # NAME ACTION: one site
+    "$dump" policy "made/$1.nprof" -o "$1.policy" || fail "$1: status $?"
+    [ "$(sed -n 's/^site .* : //p' "$1.policy")" = "$2" ] || fail "$1: $(cat "$1.policy")"
+    "$dump" policy --check "$1.policy" >checked || true # the machine may not have node 1
+    has -E ' of [0-9] rules? can be obeyed$' checked || fail "$1: not read again: $(cat checked)"
+}
+site handed 'place=consumer 1'
+site parted place=first-touch
+site server0 place=interleave
+site counters $'lines=own\nlines=own'
+site words ''
+site rows ''
+site crowded ''
+site local ''
+for name in words crowded rows; do
+    "$dump" policy "made/$name.nprof" --explain | has '^#   made.*; .*\(pin\|separate\|another node\)' ||
+        fail "$name: nothing is explained: $("$dump" policy "made/$name.nprof" --explain)"
+done
+"$dump" policy made/handed.nprof made/parted.nprof made/counters.nprof -o all.policy
+"$dump" policy --check all.policy made/handed.nprof >checked || true
+has -E '^[0-9] of [0-9] rules? can be obeyed' checked || fail "several: $(cat checked)"
+
+# numalloc-run hands it on, by a path that holds elsewhere, and finds out whether it pays.
+(cd / && "$run" --library="$lib" --policy="$work/sites.policy" --stats "$server" 1000) 2>errors >out
+has "^policy $work/sites.policy: 1 rules; 75 blocks" errors || fail "numalloc-run --policy: $(cat errors)"
+rc=0
+"$run" --library="$lib" --policy=sites.policy --rounds=6 "$server" 2000 >out 2>errors || rc=$?
+[ "$rc" -le 1 ] || fail "--rounds: status $rc: $(cat errors)"
+[ "$(wc -l <out)" = 1 ] || fail "--rounds: the output of more than one run: $(cat out)"
+for line in '^sites.policy, 6 rounds:$' '^  time .* times (' '^  peak .* times (' '^  mean .* times (' \
+    '^  \(it pays\|it does not pay\|it makes no difference\|unclear\)'; do
+    has "$line" errors || fail "--rounds does not say '$line': $(cat errors)"
+done
+rc=0
+"$run" --library="$lib" --policy=sites.policy --rounds=6 false 2>errors || rc=$?
+[ "$rc" = 125 ] && has 'false without the policy: status 1' errors || fail "--rounds of what fails: $rc"
 
 # What cannot be obeyed.
 sed 's/^\(module m1 [^ ]*\) .*/\1 0123456789abcdef/; s/^program.*/program any/' sites.policy >other

@@ -10,7 +10,7 @@
 #include "profiler/analyze/blocks/findings.h"
 #include "profiler/analyze/blocks/replay.h"
 
-#define LONG_PART 0.25    /* of the run */
+#define LONG_PART 0.5     /* of the run */
 #define MOSTLY    0.5     /* of a site's blocks, long-lived */
 #define SMALL_MAX 32768.0 /* larger blocks have spans of their own (alloc/central/sizeclass.h) */
 #define SPAN_PAGE 8192.0  /* of small blocks (page/pageheap.h); most spans are one or a few */

@@ -2,7 +2,7 @@
  * uses: a span with one live block in it cannot go back. In a heap of their own such blocks lie
  * close together, and what short-lived blocks leave becomes free as a whole.
  *
- * Long is what lives for a quarter of the run, or to its end. What a site keeps is either measured
+ * Long is what lives for half of the run, or to its end. What a site keeps is either measured
  * (the spans as they were when the profile was completed, where most of its long-lived blocks still
  * lived), or estimated: as if long- and short-lived blocks of about one size had come in no
  * particular order until the peak, which is the most that it can be.

@@ -22,11 +22,13 @@ void na_policy_put_nothing(const na_policy_work_t *w) {
                w->few_samples);
 }
 
-/* A verdict that nobody can follow but the program's author. */
-static void put_verdict(const na_policy_profile_t *p, const na_verdict_t *v) {
+/* A verdict that nobody can follow but the program's author; `first`: of those that are shown. */
+static bool put_verdict(const na_policy_profile_t *p, const na_verdict_t *v, bool first) {
     na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
     const na_flow_group_t *g = &p->flows.groups[v->group];
-    if (place.own_lines || place.place != NA_POLICY_PLACE_NONE || place.why_not == NULL) return;
+    if (place.own_lines || place.place != NA_POLICY_PLACE_NONE || place.why_not == NULL)
+        return false;
+    if (first) printf("# What no rule mends:\n");
     const na_symbol_frame_t *leaf;
     const na_symbol_frame_t *frame = g->site == 0 ? NULL : na_view_site(&p->in, g->site, &leaf);
     char label[NA_LABEL] = "?";
@@ -38,6 +40,7 @@ static void put_verdict(const na_policy_profile_t *p, const na_verdict_t *v) {
     na_text_put(stdout, label);
     printf(": %s (%.1f %% of all remote cost); %s\n", na_verdict_texts[v->kind].title,
            100 * v->cost_share, place.why_not);
+    return true;
 }
 
 #define MOST_VERDICTS 20u
@@ -49,9 +52,9 @@ static void put_verdicts(const na_policy_profile_t *p) {
         printf(": nothing is known of placement and lines (NUMALLOC_PROFILE=sites,access=auto).\n");
         return;
     }
-    if (p->verdicts.count != 0) printf("# What no rule mends:\n");
-    for (uint32_t i = 0; i < p->verdicts.count && i < MOST_VERDICTS; i++)
-        put_verdict(p, &p->verdicts.items[i]);
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < p->verdicts.count && shown < MOST_VERDICTS; i++)
+        shown += put_verdict(p, &p->verdicts.items[i], shown == 0);
 }
 
 static void put_lives(const na_policy_profile_t *p) {

@@ -11,7 +11,7 @@
 #define TINY       0.001 /* share of all bytes and blocks below which a site has no say */
 #define CHANCE     0.8   /* of a verdict that makes a rule */
 #define DRAWN      10u   /* samples behind what is said of a site's blocks */
-#define OF_LIFE    0.001 /* share of what all long-lived blocks keep, below which it is no matter */
+#define OF_LIFE    0.01  /* share of what all long-lived blocks keep, below which it is no matter */
 #define GROWN      2.0   /* times that a block grows, at least, on average */
 #define GROWN_TO   8.0   /* the largest block against the mean one: no more is reserved in vain */
 #define RESERVED   (UINT64_C(1) << 20)
@@ -94,10 +94,14 @@ static bool matters(const na_policy_profile_t *p, const na_counters_t *sum) {
            (double)sum->alloc_count >= TINY * (double)all->alloc_count;
 }
 
-/* Index of the site, `count` if there is none. */
+static size_t all_sites(const na_policy_profile_t *p) {
+    return p->in.sites.count + p->more_count;
+}
+
+/* Index of the site; all_sites() if there is none. */
 static size_t index_of(const na_policy_profile_t *p, uint32_t site) {
     size_t i = 0;
-    while (i < p->in.sites.count && p->in.sites.items[i].site != site)
+    while (i < all_sites(p) && na_policy_site(p, i) != site)
         i++;
     return i;
 }
@@ -105,7 +109,7 @@ static size_t index_of(const na_policy_profile_t *p, uint32_t site) {
 /* A site of which two things are said has that which more depends on. */
 static void note(const na_policy_profile_t *p, uint32_t *of, uint32_t site, uint32_t verdict) {
     size_t i = index_of(p, site);
-    if (i == p->in.sites.count) return;
+    if (i == all_sites(p)) return;
     const na_verdict_t *items = p->verdicts.items;
     if (of[i] == 0 || na_place_gain(&p->verdicts, &items[verdict]) >
                           na_place_gain(&p->verdicts, &items[of[i] - 1]))
@@ -123,11 +127,34 @@ static void note_line(const na_policy_profile_t *p, uint32_t verdict) {
     }
 }
 
+/* In mode sample few sites are counted, and any may be accessed. */
+static bool find_more_sites(na_policy_profile_t *p) {
+    uint32_t stacks = na_reader_stacks(p->in.reader).count;
+    uint8_t *known = calloc((size_t)stacks + 1, 1);
+    p->more_sites = calloc((size_t)p->flows.group_count + 1, sizeof *p->more_sites);
+    if (known == NULL || p->more_sites == NULL) {
+        free(known);
+        return false;
+    }
+    for (size_t i = 0; i < p->in.sites.count; i++)
+        if (p->in.sites.items[i].site < stacks) known[p->in.sites.items[i].site] = 1;
+    for (uint32_t g = 0; g < p->flows.group_count; g++) {
+        const na_flow_group_t *group = &p->flows.groups[g];
+        if (group->kind != NA_FLOW_HEAP || group->site == 0 || group->site >= stacks ||
+            known[group->site] != 0)
+            continue;
+        known[group->site] = 1;
+        p->more_sites[p->more_count++] = group->site;
+    }
+    free(known);
+    return true;
+}
+
 static bool read_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
-    p->place = calloc(p->in.sites.count + 1, sizeof *p->place);
-    p->lines = calloc(p->in.sites.count + 1, sizeof *p->lines);
+    if (!na_flows_read(&p->in.reader, 1, &p->flows) || !find_more_sites(p)) return false;
+    p->place = calloc(all_sites(p) + 1, sizeof *p->place);
+    p->lines = calloc(all_sites(p) + 1, sizeof *p->lines);
     if (p->place == NULL || p->lines == NULL) return false;
-    if (!na_flows_read(&p->in.reader, 1, &p->flows)) return false;
     if (p->flows.count == 0 && p->flows.probe_count == 0) return true;
     if (!na_verdicts_make(&p->flows, &p->verdicts)) return false;
     p->accesses = true;
@@ -151,8 +178,9 @@ static bool read_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
 }
 
 static void set_accesses(const na_policy_profile_t *p, size_t i, na_run_t *run) {
-    const na_counters_t *sum = &p->in.sites.items[i].sum;
-    uint32_t otherwise = p->accesses && matters(p, sum) ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
+    const na_counters_t *sum = na_policy_sum(p, i);
+    uint32_t otherwise =
+        p->accesses && sum != NULL && matters(p, sum) ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
     run->verdict[NA_RULE_PLACE] = otherwise;
     run->verdict[NA_RULE_LINES] = otherwise;
     if (p->place[i] != 0) {
@@ -170,8 +198,9 @@ double na_policy_memory(const na_policy_profile_t *p) {
 }
 
 static uint32_t life_verdict(na_policy_work_t *w, const na_policy_profile_t *p, size_t i) {
+    const na_counters_t *sum = na_policy_sum(p, i);
+    if (sum == NULL) return NA_VERDICT_ANY;
     const na_site_life_t *life = &p->lives.items[i];
-    const na_counters_t *sum = &p->in.sites.items[i].sum;
     bool sampled = na_reader_header(p->in.reader)->mode == NA_NPROF_MODE_SAMPLE;
     double gain = p->lives.kept / na_policy_memory(p);
     if (!life->is_long) return matters(p, sum) ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
@@ -179,7 +208,9 @@ static uint32_t life_verdict(na_policy_work_t *w, const na_policy_profile_t *p, 
         if (gain > w->below[NA_RULE_LIFE]) w->below[NA_RULE_LIFE] = gain;
         return NA_VERDICT_ANY;
     }
-    if (life->kept < OF_LIFE * p->lives.kept) return NA_VERDICT_ANY;
+    /* What lived long, but is gone in the end, must not be among what stays. */
+    if (life->kept < OF_LIFE * p->lives.kept)
+        return matters(p, sum) && !life->measured ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
     if (sampled && sum->raw_allocs < DRAWN) {
         w->few_samples++;
         return NA_VERDICT_ANY;
@@ -200,8 +231,9 @@ double na_policy_growth(const na_policy_profile_t *p, const na_counters_t *sum, 
 }
 
 static uint32_t reserve_verdict(na_policy_work_t *w, const na_policy_profile_t *p, size_t i) {
-    const na_counters_t *sum = &p->in.sites.items[i].sum;
+    const na_counters_t *sum = na_policy_sum(p, i);
     uint64_t bytes = 0;
+    if (sum == NULL) return NA_VERDICT_ANY;
     double gain = na_policy_growth(p, sum, &bytes);
     if (gain > 0 && gain >= w->least) return (uint32_t)bytes;
     if (gain > w->below[NA_RULE_RESERVE]) w->below[NA_RULE_RESERVE] = gain;
@@ -210,17 +242,31 @@ static uint32_t reserve_verdict(na_policy_work_t *w, const na_policy_profile_t *
 
 /* ---- all ---- */
 
+/* How much depends on a site: what was allocated there; if that is not known, what was accessed. */
+static void weigh(const na_policy_profile_t *p, size_t i, na_run_t *run) {
+    const na_counters_t *sum = na_policy_sum(p, i);
+    if (sum != NULL) {
+        run->bytes = (double)sum->alloc_bytes;
+        run->blocks = na_view_count(&p->in, (double)sum->alloc_count);
+        return;
+    }
+    for (uint32_t g = 0; g < p->flows.group_count; g++) {
+        const na_flow_group_t *group = &p->flows.groups[g];
+        if (group->kind != NA_FLOW_HEAP || group->site != na_policy_site(p, i)) continue;
+        run->bytes += (double)group->bytes;
+        run->blocks += group->objects;
+    }
+}
+
 static void add_runs(na_policy_work_t *w, uint32_t source) {
     na_policy_profile_t *p = &w->profiles[source];
-    for (size_t i = 0; i < p->in.sites.count; i++) {
-        const na_site_t *site = &p->in.sites.items[i];
-        if (site->sum.alloc_count == 0) continue;
+    for (size_t i = 0; i < all_sites(p); i++) {
+        const na_counters_t *sum = na_policy_sum(p, i);
+        if (sum != NULL && sum->alloc_count == 0) continue;
         na_run_t *run = &w->runs[w->run_count++];
-        *run = (na_run_t){.source = source,
-                          .item = (uint32_t)i,
-                          .bytes = (double)site->sum.alloc_bytes,
-                          .blocks = na_view_count(&p->in, (double)site->sum.alloc_count)};
-        fill_frames(p, site->site, run);
+        *run = (na_run_t){.source = source, .item = (uint32_t)i};
+        weigh(p, i, run);
+        fill_frames(p, na_policy_site(p, i), run);
         set_accesses(p, i, run);
         run->verdict[NA_RULE_LIFE] = life_verdict(w, p, i);
         run->verdict[NA_RULE_RESERVE] = reserve_verdict(w, p, i);
@@ -249,17 +295,18 @@ static na_status_t load(na_policy_work_t *w, const char *const *files, size_t co
         na_policy_profile_t *p = &w->profiles[w->count];
         na_status_t status = na_view_load(&p->in, files[w->count], &w->options, false);
         if (status != NA_STATUS_WHOLE) return status;
-        sites += p->in.sites.count;
     }
-    w->runs = calloc(sites + 1, sizeof *w->runs);
-    if (w->runs == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
         na_policy_profile_t *p = &w->profiles[i];
         if (!add_elfs(w, p) || !read_accesses(w, p) ||
             !na_life_verdicts(p->in.reader, &p->in.sites, &p->lives))
             return NA_STATUS_MEMORY;
-        add_runs(w, i);
+        sites += all_sites(p);
     }
+    w->runs = calloc(sites + 1, sizeof *w->runs);
+    if (w->runs == NULL) return NA_STATUS_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        add_runs(w, i);
     return NA_STATUS_WHOLE;
 }
 
@@ -282,6 +329,7 @@ na_status_t na_policy_work_free(na_policy_work_t *w, na_status_t status) {
     for (size_t i = 0; i < w->count; i++) {
         na_policy_profile_t *p = &w->profiles[i];
         free(p->module);
+        free(p->more_sites);
         free(p->place);
         free(p->lines);
         na_verdicts_free(&p->verdicts);

@@ -24,8 +24,20 @@ typedef struct na_policy_profile {
     na_verdicts_t verdicts;
     na_lives_found_t lives;
     bool accesses; /* there were any: the first two are there */
+    /* Sites of blocks that were accessed, of which nothing was counted: they follow the others. */
+    uint32_t *more_sites;
+    size_t more_count;
     uint32_t *place, *lines;
 } na_policy_profile_t;
+
+/* The stack of a site, by index; what was counted there, NULL: nothing. */
+static inline uint32_t na_policy_site(const na_policy_profile_t *p, size_t i) {
+    size_t count = p->in.sites.count;
+    return i < count ? p->in.sites.items[i].site : p->more_sites[i - count];
+}
+static inline const na_counters_t *na_policy_sum(const na_policy_profile_t *p, size_t i) {
+    return i < p->in.sites.count ? &p->in.sites.items[i].sum : NULL;
+}
 
 typedef struct na_policy_work {
     na_options_t options;

@@ -69,12 +69,14 @@ static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *r
             add_verdict(p, p->place[run->item], NA_RULE_PLACE, &e, &e.placed_by, &e.placed);
         if (p->lines[run->item] != 0 && rule->value[NA_RULE_LINES] != NA_VERDICT_ALONE)
             add_verdict(p, p->lines[run->item], NA_RULE_LINES, &e, &e.lined_by, &e.lined);
-        if (run->verdict[NA_RULE_LIFE] == NA_LIFE_LONG) add_life(p, run, &e);
+        if (run->verdict[NA_RULE_LIFE] == NA_LIFE_LONG && run->item < p->in.sites.count)
+            add_life(p, run, &e);
         if (rule->value[NA_RULE_RESERVE] == NA_VERDICT_ALONE ||
             run->verdict[NA_RULE_RESERVE] != rule->value[NA_RULE_RESERVE])
             continue;
         uint64_t bytes;
-        const na_counters_t *sum = &p->in.sites.items[run->item].sum;
+        const na_counters_t *sum = na_policy_sum(p, run->item);
+        if (sum == NULL) continue;
         e.gain[NA_RULE_RESERVE] += na_policy_growth(p, sum, &bytes);
         e.chance[NA_RULE_RESERVE] = 0.8;
         e.copied += (double)sum->realloc_copy_bytes;
@@ -156,7 +158,7 @@ static void put_functions(const na_policy_work_t *w, const na_site_rule_t *rule)
     const na_run_t *run = &w->runs[rule->first];
     const na_policy_profile_t *p = &w->profiles[run->source];
     na_stack_table_t stacks = na_reader_stacks(p->in.reader);
-    uint32_t node = p->in.sites.items[run->item].site;
+    uint32_t node = na_policy_site(p, run->item);
     for (uint32_t i = 0; i < rule->depth && node < stacks.count; i++) {
         const na_symbol_frame_t *frames;
         char label[NA_LABEL];
@@ -180,8 +182,10 @@ static void put_place(const na_site_rule_t *rule, const evidence_t *e) {
            na_text_count(count, v->measure.samples));
     if (v->measure.remote == v->measure.remote)
         printf(", %.1f %% of them to another node's memory", 100 * v->measure.remote);
-    printf("\n#     expected: %.1f %% of all accesses become local or spread; confidence %s",
-           100 * e->gain[NA_RULE_PLACE], sure(v->chance));
+    bool spread = na_place_of(rule->value[NA_RULE_PLACE]) == NA_POLICY_INTERLEAVE;
+    printf("\n#     expected: %.1f %% of all accesses %s; confidence %s",
+           100 * e->gain[NA_RULE_PLACE], spread ? "are spread over the nodes" : "become local",
+           sure(v->chance));
     put_agree(rule->agree[NA_RULE_PLACE]);
     putchar('\n');
 }
@@ -193,7 +197,7 @@ static void put_lines(const na_site_rule_t *rule, const evidence_t *e) {
     printf("#   lines: %u threads use %u blocks of one line, %s accesses a second by others than "
            "the busiest\n",
            line->threads, line->objects, na_text_count(rate, line->others));
-    printf("#     expected: lines are under way for %.1f %% of the time no more; confidence %s",
+    printf("#     expected: at least %.1f %% of the time, which lines are under way; confidence %s",
            100 * e->gain[NA_RULE_LINES], sure(e->lined->chance));
     put_agree(rule->agree[NA_RULE_LINES]);
     putchar('\n');
@@ -202,7 +206,7 @@ static void put_lines(const na_site_rule_t *rule, const evidence_t *e) {
 static void put_life(const na_site_rule_t *rule, const evidence_t *e) {
     char blocks[NA_TEXT], kept[NA_TEXT];
     if (!(e->life_blocks > 0)) return;
-    printf("#   life: %.0f %% of %s blocks lived for a quarter of the run or to its end\n",
+    printf("#   life: %.0f %% of %s blocks lived for half of the run or to its end\n",
            100 * e->longs / e->life_blocks, na_text_count(blocks, e->life_blocks));
     printf("#     expected: %s%s less (%.1f %%), which they kept in the spans of others; "
            "confidence %s",
