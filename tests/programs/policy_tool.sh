@@ -96,7 +96,61 @@ for line in '^sites.policy, 6 rounds:$' '^  time .* times (' '^  peak .* times (
 done
 rc=0
 "$run" --library="$lib" --policy=sites.policy --rounds=6 false 2>errors || rc=$?
-[ "$rc" = 125 ] && has 'false without the policy: status 1' errors || fail "--rounds of what fails: $rc"
+[ "$rc" = 125 ] || fail "--rounds of what fails: $rc"
+has 'false without the policy: status 1' errors || fail "--rounds of what fails: $(cat errors)"
+
+# Programs of others: whatever their profiles say, under it they print what they print.
+real() { # NAME COMMAND...
+    local name=$1
+    shift
+    command -v "$1" >/dev/null || return 0
+    "$@" >plain.out 2>&1 </dev/null || fail "$name by itself"
+    NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/$name.nprof" LD_PRELOAD=$lib "$@" >profiled.out 2>&1 </dev/null
+    "$dump" policy "$name.nprof" --min-gain 0 -o "$name.policy" || fail "$name: no policy"
+    "$dump" policy --check "$name.policy" "$name.nprof" >checked || fail "$name: $(cat checked)"
+    LD_PRELOAD=$lib NUMALLOC_POLICY=$work/$name.policy "$@" >policy.out 2>&1 </dev/null || fail "$name under its policy"
+    cmp plain.out policy.out >&2 || fail "$name says something else under its policy"
+    say "$name: $(grep -c '^site ' "$name.policy") rules, the same"
+}
+export PYTHONMALLOC=malloc PYTHONHASHSEED=0
+real python3 /usr/bin/python3 -c 'import json
+keep = []
+for wave in range(3):
+    gone = []
+    for i in range(20000):
+        gone.append({str(i): [i]})
+        if i % 20 == 0: keep.append({"k%d" % i: str(i) * 5})
+print(len(json.dumps(keep)))'
+has '^site .*life=long' python3.policy || [ ! -e python3.policy ] || fail "python3: nothing stays"
+real jq jq -n '[range(20000) | {a: ., b: (tostring * 3)}] | map(.b) | sort | length'
+real sqlite3 sqlite3 :memory: 'create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) insert into t select i, hex(i) from n; delete from t where a % 10 <> 0; select sum(a) from t'
+
+# A server of Debian's: keys that stay among keys that go.
+if [ "$TEST_SCALE" = full ] && command -v redis-server redis-cli >/dev/null; then
+    redis() { # VARIABLE=VALUE... -> resident: KiB when it is quiet
+        local pid keys=200000
+        env "$@" LD_PRELOAD="$lib" redis-server --port 0 --unixsocket "$work/redis.socket" --save '' >redis.log 2>&1 &
+        pid=$!
+        at_end+=("kill $pid 2>/dev/null")
+        for _ in $(seq 100); do
+            if redis-cli -s redis.socket ping >/dev/null 2>&1; then break; fi
+            sleep 0.1
+        done
+        redis-cli -s redis.socket eval "for i=1,$keys do redis.call('set','k'..i,string.rep('x',60+i%120)) if i%30==0 then redis.call('hset','h'..i,'a',string.rep('y',90+i%60)) end end" 0 >/dev/null
+        redis-cli -s redis.socket eval "for i=1,$keys do redis.call('del','k'..i) end" 0 >/dev/null
+        sleep 3
+        resident=$(awk '/^VmRSS/ { print $2 }' "/proc/$pid/status")
+        redis-cli -s redis.socket shutdown nosave >/dev/null 2>&1 || true
+        wait "$pid" || true
+    }
+    redis A=1
+    plain=$resident
+    redis NUMALLOC_PROFILE=sites "NUMALLOC_PROFILE_FILE=$work/redis.nprof"
+    "$dump" policy redis.nprof -o redis.policy
+    redis "NUMALLOC_POLICY=$work/redis.policy"
+    say "redis-server, quiet: $plain KiB, under its policy $resident KiB"
+    [ "$((resident * 4))" -lt "$((plain * 3))" ] || fail "redis-server: not a quarter less"
+fi
 
 # What cannot be obeyed.
 sed 's/^\(module m1 [^ ]*\) .*/\1 0123456789abcdef/; s/^program.*/program any/' sites.policy >other

@@ -14,6 +14,7 @@
 #define OF_LIFE    0.01  /* share of what all long-lived blocks keep, below which it is no matter */
 #define GROWN      2.0   /* times that a block grows, at least, on average */
 #define GROWN_TO   8.0   /* the largest block against the mean one: no more is reserved in vain */
+#define IN_VAIN    0.01  /* share of memory that is reserved and never used, at most */
 #define RESERVED   (UINT64_C(1) << 20)
 #define LEAST_KEPT (256 * 1024.0) /* bytes: what a few spans are is no reason for a rule */
 
@@ -227,6 +228,9 @@ double na_policy_growth(const na_policy_profile_t *p, const na_counters_t *sum, 
     double mean = (double)sum->alloc_bytes / na_view_count(&p->in, (double)sum->alloc_count);
     if (sum->size_max > RESERVED || (double)sum->size_max > GROWN_TO * mean) return 0;
     *bytes = (sum->size_max + 63) & ~UINT64_C(63);
+    /* Nor may what is reserved and never grown to be much. */
+    double live = na_view_count(&p->in, (double)sum->peak_count) * (double)*bytes;
+    if (live - (double)sum->peak_bytes > IN_VAIN * na_policy_memory(p)) return 0;
     return (double)sum->realloc_copy_bytes * NA_FINDING_COPY_NS * 1e-6 / run_ms;
 }
 
