@@ -277,9 +277,10 @@ say "a view says which mode it needs"
 
 # Every view that is no export has come up here (events: profile_trace.sh; lifetimes, allocator
 # and top: dump_blocks.sh; the last
-# four: profile_control.sh; merge: fleet.sh; rules: policy.sh).
+# four: profile_control.sh; merge: fleet.sh; rules: policy.sh;
+# policy: policy_tool.sh).
 for view in $("$dump" help --names); do
-    case " ${seen[*]} help summary threads timeline compare list brief aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session rules memory objects object sharing pages verdicts merge " in
+    case " ${seen[*]} help summary threads timeline compare list brief aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session rules policy memory objects object sharing pages verdicts merge " in
     *" $view "*) ;;
     *) fail "the view $view has no test here" ;;
     esac
