@@ -251,116 +251,111 @@ void na_compare_table(const na_comparison_t *comparison, bool details, FILE *out
 /* ---- JSON -------------------------------------------------------------------------------------
  */
 
-static void json_ratio(const na_ratio_t *ratio, FILE *out) {
-    if (ratio->pairs == 0)
-        fputs("null", out);
-    else
-        fprintf(out, "{\"ratio\": %.6g, \"low\": %.6g, \"high\": %.6g, \"pairs\": %zu}",
-                ratio->ratio, ratio->low, ratio->high, ratio->pairs);
+static void json_ratio(na_json_t *json, const char *name, const na_ratio_t *ratio) {
+    if (ratio->pairs == 0) {
+        na_json_null(json, name);
+        return;
+    }
+    na_json_object(json, name);
+    na_json_real(json, "ratio", ratio->ratio, "%.6g");
+    na_json_real(json, "low", ratio->low, "%.6g");
+    na_json_real(json, "high", ratio->high, "%.6g");
+    na_json_u64(json, "pairs", ratio->pairs);
+    na_json_end(json);
 }
 
 static void json_value(const na_comparison_t *comparison, const na_compared_t *metric, size_t c,
-                       FILE *out) {
+                       na_json_t *json) {
     const double *values = metric->value + c * comparison->rounds;
     na_stats_t stats = na_case_stats(comparison, metric, c);
-    fputs("    {\"allocator\": ", out);
-    na_json_text(comparison->contender[c].name, out);
-    fprintf(out,
-            ", \"median\": %.9g, \"q1\": %.9g, \"q3\": %.9g, \"min\": %.9g, \"max\": %.9g, "
-            "\"rounds\": [",
-            stats.median, stats.q1, stats.q3, stats.min, stats.max);
-    for (size_t r = 0; r < comparison->rounds; r++) {
-        fputs(r == 0 ? "" : ", ", out);
-        if (values[r] == values[r])
-            fprintf(out, "%.9g", values[r]);
-        else
-            fputs("null", out);
-    }
+    na_json_indent(json, 4);
+    na_json_object(json, NULL);
+    na_json_string(json, "allocator", comparison->contender[c].name);
+    na_stats_json(&stats, json);
+    na_json_array(json, "rounds");
+    for (size_t r = 0; r < comparison->rounds; r++)
+        na_json_real(json, NULL, values[r], "%.9g");
+    na_json_end(json);
     /* Below 1: this allocator is better than the other. Of details, the base is the only other. */
-    fputs("], \"cost_relative_to\": {", out);
-    bool first = true;
+    na_json_object(json, "cost_relative_to");
     for (size_t other = 0; other < comparison->contenders; other++) {
         if (metric->rank != NA_HEADLINE && other != comparison->base) continue;
         na_ratio_t ratio = na_case_ratio(comparison, metric, c, other);
-        fputs(first ? "" : ", ", out);
-        first = false;
-        na_json_text(comparison->contender[other].name, out);
-        fputs(": ", out);
-        json_ratio(&ratio, out);
+        json_ratio(json, comparison->contender[other].name, &ratio);
     }
-    fputs("}}", out);
+    na_json_end(json);
+    na_json_end(json);
 }
 
-static void json_case(const na_comparison_t *comparison, const na_case_t *which, FILE *out) {
+static void json_case(const na_comparison_t *comparison, const na_case_t *which, na_json_t *json) {
     const na_compared_t *headline = na_case_main(which), *memory = na_case_memory(which);
-    bool first = true;
-    fputs("  {\"name\": ", out);
-    na_json_text(which->name, out);
-    fprintf(out, ", \"threads\": %u, ", which->threads);
+    na_json_indent(json, 2);
+    na_json_object(json, NULL);
+    na_json_string(json, "name", which->name);
+    na_json_u64(json, "threads", which->threads);
     if (which->bench == NULL) {
-        fputs("\"command\": ", out);
-        na_json_text(which->command, out);
+        na_json_string(json, "command", which->command);
     } else {
         na_knobs_t knobs;
         char error[256];
-        fputs("\"knobs\": ", out);
         na_plan_knobs(which->bench, which->word, which->words, &knobs, error, sizeof error);
-        na_knobs_json(&knobs, out);
+        na_knobs_json(&knobs, json);
     }
-    fputs(",\n   \"failures\": [", out);
+    na_json_indent(json, 3);
+    na_json_array(json, "failures");
     for (size_t c = 0; c < comparison->contenders; c++) {
         if (which->failure[c].count == 0) continue;
-        fputs(first ? "{\"allocator\": " : ", {\"allocator\": ", out);
-        first = false;
-        na_json_text(comparison->contender[c].name, out);
-        fprintf(out, ", \"count\": %zu, \"reason\": ", which->failure[c].count);
-        na_json_text(which->failure[c].reason, out);
-        fputc('}', out);
+        na_json_object(json, NULL);
+        na_json_string(json, "allocator", comparison->contender[c].name);
+        na_json_u64(json, "count", which->failure[c].count);
+        na_json_string(json, "reason", which->failure[c].reason);
+        na_json_end(json);
     }
-    fputs("],\n   \"headline\": ", out);
-    na_json_text(headline != NULL ? headline->name : "", out);
-    fputs(", \"memory\": ", out);
-    na_json_text(memory != NULL ? memory->name : "", out);
-    fputs(",\n   \"metrics\": [", out);
+    na_json_end(json);
+    na_json_indent(json, 3);
+    na_json_string(json, "headline", headline != NULL ? headline->name : "");
+    na_json_string(json, "memory", memory != NULL ? memory->name : "");
+    na_json_indent(json, 3);
+    na_json_array(json, "metrics");
     for (size_t m = 0; m < which->metrics; m++) {
         const na_compared_t *metric = &which->metric[m];
-        fprintf(out, "%s\n   {\"name\": ", m == 0 ? "" : ",");
-        na_json_text(metric->name, out);
-        fputs(", \"unit\": ", out);
-        na_json_text(metric->unit, out);
-        fprintf(out, ", \"better\": \"%s\", \"rank\": \"%s\", \"kind\": \"%s\", \"values\": [\n",
-                metric->better == NA_LOWER ? "lower" : "higher",
-                metric->rank == NA_HEADLINE ? "headline" : "detail", na_kind_word(metric->kind));
-        for (size_t c = 0; c < comparison->contenders; c++) {
-            json_value(comparison, metric, c, out);
-            fputs(c + 1 < comparison->contenders ? ",\n" : "]}", out);
-        }
+        na_json_indent(json, 3);
+        na_json_object(json, NULL);
+        na_json_string(json, "name", metric->name);
+        na_json_string(json, "unit", metric->unit);
+        na_json_string(json, "better", na_better_word(metric->better));
+        na_json_string(json, "rank", na_rank_word(metric->rank));
+        na_json_string(json, "kind", na_kind_word(metric->kind));
+        na_json_array(json, "values");
+        for (size_t c = 0; c < comparison->contenders; c++)
+            json_value(comparison, metric, c, json);
+        na_json_end(json);
+        na_json_end(json);
     }
-    fputs("]}", out);
+    na_json_end(json);
+    na_json_end(json);
 }
 
-static void json_means(const na_comparison_t *comparison, FILE *out) {
+static void json_means(const na_comparison_t *comparison, na_json_t *json) {
     unsigned counts[NA_THREAD_LISTS_MAX + 1];
     size_t count = thread_counts(comparison, counts);
-    bool first = true;
     for (int kind = NA_TIME; kind <= NA_MEMORY; kind++) {
         for (size_t k = 0; k < count; k++) {
             for (size_t c = 0; c < comparison->contenders; c++) {
                 na_ratio_t mean =
                     na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, comparison->base);
                 if (mean.pairs == 0) continue;
-                fprintf(out, "%s\n  {\"kind\": \"%s\", \"threads\": %u, \"allocator\": ",
-                        first ? "" : ",", na_kind_word((na_kind_t)kind), counts[k]);
-                first = false;
-                na_json_text(comparison->contender[c].name, out);
-                fputs(", \"cost_relative_to_base\": ", out);
-                json_ratio(&mean, out);
+                na_json_indent(json, 2);
+                na_json_object(json, NULL);
+                na_json_string(json, "kind", na_kind_word((na_kind_t)kind));
+                na_json_u64(json, "threads", counts[k]);
+                na_json_string(json, "allocator", comparison->contender[c].name);
+                json_ratio(json, "cost_relative_to_base", &mean);
                 if (c != comparison->control) {
                     mean = na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, NA_NONE);
-                    fputs(", \"cost_relative_to_best_other\": ", out);
-                    json_ratio(&mean, out);
+                    json_ratio(json, "cost_relative_to_best_other", &mean);
                 }
-                fputc('}', out);
+                na_json_end(json);
             }
         }
     }
@@ -370,47 +365,57 @@ void na_compare_json(const na_comparison_t *comparison, FILE *out) {
     char machine[512];
     na_control_t control = na_control_of(comparison);
     na_compare_machine(machine, sizeof machine);
-    fprintf(out,
-            "{\"rounds\": %zu,\n \"rounds_planned\": %zu,\n \"stopped\": ", comparison->rounds_done,
-            comparison->rounds);
-    if (comparison->stopped != NULL)
-        na_json_text(comparison->stopped, out);
-    else
-        fputs("null", out);
-    fputs(",\n \"base\": ", out);
-    na_json_text(comparison->contender[comparison->base].name, out);
-    fputs(",\n \"machine\": ", out);
-    na_json_text(machine, out);
-    fputs(",\n \"allocators\": [", out);
+    na_json_t json = na_json_open(out);
+    json.spaced = true;
+    na_json_object(&json, NULL);
+    na_json_u64(&json, "rounds", comparison->rounds_done);
+    na_json_indent(&json, 1);
+    na_json_u64(&json, "rounds_planned", comparison->rounds);
+    na_json_indent(&json, 1);
+    na_json_string(&json, "stopped", comparison->stopped);
+    na_json_indent(&json, 1);
+    na_json_string(&json, "base", comparison->contender[comparison->base].name);
+    na_json_indent(&json, 1);
+    na_json_string(&json, "machine", machine);
+    na_json_indent(&json, 1);
+    na_json_array(&json, "allocators");
     for (size_t c = 0; c < comparison->contenders; c++) {
-        fputs(c == 0 ? "\n  {\"name\": " : ",\n  {\"name\": ", out);
-        na_json_text(comparison->contender[c].name, out);
-        fputs(", \"preload\": ", out);
-        na_json_text(comparison->contender[c].path, out);
-        fputs(", \"malloc\": ", out);
-        na_json_text(comparison->contender[c].object, out);
-        fputc('}', out);
+        na_json_indent(&json, 2);
+        na_json_object(&json, NULL);
+        na_json_string(&json, "name", comparison->contender[c].name);
+        na_json_string(&json, "preload", comparison->contender[c].path);
+        na_json_string(&json, "malloc", comparison->contender[c].object);
+        na_json_end(&json);
     }
-    fputs("\n ],\n \"left_out\": [", out);
-    for (size_t i = 0; i < comparison->left_out_count; i++) {
-        if (i > 0) fputs(", ", out);
-        na_json_text(comparison->left_out[i], out);
-    }
-    fputs("],\n \"control\": ", out);
+    na_json_indent(&json, 1);
+    na_json_end(&json);
+    na_json_indent(&json, 1);
+    na_json_array(&json, "left_out");
+    for (size_t i = 0; i < comparison->left_out_count; i++)
+        na_json_string(&json, NULL, comparison->left_out[i]);
+    na_json_end(&json);
+    na_json_indent(&json, 1);
     if (control.cases == 0) {
-        fputs("null", out);
+        na_json_null(&json, "control");
     } else {
-        fprintf(out, "{\"tie\": %s, \"cases\": %zu, \"off\": %zu, \"allowed\": %zu, \"mean\": ",
-                control.tie ? "true" : "false", control.cases, control.off, control.allowed);
-        json_ratio(&control.mean, out);
-        fputc('}', out);
+        na_json_object(&json, "control");
+        na_json_bool(&json, "tie", control.tie);
+        na_json_u64(&json, "cases", control.cases);
+        na_json_u64(&json, "off", control.off);
+        na_json_u64(&json, "allowed", control.allowed);
+        json_ratio(&json, "mean", &control.mean);
+        na_json_end(&json);
     }
-    fputs(",\n \"means\": [", out);
-    json_means(comparison, out);
-    fputs("\n ],\n \"cases\": [\n", out);
-    for (size_t i = 0; i < comparison->case_count; i++) {
-        json_case(comparison, &comparison->cases[i], out);
-        fputs(i + 1 < comparison->case_count ? ",\n" : "\n", out);
-    }
-    fputs(" ]}\n", out);
+    na_json_indent(&json, 1);
+    na_json_array(&json, "means");
+    json_means(comparison, &json);
+    na_json_indent(&json, 1);
+    na_json_end(&json);
+    na_json_indent(&json, 1);
+    na_json_array(&json, "cases");
+    for (size_t i = 0; i < comparison->case_count; i++)
+        json_case(comparison, &comparison->cases[i], &json);
+    na_json_indent(&json, 1);
+    na_json_end(&json);
+    na_json_end(&json);
 }

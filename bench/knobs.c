@@ -154,31 +154,17 @@ void na_knobs_line(const na_knobs_t *knobs, FILE *out) {
     }
 }
 
-void na_knobs_json(const na_knobs_t *knobs, FILE *out) {
+void na_knobs_json(const na_knobs_t *knobs, na_json_t *out) {
     char buffer[64];
-    fputc('{', out);
+    na_json_object(out, "knobs");
     for (size_t i = 0; i < knobs->count; i++) {
         const na_knob_t *knob = &knobs->table[i];
-        fprintf(out, "%s\"%s\": ", i == 0 ? "" : ", ", knob->name);
         if (knob->kind == NA_KNOB_NUMBER)
-            fprintf(out, "%" PRIu64, knobs->value[i].number);
+            na_json_u64(out, knob->name, knobs->value[i].number);
         else if (knob->kind == NA_KNOB_FLAG)
-            fputs(knobs->value[i].number ? "true" : "false", out);
+            na_json_bool(out, knob->name, knobs->value[i].number != 0);
         else
-            na_json_text(na_knobs_value(knobs, i, buffer, sizeof buffer), out);
+            na_json_string(out, knob->name, na_knobs_value(knobs, i, buffer, sizeof buffer));
     }
-    fputc('}', out);
-}
-
-void na_json_text(const char *text, FILE *out) {
-    fputc('"', out);
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
-        if (*at == '"' || *at == '\\')
-            fprintf(out, "\\%c", *at);
-        else if (*at < 0x20)
-            fprintf(out, "\\u%04x", *at);
-        else
-            fputc(*at, out);
-    }
-    fputc('"', out);
+    na_json_end(out);
 }

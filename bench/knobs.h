@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "profiler/json/json.h"
+
 typedef enum na_knob_kind {
     NA_KNOB_NUMBER, /* --name N, min <= N <= max */
     NA_KNOB_CHOICE, /* --name WORD, one of `choices`; the value is its place in the list */
@@ -102,10 +104,7 @@ const char *na_knobs_value(const na_knobs_t *knobs, size_t index, char *buffer, 
 /* "threads=2 spots=10000 ...", without a newline. */
 void na_knobs_line(const na_knobs_t *knobs, FILE *out);
 
-/* {"threads": 2, "distribution": "uniform", ...} */
-void na_knobs_json(const na_knobs_t *knobs, FILE *out);
-
-/* A JSON string with its quotes. */
-void na_json_text(const char *text, FILE *out);
+/* "knobs": {"threads": 2, "distribution": "uniform", ...} */
+void na_knobs_json(const na_knobs_t *knobs, na_json_t *out);
 
 #endif

@@ -111,47 +111,66 @@ void na_report_table(const na_report_t *report, bool details, FILE *out) {
     }
 }
 
-static const char *better_word(const na_metric_t *metric) {
-    return metric->better == NA_LOWER ? "lower" : "higher";
+const char *na_better_word(na_better_t better) {
+    return better == NA_LOWER ? "lower" : "higher";
 }
 
 const char *na_kind_word(na_kind_t kind) {
     return kind == NA_TIME ? "time" : kind == NA_MEMORY ? "memory" : "ratio";
 }
 
-static const char *rank_word(const na_metric_t *metric) {
-    return metric->rank == NA_HEADLINE ? "headline" : "detail";
+const char *na_rank_word(na_rank_t rank) {
+    return rank == NA_HEADLINE ? "headline" : "detail";
+}
+
+void na_stats_json(const na_stats_t *stats, na_json_t *json) {
+    na_json_real(json, "median", stats->median, "%.9g");
+    na_json_real(json, "q1", stats->q1, "%.9g");
+    na_json_real(json, "q3", stats->q3, "%.9g");
+    na_json_real(json, "min", stats->min, "%.9g");
+    na_json_real(json, "max", stats->max, "%.9g");
 }
 
 void na_report_json(const na_report_t *report, FILE *out) {
     const na_allocator_id_t *id = report->allocator;
     char machine[256];
     na_machine_describe(machine, sizeof machine);
-    fprintf(out, "{\"benchmark\": \"%s\",\n \"malloc\": {\"path\": ", report->bench->name);
-    na_json_text(id->path, out);
-    fputs(", \"soname\": ", out);
-    na_json_text(id->soname, out);
-    fprintf(out, ", \"build_id\": \"%s\"},\n \"machine\": ", id->build_id);
-    na_json_text(machine, out);
-    fputs(",\n \"knobs\": ", out);
-    na_knobs_json(report->knobs, out);
-    fputs(",\n \"metrics\": [", out);
+    na_json_t json = na_json_open(out);
+    json.spaced = true;
+    na_json_object(&json, NULL);
+    na_json_string(&json, "benchmark", report->bench->name);
+    na_json_indent(&json, 1);
+    na_json_object(&json, "malloc");
+    na_json_string(&json, "path", id->path);
+    na_json_string(&json, "soname", id->soname);
+    na_json_string(&json, "build_id", id->build_id);
+    na_json_end(&json);
+    na_json_indent(&json, 1);
+    na_json_string(&json, "machine", machine);
+    na_json_indent(&json, 1);
+    na_knobs_json(report->knobs, &json);
+    na_json_indent(&json, 1);
+    na_json_array(&json, "metrics");
     for (size_t i = 0; i < report->result->count; i++) {
         const na_metric_t *metric = &report->result->metric[i];
         na_stats_t stats = stats_of(metric);
-        fprintf(out,
-                "%s\n  {\"name\": \"%s\", \"unit\": \"%s\", \"better\": \"%s\", \"rank\": \"%s\", "
-                "\"kind\": \"%s\", \"median\": %.9g, \"q1\": %.9g, \"q3\": %.9g, \"min\": %.9g, "
-                "\"max\": %.9g, "
-                "\"samples\": [",
-                i == 0 ? "" : ",", metric->name, metric->unit, better_word(metric),
-                rank_word(metric), na_kind_word(metric->kind), stats.median, stats.q1, stats.q3,
-                stats.min, stats.max);
+        na_json_indent(&json, 2);
+        na_json_object(&json, NULL);
+        na_json_string(&json, "name", metric->name);
+        na_json_string(&json, "unit", metric->unit);
+        na_json_string(&json, "better", na_better_word(metric->better));
+        na_json_string(&json, "rank", na_rank_word(metric->rank));
+        na_json_string(&json, "kind", na_kind_word(metric->kind));
+        na_stats_json(&stats, &json);
+        na_json_array(&json, "samples");
         for (size_t s = 0; s < metric->count; s++)
-            fprintf(out, "%s%.9g", s == 0 ? "" : ", ", metric->samples[s]);
-        fputs("]}", out);
+            na_json_real(&json, NULL, metric->samples[s], "%.9g");
+        na_json_end(&json);
+        na_json_end(&json);
     }
-    fputs("\n ]}\n", out);
+    na_json_indent(&json, 1);
+    na_json_end(&json);
+    na_json_end(&json);
 }
 
 void na_report_tsv(const na_report_t *report, FILE *out) {
@@ -159,8 +178,8 @@ void na_report_tsv(const na_report_t *report, FILE *out) {
     for (size_t i = 0; i < report->result->count; i++) {
         const na_metric_t *metric = &report->result->metric[i];
         fprintf(out, "metric\t%s\t%s\t%s\t%s\t%s\t%.17g\n", metric->name, metric->unit,
-                better_word(metric), rank_word(metric), na_kind_word(metric->kind),
-                stats_of(metric).median);
+                na_better_word(metric->better), na_rank_word(metric->rank),
+                na_kind_word(metric->kind), stats_of(metric).median);
     }
     fputs("end\n", out);
 }

@@ -4,6 +4,7 @@
 
 #include "bench.h"
 #include "process.h"
+#include "stats.h"
 
 typedef struct na_report {
     const na_bench_t *bench;
@@ -23,8 +24,13 @@ void na_report_json(const na_report_t *report, FILE *out);
  */
 void na_report_tsv(const na_report_t *report, FILE *out);
 
-/* "time", "memory" or "ratio". */
+/* "time", "memory" or "ratio"; "lower" or "higher"; "headline" or "detail". */
 const char *na_kind_word(na_kind_t kind);
+const char *na_better_word(na_better_t better);
+const char *na_rank_word(na_rank_t rank);
+
+/* Members of the innermost object: median, quartiles, extremes. */
+void na_stats_json(const na_stats_t *stats, na_json_t *json);
 
 /* A number with as many decimals as keep four digits. */
 void na_report_number(double value, char *out, size_t size);

@@ -60,7 +60,7 @@ ROOMS = [
     ["pagemap"],
     ["alloc/machine"],
     ["alloc/sys"],
-    ["profiler/containers"],
+    ["profiler/containers", "profiler/json"],
 ]
 # What may go up all the same.
 BEGINS = "any thread's first slow path starts the library, and only the top knows all that starts"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/dump/ui/json.h"
+#include "profiler/json/json.h"
 
 static char *text;
 static size_t size;

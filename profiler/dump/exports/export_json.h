@@ -3,7 +3,7 @@
 #define NUMALLOC_PROFILER_DUMP_EXPORTS_EXPORT_JSON_H
 
 #include "profiler/dump/profile/input.h"
-#include "profiler/dump/ui/json.h"
+#include "profiler/json/json.h"
 
 /* export_json_metrics.c. False: out of memory. */
 bool na_json_metrics(na_json_t *json, const na_view_input_t *in);

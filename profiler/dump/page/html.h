@@ -12,7 +12,7 @@
 #include "profiler/dump/page/html_blocks.h"
 #include "profiler/dump/page/html_intern.h"
 #include "profiler/dump/profile/input.h"
-#include "profiler/dump/ui/json.h"
+#include "profiler/json/json.h"
 
 #define NA_WEBPAGE_SITES        20000u
 #define NA_WEBPAGE_NODES        400000u /* of the tree; stacks are cut at their inner end beyond */

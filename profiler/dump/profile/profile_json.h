@@ -3,7 +3,7 @@
 #define NUMALLOC_PROFILER_DUMP_PROFILE_PROFILE_JSON_H
 
 #include "profiler/dump/profile/input.h"
-#include "profiler/dump/ui/json.h"
+#include "profiler/json/json.h"
 
 void na_json_run(na_json_t *json, const na_view_input_t *in);    /* what the header says */
 void na_json_header(na_json_t *json, const na_view_input_t *in); /* and what the sites say of it */

@@ -408,7 +408,7 @@ static void put_cell_csv(const na_column_t *column, const cell_t *cell) {
         if (column->kind == NA_KIND_ADDRESS)
             printf("%#" PRIx64, (uint64_t)cell->number);
         else
-            na_text_number(stdout, cell->number);
+            na_json_put_number(stdout, cell->number);
         return;
     }
     const char *text = cell->text == NULL ? "" : cell->text;

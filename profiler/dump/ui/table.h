@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "profiler/dump/ui/command_line.h"
-#include "profiler/dump/ui/json.h"
+#include "profiler/json/json.h"
 
 typedef enum na_cell_kind {
     NA_KIND_TEXT,

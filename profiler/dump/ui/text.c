@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "profiler/json/json.h"
+
 /* Digits of a whole number below 2^53, ended by a zero byte, as the last of `out`: several times as
  * fast as printf, which is most of the time of writing the events of a trace. */
 static char *whole(char out[24], double value) {
@@ -79,26 +81,10 @@ void na_text_append(char *to, size_t room, const char *format, ...) {
     va_end(arguments);
 }
 
-size_t na_text_utf8(const unsigned char *s) {
-    if (s[0] < 0x80) return 1;
-    size_t length = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
-                    : s[0] >= 0xe0 && s[0] <= 0xef ? 3
-                    : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                   : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80) /* also the end of the string */
-            return 0;
-    }
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 void na_text_put(FILE *to, const char *name) {
     const unsigned char *s = (const unsigned char *)name, *from = s; /* from on is to be written */
     while (*s != 0) {
-        size_t length = na_text_utf8(s);
+        size_t length = na_json_utf8(s);
         /* C0, DEL and C1 (U+0080..U+009F) are what a terminal obeys. */
         bool control = s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
         const unsigned char *next = s + (length == 0 ? 1 : length);
@@ -110,14 +96,4 @@ void na_text_put(FILE *to, const char *name) {
         s = next;
     }
     fwrite(from, 1, (size_t)(s - from), to);
-}
-
-void na_text_number(FILE *to, double value) {
-    char digits[24];
-    if (!isfinite(value))
-        fputs("null", to);
-    else if (is_whole(value))
-        fputs(whole(digits, value), to); /* exact, and never with an exponent */
-    else
-        fprintf(to, "%.15g", value);
 }

@@ -28,10 +28,4 @@ __attribute__((format(printf, 3, 4))) void na_text_append(char *to, size_t room,
 /* Writes a name with control characters and broken UTF-8 replaced by '?'. */
 void na_text_put(FILE *to, const char *name);
 
-/* Writes a number as JSON and CSV have it: null if it is none or infinite. */
-void na_text_number(FILE *to, double value);
-
-/* Length of the well-formed UTF-8 character at s, 0: none there. */
-size_t na_text_utf8(const unsigned char *s);
-
 #endif

@@ -3,8 +3,8 @@
  * Every function takes the member's name: NULL in an array, for the document itself, and after
  * na_json_key. What would make the document invalid (a name in an array, none in an object, an end
  * too many) is a fault of the caller and ends the program. */
-#ifndef NUMALLOC_PROFILER_DUMP_UI_JSON_H
-#define NUMALLOC_PROFILER_DUMP_UI_JSON_H
+#ifndef NUMALLOC_PROFILER_JSON_JSON_H
+#define NUMALLOC_PROFILER_JSON_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +18,8 @@ typedef struct na_json {
     FILE *to;
     unsigned depth;
     bool any, line, named; /* a comma comes first; a new line comes first; the name was written */
+    bool spaced;           /* a blank behind commas and colons, for documents that people read */
+    unsigned blanks;       /* in front of the new line */
     uint8_t object[NA_JSON_DEPTH / 8]; /* a bit for each level: it is an object */
 } na_json_t;
 
@@ -36,8 +38,9 @@ void na_json_document(na_json_t *json, const char *view);
 /* The name of the value that follows, where it is not known yet what kind that is. */
 void na_json_key(na_json_t *json, const char *name);
 
-/* The next value begins on a new line. */
+/* The next value, or the end, begins on a new line; behind so many blanks. */
 void na_json_line(na_json_t *json);
+void na_json_indent(na_json_t *json, unsigned blanks);
 
 /* Broken UTF-8 becomes U+FFFD. NULL: null. */
 void na_json_string(na_json_t *json, const char *name, const char *value);
@@ -48,6 +51,7 @@ void na_json_null(na_json_t *json, const char *name);
 
 /* Whole numbers exactly, others to 15 digits; null if it is none or infinite. */
 void na_json_number(na_json_t *json, const char *name, double value);
+void na_json_put_number(FILE *to, double value); /* bare, as CSV has it as well */
 /* By a format for one double. */
 __attribute__((format(printf, 4, 0))) void na_json_real(na_json_t *json, const char *name,
                                                         double value, const char *format);
@@ -59,5 +63,8 @@ void na_json_strings(na_json_t *json, const char *name, const char *const *value
 /* A string that is put together. */
 __attribute__((format(printf, 3, 4))) void na_json_text(na_json_t *json, const char *name,
                                                         const char *format, ...);
+
+/* Length of the well-formed UTF-8 character at s, 0: none there. */
+size_t na_json_utf8(const unsigned char *s);
 
 #endif

@@ -1,15 +1,31 @@
 /* json.c - JSON as a stream. See json.h. */
-#include "profiler/dump/ui/json.h"
+#include "profiler/json/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "profiler/dump/ui/text.h"
-
 __attribute__((noreturn, cold)) static void misused(const char *what) {
-    fprintf(stderr, "numalloc-dump: fault in the JSON that it writes: %s\n", what);
+    fprintf(stderr, "%s: fault in the JSON that it writes: %s\n", program_invocation_short_name,
+            what);
     abort();
+}
+
+size_t na_json_utf8(const unsigned char *s) {
+    if (s[0] < 0x80) return 1;
+    size_t length = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+                    : s[0] >= 0xe0 && s[0] <= 0xef ? 3
+                    : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                   : 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80) /* also the end of the string */
+            return 0;
+    }
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return length;
 }
 
 static void put_string(FILE *to, const char *string) {
@@ -21,7 +37,7 @@ static void put_string(FILE *to, const char *string) {
             s++;
             continue;
         }
-        size_t length = na_text_utf8(s);
+        size_t length = na_json_utf8(s);
         const unsigned char *next = s + (length == 0 ? 1 : length);
         if (length == 0 || *s == '"' || *s == '\\' || *s < 0x20 || *s == 0x7f) {
             fwrite_unlocked(from, 1, (size_t)(s - from), to);
@@ -43,13 +59,21 @@ static bool in_object(const na_json_t *json) {
     return json->depth != 0 && (json->object[json->depth / 8] >> json->depth % 8 & 1) != 0;
 }
 
+/* The new line that was asked for. */
+static bool begin_line(na_json_t *json) {
+    if (!json->line) return false;
+    fprintf(json->to, "\n%*s", (int)json->blanks, "");
+    json->line = false;
+    json->blanks = 0;
+    return true;
+}
+
 /* What comes before a value in an array, or before a name. */
 static void separate(na_json_t *json) {
     if (json->depth == 0 && json->any) misused("two documents");
     if (json->any) putc_unlocked(',', json->to);
+    if (!begin_line(json) && json->any && json->spaced) putc_unlocked(' ', json->to);
     json->any = true;
-    if (json->line) putc_unlocked('\n', json->to);
-    json->line = false;
 }
 
 void na_json_key(na_json_t *json, const char *name) {
@@ -57,6 +81,7 @@ void na_json_key(na_json_t *json, const char *name) {
     separate(json);
     put_string(json->to, name);
     putc_unlocked(':', json->to);
+    if (json->spaced) putc_unlocked(' ', json->to);
     json->named = true;
 }
 
@@ -86,8 +111,7 @@ void na_json_array(na_json_t *json, const char *name) {
 
 void na_json_end(na_json_t *json) {
     if (json->depth == 0 || json->named) misused("an end where none belongs");
-    if (json->line) putc_unlocked('\n', json->to);
-    json->line = false;
+    begin_line(json);
     putc_unlocked(in_object(json) ? '}' : ']', json->to);
     json->depth--;
     json->any = true; /* in the one around it: this */
@@ -96,6 +120,11 @@ void na_json_end(na_json_t *json) {
 
 void na_json_line(na_json_t *json) {
     json->line = true;
+}
+
+void na_json_indent(na_json_t *json, unsigned blanks) {
+    json->line = true;
+    json->blanks = blanks;
 }
 
 void na_json_string(na_json_t *json, const char *name, const char *value) {
@@ -136,9 +165,20 @@ void na_json_null(na_json_t *json, const char *name) {
     fputs_unlocked("null", json->to);
 }
 
+void na_json_put_number(FILE *to, double value) {
+    if (!isfinite(value)) {
+        fputs_unlocked("null", to);
+    } else if (value == floor(value) && fabs(value) < 9007199254740992.0) {
+        if (value < 0) putc_unlocked('-', to);
+        put_digits(to, (uint64_t)fabs(value)); /* exact, and never with an exponent */
+    } else {
+        fprintf(to, "%.15g", value);
+    }
+}
+
 void na_json_number(na_json_t *json, const char *name, double value) {
     begin_value(json, name);
-    na_text_number(json->to, value);
+    na_json_put_number(json->to, value);
 }
 
 void na_json_real(na_json_t *json, const char *name, double value, const char *format) {
