@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Twice the room, or as much as is wanted; at least 16. */
 static inline size_t na_array_room(size_t room, size_t wanted) {
@@ -33,6 +34,16 @@ static inline size_t na_array_room(size_t room, size_t wanted) {
             }                                                                                      \
         }                                                                                          \
         na_good;                                                                                   \
+    })
+
+/* The same for an array in which all room is used, by numbers: new room is cleared. */
+#define NA_ARRAY_RESERVE_ZERO(items, room, wanted)                                                 \
+    ({                                                                                             \
+        size_t na_before = (room);                                                                 \
+        bool na_there = NA_ARRAY_RESERVE((items), (room), (wanted));                               \
+        if (na_there && na_before < (room))                                                        \
+            memset((items) + na_before, 0, ((room)-na_before) * sizeof *(items));                  \
+        na_there;                                                                                  \
     })
 
 #endif

@@ -217,13 +217,7 @@ static void add_pool(void *arg, uint32_t id, const void *entry) {
     making_t *m = arg;
     const na_nprof_pool_t *pool = entry;
     if (id >= UINT16_MAX) return;
-    if (id >= m->pool_count) {
-        char **more = reallocarray(m->pool, (size_t)id + 1, sizeof *more);
-        if (more == NULL) return;
-        memset(more + m->pool_count, 0, (id + 1 - m->pool_count) * sizeof *more);
-        m->pool = more;
-        m->pool_count = id + 1;
-    }
+    if (!NA_ARRAY_RESERVE_ZERO(m->pool, m->pool_count, id + 1u)) return;
     free(m->pool[id]);
     m->pool[id] = strdup(pool->name);
 }

@@ -26,6 +26,8 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "profiler/containers/array.h"
+
 #define TOGETHER   16u /* events whose blocks are asked for at once, while as many are played */
 #define RING       (2 * TOGETHER)
 #define SITE_AHEAD 4u /* events between asking for a site and playing the event */
@@ -286,18 +288,6 @@ static void keep_peak(const na_replay_t *r, site_t *s) {
     s->epoch = r->epoch;
 }
 
-static bool grow_threads(na_replay_t *r, uint32_t thread) {
-    uint32_t room = r->thread_room == 0 ? 64 : r->thread_room;
-    while (room <= thread)
-        room *= 2;
-    thread_t *more = reallocarray(r->threads, room, sizeof *more);
-    if (more == NULL) return false;
-    memset(more + r->thread_room, 0, (room - r->thread_room) * sizeof *more);
-    r->threads = more;
-    r->thread_room = room;
-    return true;
-}
-
 /* A thread has an index of 16 bits: more is damage, and shares the state of thread 0. */
 static uint32_t thread_index(const na_event_t *event) {
     return event->thread <= UINT16_MAX ? event->thread : 0;
@@ -535,7 +525,7 @@ static bool play(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
     uint32_t thread = thread_index(event);
     r->came = 0;
     r->temporary = false;
-    r->failed = thread >= r->thread_room && !grow_threads(r, thread);
+    r->failed = !NA_ARRAY_RESERVE_ZERO(r->threads, r->thread_room, thread + 1u);
     if (!r->failed) {
         thread_t *t = &r->threads[thread];
         r->failed = !(na_event_is_alloc(event) ? play_alloc(r, t, event, freed)

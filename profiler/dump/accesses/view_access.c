@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/accesses/access_view.h"
 
 /* Columns that both tables have. */
@@ -82,14 +83,7 @@ typedef struct function_list {
 /* NULL: out of memory. */
 static function_t *function_at(function_list_t *list, const na_symbol_frame_t *frame) {
     size_t id = frame == NULL ? 0 : frame->id + (size_t)1;
-    if (id >= list->room) {
-        size_t more = id + id / 2 + 256;
-        function_t *bigger = reallocarray(list->items, more, sizeof *bigger);
-        if (bigger == NULL) return NULL;
-        memset(bigger + list->room, 0, (more - list->room) * sizeof *bigger);
-        list->items = bigger;
-        list->room = more;
-    }
+    if (!NA_ARRAY_RESERVE_ZERO(list->items, list->room, id + 1)) return NULL;
     if (list->items[id].frame == NULL) list->items[id].frame = frame;
     return &list->items[id];
 }
