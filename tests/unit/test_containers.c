@@ -40,6 +40,18 @@ Test(array, more_than_the_type_of_room_can_say) {
     free(items);
 }
 
+Test(array, new_room_is_cleared) {
+    uint32_t *items = NULL, room = 0;
+    for (uint32_t number = 0; number < 10000; number += 97) {
+        cr_assert(NA_ARRAY_RESERVE_ZERO(items, room, number + 1));
+        cr_assert_gt(room, number);
+        for (uint32_t i = 0; i < room; i++)
+            cr_assert_eq(items[i], i < number && i % 97 == 0 ? i + 1 : 0);
+        items[number] = number + 1;
+    }
+    free(items);
+}
+
 /* Unknown to the compiler, which would refuse it. */
 static volatile size_t most = SIZE_MAX / 2;
 
