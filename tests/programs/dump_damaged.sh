@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
-files=${DAMAGED_FILES:-6} # one of each kind
+files=${DAMAGED_FILES:-12} # two of each kind
 [ "$TEST_SCALE" != full ] || files=60
 
 profiled sites "$work/good.nprof" threads
@@ -49,7 +49,7 @@ for name in "good", "late":
     good = open("%s/%s.nprof" % (work, name), "rb").read()
     pages = len(good) // 4096
     places = list(range(3072, 3264, 8)) + [random.randrange(4096)]
-    places += [page * 4096 + random.randrange(4096) for page in range(1, pages, max(1, pages // 25))]
+    places += [page * 4096 + random.randrange(4096) for page in range(1, pages, max(1, pages // 60))]
     places += [pages * 4096 - 1]
     for at in places:
         bad = bytearray(good)
@@ -87,7 +87,7 @@ for ((i = 0; i < files; i++)); do
     at_end=("kill -9 $pid 2>/dev/null")
     while [ ! -s "$file" ]; do sleep 0.01; done
     sleep 0.05
-    for ((k = 0; k < 3; k++)); do
+    for ((k = 0; k < 2; k++)); do
         sound "$file" "mode $mode: a running process"
     done
     kill -9 "$pid"
@@ -95,9 +95,9 @@ for ((i = 0; i < files; i++)); do
     at_end=()
     sound "$file" "mode $mode: a killed process"
 done
-/usr/bin/python3 - "$dump" "$work" <<'END'
+/usr/bin/python3 - "$dump" "$work" "$files" <<'END'
 import random, struct, subprocess, sys
-dump, work = sys.argv[1:]
+dump, work, files = sys.argv[1:]
 random.seed(20261124)
 good = open(work + "/killed.sites.nprof", "rb").read()
 STACKS, CELLS, THREADS, MODULES, TIMELINE, LIVES, SIZES = 1, 2, 3, 4, 5, 9, 10
@@ -139,7 +139,7 @@ for kind in [PEAK, TIMELINE, *TOLD, *sorted({kind for kind, *_ in places if kind
     of_kind = [place for place in places if place[0] == kind]
     if not of_kind:
         sys.exit("dump_damaged: FAILED: no chunk of type %d in the file" % kind)
-    for _, at, step, least in random.sample(of_kind, min(15, len(of_kind))):
+    for _, at, step, least in random.sample(of_kind, min(18 if int(files) < 60 else 80, len(of_kind))):
         bit = random.randrange(least.bit_length() if least > 1 else 0, 8 * step)
         bad = bytearray(good)
         bad[at + bit // 8] ^= 1 << bit % 8
