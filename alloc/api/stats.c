@@ -12,7 +12,7 @@
 #include "alloc/page/chunk.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
-#include "alloc/policy/policy.h"
+#include "alloc/policy/report.h"
 #include "alloc/sys/meta.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"

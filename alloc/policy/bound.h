@@ -1,4 +1,4 @@
-/* na_bound.h - the policy of this process: the file's rules, and what they are bound to. Written by
+/* bound.h - the policy of this process: the file's rules, and what they are bound to. Written by
  * who binds (policy.c), read by who reports (report.c), each after na_policy_enter. */
 #ifndef NUMALLOC_ALLOC_POLICY_BOUND_H
 #define NUMALLOC_ALLOC_POLICY_BOUND_H

@@ -3,6 +3,7 @@
 
 #include "alloc/policy/bound.h"
 #include "alloc/policy/policy.h"
+#include "alloc/policy/report.h"
 #include "alloc/sys/print.h"
 
 #ifndef NA_PREFIXED

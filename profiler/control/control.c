@@ -13,6 +13,7 @@
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/policy/policy.h"
+#include "alloc/policy/report.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"

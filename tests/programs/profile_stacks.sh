@@ -35,7 +35,7 @@ checked() {
     [ "$rc" = 0 ] || fail "$name ends with status $rc: $(head -n 40 "$work/err")"
     total=$(sed -n 's/^stacks: //p' "$work/err" | tail -n 1)
     [ "${total:-0}" -gt 100 ] || fail "$name had only '${total:-}' stacks checked"
-    say "$name: $total stacks are as walked"
+    say "$name: of $total stacks those checked are as walked"
     rm -f "$work"/*.nprof
 }
 
