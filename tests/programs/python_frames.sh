@@ -20,7 +20,7 @@ scripts="reuse threads" forks="1 2"
 profiled() { # MODE FILE COMMAND...
     local mode=$1 file=$2
     shift 2
-    env NUMALLOC_PYTHON=1 NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$file" PYTHONMALLOC=malloc \
+    env NUMALLOC_PYTHON=1 NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$file" PYTHONMALLOC="${objects:-malloc}" \
         LD_PRELOAD="$lib" "$@"
 }
 
@@ -50,6 +50,16 @@ for python in $pythons; do
         "$dump" "$work/s.nprof" --stacks --sort total --top 0 --native >"$work/native"
         if grep -q 'script_threads.py:' "$work/native"; then fail "$version: --native shows Python"; fi
         grep -q '_PyEval_EvalFrameDefault' "$work/native" || fail "$version: --native lacks the interpreter"
+    done
+    # With pymalloc small objects are not seen, which is said there and nowhere else.
+    for name in malloc pymalloc; do
+        rm -f "$work/m.nprof"*
+        objects=$name profiled sites "$work/m.nprof" "$python" -c 'print()' >/dev/null ||
+            fail "$version: fails with PYTHONMALLOC=$name"
+        said=no
+        "$dump" "$work/m.nprof" | grep 'objects of up to 512 B are not seen' >/dev/null && said=yes
+        [ $name.$said = malloc.no ] || [ $name.$said = pymalloc.yes ] ||
+            fail "$version: PYTHONMALLOC=$name: that small objects are not seen is said: $said"
     done
     for export in folded pprof speedscope json html; do
         "$dump" $export "$work/s.nprof" -o "$work/out.$export" || fail "$version: export $export fails"

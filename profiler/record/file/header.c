@@ -125,7 +125,7 @@ static bool add_string(na_nprof_chunk_t *c, const char *s) {
 void na_header_environment(void) {
     static const char labels[] = "NUMALLOC_PROFILE_LABELS=";
     static const char wanted[] = "NUMALLOC_\0LD_PRELOAD=\0OMPI_COMM_WORLD_\0PMI_\0"
-                                 "PMIX_RANK=\0SLURM_PROCID=\0SLURM_NTASKS=\0";
+                                 "PMIX_RANK=\0SLURM_PROCID=\0SLURM_NTASKS=\0PYTHONMALLOC=\0";
     na_nprof_chunk_t *c = na_writer_chunk(NA_NPROF_ENVIRONMENT, NA_NPROF_PAGE, 1, 0, 0, 0);
     if (c == NULL) return;
     const char *s;
