@@ -12,7 +12,6 @@
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"
-#include "alloc/policy/policy.h"
 #include "alloc/policy/report.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
@@ -281,7 +280,10 @@ void na_control_at_load(void) {
 
 /* --- looking --- */
 
+static bool has_policy; /* set at load */
+
 void na_control_note_policy(void) {
+    if (!has_policy) has_policy = true;
     if (!try_lock()) return;
     if (running) na_profile_note_policy();
     na_unlock(&lock);
@@ -355,7 +357,7 @@ static unsigned look(uint64_t now) {
 }
 
 static void poll_triggers(na_tcache_t *tcache, uint64_t now) {
-    if (NA_UNLIKELY(na_policy_is_on())) {
+    if (NA_UNLIKELY(has_policy)) {
         static _Atomic(uint64_t) next_policy_ms;
         uint64_t next = atomic_load_explicit(&next_policy_ms, memory_order_relaxed);
         if (now >= next &&

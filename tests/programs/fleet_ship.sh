@@ -39,6 +39,7 @@ check_request() { # KIND NUMBER EXPECTATION...
 # ---- A process that dumps on SIGUSR2, every block drawn: its figures are known. ----
 n=50 ms=$(date +%s%3N)
 mkfifo "$work/in"
+: >"$work/out" # is read at once
 NUMALLOC_PROFILE=sample NUMALLOC_SAMPLE_INTERVAL=0 NUMALLOC_BACKGROUND=1 NUMALLOC_PROFILE_DUMP_SIGNAL=usr2 NUMALLOC_PROFILE_FILE=$dir \
     NUMALLOC_PROFILE_LABELS=service=shop,version=2.0 LD_PRELOAD=$lib "$work/app" lines $n <"$work/in" >"$work/out" & app=$!
 exec 5>"$work/in"
