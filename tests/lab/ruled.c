@@ -76,6 +76,13 @@ static void expect_share(const lab_pages_t *pages, int index, unsigned least, un
               lab_node[index].id, share, pages->total, least, most);
 }
 
+/* Nodes whose CPUs this process may not use are no places for threads. */
+static void run_anywhere(void) {
+    cpu_set_t all;
+    memset(&all, 0xff, sizeof all);
+    REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
+}
+
 static void judge(void) {
     lab_pin(node_first);
     lab_sleep_ms(20);
@@ -103,6 +110,7 @@ static void judge(void) {
 int main(int argc, char **argv) {
     static const char file[] = "/tmp/ruled.policy";
     check_begin();
+    if (argc > 1) run_anywhere();
     lab_begin(1);
     find_nodes();
     if (argc > 1) {
@@ -122,6 +130,8 @@ int main(int argc, char **argv) {
             last, last);
     REQUIRE(fclose(out) == 0);
     REQUIRE(setenv("NUMALLOC_POLICY", file, 1) == 0);
+    /* From its first block on it shall run there: blocks of its start count as well. */
+    lab_pin(node_first);
     char *again[] = {argv[0], (char *)(uintptr_t) "judge", NULL};
     execv("/proc/self/exe", again);
     REQUIRE(false);
