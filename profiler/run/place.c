@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "profiler/containers/path.h"
 #include "profiler/format/nprof.h"
 #include "profiler/run/run.h"
 
@@ -23,11 +24,6 @@ static bool too_long(int length, const char *path) {
 static bool join(char out[PATH_MAX], const char *folder, const char *name) {
     int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
     return n > 0 && n < PATH_MAX;
-}
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
 }
 
 /* The header of a profile. False: the file is none. */
@@ -115,7 +111,7 @@ bool na_run_make_place(na_run_place_t *place, const char *output, const char *pr
     } else {
         n = snprintf(place->shown, PATH_MAX, "%s%snumalloc.%.100s.%d.%lld",
                      output != NULL ? output : "", output != NULL && !slash ? "/" : "",
-                     base_name(program), (int)getpid(), (long long)time(NULL));
+                     na_base_name(program), (int)getpid(), (long long)time(NULL));
     }
     if (too_long(n, place->shown) || !make_directory(place->shown, place->target[0] != 0))
         return false;
@@ -152,7 +148,7 @@ static bool move_one(const na_run_place_t *place, const char *path, char to[PATH
     } else {
         const char *slash = strrchr(place->shown, '/');
         int folder = slash == NULL ? 0 : (int)(slash + 1 - place->shown);
-        int n = snprintf(to, PATH_MAX, "%.*s%s", folder, place->shown, base_name(path));
+        int n = snprintf(to, PATH_MAX, "%.*s%s", folder, place->shown, na_base_name(path));
         if (n >= PATH_MAX) return false;
         if (access(to, F_OK) == 0) return false;
     }
@@ -163,7 +159,7 @@ static bool move_one(const na_run_place_t *place, const char *path, char to[PATH
  * it by that. */
 static void link_largest(const na_run_place_t *place, char path[PATH_MAX]) {
     char at[PATH_MAX];
-    if (!join(at, place->directory, base_name(path))) return;
+    if (!join(at, place->directory, na_base_name(path))) return;
     unlink(place->target);
     if (link(at, place->target) == 0 || symlink(at, place->target) == 0)
         snprintf(path, PATH_MAX, "%s", place->target);
@@ -187,7 +183,7 @@ void na_run_collect(const na_run_place_t *place, const na_run_tools_t *tools,
         return;
     }
     snprintf(files->name, sizeof files->name, "%s", place->shown);
-    bool known = files->count == 1 ? join(files->largest, place->shown, base_name(found.path))
+    bool known = files->count == 1 ? join(files->largest, place->shown, na_base_name(found.path))
                                    : na_run_find_largest(tools, place->shown, files->largest);
     if (!known) files->largest[0] = 0;
     if (place->target[0] != 0 && files->largest[0] != 0) link_largest(place, files->largest);

@@ -9,6 +9,7 @@
 #include "profiler/analyze/accesses/flows_names.h"
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
+#include "profiler/containers/path.h"
 #include "profiler/format/access.h"
 
 /* ---- tables of keys ---- */
@@ -177,11 +178,6 @@ static uint32_t allocating_thread(making_t *m, uint32_t thread) {
     return m->thread[thread];
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* A key of each stack that is the same in other processes and runs of the same build: modules by
  * name and build id, addresses relative to them. */
 static bool make_site_keys(making_t *m) {
@@ -192,7 +188,7 @@ static bool make_site_keys(making_t *m) {
     bool good = module_key != NULL && m->site_key != NULL;
     for (uint32_t i = 1; good && i < modules.count; i++) {
         const na_nprof_module_t *info = &modules.items[i];
-        uint64_t hash = na_hash_text(NA_HASH_BEGIN, base_name(info->path));
+        uint64_t hash = na_hash_text(NA_HASH_BEGIN, na_base_name(info->path));
         for (uint32_t b = 0; b < info->build_id_size && b < NA_NPROF_BUILD_ID_BYTES; b++)
             hash = (hash ^ info->build_id[b]) * UINT64_C(0x100000001b3);
         module_key[i] = hash;
@@ -373,12 +369,12 @@ static uint32_t other_object(making_t *m, const na_nprof_access_sample_t *s) {
             key.b |= UINT64_C(1) << 32;
             key.c = v.base;
             snprintf(name, sizeof name, v.named ? "%.300s (%.300s)" : "[%.300s of %.300s]", v.name,
-                     base_name(path));
+                     na_base_name(path));
         } else if (path[0] == 0) {
             snprintf(name, sizeof name, code ? "[code]" : "[static objects]");
         } else {
             snprintf(name, sizeof name, "[%s of %.300s]", code ? "code" : "static objects",
-                     base_name(path));
+                     na_base_name(path));
         }
         break;
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profiler/analyze/accesses/flows_where.h"
+#include "profiler/containers/path.h"
 #include "profiler/dump/source/source_line.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/text.h"
@@ -84,11 +85,6 @@ na_status_t na_access_view_show(const char *const *files, size_t count, const na
 
 /* ---- names ---- */
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 void na_access_group_label(const na_access_view_t *view, uint32_t group, char out[NA_LABEL]) {
     const na_flow_group_t *g = &view->flows.groups[group];
     if (g->name != NULL && g->kind != NA_FLOW_POOL) {
@@ -102,7 +98,7 @@ void na_access_group_label(const na_access_view_t *view, uint32_t group, char ou
         na_view_frame_label(frame, place);
         if (na_source_target(view->options, frame, leaf != NULL ? leaf->function : NULL, text,
                              sizeof text))
-            snprintf(place, sizeof place, "%s (%.300s:%u)", text, base_name(frame->file),
+            snprintf(place, sizeof place, "%s (%.300s:%u)", text, na_base_name(frame->file),
                      frame->line);
     }
     if (g->kind == NA_FLOW_POOL)

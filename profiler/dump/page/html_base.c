@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "profiler/containers/array.h"
+#include "profiler/containers/path.h"
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/runs/module_pairs.h"
 
@@ -38,12 +39,6 @@ typedef struct match {
     na_stack_t stack;
 } match_t;
 
-static const char *base_name(const char *path) {
-    if (path == NULL) return "";
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* ---- functions ---- */
 
 static uint32_t name_of(match_t *m, int side, const na_function_name_t *f, bool *fresh) {
@@ -51,7 +46,7 @@ static uint32_t name_of(match_t *m, int side, const na_function_name_t *f, bool 
     na_pairs_key(m->pairs, side, f, &module_text, &text);
     uint32_t name = na_intern_text(&m->texts, text);
     uint32_t module = na_intern_text(&m->texts, module_text);
-    uint32_t file = na_intern_text(&m->texts, base_name(f->file));
+    uint32_t file = na_intern_text(&m->texts, na_base_name(f->file));
     if (name == NA_WEBPAGE_NONE || module == NA_WEBPAGE_NONE || file == NA_WEBPAGE_NONE)
         return NA_WEBPAGE_NONE;
     return na_intern_numbers(&m->names, name, module, file, fresh);
@@ -160,7 +155,7 @@ static uint32_t frame_of(match_t *m, const na_symbol_frame_t *frame, const old_f
     na_webpage_t *r = m->r;
     uint32_t none = NA_WEBPAGE_NONE;
     *line = frame->line;
-    bool moved = f->file != NULL && strcmp(base_name(frame->file), base_name(f->file)) == 0;
+    bool moved = f->file != NULL && strcmp(na_base_name(frame->file), na_base_name(f->file)) == 0;
     if (moved && *line > f->line) *line -= f->line;
     const char *path = moved ? f->file : frame->file;
     uint32_t file = path == NULL ? none : na_intern_text(&r->strings, path);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "profiler/analyze/blocks/elf_build.h"
+#include "profiler/containers/path.h"
 #include "profiler/dump/policy/policy_find.h"
 #include "profiler/dump/ui/text.h"
 
@@ -66,11 +67,6 @@ static na_status_t read_policy(check_t *c) {
                    NA_POLICY_VERSION);
 }
 
-static const char *file_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* ---- against a program ---- */
 
 /* False: no ELF file. */
@@ -101,12 +97,12 @@ static void look_for(check_t *c, const na_policy_module_t *m, found_t *found) {
                                           "/usr/local/lib"};
     const char *name = c->policy->text + m->name.at;
     char path[8192];
-    if (na_policy_name_is(c->policy, m->name, file_name(c->path)) &&
+    if (na_policy_name_is(c->policy, m->name, na_base_name(c->path)) &&
         has_build(c->path, &m->build_id, found) && *found == FOUND)
         return;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0] && *found != FOUND; i++) {
         if (i == 0)
-            snprintf(path, sizeof path, "%.*s%.*s", (int)(file_name(c->path) - c->path), c->path,
+            snprintf(path, sizeof path, "%.*s%.*s", (int)(na_base_name(c->path) - c->path), c->path,
                      (int)m->name.length, name);
         else
             snprintf(path, sizeof path, "%s/%.*s", folders[i], (int)m->name.length, name);
@@ -124,7 +120,8 @@ static na_status_t look_at_program(check_t *c, const char *path) {
     c->looked = true;
     for (uint32_t i = 0; i < policy->program_count; i++) {
         const na_policy_program_t *p = &policy->programs[i];
-        bool named = p->name.length == 0 || na_policy_name_is(policy, p->name, file_name(c->path));
+        bool named =
+            p->name.length == 0 || na_policy_name_is(policy, p->name, na_base_name(c->path));
         if (named && (p->any_build || (has_build(c->path, &p->build_id, &found) && found == FOUND)))
             c->program_is = true;
     }

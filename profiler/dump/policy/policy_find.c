@@ -7,6 +7,7 @@
 
 #include "profiler/analyze/blocks/findings.h"
 #include "profiler/containers/array.h"
+#include "profiler/containers/path.h"
 
 #define TINY       0.001 /* share of all bytes and blocks below which a site has no say */
 #define CHANCE     0.8   /* of a verdict that makes a rule */
@@ -27,14 +28,9 @@ const char na_rule_kind_names[NA_RULE_KINDS][8] = {
 
 /* ---- modules and runs ---- */
 
-static const char *file_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* Can a policy name it? Quotes take blanks, but nothing takes quotes. */
 static bool can_be_named(const na_nprof_module_t *m) {
-    const char *name = file_name(m->path);
+    const char *name = na_base_name(m->path);
     if ((m->flags & NA_NPROF_MODULE_VALID) == 0) return false;
     if ((m->flags & (NA_NPROF_MODULE_CUT | NA_NPROF_MODULE_VDSO | NA_NPROF_MODULE_SELF)) != 0)
         return false;
@@ -45,7 +41,7 @@ static bool can_be_named(const na_nprof_module_t *m) {
 }
 
 static bool add_elf(na_policy_work_t *w, const na_nprof_module_t *m, uint32_t *number) {
-    const char *name = file_name(m->path);
+    const char *name = na_base_name(m->path);
     bool main = (m->flags & NA_NPROF_MODULE_MAIN) != 0;
     for (uint32_t i = 0; i < w->elf_count; i++) {
         na_policy_elf_t *e = &w->elfs[i];

@@ -1,6 +1,8 @@
 /* jobs.c - sorts profiles into jobs, and finds the process that is the rank. See jobs.h. */
 #include "profiler/dump/runs/jobs.h"
 
+#include "profiler/containers/path.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +44,8 @@ const char *na_part_name(na_job_part_t part) {
     return names[part];
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static bool is_among(const char *program, const char *const *names) {
-    const char *name = base_name(program);
+    const char *name = na_base_name(program);
     for (; *names != NULL; names++)
         if (strcmp(name, *names) == 0) return true;
     return false;

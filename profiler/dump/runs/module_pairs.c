@@ -1,6 +1,8 @@
 /* module_pairs.c - modules of two profiles, paired. See module_pairs.h. */
 #include "profiler/dump/runs/module_pairs.h"
 
+#include "profiler/containers/path.h"
+
 #include <ctype.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -26,11 +28,6 @@ struct na_pairs {
     item_t *sides[2];
     size_t counts[2];
 };
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
 
 static int by_path(const void *a, const void *b) {
     const item_t *x = a, *y = b;
@@ -75,7 +72,7 @@ static char *read_soname(const na_nprof_module_t *m) {
 
 /* libx.so.1.2 is of soname libx.so.1, by custom. */
 static char *soname_of(const na_nprof_module_t *m) {
-    const char *name = base_name(m->path), *so = strstr(name, ".so.");
+    const char *name = na_base_name(m->path), *so = strstr(name, ".so.");
     if ((m->flags & (NA_NPROF_MODULE_MAIN | NA_NPROF_MODULE_VDSO)) != 0) return NULL;
     char *read = read_soname(m);
     if (read != NULL || so == NULL || !isdigit((unsigned char)so[4])) return read;
@@ -123,7 +120,7 @@ static bool by_soname(const item_t *x, const item_t *y) {
 }
 
 static bool by_name(const item_t *x, const item_t *y) {
-    return strcmp(base_name(x->module->path), base_name(y->module->path)) == 0;
+    return strcmp(na_base_name(x->module->path), na_base_name(y->module->path)) == 0;
 }
 
 static bool by_role(const item_t *x, const item_t *y) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/path.h"
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/text.h"
@@ -23,15 +24,10 @@ static void put_label(bool first, const char *label) {
     printf("  %-12s ", first ? label : "");
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static void put_process(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     char a[NA_TEXT];
-    na_text_put(stdout, base_name(h->program));
+    na_text_put(stdout, na_base_name(h->program));
     printf(" (process %d): %s%s\n", h->pid, na_text_ms(a, h->last_ms),
            h->mode == NA_NPROF_MODE_SAMPLE ? "; figures are estimates" : "");
     if (h->other_malloc[0] != 0) {
@@ -167,7 +163,7 @@ static void put_processes(const na_recorded_run_t *runs, size_t count) {
             continue;
         }
         printf("  %10s  ", na_text_bytes(a, runs[i].peak));
-        na_text_put(stdout, base_name(runs[i].program));
+        na_text_put(stdout, na_base_name(runs[i].program));
         printf(" (process %d)  ", runs[i].pid);
         na_text_put(stdout, runs[i].path);
         putchar('\n');

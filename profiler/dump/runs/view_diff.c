@@ -8,22 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/path.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/function_diff.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 
-static const char *base_name(const char *path) {
-    if (path == NULL) return "";
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 static int compare_names(const na_diff_row_t *x, const na_diff_row_t *y) {
     int order = strcmp(x->function, y->function);
     if (order == 0) order = strcmp(x->module, y->module);
-    if (order == 0) order = strcmp(base_name(x->name->file), base_name(y->name->file));
+    if (order == 0) order = strcmp(na_base_name(x->name->file), na_base_name(y->name->file));
     return order;
 }
 
@@ -92,9 +87,9 @@ static void put_total(const na_view_input_t *old, const na_view_input_t *new, na
 static void put_renamed(void *arg, const char *old, const char *new, const char *why) {
     (void)arg;
     printf("compared     ");
-    na_text_put(stdout, base_name(old));
+    na_text_put(stdout, na_base_name(old));
     fputs(" with ", stdout);
-    na_text_put(stdout, base_name(new));
+    na_text_put(stdout, na_base_name(new));
     printf(": %s\n", why);
 }
 

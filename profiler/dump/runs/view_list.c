@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/path.h"
 #include "profiler/dump/runs/labels.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/table.h"
@@ -15,11 +16,6 @@
 #define WEIGHT 0.01
 /* Programs of no weight that are named. */
 #define NAMED 4
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
 
 typedef struct list {
     na_recorded_run_t *runs;
@@ -82,7 +78,7 @@ static void add_row(na_table_t *table, const na_recorded_run_t *run, const na_op
     char set[NA_LABELS];
     na_labels_of(run, options, NULL, set);
     na_table_row(table, tag);
-    na_table_text(table, PROGRAM, base_name(run->program));
+    na_table_text(table, PROGRAM, na_base_name(run->program));
     na_table_number(table, PID, run->pid);
     if (run->rank >= 0) na_table_number(table, RANK, run->rank);
     na_table_number(table, PEAK, run->peak);
@@ -122,7 +118,7 @@ static void put_programs(const list_t *l) {
             break;
         }
         printf(shown == 0 ? ": " : ", ");
-        na_text_put(stdout, base_name(l->runs[best].program));
+        na_text_put(stdout, na_base_name(l->runs[best].program));
         if (most > 1) printf(" (%zu)", most);
         for (size_t k = 0; k < l->count; k++)
             if (strcmp(l->runs[k].program, l->runs[best].program) == 0) seen[k] = true;

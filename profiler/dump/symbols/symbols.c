@@ -17,6 +17,7 @@
 
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
+#include "profiler/containers/path.h"
 #include "profiler/dump/symbols/debuginfod.h"
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/symbols/perfmap.h"
@@ -175,11 +176,6 @@ static const char *own(na_symbols_t *symbols, char *string) {
     return symbols->strings[symbols->string_count++] = string;
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* Libraries whose frames are never where a program decided to allocate. */
 static bool is_runtime_module(const na_nprof_module_t *module) {
     static const char *const patterns[] = {
@@ -190,7 +186,7 @@ static bool is_runtime_module(const na_nprof_module_t *module) {
     if ((module->flags & NA_NPROF_MODULE_SELF) != 0) return true;
     if ((module->flags & NA_NPROF_MODULE_MAIN) != 0) return false;
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
-        if (fnmatch(patterns[i], base_name(module->path), 0) == 0) return true;
+        if (fnmatch(patterns[i], na_base_name(module->path), 0) == 0) return true;
     }
     return false;
 }
@@ -213,7 +209,7 @@ static const char *open_module(const na_nprof_module_t *info, module_t *module) 
     na_debuginfod_watch(module->dwfl);
     dwfl_report_begin(module->dwfl);
     module->dwfl_module =
-        dwfl_report_elf(module->dwfl, base_name(info->path), info->path, fd, info->bias, true);
+        dwfl_report_elf(module->dwfl, na_base_name(info->path), info->path, fd, info->bias, true);
     dwfl_report_end(module->dwfl, NULL, NULL);
     if (module->dwfl_module == NULL) {
         close(fd); /* not consumed */
@@ -356,7 +352,7 @@ static const char *lambda_name(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *
     home_t home = find_home(&type);
     char *text = NULL;
     if (home.file == NULL ||
-        asprintf(&text, "lambda at %s:%u", base_name(home.file), home.line) < 0)
+        asprintf(&text, "lambda at %s:%u", na_base_name(home.file), home.line) < 0)
         return NULL;
     return own(symbols, text);
 }
@@ -434,7 +430,7 @@ static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
 /* The id of a function, which gets one if it is new. UINT32_MAX: out of memory. */
 static uint32_t function_id(na_symbols_t *symbols, const na_function_name_t *f) {
     size_t length = na_demangle_plain_length(f->function);
-    const char *file = f->file == NULL ? "" : base_name(f->file);
+    const char *file = na_base_name(f->file);
     uint64_t hash = hash_text(NA_HASH_BEGIN, f->function, length);
     hash = na_hash_text(na_hash_text(hash, f->module), file);
     na_probe_t probe = na_index_probe(&symbols->functions_by_name, hash);
@@ -442,8 +438,7 @@ static uint32_t function_id(na_symbols_t *symbols, const na_function_name_t *f) 
         const na_function_name_t *known = &symbols->functions[probe.number];
         if (na_demangle_plain_length(known->function) == length &&
             strncmp(known->function, f->function, length) == 0 &&
-            strcmp(known->module, f->module) == 0 &&
-            strcmp(known->file == NULL ? "" : base_name(known->file), file) == 0)
+            strcmp(known->module, f->module) == 0 && strcmp(na_base_name(known->file), file) == 0)
             return probe.number;
     }
     if (!NA_ARRAY_RESERVE(symbols->functions, symbols->function_room,
@@ -606,7 +601,7 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
     }
     if (count == 0 || frames[0].function == NULL) {
         char *name = NULL;
-        if (asprintf(&name, "%s%s0x%llx", info == NULL ? "" : base_name(info->path),
+        if (asprintf(&name, "%s%s0x%llx", info == NULL ? "" : na_base_name(info->path),
                      info == NULL ? "" : "+", (unsigned long long)start) < 0)
             name = NULL;
         frames[0].function = own(symbols, name);
