@@ -268,7 +268,7 @@ static void json_value(const na_comparison_t *comparison, const na_compared_t *m
                        na_json_t *json) {
     const double *values = metric->value + c * comparison->rounds;
     na_stats_t stats = na_case_stats(comparison, metric, c);
-    na_json_indent(json, 4);
+    na_json_line(json);
     na_json_object(json, NULL);
     na_json_string(json, "allocator", comparison->contender[c].name);
     na_stats_json(&stats, json);
@@ -289,7 +289,7 @@ static void json_value(const na_comparison_t *comparison, const na_compared_t *m
 
 static void json_case(const na_comparison_t *comparison, const na_case_t *which, na_json_t *json) {
     const na_compared_t *headline = na_case_main(which), *memory = na_case_memory(which);
-    na_json_indent(json, 2);
+    na_json_line(json);
     na_json_object(json, NULL);
     na_json_string(json, "name", which->name);
     na_json_u64(json, "threads", which->threads);
@@ -301,7 +301,7 @@ static void json_case(const na_comparison_t *comparison, const na_case_t *which,
         na_plan_knobs(which->bench, which->word, which->words, &knobs, error, sizeof error);
         na_knobs_json(&knobs, json);
     }
-    na_json_indent(json, 3);
+    na_json_line(json);
     na_json_array(json, "failures");
     for (size_t c = 0; c < comparison->contenders; c++) {
         if (which->failure[c].count == 0) continue;
@@ -312,14 +312,14 @@ static void json_case(const na_comparison_t *comparison, const na_case_t *which,
         na_json_end(json);
     }
     na_json_end(json);
-    na_json_indent(json, 3);
+    na_json_line(json);
     na_json_string(json, "headline", headline != NULL ? headline->name : "");
     na_json_string(json, "memory", memory != NULL ? memory->name : "");
-    na_json_indent(json, 3);
+    na_json_line(json);
     na_json_array(json, "metrics");
     for (size_t m = 0; m < which->metrics; m++) {
         const na_compared_t *metric = &which->metric[m];
-        na_json_indent(json, 3);
+        na_json_line(json);
         na_json_object(json, NULL);
         na_json_string(json, "name", metric->name);
         na_json_string(json, "unit", metric->unit);
@@ -345,7 +345,7 @@ static void json_means(const na_comparison_t *comparison, na_json_t *json) {
                 na_ratio_t mean =
                     na_mean_ratio(comparison, (na_kind_t)kind, counts[k], c, comparison->base);
                 if (mean.pairs == 0) continue;
-                na_json_indent(json, 2);
+                na_json_line(json);
                 na_json_object(json, NULL);
                 na_json_string(json, "kind", na_kind_word((na_kind_t)kind));
                 na_json_u64(json, "threads", counts[k]);
@@ -369,32 +369,32 @@ void na_compare_json(const na_comparison_t *comparison, FILE *out) {
     json.spaced = true;
     na_json_object(&json, NULL);
     na_json_u64(&json, "rounds", comparison->rounds_done);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_u64(&json, "rounds_planned", comparison->rounds);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_string(&json, "stopped", comparison->stopped);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_string(&json, "base", comparison->contender[comparison->base].name);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_string(&json, "machine", machine);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_array(&json, "allocators");
     for (size_t c = 0; c < comparison->contenders; c++) {
-        na_json_indent(&json, 2);
+        na_json_line(&json);
         na_json_object(&json, NULL);
         na_json_string(&json, "name", comparison->contender[c].name);
         na_json_string(&json, "preload", comparison->contender[c].path);
         na_json_string(&json, "malloc", comparison->contender[c].object);
         na_json_end(&json);
     }
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_end(&json);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_array(&json, "left_out");
     for (size_t i = 0; i < comparison->left_out_count; i++)
         na_json_string(&json, NULL, comparison->left_out[i]);
     na_json_end(&json);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     if (control.cases == 0) {
         na_json_null(&json, "control");
     } else {
@@ -406,16 +406,16 @@ void na_compare_json(const na_comparison_t *comparison, FILE *out) {
         json_ratio(&json, "mean", &control.mean);
         na_json_end(&json);
     }
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_array(&json, "means");
     json_means(comparison, &json);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_end(&json);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_array(&json, "cases");
     for (size_t i = 0; i < comparison->case_count; i++)
         json_case(comparison, &comparison->cases[i], &json);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_end(&json);
     na_json_end(&json);
 }

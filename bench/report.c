@@ -139,22 +139,22 @@ void na_report_json(const na_report_t *report, FILE *out) {
     json.spaced = true;
     na_json_object(&json, NULL);
     na_json_string(&json, "benchmark", report->bench->name);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_object(&json, "malloc");
     na_json_string(&json, "path", id->path);
     na_json_string(&json, "soname", id->soname);
     na_json_string(&json, "build_id", id->build_id);
     na_json_end(&json);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_string(&json, "machine", machine);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_knobs_json(report->knobs, &json);
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_array(&json, "metrics");
     for (size_t i = 0; i < report->result->count; i++) {
         const na_metric_t *metric = &report->result->metric[i];
         na_stats_t stats = stats_of(metric);
-        na_json_indent(&json, 2);
+        na_json_line(&json);
         na_json_object(&json, NULL);
         na_json_string(&json, "name", metric->name);
         na_json_string(&json, "unit", metric->unit);
@@ -168,7 +168,7 @@ void na_report_json(const na_report_t *report, FILE *out) {
         na_json_end(&json);
         na_json_end(&json);
     }
-    na_json_indent(&json, 1);
+    na_json_line(&json);
     na_json_end(&json);
     na_json_end(&json);
 }

@@ -59,12 +59,11 @@ static bool in_object(const na_json_t *json) {
     return json->depth != 0 && (json->object[json->depth / 8] >> json->depth % 8 & 1) != 0;
 }
 
-/* The new line that was asked for. */
-static bool begin_line(na_json_t *json) {
+/* The new line that was asked for, of something that lies so deep. */
+static bool begin_line(na_json_t *json, unsigned depth) {
     if (!json->line) return false;
-    fprintf(json->to, "\n%*s", (int)json->blanks, "");
+    fprintf(json->to, "\n%*s", json->spaced ? (int)depth : 0, "");
     json->line = false;
-    json->blanks = 0;
     return true;
 }
 
@@ -72,7 +71,7 @@ static bool begin_line(na_json_t *json) {
 static void separate(na_json_t *json) {
     if (json->depth == 0 && json->any) misused("two documents");
     if (json->any) putc_unlocked(',', json->to);
-    if (!begin_line(json) && json->any && json->spaced) putc_unlocked(' ', json->to);
+    if (!begin_line(json, json->depth) && json->any && json->spaced) putc_unlocked(' ', json->to);
     json->any = true;
 }
 
@@ -111,7 +110,7 @@ void na_json_array(na_json_t *json, const char *name) {
 
 void na_json_end(na_json_t *json) {
     if (json->depth == 0 || json->named) misused("an end where none belongs");
-    begin_line(json);
+    begin_line(json, json->depth - 1);
     putc_unlocked(in_object(json) ? '}' : ']', json->to);
     json->depth--;
     json->any = true; /* in the one around it: this */
@@ -120,11 +119,6 @@ void na_json_end(na_json_t *json) {
 
 void na_json_line(na_json_t *json) {
     json->line = true;
-}
-
-void na_json_indent(na_json_t *json, unsigned blanks) {
-    json->line = true;
-    json->blanks = blanks;
 }
 
 void na_json_string(na_json_t *json, const char *name, const char *value) {
@@ -206,10 +200,4 @@ void na_json_strings(na_json_t *json, const char *name, const char *const *value
     for (size_t i = 0; i < count; i++)
         na_json_string(json, NULL, values[i]);
     na_json_end(json);
-}
-
-void na_json_document(na_json_t *json, const char *view) {
-    na_json_object(json, NULL);
-    na_json_text(json, "schema", "numalloc-dump.%s", view);
-    na_json_u64(json, "schema_version", 1);
 }

@@ -18,8 +18,8 @@ typedef struct na_json {
     FILE *to;
     unsigned depth;
     bool any, line, named; /* a comma comes first; a new line comes first; the name was written */
-    bool spaced;           /* a blank behind commas and colons, for documents that people read */
-    unsigned blanks;       /* in front of the new line */
+    bool spaced; /* for people: blanks behind commas and colons, and lines as far in as they are
+                    deep */
     uint8_t object[NA_JSON_DEPTH / 8]; /* a bit for each level: it is an object */
 } na_json_t;
 
@@ -32,15 +32,11 @@ void na_json_object(na_json_t *json, const char *name);
 void na_json_array(na_json_t *json, const char *name);
 void na_json_end(na_json_t *json); /* of the innermost one */
 
-/* Begins the document of a view: its schema and version first. */
-void na_json_document(na_json_t *json, const char *view);
-
 /* The name of the value that follows, where it is not known yet what kind that is. */
 void na_json_key(na_json_t *json, const char *name);
 
-/* The next value, or the end, begins on a new line; behind so many blanks. */
+/* The next value, or the end, begins on a new line. */
 void na_json_line(na_json_t *json);
-void na_json_indent(na_json_t *json, unsigned blanks);
 
 /* Broken UTF-8 becomes U+FFFD. NULL: null. */
 void na_json_string(na_json_t *json, const char *name, const char *value);

@@ -11,6 +11,7 @@
 #include "profiler/containers/path.h"
 #include "profiler/dump/source/source_line.h"
 #include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/access.h"
 

@@ -393,6 +393,12 @@ static void put_rows_json(na_json_t *json, const char *name, const na_table_t *t
     na_json_end(json);
 }
 
+void na_json_document(na_json_t *json, const char *view) {
+    na_json_object(json, NULL);
+    na_json_text(json, "schema", "numalloc-dump.%s", view);
+    na_json_u64(json, "schema_version", 1);
+}
+
 static void put_json(const na_table_t *table, const na_table_print_t *print, size_t shown,
                      size_t all) {
     na_json_t json = na_json_open(stdout);

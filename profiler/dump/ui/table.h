@@ -89,6 +89,9 @@ size_t na_table_rows(const na_table_t *table);
 na_status_t na_table_write(na_table_t *table, const na_options_t *options,
                            const na_table_print_t *print);
 
+/* Begins the JSON document of a view: its schema and version first. */
+void na_json_document(na_json_t *json, const char *view);
+
 /* Only [row, ...], for a view whose JSON has more than a table. */
 na_status_t na_table_json_rows(na_json_t *json, const char *name, na_table_t *table,
                                const na_options_t *options, const na_table_print_t *print);

@@ -6,6 +6,7 @@
 
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/view.h"
+#include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/access.h"
 
