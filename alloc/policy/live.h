@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/machine/topology.h"
 #include "alloc/policy/rules.h"
 #include "alloc/sys/base.h"
 #include "alloc/track/hooks.h"
@@ -60,12 +61,10 @@ typedef struct na_policy_sums {
 typedef struct na_policy_pool {
     numalloc_heap_options_t options;
     bool apart;   /* blocks come from a heap; else from malloc, in sizes of whole lines */
-    bool learns;  /* place=consumer */
     bool missing; /* the machine has not what the options name: blocks come from malloc */
     _Atomic(numalloc_heap_t *) heap, control; /* NULL: not made yet */
-    _Atomic(int) learned;                     /* node, as the system has it; -1: none yet */
     char name[32];
-    int nodes[NA_POLICY_GROUPS]; /* options.nodes */
+    int nodes[NA_MAX_NODES]; /* options.nodes */
 } na_policy_pool_t;
 
 typedef struct na_policy_site {

@@ -288,11 +288,9 @@ static void fill_pool(na_policy_pool_t *pool, const na_policy_action_t *a) {
     if (a->own_lines) o->flags |= NUMALLOC_HEAP_OWN_LINES;
     if (a->huge_pages) o->flags |= NUMALLOC_HEAP_HUGE_PAGES;
     pool->apart = true;
-    atomic_store_explicit(&pool->learned, -1, memory_order_relaxed);
     switch ((na_policy_place_t)a->place) {
     case NA_POLICY_NODE:
     case NA_POLICY_CONSUMER:
-        pool->learns = a->place == NA_POLICY_CONSUMER;
         if (a->node == NA_POLICY_NO_NODE) break;
         o->place = NUMALLOC_HEAP_NODE;
         o->node = a->node;

@@ -181,7 +181,7 @@ static void fill_rule(uint32_t i, na_nprof_rule_t *to) {
 bool na_policy_report(na_nprof_policy_t *to) {
     if (na_bound.file == NULL || na_bound.file[0] == 0) return false;
     if (!na_policy_enter(NA_POLICY_PATIENCE_MS)) return false;
-    na_nprof_policy_t p = {.state = state_now(), .readings = 1};
+    na_nprof_policy_t p = {.state = state_now()};
     if (na_bound.full) p.flags |= NA_NPROF_POLICY_FULL;
     if (na_bound.linked_in) p.flags |= NA_NPROF_POLICY_LINKED_IN;
     copy_text(p.file, sizeof p.file, na_bound.file, strlen(na_bound.file));

@@ -24,30 +24,27 @@ typedef enum na_nprof_policy_state {
 
 /* POLICY: one entry. */
 typedef struct na_nprof_policy {
-    uint32_t state; /* 0: does not exist; stored last */
+    uint32_t state; /* 0: does not exist */
     uint32_t flags;
     uint32_t rules, bound, faults; /* faults: lines that were left out */
     uint32_t modules, missing_modules, other_builds;
-    uint32_t readings; /* of the file: 1, and one more for each change of it that was taken */
-    uint32_t reserved[7];
+    uint32_t reserved[8];
     char file[448];
 } na_nprof_policy_t;
 _Static_assert(sizeof(na_nprof_policy_t) == 512, "");
 
 /* Why a rule does nothing, or less. */
-#define NA_NPROF_RULE_BOUND     1u   /* it means some calls of what is loaded */
-#define NA_NPROF_RULE_NO_MODULE 2u   /* one that it names is not loaded */
-#define NA_NPROF_RULE_BUILD     4u   /* one that it names has another build-id */
-#define NA_NPROF_RULE_NO_CALL   8u   /* no such function, or nothing of the module lies there */
-#define NA_NPROF_RULE_NO_FRAME  16u  /* its frames are at no constant distance */
-#define NA_NPROF_RULE_NO_NODE   32u  /* this machine has not the nodes: blocks are malloc's */
-#define NA_NPROF_RULE_LEARNED   64u  /* `node` is one that was learned */
-#define NA_NPROF_RULE_GONE      128u /* the file has it no more */
+#define NA_NPROF_RULE_BOUND     1u  /* it means some calls of what is loaded */
+#define NA_NPROF_RULE_NO_MODULE 2u  /* one that it names is not loaded */
+#define NA_NPROF_RULE_BUILD     4u  /* one that it names has another build-id */
+#define NA_NPROF_RULE_NO_CALL   8u  /* no such function, or nothing of the module lies there */
+#define NA_NPROF_RULE_NO_FRAME  16u /* its frames are at no constant distance */
+#define NA_NPROF_RULE_NO_NODE   32u /* this machine has not the nodes: blocks are malloc's */
 
 /* POLICY_RULES, in the order of the file. Blocks and bytes count calls and the sizes they asked
  * for, those of the control included. Rules with one heap share the figures of that. */
 typedef struct na_nprof_rule {
-    uint32_t line; /* of the file; 0: does not exist; stored last */
+    uint32_t line; /* of the file; 0: does not exist */
     uint32_t flags;
     uint32_t heap;    /* from 1; 0: its blocks are malloc's */
     uint32_t control; /* one of so many is the control's; 0: none */

@@ -107,7 +107,6 @@ static const na_columns_t rules_table = NA_COLUMNS(columns);
 
 /* The first that holds explains the others. */
 static const char *state_of(const na_nprof_rule_t *r) {
-    if ((r->flags & NA_NPROF_RULE_GONE) != 0) return "no more in the file";
     if ((r->flags & NA_NPROF_RULE_NO_NODE) != 0) return "node not here";
     if ((r->flags & NA_NPROF_RULE_BOUND) != 0) return r->blocks != 0 ? "applied" : "never matched";
     if ((r->flags & NA_NPROF_RULE_BUILD) != 0) return "another build";
@@ -172,7 +171,6 @@ static void put_policy(const na_nprof_policy_t *p) {
     if (p->state == 0) return;
     printf("policy       %s: %u rules, %u bound", p->file, p->rules, p->bound);
     if (p->faults != 0) printf(", %u lines left out", p->faults);
-    if (p->readings > 1) printf(", read %u times", p->readings);
     putchar('\n');
     if (p->modules != 0) {
         printf("modules      %u", p->modules);
