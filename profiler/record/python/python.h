@@ -67,8 +67,9 @@ typedef struct na_py_layout {
 } na_py_layout_t;
 #define NA_PY_NONE UINT16_MAX
 
+/* The interpreter. */
 typedef struct na_py {
-    na_py_layout_t layout; /* version 0: no interpreter has been found */
+    na_py_layout_t layout; /* version 0: none has been found */
     const void *(*own_state)(void);
     const void *(*current_state)(void);
     int (*is_finalizing)(void);
@@ -76,12 +77,12 @@ typedef struct na_py {
     uintptr_t start, end;     /* the module */
     uintptr_t eval, eval_end; /* its evaluation function */
     const void *link_map;
-    bool lasting;              /* it will not be unloaded */
-    _Atomic uint32_t unmapped; /* raised when the program unmaps something */
-    na_nprof_python_t *entry;  /* in the file; NULL: no room */
+    bool lasting; /* it will not be unloaded */
 } na_py_t;
 
 extern NA_NEAR na_py_t na_py;
+extern NA_NEAR na_nprof_python_t *na_py_entry;  /* in the file; NULL: no room */
+extern NA_NEAR _Atomic uint32_t na_py_unmapped; /* raised when the program unmaps something */
 
 /* A frame of the chain. What is compared at each event comes first, in one line. */
 typedef struct na_py_frame {
@@ -113,7 +114,7 @@ typedef struct na_py_thread {
     _Alignas(64) na_py_frame_t *kept, *fresh; /* room for as many each */
     uint32_t count, room;
     const void *state; /* the thread's own, seen last */
-    uint32_t unmapped; /* na_py.unmapped, when what follows was found */
+    uint32_t unmapped; /* na_py_unmapped, when what follows was found */
     bool cut;          /* the outermost kept frame is not the chain's */
     uintptr_t pages[NA_PY_PAGES];
     na_py_seen_t seen[1u << NA_PY_SEEN_BITS][NA_PY_SEEN];
@@ -134,7 +135,7 @@ uint32_t na_python_node(na_rthread_t *t);
 bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes);
 /* The program has unmapped something. */
 NA_INLINE void na_python_unmapped(void) {
-    atomic_fetch_add_explicit(&na_py.unmapped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&na_py_unmapped, 1, memory_order_relaxed);
 }
 
 /* All zeros: the life of what does not die. */

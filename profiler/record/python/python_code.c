@@ -277,7 +277,7 @@ static NA_NOINLINE bool learn(na_py_thread_t *p, uintptr_t at, na_py_seen_t *s) 
         id = store_code(at, &c, checksum);
         na_unlock(&codes.lock);
         if (id == 0) {
-            __atomic_fetch_add(&na_py.entry->lost, 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&na_py_entry->lost, 1, __ATOMIC_RELAXED);
             return false;
         }
     }

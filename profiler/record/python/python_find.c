@@ -13,91 +13,28 @@
 #include "profiler/record/unwind/umodules.h"
 
 na_py_t na_py;
+na_nprof_python_t *na_py_entry;
+_Atomic uint32_t na_py_unmapped;
 static bool wanted;
 
 #define NONE NA_PY_NONE
 
 /* Held against the public headers of 3.9.18, 3.10.13, 3.11.7 and 3.12.1 by offsetof
  * (by hand; no test holds them). */
+/* clang-format off */
 static const na_py_layout_t tables[] = {
-    {.version = 0x0309,
-     .thread_frame = 24,
-     .cframe_frame = NONE,
-     .thread_id = 176,
-     .frame_size = 112,
-     .frame_back = 24,
-     .frame_code = 32,
-     .frame_instr = 104,
-     .frame_owner = NONE,
-     .frame_entry = NONE,
-     .code_name = 112,
-     .code_file = 104,
-     .code_line = 40,
-     .code_lines = 120,
-     .code_start = NONE,
-     .code_traceable = NONE,
-     .text_ascii = 48,
-     .text_wide = 72,
-     .lines = NA_NPROF_PY_LNOTAB},
-    {.version = 0x030a,
-     .thread_frame = 24,
-     .cframe_frame = NONE,
-     .thread_id = 176,
-     .frame_size = 104,
-     .frame_back = 24,
-     .frame_code = 32,
-     .frame_instr = 96,
-     .frame_owner = NONE,
-     .frame_entry = NONE,
-     .code_name = 112,
-     .code_file = 104,
-     .code_line = 40,
-     .code_lines = 120,
-     .code_start = NONE,
-     .code_traceable = NONE,
-     .text_ascii = 48,
-     .text_wide = 72,
-     .lines = NA_NPROF_PY_LINETABLE,
-     .in_units = true},
-    {.version = 0x030b,
-     .thread_frame = 56,
-     .cframe_frame = 8,
-     .thread_id = 152,
-     .frame_size = 72,
-     .frame_back = 48,
-     .frame_code = 32,
-     .frame_instr = 56,
-     .frame_owner = 69,
-     .frame_entry = 68,
-     .code_name = 128,
-     .code_file = 112,
-     .code_line = 72,
-     .code_lines = 136,
-     .code_start = 184,
-     .code_traceable = 168,
-     .text_ascii = 48,
-     .text_wide = 72,
-     .lines = NA_NPROF_PY_LOCATIONS},
-    {.version = 0x030c,
-     .thread_frame = 56,
-     .cframe_frame = 0,
-     .thread_id = 136,
-     .frame_size = 72,
-     .frame_back = 8,
-     .frame_code = 0,
-     .frame_instr = 56,
-     .frame_owner = 70,
-     .frame_entry = NONE,
-     .code_name = 128,
-     .code_file = 112,
-     .code_line = 68,
-     .code_lines = 136,
-     .code_start = 192,
-     .code_traceable = 176,
-     .text_ascii = 40,
-     .text_wide = 56,
-     .lines = NA_NPROF_PY_LOCATIONS},
+    /* version | thread state: frame, cframe, id | frame: size, back, code, instr, owner, entry |
+     * code: name, file, line, lines, start, traceable | str: ascii, wide | lines */
+    {0x0309, 24, NONE, 176,   112, 24, 32, 104, NONE, NONE,
+     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LNOTAB, false},
+    {0x030a, 24, NONE, 176,   104, 24, 32,  96, NONE, NONE,
+     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LINETABLE, true},
+    {0x030b, 56,    8, 152,    72, 48, 32,  56,   69,   68,
+     128, 112, 72, 136,  184,  168,   48, 72,   NA_NPROF_PY_LOCATIONS, false},
+    {0x030c, 56,    0, 136,    72,  8,  0,  56,   70, NONE,
+     128, 112, 68, 136,  192,  176,   40, 56,   NA_NPROF_PY_LOCATIONS, false},
 };
+/* clang-format on */
 
 /* The beginning of _PyRuntime in 3.13, eight bytes each. Other versions may have it otherwise. */
 enum {
@@ -283,7 +220,7 @@ static void tell_file(void) {
     uint64_t length = na_nprof_chunk_length(1, sizeof(na_nprof_python_t));
     na_nprof_chunk_t *c =
         na_writer_chunk(NA_NPROF_PYTHON, length, sizeof(na_nprof_python_t), 0, 0, 0);
-    na_py.entry = NULL;
+    na_py_entry = NULL;
     if (c == NULL) return;
     na_nprof_python_t *e = (na_nprof_python_t *)(c + 1);
     c->capacity = c->count = 1;
@@ -294,14 +231,14 @@ static void tell_file(void) {
     e->module[1] = na_py.end;
     __atomic_store_n(&e->version, na_py.layout.version, __ATOMIC_RELEASE);
     na_writer_publish(c);
-    na_py.entry = e;
+    na_py_entry = e;
 }
 
 static void switch_on(void) {
     /* A program that was linked with this library's objects has no frames to leave out. */
     if (na_unwind_skip_hi == 0) return;
     tell_file();
-    if (na_py.entry == NULL) return;
+    if (na_py_entry == NULL) return;
     na_stacks_special_set(NA_STACKS_PYTHON, true);
 }
 
@@ -314,21 +251,9 @@ void na_python_module(const na_unwind_seen_t *seen) {
         na_stacks_special_set(NA_STACKS_PYTHON, false);
         na_py.layout.version = 0;
     }
-    na_py_t found = {.entry = NULL};
+    na_py_t found = {.eval = 0};
     if (!find(seen, &found)) return;
-    na_py.own_state = found.own_state;
-    na_py.current_state = found.current_state;
-    na_py.is_finalizing = found.is_finalizing;
-    na_py.code_type = found.code_type;
-    na_py.text_type = found.text_type;
-    na_py.bytes_type = found.bytes_type;
-    na_py.start = found.start;
-    na_py.end = found.end;
-    na_py.eval = found.eval;
-    na_py.eval_end = found.eval_end;
-    na_py.link_map = found.link_map;
-    na_py.lasting = found.lasting;
-    na_py.layout = found.layout;
+    na_py = found;
     if (na_rec_is_ready()) switch_on();
 #else
     (void)seen;

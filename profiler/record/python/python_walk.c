@@ -63,7 +63,7 @@ static const void *thread_state(na_py_thread_t *p) {
     if (NA_LIKELY(own == current)) return own;
     if (current != NULL && is_mine(p, current)) return current;
     if (own != NULL && na_py.is_finalizing()) {
-        count(&na_py.entry->finalizing);
+        count(&na_py_entry->finalizing);
         return NULL;
     }
     return own;
@@ -87,7 +87,7 @@ static uintptr_t innermost(na_py_thread_t *p) {
     if ((top & 7) != 0 || (NA_UNLIKELY(p->pages[(top >> PAGE_BITS) % NA_PY_PAGES] !=
                                        (top + l->cframe_frame) >> PAGE_BITS) &&
                            !na_py_can_read(p, top + l->cframe_frame, 8))) {
-        count(&na_py.entry->unreadable);
+        count(&na_py_entry->unreadable);
         return 0;
     }
     return word_at(top + l->cframe_frame);
@@ -243,7 +243,7 @@ static NA_COLD void forget(na_py_thread_t *p, uint32_t unmapped) {
 uint32_t na_python_node(na_rthread_t *t) {
     na_py_thread_t *p = t->python;
     if (NA_UNLIKELY(p == NULL) && (p = make(t)) == NULL) return NA_NPROF_ROOT;
-    uint32_t unmapped = atomic_load_explicit(&na_py.unmapped, memory_order_relaxed);
+    uint32_t unmapped = atomic_load_explicit(&na_py_unmapped, memory_order_relaxed);
     if (NA_UNLIKELY(p->unmapped != unmapped)) forget(p, unmapped);
     uintptr_t frame = innermost(p);
     if (frame == 0) return NA_NPROF_ROOT;
@@ -270,7 +270,7 @@ uint32_t na_python_node(na_rthread_t *t) {
         }
         if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
         if (NA_UNLIKELY(!read_frame(p, frame, &p->fresh[n]))) {
-            count(&na_py.entry->unreadable);
+            count(&na_py_entry->unreadable);
             cut = true;
             break;
         }
@@ -287,7 +287,7 @@ uint32_t na_python_node(na_rthread_t *t) {
     return enter(t, (uint32_t)base, n);
 deep:
     /* The innermost of them. Nothing is kept: it would be compared in vain. */
-    count(&na_py.entry->deep);
+    count(&na_py_entry->deep);
     p->cut = true;
     uint32_t node = enter(t, 0, n);
     p->count = 0;
