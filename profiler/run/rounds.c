@@ -44,14 +44,17 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* In the child: nothing is read, and only the first run's output is shown. */
-static void redirect(bool shown) {
+/* What of a run is seen. All of the first; of the first under the policy what it says on stderr,
+ * where the library says what is wrong with the policy; nothing of the others. */
+typedef enum shown { SHOWN, SHOWN_ERRORS, HIDDEN } shown_t;
+
+/* In the child; nothing is read. */
+static void redirect(shown_t shown) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0) return;
     dup2(null, STDIN_FILENO);
-    if (shown) return;
-    dup2(null, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
+    if (shown != SHOWN) dup2(null, STDOUT_FILENO);
+    if (shown == HIDDEN) dup2(null, STDERR_FILENO);
 }
 
 static double resident_kib(pid_t pid) {
@@ -82,7 +85,7 @@ static double watch(pid_t pid) {
 
 /* False: it could not be run, or failed, which was said. */
 static bool once(const na_run_command_t *c, const na_run_program_t *program, const char *policy,
-                 bool shown, double f[FIGURES]) {
+                 shown_t shown, double f[FIGURES]) {
     double begin = now();
     pid_t pid = fork();
     if (pid < 0) {
@@ -192,12 +195,12 @@ int na_run_rounds(const na_run_command_t *c, const na_run_program_t *program) {
     double *values = calloc((size_t)n * 3 * FIGURES, sizeof *values);
     double f[2][FIGURES]; /* without, with */
     /* One of each first, so that files are in memory. */
-    bool good = policy != NULL && values != NULL && once(c, program, NULL, true, f[0]) &&
-                once(c, program, policy, false, f[1]);
+    bool good = policy != NULL && values != NULL && once(c, program, NULL, SHOWN, f[0]) &&
+                once(c, program, policy, SHOWN_ERRORS, f[1]);
     for (unsigned i = 0; good && i < n; i++) {
         for (unsigned turn = 0; good && turn < 2; turn++) {
             unsigned with = (turn + i) % 2;
-            good = once(c, program, with ? policy : NULL, false, f[with]);
+            good = once(c, program, with ? policy : NULL, HIDDEN, f[with]);
         }
         for (unsigned k = 0; good && k < FIGURES; k++) {
             double *of = values + (size_t)3 * n * k;

@@ -28,6 +28,7 @@ for mode in sites trace sample; do
     has '^# 1\. xmalloc .* < open_session ' "$mode.policy" || fail "$mode: $(grep '^# 1' "$mode.policy")"
     has -E '^#     expected: .*[0-9.]+ MiB less .*; confidence (high|medium)' "$mode.policy" ||
         fail "$mode: no evidence: $(cat "$mode.policy")"
+    has -E '^#   costs up to 75 instructions in each of [0-9,]+ calls ' "$mode.policy" || fail "$mode: no cost"
     "$dump" policy --check "$mode.policy" "$server" >checked || fail "$mode: $(cat checked)"
     has '^1 of 1 rule can be obeyed$' checked || fail "$mode: $(cat checked)"
     "$dump" policy --check "$mode.policy" sites.nprof >checked || fail "$mode: $(cat checked)"
@@ -94,6 +95,10 @@ for line in '^sites.policy, 6 rounds:$' '^  time .* times (' '^  peak .* times (
     '^  \(it pays\|it does not pay\|it makes no difference\|unclear\)'; do
     has "$line" errors || fail "--rounds does not say '$line': $(cat errors)"
 done
+rc=0
+echo 'site xmalloc : lines=all' | cat sites.policy - >wrong.policy
+"$run" --library="$lib" --policy=wrong.policy --rounds=6 "$server" 2000 >out 2>errors || true
+has 'wrong.policy:[0-9]*: unknown lines' errors || fail "--rounds hides what the library says: $(cat errors)"
 rc=0
 "$run" --library="$lib" --policy=sites.policy --rounds=6 false 2>errors || rc=$?
 [ "$rc" = 125 ] || fail "--rounds of what fails: $rc"

@@ -16,6 +16,11 @@ void na_policy_put_nothing(const na_policy_work_t *w) {
         if (w->below[kind] > 0)
             printf("# The most by %s would be %.2f %%; --min-gain is %.4g %%.\n",
                    na_rule_kind_names[kind], 100 * w->below[kind], 100 * w->least);
+    char kept[NA_TEXT], least[NA_TEXT];
+    if (w->little_kept > 0)
+        printf(
+            "# Long-lived blocks keep %s of the memory of others; below %s that makes no rule.\n",
+            na_text_bytes(kept, w->little_kept), na_text_bytes(least, NA_POLICY_LEAST_KEPT));
     if (w->few_samples != 0)
         printf("# %u sites may be long-lived, but have too few samples: NUMALLOC_PROFILE=sites, or "
                "a\n# smaller NUMALLOC_SAMPLE_INTERVAL, would tell.\n",

@@ -9,15 +9,14 @@
 #include "profiler/containers/array.h"
 #include "profiler/containers/path.h"
 
-#define TINY       0.001 /* share of all bytes and blocks below which a site has no say */
-#define CHANCE     0.8   /* of a verdict that makes a rule */
-#define DRAWN      10u   /* samples behind what is said of a site's blocks */
-#define OF_LIFE    0.01  /* share of what all long-lived blocks keep, below which it is no matter */
-#define GROWN      2.0   /* times that a block grows, at least, on average */
-#define GROWN_TO   8.0   /* the largest block against the mean one: no more is reserved in vain */
-#define IN_VAIN    0.01  /* share of memory that is reserved and never used, at most */
-#define RESERVED   (UINT64_C(1) << 20)
-#define LEAST_KEPT (256 * 1024.0) /* bytes: what a few spans are is no reason for a rule */
+#define TINY     0.001 /* share of all bytes and blocks below which a site has no say */
+#define CHANCE   0.8   /* of a verdict that makes a rule */
+#define DRAWN    10u   /* samples behind what is said of a site's blocks */
+#define OF_LIFE  0.01  /* share of what all long-lived blocks keep, below which it is no matter */
+#define GROWN    2.0   /* times that a block grows, at least, on average */
+#define GROWN_TO 8.0   /* the largest block against the mean one: no more is reserved in vain */
+#define IN_VAIN  0.01  /* share of memory that is reserved and never used, at most */
+#define RESERVED (UINT64_C(1) << 20)
 
 const char na_rule_kind_names[NA_RULE_KINDS][8] = {
     [NA_RULE_PLACE] = "place",
@@ -201,8 +200,12 @@ static uint32_t life_verdict(na_policy_work_t *w, const na_policy_profile_t *p, 
     bool sampled = na_reader_header(p->in.reader)->mode == NA_NPROF_MODE_SAMPLE;
     double gain = p->lives.kept / na_policy_memory(p);
     if (!life->is_long) return matters(p, sum) ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
-    if (gain < w->least || p->lives.kept < LEAST_KEPT) {
+    if (gain < w->least) {
         if (gain > w->below[NA_RULE_LIFE]) w->below[NA_RULE_LIFE] = gain;
+        return NA_VERDICT_ANY;
+    }
+    if (p->lives.kept < NA_POLICY_LEAST_KEPT) {
+        if (p->lives.kept > w->little_kept) w->little_kept = p->lives.kept;
         return NA_VERDICT_ANY;
     }
     /* What lived long, but is gone in the end, must not be among what stays. */

@@ -51,8 +51,12 @@ typedef struct na_policy_work {
     double least;                /* gain of a rule, a share */
     bool kinds[NA_RULE_KINDS];   /* that are asked for */
     double below[NA_RULE_KINDS]; /* the most gain that was not enough */
+    double little_kept;          /* bytes below NA_POLICY_LEAST_KEPT: the most of a profile */
     uint32_t few_samples;        /* long-lived sites of which too little was drawn to say so */
 } na_policy_work_t;
+
+/* Bytes that long-lived blocks keep in vain: what a few spans are is no reason for a rule. */
+#define NA_POLICY_LEAST_KEPT (256 * 1024.0)
 
 #define NA_LIFE_LONG 1u
 #define NA_OWN_LINES 1u

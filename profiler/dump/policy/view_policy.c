@@ -250,6 +250,28 @@ static void put_actions(const na_site_rule_t *rule) {
     printf(compared ? "\n" : ", control=off\n");
 }
 
+static bool same_innermost(const na_run_t *a, const na_run_t *b) {
+    return b->depth != 0 && a->frames[0].module == b->frames[0].module &&
+           a->frames[0].offset == b->frames[0].offset;
+}
+
+/* Each call with the innermost frame is looked at, whichever site it is of: by the figures of
+ * programs.instructions, 35 instructions for the first frame and 40 for each more. */
+static void put_cost(const na_policy_work_t *w, const na_site_rule_t *rule) {
+    const na_run_t *run = &w->runs[rule->first];
+    size_t first = rule->first, end = rule->first + 1;
+    while (first > 0 && same_innermost(run, &w->runs[first - 1]))
+        first--;
+    while (end < w->run_count && same_innermost(run, &w->runs[end]))
+        end++;
+    double calls = 0;
+    for (size_t i = first; i < end; i++)
+        calls += w->runs[i].blocks;
+    char count[NA_TEXT];
+    printf("#   costs up to %u instructions in each of %s calls with its innermost frame\n",
+           35 + 40 * (rule->depth - 1), na_text_count(count, calls));
+}
+
 static void put_rule(const na_policy_work_t *w, const ruled_t *ruled, const uint32_t *alias,
                      size_t number) {
     const na_site_rule_t *rule = ruled->rule;
@@ -263,6 +285,7 @@ static void put_rule(const na_policy_work_t *w, const ruled_t *ruled, const uint
     put_lines(rule, &ruled->e);
     put_life(rule, &ruled->e);
     put_reserve(rule, &ruled->e);
+    put_cost(w, rule);
     printf("site ");
     for (uint32_t i = 0; i < rule->depth; i++)
         printf("%sm%u+0x%" PRIx64, i == 0 ? "" : " < ", alias[run->frames[i].module],
