@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/format/nprof.h"
 #include "profiler/run/run.h"
 
@@ -17,15 +18,11 @@ static char *read_all(const char *path) {
     size_t used = 0, room = 0;
     char *text = NULL;
     for (ssize_t n = 1; n > 0;) {
-        if (room < used + 65538) {
-            char *larger = realloc(text, room = 2 * room + 65538);
-            if (larger == NULL) {
-                free(text);
-                close(fd);
-                errno = ENOMEM;
-                return NULL;
-            }
-            text = larger;
+        if (!NA_ARRAY_RESERVE(text, room, used + 65538)) {
+            free(text);
+            close(fd);
+            errno = ENOMEM;
+            return NULL;
         }
         n = read(fd, text + used, room - used - 2);
         if (n > 0) used += (size_t)n;

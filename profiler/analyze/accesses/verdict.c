@@ -172,8 +172,8 @@ static double cost_of(const na_verdicts_t *v, const na_measure_t *m) {
 }
 
 static bool add(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_t object,
-                uint32_t skip, uint32_t *room) {
-    if (!NA_ARRAY_RESERVE(v->items, *room, v->count + 1u)) return false;
+                uint32_t skip) {
+    if (!NA_ARRAY_RESERVE(v->items, v->room, v->count + 1u)) return false;
     na_verdict_t *to = &v->items[v->count];
     *to = (na_verdict_t){.group = group, .object = object, .apart = skip};
     const na_flow_group_t *g = &set->groups[group];
@@ -188,7 +188,7 @@ static bool add(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_
 }
 
 /* An object with most of its group's samples is judged by itself, and the others together. */
-static bool add_group(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_t *room) {
+static bool add_group(const na_flows_t *set, na_verdicts_t *v, uint32_t group) {
     const na_flow_group_t *g = &set->groups[group];
     if (g->samples == 0) return true;
     const na_flow_object_t *first = &set->objects[g->members[0]];
@@ -198,12 +198,11 @@ static bool add_group(const na_flows_t *set, na_verdicts_t *v, uint32_t group, u
         sampled++;
     bool split = sampled > 1 && first->samples >= na_limit(NA_T_SPLIT) * (double)g->samples;
     if (!split)
-        return add(set, v, group, sampled == 1 ? g->members[0] : NA_FLOWS_NONE, NA_FLOWS_NONE,
-                   room);
-    if (!add(set, v, group, g->members[0], NA_FLOWS_NONE, room)) return false;
+        return add(set, v, group, sampled == 1 ? g->members[0] : NA_FLOWS_NONE, NA_FLOWS_NONE);
+    if (!add(set, v, group, g->members[0], NA_FLOWS_NONE)) return false;
     if (g->samples == first->samples) return true;
-    if (sampled == 2) return add(set, v, group, g->members[1], NA_FLOWS_NONE, room);
-    return add(set, v, group, NA_FLOWS_NONE, g->members[0], room);
+    if (sampled == 2) return add(set, v, group, g->members[1], NA_FLOWS_NONE);
+    return add(set, v, group, NA_FLOWS_NONE, g->members[0]);
 }
 
 /* Dearest first; then by accesses, then by number, so that the order never varies. */
@@ -224,11 +223,10 @@ bool na_verdicts_make(const na_flows_t *set, na_verdicts_t *v) {
     if (v->source == NA_FLOWS_NONE) return true;
     v->evidence = na_source_evidence(set, v->source);
     v->dram = (v->evidence & NA_EVIDENCE_LEVEL) != 0;
-    uint32_t room = 0;
     bool good = sum_up(set, v) && load_nodes(set, v) && na_lines_make(set, &v->lines) &&
                 na_clusters_find(set, v->source, v->dram, &v->clusters);
     for (uint32_t g = 0; good && g < set->group_count; g++)
-        good = add_group(set, v, g, &room);
+        good = add_group(set, v, g);
     if (!good) return false;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < v->count; i++) {

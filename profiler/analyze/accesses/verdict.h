@@ -234,7 +234,7 @@ typedef struct na_node_load {
 
 typedef struct na_verdicts {
     na_verdict_t *items; /* by cost, largest first */
-    uint32_t count;
+    uint32_t count, room;
     uint32_t source;              /* whose samples; NA_FLOWS_NONE: there are none */
     uint32_t evidence;            /* that it gives */
     bool dram;                    /* only accesses that memory answered count */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "profiler/analyze/accesses/verdict.h"
+#include "profiler/containers/array.h"
 
 #define LEAST 0.1 /* of all looks */
 
@@ -114,9 +115,7 @@ bool na_rules_lines(const na_flows_t *set, na_verdicts_t *v) {
         }
         na_verdict_t *to = item_of(v, group, line->object);
         if (to == NULL || !is_less(to)) {
-            na_verdict_t *more = reallocarray(v->items, (size_t)v->count + 1, sizeof *more);
-            if (more == NULL) return false;
-            v->items = more;
+            if (!NA_ARRAY_RESERVE(v->items, v->room, v->count + 1u)) return false;
             to = &v->items[v->count];
             *to = (na_verdict_t){.group = group, .object = line->object, .apart = NA_FLOWS_NONE};
             if (!na_measure_make(set, v, &line->object, 1, NA_FLOWS_NONE, &to->measure))

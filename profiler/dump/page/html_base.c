@@ -26,7 +26,8 @@ typedef struct match {
     na_intern_t texts; /* names of functions, and base names */
     na_intern_t names; /* (function, module, file) as `texts`; of the new run's */
     na_pairs_t *pairs;
-    uint32_t *page_of_name;    /* by `names` */
+    uint32_t *page_of_name; /* by `names` */
+    size_t name_room;
     old_function_t *functions; /* by id of the old run's function */
     na_intern_t calls;         /* (node, function): */
     uint32_t *first_of_call;   /* its first child node of this function, */
@@ -55,8 +56,7 @@ static uint32_t name_of(match_t *m, int side, const na_function_name_t *f, bool 
 /* Where two functions of the new run have one name, the first stands for both. */
 static bool index_functions(match_t *m) {
     const na_intern_t *all = &m->r->functions;
-    m->page_of_name = calloc(all->count + 1u, sizeof *m->page_of_name);
-    if (m->page_of_name == NULL) return false;
+    if (!NA_ARRAY_RESERVE_ZERO(m->page_of_name, m->name_room, all->count + 1u)) return false;
     for (uint32_t i = 0; i < all->count; i++) {
         bool fresh;
         uint32_t name =
@@ -89,9 +89,7 @@ static const old_function_t *function_of(match_t *m, uint32_t id) {
         page = na_intern_numbers(&r->functions, id | NA_WEBPAGE_OLD, text, module, NULL);
         if (text == NA_WEBPAGE_NONE || module == NA_WEBPAGE_NONE || page == NA_WEBPAGE_NONE)
             return NULL;
-        uint32_t *more = reallocarray(m->page_of_name, m->names.count + 1u, sizeof *more);
-        if (more == NULL) return NULL;
-        m->page_of_name = more;
+        if (!NA_ARRAY_RESERVE_ZERO(m->page_of_name, m->name_room, m->names.count + 1u)) return NULL;
         m->page_of_name[name] = page;
     }
     f->page = page + 1;

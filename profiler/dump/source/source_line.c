@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/source/source_column.h"
 #include "profiler/dump/source/source_target.h"
 
@@ -32,16 +33,14 @@ FILE *na_source_open(const na_options_t *o, const char *name) {
  */
 static char *read_lines(FILE *source, unsigned line, size_t *begin) {
     char part[LONGEST_LINE], *text = NULL;
-    size_t used = 0;
+    size_t used = 0, room = 0;
     unsigned at = 1;
     bool found = false, first = true;
     while (at <= line + AROUND && fgets(part, LONGEST_LINE, source) != NULL) {
         size_t length = strlen(part);
         bool ended = length > 0 && part[length - 1] == '\n';
         if (at + AROUND >= line) {
-            char *more = realloc(text, used + length + 1);
-            if (more == NULL) break;
-            text = more;
+            if (!NA_ARRAY_RESERVE(text, room, used + length + 1)) break;
             if (at == line && first) {
                 *begin = used;
                 found = true;
