@@ -87,43 +87,57 @@ count() {
     notes+=("$preset: $((tests - failures - skips)) passed, $failures failed, $skips skipped")
 }
 
-if [[ $setup -eq 1 ]]; then
-    say "setup"
-    scripts/setup.sh test || {
-        failed=1
-        notes+=("setup failed (counted as one failure)")
-        finish
-    }
-fi
-
-# Its output is build/PRESET/build.log, its status build/PRESET/build.status.
+# build PRESET [TESTS]: its output is build/PRESET/build.log, its status build/PRESET/build.status.
 build() {
-    local preset=$1 rc=0
+    local preset=$1 tests=${2:-ON} rc=0
     mkdir -p "build/$preset"
     rm -f "build/$preset/build.status"
-    { cmake --preset "$preset" -DNUMALLOC_TESTS=ON && cmake --build --preset "$preset" -j "$jobs"; } \
-        >"build/$preset/build.log" 2>&1 || rc=$?
+    { cmake --preset "$preset" "-DNUMALLOC_TESTS=$tests" &&
+        cmake --build --preset "$preset" -j "$jobs"; } >"build/$preset/build.log" 2>&1 || rc=$?
     echo "$rc" >"build/$preset/build.status"
 }
 
-# The later presets are built while the first is tested, in what time its tests leave.
+# behind COMMAND...: runs it beside what follows, in the time that this leaves; `wait "$later"`.
 later=
+behind() {
+    set -m # a process group of its own
+    (
+        renice -n 19 "$BASHPID" >/dev/null 2>&1
+        "$@"
+    ) &
+    later=$!
+    set +m
+}
 trap '[[ -z $later ]] || kill -- "-$later" 2>/dev/null' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+
+if [[ $setup -eq 1 ]]; then
+    say "setup"
+    set_up() {
+        scripts/setup.sh "$1" || {
+            failed=1
+            notes+=("setup failed (counted as one failure)")
+            finish
+        }
+    }
+    # Most packages are for the tests: what users get is built while those are installed.
+    if ! scripts/setup.sh test --check 2>/dev/null; then
+        set_up build
+        behind build release OFF
+    fi
+    set_up test
+    [[ -z $later ]] || wait "$later"
+    later=
+fi
+
+# The later presets are built while the first is tested.
 for preset in "${presets[@]}"; do
     say "$preset: configure and build"
     if [[ $preset == release ]]; then
         build release
-        if [[ ${#presets[@]} -gt 1 ]]; then
-            set -m # a process group of its own
-            (
-                renice -n 19 "$BASHPID" >/dev/null 2>&1
-                for next in "${presets[@]:1}"; do build "$next"; done
-            ) &
-            later=$!
-            set +m
-        fi
+        later_presets() { for preset in "${presets[@]:1}"; do build "$preset"; done; }
+        [[ ${#presets[@]} -eq 1 ]] || behind later_presets
     elif [[ -n $later ]]; then
         wait "$later"
         later=
