@@ -32,7 +32,7 @@
 #include "alloc/sys/base.h"
 #include "alloc/sys/options.h"
 
-#ifndef NA_PREFIXED
+#if !defined(NA_PREFIXED) && defined(RTLD_DEEPBIND) /* musl has no such flag */
 
 typedef void *na_dlopen_t(const char *file, int flags);
 

@@ -44,6 +44,8 @@ NA_COLD pid_t fork(void) {
     return next();
 }
 
+#ifdef __GLIBC__ /* musl has no function of that name: ours are registered by na_fork_init alone   \
+                  */
 typedef void handler_t(void);
 typedef int next_register_t(handler_t *prepare, handler_t *parent, handler_t *child, void *dso);
 
@@ -60,5 +62,6 @@ int __register_atfork(handler_t *prepare, handler_t *parent, handler_t *child, v
     na_fork_init(); /* comes here again, for ours */
     return next(prepare, parent, child, dso);
 }
+#endif
 
 #endif

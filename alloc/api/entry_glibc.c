@@ -48,8 +48,10 @@ NA_EXPORT int NA_FN(malloc_trim)(size_t keep);
 NA_EXPORT void NA_FN(malloc_stats)(void);
 NA_EXPORT int NA_FN(mallopt)(int parameter, int value);
 NA_EXPORT int NA_FN(malloc_info)(int options, FILE *out);
+#ifdef __GLIBC__
 NA_EXPORT struct mallinfo2 NA_FN(mallinfo2)(void);
 NA_EXPORT struct mallinfo NA_FN(mallinfo)(void);
+#endif
 
 int NA_FN(malloc_trim)(size_t keep) {
     return numalloc_trim(keep) != 0;
@@ -67,6 +69,7 @@ int NA_FN(mallopt)(int parameter, int value) {
     return 1;
 }
 
+#ifdef __GLIBC__ /* other C libraries have no such structures */
 struct mallinfo2 NA_FN(mallinfo2)(void) {
     na_init();
     na_totals_t t;
@@ -100,6 +103,7 @@ struct mallinfo NA_FN(mallinfo)(void) {
         .keepcost = clip_to_int(wide.keepcost),
     };
 }
+#endif
 
 static void write_node(FILE *out, unsigned node) {
     numalloc_node_stats_t s;
@@ -152,7 +156,7 @@ int NA_FN(malloc_info)(int options, FILE *out) {
     return 0;
 }
 
-#ifndef NA_PREFIXED
+#if !defined(NA_PREFIXED) && defined(__GLIBC__)
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo, which we must provide */
 NA_EXPORT int __libc_mallopt(int parameter, int value) NA_ALIAS_OF(mallopt);
 NA_EXPORT struct mallinfo __libc_mallinfo(void) NA_ALIAS_OF(mallinfo);

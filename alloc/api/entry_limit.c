@@ -31,17 +31,26 @@ static int set_rlimit(pid_t pid, int resource, const struct rlimit *new, struct 
     return 0;
 }
 
-NA_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) {
+#ifdef __GLIBC__
+typedef __rlimit_resource_t resource_t;
+#else
+typedef int resource_t;
+#endif
+
+NA_EXPORT int setrlimit(resource_t resource, const struct rlimit *limit) {
     return set_rlimit(0, (int)resource, limit, NULL);
 }
-NA_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
-    __attribute__((alias("setrlimit")));
 
-NA_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *new,
+NA_EXPORT int prlimit(pid_t pid, resource_t resource, const struct rlimit *new,
                       struct rlimit *old) {
     return set_rlimit(pid, (int)resource, new, old);
 }
-NA_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *new,
+
+#ifdef __GLIBC__ /* elsewhere these are other names for the same */
+NA_EXPORT int setrlimit64(resource_t resource, const struct rlimit64 *limit)
+    __attribute__((alias("setrlimit")));
+NA_EXPORT int prlimit64(pid_t pid, resource_t resource, const struct rlimit64 *new,
                         struct rlimit64 *old) __attribute__((alias("prlimit")));
+#endif
 
 #endif

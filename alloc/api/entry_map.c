@@ -58,8 +58,10 @@ NA_EXPORT void *mmap(void *address, size_t length, int protection, int flags, in
     if (r != -1) RECORD(NA_MAP_MMAP, length);
     return (void *)r;
 }
+#ifdef __GLIBC__ /* elsewhere it is another name for mmap */
 NA_EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int fd,
                        __off64_t offset) NA_ALIAS_OF(mmap);
+#endif
 
 NA_EXPORT int munmap(void *address, size_t length) {
     long r = result_of(na_syscall(SYS_munmap, (long)(uintptr_t)address, (long)length, 0, 0, 0, 0));

@@ -601,6 +601,10 @@ static bool names_functions(const na_policy_t *rules) {
 void na_policy_at_load(void) {
     na_bound.file = na_option_text(NA_OPT_POLICY);
     if (na_bound.file == NULL || na_bound.file[0] == 0) return;
+#ifndef __GLIBC__ /* what is loaded later is not seen there */
+    na_warn("NUMALLOC_POLICY=%s ignored: there are no policies with this C library", na_bound.file);
+    return;
+#endif
     na_bound.not_ours = na_whose_malloc()[0] != 0;
     if (na_bound.not_ours || !na_policy_enter(0)) return;
     na_bound.rules = read_rules(na_bound.file);

@@ -427,6 +427,11 @@ void na_control_init(void) {
         na_warn("NUMALLOC_PROFILE_LABELS=%s ignored: key=value pairs such as service=web,version=2 "
                 "are accepted, %u characters at most",
                 labels, NA_NPROF_LABELS - 1);
+#ifndef __GLIBC__ /* stacks are not walked there */
+    if (mode != NULL && *mode != 0)
+        na_warn("NUMALLOC_PROFILE=%s ignored: there are no profiles with this C library", mode);
+    wanted = false;
+#endif
     if (!wanted) return;
     const char *trigger = na_option_text(NA_OPT_PROFILE_TRIGGER);
     watch.after_ms = na_option(NA_OPT_PROFILE_AFTER);
