@@ -48,7 +48,10 @@ typedef struct na_span {
     uint16_t owner; /* NA_OWNER_*; of a large one none, or a heap of the program's own */
     uint8_t cls;    /* size class, 0: large */
     uint8_t node;   /* dense node of the memory */
-    void *free;     /* blocks that came home, linked through their first word */
+    union {
+        void *free;     /* blocks that came home, linked through their first word */
+        uint64_t reach; /* large: its last byte's offset (alloc/cache/large_bins.h) */
+    };
     union {
         void *free_tail;  /* last of them */
         size_t requested; /* large: bytes asked for */

@@ -244,7 +244,7 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t si
 
 static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, uint32_t tag) {
     memcpy(fresh, block, bytes);
-    na_free_missed(block, tag, NA_RELEASE_REALLOC);
+    na_free_missed(block, tag, NA_RELEASE_REALLOC, na_bin_for_tag(tag));
     return fresh;
 }
 
@@ -271,7 +271,8 @@ NA_HOT void *move_small(void *block, size_t have, size_t size, uint32_t tag) {
     if (NA_UNLIKELY(fresh == NULL)) return move_slowly(block, have, size, tag);
     size_t bytes = na_align_up(have < size ? have : size, NA_CLASS_STEP);
     first_t first = *(first_t *)block;
-    if (NA_UNLIKELY(!na_push(block, tag))) return move_and_free(fresh, block, bytes, tag);
+    if (NA_UNLIKELY(!na_push(na_bin_for_tag(tag), block, tag)))
+        return move_and_free(fresh, block, bytes, tag);
     *(first_t *)fresh = first;
     char *rest =
         memcpy((char *)fresh + sizeof first, (char *)block + sizeof first, bytes - sizeof first);

@@ -8,7 +8,7 @@
 
 enum {
     WORTH_A_LOOK = 256 << 10,
-    CREDIT = 128, /* takes and gives; they count as NA_SCAVENGE_CALLS slow paths */
+    CREDIT = 256, /* takes; they count as NA_SCAVENGE_CALLS slow paths */
     ALONE = 8,    /* runs without room before other slots are looked through again */
 };
 
@@ -20,6 +20,7 @@ static bool is_watched(const na_tcache_t *tcache) {
 }
 
 static void set_limit(na_tcache_t *tcache, uint64_t bytes) {
+    bytes -= bytes % NA_PAGE_SIZE;
     tcache->large_room += (int64_t)(bytes - tcache->large_limit);
     tcache->large_limit = bytes;
 }
@@ -27,8 +28,30 @@ static void set_limit(na_tcache_t *tcache, uint64_t bytes) {
 /* Counts what the last credit was spent on. */
 static void grant_credit(na_tcache_t *tcache, int32_t credit) {
     tcache->large_allocs = na_large_taken(tcache);
-    tcache->large_frees = na_large_given(tcache);
-    tcache->large_takes = tcache->large_gives = tcache->large_granted = credit;
+    tcache->large_takes = tcache->large_granted = credit;
+}
+
+static void bar(na_tcache_t *tcache, bool bar) {
+    if (NA_LIKELY(bar == tcache->large_barred)) return;
+    tcache->large_room = na_large_word(tcache) - (bar ? NA_LARGE_BARRED : 0);
+    tcache->large_barred = bar;
+}
+
+/* Runs come and go otherwise than by blocks that are freed and handed out, one after the other. */
+static bool put_in(na_tcache_t *tcache, na_span_t *run) {
+    if (na_large_room(tcache) < (int64_t)run->each) return false;
+    tcache->large_room -= (int64_t)run->reach;
+    na_run_push(&tcache->large_bins, run);
+    tcache->large_frees--;
+    return true;
+}
+
+static na_span_t *take_out(na_tcache_t *tcache, na_span_t **head) {
+    na_span_t *run = *head;
+    *head = run->next;
+    tcache->large_room += (int64_t)run->reach;
+    tcache->large_frees++;
+    return run;
 }
 
 static void clear_bins(na_tcache_t *tcache) {
@@ -46,6 +69,7 @@ static void open_bins(na_tcache_t *tcache) {
     if (NA_UNLIKELY(tcache->large_bins.head[0] == NULL)) clear_bins(tcache);
     set_limit(tcache, !may ? 0 : share < most ? share : most);
     grant_credit(tcache, !may || is_watched(tcache) ? 0 : CREDIT);
+    bar(tcache, na_tcache_watched(tcache));
 }
 
 void na_large_bins_close(na_tcache_t *tcache) {
@@ -69,18 +93,25 @@ static bool is_unsampled(na_tcache_t *tcache, size_t bytes) {
 }
 
 /* There was credit, and it was not spent. */
-NA_RACES_WITH_EMPTY static bool gets_back(const na_tcache_t *tcache, int32_t *credit) {
-    if (*credit >= 0 && tcache->large_granted != 0) {
-        (*credit)++;
+NA_RACES_WITH_EMPTY static bool gets_back(na_tcache_t *tcache) {
+    if (tcache->large_takes >= 0 && tcache->large_granted != 0) {
+        tcache->large_takes++;
         return true;
     }
-    *credit = 0; /* not far below, of the thread caches that many threads share */
+    tcache->large_takes = 0; /* not far below, of the thread caches that many threads share */
     return false;
 }
 
-NA_RACES_WITH_EMPTY bool na_large_bins_are_spent(na_tcache_t *tcache, int32_t *credit) {
-    if (gets_back(tcache, credit) || tcache->large_limit == 0 || must_enter(tcache)) return false;
+NA_RACES_WITH_EMPTY bool na_large_bins_are_spent(na_tcache_t *tcache) {
+    if (gets_back(tcache) || tcache->large_limit == 0 || must_enter(tcache)) return false;
     tcache->slow_calls += is_watched(tcache) ? 1 : NA_SCAVENGE_CALLS;
+    return true;
+}
+
+NA_RACES_WITH_EMPTY bool na_large_bins_were_barred(na_tcache_t *tcache) {
+    if (NA_LIKELY(!tcache->large_barred) || tcache->large_limit == 0 || must_enter(tcache))
+        return false;
+    tcache->slow_calls++;
     return true;
 }
 
@@ -89,11 +120,14 @@ void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size) {
     na_span_t **head = na_run_fit(&tcache->large_bins, na_run_pages(size));
     if (head == NULL || !is_unsampled(tcache, (*head)->each)) return NULL;
     tcache->large_allocs++;
-    return na_large_bins_pop(tcache, head, size);
+    na_span_t *run = *head;
+    *head = run->next;
+    tcache->large_room += (int64_t)run->reach;
+    return na_large_hand_out(run, size);
 }
 
 NA_INLINE bool keep(na_tcache_t *tcache, na_span_t *run) {
-    if (run->node != tcache->node || !na_large_bins_push(tcache, run)) return false;
+    if (run->node != tcache->node || !put_in(tcache, run)) return false;
     tcache->large_frees++;
     return true;
 }
@@ -108,11 +142,9 @@ bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block) {
 static na_span_t *cut_some(na_tcache_t *tcache, unsigned slot, int64_t bytes, na_span_t *cut) {
     na_span_t **head = &tcache->large_bins.head[slot];
     for (unsigned i = 1; i < NA_RUN_BATCH && *head != &na_large_bins_end; i++) {
-        na_span_t *run = *head;
-        bytes -= (int64_t)run->each;
+        bytes -= (int64_t)(*head)->each;
         if (bytes < 0) break;
-        *head = run->next;
-        tcache->large_room += (int64_t)run->each;
+        na_span_t *run = take_out(tcache, head);
         run->next = cut;
         cut = run;
     }
@@ -128,7 +160,7 @@ static na_span_t *cut_others(na_tcache_t *tcache, const na_span_t *run) {
         return NULL;
     }
     unsigned slot = tcache->large_hand;
-    for (unsigned i = 0; i < NA_RUN_SLOTS && tcache->large_room < (int64_t)run->each; i++) {
+    for (unsigned i = 0; i < NA_RUN_SLOTS && na_large_room(tcache) < (int64_t)run->each; i++) {
         if (slot != run->run_slot && tcache->large_bins.head[slot] != &na_large_bins_end)
             cut = cut_some(tcache, slot, INT64_MAX, cut);
         slot = (slot + 1) % NA_RUN_SLOTS;
@@ -186,13 +218,13 @@ bool na_large_bins_keep(na_tcache_t *tcache, na_span_t *run) {
 }
 
 na_span_t *na_large_bins_refill(na_tcache_t *tcache, uint32_t pages) {
-    na_span_t *run = na_run_cache_take(tcache->node, pages, tcache->large_room / 2);
+    na_span_t *run = na_run_cache_take(tcache->node, pages, na_large_room(tcache) / 2);
     if (run == NULL) return NULL;
     uint32_t bytes = (uint32_t)run->each;
     for (na_span_t *more = run->next, *next; more != NULL; more = next) {
         next = more->next;
         bytes += (uint32_t)more->each;
-        na_large_bins_push(tcache, more);
+        put_in(tcache, more);
     }
     earn(tcache, bytes);
     return run;
@@ -209,12 +241,8 @@ bool na_large_bins_in_the_way(const na_tcache_t *tcache, uint32_t pages) {
 
 static void give_slot(na_tcache_t *tcache, unsigned slot) {
     na_span_t **head = &tcache->large_bins.head[slot];
-    while (*head != &na_large_bins_end) {
-        na_span_t *run = *head;
-        *head = run->next;
-        tcache->large_room += (int64_t)run->each;
-        na_run_cache_release(run);
-    }
+    while (*head != &na_large_bins_end)
+        na_run_cache_release(take_out(tcache, head));
 }
 
 bool na_large_bins_flush(na_tcache_t *tcache) {
@@ -240,6 +268,8 @@ uint64_t na_large_bins_forget(na_tcache_t *tcache) {
     uint64_t lost = na_large_kept(tcache);
     if (lost == 0) return 0;
     clear_bins(tcache);
+    tcache->large_frees += na_large_runs(tcache);
     tcache->large_room = (int64_t)tcache->large_limit;
+    tcache->large_barred = false;
     return lost;
 }

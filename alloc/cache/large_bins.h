@@ -21,12 +21,21 @@
  * thread cache is about to take memory that holds none, under memory pressure, and when the thread
  * ends.
  *
- * Credit. Takes and gives count down what was granted of each; one without credit is a slow path,
- * which looks at the clock and for what else threads are to notice, and grants new credit. It
- * grants none where every take has to be looked at: in mode sample, whose large blocks are drawn
- * one by one, and on machines with several nodes, where the thread may have moved. While every
- * event is wanted, under memory pressure, and where nothing is to be kept (NUMALLOC_PURGE_DELAY=0)
- * the bins are closed: the limit is 0.
+ * Credit. Takes count down what was granted of them; one without credit is a slow path, which looks
+ * at the clock and for what else threads are to notice, and grants new credit. It grants none where
+ * every take has to be looked at: in mode sample, whose large blocks are drawn one by one, and on
+ * machines with several nodes, where the thread may have moved. Gives need no credit: who only
+ * gives soon has no room. On several nodes they are barred from the hot path: there is no room to
+ * be seen. While every event is wanted, under memory pressure, and where nothing is to be kept
+ * (NUMALLOC_PURGE_DELAY=0) the bins are closed: the limit is 0.
+ *
+ * Room. One word says what room is left and how many runs there are, so that a give, or a take,
+ * changes one word. It is the limit, less for each run its bytes less one (`reach`). The limit and
+ * all lengths being whole pages, the runs are the low bits, and the room is the rest:
+ *
+ *   large_room = (limit - bytes of runs) + runs       runs < a page: NA_LARGE_BINS_ALL has no more
+ *
+ * A run fits exactly where the word less its reach is not negative.
  *
  * Written by the owning thread only. Taking and giving is not behind the gate; what goes to the
  * page heap is. A forked child loses what other threads' bins held, as of all bins. */
@@ -39,6 +48,7 @@
 
 #include "alloc/cache/thread_cache.h"
 #include "alloc/page/run_cache.h"
+#include "alloc/page/scavenge_policy.h"
 #include "pagemap/pagemap.h"
 
 #define NA_LARGE_BINS_SIZE ((size_t)NA_RUN_CACHE_PAGES << NA_PAGE_SHIFT)
@@ -46,52 +56,65 @@
 /* Ends each slot's list: serves no block. (Slots of which none was opened are NULL.) */
 extern NA_NEAR na_span_t na_large_bins_end;
 
+#define NA_LARGE_BARRED ((int64_t)1 << 48)
+_Static_assert(NA_LARGE_BINS_ALL / NA_RUN_CACHE_LEAST < (NA_PAGE_SIZE << NA_PAGE_SHIFT),
+               "the runs are counted in less than a page");
+
+/* Where it is not barred, in pages and runs. */
+NA_INLINE int64_t na_large_word(const na_tcache_t *tcache) {
+    return tcache->large_room + (tcache->large_barred ? NA_LARGE_BARRED : 0);
+}
+NA_INLINE uint64_t na_large_runs(const na_tcache_t *tcache) {
+    return (uint64_t)na_large_word(tcache) % NA_PAGE_SIZE;
+}
+/* Less than nothing where the limit fell. */
+NA_INLINE int64_t na_large_room(const na_tcache_t *tcache) {
+    return na_large_word(tcache) & -(int64_t)NA_PAGE_SIZE;
+}
 /* Bytes that they hold. */
 NA_INLINE uint64_t na_large_kept(const na_tcache_t *tcache) {
-    return tcache->large_limit - (uint64_t)tcache->large_room;
+    return tcache->large_limit - (uint64_t)na_large_room(tcache);
 }
 
-/* All large blocks that the thread cache handed out, and took back. */
+/* All large blocks that the thread cache handed out, and took back: what it handed out comes from
+ * the bins, and what it takes back goes there, or that is made up for in `large_frees`. */
 NA_INLINE uint64_t na_large_taken(const na_tcache_t *tcache) {
     int32_t left = tcache->large_takes < 0 ? 0 : tcache->large_takes;
     return tcache->large_allocs + (uint64_t)(tcache->large_granted - left);
 }
 NA_INLINE uint64_t na_large_given(const na_tcache_t *tcache) {
-    int32_t left = tcache->large_gives < 0 ? 0 : tcache->large_gives;
-    return tcache->large_frees + (uint64_t)(tcache->large_granted - left);
+    return tcache->large_frees + na_large_taken(tcache) + na_large_runs(tcache);
 }
 
-/* Hands out the run on top of a slot. Not counted. */
-NA_HOT void *na_large_bins_pop(na_tcache_t *tcache, na_span_t **head, size_t size) {
-    na_span_t *run = *head;
-    *head = run->next;
-    tcache->large_room += (int64_t)run->each;
+/* A block lives in the run. */
+NA_HOT void *na_large_hand_out(na_span_t *run, size_t size) {
+    void *block = (void *)run->start;
+    if (block == NULL) __builtin_unreachable(); /* so that callers need not ask */
     run->requested = size;
-    run->run = run->start;
-    return (void *)run->start;
+    run->run = (uintptr_t)block;
+    return block;
 }
 
-/* Where there is a run for a block of more than NA_SMALL_MAX bytes; NULL: there is none, or the
- * slow path has to look. */
-NA_HOT na_span_t **na_large_bins_find(na_tcache_t *tcache, size_t size) {
-    size_t last = (size - 1) >> NA_PAGE_SHIFT;
-    unsigned slot;
-    if (NA_LIKELY(last < NA_RUN_TABLE))
-        slot = na_run_slots[last];
-    else if (last < NA_RUN_CACHE_PAGES)
-        slot = na_run_slot((uint32_t)last + 1);
-    else
-        return NULL;
+/* A block of more than NA_SMALL_MAX bytes; NULL: there is none, or the slow path has to look. */
+NA_HOT void *na_large_bins_take(na_tcache_t *tcache, size_t size) {
+    size_t reach = size - 1;
+    if (NA_UNLIKELY(reach >= NA_LARGE_BINS_SIZE)) return NULL;
+    unsigned slot = na_run_slots[reach >> NA_PAGE_SHIFT];
     if (NA_UNLIKELY(--tcache->large_takes < 0)) return NULL;
-    na_span_t **head = &tcache->large_bins.head[slot];
-    return NA_LIKELY((*head)->each >= size) ? head : NULL;
+    na_span_t *run = tcache->large_bins.head[slot];
+    size_t run_reach = run->reach;
+    if (NA_UNLIKELY(run_reach < reach)) return NULL;
+    tcache->large_bins.head[slot] = run->next;
+    tcache->large_room += (int64_t)run_reach;
+    return na_large_hand_out(run, size);
 }
 /* What the slow path does after that, in three steps. 1: whether the credit is spent, and the bins
  * can grant more; it counts for as many slow paths as it was for (in mode sample and the like: for
  * one). False: there was credit all the same, the bins are closed, or na_tcache_enter has to look.
  * 2: the look at the clock (malloc/poll.h), which may close the bins. 3: grants credit, and looks
- * again. `credit`: &tcache->large_takes, or for a give _gives. */
-bool na_large_bins_are_spent(na_tcache_t *tcache, int32_t *credit);
+ * again. For a give: whether it was barred. */
+bool na_large_bins_are_spent(na_tcache_t *tcache);
+bool na_large_bins_were_barred(na_tcache_t *tcache);
 void *na_large_bins_take_slow(na_tcache_t *tcache, size_t size);
 
 /* The plain run whose block begins at an address on a page without a tag; or NULL. `block`:
@@ -102,21 +125,16 @@ NA_HOT na_span_t *na_large_run_of(const void *block) {
     return NA_LIKELY(run != NULL) && NA_LIKELY(run->run == at) ? run : NULL;
 }
 
-/* Keeps the run if there is room. Not counted. */
-NA_HOT bool na_large_bins_push(na_tcache_t *tcache, na_span_t *run) {
-    int64_t room = tcache->large_room - (int64_t)run->each;
+/* Keeps the run of a block on a page without a tag; false: the slow path has to look. (On machines
+ * with several nodes it is barred, so the node is the right one.) */
+NA_HOT bool na_large_bins_give(na_tcache_t *tcache, void *block) {
+    na_span_t *run = na_large_run_of(block);
+    if (NA_UNLIKELY(run == NULL)) return false;
+    int64_t room = tcache->large_room - (int64_t)run->reach;
     if (NA_UNLIKELY(room < 0)) return false;
     tcache->large_room = room;
     na_run_push(&tcache->large_bins, run);
     return true;
-}
-
-/* Keeps the run of a block on a page without a tag; false: the slow path has to look. (There is
- * credit on machines with one node only, so the node is the right one.) */
-NA_HOT bool na_large_bins_give(na_tcache_t *tcache, void *block) {
-    if (NA_UNLIKELY(--tcache->large_gives < 0)) return false;
-    na_span_t *run = na_large_run_of(block);
-    return NA_LIKELY(run != NULL) && na_large_bins_push(tcache, run);
 }
 /* Step 3 of it. `block`: na_is_address. False: it is no run that the bins take. */
 bool na_large_bins_give_slow(na_tcache_t *tcache, const void *block);

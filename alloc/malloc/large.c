@@ -75,6 +75,7 @@ static uint32_t pages_for(size_t size) {
 static void set_pages(na_span_t *span, uint32_t pages) {
     span->pages = pages;
     span->each = na_span_bytes(span);
+    span->reach = span->each - 1;
     if (pages >= NA_RUN_CACHE_LEAST && pages <= NA_RUN_CACHE_PAGES)
         span->run_slot = (uint16_t)na_run_slot(pages);
 }
@@ -295,7 +296,10 @@ static na_span_t *obtain_span(na_tcache_t *tcache, size_t size, const na_large_k
             span = make_span(size, kind, recorded, zeroed);
     }
     if (span == NULL) return NULL;
-    if (tcache != NULL) tcache->large_allocs++;
+    if (tcache != NULL) { /* not from the bins */
+        tcache->large_allocs++;
+        tcache->large_frees--;
+    }
     return span;
 }
 
@@ -381,7 +385,7 @@ static NA_NOINLINE void *alloc_slow(size_t size, size_t alignment, na_entry_t en
     na_tcache_t *tcache = na_self;
     void *block = NULL;
     if (alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX && size <= NA_LARGE_BINS_SIZE &&
-        na_large_bins_are_spent(tcache, &tcache->large_takes)) {
+        na_large_bins_are_spent(tcache)) {
         na_poll_counted(tcache);
         block = na_large_bins_take_slow(tcache, size);
     }
@@ -398,20 +402,17 @@ static NA_NOINLINE void *malloc_slow(size_t size, na_entry_t entry) {
 }
 
 NA_RACES_WITH_EMPTY void *na_large_malloc(size_t size, na_entry_t entry) {
-    na_tcache_t *tcache = na_self;
-    na_span_t **head = na_large_bins_find(tcache, size);
-    return NA_LIKELY(head != NULL) ? na_large_bins_pop(tcache, head, size)
-                                   : malloc_slow(size, entry);
+    void *block = na_large_bins_take(na_self, size);
+    return NA_LIKELY(block != NULL) ? block : malloc_slow(size, entry);
 }
 
 NA_RACES_WITH_EMPTY void *na_large_alloc(size_t size, size_t alignment, na_entry_t entry,
                                          bool *zeroed) {
-    na_tcache_t *tcache = na_self;
     bool takes = alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX;
-    na_span_t **head = takes ? na_large_bins_find(tcache, size) : NULL;
-    if (NA_UNLIKELY(head == NULL)) return alloc_slow(size, alignment, entry, zeroed);
+    void *block = takes ? na_large_bins_take(na_self, size) : NULL;
+    if (NA_UNLIKELY(block == NULL)) return alloc_slow(size, alignment, entry, zeroed);
     if (zeroed != NULL) *zeroed = false;
-    return na_large_bins_pop(tcache, head, size);
+    return block;
 }
 
 bool na_large_room_for_mapping(void) {

@@ -225,23 +225,21 @@ static NA_NOINLINE void free_watched(void *block, uint32_t tag, na_release_t how
         na_free_slow(block, tag, how, NULL);
 }
 
-/* The bins of large blocks have no credit, or no room. */
+/* The bins of large blocks are barred, or have no room. */
 NA_RACES_WITH_EMPTY static bool give_large(na_tcache_t *tcache, void *block) {
-    if (!na_is_address((uintptr_t)block) || !na_large_bins_are_spent(tcache, &tcache->large_gives))
-        return false;
+    if (!na_is_address((uintptr_t)block) || !na_large_bins_were_barred(tcache)) return false;
     na_poll_counted(tcache);
     return na_large_bins_give_slow(tcache, block);
 }
 
 /* No large block that the thread keeps, or not before the slow path has looked. */
-NA_RACES_WITH_EMPTY static NA_NOINLINE void free_untagged(na_tcache_t *tcache, void *block,
+NA_RACES_WITH_EMPTY static NA_NOINLINE void free_untagged(void *block, na_tcache_t *tcache,
                                                           na_release_t how) {
     uint32_t left = tcache->track.until_timed;
     if (NA_LIKELY(left == 0)) {
         if (!give_large(tcache, block)) na_free_slow(block, NA_TAG_NONE, how, NULL);
         return;
     }
-    tcache->large_gives = 0;
     if (NA_UNLIKELY(block == NULL)) {
         na_free_slow(block, NA_TAG_NONE, how, NULL);
         return;
@@ -264,16 +262,16 @@ static NA_NOINLINE void free_extended(void *block, uint32_t tag, na_release_t ho
 }
 
 NA_COLD void na_free_wild(void *block, na_release_t how) {
-    free_untagged(na_self, block, how);
+    free_untagged(block, na_self, how);
 }
 
-NA_RACES_WITH_EMPTY void na_free_missed(void *block, uint32_t tag, na_release_t how) {
-    na_tcache_t *tcache = na_self;
-    if (tag == NA_TAG_NONE) {
-        if (NA_UNLIKELY(!na_large_bins_give(tcache, block))) free_untagged(tcache, block, how);
-    } else if ((tag & 0xffff) != 0 && ((na_bin_t *)((char *)tcache + (tag & 0xffff)))->tag != tag &&
-               NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed)) &&
-               NA_LIKELY(!na_section_alarmed(&tcache->track))) {
+/* Not inlined: it would take the registers that a large block needs. */
+NA_RACES_WITH_EMPTY static NA_NOINLINE void small_missed(void *block, uint32_t tag,
+                                                         na_release_t how, na_bin_t *bin) {
+    na_tcache_t *tcache = (na_tcache_t *)(void *)((char *)bin - (tag & 0xffff));
+    if ((tag & 0xffff) != 0 && bin->tag != tag &&
+        NA_LIKELY(!atomic_load_explicit(&na_every_event, memory_order_relaxed)) &&
+        NA_LIKELY(!na_section_alarmed(&tcache->track))) {
         if (NA_UNLIKELY(na_tcache_watched(tcache)))
             free_watched(block, tag, how, tcache);
         else if (NA_UNLIKELY(!na_remote_collect(tcache, tag, block)))
@@ -287,6 +285,16 @@ NA_RACES_WITH_EMPTY void na_free_missed(void *block, uint32_t tag, na_release_t 
     }
 }
 
+NA_RACES_WITH_EMPTY void na_free_missed(void *block, uint32_t tag, na_release_t how,
+                                        na_bin_t *bin) {
+    if (tag != NA_TAG_NONE) {
+        small_missed(block, tag, how, bin);
+        return;
+    }
+    na_tcache_t *tcache = (na_tcache_t *)(void *)bin;
+    if (NA_UNLIKELY(!na_large_bins_give(tcache, block))) free_untagged(block, tcache, how);
+}
+
 void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved_to) {
     if ((tag & 0xffff) == 0) {
         __atomic_store_n(&na_self->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
@@ -297,7 +305,7 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved
                 na_misuse("free of", block);
                 return;
             }
-            if (NA_LIKELY(na_push(block, tag))) return;
+            if (NA_LIKELY(na_push(na_bin_for_tag(tag), block, tag))) return;
         }
     }
     unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;

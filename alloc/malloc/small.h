@@ -19,9 +19,10 @@
 /* What the hot path could not do. While every event is recorded, all of it goes to traced.h. A
  * block of another owner is collected: that is a hot path, too, without a call. Of larger classes,
  * whose bins hold few blocks, credit is extended (bin.h). All else is the slow path's. Parameters
- * as below; errno is ENOMEM when there is no memory, free keeps it. */
+ * as below; `bin`: the thread's for the tag, which free has at hand. errno is ENOMEM when there is
+ * no memory, free keeps it. */
 void *na_alloc_missed(size_t size, na_entry_t entry, unsigned cls);
-void na_free_missed(void *block, uint32_t tag, na_release_t how);
+void na_free_missed(void *block, uint32_t tag, na_release_t how, na_bin_t *bin);
 void na_free_wild(void *block, na_release_t how); /* what is no address at all */
 /* A block of more than NA_SMALL_MAX bytes (large.c). */
 void *na_large_malloc(size_t size, na_entry_t entry);
@@ -75,10 +76,14 @@ NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
     return NA_LIKELY(block != NULL) ? block : na_alloc_missed(size, entry, 0);
 }
 
-/* A block whose page carries `tag` goes to the thread's bin; false: it is not to, or not before the
- * slow path has looked. */
-NA_HOT bool na_push(void *block, uint32_t tag) {
-    na_bin_t *bin = (na_bin_t *)((char *)na_self + (tag & 0xffff));
+/* The thread's bin for a page tag. That of no tag lies where the thread cache begins. */
+NA_HOT na_bin_t *na_bin_for_tag(uint32_t tag) {
+    return (na_bin_t *)((char *)na_self + (tag & 0xffff));
+}
+
+/* A block whose page carries `tag` goes to that bin; false: it is not to, or not before the slow
+ * path has looked. */
+NA_HOT bool na_push(na_bin_t *bin, void *block, uint32_t tag) {
     if (NA_UNLIKELY(bin->tag != tag) || NA_UNLIKELY(--bin->push < 0)) return false;
     *na_block_next(block) = bin->head;
     bin->head = block;
@@ -86,7 +91,8 @@ NA_HOT bool na_push(void *block, uint32_t tag) {
 }
 
 NA_HOT void na_free_tagged(void *block, uint32_t tag, na_release_t how) {
-    if (NA_UNLIKELY(!na_push(block, tag))) na_free_missed(block, tag, how);
+    na_bin_t *bin = na_bin_for_tag(tag);
+    if (NA_UNLIKELY(!na_push(bin, block, tag))) na_free_missed(block, tag, how, bin);
 }
 
 NA_HOT void na_release(void *block, na_release_t how) {

@@ -21,7 +21,10 @@
 #define SLOTS_16(last) SLOTS_4(last), SLOTS_4((last) + 4), SLOTS_4((last) + 8), SLOTS_4((last) + 12)
 #define SLOTS_64(last)                                                                             \
     SLOTS_16(last), SLOTS_16((last) + 16), SLOTS_16((last) + 32), SLOTS_16((last) + 48)
-const uint8_t na_run_slots[NA_RUN_TABLE] = {SLOTS_64(0u), SLOTS_64(64u)};
+#define SLOTS_256(last)                                                                            \
+    SLOTS_64(last), SLOTS_64((last) + 64), SLOTS_64((last) + 128), SLOTS_64((last) + 192)
+const uint8_t na_run_slots[NA_RUN_CACHE_PAGES] = {SLOTS_256(0u), SLOTS_256(256u), SLOTS_256(512u),
+                                                  SLOTS_256(768u)};
 
 typedef struct run_cache {
     _Alignas(NA_CACHE_LINE) na_lock_t lock;

@@ -54,12 +54,10 @@ NA_INLINE uint32_t na_run_pages(size_t bytes) {
 }
 
 /* The slot of runs of so many pages (NA_RUN_CACHE_LEAST to NA_RUN_CACHE_PAGES), by the pages less
- * one. That of eight times as many is three doublings further. */
-#define NA_RUN_TABLE (NA_RUN_CACHE_PAGES / 8)
-extern NA_NEAR const uint8_t na_run_slots[NA_RUN_TABLE];
+ * one. */
+extern NA_NEAR const uint8_t na_run_slots[NA_RUN_CACHE_PAGES];
 NA_INLINE unsigned na_run_slot(uint32_t pages) {
-    uint32_t last = pages - 1;
-    return last < NA_RUN_TABLE ? na_run_slots[last] : na_run_slots[last / 8] + 3u * 8u;
+    return na_run_slots[pages - 1];
 }
 
 NA_INLINE void na_run_push(na_run_slots_t *slots, na_span_t *run) {

@@ -45,9 +45,9 @@ new-array 49
 ring:30000 80
 stack:30000 268
 wave:8000 232
-ring:100000 93
-stack:100000 95
-stack:200000 95
+ring:100000 87
+stack:100000 87
+stack:200000 87
 wave:100000 2150
 heap:64 150
 LIMITS

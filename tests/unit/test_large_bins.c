@@ -226,6 +226,19 @@ Test(large_bins, more_is_kept_of_a_program_that_works_in_waves) {
         NA_FN(free)(many[i]);
 }
 
+/* The one word for room and runs says what is there. */
+static void expect_what_is_there(void) {
+    uint64_t runs = 0, bytes = 0;
+    for (unsigned slot = 0; slot < NA_RUN_SLOTS; slot++)
+        for (const na_span_t *run = na_self->large_bins.head[slot];
+             run != NULL && run != &na_large_bins_end; run = run->next) {
+            runs++;
+            bytes += na_span_bytes(run);
+        }
+    cr_assert_eq(na_large_runs(na_self), runs);
+    cr_assert_eq(kept(), bytes);
+}
+
 /* However they are served: by the bins, by the node, by the page heap. */
 Test(large_bins, takes_and_gives_are_counted) {
     enum { BLOCKS = 300 };
@@ -242,8 +255,13 @@ Test(large_bins, takes_and_gives_are_counted) {
         if (rand() % 4 == 0) continue;
         *at = NA_FN(malloc)(NA_SMALL_MAX + 1 + (size_t)rand() % (6 * MIB));
         allocs += *at != NULL;
+        if (i % 64 == 0) expect_what_is_there();
     }
     cr_assert_eq(na_large_taken(na_self) - taken, allocs);
+    cr_assert_eq(na_large_given(na_self) - given, frees);
+    numalloc_trim(0); /* the limit falls to nothing, and what is kept goes */
+    expect_what_is_there();
+    cr_assert_eq(kept(), 0);
     cr_assert_eq(na_large_given(na_self) - given, frees);
     for (unsigned i = 0; i < BLOCKS; i++)
         NA_FN(free)(many[i]);
