@@ -5,7 +5,8 @@
 #   against tracemalloc   every block that it knows at the end of a script, with the same stack, 25
 #                         frames deep, and the other way round where functions have names. Scripts
 #                         with generators, coroutines, threads, recursion, __del__ and imports, and
-#                         one whose code objects die and leave their addresses to others
+#                         one whose code objects die and leave their addresses to others, from
+#                         malloc's blocks and from the interpreter's own
 #   modes                 sites and sample have the same frames; views, exports and check read them
 #   forks, the end        children have frames; daemon threads at the end do no harm
 #   without CPython       --native and --python show the stacks that there are
@@ -32,14 +33,17 @@ for python in $pythons; do
     *) continue ;;
     esac
     ran=$((ran + 1))
-    for script in $scripts; do
+    for script in $scripts reuse.pymalloc; do
         rm -f "$work/p.nprof"*
+        objects=${script#*.} script=${script%.*}
+        [ "$objects" != "$script" ] || objects=malloc
         profiled trace "$work/p.nprof" "$python" "$here/under_tracemalloc.py" "$work/traces" 25 \
             "$here/script_$script.py" || fail "$version: script_$script.py fails"
         /usr/bin/python3 "$here/against_tracemalloc.py" "$dump" "$work/p.nprof" "$work/traces" 25 \
-            >"$work/said" || fail "$version: $script: not what tracemalloc knows: $(head -n 30 "$work/said")"
-        say "$version: $script: $(head -n 1 "$work/said")"
+            >"$work/said" || fail "$version: $script, $objects: not what tracemalloc knows: $(head -n 30 "$work/said")"
+        say "$version: $script, $objects: $(head -n 1 "$work/said")"
     done
+    objects=
     for mode in sites sample; do
         rm -f "$work/s.nprof"*
         NUMALLOC_SAMPLE_INTERVAL=4K profiled $mode "$work/s.nprof" "$python" "$here/script_threads.py" ||

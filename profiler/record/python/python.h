@@ -25,13 +25,19 @@
  * Which code it is. Code objects die, and others take their places. Those that are part of the
  * interpreter (the frozen modules') do not. One with a record of its own
  * (it came from malloc in this profile) is the one that it was if its record is of the same life.
- * Of any other, name, file, first line and table are compared whole by a checksum. So both parts
- * are certain; what differs is what they cost.
+ * Any other is known by a *mark*: where its name, file and table of lines are, its first line, and
+ * what these texts are, as a sum of them, or of the hashes that the interpreter keeps with most of
+ * them (names, and tables that it compiled itself). So all are certain; what differs is the cost.
  *
- * What is kept. The chain of the thread's last event, outermost first, each with its node. An event
- * goes along the chain from the innermost frame and compares frame, instruction, code and link with
- * those kept; it has to come to the end (frames further out may have changed unseen), but what is
- * equal costs a few loads, and only from the outermost change inwards are nodes looked up again.
+ * What is kept. Two things, as native stacks are kept (unwind/frames.h):
+ *
+ *   chain   the frames of an earlier event, outermost first, each with its node. A frame of it is
+ *           so still if its instruction, code and link are, and those of all frames outside of it:
+ *           any of these may have changed unseen, so an event compares them to the end.
+ *   tails   innermost frames that were met inside of the chain, by frame and instruction. They do
+ *           not enter the chain, since most are gone when the next event comes: what differs
+ *           between two events is mostly the innermost instruction, and that has been met before.
+ *
  * A kept frame is read only when the frame inside of it, as it is now, leads there.
  *
  * Used by its own thread, inside the recorder. x86-64 only. */
@@ -64,6 +70,7 @@ typedef struct na_py_layout {
     uint16_t text_ascii, text_wide; /* where a str's characters begin */
     uint8_t lines;                  /* NA_NPROF_PY_LOCATIONS and so on */
     bool in_units;                  /* the number counts pairs of bytes */
+    uint16_t frame_linked;          /* two words, one after the other: back, and instr or code */
 } na_py_layout_t;
 #define NA_PY_NONE UINT16_MAX
 
@@ -84,19 +91,31 @@ extern NA_NEAR na_py_t na_py;
 extern NA_NEAR na_nprof_python_t *na_py_entry;  /* in the file; NULL: no room */
 extern NA_NEAR _Atomic uint32_t na_py_unmapped; /* raised when the program unmaps something */
 
-/* A frame of the chain. What is compared at each event comes first, in one line. */
+/* What code without a record is known by; all zeros: it is none of these. */
+typedef struct na_py_mark {
+    uintptr_t name, file, lines; /* the objects */
+    uint64_t sum;                /* of the first line, and of all that they hold */
+} na_py_mark_t;
+
+/* A frame. What is compared at each event comes first, in one line. */
 typedef struct na_py_frame {
     _Alignas(64) uintptr_t frame;
-    uintptr_t back, instr, code; /* as read */
-    const na_record_t *life;     /* of the code: that of its block; all zeros, and so is `born`, if
-                                    it has none, or there is none */
+    const na_record_t *life; /* of the code: that of its block; all zeros, and so is `born`, if
+                                it has none, or there is none */
+    _Alignas(16) uintptr_t linked[2]; /* two words of it that lie together, `back` one of them */
     na_record_t born;
-    uint64_t checksum; /* of code without a life; 0: there is nothing to compare */
-    uint32_t id;       /* 0: the frame does not show */
-    uint32_t unit;
+    uintptr_t instr;
     uint32_t node, path; /* of it and all outside of it */
+    uintptr_t back, code;
+    na_py_mark_t mark;
+    uint32_t marks; /* so many of the chain have marks: of this frame and those outwards */
+    uint32_t id;    /* 0: the frame does not show */
+    uint32_t unit;
+    uint32_t outer, place; /* of a tail: outer_of() of the frame outside of it, and that one's place
+                              in the chain, from 1; 0: there is none */
     bool entry, shim;
 } na_py_frame_t;
+_Static_assert(sizeof(na_py_frame_t) == 192 || sizeof(na_py_frame_t) == 128, "");
 
 /* Code that the thread met of late, in sets by address, the one met last first. */
 #define NA_PY_SEEN_BITS 8
@@ -105,11 +124,14 @@ typedef struct na_py_seen {
     uintptr_t code;
     const na_record_t *life; /* NULL: none */
     na_record_t born;
+    na_py_mark_t mark;
     uint64_t checksum;
     uint32_t id;
+    uint32_t unmapped; /* na_py_unmapped, when the mark's objects were there */
 } na_py_seen_t;
 
-#define NA_PY_PAGES 128u
+#define NA_PY_PAGES     128u
+#define NA_PY_TAIL_BITS 6
 typedef struct na_py_thread {
     _Alignas(64) na_py_frame_t *kept, *fresh; /* room for as many each */
     uint32_t count, room;
@@ -117,6 +139,7 @@ typedef struct na_py_thread {
     uint32_t unmapped; /* na_py_unmapped, when what follows was found */
     bool cut;          /* the outermost kept frame is not the chain's */
     uintptr_t pages[NA_PY_PAGES];
+    na_py_frame_t tails[1u << NA_PY_TAIL_BITS]; /* frame 0: none */
     na_py_seen_t seen[1u << NA_PY_SEEN_BITS][NA_PY_SEEN];
 } na_py_thread_t;
 
@@ -141,11 +164,15 @@ NA_INLINE void na_python_unmapped(void) {
 /* All zeros: the life of what does not die. */
 extern const na_record_t na_py_no_record;
 
+/* Another thread's place is taken over: nothing that was kept is of this one's chain. */
+void na_python_forget(na_py_thread_t *p);
+
 /* ---- python_code.c ---- */
 void na_py_codes_begin(void);
 /* Fills what frames and `seen` say of a code object. False: it is none, or there was no room. */
 bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame);
-/* The checksum of a code object that is there, 0: it is none. */
-uint64_t na_py_checksum(na_py_thread_t *p, uintptr_t code);
+/* The code object that is there, and can be read, has this mark. Nothing has been unmapped since
+ * the mark was made. */
+bool na_py_is_marked(uintptr_t code, const na_py_mark_t *m);
 
 #endif

@@ -81,10 +81,15 @@ typedef struct code {
     int32_t first_line;
 } code_t;
 
+/* So many bytes of a code object are read. */
+NA_INLINE size_t code_bytes(void) {
+    const na_py_layout_t *l = &na_py.layout;
+    return l->code_start != NA_PY_NONE ? l->code_start : l->code_lines + 8u;
+}
+
 static bool read_code(na_py_thread_t *p, uintptr_t at, code_t *c) {
     const na_py_layout_t *l = &na_py.layout;
-    size_t bytes = l->code_start != NA_PY_NONE ? l->code_start : l->code_lines + 8u;
-    if (!is_object(p, at, na_py.code_type, bytes)) return false;
+    if (!is_object(p, at, na_py.code_type, code_bytes())) return false;
     c->first_line = *(const int32_t *)(at + l->code_line);
     return read_str(p, word_at(at + l->code_name), &c->name) &&
            read_str(p, word_at(at + l->code_file), &c->file) &&
@@ -119,9 +124,80 @@ static uint64_t sum_code(const code_t *c) {
     return h != 0 ? h : 1;
 }
 
-uint64_t na_py_checksum(na_py_thread_t *p, uintptr_t at) {
-    code_t c;
-    return read_code(p, at, &c) ? sum_code(&c) : 0;
+/* ---- marks ---- */
+
+#define NO_HASH UINT64_MAX
+
+/* As mix, but cheaper: only for comparing. What is different stays so in each step. */
+NA_INLINE uint64_t add(uint64_t h, uint64_t v) {
+    h ^= v;
+    return (h << 29 | h >> 35) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+NA_INLINE uint64_t eight_at(const uint8_t *data) {
+    uint64_t v;
+    __builtin_memcpy(&v, data, 8);
+    return v;
+}
+
+/* Whole words, of which the last may overlap the one before. */
+NA_INLINE uint64_t look_at_data(uint64_t h, const uint8_t *data, uint64_t n) {
+    if (NA_UNLIKELY(n < 8)) {
+        uint64_t v = 0;
+        for (uint64_t i = 0; i < n; i++)
+            v |= (uint64_t)data[i] << 8 * i;
+        return add(h, v);
+    }
+    const uint8_t *last = data + n - 8;
+    for (; data + 16 <= last; data += 16)
+        h = add(add(h, eight_at(data)), eight_at(data + 8));
+    if (data + 8 <= last)
+        h = add(add(h, eight_at(data)), eight_at(data + 8));
+    else if (data < last)
+        h = add(h, eight_at(data));
+    return add(h, eight_at(last));
+}
+
+/* A str that can be read. */
+NA_INLINE uint64_t look_at_str(uint64_t h, uintptr_t at) {
+    uint64_t units = word_at(at + 16), hash = word_at(at + 24);
+    h = add(h, units);
+    if (hash != NO_HASH) return add(h, hash);
+    uint32_t state = *(const uint32_t *)(at + 32);
+    const na_py_layout_t *l = &na_py.layout;
+    uintptr_t text = at + ((state & 1u << 6) != 0 ? l->text_ascii : l->text_wide);
+    if (units > NAME_MOST) units = NAME_MOST;
+    return look_at_data(h, (const uint8_t *)text, units * (state >> 2 & 7));
+}
+
+/* The same of bytes. */
+NA_INLINE uint64_t look_at_bytes(uint64_t h, uintptr_t at) {
+    uint64_t size = word_at(at + 16), hash = word_at(at + 24);
+    h = add(h, size);
+    if (hash != NO_HASH) return add(h, hash);
+    return look_at_data(h, (const uint8_t *)at + 32, size < TEXT_MOST ? size : TEXT_MOST);
+}
+
+NA_INLINE uint64_t look_at(const na_py_mark_t *m, int32_t first_line) {
+    uint64_t h = look_at_str((uint32_t)first_line, m->name);
+    return look_at_bytes(look_at_str(h, m->file), m->lines);
+}
+
+/* Of a code object that read_code has read. */
+static na_py_mark_t make_mark(uintptr_t at, const code_t *c) {
+    const na_py_layout_t *l = &na_py.layout;
+    na_py_mark_t m = {.name = word_at(at + l->code_name),
+                      .file = word_at(at + l->code_file),
+                      .lines = word_at(at + l->code_lines)};
+    m.sum = look_at(&m, c->first_line);
+    return m;
+}
+
+bool na_py_is_marked(uintptr_t at, const na_py_mark_t *m) {
+    const na_py_layout_t *l = &na_py.layout;
+    return ((word_at(at + l->code_name) ^ m->name) | (word_at(at + l->code_file) ^ m->file) |
+            (word_at(at + l->code_lines) ^ m->lines)) == 0 &&
+           look_at(m, *(const int32_t *)(at + l->code_line)) == m->sum;
 }
 
 /* ---- under the lock: the table ---- */
@@ -290,6 +366,8 @@ static NA_NOINLINE bool learn(na_py_thread_t *p, uintptr_t at, na_py_seen_t *s) 
         s->born = na_py_no_record;
     }
     s->life = life;
+    s->mark = life == NULL ? make_mark(at, &c) : (na_py_mark_t){.name = 0};
+    s->unmapped = p->unmapped;
     s->checksum = checksum;
     s->id = id;
     s->code = at;
@@ -308,18 +386,25 @@ static na_py_seen_t *bring_forward(na_py_seen_t *set, uintptr_t code) {
     return set;
 }
 
+/* The code is there as it was when it was seen. */
+NA_INLINE bool is_as_seen(na_py_thread_t *p, const na_py_seen_t *s) {
+    if (NA_LIKELY(s->life != NULL)) return is_alive(s);
+    return s->unmapped == p->unmapped && na_py_can_read(p, s->code, code_bytes()) &&
+           na_py_is_marked(s->code, &s->mark);
+}
+
 bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame) {
     uint64_t hash = (code >> 4) * UINT64_C(0x9e3779b97f4a7c15);
     na_py_seen_t *s = p->seen[hash >> (64 - NA_PY_SEEN_BITS)];
     if (NA_UNLIKELY(s->code != code)) s = bring_forward(s, code);
-    if (NA_UNLIKELY(s->code != code) || s->life == NULL || NA_UNLIKELY(!is_alive(s)))
+    if (NA_UNLIKELY(s->code != code) || NA_UNLIKELY(!is_as_seen(p, s)))
         if (!learn(p, code, s)) return false;
     frame->id = s->id;
     if (s->life != NULL) {
         frame->life = s->life;
         frame->born = s->born;
     } else {
-        frame->checksum = s->checksum;
+        frame->mark = s->mark;
     }
     return true;
 }

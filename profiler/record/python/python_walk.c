@@ -10,6 +10,7 @@
 #define PAGE_BITS       12
 #define ADDRESSES       (UINT64_C(1) << 47)
 #define LOOK_BACK       32 /* kept frames looked at for one that may be the same */
+#define STALE_MOST      8  /* kept frames further in than the chain is now */
 #define OWNER_SHIM      3  /* and above: of the C stack, which marks where native code called */
 #define OWNER_GENERATOR 1
 #define ROOT_PATH       0u /* the root's (tree.h) */
@@ -93,45 +94,78 @@ static uintptr_t innermost(na_py_thread_t *p) {
     return word_at(top + l->cframe_frame);
 }
 
-/* ---- frames ---- */
-
 NA_INLINE uintptr_t instr_of(uintptr_t frame) {
     uintptr_t at = frame + na_py.layout.frame_instr;
     return na_py.layout.code_start == NA_PY_NONE ? (uintptr_t) * (const uint32_t *)at : word_at(at);
 }
 
-/* Whose frames hold pointers to instructions: these lie in the code, and tell that, too. */
-NA_INLINE bool has_pointers(const na_py_layout_t *l) {
-    return l->code_start != NA_PY_NONE;
+/* ---- is what was kept still so? ---- */
+
+typedef int words_t
+    __attribute__((vector_size(16), aligned(8), may_alias)); /* two words, in halves */
+
+/* Both pairs of words are as they were. */
+NA_INLINE bool are_same(uintptr_t a, const void *a_was, const void *b, const void *b_was) {
+    words_t same = (*(const words_t *)a == *(const words_t *)a_was) &
+                   (*(const words_t *)b == *(const words_t *)b_was);
+#if defined(__x86_64__)
+    typedef char bytes_t __attribute__((vector_size(16)));
+    return __builtin_ia32_pmovmskb128((bytes_t)same) == 0xffff;
+#else
+    return (same[0] & same[1] & same[2] & same[3]) != 0;
+#endif
 }
 
-/* As it is now, a kept frame is as it was. It can be read: something leads there. */
-NA_INLINE bool is_same(na_py_thread_t *p, const na_py_frame_t *k, const bool pointers,
-                       size_t back_at, size_t instr_at, size_t code_at) {
-    uintptr_t differs = (word_at(k->frame + back_at) ^ k->back) |
-                        (k->life->words[0] ^ k->born.words[0]) |
-                        (k->life->words[1] ^ k->born.words[1]);
-    if (pointers)
-        differs |= word_at(k->frame + instr_at) ^ k->instr;
-    else
-        differs |= (*(const uint32_t *)(k->frame + instr_at) ^ k->instr) |
-                   (word_at(k->frame + code_at) ^ k->code);
-    if (NA_UNLIKELY(differs != 0)) return false;
-    return NA_LIKELY(k->checksum == 0) || na_py_checksum(p, k->code) == k->checksum;
+/* How frames tell where they are. */
+typedef enum how {
+    BY_LINKED,  /* the words that lie together are link and instruction, which is in the code */
+    BY_POINTER, /* or link and code, and the instruction elsewhere */
+    BY_NUMBER,
+} how_t;
+
+NA_INLINE how_t how(const na_py_layout_t *l) {
+    if (l->code_start == NA_PY_NONE) return BY_NUMBER;
+    bool linked = l->frame_instr == l->frame_linked || l->frame_instr == l->frame_linked + 8;
+    return linked ? BY_LINKED : BY_POINTER;
+}
+
+/* As it is now, a kept frame is as it was, but for its mark. It can be read: something leads
+ * there. */
+NA_INLINE bool is_same(const na_py_frame_t *k, const how_t by, size_t linked_at, size_t instr_at) {
+    if (NA_UNLIKELY(!are_same(k->frame + linked_at, k->linked, k->life, &k->born))) return false;
+    if (by == BY_POINTER) return NA_LIKELY(word_at(k->frame + instr_at) == k->instr);
+    if (by == BY_NUMBER) return NA_LIKELY(*(const uint32_t *)(k->frame + instr_at) == k->instr);
+    return true;
+}
+
+static NA_NOINLINE int32_t first_unmarked(const na_py_frame_t *kept, int32_t i, int32_t end) {
+    for (; i > end && kept[i].marks != 0; i--)
+        if (kept[i].mark.name != 0 && !na_py_is_marked(kept[i].code, &kept[i].mark)) return i;
+    return end;
 }
 
 /* From the kept frame at `i` outwards, the first that is not as it was; -1: all are. */
-NA_INLINE int32_t first_changed(na_py_thread_t *p, int32_t i) {
-    const na_py_layout_t l = na_py.layout;
-    const na_py_frame_t *kept = p->kept;
-    if (has_pointers(&l))
-        while (i >= 0 && is_same(p, &kept[i], true, l.frame_back, l.frame_instr, l.frame_code))
-            i--;
-    else
-        while (i >= 0 && is_same(p, &kept[i], false, l.frame_back, l.frame_instr, l.frame_code))
-            i--;
-    return i;
+NA_INLINE int32_t first_changed_by(const na_py_frame_t *kept, int32_t i, const how_t by) {
+    const size_t linked_at = na_py.layout.frame_linked, instr_at = na_py.layout.frame_instr;
+    const na_py_frame_t *k = kept + i;
+    while (k >= kept && is_same(k, by, linked_at, instr_at))
+        k--;
+    int32_t end = (int32_t)(k - kept);
+    return NA_LIKELY(kept[i].marks == 0) ? end : first_unmarked(kept, i, end);
 }
+
+NA_INLINE int32_t first_changed(const na_py_thread_t *p, int32_t i) {
+    switch (how(&na_py.layout)) {
+    case BY_LINKED:
+        return first_changed_by(p->kept, i, BY_LINKED);
+    case BY_POINTER:
+        return first_changed_by(p->kept, i, BY_POINTER);
+    default:
+        return first_changed_by(p->kept, i, BY_NUMBER);
+    }
+}
+
+/* ---- frames ---- */
 
 static void set_unit(na_py_frame_t *f) {
     const na_py_layout_t *l = &na_py.layout;
@@ -151,9 +185,11 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     f->back = word_at(frame + l->frame_back);
     f->code = word_at(frame + l->frame_code);
     f->instr = instr_of(frame);
+    f->linked[0] = word_at(frame + l->frame_linked);
+    f->linked[1] = word_at(frame + l->frame_linked + 8);
     f->life = &na_py_no_record;
     f->born = na_py_no_record;
-    f->checksum = 0;
+    f->mark = (na_py_mark_t){.name = 0};
     f->id = 0;
     f->shim = false;
     f->entry = l->frame_entry == NA_PY_NONE || *(const uint8_t *)(frame + l->frame_entry) != 0;
@@ -203,50 +239,76 @@ static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
     return t->python = p;
 }
 
-/* The new frames, innermost first, follow the kept ones [0, base). */
-static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
-    na_py_thread_t *p = t->python;
-    uint32_t node = NA_NPROF_ROOT, path = ROOT_PATH;
-    if (base != 0) {
-        node = p->kept[base - 1].node;
-        path = p->kept[base - 1].path;
-    }
-    for (; n != 0; n--) {
-        na_py_frame_t *f = &p->kept[base];
-        *f = p->fresh[n - 1];
-        if (f->id != 0) {
-            bool entry =
-                na_py.layout.frame_owner != NA_PY_NONE && na_py.layout.frame_entry == NA_PY_NONE
-                    ? base == 0 || f[-1].shim
-                    : f->entry;
-            uint32_t flags = base == 0 && p->cut ? NA_NPROF_STACK_TRUNCATED : 0;
-            uint32_t inner =
-                na_stacks_enter(t, &path, node, na_nprof_py_pc(f->id, f->unit, entry), flags);
-            if (NA_UNLIKELY(inner == 0)) break; /* no room: what is outside stands for it */
-            node = inner;
-        }
-        f->node = node;
-        f->path = path;
-        base++;
-    }
-    p->count = base;
-    return node;
+/* What a frame's node says of the frame inside of it, and that it is called by native code. */
+NA_INLINE uint32_t outer_of(const na_py_frame_t *outer) {
+    return outer->node << 1 | outer->shim;
 }
 
-static NA_COLD void forget(na_py_thread_t *p, uint32_t unmapped) {
-    p->unmapped = unmapped;
+/* Gives a frame its node, inside of `outer`, the outermost if that is NULL. False: no room. */
+static bool name(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_t *f) {
+    uint32_t node = outer != NULL ? outer->node : NA_NPROF_ROOT;
+    f->path = outer != NULL ? outer->path : ROOT_PATH;
+    f->marks = (outer != NULL ? outer->marks : 0) + (f->mark.name != 0);
+    f->node = node;
+    if (f->id == 0) return true;
+    bool by_shims =
+        na_py.layout.frame_owner != NA_PY_NONE && na_py.layout.frame_entry == NA_PY_NONE;
+    bool entry = by_shims ? outer == NULL || outer->shim : f->entry;
+    uint32_t flags = outer == NULL && t->python->cut ? NA_NPROF_STACK_TRUNCATED : 0;
+    f->node = na_stacks_enter(t, &f->path, node, na_nprof_py_pc(f->id, f->unit, entry), flags);
+    return f->node != 0;
+}
+
+/* Innermost frames have a place by frame and instruction. */
+NA_INLINE na_py_frame_t *tail_at(na_py_thread_t *p, uintptr_t frame, uintptr_t instr) {
+    uint64_t hash = (frame ^ instr << 7) * UINT64_C(0x9e3779b97f4a7c15);
+    return &p->tails[hash >> (64 - NA_PY_TAIL_BITS)];
+}
+
+/* Makes the tail that lies inside of the kept frames [0, base). (Of one whose code has not begun
+ * nothing is known but its node.) */
+static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
+    if (f->id == 0 && !f->shim) return;
+    na_py_frame_t *tail = tail_at(p, f->frame, f->instr);
+    *tail = *f;
+    tail->place = base;
+    tail->outer = base != 0 ? outer_of(&p->kept[base - 1]) : 0;
+}
+
+/* The new frames, innermost first, lie inside of the kept ones [0, base). All but the innermost are
+ * kept, too; where that is the only one, what was kept further in may be met again. */
+static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
+    na_py_thread_t *p = t->python;
+    if (n > 1 || p->count > base + STALE_MOST) p->count = base;
+    for (; n > 1; n--) {
+        na_py_frame_t *outer = base != 0 ? &p->kept[base - 1] : NULL, *f = &p->kept[base];
+        *f = p->fresh[n - 1];
+        /* No room: what is outside stands for it. */
+        if (NA_UNLIKELY(!name(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
+        p->count = ++base;
+    }
+    const na_py_frame_t *outer = base != 0 ? &p->kept[base - 1] : NULL;
+    if (NA_UNLIKELY(!name(t, outer, p->fresh))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
+    remember(p, p->fresh, base);
+    return p->fresh->node;
+}
+
+void na_python_forget(na_py_thread_t *p) {
     p->count = 0;
+    for (uint32_t i = 0; i < 1u << NA_PY_TAIL_BITS; i++)
+        p->tails[i].frame = 0;
+}
+
+static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
+    p->unmapped = unmapped;
+    na_python_forget(p);
     for (uint32_t i = 0; i < NA_PY_PAGES; i++)
         p->pages[i] = 0;
 }
 
-uint32_t na_python_node(na_rthread_t *t) {
+/* The chain from `frame` outwards, none of which has to be known. */
+static NA_NOINLINE uint32_t walk(na_rthread_t *t, uintptr_t frame) {
     na_py_thread_t *p = t->python;
-    if (NA_UNLIKELY(p == NULL) && (p = make(t)) == NULL) return NA_NPROF_ROOT;
-    uint32_t unmapped = atomic_load_explicit(&na_py_unmapped, memory_order_relaxed);
-    if (NA_UNLIKELY(p->unmapped != unmapped)) forget(p, unmapped);
-    uintptr_t frame = innermost(p);
-    if (frame == 0) return NA_NPROF_ROOT;
     uint32_t n = 0;
     int32_t last = (int32_t)p->count - 1, base = 0;
     bool cut = false;
@@ -280,16 +342,44 @@ uint32_t na_python_node(na_rthread_t *t) {
     while (NA_UNLIKELY((uint32_t)base + n > p->room))
         if (!grow(p, n)) goto deep;
     if (base == 0) p->cut = cut;
-    if (n == 0) {
-        p->count = (uint32_t)base;
-        return base != 0 ? p->kept[base - 1].node : NA_NPROF_ROOT;
-    }
-    return enter(t, (uint32_t)base, n);
+    if (n != 0) return enter(t, (uint32_t)base, n);
+    if (base == 0) return NA_NPROF_ROOT;
+    remember(p, &p->kept[base - 1], (uint32_t)base - 1);
+    return p->kept[base - 1].node;
 deep:
     /* The innermost of them. Nothing is kept: it would be compared in vain. */
     count(&na_py_entry->deep);
     p->cut = true;
     uint32_t node = enter(t, 0, n);
-    p->count = 0;
+    na_python_forget(p);
     return node;
+}
+
+/* The innermost frame was met before, where it is now: inside of the kept chain. */
+NA_INLINE bool is_tail(na_py_thread_t *p, const na_py_frame_t *tail, uintptr_t frame) {
+    const na_py_layout_t *l = &na_py.layout;
+    if (NA_UNLIKELY(tail->frame != frame) ||
+        NA_UNLIKELY(!is_same(tail, how(l), l->frame_linked, l->frame_instr)))
+        return false;
+    if (tail->mark.name != 0 && !na_py_is_marked(tail->code, &tail->mark)) return false;
+    if (tail->place == 0) return tail->back == 0;
+    if (NA_UNLIKELY(tail->place > p->count)) return false;
+    const na_py_frame_t *outer = &p->kept[tail->place - 1];
+    return NA_LIKELY(outer->frame == tail->back) && NA_LIKELY(outer_of(outer) == tail->outer) &&
+           NA_LIKELY(first_changed(p, (int32_t)tail->place - 1) < 0);
+}
+
+uint32_t na_python_node(na_rthread_t *t) {
+    na_py_thread_t *p = t->python;
+    if (NA_UNLIKELY(p == NULL) && (p = make(t)) == NULL) return NA_NPROF_ROOT;
+    uint32_t unmapped = atomic_load_explicit(&na_py_unmapped, memory_order_relaxed);
+    if (NA_UNLIKELY(p->unmapped != unmapped)) forget_pages(p, unmapped);
+    uintptr_t frame = innermost(p);
+    if (frame == 0) return NA_NPROF_ROOT;
+    uintptr_t page = (frame + na_py.layout.frame_instr) >> PAGE_BITS;
+    if (NA_LIKELY(p->pages[page % NA_PY_PAGES] == page) && NA_LIKELY((frame & 7) == 0)) {
+        const na_py_frame_t *tail = tail_at(p, frame, instr_of(frame));
+        if (NA_LIKELY(is_tail(p, tail, frame))) return tail->node;
+    }
+    return walk(t, frame);
 }

@@ -1,16 +1,36 @@
 # Code objects that die, and whose addresses others get.
-import os, sys
+import marshal, os, sys
 kept, addresses, again = [], set(), 0
 times = 400 if os.environ.get("TEST_SCALE") == "full" else 150
-for i in range(times):
-    source = "\n" * (i % 37) + "def f%d(k):\n    return bytes(600 + k)\nkept.append(f%d(%d))\n" % (i % 3, i % 3, i)
-    code = compile(source, "made", "exec")
+def note(code):
+    global again
     for c in (code, *code.co_consts):
         if hasattr(c, "co_name"):
             again += id(c) in addresses
             addresses.add(id(c))
+for i in range(times):
+    source = "\n" * (i % 37) + "def f%d(k):\n    return bytes(600 + k)\nkept.append(f%d(%d))\n" % (i % 3, i % 3, i)
+    code = compile(source, "made", "exec")
+    note(code)
     exec(code, {"kept": kept})
     kept.append(eval("\n" * (i % 5) + "(lambda: bytearray(700 + %d))()" % i))
+    del code
+# Here all is alike but one thing, in the middle of it: a line in a table of equal size, which has a
+# hash if it was compiled and none if it was read; a name; a file.
+def long(where, name):
+    lines = ["def %s(k):" % name] + ["    k += 1"] * 12 + ["    return bytes(800 + k)", "kept.append(%s(1))" % name]
+    lines.insert(2 + where, "")
+    return "\n".join(lines)
+read = {}
+for where in range(8):
+    for name in "fa", "fb":
+        for file in "/made/a/in/the/middle.py", "/made/b/in/the/middle.py":
+            read[where, name, file] = marshal.dumps(compile(long(where, name), file, "exec"))
+for i in range(times):
+    key = i % 8, ("fa", "fb")[i // 2 % 2], "/made/%s/in/the/middle.py" % "ab"[i // 3 % 2]
+    code = marshal.loads(read[key]) if i % 3 else compile(long(*key[:2]), key[2], "exec")
+    note(code)
+    exec(code, {"kept": kept})
     del code
 if again < times / 8 and sys.version_info >= (3, 11): raise SystemExit("no address was used again: the script shows nothing")
 class D:
