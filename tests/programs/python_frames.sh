@@ -55,6 +55,14 @@ for python in $pythons; do
         if grep -q 'script_threads.py:' "$work/native"; then fail "$version: --native shows Python"; fi
         grep -q '_PyEval_EvalFrameDefault' "$work/native" || fail "$version: --native lacks the interpreter"
     done
+    # Files that can be read come first, and no file without lines.
+    "$dump" source "$work/s.nprof" >"$work/source"
+    grep -n 'not readable here' "$work/source" >"$work/unread" || fail "$version: no frozen file in the source view"
+    place=$(grep -n "^$here/script_threads.py" "$work/source" | cut -d: -f1)
+    [ -n "$place" ] && [ "$place" -lt "$(head -n 1 "$work/unread" | cut -d: -f1)" ] ||
+        fail "$version: the source view does not begin with what can be read"
+    awk '/^ *own *with all *line$/ { getline next_line; if (next_line == "") empty = 1 } END { exit empty }' \
+        "$work/source" || fail "$version: a file without lines in the source view"
     # With pymalloc small objects are not seen, which is said there and nowhere else.
     for name in malloc pymalloc; do
         rm -f "$work/m.nprof"*

@@ -78,10 +78,12 @@ typedef struct file {
     const line_t *lines;
     size_t count;
     double self, below; /* below: of the line with most, since lines of one stack overlap */
+    bool readable;      /* here */
 } file_t;
 
 static int by_cost(const void *a, const void *b) {
     const file_t *x = a, *y = b;
+    if (x->readable != y->readable) return x->readable ? -1 : 1;
     if (x->self != y->self) return x->self > y->self ? -1 : 1;
     if (x->below != y->below) return x->below > y->below ? -1 : 1;
     return strcmp(x->lines->file, y->lines->file);
@@ -97,7 +99,20 @@ static void put_figures(const na_view_input_t *in, const line_t *line, uint32_t 
     printf("%10s  %10s  %6u  ", a, b, number);
 }
 
-static void put_file(const na_view_input_t *in, const file_t *file) {
+/* A program with a large library (Python's) has some bytes in thousands of lines. Unless they were
+ * asked for, lines and files are not shown that have less than this part of what the line has that
+ * has most. */
+#define LEAST_SHARE 1e-3
+
+/* The figures of line `number`, if it has such that are shown; *at: of the next with figures. */
+static const line_t *line_shown(const na_view_input_t *in, const file_t *file, size_t at,
+                                double least) {
+    while (at < file->count && na_view_cost(in, &file->lines[at].below) < least)
+        at++;
+    return at < file->count ? &file->lines[at] : NULL;
+}
+
+static void put_file(const na_view_input_t *in, const file_t *file, double least) {
     FILE *source = na_source_open(in->options, file->lines->file);
     putchar('\n');
     na_text_put(stdout, file->lines->file);
@@ -112,10 +127,12 @@ static void put_file(const na_view_input_t *in, const file_t *file) {
                               getline(&text, &room, source) >= 0;
          number++) {
         const line_t *line = at < file->count ? &file->lines[at] : NULL;
+        const line_t *next = line_shown(in, file, at, least);
         bool hit = line != NULL && line->number == number;
-        if (hit) behind = (uint64_t)number + context;
+        if (hit && line == next) behind = (uint64_t)number + context;
         bool near =
-            number <= behind || (line != NULL && (uint64_t)number + context >= line->number);
+            number <= behind || (next != NULL && (uint64_t)number + context >= next->number);
+        at += hit;
         if (!near) continue;
         if (last != 0 && number != last + 1) printf("%10s\n", "...");
         last = number;
@@ -131,11 +148,11 @@ static void put_file(const na_view_input_t *in, const file_t *file) {
             fputs("    ", stdout);
         }
         putchar('\n');
-        at += hit;
     }
-    for (; at < file->count; at++) {
-        put_figures(in, &file->lines[at], file->lines[at].number);
+    for (const line_t *line; (line = line_shown(in, file, at, least)) != NULL;) {
+        put_figures(in, line, line->number);
         putchar('\n');
+        at = (size_t)(line - file->lines) + 1;
     }
     free(text);
     if (source != NULL) fclose(source);
@@ -155,17 +172,34 @@ static na_status_t put_text(const na_view_input_t *in, const lines_t *lines) {
         if (na_view_cost(in, &line->below) > file->below)
             file->below = na_view_cost(in, &line->below);
     }
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        FILE *source = na_source_open(in->options, files[i].lines->file);
+        files[i].readable = source != NULL;
+        if (source != NULL) fclose(source);
+        if (files[i].below > most) most = files[i].below;
+    }
+    bool whole = in->options->filtered || in->options->top == SIZE_MAX;
+    double least = whole ? 0 : most * LEAST_SHARE;
     if (count != 0) qsort(files, count, sizeof *files, by_cost);
-    size_t shown = 0;
+    size_t shown = 0, left_out = 0;
     printf("Source lines by %s: their own, and with all that they called\n",
            na_view_order_title(in->order));
     for (size_t i = 0; i < count && shown < in->options->top; i++) {
         if (files[i].self == 0 && !in->options->filtered) continue;
-        put_file(in, &files[i]);
+        if (files[i].self < least || files[i].below < least) {
+            left_out++;
+            continue;
+        }
+        put_file(in, &files[i], least);
         shown++;
     }
     if (shown == 0)
         printf("\nNo source line is known: the modules have no DWARF (-g), or no file matches.\n");
+    if (left_out != 0)
+        printf("\n(%zu other file%s, and lines with less than a thousandth of the largest figure: "
+               "--top 0)\n",
+               left_out, left_out == 1 ? "" : "s");
     free(files);
     return NA_STATUS_WHOLE;
 }
@@ -227,7 +261,9 @@ const na_view_t na_view_row_source = {
     .name = "source",
     .words = "FILE",
     .help = "source lines with their figures",
-    .more = "--filter chooses files; without it those that allocate themselves are shown.",
+    .more =
+        "--filter chooses files; without it those that allocate themselves are shown, and lines\n"
+        "with at least a thousandth of the largest figure. Files that can be read come first.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
     .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_SOURCE | NA_TAKES_SOURCE_PATH,

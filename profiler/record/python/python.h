@@ -70,9 +70,19 @@ typedef struct na_py_layout {
     uint16_t text_ascii, text_wide; /* where a str's characters begin */
     uint8_t lines;                  /* NA_NPROF_PY_LOCATIONS and so on */
     bool in_units;                  /* the number counts pairs of bytes */
-    uint16_t frame_linked;          /* two words, one after the other: back, and instr or code */
+    /* Of these: */
+    uint16_t frame_linked; /* two words, one after the other: back, and instr or code */
+    uint8_t how;           /* na_py_how_t */
 } na_py_layout_t;
 #define NA_PY_NONE UINT16_MAX
+
+/* How frames tell where they are. */
+typedef enum na_py_how {
+    NA_PY_BY_LINKED,  /* the words that lie together are link and instruction, which is in the code
+                       */
+    NA_PY_BY_POINTER, /* or link and code, and the instruction elsewhere */
+    NA_PY_BY_NUMBER,  /* the same, as a number */
+} na_py_how_t;
 
 /* The interpreter. */
 typedef struct na_py {
@@ -94,7 +104,8 @@ extern NA_NEAR _Atomic uint32_t na_py_unmapped; /* raised when the program unmap
 /* What code without a record is known by; all zeros: it is none of these. */
 typedef struct na_py_mark {
     uintptr_t name, file, lines; /* the objects */
-    uint64_t sum;                /* of the first line, and of all that they hold */
+    uint64_t file_sum;           /* of what the file holds, */
+    uint64_t sum;                /* and of what the others do, and the first line */
 } na_py_mark_t;
 
 /* A frame. What is compared at each event comes first, in one line. */
@@ -136,6 +147,7 @@ typedef struct na_py_thread {
     _Alignas(64) na_py_frame_t *kept, *fresh; /* room for as many each */
     uint32_t count, room;
     const void *state; /* the thread's own, seen last */
+    uintptr_t top;     /* what leads to the innermost frame: it could be read the last time */
     uint32_t unmapped; /* na_py_unmapped, when what follows was found */
     bool cut;          /* the outermost kept frame is not the chain's */
     uintptr_t pages[NA_PY_PAGES];
@@ -174,5 +186,8 @@ bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame);
 /* The code object that is there, and can be read, has this mark. Nothing has been unmapped since
  * the mark was made. */
 bool na_py_is_marked(uintptr_t code, const na_py_mark_t *m);
+/* The same of frames [end + 1, i], from the innermost on: the first whose code has not; `end`: all
+ * have. */
+int32_t na_py_first_unmarked(const na_py_frame_t *frames, int32_t i, int32_t end);
 
 #endif

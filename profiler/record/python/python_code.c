@@ -179,8 +179,7 @@ NA_INLINE uint64_t look_at_bytes(uint64_t h, uintptr_t at) {
 }
 
 NA_INLINE uint64_t look_at(const na_py_mark_t *m, int32_t first_line) {
-    uint64_t h = look_at_str((uint32_t)first_line, m->name);
-    return look_at_bytes(look_at_str(h, m->file), m->lines);
+    return look_at_bytes(look_at_str((uint32_t)first_line, m->name), m->lines);
 }
 
 /* Of a code object that read_code has read. */
@@ -189,15 +188,37 @@ static na_py_mark_t make_mark(uintptr_t at, const code_t *c) {
     na_py_mark_t m = {.name = word_at(at + l->code_name),
                       .file = word_at(at + l->code_file),
                       .lines = word_at(at + l->code_lines)};
+    m.file_sum = look_at_str(0, m.file);
     m.sum = look_at(&m, c->first_line);
     return m;
 }
 
-bool na_py_is_marked(uintptr_t at, const na_py_mark_t *m) {
+/* All but what the file holds. */
+NA_INLINE bool is_marked_else(uintptr_t at, const na_py_mark_t *m) {
     const na_py_layout_t *l = &na_py.layout;
     return ((word_at(at + l->code_name) ^ m->name) | (word_at(at + l->code_file) ^ m->file) |
             (word_at(at + l->code_lines) ^ m->lines)) == 0 &&
            look_at(m, *(const int32_t *)(at + l->code_line)) == m->sum;
+}
+
+bool na_py_is_marked(uintptr_t at, const na_py_mark_t *m) {
+    return is_marked_else(at, m) && look_at_str(0, m->file) == m->file_sum;
+}
+
+int32_t na_py_first_unmarked(const na_py_frame_t *frames, int32_t i, int32_t end) {
+    const na_py_frame_t *last = NULL; /* that was found to be as it was */
+    for (; i > end && frames[i].marks != 0; i--) {
+        const na_py_frame_t *f = &frames[i];
+        const na_py_mark_t *m = &f->mark;
+        if (m->name == 0) continue;
+        bool same_file =
+            last != NULL && m->file == last->mark.file && m->file_sum == last->mark.file_sum;
+        if (same_file && f->code == last->code && m->sum == last->mark.sum) continue;
+        if (!is_marked_else(f->code, m)) return i;
+        if (!same_file && look_at_str(0, m->file) != m->file_sum) return i;
+        last = f;
+    }
+    return end;
 }
 
 /* ---- under the lock: the table ---- */

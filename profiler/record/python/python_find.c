@@ -24,15 +24,15 @@ static bool wanted;
 /* clang-format off */
 static const na_py_layout_t tables[] = {
     /* version | thread state: frame, cframe, id | frame: size, back, code, instr, owner, entry |
-     * code: name, file, line, lines, start, traceable | str: ascii, wide | lines (the last is for linked_at) */
+     * code: name, file, line, lines, start, traceable | str: ascii, wide | lines (the last two are see_how's) */
     {0x0309, 24, NONE, 176,   112, 24, 32, 104, NONE, NONE,
-     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LNOTAB, false, 0},
+     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LNOTAB, false, 0, 0},
     {0x030a, 24, NONE, 176,   104, 24, 32,  96, NONE, NONE,
-     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LINETABLE, true, 0},
+     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LINETABLE, true, 0, 0},
     {0x030b, 56,    8, 152,    72, 48, 32,  56,   69,   68,
-     128, 112, 72, 136,  184,  168,   48, 72,   NA_NPROF_PY_LOCATIONS, false, 0},
+     128, 112, 72, 136,  184,  168,   48, 72,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
     {0x030c, 56,    0, 136,    72,  8,  0,  56,   70, NONE,
-     128, 112, 68, 136,  192,  176,   40, 56,   NA_NPROF_PY_LOCATIONS, false, 0},
+     128, 112, 68, 136,  192,  176,   40, 56,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
 };
 /* clang-format on */
 
@@ -184,10 +184,14 @@ static bool layout_of(const symbols_t *s, na_py_layout_t *l) {
 }
 
 /* The link lies beside the instruction or the code. */
-static uint16_t linked_at(const na_py_layout_t *l) {
-    uint16_t back = l->frame_back, with = l->frame_instr;
-    if (l->code_start == NONE || (with != back + 8 && with + 8 != back)) with = l->frame_code;
-    return with < back ? with : back;
+static void see_how(na_py_layout_t *l) {
+    uint16_t back = l->frame_back, instr = l->frame_instr, with = l->frame_code;
+    l->how = l->code_start == NONE ? NA_PY_BY_NUMBER : NA_PY_BY_POINTER;
+    if (l->how == NA_PY_BY_POINTER && (instr == back + 8 || instr + 8 == back)) {
+        l->how = NA_PY_BY_LINKED;
+        with = instr;
+    }
+    l->frame_linked = with < back ? with : back;
 }
 
 /* What a symbol names becomes a pointer to a function. */
@@ -199,7 +203,7 @@ static bool find(const na_unwind_seen_t *seen, na_py_t *found) {
     if (!open_symbols(&s, seen)) return false;
     found->eval = find_symbol(&s, "_PyEval_EvalFrameDefault", &size);
     if (found->eval == 0 || size == 0 || !layout_of(&s, &found->layout)) return false;
-    found->layout.frame_linked = linked_at(&found->layout);
+    see_how(&found->layout);
     found->eval_end = found->eval + size;
     uintptr_t own = find_symbol(&s, "PyGILState_GetThisThreadState", NULL);
     uintptr_t current = find_symbol(&s, "PyThreadState_GetUnchecked", NULL);

@@ -85,11 +85,12 @@ static uintptr_t innermost(na_py_thread_t *p) {
     if (state == NULL) return 0;
     uintptr_t top = word_at((uintptr_t)state + l->thread_frame);
     if (l->cframe_frame == NA_PY_NONE || top == 0) return top;
-    if ((top & 7) != 0 || (NA_UNLIKELY(p->pages[(top >> PAGE_BITS) % NA_PY_PAGES] !=
-                                       (top + l->cframe_frame) >> PAGE_BITS) &&
-                           !na_py_can_read(p, top + l->cframe_frame, 8))) {
-        count(&na_py_entry->unreadable);
-        return 0;
+    if (NA_UNLIKELY(p->top != top)) {
+        if ((top & 7) != 0 || !na_py_can_read(p, top + l->cframe_frame, 8)) {
+            count(&na_py_entry->unreadable);
+            return 0;
+        }
+        p->top = top;
     }
     return word_at(top + l->cframe_frame);
 }
@@ -116,52 +117,35 @@ NA_INLINE bool are_same(uintptr_t a, const void *a_was, const void *b, const voi
 #endif
 }
 
-/* How frames tell where they are. */
-typedef enum how {
-    BY_LINKED,  /* the words that lie together are link and instruction, which is in the code */
-    BY_POINTER, /* or link and code, and the instruction elsewhere */
-    BY_NUMBER,
-} how_t;
-
-NA_INLINE how_t how(const na_py_layout_t *l) {
-    if (l->code_start == NA_PY_NONE) return BY_NUMBER;
-    bool linked = l->frame_instr == l->frame_linked || l->frame_instr == l->frame_linked + 8;
-    return linked ? BY_LINKED : BY_POINTER;
-}
-
 /* As it is now, a kept frame is as it was, but for its mark. It can be read: something leads
  * there. */
-NA_INLINE bool is_same(const na_py_frame_t *k, const how_t by, size_t linked_at, size_t instr_at) {
+NA_INLINE bool is_same(const na_py_frame_t *k, const na_py_how_t by, size_t linked_at,
+                       size_t instr_at) {
     if (NA_UNLIKELY(!are_same(k->frame + linked_at, k->linked, k->life, &k->born))) return false;
-    if (by == BY_POINTER) return NA_LIKELY(word_at(k->frame + instr_at) == k->instr);
-    if (by == BY_NUMBER) return NA_LIKELY(*(const uint32_t *)(k->frame + instr_at) == k->instr);
+    if (by == NA_PY_BY_POINTER) return NA_LIKELY(word_at(k->frame + instr_at) == k->instr);
+    if (by == NA_PY_BY_NUMBER)
+        return NA_LIKELY(*(const uint32_t *)(k->frame + instr_at) == k->instr);
     return true;
 }
 
-static NA_NOINLINE int32_t first_unmarked(const na_py_frame_t *kept, int32_t i, int32_t end) {
-    for (; i > end && kept[i].marks != 0; i--)
-        if (kept[i].mark.name != 0 && !na_py_is_marked(kept[i].code, &kept[i].mark)) return i;
-    return end;
-}
-
 /* From the kept frame at `i` outwards, the first that is not as it was; -1: all are. */
-NA_INLINE int32_t first_changed_by(const na_py_frame_t *kept, int32_t i, const how_t by) {
+NA_INLINE int32_t first_changed_by(const na_py_frame_t *kept, int32_t i, const na_py_how_t by) {
     const size_t linked_at = na_py.layout.frame_linked, instr_at = na_py.layout.frame_instr;
     const na_py_frame_t *k = kept + i;
     while (k >= kept && is_same(k, by, linked_at, instr_at))
         k--;
     int32_t end = (int32_t)(k - kept);
-    return NA_LIKELY(kept[i].marks == 0) ? end : first_unmarked(kept, i, end);
+    return NA_LIKELY(kept[i].marks == 0) ? end : na_py_first_unmarked(kept, i, end);
 }
 
 NA_INLINE int32_t first_changed(const na_py_thread_t *p, int32_t i) {
-    switch (how(&na_py.layout)) {
-    case BY_LINKED:
-        return first_changed_by(p->kept, i, BY_LINKED);
-    case BY_POINTER:
-        return first_changed_by(p->kept, i, BY_POINTER);
+    switch (na_py.layout.how) {
+    case NA_PY_BY_LINKED:
+        return first_changed_by(p->kept, i, NA_PY_BY_LINKED);
+    case NA_PY_BY_POINTER:
+        return first_changed_by(p->kept, i, NA_PY_BY_POINTER);
     default:
-        return first_changed_by(p->kept, i, BY_NUMBER);
+        return first_changed_by(p->kept, i, NA_PY_BY_NUMBER);
     }
 }
 
@@ -301,6 +285,7 @@ void na_python_forget(na_py_thread_t *p) {
 
 static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
     p->unmapped = unmapped;
+    p->top = 0;
     na_python_forget(p);
     for (uint32_t i = 0; i < NA_PY_PAGES; i++)
         p->pages[i] = 0;
@@ -359,7 +344,7 @@ deep:
 NA_INLINE bool is_tail(na_py_thread_t *p, const na_py_frame_t *tail, uintptr_t frame) {
     const na_py_layout_t *l = &na_py.layout;
     if (NA_UNLIKELY(tail->frame != frame) ||
-        NA_UNLIKELY(!is_same(tail, how(l), l->frame_linked, l->frame_instr)))
+        NA_UNLIKELY(!is_same(tail, (na_py_how_t)l->how, l->frame_linked, l->frame_instr)))
         return false;
     if (tail->mark.name != 0 && !na_py_is_marked(tail->code, &tail->mark)) return false;
     if (tail->place == 0) return tail->back == 0;
