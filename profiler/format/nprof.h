@@ -130,17 +130,21 @@ typedef struct na_nprof_header {
                            * is of before this was there */
     uint64_t sums;        /* where the SUMS chunk is; 0: none */
     uint64_t peak_check;  /* na_nprof_peak_check, see NA_NPROF_CHECK_ONCE */
-    uint8_t reserved1[832];
+    uint64_t missing;     /* na_nprof_missing once more, see NA_NPROF_CHECK_LOST */
+    uint8_t reserved1[824];
 } na_nprof_header_t;
 
 /* header.checks. STACKS and MODULES entries have a checksum each. What THREADS, CELLS, SIZES and
  * LIVES count are the same events, and nothing of them is missing but what lost_* says: their sums
  * agree, but for one event of each thread. What is there once and changes seldom has a checksum
  * that is opened and sealed again (nprof_check.h): the peak, who threads were and when, the
- * timeline, and all entries of accesses. */
+ * timeline, and all entries of accesses. SERIES have one behind each entry. What is missing is
+ * counted once by its kind, and once more in all. */
 #define NA_NPROF_CHECK_ENTRIES 1u
 #define NA_NPROF_CHECK_TWICE   2u
 #define NA_NPROF_CHECK_ONCE    4u
+#define NA_NPROF_CHECK_SERIES  8u
+#define NA_NPROF_CHECK_LOST    16u
 
 #define NA_NPROF_MUTABLE  3072u
 #define NA_NPROF_FINISHED UINT64_C(0x64656873696e6966) /* "finished" */
@@ -584,6 +588,7 @@ typedef struct na_nprof_series_row {
 
 _Static_assert(sizeof(na_nprof_series_t) == 32 && sizeof(na_nprof_series_row_t) == 32, "");
 
+/* Without the u64 check that follows (na_nprof_series_check, where header.checks says so). */
 static inline uint64_t na_nprof_series_size(uint32_t rows, uint32_t points) {
     return sizeof(na_nprof_series_t) + (uint64_t)rows * sizeof(na_nprof_series_row_t) +
            (uint64_t)rows * points * 16;

@@ -56,6 +56,14 @@ static inline uint64_t na_nprof_peak_check(const na_nprof_header_t *h) {
     return na_nprof_check(words, sizeof words);
 }
 
+/* ---- what is missing: a sum. (Not truncated stacks and frees of blocks from before, of which each
+ * event may be one.) ---- */
+
+static inline uint64_t na_nprof_missing(const na_nprof_header_t *h) {
+    return h->lost_events + h->lost_stacks + h->lost_threads + h->lost_modules + h->dropped_events +
+           h->merged_events;
+}
+
 /* ---- THREADS: who it was, and when ---- */
 
 static inline uint64_t na_nprof_thread_check(const na_nprof_thread_t *t) {
@@ -105,6 +113,28 @@ static inline void na_nprof_point_seal(na_nprof_point_t *point) {
 static inline int na_nprof_point_holds(const na_nprof_point_t *point) {
     return point->flags == 0 || point->flags >> NA_NPROF_POINT_CHECK_SHIFT == NA_NPROF_CHECK_OPEN ||
            point->flags == na_nprof_point_flags(point);
+}
+
+/* ---- SERIES: an entry and the check behind it (NA_NPROF_CHECK_SERIES) ---- */
+
+/* The sum of the entry's words, each times an odd number of its own: whoever stores a word adds
+ * what it changes, and need not go through the thousands of others. */
+static inline uint64_t na_nprof_series_factor(size_t word) {
+    return (2 * (uint64_t)word + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static inline uint64_t na_nprof_series_sum(const void *entry, size_t size) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < size / 8; i++) {
+        uint64_t word;
+        __builtin_memcpy(&word, (const uint8_t *)entry + 8 * i, 8);
+        sum += word * na_nprof_series_factor(i);
+    }
+    return sum;
+}
+
+static inline uint64_t na_nprof_series_check(uint64_t sum) {
+    return sum | NA_NPROF_CHECK_SEALED;
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/format/nprof_check.h"
 #include "profiler/format/reader_priv.h"
 
 #define SERIES_KINDS (NA_NPROF_SERIES_RESIDENT + 1)
@@ -147,11 +148,39 @@ static bool keep_series(na_reader_t *reader, na_series_table_t *to, const na_npr
     return true;
 }
 
+/* Of an entry whose size, without the check, is the word before it. (What its head says of rows and
+ * points may be what is damaged.) */
+static bool series_holds(const void *entry) {
+    const unsigned char *bytes = entry;
+    uint64_t size, check;
+    memcpy(&size, bytes - sizeof size, sizeof size);
+    memcpy(&check, bytes + size, sizeof check);
+    return na_nprof_check_holds(check, na_nprof_series_check(na_nprof_series_sum(bytes, size)));
+}
+
+/* False: it is damaged, which is an issue now. */
+static bool check_series(na_reader_t *reader, const na_chunk_ref_t *chunk, uint32_t index,
+                         const void *entry) {
+    if ((reader->header.checks & NA_NPROF_CHECK_SERIES) == 0) return true;
+    uint64_t whole = chunk->entry_size, size = whole - sizeof(uint64_t); /* (of whole words) */
+    uint64_t *copy = malloc(sizeof size + whole);
+    if (copy == NULL) {
+        na_reader_issue(reader, NA_ISSUE_MEMORY, chunk->data, 0);
+        return true;
+    }
+    copy[0] = size;
+    memcpy(copy + 1, entry, whole);
+    bool holds = na_reader_entry_holds(reader, chunk, index, copy + 1, whole, series_holds);
+    free(copy);
+    return holds;
+}
+
 static void visit_series(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
                          uint32_t index, const void *entry) {
-    (void)arg, (void)index;
+    (void)arg;
     na_nprof_series_t head;
     memcpy(&head, entry, sizeof head);
+    if (!check_series(reader, chunk, index, entry)) return;
     if (head.kind >= SERIES_KINDS) return; /* of a later writer */
     if (head.kind == 0 || reader->series[head.kind].row != NULL ||
         !keep_series(reader, &reader->series[head.kind], &head, entry, chunk->entry_size))

@@ -12,6 +12,7 @@
  *     cannot be. */
 #include <string.h>
 
+#include "profiler/format/nprof_check.h"
 #include "profiler/format/reader_priv.h"
 
 #define NO_LIVES 1u /* in a cell's `lives`: there was no room */
@@ -33,7 +34,19 @@ typedef struct totals {
 } totals_t;
 
 /* Which figures. */
-enum { ALLOCS, FREES, ALLOC_BYTES, FREE_BYTES, SIZES, SIZE_LIVES, LIVES, LIVE, CALLS, CELL };
+enum {
+    ALLOCS,
+    FREES,
+    ALLOC_BYTES,
+    FREE_BYTES,
+    SIZES,
+    SIZE_LIVES,
+    LIVES,
+    LIVE,
+    CALLS,
+    CELL,
+    MISSING
+};
 
 const char *na_reader_totals_name(uint64_t which) {
     static const char *const name[] = {
@@ -47,6 +60,7 @@ const char *na_reader_totals_name(uint64_t which) {
         [LIVE] = "live bytes of sites and their parts",
         [CALLS] = "calls and allocations of a thread",
         [CELL] = "figures of a site",
+        [MISSING] = "counts of what is missing",
     };
     return which < sizeof name / sizeof name[0] ? name[which] : "figures";
 }
@@ -177,6 +191,8 @@ static void compare(na_reader_t *reader, const totals_t *t) {
         hold(reader, SIZE_LIVES, t->size_frees, t->threads.frees, events);
     }
     hold(reader, LIVES, t->lives, t->cell_lives, t->running * (t->sampling ? 1 : t->one));
+    if ((h->checks & NA_NPROF_CHECK_LOST) != 0)
+        hold(reader, MISSING, h->missing, na_nprof_missing(h), t->running);
     int64_t live = (int64_t)(t->live - t->published);
     uint64_t by = live < 0 ? -(uint64_t)live : (uint64_t)live;
     if (by > bytes + t->running * h->site_quantum) differ(reader, LIVE, by);

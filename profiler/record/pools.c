@@ -269,8 +269,7 @@ static void begin_life(na_rthread_t *t, kind_t *kind, uintptr_t at, uint64_t siz
                                  .node = (uint8_t)na_node_current(),
                                  .birth = na_ages(na_rec_ticks()) & NA_RECORD_TIME_MASK,
                                  .epoch = na_profile_epoch}};
-    if (!na_pool_block_begins(&kind->blocks, &life))
-        __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+    if (!na_pool_block_begins(&kind->blocks, &life)) na_rec_lose(&na_rec.header->lost_events, 1);
 }
 
 static void end_life(kind_t *kind, const live_block_t *block) {
@@ -366,7 +365,7 @@ void na_rec_on_pool(void **prof, na_pool_event_t event, uint32_t number, const c
         pool_t *p = pool_of(number, name);
         if (p != NULL && event == NA_POOL_ALLOC) pool_alloc(t, p, (uintptr_t)block, size);
         if (p != NULL && event == NA_POOL_FREE) pool_free(p, (uintptr_t)block);
-        if (p == NULL) __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+        if (p == NULL) na_rec_lose(&na_rec.header->lost_events, 1);
     }
     na_rthread_leave();
 }
@@ -383,7 +382,7 @@ void na_rec_on_marker(void **prof, const char *name) {
         na_rec_copy(m->name, sizeof m->name, name);
         __atomic_store_n(&m->flags, NA_NPROF_MARKER_VALID, __ATOMIC_RELEASE);
     } else {
-        __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+        na_rec_lose(&na_rec.header->lost_events, 1);
     }
     na_unlock(&all.lock);
     na_rthread_leave();

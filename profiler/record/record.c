@@ -199,8 +199,7 @@ void na_rec_find_child(void) {
 }
 
 void na_rec_lost_inside(void) {
-    if (!na_rthread_own && na_rec_is_open())
-        __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+    if (!na_rthread_own && na_rec_is_open()) na_rec_lose(&na_rec.header->lost_events, 1);
 }
 
 static void finish(void) {

@@ -1,6 +1,7 @@
 /* truth.c - runs lab-patterns, a pattern as it goes wrong and as it is mended, under a source of
  * accesses, and holds the verdicts on its objects against what it says they are:
- * lab-truth SOURCE PATTERN. The program lies beside this one; TRUTH_LIB is the library, NA_KMOD the
+ * lab-truth SOURCE PATTERN [STATE], STATE being "wrong" or "mended", both without it. The program
+ * lies beside this one; TRUTH_LIB is the library, NA_KMOD the
  * kernel module for sources that need it, TRUTH_COST what the recorder may cost, per cent (100).
  *
  * What a source cannot know it must say: verdicts that take reads and writes, or who uses it at
@@ -346,7 +347,7 @@ static void watch_over(variant_t *variants, int count) {
 
 int main(int argc, char **argv) {
     check_begin();
-    REQUIRE(argc == 3 && getenv("TRUTH_LIB") != NULL);
+    REQUIRE((argc == 3 || argc == 4) && getenv("TRUTH_LIB") != NULL);
     source = argv[1];
     pattern = argv[2];
     of_lines = strcmp(pattern, "sharing") == 0;
@@ -361,19 +362,24 @@ int main(int argc, char **argv) {
     program[length] = 0;
     strcpy(strrchr(program, '/') + 1, "lab-patterns");
     static variant_t variants[VARIANTS] = {{.state = "wrong"}, {.state = "mended"}};
+    int count = VARIANTS;
+    if (argc == 4) {
+        variants[0].state = argv[3];
+        count = 1;
+    }
     int processes = strcmp(pattern, "apache") == 0 ? 2 : 1;
     /* Each recorder of watchpoints wants a processor for itself. */
     int at_once = knows_op && (processes > 1 || of_lines) ? 1 : VARIANTS;
-    for (int v = 0; v < VARIANTS; v++)
+    for (int v = 0; v < count; v++)
         variants[v].processes = processes;
-    for (int v = 0; v < VARIANTS; v += at_once) {
-        watch_over(variants + v, at_once);
+    for (int v = 0; v < count; v += at_once) {
+        watch_over(variants + v, at_once < count ? at_once : count);
         if (!of_lines) continue;
         looks_least = looks;
         if (!variants[v].enough) break;
     }
     bool enough = true;
-    for (int v = 0; v < VARIANTS; v++)
+    for (int v = 0; v < count; v++)
         enough = enough && variants[v].enough;
     if (check_status() == 0 && !enough) check_skip("too few samples on this machine");
     return lab_status(check_status());

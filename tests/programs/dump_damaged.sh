@@ -100,9 +100,9 @@ import random, struct, subprocess, sys
 dump, work, files = sys.argv[1:]
 random.seed(20261124)
 good = open(work + "/killed.sites.nprof", "rb").read()
-STACKS, CELLS, THREADS, MODULES, TIMELINE, LIVES, SIZES = 1, 2, 3, 4, 5, 9, 10
+STACKS, CELLS, THREADS, MODULES, TIMELINE, SERIES, LIVES, SIZES = 1, 2, 3, 4, 5, 8, 9, 10
 SOURCES, PROBES = 32, 39  # the first and the last of accesses
-PEAK, POINT, OPEN = 0, 80, 1
+PEAK, LOST, POINT, OPEN = 0, -1, 80, 1
 EVENTS, BLOCKS = 8, 1 << 16  # more than five threads can have half counted
 # Bytes of an entry that are there twice, or have a checksum; the least change that is told.
 TOLD = {STACKS: [(0, 16, 1)], MODULES: [(0, 40, 1), (48, 40, 1)], THREADS: [(0, 4, 1), (8, 32, 1), (72, 24, 1), (40, 16, EVENTS), (56, 16, BLOCKS), (128, 48, EVENTS)],
@@ -120,6 +120,9 @@ while at + 64 <= len(good):
         for point in range(at + 88 + active * 512 * POINT, at + 88 + (active * 512 + points[active]) * POINT, POINT):
             flags = struct.unpack_from("<I", good, point + 72)[0]
             places += [(kind, point + k, 1, 1) for k in range(POINT if flags > 3 and flags >> 2 != OPEN else 0)]
+    elif kind == SERIES:
+        if struct.unpack_from("<Q", good, at + 64 + size - 8)[0] != OPEN:
+            places += [(kind, at + 64 + k, 1, 1) for k in range(size)]
     elif SOURCES <= kind <= PROBES:
         for entry in range(at + 64, at + 64 + count * size, size):
             if struct.unpack_from("<Q", good, entry + size - 8)[0] != OPEN:
@@ -134,8 +137,9 @@ while at + 64 <= len(good):
     at += length
 if struct.unpack_from("<Q", good, 3256)[0] != OPEN:
     places += [(PEAK, at, 1, 1) for at in [*range(3076, 3104), *range(3256, 3264)]]
+places += [(LOST, at, 8, EVENTS) for at in (3144, 3152, 3168, 3176, 3192, 3216, 3264)]
 silent, tried = [], {}
-for kind in [PEAK, TIMELINE, *TOLD, *sorted({kind for kind, *_ in places if kind >= SOURCES})]:
+for kind in [PEAK, LOST, TIMELINE, SERIES, *TOLD, *sorted({kind for kind, *_ in places if kind >= SOURCES})]:
     of_kind = [place for place in places if place[0] == kind]
     if not of_kind:
         sys.exit("dump_damaged: FAILED: no chunk of type %d in the file" % kind)
@@ -145,7 +149,7 @@ for kind in [PEAK, TIMELINE, *TOLD, *sorted({kind for kind, *_ in places if kind
         bad[at + bit // 8] ^= 1 << bit % 8
         with open(work + "/flip.nprof", "wb") as file:
             file.write(bad)
-        view = "timeline" if kind == TIMELINE else "threads" if kind == THREADS else "objects" if kind >= SOURCES else "sites"
+        view = "timeline" if kind in (TIMELINE, SERIES) else "threads" if kind == THREADS else "objects" if kind >= SOURCES else "sites"
         got = subprocess.run([dump, view, work + "/flip.nprof"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=20)
         tried[kind] = tried.get(kind, 0) + 1
         if got.returncode not in (1, 2) or not got.stderr.startswith("numalloc-dump: "):

@@ -284,7 +284,8 @@ static inline void na_make_sample_file(na_make_t *m) {
 static inline void na_make_killed(na_make_t *m) {
     na_make_begin(m);
     na_nprof_header_t *h = na_make_header(m);
-    h->checks = NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_TWICE | NA_NPROF_CHECK_ONCE;
+    h->checks = NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_TWICE | NA_NPROF_CHECK_ONCE |
+                NA_NPROF_CHECK_SERIES | NA_NPROF_CHECK_LOST;
     h->state = NA_NPROF_RUNNING;
     h->peak_bytes = 10500;
     h->peak_count = 15;
@@ -398,6 +399,26 @@ static inline void na_make_killed(na_make_t *m) {
     sizes->lives[9][3] = 1;
     na_make_entry(c, sizes, sizeof *sizes);
     free(sizes);
+
+    struct {
+        na_nprof_series_t head;
+        na_nprof_series_row_t rows[2];
+        uint64_t values[2][2][4], check;
+    } series = {.head = {.kind = NA_NPROF_SERIES_SITES,
+                         .rows = 2,
+                         .points = 4,
+                         .active = 1,
+                         .interval_ms = {50, 100},
+                         .count = {4, 3}},
+                .rows = {[1] = {.id = 4, .used = 1, .most = 5000, .last = 4500}},
+                .values = {[0][1] = {0, 1, 5001, 5001}, [1][1] = {1, 5001, 4501}}};
+    uint64_t words[sizeof series / 8], sum = 0;
+    memcpy(words, &series, sizeof series);
+    for (size_t i = 0; i + 1 < sizeof series / 8; i++)
+        sum += words[i] * ((2 * i + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    series.check = sum | 3;
+    c = na_make_chunk(m, NA_NPROF_SERIES, 4096, sizeof series, 0);
+    na_make_entry(c, &series, sizeof series);
 }
 
 /* Accesses, one page a chunk: node 0 to 1; an object of site 4; three samples out of order, one of

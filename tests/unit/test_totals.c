@@ -24,6 +24,7 @@ static uint32_t issues(const na_make_t *m) {
     na_reader_threads(r);
     uint32_t points, interval;
     na_reader_timeline(r, &points, &interval);
+    na_reader_series(r, NA_NPROF_SERIES_SITES);
     na_access_t access;
     cr_assert(na_access_load(r, &access));
     na_access_free(&access);
@@ -104,6 +105,23 @@ Test(totals, every_bit_of_counts_and_bytes) {
     free(m.bytes);
 }
 
+Test(totals, every_bit_of_what_is_missing) {
+    enum { EVENT = 1 };
+    na_make_t m;
+    na_make_killed(&m);
+    na_nprof_header_t *h = na_make_header(&m);
+    h->lost_stacks = 5;
+    h->missing = 5;
+    must_tell(&m, "lost events and stacks", &h->lost_events, 16, EVENT);
+    must_tell(&m, "lost modules", &h->lost_modules, 8, EVENT);
+    must_tell(&m, "dropped events", &h->dropped_events, 8, EVENT);
+    must_tell(&m, "merged events", &h->merged_events, 8, EVENT);
+    must_tell(&m, "what is missing in all", &h->missing, 8, EVENT);
+    h->missing--; /* a kill in between */
+    cr_assert_eq(issues(&m), 0, "%s", said);
+    free(m.bytes);
+}
+
 Test(totals, every_bit_of_what_is_there_once) {
     na_make_t m;
     na_make_killed(&m);
@@ -120,6 +138,15 @@ Test(totals, every_bit_of_what_is_there_once) {
     must_tell(&m, "head of the timeline", line, offsetof(na_nprof_timeline_t, points), 0);
     must_tell(&m, "a point", &line->points[0][2], sizeof(na_nprof_point_t), 0);
     must_tell(&m, "the last point", &line->points[0][6], sizeof(na_nprof_point_t), 0);
+    free(m.bytes);
+}
+
+/* What a row is about, each value of both buffers, how many there are, and the checksum itself. */
+Test(totals, every_bit_of_series) {
+    na_make_t m;
+    na_make_killed(&m);
+    void *entry = entry_of(&m, NA_NPROF_SERIES, 0);
+    must_tell(&m, "series", entry, ((na_nprof_chunk_t *)entry - 1)->entry_size, 0);
     free(m.bytes);
 }
 
@@ -154,6 +181,10 @@ Test(totals, what_is_open_is_believed) {
     line->count[0]++;
     na_nprof_point_open(&line->points[0][6]);
     line->points[0][6].requested_max++;
+    na_nprof_series_t *series = entry_of(&m, NA_NPROF_SERIES, 0);
+    uint64_t whole = na_nprof_series_size(series->rows, series->points);
+    ((uint64_t *)(void *)series)[whole / 8] = NA_NPROF_CHECK_OPEN;
+    series->count[1]++;
     na_nprof_access_object_t *o = entry_of(&m, NA_NPROF_ACCESS_OBJECTS, 0);
     na_nprof_open(o, sizeof *o);
     o->death_ns = 5000;

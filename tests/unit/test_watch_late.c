@@ -96,7 +96,7 @@ static const na_perf_plan_t *plan(void) {
 
 Test(watch_late, nothing_can_be_measured) {
     refuses = -EACCES;
-    na_late_measure(plan(), 2);
+    cr_expect(na_late_measure(plan(), 2), "nothing is known");
     cr_expect_eq(na_late_cost.hit[0], 20000);
     cr_expect_eq(na_late_cost.hit[1], 20000);
     cr_expect_eq(na_late_cost.entry, 0);
@@ -119,18 +119,19 @@ static void expect_costs(uint64_t entry_seen) {
 
 Test(watch_late, costs) {
     says_hits = true;
-    na_late_measure(plan(), 2);
+    cr_expect(na_late_measure(plan(), 2));
     expect_costs(entry);
 }
 
+/* As in virtual machines whose hypervisor keeps the debug registers to itself. */
 Test(watch_late, hits_that_are_not_reported) {
-    na_late_measure(plan(), 2);
+    cr_expect_not(na_late_measure(plan(), 2));
     expect_costs(0);
 }
 
 Test(watch_late, records_that_are_no_hits) {
     says_hits = says_rubbish = true;
-    na_late_measure(plan(), 2);
+    cr_expect(na_late_measure(plan(), 2));
     expect_costs(entry);
 }
 

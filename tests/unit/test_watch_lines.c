@@ -246,6 +246,45 @@ Test(watch_lines, branches) {
     }
 }
 
+/* What only reads: a line that nobody writes is no reason to look. */
+Test(watch_lines, writes) {
+    static const struct {
+        const char *text;
+        uint8_t code[15];
+        bool writes;
+    } of[] = {
+        {"add %rax,(%rdx)", {0x48, 0x01, 0x02}, true},
+        {"add (%rdx),%rax", {0x48, 0x03, 0x02}, false},
+        {"cmp %rax,(%rdx)", {0x48, 0x39, 0x02}, false},
+        {"addq $1,(%rdx)", {0x48, 0x83, 0x02, 0x01}, true},
+        {"cmpq $1,(%rdx)", {0x48, 0x83, 0x3a, 0x01}, false},
+        {"mov %rax,(%rdx)", {0x48, 0x89, 0x02}, true},
+        {"mov (%rdx),%rax", {0x48, 0x8b, 0x02}, false},
+        {"movq $1,(%rdx)", {0x48, 0xc7, 0x02, 0x01}, true},
+        {"movslq (%rdx),%rax", {0x48, 0x63, 0x02}, false},
+        {"xchg %rax,(%rdx)", {0x48, 0x87, 0x02}, true},
+        {"testb $1,(%rdx)", {0xf6, 0x02, 0x01}, false},
+        {"negq (%rdx)", {0x48, 0xf7, 0x1a}, true},
+        {"incq (%rdx)", {0x48, 0xff, 0x02}, true},
+        {"push (%rdx)", {0xff, 0x32}, false},
+        {"lock xadd %rax,(%rsi)", {0xf0, 0x48, 0x0f, 0xc1, 0x06}, true},
+        {"lock cmpxchg %ecx,(%rbx)", {0xf0, 0x0f, 0xb1, 0x0b}, true},
+        {"movzbl (%rax),%eax", {0x0f, 0xb6, 0x00}, false},
+        {"sete (%rax)", {0x0f, 0x94, 0x00}, true},
+        {"btsl $3,(%rax)", {0x0f, 0xba, 0x28, 0x03}, true},
+        {"movsd %xmm0,(%r8)", {0xf2, 0x41, 0x0f, 0x11, 0x00}, true},
+        {"movsd (%r8),%xmm0", {0xf2, 0x41, 0x0f, 0x10, 0x00}, false},
+        {"addsd (%rax),%xmm0", {0xf2, 0x0f, 0x58, 0x00}, false},
+        {"movups %xmm0,(%rax)", {0x0f, 0x11, 0x00}, true},
+        {"vmovups (%rdx),%ymm1", {0xc5, 0xfc, 0x10, 0x0a}, false},
+        {"vmovups %ymm1,(%rdx)", {0xc5, 0xfc, 0x11, 0x0a}, true},
+        {"vmovdqu (%r10),%xmm8", {0xc4, 0x41, 0x7a, 0x6f, 0x02}, false},
+        {"faddl (%rax)", {0xdc, 0x00}, true}, /* not known */
+    };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        cr_expect_eq(na_scout_may_write(of[i].code), of[i].writes, "%s", of[i].text);
+}
+
 /* Whatever bytes there are. */
 Test(watch_lines, any_bytes) {
     uint64_t random = 88172645463325252u;
@@ -257,5 +296,6 @@ Test(watch_lines, any_bytes) {
         }
         uint64_t next;
         (void)na_scout_operand(code, i % 16, IP, registers, &next);
+        (void)na_scout_may_write(code);
     }
 }

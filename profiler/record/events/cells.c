@@ -71,7 +71,7 @@ na_nprof_cell_t *na_cell_make(na_rthread_t *t, uint32_t *site, bool must) {
     na_nprof_cell_t *c = new_cell(t, *site, must);
     if (c != NULL) return c;
     if (!must) {
-        __atomic_fetch_add(&na_rec.header->merged_events, 1, __ATOMIC_RELAXED);
+        na_rec_lose(&na_rec.header->merged_events, 1);
         for (uint32_t at = *site; at > NA_NPROF_ROOT; at = na_stacks_parent(at)) {
             c = na_cell_find(t, at);
             *site = at;
@@ -82,6 +82,6 @@ na_nprof_cell_t *na_cell_make(na_rthread_t *t, uint32_t *site, bool must) {
         if (c == NULL) c = new_cell(t, NA_NPROF_ROOT, true);
         if (c != NULL) return c;
     }
-    __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+    na_rec_lose(&na_rec.header->lost_events, 1);
     return NULL;
 }

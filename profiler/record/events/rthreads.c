@@ -80,7 +80,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
         t = na_own_alloc(sizeof *t, 76 << 10);
         if (t != NULL) t->sizes = new_sizes();
         if (t == NULL || t->sizes == NULL) {
-            __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+            na_rec_lose(&na_rec.header->lost_events, 1);
             return NULL;
         }
         na_rthread_t *head = atomic_load(&na_rec.all);
@@ -96,7 +96,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     if (t->entry == NULL) {
         t->scratch = (na_nprof_thread_t){0};
         t->entry = &t->scratch;
-        __atomic_fetch_add(&na_rec.header->lost_threads, 1, __ATOMIC_RELAXED);
+        na_rec_lose(&na_rec.header->lost_threads, 1);
     }
     t->known_as = t->index != 0 ? t->index : UINT32_MAX;
     t->published_bytes = t->published_count = t->high = t->low = 0;

@@ -27,7 +27,7 @@ static NA_NOINLINE bool turn(na_rthread_t *t) {
     t->trace = b;
     t->trace_at = t->trace_end = NULL;
     if (b == NULL) {
-        __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+        na_rec_lose(&na_rec.header->lost_events, 1);
         return false;
     }
     /* Stamps are rounded, and of equal ones a free comes first: the first event here must not come

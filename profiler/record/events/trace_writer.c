@@ -173,7 +173,7 @@ static void overflow_limit(const na_nprof_chunk_t *c, uint64_t offset, uint32_t 
         w.ring_first = (w.ring_first + 1) % RING;
         w.ring_count--;
         w.ring_bytes -= old.length;
-        __atomic_fetch_add(&na_rec.header->dropped_events, old.events, __ATOMIC_RELAXED);
+        na_rec_lose(&na_rec.header->dropped_events, old.events);
         uint64_t from = old.offset + NA_NPROF_PAGE;
         if (w.dropped.length != 0 && w.dropped.self_offset + w.dropped.length == old.offset) {
             w.dropped.length += old.length;
@@ -215,7 +215,7 @@ static void seal(packer_t *p, const na_nprof_buffer_t *b) {
     if (done)
         overflow_limit(&c, offset, events);
     else
-        __atomic_fetch_add(&na_rec.header->lost_events, events, __ATOMIC_RELAXED);
+        na_rec_lose(&na_rec.header->lost_events, events);
 }
 
 /* ---- lists ---- */

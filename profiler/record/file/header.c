@@ -79,8 +79,8 @@ void na_header_fill(const na_header_facts_t *facts) {
     h->publish_quantum = NA_QUANTUM;
     h->age_shift = NA_AGE_SHIFT;
     h->own_limit = na_rec.own_limit;
-    h->checks =
-        NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_ONCE | (na_rec.tracing ? 0 : NA_NPROF_CHECK_TWICE);
+    h->checks = NA_NPROF_CHECK_ENTRIES | NA_NPROF_CHECK_ONCE | NA_NPROF_CHECK_SERIES |
+                NA_NPROF_CHECK_LOST | (na_rec.tracing ? 0 : NA_NPROF_CHECK_TWICE);
     h->pid = facts->pid;
     h->ppid = (int32_t)na_sys0(SYS_getppid);
     h->inherited_pid = facts->parent_pid;

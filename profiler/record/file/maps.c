@@ -85,7 +85,7 @@ void na_maps_count(na_rthread_t *t, uint32_t call, uint64_t bytes) {
         if (bytes < m->min) m->min = bytes;
         if (bytes > m->max) m->max = bytes;
     } else {
-        __atomic_fetch_add(&na_rec.header->lost_events, 1, __ATOMIC_RELAXED);
+        na_rec_lose(&na_rec.header->lost_events, 1);
     }
     na_unlock(&maps.lock);
 }

@@ -50,7 +50,7 @@ static na_nprof_module_t *new_entry(void) {
         c = na_writer_chunk(NA_NPROF_MODULES, CHUNK_BYTES, sizeof(na_nprof_module_t), 0,
                             na_rec.module_chunks, na_rec.next_module);
         if (c == NULL) {
-            __atomic_fetch_add(&na_rec.header->lost_modules, 1, __ATOMIC_RELAXED);
+            na_rec_lose(&na_rec.header->lost_modules, 1);
             return NULL;
         }
         na_writer_publish(c);

@@ -125,7 +125,9 @@ static void meet_thread(scan_t *s, uint32_t tid) {
         return;
     }
     t = free_target();
+    if (s->plan->before != NULL) s->plan->before(tid);
     long error = t == NULL ? -EMFILE : open_target(s->plan, t, tid, -1);
+    if (s->plan->after != NULL) s->plan->after();
     if (error == 0 || error == -ESRCH) return; /* it has ended meanwhile */
     s->refused++;
     s->error = error;

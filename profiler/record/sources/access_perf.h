@@ -31,6 +31,9 @@ typedef struct na_perf_plan {
     uint32_t ring_bytes; /* of data: a power of two of pages */
     uint32_t group;      /* so many of the first are one group, which the first leads; 0: none */
     bool cpus;           /* of each CPU, all processes, instead of this process's threads */
+    /* Called before a thread's events are opened, and after; NULL: nobody wants to know. */
+    void (*before)(uint32_t tid);
+    void (*after)(void);
 } na_perf_plan_t;
 
 /* Targets of a plan, one after the other; a free one has no events. */

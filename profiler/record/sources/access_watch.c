@@ -17,9 +17,10 @@
  * are many.
  *
  * Each thread's window begins when its registers are on, all at one moment: they are a group, whose
- * leader is switched on last. Switching takes as long as it takes to interrupt the thread's CPU, so
- * the threads begin one after the other, and one that never pauses may have had MOST hits before
- * the recorder knows that it began. Its window begins with the first of them.
+ * leader is switched on last. Switching takes as long as it takes to interrupt the thread's CPU, or
+ * to go there (access_watch_near.h), so the threads begin one after the other, and one that never
+ * pauses may have had MOST hits before the recorder knows that it began. Its window begins with the
+ * first of them.
  *
  * What is spent on hits and on arming is kept under a share of the time (access_cost, 3 % unless
  * the user says otherwise): after a round that cost more, the next interval is longer. Lengths and
@@ -44,6 +45,7 @@
 #include "profiler/record/sources/access_watch_draw.h"
 #include "profiler/record/sources/access_watch_late.h"
 #include "profiler/record/sources/access_watch_lines.h"
+#include "profiler/record/sources/access_watch_near.h"
 #include "profiler/record/sources/access_watch_scout.h"
 
 #define WORDS     2u
@@ -149,7 +151,7 @@ static void scout(const na_perf_hit_t *at, const uint64_t *words, uint32_t count
     na_scout_word_t found = na_scout_take(at->ip, at->tid, words, count);
     if (found.address == 0) return;
     if (found.again) na_draw_suspect(found.address);
-    na_line_seen_t seen = {.threads = 1, .thread = at->tid, .written = true};
+    na_line_seen_t seen = {.threads = 1, .thread = at->tid, .written = found.written};
     if (found.shared && is_data(found.address))
         na_lines_met(found.address, &seen, found.words, 0, at->time);
 }
@@ -171,6 +173,7 @@ static void take_hit(na_perf_target_t *t, const struct perf_event_header *header
     if (count * 8 < sizeof b) return;
     __builtin_memcpy(&b, words, sizeof b);
     uint32_t event = event_of(t, b.id);
+    na_near_seen(target, b.cpu);
     if (event == CLOCK) scout(&b, words + HIT_WORDS, count - HIT_WORDS);
     if (event < FIRST_WATCH || event >= CLOCK) return;
     if (t->budget[event] != 0) t->budget[event]--;
@@ -217,26 +220,45 @@ static void set_watches(na_perf_target_t *t, const na_line_range_t *ranges) {
     }
 }
 
+static void begin_target(uint32_t i) {
+    na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_ENABLE, 0);
+    uint64_t now = na_access_mono();
+    na_late_begin(i, now);
+    for (uint32_t k = 0; k < WORDS; k++)
+        beginning[i][k] = (struct beginning){now, 0};
+}
+
+/* All begin as near to each other as can be: at the end, unless the recorder goes to each. */
 static void arm(const na_line_range_t *ranges) {
-    for (uint32_t i = 0; i < na_perf_count; i++)
-        if (na_perf_target[i].events != 0) set_watches(&na_perf_target[i], ranges);
+    bool goes = na_near_begin();
     for (uint32_t i = 0; i < na_perf_count; i++) {
-        if (na_perf_target[i].events == 0) continue;
-        na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_ENABLE, 0);
-        uint64_t now = na_access_mono();
-        na_late_begin(i, now);
-        for (uint32_t k = 0; k < WORDS; k++)
-            beginning[i][k] = (struct beginning){now, 0};
+        na_perf_target_t *t = &na_perf_target[i];
+        if (t->events == 0) continue;
+        na_near_go(i, t->tid);
+        set_watches(t, ranges);
+        if (goes) begin_target(i);
+        na_near_done();
     }
+    for (uint32_t i = 0; i < na_perf_count && !goes; i++)
+        if (na_perf_target[i].events != 0) begin_target(i);
+    na_near_end();
 }
 
 static void disarm(void) {
-    for (uint32_t i = 0; i < na_perf_count; i++)
+    bool goes = na_near_begin();
+    for (uint32_t i = 0; i < na_perf_count && !goes; i++)
         if (na_perf_target[i].events != 0)
             na_sys3(SYS_ioctl, na_perf_target[i].fd[LEADER], PERF_EVENT_IOC_DISABLE, 0);
-    for (uint32_t i = 0; i < na_perf_count; i++)
-        for (uint32_t k = FIRST_WATCH; k < CLOCK && na_perf_target[i].events != 0; k++)
-            na_sys3(SYS_ioctl, na_perf_target[i].fd[k], PERF_EVENT_IOC_DISABLE, 0);
+    for (uint32_t i = 0; i < na_perf_count; i++) {
+        na_perf_target_t *t = &na_perf_target[i];
+        if (t->events == 0) continue;
+        na_near_go(i, t->tid);
+        if (goes) na_sys3(SYS_ioctl, t->fd[LEADER], PERF_EVENT_IOC_DISABLE, 0);
+        for (uint32_t k = FIRST_WATCH; k < CLOCK; k++)
+            na_sys3(SYS_ioctl, t->fd[k], PERF_EVENT_IOC_DISABLE, 0);
+        na_near_done();
+    }
+    na_near_end();
 }
 
 /* An event that has used up its budget counts nothing any more on some kernels, also when it is
@@ -248,7 +270,9 @@ static void renew(void) {
         for (uint32_t k = FIRST_WATCH; k < CLOCK; k++)
             if (t->budget[k] == 0) spent = true;
         if (t->events == 0 || !(t->throttled || (spent && !w.refills))) continue;
+        na_near_meet(t->tid);
         na_perf_close(t);
+        na_near_met();
         w.lacks_threads = true;
     }
 }
@@ -614,10 +638,10 @@ static bool look_at_line(uint64_t ends) {
 }
 
 /* Where arming is slow, rounds are far between, and what a line has to say would take a minute. So
- * more looks than one have part in a long round, and what they cost is spent ahead: once. */
+ * more looks than one have part in a long round, from its beginning on, and what they cost is spent
+ * ahead: once. */
 static void probe_ahead(uint64_t ends) {
-    if (w.interval < LONG_ROUND * w.base_interval) return;
-    while (w.ahead != 0) {
+    while (w.ahead != 0 && w.interval >= LONG_ROUND * w.base_interval) {
         uint64_t paid_before = w.paid, own = own_cpu_time();
         if (!look_at_line(ends)) return;
         uint64_t spent = own_cpu_time() - own;
@@ -703,12 +727,25 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     for (uint32_t k = 0; k < REGISTERS; k++)
         plan.attr[FIRST_WATCH + k] = registers.attr[k];
     na_scout_ask(&plan.attr[CLOCK]);
+    plan.before = na_near_meet;
+    plan.after = na_near_met;
     plan_without = plan;
     plan.ring_bytes = ring_for(na_access_config->access_stack);
     w.chains = na_access_config->access_stack != 0;
     for (uint32_t k = FIRST_WATCH + 1; k < CLOCK; k += EACH)
         na_batch_ask(&plan.attr[k], na_access_config->access_stack);
     long error = na_perf_try(&plan);
+    registers.ring_bytes = plan.ring_bytes;
+    for (uint32_t k = 0; k < REGISTERS; k++)
+        registers.attr[k] = plan.attr[FIRST_WATCH + k];
+    registers.attr[0].context_switch = 1;
+    if (error == 0 && !na_late_measure(&registers, EACH)) {
+        na_access_why(why,
+                      "watchpoints can be set but never fire: a hypervisor keeps the debug "
+                      "registers to itself",
+                      NULL);
+        return false;
+    }
     if (error == 0 && !na_draw_start(na_rec_ticks())) error = -ENOMEM;
     if (error != 0) {
         na_perf_refusal(error, why);
@@ -716,11 +753,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     }
     na_deaths_keep_watched_only();
     na_lines_start();
-    registers.ring_bytes = plan.ring_bytes;
-    for (uint32_t k = 0; k < REGISTERS; k++)
-        registers.attr[k] = plan.attr[FIRST_WATCH + k];
-    registers.attr[0].context_switch = 1;
-    na_late_measure(&registers, EACH);
+    na_near_start();
     w.refills = na_perf_refills(&registers, EACH - 1);
     na_scout_start();
     if (w.chains) na_access_entry->flags |= NA_NPROF_ACCESS_STACK;
@@ -728,6 +761,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     if (w.base_interval < 2 * FIRST) w.base_interval = 2 * FIRST;
     w.mean_interval = w.base_interval < EARLY ? w.base_interval : EARLY;
     w.interval = next_interval();
+    meet_threads(); /* once, as all of this: no round pays for it */
     w.begins = na_access_mono();
     w.own_before = own_cpu_time();
     w.ahead = AHEAD;
@@ -760,8 +794,14 @@ static uint64_t step(void) {
         length[k] = *known < w.interval / 10 * 7 ? *known : w.interval / 10 * 7;
         if (length[k] > longest) longest = length[k];
     }
-    uint64_t ends = w.begins + w.interval;
-    if (!na_access_sleep(w.begins + na_draw_below(w.interval - longest))) return 0;
+    uint64_t ends = w.begins + w.interval, opens = w.begins + na_draw_below(w.interval - longest);
+    if (w.ahead != 0 && opens > w.begins + LONG_ROUND * w.base_interval) {
+        if (!na_access_sleep(w.begins + w.base_interval)) return 0;
+        meet_threads();
+        drain_targets(); /* where threads are at work now */
+        probe_ahead(opens);
+    }
+    if (!na_access_sleep(opens)) return 0;
     w.round++;
     meet_threads();
     if (w.unarmed > na_access_entry->unarmed) na_access_entry->unarmed = w.unarmed;

@@ -58,6 +58,7 @@ uint64_t na_late_spent(uint32_t target) {
 
 static volatile uint64_t probe, no_probe;
 static uint64_t probe_hit;
+static bool fired;
 
 static void take_probe(na_perf_target_t *t, const struct perf_event_header *header,
                        const uint64_t *words, uint32_t count) {
@@ -66,6 +67,7 @@ static void take_probe(na_perf_target_t *t, const struct perf_event_header *head
     if (header->type != PERF_RECORD_SAMPLE || count * 8 < sizeof b || probe_hit != 0) return;
     __builtin_memcpy(&b, words, sizeof b);
     probe_hit = b.time;
+    fired = true;
 }
 
 /* Some times, in order. */
@@ -118,13 +120,14 @@ static uint64_t cycle(bool write, times_t *hit, times_t *entry) {
     return after - began;
 }
 
-void na_late_measure(const na_perf_plan_t *plan, uint32_t each) {
+bool na_late_measure(const na_perf_plan_t *plan, uint32_t each) {
     na_perf_plan_t probes = *plan; /* all of them are on, as they will be */
     times_t all[2] = {{.count = 0}, {.count = 0}}, entry = all[0], hit[2] = {entry, entry};
     na_late_cost = (na_late_costs_t){.hit = {COST_UNSEEN, COST_UNSEEN}};
     for (uint32_t k = 0; k < plan->events; k++)
         probes.attr[k].bp_addr = (uintptr_t)(k < each ? &probe : &no_probe);
-    if (na_perf_open_self(&probes) != 0) return;
+    if (na_perf_open_self(&probes) != 0) return true;
+    fired = false;
     long slack = na_sys6(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0, 0);
     na_sys6(SYS_prctl, PR_SET_TIMERSLACK, 1, 0, 0, 0, 0);
     first_cycle = last_cycle = 0;
@@ -152,4 +155,5 @@ void na_late_measure(const na_perf_plan_t *plan, uint32_t each) {
         c.woken = more - less;
     if (c.woken > WOKEN_MOST * c.hit[0]) c.woken = WOKEN_MOST * c.hit[0];
     na_late_cost = c;
+    return fired;
 }

@@ -27,8 +27,8 @@ typedef struct na_late_costs {
 extern na_late_costs_t na_late_cost;
 
 /* Measures the costs with events of the plan, `each` of them for one word, in the calling thread.
- * Leaves no targets. */
-void na_late_measure(const na_perf_plan_t *plan, uint32_t each);
+ * Leaves no targets. False: they could be opened, and told of none of the accesses. */
+bool na_late_measure(const na_perf_plan_t *plan, uint32_t each);
 
 /* A window begins: no thread is late. */
 void na_late_open(void);

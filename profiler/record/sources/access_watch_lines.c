@@ -13,7 +13,8 @@
 #define AGAIN    UINT64_C(500000000) /* ns: until a line is looked at again, at first */
 #define LONGEST  UINT64_C(16000000000)
 #define SHARED   UINT64_C(2000000000) /* the same of one that threads share */
-#define MOST_GAP 4u                   /* rounds from one probe to the next while nothing is found */
+#define MOST_GAP 4u /* times GAP from one probe to the next while nothing is found */
+#define GAP      UINT64_C(20000000) /* ns: a round, where these are as long as usual */
 
 /* Of a pass: words that are used, with the hot one, twice; the others, of a line that threads share
  * in one pass only, when ENOUGH was seen; then the halves of words that several threads use, three
@@ -43,8 +44,9 @@ typedef struct line {
 static struct {
     line_t line[LINES];
     line_t *at; /* whose pass this is */
-    uint32_t gap, round;
-    bool open; /* is the line that was probed last */
+    uint32_t gap;
+    uint64_t probed; /* when */
+    bool open;       /* is the line that was probed last */
 } s;
 
 void na_lines_start(void) {
@@ -54,7 +56,7 @@ void na_lines_start(void) {
 
 void na_lines_met(uintptr_t word, const na_line_seen_t *seen, uint32_t used, double each_ns,
                   uint64_t now) {
-    if (!seen->written || each_ns > OFTEN) return;
+    if (each_ns > OFTEN) return;
     uintptr_t line = word / LINE * LINE;
     line_t *to = NULL;
     for (uint32_t i = 0; i < LINES; i++) {
@@ -67,7 +69,7 @@ void na_lines_met(uintptr_t word, const na_line_seen_t *seen, uint32_t used, dou
         if (to == NULL || l->line == 0 || (to->line != 0 && l->due > to->due)) to = l;
     }
     /* One that is due makes no room. */
-    if (to == NULL || (to->line != 0 && to->due <= now)) return;
+    if (!seen->written || to == NULL || (to->line != 0 && to->due <= now)) return;
     uint32_t hot = (uint32_t)(word - line) / WORD;
     *to = (line_t){.line = line,
                    .due = now,
@@ -135,7 +137,8 @@ static uint32_t promise(const line_t *l) {
 }
 
 bool na_lines_next(uint64_t now, na_line_range_t range[2]) {
-    if (++s.round < s.gap) return false;
+    /* (Half a round less: they are of uneven length.) */
+    if (s.gap > 1 && now < s.probed + s.gap * GAP - GAP / 2) return false;
     for (uint32_t tries = 0; tries < 2; tries++) {
         if (s.at == NULL) {
             for (uint32_t i = 0; i < LINES; i++) {
@@ -148,7 +151,7 @@ bool na_lines_next(uint64_t now, na_line_range_t range[2]) {
             if (s.at == NULL) return false;
         }
         if (step_line(s.at, range)) {
-            s.round = 0;
+            s.probed = now;
             return true;
         }
         end_pass(s.at, now);

@@ -14,20 +14,22 @@
 #define MASK      UINT64_C(0xff01ff) /* as access_chain.c */
 
 /* Bits of an opcode: it has a ModRM byte; with an immediate of 8 bits, or of 32 (16 with 66). */
-#define MODRM 1u
-#define IMM8  2u
-#define IMM32 4u
-#define IMM_T 8u  /* an immediate if the ModRM's reg is 0 or 1 (test) */
-#define NONE  16u /* its operand is no access */
-#define CALLS 32u /* may go elsewhere */
-#define STEPS 6u  /* instructions that are looked at for one with an operand */
+#define MODRM  1u
+#define IMM8   2u
+#define IMM32  4u
+#define IMM_T  8u  /* an immediate if the ModRM's reg is 0 or 1 (test) */
+#define NONE   16u /* its operand is no access */
+#define CALLS  32u /* may go elsewhere */
+#define JUDGED 16u
+#define STEPS  6u /* instructions that are looked at for one with an operand */
 
 static struct {
     struct line {
         uintptr_t line;
         uint32_t tid;
-        uint32_t words; /* that were seen: a bit each */
-        bool shared;
+        uint32_t words;  /* that were seen: a bit each */
+        uint32_t judged; /* samples that were asked whether it is written */
+        bool shared, written;
     } line[LINES];
     struct code { /* what was read lately */
         uint64_t ip;
@@ -119,12 +121,66 @@ static uint32_t two_bytes(uint8_t op) {
     }
 }
 
+/* Of one byte, with an operand in memory: it is read and no more. */
+static bool one_byte_reads(uint8_t op, uint8_t reg) {
+    switch (op) {
+    case 0x38 ... 0x3b: /* cmp */
+    case 0x63:
+    case 0x69:
+    case 0x6b:
+    case 0x84: /* test */
+    case 0x85:
+    case 0x8a:
+    case 0x8b:
+    case 0x8e:
+        return true;
+    case 0x80:
+    case 0x81:
+    case 0x83:
+        return reg == 7; /* cmp */
+    case 0xf6:
+    case 0xf7:
+        return reg != 2 && reg != 3; /* all but not, neg */
+    case 0xff:
+        return reg > 1; /* all but inc, dec */
+    default:
+        return op < 0x40 && (op & 7) > 1; /* to a register */
+    }
+}
+
+static bool two_bytes_read(uint8_t op) {
+    switch (op) {
+    case 0x10:
+    case 0x12:
+    case 0x14 ... 0x16:
+    case 0x28:
+    case 0x2a:
+    case 0x2c ... 0x2f:
+    case 0x40 ... 0x76:
+    case 0x7c:
+    case 0x7d:
+    case 0xa3: /* bt */
+    case 0xaf:
+    case 0xb6 ... 0xb9:
+    case 0xbc ... 0xbf:
+    case 0xc2:
+    case 0xc4 ... 0xc6:
+    case 0xd0 ... 0xd5:
+    case 0xd8 ... 0xe6:
+    case 0xe8 ... 0xff:
+        return true;
+    default:
+        return false;
+    }
+}
+
 typedef struct decoded {
     uint32_t at;     /* of the ModRM byte */
     uint32_t opcode; /* of the opcode, plus 1; 0: a vector instruction, or not known */
     uint32_t what;
     uint8_t rex;
     bool wide16, far_segment;
+    bool map1; /* of a vector instruction: as those of two bytes */
 } decoded_t;
 
 /* A vector instruction's prefix. */
@@ -141,6 +197,7 @@ static void vex(const uint8_t *code, uint32_t at, decoded_t *d) {
         op = code[at + (first == 0x62 ? 4 : 3)];
         d->at = at + (first == 0x62 ? 5 : 4);
     }
+    d->map1 = map == 1;
     d->what = map == 3 ? MODRM | IMM8 : map == 2 ? MODRM : op == 0x77 ? 0 : two_bytes(op);
     /* Displacements of EVEX are in units that go by the instruction: only those of four bytes are
      * what they say. */
@@ -229,6 +286,17 @@ static uint64_t behind(const uint8_t *code, uint32_t at, bool wide16, uint64_t i
     }
 }
 
+bool na_scout_may_write(const uint8_t *code) {
+    uint8_t whole[32] = {0};
+    __builtin_memcpy(whole, code, LONGEST);
+    decoded_t d = decode(whole);
+    if ((d.what & MODRM) == 0) return true;
+    uint8_t op = whole[d.at - 1], before = d.at > 1 ? whole[d.at - 2] : 0;
+    if (d.opcode == 0) return !(d.map1 && two_bytes_read(op));
+    if (d.at - d.opcode == 0) return !one_byte_reads(op, whole[d.at] >> 3 & 7);
+    return before != 0x0f || !two_bytes_read(op);
+}
+
 uintptr_t na_scout_operand(const uint8_t *code, uint32_t count, uint64_t ip,
                            const uint64_t registers[16], uint64_t *next) {
     uint8_t whole[32] = {0}; /* longer than any that can be asked for below */
@@ -291,6 +359,18 @@ static const struct code *code_at(uint64_t ip) {
     return c;
 }
 
+/* Who reads a counter may write it next. (With the registers as they are now: often enough.) */
+static bool is_written_next(uintptr_t line, uint64_t ip, const uint64_t registers[16]) {
+    for (uint32_t step = 0; step < STEPS && ip != 0; step++) {
+        const struct code *code = code_at(ip);
+        if (code == NULL) return false;
+        bool writes = na_scout_may_write(code->bytes);
+        uintptr_t at = na_scout_operand(code->bytes, code->count, ip, registers, &ip);
+        if (writes && at / 64 == line) return true;
+    }
+    return false;
+}
+
 na_scout_word_t na_scout_take(uint64_t ip, uint32_t tid, const uint64_t *words, uint32_t count) {
     /* In the order of instructions: ax, cx, dx, bx, sp, bp, si, di, r8 to r15. */
     static const uint8_t from[16] = {0, 2, 3, 1, 7, 6, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -301,8 +381,9 @@ na_scout_word_t na_scout_take(uint64_t ip, uint32_t tid, const uint64_t *words, 
     for (uint32_t i = 0; i < 16; i++)
         registers[i] = words[1 + from[i]];
     uintptr_t address = 0;
+    const struct code *code = NULL;
     for (uint32_t step = 0; step < STEPS && ip != 0 && address == 0; step++) {
-        const struct code *code = code_at(ip);
+        code = code_at(ip);
         if (code == NULL) return to;
         address = na_scout_operand(code->bytes, code->count, ip, registers, &ip);
     }
@@ -320,7 +401,12 @@ na_scout_word_t na_scout_take(uint64_t ip, uint32_t tid, const uint64_t *words, 
     l->words |= word;
     if (l->tid != tid) l->shared = true;
     l->tid = tid;
+    if (l->shared && !l->written && l->judged < JUDGED) {
+        l->judged++;
+        l->written = na_scout_may_write(code->bytes) || is_written_next(line, ip, registers);
+    }
     to.shared = l->shared;
+    to.written = l->written;
     to.words = l->words;
     return to;
 }

@@ -29,10 +29,14 @@ void na_scout_start(void);
 uintptr_t na_scout_operand(const uint8_t *code, uint32_t count, uint64_t ip,
                            const uint64_t registers[16], uint64_t *next);
 
+/* Does the instruction write its operand, if it has one? True as well where that is not known. */
+bool na_scout_may_write(const uint8_t *code);
+
 /* What a sample says: `words` follow the fields of na_perf_hit_t. */
 typedef struct na_scout_word {
     uintptr_t address; /* 0: none */
     bool shared;       /* its line was seen with several threads lately */
+    bool written;      /* and with an instruction that writes, or may */
     bool again;        /* and the word itself before */
     uint32_t words;    /* of its line that were seen: a bit each */
 } na_scout_word_t;

@@ -86,7 +86,7 @@ void na_stacks_note_cell(na_rthread_t *t, uint32_t cell) {
 
 /* No room for a node: what there is of the stack, from the outside, stands for it. */
 static NA_COLD uint32_t lost(uint32_t outer) {
-    __atomic_fetch_add(&na_rec.header->lost_stacks, 1, __ATOMIC_RELAXED);
+    na_rec_lose(&na_rec.header->lost_stacks, 1);
     return outer;
 }
 

@@ -158,6 +158,12 @@ typedef struct na_recorder {
 
 extern NA_NEAR na_recorder_t na_rec;
 
+/* Something is missing from the profile: one of the header's counts, and their sum. */
+NA_INLINE void na_rec_lose(uint64_t *count, uint64_t by) {
+    __atomic_fetch_add(count, by, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&na_rec.header->missing, by, __ATOMIC_RELAXED);
+}
+
 /* Lifetimes are measured in these; birth in registry records is one. */
 NA_INLINE uint64_t na_ages(uint64_t ticks) {
     return ticks >> NA_AGE_SHIFT;
