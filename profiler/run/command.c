@@ -177,6 +177,15 @@ static int set_request(na_run_command_t *c, na_run_request_t request, const char
     return -1;
 }
 
+/* With fewer rounds there is no interval of 95 %. */
+static int set_rounds(unsigned *rounds, const char *wrong, const char *text) {
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (*text == 0 || *end != 0 || value < 6 || value > 1000) return mistake(wrong, text);
+    *rounds = (unsigned)value;
+    return -1;
+}
+
 static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
     switch (id) {
     case OPTION_PROFILE:
@@ -207,14 +216,10 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
         if (*argument == 0) return mistake("--policy takes a file", "");
         c->policy = argument;
         break;
-    case OPTION_ROUNDS: {
-        char *end;
-        long rounds = strtol(argument, &end, 10);
-        if (*argument == 0 || *end != 0 || rounds < 6 || rounds > 1000)
-            return mistake("--rounds takes a number from 6 to 1000, not: ", argument);
-        c->rounds = (unsigned)rounds;
-        break;
-    }
+    case OPTION_ROUNDS:
+        return set_rounds(&c->rounds, "--rounds takes a number from 6 to 1000, not: ", argument);
+    case OPTION_TUNE:
+        return set_rounds(&c->tune, "--tune takes a number from 6 to 1000, not: ", argument);
     case OPTION_LIBRARY:
         c->library = argument;
         break;
@@ -264,8 +269,11 @@ static int check(const na_run_command_t *c) {
     if (c->rounds != 0 && c->policy == NULL) return mistake("--rounds", " needs --policy=FILE");
     if (c->rounds != 0 && (profile || c->environment))
         return mistake("--rounds goes with neither a profile nor --env", "");
+    if (c->tune != 0 && (c->mode != NULL || c->later || c->environment || c->rounds != 0 ||
+                         c->report || c->html || na_run_variable("NUMALLOC_PROFILE") != NULL))
+        return mistake("--tune", " makes its own profile and rounds, and no page");
     if (c->program[0] == NULL && !c->environment) return mistake("no program named", "");
-    if (!profile && (c->report || c->html || c->output != NULL))
+    if (!profile && c->tune == 0 && (c->report || c->html || c->output != NULL))
         return mistake(c->report ? "--report"
                        : c->html ? "--html"
                                  : "--output",

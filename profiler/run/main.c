@@ -7,6 +7,7 @@
 
 /* A profile by an option, or by a variable that the user set. The modes of both are one then. */
 static bool wants_profile(na_run_command_t *command) {
+    if (command->tune != 0) return false; /* makes its own */
     if (command->mode != NULL || na_run_variable("NUMALLOC_PROFILE") != NULL) return true;
     if (command->access == NULL && !command->later) return false;
     command->mode = "sites";
@@ -64,6 +65,7 @@ int main(int argc, char **argv) {
         na_run_say("%s has a malloc of its own, so numalloc may do nothing in it; build it without",
                    program.path);
     if (command.rounds != 0) return na_run_rounds(&command, &program);
+    if (command.tune != 0) return na_run_tune(&command, &tools, &program);
     if (!command.environment) return na_run_become(&program, command.program);
     na_run_print_environment();
     return fflush(stdout) == 0 ? 0 : NA_RUN_FAILED;

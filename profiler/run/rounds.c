@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,21 +23,31 @@
 #define LEAST_KIB 1024.0
 #define LOOK_MS   5 /* from look to look at what is resident */
 
-typedef enum figure {
-    TIME, /* s */
-    PEAK, /* KiB, of the largest process of the run */
-    MEAN, /* KiB, resident over time, of the process that was started; 0: never looked */
-    FIGURES
-} figure_t;
 static const struct {
     const char *name, *unit;
     double scale;
-} rows[FIGURES] = {{"time", "s", 1}, {"peak", "MiB", 1024}, {"mean", "MiB", 1024}};
+} rows[NA_RUN_FIGURES] = {{"time", "s", 1}, {"peak", "MiB", 1024}, {"mean", "MiB", 1024}};
 
-/* A median, and its interval of at least 95 %. */
-typedef struct ratio {
-    double median, low, high;
-} ratio_t;
+/* ---- signals ---- */
+
+volatile sig_atomic_t na_run_child;
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal) {
+    stopped = signal;
+    if (na_run_child > 0) kill(na_run_child, signal);
+}
+
+void na_run_stop_by_signals(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction action = {.sa_handler = stop}, old;
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+/* ---- a run ---- */
 
 static double now(void) {
     struct timespec t;
@@ -44,17 +55,13 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* What of a run is seen. All of the first; of the first under the policy what it says on stderr,
- * where the library says what is wrong with the policy; nothing of the others. */
-typedef enum shown { SHOWN, SHOWN_ERRORS, HIDDEN } shown_t;
-
 /* In the child; nothing is read. */
-static void redirect(shown_t shown) {
+static void redirect(na_run_shown_t shown) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0) return;
     dup2(null, STDIN_FILENO);
-    if (shown != SHOWN) dup2(null, STDOUT_FILENO);
-    if (shown == HIDDEN) dup2(null, STDERR_FILENO);
+    if (shown != NA_RUN_SHOWN) dup2(null, STDOUT_FILENO);
+    if (shown == NA_RUN_HIDDEN) dup2(null, STDERR_FILENO);
 }
 
 static double resident_kib(pid_t pid) {
@@ -74,7 +81,7 @@ static double watch(pid_t pid) {
     double begin = now(), last = begin, sum = 0;
     struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
     if (end.fd < 0) return 0;
-    while (poll(&end, 1, LOOK_MS) == 0) {
+    for (int n; (n = poll(&end, 1, LOOK_MS)) == 0 || (n < 0 && errno == EINTR);) {
         double at = now();
         sum += resident_kib(pid) * (at - last);
         last = at;
@@ -85,9 +92,10 @@ static double watch(pid_t pid) {
 
 /* False: it could not be run, or failed, which was said. */
 static bool once(const na_run_command_t *c, const na_run_program_t *program, const char *policy,
-                 shown_t shown, double f[FIGURES]) {
+                 na_run_shown_t shown, double f[NA_RUN_FIGURES]) {
     double begin = now();
-    pid_t pid = fork();
+    pid_t pid = stopped ? -1 : fork();
+    if (stopped) return false;
     if (pid < 0) {
         na_run_say("fork: %s", strerror(errno));
         return false;
@@ -101,11 +109,13 @@ static bool once(const na_run_command_t *c, const na_run_program_t *program, con
     }
     int status;
     struct rusage usage;
-    f[MEAN] = watch(pid);
+    na_run_child = pid;
+    f[NA_RUN_MEAN] = watch(pid);
     while (wait4(pid, &status, 0, &usage) < 0)
         if (errno != EINTR) return false;
-    f[TIME] = now() - begin;
-    f[PEAK] = (double)usage.ru_maxrss;
+    na_run_child = 0;
+    f[NA_RUN_TIME] = now() - begin;
+    f[NA_RUN_PEAK] = (double)usage.ru_maxrss;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
     na_run_say("%s %s the policy: %s %d", c->program[0], policy == NULL ? "without" : "with",
                WIFEXITED(status) ? "status" : "killed by signal",
@@ -137,8 +147,8 @@ static double median(double *values, unsigned n) {
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-static ratio_t ratio_of(double *values, unsigned n) {
-    ratio_t r = {.median = median(values, n)};
+static na_run_ratio_t ratio_of(double *values, unsigned n) {
+    na_run_ratio_t r = {.median = median(values, n)};
     unsigned k = outside(n);
     if (k != 0) k--;
     r.low = values[k];
@@ -147,70 +157,88 @@ static ratio_t ratio_of(double *values, unsigned n) {
 }
 
 /* Of one round. */
-static double compare(figure_t figure, const double without[FIGURES], const double with[FIGURES]) {
+static double compare(na_run_figure_t figure, const double without[NA_RUN_FIGURES],
+                      const double with[NA_RUN_FIGURES]) {
     double a = without[figure], b = with[figure];
     double apart = a > b ? a - b : b - a;
-    if (!(a > 0) || (figure != TIME && apart < LEAST_KIB)) return 1;
+    if (!(a > 0) || (figure != NA_RUN_TIME && apart < LEAST_KIB)) return 1;
     return b / a;
 }
 
-static int verdict(const ratio_t r[FIGURES]) {
-    const char *says = "unclear: more rounds may tell";
+static na_run_says_t judge(const na_run_ratio_t r[NA_RUN_FIGURES]) {
     unsigned better = 0, worse = 0, not_worse = 0, same = 0;
-    for (int i = 0; i < FIGURES; i++) {
+    for (int i = 0; i < NA_RUN_FIGURES; i++) {
         better += r[i].high < 1;
         worse += r[i].low > LOSS;
         not_worse += r[i].median <= LOSS;
         same += r[i].low > 1 / LOSS && r[i].high < LOSS;
     }
-    if (worse != 0)
-        says = "it does not pay";
-    else if (better != 0 && not_worse == FIGURES)
-        says = "it pays";
-    else if (same == FIGURES)
-        says = "it makes no difference";
-    fprintf(stderr, "  %s\n", says);
-    return worse == 0 && better != 0 && not_worse == FIGURES ? 0 : 1;
+    if (worse != 0) return NA_RUN_LOSES;
+    if (better != 0 && not_worse == NA_RUN_FIGURES) return NA_RUN_PAYS;
+    return same == NA_RUN_FIGURES ? NA_RUN_SAME : NA_RUN_UNCLEAR;
 }
 
 /* Values of all rounds: of each figure without, with, and their ratios. */
-static int say_all(const na_run_command_t *c, double *values) {
-    unsigned n = c->rounds;
-    ratio_t r[FIGURES];
-    fprintf(stderr, "%s, %u rounds:\n", c->policy, n);
-    for (unsigned i = 0; i < FIGURES; i++) {
+static void sum_up(double *values, unsigned n, na_run_compared_t *to) {
+    for (unsigned i = 0; i < NA_RUN_FIGURES; i++) {
         double *of = values + (size_t)3 * n * i;
-        r[i] = ratio_of(of + (size_t)2 * n, n);
-        fprintf(stderr, "  %s %10.4g %-3s without, %10.4g %-3s with: %.3f times (%.3f to %.3f)\n",
-                rows[i].name, median(of, n) / rows[i].scale, rows[i].unit,
-                median(of + n, n) / rows[i].scale, rows[i].unit, r[i].median, r[i].low, r[i].high);
+        to->ratio[i] = ratio_of(of + (size_t)2 * n, n);
+        to->without[i] = median(of, n);
+        to->with[i] = median(of + n, n);
     }
-    return verdict(r);
+    to->says = judge(to->ratio);
 }
 
-int na_run_rounds(const na_run_command_t *c, const na_run_program_t *program) {
-    unsigned n = c->rounds;
-    const char *set = getenv("NUMALLOC_POLICY"); /* by na_run_set_environment */
-    char *policy = set == NULL ? NULL : strdup(set);
-    double *values = calloc((size_t)n * 3 * FIGURES, sizeof *values);
-    double f[2][FIGURES]; /* without, with */
+bool na_run_compare(const na_run_command_t *c, const na_run_program_t *program, unsigned n,
+                    const char *without, const char *with, na_run_shown_t shown,
+                    na_run_compared_t *to) {
+    double *values = calloc((size_t)n * 3 * NA_RUN_FIGURES, sizeof *values);
+    double f[2][NA_RUN_FIGURES]; /* without, with */
+    const char *policy[2] = {without, with};
+    na_run_shown_t first = shown == NA_RUN_HIDDEN ? NA_RUN_HIDDEN : NA_RUN_ERRORS;
+    if (shown == NA_RUN_ERRORS) shown = NA_RUN_HIDDEN;
     /* One of each first, so that files are in memory. */
-    bool good = policy != NULL && values != NULL && once(c, program, NULL, SHOWN, f[0]) &&
-                once(c, program, policy, SHOWN_ERRORS, f[1]);
+    bool good = values != NULL && once(c, program, without, shown, f[0]) &&
+                once(c, program, with, first, f[1]);
     for (unsigned i = 0; good && i < n; i++) {
         for (unsigned turn = 0; good && turn < 2; turn++) {
-            unsigned with = (turn + i) % 2;
-            good = once(c, program, with ? policy : NULL, HIDDEN, f[with]);
+            unsigned which = (turn + i) % 2;
+            good = once(c, program, policy[which], NA_RUN_HIDDEN, f[which]);
         }
-        for (unsigned k = 0; good && k < FIGURES; k++) {
+        for (unsigned k = 0; good && k < NA_RUN_FIGURES; k++) {
             double *of = values + (size_t)3 * n * k;
             of[i] = f[0][k];
             of[n + i] = f[1][k];
-            of[2 * n + i] = compare((figure_t)k, f[0], f[1]);
+            of[2 * n + i] = compare((na_run_figure_t)k, f[0], f[1]);
         }
     }
-    int status = good ? say_all(c, values) : NA_RUN_FAILED;
+    if (good) sum_up(values, n, to);
     free(values);
+    return good;
+}
+
+void na_run_show_compared(const na_run_compared_t *of) {
+    static const char *const words[] = {[NA_RUN_PAYS] = "it pays",
+                                        [NA_RUN_LOSES] = "it does not pay",
+                                        [NA_RUN_SAME] = "it makes no difference",
+                                        [NA_RUN_UNCLEAR] = "unclear: more rounds may tell"};
+    for (unsigned i = 0; i < NA_RUN_FIGURES; i++)
+        fprintf(stderr, "  %s %10.4g %-3s without, %10.4g %-3s with: %.3f times (%.3f to %.3f)\n",
+                rows[i].name, of->without[i] / rows[i].scale, rows[i].unit,
+                of->with[i] / rows[i].scale, rows[i].unit, of->ratio[i].median, of->ratio[i].low,
+                of->ratio[i].high);
+    fprintf(stderr, "  %s\n", words[of->says]);
+}
+
+int na_run_rounds(const na_run_command_t *c, const na_run_program_t *program) {
+    const char *set = getenv("NUMALLOC_POLICY"); /* by na_run_set_environment */
+    char *policy = set == NULL ? NULL : strdup(set);
+    na_run_compared_t compared;
+    bool good = policy != NULL &&
+                na_run_compare(c, program, c->rounds, NULL, policy, NA_RUN_SHOWN, &compared);
     free(policy);
-    return status;
+    if (!good) return NA_RUN_FAILED;
+    fprintf(stderr, "%s, %u rounds:\n", c->policy, c->rounds);
+    na_run_show_compared(&compared);
+    return compared.says == NA_RUN_PAYS ? 0 : 1;
 }

@@ -9,6 +9,7 @@
  *     place.c        where the profiles go, and what is there when the program has ended
  *     child.c        runs a program and waits: signals, job control
  *     rounds.c       --rounds: with a policy and without
+ *     tune.c         --tune: a profile, its policy, and of that the rules that pay
  *     result.c       the lines at the end, the page
  *     proc.c         what /proc says of another process
  *     control.c      --start, --stop, --dump
@@ -22,6 +23,7 @@
 #define NUMALLOC_PROFILER_RUN_RUN_H
 
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -54,7 +56,7 @@ typedef struct na_run_command {
     bool report, html, quiet;
     bool environment; /* print it only */
     const char *output, *library, *policy;
-    unsigned rounds;          /* 0: none */
+    unsigned rounds, tune;    /* 0: none */
     na_run_request_t request; /* to a running process */
     pid_t pid;
     char **program; /* its argv, ends with NULL */
@@ -149,9 +151,57 @@ _Noreturn void na_run_end_as(int status);
 
 /* ---- rounds.c ---- */
 
-/* Runs the program in turn with the policy and without. 0: it pays; 1: it does not, or that is not
- * clear; else the status to end with. */
+typedef enum na_run_figure {
+    NA_RUN_TIME, /* s */
+    NA_RUN_PEAK, /* KiB, of the largest process of the run */
+    NA_RUN_MEAN, /* KiB, resident over time, of the process that was started; 0: never looked */
+    NA_RUN_FIGURES
+} na_run_figure_t;
+
+/* A median, and its interval of at least 95 %. */
+typedef struct na_run_ratio {
+    double median, low, high;
+} na_run_ratio_t;
+
+typedef enum na_run_says {
+    NA_RUN_PAYS,  /* one figure is better for sure, and none more than 1 % worse */
+    NA_RUN_LOSES, /* one is worse for sure */
+    NA_RUN_SAME,
+    NA_RUN_UNCLEAR
+} na_run_says_t;
+
+typedef struct na_run_compared {
+    double without[NA_RUN_FIGURES], with[NA_RUN_FIGURES]; /* medians */
+    na_run_ratio_t ratio[NA_RUN_FIGURES];                 /* with / without */
+    na_run_says_t says;
+} na_run_compared_t;
+
+/* What of the program is seen: all of the first run without, and stderr of the first with, where
+ * the library says what is wrong with a policy; only that; nothing. Of the other runs nothing. */
+typedef enum na_run_shown { NA_RUN_SHOWN, NA_RUN_ERRORS, NA_RUN_HIDDEN } na_run_shown_t;
+
+/* Runs the program in turn under two policies (NULL: none), `rounds` times, 6 or more. False: it
+ * could not be run, or failed, which was said. */
+bool na_run_compare(const na_run_command_t *command, const na_run_program_t *program,
+                    unsigned rounds, const char *without, const char *with, na_run_shown_t shown,
+                    na_run_compared_t *to);
+/* For what has something to tidy up: signals that end a process end the program, and then
+ * na_run_compare fails. na_run_child: the program while one runs, for the handler. */
+void na_run_stop_by_signals(void);
+extern volatile sig_atomic_t na_run_child;
+/* Four lines on stderr. */
+void na_run_show_compared(const na_run_compared_t *compared);
+
+/* --rounds. 0: the policy pays; 1: it does not, or that is not clear; else the status to end with.
+ */
 int na_run_rounds(const na_run_command_t *command, const na_run_program_t *program);
+
+/* ---- tune.c ---- */
+
+/* --tune: a profile, its policy, and of that what pays. 0: something does, and the policy was
+ * written; 1: nothing does; else the status to end with. */
+int na_run_tune(const na_run_command_t *command, const na_run_tools_t *tools,
+                const na_run_program_t *program);
 
 /* ---- result.c ---- */
 

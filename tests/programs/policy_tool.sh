@@ -48,6 +48,32 @@ has '^policy sites.policy: 1 rules; 11250 blocks, ' errors || fail "no match: $(
     fail "$resident KiB are resident under the policy, $plain without: not half"
 say "quiet: $plain KiB, under the policy $resident KiB"
 
+# Did it help? Measured where the spans were looked at; beside a rule for nothing.
+alias=$(sed -n 's/^site \(m[0-9]*+0x[0-9a-f]*\) <.*/\1/p' sites.policy)
+cp sites.policy two.policy
+echo "site $alias : reserve=64, control=off" >>two.policy
+for name in sites two; do
+    serve "NUMALLOC_POLICY=$name.policy" NUMALLOC_PROFILE=sites "NUMALLOC_PROFILE_FILE=after.$name.nprof"
+done
+"$dump" policy --compare sites.nprof after.sites.nprof >compared || fail "--compare: status $?: $(cat compared)"
+has -E '^keep +11  kept in vain +[0-9.]+ MiB +[0-9.]+ [KM]iB +-[0-9.]+ MiB *$' compared || fail "--compare: $(cat compared)"
+has '^1 of 1 rule to keep$' compared || fail "--compare: $(cat compared)"
+sed -n 1,3p compared
+python3 "$test_source/view_options.py" "$dump" "policy --compare $work/sites.nprof $work/after.sites.nprof" || fail "--compare: options"
+rc=0
+"$dump" policy --compare two.policy sites.nprof after.two.nprof >compared || rc=$?
+[ "$rc" = 1 ] || fail "--compare with a rule for nothing: status $rc: $(cat compared)"
+has '^keep .* kept in vain ' compared || fail "--compare: $(cat compared)"
+has '^drop .* copied by realloc ' compared || fail "--compare: $(cat compared)"
+has '^1 of 2 rules to keep$' compared || fail "--compare: $(cat compared)"
+# Of other work nothing is said; nor where the sites are not those of the rule.
+requests=20000 serve NUMALLOC_POLICY=sites.policy NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=short.nprof
+rc=0
+"$dump" policy --compare sites.nprof short.nprof >compared || rc=$?
+[ "$rc" = 1 ] || fail "--compare of other work: status $rc: $(cat compared)"
+has -A1 '^unclear ' compared || fail "--compare of other work: $(cat compared)"
+has 'the runs did not do the same work' compared || fail "--compare of other work: $(cat compared)"
+
 # The table of frames, and why there is no rule.
 "$dump" policy sites.nprof --explain >explained
 has -E '^# +1 +9[0-9.]+ % 99' explained || fail "one frame: $(grep -A3 frames explained)"
@@ -191,6 +217,12 @@ wrong --check nothing.policy
 wrong --check sites.nprof
 wrong --check sites.policy "$0"
 wrong --check sites.policy "$server" "$server"
+wrong --compare sites.nprof
+wrong --compare sites.nprof trace.nprof
+wrong --compare sites.policy sites.nprof
+wrong --compare sites.nprof sites.nprof after.sites.nprof
+wrong --compare --check sites.nprof after.sites.nprof
+wrong sites.nprof --json
 rc=0
 "$dump" policy sites.nprof -o there/is/no.policy 2>errors || rc=$?
 [ "$rc" = 2 ] || fail "a folder that is not there: status $rc"

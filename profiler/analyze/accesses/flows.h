@@ -74,6 +74,7 @@ typedef struct na_flow_object {
     uint64_t birth_ns, end_ns; /* end_ns UINT64_MAX: lived to the end */
     uint32_t thread;           /* index of the thread that allocated it, or whose stack it is */
     uint32_t site;             /* stack of its allocation; 0: none */
+    uint32_t ruled;            /* by a policy: its heap, as ACCESS_OBJECTS has it; 0: not */
     int16_t node;              /* of the CPU that allocated it; -1: not known */
     uint16_t process;
     uint32_t first, samples; /* its flow */

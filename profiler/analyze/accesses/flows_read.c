@@ -330,6 +330,7 @@ static bool add_blocks(making_t *m) {
                                          .end_ns = moved(m, o->death_ns),
                                          .thread = allocating_thread(m, o->thread),
                                          .site = o->site,
+                                         .ruled = o->ruled,
                                          .node = set_node(m, o->node),
                                      });
         if (m->object[i] == NA_FLOWS_NONE) return false;

@@ -12,65 +12,22 @@
 
 #include "profiler/analyze/blocks/elf_build.h"
 #include "profiler/containers/path.h"
-#include "profiler/dump/policy/policy_find.h"
+#include "profiler/dump/policy/policy_match.h"
 #include "profiler/dump/ui/text.h"
 
-/* How a module of the policy, or its program, stands to what is there. */
-typedef enum found {
-    FOUND_NOT,
-    FOUND_OTHER, /* another build */
-    FOUND,
-} found_t;
-
 typedef struct check {
-    const char *file;
-    char *text;
-    char *faults; /* lines */
-    size_t faults_size;
-    FILE *to_faults;
-    na_policy_t *policy;
-    bool looked;      /* there is a program, or a profile */
-    bool program_is;  /* and the policy is for it */
-    char path[4096];  /* of the program; "": there are profiles, or nothing */
-    found_t *modules; /* by module of the policy */
-    uint32_t *elfs;   /* with profiles: number of the na_policy_elf_t, plus 1 */
+    na_policy_match_t match;
+    bool looked;     /* there is a program, or a profile */
+    bool program_is; /* and the policy is for it */
+    char path[4096]; /* of the program; "": there are profiles, or nothing */
     double *blocks, *bytes;
     uint32_t *sites; /* by rule, with profiles: that it means */
 } check_t;
 
-/* ---- the policy ---- */
-
-static void put_fault(void *arg, const na_policy_fault_t *fault) {
-    const check_t *c = arg;
-    char line[512];
-    na_policy_fault_text(fault, c->file, line, sizeof line);
-    na_text_put(c->to_faults, line);
-    fputc('\n', c->to_faults);
-}
-
-static na_status_t read_policy(check_t *c) {
-    c->text = malloc(NA_POLICY_TEXT + 2);
-    c->policy = calloc(1, sizeof *c->policy);
-    if (c->text == NULL || c->policy == NULL) return NA_STATUS_MEMORY;
-    FILE *file = fopen(c->file, "re");
-    if (file == NULL) return na_fail("%s: %s", c->file, strerror(errno));
-    size_t length = fread(c->text, 1, NA_POLICY_TEXT + 2, file);
-    bool failed = ferror(file) != 0;
-    fclose(file);
-    if (failed) return na_fail("%s: %s", c->file, strerror(EIO));
-    c->to_faults = open_memstream(&c->faults, &c->faults_size);
-    if (c->to_faults == NULL) return NA_STATUS_MEMORY;
-    bool good = na_policy_read(c->text, length, c->policy, put_fault, c);
-    if (fclose(c->to_faults) != 0) return NA_STATUS_MEMORY;
-    if (good) return NA_STATUS_WHOLE;
-    return na_fail("%s: no policy of this version; it begins with 'numalloc policy %u'", c->file,
-                   NA_POLICY_VERSION);
-}
-
 /* ---- against a program ---- */
 
 /* False: no ELF file. */
-static bool has_build(const char *path, const na_policy_build_id_t *id, found_t *found) {
+static bool has_build(const char *path, const na_policy_build_id_t *id, na_policy_found_t *found) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) return false;
     elf_version(EV_CURRENT);
@@ -78,13 +35,13 @@ static bool has_build(const char *path, const na_policy_build_id_t *id, found_t 
     bool is = elf != NULL && elf_kind(elf) == ELF_K_ELF;
     na_nprof_module_t module = {.build_id_size = id->length};
     memcpy(module.build_id, id->bytes, id->length);
-    if (is) *found = na_elf_same_build(elf, &module) ? FOUND : FOUND_OTHER;
+    if (is) *found = na_elf_same_build(elf, &module) ? NA_POLICY_FOUND : NA_POLICY_FOUND_OTHER;
     elf_end(elf);
     close(fd);
     return is;
 }
 
-static void look_for(check_t *c, const na_policy_module_t *m, found_t *found) {
+static void look_for(check_t *c, const na_policy_module_t *m, na_policy_found_t *found) {
     static const char *const folders[] = {"",
                                           "/lib/x86_64-linux-gnu",
                                           "/usr/lib/x86_64-linux-gnu",
@@ -95,12 +52,12 @@ static void look_for(check_t *c, const na_policy_module_t *m, found_t *found) {
                                           "/lib",
                                           "/usr/lib",
                                           "/usr/local/lib"};
-    const char *name = c->policy->text + m->name.at;
+    const char *name = c->match.policy->text + m->name.at;
     char path[8192];
-    if (na_policy_name_is(c->policy, m->name, na_base_name(c->path)) &&
-        has_build(c->path, &m->build_id, found) && *found == FOUND)
+    if (na_policy_name_is(c->match.policy, m->name, na_base_name(c->path)) &&
+        has_build(c->path, &m->build_id, found) && *found == NA_POLICY_FOUND)
         return;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && *found != FOUND; i++) {
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && *found != NA_POLICY_FOUND; i++) {
         if (i == 0)
             snprintf(path, sizeof path, "%.*s%.*s", (int)(na_base_name(c->path) - c->path), c->path,
                      (int)m->name.length, name);
@@ -111,8 +68,8 @@ static void look_for(check_t *c, const na_policy_module_t *m, found_t *found) {
 }
 
 static na_status_t look_at_program(check_t *c, const char *path) {
-    const na_policy_t *policy = c->policy;
-    found_t found = FOUND_NOT;
+    const na_policy_t *policy = c->match.policy;
+    na_policy_found_t found = NA_POLICY_FOUND_NOT;
     na_policy_build_id_t none = {.length = 0};
     if (realpath(path, c->path) == NULL) return na_fail("%s: %s", path, strerror(errno));
     if (!has_build(c->path, &none, &found))
@@ -122,56 +79,22 @@ static na_status_t look_at_program(check_t *c, const char *path) {
         const na_policy_program_t *p = &policy->programs[i];
         bool named =
             p->name.length == 0 || na_policy_name_is(policy, p->name, na_base_name(c->path));
-        if (named && (p->any_build || (has_build(c->path, &p->build_id, &found) && found == FOUND)))
+        if (named && (p->any_build ||
+                      (has_build(c->path, &p->build_id, &found) && found == NA_POLICY_FOUND)))
             c->program_is = true;
     }
     for (uint32_t i = 0; i < policy->module_count; i++)
-        look_for(c, &policy->modules[i], &c->modules[i]);
+        look_for(c, &policy->modules[i], &c->match.modules[i]);
     return NA_STATUS_WHOLE;
 }
 
 /* ---- against profiles ---- */
 
-static void find_elfs(check_t *c, const na_policy_work_t *w) {
-    const na_policy_t *policy = c->policy;
-    for (uint32_t e = 0; e < w->elf_count; e++) {
-        const na_policy_elf_t *elf = &w->elfs[e];
-        if (elf->main && na_policy_is_for(policy, elf->name, elf->build_id, elf->build_id_size))
-            c->program_is = true;
-        for (uint32_t i = 0; i < policy->module_count; i++) {
-            const na_policy_module_t *m = &policy->modules[i];
-            if (c->modules[i] == FOUND || !na_policy_name_is(policy, m->name, elf->name)) continue;
-            bool same = m->build_id.length == elf->build_id_size &&
-                        memcmp(m->build_id.bytes, elf->build_id, elf->build_id_size) == 0;
-            c->modules[i] = same ? FOUND : FOUND_OTHER;
-            if (same) c->elfs[i] = e + 1;
-        }
-    }
-}
-
-/* Is the rule, by address, the beginning of the run? */
-static bool means(const check_t *c, const na_policy_rule_t *rule, const na_run_t *run) {
-    if (rule->depth > run->depth) return false;
-    for (uint32_t i = 0; i < rule->depth; i++) {
-        const na_policy_frame_t *frame = &rule->frames[i];
-        if (frame->module == NA_POLICY_NO_MODULE || frame->offset != run->frames[i].offset ||
-            c->elfs[frame->module] != run->frames[i].module + 1)
-            return false;
-    }
-    return true;
-}
-
 static void count_sites(check_t *c, const na_policy_work_t *w) {
     for (size_t i = 0; i < w->run_count; i++) {
         const na_run_t *run = &w->runs[i];
-        uint32_t best = UINT32_MAX, depth = 0;
-        for (uint32_t r = 0; r < c->policy->rule_count; r++) {
-            const na_policy_rule_t *rule = &c->policy->rules[r];
-            if (rule->depth <= depth || !means(c, rule, run)) continue;
-            best = r;
-            depth = rule->depth;
-        }
-        if (best == UINT32_MAX) continue;
+        uint32_t best = na_policy_match_run(&c->match, run);
+        if (best == NA_NO_RULE) continue;
         c->sites[best]++;
         c->blocks[best] += run->blocks;
         c->bytes[best] += run->bytes;
@@ -184,7 +107,8 @@ static na_status_t look_at_profiles(check_t *c, const char *const *files, size_t
     na_status_t status = na_policy_find(&w, files, count, options);
     if (status == NA_STATUS_WHOLE) {
         c->looked = true;
-        find_elfs(c, &w);
+        na_policy_match_elfs(&c->match, &w);
+        c->program_is = c->match.program_is;
         count_sites(c, &w);
     }
     return na_policy_work_free(&w, status);
@@ -194,7 +118,7 @@ static na_status_t look_at_profiles(check_t *c, const char *const *files, size_t
 
 static void put_word(const check_t *c, na_policy_name_t name) {
     char text[256];
-    snprintf(text, sizeof text, "%.*s", (int)name.length, c->policy->text + name.at);
+    snprintf(text, sizeof text, "%.*s", (int)name.length, c->match.policy->text + name.at);
     na_text_put(stdout, text);
 }
 
@@ -215,15 +139,18 @@ static int missing_node(const na_policy_action_t *a) {
 
 /* One line. True: it can be obeyed. */
 static bool put_rule(const check_t *c, uint32_t number) {
-    const na_policy_rule_t *rule = &c->policy->rules[number];
+    const na_policy_rule_t *rule = &c->match.policy->rules[number];
     bool by_name = false;
     printf("line %u: ", rule->line);
     for (uint32_t i = 0; i < rule->depth; i++) {
         uint32_t module = rule->frames[i].module;
         by_name |= module == NA_POLICY_NO_MODULE;
-        if (module == NA_POLICY_NO_MODULE || !c->looked || c->modules[module] == FOUND) continue;
-        put_word(c, c->policy->modules[module].name);
-        puts(c->modules[module] == FOUND_OTHER ? " is of another build" : " is not found");
+        if (module == NA_POLICY_NO_MODULE || !c->looked ||
+            c->match.modules[module] == NA_POLICY_FOUND)
+            continue;
+        put_word(c, c->match.policy->modules[module].name);
+        puts(c->match.modules[module] == NA_POLICY_FOUND_OTHER ? " is of another build"
+                                                               : " is not found");
         return false;
     }
     int node = missing_node(&rule->action);
@@ -246,41 +173,30 @@ static bool put_rule(const check_t *c, uint32_t number) {
 }
 
 static na_status_t put_all(const check_t *c) {
-    uint32_t good = 0, all = c->policy->rule_count;
+    uint32_t good = 0, all = c->match.policy->rule_count;
     bool others = c->looked && !c->program_is;
-    fputs(c->faults, stdout);
+    fputs(c->match.faults, stdout);
     if (others) printf("it is for another program, or another build of this one\n");
     for (uint32_t i = 0; i < all; i++)
         good += put_rule(c, i);
     if (others) good = 0;
     printf("%u of %u rule%s can be obeyed", good, all, all == 1 ? "" : "s");
-    if (c->policy->faults != 0) printf("; %u lines are wrong", c->policy->faults);
+    if (c->match.policy->faults != 0) printf("; %u lines are wrong", c->match.policy->faults);
     putchar('\n');
-    return good == all && !others && c->policy->faults == 0 ? NA_STATUS_WHOLE : NA_STATUS_PARTIAL;
-}
-
-static bool is_profile(const char *path) {
-    uint64_t magic = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    bool is = fd >= 0 && read(fd, &magic, sizeof magic) == sizeof magic && magic == NA_NPROF_MAGIC;
-    if (fd >= 0) close(fd);
-    return is;
+    return good == all && !others && c->match.policy->faults == 0 ? NA_STATUS_WHOLE
+                                                                  : NA_STATUS_PARTIAL;
 }
 
 static na_status_t check(check_t *c, const char *const *files, size_t count,
                          const na_options_t *options) {
-    na_status_t status = read_policy(c);
+    na_status_t status = na_policy_match_read(&c->match, files[0]);
     if (status != NA_STATUS_WHOLE) return status;
-    size_t rules = c->policy->rule_count;
-    c->modules = calloc((size_t)c->policy->module_count + 1, sizeof *c->modules);
-    c->elfs = calloc((size_t)c->policy->module_count + 1, sizeof *c->elfs);
+    size_t rules = c->match.policy->rule_count;
     c->blocks = calloc(rules + 1, sizeof *c->blocks);
     c->bytes = calloc(rules + 1, sizeof *c->bytes);
     c->sites = calloc(rules + 1, sizeof *c->sites);
-    if (c->modules == NULL || c->elfs == NULL || c->blocks == NULL || c->bytes == NULL ||
-        c->sites == NULL)
-        return NA_STATUS_MEMORY;
-    if (count > 1 && !is_profile(files[1])) {
+    if (c->blocks == NULL || c->bytes == NULL || c->sites == NULL) return NA_STATUS_MEMORY;
+    if (count > 1 && !na_policy_is_profile(files[1])) {
         if (count > 2) return na_fail("one program at a time: %s", files[2]);
         status = look_at_program(c, files[1]);
     } else if (count > 1) {
@@ -292,13 +208,9 @@ static na_status_t check(check_t *c, const char *const *files, size_t count,
 }
 
 na_status_t na_policy_check(const char *const *files, size_t count, const na_options_t *options) {
-    check_t c = {.file = files[0]};
+    check_t c = {.path = ""};
     na_status_t status = check(&c, files, count, options);
-    free(c.text);
-    free(c.faults);
-    free(c.policy);
-    free(c.modules);
-    free(c.elfs);
+    na_policy_match_free(&c.match);
     free(c.blocks);
     free(c.bytes);
     free(c.sites);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profiler/dump/policy/policy_check.h"
+#include "profiler/dump/policy/policy_compare.h"
 #include "profiler/dump/policy/policy_explain.h"
 #include "profiler/dump/policy/policy_find.h"
 #include "profiler/dump/ui/text.h"
@@ -357,6 +358,11 @@ static na_status_t write_policy(na_policy_work_t *w) {
 
 static na_status_t show_policy(const char *const *files, size_t count,
                                const na_options_t *options) {
+    if (options->check && options->compare) return na_fail("--check or --compare, not both");
+    if (options->compare) return na_policy_compare(files, count, options);
+    if (na_table_wanted(options))
+        return na_fail("a policy is text: --json, --csv, --sort, --top and --filter are for "
+                       "--compare");
     if (options->check) return na_policy_check(files, count, options);
     na_policy_work_t work;
     na_status_t status = na_policy_find(&work, files, count, options);
@@ -370,8 +376,10 @@ const na_view_t na_view_row_policy = {
     .help = "rules for the allocator, for NUMALLOC_POLICY",
     .more = "With accesses: where blocks should lie, and which should have cache lines of their "
             "own.\nWithout: which live long, and what grows by realloc.\n"
-            "--check POLICY [PROGRAM | PROFILE...] says what of a policy can be obeyed.",
+            "--check POLICY [PROGRAM | PROFILE...] says what of a policy can be obeyed.\n"
+            "--compare [POLICY] BEFORE AFTER says of each rule keep, drop or unclear.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_POLICY,
+    .takes = NA_TAKES_POLICY | NA_TAKES_TABLE,
+    .tables = {{&na_policy_compare_table, 0}},
     .show_files = show_policy,
 };

@@ -52,6 +52,7 @@ typedef enum option_id {
     OPT_MIN_GAIN,
     OPT_EXPLAIN,
     OPT_CHECK,
+    OPT_COMPARE,
     OPT_PYTHON,
     OPT_NATIVE,
     OPT_CACHE,
@@ -164,6 +165,9 @@ static const struct row {
     {"check", OPT_CHECK, NA_TAKES_POLICY, NULL,
      "read the policy that is named first: which of its rules the program, or the\n"
      "profiles, that are named next can obey"},
+    {"compare", OPT_COMPARE, NA_TAKES_POLICY, NULL,
+     "did the rules help? Two profiles: the run before, and the run under the\n"
+     "policy; status 1: not all rules are to be kept"},
     {"python", OPT_PYTHON, TAKEN_BY_ALL, NULL,
      "of stacks with Python frames, show these alone; with --native, all frames\n"
      "as they called each other (default: Python frames, and the native ones\n"
@@ -330,6 +334,9 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         return true;
     case OPT_CHECK:
         o->check = true;
+        return true;
+    case OPT_COMPARE:
+        o->compare = true;
         return true;
     case OPT_SUPPRESSIONS:
         return add_repeated(o->suppressions, &o->suppression_count, row->name, value);
