@@ -19,10 +19,19 @@
 
 #include "alloc/sys/base.h"
 
-/* Every block gets a record: profile mode "sites" or "trace", or strict checking. Then every malloc
- * and free takes the slow path: no bin is granted credit, and every span that blocks come from is
- * tagged slow. Changed by the switch (alloc/thread/switch.h). */
-extern _Atomic(bool) na_every_event;
+/* Not 0: every malloc and free takes the slow path: no bin is granted credit, and every span that
+ * blocks come from is tagged slow. Why, one bit each; changed by the switch
+ * (alloc/thread/switch.h).
+ */
+extern _Atomic(uint8_t) na_every_event;
+#define NA_EVERY_RECORDED 1u /* each gets a record: profile mode sites or trace, strict checking   \
+                              */
+#define NA_EVERY_HARDENED 2u /* each is checked (alloc/malloc/hardened.h); does not change */
+
+/* Every block gets a record. */
+NA_INLINE bool na_every_is_recorded(void) {
+    return (na_every_event & NA_EVERY_RECORDED) != 0;
+}
 /* Counts profiles begun and ended, from 1: a word or a span of another session means nothing. */
 extern NA_NEAR _Atomic(uint32_t) na_session;
 

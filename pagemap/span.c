@@ -7,7 +7,7 @@
 #include "alloc/sys/meta.h"
 #include "pagemap/pagemap.h"
 
-_Atomic(bool) na_every_event;
+_Atomic(uint8_t) na_every_event;
 _Atomic(uint32_t) na_session = 1;
 
 static na_lock_t spans_lock; /* guards `unused` and the lists of arrays */

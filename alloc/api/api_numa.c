@@ -10,6 +10,7 @@
 #include "alloc/central/central.h"
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/emergency.h"
+#include "alloc/malloc/hardened.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
@@ -120,6 +121,7 @@ NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     void *block = NULL;
     if (tcache != NULL) {
         block = take_on_node(tcache, node, size);
+        na_hardened_born(block, NA_ENTRY_MALLOC);
         na_poll_pass(tcache);
         na_tcache_leave(tcache);
     }

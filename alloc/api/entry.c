@@ -6,6 +6,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/malloc/foreign.h"
+#include "alloc/malloc/hardened.h"
 #include "alloc/malloc/heap_blocks.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/small.h"
@@ -128,6 +129,9 @@ static size_t usable(const na_span_t *span, const void *block) {
 
 size_t NA_FN(malloc_usable_size)(void *block) {
     const na_span_t *span = na_span_of(block);
+    if (NA_UNLIKELY(na_harden != 0) && block != NULL &&
+        !na_hardened_is_live("malloc_usable_size of", block))
+        return 0;
     return span != NULL ? usable(span, block) : 0;
 }
 
@@ -202,9 +206,10 @@ static void *resize(na_span_t *span, void *block, size_t size, na_entry_t entry)
 static NA_NOINLINE void *resize_recorded(na_span_t *span, void *block, size_t size) {
     na_tcache_t *tcache = na_self;
     na_entry_t moves = NA_ENTRY_REALLOC | (na_entry_t)NA_ENTRY_MOVES;
-    if (tcache->track.until_timed == 0)
+    if (tcache->track.until_timed == 0 || na_harden != 0)
         return resize(span, block, size,
-                      na_every_event || na_record_is_told(span, block) ? moves : NA_ENTRY_REALLOC);
+                      na_every_is_recorded() || na_record_is_told(span, block) ? moves
+                                                                               : NA_ENTRY_REALLOC);
     bool large = span->cls == 0 || size > NA_SMALL_MAX,
          timed = --tcache->track.until_timed == 0 || large;
     if (timed) {
@@ -234,6 +239,7 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t si
     }
     na_span_t *span = na_span_of(block);
     if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
+    if (NA_UNLIKELY(!na_hardened_is_live("realloc of", block))) return NULL;
     if (NA_UNLIKELY(!na_is_block_start(span, block) || !na_record_is_live(span, block))) {
         na_misuse("realloc of", block);
         return NULL;
@@ -304,12 +310,12 @@ void *NA_FN(reallocarray)(void *block, size_t count, size_t size) {
  * free needs the page's tag in any case, for it says whose the block is. --- */
 
 NA_RACES_WITH_EMPTY void NA_FN(free_sized)(void *block, size_t size) {
-    if (NA_LIKELY(!na_strict) || na_size_is_right(block, size)) na_free(block);
+    if (NA_LIKELY(!na_sizes_count) || na_size_is_right(block, size, 0)) na_free(block);
 }
 
 NA_RACES_WITH_EMPTY void NA_FN(free_aligned_sized)(void *block, size_t alignment, size_t size) {
     (void)alignment;
-    if (NA_LIKELY(!na_strict) || na_size_is_right(block, size)) na_free(block);
+    if (NA_LIKELY(!na_sizes_count) || na_size_is_right(block, size, 0)) na_free(block);
 }
 
 NA_RACES_WITH_EMPTY void NA_FN(cfree)(void *block) {

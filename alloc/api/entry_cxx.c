@@ -158,7 +158,8 @@ static NA_COLD void delete_asked(na_operator_t op, void *p, size_t n, size_t a, 
     const na_operator_target_t *target = na_operator_target(op);
     if (target->function != NULL)
         call_delete(target, p, n, a, t);
-    else if (!na_strict || !na_operator_is_sized(op) || na_size_is_right(p, n))
+    else if (!na_sizes_count || !na_operator_is_sized(op) ||
+             na_size_is_right(p, n, a > NA_CLASS_STEP ? a : NA_CLASS_STEP))
         na_release(p, how);
 }
 

@@ -9,6 +9,7 @@
 #include "alloc/central/sizeclass.h"
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/foreign.h"
+#include "alloc/malloc/hardened.h"
 #include "alloc/policy/policy.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
@@ -38,7 +39,9 @@ void na_init(void) {
         na_topology_init(NULL, NULL);
         if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
         na_strict = na_option(NA_OPT_CHECK) != 0;
-        na_every_event = na_strict;
+        na_every_event = na_strict ? NA_EVERY_RECORDED : 0u;
+        if (na_option(NA_OPT_HARDEN) != 0) na_hardened_init((unsigned)na_option(NA_OPT_HARDEN));
+        na_sizes_count = na_strict || na_harden != 0;
         if (na_option(NA_OPT_STATS)) na_stats_keep_stderr();
         na_control_init();
         atomic_store_explicit(&done, true, memory_order_release);

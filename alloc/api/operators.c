@@ -111,7 +111,7 @@ bool na_operator_is_sized(na_operator_t op) {
 
 /* With NUMALLOC_CHECK=1 a sized form always asks, so that the size is checked. */
 static uintptr_t limit_of(na_operator_t op) {
-    if (na_strict && na_operator_is_sized(op)) return 0;
+    if (na_sizes_count && na_operator_is_sized(op)) return 0;
     return shapes[op] <= NA_NEW_NAT ? NA_SMALL_MAX + 1 : NA_TAG_ROOT_ENTRIES;
 }
 

@@ -4,6 +4,7 @@
 #include "alloc/cache/holes.h"
 #include "alloc/cache/inspect.h"
 #include "alloc/cache/large_bins.h"
+#include "alloc/cache/links.h"
 #include "alloc/cache/overflow.h"
 #include "alloc/cache/remote.h"
 #include "alloc/cache/young.h"
@@ -230,6 +231,10 @@ bool na_bin_fill(na_tcache_t *tcache, unsigned cls, bool grow) {
     if (!na_gate_enter(tcache)) return false;
     bool filled = refill_bin(tcache, cls, grow);
     na_gate_leave(tcache);
+    if (NA_UNLIKELY(na_harden != 0) && filled) {
+        na_links_sign(tcache, cls);
+        filled = tcache->states[cls].count != 0;
+    }
     return filled;
 }
 
@@ -255,7 +260,10 @@ void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block) {
         overflow(tcache, cls);
         na_gate_leave(tcache);
     }
-    *na_block_next(block) = bin->head;
+    if (NA_UNLIKELY(na_harden != 0))
+        na_link_set(block, bin->head);
+    else
+        *na_block_next(block) = bin->head;
     bin->head = block;
     state->count++;
     state->pushes++;

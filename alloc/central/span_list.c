@@ -102,10 +102,11 @@ static na_span_t *grow(na_span_list_t *spans, na_span_kind_t kind) {
     span->owner = kind.owner;
     span->sampled = kind.sampled;
     bool slow = kind.sampled || na_every_event;
-    if (slow) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
-    bool room = !slow || NA_LIKELY(!na_pressure_is_exhausted()) ||
+    bool recorded = kind.sampled || na_every_is_recorded();
+    if (recorded) span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
+    bool room = !recorded || NA_LIKELY(!na_pressure_is_exhausted()) ||
                 na_pressure_may_add(span->capacity * sizeof(na_record_t));
-    if (!room || (slow && !na_span_add_records(span)) ||
+    if (!room || (recorded && !na_span_add_records(span)) ||
         !na_pagemap_enter(span, tag_of(kind, slow))) {
         give_pages_back(span);
         return NULL;

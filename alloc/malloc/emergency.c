@@ -70,7 +70,8 @@ static na_span_t *make_emergency_span(unsigned cls, unsigned node) {
     span->node = span->home = (uint8_t)node;
     span->born = atomic_load_explicit(&na_session, memory_order_relaxed);
     atomic_store_explicit(&span->emergency, cls * CLASS_ONE + TAKEN_ONE, memory_order_release);
-    if ((na_every_event && !na_span_add_records(span)) || !na_pagemap_enter(span, NA_TAG_SLOW)) {
+    if ((na_every_is_recorded() && !na_span_add_records(span)) ||
+        !na_pagemap_enter(span, NA_TAG_SLOW)) {
         end_emergency_span(span);
         return NULL;
     }

@@ -6,6 +6,7 @@
 
 #include "alloc/cache/deferred.h"
 #include "alloc/malloc/emergency.h"
+#include "alloc/malloc/hardened.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
@@ -56,6 +57,7 @@ static void *alloc_small(na_heap_t *heap, unsigned cls, size_t size, na_entry_t 
         if (tcache != NULL) tcache->refused = false;
         block = na_emergency_alloc(tcache, cls, size, entry);
     }
+    na_hardened_born(block, entry);
     if (NA_LIKELY(tcache != NULL)) {
         na_poll_pass(tcache);
         na_tcache_leave(tcache);
@@ -133,6 +135,11 @@ static void end_records(na_span_t *span, void *arg) {
     }
 }
 
+static void end_lives(na_span_t *span, void *arg) {
+    (void)arg;
+    na_live_forget(span->start, na_span_bytes(span));
+}
+
 /* Behind the gate. */
 static void drop(na_tcache_t *tcache, na_heap_t *heap) {
     uint64_t blocks[NA_CLASS_COUNT] = {0};
@@ -165,9 +172,11 @@ void na_heap_destroy(na_heap_t *heap) {
             na_deferred_drain(tcache); /* blocks of it */
     }
     na_heap_end(heap);
+    if (NA_UNLIKELY(na_harden != 0)) na_heap_each(heap, end_lives, NULL);
     if (tcache != NULL) na_heap_each(heap, end_records, tcache);
     for (na_span_t *large; (large = na_heap_next_large(heap)) != NULL;) {
         void *block = (void *)large->start;
+        if (NA_UNLIKELY(na_harden != 0)) (void)na_live_end(block);
         /* A forked child may find one that was just being freed. */
         if (tcache != NULL && na_record_is_live(large, block))
             na_large_free(tcache, large, block, NA_RELEASE_FREE, NULL);

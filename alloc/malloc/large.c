@@ -10,6 +10,7 @@
 #include "alloc/machine/place.h"
 #include "alloc/machine/topology.h"
 #include "alloc/malloc/emergency.h"
+#include "alloc/malloc/hardened.h"
 #include "alloc/malloc/poll.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/first_touch.h"
@@ -211,7 +212,7 @@ static void give_memory_back(const na_span_t *span) {
 /* Whether the sampler, or mode sites, or strict checking wants a record of this block. */
 static bool is_recorded(na_tcache_t *tcache, size_t bytes) {
     if (tcache == NULL) return false;
-    if (na_every_event) return true;
+    if (na_every_is_recorded()) return true;
     if (na_sample_interval == 0) return false;
     tcache->large_until_sample -= (int64_t)bytes;
     if (tcache->large_until_sample > 0) return false;
@@ -320,15 +321,18 @@ static bool goes_by_touch(const na_tcache_t *tcache, size_t size, const na_large
 }
 
 /* The thread can have no thread cache just now (na_tcache_enter has begun the library). */
-static NA_COLD void *alloc_emergency(size_t size, na_large_kind_t kind, bool *zeroed) {
+static NA_COLD void *alloc_emergency(size_t size, na_large_kind_t kind, na_entry_t entry,
+                                     bool *zeroed) {
     if (kind.node == OWN_NODE) kind.node = na_tcache_node_for_thread();
     na_span_t *span = make_emergency(NULL, size, kind, zeroed);
-    return span != NULL ? (void *)span->start : NULL;
+    void *block = span != NULL ? (void *)span->start : NULL;
+    na_hardened_born(block, entry);
+    return block;
 }
 
 static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
     na_tcache_t *tcache = na_tcache_enter();
-    if (tcache == NULL) return alloc_emergency(size, kind, zeroed);
+    if (tcache == NULL) return alloc_emergency(size, kind, entry, zeroed);
     if (kind.node == OWN_NODE) {
         tcache = na_tcache_before_growth(tcache);
         kind.node = tcache->node;
@@ -345,6 +349,7 @@ static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *ze
     if (span != NULL) {
         block = (void *)span->start;
         na_record_alloc(&tcache->track, span, block, size, na_span_bytes(span), entry);
+        na_hardened_born(block, entry);
     }
     na_poll_pass(tcache);
     na_tcache_leave(tcache);
@@ -567,8 +572,11 @@ void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
     const void *old_block = (const void *)span->start;
     if (span->dedicated) na_record_before_move(&tcache->track, span);
     if (NA_UNLIKELY(!na_gate_enter(tcache))) return NULL;
+    /* From before its pages move: others may be given its addresses. */
+    na_birth_t birth = NA_UNLIKELY(na_harden != 0) ? na_live_end(old_block) : NA_BIRTH_NONE;
     bool done = span->dedicated ? resize_dedicated(span, pages) : resize_run(span, pages);
     na_gate_leave(tcache);
+    if (NA_UNLIKELY(birth != NA_BIRTH_NONE)) na_live_begin((void *)span->start, birth);
     if (!done) return NULL;
     count_bytes(&na_large_spans[span->home].bytes, na_span_bytes(span), old_usable);
     span->requested = size;

@@ -12,6 +12,7 @@
 #include "alloc/central/central.h"
 #include "alloc/malloc/emergency.h"
 #include "alloc/malloc/foreign.h"
+#include "alloc/malloc/hardened.h"
 #include "alloc/malloc/heap_blocks.h"
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/poll.h"
@@ -43,6 +44,7 @@ static void *take_sampled(na_tcache_t *tcache, unsigned cls, size_t requested, n
  * that is wanted. Its own, the next larger ones, its own by new memory, any larger one; 0: none.
  * (Who wants it aligned looks whether it is.) */
 static NA_COLD unsigned last_source(na_tcache_t *tcache, unsigned cls) {
+    na_sizes_blurred = true;
     enum { NEAR = 2 }; /* up to a quarter more than was to be had */
     unsigned near = cls + NEAR < NA_CLASS_COUNT ? cls + NEAR : NA_CLASS_COUNT - 1;
     for (unsigned from = cls; from <= near; from++)
@@ -145,6 +147,7 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls) {
         na_bin_grant(tcache, cls);
     }
     if (NA_UNLIKELY(block == NULL)) block = take_otherwise(tcache, cls, size, entry);
+    na_hardened_born(block, entry);
     if (NA_LIKELY(tcache != NULL)) na_tcache_leave(tcache);
     return block;
 }
@@ -299,6 +302,10 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved
     if ((tag & 0xffff) == 0) {
         __atomic_store_n(&na_self->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
         if (block == NULL) return;
+        if (NA_UNLIKELY(na_harden != 0)) { /* no page has another tag */
+            na_hardened_free(block, how, moved_to);
+            return;
+        }
         if (tag != NA_TAG_NONE) { /* in a mixed span */
             tag = na_holes_tag(block, tag);
             if (NA_UNLIKELY(tag == NA_TAG_NONE)) {

@@ -10,6 +10,7 @@ _Atomic(na_traced_alloc_t *) na_traced_alloc_by = na_traced_alloc;
 _Atomic(na_traced_free_t *) na_traced_free_by = na_traced_free;
 
 void na_traced_choose(const na_hooks_t *hooks) {
+    if (na_harden != 0) return; /* hardened.h has its own */
     bool theirs = hooks->traced_alloc != NULL && na_section_by_membarrier;
     atomic_store(&na_traced_alloc_by, theirs ? hooks->traced_alloc : na_traced_alloc);
     atomic_store(&na_traced_free_by, theirs ? hooks->traced_free : na_traced_free);

@@ -104,7 +104,8 @@ static NA_NOINLINE void *ruled_realloc(void *block, size_t size, const void *ent
     size_t have = malloc_usable_size(block);
     if (size <= have) return realloc(block, size);
     na_entry_t entry = NA_ENTRY_REALLOC;
-    if (na_every_event || na_record_is_told(span, block)) entry |= (na_entry_t)NA_ENTRY_MOVES;
+    if (na_every_is_recorded() || na_record_is_told(span, block))
+        entry |= (na_entry_t)NA_ENTRY_MOVES;
     void *fresh = na_policy_give(site, size, NA_CLASS_STEP, entry, NULL);
     if (NA_UNLIKELY(fresh == NULL)) return realloc(block, size);
     memcpy(fresh, block, have);

@@ -7,6 +7,7 @@
 #include "alloc/api/init.h"
 #include "alloc/cache/bin.h"
 #include "alloc/cache/deferred.h"
+#include "alloc/cache/delay.h"
 #include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
@@ -166,6 +167,7 @@ static na_tcache_t *attach(void) {
 /* Behind the gate. */
 static void put_away(na_tcache_t *tcache) {
     if (atomic_load_explicit(&tcache->warm, memory_order_relaxed)) return; /* tried before */
+    na_delay_flush(tcache);
     na_large_bins_flush(tcache);
     na_heap_cache_flush(tcache);
     if (na_warm_keep(tcache))
@@ -364,7 +366,8 @@ static NA_COLD uint64_t forget_bins(na_tcache_t *tcache) {
         tcache->remote_batches[i] = (na_remote_batch_t){0};
     }
     tcache->remote_batches_used = 0;
-    return lost + na_large_bins_forget(tcache) + na_heap_cache_forget(tcache);
+    return lost + na_delay_forget(tcache) + na_large_bins_forget(tcache) +
+           na_heap_cache_forget(tcache);
 }
 
 /* With the list lock. What is the thread's own may be in any state: the code that a signal handler

@@ -2,6 +2,7 @@
 #include "alloc/thread/scavenge.h"
 
 #include "alloc/cache/bin.h"
+#include "alloc/cache/delay.h"
 #include "alloc/cache/heap_cache.h"
 #include "alloc/cache/large_bins.h"
 #include "alloc/cache/overflow.h"
@@ -139,6 +140,7 @@ void na_scavenge_others(na_tcache_t *self) {
 /* --- the thread's own --- */
 
 void na_tcache_flush(na_tcache_t *tcache) {
+    na_delay_flush(tcache);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
         na_bin_state_t *state = &tcache->states[cls];
         const na_class_t *c = &na_classes[cls];

@@ -50,6 +50,11 @@ static bool all_left(const na_tcache_t *self) {
 
 /* --- the switch --- */
 
+static void set_every_event(bool recorded) {
+    na_every_event = (recorded || na_strict ? NA_EVERY_RECORDED : 0u) |
+                     (na_harden != 0 ? NA_EVERY_HARDENED : 0u);
+}
+
 bool na_switch_prepare(const na_tcache_t *self) {
     static bool registered;
     if (!registered) na_section_use_membarrier();
@@ -61,25 +66,25 @@ bool na_switch_prepare(const na_tcache_t *self) {
 }
 
 void na_switch_give_up(void) {
-    na_record_let_quicken(!na_strict);
+    na_record_let_quicken(!na_strict && na_harden == 0);
 }
 
 void na_switch_on(const na_hooks_t *hooks, bool every_event) {
     atomic_fetch_add(&na_session, 1);
     na_sample_interval = every_event ? 0 : hooks->sample_interval;
     atomic_store_explicit(&na_hooks, hooks, memory_order_release);
-    na_every_event = every_event || na_strict;
+    set_every_event(every_event);
     raise_alarm();
 }
 
 bool na_switch_off(const na_tcache_t *self) {
     atomic_store(&na_hooks, NULL);
-    na_every_event = na_strict;
+    set_every_event(false);
     na_sample_interval = 0;
     raise_alarm();
     bool all = all_left(self);
     atomic_fetch_add(&na_session, 1);
-    na_record_let_quicken(all && !na_strict);
+    na_record_let_quicken(all && !na_strict && na_harden == 0);
     return all;
 }
 
@@ -106,6 +111,12 @@ static void set_traced(na_tcache_t *tcache) {
     tcache->track.until_timed = 0;
     tcache->track.timed_from = 0;
     tcache->track.in_realloc = false;
+    if (na_harden != 0) { /* all go the ways of hardened.h, which are not timed */
+        tcache->track.until_timed = 3;
+        tcache->track.only_hardened =
+            na_every_event == NA_EVERY_HARDENED && na_sample_interval == 0;
+        return;
+    }
     if (!na_every_event || na_strict) return;
     na_section_join(&tcache->track, atomic_load_explicit(&na_session, memory_order_relaxed));
     na_timed_draw(&tcache->track);

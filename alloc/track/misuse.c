@@ -61,27 +61,66 @@ void na_misuse(const char *what, const void *address) {
     na_text_str(&t, " ");
     na_text_hex(&t, (uintptr_t)address);
     describe(&t, address);
-    if (!na_strict) na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
+    if (!na_strict && na_harden == 0)
+        na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
     na_text_str(&t, "\n");
     na_os_say(t.data, t.length);
     if (na_option(NA_OPT_ABORT)) na_os_abort();
 }
 
-bool na_size_is_right(const void *block, size_t size) {
+bool na_sizes_blurred;
+
+static NA_COLD bool say_size(const void *block, size_t size, const char *though, uint64_t other,
+                             const char *of) {
+    na_text_t what = {0};
+    na_text_str(&what, "free as ");
+    na_text_u64(&what, size);
+    na_text_str(&what, though);
+    na_text_u64(&what, other);
+    na_text_str(&what, of);
+    what.data[what.length] = '\0';
+    na_misuse(what.data, block);
+    return false;
+}
+
+static bool say_asked(const void *block, size_t size, uint64_t asked) {
+    return say_size(block, size, " bytes, though ", asked, " were asked for, of");
+}
+
+/* By what the block's span says. */
+static NA_NOINLINE bool size_fits_otherwise(const void *block, size_t size, size_t alignment) {
+    const na_span_t *span = na_span_of(block);
+    if (span == NULL || !na_is_block_start(span, block)) return true; /* free will say so */
+    bool grown = alignment == 0 || na_sizes_blurred || na_span_is_heaps(span);
+    if (span->cls == 0) {
+        bool right = size == span->requested || (size <= 1 && span->requested <= 1) ||
+                     (grown && size <= span->each);
+        return right || say_asked(block, size, span->requested);
+    }
+    unsigned cls = na_class_in(span, block), wanted = 0;
+    size_t have = na_classes[cls].size;
+    if (!grown && size <= NA_SMALL_MAX) wanted = na_class_of_aligned(size, alignment);
+    if (size <= have && (grown || wanted == cls)) return true;
+    return say_size(block, size, " bytes, which one of ", have, " is not given for, of");
+}
+
+/* By its class, as nearly all. */
+static bool size_fits(const void *block, size_t size, size_t alignment) {
+    const na_span_t *span = na_span_by_page(block);
+    if (NA_LIKELY(span != NULL) && NA_LIKELY(size <= NA_SMALL_MAX) &&
+        NA_LIKELY(na_class_of(size) == span->cls) && alignment <= NA_CLASS_STEP)
+        return true;
+    return size_fits_otherwise(block, size, alignment);
+}
+
+bool na_size_is_right(const void *block, size_t size, size_t alignment) {
+    if (!na_strict) return block == NULL || size_fits(block, size, alignment);
     na_found_t found = {0};
     if (block != NULL) na_lookup(block, &found);
     bool known = found.kind == NA_LOOKUP_BLOCK && found.base == (uintptr_t)block;
     uint64_t asked = found.usable - found.record.slack;
     if (!known || size == asked || (size <= 1 && asked <= 1)) return true;
-    na_text_t what = {0};
-    na_text_str(&what, "free as ");
-    na_text_u64(&what, size);
-    na_text_str(&what, " bytes, though ");
-    na_text_u64(&what, asked);
-    na_text_str(&what, " were asked for, of");
-    what.data[what.length] = '\0';
-    na_misuse(what.data, block);
-    return false;
+    return say_asked(block, size, asked);
 }
 
 bool na_is_in_slow_span(unsigned cls, const void *block) {

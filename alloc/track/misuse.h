@@ -23,9 +23,13 @@
 /* Reports `what` ("double free of") and the address; returns only with NUMALLOC_ABORT=0. */
 void na_misuse(const char *what, const void *address);
 
-/* NUMALLOC_CHECK=1 only: the size that a sized free names is the one that was asked for. False: it
- * is not, which has been reported. */
-NA_COLD bool na_size_is_right(const void *block, size_t size);
+/* NUMALLOC_CHECK=1, or hardened: the size that a sized free names is the one that was asked for.
+ * False: it is not, which has been reported. Without records (recording.h) what is known of a small
+ * block is its class, and that is compared. `alignment`: that new was asked for; 0: the block is
+ * not of new, and may be larger than was asked for. */
+NA_COLD bool na_size_is_right(const void *block, size_t size, size_t alignment);
+/* Memory was so short that blocks of other classes were given: sizes say less. */
+extern bool na_sizes_blurred;
 
 /* The block of a small span that `address` is in begins there. */
 bool na_is_block_start(const na_span_t *span, const void *address);

@@ -8,6 +8,8 @@
 #include "pagemap/pagemap.h"
 
 bool na_strict;
+uint8_t na_harden;
+bool na_sizes_count;
 _Atomic(uint8_t) na_profile_epoch = 1;
 
 static _Atomic(bool) quicken;
@@ -39,11 +41,12 @@ na_record_t *na_record_of(const na_span_t *span, const void *block) {
     return &records[na_block_index(&na_classes[span->cls], (uintptr_t)block - span->start)];
 }
 
-/* Every block that the program has of this span has a record that says so. (Once na_every_event is
- * false again, blocks are handed out without, before the session's number changes.) */
+/* Every block that the program has of this span has a record that says so. (Once
+ * na_every_is_recorded() is false again, blocks are handed out without, before the session's number
+ * changes.) */
 static bool is_complete(const na_span_t *span) {
     return na_strict || span->sampled || span->cls == 0 ||
-           (na_every_event &&
+           (na_every_is_recorded() &&
             span->born == atomic_load_explicit(&na_session, memory_order_relaxed));
 }
 
@@ -64,9 +67,9 @@ static na_record_t *wanted_record(na_span_t *span, const void *block, bool every
 
 void na_record_alloc(na_track_t *track, na_span_t *span, void *block, size_t requested,
                      size_t usable, na_entry_t entry) {
-    if (!na_every_event && span->records == NULL) return;
+    if (!na_every_is_recorded() && span->records == NULL) return;
     const na_hooks_t *hooks = na_section_enter(track);
-    na_record_t *record = wanted_record(span, block, na_every_event);
+    na_record_t *record = wanted_record(span, block, na_every_is_recorded());
     if (record != NULL) {
         clock_fence();
         na_event_alloc(track, hooks, record, block, requested, usable, entry, NULL, NULL, true);
@@ -76,12 +79,12 @@ void na_record_alloc(na_track_t *track, na_span_t *span, void *block, size_t req
 
 bool na_record_free(na_track_t *track, na_span_t *span, void *block, size_t usable,
                     na_release_t how, const void *moved_to) {
-    if (!na_every_event && span->records == NULL) return true;
+    if (!na_every_is_recorded() && span->records == NULL) return true;
     const na_hooks_t *hooks = na_section_enter(track);
     na_record_t *record = na_record_of(span, block);
     bool known = record != NULL && na_record_epoch(record) != 0;
     bool live = known || record == NULL || !is_complete(span);
-    if (known || (live && na_every_event))
+    if (known || (live && na_every_is_recorded()))
         na_event_free(track, hooks, known ? record : NULL, block, usable, how, moved_to, NULL,
                       true);
     if (live && may_quicken(span)) /* the block holds the span in its place */
@@ -103,11 +106,11 @@ bool na_record_is_told(const na_span_t *span, const void *block) {
 
 void na_record_before_move(na_track_t *track, const na_span_t *span) {
     static const na_record_t before;
-    if (!na_every_event && span->records == NULL) return;
+    if (!na_every_is_recorded() && span->records == NULL) return;
     const na_hooks_t *hooks = na_section_enter(track);
     const na_record_t *record = span->records;
     bool known = record != NULL && na_record_epoch(record) != 0;
-    if (hooks != NULL && hooks->before_move != NULL && (known || na_every_event)) {
+    if (hooks != NULL && hooks->before_move != NULL && (known || na_every_is_recorded())) {
         uint64_t paused = na_timed_pause(track);
         hooks->before_move(&track->profile, known ? record : &before, (const void *)span->start);
         na_timed_go_on(track, paused);
@@ -117,9 +120,9 @@ void na_record_before_move(na_track_t *track, const na_span_t *span) {
 
 void na_record_resize(na_track_t *track, na_span_t *span, const void *old_block, void *block,
                       size_t old_usable, size_t requested, size_t usable) {
-    if (!na_every_event && span->records == NULL) return;
+    if (!na_every_is_recorded() && span->records == NULL) return;
     const na_hooks_t *hooks = na_section_enter(track);
-    const bool every_event = na_every_event; /* asked once: it may end at any time */
+    const bool every_event = na_every_is_recorded(); /* asked once: it may end at any time */
     na_record_t *record = wanted_record(span, block, every_event);
     /* In mode sample the other blocks of a span with records were never drawn. */
     if (record != NULL && (every_event || na_record_epoch(record) == na_profile_epoch)) {

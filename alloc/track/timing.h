@@ -76,7 +76,8 @@ NA_INLINE void na_timed_go_on(na_track_t *track, uint64_t paused) {
 
 /* A call for a large block, or of one, that no other call makes. */
 NA_INLINE bool na_timed_wants(const na_track_t *track) {
-    return NA_UNLIKELY(track->until_timed != 0) && track->timed_from == 0 && !track->in_realloc;
+    return NA_UNLIKELY(track->until_timed != 0) && track->timed_from == 0 && !track->in_realloc &&
+           na_harden == 0;
 }
 
 #endif

@@ -27,9 +27,14 @@ typedef struct na_track {
     uint16_t id;              /* of the thread cache */
     uint8_t node;             /* the thread cache's */
     bool in_realloc;          /* the calls that it makes are no calls of the program (timing.h) */
+    bool only_hardened;       /* of hardened.h's calls: as last noticed, no profile wants any */
 } na_track_t;
 
 /* NUMALLOC_CHECK: every free is verified against the registry before it is believed. */
 extern bool na_strict;
+/* NUMALLOC_HARDEN: 0, or the level (malloc/hardened.h). Constant since na_init. */
+extern NA_NEAR uint8_t na_harden;
+/* One of both: sized frees are checked. */
+extern NA_NEAR bool na_sizes_count;
 
 #endif

@@ -524,7 +524,7 @@ static const row_t rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0], CELLS = SIZES * WAYS };
 
-enum { BY_DEFAULT, CHECKED, MODES };
+enum { BY_DEFAULT, CHECKED, HARDENED, MODES };
 static const char *const expected[ROWS][MODES] = {
 #define ROW(name, run, of, ...) {__VA_ARGS__},
 #include "conform/misuse_rows.h"
@@ -535,7 +535,10 @@ typedef struct mode {
     const char *name, *setting; /* NULL: without the library */
 } mode_t_;
 static const mode_t_ modes[] = {
-    {"default", "NUMALLOC_CHECK=0"}, {"check", "NUMALLOC_CHECK=1"}, {"libc", NULL}};
+    {"default", "NUMALLOC_CHECK=0"},
+    {"check", "NUMALLOC_CHECK=1"},
+    {"harden=1", "NUMALLOC_HARDEN=1"},
+    {"libc", NULL}};
 enum { COLUMNS = sizeof modes / sizeof modes[0], LIBC = COLUMNS - 1 };
 
 static void warm(size_t size) {

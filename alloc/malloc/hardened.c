@@ -1,0 +1,248 @@
+/* hardened.c - see hardened.h. */
+#include "alloc/malloc/hardened.h"
+
+#include "alloc/cache/delay.h"
+#include "alloc/cache/links.h"
+#include "alloc/malloc/emergency.h"
+#include "alloc/malloc/foreign.h"
+#include "alloc/malloc/large.h"
+#include "alloc/malloc/poll.h"
+#include "alloc/malloc/small.h"
+#include "alloc/page/pageheap.h"
+#include "alloc/sys/print.h"
+#include "alloc/thread/attach.h"
+#include "alloc/track/misuse.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/sampler.h"
+
+static na_traced_alloc_t hardened_alloc;
+static na_traced_free_t hardened_free;
+
+void na_hardened_init(unsigned level) {
+    na_links_init();
+    na_harden = (uint8_t)level;
+    na_every_event |= NA_EVERY_HARDENED;
+    atomic_store(&na_traced_alloc_by, hardened_alloc);
+    atomic_store(&na_traced_free_by, hardened_free);
+}
+
+/* --- what is live --- */
+
+NA_INLINE na_birth_t birth_of(na_entry_t entry) {
+    unsigned kind = (unsigned)na_entry_kind(entry);
+    _Static_assert(NA_ENTRY_NEW - 2 == NA_BIRTH_NEW && NA_ENTRY_NEW_ARRAY - 2 == NA_BIRTH_NEW_ARRAY,
+                   "in the same order");
+    return kind >= NA_ENTRY_NEW ? (na_birth_t)(kind - 2) : NA_BIRTH_MALLOC;
+}
+
+/* What a block was given by that may be given back so. */
+NA_INLINE na_birth_t birth_for(na_release_t how) {
+    const unsigned births = NA_BIRTH_MALLOC << 4 * NA_RELEASE_FREE |
+                            NA_BIRTH_NEW << 4 * NA_RELEASE_DELETE |
+                            NA_BIRTH_NEW_ARRAY << 4 * NA_RELEASE_DELETE_ARRAY |
+                            NA_BIRTH_MALLOC << 4 * NA_RELEASE_REALLOC;
+    return (na_birth_t)(births >> 4 * (unsigned)how & 15u);
+}
+
+void na_hardened_begin(const void *block, na_entry_t entry) {
+    if (block != NULL) na_live_begin(block, birth_of(entry));
+}
+
+static NA_COLD void report_mismatch(const void *block, na_birth_t birth, na_release_t how) {
+    static const char givers[][8] = {"", "malloc", "new", "new[]"};
+    static const char takers[][10] = {"free", "delete", "delete[]", "realloc"};
+    na_text_t what = {0};
+    na_text_str(&what, takers[how]);
+    na_text_str(&what, ", though ");
+    na_text_str(&what, givers[birth]);
+    na_text_str(&what, " gave it, of");
+    what.data[what.length] = '\0';
+    na_misuse(what.data, block);
+}
+
+/* A block whose free looks wrong. True: it is to be freed all the same. With NUMALLOC_ABORT=0 what
+ * is wrong has no effect. */
+static NA_COLD bool is_right_otherwise(void *block, na_release_t how, na_birth_t birth) {
+    const na_span_t *span = na_span_of(block);
+    if (birth != NA_BIRTH_NONE) {
+        na_live_begin(block, birth);
+        report_mismatch(block, birth, how);
+        return false;
+    }
+    if (span == NULL) {
+        na_free_foreign(block);
+        return false;
+    }
+    bool starts = na_is_block_start(span, block);
+    if (starts && __atomic_load_n(&na_live_is_partial, __ATOMIC_RELAXED) &&
+        na_live_leaf((uintptr_t)block) == NULL)
+        return true;
+    na_misuse(starts ? "double free of" : "free of", block);
+    return false;
+}
+
+/* The block's life ends, if it has one, and may end so. */
+NA_INLINE bool end_life(void *block, na_release_t how) {
+    na_birth_t birth = na_live_end(block);
+    return NA_LIKELY(birth == birth_for(how)) || is_right_otherwise(block, how, birth);
+}
+
+bool na_hardened_is_live(const char *what, const void *block) {
+    if (NA_LIKELY(na_harden == 0) || na_live_at(block) != NA_BIRTH_NONE) return true;
+    if (__atomic_load_n(&na_live_is_partial, __ATOMIC_RELAXED) &&
+        na_live_leaf((uintptr_t)block) == NULL)
+        return true;
+    na_misuse(what, block);
+    return false;
+}
+
+/* --- what every call passes now and then --- */
+
+enum { TURNS = 256 };
+
+/* track.until_timed, which is what leads calls here, counts down to 2 and begins again; at 1 they
+ * would be timed. True: the clock is to be looked at. */
+NA_INLINE bool turn(na_tcache_t *tcache) {
+    if (NA_LIKELY(tcache->track.until_timed > 2)) return false;
+    tcache->track.until_timed = TURNS;
+    return true;
+}
+
+/* No profile wants to know, and nothing is to be noticed. */
+NA_INLINE bool is_usual(const na_tcache_t *tcache) {
+    return NA_LIKELY(tcache->track.only_hardened) &&
+           NA_LIKELY(!na_section_alarmed(&tcache->track)) &&
+           (NA_LIKELY(!na_tcache_watched(tcache)) || !na_tcache_is_away(tcache));
+}
+
+/* --- malloc --- */
+
+/* The bin's list cannot be trusted any more, and is lost. */
+static NA_COLD void *drop_list(na_bin_t *bin, na_bin_state_t *state) {
+    na_link_report(bin->head);
+    bin->head = NULL;
+    state->count = 0;
+    return NULL;
+}
+
+NA_INLINE void *pop(na_bin_t *bin, na_bin_state_t *state) {
+    if (NA_UNLIKELY(state->count == 0)) return NULL;
+    void *block = bin->head;
+    if (NA_UNLIKELY(!na_link_is_right(block))) return drop_list(bin, state);
+    bin->head = *na_block_next(block);
+    *na_link_signed(block) = 0; /* of no use, should something lead here again */
+    state->count--;
+    state->pops++;
+    state->used = true;
+    return block;
+}
+
+static void *hardened_alloc(size_t requested, na_entry_t entry, na_tcache_t *tcache, unsigned cls) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    bin->pop = 0; /* the hot path has counted it below zero */
+    if (NA_UNLIKELY(turn(tcache))) na_poll(tcache);
+    void *block = NA_LIKELY(is_usual(tcache)) ? pop(bin, state) : NULL;
+    if (NA_UNLIKELY(block == NULL)) return na_alloc_slow(requested, entry, cls);
+    na_live_begin(block, birth_of(entry));
+    return block;
+}
+
+/* --- free --- */
+
+/* A block that has waited goes on. */
+NA_INLINE void go_on(na_tcache_t *tcache, na_delayed_t delayed) {
+    unsigned cls = (delayed.tag & 0xffff) / NA_BIN_SIZE;
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    if (delayed.tag != NA_TAG_NONE && NA_UNLIKELY(!na_link_check_waiting(delayed.block))) return;
+    if (NA_UNLIKELY(bin->tag != delayed.tag) || NA_UNLIKELY(state->count >= state->hold)) {
+        na_free_late(tcache, delayed.block);
+        return;
+    }
+    na_link_set(delayed.block, bin->head);
+    bin->head = delayed.block;
+    state->count++;
+    state->pushes++;
+    state->used = true;
+}
+
+/* The thread's first; or there is no memory for a queue. */
+static NA_NOINLINE void wait_first(na_tcache_t *tcache, na_delayed_t delayed) {
+    na_delay_t *delay = na_delay_make(tcache);
+    if (delayed.tag != NA_TAG_NONE) na_link_set_waiting(delayed.block);
+    if (delay != NULL) delayed = na_delay_put(delay, delayed);
+    if (delayed.block != NULL) go_on(tcache, delayed);
+}
+
+static NA_NOINLINE void shorten(na_tcache_t *tcache, na_delay_t *delay) {
+    do {
+        na_delayed_t oldest = na_delay_take(delay);
+        if (oldest.block == NULL) return;
+        go_on(tcache, oldest);
+    } while (na_delay_is_over(delay));
+}
+
+NA_INLINE void wait(na_tcache_t *tcache, na_delayed_t delayed) {
+    na_delay_t *delay = tcache->delay;
+    if (NA_UNLIKELY(delay == NULL)) {
+        wait_first(tcache, delayed);
+        return;
+    }
+    if (delayed.tag != NA_TAG_NONE) na_link_set_waiting(delayed.block);
+    na_delayed_t oldest = na_delay_put(delay, delayed);
+    if (na_delay_is_over(delay)) shorten(tcache, delay);
+    if (NA_LIKELY(oldest.block != NULL)) go_on(tcache, oldest);
+}
+
+/* Any block whose life has ended; its record ends, too. */
+static NA_NOINLINE void end_slowly(na_tcache_t *tcache, na_span_t *span, void *block,
+                                   na_release_t how, const void *moved_to) {
+    unsigned cls = span->cls != 0 ? na_class_in(span, block) : 0;
+    size_t bytes = cls != 0 ? na_classes[cls].size : na_span_bytes(span);
+    if (!na_record_free(&tcache->track, span, block, bytes, how, moved_to)) return;
+    /* A heap may end before the block goes on; who frees much may need it next. */
+    if (na_span_is_heaps(span) || bytes > NA_DELAY_MOST) {
+        na_free_late(tcache, block);
+        return;
+    }
+    na_delayed_t delayed = {.block = block,
+                            .bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX};
+    if (cls != 0 && !span->sampled && !na_is_mixed(span) &&
+        atomic_load_explicit(&span->emergency, memory_order_relaxed) == 0)
+        delayed.tag = na_tag(cls, span->owner);
+    wait(tcache, delayed);
+}
+
+void na_hardened_free(void *block, na_release_t how, const void *moved_to) {
+    if (!end_life(block, how)) return;
+    na_span_t *span = na_span_of(block);
+    na_tcache_t *tcache = na_tcache_enter();
+    if (NA_UNLIKELY(tcache == NULL)) { /* no memory for one, or a fork has the list of them */
+        na_emergency_free(span, block);
+        return;
+    }
+    end_slowly(tcache, span, block, how, moved_to);
+    na_poll_pass(tcache);
+    na_tcache_leave(tcache);
+}
+
+/* A block of a thread's or a node's spans, without a record. (Large spans have no owner or a heap,
+ * emergency ones none, sampled ones records; mixed ones are not made.) */
+NA_INLINE bool is_plain(const na_span_t *span) {
+    return span != NULL && (uint16_t)(span->owner - 1) < NA_OWNER_HEAP - 1 &&
+           atomic_load_explicit(&span->records, memory_order_relaxed) == NULL;
+}
+
+static void hardened_free(void *block, na_release_t how, na_tcache_t *tcache) {
+    if (NA_UNLIKELY(turn(tcache))) na_poll(tcache);
+    na_span_t *span = na_span_by_page(block);
+    if (__builtin_expect_with_probability(is_usual(tcache) && is_plain(span), 1, 0.99)) {
+        if (end_life(block, how))
+            wait(tcache, (na_delayed_t){.block = block,
+                                        .tag = na_tag(span->cls, span->owner),
+                                        .bytes = (uint32_t)span->each});
+    } else {
+        na_hardened_free(block, how, NULL);
+    }
+}

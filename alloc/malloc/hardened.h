@@ -1,0 +1,43 @@
+/* hardened.h - malloc and free under NUMALLOC_HARDEN: every free is looked at before it is
+ * believed.
+ *
+ * Nothing of it is in the hot path. As while every event is recorded, bins have no credit and pages
+ * are slow, so that each call comes to what the hot path leaves, and on through the two pointers of
+ * traced.h: they lead here, with or without a profile. docs/hardening.md has the table of checks.
+ *
+ *   malloc   the bin's first block, its signed link checked (cache/links.h); it is live from now on
+ *            (pagemap/live.h)
+ *   free     the block is live, and was given by the entry point that free, delete or delete[]
+ *            belongs to; it is no more; it waits (cache/delay.h)
+ *   later    the block that waited longest goes where free would have put it
+ *
+ * What is not the usual call (large, sampled, recorded, of a heap, of a thread without a thread
+ * cache, a bin that is dry or full) goes the ways of small.c and large.c: these call
+ * na_hardened_born for a block that they are about to hand out, and na_hardened_free first for one
+ * that comes back. */
+#ifndef NUMALLOC_ALLOC_MALLOC_HARDENED_H
+#define NUMALLOC_ALLOC_MALLOC_HARDENED_H
+
+#include <stdbool.h>
+
+#include "alloc/malloc/traced.h"
+#include "alloc/track/hooks.h"
+#include "alloc/track/track.h"
+#include "pagemap/live.h"
+
+/* Once, by na_init, before there is a block. `level`: 1 or 2. */
+void na_hardened_init(unsigned level);
+
+/* The block is about to be the program's. NULL is none. */
+void na_hardened_begin(const void *block, na_entry_t entry);
+NA_INLINE void na_hardened_born(const void *block, na_entry_t entry) {
+    if (NA_UNLIKELY(na_harden != 0)) na_hardened_begin(block, entry);
+}
+
+/* free's slow path, of any pointer but NULL. */
+void na_hardened_free(void *block, na_release_t how, const void *moved_to);
+
+/* The block is live; else it is reported as `what`. (True of all where nothing is hardened.) */
+bool na_hardened_is_live(const char *what, const void *block);
+
+#endif
