@@ -24,8 +24,7 @@ NA_COLD void na_live_begin_first(const void *block, na_birth_t birth) {
     uintptr_t at = (uintptr_t)block;
     na_live_leaf_t *leaf = make_leaf(at);
     if (leaf != NULL)
-        __atomic_fetch_or(na_live_word(leaf, at), (uint64_t)birth << na_live_shift(at),
-                          __ATOMIC_RELAXED);
+        na_live_set(leaf, block, birth);
     else
         __atomic_store_n(&na_live_is_partial, true, __ATOMIC_RELAXED);
 }

@@ -55,16 +55,20 @@ NA_INLINE na_live_leaf_t *na_live_leaf(uintptr_t address) {
 /* Of an address whose leaf is not there yet. */
 NA_COLD void na_live_begin_first(const void *block, na_birth_t birth);
 
-/* The block, which is nobody's, is the program's from now on. */
-NA_INLINE void na_live_begin(const void *block, na_birth_t birth) {
+/* The block, whose leaf this is, is the program's from now on; it was nobody's. */
+NA_INLINE void na_live_set(na_live_leaf_t *leaf, const void *block, na_birth_t birth) {
     uintptr_t at = (uintptr_t)block;
-    na_live_leaf_t *leaf = na_live_leaf(at);
-    if (NA_UNLIKELY(leaf == NULL)) {
-        na_live_begin_first(block, birth);
-        return;
-    }
     __atomic_fetch_or(na_live_word(leaf, at), (uint64_t)birth << na_live_shift(at),
                       __ATOMIC_RELAXED);
+}
+
+/* The same. */
+NA_INLINE void na_live_begin(const void *block, na_birth_t birth) {
+    na_live_leaf_t *leaf = na_live_leaf((uintptr_t)block);
+    if (NA_LIKELY(leaf != NULL))
+        na_live_set(leaf, block, birth);
+    else
+        na_live_begin_first(block, birth);
 }
 
 /* It is no more. What it was: NA_BIRTH_NONE of any address where no live block begins. */

@@ -24,7 +24,8 @@
  * (alloc/thread/switch.h).
  */
 extern _Atomic(uint8_t) na_every_event;
-#define NA_EVERY_RECORDED 1u /* each gets a record: profile mode sites or trace, strict checking   \
+#define NA_EVERY_RECORDED                                                                          \
+    1u                       /* each gets a record: profile mode sites or trace, strict checking   \
                               */
 #define NA_EVERY_HARDENED 2u /* each is checked (alloc/malloc/hardened.h); does not change */
 

@@ -29,8 +29,10 @@ NA_COLD void na_delay_flush(na_tcache_t *tcache) {
     na_delay_t *delay = tcache->delay;
     if (delay == NULL) return;
     for (na_delayed_t delayed; (delayed = take(delay, 0)).block != NULL;)
-        if (delayed.tag == NA_TAG_NONE || na_link_check_waiting(delayed.block))
+        if (delayed.tag == NA_TAG_NONE || na_link_waits(delayed.block))
             na_defer_free(delayed.block);
+        else
+            na_link_report(delayed.block);
 }
 
 NA_COLD uint64_t na_delay_forget(na_tcache_t *tcache) {

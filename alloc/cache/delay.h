@@ -28,7 +28,7 @@
 typedef struct na_delayed {
     void *block;
     uint32_t tag;
-    uint32_t bytes; /* of the block; UINT32_MAX: as many or more */
+    uint32_t bytes; /* of the block */
 } na_delayed_t;
 
 struct na_delay {
@@ -51,6 +51,10 @@ NA_INLINE na_delayed_t na_delay_put(na_delay_t *delay, na_delayed_t delayed) {
     return oldest;
 }
 
+/* So much more would be too much. */
+NA_INLINE bool na_delay_has_no_room(const na_delay_t *delay, uint32_t bytes) {
+    return delay->bytes + bytes > NA_DELAY_BYTES;
+}
 /* Too much waits: the oldest is to go on. Not the newest. */
 NA_INLINE bool na_delay_is_over(const na_delay_t *delay) {
     return NA_UNLIKELY(delay->bytes > NA_DELAY_BYTES);

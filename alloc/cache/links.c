@@ -7,7 +7,7 @@
 #include "alloc/track/misuse.h"
 #include "pagemap/live.h"
 
-uint64_t na_link_key, na_link_waits;
+uint64_t na_link_key, na_link_waits_key;
 
 enum { SHUFFLED = 64, GRND_NOWAIT = 1 /* GRND_NONBLOCK, sys/random.h */ };
 
@@ -19,7 +19,7 @@ void na_links_init(void) {
         key = na_os_ns() * UINT64_C(0x9e3779b97f4a7c15) ^ (uintptr_t)&key ^
               (uintptr_t)na_links_init << 20;
     na_link_key = key;
-    na_link_waits = na_link_signature(NULL, NULL);
+    na_link_waits_key = na_link_signature(NULL, NULL);
 }
 
 NA_COLD void na_link_report(const void *block) {

@@ -22,8 +22,7 @@
 
 #include "alloc/cache/thread_cache.h"
 
-extern NA_NEAR uint64_t na_link_key,
-    na_link_waits; /* the latter: what a block that waits is signed with */
+extern NA_NEAR uint64_t na_link_key, na_link_waits_key; /* of links, and of blocks that wait */
 /* Draws the key. Once, by na_init. */
 void na_links_init(void);
 
@@ -50,15 +49,12 @@ NA_COLD void na_link_report(const void *block);
 
 NA_INLINE void na_link_set_waiting(void *block) {
     *na_block_next(block) = NULL;
-    *na_link_signed(block) = na_link_waits ^ (uintptr_t)block;
+    *na_link_signed(block) = na_link_waits_key ^ (uintptr_t)block;
 }
-/* False: it was written to, which was reported; it must not be used. */
-NA_INLINE bool na_link_check_waiting(void *block) {
-    if (NA_LIKELY(((uintptr_t)*na_block_next(block) |
-                   (*na_link_signed(block) ^ na_link_waits ^ (uintptr_t)block)) == 0))
-        return true;
-    na_link_report(block);
-    return false;
+/* False: it was written to, and must not be used. */
+NA_INLINE bool na_link_waits(void *block) {
+    return ((uintptr_t)*na_block_next(block) |
+            (*na_link_signed(block) ^ na_link_waits_key ^ (uintptr_t)block)) == 0;
 }
 
 /* The bin was filled: looks its list over, and signs it. Cuts it before a block that is none, which

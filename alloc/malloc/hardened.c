@@ -9,6 +9,7 @@
 #include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/sys/meta.h"
 #include "alloc/sys/print.h"
 #include "alloc/thread/attach.h"
 #include "alloc/track/misuse.h"
@@ -20,6 +21,7 @@ static na_traced_free_t hardened_free;
 
 void na_hardened_init(unsigned level) {
     na_links_init();
+    na_meta_guarded = true;
     na_harden = (uint8_t)level;
     na_every_event |= NA_EVERY_HARDENED;
     atomic_store(&na_traced_alloc_by, hardened_alloc);
@@ -82,9 +84,9 @@ static NA_COLD bool is_right_otherwise(void *block, na_release_t how, na_birth_t
 }
 
 /* The block's life ends, if it has one, and may end so. */
-NA_INLINE bool end_life(void *block, na_release_t how) {
+static bool end_life(void *block, na_release_t how) {
     na_birth_t birth = na_live_end(block);
-    return NA_LIKELY(birth == birth_for(how)) || is_right_otherwise(block, how, birth);
+    return birth == birth_for(how) || is_right_otherwise(block, how, birth);
 }
 
 bool na_hardened_is_live(const char *what, const void *block) {
@@ -101,34 +103,43 @@ bool na_hardened_is_live(const char *what, const void *block) {
 enum { TURNS = 256 };
 
 /* track.until_timed, which is what leads calls here, counts down to 2 and begins again; at 1 they
- * would be timed. True: the clock is to be looked at. */
-NA_INLINE bool turn(na_tcache_t *tcache) {
-    if (NA_LIKELY(tcache->track.until_timed > 2)) return false;
+ * would be timed. */
+NA_INLINE bool is_turn(const na_tcache_t *tcache) {
+    return tcache->track.until_timed <= 2;
+}
+
+/* The clock is looked at. */
+static void turn(na_tcache_t *tcache) {
+    if (NA_LIKELY(!is_turn(tcache))) return;
     tcache->track.until_timed = TURNS;
-    return true;
+    na_poll(tcache);
 }
 
 /* No profile wants to know, and nothing is to be noticed. */
 NA_INLINE bool is_usual(const na_tcache_t *tcache) {
-    return NA_LIKELY(tcache->track.only_hardened) &&
-           NA_LIKELY(!na_section_alarmed(&tcache->track)) &&
-           (NA_LIKELY(!na_tcache_watched(tcache)) || !na_tcache_is_away(tcache));
+    return tcache->track.only_hardened && !na_section_alarmed(&tcache->track);
 }
 
-/* --- malloc --- */
+/* The thread is where its cache is. */
+NA_INLINE bool is_home(const na_tcache_t *tcache) {
+    return NA_LIKELY(!na_tcache_watched(tcache)) || !na_tcache_is_away(tcache);
+}
 
-/* The bin's list cannot be trusted any more, and is lost. */
-static NA_COLD void *drop_list(na_bin_t *bin, na_bin_state_t *state) {
-    na_link_report(bin->head);
-    bin->head = NULL;
-    state->count = 0;
+/* --- malloc ---
+ *
+ * The usual call comes first; each of its tests that fails leads on by a jump, so that it needs no
+ * stack frame. Nothing has been changed then. */
+
+static NA_COLD void *drop_list(na_tcache_t *tcache, unsigned cls) {
+    na_link_report(tcache->bins[cls].head);
+    tcache->bins[cls].head = NULL; /* cannot be trusted any more, and is lost */
+    tcache->states[cls].count = 0;
     return NULL;
 }
 
+/* Of a bin that has a block. */
 NA_INLINE void *pop(na_bin_t *bin, na_bin_state_t *state) {
-    if (NA_UNLIKELY(state->count == 0)) return NULL;
     void *block = bin->head;
-    if (NA_UNLIKELY(!na_link_is_right(block))) return drop_list(bin, state);
     bin->head = *na_block_next(block);
     *na_link_signed(block) = 0; /* of no use, should something lead here again */
     state->count--;
@@ -137,14 +148,34 @@ NA_INLINE void *pop(na_bin_t *bin, na_bin_state_t *state) {
     return block;
 }
 
+static NA_NOINLINE void *alloc_otherwise(size_t requested, na_entry_t entry, na_tcache_t *tcache,
+                                         unsigned cls) {
+    na_bin_t *bin = &tcache->bins[cls];
+    na_bin_state_t *state = &tcache->states[cls];
+    turn(tcache);
+    if (!is_usual(tcache) || !is_home(tcache) || state->count == 0)
+        return na_alloc_slow(requested, entry, cls);
+    if (!na_link_is_right(bin->head)) {
+        drop_list(tcache, cls);
+        return na_alloc_slow(requested, entry, cls);
+    }
+    void *block = pop(bin, state);
+    na_live_begin(block, birth_of(entry));
+    return block;
+}
+
 static void *hardened_alloc(size_t requested, na_entry_t entry, na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
     bin->pop = 0; /* the hot path has counted it below zero */
-    if (NA_UNLIKELY(turn(tcache))) na_poll(tcache);
-    void *block = NA_LIKELY(is_usual(tcache)) ? pop(bin, state) : NULL;
-    if (NA_UNLIKELY(block == NULL)) return na_alloc_slow(requested, entry, cls);
-    na_live_begin(block, birth_of(entry));
+    na_live_leaf_t *leaf;
+    if (NA_UNLIKELY(is_turn(tcache)) || NA_UNLIKELY(!is_usual(tcache)) ||
+        NA_UNLIKELY(na_tcache_watched(tcache)) || NA_UNLIKELY(state->count == 0) ||
+        NA_UNLIKELY((leaf = na_live_leaf((uintptr_t)bin->head)) == NULL) ||
+        NA_UNLIKELY(!na_link_is_right(bin->head)))
+        return alloc_otherwise(requested, entry, tcache, cls);
+    void *block = pop(bin, state);
+    na_live_set(leaf, block, birth_of(entry));
     return block;
 }
 
@@ -155,7 +186,10 @@ NA_INLINE void go_on(na_tcache_t *tcache, na_delayed_t delayed) {
     unsigned cls = (delayed.tag & 0xffff) / NA_BIN_SIZE;
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (delayed.tag != NA_TAG_NONE && NA_UNLIKELY(!na_link_check_waiting(delayed.block))) return;
+    if (delayed.tag != NA_TAG_NONE && NA_UNLIKELY(!na_link_waits(delayed.block))) {
+        na_link_report(delayed.block);
+        return;
+    }
     if (NA_UNLIKELY(bin->tag != delayed.tag) || NA_UNLIKELY(state->count >= state->hold)) {
         na_free_late(tcache, delayed.block);
         return;
@@ -167,31 +201,27 @@ NA_INLINE void go_on(na_tcache_t *tcache, na_delayed_t delayed) {
     state->used = true;
 }
 
-/* The thread's first; or there is no memory for a queue. */
-static NA_NOINLINE void wait_first(na_tcache_t *tcache, na_delayed_t delayed) {
-    na_delay_t *delay = na_delay_make(tcache);
+static NA_NOINLINE void wait_otherwise(na_tcache_t *tcache, na_delayed_t delayed) {
+    na_delay_t *delay = tcache->delay;
+    if (delay == NULL) delay = na_delay_make(tcache);
     if (delayed.tag != NA_TAG_NONE) na_link_set_waiting(delayed.block);
     if (delay != NULL) delayed = na_delay_put(delay, delayed);
     if (delayed.block != NULL) go_on(tcache, delayed);
-}
-
-static NA_NOINLINE void shorten(na_tcache_t *tcache, na_delay_t *delay) {
-    do {
-        na_delayed_t oldest = na_delay_take(delay);
-        if (oldest.block == NULL) return;
-        go_on(tcache, oldest);
-    } while (na_delay_is_over(delay));
+    while (delay != NULL && na_delay_is_over(delay)) {
+        delayed = na_delay_take(delay);
+        if (delayed.block == NULL) return;
+        go_on(tcache, delayed);
+    }
 }
 
 NA_INLINE void wait(na_tcache_t *tcache, na_delayed_t delayed) {
     na_delay_t *delay = tcache->delay;
-    if (NA_UNLIKELY(delay == NULL)) {
-        wait_first(tcache, delayed);
+    if (NA_UNLIKELY(delay == NULL) || NA_UNLIKELY(na_delay_has_no_room(delay, delayed.bytes))) {
+        wait_otherwise(tcache, delayed);
         return;
     }
     if (delayed.tag != NA_TAG_NONE) na_link_set_waiting(delayed.block);
     na_delayed_t oldest = na_delay_put(delay, delayed);
-    if (na_delay_is_over(delay)) shorten(tcache, delay);
     if (NA_LIKELY(oldest.block != NULL)) go_on(tcache, oldest);
 }
 
@@ -206,12 +236,11 @@ static NA_NOINLINE void end_slowly(na_tcache_t *tcache, na_span_t *span, void *b
         na_free_late(tcache, block);
         return;
     }
-    na_delayed_t delayed = {.block = block,
-                            .bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX};
+    na_delayed_t delayed = {.block = block, .bytes = (uint32_t)bytes};
     if (cls != 0 && !span->sampled && !na_is_mixed(span) &&
         atomic_load_explicit(&span->emergency, memory_order_relaxed) == 0)
         delayed.tag = na_tag(cls, span->owner);
-    wait(tcache, delayed);
+    wait_otherwise(tcache, delayed);
 }
 
 void na_hardened_free(void *block, na_release_t how, const void *moved_to) {
@@ -230,19 +259,41 @@ void na_hardened_free(void *block, na_release_t how, const void *moved_to) {
 /* A block of a thread's or a node's spans, without a record. (Large spans have no owner or a heap,
  * emergency ones none, sampled ones records; mixed ones are not made.) */
 NA_INLINE bool is_plain(const na_span_t *span) {
-    return span != NULL && (uint16_t)(span->owner - 1) < NA_OWNER_HEAP - 1 &&
-           atomic_load_explicit(&span->records, memory_order_relaxed) == NULL;
+    return NA_LIKELY(span != NULL) && NA_LIKELY((uint16_t)(span->owner - 1) < NA_OWNER_HEAP - 1) &&
+           NA_LIKELY(atomic_load_explicit(&span->records, memory_order_relaxed) == NULL);
+}
+
+NA_INLINE na_delayed_t delayed_of(const na_span_t *span, void *block) {
+    return (na_delayed_t){
+        .block = block, .tag = na_tag(span->cls, span->owner), .bytes = (uint32_t)span->each};
+}
+
+static NA_NOINLINE void free_otherwise(void *block, na_release_t how, na_tcache_t *tcache) {
+    turn(tcache);
+    na_span_t *span = na_span_by_page(block);
+    if (!is_usual(tcache) || !is_home(tcache) || !is_plain(span))
+        na_hardened_free(block, how, NULL);
+    else if (end_life(block, how))
+        wait_otherwise(tcache, delayed_of(span, block));
+}
+
+/* The block's life, which has ended, was not one that ends so. */
+static NA_COLD void free_wrongly(void *block, na_release_t how, na_tcache_t *tcache,
+                                 na_birth_t birth) {
+    if (is_right_otherwise(block, how, birth))
+        wait_otherwise(tcache, delayed_of(na_span_by_page(block), block));
 }
 
 static void hardened_free(void *block, na_release_t how, na_tcache_t *tcache) {
-    if (NA_UNLIKELY(turn(tcache))) na_poll(tcache);
-    na_span_t *span = na_span_by_page(block);
-    if (__builtin_expect_with_probability(is_usual(tcache) && is_plain(span), 1, 0.99)) {
-        if (end_life(block, how))
-            wait(tcache, (na_delayed_t){.block = block,
-                                        .tag = na_tag(span->cls, span->owner),
-                                        .bytes = (uint32_t)span->each});
-    } else {
-        na_hardened_free(block, how, NULL);
+    const na_span_t *span = na_span_by_page(block);
+    if (NA_UNLIKELY(is_turn(tcache)) || NA_UNLIKELY(!is_usual(tcache)) ||
+        NA_UNLIKELY(na_tcache_watched(tcache)) || NA_UNLIKELY(!is_plain(span))) {
+        free_otherwise(block, how, tcache);
+        return;
     }
+    na_birth_t birth = na_live_end(block);
+    if (NA_LIKELY(birth == birth_for(how)))
+        wait(tcache, delayed_of(span, block));
+    else
+        free_wrongly(block, how, tcache, birth);
 }

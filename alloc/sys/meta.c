@@ -17,9 +17,27 @@ static uintptr_t cursor; /* next free byte of the current chunk, under meta_lock
 static uintptr_t limit;  /* its end */
 static _Atomic(uint64_t) mapped;
 
+bool na_meta_guarded;
+
+/* Between two pages that nobody can reach. */
+static NA_COLD void *map_guarded(size_t size) {
+    char *start = na_os_reserve(size + 2 * na_os_page, na_os_page);
+    if (start == NULL) return NULL;
+    if (na_os_commit(start + na_os_page, size)) {
+        na_os_hugepage(start + na_os_page, size, false);
+        return start + na_os_page;
+    }
+    na_os_unmap(start, size + 2 * na_os_page);
+    return NULL;
+}
+
+static void *map(size_t size) {
+    return NA_UNLIKELY(na_meta_guarded) ? map_guarded(size) : na_os_map(size);
+}
+
 static uintptr_t map_counted(size_t size) {
-    void *start = na_os_map(size);
-    if (start == NULL && na_reserve_give_back()) start = na_os_map(size);
+    void *start = map(size);
+    if (start == NULL && na_reserve_give_back()) start = map(size);
     if (start != NULL) atomic_fetch_add_explicit(&mapped, size, memory_order_relaxed);
     return (uintptr_t)start;
 }

@@ -5,6 +5,7 @@
 #ifndef NUMALLOC_ALLOC_SYS_META_H
 #define NUMALLOC_ALLOC_SYS_META_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,8 @@ void *na_meta_alloc(size_t size, size_t alignment);
 /* Bytes mapped so far, including those not yet touched. */
 uint64_t na_meta_bytes(void);
 void na_meta_after_fork_child(void);
+
+/* Chunks from now on have a page that nobody can reach before and behind them (NUMALLOC_HARDEN). */
+extern bool na_meta_guarded;
 
 #endif

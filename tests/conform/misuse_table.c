@@ -534,11 +534,10 @@ static const char *const expected[ROWS][MODES] = {
 typedef struct mode {
     const char *name, *setting; /* NULL: without the library */
 } mode_t_;
-static const mode_t_ modes[] = {
-    {"default", "NUMALLOC_CHECK=0"},
-    {"check", "NUMALLOC_CHECK=1"},
-    {"harden=1", "NUMALLOC_HARDEN=1"},
-    {"libc", NULL}};
+static const mode_t_ modes[] = {{"default", "NUMALLOC_CHECK=0"},
+                                {"check", "NUMALLOC_CHECK=1"},
+                                {"harden=1", "NUMALLOC_HARDEN=1"},
+                                {"libc", NULL}};
 enum { COLUMNS = sizeof modes / sizeof modes[0], LIBC = COLUMNS - 1 };
 
 static void warm(size_t size) {
