@@ -20,14 +20,12 @@
 #include "alloc/sys/base.h"
 
 /* Not 0: every malloc and free takes the slow path: no bin is granted credit, and every span that
- * blocks come from is tagged slow. Why, one bit each; changed by the switch
- * (alloc/thread/switch.h).
- */
+ * blocks come from is tagged slow. Changed by the switch (alloc/thread/switch.h). One bit for each
+ * reason: each call gets a record (profile mode sites or trace, strict checking); each is checked
+ * (alloc/malloc/hardened.h), which does not change. */
 extern _Atomic(uint8_t) na_every_event;
-#define NA_EVERY_RECORDED                                                                          \
-    1u                       /* each gets a record: profile mode sites or trace, strict checking   \
-                              */
-#define NA_EVERY_HARDENED 2u /* each is checked (alloc/malloc/hardened.h); does not change */
+#define NA_EVERY_RECORDED 1u
+#define NA_EVERY_HARDENED 2u
 
 /* Every block gets a record. */
 NA_INLINE bool na_every_is_recorded(void) {
