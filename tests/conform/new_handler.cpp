@@ -41,7 +41,7 @@ void free_reserve() {
 template <class F> bool throws_bad_alloc(F f) {
     try {
         void *p = check_opaque(f());
-        std::free(p);
+        ::operator delete(p);
         return false;
     } catch (const std::bad_alloc &) {
         return true;
@@ -92,7 +92,7 @@ void handler_throws() {
     std::set_new_handler(throw_own);
     int code = 0;
     try {
-        std::free(::operator new(n));
+        ::operator delete(::operator new(n));
     } catch (const Refused &refused) {
         code = refused.code;
     }
