@@ -82,7 +82,7 @@ static void *take_one(na_tcache_t *tcache, unsigned node, unsigned cls) {
 /* A small block of another node than the thread cache's. Only pooled classes: an owned class's
  * blocks need a thread cache there. */
 static void *take_on_node(na_tcache_t *tcache, unsigned node, size_t size) {
-    unsigned cls = na_class_of_aligned(size, NA_CACHE_LINE);
+    unsigned cls = na_class_of_aligned(size + na_hardened_room(), NA_CACHE_LINE);
     na_bin_state_t *state = &tcache->states[cls];
     if (!prepare_lists(node)) return NULL;
     if (state->cap == 0) na_bin_begin(tcache, cls);
@@ -109,7 +109,7 @@ static void *take_on_node(na_tcache_t *tcache, unsigned node, size_t size) {
 /* A block on a dense node. */
 NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     if (!na_node_many) return na_alloc(size, NA_ENTRY_MALLOC);
-    if (size > NA_SMALL_MAX) {
+    if (size + na_hardened_room() > NA_SMALL_MAX) {
         na_large_place_t place = {.node = node, .on_node = true};
         return na_large_alloc_placed(place, size, NA_PAGE_SIZE, NA_ENTRY_MALLOC, NULL);
     }
@@ -121,7 +121,7 @@ NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
     void *block = NULL;
     if (tcache != NULL) {
         block = take_on_node(tcache, node, size);
-        na_hardened_born(block, NA_ENTRY_MALLOC);
+        na_hardened_born(block, size, NA_ENTRY_MALLOC);
         na_poll_pass(tcache);
         na_tcache_leave(tcache);
     }

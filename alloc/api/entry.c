@@ -15,6 +15,7 @@
 #include "alloc/thread/attach.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
+#include "alloc/track/slack.h"
 #include "alloc/track/timing.h"
 #include "numalloc/numalloc.h"
 
@@ -124,6 +125,7 @@ void *NA_FN(pvalloc)(size_t size) {
 /* --- size --- */
 
 static size_t usable(const na_span_t *span, const void *block) {
+    if (NA_UNLIKELY(na_harden > 1)) return na_slack_asked(span, block);
     return span->cls != 0 ? na_classes[na_class_in(span, block)].size : na_span_bytes(span);
 }
 
@@ -184,12 +186,13 @@ NA_RACES_WITH_EMPTY static void *alloc_resized(size_t have, size_t size, na_entr
 NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, size_t size,
                                                 na_entry_t entry) {
     size_t have = usable(span, block);
+    size_t grown = have < NA_CLASS_STEP ? NA_CLASS_STEP : have; /* hardened: as was asked for */
     void *fresh = NULL;
     if (na_span_is_heaps(span)) /* it stays there */
-        fresh = na_heap_alloc(na_heap_of_owner(span->owner), resized(have, size), entry);
+        fresh = na_heap_alloc(na_heap_of_owner(span->owner), resized(grown, size), entry);
     else if (span->cls == 0)
         fresh = na_large_alloc_grown(size, entry);
-    if (fresh == NULL) fresh = alloc_resized(have, size, entry);
+    if (fresh == NULL) fresh = alloc_resized(grown, size, entry);
     if (fresh == NULL) return NULL;
     memcpy(fresh, block, have < size ? have : size);
     na_free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, fresh);
@@ -197,7 +200,9 @@ NA_RACES_WITH_EMPTY static void *resize_by_copy(na_span_t *span, void *block, si
 }
 
 static void *resize(na_span_t *span, void *block, size_t size, na_entry_t entry) {
-    void *same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
+    void *same = NULL;
+    if (NA_LIKELY(na_harden < 2)) /* else it always moves */
+        same = span->cls != 0 ? resize_small(span, block, size) : resize_large(span, size);
     return same != NULL ? same : resize_by_copy(span, block, size, entry);
 }
 
@@ -238,6 +243,11 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t si
         return NULL;
     }
     na_span_t *span = na_span_of(block);
+    if (NA_UNLIKELY(na_harden > 1) && na_hardened_is_nothing(block)) {
+        void *fresh = na_alloc(size, NA_ENTRY_REALLOC);
+        if (fresh != NULL) na_free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, fresh);
+        return fresh;
+    }
     if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
     if (NA_UNLIKELY(!na_hardened_is_live("realloc of", block))) return NULL;
     if (NA_UNLIKELY(!na_is_block_start(span, block) || !na_record_is_live(span, block))) {

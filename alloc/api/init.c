@@ -74,10 +74,11 @@ __attribute__((constructor(101))) static void at_load(void) {
  */
 __attribute__((destructor(101))) static void at_unload(void) {
     if (!atomic_load_explicit(&done, memory_order_acquire)) return; /* nobody called */
-    if (na_hooks == NULL && !na_option(NA_OPT_STATS)) return;
+    if (na_hooks == NULL && !na_option(NA_OPT_STATS) && na_harden < 2) return;
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return;
     na_control_at_exit(tcache);
+    if (na_harden > 1) na_hardened_at_exit(tcache);
     if (na_option(NA_OPT_STATS)) na_stats_print_at_exit();
     na_tcache_leave(tcache);
 }

@@ -4,16 +4,38 @@
 #include "alloc/cache/deferred.h"
 #include "alloc/cache/links.h"
 #include "alloc/sys/meta.h"
+#include "alloc/sys/os.h"
+#include "alloc/track/slack.h"
 
 na_delay_t *na_delay_make(na_tcache_t *tcache) {
-    tcache->delay = na_meta_alloc(sizeof *tcache->delay, NA_CACHE_LINE);
-    return tcache->delay;
+    uint32_t blocks = na_harden > 1 ? NA_DELAY_BLOCKS2 : NA_DELAY_BLOCKS;
+    na_delay_t *delay =
+        na_meta_alloc(sizeof *delay + blocks * sizeof delay->waits[0], NA_CACHE_LINE);
+    if (delay == NULL) return NULL;
+    delay->mask = blocks - 1;
+    delay->most = na_harden > 1 ? NA_DELAY_BYTES2 : NA_DELAY_BYTES;
+    tcache->delay = delay;
+    return delay;
+}
+
+bool na_delay_is_sound(const na_delayed_t *delayed) {
+    if (delayed->tag == NA_TAG_NONE) return true;
+    if (NA_LIKELY(na_link_waits(delayed->block)) &&
+        (NA_LIKELY(na_harden < 2) || na_slack_is_untouched(delayed->block, delayed->bytes)))
+        return true;
+    na_link_report(delayed->block);
+    return false;
+}
+
+NA_COLD void na_delay_check(const na_delay_t *delay) {
+    for (uint32_t i = 0; i <= delay->mask; i++)
+        if (delay->waits[i].block != NULL) (void)na_delay_is_sound(&delay->waits[i]);
 }
 
 static na_delayed_t take(na_delay_t *delay, uint32_t least) {
-    if (delay->end - delay->first > NA_DELAY_BLOCKS) delay->first = delay->end - NA_DELAY_BLOCKS;
+    if (delay->end - delay->first > delay->mask + 1) delay->first = delay->end - delay->mask - 1;
     while (delay->end - delay->first > least) {
-        na_delayed_t *place = &delay->waits[delay->first++ % NA_DELAY_BLOCKS], oldest = *place;
+        na_delayed_t *place = &delay->waits[delay->first++ & delay->mask], oldest = *place;
         *place = (na_delayed_t){0};
         delay->bytes -= oldest.bytes;
         if (oldest.block != NULL) return oldest;
@@ -28,17 +50,23 @@ na_delayed_t na_delay_take(na_delay_t *delay) {
 NA_COLD void na_delay_flush(na_tcache_t *tcache) {
     na_delay_t *delay = tcache->delay;
     if (delay == NULL) return;
-    for (na_delayed_t delayed; (delayed = take(delay, 0)).block != NULL;)
-        if (delayed.tag == NA_TAG_NONE || na_link_waits(delayed.block))
-            na_defer_free(delayed.block);
-        else
-            na_link_report(delayed.block);
+    for (na_delayed_t delayed; (delayed = take(delay, 0)).block != NULL;) {
+        if (!na_delay_is_sound(&delayed)) continue;
+        /* Who defers writes to the block; a large one may be sealed. */
+        if (na_harden > 1 && delayed.tag == NA_TAG_NONE)
+            (void)na_os_commit((void *)na_align_down((uintptr_t)delayed.block, na_os_page),
+                               na_os_page);
+        na_defer_free(delayed.block);
+    }
 }
 
 NA_COLD uint64_t na_delay_forget(na_tcache_t *tcache) {
     na_delay_t *delay = tcache->delay;
     if (delay == NULL) return 0;
     uint64_t bytes = delay->bytes;
-    *delay = (na_delay_t){0};
+    for (uint32_t i = 0; i <= delay->mask; i++)
+        delay->waits[i] = (na_delayed_t){0};
+    delay->bytes = 0;
+    delay->first = delay->end;
     return bytes;
 }

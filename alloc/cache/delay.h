@@ -1,9 +1,9 @@
 /* delay.h - blocks that were freed a moment ago, and may not be handed out yet (NUMALLOC_HARDEN).
  *
- * Each thread has a queue, first in, first out, of the last NA_DELAY_BLOCKS blocks that it freed,
- * of at most NA_DELAY_BYTES together; the newest stays, up to NA_DELAY_MOST. So no block is handed
- * out again until some others have been freed behind it: what a dangling pointer still leads to is
- * nobody's for a while, and writes through it are found when the block leaves the queue
+ * Each thread has a queue, first in, first out, of the last blocks that it freed, NA_DELAY_BLOCKS
+ * at most, of at most NA_DELAY_BYTES together; the newest stays, up to NA_DELAY_MOST. So no block
+ * is handed out again until some others have been freed behind it: what a dangling pointer still
+ * leads to is nobody's for a while, and writes through it are found when the block leaves the queue
  * (links.h: its first words are signed while it waits).
  *
  * What waits has ended in all other ways: it is not live (pagemap/live.h), its record has ended.
@@ -20,9 +20,12 @@
 
 #include "alloc/cache/thread_cache.h"
 
-#define NA_DELAY_BLOCKS 64u /* a power of two */
-#define NA_DELAY_BYTES  (128u * 1024)
-#define NA_DELAY_MOST   ((size_t)8 << 20) /* of one block: larger ones do not wait */
+/* At level 1, and at 2. */
+#define NA_DELAY_BLOCKS  64u /* powers of two */
+#define NA_DELAY_BYTES   (128u * 1024)
+#define NA_DELAY_BLOCKS2 4096u
+#define NA_DELAY_BYTES2  (16u << 20)
+#define NA_DELAY_MOST    ((size_t)8 << 20) /* of one block: larger ones do not wait */
 
 /* `tag`: that of the block's bin, or NA_TAG_NONE: it is none that a bin may take unseen. */
 typedef struct na_delayed {
@@ -32,10 +35,12 @@ typedef struct na_delayed {
 } na_delayed_t;
 
 struct na_delay {
-    uint64_t bytes;                      /* of all that wait */
-    uint32_t end;                        /* number of the next block; they count on and on */
-    uint32_t first;                      /* none that waits has a lower one */
-    na_delayed_t waits[NA_DELAY_BLOCKS]; /* by number, the rest is blank */
+    uint64_t bytes;       /* of all that wait */
+    uint32_t end;         /* number of the next block; they count on and on */
+    uint32_t first;       /* none that waits has a lower one */
+    uint32_t mask;        /* one less than there are places */
+    uint32_t most;        /* bytes */
+    na_delayed_t waits[]; /* by number, the rest is blank */
 };
 typedef struct na_delay na_delay_t;
 
@@ -44,7 +49,7 @@ na_delay_t *na_delay_make(na_tcache_t *tcache);
 
 /* The block waits from now on. Which it takes the place of, and is to go on: block NULL if none. */
 NA_INLINE na_delayed_t na_delay_put(na_delay_t *delay, na_delayed_t delayed) {
-    na_delayed_t *place = &delay->waits[delay->end % NA_DELAY_BLOCKS], oldest = *place;
+    na_delayed_t *place = &delay->waits[delay->end & delay->mask], oldest = *place;
     *place = delayed;
     delay->end++;
     delay->bytes += (uint64_t)delayed.bytes - oldest.bytes;
@@ -53,15 +58,20 @@ NA_INLINE na_delayed_t na_delay_put(na_delay_t *delay, na_delayed_t delayed) {
 
 /* So much more would be too much. */
 NA_INLINE bool na_delay_has_no_room(const na_delay_t *delay, uint32_t bytes) {
-    return delay->bytes + bytes > NA_DELAY_BYTES;
+    return delay->bytes + bytes > delay->most;
 }
 /* Too much waits: the oldest is to go on. Not the newest. */
 NA_INLINE bool na_delay_is_over(const na_delay_t *delay) {
-    return NA_UNLIKELY(delay->bytes > NA_DELAY_BYTES);
+    return NA_UNLIKELY(delay->bytes > delay->most);
 }
 /* The oldest; block NULL: there is none but the newest. */
 na_delayed_t na_delay_take(na_delay_t *delay);
 
+/* The block, which has waited, is as free left it; else that is reported, and it must not be used.
+ */
+bool na_delay_is_sound(const na_delayed_t *delayed);
+/* Of all that waits. */
+NA_COLD void na_delay_check(const na_delay_t *delay);
 /* All that waits is deferred. */
 NA_COLD void na_delay_flush(na_tcache_t *tcache);
 /* Forked child: what another thread had is lost. Bytes. */

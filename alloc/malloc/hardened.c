@@ -10,11 +10,13 @@
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/meta.h"
+#include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
 #include "alloc/thread/attach.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
+#include "alloc/track/slack.h"
 
 static na_traced_alloc_t hardened_alloc;
 static na_traced_free_t hardened_free;
@@ -22,6 +24,10 @@ static na_traced_free_t hardened_free;
 void na_hardened_init(unsigned level) {
     na_links_init();
     na_meta_guarded = true;
+    if (level > 1) { /* each block has a record, which says what was asked for */
+        na_strict = true;
+        na_every_event |= NA_EVERY_RECORDED;
+    }
     na_harden = (uint8_t)level;
     na_every_event |= NA_EVERY_HARDENED;
     atomic_store(&na_traced_alloc_by, hardened_alloc);
@@ -46,8 +52,10 @@ NA_INLINE na_birth_t birth_for(na_release_t how) {
     return (na_birth_t)(births >> 4 * (unsigned)how & 15u);
 }
 
-void na_hardened_begin(const void *block, na_entry_t entry) {
-    if (block != NULL) na_live_begin(block, birth_of(entry));
+void na_hardened_begin(void *block, size_t asked, na_entry_t entry) {
+    if (block == NULL) return;
+    na_live_begin(block, birth_of(entry));
+    if (na_harden > 1) na_slack_fill(na_span_of(block), block, asked);
 }
 
 static NA_COLD void report_mismatch(const void *block, na_birth_t birth, na_release_t how) {
@@ -100,7 +108,10 @@ bool na_hardened_is_live(const char *what, const void *block) {
 
 /* --- what every call passes now and then --- */
 
-enum { TURNS = 256 };
+enum {
+    TURNS = 256,
+    SEALED_BYTES = 64 * 1024 /* that a large block counts for which is unreachable */
+};
 
 /* track.until_timed, which is what leads calls here, counts down to 2 and begins again; at 1 they
  * would be timed. */
@@ -186,7 +197,9 @@ NA_INLINE void go_on(na_tcache_t *tcache, na_delayed_t delayed) {
     unsigned cls = (delayed.tag & 0xffff) / NA_BIN_SIZE;
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (delayed.tag != NA_TAG_NONE && NA_UNLIKELY(!na_link_waits(delayed.block))) {
+    if (NA_UNLIKELY(na_harden > 1)) {
+        if (!na_delay_is_sound(&delayed)) return;
+    } else if (delayed.tag != NA_TAG_NONE && NA_UNLIKELY(!na_link_waits(delayed.block))) {
         na_link_report(delayed.block);
         return;
     }
@@ -230,22 +243,31 @@ static NA_NOINLINE void end_slowly(na_tcache_t *tcache, na_span_t *span, void *b
                                    na_release_t how, const void *moved_to) {
     unsigned cls = span->cls != 0 ? na_class_in(span, block) : 0;
     size_t bytes = cls != 0 ? na_classes[cls].size : na_span_bytes(span);
+    if (na_harden > 1) na_slack_check(span, block);
     if (!na_record_free(&tcache->track, span, block, bytes, how, moved_to)) return;
     /* A heap may end before the block goes on; who frees much may need it next. */
+    bool sealed = na_harden > 1 && cls == 0 && span->dedicated && !na_span_is_heaps(span);
     if (na_span_is_heaps(span) || bytes > NA_DELAY_MOST) {
         na_free_late(tcache, block);
         return;
     }
     na_delayed_t delayed = {.block = block, .bytes = (uint32_t)bytes};
+    if (sealed) { /* what reads or writes it faults */
+        (void)na_os_purge(block, bytes);
+        (void)na_os_seal(block, bytes);
+        delayed.bytes = SEALED_BYTES;
+    }
     if (cls != 0 && !span->sampled && !na_is_mixed(span) &&
         atomic_load_explicit(&span->emergency, memory_order_relaxed) == 0)
         delayed.tag = na_tag(cls, span->owner);
+    if (na_harden > 1 && delayed.tag != NA_TAG_NONE) na_slack_fill_freed(block, bytes);
     wait_otherwise(tcache, delayed);
 }
 
 void na_hardened_free(void *block, na_release_t how, const void *moved_to) {
     if (!end_life(block, how)) return;
     na_span_t *span = na_span_of(block);
+    if (NA_UNLIKELY(span == NULL)) return; /* na_hardened_nothing */
     na_tcache_t *tcache = na_tcache_enter();
     if (NA_UNLIKELY(tcache == NULL)) { /* no memory for one, or a fork has the list of them */
         na_emergency_free(span, block);
@@ -296,4 +318,49 @@ static void hardened_free(void *block, na_release_t how, na_tcache_t *tcache) {
         wait(tcache, delayed_of(span, block));
     else
         free_wrongly(block, how, tcache, birth);
+}
+
+/* --- level 2 --- */
+
+unsigned na_hardened_class(size_t size, unsigned cls, na_entry_t entry) {
+    size_t least = size + na_hardened_room();
+    if (least <= NA_CLASS_STEP)
+        least = NA_CLASS_STEP + 1; /* links take all of the smallest class */
+    if (least <= na_classes[cls].size) return cls;
+    unsigned log2 = na_entry_align_log2(entry);
+    return na_class_of_aligned(least, log2 > 4 ? (size_t)1 << log2 : NA_CLASS_STEP);
+}
+
+/* Address space that blocks of no bytes lie in: each address once. */
+#define NOTHING_BYTES ((size_t)64 << 20)
+static _Atomic(uintptr_t) nothing;
+static _Atomic(size_t) nothing_used;
+
+void *na_hardened_nothing(na_entry_t entry) {
+    uintptr_t start = atomic_load(&nothing);
+    if (start == 0) {
+        uintptr_t mine = (uintptr_t)na_os_reserve(NOTHING_BYTES, na_os_page);
+        if (mine == 0) return NULL;
+        if (atomic_compare_exchange_strong(&nothing, &start, mine))
+            start = mine;
+        else
+            na_os_unmap((void *)mine, NOTHING_BYTES);
+    }
+    if (atomic_load(&nothing_used) >= NOTHING_BYTES) return NULL;
+    size_t at = atomic_fetch_add(&nothing_used, NA_CLASS_STEP);
+    if (at >= NOTHING_BYTES || na_entry_align_log2(entry) > 4) return NULL;
+    void *block = (void *)(start + at);
+    na_live_begin(block, birth_of(entry));
+    return block;
+}
+
+bool na_hardened_is_nothing(const void *block) {
+    uintptr_t start = atomic_load(&nothing);
+    return start != 0 && (uintptr_t)block - start < NOTHING_BYTES &&
+           na_live_at(block) != NA_BIRTH_NONE;
+}
+
+NA_COLD void na_hardened_at_exit(na_tcache_t *tcache) {
+    if (tcache->delay != NULL) na_delay_check(tcache->delay);
+    if (na_tcache_attached() == 1) na_slack_check_all();
 }

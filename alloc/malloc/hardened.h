@@ -29,13 +29,28 @@
 void na_hardened_init(unsigned level);
 
 /* The block is about to be the program's. NULL is none. */
-void na_hardened_begin(const void *block, na_entry_t entry);
-NA_INLINE void na_hardened_born(const void *block, na_entry_t entry) {
-    if (NA_UNLIKELY(na_harden != 0)) na_hardened_begin(block, entry);
+void na_hardened_begin(void *block, size_t asked, na_entry_t entry);
+NA_INLINE void na_hardened_born(void *block, size_t asked, na_entry_t entry) {
+    if (NA_UNLIKELY(na_harden != 0)) na_hardened_begin(block, asked, entry);
 }
 
 /* free's slow path, of any pointer but NULL. */
 void na_hardened_free(void *block, na_release_t how, const void *moved_to);
+
+/* --- level 2 --- */
+
+/* Room that blocks have besides what was asked for: a byte, which is checked (track/slack.h). */
+NA_INLINE size_t na_hardened_room(void) {
+    return NA_UNLIKELY(na_harden > 1) ? 1 : 0;
+}
+/* The class of a block that is to be of `cls`, or larger; 0: it must be a large one. */
+unsigned na_hardened_class(size_t size, unsigned cls, na_entry_t entry);
+/* A block of no bytes, which nobody can read or write; NULL: there is none left. Live. */
+void *na_hardened_nothing(na_entry_t entry);
+/* A live one of these. */
+bool na_hardened_is_nothing(const void *block);
+/* The program ends: what waits is looked over, and what lies around live blocks. */
+NA_COLD void na_hardened_at_exit(na_tcache_t *tcache);
 
 /* The block is live; else it is reported as `what`. (True of all where nothing is hardened.) */
 bool na_hardened_is_live(const char *what, const void *block);

@@ -57,7 +57,7 @@ static void *alloc_small(na_heap_t *heap, unsigned cls, size_t size, na_entry_t 
         if (tcache != NULL) tcache->refused = false;
         block = na_emergency_alloc(tcache, cls, size, entry);
     }
-    na_hardened_born(block, entry);
+    na_hardened_born(block, size, entry);
     if (NA_LIKELY(tcache != NULL)) {
         na_poll_pass(tcache);
         na_tcache_leave(tcache);

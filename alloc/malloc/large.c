@@ -245,7 +245,9 @@ NA_INLINE bool is_plain(const na_span_t *span) {
 static na_span_t *make_span(size_t size, const na_large_kind_t *kind, bool recorded, bool *zeroed) {
     na_span_t *span = na_span_new();
     if (span == NULL) return NULL;
-    set_pages(span, pages_for(size));
+    /* At level 2 of hardening a mapping ends with a page that nobody can reach. */
+    bool guarded = NA_UNLIKELY(na_harden > 1) && kind->dedicated;
+    set_pages(span, guarded ? pages_for(size) + 1 : pages_for(size + na_hardened_room()));
     span->capacity = 1;
     span->carved = 1;
     span->node = span->home = (uint8_t)kind->node;
@@ -256,6 +258,7 @@ static na_span_t *make_span(size_t size, const na_large_kind_t *kind, bool recor
         na_span_delete(span);
         return NULL;
     }
+    if (guarded) (void)na_os_seal((char *)span->start + span->each - NA_PAGE_SIZE, NA_PAGE_SIZE);
     if ((recorded && !na_span_add_records(span)) || !na_pagemap_enter(span, NA_TAG_NONE)) {
         give_memory_back(span);
         na_span_delete(span);
@@ -326,7 +329,7 @@ static NA_COLD void *alloc_emergency(size_t size, na_large_kind_t kind, na_entry
     if (kind.node == OWN_NODE) kind.node = na_tcache_node_for_thread();
     na_span_t *span = make_emergency(NULL, size, kind, zeroed);
     void *block = span != NULL ? (void *)span->start : NULL;
-    na_hardened_born(block, entry);
+    na_hardened_born(block, size, entry);
     return block;
 }
 
@@ -349,7 +352,7 @@ static void *alloc(size_t size, na_large_kind_t kind, na_entry_t entry, bool *ze
     if (span != NULL) {
         block = (void *)span->start;
         na_record_alloc(&tcache->track, span, block, size, na_span_bytes(span), entry);
-        na_hardened_born(block, entry);
+        na_hardened_born(block, size, entry);
     }
     na_poll_pass(tcache);
     na_tcache_leave(tcache);
@@ -370,13 +373,18 @@ static NA_COLD void *alloc_timed(size_t size, na_large_kind_t kind, na_entry_t e
     return block;
 }
 
+bool na_large_room_for_mapping(void) {
+    return atomic_load_explicit(&dedicated_count, memory_order_relaxed) < NA_DEDICATED_MAX;
+}
+
 static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, bool *zeroed) {
     bool unused;
     if (zeroed == NULL) zeroed = &unused;
     if (size == 0) /* aligned to more than a page */
         size = 1;
     uint32_t pages = pages_for(size);
-    kind.dedicated |= pages > NA_RUN_MAX_PAGES || kind.alignment > NA_HUGE_SIZE;
+    kind.dedicated |= pages > NA_RUN_MAX_PAGES || kind.alignment > NA_HUGE_SIZE ||
+                      (NA_UNLIKELY(na_harden > 1) && na_large_room_for_mapping());
     void *block = NULL;
     if (pages != 0)
         block = na_timed_wants(&na_self->track) ? alloc_timed(size, kind, entry, zeroed)
@@ -420,10 +428,6 @@ NA_RACES_WITH_EMPTY void *na_large_alloc(size_t size, size_t alignment, na_entry
     return block;
 }
 
-bool na_large_room_for_mapping(void) {
-    return atomic_load_explicit(&dedicated_count, memory_order_relaxed) < NA_DEDICATED_MAX;
-}
-
 void *na_large_alloc_placed(na_large_place_t place, size_t size, size_t alignment, na_entry_t entry,
                             bool *zeroed) {
     na_large_kind_t kind = {.alignment = alignment, .node = OWN_NODE};
@@ -443,7 +447,7 @@ void *na_large_alloc_placed(na_large_place_t place, size_t size, size_t alignmen
 
 void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     bool unused;
-    if (size <= NA_SMALL_MAX || pages_for(size) == 0) return NULL;
+    if (size <= NA_SMALL_MAX || pages_for(size) == 0 || NA_UNLIKELY(na_harden > 1)) return NULL;
     na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true};
     kind.dedicated = size >= NA_GROWN_MIN;
     if (kind.dedicated && !na_large_room_for_mapping()) return NULL;
@@ -567,7 +571,7 @@ static bool resize_run(na_span_t *span, uint32_t pages) {
 
 void *na_large_resize(na_tcache_t *tcache, na_span_t *span, size_t size) {
     uint32_t pages = pages_for(size);
-    if (pages == 0) return NULL;
+    if (pages == 0 || NA_UNLIKELY(na_harden > 1)) return NULL;
     size_t old_usable = na_span_bytes(span);
     const void *old_block = (const void *)span->start;
     if (span->dedicated) na_record_before_move(&tcache->track, span);

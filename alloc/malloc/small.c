@@ -132,6 +132,12 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls) {
         if (NA_UNLIKELY(na_self == &na_tcache_empty)) na_init(); /* fills the table of classes */
         cls = na_class_of(size);
     }
+    if (NA_UNLIKELY(na_harden > 1)) {
+        void *nothing = size == 0 ? na_hardened_nothing(entry) : NULL;
+        if (nothing != NULL) return nothing;
+        cls = na_hardened_class(size, cls, entry);
+        if (cls == 0) return na_large_alloc(size, NA_PAGE_SIZE, entry, NULL);
+    }
     void *block = na_bin_quick_pop(na_self, cls);
     if (NA_LIKELY(block != NULL)) return block;
 
@@ -147,7 +153,7 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls) {
         na_bin_grant(tcache, cls);
     }
     if (NA_UNLIKELY(block == NULL)) block = take_otherwise(tcache, cls, size, entry);
-    na_hardened_born(block, entry);
+    na_hardened_born(block, size, entry);
     if (NA_LIKELY(tcache != NULL)) na_tcache_leave(tcache);
     return block;
 }

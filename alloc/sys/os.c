@@ -192,6 +192,10 @@ bool na_os_commit(void *start, size_t size) {
     return na_syscall(SYS_mprotect, (long)start, (long)size, PROT_READ | PROT_WRITE, 0, 0, 0) == 0;
 }
 
+bool na_os_seal(void *start, size_t size) {
+    return na_syscall(SYS_mprotect, (long)start, (long)size, PROT_NONE, 0, 0, 0) == 0;
+}
+
 void na_os_unmap(void *start, size_t size) {
     UNMAPPING();
     (void)na_syscall(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);

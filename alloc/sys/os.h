@@ -52,6 +52,8 @@ uint64_t na_os_space_limit(void);
 void na_os_dump(void *start, size_t size, bool on);
 /* Makes part of a reservation readable and writable. */
 bool na_os_commit(void *start, size_t size);
+/* And unreachable again. */
+bool na_os_seal(void *start, size_t size);
 void na_os_unmap(void *start, size_t size);
 /* Drops the contents; reads as zero afterwards, the mapping and its policy stay. */
 bool na_os_purge(void *start, size_t size);

@@ -24,6 +24,7 @@
 #include "alloc/thread/switch.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
+#include "alloc/track/slack.h"
 
 enum {
     MOVED_MS = 10,      /* a thread that was not seen at home for so long has moved */
@@ -381,6 +382,7 @@ static NA_COLD NA_NOINLINE void take_over(void) {
         uint32_t phase = atomic_load(&tcache->phase);
         if (tcache->holder == me) na_heap_cache_recount(tcache);
         if (phase == NA_TCACHE_ATTACHED && tcache->holder != me) {
+            na_slack_is_partial = true;
             na_fork_lost += forget_bins(tcache);
             if (tcache->ours) ours_attached--;
             tcache->next_idle = idle[tcache->node];
