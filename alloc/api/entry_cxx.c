@@ -10,6 +10,7 @@
 
 #include "alloc/api/api.h"
 #include "alloc/api/operators.h"
+#include "alloc/malloc/hardened.h"
 #include "alloc/malloc/small.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/base.h"
@@ -158,6 +159,10 @@ static NA_COLD void delete_asked(na_operator_t op, void *p, size_t n, size_t a, 
     const na_operator_target_t *target = na_operator_target(op);
     if (target->function != NULL)
         call_delete(target, p, n, a, t);
+    else if (na_harden > 1 && !na_hardened_is_of_form(p, a > NA_CLASS_STEP))
+        na_misuse(a > NA_CLASS_STEP ? "aligned delete, though plain new gave it, of"
+                                    : "plain delete, though aligned new gave it, of",
+                  p);
     else if (!na_sizes_count || !na_operator_is_sized(op) ||
              na_size_is_right(p, n, a > NA_CLASS_STEP ? a : NA_CLASS_STEP))
         na_release(p, how);

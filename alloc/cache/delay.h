@@ -23,7 +23,7 @@
 /* At level 1, and at 2. */
 #define NA_DELAY_BLOCKS  64u /* powers of two */
 #define NA_DELAY_BYTES   (128u * 1024)
-#define NA_DELAY_BLOCKS2 4096u
+#define NA_DELAY_BLOCKS2 1024u
 #define NA_DELAY_BYTES2  (16u << 20)
 #define NA_DELAY_MOST    ((size_t)8 << 20) /* of one block: larger ones do not wait */
 

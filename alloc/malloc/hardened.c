@@ -18,6 +18,8 @@
 #include "alloc/track/sampler.h"
 #include "alloc/track/slack.h"
 
+#define NA_STEP_LOG2 4u /* of NA_CLASS_STEP: what each block is aligned to */
+
 static na_traced_alloc_t hardened_alloc;
 static na_traced_free_t hardened_free;
 
@@ -52,10 +54,19 @@ NA_INLINE na_birth_t birth_for(na_release_t how) {
     return (na_birth_t)(births >> 4 * (unsigned)how & 15u);
 }
 
+/* Level 2: the bits behind a block's, which are in the block, and set if new was told to align it.
+ */
+static const void *form_of(const void *block) {
+    return (const char *)block + NA_LIVE_STEP;
+}
+
 void na_hardened_begin(void *block, size_t asked, na_entry_t entry) {
     if (block == NULL) return;
     na_live_begin(block, birth_of(entry));
-    if (na_harden > 1) na_slack_fill(na_span_of(block), block, asked);
+    if (na_harden < 2) return;
+    na_slack_fill(na_span_of(block), block, asked);
+    if (na_entry_kind(entry) >= NA_ENTRY_NEW && na_entry_align_log2(entry) > NA_STEP_LOG2)
+        na_live_begin(form_of(block), NA_BIRTH_MALLOC);
 }
 
 static NA_COLD void report_mismatch(const void *block, na_birth_t birth, na_release_t how) {
@@ -268,6 +279,14 @@ void na_hardened_free(void *block, na_release_t how, const void *moved_to) {
     if (!end_life(block, how)) return;
     na_span_t *span = na_span_of(block);
     if (NA_UNLIKELY(span == NULL)) return; /* na_hardened_nothing */
+    if (NA_UNLIKELY(na_harden > 1)) {
+        if (NA_UNLIKELY(!na_is_block_start(span, block))) { /* form_of */
+            na_live_begin(block, NA_BIRTH_MALLOC);
+            na_misuse("free of", block);
+            return;
+        }
+        (void)na_live_end(form_of(block));
+    }
     na_tcache_t *tcache = na_tcache_enter();
     if (NA_UNLIKELY(tcache == NULL)) { /* no memory for one, or a fork has the list of them */
         na_emergency_free(span, block);
@@ -328,7 +347,7 @@ unsigned na_hardened_class(size_t size, unsigned cls, na_entry_t entry) {
         least = NA_CLASS_STEP + 1; /* links take all of the smallest class */
     if (least <= na_classes[cls].size) return cls;
     unsigned log2 = na_entry_align_log2(entry);
-    return na_class_of_aligned(least, log2 > 4 ? (size_t)1 << log2 : NA_CLASS_STEP);
+    return na_class_of_aligned(least, log2 > NA_STEP_LOG2 ? (size_t)1 << log2 : NA_CLASS_STEP);
 }
 
 /* Address space that blocks of no bytes lie in: each address once. */
@@ -348,7 +367,7 @@ void *na_hardened_nothing(na_entry_t entry) {
     }
     if (atomic_load(&nothing_used) >= NOTHING_BYTES) return NULL;
     size_t at = atomic_fetch_add(&nothing_used, NA_CLASS_STEP);
-    if (at >= NOTHING_BYTES || na_entry_align_log2(entry) > 4) return NULL;
+    if (at >= NOTHING_BYTES || na_entry_align_log2(entry) > NA_STEP_LOG2) return NULL;
     void *block = (void *)(start + at);
     na_live_begin(block, birth_of(entry));
     return block;
@@ -358,6 +377,11 @@ bool na_hardened_is_nothing(const void *block) {
     uintptr_t start = atomic_load(&nothing);
     return start != 0 && (uintptr_t)block - start < NOTHING_BYTES &&
            na_live_at(block) != NA_BIRTH_NONE;
+}
+
+bool na_hardened_is_of_form(const void *block, bool aligned) {
+    return na_live_at(block) < NA_BIRTH_NEW || na_hardened_is_nothing(block) ||
+           (na_live_at(form_of(block)) != NA_BIRTH_NONE) == aligned;
 }
 
 NA_COLD void na_hardened_at_exit(na_tcache_t *tcache) {

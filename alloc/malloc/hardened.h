@@ -49,6 +49,8 @@ unsigned na_hardened_class(size_t size, unsigned cls, na_entry_t entry);
 void *na_hardened_nothing(na_entry_t entry);
 /* A live one of these. */
 bool na_hardened_is_nothing(const void *block);
+/* The block was given by an aligned form of new, if `aligned`, else not; or it is no live one. */
+bool na_hardened_is_of_form(const void *block, bool aligned);
 /* The program ends: what waits is looked over, and what lies around live blocks. */
 NA_COLD void na_hardened_at_exit(na_tcache_t *tcache);
 

@@ -1,6 +1,9 @@
 /* misuse.c - the messages, and what is a block. */
 #include "alloc/track/misuse.h"
 
+#include <fcntl.h>
+#include <sys/syscall.h>
+
 #include "alloc/central/mixed.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
@@ -54,6 +57,17 @@ static void describe(na_text_t *t, const void *address) {
     na_text_u64(t, span->node);
 }
 
+/* Of several processes perhaps: each message is one write, at the end. */
+static void add_to_file(const na_text_t *t) {
+    const char *name = na_option_text(NA_OPT_MISUSE_FILE);
+    if (name == NULL || name[0] == '\0') return;
+    long fd = na_syscall(SYS_openat, AT_FDCWD, (long)(uintptr_t)name,
+                         O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644, 0, 0);
+    if (fd < 0) return;
+    na_os_write((int)fd, t->data, t->length);
+    na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
 void na_misuse(const char *what, const void *address) {
     na_text_t t = {0};
     na_text_str(&t, "numalloc: ");
@@ -65,6 +79,7 @@ void na_misuse(const char *what, const void *address) {
         na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
     na_text_str(&t, "\n");
     na_os_say(t.data, t.length);
+    add_to_file(&t);
     if (na_option(NA_OPT_ABORT)) na_os_abort();
 }
 

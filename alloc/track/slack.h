@@ -25,7 +25,8 @@
 size_t na_slack_asked(const na_span_t *span, const void *block);
 /* The block is about to be handed out. */
 NA_COLD void na_slack_fill(const na_span_t *span, void *block, size_t asked);
-/* Reports what was written around the block, which is about to be freed, or at the program's end. */
+/* Reports what was written around the block, which is about to be freed, or at the program's end.
+ */
 NA_COLD void na_slack_check(const na_span_t *span, const void *block);
 /* A small block was freed and waits. */
 NA_COLD void na_slack_fill_freed(void *block, size_t size);

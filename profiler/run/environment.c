@@ -77,7 +77,7 @@ static bool set_directory(const char *directory) {
 bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *tools,
                             const na_run_program_t *program, const na_run_place_t *place) {
     bool good = program->linked || preload(tools->library);
-    if (c->check) good = good && set_option("NUMALLOC_CHECK", "1", "--check");
+    if (c->check) good = good && set_option("NUMALLOC_HARDEN", "2", "--check");
     if (c->policy != NULL) {
         /* The program may change its directory before it begins. */
         char *path = realpath(c->policy, NULL);

@@ -30,20 +30,41 @@ static const char *place_of(const na_run_command_t *command) {
     return file;
 }
 
+/* Ends as the program did, or with the status of --check. */
+static _Noreturn void end(const na_run_command_t *command, int status) {
+    size_t errors = command->check ? na_run_count_errors() : 0;
+    if (errors == 0) na_run_end_as(status);
+    if (!command->quiet)
+        na_run_say(errors == 1 ? "%zu error was found (above)" : "%zu errors were found (above)",
+                   errors);
+    exit(NA_RUN_ERRORS);
+}
+
+/* Without a profile. */
+static int run_checked(const na_run_command_t *command, const na_run_program_t *program) {
+    int status = 0;
+    if (!na_run_watch_errors()) return NA_RUN_FAILED;
+    na_run_take_signals();
+    int failed = na_run_program(program, command->program, &status);
+    if (failed != 0) return failed;
+    end(command, status);
+}
+
 static int run(const na_run_command_t *command, const na_run_tools_t *tools,
                const na_run_program_t *program) {
     na_run_place_t place;
     na_run_files_t files;
     int status = 0;
     if (!na_run_make_place(&place, place_of(command), command->program[0]) ||
-        !na_run_set_environment(command, tools, program, &place))
+        !na_run_set_environment(command, tools, program, &place) ||
+        (command->check && !na_run_watch_errors()))
         return NA_RUN_FAILED;
     na_run_take_signals();
     int failed = na_run_program(program, command->program, &status);
     na_run_collect(&place, tools, &files);
     if (failed != 0) return failed;
     na_run_show(command, tools, &files, status);
-    na_run_end_as(status);
+    end(command, status);
 }
 
 int main(int argc, char **argv) {
@@ -66,6 +87,7 @@ int main(int argc, char **argv) {
                    program.path);
     if (command.rounds != 0) return na_run_rounds(&command, &program);
     if (command.tune != 0) return na_run_tune(&command, &tools, &program);
+    if (command.check && !command.environment) return run_checked(&command, &program);
     if (!command.environment) return na_run_become(&program, command.program);
     na_run_print_environment();
     return fflush(stdout) == 0 ? 0 : NA_RUN_FAILED;

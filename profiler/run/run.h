@@ -30,6 +30,7 @@
 
 /* Exit statuses of numalloc-run's own, as those of env, nice and timeout. */
 enum {
+    NA_RUN_ERRORS = 86,     /* --check has found some */
     NA_RUN_FAILED = 125,    /* numalloc-run itself could not go on */
     NA_RUN_CANNOT = 126,    /* the program is there and cannot be run, or not with numalloc */
     NA_RUN_NOT_FOUND = 127, /* there is no such program */
@@ -118,6 +119,14 @@ typedef struct na_run_files {
 
 void na_run_collect(const na_run_place_t *place, const na_run_tools_t *tools,
                     na_run_files_t *files);
+
+/* ---- errors.c ---- */
+
+/* Before the program starts: its processes are to add their messages to a file. False: it cannot be
+ * made, which was said. */
+bool na_run_watch_errors(void);
+/* When it has ended: how many there are. */
+size_t na_run_count_errors(void);
 
 /* ---- environment.c ---- */
 

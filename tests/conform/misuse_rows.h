@@ -1,73 +1,116 @@
-ROW("double free", twice_at_once, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN")
+ROW("double free", twice_at_once, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
 ROW("  first by another", twice_first_by_another, EVERY, "c-NN N-NN c-NN", "NNNN NNNN NNNN",
-    "NNNN NNNN NNNN")
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  after another free", twice_between, EVERY, "ccNN ccNN ccNN", "NNNN NN-N NNNN",
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("  after many", twice_after_many, EVERY, "cNNN cNNN cNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  after many", twice_after_many, EVERY, "cNNN cNNN cNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  span given back", twice_after_span, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("  after reuse", twice_after_reuse, EVERY, "ccNN c-NN ccNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  after reuse", twice_after_reuse, EVERY, "ccNN c-NN ccNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of an aligned block", aligned_twice, EVERY, "-!NN --NN -NNN", "NNNN NN-N NNNN",
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("free of block + 1", interior_1, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("free of block + 1", interior_1, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  + 8", interior_8, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  + 16", interior_16, EVERY, "-nNN NNNN cnNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  + 4096", interior_page, PAGED, ".nNN .NNN .nNN", ".NNN .NNN .NNN", ".NNN .NNN .NNN")
-ROW("  + 65536", interior_64k, LARGE, "..NN ..NN ..NN", "..NN ..NN ..NN", "..NN ..NN ..NN")
+ROW("  + 8", interior_8, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("  + 16", interior_16, EVERY, "-nNN NNNN cnNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("  + 4096", interior_page, PAGED, ".nNN .NNN .nNN", ".NNN .NNN .NNN", ".NNN .NNN .NNN",
+    ".NNN .NNN .NNN")
+ROW("  + 65536", interior_64k, LARGE, "..NN ..NN ..NN", "..NN ..NN ..NN", "..NN ..NN ..NN",
+    "..NN ..NN ..NN")
 ROW("  aligned block + 16", aligned_interior, EVERY, "--NN NNNN --NN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("free of stack", stack, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
+    "N... N... N...")
+ROW("  alloca", on_alloca, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("free of stack", stack, ONE, "N... N... N...", "N... N... N...", "N... N... N...")
-ROW("  alloca", on_alloca, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  static", in_static, ONE, "N... N... N...", "N... N... N...", "N... N... N...")
-ROW("  code", in_code, ONE, "N... N... N...", "N... N... N...", "N... N... N...")
-ROW("  unmapped", unmapped, ONE, "N... N... N...", "N... N... N...", "N... N... N...")
-ROW("  no address", far_off, ONE, "N... N... N...", "N... N... N...", "N... N... N...")
-ROW("  block + 1 GiB", beside, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  a mapping", mapping, ONE, "N... N... N...", "N... N... N...", "N... N... N...")
-ROW("  a mapping + 4096", mapping_middle, ONE, "N... N... N...", "N... N... N...", "N... N... N...")
-ROW("realloc of freed", resize_freed, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN")
+ROW("  static", in_static, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
+    "N... N... N...")
+ROW("  code", in_code, ONE, "N... N... N...", "N... N... N...", "N... N... N...", "N... N... N...")
+ROW("  unmapped", unmapped, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
+    "N... N... N...")
+ROW("  no address", far_off, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
+    "N... N... N...")
+ROW("  block + 1 GiB", beside, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("  a mapping", mapping, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
+    "N... N... N...")
+ROW("  a mapping + 4096", mapping_middle, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
+    "N... N... N...")
+ROW("realloc of freed", resize_freed, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
 ROW("  of freed, same size", resize_freed_same, EVERY, "--NN --NN --NN", "NNNN NN-N NNNN",
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("  of block + 16", resize_interior, EVERY, "c-NN NNNN c-NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  of block + 16", resize_interior, EVERY, "c-NN NNNN c-NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of stack", resize_stack, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of static", resize_static, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of a mapping", resize_mapping, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("  of stack", resize_stack, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("  of static", resize_static, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("  of a mapping", resize_mapping, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
 ROW("usable size of freed", usable_size_freed, EVERY, "---- ---- ----", "---- ---- ----",
-    "NNNN NNNN NNNN")
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of block + 16", usable_size_interior, EVERY, "---- ---- ----", "---- ---- ----",
-    "NNNN NNNN NNNN")
-ROW("  of stack", usable_size_stack, ONE, "-... -... -...", "-... -... -...", "N... N... N...")
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("  of stack", usable_size_stack, ONE, "-... -... -...", "-... -... -...", "N... N... N...",
+    "N... N... N...")
 ROW("delete, smaller size", delete_smaller, EVERY, "---- ---- ----", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN", "NNNN NNNN NNNN")
+ROW("  larger size", delete_larger, EVERY, "---- ---- ----", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  larger size", delete_larger, EVERY, "---- ---- ----", "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  aligned, other size", delete_aligned_other, EVERY, "---- ---- ----", "NNNN NNNN NNNN",
-    "-NNN -NNN -NNN")
-ROW("  twice", delete_twice, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN")
-ROW("new, free", new_free, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN")
-ROW("malloc, delete", malloc_delete, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN")
-ROW("new[], delete", array_delete, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN")
-ROW("new, delete[]", new_delete_array, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN")
+    "-NNN -NNN -NNN", "NNNN NNNN NNNN")
+ROW("  twice", delete_twice, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("new, free", new_free, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("malloc, delete", malloc_delete, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("new[], delete", array_delete, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
+ROW("new, delete[]", new_delete_array, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN",
+    "NNNN NNNN NNNN")
 ROW("aligned new, delete", aligned_delete_plain, EVERY, "---- ---- ----", "---- ---- ----",
-    "---- ---- ----")
-ROW("overflow by 1", over_1, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----")
-ROW("  by 8", over_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----")
-ROW("  by its size", over_block, EVERY, "---- ---- ----", "---- ---- ----", "??-- ??-- ??-?")
+    "---- ---- ----", "NNNN NNNN NNNN")
+ROW("overflow by 1", over_1, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+    "NNNC NNNC NNNC")
+ROW("  by 8", over_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----", "NNNC NNNC NNNC")
+ROW("  by its size", over_block, EVERY, "---- ---- ----", "---- ---- ----", "**-- **-- **-*",
+    "NNCC NNCC NNCC")
 ROW("  into free blocks", over_into_free, EVERY, "c--- c--- c---", "c--- c--- c---",
-    "??-- ??-- ??--")
-ROW("underflow by 1", under_1, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----")
-ROW("  by 8", under_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----")
-ROW("  by 16", under_16, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----")
+    "**-- **-- **--", "NNNC NNNC NNNC")
+ROW("underflow by 1", under_1, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+    "**CC **CC **CC")
+ROW("  by 8", under_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+    "**CC **CC **CC")
+ROW("  by 16", under_16, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+    "**CC **CC **CC")
 ROW("write after free, word 0", write_first_word, EVERY, "c--- c--- cc--", "c--- c--- cc--",
-    "nn-- nn-- nn--")
-ROW("  word 1", write_second_word, EVERY, "---- ---- ----", "---- ---- ----", "nn-- nn-- nn--")
-ROW("  word 3", write_later_word, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----")
-ROW("  all", write_all, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-- nn-- nn--")
-ROW("  zeros", write_zeros, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-- nn-- nn--")
-ROW("read after free", read_freed, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----")
-ROW("link to static", link_to_static, EVERY, "!!-- !!-- !!--", "CC-- CC-- CC--", "nn-- nn-- nn--")
-ROW("  to a live block", link_to_live, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-- nn-- nn--")
-ROW("  to no block", link_unaligned, EVERY, "CC-- CC-- CC--", "CC-- CC-- CC--", "nn-- nn-- nn--")
-ROW("  to itself", link_to_itself, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-- nn-- nn--")
-ROW("reuse at once", reuse_at_once, EVERY, "!!!! !!!! !!!-", "!!!! !!!! !!!!", "---- ---- ----")
+    "nn-- nn-- nn--", "nnCC nnCC nnCC")
+ROW("  word 1", write_second_word, EVERY, "---- ---- ----", "---- ---- ----", "nn-- nn-- nn--",
+    "nnCC nnCC nnCC")
+ROW("  word 3", write_later_word, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+    "nnCC nnCC nnCC")
+ROW("  all", write_all, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-- nn-- nn--",
+    "nnCC nnCC nnCC")
+ROW("  zeros", write_zeros, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-- nn-- nn--",
+    "nnCC nnCC nnCC")
+ROW("read after free", read_freed, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
+    "--CC --CC --CC")
+ROW("link to static", link_to_static, EVERY, "!!-- !!-- !!--", "CC-- CC-- CC--", "nn-- nn-- nn--",
+    "nnCC nnCC nnCC")
+ROW("  to a live block", link_to_live, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-- nn-- nn--",
+    "nnCC nnCC nnCC")
+ROW("  to no block", link_unaligned, EVERY, "CC-- CC-- CC--", "CC-- CC-- CC--", "nn-- nn-- nn--",
+    "nnCC nnCC nnCC")
+ROW("  to itself", link_to_itself, EVERY, "!!-- !!-- !!--", "!!-- !!-- !!--", "nn-- nn-- nn--",
+    "nnCC nnCC nnCC")
+ROW("reuse at once", reuse_at_once, EVERY, "!!!! !!!! !!!-", "!!!! !!!! !!!!", "---- ---- ----",
+    "---- ---- ----")
 ROW("write to malloc(0)", zero_size_write, ONE, "-... -... -...", "-... -... -...",
-    "-... -... -...")
+    "-... -... -...", "C... C... C...")

@@ -13,7 +13,7 @@
  *
  * The same program is run with the library by default, in its other modes, and without it, so with
  * the C library's malloc. With `all` as its argument it prints the table; without one it compares
- * each mode of the library with what is expected (misuse_rows.h). A cell that is expected to be ?
+ * each mode of the library with what is expected (misuse_rows.h). A cell that is expected to be *
  * depends on where things happen to lie. */
 #include "support/check.h"
 #include "support/child.h"
@@ -524,7 +524,7 @@ static const row_t rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0], CELLS = SIZES * WAYS };
 
-enum { BY_DEFAULT, CHECKED, HARDENED, MODES };
+enum { BY_DEFAULT, CHECKED, HARDENED, HARDENED_MORE, MODES };
 static const char *const expected[ROWS][MODES] = {
 #define ROW(name, run, of, ...) {__VA_ARGS__},
 #include "conform/misuse_rows.h"
@@ -537,6 +537,7 @@ typedef struct mode {
 static const mode_t_ modes[] = {{"default", "NUMALLOC_CHECK=0"},
                                 {"check", "NUMALLOC_CHECK=1"},
                                 {"harden=1", "NUMALLOC_HARDEN=1"},
+                                {"harden=2", "NUMALLOC_HARDEN=2"},
                                 {"libc", NULL}};
 enum { COLUMNS = sizeof modes / sizeof modes[0], LIBC = COLUMNS - 1 };
 
@@ -662,7 +663,7 @@ static void print_table(void) {
 static void compare(size_t r) {
     for (size_t m = 0; m < MODES; m++)
         for (size_t c = 0; c < CELLS + WAYS - 1; c++)
-            CHECK_MSG(expected[r][m][c] == '?' || expected[r][m][c] == found[m][r][c],
+            CHECK_MSG(expected[r][m][c] == '*' || expected[r][m][c] == found[m][r][c],
                       "%s, %s: %s, and not %s", rows[r].name, modes[m].name, found[m][r],
                       expected[r][m]);
 }

@@ -60,6 +60,49 @@ go stats --stats --check ls /
 is 0
 says "numalloc statistics"
 
+# ---- --check: an error in any process, whatever becomes of its status
+cat >wrong.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char *block = malloc(40);
+    if (argc > 1 && strcmp(argv[1], "over") == 0) block[40] = 1;
+    if (argc > 1 && strcmp(argv[1], "child") == 0) {
+        if (fork() == 0) {
+            free(block);
+            free(block);
+            _exit(0);
+        }
+        wait(NULL);
+    }
+    free(block);
+    return 3;
+}
+END
+gcc -O1 -fno-builtin -Wno-all -w wrong.c -o wrong
+go right --check ../../wrong
+is 3
+quiet
+go over --check ../../wrong over
+is 86
+says "overrun (40 bytes were asked for, and byte 40 was written)" "1 error was found"
+go child --check ../../wrong child
+is 86
+says "double free of" "1 error was found"
+NUMALLOC_ABORT=0 go on --check -q sh -c '../../wrong over; ../../wrong child; exit 0'
+is 86
+[ "$(grep -c '^numalloc: ' "$at/err")" = 2 ] || fail "--check: $(cat "$at/err")"
+NUMALLOC_MISUSE_FILE=$work/found go own --check ../../wrong over
+is 86
+grep -q "overrun" "$work/found" || fail "NUMALLOC_MISUSE_FILE has nothing"
+go nothing --check --profile ../../wrong over
+is 86
+go killed --check sh -c 'kill -9 $$'
+is 137
+ls "${TMPDIR:-/tmp}"/numalloc-check.* >/dev/null 2>&1 && fail "--check leaves its file"
+
 # ---- profiles of real programs
 go bash --profile bash -c 'echo out; echo err >&2; exit 3'
 is 3
@@ -152,7 +195,7 @@ go printed --env --sample=64K --access=watch --check
 is 0
 quiet
 [ "$(sed 's/=.*libnumalloc/=libnumalloc/' "$at/out")" = "LD_PRELOAD=libnumalloc.so.0
-NUMALLOC_CHECK=1
+NUMALLOC_HARDEN=2
 NUMALLOC_PROFILE=sample
 NUMALLOC_SAMPLE_INTERVAL=64K
 NUMALLOC_ACCESS=watch" ] || fail "--env: $(cat "$at/out")"
