@@ -129,12 +129,25 @@ static size_t usable(const na_span_t *span, const void *block) {
     return span->cls != 0 ? na_classes[na_class_in(span, block)].size : na_span_bytes(span);
 }
 
+/* NULL has no bytes, nor has a block of another malloc, as far as is known. */
+static NA_COLD size_t usable_otherwise(const na_span_t *span, const void *block) {
+    static const char what[] = "malloc_usable_size of";
+    if (block == NULL) return 0;
+    if (na_harden != 0) {
+        if (span == NULL && na_foreign_is_block(block)) return 0;
+        bool live = na_hardened_is_live(what, block);
+        return live && span != NULL ? usable(span, block) : 0;
+    }
+    if (span != NULL || na_pageheap_node_of((uintptr_t)block) != NA_NO_NODE) na_misuse(what, block);
+    return 0;
+}
+
 size_t NA_FN(malloc_usable_size)(void *block) {
     const na_span_t *span = na_span_of(block);
-    if (NA_UNLIKELY(na_harden != 0) && block != NULL &&
-        !na_hardened_is_live("malloc_usable_size of", block))
-        return 0;
-    return span != NULL ? usable(span, block) : 0;
+    if (NA_LIKELY(span != NULL) && NA_LIKELY(na_harden == 0) &&
+        NA_LIKELY(na_is_block_start(span, block)) && NA_LIKELY(na_record_is_live(span, block)))
+        return usable(span, block);
+    return usable_otherwise(span, block);
 }
 
 /* --- realloc --- */

@@ -53,9 +53,9 @@ ROW("  of static", resize_static, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NN
     "NNNN NNNN NNNN")
 ROW("  of a mapping", resize_mapping, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("usable size of freed", usable_size_freed, EVERY, "---- ---- ----", "---- ---- ----",
+ROW("usable size of freed", usable_size_freed, EVERY, "--NN --*N --NN", "NNNN NN*N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of block + 16", usable_size_interior, EVERY, "---- ---- ----", "---- ---- ----",
+ROW("  of block + 16", usable_size_interior, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of stack", usable_size_stack, ONE, "-... -... -...", "-... -... -...", "N... N... N...",
     "N... N... N...")
