@@ -37,7 +37,7 @@ static _Noreturn void end(const na_run_command_t *command, int status) {
     if (!command->quiet)
         na_run_say(errors == 1 ? "%zu error was found (above)" : "%zu errors were found (above)",
                    errors);
-    exit(NA_RUN_ERRORS);
+    exit(NA_RUN_FOUND);
 }
 
 /* Without a profile. */

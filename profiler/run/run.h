@@ -30,7 +30,7 @@
 
 /* Exit statuses of numalloc-run's own, as those of env, nice and timeout. */
 enum {
-    NA_RUN_ERRORS = 86,     /* --check has found some */
+    NA_RUN_FOUND = 86,      /* --check has found errors */
     NA_RUN_FAILED = 125,    /* numalloc-run itself could not go on */
     NA_RUN_CANNOT = 126,    /* the program is there and cannot be run, or not with numalloc */
     NA_RUN_NOT_FOUND = 127, /* there is no such program */
