@@ -41,6 +41,7 @@ ROOMS = [
     ["profiler/control"],
     ["alloc/policy"],
     ["alloc/api"],
+    ["profiler/guard"],
     ["profiler/record"],
     ["profiler/record/sources"],
     ["profiler/record/access"],

@@ -86,7 +86,7 @@ static void *take_on_node(na_tcache_t *tcache, unsigned node, size_t size) {
     na_bin_state_t *state = &tcache->states[cls];
     if (!prepare_lists(node)) return NULL;
     if (state->cap == 0) na_bin_begin(tcache, cls);
-    bool sample = na_sample_interval != 0 && state->until_sample < (int64_t)na_classes[cls].size;
+    bool sample = na_samples_bytes() && state->until_sample < (int64_t)na_classes[cls].size;
     void *block = NULL;
     if (!na_gate_enter(tcache)) return na_emergency_alloc(tcache, cls, size, NA_ENTRY_MALLOC);
     if (sample) block = na_sampled_take(node, cls);
@@ -95,7 +95,8 @@ static void *take_on_node(na_tcache_t *tcache, unsigned node, size_t size) {
     na_gate_leave(tcache);
     if (block == NULL) return NULL;
     if (sample)
-        state->until_sample = na_sampler_draw(&tcache->track);
+        state->until_sample =
+            na_sampler_draw(&tcache->track, na_classes[cls].size, &state->sample_step);
     else
         state->until_sample -= na_classes[cls].size;
     state->pops++;

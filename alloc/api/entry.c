@@ -13,6 +13,7 @@
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
 #include "alloc/thread/attach.h"
+#include "alloc/track/guarded.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/slack.h"
@@ -133,6 +134,10 @@ static size_t usable(const na_span_t *span, const void *block) {
 static NA_COLD size_t usable_otherwise(const na_span_t *span, const void *block) {
     static const char what[] = "malloc_usable_size of";
     if (block == NULL) return 0;
+    if (na_guard_holds(block)) {
+        size_t size = na_guard->size(block);
+        return size != SIZE_MAX ? size : 0;
+    }
     if (na_harden != 0) {
         if (span == NULL && na_foreign_is_block(block)) return 0;
         bool live = na_hardened_is_live(what, block);
@@ -248,6 +253,20 @@ static NA_NOINLINE void *resize_recorded(na_span_t *span, void *block, size_t si
     return resized;
 }
 
+/* A guarded block always moves: what still points to where it was is found. */
+static NA_COLD void *resize_guarded(void *block, size_t size) {
+    size_t have = na_guard->size(block);
+    if (have == SIZE_MAX) {
+        na_guard->not_live(block);
+        return NULL;
+    }
+    void *fresh = na_alloc(size, NA_ENTRY_REALLOC);
+    if (fresh == NULL) return NULL;
+    memcpy(fresh, block, have < size ? have : size);
+    na_free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, fresh);
+    return fresh;
+}
+
 /* Anything but a small block on an ordinary page that gets another size than 0. */
 NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t size) {
     if (block == NULL) return na_alloc(size, NA_ENTRY_REALLOC);
@@ -261,7 +280,9 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void *realloc_slow(void *block, size_t si
         if (fresh != NULL) na_free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, fresh);
         return fresh;
     }
-    if (NA_UNLIKELY(span == NULL)) return na_realloc_foreign(block, size);
+    if (NA_UNLIKELY(span == NULL))
+        return na_guard_holds(block) ? resize_guarded(block, size)
+                                     : na_realloc_foreign(block, size);
     if (NA_UNLIKELY(!na_hardened_is_live("realloc of", block))) return NULL;
     if (NA_UNLIKELY(!na_is_block_start(span, block) || !na_record_is_live(span, block))) {
         na_misuse("realloc of", block);

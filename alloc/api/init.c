@@ -18,10 +18,12 @@
 #include "alloc/thread/attach.h"
 #include "alloc/thread/background.h"
 #include "alloc/thread/fork.h"
+#include "alloc/track/guarded.h"
 #include "alloc/track/hooks.h"
 #include "alloc/track/misuse.h"
 #include "pagemap/pagemap.h"
 #include "profiler/control/control.h"
+#include "profiler/guard/guards.h"
 
 static na_lock_t init_lock;
 NA_FIRST static _Atomic(bool) done;
@@ -65,6 +67,7 @@ __attribute__((constructor(101))) static void at_load(void) {
         na_policy_at_load();
         if (na_policy_is_on()) na_control_note_policy();
         na_background_init();
+        na_guard_at_load();
         const na_hooks_t *hooks = na_hooks;
         if (hooks != NULL && hooks->on_load != NULL) hooks->on_load();
     }
@@ -74,7 +77,8 @@ __attribute__((constructor(101))) static void at_load(void) {
  */
 __attribute__((destructor(101))) static void at_unload(void) {
     if (!atomic_load_explicit(&done, memory_order_acquire)) return; /* nobody called */
-    if (na_hooks == NULL && !na_option(NA_OPT_STATS) && na_harden < 2) return;
+    if (na_hooks == NULL && !na_option(NA_OPT_STATS) && na_harden < 2 && na_guard == NULL) return;
+    na_guard_at_exit();
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return;
     na_control_at_exit(tcache);

@@ -17,6 +17,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
 #include "alloc/thread/attach.h"
+#include "profiler/guard/guards.h"
 
 static void add_tcache(na_tcache_t *tcache, void *arg) {
     na_totals_t *t = arg;
@@ -237,6 +238,7 @@ void na_stats_print(int fd) {
         print_node(node, fd);
     print_classes(&totals, fd);
     na_policy_print(fd);
+    na_guard_print(fd);
 }
 
 static int kept_stderr = -1;

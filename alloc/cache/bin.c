@@ -47,7 +47,7 @@ void na_bin_begin(na_tcache_t *tcache, unsigned cls) {
     state->least = (uint16_t)(c->thin - 1);
     state->size = c->size;
     state->pushed = (uint16_t)state->pushes;
-    state->until_sample = na_sampler_draw(&tcache->track);
+    state->until_sample = na_sampler_draw(&tcache->track, c->size, &state->sample_step);
 }
 
 void na_bin_grant(na_tcache_t *tcache, unsigned cls) {

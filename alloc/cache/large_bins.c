@@ -16,7 +16,7 @@ na_span_t na_large_bins_end;
 
 /* Whether each take and give has to be looked at. */
 static bool is_watched(const na_tcache_t *tcache) {
-    return na_sample_interval != 0 || na_tcache_watched(tcache);
+    return na_samples_bytes() || na_tcache_watched(tcache);
 }
 
 static void set_limit(na_tcache_t *tcache, uint64_t bytes) {
@@ -86,7 +86,7 @@ static bool must_enter(const na_tcache_t *tcache) {
 
 /* In mode sample: counts the bytes of a block that is not to be sampled. False: it is. */
 static bool is_unsampled(na_tcache_t *tcache, size_t bytes) {
-    if (na_sample_interval == 0) return true;
+    if (!na_samples_bytes()) return true;
     if (tcache->large_until_sample <= (int64_t)bytes) return false;
     tcache->large_until_sample -= (int64_t)bytes;
     return true;

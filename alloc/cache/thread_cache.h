@@ -92,6 +92,7 @@ typedef struct na_bin_state {
     uint16_t popped;       /* low part of `pops` when the bin last ran over */
     uint16_t pushed;       /* low part of `pushes` when the bin last ran dry */
     uint8_t reused;        /* blocks that were freed and wanted back (young.h) */
+    uint8_t sample_step;   /* what until_sample was drawn by (sampler.h) */
     int16_t extended_most; /* credit is extended up to this; 0: it is not (bin.h) */
     na_batch_t overflow;   /* stack of batches (overflow.h), remote frees taken in among them */
     int64_t until_sample;  /* mode sample: bytes until the next sampled block of this class */

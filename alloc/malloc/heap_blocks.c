@@ -25,9 +25,9 @@ static bool renew_credit(na_tcache_t *tcache, unsigned cls) {
     if (cache->credit < 0) cache->credit += size;
     int64_t until =
         cache->until_sample == INT64_MAX ? INT64_MAX : cache->until_sample + cache->credit;
-    bool sampled = na_sample_interval != 0 && until < size;
+    bool sampled = na_samples_bytes() && until < size;
     if (sampled)
-        until = na_sampler_draw(&tcache->track);
+        until = na_sampler_draw_large(&tcache->track);
     else if (until != INT64_MAX)
         until -= size;
     if (na_every_event) grant = 0;

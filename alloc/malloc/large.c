@@ -213,10 +213,10 @@ static void give_memory_back(const na_span_t *span) {
 static bool is_recorded(na_tcache_t *tcache, size_t bytes) {
     if (tcache == NULL) return false;
     if (na_every_is_recorded()) return true;
-    if (na_sample_interval == 0) return false;
+    if (!na_samples_bytes()) return false;
     tcache->large_until_sample -= (int64_t)bytes;
     if (tcache->large_until_sample > 0) return false;
-    tcache->large_until_sample = na_sampler_draw(&tcache->track);
+    tcache->large_until_sample = na_sampler_draw_large(&tcache->track);
     return true;
 }
 

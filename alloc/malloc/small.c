@@ -20,19 +20,26 @@
 #include "alloc/page/pageheap.h"
 #include "alloc/page/pressure.h"
 #include "alloc/thread/attach.h"
+#include "alloc/track/guarded.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
 
 /* --- malloc --- */
 
-/* Takes a block that the sampler chose, on a page of its own kind. */
+/* Takes a block that the sampler chose: guarded, or on a page of its own kind. NULL: it is to be as
+ * any other. */
 static void *take_sampled(na_tcache_t *tcache, unsigned cls, size_t requested, na_entry_t entry) {
     na_bin_state_t *state = &tcache->states[cls];
+    void *block = na_guard_take(&tcache->track, requested, state->size, state->sample_step, entry);
+    if (block != NULL || !na_samples_bytes()) {
+        state->until_sample = na_sampler_draw(&tcache->track, state->size, &state->sample_step);
+        return block;
+    }
     if (!na_gate_enter(tcache)) return NULL;
-    void *block = na_sampled_take(tcache->node, cls);
+    block = na_sampled_take(tcache->node, cls);
     na_gate_leave(tcache);
-    state->until_sample = na_sampler_draw(&tcache->track);
+    state->until_sample = na_sampler_draw(&tcache->track, state->size, &state->sample_step);
     if (block == NULL) return NULL;
     state->pops++;
     na_record_alloc(&tcache->track, na_span_of(block), block, requested, na_classes[cls].size,
@@ -304,6 +311,12 @@ NA_RACES_WITH_EMPTY void na_free_missed(void *block, uint32_t tag, na_release_t 
     if (NA_UNLIKELY(!na_large_bins_give(tcache, block))) free_untagged(block, tcache, how);
 }
 
+static NA_COLD void free_guarded(void *block, na_release_t how, const void *moved_to) {
+    na_tcache_t *tcache = na_tcache_enter();
+    na_guard_free(tcache != NULL ? &tcache->track : NULL, block, how, moved_to);
+    if (tcache != NULL) na_tcache_leave(tcache);
+}
+
 void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved_to) {
     if ((tag & 0xffff) == 0) {
         __atomic_store_n(&na_self->bins[0].push, 0, __ATOMIC_RELAXED); /* tag.h */
@@ -328,7 +341,10 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved
 
     na_span_t *span = tag == NA_TAG_NONE || na_every_event ? na_span_of(block) : NULL;
     if (span == NULL && tag == NA_TAG_NONE) {
-        na_free_foreign(block);
+        if (NA_UNLIKELY(na_guard_holds(block)))
+            free_guarded(block, how, moved_to);
+        else
+            na_free_foreign(block);
         return;
     }
     na_tcache_t *tcache = na_tcache_enter(); /* as for malloc */

@@ -46,7 +46,7 @@ void *na_alloc_slow(size_t size, na_entry_t entry, unsigned cls);
  * (0: not an address); `moved_to`: where realloc copied it, or NULL. In this order:
  *   - the block lies in a mixed span (holes.h);
  *   - the bin has room and its credit is spent (bin.h, quick renewals);
- *   - it is no block of ours (foreign.h);
+ *   - it is guarded (track/guarded.h), or no block of ours (foreign.h);
  *   - no thread cache, a switch, another node: as for malloc; a fork stands before it
  *     (emergency.h);
  *   - the bin is full (bin.h), or another owner's batch (remote.h);

@@ -16,6 +16,7 @@
 #include "alloc/sys/thread.h"
 #include "alloc/thread/attach.h"
 #include "alloc/thread/switch.h"
+#include "alloc/track/guarded.h"
 #include "alloc/track/hooks.h"
 
 enum {
@@ -101,6 +102,7 @@ static void prepare(void) {
     f->control = na_controller != NULL && na_controller->before_fork();
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL && hooks->before_fork != NULL) hooks->before_fork();
+    if (na_guard != NULL) na_guard->before_fork();
     f->list = na_tcache_lock_list();
     if (atomic_load(&na_forking) == 0) {
         f->gate = true;
@@ -138,6 +140,7 @@ static void in_parent(void) {
     if (f->gate) na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
     const na_hooks_t *hooks = na_hooks;
     if (hooks != NULL && hooks->after_fork_parent != NULL) hooks->after_fork_parent();
+    if (na_guard != NULL) na_guard->after_fork(false);
     if (f->control) na_controller->after_fork_parent();
     leave(f->first);
 }
@@ -167,6 +170,7 @@ static void in_child(void) {
     const na_hooks_t *hooks = na_hooks;
     void *none = NULL;
     if (hooks != NULL) hooks->after_fork_child(&none);
+    if (na_guard != NULL) na_guard->after_fork(true);
     na_thread_after_fork_child();
     leave(f->first);
 }

@@ -80,12 +80,18 @@ void na_switch_on(const na_hooks_t *hooks, bool every_event) {
 bool na_switch_off(const na_tcache_t *self) {
     atomic_store(&na_hooks, NULL);
     set_every_event(false);
-    na_sample_interval = 0;
+    na_sample_interval = na_sample_idle;
     raise_alarm();
     bool all = all_left(self);
     atomic_fetch_add(&na_session, 1);
     na_record_let_quicken(all && !na_strict && na_harden == 0);
     return all;
+}
+
+void na_switch_idle_samples(uint64_t interval) {
+    na_sample_idle = interval;
+    if (atomic_load(&na_hooks) == NULL) na_sample_interval = interval;
+    raise_alarm();
 }
 
 bool na_switch_pause(const na_tcache_t *self) {
@@ -139,10 +145,12 @@ void na_switch_alarmed(na_tcache_t *tcache) {
         for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++) {
             if (tcache->states[cls].cap == 0) continue;
             na_bin_count(tcache, cls);
-            tcache->states[cls].until_sample = na_sampler_draw(&tcache->track); /* has no memory */
+            na_bin_state_t *state = &tcache->states[cls];
+            state->until_sample = /* has no memory */
+                na_sampler_draw(&tcache->track, state->size, &state->sample_step);
             na_bin_grant(tcache, cls);
         }
-        tcache->large_until_sample = na_sampler_draw(&tcache->track);
+        tcache->large_until_sample = na_sampler_draw_large(&tcache->track);
         na_heap_cache_switched(tcache);
     }
     if (na_controller != NULL) na_controller->attend(tcache);

@@ -57,6 +57,10 @@ bool na_switch_off(const na_tcache_t *self);
 bool na_switch_pause(const na_tcache_t *self);
 void na_switch_resume(void);
 
+/* What the sampler's interval is while no profile has one of its own; it holds at once if none
+ * runs. Once, in the library's constructor. */
+void na_switch_idle_samples(uint64_t interval);
+
 /* A thread cache that was made just now, before its first draw of the sampler. */
 void na_switch_new_tcache(na_tcache_t *tcache);
 /* The thread cache's word differs from na_alarm: takes credits back and has the controller attend.

@@ -5,6 +5,9 @@
 #include "alloc/sys/os.h"
 
 _Atomic(uint64_t) na_sample_interval;
+_Atomic(uint8_t) na_sample_step;
+uint64_t na_sample_fixed;
+uint64_t na_sample_idle;
 
 static uint64_t next_random(na_track_t *track) {
     if (NA_UNLIKELY(track->random == 0)) na_sampler_seed(track);
@@ -41,10 +44,58 @@ static double minus_log(uint64_t m) {
     return exponent * 0.69314718055994531 - 2 * t * sum;
 }
 
-int64_t na_sampler_draw(na_track_t *track) {
-    if (na_sample_interval <= NA_SAMPLE_ALL) return na_sample_interval == 0 ? INT64_MAX : 1;
-    double bytes = minus_log(next_random(track) >> 11) * (double)na_sample_interval;
+/* Of this mean. */
+static int64_t exponential(na_track_t *track, double mean) {
+    double bytes = minus_log(next_random(track) >> 11) * mean;
     return bytes < 1 ? 1 : bytes > 0x1p62 ? (int64_t)1 << 62 : (int64_t)bytes;
+}
+
+int64_t na_sampler_draw_large(na_track_t *track) {
+    uint64_t interval = na_sample_interval;
+    if (interval <= NA_SAMPLE_ALL) return interval == 0 ? INT64_MAX : 1;
+    return interval == NA_SAMPLE_EACH ? INT64_MAX : exponential(track, (double)interval);
+}
+
+double na_sampler_each(uint8_t step) {
+    static const double eighths[8] = {1,
+                                      1.0905077326652577,
+                                      1.189207115002721,
+                                      1.2968395546510096,
+                                      1.4142135623730951,
+                                      1.5422108254079407,
+                                      1.681792830507429,
+                                      1.8340080864093424};
+    if (step == NA_SAMPLE_FIXED) return (double)na_sample_fixed;
+    return (double)(UINT64_C(1) << step / 8 % 64) * eighths[step % 8];
+}
+
+int64_t na_sampler_draw(na_track_t *track, uint32_t size, uint8_t *step) {
+    if (na_sample_interval != NA_SAMPLE_EACH) return na_sampler_draw_large(track);
+    *step = atomic_load_explicit(&na_sample_step, memory_order_relaxed);
+    double each = na_sampler_each(*step);
+    return each <= 1 ? 1 : exponential(track, each * size);
+}
+
+double na_sampler_chance(size_t usable, uint8_t step) {
+    uint64_t interval = na_sample_interval;
+    double x;
+    if (interval == NA_SAMPLE_EACH) {
+        double each = na_sampler_each(step);
+        if (each <= 1) return 1;
+        x = 1 / each;
+    } else {
+        if (interval <= NA_SAMPLE_ALL) return 1;
+        x = (double)usable / (double)interval;
+    }
+    if (x > 40) return 1;
+    unsigned halved = 0;
+    for (; x > 0.125; x /= 2)
+        halved++;
+    double missed = 1 - x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5)))); /* exp(-x) */
+    if (halved == 0) return x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
+    while (halved-- > 0)
+        missed *= missed;
+    return 1 - missed;
 }
 
 /* The whole part of an exponential draw is geometric: p = 1 - exp(-1 / each). */

@@ -3,10 +3,15 @@
  * Samples are the points of a Poisson process over the bytes handed out, of rate 1 / interval: each
  * class of each thread cache counts down bytes drawn from an exponential distribution. The
  * processes of all classes and threads add up to one Poisson process, so that a block of b usable
- * bytes is sampled with probability 1 - exp(-b / interval), whatever else goes on. */
+ * bytes is sampled with probability 1 - exp(-b / interval), whatever else goes on.
+ *
+ * For guards alone (guarded.h) blocks are drawn by their number, not by their bytes: the interval
+ * of each small class is so many blocks of it, and large blocks are not drawn. */
 #ifndef NUMALLOC_ALLOC_TRACK_SAMPLER_H
 #define NUMALLOC_ALLOC_TRACK_SAMPLER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "alloc/track/track.h"
@@ -15,9 +20,32 @@
 extern _Atomic(uint64_t) na_sample_interval;
 #define NA_SAMPLE_ALL 1u /* an interval by which no block is passed over, not even by chance */
 
+#define NA_SAMPLE_EACH UINT64_MAX /* the interval is na_sampler_each(na_sample_step) blocks */
+/* Steps are eighths of a doubling, so that a byte says by which interval a class's next sample was
+ * drawn, whatever it is by then. */
+#define NA_SAMPLE_STEPS 208u
+#define NA_SAMPLE_FIXED 255u /* na_sample_fixed blocks, constant */
+extern _Atomic(uint8_t) na_sample_step;
+extern uint64_t na_sample_fixed;
+double na_sampler_each(uint8_t step);
+/* The interval while no profile has another one: 0, or NA_SAMPLE_EACH where blocks are guarded. */
+extern uint64_t na_sample_idle;
+
+/* A profile samples: small blocks and large ones by their bytes, and those of heaps. */
+NA_INLINE bool na_samples_bytes(void) {
+    return na_sample_interval + 1 > 1;
+}
+
 void na_sampler_seed(na_track_t *track);
-/* Bytes until the next sample, at least 1; INT64_MAX when off. */
-int64_t na_sampler_draw(na_track_t *track);
+/* Bytes until the next sample of a small class with blocks of `size` bytes, at least 1; INT64_MAX
+ * when off. *step: what it was drawn by, if blocks are drawn by number. */
+int64_t na_sampler_draw(na_track_t *track, uint32_t size, uint8_t *step);
+/* The same of large blocks. */
+int64_t na_sampler_draw_large(na_track_t *track);
+/* With which a block of a small class, of `usable` bytes, is sampled, where that was drawn by
+ * `step`.
+ */
+double na_sampler_chance(size_t usable, uint8_t step);
 /* How many events to pass over, so that each is met with the same probability, one in `each` or a
  * little less, independently of the others. */
 uint32_t na_sampler_gap(na_track_t *track, uint32_t each);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "profiler/containers/array.h"
+#include "profiler/format/guard_file.h"
 #include "profiler/format/nprof.h"
 
 bool na_is_directory(const char *path) {
@@ -28,23 +29,34 @@ static bool add(na_files_t *files, size_t *room, char *path) {
     return true;
 }
 
-/* By its name, or by its first bytes: names are the user's choice. */
-static bool is_profile(const char *path, const char *name) {
+static bool begins_with(const char *path, const void *magic) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
-    if (strstr(name, ".nprof") != NULL) return true;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    uint64_t magic = 0;
-    bool is = fd >= 0 && read(fd, &magic, sizeof magic) == sizeof magic && magic == NA_NPROF_MAGIC;
+    char found[sizeof(uint64_t)];
+    bool is = fd >= 0 && read(fd, found, sizeof found) == sizeof found &&
+              memcmp(found, magic, sizeof found) == 0;
     if (fd >= 0) close(fd);
     return is;
+}
+
+bool na_is_error_file(const char *path) {
+    return begins_with(path, NA_GF_MAGIC);
+}
+
+/* By its name, or by its first bytes: names are the user's choice. */
+static bool is_profile(const char *path, const char *name) {
+    static const uint64_t magic = NA_NPROF_MAGIC;
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    return strstr(name, ".nprof") != NULL || begins_with(path, &magic);
 }
 
 static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static na_status_t add_directory(na_files_t *files, size_t *room, const char *path) {
+static na_status_t add_directory(na_files_t *files, size_t *room, const char *path, bool errors) {
     DIR *directory = opendir(path);
     if (directory == NULL) return na_fail("%s: %s", path, strerror(errno));
     size_t first = files->count, length = strlen(path);
@@ -54,13 +66,17 @@ static na_status_t add_directory(na_files_t *files, size_t *room, const char *pa
         const char *slash = length != 0 && path[length - 1] == '/' ? "" : "/";
         if (asprintf(&name, "%s%s%s", path, slash, e->d_name) < 0) name = NULL;
         good = name != NULL;
-        if (good && is_profile(name, e->d_name))
+        if (good && (errors ? na_is_error_file(name) : is_profile(name, e->d_name)))
             good = add(files, room, name);
         else
             free(name);
     }
     closedir(directory);
     if (!good) return NA_STATUS_MEMORY;
+    if (files->count == first && errors)
+        return na_fail("%s: no file of errors is in this directory; NUMALLOC_GUARD_FILE=%s puts "
+                       "them there",
+                       path, path);
     if (files->count == first)
         return na_fail("%s: no profile is in this directory; NUMALLOC_PROFILE_FILE=%s puts them "
                        "there",
@@ -69,13 +85,13 @@ static na_status_t add_directory(na_files_t *files, size_t *room, const char *pa
     return NA_STATUS_WHOLE;
 }
 
-na_status_t na_files_find(const char *const *words, size_t count, na_files_t *files) {
+na_status_t na_files_find(const char *const *words, size_t count, bool errors, na_files_t *files) {
     *files = (na_files_t){0};
     size_t room = 0;
     for (size_t i = 0; i < count; i++) {
         na_status_t status = NA_STATUS_WHOLE;
         if (na_is_directory(words[i]))
-            status = add_directory(files, &room, words[i]);
+            status = add_directory(files, &room, words[i], errors);
         else if (!add(files, &room, strdup(words[i])))
             status = NA_STATUS_MEMORY;
         if (status != NA_STATUS_WHOLE) return status;

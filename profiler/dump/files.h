@@ -12,9 +12,14 @@ typedef struct na_files {
 
 bool na_is_directory(const char *path);
 
-/* What is no directory stays as it is, readable or not. NA_STATUS_NOTHING: a directory cannot be
- * read, or has no profile; said. Free in any case. */
-na_status_t na_files_find(const char *const *words, size_t count, na_files_t *files);
+/* A file of errors (profiler/format/guard_file.h), by its first bytes. */
+bool na_is_error_file(const char *path);
+
+/* What is no directory stays as it is, readable or not. `errors`: it stands for the files of errors
+ * in it instead. NA_STATUS_NOTHING: a directory cannot be read, or has none; said. Free in any
+ * case.
+ */
+na_status_t na_files_find(const char *const *words, size_t count, bool errors, na_files_t *files);
 void na_files_free(na_files_t *files);
 
 #endif

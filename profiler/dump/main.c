@@ -30,6 +30,7 @@ static const na_view_t *choose(const na_command_line_t *line, const char *const 
         na_fail("no such view: %s; see numalloc-dump --help", first);
         return NULL;
     }
+    if (na_is_error_file(first)) return na_view_find("errors");
     return line->word_count > 1 || na_is_directory(first) ? na_view_find("list") : na_views[0];
 }
 
@@ -77,7 +78,8 @@ static na_status_t show(const na_view_t *view, const na_command_line_t *line,
 
     if (most == SIZE_MAX) {
         na_files_t found;
-        na_status_t status = na_files_find(files, count, &found);
+        na_status_t status =
+            na_files_find(files, count, (view->flags & NA_VIEW_ERRORS) != 0, &found);
         if (status == NA_STATUS_WHOLE)
             status = view->show_files((const char *const *)found.items, found.count, o);
         na_files_free(&found);

@@ -28,6 +28,7 @@
     X(realloc)                                                                                     \
     X(leaks)                                                                                       \
     X(source)                                                                                      \
+    X(errors)                                                                                      \
     X(warnings)                                                                                    \
     X(run)                                                                                         \
     X(top)                                                                                         \

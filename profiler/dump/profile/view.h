@@ -18,6 +18,7 @@
 /* Light, but with --filter, which asks for the names on stacks. */
 #define NA_VIEW_FILTERS_STACKS 16u
 #define NA_VIEW_ACCESSES       32u /* needs accesses to be recorded, in whatever mode */
+#define NA_VIEW_ERRORS         64u /* of files of errors, which are no profiles */
 
 /* Why an export does without the options of tables. */
 #define NA_VIEW_WHOLE "an export has what its reader wants, all of it"

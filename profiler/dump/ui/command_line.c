@@ -23,6 +23,7 @@ typedef enum option_id {
     OPT_WRAPPERS,
     OPT_SKIP,
     OPT_ADDRESSES,
+    OPT_ADDRESS,
     OPT_METRIC,
     OPT_DEPTH,
     OPT_MIN,
@@ -99,6 +100,9 @@ static const struct row {
     {"addresses", OPT_ADDRESSES, NA_TAKES_ADDRESSES, NULL,
      "text: each function without symbols by its address,\n"
      "instead of one row, or one node of a tree, for those of a library"},
+    {"address", OPT_ADDRESS, NA_TAKES_ADDRESS, "ADDRESS",
+     "what is known of this address (hexadecimal): of a fault that was not\n"
+     "reported, from a core file or the kernel's log"},
     {"metric", OPT_METRIC, NA_TAKES_METRIC, "M",
      "the figure to write: peak (default), live, total or count"},
     {"depth", OPT_DEPTH, NA_TAKES_DEPTH, "N", "levels of the tree, default 16"},
@@ -315,6 +319,16 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         if (!read_regex(&o->skip[o->skip_count], row->name, value)) return false;
         o->skip_count++;
         return true;
+    case OPT_ADDRESS: {
+        char *end;
+        errno = 0;
+        if (strtoull(value, &end, 16) == 0 || *end != 0 || errno != 0) {
+            na_fail("--address takes a hexadecimal address, not: %s", value);
+            return false;
+        }
+        o->address = value;
+        return true;
+    }
     case OPT_METRIC:
         o->metric = value;
         return true;

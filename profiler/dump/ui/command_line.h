@@ -52,6 +52,7 @@ typedef enum na_option_bit {
     NA_TAKES_INCREASE = 1 << 29, /* --fail-on-increase */
     NA_TAKES_POLICY = 1 << 30,   /* --only, --min-gain, --explain, --check, --compare */
 } na_option_bit_t;
+#define NA_TAKES_ADDRESS (UINT64_C(1) << 31)
 
 #define NA_TAKES_TABLE                                                                             \
     (NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_JSON | NA_TAKES_CSV)
@@ -102,6 +103,7 @@ typedef struct na_options {
     const char *only;             /* kind of rules; NULL: all */
     double min_gain;              /* a fraction */
     bool names, keys;             /* help, for completion: bare names of options; keys of --sort */
+    const char *address;          /* of a fault; NULL: not given */
 } na_options_t;
 
 /* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for

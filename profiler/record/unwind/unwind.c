@@ -8,10 +8,14 @@
  * Readable memory: [lo, hi) of na_unwind_thread_t has been probed page by page up to the end of the
  * thread's stack, which lives as long as the thread. On any other stack (signal stack, coroutine)
  * each page is probed again in each walk. The frames of a walk must climb strictly. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* REG_RIP and its like */
+#endif
 #include "profiler/record/unwind/unwind.h"
 
 #include <stdatomic.h>
 #include <sys/auxv.h>
+#include <ucontext.h>
 
 #include "alloc/sys/base.h"
 #include "alloc/sys/syscall.h"
@@ -363,6 +367,40 @@ NA_NOINLINE size_t na_unwind_exact(na_unwind_thread_t *thread, uintptr_t *pcs, s
 
 NA_NOINLINE size_t na_unwind(uintptr_t *pcs, size_t max, bool *truncated) {
     return walk(NULL, pcs, max, NULL, truncated, true);
+}
+
+NA_COLD size_t na_unwind_context(const void *context, uintptr_t *pcs, size_t max, bool *truncated) {
+    const ucontext_t *uc = context;
+    walk_t w = {.pcs = pcs, .max = max};
+#if defined(__x86_64__)
+    const greg_t *g = uc->uc_mcontext.gregs;
+    na_cfi_regs_t regs = {.valid = 1U << NA_DW_RBX | 1U << NA_DW_RBP | 1U << NA_DW_RSP |
+                                   0xfU << NA_DW_R12 | 1U << NA_DW_RA};
+    regs.r[NA_DW_RBX] = (uint64_t)g[REG_RBX];
+    regs.r[NA_DW_RBP] = (uint64_t)g[REG_RBP];
+    regs.r[NA_DW_RSP] = (uint64_t)g[REG_RSP];
+    regs.r[NA_DW_R12] = (uint64_t)g[REG_R12];
+    regs.r[NA_DW_R12 + 1] = (uint64_t)g[REG_R13];
+    regs.r[NA_DW_R12 + 2] = (uint64_t)g[REG_R14];
+    regs.r[NA_DW_R12 + 3] = (uint64_t)g[REG_R15];
+    regs.r[NA_DW_RA] = (uint64_t)g[REG_RIP];
+    if (max != 0) {
+        emit(&w, (uintptr_t)g[REG_RIP], true);
+        walk_exact(&w, regs);
+    }
+#else
+    uintptr_t fp = uc->uc_mcontext.regs[29], sp = uc->uc_mcontext.sp, pc = uc->uc_mcontext.pc;
+    enter_stack(&w, sp);
+    while (pc != 0 && emit(&w, pc, w.count == 0) && fp != 0) {
+        if (!frame_pointer_step(&w, &pc, &sp, &fp)) {
+            w.truncated = true;
+            break;
+        }
+        w.floor = sp;
+    }
+#endif
+    *truncated = w.truncated;
+    return w.count;
 }
 
 void na_unwind_after_fork(void) {

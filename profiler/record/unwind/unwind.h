@@ -34,6 +34,10 @@ size_t na_unwind_thread(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, 
 size_t na_unwind_exact(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, uint64_t *exact,
                        bool *truncated);
 
+/* The stack of a thread that a signal interrupted, from its ucontext_t; pcs[0] is the interrupted
+ * instruction's. In the handler. */
+size_t na_unwind_context(const void *context, uintptr_t *pcs, size_t max, bool *truncated);
+
 /* Code whose frames are left out where they are innermost; both 0: none. Constant after
  * na_unwind_init. */
 extern uintptr_t na_unwind_skip_lo, na_unwind_skip_hi;

@@ -1,0 +1,233 @@
+/* area.c - slots between inaccessible pages, and the records of the blocks in them. */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "profiler/guard/state.h"
+
+/* Page 0 of the area and the page behind each slot are never accessible. */
+
+static uintptr_t page_address(uint32_t page) {
+    return na_guard_area + (uintptr_t)page * na_os_page;
+}
+
+static uint32_t page_of(uintptr_t address) {
+    return (uint32_t)((address - na_guard_area) / na_os_page);
+}
+
+uint32_t na_guard_slot_pages(size_t size) {
+    return (uint32_t)((size + na_os_page - 1) / na_os_page);
+}
+
+static uint32_t first_page(const na_gf_record_t *record) {
+    return page_of(record->address);
+}
+
+static uint32_t pages_of(const na_gf_record_t *record) {
+    return na_guard_slot_pages(record->size);
+}
+
+static bool is_live(const na_gf_record_t *record) {
+    uint8_t state = __atomic_load_n(&record->state, __ATOMIC_RELAXED);
+    return state == NA_GF_LIVE || state == NA_GF_LEAVING;
+}
+
+/* --- the system --- */
+
+/* New pages in place of what is there. */
+static bool map_anew(uint32_t page, uint32_t count, bool accessible) {
+    uintptr_t at = page_address(page);
+    size_t bytes = (size_t)count * na_os_page;
+    long r = na_syscall(
+        SYS_mmap, (long)at, (long)bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (accessible ? 0 : MAP_NORESERVE), -1, 0);
+    if (r != (long)at) return false;
+    if (!accessible) na_os_dump((void *)at, bytes, false);
+    return true;
+}
+
+/* Where addresses are limited, a sixteenth of the limit at most. */
+bool na_guard_area_make(void) {
+    size_t bytes = NA_GUARD_AREA;
+    uint64_t limit = na_os_space_limit();
+    while (bytes >= NA_GUARD_AREA_LEAST && (limit != UINT64_MAX && bytes > limit / 16))
+        bytes /= 2;
+    void *area = NULL;
+    for (; bytes >= NA_GUARD_AREA_LEAST; bytes /= 2)
+        if ((area = na_os_reserve(bytes, (size_t)2 << 20)) != NULL) break;
+    if (area == NULL) return false;
+    na_os_dump(area, bytes, false);
+    na_guards.pages = (uint32_t)(bytes / na_os_page);
+    na_guards.owner = na_os_map(na_align_up(na_guards.pages * sizeof(uint16_t), na_os_page));
+    if (na_guards.owner == NULL) {
+        na_os_unmap(area, bytes);
+        return false;
+    }
+    na_guards.head = 1;
+    na_guard_area = (uintptr_t)area;
+    na_guard_bytes = bytes;
+    return true;
+}
+
+/* --- slots --- */
+
+static na_gf_record_t *owner_of(uint32_t page) {
+    uint16_t owner = __atomic_load_n(&na_guards.owner[page], __ATOMIC_RELAXED);
+    return owner != 0 ? &na_guards.t->records[owner - 1] : NULL;
+}
+
+static bool covers(const na_gf_record_t *record, uint32_t page) {
+    uint32_t first = first_page(record);
+    return record->state != NA_GF_NEVER && page >= first && page <= first + pages_of(record);
+}
+
+na_gf_record_t *na_guard_record_at(uintptr_t address) {
+    uint32_t page = page_of(address);
+    na_gf_record_t *record = owner_of(page);
+    return record != NULL && covers(record, page) ? record : NULL;
+}
+
+/* First of `count` pages and one behind them that no live block has; 0: none. */
+static uint32_t find_place(uint32_t count) {
+    uint32_t page = na_guards.head;
+    bool again = false;
+    for (uint32_t passed = 0; passed <= 2 * NA_GUARD_LIVE; passed++) {
+        if (page + count + 1 > na_guards.pages) {
+            if (again) return 0;
+            again = true;
+            page = 1;
+        }
+        const na_gf_record_t *in_the_way = NULL;
+        for (uint32_t i = 0; i <= count && in_the_way == NULL; i++) {
+            const na_gf_record_t *r = owner_of(page + i);
+            if (r != NULL && is_live(r) && covers(r, page + i)) in_the_way = r;
+        }
+        if (in_the_way == NULL) return page;
+        page = first_page(in_the_way) + pages_of(in_the_way) + 1;
+    }
+    return 0;
+}
+
+/* The oldest record that is not a live block's. (There are more records than live blocks.) */
+static uint16_t next_record(void) {
+    for (;;) {
+        uint32_t i = na_guards.next_record;
+        na_guards.next_record = i + 1 < NA_GUARD_RECORDS ? i + 1 : 0;
+        if (!is_live(&na_guards.t->records[i])) return (uint16_t)i;
+    }
+}
+
+/* Pages that an error had opened, and that are about to get another owner. */
+static void close_opened(uint32_t page, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        na_gf_record_t *r = owner_of(page + i);
+        if (r == NULL || (r->flags & NA_GF_OPENED) == 0 || is_live(r) || !covers(r, page + i))
+            continue;
+        for (uint32_t own = first_page(r); own <= first_page(r) + pages_of(r); own++)
+            if (owner_of(own) == r) map_anew(own, 1, false);
+        r->flags &= (uint8_t)~NA_GF_OPENED;
+    }
+}
+
+static void paint(const na_gf_record_t *record);
+
+na_gf_record_t *na_guard_area_take(size_t size, size_t alignment) {
+    uint32_t count = na_guard_slot_pages(size);
+    if (na_guards.live_pages + count > NA_GUARD_LIVE || na_guards.live_blocks == NA_GUARD_LIVE)
+        return NULL;
+    uint32_t page = find_place(count);
+    if (page == 0) return NULL;
+    close_opened(page, count + 1);
+    if (!map_anew(page, count, true)) return NULL;
+    uint16_t place = next_record();
+    na_gf_record_t *record = &na_guards.t->records[place];
+    uintptr_t start = page_address(page), end = start + (uintptr_t)count * na_os_page;
+    bool at_end = (na_guard_random() & 3) != 0;
+    *record = (na_gf_record_t){
+        .address = at_end ? na_align_down(end - size, alignment) : start,
+        .size = (uint32_t)size,
+        .alloc_ms = na_guard_now(),
+        .state = NA_GF_LIVE,
+    };
+    for (uint32_t i = 0; i <= count; i++)
+        __atomic_store_n(&na_guards.owner[page + i], (uint16_t)(place + 1), __ATOMIC_RELAXED);
+    na_guards.head = page + count + 1;
+    na_guards.live_pages += count;
+    na_guards.live[na_guards.live_blocks++] = place;
+    paint(record);
+    return record;
+}
+
+void na_guard_area_give(na_gf_record_t *record) {
+    uint16_t place = (uint16_t)(record - na_guards.t->records);
+    for (uint32_t i = 0; i < na_guards.live_blocks; i++) {
+        if (na_guards.live[i] != place) continue;
+        na_guards.live[i] = na_guards.live[--na_guards.live_blocks];
+        na_guards.live_pages -= pages_of(record);
+        break;
+    }
+    uint32_t page = first_page(record), count = pages_of(record);
+    if ((record->flags & NA_GF_OPENED) != 0) { /* beyond one of its ends */
+        page--;
+        count += 2;
+        record->flags &= (uint8_t)~NA_GF_OPENED;
+    }
+    /* Refused (the process has as many mappings as it may): the memory at least is given back. */
+    if (!map_anew(page, count, false)) na_os_purge((void *)page_address(page), count * na_os_page);
+    __atomic_store_n(&record->state, NA_GF_FREED, __ATOMIC_RELEASE);
+}
+
+/* --- the pattern --- */
+
+typedef struct slack {
+    unsigned char *before, *behind; /* the block begins, and ends, here */
+    size_t before_bytes, behind_bytes;
+} slack_t;
+
+static slack_t slack_of(const na_gf_record_t *record) {
+    uint32_t page = first_page(record);
+    uintptr_t start = page_address(page), end = page_address(page + pages_of(record));
+    size_t before = record->address - start, behind = end - record->address - record->size;
+    return (slack_t){
+        .before = (unsigned char *)record->address,
+        .behind = (unsigned char *)record->address + record->size,
+        .before_bytes = before < NA_GUARD_CANARY ? before : NA_GUARD_CANARY,
+        .behind_bytes = behind < NA_GUARD_CANARY ? behind : NA_GUARD_CANARY,
+    };
+}
+
+/* Neither zero, nor text, nor the same in neighbours. */
+static unsigned char pattern_at(const void *address) {
+    return (unsigned char)(0xa5 ^ ((uintptr_t)address & 0x3f));
+}
+
+static void paint(const na_gf_record_t *record) {
+    slack_t s = slack_of(record);
+    for (size_t i = 1; i <= s.before_bytes; i++)
+        s.before[-(ptrdiff_t)i] = pattern_at(s.before - i);
+    for (size_t i = 0; i < s.behind_bytes; i++)
+        s.behind[i] = pattern_at(s.behind + i);
+}
+
+int32_t na_guard_damage(const na_gf_record_t *record) {
+    slack_t s = slack_of(record);
+    for (size_t i = s.behind_bytes; i > 0; i--)
+        if (s.behind[i - 1] != pattern_at(s.behind + i - 1)) return (int32_t)i;
+    for (size_t i = s.before_bytes; i > 0; i--)
+        if (s.before[-(ptrdiff_t)i] != pattern_at(s.before - i)) return -(int32_t)i;
+    return 0;
+}
+
+/* --- errors --- */
+
+bool na_guard_is_protected(const na_gf_record_t *record, uintptr_t address) {
+    uint32_t page = page_of(address), first = first_page(record);
+    return !is_live(record) || page < first || page >= first + pages_of(record);
+}
+
+bool na_guard_area_open(na_gf_record_t *record, uintptr_t address) {
+    record->flags |= NA_GF_OPENED;
+    uintptr_t at = na_align_down(address, na_os_page);
+    return na_syscall(SYS_mprotect, (long)at, (long)na_os_page, PROT_READ | PROT_WRITE, 0, 0, 0) ==
+           0;
+}

@@ -1,0 +1,189 @@
+/* guard_file.c - the tables as a file: mapped from the beginning where NUMALLOC_GUARD_FILE names
+ * one, so that it is there whatever becomes of the process; else written when an error is found.
+ *
+ * The name is made whole when the guards begin, because programs go to other directories. In a
+ * forked child it is made anew with the child's process id, and the tables are the child's own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "alloc/sys/options.h"
+#include "alloc/sys/print.h"
+#include "profiler/guard/state.h"
+
+#define PATTERN     "numalloc.%e.%p.%t.errors"
+#define NAME_LENGTH 4096u
+
+static char pattern[NAME_LENGTH]; /* whole; empty: there is none */
+static char name[NAME_LENGTH];    /* of this process, once it was asked for */
+static bool mapped;
+
+typedef struct text {
+    char *to;
+    size_t length; /* NAME_LENGTH: it did not fit */
+} text_t;
+
+static void add(text_t *t, const char *s) {
+    for (; *s != 0; s++) {
+        if (t->length + 1 >= NAME_LENGTH) {
+            t->length = NAME_LENGTH;
+            return;
+        }
+        t->to[t->length++] = *s;
+        t->to[t->length] = 0;
+    }
+}
+
+static void add_number(text_t *t, uint64_t value) {
+    char digits[24], *p = digits + sizeof digits - 1;
+    *p = 0;
+    do
+        *--p = (char)('0' + value % 10);
+    while ((value /= 10) != 0);
+    add(t, p);
+}
+
+static bool is_directory(const char *path) {
+    struct stat st;
+    return na_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0, 0, 0) == 0 &&
+           S_ISDIR(st.st_mode);
+}
+
+static void make_pattern(const char *given) {
+    text_t t = {.to = pattern};
+    if (given[0] != '/') {
+        long n = na_syscall(SYS_getcwd, (long)pattern, NAME_LENGTH - 1, 0, 0, 0, 0);
+        if (n > 1 && pattern[0] == '/') {
+            t.length = (size_t)n - 1;
+            if (t.length > 1) add(&t, "/");
+        }
+    }
+    add(&t, given);
+    if (t.length < NAME_LENGTH && is_directory(pattern)) {
+        add(&t, "/");
+        add(&t, PATTERN);
+    }
+    if (t.length >= NAME_LENGTH) pattern[0] = 0;
+}
+
+static const char *program(void) {
+    const char *path = na_guards.t->head.program, *base = path;
+    for (; *path != 0; path++)
+        if (*path == '/') base = path + 1;
+    return base;
+}
+
+/* Without %p a child would write over its parent's: its id is put behind. */
+static const char *own_name(void) {
+    if (name[0] != 0 || pattern[0] == 0) return name;
+    text_t t = {.to = name};
+    bool has_pid = false;
+    const na_gf_head_t *head = &na_guards.t->head;
+    for (const char *p = pattern; *p != 0; p++) {
+        char one[2] = {*p, 0};
+        if (*p != '%' || p[1] == 0) {
+            add(&t, one);
+            continue;
+        }
+        switch (*++p) {
+        case 'p':
+            add_number(&t, head->pid);
+            has_pid = true;
+            break;
+        case 'e':
+            add(&t, program());
+            break;
+        case 't':
+            add_number(&t, head->start_unix_ns / 1000000000);
+            break;
+        default:
+            one[0] = *p;
+            add(&t, one);
+        }
+    }
+    if (!has_pid && head->parent != 0) {
+        add(&t, ".");
+        add_number(&t, head->pid);
+    }
+    if (t.length >= NAME_LENGTH) name[0] = 0;
+    return name;
+}
+
+static size_t tables_size(void) {
+    return na_align_up(sizeof(na_guard_tables_t), na_os_page);
+}
+
+static long open_file(void) {
+    return na_syscall(SYS_openat, AT_FDCWD, (long)own_name(),
+                      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_TRUNC, 0644, 0, 0);
+}
+
+na_guard_tables_t *na_guard_file_map(void) {
+    const char *given = na_option_text(NA_OPT_GUARD_FILE);
+    na_guard_tables_t *anonymous = na_os_map(tables_size());
+    if (anonymous == NULL) return NULL;
+    na_guards.t = anonymous;
+    na_guard_head_begin(&anonymous->head);
+    make_pattern(given != NULL && *given != 0 ? given : PATTERN);
+    if (given == NULL || *given == 0) return anonymous;
+    long fd = open_file(), at = fd;
+    if (fd >= 0) {
+        at = na_syscall(SYS_ftruncate, fd, (long)tables_size(), 0, 0, 0, 0);
+        if (at == 0)
+            at = na_syscall(SYS_mmap, 0, (long)tables_size(), PROT_READ | PROT_WRITE, MAP_SHARED,
+                            (int)fd, 0);
+        na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    }
+    if (at < 0 && at > -4096) {
+        na_warn("NUMALLOC_GUARD_FILE=%s: cannot write %s (error %u); errors are reported on stderr "
+                "alone",
+                given, own_name(), (uint64_t)-at);
+        pattern[0] = name[0] = 0;
+        return anonymous;
+    }
+    na_guard_tables_t *t = (na_guard_tables_t *)at;
+    t->head = anonymous->head;
+    na_os_unmap(anonymous, tables_size());
+    mapped = true;
+    return t;
+}
+
+bool na_guard_file_keep(void) {
+    if (mapped || own_name()[0] == 0) return mapped;
+    long fd = open_file();
+    if (fd < 0) return false;
+    static const unsigned char zero[4096];
+    const char *from = (const char *)na_guards.t;
+    size_t whole = tables_size();
+    bool good = na_syscall(SYS_ftruncate, fd, (long)whole, 0, 0, 0, 0) == 0;
+    /* Pages that were never used stay holes. */
+    for (size_t at = 0; good && at < whole; at += sizeof zero)
+        if (memcmp(from + at, zero, sizeof zero) != 0)
+            good = na_syscall(SYS_pwrite64, fd, (long)(from + at), sizeof zero, (long)at, 0, 0) ==
+                   (long)sizeof zero;
+    na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    return good;
+}
+
+const char *na_guard_file_name(void) {
+    return own_name();
+}
+
+void na_guard_file_after_fork(void) {
+    name[0] = 0;
+    if (!mapped) return;
+    mapped = false;
+    size_t size = tables_size();
+    void *own = na_os_map(size);
+    if (own == NULL) { /* it writes into its parent's from now on, for want of memory: not at all */
+        na_guards.mode = NA_GUARD_OFF;
+        return;
+    }
+    memcpy(own, na_guards.t, size);
+    if (na_syscall(SYS_mremap, (long)own, (long)size, (long)size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                   (long)na_guards.t, 0) < 0)
+        na_guards.t = own;
+}

@@ -1,0 +1,158 @@
+/* guard_stacks.c - call stacks as a tree, in two halves that take turns; and the modules they lie
+ * in. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <link.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "alloc/sys/elf_note.h"
+#include "profiler/guard/state.h"
+#include "profiler/record/unwind/umodules.h"
+#include "profiler/record/unwind/unwind.h"
+
+#define BUCKETS 4096u
+
+static uint16_t buckets[2][BUCKETS]; /* hash of (parent, pc) -> first node */
+static uint32_t used[2];             /* nodes, from 1 */
+static uint32_t module_count;
+
+void na_guard_capture(na_guard_stack_t *stack) {
+    bool truncated;
+    stack->count = (uint32_t)na_unwind(stack->pc, NA_GF_FRAMES, &truncated);
+    stack->truncated = truncated;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+uint64_t na_guard_stack_hash(const na_guard_stack_t *stack) {
+    uint64_t h = 1;
+    for (uint32_t i = 0; i < stack->count; i++)
+        h = mix(h, stack->pc[i]);
+    return h != 0 ? h : 1;
+}
+
+/* --- modules --- */
+
+const na_gf_module_t *na_guard_module_of(uint64_t pc) {
+    uint32_t count = __atomic_load_n(&module_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = count; i > 0; i--) { /* the newest first: it may have taken another's place */
+        const na_gf_module_t *m = &na_guards.t->modules[i - 1];
+        if (pc - m->start < m->end - m->start) return m;
+    }
+    return NULL;
+}
+
+static void copy_name(char *to, const char *from) {
+    size_t i = 0;
+    for (; i < NA_GF_NAME - 1 && from[i] != 0; i++)
+        to[i] = from[i];
+    to[i] = 0;
+}
+
+static void read_build_id(na_gf_module_t *m) {
+    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)m->start;
+    if (m->end - m->start < 4096 || memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0 ||
+        eh->e_phentsize != sizeof(ElfW(Phdr)) || eh->e_phoff > 4096)
+        return;
+    const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(m->start + eh->e_phoff);
+    for (unsigned i = 0; i < eh->e_phnum && (uintptr_t)(ph + i + 1) <= m->start + 4096; i++) {
+        if (ph[i].p_type != PT_NOTE || ph[i].p_offset > 4096 || ph[i].p_filesz > 4096 ||
+            ph[i].p_offset + ph[i].p_filesz > 4096)
+            continue;
+        na_build_id_t id =
+            na_elf_build_id((const void *)(m->start + ph[i].p_offset), ph[i].p_filesz);
+        if (id.bytes == NULL || id.length > sizeof m->build_id) continue;
+        m->build_id_bytes = (uint32_t)id.length;
+        memcpy(m->build_id, id.bytes, id.length);
+        return;
+    }
+}
+
+/* One thread at a time; an error's report comes without the lock. */
+static atomic_flag meeting = ATOMIC_FLAG_INIT;
+
+static void meet(uintptr_t pc) {
+    na_unwind_module_t found;
+    if (module_count == NA_GUARD_MODULES || na_umodule_find(pc, &found) == NA_UMODULE_NONE) return;
+    na_gf_module_t *m = &na_guards.t->modules[module_count];
+    m->start = found.start;
+    m->end = found.end;
+    const struct link_map *map = found.link_map;
+    m->build_id_bytes = 0;
+    m->bias = map != NULL ? map->l_addr : 0;
+    if (map != NULL && map->l_name != NULL && map->l_name[0] != 0)
+        copy_name(m->name, map->l_name);
+    else
+        copy_name(m->name, na_guards.t->head.program);
+    read_build_id(m);
+    __atomic_store_n(&module_count, module_count + 1, __ATOMIC_RELEASE);
+}
+
+void na_guard_meet_module(uintptr_t pc) {
+    if (na_guard_module_of(pc) != NULL || atomic_flag_test_and_set(&meeting)) return;
+    meet(pc);
+    atomic_flag_clear(&meeting);
+}
+
+/* --- the tree --- */
+
+static uint32_t find(uint32_t half, uint32_t parent, uint64_t pc, uint32_t *bucket) {
+    *bucket = (uint32_t)(mix(mix(2, parent), pc) >> 40) % BUCKETS;
+    const na_gf_node_t *nodes = na_guards.t->nodes[half];
+    uint32_t i = buckets[half][*bucket];
+    while (i != 0 && (nodes[i].pc != pc || nodes[i].parent != parent))
+        i = nodes[i].next;
+    return i;
+}
+
+/* The other half is emptied. (Who reads a stack of it meanwhile sees that `turns` has changed.) */
+static void turn(void) {
+    na_gf_head_t *head = &na_guards.t->head;
+    __atomic_store_n(&head->turns, head->turns + 1, __ATOMIC_SEQ_CST);
+    uint32_t half = head->turns & 1;
+    memset(buckets[half], 0, sizeof buckets[half]);
+    used[half] = 0;
+}
+
+uint32_t na_guard_keep_stack(const na_guard_stack_t *stack) {
+    if (stack->count == 0) return 0;
+    na_gf_head_t *head = &na_guards.t->head;
+    uint32_t half = head->turns & 1;
+    if (used[half] + 1 + stack->count > NA_GUARD_NODES) {
+        turn();
+        half = head->turns & 1;
+    }
+    uint32_t place = 0;
+    for (uint32_t i = stack->count; i > 0; i--) {
+        uint64_t pc = stack->pc[i - 1];
+        uint32_t bucket, found = find(half, place, pc, &bucket);
+        if (found == 0) {
+            na_guard_meet_module((uintptr_t)pc - 1);
+            found = ++used[half];
+            na_guards.t->nodes[half][found] =
+                (na_gf_node_t){.pc = pc, .parent = place, .next = buckets[half][bucket]};
+            buckets[half][bucket] = (uint16_t)found;
+        }
+        place = found;
+    }
+    return (head->turns & 0xffff) << 16 | place;
+}
+
+uint32_t na_guard_read_stack(uint32_t stack, uint64_t *pcs, uint32_t most) {
+    const na_gf_head_t *head = &na_guards.t->head;
+    uint32_t place = na_gf_stack_place(stack), turn_of = na_gf_stack_turn(stack), n = 0;
+    uint32_t now = __atomic_load_n(&head->turns, __ATOMIC_SEQ_CST) & 0xffff;
+    if (place == 0 || (turn_of != now && ((turn_of + 1) & 0xffff) != now)) return 0;
+    while (place != 0 && place < NA_GUARD_NODES && n < most) {
+        const na_gf_node_t *node = &na_guards.t->nodes[turn_of & 1][place];
+        pcs[n++] = node->pc;
+        place = node->parent;
+    }
+    uint32_t after = __atomic_load_n(&head->turns, __ATOMIC_SEQ_CST) & 0xffff;
+    return turn_of == after || ((turn_of + 1) & 0xffff) == after ? n : 0;
+}

@@ -1,0 +1,147 @@
+/* state.h - what the files of this folder share. Guarded by the lock, unless said otherwise. */
+#ifndef NUMALLOC_PROFILER_GUARD_STATE_H
+#define NUMALLOC_PROFILER_GUARD_STATE_H
+
+#include <stdatomic.h>
+
+#include "alloc/sys/lock.h"
+#include "alloc/sys/os.h"
+#include "alloc/track/guarded.h"
+#include "profiler/format/guard_file.h"
+#include "profiler/guard/guards.h"
+
+#define NA_GUARD_AREA       ((size_t)64 << 20) /* addresses; less where they are limited */
+#define NA_GUARD_AREA_LEAST ((size_t)2 << 20)
+#define NA_GUARD_RECORDS    8192u
+#define NA_GUARD_NODES      6144u /* of a half */
+#define NA_GUARD_SITES      1024u /* a power of two */
+#define NA_GUARD_MODULES    256u
+#define NA_GUARD_ERRORS     32u
+#define NA_GUARD_LIVE       88u /* pages of live blocks, at most */
+#define NA_GUARD_CANARY     64u
+#define NA_GUARD_RATE       250u /* blocks guarded a second, where NUMALLOC_GUARD_EACH is not set */
+
+typedef enum na_guard_mode { NA_GUARD_OFF, NA_GUARD_ON, NA_GUARD_RECOVER } na_guard_mode_t;
+
+/* All that is in a file, in one mapping. */
+typedef struct na_guard_tables {
+    na_gf_head_t head;
+    na_gf_module_t modules[NA_GUARD_MODULES];
+    na_gf_node_t nodes[2][NA_GUARD_NODES];
+    na_gf_site_t sites[NA_GUARD_SITES];
+    na_gf_record_t records[NA_GUARD_RECORDS];
+    na_gf_error_t errors[NA_GUARD_ERRORS];
+} na_guard_tables_t;
+
+typedef struct na_guards {
+    na_lock_t lock;
+    na_guard_mode_t mode;
+    bool registered;       /* with the allocator */
+    na_guard_tables_t *t;  /* constant once there */
+    na_record_t *profiled; /* a record's place -> the profiler's; touched in mode sample only */
+    uint16_t *owner;       /* page of the area -> record + 1 that had it last; 0: none */
+    uint16_t *site;        /* a record's place -> its site's */
+    uint32_t pages;        /* of the area */
+    uint32_t head;         /* page where the next slot is looked for */
+    uint32_t next_record;
+    uint32_t live_pages, live_blocks;
+    uint16_t live[NA_GUARD_LIVE]; /* records of live blocks */
+    _Atomic(uint32_t) leaving;    /* live blocks whose free is left to the holder of the lock */
+    uint64_t start_ms, start_unix_ns;
+    uint64_t random;
+    /* choose.c */
+    uint64_t each; /* NUMALLOC_GUARD_EACH, 0: by the rate */
+} na_guards_t;
+extern na_guards_t na_guards;
+
+NA_INLINE uint32_t na_guard_now(void) {
+    return (uint32_t)(na_os_ms() - na_guards.start_ms);
+}
+uint32_t na_guard_thread(void);
+uint64_t na_guard_random(void);
+
+/* --- guard_stacks.c --- */
+
+typedef struct na_guard_stack {
+    uint32_t count;
+    bool truncated;
+    uintptr_t pc[NA_GF_FRAMES];
+} na_guard_stack_t;
+
+/* Of the calling thread, this library's own frames left out. Without the lock; in a section or
+ * where no profile can begin. */
+void na_guard_capture(na_guard_stack_t *stack);
+uint64_t na_guard_stack_hash(const na_guard_stack_t *stack);
+/* Keeps it; 0: no room. */
+uint32_t na_guard_keep_stack(const na_guard_stack_t *stack);
+/* Innermost first; 0: it is no longer known. Without the lock, too. */
+uint32_t na_guard_read_stack(uint32_t stack, uint64_t *pcs, uint32_t most);
+/* Of a code address; NULL: none that is known. Without the lock, too. */
+const na_gf_module_t *na_guard_module_of(uint64_t pc);
+/* The module of this address is known from now on. The calling thread runs in it, or returns there.
+ */
+void na_guard_meet_module(uintptr_t pc);
+
+/* --- choose.c --- */
+
+void na_guard_choose_begin(void);
+/* What follows for a block that was drawn may be afforded now. Without the lock. */
+bool na_guard_may(void);
+/* The block was not guarded in the end. */
+void na_guard_not_taken(void);
+/* The site of a stack, counted; NULL: the block is not to be guarded. */
+na_gf_site_t *na_guard_choose(const na_guard_stack_t *stack, double chance, uint32_t pages);
+/* The record is of a block of that site; its block was freed; an error was found in it. A live
+ * block's site stays where it is. */
+void na_guard_site_guarded(na_gf_site_t *site, const na_gf_record_t *record);
+void na_guard_site_freed(const na_gf_record_t *record);
+void na_guard_site_hit(const na_gf_record_t *record);
+
+/* --- area.c --- */
+
+bool na_guard_area_make(void);
+/* A slot for a block, accessible, its record live; NULL: no room. */
+na_gf_record_t *na_guard_area_take(size_t size, size_t alignment);
+/* The block is gone, its pages inaccessible. */
+void na_guard_area_give(na_gf_record_t *record);
+uint32_t na_guard_slot_pages(size_t size);
+/* The record whose slot, or the page behind it, has this address; NULL: none is known. Without the
+ * lock it may be another's by now. */
+na_gf_record_t *na_guard_record_at(uintptr_t address);
+/* Bytes of the pattern that are changed behind (> 0) or before (< 0) the block: how far away the
+ * furthest of them is. 0: none. */
+int32_t na_guard_damage(const na_gf_record_t *record);
+/* Makes the page of an address, which is the record's or beside it, accessible. */
+bool na_guard_area_open(na_gf_record_t *record, uintptr_t address);
+bool na_guard_is_protected(const na_gf_record_t *record, uintptr_t address);
+
+/* --- guard_report.c --- */
+
+typedef struct na_guard_fault {
+    na_gf_kind_t kind;
+    uint32_t access;
+    uintptr_t address;
+    int64_t distance;
+    const na_gf_record_t *record; /* NULL: none */
+    const void *context;          /* ucontext_t of the access; NULL: the caller's own stack */
+    const na_guard_stack_t *here; /* instead */
+} na_guard_fault_t;
+/* Says it, and keeps it. Takes no lock that others hold for long. */
+void na_guard_report(const na_guard_fault_t *fault);
+
+/* --- guard_file.c --- */
+
+/* The tables, their head filled but for the area: in a file, if one is named. NULL: no memory. */
+na_guard_tables_t *na_guard_file_map(void);
+/* What they hold now is in the file. In the handler, too. False: it could not be written. */
+bool na_guard_file_keep(void);
+/* Empty: there is none. */
+const char *na_guard_file_name(void);
+void na_guard_file_after_fork(void);
+/* guards.c: all of the head but the area. */
+void na_guard_head_begin(na_gf_head_t *head);
+
+/* --- handler.c --- */
+bool na_guard_handler_install(void);
+
+#endif
