@@ -91,8 +91,10 @@ double na_sampler_chance(size_t usable, uint8_t step) {
     unsigned halved = 0;
     for (; x > 0.125; x /= 2)
         halved++;
-    double missed = 1 - x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5)))); /* exp(-x) */
-    if (halved == 0) return x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
+    /* 1 - exp(-x) */
+    double met = x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6)))));
+    if (halved == 0) return met;
+    double missed = 1 - met;
     while (halved-- > 0)
         missed *= missed;
     return 1 - missed;

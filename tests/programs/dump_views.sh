@@ -280,7 +280,7 @@ say "a view says which mode it needs"
 # four: profile_control.sh; merge: fleet.sh; rules: policy.sh;
 # policy: policy_tool.sh).
 for view in $("$dump" help --names); do
-    case " ${seen[*]} help summary threads timeline compare list brief aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session rules policy memory objects object sharing pages verdicts merge " in
+    case " ${seen[*]} help summary threads timeline compare list brief aggregate run json csv folded callgrind pprof speedscope massif html heaptrack realloc check events lifetimes allocator top pools markers inherited session rules policy memory objects object sharing pages verdicts merge errors " in
     *" $view "*) ;;
     *) fail "the view $view has no test here" ;;
     esac

@@ -18,7 +18,9 @@ Test(sampler, off_is_never) {
     static na_track_t track;
     na_sampler_seed(&track);
     cr_assert_neq(track.random, 0);
-    cr_assert_eq(na_sampler_draw(&track), INT64_MAX);
+    uint8_t step;
+    cr_assert_eq(na_sampler_draw(&track, 16, &step), INT64_MAX);
+    cr_assert_eq(na_sampler_draw_large(&track), INT64_MAX);
 }
 
 Test(sampler, draws_are_exponential) {
@@ -30,7 +32,7 @@ Test(sampler, draws_are_exponential) {
     unsigned beyond[4] = {0}; /* of 0.1, 0.5, 1 and 3 intervals */
     const double steps[4] = {0.1, 0.5, 1, 3};
     for (unsigned i = 0; i < DRAWS; i++) {
-        int64_t draw = na_sampler_draw(&track);
+        int64_t draw = na_sampler_draw_large(&track);
         cr_assert_geq(draw, 1);
         double x = (double)draw / mean;
         sum += x;
@@ -46,6 +48,46 @@ Test(sampler, draws_are_exponential) {
         cr_assert_lt(fabs(beyond[k] / (double)DRAWS - p), SIGMAS * sqrt(p * (1 - p) / DRAWS),
                      "beyond %f: %u", steps[k], beyond[k]);
     }
+}
+
+/* For guards: so many blocks of whatever size, by the step that holds as they are drawn. */
+Test(sampler, draws_by_number) {
+    enum { DRAWS = 100000 };
+    static na_track_t track;
+    track.random = 12345;
+    na_sample_interval = NA_SAMPLE_EACH;
+    const uint32_t sizes[] = {16, 48, 8192};
+    const uint8_t steps[] = {16, 53, 100};
+    for (unsigned s = 0; s < 3; s++) {
+        na_sample_step = steps[s];
+        double each = na_sampler_each(steps[s]), sum = 0;
+        cr_assert_float_eq(each, pow(2, steps[s] / 8.0), 1e-9 * each);
+        unsigned drawn = 0; /* of the first block */
+        uint8_t step = 0;
+        for (unsigned i = 0; i < DRAWS; i++) {
+            int64_t draw = na_sampler_draw(&track, sizes[s], &step);
+            cr_assert_eq(step, steps[s]);
+            sum += (double)draw / sizes[s];
+            drawn += draw < (int64_t)sizes[s];
+        }
+        double p = na_sampler_chance(sizes[s], step);
+        cr_assert_float_eq(p, 1 - exp(-1 / each), 1e-9);
+        cr_assert_lt(fabs(sum / DRAWS - each), SIGMAS * each / sqrt(DRAWS) + 0.1);
+        cr_assert_lt(fabs(drawn - p * DRAWS), SIGMAS * sqrt(p * (1 - p) * DRAWS));
+        cr_assert_eq(na_sampler_draw_large(&track), INT64_MAX);
+    }
+    na_sample_fixed = 1;
+    na_sample_step = NA_SAMPLE_FIXED;
+    uint8_t step;
+    cr_assert_eq(na_sampler_draw(&track, 100, &step), 1); /* every one */
+    cr_assert_eq(na_sampler_chance(100, step), 1);
+    na_sample_fixed = 3;
+    cr_assert_float_eq(na_sampler_chance(100, step), 1 - exp(-1.0 / 3), 1e-9);
+    na_sample_interval = 1000; /* by bytes */
+    const size_t usable[] = {1, 100, 1000, 5000, 100000};
+    for (unsigned i = 0; i < 5; i++)
+        cr_assert_float_eq(na_sampler_chance(usable[i], 0), 1 - exp(-(double)usable[i] / 1000),
+                           1e-8);
 }
 
 /* A block of b bytes is sampled with probability 1 - exp(-b / interval), whatever lies between. */
