@@ -19,7 +19,7 @@
 #define NA_GUARD_ERRORS     32u
 #define NA_GUARD_LIVE       88u /* pages of live blocks, at most */
 #define NA_GUARD_CANARY     64u
-#define NA_GUARD_RATE       250u /* blocks guarded a second, where NUMALLOC_GUARD_EACH is not set */
+#define NA_GUARD_RATE       300u /* blocks guarded a second, where NUMALLOC_GUARD_EACH is not set */
 
 typedef enum na_guard_mode { NA_GUARD_OFF, NA_GUARD_ON, NA_GUARD_RECOVER } na_guard_mode_t;
 
