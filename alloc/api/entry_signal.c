@@ -18,9 +18,9 @@
 #ifndef NA_PREFIXED
 
 NA_EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *old);
-NA_EXPORT __sighandler_t signal(int number, __sighandler_t handler);
+NA_EXPORT sighandler_t signal(int number, sighandler_t handler);
 
-typedef __sighandler_t signal_t(int number, __sighandler_t handler);
+typedef sighandler_t signal_t(int number, sighandler_t handler);
 
 /* The next library's: the C library's, or one of those that keep a list of handlers (libjsig). */
 static int next_sigaction(int number, const struct sigaction *action, struct sigaction *old) {
@@ -43,7 +43,7 @@ NA_COLD int sigaction(int number, const struct sigaction *action, struct sigacti
     return next_sigaction(number, action, old);
 }
 
-NA_COLD __sighandler_t signal(int number, __sighandler_t handler) {
+NA_COLD sighandler_t signal(int number, sighandler_t handler) {
     if (NA_UNLIKELY(na_guard_handles(number))) {
         struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
         sigemptyset(&action.sa_mask);

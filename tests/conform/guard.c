@@ -206,7 +206,7 @@ static void own_handler(size_t size) {
     expected = (char *)8; /* no business of ours */
     if (sigsetjmp(back, 1) == 0) reads(expected);
     REQUIRE(seen == 2);
-    REQUIRE(signal(SIGSEGV, SIG_DFL) == (__sighandler_t)(uintptr_t)jumps);
+    REQUIRE(signal(SIGSEGV, SIG_DFL) == (sighandler_t)(uintptr_t)jumps);
     reads(expected);
 }
 
