@@ -40,6 +40,7 @@ uint64_t na_guard_random(void) {
 /* Nearly as many are drawn as there are tokens for. Several threads may be here: what one of them
  * does to the interval may be lost. */
 static void follow(bool token, bool full) {
+    if (na_sample_interval != NA_SAMPLE_EACH) return; /* a profile draws */
     int step = atomic_load_explicit(&na_sample_step, memory_order_relaxed), now = step;
     if (!token) now += 2;
     if (token && full) now--;
