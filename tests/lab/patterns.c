@@ -151,7 +151,7 @@ static void say(const volatile void *block, const char *verdict) {
  */
 
 static void begin_handoff(void) {
-    shared[0] = make(size, mended ? 1 : 0);
+    shared[0] = make(size, mended ? 1 : HERE);
     say(shared[0], "remote_after_allocation");
 }
 
