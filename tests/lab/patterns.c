@@ -14,6 +14,7 @@
  * hinting faults, which the kernel takes in memory with a policy that allows them, and else not.
  *
  *   handoff        Figure 1 (a): allocated and filled on node 0, used on node 1
+ *   list           the same of small nodes of a list, each a block
  *   migrated       allocated on node 0, then the thread goes to node 2
  *   alternating    Figure 1 (b): two nodes take turns
  *   counters       counters of four threads in one cache line; they count as often as they look
@@ -163,6 +164,42 @@ static void handoff(void *argument, int number) {
     else
         while (goes_on())
             lab_sleep_ms(20);
+}
+
+/* A list of small blocks, made on node 0 and walked on node 1. The blocks share pages with each
+ * other and with whatever else is of their size. */
+typedef struct cell {
+    struct cell *next;
+    uint64_t value[5];
+} cell_t;
+
+enum { CELLS = 512 };
+static cell_t *cells;
+
+static void begin_list(void) {
+    for (int i = 0; i < CELLS; i++) {
+        cell_t *cell = make(sizeof *cell, mended ? 1 : HERE);
+        cell->next = cells;
+        cells = cell;
+    }
+    say(cells, "remote_after_allocation");
+}
+
+static void list(void *argument, int number) {
+    (void)argument;
+    lab_pin(number);
+    while (goes_on()) {
+        uint64_t sum = 0;
+        for (unsigned i = 0; number == 1 && i < passes; i++)
+            for (volatile cell_t *cell = cells; cell != NULL; cell = cell->next)
+                for (int k = 0; k < 5; k++)
+                    sum += ++cell->value[k];
+        sink += sum;
+        if (number == 1)
+            rest();
+        else
+            lab_sleep_ms(20);
+    }
 }
 
 static void begin_migrated(void) {
@@ -414,6 +451,7 @@ int main(int argc, char **argv) {
         int threads;
     } patterns[] = {
         {"handoff", begin_handoff, handoff, 2},
+        {"list", begin_list, list, 2},
         {"migrated", begin_migrated, migrated, 1},
         {"alternating", begin_alternating, alternating, 2},
         {"counters", begin_counters, counters, THREADS},
