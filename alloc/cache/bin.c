@@ -85,6 +85,15 @@ void na_bin_renew(na_tcache_t *tcache, unsigned cls) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
+/* The most that a bin may hold. Where blocks of the larger classes go from thread to thread, all
+ * that these exchange are bins: larger ones spare them half of it. */
+static uint32_t cap_most(const na_tcache_t *tcache, unsigned cls) {
+    const na_class_t *c = &na_classes[cls];
+    uint32_t twice = 2u * c->cap_max, threads = na_tcache_attached();
+    if (cls < NA_CLASS_EXTENDED || !na_transfer_is_wanted(tcache->node, cls)) return c->cap_max;
+    return twice * c->size <= NA_FLOW_BYTES / threads / threads ? twice : c->cap_max;
+}
+
 /* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
  * a page for it, not a batch. Running dry or over, its credit is renewed too often: it may hold
  * more. While its thread only frees (all it does of late, or of this class and in random order),
@@ -93,13 +102,14 @@ void na_bin_renew(na_tcache_t *tcache, unsigned cls) {
 static void adapt_cap(na_tcache_t *tcache, unsigned cls, bool ran_over) {
     na_bin_state_t *state = &tcache->states[cls];
     const na_class_t *c = &na_classes[cls];
+    uint32_t most = cap_most(tcache, cls);
     bool pins =
         ran_over && (uint16_t)state->pops == state->popped && na_overflow_is_scattered(tcache);
     if (ran_over) state->popped = (uint16_t)state->pops;
     if (ran_over && (tcache->only_frees || pins))
         state->cap = state->cap / 2 > c->cap_freeing ? state->cap / 2 : c->cap_freeing;
     else
-        state->cap = state->cap * 2 < c->cap_max ? (uint16_t)(state->cap * 2) : c->cap_max;
+        state->cap = state->cap * 2u < most ? (uint16_t)(state->cap * 2u) : (uint16_t)most;
 }
 
 /* Takes blocks of the class from spans; `grow`: new ones, if need be. */

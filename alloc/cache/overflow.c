@@ -107,7 +107,9 @@ void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     }
     density_t density = density_of(batch);
     if (is_in_random_order(tcache, density)) { /* while its blocks are in the cache */
-        na_list_home(tcache, cls, na_batch_first(batch));
+        if (!pooled || !na_transfer_is_wanted(tcache->node, cls) ||
+            !na_transfer_put(tcache->node, cls, tcache->id, batch))
+            na_list_home(tcache, cls, na_batch_first(batch));
         return;
     }
     if (density != DENSE && ++tcache->overflow_in_a_row == PROBE_EVERY) {

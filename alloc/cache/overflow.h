@@ -17,7 +17,8 @@
  *   - at once, when blocks are freed in random order: walking them later, out of the cache, costs
  *     more than now, and so does taking them from all over the thread cache again. (Judged by
  *     the newest blocks of the latest batches: in most of them none of sixteen is near the one
- *     before it);
+ *     before it. Where other threads take what is put into the transfer cache, those of pooled
+ *     classes go there as long as it has room);
  *   - when that would free far more memory than they hold: blocks may each be the last of their
  *     span. Of batches of which only some blocks are near each other one in sixteen is sent home to
  *     find out;

@@ -61,6 +61,10 @@ bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t ba
     return false;
 }
 
+bool na_transfer_is_wanted(unsigned node, unsigned cls) {
+    return atomic_load_explicit(&centrals[node]->of[cls].earned, memory_order_relaxed) != 0;
+}
+
 /* One thread cache wants what another puts: let there be more of it next time. */
 static void earn_slots(na_central_t *c, unsigned tcache) {
     unsigned putter = atomic_load_explicit(&c->putter, memory_order_relaxed);

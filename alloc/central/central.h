@@ -32,6 +32,8 @@ bool na_central_init(unsigned node);
 /* `tcache`: who puts or takes (its id); for blocks on their way to another owner,
  * NA_OWNER_NONE: they may use all slots. False: no slot is to be had. */
 bool na_transfer_put(unsigned node, unsigned cls, unsigned tcache, na_batch_t batch);
+/* Thread caches take what others put there, of late. */
+bool na_transfer_is_wanted(unsigned node, unsigned cls);
 /* 0: there is none. */
 na_batch_t na_transfer_take(unsigned node, unsigned cls, unsigned tcache);
 /* Blocks of a pooled class as a list, at least one, aiming at `want`; NULL: no memory. */

@@ -6,6 +6,7 @@
  *                   young, beyond its share            spans           the bin
  *                   unused for IDLE_MS, or while its   spans           the bin
  *                   thread drew IDLE_DRAWN bytes
+ *                   (holds more, of the larger classes, where threads exchange them: FLOW_BYTES)
  *   overflow batch  not taken for IDLE_MS              spans           those
  *                   more than the limit is kept        spans           all of the thread's
  *                   new memory would be touched        spans           all of the thread's
@@ -62,6 +63,7 @@
 #define NA_OVERFLOW_LEAST (256u << 10) /* of one, always; and its limit after it only frees */
 #define NA_YOUNG_BYTES    (1u << 20)   /* of a young bin, by the square of the threads (young.h) */
 #define NA_LEFT_BYTES     (256u << 10) /* at least, where a thread has left, by the threads */
+#define NA_FLOW_BYTES     (4u << 20)   /* of a bin, by the square of the threads (bin.c) */
 #define NA_GROWN_BYTES    (16u << 20)  /* of a grown-up bin, by the threads */
 #define NA_REMOTE_LEAST   (8u << 20)   /* remote frees that no poster minds; doubles while the */
 #define NA_REMOTE_MOST    (64u << 20)  /* owner comes for them, up to this */

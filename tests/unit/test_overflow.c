@@ -1,10 +1,12 @@
 /* Chains that a thread cache keeps: counted, bounded, and sent home when they should be. */
 #include <criterion/criterion.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "alloc/api/api.h"
 #include "alloc/cache/overflow.h"
+#include "alloc/central/central.h"
 #include "alloc/malloc/small.h"
 #include "numalloc/numalloc.h"
 
@@ -108,6 +110,47 @@ Test(keep, blocks_that_pin_many_spans_go_home) {
     check(na_self);
     cr_assert_lt(in_spans(), sparse / 2, "%lu of %lu", in_spans(), sparse);
     NA_FN(free)(one);
+}
+
+static void *want_blocks(void *unused) {
+    (void)unused;
+    for (unsigned i = 0; i < 64; i++)
+        cr_assert_not_null(NA_FN(malloc)(8000));
+    return NULL;
+}
+
+/* Bytes of spans that go when 200 of the blocks are freed in random order, from `first` on. */
+static uint64_t gone_for_random(unsigned first) {
+    uint64_t before = in_spans();
+    for (unsigned i = first; i < first + 200; i++)
+        NA_FN(free)(blocks[i]);
+    return before - in_spans();
+}
+
+/* Blocks of 8 KiB have a span each: freed in random order they go home, unless another thread took
+ * what this one put into the transfer cache. A busy machine may empty that in between. */
+Test(keep, what_another_thread_wants_waits_for_it_in_any_order) {
+    enum { MANY = 4000, TRIES = 5 };
+    unsigned cls = na_class_of(8000), node = na_self->node;
+    allocate(8000, 64);
+    release(64); /* in order: what is too much is put there for others */
+    allocate(8000, MANY);
+    for (unsigned i = MANY - 1; i > 0; i--) {
+        unsigned other = (unsigned)rand() % (i + 1);
+        void *block = blocks[i];
+        blocks[i] = blocks[other];
+        blocks[other] = block;
+    }
+    cr_assert_not(na_transfer_is_wanted(node, cls));
+    uint64_t alone = gone_for_random(0), shared = alone;
+    cr_assert_geq(alone, 150 * 8192);
+    for (unsigned i = 1; i <= TRIES && shared + (256 << 10) > alone; i++) {
+        pthread_t thread;
+        cr_assert_eq(pthread_create(&thread, NULL, want_blocks, NULL), 0);
+        pthread_join(thread, NULL);
+        shared = gone_for_random(200 * i);
+    }
+    cr_assert_leq(shared + (256 << 10), alone, "%lu gone, %lu of one thread alone", shared, alone);
 }
 
 /* What one class keeps serves the growth of another. */
