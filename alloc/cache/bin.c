@@ -85,12 +85,14 @@ void na_bin_renew(na_tcache_t *tcache, unsigned cls) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
-/* The most that a bin may hold. Where blocks of the larger classes go from thread to thread, all
- * that these exchange are bins: larger ones spare them half of it. */
+/* The most that a bin may hold. Where blocks of the larger classes go from thread to thread in any
+ * order, all that these exchange are bins: larger ones spare them half of it. */
 static uint32_t cap_most(const na_tcache_t *tcache, unsigned cls) {
     const na_class_t *c = &na_classes[cls];
+    if (cls < NA_CLASS_EXTENDED || !na_overflow_is_scattered(tcache) ||
+        !na_transfer_is_wanted(tcache->node, cls))
+        return c->cap_max;
     uint32_t twice = 2u * c->cap_max, threads = na_tcache_attached();
-    if (cls < NA_CLASS_EXTENDED || !na_transfer_is_wanted(tcache->node, cls)) return c->cap_max;
     return twice * c->size <= NA_FLOW_BYTES / threads / threads ? twice : c->cap_max;
 }
 
