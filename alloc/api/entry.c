@@ -130,7 +130,7 @@ static size_t usable(const na_span_t *span, const void *block) {
     return span->cls != 0 ? na_classes[na_class_in(span, block)].size : na_span_bytes(span);
 }
 
-/* NULL has no bytes, nor has a block of another malloc, as far as is known. */
+/* NULL has no bytes, nor has what is no block of ours, as far as is known. */
 static NA_COLD size_t usable_otherwise(const na_span_t *span, const void *block) {
     static const char what[] = "malloc_usable_size of";
     if (block == NULL) return 0;
@@ -143,7 +143,7 @@ static NA_COLD size_t usable_otherwise(const na_span_t *span, const void *block)
         bool live = na_hardened_is_live(what, block);
         return live && span != NULL ? usable(span, block) : 0;
     }
-    if (span != NULL || na_pageheap_node_of((uintptr_t)block) != NA_NO_NODE) na_misuse(what, block);
+    if (span != NULL) na_misuse(what, block);
     return 0;
 }
 

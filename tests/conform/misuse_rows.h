@@ -53,7 +53,7 @@ ROW("  of static", resize_static, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NN
     "NNNN NNNN NNNN")
 ROW("  of a mapping", resize_mapping, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("usable size of freed", usable_size_freed, EVERY, "--NN --*N --NN", "NNNN NN*N NNNN",
+ROW("usable size of freed", usable_size_freed, EVERY, "---- ---- ----", "NN-- NN-- NN--",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of block + 16", usable_size_interior, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
@@ -85,11 +85,11 @@ ROW("  by its size", over_block, EVERY, "---- ---- ----", "---- ---- ----", "**-
 ROW("  into free blocks", over_into_free, EVERY, "c--- c--- c---", "c--- c--- c---",
     "**-- **-- **--", "NNNC NNNC NNNC")
 ROW("underflow by 1", under_1, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
-    "**CC **CC **CC")
+    "**** **** ****")
 ROW("  by 8", under_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
-    "**CC **CC **CC")
+    "**** **** ****")
 ROW("  by 16", under_16, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
-    "**CC **CC **CC")
+    "**** **** ****")
 ROW("write after free, word 0", write_first_word, EVERY, "c--- c--- cc--", "c--- c--- cc--",
     "nn-- nn-- nn--", "nnCC nnCC nnCC")
 ROW("  word 1", write_second_word, EVERY, "---- ---- ----", "---- ---- ----", "nn-- nn-- nn--",
