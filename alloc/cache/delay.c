@@ -47,7 +47,7 @@ na_delayed_t na_delay_take(na_delay_t *delay) {
     return take(delay, 1);
 }
 
-NA_COLD void na_delay_flush(na_tcache_t *tcache) {
+NA_COLD void na_delay_flush_all(na_tcache_t *tcache) {
     na_delay_t *delay = tcache->delay;
     if (delay == NULL) return;
     for (na_delayed_t delayed; (delayed = take(delay, 0)).block != NULL;) {

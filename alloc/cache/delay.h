@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "alloc/cache/thread_cache.h"
+#include "alloc/track/track.h"
 
 /* At level 1, and at 2. */
 #define NA_DELAY_BLOCKS  64u /* powers of two */
@@ -73,7 +74,10 @@ bool na_delay_is_sound(const na_delayed_t *delayed);
 /* Of all that waits. */
 NA_COLD void na_delay_check(const na_delay_t *delay);
 /* All that waits is deferred. */
-NA_COLD void na_delay_flush(na_tcache_t *tcache);
+NA_COLD void na_delay_flush_all(na_tcache_t *tcache);
+NA_INLINE void na_delay_flush(na_tcache_t *tcache) {
+    if (NA_UNLIKELY(na_harden != 0)) na_delay_flush_all(tcache);
+}
 /* Forked child: what another thread had is lost. Bytes. */
 NA_COLD uint64_t na_delay_forget(na_tcache_t *tcache);
 
