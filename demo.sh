@@ -90,6 +90,22 @@ cmp -s build/demo/words.plain build/demo/words-mended.plain || die "the mended p
 echo "peak before  $(peak words)"
 echo "peak after   $(peak words-mended); the same output"
 
+# Debian's python3, or whatever else is known (docs/python.md); on other machines this part is left out.
+python=
+for candidate in /usr/bin/python3 python3; do
+    [[ -n $python || $(uname -m) != x86_64 ]] ||
+        { "$candidate" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 14))' 2>/dev/null && python=$candidate; } || true
+done
+if [[ -n $python ]]; then
+    echo
+    echo "== The same index in Python (docs/examples/words/words.py), of 200 headers, by Python line:"
+    echo "== $run --profile --python $python docs/examples/words/words.py"
+    sed -n 1,200p build/demo/headers >build/demo/headers-200
+    "$run" --profile --python --quiet -o build/demo/python.nprof "$python" docs/examples/words/words.py <build/demo/headers-200 >/dev/null
+    [[ -s build/demo/python.nprof ]] || die "words.py left no profile in build/demo; see the lines above"
+    "$dump" source build/demo/python.nprof --filter words.py --context 1
+fi
+
 echo
 echo "== The allocator: the first program with nothing recorded"
 # The least processor time of five runs, which take turns: [0] numalloc, [1] the C library.

@@ -37,3 +37,24 @@ assert 0.3 * first["saves_bytes"] < saved <= 1.05 * first["saves_bytes"], (saved
 print("said %d, saved %d bytes of %d" % (first["saves_bytes"], saved, before))
 END
 say "the finding is what it costs, and following it saves that"
+
+# The second program: Python, by line. The places and their numbers are nearly all that there is.
+script=${source%.c}.py
+sed -n 1,100p "$work/headers" >"$work/few"
+NUMALLOC_PYTHON=1 PYTHONMALLOC=malloc NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE="$work/python.nprof" LD_PRELOAD="$lib" \
+    /usr/bin/python3 "$script" <"$work/few" >"$work/out" || fail "words.py ends with status $?"
+/usr/bin/python3 "$script" <"$work/few" | cmp -s - "$work/out" || fail "not the same output, words.py"
+if [ "$(uname -m)" = x86_64 ]; then
+    /usr/bin/python3 - "$dump" "$work" "$script" <<'END' || fail "words.py: the lines do not hold"
+import json, subprocess, sys
+dump, work, script = sys.argv[1:]
+out = subprocess.run([dump, "source", work + "/python.nprof", "--filter", "words.py", "--json"],
+                     check=True, capture_output=True, text=True)
+rows = json.loads(out.stdout)["rows"]
+first = max(rows, key=lambda r: r["peak_bytes"])
+line = next(n for n, text in enumerate(open(script), 1) if "setdefault" in text)
+whole = max(r["inclusive_peak_bytes"] for r in rows)
+assert first["line"] == line and first["peak_bytes"] > whole / 2, (first, whole)
+END
+    say "and in Python the line is found"
+fi
