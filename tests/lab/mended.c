@@ -4,6 +4,8 @@
  * lab-mended SOURCE PATTERN. TRUTH_LIB is the library, MENDED_DUMP numalloc-dump; lab-patterns lies
  * beside this program.
  *
+ * Of "neighbours", blocks that share a line falsely, the rule must part them.
+ *
  * Each run goes on until there are samples enough; the first one until a rule is written. If that
  * takes too long the test is skipped, and says so. */
 #include "lab.h"
@@ -20,6 +22,8 @@ enum {
     LOOK_MS = 500,
     LOOKS = 80,
     SAMPLES = 150, /* hits, of the object's accesses */
+    MET = 100,     /* of blocks that nobody shares any more */
+    LINE = 64,
 };
 #define SURE   0.85 /* of the verdict that is to become a rule */
 #define WRONG  0.5  /* share of accesses to other nodes at least, or the test proves nothing */
@@ -27,11 +31,13 @@ enum {
 #define POLICY "/tmp/mended.policy"
 
 static const char *source, *pattern;
+static bool of_lines;
 static char program[4096];
 
 typedef struct run {
     pid_t pid;
     int in;
+    unsigned long long address[2]; /* of its first objects; 0: there is none */
     char file[64];
 } run_t;
 
@@ -60,8 +66,12 @@ static void start(run_t *r, const char *name, const char *state, const char *pol
     REQUIRE(said != NULL);
     char line[128];
     bool ready = false;
-    while (!ready && fgets(line, sizeof line, said) != NULL)
+    int count = 0;
+    r->address[0] = r->address[1] = 0;
+    while (!ready && fgets(line, sizeof line, said) != NULL) {
         ready = strcmp(line, "ready\n") == 0;
+        if (!ready && count < 2 && sscanf(line, "%llx", &r->address[count]) == 1) count++;
+    }
     fclose(said);
     REQUIRE(ready);
 }
@@ -120,8 +130,8 @@ static double remote_of(const char *name, const char *state, const char *policy)
  * none, of many it would be an eighth that stays as it was. */
 static bool write_policy(const run_t *run) {
     char command[9000], line[1024], rule[1024] = "";
-    snprintf(command, sizeof command, "%s policy --only place %s", getenv("MENDED_DUMP"),
-             run->file);
+    snprintf(command, sizeof command, "%s policy --only %s %s", getenv("MENDED_DUMP"),
+             of_lines ? "lines" : "place", run->file);
     FILE *from = popen(command, "r"), *to = fopen(POLICY, "w");
     REQUIRE(from != NULL && to != NULL);
     while (fgets(line, sizeof line, from) != NULL) {
@@ -140,12 +150,37 @@ static bool write_policy(const run_t *run) {
     return rule[0] != 0;
 }
 
+static bool share_a_line(const run_t *r) {
+    return r->address[0] / LINE == r->address[1] / LINE;
+}
+
+/* The blocks lie apart under the policy, and nobody finds false sharing. */
+static void judge_lines(const run_t *wrong) {
+    CHECK_MSG(share_a_line(wrong), "%llx and %llx share no line as it goes wrong",
+              wrong->address[0], wrong->address[1]);
+    run_t run;
+    numalloc_profile_verdict_t v = {.samples = 0};
+    start(&run, "ruled", "wrong", POLICY);
+    CHECK_MSG(run.address[1] != 0 && !share_a_line(&run), "%llx and %llx share a line",
+              run.address[0], run.address[1]);
+    bool enough = false;
+    for (int i = 0; i < LOOKS && !enough; i++) {
+        lab_sleep_ms(LOOK_MS);
+        enough = look(&run, &v) && v.samples >= MET;
+    }
+    end(&run);
+    check_say("ruled: %u samples: %s\n", v.samples, v.verdict != NULL ? v.verdict : "nothing");
+    if (!enough) check_skip("too few samples on this machine");
+    CHECK_MSG(strcmp(v.verdict, "false_sharing") != 0, "%s under the policy", v.verdict);
+}
+
 int main(int argc, char **argv) {
     check_begin();
     REQUIRE(argc == 3 && getenv("TRUTH_LIB") != NULL && getenv("MENDED_DUMP") != NULL);
     source = argv[1];
     pattern = argv[2];
-    lab_begin(4);
+    of_lines = strcmp(pattern, "neighbours") == 0;
+    lab_begin(of_lines ? 1 : 4);
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 32);
     REQUIRE(length > 0);
     program[length] = 0;
@@ -157,15 +192,20 @@ int main(int argc, char **argv) {
     start(&wrong, "wrong", "wrong", NULL);
     for (int i = 0; i < LOOKS && !ruled; i++) {
         lab_sleep_ms(LOOK_MS);
-        if (look(&wrong, &v) && v.samples >= SAMPLES && v.chance >= SURE)
-            ruled = write_policy(&wrong);
+        bool said = look(&wrong, &v) &&
+                    (of_lines ? strcmp(v.verdict, "false_sharing") == 0 : v.samples >= SAMPLES);
+        if (said && v.chance >= SURE) ruled = write_policy(&wrong);
     }
     end(&wrong);
     check_say("wrong: %u samples, %.1f %% to other nodes: %s %s\n", v.samples, 100 * v.remote,
               v.verdict != NULL ? v.verdict : "nothing", v.because != NULL ? v.because : "");
     bool undecided = v.verdict == NULL || strcmp(v.verdict, "undecidable") == 0;
-    if (!ruled && undecided) check_skip("too few samples on this machine");
+    if (!ruled && (of_lines || undecided)) check_skip("too few samples on this machine");
     REQUIRE(ruled);
+    if (of_lines) {
+        judge_lines(&wrong);
+        return lab_status(check_status());
+    }
     CHECK_MSG(v.remote >= WRONG, "only %.1f %% go to other nodes as it goes wrong", 100 * v.remote);
     double by_hand = remote_of("mended", "mended", NULL);
     double by_rule = remote_of("ruled", "wrong", POLICY);

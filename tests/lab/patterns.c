@@ -19,6 +19,7 @@
  *   alternating    Figure 1 (b): two nodes take turns
  *   counters       counters of four threads in one cache line; they count as often as they look
  *   sharing        the same of two threads that do next to nothing but count; on one node as well
+ *   neighbours     the same of two blocks that one thread allocates, one after the other
  *   cluster        two groups of threads, each sharing a pool, each on two nodes
  *   facerec        one matrix, filled once, that all nodes read; others are made, used and freed
  *   streamcluster  one array on one node that all nodes read and write, and small points beside it
@@ -281,6 +282,14 @@ static void sharing(void *argument, int number) {
     }
 }
 
+/* Each counter is a block of its own; mended: padded. */
+static void begin_neighbours(void) {
+    for (int i = 0; i < SHARERS; i++) {
+        shared[i] = make(mended ? LINE : sizeof *shared[i], HERE);
+        say(shared[i], "false_sharing+op");
+    }
+}
+
 /* Threads 0 and 1 share one pool, 2 and 3 another; mended: each group is on one node. */
 static void begin_cluster(void) {
     for (int first = 0; first < THREADS; first += 2) {
@@ -456,6 +465,7 @@ int main(int argc, char **argv) {
         {"alternating", begin_alternating, alternating, 2},
         {"counters", begin_counters, counters, THREADS},
         {"sharing", begin_sharing, sharing, SHARERS},
+        {"neighbours", begin_neighbours, sharing, SHARERS},
         {"cluster", begin_cluster, cluster, THREADS},
         {"facerec", begin_facerec, facerec, 2},
         {"partition", begin_partition, partition, THREADS},
@@ -467,7 +477,8 @@ int main(int argc, char **argv) {
     };
     check_begin();
     REQUIRE(argc >= 4);
-    lab_begin(strcmp(argv[1], "sharing") == 0 ? 1 : THREADS);
+    bool of_lines = strcmp(argv[1], "sharing") == 0 || strcmp(argv[1], "neighbours") == 0;
+    lab_begin(of_lines ? 1 : THREADS);
     mended = strcmp(argv[2], "mended") == 0;
     which = argv[3][0] == '1';
     hinted = argc > 4;
