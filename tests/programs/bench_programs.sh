@@ -114,7 +114,12 @@ for name in sqlite json; do
         fail "within.py fails: $(cat "$work/err")"
     [ "$(awk -v name=$name '$1 == name && $7 > 0 && $9 > 0 { n++ } END { print n + 0 }' "$work/out")" = 3 ] ||
         fail "within.py has no figures of $name: $(cat "$work/out")"
-    [ ! -s "$work/err" ] || fail "within.py watched nothing: $(cat "$work/err")"
+    # (Where a hypervisor keeps the debug registers to itself, nothing can be watched.)
+    if has "watchpoints can be set but never fire" <"$work/err"; then
+        say "within.py: nothing can be watched here"
+    elif [ -s "$work/err" ]; then
+        fail "within.py watched nothing: $(cat "$work/err")"
+    fi
 done
 for words in "--rounds 0" "--inputs /nonexistent" "--library /nonexistent" "--mode nothing --rounds 1"; do
     rc=0

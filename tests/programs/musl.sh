@@ -41,7 +41,7 @@ compile sizes
 preloaded NUMALLOC_STATS=1 sizes
 has numalloc <"$directory/out" || fail "numalloc is not the malloc of a program that it is preloaded into"
 
-preload_only=(at_exit calloc_zero zero overlap realloc_paths pow2_align locked_memory main_exits
+preload_only=(at_exit calloc_zero zero overlap realloc_paths pow2_align main_exits
     memory_refused no_proc tls_destructors sandbox)
 for name in "${preload_only[@]}"; do
     compile "$name"
