@@ -14,7 +14,10 @@ for pace in "100 100" "19 1"; do
     profile=$work/$a-$b.nprof
     truth=$(NUMALLOC_PROFILE=sites,access=watch NUMALLOC_PROFILE_FILE=$profile LD_PRELOAD=$lib \
         "$program" "$a" "$b" 4 2>"$work/err") || fail "the program: $(cat "$work/err")"
-    "$dump" verdicts --json "$profile" >"$work/verdicts" 2>"$work/why" || fail "$(cat "$work/why")"
+    if ! "$dump" verdicts --json "$profile" >"$work/verdicts" 2>"$work/why"; then
+        ! has "never fire" <"$work/why" || skip "$(cat "$work/why")"
+        fail "$(cat "$work/why")"
+    fi
     "$work/turns" "$profile" >"$work/said" || fail "the script: $(cat "$work/said")"
     /usr/bin/python3 - "$work" "$truth" <<'END' || exit $?
 import json, re, sys

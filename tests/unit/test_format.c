@@ -10,7 +10,7 @@
 #include "profiler/analyze/blocks/site_sums.h"
 #include "tests/unit/nprof_make.h"
 
-TestSuite(format, .timeout = 60);
+TestSuite(format, .timeout = 110);
 
 static char message[512];
 
