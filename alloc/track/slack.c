@@ -8,6 +8,7 @@
 #include "alloc/sys/print.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
+#include "pagemap/live.h"
 
 /* The guard page of a large one is no part of it. */
 static size_t room_of(const na_span_t *span, const void *block) {
@@ -78,10 +79,13 @@ bool na_slack_is_untouched(const void *block, size_t size) {
 static void check_span(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
     (void)arg;
     if (na_is_mixed(span)) return;
-    for (uint32_t i = 0; i < count; i++)
-        if (na_record_epoch(&records[i]) != 0)
-            na_slack_check(span, (const char *)span->start +
-                                     (span->cls != 0 ? i * (size_t)na_classes[span->cls].size : 0));
+    size_t each = span->cls != 0 ? na_classes[span->cls].size : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *block = (const char *)span->start + i * each;
+        /* (One whose free was deferred keeps its record, and has a link in it.) */
+        if (na_record_epoch(&records[i]) != 0 && na_live_at(block) != NA_BIRTH_NONE)
+            na_slack_check(span, block);
+    }
 }
 
 bool na_slack_is_partial;
