@@ -299,3 +299,31 @@ Test(watch_lines, any_bytes) {
         (void)na_scout_may_write(code);
     }
 }
+
+/* Two threads that count in one line, interrupted at the beginning of their loop always, where the
+ * pointer to the counter is read: the counters' line is found, and that it is written. */
+Test(watch_lines, operands_further_on) {
+    static const uint8_t loop[] = {
+        0x48, 0x8b, 0x34, 0xfb, /* mov (%rbx,%rdi,8),%rsi */
+        0x48, 0x8b, 0x16,       /* mov (%rsi),%rdx */
+        0x48, 0x83, 0xc2, 0x01, /* add $1,%rdx */
+        0x48, 0x89, 0x16,       /* mov %rdx,(%rsi) */
+        0xeb, 0xf0,             /* jmp to the beginning */
+    };
+    static const uint64_t counters = 0x7f0000001000, pointers = 0x7f0000002000;
+    na_scout_start();
+    uint32_t written = 0, others = 0;
+    for (uint32_t i = 0; i < 64; i++) {
+        /* The kernel's order: ax, bx, cx, dx, si, di, bp, sp, ip, r8 to r15. */
+        uint64_t thread = i / 4 % 2, words[18] = {2};
+        words[2] = pointers;
+        words[5] = counters + thread * 8;
+        words[6] = thread;
+        na_scout_word_t found = na_scout_take((uintptr_t)loop, 100 + (uint32_t)thread, words, 18);
+        bool counter = found.address == counters + thread * 8;
+        written += counter && found.shared && found.written;
+        others += !counter && found.address != pointers + thread * 8;
+    }
+    cr_assert_eq(others, 0);
+    cr_assert_geq(written, 16);
+}
