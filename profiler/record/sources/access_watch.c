@@ -36,27 +36,26 @@
  * perf's signal on a watchpoint (sigtrap) is not used: it would come to the program's own handlers
  * and into its system calls. */
 #include <errno.h>
-#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <time.h>
 
 #include "profiler/record/sources/access_chain.h"
 #include "profiler/record/sources/access_watch_draw.h"
+#include "profiler/record/sources/access_watch_events.h"
 #include "profiler/record/sources/access_watch_late.h"
 #include "profiler/record/sources/access_watch_lines.h"
 #include "profiler/record/sources/access_watch_near.h"
 #include "profiler/record/sources/access_watch_scout.h"
 
-#define WORDS     2u
-#define EACH      2u /* registers of a word: writes, any access */
-#define MOST      32u
-#define SPARE     8u /* more records of writes: none of them is to be missed while there is room */
-#define REGISTERS (WORDS * EACH)
-/* Events: the group's leader, which says when the thread gets a CPU, the watchpoints, the clock. */
-#define LEADER       0u
-#define FIRST_WATCH  1u
-#define CLOCK        (FIRST_WATCH + REGISTERS)
+#define WORDS        NA_WATCH_WORDS
+#define EACH         NA_WATCH_EACH
+#define MOST         32u
+#define SPARE        8u /* more records of writes: none of them is to be missed while there is room */
+#define REGISTERS    NA_WATCH_REGISTERS
+#define LEADER       NA_WATCH_LEADER
+#define FIRST_WATCH  NA_WATCH_FIRST
+#define CLOCK        NA_WATCH_CLOCK
 #define SCOUTS_BYTES (64u * NA_SCOUT_BYTES)
 #define HIT_WORDS    ((uint32_t)sizeof(na_perf_hit_t) / 8)
 #define SWITCH_BYTES 8000u
@@ -693,40 +692,9 @@ static bool start(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     __builtin_memset(&w, 0, sizeof w);
-    const struct perf_event_attr any = {
-        .type = PERF_TYPE_SOFTWARE,
-        .size = PERF_ATTR_SIZE_VER5,
-        .config = PERF_COUNT_SW_DUMMY,
-        .sample_period = 1,
-        .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-                       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU,
-        .disabled = 1,
-        .exclude_kernel = 1,
-        .exclude_hv = 1,
-        .watermark = 1,
-        .wakeup_watermark = UINT32_MAX,
-        .use_clockid = 1,
-        .clockid = 1, /* CLOCK_MONOTONIC */
-        .sample_id_all = 1,
-    };
-    /* Measuring takes the registers alone. */
-    na_perf_plan_t registers = {.events = REGISTERS};
-    for (uint32_t k = 0; k < REGISTERS; k++) {
-        struct perf_event_attr *attr = &registers.attr[k];
-        *attr = any;
-        attr->type = PERF_TYPE_BREAKPOINT;
-        attr->config = 0;
-        attr->bp_type = k % EACH == 0 ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW;
-        attr->bp_addr = (uintptr_t)&w;
-        attr->bp_len = HW_BREAKPOINT_LEN_8;
-    }
-    plan = (na_perf_plan_t){
-        .events = CLOCK + 1, .group = FIRST_WATCH + REGISTERS, .ring_bytes = ring_for(0)};
-    plan.attr[LEADER] = plan.attr[CLOCK] = any;
-    plan.attr[LEADER].context_switch = 1;
-    for (uint32_t k = 0; k < REGISTERS; k++)
-        plan.attr[FIRST_WATCH + k] = registers.attr[k];
-    na_scout_ask(&plan.attr[CLOCK]);
+    na_perf_plan_t registers;
+    na_watch_events((uintptr_t)&w, &plan, &registers);
+    plan.ring_bytes = ring_for(0);
     plan.before = na_near_meet;
     plan.after = na_near_met;
     plan_without = plan;
