@@ -55,22 +55,10 @@ static void copy_name(char *to, const char *from) {
 }
 
 static void read_build_id(na_gf_module_t *m) {
-    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)m->start;
-    if (m->end - m->start < 4096 || memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0 ||
-        eh->e_phentsize != sizeof(ElfW(Phdr)) || eh->e_phoff > 4096)
-        return;
-    const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(m->start + eh->e_phoff);
-    for (unsigned i = 0; i < eh->e_phnum && (uintptr_t)(ph + i + 1) <= m->start + 4096; i++) {
-        if (ph[i].p_type != PT_NOTE || ph[i].p_offset > 4096 || ph[i].p_filesz > 4096 ||
-            ph[i].p_offset + ph[i].p_filesz > 4096)
-            continue;
-        na_build_id_t id =
-            na_elf_build_id((const void *)(m->start + ph[i].p_offset), ph[i].p_filesz);
-        if (id.bytes == NULL || id.length > sizeof m->build_id) continue;
-        m->build_id_bytes = (uint32_t)id.length;
-        memcpy(m->build_id, id.bytes, id.length);
-        return;
-    }
+    na_build_id_t id = na_elf_build_id_of(m->start, m->end, 1);
+    if (id.length > sizeof m->build_id) return;
+    m->build_id_bytes = (uint32_t)id.length;
+    if (id.length != 0) memcpy(m->build_id, id.bytes, id.length);
 }
 
 /* One thread at a time; an error's report comes without the lock. */

@@ -64,25 +64,10 @@ static unsigned module_slot(uintptr_t start) {
     return (unsigned)(mix(7, start) >> 40) % KNOWN_SLOTS;
 }
 
-/* A word of the GNU build id, if the note lies in the first page: that page belongs to the first
- * loaded segment of every module mapped at this address, so it can be read again later. */
+/* A word of the GNU build id. */
 static const uint64_t *find_build_id(const na_unwind_module_t *m) {
-    const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)m->start;
-    if (m->end - m->start < 4096 || eh->e_ident[EI_MAG0] != ELFMAG0 ||
-        eh->e_ident[EI_MAG1] != ELFMAG1 || eh->e_ident[EI_MAG2] != ELFMAG2 ||
-        eh->e_ident[EI_MAG3] != ELFMAG3 || eh->e_phentsize != sizeof(ElfW(Phdr)) ||
-        eh->e_phoff > 4096 - sizeof(ElfW(Phdr)))
-        return NULL;
-    const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(m->start + eh->e_phoff);
-    for (unsigned i = 0; i < eh->e_phnum && (uintptr_t)(ph + i + 1) <= m->start + 4096; i++) {
-        if (ph[i].p_type != PT_NOTE || ph[i].p_offset > 4096 || ph[i].p_filesz > 4096 ||
-            ph[i].p_offset + ph[i].p_filesz > 4096)
-            continue;
-        na_build_id_t id =
-            na_elf_build_id((const void *)(m->start + ph[i].p_offset), ph[i].p_filesz);
-        if (id.length >= sizeof(uint64_t)) return (const uint64_t *)(const void *)id.bytes;
-    }
-    return NULL;
+    return (const uint64_t *)(const void *)na_elf_build_id_of(m->start, m->end, sizeof(uint64_t))
+        .bytes;
 }
 
 static uint64_t load_word(const uint64_t *p) {
