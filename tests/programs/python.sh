@@ -28,20 +28,6 @@ if inside != wanted:
 runpy.run_module("test", run_name="__main__")
 END
 
-# One line a test case: name and how it ended; times are left out. The cases are sorted because two
-# workers finish in any order.
-cat >"$work/cases.py" <<'END'
-import sys
-import xml.etree.ElementTree as tree
-lines = []
-for case in tree.parse(sys.argv[1]).iter("testcase"):
-    name = case.get("name") or "?"
-    end = "+".join(sorted({child.tag for child in case if child.tag in ("failure", "error", "skipped")}))
-    # Names of parametrised cases may carry an address or a temporary path.
-    lines.append("%s %s %s" % (name.split(" at 0x")[0].split("/tmp/")[0], case.get("status"), end))
-print("\n".join(sorted(lines)))
-END
-
 python_run() {
     local name=$1 rc=0
     shift
@@ -55,7 +41,7 @@ python_run() {
         tail -n 30 "$work/$name.text" >&2
         fail "the $name run wrote no results (status $rc)"
     }
-    "$python" "$work/cases.py" "$work/$name.xml" >"$work/$name.cases"
+    "$python" "$test_source/python_cases.py" "$work/$name.xml" >"$work/$name.cases"
 }
 
 python_run preloaded LD_PRELOAD="$lib"
