@@ -501,7 +501,7 @@ static bool make_compact(tree_t *t) {
         places *= 2;
     size_t nodes_at = na_align_up(sizeof *t->live, NA_CACHE_LINE);
     size_t table_at = nodes_at + t->count * sizeof *t->nodes;
-    char *at = na_os_map(na_align_up(table_at + places * sizeof *t->table, na_os_page));
+    char *at = na_os_map(na_align_up(table_at + places * sizeof(na_policy_key_t), na_os_page));
     if (at == NULL) return false;
     t->live = (na_policy_live_t *)at;
     na_policy_node_t *nodes = (na_policy_node_t *)(at + nodes_at);

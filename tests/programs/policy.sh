@@ -189,4 +189,22 @@ real sqlite3 sqlite3 :memory: 'with recursive n(i) as (select 1 union all select
 real git git -C "$(dirname "$test_source")/.." log --oneline -n 50
 real gcc gcc -x c -S -o - -O2 "$test_source/instructions.c"
 
+# As many rules as there may be, all of them of calls that the program has.
+many() { # PROGRAM
+    local file id
+    file=$(readlink -f "$(command -v "$1")")
+    id=$(readelf -n "$file" | sed -n 's/.*Build ID: //p')
+    printf 'numalloc policy 1\nprogram any\nmodule m %s %s\n' "${file##*/}" "$id"
+    objdump -d --no-show-raw-insn "$file" | awk '
+        call && $1 ~ /^[0-9a-f]+:$/ && n < 1024 { sub(":", "", $1); print "site m+0x" $1 " : reserve=64"; n++ }
+        { call = ($2 == "call") }
+        END { exit n < 1024 }'
+}
+for rules in 30 100 1024; do
+    many bash >"$work/all.policy" || fail "bash has less than 1,024 calls"
+    head -n $((3 + rules)) "$work/all.policy" >"$work/real.policy"
+    # shellcheck disable=SC2016
+    real bash bash -c 'for ((i = 0; i < 2000; i++)); do a[i]=${a[i / 2]}x$i; done; echo "${#a[@]} ${a[1999]}"'
+done
+
 # set-user-id programs have no policy: options.h ignores their environment (conform.secure).
