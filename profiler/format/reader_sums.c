@@ -2,10 +2,8 @@
  *
  * Files of processes that run, or were killed, have no checksums of those parts, nor have older
  * ones. Entries that lie in a part whose checksum is wrong are left out. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <zlib.h>
 
 #include "profiler/containers/array.h"
@@ -85,8 +83,8 @@ void na_reader_check_sums(na_reader_t *reader) {
     free(sums);
 }
 
-/* While a thread changes an entry it is open; one that is wrong all the same was read just as it
- * was opened or sealed, and is not so another time. */
+/* While a thread changes an entry it is open. One that is wrong all the same was read just as it
+ * was opened or sealed, and is not the same when it is read again; damage is. */
 #define LOOKS 8
 
 /* What has no checksum of the whole file. */
@@ -94,21 +92,18 @@ static bool has_checks(const na_nprof_header_t *h) {
     return (h->checks & NA_NPROF_CHECK_ONCE) != 0 && (h->finished == 0 || h->sums == 0);
 }
 
-/* A process of that number is here: whoever changes an entry may have lost the processor. */
-static bool may_run(const na_nprof_header_t *h) {
-    return h->finished == 0 && h->pid != 0 && kill((pid_t)h->pid, 0) == 0;
-}
-
 bool na_reader_entry_holds(na_reader_t *reader, const na_chunk_ref_t *chunk, uint32_t index,
                            void *entry, size_t size, na_entry_holds_fn_t holds) {
     if (!has_checks(&reader->header) || holds(entry)) return true;
     uint64_t at = chunk->data + (uint64_t)index * chunk->entry_size;
-    bool live = (chunk->flags & NA_NPROF_LIVE) != 0;
-    bool waits = may_run(&reader->header);
-    for (int look = 0; live && look < (waits ? 2 * LOOKS : LOOKS); look++) {
-        if (na_reader_pread(reader, entry, size, at) == size && holds(entry)) return true;
-        if (waits) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    bool live = (chunk->flags & NA_NPROF_LIVE) != 0, same = !live;
+    for (int look = 0; !same && look < LOOKS; look++) {
+        uLong before = crc32_z(0, entry, size);
+        size_t got = na_reader_pread(reader, entry, size, at);
+        if (got == size && holds(entry)) return true;
+        same = got < size || crc32_z(0, entry, size) == before;
     }
+    if (!same) return true; /* it changes all the while: as good as open */
     na_reader_issue(reader, NA_ISSUE_BAD_CHECK, at, chunk->type);
     return false;
 }

@@ -4,8 +4,8 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
-files=${DAMAGED_FILES:-12} # two of each kind
-[ "$TEST_SCALE" != full ] || files=60
+files=${DAMAGED_FILES:-6} runs=3 flips=8 # one of each kind, and of each mode
+[ "$TEST_SCALE" != full ] || files=60 runs=60 flips=80
 
 profiled sites "$work/good.nprof" threads
 "$dump" bundle "$work/good.nprof" -o "$work/bundle.nprof"
@@ -33,23 +33,23 @@ int main(void) {
 }
 END
 cc -O1 -pthread "$work/late.c" -o "$work/late" || fail "the compiler does not build late.c"
-for ((i = 0; i < 8; i++)); do
+for ((i = 0; i < runs; i++)); do
     rm -f "$work/late.nprof"
     NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$work/late.nprof LD_PRELOAD=$lib "$work/late" || fail "late ends with status $?"
     # (A chunk that a thread was just making is a page without one, as after a kill.)
     "$dump" run "$work/late.nprof" >"$work/stdout" 2>"$work/err" || ! grep checksum "$work/err" ||
         fail "a profile that ended amid events: $(head -n 3 "$work/err")"
 done
-/usr/bin/python3 - "$dump" "$work" <<'END'
+/usr/bin/python3 - "$dump" "$work" "$flips" <<'END'
 import random, subprocess, sys
-dump, work = sys.argv[1:]
+dump, work, flips = sys.argv[1], sys.argv[2], int(sys.argv[3])
 random.seed(20261123)
 silent, tried = [], 0
 for name in "good", "late":
     good = open("%s/%s.nprof" % (work, name), "rb").read()
     pages = len(good) // 4096
     places = list(range(3072, 3264, 8)) + [random.randrange(4096)]
-    places += [page * 4096 + random.randrange(4096) for page in range(1, pages, max(1, pages // 60))]
+    places += [page * 4096 + random.randrange(4096) for page in range(1, pages, max(1, pages // (3 * flips)))]
     places += [pages * 4096 - 1]
     for at in places:
         bad = bytearray(good)
@@ -77,7 +77,7 @@ sound() { # FILE WHAT: the views of it find no damage
 }
 sed 's/usleep(20000)/for (;;) pause()/; s/free(block);/block = realloc(block, i % 5000 + 1); free(block);/' "$work/late.c" >"$work/ever.c"
 cc -O1 -pthread "$work/ever.c" -o "$work/ever" || fail "the compiler does not build ever.c"
-for ((i = 0; i < files; i++)); do
+for ((i = 0; i < runs; i++)); do
     mode=sites
     [ $((i % 3)) != 2 ] || mode=sample
     file=$work/killed.$mode.nprof
@@ -95,9 +95,9 @@ for ((i = 0; i < files; i++)); do
     at_end=()
     sound "$file" "mode $mode: a killed process"
 done
-/usr/bin/python3 - "$dump" "$work" "$files" <<'END'
+/usr/bin/python3 - "$dump" "$work" "$flips" <<'END'
 import random, struct, subprocess, sys
-dump, work, files = sys.argv[1:]
+dump, work, flips = sys.argv[1], sys.argv[2], int(sys.argv[3])
 random.seed(20261124)
 good = open(work + "/killed.sites.nprof", "rb").read()
 STACKS, CELLS, THREADS, MODULES, TIMELINE, SERIES, LIVES, SIZES = 1, 2, 3, 4, 5, 8, 9, 10
@@ -143,7 +143,7 @@ for kind in [PEAK, LOST, TIMELINE, SERIES, *TOLD, *sorted({kind for kind, *_ in 
     of_kind = [place for place in places if place[0] == kind]
     if not of_kind:
         sys.exit("dump_damaged: FAILED: no chunk of type %d in the file" % kind)
-    for _, at, step, least in random.sample(of_kind, min(18 if int(files) < 60 else 80, len(of_kind))):
+    for _, at, step, least in random.sample(of_kind, min(flips, len(of_kind))):
         bit = random.randrange(least.bit_length() if least > 1 else 0, 8 * step)
         bad = bytearray(good)
         bad[at + bit // 8] ^= 1 << bit % 8
