@@ -494,6 +494,7 @@ _Static_assert(offsetof(na_nprof_thread_t, squares) == NA_NPROF_THREAD_LEAST, ""
 #define NA_NPROF_MODULE_CUT     4u  /* the path did not fit */
 #define NA_NPROF_MODULE_VDSO    8u  /* no file */
 #define NA_NPROF_MODULE_SELF    16u /* this allocator's own library: its frames are skipped */
+#define NA_NPROF_MODULE_INSIDE  32u /* (merge) native frames inside of a Python one lie here */
 #define NA_NPROF_MODULE_CHECK   0xffffff00u /* na_nprof_module_check; 0: the entry has none */
 #define NA_NPROF_MODULE_STILL   UINT64_MAX  /* unload_ms of a module still loaded */
 #define NA_NPROF_BUILD_ID_BYTES 32u

@@ -77,6 +77,33 @@ for python in $pythons; do
         "$dump" $export "$work/s.nprof" -o "$work/out.$export" || fail "$version: export $export fails"
     done
     grep -q 'held' "$work/out.folded" || fail "$version: no Python function in the flame graph"
+    # Of many processes as one, and that once more with one of them.
+    for i in 1 2; do
+        rm -f "$work/merge$i.nprof"*
+        profiled sites "$work/merge$i.nprof" "$python" "$here/script_threads.py" || fail "$version: fails"
+    done
+    "$dump" merge "$work"/merge[12].nprof -o "$work/both.nprof" || fail "$version: merge fails"
+    "$dump" merge "$work/both.nprof" "$work/merge1.nprof" -o "$work/three.nprof" || fail "$version: merge fails"
+    for of in merge1 merge2 both three; do
+        "$dump" source "$work/$of.nprof" --csv --top 0 >"$work/lines.$of"
+        "$dump" functions "$work/$of.nprof" --csv --top 0 --sort total >"$work/functions.$of"
+    done
+    /usr/bin/python3 - "$work" <<'P' || fail "$version: merged, Python's lines or functions are others"
+import csv, sys
+def sums(name, of, key):
+    found = {}
+    for row in csv.DictReader(open("%s/%s.%s" % (sys.argv[1], name, of))):
+        where = tuple(row[k] for k in key)
+        if ".py" in row["file"]: found[where] = found.get(where, 0) + float(row["allocations"])
+    return found
+for name, key in ("functions", ("function", "file")), ("lines", ("file", "line")):
+    first, second, both, three = (sums(name, of, key) for of in ("merge1", "merge2", "both", "three"))
+    assert len(both) > 5 and any("script_threads.py" in k for where in both for k in where), both
+    for where in {**first, **second}:
+        wanted = first.get(where, 0) + second.get(where, 0)
+        assert both.get(where) == wanted, (where, both.get(where), wanted)
+        assert three.get(where) == wanted + first.get(where, 0), (where, three.get(where))
+P
 done
 [ $ran != 0 ] || skip "no CPython 3.9 to 3.13 in $pythons"
 

@@ -11,6 +11,7 @@
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 #include "profiler/dump/ui/progress.h"
+#include "profiler/dump/ui/text.h"
 #include "profiler/format/reader_python.h"
 
 #define MOST_THREADS 64
@@ -89,6 +90,7 @@ const char *na_merge_symbols(na_merge_t *m, size_t *size) {
 /* ---- modules ---- */
 
 static bool same_module(const na_nprof_module_t *a, const na_nprof_module_t *b) {
+    if (((a->flags ^ b->flags) & NA_NPROF_MODULE_INSIDE) != 0) return false;
     if (a->build_id_size != b->build_id_size) return false;
     if (a->build_id_size != 0) return memcmp(a->build_id, b->build_id, a->build_id_size) == 0;
     return strcmp(a->path, b->path) == 0;
@@ -96,7 +98,7 @@ static bool same_module(const na_nprof_module_t *a, const na_nprof_module_t *b) 
 
 /* The module of the merge; 0: out of memory, or there are too many. */
 static uint32_t module_of(na_merge_t *m, const na_nprof_module_t *from) {
-    uint64_t hash = NA_HASH_BEGIN;
+    uint64_t hash = na_hash_number(NA_HASH_BEGIN, from->flags & NA_NPROF_MODULE_INSIDE);
     for (uint32_t i = 0; i < from->build_id_size; i++)
         hash = na_hash_number(hash, from->build_id[i]);
     if (from->build_id_size == 0) hash = na_hash_text(hash, from->path);
@@ -188,6 +190,26 @@ static const name_t *find_name(const names_t *names, uint64_t pc, uint32_t modul
     return NULL;
 }
 
+/* The line of a Python frame; the caller frees it. NULL: out of memory. */
+static char *python_line(na_reader_t *reader, uint64_t pc, size_t *length) {
+    char *line = NULL;
+    FILE *to = open_memstream(&line, length);
+    if (to == NULL) return NULL;
+    na_python_code_t code;
+    bool known = na_reader_python_at(reader, pc, &code);
+    fputs("F\t", to);
+    na_text_put(to, known && code.name[0] != 0 ? code.name : "?");
+    for (int home = 0; home < 2; home++) {
+        putc('\t', to);
+        if (known) na_text_put(to, code.file);
+        fprintf(to, "\t%u", !known ? 0 : home ? code.first_line : code.line);
+    }
+    fprintf(to, "\t0\t%d\n", known ? 2 : 0); /* a line is one frame: no offset */
+    if (fclose(to) == 0) return line;
+    free(line);
+    return NULL;
+}
+
 /* Keeps the frames of an address of the merge, if it has none. */
 static bool keep_name(na_merge_t *m, const name_t *name, uint64_t pc, uint32_t module) {
     uint64_t key = pc << 1 | name->exact, hash = na_hash_number(NA_HASH_BEGIN, key);
@@ -246,8 +268,8 @@ typedef struct file {
     na_sites_t sites;
     na_stack_table_t stacks;
     na_module_table_t modules;
-    uint32_t *to; /* by stack entry of the file: that of the merge; 0: not needed */
-    uint32_t *modules_to;
+    uint32_t *to;         /* by stack entry of the file: that of the merge; 0: not needed */
+    uint32_t *modules_to; /* by module: outside of Python frames, and inside */
     uint32_t *of_site;
     names_t names;
     bool damaged, failed; /* failed: out of memory */
@@ -268,7 +290,6 @@ static void read_file(file_t *f, const char *path) {
     f->reader = na_reader_open(path, f->why, sizeof f->why);
     if (f->reader == NULL) return;
     f->why[0] = 0;
-    na_reader_python_frames(f->reader, NA_PYTHON_NATIVE); /* codes have other ids in each file */
     if (!na_sites_fold(f->reader, &f->sites)) {
         char text[200] = "out of memory";
         na_reader_over_budget(f->reader, text, sizeof text);
@@ -285,7 +306,7 @@ static void read_file(file_t *f, const char *path) {
         return;
     }
     f->to = calloc((size_t)f->stacks.count + 1, sizeof *f->to);
-    f->modules_to = calloc((size_t)f->modules.count + 1, sizeof *f->modules_to);
+    f->modules_to = calloc(2 * ((size_t)f->modules.count + 1), sizeof *f->modules_to);
     f->of_site = calloc(f->sites.count + 1, sizeof *f->of_site);
     f->failed = f->to == NULL || f->modules_to == NULL || f->of_site == NULL ||
                 (names != NULL && !read_names(&f->names, names, size));
@@ -297,39 +318,75 @@ static void read_file(file_t *f, const char *path) {
             f->to[node] = 1; /* needed */
 }
 
+static uint64_t pc_of_name(const name_t *name) {
+    uint64_t hash = NA_HASH_BEGIN;
+    for (size_t i = 0; i < name->length; i++)
+        hash = na_hash_number(hash, (unsigned char)name->frames[i]);
+    return GENERATED + 1 + hash % (OFFSET_MOST - 2 - GENERATED);
+}
+
+/* A Python frame is known by its line: code has other ids in each file. False: out of memory. */
+static bool merge_python(na_merge_t *m, na_reader_t *reader, const na_nprof_stack_t *s,
+                         uint32_t *module, uint64_t *pc) {
+    static const na_nprof_module_t python = {
+        .flags = NA_NPROF_MODULE_VALID, .end = OFFSET_MOST - 1, .path = "[python]"};
+    *module = module_of(m, &python);
+    size_t length;
+    char *line = *module == 0 ? NULL : python_line(reader, s->pc, &length);
+    if (line == NULL) return false;
+    const name_t name = {.frames = line, .length = length, .exact = true};
+    *pc = (uint64_t)*module << NA_MERGE_SHIFT | pc_of_name(&name);
+    bool kept = keep_name(m, &name, *pc, *module);
+    free(line);
+    return kept;
+}
+
+/* The module in the merge of a node in the file's module `own`; 0: out of memory. */
+static uint32_t merge_module(na_merge_t *m, file_t *f, uint32_t own, bool inside) {
+    uint32_t *to = &f->modules_to[2 * own + inside];
+    if (*to == 0) {
+        na_nprof_module_t from = f->modules.items[own];
+        if (inside) from.flags |= NA_NPROF_MODULE_INSIDE;
+        *to = module_of(m, &from);
+    }
+    return *to;
+}
+
+/* Where a node lies in the merge. False: out of memory. */
+static bool merge_frame(na_merge_t *m, file_t *f, const na_nprof_stack_t *s, uint32_t *module,
+                        uint64_t *pc, bool *exact) {
+    *exact = (s->flags & NA_NPROF_STACK_EXACT) != 0;
+    if (na_nprof_is_py(s->pc)) return merge_python(m, f->reader, s, module, pc);
+    uint32_t own = module_at(f->modules, s), hint = NA_NPROF_STACK_MODULE(s->flags);
+    const name_t *name = f->names.count == 0 ? NULL : find_name(&f->names, s->pc, hint, *exact);
+    *module = 0;
+    if (own != 0) {
+        *module = merge_module(m, f, own, (s->flags & NA_READER_BELOW_PYTHON) != 0);
+        if (*module == 0) return false;
+        uint64_t offset = s->pc - f->modules.items[own].bias;
+        *pc = (uint64_t)*module << NA_MERGE_SHIFT | (offset & (OFFSET_MOST - 1));
+    } else if (name != NULL) {
+        *pc = pc_of_name(name);
+    } else {
+        *pc = GENERATED;
+        *exact = false;
+        if (!m->generated)
+            fprintf(m->symbols, "P\t%x\t0\t0\nF\t[generated code]\t\t0\t\t0\t0\t2\n", GENERATED);
+        m->generated = true;
+    }
+    return name == NULL || keep_name(m, name, *pc, *module);
+}
+
 /* Gives every stack that is needed its place in the merge. False: out of memory. */
 static bool merge_file(na_merge_t *m, file_t *f) {
     for (uint32_t node = NA_NPROF_ROOT + 1; node < f->stacks.count; node++) {
         if (f->to[node] == 0) continue;
         const na_nprof_stack_t *s = &f->stacks.items[node];
-        uint32_t own = module_at(f->modules, s), module = 0;
-        bool exact = (s->flags & NA_NPROF_STACK_EXACT) != 0;
-        uint64_t pc = GENERATED;
-        const name_t *name =
-            f->names.count == 0
-                ? NULL
-                : find_name(&f->names, s->pc, NA_NPROF_STACK_MODULE(s->flags), exact);
-        if (own != 0) {
-            if (f->modules_to[own] == 0) f->modules_to[own] = module_of(m, &f->modules.items[own]);
-            module = f->modules_to[own];
-            if (module == 0) return false;
-            uint64_t offset = s->pc - f->modules.items[own].bias;
-            pc = (uint64_t)module << NA_MERGE_SHIFT | (offset & (OFFSET_MOST - 1));
-        } else if (name != NULL) {
-            uint64_t hash = NA_HASH_BEGIN;
-            for (size_t i = 0; i < name->length; i++)
-                hash = na_hash_number(hash, (unsigned char)name->frames[i]);
-            pc = GENERATED + 1 + hash % (OFFSET_MOST - 2 - GENERATED);
-        }
-        if (name != NULL && !keep_name(m, name, pc, module)) return false;
+        uint32_t module;
+        uint64_t pc;
+        bool exact;
+        if (!merge_frame(m, f, s, &module, &pc, &exact)) return false;
         uint32_t parent = s->parent > NA_NPROF_ROOT ? f->to[s->parent] : NA_NPROF_ROOT;
-        if (own == 0 && name == NULL) {
-            exact = false;
-            if (!m->generated)
-                fprintf(m->symbols, "P\t%x\t0\t0\nF\t[generated code]\t\t0\t\t0\t0\t2\n",
-                        GENERATED);
-            m->generated = true;
-        }
         uint32_t flags = NA_NPROF_STACK_VALID | (s->flags & NA_NPROF_STACK_TRUNCATED) |
                          (exact ? NA_NPROF_STACK_EXACT : 0) | module << 8;
         f->to[node] = stack_of(m, parent, flags, pc);

@@ -6,6 +6,9 @@
  * not with files. Each file is read, handed on and closed again; as many are open as there are
  * processors.
  *
+ * Python frames are known by function, file and line, and are in the module "[python]"; native ones
+ * inside of them by a module of their own (NA_NPROF_MODULE_INSIDE), so that they count as runtime.
+ *
  * In the tables of a merge module m lies at m << NA_MERGE_SHIFT. Frames without a module are one
  * frame "[generated code]", but those that a file has names for (bundle) are told apart by these.
  * Names that files have go into the symbols of the merge; all others are looked up by whoever opens

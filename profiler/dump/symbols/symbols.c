@@ -427,10 +427,17 @@ static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
     return hash;
 }
 
+/* What of its file tells a function from others of its name. A binary may have been built in any
+ * folder; Python has a <module> in every __init__.py. */
+static const char *telling_file(const na_function_name_t *f) {
+    return strcmp(f->module, python_module) == 0 && f->file != NULL ? f->file
+                                                                    : na_base_name(f->file);
+}
+
 /* The id of a function, which gets one if it is new. UINT32_MAX: out of memory. */
 static uint32_t function_id(na_symbols_t *symbols, const na_function_name_t *f) {
     size_t length = na_demangle_plain_length(f->function);
-    const char *file = na_base_name(f->file);
+    const char *file = telling_file(f);
     uint64_t hash = hash_text(NA_HASH_BEGIN, f->function, length);
     hash = na_hash_text(na_hash_text(hash, f->module), file);
     na_probe_t probe = na_index_probe(&symbols->functions_by_name, hash);
@@ -438,7 +445,7 @@ static uint32_t function_id(na_symbols_t *symbols, const na_function_name_t *f) 
         const na_function_name_t *known = &symbols->functions[probe.number];
         if (na_demangle_plain_length(known->function) == length &&
             strncmp(known->function, f->function, length) == 0 &&
-            strcmp(known->module, f->module) == 0 && strcmp(na_base_name(known->file), file) == 0)
+            strcmp(known->module, f->module) == 0 && strcmp(telling_file(known), file) == 0)
             return probe.number;
     }
     if (!NA_ARRAY_RESERVE(symbols->functions, symbols->function_room,
@@ -751,7 +758,10 @@ static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
     if (!(python ? look_up_python(symbols, node->pc, list)
                  : look_up(symbols, node, find_module(symbols, node), list)))
         return 0;
-    for (uint32_t i = 0; i < list->count && (hint & BELOW_PYTHON) != 0; i++)
+    uint32_t module = find_module(symbols, node);
+    bool inside = (hint & BELOW_PYTHON) != 0 ||
+                  (symbols->modules.items[module].flags & NA_NPROF_MODULE_INSIDE) != 0;
+    for (uint32_t i = 0; i < list->count && inside; i++)
         list->frames[i].runtime = true;
     return keep_list(symbols, node->pc, hint, exact);
 }

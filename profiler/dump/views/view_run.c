@@ -23,6 +23,7 @@ static void put_modules(const na_view_input_t *in) {
                m->unload_ms == NA_NPROF_MODULE_STILL ? "-" : na_text_ms(b, m->unload_ms), build_id);
         na_text_put(stdout, m->path);
         if ((m->flags & NA_NPROF_MODULE_MAIN) != 0) printf("  (the program)");
+        if ((m->flags & NA_NPROF_MODULE_INSIDE) != 0) printf("  (inside Python frames)");
         if ((m->flags & NA_NPROF_MODULE_SELF) != 0) printf("  (the allocator)");
         putchar('\n');
     }
