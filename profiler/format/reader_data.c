@@ -99,9 +99,11 @@ void na_reader_each_entry(na_reader_t *reader, uint16_t type, na_entry_fn_t visi
         if (reader->progress != NULL)
             reader->progress(reader->progress_arg, c, reader->chunk_count);
         uint32_t per_block = chunk->entry_size < BLOCK ? BLOCK / chunk->entry_size : 1;
-        size_t room = (size_t)per_block * chunk->entry_size;
-        char *out = malloc(room > BLOCK ? room : BLOCK);
-        char *in = (chunk->flags & NA_NPROF_ZLIB) != 0 ? malloc(BLOCK) : NULL;
+        if (per_block > chunk->count) per_block = chunk->count;
+        size_t room = (size_t)per_block * chunk->entry_size; /* most chunks are small */
+        size_t packed = chunk->size < BLOCK ? (size_t)chunk->size : BLOCK;
+        char *out = malloc(room > packed ? room : packed);
+        char *in = (chunk->flags & NA_NPROF_ZLIB) != 0 ? malloc(packed) : NULL;
         if (out == NULL || ((chunk->flags & NA_NPROF_ZLIB) != 0 && in == NULL))
             na_reader_issue(reader, NA_ISSUE_MEMORY, chunk->data, 0);
         else if ((chunk->flags & NA_NPROF_SEALED) != 0 && !check_data_crc(reader, chunk, out))
@@ -336,12 +338,14 @@ const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
     return t->points[t->active];
 }
 
+#define ENVIRONMENT_MOST (1u << 20) /* bytes */
+
 static void visit_environment(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
                               uint32_t index, const void *entry) {
     (void)arg;
     (void)chunk;
     (void)index;
-    if (reader->environment_size < (1u << 20) - 1)
+    if (reader->environment_size < ENVIRONMENT_MOST)
         reader->environment[reader->environment_size++] = *(const char *)entry;
 }
 
@@ -349,7 +353,10 @@ const char *na_reader_environment(na_reader_t *reader, size_t *size) {
     if (!reader->environment_read) {
         reader->environment_read = true;
         /* One byte more than is ever filled, zero: the last string ends. */
-        reader->environment = calloc(1, 1u << 20);
+        size_t room = 0;
+        for (size_t c = 0; c < reader->chunk_count && room < ENVIRONMENT_MOST; c++)
+            if (reader->chunks[c].type == NA_NPROF_ENVIRONMENT) room += reader->chunks[c].count;
+        reader->environment = calloc(1, (room < ENVIRONMENT_MOST ? room : ENVIRONMENT_MOST) + 1);
         if (reader->environment == NULL)
             na_reader_issue(reader, NA_ISSUE_MEMORY, 0, 0);
         else
