@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
         size_t limit = strtoul(argv[1], NULL, 10);
         return inside(limit);
     }
-    static const size_t limits[] = {96 * MIB, 300 * MIB, 700 * MIB};
+    static const size_t limits[] = {96 * MIB, 200 * MIB, 400 * MIB};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         char text[32];
         snprintf(text, sizeof text, "%zu", limits[i]);

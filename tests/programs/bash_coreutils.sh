@@ -35,7 +35,7 @@ END
 
 utilities_story() {
     local lines=400000 buffer=8M
-    [ "$SCALE" = full ] || lines=100000 buffer=2M
+    [ "$SCALE" = full ] || lines=40000 buffer=1M
     [ "$SCALE" != small ] || lines=2000
     awk -v n="$lines" 'BEGIN { x = 12345; for (i = 0; i < n; i++) {
         x = (x * 1103515245 + 12345) % 2147483648

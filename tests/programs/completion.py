@@ -34,7 +34,7 @@ def zsh(line, work, environment):
     shown = work / "shown"
     shown.unlink(missing_ok=True)
     setup = (
-        f"fpath=({scripts}/zsh $fpath); autoload -Uz compinit; compinit -u -D; "
+        f"fpath=({scripts}/zsh $fpath); autoload -Uz compinit; compinit -u -d {work}/zcompdump; "
         f"show() {{ print -r -- $BUFFER >{shown}.new; mv {shown}.new {shown}; zle kill-buffer }}; "
         "zle -N show; bindkey '^X' show; bindkey '^I' complete-word; unsetopt beep; "
         f"print -r -- ready >{work}/ready\n"

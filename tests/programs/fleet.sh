@@ -1,12 +1,12 @@
 #!/bin/bash
 # fleet.sh LIBRARY NUMALLOC_DUMP - many sample profiles as one: aggregate, merge and the merged pprof
-# have what the processes did, whatever is wrong with other files, and find what grows. 300 files; in
+# have what the processes did, whatever is wrong with other files, and find what grows. 120 files; in
 # the nightly script 10,000, in less than a minute of two processors and a GiB.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
 need protoc protobuf-compiler perl perl jq jq sqlite3 sqlite3
-count=300
+count=120
 [ "$TEST_SCALE" != full ] || count=10000
 cc -std=gnu17 -g -O1 -fno-builtin -Wall -Wextra "$test_source/fleet_load.c" -o "$work/fleet_load" ||
     fail "the compiler does not build fleet_load.c"

@@ -5,7 +5,8 @@ set -euo pipefail
 need xargs findutils find findutils sort coreutils grep grep sed sed gzip gzip
 
 forks_story() {
-    local n=300 i
+    local n=300 jobs=24 i
+    [ "$SCALE" = full ] || n=60 jobs=12
     [ "$SCALE" != small ] || n=6
     mkdir tree
     for ((i = 0; i < n; i++)); do
@@ -19,7 +20,7 @@ forks_story() {
     find tree -name 'f*' -exec sh -c 'for f; do echo "${f##*/} $(wc -l <"$f")"; done' _ {} + | sort -k1.2n | cksum
     # Background jobs of one shell, each a fork that goes on allocating without exec.
     local -a pids=()
-    for ((i = 0; i < 24; i++)); do
+    for ((i = 0; i < jobs; i++)); do
         (
             text=""
             for ((k = 0; k < 300; k++)); do text+="$i.$k "; done

@@ -52,7 +52,7 @@ if (!isMainThread) {
     const result = { seed, churn: churn(seed, 200 * scale), documents: documents(seed, 40 * scale), moved, shared };
     parentPort.postMessage(result, [moved]);
 } else {
-    main({ small: 1, full: 20 }[process.argv[2]] ?? 6);
+    main({ small: 1, full: 20 }[process.argv[2]] ?? 3);
 }
 
 async function main(scale) {

@@ -154,10 +154,12 @@ readable "$work/good.nprof" "the whole profile"
 all=$sites
 pages=$(((used + 4095) / 4096))
 [ "$pages" -ge 4 ] && [ "$size" -ge "$used" ] || fail "the profile uses $used of $size bytes: the test does not know this format"
-step=$((pages > 60 ? pages / 60 : 1))
+most=12
+[ "$TEST_SCALE" != full ] || most=60
+step=$((pages > most ? pages / most : 1))
 before=0
 partial=0
-for ((page = 0; page < pages; page += (page < 24 ? 1 : step))); do
+for ((page = 0; page < pages; page += (page < most / 2 ? 1 : step))); do
     head -c $((page * 4096)) "$work/good.nprof" >"$work/cut.nprof"
     readable "$work/cut.nprof" "a profile cut to $page of $pages pages"
     if [ "$page" = 0 ]; then
@@ -175,7 +177,7 @@ readable "$work/cut.nprof" "a profile without its last byte"
 [ "$sites" = "$all" ] || fail "a profile without its last byte shows $sites of $all sites"
 say "cut at page boundaries: $partial partial reports, $all sites in the whole one"
 
-damaged=40
+damaged=16
 [ "$TEST_SCALE" != full ] || damaged=400
 # Damaged: single bytes and whole pages, everywhere, by a fixed series of random numbers.
 /usr/bin/python3 - "$work/good.nprof" "$work" "$damaged" <<'END'

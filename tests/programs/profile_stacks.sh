@@ -21,9 +21,9 @@ for kind in omit no-omit; do
         fail "the compiler does not build stacks_throw.cpp"
 done
 
-# Every third in the usual run, and fewer of the compiler's and Python's; every one, 23rd and 7th in
+# Every seventh in the usual run, and fewer of the compiler's and Python's; every one, 23rd and 7th in
 # the nightly script.
-every=3 of_compiler=71 of_python=23
+every=7 of_compiler=211 of_python=71
 [ "$TEST_SCALE" != full ] || every=1 of_compiler=23 of_python=7
 
 # checked NAME COMMAND...: runs, and no stack was wrong; says how many there were.

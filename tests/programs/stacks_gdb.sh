@@ -11,7 +11,7 @@ set -euo pipefail
 need cc gcc g++ g++ gdb gdb
 [ -x /usr/bin/python3 ] || skip "program '/usr/bin/python3' is missing; install the package 'python3'"
 gdb -nx -q -batch -ex 'python import gdb' >/dev/null 2>&1 || skip "this gdb has no Python; install the package 'gdb'"
-usual=40
+usual=16
 [ "$TEST_SCALE" != full ] || usual=200
 points=${POINTS:-$usual} seed=${SEED:-1}
 

@@ -152,8 +152,8 @@ Test(bench_instruments, memory_knows_a_known_waste) {
         snprintf(min, sizeof min, "--min=%zu", sizes[i]);
         snprintf(max, sizeof max, "--max=%zu", sizes[i]);
         const child_result_t *result =
-            BENCH_TSV(BENCH_WASTEFUL, NULL, "memory", min, max, "--objects=1500", "--round=100",
-                      "--snapshot=200", "--repetitions=3");
+            BENCH_TSV(BENCH_WASTEFUL, NULL, "memory", min, max, "--objects=700", "--round=100",
+                      "--snapshot=100", "--repetitions=1");
         cr_assert_float_eq(bench_tsv_metric(result, "overhead"), waste, 2);
         cr_assert_float_eq(bench_tsv_metric(result, "resident overhead"), waste, 2);
         cr_assert_float_eq(bench_tsv_metric(result, "mean overhead"), waste, 2);
