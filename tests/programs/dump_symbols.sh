@@ -1,6 +1,6 @@
 #!/bin/bash
 # dump_symbols.sh - names from elsewhere than a module's own file: a perf map of code that node made
-# while it ran (without its optimizer, which would inline the function), the cache on disk, debug
+# while it ran (without its optimizer, which would inline the function) and of Java's, the cache on disk, debug
 # files beside a stripped program, and a debuginfod server.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -37,6 +37,37 @@ rm -f "$map"
 [ -z "$(jit "$work/node.nprof")" ] || fail "a name without a map"
 [ "$(jit "$work/bundle.nprof")" = "[jit] jit_load.js 3 True" ] || fail "bundle has lost keep_buffer: '$(jit "$work/bundle.nprof")'"
 say "perf map: node's keep_buffer is one function with file and line, interpreted or compiled; a bundle keeps it"
+
+# ---- code made by Java, at its end ----
+
+if [ "$TEST_SCALE" = full ] && command -v java >/dev/null; then
+    cat >"$work/Load.java" <<'END'
+import java.nio.ByteBuffer;
+public class Load {
+    static ByteBuffer[] kept = new ByteBuffer[3000];
+    static ByteBuffer reserve(int bytes) { return ByteBuffer.allocateDirect(bytes); }
+    static void fill() { for (int i = 0; i < kept.length; i++) kept[i] = reserve(20000 + i); }
+    public static void main(String[] arguments) {
+        for (int round = 0; round < 8; round++) fill();
+        System.out.println(kept[5].capacity());
+    }
+}
+END
+    NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$work/java.nprof LD_PRELOAD=$lib \
+        java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -XX:+PreserveFramePointer -Xcomp \
+        -XX:CompileCommand=dontinline,Load::reserve -XX:CompileCommand=quiet "$work/Load.java" >"$work/out" ||
+        fail "java: status $?"
+    [ "$(tail -n 1 "$work/out")" = 20005 ] || fail "java printed '$(cat "$work/out")'"
+    map=/tmp/perf-$("$dump" --json --top 1 "$work/java.nprof" | /usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])').map
+    at_end+=('rm -f "$map"')
+    "$dump" functions --csv --top 0 "$work/java.nprof" >"$work/csv" || fail "functions: status $?"
+    /usr/bin/python3 - "$work/csv" <<'END' || fail "Java's names are missing: $(head -n 3 "$work/csv")"
+import csv, sys
+found = [r for r in csv.DictReader(open(sys.argv[1])) if "Load.reserve(" in r["function"]]
+assert len(found) == 1 and found[0]["module"] == "[jit]" and float(found[0]["inclusive_total_bytes"]) > 4e8, found
+END
+    say "perf map: Java's Load.reserve"
+fi
 
 # ---- the cache ----
 
