@@ -45,7 +45,7 @@ typedef struct na_record {
             uint16_t slack;  /* usable size - requested size, bytes: less than a page, or a class */
             uint16_t thread; /* profile thread index of the allocating thread */
             uint8_t node;    /* dense node index of the cpu that allocated */
-            uint64_t : 4;
+            uint64_t marks : 4; /* NA_MARK_*, during a scan for leaks; 0 */
             /* When the object was allocated: the low bits of (ticks of the profile's clock >> 8);
              * some 20 days or more before they repeat. */
             uint64_t birth : 44;
@@ -63,6 +63,11 @@ typedef struct na_record {
 #define NA_EPOCH_LAST 254u
 #endif
 #define NA_EPOCH_BEFORE 255u
+
+/* The block was met; what it holds was, too; a lost block leads to it (profiler/leaks/mark.c). */
+#define NA_MARK_REACHED  1u
+#define NA_MARK_SCANNED  2u
+#define NA_MARK_INDIRECT 4u
 
 #define NA_RECORD_SLACK_MAX   0xffffu
 #define NA_RECORD_TIME_BITS   44
@@ -118,6 +123,22 @@ static inline uint8_t na_record_epoch(const na_record_t *record) {
 }
 static inline void na_record_set_epoch(na_record_t *record, uint8_t epoch) {
     __atomic_store_n(&record->epoch, epoch, __ATOMIC_RELAXED);
+}
+
+/* Marks are the low half of the byte behind the node. Whoever begins or ends a life meanwhile
+ * writes the word over them, or another byte. */
+static inline uint8_t *na_record_marks_byte(na_record_t *record) {
+    return (uint8_t *)record + offsetof(na_record_t, node) + 1;
+}
+static inline unsigned na_record_marks(na_record_t *record) {
+    return __atomic_load_n(na_record_marks_byte(record), __ATOMIC_RELAXED) & 15u;
+}
+static inline void na_record_mark(na_record_t *record, unsigned marks) {
+    __atomic_fetch_or(na_record_marks_byte(record), (uint8_t)marks, __ATOMIC_RELAXED);
+}
+static inline void na_record_clear_marks(na_record_t *record) {
+    if (na_record_marks(record) != 0)
+        __atomic_fetch_and(na_record_marks_byte(record), (uint8_t)0xf0, __ATOMIC_RELAXED);
 }
 
 /* Of an object that is freed at this time (ticks >> 8); 0 where the processors' clocks disagree. */

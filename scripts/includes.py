@@ -41,7 +41,7 @@ ROOMS = [
     ["profiler/control"],
     ["alloc/policy"],
     ["alloc/api"],
-    ["profiler/guard"],
+    ["profiler/guard", "profiler/leaks"],
     ["profiler/record"],
     ["profiler/record/sources"],
     ["profiler/record/access"],

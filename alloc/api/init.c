@@ -24,6 +24,7 @@
 #include "pagemap/pagemap.h"
 #include "profiler/control/control.h"
 #include "profiler/guard/guards.h"
+#include "profiler/leaks/leaks.h"
 
 static na_lock_t init_lock;
 NA_FIRST static _Atomic(bool) done;
@@ -41,7 +42,9 @@ void na_init(void) {
         na_topology_init(NULL, NULL);
         if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
         na_strict = na_option(NA_OPT_CHECK) != 0;
-        na_every_event = na_strict ? NA_EVERY_RECORDED : 0u;
+        na_leaks_init();
+        na_record_all = na_strict || na_leaks_on || na_option(NA_OPT_HARDEN) > 1;
+        na_every_event = na_record_all ? NA_EVERY_RECORDED : 0u;
         if (na_option(NA_OPT_HARDEN) != 0) na_hardened_init((unsigned)na_option(NA_OPT_HARDEN));
         na_sizes_count = na_strict || na_harden != 0;
         if (na_option(NA_OPT_STATS)) na_stats_keep_stderr();
@@ -49,6 +52,29 @@ void na_init(void) {
         atomic_store_explicit(&done, true, memory_order_release);
     }
     na_unlock(&init_lock);
+}
+
+static _Atomic(bool) ends_later; /* at_last will be called */
+
+/* Blocks may still be allocated and freed after this; it goes unreported. */
+static bool at_end(void) {
+    if (!atomic_load_explicit(&done, memory_order_acquire)) return false; /* nobody called */
+    if (na_hooks == NULL && !na_option(NA_OPT_STATS) && na_harden < 2 && na_guard == NULL &&
+        !na_leaks_on)
+        return false;
+    na_guard_at_exit();
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return false;
+    bool lost = na_control_at_exit(tcache);
+    if (na_harden > 1) na_hardened_at_exit(tcache);
+    if (na_option(NA_OPT_STATS)) na_stats_print_at_exit();
+    na_tcache_leave(tcache);
+    return lost;
+}
+
+/* The last of all exit handlers: so the C library's exit goes on from here with that status. */
+static void at_last(void) {
+    if (at_end() && na_option(NA_OPT_LEAKS_EXIT) != 0) na_leaks_exit();
 }
 
 /* Early among constructors, so that our fork handlers run innermost (entry_fork.c; where that is
@@ -68,21 +94,13 @@ __attribute__((constructor(101))) static void at_load(void) {
         if (na_policy_is_on()) na_control_note_policy();
         na_background_init();
         na_guard_at_load();
+        if (na_leaks_on) atomic_store(&ends_later, na_leaks_at_load(at_last));
         const na_hooks_t *hooks = na_hooks;
         if (hooks != NULL && hooks->on_load != NULL) hooks->on_load();
     }
 }
 
-/* Late among destructors. Blocks may still be allocated and freed after this; it goes unreported.
- */
+/* Late among destructors. */
 __attribute__((destructor(101))) static void at_unload(void) {
-    if (!atomic_load_explicit(&done, memory_order_acquire)) return; /* nobody called */
-    if (na_hooks == NULL && !na_option(NA_OPT_STATS) && na_harden < 2 && na_guard == NULL) return;
-    na_guard_at_exit();
-    na_tcache_t *tcache = na_tcache_enter();
-    if (tcache == NULL) return;
-    na_control_at_exit(tcache);
-    if (na_harden > 1) na_hardened_at_exit(tcache);
-    if (na_option(NA_OPT_STATS)) na_stats_print_at_exit();
-    na_tcache_leave(tcache);
+    if (!atomic_load_explicit(&ends_later, memory_order_relaxed)) at_end();
 }

@@ -114,6 +114,7 @@ NA_INLINE void *na_traced_take(size_t requested, na_entry_t entry, na_tcache_t *
     uint64_t from = timed ? na_clock_read() : 0;
     void *block = bin->head;
     bin->head = *na_block_next(block);
+    *na_block_next(block) = NULL; /* no block seems to lead to the next one (profiler/leaks) */
     state->count--;
     state->pops++;
     state->used = true;

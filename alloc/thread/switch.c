@@ -51,7 +51,7 @@ static bool all_left(const na_tcache_t *self) {
 /* --- the switch --- */
 
 static void set_every_event(bool recorded) {
-    na_every_event = (recorded || na_strict ? NA_EVERY_RECORDED : 0u) |
+    na_every_event = (recorded || na_record_all ? NA_EVERY_RECORDED : 0u) |
                      (na_harden != 0 ? NA_EVERY_HARDENED : 0u);
 }
 
@@ -66,7 +66,7 @@ bool na_switch_prepare(const na_tcache_t *self) {
 }
 
 void na_switch_give_up(void) {
-    na_record_let_quicken(!na_strict && na_harden == 0);
+    na_record_let_quicken(!na_record_all && na_harden == 0);
 }
 
 void na_switch_on(const na_hooks_t *hooks, bool every_event) {
@@ -84,7 +84,7 @@ bool na_switch_off(const na_tcache_t *self) {
     raise_alarm();
     bool all = all_left(self);
     atomic_fetch_add(&na_session, 1);
-    na_record_let_quicken(all && !na_strict && na_harden == 0);
+    na_record_let_quicken(all && !na_record_all && na_harden == 0);
     return all;
 }
 

@@ -58,7 +58,7 @@ static void describe(na_text_t *t, const void *address) {
 }
 
 /* Of several processes perhaps: each message is one write, at the end. */
-static void add_to_file(const na_text_t *t) {
+void na_misuse_add_to_file(const na_text_t *t) {
     const char *name = na_option_text(NA_OPT_MISUSE_FILE);
     if (name == NULL || name[0] == '\0') return;
     long fd = na_syscall(SYS_openat, AT_FDCWD, (long)(uintptr_t)name,
@@ -79,7 +79,7 @@ void na_misuse(const char *what, const void *address) {
         na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
     na_text_str(&t, "\n");
     na_os_say(t.data, t.length);
-    add_to_file(&t);
+    na_misuse_add_to_file(&t);
     if (na_option(NA_OPT_ABORT)) na_os_abort();
 }
 

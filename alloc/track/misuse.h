@@ -17,11 +17,14 @@
 #include "alloc/central/mixed.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/central/tag.h"
+#include "alloc/sys/print.h"
 #include "pagemap/pagemap.h"
 #include "pagemap/span.h"
 
 /* Reports `what` ("double free of") and the address; returns only with NUMALLOC_ABORT=0. */
 void na_misuse(const char *what, const void *address);
+/* Adds a line to NUMALLOC_MISUSE_FILE, if that is set. */
+NA_COLD void na_misuse_add_to_file(const na_text_t *line);
 
 /* NUMALLOC_CHECK=1, or hardened: the size that a sized free names is the one that was asked for.
  * False: it is not, which has been reported. Without records (recording.h) what is known of a small

@@ -8,6 +8,7 @@
 #include "pagemap/pagemap.h"
 
 bool na_strict;
+bool na_record_all;
 uint8_t na_harden;
 bool na_sizes_count;
 _Atomic(uint8_t) na_profile_epoch = 1;
@@ -71,6 +72,7 @@ void na_record_alloc(na_track_t *track, na_span_t *span, void *block, size_t req
     const na_hooks_t *hooks = na_section_enter(track);
     na_record_t *record = wanted_record(span, block, na_every_is_recorded());
     if (record != NULL) {
+        if (na_record_all && span->cls != 0) *(void **)block = NULL; /* as in traced.h */
         clock_fence();
         na_event_alloc(track, hooks, record, block, requested, usable, entry, NULL, NULL, true);
     }

@@ -32,6 +32,9 @@ typedef struct na_track {
 
 /* NUMALLOC_CHECK: every free is verified against the registry before it is believed. */
 extern bool na_strict;
+/* Every block has a record from the first on, whether or not a profile runs: strict, or a scan for
+ * leaks is to come. Constant since na_init. */
+extern bool na_record_all;
 /* NUMALLOC_HARDEN: 0, or the level (malloc/hardened.h). Constant since na_init. */
 extern NA_NEAR uint8_t na_harden;
 /* One of both: sized frees are checked. */

@@ -24,6 +24,7 @@
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
 #include "profiler/format/nprof.h"
+#include "profiler/leaks/leaks.h"
 #include "profiler/record/state/record.h"
 #include "profiler/record/state/where.h"
 
@@ -116,12 +117,31 @@ static uint64_t sample_interval(void) {
     return interval != 0 ? interval : NA_SAMPLE_ALL;
 }
 
-static int start(const na_tcache_t *tcache, const char *mode, const char *file) {
-    if (running) return EALREADY;
+static int stop(const na_tcache_t *tcache) {
+    if (!running) return EALREADY;
+    running = false;
+    watch.stop_at_ms = watch.dump_at_ms = 0;
+    stuck = !na_switch_off(tcache);
+    na_profile_stop(!stuck);
+    if (!stuck) na_profile_discard();
+    return 0;
+}
+
+/* Ends the profile that is there for the sake of call stacks alone. */
+static bool make_room(const na_tcache_t *tcache) {
+    return running && config.unnamed && stop(tcache) == 0;
+}
+
+/* `for_leaks`: nobody asked for a profile, but its call stacks are wanted. */
+static int start(const na_tcache_t *tcache, const char *mode, const char *file, bool for_leaks) {
+    if (running && (for_leaks || !make_room(tcache))) return EALREADY;
     if (ended || !wanted) return ECANCELED;
     if (mode == NULL || *mode == 0) mode = na_option_text(NA_OPT_PROFILE);
     if (mode == NULL || *mode == 0) mode = "sites";
     if (!mode_of(mode, &config.mode, &config.access)) return EINVAL;
+    /* Leaks are told by site. */
+    if (na_leaks_on && config.mode == NA_PROFILE_SAMPLE) config.mode = NA_PROFILE_SITES;
+    config.unnamed = for_leaks;
     config.access_period = na_option(NA_OPT_ACCESS_PERIOD);
     config.access_cost = (unsigned)na_option(NA_OPT_ACCESS_COST);
     config.access_stack = (uint32_t)na_option(NA_OPT_ACCESS_STACK) & ~7u;
@@ -172,18 +192,8 @@ static int start(const na_tcache_t *tcache, const char *mode, const char *file) 
     return 0;
 }
 
-static int stop(const na_tcache_t *tcache) {
-    if (!running) return EALREADY;
-    running = false;
-    watch.stop_at_ms = watch.dump_at_ms = 0;
-    stuck = !na_switch_off(tcache);
-    na_profile_stop(!stuck);
-    if (!stuck) na_profile_discard();
-    return 0;
-}
-
 static int dump(const na_tcache_t *tcache) {
-    if (!running) return ENODATA;
+    if (!running || config.unnamed) return ENODATA;
     if (!na_switch_pause(tcache)) return EBUSY;
     int error = na_profile_dump();
     na_switch_resume();
@@ -207,10 +217,12 @@ static void complain(const char *what, int error) {
 static void carry_out(const na_tcache_t *tcache, unsigned which) {
     if ((which & NA_REQUEST_DUMP) != 0 && running) complain("a profile's copy is", dump(tcache));
     if ((which & NA_REQUEST_TOGGLE) != 0)
-        which |= running ? (unsigned)NA_REQUEST_STOP : (unsigned)NA_REQUEST_START;
-    if ((which & NA_REQUEST_STOP) != 0 && running) stop(tcache);
-    if ((which & NA_REQUEST_START) != 0 && !running)
-        complain("the start of a profile is", start(tcache, NULL, NULL));
+        which |= running && !config.unnamed ? (unsigned)NA_REQUEST_STOP : (unsigned)NA_REQUEST_START;
+    na_leak_totals_t leaks;
+    if ((which & NA_REQUEST_LEAKS) != 0 && wanted) na_leaks_scan(&leaks, true, na_leaks_here());
+    if ((which & NA_REQUEST_STOP) != 0 && running && !config.unnamed) stop(tcache);
+    if ((which & NA_REQUEST_START) != 0 && (!running || config.unnamed))
+        complain("the start of a profile is", start(tcache, NULL, NULL, false));
 }
 
 static void attend_requests(na_tcache_t *tcache) {
@@ -225,7 +237,7 @@ static void attend_requests(na_tcache_t *tcache) {
 
 int na_control_start(na_tcache_t *tcache, const char *mode, const char *file) {
     na_lock(&lock);
-    int error = start(tcache, mode, file);
+    int error = start(tcache, mode, file, false);
     const na_hooks_t *hooks = na_hooks;
     /* Here the program waits for us in a call of its own, so that a thread can be made. */
     if (error == 0 && hooks->on_load != NULL) hooks->on_load();
@@ -236,7 +248,7 @@ int na_control_start(na_tcache_t *tcache, const char *mode, const char *file) {
 
 int na_control_stop(na_tcache_t *tcache) {
     na_lock(&lock);
-    int error = stop(tcache);
+    int error = config.unnamed ? EALREADY : stop(tcache);
     na_unlock(&lock);
     attend_requests(tcache);
     return error;
@@ -309,12 +321,14 @@ static unsigned look_at_trigger(uint64_t now) {
         return NA_REQUEST_START;
     case 'o': /* stop */
         return NA_REQUEST_STOP;
+    case 'l': /* leaks */
+        return NA_REQUEST_LEAKS;
     case 'd': /* dump */
     case 0:
     case '\n':
         return NA_REQUEST_DUMP;
     default:
-        na_warn("%s: unknown request '%s'; write start, stop or dump", watch.trigger, text);
+        na_warn("%s: unknown request '%s'; write start, stop, dump or leaks", watch.trigger, text);
         return 0;
     }
 }
@@ -406,6 +420,7 @@ static void after_fork_child(bool held) {
     na_lock_reset(&lock);
     if (held) na_unlock(&lock);
     na_switch_after_fork_child();
+    na_leaks_after_fork_child();
     na_pools_after_fork_child();
     atomic_store(&requests, 0);
 }
@@ -449,22 +464,31 @@ void na_control_init(void) {
         watch.start_at_ms = na_os_ms() + watch.after_ms;
     watching = watch.trigger != NULL || watch.start_at_ms != 0 || watch.for_ms != 0 ||
                watch.every_ms != 0 || watch.rss != 0 || watch.live != 0;
-    if (mode == NULL || *mode == 0 || watch.after_ms != 0 ||
-        na_option(NA_OPT_PROFILE_START) == NA_PROFILE_LATER)
-        return;
+    bool later = mode == NULL || *mode == 0 || watch.after_ms != 0 ||
+                 na_option(NA_OPT_PROFILE_START) == NA_PROFILE_LATER;
+    if (later && !na_leaks_on) return;
     na_lock(&lock);
-    start(NULL, NULL, NULL);
+    start(NULL, later ? "sites" : NULL, NULL, later);
     na_unlock(&lock);
 }
 
-void na_control_at_exit(na_tcache_t *tcache) {
-    if (!try_lock()) return; /* exit() out of a handler that interrupted a switch */
+int na_control_leaks(na_leak_totals_t *leaks, bool report, uintptr_t from) {
+    na_lock(&lock);
+    int error = wanted ? na_leaks_scan(leaks, report, from) : ENOTSUP;
+    na_unlock(&lock);
+    return error;
+}
+
+bool na_control_at_exit(na_tcache_t *tcache) {
+    if (!try_lock()) return false; /* exit() out of a handler that interrupted a switch */
     ended = true;
     const na_hooks_t *hooks = na_hooks;
+    bool lost = wanted && tcache->track.inside == 0 && na_leaks_at_exit();
     if (running && hooks != NULL && tcache->track.inside == 0) {
         hooks = na_section_enter(&tcache->track);
         if (hooks != NULL) hooks->on_exit(&tcache->track.profile);
         na_section_leave(&tcache->track);
     }
     na_unlock(&lock);
+    return lost;
 }

@@ -12,12 +12,14 @@
 #include <stdint.h>
 
 #include "alloc/cache/thread_cache.h"
+#include "profiler/leaks/leaks.h"
 
 typedef enum na_request {
     NA_REQUEST_START = 1,
     NA_REQUEST_STOP = 2,
     NA_REQUEST_TOGGLE = 4,
     NA_REQUEST_DUMP = 8,
+    NA_REQUEST_LEAKS = 16,
 } na_request_t;
 
 /* With the options read: registers itself as the controller (thread/switch.h), and begins the
@@ -42,8 +44,12 @@ void na_control_note_policy(void);
 /* A forked child: pools that were being named are nobody's. (api_pool.c) */
 void na_pools_after_fork_child(void);
 
-/* The process ends: the profile is closed, no other begins. */
-void na_control_at_exit(na_tcache_t *tcache);
+/* A scan for leaks (profiler/leaks/leaks.h), by whoever is inside no hook. */
+int na_control_leaks(na_leak_totals_t *leaks, bool report, uintptr_t from);
+
+/* The process ends: a scan for leaks, the profile is closed, no other begins. True: blocks are
+ * lost. */
+bool na_control_at_exit(na_tcache_t *tcache);
 
 /* control_filter.c: this program, and this process of its job, is one to profile. `programs` is a
  * list of names with *, `ranks` one of numbers and ranges; NULL or empty: any. False with

@@ -70,6 +70,7 @@ static bool begin_recording(bool in_child) {
     uint64_t start_unix_ns = na_rec_clock_ns(CLOCK_REALTIME);
     na_header_program(program, sizeof program);
     if (!in_child) na_rec = (na_recorder_t){.fd = -1}; /* there it is, and is being looked at */
+    na_rec.unnamed = config.unnamed;
     if (!na_writer_open(pattern, pid, start_unix_ns, program)) return false;
     na_rec.sampling = config.mode == NA_PROFILE_SAMPLE;
     na_rec.tracing = config.mode == NA_PROFILE_TRACE;
@@ -203,6 +204,7 @@ void na_rec_lost_inside(void) {
 }
 
 static void finish(void) {
+    if (na_rec.unnamed) return;
     na_timeline_threads();
     na_access_finish();
     na_resident_finish();

@@ -148,7 +148,7 @@ static na_lock_t opening;
 static NA_COLD bool open_again(void) {
     na_lock(&opening);
     bool ours = is_ours(na_rec.fd); /* another thread was faster */
-    if (!ours) {
+    if (!ours && !na_rec.unnamed) {
         long fd = na_where_open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
         if (fd >= 0 && !is_ours(fd)) {
             na_sys1(SYS_close, fd);
@@ -366,6 +366,11 @@ static long open_new(const char *path) {
     return na_where_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 }
 
+static long open_unnamed(void) {
+    static const char shown[] = "numalloc-stacks";
+    return na_sys2(SYS_memfd_create, (long)shown, 1 /* MFD_CLOEXEC */);
+}
+
 #define MOST_NUMBERS 100000u
 
 /* The next free number after base_length characters of `name`, which go to `path` with it. Numbers
@@ -435,7 +440,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         *t.at = 0;
     }
     base_length = (size_t)(t.at - name);
-    long fd = open_new(name);
+    long fd = na_rec.unnamed ? open_unnamed() : open_new(name);
     if (fd == -EEXIST) fd = open_numbered(name, sizeof name);
     bool made = fd >= 0;
     if (made) fd = na_writer_move_up(fd);
@@ -455,7 +460,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         error = na_rec.base == NULL || !own ? -ENOMEM : map_file(0, NA_NPROF_PAGE);
     }
     if (error != 0) {
-        if (made) na_where_unlink(name);
+        if (made && !na_rec.unnamed) na_where_unlink(name);
         if (fd >= 0) na_sys1(SYS_close, fd);
         na_writer_close();
         warn((const char *const[]){"numalloc: no profile, ", na_where_shown(name), ": ",
@@ -481,7 +486,7 @@ void na_writer_close(void) {
 
 void na_writer_abandon(void) {
     /* The first chunks have their room on disk: it was address space that they did not get. */
-    if (na_writer_still_ours()) na_where_unlink(name);
+    if (na_writer_still_ours() && !na_rec.unnamed) na_where_unlink(name);
     na_writer_close();
     warn((const char *const[]){"numalloc: no profile, ", na_where_shown(name), ": ",
                                reason(-ENOMEM), NULL});

@@ -94,6 +94,7 @@ typedef struct na_profile_config {
     /* Path of the module whose malloc the program calls in place of this one; NULL or empty: it
      * does not. */
     const char *other_malloc;
+    bool unnamed;       /* the file has no name, and goes with the process */
     bool named_by_call; /* `file` is the program's word of this moment (where.h) */
     bool from_start;    /* no block has been handed out yet */
     uint32_t missed;    /* see na_nprof_session_t */

@@ -17,6 +17,7 @@
 #include "profiler/format/nprof.h"
 #include "profiler/format/nprof_check.h"
 #include "profiler/format/nprof_control.h"
+#include "profiler/format/nprof_leaks.h"
 #include "profiler/record/state/record.h"
 #include "profiler/record/unwind/frames.h"
 
@@ -130,6 +131,7 @@ typedef struct na_recorder {
     _Atomic uint64_t own_given_back; /* of own_used */
     /* Constant while a profile is open. */
     bool sampling, tracing;
+    bool unnamed; /* the file has no name: nobody reads it but this process */
     double interval;
     uint64_t own_limit;       /* 0: none */
     uint64_t (*mapped)(void); /* see na_profile_config_t, as the next ones */
@@ -450,6 +452,12 @@ void na_spans_walk(void);
 void na_ruled_start(const na_profile_config_t *config);
 /* What the policy did so far; if there is one. One thread at a time. */
 void na_ruled_write(void);
+
+/* ---- lost.c ---- */
+/* Where so many rows of a scan for leaks go, those of an earlier one having gone; NULL: no profile
+ * is open, or it has no room. Then na_lost_end. One thread at a time. */
+na_nprof_leak_site_t *na_lost_begin(uint32_t sites);
+void na_lost_end(const na_nprof_leaks_t *leaks, uint32_t sites);
 
 /* ---- maps.c ---- */
 void na_maps_start(void);

@@ -1,0 +1,37 @@
+/* nprof_leaks.h - what a profile says of blocks that were not freed: types 60 and 61.
+ *
+ * Written by a scan (profiler/leaks/leaks.h), each time anew: the chunks of an earlier one have no
+ * entries then. A file without them is of a process that was not scanned. */
+#ifndef NUMALLOC_PROFILER_FORMAT_NPROF_LEAKS_H
+#define NUMALLOC_PROFILER_FORMAT_NPROF_LEAKS_H
+
+#include <stdint.h>
+
+#define NA_NPROF_LEAKS      60u
+#define NA_NPROF_LEAK_SITES 61u
+
+#define NA_NPROF_LEAK_KINDS 3u /* lost, indirectly lost, reachable */
+
+/* LEAKS: one entry. */
+typedef struct na_nprof_leaks {
+    uint32_t state;   /* 1; 0: does not exist */
+    uint32_t threads; /* that stood still */
+    uint32_t missed;  /* that did not: what only they held counts as lost */
+    uint32_t reserved32;
+    uint64_t ms; /* when */
+    uint64_t still_ns;
+    uint64_t blocks[NA_NPROF_LEAK_KINDS], bytes[NA_NPROF_LEAK_KINDS]; /* as asked for */
+    uint64_t suppressed_blocks, suppressed_bytes; /* in none of the above */
+    uint64_t reserved[2];
+} na_nprof_leaks_t;
+_Static_assert(sizeof(na_nprof_leaks_t) == 112, "");
+
+/* LEAK_SITES, in no order. */
+typedef struct na_nprof_leak_site {
+    uint32_t site; /* stack id; 0: none is known */
+    uint32_t kind; /* from 1, as above; 0: does not exist */
+    uint64_t blocks, bytes;
+} na_nprof_leak_site_t;
+_Static_assert(sizeof(na_nprof_leak_site_t) == 24, "");
+
+#endif

@@ -1,0 +1,222 @@
+/* roots.c - what the program can begin from: data of modules, stacks, thread-local storage. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+
+#include "alloc/sys/os.h"
+#include "pagemap/pagemap.h"
+#include "profiler/leaks/state.h"
+
+#pragma weak dlsym
+#pragma weak dl_iterate_phdr
+
+/* --- modules --- */
+
+static void add_data(na_leak_scan_t *scan, uintptr_t start, uintptr_t bytes) {
+    if (scan->data_count == NA_LEAK_DATA)
+        scan->failed = true;
+    else
+        scan->data[scan->data_count++] = (na_leak_range_t){start, start + bytes};
+}
+
+static int add_module(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    na_leak_scan_t *scan = arg;
+    if (scan->module_count == NA_LEAK_MODULES) {
+        scan->failed = true;
+        return 1;
+    }
+    na_leak_module_t *m = &scan->modules[scan->module_count];
+    *m = (na_leak_module_t){.all = {UINTPTR_MAX, 0}, .bias = info->dlpi_addr};
+    m->name = info->dlpi_name != NULL ? info->dlpi_name : "";
+    uint32_t before = scan->data_count;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + ph->p_vaddr;
+        if (ph->p_type != PT_LOAD || ph->p_memsz == 0) continue;
+        if (start < m->all.start) m->all.start = start;
+        if (start + ph->p_memsz > m->all.end) m->all.end = start + ph->p_memsz;
+        if ((ph->p_flags & PF_W) != 0) add_data(scan, start, ph->p_memsz);
+    }
+    /* A program that has the allocator linked into it: its data and ours are not told apart. */
+    m->ours = scan->module_count != 0 && na_leak_in(&m->all, (uintptr_t)&na_pagemap);
+    if (m->ours) scan->data_count = before;
+    m->linker = na_leak_in(&m->all, (uintptr_t)getauxval(AT_BASE));
+    if (m->linker) scan->linker = m->all;
+    scan->module_count++;
+    return 0;
+}
+
+bool na_leak_list_modules(na_leak_scan_t *scan) {
+    if (&dl_iterate_phdr == NULL) return false;
+    dl_iterate_phdr(add_module, scan);
+    return !scan->failed;
+}
+
+void na_leak_scan_data(na_leak_scan_t *scan) {
+    for (uint32_t i = 0; i < scan->data_count; i++)
+        na_leak_scan_range(scan, scan->data[i].start, scan->data[i].end);
+}
+
+/* --- mappings --- */
+
+typedef struct line {
+    na_leak_range_t range;
+    bool readable, stack;
+} line_t;
+
+static uintptr_t hexadecimal(const char **at) {
+    uintptr_t value = 0;
+    for (;; (*at)++) {
+        char c = **at;
+        unsigned digit;
+        if (c >= '0' && c <= '9')
+            digit = (unsigned)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            digit = (unsigned)(c - 'a') + 10;
+        else
+            return value;
+        value = value << 4 | digit;
+    }
+}
+
+/* "start-end rwxp offset device inode   name" */
+static line_t read_line(const char *text) {
+    static const char stack[] = "[stack]";
+    line_t line = {0};
+    line.range.start = hexadecimal(&text);
+    if (*text == '-') text++;
+    line.range.end = hexadecimal(&text);
+    if (*text == ' ') text++;
+    line.readable = *text == 'r';
+    size_t length = strlen(text);
+    line.stack = length >= sizeof stack - 1 &&
+                 memcmp(text + length - (sizeof stack - 1), stack, sizeof stack - 1) == 0;
+    return line;
+}
+
+static void add_mapping(na_leak_scan_t *scan, const line_t *line) {
+    if (line->stack) scan->stack = line->range;
+    if (!line->readable || line->range.end <= line->range.start) return;
+    if (scan->readable_count == NA_LEAK_READABLE) {
+        scan->failed = true;
+        return;
+    }
+    scan->readable[scan->readable_count++] = line->range;
+}
+
+bool na_leak_list_mappings(na_leak_scan_t *scan) {
+    enum { BUFFER = 8192 };
+    char text[BUFFER];
+    static const char path[] = "/proc/self/maps";
+    long fd = na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0) return false;
+    size_t held = 0;
+    for (;;) {
+        long n = na_syscall(SYS_read, fd, (long)(text + held), (long)(BUFFER - 1 - held), 0, 0, 0);
+        if (n == -EINTR) continue;
+        if (n <= 0) break;
+        held += (size_t)n;
+        text[held] = 0;
+        char *at = text, *end;
+        while ((end = memchr(at, '\n', held - (size_t)(at - text))) != NULL) {
+            *end = 0;
+            line_t line = read_line(at);
+            add_mapping(scan, &line);
+            at = end + 1;
+        }
+        held -= (size_t)(at - text);
+        memmove(text, at, held);
+        if (held == BUFFER - 1) held = 0; /* no line is so long */
+    }
+    na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    return scan->readable_count != 0 && !scan->failed;
+}
+
+uintptr_t na_leak_readable_to(const na_leak_scan_t *scan, uintptr_t at) {
+    uint32_t low = 0, high = scan->readable_count;
+    while (low < high) { /* the first that ends behind `at` */
+        uint32_t middle = low + (high - low) / 2;
+        if (scan->readable[middle].end > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low == scan->readable_count || scan->readable[low].start > at) return at;
+    uintptr_t end = scan->readable[low].end;
+    while (++low < scan->readable_count && scan->readable[low].start == end)
+        end = scan->readable[low].end;
+    return end;
+}
+
+/* --- threads --- */
+
+/* What the C library keeps of a thread, behind its thread pointer (x86-64), and static thread-local
+ * storage before it. Elsewhere it is the other way round. As glibc 2.36 has it, unless the C library
+ * says otherwise. */
+static size_t thread_struct_bytes = 2304, static_tls_bytes = 4096;
+
+void na_leak_ask_loader(void) {
+    if (&dlsym == NULL) return;
+    const uint32_t *size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
+    if (size != NULL && *size > thread_struct_bytes && *size < 65536) thread_struct_bytes = *size;
+    void (*info)(size_t *, size_t *) = NULL;
+    *(void **)&info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
+    size_t bytes = 0, alignment = 0;
+    if (info != NULL) info(&bytes, &alignment);
+    if (bytes > static_tls_bytes) static_tls_bytes = bytes;
+}
+
+/* Begins and ends of all that belongs to the thread pointer. */
+static na_leak_range_t storage_of(uintptr_t tp) {
+#ifdef __x86_64__
+    return (na_leak_range_t){tp - static_tls_bytes, tp + thread_struct_bytes};
+#else
+    return (na_leak_range_t){tp - thread_struct_bytes, tp + static_tls_bytes};
+#endif
+}
+
+/* A thread that runs on another stack than the C library gave it (a signal stack, a coroutine):
+ * all of that one, since where it was left is not known. */
+static void scan_left_stack(na_leak_scan_t *scan, uintptr_t tp) {
+    enum { MOST = 64 << 20 };
+    if (na_leak_in(&scan->stack, tp) || tp == 0) return;
+    uintptr_t start = tp;
+    while (tp - start < MOST && na_leak_readable_to(scan, start - na_os_page) > tp &&
+           na_span_of((const void *)(start - na_os_page)) == NULL)
+        start -= na_os_page;
+    na_leak_scan_range(scan, start, tp);
+}
+
+void na_leak_scan_thread(na_leak_scan_t *scan, const na_leak_thread_t *thread) {
+    enum { MOST = 64 << 20 };
+    na_leak_scan_words(scan, thread->words, thread->count);
+    na_leak_range_t storage = storage_of(thread->tp);
+    if (thread->tp != 0) na_leak_scan_range(scan, storage.start, storage.end);
+    uintptr_t sp = thread->sp;
+    if (thread->sp == 0) {
+        scan_left_stack(scan, thread->tp);
+        return;
+    }
+    uintptr_t end = na_leak_readable_to(scan, thread->sp);
+    if (na_leak_in(&scan->stack, thread->sp)) { /* the first thread's */
+        na_leak_scan_range(scan, sp, scan->stack.end);
+    } else if (thread->sp < thread->tp && thread->tp < end) {
+        na_leak_scan_range(scan, sp, storage.end);
+    } else {
+        const uintptr_t block = thread->sp;
+        if (na_span_of((const void *)block) != NULL)
+            na_leak_scan_words(scan, &block, 1); /* the block is in use: all of it */
+        else
+            na_leak_scan_range(scan, sp, end - sp > MOST ? sp + MOST : end);
+        scan_left_stack(scan, thread->tp);
+        na_leak_scan_range(scan, scan->stack.start, scan->stack.end);
+    }
+}
