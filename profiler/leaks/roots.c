@@ -140,7 +140,8 @@ bool na_leak_list_mappings(na_leak_scan_t *scan) {
     return scan->readable_count != 0 && !scan->failed;
 }
 
-uintptr_t na_leak_readable_to(const na_leak_scan_t *scan, uintptr_t at) {
+/* The number of the mapping that has the address, or of the next one. */
+static uint32_t mapping_at(const na_leak_scan_t *scan, uintptr_t at) {
     uint32_t low = 0, high = scan->readable_count;
     while (low < high) { /* the first that ends behind `at` */
         uint32_t middle = low + (high - low) / 2;
@@ -149,6 +150,11 @@ uintptr_t na_leak_readable_to(const na_leak_scan_t *scan, uintptr_t at) {
         else
             low = middle + 1;
     }
+    return low;
+}
+
+uintptr_t na_leak_readable_to(const na_leak_scan_t *scan, uintptr_t at) {
+    uint32_t low = mapping_at(scan, at);
     if (low == scan->readable_count || scan->readable[low].start > at) return at;
     uintptr_t end = scan->readable[low].end;
     while (++low < scan->readable_count && scan->readable[low].start == end)
@@ -156,17 +162,26 @@ uintptr_t na_leak_readable_to(const na_leak_scan_t *scan, uintptr_t at) {
     return end;
 }
 
+/* The same to the end of the mapping: what follows may be another's. */
+static uintptr_t mapped_to(const na_leak_scan_t *scan, uintptr_t at) {
+    uint32_t i = mapping_at(scan, at);
+    return i == scan->readable_count || scan->readable[i].start > at ? at : scan->readable[i].end;
+}
+
 /* --- threads --- */
 
-/* What the C library keeps of a thread, behind its thread pointer (x86-64), and static thread-local
- * storage before it. Elsewhere it is the other way round. As glibc 2.36 has it, unless the C library
- * says otherwise. */
+/* What the C library keeps of a thread, behind its thread pointer (x86-64), and that with static
+ * thread-local storage, which lies before it. Elsewhere it is the other way round. As glibc 2.36 has
+ * it, unless the C library says otherwise. Not a byte more: the allocator's own tables may follow. */
 static size_t thread_struct_bytes = 2304, static_tls_bytes = 4096;
 
+static uintptr_t first_tp; /* of the thread that the process began with, whose stack is [stack] */
+
 void na_leak_ask_loader(void) {
+    first_tp = (uintptr_t)__builtin_thread_pointer();
     if (&dlsym == NULL) return;
     const uint32_t *size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
-    if (size != NULL && *size > thread_struct_bytes && *size < 65536) thread_struct_bytes = *size;
+    if (size != NULL && *size > 512 && *size < 65536) thread_struct_bytes = *size;
     void (*info)(size_t *, size_t *) = NULL;
     *(void **)&info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
     size_t bytes = 0, alignment = 0;
@@ -177,9 +192,11 @@ void na_leak_ask_loader(void) {
 /* Begins and ends of all that belongs to the thread pointer. */
 static na_leak_range_t storage_of(uintptr_t tp) {
 #ifdef __x86_64__
-    return (na_leak_range_t){tp - static_tls_bytes, tp + thread_struct_bytes};
+    uintptr_t end = tp + thread_struct_bytes;
+    return (na_leak_range_t){end - static_tls_bytes, end};
 #else
-    return (na_leak_range_t){tp - thread_struct_bytes, tp + static_tls_bytes};
+    uintptr_t start = tp - thread_struct_bytes;
+    return (na_leak_range_t){start, start + static_tls_bytes};
 #endif
 }
 
@@ -187,16 +204,14 @@ static na_leak_range_t storage_of(uintptr_t tp) {
  * all of that one, since where it was left is not known. */
 static void scan_left_stack(na_leak_scan_t *scan, uintptr_t tp) {
     enum { MOST = 64 << 20 };
-    if (na_leak_in(&scan->stack, tp) || tp == 0) return;
+    if (tp == first_tp || tp == 0) return;
     uintptr_t start = tp;
-    while (tp - start < MOST && na_leak_readable_to(scan, start - na_os_page) > tp &&
-           na_span_of((const void *)(start - na_os_page)) == NULL)
+    while (tp - start < MOST && mapped_to(scan, start - na_os_page) > tp)
         start -= na_os_page;
     na_leak_scan_range(scan, start, tp);
 }
 
 void na_leak_scan_thread(na_leak_scan_t *scan, const na_leak_thread_t *thread) {
-    enum { MOST = 64 << 20 };
     na_leak_scan_words(scan, thread->words, thread->count);
     na_leak_range_t storage = storage_of(thread->tp);
     if (thread->tp != 0) na_leak_scan_range(scan, storage.start, storage.end);
@@ -208,15 +223,16 @@ void na_leak_scan_thread(na_leak_scan_t *scan, const na_leak_thread_t *thread) {
     uintptr_t end = na_leak_readable_to(scan, thread->sp);
     if (na_leak_in(&scan->stack, thread->sp)) { /* the first thread's */
         na_leak_scan_range(scan, sp, scan->stack.end);
-    } else if (thread->sp < thread->tp && thread->tp < end) {
+    } else if (thread->tp != first_tp && thread->sp < thread->tp && thread->tp < end) {
         na_leak_scan_range(scan, sp, storage.end);
     } else {
         const uintptr_t block = thread->sp;
         if (na_span_of((const void *)block) != NULL)
             na_leak_scan_words(scan, &block, 1); /* the block is in use: all of it */
         else
-            na_leak_scan_range(scan, sp, end - sp > MOST ? sp + MOST : end);
+            na_leak_scan_range(scan, sp, mapped_to(scan, thread->sp));
         scan_left_stack(scan, thread->tp);
-        na_leak_scan_range(scan, scan->stack.start, scan->stack.end);
+        if (thread->tp == first_tp)
+            na_leak_scan_range(scan, scan->stack.start, scan->stack.end);
     }
 }
