@@ -257,6 +257,33 @@ typedef struct numalloc_heap_stats {
 
 void numalloc_heap_get_stats(numalloc_heap_t *heap, numalloc_heap_stats_t *stats);
 
+/* --- Leaks --------------------------------------------------------------------------------------
+ *
+ * Of a process that was started with NUMALLOC_LEAKS (docs/leaks.md). Weak with NUMALLOC_WEAK, as
+ * the functions for profiling below. */
+#ifdef NUMALLOC_WEAK
+#define NUMALLOC_MAY_LACK __attribute__((weak))
+#else
+#define NUMALLOC_MAY_LACK
+#endif
+
+/* Blocks that are live, and their bytes as they were asked for. */
+typedef struct numalloc_leaks {
+    uint64_t lost_blocks, lost_bytes;           /* nothing leads to them */
+    uint64_t indirect_blocks, indirect_bytes;   /* but other lost blocks */
+    uint64_t reachable_blocks, reachable_bytes; /* the rest */
+    uint64_t suppressed_blocks, suppressed_bytes;
+    unsigned threads; /* that stood still meanwhile, the calling one among them */
+    unsigned missed;  /* that could not be stopped: what only they hold counts as lost */
+} numalloc_leaks_t;
+
+/* Looks now. All other threads stand still meanwhile: a millisecond for each few MiB of blocks.
+ * `report`: not 0: what is lost is also said on stderr, and is in the profile, if one is recorded.
+ * 0, or -1: ENOTSUP, NUMALLOC_LEAKS is not set, or the system does not let itself be asked;
+ * ECANCELED, the scan failed (said on stderr); EBUSY, the calling thread is inside the profiler;
+ * ENOMEM. Not for signal handlers. */
+NUMALLOC_MAY_LACK int numalloc_find_leaks(numalloc_leaks_t *leaks, int report);
+
 /* --- Profiling ----------------------------------------------------------------------------------
  *
  * A program needs none of this to be profiled: NUMALLOC_PROFILE does that (docs/profiling.md).
@@ -271,11 +298,6 @@ void numalloc_heap_get_stats(numalloc_heap_t *heap, numalloc_heap_stats_t *stats
  *     #include <numalloc/numalloc.h>
  *     NUMALLOC_IF(numalloc_profile_start, -1, ("sites", NULL));
  */
-#ifdef NUMALLOC_WEAK
-#define NUMALLOC_MAY_LACK __attribute__((weak))
-#else
-#define NUMALLOC_MAY_LACK
-#endif
 #define NUMALLOC_IF(function, otherwise, arguments)                                                \
     ((function) != NULL ? (function)arguments : (otherwise))
 

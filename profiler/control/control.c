@@ -217,7 +217,8 @@ static void complain(const char *what, int error) {
 static void carry_out(const na_tcache_t *tcache, unsigned which) {
     if ((which & NA_REQUEST_DUMP) != 0 && running) complain("a profile's copy is", dump(tcache));
     if ((which & NA_REQUEST_TOGGLE) != 0)
-        which |= running && !config.unnamed ? (unsigned)NA_REQUEST_STOP : (unsigned)NA_REQUEST_START;
+        which |=
+            running && !config.unnamed ? (unsigned)NA_REQUEST_STOP : (unsigned)NA_REQUEST_START;
     na_leak_totals_t leaks;
     if ((which & NA_REQUEST_LEAKS) != 0 && wanted) na_leaks_scan(&leaks, true, na_leaks_here());
     if ((which & NA_REQUEST_STOP) != 0 && running && !config.unnamed) stop(tcache);
@@ -430,6 +431,7 @@ static const na_controller_t controller = {attend_requests, poll_triggers, befor
 
 void na_control_init(void) {
     na_controller = &controller;
+    na_leaks_ruled = na_policy_ruled;
     const char *mode = na_option_text(NA_OPT_PROFILE);
     bool bad_ranks;
     wanted = na_control_is_wanted(na_option_text(NA_OPT_PROFILE_ONLY),

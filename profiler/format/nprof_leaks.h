@@ -21,7 +21,7 @@ typedef struct na_nprof_leaks {
     uint64_t ms; /* when */
     uint64_t still_ns;
     uint64_t blocks[NA_NPROF_LEAK_KINDS], bytes[NA_NPROF_LEAK_KINDS]; /* as asked for */
-    uint64_t suppressed_blocks, suppressed_bytes; /* in none of the above */
+    uint64_t suppressed_blocks, suppressed_bytes;                     /* in none of the above */
     uint64_t reserved[2];
 } na_nprof_leaks_t;
 _Static_assert(sizeof(na_nprof_leaks_t) == 112, "");

@@ -76,6 +76,10 @@ uint32_t na_reader_known_size(uint16_t type) {
         return sizeof(na_nprof_policy_t);
     case NA_NPROF_POLICY_RULES:
         return sizeof(na_nprof_rule_t);
+    case NA_NPROF_LEAKS:
+        return sizeof(na_nprof_leaks_t);
+    case NA_NPROF_LEAK_SITES:
+        return sizeof(na_nprof_leak_site_t);
     case NA_NPROF_SHARES:
         return sizeof(na_nprof_share_t);
     case NA_NPROF_SERIES:

@@ -90,6 +90,23 @@ static void visit_rule(na_reader_t *reader, void *arg, const na_chunk_ref_t *chu
     if (copied.line != 0) to->visit(to->arg, index, &copied);
 }
 
+static void visit_leaks(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
+                        const void *entry) {
+    (void)reader, (void)chunk;
+    const visit_t *to = arg;
+    COPY(na_nprof_leaks_t)
+    if (index == 0 && copied.state != 0) to->visit(to->arg, 0, &copied);
+}
+
+static void visit_leak_site(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
+                            uint32_t index, const void *entry) {
+    (void)chunk;
+    const visit_t *to = arg;
+    COPY(na_nprof_leak_site_t)
+    copied.site = na_reader_stack_id(reader, copied.site);
+    if (copied.kind != 0 && copied.kind <= NA_NPROF_LEAK_KINDS) to->visit(to->arg, index, &copied);
+}
+
 void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit, void *arg) {
     static const struct {
         uint16_t type;
@@ -99,6 +116,7 @@ void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit
         {NA_NPROF_POOLS, visit_pool},      {NA_NPROF_POOL_CELLS, visit_pool_cell},
         {NA_NPROF_ORIGINS, visit_origin},  {NA_NPROF_INHERITED, visit_inherited},
         {NA_NPROF_POLICY, visit_policy},   {NA_NPROF_POLICY_RULES, visit_rule},
+        {NA_NPROF_LEAKS, visit_leaks},     {NA_NPROF_LEAK_SITES, visit_leak_site},
     };
     visit_t to = {.visit = visit, .arg = arg};
     for (size_t i = 0; i < sizeof visitors / sizeof visitors[0]; i++)

@@ -29,6 +29,8 @@ static const struct {
     {NA_NPROF_PYTHON_TEXT, "Python text"},
     {NA_NPROF_POLICY, "policy"},
     {NA_NPROF_POLICY_RULES, "policy rules"},
+    {NA_NPROF_LEAKS, "leaks"},
+    {NA_NPROF_LEAK_SITES, "leak sites"},
     {NA_NPROF_TRACE_BUFFER, "trace buffers"},
     {NA_NPROF_TRACE, "trace"},
     {NA_NPROF_TRACE_DROPPED, "trace dropped"},

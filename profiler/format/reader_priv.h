@@ -5,6 +5,7 @@
 
 #include "profiler/format/nprof_check.h"
 #include "profiler/format/nprof_control.h"
+#include "profiler/format/nprof_leaks.h"
 #include "profiler/format/nprof_policy.h"
 #include "profiler/format/reader.h"
 #include "profiler/format/reader_python.h"

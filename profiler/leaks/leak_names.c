@@ -77,8 +77,7 @@ static void read_symbols(na_leak_names_t *n) {
     const ElfW(Shdr) *table = find_table(n);
     if (table == NULL) return;
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)n->file;
-    const ElfW(Shdr) *strings =
-        (const ElfW(Shdr) *)(n->file + header->e_shoff) + table->sh_link;
+    const ElfW(Shdr) *strings = (const ElfW(Shdr) *)(n->file + header->e_shoff) + table->sh_link;
     const ElfW(Sym) *symbols = (const ElfW(Sym) *)(n->file + table->sh_offset);
     size_t all = table->sh_size / sizeof *symbols;
     n->bytes = na_align_up(all * sizeof(symbol_t) + 1, na_os_page);

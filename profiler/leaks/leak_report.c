@@ -8,8 +8,8 @@
 #include "alloc/sys/print.h"
 #include "alloc/sys/syscall.h"
 #include "alloc/track/misuse.h"
-#include "profiler/leaks/state.h"
 #include "profiler/format/nprof_python.h"
+#include "profiler/leaks/state.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
 
@@ -81,7 +81,8 @@ static bool read_list(list_t *list) {
     list->text = size > 0 ? na_os_map(list->bytes) : NULL;
     long n = list->text == NULL ? -1 : na_sys4(SYS_pread64, fd, (long)list->text, size, 0);
     if (fd >= 0) na_sys1(SYS_close, fd);
-    if (fd < 0) na_warn("NUMALLOC_LEAKS_SUPPRESSIONS=%s cannot be read; nothing is suppressed", name);
+    if (fd < 0)
+        na_warn("NUMALLOC_LEAKS_SUPPRESSIONS=%s cannot be read; nothing is suppressed", name);
     if (n <= 0) {
         if (list->text != NULL) na_os_unmap(list->text, list->bytes);
         return false;
@@ -206,8 +207,7 @@ static void put_site(na_leak_scan_t *scan, uint32_t site) {
     const na_leak_sum_t *of = scan->rows[site].of;
     begin_line();
     if (of[NA_LEAK_LOST].blocks != 0) put_sum(&of[NA_LEAK_LOST], "lost");
-    if (of[NA_LEAK_LOST].blocks != 0 && of[NA_LEAK_INDIRECT].blocks != 0)
-        na_text_str(&text, ", ");
+    if (of[NA_LEAK_LOST].blocks != 0 && of[NA_LEAK_INDIRECT].blocks != 0) na_text_str(&text, ", ");
     if (of[NA_LEAK_INDIRECT].blocks != 0) put_sum(&of[NA_LEAK_INDIRECT], "indirectly lost");
     na_text_str(&text, ", allocated");
     uint32_t id = native(site);

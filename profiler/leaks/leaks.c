@@ -25,6 +25,8 @@ static int32_t pid; /* of the process that the option was read in */
 static void (*exit_handler)(void);
 static void (*exit_of)(int); /* the C library's */
 
+uint32_t (*na_leaks_ruled)(const void *block);
+
 void na_leaks_init(void) {
     na_leaks_on = na_option(NA_OPT_LEAKS) != LEAKS_OFF;
 }
@@ -159,8 +161,8 @@ bool na_leaks_at_exit(void) {
     return leaks.of[NA_LEAK_LOST].blocks + leaks.of[NA_LEAK_INDIRECT].blocks != 0;
 }
 
-/* Called again from a handler, exit goes on with what is left of its work: that is to write out what
- * streams hold. */
+/* Called again from a handler, exit goes on with what is left of its work: that is to write out
+ * what streams hold. */
 void na_leaks_exit(void) {
     if (exit_of != NULL) exit_of((int)na_option(NA_OPT_LEAKS_EXIT));
 }

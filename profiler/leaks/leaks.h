@@ -44,8 +44,8 @@ typedef struct na_leaks {
     na_leak_sum_t of[NA_LEAK_KINDS]; /* less what is suppressed */
     na_leak_sum_t suppressed;        /* lost ones */
     uint32_t threads;                /* that stood still, the calling one among them */
-    uint32_t missed;                 /* that could not be stopped: what only they held counts as lost */
-    uint64_t still_ns;               /* how long they did */
+    uint32_t missed;   /* that could not be stopped: what only they held counts as lost */
+    uint64_t still_ns; /* how long they did */
 } na_leak_totals_t;
 
 /* NUMALLOC_LEAKS asks for it. Constant since na_leaks_init. */
@@ -53,6 +53,9 @@ extern bool na_leaks_on;
 
 /* With the options read, before any block is handed out. */
 void na_leaks_init(void);
+/* Not 0 of a block that is in a heap because a policy says so: the program knows of no heap. NULL:
+ * there is no policy. Set by who knows of both. */
+extern uint32_t (*na_leaks_ruled)(const void *block);
 /* In the library's constructor: what only the loader knows, and the last of all exit handlers,
  * which is `at_exit`. False: the C library has no such handlers. */
 bool na_leaks_at_load(void (*at_exit)(void));
@@ -71,8 +74,9 @@ __attribute__((always_inline)) static inline uintptr_t na_leaks_here(void) {
     return (uintptr_t)__builtin_frame_address(0) - SAVED;
 }
 
-/* `from`: na_leaks_here. 0, or a positive errno, having said why: ENOTSUP, there is no /proc; ENOMEM; ECANCELED, the scan
- * failed. `report`: lines on stderr where something is lost, and rows in the profile. */
+/* `from`: na_leaks_here. 0, or a positive errno, having said why: ENOTSUP, there is no /proc;
+ * ENOMEM; ECANCELED, the scan failed. `report`: lines on stderr where something is lost, and rows
+ * in the profile. */
 int na_leaks_scan(na_leak_totals_t *leaks, bool report, uintptr_t from);
 /* The process ends: a scan, if this is a process to scan. True: blocks are lost. */
 bool na_leaks_at_exit(void);

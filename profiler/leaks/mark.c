@@ -8,8 +8,8 @@
 #include "alloc/sys/os.h"
 #include "pagemap/pagemap.h"
 #include "pagemap/span.h"
-#include "profiler/leaks/state.h"
 #include "profiler/format/nprof_python.h"
+#include "profiler/leaks/state.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
 
@@ -184,7 +184,8 @@ static void reach_own_root(na_leak_scan_t *scan, const na_span_t *span, const ta
     bool root = false;
     if (na_span_is_heaps(span)) {
         const na_heap_t *heap = na_heap_of_owner(span->owner);
-        root = heap != NULL && heap->program != NULL; /* not of a policy */
+        root = heap != NULL && heap->program != NULL &&
+               (na_leaks_ruled == NULL || na_leaks_ruled((const void *)t->base) == 0);
     }
     if (!root && r->epoch == na_profile_epoch)
         root = na_leak_in(&scan->linker, (uintptr_t)innermost(scan, r->site));

@@ -171,8 +171,9 @@ static uintptr_t mapped_to(const na_leak_scan_t *scan, uintptr_t at) {
 /* --- threads --- */
 
 /* What the C library keeps of a thread, behind its thread pointer (x86-64), and that with static
- * thread-local storage, which lies before it. Elsewhere it is the other way round. As glibc 2.36 has
- * it, unless the C library says otherwise. Not a byte more: the allocator's own tables may follow. */
+ * thread-local storage, which lies before it. Elsewhere it is the other way round. As glibc 2.36
+ * has it, unless the C library says otherwise. Not a byte more: the allocator's own tables may
+ * follow. */
 static size_t thread_struct_bytes = 2304, static_tls_bytes = 4096;
 
 static uintptr_t first_tp; /* of the thread that the process began with, whose stack is [stack] */
@@ -232,7 +233,6 @@ void na_leak_scan_thread(na_leak_scan_t *scan, const na_leak_thread_t *thread) {
         else
             na_leak_scan_range(scan, sp, mapped_to(scan, thread->sp));
         scan_left_stack(scan, thread->tp);
-        if (thread->tp == first_tp)
-            na_leak_scan_range(scan, scan->stack.start, scan->stack.end);
+        if (thread->tp == first_tp) na_leak_scan_range(scan, scan->stack.start, scan->stack.end);
     }
 }

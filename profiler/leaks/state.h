@@ -34,9 +34,9 @@ typedef struct na_leak_row {
 
 /* A thread, as it stands. */
 typedef struct na_leak_thread {
-    uintptr_t sp;            /* 0: not known */
-    uintptr_t tp;            /* thread pointer; 0: not known */
-    const uintptr_t *words;  /* registers */
+    uintptr_t sp;           /* 0: not known */
+    uintptr_t tp;           /* thread pointer; 0: not known */
+    const uintptr_t *words; /* registers */
     size_t count;
 } na_leak_thread_t;
 

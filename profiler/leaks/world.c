@@ -90,8 +90,8 @@ static char *put_text(char *to, const char *text) {
 static bool each_thread(const world_t *w, void (*visit)(world_t *w, int32_t tid), world_t *to) {
     char path[64], buffer[4096];
     *put_text(put_number(put_text(path, "/proc/"), (uint32_t)w->pid), "/task") = 0;
-    long fd = na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0,
-                         0);
+    long fd =
+        na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
     if (fd < 0) return false;
     long n;
     while ((n = na_sys3(SYS_getdents64, fd, (long)buffer, sizeof buffer)) > 0) {
@@ -190,8 +190,7 @@ static void stop_all(world_t *w) {
 
 static void let_go(world_t *w) {
     for (uint32_t i = 0; i < w->count; i++)
-        if (w->threads[i].still)
-            trace(PTRACE_DETACH, w->threads[i].tid, 0, w->threads[i].signal);
+        if (w->threads[i].still) trace(PTRACE_DETACH, w->threads[i].tid, 0, w->threads[i].signal);
     w->count = 0;
 }
 
@@ -283,8 +282,8 @@ static long start_helper(uintptr_t top, int (*run)(void *), void *arg) {
                      "hlt\n"
                      "1:"
                      : "=a"(result)
-                     : "a"((long)SYS_clone), "D"(flags), "S"(stack), "d"(0L), "r"(tid), "r"(tls),
-                       [exit] "i"(SYS_exit)
+                     : "a"((long)SYS_clone), "D"(flags), "S"(stack), "d"(0L), "r"(tid),
+                       "r"(tls), [exit] "i"(SYS_exit)
                      : "rcx", "r11", "memory");
     return result;
 #else

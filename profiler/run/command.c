@@ -209,6 +209,9 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
     case OPTION_CHECK:
         c->check = true;
         break;
+    case OPTION_LEAKS:
+        c->leaks = true;
+        break;
     case OPTION_STATS:
         c->stats = true;
         break;

@@ -7,7 +7,7 @@
 
 #include "profiler/run/run.h"
 
-enum { MOST_SET = 18 };
+enum { MOST_SET = 19 };
 static const char *changed[MOST_SET]; /* names, for na_run_print_environment */
 static size_t changed_count;
 
@@ -78,6 +78,7 @@ bool na_run_set_environment(const na_run_command_t *c, const na_run_tools_t *too
                             const na_run_program_t *program, const na_run_place_t *place) {
     bool good = program->linked || preload(tools->library);
     if (c->check) good = good && set_option("NUMALLOC_HARDEN", "2", "--check");
+    if (c->leaks) good = good && set_option("NUMALLOC_LEAKS", "1", "--leaks");
     if (c->policy != NULL) {
         /* The program may change its directory before it begins. */
         char *path = realpath(c->policy, NULL);

@@ -1,5 +1,6 @@
-/* errors.c - --check: whether any process of the run did something wrong with its memory. The
- * library adds each message to a file, whatever becomes of the process and of its status. */
+/* errors.c - --check, --leaks: whether any process of the run did something wrong with its memory,
+ * or lost some. The library adds each message to a file, whatever becomes of the process and of its
+ * status. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,18 +27,32 @@ bool na_run_watch_errors(void) {
         before = file >= 0 ? lseek(file, 0, SEEK_END) : 0;
     }
     if (file >= 0 && (own != NULL || setenv(variable, name, 1) == 0)) return true;
-    na_run_say("--check: %s: %s", own != NULL ? own : name, strerror(errno));
+    na_run_say("no place for messages: %s: %s", own != NULL ? own : name, strerror(errno));
     return false;
 }
 
-size_t na_run_count_errors(void) {
-    char part[4096];
-    size_t lines = 0;
-    for (ssize_t n; (n = pread(file, part, sizeof part, before)) > 0; before += n)
-        for (ssize_t i = 0; i < n; i++)
-            lines += part[i] == '\n';
+/* The line that a scan for leaks ends with: "numalloc: N bytes in N blocks are lost, ...". */
+static bool is_leaks(const char *line) {
+    static const char begin[] = "numalloc: ";
+    if (strncmp(line, begin, sizeof begin - 1) != 0) return false;
+    const char *at = line + sizeof begin - 1;
+    at += strspn(at, "0123456789");
+    return strncmp(at, " byte", 5) == 0 && strstr(at, " are lost, ") != NULL;
+}
+
+na_run_errors_t na_run_count_errors(void) {
+    na_run_errors_t found = {0, 0};
+    FILE *lines = lseek(file, before, SEEK_SET) == before ? fdopen(file, "r") : NULL;
+    char *line = NULL;
+    size_t room = 0;
+    while (lines != NULL && getline(&line, &room, lines) > 0)
+        *(is_leaks(line) ? &found.leaks : &found.errors) += 1;
+    free(line);
     const char *name = na_run_variable(variable);
     if (name != NULL && strstr(name, "/numalloc-check.") != NULL) unlink(name);
-    close(file);
-    return lines;
+    if (lines != NULL)
+        fclose(lines);
+    else
+        close(file);
+    return found;
 }

@@ -30,13 +30,23 @@ static const char *place_of(const na_run_command_t *command) {
     return file;
 }
 
-/* Ends as the program did, or with the status of --check. */
+static bool watches(const na_run_command_t *command) {
+    return command->check || command->leaks;
+}
+
+/* Ends as the program did, or with the status of --check and --leaks. */
 static _Noreturn void end(const na_run_command_t *command, int status) {
-    size_t errors = command->check ? na_run_count_errors() : 0;
-    if (errors == 0) na_run_end_as(status);
-    if (!command->quiet)
-        na_run_say(errors == 1 ? "%zu error was found (above)" : "%zu errors were found (above)",
-                   errors);
+    na_run_errors_t errors = {0, 0};
+    if (watches(command)) errors = na_run_count_errors();
+    if (errors.errors + errors.leaks == 0) na_run_end_as(status);
+    if (!command->quiet && errors.errors != 0)
+        na_run_say(errors.errors == 1 ? "%zu error was found (above)"
+                                      : "%zu errors were found (above)",
+                   errors.errors);
+    if (!command->quiet && errors.leaks != 0)
+        na_run_say(errors.leaks == 1 ? "%zu process has lost blocks (above)"
+                                     : "%zu processes have lost blocks (above)",
+                   errors.leaks);
     exit(NA_RUN_FOUND);
 }
 
@@ -57,7 +67,7 @@ static int run(const na_run_command_t *command, const na_run_tools_t *tools,
     int status = 0;
     if (!na_run_make_place(&place, place_of(command), command->program[0]) ||
         !na_run_set_environment(command, tools, program, &place) ||
-        (command->check && !na_run_watch_errors()))
+        (watches(command) && !na_run_watch_errors()))
         return NA_RUN_FAILED;
     na_run_take_signals();
     int failed = na_run_program(program, command->program, &status);
@@ -87,7 +97,7 @@ int main(int argc, char **argv) {
                    program.path);
     if (command.rounds != 0) return na_run_rounds(&command, &program);
     if (command.tune != 0) return na_run_tune(&command, &tools, &program);
-    if (command.check && !command.environment) return run_checked(&command, &program);
+    if (watches(&command) && !command.environment) return run_checked(&command, &program);
     if (!command.environment) return na_run_become(&program, command.program);
     na_run_print_environment();
     return fflush(stdout) == 0 ? 0 : NA_RUN_FAILED;

@@ -53,7 +53,7 @@ typedef struct na_run_command {
     const char *by;       /* the option that does, for messages: "--profile" */
     const char *interval; /* bytes, of --sample=; NULL: not given */
     const char *access;   /* a source; NULL: not asked for */
-    bool later, check, stats, python;
+    bool later, check, leaks, stats, python;
     bool report, html, quiet;
     bool environment; /* print it only */
     const char *output, *library, *policy;
@@ -125,8 +125,11 @@ void na_run_collect(const na_run_place_t *place, const na_run_tools_t *tools,
 /* Before the program starts: its processes are to add their messages to a file. False: it cannot be
  * made, which was said. */
 bool na_run_watch_errors(void);
-/* When it has ended: how many there are. */
-size_t na_run_count_errors(void);
+/* When it has ended: how many there are, and how many processes have lost blocks. */
+typedef struct na_run_errors {
+    size_t errors, leaks;
+} na_run_errors_t;
+na_run_errors_t na_run_count_errors(void);
 
 /* ---- environment.c ---- */
 

@@ -70,10 +70,11 @@ static void in_register(void) {
 #ifdef __x86_64__
     void *p = filled(200);
     /* In a register that calls keep; nowhere else. */
-    __asm__ volatile("mov %0, %%rbx\n\txor %0, %0\n\txor %%edi, %%edi\n\tand $-16, %%rsp\n\tcall *%1"
-                     :
-                     : "a"(p), "r"(exit)
-                     : "rbx", "memory");
+    __asm__ volatile(
+        "mov %0, %%rbx\n\txor %0, %0\n\txor %%edi, %%edi\n\tand $-16, %%rsp\n\tcall *%1"
+        :
+        : "a"(p), "r"(exit)
+        : "rbx", "memory");
 #else
     on_stack();
 #endif

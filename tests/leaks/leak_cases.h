@@ -29,12 +29,13 @@ static NOINLINE void scrub(void) {
     for (size_t i = 0; i < sizeof room; i++)
         room[i] = 0;
 #ifdef __x86_64__
-    __asm__ volatile("xor %%eax, %%eax\n\txor %%ecx, %%ecx\n\txor %%edx, %%edx\n\txor %%esi, %%esi\n\t"
-                     "xor %%edi, %%edi\n\txor %%r8d, %%r8d\n\txor %%r9d, %%r9d\n\txor %%r10d, %%r10d\n\t"
-                     "xor %%r11d, %%r11d\n\txor %%ebx, %%ebx\n\txor %%r12d, %%r12d\n\t"
-                     "xor %%r13d, %%r13d\n\txor %%r14d, %%r14d\n\txor %%r15d, %%r15d" ::
-                         : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "rbx", "r12",
-                           "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "memory");
+    __asm__ volatile(
+        "xor %%eax, %%eax\n\txor %%ecx, %%ecx\n\txor %%edx, %%edx\n\txor %%esi, %%esi\n\t"
+        "xor %%edi, %%edi\n\txor %%r8d, %%r8d\n\txor %%r9d, %%r9d\n\txor %%r10d, %%r10d\n\t"
+        "xor %%r11d, %%r11d\n\txor %%ebx, %%ebx\n\txor %%r12d, %%r12d\n\t"
+        "xor %%r13d, %%r13d\n\txor %%r14d, %%r14d\n\txor %%r15d, %%r15d" ::
+            : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "rbx", "r12", "r13",
+              "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "memory");
 #endif
 }
 

@@ -17,7 +17,9 @@ void *volatile kept[16];
 
 struct Counted { /* its array has a count in front */
     long value[3] = {0, 0, 0};
-    ~Counted() { value[0] = 1; }
+    ~Counted() {
+        value[0] = 1;
+    }
 };
 
 struct First {

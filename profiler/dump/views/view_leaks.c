@@ -1,16 +1,19 @@
 /* view_leaks.c - what was never freed, with LeakSanitizer's suppressions.
  *
- * A profile knows what was not freed, not what could still be reached: a cache that lives to the
- * end is listed as well. The text says so. */
+ * Of a process that was scanned (NUMALLOC_LEAKS) the profile knows what is lost. Of others it knows
+ * what was not freed, not what could still be reached: a cache that lives to the end is listed as
+ * well. The text says so. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/containers/array.h"
 #include "profiler/dump/profile/counter_columns.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/suppress.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
+#include "profiler/format/nprof_leaks.h"
 
 static void put_used(const na_suppressions_t *list) {
     char a[NA_TEXT], b[NA_TEXT];
@@ -26,15 +29,135 @@ static void put_used(const na_suppressions_t *list) {
     }
 }
 
+/* --- a scan --- */
+
+typedef struct scanned {
+    na_nprof_leaks_t totals; /* state 0: there was no scan */
+    na_nprof_leak_site_t *rows;
+    size_t count, room;
+    bool full; /* out of memory */
+} scanned_t;
+
+static void take_totals(void *arg, uint32_t id, const void *entry) {
+    (void)id;
+    memcpy(&((scanned_t *)arg)->totals, entry, sizeof(na_nprof_leaks_t));
+}
+
+static void take_row(void *arg, uint32_t id, const void *entry) {
+    (void)id;
+    scanned_t *s = arg;
+    if (!NA_ARRAY_RESERVE(s->rows, s->room, s->count + 1u)) {
+        s->full = true;
+        return;
+    }
+    memcpy(&s->rows[s->count++], entry, sizeof *s->rows);
+}
+
+static int by_site(const void *a, const void *b) {
+    const na_nprof_leak_site_t *x = a, *y = b;
+    return x->site < y->site ? -1 : x->site > y->site;
+}
+
+static void read_scan(const na_view_input_t *in, scanned_t *s) {
+    na_reader_control(in->reader, NA_NPROF_LEAKS, take_totals, s);
+    if (s->totals.state == 0) return;
+    na_reader_control(in->reader, NA_NPROF_LEAK_SITES, take_row, s);
+    if (s->count != 0) qsort(s->rows, s->count, sizeof *s->rows, by_site);
+}
+
+/* What became of a site's blocks, by kind. */
+typedef struct classes {
+    double blocks[NA_NPROF_LEAK_KINDS], bytes[NA_NPROF_LEAK_KINDS];
+} classes_t;
+
+static classes_t classes_of(const scanned_t *s, uint32_t site) {
+    classes_t c = {0};
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->rows[middle].site < site)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < s->count && s->rows[low].site == site; low++) {
+        c.blocks[s->rows[low].kind - 1] += (double)s->rows[low].blocks;
+        c.bytes[s->rows[low].kind - 1] += (double)s->rows[low].bytes;
+    }
+    return c;
+}
+
+static void put_scan(const na_nprof_leaks_t *t) {
+    char a[NA_TEXT], b[NA_TEXT];
+    static const char *const words[] = {"lost: nothing leads there",
+                                        "lost, and lost blocks lead there", "still reachable"};
+    printf("At %.1f s, %u threads stood still for %.1f ms:\n", (double)t->ms / 1000, t->threads,
+           (double)t->still_ns / 1e6);
+    for (unsigned kind = 0; kind < NA_NPROF_LEAK_KINDS; kind++)
+        printf("%10s  in %8s blocks  %s\n", na_text_bytes(a, (double)t->bytes[kind]),
+               na_text_count(b, (double)t->blocks[kind]), words[kind]);
+    if (t->suppressed_blocks != 0)
+        printf("%10s  in %8s blocks  suppressed by the process\n",
+               na_text_bytes(a, (double)t->suppressed_bytes),
+               na_text_count(b, (double)t->suppressed_blocks));
+    if (t->missed != 0)
+        printf("%u threads could not be stopped: what only they held is listed as lost\n",
+               t->missed);
+    putchar('\n');
+}
+
 static const na_column_t leaks_columns[] = {
-    {NULL, "site", NA_KIND_TEXT, NULL},     {"site", NULL, NA_KIND_NUMBER, NULL},
-    {"function", NULL, NA_KIND_TEXT, NULL}, {"file", NULL, NA_KIND_TEXT, NULL},
-    {"line", NULL, NA_KIND_NUMBER, NULL},   {"module", NULL, NA_KIND_TEXT, NULL},
+    {"kind", "kind", NA_KIND_TEXT, NULL},
+    {"lost_bytes", "lost", NA_KIND_BYTES, NULL},
+    {"lost_blocks", "blocks", NA_KIND_COUNT, NULL},
+    {"indirect_bytes", "indirect", NA_KIND_BYTES, NULL},
+    {"indirect_blocks", "blocks", NA_KIND_COUNT, NULL},
+    {"reachable_bytes", NULL, NA_KIND_BYTES, NULL},
+    {"reachable_blocks", NULL, NA_KIND_COUNT, NULL},
+    {NULL, "site", NA_KIND_TEXT, NULL},
+    {"site", NULL, NA_KIND_NUMBER, NULL},
+    {"function", NULL, NA_KIND_TEXT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},
+    {"line", NULL, NA_KIND_NUMBER, NULL},
+    {"module", NULL, NA_KIND_TEXT, NULL},
 };
 static const na_columns_t leaks_table = NA_COUNTERS_AND(leaks_columns);
 
+enum {
+    KIND = NA_COUNTER_COUNT,
+    LOST_BYTES,
+    LOST_BLOCKS,
+    INDIRECT_BYTES,
+    INDIRECT_BLOCKS,
+    REACHABLE_BYTES,
+    REACHABLE_BLOCKS,
+    LABEL,
+    SITE,
+    FUNCTION,
+    FILE_NAME,
+    LINE,
+    MODULE
+};
+
+static void put_classes(na_table_t *table, const classes_t *c) {
+    static const char *const kinds[] = {"lost", "indirect", "reachable"};
+    for (size_t kind = NA_NPROF_LEAK_KINDS; kind-- > 0;) {
+        if (c->blocks[kind] > 0) na_table_text(table, KIND, kinds[kind]);
+        na_table_number(table, LOST_BYTES + 2 * kind, c->bytes[kind]);
+        na_table_number(table, LOST_BLOCKS + 2 * kind, c->blocks[kind]);
+    }
+}
+
+/* Blocks of no known stack. */
+static void put_others(na_table_t *table, const scanned_t *scanned) {
+    classes_t c = classes_of(scanned, 0);
+    if (c.blocks[0] + c.blocks[1] <= 0) return;
+    na_table_row(table, 0);
+    put_classes(table, &c);
+    na_table_text(table, LABEL, "(no stack)");
+}
+
 static na_status_t show_leaks(na_view_input_t *in) {
-    enum { LABEL = NA_COUNTER_COUNT, SITE, FUNCTION, FILE_NAME, LINE, MODULE };
     na_suppressions_t list;
     na_status_t status = na_suppressions_read(&list, in->options);
     if (status != NA_STATUS_WHOLE) return status;
@@ -48,7 +171,10 @@ static na_status_t show_leaks(na_view_input_t *in) {
         }
         na_leaks_t leaks = {0};
         na_stack_t stack = {0};
-        bool good = true;
+        scanned_t scanned = {0};
+        read_scan(in, &scanned);
+        bool good = !scanned.full, any = scanned.totals.state != 0;
+        if (any) put_others(table, &scanned);
         for (size_t i = 0; i < in->sites.count && good; i++) {
             const na_site_t *site = &in->sites.items[i];
             if (site->sum.live_bytes <= 0 && site->sum.live_count <= 0) continue;
@@ -61,6 +187,10 @@ static na_status_t show_leaks(na_view_input_t *in) {
             char label[NA_LABEL] = "(no stack)";
             na_table_row(table, site->site);
             na_table_counters(table, in, &site->sum, true);
+            if (any) {
+                classes_t c = classes_of(&scanned, site->site);
+                put_classes(table, &c);
+            }
             if (frame != NULL) na_view_frame_label(frame, label);
             if (leaf != NULL)
                 na_table_format(table, LABEL, "%s  by %.60s", label, leaf->function);
@@ -74,18 +204,20 @@ static na_status_t show_leaks(na_view_input_t *in) {
             na_table_text(table, MODULE, frame->module);
         }
         free(stack.items);
+        free(scanned.rows);
         bool text = in->options->format == NA_FORMAT_TEXT;
         char a[NA_TEXT], b[NA_TEXT];
-        if (good && text)
+        if (good && text && any) put_scan(&scanned.totals);
+        if (good && text && !any)
             printf("Not freed at the end: %s in %s blocks, from %zu sites. A block may still have "
                    "been\nreachable; one that is meant to live for ever is no leak: suppress it "
                    "(--suppressions).\n\n",
                    na_text_bytes(a, leaks.bytes), na_text_count(b, leaks.blocks), leaks.sites);
         const na_table_print_t print = {
             .view = "leaks",
-            .title = "Sites by bytes still live (%s)",
+            .title = any ? "Sites by bytes lost (%s)" : "Sites by bytes still live (%s)",
             .empty = "Nothing.",
-            .sort = "live_bytes",
+            .sort = any ? "lost_bytes" : "live_bytes",
             .below = in->options->stacks ? na_view_put_stack : NULL,
             .members = in->options->stacks ? na_view_json_stack : NULL,
             .arg = in,
@@ -101,7 +233,7 @@ static na_status_t show_leaks(na_view_input_t *in) {
 const na_view_t na_view_row_leaks = {
     .name = "leaks",
     .words = "FILE",
-    .help = "what was never freed, less what suppressions match",
+    .help = "what was never freed, or is lost, less what suppressions match",
     .modes = NA_IN_ALL,
     .takes = NA_TAKES_TABLE | NA_TAKES_STACKS | NA_TAKES_WRAPPERS | NA_TAKES_SUPPRESSIONS,
     .tables = {{&leaks_table, 0}},
