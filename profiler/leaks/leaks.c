@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -56,7 +57,10 @@ bool na_leaks_at_load(void (*at_exit)(void)) {
 /* --- a scan --- */
 
 static void begin(na_leak_scan_t *scan) {
+    static const char path[] = "/proc/self/pagemap";
     if (!na_leak_list_mappings(scan)) return;
+    scan->pagemap =
+        (int)na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
     na_leak_clear(scan);
     na_leak_scan_data(scan);
     na_leak_scan_own_roots(scan);
@@ -68,6 +72,7 @@ static void end(na_leak_scan_t *scan) {
     if (scan->failed || scan->readable_count == 0) return;
     na_leak_follow(scan);
     na_leak_sum_up(scan);
+    if (scan->pagemap >= 0) na_sys1(SYS_close, scan->pagemap);
 }
 
 /* Tables in one mapping, of which what is used is touched. */

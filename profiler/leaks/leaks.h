@@ -17,7 +17,8 @@
  * memory is mapped for it, and given back after it.
  *
  *   leaks.c         begins a scan; the end of the process
- *   world.c         other threads stand still
+ *   world.c         other threads stand still: traced by a helper,
+ *   world_signals.c or in a signal handler
  *   roots.c         mappings, modules, stacks
  *   mark.c          marks, classes, sums by site
  *   leak_names.c    names of functions

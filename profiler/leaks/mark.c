@@ -6,6 +6,7 @@
 #include "alloc/central/sizeclass.h"
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
+#include "alloc/sys/syscall.h"
 #include "pagemap/pagemap.h"
 #include "pagemap/span.h"
 #include "profiler/format/nprof_python.h"
@@ -78,10 +79,46 @@ void na_leak_scan_words(na_leak_scan_t *scan, const uintptr_t *words, size_t cou
         if (find(words[i], &t)) reach(scan, &t);
 }
 
-/* Calls `visit` for those parts of [start, end) that can be read, whole words. What is shorter than
- * a page is: programs protect whole pages. */
 typedef void part_fn_t(na_leak_scan_t *scan, const uintptr_t *words, size_t count, void *arg);
 
+NA_INLINE void visit_words(na_leak_scan_t *scan, uintptr_t start, uintptr_t end, part_fn_t *visit,
+                           void *arg) {
+    if (start < end) visit(scan, (const uintptr_t *)start, (end - start) / sizeof(uintptr_t), arg);
+}
+
+/* What was never written to is left alone: to read it would make the process larger, and takes
+ * longer than all else where a program has asked for much more than it uses. */
+#define WINDOW        512u /* pages that are asked for at a time */
+#define WORTH_ASKING  (64u << 10)
+#define PAGE_IS_THERE (UINT64_C(3) << 62) /* in memory, or swapped out */
+
+static void each_page_there(na_leak_scan_t *scan, uintptr_t start, uintptr_t end, part_fn_t *visit,
+                            void *arg) {
+    uint64_t pages[WINDOW];
+    while (start < end) {
+        uintptr_t first = na_align_down(start, na_os_page), to = first + WINDOW * na_os_page;
+        if (to > end) to = end;
+        size_t count = (na_align_up(to, na_os_page) - first) / na_os_page;
+        long want = (long)(count * sizeof *pages);
+        if (na_sys4(SYS_pread64, scan->pagemap, (long)pages, want,
+                    (long)(first / na_os_page * sizeof *pages)) != want) {
+            visit_words(scan, start, end, visit, arg);
+            return;
+        }
+        for (size_t i = 0; i < count; i++) {
+            if ((pages[i] & PAGE_IS_THERE) == 0) continue;
+            uintptr_t from = first + i * na_os_page;
+            while (i + 1 < count && (pages[i + 1] & PAGE_IS_THERE) != 0)
+                i++;
+            uintptr_t until = first + (i + 1) * na_os_page;
+            visit_words(scan, from > start ? from : start, until < to ? until : to, visit, arg);
+        }
+        start = to;
+    }
+}
+
+/* Calls `visit` for those parts of [start, end) that can be read, whole words. What is shorter than
+ * a page is `sure`: programs protect whole pages. */
 static void each_part(na_leak_scan_t *scan, uintptr_t start, uintptr_t end, bool sure,
                       part_fn_t *visit, void *arg) {
     start = na_align_up(start, sizeof(uintptr_t));
@@ -89,8 +126,10 @@ static void each_part(na_leak_scan_t *scan, uintptr_t start, uintptr_t end, bool
     while (start < end) {
         uintptr_t to = sure ? end : na_leak_readable_to(scan, start);
         if (to > end) to = end;
-        if (to > start)
-            visit(scan, (const uintptr_t *)start, (to - start) / sizeof(uintptr_t), arg);
+        if (to > start && to - start >= WORTH_ASKING && scan->pagemap >= 0)
+            each_page_there(scan, start, to, visit, arg);
+        else
+            visit_words(scan, start, to, visit, arg);
         start = to > start ? to : na_align_down(start, na_os_page) + na_os_page;
     }
 }

@@ -51,6 +51,7 @@ typedef struct na_leak_scan {
     uint32_t readable_count;
     na_leak_range_t stack; /* the first thread's, [stack] */
     na_leak_range_t linker;
+    int pagemap;      /* which pages have memory: /proc/self/pagemap; negative: not known */
     uintptr_t *queue; /* marked blocks, to be scanned */
     size_t queued;
     bool overflowed; /* not all had room: they are found by their marks */
@@ -72,6 +73,20 @@ typedef struct na_leak_scan {
 /* Calls `look` while all other threads stand still, and `visit` for each of them first. */
 typedef void na_leak_look_t(na_leak_scan_t *scan);
 void na_leak_stop_world(na_leak_scan_t *scan, na_leak_look_t *begin, na_leak_look_t *end);
+
+/* --- world_signals.c: by whoever scans --- */
+
+/* `memory`: zeroed, of NA_LEAK_HELD bytes for each thread. False: there is no signal for it. */
+bool na_leak_hold_begin(void *memory);
+#define NA_LEAK_HELD 32u
+/* A thread is to stand still. False: it was told before, or there are `most`. */
+bool na_leak_hold(int32_t pid, int32_t tid, uint32_t most);
+/* Until those that were told do, or some time has passed. */
+void na_leak_hold_wait(void);
+/* Marks what they lead to; how many stand still. */
+uint32_t na_leak_hold_each(na_leak_scan_t *scan);
+/* They go on. False: one has not left the memory yet. */
+bool na_leak_hold_end(void);
 
 /* --- roots.c --- */
 

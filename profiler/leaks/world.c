@@ -5,9 +5,10 @@
  * thread that is stopped so goes on later as if nothing had been; no signal is sent to it, and
  * system calls that it is in go on. If the helper dies, the kernel lets go of all.
  *
- * Where tracing is refused (a container's filter, or a debugger that traces already) the threads go
- * on running, and the calling thread looks all the same: what their registers hold is not known
- * then, and counted as missed. Where there are no other threads nobody has to be stopped. */
+ * Where tracing is refused (a container's filter, or a debugger that traces already) signals stop
+ * the threads (world_signals.c), and the calling thread looks. What cannot be stopped either way
+ * goes on running, and is counted as missed: neither its stack nor its registers are looked at.
+ * Where there are no other threads nobody has to be stopped. */
 #include <fcntl.h>
 #include <linux/prctl.h>
 #include <signal.h>
@@ -336,12 +337,31 @@ static bool look_by_helper(world_t *w) {
     return looked;
 }
 
+static void hold_thread(world_t *w, int32_t tid) {
+    if (tid != w->caller && na_leak_hold(w->pid, tid, MOST_THREADS)) w->count++;
+}
+
+/* By signals; or, without other threads, as it is. */
 static void look_myself(world_t *w, uint32_t others) {
+    size_t bytes = na_align_up(MOST_THREADS * (size_t)NA_LEAK_HELD, na_os_page);
+    void *memory = others != 0 ? na_os_map(bytes) : NULL;
+    bool held = memory != NULL && na_leak_hold_begin(memory);
+    w->count = 0;
+    uint32_t before;
+    do { /* new ones come from threads that run still */
+        before = w->count;
+        if (held && each_thread(w, hold_thread, w)) na_leak_hold_wait();
+    } while (w->count != before);
+    if (w->count > others) others = w->count;
     uint64_t from = na_os_ns();
-    w->scan->leaks->missed += others;
     w->begin(w->scan);
+    uint32_t still = held ? na_leak_hold_each(w->scan) : 0;
+    w->scan->leaks->threads += still;
+    w->scan->leaks->missed += others - still;
     w->end(w->scan);
     w->scan->leaks->still_ns = na_os_ns() - from;
+    bool left = !held || na_leak_hold_end();
+    if (memory != NULL && left) na_os_unmap(memory, bytes);
 }
 
 void na_leak_stop_world(na_leak_scan_t *scan, na_leak_look_t *begin, na_leak_look_t *end) {
