@@ -43,6 +43,7 @@ void na_init(void) {
         if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
         na_strict = na_option(NA_OPT_CHECK) != 0;
         na_leaks_init();
+        if (na_leaks_on) na_sizeclass_spare();
         na_record_all = na_strict || na_leaks_on || na_option(NA_OPT_HARDEN) > 1;
         na_every_event = na_record_all ? NA_EVERY_RECORDED : 0u;
         if (na_option(NA_OPT_HARDEN) != 0) na_hardened_init((unsigned)na_option(NA_OPT_HARDEN));

@@ -76,6 +76,14 @@ void na_sizeclass_init(void) {
     }
 }
 
+bool na_sizes_spare;
+
+void na_sizeclass_spare(void) {
+    na_sizes_spare = true;
+    for (unsigned i = 1; i < NA_SMALL_MAX / NA_CLASS_STEP; i++)
+        na_class_table[i] = na_class_table[i + 1];
+}
+
 unsigned na_class_of_aligned(size_t size, size_t alignment) {
     if (size > NA_SMALL_MAX) return 0;
     for (unsigned index = na_class_of(size); index < NA_CLASS_COUNT; index++)

@@ -58,6 +58,11 @@ extern NA_NEAR na_class_t na_classes[NA_CLASS_COUNT];
 extern uint8_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
 
 void na_sizeclass_init(void);
+/* After that: each block is to have a byte more than was asked for, so that what lies right behind
+ * it is its own still (profiler/leaks). But for those of 32 KiB; and in heaps of whole cache lines
+ * (heap.h) blocks may share lines then. */
+void na_sizeclass_spare(void);
+extern bool na_sizes_spare;
 
 /* size <= NA_SMALL_MAX */
 NA_INLINE unsigned na_class_of(size_t size) {

@@ -247,7 +247,8 @@ static na_span_t *make_span(size_t size, const na_large_kind_t *kind, bool recor
     if (span == NULL) return NULL;
     /* At level 2 of hardening a mapping ends with a page that nobody can reach. */
     bool guarded = NA_UNLIKELY(na_harden > 1) && kind->dedicated;
-    set_pages(span, guarded ? pages_for(size) + 1 : pages_for(size + na_hardened_room()));
+    size_t room = NA_UNLIKELY(na_sizes_spare) ? 1 : na_hardened_room();
+    set_pages(span, guarded ? pages_for(size) + 1 : pages_for(size + room));
     span->capacity = 1;
     span->carved = 1;
     span->node = span->home = (uint8_t)kind->node;

@@ -121,13 +121,19 @@ static bool is_in_list(const list_t *list, const char *name) {
     return false;
 }
 
+static const char *path_of(const na_leak_module_t *m) {
+    return m->name[0] != 0 ? m->name : na_rec.header->program;
+}
+
 static bool is_suppressed(na_leak_scan_t *scan, const list_t *list, uint32_t site) {
-    for (uint32_t id = native(site); id > NA_NPROF_ROOT;) {
+    uint32_t id = native(site);
+    if (id <= NA_NPROF_ROOT) return is_in_list(list, ""); /* by "*" */
+    while (id > NA_NPROF_ROOT) {
         const na_nprof_stack_t *node = na_tree_node(id);
         na_leak_module_t *m = na_leak_module_of(scan, call_of(node));
         uintptr_t offset;
         const char *name = m != NULL ? na_leak_name(m, call_of(node), &offset) : NULL;
-        if (m != NULL && is_in_list(list, m->name)) return true;
+        if (m != NULL && is_in_list(list, path_of(m))) return true;
         if (name != NULL && is_in_list(list, name)) return true;
         id = node->parent;
     }
@@ -195,7 +201,7 @@ static void put_frame(na_leak_scan_t *scan, unsigned index, const na_nprof_stack
     }
     if (m != NULL) {
         na_text_str(&text, name != NULL ? " (" : " ");
-        na_text_str(&text, m->name[0] != 0 ? m->name : na_rec.header->program);
+        na_text_str(&text, path_of(m));
         na_text_str(&text, "+");
         na_text_hex(&text, node->pc - m->bias);
         if (name != NULL) na_text_str(&text, ")");

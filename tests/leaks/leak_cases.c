@@ -104,6 +104,19 @@ static void behind_the_end(void) {
     kept[0] = (char *)filled(300) + 300;
 }
 
+/* Arrays end where the next block could begin. */
+static void array_ends(void) {
+    for (size_t size = 16; size <= 16384; size *= 2) {
+        static unsigned at;
+        char *p[3];
+        for (unsigned i = 0; i < 3; i++)
+            p[i] = filled(size);
+        kept[at++] = p[0] + size;
+        kept[at++] = p[1] + size;
+        kept[at++] = p[2] + size;
+    }
+}
+
 static void before(void) {
     kept[0] = (char *)filled(300) - 1;
 }
@@ -650,6 +663,7 @@ static const leak_case_t cases[] = {
     {"interior", interior, 0, 0, 0, 0},
     {"last_byte", last_byte, 0, 0, 0, 0},
     {"behind_the_end", behind_the_end, 1, 300, 0, 0},
+    {"array_ends", array_ends, 33, 98256, 0, 0},
     {"before", before, 1, 300, 0, 0},
     {"hidden", hidden, 1, 300, 0, 0},
     {"unaligned", unaligned, 1, 300, 0, 0},

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#pragma GCC visibility push(default)
+
 static void *volatile global;
 static __thread void *volatile of_thread;
 
