@@ -142,6 +142,7 @@ static int start(const na_tcache_t *tcache, const char *mode, const char *file, 
     /* Leaks are told by site. */
     if (na_leaks_on && config.mode == NA_PROFILE_SAMPLE) config.mode = NA_PROFILE_SITES;
     config.unnamed = for_leaks;
+    config.unnamed_in_children = na_option(NA_OPT_LEAKS) > 1;
     config.access_period = na_option(NA_OPT_ACCESS_PERIOD);
     config.access_cost = (unsigned)na_option(NA_OPT_ACCESS_COST);
     config.access_stack = (uint32_t)na_option(NA_OPT_ACCESS_STACK) & ~7u;
@@ -447,6 +448,7 @@ void na_control_init(void) {
 #ifndef __GLIBC__ /* stacks are not walked there */
     if (mode != NULL && *mode != 0)
         na_warn("NUMALLOC_PROFILE=%s ignored: there are no profiles with this C library", mode);
+    if (na_leaks_on) na_warn("NUMALLOC_LEAKS ignored: there is no scan with this C library");
     wanted = false;
 #endif
     if (!wanted) return;

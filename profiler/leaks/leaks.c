@@ -105,10 +105,6 @@ static bool make_tables(na_leak_scan_t *scan, uint8_t **memory, size_t *bytes) {
     return true;
 }
 
-static uintptr_t thread_pointer(void) {
-    return (uintptr_t)__builtin_thread_pointer();
-}
-
 static NA_NOINLINE int scan_with(na_leak_scan_t *scan, bool report) {
     if (!na_leak_list_modules(scan)) {
         na_warn("no scan for leaks: the loader does not list its modules");
@@ -137,7 +133,7 @@ int na_leaks_scan(na_leak_totals_t *leaks, bool report, uintptr_t from) {
     uint8_t *memory;
     size_t bytes;
     if (!na_leaks_on) return ENOTSUP;
-    scan.self = (na_leak_thread_t){.sp = from, .tp = thread_pointer()};
+    scan.self = (na_leak_thread_t){.sp = from, .tp = na_thread_pointer()};
     na_lock(&scanning);
     int error = make_tables(&scan, &memory, &bytes) ? 0 : ENOMEM;
     if (error == 0) {

@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
+#include "alloc/sys/lock.h"
 #include "alloc/sys/os.h"
 #include "pagemap/pagemap.h"
 #include "profiler/leaks/state.h"
@@ -179,7 +180,7 @@ static size_t thread_struct_bytes = 2304, static_tls_bytes = 4096;
 static uintptr_t first_tp; /* of the thread that the process began with, whose stack is [stack] */
 
 void na_leak_ask_loader(void) {
-    first_tp = (uintptr_t)__builtin_thread_pointer();
+    first_tp = na_thread_pointer();
     if (&dlsym == NULL) return;
     const uint32_t *size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
     if (size != NULL && *size > 512 && *size < 65536) thread_struct_bytes = *size;

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include "alloc/sys/lock.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/syscall.h"
 #include "profiler/leaks/state.h"
@@ -34,7 +35,7 @@ static struct {
 
 static NA_NOINLINE void wait_here(held_t *t, uint32_t turn) {
     t->sp = (uintptr_t)__builtin_frame_address(0);
-    t->tp = (uintptr_t)__builtin_thread_pointer();
+    t->tp = na_thread_pointer();
     atomic_store(&t->still, 1);
     while (atomic_load(&held.turn) == turn)
         na_os_futex_wait((const uint32_t *)&held.turn, turn);

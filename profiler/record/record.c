@@ -65,6 +65,7 @@ static void module_seen(const na_unwind_seen_t *seen) {
 
 /* In a child other threads may wait for it; from `ready` on they use what is set up here. */
 static bool begin_recording(bool in_child) {
+    if (in_child && config.unnamed && !config.unnamed_in_children) return false;
     char program[512];
     int32_t pid = (int32_t)na_sys0(SYS_getpid);
     uint64_t start_unix_ns = na_rec_clock_ns(CLOCK_REALTIME);

@@ -76,6 +76,7 @@ int main(int argc, char **argv) {
     numalloc_leaks_t leaks;
     if (strcmp(what, "call") == 0) {
         by_call((unsigned)atoi(argv[2]));
+        fflush(stdout);
         _exit(0);
     }
     if (strcmp(what, "without") == 0) { /* the option is not set */

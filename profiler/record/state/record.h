@@ -94,10 +94,11 @@ typedef struct na_profile_config {
     /* Path of the module whose malloc the program calls in place of this one; NULL or empty: it
      * does not. */
     const char *other_malloc;
-    bool unnamed;       /* the file has no name, and goes with the process */
-    bool named_by_call; /* `file` is the program's word of this moment (where.h) */
-    bool from_start;    /* no block has been handed out yet */
-    uint32_t missed;    /* see na_nprof_session_t */
+    bool unnamed;             /* the file has no name, and goes with the process */
+    bool unnamed_in_children; /* and children have one, too */
+    bool named_by_call;       /* `file` is the program's word of this moment (where.h) */
+    bool from_start;          /* no block has been handed out yet */
+    uint32_t missed;          /* see na_nprof_session_t */
 } na_profile_config_t;
 
 /* Opens the profile and returns the hook table to install; NULL after one warning line on stderr
