@@ -42,7 +42,7 @@ void na_init(void) {
         na_topology_init(NULL, NULL);
         if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
         na_strict = na_option(NA_OPT_CHECK) != 0;
-        na_leaks_init();
+        na_leaks_on = na_option(NA_OPT_LEAKS) != 0;
         if (na_leaks_on) na_sizeclass_spare();
         na_record_all = na_strict || na_leaks_on || na_option(NA_OPT_HARDEN) > 1;
         na_every_event = na_record_all ? NA_EVERY_RECORDED : 0u;
@@ -55,14 +55,10 @@ void na_init(void) {
     na_unlock(&init_lock);
 }
 
-static _Atomic(bool) ends_later; /* at_last will be called */
+static bool ends_later; /* at_last will be called; set at load */
 
 /* Blocks may still be allocated and freed after this; it goes unreported. */
-static bool at_end(void) {
-    if (!atomic_load_explicit(&done, memory_order_acquire)) return false; /* nobody called */
-    if (na_hooks == NULL && !na_option(NA_OPT_STATS) && na_harden < 2 && na_guard == NULL &&
-        !na_leaks_on)
-        return false;
+static NA_COLD bool at_end(void) {
     na_guard_at_exit();
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return false;
@@ -95,7 +91,7 @@ __attribute__((constructor(101))) static void at_load(void) {
         if (na_policy_is_on()) na_control_note_policy();
         na_background_init();
         na_guard_at_load();
-        if (na_leaks_on) atomic_store(&ends_later, na_leaks_at_load(at_last));
+        if (na_leaks_on) ends_later = na_leaks_at_load(at_last);
         const na_hooks_t *hooks = na_hooks;
         if (hooks != NULL && hooks->on_load != NULL) hooks->on_load();
     }
@@ -103,5 +99,9 @@ __attribute__((constructor(101))) static void at_load(void) {
 
 /* Late among destructors. */
 __attribute__((destructor(101))) static void at_unload(void) {
-    if (!atomic_load_explicit(&ends_later, memory_order_relaxed)) at_end();
+    if (!atomic_load_explicit(&done, memory_order_acquire)) return; /* nobody called */
+    if (na_hooks == NULL && !na_option(NA_OPT_STATS) && na_harden < 2 && na_guard == NULL &&
+        !na_leaks_on)
+        return;
+    if (!ends_later) at_end();
 }

@@ -18,7 +18,7 @@
 
 #pragma weak dlsym
 
-typedef enum leaks_mode { LEAKS_OFF, LEAKS_ON, LEAKS_CHILDREN } leaks_mode_t;
+enum { LEAKS_CHILDREN = 2 }; /* the option's word */
 
 bool na_leaks_on;
 static na_lock_t scanning;
@@ -27,10 +27,6 @@ static void (*exit_handler)(void);
 static void (*exit_of)(int); /* the C library's */
 
 uint32_t (*na_leaks_ruled)(const void *block);
-
-void na_leaks_init(void) {
-    na_leaks_on = na_option(NA_OPT_LEAKS) != LEAKS_OFF;
-}
 
 static uintptr_t ends_from;
 

@@ -49,11 +49,9 @@ typedef struct na_leaks {
     uint64_t still_ns; /* how long they did */
 } na_leak_totals_t;
 
-/* NUMALLOC_LEAKS asks for it. Constant since na_leaks_init. */
+/* NUMALLOC_LEAKS asks for it. Set by na_init, before any block is handed out. */
 extern bool na_leaks_on;
 
-/* With the options read, before any block is handed out. */
-void na_leaks_init(void);
 /* Not 0 of a block that is in a heap because a policy says so: the program knows of no heap. NULL:
  * there is no policy. Set by who knows of both. */
 extern uint32_t (*na_leaks_ruled)(const void *block);
