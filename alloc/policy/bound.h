@@ -25,7 +25,8 @@ typedef struct na_policy_bound {
     uint8_t module_states[NA_POLICY_MODULES];
     /* What the summary says. */
     uint32_t missing_modules, other_builds, not_constant, missing_nodes, slots;
-    bool full, for_others, not_ours;
+    bool full, not_ours;
+    _Atomic(bool) for_others; /* asked by anybody */
     bool linked_in; /* the library is part of the program, whose calls have no import slots */
 } na_policy_bound_t;
 

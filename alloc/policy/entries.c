@@ -18,18 +18,18 @@
 #include "alloc/track/recording.h"
 #include "pagemap/pagemap.h"
 
-#ifndef NA_PREFIXED
-
 NA_SPARSE uint8_t na_policy_filter[NA_POLICY_FILTER];
 _Atomic(const na_policy_live_t *) na_policy_live;
 
-#ifdef __OPTIMIZE__
+#if defined(__OPTIMIZE__) && !defined(NA_PREFIXED) /* sanitizers want each function to return */
+#define JUMPS       1
 #define ENTERED()   NULL
 #define FRAME(from) ((const uintptr_t *)__builtin_frame_address(0))
 #else
 #define ENTERED()   __builtin_frame_address(0)
 #define FRAME(from) ((const uintptr_t *)(from))
 #endif
+/* (A byte that binding changes is read as it is; an atomic load would be one instruction more.) */
 #define MAY_BE_RULED()                                                                             \
     NA_UNLIKELY(                                                                                   \
         na_policy_filter[(uintptr_t)__builtin_return_address(0) & (NA_POLICY_FILTER - 1)] != 0)
@@ -45,7 +45,7 @@ NA_INLINE na_policy_site_t *site_of(const uintptr_t *frame) {
 /* What the usual call leaves. */
 static NA_NOINLINE void *ruled_malloc_slow(size_t size, na_policy_site_t *site) {
     void *block = na_policy_give(site, size, NA_CLASS_STEP, NA_ENTRY_MALLOC, NULL);
-    return NA_LIKELY(block != NULL) ? block : malloc(size);
+    return NA_LIKELY(block != NULL) ? block : NA_FN(malloc)(size);
 }
 
 /* The usual one is for a site whose blocks are malloc's, in whole lines. */
@@ -62,11 +62,11 @@ NA_HOT void *malloc_for(na_policy_site_t *site, size_t size) {
 NA_RACES_WITH_EMPTY static NA_NOINLINE void *malloc_by_frames(size_t size, const void *entered) {
     (void)entered;
     na_policy_site_t *site = site_of(FRAME(entered));
-    return NA_LIKELY(site != NULL) ? malloc_for(site, size) : malloc(size);
+    return NA_LIKELY(site != NULL) ? malloc_for(site, size) : NA_FN(malloc)(size);
 }
 
 NA_RACES_WITH_EMPTY static NA_NOINLINE void *ruled_malloc(size_t size, const void *entered) {
-#ifdef __OPTIMIZE__
+#ifdef JUMPS
     const na_policy_live_t *live = atomic_load_explicit(&na_policy_live, memory_order_acquire);
     na_policy_site_t *site =
         live != NULL ? na_policy_root(live, (uintptr_t)__builtin_return_address(0)) : NULL;
@@ -79,10 +79,11 @@ static NA_NOINLINE void *ruled_calloc(size_t count, size_t size, const void *ent
     (void)entered;
     size_t bytes;
     na_policy_site_t *site = site_of(FRAME(entered));
-    if (site == NULL || __builtin_mul_overflow(count, size, &bytes)) return calloc(count, size);
+    if (site == NULL || __builtin_mul_overflow(count, size, &bytes))
+        return NA_FN(calloc)(count, size);
     bool zeroed;
     void *block = na_policy_give(site, bytes, NA_CLASS_STEP, NA_ENTRY_CALLOC, &zeroed);
-    if (NA_UNLIKELY(block == NULL)) return calloc(count, size);
+    if (NA_UNLIKELY(block == NULL)) return NA_FN(calloc)(count, size);
     if (!zeroed) memset(block, 0, bytes);
     return block;
 }
@@ -92,22 +93,22 @@ static NA_NOINLINE void *ruled_calloc(size_t count, size_t size, const void *ent
 static NA_NOINLINE void *ruled_realloc(void *block, size_t size, const void *entered) {
     (void)entered;
     na_policy_site_t *site = site_of(FRAME(entered));
-    if (site == NULL || (block != NULL && size == 0)) return realloc(block, size);
+    if (site == NULL || (block != NULL && size == 0)) return NA_FN(realloc)(block, size);
     if (block == NULL) {
         void *first = na_policy_give(site, size, NA_CLASS_STEP, NA_ENTRY_REALLOC, NULL);
-        return NA_LIKELY(first != NULL) ? first : realloc(block, size);
+        return NA_LIKELY(first != NULL) ? first : NA_FN(realloc)(block, size);
     }
     na_span_t *span = na_span_of(block);
     if (span == NULL || na_span_is_heaps(span) || !site->pool->apart ||
         !na_is_block_start(span, block) || !na_record_is_live(span, block))
-        return realloc(block, size);
-    size_t have = malloc_usable_size(block);
-    if (size <= have) return realloc(block, size);
+        return NA_FN(realloc)(block, size);
+    size_t have = NA_FN(malloc_usable_size)(block);
+    if (size <= have) return NA_FN(realloc)(block, size);
     na_entry_t entry = NA_ENTRY_REALLOC;
     if (na_every_is_recorded() || na_record_is_told(span, block))
         entry |= (na_entry_t)NA_ENTRY_MOVES;
     void *fresh = na_policy_give(site, size, NA_CLASS_STEP, entry, NULL);
-    if (NA_UNLIKELY(fresh == NULL)) return realloc(block, size);
+    if (NA_UNLIKELY(fresh == NULL)) return NA_FN(realloc)(block, size);
     memcpy(fresh, block, have);
     na_free_slow(block, NA_TAG_NONE, NA_RELEASE_REALLOC, fresh);
     return fresh;
@@ -123,7 +124,7 @@ static NA_NOINLINE void *ruled_aligned(size_t alignment, size_t size, const void
     na_policy_site_t *site = site_of(FRAME(entered));
     void *block =
         site != NULL && na_is_pow2(alignment) ? give_aligned(site, alignment, size) : NULL;
-    return block != NULL ? block : aligned_alloc(alignment, size);
+    return block != NULL ? block : NA_FN(aligned_alloc)(alignment, size);
 }
 
 static NA_NOINLINE void *ruled_memalign(size_t alignment, size_t size, const void *entered) {
@@ -131,7 +132,7 @@ static NA_NOINLINE void *ruled_memalign(size_t alignment, size_t size, const voi
     na_policy_site_t *site = site_of(FRAME(entered));
     void *block =
         site != NULL && na_is_pow2(alignment) ? give_aligned(site, alignment, size) : NULL;
-    return block != NULL ? block : memalign(alignment, size);
+    return block != NULL ? block : NA_FN(memalign)(alignment, size);
 }
 
 static NA_NOINLINE int ruled_posix_memalign(void **result, size_t alignment, size_t size,
@@ -141,11 +142,12 @@ static NA_NOINLINE int ruled_posix_memalign(void **result, size_t alignment, siz
     void *block = NULL;
     if (site != NULL && na_is_pow2(alignment) && alignment % sizeof(void *) == 0)
         block = give_aligned(site, alignment, size);
-    if (block == NULL) return posix_memalign(result, alignment, size);
+    if (block == NULL) return NA_FN(posix_memalign)(result, alignment, size);
     *result = block;
     return 0;
 }
 
+#ifndef NA_PREFIXED /* there are no operators then */
 /* Of an operator that somebody has replaced no rule is asked: it is his. */
 static void *give_new(na_policy_site_t *site, na_operator_t op, size_t size, size_t alignment,
                       na_entry_t entry) {
@@ -154,13 +156,14 @@ static void *give_new(na_policy_site_t *site, na_operator_t op, size_t size, siz
     if (alignment > NA_CLASS_STEP) entry = na_entry_aligned(entry, alignment);
     return na_policy_give(site, size, alignment, entry, NULL);
 }
+#endif
 
 /* --- the entries, each with its plain function --- */
 
 #define ENTRY(result, name, parameters, ...)                                                       \
-    static result entry_##name parameters {                                                        \
+    NA_RACY static result entry_##name parameters {                                                \
         if (MAY_BE_RULED()) return ruled_##name(__VA_ARGS__, ENTERED());                           \
-        return name(__VA_ARGS__);                                                                  \
+        return NA_FN(name)(__VA_ARGS__);                                                           \
     }
 #define ruled_aligned_alloc ruled_aligned
 ENTRY(void *, malloc, (size_t size), size)
@@ -170,6 +173,7 @@ ENTRY(void *, aligned_alloc, (size_t alignment, size_t size), alignment, size)
 ENTRY(void *, memalign, (size_t alignment, size_t size), alignment, size)
 ENTRY(int, posix_memalign, (void **result, size_t alignment, size_t size), result, alignment, size)
 
+#ifndef NA_PREFIXED
 /* (In C++ names are not to be written twice: ops has them.) */
 #define NEW_FORMS(X)                                                                               \
     X(NEW, _Znwm, NA_ENTRY_NEW, NA_CLASS_STEP, (size_t n), n)                                      \
@@ -198,6 +202,7 @@ ENTRY(int, posix_memalign, (void **result, size_t alignment, size_t size), resul
     }
 #define UNPAREN(...) __VA_ARGS__
 NEW_FORMS(NEW_ENTRY)
+#endif
 
 /* --- which is whose --- */
 
@@ -205,16 +210,21 @@ NEW_FORMS(NEW_ENTRY)
  * a table are relocations.) */
 typedef bool visit_t(const char *name, uintptr_t plain, uintptr_t entry, void *arg);
 static bool each_entry(visit_t *visit, void *arg) {
-#define VISIT(name, plain)                                                                         \
-    if (visit(#name, (uintptr_t)(plain), (uintptr_t)entry_##name, arg)) return true;
-#define VISIT_NEW(op, symbol, kind, alignment, parameters, ...) VISIT(symbol, na_own##symbol)
-    VISIT(malloc, malloc)
-    VISIT(calloc, calloc)
-    VISIT(realloc, realloc)
-    VISIT(aligned_alloc, aligned_alloc)
-    VISIT(memalign, memalign)
-    VISIT(posix_memalign, posix_memalign)
+#define TEXT_OF(name) #name
+#define VISIT_AS(name, plain, entry)                                                               \
+    if (visit(TEXT_OF(name), (uintptr_t)(plain), (uintptr_t)(entry), arg)) return true;
+#define VISIT(name) VISIT_AS(NA_FN(name), NA_FN(name), entry_##name)
+    VISIT(malloc)
+    VISIT(calloc)
+    VISIT(realloc)
+    VISIT(aligned_alloc)
+    VISIT(memalign)
+    VISIT(posix_memalign)
+#ifndef NA_PREFIXED
+#define VISIT_NEW(op, symbol, kind, alignment, parameters, ...)                                    \
+    VISIT_AS(symbol, na_own##symbol, entry_##symbol)
     NEW_FORMS(VISIT_NEW)
+#endif
     return false;
 }
 
@@ -248,5 +258,3 @@ uintptr_t na_policy_function_named(const char *name) {
     wanted_t wanted = {.name = name};
     return each_entry(is_named, &wanted) ? wanted.address : 0;
 }
-
-#endif

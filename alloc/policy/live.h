@@ -131,10 +131,14 @@ NA_INLINE uint32_t na_policy_find(const na_policy_live_t *live, uintptr_t pc, ui
     }
 }
 
+NA_INLINE unsigned na_policy_place(uintptr_t pc) {
+    return __atomic_load_n(&na_policy_filter[pc & (NA_POLICY_FILTER - 1)], __ATOMIC_RELAXED);
+}
+
 /* The site that this address alone decides; NULL: look at all frames. (The filter may be of later
  * tables than these.) */
 NA_INLINE na_policy_site_t *na_policy_root(const na_policy_live_t *live, uintptr_t pc) {
-    const na_policy_root_t *root = &live->roots[na_policy_filter[pc & (NA_POLICY_FILTER - 1)]];
+    const na_policy_root_t *root = &live->roots[na_policy_place(pc)];
     return NA_LIKELY(root->pc == pc) ? root->site : NULL;
 }
 
@@ -142,7 +146,7 @@ NA_INLINE na_policy_site_t *na_policy_root(const na_policy_live_t *live, uintptr
  * rbp, entered[1] the return address, and the caller's stack begins behind them. NULL: none. */
 NA_INLINE na_policy_site_t *na_policy_match(const na_policy_live_t *live,
                                             const uintptr_t *entered) {
-    unsigned place = na_policy_filter[entered[1] & (NA_POLICY_FILTER - 1)];
+    unsigned place = na_policy_place(entered[1]);
     const na_policy_node_t *n = live->root_nodes[place];
     if (NA_UNLIKELY(live->roots[place].pc != entered[1]))
         n = &live->nodes[na_policy_find(live, entered[1], 0)];

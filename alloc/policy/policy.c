@@ -33,8 +33,6 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/print.h"
 
-#ifndef NA_PREFIXED
-
 #pragma weak dlsym
 
 enum {
@@ -555,7 +553,7 @@ static void bind_to(visit_t *v, tree_t *t) {
     na_bound.other_builds = 0;
     memset(na_bound.module_states, NA_POLICY_NOT_LOADED, sizeof na_bound.module_states);
     na_loaded_visit(look_at, v);
-    na_bound.for_others = !v->is_for;
+    atomic_store_explicit(&na_bound.for_others, !v->is_for, memory_order_relaxed);
     if (!v->is_for) return;
     loader_t loader = find_loader();
     hold(v, loader);
@@ -621,7 +619,8 @@ void na_policy_at_load(void) {
 }
 
 bool na_policy_is_on(void) {
-    return na_bound.sites != NULL && !na_bound.for_others;
+    return na_bound.sites != NULL &&
+           !atomic_load_explicit(&na_bound.for_others, memory_order_relaxed);
 }
 
 /* (Who binds may have looked before ours came.) */
@@ -636,13 +635,3 @@ void na_policy_bind_opened(void) {
         na_policy_leave();
     }
 }
-
-#else
-
-void na_policy_at_load(void) {}
-bool na_policy_is_on(void) {
-    return false;
-}
-void na_policy_bind_opened(void) {}
-
-#endif

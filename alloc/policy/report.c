@@ -6,8 +6,6 @@
 #include "alloc/policy/report.h"
 #include "alloc/sys/print.h"
 
-#ifndef NA_PREFIXED
-
 /* --- the statistics --- */
 
 static void part(na_text_t *t, const char *before, uint64_t count, const char *what) {
@@ -219,22 +217,3 @@ uint32_t na_policy_ruled(const void *block) {
     }
     return 0;
 }
-
-#else
-
-void na_policy_print(int fd) {
-    (void)fd;
-}
-bool na_policy_report(na_nprof_policy_t *to) {
-    (void)to;
-    return false;
-}
-void na_policy_report_rules(na_nprof_rule_t *to, uint32_t count) {
-    (void)to, (void)count;
-}
-uint32_t na_policy_ruled(const void *block) {
-    (void)block;
-    return 0;
-}
-
-#endif

@@ -1,0 +1,191 @@
+/* policy_threads.c - threads allocate at ruled sites while libraries with such sites are opened and
+ * bound, and somebody asks what the rules did. Every block is verified, and freed by any thread.
+ * The program is for ThreadSanitizer above all.
+ *
+ * Its rules are read when it starts: so it writes them, and starts again under them.
+ * Arguments: [seconds]; 2 otherwise. */
+#include "support/check.h"
+#include "support/child.h"
+#include "support/fill.h"
+#include "support/proc_mem.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "numalloc/numalloc.h"
+#include "support/alloc_api.h"
+
+#ifdef NA_PREFIXED /* what dlopen does, and what the statistics and the profile ask for */
+#include "alloc/policy/policy.h"
+#include "alloc/policy/report.h"
+#endif
+
+enum { WORKERS = 4, COPIES = 8, SITES = 7, SLOTS = 64 };
+
+static const char *const names[SITES] = {"policy_site_local",     "policy_site_lines",
+                                         "policy_site_long",      "policy_site_aligned",
+                                         "policy_site_first_way", "policy_site_second_way",
+                                         "policy_site_by_no_rule"};
+
+typedef void *site_t(size_t size);
+typedef struct copy {
+    site_t *sites[SITES];
+} copy_t;
+
+static copy_t copies[COPIES];
+static _Atomic(unsigned) opened;
+static _Atomic(bool) over;
+static _Atomic(uint64_t) made;
+
+typedef struct block {
+    size_t size;
+    uint64_t seed;
+    unsigned char *at;
+} block_t;
+static _Atomic(block_t *) slots[SLOTS];
+
+static void drop(block_t *b) {
+    if (b == NULL) return;
+    CHECK_MSG(fill_holds(b->at, b->size, b->seed), "%zu bytes", b->size);
+    free(b->at);
+    free(b);
+}
+
+static void *work(void *argument) {
+    uint64_t random = (uint64_t)(uintptr_t)argument + 1;
+    while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+        const copy_t *copy = &copies[fill_random(&random) % atomic_load(&opened)];
+        uint64_t site = fill_random(&random) % SITES;
+        block_t *b = malloc(sizeof *b);
+        REQUIRE(b != NULL);
+        b->seed = fill_random(&random);
+        b->size = fill_random_size(&random, b->seed % 64 == 0 ? 20 : 9);
+        b->at = copy->sites[site](b->size);
+        REQUIRE(b->at != NULL);
+        if (site == 1) CHECK(fill_is_zero(b->at, b->size));
+        fill_block(b->at, b->size, b->seed);
+        drop(atomic_exchange(&slots[fill_random(&random) % SLOTS], b));
+        atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+static char folder[512];
+
+static void copy_file(const char *from, const char *to) {
+    static char bytes[1 << 16];
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+    REQUIRE(in >= 0 && out >= 0);
+    ssize_t n;
+    while ((n = read(in, bytes, sizeof bytes)) > 0)
+        REQUIRE(write(out, bytes, (size_t)n) == n);
+    REQUIRE(n == 0 && close(in) == 0 && close(out) == 0);
+}
+
+/* Another copy is another module, with sites of its own. */
+static void open_next(void) {
+    unsigned number = atomic_load(&opened);
+    char path[600];
+    snprintf(path, sizeof path, "%s/copy%u.so", folder, number);
+    copy_file(POLICY_LIBRARY, path);
+    void *handle = dlopen(path, RTLD_NOW);
+    if (handle == NULL) check_say("%s\n", dlerror());
+    REQUIRE(handle != NULL);
+    for (unsigned i = 0; i < SITES; i++) {
+        *(void **)&copies[number].sites[i] = dlsym(handle, names[i]);
+        REQUIRE(copies[number].sites[i] != NULL);
+    }
+#ifdef NA_PREFIXED
+    na_policy_bind_opened();
+#endif
+    void *ruled = copies[number].sites[0](40), *plain = copies[number].sites[6](40);
+    CHECK_MSG(numalloc_heap_of(ruled) != NULL, "copy %u is not ruled", number);
+    CHECK(numalloc_heap_of(plain) == NULL);
+    free(ruled);
+    free(plain);
+    atomic_store(&opened, number + 1);
+}
+
+static void *ask(void *argument) {
+    (void)argument;
+    while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+#ifdef NA_PREFIXED
+        static na_nprof_policy_t policy;
+        static na_nprof_rule_t rules[SITES];
+        if (na_policy_report(&policy)) na_policy_report_rules(rules, SITES);
+#endif
+        for (unsigned i = 0; i < SLOTS; i++) {
+            block_t *b = atomic_exchange(&slots[i], NULL);
+            if (b == NULL) continue;
+            (void)numalloc_heap_of(b->at);
+#ifdef NA_PREFIXED
+            (void)na_policy_ruled(b->at);
+#endif
+            drop(b);
+        }
+        proc_sleep_ms(5);
+    }
+    return NULL;
+}
+
+static void begin_again(char **arguments) {
+    const char *where = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/policy_threads.XXXXXX", where != NULL ? where : "/tmp");
+    REQUIRE(mkdtemp(folder) != NULL);
+    char path[600];
+    snprintf(path, sizeof path, "%s/policy", folder);
+    FILE *out = fopen(path, "w");
+    REQUIRE(out != NULL);
+    fprintf(out, "numalloc policy 1\nprogram any\ngroup pair : life=long\n"
+                 "site policy_site_local : place=local, control=off\n"
+                 "site policy_site_lines : lines=own, control=1/2\n"
+                 "site policy_site_long : life=long, control=1/4\n"
+                 "site policy_site_aligned : place=first-touch, control=off\n"
+                 "site by_two_ways < policy_site_first_way : group=pair, control=off\n");
+    REQUIRE(fclose(out) == 0);
+    REQUIRE(setenv("NUMALLOC_POLICY", path, 1) == 0);
+    execv("/proc/self/exe", arguments);
+    REQUIRE(false);
+}
+
+static void tidy(void) {
+    char path[600];
+    for (unsigned i = 0; i < COPIES; i++) {
+        snprintf(path, sizeof path, "%s/copy%u.so", folder, i);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/policy", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(int argc, char **argv) {
+    check_begin();
+#ifndef __x86_64__
+    check_skip("calls are found by name on x86-64");
+#endif
+    const char *policy = getenv("NUMALLOC_POLICY");
+    if (policy == NULL) begin_again(argv);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(policy, '/') - policy), policy);
+    long end = proc_now_ms() + 1000 * (argc > 1 ? atol(argv[1]) : 2);
+    open_next();
+    pthread_t threads[WORKERS + 1];
+    for (uintptr_t i = 0; i <= WORKERS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, i == WORKERS ? ask : work, (void *)i) == 0);
+    while (proc_now_ms() < end) {
+        if (atomic_load(&opened) < COPIES) open_next();
+        proc_sleep_ms(20);
+    }
+    atomic_store(&over, true);
+    for (unsigned i = 0; i <= WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < SLOTS; i++)
+        drop(atomic_exchange(&slots[i], NULL));
+    CHECK(atomic_load(&opened) > 2);
+    CHECK(atomic_load(&made) > 1000);
+    tidy();
+    return check_status();
+}
