@@ -88,7 +88,7 @@ __attribute__((constructor(101))) static void at_load(void) {
         na_init();
         na_control_at_load();
         na_policy_at_load();
-        if (na_policy_is_on()) na_control_note_policy();
+        if (na_policy_is_named()) na_control_note_policy();
         na_background_init();
         na_guard_at_load();
         if (na_leaks_on) ends_later = na_leaks_at_load(at_last);

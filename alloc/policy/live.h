@@ -1,12 +1,14 @@
 /* live.h - a policy as it is applied: from the return addresses of a call to a site's memory.
  *
- *   rules.h       the file as read, not bound to anything
- *     | policy.c    modules by build-id, functions by symbol tables, frames by .eh_frame
+ *   rules.h             the file as read, not bound to anything
+ *     | policy.c          modules by build-id (policy_modules.h), functions by symbol tables,
+ *     v                   frames by .eh_frame
+ *   na_policy_live_t      nodes: a tree of return addresses, the innermost at the root
+ *     |                   (policy_tree.h)
+ *     |                   sites: what a node's rule gives, and what it gave (policy_sites.h)
  *     v
- *   na_policy_live_t    nodes: a tree of return addresses, the innermost at the root
- *     |                 sites: what a node's rule gives, and what it gave
- *     v
- *   entries.c     malloc and its kin once more; import slots of modules with rules lead there
+ *   entries.c             malloc and its kin once more; import slots of modules with rules lead
+ *                         there
  *
  * Who comes by. The hot paths know nothing of this. The import slots (slots.h) of just those
  * modules that innermost frames of rules lie in are pointed at the entries here. An entry looks at
@@ -17,12 +19,19 @@
  * frame address is the stack pointer or rbp plus a constant, and rbp is saved at a constant offset
  * from it or not at all. Rules whose frames are not so are not bound, and counted. Words are read
  * only where a return address was equal to that of a node: so the code is known, its table of
- * frames is, and the word is on the stack. A module with bound rules is never unloaded (policy.c
- * pins it), so an address is never another's.
+ * frames is, and the word is on the stack. A module with bound rules is never unloaded
+ * (policy_modules.h pins it), so an address is never another's.
  *
- * Life. Tables are built before they are published, never changed and never unmapped: a thread may
- * be looking. Sums are the exception, added to by any thread. Heaps are made when a site is first
- * given from. Everything here is as async-signal-safe as malloc; nothing calls the loader. */
+ * Life. Threads look without a lock, and may be stopped for any time while they do. So nothing that
+ * they may hold is ever freed or becomes something else, and all of it is bounded:
+ *   - The tree only grows, in place, as more frames are named. What is in a node stays as it is but
+ *     for its site, and its number of children, which rises. A tree that is full is copied into one
+ *     of twice the room: all that were left behind are smaller together than the one in use.
+ *   - Sites and pools are made once for each rule that is new (policy_sites.h), and found again.
+ * A rule that goes leaves nodes without a site. One that comes back finds its site, its sums and
+ * its heap. Sums are added to by any thread. Heaps are made when a site is first given from, and
+ * stay: of an unused one less than 1 KiB. Everything here is as async-signal-safe as malloc;
+ * nothing calls the loader. */
 #ifndef NUMALLOC_ALLOC_POLICY_LIVE_H
 #define NUMALLOC_ALLOC_POLICY_LIVE_H
 
@@ -64,7 +73,15 @@ typedef struct na_policy_pool {
     bool missing; /* the machine has not what the options name: blocks come from malloc */
     _Atomic(numalloc_heap_t *) heap, control; /* NULL: not made yet */
     char name[32];
-    int nodes[NA_MAX_NODES]; /* options.nodes */
+    int nodes[NA_MAX_NODES];     /* options.nodes */
+    uint32_t number;             /* from 1, in the order in which they were made */
+    uint8_t place;               /* na_policy_place_t */
+    uint8_t life;                /* the pool of all sites of that life; 0: it is none */
+    bool group;                  /* the pool of all sites of a group */
+    struct na_policy_pool *next; /* made before */
+    uint64_t hash;               /* of the key, */
+    const char *key;             /* which is what policy_sites.c tells pools by */
+    size_t key_length;
 } na_policy_pool_t;
 
 typedef struct na_policy_site {
@@ -75,21 +92,26 @@ typedef struct na_policy_site {
     na_policy_pool_t *pool;
     uint64_t reserve;   /* bytes that a block has at least */
     uint32_t line_mask; /* sizes are rounded up so where they are treated */
-    uint32_t line;      /* of the file */
     uint16_t control;   /* one of so many; 0: none */
-    bool bound;         /* some node has it */
-    bool no_frame;      /* none has: its frames are at no constant distance */
+    /* For who binds, under the policy's lock. */
+    bool bound;    /* some node has it */
+    bool no_frame; /* none has: its frames are at no constant distance */
+    uint32_t line; /* of the file, as it is now */
+    struct na_policy_site *next;
+    uint64_t hash;
+    const char *key;
+    size_t key_length;
 } na_policy_site_t;
 
 typedef struct na_policy_node {
-    na_policy_site_t *site; /* NULL: only on the way to others */
-    /* With children: */
+    _Atomic(na_policy_site_t *) site; /* NULL: only on the way to others, or its rule went */
+    /* With children, and constant then: */
     uintptr_t first_pc;                 /* of one of them, */
     const struct na_policy_node *first; /* which often is the only one */
     int32_t cfa;   /* from the stack pointer as it is when the call has returned, or from rbp */
     int16_t bp_at; /* from the CFA, where the caller's rbp is saved, or NA_POLICY_BP_SAME */
     bool cfa_by_bp;
-    uint8_t children; /* 0, 1, or several */
+    _Atomic(uint8_t) children; /* 0, 1, or several: 2 */
 } na_policy_node_t;
 _Static_assert(sizeof(na_policy_node_t) == 32, "nodes are many");
 
@@ -97,15 +119,16 @@ _Static_assert(sizeof(na_policy_node_t) == 32, "nodes are many");
  * there; 0: none, it is the innermost. */
 typedef struct na_policy_key {
     uintptr_t pc;
-    uint32_t parent, node; /* 0: the place is free */
+    uint32_t parent;
+    _Atomic(uint32_t) node; /* the last word to be written; 0: the place is free */
 } na_policy_key_t;
 
-/* A byte of the filter names the place of an innermost frame; the last one, that there are several.
- */
+/* A byte of the filter names the place of an innermost frame, which it keeps for ever; the last
+ * one, that there are several. */
 #define NA_POLICY_ROOTS 256u
 typedef struct na_policy_root {
-    uintptr_t pc;           /* 0: no frame's */
-    na_policy_site_t *site; /* NULL: further frames decide */
+    uintptr_t pc;                     /* 0: no frame's */
+    _Atomic(na_policy_site_t *) site; /* NULL: further frames decide, or its rule went */
 } na_policy_root_t;
 
 typedef struct na_policy_live {
@@ -127,19 +150,21 @@ NA_INLINE uint32_t na_policy_hash(uintptr_t pc, uint32_t parent) {
 NA_INLINE uint32_t na_policy_find(const na_policy_live_t *live, uintptr_t pc, uint32_t parent) {
     for (uint32_t at = na_policy_hash(pc, parent) & live->mask;; at = (at + 1) & live->mask) {
         const na_policy_key_t *key = &live->table[at];
-        if (key->node == 0 || (key->pc == pc && key->parent == parent)) return key->node;
+        uint32_t node = atomic_load_explicit(&key->node, memory_order_acquire);
+        if (node == 0 || (key->pc == pc && key->parent == parent)) return node;
     }
 }
 
 NA_INLINE unsigned na_policy_place(uintptr_t pc) {
-    return __atomic_load_n(&na_policy_filter[pc & (NA_POLICY_FILTER - 1)], __ATOMIC_RELAXED);
+    return __atomic_load_n(&na_policy_filter[pc & (NA_POLICY_FILTER - 1)], __ATOMIC_ACQUIRE);
 }
 
 /* The site that this address alone decides; NULL: look at all frames. (The filter may be of later
  * tables than these.) */
 NA_INLINE na_policy_site_t *na_policy_root(const na_policy_live_t *live, uintptr_t pc) {
     const na_policy_root_t *root = &live->roots[na_policy_place(pc)];
-    return NA_LIKELY(root->pc == pc) ? root->site : NULL;
+    return NA_LIKELY(root->pc == pc) ? atomic_load_explicit(&root->site, memory_order_acquire)
+                                     : NULL;
 }
 
 /* The longest rule for a call that entered the library with this frame: entered[0] is the caller's
@@ -153,8 +178,10 @@ NA_INLINE na_policy_site_t *na_policy_match(const na_policy_live_t *live,
     na_policy_site_t *site = NULL;
     uintptr_t bp = entered[0], sp = (uintptr_t)(entered + 2);
     for (;;) {
-        if (n->site != NULL) site = n->site;
-        if (n->children == 0) return site;
+        na_policy_site_t *here = atomic_load_explicit(&n->site, memory_order_acquire);
+        if (here != NULL) site = here;
+        unsigned children = atomic_load_explicit(&n->children, memory_order_acquire);
+        if (children == 0) return site;
         uintptr_t cfa = (n->cfa_by_bp ? bp : sp) + (uintptr_t)(intptr_t)n->cfa;
         if (NA_UNLIKELY(cfa <= sp)) return site;
         if (n->bp_at != NA_POLICY_BP_SAME)
@@ -163,7 +190,7 @@ NA_INLINE na_policy_site_t *na_policy_match(const na_policy_live_t *live,
         uintptr_t pc = ((const uintptr_t *)cfa)[-1];
         if (NA_LIKELY(pc == n->first_pc))
             n = n->first;
-        else if (n->children == 1)
+        else if (children == 1)
             return site;
         else
             n = &live->nodes[na_policy_find(live, pc, (uint32_t)(n - live->nodes))];

@@ -3,6 +3,7 @@
 
 #include "alloc/policy/bound.h"
 #include "alloc/policy/policy.h"
+#include "alloc/policy/policy_sites.h"
 #include "alloc/policy/report.h"
 #include "alloc/sys/print.h"
 
@@ -44,24 +45,12 @@ static given_t given_by(const na_policy_site_t *site) {
     return g;
 }
 
-static void print(int fd) {
-    na_text_t t = {0};
-    na_text_str(&t, "policy ");
-    na_text_str(&t, na_bound.file);
-    if (na_bound.not_ours || na_bound.rules == NULL || na_bound.for_others ||
-        na_bound.sites == NULL) {
-        na_text_str(&t, na_bound.not_ours        ? ": malloc is another's"
-                        : na_bound.rules == NULL ? ": cannot be used"
-                        : na_bound.for_others    ? ": for other programs"
-                                                 : ": no rules");
-        na_text_str(&t, "\n");
-        na_text_end(&t, fd);
-        return;
-    }
+static void print_sums(na_text_t *t) {
+    const na_policy_reading_t *r = na_bound.reading;
     uint64_t calls = 0, bytes = 0, control = 0, failed = 0;
-    uint32_t unbound = 0, unmatched = 0;
-    for (uint32_t i = 0; i < na_bound.rules->rule_count; i++) {
-        const na_policy_site_t *site = &na_bound.sites[i];
+    uint32_t unbound = 0, unmatched = 0, missing_nodes = 0;
+    for (uint32_t i = 0; i < r->rules.rule_count; i++) {
+        const na_policy_site_t *site = r->sites[i];
         given_t g = given_by(site);
         calls += g.calls;
         bytes += g.bytes;
@@ -69,40 +58,68 @@ static void print(int fd) {
         failed += atomic_load_explicit(&site->failed, memory_order_relaxed);
         unbound += !site->bound;
         unmatched += site->bound && g.calls == 0;
+        missing_nodes += site->pool->missing;
     }
-    part(&t, ": ", na_bound.rules->rule_count, " rules");
-    part(&t, ", ", unbound, " not bound");
-    part(&t, ", ", unmatched, " never matched");
-    part(&t, ", ", na_bound.rules->faults, " lines left out");
-    part(&t, ", ", na_bound.other_builds, " modules of another build");
-    part(&t, ", ", na_bound.missing_modules, " modules not loaded");
-    part(&t, ", ", na_bound.not_constant, " rules with frames that cannot be followed");
-    part(&t, ", ", na_bound.missing_nodes, " for nodes that are not here");
-    if (na_bound.full) na_text_str(&t, ", too many calls by function name");
-    if (na_bound.linked_in) na_text_str(&t, ", calls of the program itself out of reach");
-    part(&t, "; ", calls, " blocks, ");
-    if (calls != 0) na_text_bytes(&t, bytes);
-    part(&t, ", ", control, " of them for comparison");
-    part(&t, ", ", failed, " from malloc for want of memory");
-    na_text_str(&t, "\n");
-    na_text_end(&t, fd);
+    part(t, ": ", r->rules.rule_count, " rules");
+    part(t, ", ", unbound, " not bound");
+    part(t, ", ", unmatched, " never matched");
+    part(t, ", ", r->rules.faults, " lines left out");
+    part(t, ", ", r->other_builds, " modules of another build");
+    part(t, ", ", r->missing_modules, " modules not loaded");
+    part(t, ", ", r->not_constant, " rules with frames that cannot be followed");
+    part(t, ", ", missing_nodes, " for nodes that are not here");
+    if (na_bound.full) na_text_str(t, ", too many calls by function name");
+    if (na_bound.linked_in) na_text_str(t, ", calls of the program itself out of reach");
+    part(t, "; ", calls, " blocks, ");
+    if (calls != 0) na_text_bytes(t, bytes);
+    part(t, ", ", control, " of them for comparison");
+    part(t, ", ", failed, " from malloc for want of memory");
+}
+
+static const char *why_nothing(void) {
+    return na_bound.not_ours          ? ": malloc is another's"
+           : na_bound.reading == NULL ? ": cannot be used"
+           : na_bound.for_others      ? ": for other programs"
+           : !na_policy_is_on()       ? ": no rules"
+                                      : NULL;
 }
 
 void na_policy_print(int fd) {
-    if (na_bound.file == NULL || na_bound.file[0] == 0) return;
-    bool entered = na_policy_enter(NA_POLICY_PATIENCE_MS); /* nobody changes what it says */
-    print(fd);
-    if (entered) na_policy_leave();
+    if (na_bound.file == NULL) return;
+    na_text_t t = {0};
+    na_text_str(&t, "policy ");
+    na_text_str(&t, na_bound.file);
+    if (!na_policy_enter(NA_POLICY_PATIENCE_MS)) { /* nobody changes what it says */
+        na_text_str(&t, ": is being bound\n");
+        na_text_end(&t, fd);
+        return;
+    }
+    const char *nothing = why_nothing();
+    if (nothing != NULL)
+        na_text_str(&t, nothing);
+    else
+        print_sums(&t);
+    part(&t, "; read again ", na_bound.readings, na_bound.readings == 1 ? " time" : " times");
+    na_text_str(&t, "\n");
+    if (na_bound.refused[0] != 0) {
+        na_text_str(&t, "policy ");
+        na_text_str(&t, na_bound.file);
+        na_text_str(&t, ": changed, and not taken: ");
+        na_text_str(&t, na_bound.refused);
+        na_text_str(&t, "\n");
+    }
+    na_text_end(&t, fd);
+    na_policy_leave();
 }
 
 /* --- the profile --- */
 
 static uint32_t state_now(void) {
-    return na_bound.not_ours        ? NA_NPROF_POLICY_NOT_OURS
-           : na_bound.rules == NULL ? NA_NPROF_POLICY_UNREADABLE
-           : na_bound.for_others    ? NA_NPROF_POLICY_FOR_OTHERS
-           : na_bound.sites == NULL ? NA_NPROF_POLICY_WITHOUT
-                                    : NA_NPROF_POLICY_APPLIED;
+    return na_bound.not_ours          ? NA_NPROF_POLICY_NOT_OURS
+           : na_bound.reading == NULL ? NA_NPROF_POLICY_UNREADABLE
+           : na_bound.for_others      ? NA_NPROF_POLICY_FOR_OTHERS
+           : !na_policy_is_on()       ? NA_NPROF_POLICY_WITHOUT
+                                      : NA_NPROF_POLICY_APPLIED;
 }
 
 static void copy_text(char *to, size_t size, const char *from, size_t length) {
@@ -113,7 +130,7 @@ static void copy_text(char *to, size_t size, const char *from, size_t length) {
 
 /* The line of the file, without its comment and the blanks around. */
 static void copy_line(char *to, size_t size, uint32_t line) {
-    const char *at = na_bound.rules->text, *end = at + na_bound.rules->length;
+    const char *at = na_bound.reading->rules.text, *end = at + na_bound.reading->rules.length;
     for (uint32_t i = 1; i < line && at < end; i++) {
         const char *next = memchr(at, '\n', (size_t)(end - at));
         at = next == NULL ? end : next + 1;
@@ -138,9 +155,10 @@ static uint32_t flags_of(const na_policy_rule_t *rule, const na_policy_site_t *s
     for (unsigned k = 0; k < rule->depth; k++) {
         uint32_t module = rule->frames[k].module;
         if (module == NA_POLICY_NO_MODULE) continue;
-        if (na_bound.module_states[module] == NA_POLICY_NOT_LOADED)
+        if (na_bound.reading->module_states[module] == NA_POLICY_NOT_LOADED)
             flags |= NA_NPROF_RULE_NO_MODULE;
-        if (na_bound.module_states[module] == NA_POLICY_OTHER_BUILD) flags |= NA_NPROF_RULE_BUILD;
+        if (na_bound.reading->module_states[module] == NA_POLICY_OTHER_BUILD)
+            flags |= NA_NPROF_RULE_BUILD;
     }
     return flags != 0 ? flags : NA_NPROF_RULE_NO_CALL;
 }
@@ -154,13 +172,13 @@ static void add_heap(const numalloc_heap_t *heap, uint64_t *live, uint64_t *in_s
 }
 
 static void fill_rule(uint32_t i, na_nprof_rule_t *to) {
-    const na_policy_site_t *site = &na_bound.sites[i];
+    const na_policy_site_t *site = na_bound.reading->sites[i];
     na_policy_pool_t *pool = site->pool;
     given_t g = given_by(site);
     na_nprof_rule_t r = {
         .line = site->line,
-        .flags = flags_of(&na_bound.rules->rules[i], site),
-        .heap = pool->apart ? (uint32_t)(pool - na_bound.pools) + 1 : 0,
+        .flags = flags_of(&na_bound.reading->rules.rules[i], site),
+        .heap = pool->apart ? pool->number : 0,
         .control = site->control,
         .blocks = g.calls,
         .bytes = g.bytes,
@@ -177,22 +195,25 @@ static void fill_rule(uint32_t i, na_nprof_rule_t *to) {
 }
 
 bool na_policy_report(na_nprof_policy_t *to) {
-    if (na_bound.file == NULL || na_bound.file[0] == 0) return false;
+    if (na_bound.file == NULL) return false;
     if (!na_policy_enter(NA_POLICY_PATIENCE_MS)) return false;
     na_nprof_policy_t p = {.state = state_now()};
     if (na_bound.full) p.flags |= NA_NPROF_POLICY_FULL;
     if (na_bound.linked_in) p.flags |= NA_NPROF_POLICY_LINKED_IN;
     copy_text(p.file, sizeof p.file, na_bound.file, strlen(na_bound.file));
-    if (na_bound.rules != NULL) {
-        p.faults = na_bound.rules->faults;
-        p.modules = na_bound.rules->module_count;
+    if (na_bound.refused[0] != 0) p.flags |= NA_NPROF_POLICY_REFUSED;
+    p.readings = na_bound.readings;
+    const na_policy_reading_t *r = na_bound.reading;
+    if (r != NULL) {
+        p.faults = r->rules.faults;
+        p.modules = r->rules.module_count;
     }
     if (p.state == NA_NPROF_POLICY_APPLIED) {
-        p.rules = na_bound.rules->rule_count;
-        p.missing_modules = na_bound.missing_modules;
-        p.other_builds = na_bound.other_builds;
+        p.rules = r->rules.rule_count;
+        p.missing_modules = r->missing_modules;
+        p.other_builds = r->other_builds;
         for (uint32_t i = 0; i < p.rules; i++)
-            p.bound += na_bound.sites[i].bound;
+            p.bound += r->sites[i]->bound;
     }
     na_policy_leave();
     *to = p;
@@ -201,19 +222,23 @@ bool na_policy_report(na_nprof_policy_t *to) {
 
 void na_policy_report_rules(na_nprof_rule_t *to, uint32_t count) {
     if (!na_policy_enter(NA_POLICY_PATIENCE_MS)) return;
-    for (uint32_t i = 0; na_bound.sites != NULL && i < count && i < na_bound.rules->rule_count; i++)
-        fill_rule(i, &to[i]);
+    const na_policy_reading_t *r = na_bound.reading;
+    for (uint32_t i = 0; i < count; i++)
+        if (na_policy_is_on() && i < r->rules.rule_count)
+            fill_rule(i, &to[i]);
+        else
+            to[i].line = 0; /* gone since it was counted */
     na_policy_leave();
 }
 
 uint32_t na_policy_ruled(const void *block) {
-    if (!na_policy_is_on()) return 0;
+    const na_policy_pool_t *pool = na_policy_pools();
+    if (pool == NULL) return 0;
     const numalloc_heap_t *heap = numalloc_heap_of(block);
-    for (uint32_t i = 0; heap != NULL && i < na_bound.pool_count; i++) {
-        na_policy_pool_t *pool = &na_bound.pools[i];
-        if (atomic_load_explicit(&pool->heap, memory_order_relaxed) == heap) return i + 1;
+    for (; heap != NULL && pool != NULL; pool = pool->next) {
+        if (atomic_load_explicit(&pool->heap, memory_order_relaxed) == heap) return pool->number;
         if (atomic_load_explicit(&pool->control, memory_order_relaxed) == heap)
-            return (i + 1) | NA_NPROF_RULED_CONTROL;
+            return pool->number | NA_NPROF_RULED_CONTROL;
     }
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "alloc/malloc/large.h"
 #include "alloc/malloc/traced.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/policy/policy.h"
 #include "alloc/policy/report.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
@@ -379,8 +380,10 @@ static void poll_triggers(na_tcache_t *tcache, uint64_t now) {
         uint64_t next = atomic_load_explicit(&next_policy_ms, memory_order_relaxed);
         if (now >= next &&
             atomic_compare_exchange_strong(&next_policy_ms, &next, now + POLICY_MS) &&
-            atomic_load_explicit(&tcache->track.inside, memory_order_relaxed) == 0)
+            atomic_load_explicit(&tcache->track.inside, memory_order_relaxed) == 0) {
+            na_policy_look();
             na_control_note_policy();
+        }
     }
     if (atomic_load_explicit(&watching, memory_order_relaxed)) {
         uint64_t next = atomic_load_explicit(&next_look_ms, memory_order_relaxed);

@@ -38,7 +38,7 @@ int na_control_start(na_tcache_t *tcache, const char *mode, const char *file);
 int na_control_stop(na_tcache_t *tcache);
 int na_control_dump(na_tcache_t *tcache);
 
-/* The policy was bound: a profile that runs says so. */
+/* There is a policy, and looks at it from now on: a profile that runs says what it is. */
 void na_control_note_policy(void);
 
 /* A forked child: pools that were being named are nobody's. (api_pool.c) */

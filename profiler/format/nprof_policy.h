@@ -21,6 +21,7 @@ typedef enum na_nprof_policy_state {
 
 #define NA_NPROF_POLICY_FULL      1u /* more calls by function name than there is room for */
 #define NA_NPROF_POLICY_LINKED_IN 2u /* calls of the program itself cannot be ruled */
+#define NA_NPROF_POLICY_REFUSED   4u /* the file was changed, and what is in it now was not taken */
 
 /* POLICY: one entry. */
 typedef struct na_nprof_policy {
@@ -28,7 +29,8 @@ typedef struct na_nprof_policy {
     uint32_t flags;
     uint32_t rules, bound, faults; /* faults: lines that were left out */
     uint32_t modules, missing_modules, other_builds;
-    uint32_t reserved[8];
+    uint32_t readings; /* of changed files, that were taken */
+    uint32_t reserved[7];
     char file[448];
 } na_nprof_policy_t;
 _Static_assert(sizeof(na_nprof_policy_t) == 512, "");

@@ -1,6 +1,9 @@
 /* policy_threads.c - threads allocate at ruled sites while libraries with such sites are opened and
- * bound, and somebody asks what the rules did. Every block is verified, and freed by any thread.
- * The program is for ThreadSanitizer above all.
+ * bound, rules come and go, and somebody asks what they did. Every block is verified, and freed by
+ * any thread. The program is for ThreadSanitizer above all.
+ *
+ * With entry points of their own (NA_PREFIXED) also: a thousand readings of what was there before
+ * cost no memory, and a thousand of what is new a little each.
  *
  * Its rules are read when it starts: so it writes them, and starts again under them.
  * Arguments: [seconds]; 2 otherwise. */
@@ -19,7 +22,9 @@
 
 #ifdef NA_PREFIXED /* what dlopen does, and what the statistics and the profile ask for */
 #include "alloc/policy/policy.h"
+#include "alloc/policy/policy_tree.h"
 #include "alloc/policy/report.h"
+#include "alloc/sys/meta.h"
 #endif
 
 enum { WORKERS = 4, COPIES = 8, SITES = 7, SLOTS = 64 };
@@ -131,21 +136,94 @@ static void *ask(void *argument) {
     return NULL;
 }
 
+/* --- rules that come and go --- */
+
+/* In each the rule of policy_site_local, which open_next looks at. */
+static const char *const variants[] = {
+    "group pair : life=long, control=off\n"
+    "site policy_site_lines : lines=own, control=1/2\n"
+    "site policy_site_long : life=long, control=1/4\n"
+    "site policy_site_aligned : place=first-touch, control=off\n"
+    "site by_two_ways < policy_site_first_way : group=pair\n",
+    "site policy_site_lines : lines=own, control=1/2\n",
+    "site policy_site_lines : reserve=200\n"
+    "site by_two_ways < policy_site_first_way : place=local\n"
+    "site by_two_ways < policy_site_second_way : lines=own\n",
+    "site policy_site_long : life=short\nsite by_two_ways : life=short, control=1/2\n",
+    "site policy_site_long : garbage\n",
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static void put(const char *rules) {
+    char from[600], to[600];
+    snprintf(from, sizeof from, "%s/policy.new", folder);
+    snprintf(to, sizeof to, "%s/policy", folder);
+    FILE *out = fopen(from, "w");
+    REQUIRE(out != NULL);
+    fprintf(out,
+            "numalloc policy 1\nprogram any\nsite policy_site_local : place=local, "
+            "control=off\n%s",
+            rules);
+    REQUIRE(fclose(out) == 0 && rename(from, to) == 0);
+}
+
+static void *change(void *argument) {
+    (void)argument;
+    for (unsigned i = 1; !atomic_load_explicit(&over, memory_order_relaxed); i++) {
+        put(variants[i % VARIANTS]);
+#ifdef NA_PREFIXED
+        na_policy_look(); /* sees it, */
+        na_policy_look(); /* and takes it */
+        proc_sleep_ms(3);
+#else
+        proc_sleep_ms(100); /* others look */
+#endif
+    }
+    return NULL;
+}
+
+#ifdef NA_PREFIXED
+static uint64_t memory(void) {
+    return na_policy_tree_bytes() + na_meta_bytes();
+}
+
+static void read_again(const char *rules) {
+    static na_nprof_policy_t policy;
+    REQUIRE(na_policy_report(&policy));
+    uint32_t before = policy.readings;
+    put(rules);
+    na_policy_look();
+    na_policy_look();
+    REQUIRE(na_policy_report(&policy));
+    CHECK(policy.readings == before + 1);
+}
+
+static void read_a_thousand_times(void) {
+    for (int i = 0; i < 4; i++)
+        read_again(variants[i]);
+    uint64_t before = memory();
+    for (int i = 0; i < 1000; i++)
+        read_again(variants[i % 4]);
+    CHECK_MSG(memory() == before, "%llu bytes more for what was there before",
+              (unsigned long long)(memory() - before));
+    for (int i = 0; i < 1000; i++) {
+        char rules[100];
+        snprintf(rules, sizeof rules, "site policy_site_lines : reserve=%d\n", 1000 + i);
+        read_again(rules);
+    }
+    uint64_t more = memory() - before;
+    check_say("a thousand readings with a new rule each: %llu bytes\n", (unsigned long long)more);
+    CHECK_MSG(more < 1000 * 2500, "%llu bytes for a thousand new rules", (unsigned long long)more);
+}
+#endif
+
 static void begin_again(char **arguments) {
     const char *where = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/policy_threads.XXXXXX", where != NULL ? where : "/tmp");
     REQUIRE(mkdtemp(folder) != NULL);
+    put(variants[0]);
     char path[600];
     snprintf(path, sizeof path, "%s/policy", folder);
-    FILE *out = fopen(path, "w");
-    REQUIRE(out != NULL);
-    fprintf(out, "numalloc policy 1\nprogram any\ngroup pair : life=long\n"
-                 "site policy_site_local : place=local, control=off\n"
-                 "site policy_site_lines : lines=own, control=1/2\n"
-                 "site policy_site_long : life=long, control=1/4\n"
-                 "site policy_site_aligned : place=first-touch, control=off\n"
-                 "site by_two_ways < policy_site_first_way : group=pair, control=off\n");
-    REQUIRE(fclose(out) == 0);
     REQUIRE(setenv("NUMALLOC_POLICY", path, 1) == 0);
     execv("/proc/self/exe", arguments);
     REQUIRE(false);
@@ -158,6 +236,8 @@ static void tidy(void) {
         unlink(path);
     }
     snprintf(path, sizeof path, "%s/policy", folder);
+    unlink(path);
+    strcat(path, ".new");
     unlink(path);
     rmdir(folder);
 }
@@ -172,20 +252,25 @@ int main(int argc, char **argv) {
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(policy, '/') - policy), policy);
     long end = proc_now_ms() + 1000 * (argc > 1 ? atol(argv[1]) : 2);
     open_next();
-    pthread_t threads[WORKERS + 1];
-    for (uintptr_t i = 0; i <= WORKERS; i++)
-        REQUIRE(pthread_create(&threads[i], NULL, i == WORKERS ? ask : work, (void *)i) == 0);
+    pthread_t threads[WORKERS + 2];
+    for (uintptr_t i = 0; i < WORKERS + 2; i++) {
+        void *(*run)(void *) = i == WORKERS ? ask : i == WORKERS + 1 ? change : work;
+        REQUIRE(pthread_create(&threads[i], NULL, run, (void *)i) == 0);
+    }
     while (proc_now_ms() < end) {
         if (atomic_load(&opened) < COPIES) open_next();
         proc_sleep_ms(20);
     }
     atomic_store(&over, true);
-    for (unsigned i = 0; i <= WORKERS; i++)
+    for (unsigned i = 0; i < WORKERS + 2; i++)
         pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < SLOTS; i++)
         drop(atomic_exchange(&slots[i], NULL));
     CHECK(atomic_load(&opened) > 2);
     CHECK(atomic_load(&made) > 1000);
+#ifdef NA_PREFIXED
+    read_a_thousand_times();
+#endif
     tidy();
     return check_status();
 }

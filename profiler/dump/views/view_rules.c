@@ -16,7 +16,7 @@ typedef struct accesses {
     uint64_t samples;
 } accesses_t;
 
-enum { HEAPS = 2048 /* the library has fewer: one a rule, one a group, and two */ };
+enum { HEAPS = 4096 + 1 /* by number, of all that the process ever had (policy_sites.h) */ };
 
 typedef struct rules {
     const na_view_input_t *in;
@@ -172,6 +172,12 @@ static void put_policy(const na_nprof_policy_t *p) {
     printf("policy       %s: %u rules, %u bound", p->file, p->rules, p->bound);
     if (p->faults != 0) printf(", %u lines left out", p->faults);
     putchar('\n');
+    bool refused = (p->flags & NA_NPROF_POLICY_REFUSED) != 0;
+    if (p->readings != 0)
+        printf("changed      read again %u time%s%s\n", p->readings, p->readings == 1 ? "" : "s",
+               refused ? "; the file has changed since and was not taken" : "");
+    else if (refused)
+        puts("changed      the file has changed and was not taken");
     if (p->modules != 0) {
         printf("modules      %u", p->modules);
         if (p->other_builds != 0) printf(", %u of another build", p->other_builds);

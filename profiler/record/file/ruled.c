@@ -33,7 +33,10 @@ void na_ruled_write(void) {
     if (ruled.policy == NULL) return;
     *(na_nprof_policy_t *)(ruled.policy + 1) = policy;
     __atomic_store_n(&ruled.policy->count, 1, __ATOMIC_RELEASE);
-    if (policy.rules == 0) return;
+    if (policy.rules == 0) { /* none any more */
+        if (ruled.rules != NULL) __atomic_store_n(&ruled.rules->count, 0, __ATOMIC_RELEASE);
+        return;
+    }
     if (ruled.rules == NULL || ruled.rules->capacity < policy.rules) {
         if (ruled.rules != NULL) __atomic_store_n(&ruled.rules->count, 0, __ATOMIC_RELEASE);
         ruled.rules = make(NA_NPROF_POLICY_RULES, policy.rules, sizeof(na_nprof_rule_t));
