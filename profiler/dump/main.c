@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
         } else if (line.word_count > 0 && strcmp(line.words[0], "help") == 0) {
             status = help(&line, 1);
         } else if ((view = choose(&line, &files, &count)) != NULL &&
-                   na_output_begin(line.options.output)) {
+                   na_output_begin(line.options.follow ? NULL : line.options.output)) {
             status = show(view, &line, files, count);
             na_progress_end();
             if (status == NA_STATUS_MEMORY)

@@ -10,6 +10,7 @@
 #include "profiler/dump/policy/policy_compare.h"
 #include "profiler/dump/policy/policy_explain.h"
 #include "profiler/dump/policy/policy_find.h"
+#include "profiler/dump/policy/policy_follow.h"
 #include "profiler/dump/ui/text.h"
 
 static const char *sure(double chance) {
@@ -332,7 +333,7 @@ static void put_modules(const na_policy_work_t *w, const uint32_t *alias) {
         }
 }
 
-static na_status_t write_policy(na_policy_work_t *w) {
+na_status_t na_policy_write(na_policy_work_t *w) {
     ruled_t *ruled = order(w);
     uint32_t *alias = calloc((size_t)w->elf_count + 1, sizeof *alias);
     na_status_t status = ruled == NULL || alias == NULL ? NA_STATUS_MEMORY : NA_STATUS_WHOLE;
@@ -358,15 +359,19 @@ static na_status_t write_policy(na_policy_work_t *w) {
 
 static na_status_t show_policy(const char *const *files, size_t count,
                                const na_options_t *options) {
-    if (options->check && options->compare) return na_fail("--check or --compare, not both");
+    if (options->check + options->compare + options->follow > 1)
+        return na_fail("--check, --compare or --follow, not several");
     if (options->compare) return na_policy_compare(files, count, options);
     if (na_table_wanted(options))
         return na_fail("a policy is text: --json, --csv, --sort, --top and --filter are for "
                        "--compare");
     if (options->check) return na_policy_check(files, count, options);
+    if (options->follow) return na_policy_follow(files, count, options);
+    if (options->interval_s > 0 || options->iterations != 0)
+        return na_fail("--interval and --iterations are for --follow");
     na_policy_work_t work;
     na_status_t status = na_policy_find(&work, files, count, options);
-    if (status == NA_STATUS_WHOLE) status = write_policy(&work);
+    if (status == NA_STATUS_WHOLE) status = na_policy_write(&work);
     return na_policy_work_free(&work, status);
 }
 
@@ -377,9 +382,11 @@ const na_view_t na_view_row_policy = {
     .more = "With accesses: where blocks should lie, and which should have cache lines of their "
             "own.\nWithout: which live long, and what grows by realloc.\n"
             "--check POLICY [PROGRAM | PROFILE...] says what of a policy can be obeyed.\n"
-            "--compare [POLICY] BEFORE AFTER says of each rule keep, drop or unclear.",
+            "--compare [POLICY] BEFORE AFTER says of each rule keep, drop or unclear.\n"
+            "--follow PID -o POLICY writes it anew as the profile grows; a process under\n"
+            "NUMALLOC_POLICY=POLICY takes it.",
     .modes = NA_IN_ALL,
-    .takes = NA_TAKES_POLICY | NA_TAKES_TABLE,
+    .takes = NA_TAKES_POLICY | NA_TAKES_TABLE | NA_TAKES_LIVE,
     .tables = {{&na_policy_compare_table, 0}},
     .show_files = show_policy,
 };

@@ -1,62 +1,16 @@
 /* view_top.c - a running process's memory, again and again: its profile is a file that it maps and
  * changes in place, so looking needs no ptrace and does not stop it. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "profiler/dump/profile/live_profile.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/dump/views/views.h"
 
 #define INTERVAL_S 2.0
-
-/* Is this the profile of a process that records now? A mapped file may be anything. */
-static bool is_recording(const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    na_nprof_header_t h;
-    bool is = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
-              h.magic == NA_NPROF_MAGIC && h.state == NA_NPROF_RUNNING;
-    if (fd >= 0) close(fd);
-    return is;
-}
-
-/* The file that the process maps as its profile, by a name that this process can open. */
-static na_status_t find_profile(const char *pid, char *path, size_t size) {
-    char name[64], line[8192];
-    snprintf(name, sizeof name, "/proc/%.20s/maps", pid);
-    FILE *maps = fopen(name, "re");
-    if (maps == NULL && errno == ENOENT) return na_fail("no process %s", pid);
-    if (maps == NULL) return na_fail("process %s may not be looked at: %s", pid, strerror(errno));
-    bool found = false, shared = false;
-    while (!found && fgets(line, sizeof line, maps) != NULL) {
-        char permissions[8] = "";
-        int at = 0;
-        line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "%*s %7s %*s %*s %*s %n", permissions, &at) != 1 || at == 0 ||
-            permissions[3] != 's' || line[at] != '/')
-            continue;
-        shared = true;
-        snprintf(path, size, "%s", line + at);
-        found = is_recording(path);
-        if (!found) { /* in a container: as the process sees it */
-            snprintf(path, size, "/proc/%.20s/root%.4000s", pid, line + at);
-            found = is_recording(path);
-        }
-    }
-    bool unread = ferror(maps) != 0;
-    fclose(maps);
-    if (found) return NA_STATUS_WHOLE;
-    if (unread) return na_fail("process %s may not be looked at: another user's", pid);
-    return na_fail(
-        "process %s records no profile%s; start it with NUMALLOC_PROFILE=sites, or switch "
-        "one on in it (docs/profiling.md)",
-        pid, shared ? " in a file that can be read here" : "");
-}
 
 typedef struct look {
     uint64_t ms;
@@ -80,19 +34,13 @@ static void put_head(const na_view_input_t *in, const look_t *before, const look
     putchar('\n');
 }
 
-static uint64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Shows the profile once. *over: it will not change any more. */
 static na_status_t look(const char *path, const na_options_t *options, look_t *before, bool clear,
                         bool *over) {
     na_view_input_t in;
     na_status_t status = na_view_load(&in, path, options, false);
     if (status != NA_STATUS_WHOLE) return status;
-    look_t now = {now_ms(), na_view_count(&in, (double)in.sites.total.alloc_count),
+    look_t now = {na_live_now_ms(), na_view_count(&in, (double)in.sites.total.alloc_count),
                   (double)in.sites.total.alloc_bytes};
     *over = na_reader_header(in.reader)->state == NA_NPROF_CLOSED;
     if (clear) fputs("\033[H\033[2J", stdout);
@@ -103,19 +51,12 @@ static na_status_t look(const char *path, const na_options_t *options, look_t *b
     return status;
 }
 
-static void wait_ms(uint64_t ms) {
-    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
-}
-
 static na_status_t show_top(const char *const *files, size_t count, const na_options_t *given) {
     (void)count;
     const char *pid = files[0];
-    if (pid[0] == 0 || pid[strspn(pid, "0123456789")] != 0 || strlen(pid) > 10)
-        return na_fail("'top' takes the number of a process, not: %s", pid);
+    if (!na_live_is_pid(pid)) return na_fail("'top' takes the number of a process, not: %s", pid);
     char path[8192];
-    na_status_t status = find_profile(pid, path, sizeof path);
+    na_status_t status = na_live_profile_find(pid, path, sizeof path);
     if (status != NA_STATUS_WHOLE) return status;
     na_options_t options = *given;
     if (options.sort == NULL) options.sort = "live";
@@ -127,12 +68,13 @@ static na_status_t show_top(const char *const *files, size_t count, const na_opt
     bool over = false;
     for (uint64_t i = 0; i < times && status == NA_STATUS_WHOLE && !over; i++) {
         if (i != 0 && !terminal && options.format == NA_FORMAT_TEXT) putchar('\n');
-        uint64_t began = now_ms();
+        uint64_t began = na_live_now_ms();
         status = look(path, &options, &before, terminal, &over);
         fflush(stdout);
         /* Half of the time at most goes into looking. */
-        uint64_t took = now_ms() - began;
-        if (i + 1 < times && !over) wait_ms(took > interval / 2 ? took : interval - took);
+        uint64_t took = na_live_now_ms() - began;
+        if (i + 1 < times && !over)
+            na_live_wait_ms(took > interval / 2 ? took : interval - took, NULL);
     }
     if (over && options.format == NA_FORMAT_TEXT) puts("\nThe process has ended its profile.");
     return status;

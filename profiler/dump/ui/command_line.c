@@ -54,6 +54,7 @@ typedef enum option_id {
     OPT_EXPLAIN,
     OPT_CHECK,
     OPT_COMPARE,
+    OPT_FOLLOW,
     OPT_PYTHON,
     OPT_NATIVE,
     OPT_CACHE,
@@ -172,6 +173,9 @@ static const struct row {
     {"compare", OPT_COMPARE, NA_TAKES_POLICY, NULL,
      "did the rules help? Two profiles: the run before, and the run under the\n"
      "policy; status 1: not all rules are to be kept"},
+    {"follow", OPT_FOLLOW, NA_TAKES_POLICY, NULL,
+     "of a process that runs (PID), or a profile that grows: again and again, until\n"
+     "it ends; -o FILE is written anew when rules come or change"},
     {"python", OPT_PYTHON, TAKEN_BY_ALL, NULL,
      "of stacks with Python frames, show these alone; with --native, all frames\n"
      "as they called each other (default: Python frames, and the native ones\n"
@@ -351,6 +355,9 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         return true;
     case OPT_COMPARE:
         o->compare = true;
+        return true;
+    case OPT_FOLLOW:
+        o->follow = true;
         return true;
     case OPT_SUPPRESSIONS:
         return add_repeated(o->suppressions, &o->suppression_count, row->name, value);

@@ -50,7 +50,7 @@ typedef enum na_option_bit {
     NA_TAKES_LEAKS = 1 << 27,
     NA_TAKES_ADDRESSES = 1 << 28,
     NA_TAKES_INCREASE = 1 << 29, /* --fail-on-increase */
-    NA_TAKES_POLICY = 1 << 30,   /* --only, --min-gain, --explain, --check, --compare */
+    NA_TAKES_POLICY = 1 << 30,   /* --only, --min-gain, --explain, --check, --compare, --follow */
 } na_option_bit_t;
 #define NA_TAKES_ADDRESS (UINT64_C(1) << 31)
 
@@ -99,7 +99,7 @@ typedef struct na_options {
     size_t label_count;
     const char *path_labels, *by; /* NULL: not given */
     bool leaks;
-    bool explain, check, compare; /* of a policy */
+    bool explain, check, compare, follow; /* of a policy */
     const char *only;             /* kind of rules; NULL: all */
     double min_gain;              /* a fraction */
     bool names, keys;             /* help, for completion: bare names of options; keys of --sort */

@@ -1,0 +1,306 @@
+/* policy_follow.c - see policy_follow.h. */
+#include "profiler/dump/policy/policy_follow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "alloc/policy/rules.h"
+#include "profiler/containers/array.h"
+#include "profiler/dump/profile/live_profile.h"
+
+#define INTERVAL_S 2.0
+
+/* A rule as it is told from others and written again: "NAME BUILD-ID 0xOFFSET < ..." of its frames,
+ * and what stands behind the colon. */
+typedef struct rule {
+    char *frames, *actions;
+} rule_t;
+
+typedef struct set {
+    rule_t *items;
+    size_t count, room;
+    bool groups; /* the text has some, which sets have not */
+} set_t;
+
+typedef struct follow {
+    const na_options_t *options;
+    const char *path; /* of the profile */
+    set_t written;    /* rules of the file as it is */
+} follow_t;
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number) {
+    (void)number;
+    ended = 1;
+}
+
+/* ---- sets of rules ---- */
+
+static void clear(set_t *set) {
+    for (size_t i = 0; i < set->count; i++) {
+        free(set->items[i].frames);
+        free(set->items[i].actions);
+    }
+    free(set->items);
+    *set = (set_t){0};
+}
+
+static const rule_t *find(const set_t *set, const char *frames) {
+    for (size_t i = 0; i < set->count; i++)
+        if (strcmp(set->items[i].frames, frames) == 0) return &set->items[i];
+    return NULL;
+}
+
+static void put_name(FILE *to, const na_policy_t *p, na_policy_name_t name) {
+    fprintf(to, "\"%.*s\"", (int)name.length, p->text + name.at);
+}
+
+static void put_frames(FILE *to, const na_policy_t *p, const na_policy_rule_t *rule) {
+    for (unsigned k = 0; k < rule->depth; k++) {
+        const na_policy_frame_t *frame = &rule->frames[k];
+        if (k != 0) fputs(" < ", to);
+        if (frame->module == NA_POLICY_NO_MODULE) {
+            fprintf(to, "%.*s", (int)frame->name.length, p->text + frame->name.at);
+            continue;
+        }
+        const na_policy_module_t *module = &p->modules[frame->module];
+        put_name(to, p, module->name);
+        putc(' ', to);
+        for (unsigned i = 0; i < module->build_id.length; i++)
+            fprintf(to, "%02x", module->build_id.bytes[i]);
+        fprintf(to, "%s 0x%" PRIx64, module->build_id.length == 0 ? "-" : "", frame->offset);
+    }
+}
+
+/* What stands behind the colon of that line, without its comment. */
+static void put_actions(FILE *to, const na_policy_t *p, uint32_t line) {
+    const char *at = p->text, *end = p->text + p->length;
+    for (; line > 1 && at < end; line--)
+        at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    if (stop == NULL) stop = end;
+    const char *colon = memchr(at, ':', (size_t)(stop - at));
+    at = colon == NULL ? stop : colon + 1;
+    const char *comment = memchr(at, '#', (size_t)(stop - at));
+    if (comment != NULL) stop = comment;
+    while (at < stop && (*at == ' ' || *at == '\t'))
+        at++;
+    while (at < stop && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
+        stop--;
+    fwrite(at, 1, (size_t)(stop - at), to);
+}
+
+/* The rules of a policy's text, added; false: no memory. One that is no policy has none. */
+static bool add_rules(set_t *set, const char *text, size_t length) {
+    na_policy_t *p = calloc(1, sizeof *p);
+    if (p == NULL) return false;
+    bool good = true;
+    if (na_policy_read(text, length, p, NULL, NULL)) {
+        set->groups |= p->group_count != 0;
+        for (uint32_t i = 0; good && i < p->rule_count; i++) {
+            rule_t rule = {0};
+            size_t sizes[2];
+            FILE *frames = open_memstream(&rule.frames, &sizes[0]);
+            FILE *actions = open_memstream(&rule.actions, &sizes[1]);
+            good = frames != NULL && actions != NULL;
+            if (good) {
+                put_frames(frames, p, &p->rules[i]);
+                put_actions(actions, p, p->rules[i].line);
+            }
+            if (frames != NULL) good = fclose(frames) == 0 && good;
+            if (actions != NULL) good = fclose(actions) == 0 && good;
+            good = good && NA_ARRAY_RESERVE(set->items, set->room, set->count + 1u);
+            if (good) {
+                set->items[set->count++] = rule;
+            } else {
+                free(rule.frames);
+                free(rule.actions);
+            }
+        }
+    }
+    free(p);
+    return good;
+}
+
+/* ---- writing ---- */
+
+/* A rule of before in a policy whose modules have other names, or not that one. */
+static void put_kept(FILE *to, const rule_t *rule, unsigned *modules) {
+    char *copy = strdup(rule->frames), *at = copy;
+    if (copy == NULL) return;
+    char line[16384] = "site ";
+    for (bool first = true; at != NULL; first = false) {
+        char *next = strstr(at, " < ");
+        if (next != NULL) *next = 0;
+        size_t used = strlen(line);
+        char *offset = strrchr(at, ' ');
+        if (at[0] == '"' && offset != NULL) {
+            fprintf(to, "module k%u %.*s\n", *modules, (int)(offset - at), at);
+            snprintf(line + used, sizeof line - used, "%sk%u+%s", first ? "" : " < ", *modules,
+                     offset + 1);
+            ++*modules;
+        } else {
+            snprintf(line + used, sizeof line - used, "%s%s", first ? "" : " < ", at);
+        }
+        at = next != NULL ? next + 3 : NULL;
+    }
+    fprintf(to, "%s : %s\n", line, rule->actions);
+    free(copy);
+}
+
+/* The text of the policy with what is kept of before; *new, *changed: rules. False: no memory. */
+static bool join(const follow_t *f, char **text, size_t *length, set_t *now, unsigned *fresh,
+                 unsigned *changed) {
+    if (!add_rules(now, *text, *length)) return false;
+    for (size_t i = 0; i < now->count; i++) {
+        const rule_t *before = find(&f->written, now->items[i].frames);
+        *fresh += before == NULL;
+        *changed += before != NULL && strcmp(before->actions, now->items[i].actions) != 0;
+    }
+    char *whole = NULL;
+    size_t size;
+    FILE *to = open_memstream(&whole, &size);
+    if (to == NULL) return false;
+    fwrite(*text, 1, *length, to);
+    unsigned modules = 1, kept = 0;
+    for (size_t i = 0; i < f->written.count; i++) {
+        const rule_t *before = &f->written.items[i];
+        if (find(now, before->frames) != NULL) continue;
+        if (kept++ == 0) fputs("\n# kept: the profile says nothing else of these now\n", to);
+        put_kept(to, before, &modules);
+    }
+    if (fclose(to) != 0) return false;
+    free(*text);
+    *text = whole;
+    *length = size;
+    clear(now);
+    return add_rules(now, whole, size);
+}
+
+static na_status_t write_file(const char *path, const char *text, size_t length) {
+    if (path == NULL) {
+        fwrite(text, 1, length, stdout);
+        return fflush(stdout) == 0 ? NA_STATUS_WHOLE : na_fail("cannot write the output");
+    }
+    char temporary[4096];
+    struct stat st;
+    mode_t mask = umask(0);
+    umask(mask);
+    mode_t mode = stat(path, &st) == 0 ? st.st_mode & 07777 : 0666 & ~mask;
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= sizeof temporary)
+        return na_fail("cannot write %s: the name is too long", path);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
+    bool good = to != NULL && fchmod(fd, mode) == 0 && fwrite(text, 1, length, to) == length;
+    if (to != NULL) good = fclose(to) == 0 && good;
+    if (good && rename(temporary, path) == 0) return NA_STATUS_WHOLE;
+    int error = errno;
+    if (fd >= 0) unlink(temporary);
+    return na_fail("cannot write %s: %s", path, strerror(error));
+}
+
+/* ---- looking ---- */
+
+/* What na_policy_write writes, as a text; NULL with *status WHOLE: the profile is not to be read
+ * just now. *over: it will not change any more. */
+static char *policy_of(const follow_t *f, size_t *length, bool *over, na_status_t *status) {
+    na_policy_work_t work;
+    char *text = NULL;
+    FILE *to = NULL, *own = stdout;
+    *status = na_policy_find(&work, &f->path, 1, f->options);
+    if (*status == NA_STATUS_WHOLE) {
+        *over = na_reader_header(work.profiles[0].in.reader)->state == NA_NPROF_CLOSED;
+        to = open_memstream(&text, length);
+        if (to == NULL) *status = NA_STATUS_MEMORY;
+    }
+    if (to != NULL) {
+        stdout = to; /* views write there */
+        *status = na_policy_write(&work);
+        stdout = own;
+        if (fclose(to) != 0) *status = NA_STATUS_MEMORY;
+    }
+    *status = na_policy_work_free(&work, *status);
+    if (*status == NA_STATUS_PARTIAL) *status = NA_STATUS_WHOLE; /* it grows while it is read */
+    return text;
+}
+
+static na_status_t look(follow_t *f, bool *over) {
+    na_status_t status;
+    size_t length = 0;
+    unsigned fresh = 0, changed = 0;
+    set_t now = {0};
+    char *text = policy_of(f, &length, over, &status);
+    if (text == NULL || status != NA_STATUS_WHOLE) {
+        free(text);
+        return status;
+    }
+    if (!join(f, &text, &length, &now, &fresh, &changed)) status = NA_STATUS_MEMORY;
+    if (status == NA_STATUS_WHOLE && fresh + changed != 0) {
+        status = write_file(f->options->output, text, length);
+        fprintf(f->options->output != NULL ? stdout : stderr,
+                "%zu rule%s: %u new, %u changed, %zu as before\n", now.count,
+                now.count == 1 ? "" : "s", fresh, changed, now.count - fresh - changed);
+        fflush(stdout);
+        clear(&f->written);
+        f->written = now;
+        now = (set_t){0};
+    }
+    clear(&now);
+    free(text);
+    return status;
+}
+
+/* What is in the file already: by hand, or of a run before. */
+static bool read_written(follow_t *f) {
+    FILE *from = f->options->output != NULL ? fopen(f->options->output, "re") : NULL;
+    if (from == NULL) return true;
+    char *text = malloc(NA_POLICY_TEXT + 1);
+    size_t length = text != NULL ? fread(text, 1, NA_POLICY_TEXT + 1, from) : 0;
+    fclose(from);
+    bool good = text != NULL && add_rules(&f->written, text, length);
+    free(text);
+    return good;
+}
+
+na_status_t na_policy_follow(const char *const *files, size_t count, const na_options_t *options) {
+    if (count != 1) return na_fail("--follow takes one process, or one profile");
+    char path[8192];
+    const char *pid = na_live_is_pid(files[0]) ? files[0] : NULL;
+    na_status_t status = NA_STATUS_WHOLE;
+    if (pid != NULL) status = na_live_profile_find(pid, path, sizeof path);
+    if (status != NA_STATUS_WHOLE) return status;
+    follow_t f = {.options = options, .path = pid != NULL ? path : files[0]};
+    if (!read_written(&f)) status = NA_STATUS_MEMORY;
+    if (f.written.groups) {
+        clear(&f.written);
+        return na_fail("%s has groups, which --follow does not write: name another file",
+                       options->output);
+    }
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    uint64_t times = options->iterations != 0 ? options->iterations : UINT64_MAX;
+    uint64_t interval =
+        (uint64_t)((options->interval_s > 0 ? options->interval_s : INTERVAL_S) * 1000);
+    bool over = false;
+    for (uint64_t i = 0; i < times && status == NA_STATUS_WHOLE && !over && ended == 0; i++) {
+        uint64_t began = na_live_now_ms();
+        bool gone = pid != NULL && kill((pid_t)atoi(pid), 0) != 0 && errno == ESRCH;
+        status = look(&f, &over);
+        over |= gone;
+        /* Half of the time at most goes into looking. */
+        uint64_t took = na_live_now_ms() - began;
+        if (i + 1 < times && !over && ended == 0)
+            na_live_wait_ms(took > interval / 2 ? took : interval - took, &ended);
+    }
+    clear(&f.written);
+    return status;
+}
