@@ -70,6 +70,7 @@ EXCEPTIONS = {
     ("alloc/malloc/foreign.c", "alloc/api/init.h"): BEGINS,
     ("alloc/thread/attach.c", "alloc/api/init.h"): BEGINS,
     ("alloc/api/init.c", "alloc/policy/policy.h"): "a policy begins with the library",
+    ("alloc/api/init.c", "alloc/policy/policy_move.h"): "a policy begins with the library",
     ("alloc/api/stats.c", "alloc/policy/report.h"): "statistics have its line",
     ("alloc/api/entry_dl.c", "alloc/policy/policy.h"): "what dlopen brings is bound",
     ("alloc/api/init.c", "profiler/control/control.h"): "a profile may begin with the library",

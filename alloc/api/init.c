@@ -11,6 +11,7 @@
 #include "alloc/malloc/foreign.h"
 #include "alloc/malloc/hardened.h"
 #include "alloc/policy/policy.h"
+#include "alloc/policy/policy_move.h"
 #include "alloc/sys/lock.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
@@ -89,6 +90,7 @@ __attribute__((constructor(101))) static void at_load(void) {
         na_control_at_load();
         na_policy_at_load();
         if (na_policy_is_named()) na_control_note_policy();
+        na_policy_move_at_load();
         na_background_init();
         na_guard_at_load();
         if (na_leaks_on) ends_later = na_leaks_at_load(at_last);

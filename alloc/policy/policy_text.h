@@ -1,9 +1,9 @@
 /* policy_text.h - the policy's file: read when the program starts, and again when it has changed.
  *
  * What is wrong in it at the start is said on stderr, and the rest holds. A change is taken whole
- * or not at all: who writes may be in the middle of it. So it is read when two looks, a second
- * apart, have seen the same file; it must end with a newline, and no line may be wrong. Who writes
- * a new file and renames it into place is safe in any case. */
+ * or not at all: who writes may be in the middle of it. So it is read when two looks have seen the
+ * same file (a second apart, a quarter where policy_move.h looks); it must end with a newline, and
+ * no line may be wrong. Who writes a new file and renames it into place is safe in any case. */
 #ifndef NUMALLOC_ALLOC_POLICY_POLICY_TEXT_H
 #define NUMALLOC_ALLOC_POLICY_POLICY_TEXT_H
 

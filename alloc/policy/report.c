@@ -3,6 +3,7 @@
 
 #include "alloc/policy/bound.h"
 #include "alloc/policy/policy.h"
+#include "alloc/policy/policy_move.h"
 #include "alloc/policy/policy_sites.h"
 #include "alloc/policy/report.h"
 #include "alloc/sys/print.h"
@@ -74,6 +75,7 @@ static void print_sums(na_text_t *t) {
     if (calls != 0) na_text_bytes(t, bytes);
     part(t, ", ", control, " of them for comparison");
     part(t, ", ", failed, " from malloc for want of memory");
+    part(t, ", ", na_policy_moved() >> 10, " KiB moved where they lay");
 }
 
 static const char *why_nothing(void) {

@@ -1,0 +1,200 @@
+/* policy_move.c - see policy_move.h. */
+#include "alloc/policy/policy_move.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "alloc/machine/topology.h"
+#include "alloc/policy/live.h"
+#include "alloc/policy/policy.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+#include "alloc/sys/syscall.h"
+#include "alloc/sys/thread.h"
+#include "alloc/thread/attach.h"
+#include "alloc/track/recording.h"
+#include "alloc/track/section.h"
+#include "pagemap/span.h"
+#include "profiler/record/stacks/tree.h"
+
+enum {
+    ROUND_MS = 250,
+    ALONE_MS = 1000, /* whether the program has ended */
+    BLOCKS = 128,    /* of a round */
+    SLICE = 64,      /* pages */
+    MOVED = 256,     /* blocks that are remembered */
+    WAIT_MS = 10 * 1000,
+    WAIT_MOST_MS = 3600 * 1000,
+};
+
+typedef struct found {
+    uintptr_t start, end;
+    int node; /* the system's number */
+} found_t;
+
+typedef struct moved {
+    uintptr_t start;
+    uint32_t times;
+    uint64_t next_ms;
+} moved_t;
+
+/* The thread's own. */
+static NA_SPARSE found_t found[BLOCKS];
+static NA_SPARSE moved_t moved[MOVED];
+static unsigned found_count;
+static uint64_t share; /* per cent */
+
+static _Atomic(uint64_t) moved_bytes;
+
+uint64_t na_policy_moved(void) {
+    return atomic_load_explicit(&moved_bytes, memory_order_relaxed);
+}
+
+/* --- which --- */
+
+/* The rule for a block of this stack: the longest, as for a call. */
+static const na_policy_site_t *site_of_stack(const na_policy_live_t *live, uint32_t stack) {
+    const na_policy_site_t *site = NULL;
+    uint32_t node = 0, bound = na_tree_bound();
+    for (unsigned depth = 0; depth < NA_POLICY_FRAMES && stack > NA_NPROF_ROOT && stack < bound;
+         depth++) {
+        const na_nprof_stack_t *frame = na_tree_node(stack);
+        node = na_policy_find(live, (uintptr_t)frame->pc, node);
+        if (node == 0) return site;
+        const na_policy_site_t *here =
+            atomic_load_explicit(&live->nodes[node].site, memory_order_acquire);
+        if (here != NULL) site = here;
+        stack = frame->parent;
+    }
+    return site;
+}
+
+/* (Spans come and go meanwhile, and what is read of one may be of two.) */
+NA_RACY static void visit(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
+    const na_policy_live_t *live = arg;
+    if (span->cls != 0 || count == 0 || found_count == BLOCKS) return;
+    na_record_t record = {.words = {__atomic_load_n(&records->words[0], __ATOMIC_RELAXED),
+                                    __atomic_load_n(&records->words[1], __ATOMIC_ACQUIRE)}};
+    if (record.epoch != na_profile_epoch || record.birth == NA_RECORD_UNBORN || record.site == 0)
+        return;
+    const na_policy_site_t *site = site_of_stack(live, record.site);
+    if (site == NULL || site->control == 1 || site->pool->missing ||
+        site->pool->options.place != NUMALLOC_HEAP_NODE)
+        return;
+    uintptr_t start = na_align_up(span->start, na_os_page);
+    uintptr_t end = na_align_down(span->start + span->requested, na_os_page);
+    if (start >= end || span->requested > (size_t)span->pages * NA_PAGE_SIZE) return;
+    found[found_count++] = (found_t){start, end, site->pool->options.node};
+    if (span->placement == NA_PLACEMENT_REGION)
+        ((na_span_t *)(uintptr_t)span)->placement = NA_PLACEMENT_MIGRATED;
+}
+
+static void find_blocks(na_tcache_t *tcache) {
+    found_count = 0;
+    const na_policy_live_t *live = atomic_load_explicit(&na_policy_live, memory_order_acquire);
+    if (live == NULL || !na_policy_is_on()) return;
+    /* Inside, the profile and its stacks stay. */
+    const na_hooks_t *hooks = na_section_enter(&tcache->track);
+    if (hooks != NULL) na_span_each_records(visit, (void *)(uintptr_t)live);
+    na_section_leave(&tcache->track);
+}
+
+/* --- moving --- */
+
+static uint64_t thread_ns(void) {
+    struct timespec t = {0};
+    na_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&t, 0, 0, 0, 0);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void sleep_ns(uint64_t ns) {
+    struct timespec pause = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    na_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+}
+
+/* What was used since has its rest. */
+static void keep_share(uint64_t *used) {
+    uint64_t now = thread_ns();
+    if (share < 100) sleep_ns((now - *used) * (100 - share) / share);
+    *used = now;
+}
+
+/* How many pages were moved; negative: not to be moved. */
+static int move_slice(uintptr_t at, unsigned count, int node) {
+    void *pages[SLICE] = {NULL};
+    int status[SLICE];
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < count; i++)
+        pages[i] = (void *)(at + i * na_os_page);
+    if (na_os_page_nodes(pages, count, status) < 0) return -1;
+    for (unsigned i = 0; i < count; i++)
+        if (status[i] >= 0 && status[i] != node) pages[wrong++] = pages[i];
+    if (wrong == 0) return 0;
+    if (na_os_move_pages(pages, wrong, (unsigned)node, status) < 0) return -1;
+    int done = 0;
+    for (unsigned i = 0; i < wrong; i++)
+        done += status[i] == node;
+    return done != 0 ? done : -1;
+}
+
+static moved_t *memory_of(uintptr_t start) {
+    return &moved[(start >> 13) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
+}
+_Static_assert(MOVED == 1 << 8, "as many as there are high bits above");
+
+static void move(const found_t *block, uint64_t *used) {
+    moved_t *m = memory_of(block->start);
+    uint64_t now = na_os_ms();
+    if (m->start == block->start && now < m->next_ms) return;
+    uint64_t pages = 0;
+    bool refused = false;
+    for (uintptr_t at = block->start; at < block->end && !refused;) {
+        size_t left = (block->end - at) / na_os_page;
+        unsigned count = left < SLICE ? (unsigned)left : SLICE;
+        int done = move_slice(at, count, block->node);
+        refused = done < 0;
+        if (done > 0) pages += (uint64_t)done;
+        at += count * na_os_page;
+        keep_share(used);
+    }
+    atomic_fetch_add_explicit(&moved_bytes, pages * na_os_page, memory_order_relaxed);
+    if (pages == 0 && !refused) return;
+    if (m->start != block->start) *m = (moved_t){.start = block->start};
+    uint64_t wait = m->times == 0 && !refused ? 0 : (uint64_t)WAIT_MS;
+    for (uint32_t i = 1; i < m->times && wait < WAIT_MOST_MS; i++)
+        wait *= 2;
+    m->times++;
+    m->next_ms = now + wait;
+}
+
+/* --- the thread --- */
+
+static void *run(void *unused) {
+    (void)unused;
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return NULL;
+    uint64_t used = thread_ns(), looked = 0;
+    for (;;) {
+        sleep_ns((uint64_t)ROUND_MS * 1000000);
+        uint64_t now = na_os_ms();
+        na_policy_look();
+        if (now - looked >= ALONE_MS) {
+            looked = now;
+            if (na_thread_is_left_alone()) break;
+        }
+        find_blocks(tcache);
+        keep_share(&used);
+        for (unsigned i = 0; i < found_count; i++)
+            move(&found[i], &used);
+    }
+    na_tcache_leave(tcache);
+    return NULL;
+}
+
+void na_policy_move_at_load(void) {
+    share = na_option(NA_OPT_POLICY_MOVE);
+    if (share == 0 || !na_policy_is_named() || !na_node_many) return;
+    na_thread_start(run); /* refused: blocks stay where they are */
+}
