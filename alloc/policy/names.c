@@ -2,11 +2,8 @@
 #include "alloc/policy/names.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "alloc/sys/os.h"
 
@@ -43,19 +40,12 @@ static void find_tables(na_policy_symbols_t *s) {
 void na_policy_symbols_open(na_policy_symbols_t *s, const char *path) {
     *s = (na_policy_symbols_t){0};
     if (path[0] == 0) path = "/proc/self/exe";
-    long fd = na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    if (fd < 0) return;
-    long size = na_syscall(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0, 0, 0);
-    long at = size > 0 ? na_syscall(SYS_mmap, 0, size, PROT_READ, MAP_PRIVATE, fd, 0) : -1;
-    na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
-    if (at < 0 && at > -4096) return;
-    s->file = (const uint8_t *)at;
-    s->size = (size_t)size;
-    find_tables(s);
+    s->file = na_os_map_file(path, &s->size);
+    if (s->file != NULL) find_tables(s);
 }
 
 void na_policy_symbols_close(na_policy_symbols_t *s) {
-    if (s->file != NULL) na_syscall(SYS_munmap, (long)s->file, (long)s->size, 0, 0, 0, 0);
+    if (s->file != NULL) na_os_unmap((void *)(uintptr_t)s->file, s->size);
     *s = (na_policy_symbols_t){0};
 }
 

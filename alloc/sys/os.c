@@ -364,6 +364,18 @@ unsigned na_os_cpu(void) {
 
 /* --- files --- */
 
+const void *na_os_map_file(const char *path, size_t *size) {
+    long fd = na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0) return NULL;
+    long bytes = na_syscall(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0, 0, 0);
+    long at = bytes > 0 ? na_syscall(SYS_mmap, 0, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : -1;
+    MAPPED();
+    na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    if (at < 0 && at > -4096) return NULL;
+    *size = (size_t)bytes;
+    return (const void *)at;
+}
+
 long na_os_read_file(const char *path, char *buffer, size_t size) {
     if (size == 0) return -EINVAL;
     buffer[0] = 0;

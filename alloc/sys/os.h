@@ -132,6 +132,8 @@ uint64_t na_os_ns(void);
 /* Reads at most size - 1 bytes of a file and ends them with a zero; bytes read, or negative errno.
  */
 long na_os_read_file(const char *path, char *buffer, size_t size);
+/* The whole file, to be read; NULL: it is empty, or refused. na_os_unmap ends it. */
+const void *na_os_map_file(const char *path, size_t *size);
 /* Writes all of it to a descriptor, going on after EINTR and short writes. */
 void na_os_write(int fd, const char *text, size_t length);
 /* Notes what descriptor 2 is, which is where messages go. Called when the library is loaded; else
