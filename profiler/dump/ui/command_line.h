@@ -100,10 +100,10 @@ typedef struct na_options {
     const char *path_labels, *by; /* NULL: not given */
     bool leaks;
     bool explain, check, compare, follow; /* of a policy */
-    const char *only;             /* kind of rules; NULL: all */
-    double min_gain;              /* a fraction */
-    bool names, keys;             /* help, for completion: bare names of options; keys of --sort */
-    const char *address;          /* of a fault; NULL: not given */
+    const char *only;                     /* kind of rules; NULL: all */
+    double min_gain;                      /* a fraction */
+    bool names, keys;    /* help, for completion: bare names of options; keys of --sort */
+    const char *address; /* of a fault; NULL: not given */
 } na_options_t;
 
 /* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for
