@@ -9,11 +9,14 @@ quick='lint package unit conform quick'
 
 usage() {
     cat <<EOF
-usage: ./test.sh [--quick] [--jobs N] [--no-setup]
+usage: ./test.sh [--quick|--ibs] [--jobs N] [--no-setup]
 
 Sets up missing packages, builds and tests the presets release, asan and tsan in build/<preset>/.
 
   --quick      the release preset only, and of its tests the labels $quick
+  --ibs        the release preset only, and of its tests those on processors with AMD's
+               instruction-based sampling; builds the emulator that has them first, which takes
+               a quarter of an hour once (tests/lab/ibs)
   --jobs N     N build jobs at a time (default: the number of processors), and half as many
                tests more, since many wait
   --no-setup   install nothing, even if packages are missing
@@ -24,11 +27,17 @@ presets=(release asan tsan)
 only=()
 jobs=$(nproc)
 setup=1
+packages=test
 while [[ $# -gt 0 ]]; do
     case $1 in
     --quick)
         presets=(release)
         only=(-L "^(${quick// /|})\$")
+        ;;
+    --ibs)
+        presets=(release)
+        packages=ibs
+        only=(-C nightly -R '^lab\.(ibs|blind)\.')
         ;;
     --no-setup) setup=0 ;;
     --jobs)
@@ -122,13 +131,22 @@ if [[ $setup -eq 1 ]]; then
         }
     }
     # Most packages are for the tests: what users get is built while those are installed.
-    if ! scripts/setup.sh test --check 2>/dev/null; then
+    if ! scripts/setup.sh $packages --check 2>/dev/null; then
         set_up build
         behind build release OFF
     fi
-    set_up test
+    set_up $packages
     [[ -z $later ]] || wait "$later"
     later=
+fi
+
+if [[ $packages == ibs ]]; then
+    say "the emulator with IBS"
+    tests/lab/ibs/build.sh || {
+        failed=1
+        notes+=("the emulator was not built (counted as one failure)")
+        finish
+    }
 fi
 
 # The later presets are built while the first is tested.

@@ -107,7 +107,7 @@ static __always_inline bool na_describe(const struct na_sample *sample,
             what->has_addr = 1;
             what->addr = data->addr;
         }
-        if (data->sample_flags & PERF_SAMPLE_PHYS_ADDR) {
+        if ((data->sample_flags & PERF_SAMPLE_PHYS_ADDR) && data->phys_addr != 0) {
             what->has_phys = 1;
             what->phys = data->phys_addr;
         }

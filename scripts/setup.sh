@@ -7,7 +7,7 @@ export LC_ALL=C
 
 usage() {
     cat <<EOF
-usage: scripts/setup.sh [build|test] [--check]
+usage: scripts/setup.sh [build|test|ibs] [--check]
 
 Installs the Debian 12 packages listed in scripts/packages that are missing, with apt-get, as root
 or through sudo.
@@ -15,6 +15,7 @@ or through sudo.
   build     what the library, the tools and the demo are built with
   test      that and what the tests need (the default); also fetches the kernel that the tests of
             virtual NUMA machines boot (build/lab-kernel)
+  ibs       that and what the emulator with IBS is built with (tests/lab/ibs/build.sh)
   --check   install nothing; say what is missing and exit with status 1 if anything is
 EOF
 }
@@ -25,6 +26,7 @@ for argument; do
     case $argument in
     build) groups=build ;;
     test) groups='build test' ;;
+    ibs) groups='build test ibs' ;;
     --check) check_only=1 ;;
     -h | --help)
         usage

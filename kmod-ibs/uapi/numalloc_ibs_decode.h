@@ -226,7 +226,8 @@ static inline void na_ibs_decode(const struct na_ibs_cpu *cpu, const struct na_i
         out->has_addr = 1;
         out->addr = regs->linad;
     }
-    if (data3 & NA_IBS_D3_PHY_VALID) {
+    /* Hypervisors that emulate IBS may leave the register 0, and mark it valid. */
+    if ((data3 & NA_IBS_D3_PHY_VALID) && regs->physad != 0) {
         out->has_phys = 1;
         out->phys = regs->physad;
     }
@@ -322,7 +323,10 @@ static inline void na_ibs_decode_data_src(__u64 src, int amd, struct na_ibs_deco
     __u32 tlb = NA_IBS_MEM(src, PERF_MEM_TLB_SHIFT, 7);
     __u32 hops = NA_IBS_MEM(src, 43, 3);
 
-    if (op & PERF_MEM_OP_LOAD)
+    /* Kernels say "load" of what loads and stores; locked operations do. */
+    if ((op & PERF_MEM_OP_LOAD) && ((op & PERF_MEM_OP_STORE) || (lock & PERF_MEM_LOCK_LOCKED)))
+        out->op = NA_IBS_OP_UPDATE;
+    else if (op & PERF_MEM_OP_LOAD)
         out->op = NA_IBS_OP_READ;
     else if (op & PERF_MEM_OP_STORE)
         out->op = NA_IBS_OP_WRITE;

@@ -4,6 +4,8 @@
  *   load team     thread "writer" writes all words of one block, "reader" reads all of another
  *   load reuse    one thread takes, writes and frees blocks of two sites in turn: one address
  *   load gone     one thread uses blocks of one site; told to, it ends them and uses another
+ *   load update   one thread adds to all words of one block, each by one instruction, in turn a
+ *                 locked one
  *   load pool     the same with blocks of a pool of its own, which lie in one block of the heap
  *   load kinds    one thread touches pages of all kinds of memory, once
  *   load fork     a child does what "kinds" does, and ends
@@ -117,6 +119,31 @@ static void *reader(void *unused) {
     pthread_barrier_wait(&barrier);
     while (!over) {
         read_by(20);
+        pause_us(300);
+    }
+    return unused;
+}
+
+/* ---- update ---- */
+
+static volatile uint64_t *updated;
+
+__attribute__((noinline)) static void update_all(void) {
+    for (size_t i = 0; i < BLOCK / 8; i += 2) {
+#if defined(__x86_64__)
+        __asm__ volatile("addq $1, %0" : "+m"(updated[i]));
+#else
+        updated[i]++;
+#endif
+        __atomic_add_fetch(&updated[i + 1], 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void *updater(void *unused) {
+    say_thread("updater");
+    pthread_barrier_wait(&barrier);
+    while (!over) {
+        update_all();
         pause_us(300);
     }
     return unused;
@@ -338,6 +365,11 @@ int main(int argc, char **argv) {
         say("read_all", (void *)(uintptr_t)read_all, 128);
         pthread_create(&thread[threads++], NULL, writer, NULL);
         pthread_create(&thread[threads++], NULL, reader, NULL);
+    } else if (strcmp(what, "update") == 0) {
+        updated = calloc(1, BLOCK);
+        say("updated", updated, BLOCK);
+        say("update_all", (void *)(uintptr_t)update_all, 128);
+        pthread_create(&thread[threads++], NULL, updater, NULL);
     } else if (strcmp(what, "reuse") == 0) {
         say("use_one", (void *)(uintptr_t)use_one, 64);
         say("use_two", (void *)(uintptr_t)use_two, 64);

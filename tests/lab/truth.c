@@ -6,7 +6,8 @@
  *
  * What a source cannot know it must say: verdicts that take reads and writes, or who uses it at
  * once, are "undecidable with this source" under numa, those that take latencies under watch as
- * well, and all are under sources that are not as frequent as accesses.
+ * well, and all are under sources that are not as frequent as accesses. ibs and kmod (on machines
+ * that have IBS, tests/lab/ibs) know everything.
  *
  * Each program runs until the samples suffice for a verdict on each of its objects, with a chance
  * of SURE; programs that take turns are told to when there were enough rounds of watchpoints in
@@ -81,8 +82,9 @@ static bool of_lines;
 /* Of a line nothing is wrong as long as nothing was seen: what is mended runs as long as it took to
  * find what is wrong. */
 static int looks, looks_least;
-static bool early;            /* it is not that long yet */
-static bool shares, knows_op; /* what the source gives */
+static bool early;                           /* it is not that long yet */
+static bool shares, knows_op, knows_latency; /* what the source gives */
+static bool has_windows;                     /* watchpoints: hits come in rounds */
 
 /* ---- the program ---- */
 
@@ -122,7 +124,7 @@ static void start(process_t *p, int which, const char *state) {
         object_t *o = &p->object[p->objects++];
         REQUIRE(sscanf(line, "%llx %39s", &o->address, o->verdict) == 2);
         char *needs = strchr(o->verdict, '+');
-        bool lacks = needs != NULL && (!knows_op || strcmp(needs, "+op") != 0);
+        bool lacks = needs != NULL && (strcmp(needs, "+op") == 0 ? !knows_op : !knows_latency);
         if (needs != NULL) *needs = '\0';
         if (!shares || lacks) strcpy(o->verdict, "source");
     }
@@ -138,7 +140,7 @@ static void end(variant_t *variant, uint64_t begun) {
             ;
         fclose(p->out);
         REQUIRE_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
-        if (knows_op)
+        if (has_windows)
             check_say("%s: %u windows, %u with hits\n", variant->state, p->windows, p->hit);
     }
     check_say("%s: after %.1f s\n", variant->state, (double)(lab_now_ms() - begun) / 1000);
@@ -190,7 +192,7 @@ static void look_at_windows(process_t *p, numalloc_profile_t *profile) {
             CHECK_MSG(w.hits != 0 || !w.censored, "window %u: hit too often, and never",
                       p->windows);
         }
-    if (!takes_turns || (knows_op ? p->hit < p->turned + TURN : p->looks++ % 2 == 0)) return;
+    if (!takes_turns || (has_windows ? p->hit < p->turned + TURN : p->looks++ % 2 == 0)) return;
     p->turned = p->hit;
     p->turns++;
     REQUIRE(write(p->in, "t", 1) == 1);
@@ -216,7 +218,7 @@ static found_t find(numalloc_profile_flows_t *flows, uint32_t of, const object_t
      * threads that share, one can be met alone for a while. */
     bool lacks = strcmp(f.verdict, "source") == 0, right = strcmp(f.verdict, o->verdict) == 0;
     unsigned least = 0;
-    if (lacks) least = knows_op && !right ? LACKING_HITS : LACKING;
+    if (lacks) least = has_windows && !right ? LACKING_HITS : LACKING;
     if (is_cluster(o)) least = LACKING;
     f.seen = strcmp(f.verdict, "none") != 0 && f.v.samples >= least;
     bool said = f.seen && strcmp(f.verdict, "samples") != 0;
@@ -352,7 +354,9 @@ int main(int argc, char **argv) {
     pattern = argv[2];
     of_lines = strcmp(pattern, "sharing") == 0;
     lab_begin(of_lines ? 1 : 4);
-    knows_op = strcmp(source, "watch") == 0;
+    has_windows = strcmp(source, "watch") == 0;
+    knows_latency = strcmp(source, "ibs") == 0 || strcmp(source, "kmod") == 0;
+    knows_op = has_windows || knows_latency;
     shares = knows_op || strcmp(source, "numa") == 0;
     takes_turns = strcmp(pattern, "alternating") == 0;
     if (strcmp(source, "numa") == 0) hurry_hinting();
@@ -369,7 +373,7 @@ int main(int argc, char **argv) {
     }
     int processes = strcmp(pattern, "apache") == 0 ? 2 : 1;
     /* Each recorder of watchpoints wants a processor for itself. */
-    int at_once = knows_op && (processes > 1 || of_lines) ? 1 : VARIANTS;
+    int at_once = has_windows && (processes > 1 || of_lines) ? 1 : VARIANTS;
     for (int v = 0; v < count; v++)
         variants[v].processes = processes;
     for (int v = 0; v < count; v += at_once) {

@@ -193,6 +193,10 @@ Test(ibs, operations) {
     cr_expect_not(decode(&zen2, 0, 0, LD).has_addr);
     struct na_ibs_decoded out = decode(&zen2, 0, 0, LD | LIN | PHY | LOCK | MISAL | SWPF);
     cr_expect(out.has_phys && out.phys == 0x123456678);
+    struct na_ibs_regs unfilled = {.data3 = LD | LIN | PHY, .linad = 0x7f0012345678};
+    na_ibs_decode(&genoa, &unfilled, &out);
+    cr_expect(out.has_addr && !out.has_phys, "a physical 0 is a register that nobody filled in");
+    out = decode(&zen2, 0, 0, LD | LIN | PHY | LOCK | MISAL | SWPF);
     cr_expect_eq(out.flags & (NA_IBS_F_LOCKED | NA_IBS_F_MISALIGNED | NA_IBS_F_PREFETCH),
                  NA_IBS_F_LOCKED | NA_IBS_F_MISALIGNED | NA_IBS_F_PREFETCH);
     cr_expect_not(decode(&k10, 0, 0, LD | LIN | SWPF).flags & NA_IBS_F_PREFETCH);
@@ -322,6 +326,8 @@ static const struct {
     {"nothing", P(OP, NA), 1, 0, 0, 0},
     {"prefetch only", P(OP, PFETCH), 0, 0, 0, 0},
     {"store", P(OP, STORE) | LVL(NA), 1, NA_IBS_OP_WRITE, LEVEL(UNKNOWN), 0},
+    {"load and store", LOAD | P(OP, STORE) | LVL(NA), 1, NA_IBS_OP_UPDATE, LEVEL(UNKNOWN), 0},
+    {"locked", LOAD | P(LOCK, LOCKED) | LVL(NA), 1, NA_IBS_OP_UPDATE, LEVEL(UNKNOWN), 0},
 
     /* Linux 6.1 to 6.4, ibs_op: mem_lvl alone. */
     {"6.1 L1", LOAD | LVL(L1) | LVL(HIT), 1, NA_IBS_OP_READ, LEVEL(L1), LOCAL},

@@ -22,6 +22,15 @@ bool na_perf_body(const uint64_t *words, uint32_t count, uint64_t type, na_perf_
         words += 1 + to->frame_count;
         count -= 1 + to->frame_count;
     }
+    if ((type & PERF_SAMPLE_RAW) != 0) {
+        if (count < 1) return false;
+        uint32_t bytes = (uint32_t)words[0], used = (bytes + 4 + 7) / 8;
+        if (used > count || bytes > UINT32_MAX - 11) return false;
+        to->raw = (const char *)words + 4;
+        to->raw_bytes = bytes;
+        words += used;
+        count -= used;
+    }
     if ((type & NA_SAMPLE_MEMORY) == 0) return true;
     if (count < 2) return false;
     to->latency = words[0];

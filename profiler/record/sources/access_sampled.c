@@ -19,7 +19,7 @@
 #define DRAIN_EVERY  UINT64_C(50000000) /* ns */
 #define IBS_PERIOD   262144u            /* operations; a multiple of 16 */
 #define LOAD_PERIOD  10007u
-#define SAMPLE_BYTES 72u /* the longest without a chain */
+#define SAMPLE_BYTES 152u /* the longest without a chain */
 #define PMUS         "/sys/bus/event_source/devices/"
 
 static na_perf_plan_t plan, plan_without; /* call chains */
@@ -100,13 +100,26 @@ static uint32_t chain_of(const na_perf_body_t *b, const struct perf_event_header
 }
 
 static bool amd;
+static struct na_ibs_cpu processor; /* AMD's: what its registers mean */
+
+/* perf's own summary of a sample has an instruction that reads and writes as one that reads, and no
+ * width. Where the registers came with it, they are asked. */
+static void describe(const na_perf_body_t *b, struct na_ibs_decoded *to) {
+    struct na_ibs_cpu cpu = processor;
+    struct na_ibs_regs regs;
+    memset(to, 0, sizeof *to);
+    if (b->raw != NULL && na_ibs_parse(b->raw, b->raw_bytes, &cpu.caps, &regs))
+        na_ibs_decode(&cpu, &regs, to);
+    else
+        na_ibs_decode_data_src(b->data_src, amd, to);
+}
 
 static void take_memory(na_perf_target_t *t, const struct perf_event_header *header,
                         const uint64_t *words, uint32_t count) {
     na_perf_body_t b;
     if (!na_perf_body(words, count, plan.attr[plan.events - 1].sample_type, &b)) return;
-    struct na_ibs_decoded decoded = {0};
-    na_ibs_decode_data_src(b.data_src, amd, &decoded);
+    struct na_ibs_decoded decoded;
+    describe(&b, &decoded);
     if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid) {
         na_access_entry->filtered++;
         return;
@@ -115,7 +128,10 @@ static void take_memory(na_perf_target_t *t, const struct perf_event_header *hea
     na_access_raw_t raw = raw_of(&b, plan.attr[plan.events - 1].sample_period);
     raw.op = decoded.op;
     raw.level = level_of(decoded.level, decoded.flags);
+    raw.width = decoded.width;
     raw.flags = flags_of(decoded.flags);
+    /* Where the processor does not know it, it is where the interrupt came. */
+    raw.exact_ip = !amd || (header->misc & PERF_RECORD_MISC_EXACT_IP) != 0;
     if (b.latency != 0) raw.latency = (int32_t)(b.latency & 0x7fffffff);
     raw.source = store ? stores_id : 0;
     raw.stack = chain_of(&b, header);
@@ -217,6 +233,20 @@ static bool vendor_is(const char *wanted) {
 #endif
 }
 
+/* The family and model, as AMD's manuals count them. */
+static void identify(void) {
+#if defined(__x86_64__)
+    unsigned eax = 0, ebx, ecx, edx;
+    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return;
+    processor.family = eax >> 8 & 15;
+    processor.model = eax >> 4 & 15;
+    if (processor.family == 15) {
+        processor.family += eax >> 20 & 255;
+        processor.model |= eax >> 12 & 0xf0;
+    }
+#endif
+}
+
 /* AMD's ibs_op. Which attributes a kernel accepts: before 6.2 no events of a thread, before 6.14
  * nothing may be excluded, from then on the kernel can be by its own filter (swfilt). */
 static bool start_ibs(uint64_t period, char why[NA_WHY]) {
@@ -245,6 +275,9 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
         attr->exclude_kernel = 1;
     }
     na_access_entry->period = period;
+    identify();
+    attr->sample_type |= PERF_SAMPLE_RAW;
+    if (na_perf_try(&plan) != 0) attr->sample_type &= ~(uint64_t)PERF_SAMPLE_RAW;
     return open_sampled(take_memory, why);
 }
 
@@ -469,6 +502,7 @@ static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
 static bool start_kmod_ibs(uint64_t period, char why[NA_WHY]) {
     struct na_ibs_start start = {.source = NA_IBS_SOURCE_IBS,
                                  .period = period != 0 ? period : IBS_PERIOD,
+                                 .flags = NA_IBS_START_RAW, /* see describe() */
                                  .config = UINT64_C(1) << 19};
     return start_kmod(&start, why);
 }
