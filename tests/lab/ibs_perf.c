@@ -27,7 +27,7 @@ ibs_perf_t ibs_perf_open(int cpu, uint64_t period, uint64_t config) {
         .sample_period = period,
         .disabled = 1,
         .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU |
-                           PERF_SAMPLE_RAW | PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_PHYS_ADDR,
+                       PERF_SAMPLE_RAW | PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_PHYS_ADDR,
     };
     ibs_perf_t c = {.fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0)};
     if (c.fd < 0) check_say("perf_event_open: %s\n", strerror(errno));

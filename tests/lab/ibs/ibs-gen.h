@@ -12,8 +12,7 @@
 static __thread TCGOp *ibs_taken; /* takes the block's instructions from those that are left */
 static __thread TCGLabel *ibs_gives_up;
 
-static inline void ibs_gen_tb_start(const TranslationBlock *tb)
-{
+static inline void ibs_gen_tb_start(const TranslationBlock *tb) {
     TCGv_i32 left;
 
     ibs_gives_up = NULL;
@@ -30,8 +29,7 @@ static inline void ibs_gen_tb_start(const TranslationBlock *tb)
     tcg_temp_free_i32(left);
 }
 
-static inline void ibs_gen_tb_end(const TranslationBlock *tb, int instructions)
-{
+static inline void ibs_gen_tb_end(const TranslationBlock *tb, int instructions) {
     if (ibs_gives_up) {
         tcg_set_insn_param(ibs_taken, 2, tcgv_i32_arg(tcg_constant_i32(instructions)));
         gen_set_label(ibs_gives_up);
@@ -40,11 +38,7 @@ static inline void ibs_gen_tb_end(const TranslationBlock *tb, int instructions)
 }
 
 #else
-static inline void ibs_gen_tb_start(const TranslationBlock *tb)
-{
-}
-static inline void ibs_gen_tb_end(const TranslationBlock *tb, int instructions)
-{
-}
+static inline void ibs_gen_tb_start(const TranslationBlock *tb) {}
+static inline void ibs_gen_tb_end(const TranslationBlock *tb, int instructions) {}
 #endif
 #endif

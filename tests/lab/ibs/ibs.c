@@ -7,14 +7,14 @@
  * Field names in the comments are those of AMD's manuals (APM volume 2, "Instruction-Based
  * Sampling"; the PPRs of families 17h and 19h).
  */
-#include "qemu/osdep.h"
-#include "qemu/main-loop.h"
 #include "cpu.h"
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
 #include "hw/boards.h"
 #include "hw/i386/apic.h"
 #include "hw/i386/x86.h"
+#include "qemu/main-loop.h"
+#include "qemu/osdep.h"
 #include "sysemu/numa.h"
 #include "tcg/helper-tcg.h"
 
@@ -36,88 +36,83 @@ enum {
 };
 
 /* CPUID 8000_001B EAX */
-#define CAP_FETCH BIT(1)
-#define CAP_OP BIT(2)
+#define CAP_FETCH          BIT(1)
+#define CAP_OP             BIT(2)
 #define CAP_COUNT_WRITABLE BIT(3)
-#define CAP_COUNT_OPS BIT(4)
-#define CAP_BRANCH_TARGET BIT(5)
-#define CAP_COUNT_27 BIT(6)
-#define CAP_RIP_INVALID BIT(7)
-#define CAP_FETCH_EXT BIT(9)
-#define CAP_OP_DATA4 BIT(10)
-#define CAP_ZEN4 BIT(11)
+#define CAP_COUNT_OPS      BIT(4)
+#define CAP_BRANCH_TARGET  BIT(5)
+#define CAP_COUNT_27       BIT(6)
+#define CAP_RIP_INVALID    BIT(7)
+#define CAP_FETCH_EXT      BIT(9)
+#define CAP_OP_DATA4       BIT(10)
+#define CAP_ZEN4           BIT(11)
 
 /* IbsOpCtl */
-#define CTL_MAX 0xffffull /* the period's bits 19:4 */
+#define CTL_MAX          0xffffull /* the period's bits 19:4 */
 #define CTL_L3_MISS_ONLY BIT_ULL(16)
-#define CTL_ENABLE BIT_ULL(17)
-#define CTL_VALID BIT_ULL(18)
-#define CTL_COUNT_OPS BIT_ULL(19)
-#define CTL_MAX_EXT (0x7full << 20) /* the period's bits 26:20 */
-#define CTL_COUNT_SHIFT 32
-#define PERIOD_MIN 0x90 /* less is reserved: nothing is tagged */
+#define CTL_ENABLE       BIT_ULL(17)
+#define CTL_VALID        BIT_ULL(18)
+#define CTL_COUNT_OPS    BIT_ULL(19)
+#define CTL_MAX_EXT      (0x7full << 20) /* the period's bits 26:20 */
+#define CTL_COUNT_SHIFT  32
+#define PERIOD_MIN       0x90 /* less is reserved: nothing is tagged */
 
 /* IbsOpData */
 #define DATA_TAG_TO_RET_SHIFT 16
-#define DATA_RETURN BIT_ULL(34)
-#define DATA_TAKEN BIT_ULL(35)
-#define DATA_BRANCH BIT_ULL(37)
-#define DATA_RIP_INVALID BIT_ULL(38)
+#define DATA_RETURN           BIT_ULL(34)
+#define DATA_TAKEN            BIT_ULL(35)
+#define DATA_BRANCH           BIT_ULL(37)
+#define DATA_RIP_INVALID      BIT_ULL(38)
 
 /* IbsOpData2: what answered. */
 #define DATA2_REMOTE BIT_ULL(4)
 enum { SOURCE_NONE, SOURCE_L3 = 1, SOURCE_L3_OLD = 2, SOURCE_DRAM = 3, SOURCE_IO = 7 };
 
 /* IbsOpData3 */
-#define DATA3_LOAD BIT_ULL(0)
-#define DATA3_STORE BIT_ULL(1)
-#define DATA3_TLB1_MISS BIT_ULL(2)
-#define DATA3_TLB2_MISS BIT_ULL(3)
-#define DATA3_DC_MISS BIT_ULL(7)
-#define DATA3_MISALIGNED BIT_ULL(8)
-#define DATA3_UNCACHED BIT_ULL(14)
-#define DATA3_LOCKED BIT_ULL(15)
-#define DATA3_LINEAR_VALID BIT_ULL(17)
-#define DATA3_PHYSICAL_VALID BIT_ULL(18)
-#define DATA3_L2_MISS BIT_ULL(20)
-#define DATA3_WIDTH_SHIFT 22
-#define DATA3_OPEN_SHIFT 26
-#define DATA3_LATENCY_SHIFT 32
+#define DATA3_LOAD              BIT_ULL(0)
+#define DATA3_STORE             BIT_ULL(1)
+#define DATA3_TLB1_MISS         BIT_ULL(2)
+#define DATA3_TLB2_MISS         BIT_ULL(3)
+#define DATA3_DC_MISS           BIT_ULL(7)
+#define DATA3_MISALIGNED        BIT_ULL(8)
+#define DATA3_UNCACHED          BIT_ULL(14)
+#define DATA3_LOCKED            BIT_ULL(15)
+#define DATA3_LINEAR_VALID      BIT_ULL(17)
+#define DATA3_PHYSICAL_VALID    BIT_ULL(18)
+#define DATA3_L2_MISS           BIT_ULL(20)
+#define DATA3_WIDTH_SHIFT       22
+#define DATA3_OPEN_SHIFT        26
+#define DATA3_LATENCY_SHIFT     32
 #define DATA3_TLB_LATENCY_SHIFT 48
 
 /* The local APIC's extended registers. */
-#define LVT_MASKED BIT(16)
+#define LVT_MASKED   BIT(16)
 #define LVT_WRITABLE (0xff | 7 << 8 | LVT_MASKED) /* vector, message type, mask */
 
 /* Cycles of a model that has no time. Memory's are for distance 10, and spread by a quarter. */
 enum { L1_CYCLES = 4, L2_CYCLES = 14, L3_CYCLES = 46, MEMORY_CYCLES = 200, WALK_CYCLES = 30 };
 
 /* xorshift64*: each CPU has its own, so that a run with one CPU can be repeated. */
-static uint32_t draw(IBSState *ibs, uint32_t below)
-{
+static uint32_t draw(IBSState *ibs, uint32_t below) {
     ibs->random ^= ibs->random >> 12;
     ibs->random ^= ibs->random << 25;
     ibs->random ^= ibs->random >> 27;
     return (uint64_t)(uint32_t)((ibs->random * 0x2545f4914f6cdd1dull) >> 32) * below >> 32;
 }
 
-static bool happens(IBSState *ibs, uint32_t percent)
-{
+static bool happens(IBSState *ibs, uint32_t percent) {
     return percent != 0 && draw(ibs, 100) < percent;
 }
 
-static bool present(CPUX86State *env)
-{
+static bool present(CPUX86State *env) {
     return env->features[FEAT_8000_0001_ECX] & CPUID_EXT3_IBS;
 }
 
-static uint32_t caps(CPUX86State *env)
-{
+static uint32_t caps(CPUX86State *env) {
     return env_archcpu(env)->ibs_config.caps;
 }
 
-void ibs_reset(X86CPU *cpu)
-{
+void ibs_reset(X86CPU *cpu) {
     IBSState *ibs = &cpu->env.ibs;
 
     CPU(cpu)->tcg_cflags &= ~CF_IBS_COUNT;
@@ -134,26 +129,22 @@ void ibs_reset(X86CPU *cpu)
 
 /* ---- Counting ------------------------------------------------------------------------------- */
 
-static uint64_t count_mask(CPUX86State *env)
-{
+static uint64_t count_mask(CPUX86State *env) {
     return caps(env) & CAP_COUNT_27 ? 0x7ffffff : 0xfffff;
 }
 
 /* IbsOpMaxCnt, in ops. */
-static uint32_t period(const IBSState *ibs)
-{
+static uint32_t period(const IBSState *ibs) {
     return (ibs->op_ctl & CTL_MAX) << 4 | (ibs->op_ctl & CTL_MAX_EXT);
 }
 
-static bool counting(const IBSState *ibs)
-{
+static bool counting(const IBSState *ibs) {
     return (ibs->op_ctl & CTL_ENABLE) && !(ibs->op_ctl & CTL_VALID) && period(ibs) >= PERIOD_MIN;
 }
 
 /* The count goes on from what IbsOpCtl has, up to the period. The flag of the blocks to come is
  * changed here alone. */
-static void count_from_register(CPUX86State *env)
-{
+static void count_from_register(CPUX86State *env) {
     IBSState *ibs = &env->ibs;
 
     if (counting(ibs)) {
@@ -171,8 +162,7 @@ static void count_from_register(CPUX86State *env)
 
 /* Silicon starts anew from a small random number when it counts ops, so that loops whose length
  * divides the period are sampled everywhere. */
-static void restart_count(IBSState *ibs)
-{
+static void restart_count(IBSState *ibs) {
     ibs->op_ctl &= MAKE_64BIT_MASK(0, CTL_COUNT_SHIFT);
     if (ibs->op_ctl & CTL_COUNT_OPS) {
         ibs->op_ctl |= (uint64_t)(1 + draw(ibs, 127)) << CTL_COUNT_SHIFT;
@@ -181,14 +171,12 @@ static void restart_count(IBSState *ibs)
 
 /* ---- Model-specific registers --------------------------------------------------------------- */
 
-bool ibs_has_msr(CPUX86State *env, uint32_t msr)
-{
+bool ibs_has_msr(CPUX86State *env, uint32_t msr) {
     return msr >= MSR_FETCH_CTL && msr <= MSR_OP_DATA4 && present(env);
 }
 
 /* The registers that are no more than storage, and those alone. */
-static uint64_t *storage(CPUX86State *env, uint32_t msr)
-{
+static uint64_t *storage(CPUX86State *env, uint32_t msr) {
     IBSState *ibs = &env->ibs;
     uint32_t offered = caps(env);
 
@@ -226,8 +214,7 @@ static uint64_t *storage(CPUX86State *env, uint32_t msr)
     return NULL;
 }
 
-bool ibs_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
-{
+bool ibs_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value) {
     IBSState *ibs = &env->ibs;
 
     if (msr == MSR_CONTROL) {
@@ -251,8 +238,7 @@ bool ibs_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
     return true;
 }
 
-static bool write_op_ctl(CPUX86State *env, uint64_t value)
-{
+static bool write_op_ctl(CPUX86State *env, uint64_t value) {
     IBSState *ibs = &env->ibs;
     uint32_t offered = caps(env);
     uint64_t count = count_mask(env) << CTL_COUNT_SHIFT;
@@ -273,8 +259,7 @@ static bool write_op_ctl(CPUX86State *env, uint64_t value)
 }
 
 /* The caller's block ends here, so that the next one has the right flags. */
-bool ibs_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
-{
+bool ibs_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value) {
     uint64_t *place;
 
     if (msr == MSR_CONTROL) {
@@ -294,13 +279,11 @@ bool ibs_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
 /* ---- The local APIC's extended registers ----------------------------------------------------- */
 
 /* Bit 31: there is an extended register space. */
-uint32_t ibs_apic_version(X86CPU *cpu)
-{
+uint32_t ibs_apic_version(X86CPU *cpu) {
     return present(&cpu->env) ? 1u << 31 : 0;
 }
 
-bool ibs_apic_read(X86CPU *cpu, int index, uint32_t *value)
-{
+bool ibs_apic_read(X86CPU *cpu, int index, uint32_t *value) {
     if (!present(&cpu->env)) {
         return false;
     }
@@ -318,8 +301,7 @@ bool ibs_apic_read(X86CPU *cpu, int index, uint32_t *value)
     return false;
 }
 
-bool ibs_apic_write(X86CPU *cpu, int index, uint32_t value)
-{
+bool ibs_apic_write(X86CPU *cpu, int index, uint32_t value) {
     if (!present(&cpu->env)) {
         return false;
     }
@@ -334,8 +316,7 @@ bool ibs_apic_write(X86CPU *cpu, int index, uint32_t value)
     return false;
 }
 
-static void interrupt(X86CPU *cpu)
-{
+static void interrupt(X86CPU *cpu) {
     unsigned offset = cpu->ibs_config.control & 0xf;
     uint32_t lvt = offset < IBS_EILVTS ? cpu->env.ibs.eilvt[offset] : LVT_MASKED;
 
@@ -348,8 +329,7 @@ static void interrupt(X86CPU *cpu)
 
 /* ---- The tagged instruction ------------------------------------------------------------------ */
 
-bool ibs_expired(CPUState *cs, TranslationBlock *tb)
-{
+bool ibs_expired(CPUState *cs, TranslationBlock *tb) {
     CPUX86State *env = cs->env_ptr;
     IBSState *ibs = &env->ibs;
     uint32_t cflags;
@@ -373,8 +353,7 @@ bool ibs_expired(CPUState *cs, TranslationBlock *tb)
 
 /* Block `tb`, of one instruction, is about to run. Should it fault, then the op is not retired, and
  * counting starts anew, as silicon does. */
-void ibs_tagged(CPUState *cs, uint64_t pc, uint64_t cs_base, TranslationBlock *tb)
-{
+void ibs_tagged(CPUState *cs, uint64_t pc, uint64_t cs_base, TranslationBlock *tb) {
     CPUX86State *env = cs->env_ptr;
     IBSState *ibs = &env->ibs;
 
@@ -390,9 +369,9 @@ void ibs_tagged(CPUState *cs, uint64_t pc, uint64_t cs_base, TranslationBlock *t
 }
 
 /* After each access of a tagged instruction that translated code makes: flags 1 read, 2 written. An
- * access that goes on where the one before it ended belongs to it, as does writing what was read. */
-void helper_ibs_access(CPUX86State *env, target_ulong address, uint32_t oi, uint32_t flags)
-{
+ * access that goes on where the one before it ended belongs to it, as does writing what was read.
+ */
+void helper_ibs_access(CPUX86State *env, target_ulong address, uint32_t oi, uint32_t flags) {
     IBSState *ibs = &env->ibs;
     uint32_t size = memop_size(get_memop(oi));
     bool load = flags & 1, store = flags & 2;
@@ -414,7 +393,7 @@ void helper_ibs_access(CPUX86State *env, target_ulong address, uint32_t oi, uint
         return;
     }
     access = &ibs->access[ibs->accesses++];
-    *access = (IBSAccess){ .linear = address, .size = size, .load = load, .store = store };
+    *access = (IBSAccess){.linear = address, .size = size, .load = load, .store = store};
     /* The translation is still there: the access has just gone by it. */
     bits = probe_access_full(env, address, MMU_DATA_LOAD, get_mmuidx(oi), true, &host, &full, 0);
     if (!(bits & TLB_INVALID_MASK)) {
@@ -431,10 +410,9 @@ typedef struct Kind {
     bool branch, returns, locked;
 } Kind;
 
-static Kind decode(const CPUX86State *env, const IBSState *ibs)
-{
+static Kind decode(const CPUX86State *env, const IBSState *ibs) {
     const uint8_t *code = ibs->code, *end = ibs->code + ibs->length;
-    Kind kind = { 0 };
+    Kind kind = {0};
     uint8_t op, modrm;
 
     for (; code < end; code++) {
@@ -459,8 +437,8 @@ static Kind decode(const CPUX86State *env, const IBSState *ibs)
     } else if (op == 0xc2 || op == 0xc3 || op == 0xca || op == 0xcb || op == 0xcf) {
         kind.branch = kind.returns = true;
     } else {
-        kind.branch = (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0 || op == 0x9a ||
-                      (op >= 0xe8 && op <= 0xeb);
+        kind.branch =
+            (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0 || op == 0x9a || (op >= 0xe8 && op <= 0xeb);
         kind.locked |= (op & 0xfe) == 0x86 && modrm < 0xc0; /* exchange with memory */
     }
     return kind;
@@ -468,8 +446,7 @@ static Kind decode(const CPUX86State *env, const IBSState *ibs)
 
 /* The node whose memory `physical` is: nodes lie one after another, with a gap below 4 GiB, as the
  * firmware's table (SRAT) says. Memory plugged in later counts as the CPU's own. */
-static int node_of(uint64_t physical, int own)
-{
+static int node_of(uint64_t physical, int own) {
     MachineState *machine = MACHINE(qdev_get_machine());
     X86MachineState *x86 = X86_MACHINE(machine);
     uint64_t offset = physical;
@@ -486,8 +463,7 @@ static int node_of(uint64_t physical, int own)
     return own;
 }
 
-static uint32_t distance(int from, int to)
-{
+static uint32_t distance(int from, int to) {
     NumaState *numa = MACHINE(qdev_get_machine())->numa_state;
 
     if (numa && numa->have_numa_distance && numa->nodes[from].distance[to]) {
@@ -497,14 +473,12 @@ static uint32_t distance(int from, int to)
 }
 
 /* Which bits of IbsOpData3 a width has: 1, 2, 4, 8, 16, 32, 64 bytes are 1 to 7; others 0. */
-static uint64_t width(uint32_t size)
-{
+static uint64_t width(uint32_t size) {
     return is_power_of_2(size) && size <= 64 ? ctz32(size) + 1 : 0;
 }
 
 /* Fills IbsOpData2 and 3 and the addresses. Returns the cycles that the access took. */
-static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked)
-{
+static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked) {
     IBSState *ibs = &cpu->env.ibs;
     int own = MAX(cpu->node_id, 0);
     bool zen4 = cpu->ibs_config.caps & CAP_ZEN4;
@@ -571,8 +545,7 @@ static uint32_t describe(X86CPU *cpu, const IBSAccess *access, bool locked)
     return cycles + walk;
 }
 
-void ibs_retired(CPUState *cs)
-{
+void ibs_retired(CPUState *cs) {
     CPUX86State *env = cs->env_ptr;
     X86CPU *cpu = env_archcpu(env);
     IBSState *ibs = &env->ibs;
@@ -619,8 +592,7 @@ void ibs_retired(CPUState *cs)
 }
 
 /* The tagged block did not start, since an interrupt came first: the next instruction is tagged. */
-void ibs_interrupted(CPUState *cs)
-{
+void ibs_interrupted(CPUState *cs) {
     CPUX86State *env = cs->env_ptr;
 
     if (counting(&env->ibs)) {

@@ -19,13 +19,13 @@
 #define I386_IBS_H
 
 #define CF_IBS_COUNT 0x00002000 /* The block counts its instructions */
-#define CF_IBS_TAG 0x00004000   /* One instruction, whose accesses are recorded */
+#define CF_IBS_TAG   0x00004000 /* One instruction, whose accesses are recorded */
 
 /* Indexes of the local APIC's registers, in 16 bytes. */
 #define IBS_APIC_EFEAT 0x40
 #define IBS_APIC_ECTRL 0x41
 #define IBS_APIC_EILVT 0x50
-#define IBS_EILVTS 4
+#define IBS_EILVTS     4
 
 #define IBS_ACCESSES 8 /* of one instruction; more are not candidates for the sample */
 
@@ -39,9 +39,9 @@ typedef struct IBSAccess {
 } IBSAccess;
 
 typedef struct IBSState { /* cleared by a reset of the CPU */
-    int32_t left;         /* counting: instructions until the tagged one, or until `interrupting` ends */
-    bool interrupting;    /* a sample is there, its interrupt comes after `left` instructions */
-    uint64_t op_ctl;      /* without its current count while counting */
+    int32_t left; /* counting: instructions until the tagged one, or until `interrupting` ends */
+    bool interrupting; /* a sample is there, its interrupt comes after `left` instructions */
+    uint64_t op_ctl;   /* without its current count while counting */
     uint64_t op_rip, op_data, op_data2, op_data3, op_data4, dc_linear, dc_physical, branch_target;
     uint64_t fetch_ctl, fetch_linear, fetch_physical, fetch_ext;
     uint32_t eilvt[IBS_EILVTS];
@@ -61,7 +61,7 @@ typedef struct IBSConfig { /* properties of the CPU */
     uint32_t tlb_misses;   /* percent of accesses */
     uint32_t nmi_delay;    /* instructions */
     uint32_t no_rip;       /* percent of samples whose address is marked invalid */
-    bool no_physical;      /* physical addresses read 0, marked valid, as some hypervisors give them */
+    bool no_physical; /* physical addresses read 0, marked valid, as some hypervisors give them */
     uint32_t seed;
 } IBSConfig;
 
@@ -69,15 +69,15 @@ typedef struct IBSConfig { /* properties of the CPU */
  * invalid addresses, wide data sources and misses of the third cache only. */
 #define IBS_CAPS 0x8df
 
-#define IBS_PROPERTIES                                                      \
-    DEFINE_PROP_UINT32("ibs-caps", X86CPU, ibs_config.caps, IBS_CAPS),      \
-    DEFINE_PROP_UINT32("ibs-control", X86CPU, ibs_config.control, 0x101),   \
-    DEFINE_PROP_UINT32("ibs-cached", X86CPU, ibs_config.cached, 0),         \
-    DEFINE_PROP_UINT32("ibs-tlb-misses", X86CPU, ibs_config.tlb_misses, 0), \
-    DEFINE_PROP_UINT32("ibs-nmi-delay", X86CPU, ibs_config.nmi_delay, 0),   \
-    DEFINE_PROP_UINT32("ibs-no-rip", X86CPU, ibs_config.no_rip, 0),         \
-    DEFINE_PROP_BOOL("ibs-no-physical", X86CPU, ibs_config.no_physical, false), \
-    DEFINE_PROP_UINT32("ibs-seed", X86CPU, ibs_config.seed, 1)
+#define IBS_PROPERTIES                                                                             \
+    DEFINE_PROP_UINT32("ibs-caps", X86CPU, ibs_config.caps, IBS_CAPS),                             \
+        DEFINE_PROP_UINT32("ibs-control", X86CPU, ibs_config.control, 0x101),                      \
+        DEFINE_PROP_UINT32("ibs-cached", X86CPU, ibs_config.cached, 0),                            \
+        DEFINE_PROP_UINT32("ibs-tlb-misses", X86CPU, ibs_config.tlb_misses, 0),                    \
+        DEFINE_PROP_UINT32("ibs-nmi-delay", X86CPU, ibs_config.nmi_delay, 0),                      \
+        DEFINE_PROP_UINT32("ibs-no-rip", X86CPU, ibs_config.no_rip, 0),                            \
+        DEFINE_PROP_BOOL("ibs-no-physical", X86CPU, ibs_config.no_physical, false),                \
+        DEFINE_PROP_UINT32("ibs-seed", X86CPU, ibs_config.seed, 1)
 
 struct ArchCPU;
 struct DeviceState;
