@@ -7,6 +7,9 @@
  * Field names in the comments are those of AMD's manuals (APM volume 2, "Instruction-Based
  * Sampling"; the PPRs of families 17h and 19h).
  */
+#include "qemu/osdep.h"
+/* (QEMU wants it before all others.) */
+
 #include "cpu.h"
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
@@ -14,7 +17,6 @@
 #include "hw/i386/apic.h"
 #include "hw/i386/x86.h"
 #include "qemu/main-loop.h"
-#include "qemu/osdep.h"
 #include "sysemu/numa.h"
 #include "tcg/helper-tcg.h"
 
