@@ -252,8 +252,6 @@ int main(int argc, char **argv) {
     REQUIRE(argc == 2);
     lab_begin(4);
     if (ibs_perf_type() == 0) check_skip("no IBS here");
-    /* (Handlers take long when they are emulated; the kernel would have fewer samples of them.) */
-    write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
     const char *test = argv[1];
     if (strcmp(test, "detect") == 0)
         detect();

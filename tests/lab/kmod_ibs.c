@@ -19,11 +19,6 @@
 enum { PAGES = 64, PERIOD = 1 << 14, ROOM = 1 << 16 };
 #define CNT_CTL (1ULL << 19)
 
-static void quieten(void) {
-    FILE *file = fopen("/proc/sys/kernel/perf_cpu_time_max_percent", "w");
-    REQUIRE(file != NULL && fputs("0", file) >= 0 && fclose(file) == 0);
-}
-
 static struct na_ibs_start plain(uint32_t flags) {
     return (struct na_ibs_start){
         .source = NA_IBS_SOURCE_IBS, .period = PERIOD, .config = CNT_CTL, .flags = flags};
@@ -189,7 +184,6 @@ int main(int argc, char **argv) {
     check_begin();
     REQUIRE(argc == 2);
     lab_begin(4);
-    quieten();
     kmod_load("");
     const char *test = argv[1];
     if (strcmp(test, "known") == 0)

@@ -63,7 +63,7 @@ void na_perf_close_all(void) {
     na_perf_count = 0;
 }
 
-void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
+uint64_t na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     cr_assert(open_now);
     drains++;
     uint64_t words[8] = {0};
@@ -75,7 +75,7 @@ void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
         each(t, &header, words, 8);
         header.type = PERF_RECORD_SAMPLE;
     }
-    if (!says_hits) return;
+    if (!says_hits) return 0;
     /* Those before the access are of the cycle before. */
     na_perf_hit_t hit = {.time = before_access + entry};
     memcpy(words, &hit, sizeof hit);
@@ -83,6 +83,7 @@ void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     hit.time += 5000; /* a second one does not count */
     memcpy(words, &hit, sizeof hit);
     each(t, &header, words, sizeof hit / 8);
+    return 0;
 }
 
 static const na_perf_plan_t *plan(void) {

@@ -214,12 +214,13 @@ long na_perf_open_self(const na_perf_plan_t *plan) {
 
 #define MOST_BYTES (512u + NA_BATCH_STACK_MOST) /* of a record that is looked at */
 
-void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
+uint64_t na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     static uint64_t record[MOST_BYTES / 8];
-    if (t->ring == NULL) return;
+    if (t->ring == NULL) return 0;
     const char *data = (const char *)t->ring + na_os_page;
     uint64_t mask = ring_bytes - 1;
     uint64_t head = __atomic_load_n(&t->ring->data_head, __ATOMIC_ACQUIRE);
+    uint64_t there = head - t->tail;
     while (t->tail != head) {
         struct perf_event_header header;
         uint64_t at = t->tail & mask; /* headers are 8 bytes at a multiple of 8: never divided */
@@ -244,6 +245,7 @@ void na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     }
     t->tail = head;
     __atomic_store_n(&t->ring->data_tail, head, __ATOMIC_RELEASE);
+    return there;
 }
 
 /* ---- budgets ---- */

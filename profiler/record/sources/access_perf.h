@@ -67,8 +67,8 @@ long na_perf_open_self(const na_perf_plan_t *plan);
 bool na_perf_refills(const na_perf_plan_t *plan, uint32_t event);
 
 /* Calls `each` with every sample and switch. Counts what was lost and throttled in
- * na_access_entry. */
-void na_perf_drain(na_perf_target_t *target, na_perf_sample_fn_t each);
+ * na_access_entry. Returns how many bytes of the ring were in use. */
+uint64_t na_perf_drain(na_perf_target_t *target, na_perf_sample_fn_t each);
 
 /* Why perf_event_open refused, for people. */
 void na_perf_refusal(long error, char why[NA_WHY]);

@@ -25,13 +25,14 @@ typedef struct na_perf_body {
     uint32_t cpu;
     uint32_t frame_count;
     const uint64_t *frames; /* the kernel's, with its marks */
-    const void *raw; /* NULL: there is none */
+    const void *raw;        /* NULL: there is none */
     uint32_t raw_bytes;
     uint64_t latency, data_src;
 } na_perf_body_t;
 
 /* From what follows a record's header; `type` is the event's sample_type: NA_SAMPLE_TYPE, with
- * NA_SAMPLE_MEMORY, PERF_SAMPLE_CALLCHAIN and PERF_SAMPLE_RAW or without. False: the record is too short for it. */
+ * NA_SAMPLE_MEMORY, PERF_SAMPLE_CALLCHAIN and PERF_SAMPLE_RAW or without. False: the record is too
+ * short for it. */
 bool na_perf_body(const uint64_t *words, uint32_t count, uint64_t type, na_perf_body_t *to);
 
 /* Has samples carry call chains of the program's own frames, as many as the kernel allows, at most

@@ -16,8 +16,9 @@
 #include "profiler/record/sources/access_perf.h"
 #include "profiler/record/sources/access_sample.h"
 
-#define DRAIN_EVERY  UINT64_C(50000000) /* ns */
-#define IBS_PERIOD   262144u            /* operations; a multiple of 16 */
+#define DRAIN_EVERY  UINT64_C(50000000) /* ns; less while rings are rather full */
+#define DRAIN_OFTEN  UINT64_C(3000000)
+#define IBS_PERIOD   262144u /* operations; a multiple of 16 */
 #define LOAD_PERIOD  10007u
 #define SAMPLE_BYTES 152u /* the longest without a chain */
 #define PMUS         "/sys/bus/event_source/devices/"
@@ -25,6 +26,9 @@
 static na_perf_plan_t plan, plan_without; /* call chains */
 static uint32_t frames;                   /* of a chain, at most; 0: there are none */
 static uint8_t stores_id;                 /* PEBS: the entry of the second event */
+/* Counters of whole CPUs, and the module, sample the recorder's own thread, too. */
+static uint32_t own_tid;
+static uint64_t drain_every = DRAIN_EVERY;
 
 /* ---- levels: the module's names to the file's ---- */
 
@@ -120,7 +124,7 @@ static void take_memory(na_perf_target_t *t, const struct perf_event_header *hea
     if (!na_perf_body(words, count, plan.attr[plan.events - 1].sample_type, &b)) return;
     struct na_ibs_decoded decoded;
     describe(&b, &decoded);
-    if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid) {
+    if (!decoded.is_access || b.pid != (uint32_t)na_rec.header->pid || b.tid == own_tid) {
         na_access_entry->filtered++;
         return;
     }
@@ -150,7 +154,16 @@ static void take_fault(na_perf_target_t *t, const struct perf_event_header *head
 
 static uint64_t next_drain(void) {
     na_access_store_flush();
-    return na_access_mono() + DRAIN_EVERY;
+    return na_access_mono() + drain_every;
+}
+
+/* How much of the fullest ring is in use decides when to come again: a busy processor fills one in
+ * a few milliseconds, and an idle one should not be woken. */
+static void pace(uint64_t most, uint64_t room) {
+    if (most > room / 4 && drain_every > DRAIN_OFTEN)
+        drain_every /= 2;
+    else if (most < room / 16 && drain_every < DRAIN_EVERY)
+        drain_every *= 2;
 }
 
 #define NO_FRAMES                                                                                  \
@@ -175,8 +188,13 @@ static void drain_all(na_perf_sample_fn_t each) {
     long error = 0;
     uint32_t unarmed = meet_threads(each, &error);
     if (unarmed > na_access_entry->unarmed) na_access_entry->unarmed = unarmed;
-    for (uint32_t i = 0; i < na_perf_count; i++)
-        if (na_perf_target[i].events != 0) na_perf_drain(&na_perf_target[i], each);
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < na_perf_count; i++) {
+        if (na_perf_target[i].events == 0) continue;
+        uint64_t taken = na_perf_drain(&na_perf_target[i], each);
+        if (taken > most) most = taken;
+    }
+    pace(most, plan.ring_bytes);
 }
 
 static uint64_t step_memory(void) {
@@ -261,6 +279,7 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
         return false;
     }
     unsigned kernel = na_access_kernel();
+    own_tid = (uint32_t)na_sys0(SYS_gettid);
     period = period != 0 ? (period + 15) & ~UINT64_C(15) : IBS_PERIOD;
     if (period < 0x90) period = 0x90;
     plan = (na_perf_plan_t){.events = 1, .ring_bytes = (uint32_t)(16 * na_os_page)};
@@ -268,6 +287,9 @@ static bool start_ibs(uint64_t period, char why[NA_WHY]) {
     *attr = attr_of((uint32_t)type, UINT64_C(1) << 19, period); /* operations, not cycles */
     attr->sample_type |= NA_SAMPLE_MEMORY;
     plan.cpus = kernel < 6002;
+    /* All processes' samples come, some ten thousand a second. (As much as the system lets a user
+     * lock by default.) */
+    if (plan.cpus) plan.ring_bytes = (uint32_t)(64 * na_os_page);
     char format[16];
     if (na_os_read_file(PMUS "ibs_op/format/swfilt", format, sizeof format) > 0) {
         attr->size = PERF_ATTR_SIZE_VER7;
@@ -433,8 +455,14 @@ static int16_t dense(int node) {
     return node >= 0 ? (int16_t)na_node_dense((unsigned)node) : NA_NPROF_NO_NODE;
 }
 
+static uint64_t own_records;
+
 static void take_record(void *unused, const struct na_ibs_record *r) {
     (void)unused;
+    if (r->tid == own_tid) {
+        own_records++;
+        return;
+    }
     na_access_raw_t raw = {
         .mono_ns = r->time,
         .ip = r->ip,
@@ -460,7 +488,7 @@ static void read_counters(void) {
     na_nprof_access_source_t *e = na_access_entry;
     e->lost = stats.counter[NA_IBS_LOST] + stats.counter[NA_IBS_NESTED] + kmod.broken;
     e->filtered = stats.counter[NA_IBS_FILTERED] + stats.counter[NA_IBS_GATED] +
-                  stats.counter[NA_IBS_STOPPED];
+                  stats.counter[NA_IBS_STOPPED] + own_records;
     e->throttled = stats.counter[NA_IBS_THROTTLED];
     e->enabled_ns = stats.enabled;
     e->running_ns = stats.running;
@@ -489,6 +517,8 @@ static bool open_kmod(char why[NA_WHY]) {
 
 static bool start_kmod(struct na_ibs_start *start, char why[NA_WHY]) {
     char text[NA_KMOD_WHY];
+    own_tid = (uint32_t)na_sys0(SYS_gettid);
+    own_records = 0;
     if (!open_kmod(why)) return false;
     if (na_kmod_start(&kmod, start, text) != 0) {
         na_access_why(why, text, NULL);
