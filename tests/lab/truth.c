@@ -372,8 +372,10 @@ int main(int argc, char **argv) {
         count = 1;
     }
     int processes = strcmp(pattern, "apache") == 0 ? 2 : 1;
-    /* Each recorder of watchpoints wants a processor for itself. */
+    /* Each recorder of watchpoints wants a processor for itself; recorders by perf's IBS, where it
+     * is of whole processors, have all of each other's samples. */
     int at_once = has_windows && (processes > 1 || of_lines) ? 1 : VARIANTS;
+    if (strcmp(source, "ibs") == 0) at_once = 1;
     for (int v = 0; v < count; v++)
         variants[v].processes = processes;
     for (int v = 0; v < count; v += at_once) {
