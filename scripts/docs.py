@@ -310,7 +310,7 @@ def roff(text):
 
 def sentences(text):
     """Each begins a line, as mdoc wants it."""
-    return re.sub(r"(?<=[a-z0-9)%])\. (?=[A-Z0-9-])", ".\n", text).splitlines()
+    return re.sub(r"(?<=[a-z0-9)%])\. (?=[A-Z0-9[-])", ".\n", text).splitlines()
 
 
 def capital(text):

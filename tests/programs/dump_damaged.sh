@@ -217,6 +217,10 @@ for i in range(int(sys.argv[3])):
 END
 
 views=$("$dump" help --names | grep -vx help)
+declare -A has_json=()
+for view in $views; do
+    ! "$dump" help "$view" --names | grep -x -- --json >/dev/null || has_json[$view]=1
+done
 tried=0 refused=0
 for ((i = 0; i < files; i++)); do
     file=$work/bad.$i.nprof
@@ -227,10 +231,12 @@ for ((i = 0; i < files; i++)); do
         rc=0
         timeout 20 "$dump" "${arguments[@]}" -o "$work/out" >"$work/stdout" 2>"$work/err" || rc=$?
         [ "$rc" -le 2 ] || fail "$view on damaged profile $i ends with status $rc (KEEP=1 keeps it): $(head -n 3 "$work/err")"
-        ! grep -qv '^numalloc-dump: ' "$work/err" || fail "$view on damaged profile $i: a line does not say who speaks: $(head -n 3 "$work/err")"
+        while IFS= read -r line; do
+            [[ $line == 'numalloc-dump: '* ]] || fail "$view on damaged profile $i: a line does not say who speaks: $line"
+        done <"$work/err"
         [ "$rc" != 2 ] || refused=$((refused + 1))
         tried=$((tried + 1))
-        if "$dump" help "$view" --names | grep -x -- --json >/dev/null; then
+        if [ -n "${has_json[$view]:-}" ]; then
             timeout 20 "$dump" "${arguments[@]}" --json >"$work/out" 2>/dev/null || rc=$?
             [ "$rc" -le 2 ] || fail "$view --json on damaged profile $i ends with status $rc"
         fi
@@ -239,7 +245,7 @@ for ((i = 0; i < files; i++)); do
                 fail "$view on damaged profile $i writes JSON that is none"
             ;;
         esac
-        rm -f "$work/out"
+        : >"$work/out"
     done
 done
 say "$files damaged profiles: $tried calls, $refused refused, no crash"
