@@ -759,8 +759,9 @@ static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
                  : look_up(symbols, node, find_module(symbols, node), list)))
         return 0;
     uint32_t module = find_module(symbols, node);
-    bool inside = (hint & BELOW_PYTHON) != 0 ||
-                  (symbols->modules.items[module].flags & NA_NPROF_MODULE_INSIDE) != 0;
+    bool inside =
+        (hint & BELOW_PYTHON) != 0 ||
+        (module != 0 && (symbols->modules.items[module].flags & NA_NPROF_MODULE_INSIDE) != 0);
     for (uint32_t i = 0; i < list->count && inside; i++)
         list->frames[i].runtime = true;
     return keep_list(symbols, node->pc, hint, exact);
