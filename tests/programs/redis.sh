@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 need redis-server redis-server redis-benchmark redis-tools redis-cli redis-tools
 
-keys=100000 requests=2000 # of each kind
+keys=200000 requests=2000 # of each kind
 [ "$TEST_SCALE" != full ] || keys=300000 requests=15000
 value_bytes=900 # 300,000: about 300 MB with keys and tables
 socket=$work/socket
