@@ -130,22 +130,10 @@ static void copy_text(char *to, size_t size, const char *from, size_t length) {
     memset(to + n, 0, size - n);
 }
 
-/* The line of the file, without its comment and the blanks around. */
 static void copy_line(char *to, size_t size, uint32_t line) {
-    const char *at = na_bound.reading->rules.text, *end = at + na_bound.reading->rules.length;
-    for (uint32_t i = 1; i < line && at < end; i++) {
-        const char *next = memchr(at, '\n', (size_t)(end - at));
-        at = next == NULL ? end : next + 1;
-    }
-    const char *stop = memchr(at, '\n', (size_t)(end - at));
-    if (stop == NULL) stop = end;
-    const char *comment = memchr(at, '#', (size_t)(stop - at));
-    if (comment != NULL) stop = comment;
-    while (at < stop && (*at == ' ' || *at == '\t'))
-        at++;
-    while (at < stop && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
-        stop--;
-    copy_text(to, size, at, (size_t)(stop - at));
+    const na_policy_t *rules = &na_bound.reading->rules;
+    na_policy_name_t part = na_policy_line(rules->text, rules->length, line);
+    copy_text(to, size, rules->text + part.at, part.length);
 }
 
 /* Why it is not bound, as far as can be said. */

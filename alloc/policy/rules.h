@@ -146,6 +146,9 @@ void na_policy_fault_text(const na_policy_fault_t *fault, const char *file, char
 bool na_policy_is_for(const na_policy_t *policy, const char *name, const uint8_t *build_id,
                       size_t build_id_length);
 
+/* That line of a text, from 1 on, without its comment and the blanks around. */
+na_policy_name_t na_policy_line(const char *text, size_t length, uint32_t line);
+
 /* Is the part of the text this string? */
 bool na_policy_name_is(const na_policy_t *policy, na_policy_name_t name, const char *string);
 

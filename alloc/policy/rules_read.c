@@ -72,6 +72,19 @@ static na_policy_name_t name_of(uint32_t at, uint32_t end) {
     return (na_policy_name_t){at, end - at};
 }
 
+na_policy_name_t na_policy_line(const char *text, size_t length, uint32_t line) {
+    size_t at = 0, stop;
+    for (; line > 1 && at < length; at++)
+        line -= text[at] == '\n';
+    for (stop = at; stop < length && text[stop] != '\n' && text[stop] != '#';)
+        stop++;
+    while (at < stop && is_blank(text[at]))
+        at++;
+    while (at < stop && (is_blank(text[stop - 1]) || text[stop - 1] == '\r'))
+        stop--;
+    return (na_policy_name_t){(uint32_t)at, (uint32_t)(stop - at)};
+}
+
 bool na_policy_name_is(const na_policy_t *policy, na_policy_name_t name, const char *string) {
     for (uint32_t i = 0; i < name.length; i++)
         if (string[i] != policy->text[name.at + i] || string[i] == 0) return false;

@@ -82,19 +82,12 @@ static void put_frames(FILE *to, const na_policy_t *p, const na_policy_rule_t *r
 
 /* What stands behind the colon of that line, without its comment. */
 static void put_actions(FILE *to, const na_policy_t *p, uint32_t line) {
-    const char *at = p->text, *end = p->text + p->length;
-    for (; line > 1 && at < end; line--)
-        at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
-    const char *stop = memchr(at, '\n', (size_t)(end - at));
-    if (stop == NULL) stop = end;
-    const char *colon = memchr(at, ':', (size_t)(stop - at));
+    na_policy_name_t part = na_policy_line(p->text, p->length, line);
+    const char *at = p->text + part.at, *stop = at + part.length;
+    const char *colon = memchr(at, ':', part.length);
     at = colon == NULL ? stop : colon + 1;
-    const char *comment = memchr(at, '#', (size_t)(stop - at));
-    if (comment != NULL) stop = comment;
     while (at < stop && (*at == ' ' || *at == '\t'))
         at++;
-    while (at < stop && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
-        stop--;
     fwrite(at, 1, (size_t)(stop - at), to);
 }
 
