@@ -10,6 +10,7 @@
 
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
+#include "profiler/dump/symbols/symbols.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/reader_python.h"
@@ -329,7 +330,7 @@ static uint64_t pc_of_name(const name_t *name) {
 static bool merge_python(na_merge_t *m, na_reader_t *reader, const na_nprof_stack_t *s,
                          uint32_t *module, uint64_t *pc) {
     static const na_nprof_module_t python = {
-        .flags = NA_NPROF_MODULE_VALID, .end = OFFSET_MOST - 1, .path = "[python]"};
+        .flags = NA_NPROF_MODULE_VALID, .end = OFFSET_MOST - 1, .path = NA_PYTHON_MODULE};
     *module = module_of(m, &python);
     size_t length;
     char *line = *module == 0 ? NULL : python_line(reader, s->pc, &length);

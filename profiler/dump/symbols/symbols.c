@@ -20,6 +20,7 @@
 #include "profiler/containers/path.h"
 #include "profiler/dump/symbols/debuginfod.h"
 #include "profiler/dump/symbols/demangle.h"
+#include "profiler/dump/symbols/functions.h"
 #include "profiler/dump/symbols/perfmap.h"
 #include "profiler/dump/symbols/scopes.h"
 #include "profiler/dump/symbols/symbol_cache.h"
@@ -71,16 +72,13 @@ struct na_symbols {
     list_t *lists;       /* [0] is empty */
     uint32_t list_count, list_room;
     na_index_t lists_by_pc;
-    na_function_name_t *functions;
-    uint32_t function_count, function_room;
-    na_index_t functions_by_name;
+    na_functions_t functions;
     char **strings; /* owned */
     size_t string_count, string_room;
 };
 
 /* Of functions that have a name and are in no file. */
 static const char jit_module[] = "[jit]";
-static const char python_module[] = "[python]";
 
 static char *no_debuginfo_path; /* NULL: libdwfl's standard places */
 static const Dwfl_Callbacks callbacks = {
@@ -140,8 +138,7 @@ void na_symbols_close(na_symbols_t *symbols) {
     for (size_t i = 0; i < symbols->string_count; i++)
         free(symbols->strings[i]);
     free(symbols->strings);
-    free(symbols->functions);
-    na_index_free(&symbols->functions_by_name);
+    na_functions_free(&symbols->functions);
     free(symbols->lists);
     na_index_free(&symbols->lists_by_pc);
     free(symbols->by_node);
@@ -421,48 +418,13 @@ static uint32_t dwarf_frames(na_symbols_t *symbols, module_t *module, Dwarf_Addr
     return count;
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-/* What of its file tells a function from others of its name. A binary may have been built in any
- * folder; Python has a <module> in every __init__.py. */
-static const char *telling_file(const na_function_name_t *f) {
-    return strcmp(f->module, python_module) == 0 && f->file != NULL ? f->file
-                                                                    : na_base_name(f->file);
-}
-
-/* The id of a function, which gets one if it is new. UINT32_MAX: out of memory. */
-static uint32_t function_id(na_symbols_t *symbols, const na_function_name_t *f) {
-    size_t length = na_demangle_plain_length(f->function);
-    const char *file = telling_file(f);
-    uint64_t hash = hash_text(NA_HASH_BEGIN, f->function, length);
-    hash = na_hash_text(na_hash_text(hash, f->module), file);
-    na_probe_t probe = na_index_probe(&symbols->functions_by_name, hash);
-    while (na_index_next(&symbols->functions_by_name, &probe)) {
-        const na_function_name_t *known = &symbols->functions[probe.number];
-        if (na_demangle_plain_length(known->function) == length &&
-            strncmp(known->function, f->function, length) == 0 &&
-            strcmp(known->module, f->module) == 0 && strcmp(telling_file(known), file) == 0)
-            return probe.number;
-    }
-    if (!NA_ARRAY_RESERVE(symbols->functions, symbols->function_room,
-                          symbols->function_count + 1u) ||
-        !na_index_add(&symbols->functions_by_name, hash, symbols->function_count))
-        return UINT32_MAX;
-    symbols->functions[symbols->function_count] = *f;
-    return symbols->function_count++;
-}
-
 /* Gives every frame its function. False: out of memory. */
 static bool name_functions(na_symbols_t *symbols, na_symbol_frame_t *frames, const home_t *homes,
                            uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         na_function_name_t f = {frames[i].function, frames[i].module, homes[i].file,
                                 homes[i].line,      frames[i].named,  frames[i].runtime};
-        frames[i].id = function_id(symbols, &f);
+        frames[i].id = na_functions_id(&symbols->functions, &f);
         if (frames[i].id == UINT32_MAX) return false;
     }
     return true;
@@ -561,7 +523,7 @@ static bool look_up_python(na_symbols_t *symbols, uint64_t pc, list_t *list) {
         .function = known && code.name[0] != 0 ? code.name : "?",
         .file = known && code.file[0] != 0 ? code.file : NULL,
         .line = code.line,
-        .module = python_module,
+        .module = NA_PYTHON_MODULE,
         .offset = 2 * (uint64_t)na_nprof_py_unit(pc),
         .named = known,
     };
@@ -787,11 +749,11 @@ uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_symbol_frame
 }
 
 uint32_t na_symbols_function_count(const na_symbols_t *symbols) {
-    return symbols->function_count;
+    return symbols->functions.count;
 }
 
 const na_function_name_t *na_symbols_function(const na_symbols_t *symbols, uint32_t id) {
-    return &symbols->functions[id];
+    return &symbols->functions.items[id];
 }
 
 void na_symbols_missing(const na_symbols_t *symbols,

@@ -54,8 +54,9 @@ void na_symbols_cache(na_symbols_t *symbols, uint64_t limit);
 void na_symbols_jit(na_symbols_t *symbols, const na_nprof_header_t *header);
 
 /* Names of Python frames come from this reader, whose tree the stacks are. Their module is
- * "[python]". Native frames inside of them (NA_READER_BELOW_PYTHON) count as runtime: the line that
- * called them is what allocates. */
+ * NA_PYTHON_MODULE. Native frames inside of them (NA_READER_BELOW_PYTHON) count as runtime: the
+ * line that called them is what allocates. */
+#define NA_PYTHON_MODULE "[python]"
 void na_symbols_python(na_symbols_t *symbols, na_reader_t *reader);
 
 /* From now on calls say(done, all), in bytes, while a debug file comes from a debuginfod server, in
