@@ -20,198 +20,18 @@
  * The environment: NA_TEST_LIB is libnumalloc.so; NA_KMOD, where it is set, the kernel module. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
-#include "numalloc/profile.h"
+#include "access/recorded_run.h"
 #include "support/access_source.h"
 #include "support/check.h"
-
-#define MOST_NAMES 16
-
-typedef struct named {
-    char name[24];
-    uint64_t at, size;
-} named_t;
-
-typedef struct run {
-    pid_t pid;
-    int in;
-    FILE *out;
-    char directory[64], file[96], errors[96];
-    named_t name[MOST_NAMES];
-    unsigned names;
-} run_t;
-
-static const char *load;
-
-/* ---- running the program ---- */
-
-typedef struct condition {
-    unsigned uid;   /* 0: as we are */
-    bool contained; /* by a seccomp filter like Docker's */
-} condition_t;
-
-/* Of the calls that matter here, those that Docker's profile answers with EPERM. */
-static void forbid(void) {
-    static const unsigned short calls[] = {
-        SYS_perf_event_open,
-        SYS_get_mempolicy,
-        SYS_set_mempolicy,
-        SYS_mbind,
-        SYS_move_pages,
-        SYS_migrate_pages,
-        450 /* set_mempolicy_home_node */,
-    };
-    enum { CALLS = sizeof calls / sizeof calls[0] };
-    struct sock_filter code[CALLS + 3] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
-    for (unsigned i = 0; i < CALLS; i++)
-        code[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i],
-                                                   (unsigned char)(CALLS - i), 0);
-    code[CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    code[CALLS + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-    struct sock_fprog program = {.len = CALLS + 3, .filter = code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        _exit(78);
-}
-
-static void start(run_t *r, const char *what, const char *source, condition_t as) {
-    memset(r, 0, sizeof *r);
-    strcpy(r->directory, "/tmp/numalloc-record-XXXXXX");
-    REQUIRE(mkdtemp(r->directory) != NULL);
-    REQUIRE(chmod(r->directory, 0777) == 0);
-    snprintf(r->file, sizeof r->file, "%s/p.nprof", r->directory);
-    snprintf(r->errors, sizeof r->errors, "%s/stderr", r->directory);
-    int in[2], out[2];
-    REQUIRE(pipe(in) == 0 && pipe(out) == 0);
-    r->pid = fork();
-    REQUIRE(r->pid >= 0);
-    if (r->pid == 0) {
-        access_from(source);
-        setenv("NUMALLOC_PROFILE_FILE", r->file, 1);
-        setenv("LD_PRELOAD", getenv("NA_TEST_LIB"), 1);
-        int errors = open(r->errors, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-        if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || dup2(errors, 2) < 0) _exit(79);
-        close(in[1]);
-        close(out[0]);
-        if (as.contained) forbid();
-        if (as.uid != 0 && (setgid(as.uid) != 0 || setuid(as.uid) != 0)) _exit(80);
-        execl(load, load, what, NULL);
-        _exit(81);
-    }
-    close(in[0]);
-    close(out[1]);
-    r->in = in[1];
-    r->out = fdopen(out[0], "r");
-    REQUIRE(r->out != NULL);
-}
-
-static void until_line(run_t *r, const char *wanted) {
-    char line[128];
-    while (fgets(line, sizeof line, r->out) != NULL) {
-        line[strcspn(line, "\n")] = 0;
-        if (strcmp(line, wanted) == 0) return;
-        REQUIRE(r->names < MOST_NAMES);
-        named_t *n = &r->name[r->names];
-        unsigned long at, size;
-        if (sscanf(line, "tid %23s %lu", n->name, &at) == 2) {
-            n->at = at;
-            r->names++;
-        } else if (sscanf(line, "%23s %lx %lx", n->name, &at, &size) == 3) {
-            n->at = at;
-            n->size = size;
-            r->names++;
-        }
-    }
-    CHECK_MSG(false, "the program ended before '%s'", wanted);
-    exit(1);
-}
-
-static const named_t *named(const run_t *r, const char *name) {
-    for (unsigned i = 0; i < r->names; i++)
-        if (strcmp(r->name[i].name, name) == 0) return &r->name[i];
-    CHECK_MSG(false, "the program did not say where '%s' is", name);
-    exit(1);
-}
-
-static bool within(const named_t *n, uint64_t address) {
-    return address - n->at < n->size;
-}
-
-static void end(run_t *r) {
-    int status = 1;
-    close(r->in);
-    fclose(r->out);
-    REQUIRE(waitpid(r->pid, &status, 0) == r->pid);
-    CHECK_MSG(status == 0, "the program's status is %x", (unsigned)status);
-}
-
-static void clean(run_t *r) {
-    char command[160];
-    snprintf(command, sizeof command, "rm -rf %s", r->directory);
-    CHECK(system(command) == 0);
-}
-
-static void said(const run_t *r, char *text, size_t size) {
-    FILE *f = fopen(r->errors, "r");
-    size_t n = f != NULL ? fread(text, 1, size - 1, f) : 0;
-    text[n] = 0;
-    if (f != NULL) fclose(f);
-}
-
-/* ---- reading profiles ---- */
-
-static numalloc_profile_t *must_open(const char *file) {
-    char why[256];
-    numalloc_profile_t *p = numalloc_profile_open(file, why, sizeof why);
-    CHECK_MSG(p != NULL, "%s", why);
-    if (p == NULL) exit(1);
-    return p;
-}
-
-static numalloc_profile_access_source_t source_used(numalloc_profile_t *p) {
-    numalloc_profile_access_source_t s;
-    for (uint32_t id = 1; id <= numalloc_profile_access_sources(p); id++)
-        if (numalloc_profile_access_source(p, id, &s, sizeof s) == 0 && s.used) return s;
-    memset(&s, 0, sizeof s);
-    return s;
-}
-
-static numalloc_profile_access_source_t source_of(numalloc_profile_t *p, const char *name) {
-    numalloc_profile_access_source_t s;
-    for (uint32_t id = 1; id <= numalloc_profile_access_sources(p); id++)
-        if (numalloc_profile_access_source(p, id, &s, sizeof s) == 0 && strcmp(s.name, name) == 0)
-            return s;
-    memset(&s, 0, sizeof s);
-    return s;
-}
-
-/* Reads the file of the running program until so many samples satisfy; the test's time limit is the
- * only one. */
-static void wait_for(run_t *r, bool (*enough)(const run_t *r, numalloc_profile_t *p)) {
-    for (;;) {
-        numalloc_profile_t *p = must_open(r->file);
-        bool done = enough(r, p);
-        numalloc_profile_close(p);
-        if (done) return;
-        struct timespec t = {.tv_nsec = 200000000};
-        nanosleep(&t, NULL);
-        int status;
-        REQUIRE(waitpid(r->pid, &status, WNOHANG) == 0);
-    }
-}
 
 /* ---- watch ---- */
 
@@ -221,8 +41,8 @@ static bool watched_enough(const run_t *r, numalloc_profile_t *p) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
         if (a.object == 0) continue;
-        in[0] += within(named(r, "written"), a.address);
-        in[1] += within(named(r, "read"), a.address);
+        in[0] += run_within(run_named(r, "written"), a.address);
+        in[1] += run_within(run_named(r, "read"), a.address);
     }
     return in[0] >= 40 && in[1] >= 40;
 }
@@ -245,10 +65,10 @@ static void check_chain(numalloc_profile_t *p, uint32_t stack, const char *const
 
 static void test_watch(const char *source, bool vague) {
     run_t r;
-    start(&r, "team", source, (condition_t){0});
-    until_line(&r, "ready");
-    wait_for(&r, watched_enough);
-    end(&r);
+    run_start(&r, "team", source, (condition_t){0});
+    run_until_line(&r, "ready");
+    run_wait_for(&r, watched_enough);
+    run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
     char text[256];
     CHECK_MSG(numalloc_profile_damage(p, 0, text, sizeof text) == -1, "%s", text);
@@ -259,7 +79,7 @@ static void test_watch(const char *source, bool vague) {
     CHECK_MSG(strstr(s.name, source) != NULL, "by %s, not %s", s.name, source);
     if (chosen) CHECK(s.unresolved == 0 && s.impossible == 0);
     CHECK(s.stored == numalloc_profile_accesses(p));
-    const named_t *written = named(&r, "written"), *read_block = named(&r, "read");
+    const named_t *written = run_named(&r, "written"), *read_block = run_named(&r, "read");
     uint32_t sites[2] = {0, 0};
     unsigned counted[2] = {0, 0}, elsewhere = 0, others = 0;
     double weight[2] = {0, 0};
@@ -272,11 +92,11 @@ static void test_watch(const char *source, bool vague) {
         last = a.ns;
         numalloc_profile_access_thread_t by;
         REQUIRE(numalloc_profile_access_thread(p, a.thread, &by, sizeof by) == 0);
-        if (by.tid != named(&r, "writer")->at && by.tid != named(&r, "reader")->at &&
+        if (by.tid != run_named(&r, "writer")->at && by.tid != run_named(&r, "reader")->at &&
             by.tid != (uint64_t)r.pid && others++ == 0)
             check_say("thread %u '%s', not the program's, at %lx of %lu\n", by.tid, by.name,
                       (unsigned long)a.ip, (unsigned long)a.ns);
-        int which = within(written, a.address) ? 0 : within(read_block, a.address) ? 1 : -1;
+        int which = run_within(written, a.address) ? 0 : run_within(read_block, a.address) ? 1 : -1;
         if (which < 0) continue;
         if (!chosen && by.tid == (uint64_t)r.pid) continue; /* it made the block, and cleared it */
         numalloc_profile_access_object_t o;
@@ -287,10 +107,10 @@ static void test_watch(const char *source, bool vague) {
         CHECK(o.site == sites[which]);
         numalloc_profile_access_thread_t t;
         REQUIRE(numalloc_profile_access_thread(p, a.thread, &t, sizeof t) == 0);
-        CHECK_MSG(t.tid == named(&r, which == 0 ? "writer" : "reader")->at, "tid %u", t.tid);
+        CHECK_MSG(t.tid == run_named(&r, which == 0 ? "writer" : "reader")->at, "tid %u", t.tid);
         CHECK_MSG(strcmp(t.name, which == 0 ? "writer" : "reader") == 0, "'%s'", t.name);
         CHECK_MSG(a.op == (which == 0 ? 2 : 1), "op %d", a.op);
-        elsewhere += !within(named(&r, which == 0 ? "write_all" : "read_all"), a.ip);
+        elsewhere += !run_within(run_named(&r, which == 0 ? "write_all" : "read_all"), a.ip);
         CHECK(a.cpu >= 0 && a.cpu_node >= 0);
         static const char *const writes[] = {"write_all", "write_by", "write_by", "write_by",
                                              "writer"};
@@ -324,7 +144,7 @@ static void test_watch(const char *source, bool vague) {
     check_say("%u and %u hits, estimates %.3g writes and %.3g reads\n", counted[0], counted[1],
               weight[0], weight[1]);
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 /* ---- update ---- */
@@ -334,29 +154,30 @@ static bool updated_enough(const run_t *r, numalloc_profile_t *p) {
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
-        count += within(named(r, "updated"), a.address);
+        count += run_within(run_named(r, "updated"), a.address);
     }
     return count >= 100;
 }
 
 static void test_update(const char *source) {
     run_t r;
-    start(&r, "update", source, (condition_t){0});
-    until_line(&r, "ready");
-    wait_for(&r, updated_enough);
-    end(&r);
+    run_start(&r, "update", source, (condition_t){0});
+    run_until_line(&r, "ready");
+    run_wait_for(&r, updated_enough);
+    run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
     unsigned of[4] = {0};
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
-        if (within(named(&r, "updated"), a.address) && within(named(&r, "update_all"), a.ip))
+        if (run_within(run_named(&r, "updated"), a.address) &&
+            run_within(run_named(&r, "update_all"), a.ip))
             of[a.op & 3]++;
     }
     CHECK_MSG(of[3] >= 50 && of[0] + of[1] + of[2] == 0, "%u both, %u reads, %u writes, %u unknown",
               of[3], of[1], of[2], of[0]);
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 /* ---- reuse ---- */
@@ -364,8 +185,8 @@ static void test_update(const char *source) {
 /* Which of two functions, that may lie right behind each other, an instruction is in; -1: neither.
  */
 static int user_of(const run_t *r, uint64_t ip) {
-    const named_t *one = named(r, "use_one"), *two = named(r, "use_two");
-    bool in_one = within(one, ip), in_two = within(two, ip);
+    const named_t *one = run_named(r, "use_one"), *two = run_named(r, "use_two");
+    bool in_one = run_within(one, ip), in_two = run_within(two, ip);
     if (in_one && in_two) return one->at > two->at ? 0 : 1;
     return in_one ? 0 : in_two ? 1 : -1;
 }
@@ -386,10 +207,10 @@ static bool reused_enough(const run_t *r, numalloc_profile_t *p) {
 
 static void test_reuse(const char *source) {
     run_t r;
-    start(&r, "reuse", source, (condition_t){0});
-    until_line(&r, "ready");
-    wait_for(&r, reused_enough);
-    end(&r);
+    run_start(&r, "reuse", source, (condition_t){0});
+    run_until_line(&r, "ready");
+    run_wait_for(&r, reused_enough);
+    run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
     uint32_t site[2] = {0, 0}, of[2] = {0, 0}, unresolved = 0;
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
@@ -413,7 +234,7 @@ static void test_reuse(const char *source) {
     CHECK_MSG(unresolved * 1000 <= of[0] + of[1], "%u of %u unresolved", unresolved, of[0] + of[1]);
     check_say("%u and %u hits, %u unresolved\n", of[0], of[1], unresolved);
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 /* ---- gone ---- */
@@ -437,13 +258,13 @@ static bool used_by(const run_t *r, numalloc_profile_t *p, size_t sample, int wh
 
 static void test_gone(const char *source) {
     run_t r;
-    start(&r, "gone", source, (condition_t){0});
-    until_line(&r, "made");
-    wait_for(&r, used_one);
+    run_start(&r, "gone", source, (condition_t){0});
+    run_until_line(&r, "made");
+    run_wait_for(&r, used_one);
     REQUIRE(write(r.in, "\n", 1) == 1);
-    until_line(&r, "ready");
-    wait_for(&r, used_two);
-    end(&r);
+    run_until_line(&r, "ready");
+    run_wait_for(&r, used_two);
+    run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
     numalloc_profile_access_object_t o;
     uint64_t ended_after = 0, seen = 0;
@@ -464,7 +285,7 @@ static void test_gone(const char *source) {
     check_say("%d blocks have ended\n", __builtin_popcountll(seen));
     CHECK(__builtin_popcountll(seen) > 4); /* more than were watched at that moment */
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 /* ---- pool ---- */
@@ -474,7 +295,7 @@ static bool pooled_enough(const run_t *r, numalloc_profile_t *p) {
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
-        int which = within(named(r, "chunk"), a.address) ? user_of(r, a.ip) : -1;
+        int which = run_within(run_named(r, "chunk"), a.address) ? user_of(r, a.ip) : -1;
         if (which >= 0) in[which]++;
     }
     return in[0] >= 100 && in[1] >= 100;
@@ -484,17 +305,17 @@ static bool pooled_enough(const run_t *r, numalloc_profile_t *p) {
  * itself does (its list lies in free cells) is done to the heap block around it. */
 static void test_pool(const char *source) {
     run_t r;
-    start(&r, "pool", source, (condition_t){0});
-    until_line(&r, "ready");
-    wait_for(&r, pooled_enough);
-    end(&r);
+    run_start(&r, "pool", source, (condition_t){0});
+    run_until_line(&r, "ready");
+    run_wait_for(&r, pooled_enough);
+    run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
-    const named_t *chunk = named(&r, "chunk");
+    const named_t *chunk = run_named(&r, "chunk");
     uint32_t site[2] = {0, 0}, of[2] = {0, 0}, unresolved = 0, around = 0, pool = 0;
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
-        if (!within(chunk, a.address)) continue;
+        if (!run_within(chunk, a.address)) continue;
         int which = user_of(&r, a.ip);
         numalloc_profile_access_object_t o;
         if (numalloc_profile_access_object(p, a.object, &o, sizeof o) != 0) {
@@ -523,7 +344,7 @@ static void test_pool(const char *source) {
     check_say("%u and %u hits in blocks, %u around, %u unresolved\n", of[0], of[1], around,
               unresolved);
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 /* ---- kinds ---- */
@@ -533,7 +354,7 @@ static bool has_thread(const run_t *r, numalloc_profile_t *p) {
     for (uint32_t id = 1; id <= numalloc_profile_access_threads(p); id++) {
         numalloc_profile_access_thread_t t;
         if (numalloc_profile_access_thread(p, id, &t, sizeof t) == 0 &&
-            t.tid == named(r, "toucher")->at && t.samples > 0)
+            t.tid == run_named(r, "toucher")->at && t.samples > 0)
             return true;
     }
     return false;
@@ -546,7 +367,7 @@ static bool has_kinds(const run_t *r, numalloc_profile_t *p) {
     for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
-        if (within(named(r, "stack"), a.address)) return true;
+        if (run_within(run_named(r, "stack"), a.address)) return true;
     }
     return false;
 }
@@ -570,13 +391,13 @@ static bool check_frames(numalloc_profile_t *p, uint32_t stack, bool on_stack, s
 static void test_kinds(const char *source) {
     const char *frames = getenv("NUMALLOC_ACCESS_FRAMES");
     run_t r;
-    start(&r, "kinds", source, (condition_t){0});
-    until_line(&r, "made");
-    wait_for(&r, has_thread);
+    run_start(&r, "kinds", source, (condition_t){0});
+    run_until_line(&r, "made");
+    run_wait_for(&r, has_thread);
     REQUIRE(write(r.in, "\n", 1) == 1);
-    until_line(&r, "ready");
-    wait_for(&r, has_kinds);
-    end(&r);
+    run_until_line(&r, "ready");
+    run_wait_for(&r, has_kinds);
+    run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
     CHECK(source_of(p, source).knows_stack == (frames != NULL));
     unsigned found[5] = {0}, checked[5] = {0};
@@ -584,12 +405,12 @@ static void test_kinds(const char *source) {
         numalloc_profile_access_t a;
         REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
         for (unsigned k = 0; k < 5; k++) {
-            if (!within(named(&r, kinds[k]), a.address)) continue;
+            if (!run_within(run_named(&r, kinds[k]), a.address)) continue;
             found[k]++;
             CHECK_MSG(strcmp(a.target, kinds[k]) == 0, "%s is called %s", kinds[k], a.target);
             numalloc_profile_access_thread_t thread;
             REQUIRE(numalloc_profile_access_thread(p, a.thread, &thread, sizeof thread) == 0);
-            CHECK(thread.tid == named(&r, "toucher")->at);
+            CHECK(thread.tid == run_named(&r, "toucher")->at);
             if (frames != NULL)
                 checked[k] += check_frames(p, a.stack, k == 4, strtoul(frames, NULL, 10));
             if (k == 0) continue;
@@ -606,7 +427,7 @@ static void test_kinds(const char *source) {
     for (unsigned k = 0; frames != NULL && k < 5; k++)
         CHECK_MSG(checked[k] >= 1, "%s: no chain", kinds[k]);
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 /* ---- what does not work, and is said ---- */
@@ -618,7 +439,7 @@ static void expect_refusal(run_t *r, const char *name, const char *why) {
     CHECK_MSG(!s.used && s.why != NULL && strstr(s.why, why) != NULL, "%s: '%s'", name,
               s.why != NULL ? s.why : "not considered");
     numalloc_profile_close(p);
-    said(r, text, sizeof text);
+    run_said(r, text, sizeof text);
     CHECK_MSG(strstr(text, "numalloc: no accesses") == text, "'%s'", text);
     CHECK_MSG(strstr(text, why) != NULL, "'%s'", text);
     CHECK_MSG(strchr(text, '\n') == text + strlen(text) - 1, "more than a line: '%s'", text);
@@ -638,13 +459,13 @@ static void expect_of(const char *title, const char *asked, const char *source, 
                       const char *why) {
     run_t r;
     char text[2048];
-    start(&r, "kinds", asked, as);
-    until_line(&r, "made");
-    if (why == NULL) wait_for(&r, has_source);
+    run_start(&r, "kinds", asked, as);
+    run_until_line(&r, "made");
+    if (why == NULL) run_wait_for(&r, has_source);
     REQUIRE(write(r.in, "\n", 1) == 1);
-    until_line(&r, "ready");
-    end(&r);
-    said(&r, text, sizeof text);
+    run_until_line(&r, "ready");
+    run_end(&r);
+    run_said(&r, text, sizeof text);
     check_say("%s, access=%s\n    %s", title, asked, text);
     if (why != NULL) {
         expect_refusal(&r, source, why);
@@ -656,7 +477,7 @@ static void expect_of(const char *title, const char *asked, const char *source, 
         numalloc_profile_close(p);
         CHECK_MSG(text[0] == 0, "said although all is well: '%s'", text);
     }
-    clean(&r);
+    run_clean(&r);
 }
 
 static void test_seccomp(void) {
@@ -685,9 +506,9 @@ static void test_paranoid(void) {
 
 static void test_fork(void) {
     run_t r;
-    start(&r, "fork", "watch", (condition_t){0});
-    until_line(&r, "ready");
-    end(&r);
+    run_start(&r, "fork", "watch", (condition_t){0});
+    run_until_line(&r, "ready");
+    run_end(&r);
     char name[128];
     snprintf(name, sizeof name, "%s.1", r.file);
     numalloc_profile_t *p = must_open(name);
@@ -698,7 +519,7 @@ static void test_fork(void) {
     p = must_open(r.file);
     CHECK(source_of(p, "watch").unit != NULL);
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 /* ---- the module's made-up samples ---- */
@@ -717,10 +538,10 @@ static bool simulated_enough(const run_t *r, numalloc_profile_t *p) {
 
 static void test_sim(void) {
     run_t r;
-    start(&r, "team", "kmod-sim", (condition_t){0});
-    until_line(&r, "ready");
-    wait_for(&r, simulated_enough);
-    end(&r);
+    run_start(&r, "team", "kmod-sim", (condition_t){0});
+    run_until_line(&r, "ready");
+    run_wait_for(&r, simulated_enough);
+    run_end(&r);
     numalloc_profile_t *p = must_open(r.file);
     numalloc_profile_access_source_t s = source_of(p, "kmod-sim");
     CHECK(s.used && s.made_up && s.knows_latency && s.stored == numalloc_profile_accesses(p));
@@ -741,7 +562,7 @@ static void test_sim(void) {
     check_say("%zu made-up samples: %u with a latency, %u with a home node, %u on blocks\n",
               numalloc_profile_accesses(p), latencies, homes, heap);
     numalloc_profile_close(p);
-    clean(&r);
+    run_clean(&r);
 }
 
 static void load_module(void) {
@@ -792,7 +613,7 @@ static void need_perf(const char *test) {
 
 int main(int argc, char **argv) {
     REQUIRE(argc >= 3 && getenv("NA_TEST_LIB") != NULL);
-    load = argv[1];
+    run_program = argv[1];
     const char *test = argv[2], *source = argc > 3 ? argv[3] : "";
     load_module();
     if (strcmp(source, "kmod-fault") != 0) need_perf(test);

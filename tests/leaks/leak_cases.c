@@ -345,29 +345,26 @@ static void *with_tls(void *unused) {
     sleep_for_ever();
 }
 
+/* A block that nothing but a register holds: MOVE puts it there. */
+#ifdef __x86_64__
+#define HOLD(move, name)                                                                           \
+    __asm__ volatile(move " %0, %%" name "\n\txor %0, %0\n\tlock incl %1\n1:\tpause\n\tjmp 1b"     \
+                     :                                                                             \
+                     : "a"(filled(500)), "m"(ready)                                                \
+                     : name, "memory")
+#else
+#define HOLD(move, name) (void)0 /* on the stack, then */
+#endif
+
 static void *with_register(void *unused) {
     (void)unused;
-#ifdef __x86_64__
-    void *p = filled(500);
-    __asm__ volatile("mov %0, %%r13\n\txor %0, %0\n\tlock incl %1\n"
-                     "1:\tpause\n\tjmp 1b"
-                     :
-                     : "a"(p), "m"(ready)
-                     : "r13", "memory");
-#endif
+    HOLD("mov", "r13");
     return with_stack(NULL);
 }
 
 static void *with_vector_register(void *unused) {
     (void)unused;
-#ifdef __x86_64__
-    void *p = filled(500);
-    __asm__ volatile("movq %0, %%xmm7\n\txor %0, %0\n\tlock incl %1\n"
-                     "1:\tpause\n\tjmp 1b"
-                     :
-                     : "a"(p), "m"(ready)
-                     : "xmm7", "memory");
-#endif
+    HOLD("movq", "xmm7");
     return with_stack(NULL);
 }
 
