@@ -91,8 +91,8 @@ static void put_scan(const na_nprof_leaks_t *t) {
     char a[NA_TEXT], b[NA_TEXT];
     static const char *const words[] = {"lost: nothing leads there",
                                         "lost, and lost blocks lead there", "still reachable"};
-    printf("At %.1f s, %u threads stood still for %.1f ms:\n", (double)t->ms / 1000, t->threads,
-           (double)t->still_ns / 1e6);
+    printf("At %.1f s, %u thread%s stood still for %.1f ms:\n", (double)t->ms / 1000, t->threads,
+           t->threads == 1 ? "" : "s", (double)t->still_ns / 1e6);
     for (unsigned kind = 0; kind < NA_NPROF_LEAK_KINDS; kind++)
         printf("%10s  in %8s blocks  %s\n", na_text_bytes(a, (double)t->bytes[kind]),
                na_text_count(b, (double)t->blocks[kind]), words[kind]);
