@@ -7,6 +7,7 @@ The wrong one is looked at as it runs until the verdict is there; the other must
 long. What is said of the parts is held against what the program does."""
 import json
 import os
+import select
 import struct
 import subprocess
 import sys
@@ -135,6 +136,8 @@ def find_few():
     try:
         while samples < ENOUGH and time.monotonic() - begun < LIMIT:
             time.sleep(0.3)
+            if select.select([p.stderr], [], [], 0)[0]:
+                stop(p)  # it says why there are none, or has ended
             found = verdicts(file)
             samples = found["samples"] if found is not None else 0
         took = time.monotonic() - begun
