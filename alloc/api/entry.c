@@ -336,6 +336,11 @@ NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
     uint32_t tag = NA_LIKELY(na_is_address(address)) ? na_page_tag(address) : NA_TAG_NONE;
     if (NA_UNLIKELY((uint16_t)tag == 0)) return realloc_slow(block, size); /* mixed ones, too */
     size_t have = na_class_of_tag(tag)->size;
+    const na_bin_t *bin = na_bin_for_tag(tag);
+    if (NA_UNLIKELY(bin->head == block) && bin->tag == tag) {
+        na_misuse("realloc of freed", block);
+        return NULL;
+    }
     if (fits_in_place(have, size)) return block;
     if (NA_UNLIKELY(size == 0)) return realloc_slow(block, size);
     return move_small(block, have, size, tag);

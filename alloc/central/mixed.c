@@ -220,7 +220,7 @@ unsigned na_mix_find(const void *address, uintptr_t *start) {
 /* The list for spans with such a hole; 0: none. */
 static unsigned list_for(uint32_t longest) {
     if (longest >= NA_SMALL_MAX / NA_CLASS_STEP) return NA_CLASS_COUNT - 1;
-    unsigned cls = na_class_table[longest] / 2u; /* the smallest that is no smaller */
+    unsigned cls = na_class_table[longest] / NA_BIN_SIZE; /* the smallest that is no smaller */
     return longest != 0 && na_classes[cls].size == longest * NA_CLASS_STEP ? cls
            : longest != 0                                                  ? cls - 1
                                                                            : 0;

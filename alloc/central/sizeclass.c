@@ -1,12 +1,10 @@
 /* sizeclass.c - fills the size-class table and the map from size to class. */
 #include "alloc/central/sizeclass.h"
 
-#include <string.h>
-
 #include "alloc/page/pageheap.h"
 
 na_class_t na_classes[NA_CLASS_COUNT];
-uint8_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
+uint16_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
 
 enum {
     SPAN_PAGES_MAX = 8,           /* 64 KiB: a span that one block keeps alive holds no more */
@@ -68,11 +66,11 @@ void na_sizeclass_init(void) {
         for (uint32_t step = 1; step <= 4; step++)
             define(index++, base + base / 4 * step);
 
-    na_class_table[0] = 2; /* malloc(0) */
-    while (--index > 0) {
-        uint32_t last = na_classes[index - 1].size / NA_CLASS_STEP; /* class 0 has no bytes */
-        memset(na_class_table + last + 1, (int)(2 * index),
-               na_classes[index].size / NA_CLASS_STEP - last);
+    na_class_table[0] = NA_BIN_SIZE; /* malloc(0) */
+    unsigned cls = 1;
+    for (unsigned steps = 1; steps <= NA_SMALL_MAX / NA_CLASS_STEP; steps++) {
+        if (steps * NA_CLASS_STEP > na_classes[cls].size) cls++;
+        na_class_table[steps] = (uint16_t)(cls * NA_BIN_SIZE);
     }
 }
 

@@ -53,9 +53,9 @@ typedef struct na_class {
 
 extern NA_NEAR na_class_t na_classes[NA_CLASS_COUNT];
 
-/* (size + 15) / 16 -> 2 * class. Twice, so that the hot path's address arithmetic (16-byte bins,
- * scale 8) needs no shift. Zero before na_sizeclass_init: class 0, whose bin has no credit. */
-extern uint8_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
+/* (size + 15) / 16 -> how many bytes into a thread cache the class's bin lies, which spares the hot
+ * path a multiplication. Zero before na_sizeclass_init: class 0, whose bin has no credit. */
+extern uint16_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
 
 void na_sizeclass_init(void);
 /* After that: each block is to have a byte more than was asked for, so that what lies right behind
@@ -66,7 +66,7 @@ extern bool na_sizes_spare;
 
 /* size <= NA_SMALL_MAX */
 NA_INLINE unsigned na_class_of(size_t size) {
-    return na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP] / 2u;
+    return na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP] / NA_BIN_SIZE;
 }
 
 /* The class of a page tag. */

@@ -273,7 +273,9 @@ NA_RACES_WITH_EMPTY static NA_NOINLINE void free_untagged(void *block, na_tcache
 static NA_NOINLINE void free_extended(void *block, uint32_t tag, na_release_t how) {
     na_tcache_t *tcache = na_self;
     unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
-    if (tcache->bins[cls].tag != tag || !na_bin_extend_push(tcache, cls, block))
+    const na_bin_t *bin = &tcache->bins[cls];
+    if (bin->tag != tag || NA_UNLIKELY(bin->head == block) ||
+        !na_bin_extend_push(tcache, cls, block))
         na_free_slow(block, tag, how, NULL);
 }
 
@@ -335,9 +337,13 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved
         }
     }
     unsigned cls = (tag & 0xffff) / NA_BIN_SIZE;
-    if (tag != NA_TAG_NONE && na_self->bins[cls].tag == tag &&
-        na_bin_quick_push(na_self, cls, block))
-        return;
+    if (tag != NA_TAG_NONE && na_self->bins[cls].tag == tag) {
+        if (NA_UNLIKELY(na_self->bins[cls].head == block)) { /* it was freed last */
+            na_misuse(how == NA_RELEASE_REALLOC ? "realloc of freed" : "double free of", block);
+            return;
+        }
+        if (na_bin_quick_push(na_self, cls, block)) return;
+    }
 
     na_span_t *span = tag == NA_TAG_NONE || na_every_event ? na_span_of(block) : NULL;
     if (span == NULL && tag == NA_TAG_NONE) {

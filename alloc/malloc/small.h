@@ -58,7 +58,9 @@ void na_free_late(na_tcache_t *tcache, void *block);
 
 NA_HOT void *na_pop(na_bin_t *bin) {
     if (NA_UNLIKELY(--bin->pop < 0)) return NULL;
-    void *block = bin->head, *next = *na_block_next(block);
+    void *block = bin->head;
+    NA_AS_RETURNED(block);
+    void *next = *na_block_next(block);
     bin->head = next;
     na_prefetch_to_write(next);
     return block;
@@ -66,8 +68,8 @@ NA_HOT void *na_pop(na_bin_t *bin) {
 
 /* The thread's bin for a size of at most NA_SMALL_MAX. */
 NA_HOT na_bin_t *na_bin_for(size_t size) {
-    size_t twice = na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP];
-    return (na_bin_t *)((char *)na_self + twice * (NA_BIN_SIZE / 2));
+    return (na_bin_t *)((char *)na_self +
+                        na_class_table[(size + NA_CLASS_STEP - 1) / NA_CLASS_STEP]);
 }
 
 NA_HOT void *na_alloc(size_t size, na_entry_t entry) {
@@ -82,10 +84,12 @@ NA_HOT na_bin_t *na_bin_for_tag(uint32_t tag) {
 }
 
 /* A block whose page carries `tag` goes to that bin; false: it is not to, or not before the slow
- * path has looked. */
+ * path has looked. It looks at the one that was freed last, too: free(p), free(p). */
 NA_HOT bool na_push(na_bin_t *bin, void *block, uint32_t tag) {
-    if (NA_UNLIKELY(bin->tag != tag) || NA_UNLIKELY(--bin->push < 0)) return false;
-    *na_block_next(block) = bin->head;
+    if (NA_UNLIKELY(bin->tag != tag)) return false;
+    void *head = bin->head;
+    if (NA_UNLIKELY(head == block) || NA_UNLIKELY(--bin->push < 0)) return false;
+    *na_block_next(block) = head;
     bin->head = block;
     return true;
 }

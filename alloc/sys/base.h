@@ -79,4 +79,12 @@ NA_INLINE void na_prefetch_to_write(const void *address) {
 #endif
 }
 
+/* A function's result, as soon as it is known: kept where it is returned. (gcc would have another
+ * pointer there, and move this one in the end.) */
+#ifdef __x86_64__
+#define NA_AS_RETURNED(pointer) __asm__("" : "+a"(pointer))
+#else
+#define NA_AS_RETURNED(pointer) ((void)0)
+#endif
+
 #endif

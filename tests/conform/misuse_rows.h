@@ -1,4 +1,4 @@
-ROW("double free", twice_at_once, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
+ROW("double free", twice_at_once, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  first by another", twice_first_by_another, EVERY, "c-NN N-NN c-NN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
@@ -8,9 +8,9 @@ ROW("  after many", twice_after_many, EVERY, "cNNN cNNN cNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  span given back", twice_after_span, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  after reuse", twice_after_reuse, EVERY, "ccNN c-NN ccNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  after reuse", twice_after_reuse, EVERY, "NNNN c-NN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  of an aligned block", aligned_twice, EVERY, "-!NN --NN -NNN", "NNNN NN-N NNNN",
+ROW("  of an aligned block", aligned_twice, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("free of block + 1", interior_1, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
@@ -41,9 +41,9 @@ ROW("  a mapping", mapping, ONE, "N... N... N...", "N... N... N...", "N... N... 
     "N... N... N...")
 ROW("  a mapping + 4096", mapping_middle, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
     "N... N... N...")
-ROW("realloc of freed", resize_freed, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
+ROW("realloc of freed", resize_freed, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  of freed, same size", resize_freed_same, EVERY, "--NN --NN --NN", "NNNN NN-N NNNN",
+ROW("  of freed, same size", resize_freed_same, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of block + 16", resize_interior, EVERY, "c-NN NNNN c-NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
@@ -65,7 +65,7 @@ ROW("  larger size", delete_larger, EVERY, "---- ---- ----", "NNNN NNNN NNNN", "
     "NNNN NNNN NNNN")
 ROW("  aligned, other size", delete_aligned_other, EVERY, "---- ---- ----", "NNNN NNNN NNNN",
     "-NNN -NNN -NNN", "NNNN NNNN NNNN")
-ROW("  twice", delete_twice, EVERY, "c!NN c-NN cNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
+ROW("  twice", delete_twice, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("new, free", new_free, EVERY, "---- ---- ----", "---- ---- ----", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")

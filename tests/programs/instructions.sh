@@ -43,7 +43,7 @@ realloc 101
 new 49
 new-array 49
 ring:30000 80
-stack:30000 268
+stack:30000 270
 wave:8000 232
 ring:100000 87
 stack:100000 87
