@@ -10,11 +10,13 @@
  *   -     it went on to the end
  *   !     worse: memory was given out that was not free, or was never malloc's
  *   .     there is no such cell
+ *   ?     it was not run
  *
  * The same program is run with the library by default, in its other modes, and without it, so with
- * the C library's malloc. With `all` as its argument it prints the table; without one it compares
- * each mode of the library with what is expected (misuse_rows.h). A cell that is expected to be *
- * depends on where things happen to lie. */
+ * the C library's malloc. With `all` as its argument it prints the table; else it compares the
+ * modes of the library with what is expected (misuse_rows.h): with `every` as its argument all
+ * cells, without one all by default and in the other modes those by the thread that has the block.
+ * A cell that is expected to be * depends on where things happen to lie. */
 #include "support/check.h"
 #include "support/child.h"
 
@@ -584,18 +586,16 @@ static char run_cell(const row_t *row, size_t size) {
     return progress->done ? (char)(letter - 'A' + 'a') : letter;
 }
 
-/* Each row on a line. */
-static int print_mode(void) {
+/* A line of each row: its cells of one way. */
+static int print_way(int one) {
     progress = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(progress != MAP_FAILED);
+    way = one;
     for (size_t r = 0; r < ROWS; r++) {
-        char line[CELLS + WAYS], *to = line;
-        for (way = 0; way < WAYS; way++) {
-            if (way != 0) *to++ = ' ';
-            for (size_t s = 0; s < SIZES; s++)
-                *to++ = rows[r].of >> s & 1 ? run_cell(&rows[r], sizes[s]) : '.';
-        }
-        *to++ = '\n';
+        char line[SIZES + 1];
+        for (size_t i = 0; i < SIZES; i++)
+            line[i] = rows[r].of >> i & 1 ? run_cell(&rows[r], sizes[i]) : '.';
+        line[SIZES] = '\n';
         if (write(STDOUT_FILENO, line, sizeof line) != sizeof line) return 3;
     }
     return 0;
@@ -610,15 +610,19 @@ static int without_library(void *context) {
 
 static char found[COLUMNS][ROWS][CELLS + WAYS];
 
-static void run_mode(size_t m) {
-    static child_result_t result;
-    const char *const env[] = {"NUMALLOC_NUMA=off", modes[m].setting, NULL};
-    child_run_self(&result, "print", NULL, env, without_library,
-                   (void *)(uintptr_t)modes[m].setting);
-    REQUIRE(child_exited(&result, 0) && strlen(result.out) == sizeof found[m]);
-    memcpy(found[m], result.out, sizeof found[m]);
+static void run_mode(size_t m, int ways) {
+    static const char *const print[WAYS] = {"print-0", "print-1", "print-2"};
     for (size_t r = 0; r < ROWS; r++)
-        found[m][r][CELLS + WAYS - 1] = '\0';
+        snprintf(found[m][r], sizeof found[m][r], "???? ???? ????");
+    for (int w = 0; w < ways; w++) {
+        static child_result_t result;
+        const char *const env[] = {"NUMALLOC_NUMA=off", modes[m].setting, NULL};
+        child_run_self(&result, print[w], NULL, env, without_library,
+                       (void *)(uintptr_t)modes[m].setting);
+        REQUIRE(child_exited(&result, 0) && strlen(result.out) == ROWS * (SIZES + 1));
+        for (size_t r = 0; r < ROWS; r++)
+            memcpy(found[m][r] + w * (SIZES + 1), result.out + r * (SIZES + 1), SIZES);
+    }
 }
 
 static bool stopped(char letter) {
@@ -663,18 +667,21 @@ static void print_table(void) {
 static void compare(size_t r) {
     for (size_t m = 0; m < MODES; m++)
         for (size_t c = 0; c < CELLS + WAYS - 1; c++)
-            CHECK_MSG(expected[r][m][c] == '*' || expected[r][m][c] == found[m][r][c],
+            CHECK_MSG(expected[r][m][c] == '*' || found[m][r][c] == '?' ||
+                          expected[r][m][c] == found[m][r][c],
                       "%s, %s: %s, and not %s", rows[r].name, modes[m].name, found[m][r],
                       expected[r][m]);
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "print") == 0) return print_mode();
+    const char *argument = argc > 1 ? argv[1] : "";
+    if (strncmp(argument, "print-", 6) == 0) return print_way(argument[6] - '0');
+    bool table = strcmp(argument, "all") == 0, every = table || strcmp(argument, "every") == 0;
     if (!check_is_ours()) check_skip("NA_TEST_LIB is not set");
     check_begin();
-    for (size_t m = 0; m < COLUMNS; m++)
-        run_mode(m);
-    if (argc > 1) {
+    for (size_t m = 0; m < (table ? COLUMNS : MODES); m++)
+        run_mode(m, every || m == BY_DEFAULT ? WAYS : 1);
+    if (table) {
         print_table();
         return 0;
     }
