@@ -85,15 +85,38 @@ void na_bin_renew(na_tcache_t *tcache, unsigned cls) {
 
 /* --- filling and emptying a bin; behind the gate --- */
 
+/* Of the larger classes a bin may hold few blocks: there are many such classes, and a thread that
+ * uses blocks of random sizes would have some of each. One that takes and frees many of one size
+ * has a larger bin for them. */
+#define NA_CAP_ALONE 16u
+#define NA_ALONE     4u /* its bin was dry or full so often, and no other larger class's */
+
+static void note_moved(na_tcache_t *tcache, unsigned cls) {
+    if (cls < NA_CLASS_EXTENDED) return;
+    if (tcache->moved != cls) {
+        tcache->moved = (uint8_t)cls;
+        tcache->moved_in_a_row = 0;
+    } else if (tcache->moved_in_a_row < NA_ALONE) {
+        tcache->moved_in_a_row++;
+    }
+}
+
+static uint32_t cap_usual(const na_tcache_t *tcache, unsigned cls) {
+    uint32_t most = na_classes[cls].cap_max;
+    bool alone = tcache->moved == cls && tcache->moved_in_a_row == NA_ALONE;
+    return alone && most < NA_CAP_ALONE ? NA_CAP_ALONE : most;
+}
+
 /* The most that a bin may hold. Where blocks of the larger classes go from thread to thread in any
  * order, all that these exchange are bins: larger ones spare them half of it. */
 static uint32_t cap_most(const na_tcache_t *tcache, unsigned cls) {
-    const na_class_t *c = &na_classes[cls];
+    uint32_t most = cap_usual(tcache, cls);
     if (cls < NA_CLASS_EXTENDED || !na_overflow_is_scattered(tcache) ||
         !na_transfer_is_wanted(tcache->node, cls))
-        return c->cap_max;
+        return most;
+    const na_class_t *c = &na_classes[cls];
     uint32_t twice = 2u * c->cap_max, threads = na_tcache_attached();
-    return twice * c->size <= NA_FLOW_BYTES / threads / threads ? twice : c->cap_max;
+    return twice > most && twice * c->size <= NA_FLOW_BYTES / threads / threads ? twice : most;
 }
 
 /* How much a bin may hold follows its use. It begins small: a thread that uses a class once touches
@@ -104,6 +127,7 @@ static uint32_t cap_most(const na_tcache_t *tcache, unsigned cls) {
 static void adapt_cap(na_tcache_t *tcache, unsigned cls, bool ran_over) {
     na_bin_state_t *state = &tcache->states[cls];
     const na_class_t *c = &na_classes[cls];
+    note_moved(tcache, cls);
     uint32_t most = cap_most(tcache, cls);
     bool pins =
         ran_over && (uint16_t)state->pops == state->popped && na_overflow_is_scattered(tcache);
@@ -143,7 +167,8 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
         blocks = take_from_spans(tcache, cls, want, grow, got);
     tcache->drawn += *got * c->size;
     na_overflow_drawn(tcache, *got * c->size);
-    uint32_t room = 2 * *got < c->cap_max ? 2 * *got : c->cap_max;
+    uint32_t room = 2 * *got, most = cap_usual(tcache, cls);
+    if (room > most) room = most;
     if (state->cap < room) state->cap = (uint16_t)room;
     return blocks;
 }

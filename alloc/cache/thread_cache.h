@@ -134,6 +134,8 @@ typedef struct na_tcache {
     uint8_t overflow_in_a_row; /* mixed batches kept since one was last sent home as a probe */
     uint8_t scattered;         /* of the latest batches, less those that were not; overflow.c */
     uint8_t quick;             /* renewals that may be quick before the next one is not; bin.h */
+    uint8_t moved, moved_in_a_row; /* class of 2 KiB or more whose bin was last dry or full, and
+                                    * how often no other was since; bin.c */
     uint16_t id;
     uint8_t node;
     uint32_t slow_calls;    /* since the last look at the clock */

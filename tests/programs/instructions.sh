@@ -42,9 +42,9 @@ mixed 71
 realloc 101
 new 49
 new-array 49
-ring:30000 80
-stack:30000 270
-wave:8000 232
+ring:30000 75
+stack:30000 102
+wave:8000 152
 ring:100000 87
 stack:100000 87
 stack:200000 87
