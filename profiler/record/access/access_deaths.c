@@ -1,10 +1,17 @@
 /* access_deaths.c - what is remembered of blocks that have ended, so that a sample finds the one
  * that was there at its time.
  *
- *   buckets   by the block's address, the latest WAYS lives of each bucket
+ *   sets      by the block's address, the latest SET_LIVES lives of each set, in a ring: a block
+ *             may be handed out hundreds of times until a sample of it is looked at
+ *   older     by the block's address, further back and ever fewer: of eight deaths in a bucket one
+ *             is kept until the next eight, of these each eighth until 64 later, and so on
  *   large     blocks above LARGE bytes, in a ring: their addresses are looked through
  *   watched   every life that covers a watched word, in a ring; a window is short, but a block may
  *             be handed out thousands of times in it
+ *
+ * The older lives do not say what was there in between. But where all that is remembered of an
+ * address is of one site, before the sample and after it, the block was that site's as well
+ * (na_deaths_around).
  *
  * Where all samples are of watched words, only those lives are kept: a block that is freed then
  * costs two comparisons.
@@ -14,8 +21,11 @@
  * counted as unresolved). Read by the access thread. */
 #include "profiler/record/access/access_priv.h"
 
-#define BUCKET_BITS   13u
-#define WAYS          4u
+#define SET_BITS      5u
+#define SET_LIVES     1024u
+#define BUCKET_BITS   11u
+#define OLDER         6u /* of a bucket; what came 8^5 deaths ago still has one before it */
+#define OLDER_BITS    3u
 #define LARGE         (32u << 10)
 #define LARGE_LIVES   256u
 #define WATCHED_LIVES 16384u
@@ -34,26 +44,42 @@ typedef struct ring {
 
 _Atomic bool na_access_on;
 
-static entry_t *buckets;
-static _Atomic uint8_t *turn; /* of a bucket: the way that is overwritten next */
-static ring_t large, watched;
+static ring_t sets[1u << SET_BITS], large, watched;
+static entry_t *older;
+static _Atomic uint32_t *deaths; /* of a bucket */
 na_deaths_asked_t na_deaths_asked;
 
 bool na_deaths_start(void) {
-    uint64_t bytes = ((uint64_t)sizeof(entry_t) * WAYS) << BUCKET_BITS;
-    buckets = na_own_alloc(bytes, bytes / 4);
-    turn = na_own_alloc(UINT64_C(1) << BUCKET_BITS, UINT64_C(1) << BUCKET_BITS);
+    uint64_t bytes = ((uint64_t)sizeof(entry_t) * SET_LIVES) << SET_BITS;
+    entry_t *lives = na_own_alloc(bytes, bytes / 4);
+    for (unsigned i = 0; i < 1u << SET_BITS; i++)
+        sets[i] = (ring_t){.entries = lives + (size_t)i * SET_LIVES, .mask = SET_LIVES - 1};
+    bytes = ((uint64_t)sizeof(entry_t) * OLDER) << BUCKET_BITS;
+    older = na_own_alloc(bytes, bytes / 4);
+    bytes = (uint64_t)sizeof *deaths << BUCKET_BITS;
+    deaths = na_own_alloc(bytes, bytes);
     large = (ring_t){.entries = na_own_alloc(LARGE_LIVES * sizeof(entry_t), 4096),
                      .mask = LARGE_LIVES - 1};
     watched = (ring_t){.entries = na_own_alloc(WATCHED_LIVES * sizeof(entry_t), 4096),
                        .mask = WATCHED_LIVES - 1};
     na_deaths_watch(0, 0);
     atomic_store(&na_deaths_asked.only_watched, false);
-    return buckets != NULL && turn != NULL && large.entries != NULL && watched.entries != NULL;
+    return lives != NULL && older != NULL && deaths != NULL && large.entries != NULL &&
+           watched.entries != NULL;
 }
 
 static uint32_t bucket_of(uintptr_t base) {
     return (uint32_t)(((uint64_t)base >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS));
+}
+
+static ring_t *set_of(uint32_t bucket) {
+    return &sets[bucket >> (BUCKET_BITS - SET_BITS)];
+}
+
+/* Seven of eight go to the first place, of the rest seven of eight to the second, ... */
+static entry_t *place_of_older(uint32_t bucket, uint32_t nth) {
+    unsigned place = (unsigned)__builtin_ctz(nth | UINT32_C(1) << 31) / OLDER_BITS;
+    return &older[bucket * OLDER + (place < OLDER ? place : OLDER - 1)];
 }
 
 static void write_entry(entry_t *e, const na_life_t *life) {
@@ -81,6 +107,13 @@ static void push_life(ring_t *r, const na_life_t *life) {
     write_entry(&r->entries[at & r->mask], life);
 }
 
+/* Of threads that come at once one may be forgotten. */
+static void push_cheaply(ring_t *r, const na_life_t *life) {
+    uint32_t at = atomic_load_explicit(&r->next, memory_order_relaxed);
+    atomic_store_explicit(&r->next, at + 1, memory_order_relaxed);
+    write_entry(&r->entries[at & r->mask], life);
+}
+
 static bool life_covers(const na_life_t *life, uintptr_t address) {
     return address - life->base < life->usable;
 }
@@ -97,10 +130,12 @@ void na_access_death(const void *block, uint64_t usable, const na_record_t *reco
     if (usable > LARGE) {
         push_life(&large, &life);
     } else {
-        uint32_t b = bucket_of(life.base);
-        uint8_t way = atomic_load_explicit(&turn[b], memory_order_relaxed);
-        atomic_store_explicit(&turn[b], (uint8_t)(way + 1), memory_order_relaxed);
-        write_entry(&buckets[(size_t)b * WAYS + way % WAYS], &life);
+        uint32_t bucket = bucket_of(life.base);
+        push_cheaply(set_of(bucket), &life);
+        uint32_t nth = atomic_load_explicit(&deaths[bucket], memory_order_relaxed) + 1;
+        atomic_store_explicit(&deaths[bucket], nth, memory_order_relaxed);
+        if (nth % (1u << OLDER_BITS) == 0)
+            write_entry(place_of_older(bucket, nth >> OLDER_BITS), &life);
     }
 }
 
@@ -141,6 +176,7 @@ typedef struct search {
 
 static void consider_life(search_t *s, entry_t *e) {
     na_life_t life;
+    if (s->address - e->life.base >= e->life.usable) return; /* most, torn or not */
     if (!read_entry(e, &life) || !life_covers(&life, s->address) ||
         life.record.epoch != na_profile_epoch)
         return;
@@ -161,11 +197,60 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
                     na_life_t *life) {
     search_t s = {.address = address, .ages = ages, .off = slack, .best = life};
     if (base != 0) {
-        entry_t *e = &buckets[(size_t)bucket_of(base) * WAYS];
-        for (unsigned i = 0; i < WAYS; i++)
-            consider_life(&s, &e[i]);
+        uint32_t bucket = bucket_of(base);
+        look_through(&s, set_of(bucket));
+        for (unsigned i = 0; i < OLDER && s.off != 0; i++)
+            consider_life(&s, &older[bucket * OLDER + i]);
     }
     if (s.off != 0 && na_deaths_watches(address)) look_through(&s, &watched);
     if (s.off != 0) look_through(&s, &large);
     return s.off < slack;
+}
+
+typedef struct around {
+    uint64_t ages;
+    uint64_t since_death, until_birth; /* of the nearest lives before and after; ~0: none */
+    na_life_t before, after;
+    bool any, other; /* lives are known; of another site, or of another size */
+} around_t;
+
+static void consider_around(around_t *a, const na_life_t *life) {
+    if (!a->any) a->after = *life;
+    a->any = true;
+    if (life->record.site != a->after.record.site || life->usable != a->after.usable) {
+        a->other = true;
+        return;
+    }
+    uint64_t until = after(life->record.birth, a->ages);
+    uint64_t since = life->death == NA_LIFE_LASTS ? 0 : after(a->ages, life->death);
+    if (since != 0 && since < a->since_death) {
+        a->since_death = since;
+        a->before = *life;
+    }
+    if (until != 0 && until < a->until_birth) {
+        a->until_birth = until;
+        a->after = *life;
+    }
+}
+
+static void consider_entry(around_t *a, uintptr_t base, entry_t *e) {
+    na_life_t life;
+    if (e->life.base == base && read_entry(e, &life) && life.base == base &&
+        life.record.epoch == na_profile_epoch)
+        consider_around(a, &life);
+}
+
+bool na_deaths_around(uintptr_t base, const na_life_t *now, uint64_t ages, na_life_t *life) {
+    around_t a = {.ages = ages, .since_death = UINT64_MAX, .until_birth = UINT64_MAX};
+    if (now != NULL) consider_around(&a, now);
+    uint32_t bucket = bucket_of(base);
+    ring_t *set = set_of(bucket);
+    for (unsigned i = 0; i < SET_LIVES && !a.other; i++)
+        consider_entry(&a, base, &set->entries[i]);
+    for (unsigned i = 0; i < OLDER && !a.other; i++)
+        consider_entry(&a, base, &older[bucket * OLDER + i]);
+    if (a.other || a.since_death == UINT64_MAX || a.until_birth == UINT64_MAX) return false;
+    *life = a.before;
+    life->death = a.after.record.birth;
+    return true;
 }

@@ -42,7 +42,9 @@ static NA_NOINLINE void resolve_slowly(uintptr_t address, uint64_t moment, na_re
     /* The block there now is too young: another was there, or the clocks differ. */
     na_life_t life;
     uintptr_t base = found.kind == NA_LOOKUP_FREE ? 0 : found.base;
-    if (na_deaths_find(address, base, ages, off, &life)) {
+    const na_life_t *now = to->target == NA_NPROF_TARGET_HEAP ? &to->life : NULL;
+    if (na_deaths_find(address, base, ages, off, &life) ||
+        (base != 0 && off == SLACK && na_deaths_around(base, now, ages, &life))) {
         to->target = NA_NPROF_TARGET_HEAP;
         to->life = life;
     } else if (off == SLACK) {
