@@ -3,6 +3,7 @@
  *
  *   load team     thread "writer" writes all words of one block, "reader" reads all of another
  *   load reuse    one thread takes, writes and frees blocks of two sites in turn: one address
+ *   load renew    the same of one site, without a pause
  *   load gone     one thread uses blocks of one site; told to, it ends them and uses another
  *   load update   one thread adds to all words of one block, each by one instruction, in turn a
  *                 locked one
@@ -176,17 +177,20 @@ __attribute__((noinline)) static void use_two(volatile uint64_t *block) {
         block[i] = 2 * i;
 }
 
+static bool one_site;
+
 static void *reuser(void *unused) {
     say_thread("reuser");
     pthread_barrier_wait(&barrier);
     for (unsigned n = 0; !over; n++) {
-        volatile uint64_t *block = n % 2 == 0 ? alloc_one() : alloc_two();
-        if (n % 2 == 0)
+        bool first = one_site || n % 2 == 0;
+        volatile uint64_t *block = first ? alloc_one() : alloc_two();
+        if (first)
             use_one(block);
         else
             use_two(block);
         free((void *)(uintptr_t)block);
-        if (n % 8 == 7) pause_us(100);
+        if (!one_site && n % 8 == 7) pause_us(100);
     }
     return unused;
 }
@@ -370,7 +374,8 @@ int main(int argc, char **argv) {
         say("updated", updated, BLOCK);
         say("update_all", (void *)(uintptr_t)update_all, 128);
         pthread_create(&thread[threads++], NULL, updater, NULL);
-    } else if (strcmp(what, "reuse") == 0) {
+    } else if (strcmp(what, "reuse") == 0 || strcmp(what, "renew") == 0) {
+        one_site = strcmp(what, "renew") == 0;
         say("use_one", (void *)(uintptr_t)use_one, 64);
         say("use_two", (void *)(uintptr_t)use_two, 64);
         pthread_create(&thread[threads++], NULL, reuser, NULL);

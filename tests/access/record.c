@@ -7,6 +7,8 @@
  *                       else is right
  *   update SOURCE       what one instruction reads and writes is said to be both
  *   reuse SOURCE        blocks that take turns at one address are told apart
+ *   renew SOURCE        of blocks of one site that follow each other at one address, faster than
+ *                       samples are looked at, the site is known
  *   gone SOURCE         blocks that end while nobody watches them are found to be gone
  *   pool SOURCE         blocks of a pool that lie in one heap block are told apart, and from it
  *   kinds SOURCE        page faults: each kind of memory is named, each page once; with
@@ -233,6 +235,43 @@ static void test_reuse(const char *source) {
     CHECK(site[0] != 0 && site[1] != 0 && site[0] != site[1]);
     CHECK_MSG(unresolved * 1000 <= of[0] + of[1], "%u of %u unresolved", unresolved, of[0] + of[1]);
     check_say("%u and %u hits, %u unresolved\n", of[0], of[1], unresolved);
+    numalloc_profile_close(p);
+    run_clean(&r);
+}
+
+/* ---- renew ---- */
+
+static bool renewed_enough(const run_t *r, numalloc_profile_t *p) {
+    return samples_by(r, p, 0) >= 500;
+}
+
+static void test_renew(const char *source) {
+    run_t r;
+    run_start(&r, "renew", source, (condition_t){0});
+    run_until_line(&r, "ready");
+    run_wait_for(&r, renewed_enough);
+    run_end(&r);
+    numalloc_profile_t *p = must_open(r.file);
+    uint32_t site = 0, of = 0, unresolved = 0;
+    for (size_t i = 0; i < numalloc_profile_accesses(p); i++) {
+        numalloc_profile_access_t a;
+        REQUIRE(numalloc_profile_access(p, i, &a, sizeof a) == 0);
+        if (user_of(&r, a.ip) != 0) continue;
+        of++;
+        numalloc_profile_access_object_t o;
+        if (numalloc_profile_access_object(p, a.object, &o, sizeof o) != 0) {
+            unresolved++;
+            continue;
+        }
+        if (site == 0) site = o.site;
+        CHECK_MSG(o.site == site, "a block of site %u, not %u", o.site, site);
+        CHECK(a.address - o.base < 1024);
+        CHECK(o.birth_ns <= a.ns + 100000);
+        CHECK_MSG(o.death_ns >= a.ns - 100000, "dead at %lu, accessed at %lu",
+                  (unsigned long)o.death_ns, (unsigned long)a.ns);
+    }
+    CHECK_MSG(unresolved * 50 <= of, "%u of %u unresolved", unresolved, of);
+    check_say("%u hits, %u unresolved\n", of, unresolved);
     numalloc_profile_close(p);
     run_clean(&r);
 }
@@ -578,7 +617,8 @@ static void load_module(void) {
  * library. */
 static void need_perf(const char *test) {
     bool watch = strcmp(test, "watch") == 0 || strcmp(test, "reuse") == 0 ||
-                 strcmp(test, "gone") == 0 || strcmp(test, "pool") == 0;
+                 strcmp(test, "renew") == 0 || strcmp(test, "gone") == 0 ||
+                 strcmp(test, "pool") == 0;
     if (!watch && strcmp(test, "kinds") != 0) return;
     static volatile uint64_t word;
     struct perf_event_attr attr = {.size = PERF_ATTR_SIZE_VER5,
@@ -625,6 +665,8 @@ int main(int argc, char **argv) {
         test_update(source);
     else if (strcmp(test, "reuse") == 0)
         test_reuse(source);
+    else if (strcmp(test, "renew") == 0)
+        test_renew(source);
     else if (strcmp(test, "gone") == 0)
         test_gone(source);
     else if (strcmp(test, "kinds") == 0)

@@ -71,7 +71,7 @@ Test(access_deaths, between_two_lives_of_a_site_is_another_of_it) {
         live_and_die(BASE, 7, 20);
     na_life_t present = living(BASE, 7), life;
     unsigned exact = 0, around = 0;
-    for (uint32_t i = LIVES - 32000; i < LIVES; i += 11) {
+    for (uint32_t i = LIVES - 16000; i < LIVES; i += 11) {
         uint64_t at = from + 40 * (uint64_t)i + 10;
         if (find(BASE, at, &life)) {
             exact++;
@@ -85,9 +85,34 @@ Test(access_deaths, between_two_lives_of_a_site_is_another_of_it) {
     cr_assert_gt(exact, 5);
     cr_assert_gt(around, 1000);
     /* Without one there now, too, as long as a later one is known. */
-    cr_assert(na_deaths_around(BASE, NULL, from + 40 * (uint64_t)(LIVES - 32000) + 10, &life));
+    cr_assert(na_deaths_around(BASE, NULL, from + 40 * (uint64_t)(LIVES - 16000) + 10, &life));
     cr_assert_not(na_deaths_around(BASE, NULL, now + 10, &life), "nothing is known to follow");
     cr_assert_not(na_deaths_around(BASE, &present, from - 100, &life), "nothing came before");
+}
+
+/* The first of all is kept long enough that the next ones have one before them. */
+Test(access_deaths, a_young_address_has_its_first_life) {
+    start();
+    uint64_t from = now;
+    for (uint32_t i = 0; i < 5000; i++)
+        live_and_die(BASE, 7, 20);
+    na_life_t present = living(BASE, 7), life;
+    for (uint32_t i = 1; i < 3900; i++) {
+        uint64_t at = from + 40 * (uint64_t)i + 10;
+        cr_assert(find(BASE, at, &life) || na_deaths_around(BASE, &present, at, &life), "%u", i);
+        cr_assert_eq(na_life_off(&life, at), 0);
+    }
+}
+
+/* The address was another site's before: the time in between may be either's. */
+Test(access_deaths, nothing_is_said_between_two_sites) {
+    start();
+    live_and_die(BASE, 8, 20);
+    uint64_t from = now;
+    for (uint32_t i = 0; i < 2000; i++)
+        live_and_die(BASE, 7, 20);
+    na_life_t present = living(BASE, 7), life;
+    cr_assert_not(na_deaths_around(BASE, &present, from + 50, &life));
 }
 
 Test(access_deaths, nothing_is_said_where_two_sites_take_turns) {

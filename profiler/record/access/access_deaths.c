@@ -3,15 +3,16 @@
  *
  *   sets      by the block's address, the latest SET_LIVES lives of each set, in a ring: a block
  *             may be handed out hundreds of times until a sample of it is looked at
- *   older     by the block's address, further back and ever fewer: of eight deaths in a bucket one
- *             is kept until the next eight, of these each eighth until 64 later, and so on
+ *   older     by the block's address, further back and ever fewer: of seven deaths in a bucket one
+ *             is kept until seven later, of these each seventh until 49 later, and so on; and the
+ *             first of all. (Seven, so that of two sites which take turns both are met.)
  *   large     blocks above LARGE bytes, in a ring: their addresses are looked through
  *   watched   every life that covers a watched word, in a ring; a window is short, but a block may
  *             be handed out thousands of times in it
  *
- * The older lives do not say what was there in between. But where all that is remembered of an
- * address is of one site, before the sample and after it, the block was that site's as well
- * (na_deaths_around).
+ * The older lives do not say what was there in between. But where an address is one site's, all of
+ * late, and the nearest lives before the sample and after it are that site's, the block was that
+ * site's as well (na_deaths_around).
  *
  * Where all samples are of watched words, only those lives are kept: a block that is freed then
  * costs two comparisons.
@@ -24,8 +25,9 @@
 #define SET_BITS      5u
 #define SET_LIVES     1024u
 #define BUCKET_BITS   11u
-#define OLDER         6u /* of a bucket; what came 8^5 deaths ago still has one before it */
-#define OLDER_BITS    3u
+#define OLDER         6u /* of a bucket; the last is overwritten every 7^6 deaths */
+#define OLDER_EVERY   7u
+#define AROUND_AGES   4096u /* a power of two; a millisecond at most */
 #define LARGE         (32u << 10)
 #define LARGE_LIVES   256u
 #define WATCHED_LIVES 16384u
@@ -76,10 +78,12 @@ static ring_t *set_of(uint32_t bucket) {
     return &sets[bucket >> (BUCKET_BITS - SET_BITS)];
 }
 
-/* Seven of eight go to the first place, of the rest seven of eight to the second, ... */
+/* Six of seven go to the first place, of the rest six of seven to the second, ... */
 static entry_t *place_of_older(uint32_t bucket, uint32_t nth) {
-    unsigned place = (unsigned)__builtin_ctz(nth | UINT32_C(1) << 31) / OLDER_BITS;
-    return &older[bucket * OLDER + (place < OLDER ? place : OLDER - 1)];
+    unsigned place = 0;
+    for (; place < OLDER - 1 && nth % OLDER_EVERY == 0; place++)
+        nth /= OLDER_EVERY;
+    return &older[bucket * OLDER + place];
 }
 
 static void write_entry(entry_t *e, const na_life_t *life) {
@@ -134,8 +138,10 @@ void na_access_death(const void *block, uint64_t usable, const na_record_t *reco
         push_cheaply(set_of(bucket), &life);
         uint32_t nth = atomic_load_explicit(&deaths[bucket], memory_order_relaxed) + 1;
         atomic_store_explicit(&deaths[bucket], nth, memory_order_relaxed);
-        if (nth % (1u << OLDER_BITS) == 0)
-            write_entry(place_of_older(bucket, nth >> OLDER_BITS), &life);
+        if (nth == 1)
+            write_entry(&older[bucket * OLDER + OLDER - 1], &life);
+        else if (nth % OLDER_EVERY == 0)
+            write_entry(place_of_older(bucket, nth / OLDER_EVERY), &life);
     }
 }
 
@@ -208,19 +214,21 @@ bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t s
 }
 
 typedef struct around {
+    uintptr_t base;
     uint64_t ages;
     uint64_t since_death, until_birth; /* of the nearest lives before and after; ~0: none */
     na_life_t before, after;
-    bool any, other; /* lives are known; of another site, or of another size */
+    na_life_t late; /* one of late; usable 0: none */
+    bool other;     /* one of late is of another site, or of another size, than `late` */
 } around_t;
 
-static void consider_around(around_t *a, const na_life_t *life) {
-    if (!a->any) a->after = *life;
-    a->any = true;
-    if (life->record.site != a->after.record.site || life->usable != a->after.usable) {
-        a->other = true;
-        return;
-    }
+static bool is_alike(const na_life_t *a, const na_life_t *b) {
+    return a->record.site == b->record.site && a->usable == b->usable;
+}
+
+static void consider_around(around_t *a, const na_life_t *life, bool late) {
+    if (late && a->late.usable == 0) a->late = *life;
+    if (late && !is_alike(life, &a->late)) a->other = true;
     uint64_t until = after(life->record.birth, a->ages);
     uint64_t since = life->death == NA_LIFE_LASTS ? 0 : after(a->ages, life->death);
     if (since != 0 && since < a->since_death) {
@@ -233,24 +241,28 @@ static void consider_around(around_t *a, const na_life_t *life) {
     }
 }
 
-static void consider_entry(around_t *a, uintptr_t base, entry_t *e) {
+static void consider_entry(around_t *a, entry_t *e, bool late) {
     na_life_t life;
-    if (e->life.base == base && read_entry(e, &life) && life.base == base &&
+    if (e->life.base == a->base && read_entry(e, &life) && life.base == a->base &&
         life.record.epoch == na_profile_epoch)
-        consider_around(a, &life);
+        consider_around(a, &life, late);
 }
 
 bool na_deaths_around(uintptr_t base, const na_life_t *now, uint64_t ages, na_life_t *life) {
-    around_t a = {.ages = ages, .since_death = UINT64_MAX, .until_birth = UINT64_MAX};
-    if (now != NULL) consider_around(&a, now);
+    around_t a = {.base = base, .ages = ages, .since_death = UINT64_MAX, .until_birth = UINT64_MAX};
+    if (now != NULL) consider_around(&a, now, true);
     uint32_t bucket = bucket_of(base);
     ring_t *set = set_of(bucket);
     for (unsigned i = 0; i < SET_LIVES && !a.other; i++)
-        consider_entry(&a, base, &set->entries[i]);
+        consider_entry(&a, &set->entries[i], true);
     for (unsigned i = 0; i < OLDER && !a.other; i++)
-        consider_entry(&a, base, &older[bucket * OLDER + i]);
-    if (a.other || a.since_death == UINT64_MAX || a.until_birth == UINT64_MAX) return false;
+        consider_entry(&a, &older[bucket * OLDER + i], false);
+    if (a.other || a.since_death == UINT64_MAX || a.until_birth == UINT64_MAX ||
+        !is_alike(&a.before, &a.after) || !is_alike(&a.before, &a.late))
+        return false;
     *life = a.before;
-    life->death = a.after.record.birth;
+    uint64_t from = ages & ~(uint64_t)(AROUND_AGES - 1);
+    life->record.birth = from & NA_RECORD_TIME_MASK;
+    life->death = (from + AROUND_AGES) & NA_RECORD_TIME_MASK;
     return true;
 }
