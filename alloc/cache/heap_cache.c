@@ -82,7 +82,7 @@ static bool has_cache(na_tcache_t *tcache) {
 
 void na_heap_cache_revoke(na_heap_cache_t *cache, na_track_t *track) {
     cache->credit = 0;
-    cache->until_sample = na_sampler_draw_large(track);
+    cache->until_sample = na_sampler_draw_bytes(track);
 }
 
 na_heap_list_t *na_heap_list_filled(na_tcache_t *tcache, na_heap_t *heap, unsigned cls) {

@@ -59,6 +59,15 @@ static void clear_bins(na_tcache_t *tcache) {
         tcache->large_bins.head[slot] = &na_large_bins_end;
 }
 
+/* Large blocks are drawn by number: so many takes that no drawn one is among, which are counted.
+ * (That which the slow path hands out is counted there, large.c.) */
+static int32_t up_to_drawn(na_tcache_t *tcache, int32_t credit) {
+    int64_t undrawn = tcache->large_until_sample - 1;
+    if (credit > undrawn) credit = undrawn < 0 ? 0 : (int32_t)undrawn;
+    tcache->large_until_sample -= credit;
+    return credit;
+}
+
 /* Beside its part the thread has room for what it earned. */
 static void open_bins(na_tcache_t *tcache) {
     uint64_t most = na_run_cache_share(tcache->node),
@@ -68,7 +77,9 @@ static void open_bins(na_tcache_t *tcache) {
     bool may = na_run_cache_may_keep() && !na_every_event;
     if (NA_UNLIKELY(tcache->large_bins.head[0] == NULL)) clear_bins(tcache);
     set_limit(tcache, !may ? 0 : share < most ? share : most);
-    grant_credit(tcache, !may || is_watched(tcache) ? 0 : CREDIT);
+    int32_t credit = !may || is_watched(tcache) ? 0 : CREDIT;
+    if (NA_UNLIKELY(na_samples_number())) credit = up_to_drawn(tcache, credit);
+    grant_credit(tcache, credit);
     bar(tcache, na_tcache_watched(tcache));
 }
 

@@ -24,7 +24,8 @@
  * Credit. Takes count down what was granted of them; one without credit is a slow path, which looks
  * at the clock and for what else threads are to notice, and grants new credit. It grants none where
  * every take has to be looked at: in mode sample, whose large blocks are drawn one by one, and on
- * machines with several nodes, where the thread may have moved. Gives need no credit: who only
+ * machines with several nodes, where the thread may have moved. Where blocks are guarded, it ends
+ * before the next one that is drawn. Gives need no credit: who only
  * gives soon has no room. On several nodes they are barred from the hot path: there is no room to
  * be seen. While every event is wanted, under memory pressure, and where nothing is to be kept
  * (NUMALLOC_PURGE_DELAY=0) the bins are closed: the limit is 0.

@@ -150,14 +150,15 @@ typedef struct na_tcache {
     uint8_t policy;    /* on the pseudo-node: its thread's policy when last looked at, 0: never */
     bool pinned;       /* the thread asked for this node (numalloc_set_thread_node) */
     bool left;         /* a thread that it was attached to has ended, or moved (young.h) */
-    int64_t large_until_sample;
+    int64_t large_until_sample;                       /* as na_sampler_draw_large has it */
     uint64_t large_allocs, large_frees, remote_frees; /* large ones: see na_large_given */
     /* large_bins.h: bytes that they may hold; what is left of that, and how many runs they hold;
      * takes left, of as many that were granted. */
     uint64_t large_limit;
     int64_t large_room;
     int32_t large_takes, large_granted;
-    bool large_barred; /* `large_room` is less by NA_LARGE_BARRED */
+    bool large_barred;         /* `large_room` is less by NA_LARGE_BARRED */
+    uint8_t large_sample_step; /* what large_until_sample was drawn by (sampler.h) */
     /* Bytes: runs that went to the node since the last tidying and did not come back; room that
      * those which did have earned. */
     uint32_t large_sent, large_earned;

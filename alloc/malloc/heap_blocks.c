@@ -27,7 +27,7 @@ static bool renew_credit(na_tcache_t *tcache, unsigned cls) {
         cache->until_sample == INT64_MAX ? INT64_MAX : cache->until_sample + cache->credit;
     bool sampled = na_samples_bytes() && until < size;
     if (sampled)
-        until = na_sampler_draw_large(&tcache->track);
+        until = na_sampler_draw_bytes(&tcache->track);
     else if (until != INT64_MAX)
         until -= size;
     if (na_every_event) grant = 0;

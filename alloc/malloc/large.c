@@ -19,6 +19,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
 #include "alloc/thread/attach.h"
+#include "alloc/track/guarded.h"
 #include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
@@ -216,7 +217,7 @@ static bool is_recorded(na_tcache_t *tcache, size_t bytes) {
     if (!na_samples_bytes()) return false;
     tcache->large_until_sample -= (int64_t)bytes;
     if (tcache->large_until_sample > 0) return false;
-    tcache->large_until_sample = na_sampler_draw_large(&tcache->track);
+    tcache->large_until_sample = na_sampler_draw_large(&tcache->track, &tcache->large_sample_step);
     return true;
 }
 
@@ -394,8 +395,35 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
     return block;
 }
 
+/* A guarded block for one that is drawn (guarded.h): by the profile, by bytes, which then still
+ * waits for its sample if there is none; else by number (large_bins.h counts those that the bins
+ * give). NULL: not this one. */
+static NA_COLD NA_NOINLINE void *take_guarded(size_t size, na_entry_t entry) {
+    if (!na_guard_wants(size)) return NULL;
+    na_tcache_t *tcache = na_tcache_enter();
+    if (tcache == NULL) return NULL;
+    size_t usable = (size_t)pages_for(size) << NA_PAGE_SHIFT;
+    void *block = NULL;
+    if (na_samples_bytes() ? tcache->large_until_sample <= (int64_t)usable
+                           : --tcache->large_until_sample <= 0) {
+        block = na_guard_take(&tcache->track, size, usable, tcache->large_sample_step, entry);
+        if (block != NULL || !na_samples_bytes())
+            tcache->large_until_sample =
+                na_sampler_draw_large(&tcache->track, &tcache->large_sample_step);
+    }
+    na_tcache_leave(tcache);
+    return block;
+}
+
 /* What the bins have not, or not without a look. */
 static NA_NOINLINE void *alloc_slow(size_t size, size_t alignment, na_entry_t entry, bool *zeroed) {
+    if (NA_UNLIKELY(na_guard != NULL)) {
+        void *guarded = take_guarded(size, entry);
+        if (guarded != NULL) {
+            if (zeroed != NULL) *zeroed = true;
+            return guarded;
+        }
+    }
     na_tcache_t *tcache = na_self;
     void *block = NULL;
     if (alignment <= NA_PAGE_SIZE && size > NA_SMALL_MAX && size <= NA_LARGE_BINS_SIZE &&

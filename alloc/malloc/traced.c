@@ -5,15 +5,50 @@
 
 #include "alloc/malloc/poll.h"
 #include "alloc/malloc/small.h"
+#include "alloc/track/guarded.h"
+#include "alloc/track/sampler.h"
 
 _Atomic(na_traced_alloc_t *) na_traced_alloc_by = na_traced_alloc;
 _Atomic(na_traced_free_t *) na_traced_free_by = na_traced_free;
 
+/* What is called for a block that is not drawn. */
+static _Atomic(na_traced_alloc_t *) undrawn_by = na_traced_alloc;
+
+/* NULL: the block is one of the bin's after all. */
+static NA_COLD NA_NOINLINE void *take_drawn(size_t requested, na_entry_t entry, na_tcache_t *tcache,
+                                            unsigned cls) {
+    na_bin_state_t *state = &tcache->states[cls];
+    if (state->cap == 0 || na_section_alarmed(&tcache->track)) return NULL;
+    tcache->bins[cls].pop = 0; /* as in na_traced_take */
+    void *block = na_guard_take(&tcache->track, requested, state->size, state->sample_step, entry);
+    state->until_sample = na_sampler_draw(&tcache->track, state->size, &state->sample_step);
+    return block;
+}
+
+/* (What the slow path takes from the bin it counts itself.) */
+static void *alloc_or_draw(size_t requested, na_entry_t entry, na_tcache_t *tcache, unsigned cls) {
+    na_bin_state_t *state = &tcache->states[cls];
+    if (NA_UNLIKELY(state->until_sample < (int64_t)state->size)) {
+        void *block = take_drawn(requested, entry, tcache, cls);
+        if (block != NULL) return block;
+    } else if (state->count != 0) {
+        state->until_sample -= state->size;
+    }
+    return atomic_load_explicit(&undrawn_by, memory_order_relaxed)(requested, entry, tcache, cls);
+}
+
 void na_traced_choose(const na_hooks_t *hooks) {
     if (na_harden != 0) return; /* hardened.h has its own */
     bool theirs = hooks->traced_alloc != NULL && na_section_by_membarrier;
-    atomic_store(&na_traced_alloc_by, theirs ? hooks->traced_alloc : na_traced_alloc);
+    na_traced_alloc_t *alloc = theirs ? hooks->traced_alloc : na_traced_alloc;
+    atomic_store(&undrawn_by, alloc);
+    atomic_store(&na_traced_alloc_by, na_guard_wants(0) ? alloc_or_draw : alloc);
     atomic_store(&na_traced_free_by, theirs ? hooks->traced_free : na_traced_free);
+}
+
+void na_traced_guard(void) {
+    const na_hooks_t *hooks = atomic_load(&na_hooks);
+    if (hooks != NULL) na_traced_choose(hooks);
 }
 
 void *na_traced_alloc(size_t requested, na_entry_t entry, na_tcache_t *tcache, unsigned cls) {

@@ -10,6 +10,9 @@
  * is a constant then, by giving na_traced_take and na_traced_give a function of its own
  * (na_hooks_t.traced_alloc, profiler/record/usual.c): the same code, with one call less.
  *
+ * Where blocks are guarded, each malloc counts down to the next block that is drawn (sampler.h)
+ * first, and drawn ones are not the bin's.
+ *
  * One call in NA_TIMED_EACH is drawn to be timed (timing.h): traced.c. */
 #ifndef NUMALLOC_ALLOC_MALLOC_TRACED_H
 #define NUMALLOC_ALLOC_MALLOC_TRACED_H
@@ -38,6 +41,8 @@ extern NA_NEAR _Atomic(na_traced_free_t *) na_traced_free_by;
 /* Between na_switch_prepare and na_switch_on (thread/switch.h): before a thread can find that every
  * event is wanted. */
 void na_traced_choose(const na_hooks_t *hooks);
+/* The guards begin, in the library's constructor: for a profile that runs already. */
+void na_traced_guard(void);
 
 /* Of the calling thread's cache, whose until_timed is not 0; the hot path has found no credit in
  * the bin. */

@@ -141,7 +141,7 @@ static na_tcache_t *make_tcache(unsigned node) {
     na_switch_new_tcache(tcache);
     for (unsigned cls = 1; cls < NA_CLASS_COUNT; cls++)
         tcache->bins[cls].tag = na_tag(cls, na_classes[cls].pooled ? NA_OWNER_POOL | node : id);
-    tcache->large_until_sample = na_sampler_draw_large(&tcache->track);
+    tcache->large_until_sample = na_sampler_draw_large(&tcache->track, &tcache->large_sample_step);
     tcache->holder = na_thread_tag();
     tcache->phase = NA_TCACHE_ATTACHED;
     na_tcache_add(tcache);

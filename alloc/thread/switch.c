@@ -150,7 +150,8 @@ void na_switch_alarmed(na_tcache_t *tcache) {
                 na_sampler_draw(&tcache->track, state->size, &state->sample_step);
             na_bin_grant(tcache, cls);
         }
-        tcache->large_until_sample = na_sampler_draw_large(&tcache->track);
+        tcache->large_until_sample =
+            na_sampler_draw_large(&tcache->track, &tcache->large_sample_step);
         na_heap_cache_switched(tcache);
     }
     if (na_controller != NULL) na_controller->attend(tcache);

@@ -17,7 +17,7 @@ void *na_guard_take(na_track_t *track, size_t requested, size_t usable, uint8_t 
     na_record_t *record;
     const na_hooks_t *hooks = na_section_enter(track);
     double chance = na_sampler_chance(usable, step);
-    void *block = guard->take(requested, chance, entry, &record);
+    void *block = guard->take(requested, usable, chance, entry, &record);
     if (block != NULL && hooks != NULL)
         na_event_alloc(track, hooks, record, block, requested, usable, entry, NULL, NULL, true);
     na_section_leave(track);

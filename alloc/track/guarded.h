@@ -1,15 +1,17 @@
 /* guarded.h - the allocator's side of guarded blocks (NUMALLOC_GUARD).
  *
- * A guarded block lies in the guard area, one range of addresses that is in no region and not in
- * the page map: so its pages have no tag, every free and realloc of it comes to a slow path that
- * finds no span there, and asks na_guard_holds. What a block is, which blocks are guarded, and what
- * is said of errors is the business of profiler/guard, which registers itself here; the allocator
- * knows its functions.
+ * A guarded block, or one between canaries, lies in the guard area, one range of addresses that is
+ * in no region and not in the page map: so its pages have no tag, every free and realloc of it
+ * comes to a slow path that finds no span there, and asks na_guard_holds. What a block is, which
+ * blocks are guarded, and what is said of errors is the business of profiler/guard, which registers
+ * itself here; the allocator knows its functions.
  *
  * Which blocks: those that the sampler draws (sampler.h). Without a profile of mode sample it draws
- * one block in so many, of any small size class with the same chance (na_sampler_each); in mode
- * sample those that the profile draws. In modes that record every event nobody draws, and none is
- * guarded. The hot path does not know of any of it.
+ * one block in so many, of any small size class with the same chance (na_sampler_each), and large
+ * ones of up to NA_GUARD_MOST bytes; in mode sample those that the profile draws. In modes that
+ * record every event each call of a small block comes by traced.h, which then draws as well. Where
+ * every block is to have a record from the first on (na_record_all), none is guarded. The hot path
+ * does not know of any of it.
  *
  * Thread-safe and async-signal-safe, as malloc and free are; nothing here allocates. */
 #ifndef NUMALLOC_ALLOC_TRACK_GUARDED_H
@@ -22,25 +24,41 @@
 #include "alloc/track/hooks.h"
 #include "alloc/track/track.h"
 
+typedef struct na_guard_found {
+    uintptr_t block;
+    size_t size; /* as asked for */
+    na_record_t *record;
+} na_guard_found_t;
+
 typedef struct na_guard {
-    /* A block of `size` bytes for one that was drawn, which had the chance `chance` to be; NULL:
-     * not this one. *record: what the registry keeps of a block, for the profiler's hooks. Inside a
-     * section. */
-    void *(*take)(size_t size, double chance, na_entry_t entry, na_record_t **record);
+    /* A block of `size` bytes for one of a class of `usable` that was drawn, which had the chance
+     * `chance` to be; NULL: not this one. *record: what the registry keeps of a block, for the
+     * profiler's hooks. Inside a section. */
+    void *(*take)(size_t size, size_t usable, double chance, na_entry_t entry,
+                  na_record_t **record);
     /* The block that begins here is given back. False: there is none, or not any more, which was
      * reported. */
     bool (*give)(void *block, na_release_t how);
     /* Size of the live block that begins here, as asked for; SIZE_MAX: there is none. */
     size_t (*size)(const void *block);
     na_record_t *(*record)(const void *block);
+    /* The live block that this address lies in; false: none. Without a lock: it may end meanwhile.
+     */
+    bool (*find)(const void *address, na_guard_found_t *found);
     /* realloc of no live block. */
     void (*not_live)(const void *block);
     void (*before_fork)(void);
     void (*after_fork)(bool child);
 } na_guard_t;
 
+#define NA_GUARD_MOST ((size_t)256 << 10) /* bytes of a block */
+
 /* NULL: off. Set once, before the area is there. */
 extern NA_NEAR const na_guard_t *na_guard;
+/* A block of this size may be guarded. */
+NA_INLINE bool na_guard_wants(size_t size) {
+    return na_guard != NULL && size <= NA_GUARD_MOST && !na_record_all;
+}
 /* SIGSEGV and SIGBUS come to the guards' handler first. */
 extern NA_NEAR bool na_guard_has_signals;
 /* 0 bytes: there is none. */

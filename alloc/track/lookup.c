@@ -6,11 +6,34 @@
 #include "alloc/central/mixed.h"
 #include "alloc/central/sizeclass.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/track/guarded.h"
 #include "alloc/track/recording.h"
 #include "pagemap/pagemap.h"
 
+/* Two words; what changes between the two readings is a block that ends or begins. */
+static NA_COLD void in_guard_area(const void *address, na_found_t *found) {
+    na_guard_found_t guarded;
+    found->kind = NA_LOOKUP_FREE;
+    if (na_guard == NULL || !na_guard->find(address, &guarded)) return;
+    uint64_t *words = guarded.record->words, first[2];
+    first[0] = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
+    first[1] = __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
+    bool same = first[0] == __atomic_load_n(&words[0], __ATOMIC_RELAXED) &&
+                first[1] == __atomic_load_n(&words[1], __ATOMIC_RELAXED);
+    memcpy(&found->record, first, sizeof found->record);
+    found->base = guarded.block;
+    found->usable = guarded.size + found->record.slack; /* as the profile counts it */
+    found->kind = !same                      ? NA_LOOKUP_DEAD
+                  : found->record.epoch != 0 ? NA_LOOKUP_BLOCK
+                                             : NA_LOOKUP_PLAIN;
+}
+
 /* No block of ours begins here, or none that could be read at rest. */
 static NA_COLD void without_span(const void *address, na_found_t *found) {
+    if (na_guard_holds(address)) {
+        in_guard_area(address, found);
+        return;
+    }
     found->kind =
         na_pageheap_node_of((uintptr_t)address) != NA_NO_NODE ? NA_LOOKUP_FREE : NA_LOOKUP_FOREIGN;
 }

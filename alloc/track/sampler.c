@@ -5,7 +5,7 @@
 #include "alloc/sys/os.h"
 
 _Atomic(uint64_t) na_sample_interval;
-_Atomic(uint8_t) na_sample_step;
+_Atomic(uint8_t) na_sample_step, na_sample_large_step;
 uint64_t na_sample_fixed;
 uint64_t na_sample_idle;
 
@@ -50,10 +50,18 @@ static int64_t exponential(na_track_t *track, double mean) {
     return bytes < 1 ? 1 : bytes > 0x1p62 ? (int64_t)1 << 62 : (int64_t)bytes;
 }
 
-int64_t na_sampler_draw_large(na_track_t *track) {
+int64_t na_sampler_draw_bytes(na_track_t *track) {
     uint64_t interval = na_sample_interval;
     if (interval <= NA_SAMPLE_ALL) return interval == 0 ? INT64_MAX : 1;
     return interval == NA_SAMPLE_EACH ? INT64_MAX : exponential(track, (double)interval);
+}
+
+/* The whole part of an exponential draw is geometric; the one that is drawn counts as well. */
+int64_t na_sampler_draw_large(na_track_t *track, uint8_t *step) {
+    if (!na_samples_number()) return na_sampler_draw_bytes(track);
+    *step = atomic_load_explicit(&na_sample_large_step, memory_order_relaxed);
+    double each = na_sampler_each(*step);
+    return each <= 1 ? 1 : 1 + (int64_t)(minus_log(next_random(track) >> 11) * each);
 }
 
 double na_sampler_each(uint8_t step) {
@@ -69,9 +77,33 @@ double na_sampler_each(uint8_t step) {
     return (double)(UINT64_C(1) << step / 8 % 64) * eighths[step % 8];
 }
 
+static _Atomic(uint32_t) preferred[NA_SAMPLE_PREFERRED]; /* sizes of classes; 0: none */
+static _Atomic(uint32_t) preferred_count;
+
+static bool is_preferred(uint32_t size) {
+    for (unsigned i = 0; i < NA_SAMPLE_PREFERRED; i++)
+        if (atomic_load_explicit(&preferred[i], memory_order_relaxed) == size) return true;
+    return false;
+}
+
+void na_sampler_prefer(uint32_t size) {
+    if (is_preferred(size)) return;
+    uint32_t place = atomic_fetch_add_explicit(&preferred_count, 1, memory_order_relaxed);
+    atomic_store_explicit(&preferred[place % NA_SAMPLE_PREFERRED], size, memory_order_relaxed);
+}
+
+/* The step of a class's next draw. (Steps are eighths of a doubling.) */
+static uint8_t step_of(uint32_t size) {
+    enum { MORE = 4 * 8 };
+    _Static_assert(NA_SAMPLE_MORE == 1u << MORE / 8, "so many doublings");
+    uint8_t step = atomic_load_explicit(&na_sample_step, memory_order_relaxed);
+    if (step == NA_SAMPLE_FIXED || !is_preferred(size)) return step;
+    return step > MORE ? (uint8_t)(step - MORE) : 0;
+}
+
 int64_t na_sampler_draw(na_track_t *track, uint32_t size, uint8_t *step) {
-    if (na_sample_interval != NA_SAMPLE_EACH) return na_sampler_draw_large(track);
-    *step = atomic_load_explicit(&na_sample_step, memory_order_relaxed);
+    if (!na_samples_number()) return na_sampler_draw_bytes(track);
+    *step = step_of(size);
     double each = na_sampler_each(*step);
     return each <= 1 ? 1 : exponential(track, each * size);
 }
@@ -79,7 +111,7 @@ int64_t na_sampler_draw(na_track_t *track, uint32_t size, uint8_t *step) {
 double na_sampler_chance(size_t usable, uint8_t step) {
     uint64_t interval = na_sample_interval;
     double x;
-    if (interval == NA_SAMPLE_EACH) {
+    if (!na_samples_bytes()) {
         double each = na_sampler_each(step);
         if (each <= 1) return 1;
         x = 1 / each;

@@ -5,8 +5,9 @@
  * processes of all classes and threads add up to one Poisson process, so that a block of b usable
  * bytes is sampled with probability 1 - exp(-b / interval), whatever else goes on.
  *
- * For guards alone (guarded.h) blocks are drawn by their number, not by their bytes: the interval
- * of each small class is so many blocks of it, and large blocks are not drawn. */
+ * For guards (guarded.h) blocks are drawn by their number, not by their bytes, unless a profile
+ * draws them: the interval of each small class is so many blocks of it, and that of large blocks,
+ * all together, is another number. That is so beside the modes that record every event, too. */
 #ifndef NUMALLOC_ALLOC_TRACK_SAMPLER_H
 #define NUMALLOC_ALLOC_TRACK_SAMPLER_H
 
@@ -25,9 +26,14 @@ extern _Atomic(uint64_t) na_sample_interval;
  * drawn, whatever it is by then. */
 #define NA_SAMPLE_STEPS 208u
 #define NA_SAMPLE_FIXED 255u /* na_sample_fixed blocks, constant */
-extern _Atomic(uint8_t) na_sample_step;
+extern _Atomic(uint8_t) na_sample_step, na_sample_large_step;
 extern uint64_t na_sample_fixed;
 double na_sampler_each(uint8_t step);
+/* Where blocks are drawn by number: of the class with blocks of `size` bytes NA_SAMPLE_MORE times
+ * as many, from its next draw on. The last NA_SAMPLE_PREFERRED classes. Thread-safe. */
+#define NA_SAMPLE_MORE      16u
+#define NA_SAMPLE_PREFERRED 4u
+void na_sampler_prefer(uint32_t size);
 /* The interval while no profile has another one: 0, or NA_SAMPLE_EACH where blocks are guarded. */
 extern uint64_t na_sample_idle;
 
@@ -35,16 +41,20 @@ extern uint64_t na_sample_idle;
 NA_INLINE bool na_samples_bytes(void) {
     return na_sample_interval + 1 > 1;
 }
+/* Blocks are drawn by their number: they are guarded, and no profile draws any. */
+NA_INLINE bool na_samples_number(void) {
+    return !na_samples_bytes() && (na_sample_interval != 0 || na_sample_idle != 0);
+}
 
 void na_sampler_seed(na_track_t *track);
 /* Bytes until the next sample of a small class with blocks of `size` bytes, at least 1; INT64_MAX
  * when off. *step: what it was drawn by, if blocks are drawn by number. */
 int64_t na_sampler_draw(na_track_t *track, uint32_t size, uint8_t *step);
-/* The same of large blocks. */
-int64_t na_sampler_draw_large(na_track_t *track);
-/* With which a block of a small class, of `usable` bytes, is sampled, where that was drawn by
- * `step`.
- */
+/* The same of large blocks: bytes, or the number of them up to the one that is drawn. */
+int64_t na_sampler_draw_large(na_track_t *track, uint8_t *step);
+/* By bytes only: of blocks of the program's own heaps. */
+int64_t na_sampler_draw_bytes(na_track_t *track);
+/* With which a block of `usable` bytes is sampled, where that was drawn by `step`. */
 double na_sampler_chance(size_t usable, uint8_t step);
 /* How many events to pass over, so that each is met with the same probability, one in `each` or a
  * little less, independently of the others. */

@@ -11,15 +11,15 @@
  * node. When a half is full the other one is emptied and used: a stack's number has the count of
  * such turns in its upper 16 bits, its place in the half below; it holds as long as its half does
  * (na_gf_stack_half). 0: no stack. SITES     call stacks that blocks were drawn from, with the
- * chance that one is guarded RECORDS   the last guarded blocks, live and freed, a ring ERRORS what
- * was found, each complete in itself */
+ * chance that one is guarded RECORDS   the last guarded blocks, live and freed, a ring, and behind
+ * them blocks between canaries ERRORS what was found, each complete in itself */
 #ifndef NUMALLOC_FORMAT_GUARD_FILE_H
 #define NUMALLOC_FORMAT_GUARD_FILE_H
 
 #include <stdint.h>
 
 #define NA_GF_MAGIC   "NAerror\n"
-#define NA_GF_VERSION 1u
+#define NA_GF_VERSION 2u
 
 typedef enum na_gf_part {
     NA_GF_MODULES,
@@ -52,7 +52,8 @@ typedef struct na_gf_head {
     /* Blocks: drawn, guarded, guarded and freed; drawn, but the site had its share, or there was no
      * room. Estimated: how many allocations the drawn ones stand for. */
     uint64_t drawn, guarded, freed, passed_over, no_room;
-    uint64_t now_ms; /* when last written to */
+    uint64_t canaries; /* blocks between canaries, that were drawn and are not guarded */
+    uint64_t now_ms;   /* when last written to */
     char program[NA_GF_NAME];
     na_gf_section_t parts[NA_GF_PARTS];
 } na_gf_head_t;
@@ -82,9 +83,13 @@ typedef struct na_gf_site {
     uint64_t hash;  /* of its stack; 0: free */
     uint32_t stack; /* as last seen */
     uint32_t drawn, guarded, live, freed;
-    uint32_t hits;    /* errors */
+    uint32_t hits; /* errors */
+    uint32_t canaries,
+        canaries_live; /* blocks between canaries: ever, and live; `freed` has both */
+    uint32_t known;    /* an earlier run found an error (NUMALLOC_GUARD_SITES) */
+    uint32_t reserved;
     double estimated; /* allocations that the drawn ones stand for */
-    double life_ms;   /* of its freed guarded blocks, all together */
+    double life_ms;   /* of its freed blocks, all together */
 } na_gf_site_t;
 
 typedef enum na_gf_state {
@@ -96,6 +101,7 @@ typedef enum na_gf_state {
 
 #define NA_GF_REPORTED 1u /* flags: an access was reported */
 #define NA_GF_OPENED   2u /* and its pages were made accessible (recover) */
+#define NA_GF_CANARIES 4u /* it lies between canaries, on accessible pages */
 
 typedef struct na_gf_record {
     uint64_t address;
@@ -119,6 +125,8 @@ typedef enum na_gf_kind {
     NA_GF_UNDERWRITTEN,  /* what lies before it */
     NA_GF_REALLOC_FREED, /* realloc of a freed block */
     NA_GF_WILD,          /* the address is of no block that is still known */
+    NA_GF_WRITTEN_FREED, /* a block between canaries was written to after it was freed: from
+                          * `address` on, over `distance` bytes */
     NA_GF_KINDS
 } na_gf_kind_t;
 

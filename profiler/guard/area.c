@@ -46,26 +46,29 @@ static bool map_anew(uint32_t page, uint32_t count, bool accessible) {
     return true;
 }
 
-/* Where addresses are limited, a sixteenth of the limit at most. */
+/* Where addresses are limited, a sixteenth of the limit at most. Behind the pages lies the pool
+ * (canaries.c), and a page that is not accessible. */
 bool na_guard_area_make(void) {
-    size_t bytes = NA_GUARD_AREA;
+    size_t bytes = NA_GUARD_AREA, more = NA_CANARY_CELLS * NA_CANARY_CELL + na_os_page;
     uint64_t limit = na_os_space_limit();
     while (bytes >= NA_GUARD_AREA_LEAST && (limit != UINT64_MAX && bytes > limit / 16))
         bytes /= 2;
     void *area = NULL;
     for (; bytes >= NA_GUARD_AREA_LEAST; bytes /= 2)
-        if ((area = na_os_reserve(bytes, (size_t)2 << 20)) != NULL) break;
+        if ((area = na_os_reserve(bytes + more, (size_t)2 << 20)) != NULL) break;
     if (area == NULL) return false;
-    na_os_dump(area, bytes, false);
+    na_os_dump(area, bytes + more, false);
     na_guards.pages = (uint32_t)(bytes / na_os_page);
     na_guards.owner = na_os_map(na_align_up(na_guards.pages * sizeof(uint16_t), na_os_page));
     if (na_guards.owner == NULL) {
-        na_os_unmap(area, bytes);
+        na_os_unmap(area, bytes + more);
         return false;
     }
     na_guards.head = 1;
+    na_guards.pool = (uintptr_t)area + bytes;
+    na_canary_make();
     na_guard_area = (uintptr_t)area;
-    na_guard_bytes = bytes;
+    na_guard_bytes = bytes + more;
     return true;
 }
 
@@ -82,6 +85,7 @@ static bool covers(const na_gf_record_t *record, uint32_t page) {
 }
 
 na_gf_record_t *na_guard_record_at(uintptr_t address) {
+    if (address >= na_guards.pool) return na_canary_record_at(address);
     uint32_t page = page_of(address);
     na_gf_record_t *record = owner_of(page);
     return record != NULL && covers(record, page) ? record : NULL;
@@ -91,7 +95,7 @@ na_gf_record_t *na_guard_record_at(uintptr_t address) {
 static uint32_t find_place(uint32_t count) {
     uint32_t page = na_guards.head;
     bool again = false;
-    for (uint32_t passed = 0; passed <= 2 * NA_GUARD_LIVE; passed++) {
+    for (uint32_t passed = 0; passed <= 2 * (NA_GUARD_LIVE + NA_GUARD_LARGE_BLOCKS); passed++) {
         if (page + count + 1 > na_guards.pages) {
             if (again) return 0;
             again = true;
@@ -131,10 +135,27 @@ static void close_opened(uint32_t page, uint32_t count) {
 
 static void paint(const na_gf_record_t *record);
 
+static bool has_room(size_t size, uint32_t count) {
+    if (na_guard_is_large(size))
+        return na_guards.large_pages + count <= NA_GUARD_LARGE_LIVE &&
+               na_guards.large_blocks < NA_GUARD_LARGE_BLOCKS;
+    return na_guards.live_pages + count <= NA_GUARD_LIVE &&
+           na_guards.live_blocks - na_guards.large_blocks < NA_GUARD_LIVE;
+}
+
+static void count_live(const na_gf_record_t *record, int by) {
+    uint32_t pages = pages_of(record) * (uint32_t)by;
+    if (na_guard_is_large(record->size)) {
+        na_guards.large_pages += pages;
+        na_guards.large_blocks += (uint32_t)by;
+    } else {
+        na_guards.live_pages += pages;
+    }
+}
+
 na_gf_record_t *na_guard_area_take(size_t size, size_t alignment) {
     uint32_t count = na_guard_slot_pages(size);
-    if (na_guards.live_pages + count > NA_GUARD_LIVE || na_guards.live_blocks == NA_GUARD_LIVE)
-        return NULL;
+    if (!has_room(size, count)) return NULL;
     uint32_t page = find_place(count);
     if (page == 0) return NULL;
     close_opened(page, count + 1);
@@ -152,7 +173,7 @@ na_gf_record_t *na_guard_area_take(size_t size, size_t alignment) {
     for (uint32_t i = 0; i <= count; i++)
         __atomic_store_n(&na_guards.owner[page + i], (uint16_t)(place + 1), __ATOMIC_RELAXED);
     na_guards.head = page + count + 1;
-    na_guards.live_pages += count;
+    count_live(record, 1);
     na_guards.live[na_guards.live_blocks++] = place;
     paint(record);
     return record;
@@ -163,7 +184,7 @@ void na_guard_area_give(na_gf_record_t *record) {
     for (uint32_t i = 0; i < na_guards.live_blocks; i++) {
         if (na_guards.live[i] != place) continue;
         na_guards.live[i] = na_guards.live[--na_guards.live_blocks];
-        na_guards.live_pages -= pages_of(record);
+        count_live(record, -1);
         break;
     }
     uint32_t page = first_page(record), count = pages_of(record);
@@ -185,6 +206,12 @@ typedef struct slack {
 } slack_t;
 
 static slack_t slack_of(const na_gf_record_t *record) {
+    if (na_guard_has_canaries(record)) {
+        na_guard_slot_t slot = na_canary_slot(record);
+        return (slack_t){(unsigned char *)record->address,
+                         (unsigned char *)record->address + record->size,
+                         record->address - slot.start, slot.end - record->address - record->size};
+    }
     uint32_t page = first_page(record);
     uintptr_t start = page_address(page), end = page_address(page + pages_of(record));
     size_t before = record->address - start, behind = end - record->address - record->size;
@@ -196,9 +223,8 @@ static slack_t slack_of(const na_gf_record_t *record) {
     };
 }
 
-/* Neither zero, nor text, nor the same in neighbours. */
 static unsigned char pattern_at(const void *address) {
-    return (unsigned char)(0xa5 ^ ((uintptr_t)address & 0x3f));
+    return na_guard_pattern((uintptr_t)address);
 }
 
 static void paint(const na_gf_record_t *record) {
@@ -211,6 +237,9 @@ static void paint(const na_gf_record_t *record) {
 
 int32_t na_guard_damage(const na_gf_record_t *record) {
     slack_t s = slack_of(record);
+    if (na_canary_is_intact(s.behind, s.behind_bytes) &&
+        na_canary_is_intact(s.before - s.before_bytes, s.before_bytes))
+        return 0;
     for (size_t i = s.behind_bytes; i > 0; i--)
         if (s.behind[i - 1] != pattern_at(s.behind + i - 1)) return (int32_t)i;
     for (size_t i = s.before_bytes; i > 0; i--)
@@ -221,6 +250,7 @@ int32_t na_guard_damage(const na_gf_record_t *record) {
 /* --- errors --- */
 
 bool na_guard_is_protected(const na_gf_record_t *record, uintptr_t address) {
+    if (na_guard_has_canaries(record)) return false;
     uint32_t page = page_of(address), first = first_page(record);
     return !is_live(record) || page < first || page >= first + pages_of(record);
 }

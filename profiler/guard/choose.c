@@ -10,12 +10,18 @@
  * blocks die young. One whose blocks live long, as far as is known, hardly ever, and not while one
  * of its blocks is guarded: room is for NA_GUARD_LIVE pages of live blocks, and what is never freed
  * would fill it. The fuller it is, the stricter. A block that is passed over costs a quarter of a
- * token.
+ * token. Large blocks have tokens, an interval and room of their own. A site where an error was
+ * found, in this run or by NUMALLOC_GUARD_SITES in an earlier one, comes before all others and
+ * needs no token, and of its class more blocks are drawn.
+ *
+ * A block that was drawn and is not guarded lies between canaries (canaries.c), if there is room.
+ * Those that there was no token for have a bucket of their own, NA_CANARY_RATE a second.
  *
  * What a drawn block stands for is known (1 / its chance), so a site's chance is
  *     guarded / estimated. */
 #include "profiler/guard/state.h"
 
+#include "alloc/central/sizeclass.h"
 #include "alloc/sys/options.h"
 #include "alloc/track/sampler.h"
 
@@ -25,6 +31,8 @@ enum {
     STEP_FIRST = 9 * 8, /* one in 512 */
     STEP_LEAST = 2 * 8, /* one in 4 */
     BURST = NA_GUARD_RATE / 10,
+    LARGE_STEP_FIRST = 4 * 8, /* one in 16 */
+    LARGE_BURST = 4,
     PROBES = 8,
 };
 
@@ -39,41 +47,59 @@ uint64_t na_guard_random(void) {
 
 /* Nearly as many are drawn as there are tokens for. Several threads may be here: what one of them
  * does to the interval may be lost. */
-static void follow(bool token, bool full) {
-    if (na_sample_interval != NA_SAMPLE_EACH) return; /* a profile draws */
-    int step = atomic_load_explicit(&na_sample_step, memory_order_relaxed), now = step;
+static void follow(_Atomic(uint8_t) *interval, int least, bool token, bool full) {
+    if (na_samples_bytes()) return; /* a profile draws */
+    int step = atomic_load_explicit(interval, memory_order_relaxed), now = step;
     if (!token) now += 2;
     if (token && full) now--;
-    if (now < STEP_LEAST) now = STEP_LEAST;
+    if (now < least) now = least;
     if (now > (int)NA_SAMPLE_STEPS) now = NA_SAMPLE_STEPS;
-    if (now != step) atomic_store_explicit(&na_sample_step, (uint8_t)now, memory_order_relaxed);
+    if (now != step) atomic_store_explicit(interval, (uint8_t)now, memory_order_relaxed);
 }
 
-static _Atomic(uint64_t) tokens_at; /* when the bucket was empty, in 1/65536 ms */
-#define TOKEN ((UINT64_C(1000) << 16) / NA_GUARD_RATE)
+typedef struct bucket {
+    _Atomic(uint64_t) at; /* when it was empty, in 1/65536 ms */
+    uint64_t token;       /* time that one takes */
+    uint32_t most;        /* tokens */
+} bucket_t;
+#define TOKEN(rate) ((UINT64_C(1000) << 16) / (rate))
+static bucket_t small = {.token = TOKEN(NA_GUARD_RATE), .most = BURST};
+static bucket_t large = {.token = TOKEN(NA_GUARD_LARGE_RATE), .most = LARGE_BURST};
+static bucket_t canaries = {.token = TOKEN(NA_CANARY_RATE), .most = BURST};
 
 void na_guard_choose_begin(void) {
     na_guards.each = na_option(NA_OPT_GUARD_EACH);
     na_sample_fixed = na_guards.each;
-    atomic_store(&na_sample_step, (uint8_t)(na_guards.each != 0 ? NA_SAMPLE_FIXED : STEP_FIRST));
-    tokens_at = (na_os_ms() + 1) << 16;
+    bool fixed = na_guards.each != 0;
+    atomic_store(&na_sample_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : STEP_FIRST));
+    atomic_store(&na_sample_large_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : LARGE_STEP_FIRST));
+    small.at = large.at = canaries.at = (na_os_ms() + 1) << 16;
 }
 
-bool na_guard_may(void) {
-    if (na_guards.each != 0) return true;
-    uint64_t now = (na_os_ms() + 1) << 16, at = atomic_load(&tokens_at), from;
-    bool full;
+/* A token from a bucket. *full: it was more than half full. */
+static bool spend(bucket_t *bucket, bool *full) {
+    uint64_t now = (na_os_ms() + 1) << 16, at = atomic_load(&bucket->at), from;
     do {
-        uint64_t oldest = now - BURST * TOKEN;
-        full = (int64_t)(at - oldest) <= (int64_t)(BURST / 2 * TOKEN);
+        uint64_t oldest = now - bucket->most * bucket->token;
+        *full = (int64_t)(at - oldest) <= (int64_t)(bucket->most / 2 * bucket->token);
         from = (int64_t)(at - oldest) < 0 ? oldest : at;
-        if ((int64_t)(now - from) < (int64_t)TOKEN) {
-            follow(false, false);
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak(&tokens_at, &at, from + TOKEN));
-    follow(true, full);
+        if ((int64_t)(now - from) < (int64_t)bucket->token) return false;
+    } while (!atomic_compare_exchange_weak(&bucket->at, &at, from + bucket->token));
     return true;
+}
+
+na_guard_may_t na_guard_may(size_t size) {
+    if (na_guards.each != 0) return NA_GUARD_PAGES;
+    bool full;
+    if (na_guard_is_large(size)) {
+        bool token = spend(&large, &full);
+        follow(&na_sample_large_step, 0, token, full);
+        return token ? NA_GUARD_PAGES : NA_GUARD_NOTHING;
+    }
+    bool token = spend(&small, &full);
+    follow(&na_sample_step, STEP_LEAST, token, full);
+    if (token) return NA_GUARD_PAGES;
+    return spend(&canaries, &full) ? NA_GUARD_CANARIES : NA_GUARD_NOTHING;
 }
 
 /* --- sites --- */
@@ -84,30 +110,39 @@ static na_gf_site_t *find_site(uint64_t hash) {
         na_gf_site_t *s = &na_guards.t->sites[(hash + i) % NA_GUARD_SITES];
         if (s->hash == hash) return s;
         if (s->hash == 0) return s;
-        if (s->live == 0 && s->hits == 0 && (least == NULL || s->drawn < least->drawn)) least = s;
+        if (s->live == 0 && s->canaries_live == 0 && s->hits == 0 && s->known == 0 &&
+            (least == NULL || s->drawn < least->drawn))
+            least = s;
     }
     return least; /* the one that least is known of makes room */
 }
 
 /* Dies young, or lives long; neither is known of a site whose blocks are all young still. */
 static bool is_young(const na_gf_site_t *s) {
-    return s->freed != 0 && s->life_ms < (double)s->freed * YOUNG_MS && s->live <= s->freed;
+    return s->freed != 0 && s->life_ms < (double)s->freed * YOUNG_MS &&
+           s->live + s->canaries_live <= s->freed;
+}
+
+/* Damage that was found late: the next one may be caught in the act. */
+static bool is_suspect(const na_gf_site_t *s) {
+    return s->hits != 0 || s->known != 0;
 }
 
 /* One of so many is guarded; 0: none. */
-static uint32_t share(const na_gf_site_t *s, uint32_t pages) {
-    uint32_t live = na_guards.live_pages + pages;
-    bool young = is_young(s);
-    if (live > NA_GUARD_LIVE) return 0;
-    if (s->hits != 0)
-        return 1; /* damage that was found late: the next one may be caught in the act */
-    if (live > NA_GUARD_LIVE * 3 / 4) return young ? 4 : s->guarded == 0 ? 8 : 0;
-    if (s->guarded < NEW_SITE && (s->live == 0 || live < NA_GUARD_LIVE / 4)) return 1;
-    if (live > NA_GUARD_LIVE / 2) return young ? 1 : s->live == 0 ? 16 : 0;
+static uint32_t share(const na_gf_site_t *s, size_t size) {
+    bool young = is_young(s), is_large = na_guard_is_large(size);
+    uint32_t most = is_large ? NA_GUARD_LARGE_LIVE : NA_GUARD_LIVE;
+    uint32_t live =
+        (is_large ? na_guards.large_pages : na_guards.live_pages) + na_guard_slot_pages(size);
+    if (live > most) return 0;
+    if (is_suspect(s)) return 1;
+    if (live > most * 3 / 4) return young ? 4 : s->guarded == 0 ? 8 : 0;
+    if (s->guarded < NEW_SITE && (s->live == 0 || live < most / 4)) return 1;
+    if (live > most / 2) return young ? 1 : s->live == 0 ? 16 : 0;
     return young ? 1 : s->live == 0 ? 4 : 16;
 }
 
-na_gf_site_t *na_guard_choose(const na_guard_stack_t *stack, double chance, uint32_t pages) {
+na_gf_site_t *na_guard_site_drawn(const na_guard_stack_t *stack, double chance, size_t usable) {
     uint64_t hash = na_guard_stack_hash(stack);
     na_gf_head_t *head = &na_guards.t->head;
     head->drawn++;
@@ -115,22 +150,33 @@ na_gf_site_t *na_guard_choose(const na_guard_stack_t *stack, double chance, uint
     na_gf_site_t *s = find_site(hash);
     if (s == NULL) return NULL;
     uint32_t kept = na_guard_keep_stack(stack);
-    if (s->hash != hash) *s = (na_gf_site_t){.hash = hash};
+    if (s->hash != hash) {
+        *s = (na_gf_site_t){.hash = hash, .known = na_guard_is_known(stack)};
+        if (s->known && !na_guard_is_large(usable)) na_sampler_prefer((uint32_t)usable);
+    }
     s->stack = kept;
     s->drawn++;
     s->estimated += 1 / chance;
-    uint32_t one_of = na_guards.each != 0 ? 1 : share(s, pages);
-    if (one_of == 0) {
-        head->no_room++;
-        return NULL;
-    }
-    if (one_of == 1 || na_guard_random() % one_of == 0) return s;
-    head->passed_over++;
-    return NULL;
+    return s;
 }
 
-void na_guard_not_taken(void) {
-    if (na_guards.each == 0) atomic_fetch_sub(&tokens_at, TOKEN / 4 * 3);
+bool na_guard_choose(na_gf_site_t *s, na_guard_may_t may, size_t size) {
+    na_gf_head_t *head = &na_guards.t->head;
+    uint32_t one_of = na_guards.each != 0 ? 1 : share(s, size);
+    if (one_of == 0) {
+        head->no_room++;
+        return false;
+    }
+    bool chosen =
+        may == NA_GUARD_PAGES ? one_of == 1 || na_guard_random() % one_of == 0 : is_suspect(s);
+    if (!chosen) head->passed_over++;
+    return chosen;
+}
+
+void na_guard_not_taken(na_guard_may_t may, size_t size) {
+    bucket_t *bucket = na_guard_is_large(size) ? &large : &small;
+    if (na_guards.each == 0 && may == NA_GUARD_PAGES)
+        atomic_fetch_sub(&bucket->at, bucket->token / 4 * 3);
 }
 
 static na_gf_site_t *site_of(const na_gf_record_t *record) {
@@ -139,14 +185,23 @@ static na_gf_site_t *site_of(const na_gf_record_t *record) {
 
 void na_guard_site_guarded(na_gf_site_t *site, const na_gf_record_t *record) {
     na_guards.site[record - na_guards.t->records] = (uint16_t)(site - na_guards.t->sites);
-    site->guarded++;
-    site->live++;
-    na_guards.t->head.guarded++;
+    if (na_guard_has_canaries(record)) {
+        site->canaries++;
+        site->canaries_live++;
+        na_guards.t->head.canaries++;
+    } else {
+        site->guarded++;
+        site->live++;
+        na_guards.t->head.guarded++;
+    }
 }
 
 void na_guard_site_freed(const na_gf_record_t *record) {
     na_gf_site_t *site = site_of(record);
-    site->live--;
+    if (na_guard_has_canaries(record))
+        site->canaries_live--;
+    else
+        site->live--;
     site->freed++;
     site->life_ms += record->free_ms - record->alloc_ms;
     na_guards.t->head.freed++;
@@ -154,5 +209,14 @@ void na_guard_site_freed(const na_gf_record_t *record) {
 }
 
 void na_guard_site_hit(const na_gf_record_t *record) {
-    site_of(record)->hits++;
+    na_gf_site_t *site = site_of(record);
+    if (record->state == NA_GF_FREED) { /* another site may have its place */
+        na_guard_stack_t stack;
+        stack.count = na_guard_read_stack(record->alloc_stack, stack.pc, NA_GF_FRAMES);
+        site = stack.count != 0 ? find_site(na_guard_stack_hash(&stack)) : NULL;
+        if (site == NULL || site->hash != na_guard_stack_hash(&stack)) return;
+    }
+    site->hits++;
+    if (!na_guard_is_large(record->size))
+        na_sampler_prefer(na_classes[na_class_of(record->size)].size);
 }

@@ -136,6 +136,17 @@ static void put_headline(const na_gf_error_t *e) {
     case NA_GF_REALLOC_FREED:
         put("realloc of a freed block");
         break;
+    case NA_GF_WRITTEN_FREED:
+        put("use after free: written to ");
+        na_text_hex(&text, e->address);
+        put(", ");
+        put_place(e);
+        put(e->distance == 1 ? "; 1 byte" : "; ");
+        if (e->distance != 1) put_u((uint64_t)e->distance);
+        put(e->distance == 1 ? "" : " bytes");
+        put(" changed since it was freed");
+        end_line();
+        return;
     case NA_GF_OVERWRITTEN:
         put("overflow: ");
         put_u((uint64_t)e->distance);

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "alloc/malloc/traced.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/print.h"
 #include "alloc/thread/switch.h"
@@ -40,25 +41,46 @@ static void leave(void) {
     na_unlock(&na_guards.lock);
 }
 
+/* An error was reported that no fault has come of. */
+static void end_if_wanted(void) {
+    if (na_option(NA_OPT_ABORT) && na_guards.mode != NA_GUARD_RECOVER) na_os_abort();
+}
+
 /* --- taking --- */
 
-static void *take(size_t size, double chance, na_entry_t entry, na_record_t **record) {
+/* A block on pages of its own, else between canaries. Under the lock. */
+static na_gf_record_t *place(na_gf_site_t *site, size_t size, size_t alignment,
+                             na_guard_may_t may) {
+    na_gf_record_t *r = NULL;
+    if (na_guard_choose(site, may, size)) {
+        r = na_guard_area_take(size, alignment);
+        if (r == NULL) na_guards.t->head.no_room++;
+    }
+    return r == NULL && !na_guard_is_large(size) ? na_canary_take(size, alignment) : r;
+}
+
+static void *take(size_t size, size_t usable, double chance, na_entry_t entry,
+                  na_record_t **record) {
     size_t alignment = (size_t)1 << na_entry_align_log2(entry);
     if (alignment < 16) alignment = 16;
-    if (size == 0 || size > NA_GUARD_MAX || alignment > na_os_page || na_guard_bytes == 0 ||
-        !na_guard_may() || na_lock_is_mine(&na_guards.lock))
+    if (size == 0 || !na_guard_wants(size) || alignment > na_os_page || na_guard_bytes == 0 ||
+        na_lock_is_mine(&na_guards.lock))
         return NULL;
+    na_guard_may_t may = na_guard_may(size);
+    if (may == NA_GUARD_NOTHING) return NULL;
     na_guard_stack_t stack;
     na_guard_capture(&stack);
     uint32_t thread = na_guard_thread();
     if (!na_try_lock(&na_guards.lock)) {
-        na_guard_not_taken();
+        na_guard_not_taken(may, size);
         return NULL;
     }
     void *block = NULL;
-    na_gf_site_t *site = na_guard_choose(&stack, chance, na_guard_slot_pages(size));
-    na_gf_record_t *r = site != NULL ? na_guard_area_take(size, alignment) : NULL;
+    bool guarded = false;
+    na_gf_site_t *site = na_guard_site_drawn(&stack, chance, usable);
+    na_gf_record_t *r = site != NULL ? place(site, size, alignment, may) : NULL;
     if (r != NULL) {
+        guarded = !na_guard_has_canaries(r);
         r->alloc_stack = site->stack;
         r->alloc_thread = thread;
         r->entry = (uint8_t)na_entry_kind(entry);
@@ -66,11 +88,12 @@ static void *take(size_t size, double chance, na_entry_t entry, na_record_t **re
         block = (void *)(uintptr_t)r->address;
         *record = &na_guards.profiled[r - na_guards.t->records];
         (*record)->words[0] = (*record)->words[1] = 0;
-    } else if (site != NULL) {
-        na_guards.t->head.no_room++;
     }
+    bool found = na_guards.found_late;
+    na_guards.found_late = false;
     leave();
-    if (block == NULL) na_guard_not_taken();
+    if (!guarded) na_guard_not_taken(may, size);
+    if (found) end_if_wanted();
     return block;
 }
 
@@ -87,7 +110,10 @@ static na_gf_record_t *live_at(const void *block) {
 /* What lies around the block was looked at before. */
 static void let_go(na_gf_record_t *r) {
     r->free_ms = na_guard_now();
-    na_guard_area_give(r);
+    if (na_guard_has_canaries(r))
+        na_canary_give(r);
+    else
+        na_guard_area_give(r);
     na_guard_site_freed(r);
 }
 
@@ -102,6 +128,12 @@ static void finish_leaving(void) {
         }
         atomic_fetch_sub(&na_guards.leaving, 1);
         let_go(r); /* another one takes its place */
+    }
+    for (i = 0; i < na_guards.pool_records; i++) {
+        na_gf_record_t *r = na_canary_record(i);
+        if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != NA_GF_LEAVING) continue;
+        atomic_fetch_sub(&na_guards.leaving, 1);
+        let_go(r);
     }
 }
 
@@ -131,7 +163,7 @@ static void bad_free(const void *block, const na_guard_stack_t *here) {
                                         .distance = distance,
                                         .record = r,
                                         .here = here});
-    if (na_option(NA_OPT_ABORT) && na_guards.mode != NA_GUARD_RECOVER) na_os_abort();
+    end_if_wanted();
 }
 
 static bool give(void *block, na_release_t how) {
@@ -161,7 +193,7 @@ static bool give(void *block, na_release_t how) {
         if (entered) let_go(r);
     }
     if (entered) leave();
-    if (damage != 0 && na_option(NA_OPT_ABORT) && na_guards.mode != NA_GUARD_RECOVER) na_os_abort();
+    if (damage != 0) end_if_wanted();
     return true;
 }
 
@@ -188,7 +220,16 @@ static void not_live(const void *block) {
         .distance = r != NULL ? (int64_t)((uintptr_t)block - (uintptr_t)r->address) : 0,
         .record = r,
         .here = &stack});
-    if (na_option(NA_OPT_ABORT) && na_guards.mode != NA_GUARD_RECOVER) na_os_abort();
+    end_if_wanted();
+}
+
+static bool find(const void *address, na_guard_found_t *found) {
+    const na_gf_record_t *r = na_guard_record_at((uintptr_t)address);
+    if (r == NULL || __atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != NA_GF_LIVE) return false;
+    found->block = r->address;
+    found->size = r->size;
+    found->record = &na_guards.profiled[r - na_guards.t->records];
+    return (uintptr_t)address - found->block < found->size;
 }
 
 /* --- fork --- */
@@ -243,7 +284,7 @@ void na_guard_head_begin(na_gf_head_t *head) {
                          2 * NA_GUARD_NODES},
         [NA_GF_SITES] = {offsetof(na_guard_tables_t, sites), sizeof(na_gf_site_t), NA_GUARD_SITES},
         [NA_GF_RECORDS] = {offsetof(na_guard_tables_t, records), sizeof(na_gf_record_t),
-                           NA_GUARD_RECORDS},
+                           NA_GUARD_RECORDS + NA_CANARY_RECORDS},
         [NA_GF_ERRORS] = {offsetof(na_guard_tables_t, errors), sizeof(na_gf_error_t),
                           NA_GUARD_ERRORS},
     };
@@ -260,13 +301,15 @@ static bool begin(void) {
     na_guards.random =
         (seed != 0 ? seed : na_guards.start_unix_ns) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     na_guards.t = na_guard_file_map();
-    na_guards.profiled = na_os_map(na_align_up(NA_GUARD_RECORDS * sizeof(na_record_t), na_os_page));
-    na_guards.site = na_os_map(na_align_up(NA_GUARD_RECORDS * sizeof(uint16_t), na_os_page));
+    const size_t records = NA_GUARD_RECORDS + NA_CANARY_RECORDS;
+    na_guards.profiled = na_os_map(na_align_up(records * sizeof(na_record_t), na_os_page));
+    na_guards.site = na_os_map(na_align_up(records * sizeof(uint16_t), na_os_page));
     if (na_guards.t == NULL || na_guards.profiled == NULL || na_guards.site == NULL ||
         !na_guard_area_make())
         return false;
     na_guards.t->head.area = na_guard_area;
     na_guards.t->head.area_bytes = na_guard_bytes;
+    na_guard_known_read();
     return true;
 }
 
@@ -285,20 +328,28 @@ void na_guard_at_load(void) {
     }
     if (na_hooks == NULL) na_unwind_init(NULL, true);
     na_guard_handler_install();
-    door = (na_guard_t){take, give, size_of, record_of, not_live, before_fork, after_fork};
+    door = (na_guard_t){take, give, size_of, record_of, find, not_live, before_fork, after_fork};
     na_guard = &door;
+    na_traced_guard();
     na_switch_idle_samples(NA_SAMPLE_EACH);
 }
 
 /* --- the end --- */
 
+static void check_at_exit(const na_gf_record_t *r) {
+    int32_t damage = r->state == NA_GF_LIVE ? na_guard_damage(r) : 0;
+    if (damage != 0) report_damage(r, damage, NULL);
+    if (na_guard_has_canaries(r)) na_canary_check_freed(r);
+}
+
 void na_guard_at_exit(void) {
     if (na_guard == NULL || !enter()) return;
     for (uint32_t i = 0; i < na_guards.live_blocks; i++) {
         const na_gf_record_t *r = &na_guards.t->records[na_guards.live[i]];
-        int32_t damage = r->state == NA_GF_LIVE ? na_guard_damage(r) : 0;
-        if (damage != 0) report_damage(r, damage, NULL);
+        check_at_exit(r);
     }
+    for (uint32_t i = 0; i < na_guards.pool_records; i++)
+        check_at_exit(na_canary_record(i));
     leave();
 }
 
@@ -313,6 +364,10 @@ void na_guard_print(int fd) {
         na_text_u64(&t, head->guarded);
         na_text_str(&t, " blocks, ");
         na_text_u64(&t, na_guards.live_blocks);
+        na_text_str(&t, " live; between canaries ");
+        na_text_u64(&t, head->canaries);
+        na_text_str(&t, ", ");
+        na_text_u64(&t, na_guards.pool_blocks);
         na_text_str(&t, " live; drawn ");
         na_text_u64(&t, head->drawn);
         na_text_str(&t, ", one in ");

@@ -13,13 +13,18 @@
  * Slots are made in the order of addresses, round and round; those of live blocks are passed by. So
  * a freed block stays inaccessible until the area has gone round once: NA_GUARD_AREA bytes of
  * slots, 20 seconds or more at the highest rate. What is known of it (the record) lies in a ring
- * of NA_GUARD_RECORDS. All tables and what live blocks hold are a megabyte at most.
+ * of NA_GUARD_RECORDS. All tables and what live blocks hold are about a megabyte.
+ *
+ * What was drawn and is not guarded, for want of room or since its site has its share, lies between
+ * canaries (canaries.c), on accessible pages: errors there are found late.
  *
  * Who calls whom:
  *
  *   guards.c        begins; the functions of alloc/track/guarded.h; fork; the end
  *   choose.c        whether a block that was drawn is guarded; sites
+ *   known_sites.c   where earlier runs found errors
  *   area.c          slots, records; the system calls
+ *   canaries.c      blocks between canaries
  *   guard_stacks.c  stacks and modules
  *   guard_file.c    the file
  *   handler.c       signals: ours, and the program's behind it
@@ -38,7 +43,7 @@
 
 #include "alloc/track/guarded.h"
 
-#define NA_GUARD_MAX 32768u /* bytes of a block: the small classes */
+#define NA_GUARD_SMALL 32768u /* bytes of a block: the small classes; larger ones: guarded.h */
 
 /* In the library's constructor, when a profile that begins with the program has begun. Nothing,
  * unless NUMALLOC_GUARD asks for it. */

@@ -115,7 +115,9 @@ static void of_neighbours(na_guard_fault_t *f) {
     uintptr_t next = na_align_down(f->address, na_os_page) + na_os_page;
     const na_gf_record_t *before =
         next - na_guard_area < na_guard_bytes ? na_guard_record_at(next) : NULL;
-    if (before != NULL && (before == behind || before->address < next)) before = NULL;
+    if (before != NULL &&
+        (before == behind || before->address < next || na_guard_has_canaries(before)))
+        before = NULL;
     uint64_t over = UINT64_MAX, under = UINT64_MAX;
     if (behind != NULL && behind->state == NA_GF_LIVE)
         over = f->address - (behind->address + behind->size);

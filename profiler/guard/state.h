@@ -18,8 +18,22 @@
 #define NA_GUARD_MODULES    256u
 #define NA_GUARD_ERRORS     32u
 #define NA_GUARD_LIVE       88u /* pages of live blocks, at most */
-#define NA_GUARD_CANARY     64u
-#define NA_GUARD_RATE       300u /* blocks guarded a second, where NUMALLOC_GUARD_EACH is not set */
+/* Of blocks that are larger than NA_GUARD_SMALL, for which the program has pages in any case: live
+ * pages, live blocks, and blocks a second. */
+#define NA_GUARD_LARGE_LIVE   512u
+#define NA_GUARD_LARGE_BLOCKS 16u
+#define NA_GUARD_LARGE_RATE   5u
+#define NA_GUARD_CANARY       64u
+#define NA_GUARD_RATE         300u /* blocks guarded a second, where NUMALLOC_GUARD_EACH is not set */
+#define NA_GUARD_KNOWN        256u /* sites of NUMALLOC_GUARD_SITES */
+
+/* Blocks between canaries (canaries.c). */
+#define NA_CANARY_CELL        64u
+#define NA_CANARY_CELLS       16384u /* addresses of 1 MiB; a power of two */
+#define NA_CANARY_CELLS_FIRST 2048u  /* used of them at first */
+#define NA_CANARY_RECORDS     4096u
+#define NA_CANARY_LEAST       16u
+#define NA_CANARY_RATE        1000u /* a second, besides those that there was a turn for */
 
 typedef enum na_guard_mode { NA_GUARD_OFF, NA_GUARD_ON, NA_GUARD_RECOVER } na_guard_mode_t;
 
@@ -29,7 +43,7 @@ typedef struct na_guard_tables {
     na_gf_module_t modules[NA_GUARD_MODULES];
     na_gf_node_t nodes[2][NA_GUARD_NODES];
     na_gf_site_t sites[NA_GUARD_SITES];
-    na_gf_record_t records[NA_GUARD_RECORDS];
+    na_gf_record_t records[NA_GUARD_RECORDS + NA_CANARY_RECORDS];
     na_gf_error_t errors[NA_GUARD_ERRORS];
 } na_guard_tables_t;
 
@@ -41,12 +55,18 @@ typedef struct na_guards {
     na_record_t *profiled; /* a record's place -> the profiler's; touched in mode sample only */
     uint16_t *owner;       /* page of the area -> record + 1 that had it last; 0: none */
     uint16_t *site;        /* a record's place -> its site's */
-    uint32_t pages;        /* of the area */
+    uint32_t pages;        /* of the area, without the pool */
+    uintptr_t pool;        /* where canaries.c has its blocks: behind those pages, constant */
+    uint32_t pool_cells;   /* of it that are used; 0: none */
+    uint32_t pool_records; /* that were ever used */
+    uint32_t pool_blocks;  /* live */
+    bool found_late;       /* an error, while a block was taken: to be told when the lock is free */
     uint32_t head;         /* page where the next slot is looked for */
     uint32_t next_record;
-    uint32_t live_pages, live_blocks;
-    uint16_t live[NA_GUARD_LIVE]; /* records of live blocks */
-    _Atomic(uint32_t) leaving;    /* live blocks whose free is left to the holder of the lock */
+    uint32_t live_pages, large_pages, large_blocks; /* live_pages: of blocks that are not large */
+    uint32_t live_blocks;                           /* of all */
+    uint16_t live[NA_GUARD_LIVE + NA_GUARD_LARGE_BLOCKS]; /* records of live blocks */
+    _Atomic(uint32_t) leaving; /* live blocks whose free is left to the holder of the lock */
     uint64_t start_ms, start_unix_ns;
     uint64_t random;
     /* choose.c */
@@ -85,19 +105,49 @@ void na_guard_meet_module(uintptr_t pc);
 /* --- choose.c --- */
 
 void na_guard_choose_begin(void);
-/* What follows for a block that was drawn may be afforded now. Without the lock. */
-bool na_guard_may(void);
+/* What may be afforded now for a block that was drawn: nothing, canaries, or pages of its own as
+ * well. Without the lock. */
+typedef enum na_guard_may { NA_GUARD_NOTHING, NA_GUARD_CANARIES, NA_GUARD_PAGES } na_guard_may_t;
+na_guard_may_t na_guard_may(size_t size);
 /* The block was not guarded in the end. */
-void na_guard_not_taken(void);
-/* The site of a stack, counted; NULL: the block is not to be guarded. */
-na_gf_site_t *na_guard_choose(const na_guard_stack_t *stack, double chance, uint32_t pages);
+void na_guard_not_taken(na_guard_may_t may, size_t size);
+/* The site of a stack, from which a block of a class of `usable` bytes was drawn: counted; NULL:
+ * there is no room for it. */
+na_gf_site_t *na_guard_site_drawn(const na_guard_stack_t *stack, double chance, size_t usable);
+/* A block of the site is to be guarded. */
+bool na_guard_choose(na_gf_site_t *site, na_guard_may_t may, size_t size);
 /* The record is of a block of that site; its block was freed; an error was found in it. A live
  * block's site stays where it is. */
 void na_guard_site_guarded(na_gf_site_t *site, const na_gf_record_t *record);
 void na_guard_site_freed(const na_gf_record_t *record);
 void na_guard_site_hit(const na_gf_record_t *record);
 
+/* --- known_sites.c --- */
+
+/* NUMALLOC_GUARD_SITES is read. Once, before a block is drawn. */
+void na_guard_known_read(void);
+/* Its files have an error of this site. */
+bool na_guard_is_known(const na_guard_stack_t *stack);
+
 /* --- area.c --- */
+
+typedef struct na_guard_slot {
+    uintptr_t start, end;
+} na_guard_slot_t;
+
+NA_INLINE bool na_guard_is_large(size_t size) {
+    return size > NA_GUARD_SMALL;
+}
+
+NA_INLINE bool na_guard_has_canaries(const na_gf_record_t *record) {
+    return (record->flags & NA_GF_CANARIES) != 0;
+}
+
+/* Neither zero, nor text, nor the same in neighbours; all bytes are in the upper half, so that they
+ * are no addresses either. Periodic in 64 bytes. */
+NA_INLINE unsigned char na_guard_pattern(uintptr_t address) {
+    return (unsigned char)(0xa5 ^ (address & 0x3f));
+}
 
 bool na_guard_area_make(void);
 /* A slot for a block, accessible, its record live; NULL: no room. */
@@ -114,6 +164,23 @@ int32_t na_guard_damage(const na_gf_record_t *record);
 /* Makes the page of an address, which is the record's or beside it, accessible. */
 bool na_guard_area_open(na_gf_record_t *record, uintptr_t address);
 bool na_guard_is_protected(const na_gf_record_t *record, uintptr_t address);
+
+/* --- canaries.c --- */
+
+/* na_guards.pool is set. False: the system refuses; then there are none. */
+bool na_canary_make(void);
+/* As na_guard_area_take and give. A freed block that makes room may have been written to: that is
+ * reported, and na_guards.found_late set. */
+na_gf_record_t *na_canary_take(size_t size, size_t alignment);
+void na_canary_give(na_gf_record_t *record);
+na_gf_record_t *na_canary_record_at(uintptr_t address);
+na_guard_slot_t na_canary_slot(const na_gf_record_t *record);
+/* Below na_guards.pool_records. */
+na_gf_record_t *na_canary_record(uint32_t number);
+/* So many bytes have the pattern. False: no, or they are too many to say. */
+bool na_canary_is_intact(const void *from, size_t bytes);
+/* False: the block is freed, and was written to, which has been reported. */
+bool na_canary_check_freed(const na_gf_record_t *record);
 
 /* --- guard_report.c --- */
 

@@ -345,6 +345,13 @@ static void counted(size_t each) {
     (void)each;
 }
 
+/* Large ones, that the thread takes from what it keeps. */
+enum { COUNTED_LARGE = 20000, EACH_LARGE = 50 };
+static void counted_large(void) {
+    for (unsigned i = 0; i < COUNTED_LARGE; i++)
+        frees(allocates(100000));
+}
+
 /* --- the cases --- */
 
 typedef enum at { NOWHERE, BY_READS, BY_WRITES, BY_FREES, BY_REALLOC } at_t;
@@ -599,7 +606,8 @@ static void recovers(size_t size) {
     frees(twice);
     frees(twice);
     frees(over);
-    for (unsigned i = 0; i < 20000; i++) /* the area goes round, over what was opened */
+    for (unsigned i = 0; i < (size > 32768 ? 1500 : 20000);
+         i++) /* the area goes round, over what was opened */
         frees(allocates(size));
 }
 
@@ -648,6 +656,26 @@ static void check_named_file(void) {
     CHECK(estimated == (double)head.drawn); /* every block is drawn */
     close(fd);
     globfree(&found);
+}
+
+/* Large blocks are drawn one in so many as well, whether they come from the thread's bins or not.
+ */
+static void check_large(void) {
+    static const char *const env[] = {"NUMALLOC_GUARD=1", "NUMALLOC_GUARD_EACH=50",
+                                      "NUMALLOC_GUARD_FILE=large", NULL};
+    child_result_t result;
+    child_run_self(&result, "counted_large", "0", env, to_directory, NULL);
+    CHECK(child_exited(&result, 0) && result.err[0] == 0);
+    char path[64];
+    snprintf(path, sizeof path, "%s/large", directory);
+    na_gf_head_t head;
+    int fd = open(path, O_RDONLY);
+    REQUIRE(fd >= 0 && read(fd, &head, sizeof head) == sizeof head);
+    close(fd);
+    double p = 0.0198013267, error = sqrt(COUNTED_LARGE * p * (1 - p)); /* 1 - exp(-1 / 50) */
+    if (fabs((double)head.drawn - COUNTED_LARGE * p) > 5 * error + 10 ||
+        head.guarded < head.drawn / 2)
+        fail("%" PRIu64 " large blocks drawn, %" PRIu64 " guarded", head.drawn, head.guarded);
 }
 
 /* The file says how many allocations the drawn ones of a site stand for, and so with what chance
@@ -701,6 +729,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], "recovers") == 0) recovers(size);
         if (strcmp(argv[1], "killed") == 0) killed(size);
         if (strcmp(argv[1], "counted") == 0) counted(size);
+        if (strcmp(argv[1], "counted_large") == 0) counted_large();
         for (unsigned i = 0; i < TESTS; i++)
             if (strcmp(argv[1], tests[i].name) == 0) tests[i].run(size);
         return check_status();
@@ -708,13 +737,23 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "chance") == 0) return check_chance();
     REQUIRE(mkdtemp(directory) != NULL);
     static const char *const alone[] = {"NUMALLOC_GUARD=1", "NUMALLOC_GUARD_EACH=1", NULL};
-    static const char *const sizes[] = {"40", "1000", "20000"};
+    static const char *const sites[] = {"NUMALLOC_GUARD=1", "NUMALLOC_GUARD_EACH=1",
+                                        "NUMALLOC_PROFILE=sites",
+                                        "NUMALLOC_PROFILE_FILE=profile-%p", NULL};
+    static const char *const trace[] = {"NUMALLOC_GUARD=1", "NUMALLOC_GUARD_EACH=1",
+                                        "NUMALLOC_PROFILE=trace",
+                                        "NUMALLOC_PROFILE_FILE=profile-%p", NULL};
+    static const char *const sizes[] = {"40", "1000", "20000", "250000"};
     for (unsigned i = 0; i < TESTS; i++) {
-        for (unsigned s = 0; s < (tests[i].headline != NULL ? 3 : 1); s++)
+        for (unsigned s = 0; s < (tests[i].headline != NULL ? 4 : 1); s++)
             run(&tests[i], sizes[s], alone);
+        if (tests[i].headline != NULL || i % 2 == 0) run(&tests[i], sizes[i % 4], sites);
+        if (tests[i].headline != NULL || i % 2 != 0) run(&tests[i], sizes[i % 4], trace);
     }
+    check_large();
     check_recovery("40");
     check_recovery("5000");
+    check_recovery("100000");
     check_named_file();
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", directory);

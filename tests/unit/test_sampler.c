@@ -20,7 +20,8 @@ Test(sampler, off_is_never) {
     cr_assert_neq(track.random, 0);
     uint8_t step;
     cr_assert_eq(na_sampler_draw(&track, 16, &step), INT64_MAX);
-    cr_assert_eq(na_sampler_draw_large(&track), INT64_MAX);
+    cr_assert_eq(na_sampler_draw_large(&track, &step), INT64_MAX);
+    cr_assert_eq(na_sampler_draw_bytes(&track), INT64_MAX);
 }
 
 Test(sampler, draws_are_exponential) {
@@ -29,10 +30,11 @@ Test(sampler, draws_are_exponential) {
     track.random = 12345;
     na_sample_interval = 100000;
     double mean = (double)na_sample_interval, sum = 0, squares = 0;
+    uint8_t step;
     unsigned beyond[4] = {0}; /* of 0.1, 0.5, 1 and 3 intervals */
     const double steps[4] = {0.1, 0.5, 1, 3};
     for (unsigned i = 0; i < DRAWS; i++) {
-        int64_t draw = na_sampler_draw_large(&track);
+        int64_t draw = na_sampler_draw_large(&track, &step);
         cr_assert_geq(draw, 1);
         double x = (double)draw / mean;
         sum += x;
@@ -74,8 +76,37 @@ Test(sampler, draws_by_number) {
         cr_assert_float_eq(p, 1 - exp(-1 / each), 1e-9);
         cr_assert_lt(fabs(sum / DRAWS - each), SIGMAS * each / sqrt(DRAWS) + 0.1);
         cr_assert_lt(fabs(drawn - p * DRAWS), SIGMAS * sqrt(p * (1 - p) * DRAWS));
-        cr_assert_eq(na_sampler_draw_large(&track), INT64_MAX);
+        cr_assert_eq(na_sampler_draw_bytes(&track), INT64_MAX);
+        /* Large ones: their number. */
+        na_sample_large_step = steps[s];
+        sum = drawn = 0;
+        for (unsigned i = 0; i < DRAWS; i++) {
+            int64_t draw = na_sampler_draw_large(&track, &step);
+            cr_assert(draw >= 1 && step == steps[s]);
+            sum += (double)draw;
+            drawn += draw == 1;
+        }
+        cr_assert_lt(fabs(sum / DRAWS - 1 / p), SIGMAS / p / sqrt(DRAWS));
+        cr_assert_lt(fabs(drawn - p * DRAWS), SIGMAS * sqrt(p * (1 - p) * DRAWS));
     }
+    /* More of a class that is preferred, and of the last ones that were. */
+    na_sample_step = 100;
+    uint8_t preferred;
+    na_sampler_prefer(48);
+    na_sampler_draw(&track, 48, &preferred);
+    cr_assert_float_eq(na_sampler_each(preferred) * NA_SAMPLE_MORE, na_sampler_each(100), 1e-6);
+    na_sampler_draw(&track, 64, &preferred);
+    cr_assert_eq(preferred, 100);
+    for (uint32_t size = 64; size < 64 + NA_SAMPLE_PREFERRED * 16; size += 16)
+        na_sampler_prefer(size);
+    na_sampler_draw(&track, 64, &preferred);
+    cr_assert_lt(preferred, 100);
+    na_sampler_draw(&track, 48, &preferred);
+    cr_assert_eq(preferred, 100);
+    na_sample_step = 5;
+    na_sampler_draw(&track, 64, &preferred);
+    cr_assert_eq(preferred, 0);
+
     na_sample_fixed = 1;
     na_sample_step = NA_SAMPLE_FIXED;
     uint8_t step;

@@ -152,6 +152,10 @@ const na_gf_record_t *na_error_file_at(const na_error_file_t *file, uint64_t add
     for (uint32_t i = 0; i < file->head->parts[NA_GF_RECORDS].count; i++) {
         const na_gf_record_t *r = &file->records[i];
         if (r->state == NA_GF_NEVER) continue;
+        if ((r->flags & NA_GF_CANARIES) != 0) { /* it has no pages of its own */
+            if (address - r->address < r->size) return r;
+            continue;
+        }
         uint64_t start = r->address / page * page, end = start + (r->size + page - 1) / page * page;
         if (address - (start - page) >= end + page - (start - page)) continue;
         /* In its pages; else beside a live one. The newest of those counts. */
