@@ -50,8 +50,8 @@ static na_status_t help(const na_command_line_t *line, size_t word) {
     return NA_STATUS_WHOLE;
 }
 
-static na_status_t show(const na_view_t *view, const na_command_line_t *line,
-                        const char *const *files, size_t count) {
+static na_status_t find_and_show(const na_view_t *view, const na_command_line_t *line,
+                                 const char *const *files, size_t count) {
     const char *unwanted = na_options_unwanted(line, view->takes);
     const char *why = unwanted == NULL || (na_options_takes(unwanted) & NA_TAKES_TABLE) == 0
                           ? NULL
@@ -99,6 +99,23 @@ static na_status_t show(const na_view_t *view, const na_command_line_t *line,
     status = na_view_has_data(view, &in) ? view->show(&in) : NA_STATUS_NOTHING;
     na_status_t damage = na_view_unload(&in, false);
     return status == NA_STATUS_WHOLE ? damage : status;
+}
+
+/* What --errors names is found first. */
+static na_status_t show(const na_view_t *view, na_command_line_t *line, const char *const *files,
+                        size_t count) {
+    na_options_t *o = &line->options;
+    na_files_t found = {0};
+    na_status_t status = NA_STATUS_WHOLE;
+    if (o->error_count != 0 && (view->takes & NA_TAKES_ERRORS) != 0)
+        status = na_files_find(o->errors, o->error_count, true, &found);
+    if (status == NA_STATUS_WHOLE) {
+        o->error_files = (const char *const *)found.items;
+        o->error_file_count = found.count;
+        status = find_and_show(view, line, files, count);
+    }
+    na_files_free(&found);
+    return status;
 }
 
 int main(int argc, char **argv) {

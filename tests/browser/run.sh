@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh - records a profile of a subject, makes the page, and drives a browser over it.
 #   run.sh TEST MODE LIBRARY NUMALLOC-DUMP SUBJECT PACKAGES ARTEFACTS
-# TEST.mjs is the test, MODE that of the profile (made: SUBJECT writes it, access_made.c); screenshots and the page stay in ARTEFACTS. Exit
+# TEST.mjs is the test, MODE that of the profile (made: SUBJECT writes it, access_made.c; guarded: sample, every block
+# drawn, with files of errors); screenshots and the page stay in ARTEFACTS. Exit
 # status 77: skipped.
 set -euo pipefail
 name=$1 mode=$2 library=$3 dump=$4 subject=$5 packages=$6 artefacts=$7
@@ -20,11 +21,16 @@ if [ "$mode" = made ]; then # SUBJECT writes profiles of known shape
     "$subject" "$work"
     mv "$work/handed.nprof" "$work/profile.nprof"
     "$dump" html "$work/watched.nprof" -o "$artefacts/$name-$mode-watched.html"
+elif [ "$mode" = guarded ]; then
+    mkdir "$work/errors"
+    env -u NUMALLOC_STATS NUMALLOC_PROFILE=sample NUMALLOC_SAMPLE_INTERVAL=1 NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
+        NUMALLOC_GUARD=recover NUMALLOC_GUARD_EACH=1 NUMALLOC_GUARD_FILE="$work/errors" LD_PRELOAD="$library" "$subject"
 else
     env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/profile.nprof" \
         LD_PRELOAD="$library" "$subject"
 fi
 base=()
+if [ "$mode" = guarded ]; then base=(--errors "$work/errors"); fi
 if [ "$name" = diff ]; then
     env -u NUMALLOC_STATS NUMALLOC_PROFILE="$mode" NUMALLOC_PROFILE_FILE="$work/later.nprof" \
         LD_PRELOAD="$library" "$subject" later

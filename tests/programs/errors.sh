@@ -72,6 +72,29 @@ has "0x10 is not in the area of guarded blocks" <"$work/said" || fail "an addres
 has "takes a hexadecimal address, not: here" <"$work/said" || fail "no address: $(cat "$work/said")"
 say "an address alone leads to the block and its stacks"
 
+# The page of a profile of the same program, of another run, marks the site of each error.
+NUMALLOC_PROFILE=sites NUMALLOC_PROFILE_FILE=$work/load.nprof LD_PRELOAD="$lib" "$work/load" well >>"$work/out"
+"$dump" html "$work/load.nprof" --errors "$work/files" -o "$work/page.html" || fail "html --errors ends with status $?"
+/usr/bin/python3 - "$work/page.html" <<'END' || fail "the page's errors"
+import base64, json, re, sys, zlib
+packed = re.search(r'<script[^>]*type="application/[^>]*>([^<]+)</script>', open(sys.argv[1]).read()).group(1).strip()
+d = json.loads(zlib.decompress(base64.b64decode(packed)))
+stale, beyond = d["errors"]
+assert (stale["kind"], stale["times"], stale["processes"]) == ("use-after-free", 3, 3), stale
+assert (beyond["kind"], beyond["access"], beyond["size"], beyond["offset"]) == ("overflow", "write", 48, 48), beyond
+assert [f for f, _ in stale["by"]][:3] == ["peeks", "reads_order", "main"] and stale["freed"][0][0] == "drops_order"
+site = stale["site"]
+assert site >= 0 and site == beyond["site"], (stale["site"], beyond["site"])
+def name(frame):
+    return d["strings"][d["functions"]["name"][d["frames"]["function"][frame]]]
+assert name(d["tree"]["frame"][d["sites"]["node"][site]]) == "makes_order"
+END
+"$dump" html "$work/load.nprof" --errors "$work/none" -o "$work/page.html" 2>"$work/said" && fail "a directory without files of errors is one"
+has "no file of errors is in this directory" <"$work/said" || fail "html --errors: $(cat "$work/said")"
+"$dump" summary "$work/load.nprof" --errors "$work/files" 2>"$work/said" && fail "summary takes --errors"
+has "does not take --errors" <"$work/said" || fail "summary --errors: $(cat "$work/said")"
+say "the page of a profile has each error at its site"
+
 # What is no such file.
 refused() { # WORDS FILE
     local status=0

@@ -9,10 +9,13 @@
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
+#include "profiler/dump/views/error_groups.h"
 
-bool na_webpage_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *to) {
+bool na_webpage_write(na_view_input_t *in, const na_webpage_beside_t *beside, unsigned shift,
+                      FILE *to) {
     na_json_t json = na_json_open(to);
-    na_webpage_t r = {.in = in, .base = base, .json = &json, .shift = shift};
+    na_webpage_t r = {
+        .in = in, .base = beside->base, .errors = beside->errors, .json = &json, .shift = shift};
     bool good = na_webpage_choose(&r) && (r.base == NULL || na_webpage_base(&r));
     if (good) {
         na_json_object(&json, NULL);
@@ -26,6 +29,7 @@ bool na_webpage_write(na_view_input_t *in, na_view_input_t *base, unsigned shift
         na_webpage_allocator(&r);
         na_webpage_access(&r);
         na_webpage_parts(&r);
+        na_webpage_errors(&r);
         na_webpage_source(&r);
         na_json_end(&json);
         good = !r.out_of_memory;
@@ -100,14 +104,14 @@ static unsigned char *pack(unsigned char *data, size_t size, uLongf *packed_size
 }
 
 /* The page's data, deflated. NULL: out of memory. Free it. */
-static unsigned char *make_data(na_view_input_t *in, na_view_input_t *base, unsigned shift,
-                                uLongf *packed_size) {
+static unsigned char *make_data(na_view_input_t *in, const na_webpage_beside_t *beside,
+                                unsigned shift, uLongf *packed_size) {
     char *json = NULL;
     unsigned char *packed = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&json, &size);
     if (to == NULL) return NULL;
-    bool good = na_webpage_write(in, base, shift, to);
+    bool good = na_webpage_write(in, beside, shift, to);
     good = fclose(to) == 0 && good;
     if (good) packed = pack((unsigned char *)json, size, packed_size);
     free(json);
@@ -124,11 +128,11 @@ static const char *put_upto(const char *page, const char *mark) {
 
 #define MOST_SHIFT 12u /* four sites are told apart */
 
-static na_status_t write_page(na_view_input_t *in, na_view_input_t *base) {
+static na_status_t write_page(na_view_input_t *in, const na_webpage_beside_t *beside) {
     size_t room = NA_WEBPAGE_PAGE_BYTES - (size_t)(na_report_page_end - na_report_page);
     for (unsigned shift = 0;; shift++) {
         uLongf size;
-        unsigned char *data = make_data(in, base, shift, &size);
+        unsigned char *data = make_data(in, beside, shift, &size);
         if (data == NULL) return NA_STATUS_MEMORY;
         if (size / 3 * 4 > room && shift < MOST_SHIFT) {
             free(data);
@@ -145,12 +149,28 @@ static na_status_t write_page(na_view_input_t *in, na_view_input_t *base) {
     }
 }
 
+static na_status_t with_errors(na_view_input_t *in, na_webpage_beside_t *beside) {
+    const na_options_t *o = in->options;
+    if (o->error_file_count == 0) return write_page(in, beside);
+    na_errors_t errors;
+    na_status_t damage, status = NA_STATUS_MEMORY;
+    if (na_errors_read(&errors, o->error_files, o->error_file_count, o, &damage)) {
+        beside->errors = &errors;
+        status = damage == NA_STATUS_NOTHING ? damage : write_page(in, beside);
+        if (status == NA_STATUS_WHOLE) status = damage;
+    }
+    na_errors_free(&errors);
+    return status;
+}
+
 static na_status_t show_html(na_view_input_t *in) {
-    if (in->options->baseline == NULL) return write_page(in, NULL);
+    na_webpage_beside_t beside = {0};
+    if (in->options->baseline == NULL) return with_errors(in, &beside);
     na_view_input_t base;
     na_status_t status = na_view_load(&base, in->options->baseline, in->options, false);
     if (status != NA_STATUS_WHOLE) return status;
-    status = write_page(in, &base);
+    beside.base = &base;
+    status = with_errors(in, &beside);
     na_status_t damage = na_view_unload(&base, true);
     return status == NA_STATUS_WHOLE ? damage : status;
 }
@@ -161,10 +181,11 @@ const na_view_t na_view_row_html = {
     .help = "one page with charts, flame graph and source, for a browser",
     .more =
         "The page needs no server and no network: numalloc-dump html FILE -o report.html. With\n"
-        "--baseline OLD it colours the flame graph and lists the sites by what changed.",
+        "--baseline OLD it colours the flame graph and lists the sites by what changed; with\n"
+        "--errors it marks the sites in whose blocks NUMALLOC_GUARD=1 found memory errors.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_EXPORT,
     .without = NA_VIEW_WHOLE,
-    .takes = NA_TAKES_WRAPPERS | NA_TAKES_BASELINE,
+    .takes = NA_TAKES_WRAPPERS | NA_TAKES_BASELINE | NA_TAKES_ERRORS,
     .show = show_html,
 };

@@ -34,7 +34,8 @@ typedef struct na_webpage_site {
 
 typedef struct na_webpage {
     na_view_input_t *in;
-    na_view_input_t *base; /* the other run; NULL: no comparison */
+    na_view_input_t *base;          /* the other run; NULL: no comparison */
+    const struct na_errors *errors; /* of the program's memory; NULL: not asked for */
     na_json_t *json;
     na_intern_t strings; /* texts */
     na_intern_t functions, frames, nodes;
@@ -55,9 +56,15 @@ static inline uint32_t na_webpage_most(const na_webpage_t *report, uint32_t most
     return most >> report->shift != 0 ? most >> report->shift : 1;
 }
 
-/* Writes the whole object to `to`; `base`: the run to compare with, or NULL. False: out of
- * memory. */
-bool na_webpage_write(na_view_input_t *in, na_view_input_t *base, unsigned shift, FILE *to);
+/* What the page is of besides: the run to compare with, and memory errors; NULL: none. */
+typedef struct na_webpage_beside {
+    na_view_input_t *base;
+    const struct na_errors *errors;
+} na_webpage_beside_t;
+
+/* Writes the whole object to `to`. False: out of memory. */
+bool na_webpage_write(na_view_input_t *in, const na_webpage_beside_t *beside, unsigned shift,
+                      FILE *to);
 
 /* html_sites.c: chooses sites, makes their rows and the tables that they need. False: out of
  * memory. */
@@ -97,6 +104,9 @@ void na_webpage_allocator(na_webpage_t *report);
 
 /* html_parts.c: "run", "globals", "findings". */
 void na_webpage_parts(na_webpage_t *report);
+
+/* html_errors.c: "errors", where files of errors were named. */
+void na_webpage_errors(na_webpage_t *report);
 
 /* html_source.c: "sources": the text of files that frames lie in, where it can be read. */
 void na_webpage_source(na_webpage_t *report);

@@ -24,6 +24,7 @@ typedef enum option_id {
     OPT_SKIP,
     OPT_ADDRESSES,
     OPT_ADDRESS,
+    OPT_ERRORS,
     OPT_METRIC,
     OPT_DEPTH,
     OPT_MIN,
@@ -104,6 +105,9 @@ static const struct row {
     {"address", OPT_ADDRESS, NA_TAKES_ADDRESS, "ADDRESS",
      "what is known of this address (hexadecimal): of a fault that was not\n"
      "reported, from a core file or the kernel's log"},
+    {"errors", OPT_ERRORS, NA_TAKES_ERRORS, "FILE",
+     "mark the memory errors in this file, or in the files of this directory\n"
+     "(NUMALLOC_GUARD_FILE); may be given more than once"},
     {"metric", OPT_METRIC, NA_TAKES_METRIC, "M",
      "the figure to write: peak (default), live, total or count"},
     {"depth", OPT_DEPTH, NA_TAKES_DEPTH, "N", "levels of the tree, default 16"},
@@ -333,6 +337,8 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         o->address = value;
         return true;
     }
+    case OPT_ERRORS:
+        return add_repeated(o->errors, &o->error_count, row->name, value);
     case OPT_METRIC:
         o->metric = value;
         return true;

@@ -53,11 +53,12 @@ typedef enum na_option_bit {
     NA_TAKES_POLICY = 1 << 30,   /* --only, --min-gain, --explain, --check, --compare, --follow */
 } na_option_bit_t;
 #define NA_TAKES_ADDRESS (UINT64_C(1) << 31)
+#define NA_TAKES_ERRORS  (UINT64_C(1) << 32)
 
 #define NA_TAKES_TABLE                                                                             \
     (NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_JSON | NA_TAKES_CSV)
 
-#define NA_MAX_REPEATED 32 /* of --skip, --fail-if, --suppressions, --source-path each */
+#define NA_MAX_REPEATED 32 /* of --skip, --fail-if, --suppressions, ... each */
 
 typedef struct na_options {
     na_format_t format;
@@ -104,6 +105,10 @@ typedef struct na_options {
     double min_gain;                      /* a fraction */
     bool names, keys;    /* help, for completion: bare names of options; keys of --sort */
     const char *address; /* of a fault; NULL: not given */
+    const char *errors[NA_MAX_REPEATED]; /* files of errors, and directories */
+    size_t error_count;
+    const char *const *error_files; /* those that they mean (main.c) */
+    size_t error_file_count;
 } na_options_t;
 
 /* Reads options from argv[1..]; files and words go to files[0 .. *file_count) in order (room for

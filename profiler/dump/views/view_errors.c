@@ -9,149 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "profiler/containers/array.h"
 #include "profiler/containers/path.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/dump/views/error_files.h"
-
-/* --- words --- */
-
-static const char *const kind_keys[NA_GF_KINDS] = {
-    [NA_GF_USE_AFTER_FREE] = "use-after-free",
-    [NA_GF_OVERFLOW] = "overflow",
-    [NA_GF_UNDERFLOW] = "underflow",
-    [NA_GF_DOUBLE_FREE] = "double-free",
-    [NA_GF_INTERIOR_FREE] = "interior-free",
-    [NA_GF_OVERWRITTEN] = "overflow-found-at-free",
-    [NA_GF_UNDERWRITTEN] = "underflow-found-at-free",
-    [NA_GF_REALLOC_FREED] = "realloc-after-free",
-    [NA_GF_WILD] = "unknown-block",
-};
-static const char *const kind_words[NA_GF_KINDS] = {
-    [NA_GF_USE_AFTER_FREE] = "use after free",
-    [NA_GF_OVERFLOW] = "overflow",
-    [NA_GF_UNDERFLOW] = "underflow",
-    [NA_GF_DOUBLE_FREE] = "double free",
-    [NA_GF_INTERIOR_FREE] = "free of an address that is no block's",
-    [NA_GF_OVERWRITTEN] = "overflow, found when the block was freed",
-    [NA_GF_UNDERWRITTEN] = "underflow, found when the block was freed",
-    [NA_GF_REALLOC_FREED] = "realloc of a freed block",
-    [NA_GF_WILD] = "access to a block of which nothing is known any more",
-};
-
-static const char *key_of(uint32_t kind) {
-    return kind < NA_GF_KINDS && kind_keys[kind] != NULL ? kind_keys[kind] : "unknown";
-}
-
-static const char *words_of(uint32_t kind) {
-    return kind < NA_GF_KINDS && kind_words[kind] != NULL ? kind_words[kind] : "unknown error";
-}
-
-static const char *access_of(uint32_t access) {
-    return access == NA_GF_WRITE ? "write" : access == NA_GF_READ ? "read" : NULL;
-}
-
-/* --- groups --- */
-
-typedef struct group {
-    char *key;
-    const na_error_file_t *file; /* of the first one */
-    const na_gf_error_t *error;
-    size_t *files; /* those that it is in; a file once for each time */
-    size_t times, room;
-    size_t processes;
-    uint64_t first_ns, last_ns;
-    double happened; /* estimated; 0: no chance is known */
-} group_t;
-
-typedef struct errors {
-    na_error_file_t *files;
-    size_t file_count;
-    group_t *groups;
-    size_t count, room;
-    size_t lost; /* errors that were found, and are not in the files */
-    const na_options_t *options;
-} errors_t;
-
-static bool add_text(char **text, size_t *length, size_t *room, const char *more) {
-    size_t n = strlen(more);
-    if (!NA_ARRAY_RESERVE(*text, *room, *length + n + 1)) return false;
-    memcpy(*text + *length, more, n + 1);
-    *length += n;
-    return true;
-}
-
-static uint32_t frame_count(const na_gf_error_t *e, unsigned which) {
-    return e->frames[which] < NA_GF_FRAMES ? e->frames[which] : NA_GF_FRAMES;
-}
-
-/* The kind and all places: NULL: out of memory. */
-static char *make_key(const na_error_file_t *file, const na_gf_error_t *e) {
-    char *key = NULL, part[320];
-    size_t length = 0, room = 0;
-    snprintf(part, sizeof part, "%u %u", e->kind, e->access);
-    bool good = add_text(&key, &length, &room, part);
-    for (unsigned which = 0; which < NA_GF_STACKS && good; which++) {
-        good = add_text(&key, &length, &room, "|");
-        for (uint32_t i = 0; i < frame_count(e, which) && good; i++) {
-            na_error_file_place(file, e->pcs[which][i], part, sizeof part - 1);
-            strcat(part, " ");
-            good = add_text(&key, &length, &room, part);
-        }
-    }
-    if (good) return key;
-    free(key);
-    return NULL;
-}
-
-/* The part of the allocations of the block's site that is guarded; 0: not known. */
-static double chance_of(const na_error_file_t *file, const na_gf_error_t *e) {
-    for (uint32_t i = 0; e->has_block && i < file->head->parts[NA_GF_SITES].count; i++) {
-        const na_gf_site_t *s = &file->sites[i];
-        uint64_t pcs[NA_GF_FRAMES];
-        if (s->hash == 0 || s->guarded == 0 || !(s->estimated >= 1)) continue;
-        uint32_t n = na_error_file_stack(file, s->stack, pcs, NA_GF_FRAMES);
-        if (n != 0 && n == frame_count(e, NA_GF_ALLOC) &&
-            memcmp(pcs, e->pcs[NA_GF_ALLOC], n * sizeof *pcs) == 0) {
-            double chance = s->guarded / s->estimated;
-            return chance < 1 ? chance : 1;
-        }
-    }
-    return 0;
-}
-
-static bool add_error(errors_t *all, size_t file, const na_gf_error_t *e) {
-    char *key = make_key(&all->files[file], e);
-    if (key == NULL) return false;
-    group_t *g = NULL;
-    for (size_t i = 0; i < all->count && g == NULL; i++)
-        if (strcmp(all->groups[i].key, key) == 0) g = &all->groups[i];
-    if (g != NULL) {
-        free(key);
-    } else {
-        if (!NA_ARRAY_RESERVE(all->groups, all->room, all->count + 1)) {
-            free(key);
-            return false;
-        }
-        g = &all->groups[all->count++];
-        *g = (group_t){.key = key, .file = &all->files[file], .error = e, .first_ns = UINT64_MAX};
-    }
-    if (!NA_ARRAY_RESERVE(g->files, g->room, g->times + 1)) return false;
-    if (g->times == 0 || g->files[g->times - 1] != file) g->processes++;
-    g->files[g->times++] = file;
-    if (e->unix_ns < g->first_ns) g->first_ns = e->unix_ns;
-    if (e->unix_ns > g->last_ns) g->last_ns = e->unix_ns;
-    double chance = chance_of(&all->files[file], e);
-    if (chance > 0) g->happened += 1 / chance;
-    return true;
-}
-
-static int most_first(const void *a, const void *b) {
-    const group_t *x = a, *y = b;
-    if (x->times != y->times) return x->times > y->times ? -1 : 1;
-    return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
-}
+#include "profiler/dump/views/error_groups.h"
 
 /* --- text --- */
 
@@ -190,7 +51,8 @@ static void put_frames(const na_error_file_t *file, const uint64_t *pcs, uint32_
 static void put_stack(const na_error_file_t *file, const na_gf_error_t *e, unsigned which,
                       const char *title) {
     printf("   %s\n", title);
-    put_frames(file, e->pcs[which], frame_count(e, which), which == NA_GF_ACCESS && e->access != 0);
+    put_frames(file, e->pcs[which], na_error_frames(e, which),
+               which == NA_GF_ACCESS && e->access != 0);
 }
 
 static const char *const release_words[] = {"free", "delete", "delete[]", "realloc"};
@@ -208,12 +70,12 @@ static void put_block(const na_gf_record_t *r, uint64_t address) {
         printf(", %" PRId64 " into it", at);
 }
 
-static void put_group(const errors_t *all, const group_t *g, size_t rank) {
+static void put_group(const na_errors_t *all, const na_error_group_t *g, size_t rank) {
     const na_gf_error_t *e = g->error;
-    const char *access = access_of(e->access);
-    bool at_free = e->kind == NA_GF_OVERWRITTEN || e->kind == NA_GF_UNDERWRITTEN;
-    printf("%zu. %s%s%s, in ", rank, words_of(e->kind), access != NULL && !at_free ? ": " : "",
-           access != NULL && !at_free ? access : "");
+    const char *access = na_error_access(e->access);
+    bool late = na_error_is_late(e->kind);
+    printf("%zu. %s%s%s, in ", rank, na_error_words(e->kind), access != NULL && !late ? ": " : "",
+           access != NULL && !late ? access : "");
     na_text_put(stdout, na_base_name(g->file->head->program));
     putchar('\n');
     if (e->has_block) {
@@ -236,9 +98,9 @@ static void put_group(const errors_t *all, const group_t *g, size_t rank) {
         printf(
             "   one block in %.0f of its call site is guarded: it has happened some %.0f times\n",
             g->happened / (double)g->times, g->happened);
-    if (all->options->address == NULL)
+    if (all->options->address == NULL && (!late || na_error_frames(e, NA_GF_ACCESS) != 0))
         put_stack(g->file, e, NA_GF_ACCESS,
-                  at_free          ? "found when it was freed, by"
+                  late             ? "found when it was freed, by"
                   : access != NULL ? "accessed by"
                                    : "called by");
     char title[64];
@@ -265,7 +127,7 @@ static void put_group(const errors_t *all, const group_t *g, size_t rank) {
     puts("\n");
 }
 
-static void put_text(const errors_t *all) {
+static void put_text(const na_errors_t *all) {
     size_t times = 0, top = all->options->top;
     for (size_t i = 0; i < all->count; i++)
         times += all->groups[i].times;
@@ -286,7 +148,7 @@ static void put_text(const errors_t *all) {
 static void json_stack(na_json_t *json, const na_error_file_t *file, const na_gf_error_t *e,
                        unsigned which, const char *name) {
     na_json_array(json, name);
-    for (uint32_t i = 0; i < frame_count(e, which); i++) {
+    for (uint32_t i = 0; i < na_error_frames(e, which); i++) {
         const na_symbol_frame_t *frames;
         bool exact = which == NA_GF_ACCESS && i == 0 && e->access != 0;
         uint32_t n = na_error_file_frames(file, e->pcs[which][i], exact, &frames);
@@ -308,12 +170,12 @@ static void json_stack(na_json_t *json, const na_error_file_t *file, const na_gf
     na_json_end(json);
 }
 
-static void json_group(na_json_t *json, const errors_t *all, const group_t *g) {
+static void json_group(na_json_t *json, const na_errors_t *all, const na_error_group_t *g) {
     const na_gf_error_t *e = g->error;
     na_json_line(json);
     na_json_object(json, NULL);
-    na_json_string(json, "kind", key_of(e->kind));
-    na_json_string(json, "access", access_of(e->access));
+    na_json_string(json, "kind", na_error_key(e->kind));
+    na_json_string(json, "access", na_error_access(e->access));
     na_json_string(json, "program", g->file->head->program);
     na_json_u64(json, "times", g->times);
     na_json_u64(json, "processes", g->processes);
@@ -348,7 +210,7 @@ static void json_group(na_json_t *json, const errors_t *all, const group_t *g) {
     na_json_end(json);
 }
 
-static void put_json(const errors_t *all) {
+static void put_json(const na_errors_t *all) {
     na_json_t json = na_json_open(stdout);
     na_json_document(&json, "errors");
     na_json_array(&json, "errors");
@@ -399,52 +261,36 @@ static bool at_address(const na_error_file_t *file, uint64_t address, na_gf_erro
 
 /* --- the view --- */
 
+/* The errors that this address would be, in each of the files; `faults`: room for them. */
+static bool find_address(na_errors_t *all, na_gf_error_t *faults) {
+    uint64_t address = strtoull(all->options->address, NULL, 16);
+    for (size_t i = 0; i < all->file_count; i++)
+        if (at_address(&all->files[i], address, &faults[i]) && !na_errors_add(all, i, &faults[i]))
+            return false;
+    na_errors_sort(all);
+    return true;
+}
+
 static na_status_t show_errors(const char *const *paths, size_t count,
                                const na_options_t *options) {
-    errors_t all = {.options = options};
-    na_status_t status = NA_STATUS_WHOLE;
-    all.files = calloc(count, sizeof *all.files);
-    na_gf_error_t *faults = options->address != NULL ? calloc(count, sizeof *faults) : NULL;
-    bool good = all.files != NULL && (options->address == NULL || faults != NULL);
-    for (size_t i = 0; i < count && good; i++) {
-        na_error_file_t *file = &all.files[all.file_count];
-        if (!na_error_file_open(file, paths[i], options)) {
-            na_error_file_close(file);
-            status = NA_STATUS_PARTIAL;
-            continue;
-        }
-        if (options->address != NULL) {
-            na_gf_error_t *fault = &faults[all.file_count];
-            if (at_address(file, strtoull(options->address, NULL, 16), fault))
-                good = add_error(&all, all.file_count, fault);
-        } else {
-            for (uint32_t e = 0; e < file->error_count && good; e++)
-                good = add_error(&all, all.file_count, &file->errors[e]);
-            all.lost += file->head->errors - file->error_count;
-        }
-        all.file_count++;
+    na_errors_t all;
+    na_status_t status;
+    na_gf_error_t *faults = NULL;
+    bool good = na_errors_read(&all, paths, count, options, &status);
+    if (good && options->address != NULL) {
+        na_errors_forget(&all);
+        faults = calloc(count, sizeof *faults);
+        good = faults != NULL && find_address(&all, faults);
     }
-    if (good && all.file_count == 0) {
-        status = NA_STATUS_NOTHING;
-    } else if (good && options->address != NULL && all.count == 0) {
+    if (good && options->address != NULL && all.file_count != 0 && all.count == 0)
         status = na_fail("%s is not in the area of guarded blocks of %s", options->address,
                          all.file_count == 1 ? paths[0] : "any of the files");
-    } else if (good) {
-        qsort(all.groups, all.count, sizeof *all.groups, most_first);
-        if (options->format == NA_FORMAT_JSON)
-            put_json(&all);
-        else
-            put_text(&all);
-    }
-    for (size_t i = 0; i < all.count; i++) {
-        free(all.groups[i].key);
-        free(all.groups[i].files);
-    }
-    for (size_t i = 0; i < all.file_count; i++)
-        na_error_file_close(&all.files[i]);
+    else if (good && all.file_count != 0 && options->format == NA_FORMAT_JSON)
+        put_json(&all);
+    else if (good && all.file_count != 0)
+        put_text(&all);
+    na_errors_free(&all);
     free(faults);
-    free(all.groups);
-    free(all.files);
     return good ? status : NA_STATUS_MEMORY;
 }
 

@@ -30,6 +30,13 @@ export function siteLink(model, site) {
   return id === 0 ? name : h('a', { href: link('site', { id }) }, name);
 }
 
+/** How many memory errors are in blocks of the site; null: none that is known. */
+export function errorMark(model, site) {
+  const found = model.errorsOf(site).length;
+  if (found === 0) return null;
+  return h('a', { class: 'mark-error', href: link('site', { id: model.sites.id[site] }), title: 'memory errors in blocks of this site' }, `${found} error${found === 1 ? '' : 's'}`);
+}
+
 /** A link to a line of the source, or its name alone where the text is not in the page. */
 export function placeLink(model, frame) {
   const place = model.place(frame);

@@ -113,6 +113,10 @@ export function flameGraph(root, options) {
         if (style === undefined) styles.set(key, (style = paintOf(box.node, options.moduleOf(box.node), matches(box.node), options.diff, light)));
         context.fillStyle = box.node === root ? color('grid') : style;
         context.fillRect(left, box.depth * ROW, Math.max(NARROW, shown - 0.6), ROW - 1);
+        if (box.node.errors > 0 && box.node !== root) {
+          context.fillStyle = color('error');
+          context.fillRect(left, box.depth * ROW + ROW - 4, Math.max(2, shown - 0.6), 3);
+        }
         if (box.node === hovered) {
           context.strokeStyle = color('ink');
           context.strokeRect(left + 0.5, box.depth * ROW + 0.5, Math.max(1, shown - 1.6), ROW - 2);
@@ -151,7 +155,7 @@ export function flameGraph(root, options) {
   function tell(node) {
     const more = node.value - node.base;
     const base = options.diff ? `, before ${figure(node.base, options.unit)}, ${more < 0 ? '' : '+'}${figure(more, options.unit)}` : '';
-    told.textContent = `${node.name}: ${figure(node.value, options.unit)}, ${percent(node.value, root.value)} of all${node.self > 0 ? `, itself ${figure(node.self, options.unit)}` : ''}${base}`;
+    told.textContent = `${node.name}: ${figure(node.value, options.unit)}, ${percent(node.value, root.value)} of all${node.self > 0 ? `, itself ${figure(node.self, options.unit)}` : ''}${base}${node.errors > 0 ? `; ${node.errors} memory error${node.errors === 1 ? '' : 's'} in its blocks` : ''}`;
   }
 
   function hit(event) {

@@ -14,6 +14,7 @@ import { threads } from './pages/threads.js';
 import { allocator } from './pages/allocator.js';
 import { numa } from './pages/numa.js';
 import { flow } from './pages/flow.js';
+import { errors } from './pages/errors.js';
 import { globals, run, sizes } from './pages/others.js';
 
 // key: typed after g. has: what of the data the page cannot do without; only: it is not there without.
@@ -31,6 +32,7 @@ const PAGES = [
   { id: 'allocator', key: 'a', title: 'Allocator', show: allocator, has: 'allocator' },
   { id: 'numa', key: 'n', title: 'NUMA', show: numa, only: 'access' },
   { id: 'flow', key: 'o', title: 'Object flow', show: flow, only: 'access' },
+  { id: 'errors', key: 'e', title: 'Memory errors', show: errors, only: 'errors' },
   { id: 'run', key: 'r', title: 'Run', show: run },
 ];
 

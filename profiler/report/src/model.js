@@ -45,6 +45,9 @@
 //   sources           {index of strings (a path): {first, lines: [text..]}}
 //   findings          [{level: "warning"|"note" (about the profile), id, line, evidence, place, site:
 //                     of the place, reason, remedy, saves, page}..], the most valuable first
+//   errors            [{kind, name, access, times, processes, happened: estimated, 0: not known; size,
+//                     offset: of the block; site: index, -1: not one of these; by, freed, allocated:
+//                     [[function, place]..], innermost first}..]; absent: not asked for
 //   access            {sources: [{name, used, samples, lost, why}..]} and, if there are samples:
 //                     source, unit, made_up, dram, levels_known, samples, enough, remote,
 //                     local_latency, writes, start_ms, end_ms, nodes, threads: [name..], matrix:
@@ -86,6 +89,16 @@ export class Model {
     this.cache = new Map();
     this.metrics = raw.metrics;
     this.children = null;
+    this.errorsBySite = new Map();
+    for (const error of raw.errors ?? []) {
+      if (error.site < 0) continue;
+      this.errorsBySite.set(error.site, [...(this.errorsBySite.get(error.site) ?? []), error]);
+    }
+  }
+
+  /** The memory errors in blocks of a site. */
+  errorsOf(site) {
+    return this.errorsBySite.get(site) ?? [];
   }
 
   // ---- metrics ----
@@ -213,8 +226,8 @@ export class Model {
   // ---- trees ----
 
   /**
-   * A tree of functions with the sums of a metric: {name, frame, value, self, base, children,
-   * parent, depth}. Lines of one function are merged; direct recursion too, if asked for. Inverted:
+   * A tree of functions with the sums of a metric: {name, frame, value, self, base, errors (in
+   * blocks of sites in or below it), children, parent, depth}. Lines of one function are merged; direct recursion too, if asked for. Inverted:
    * the innermost frames are at the root. Values below zero (a site that shrank) count as none in
    * the widths, since a part of something cannot be negative. through(frame): only stacks with such
    * a frame, from the outermost one of it on: inwards, or, inverted, outwards to its callers. grouped:
@@ -228,6 +241,7 @@ export class Model {
       const value = Math.max(0, values[site]);
       const other = Math.max(0, base?.[site] ?? 0);
       if (value === 0 && other === 0) continue;
+      const errors = this.errorsOf(site).length;
       let frames = this.stack(site);
       if (through) {
         const at = frames.findLastIndex(through);
@@ -238,6 +252,7 @@ export class Model {
       let at = root;
       at.value += value;
       at.base += other;
+      at.errors += errors;
       for (const frame of frames) {
         const fn = this.functionOf(frame);
         const group = grouped ? this.groupOf(fn) : null;
@@ -252,6 +267,7 @@ export class Model {
         }
         next.value += value;
         next.base += other;
+        next.errors += errors;
         at = next;
       }
       at.self += value;
@@ -331,7 +347,7 @@ export class Model {
 
 function node(parent, frame, name, fn = -1) {
   return {
-    parent, frame, name, fn, value: 0, self: 0, base: 0, children: [], sites: [], index: new Map(),
+    parent, frame, name, fn, value: 0, self: 0, base: 0, errors: 0, children: [], sites: [], index: new Map(),
     depth: parent ? parent.depth + 1 : 0,
   };
 }

@@ -23,6 +23,7 @@ export const TERMS = {
   allocated: 'Bytes asked for within the range.',
   liveMax: 'The most that the site had live within the range.',
   realloc: 'Allocations made by realloc. A growing array that jumps by small steps is copied again and again: grow by a factor.',
+  errors: 'What NUMALLOC_GUARD=1 found: a few of the program\'s blocks are guarded, so an error was made more often than it was found. The same kind of error with the same stacks is one, in however many processes.',
   error: 'Half the width of the 95 % interval of a sampled estimate. With fewer than 20 samples treat the figure as "some".',
   own: 'Memory of the profiler itself.',
   callTime: 'Time that the thread spent in the allocator, the profiler\'s own part taken off: one call in 64 is drawn at random and timed, calls for large blocks always. Wall time: a thread that was put to sleep in a call waited there.',

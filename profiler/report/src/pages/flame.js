@@ -2,7 +2,7 @@
 import { color, h, replace } from '../dom.js';
 import { baseName, figure, percent } from '../format.js';
 import { change, note } from '../state.js';
-import { metricChoice, rangeChip, siteLink } from '../controls.js';
+import { errorMark, metricChoice, rangeChip, siteLink } from '../controls.js';
 import { flameGraph, paintOfChange } from '../flame.js';
 import { TERMS } from '../terms.js';
 
@@ -87,6 +87,6 @@ function sitesOf(model, metric, range, node) {
   const values = model.values(metric.id, range);
   sites.sort((a, b) => values[b] - values[a]);
   return [h('h3', {}, `Sites through ${node.name}`), h('ul', {}, sites.slice(0, 12).map((site) =>
-    h('li', {}, siteLink(model, site), ` ${figure(values[site], metric.unit)}`))),
+    h('li', {}, siteLink(model, site), errorMark(model, site), ` ${figure(values[site], metric.unit)}`))),
   sites.length > 12 ? h('p', { class: 'quiet' }, `and ${sites.length - 12} more`) : null];
 }

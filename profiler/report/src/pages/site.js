@@ -7,6 +7,7 @@ import { bars, heatMap } from '../charts.js';
 import { threadMatrix } from './threads.js';
 import { term } from '../terms.js';
 import { siteTimeline } from './timeline.js';
+import { errorDetails } from './errors.js';
 import { excerpt } from './source.js';
 
 export function site(model, state) {
@@ -18,6 +19,7 @@ export function site(model, state) {
   return h('div', {},
     rangeChip(model, state, { whole: true }),
     h('h3', {}, model.siteName(index)),
+    model.errorsOf(index).map((error) => errorDetails(model, error, { site: false })),
     h('div', { class: 'cards' }, model.metrics.map((m) => {
       const value = model.values(m.id)[index];
       return h('div', { class: 'card' }, h('small', {}, term(m.term, m.name)), h('b', {}, figure(value, m.unit)),

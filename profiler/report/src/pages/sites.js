@@ -2,7 +2,7 @@
 import { h } from '../dom.js';
 import { baseName } from '../format.js';
 import { change, link, note } from '../state.js';
-import { metricChoice, placeLink, rangeChip, siteLink } from '../controls.js';
+import { errorMark, metricChoice, placeLink, rangeChip, siteLink } from '../controls.js';
 import { csvButton, table } from '../table.js';
 import { sparkline } from '../charts.js';
 import { TERMS } from '../terms.js';
@@ -55,7 +55,7 @@ export function sites(model, state) {
       label: (members) => `${baseName(model.frameModule(model.sites.by[members[0]]))} (${members.length} sites without symbols)`,
     },
     columns: [
-      { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => siteLink(model, site), width: 'minmax(15rem, 3fr)' },
+      { id: 'site', name: 'site', tip: TERMS.site, value: (site) => model.siteName(site), cell: (site) => h('span', {}, siteLink(model, site), errorMark(model, site)), width: 'minmax(15rem, 3fr)' },
       ...(before ?? []),
       ...metrics.map((m) => {
         const values = model.values(m.id, state.range);

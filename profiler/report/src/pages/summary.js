@@ -3,6 +3,7 @@ import { h } from '../dom.js';
 import { baseName, figure, percent } from '../format.js';
 import { link } from '../state.js';
 import { facts, shareOf, siteLink } from '../controls.js';
+import { errorName } from './errors.js';
 import { TERMS, term } from '../terms.js';
 import { table } from '../table.js';
 
@@ -43,6 +44,7 @@ export function summary(model) {
         h('small', {}, term(metric.term, metric.name)), h('b', { 'data-metric': metric.id }, figure(totals[metric.id], metric.unit)),
         base && h('small', { class: totals[metric.id] > base.totals[metric.id] ? 'more' : 'less', 'data-change': metric.id }, `${signed(totals[metric.id] - base.totals[metric.id], metric.unit)} (${percent(totals[metric.id] - base.totals[metric.id], base.totals[metric.id])}) against before`)))),
     base && h('p', { class: 'note' }, `Compared with ${baseName(base.name)}: `, h('a', { href: link('flame') }, 'flame graph'), ' and ', h('a', { href: link('sites') }, 'sites'), ' show what changed.'),
+    model.raw.errors?.length > 0 && h('p', { class: 'finding error', 'data-finding': 'memory-errors' }, h('a', { href: link('errors') }, `${model.raw.errors.length} memory error${model.raw.errors.length === 1 ? '' : 's'}`), `: ${[...new Set(model.raw.errors.map(errorName))].slice(0, 3).join('; ')}`),
     h('h3', {}, 'Findings'),
     findings.length === 0 ? h('p', { class: 'note' }, 'Nothing that is worth a change.') : findings.map((f) => finding(model, f)),
     h('h3', {}, 'Functions by ', term(metrics[0].term, metrics[0].name)),
