@@ -30,7 +30,7 @@
 /* Blocks between canaries (canaries.c). */
 #define NA_CANARY_CELL        64u
 #define NA_CANARY_CELLS       16384u /* addresses of 1 MiB; a power of two */
-#define NA_CANARY_CELLS_FIRST 2048u  /* used of them at first */
+#define NA_CANARY_CELLS_FIRST 1024u  /* used of them at first */
 #define NA_CANARY_RECORDS     4096u
 #define NA_CANARY_LEAST       16u
 #define NA_CANARY_RATE        1000u /* a second, besides those that there was a turn for */
