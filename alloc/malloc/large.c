@@ -69,7 +69,7 @@ uint64_t na_large_dedicated_bytes(void) {
 }
 
 /* Pages for `size` bytes, 0: more than any machine gives (and than na_span_t counts in 32 bits). */
-static uint32_t pages_for(size_t size) {
+NA_INLINE uint32_t pages_for(size_t size) {
     if (size > (size_t)16 << 40) return 0;
     return (uint32_t)((size + NA_PAGE_SIZE - 1) >> NA_PAGE_SHIFT);
 }
