@@ -70,6 +70,7 @@ printf '# a cache\nleak:^keep_cache$\n' >"$work/known"
 shown leaks_suppressed leaks new.nprof --suppressions known
 shown source source new.nprof --filter dump_views --context 0
 shown diff diff old.nprof new.nprof
+shown diff_lines diff old.nprof new.nprof --lines
 shown diff_same diff old.nprof old.nprof
 shown warnings warnings new.nprof
 shown at at new.nprof
@@ -208,7 +209,7 @@ say "threads, timeline, compare, aggregate, summary and run are as the program w
 (cd "$work" && /usr/bin/python3 -B "$test_source/view_options.py" "$dump" "functions new.nprof" "sites new.nprof" \
     "libraries new.nprof" "threads thread.nprof" "timeline thread.nprof" "events thread.trace" "at new.nprof" "sizes new.nprof" \
     "lifetimes new.nprof" "temporary new.nprof" "globals new.nprof" "globals --modules new.nprof" "allocator new.nprof" \
-    "allocator --retention new.nprof" "rules new.nprof" "realloc new.nprof" "leaks new.nprof" "warnings new.nprof" "diff old.nprof new.nprof" \
+    "allocator --retention new.nprof" "rules new.nprof" "realloc new.nprof" "leaks new.nprof" "warnings new.nprof" "diff old.nprof new.nprof" "diff --lines old.nprof new.nprof" \
     "compare old.nprof new.nprof" "aggregate rank0.nprof rank1.nprof" "aggregate --by=host rank0.nprof rank1.nprof" "merge rank0.nprof rank1.nprof" "pools new.nprof" "markers new.nprof" \
     "inherited new.nprof" "session new.nprof" "run new.nprof" "check new.nprof" "bundle new.nprof" "json new.nprof" \
     "folded new.nprof" "callgrind new.nprof" "pprof new.nprof" "speedscope new.nprof" "massif new.nprof" \

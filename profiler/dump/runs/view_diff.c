@@ -1,14 +1,15 @@
-/* view_diff.c - two profiles beside each other, function by function.
+/* view_diff.c - two profiles beside each other, function by function, or line by line.
  *
  * Functions are the same if their names are, the names of their source files without directories,
  * and if their modules are a pair (module_pairs.h): a new build moves addresses, lines and
- * sometimes places. */
+ * sometimes places. Lines are the same if file and number are: those of one build. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/containers/path.h"
+#include "profiler/dump/profile/source_lines.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/function_diff.h"
 #include "profiler/dump/symbols/demangle.h"
@@ -102,32 +103,89 @@ static const na_column_t diff_columns[] = {
 };
 static const na_columns_t diff_table = NA_COLUMNS(diff_columns);
 
+static const na_column_t line_columns[] = {
+    {"old", "old", NA_KIND_BYTES, NULL},       {"new", "new", NA_KIND_BYTES, NULL},
+    {"change", "change", NA_KIND_BYTES, NULL}, {"change_size", NULL, NA_KIND_NUMBER, NULL},
+    {"ratio", "new/old", NA_KIND_SHARE, NULL}, {NULL, "line", NA_KIND_TEXT, NULL},
+    {"file", NULL, NA_KIND_TEXT, NULL},        {"line", NULL, NA_KIND_NUMBER, NULL},
+};
+static const na_columns_t line_table = NA_COLUMNS(line_columns);
+
+/* The columns that both tables begin with. */
+enum { OLD, NEW, CHANGE, SIZE, RATIO, LABEL };
+
+/* A row of either, unless the figure is the same. */
+static bool put_row(na_table_t *table, const na_view_input_t *old, const na_cost_t *x_cost,
+                    const na_cost_t *y_cost, uint64_t tag) {
+    double x = na_view_cost(old, x_cost), y = na_view_cost(old, y_cost);
+    if (x == y) return false;
+    na_table_row(table, tag);
+    na_table_number(table, OLD, x);
+    na_table_number(table, NEW, y);
+    na_table_number(table, CHANGE, y - x);
+    na_table_number(table, SIZE, fabs(y - x));
+    if (x > 0) na_table_number(table, RATIO, y / x);
+    return true;
+}
+
+static void put_functions(na_table_t *table, const na_view_input_t *old, const na_diff_t *diff) {
+    enum { FUNCTION = LABEL + 1, FILE_NAME, MODULE };
+    for (size_t i = 0; i < diff->count; i++) {
+        const na_diff_row_t *row = &diff->items[i];
+        if (!put_row(table, old, &row->cost[0], &row->cost[1], i)) continue;
+        char label[NA_LABEL];
+        na_view_function_label(row->name, label);
+        na_table_text(table, LABEL, label);
+        na_table_text(table, FUNCTION, row->name->function);
+        na_table_text(table, FILE_NAME, row->name->file);
+        na_table_text(table, MODULE, row->name->module);
+    }
+}
+
+/* False: out of memory. */
+static bool put_lines(na_table_t *table, const na_view_input_t *old, const na_view_input_t *new) {
+    enum { FILE_NAME = LABEL + 1, LINE };
+    na_options_t all = *old->options;
+    all.filtered = false; /* the rows are chosen, by all that they say */
+    na_source_lines_t sides[2] = {{0}, {0}};
+    bool good = na_source_lines_gather(old, &all, &sides[0]) &&
+                na_source_lines_gather(new, &all, &sides[1]);
+    for (uint32_t i = 0, j = 0; good && (i < sides[0].count || j < sides[1].count);) {
+        static const na_cost_t nothing;
+        const na_source_line_t *x = i < sides[0].count ? &sides[0].items[i] : NULL;
+        const na_source_line_t *y = j < sides[1].count ? &sides[1].items[j] : NULL;
+        int order = x == NULL ? 1 : y == NULL ? -1 : na_source_lines_compare(x, y);
+        const na_source_line_t *line = order <= 0 ? x : y;
+        if (put_row(table, old, order <= 0 ? &x->self : &nothing, order >= 0 ? &y->self : &nothing,
+                    (uint64_t)i + j)) {
+            na_table_format(table, LABEL, "%s:%u", na_base_name(line->file), line->number);
+            na_table_text(table, FILE_NAME, line->file);
+            na_table_number(table, LINE, line->number);
+        }
+        i += order <= 0;
+        j += order >= 0;
+    }
+    na_source_lines_free(&sides[0]);
+    na_source_lines_free(&sides[1]);
+    return good;
+}
+
 static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *new) {
-    enum { OLD, NEW, CHANGE, SIZE, RATIO, LABEL, FUNCTION, FILE_NAME, MODULE };
+    bool lines = old->options->lines;
     na_diff_t diff;
-    na_table_t *table = na_table_open(&diff_table);
+    na_table_t *table = na_table_open(lines ? &line_table : &diff_table);
     if (table == NULL || !na_diff_make(old, new, &diff)) {
         na_table_close(table);
         return NA_STATUS_MEMORY;
     }
     for (size_t i = OLD; i <= CHANGE && old->order == NA_ORDER_COUNT; i++)
         na_table_kind(table, i, NA_KIND_COUNT);
-    for (size_t i = 0; i < diff.count; i++) {
-        const na_diff_row_t *row = &diff.items[i];
-        double x = na_view_cost(old, &row->cost[0]), y = na_view_cost(new, &row->cost[1]);
-        if (x == y) continue;
-        char label[NA_LABEL];
-        na_table_row(table, i);
-        na_table_number(table, OLD, x);
-        na_table_number(table, NEW, y);
-        na_table_number(table, CHANGE, y - x);
-        na_table_number(table, SIZE, fabs(y - x));
-        if (x > 0) na_table_number(table, RATIO, y / x);
-        na_view_function_label(row->name, label);
-        na_table_text(table, LABEL, label);
-        na_table_text(table, FUNCTION, row->name->function);
-        na_table_text(table, FILE_NAME, row->name->file);
-        na_table_text(table, MODULE, row->name->module);
+    if (!lines) {
+        put_functions(table, old, &diff);
+    } else if (!put_lines(table, old, new)) {
+        na_table_close(table);
+        na_diff_free(&diff);
+        return NA_STATUS_MEMORY;
     }
     if (old->options->format == NA_FORMAT_TEXT) {
         printf("%-12s %12s  %12s  %12s\n", "", "old", "new", "change");
@@ -139,7 +197,7 @@ static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *
         putchar('\n');
     }
     char title[128];
-    snprintf(title, sizeof title, "Functions that changed, by %s (%%s)",
+    snprintf(title, sizeof title, "%s that changed, by %s (%%s)", lines ? "Lines" : "Functions",
              na_view_order_title(old->order));
     /* peak, live, ... say which figure is compared; the order is that of the changes. */
     na_options_t options = *old->options;
@@ -171,11 +229,12 @@ static na_status_t diff_files(const char *const *files, size_t count, const na_o
 const na_view_t na_view_row_diff = {
     .name = "diff",
     .words = "OLD NEW",
-    .help = "what changed between two profiles, by function",
-    .more = "--sort peak, live, total or count says which figure is compared.",
+    .help = "what changed between two profiles, by function or line",
+    .more = "--sort peak, live, total or count says which figure is compared. --lines is for two\n"
+            "profiles, or copies of one, of the same build: a line is its file and number.",
     .modes = NA_IN_ALL,
     .flags = NA_VIEW_ORDERS,
-    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS,
-    .tables = {{&diff_table, 0}},
+    .takes = NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_LINES,
+    .tables = {{&diff_table, 0}, {&line_table, NA_TAKES_LINES}},
     .show_files = diff_files,
 };

@@ -40,6 +40,7 @@ typedef enum option_id {
     OPT_TIME,
     OPT_SINCE,
     OPT_MODULES,
+    OPT_LINES,
     OPT_WHERE,
     OPT_INSTANCES,
     OPT_ACCESS,
@@ -139,6 +140,7 @@ static const struct row {
      "compare with this earlier moment: what was live then, and what of it, or\n"
      "newer, still is"},
     {"modules", OPT_MODULES, NA_TAKES_MODULES, NULL, "sums by module, instead of variables"},
+    {"lines", OPT_LINES, NA_TAKES_LINES, NULL, "lines of source, instead of functions"},
     {"where", OPT_WHERE, NA_TAKES_WHERE, "CONDITIONS",
      "only accesses that fulfil all of these, separated by commas: remote,\n"
      "local, read, write, dram, node=N (of the thread), home=N (of the memory),\n"
@@ -404,6 +406,9 @@ static bool take(na_command_line_t *line, const struct row *row, const char *val
         return true;
     case OPT_MODULES:
         o->modules = true;
+        return true;
+    case OPT_LINES:
+        o->lines = true;
         return true;
     case OPT_WHERE:
         o->where = value;

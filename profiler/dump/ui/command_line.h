@@ -54,6 +54,7 @@ typedef enum na_option_bit {
 } na_option_bit_t;
 #define NA_TAKES_ADDRESS (UINT64_C(1) << 31)
 #define NA_TAKES_ERRORS  (UINT64_C(1) << 32)
+#define NA_TAKES_LINES   (UINT64_C(1) << 33)
 
 #define NA_TAKES_TABLE                                                                             \
     (NA_TAKES_SORT | NA_TAKES_TOP | NA_TAKES_FILTER | NA_TAKES_JSON | NA_TAKES_CSV)
@@ -88,7 +89,7 @@ typedef struct na_options {
     const char *source_path[NA_MAX_REPEATED];
     size_t source_path_count;
     const char *time, *since; /* moments; NULL: not given */
-    bool modules;
+    bool modules, lines;
     const char *where; /* conditions on accesses; NULL: all */
     bool instances, access;
     bool retention;

@@ -4,78 +4,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "profiler/containers/array.h"
-#include "profiler/containers/index.h"
+#include "profiler/dump/profile/source_lines.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/source/source_line.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
 
-/* Figures of one line. */
-typedef struct line {
-    const char *file;
-    uint32_t number;
-    na_cost_t self;  /* of the sites whose responsible frame is here */
-    na_cost_t below; /* of the sites with any frame here */
-    size_t seen;     /* number of the site counted last in `below`, from 1 */
-} line_t;
-
-typedef struct lines {
-    line_t *items;
-    uint32_t count, room;
-    na_index_t index;
-} lines_t;
-
-static line_t *find(lines_t *lines, const char *file, uint32_t number) {
-    uint64_t hash = na_hash_text(NA_HASH_BEGIN ^ number, file);
-    na_probe_t probe = na_index_probe(&lines->index, hash);
-    while (na_index_next(&lines->index, &probe)) {
-        line_t *line = &lines->items[probe.number];
-        if (line->number == number && strcmp(line->file, file) == 0) return line;
-    }
-    if (!NA_ARRAY_RESERVE(lines->items, lines->room, lines->count + 1u) ||
-        !na_index_add(&lines->index, hash, lines->count))
-        return NULL;
-    lines->items[lines->count] = (line_t){.file = file, .number = number};
-    return &lines->items[lines->count++];
-}
-
-static bool gather(const na_view_input_t *in, lines_t *lines) {
-    na_stack_t stack = {0};
-    bool good = true;
-    for (size_t s = 0; s < in->sites.count && good; s++) {
-        const na_site_t *site = &in->sites.items[s];
-        na_cost_t cost = na_view_cost_of(&site->sum);
-        const na_symbol_frame_t *leaf, *own = na_view_site(in, site->site, &leaf);
-        good = na_view_stack(in, site->site, &stack);
-        for (uint32_t i = 0; i < stack.count && good; i++) {
-            const na_symbol_frame_t *frame = stack.items[i];
-            if (frame->file == NULL || frame->line == 0 ||
-                !na_filter_matches(in->options, frame->file))
-                continue;
-            line_t *line = find(lines, frame->file, frame->line);
-            good = line != NULL;
-            if (!good) break;
-            if (line->seen != s + 1) na_cost_add(&line->below, &cost);
-            line->seen = s + 1;
-            if (frame == own) na_cost_add(&line->self, &cost);
-        }
-    }
-    free(stack.items);
-    return good;
-}
-
-static int by_place(const void *a, const void *b) {
-    const line_t *x = a, *y = b;
-    int order = strcmp(x->file, y->file);
-    return order != 0 ? order : (x->number > y->number) - (x->number < y->number);
-}
-
 /* ---- text ---- */
 
 /* A run of lines of one file. */
 typedef struct file {
-    const line_t *lines;
+    const na_source_line_t *lines;
     size_t count;
     double self, below; /* below: of the line with most, since lines of one stack overlap */
     bool readable;      /* here */
@@ -89,7 +28,7 @@ static int by_cost(const void *a, const void *b) {
     return strcmp(x->lines->file, y->lines->file);
 }
 
-static void put_figures(const na_view_input_t *in, const line_t *line, uint32_t number) {
+static void put_figures(const na_view_input_t *in, const na_source_line_t *line, uint32_t number) {
     char a[NA_TEXT] = "", b[NA_TEXT] = "";
     if (line != NULL) {
         double self = na_view_cost(in, &line->self);
@@ -105,8 +44,8 @@ static void put_figures(const na_view_input_t *in, const line_t *line, uint32_t 
 #define LEAST_SHARE 1e-3
 
 /* The figures of line `number`, if it has such that are shown; *at: of the next with figures. */
-static const line_t *line_shown(const na_view_input_t *in, const file_t *file, size_t at,
-                                double least) {
+static const na_source_line_t *line_shown(const na_view_input_t *in, const file_t *file, size_t at,
+                                          double least) {
     while (at < file->count && na_view_cost(in, &file->lines[at].below) < least)
         at++;
     return at < file->count ? &file->lines[at] : NULL;
@@ -126,8 +65,8 @@ static void put_file(const na_view_input_t *in, const file_t *file, double least
     for (uint32_t number = 1; source != NULL && (at < file->count || number <= behind) &&
                               getline(&text, &room, source) >= 0;
          number++) {
-        const line_t *line = at < file->count ? &file->lines[at] : NULL;
-        const line_t *next = line_shown(in, file, at, least);
+        const na_source_line_t *line = at < file->count ? &file->lines[at] : NULL;
+        const na_source_line_t *next = line_shown(in, file, at, least);
         bool hit = line != NULL && line->number == number;
         if (hit && line == next) behind = (uint64_t)number + context;
         bool near =
@@ -149,7 +88,7 @@ static void put_file(const na_view_input_t *in, const file_t *file, double least
         }
         putchar('\n');
     }
-    for (const line_t *line; (line = line_shown(in, file, at, least)) != NULL;) {
+    for (const na_source_line_t *line; (line = line_shown(in, file, at, least)) != NULL;) {
         put_figures(in, line, line->number);
         putchar('\n');
         at = (size_t)(line - file->lines) + 1;
@@ -158,12 +97,12 @@ static void put_file(const na_view_input_t *in, const file_t *file, double least
     if (source != NULL) fclose(source);
 }
 
-static na_status_t put_text(const na_view_input_t *in, const lines_t *lines) {
+static na_status_t put_text(const na_view_input_t *in, const na_source_lines_t *lines) {
     file_t *files = calloc((size_t)lines->count + 1, sizeof *files);
     if (files == NULL) return NA_STATUS_MEMORY;
     size_t count = 0;
     for (uint32_t i = 0; i < lines->count; i++) {
-        const line_t *line = &lines->items[i];
+        const na_source_line_t *line = &lines->items[i];
         if (count == 0 || strcmp(files[count - 1].lines->file, line->file) != 0)
             files[count++].lines = line;
         file_t *file = &files[count - 1];
@@ -218,13 +157,13 @@ static const na_column_t source_columns[] = {
 };
 static const na_columns_t source_table = NA_COLUMNS(source_columns);
 
-static na_status_t put_table(const na_view_input_t *in, const lines_t *lines) {
+static na_status_t put_table(const na_view_input_t *in, const na_source_lines_t *lines) {
     static const char *const keys[] = {"peak_bytes", "live_bytes", "total_bytes", "allocations"};
     enum { FILE_NAME = 8, LINE };
     na_table_t *table = na_table_open(&source_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < lines->count; i++) {
-        const line_t *l = &lines->items[i];
+        const na_source_line_t *l = &lines->items[i];
         na_table_row(table, i);
         for (size_t side = 0; side < 2; side++) {
             const na_cost_t *cost = side == 0 ? &l->self : &l->below;
@@ -245,15 +184,12 @@ static na_status_t put_table(const na_view_input_t *in, const lines_t *lines) {
 }
 
 static na_status_t show_source(na_view_input_t *in) {
-    lines_t lines = {0};
+    na_source_lines_t lines = {0};
     na_status_t status = NA_STATUS_MEMORY;
-    if (gather(in, &lines)) {
-        if (lines.count != 0) qsort(lines.items, lines.count, sizeof *lines.items, by_place);
+    if (na_source_lines_gather(in, in->options, &lines))
         status =
             in->options->format == NA_FORMAT_TEXT ? put_text(in, &lines) : put_table(in, &lines);
-    }
-    free(lines.items);
-    na_index_free(&lines.index);
+    na_source_lines_free(&lines);
     return status;
 }
 
