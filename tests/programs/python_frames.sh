@@ -57,10 +57,13 @@ for python in $pythons; do
     done
     # Files that can be read come first, and no file without lines.
     "$dump" source "$work/s.nprof" >"$work/source"
-    grep -n 'not readable here' "$work/source" >"$work/unread" || fail "$version: no frozen file in the source view"
     place=$(grep -n "^$here/script_threads.py" "$work/source" | cut -d: -f1)
-    [ -n "$place" ] && [ "$place" -lt "$(head -n 1 "$work/unread" | cut -d: -f1)" ] ||
-        fail "$version: the source view does not begin with what can be read"
+    if grep -n 'not readable here' "$work/source" >"$work/unread"; then
+        [ -n "$place" ] && [ "$place" -lt "$(head -n 1 "$work/unread" | cut -d: -f1)" ] ||
+            fail "$version: the source view does not begin with what can be read"
+    elif [ "$version" = 3.11 ]; then # others have less that is frozen
+        fail "$version: no frozen file in the source view"
+    fi
     awk '/^ *own *with all *line$/ { getline next_line; if (next_line == "") empty = 1 } END { exit empty }' \
         "$work/source" || fail "$version: a file without lines in the source view"
     # With pymalloc small objects are not seen, which is said there and nowhere else.

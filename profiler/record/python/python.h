@@ -3,8 +3,8 @@
  * What is found. A module that defines _PyEval_EvalFrameDefault and the few other symbols that are
  * needed is the interpreter: the program itself, or libpython. They are looked up in the module's
  * own symbol table when a walk or the start meets it (python_find.c); the loader is not asked.
- * Where which field lies is told by a table for each version, from 3.13 on by the interpreter's own
- * (_Py_DebugOffsets). What is of no known version, or has no GIL, is left alone.
+ * Where which field lies is told by a table for each version, or by the interpreter itself
+ * (python_layouts.h). What is of no known version, or has no GIL, is left alone.
  *
  * What is read. The calling thread's own chain of frames, from its own thread state: nobody else
  * changes it, with the GIL or without. Nothing is written, no reference is taken, no Python code
@@ -26,8 +26,9 @@
  * interpreter (the frozen modules') do not. One with a record of its own
  * (it came from malloc in this profile) is the one that it was if its record is of the same life.
  * Any other is known by a *mark*: where its name, file and table of lines are, its first line, and
- * what these texts are, as a sum of them, or of the hashes that the interpreter keeps with most of
- * them (names, and tables that it compiled itself). So all are certain; what differs is the cost.
+ * what these texts are: the hashes that the interpreter keeps with most of them (names, and tables
+ * that it compiled itself), or else a copy of all that they hold. So all are certain; what differs
+ * is the cost.
  *
  * What is kept. Two things, as native stacks are kept (unwind/frames.h):
  *
@@ -37,52 +38,25 @@
  *   tails   innermost frames that were met inside of the chain, by frame and instruction. They do
  *           not enter the chain, since most are gone when the next event comes: what differs
  *           between two events is mostly the innermost instruction, and that has been met before.
+ *   pairs   what a native stack and a Python one came to (stacks.c), with the thread's cell of it.
  *
- * A kept frame is read only when the frame inside of it, as it is now, leads there.
+ * A kept frame is read only when the frame inside of it, as it is now, leads there. Where nothing
+ * has changed, as at nearly every event, what is done is in python_same.h.
  *
  * Used by its own thread, inside the recorder. x86-64 only. */
 #ifndef NUMALLOC_RECORD_PYTHON_H
 #define NUMALLOC_RECORD_PYTHON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "profiler/format/nprof_python.h"
+#include "profiler/record/python/python_layouts.h"
 #include "profiler/record/state/state.h"
 
 #define NA_PY_MOST  8192u /* frames */
 #define NA_PY_LEAST 64u   /* room at first */
-
-/* Where fields lie, in bytes; see python_find.c for the tables. */
-typedef struct na_py_layout {
-    uint16_t version;      /* 0x030b */
-    uint16_t thread_frame; /* thread state: the innermost frame, */
-    uint16_t cframe_frame; /* or what leads to it: there; NONE: the frame itself */
-    uint16_t thread_id;    /* pthread_self of its thread */
-    uint16_t frame_size;   /* so many bytes of a frame are read */
-    uint16_t frame_back, frame_code, frame_instr;
-    uint16_t frame_owner; /* NONE: no frames but Python's */
-    uint16_t frame_entry; /* a byte: called by native code; NONE: all are, or the frame outside says
-                             it */
-    uint16_t code_name, code_file, code_line, code_lines;
-    uint16_t code_start;     /* the first instruction; NONE: frames hold the number of one */
-    uint16_t code_traceable; /* instructions before this one are no calls yet; NONE: none are */
-    uint16_t text_ascii, text_wide; /* where a str's characters begin */
-    uint8_t lines;                  /* NA_NPROF_PY_LOCATIONS and so on */
-    bool in_units;                  /* the number counts pairs of bytes */
-    /* Of these: */
-    uint16_t frame_linked; /* two words, one after the other: back, and instr or code */
-    uint8_t how;           /* na_py_how_t */
-} na_py_layout_t;
-#define NA_PY_NONE UINT16_MAX
-
-/* How frames tell where they are. */
-typedef enum na_py_how {
-    NA_PY_BY_LINKED,  /* the words that lie together are link and instruction, which is in the code
-                       */
-    NA_PY_BY_POINTER, /* or link and code, and the instruction elsewhere */
-    NA_PY_BY_NUMBER,  /* the same, as a number */
-} na_py_how_t;
 
 /* The interpreter. */
 typedef struct na_py {
@@ -101,12 +75,29 @@ extern NA_NEAR na_py_t na_py;
 extern NA_NEAR na_nprof_python_t *na_py_entry;  /* in the file; NULL: no room */
 extern NA_NEAR _Atomic uint32_t na_py_unmapped; /* raised when the program unmaps something */
 
-/* What code without a record is known by; all zeros: it is none of these. */
+/* What code without a record is known by; name 0: it is none of these. A text is known by its head:
+ * length and hash. Where it has no hash there is a copy of what it holds, as long as the profile.
+ */
 typedef struct na_py_mark {
-    uintptr_t name, file, lines; /* the objects */
-    uint64_t file_sum;           /* of what the file holds, */
-    uint64_t sum;                /* and of what the others do, and the first line */
+    _Alignas(16) uintptr_t name; /* the objects; so they lie in the code, too */
+    uintptr_t lines;
+    uint64_t name_head[2], lines_head[2], file_head[2];
+    uintptr_t file;
+    uint64_t file_sum; /* of what it holds */
+    const uint8_t *name_copy, *lines_copy, *file_copy;
+    uint32_t name_bytes, lines_bytes, file_bytes;
+    int32_t first_line;
+    /* Of a str that was copied: width and such, and where its characters begin. */
+    uint8_t name_form, file_form, name_at, file_at;
+    uint8_t copied; /* NA_PY_COPIED_* */
 } na_py_mark_t;
+_Static_assert(offsetof(na_py_mark_t, lines) == 8 && offsetof(na_py_mark_t, name_head) == 16 &&
+                   offsetof(na_py_mark_t, file_head) == 48,
+               "compared by sixteen bytes");
+#define NA_PY_COPIED_NAME  1u
+#define NA_PY_COPIED_LINES 2u
+#define NA_PY_COPIED_FILE  4u
+#define NA_PY_COPIED_FORMS 8u /* the forms of those of them that are a str have to be compared */
 
 /* A frame. What is compared at each event comes first, in one line. */
 typedef struct na_py_frame {
@@ -122,11 +113,12 @@ typedef struct na_py_frame {
     uint32_t marks; /* so many of the chain have marks: of this frame and those outwards */
     uint32_t id;    /* 0: the frame does not show */
     uint32_t unit;
-    uint32_t outer, place; /* of a tail: outer_of() of the frame outside of it, and that one's place
+    uint32_t as_outer;     /* what a tail inside of it is told of it: node, and shim */
+    uint32_t outer, place; /* of a tail: the same of the frame outside of it, and that one's place
                               in the chain, from 1; 0: there is none */
     bool entry, shim;
 } na_py_frame_t;
-_Static_assert(sizeof(na_py_frame_t) == 192 || sizeof(na_py_frame_t) == 128, "");
+_Static_assert(sizeof(na_py_frame_t) == 256, "places are found by shifting");
 
 /* Code that the thread met of late, in sets by address, the one met last first. */
 #define NA_PY_SEEN_BITS 8
@@ -141,17 +133,31 @@ typedef struct na_py_seen {
     uint32_t unmapped; /* na_py_unmapped, when the mark's objects were there */
 } na_py_seen_t;
 
+/* A native stack and a Python one, and what they came to: a node of the tree, and the thread's
+ * cell of it, 0: not known. Node 0: none. */
+typedef struct na_py_pair {
+    uint64_t stacks; /* na_py_pair_of */
+    uint32_t node, cell;
+} na_py_pair_t;
+
 #define NA_PY_PAGES     128u
 #define NA_PY_TAIL_BITS 6
+#define NA_PY_PAIR_BITS 8
+#define NA_PY_NOWHERE   1u /* no address of anything, and of no page that has its place at [0] */
 typedef struct na_py_thread {
     _Alignas(64) na_py_frame_t *kept, *fresh; /* room for as many each */
     uint32_t count, room;
-    const void *state; /* the thread's own, seen last */
-    uintptr_t top;     /* what leads to the innermost frame: it could be read the last time */
-    uint32_t unmapped; /* na_py_unmapped, when what follows was found */
-    bool cut;          /* the outermost kept frame is not the chain's */
-    uintptr_t pages[NA_PY_PAGES];
-    na_py_frame_t tails[1u << NA_PY_TAIL_BITS]; /* frame 0: none */
+    const void *state; /* the thread's own, seen last; NOWHERE: none was */
+    uintptr_t top; /* what leads to the innermost frame: it could be read the last time; NOWHERE:
+                      not yet */
+    uint32_t unmapped;            /* na_py_unmapped, when what follows was found */
+    uint32_t replaced;            /* so many tails */
+    bool cut;                     /* the outermost kept frame is not the chain's */
+    uintptr_t readable;           /* the innermost frame met last; NOWHERE: none */
+    uintptr_t pages[NA_PY_PAGES]; /* that can be read, by their lowest bits; 0, at [0] NOWHERE: none
+                                   */
+    na_py_frame_t tails[1u << NA_PY_TAIL_BITS][2]; /* frame 0: none */
+    na_py_pair_t pairs[1u << NA_PY_PAIR_BITS];
     na_py_seen_t seen[1u << NA_PY_SEEN_BITS][NA_PY_SEEN];
 } na_py_thread_t;
 
@@ -176,18 +182,20 @@ NA_INLINE void na_python_unmapped(void) {
 /* All zeros: the life of what does not die. */
 extern const na_record_t na_py_no_record;
 
-/* Another thread's place is taken over: nothing that was kept is of this one's chain. */
+/* Another thread's place is taken over: nothing that was kept is of this one's chain. (Pairs are
+ * the place's.) */
 void na_python_forget(na_py_thread_t *p);
 
 /* ---- python_code.c ---- */
 void na_py_codes_begin(void);
 /* Fills what frames and `seen` say of a code object. False: it is none, or there was no room. */
 bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame);
-/* The code object that is there, and can be read, has this mark. Nothing has been unmapped since
- * the mark was made. */
-bool na_py_is_marked(uintptr_t code, const na_py_mark_t *m);
-/* The same of frames [end + 1, i], from the innermost on: the first whose code has not; `end`: all
- * have. */
+/* Of frames [end + 1, i], from the innermost on, the first whose code has not its mark any more;
+ * `end`: all have. They have been found to be as they were but for that, and nothing has been
+ * unmapped since they were read. */
 int32_t na_py_first_unmarked(const na_py_frame_t *frames, int32_t i, int32_t end);
+/* The innermost frame, but for its mark as it was, has its mark, and frames [0, n) of the chain
+ * outside of it are as they were, with theirs. */
+bool na_py_all_same(const na_py_frame_t *innermost, const na_py_frame_t *kept, uint32_t n);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * The table of all codes is by checksum, and changed under a lock; each thread has those that it
  * met of late in front of it. Texts that are equal (files, mostly) are stored once. */
-#include "profiler/record/python/python.h"
+#include "profiler/record/python/python_same.h"
 
 #define TEXT_CHUNK  (64u << 10)
 #define CODES_CHUNK (16u << 10)
@@ -13,6 +13,7 @@
 
 typedef struct slot {
     uint64_t checksum;
+    const uint8_t *text;   /* where it is in the file; NULL: it is empty, or a code */
     uint32_t value, bytes; /* id of a code, first word of a text; 0 in `bytes`: free */
 } slot_t;
 
@@ -42,37 +43,38 @@ typedef struct text {
     const uint8_t *data;
     uint64_t units; /* of `width` bytes */
     uint32_t width;
+    bool ascii;        /* a str that is in UTF-8 what it is here */
+    uint64_t checksum; /* of it as what it is, str or bytes */
 } text_t;
-
-NA_INLINE uintptr_t word_at(uintptr_t at) {
-    return *(const uintptr_t *)at;
-}
 
 /* It is there, alive (in 3.12 and later the lower half counts) and of that type. */
 static bool is_object(na_py_thread_t *p, uintptr_t at, const void *type, size_t bytes) {
-    return (at & 7) == 0 && na_py_can_read(p, at, bytes) && (uint32_t)word_at(at) != 0 &&
-           word_at(at + 8) == (uintptr_t)type;
+    return (at & 7) == 0 && na_py_can_read(p, at, bytes) &&
+           (uint32_t)na_py_word(at + NA_PY_REFERENCES_AT) != 0 &&
+           na_py_word(at + NA_PY_TYPE_AT) == (uintptr_t)type;
 }
 
 static bool read_str(na_py_thread_t *p, uintptr_t at, text_t *t) {
     const na_py_layout_t *l = &na_py.layout;
     if (!is_object(p, at, na_py.text_type, l->text_wide)) return false;
-    uint32_t state = *(const uint32_t *)(at + 32), kind = state >> 2 & 7;
-    bool compact = (state & 1u << 5) != 0, ascii = (state & 1u << 6) != 0;
+    uint32_t state = *(const uint32_t *)(at + NA_PY_STATE_AT), kind = NA_PY_STATE_WIDTH(state);
+    bool compact = (state & NA_PY_STATE_COMPACT) != 0, ascii = (state & NA_PY_STATE_ASCII) != 0;
     if (!compact || (kind != 1 && kind != 2 && kind != 4)) return false;
-    t->units = word_at(at + 16);
+    t->units = na_py_word(at + NA_PY_LENGTH_AT);
     if (t->units > NAME_MOST) t->units = NAME_MOST;
     t->width = kind;
+    t->ascii = ascii;
     t->data = (const uint8_t *)at + (ascii ? l->text_ascii : l->text_wide);
     return t->units == 0 || na_py_can_read(p, (uintptr_t)t->data, t->units * kind);
 }
 
 static bool read_bytes(na_py_thread_t *p, uintptr_t at, text_t *t) {
-    if (!is_object(p, at, na_py.bytes_type, 32)) return false;
-    t->units = word_at(at + 16);
+    if (!is_object(p, at, na_py.bytes_type, NA_PY_BYTES_AT)) return false;
+    t->units = na_py_word(at + NA_PY_LENGTH_AT);
     if (t->units > TEXT_MOST) t->units = TEXT_MOST;
     t->width = 1;
-    t->data = (const uint8_t *)at + 32;
+    t->ascii = false;
+    t->data = (const uint8_t *)at + NA_PY_BYTES_AT;
     return t->units == 0 || na_py_can_read(p, (uintptr_t)t->data, t->units);
 }
 
@@ -91,9 +93,9 @@ static bool read_code(na_py_thread_t *p, uintptr_t at, code_t *c) {
     const na_py_layout_t *l = &na_py.layout;
     if (!is_object(p, at, na_py.code_type, code_bytes())) return false;
     c->first_line = *(const int32_t *)(at + l->code_line);
-    return read_str(p, word_at(at + l->code_name), &c->name) &&
-           read_str(p, word_at(at + l->code_file), &c->file) &&
-           read_bytes(p, word_at(at + l->code_lines), &c->lines);
+    return read_str(p, na_py_word(at + l->code_name), &c->name) &&
+           read_str(p, na_py_word(at + l->code_file), &c->file) &&
+           read_bytes(p, na_py_word(at + l->code_lines), &c->lines);
 }
 
 /* ---- checksums ---- */
@@ -118,20 +120,23 @@ static uint64_t sum_text(uint64_t h, const text_t *t) {
     return mix(h, rest);
 }
 
-static uint64_t sum_code(const code_t *c) {
-    uint64_t h = mix(1, (uint32_t)c->first_line);
-    h = sum_text(sum_text(sum_text(h, &c->name), &c->file), &c->lines);
+#define OF_STR   2u
+#define OF_BYTES 3u
+
+/* And of its texts. */
+static uint64_t sum_code(code_t *c) {
+    c->name.checksum = sum_text(OF_STR, &c->name);
+    c->file.checksum = sum_text(OF_STR, &c->file);
+    c->lines.checksum = sum_text(OF_BYTES, &c->lines);
+    uint64_t h = mix(mix(1, (uint32_t)c->first_line), c->name.checksum);
+    h = mix(mix(h, c->file.checksum), c->lines.checksum);
     return h != 0 ? h : 1;
 }
 
 /* ---- marks ---- */
 
-#define NO_HASH UINT64_MAX
-
-/* As mix, but cheaper: only for comparing. What is different stays so in each step. */
-NA_INLINE uint64_t add(uint64_t h, uint64_t v) {
-    h ^= v;
-    return (h << 29 | h >> 35) * UINT64_C(0x9e3779b97f4a7c15);
+NA_INLINE uint32_t state_of_str(uintptr_t at) {
+    return *(const uint32_t *)(at + NA_PY_STATE_AT);
 }
 
 NA_INLINE uint64_t eight_at(const uint8_t *data) {
@@ -140,85 +145,145 @@ NA_INLINE uint64_t eight_at(const uint8_t *data) {
     return v;
 }
 
-/* Whole words, of which the last may overlap the one before. */
-NA_INLINE uint64_t look_at_data(uint64_t h, const uint8_t *data, uint64_t n) {
-    if (NA_UNLIKELY(n < 8)) {
-        uint64_t v = 0;
+NA_INLINE na_py_kept_words_t sixteen_at(const uint8_t *data) {
+    na_py_kept_words_t v;
+    __builtin_memcpy(&v, data, sizeof v);
+    return v;
+}
+
+/* Whole pieces, of which the last may overlap the one before. */
+static NA_NOINLINE bool same_bytes(const uint8_t *a, const uint8_t *b, uint64_t n) {
+    if (n < 16) {
         for (uint64_t i = 0; i < n; i++)
-            v |= (uint64_t)data[i] << 8 * i;
-        return add(h, v);
+            if (a[i] != b[i]) return false;
+        return true;
     }
-    const uint8_t *last = data + n - 8;
-    for (; data + 16 <= last; data += 16)
-        h = add(add(h, eight_at(data)), eight_at(data + 8));
-    if (data + 8 <= last)
-        h = add(add(h, eight_at(data)), eight_at(data + 8));
-    else if (data < last)
-        h = add(h, eight_at(data));
-    return add(h, eight_at(last));
+    uint64_t i = 0, last = n - 16;
+    na_py_kept_words_t same = sixteen_at(a + last) == sixteen_at(b + last);
+    for (; i + 16 < last; i += 32)
+        same &= (sixteen_at(a + i) == sixteen_at(b + i)) &
+                (sixteen_at(a + i + 16) == sixteen_at(b + i + 16));
+    if (i < last) same &= sixteen_at(a + i) == sixteen_at(b + i);
+    return na_py_all_halves(same);
 }
 
-/* A str that can be read. */
-NA_INLINE uint64_t look_at_str(uint64_t h, uintptr_t at) {
-    uint64_t units = word_at(at + 16), hash = word_at(at + 24);
-    h = add(h, units);
-    if (hash != NO_HASH) return add(h, hash);
-    uint32_t state = *(const uint32_t *)(at + 32);
-    const na_py_layout_t *l = &na_py.layout;
-    uintptr_t text = at + ((state & 1u << 6) != 0 ? l->text_ascii : l->text_wide);
-    if (units > NAME_MOST) units = NAME_MOST;
-    return look_at_data(h, (const uint8_t *)text, units * (state >> 2 & 7));
+/* The same of a few dozen, as most are. */
+NA_INLINE bool same_text(const uint8_t *a, const uint8_t *b, uint32_t n) {
+    if (NA_UNLIKELY(n - 16 > 48)) { /* or less than 16 */
+        if (n - 8 > 8) return same_bytes(a, b, n);
+        return ((eight_at(a) ^ eight_at(b)) | (eight_at(a + n - 8) ^ eight_at(b + n - 8))) == 0;
+    }
+    na_py_kept_words_t same =
+        (sixteen_at(a) == sixteen_at(b)) & (sixteen_at(a + n - 16) == sixteen_at(b + n - 16));
+    if (n > 32)
+        same &= (sixteen_at(a + 16) == sixteen_at(b + 16)) &
+                (sixteen_at(a + n - 32) == sixteen_at(b + n - 32));
+    return na_py_all_halves(same);
 }
 
-/* The same of bytes. */
-NA_INLINE uint64_t look_at_bytes(uint64_t h, uintptr_t at) {
-    uint64_t size = word_at(at + 16), hash = word_at(at + 24);
-    h = add(h, size);
-    if (hash != NO_HASH) return add(h, hash);
-    return look_at_data(h, (const uint8_t *)at + 32, size < TEXT_MOST ? size : TEXT_MOST);
+/* The lengths are as they were. What was copied of the text: the rest of it is, too. */
+NA_INLINE bool is_name(const na_py_mark_t *m) {
+    return same_text((const uint8_t *)m->name + m->name_at, m->name_copy, m->name_bytes);
 }
 
-NA_INLINE uint64_t look_at(const na_py_mark_t *m, int32_t first_line) {
-    return look_at_bytes(look_at_str((uint32_t)first_line, m->name), m->lines);
+NA_INLINE bool are_lines(const na_py_mark_t *m) {
+    return same_text((const uint8_t *)m->lines + NA_PY_BYTES_AT, m->lines_copy, m->lines_bytes);
 }
 
-/* Of a code object that read_code has read. */
-static na_py_mark_t make_mark(uintptr_t at, const code_t *c) {
-    const na_py_layout_t *l = &na_py.layout;
-    na_py_mark_t m = {.name = word_at(at + l->code_name),
-                      .file = word_at(at + l->code_file),
-                      .lines = word_at(at + l->code_lines)};
-    m.file_sum = look_at_str(0, m.file);
-    m.sum = look_at(&m, c->first_line);
-    return m;
+static NA_NOINLINE bool is_formed(uintptr_t at, uint8_t form) {
+    return (state_of_str(at) & NA_PY_STATE_FORM) == form;
 }
 
-/* All but what the file holds. */
-NA_INLINE bool is_marked_else(uintptr_t at, const na_py_mark_t *m) {
-    const na_py_layout_t *l = &na_py.layout;
-    return ((word_at(at + l->code_name) ^ m->name) | (word_at(at + l->code_file) ^ m->file) |
-            (word_at(at + l->code_lines) ^ m->lines)) == 0 &&
-           look_at(m, *(const int32_t *)(at + l->code_line)) == m->sum;
+NA_INLINE bool is_file(const na_py_mark_t *m) {
+    if (NA_UNLIKELY(!na_py_all_halves(na_py_same_halves(m->file + NA_PY_LENGTH_AT, m->file_head))))
+        return false;
+    if ((m->copied & NA_PY_COPIED_FILE) == 0) return true;
+    if ((m->copied & NA_PY_COPIED_FORMS) != 0 && !is_formed(m->file, m->file_form)) return false;
+    return same_text((const uint8_t *)m->file + m->file_at, m->file_copy, m->file_bytes);
 }
 
-bool na_py_is_marked(uintptr_t at, const na_py_mark_t *m) {
-    return is_marked_else(at, m) && look_at_str(0, m->file) == m->file_sum;
+/* Those of name and lines that were copied hold it still. */
+NA_INLINE bool are_copied(const na_py_mark_t *m) {
+    if ((m->copied & NA_PY_COPIED_NAME) != 0) {
+        if ((m->copied & NA_PY_COPIED_FORMS) != 0 && !is_formed(m->name, m->name_form))
+            return false;
+        if (NA_UNLIKELY(!is_name(m))) return false;
+    }
+    return (m->copied & NA_PY_COPIED_LINES) == 0 || are_lines(m);
+}
+
+/* The code object that is there, and can be read, has this mark; `last`: one whose file was found
+ * to be as it was. The objects are read if they are the code's. */
+NA_INLINE bool is_marked(uintptr_t code, const na_py_mark_t *m, const na_py_mark_t *last,
+                         const na_py_layout_t *l) {
+    uintptr_t name_at = code + l->code_name;
+    if (NA_UNLIKELY(na_py_word(name_at) != m->name) ||
+        NA_UNLIKELY(na_py_word(name_at + 8) != m->lines) ||
+        NA_UNLIKELY(na_py_word(code + l->code_file) != m->file) ||
+        NA_UNLIKELY(*(const int32_t *)(code + l->code_line) != m->first_line))
+        return false;
+    if (NA_UNLIKELY(
+            !na_py_all_halves(na_py_same_halves(m->name + NA_PY_LENGTH_AT, m->name_head) &
+                              na_py_same_halves(m->lines + NA_PY_LENGTH_AT, m->lines_head))))
+        return false;
+    if ((m->copied & (NA_PY_COPIED_NAME | NA_PY_COPIED_LINES)) != 0 && NA_UNLIKELY(!are_copied(m)))
+        return false;
+    return (NA_LIKELY(m->file == last->file) && NA_LIKELY(m->file_sum == last->file_sum)) ||
+           is_file(m);
+}
+
+static const na_py_frame_t nobody;
+
+/* From the frame `f` outwards to `end`, the first whose code has not its mark; `end`: all have. */
+NA_INLINE const na_py_frame_t *first_unmarked(const na_py_frame_t *f, const na_py_frame_t *end,
+                                              const na_py_frame_t *last) {
+    for (; f != end; f--) {
+        if (f->mark.name == 0) continue;
+        /* Code that is what it was, and the same then: recursion. */
+        if (f->code == last->code && f->id == last->id) continue;
+        if (NA_UNLIKELY(!is_marked(f->code, &f->mark, &last->mark, &na_py.layout))) break;
+        last = f;
+    }
+    return f;
 }
 
 int32_t na_py_first_unmarked(const na_py_frame_t *frames, int32_t i, int32_t end) {
-    const na_py_frame_t *last = NULL; /* that was found to be as it was */
-    for (; i > end && frames[i].marks != 0; i--) {
-        const na_py_frame_t *f = &frames[i];
-        const na_py_mark_t *m = &f->mark;
-        if (m->name == 0) continue;
-        bool same_file =
-            last != NULL && m->file == last->mark.file && m->file_sum == last->mark.file_sum;
-        if (same_file && f->code == last->code && m->sum == last->mark.sum) continue;
-        if (!is_marked_else(f->code, m)) return i;
-        if (!same_file && look_at_str(0, m->file) != m->file_sum) return i;
-        last = f;
+    return (int32_t)(first_unmarked(frames + i, frames + end, &nobody) - frames);
+}
+
+/* A frame with a mark has no life to be compared. */
+NA_INLINE bool all_same_by(const na_py_frame_t *innermost, const na_py_frame_t *kept, uint32_t n,
+                           const na_py_how_t how) {
+    const na_py_layout_t *l = &na_py.layout;
+    const na_py_frame_t *last = &nobody;
+    if (innermost->mark.name != 0) {
+        if (NA_UNLIKELY(!is_marked(innermost->code, &innermost->mark, &last->mark, l)))
+            return false;
+        last = innermost;
     }
-    return end;
+    for (const na_py_frame_t *k = kept + n - 1; k >= kept; k--) {
+        if (k->mark.name == 0) {
+            if (NA_UNLIKELY(!na_py_is_same(k, how, l->frame_linked, l->frame_instr))) return false;
+            continue;
+        }
+        if (NA_UNLIKELY(!na_py_is_linked(k, how, l->frame_linked, l->frame_instr))) return false;
+        /* Code that is what it was, and the same then: recursion. */
+        if (k->code == last->code && k->id == last->id) continue;
+        if (NA_UNLIKELY(!is_marked(k->code, &k->mark, &last->mark, l))) return false;
+        last = k;
+    }
+    return true;
+}
+
+bool na_py_all_same(const na_py_frame_t *innermost, const na_py_frame_t *kept, uint32_t n) {
+    switch (na_py.layout.how) {
+    case NA_PY_BY_LINKED:
+        return all_same_by(innermost, kept, n, NA_PY_BY_LINKED);
+    case NA_PY_BY_POINTER:
+        return all_same_by(innermost, kept, n, NA_PY_BY_POINTER);
+    default:
+        return all_same_by(innermost, kept, n, NA_PY_BY_NUMBER);
+    }
 }
 
 /* ---- under the lock: the table ---- */
@@ -308,8 +373,7 @@ static uint32_t to_utf8(const text_t *t, uint8_t *to) {
 }
 
 static bool store_text(const text_t *t, bool is_str, na_nprof_python_text_ref_t *ref) {
-    uint64_t checksum = sum_text(is_str ? 2 : 3, t);
-    slot_t *s = find_slot(checksum);
+    slot_t *s = find_slot(t->checksum);
     if (s != NULL && s->bytes != 0) {
         *ref = (na_nprof_python_text_ref_t){s->value, s->bytes - 1};
         return true;
@@ -323,10 +387,76 @@ static bool store_text(const text_t *t, bool is_str, na_nprof_python_text_ref_t 
         __builtin_memcpy(to, t->data, bytes);
     *ref = (na_nprof_python_text_ref_t){word, bytes};
     if (s != NULL) {
-        *s = (slot_t){checksum, word, bytes + 1};
+        *s = (slot_t){t->checksum, to, word, bytes + 1};
         codes.used++;
     }
     return true;
+}
+
+/* What a text without a hash is compared with: what was stored of it, as it is in memory. NULL:
+ * there is no room. */
+static const uint8_t *copy_of(const text_t *t, bool is_str) {
+    static const uint8_t empty[1];
+    if (t->units == 0) return empty;
+    text_t raw = *t;
+    na_nprof_python_text_ref_t ref;
+    if (is_str && !t->ascii) {
+        raw.units = t->units * t->width;
+        raw.width = 1;
+        raw.checksum = sum_text(OF_BYTES, &raw);
+        if (!store_text(&raw, false, &ref)) return NULL;
+    }
+    const slot_t *s = find_slot(raw.checksum);
+    return s != NULL && s->bytes != 0 ? s->text : NULL;
+}
+
+/* What is compared of a text: its head, and its copy if it has no hash. */
+static const uint8_t *mark_text(uintptr_t object, const text_t *t, bool is_str, uint64_t *head) {
+    head[0] = na_py_word(object + NA_PY_LENGTH_AT);
+    head[1] = na_py_word(object + NA_PY_HASH_AT);
+    if (head[1] != NA_PY_NO_HASH) return NULL;
+    const uint8_t *copy = copy_of(t, is_str);
+    if (copy == NULL) head[1] = 0; /* as which it will not be found */
+    return copy;
+}
+
+/* Only an ASCII str has these characters where this one has them: in any other lies its length in
+ * UTF-8 there, which is below 2^56, so that one of its eight bytes is 0. */
+static bool is_plain(const text_t *t) {
+    if (!t->ascii || t->units < 8) return false;
+    for (unsigned i = 0; i < 8; i++)
+        if (t->data[i] == 0) return false;
+    return true;
+}
+
+static uint8_t form_of(uintptr_t at) {
+    return (uint8_t)(state_of_str(at) & NA_PY_STATE_FORM);
+}
+
+/* Of a code object that read_code has read, and that is stored. */
+static void make_mark(uintptr_t at, const code_t *c, na_py_mark_t *m) {
+    const na_py_layout_t *l = &na_py.layout;
+    m->name = na_py_word(at + l->code_name);
+    m->lines = na_py_word(at + l->code_lines);
+    m->file = na_py_word(at + l->code_file);
+    m->name_copy = mark_text(m->name, &c->name, true, m->name_head);
+    m->lines_copy = mark_text(m->lines, &c->lines, false, m->lines_head);
+    m->file_copy = mark_text(m->file, &c->file, true, m->file_head);
+    m->copied = (m->name_copy != NULL ? NA_PY_COPIED_NAME : 0) |
+                (m->lines_copy != NULL ? NA_PY_COPIED_LINES : 0) |
+                (m->file_copy != NULL ? NA_PY_COPIED_FILE : 0);
+    if ((m->name_copy != NULL && !is_plain(&c->name)) ||
+        (m->file_copy != NULL && !is_plain(&c->file)))
+        m->copied |= NA_PY_COPIED_FORMS;
+    m->name_bytes = (uint32_t)(c->name.units * c->name.width);
+    m->lines_bytes = (uint32_t)c->lines.units;
+    m->file_bytes = (uint32_t)(c->file.units * c->file.width);
+    m->name_form = form_of(m->name);
+    m->file_form = form_of(m->file);
+    m->name_at = (uint8_t)(c->name.data - (const uint8_t *)m->name);
+    m->file_at = (uint8_t)(c->file.data - (const uint8_t *)m->file);
+    m->file_sum = c->file.checksum;
+    m->first_line = c->first_line;
 }
 
 /* Its id, 0: no room. */
@@ -352,7 +482,7 @@ static uint32_t store_code(uintptr_t address, const code_t *c, uint64_t checksum
     __atomic_store_n(&chunk->count, chunk->count + 1, __ATOMIC_RELEASE);
     uint32_t id = codes.next_code++;
     if ((s = find_slot(checksum)) != NULL && s->bytes == 0) {
-        *s = (slot_t){checksum, id, 1};
+        *s = (slot_t){checksum, NULL, id, 1};
         codes.used++;
     }
     return id;
@@ -368,30 +498,33 @@ static NA_NOINLINE bool learn(na_py_thread_t *p, uintptr_t at, na_py_seen_t *s) 
     code_t c;
     if (!read_code(p, at, &c)) return false;
     uint64_t checksum = sum_code(&c);
+    const na_record_t *life = na_rec.record_of != NULL ? na_rec.record_of((const void *)at) : NULL;
+    na_record_t born = life != NULL ? *life : na_py_no_record;
+    if (life != NULL && (born.epoch != na_profile_epoch || born.site == NA_NPROF_NO_STACK))
+        life = NULL;
+    if (at - na_py.start < na_py.end - na_py.start) {
+        life = &na_py_no_record;
+        born = na_py_no_record;
+    }
     uint32_t id = s->code == at && s->checksum == checksum ? s->id : 0;
-    if (id == 0) {
+    na_py_mark_t mark = {.first_line = 0};
+    if (id == 0 || life == NULL) {
         na_lock(&codes.lock);
-        id = store_code(at, &c, checksum);
+        if (id == 0) id = store_code(at, &c, checksum);
+        if (id != 0 && life == NULL) make_mark(at, &c, &mark);
         na_unlock(&codes.lock);
         if (id == 0) {
             __atomic_fetch_add(&na_py_entry->lost, 1, __ATOMIC_RELAXED);
             return false;
         }
     }
-    const na_record_t *life = na_rec.record_of != NULL ? na_rec.record_of((const void *)at) : NULL;
-    s->born = life != NULL ? *life : (na_record_t){.site = 0};
-    if (life != NULL && (s->born.epoch != na_profile_epoch || s->born.site == NA_NPROF_NO_STACK))
-        life = NULL;
-    if (at - na_py.start < na_py.end - na_py.start) {
-        life = &na_py_no_record;
-        s->born = na_py_no_record;
-    }
-    s->life = life;
-    s->mark = life == NULL ? make_mark(at, &c) : (na_py_mark_t){.name = 0};
-    s->unmapped = p->unmapped;
-    s->checksum = checksum;
-    s->id = id;
-    s->code = at;
+    *s = (na_py_seen_t){.code = at,
+                        .life = life,
+                        .born = born,
+                        .mark = mark,
+                        .checksum = checksum,
+                        .id = id,
+                        .unmapped = p->unmapped};
     return true;
 }
 
@@ -411,7 +544,7 @@ static na_py_seen_t *bring_forward(na_py_seen_t *set, uintptr_t code) {
 NA_INLINE bool is_as_seen(na_py_thread_t *p, const na_py_seen_t *s) {
     if (NA_LIKELY(s->life != NULL)) return is_alive(s);
     return s->unmapped == p->unmapped && na_py_can_read(p, s->code, code_bytes()) &&
-           na_py_is_marked(s->code, &s->mark);
+           is_marked(s->code, &s->mark, &nobody.mark, &na_py.layout);
 }
 
 bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame) {

@@ -3,23 +3,15 @@
 #include <sys/syscall.h>
 
 #include "alloc/sys/syscall.h"
-#include "alloc/sys/thread.h"
-#include "profiler/record/python/python.h"
+#include "profiler/record/python/python_same.h"
 #include "profiler/record/unwind/umodules.h"
 
-#define PAGE_BITS       12
-#define ADDRESSES       (UINT64_C(1) << 47)
-#define LOOK_BACK       32 /* kept frames looked at for one that may be the same */
-#define STALE_MOST      8  /* kept frames further in than the chain is now */
-#define OWNER_SHIM      3  /* and above: of the C stack, which marks where native code called */
-#define OWNER_GENERATOR 1
-#define ROOT_PATH       0u /* the root's (tree.h) */
+#define ADDRESSES  (UINT64_C(1) << 47)
+#define LOOK_BACK  32 /* kept frames looked at for one that may be the same */
+#define STALE_MOST 8  /* kept frames further in than the chain is now */
+#define ROOT_PATH  0u /* the root's (tree.h) */
 
 const na_record_t na_py_no_record;
-
-NA_INLINE uintptr_t word_at(uintptr_t at) {
-    return *(const uintptr_t *)at;
-}
 
 static NA_COLD void count(uint64_t *counter) {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -29,12 +21,13 @@ static NA_COLD void count(uint64_t *counter) {
 
 /* The kernel copies the mask before it finds that there is no such request. */
 static NA_COLD bool ask_kernel(uintptr_t page) {
-    return na_sys4(SYS_rt_sigprocmask, -1, (long)(page << PAGE_BITS), 0, 8) == -EINVAL;
+    return na_sys4(SYS_rt_sigprocmask, -1, (long)(page << NA_PY_PAGE_BITS), 0, 8) == -EINVAL;
 }
 
 bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes) {
     if (at < 4096 || at >= ADDRESSES || bytes > ADDRESSES - at) return false;
-    for (uintptr_t page = at >> PAGE_BITS; page <= (at + bytes - 1) >> PAGE_BITS; page++) {
+    for (uintptr_t page = at >> NA_PY_PAGE_BITS; page <= (at + bytes - 1) >> NA_PY_PAGE_BITS;
+         page++) {
         uintptr_t *known = &p->pages[page % NA_PY_PAGES];
         if (NA_LIKELY(*known == page)) continue;
         if (!ask_kernel(page)) return false;
@@ -49,18 +42,18 @@ bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes) {
  * which the thread's own key does not tell. It may be another's, who ends at this moment. */
 static NA_NOINLINE bool is_mine(na_py_thread_t *p, const void *state) {
     uintptr_t at = (uintptr_t)state + na_py.layout.thread_id;
-    return na_py_can_read(p, at, 8) && word_at(at) == na_thread_pointer();
+    return na_py_can_read(p, at, 8) && na_py_word(at) == na_thread_pointer();
 }
 
 static const void *thread_state(na_py_thread_t *p) {
     const void *current = na_py.current_state();
-    if (na_py.layout.version >= 0x030c && NA_LIKELY(current != NULL)) return current;
-    /* A state is of one thread as long as it is there; this one is there, it has the GIL. */
-    if (NA_LIKELY(current != NULL && current == p->state) &&
-        NA_LIKELY(word_at((uintptr_t)current + na_py.layout.thread_id) == na_thread_pointer()))
+    if (NA_LIKELY(na_py_is_own(p, current))) return current;
+    if (na_py.layout.version >= 0x030c && NA_LIKELY(current != NULL)) {
+        if (na_py.lasting) p->state = current;
         return current;
+    }
     const void *own = na_py.own_state();
-    p->state = own;
+    if (own != NULL && na_py.lasting) p->state = own;
     if (NA_LIKELY(own == current)) return own;
     if (current != NULL && is_mine(p, current)) return current;
     if (own != NULL && na_py.is_finalizing()) {
@@ -83,7 +76,7 @@ static uintptr_t innermost(na_py_thread_t *p) {
     if (NA_UNLIKELY(!na_py.lasting) && !is_loaded()) return 0;
     const void *state = thread_state(p);
     if (state == NULL) return 0;
-    uintptr_t top = word_at((uintptr_t)state + l->thread_frame);
+    uintptr_t top = na_py_word((uintptr_t)state + l->thread_frame);
     if (l->cframe_frame == NA_PY_NONE || top == 0) return top;
     if (NA_UNLIKELY(p->top != top)) {
         if ((top & 7) != 0 || !na_py_can_read(p, top + l->cframe_frame, 8)) {
@@ -92,61 +85,24 @@ static uintptr_t innermost(na_py_thread_t *p) {
         }
         p->top = top;
     }
-    return word_at(top + l->cframe_frame);
-}
-
-NA_INLINE uintptr_t instr_of(uintptr_t frame) {
-    uintptr_t at = frame + na_py.layout.frame_instr;
-    return na_py.layout.code_start == NA_PY_NONE ? (uintptr_t) * (const uint32_t *)at : word_at(at);
-}
-
-/* ---- is what was kept still so? ---- */
-
-typedef int words_t
-    __attribute__((vector_size(16), aligned(8), may_alias)); /* two words, in halves */
-
-/* Both pairs of words are as they were. */
-NA_INLINE bool are_same(uintptr_t a, const void *a_was, const void *b, const void *b_was) {
-    words_t same = (*(const words_t *)a == *(const words_t *)a_was) &
-                   (*(const words_t *)b == *(const words_t *)b_was);
-#if defined(__x86_64__)
-    typedef char bytes_t __attribute__((vector_size(16)));
-    return __builtin_ia32_pmovmskb128((bytes_t)same) == 0xffff;
-#else
-    return (same[0] & same[1] & same[2] & same[3]) != 0;
-#endif
-}
-
-/* As it is now, a kept frame is as it was, but for its mark. It can be read: something leads
- * there. */
-NA_INLINE bool is_same(const na_py_frame_t *k, const na_py_how_t by, size_t linked_at,
-                       size_t instr_at) {
-    if (NA_UNLIKELY(!are_same(k->frame + linked_at, k->linked, k->life, &k->born))) return false;
-    if (by == NA_PY_BY_POINTER) return NA_LIKELY(word_at(k->frame + instr_at) == k->instr);
-    if (by == NA_PY_BY_NUMBER)
-        return NA_LIKELY(*(const uint32_t *)(k->frame + instr_at) == k->instr);
-    return true;
+    return na_py_word(top + l->cframe_frame);
 }
 
 /* From the kept frame at `i` outwards, the first that is not as it was; -1: all are. */
-NA_INLINE int32_t first_changed_by(const na_py_frame_t *kept, int32_t i, const na_py_how_t by) {
-    const size_t linked_at = na_py.layout.frame_linked, instr_at = na_py.layout.frame_instr;
-    const na_py_frame_t *k = kept + i;
-    while (k >= kept && is_same(k, by, linked_at, instr_at))
-        k--;
-    int32_t end = (int32_t)(k - kept);
-    return NA_LIKELY(kept[i].marks == 0) ? end : na_py_first_unmarked(kept, i, end);
-}
-
-NA_INLINE int32_t first_changed(const na_py_thread_t *p, int32_t i) {
+static int32_t first_changed(const na_py_thread_t *p, int32_t i) {
+    const na_py_frame_t *kept = p->kept, *k = kept + i;
     switch (na_py.layout.how) {
     case NA_PY_BY_LINKED:
-        return first_changed_by(p->kept, i, NA_PY_BY_LINKED);
+        k = na_py_changed(kept, k, NA_PY_BY_LINKED);
+        break;
     case NA_PY_BY_POINTER:
-        return first_changed_by(p->kept, i, NA_PY_BY_POINTER);
+        k = na_py_changed(kept, k, NA_PY_BY_POINTER);
+        break;
     default:
-        return first_changed_by(p->kept, i, NA_PY_BY_NUMBER);
+        k = na_py_changed(kept, k, NA_PY_BY_NUMBER);
     }
+    int32_t end = (int32_t)(k - kept);
+    return NA_LIKELY(p->kept[i].marks == 0) ? end : na_py_first_unmarked(p->kept, i, end);
 }
 
 /* ---- frames ---- */
@@ -166,25 +122,25 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     const na_py_layout_t *l = &na_py.layout;
     if ((frame & 7) != 0 || !na_py_can_read(p, frame, l->frame_size)) return false;
     f->frame = frame;
-    f->back = word_at(frame + l->frame_back);
-    f->code = word_at(frame + l->frame_code);
-    f->instr = instr_of(frame);
-    f->linked[0] = word_at(frame + l->frame_linked);
-    f->linked[1] = word_at(frame + l->frame_linked + 8);
+    f->back = na_py_word(frame + l->frame_back);
+    f->code = na_py_word(frame + l->frame_code);
+    f->instr = na_py_instr(frame, (na_py_how_t)l->how);
+    f->linked[0] = na_py_word(frame + l->frame_linked);
+    f->linked[1] = na_py_word(frame + l->frame_linked + 8);
     f->life = &na_py_no_record;
     f->born = na_py_no_record;
-    f->mark = (na_py_mark_t){.name = 0};
+    f->mark.name = 0;
     f->id = 0;
     f->shim = false;
     f->entry = l->frame_entry == NA_PY_NONE || *(const uint8_t *)(frame + l->frame_entry) != 0;
     if (l->frame_owner != NA_PY_NONE) {
         uint8_t owner = *(const uint8_t *)(frame + l->frame_owner);
-        if (owner >= OWNER_SHIM) {
+        if (owner >= NA_PY_OWNER_SHIM) {
             f->shim = true;
-            return owner <= OWNER_SHIM + 1;
+            return owner <= NA_PY_OWNER_SHIM + 1;
         }
         /* Its arguments are being set up: it is not a call yet. */
-        if (owner != OWNER_GENERATOR) {
+        if (owner != NA_PY_OWNER_GENERATOR) {
             if (!na_py_can_read(p, f->code, l->code_start)) return false;
             int32_t first = *(const int32_t *)(f->code + l->code_traceable);
             if ((intptr_t)(f->instr - f->code - l->code_start) < 2 * (intptr_t)first) return true;
@@ -211,6 +167,23 @@ static NA_COLD bool grow(na_py_thread_t *p, uint32_t fresh) {
     return true;
 }
 
+void na_python_forget(na_py_thread_t *p) {
+    p->count = 0;
+    for (uint32_t i = 0; i < 1u << NA_PY_TAIL_BITS; i++)
+        p->tails[i][0].frame = p->tails[i][1].frame = 0;
+}
+
+static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
+    p->unmapped = unmapped;
+    p->state = (const void *)(uintptr_t)NA_PY_NOWHERE;
+    p->top = NA_PY_NOWHERE;
+    p->readable = NA_PY_NOWHERE;
+    na_python_forget(p);
+    for (uint32_t i = 1; i < NA_PY_PAGES; i++)
+        p->pages[i] = 0;
+    p->pages[0] = NA_PY_NOWHERE;
+}
+
 static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
     uint64_t frames = 2 * (uint64_t)NA_PY_LEAST * sizeof(na_py_frame_t);
     uint64_t bytes = sizeof(na_py_thread_t) + frames;
@@ -220,12 +193,8 @@ static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
     p->kept = (na_py_frame_t *)(p + 1);
     p->fresh = p->kept + NA_PY_LEAST;
     p->room = NA_PY_LEAST;
+    forget_pages(p, atomic_load_explicit(&na_py_unmapped, memory_order_relaxed));
     return t->python = p;
-}
-
-/* What a frame's node says of the frame inside of it, and that it is called by native code. */
-NA_INLINE uint32_t outer_of(const na_py_frame_t *outer) {
-    return outer->node << 1 | outer->shim;
 }
 
 /* Gives a frame its node, inside of `outer`, the outermost if that is NULL. False: no room. */
@@ -234,29 +203,28 @@ static bool name(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_t *f) 
     f->path = outer != NULL ? outer->path : ROOT_PATH;
     f->marks = (outer != NULL ? outer->marks : 0) + (f->mark.name != 0);
     f->node = node;
+    f->as_outer = node << 1 | f->shim;
     if (f->id == 0) return true;
     bool by_shims =
         na_py.layout.frame_owner != NA_PY_NONE && na_py.layout.frame_entry == NA_PY_NONE;
     bool entry = by_shims ? outer == NULL || outer->shim : f->entry;
     uint32_t flags = outer == NULL && t->python->cut ? NA_NPROF_STACK_TRUNCATED : 0;
     f->node = na_stacks_enter(t, &f->path, node, na_nprof_py_pc(f->id, f->unit, entry), flags);
+    f->as_outer = f->node << 1; /* a shim has no id */
     return f->node != 0;
 }
 
-/* Innermost frames have a place by frame and instruction. */
-NA_INLINE na_py_frame_t *tail_at(na_py_thread_t *p, uintptr_t frame, uintptr_t instr) {
-    uint64_t hash = (frame ^ instr << 7) * UINT64_C(0x9e3779b97f4a7c15);
-    return &p->tails[hash >> (64 - NA_PY_TAIL_BITS)];
-}
-
 /* Makes the tail that lies inside of the kept frames [0, base). (Of one whose code has not begun
- * nothing is known but its node.) */
+ * nothing is known but its node. What shows no frame at all makes no pair.) */
 static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
-    if (f->id == 0 && !f->shim) return;
-    na_py_frame_t *tail = tail_at(p, f->frame, f->instr);
+    if ((f->id == 0 && !f->shim) || f->node == NA_NPROF_ROOT) return;
+    na_py_frame_t *tails = na_py_tails_at(p, f->frame, f->instr), *tail = tails;
+    while (tail < tails + 2 && (tail->frame != f->frame || tail->instr != f->instr))
+        tail++;
+    if (tail == tails + 2) tail = tails + p->replaced++ % 2;
     *tail = *f;
     tail->place = base;
-    tail->outer = base != 0 ? outer_of(&p->kept[base - 1]) : 0;
+    tail->outer = base != 0 ? p->kept[base - 1].as_outer : 0;
 }
 
 /* The new frames, innermost first, lie inside of the kept ones [0, base). All but the innermost are
@@ -275,20 +243,6 @@ static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
     if (NA_UNLIKELY(!name(t, outer, p->fresh))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
     remember(p, p->fresh, base);
     return p->fresh->node;
-}
-
-void na_python_forget(na_py_thread_t *p) {
-    p->count = 0;
-    for (uint32_t i = 0; i < 1u << NA_PY_TAIL_BITS; i++)
-        p->tails[i].frame = 0;
-}
-
-static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
-    p->unmapped = unmapped;
-    p->top = 0;
-    na_python_forget(p);
-    for (uint32_t i = 0; i < NA_PY_PAGES; i++)
-        p->pages[i] = 0;
 }
 
 /* The chain from `frame` outwards, none of which has to be known. */
@@ -340,20 +294,6 @@ deep:
     return node;
 }
 
-/* The innermost frame was met before, where it is now: inside of the kept chain. */
-NA_INLINE bool is_tail(na_py_thread_t *p, const na_py_frame_t *tail, uintptr_t frame) {
-    const na_py_layout_t *l = &na_py.layout;
-    if (NA_UNLIKELY(tail->frame != frame) ||
-        NA_UNLIKELY(!is_same(tail, (na_py_how_t)l->how, l->frame_linked, l->frame_instr)))
-        return false;
-    if (tail->mark.name != 0 && !na_py_is_marked(tail->code, &tail->mark)) return false;
-    if (tail->place == 0) return tail->back == 0;
-    if (NA_UNLIKELY(tail->place > p->count)) return false;
-    const na_py_frame_t *outer = &p->kept[tail->place - 1];
-    return NA_LIKELY(outer->frame == tail->back) && NA_LIKELY(outer_of(outer) == tail->outer) &&
-           NA_LIKELY(first_changed(p, (int32_t)tail->place - 1) < 0);
-}
-
 uint32_t na_python_node(na_rthread_t *t) {
     na_py_thread_t *p = t->python;
     if (NA_UNLIKELY(p == NULL) && (p = make(t)) == NULL) return NA_NPROF_ROOT;
@@ -361,10 +301,9 @@ uint32_t na_python_node(na_rthread_t *t) {
     if (NA_UNLIKELY(p->unmapped != unmapped)) forget_pages(p, unmapped);
     uintptr_t frame = innermost(p);
     if (frame == 0) return NA_NPROF_ROOT;
-    uintptr_t page = (frame + na_py.layout.frame_instr) >> PAGE_BITS;
-    if (NA_LIKELY(p->pages[page % NA_PY_PAGES] == page) && NA_LIKELY((frame & 7) == 0)) {
-        const na_py_frame_t *tail = tail_at(p, frame, instr_of(frame));
-        if (NA_LIKELY(is_tail(p, tail, frame))) return tail->node;
+    if (NA_LIKELY(na_py_is_readable(p, frame))) {
+        const na_py_frame_t *tail = na_py_tail(p, frame);
+        if (NA_LIKELY(tail != NULL)) return tail->node;
     }
     return walk(t, frame);
 }

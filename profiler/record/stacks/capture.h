@@ -53,6 +53,8 @@ na_captured_t na_stacks_capture_slowly(na_rthread_t *t);
 /* Of a stack that is `s`, the state in which a function of this library was entered, and what is
  * outside of it, where no tail was found at the place for it. */
 na_captured_t na_stacks_capture_again(na_rthread_t *t, na_frame_state_t s, bool cell_wanted);
+/* The same where walks are not usual: there may be Python frames. */
+na_captured_t na_stacks_capture_unusual(na_rthread_t *t, const void *entered, bool cell_wanted);
 
 /* The tail is of the stack that begins so. */
 NA_INLINE bool is_of(const na_rthread_t *t, const na_frame_tail_t *tail, const na_frame_state_t *s,
@@ -68,10 +70,11 @@ NA_INLINE na_captured_t na_stacks_capture_inline(na_rthread_t *t, const void *en
                                                  bool cell_wanted) {
 #if defined(__x86_64__)
     if (NA_UNLIKELY(entered == NULL)) return na_stacks_capture_slowly(t);
+    if (!na_frames_usual(&t->frames)) return na_stacks_capture_unusual(t, entered, cell_wanted);
     const na_frame_state_t s = na_frames_entered(entered);
     /* No tail begins off the stack: that has not to be asked where one fits. */
     const na_frame_tail_t *tail = tail_at(&t->frames, &s);
-    if (na_frames_usual(&t->frames) && is_of(t, tail, &s, cell_wanted))
+    if (is_of(t, tail, &s, cell_wanted))
         return (na_captured_t){.node = tail->node, .cell = tail->cell};
     return na_stacks_capture_again(t, s, cell_wanted);
 #else

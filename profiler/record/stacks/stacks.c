@@ -5,7 +5,7 @@
  * nodes that it met: small at first, larger for a thread that meets many. Nodes last as long as the
  * file, so a thread that takes over the place of another goes on with its table. */
 #include "alloc/sys/syscall.h"
-#include "profiler/record/python/python.h"
+#include "profiler/record/python/python_same.h"
 #include "profiler/record/stacks/capture.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
@@ -273,11 +273,8 @@ NA_INLINE void end_native(na_rthread_t *t) {
     t->native = false;
 }
 
-/* The pair of a native stack, just captured, and the thread's Python frames; the former itself if
- * there are none. */
-static NA_NOINLINE na_captured_t with_python(na_rthread_t *t, na_captured_t native) {
-    uint32_t python = na_python_node(t);
-    if (python == NA_NPROF_ROOT) return native;
+/* The pair of two stacks, just captured; the native one itself if there is no room. */
+static NA_NOINLINE na_captured_t make_pair(na_rthread_t *t, na_captured_t native, uint32_t python) {
     uint64_t pc = NA_NPROF_PY_PAIR | python;
     uint32_t path = na_tree_path(native.node, pc);
     na_edge_t *e = near_edge(t, path, native.node, pc);
@@ -291,7 +288,17 @@ static NA_NOINLINE na_captured_t with_python(na_rthread_t *t, na_captured_t nati
     t->stack_cell = NULL;
     t->stack_edge = e;
     t->stack_tail = t->frames.tails; /* no tail is of a pair */
+    uint64_t stacks = na_py_pair_of(native.node, python);
+    *na_py_pair_at(t->python, stacks) = (na_py_pair_t){stacks, node_of(e), cell_of(e)};
     return (na_captured_t){.node = node_of(e), .cell = cell_of(e)};
+}
+
+/* The pair of a native stack, just captured, and the thread's Python frames; the former itself if
+ * there are none. */
+static NA_NOINLINE na_captured_t with_python(na_rthread_t *t, na_captured_t native) {
+    uint32_t python = na_python_node(t);
+    if (NA_UNLIKELY(t->python == NULL)) t->frames.usual_native = UINT32_MAX; /* no room for it */
+    return python != NA_NPROF_ROOT ? make_pair(t, native, python) : native;
 }
 
 static NA_NOINLINE uint32_t capture_with_python(na_rthread_t *t) {
@@ -421,27 +428,54 @@ NA_INLINE na_captured_t capture_older(na_rthread_t *t, na_frame_state_t s, bool 
     return capture_joined(t, s);
 }
 
-/* Not usual, and so perhaps one with Python frames: its native part may be usual. */
-static NA_NOINLINE na_captured_t capture_unusual(na_rthread_t *t, na_frame_state_t s) {
-    if ((atomic_load_explicit(&na_stacks_special, memory_order_acquire) & NA_STACKS_PYTHON) == 0)
-        return capture_joined(t, s);
-    begin_native(t);
-    na_captured_t native;
-    const na_frame_tail_t *tail = tail_at(&t->frames, &s);
-    if (NA_UNLIKELY(!na_frames_usual(&t->frames)))
-        native = capture_joined(t, s);
-    else if (is_of(t, tail, &s, false))
-        native = (na_captured_t){.node = tail->node, .cell = 0};
-    else
-        native = capture_older(t, s, false);
-    end_native(t);
-    return with_python(t, native);
-}
-
 NA_NOINLINE na_captured_t na_stacks_capture_again(na_rthread_t *t, na_frame_state_t s,
                                                   bool cell_wanted) {
-    if (NA_LIKELY(na_frames_usual(&t->frames))) return capture_older(t, s, cell_wanted);
-    return capture_unusual(t, s);
+    return capture_older(t, s, cell_wanted);
+}
+
+/* The native part of a stack that may have Python frames. It is captured as usual, once walks of it
+ * have been found to be usual. */
+static NA_NOINLINE na_captured_t capture_native(na_rthread_t *t, const void *entered) {
+    na_frame_state_t s = na_frames_entered(entered);
+    t->stack_cell = NULL;
+    t->stack_edge = NULL;
+    begin_native(t);
+    na_captured_t native =
+        NA_LIKELY(na_frames_usual(&t->frames)) ? capture_older(t, s, false) : capture_joined(t, s);
+    end_native(t);
+    return native;
+}
+
+/* Something differs from earlier events, or it is not known that walks of the native part are
+ * usual. */
+static NA_NOINLINE na_captured_t capture_any(na_rthread_t *t, const void *entered) {
+    if ((atomic_load_explicit(&na_stacks_special, memory_order_acquire) & NA_STACKS_PYTHON) == 0)
+        return capture_joined(t, na_frames_entered(entered));
+    return with_python(t, capture_native(t, entered));
+}
+
+/* Where both stacks are as they were at earlier events, what these came to is, too. While walks of
+ * the native part are usual there is an interpreter (na_stacks_special_set sees to it), and room
+ * for what is known of its frames (with_python does). */
+NA_NOINLINE na_captured_t na_stacks_capture_unusual(na_rthread_t *t, const void *entered,
+                                                    bool cell_wanted) {
+    uint32_t generation = atomic_load_explicit(&na_umodule_generation, memory_order_acquire);
+    if (NA_UNLIKELY(generation != t->frames.usual_native)) return capture_any(t, entered);
+    na_frame_state_t s = na_frames_entered(entered);
+    const na_frame_tail_t *tail = tail_at(&t->frames, &s);
+    if (NA_UNLIKELY(!is_of(t, tail, &s, false))) return capture_any(t, entered);
+    const na_py_frame_t *python = na_python_same(t->python);
+    na_captured_t native = {.node = tail->node, .cell = 0};
+    if (NA_UNLIKELY(python == NULL)) {
+        t->stack_cell = NULL;
+        t->stack_edge = NULL;
+        return with_python(t, native);
+    }
+    uint64_t stacks = na_py_pair_of(native.node, python->node);
+    const na_py_pair_t *pair = na_py_pair_at(t->python, stacks);
+    if (NA_LIKELY(pair->stacks == stacks) && (NA_LIKELY(pair->cell != 0) || !cell_wanted))
+        return (na_captured_t){.node = pair->node, .cell = pair->cell};
+    return make_pair(t, native, python->node);
 }
 
 #endif

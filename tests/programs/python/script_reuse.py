@@ -16,7 +16,9 @@ for i in range(times):
     kept.append(eval("\n" * (i % 5) + "(lambda: bytearray(700 + %d))()" % i))
     del code
 # Here all is alike but one thing, in the middle of it: a line in a table of equal size, which has a
-# hash if it was compiled and none if it was read; a name; a file.
+# hash if it was compiled and none if it was read; a name; a file, whose name is ASCII, or as wide as Latin-1,
+# or wider.
+FILES = ["/made/%s/in/the/middle.py" % c for c in ("a", "b", "\u00e9", "\u00e8", "\u0142", "\u0141")]
 def long(where, name):
     lines = ["def %s(k):" % name] + ["    k += 1"] * 12 + ["    return bytes(800 + k)", "kept.append(%s(1))" % name]
     lines.insert(2 + where, "")
@@ -24,10 +26,10 @@ def long(where, name):
 read = {}
 for where in range(8):
     for name in "fa", "fb":
-        for file in "/made/a/in/the/middle.py", "/made/b/in/the/middle.py":
+        for file in FILES:
             read[where, name, file] = marshal.dumps(compile(long(where, name), file, "exec"))
 for i in range(times):
-    key = i % 8, ("fa", "fb")[i // 2 % 2], "/made/%s/in/the/middle.py" % "ab"[i // 3 % 2]
+    key = i % 8, ("fa", "fb")[i // 2 % 2], FILES[i // 3 % 6]
     code = marshal.loads(read[key]) if i % 3 else compile(long(*key[:2]), key[2], "exec")
     note(code)
     exec(code, {"kept": kept})

@@ -1,0 +1,64 @@
+/* python_layouts.h - where CPython's fields lie, for each version whose frames are read.
+ *
+ * Up to 3.12 a table says it; 3.13 says most of it itself, in what it keeps for debuggers at the
+ * beginning of _PyRuntime. The test programs.python_layouts holds both against the headers of the
+ * versions that are on its machine. Other versions, and interpreters without the GIL, have none. */
+#ifndef NUMALLOC_RECORD_PYTHON_LAYOUTS_H
+#define NUMALLOC_RECORD_PYTHON_LAYOUTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of frames, state and code, in bytes. */
+typedef struct na_py_layout {
+    uint16_t version;      /* 0x030b */
+    uint16_t thread_frame; /* thread state: the innermost frame, */
+    uint16_t cframe_frame; /* or what leads to it: there; NONE: the frame itself */
+    uint16_t thread_id;    /* pthread_self of its thread */
+    uint16_t frame_size;   /* so many bytes of a frame are read */
+    uint16_t frame_back, frame_code, frame_instr;
+    uint16_t frame_owner; /* NONE: no frames but Python's */
+    uint16_t frame_entry; /* a byte: called by native code; NONE: all are, or the frame outside says
+                             it */
+    uint16_t code_name, code_file, code_line, code_lines; /* lines: right behind the name */
+    uint16_t code_start;     /* the first instruction; NONE: frames hold the number of one */
+    uint16_t code_traceable; /* instructions before this one are no calls yet; NONE: none are */
+    uint16_t text_ascii, text_wide; /* where a str's characters begin */
+    uint8_t lines;                  /* NA_NPROF_PY_LOCATIONS and so on */
+    bool in_units;                  /* the number counts pairs of bytes */
+    /* Of these: */
+    uint16_t frame_linked; /* two words, one after the other: back, and instr or code */
+    uint8_t how;           /* na_py_how_t */
+} na_py_layout_t;
+#define NA_PY_NONE UINT16_MAX
+
+/* How frames tell where they are. */
+typedef enum na_py_how {
+    NA_PY_BY_LINKED,  /* the words that lie together are link and instruction, which is in the code
+                       */
+    NA_PY_BY_POINTER, /* or link and code, and the instruction elsewhere */
+    NA_PY_BY_NUMBER,  /* the same, as a number */
+} na_py_how_t;
+
+/* What all versions have in common. */
+#define NA_PY_OWNER_GENERATOR 1u
+#define NA_PY_OWNER_SHIM      3u /* and above: of the C stack, which marks where native code called */
+#define NA_PY_REFERENCES_AT                                                                        \
+    0u /* an object: the lower half of this word is not 0 while it lives                           \
+        */
+#define NA_PY_TYPE_AT        8u
+#define NA_PY_LENGTH_AT      16u /* a str, bytes */
+#define NA_PY_HASH_AT        24u /* the same */
+#define NA_PY_NO_HASH        UINT64_MAX
+#define NA_PY_STATE_AT       32u /* a str: four bytes, of which */
+#define NA_PY_STATE_WIDTH(s) ((s) >> 2 & 7)
+#define NA_PY_STATE_COMPACT  (1u << 5)
+#define NA_PY_STATE_ASCII    (1u << 6)
+#define NA_PY_STATE_FORM     0x7cu /* all these */
+#define NA_PY_BYTES_AT       32u   /* bytes: what they hold */
+
+/* Whether frames of this version (0x030b) are read, and then how. `debug`: the beginning of
+ * _PyRuntime, `words` of eight bytes; only 3.13 needs it. */
+bool na_py_layout_of(uint16_t version, const uint64_t *debug, uint64_t words, na_py_layout_t *l);
+
+#endif

@@ -1,0 +1,172 @@
+/* layouts.c - the layouts that are read (python_layouts.h) against a version's own headers, which
+ * it is compiled with. Argument: a file with the beginning of _PyRuntime as it lies in that
+ * interpreter. Prints what differs; exit status 1 then. */
+#define Py_BUILD_CORE 1
+#include <Python.h>
+
+#include <stddef.h>
+#include <stdio.h>
+
+#if PY_VERSION_HEX < 0x030b0000
+#include <frameobject.h>
+#else
+#include <internal/pycore_frame.h>
+#endif
+
+#include "profiler/format/nprof_python.h"
+#include "profiler/record/python/python_layouts.h"
+
+static int differing;
+
+static void hold(const char *what, unsigned long is, unsigned long wanted) {
+    if (is == wanted) return;
+    printf("%s is %lu; the headers say %lu\n", what, is, wanted);
+    differing++;
+}
+
+#define HOLD(field, wanted) hold(#field, l.field, (unsigned long)(wanted))
+#define END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+
+#if PY_VERSION_HEX < 0x030b0000
+typedef PyFrameObject frame_t;
+#define INSTRUCTION f_lasti
+#else
+typedef _PyInterpreterFrame frame_t;
+#endif
+
+static void hold_frames(na_py_layout_t l) {
+#if PY_VERSION_HEX < 0x030b0000
+    HOLD(thread_frame, offsetof(PyThreadState, frame));
+    HOLD(cframe_frame, NA_PY_NONE);
+    HOLD(frame_back, offsetof(frame_t, f_back));
+    HOLD(frame_code, offsetof(frame_t, f_code));
+    HOLD(frame_instr, offsetof(frame_t, f_lasti));
+    HOLD(frame_owner, NA_PY_NONE);
+    HOLD(frame_entry, NA_PY_NONE);
+    HOLD(how, NA_PY_BY_NUMBER);
+    HOLD(in_units, PY_VERSION_HEX >= 0x030a0000);
+    size_t end = END_OF(frame_t, f_lasti);
+#else
+#if PY_VERSION_HEX < 0x030d0000
+    HOLD(thread_frame, offsetof(PyThreadState, cframe));
+    HOLD(cframe_frame, offsetof(_PyCFrame, current_frame));
+    HOLD(frame_code, offsetof(frame_t, f_code));
+    HOLD(frame_instr, offsetof(frame_t, prev_instr));
+#else
+    HOLD(thread_frame, offsetof(PyThreadState, current_frame));
+    HOLD(cframe_frame, NA_PY_NONE);
+    HOLD(frame_code, offsetof(frame_t, f_executable));
+    HOLD(frame_instr, offsetof(frame_t, instr_ptr));
+#endif
+    HOLD(frame_back, offsetof(frame_t, previous));
+    HOLD(frame_owner, offsetof(frame_t, owner));
+    hold("NA_PY_OWNER_GENERATOR", NA_PY_OWNER_GENERATOR, FRAME_OWNED_BY_GENERATOR);
+#if PY_VERSION_HEX < 0x030c0000
+    HOLD(frame_entry, offsetof(frame_t, is_entry));
+    HOLD(how, NA_PY_BY_LINKED);
+#else
+    HOLD(frame_entry, NA_PY_NONE);
+    HOLD(how, NA_PY_BY_POINTER);
+    hold("NA_PY_OWNER_SHIM", NA_PY_OWNER_SHIM, FRAME_OWNED_BY_CSTACK);
+#endif
+    hold("in_units", l.in_units, 0);
+    size_t end = END_OF(frame_t, owner);
+#endif
+    HOLD(thread_id, offsetof(PyThreadState, thread_id));
+    unsigned with = l.how == NA_PY_BY_LINKED ? l.frame_instr : l.frame_code;
+    HOLD(frame_linked, with < l.frame_back ? with : l.frame_back);
+    hold("the distance of the words that are compared as one",
+         (unsigned long)(with > l.frame_back ? with - l.frame_back : l.frame_back - with), 8);
+    if (l.frame_size < end || l.frame_size > sizeof(frame_t)) hold("frame_size", l.frame_size, end);
+}
+
+static void hold_code(na_py_layout_t l) {
+    HOLD(code_file, offsetof(PyCodeObject, co_filename));
+    HOLD(code_line, offsetof(PyCodeObject, co_firstlineno));
+    HOLD(code_lines, l.code_name + 8);
+#if PY_VERSION_HEX < 0x030b0000
+    HOLD(code_name, offsetof(PyCodeObject, co_name));
+    HOLD(code_start, NA_PY_NONE);
+    HOLD(code_traceable, NA_PY_NONE);
+#else
+    HOLD(code_name, offsetof(PyCodeObject, co_qualname));
+    HOLD(code_start, offsetof(PyCodeObject, co_code_adaptive));
+    HOLD(code_traceable, offsetof(PyCodeObject, _co_firsttraceable));
+#endif
+#if PY_VERSION_HEX < 0x030a0000
+    HOLD(code_lines, offsetof(PyCodeObject, co_lnotab));
+    HOLD(lines, NA_NPROF_PY_LNOTAB);
+#elif PY_VERSION_HEX < 0x030b0000
+    HOLD(code_lines, offsetof(PyCodeObject, co_linetable));
+    HOLD(lines, NA_NPROF_PY_LINETABLE);
+#else
+    HOLD(code_lines, offsetof(PyCodeObject, co_linetable));
+    HOLD(lines, NA_NPROF_PY_LOCATIONS);
+#endif
+}
+
+/* The four bytes of a str's state. */
+static uint32_t state_of(unsigned kind, unsigned compact, unsigned ascii) {
+    union {
+        PyASCIIObject object;
+        unsigned char bytes[sizeof(PyASCIIObject)];
+    } u;
+    memset(&u, 0, sizeof u);
+    u.object.state.kind = kind & 7;
+    u.object.state.compact = compact & 1;
+    u.object.state.ascii = ascii & 1;
+    uint32_t state;
+    memcpy(&state, u.bytes + NA_PY_STATE_AT, 4);
+    return state;
+}
+
+static void hold_objects(na_py_layout_t l) {
+    HOLD(text_ascii, sizeof(PyASCIIObject));
+    HOLD(text_wide, sizeof(PyCompactUnicodeObject));
+    hold("references", NA_PY_REFERENCES_AT, offsetof(PyObject, ob_refcnt));
+    hold("type", NA_PY_TYPE_AT, offsetof(PyObject, ob_type));
+    hold("length", NA_PY_LENGTH_AT, offsetof(PyASCIIObject, length));
+    hold("length of bytes", NA_PY_LENGTH_AT, offsetof(PyVarObject, ob_size));
+    hold("hash", NA_PY_HASH_AT, offsetof(PyASCIIObject, hash));
+    hold("hash of bytes", NA_PY_HASH_AT, offsetof(PyBytesObject, ob_shash));
+    hold("bytes", NA_PY_BYTES_AT, offsetof(PyBytesObject, ob_sval));
+    for (unsigned kind = 1; kind <= 4; kind *= 2)
+        hold("width", NA_PY_STATE_WIDTH(state_of(kind, 1, kind == 1)), kind);
+    hold("compact", state_of(0, 1, 0), NA_PY_STATE_COMPACT);
+    hold("ascii", state_of(0, 0, 1), NA_PY_STATE_ASCII);
+    hold("form", state_of(7, 1, 1), NA_PY_STATE_FORM);
+}
+
+int main(int argc, char **argv) {
+    uint64_t debug[1024];
+    FILE *f = argc == 2 ? fopen(argv[1], "rb") : NULL;
+    if (f == NULL) return 2;
+    uint64_t words = fread(debug, 8, 1024, f);
+    fclose(f);
+    uint16_t version = PY_VERSION_HEX >> 16;
+    na_py_layout_t l;
+    if (!na_py_layout_of(version, debug, words, &l)) {
+        printf("there is no layout of %x\n", (unsigned)version);
+        return 1;
+    }
+    HOLD(version, version);
+    hold_frames(l);
+    hold_code(l);
+    hold_objects(l);
+
+    /* What is of another version, has no GIL or is no such thing is left alone. */
+    na_py_layout_t other;
+    for (uint16_t v = 0x0300; v < 0x0320; v++)
+        hold("whether a version is known", na_py_layout_of(v, debug, words, &other),
+             (v >= 0x0309 && v <= 0x030c) || v == version);
+#if PY_VERSION_HEX >= 0x030d0000
+    hold("whether it is with little of it", na_py_layout_of(version, debug, 60, &other), 0);
+    for (unsigned i = 0; i < 3; i++) { /* cookie, version, whether it has no GIL */
+        debug[i] ^= UINT64_C(1) << 16;
+        hold("whether it is when it says otherwise", na_py_layout_of(version, debug, words, &other),
+             0);
+        debug[i] ^= UINT64_C(1) << 16;
+    }
+#endif
+    return differing != 0;
+}
