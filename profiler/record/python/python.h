@@ -194,7 +194,7 @@ bool na_py_code(na_py_thread_t *p, uintptr_t code, na_py_frame_t *frame);
  * `end`: all have. They have been found to be as they were but for that, and nothing has been
  * unmapped since they were read. */
 int32_t na_py_first_unmarked(const na_py_frame_t *frames, int32_t i, int32_t end);
-/* The innermost frame, but for its mark as it was, has its mark, and frames [0, n) of the chain
+/* The innermost frame, but for its code as it was, has that still, and frames [0, n) of the chain
  * outside of it are as they were, with theirs. */
 bool na_py_all_same(const na_py_frame_t *innermost, const na_py_frame_t *kept, uint32_t n);
 

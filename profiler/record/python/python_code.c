@@ -260,6 +260,8 @@ NA_INLINE bool all_same_by(const na_py_frame_t *innermost, const na_py_frame_t *
         if (NA_UNLIKELY(!is_marked(innermost->code, &innermost->mark, &last->mark, l)))
             return false;
         last = innermost;
+    } else if (NA_UNLIKELY(!na_py_is_alive(innermost))) {
+        return false;
     }
     for (const na_py_frame_t *k = kept + n - 1; k >= kept; k--) {
         if (k->mark.name == 0) {

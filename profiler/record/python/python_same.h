@@ -85,7 +85,12 @@ NA_INLINE bool na_py_is_linked(const na_py_frame_t *k, const na_py_how_t how, si
     return true;
 }
 
-/* The same, and its code's block is as it was. */
+/* The block of its code is as it was; of code without one this says nothing. */
+NA_INLINE bool na_py_is_alive(const na_py_frame_t *k) {
+    return na_py_all_halves(na_py_same_halves((uintptr_t)k->life, &k->born));
+}
+
+/* Both, by one comparison. */
 NA_INLINE bool na_py_is_same(const na_py_frame_t *k, const na_py_how_t how, size_t linked_at,
                              size_t instr_at) {
     if (NA_UNLIKELY(!na_py_all_halves(na_py_same_halves(k->frame + linked_at, k->linked) &
@@ -124,7 +129,7 @@ NA_INLINE const na_py_frame_t *na_py_tail_by(na_py_thread_t *p, uintptr_t frame,
         tail++;
         if (NA_UNLIKELY(tail->frame != frame) || NA_UNLIKELY(tail->instr != instr)) return NULL;
     }
-    if (NA_UNLIKELY(!na_py_is_same(tail, how, l->frame_linked, l->frame_instr))) return NULL;
+    if (NA_UNLIKELY(!na_py_is_linked(tail, how, l->frame_linked, l->frame_instr))) return NULL;
     uint32_t place = tail->place;
     const na_py_frame_t *outer = p->kept + place - 1;
     uintptr_t marked = tail->mark.name;
@@ -137,6 +142,7 @@ NA_INLINE const na_py_frame_t *na_py_tail_by(na_py_thread_t *p, uintptr_t frame,
         return NULL;
     }
     if (marked != 0) return NA_LIKELY(na_py_all_same(tail, p->kept, place)) ? tail : NULL;
+    if (NA_UNLIKELY(!na_py_is_alive(tail))) return NULL;
     return NA_LIKELY(na_py_changed(p->kept, outer, how) < p->kept) ? tail : NULL;
 }
 
