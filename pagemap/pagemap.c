@@ -144,6 +144,8 @@ void na_pagemap_remove(const na_span_t *span) {
 }
 
 void na_pagemap_retag(const na_span_t *span, uint32_t tag) {
+    /* What the new tag says is there (mixed.h): who acts on it reads behind an acquire fence. */
+    atomic_thread_fence(memory_order_release);
     for (uintptr_t at = span->start; at < span_end(span); at += PAGE_BYTES)
         __atomic_store_n(&tag_leaf(at)->tag[(uint32_t)at >> PAGE_SHIFT], tag, __ATOMIC_RELAXED);
 }

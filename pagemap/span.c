@@ -68,6 +68,9 @@ na_span_t *na_span_new(void) {
         make_blank(span);
         span->list = NA_SPAN_UNLISTED;
         atomic_store_explicit(&span->registry, nothing.array.records, memory_order_relaxed);
+        /* Who finds a field of the new span finds none of the old one's (na_lookup,
+         * na_access_resolve). */
+        atomic_thread_fence(memory_order_release);
     }
     return span;
 }

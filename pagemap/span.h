@@ -83,7 +83,8 @@ typedef struct na_span {
      * goes. Set once, by whoever holds a block of the span. */
     _Atomic(na_record_t *) records;
     _Atomic(uint32_t) recorded; /* session in which it was last seen to have records and slow tags,
-                                 * 0: none; by whoever holds a block of the span */
+                                 * 0: none; by whoever holds a block of the span. Stored (release)
+                                 * when it has all of them, read (acquire) before they are used */
     uint16_t mix_owner;         /* the thread cache that opened it, constant since */
     _Atomic(uint32_t)
         emergency; /* not 0: its blocks were handed out one by one (alloc/malloc/emergency.h) */

@@ -24,7 +24,11 @@ NA_COLD void na_gate_wait_for_fork(void) {
     na_os_futex_wake((const uint32_t *)&na_forking, INT32_MAX);
 }
 
-/* --- deferred --- */
+/* --- deferred ---
+ *
+ * Who puts something on a list says so afterwards; who takes the lists has unsaid it before. All of
+ * it in one order (seq_cst): or the word could be unsaid after it was said, and the list be looked
+ * at before. */
 
 _Atomic(bool) na_deferred_pending;
 static _Atomic(void *) blocks_later;
@@ -34,7 +38,7 @@ NA_COLD void na_defer_free(void *block) {
     void *top = atomic_load_explicit(&blocks_later, memory_order_relaxed);
     do
         *(void **)block = top;
-    while (!atomic_compare_exchange_weak_explicit(&blocks_later, &top, block, memory_order_release,
+    while (!atomic_compare_exchange_weak_explicit(&blocks_later, &top, block, memory_order_seq_cst,
                                                   memory_order_relaxed));
     atomic_store(&na_deferred_pending, true);
 }
@@ -44,16 +48,16 @@ NA_COLD void na_defer_abandon(na_tcache_t *tcache) {
     do
         tcache->next_idle = top;
     while (!atomic_compare_exchange_weak_explicit(&tcaches_later, &top, tcache,
-                                                  memory_order_release, memory_order_relaxed));
+                                                  memory_order_seq_cst, memory_order_relaxed));
     atomic_store(&na_deferred_pending, true);
 }
 
 NA_COLD void *na_deferred_take_blocks(void) {
-    return atomic_exchange_explicit(&blocks_later, NULL, memory_order_acquire);
+    return atomic_exchange(&blocks_later, NULL);
 }
 
 NA_COLD na_tcache_t *na_deferred_take_tcaches(void) {
-    return atomic_exchange_explicit(&tcaches_later, NULL, memory_order_acquire);
+    return atomic_exchange(&tcaches_later, NULL);
 }
 
 NA_COLD void na_deferred_after_fork_child(void) {

@@ -27,7 +27,8 @@
  * A map is written under its thread cache's lock only, and read by anyone who holds a block of the
  * span: the bits of that block and the one behind its last are at rest, but for the latter's
  * turning from "free" to "a block begins here" (starts before used, and starts stay when the block
- * ends). */
+ * ends). A free learns from the page's tag that the span is mixed: the map was written before the
+ * tag was, and is read after it (two fences: na_pagemap_retag, na_free_slow). */
 #ifndef NUMALLOC_ALLOC_CENTRAL_MIXED_H
 #define NUMALLOC_ALLOC_CENTRAL_MIXED_H
 

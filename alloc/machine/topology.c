@@ -307,7 +307,9 @@ static void build(unsigned known) {
         system_id[nodes] = (uint16_t)id;
         usable[nodes++] = true;
     }
-    /* After the places that it covers; read without more ado, being a word that only grows. */
+    /* After the places that it covers. Whoever comes to a node by its index reads the count by
+     * is_known; as a bound of all of them it is read without more ado, being a word that only
+     * grows. */
     __atomic_store_n(&na_node_count, nodes, __ATOMIC_RELEASE);
     for (unsigned node = 0; node < na_node_count; node++) {
         read_distances(system_id[node]);
@@ -410,9 +412,19 @@ uint64_t na_topology_take_back(void) {
 
 /* --- questions --- */
 
+/* The index of a node is there, and what is kept by it. */
+static bool is_known(unsigned node) {
+    return node < __atomic_load_n(&na_node_count, __ATOMIC_ACQUIRE);
+}
+
+/* The count that covers the node was stored before it got a cpu: who finds it finds that. */
+static unsigned node_of(unsigned cpu) {
+    return atomic_load_explicit(&cpu_node[cpu], memory_order_acquire);
+}
+
 unsigned na_node_of_cpu(unsigned cpu) {
     if (cpu >= NA_MAX_CPUS) return 0;
-    unsigned node = atomic_load_explicit(&cpu_node[cpu], memory_order_relaxed);
+    unsigned node = node_of(cpu);
     return node == CPU_UNKNOWN ? 0 : node;
 }
 
@@ -421,27 +433,27 @@ void na_topology_path(char *path, size_t size, unsigned node, const char *tail) 
 }
 
 unsigned na_node_system_id(unsigned node) {
-    return node < na_node_count ? system_id[node] : UINT32_MAX;
+    return is_known(node) ? system_id[node] : UINT32_MAX;
 }
 
 int na_node_dense(unsigned id) {
-    for (unsigned node = 0; node < na_node_count; node++)
+    for (unsigned node = 0; is_known(node); node++)
         if (system_id[node] == id) return (int)node;
     return -1;
 }
 
 unsigned na_node_nearest(unsigned node, unsigned i) {
-    return node < na_node_count && i < na_node_count
+    return is_known(node) && is_known(i)
                ? atomic_load_explicit(&nearest[node][i], memory_order_relaxed)
                : i;
 }
 
 bool na_node_has_cpus(unsigned node) {
-    return node < na_node_count && atomic_load_explicit(&has_cpus[node], memory_order_relaxed);
+    return is_known(node) && atomic_load_explicit(&has_cpus[node], memory_order_relaxed);
 }
 
 bool na_node_usable(unsigned node) {
-    return node < na_node_count && atomic_load_explicit(&usable[node], memory_order_relaxed);
+    return is_known(node) && atomic_load_explicit(&usable[node], memory_order_relaxed);
 }
 
 /* A cpu that came after the table was made: the kernel knows its node, if not what to do when that
@@ -455,7 +467,6 @@ static NA_COLD unsigned node_of_new_cpu(void) {
 unsigned na_node_current(void) {
     if (!na_node_many) return 0;
     unsigned cpu = na_os_cpu();
-    unsigned node = cpu < NA_MAX_CPUS ? atomic_load_explicit(&cpu_node[cpu], memory_order_relaxed)
-                                      : CPU_UNKNOWN;
+    unsigned node = cpu < NA_MAX_CPUS ? node_of(cpu) : CPU_UNKNOWN;
     return NA_LIKELY(node != CPU_UNKNOWN) ? node : node_of_new_cpu();
 }

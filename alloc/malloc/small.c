@@ -328,6 +328,8 @@ void na_free_slow(void *block, uint32_t tag, na_release_t how, const void *moved
             return;
         }
         if (tag != NA_TAG_NONE) { /* in a mixed span */
+            /* The tag was read as it was, and another thread may have just opened the span. */
+            atomic_thread_fence(memory_order_acquire); /* na_pagemap_retag */
             tag = na_holes_tag(block, tag);
             if (NA_UNLIKELY(tag == NA_TAG_NONE)) {
                 na_misuse("free of", block);

@@ -78,10 +78,12 @@ NA_INLINE const na_hooks_t *na_traced_hooks(const na_tcache_t *tcache) {
     return now ? hooks : NULL;
 }
 
-/* The record of the block of that number; NULL: the span's blocks have none in this profile. */
+/* The record of the block of that number; NULL: the span's blocks have none in this profile. (Who
+ * finds `recorded` finds the records and the slow tags that came before it, whosever they are:
+ * other threads hold blocks of a pooled span, too.) */
 NA_INLINE na_record_t *na_traced_record(const na_tcache_t *tcache, const na_span_t *span,
                                         uint32_t index) {
-    if (NA_UNLIKELY(atomic_load_explicit(&span->recorded, memory_order_relaxed) !=
+    if (NA_UNLIKELY(atomic_load_explicit(&span->recorded, memory_order_acquire) !=
                     tcache->track.session) ||
         NA_UNLIKELY(na_is_mixed(span)))
         return NULL;

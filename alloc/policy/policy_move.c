@@ -75,7 +75,7 @@ static const na_policy_site_t *site_of_stack(const na_policy_live_t *live, uint3
 NA_RACY static void visit(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {
     const na_policy_live_t *live = arg;
     if (span->cls != 0 || count == 0 || found_count == BLOCKS) return;
-    na_record_t record = {.words = {__atomic_load_n(&records->words[0], __ATOMIC_RELAXED),
+    na_record_t record = {.words = {__atomic_load_n(&records->words[0], __ATOMIC_ACQUIRE),
                                     __atomic_load_n(&records->words[1], __ATOMIC_ACQUIRE)}};
     if (record.epoch != na_profile_epoch || record.birth == NA_RECORD_UNBORN || record.site == 0)
         return;

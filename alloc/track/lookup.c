@@ -55,10 +55,11 @@ void na_lookup(const void *address, na_found_t *found) {
         found->kind = cls != 0 ? NA_LOOKUP_PLAIN : NA_LOOKUP_FREE;
         return;
     }
-    /* The span may end at any time: its fields are read once and looked at again below. */
-    uintptr_t start = __atomic_load_n(&span->start, __ATOMIC_RELAXED);
+    /* The span may end at any time: its fields are read once, in this order, and its start is
+     * looked at again below. (na_span_new clears it before the rest is written anew.) */
+    uintptr_t start = __atomic_load_n(&span->start, __ATOMIC_ACQUIRE);
     size_t offset = (uintptr_t)address - start;
-    unsigned cls = __atomic_load_n(&span->cls, __ATOMIC_RELAXED);
+    unsigned cls = __atomic_load_n(&span->cls, __ATOMIC_ACQUIRE);
     uint32_t index = 0;
     if (NA_LIKELY(cls != 0)) {
         if (NA_UNLIKELY(cls >= NA_CLASS_COUNT)) {
@@ -67,7 +68,7 @@ void na_lookup(const void *address, na_found_t *found) {
         }
         const na_class_t *class = &na_classes[cls];
         index = na_block_index(class, offset);
-        uint32_t capacity = __atomic_load_n(&span->capacity, __ATOMIC_RELAXED);
+        uint32_t capacity = __atomic_load_n(&span->capacity, __ATOMIC_ACQUIRE);
         if (NA_UNLIKELY(index >= capacity)) { /* the span's last bytes, or a torn read */
             found->kind = NA_LOOKUP_FREE;
             return;
@@ -75,7 +76,7 @@ void na_lookup(const void *address, na_found_t *found) {
         found->usable = class->size;
         found->base = start + (uintptr_t)index * class->size;
     } else {
-        found->usable = (uint64_t)__atomic_load_n(&span->pages, __ATOMIC_RELAXED) * NA_PAGE_SIZE;
+        found->usable = (uint64_t)__atomic_load_n(&span->pages, __ATOMIC_ACQUIRE) * NA_PAGE_SIZE;
         found->base = start;
     }
     const na_record_t *record = atomic_load_explicit(&span->records, memory_order_acquire);

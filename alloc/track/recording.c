@@ -56,12 +56,14 @@ static bool is_complete(const na_span_t *span) {
 static na_record_t *wanted_record(na_span_t *span, const void *block, bool every_event) {
     if (every_event && !na_is_mixed(span)) {
         if (!na_span_add_records(span)) return NULL;
-        /* All frees of a heap's blocks are seen. */
-        if (NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW) && !na_span_is_heaps(span))
+        uint32_t session = atomic_load_explicit(&na_session, memory_order_relaxed);
+        bool said = atomic_load_explicit(&span->recorded, memory_order_acquire) == session;
+        /* All pages, also where this block's is slow: another thread may be at it, and have got as
+         * far as that. (All frees of large blocks, and of a heap's, are seen.) */
+        if ((!said || NA_UNLIKELY(na_page_tag((uintptr_t)block) != NA_TAG_SLOW)) &&
+            span->cls != 0 && !na_span_is_heaps(span))
             na_pagemap_retag(span, NA_TAG_SLOW); /* the block holds the span in its place */
-        atomic_store_explicit(&span->recorded,
-                              atomic_load_explicit(&na_session, memory_order_relaxed),
-                              memory_order_relaxed);
+        if (!said) atomic_store_explicit(&span->recorded, session, memory_order_release);
     }
     return na_record_of(span, block);
 }

@@ -42,7 +42,10 @@ void na_section_hold(const na_track_t *self) {
 
 void na_section_release(void) {
     atomic_store(&na_hooks, held);
-    atomic_fetch_and(&na_alarm, ~NA_ALARM_HELD);
+    /* Not back to what it was: who looked at the hooks while they were held still, and looks at the
+     * alarm only now, is to find it, and not to take na_hooks_paused for hooks (na_traced_hooks).
+     */
+    atomic_fetch_add(&na_alarm, NA_ALARM_RAISE - NA_ALARM_HELD);
     atomic_store(&held_by, 0);
     atomic_fetch_add(&pauses, 1);
     na_os_futex_wake((const uint32_t *)&pauses, INT32_MAX);

@@ -13,9 +13,9 @@
 #include "alloc/track/hooks.h"
 #include "alloc/track/track.h"
 
-/* What a slow path compares with the thread's word: raised for every switch and every request to
- * the controller. While the profile is held still it is NA_ALARM_HELD more, which no thread's word
- * is. */
+/* What a slow path compares with the thread's word: raised for every switch, every request to the
+ * controller, and when a profile that was held still goes on. While it is held still the alarm is
+ * NA_ALARM_HELD more, which no thread's word is. */
 extern NA_NEAR _Atomic(uint32_t) na_alarm;
 #define NA_ALARM_HELD  1u
 #define NA_ALARM_RAISE 2u

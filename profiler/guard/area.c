@@ -75,7 +75,7 @@ bool na_guard_area_make(void) {
 /* --- slots --- */
 
 static na_gf_record_t *owner_of(uint32_t page) {
-    uint16_t owner = __atomic_load_n(&na_guards.owner[page], __ATOMIC_RELAXED);
+    uint16_t owner = __atomic_load_n(&na_guards.owner[page], __ATOMIC_ACQUIRE);
     return owner != 0 ? &na_guards.t->records[owner - 1] : NULL;
 }
 
@@ -170,8 +170,9 @@ na_gf_record_t *na_guard_area_take(size_t size, size_t alignment) {
         .alloc_ms = na_guard_now(),
         .state = NA_GF_LIVE,
     };
+    /* A thread that runs into the slot meanwhile finds this record in it, or the one before. */
     for (uint32_t i = 0; i <= count; i++)
-        __atomic_store_n(&na_guards.owner[page + i], (uint16_t)(place + 1), __ATOMIC_RELAXED);
+        __atomic_store_n(&na_guards.owner[page + i], (uint16_t)(place + 1), __ATOMIC_RELEASE);
     na_guards.head = page + count + 1;
     count_live(record, 1);
     na_guards.live[na_guards.live_blocks++] = place;

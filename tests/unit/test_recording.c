@@ -9,9 +9,11 @@
 #include "alloc/api/api.h"
 #include "alloc/api/init.h"
 #include "alloc/malloc/large.h"
+#include "alloc/thread/attach.h"
 #include "alloc/track/hooks.h"
 #include "alloc/track/recording.h"
 #include "alloc/track/sampler.h"
+#include "alloc/track/section.h"
 #include "pagemap/pagemap.h"
 
 typedef struct event {
@@ -257,4 +259,20 @@ Test(checking, believes_no_second_free) {
     expect("aaf");
     void *c = NA_FN(malloc)(100), *d = NA_FN(malloc)(100);
     cr_assert(c != d && c != b && d != b);
+}
+
+/* A thread reads the hooks, then the alarm (na_traced_hooks). Whatever comes between the two: if
+ * what it found is that the profile is held still, the alarm tells it not to call that. */
+Test(recording, who_found_the_profile_held_still_finds_the_alarm) {
+    na_tcache_t *self = na_tcache_enter();
+    na_track_t other = {.alarm = na_alarm};
+    cr_assert_not(na_section_alarmed(&other));
+    na_section_hold(&self->track);
+    cr_assert_eq(na_hooks, &na_hooks_paused);
+    cr_assert(na_section_alarmed(&other));
+    na_section_release();
+    cr_assert_eq(na_hooks, &table);
+    cr_assert(na_section_alarmed(&other), "it would call a hook that is none");
+    cr_assert_eq(na_alarm & NA_ALARM_HELD, 0);
+    na_tcache_leave(self);
 }

@@ -29,14 +29,15 @@ bool na_athreads_start(void) {
     return slots != NULL;
 }
 
-/* The recorder's state of a running thread. Entries are published before tid is set, and places are
- * never unmapped while a profile runs. */
+/* The recorder's state of a running thread. Places are never unmapped while a profile runs. Who
+ * finds an owner finds the entry, and who finds the entry's tid finds all that is known of the
+ * thread. */
 static na_rthread_t *rthread_of(uint32_t tid) {
     na_rthread_t *t = atomic_load_explicit(&na_rec.all, memory_order_acquire);
     for (; t != NULL; t = t->all_next) {
-        na_nprof_thread_t *e = __atomic_load_n(&t->entry, __ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&t->owner, __ATOMIC_RELAXED) != 0 && e != NULL && e->tid == tid)
-            return t;
+        if (__atomic_load_n(&t->owner, __ATOMIC_ACQUIRE) == 0) continue;
+        const na_nprof_thread_t *e = __atomic_load_n(&t->entry, __ATOMIC_RELAXED);
+        if (__atomic_load_n(&e->tid, __ATOMIC_ACQUIRE) == tid) return t;
     }
     return NULL;
 }
@@ -141,9 +142,10 @@ uint32_t na_athreads_stack(uintptr_t start, uintptr_t end, uint64_t since_ns) {
     /* The C library puts the control block of a thread that it makes above its stack. */
     na_rthread_t *t = atomic_load_explicit(&na_rec.all, memory_order_acquire);
     for (; t != NULL; t = t->all_next) {
-        uintptr_t owner = __atomic_load_n(&t->owner, __ATOMIC_RELAXED);
+        uintptr_t owner = __atomic_load_n(&t->owner, __ATOMIC_ACQUIRE);
         if (owner < start || owner >= end) continue;
-        uint32_t tid = __atomic_load_n(&t->entry, __ATOMIC_ACQUIRE)->tid;
+        const na_nprof_thread_t *e = __atomic_load_n(&t->entry, __ATOMIC_RELAXED);
+        uint32_t tid = __atomic_load_n(&e->tid, __ATOMIC_ACQUIRE);
         uint32_t id = tid != 0 ? na_athreads_id(tid, since_ns) : 0;
         known_t *k = id != 0 ? by_id(id) : NULL;
         if (k == NULL) continue;

@@ -74,30 +74,37 @@ void na_rthread_change_node(na_rthread_t *t, uint8_t node) {
     t->record_rest = node | (uint64_t)na_profile_epoch << NA_RECORD_EPOCH_SHIFT;
 }
 
+static void push_on_all(na_rthread_t *t) {
+    na_rthread_t *head = atomic_load(&na_rec.all);
+    do
+        t->all_next = head;
+    while (!atomic_compare_exchange_weak(&na_rec.all, &head, t));
+}
+
 na_rthread_t *na_rthread_attach(void **prof) {
     na_rthread_t *t = take_idle();
-    if (t == NULL) {
+    bool is_new = t == NULL;
+    if (is_new) {
         t = na_own_alloc(sizeof *t, 76 << 10);
         if (t != NULL) t->sizes = new_sizes();
         if (t == NULL || t->sizes == NULL) {
             na_rec_lose(&na_rec.header->lost_events, 1);
             return NULL;
         }
-        na_rthread_t *head = atomic_load(&na_rec.all);
-        do
-            t->all_next = head;
-        while (!atomic_compare_exchange_weak(&na_rec.all, &head, t));
     } else {
         t->next = NULL; /* cells, lifetimes, sizes and nodes go on */
     }
     na_stacks_attach(t);
-    t->index = 0;
-    t->entry = new_entry(&t->index);
-    if (t->entry == NULL) {
+    uint32_t index = 0;
+    na_nprof_thread_t *entry = new_entry(&index);
+    if (entry == NULL) {
         t->scratch = (na_nprof_thread_t){0};
-        t->entry = &t->scratch;
+        entry = &t->scratch;
         na_rec_lose(&na_rec.header->lost_threads, 1);
     }
+    t->index = index;
+    __atomic_store_n(&t->entry, entry, __ATOMIC_RELEASE);
+    if (is_new) push_on_all(t); /* with an entry: others go by it */
     t->known_as = t->index != 0 ? t->index : UINT32_MAX;
     t->published_bytes = t->published_count = t->high = t->low = 0;
     t->above = NA_QUANTUM;
@@ -111,7 +118,7 @@ na_rthread_t *na_rthread_attach(void **prof) {
     t->after_alloc = false;
     t->moving.block = NULL;
     na_rthread_change_node(t, (uint8_t)na_node_current());
-    t->owner = na_thread_pointer();
+    __atomic_store_n(&t->owner, na_thread_pointer(), __ATOMIC_RELEASE); /* t->entry is there */
     read_name(t);
     t->entry->start_ms = na_rec_ms();
     t->entry->end_ms = NA_NPROF_MODULE_STILL;
