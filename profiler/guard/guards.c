@@ -4,6 +4,7 @@
 #endif
 #include "profiler/guard/guards.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -263,7 +264,8 @@ static na_guard_t door; /* filled as it is wanted: the loader would write a tabl
 /* --- beginning --- */
 
 static const char *program_name(char *to, size_t size) {
-    long n = na_syscall(SYS_readlink, (long)"/proc/self/exe", (long)to, (long)size - 1, 0, 0, 0);
+    long n = na_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)to, (long)size - 1,
+                        0, 0);
     to[n > 0 ? n : 0] = 0;
     return to;
 }

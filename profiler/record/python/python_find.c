@@ -171,9 +171,15 @@ static void switch_on(void) {
     na_stacks_special_set(NA_STACKS_PYTHON, true);
 }
 
-void na_python_module(const na_unwind_seen_t *seen) {
+/* Frames are matched to native ones by what x86-64's walk knows. */
 #if defined(__x86_64__)
-    if (!wanted || na_rec.header == NULL) return;
+enum { READS_FRAMES = true };
+#else
+enum { READS_FRAMES = false };
+#endif
+
+void na_python_module(const na_unwind_seen_t *seen) {
+    if (!READS_FRAMES || !wanted || na_rec.header == NULL) return;
     if (na_py.layout.version != 0) {
         /* Another module where the interpreter was: it is gone. */
         if (seen->replaced == 0 || seen->start >= na_py.end || na_py.start >= seen->end) return;
@@ -184,9 +190,6 @@ void na_python_module(const na_unwind_seen_t *seen) {
     if (!find(seen, &found)) return;
     na_py = found;
     if (na_rec_is_ready()) switch_on();
-#else
-    (void)seen;
-#endif
 }
 
 void na_python_begin(bool want) {
