@@ -7,7 +7,9 @@
  * header, the header names it there, and the rest is cut off.
  *
  * Nobody records any more, but a thread may still be in the event that was its last. So the mapping
- * becomes memory of the process's own before the file changes under it. */
+ * becomes memory of the process's own before the file changes under it: what lies behind the header
+ * does, which has a page to itself only where the system's pages are the file's. Elsewhere files
+ * stay as they are. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -120,8 +122,8 @@ static bool put_at(na_nprof_chunk_t *c, uint64_t offset) {
 bool na_pack(void) {
     na_nprof_header_t *h = na_rec.header;
     uint64_t used = h->used, bytes = used - NA_NPROF_PAGE, mapped = na_rec.mapped_to;
-    if (used > NA_NPROF_PACKED_FILE || bytes <= PACKED_MOST || atomic_load(&na_rec.lost) ||
-        h->disk_full != 0 || !allocated_little())
+    if (na_os_page != NA_NPROF_PAGE || used > NA_NPROF_PACKED_FILE || bytes <= PACKED_MOST ||
+        atomic_load(&na_rec.lost) || h->disk_full != 0 || !allocated_little())
         return false;
     na_nprof_chunk_t *c = na_own_alloc(PACKED_MOST, PACKED_MOST);
     if (c == NULL) return false;

@@ -267,6 +267,7 @@ static bool was_cut(void) {
 /* The file reaches to `end` on disk, further if disk and limits allow it. Under the lock. 0 or a
  * negative errno. */
 static long extend_disk(uint64_t end) {
+    end = na_align_up(end, na_os_page); /* what is mapped is never cut by the file's end */
     uint64_t from = na_rec.on_disk, ahead = end / 8 < AHEAD_MOST ? end / 8 : AHEAD_MOST;
     if (end <= from) return 0;
     if (was_cut()) return -ENODATA;
@@ -327,10 +328,13 @@ static long map_file(uint64_t offset, uint64_t bytes) {
 }
 
 /* [offset, end) of the file, which is on disk, is mapped, and what is on disk beyond. Under the
- * lock. */
+ * lock. (By the system's pages, of which one may hold the end of what was mapped before: that is
+ * mapped again, which changes nothing for who is writing to it.) */
 static long extend_map(uint64_t offset, uint64_t end) {
     if (end <= na_rec.mapped_to) return 0;
-    uint64_t from = offset > na_rec.mapped_to ? offset : na_rec.mapped_to;
+    uint64_t from =
+        na_align_down(offset > na_rec.mapped_to ? offset : na_rec.mapped_to, na_os_page);
+    end = na_align_up(end, na_os_page);
     uint64_t to = na_rec.on_disk < file_space.most ? na_rec.on_disk : file_space.most;
     long error = map_file(from, to - from);
     if (error == -ENOMEM && end < to) error = map_file(from, (to = end) - from);
@@ -440,6 +444,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
         *t.at = 0;
     }
     base_length = (size_t)(t.at - name);
+    uint64_t first = na_align_up(NA_NPROF_PAGE, na_os_page);
     long fd = na_rec.unnamed ? open_unnamed() : open_new(name);
     if (fd == -EEXIST) fd = open_numbered(name, sizeof name);
     bool made = fd >= 0;
@@ -457,7 +462,7 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     if (error == 0) {
         na_rec.base = find_place(&file_space, UINT64_C(64) << 30);
         bool own = na_own_find_place(UINT64_C(16) << 30);
-        error = na_rec.base == NULL || !own ? -ENOMEM : map_file(0, NA_NPROF_PAGE);
+        error = na_rec.base == NULL || !own ? -ENOMEM : map_file(0, first);
     }
     if (error != 0) {
         if (made && !na_rec.unnamed) na_where_unlink(name);
@@ -469,8 +474,8 @@ bool na_writer_open(const char *pattern, int32_t pid, uint64_t start_unix_ns, co
     }
     atomic_store(&na_rec.own_used, 0);
     atomic_store(&na_rec.own_given_back, 0);
-    atomic_store(&na_rec.own_resident, NA_NPROF_PAGE);
-    na_rec.mapped_to = NA_NPROF_PAGE;
+    atomic_store(&na_rec.own_resident, first);
+    na_rec.mapped_to = first;
     na_rec.header = (na_nprof_header_t *)na_rec.base;
     na_rec.header->used = NA_NPROF_PAGE;
     return true;
@@ -674,7 +679,7 @@ void na_writer_publish(na_nprof_chunk_t *c) {
 }
 
 void *na_own_alloc(uint64_t bytes, uint64_t resident) {
-    bytes = (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
+    bytes = na_align_up(bytes, na_os_page);
     uint64_t at = atomic_fetch_add_explicit(&na_rec.own_used, bytes, memory_order_relaxed);
     if (!claim(&own_space, at + bytes)) {
         atomic_fetch_sub_explicit(&na_rec.own_used, bytes, memory_order_relaxed);
@@ -687,7 +692,7 @@ void *na_own_alloc(uint64_t bytes, uint64_t resident) {
 }
 
 void na_own_give_back(void *p, uint64_t bytes) {
-    bytes = (bytes + NA_NPROF_PAGE - 1) & ~(uint64_t)(NA_NPROF_PAGE - 1);
+    bytes = na_align_up(bytes, na_os_page);
     if (na_sys3(SYS_madvise, (long)p, (long)bytes, MADV_DONTNEED) != 0) return;
     atomic_fetch_add_explicit(&na_rec.own_given_back, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&na_rec.own_resident, bytes, memory_order_relaxed);
