@@ -8,7 +8,6 @@
 #include "alloc/sys/print.h"
 #include "alloc/sys/syscall.h"
 #include "alloc/track/misuse.h"
-#include "profiler/format/nprof_python.h"
 #include "profiler/leaks/state.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
@@ -24,7 +23,7 @@ enum {
 static uint32_t native(uint32_t site) {
     if (site == NA_NPROF_NO_STACK) return 0;
     const na_nprof_stack_t *node = na_tree_node(site);
-    return na_nprof_is_py_pair(node->pc) ? node->parent : site;
+    return na_tree_is_pair(node->pc) ? node->parent : site;
 }
 
 /* Of the frame of a node: where its call is. */

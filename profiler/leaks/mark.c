@@ -9,7 +9,6 @@
 #include "alloc/sys/syscall.h"
 #include "pagemap/pagemap.h"
 #include "pagemap/span.h"
-#include "profiler/format/nprof_python.h"
 #include "profiler/leaks/state.h"
 #include "profiler/record/stacks/tree.h"
 #include "profiler/record/state/state.h"
@@ -214,7 +213,7 @@ void na_leak_follow(na_leak_scan_t *scan) {
 static uint64_t innermost(const na_leak_scan_t *scan, uint32_t site) {
     if (site == NA_NPROF_NO_STACK || site >= scan->row_count) return 0;
     const na_nprof_stack_t *node = na_tree_node(site);
-    if (na_nprof_is_py_pair(node->pc)) node = na_tree_node(node->parent); /* the native stack */
+    if (na_tree_is_pair(node->pc)) node = na_tree_node(node->parent); /* the native stack */
     return node->pc;
 }
 

@@ -357,7 +357,9 @@ static uint32_t merge_module(na_merge_t *m, file_t *f, uint32_t own, bool inside
 static bool merge_frame(na_merge_t *m, file_t *f, const na_nprof_stack_t *s, uint32_t *module,
                         uint64_t *pc, bool *exact) {
     *exact = (s->flags & NA_NPROF_STACK_EXACT) != 0;
-    if (na_nprof_is_py(s->pc)) return merge_python(m, f->reader, s, module, pc);
+    /* (Without CPython in it, code of aarch64 may have such an address.) */
+    if (na_nprof_is_py(s->pc) && na_reader_python(f->reader) != NULL)
+        return merge_python(m, f->reader, s, module, pc);
     uint32_t own = module_at(f->modules, s), hint = NA_NPROF_STACK_MODULE(s->flags);
     const name_t *name = f->names.count == 0 ? NULL : find_name(&f->names, s->pc, hint, *exact);
     *module = 0;

@@ -1,4 +1,4 @@
-/* frames.c - the walk that joins the last one. */
+/* frames.c - the walk that joins the last one (x86-64). */
 #include "profiler/record/unwind/frames.h"
 
 #include "alloc/sys/base.h"
@@ -653,15 +653,7 @@ NA_NOINLINE bool na_frames_walk(na_frames_t *f, uint32_t *same) {
     return na_frames_walk_on(f, fresh, 0, s, same);
 }
 
-#else /* not x86-64 */
-
-bool na_frames_walk(na_frames_t *f, uint32_t *same) {
-    (void)f;
-    (void)same;
-    return false;
-}
-
-#endif
+#endif /* elsewhere: frames_fp.c */
 
 #ifdef READS_ANY_OF_THE_STACK
 #pragma clang attribute pop

@@ -308,6 +308,13 @@ static NA_NOINLINE uint32_t capture_with_python(na_rthread_t *t) {
     return with_python(t, native).node;
 }
 
+#ifdef NA_STACKS_CHECK
+static _Atomic uint64_t kept_walks; /* stacks whose walk was by na_frames_walk */
+#define NOTE_KEPT() atomic_fetch_add(&kept_walks, 1)
+#else
+#define NOTE_KEPT() ((void)0)
+#endif
+
 NA_INLINE uint32_t capture(na_rthread_t *t) {
     uint32_t same;
     t->stack_cell = NULL;
@@ -323,6 +330,7 @@ NA_INLINE uint32_t capture(na_rthread_t *t) {
         }
     }
     if (NA_UNLIKELY(!na_frames_walk(&t->frames, &same))) return capture_whole(t);
+    NOTE_KEPT();
     return enter(t, same);
 }
 
@@ -500,7 +508,8 @@ uint32_t na_stacks_capture(na_rthread_t *t) {
  *   NUMALLOC_STACKS_EVERY   at every so many stacks; 0: at none; 1 is the default
  *   NUMALLOC_STACKS_STOP    at this stack na_stacks_stop is called, where a debugger may have its
  *                           say; it may set na_stacks_stop_at to a later one
- *   NUMALLOC_STACKS_COUNT   if set, the number of stacks is said at the end */
+ *   NUMALLOC_STACKS_COUNT   if set, the number of stacks is said at the end, and of how many the
+ * whole walk joined kept frames (on x86-64 most come by a shorter way) */
 #include <unistd.h>
 
 #include "alloc/sys/os.h"
@@ -544,7 +553,9 @@ static void put_number(uint64_t v, unsigned base) {
 
 __attribute__((destructor)) static void end_check(void) {
     if (na_os_getenv("NUMALLOC_STACKS_COUNT") == NULL) return;
-    write_text("stacks: ");
+    write_text("kept: ");
+    put_number(atomic_load(&kept_walks), 10);
+    write_text("\nstacks: ");
     put_number(atomic_load(&stacks), 10);
     write_text("\n");
 }
@@ -583,7 +594,7 @@ static NA_NOINLINE uint32_t check(na_rthread_t *t, uint32_t node) {
     uint64_t nth = atomic_fetch_add(&stacks, 1) + 1;
     bool stop = nth == atomic_load(&na_stacks_stop_at);
     bool check = every != 0 && nth % every == 0;
-    if (node > NA_NPROF_ROOT && na_nprof_is_py_pair(na_tree_node(node)->pc))
+    if (node > NA_NPROF_ROOT && na_tree_is_pair(na_tree_node(node)->pc))
         node = na_tree_node(node)->parent;
     if ((!stop && !check) || node == NA_NPROF_ROOT ||
         atomic_load_explicit(&na_stacks_shadow, memory_order_relaxed) != NULL)

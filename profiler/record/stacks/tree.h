@@ -10,6 +10,18 @@
 
 #include "alloc/sys/base.h"
 #include "profiler/format/nprof.h"
+#include "profiler/format/nprof_python.h"
+
+/* A node with this pc is a native stack, its parent, and Python frames. Where those are not read,
+ * code may lie at addresses with such bits (aarch64). */
+NA_INLINE bool na_tree_is_pair(uint64_t pc) {
+#if defined(__x86_64__)
+    return na_nprof_is_py_pair(pc);
+#else
+    (void)pc;
+    return false;
+#endif
+}
 
 /* Begins with the root alone, in the file that has just been opened. False: no memory, or disk. */
 bool na_tree_start(void);

@@ -16,8 +16,9 @@
  *            other stacks, over signal frames, or that need more than pc, sp and rbp, are not kept
  *            and keep what was.
  *
- * x86-64 only; elsewhere na_frames_walk always declines. Used by its own thread, never by a signal
- * handler that interrupted it. Allocates by na_own_alloc only. */
+ * This is x86-64's. Elsewhere stacks are walked by frame pointers, of which less has to be kept:
+ * frames_fp.c. Used by its own thread, never by a signal handler that interrupted it. Allocates by
+ * na_own_alloc only. */
 #ifndef NUMALLOC_RECORD_FRAMES_H
 #define NUMALLOC_RECORD_FRAMES_H
 

@@ -146,13 +146,11 @@ static bool frame_pointer_step(walk_t *w, uintptr_t *pc, uintptr_t *sp, uintptr_
     if (*fp < *sp || *fp - *sp > PROBE_MAX || !read_word(w, *fp, &next_fp) ||
         !read_word(w, *fp + 8, &ra))
         return false;
-    *pc = ra;
+    *pc = na_unwind_address(ra);
     *sp = *fp + 16;
     *fp = next_fp;
     return true;
 }
-
-#if defined(__x86_64__)
 
 /* Makes w->module the module of pc, confirmed in this walk. */
 static na_umodule_state_t confirm(walk_t *w, uintptr_t pc) {
@@ -171,6 +169,8 @@ NA_INLINE bool has_module(walk_t *w, uintptr_t pc) {
     return pc - w->module.start < w->module.end - w->module.start ||
            confirm(w, pc) != NA_UMODULE_NONE;
 }
+
+#if defined(__x86_64__)
 
 /* The rule of a code address whose module must be asked for, or whose rule is new. */
 static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc) {
@@ -346,7 +346,9 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
             w.truncated = fp != 0;
             break;
         }
-        if (pc == 0 || !emit(&w, pc, false) || fp == 0) break;
+        if (pc == 0) break;
+        has_module(&w, pc - 1); /* not for the walk: it is met, and so is in the profile */
+        if (!emit(&w, pc, false) || fp == 0) break;
         w.floor = sp;
     }
 #endif
@@ -392,6 +394,7 @@ NA_COLD size_t na_unwind_context(const void *context, uintptr_t *pcs, size_t max
     uintptr_t fp = uc->uc_mcontext.regs[29], sp = uc->uc_mcontext.sp, pc = uc->uc_mcontext.pc;
     enter_stack(&w, sp);
     while (pc != 0 && emit(&w, pc, w.count == 0) && fp != 0) {
+        has_module(&w, w.count == 1 ? pc : pc - 1);
         if (!frame_pointer_step(&w, &pc, &sp, &fp)) {
             w.truncated = true;
             break;

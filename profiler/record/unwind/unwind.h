@@ -10,6 +10,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/sys/base.h"
+
+/* A return address as it lies on the stack: on aarch64 its upper bits may be a signature (pointer
+ * authentication). The instruction that takes that off is none to processors that do not sign. */
+NA_INLINE uintptr_t na_unwind_address(uintptr_t ra) {
+#if defined(__aarch64__)
+    __asm__("mov x30, %0\n\t"
+            "hint #7\n\t" /* xpaclri */
+            "mov %0, x30"
+            : "+r"(ra)
+            :
+            : "x30");
+#endif
+    return ra;
+}
+
 /* What is known of one thread's stack: [lo, hi) has been found readable throughout, and [other_lo,
  * other_hi) is known not to be that stack. All zero at first. Used by its own thread only, never by
  * a signal handler that interrupted a walk with the same state. */
