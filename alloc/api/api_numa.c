@@ -249,10 +249,16 @@ static long move_part(uintptr_t from, uintptr_t to, const uintptr_t probes[2], u
     return 0;
 }
 
-/* Moves the pages of [start, end), which lie in the span. */
+/* Moves the pages of [start, end), which lie in the span. (The system's may be larger than ours:
+ * then others may have a part of those at the ends.) */
 static long move_pages_of(const na_span_t *span, uintptr_t start, uintptr_t end, unsigned id,
                           numalloc_migration_t *sum) {
     uintptr_t last = span->start + na_span_bytes(span);
+    uintptr_t first = na_align_up(start, na_os_page), behind = na_align_down(end, na_os_page);
+    if (first >= behind) first = behind = end;
+    sum->shared += first - start + (end - behind);
+    start = first;
+    end = behind;
     long result = 0;
     for (uintptr_t at = start, next; at < end && result == 0; at = next) {
         next = na_align_down(at, NA_HUGE_SIZE) + NA_HUGE_SIZE;

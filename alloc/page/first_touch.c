@@ -30,6 +30,19 @@ static bool is_home(unsigned node, uintptr_t start, size_t bytes, size_t each) {
     return true;
 }
 
+/* Pages within one hugepage. Where the system's pages are larger than ours, those at the ends are
+ * somebody else's, too, and stay. */
+static void give_back(unsigned node, uintptr_t start, uintptr_t end, bool keep) {
+    uintptr_t from = na_align_up(start, na_os_page), to = na_align_down(end, na_os_page);
+    if (keep || from >= to || !na_os_purge((void *)from, to - from)) {
+        na_pageheap_free(node, start, (uint32_t)((end - start) >> NA_PAGE_SHIFT));
+        return;
+    }
+    na_pageheap_free(node, start, (uint32_t)((from - start) >> NA_PAGE_SHIFT));
+    na_pageheap_free_purged(node, from, (uint32_t)((to - from) >> NA_PAGE_SHIFT));
+    na_pageheap_free(node, to, (uint32_t)((end - to) >> NA_PAGE_SHIFT));
+}
+
 void na_touch_free(unsigned node, uintptr_t start, uint32_t pages, bool look) {
     size_t bytes = (size_t)pages << NA_PAGE_SHIFT, each = EACH;
     while (bytes / each > MOST_ALL)
@@ -37,12 +50,6 @@ void na_touch_free(unsigned node, uintptr_t start, uint32_t pages, bool look) {
     for (uintptr_t end = start + bytes, next; start < end; start = next) {
         next = na_align_down(start, NA_HUGE_SIZE) + NA_HUGE_SIZE;
         if (next > end) next = end;
-        uint32_t part = (uint32_t)((next - start) >> NA_PAGE_SHIFT);
-        bool whole = (start | next) % na_os_page == 0; /* else part of a page is somebody else's */
-        if ((look && is_home(node, start, next - start, each)) || !whole ||
-            !na_os_purge((void *)start, next - start))
-            na_pageheap_free(node, start, part);
-        else
-            na_pageheap_free_purged(node, start, part);
+        give_back(node, start, next, look && is_home(node, start, next - start, each));
     }
 }
