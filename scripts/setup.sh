@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # setup.sh - installs the packages of scripts/packages that are missing, and for the tests unpacks the
-# kernel of the lab's virtual machines into build/; nothing else. Safe to run again: with nothing
+# kernels of the lab's virtual machines into build/; nothing else. Safe to run again: with nothing
 # missing it needs no rights and no network.
 set -euo pipefail
 export LC_ALL=C
 
 usage() {
     cat <<EOF
-usage: scripts/setup.sh [build|test|ibs] [--check]
+usage: scripts/setup.sh [build|test|ibs|arm64] [--check]
 
 Installs the Debian 12 packages listed in scripts/packages that are missing, with apt-get, as root
 or through sudo.
@@ -16,6 +16,8 @@ or through sudo.
   test      that and what the tests need (the default); also fetches the kernel that the tests of
             virtual NUMA machines boot (build/lab-kernel)
   ibs       that and what the emulator with IBS is built with (tests/lab/ibs/build.sh)
+  arm64     test and what machines of 64-bit ARM are built with and emulated by; also fetches what
+            they boot (build/lab-arm64)
   --check   install nothing; say what is missing and exit with status 1 if anything is
 EOF
 }
@@ -27,6 +29,7 @@ for argument; do
     build) groups=build ;;
     test) groups='build test' ;;
     ibs) groups='build test ibs' ;;
+    arm64) groups='build test arm64' ;;
     --check) check_only=1 ;;
     -h | --help)
         usage
@@ -49,6 +52,8 @@ lab_kernel() {
     [[ $groups == *test* && $(uname -m) == x86_64 ]] || return 0
     "$(dirname "${BASH_SOURCE[0]}")/../tests/lab/kernel.sh" ||
         echo "setup: tests of virtual NUMA machines will be skipped" >&2
+    [[ $groups != *arm64* ]] || "$(dirname "${BASH_SOURCE[0]}")/../tests/lab/arm64/fetch.sh" ||
+        echo "setup: tests of machines of 64-bit ARM will be skipped" >&2
 }
 
 list=$(dirname "${BASH_SOURCE[0]}")/packages

@@ -2,9 +2,10 @@
 # init.sh - process 1 of a lab machine: mounts what programs expect, runs the commands of /lab/tasks
 # one after another, and powers the machine off.
 #
-# The second serial port carries everything between this machine and tests/lab/run: what the
-# commands print, and between them lines that begin with the mark of this boot (see run). A command
-# can ask the host for something the same way: `lab-call plug NODE MIB`.
+# The second serial port (LAB_LINE, from the kernel's command line, says which) carries everything
+# between this machine and tests/lab/run: what the commands print, and between them lines that begin
+# with the mark of this boot (see run). A command can ask the host for something the same way:
+# `lab-call plug NODE MIB`.
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin HOME=/root TERM=dumb
 /bin/busybox mkdir -p /bin /sbin /usr/bin /usr/sbin /proc /sys /dev /tmp /root /run /var/tmp /etc
 /bin/busybox --install -s /bin
@@ -23,13 +24,14 @@ echo 'root:x:0:0:root:/root:/bin/sh' >/etc/passwd
 echo 'root:x:0:' >/etc/group
 
 read -r LAB_MARK </lab/mark
-export LAB_MARK
-line=/dev/ttyS1
-stty -F $line raw -echo 115200
+line=${LAB_LINE:-/dev/ttyS1}
+LAB_LINE=$line
+export LAB_MARK LAB_LINE
+stty -F "$line" raw -echo 115200
 cat >/bin/lab-call <<'CALL'
 #!/bin/sh
 # lab-call WORDS...: asks the host.
-printf '\n%s %s\n' "$LAB_MARK" "$*" >/dev/ttyS1
+printf '\n%s %s\n' "$LAB_MARK" "$*" >"$LAB_LINE"
 CALL
 chmod 755 /bin/lab-call
 
@@ -38,7 +40,7 @@ for task in /lab/tasks/*; do
     read -r limit <"/lab/limits/$number"
     lab-call begin "$number"
     # A session of its own, so that whatever it leaves running can be ended with it.
-    setsid timeout -s KILL "$limit" "$task" <&- </dev/null >$line 2>&1
+    setsid timeout -s KILL "$limit" "$task" <&- </dev/null >"$line" 2>&1
     status=$?
     lab-call end "$number" $status
     kill -KILL -1 2>/dev/null
