@@ -11,7 +11,7 @@ usage() {
 usage: scripts/nightly.sh [STEP...]
 
   release, asan, tsan   builds that preset and runs its tests of the label nightly (20 minutes in
-                        all)
+                        all; with machines of 64-bit ARM, scripts/setup.sh arm64, half an hour more)
   tidy                  clang-tidy, scripts/lint.sh tidy (10 minutes)
   programs              large programs under each mode, tests/programs/large_programs.sh (15
                         minutes)
