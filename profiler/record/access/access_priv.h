@@ -90,10 +90,10 @@ uint64_t na_life_off(const na_life_t *life, uint64_t ages);
  * `slack` away. `base`: of the block there now, 0: not known. */
 bool na_deaths_find(uintptr_t address, uintptr_t base, uint64_t ages, uint64_t slack,
                     na_life_t *life);
-/* The block that was there between two lives which are remembered, both of one site and size, as are
- * all of late that are known of the address, and `now`, the block there now (NULL: none). When it
- * was born and ended is not known: all that were there within a millisecond are taken as one, which
- * lasted so long. False: they are not, or it was not between two. */
+/* The block that was there between two lives which are remembered, both of one site and size, as
+ * are all of late that are known of the address, and `now`, the block there now (NULL: none). When
+ * it was born and ended is not known: all that were there within a millisecond are taken as one,
+ * which lasted so long. False: they are not, or it was not between two. */
 bool na_deaths_around(uintptr_t base, const na_life_t *now, uint64_t ages, na_life_t *life);
 /* Keeps every life that covers one of these words (0: none) until the next call. */
 void na_deaths_watch(uintptr_t first, uintptr_t second);
