@@ -1,6 +1,6 @@
 /* misuse.h - naming what a program does wrong with its blocks.
  *
- * * One line on stderr: what was done, the address, and what is known of it; then abort, unless
+ * One line on stderr: what was done, the address, and what is known of it; then abort, unless
  * NUMALLOC_ABORT=0: then the bad call has no effect. Always found: a free of an address that lies
  * in no live block of ours (never given out, stack, static, a large block freed twice, a small
  * block whose span is gone); a free or realloc of the small block that the thread freed last of
