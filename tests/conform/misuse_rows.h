@@ -12,13 +12,13 @@ ROW("  after reuse", twice_after_reuse, EVERY, "NNNN c-NN NNNN", "NNNN NNNN NNNN
     "NNNN NNNN NNNN")
 ROW("  of an aligned block", aligned_twice, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("free of block + 1", interior_1, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("free of block + 1", interior_1, EVERY, "-*NN NNNN -*NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  + 8", interior_8, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  + 8", interior_8, EVERY, "-*NN NNNN -*NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  + 16", interior_16, EVERY, "-nNN NNNN cnNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  + 16", interior_16, EVERY, "-*NN NNNN c*NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  + 4096", interior_page, PAGED, ".nNN .NNN .nNN", ".NNN .NNN .NNN", ".NNN .NNN .NNN",
+ROW("  + 4096", interior_page, PAGED, ".*NN .NNN .*NN", ".NNN .NNN .NNN", ".NNN .NNN .NNN",
     ".NNN .NNN .NNN")
 ROW("  + 65536", interior_64k, LARGE, "..NN ..NN ..NN", "..NN ..NN ..NN", "..NN ..NN ..NN",
     "..NN ..NN ..NN")

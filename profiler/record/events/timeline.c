@@ -13,12 +13,14 @@
 
 #define FIRST_INTERVAL_MS 1u
 #define SAMPLE_EVERY_MS   10u
+#define REFUSED_MOST      7u  /* doublings of that: 1.3 s */
 #define LEAST_OFTEN_MS    10u /* a thread that does anything publishes so often */
 
 static struct {
     na_lock_t lock;
     na_nprof_timeline_t *data; /* NULL: the disk was full at the start */
     uint64_t next_sample;
+    unsigned refused; /* samples in a row that a sandbox refused: each time it is asked later */
     int64_t last_bytes, last_count; /* of the publication before */
     uint32_t last_point;            /* where that went */
     bool any;
@@ -27,6 +29,7 @@ static struct {
 bool na_timeline_start(void) {
     na_lock_reset(&line.lock);
     line.next_sample = 0;
+    line.refused = 0;
     line.last_bytes = line.last_count = 0;
     line.last_point = 0;
     line.any = false;
@@ -126,7 +129,11 @@ void na_timeline_threads(void) {
 static void sample(na_nprof_point_t *now) {
     char text[1024];
     long length = na_os_read_file("/proc/self/stat", text, sizeof text - 1);
-    if (length <= 0) return;
+    if (length <= 0) {
+        if (line.refused < REFUSED_MOST) line.refused++;
+        return;
+    }
+    line.refused = 0;
     text[length] = 0;
     const char *p = text + length; /* the program's name may contain anything: from the last ')' */
     while (p > text && *p != ')')
@@ -183,8 +190,8 @@ void na_timeline_note(const na_timeline_event_t *event, uint64_t ms) {
                             .flags = NA_NPROF_POINT_COUNTED};
     na_lock(&line.lock);
     if (ms >= line.next_sample) {
-        line.next_sample = ms + SAMPLE_EVERY_MS;
         sample(&now);
+        line.next_sample = ms + ((uint64_t)SAMPLE_EVERY_MS << line.refused);
     }
     na_nprof_point_t *p = point_of(ms);
     uint32_t point = (uint32_t)(p - line.data->points[line.data->active]);
