@@ -16,7 +16,8 @@
  * the C library's malloc. With `all` as its argument it prints the table; else it compares the
  * modes of the library with what is expected (misuse_rows.h): with `every` as its argument all
  * cells, without one all by default and in the other modes those by the thread that has the block.
- * A cell that is expected to be * depends on where things happen to lie. */
+ * A cell that is expected to be * depends on where things happen to lie. With print-0, -1 or -2 it
+ * prints the cells of one circumstance, with whatever malloc it runs on. */
 #include "support/check.h"
 #include "support/child.h"
 
