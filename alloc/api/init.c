@@ -39,7 +39,7 @@ void na_init(void) {
         na_options_init();
         na_reserve_init(na_option(NA_OPT_CGROUPS) != 0);
         na_sizeclass_init();
-        na_span_fault = na_misuse;
+        na_span_fault = na_misuse_late;
         na_topology_init(NULL, NULL);
         if (na_option(NA_OPT_NUMA) == NA_NUMA_OFF) na_topology_ignore();
         na_strict = na_option(NA_OPT_CHECK) != 0;

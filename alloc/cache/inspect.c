@@ -7,7 +7,7 @@ enum { INSPECT_BLOCKS = 4 };
 
 static NA_COLD void report(na_tcache_t *tcache, unsigned cls, void *const *blocks, uint32_t at,
                            const char *what) {
-    na_misuse(what, blocks[at]);
+    na_misuse_late(what, blocks[at]);
     /* Going on: what lies behind cannot be trusted, and is lost. */
     if (at == 0)
         tcache->bins[cls].head = NULL;

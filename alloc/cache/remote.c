@@ -12,7 +12,7 @@
 /* The stack has come back to a batch that was there before, from `last`: two threads freed its
  * first block. What follows is lost, and so is the account of bytes. */
 static NA_COLD void cut_circle(na_tcache_t *tcache, na_batch_t last) {
-    na_misuse("double free of", na_batch_first(*na_batch_next(last)));
+    na_misuse_late("double free of", na_batch_first(*na_batch_next(last)));
     *na_batch_next(last) = 0;
     atomic_store_explicit(&tcache->remote_bytes, 0, memory_order_relaxed);
 }
@@ -123,7 +123,7 @@ static void post_to_tcache(na_tcache_t *owner, unsigned cls, na_batch_t batch) {
     do {
         if (NA_UNLIKELY(na_batch_first(top) == na_batch_first(batch))) {
             atomic_fetch_sub_explicit(&owner->remote_bytes, bytes, memory_order_relaxed);
-            na_misuse("double free of", na_batch_first(batch));
+            na_misuse_late("double free of", na_batch_first(batch));
             return;
         }
         *na_batch_next(batch) = top;

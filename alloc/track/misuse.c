@@ -68,19 +68,27 @@ void na_misuse_add_to_file(const na_text_t *t) {
     na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-void na_misuse(const char *what, const void *address) {
+static NA_COLD void say_misuse(const char *what, const void *address, bool late) {
     na_text_t t = {0};
     na_text_str(&t, "numalloc: ");
     na_text_str(&t, what);
     na_text_str(&t, " ");
     na_text_hex(&t, (uintptr_t)address);
     describe(&t, address);
-    if (!na_strict && na_harden == 0)
+    if (late && !na_strict && na_harden == 0)
         na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
     na_text_str(&t, "\n");
     na_os_say(t.data, t.length);
     na_misuse_add_to_file(&t);
     if (na_option(NA_OPT_ABORT)) na_os_abort();
+}
+
+void na_misuse(const char *what, const void *address) {
+    say_misuse(what, address, false);
+}
+
+void na_misuse_late(const char *what, const void *address) {
+    say_misuse(what, address, true);
 }
 
 bool na_sizes_blurred;

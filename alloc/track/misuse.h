@@ -24,6 +24,9 @@
 
 /* Reports `what` ("double free of") and the address; returns only with NUMALLOC_ABORT=0. */
 void na_misuse(const char *what, const void *address);
+/* The same of what was done earlier, and is found now: the line says how to find it where it
+ * happens. */
+void na_misuse_late(const char *what, const void *address);
 /* Adds a line to NUMALLOC_MISUSE_FILE, if that is set. */
 NA_COLD void na_misuse_add_to_file(const na_text_t *line);
 
