@@ -27,20 +27,27 @@ NA_COLD bool na_lock_sleeps(uint32_t tag) {
     return atomic_load_explicit(place_of(tag), memory_order_relaxed) == tag;
 }
 
-/* ms 0: for ever. */
-static bool wait(na_lock_t *lock, unsigned ms) {
-    for (int i = 0; i < SPINS; i++) {
-        uint32_t free = 0;
-        if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_weak_explicit(&lock->word, &free, na_thread_tag(),
-                                                  memory_order_acquire, memory_order_relaxed))
-            return true;
-        relax();
-    }
-    if (NA_UNLIKELY(na_lock_may_seize != NULL) && na_lock_may_seize()) {
-        atomic_store(&lock->word, na_thread_tag());
-        return true;
-    }
+/* What a thread waits for, in what a signal handler has interrupted first. */
+typedef struct awaited {
+    na_lock_t *lock;
+    struct awaited *outer;
+} awaited_t;
+static NA_TLS awaited_t *volatile innermost;
+
+void na_lock_after_fork_child(void) {
+    for (awaited_t *a = innermost; a != NULL; a = a->outer)
+        na_lock_reset(a->lock);
+}
+
+static bool seize(na_lock_t *lock) {
+    if (NA_LIKELY(na_lock_may_seize == NULL) || !na_lock_may_seize()) return false;
+    atomic_store(&lock->word, na_thread_tag());
+    return true;
+}
+
+/* ms 0: for ever. A fork before the call has its child free the lock, and one in the midst of
+ * sleeping, too: the kernel goes on only where the word is what it was. */
+static bool sleep_until_free(na_lock_t *lock, unsigned ms) {
     /* From here on take it as awaited only: this thread cannot know whether others sleep, and the
      * next unlock would leave them asleep. One needless wake-up is the price. */
     uint32_t me = na_thread_tag(), awaited = me | NA_LOCK_AWAITED;
@@ -67,6 +74,23 @@ static bool wait(na_lock_t *lock, unsigned ms) {
             left--;
         }
     }
+}
+
+static bool wait(na_lock_t *lock, unsigned ms) {
+    for (int i = 0; i < SPINS; i++) {
+        uint32_t free = 0;
+        if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_weak_explicit(&lock->word, &free, na_thread_tag(),
+                                                  memory_order_acquire, memory_order_relaxed))
+            return true;
+        relax();
+    }
+    awaited_t me = {lock, innermost};
+    innermost = &me;
+    /* Now, not before: a child that is made in between would find neither. */
+    bool taken = seize(lock) || sleep_until_free(lock, ms);
+    innermost = me.outer;
+    return taken;
 }
 
 void na_lock_slow(na_lock_t *lock) {

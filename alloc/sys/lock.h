@@ -42,8 +42,12 @@ NA_INLINE uint32_t na_thread_tag(void) {
 
 /* The thread of that tag sleeps until it gets a lock; a hint: what shares its place hides it. */
 bool na_lock_sleeps(uint32_t tag);
-/* In a child: whether what the calling thread waits for is held by one that is not here. */
+/* In a child: whether what the calling thread is about to wait for is held by one that is not here.
+ */
 extern bool (*na_lock_may_seize)(void);
+/* In a child, made by a signal handler that perhaps interrupted waiting: what the thread waits for
+ * is free, for its holders are not here. */
+void na_lock_after_fork_child(void);
 void na_lock_slow(na_lock_t *lock);
 /* Waits for so long at most; false: it is still held. */
 bool na_lock_for(na_lock_t *lock, unsigned ms);

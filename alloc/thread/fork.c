@@ -153,6 +153,7 @@ static void in_child(void) {
         atomic_store(&na_forking, NA_FORK_LAME);
         atomic_store(&na_fork_is_long, true);
     }
+    na_lock_after_fork_child();
     na_meta_after_fork_child();
     na_span_after_fork_child();
     na_pageheap_after_fork_child();
