@@ -101,7 +101,7 @@ build() {
     local preset=$1 tests=${2:-ON} rc=0
     mkdir -p "build/$preset"
     rm -f "build/$preset/build.status"
-    { cmake --preset "$preset" "-DNUMALLOC_TESTS=$tests" &&
+    { cmake --preset "$preset" "-DNUMALLOC_TESTS=$tests" -DNUMALLOC_NIGHTLY=OFF &&
         cmake --build --preset "$preset" -j "$jobs"; } >"build/$preset/build.log" 2>&1 || rc=$?
     echo "$rc" >"build/$preset/build.status"
 }

@@ -2,7 +2,6 @@
 #
 # Every test has a label, which says what it is and where it runs:
 #   unit      Criterion, one executable a module          (release and asan)
-#   bench     the benchmarks' instruments, by time, alone      (release)
 #   conform   C and C++ programs that hold malloc to its promises (release, asan and tsan)
 #   fuzz      hostile files, calls, options and stacks    (asan)
 #   programs  real programs with the library preloaded    (release)
@@ -21,7 +20,8 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 
 # numalloc_unit_test(NAME [LIBRARIES...]): builds NAME.c with Criterion and the libraries named.
 # numalloc_static makes numalloc the malloc of the test process itself (except where
-# NUMALLOC_PREFIX=ON), and gives access to hidden functions.
+# NUMALLOC_PREFIX=ON), and gives access to hidden functions. unit_arguments_NAME: more arguments of the
+# test.
 function(numalloc_unit_test name)
     add_executable(${name} ${name}.c)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -31,12 +31,15 @@ function(numalloc_unit_test name)
         return()
     endif()
     # One test at a time: ctest does the parallel part, and its timeouts must mean something.
-    add_test(NAME unit.${name} COMMAND ${name} --jobs 1)
+    add_test(NAME unit.${name} COMMAND ${name} --jobs 1 ${unit_arguments_${name}})
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 120)
-    # Some tests expect a SIGSEGV: that it arrives as a signal, and not as a report.
+    # Some tests expect a SIGSEGV: that it arrives as a signal, and not as a report. What is leaked is
+    # looked for in the nightly script: that is a third of the time of each test's process.
     if(NUMALLOC_SANITIZE MATCHES "address")
-        set_tests_properties(unit.${name} PROPERTIES
-            ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:allocator_may_return_null=1")
+        set(usual handle_segv=0:allocator_may_return_null=1)
+        set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=${usual}:detect_leaks=0")
+        numalloc_nightly_test(lsan.${name} 300 ${name} --jobs 1)
+        set_tests_properties(nightly.lsan.${name} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=${usual}")
     endif()
 endfunction()
 

@@ -114,20 +114,22 @@ def direction(path, included):
 
 def links(build):
     """All uses by a compiled file of LINKED of what another file defines: {(user, definer): names}."""
-    defined, used = {}, {}
+    defined, used, sources = {}, {}, {}
     for folder, _, names in os.walk(os.path.join(build, "alloc", "CMakeFiles", "numalloc_core.dir")):
         for name in names:
             path = os.path.join(folder, name)
             source = os.path.relpath(path, os.path.join(build, "alloc/CMakeFiles/numalloc_core.dir"))
             source = os.path.normpath(os.path.join("alloc", source.replace("__", "..")))[:-len(".o")]
-            if not name.endswith(".c.o") or not os.path.exists(os.path.join(ROOT, source)):
-                continue
-            for line in subprocess.check_output(["nm", path], text=True).splitlines():
-                kind, symbol = line.split()[-2:]
-                if kind == "U":
-                    used.setdefault(source, set()).add(symbol)
-                elif kind.isupper():
-                    defined[symbol] = source
+            if name.endswith(".c.o") and os.path.exists(os.path.join(ROOT, source)):
+                sources[path] = source
+    text = subprocess.check_output(["nm", "-A", *sorted(sources)], text=True) if sources else ""
+    for line in text.splitlines():
+        path, _, rest = line.partition(":")
+        kind, symbol = rest.split()[-2:]
+        if kind == "U":
+            used.setdefault(sources[path], set()).add(symbol)
+        elif kind.isupper():
+            defined[symbol] = sources[path]
     found = collections.defaultdict(list)
     for source, symbols in used.items():
         for symbol in sorted(symbols & defined.keys()):

@@ -41,7 +41,7 @@ wanted=("$@")
 [[ ${#wanted[@]} -gt 0 ]] || wanted=("${steps[@]}")
 mkdir -p build/nightly
 
-built() { cmake --preset "$1" -DNUMALLOC_TESTS=ON && cmake --build --preset "$1" -j "$(nproc)"; }
+built() { cmake --preset "$1" -DNUMALLOC_TESTS=ON -DNUMALLOC_NIGHTLY=ON && cmake --build --preset "$1" -j "$(nproc)"; }
 
 tests() {
     local run=()

@@ -27,20 +27,22 @@ node_story() { "$P/node.sh" "$I"; }
 redis_story() { "$P/redis.sh" "$I" benchmark 3>&1; }
 half_story() { "$P/redis.sh" "$I" half 3>&1; }
 
-if [ "$TEST_SCALE" = full ]; then # (the same programs under the library: python.sh, sqlite.sh, node.sh)
+# (The others under the library: compilers.sh, python.sh, sqlite.sh, node.sh.)
+compared=(sqlite document)
+if [ "$TEST_SCALE" = full ]; then
+    compared=(gcc python python-malloc sqlite redis redis-half document node)
     both python python_story
     both python-malloc python_malloc_story
     both sqlite sqlite_story
     both node node_story
     cmp "$work/python.plain/out" "$work/python-malloc.plain/out" || fail "python says something else with PYTHONMALLOC"
+    proved gcc gcc_story cc1plus
+    proved python python_story python3
+    proved python-malloc python_malloc_story python3
+    proved sqlite sqlite_story sqlite3
+    proved node node_story node
 fi
-
-proved gcc gcc_story cc1plus
-proved python python_story python3
-proved python-malloc python_malloc_story python3
-proved sqlite sqlite_story sqlite3
 proved document document_story mutool
-proved node node_story node
 proved redis redis_story redis-server
 proved half half_story redis-server
 
@@ -61,15 +63,16 @@ reported() {
 reported "$work/redis.proof/out" requests kop/s
 reported "$work/half.proof/out" 'after deleting half' MiB
 
-# And all of them by way of compare.
-"$programs/compare.sh" --bench "$bench" --inputs "$inputs" --small --allocators "glibc,mine=$lib" \
+# And by way of compare.
+only=$(IFS=, && echo "${compared[*]}")
+"$programs/compare.sh" --bench "$bench" --inputs "$inputs" --small --only "$only" --allocators "glibc,mine=$lib" \
     --control off --rounds 1 --json >"$work/result.json" 2>"$work/result.err" ||
     fail "compare.sh fails: $(tail -n 1 "$work/result.err")"
-/usr/bin/python3 - "$work/result.json" <<'PY' || fail "the result of compare.sh is not what it should be"
+/usr/bin/python3 - "$work/result.json" "${compared[@]}" <<'PY' || fail "the result of compare.sh is not what it should be"
 import json
 import sys
 cases = {case["name"]: case for case in json.load(open(sys.argv[1]))["cases"]}
-assert list(cases) == ["gcc", "python", "python-malloc", "sqlite", "redis", "redis-half", "document", "node"], list(cases)
+assert list(cases) == sys.argv[2:], list(cases)
 for name, case in cases.items():
     wanted = {"redis": "requests", "redis-half": "after deleting half"}.get(name, "time")
     assert case["headline"] == wanted, (name, case["headline"])
@@ -81,7 +84,7 @@ for name, case in cases.items():
     peak = [m for m in case["metrics"] if m["name"] == "peak memory"][0]["values"][0]["rounds"][0]
     assert peak > 4, (name, peak)
 PY
-say "compare.sh: 8 programs under two allocators"
+say "compare.sh: ${#compared[@]} programs under two allocators"
 
 # Mistakes: one line, status 2.
 for words in "--only nothing" "--inputs" "--bench /nonexistent" "--inputs $inputs" "--rounds 1 --only gcc"; do
@@ -94,10 +97,12 @@ for words in "--only nothing" "--inputs" "--bench /nonexistent" "--inputs $input
 done
 
 # What profiles cost: a figure for each mode, and files of each; mistakes as above.
-"$programs/recording.py" --library "$lib" --inputs "$inputs" --small --only sqlite,python-malloc --rounds 1 >"$work/out" ||
+costs=sqlite works=json
+[ "$TEST_SCALE" != full ] || costs=sqlite,python-malloc works="sqlite json"
+"$programs/recording.py" --library "$lib" --inputs "$inputs" --small --only $costs --rounds 1 >"$work/out" ||
     fail "recording.py fails"
 for mode in sample sites trace; do
-    [ "$(awk -v mode=$mode '$1 == mode && $2 == "wall" && $3 > 0 && $5 > 0 && $6 > 0 { n++ } END { print n + 0 }' "$work/out")" = 2 ] ||
+    [ "$(awk -v mode=$mode '$1 == mode && $2 == "wall" && $3 > 0 && $5 > 0 && $6 > 0 { n++ } END { print n + 0 }' "$work/out")" = "$(tr , '\n' <<<$costs | wc -l)" ] ||
         fail "recording.py has no figures of mode $mode: $(cat "$work/out")"
 done
 for words in "--only nothing --small" "--library /nonexistent" "--modes nothing" "--rounds 0" "--only sqlite"; do
@@ -108,10 +113,10 @@ for words in "--only nothing --small" "--library /nonexistent" "--modes nothing"
         fail "recording.py: status $rc for '$words': $(cat "$work/err")"
     fi
 done
-say "recording.py: two programs in three modes"
+say "recording.py: $costs in three modes"
 
 # And inside of one process.
-for name in sqlite json; do
+for name in $works; do
     "$programs/within.py" --library "$lib" --inputs "$inputs" --work $name --rounds 2 --units 1 >"$work/out" 2>"$work/err" ||
         fail "within.py fails: $(cat "$work/err")"
     [ "$(awk -v name=$name '$1 == name && $7 > 0 && $9 > 0 { n++ } END { print n + 0 }' "$work/out")" = 3 ] ||
@@ -131,4 +136,4 @@ for words in "--rounds 0" "--inputs /nonexistent" "--library /nonexistent" "--mo
         fail "within.py: status $rc for '$words': $(cat "$work/err")"
     fi
 done
-say "within.py: two kinds of work, each under two modes in turn"
+say "within.py: $works, under two modes in turn"

@@ -12,7 +12,7 @@ mkdir "$SOURCES"
 
 c_story() {
     local file object made=0 most=14
-    [ "$SCALE" = full ] || most=3
+    [ "$SCALE" = full ] || most=2
     [ "$SCALE" != small ] || most=1
     # Whatever compiles on its own; a file that does not (a missing header) says so equally twice.
     while read -r file; do

@@ -11,11 +11,11 @@ set -euo pipefail
 need cc gcc g++ g++ gdb gdb
 [ -x /usr/bin/python3 ] || skip "program '/usr/bin/python3' is missing; install the package 'python3'"
 gdb -nx -q -batch -ex 'python import gdb' >/dev/null 2>&1 || skip "this gdb has no Python; install the package 'gdb'"
-usual=16
-[ "$TEST_SCALE" != full ] || usual=200
+usual=16 kinds=omit
+[ "$TEST_SCALE" != full ] || usual=200 kinds="omit no-omit"
 points=${POINTS:-$usual} seed=${SEED:-1}
 
-for kind in omit no-omit; do
+for kind in $kinds; do
     cc -std=gnu17 -D_GNU_SOURCE -O2 -g -f$kind-frame-pointer -pthread "$test_source/stacks_stress.c" \
         -o "$work/stress-$kind" || fail "the compiler does not build stacks_stress.c"
     g++ -std=gnu++17 -O2 -g -f$kind-frame-pointer "$test_source/stacks_throw.cpp" -o "$work/throw-$kind" ||
@@ -64,7 +64,7 @@ print(','.join(str(p) for p in sorted(random.sample(range(1, total - total // 10
 
 wants() { [[ " ${PROGRAMS:-$1} " == *" $1 "* ]]; }
 
-for kind in omit no-omit; do
+for kind in $kinds; do
     wants throw && under_gdb "throw, -f$kind-frame-pointer" "$work/throw-$kind" 400
     for mode in forest signals; do
         wants $mode && under_gdb "$mode, -f$kind-frame-pointer" "$work/stress-$kind" $mode
