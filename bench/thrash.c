@@ -16,8 +16,8 @@ static void thrash_run(const na_knobs_t *knobs, na_result_t *result) {
  *  free. *Time divided by that of the same calls with the writing done on lines of the suite's
  *  own, 128 bytes apart*; 1 is none. `false sharing in one line` is the worst that the machine has
  *  to show; where that is near 1 (one thread, one CPU, two CPUs that share their first cache) the
- *  benchmark says nothing. `ctest -L bench` tests the instrument with an allocator that shares
- *  lines on purpose, and one that pads. */
+ *  benchmark says nothing. `unit.test_bench_instruments` tests the instrument (nightly) with an
+ * allocator that shares lines on purpose, and one that pads. */
 const na_bench_t na_bench_thrash = {
     .name = "thrash",
     .summary = "false sharing of objects that threads allocate at the same time",
