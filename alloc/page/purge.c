@@ -25,7 +25,8 @@ static uint32_t na_purge_doublings(const na_free_pages_t *s) {
 
 static uint64_t na_purge_cap_pages(const na_free_pages_t *s) {
     if (na_pressure_is_critical()) return NA_PRESSURE_CAP;
-    uint64_t base = NA_CAP_BASE << na_purge_doublings(s);
+    /* Of several nodes each has two stores, which share what there is on one node. */
+    uint64_t base = (NA_CAP_BASE << na_purge_doublings(s)) >> na_node_many;
     return s->used / 8 > base ? s->used / 8 : base;
 }
 

@@ -89,7 +89,7 @@
 #define NA_PURGE_MANY     64u  /* from so many threads on the cap doubles only once */
 
 /* Free pages of a node; bytes, in pages of ours where purge.c uses them. */
-#define NA_PURGE_CAP_BASE     (8u << 20)  /* or an eighth of what is in use */
+#define NA_PURGE_CAP_BASE     (8u << 20)  /* of a node, or an eighth of what is in use */
 #define NA_PURGE_CAP_MOST     7u          /* doublings: 1 GiB */
 #define NA_PURGE_CAP_CRITICAL (1u << 20)  /* while pressure is critical */
 #define NA_PURGE_CALM_MS      4000u       /* without regret before the cap shrinks */
