@@ -2,14 +2,17 @@
  * policy that is not there yet, with a profile; numalloc-dump policy --follow writes the policy;
  * the program takes it, and its block, which was there before, is moved where it lies:
  *
- *     lab-live SOURCE PATTERN NODE
+ *     lab-live SOURCE PATTERN NODE [back]
  *
  * NODE is where the pattern's one user runs, so what of the block lies elsewhere is the share of
  * accesses to other nodes; asked of the kernel, page by page. It must fall below 10 % within 10
  * seconds from when there is a rule. When that is, depends on the samples that an emulated machine
  * has: it is said. Following begins when the program has run for 5 seconds. TRUTH_LIB is the
  * library, MENDED_DUMP numalloc-dump; lab-patterns lies beside this program. If there are too few
- * samples for a rule the test is skipped, and says so. */
+ * samples for a rule the test is skipped, and says so.
+ *
+ * back: then somebody else wants the block where it was, and moves it back whenever it was moved.
+ * The library gives way: it moves it again at once, then after 10 seconds, then after 20. */
 #include "lab.h"
 
 #include <errno.h>
@@ -31,6 +34,7 @@ enum {
     MOST_MS = 60000,
     RUNS_MS = 5000,
     BAR_MS = 10000,
+    BACK_MS = 16000,
     LEFT = 10
 };
 
@@ -68,18 +72,37 @@ static pid_t start(const char *source, const char *pattern, int *in, unsigned lo
     return pid;
 }
 
-/* Per cent of the block's pages that lie elsewhere. */
-static unsigned elsewhere(pid_t pid, unsigned long long address, int node) {
-    static void *pages[PAGES];
-    static int status[PAGES];
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0, wrong = 0;
+enum { WHOLE = PAGES - 1 }; /* the first and the last are the block's in part */
+static void *pages[WHOLE];
+static int nodes[WHOLE], status_of[WHOLE];
+
+static void list_pages(unsigned long long address) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)(address + page - 1) / page * page;
-    for (; count < PAGES - 1; count++)
-        pages[count] = (void *)(first + count * page);
-    REQUIRE(syscall(SYS_move_pages, pid, count, pages, NULL, status, 0) == 0);
-    for (size_t i = 0; i < count; i++)
-        wrong += status[i] != node;
-    return (unsigned)(100 * wrong / count);
+    for (size_t i = 0; i < WHOLE; i++)
+        pages[i] = (void *)(first + i * page);
+}
+
+/* Per cent of the block's pages that lie elsewhere. */
+static unsigned elsewhere(pid_t pid, int node) {
+    unsigned wrong = 0;
+    REQUIRE(syscall(SYS_move_pages, pid, (long)WHOLE, pages, NULL, status_of, 0) == 0);
+    for (size_t i = 0; i < WHOLE; i++)
+        wrong += status_of[i] != node;
+    return 100 * wrong / WHOLE;
+}
+
+/* Moves the block to another node whenever it lies on `node`: how often. */
+static unsigned move_back(pid_t pid, int node) {
+    unsigned times = 0;
+    for (size_t i = 0; i < WHOLE; i++)
+        nodes[i] = node == 0 ? 1 : 0;
+    for (uint64_t began = lab_now_ms(); lab_now_ms() - began < BACK_MS; lab_sleep_ms(LOOK_MS)) {
+        if (elsewhere(pid, node) >= LEFT) continue;
+        REQUIRE(syscall(SYS_move_pages, pid, (long)WHOLE, pages, nodes, status_of, 2) >= 0);
+        times++;
+    }
+    return times;
 }
 
 static pid_t follow(pid_t of) {
@@ -105,7 +128,7 @@ static int end_of(pid_t pid) {
 
 int main(int argc, char **argv) {
     check_begin();
-    REQUIRE(argc == 4 && getenv("TRUTH_LIB") != NULL && getenv("MENDED_DUMP") != NULL);
+    REQUIRE(argc >= 4 && getenv("TRUTH_LIB") != NULL && getenv("MENDED_DUMP") != NULL);
     int node = atoi(argv[3]), in;
     lab_begin(4);
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 32);
@@ -119,7 +142,8 @@ int main(int argc, char **argv) {
 
     unsigned long long address;
     pid_t pid = start(argv[1], argv[2], &in, &address);
-    unsigned before = elsewhere(pid, address, node), now = before;
+    list_pages(address);
+    unsigned before = elsewhere(pid, node), now = before;
     CHECK_MSG(before >= 90, "only %u %% lie elsewhere as it goes wrong", before);
     lab_sleep_ms(RUNS_MS);
     uint64_t began = lab_now_ms(), ruled = 0, mended = 0;
@@ -127,11 +151,16 @@ int main(int argc, char **argv) {
     while (mended == 0 && lab_now_ms() - began < MOST_MS) {
         lab_sleep_ms(LOOK_MS);
         if (ruled == 0 && access(POLICY, F_OK) == 0) ruled = lab_now_ms();
-        now = elsewhere(pid, address, node);
+        now = elsewhere(pid, node);
         if (now < LEFT) mended = lab_now_ms();
     }
     kill(follower, SIGINT);
     int followed = end_of(follower);
+    if (mended != 0 && argc > 4) {
+        unsigned times = move_back(pid, node);
+        check_say("moved back %u times in %d s\n", times, BACK_MS / 1000);
+        CHECK_MSG(times == 2 || times == 3, "moved back %u times", times);
+    }
     close(in);
     int status = end_of(pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
