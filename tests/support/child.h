@@ -48,7 +48,7 @@ __attribute__((unused)) static void child_run(child_result_t *result, char *cons
         dup2(out[1], STDOUT_FILENO);
         for (size_t i = 0; env != NULL && env[i] != NULL; i++)
             putenv((char *)(uintptr_t)env[i]);
-        alarm(60);
+        alarm(200); /* a busy machine has time */
         if (setup != NULL && setup(context) != 0) _exit(126);
         execv(argv[0], argv);
         check_say("cannot run %s: %s\n", argv[0], strerror(errno));
