@@ -6,6 +6,11 @@
  * Where NUMALLOC_GUARD_EACH is set it is that interval, and no tokens are asked for. In mode sample
  * the profile's interval stays as it is.
  *
+ * The first stacks of a program cost fifty times those that follow, since the unwinder learns a
+ * rule for each code address. A program that is over before it has met its usual stacks would pay
+ * for nothing else. So there are so many addresses a second, and who has learnt more draws nothing
+ * until the time for it has passed.
+ *
  * Which: those of a site that has been guarded less than NEW_SITE times; those of sites whose
  * blocks die young. One whose blocks live long, as far as is known, hardly ever, and not while one
  * of its blocks is guarded: room is for NA_GUARD_LIVE pages of live blocks, and what is never freed
@@ -30,7 +35,7 @@ enum {
     YOUNG_MS = 1000,    /* mean life of blocks that pass through */
     STEP_FIRST = 9 * 8, /* one in 512 */
     STEP_LEAST = 2 * 8, /* one in 4 */
-    BURST = NA_GUARD_RATE / 10,
+    BURST = NA_GUARD_RATE / 3,
     LARGE_STEP_FIRST = 4 * 8, /* one in 16 */
     LARGE_BURST = 4,
     PROBES = 8,
@@ -45,13 +50,19 @@ uint64_t na_guard_random(void) {
     return x * UINT64_C(0x2545f4914f6cdd1d) >> 16;
 }
 
-/* Nearly as many are drawn as there are tokens for. Several threads may be here: what one of them
+/* How full a bucket is when a token is wanted: running over, tokens were lost for want of draws. */
+typedef enum filling { HALF_EMPTY, FULL, RUNNING_OVER } filling_t;
+
+/* Nearly as many are drawn as there are tokens for. A program that rests and then allocates much at
+ * once makes the interval long, in a moment, and has to find its way back: by halves, while the
+ * bucket runs over. Several threads may be here: what one of them
  * does to the interval may be lost. */
-static void follow(_Atomic(uint8_t) *interval, int least, bool token, bool full) {
+static void follow(_Atomic(uint8_t) *interval, int least, bool token, filling_t filling) {
     if (na_samples_bytes()) return; /* a profile draws */
     int step = atomic_load_explicit(interval, memory_order_relaxed), now = step;
     if (!token) now += 2;
-    if (token && full) now--;
+    if (token && filling == FULL) now--;
+    if (token && filling == RUNNING_OVER) now -= 8;
     if (now < least) now = least;
     if (now > (int)NA_SAMPLE_STEPS) now = NA_SAMPLE_STEPS;
     if (now != step) atomic_store_explicit(interval, (uint8_t)now, memory_order_relaxed);
@@ -66,6 +77,7 @@ typedef struct bucket {
 static bucket_t small = {.token = TOKEN(NA_GUARD_RATE), .most = BURST};
 static bucket_t large = {.token = TOKEN(NA_GUARD_LARGE_RATE), .most = LARGE_BURST};
 static bucket_t canaries = {.token = TOKEN(NA_CANARY_RATE), .most = BURST};
+static bucket_t learns = {.token = TOKEN(NA_GUARD_LEARNS), .most = NA_GUARD_LEARNS / 10};
 
 void na_guard_choose_begin(void) {
     na_guards.each = na_option(NA_OPT_GUARD_EACH);
@@ -73,33 +85,51 @@ void na_guard_choose_begin(void) {
     bool fixed = na_guards.each != 0;
     atomic_store(&na_sample_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : STEP_FIRST));
     atomic_store(&na_sample_large_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : LARGE_STEP_FIRST));
-    small.at = large.at = canaries.at = (na_os_ms() + 1) << 16;
+    small.at = large.at = canaries.at = learns.at = (na_os_ms() + 1) << 16;
 }
 
-/* A token from a bucket. *full: it was more than half full. */
-static bool spend(bucket_t *bucket, bool *full) {
+/* A token from a bucket. */
+static bool spend(bucket_t *bucket, filling_t *filling) {
     uint64_t now = (na_os_ms() + 1) << 16, at = atomic_load(&bucket->at), from;
     do {
         uint64_t oldest = now - bucket->most * bucket->token;
-        *full = (int64_t)(at - oldest) <= (int64_t)(bucket->most / 2 * bucket->token);
+        *filling = (int64_t)(at - oldest) <= 0 ? RUNNING_OVER
+                   : (int64_t)(at - oldest) <= (int64_t)(bucket->most / 2 * bucket->token)
+                       ? FULL
+                       : HALF_EMPTY;
         from = (int64_t)(at - oldest) < 0 ? oldest : at;
         if ((int64_t)(now - from) < (int64_t)bucket->token) return false;
     } while (!atomic_compare_exchange_weak(&bucket->at, &at, from + bucket->token));
     return true;
 }
 
+/* `learns` may be overspent: how many there are is known when they are learnt. */
+void na_guard_learnt(uint32_t addresses) {
+    if (addresses == 0) return;
+    uint64_t now = (na_os_ms() + 1) << 16, at = atomic_load(&learns.at), from;
+    do {
+        uint64_t oldest = now - learns.most * learns.token;
+        from = (int64_t)(at - oldest) < 0 ? oldest : at;
+    } while (!atomic_compare_exchange_weak(&learns.at, &at, from + addresses * learns.token));
+}
+
+static bool is_overspent(const bucket_t *bucket) {
+    return (int64_t)(((na_os_ms() + 1) << 16) - atomic_load(&bucket->at)) < 0;
+}
+
 na_guard_may_t na_guard_may(size_t size) {
     if (na_guards.each != 0) return NA_GUARD_PAGES;
-    bool full;
+    if (is_overspent(&learns)) return NA_GUARD_NOTHING;
+    filling_t filling;
     if (na_guard_is_large(size)) {
-        bool token = spend(&large, &full);
-        follow(&na_sample_large_step, 0, token, full);
+        bool token = spend(&large, &filling);
+        follow(&na_sample_large_step, 0, token, filling);
         return token ? NA_GUARD_PAGES : NA_GUARD_NOTHING;
     }
-    bool token = spend(&small, &full);
-    follow(&na_sample_step, STEP_LEAST, token, full);
+    bool token = spend(&small, &filling);
+    follow(&na_sample_step, STEP_LEAST, token, filling);
     if (token) return NA_GUARD_PAGES;
-    return spend(&canaries, &full) ? NA_GUARD_CANARIES : NA_GUARD_NOTHING;
+    return spend(&canaries, &filling) ? NA_GUARD_CANARIES : NA_GUARD_NOTHING;
 }
 
 /* --- sites --- */

@@ -20,8 +20,10 @@ static uint32_t module_count;
 
 void na_guard_capture(na_guard_stack_t *stack) {
     bool truncated;
+    uint32_t learnt = na_unwind_learnt();
     stack->count = (uint32_t)na_unwind(stack->pc, NA_GF_FRAMES, &truncated);
     stack->truncated = truncated;
+    na_guard_learnt(na_unwind_learnt() - learnt);
 }
 
 static uint64_t mix(uint64_t h, uint64_t v) {

@@ -88,7 +88,8 @@ static void *take(size_t size, size_t usable, double chance, na_entry_t entry,
         na_guard_site_guarded(site, r);
         block = (void *)(uintptr_t)r->address;
         *record = &na_guards.profiled[r - na_guards.t->records];
-        (*record)->words[0] = (*record)->words[1] = 0;
+        if (na_hooks != NULL) na_guards.has_profiled = true;
+        if (na_guards.has_profiled) (*record)->words[0] = (*record)->words[1] = 0;
     }
     bool found = na_guards.found_late;
     na_guards.found_late = false;

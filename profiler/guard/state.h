@@ -25,7 +25,8 @@
 #define NA_GUARD_LARGE_RATE   5u
 #define NA_GUARD_CANARY       64u
 #define NA_GUARD_RATE         300u /* blocks guarded a second, where NUMALLOC_GUARD_EACH is not set */
-#define NA_GUARD_KNOWN        256u /* sites of NUMALLOC_GUARD_SITES */
+#define NA_GUARD_LEARNS       4000u /* code addresses a second whose rule the unwinder may learn */
+#define NA_GUARD_KNOWN        256u  /* sites of NUMALLOC_GUARD_SITES */
 
 /* Blocks between canaries (canaries.c). */
 #define NA_CANARY_CELL        64u
@@ -53,6 +54,7 @@ typedef struct na_guards {
     bool registered;       /* with the allocator */
     na_guard_tables_t *t;  /* constant once there */
     na_record_t *profiled; /* a record's place -> the profiler's; touched in mode sample only */
+    bool has_profiled;     /* there was a profile when a block was taken: they may not be zero */
     uint16_t *owner;       /* page of the area -> record + 1 that had it last; 0: none */
     uint16_t *site;        /* a record's place -> its site's */
     uint32_t pages;        /* of the area, without the pool */
@@ -109,6 +111,8 @@ void na_guard_choose_begin(void);
  * well. Without the lock. */
 typedef enum na_guard_may { NA_GUARD_NOTHING, NA_GUARD_CANARIES, NA_GUARD_PAGES } na_guard_may_t;
 na_guard_may_t na_guard_may(size_t size);
+/* A walk met so many code addresses whose rule had to be learnt. Without the lock. */
+void na_guard_learnt(uint32_t addresses);
 /* The block was not guarded in the end. */
 void na_guard_not_taken(na_guard_may_t may, size_t size);
 /* The site of a stack, from which a block of a class of `usable` bytes was drawn: counted; NULL:

@@ -213,7 +213,7 @@ static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc, uint32_t *module
         return 0;
     if (state == NA_UMODULE_NONE) return NA_RULE(R_FRAME_POINTER, 0, 0);
     uint32_t rule = na_rule_cached(pc);
-    return rule != 0 ? rule : na_rule_make(&m, pc, true, state == NA_UMODULE_LASTING);
+    return rule != 0 ? rule : na_rule_make(&m, pc, NA_RULE_KEEP, state == NA_UMODULE_LASTING);
 }
 
 NA_INLINE uint32_t rule_of(walk_t *w, uintptr_t pc, uint32_t *module) {

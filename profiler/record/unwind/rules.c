@@ -4,11 +4,25 @@
 #if defined(__x86_64__)
 
 _Alignas(32) _Atomic uint64_t na_rule_cache[1u << NA_RULE_SET_BITS][NA_RULE_WAYS];
+_Alignas(32) _Atomic uint64_t na_rule_few[1u << NA_RULE_FEW_SET_BITS][NA_RULE_WAYS];
+_Atomic uint32_t na_rules_few_made;
+
+typedef _Atomic uint64_t set_t[NA_RULE_WAYS];
+static atomic_bool used, few_used; /* ever, of each cache */
+
+/* What was never written to is not written to now: each forked child would have a copy of its own.
+ */
+static void flush(set_t *sets, unsigned count, atomic_bool *in_use) {
+    if (!atomic_load_explicit(in_use, memory_order_relaxed)) return;
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned j = 0; j < NA_RULE_WAYS; j++)
+            if (atomic_load_explicit(&sets[i][j], memory_order_relaxed) != 0)
+                atomic_store_explicit(&sets[i][j], 0, memory_order_relaxed);
+}
 
 void na_rules_flush(void) {
-    for (unsigned i = 0; i < 1u << NA_RULE_SET_BITS; i++)
-        for (unsigned j = 0; j < NA_RULE_WAYS; j++)
-            atomic_store_explicit(&na_rule_cache[i][j], 0, memory_order_relaxed);
+    flush(na_rule_cache, 1u << NA_RULE_SET_BITS, &used);
+    flush(na_rule_few, 1u << NA_RULE_FEW_SET_BITS, &few_used);
 }
 
 /* gcc's and clang's stack realignment: the CFA, or the address of the saved rbp, as one
@@ -74,23 +88,44 @@ static uint32_t pack(const na_cfi_row_t *row, uintptr_t pc) {
     return NA_RULE(kind, off / 8, slot);
 }
 
-uint32_t na_rule_make(const na_unwind_module_t *m, uintptr_t pc, bool keep, bool lasting) {
+/* To a free way of the set, or in the place of another. */
+static void keep_in(_Atomic uint64_t *set, uintptr_t pc, uint64_t word, atomic_bool *in_use) {
+    unsigned way = (unsigned)(pc >> 2) % NA_RULE_WAYS;
+    for (unsigned i = 0; i < NA_RULE_WAYS; i++) {
+        if (atomic_load_explicit(&set[i], memory_order_relaxed) == 0) {
+            way = i;
+            break;
+        }
+    }
+    if (!atomic_load_explicit(in_use, memory_order_relaxed)) atomic_store(in_use, true);
+    atomic_store_explicit(&set[way], word, memory_order_relaxed);
+}
+
+static void keep_many(uintptr_t pc, uint64_t h, uint32_t rule) {
+    uint64_t tag = h & ((UINT64_C(1) << NA_RULE_TAG_BITS) - 1);
+    keep_in(na_rule_cache[h >> NA_RULE_TAG_BITS], pc, tag << 31 | rule, &used);
+}
+
+static void keep_few(uintptr_t pc, uint64_t h, uint32_t rule) {
+    uint64_t tag = h & ((UINT64_C(1) << NA_RULE_FEW_TAG_BITS) - 1);
+    uint32_t slot = NA_RULE_SLOT(rule);
+    atomic_fetch_add_explicit(&na_rules_few_made, 1, memory_order_relaxed);
+    if (slot == NA_RULE_SLOT_AT_RBP)
+        slot = NA_RULE_FEW_SLOT_MAX;
+    else if (slot >= NA_RULE_FEW_SLOT_MAX)
+        return;
+    uint32_t few = rule >> NA_RULE_SLOT_BITS << NA_RULE_FEW_SLOT_BITS | slot;
+    keep_in(na_rule_few[h >> NA_RULE_FEW_TAG_BITS], pc, tag << NA_RULE_FEW_BITS | few, &few_used);
+}
+
+uint32_t na_rule_make(const na_unwind_module_t *m, uintptr_t pc, na_rule_keep_t keep,
+                      bool lasting) {
     na_cfi_row_t row;
     uint32_t rule = na_cfi_row(m, pc, &row) ? pack(&row, pc) : NA_RULE(R_FRAME_POINTER, 0, 0);
     if (lasting) rule |= NA_RULE_LASTING;
-    if (keep) {
-        uint64_t h = na_rule_scramble(pc) & ((UINT64_C(1) << NA_RULE_PC_BITS) - 1);
-        _Atomic uint64_t *set = na_rule_cache[h >> NA_RULE_TAG_BITS];
-        uint64_t tag = h & ((UINT64_C(1) << NA_RULE_TAG_BITS) - 1);
-        unsigned way = (unsigned)(pc >> 2) % NA_RULE_WAYS;
-        for (unsigned i = 0; i < NA_RULE_WAYS; i++) {
-            if (atomic_load_explicit(&set[i], memory_order_relaxed) == 0) {
-                way = i;
-                break;
-            }
-        }
-        atomic_store_explicit(&set[way], tag << 31 | rule, memory_order_relaxed);
-    }
+    uint64_t h = na_rule_scramble(pc) & ((UINT64_C(1) << NA_RULE_PC_BITS) - 1);
+    if (keep == NA_RULE_KEEP) keep_many(pc, h, rule);
+    if (keep == NA_RULE_KEEP_FEW) keep_few(pc, h, rule);
     return rule;
 }
 

@@ -1,8 +1,11 @@
-/* rules.h - the cache from a code address to the packed rule that finds its caller's frame.
+/* rules.h - the caches from a code address to the packed rule that finds its caller's frame.
  *
  * A set-associative table of 64-bit words, shared by all threads. (set, tag) is a bijective image
  * of the pc, so one atomic load gives a rule that is certain to belong to the pc: nothing can be
  * torn, and no lock is needed. Async-signal-safe.
+ *
+ * There are two: a large one for profiles, of 512 KiB, and a small one of 32 KiB for those who walk
+ * seldom. Rules are spread over all of a table, so a few hundred of them touch each of its pages.
  *
  * A cached rule without NA_RULE_LASTING may be used only in a walk that has confirmed the module of
  * the pc (umodules.h); with it, always: its module stays as long as the process. */
@@ -49,6 +52,19 @@ enum {
 
 extern NA_NEAR _Atomic uint64_t na_rule_cache[1u << NA_RULE_SET_BITS][NA_RULE_WAYS];
 
+/* The small cache: fewer sets, so longer tags, so shorter rules: kind:3, lasting:1, offset:17, rbp
+ * slot:6. A rule with a slot that is none of these is not kept. */
+#define NA_RULE_FEW_SET_BITS  10
+#define NA_RULE_FEW_TAG_BITS  (NA_RULE_PC_BITS - NA_RULE_FEW_SET_BITS)
+#define NA_RULE_FEW_SLOT_BITS 6
+#define NA_RULE_FEW_SLOT_MAX  ((1u << NA_RULE_FEW_SLOT_BITS) - 1)
+#define NA_RULE_FEW_BITS      (64 - NA_RULE_FEW_TAG_BITS)
+_Static_assert(NA_RULE_FEW_BITS == 4 + NA_RULE_OFF_BITS + NA_RULE_FEW_SLOT_BITS, "all of a word");
+
+extern _Atomic uint64_t na_rule_few[1u << NA_RULE_FEW_SET_BITS][NA_RULE_WAYS];
+/* Rules that were made for the small cache, by all threads. */
+extern _Atomic uint32_t na_rules_few_made;
+
 /* Multiplication by an odd number is a bijection of the 47-bit words; the bits above are noise. */
 NA_INLINE uint64_t na_rule_scramble(uintptr_t pc) {
     return pc * UINT64_C(0x5bd1e9955bd1e995);
@@ -66,10 +82,29 @@ NA_INLINE uint32_t na_rule_cached(uintptr_t pc) {
     return 0;
 }
 
-/* The rule of pc in *m, from its call frame information; `keep`: into the cache. pc < 2^47 then. */
-uint32_t na_rule_make(const na_unwind_module_t *m, uintptr_t pc, bool keep, bool lasting);
+/* The same of the small cache. */
+NA_INLINE uint32_t na_rule_cached_few(uintptr_t pc) {
+    uint64_t h = na_rule_scramble(pc);
+    const _Atomic uint64_t *set =
+        na_rule_few[h << (64 - NA_RULE_PC_BITS) >> (64 - NA_RULE_FEW_SET_BITS)];
+    for (unsigned i = 0; i < NA_RULE_WAYS; i++) {
+        uint64_t e = atomic_load_explicit(&set[i], memory_order_relaxed);
+        if ((e >> NA_RULE_FEW_BITS ^ h) << (64 - NA_RULE_FEW_TAG_BITS) != 0) continue;
+        uint32_t rule = (uint32_t)e & ((1u << NA_RULE_FEW_BITS) - 1);
+        uint32_t slot = rule & NA_RULE_FEW_SLOT_MAX;
+        if (slot == NA_RULE_FEW_SLOT_MAX) slot = NA_RULE_SLOT_AT_RBP;
+        return rule >> NA_RULE_FEW_SLOT_BITS << NA_RULE_SLOT_BITS | slot;
+    }
+    return 0;
+}
 
-/* Drops every rule. */
+typedef enum na_rule_keep { NA_RULE_DROP, NA_RULE_KEEP, NA_RULE_KEEP_FEW } na_rule_keep_t;
+
+/* The rule of pc in *m, from its call frame information; `keep`: into a cache, or none. pc < 2^47
+ * if it is kept. */
+uint32_t na_rule_make(const na_unwind_module_t *m, uintptr_t pc, na_rule_keep_t keep, bool lasting);
+
+/* Drops every rule of both. */
 void na_rules_flush(void);
 
 #endif

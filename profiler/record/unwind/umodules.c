@@ -38,6 +38,8 @@ typedef struct known {
 #define KNOWN_PROBES 16u
 
 static known_t known[KNOWN_SLOTS];
+static uint16_t slots[KNOWN_SLOTS]; /* of `known` that were ever used, in the order of their use */
+static unsigned slot_count;
 static atomic_flag writing = ATOMIC_FLAG_INIT; /* only ever tried, never waited for */
 static void (*on_seen)(const na_unwind_seen_t *);
 static void (*on_flush)(void);
@@ -81,8 +83,8 @@ static uint64_t load_word(const uint64_t *p) {
 NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uint64_t digest) {
     if (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) return NA_UMODULE_FRESH;
     uintptr_t replaced = 0;
-    for (unsigned i = 0; i < KNOWN_SLOTS; i++) {
-        known_t *k = &known[i];
+    for (unsigned i = 0; i < slot_count; i++) {
+        known_t *k = &known[slots[i]];
         if (atomic_load_explicit(&k->digest, memory_order_relaxed) != 0 && k->start < m->end &&
             m->start < k->end) {
             atomic_store_explicit(&k->digest, 0, memory_order_release);
@@ -97,6 +99,7 @@ NA_RACY static NA_COLD na_umodule_state_t learn(const na_unwind_module_t *m, uin
     for (unsigned i = 0; i < KNOWN_PROBES; i++) {
         known_t *k = &known[(module_slot(m->start) + i) % KNOWN_SLOTS];
         if (atomic_load_explicit(&k->digest, memory_order_relaxed) != 0) continue;
+        if (k->end == 0 && slot_count < KNOWN_SLOTS) slots[slot_count++] = (uint16_t)(k - known);
         k->start = m->start;
         k->end = m->end;
         k->build_id = find_build_id(m);
@@ -206,9 +209,8 @@ static int at_start_one(struct dl_phdr_info *info, size_t size, void *arg) {
 }
 
 void na_umodule_forget(void) {
-    for (unsigned i = 0; i < KNOWN_SLOTS; i++)
-        if (atomic_load_explicit(&known[i].digest, memory_order_relaxed) != 0)
-            atomic_store_explicit(&known[i].digest, 0, memory_order_relaxed);
+    for (unsigned i = 0; i < slot_count; i++)
+        atomic_store_explicit(&known[slots[i]].digest, 0, memory_order_relaxed);
     atomic_flag_clear_explicit(&writing, memory_order_relaxed);
 }
 

@@ -172,21 +172,28 @@ NA_INLINE bool has_module(walk_t *w, uintptr_t pc) {
 
 #if defined(__x86_64__)
 
-/* The rule of a code address whose module must be asked for, or whose rule is new. */
-static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc) {
+NA_INLINE uint32_t cached(uintptr_t pc, na_rule_keep_t in) {
+    return in == NA_RULE_KEEP ? na_rule_cached(pc) : na_rule_cached_few(pc);
+}
+
+/* The rule of a code address whose module must be asked for, or whose rule is new. `in`: the cache.
+ */
+static NA_NOINLINE uint32_t rule_asked(walk_t *w, uintptr_t pc, na_rule_keep_t in) {
     if (!has_module(w, pc)) return NA_RULE(R_FRAME_POINTER, 0, 0);
     bool keep = w->module_state >= NA_UMODULE_KNOWN && pc >> NA_RULE_PC_BITS == 0;
-    uint32_t rule = keep ? na_rule_cached(pc) : 0;
-    if (rule == 0) rule = na_rule_make(&w->module, pc, keep, w->module_state == NA_UMODULE_LASTING);
+    uint32_t rule = keep ? cached(pc, in) : 0;
+    if (rule == 0)
+        rule = na_rule_make(&w->module, pc, keep ? in : NA_RULE_DROP,
+                            w->module_state == NA_UMODULE_LASTING);
     return rule;
 }
 
-NA_INLINE uint32_t rule_of(walk_t *w, uintptr_t pc) {
+NA_INLINE uint32_t rule_of(walk_t *w, uintptr_t pc, na_rule_keep_t in) {
     if (NA_LIKELY(pc >> NA_RULE_PC_BITS == 0)) {
-        uint32_t rule = na_rule_cached(pc);
+        uint32_t rule = cached(pc, in);
         if (NA_LIKELY((rule & NA_RULE_LASTING) != 0)) return rule;
     }
-    return rule_asked(w, pc);
+    return rule_asked(w, pc, in);
 }
 
 /* ---- the walkers ---- */
@@ -237,12 +244,13 @@ static NA_COLD void walk_exact(walk_t *w, na_cfi_regs_t regs) {
 }
 
 /* False: start over with walk_exact. */
-static bool walk_fast(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
+NA_INLINE bool walk_by_rules(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp,
+                             na_rule_keep_t in) {
     bool exact = true;
     unsigned signals = 0;
     uintptr_t key = pc;
     for (;;) {
-        uint32_t rule = rule_of(w, key);
+        uint32_t rule = rule_of(w, key, in);
         uintptr_t cfa, from = sp;
         switch (NA_RULE_KIND(rule)) {
         case R_RSP:
@@ -296,6 +304,15 @@ broken:
     return true;
 }
 
+static bool walk_fast(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
+    return walk_by_rules(w, pc, sp, bp, NA_RULE_KEEP);
+}
+
+/* By the small cache. */
+static NA_COLD bool walk_seldom(walk_t *w, uintptr_t pc, uintptr_t sp, uintptr_t bp) {
+    return walk_by_rules(w, pc, sp, bp, NA_RULE_KEEP_FEW);
+}
+
 #endif
 
 static void start_walk(walk_t *w) {
@@ -305,9 +322,11 @@ static void start_walk(walk_t *w) {
     w->skipping = na_unwind_skip_hi != 0;
 }
 
+typedef enum how { EXACTLY, FAST, SELDOM } how_t;
+
 /* Walks from the frame of the function that it is inlined into, which is left out. */
 NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, uint64_t *exact,
-                      bool *truncated, bool rules_may_be_packed) {
+                      bool *truncated, how_t how) {
     walk_t w;
     w.pcs = pcs;
     w.max = max;
@@ -332,13 +351,15 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
     regs.valid =
         1U << NA_DW_RBX | 1U << NA_DW_RBP | 1U << NA_DW_RSP | 0xfU << NA_DW_R12 | 1U << NA_DW_RA;
     enter_stack(&w, regs.r[NA_DW_RSP]);
-    if (!rules_may_be_packed ||
-        NA_UNLIKELY(!walk_fast(&w, regs.r[NA_DW_RA], regs.r[NA_DW_RSP], regs.r[NA_DW_RBP]))) {
+    bool (*by_rules)(walk_t *, uintptr_t, uintptr_t, uintptr_t) =
+        how == FAST ? walk_fast : walk_seldom;
+    if (how == EXACTLY ||
+        NA_UNLIKELY(!by_rules(&w, regs.r[NA_DW_RA], regs.r[NA_DW_RSP], regs.r[NA_DW_RBP]))) {
         start_walk(&w);
         walk_exact(&w, regs);
     }
 #else
-    (void)rules_may_be_packed;
+    (void)how;
     uintptr_t fp = (uintptr_t)__builtin_frame_address(0), sp = fp, pc = 0;
     enter_stack(&w, sp);
     for (;;) {
@@ -359,16 +380,24 @@ NA_INLINE size_t walk(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max, ui
 
 NA_NOINLINE size_t na_unwind_thread(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max,
                                     uint64_t *exact, bool *truncated) {
-    return walk(thread, pcs, max, exact, truncated, true);
+    return walk(thread, pcs, max, exact, truncated, FAST);
 }
 
 NA_NOINLINE size_t na_unwind_exact(na_unwind_thread_t *thread, uintptr_t *pcs, size_t max,
                                    uint64_t *exact, bool *truncated) {
-    return walk(thread, pcs, max, exact, truncated, false);
+    return walk(thread, pcs, max, exact, truncated, EXACTLY);
 }
 
 NA_NOINLINE size_t na_unwind(uintptr_t *pcs, size_t max, bool *truncated) {
-    return walk(NULL, pcs, max, NULL, truncated, true);
+    return walk(NULL, pcs, max, NULL, truncated, SELDOM);
+}
+
+uint32_t na_unwind_learnt(void) {
+#if defined(__x86_64__)
+    return atomic_load_explicit(&na_rules_few_made, memory_order_relaxed);
+#else
+    return 0;
+#endif
 }
 
 NA_COLD size_t na_unwind_context(const void *context, uintptr_t *pcs, size_t max, bool *truncated) {
