@@ -7,6 +7,7 @@
  * blocks are taken. The child says on stdout which addresses it means. */
 #include "support/check.h"
 #include "support/child.h"
+#include "support/report_words.h"
 
 #include <glob.h>
 #include <inttypes.h>
@@ -232,38 +233,35 @@ __attribute__((noinline)) static void two_sites(size_t wrong) {
 static const struct test {
     const char *name;
     void (*run)(size_t size);
-    const char *headline; /* %A: the address, %B: the block, %S: its size */
+    const char *headline; /* support/report_words.h */
     bool freed;
     int ends; /* with this signal; -n: with exit status n */
 } tests[] = {
-    {"behind", behind, "overflow: 1 byte written behind the end of a block of %S bytes at %B",
-     false, SIGABRT},
-    {"further_behind", further_behind,
-     "overflow: 10 bytes written behind the end of a block of %S bytes at %B", false, SIGABRT},
-    {"in_front", in_front, "underflow: 1 byte written before a block of %S bytes at %B", false,
+    {"behind", behind, "overflow: 1 byte written behind the end of a block of %S at %B", false,
      SIGABRT},
-    {"then_realloc", then_realloc,
-     "overflow: 1 byte written behind the end of a block of %S bytes at %B", false, SIGABRT},
+    {"further_behind", further_behind,
+     "overflow: 10 bytes written behind the end of a block of %S at %B", false, SIGABRT},
+    {"in_front", in_front, "underflow: 1 byte written before a block of %S at %B", false, SIGABRT},
+    {"then_realloc", then_realloc, "overflow: 1 byte written behind the end of a block of %S at %B",
+     false, SIGABRT},
     {"by_other_thread", by_other_thread,
-     "overflow: 1 byte written behind the end of a block of %S bytes at %B", false, SIGABRT},
-    {"at_the_end", at_the_end,
-     "overflow: 1 byte written behind the end of a block of %S bytes at %B", false, 0},
+     "overflow: 1 byte written behind the end of a block of %S at %B", false, SIGABRT},
+    {"at_the_end", at_the_end, "overflow: 1 byte written behind the end of a block of %S at %B",
+     false, 0},
     {"freed_write", freed_write,
-     "use after free: written to %A, 5 bytes into a block of %S bytes at %B; 1 byte changed since "
-     "it "
-     "was freed",
+     "use after free: written to %A, %D into a block of %S at %B; 1 byte changed since it was "
+     "freed",
      true, SIGABRT},
     {"freed_write_last", freed_write_last,
-     "use after free: written to %A, %L bytes into a block of %S bytes at %B; 1 byte changed since "
+     "use after free: written to %A, %D into a block of %S at %B; 1 byte changed since "
      "it was freed",
      true, 0},
-    {"twice", twice, "double free of %A, at the beginning of a block of %S bytes at %B", true,
-     SIGABRT},
+    {"twice", twice, "double free of %A, at the beginning of a block of %S at %B", true, SIGABRT},
     {"middle", middle,
-     "free of an address that is no block's of %A, 16 bytes into a block of %S bytes at %B", false,
+     "free of an address that is no block's of %A, 16 bytes into a block of %S at %B", false,
      SIGABRT},
-    {"in_child", in_child, "overflow: 1 byte written behind the end of a block of %S bytes at %B",
-     false, SIGABRT},
+    {"in_child", in_child, "overflow: 1 byte written behind the end of a block of %S at %B", false,
+     SIGABRT},
     {"well", well, NULL, false, 0},
 };
 enum { TESTS = sizeof tests / sizeof tests[0] };
@@ -282,28 +280,9 @@ static int to_directory(void *unused) {
     } while (0)
 
 typedef struct facts {
-    uintptr_t block, address, allocates, frees;
+    report_facts_t of;
+    uintptr_t allocates, frees;
 } facts_t;
-
-static void expand(char *to, size_t room, const char *from, const facts_t *f, const char *size) {
-    size_t n = (size_t)snprintf(to, room, "numalloc: ");
-    for (; *from != 0 && n + 32 < room; from++) {
-        if (*from != '%') {
-            to[n++] = *from;
-            continue;
-        }
-        ++from;
-        if (*from == 'A')
-            n += (size_t)snprintf(to + n, room - n, "%#" PRIxPTR, f->address);
-        else if (*from == 'B')
-            n += (size_t)snprintf(to + n, room - n, "%#" PRIxPTR, f->block);
-        else if (*from == 'L')
-            n += (size_t)snprintf(to + n, room - n, "%ld", strtol(size, NULL, 10) - 1);
-        else
-            n += (size_t)snprintf(to + n, room - n, "%s", size);
-    }
-    snprintf(to + n, room - n, "\n");
-}
 
 /* Below this line of the report is a frame of the function. */
 static bool names(const char *report, const char *line, uintptr_t function) {
@@ -326,13 +305,15 @@ static void check(const struct test *t, const char *size, const char *const env[
         return;
     }
     facts_t f;
-    char headline[512];
-    if (sscanf(result.out, "%" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR, &f.block, &f.address,
-               &f.allocates, &f.frees) != 4) {
+    char words[512], headline[544];
+    if (sscanf(result.out, "%" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR, &f.of.block,
+               &f.of.address, &f.allocates, &f.frees) != 4) {
         fail("%s of %s: the child said '%s' and '%s'", t->name, size, result.out, result.err);
         return;
     }
-    expand(headline, sizeof headline, t->headline, &f, size);
+    f.of.size = strtoul(size, NULL, 10);
+    report_expand(words, sizeof words, t->headline, &f.of);
+    snprintf(headline, sizeof headline, "numalloc: %s\n", words);
     if (strncmp(result.err, headline, strlen(headline)) != 0)
         fail("%s of %s: said '%s', expected '%s'", t->name, size, result.err, headline);
     if (!names(result.err, "numalloc: allocated by malloc, by thread", f.allocates))

@@ -5,6 +5,7 @@
  * (NUMALLOC_GUARD_EACH=1). The child says on stdout which addresses it means. */
 #include "support/check.h"
 #include "support/child.h"
+#include "support/report_words.h"
 
 #include <glob.h>
 #include <inttypes.h>
@@ -359,7 +360,7 @@ typedef enum at { NOWHERE, BY_READS, BY_WRITES, BY_FREES, BY_REALLOC } at_t;
 static const struct test {
     const char *name;
     void (*run)(size_t size);
-    const char *headline; /* %A: the address, %B: the block, %S: its size */
+    const char *headline; /* support/report_words.h */
     at_t access;
     bool freed;
     int ends; /* with this signal; -n: with exit status n */
@@ -423,39 +424,10 @@ static int to_directory(void *unused) {
     } while (0)
 
 typedef struct facts {
-    uintptr_t block, address, allocates, frees, reads, writes;
-    size_t size;
+    report_facts_t of;
+    uintptr_t allocates, frees, reads, writes;
     int pid;
 } facts_t;
-
-static void expand(char *to, size_t room, const char *from, const facts_t *f) {
-    size_t n = 0;
-    uintptr_t end = f->block + f->size;
-    unsigned long distance = f->address < f->block ? f->block - f->address
-                             : f->address < end    ? f->address - f->block
-                                                   : f->address - end + 1;
-    for (; *from != 0 && n + 32 < room; from++) {
-        if (*from != '%') {
-            to[n++] = *from;
-            continue;
-        }
-        switch (*++from) {
-        case 'A':
-            n += (size_t)snprintf(to + n, room - n, "%#" PRIxPTR, f->address);
-            break;
-        case 'B':
-            n += (size_t)snprintf(to + n, room - n, "%#" PRIxPTR, f->block);
-            break;
-        case 'S':
-            n += (size_t)snprintf(to + n, room - n, "%zu byte%s", f->size, f->size == 1 ? "" : "s");
-            break;
-        default:
-            n += (size_t)snprintf(to + n, room - n, "%lu byte%s", distance,
-                                  distance == 1 ? "" : "s");
-        }
-    }
-    to[n] = 0;
-}
 
 static const char *next_line(char **text) {
     char *line = *text, *end = strchr(line, '\n');
@@ -532,8 +504,8 @@ static void check_file(const struct test *t, const char *line, const facts_t *f)
         pread(fd, &error, sizeof error, (off_t)head.parts[NA_GF_ERRORS].offset) == sizeof error;
     if (fd >= 0) close(fd);
     if (!read_ || memcmp(head.magic, NA_GF_MAGIC, 8) != 0 || head.errors == 0 ||
-        head.pid != (uint32_t)f->pid || error.block.address != f->block ||
-        error.block.size != f->size || error.frames[NA_GF_ALLOC] == 0)
+        head.pid != (uint32_t)f->pid || error.block.address != f->of.block ||
+        error.block.size != f->of.size || error.frames[NA_GF_ALLOC] == 0)
         fail("%s: %s is not as it should be", t->name, path);
     unlink(path);
 }
@@ -542,7 +514,7 @@ static void check_report(const struct test *t, child_result_t *result) {
     facts_t f;
     if (sscanf(result->out,
                "%" SCNxPTR " %" SCNxPTR " %zu %d %" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR,
-               &f.block, &f.address, &f.size, &f.pid, &f.allocates, &f.frees, &f.reads,
+               &f.of.block, &f.of.address, &f.of.size, &f.pid, &f.allocates, &f.frees, &f.reads,
                &f.writes) != 8) {
         fail("%s: the child said '%s' and '%s'", t->name, result->out, result->err);
         return;
@@ -550,7 +522,7 @@ static void check_report(const struct test *t, child_result_t *result) {
     int before = check_failures;
     char headline[256], whole[sizeof result->err], *text = result->err;
     memcpy(whole, result->err, sizeof whole);
-    expand(headline, sizeof headline, t->headline, &f);
+    report_expand(headline, sizeof headline, t->headline, &f.of);
     const char *line = next_line(&text);
     if (strcmp(line, headline) != 0) fail("%s: '%s', expected '%s'", t->name, line, headline);
     line = next_line(&text);
