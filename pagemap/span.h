@@ -89,6 +89,7 @@ typedef struct na_span {
     _Atomic(uint32_t)
         emergency; /* not 0: its blocks were handed out one by one (alloc/malloc/emergency.h) */
     struct na_span *prev;
+    uint64_t at_home; /* of a span of up to 64 blocks: a bit for each that is on the free list */
     /* For na_access_resolve: any byte of the span leads to a record without a test. */
     uint64_t reciprocal; /* offset -> index (sizeclass.h); large: 0 */
     /* `records`; where there are none, an array with one record, of no life. */

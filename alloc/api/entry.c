@@ -143,14 +143,16 @@ static NA_COLD size_t usable_otherwise(const na_span_t *span, const void *block)
         bool live = na_hardened_is_live(what, block);
         return live && span != NULL ? usable(span, block) : 0;
     }
-    if (span != NULL) na_misuse(what, block);
+    if (span != NULL || na_pageheap_node_of((uintptr_t)block) != NA_NO_NODE)
+        na_misuse(what, block); /* in our memory, where no block begins, or one that was freed */
     return 0;
 }
 
-size_t NA_FN(malloc_usable_size)(void *block) {
+NA_RACES_WITH_EMPTY size_t NA_FN(malloc_usable_size)(void *block) {
     const na_span_t *span = na_span_of(block);
     if (NA_LIKELY(span != NULL) && NA_LIKELY(na_harden == 0) &&
-        NA_LIKELY(na_is_block_start(span, block)) && NA_LIKELY(na_record_is_live(span, block)))
+        NA_LIKELY(na_is_block_start(span, block)) && NA_LIKELY(na_record_is_live(span, block)) &&
+        NA_LIKELY(na_self->bins[span->cls].head != block)) /* freed last */
         return usable(span, block);
     return usable_otherwise(span, block);
 }
@@ -300,6 +302,11 @@ static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, u
 
 NA_RACES_WITH_EMPTY static NA_NOINLINE void *move_slowly(void *block, size_t have, size_t size,
                                                          uint32_t tag) {
+    const na_span_t *span = na_span_by_page(block);
+    if (NA_UNLIKELY(span == NULL || !na_is_block_start(span, block))) {
+        na_misuse("realloc of", block);
+        return NULL;
+    }
     void *fresh = alloc_resized(have, size, NA_ENTRY_REALLOC);
     if (NA_UNLIKELY(fresh == NULL)) return NULL;
     memcpy(fresh, block, have < size ? have : size);

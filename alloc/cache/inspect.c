@@ -60,3 +60,19 @@ void na_bin_inspect(na_tcache_t *tcache, unsigned cls) {
         sound = na_is_block_start(na_span_of(blocks[0]), blocks[0]);
     if (NA_UNLIKELY(!sound)) name_the_fault(tcache, cls, count);
 }
+
+void na_bin_drop_interior(na_tcache_t *tcache, unsigned cls) {
+    void **link = &tcache->bins[cls].head;
+    uint32_t left = tcache->states[cls].count;
+    for (uint32_t i = left; i != 0; i--) {
+        void *block = *link;
+        if (NA_LIKELY(na_is_block_start(na_span_of(block), block))) {
+            link = na_block_next(block);
+            continue;
+        }
+        na_misuse_late("free of", block);
+        *link = *na_block_next(block);
+        left--;
+    }
+    tcache->states[cls].count = left;
+}

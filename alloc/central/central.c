@@ -109,8 +109,7 @@ size_t na_central_give(unsigned node, unsigned cls, void *list) {
             n++;
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
-            released += na_span_list_give(&c->spans, parts[i].span, parts[i].first, parts[i].last,
-                                          parts[i].count, cls);
+            released += na_span_list_give(&c->spans, &parts[i], cls);
         na_unlock(&c->lock);
     } while (n == GIVE_PARTS);
     return released;
@@ -149,7 +148,8 @@ void na_sampled_give(na_span_t *span, void *block) {
     na_centrals_t *node = centrals[span->owner & ~NA_OWNER_POOL];
     na_central_t *c = &node->of[span->cls];
     na_lock(&c->lock);
-    na_span_list_give(&node->rare[span->cls].sampled, span, block, block, 1, span->cls);
+    na_part_t part = na_part_of_one(span, block);
+    na_span_list_give(&node->rare[span->cls].sampled, &part, span->cls);
     na_unlock(&c->lock);
 }
 

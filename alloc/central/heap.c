@@ -146,7 +146,7 @@ bool na_heap_give(na_heap_t *heap, unsigned cls, void *list) {
     bool alive = atomic_load_explicit(&heap->alive, memory_order_relaxed);
     while (alive && na_part_cut(&list, cls, &part)) {
         heap->taken -= (uint64_t)part.count * na_classes[cls].size;
-        na_span_list_give(heap->of[cls], part.span, part.first, part.last, part.count, cls);
+        na_span_list_give(heap->of[cls], &part, cls);
     }
     na_unlock(&heap->lock);
     return alive;

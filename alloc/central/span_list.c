@@ -156,6 +156,7 @@ void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t wan
             count += span->free_count;
             span->free = span->free_tail = NULL;
             span->free_count = 0;
+            span->at_home = 0;
         } else {
             uint32_t before = count;
             blocks = carve_fresh(span, na_classes[kind.cls].size, blocks, &count);
@@ -208,13 +209,26 @@ static NA_COLD void cut_circle(na_part_t *part, void **list) {
     *list = NULL;
 }
 
+static uint64_t bit_of(uint32_t index) {
+    return UINT64_C(1) << index % 64;
+}
+
+na_part_t na_part_of_one(na_span_t *span, void *block) {
+    size_t offset = (uintptr_t)block - span->start;
+    return (na_part_t){.span = span,
+                       .first = block,
+                       .last = block,
+                       .count = 1,
+                       .blocks = bit_of(na_block_index(&na_classes[span->cls], offset))};
+}
+
 bool na_part_cut(void **list, unsigned cls, na_part_t *part) {
     na_span_t *span = first_span(list, cls);
     if (span == NULL) return false;
     const na_class_t *c = &na_classes[cls];
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
     void *block = *list;
-    *part = (na_part_t){.span = span, .first = block, .last = block, .count = 1};
+    *part = na_part_of_one(span, block);
     if (na_is_mixed(span)) {
         *list = *na_block_next(block);
         return true;
@@ -222,12 +236,14 @@ bool na_part_cut(void **list, unsigned cls, na_part_t *part) {
     for (;;) {
         void *next = *na_block_next(block);
         size_t offset = (uintptr_t)next - span->start;
-        if (offset >= bytes || offset != (size_t)na_block_index(c, offset) * c->size) {
+        uint32_t index = na_block_index(c, offset);
+        if (offset >= bytes || offset != (size_t)index * c->size) {
             part->last = block;
             *list = next;
             return true;
         }
         block = next;
+        part->blocks |= bit_of(index);
         if (NA_UNLIKELY(++part->count > span->capacity)) {
             cut_circle(part, list);
             return true;
@@ -242,11 +258,12 @@ static bool is_alone(const na_span_list_t *spans, const na_span_t *span) {
     return true;
 }
 
-/* More blocks come home than are out: one of them is on the span's list already. */
-static NA_COLD void name_the_second(const na_span_t *span, void *first, uint32_t count) {
+/* More blocks come home than are out, or one of them is on the span's list already. */
+static NA_COLD void name_the_second(const na_part_t *part) {
+    const na_span_t *span = part->span;
     uint64_t seen[NA_CAPACITY_MAX / 64] = {0};
-    void *of[2] = {span->free, first};
-    uint32_t counts[2] = {span->free_count, count};
+    void *of[2] = {span->free, part->first};
+    uint32_t counts[2] = {span->free_count, part->count};
     for (unsigned list = 0; list < 2; list++) {
         void *block = of[list];
         for (uint32_t i = 0; i < counts[list]; i++, block = *na_block_next(block)) {
@@ -260,20 +277,22 @@ static NA_COLD void name_the_second(const na_span_t *span, void *first, uint32_t
             seen[index / 64] |= (uint64_t)1 << index % 64;
         }
     }
-    na_span_fault("double free of", first);
+    na_span_fault("double free of", part->first);
 }
 
-size_t na_span_list_give(na_span_list_t *spans, na_span_t *span, void *first, void *last,
-                         uint32_t count, unsigned cls) {
-    if (na_is_mixed(span)) return na_mix_give(span, cls, first, count);
-    if (NA_UNLIKELY(count > in_use(span))) {
-        name_the_second(span, first, count);
+size_t na_span_list_give(na_span_list_t *spans, const na_part_t *part, unsigned cls) {
+    na_span_t *span = part->span;
+    if (na_is_mixed(span)) return na_mix_give(span, cls, part->first, part->count);
+    bool again = (span->at_home & part->blocks) != 0 && span->capacity <= 64;
+    if (NA_UNLIKELY(part->count > in_use(span)) || NA_UNLIKELY(again)) {
+        name_the_second(part);
         return 0;
     }
-    *na_block_next(last) = span->free;
-    if (span->free == NULL) span->free_tail = last;
-    span->free = first;
-    span->free_count = (uint16_t)(span->free_count + count);
+    span->at_home |= part->blocks;
+    *na_block_next(part->last) = span->free;
+    if (span->free == NULL) span->free_tail = part->last;
+    span->free = part->first;
+    span->free_count = (uint16_t)(span->free_count + part->count);
     if (span->free_count == span->carved && !is_alone(spans, span)) return release(spans, span);
     relist(spans, span);
     return 0;

@@ -53,19 +53,22 @@ typedef struct na_span_kind {
 void *na_span_list_take(na_span_list_t *spans, na_span_kind_t kind, uint32_t want, bool may_grow,
                         uint32_t *got);
 
-/* Gives blocks back to their span: `count` of them, linked from `first` to `last`. A span that is
- * then wholly free goes back to the page heap, unless it is the list's last with free blocks (so
- * that a lone block does not bounce). Returns the bytes that went there. */
-size_t na_span_list_give(na_span_list_t *spans, na_span_t *span, void *first, void *last,
-                         uint32_t count, unsigned cls);
-
 /* A part: blocks of one span that follow each other in a list. Blocks that were handed out together
  * mostly come home together, so that one look at the page map serves many. */
 typedef struct na_part {
     na_span_t *span;
     void *first, *last;
     uint32_t count;
+    uint64_t blocks; /* of a span of up to 64: a bit for each */
 } na_part_t;
+
+/* Gives blocks back to their span. A span that is then wholly free goes back to the page heap,
+ * unless it is the list's last with free blocks (so that a lone block does not bounce). Returns the
+ * bytes that went there. Blocks that are there already, or more than were out, are reported
+ * (na_span_fault), and nothing is given. */
+size_t na_span_list_give(na_span_list_t *spans, const na_part_t *part, unsigned cls);
+/* The part that a single block is. */
+na_part_t na_part_of_one(na_span_t *span, void *block);
 
 /* Cuts the first part off a list of free blocks of a class; false: the list is empty. What the
  * program did to the list by freeing wrongly is found here (a block that is no block's start, a

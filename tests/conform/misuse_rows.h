@@ -12,17 +12,17 @@ ROW("  after reuse", twice_after_reuse, EVERY, "NNNN c-NN NNNN", "NNNN NNNN NNNN
     "NNNN NNNN NNNN")
 ROW("  of an aligned block", aligned_twice, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("free of block + 1", interior_1, EVERY, "-*NN NNNN -*NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("free of block + 1", interior_1, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  + 8", interior_8, EVERY, "-*NN NNNN -*NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  + 8", interior_8, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("  + 16", interior_16, EVERY, "-*NN NNNN c*NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  + 16", interior_16, EVERY, "-nNN NNNN cnNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  + 4096", interior_page, PAGED, ".*NN .NNN .*NN", ".NNN .NNN .NNN", ".NNN .NNN .NNN",
     ".NNN .NNN .NNN")
 ROW("  + 65536", interior_64k, LARGE, "..NN ..NN ..NN", "..NN ..NN ..NN", "..NN ..NN ..NN",
     "..NN ..NN ..NN")
-ROW("  aligned block + 16", aligned_interior, EVERY, "--NN NNNN --NN", "NNNN NNNN NNNN",
+ROW("  aligned block + 16", aligned_interior, EVERY, "-nNN NNNN -nNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("free of stack", stack, ONE, "N... N... N...", "N... N... N...", "N... N... N...",
     "N... N... N...")
@@ -45,7 +45,7 @@ ROW("realloc of freed", resize_freed, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN")
 ROW("  of freed, same size", resize_freed_same, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of block + 16", resize_interior, EVERY, "c-NN NNNN c-NN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  of block + 16", resize_interior, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  of stack", resize_stack, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
@@ -53,7 +53,7 @@ ROW("  of static", resize_static, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NN
     "NNNN NNNN NNNN")
 ROW("  of a mapping", resize_mapping, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("usable size of freed", usable_size_freed, EVERY, "---- ---- ----", "NN-- NN-- NN--",
+ROW("usable size of freed", usable_size_freed, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of block + 16", usable_size_interior, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")

@@ -29,11 +29,14 @@ static uint32_t check_lists(const na_span_list_t *set) {
             cr_assert_eq(span->list, list);
             cr_assert(span->next == NULL || span->next->prev == span);
             uint32_t length = 0;
+            uint64_t at_home = 0;
             for (void *block = span->free; block != NULL; block = *na_block_next(block)) {
                 if (*na_block_next(block) == NULL) cr_assert_eq(block, span->free_tail);
+                at_home |= na_part_of_one(na_span_of(block), block).blocks;
                 length++;
             }
             cr_assert_eq(length, span->free_count);
+            cr_assert_eq(at_home, span->at_home);
             cr_assert(span->free_count <= span->carved && span->carved <= span->capacity);
             uint32_t in_use = (uint32_t)span->carved - span->free_count;
             cr_assert_lt(in_use, span->capacity);
@@ -44,7 +47,8 @@ static uint32_t check_lists(const na_span_list_t *set) {
 }
 
 static void give_one(na_span_list_t *set, void *block) {
-    na_span_list_give(set, na_span_of(block), block, block, 1, na_span_of(block)->cls);
+    na_part_t part = na_part_of_one(na_span_of(block), block);
+    na_span_list_give(set, &part, na_span_of(block)->cls);
 }
 
 static void take_and_give_all(unsigned cls) {
@@ -169,9 +173,48 @@ Test(span_list, runs_are_cut_at_the_spans_edges) {
         last = part.span;
         cr_assert(part.count >= 1 && part.count <= part.span->capacity);
         total += part.count;
-        na_span_list_give(&set, part.span, part.first, part.last, part.count, cls);
+        na_span_list_give(&set, &part, cls);
     }
     cr_assert_eq(total, got);
     na_span_list_trim(&set);
     cr_assert_eq(set.count, 0);
+}
+
+static const void *fault;
+static const char *fault_what;
+static void take_fault(const char *what, const void *block) {
+    fault_what = what;
+    fault = block;
+}
+
+/* What is at home already does not come home again, as long as its span has few blocks: it is named
+ * although others of the span are out. */
+Test(span_list, a_block_comes_home_once) {
+    unsigned cls = na_class_of(20000);
+    na_span_list_t set = {0};
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+    uint32_t got;
+    void *a = na_span_list_take(&set, kind, 4, true, &got);
+    cr_assert_geq(got, 4);
+    void *b = *na_block_next(a), *c = *na_block_next(b);
+    cr_assert_leq(na_span_of(a)->capacity, 64);
+    cr_assert_eq(na_span_of(a), na_span_of(b));
+    give_one(&set, a);
+    uint32_t free = check_lists(&set);
+    void (*before)(const char *, const void *) = na_span_fault;
+    na_span_fault = take_fault;
+    give_one(&set, a);
+    cr_assert_eq(fault, a);
+    cr_assert_str_eq(fault_what, "double free of");
+    cr_assert_eq(check_lists(&set), free);
+    fault = NULL;
+    give_one(&set, b);
+    void *again =
+        na_span_list_take(&set, kind, 2, false, &got); /* and once more, as it was taken */
+    cr_assert(again == a || again == b);
+    give_one(&set, a);
+    give_one(&set, b);
+    give_one(&set, c);
+    cr_assert_null(fault);
+    na_span_fault = before;
 }
