@@ -94,7 +94,7 @@ echo "peak after   $(peak words-mended); the same output"
 python=
 for candidate in /usr/bin/python3 python3; do
     [[ -n $python || $(uname -m) != x86_64 ]] ||
-        { "$candidate" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 14))' 2>/dev/null && python=$candidate; } || true
+        { "$candidate" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 16))' 2>/dev/null && python=$candidate; } || true
 done
 if [[ -n $python ]]; then
     echo

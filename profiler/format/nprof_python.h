@@ -58,7 +58,9 @@ static inline uint32_t na_nprof_py_unit(uint64_t pc) {
 #define NA_NPROF_PY_LOCATIONS 3u /* 3.11 on: the location table */
 
 /* PYTHON, 256 bytes, one: the interpreter. The counts say what is missing on stacks. */
-#define NA_NPROF_PY_RANGES 8u
+#define NA_NPROF_PY_RANGES          8u
+#define NA_NPROF_PY_REFUSED_VERSION 1u /* where its fields lie is not known */
+#define NA_NPROF_PY_REFUSED_NO_GIL  2u /* it has no GIL: threads change each other's objects */
 typedef struct na_nprof_python {
     uint32_t version; /* 0x030b for 3.11; 0: does not exist; stored last */
     uint32_t range_count;
@@ -68,7 +70,9 @@ typedef struct na_nprof_python {
     uint64_t deep;       /* events with more frames than are kept: the outer ones are missing */
     uint64_t finalizing; /* events of threads that outlive the interpreter */
     uint64_t lost;       /* frames left out because there was no room for their code */
-    uint64_t reserved[9];
+    uint32_t refused; /* NA_NPROF_PY_REFUSED_*; not 0: no frame was read, and nothing else holds */
+    uint32_t reserved_word;
+    uint64_t reserved[8];
 } na_nprof_python_t;
 _Static_assert(sizeof(na_nprof_python_t) == 256, "");
 

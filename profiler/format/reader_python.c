@@ -19,7 +19,7 @@
 
 struct na_reader_python {
     na_python_frames_t which;
-    bool read, has_info;
+    bool read, has_info, is_refused; /* is_refused: `info` says why; has_info is false then */
     na_nprof_python_t info;
     na_nprof_python_code_t *codes;
     uint32_t code_count;
@@ -64,6 +64,11 @@ static void visit_info(na_reader_t *reader, void *arg, const na_chunk_ref_t *chu
     na_nprof_python_t info;
     memcpy(&info, entry, sizeof info);
     if (info.version == 0 || p->has_info) return;
+    if (info.refused != 0) {
+        p->info = info;
+        p->is_refused = true;
+        return;
+    }
     bool good = info.range_count <= NA_NPROF_PY_RANGES;
     for (uint32_t i = 0; good && i < info.range_count; i++)
         good = info.ranges[i][0] < info.ranges[i][1];
@@ -129,6 +134,11 @@ static struct na_reader_python *read_tables(na_reader_t *reader) {
 const na_nprof_python_t *na_reader_python(na_reader_t *reader) {
     struct na_reader_python *p = read_tables(reader);
     return p != NULL && p->has_info ? &p->info : NULL;
+}
+
+const na_nprof_python_t *na_reader_python_refused(na_reader_t *reader) {
+    struct na_reader_python *p = read_tables(reader);
+    return p != NULL && p->is_refused && !p->has_info ? &p->info : NULL;
 }
 
 /* NULL: no memory. */

@@ -23,6 +23,10 @@ void na_reader_python_frames(na_reader_t *reader, na_python_frames_t which);
 /* What is known of the interpreter. NULL: no CPython, or Python frames were not asked for. */
 const na_nprof_python_t *na_reader_python(na_reader_t *reader);
 
+/* What is known of an interpreter whose frames were not read, though they were asked for; NULL:
+ * there is none, or another's were. */
+const na_nprof_python_t *na_reader_python_refused(na_reader_t *reader);
+
 /* The code of a Python frame's pc. Texts end with a NUL that does not count; they may hold others.
  * False: the file does not have it. */
 typedef struct na_python_code {

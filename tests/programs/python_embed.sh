@@ -5,12 +5,10 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
+. "$(dirname "$0")/python_lib.sh"
 need pkg-config pkgconf
 pkg-config --exists python3-embed || skip "no libpython to embed; install the package 'libpython3-dev'"
-case $(pkg-config --modversion python3-embed) in
-3.9* | 3.10* | 3.11* | 3.12* | 3.13*) ;;
-*) skip "no CPython 3.9 to 3.13 to embed" ;;
-esac
+is_known "$(pkg-config --modversion python3-embed)" || skip "no $python_known to embed"
 
 # shellcheck disable=SC2046 # lists of options
 cc -std=gnu17 -g -O1 -fno-builtin "$test_source/python/embed.c" -o "$work/embed" $(pkg-config --cflags --libs python3-embed) ||

@@ -1,6 +1,6 @@
 #!/bin/bash
 # python_frames.sh LIBRARY NUMALLOC_DUMP - Python frames on stacks (NUMALLOC_PYTHON=1), of every
-# CPython that is there: 3.11, or what PYTHONS names.
+# CPython of python_lib.sh.
 #
 #   against tracemalloc   every block that it knows at the end of a script, with the same stack, 25
 #                         frames deep, and the other way round where functions have names. Scripts
@@ -13,9 +13,9 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
+. "$(dirname "$0")/python_lib.sh"
 here="$test_source/python"
 
-pythons=${PYTHONS:-/usr/bin/python3}
 scripts="reuse threads" forks="1 2"
 [ "$TEST_SCALE" != full ] || scripts="reuse async threads text" forks="1 2 3 4 5"
 profiled() { # MODE FILE COMMAND...
@@ -26,12 +26,8 @@ profiled() { # MODE FILE COMMAND...
 }
 
 ran=0
-for python in $pythons; do
-    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || continue
-    case $version in
-    3.9 | 3.10 | 3.11 | 3.12 | 3.13) ;;
-    *) continue ;;
-    esac
+for python in "${pythons[@]}"; do
+    version=$(version_of "$python") || continue
     ran=$((ran + 1))
     for script in $scripts reuse.pymalloc; do
         rm -f "$work/p.nprof"*
@@ -50,7 +46,7 @@ for python in $pythons; do
             fail "$version: fails in mode $mode"
         "$dump" check "$work/s.nprof" >/dev/null || fail "$version: $mode: the profile is damaged"
         "$dump" "$work/s.nprof" --stacks --sort total --top 0 >"$work/stacks"
-        grep -q 'script_threads.py:14' "$work/stacks" || fail "$version: $mode: a line is missing"
+        grep -q 'script_threads.py:17' "$work/stacks" || fail "$version: $mode: a line is missing"
         "$dump" "$work/s.nprof" --stacks --sort total --top 0 --native >"$work/native"
         if grep -q 'script_threads.py:' "$work/native"; then fail "$version: --native shows Python"; fi
         grep -q '_PyEval_EvalFrameDefault' "$work/native" || fail "$version: --native lacks the interpreter"
@@ -108,7 +104,7 @@ for name, key in ("functions", ("function", "file")), ("lines", ("file", "line")
         assert three.get(where) == wanted + first.get(where, 0), (where, three.get(where))
 P
 done
-[ $ran != 0 ] || skip "no CPython 3.9 to 3.13 in $pythons"
+[ $ran != 0 ] || skip "no $python_known in ${pythons[*]}"
 
 cat >"$work/fork.py" <<'P'
 import os, threading, time

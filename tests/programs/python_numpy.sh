@@ -8,13 +8,11 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
+. "$(dirname "$0")/python_lib.sh"
 here="$test_source/python"
 python=/usr/bin/python3
 "$python" -c 'import numpy' 2>/dev/null || skip "numpy is missing; install the package 'python3-numpy'"
-case $("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') in
-3.9 | 3.10 | 3.11 | 3.12 | 3.13) ;;
-*) skip "no CPython 3.9 to 3.13 in $python" ;;
-esac
+version_of "$python" >/dev/null || skip "no $python_known in $python"
 # One thread: what a pool of them allocates is no array.
 profiled() { # MODE FILE [NAME=VALUE...] COMMAND...
     local mode=$1 file=$2

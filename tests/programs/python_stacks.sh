@@ -1,6 +1,6 @@
 #!/bin/bash
 # python_stacks.sh LIBRARY NUMALLOC_DUMP - Python frames are those that the interpreter itself tells
-# of, of every CPython that is there: 3.11, or what PYTHONS names.
+# of, of every CPython of python_lib.sh.
 #
 # A script asks sys._current_frames() and faulthandler at 1,000 points where its threads are: below
 # calls of 34 kinds nested at random (generators, coroutines, callbacks of C, __del__, code that
@@ -8,16 +8,13 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
+. "$(dirname "$0")/python_lib.sh"
 
 points=1000 seeds=1 modes=sites
 [ "$TEST_SCALE" != full ] || seeds="1 2 3 4 5" modes="sites trace"
 ran=0
-for python in ${PYTHONS:-/usr/bin/python3}; do
-    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || continue
-    case $version in
-    3.9 | 3.10 | 3.11 | 3.12 | 3.13) ;;
-    *) continue ;;
-    esac
+for python in "${pythons[@]}"; do
+    version=$(version_of "$python") || continue
     for mode in $modes; do
         for seed in $seeds; do
             rm -f "$work/p.nprof"*
@@ -33,4 +30,4 @@ for python in ${PYTHONS:-/usr/bin/python3}; do
         done
     done
 done
-[ $ran != 0 ] || skip "no CPython 3.9 to 3.13 in ${PYTHONS:-/usr/bin/python3}"
+[ $ran != 0 ] || skip "no $python_known in ${pythons[*]}"

@@ -114,9 +114,23 @@ static bool has_pymalloc(const na_view_input_t *in) {
     return true;
 }
 
+/* Why there are no Python frames, though they were asked for. */
+static void put_refused(const na_view_input_t *in) {
+    const na_nprof_python_t *python = na_reader_python_refused(in->reader);
+    if (python == NULL) return;
+    unsigned major = python->version >> 8, minor = python->version & 255;
+    printf("\nPython       %u.%u%s: its frames are not read, stacks are native", major, minor,
+           python->refused == NA_NPROF_PY_REFUSED_NO_GIL ? " without the GIL"
+           : minor < 9                                   ? " or older"
+                                                         : " is not known");
+}
+
 static void put_python(const na_view_input_t *in) {
     const na_nprof_python_t *python = na_reader_python(in->reader);
-    if (python == NULL) return;
+    if (python == NULL) {
+        put_refused(in);
+        return;
+    }
     printf("\nPython       %u.%u", python->version >> 8, python->version & 255);
     if (has_pymalloc(in))
         printf("; its objects of up to 512 B are not seen: numalloc-run --python has them");

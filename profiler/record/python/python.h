@@ -1,4 +1,4 @@
-/* python.h - the Python frames of the calling thread, from inside malloc. CPython 3.9 to 3.13.
+/* python.h - the Python frames of the calling thread, from inside malloc. CPython 3.9 to 3.15.
  *
  * What is found. A module that defines _PyEval_EvalFrameDefault and the few other symbols that are
  * needed is the interpreter: the program itself, or libpython. They are looked up in the module's
@@ -54,6 +54,7 @@
 #include "profiler/format/nprof_python.h"
 #include "profiler/record/python/python_layouts.h"
 #include "profiler/record/state/state.h"
+#include "profiler/record/unwind/cfi.h"
 
 #define NA_PY_MOST  8192u /* frames */
 #define NA_PY_LEAST 64u   /* room at first */
@@ -61,12 +62,15 @@
 /* The interpreter. */
 typedef struct na_py {
     na_py_layout_t layout; /* version 0: none has been found */
+    uint32_t refused;      /* NA_NPROF_PY_REFUSED_*: it is told of in the file, and that is all */
     const void *(*own_state)(void);
     const void *(*current_state)(void);
     int (*is_finalizing)(void);
     const void *code_type, *text_type, *bytes_type;
-    uintptr_t start, end;     /* the module */
-    uintptr_t eval, eval_end; /* its evaluation function */
+    uintptr_t start, end;                   /* the module */
+    uintptr_t parts[NA_NPROF_PY_RANGES][2]; /* its evaluation function, [begin, end) each; the first
+                                               is where it is called */
+    uint32_t part_count;
     const void *link_map;
     bool lasting; /* it will not be unloaded */
 } na_py_t;
@@ -168,6 +172,12 @@ void na_python_begin(bool wanted);
 void na_python_ready(void);
 /* As na_modules_seen: a module that no walk has met before. */
 void na_python_module(const na_unwind_seen_t *seen);
+
+/* ---- python_parts.c ---- */
+/* Of the function [begin, end), in *m, whose text can be read: at most so many other parts of it;
+ * how many there are. Takes some microseconds for each 10 KiB of code. */
+uint32_t na_py_parts(const na_unwind_module_t *m, uintptr_t begin, uintptr_t end,
+                     uintptr_t parts[][2], uint32_t most);
 
 /* ---- python_walk.c ---- */
 /* The node of the calling thread's Python frames; NA_NPROF_ROOT: it has none. */

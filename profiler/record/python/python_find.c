@@ -24,6 +24,7 @@ typedef struct symbols {
     const ElfW(Sym) * table;
     const char *names;
     const uint32_t *hash;
+    const uint8_t *eh_hdr; /* where call frames are described; NULL: nowhere */
 } symbols_t;
 
 static bool is_inside(const symbols_t *s, uintptr_t at, size_t bytes) {
@@ -43,7 +44,10 @@ static bool open_symbols(symbols_t *s, const na_unwind_seen_t *seen) {
     const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(s->start + eh->e_phoff);
     const ElfW(Dyn) *dyn = NULL;
     for (unsigned i = 0; i < eh->e_phnum && (uintptr_t)(ph + i + 1) <= s->start + 4096; i++)
-        if (ph[i].p_type == PT_DYNAMIC) dyn = (const ElfW(Dyn) *)(s->bias + ph[i].p_vaddr);
+        if (ph[i].p_type == PT_DYNAMIC)
+            dyn = (const ElfW(Dyn) *)(s->bias + ph[i].p_vaddr);
+        else if (ph[i].p_type == PT_GNU_EH_FRAME)
+            s->eh_hdr = (const uint8_t *)(s->bias + ph[i].p_vaddr);
     for (; dyn != NULL && is_inside(s, (uintptr_t)dyn, sizeof *dyn) && dyn->d_tag != DT_NULL;
          dyn++) {
         /* The loader has made addresses of these, or not (vdso). */
@@ -97,6 +101,9 @@ static uintptr_t find_symbol(const symbols_t *s, const char *name, uint64_t *siz
 
 /* ---- versions ---- */
 
+#define BEFORE_3_9 0x0308u
+
+/* 0: one before 3.9. */
 static uint16_t version_of(const symbols_t *s) {
     uint64_t size;
     uintptr_t at = find_symbol(s, "Py_Version", &size);
@@ -105,23 +112,40 @@ static uint16_t version_of(const symbols_t *s) {
     return find_symbol(s, "Py_NewRef", NULL) != 0 ? 0x030a : 0x0309;
 }
 
-static bool layout_of(const symbols_t *s, na_py_layout_t *l) {
+/* 0, or why not. */
+static uint32_t layout_of(const symbols_t *s, uint16_t version, na_py_layout_t *l) {
     uint64_t size = 0;
     uintptr_t runtime = find_symbol(s, "_PyRuntime", &size);
-    return na_py_layout_of(version_of(s), (const uint64_t *)runtime, runtime != 0 ? size / 8 : 0,
-                           l);
+    return na_py_layout_of(version, (const uint64_t *)runtime, runtime != 0 ? size / 8 : 0, l);
 }
 
 /* What a symbol names becomes a pointer to a function. */
 #define FUNCTION(to, address) __builtin_memcpy(&(to), &(address), sizeof(to))
 
+static void find_parts(const symbols_t *s, const na_unwind_seen_t *seen, uintptr_t eval,
+                       uint64_t size, na_py_t *found) {
+    const na_unwind_module_t m = {seen->start, seen->end, s->eh_hdr, seen->link_map};
+    found->parts[0][0] = eval;
+    found->parts[0][1] = eval + size;
+    found->part_count =
+        1 + na_py_parts(&m, eval, eval + size, found->parts + 1, NA_NPROF_PY_RANGES - 1);
+}
+
+/* True: it is the interpreter, though one that may be refused. */
 static bool find(const na_unwind_seen_t *seen, na_py_t *found) {
     symbols_t s;
     uint64_t size = 0;
     if (!open_symbols(&s, seen)) return false;
-    found->eval = find_symbol(&s, "_PyEval_EvalFrameDefault", &size);
-    if (found->eval == 0 || size == 0 || !layout_of(&s, &found->layout)) return false;
-    found->eval_end = found->eval + size;
+    uintptr_t eval = find_symbol(&s, "_PyEval_EvalFrameDefault", &size);
+    if (eval == 0 || size == 0) return false;
+    found->start = seen->start;
+    found->end = seen->end;
+    uint16_t version = version_of(&s);
+    found->refused = layout_of(&s, version, &found->layout);
+    if (found->refused != 0) {
+        found->layout.version = version != 0 ? version : BEFORE_3_9;
+        return true;
+    }
     uintptr_t own = find_symbol(&s, "PyGILState_GetThisThreadState", NULL);
     uintptr_t current = find_symbol(&s, "PyThreadState_GetUnchecked", NULL);
     if (current == 0) current = find_symbol(&s, "_PyThreadState_UncheckedGet", NULL);
@@ -136,10 +160,9 @@ static bool find(const na_unwind_seen_t *seen, na_py_t *found) {
     FUNCTION(found->own_state, own);
     FUNCTION(found->current_state, current);
     FUNCTION(found->is_finalizing, finalizing);
-    found->start = seen->start;
-    found->end = seen->end;
     found->link_map = seen->link_map;
     found->lasting = na_lasting(seen->start);
+    find_parts(&s, seen, eval, size, found);
     return true;
 }
 
@@ -153,14 +176,17 @@ static void tell_file(void) {
     if (c == NULL) return;
     na_nprof_python_t *e = (na_nprof_python_t *)(c + 1);
     c->capacity = c->count = 1;
-    e->range_count = 1;
-    e->ranges[0][0] = na_py.eval;
-    e->ranges[0][1] = na_py.eval_end;
+    e->refused = na_py.refused;
+    e->range_count = na_py.part_count;
+    for (uint32_t i = 0; i < na_py.part_count; i++) {
+        e->ranges[i][0] = na_py.parts[i][0];
+        e->ranges[i][1] = na_py.parts[i][1];
+    }
     e->module[0] = na_py.start;
     e->module[1] = na_py.end;
     __atomic_store_n(&e->version, na_py.layout.version, __ATOMIC_RELEASE);
     na_writer_publish(c);
-    na_py_entry = e;
+    if (na_py.refused == 0) na_py_entry = e;
 }
 
 static void switch_on(void) {
@@ -186,7 +212,7 @@ void na_python_module(const na_unwind_seen_t *seen) {
         na_stacks_special_set(NA_STACKS_PYTHON, false);
         na_py.layout.version = 0;
     }
-    na_py_t found = {.eval = 0};
+    na_py_t found = {.part_count = 0};
     if (!find(seen, &found)) return;
     na_py = found;
     if (na_rec_is_ready()) switch_on();

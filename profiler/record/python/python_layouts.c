@@ -10,50 +10,66 @@
 /* clang-format off */
 static const na_py_layout_t tables[] = {
     /* version | thread state: frame, cframe, id | frame: size, back, code, instr, owner, entry |
-     * code: name, file, line, lines, start, traceable | str: ascii, wide | lines (the last two are see_how's) */
+     * tags | code: name, file, line, lines, start, traceable | str: ascii, wide | lines (the last two are see_how's) */
     {0x0309, 24, NONE, 176,   112, 24, 32, 104, NONE, NONE,
-     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LNOTAB, false, 0, 0},
+     0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LNOTAB, false, 0, 0},
     {0x030a, 24, NONE, 176,   104, 24, 32,  96, NONE, NONE,
-     112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LINETABLE, true, 0, 0},
+     0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LINETABLE, true, 0, 0},
     {0x030b, 56,    8, 152,    72, 48, 32,  56,   69,   68,
-     128, 112, 72, 136,  184,  168,   48, 72,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
+     0, 128, 112, 72, 136,  184,  168,   48, 72,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
     {0x030c, 56,    0, 136,    72,  8,  0,  56,   70, NONE,
-     128, 112, 68, 136,  192,  176,   40, 56,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
+     0, 128, 112, 68, 136,  192,  176,   40, 56,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
 };
 /* clang-format on */
 
-/* The beginning of _PyRuntime in 3.13, eight bytes each. Other versions may have it otherwise. */
+/* The beginning of _PyRuntime from 3.13 on, words of eight bytes. What it begins with is the same
+ * in all; where each part lies is another matter in each version. */
 enum {
     DEBUG_COOKIE,
     DEBUG_VERSION,
     DEBUG_FREE_THREADED,
-    DEBUG_THREAD = 3 + 3 + 13, /* behind runtime and interpreter state */
-    DEBUG_FRAME = DEBUG_THREAD + 9,
-    DEBUG_CODE = DEBUG_FRAME + 6,
-    DEBUG_TEXT = DEBUG_CODE + 10 + 2 + 4 + 3 + 3 + 3 + 2 + 3 + 3,
-    DEBUG_WORDS = DEBUG_TEXT + 4,
 };
 #define COOKIE UINT64_C(0x7970677562656478) /* "xdebugpy" */
 
-static bool by_debug_offsets(const uint64_t *d, uint16_t version, na_py_layout_t *l) {
-    if (d[DEBUG_COOKIE] != COOKIE || d[DEBUG_VERSION] >> 16 != version ||
-        d[DEBUG_FREE_THREADED] != 0)
-        return false;
-    const uint64_t *thread = d + DEBUG_THREAD, *frame = d + DEBUG_FRAME, *code = d + DEBUG_CODE;
-    const uint64_t *text = d + DEBUG_TEXT;
+typedef struct debug_parts {
+    uint16_t version;
+    uint8_t thread, thread_id; /* the parts' first words; thread_id counts from its part's */
+    uint8_t frame, code, text;
+    uint8_t words;     /* so many are needed */
+    uint8_t code_tags; /* bits of a frame's code that are no part of the address */
+} debug_parts_t;
+
+/* In front of the thread state lie 3 words, the runtime's 3 and the interpreter state's: 13, from
+ * 3.14 on 16. */
+static const debug_parts_t debug_parts[] = {
+    /* version | thread: part, id | frame, code, text | words | tags */
+    {0x030d, 19, 5, 28, 34, 67, 71, 0},
+    {0x030e, 22, 5, 31, 39, 77, 81, 3},
+    {0x030f, 22, 8, 39, 47, 89, 93, 3},
+};
+
+static bool is_told(uint16_t version, const uint64_t *d, uint64_t words) {
+    return words > DEBUG_FREE_THREADED && d[DEBUG_COOKIE] == COOKIE &&
+           d[DEBUG_VERSION] >> 16 == version;
+}
+
+static bool by_debug_offsets(const debug_parts_t *parts, const uint64_t *d, na_py_layout_t *l) {
+    const uint64_t *thread = d + parts->thread, *frame = d + parts->frame;
+    const uint64_t *code = d + parts->code, *text = d + parts->text;
     for (const uint64_t *p = thread + 4; p != text + 4; p++)
         if (*p > 4096 && p < frame) return false; /* no offsets */
     *l = (na_py_layout_t){
-        .version = version,
+        .version = parts->version,
         .thread_frame = (uint16_t)thread[4],
         .cframe_frame = NONE,
-        .thread_id = (uint16_t)thread[5],
+        .thread_id = (uint16_t)thread[parts->thread_id],
         .frame_size = (uint16_t)frame[0],
         .frame_back = (uint16_t)frame[1],
         .frame_code = (uint16_t)frame[2],
         .frame_instr = (uint16_t)frame[3],
         .frame_owner = (uint16_t)frame[5],
         .frame_entry = NONE,
+        .code_tags = parts->code_tags,
         .code_file = (uint16_t)code[1],
         .code_name = (uint16_t)code[3],
         .code_lines = (uint16_t)code[4],
@@ -79,16 +95,23 @@ static void see_how(na_py_layout_t *l) {
     l->frame_linked = with < back ? with : back;
 }
 
-bool na_py_layout_of(uint16_t version, const uint64_t *debug, uint64_t words, na_py_layout_t *l) {
+uint32_t na_py_layout_of(uint16_t version, const uint64_t *debug, uint64_t words,
+                         na_py_layout_t *l) {
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (tables[i].version != version) continue;
         *l = tables[i];
         see_how(l);
-        return true;
+        return 0;
     }
-    if (version != 0x030d || words < DEBUG_WORDS || !by_debug_offsets(debug, version, l) ||
-        l->code_lines != l->code_name + 8)
-        return false;
-    see_how(l);
-    return true;
+    if (!is_told(version, debug, words)) return NA_NPROF_PY_REFUSED_VERSION;
+    if (debug[DEBUG_FREE_THREADED] != 0) return NA_NPROF_PY_REFUSED_NO_GIL;
+    for (size_t i = 0; i < sizeof debug_parts / sizeof *debug_parts; i++) {
+        const debug_parts_t *parts = &debug_parts[i];
+        if (parts->version != version || words < parts->words ||
+            !by_debug_offsets(parts, debug, l) || l->code_lines != l->code_name + 8)
+            continue;
+        see_how(l);
+        return 0;
+    }
+    return NA_NPROF_PY_REFUSED_VERSION;
 }

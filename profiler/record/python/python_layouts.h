@@ -1,15 +1,16 @@
 /* python_layouts.h - where CPython's fields lie, for each version whose frames are read.
  *
- * Up to 3.12 a table says it; 3.13 says most of it itself, in what it keeps for debuggers at the
- * beginning of _PyRuntime. The test programs.python_layouts holds both against the headers of the
- * versions that are on its machine. Other versions, and interpreters without the GIL, have none. */
+ * Up to 3.12 a table says it; 3.13 and later say most of it themselves, in what they keep for
+ * debuggers at the beginning of _PyRuntime. The test programs.python_layouts holds both against the
+ * headers of the versions that are on its machine. Other versions, and interpreters without the
+ * GIL, have none. */
 #ifndef NUMALLOC_RECORD_PYTHON_LAYOUTS_H
 #define NUMALLOC_RECORD_PYTHON_LAYOUTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of frames, state and code, in bytes. */
+/* Of frames, state and code, in bytes but for code_tags. */
 typedef struct na_py_layout {
     uint16_t version;      /* 0x030b */
     uint16_t thread_frame; /* thread state: the innermost frame, */
@@ -20,6 +21,7 @@ typedef struct na_py_layout {
     uint16_t frame_owner; /* NONE: no frames but Python's */
     uint16_t frame_entry; /* a byte: called by native code; NONE: all are, or the frame outside says
                              it */
+    uint16_t code_tags;   /* bits of a frame's code that are no part of the address */
     uint16_t code_name, code_file, code_line, code_lines; /* lines: right behind the name */
     uint16_t code_start;     /* the first instruction; NONE: frames hold the number of one */
     uint16_t code_traceable; /* instructions before this one are no calls yet; NONE: none are */
@@ -57,8 +59,10 @@ typedef enum na_py_how {
 #define NA_PY_STATE_FORM     0x7cu /* all these */
 #define NA_PY_BYTES_AT       32u   /* bytes: what they hold */
 
-/* Whether frames of this version (0x030b) are read, and then how. `debug`: the beginning of
- * _PyRuntime, `words` of eight bytes; only 3.13 needs it. */
-bool na_py_layout_of(uint16_t version, const uint64_t *debug, uint64_t words, na_py_layout_t *l);
+/* Whether frames of this version (0x030b) are read, and then how: 0, or why not:
+ * NA_NPROF_PY_REFUSED_*. `debug`: the beginning of _PyRuntime, `words` of eight bytes; only 3.13
+ * and later need it. */
+uint32_t na_py_layout_of(uint16_t version, const uint64_t *debug, uint64_t words,
+                         na_py_layout_t *l);
 
 #endif

@@ -66,7 +66,7 @@ static const void *thread_state(na_py_thread_t *p) {
 /* The interpreter may be unloaded, but not while one of its frames is below. */
 static bool is_loaded(void) {
     na_unwind_module_t m;
-    return na_umodule_find(na_py.eval, &m) >= NA_UMODULE_KNOWN && m.start == na_py.start &&
+    return na_umodule_find(na_py.parts[0][0], &m) >= NA_UMODULE_KNOWN && m.start == na_py.start &&
            m.link_map == na_py.link_map;
 }
 
@@ -123,7 +123,7 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     if ((frame & 7) != 0 || !na_py_can_read(p, frame, l->frame_size)) return false;
     f->frame = frame;
     f->back = na_py_word(frame + l->frame_back);
-    f->code = na_py_word(frame + l->frame_code);
+    f->code = na_py_word(frame + l->frame_code) & ~(uintptr_t)l->code_tags;
     f->instr = na_py_instr(frame, (na_py_how_t)l->how);
     f->linked[0] = na_py_word(frame + l->frame_linked);
     f->linked[1] = na_py_word(frame + l->frame_linked + 8);

@@ -202,39 +202,44 @@ static bool parse_cie(const na_unwind_module_t *m, const uint8_t *at, cie_t *c) 
     return !r.bad;
 }
 
+/* What an FDE says, but for its CIE. */
+typedef struct fde {
+    uintptr_t begin, bytes; /* the code */
+    reader_t program;
+} fde_t;
+
 /* The FDE at `at`, if it covers pc. */
 static bool parse_fde(const na_unwind_module_t *m, const uint8_t *at, uintptr_t pc, cie_t *c,
-                      uintptr_t *begin, reader_t *program) {
+                      fde_t *f) {
     entry_t e;
     uint64_t length;
     if (!entry_at(m, at, &e, &length) || length == 0 || e.id == 0) return false;
     if (!parse_cie(m, e.id_at - e.id, c)) return false;
     reader_t r = {e.id_at + 4, e.end, false};
-    *begin = rd_pointer(&r, c->fde_enc, 0);
-    uintptr_t range = rd_pointer(&r, c->fde_enc & 0x0f, 0);
+    f->begin = rd_pointer(&r, c->fde_enc, 0);
+    f->bytes = rd_pointer(&r, c->fde_enc & 0x0f, 0);
     if (c->has_aug_data) {
         uint64_t bytes = rd_uleb(&r);
         if (r.bad || bytes > (uint64_t)(r.end - r.p)) return false;
         r.p += bytes;
     }
-    *program = r;
-    return !r.bad && pc - *begin < range;
+    f->program = r;
+    return !r.bad && pc - f->begin < f->bytes;
 }
 
 /* Without a search table: every FDE of the section in turn. Slow, and so rare that it may be. */
 static bool scan_fdes(const na_unwind_module_t *m, const uint8_t *at, uintptr_t pc, cie_t *c,
-                      uintptr_t *begin, reader_t *program) {
+                      fde_t *f) {
     for (;;) {
         entry_t e;
         uint64_t length;
         if (!entry_at(m, at, &e, &length) || length == 0) return false;
-        if (e.id != 0 && parse_fde(m, at, pc, c, begin, program)) return true;
+        if (e.id != 0 && parse_fde(m, at, pc, c, f)) return true;
         at = e.end;
     }
 }
 
-static bool find_fde(const na_unwind_module_t *m, uintptr_t pc, cie_t *c, uintptr_t *begin,
-                     reader_t *program) {
+static bool find_fde(const na_unwind_module_t *m, uintptr_t pc, cie_t *c, fde_t *f) {
     if (m->eh_hdr == NULL || !in_module(m, m->eh_hdr, 4) || m->eh_hdr[0] != 1) return false;
     uintptr_t base = (uintptr_t)m->eh_hdr;
     reader_t r = {m->eh_hdr + 4, (const uint8_t *)m->end, false};
@@ -243,7 +248,7 @@ static bool find_fde(const na_unwind_module_t *m, uintptr_t pc, cie_t *c, uintpt
     uint64_t count = count_enc == PE_OMIT ? 0 : rd_pointer(&r, count_enc, base);
     if (r.bad) return false;
     if (table_enc != (PE_DATAREL | PE_SDATA4) || count == 0)
-        return frame != 0 && scan_fdes(m, (const uint8_t *)frame, pc, c, begin, program);
+        return frame != 0 && scan_fdes(m, (const uint8_t *)frame, pc, c, f);
     if (count > (uint64_t)(r.end - r.p) / 8) return false;
     /* The last row whose function begins at or before pc. */
     const uint8_t *table = r.p;
@@ -260,7 +265,16 @@ static bool find_fde(const na_unwind_module_t *m, uintptr_t pc, cie_t *c, uintpt
     if (lo == 0) return false;
     reader_t row = {table + 8 * (lo - 1) + 4, table + 8 * count, false};
     uintptr_t fde = base + (uintptr_t)(int64_t)(int32_t)rd_fixed(&row, 4);
-    return parse_fde(m, (const uint8_t *)fde, pc, c, begin, program);
+    return parse_fde(m, (const uint8_t *)fde, pc, c, f);
+}
+
+bool na_cfi_code(const na_unwind_module_t *m, uintptr_t pc, uintptr_t *begin, uintptr_t *end) {
+    cie_t c;
+    fde_t f;
+    if (!find_fde(m, pc, &c, &f)) return false;
+    *begin = f.begin;
+    *end = f.begin + f.bytes;
+    return true;
 }
 
 /* ---- the CFA program ---- */
@@ -435,9 +449,8 @@ static bool run_program(machine_t *vm, const cie_t *c, reader_t r, uintptr_t loc
 
 bool na_cfi_row(const na_unwind_module_t *m, uintptr_t pc, na_cfi_row_t *row) {
     cie_t c;
-    uintptr_t begin;
-    reader_t program;
-    if (!find_fde(m, pc, &c, &begin, &program)) return false;
+    fde_t f;
+    if (!find_fde(m, pc, &c, &f)) return false;
     machine_t vm;
     vm.row = row;
     vm.depth = 0;
@@ -451,7 +464,7 @@ bool na_cfi_row(const na_unwind_module_t *m, uintptr_t pc, na_cfi_row_t *row) {
     if (!run_program(&vm, &c, (reader_t){c.program, c.end, false}, 0, UINTPTR_MAX)) return false;
     for (int i = 0; i < NA_DW_REGS; i++)
         vm.initial[i] = row->reg[i];
-    return run_program(&vm, &c, program, begin, pc);
+    return run_program(&vm, &c, f.program, f.begin, pc);
 }
 
 /* ---- expressions ---- */

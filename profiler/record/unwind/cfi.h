@@ -58,6 +58,10 @@ typedef struct na_cfi_row {
 /* Fills *row for the instruction at `pc`, which lies in *m. False: no or unusable information. */
 bool na_cfi_row(const na_unwind_module_t *m, uintptr_t pc, na_cfi_row_t *row);
 
+/* Where the code that has one description with `pc` begins and ends: a function, or one of the
+ * parts that the compiler made of it. False: no or unusable information. */
+bool na_cfi_code(const na_unwind_module_t *m, uintptr_t pc, uintptr_t *begin, uintptr_t *end);
+
 /* Reads the stack word at `addr` if it is certain to be readable. */
 typedef bool na_cfi_read_t(void *arg, uintptr_t addr, uint64_t *value);
 

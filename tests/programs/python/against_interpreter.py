@@ -29,13 +29,17 @@ def to_stack(frames):
 wanted, there, by_faulthandler, wrong = collections.Counter(), collections.Counter(), 0, 0
 for size, by_sys, by_fault in points:
     stack = to_stack(by_sys)
-    wanted[stack] += size + 1  # a bytearray's bytes end with one more
+    wanted[stack] += size
     if by_fault is None: continue
     by_faulthandler += 1
-    # It names at most 100 frames, and knows no qualified names.
-    plain = tuple((name.split(".")[-1], file, line) for name, file, line in stack[:100])
-    # 3.12 and later name a frame of the interpreter's own, too, which cleans up after __init__.
-    if plain == tuple(f for f in to_stack(by_fault) if f[1:] != ("__init__", 0))[:100]: continue
+    # It knows no qualified names, and tells at most 100 frames: from 3.12 on of the interpreter's
+    # own, too (at most as many), of which it names those that clean up after __init__. From 3.13.18
+    # on it finds none outside of these.
+    plain = tuple((name.split(".")[-1], file, line) for name, file, line in stack)
+    fault = tuple(f for f in to_stack(by_fault) if f[1:] != ("__init__", 0))
+    cut = len(fault) >= 50
+    if fault[-1][0] == "<invalid frame>": cut, fault = True, fault[:-1]
+    if plain == fault or (cut and plain[:len(fault)] == fault): continue
     wrong += 1
     print("by sys, and by faulthandler:")
     show(stack)

@@ -12,6 +12,10 @@
 #else
 #include <internal/pycore_frame.h>
 #endif
+#if PY_VERSION_HEX >= 0x030e0000
+#include <internal/pycore_interpframe_structs.h>
+#include <internal/pycore_stackref.h>
+#endif
 
 #include "profiler/format/nprof_python.h"
 #include "profiler/record/python/python_layouts.h"
@@ -44,6 +48,7 @@ static void hold_frames(na_py_layout_t l) {
     HOLD(frame_owner, NA_PY_NONE);
     HOLD(frame_entry, NA_PY_NONE);
     HOLD(how, NA_PY_BY_NUMBER);
+    HOLD(code_tags, 0);
     HOLD(in_units, PY_VERSION_HEX >= 0x030a0000);
     size_t end = END_OF(frame_t, f_lasti);
 #else
@@ -67,7 +72,16 @@ static void hold_frames(na_py_layout_t l) {
 #else
     HOLD(frame_entry, NA_PY_NONE);
     HOLD(how, NA_PY_BY_POINTER);
+#if PY_VERSION_HEX < 0x030e0000
     hold("NA_PY_OWNER_SHIM", NA_PY_OWNER_SHIM, FRAME_OWNED_BY_CSTACK);
+#else
+    hold("NA_PY_OWNER_SHIM", NA_PY_OWNER_SHIM, FRAME_OWNED_BY_INTERPRETER);
+#endif
+#endif
+#if PY_VERSION_HEX < 0x030e0000
+    HOLD(code_tags, 0);
+#else
+    HOLD(code_tags, Py_INT_TAG);
 #endif
     hold("in_units", l.in_units, 0);
     size_t end = END_OF(frame_t, owner);
@@ -145,7 +159,7 @@ int main(int argc, char **argv) {
     fclose(f);
     uint16_t version = PY_VERSION_HEX >> 16;
     na_py_layout_t l;
-    if (!na_py_layout_of(version, debug, words, &l)) {
+    if (na_py_layout_of(version, debug, words, &l) != 0) {
         printf("there is no layout of %x\n", (unsigned)version);
         return 1;
     }
@@ -157,14 +171,15 @@ int main(int argc, char **argv) {
     /* What is of another version, has no GIL or is no such thing is left alone. */
     na_py_layout_t other;
     for (uint16_t v = 0x0300; v < 0x0320; v++)
-        hold("whether a version is known", na_py_layout_of(v, debug, words, &other),
-             (v >= 0x0309 && v <= 0x030c) || v == version);
+        hold("why a version is refused", na_py_layout_of(v, debug, words, &other),
+             (v >= 0x0309 && v <= 0x030c) || v == version ? 0 : NA_NPROF_PY_REFUSED_VERSION);
 #if PY_VERSION_HEX >= 0x030d0000
-    hold("whether it is with little of it", na_py_layout_of(version, debug, 60, &other), 0);
+    hold("why it is with little of it", na_py_layout_of(version, debug, 60, &other),
+         NA_NPROF_PY_REFUSED_VERSION);
     for (unsigned i = 0; i < 3; i++) { /* cookie, version, whether it has no GIL */
         debug[i] ^= UINT64_C(1) << 16;
-        hold("whether it is when it says otherwise", na_py_layout_of(version, debug, words, &other),
-             0);
+        hold("why it is when it says otherwise", na_py_layout_of(version, debug, words, &other),
+             i == 2 ? NA_NPROF_PY_REFUSED_NO_GIL : NA_NPROF_PY_REFUSED_VERSION);
         debug[i] ^= UINT64_C(1) << 16;
     }
 #endif

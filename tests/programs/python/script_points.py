@@ -3,8 +3,9 @@
 usage: script_points.py OUT POINTS SEED. At each point a bytearray of a size of its own is made, and
 sys._current_frames() and faulthandler are asked where the thread is. A point is the innermost of
 calls of every kind, nested at random, in three threads; or a signal's handler, wherever the main
-thread was; or lies in an import. OUT has a list of [size, by sys, by faulthandler], stacks
-innermost first: [function, file, line]; line 0: the instruction has none."""
+thread was; or lies in an import. OUT has a list of [bytes, by sys, by faulthandler], stacks
+innermost first: [function, file, line]; line 0: the instruction has none. A last function
+"<invalid frame>": faulthandler knew no further."""
 import asyncio
 import bisect
 import contextlib
@@ -27,6 +28,7 @@ import weakref
 
 out, wanted, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 FIRST, STEP = 100001, 2  # odd, as the tables of the interpreter are not
+MORE = 33 if sys.version_info >= (3, 15) else 1  # what a bytearray allocates more than its size
 numbers, notes = itertools.count(), []
 kept = []
 files = [tempfile.TemporaryFile() for _ in range(3)]
@@ -50,10 +52,12 @@ def point():
         file.truncate()
         faulthandler.dump_traceback(file, all_threads=False)
         file.seek(0)
-        other = re.findall(r'^  File "(.*)", line (\d+|\?+) in (.*)$', file.read().decode(), re.M)
+        said = file.read().decode()
+        other = re.findall(r'^  File "(.*)", line (\d+|\?+) in (.*)$', said, re.M)
         other = [[name, path, int(line.replace("?", "0"))] for path, line, name in other]
+        if "  <invalid frame>" in said: other.append(["<invalid frame>", "", 0])
         other[0][2] = POINT_LINE
-    notes.append([size, stack, other])
+    notes.append([size + MORE, stack, other])
     return block
 
 
