@@ -63,11 +63,12 @@ static void on_timed(void **prof, na_call_t call, uint64_t ticks, bool drawn) {
 }
 
 static void on_map(void **prof, na_map_call_t call, size_t bytes) {
+    /* First: the stack that is captured here may have a frame in what is gone. */
+    if (call == NA_MAP_MUNMAP || call == NA_MAP_MREMAP || call == NA_MAP_UNBRK)
+        na_python_unmapped();
     na_rthread_t *t = na_rthread_enter(prof);
     if (t == NULL) return;
     na_maps_count(t, call, bytes);
-    if (call == NA_MAP_MUNMAP || call == NA_MAP_MREMAP || call == NA_MAP_UNBRK)
-        na_python_unmapped();
     na_rthread_leave();
 }
 

@@ -72,6 +72,15 @@ for python in "${pythons[@]}"; do
         [ $name.$said = malloc.no ] || [ $name.$said = pymalloc.yes ] ||
             fail "$version: PYTHONMALLOC=$name: that small objects are not seen is said: $said"
     done
+    # Frames in memory that is unmapped while they are current.
+    for name in malloc pymalloc; do
+        rm -f "$work/u.nprof"*
+        objects=$name profiled sites "$work/u.nprof" "$python" "$here/script_stack.py" ||
+            fail "$version: PYTHONMALLOC=$name: a program fails that gives back its stack of frames"
+        "$dump" check "$work/u.nprof" >/dev/null || fail "$version: script_stack.py: the profile is damaged"
+        "$dump" source "$work/u.nprof" --csv --top 0 | has 'script_stack.py,9$' ||
+            fail "$version: script_stack.py: a line is missing"
+    done
     for export in folded pprof speedscope json html; do
         "$dump" $export "$work/s.nprof" -o "$work/out.$export" || fail "$version: export $export fails"
     done
