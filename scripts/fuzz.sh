@@ -7,8 +7,8 @@ usage() {
 usage: scripts/fuzz.sh [MINUTES [FUZZER...]]
 
   MINUTES     for each fuzzer, 10 if not given
-  FUZZER      reader, bombs, alloc, options, chain, policy; all of them if not given. bombs is the reader from
-              files that cost all that they may: thousands of times fewer inputs
+  FUZZER      reader, bombs, alloc, options, chain, policy, spe; all of them if not given. bombs is
+              the reader from files that cost all that they may: thousands of times fewer inputs
   BUILD       (environment) the build, default build/asan
   KEEP=1      (environment) inputs that reach new code are added to tests/fuzz/corpus
 
@@ -30,7 +30,7 @@ shift || true
     exit 2
 }
 fuzzers=("$@")
-[[ ${#fuzzers[@]} -gt 0 ]] || fuzzers=(reader bombs alloc options chain policy)
+[[ ${#fuzzers[@]} -gt 0 ]] || fuzzers=(reader bombs alloc options chain policy spe)
 start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${BUILD:-$PWD/build/asan}

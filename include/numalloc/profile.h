@@ -202,7 +202,7 @@ int numalloc_profile_point(numalloc_profile_t *profile, size_t index,
 /* How samples were taken, or why they could not be: every source that was considered, the best
  * first. Weights of sources with different units belong in no sum. */
 typedef struct numalloc_profile_access_source {
-    const char *name; /* "kmod-ibs", "perf-ibs", "pebs", "watch", "numa", "fault", ... */
+    const char *name; /* "kmod-ibs", "perf-ibs", "pebs", "spe", "watch", "numa", ... */
     const char *why;  /* not used: why not. Used: "", or a limitation */
     const char *unit; /* what a weight of 1 is: "op", "cycle", "load", "store", "access", ... */
     int32_t used;     /* 1: samples may have come from it */

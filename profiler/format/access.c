@@ -351,8 +351,9 @@ void na_access_free(na_access_t *a) {
 #define NAME_OF(names, i) ((i) < sizeof(names) / sizeof((names)[0]) ? (names)[i] : "?")
 
 const char *na_access_source_name(uint32_t source) {
-    static const char *const names[] = {"?",    "kmod-ibs", "perf-ibs",   "pebs",       "watch",
-                                        "numa", "fault",    "kmod-fault", "kmod-watch", "kmod-sim"};
+    static const char *const names[] = {"?",          "kmod-ibs", "perf-ibs", "pebs",
+                                        "watch",      "numa",     "fault",    "kmod-fault",
+                                        "kmod-watch", "kmod-sim", "spe"};
     return NAME_OF(names, source);
 }
 

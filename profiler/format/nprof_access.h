@@ -38,7 +38,8 @@ typedef enum na_nprof_source {
     NA_NPROF_SOURCE_KMOD_FAULT = 7,
     NA_NPROF_SOURCE_KMOD_WATCH = 8, /* one fixed address, by the module */
     NA_NPROF_SOURCE_KMOD_SIM = 9,   /* made up: tests */
-    NA_NPROF_SOURCE_KINDS = 10,
+    NA_NPROF_SOURCE_SPE = 10,       /* Arm: loads and stores */
+    NA_NPROF_SOURCE_KINDS = 11,
 } na_nprof_source_t;
 
 /* What weights count. Weights of different units belong in no sum. */

@@ -497,6 +497,17 @@ static void test_seccomp(void) {
     expect_of(user, "fault", "fault", (condition_t){.contained = true}, why);
 }
 
+/* Where there is none, one line says so. */
+static void test_spe(void) {
+#if defined(__aarch64__)
+    const char *why = "the processor has no SPE";
+    if (access("/sys/bus/event_source/devices/arm_spe_0/type", R_OK) == 0) why = NULL;
+#else
+    const char *why = "the processor is not Arm's";
+#endif
+    expect_of("SPE", "spe", "spe", (condition_t){0}, why);
+}
+
 static void test_paranoid(void) {
     int fd = open("/proc/sys/kernel/perf_event_paranoid", O_RDWR);
     REQUIRE(fd >= 0);
@@ -646,6 +657,8 @@ int main(int argc, char **argv) {
         test_fork();
     else if (strcmp(test, "seccomp") == 0)
         test_seccomp();
+    else if (strcmp(test, "spe") == 0)
+        test_spe();
     else if (strcmp(test, "paranoid") == 0)
         test_paranoid();
     else

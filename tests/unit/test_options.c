@@ -197,13 +197,15 @@ Test(options, profile) {
     INIT("NUMALLOC_PROFILE=SITES");
     expect_quiet();
     cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "sites");
+    INIT("NUMALLOC_PROFILE=sites,access=SPE");
+    cr_assert_eq(na_option(NA_OPT_ACCESS), 5, "spe");
     INIT("NUMALLOC_PROFILE=sites,access");
     cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "sites");
     cr_assert_eq(na_option(NA_OPT_ACCESS), 1, "auto");
     INIT("NUMALLOC_PROFILE=Trace,Access=Watch", "NUMALLOC_ACCESS_PERIOD=5000");
     expect_quiet();
     cr_assert_str_eq(na_option_text(NA_OPT_PROFILE), "trace");
-    cr_assert_eq(na_option(NA_OPT_ACCESS), 5, "watch");
+    cr_assert_eq(na_option(NA_OPT_ACCESS), 6, "watch");
     cr_assert_eq(na_option(NA_OPT_ACCESS_PERIOD), 5000);
     cr_assert_eq(na_option(NA_OPT_ACCESS_COST), 3);
     static const char *const wrong[] = {"NUMALLOC_PROFILE=sites,access=magic",

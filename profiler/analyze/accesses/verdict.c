@@ -18,6 +18,7 @@ uint32_t na_source_evidence(const na_flows_t *set, uint32_t source) {
     switch (s->source) {
     case NA_NPROF_SOURCE_KMOD_IBS:
     case NA_NPROF_SOURCE_PERF_IBS:
+    case NA_NPROF_SOURCE_SPE:
     case NA_NPROF_SOURCE_WATCH:
         evidence |= NA_EVIDENCE_SHARES;
         break;

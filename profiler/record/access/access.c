@@ -14,7 +14,7 @@
 #include "profiler/record/access/access_priv.h"
 #include "profiler/record/events/rthreads.h"
 
-#define SOURCES   8
+#define SOURCES   9
 #define SLICE     100000u /* ns that this thread asks for at a time */
 #define PREFERRED (-10)   /* its nice value, where it may */
 
@@ -116,8 +116,9 @@ static void say_none(const char *reasons) {
 }
 
 static const char *name_of(const na_access_source_t *source) {
-    static const char names[][12] = {"",     "kmod-ibs", "perf-ibs",   "pebs",       "watch",
-                                     "numa", "fault",    "kmod-fault", "kmod-watch", "kmod-sim"};
+    static const char names[][12] = {"",           "kmod-ibs", "perf-ibs", "pebs",
+                                     "watch",      "numa",     "fault",    "kmod-fault",
+                                     "kmod-watch", "kmod-sim", "spe"};
     return names[source->kind];
 }
 
@@ -127,11 +128,12 @@ static void list_sources(void) {
     sources[0] = na_access_kmod();
     sources[1] = na_access_perf_ibs();
     sources[2] = na_access_pebs();
-    sources[3] = na_access_watch();
-    sources[4] = na_access_numa();
-    sources[5] = na_access_fault();
-    sources[6] = na_access_kmod_fault();
-    sources[7] = na_access_kmod_sim();
+    sources[3] = na_access_spe();
+    sources[4] = na_access_watch();
+    sources[5] = na_access_numa();
+    sources[6] = na_access_fault();
+    sources[7] = na_access_kmod_fault();
+    sources[8] = na_access_kmod_sim();
 }
 
 static void choose(void) {

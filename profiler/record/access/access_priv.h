@@ -45,8 +45,8 @@ typedef struct na_access_source {
 } na_access_source_t;
 
 na_access_source_t na_access_kmod(void), na_access_perf_ibs(void), na_access_pebs(void),
-    na_access_watch(void), na_access_numa(void), na_access_fault(void), na_access_kmod_fault(void),
-    na_access_kmod_sim(void);
+    na_access_spe(void), na_access_watch(void), na_access_numa(void), na_access_fault(void),
+    na_access_kmod_fault(void), na_access_kmod_sim(void);
 
 /* The entry in the file of the source that is in use. */
 extern na_nprof_access_source_t *na_access_entry;

@@ -15,9 +15,10 @@
 na_perf_target_t na_perf_target[NA_PERF_TARGETS];
 uint32_t na_perf_count;
 
-static uint32_t ring_bytes; /* of the targets that are open */
+static uint32_t ring_bytes, aux_bytes; /* of the targets that are open */
 
 void na_perf_close(na_perf_target_t *t) {
+    if (t->aux != NULL) na_sys2(SYS_munmap, (long)t->aux, (long)aux_bytes);
     if (t->ring != NULL) na_sys2(SYS_munmap, (long)t->ring, (long)(ring_bytes + na_os_page));
     for (uint32_t i = t->events; i-- > 0;)
         na_sys1(SYS_close, t->fd[i]);
@@ -61,6 +62,23 @@ long na_perf_try(const na_perf_plan_t *plan) {
     return error;
 }
 
+static bool failed(long result) {
+    return result < 0 && result > -4096;
+}
+
+/* What the hardware writes needs a buffer of its own, behind the ring in the descriptor's offsets.
+ */
+static long map_aux(na_perf_target_t *t) {
+    t->ring->aux_offset = ring_bytes + na_os_page;
+    t->ring->aux_size = aux_bytes;
+    long aux = na_sys6(SYS_mmap, 0, (long)aux_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd[0],
+                       (long)t->ring->aux_offset);
+    if (failed(aux)) return aux;
+    t->aux = (const void *)aux;
+    na_sys3(SYS_madvise, aux, (long)aux_bytes, MADV_DONTFORK);
+    return na_sys3(SYS_ioctl, t->fd[0], PERF_EVENT_IOC_ENABLE, 0);
+}
+
 static long open_target(const na_perf_plan_t *plan, na_perf_target_t *t, uint32_t tid, long cpu) {
     t->tid = tid;
     t->seen = true;
@@ -76,11 +94,13 @@ static long open_target(const na_perf_plan_t *plan, na_perf_target_t *t, uint32_
         if (error == 0 && i == 0) {
             long ring = na_sys6(SYS_mmap, 0, (long)(ring_bytes + na_os_page),
                                 PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-            if (ring < 0 && ring > -4096)
+            if (failed(ring))
                 error = ring;
             else
                 t->ring = (struct perf_event_mmap_page *)ring;
-            if (error == 0) na_sys3(SYS_madvise, ring, (long)(ring_bytes + na_os_page), 10);
+            if (error == 0)
+                na_sys3(SYS_madvise, ring, (long)(ring_bytes + na_os_page), MADV_DONTFORK);
+            if (error == 0 && aux_bytes != 0) error = map_aux(t);
         } else if (error == 0) {
             error = na_sys3(SYS_ioctl, fd, PERF_EVENT_IOC_SET_OUTPUT, t->fd[0]);
         }
@@ -186,6 +206,7 @@ static void each_cpu(scan_t *s) {
 uint32_t na_perf_scan(const na_perf_plan_t *plan, na_perf_sample_fn_t each, long *error) {
     scan_t s = {.plan = plan, .own_tid = (uint32_t)na_sys0(SYS_gettid)};
     ring_bytes = plan->ring_bytes;
+    aux_bytes = plan->aux_bytes;
     if (plan->cpus) {
         each_cpu(&s);
     } else {
@@ -202,9 +223,17 @@ uint32_t na_perf_scan(const na_perf_plan_t *plan, na_perf_sample_fn_t each, long
     return s.refused;
 }
 
+uint32_t na_perf_open_count(void) {
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < na_perf_count; i++)
+        open += na_perf_target[i].events != 0;
+    return open;
+}
+
 long na_perf_open_self(const na_perf_plan_t *plan) {
     na_perf_close_all();
     ring_bytes = plan->ring_bytes;
+    aux_bytes = plan->aux_bytes;
     long error = open_target(plan, &na_perf_target[0], (uint32_t)na_sys0(SYS_gettid), -1);
     if (error == 0) na_perf_count = 1;
     return error;
@@ -232,7 +261,8 @@ uint64_t na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
             __builtin_memcpy(record, data + at, first);
             __builtin_memcpy((char *)record + first, data, size - first);
             const uint64_t *body = record + 1;
-            if (header.type == PERF_RECORD_SAMPLE || header.type == PERF_RECORD_SWITCH)
+            if (header.type == PERF_RECORD_SAMPLE || header.type == PERF_RECORD_SWITCH ||
+                header.type == PERF_RECORD_AUX)
                 each(t, &header, body, (uint32_t)(size / 8 - 1));
             else if (header.type == PERF_RECORD_LOST && size >= 24)
                 na_access_entry->lost += body[1];
@@ -246,6 +276,10 @@ uint64_t na_perf_drain(na_perf_target_t *t, na_perf_sample_fn_t each) {
     t->tail = head;
     __atomic_store_n(&t->ring->data_tail, head, __ATOMIC_RELEASE);
     return there;
+}
+
+void na_perf_aux_read(na_perf_target_t *t) {
+    __atomic_store_n(&t->ring->aux_tail, t->aux_tail, __ATOMIC_RELEASE);
 }
 
 /* ---- budgets ---- */

@@ -21,6 +21,8 @@ typedef struct na_perf_target {
     uint32_t budget[NA_PERF_EVENTS]; /* for the owner of the events */
     struct perf_event_mmap_page *ring;
     uint64_t tail;
+    const void *aux;   /* the buffer that the hardware writes; NULL: it has none */
+    uint64_t aux_tail; /* for the owner of the events, who tells the kernel (na_perf_aux_read) */
     bool seen;
     bool throttled; /* the kernel paused one of its events */
 } na_perf_target_t;
@@ -29,8 +31,11 @@ typedef struct na_perf_plan {
     struct perf_event_attr attr[NA_PERF_EVENTS];
     uint32_t events;
     uint32_t ring_bytes; /* of data: a power of two of pages */
-    uint32_t group;      /* so many of the first are one group, which the first leads; 0: none */
-    bool cpus;           /* of each CPU, all processes, instead of this process's threads */
+    uint32_t
+        aux_bytes;  /* the same, of a buffer for what the hardware writes; 0: it writes none. The
+                     * first event must be disabled: it is enabled when the buffer is there */
+    uint32_t group; /* so many of the first are one group, which the first leads; 0: none */
+    bool cpus;      /* of each CPU, all processes, instead of this process's threads */
     /* Called before a thread's events are opened, and after; NULL: nobody wants to know. */
     void (*before)(uint32_t tid);
     void (*after)(void);
@@ -41,7 +46,8 @@ extern NA_NEAR na_perf_target_t na_perf_target[NA_PERF_TARGETS];
 extern uint32_t na_perf_count; /* used ones lie below */
 
 /* What follows the header of a record: of a sample, or (header.type is PERF_RECORD_SWITCH) of a
- * thread that loses its CPU or gets one, where a plan asks for these. */
+ * thread that loses its CPU or gets one, where a plan asks for these, or (PERF_RECORD_AUX) of what
+ * the hardware wrote. */
 typedef void (*na_perf_sample_fn_t)(na_perf_target_t *target,
                                     const struct perf_event_header *header, const uint64_t *body,
                                     uint32_t words);
@@ -50,6 +56,8 @@ typedef void (*na_perf_sample_fn_t)(na_perf_target_t *target,
  * `each`. Returns how many threads have none because something was refused; *error (may be NULL): a
  * refusal, negative errno. */
 uint32_t na_perf_scan(const na_perf_plan_t *plan, na_perf_sample_fn_t each, long *error);
+/* Targets that have events now. */
+uint32_t na_perf_open_count(void);
 /* The next scan opens it anew. */
 void na_perf_close(na_perf_target_t *target);
 void na_perf_close_all(void);
@@ -69,6 +77,9 @@ bool na_perf_refills(const na_perf_plan_t *plan, uint32_t event);
 /* Calls `each` with every sample and switch. Counts what was lost and throttled in
  * na_access_entry. Returns how many bytes of the ring were in use. */
 uint64_t na_perf_drain(na_perf_target_t *target, na_perf_sample_fn_t each);
+
+/* The hardware's buffer was read up to aux_tail: there is room again. */
+void na_perf_aux_read(na_perf_target_t *target);
 
 /* Why perf_event_open refused, for people. */
 void na_perf_refusal(long error, char why[NA_WHY]);

@@ -231,7 +231,7 @@ static bool open_sampled(na_perf_sample_fn_t each, char why[NA_WHY]) {
     long error = na_perf_try(&plan);
     if (error == 0) {
         meet_threads(each, &error);
-        if (na_perf_count != 0) error = 0;
+        if (na_perf_open_count() != 0) error = 0;
     }
     if (error != 0) na_perf_refusal(error, why);
     if (error == 0 && frames == 0 && plan_without.ring_bytes < room) /* given up */

@@ -26,10 +26,11 @@ typedef enum na_trace_stacks {
 /* Where samples of accesses come from; in the order of the words of ACCESS, then of TEST_ACCESS. */
 typedef enum na_access_choice {
     NA_ACCESS_OFF,
-    NA_ACCESS_AUTO, /* the best that works of the next four */
+    NA_ACCESS_AUTO, /* the best that works of the next five */
     NA_ACCESS_KMOD,
     NA_ACCESS_IBS,
     NA_ACCESS_PEBS,
+    NA_ACCESS_SPE,
     NA_ACCESS_WATCH,
     NA_ACCESS_NUMA,
     NA_ACCESS_FAULT,
