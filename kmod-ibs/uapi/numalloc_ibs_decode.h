@@ -8,7 +8,9 @@
  *   - L2Miss, SwPf, OpMemWidth and TlbRefillLat exist from family 15h model 30h and 16h on;
  *   - DataSrc of family 10h-12h is the north bridge's: 1 local L3, 2 a cache, of whichever node
  * RmtNode says; with capability bit 11 (Zen 4) it has five bits and finer sources;
- *   - DATA2 is about loads only; nothing but TLB, address and type is valid for uncacheable memory;
+ *   - DATA2 is about loads only, and L2Miss is not promised for stores: of a store that missed the
+ *     first cache it is not known what answered;
+ *   - nothing but TLB, address and type is valid for uncacheable memory;
  *   - latency is that of a load that missed the first cache.
  * Errata: 717, 718 (15h 00h-1Fh: TLB bits of DATA3 stick), 1293 (19h 00h-0Fh: DATA2 and L2Miss are
  * wrong for software prefetches and loads without a miss buffer). CacheHitSt is wrong on 19h
@@ -190,12 +192,12 @@ static inline void na_ibs_decode_level(const struct na_ibs_cpu *cpu, const struc
         out->flags |= NA_IBS_F_LOCAL;
         return;
     }
+    if (!load) return;
     if (!untold && na_ibs_has_late_fields(cpu) && !(data3 & NA_IBS_D3_L2_MISS)) {
         out->level = NA_IBS_LEVEL_L2;
         out->flags |= NA_IBS_F_LOCAL;
         return;
     }
-    if (!load) return;
     if (!untold) {
         na_ibs_decode_source(cpu, regs->data2, out);
         if (out->level != NA_IBS_LEVEL_UNKNOWN) return;
@@ -363,6 +365,10 @@ static inline void na_ibs_decode_data_src(__u64 src, int amd, struct na_ibs_deco
         else if (lvl & PERF_MEM_LVL_UNC)
             out->level = NA_IBS_LEVEL_UNCACHED;
     }
+
+    /* It comes from L2Miss, which is not promised for stores. */
+    if (amd && out->op == NA_IBS_OP_WRITE && out->level == NA_IBS_LEVEL_L2)
+        out->level = NA_IBS_LEVEL_UNKNOWN;
 
     switch (out->level) {
     case NA_IBS_LEVEL_L1:

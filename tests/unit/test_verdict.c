@@ -563,6 +563,33 @@ Test(verdict, caches_do_not_count) {
     is(&m, NA_VERDICT_NOTHING);
 }
 
+/* What answered a store is not told, but that the first cache did not. What is only written is
+ * seen, and has writes. Of a load the same says nothing. */
+Test(verdict, stores_count) {
+    made_t m;
+    uint32_t block = made_one(&m);
+    m.op = NA_NPROF_OP_WRITE;
+    for (uint32_t i = 0; i < 1000; i++) {
+        m.level = i % 4 == 0 ? NA_NPROF_LEVEL_L1 : NA_NPROF_LEVEL_UNKNOWN;
+        made_touch(&m, block, 2, 1, 0);
+    }
+    na_verdict_t v = only(&m);
+    cr_assert_eq(v.kind, NA_VERDICT_REMOTE);
+    cr_assert_eq(v.measure.samples, 750);
+    cr_assert_float_eq(v.measure.stores, 1, 1e-9);
+
+    block = made_one(&m);
+    for (uint32_t i = 0; i < 1000; i++) {
+        m.op = i % 4 == 0 ? NA_NPROF_OP_READ : NA_NPROF_OP_WRITE;
+        m.level = i % 4 == 1 ? NA_NPROF_LEVEL_L2 : NA_NPROF_LEVEL_UNKNOWN;
+        if (i % 8 == 0) m.level = NA_NPROF_LEVEL_LOCAL_DRAM;
+        made_touch(&m, block, 2, 1, 0);
+    }
+    v = only(&m);
+    cr_assert_eq(v.measure.samples, 625);
+    cr_assert_float_eq(v.measure.stores, 0.8, 1e-9);
+}
+
 /* ---- what is judged ---- */
 
 Test(verdict, cost_threshold) {

@@ -186,6 +186,14 @@ static inline bool na_touch_is_dram(const na_touch_t *a) {
     return a->level >= NA_NPROF_LEVEL_LOCAL_DRAM && a->level <= NA_NPROF_LEVEL_CXL;
 }
 
+/* Does it count where only accesses that memory answered do? Sources that tell what answered a load
+ * say of a store no more than that the first cache missed (IBS, SPE). These count: or else what is
+ * only written would never be seen, and nothing would have writes. */
+static inline bool na_touch_may_be_dram(const na_touch_t *a) {
+    return na_touch_is_dram(a) ||
+           (a->op == NA_NPROF_OP_WRITE && a->level == NA_NPROF_LEVEL_UNKNOWN);
+}
+
 static inline bool na_touch_has_nodes(const na_touch_t *a) {
     return a->from >= 0 && a->home >= 0;
 }

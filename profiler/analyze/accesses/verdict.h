@@ -273,7 +273,7 @@ uint32_t na_measure_parts(const na_flows_t *set, const na_verdicts_t *verdicts, 
 
 /* Does this sample count? */
 static inline bool na_verdict_counts(const na_touch_t *a, uint32_t source, bool dram) {
-    return a->source == source && (!dram || na_touch_is_dram(a));
+    return a->source == source && (!dram || na_touch_may_be_dram(a));
 }
 
 /* Is it on this object of its group? */
