@@ -62,6 +62,8 @@ static na_status_t put_sources(const na_view_input_t *in) {
                 printf(", one for %s %ss", na_text_count(b, (double)s->period),
                        na_access_unit_name(s->unit));
             printf("; lost %s", na_text_count(a, (double)s->lost));
+            if (s->throttled != 0)
+                printf(", paused %s times", na_text_count(a, (double)s->throttled));
             printf(", unresolved %s%s", na_text_count(a, (double)s->unresolved),
                    s->why[0] != 0 ? "; " : "");
         } else {

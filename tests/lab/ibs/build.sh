@@ -69,4 +69,7 @@ if [[ ! -e out/build.ninja ]]; then
 fi
 nice -n 19 ninja -C out -j"$(nproc)" qemu-system-x86_64 >build.log 2>&1 ||
     die "the build failed: $(grep -m 1 'error:' build.log || tail -n 1 build.log)"
+# For Debian's QEMU, which takes plugins: a log of all accesses, to hold samples against.
+gcc -shared -fPIC -O2 -Wall -I"$source/include/qemu" "$here/matrix_plugin.c" -o out/matrix_plugin.so ||
+    die "matrix_plugin.c does not compile"
 echo "lab: QEMU with IBS is $(realpath "$program")"
