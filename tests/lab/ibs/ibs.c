@@ -57,7 +57,7 @@ enum {
 #define CTL_COUNT_OPS    BIT_ULL(19)
 #define CTL_MAX_EXT      (0x7full << 20) /* the period's bits 26:20 */
 #define CTL_COUNT_SHIFT  32
-#define PERIOD_MIN       0x90 /* less is reserved: nothing is tagged */
+#define PERIOD_MIN       0x90 /* less is reserved, and taken for this: Linux 6.1 begins with it */
 
 /* IbsOpData */
 #define DATA_TAG_TO_RET_SHIFT 16
@@ -137,11 +137,13 @@ static uint64_t count_mask(CPUX86State *env) {
 
 /* IbsOpMaxCnt, in ops. */
 static uint32_t period(const IBSState *ibs) {
-    return (ibs->op_ctl & CTL_MAX) << 4 | (ibs->op_ctl & CTL_MAX_EXT);
+    uint32_t ops = (ibs->op_ctl & CTL_MAX) << 4 | (ibs->op_ctl & CTL_MAX_EXT);
+
+    return ops > 0 && ops < PERIOD_MIN ? PERIOD_MIN : ops;
 }
 
 static bool counting(const IBSState *ibs) {
-    return (ibs->op_ctl & CTL_ENABLE) && !(ibs->op_ctl & CTL_VALID) && period(ibs) >= PERIOD_MIN;
+    return (ibs->op_ctl & CTL_ENABLE) && !(ibs->op_ctl & CTL_VALID) && period(ibs) > 0;
 }
 
 /* The count goes on from what IbsOpCtl has, up to the period. The flag of the blocks to come is
