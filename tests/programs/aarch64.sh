@@ -52,8 +52,8 @@ done
 
 # The emulator has no Arm SPE: a line says so, and the program runs on.
 for page in 4096 65536; do
-    on "$page" NUMALLOC_PROFILE=sites,access=spe "NUMALLOC_PROFILE_FILE=$directory/spe.nprof" -- \
-        "$directory/handover" >"$directory/out" 2>&1 || fail "handover fails with access=spe: $(<"$directory/out")"
+    on "$page" NUMALLOC_PROFILE=sites NUMALLOC_ACCESS=spe "NUMALLOC_PROFILE_FILE=$directory/spe.nprof" -- \
+        "$directory/errno_rules" >"$directory/out" 2>&1 || fail "errno_rules fails with access=spe: $(<"$directory/out")"
     [[ $(grep -c 'numalloc: no accesses; spe: the processor has no SPE' "$directory/out") == 1 ]] ||
         fail "no line says why there are no accesses: $(<"$directory/out")"
 done
