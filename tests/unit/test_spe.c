@@ -338,6 +338,26 @@ Test(spe, latency_and_flags) {
     cr_expect_eq(raw.latency, 4095);
 }
 
+static int16_t node_of(uint64_t physical) {
+    return physical < 0x1000 ? 2 : NA_NPROF_NO_NODE;
+}
+
+Test(spe, where_it_lies) {
+    na_access_raw_t raw = {0};
+    na_spe_setup_t setup = arm;
+    na_spe_record_t r = access_of(0);
+    r.pa = 0x800;
+    setup.node_of = node_of;
+    cr_expect(na_spe_describe(&setup, &r, &raw));
+    cr_expect_eq(raw.home, NA_NPROF_NO_NODE); /* it has no physical address */
+    r.has |= NA_SPE_HAS_PA;
+    cr_expect(na_spe_describe(&setup, &r, &raw));
+    cr_expect_eq(raw.home, 2);
+    r.pa = 0x1000;
+    cr_expect(na_spe_describe(&setup, &r, &raw));
+    cr_expect_eq(raw.home, NA_NPROF_NO_NODE); /* to be asked for */
+}
+
 static uint8_t level(na_spe_sources_t sources, int64_t source, uint64_t events) {
     na_spe_setup_t setup = arm;
     na_spe_record_t r = access_of(0);

@@ -63,6 +63,12 @@ long na_access_number_in(const char *path);
 /* major * 1000 + minor of the running kernel. */
 unsigned na_access_kernel(void);
 
+/* ---- access_dir.c ---- */
+/* Calls `each` with the number of every entry of a directory that is `prefix` and a number. 0, or a
+ * negative errno: it cannot be opened. */
+long na_access_each_number(const char *path, const char *prefix,
+                           void (*each)(void *argument, uint32_t number), void *argument);
+
 /* ---- access_clock.c: CLOCK_MONOTONIC against the profile's clock ---- */
 void na_access_clock_start(void);
 /* A new pair of both clocks; more often than once in 100 ms. */

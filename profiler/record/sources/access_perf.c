@@ -137,7 +137,8 @@ typedef struct scan {
     uint32_t own_tid;
 } scan_t;
 
-static void meet_thread(scan_t *s, uint32_t tid) {
+static void meet_thread(void *scan, uint32_t tid) {
+    scan_t *s = scan;
     if (tid == 0 || tid == s->own_tid) return;
     na_perf_target_t *t = perf_target(tid);
     if (t != NULL) {
@@ -153,36 +154,11 @@ static void meet_thread(scan_t *s, uint32_t tid) {
     s->error = error;
 }
 
-struct entry { /* linux_dirent64 */
-    uint64_t inode;
-    int64_t offset;
-    uint16_t length;
-    uint8_t type;
-    char name[];
-};
-
 static void each_task(scan_t *s) {
-    static char buffer[8192];
-    long fd = na_sys4(SYS_openat, AT_FDCWD, (long)"/proc/self/task",
-                      O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0) {
-        s->error = fd;
-        s->refused++;
-        return;
-    }
-    for (;;) {
-        long n = na_sys3(SYS_getdents64, fd, (long)buffer, sizeof buffer);
-        if (n <= 0) break;
-        for (long at = 0; at < n;) {
-            const struct entry *e = (const struct entry *)(const void *)(buffer + at);
-            uint32_t tid = 0;
-            for (const char *p = e->name; *p >= '0' && *p <= '9'; p++)
-                tid = tid * 10 + (uint32_t)(*p - '0');
-            meet_thread(s, tid);
-            at += e->length;
-        }
-    }
-    na_sys1(SYS_close, fd);
+    long error = na_access_each_number("/proc/self/task", "", meet_thread, s);
+    if (error == 0) return;
+    s->error = error;
+    s->refused++;
 }
 
 static void each_cpu(scan_t *s) {

@@ -6,8 +6,9 @@
  *   is disabled. A thread that says nothing for a while is made to: disabled, and enabled again.
  * - An event whose buffer is full is disabled by the kernel, and enabled here when there is room.
  * - Where the processor cannot leave out what is neither load nor store, it is left out here.
- * - Neither physical addresses nor the thread's number are asked for: both need a privilege, and
- * the buffer is the thread's, and the page's node is asked for as for other sources.
+ * - Who may (CAP_PERFMON) has physical addresses, too: with them the page's node is known at the
+ *   time of the access. Others ask for it later, as with other sources.
+ * - The thread's number is not asked for: the buffer is the thread's.
  * - No minimum of latency: stores have none that says the same, so the share of writes would be
  *   wrong. */
 #include <errno.h>
@@ -16,6 +17,7 @@
 
 #include "profiler/record/sources/access_perf.h"
 #include "profiler/record/sources/access_sample.h"
+#include "profiler/record/sources/phys_nodes.h"
 #include "profiler/record/sources/spe_sample.h"
 
 #define PMU         "/sys/bus/event_source/devices/arm_spe_0/"
@@ -31,6 +33,7 @@
 
 /* The driver's bits of config. */
 #define TIMESTAMPS (UINT64_C(1) << 0)
+#define PHYSICAL   (UINT64_C(1) << 1)
 #define JITTER     (UINT64_C(1) << 16)
 #define LOADS      (UINT64_C(1) << 33)
 #define STORES     (UINT64_C(1) << 34)
@@ -190,6 +193,26 @@ static uint64_t period_of(uint64_t asked) {
     return (period + STEP - 1) / STEP * STEP;
 }
 
+/* With as much as the system allows and the processor has: 0 or negative errno. */
+static long try_events(void) {
+    struct perf_event_attr *attr = &plan.attr[0];
+    if (na_phys_nodes_start()) attr->config |= PHYSICAL;
+    long error = na_perf_try(&plan);
+    if (error == -EACCES && (attr->config & PHYSICAL) != 0) {
+        attr->config &= ~PHYSICAL;
+        error = na_perf_try(&plan);
+    }
+    if (error == -EOPNOTSUPP) { /* no filter by kind of operation */
+        attr->config &= ~(LOADS | STORES);
+        error = na_perf_try(&plan);
+    }
+    if (error == 0 && (attr->config & PHYSICAL) != 0) {
+        na_access_entry->flags |= NA_NPROF_ACCESS_HOME;
+        setup.node_of = na_phys_node;
+    }
+    return error;
+}
+
 static void refusal(long error, char why[NA_WHY]) {
     if (error == -EBUSY)
         na_access_why(why, "another program samples whole CPUs by SPE", NULL);
@@ -240,11 +263,7 @@ static bool start(uint64_t period, char why[NA_WHY]) {
     };
     na_access_entry->period = period;
     clock_start();
-    long error = na_perf_try(&plan);
-    if (error == -EOPNOTSUPP) { /* it has no such filter */
-        plan.attr[0].config &= ~(LOADS | STORES);
-        error = na_perf_try(&plan);
-    }
+    long error = try_events();
     if (error != 0) {
         refusal(error, why);
         return false;

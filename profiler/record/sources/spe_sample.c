@@ -126,6 +126,7 @@ bool na_spe_describe(const na_spe_setup_t *setup, const na_spe_record_t *r, na_a
     to->level = level_of(setup->sources, r);
     to->width = 0;
     to->home = NA_NPROF_NO_NODE;
+    if ((r->has & NA_SPE_HAS_PA) != 0 && setup->node_of != NULL) to->home = setup->node_of(r->pa);
     to->flags = 0;
     if (r->level != 0) to->flags |= NA_NPROF_SAMPLE_KERNEL;
     if ((r->events & NA_SPE_EVENT_TLB_WALK) != 0) to->flags |= NA_NPROF_SAMPLE_TLB_MISS;

@@ -30,6 +30,9 @@ typedef struct na_spe_setup {
     double weight;        /* operations from one sample to the next */
     /* The record's time (the system counter) as CLOCK_MONOTONIC; 0: it cannot be. */
     uint64_t (*mono_of)(uint64_t time);
+    /* The node of a physical address, where records have one (phys_nodes.h); NULL: they have none.
+     */
+    int16_t (*node_of)(uint64_t physical);
 } na_spe_setup_t;
 
 /* False: it is no access of the program's, or one that was not carried out. Into `to` goes what the
