@@ -174,6 +174,8 @@ Test(access_format, flipped_bytes) {
 Test(access_format, names_are_bounded) {
     cr_assert_str_eq(na_access_source_name(UINT32_MAX), "?");
     cr_assert_str_eq(na_access_source_name(NA_NPROF_SOURCE_KMOD_SIM), "kmod-sim");
+    cr_assert_str_eq(na_access_source_name(NA_NPROF_SOURCE_SPE), "spe");
+    cr_assert_str_eq(na_access_source_name(NA_NPROF_SOURCE_KINDS), "?");
     cr_assert_str_eq(na_access_unit_name(NA_NPROF_UNIT_KINDS), "?");
     cr_assert_str_eq(na_access_unit_name(NA_NPROF_UNIT_MADE_UP), "made up");
     cr_assert_str_eq(na_access_level_name(NA_NPROF_LEVELS), "?");

@@ -539,6 +539,17 @@ Test(verdict, what_a_source_does_not_give) {
     cr_assert(isnan(v.gain_latency));
 }
 
+/* Arm's tells all that IBS does. */
+Test(verdict, by_spe) {
+    made_t m;
+    handed_over(&m, 100, 1000, 0);
+    m.source = NA_NPROF_SOURCE_SPE;
+    is(&m, NA_VERDICT_REMOTE);
+    shared(&m, 1000, 500, false);
+    m.source = NA_NPROF_SOURCE_SPE;
+    is(&m, NA_VERDICT_WRITE_SHARED);
+}
+
 Test(verdict, known_nodes_threshold) {
     for (uint32_t known = 799; known <= 800; known++) {
         made_t m;
