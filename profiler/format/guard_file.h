@@ -113,7 +113,7 @@ typedef struct na_gf_record {
     uint8_t entry, release; /* na_entry_t, na_release_t (alloc/track/hooks.h) */
     uint8_t flags;
 } na_gf_record_t;
-_Static_assert(sizeof(na_gf_record_t) == 40, "8192 of them in 320 KiB");
+_Static_assert(sizeof(na_gf_record_t) == 40, "5120 of them in 200 KiB");
 
 typedef enum na_gf_kind {
     NA_GF_USE_AFTER_FREE = 1,

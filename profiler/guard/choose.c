@@ -36,6 +36,7 @@ enum {
     STEP_FIRST = 9 * 8, /* one in 512 */
     STEP_LEAST = 2 * 8, /* one in 4 */
     BURST = NA_GUARD_RATE / 3,
+    CANARY_BURST = 30,
     LARGE_STEP_FIRST = 4 * 8, /* one in 16 */
     LARGE_BURST = 4,
     PROBES = 8,
@@ -76,7 +77,7 @@ typedef struct bucket {
 #define TOKEN(rate) ((UINT64_C(1000) << 16) / (rate))
 static bucket_t small = {.token = TOKEN(NA_GUARD_RATE), .most = BURST};
 static bucket_t large = {.token = TOKEN(NA_GUARD_LARGE_RATE), .most = LARGE_BURST};
-static bucket_t canaries = {.token = TOKEN(NA_CANARY_RATE), .most = BURST};
+static bucket_t canaries = {.token = TOKEN(NA_CANARY_RATE), .most = CANARY_BURST};
 static bucket_t learns = {.token = TOKEN(NA_GUARD_LEARNS), .most = NA_GUARD_LEARNS / 10};
 
 void na_guard_choose_begin(void) {

@@ -12,12 +12,12 @@
 
 #define NA_GUARD_AREA       ((size_t)64 << 20) /* addresses; less where they are limited */
 #define NA_GUARD_AREA_LEAST ((size_t)2 << 20)
-#define NA_GUARD_RECORDS    8192u
+#define NA_GUARD_RECORDS    5120u
 #define NA_GUARD_NODES      6144u /* of a half */
 #define NA_GUARD_SITES      1024u /* a power of two */
 #define NA_GUARD_MODULES    256u
 #define NA_GUARD_ERRORS     32u
-#define NA_GUARD_LIVE       88u /* pages of live blocks, at most */
+#define NA_GUARD_LIVE       80u /* pages of live blocks, at most */
 /* Of blocks that are larger than NA_GUARD_SMALL, for which the program has pages in any case: live
  * pages, live blocks, and blocks a second. */
 #define NA_GUARD_LARGE_LIVE   512u
