@@ -176,7 +176,8 @@ int main(int argc, char **argv) {
     enum { THREADS = sizeof work / sizeof *work };
     pthread_t ids[THREADS];
     for (size_t i = 0; i < THREADS; i++)
-        REQUIRE(pthread_create(&ids[i], NULL, work[i], (void *)(uintptr_t)(i + 1)) == 0);
+        REQUIRE(pthread_create(&ids[i], NULL, work[i], (void *)(uintptr_t)(i + 1 + fill_seed())) ==
+                0);
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(ids[i], NULL);
     for (size_t i = 0; i < QUEUES; i++)

@@ -58,7 +58,7 @@ static void step(block_t *b, uint64_t *random) {
 }
 
 static void *work(void *argument) {
-    uint64_t random = (uint64_t)(uintptr_t)argument + 100;
+    uint64_t random = (uint64_t)(uintptr_t)argument + 100 + fill_seed();
     block_t blocks[BLOCKS];
     memset(blocks, 0, sizeof blocks);
     for (unsigned turn = 0; turn % 64 != 0 || proc_now_ms() < end_ms; turn++) {

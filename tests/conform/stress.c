@@ -63,7 +63,7 @@ static void resize(block_t *b, uint64_t *random) {
 }
 
 static void *work(void *argument) {
-    uint64_t random = (uint64_t)(uintptr_t)argument * 7919 + 1;
+    uint64_t random = (uint64_t)(uintptr_t)argument * 7919 + 1 + fill_seed();
     block_t held = {0};
     for (unsigned turn = 0; turn % 64 != 0 || proc_now_ms() < end_ms; turn++) {
         uint64_t r = fill_random(&random);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* A word at any address. (The programs are built with -fno-builtin, where memcpy is a call; under a
  * sanitizer, one into its runtime, for each word.) */
@@ -56,6 +57,13 @@ static inline uint64_t fill_random(uint64_t *state) {
     *state ^= *state << 25;
     *state ^= *state >> 27;
     return *state * UINT64_C(0x2545F4914F6CDD1D);
+}
+
+/* To be added to what a stream of random numbers begins with: other ones for each NA_TEST_SEED
+ * (scripts/soak.sh); 0 without it. */
+__attribute__((unused)) static uint64_t fill_seed(void) {
+    const char *text = getenv("NA_TEST_SEED");
+    return text != NULL ? strtoull(text, NULL, 10) << 20 : 0;
 }
 
 /* A size from 1 to 2^max_bits, each power of two equally likely. */
