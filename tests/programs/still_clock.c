@@ -1,6 +1,8 @@
 /* still_clock.c - preloaded behind the library: its clock stands still, or goes on by CLOCK_STEP_US
  * microseconds whenever it is read. What the library does by time is then the same in every run,
- * however slow the machine or the tool that watches it.
+ * however slow the machine or the tool that watches it. With CLOCK_SLOWER=N it goes on at
+ * an Nth of the speed of the program's processor time: under a tool that makes the program N times
+ * slower, as much happens by time as without it.
  *
  * The library reads the clock by the code that the kernel maps into the process (os_clock.c), and
  * finds that by getauxval. This hands it an image with a clock of our own. (Valgrind hides the
@@ -12,7 +14,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef __aarch64__
 #define SYMBOL "__kernel_clock_gettime"
@@ -38,11 +42,30 @@ static image_t image = {
     .names = "\0" SYMBOL,
 };
 
+static long number(const char *name) {
+    const char *text = getenv(name);
+    return text == NULL ? 0 : atol(text);
+}
+
+/* All clocks begin at the same time. It is the processor time that passes: how busy the machine is
+ * does not count. */
+static long slowed_us(long slower) {
+    static atomic_long first;
+    struct timespec now;
+    syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
+    long us = now.tv_sec * 1000000 + now.tv_nsec / 1000, none = 0;
+    atomic_compare_exchange_strong(&first, &none, us);
+    return 1000000000 + (us - first) / slower;
+}
+
 static int read_clock(clockid_t id, struct timespec *t) {
     static atomic_long readings;
-    const char *text = getenv("CLOCK_STEP_US");
-    long step = text == NULL ? 0 : atol(text);
-    long us = 1000000000 + step * atomic_fetch_add(&readings, 1);
+    static long step = -1, slower;
+    if (step < 0) {
+        slower = number("CLOCK_SLOWER");
+        step = number("CLOCK_STEP_US");
+    }
+    long us = slower > 0 ? slowed_us(slower) : 1000000000 + step * atomic_fetch_add(&readings, 1);
     (void)id;
     *t = (struct timespec){us / 1000000, us % 1000000 * 1000};
     return 0;
