@@ -302,16 +302,20 @@ static NA_NOINLINE void *move_and_free(void *fresh, void *block, size_t bytes, u
 
 NA_RACES_WITH_EMPTY static NA_NOINLINE void *move_slowly(void *block, size_t have, size_t size,
                                                          uint32_t tag) {
-    const na_span_t *span = na_span_by_page(block);
-    if (NA_UNLIKELY(span == NULL || !na_is_block_start(span, block))) {
-        na_misuse("realloc of", block);
-        return NULL;
-    }
     void *fresh = alloc_resized(have, size, NA_ENTRY_REALLOC);
     if (NA_UNLIKELY(fresh == NULL)) return NULL;
     memcpy(fresh, block, have < size ? have : size);
     na_free_tagged(block, tag, NA_RELEASE_REALLOC);
     return fresh;
+}
+
+/* It becomes a large one: there is time to look whether it begins there. */
+static NA_NOINLINE void *move_to_large(void *block, size_t have, size_t size, uint32_t tag) {
+    const na_span_t *span = na_span_by_page(block);
+    if (NA_LIKELY(span != NULL) && NA_LIKELY(na_is_block_start(span, block)))
+        return move_slowly(block, have, size, tag);
+    na_misuse("realloc of", block);
+    return NULL;
 }
 
 /* A block that the hot path can free is in its bin before it is copied, all but its first bytes,
@@ -323,7 +327,7 @@ NA_HOT void *move_small(void *block, size_t have, size_t size, uint32_t tag) {
     } __attribute__((may_alias)) first_t;
     _Static_assert(sizeof(first_t) == NA_CLASS_STEP, "the part that is copied by itself");
     size_t want = resized(have, size);
-    if (NA_UNLIKELY(want > NA_SMALL_MAX)) return move_slowly(block, have, size, tag);
+    if (NA_UNLIKELY(want > NA_SMALL_MAX)) return move_to_large(block, have, size, tag);
     void *fresh = na_pop(na_bin_for(want));
     if (NA_UNLIKELY(fresh == NULL)) return move_slowly(block, have, size, tag);
     size_t bytes = na_align_up(have < size ? have : size, NA_CLASS_STEP);

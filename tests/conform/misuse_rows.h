@@ -45,7 +45,7 @@ ROW("realloc of freed", resize_freed, EVERY, "NNNN c-NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN")
 ROW("  of freed, same size", resize_freed_same, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of block + 16", resize_interior, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  of block + 16", resize_interior, EVERY, "cNNN NNNN cNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
 ROW("  of stack", resize_stack, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
