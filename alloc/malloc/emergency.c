@@ -14,6 +14,7 @@
 #include "alloc/page/pageheap.h"
 #include "alloc/sys/os.h"
 #include "alloc/thread/attach.h"
+#include "alloc/track/misuse.h"
 #include "alloc/track/recording.h"
 #include "pagemap/pagemap.h"
 
@@ -125,7 +126,15 @@ NA_COLD void na_emergency_give(na_span_t *span, void *block) {
 
 /* --- deferred --- */
 
+/* No thread to tell a profile of it, but it is not live any more: else it would be taken for a
+ * leak. */
+static void end_record(na_span_t *span, void *block) {
+    na_record_t *record = na_record_of(span, block);
+    if (record != NULL && na_is_block_start(span, block)) na_record_set_epoch(record, 0);
+}
+
 NA_COLD void na_emergency_free(na_span_t *span, void *block) {
+    end_record(span, block);
     if (span->cls != 0 && atomic_load_explicit(&span->emergency, memory_order_relaxed) != 0)
         na_emergency_give(span, block);
     else if (span->cls == 0 && (uintptr_t)block == span->start)
