@@ -37,6 +37,7 @@ enum {
     STEP_LEAST = 2 * 8, /* one in 4 */
     BURST = NA_GUARD_RATE / 3,
     CANARY_BURST = 30,
+    LEARNS_FIRST = 64,        /* the stacks of a small program */
     LARGE_STEP_FIRST = 4 * 8, /* one in 16 */
     LARGE_BURST = 4,
     PROBES = 8,
@@ -86,7 +87,8 @@ void na_guard_choose_begin(void) {
     bool fixed = na_guards.each != 0;
     atomic_store(&na_sample_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : STEP_FIRST));
     atomic_store(&na_sample_large_step, (uint8_t)(fixed ? NA_SAMPLE_FIXED : LARGE_STEP_FIRST));
-    small.at = large.at = canaries.at = learns.at = (na_os_ms() + 1) << 16;
+    small.at = large.at = canaries.at = (na_os_ms() + 1) << 16;
+    learns.at = small.at - LEARNS_FIRST * learns.token;
 }
 
 /* A token from a bucket. */

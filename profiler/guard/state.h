@@ -25,7 +25,7 @@
 #define NA_GUARD_LARGE_RATE   5u
 #define NA_GUARD_CANARY       64u
 #define NA_GUARD_RATE         300u /* blocks guarded a second, where NUMALLOC_GUARD_EACH is not set */
-#define NA_GUARD_LEARNS       4000u /* code addresses a second whose rule the unwinder may learn */
+#define NA_GUARD_LEARNS       2500u /* code addresses a second whose rule the unwinder may learn */
 #define NA_GUARD_KNOWN        256u  /* sites of NUMALLOC_GUARD_SITES */
 
 /* Blocks between canaries (canaries.c). */
