@@ -40,6 +40,9 @@
  *           between two events is mostly the innermost instruction, and that has been met before.
  *   pairs   what a native stack and a Python one came to (stacks.c), with the thread's cell of it.
  *
+ * Where the chain has to be walked, a small table (`places`) says where in what was kept a frame
+ * may be. It is only a guess: what is found there is compared as any other.
+ *
  * A kept frame is read only when the frame inside of it, as it is now, leads there. Where nothing
  * has changed, as at nearly every event, what is done is in python_same.h.
  *
@@ -144,10 +147,11 @@ typedef struct na_py_pair {
     uint32_t node, cell;
 } na_py_pair_t;
 
-#define NA_PY_PAGES     128u
-#define NA_PY_TAIL_BITS 6
-#define NA_PY_PAIR_BITS 8
-#define NA_PY_NOWHERE   1u /* no address of anything, and of no page that has its place at [0] */
+#define NA_PY_PAGES      1024u
+#define NA_PY_PLACE_BITS 9
+#define NA_PY_TAIL_BITS  6
+#define NA_PY_PAIR_BITS  8
+#define NA_PY_NOWHERE    1u /* no address of anything, and of no page that has its place at [0] */
 typedef struct na_py_thread {
     _Alignas(64) na_py_frame_t *kept, *fresh; /* room for as many each */
     uint32_t count, room;
@@ -160,6 +164,7 @@ typedef struct na_py_thread {
     uintptr_t readable;           /* the innermost frame met last; NOWHERE: none */
     uintptr_t pages[NA_PY_PAGES]; /* that can be read, by their lowest bits; 0, at [0] NOWHERE: none
                                    */
+    uint16_t places[1u << NA_PY_PLACE_BITS];       /* in `kept`, by frame: where to look for it */
     na_py_frame_t tails[1u << NA_PY_TAIL_BITS][2]; /* frame 0: none */
     na_py_pair_t pairs[1u << NA_PY_PAIR_BITS];
     na_py_seen_t seen[1u << NA_PY_SEEN_BITS][NA_PY_SEEN];

@@ -7,7 +7,6 @@
 #include "profiler/record/unwind/umodules.h"
 
 #define ADDRESSES  (UINT64_C(1) << 47)
-#define LOOK_BACK  32 /* kept frames looked at for one that may be the same */
 #define STALE_MOST 8  /* kept frames further in than the chain is now */
 #define ROOT_PATH  0u /* the root's (tree.h) */
 
@@ -22,6 +21,13 @@ static NA_COLD void count(uint64_t *counter) {
 /* The kernel copies the mask before it finds that there is no such request. */
 static NA_COLD bool ask_kernel(uintptr_t page) {
     return na_sys4(SYS_rt_sigprocmask, -1, (long)(page << NA_PY_PAGE_BITS), 0, 8) == -EINVAL;
+}
+
+/* It lies in one page that is known to be readable. */
+NA_INLINE bool is_known(const na_py_thread_t *p, uintptr_t at, size_t bytes) {
+    uintptr_t page = at >> NA_PY_PAGE_BITS;
+    return NA_LIKELY(p->pages[page % NA_PY_PAGES] == page) &&
+           NA_LIKELY((at + bytes - 1) >> NA_PY_PAGE_BITS == page);
 }
 
 bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes) {
@@ -88,6 +94,30 @@ static uintptr_t innermost(na_py_thread_t *p) {
     return na_py_word(top + l->cframe_frame);
 }
 
+/* Where in the chain a frame with this address was kept last: what is found there has to be looked
+ * at. One that is not found is read anew. */
+NA_INLINE uint16_t *place_of(na_py_thread_t *p, uintptr_t frame) {
+    return &p->places[frame * UINT64_C(0x9e3779b97f4a7c15) >> (64 - NA_PY_PLACE_BITS)];
+}
+
+/* Its place in the chain, if that is not beyond `last`; -1: there is none. */
+NA_INLINE int32_t find_kept(na_py_thread_t *p, uintptr_t frame, int32_t last) {
+    int32_t i = *place_of(p, frame);
+    return i <= last && p->kept[i].frame == frame ? i : -1;
+}
+
+/* *to becomes what *from is. Most have no mark, which is half of a frame. */
+NA_INLINE void copy_frame(na_py_frame_t *to, const na_py_frame_t *from) {
+    if (from->mark.name != 0) {
+        *to = *from;
+        return;
+    }
+    enum { MARK = offsetof(na_py_frame_t, mark), REST = offsetof(na_py_frame_t, marks) };
+    __builtin_memcpy(to, from, MARK);
+    to->mark.name = 0;
+    __builtin_memcpy((char *)to + REST, (const char *)from + REST, sizeof *to - REST);
+}
+
 /* From the kept frame at `i` outwards, the first that is not as it was; -1: all are. */
 static int32_t first_changed(const na_py_thread_t *p, int32_t i) {
     const na_py_frame_t *kept = p->kept, *k = kept + i;
@@ -120,7 +150,9 @@ static void set_unit(na_py_frame_t *f) {
 /* Reads a frame. False: it is none. */
 static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     const na_py_layout_t *l = &na_py.layout;
-    if ((frame & 7) != 0 || !na_py_can_read(p, frame, l->frame_size)) return false;
+    if ((frame & 7) != 0 ||
+        (!is_known(p, frame, l->frame_size) && !na_py_can_read(p, frame, l->frame_size)))
+        return false;
     f->frame = frame;
     f->back = na_py_word(frame + l->frame_back);
     f->code = na_py_word(frame + l->frame_code) & ~(uintptr_t)l->code_tags;
@@ -141,7 +173,8 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
         }
         /* Its arguments are being set up: it is not a call yet. */
         if (owner != NA_PY_OWNER_GENERATOR) {
-            if (!na_py_can_read(p, f->code, l->code_start)) return false;
+            if (!is_known(p, f->code, l->code_start) && !na_py_can_read(p, f->code, l->code_start))
+                return false;
             int32_t first = *(const int32_t *)(f->code + l->code_traceable);
             if ((intptr_t)(f->instr - f->code - l->code_start) < 2 * (intptr_t)first) return true;
         }
@@ -222,7 +255,7 @@ static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
     while (tail < tails + 2 && (tail->frame != f->frame || tail->instr != f->instr))
         tail++;
     if (tail == tails + 2) tail = tails + p->replaced++ % 2;
-    *tail = *f;
+    copy_frame(tail, f);
     tail->place = base;
     tail->outer = base != 0 ? p->kept[base - 1].as_outer : 0;
 }
@@ -234,7 +267,8 @@ static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
     if (n > 1 || p->count > base + STALE_MOST) p->count = base;
     for (; n > 1; n--) {
         na_py_frame_t *outer = base != 0 ? &p->kept[base - 1] : NULL, *f = &p->kept[base];
-        *f = p->fresh[n - 1];
+        copy_frame(f, &p->fresh[n - 1]);
+        *place_of(p, f->frame) = (uint16_t)base;
         /* No room: what is outside stands for it. */
         if (NA_UNLIKELY(!name(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
         p->count = ++base;
@@ -252,10 +286,8 @@ static NA_NOINLINE uint32_t walk(na_rthread_t *t, uintptr_t frame) {
     int32_t last = (int32_t)p->count - 1, base = 0;
     bool cut = false;
     for (;;) {
-        int32_t i = last, least = last - LOOK_BACK;
-        while (i >= 0 && i > least && p->kept[i].frame != frame)
-            i--;
-        if (i >= 0 && NA_LIKELY(p->kept[i].frame == frame)) {
+        int32_t i = find_kept(p, frame, last);
+        if (i >= 0) {
             int32_t at = first_changed(p, i);
             if (at < 0) {
                 base = i + 1;
@@ -264,7 +296,7 @@ static NA_NOINLINE uint32_t walk(na_rthread_t *t, uintptr_t frame) {
             /* That one has changed; those inside of it have not, but for their nodes. */
             for (; i > at; i--) {
                 if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
-                p->fresh[n++] = p->kept[i];
+                copy_frame(&p->fresh[n++], &p->kept[i]);
             }
             frame = p->kept[at].frame;
             last = at - 1;
