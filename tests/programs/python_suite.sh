@@ -27,7 +27,7 @@ suite() { # NAME [VARIABLE=VALUE]...
     shift
     mkdir "$work/$name" "$work/$name.profiles"
     # shellcheck disable=SC2086 # a list
-    (cd "$work/$name" && exec env PYTHONMALLOC=malloc PYTHONHASHSEED=7 "$@" "$python" -m test -j2 --timeout 300 \
+    (cd "$work/$name" && exec env PYTHONMALLOC=malloc PYTHONHASHSEED=7 "$@" "$python" -m test -j2 --timeout 900 \
         --ignore test_pass_fds_redirected --ignore test_close_fds_when_max_fd_is_lowered \
         --tempdir "$work/$name" --junit-xml "$work/$name.xml" $tests) >"$work/$name.text" 2>&1 </dev/null || true
     [ -s "$work/$name.xml" ] || fail "the $name run wrote no results: $(tail -n 30 "$work/$name.text")"
