@@ -23,10 +23,22 @@ static uint32_t na_purge_doublings(const na_free_pages_t *s) {
     return many && s->cap_doublings > NA_MANY_DOUBLINGS ? NA_MANY_DOUBLINGS : s->cap_doublings;
 }
 
+/* Free dirty pages of the node's other store: one has what lies at home, one what its user touches
+ * first. A guess, without its lock. */
+NA_RACY static uint64_t na_purge_dirty_beside(const na_free_pages_t *s) {
+    size_t set = (size_t)(s - na_free_pages);
+    if (set == NA_NODE_ANY) return 0;
+    size_t other = set < NA_NODE_ANY ? NA_PAGES_FIRST_TOUCH(set) : set - NA_PAGES_FIRST_TOUCH(0);
+    return *(const volatile uint64_t *)&na_free_pages[other].dirty;
+}
+
 static uint64_t na_purge_cap_pages(const na_free_pages_t *s) {
     if (na_pressure_is_critical()) return NA_PRESSURE_CAP;
-    /* Of several nodes each has two stores, which share what there is on one node. */
-    uint64_t base = (NA_CAP_BASE << na_purge_doublings(s)) >> na_node_many;
+    uint64_t base = NA_CAP_BASE << na_purge_doublings(s);
+    if (na_node_many) { /* what one store may keep two do together, each a fourth in any case */
+        uint64_t beside = na_purge_dirty_beside(s);
+        base = beside < base / 4 * 3 ? base - beside : base / 4;
+    }
     return s->used / 8 > base ? s->used / 8 : base;
 }
 

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,8 +83,14 @@ Test(large_bins, what_is_freed_is_no_block) {
     NA_FN(free)(block);
     cr_assert_gt(kept(), 0);
     cr_assert_null(na_span_of(block));
-    cr_assert_eq(NA_FN(malloc_usable_size)(block), 0);
     cr_assert_eq(before - na_large_bytes(), MIB);
+}
+
+Test(large_bins, the_size_of_what_is_freed_is_asked_in_vain, .signal = SIGABRT) {
+    open_bins();
+    void *block = must_alloc(MIB);
+    NA_FN(free)(block);
+    NA_FN(malloc_usable_size)(block);
 }
 
 Test(large_bins, calloc_clears_what_was_used) {
