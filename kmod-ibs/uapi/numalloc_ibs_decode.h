@@ -176,7 +176,7 @@ static inline void na_ibs_decode_level(const struct na_ibs_cpu *cpu, const struc
     __u64 data3 = regs->data3;
     int load = (data3 & NA_IBS_D3_LD) != 0;
     /* DATA2 and L2Miss of these are wrong: nothing but the miss buffer is known. */
-    int untold = na_ibs_erratum_1293(cpu) && (data3 & (NA_IBS_D3_SW_PF | NA_IBS_D3_NO_MAB));
+    int untold = (data3 & (NA_IBS_D3_SW_PF | NA_IBS_D3_NO_MAB)) && na_ibs_erratum_1293(cpu);
 
     if (data3 & NA_IBS_D3_UC) {
         /* Zen 4's source 7 is still right. */
@@ -193,12 +193,12 @@ static inline void na_ibs_decode_level(const struct na_ibs_cpu *cpu, const struc
         return;
     }
     if (!load) return;
-    if (!untold && na_ibs_has_late_fields(cpu) && !(data3 & NA_IBS_D3_L2_MISS)) {
-        out->level = NA_IBS_LEVEL_L2;
-        out->flags |= NA_IBS_F_LOCAL;
-        return;
-    }
     if (!untold) {
+        if (na_ibs_has_late_fields(cpu) && !(data3 & NA_IBS_D3_L2_MISS)) {
+            out->level = NA_IBS_LEVEL_L2;
+            out->flags |= NA_IBS_F_LOCAL;
+            return;
+        }
         na_ibs_decode_source(cpu, regs->data2, out);
         if (out->level != NA_IBS_LEVEL_UNKNOWN) return;
     }
