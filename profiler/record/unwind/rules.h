@@ -70,32 +70,31 @@ NA_INLINE uint64_t na_rule_scramble(uintptr_t pc) {
     return pc * UINT64_C(0x5bd1e9955bd1e995);
 }
 
-/* The cached rule of an address below 2^47; 0: none. */
-NA_INLINE uint32_t na_rule_cached(uintptr_t pc) {
+/* The word of an address below 2^47 in a cache of so many sets; 0: none. */
+NA_INLINE uint64_t na_rule_word(const _Atomic uint64_t (*cache)[NA_RULE_WAYS], unsigned set_bits,
+                                uintptr_t pc) {
+    unsigned tag_bits = NA_RULE_PC_BITS - set_bits;
     uint64_t h = na_rule_scramble(pc);
-    const _Atomic uint64_t *set =
-        na_rule_cache[h << (64 - NA_RULE_PC_BITS) >> (64 - NA_RULE_SET_BITS)];
+    const _Atomic uint64_t *set = cache[h << (64 - NA_RULE_PC_BITS) >> (64 - set_bits)];
     for (unsigned i = 0; i < NA_RULE_WAYS; i++) {
         uint64_t e = atomic_load_explicit(&set[i], memory_order_relaxed);
-        if (NA_LIKELY((e >> 31 ^ h) << (64 - NA_RULE_TAG_BITS) == 0)) return (uint32_t)e << 1 >> 1;
+        if (NA_LIKELY((e >> (64 - tag_bits) ^ h) << (64 - tag_bits) == 0)) return e;
     }
     return 0;
 }
 
+/* The cached rule of such an address; 0: none. */
+NA_INLINE uint32_t na_rule_cached(uintptr_t pc) {
+    return (uint32_t)na_rule_word(na_rule_cache, NA_RULE_SET_BITS, pc) << 1 >> 1;
+}
+
 /* The same of the small cache. */
 NA_INLINE uint32_t na_rule_cached_few(uintptr_t pc) {
-    uint64_t h = na_rule_scramble(pc);
-    const _Atomic uint64_t *set =
-        na_rule_few[h << (64 - NA_RULE_PC_BITS) >> (64 - NA_RULE_FEW_SET_BITS)];
-    for (unsigned i = 0; i < NA_RULE_WAYS; i++) {
-        uint64_t e = atomic_load_explicit(&set[i], memory_order_relaxed);
-        if ((e >> NA_RULE_FEW_BITS ^ h) << (64 - NA_RULE_FEW_TAG_BITS) != 0) continue;
-        uint32_t rule = (uint32_t)e & ((1u << NA_RULE_FEW_BITS) - 1);
-        uint32_t slot = rule & NA_RULE_FEW_SLOT_MAX;
-        if (slot == NA_RULE_FEW_SLOT_MAX) slot = NA_RULE_SLOT_AT_RBP;
-        return rule >> NA_RULE_FEW_SLOT_BITS << NA_RULE_SLOT_BITS | slot;
-    }
-    return 0;
+    uint64_t e = na_rule_word(na_rule_few, NA_RULE_FEW_SET_BITS, pc);
+    uint32_t rule = (uint32_t)e & ((1u << NA_RULE_FEW_BITS) - 1);
+    uint32_t slot = rule & NA_RULE_FEW_SLOT_MAX;
+    if (slot == NA_RULE_FEW_SLOT_MAX) slot = NA_RULE_SLOT_AT_RBP;
+    return rule >> NA_RULE_FEW_SLOT_BITS << NA_RULE_SLOT_BITS | slot;
 }
 
 typedef enum na_rule_keep { NA_RULE_DROP, NA_RULE_KEEP, NA_RULE_KEEP_FEW } na_rule_keep_t;
