@@ -155,11 +155,14 @@ static void move(const found_t *block, uint64_t *used) {
         unsigned count = left < SLICE ? (unsigned)left : SLICE;
         int done = move_slice(at, count, block->node);
         refused = done < 0;
-        if (done > 0) pages += (uint64_t)done;
+        if (done > 0) {
+            pages += (uint64_t)done;
+            atomic_fetch_add_explicit(&moved_bytes, (uint64_t)done * na_os_page,
+                                      memory_order_relaxed);
+        }
         at += count * na_os_page;
         keep_share(used);
     }
-    atomic_fetch_add_explicit(&moved_bytes, pages * na_os_page, memory_order_relaxed);
     if (pages == 0 && !refused) return;
     if (m->start != block->start) *m = (moved_t){.start = block->start};
     uint64_t wait = m->times == 0 && !refused ? 0 : (uint64_t)WAIT_MS;
