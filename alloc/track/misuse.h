@@ -4,10 +4,12 @@
  * NUMALLOC_ABORT=0: then the bad call has no effect. Always found: a free of an address that lies
  * in no live block of ours (never given out, stack, static, a large block freed twice, a small
  * block whose span is gone); a free or realloc of the small block that the thread freed last of
- * its class. Found at once with NUMALLOC_CHECK=1, or where the free itself takes a slow path,
- * otherwise when one of the thread's next slow paths still has it among the blocks freed last, or
- * when the block goes to its span: a free of the middle of a block, a double free. Found with
- * NUMALLOC_CHECK=1 only: a sized free, or delete, of another size than was asked for. */
+ * its class, or malloc_usable_size of it or of a freed large one; realloc of the middle of a small
+ * block to a large one. Found at once with NUMALLOC_CHECK=1, or where the free itself takes a slow
+ * path, otherwise when one of the thread's next slow paths still has it among the blocks freed
+ * last, when a full bin of blocks from 2 KiB on is emptied, or when the block goes to its span: a
+ * free of the middle of a block, a double free. Found with NUMALLOC_CHECK=1 only: a sized free, or
+ * delete, of another size than was asked for. */
 #ifndef NUMALLOC_ALLOC_TRACK_MISUSE_H
 #define NUMALLOC_ALLOC_TRACK_MISUSE_H
 

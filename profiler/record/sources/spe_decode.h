@@ -1,7 +1,8 @@
 /* spe_decode.h - sample records of Arm's Statistical Profiling Extension (SPE), from the bytes that
- * the processor writes. After the Arm Architecture Reference Manual for A-profile, chapter
- * "Statistical Profiling Extension Sample Record Specification". Nothing here depends on the
- * processor that it runs on.
+ * the processor writes. They are specified in the Arm Architecture Reference Manual for A-profile,
+ * chapter "Statistical Profiling Extension Sample Record Specification". It was not at hand when
+ * this was written: the layout is held against perf's decoder (access.spe_perf), whose mistakes it
+ * may share. Nothing here depends on the processor that it runs on.
  *
  * A record is a run of packets in any order, the last of which is a timestamp or an end packet. A
  * packet is a header of one byte, or two, and a payload of 1, 2, 4 or 8 bytes, little endian:
