@@ -45,8 +45,9 @@ static bool seize(na_lock_t *lock) {
     return true;
 }
 
-/* ms 0: for ever. A fork before the call has its child free the lock, and one in the midst of
- * sleeping, too: the kernel goes on only where the word is what it was. */
+/* ms 0: for ever. A child that is made while its thread sleeps here wakes up: it has freed the lock
+ * (na_lock_after_fork_child), and the kernel goes on sleeping only while the word is what it was.
+ */
 static bool sleep_until_free(na_lock_t *lock, unsigned ms) {
     /* From here on take it as awaited only: this thread cannot know whether others sleep, and the
      * next unlock would leave them asleep. One needless wake-up is the price. */
@@ -87,7 +88,8 @@ static bool wait(na_lock_t *lock, unsigned ms) {
     }
     awaited_t me = {lock, innermost};
     innermost = &me;
-    /* Now, not before: a child that is made in between would find neither. */
+    /* In this order: a child that is made before the lock is noted as awaited can still seize it,
+     * one that is made later frees it. */
     bool taken = seize(lock) || sleep_until_free(lock, ms);
     innermost = me.outer;
     return taken;

@@ -45,8 +45,8 @@ bool na_lock_sleeps(uint32_t tag);
 /* In a child: whether what the calling thread is about to wait for is held by one that is not here.
  */
 extern bool (*na_lock_may_seize)(void);
-/* In a child, made by a signal handler that perhaps interrupted waiting: what the thread waits for
- * is free, for its holders are not here. */
+/* In a forked child. Frees the locks that the calling thread waits for, in code that the signal
+ * handler which forked has interrupted: their holders are not in the child. */
 void na_lock_after_fork_child(void);
 void na_lock_slow(na_lock_t *lock);
 /* Waits for so long at most; false: it is still held. */

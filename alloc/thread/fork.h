@@ -23,10 +23,11 @@
  * The thread itself, in malloc. A signal handler may fork where it interrupted a slow path, with
  * locks that others wait for behind their gates, and in the middle of a change. It waits for nobody
  * for long then. What it holds stays as it is in the child, where the interrupted code goes on;
- * locks that others hold are reset there. If somebody else was behind the gate all the same (or
- * another thread waits to fork out of a handler, its gate marked so), the child is LAME: nothing
- * that is shared is touched in it any more, the gate stays closed, and all threads are served by
- * emergency.h for as long as it lives. It uses more memory; it is sound. */
+ * locks that others hold are reset there, and so is what it waits for (lock.h). If somebody else
+ * was behind the gate all the same (or another thread waits to fork out of a handler, its gate
+ * marked so), the child is LAME: nothing that is shared is touched in it any more, the gate stays
+ * closed, and all threads are served by emergency.h for as long as it lives. It uses more memory;
+ * it is sound. */
 #ifndef NUMALLOC_ALLOC_THREAD_FORK_H
 #define NUMALLOC_ALLOC_THREAD_FORK_H
 

@@ -57,8 +57,8 @@ typedef enum filling { HALF_EMPTY, FULL, RUNNING_OVER } filling_t;
 
 /* Nearly as many are drawn as there are tokens for. A program that rests and then allocates much at
  * once makes the interval long, in a moment, and has to find its way back: by halves, while the
- * bucket runs over. Several threads may be here: what one of them
- * does to the interval may be lost. */
+ * bucket runs over. Several threads may be here: what one of them does to the interval may be lost.
+ */
 static void follow(_Atomic(uint8_t) *interval, int least, bool token, filling_t filling) {
     if (na_samples_bytes()) return; /* a profile draws */
     int step = atomic_load_explicit(interval, memory_order_relaxed), now = step;
