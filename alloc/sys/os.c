@@ -121,21 +121,23 @@ const char *na_os_getenv(const char *name) {
 
 /* --- memory --- */
 
-/* The kernel orders the unmapping of addresses before the mapping that gets them. ThreadSanitizer
- * sees neither. */
+/* ThreadSanitizer does not see what the kernel orders: the unmapping of addresses, by us or by the
+ * C library (the stack of a thread that is gone), comes before the mapping that gets them. Its own
+ * mmap forgets what was there. */
+static long map_pages(void *hint, size_t size, int protection, int flags, int fd) {
 #ifdef __SANITIZE_THREAD__
-static _Atomic(unsigned) unmapped;
-#define UNMAPPING() atomic_fetch_add_explicit(&unmapped, 1, memory_order_release)
-#define MAPPED()    atomic_load_explicit(&unmapped, memory_order_acquire)
+    int saved = errno;
+    void *start = mmap(hint, size, protection, flags, fd, 0);
+    long result = start == MAP_FAILED ? -errno : (long)start;
+    errno = saved;
+    return result;
 #else
-#define UNMAPPING() ((void)0)
-#define MAPPED()    ((void)0)
+    return na_syscall(SYS_mmap, (long)hint, (long)size, protection, flags, fd, 0);
 #endif
+}
 
 static void *map_memory(size_t size, int protection, int flags) {
-    long result =
-        na_syscall(SYS_mmap, 0, (long)size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-    MAPPED();
+    long result = map_pages(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1);
     return failed(result) ? NULL : (void *)result;
 }
 
@@ -164,8 +166,8 @@ void *na_os_reserve(size_t size, size_t alignment) {
 
 long na_os_reserve_exactly(void *start, size_t size) {
     enum { FIXED_NOREPLACE = 0x100000 }; /* newer than some C libraries' headers */
-    long result = na_syscall(SYS_mmap, (long)start, (long)size, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1, 0);
+    long result = map_pages(start, size, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1);
     if (failed(result)) return result;
     if (result == (long)start) return 0;
     na_os_unmap((void *)result, size); /* a kernel that takes no notice of the flag */
@@ -197,7 +199,6 @@ bool na_os_seal(void *start, size_t size) {
 }
 
 void na_os_unmap(void *start, size_t size) {
-    UNMAPPING();
     (void)na_syscall(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
 }
 
@@ -222,8 +223,8 @@ na_os_remap_t na_os_remap(void *start, size_t size, void *target, bool *fresh) {
     long result = na_syscall(SYS_mremap, (long)start, (long)size, (long)size,
                              MREMAP_MAYMOVE | MREMAP_FIXED | DONTUNMAP, (long)target, 0);
     if (!failed(result)) return NA_OS_REMAP_DONE;
-    long plug = na_syscall(SYS_mmap, (long)target, (long)size, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1, 0);
+    long plug = map_pages(target, size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1);
     if (plug == (long)target) {
         *fresh = true;
         return NA_OS_REMAP_REFUSED;
@@ -368,8 +369,7 @@ const void *na_os_map_file(const char *path, size_t *size) {
     long fd = na_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (fd < 0) return NULL;
     long bytes = na_syscall(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0, 0, 0);
-    long at = bytes > 0 ? na_syscall(SYS_mmap, 0, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : -1;
-    MAPPED();
+    long at = bytes > 0 ? map_pages(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, (int)fd) : -1;
     na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
     if (at < 0 && at > -4096) return NULL;
     *size = (size_t)bytes;
