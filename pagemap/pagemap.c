@@ -130,24 +130,41 @@ bool na_pagemap_prepare(uintptr_t start, size_t bytes) {
     return true;
 }
 
+/* Whether a block of the span begins in one of its pages. */
+static bool has_start(const na_span_t *span, uintptr_t page) {
+    uint64_t each = span->each, offset = page - span->start;
+    if (NA_LIKELY(each <= PAGE_BYTES)) return true;
+    uint64_t first = (offset + each - 1) / each;
+    return first < span->capacity && first * each < offset + PAGE_BYTES;
+}
+
+static void write_tags(const na_span_t *span, uint32_t tag) {
+    bool all = (tag & 0xffff) == 0;
+    for (uintptr_t at = span->start; at < span_end(span); at += PAGE_BYTES)
+        __atomic_store_n(&tag_leaf(at)->tag[(uint32_t)at >> PAGE_SHIFT],
+                         all || has_start(span, at) ? tag : 0, __ATOMIC_RELAXED);
+}
+
 bool na_pagemap_enter(na_span_t *span, uint32_t tag) {
     /* Whoever finds the span by an address that nobody gave him finds what is written in it. */
     atomic_thread_fence(memory_order_release);
-    if (write_entries(span->start, span_end(span), span, tag != 0, tag)) return true;
+    if (write_entries(span->start, span_end(span), span, tag != 0, tag)) {
+        if (NA_UNLIKELY(tag != 0 && span->each > PAGE_BYTES)) write_tags(span, tag);
+        return true;
+    }
     write_entries(span->start, span_end(span), NULL, tag != 0, 0);
     return false;
 }
 
 void na_pagemap_remove(const na_span_t *span) {
-    bool tagged = na_page_tag(span->start) != 0; /* all of its pages have the same */
+    bool tagged = na_page_tag(span->start) != 0; /* or none of its pages has one */
     write_entries(span->start, span_end(span), NULL, tagged, 0);
 }
 
 void na_pagemap_retag(const na_span_t *span, uint32_t tag) {
     /* What the new tag says is there (mixed.h): who acts on it reads behind an acquire fence. */
     atomic_thread_fence(memory_order_release);
-    for (uintptr_t at = span->start; at < span_end(span); at += PAGE_BYTES)
-        __atomic_store_n(&tag_leaf(at)->tag[(uint32_t)at >> PAGE_SHIFT], tag, __ATOMIC_RELAXED);
+    write_tags(span, tag);
 }
 
 na_span_t *na_span_of(const void *address) {

@@ -8,7 +8,9 @@
  *
  *   tag    {bin offset : 16 (low), owner : 16}   what free needs, in one load
  *          bin offset   of the class's bin in a thread cache (small.h); 0: take the slow path (the
- *                       page is not ours, large, or every free of it must be seen)
+ *                       page is not ours, large, or every free of it must be seen; or no block
+ *                       begins there, since they are longer than a page: who frees something there
+ *                       is wrong)
  *          owner        of the span; with a bin offset of 0: who opened a mixed one
  *                       (alloc/central/mixed.h)
  *
@@ -118,10 +120,12 @@ NA_INLINE na_span_t *na_span_by_page(const void *address) {
 /* Makes the leaves for a range, so that entering a span there cannot fail. False: no memory. */
 bool na_pagemap_prepare(uintptr_t start, size_t bytes);
 
-/* Enters a span under `tag`. False: no memory for a leaf. */
+/* Enters a span under `tag`. If that has a bin offset, only pages in which a block begins get it
+ * (by the span's `each` and `capacity`), and the others 0. False: no memory for a leaf. */
 bool na_pagemap_enter(na_span_t *span, uint32_t tag);
 void na_pagemap_remove(const na_span_t *span);
-/* Changes the tag of a small span's pages (profiles and strict checking turn them slow). */
+/* Changes the tag of a small span's pages in the same way (profiles and strict checking turn them
+ * slow). */
 void na_pagemap_retag(const na_span_t *span, uint32_t tag);
 
 #endif

@@ -74,7 +74,7 @@ static void *take_one(na_tcache_t *tcache, unsigned node, unsigned cls) {
     if (count > 1) {
         void *rest = *na_block_next(block);
         if (!na_transfer_put(node, cls, NA_OWNER_NONE, na_batch(rest, count - 1)))
-            na_central_give(node, cls, rest);
+            na_central_give(node, cls, rest, count - 1);
     }
     return block;
 }

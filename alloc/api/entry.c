@@ -130,7 +130,8 @@ static size_t usable(const na_span_t *span, const void *block) {
     return span->cls != 0 ? na_classes[na_class_in(span, block)].size : na_span_bytes(span);
 }
 
-/* NULL has no bytes, nor has what is no block of ours, as far as is known. */
+/* NULL has no bytes, nor has what is no block of ours, as far as is known. A small block that was
+ * freed has what it had, as other allocators say. */
 static NA_COLD size_t usable_otherwise(const na_span_t *span, const void *block) {
     static const char what[] = "malloc_usable_size of";
     if (block == NULL) return 0;
@@ -144,8 +145,9 @@ static NA_COLD size_t usable_otherwise(const na_span_t *span, const void *block)
         return live && span != NULL ? usable(span, block) : 0;
     }
     if (span != NULL || na_pageheap_node_of((uintptr_t)block) != NA_NO_NODE)
-        na_misuse(what, block); /* in our memory, where no block begins, or one that was freed */
-    return 0;
+        na_misuse_asked(what, block); /* where no block begins, or one that was freed */
+    return span != NULL && span->cls != 0 && na_is_block_start(span, block) ? usable(span, block)
+                                                                            : 0;
 }
 
 NA_RACES_WITH_EMPTY size_t NA_FN(malloc_usable_size)(void *block) {

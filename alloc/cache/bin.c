@@ -173,11 +173,18 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
     return blocks;
 }
 
+/* All blocks of the list are counted to have been handed out, but it goes on. */
+static NA_COLD void drop_rest(na_bin_t *bin) {
+    na_misuse_late(na_list_goes_on, bin->head);
+    bin->head = NULL;
+}
+
 /* Fills an empty bin: overflow batches, remote frees, transfer cache, spans, new ones if it is to
  * `grow`. False: the system refuses memory. */
 static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
+    if (NA_UNLIKELY(bin->head != NULL)) drop_rest(bin);
     adapt_cap(tcache, cls, false);
     na_young_reused(state, (uint16_t)(state->pushes - state->pushed));
     state->pushed = (uint16_t)state->pushes;
@@ -221,19 +228,20 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
     state->count += got;
 }
 
-size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list) {
-    if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list);
+size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t count) {
+    if (na_classes[cls].pooled) return na_central_give(tcache->node, cls, list, count);
     size_t released = 0;
     na_part_t part;
-    while (na_part_cut(&list, cls, &part))
+    while (na_part_cut(&list, &count, cls, &part))
         released += na_span_list_give(na_tcache_spans(tcache, cls), &part, cls);
     return released;
 }
 
 /* Blocks of a class lie at multiples of the power of two that its size is a multiple of, but for
  * those of mixed spans. So the lowest bits of all addresses together tell of one that was freed in
- * its middle: it would be handed out like that, again and again. Of the larger classes only, whose
- * bins hold few. (Of small blocks following the list takes a third of a wave's time.) */
+ * its middle: it would be handed out like that, again and again. And the list ends here, or a block
+ * is in it twice. Of the larger classes only, whose bins hold few. (Of small blocks following the
+ * list takes a third of a wave's time.) */
 static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
     uintptr_t size = na_classes[cls].size, all = 0;
     const void *block = bin->head;
@@ -241,7 +249,7 @@ static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
         all |= (uintptr_t)block;
         block = *(void *const *)block;
     }
-    return NA_UNLIKELY((all & ((size & -size) - 1)) != 0);
+    return NA_UNLIKELY((all & ((size & -size) - 1)) != 0) || NA_UNLIKELY(block != NULL);
 }
 
 /* A full bin becomes an overflow batch. */
@@ -249,7 +257,7 @@ static void overflow(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
     if (cls >= NA_CLASS_EXTENDED && lies_oddly(bin, state->count, cls))
-        na_bin_drop_interior(tcache, cls);
+        na_bin_look_over(tcache, cls);
     if (NA_UNLIKELY(bin->head == NULL)) return;
     na_batch_t batch = na_batch(bin->head, state->count);
     bin->head = NULL;
@@ -261,19 +269,21 @@ static void overflow(na_tcache_t *tcache, unsigned cls) {
 void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (bin->head != NULL) na_list_home(tcache, cls, bin->head);
+    if (NA_UNLIKELY(bin->head != NULL && state->count == 0)) drop_rest(bin);
+    if (state->count != 0) na_list_home(tcache, cls, bin->head, state->count);
     bin->head = NULL;
     state->count = 0;
     for (na_batch_t batch; (batch = na_overflow_take(tcache, cls)) != 0;)
-        na_list_home(tcache, cls, na_batch_first(batch));
+        na_batch_home(tcache, cls, batch);
 }
 
 NA_COLD void na_young_flush(na_tcache_t *tcache, unsigned cls) {
     if (!na_gate_enter(tcache)) return;
     void *list = tcache->bins[cls].head;
+    uint32_t count = tcache->states[cls].count;
     tcache->bins[cls].head = NULL;
     tcache->states[cls].count = 0;
-    na_list_home(tcache, cls, list);
+    na_list_home(tcache, cls, list, count);
     na_tcache_trim_spans(tcache, cls);
     na_gate_leave(tcache);
 }

@@ -8,6 +8,11 @@
  *   dry bin   <-  overflow batches, remote free list, transfer cache, span list, new span
  *   full bin  ->  an overflow batch (overflow.h)
  *
+ * The list of a bin, and of a batch, ends where its count says: its last block links to none. So
+ * whoever comes to an end looks: a bin that is counted dry has no block left, and a list that goes
+ * home has as many as were counted. A block that was freed twice, or written to, makes a list
+ * longer or shorter, mostly; that is reported then (misuse.h).
+ *
  * All by the thread that the cache belongs to, but for na_bin_count, _empty and _grant and
  * na_list_home, which are its holder's. */
 #ifndef NUMALLOC_ALLOC_CACHE_BIN_H
@@ -59,9 +64,12 @@ void na_bin_put(na_tcache_t *tcache, unsigned cls, void *block);
 /* Bin and overflow batches of a class go to the transfer cache or to their spans. Counted before,
  * granted after by the caller. Behind the gate. */
 void na_bin_empty(na_tcache_t *tcache, unsigned cls);
-/* Returns a list of blocks of a class to the spans they came from; the bytes of spans that went to
- * the page heap for it. Behind the gate. */
-size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list);
+/* Returns a list of `count` blocks of a class to the spans they came from; the bytes of spans that
+ * went to the page heap for it. Behind the gate. */
+size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t count);
+NA_INLINE size_t na_batch_home(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
+    return na_list_home(tcache, cls, na_batch_first(batch), na_batch_count(batch));
+}
 
 /* Of a bin that is counted, and has a block. */
 NA_INLINE void *na_bin_take(na_tcache_t *tcache, unsigned cls) {
@@ -133,8 +141,9 @@ NA_INLINE bool na_bin_extend_push(na_tcache_t *tcache, unsigned cls, void *block
  *
  * Most renewals find a bin that is neither dry nor full and have nothing to do but to count and to
  * grant. NA_QUICK of them in a row do no more than that, and look at the link that the next pop
- * will follow; the next one is complete: the clock, what is due, misuse. A quick renewal
- * that finds that it will not do has changed nothing. */
+ * will follow, and at the lowest bits of the block that is freed; the next one is complete: the
+ * clock, what is due, misuse. A quick renewal that finds that it will not do has changed nothing.
+ */
 
 /* A complete renewal comes: it counts as a slow path for each quick one before it as well. */
 NA_INLINE void na_bin_count_quick(na_tcache_t *tcache) {
@@ -203,7 +212,9 @@ NA_INLINE bool na_bin_quick_push(na_tcache_t *tcache, unsigned cls, void *block)
     if (!na_bin_may_be_quick(tcache)) return false;
     int32_t pops = state->granted_pop - bin->pop, pushes = state->granted_push;
     int32_t count = (int32_t)state->count + pushes - pops;
-    if (NA_UNLIKELY(count >= state->hold) || !na_bin_is_unsampled(state, pops)) return false;
+    if (NA_UNLIKELY(count >= state->hold) || !na_bin_is_unsampled(state, pops) ||
+        NA_UNLIKELY((uintptr_t)block % NA_CLASS_STEP != 0)) /* the middle of one */
+        return false;
     *na_block_next(block) = bin->head;
     if (NA_UNLIKELY(!na_bin_goes_on(block, cls, (uint32_t)count + 1))) return false;
     bin->head = block;

@@ -34,7 +34,7 @@ static void begin_list(na_tcache_t *tcache, na_heap_list_t *list, na_heap_t *hea
 static void end(na_tcache_t *tcache, na_heap_list_t *list) {
     na_heap_t *heap = list_heap(list);
     unsigned cls = list->key & ((1u << NA_HEAP_KEY_SHIFT) - 1);
-    if (list->count != 0 && na_heap_give(heap, cls, list->head)) {
+    if (list->count != 0 && na_heap_give(heap, cls, list->head, list->count)) {
         tcache->states[cls].pushes += list->count;
         if (heap->node != tcache->node) na_tcache_crossed(tcache, heap->node, cls, list->count);
     }

@@ -8,8 +8,9 @@
  * the clock (malloc/poll.h) also at the span of the newest. Reports what is wrong, and cuts the
  * list before it when the program is to go on. (Quick renewals look at the newest two: bin.h.) */
 void na_bin_inspect(na_tcache_t *tcache, unsigned cls);
-/* Reports what in a bin, which is counted, begins in the middle of a block, and takes it out. By
- * the span of each block. */
-NA_COLD void na_bin_drop_interior(na_tcache_t *tcache, unsigned cls);
+/* Reports what is wrong with a bin, which is counted: blocks that begin in the middle of one, which
+ * are taken out; one that is in the list twice, an end that is not where it should be: the list is
+ * cut there. By the span of each block. */
+NA_COLD void na_bin_look_over(na_tcache_t *tcache, unsigned cls);
 
 #endif

@@ -38,7 +38,7 @@ na_batch_t na_overflow_take(na_tcache_t *tcache, unsigned cls) {
 static void all_home(na_tcache_t *tcache) {
     for (unsigned cls = 1; cls < NA_CLASS_COUNT && tcache->overflow_bytes != 0; cls++)
         for (na_batch_t batch; (batch = na_overflow_take(tcache, cls)) != 0;)
-            na_list_home(tcache, cls, na_batch_first(batch));
+            na_batch_home(tcache, cls, batch);
 }
 
 /* All of it, and no more until the thread draws from its spans. */
@@ -93,7 +93,7 @@ static bool is_in_random_order(na_tcache_t *tcache, density_t density) {
 static bool is_costly(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     enum { PAGES_TO_BLOCKS = 4 };
     size_t bytes = batch_bytes(cls, batch);
-    return na_list_home(tcache, cls, na_batch_first(batch)) > PAGES_TO_BLOCKS * bytes;
+    return na_batch_home(tcache, cls, batch) > PAGES_TO_BLOCKS * bytes;
 }
 
 void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
@@ -102,14 +102,14 @@ void na_overflow(na_tcache_t *tcache, unsigned cls, na_batch_t batch) {
     bool from_others = pooled && state->pushes > state->pops;
     if (tcache->only_frees || from_others) {
         if (!pooled || !na_transfer_put(tcache->node, cls, tcache->id, batch))
-            na_list_home(tcache, cls, na_batch_first(batch));
+            na_batch_home(tcache, cls, batch);
         return;
     }
     density_t density = density_of(batch);
     if (is_in_random_order(tcache, density)) { /* while its blocks are in the cache */
         if (!pooled || !na_transfer_is_wanted(tcache->node, cls) ||
             !na_transfer_put(tcache->node, cls, tcache->id, batch))
-            na_list_home(tcache, cls, na_batch_first(batch));
+            na_batch_home(tcache, cls, batch);
         return;
     }
     if (density != DENSE && ++tcache->overflow_in_a_row == PROBE_EVERY) {
@@ -159,7 +159,7 @@ void na_overflow_scavenge(na_tcache_t *tcache) {
         for (unsigned cls = 1; cls < NA_CLASS_COUNT && tcache->overflow_bytes > rest; cls++) {
             if (tcache->states[cls].overflow == 0) continue;
             while (tcache->overflow_bytes > rest && tcache->states[cls].overflow != 0)
-                na_list_home(tcache, cls, na_batch_first(na_overflow_take(tcache, cls)));
+                na_batch_home(tcache, cls, na_overflow_take(tcache, cls));
             na_tcache_trim_spans(tcache, cls);
         }
     }
@@ -169,6 +169,6 @@ void na_overflow_scavenge(na_tcache_t *tcache) {
 void na_overflow_decay(na_tcache_t *tcache, unsigned cls) {
     na_bin_state_t *state = &tcache->states[cls];
     for (uint16_t idle = state->overflow_low; idle > 0; idle--)
-        na_list_home(tcache, cls, na_batch_first(na_overflow_take(tcache, cls)));
+        na_batch_home(tcache, cls, na_overflow_take(tcache, cls));
     state->overflow_low = state->overflow_batches;
 }

@@ -49,7 +49,7 @@ void na_remote_drain_class(na_tcache_t *tcache, unsigned cls) {
     na_batch_t batch = na_remote_take(tcache, cls);
     while (batch != 0) {
         na_batch_t next = *na_batch_next(batch);
-        na_list_home(tcache, cls, na_batch_first(batch));
+        na_batch_home(tcache, cls, batch);
         batch = next;
     }
 }
@@ -150,7 +150,7 @@ static void post(na_tcache_t *tcache, na_remote_batch_t *out) {
     if (owner < NA_OWNER_POOL)
         post_to_tcache(na_tcache_by_id(owner), cls, batch);
     else if (!na_transfer_put(home, cls, NA_OWNER_NONE, batch))
-        na_central_give(home, cls, na_batch_first(batch));
+        na_central_give(home, cls, na_batch_first(batch), na_batch_count(batch));
 }
 
 /* Many lists are short ones, so that all of them do not hold much. */

@@ -99,13 +99,13 @@ void *na_central_take(unsigned node, unsigned cls, uint32_t want, bool may_grow,
     return blocks;
 }
 
-size_t na_central_give(unsigned node, unsigned cls, void *list) {
+size_t na_central_give(unsigned node, unsigned cls, void *list, uint32_t count) {
     na_central_t *c = &centrals[node]->of[cls];
     na_part_t parts[GIVE_PARTS];
     unsigned n;
     size_t released = 0;
     do {
-        for (n = 0; n < GIVE_PARTS && na_part_cut(&list, cls, &parts[n]);)
+        for (n = 0; n < GIVE_PARTS && na_part_cut(&list, &count, cls, &parts[n]);)
             n++;
         na_lock(&c->lock);
         for (unsigned i = 0; i < n; i++)
@@ -160,7 +160,7 @@ static void empty_slot(unsigned node, unsigned cls, unsigned slot, na_batch_t ex
     if (expected != 0 &&
         atomic_compare_exchange_strong_explicit(&c->slots[slot], &expected, 0, memory_order_acquire,
                                                 memory_order_relaxed))
-        na_central_give(node, cls, na_batch_first(expected));
+        na_central_give(node, cls, na_batch_first(expected), na_batch_count(expected));
 }
 
 void na_transfer_decay(unsigned node) {

@@ -140,11 +140,11 @@ void *na_heap_take(na_heap_t *heap, unsigned cls, uint32_t want, uint32_t *got) 
     return blocks;
 }
 
-bool na_heap_give(na_heap_t *heap, unsigned cls, void *list) {
+bool na_heap_give(na_heap_t *heap, unsigned cls, void *list, uint32_t count) {
     na_part_t part;
     na_lock(&heap->lock);
     bool alive = atomic_load_explicit(&heap->alive, memory_order_relaxed);
-    while (alive && na_part_cut(&list, cls, &part)) {
+    while (alive && na_part_cut(&list, &count, cls, &part)) {
         heap->taken -= (uint64_t)part.count * na_classes[cls].size;
         na_span_list_give(heap->of[cls], &part, cls);
     }

@@ -12,6 +12,11 @@
 
 void (*na_span_fault)(const char *what, const void *block);
 
+const char na_list_goes_on[] =
+    "a block was freed twice, or written to after it was freed: its list goes on to";
+const char na_list_ends[] =
+    "a block was freed twice, or written to after it was freed: its list ends at";
+
 static uint32_t in_use(const na_span_t *span) {
     return (uint32_t)span->carved - span->free_count;
 }
@@ -175,42 +180,69 @@ static bool is_block_start(const na_span_t *span, const void *block) {
     return index < span->capacity && offset == (size_t)index * c->size;
 }
 
+/* The list of `left` blocks, of which `last` was the last that it had, does not end there. */
+static NA_COLD void say_end(void **list, uint32_t *left, const void *last) {
+    if (*left == 0)
+        na_span_fault(na_list_goes_on, *list);
+    else
+        na_span_fault(na_list_ends, last);
+    *list = NULL;
+    *left = 0;
+}
+
 /* The span of the first block that is fit to go home, dropping those before it that are not. */
-static na_span_t *first_span(void **list, unsigned cls) {
+static na_span_t *first_span(void **list, uint32_t *left, unsigned cls) {
+    const void *last = NULL;
     while (*list != NULL) {
         na_span_t *span = na_span_of(*list);
         if (NA_LIKELY(span != NULL) && na_is_mixed(span)) return span; /* na_mix_give looks */
         if (NA_UNLIKELY(span == NULL || span->cls != cls)) {
             na_span_fault("a freed block was written to, and now links to", *list);
             *list = NULL; /* nothing behind it can be found */
+            *left = 0;
             return NULL;
         }
         if (NA_LIKELY(is_block_start(span, *list))) return span;
         na_span_fault("free of", *list);
+        last = *list;
         *list = *na_block_next(*list);
+        if (--*left == 0 && *list != NULL) say_end(list, left, last);
     }
+    if (NA_UNLIKELY(*left != 0)) say_end(list, left, last);
     return NULL;
 }
 
-/* The part is longer than its span: its list is a circle. Keeps each block once, drops the rest. */
-static NA_COLD void cut_circle(na_part_t *part, void **list) {
+static uint64_t bit_of(uint32_t index) {
+    return UINT64_C(1) << index % 64;
+}
+
+/* The part is longer than what is left of its list, which is a circle or goes on where it should
+ * end. Keeps each block once, and drops the rest. */
+static NA_COLD void cut_circle(na_part_t *part, void **list, uint32_t *left) {
     uint64_t seen[NA_CAPACITY_MAX / 64] = {0};
     void *block = part->first;
+    uint32_t most = *left;
+    part->blocks = 0;
     for (part->count = 0;; part->count++) {
+        if (part->count == most) { /* no circle, or one of several spans */
+            *left = 0;
+            *list = block;
+            say_end(list, left, part->last);
+            *na_block_next(part->last) = NULL;
+            return;
+        }
         uint32_t index =
             na_block_index(&na_classes[part->span->cls], (uintptr_t)block - part->span->start);
         if (seen[index / 64] >> index % 64 & 1) break;
-        seen[index / 64] |= (uint64_t)1 << index % 64;
+        seen[index / 64] |= bit_of(index);
+        part->blocks |= bit_of(index);
         part->last = block;
         block = *na_block_next(block);
     }
     na_span_fault("double free of", block);
     *na_block_next(part->last) = NULL;
     *list = NULL;
-}
-
-static uint64_t bit_of(uint32_t index) {
-    return UINT64_C(1) << index % 64;
+    *left = 0;
 }
 
 na_part_t na_part_of_one(na_span_t *span, void *block) {
@@ -222,8 +254,15 @@ na_part_t na_part_of_one(na_span_t *span, void *block) {
                        .blocks = bit_of(na_block_index(&na_classes[span->cls], offset))};
 }
 
-bool na_part_cut(void **list, unsigned cls, na_part_t *part) {
-    na_span_t *span = first_span(list, cls);
+/* The part is off the list. */
+NA_INLINE bool is_cut(void **list, uint32_t *left, const na_part_t *part) {
+    *left -= part->count;
+    if (NA_UNLIKELY((*list == NULL) != (*left == 0))) say_end(list, left, part->last);
+    return true;
+}
+
+bool na_part_cut(void **list, uint32_t *left, unsigned cls, na_part_t *part) {
+    na_span_t *span = first_span(list, left, cls);
     if (span == NULL) return false;
     const na_class_t *c = &na_classes[cls];
     size_t bytes = (size_t)span->pages << NA_PAGE_SHIFT;
@@ -231,8 +270,9 @@ bool na_part_cut(void **list, unsigned cls, na_part_t *part) {
     *part = na_part_of_one(span, block);
     if (na_is_mixed(span)) {
         *list = *na_block_next(block);
-        return true;
+        return is_cut(list, left, part);
     }
+    const uint32_t most = *left; /* in a circle, too */
     for (;;) {
         void *next = *na_block_next(block);
         size_t offset = (uintptr_t)next - span->start;
@@ -240,12 +280,12 @@ bool na_part_cut(void **list, unsigned cls, na_part_t *part) {
         if (offset >= bytes || offset != (size_t)index * c->size) {
             part->last = block;
             *list = next;
-            return true;
+            return is_cut(list, left, part);
         }
         block = next;
         part->blocks |= bit_of(index);
-        if (NA_UNLIKELY(++part->count > span->capacity)) {
-            cut_circle(part, list);
+        if (NA_UNLIKELY(++part->count > most)) {
+            cut_circle(part, list, left);
             return true;
         }
     }

@@ -70,11 +70,16 @@ size_t na_span_list_give(na_span_list_t *spans, const na_part_t *part, unsigned 
 /* The part that a single block is. */
 na_part_t na_part_of_one(na_span_t *span, void *block);
 
-/* Cuts the first part off a list of free blocks of a class; false: the list is empty. What the
- * program did to the list by freeing wrongly is found here (a block that is no block's start, a
- * list that is a circle because a block is in it twice, or that was overwritten), reported
- * (na_span_fault), and kept from the span. */
-bool na_part_cut(void **list, unsigned cls, na_part_t *part);
+/* What is said of a list that does not end where its count says, with where it goes on; or with its
+ * last block. */
+extern const char na_list_goes_on[], na_list_ends[];
+
+/* Cuts the first part off a list of `left` free blocks of a class, which becomes as much shorter;
+ * false: the list is empty. What the program did to the list by freeing wrongly is found here (a
+ * block that is no block's start, a list that is a circle because a block is in it twice, that was
+ * overwritten, or that does not end where its count says), reported (na_span_fault), and kept from
+ * the span. */
+bool na_part_cut(void **list, uint32_t *left, unsigned cls, na_part_t *part);
 
 /* Opens the sparsest span to all classes, as one of the mixer (mixed.h); false: none is sparse. */
 bool na_span_list_open(na_span_list_t *spans, na_mixer_t *mixer);

@@ -86,7 +86,7 @@ static void *take_from_bin(na_tcache_t *tcache, unsigned cls, size_t requested, 
             na_defer_free(block);
             return NULL;
         }
-        na_list_home(tcache, cls, block);
+        na_list_home(tcache, cls, block, 1);
         na_gate_leave(tcache);
         if (!na_bin_fill(tcache, cls, true)) return NULL;
         block = na_bin_take(tcache, cls);

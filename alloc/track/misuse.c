@@ -68,7 +68,7 @@ void na_misuse_add_to_file(const na_text_t *t) {
     na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-static NA_COLD void say_misuse(const char *what, const void *address, bool late) {
+static NA_COLD void say_misuse(const char *what, const void *address, bool late, bool ends) {
     na_text_t t = {0};
     na_text_str(&t, "numalloc: ");
     na_text_str(&t, what);
@@ -80,15 +80,22 @@ static NA_COLD void say_misuse(const char *what, const void *address, bool late)
     na_text_str(&t, "\n");
     na_os_say(t.data, t.length);
     na_misuse_add_to_file(&t);
-    if (na_option(NA_OPT_ABORT)) na_os_abort();
+    if (ends && na_option(NA_OPT_ABORT)) na_os_abort();
 }
 
 void na_misuse(const char *what, const void *address) {
-    say_misuse(what, address, false);
+    say_misuse(what, address, false, true);
 }
 
 void na_misuse_late(const char *what, const void *address) {
-    say_misuse(what, address, true);
+    say_misuse(what, address, true, true);
+}
+
+void na_misuse_asked(const char *what, const void *address) {
+    static _Atomic(bool) said;
+    bool checked = na_strict || na_harden != 0;
+    if (checked || !atomic_exchange_explicit(&said, true, memory_order_relaxed))
+        say_misuse(what, address, false, checked);
 }
 
 bool na_sizes_blurred;

@@ -53,9 +53,9 @@ ROW("  of static", resize_static, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NN
     "NNNN NNNN NNNN")
 ROW("  of a mapping", resize_mapping, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN")
-ROW("usable size of freed", usable_size_freed, EVERY, "NNNN --NN NNNN", "NNNN NN-N NNNN",
+ROW("usable size of freed", usable_size_freed, EVERY, "WWWW --WW WWWW", "NNNN NN-N NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
-ROW("  of block + 16", usable_size_interior, EVERY, "NNNN NNNN NNNN", "NNNN NNNN NNNN",
+ROW("  of block + 16", usable_size_interior, EVERY, "WWWW WWWW WWWW", "NNNN NNNN NNNN",
     "NNNN NNNN NNNN", "NNNN NNNN NNNN")
 ROW("  of stack", usable_size_stack, ONE, "-... -... -...", "-... -... -...", "N... N... N...",
     "N... N... N...")
@@ -90,13 +90,13 @@ ROW("  by 8", under_8, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ---
     "**** **** ****")
 ROW("  by 16", under_16, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
     "**** **** ****")
-ROW("write after free, word 0", write_first_word, EVERY, "c--- c--- cc--", "c--- c--- cc--",
+ROW("write after free, word 0", write_first_word, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--",
     "nn-- nn-- nn--", "nnCC nnCC nnCC")
 ROW("  word 1", write_second_word, EVERY, "---- ---- ----", "---- ---- ----", "nn-- nn-- nn--",
     "nnCC nnCC nnCC")
 ROW("  word 3", write_later_word, EVERY, "---- ---- ----", "---- ---- ----", "---- ---- ----",
     "nnCC nnCC nnCC")
-ROW("  all", write_all, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-- nn-- nn--",
+ROW("  all", write_all, EVERY, "cn-- cn-- cc--", "cn-- cn-- cc--", "nn-- nn-- nn--",
     "nnCC nnCC nnCC")
 ROW("  zeros", write_zeros, EVERY, "c--- c--- cc--", "c--- c--- cc--", "nn-- nn-- nn--",
     "nnCC nnCC nnCC")

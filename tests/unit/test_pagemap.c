@@ -54,6 +54,34 @@ Test(pagemap, a_small_span_and_nothing_beside_it) {
     cr_assert_null(at(BASE + 5 * NA_PAGE_SIZE));
 }
 
+/* Blocks of two pages and a half: they begin in pages 0, 2, 5 and 7 of eight, which hold three
+ * whole ones and the tail. Bin offsets are what tags have in their low half. */
+Test(pagemap, pages_in_which_no_block_begins_have_no_tag) {
+    const uint32_t bin = 56 * 16 | 7 << 16, slow = 0, mixed = 9 << 16;
+    na_span_t *span = na_span_new();
+    cr_assert_not_null(span);
+    span->start = BASE + 40 * NA_PAGE_SIZE;
+    span->pages = 8;
+    span->cls = 56;
+    span->each = 5 * NA_PAGE_SIZE / 2;
+    span->capacity = 3;
+    cr_assert(na_pagemap_enter(span, bin));
+    for (int round = 0; round < 2; round++) {
+        for (uintptr_t page = 0; page < 8; page++) {
+            bool begins = page == 0 || page == 2 || page == 5;
+            cr_assert_eq(na_page_tag(span->start + page * NA_PAGE_SIZE), begins ? bin : 0);
+            cr_assert_eq(at(span->start + page * NA_PAGE_SIZE), span);
+        }
+        na_pagemap_retag(span, round == 0 ? slow : mixed);
+        for (uintptr_t page = 0; page < 8; page++)
+            cr_assert_eq(na_page_tag(span->start + page * NA_PAGE_SIZE), round == 0 ? slow : mixed);
+        na_pagemap_retag(span, bin);
+    }
+    na_pagemap_remove(span);
+    for (uintptr_t page = 0; page < 8; page++)
+        cr_assert_eq(na_page_tag(span->start + page * NA_PAGE_SIZE), 0);
+}
+
 /* Large spans of all shapes around hugepage boundaries, one across a leaf's end. */
 Test(pagemap, large_spans_resolve_on_every_page_and_leave_nothing) {
     const struct {

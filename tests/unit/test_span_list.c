@@ -168,7 +168,8 @@ Test(span_list, runs_are_cut_at_the_spans_edges) {
     uint32_t total = 0;
     na_part_t part;
     na_span_t *last = NULL;
-    while (na_part_cut(&list, cls, &part)) {
+    uint32_t left = got;
+    while (na_part_cut(&list, &left, cls, &part)) {
         cr_assert_neq(part.span, last);
         last = part.span;
         cr_assert(part.count >= 1 && part.count <= part.span->capacity);
@@ -176,6 +177,7 @@ Test(span_list, runs_are_cut_at_the_spans_edges) {
         na_span_list_give(&set, &part, cls);
     }
     cr_assert_eq(total, got);
+    cr_assert(list == NULL && left == 0);
     na_span_list_trim(&set);
     cr_assert_eq(set.count, 0);
 }
@@ -217,4 +219,74 @@ Test(span_list, a_block_comes_home_once) {
     give_one(&set, c);
     cr_assert_null(fault);
     na_span_fault = before;
+}
+
+/* A list that does not end where its count says is cut where it should have ended, and named. */
+static void cut_a_list(uint32_t more, const char *said) {
+    unsigned cls = na_class_of(144);
+    na_span_list_t set = {0};
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+    uint32_t got, total = 0;
+    void *list = na_span_list_take(&set, kind, 2u * na_classes[cls].capacity, true, &got);
+    void *last = list;
+    while (*na_block_next(last) != NULL)
+        last = *na_block_next(last);
+    uint32_t left = got + more;
+    void (*before)(const char *, const void *) = na_span_fault;
+    na_span_fault = take_fault;
+    fault = fault_what = NULL;
+    na_part_t part;
+    while (na_part_cut(&list, &left, cls, &part)) {
+        total += part.count;
+        na_span_list_give(&set, &part, cls);
+    }
+    na_span_fault = before;
+    cr_assert(list == NULL && left == 0);
+    cr_assert_not_null(fault_what);
+    cr_assert_str_eq(fault_what, said);
+    cr_assert_eq(total, more == 1 ? got : got + more);
+    if (more == 1) cr_assert_eq(fault, last);
+    check_lists(&set);
+}
+
+Test(span_list, a_list_that_is_too_short) {
+    cut_a_list(1, na_list_ends);
+}
+
+Test(span_list, a_list_that_is_too_long) {
+    cut_a_list((uint32_t)-1, na_list_goes_on);
+}
+
+/* Within one span, and over two of them. */
+static void cut_a_circle(uint32_t blocks, uint32_t to) {
+    unsigned cls = na_class_of(144);
+    na_span_list_t set = {0};
+    na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
+    uint32_t got, total = 0;
+    void *list = na_span_list_take(&set, kind, blocks, true, &got), *last = list, *again = list;
+    uint32_t left = got;
+    for (uint32_t i = 0; i < to; i++)
+        again = *na_block_next(again);
+    while (*na_block_next(last) != NULL)
+        last = *na_block_next(last);
+    *na_block_next(last) = again;
+    void (*before)(const char *, const void *) = na_span_fault;
+    na_span_fault = take_fault;
+    fault = fault_what = NULL;
+    na_part_t part;
+    while (na_part_cut(&list, &left, cls, &part)) {
+        total += part.count;
+        na_span_list_give(&set, &part, cls);
+    }
+    na_span_fault = before;
+    cr_assert(list == NULL && left == 0);
+    cr_assert_eq(total, got);
+    cr_assert_not_null(fault_what);
+    check_lists(&set);
+}
+
+Test(span_list, a_list_that_is_a_circle) {
+    cut_a_circle(8, 3);
+    cut_a_circle(8, 0);
+    cut_a_circle(2u * na_classes[na_class_of(144)].capacity, 5);
 }
