@@ -7,13 +7,22 @@
 #include "alloc/sys/os.h"
 #include "alloc/track/slack.h"
 
+size_t na_delay_share(void) {
+    return (na_harden > 1 ? NA_DELAY_ALL2 : NA_DELAY_ALL) / na_tcache_attached();
+}
+
+void na_delay_look(na_delay_t *delay) {
+    size_t most = na_harden > 1 ? NA_DELAY_BYTES2 : NA_DELAY_BYTES, share = na_delay_share();
+    delay->most = (uint32_t)(share < most ? share : most);
+}
+
 na_delay_t *na_delay_make(na_tcache_t *tcache) {
     uint32_t blocks = na_harden > 1 ? NA_DELAY_BLOCKS2 : NA_DELAY_BLOCKS;
     na_delay_t *delay =
         na_meta_alloc(sizeof *delay + blocks * sizeof delay->waits[0], NA_CACHE_LINE);
     if (delay == NULL) return NULL;
     delay->mask = blocks - 1;
-    delay->most = na_harden > 1 ? NA_DELAY_BYTES2 : NA_DELAY_BYTES;
+    na_delay_look(delay);
     tcache->delay = delay;
     return delay;
 }

@@ -6,6 +6,10 @@
  * leads to is nobody's for a while, and writes through it are found when the block leaves the queue
  * (links.h: its first words are signed while it waits).
  *
+ * A thread that frees and then sleeps keeps what is in its queue. So where there are many threads
+ * each may hold no more than its share of NA_DELAY_ALL, and a newest block that is larger than the
+ * share does not wait. A queue learns of its share when it has no room.
+ *
  * What waits has ended in all other ways: it is not live (pagemap/live.h), its record has ended.
  * Only what free does behind that is to come: malloc/hardened.c.
  *
@@ -27,6 +31,12 @@
 #define NA_DELAY_BLOCKS2 1024u
 #define NA_DELAY_BYTES2  (16u << 20)
 #define NA_DELAY_MOST    ((size_t)8 << 20) /* of one block: larger ones do not wait */
+/* In the queues of all threads. */
+#define NA_DELAY_ALL  ((size_t)64 << 20)
+#define NA_DELAY_ALL2 ((size_t)128 << 20)
+
+/* A thread's part of them. */
+size_t na_delay_share(void);
 
 /* `tag`: that of the block's bin, or NA_TAG_NONE: it is none that a bin may take unseen. */
 typedef struct na_delayed {
@@ -40,7 +50,7 @@ struct na_delay {
     uint32_t end;         /* number of the next block; they count on and on */
     uint32_t first;       /* none that waits has a lower one */
     uint32_t mask;        /* one less than there are places */
-    uint32_t most;        /* bytes */
+    uint32_t most;        /* bytes, as last looked at */
     na_delayed_t waits[]; /* by number, the rest is blank */
 };
 typedef struct na_delay na_delay_t;
@@ -65,6 +75,8 @@ NA_INLINE bool na_delay_has_no_room(const na_delay_t *delay, uint32_t bytes) {
 NA_INLINE bool na_delay_is_over(const na_delay_t *delay) {
     return NA_UNLIKELY(delay->bytes > delay->most);
 }
+/* How much may wait, by the threads that there are now. */
+void na_delay_look(na_delay_t *delay);
 /* The oldest; block NULL: there is none but the newest. */
 na_delayed_t na_delay_take(na_delay_t *delay);
 

@@ -227,7 +227,10 @@ NA_INLINE void go_on(na_tcache_t *tcache, na_delayed_t delayed) {
 
 static NA_NOINLINE void wait_otherwise(na_tcache_t *tcache, na_delayed_t delayed) {
     na_delay_t *delay = tcache->delay;
-    if (delay == NULL) delay = na_delay_make(tcache);
+    if (delay == NULL)
+        delay = na_delay_make(tcache);
+    else if (na_delay_has_no_room(delay, delayed.bytes))
+        na_delay_look(delay);
     if (delayed.tag != NA_TAG_NONE) na_link_set_waiting(delayed.block);
     if (delay != NULL) delayed = na_delay_put(delay, delayed);
     if (delayed.block != NULL) go_on(tcache, delayed);
@@ -258,7 +261,8 @@ static NA_NOINLINE void end_slowly(na_tcache_t *tcache, na_span_t *span, void *b
     if (!na_record_free(&tcache->track, span, block, bytes, how, moved_to)) return;
     /* A heap may end before the block goes on; who frees much may need it next. */
     bool sealed = na_harden > 1 && cls == 0 && span->dedicated && !na_span_is_heaps(span);
-    if (na_span_is_heaps(span) || bytes > NA_DELAY_MOST) {
+    if (na_span_is_heaps(span) || bytes > NA_DELAY_MOST ||
+        (cls == 0 && !sealed && bytes > na_delay_share())) {
         na_free_late(tcache, block);
         return;
     }
