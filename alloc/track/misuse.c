@@ -57,12 +57,14 @@ static void describe(na_text_t *t, const void *address) {
     na_text_u64(t, span->node);
 }
 
-/* Of several processes perhaps: each message is one write, at the end. */
+/* Of several processes perhaps: each message is one write, at the end. Nobody is waited for who
+ * does not read a pipe: the process is about to end. */
 void na_misuse_add_to_file(const na_text_t *t) {
     const char *name = na_option_text(NA_OPT_MISUSE_FILE);
     if (name == NULL || name[0] == '\0') return;
-    long fd = na_syscall(SYS_openat, AT_FDCWD, (long)(uintptr_t)name,
-                         O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644, 0, 0);
+    long fd =
+        na_syscall(SYS_openat, AT_FDCWD, (long)(uintptr_t)name,
+                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644, 0, 0);
     if (fd < 0) return;
     na_os_write((int)fd, t->data, t->length);
     na_syscall(SYS_close, fd, 0, 0, 0, 0, 0);

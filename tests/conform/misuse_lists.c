@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 static char in_data[64] __attribute__((aligned(64)));
 enum { MANY = 400 };
@@ -215,6 +216,24 @@ static void expect_ask(const char *setting, bool ends_it) {
               result.err);
 }
 
+/* --- a file for the line that nobody reads: the process ends all the same --- */
+
+static void expect_no_wait(void) {
+    char directory[] = "/tmp/misuse-XXXXXX", setting[128];
+    REQUIRE(mkdtemp(directory) != NULL);
+    snprintf(setting, sizeof setting, "NUMALLOC_MISUSE_FILE=%s/pipe", directory);
+    const char *path = strchr(setting, '=') + 1;
+    REQUIRE(mkfifo(path, 0600) == 0);
+    child_result_t result;
+    const char *const env[] = {setting, NULL};
+    child_run_self(&result, "middle-page", NULL, env, hurry, NULL);
+    CHECK_MSG(child_killed_by(&result, SIGABRT) &&
+                  strncmp(result.err, "numalloc: free of", 17) == 0,
+              "%s: status %#x, stderr: %s", setting, (unsigned)result.status, result.err);
+    unlink(path);
+    rmdir(directory);
+}
+
 int main(int argc, char **argv) {
     check_begin();
     if (argc > 1 && strcmp(argv[1], "ask") == 0) {
@@ -233,5 +252,6 @@ int main(int argc, char **argv) {
     expect_ask("NUMALLOC_ABORT=1", false);
     expect_ask("NUMALLOC_CHECK=1", true);
     expect_ask("NUMALLOC_HARDEN=1", true);
+    expect_no_wait();
     return check_status();
 }
