@@ -174,8 +174,8 @@ static void *draw(na_tcache_t *tcache, unsigned cls, uint32_t want, bool grow, u
 }
 
 /* All blocks of the list are counted to have been handed out, but it goes on. */
-static NA_COLD void drop_rest(na_bin_t *bin) {
-    na_misuse_late(na_list_goes_on, bin->head);
+static NA_COLD void drop_rest(na_bin_t *bin, unsigned cls) {
+    if (!na_list_is_one(cls, bin->head)) na_misuse_late(na_list_goes_on, bin->head);
     bin->head = NULL;
 }
 
@@ -184,7 +184,7 @@ static NA_COLD void drop_rest(na_bin_t *bin) {
 static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (NA_UNLIKELY(bin->head != NULL)) drop_rest(bin);
+    if (NA_UNLIKELY(bin->head != NULL)) drop_rest(bin, cls);
     adapt_cap(tcache, cls, false);
     na_young_reused(state, (uint16_t)(state->pushes - state->pushed));
     state->pushed = (uint16_t)state->pushes;
@@ -269,7 +269,7 @@ static void overflow(na_tcache_t *tcache, unsigned cls) {
 void na_bin_empty(na_tcache_t *tcache, unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    if (NA_UNLIKELY(bin->head != NULL && state->count == 0)) drop_rest(bin);
+    if (NA_UNLIKELY(bin->head != NULL && state->count == 0)) drop_rest(bin, cls);
     if (state->count != 0) na_list_home(tcache, cls, bin->head, state->count);
     bin->head = NULL;
     state->count = 0;

@@ -11,7 +11,8 @@
  * The list of a bin, and of a batch, ends where its count says: its last block links to none. So
  * whoever comes to an end looks: a bin that is counted dry has no block left, and a list that goes
  * home has as many as were counted. A block that was freed twice, or written to, makes a list
- * longer or shorter, mostly; that is reported then (misuse.h).
+ * longer or shorter, mostly; that is reported then (misuse.h), where it is by more than a signal
+ * handler may have interrupted (na_list_is_one).
  *
  * All by the thread that the cache belongs to, but for na_bin_count, _empty and _grant and
  * na_list_home, which are its holder's. */

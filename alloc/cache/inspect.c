@@ -61,7 +61,8 @@ void na_bin_look_over(na_tcache_t *tcache, unsigned cls) {
             *link = *na_block_next(block);
         }
     }
-    if (fault == NULL && *link != NULL) fault = na_list_goes_on;
+    if (fault != NULL && *link == NULL && left == 1) fault = NULL; /* na_list_is_one says why */
+    if (fault == NULL && *link != NULL && !na_list_is_one(cls, *link)) fault = na_list_goes_on;
     if (fault != NULL) na_misuse_late(fault, *link);
     *link = NULL; /* what lies behind cannot be trusted, and is lost */
     tcache->states[cls].count = kept;

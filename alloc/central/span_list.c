@@ -180,12 +180,18 @@ static bool is_block_start(const na_span_t *span, const void *block) {
     return index < span->capacity && offset == (size_t)index * c->size;
 }
 
+NA_COLD bool na_list_is_one(unsigned cls, const void *list) {
+    na_span_t *span = na_span_of(list);
+    return span != NULL && !na_is_mixed(span) && span->cls == cls && is_block_start(span, list) &&
+           *na_block_next((void *)(uintptr_t)list) == NULL;
+}
+
 /* The list of `left` blocks, of which `last` was the last that it had, does not end there. */
-static NA_COLD void say_end(void **list, uint32_t *left, const void *last) {
-    if (*left == 0)
-        na_span_fault(na_list_goes_on, *list);
-    else
+static NA_COLD void say_end(unsigned cls, void **list, uint32_t *left, const void *last) {
+    if (*left > 1)
         na_span_fault(na_list_ends, last);
+    else if (*left == 0 && !na_list_is_one(cls, *list))
+        na_span_fault(na_list_goes_on, *list);
     *list = NULL;
     *left = 0;
 }
@@ -206,9 +212,9 @@ static na_span_t *first_span(void **list, uint32_t *left, unsigned cls) {
         na_span_fault("free of", *list);
         last = *list;
         *list = *na_block_next(*list);
-        if (--*left == 0 && *list != NULL) say_end(list, left, last);
+        if (--*left == 0 && *list != NULL) say_end(cls, list, left, last);
     }
-    if (NA_UNLIKELY(*left != 0)) say_end(list, left, last);
+    if (NA_UNLIKELY(*left != 0)) say_end(cls, list, left, last);
     return NULL;
 }
 
@@ -227,7 +233,7 @@ static NA_COLD void cut_circle(na_part_t *part, void **list, uint32_t *left) {
         if (part->count == most) { /* no circle, or one of several spans */
             *left = 0;
             *list = block;
-            say_end(list, left, part->last);
+            say_end(part->span->cls, list, left, part->last);
             *na_block_next(part->last) = NULL;
             return;
         }
@@ -255,9 +261,9 @@ na_part_t na_part_of_one(na_span_t *span, void *block) {
 }
 
 /* The part is off the list. */
-NA_INLINE bool is_cut(void **list, uint32_t *left, const na_part_t *part) {
+NA_INLINE bool is_cut(unsigned cls, void **list, uint32_t *left, const na_part_t *part) {
     *left -= part->count;
-    if (NA_UNLIKELY((*list == NULL) != (*left == 0))) say_end(list, left, part->last);
+    if (NA_UNLIKELY((*list == NULL) != (*left == 0))) say_end(cls, list, left, part->last);
     return true;
 }
 
@@ -270,7 +276,7 @@ bool na_part_cut(void **list, uint32_t *left, unsigned cls, na_part_t *part) {
     *part = na_part_of_one(span, block);
     if (na_is_mixed(span)) {
         *list = *na_block_next(block);
-        return is_cut(list, left, part);
+        return is_cut(cls, list, left, part);
     }
     const uint32_t most = *left; /* in a circle, too */
     for (;;) {
@@ -280,7 +286,7 @@ bool na_part_cut(void **list, uint32_t *left, unsigned cls, na_part_t *part) {
         if (offset >= bytes || offset != (size_t)index * c->size) {
             part->last = block;
             *list = next;
-            return is_cut(list, left, part);
+            return is_cut(cls, list, left, part);
         }
         block = next;
         part->blocks |= bit_of(index);

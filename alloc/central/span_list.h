@@ -74,6 +74,12 @@ na_part_t na_part_of_one(na_span_t *span, void *block);
  * last block. */
 extern const char na_list_goes_on[], na_list_ends[];
 
+/* The rest of a list that should have ended is a single block of the class. malloc and free count a
+ * block in one instruction and take or put it in another; where a signal handler interrupts them
+ * between the two, and calls malloc, a list has one block more or less than is counted. So that is
+ * no fault: what is over is left out, and what is missing was never there. */
+bool na_list_is_one(unsigned cls, const void *list);
+
 /* Cuts the first part off a list of `left` free blocks of a class, which becomes as much shorter;
  * false: the list is empty. What the program did to the list by freeing wrongly is found here (a
  * block that is no block's start, a list that is a circle because a block is in it twice, that was

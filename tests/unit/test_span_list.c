@@ -221,8 +221,9 @@ Test(span_list, a_block_comes_home_once) {
     na_span_fault = before;
 }
 
-/* A list that does not end where its count says is cut where it should have ended, and named. */
-static void cut_a_list(uint32_t more, const char *said) {
+/* A list that does not end where its count says is cut where it should have ended, and named; but
+ * one block more or less than was counted is what a signal handler may see. */
+static void cut_a_list(int more, const char *said) {
     unsigned cls = na_class_of(144);
     na_span_list_t set = {0};
     na_span_kind_t kind = {.cls = (uint8_t)cls, .owner = 7};
@@ -231,7 +232,7 @@ static void cut_a_list(uint32_t more, const char *said) {
     void *last = list;
     while (*na_block_next(last) != NULL)
         last = *na_block_next(last);
-    uint32_t left = got + more;
+    uint32_t left = got + (uint32_t)more;
     void (*before)(const char *, const void *) = na_span_fault;
     na_span_fault = take_fault;
     fault = fault_what = NULL;
@@ -242,19 +243,25 @@ static void cut_a_list(uint32_t more, const char *said) {
     }
     na_span_fault = before;
     cr_assert(list == NULL && left == 0);
-    cr_assert_not_null(fault_what);
-    cr_assert_str_eq(fault_what, said);
-    cr_assert_eq(total, more == 1 ? got : got + more);
-    if (more == 1) cr_assert_eq(fault, last);
+    cr_assert_eq(total, more > 0 ? got : got + (uint32_t)more);
+    if (said == NULL) {
+        cr_assert_null(fault_what);
+    } else {
+        cr_assert_not_null(fault_what);
+        cr_assert_str_eq(fault_what, said);
+        if (more > 0) cr_assert_eq(fault, last);
+    }
     check_lists(&set);
 }
 
 Test(span_list, a_list_that_is_too_short) {
-    cut_a_list(1, na_list_ends);
+    cut_a_list(1, NULL);
+    cut_a_list(2, na_list_ends);
 }
 
 Test(span_list, a_list_that_is_too_long) {
-    cut_a_list((uint32_t)-1, na_list_goes_on);
+    cut_a_list(-1, NULL);
+    cut_a_list(-2, na_list_goes_on);
 }
 
 /* Within one span, and over two of them. */
