@@ -1,12 +1,24 @@
 #!/usr/bin/env python3
-"""python-cost.py LIBRARY [--python PYTHON] [--rounds N] [--small] - what it costs to see the memory of
-Python programs: tracemalloc, memray, heaptrack and this library, on the three programs of
+"""What it costs to see the memory of Python programs, on the three programs of
 tests/programs/python/cost_*.py.
 
-Each round runs each way once, one after the other; a figure is the time of a way over that of the
+    python-cost.py LIBRARY [--python PYTHON] [--rounds N] [--small]
+        tracemalloc, memray, heaptrack and this library, by time
+    python-cost.py --instructions [--python PYTHON] [--program NAME]... [--keep DIRECTORY]
+        what Python frames add to mode sites, in instructions; takes ten minutes
+
+By time: each round runs each way once, one after the other; a figure is the time of a way over that of the
 plain program in the same round: the median of all rounds and programs, and the least and most.
 `wall` is the clock's, `cpu` user and system time of the process and its children. Ways that are not
-there (memray, heaptrack) are left out, and said. Prints a table in Markdown. Takes a few minutes."""
+there (memray, heaptrack) are left out, and said. Takes a few minutes.
+
+In instructions: callgrind counts what a program executes for a smaller and for a larger size, all of
+its process; the difference of both is what so much work takes, so that the start does not count. The
+library is built for it (build/python-cost): callgrind puts mappings right behind each other, where a
+profile has no room to grow, so it reserves its room at once. The clock that the library sees goes on
+slower by as much as the program is slower under callgrind (tests/programs/still_clock.c).
+
+Both print a table in Markdown."""
 import argparse
 import os
 import shutil
@@ -17,7 +29,10 @@ import tempfile
 import time
 
 SIZES = {"json": 1200, "ast": 120, "html": 3000}
+COUNTED = {"json": (150, 450), "html": (150, 450), "ast": (6, 18)}
+SLOWER = 60  # so many times, about, a program is under callgrind
 here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.dirname(here)
 
 
 def ways(python, library, work):
@@ -70,15 +85,68 @@ def run(env, command, work):
     return wall, after.children_user + after.children_system - before.children_user - before.children_system
 
 
+def must(command, **more):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode != 0:
+        sys.exit("%s: %s" % (" ".join(command), done.stdout[-2000:]))
+
+
+def built(work):
+    """The library that reserves its room at once, and the clock that is preloaded behind it."""
+    build, clock = os.path.join(root, "build/python-cost"), os.path.join(work, "clock.so")
+    must(["cmake", "--preset", "release", "-B", build, "-DNUMALLOC_TESTS=OFF",
+          "-DCMAKE_C_FLAGS=-DNA_WRITER_FIRST=0x4000000"], cwd=root)
+    must(["cmake", "--build", build, "--target", "numalloc", "numalloc-dump"], cwd=root)
+    must(["cc", "-std=gnu17", "-O2", "-fPIC", "-shared", "-o", clock,
+          os.path.join(root, "tests/programs/still_clock.c")])
+    return os.path.join(build, "libnumalloc.so"), clock
+
+
+def count(python, libraries, program, size, objects, frames, keep):
+    """Instructions of the whole process."""
+    with tempfile.TemporaryDirectory() as work:
+        env = {"LD_PRELOAD": ":".join(libraries), "CLOCK_SLOWER": str(SLOWER), "NUMALLOC_PROFILE": "sites",
+               "NUMALLOC_PROFILE_FILE": work + "/p.nprof", "PYTHONHASHSEED": "0"}
+        if objects: env["PYTHONMALLOC"] = "malloc"
+        if frames: env["NUMALLOC_PYTHON"] = "1"
+        out = work + "/out" if keep is None else os.path.join(
+            keep, "%s.%d.%s.%s" % (program, size, "malloc" if objects else "pymalloc", "frames" if frames else "native"))
+        must(["valgrind", "--tool=callgrind", "--soname-synonyms=somalloc=nouserintercepts", "--callgrind-out-file=" + out,
+              python, os.path.join(here, "../tests/programs/python/cost_%s.py" % program), str(size)],
+             env={**os.environ, **env})
+        must([os.path.join(root, "build/python-cost/numalloc-dump"), "check", work + "/p.nprof"])  # nothing was lost
+        with open(out) as file:
+            return next(int(line.split()[1]) for line in file if line.startswith(("summary:", "totals:")))
+
+
+def instructions(options):
+    print("| program | | `PYTHONMALLOC` | `sites` | with frames | |\n|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as work:
+        libraries = built(work)
+        for program in options.program or COUNTED:
+            for objects in True, False:
+                found = [[count(options.python, libraries, program, size, objects, frames, options.keep)
+                          for size in COUNTED[program]] for frames in (False, True)]
+                without, frames = (larger - smaller for smaller, larger in found)
+                print("| `%s`, %d and %d | | %s | %.1f | %.1f | %.2f times |" % (
+                    program, *COUNTED[program], "`malloc`" if objects else "not set",
+                    without / 1e6, frames / 1e6, frames / without), flush=True)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("library")
+    options.add_argument("library", nargs="?")
+    options.add_argument("--instructions", action="store_true")
+    options.add_argument("--program", action="append", choices=COUNTED)
+    options.add_argument("--keep", help="where callgrind's files go")
     options.add_argument("--python", default="/usr/bin/python3")
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--small", action="store_true", help="a tenth of the size")
     options = options.parse_args()
     for name in [n for n in os.environ if n.startswith(("NUMALLOC", "PYTHON", "LD_PRELOAD"))]:
         del os.environ[name]
+    if options.instructions: return instructions(options)
+    if options.library is None: sys.exit("which library?")
     with tempfile.TemporaryDirectory() as work:
         chosen = list(ways(options.python, os.path.abspath(options.library), work))
         ratios = {name: ([], []) for name, *_ in chosen}

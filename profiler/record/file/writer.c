@@ -285,6 +285,10 @@ static long extend_disk(uint64_t end) {
 static na_reserve_t file_space, own_space;
 
 #define SPACE_AHEAD_LEAST (UINT64_C(4) << 20)
+/* So much at once. (scripts/python-cost.py builds with more.) */
+#ifndef NA_WRITER_FIRST
+#define NA_WRITER_FIRST NA_RESERVE_UNIT
+#endif
 
 /* A forked child is better off without. It gets by with: it maps its own elsewhere. */
 static void not_for_children(void *unused, void *start, size_t bytes) {
@@ -350,7 +354,7 @@ static uint8_t *find_place(na_reserve_t *space, uint64_t want) {
     if (limit / 8 < want) want = limit / 8 < least ? least : limit / 8;
     for (; want >= least; want /= 4) {
         want &= ~(uint64_t)(NA_RESERVE_UNIT - 1);
-        if (!na_reserve_find(space, NA_RESERVE_UNIT, want)) continue;
+        if (!na_reserve_find(space, NA_WRITER_FIRST, want)) continue;
         not_for_children(NULL, (void *)space->start, space->reserved);
         space->not_in_children = true;
         na_reserve_join(space);

@@ -149,15 +149,15 @@ typedef struct na_py_pair {
 
 #define NA_PY_PAGES      1024u
 #define NA_PY_PLACE_BITS 9
-#define NA_PY_TAIL_BITS  6
-#define NA_PY_PAIR_BITS  8
+#define NA_PY_TAIL_BITS  7
+#define NA_PY_PAIR_BITS  10
 #define NA_PY_NOWHERE    1u /* no address of anything, and of no page that has its place at [0] */
 typedef struct na_py_thread {
-    _Alignas(64) na_py_frame_t *kept, *fresh; /* room for as many each */
+    /* Room for as many each. The one in front of the kept ones is never as it was: comparisons
+     * need not ask where they end. */
+    _Alignas(64) na_py_frame_t *kept, *fresh;
     uint32_t count, room;
-    const void *state; /* the thread's own, seen last; NOWHERE: none was */
-    uintptr_t top; /* what leads to the innermost frame: it could be read the last time; NOWHERE:
-                      not yet */
+    const void *state;            /* the thread's own, seen last; NOWHERE: none was */
     uint32_t unmapped;            /* na_py_unmapped, when what follows was found */
     uint32_t replaced;            /* so many tails */
     bool cut;                     /* the outermost kept frame is not the chain's */
@@ -187,6 +187,9 @@ uint32_t na_py_parts(const na_unwind_module_t *m, uintptr_t begin, uintptr_t end
 /* ---- python_walk.c ---- */
 /* The node of the calling thread's Python frames; NA_NPROF_ROOT: it has none. */
 uint32_t na_python_node(na_rthread_t *t);
+/* The same of those from `frame` outwards, the innermost one that na_python_same found nothing for
+ * at this event. */
+uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame);
 /* [at, at + bytes) can be read. */
 bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes);
 /* The program has unmapped something. */

@@ -27,15 +27,23 @@ NA_INLINE bool na_py_is_own(const na_py_thread_t *p, const void *current) {
                      na_thread_pointer());
 }
 
+/* This word lies on the thread's own stack, which stays readable. (What leads to the innermost
+ * frame does where the thread runs the interpreter, whoever made the state.) */
+NA_INLINE bool na_py_is_on_stack(const na_rthread_t *t, uintptr_t at) {
+    const na_unwind_thread_t *stack = &t->frames.stack;
+    return at - stack->lo < stack->size && (at & 7) == 0;
+}
+
 /* The innermost frame, if what leads to it is known to be readable; 0: not, or there is none. (Of
  * an interpreter that may be unloaded no state is kept: it is asked for each time.) */
-NA_INLINE uintptr_t na_py_innermost(const na_py_thread_t *p) {
+NA_INLINE uintptr_t na_py_innermost(const na_rthread_t *t) {
     const na_py_layout_t *l = &na_py.layout;
     const void *state = na_py.current_state();
-    if (NA_UNLIKELY(!na_py_is_own(p, state))) return 0;
+    if (NA_UNLIKELY(!na_py_is_own(t->python, state))) return 0;
     uintptr_t top = na_py_word((uintptr_t)state + l->thread_frame);
     if (l->cframe_frame == NA_PY_NONE) return top;
-    return NA_LIKELY(top == p->top) ? na_py_word(top + l->cframe_frame) : 0;
+    top += l->cframe_frame;
+    return NA_LIKELY(na_py_is_on_stack(t, top)) ? na_py_word(top) : 0;
 }
 
 /* Its instruction can be read. False for 0. */
@@ -104,10 +112,9 @@ NA_INLINE bool na_py_is_same(const na_py_frame_t *k, const na_py_how_t how, size
 
 /* From the kept frame `k` outwards, the first that is not as it was, but for its mark; the one
  * before the first: all are. */
-NA_INLINE const na_py_frame_t *na_py_changed(const na_py_frame_t *kept, const na_py_frame_t *k,
-                                             const na_py_how_t how) {
+NA_INLINE const na_py_frame_t *na_py_changed(const na_py_frame_t *k, const na_py_how_t how) {
     const size_t linked_at = na_py.layout.frame_linked, instr_at = na_py.layout.frame_instr;
-    while (k >= kept && na_py_is_same(k, how, linked_at, instr_at))
+    while (na_py_is_same(k, how, linked_at, instr_at))
         k--;
     return k;
 }
@@ -143,7 +150,7 @@ NA_INLINE const na_py_frame_t *na_py_tail_by(na_py_thread_t *p, uintptr_t frame,
     }
     if (marked != 0) return NA_LIKELY(na_py_all_same(tail, p->kept, place)) ? tail : NULL;
     if (NA_UNLIKELY(!na_py_is_alive(tail))) return NULL;
-    return NA_LIKELY(na_py_changed(p->kept, outer, how) < p->kept) ? tail : NULL;
+    return NA_LIKELY(na_py_changed(outer, how) < p->kept) ? tail : NULL;
 }
 
 NA_INLINE const na_py_frame_t *na_py_tail(na_py_thread_t *p, uintptr_t frame) {
@@ -157,12 +164,17 @@ NA_INLINE const na_py_frame_t *na_py_tail(na_py_thread_t *p, uintptr_t frame) {
     }
 }
 
-/* The same of the calling thread; NULL also where it has to be found out what can be read. */
-NA_INLINE const na_py_frame_t *na_python_same(na_py_thread_t *p) {
+/* The same of the calling thread. NULL: *frame is its innermost frame, which can be read and has no
+ * such tail; 0: that has to be found out first. */
+NA_INLINE const na_py_frame_t *na_python_same(const na_rthread_t *t, uintptr_t *frame) {
+    na_py_thread_t *p = t->python;
+    *frame = 0;
     if (NA_UNLIKELY(p->unmapped != atomic_load_explicit(&na_py_unmapped, memory_order_relaxed)))
         return NULL;
-    uintptr_t frame = na_py_innermost(p);
-    return NA_LIKELY(na_py_is_readable(p, frame)) ? na_py_tail(p, frame) : NULL;
+    uintptr_t innermost = na_py_innermost(t);
+    if (NA_UNLIKELY(!na_py_is_readable(p, innermost))) return NULL;
+    *frame = innermost;
+    return na_py_tail(p, innermost);
 }
 
 /* ---- pairs ---- */

@@ -7,8 +7,9 @@
 #include "profiler/record/unwind/umodules.h"
 
 #define ADDRESSES  (UINT64_C(1) << 47)
-#define STALE_MOST 8  /* kept frames further in than the chain is now */
-#define ROOT_PATH  0u /* the root's (tree.h) */
+#define STALE_MOST 8          /* kept frames further in than the chain is now */
+#define ROOT_PATH  0u         /* the root's (tree.h) */
+#define UNNAMED    UINT32_MAX /* of a new frame's `outer`: it has no node yet, inside of any */
 
 const na_record_t na_py_no_record;
 
@@ -44,14 +45,26 @@ bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes) {
 
 /* ---- whose chain ---- */
 
-/* The state of the thread that has the GIL, where that is this thread's: of a second interpreter,
- * which the thread's own key does not tell. It may be another's, who ends at this moment. */
-static NA_NOINLINE bool is_mine(na_py_thread_t *p, const void *state) {
-    uintptr_t at = (uintptr_t)state + na_py.layout.thread_id;
-    return na_py_can_read(p, at, 8) && na_py_word(at) == na_thread_pointer();
+/* The state of whoever has the GIL, up to 3.11, is not the one that the thread's own key tells: it
+ * is another thread's, who may end at this moment, or this one's, of a second interpreter. Which
+ * thread made it says nothing of who runs it. What it leads to does: it lies on the stack of the
+ * thread that runs it (before 3.11 there is no such thing). */
+static NA_NOINLINE bool is_mine(const na_rthread_t *t, const void *state) {
+    const na_py_layout_t *l = &na_py.layout;
+    uintptr_t at = (uintptr_t)state + l->thread_frame;
+    return l->cframe_frame != NA_PY_NONE && na_py_can_read(t->python, at, 8) &&
+           na_py_is_on_stack(t, na_py_word(at) + l->cframe_frame);
 }
 
-static const void *thread_state(na_py_thread_t *p) {
+/* The same before 3.11, where it cannot be told whether it is. */
+static NA_NOINLINE bool may_be_mine(na_py_thread_t *p, const void *state) {
+    uintptr_t at = (uintptr_t)state + na_py.layout.thread_id;
+    return na_py.layout.cframe_frame == NA_PY_NONE && na_py_can_read(p, at, 8) &&
+           na_py_word(at) == na_thread_pointer();
+}
+
+static const void *thread_state(const na_rthread_t *t) {
+    na_py_thread_t *p = t->python;
     const void *current = na_py.current_state();
     if (NA_LIKELY(na_py_is_own(p, current))) return current;
     if (na_py.layout.version >= 0x030c && NA_LIKELY(current != NULL)) {
@@ -61,7 +74,11 @@ static const void *thread_state(na_py_thread_t *p) {
     const void *own = na_py.own_state();
     if (own != NULL && na_py.lasting) p->state = own;
     if (NA_LIKELY(own == current)) return own;
-    if (current != NULL && is_mine(p, current)) return current;
+    if (current != NULL && is_mine(t, current)) return current;
+    if (current != NULL && may_be_mine(p, current)) {
+        count(&na_py_entry->unreadable);
+        return NULL;
+    }
     if (own != NULL && na_py.is_finalizing()) {
         count(&na_py_entry->finalizing);
         return NULL;
@@ -77,21 +94,20 @@ static bool is_loaded(void) {
 }
 
 /* The innermost frame, 0: none. */
-static uintptr_t innermost(na_py_thread_t *p) {
+static uintptr_t innermost(const na_rthread_t *t) {
     const na_py_layout_t *l = &na_py.layout;
     if (NA_UNLIKELY(!na_py.lasting) && !is_loaded()) return 0;
-    const void *state = thread_state(p);
+    const void *state = thread_state(t);
     if (state == NULL) return 0;
     uintptr_t top = na_py_word((uintptr_t)state + l->thread_frame);
     if (l->cframe_frame == NA_PY_NONE || top == 0) return top;
-    if (NA_UNLIKELY(p->top != top)) {
-        if ((top & 7) != 0 || !na_py_can_read(p, top + l->cframe_frame, 8)) {
-            count(&na_py_entry->unreadable);
-            return 0;
-        }
-        p->top = top;
+    top += l->cframe_frame;
+    if (NA_UNLIKELY(!na_py_is_on_stack(t, top)) &&
+        ((top & 7) != 0 || !na_py_can_read(t->python, top, 8))) {
+        count(&na_py_entry->unreadable);
+        return 0;
     }
-    return na_py_word(top + l->cframe_frame);
+    return na_py_word(top);
 }
 
 /* Where in the chain a frame with this address was kept last: what is found there has to be looked
@@ -123,13 +139,13 @@ static int32_t first_changed(const na_py_thread_t *p, int32_t i) {
     const na_py_frame_t *kept = p->kept, *k = kept + i;
     switch (na_py.layout.how) {
     case NA_PY_BY_LINKED:
-        k = na_py_changed(kept, k, NA_PY_BY_LINKED);
+        k = na_py_changed(k, NA_PY_BY_LINKED);
         break;
     case NA_PY_BY_POINTER:
-        k = na_py_changed(kept, k, NA_PY_BY_POINTER);
+        k = na_py_changed(k, NA_PY_BY_POINTER);
         break;
     default:
-        k = na_py_changed(kept, k, NA_PY_BY_NUMBER);
+        k = na_py_changed(k, NA_PY_BY_NUMBER);
     }
     int32_t end = (int32_t)(k - kept);
     return NA_LIKELY(p->kept[i].marks == 0) ? end : na_py_first_unmarked(p->kept, i, end);
@@ -163,6 +179,7 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     f->born = na_py_no_record;
     f->mark.name = 0;
     f->id = 0;
+    f->outer = UNNAMED;
     f->shim = false;
     f->entry = l->frame_entry == NA_PY_NONE || *(const uint8_t *)(frame + l->frame_entry) != 0;
     if (l->frame_owner != NA_PY_NONE) {
@@ -184,19 +201,50 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     return true;
 }
 
+/* The same of one that was met before, and is as it was: what was found then is taken over. */
+static bool take_over(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
+    const na_py_layout_t *l = &na_py.layout;
+    const na_py_how_t how = (na_py_how_t)l->how;
+    if ((frame & 7) != 0 || NA_UNLIKELY(!is_known(p, frame, l->frame_size))) return false;
+    uintptr_t instr = na_py_instr(frame, how);
+    const na_py_frame_t *met = na_py_tails_at(p, frame, instr);
+    if (met->frame != frame || met->instr != instr) {
+        met++;
+        if (met->frame != frame || met->instr != instr) return false;
+    }
+    if (!na_py_is_linked(met, how, l->frame_linked, l->frame_instr)) return false;
+    if (met->mark.name != 0 ? na_py_first_unmarked(met, 0, -1) != -1 : !na_py_is_alive(met))
+        return false;
+    copy_frame(f, met);
+    return true;
+}
+
+/* The frames' room begins here. */
+static void set_room(na_py_thread_t *p, na_py_frame_t *frames, uint32_t room) {
+    *frames = (na_py_frame_t){.frame = (uintptr_t)&frames->born - na_py.layout.frame_linked,
+                              .life = &na_py_no_record,
+                              .linked = {UINTPTR_MAX, UINTPTR_MAX}};
+    p->kept = frames + 1;
+    p->fresh = p->kept + room;
+    p->room = room;
+}
+
+static uint64_t bytes_of(uint32_t room) {
+    return (1 + 2 * (uint64_t)room) * sizeof(na_py_frame_t);
+}
+
 static NA_COLD bool grow(na_py_thread_t *p, uint32_t fresh) {
     uint32_t room = p->room * 4;
     if (room > NA_PY_MOST) return false;
-    uint64_t bytes = 2 * (uint64_t)room * sizeof *p->kept;
+    uint64_t bytes = bytes_of(room);
     na_py_frame_t *frames = na_rec_has_room(bytes) ? na_own_alloc(bytes, bytes) : NULL;
     if (frames == NULL) return false;
+    const na_py_frame_t *kept = p->kept, *new = p->fresh;
+    set_room(p, frames, room);
     for (uint32_t i = 0; i < p->count; i++)
-        frames[i] = p->kept[i];
+        p->kept[i] = kept[i];
     for (uint32_t i = 0; i < fresh; i++)
-        frames[room + i] = p->fresh[i];
-    p->kept = frames;
-    p->fresh = frames + room;
-    p->room = room;
+        p->fresh[i] = new[i];
     return true;
 }
 
@@ -209,7 +257,6 @@ void na_python_forget(na_py_thread_t *p) {
 static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
     p->unmapped = unmapped;
     p->state = (const void *)(uintptr_t)NA_PY_NOWHERE;
-    p->top = NA_PY_NOWHERE;
     p->readable = NA_PY_NOWHERE;
     na_python_forget(p);
     for (uint32_t i = 1; i < NA_PY_PAGES; i++)
@@ -218,14 +265,11 @@ static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
 }
 
 static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
-    uint64_t frames = 2 * (uint64_t)NA_PY_LEAST * sizeof(na_py_frame_t);
-    uint64_t bytes = sizeof(na_py_thread_t) + frames;
+    uint64_t bytes = sizeof(na_py_thread_t) + bytes_of(NA_PY_LEAST);
     if (!na_rec_has_room(bytes)) return NULL;
     na_py_thread_t *p = na_own_alloc(bytes, bytes);
     if (p == NULL) return NULL;
-    p->kept = (na_py_frame_t *)(p + 1);
-    p->fresh = p->kept + NA_PY_LEAST;
-    p->room = NA_PY_LEAST;
+    set_room(p, (na_py_frame_t *)(p + 1), NA_PY_LEAST);
     forget_pages(p, atomic_load_explicit(&na_py_unmapped, memory_order_relaxed));
     return t->python = p;
 }
@@ -233,8 +277,9 @@ static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
 /* Gives a frame its node, inside of `outer`, the outermost if that is NULL. False: no room. */
 static bool name(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_t *f) {
     uint32_t node = outer != NULL ? outer->node : NA_NPROF_ROOT;
-    f->path = outer != NULL ? outer->path : ROOT_PATH;
     f->marks = (outer != NULL ? outer->marks : 0) + (f->mark.name != 0);
+    if (outer != NULL && NA_LIKELY(f->outer == outer->as_outer)) return true; /* it has it still */
+    f->path = outer != NULL ? outer->path : ROOT_PATH;
     f->node = node;
     f->as_outer = node << 1 | f->shim;
     if (f->id == 0) return true;
@@ -257,7 +302,7 @@ static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
     if (tail == tails + 2) tail = tails + p->replaced++ % 2;
     copy_frame(tail, f);
     tail->place = base;
-    tail->outer = base != 0 ? p->kept[base - 1].as_outer : 0;
+    tail->outer = base != 0 ? p->kept[base - 1].as_outer : 0; /* no frame has that */
 }
 
 /* The new frames, innermost first, lie inside of the kept ones [0, base). All but the innermost are
@@ -270,7 +315,9 @@ static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
         copy_frame(f, &p->fresh[n - 1]);
         *place_of(p, f->frame) = (uint16_t)base;
         /* No room: what is outside stands for it. */
+        bool named = outer != NULL && f->outer == outer->as_outer;
         if (NA_UNLIKELY(!name(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
+        if (!named) remember(p, f, base);
         p->count = ++base;
     }
     const na_py_frame_t *outer = base != 0 ? &p->kept[base - 1] : NULL;
@@ -279,8 +326,7 @@ static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
     return p->fresh->node;
 }
 
-/* The chain from `frame` outwards, none of which has to be known. */
-static NA_NOINLINE uint32_t walk(na_rthread_t *t, uintptr_t frame) {
+uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame) {
     na_py_thread_t *p = t->python;
     uint32_t n = 0;
     int32_t last = (int32_t)p->count - 1, base = 0;
@@ -296,13 +342,15 @@ static NA_NOINLINE uint32_t walk(na_rthread_t *t, uintptr_t frame) {
             /* That one has changed; those inside of it have not, but for their nodes. */
             for (; i > at; i--) {
                 if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
-                copy_frame(&p->fresh[n++], &p->kept[i]);
+                copy_frame(&p->fresh[n], &p->kept[i]);
+                p->fresh[n++].outer = UNNAMED;
             }
             frame = p->kept[at].frame;
             last = at - 1;
         }
         if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
-        if (NA_UNLIKELY(!read_frame(p, frame, &p->fresh[n]))) {
+        if (!take_over(p, frame, &p->fresh[n]) &&
+            NA_UNLIKELY(!read_frame(p, frame, &p->fresh[n]))) {
             count(&na_py_entry->unreadable);
             cut = true;
             break;
@@ -331,11 +379,11 @@ uint32_t na_python_node(na_rthread_t *t) {
     if (NA_UNLIKELY(p == NULL) && (p = make(t)) == NULL) return NA_NPROF_ROOT;
     uint32_t unmapped = atomic_load_explicit(&na_py_unmapped, memory_order_relaxed);
     if (NA_UNLIKELY(p->unmapped != unmapped)) forget_pages(p, unmapped);
-    uintptr_t frame = innermost(p);
+    uintptr_t frame = innermost(t);
     if (frame == 0) return NA_NPROF_ROOT;
     if (NA_LIKELY(na_py_is_readable(p, frame))) {
         const na_py_frame_t *tail = na_py_tail(p, frame);
         if (NA_LIKELY(tail != NULL)) return tail->node;
     }
-    return walk(t, frame);
+    return na_python_walk(t, frame);
 }

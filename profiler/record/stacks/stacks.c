@@ -298,7 +298,14 @@ static NA_NOINLINE na_captured_t make_pair(na_rthread_t *t, na_captured_t native
 static NA_NOINLINE na_captured_t with_python(na_rthread_t *t, na_captured_t native) {
     uint32_t python = na_python_node(t);
     if (NA_UNLIKELY(t->python == NULL)) t->frames.usual_native = UINT32_MAX; /* no room for it */
-    return python != NA_NPROF_ROOT ? make_pair(t, native, python) : native;
+    if (NA_UNLIKELY(python == NA_NPROF_ROOT)) return native;
+    uint64_t stacks = na_py_pair_of(native.node, python);
+    const na_py_pair_t *pair = na_py_pair_at(t->python, stacks);
+    if (NA_UNLIKELY(pair->stacks != stacks) || NA_UNLIKELY(pair->cell == 0))
+        return make_pair(t, native, python);
+    t->stack_cell = NULL; /* the native one's is not the pair's */
+    t->stack_edge = NULL;
+    return (na_captured_t){.node = pair->node, .cell = pair->cell};
 }
 
 static NA_NOINLINE uint32_t capture_with_python(na_rthread_t *t) {
@@ -472,18 +479,25 @@ NA_NOINLINE na_captured_t na_stacks_capture_unusual(na_rthread_t *t, const void 
     na_frame_state_t s = na_frames_entered(entered);
     const na_frame_tail_t *tail = tail_at(&t->frames, &s);
     if (NA_UNLIKELY(!is_of(t, tail, &s, false))) return capture_any(t, entered);
-    const na_py_frame_t *python = na_python_same(t->python);
+    uintptr_t frame;
+    const na_py_frame_t *same = na_python_same(t, &frame);
     na_captured_t native = {.node = tail->node, .cell = 0};
-    if (NA_UNLIKELY(python == NULL)) {
+    if (NA_UNLIKELY(same == NULL) && frame == 0) {
         t->stack_cell = NULL;
         t->stack_edge = NULL;
         return with_python(t, native);
     }
-    uint64_t stacks = na_py_pair_of(native.node, python->node);
+    uint32_t python = same != NULL ? same->node : na_python_walk(t, frame);
+    if (NA_UNLIKELY(python == NA_NPROF_ROOT)) {
+        t->stack_cell = NULL;
+        t->stack_edge = NULL;
+        return native;
+    }
+    uint64_t stacks = na_py_pair_of(native.node, python);
     const na_py_pair_t *pair = na_py_pair_at(t->python, stacks);
     if (NA_LIKELY(pair->stacks == stacks) && (NA_LIKELY(pair->cell != 0) || !cell_wanted))
         return (na_captured_t){.node = pair->node, .cell = pair->cell};
-    return make_pair(t, native, python->node);
+    return make_pair(t, native, python);
 }
 
 #endif

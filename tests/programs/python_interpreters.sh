@@ -1,0 +1,32 @@
+#!/bin/bash
+# python_interpreters.sh LIBRARY NUMALLOC_DUMP - Python frames where a process has several
+# interpreters: made and ended by threads at the same time, run by other threads than made them, one
+# inside of another, with a GIL of their own and without; of every CPython of python_lib.sh. The
+# profile has the same bytes as each says of its own stack.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+. "$(dirname "$0")/python_lib.sh"
+
+points=400 seeds=1 modes=sites
+[ "$TEST_SCALE" != full ] || points=1000 seeds="1 2 3" modes="sites trace"
+ran=0
+for python in "${pythons[@]}"; do
+    version=$(version_of "$python") || continue
+    "$python" -c 'import _interpreters' 2>/dev/null || "$python" -c 'import _xxsubinterpreters' 2>/dev/null || continue
+    for mode in $modes; do
+        for seed in $seeds; do
+            rm -rf "$work/p.nprof"* "$work/points"*
+            NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.nprof" \
+                PYTHONMALLOC=malloc LD_PRELOAD="$lib" \
+                "$python" "$test_source/python/script_interpreters.py" "$work/points" $points "$seed" ||
+                fail "$version: the script fails"
+            /usr/bin/python3 "$test_source/python/against_interpreter.py" "$dump" "$work/p.nprof" \
+                "$work/points" $points without-faulthandler >"$work/said" ||
+                fail "$version, $mode, seed $seed: not the interpreters': $(head -n 60 "$work/said")"
+            say "$version, $mode: $(tail -n 1 "$work/said")"
+            ran=$((ran + 1))
+        done
+    done
+done
+[ $ran != 0 ] || skip "no $python_known in ${pythons[*]} that makes interpreters"
