@@ -10,6 +10,11 @@
  *     are in PYTHON) runs one: a frame with ENTRY, and those further in that have none.
  *   - From the outermost on, the nth native frame in those ranges is replaced by the nth group.
  *     Calls that are left over have not begun their frame, and stay.
+ *   - A frame of code 0 is none. With ENTRY it is a group of its own: of a call whose frame has
+ *     ended, or not begun, and which stays. Without, which only the outermost is, it says that
+ *     what is outside belongs to another interpreter. Then, and where the outermost is TRUNCATED,
+ *     the groups are those of the innermost calls. So they are in 3.11, all whose calls run a
+ * frame: calls outside of them are of another interpreter or another greenlet.
  *   - If there are fewer calls than groups, outer native frames are missing (or lie where no range
  *     tells). Then the innermost belong together, and the other groups are outermost.
  *
@@ -45,6 +50,9 @@ static inline int na_nprof_is_py_pair(uint64_t pc) {
 static inline uint64_t na_nprof_py_pc(uint32_t code, uint32_t unit, int entry) {
     return NA_NPROF_PY_FRAME | (entry ? NA_NPROF_PY_ENTRY : 0) | (uint64_t)code << 20 | unit;
 }
+#define NA_NPROF_PY_ALL_RUN  0x030bu
+#define NA_NPROF_PY_NO_FRAME (NA_NPROF_PY_FRAME | NA_NPROF_PY_ENTRY)
+#define NA_NPROF_PY_OTHER    NA_NPROF_PY_FRAME
 static inline uint32_t na_nprof_py_code(uint64_t pc) {
     return (uint32_t)(pc >> 20) & (NA_NPROF_PY_CODES_MOST - 1);
 }

@@ -179,6 +179,8 @@ typedef struct tree {
     uint32_t mask;
     frame_t *native, *python, *merged; /* innermost first; merged: outermost first */
     size_t native_count, native_room, python_count, python_room, merged_count, merged_room;
+    size_t ended;   /* so many of the innermost calls run no frame */
+    bool innermost; /* the groups are those of the innermost calls */
     uint64_t work;
 } tree_t;
 
@@ -245,12 +247,24 @@ static bool gather(tree_t *t, const na_nprof_stack_t *pair) {
                                                       t->old[node].pc, t->old[node].flags))
             return false;
     uint32_t node = (uint32_t)(pair->pc & NA_NPROF_PY_NODE_MASK);
+    t->ended = 0;
+    t->innermost = false;
     if (node >= t->old_count) return true;
+    for (; node > NA_NPROF_ROOT && t->old[node].pc == NA_NPROF_PY_NO_FRAME;
+         node = t->old[node].parent, t->work++)
+        t->ended++;
     for (; node > NA_NPROF_ROOT; node = t->old[node].parent, t->work++)
         if (na_nprof_is_py(t->old[node].pc) && !na_nprof_is_py_pair(t->old[node].pc) &&
             !push(&t->python, &t->python_count, &t->python_room, t->old[node].pc,
                   t->old[node].flags | NA_NPROF_STACK_EXACT))
             return false;
+    if (t->python_count == 0) return true;
+    const frame_t *outermost = &t->python[t->python_count - 1];
+    t->innermost = (outermost->flags & NA_NPROF_STACK_TRUNCATED) != 0 ||
+                   t->p->info.version == NA_NPROF_PY_ALL_RUN;
+    if (outermost->pc != NA_NPROF_PY_OTHER) return true;
+    t->innermost = true;
+    t->python_count--;
     return true;
 }
 
@@ -265,9 +279,14 @@ static bool put(tree_t *t, const frame_t *f, uint32_t flags) {
     return push(&t->merged, &t->merged_count, &t->merged_room, f->pc, f->flags | flags);
 }
 
-/* Of t->python, from `from` on outwards, the next group begins with the outermost not yet put. */
-static bool put_group(tree_t *t, size_t *left) {
+/* Of t->python, of which `left` are not yet put, the next group, which begins with the outermost of
+ * these. Of a call that runs no frame `native` is put; NULL: nothing. */
+static bool put_group(tree_t *t, size_t *left, const frame_t *native) {
     bool first = true;
+    if (t->python[*left - 1].pc == NA_NPROF_PY_NO_FRAME) {
+        --*left;
+        return native == NULL || put(t, native, 0);
+    }
     while (*left != 0 && (first || (t->python[*left - 1].pc & NA_NPROF_PY_ENTRY) == 0)) {
         frame_t f = t->python[--*left];
         f.pc &= ~NA_NPROF_PY_ENTRY; /* it has told what it had to */
@@ -280,7 +299,7 @@ static bool put_group(tree_t *t, size_t *left) {
 /* Fills t->merged. */
 static bool merge(tree_t *t) {
     na_python_frames_t which = t->p->which;
-    size_t calls = 0, groups = 0, left = t->python_count;
+    size_t calls = 0, groups = 0, left = t->python_count, others = 0;
     t->merged_count = 0;
     if (which != NA_PYTHON_NATIVE) {
         for (size_t i = 0; i < t->native_count; i++)
@@ -288,14 +307,18 @@ static bool merge(tree_t *t) {
         for (size_t i = 0; i < t->python_count; i++)
             groups += i == t->python_count - 1 || (t->python[i].pc & NA_NPROF_PY_ENTRY) != 0;
         for (; groups > calls; groups--)
-            if (!put_group(t, &left)) return false;
+            if (!put_group(t, &left, NULL)) return false;
+        if (t->innermost && calls - groups > t->ended) others = calls - groups - t->ended;
     }
     bool leaves_only = which == NA_PYTHON_LEAVES && t->python_count != 0;
     for (size_t i = t->native_count; i-- > 0;) {
         const frame_t *f = &t->native[i];
         if (left != 0 && which != NA_PYTHON_NATIVE && is_eval(&t->p->info, f)) {
-            if (!put_group(t, &left)) return false;
-            continue;
+            if (others == 0) {
+                if (!put_group(t, &left, which == NA_PYTHON_BOTH ? f : NULL)) return false;
+                continue;
+            }
+            others--;
         }
         bool shown = which == NA_PYTHON_NATIVE || which == NA_PYTHON_BOTH ||
                      (which == NA_PYTHON_LEAVES && left == 0) || t->python_count == 0;

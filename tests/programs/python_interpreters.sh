@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "$0")/profile_lib.sh"
 . "$(dirname "$0")/python_lib.sh"
 
-points=400 seeds=1 modes=sites
+points=250 seeds=1 modes=sites
 [ "$TEST_SCALE" != full ] || points=1000 seeds="1 2 3" modes="sites trace"
 ran=0
 for python in "${pythons[@]}"; do

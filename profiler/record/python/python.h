@@ -7,9 +7,12 @@
  * (python_layouts.h). What is of no known version, or has no GIL, is left alone.
  *
  * What is read. The calling thread's own chain of frames, from its own thread state: nobody else
- * changes it, with the GIL or without. Nothing is written, no reference is taken, no Python code
- * runs, nothing is allocated but by na_own_alloc, and the four functions of the interpreter that
- * are called return a pointer or a flag. A signal may have interrupted the interpreter where a
+ * changes it, with the GIL or without. Where there are several interpreters, the state is that of
+ * the one that the thread runs. Up to 3.11 only who has the GIL is known, and which thread made a
+ * state: 3.11's is this thread's if it leads to the thread's own stack, an earlier version's is
+ * left alone if it may be another thread's. Nothing is written, no reference is taken, no Python
+ * code runs, nothing is allocated but by na_own_alloc, and the four functions of the interpreter
+ * that are called return a pointer or a flag. A signal may have interrupted the interpreter where a
  * frame is half linked, so nothing is believed:
  *
  *   pages     before something is read that the thread has not read before, the kernel is asked
@@ -35,9 +38,11 @@
  *   chain   the frames of an earlier event, outermost first, each with its node. A frame of it is
  *           so still if its instruction, code and link are, and those of all frames outside of it:
  *           any of these may have changed unseen, so an event compares them to the end.
- *   tails   innermost frames that were met inside of the chain, by frame and instruction. They do
+ *   tails   frames that were met inside of the chain, by frame and instruction. The innermost do
  *           not enter the chain, since most are gone when the next event comes: what differs
  *           between two events is mostly the innermost instruction, and that has been met before.
+ *           Where the chain has to be walked, a frame that is here as it was needs not be read,
+ *           and has its node if it lies inside of the same ones.
  *   pairs   what a native stack and a Python one came to (stacks.c), with the thread's cell of it.
  *
  * Where the chain has to be walked, a small table (`places`) says where in what was kept a frame
@@ -69,6 +74,7 @@ typedef struct na_py {
     const void *(*own_state)(void);
     const void *(*current_state)(void);
     int (*is_finalizing)(void);
+    const void *(*main_interpreter)(void);
     const void *code_type, *text_type, *bytes_type;
     uintptr_t start, end;                   /* the module */
     uintptr_t parts[NA_NPROF_PY_RANGES][2]; /* its evaluation function, [begin, end) each; the first
@@ -120,9 +126,10 @@ typedef struct na_py_frame {
     uint32_t marks; /* so many of the chain have marks: of this frame and those outwards */
     uint32_t id;    /* 0: the frame does not show */
     uint32_t unit;
-    uint32_t as_outer;     /* what a tail inside of it is told of it: node, and shim */
-    uint32_t outer, place; /* of a tail: the same of the frame outside of it, and that one's place
-                              in the chain, from 1; 0: there is none */
+    uint32_t as_outer; /* what a tail inside of it is told of it: node, and shim */
+    /* Of a tail: the same of the frame outside of it, and that one's place in the chain, from 1; 0:
+     * there is none. (`outer` of a new frame: UINT32_MAX, or that of the tail it is a copy of.) */
+    uint32_t outer, place;
     bool entry, shim;
 } na_py_frame_t;
 _Static_assert(sizeof(na_py_frame_t) == 256, "places are found by shifting");
@@ -157,10 +164,12 @@ typedef struct na_py_thread {
      * need not ask where they end. */
     _Alignas(64) na_py_frame_t *kept, *fresh;
     uint32_t count, room;
-    const void *state;            /* the thread's own, seen last; NOWHERE: none was */
-    uint32_t unmapped;            /* na_py_unmapped, when what follows was found */
-    uint32_t replaced;            /* so many tails */
-    bool cut;                     /* the outermost kept frame is not the chain's */
+    const void *state; /* the thread's own, seen last; NOWHERE: none was */
+    uint32_t unmapped; /* na_py_unmapped, when what follows was found */
+    uint32_t replaced; /* so many tails */
+    bool cut;          /* the outermost kept frame is not the chain's */
+    bool
+        other; /* `state`, or the one asked for last, is of another interpreter than the main one */
     uintptr_t readable;           /* the innermost frame met last; NOWHERE: none */
     uintptr_t pages[NA_PY_PAGES]; /* that can be read, by their lowest bits; 0, at [0] NOWHERE: none
                                    */

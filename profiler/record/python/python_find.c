@@ -151,15 +151,17 @@ static bool find(const na_unwind_seen_t *seen, na_py_t *found) {
     if (current == 0) current = find_symbol(&s, "_PyThreadState_UncheckedGet", NULL);
     uintptr_t finalizing = find_symbol(&s, "Py_IsFinalizing", NULL);
     if (finalizing == 0) finalizing = find_symbol(&s, "_Py_IsFinalizing", NULL);
+    uintptr_t main_one = find_symbol(&s, "PyInterpreterState_Main", NULL);
     found->code_type = (const void *)find_symbol(&s, "PyCode_Type", NULL);
     found->text_type = (const void *)find_symbol(&s, "PyUnicode_Type", NULL);
     found->bytes_type = (const void *)find_symbol(&s, "PyBytes_Type", NULL);
-    if (own == 0 || current == 0 || finalizing == 0 || found->code_type == NULL ||
+    if (own == 0 || current == 0 || finalizing == 0 || main_one == 0 || found->code_type == NULL ||
         found->text_type == NULL || found->bytes_type == NULL)
         return false;
     FUNCTION(found->own_state, own);
     FUNCTION(found->current_state, current);
     FUNCTION(found->is_finalizing, finalizing);
+    FUNCTION(found->main_interpreter, main_one);
     found->link_map = seen->link_map;
     found->lasting = na_lasting(seen->start);
     find_parts(&s, seen, eval, size, found);

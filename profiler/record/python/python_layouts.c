@@ -9,15 +9,15 @@
 
 /* clang-format off */
 static const na_py_layout_t tables[] = {
-    /* version | thread state: frame, cframe, id | frame: size, back, code, instr, owner, entry |
+    /* version | thread state: frame, cframe, id, interpreter | frame: size, back, code, instr, owner, entry |
      * tags | code: name, file, line, lines, start, traceable | str: ascii, wide | lines (the last two are see_how's) */
-    {0x0309, 24, NONE, 176,   112, 24, 32, 104, NONE, NONE,
+    {0x0309, 24, NONE, 176, NONE,   112, 24, 32, 104, NONE, NONE,
      0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LNOTAB, false, 0, 0},
-    {0x030a, 24, NONE, 176,   104, 24, 32,  96, NONE, NONE,
+    {0x030a, 24, NONE, 176, NONE,   104, 24, 32,  96, NONE, NONE,
      0, 112, 104, 40, 120, NONE, NONE,   48, 72,   NA_NPROF_PY_LINETABLE, true, 0, 0},
-    {0x030b, 56,    8, 152,    72, 48, 32,  56,   69,   68,
+    {0x030b, 56,    8, 152, NONE,    72, 48, 32,  56,   69,   68,
      0, 128, 112, 72, 136,  184,  168,   48, 72,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
-    {0x030c, 56,    0, 136,    72,  8,  0,  56,   70, NONE,
+    {0x030c, 56,    0, 136,   16,    72,  8,  0,  56,   70, NONE,
      0, 128, 112, 68, 136,  192,  176,   40, 56,   NA_NPROF_PY_LOCATIONS, false, 0, 0},
 };
 /* clang-format on */
@@ -63,6 +63,7 @@ static bool by_debug_offsets(const debug_parts_t *parts, const uint64_t *d, na_p
         .thread_frame = (uint16_t)thread[4],
         .cframe_frame = NONE,
         .thread_id = (uint16_t)thread[parts->thread_id],
+        .thread_interp = (uint16_t)thread[3],
         .frame_size = (uint16_t)frame[0],
         .frame_back = (uint16_t)frame[1],
         .frame_code = (uint16_t)frame[2],

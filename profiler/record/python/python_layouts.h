@@ -12,11 +12,12 @@
 
 /* Of frames, state and code, in bytes but for code_tags. */
 typedef struct na_py_layout {
-    uint16_t version;      /* 0x030b */
-    uint16_t thread_frame; /* thread state: the innermost frame, */
-    uint16_t cframe_frame; /* or what leads to it: there; NONE: the frame itself */
-    uint16_t thread_id;    /* pthread_self of its thread */
-    uint16_t frame_size;   /* so many bytes of a frame are read */
+    uint16_t version;       /* 0x030b */
+    uint16_t thread_frame;  /* thread state: the innermost frame, */
+    uint16_t cframe_frame;  /* or what leads to it: there; NONE: the frame itself */
+    uint16_t thread_id;     /* pthread_self of its thread */
+    uint16_t thread_interp; /* its interpreter; NONE: not needed */
+    uint16_t frame_size;    /* so many bytes of a frame are read */
     uint16_t frame_back, frame_code, frame_instr;
     uint16_t frame_owner; /* NONE: no frames but Python's */
     uint16_t frame_entry; /* a byte: called by native code; NONE: all are, or the frame outside says

@@ -63,18 +63,31 @@ static NA_NOINLINE bool may_be_mine(na_py_thread_t *p, const void *state) {
            na_py_word(at) == na_thread_pointer();
 }
 
+/* From 3.12 on a thread knows the state that it runs now, not those that wait for this one. */
+static void see_interpreter(na_py_thread_t *p, const void *state) {
+    const void *interpreter =
+        (const void *)na_py_word((uintptr_t)state + na_py.layout.thread_interp);
+    p->other = interpreter != na_py.main_interpreter();
+}
+
 static const void *thread_state(const na_rthread_t *t) {
     na_py_thread_t *p = t->python;
     const void *current = na_py.current_state();
     if (NA_LIKELY(na_py_is_own(p, current))) return current;
+    p->other = false;
     if (na_py.layout.version >= 0x030c && NA_LIKELY(current != NULL)) {
         if (na_py.lasting) p->state = current;
+        see_interpreter(p, current);
         return current;
     }
     const void *own = na_py.own_state();
     if (own != NULL && na_py.lasting) p->state = own;
     if (NA_LIKELY(own == current)) return own;
-    if (current != NULL && is_mine(t, current)) return current;
+    if (current != NULL && is_mine(t, current)) {
+        p->other = true;
+        p->state = (const void *)(uintptr_t)NA_PY_NOWHERE; /* whose `other` is another */
+        return current;
+    }
     if (current != NULL && may_be_mine(p, current)) {
         count(&na_py_entry->unreadable);
         return NULL;
@@ -83,6 +96,7 @@ static const void *thread_state(const na_rthread_t *t) {
         count(&na_py_entry->finalizing);
         return NULL;
     }
+    if (own != NULL && na_py.layout.version >= 0x030c) see_interpreter(p, own);
     return own;
 }
 
@@ -274,12 +288,23 @@ static NA_COLD na_py_thread_t *make(na_rthread_t *t) {
     return t->python = p;
 }
 
+/* The call of the evaluation function that `outer` marks runs no frame: what is inside of it is
+ * another's. (In 3.15 each chain begins with a mark of none.) */
+static bool is_ended(const na_py_frame_t *outer) {
+    return outer->shim && (outer->back != 0 || na_py.layout.version < 0x030f);
+}
+
 /* Gives a frame its node, inside of `outer`, the outermost if that is NULL. False: no room. */
 static bool name(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_t *f) {
     uint32_t node = outer != NULL ? outer->node : NA_NPROF_ROOT;
     f->marks = (outer != NULL ? outer->marks : 0) + (f->mark.name != 0);
     if (outer != NULL && NA_LIKELY(f->outer == outer->as_outer)) return true; /* it has it still */
     f->path = outer != NULL ? outer->path : ROOT_PATH;
+    if (NA_UNLIKELY(outer == NULL) && t->python->other)
+        node = na_stacks_enter(t, &f->path, node, NA_NPROF_PY_OTHER, 0);
+    if (f->shim && outer != NULL && NA_UNLIKELY(is_ended(outer)))
+        node = na_stacks_enter(t, &f->path, node, NA_NPROF_PY_NO_FRAME, 0);
+    if (NA_UNLIKELY(node == 0)) return false;
     f->node = node;
     f->as_outer = node << 1 | f->shim;
     if (f->id == 0) return true;
@@ -305,6 +330,17 @@ static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
     tail->outer = base != 0 ? p->kept[base - 1].as_outer : 0; /* no frame has that */
 }
 
+/* The node of the innermost frame, which lies inside of the kept ones [0, base). Where groups are
+ * counted from the innermost call on, one that runs no frame has to be there. */
+static uint32_t innermost_node(na_rthread_t *t, const na_py_frame_t *f, uint32_t base) {
+    if (NA_UNLIKELY(t->python->other) && f->shim && is_ended(f)) {
+        uint32_t path = f->path;
+        return na_stacks_enter(t, &path, f->node, NA_NPROF_PY_NO_FRAME, 0);
+    }
+    remember(t->python, f, base);
+    return f->node;
+}
+
 /* The new frames, innermost first, lie inside of the kept ones [0, base). All but the innermost are
  * kept, too; where that is the only one, what was kept further in may be met again. */
 static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
@@ -322,8 +358,7 @@ static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
     }
     const na_py_frame_t *outer = base != 0 ? &p->kept[base - 1] : NULL;
     if (NA_UNLIKELY(!name(t, outer, p->fresh))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
-    remember(p, p->fresh, base);
-    return p->fresh->node;
+    return innermost_node(t, p->fresh, base);
 }
 
 uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame) {
@@ -363,8 +398,7 @@ uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame) {
     if (base == 0) p->cut = cut;
     if (n != 0) return enter(t, (uint32_t)base, n);
     if (base == 0) return NA_NPROF_ROOT;
-    remember(p, &p->kept[base - 1], (uint32_t)base - 1);
-    return p->kept[base - 1].node;
+    return innermost_node(t, &p->kept[base - 1], (uint32_t)base - 1);
 deep:
     /* The innermost of them. Nothing is kept: it would be compared in vain. */
     count(&na_py_entry->deep);

@@ -87,6 +87,7 @@ static void hold_frames(na_py_layout_t l) {
     size_t end = END_OF(frame_t, owner);
 #endif
     HOLD(thread_id, offsetof(PyThreadState, thread_id));
+    HOLD(thread_interp, PY_VERSION_HEX < 0x030c0000 ? NA_PY_NONE : offsetof(PyThreadState, interp));
     unsigned with = l.how == NA_PY_BY_LINKED ? l.frame_instr : l.frame_code;
     HOLD(frame_linked, with < l.frame_back ? with : l.frame_back);
     hold("the distance of the words that are compared as one",

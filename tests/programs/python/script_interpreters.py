@@ -48,7 +48,7 @@ def main():
     out, wanted, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     directory, failed = out + ".notes", []
     os.mkdir(directory)
-    turns = 4
+    turns = 3
     a_run, lock, next_run = max(10, wanted // (3 * turns)), threading.Lock(), iter(range(1, 1000))
     made_by_main = [make(0) for _ in range(3)]
 
