@@ -13,8 +13,8 @@
  *   - A frame of code 0 is none. With ENTRY it is a group of its own: of a call whose frame has
  *     ended, or not begun, and which stays. Without, which only the outermost is, it says that
  *     what is outside belongs to another interpreter. Then, and where the outermost is TRUNCATED,
- *     the groups are those of the innermost calls. So they are in 3.11, all whose calls run a
- * frame: calls outside of them are of another interpreter or another greenlet.
+ *     the groups are those of the innermost calls. So they are in 3.11, where every call runs a
+ *     frame: calls outside of them are of another interpreter or another greenlet.
  *   - If there are fewer calls than groups, outer native frames are missing (or lie where no range
  *     tells). Then the innermost belong together, and the other groups are outermost.
  *
