@@ -9,8 +9,9 @@ python=/usr/bin/python3
 "$python" -c 'import greenlet' 2>/dev/null || skip "greenlets are missing; install the package 'python3-greenlet'"
 version=$(version_of "$python") || skip "no $python_known in $python"
 
-points=1000
-for mode in sites trace; do
+points=400 modes=sites
+[ "$TEST_SCALE" != full ] || points=1000 modes="sites trace"
+for mode in $modes; do
     rm -f "$work/p.nprof"*
     NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.nprof" PYTHONMALLOC=malloc LD_PRELOAD="$lib" \
         "$python" "$test_source/python/script_greenlets.py" "$work/points" $points 1 || fail "$version: the script fails"
