@@ -120,15 +120,16 @@ static void middle_8(size_t size) {
 }
 
 /* Where no block begins in the page it is said at once, so it is not handed out. */
-static void middle_page(size_t size) {
+static void free_at(size_t size, size_t offset) {
     char *block = get(size);
-    free(check_opaque(block + 8192));
+    free(check_opaque(block + offset));
     (void)!write(STDOUT_FILENO, "not at once\n", 12);
 }
+static void middle_page(size_t size) {
+    free_at(size, 8192);
+}
 static void middle_last(size_t size) {
-    char *block = get(size);
-    free(check_opaque(block + size - 8192 + 16));
-    (void)!write(STDOUT_FILENO, "not at once\n", 12);
+    free_at(size, size - 8192 + 16);
 }
 
 typedef struct wrong {

@@ -12,10 +12,5 @@ version=$(version_of "$python") || skip "no $python_known in $python"
 points=400 modes=sites
 [ "$TEST_SCALE" != full ] || points=1000 modes="sites trace"
 for mode in $modes; do
-    rm -f "$work/p.nprof"*
-    NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.nprof" PYTHONMALLOC=malloc LD_PRELOAD="$lib" \
-        "$python" "$test_source/python/script_greenlets.py" "$work/points" $points 1 || fail "$version: the script fails"
-    "$python" "$test_source/python/against_interpreter.py" "$dump" "$work/p.nprof" "$work/points" $points \
-        without-faulthandler >"$work/said" || fail "$version, $mode: not the interpreter's: $(head -n 60 "$work/said")"
-    say "$version, $mode: $(tail -n 1 "$work/said")"
+    as_interpreter "$python" "$version" $mode script_greenlets.py $points 1 without-faulthandler
 done

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # python_lib.sh - which CPythons the tests of Python frames run with: /usr/bin/python3, or those that
-# PYTHONS names (divided by blanks). Sourced by them, after lib.sh.
+# PYTHONS names (divided by blanks), and how they are held against these. Sourced by them, after
+# lib.sh and profile_lib.sh.
 
 python_versions='3.9 3.10 3.11 3.12 3.13 3.14 3.15'
 python_known='CPython 3.9 to 3.15'
@@ -19,4 +20,17 @@ version_of() {
     read -r version gil < <("$1" -c 'import sys
 print("%d.%d" % sys.version_info[:2], getattr(sys, "_is_gil_enabled", lambda: True)())') || return 1
     [ "$gil" = True ] && is_known "$version" && echo "$version"
+}
+
+# as_interpreter PYTHON VERSION MODE SCRIPT POINTS SEED [without-faulthandler]: the script's profile has
+# the same bytes at the same stacks as the interpreter says of itself.
+as_interpreter() {
+    local python=$1 what="$2, $3" mode=$3 script=$4 points=$5 seed=$6
+    shift 6
+    rm -rf "$work/p.nprof"* "$work/points"*
+    NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.nprof" PYTHONMALLOC=malloc LD_PRELOAD="$lib" \
+        "$python" "$test_source/python/$script" "$work/points" "$points" "$seed" || fail "$what: the script fails"
+    /usr/bin/python3 "$test_source/python/against_interpreter.py" "$dump" "$work/p.nprof" "$work/points" "$points" \
+        "$@" >"$work/said" || fail "$what, seed $seed: not the interpreter's: $(head -n 60 "$work/said")"
+    say "$what: $(tail -n 1 "$work/said")"
 }

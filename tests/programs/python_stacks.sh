@@ -17,15 +17,7 @@ for python in "${pythons[@]}"; do
     version=$(version_of "$python") || continue
     for mode in $modes; do
         for seed in $seeds; do
-            rm -f "$work/p.nprof"*
-            NUMALLOC_PYTHON=1 NUMALLOC_PROFILE=$mode NUMALLOC_PROFILE_FILE="$work/p.nprof" \
-                PYTHONMALLOC=malloc LD_PRELOAD="$lib" \
-                "$python" "$test_source/python/script_points.py" "$work/points" $points "$seed" ||
-                fail "$version: the script fails"
-            /usr/bin/python3 "$test_source/python/against_interpreter.py" "$dump" "$work/p.nprof" \
-                "$work/points" $points >"$work/said" ||
-                fail "$version, $mode, seed $seed: not the interpreter's: $(head -n 60 "$work/said")"
-            say "$version, $mode: $(tail -n 1 "$work/said")"
+            as_interpreter "$python" "$version" $mode script_points.py $points "$seed"
             ran=$((ran + 1))
         done
     done
