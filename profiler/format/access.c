@@ -81,16 +81,9 @@ static void take_sample(na_reader_t *reader, void *arg, const na_chunk_ref_t *ch
                         const void *entry) {
     samples_t *to = arg;
     na_access_t *a = to->access;
-    if (a->sample_count == to->room && !to->failed) {
-        size_t room = to->room == 0 ? 1024 : to->room * 2;
-        na_nprof_access_sample_t *more =
-            na_budget_resize(na_reader_budget(reader), a->samples, room, sizeof *more);
-        to->failed = more == NULL;
-        if (more != NULL) {
-            a->samples = more;
-            to->room = room;
-        }
-    }
+    if (!to->failed &&
+        !NA_BUDGET_RESERVE(na_reader_budget(reader), a->samples, to->room, a->sample_count + 1))
+        to->failed = true;
     if (!to->failed && copy_entry(reader, chunk, index, entry, &a->samples[a->sample_count],
                                   sizeof *a->samples, sample_holds))
         a->sample_count++;

@@ -196,16 +196,6 @@ static void insert(na_events_t *e, open_run_t run) {
     e->heap[i] = run;
 }
 
-static bool room_for_run(na_events_t *e) {
-    if (e->open < e->room) return true;
-    size_t room = e->room == 0 ? 16 : 2 * e->room;
-    open_run_t *more = na_budget_resize(e->reader->budget, e->heap, room, sizeof *more);
-    if (more == NULL) return false;
-    e->heap = more;
-    e->room = room;
-    return true;
-}
-
 /* The memory of an open run; not to be used again. */
 static void drop_units(na_events_t *e, open_run_t *o) {
     na_budget_give(e->reader->budget, (uint64_t)o->room * sizeof *o->units);
@@ -215,7 +205,7 @@ static void drop_units(na_events_t *e, open_run_t *o) {
 static void open_run(na_events_t *e, const run_t *run) {
     const na_chunk_ref_t *ref = &e->reader->chunks[run->chunk];
     open_run_t o = {.count = run->units, .thread = ref->thread, .sequence = run->sequence};
-    bool fits = room_for_run(e);
+    bool fits = NA_BUDGET_RESERVE(e->reader->budget, e->heap, e->room, e->open + 1);
     if (ref->type == NA_NPROF_TRACE) {
         na_unpacked_t what = na_ahead_take(e->ahead);
         if (what.issue != NA_ISSUE_KINDS)

@@ -23,15 +23,9 @@ typedef struct fold {
 } fold_t;
 
 static na_site_lives_t *new_item(fold_t *fold, uint32_t site) {
-    if (fold->count == fold->room) {
-        size_t room = fold->room != 0 ? fold->room * 2 : 256;
-        na_site_lives_t *more = na_budget_resize(fold->budget, fold->items, room, sizeof *more);
-        if (more == NULL) {
-            fold->failed = true;
-            return NULL;
-        }
-        fold->items = more;
-        fold->room = room;
+    if (!NA_BUDGET_RESERVE(fold->budget, fold->items, fold->room, fold->count + 1)) {
+        fold->failed = true;
+        return NULL;
     }
     na_site_lives_t *item = &fold->items[fold->count++];
     memset(item, 0, sizeof *item);
@@ -131,15 +125,9 @@ static void fold_map(void *arg, const na_nprof_map_t *map) {
     maps_fold_t *fold = arg;
     na_maps_table_t *t = fold->table;
     if (fold->failed) return;
-    if (t->count == fold->room) {
-        size_t room = fold->room != 0 ? fold->room * 2 : 64;
-        na_nprof_map_t *more = na_budget_resize(fold->budget, t->items, room, sizeof *more);
-        if (more == NULL) {
-            fold->failed = true;
-            return;
-        }
-        t->items = more;
-        fold->room = room;
+    if (!NA_BUDGET_RESERVE(fold->budget, t->items, fold->room, t->count + 1)) {
+        fold->failed = true;
+        return;
     }
     t->items[t->count++] = *map;
 }

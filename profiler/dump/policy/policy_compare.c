@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "profiler/analyze/policy/rule_change.h"
+#include "profiler/containers/array.h"
 #include "profiler/dump/policy/policy_match.h"
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/nprof_policy.h"
@@ -119,15 +120,9 @@ static void add_object(compare_t *c, uint32_t source, uint32_t object) {
     uint32_t rule = rule_of(c, source, object, &part);
     if (rule == 0) return;
     sums_t *s = &c->sums[source][rule - 1];
-    if (s->count[part] == s->room[part]) {
-        uint32_t room = 2 * s->room[part] + 16;
-        uint32_t *more = reallocarray(s->objects[part], room, sizeof *more);
-        if (more == NULL) {
-            c->failed = true;
-            return;
-        }
-        s->objects[part] = more;
-        s->room[part] = room;
+    if (!NA_ARRAY_RESERVE(s->objects[part], s->room[part], s->count[part] + 1u)) {
+        c->failed = true;
+        return;
     }
     s->objects[part][s->count[part]++] = object;
 }
