@@ -11,8 +11,9 @@ With --build, the compiled files of the allocator (LINKED) are held to that by t
 exception for a header is one for the file beside it.
 
 usage: scripts/includes.py [--build DIRECTORY]
-       scripts/includes.py --graph     how many includes go from room to room, and which modules of
-                                       a room include each other
+       scripts/includes.py --graph     how many includes go from room to room, which modules of a
+                                       room include each other, and the figures of
+                                       docs/lab-notes/house.md
 Exit status 1 if there is a fault; each is one line."""
 import collections
 import os
@@ -138,13 +139,19 @@ def links(build):
     return found
 
 
-def circles(edges):
-    """Groups of modules of one room that include each other (Tarjan)."""
+def modules(edges):
+    """Which modules each includes: a module is a file and the header beside it."""
     graph = collections.defaultdict(set)
     for path, included in edges:
         a, b = os.path.splitext(path)[0], os.path.splitext(included)[0]
-        if a != b and room_of(path) == room_of(included):
+        if a != b:
             graph[a].add(b)
+    return graph
+
+
+def circles(graph):
+    """Groups of modules that include each other (Tarjan)."""
+    graph = collections.defaultdict(set, graph)
     index, low, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -163,7 +170,7 @@ def circles(edges):
             if len(group) > 1:
                 found.append(sorted(group))
 
-    for node in sorted(graph):
+    for node in sorted(graph.copy()):
         if node not in index:
             visit(node)
     return found
@@ -180,8 +187,15 @@ def main():
         for (a, b), n in sorted(count.items(), key=lambda e: (LEVEL[e[0][0]], LEVEL[e[0][1]])):
             mark = " UP" if LEVEL[b] < LEVEL[a] else ""
             print(f"{a:18} -> {b:18} {n:4}{mark}")
-        for group in circles(edges):
+        for group in circles(modules(e for e in edges if room_of(e[0]) == room_of(e[1]))):
             print("include each other:", " ".join(group))
+        for title, tops in (("alloc/ and pagemap/", LINKED),
+                            ("the same with profiler/record/", (*LINKED, "profiler/record/"))):
+            graph = modules(e for e in edges if e[0].startswith(tops) and e[1].startswith(tops))
+            groups = circles(graph)
+            names = set(graph).union(*graph.values())
+            print(f"{title}: {len(names)} modules, {sum(map(len, graph.values()))} includes from one to "
+                  f"another, {sum(map(len, groups))} in circles, {max(map(len, groups))} in the largest")
         return 0
     faults = []
     for path, included in sorted(edges):
