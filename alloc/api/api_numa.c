@@ -24,7 +24,7 @@
 #include "pagemap/pagemap.h"
 
 /* The dense node of a usable node's number, -1 and EINVAL for any other. */
-static int usable_node(int id) {
+static int node_or_einval(int id) {
     na_init();
     int node = id < 0 ? -1 : na_node_dense((unsigned)id);
     if (node >= 0 && na_node_usable((unsigned)node)) return node;
@@ -131,7 +131,7 @@ NA_RACES_WITH_EMPTY static void *alloc_on(unsigned node, size_t size) {
 }
 
 void *numalloc_alloc_onnode(size_t size, int id) {
-    int node = usable_node(id);
+    int node = node_or_einval(id);
     return node < 0 ? NULL : alloc_on((unsigned)node, size);
 }
 
@@ -150,7 +150,7 @@ void *numalloc_alloc_interleaved(size_t size, const int *nodes, size_t count) {
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        if (usable_node(nodes[i]) < 0) return NULL;
+        if (node_or_einval(nodes[i]) < 0) return NULL;
         set[nodes[i] / 64] |= (uint64_t)1 << (nodes[i] % 64);
     }
     for (unsigned node = 0; node < na_node_count; node++) {
@@ -277,7 +277,7 @@ int numalloc_migrate(void *block, int id, numalloc_migration_t *result) {
     numalloc_migration_t unused;
     if (result == NULL) result = &unused;
     *result = (numalloc_migration_t){0};
-    int node = usable_node(id);
+    int node = node_or_einval(id);
     if (node < 0) return -1;
     na_span_t *span = na_span_of(block);
     if (span == NULL || !na_is_block_start(span, block)) {
@@ -317,7 +317,7 @@ int numalloc_migrate_range(void *start, size_t bytes, int id, numalloc_migration
     numalloc_migration_t unused;
     if (result == NULL) result = &unused;
     *result = (numalloc_migration_t){0};
-    int node = usable_node(id);
+    int node = node_or_einval(id);
     if (node < 0) return -1;
     na_span_t *span = na_span_of(start);
     uintptr_t from = (uintptr_t)start, end = range_end(span, from);
@@ -450,7 +450,7 @@ static int move_thread(unsigned node, bool pinned) {
 }
 
 int numalloc_set_thread_node(int id) {
-    int node = usable_node(id);
+    int node = node_or_einval(id);
     return node < 0 ? -1 : move_thread((unsigned)node, true);
 }
 

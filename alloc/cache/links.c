@@ -35,7 +35,7 @@ static bool is_free_block(unsigned cls, const void *block) {
 }
 
 /* Any sequence does that the program does not know. */
-static uint32_t draw(uint64_t *state, uint32_t below) {
+static uint32_t draw_below(uint64_t *state, uint32_t below) {
     *state += UINT64_C(0x9e3779b97f4a7c15);
     uint64_t x = *state ^ na_link_key;
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -59,7 +59,7 @@ NA_COLD void na_links_sign(na_tcache_t *tcache, unsigned cls) {
             block = *na_block_next(block);
         }
         for (uint32_t i = n; i > 1; i--) {
-            uint32_t k = draw(&seed, i);
+            uint32_t k = draw_below(&seed, i);
             void *other = some[k];
             some[k] = some[i - 1];
             some[i - 1] = other;

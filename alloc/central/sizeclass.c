@@ -24,7 +24,7 @@ enum {
     CAP_MAX = 256,                /* counted in credits of at most 256 */
 };
 
-static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
+static uint32_t clamp32(uint32_t x, uint32_t low, uint32_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
@@ -46,12 +46,12 @@ static void define(unsigned index, uint32_t size) {
     c->dense_pages = (uint8_t)span_pages_for(size, DENSE_TAIL_PART, DENSE_PAGES_MAX, pages);
     c->capacity = (uint16_t)(pages * (uint32_t)NA_PAGE_SIZE / size);
     c->reciprocal = (((uint64_t)1 << 40) + size - 1) / size;
-    c->batch = (uint16_t)clamp(BATCH_BYTES / size, 2, BATCH_MAX);
-    uint32_t least = clamp(c->batch, THIN_LEAST, THIN_MIN);
-    c->thin = (uint16_t)clamp(THIN_BYTES / size, least, THIN_MAX);
-    c->cap_first = (uint16_t)clamp(CAP_FIRST_BYTES / size, 2, CAP_MAX);
-    c->cap_freeing = (uint16_t)clamp(CAP_FREEING_BYTES / size, 4, CAP_MAX);
-    c->cap_max = (uint16_t)clamp(CAP_MAX_BYTES / size, CAP_MAX_LEAST, CAP_MAX);
+    c->batch = (uint16_t)clamp32(BATCH_BYTES / size, 2, BATCH_MAX);
+    uint32_t least = clamp32(c->batch, THIN_LEAST, THIN_MIN);
+    c->thin = (uint16_t)clamp32(THIN_BYTES / size, least, THIN_MAX);
+    c->cap_first = (uint16_t)clamp32(CAP_FIRST_BYTES / size, 2, CAP_MAX);
+    c->cap_freeing = (uint16_t)clamp32(CAP_FREEING_BYTES / size, 4, CAP_MAX);
+    c->cap_max = (uint16_t)clamp32(CAP_MAX_BYTES / size, CAP_MAX_LEAST, CAP_MAX);
     c->pooled = size % NA_CACHE_LINE == 0 || size > NA_OWNED_MOST;
 }
 

@@ -131,7 +131,7 @@ NA_INLINE bool is_turn(const na_tcache_t *tcache) {
 }
 
 /* The clock is looked at. */
-static void turn(na_tcache_t *tcache) {
+static void poll_in_turn(na_tcache_t *tcache) {
     if (NA_LIKELY(!is_turn(tcache))) return;
     tcache->track.until_timed = TURNS;
     na_poll(tcache);
@@ -174,7 +174,7 @@ static NA_NOINLINE void *alloc_otherwise(size_t requested, na_entry_t entry, na_
                                          unsigned cls) {
     na_bin_t *bin = &tcache->bins[cls];
     na_bin_state_t *state = &tcache->states[cls];
-    turn(tcache);
+    poll_in_turn(tcache);
     if (!is_usual(tcache) || !is_home(tcache) || state->count == 0)
         return na_alloc_slow(requested, entry, cls);
     if (!na_link_is_right(bin->head)) {
@@ -314,7 +314,7 @@ NA_INLINE na_delayed_t delayed_of(const na_span_t *span, void *block) {
 }
 
 static NA_NOINLINE void free_otherwise(void *block, na_release_t how, na_tcache_t *tcache) {
-    turn(tcache);
+    poll_in_turn(tcache);
     na_span_t *span = na_span_by_page(block);
     if (!is_usual(tcache) || !is_home(tcache) || !is_plain(span))
         na_hardened_free(block, how, NULL);

@@ -246,7 +246,7 @@ uintptr_t na_policy_entry_for(uintptr_t function) {
     return function != 0 && each_entry(is_plain, &wanted) ? wanted.address : 0;
 }
 
-static bool is_named(const char *name, uintptr_t plain, uintptr_t entry, void *arg) {
+static bool is_entry_named(const char *name, uintptr_t plain, uintptr_t entry, void *arg) {
     (void)entry;
     wanted_t *wanted = arg;
     if (strcmp(name, wanted->name) != 0) return false;
@@ -256,5 +256,5 @@ static bool is_named(const char *name, uintptr_t plain, uintptr_t entry, void *a
 
 uintptr_t na_policy_function_named(const char *name) {
     wanted_t wanted = {.name = name};
-    return each_entry(is_named, &wanted) ? wanted.address : 0;
+    return each_entry(is_entry_named, &wanted) ? wanted.address : 0;
 }

@@ -73,7 +73,7 @@ static bool describe(const na_loaded_t *loaded, na_policy_here_t *m) {
 }
 
 /* The library itself, or the program that it is linked into. */
-static bool is_ours(const na_policy_here_t *m) {
+static bool is_own_module(const na_policy_here_t *m) {
     uintptr_t own = (uintptr_t)&na_policy_bind_opened;
     return own >= m->unwind.start && own < m->unwind.end;
 }
@@ -168,7 +168,7 @@ static void find_rules_module(na_policy_here_t *here) {
 static bool consider(visit_t *v) {
     na_policy_here_t *m = &v->modules->items[v->modules->count];
     if (v->all) {
-        v->modules->count += m->loaded.index == 0 || !is_ours(m);
+        v->modules->count += m->loaded.index == 0 || !is_own_module(m);
         return true;
     }
     if (m->loaded.index == 0) {
@@ -176,7 +176,7 @@ static bool consider(visit_t *v) {
                                      m->build_id.bytes, m->build_id.length);
         if (!v->is_for) return false;
     }
-    if (is_ours(m)) {
+    if (is_own_module(m)) {
         na_bound.linked_in = m->loaded.index == 0;
         return true;
     }

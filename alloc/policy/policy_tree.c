@@ -13,7 +13,7 @@ enum {
 
 /* Nodes are numbered from 1, nodes[0] is none's; the table has four places for each node that there
  * is room for. (All that is written is behind what is published: a thread may be forked away in the
- * middle of grow.) */
+ * middle of grow_tree.) */
 static uint32_t count, places; /* besides those that are none's */
 static size_t mapped;
 
@@ -30,7 +30,7 @@ static na_policy_key_t *table_of(const na_policy_live_t *live) {
     return (na_policy_key_t *)(uintptr_t)live->table;
 }
 
-static uint32_t room_of(const na_policy_live_t *live) {
+static uint32_t room_of_tree(const na_policy_live_t *live) {
     return live != NULL ? (live->mask + 1) / 4 : 0;
 }
 
@@ -41,11 +41,11 @@ typedef struct wanted {
 } wanted_t;
 static wanted_t *wanted;
 
-static void *map(size_t bytes) {
+static void *map_tree(size_t bytes) {
     return na_os_map(na_align_up(bytes, na_os_page));
 }
 
-static void unmap(void *at, size_t bytes) {
+static void unmap_tree(void *at, size_t bytes) {
     if (at != NULL) na_os_unmap(at, na_align_up(bytes, na_os_page));
 }
 
@@ -88,13 +88,13 @@ static void copy_roots(na_policy_live_t *to, const na_policy_live_t *from) {
 
 /* Into twice the room. Threads that still look at the one before find in it what they would have
  * found a moment ago. */
-static bool grow(void) {
+static bool grow_tree(void) {
     const na_policy_live_t *from = tree();
-    uint32_t room = from == NULL ? FIRST_ROOM : 2 * room_of(from), mask = 4 * room - 1;
+    uint32_t room = from == NULL ? FIRST_ROOM : 2 * room_of_tree(from), mask = 4 * room - 1;
     size_t nodes_at = na_align_up(sizeof *from, NA_CACHE_LINE);
     size_t table_at = nodes_at + room * sizeof(na_policy_node_t);
     size_t bytes = table_at + ((size_t)mask + 1) * sizeof(na_policy_key_t);
-    char *at = map(bytes);
+    char *at = map_tree(bytes);
     if (at == NULL) return false;
     na_policy_live_t *to = (na_policy_live_t *)at;
     to->nodes = (na_policy_node_t *)(at + nodes_at);
@@ -117,12 +117,12 @@ static bool grow(void) {
 /* --- binding --- */
 
 bool na_policy_tree_begin(void) {
-    wanted = map(NA_POLICY_NODES_EVER * sizeof *wanted);
-    return wanted != NULL && (tree() != NULL || grow());
+    wanted = map_tree(NA_POLICY_NODES_EVER * sizeof *wanted);
+    return wanted != NULL && (tree() != NULL || grow_tree());
 }
 
 void na_policy_tree_end(void) {
-    unmap(wanted, NA_POLICY_NODES_EVER * sizeof *wanted);
+    unmap_tree(wanted, NA_POLICY_NODES_EVER * sizeof *wanted);
     wanted = NULL;
 }
 
@@ -140,7 +140,8 @@ static void join(uint32_t parent, uint32_t node, uintptr_t pc) {
 uint32_t na_policy_tree_node(uintptr_t pc, uint32_t parent) {
     uint32_t node = na_policy_find(tree(), pc, parent);
     if (node == 0) {
-        if (count + 1 >= NA_POLICY_NODES_EVER || (count + 1 >= room_of(tree()) && !grow())) {
+        if (count + 1 >= NA_POLICY_NODES_EVER ||
+            (count + 1 >= room_of_tree(tree()) && !grow_tree())) {
             na_bound.full = true;
             return 0;
         }
@@ -196,7 +197,7 @@ static void settle_roots(uint8_t *bytes) {
 }
 
 bool na_policy_tree_publish(void) {
-    uint8_t *bytes = map(NA_POLICY_FILTER);
+    uint8_t *bytes = map_tree(NA_POLICY_FILTER);
     if (bytes == NULL) return false;
     na_policy_node_t *nodes = nodes_of(tree());
     for (uint32_t i = 1; i <= count; i++)
@@ -205,6 +206,6 @@ bool na_policy_tree_publish(void) {
     for (size_t i = 0; i < NA_POLICY_FILTER; i++)
         if (na_policy_filter[i] != bytes[i])
             __atomic_store_n(&na_policy_filter[i], bytes[i], __ATOMIC_RELEASE);
-    unmap(bytes, NA_POLICY_FILTER);
+    unmap_tree(bytes, NA_POLICY_FILTER);
     return true;
 }

@@ -124,7 +124,7 @@ static uint32_t state_now(void) {
                                       : NA_NPROF_POLICY_APPLIED;
 }
 
-static void copy_text(char *to, size_t size, const char *from, size_t length) {
+static void copy_padded(char *to, size_t size, const char *from, size_t length) {
     size_t n = length < size - 1 ? length : size - 1;
     memcpy(to, from, n);
     memset(to + n, 0, size - n);
@@ -133,7 +133,7 @@ static void copy_text(char *to, size_t size, const char *from, size_t length) {
 static void copy_line(char *to, size_t size, uint32_t line) {
     const na_policy_t *rules = &na_bound.reading->rules;
     na_policy_name_t part = na_policy_line(rules->text, rules->length, line);
-    copy_text(to, size, rules->text + part.at, part.length);
+    copy_padded(to, size, rules->text + part.at, part.length);
 }
 
 /* Why it is not bound, as far as can be said. */
@@ -190,7 +190,7 @@ bool na_policy_report(na_nprof_policy_t *to) {
     na_nprof_policy_t p = {.state = state_now()};
     if (na_bound.full) p.flags |= NA_NPROF_POLICY_FULL;
     if (na_bound.linked_in) p.flags |= NA_NPROF_POLICY_LINKED_IN;
-    copy_text(p.file, sizeof p.file, na_bound.file, strlen(na_bound.file));
+    copy_padded(p.file, sizeof p.file, na_bound.file, strlen(na_bound.file));
     if (na_bound.refused[0] != 0) p.flags |= NA_NPROF_POLICY_REFUSED;
     p.readings = na_bound.readings;
     const na_policy_reading_t *r = na_bound.reading;

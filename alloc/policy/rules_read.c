@@ -98,13 +98,13 @@ static bool same_name(const na_policy_t *policy, na_policy_name_t a, na_policy_n
     return true;
 }
 
-static void skip_blanks(line_t *line) {
+static void skip_line_blanks(line_t *line) {
     while (line->at < line->end && is_blank(line->text[line->at]))
         line->at++;
 }
 
 static bool is_at_end(line_t *line) {
-    skip_blanks(line);
+    skip_line_blanks(line);
     return line->at == line->end;
 }
 
@@ -114,11 +114,11 @@ static char here(const line_t *line) {
 }
 
 /* A sign, with blanks around it. */
-static bool take(line_t *line, char sign) {
-    skip_blanks(line);
+static bool take_sign(line_t *line, char sign) {
+    skip_line_blanks(line);
     if (here(line) != sign) return false;
     line->at++;
-    skip_blanks(line);
+    skip_line_blanks(line);
     return true;
 }
 
@@ -135,7 +135,7 @@ static bool is_dark(char c) {
 
 /* A word up to the next blank, or in double quotes, which do not belong to it. */
 static na_policy_name_t take_word(line_t *line) {
-    skip_blanks(line);
+    skip_line_blanks(line);
     if (here(line) != '"') return take_while(line, is_dark);
     uint32_t begin = ++line->at;
     while (line->at < line->end && line->text[line->at] != '"')
@@ -323,7 +323,7 @@ static uint32_t find_module(const na_policy_t *p, na_policy_name_t alias) {
 static bool read_module(line_t *line) {
     na_policy_t *p = line->policy;
     na_policy_module_t module = {.line = line->number};
-    skip_blanks(line);
+    skip_line_blanks(line);
     module.alias = take_while(line, is_name);
     if (module.alias.length == 0 || !is_letter(line->text[module.alias.at]) ||
         module.alias.length > NA_POLICY_NAME || (!is_blank(here(line)) && here(line) != 0))
@@ -391,7 +391,7 @@ static bool group_of(line_t *line, na_policy_name_t name, uint16_t *group) {
 }
 
 static bool take_group_name(line_t *line, na_policy_name_t *name) {
-    skip_blanks(line);
+    skip_line_blanks(line);
     uint32_t begin = line->at;
     *name = take_while(line, is_name);
     if (name->length == 0 || !is_letter(line->text[name->at]) || name->length > NA_POLICY_NAME)
@@ -426,7 +426,7 @@ static bool take_nodes(line_t *line, na_policy_action_t *action) {
         for (unsigned n = first; n <= last; n++)
             action->nodes[n / 64] |= (uint64_t)1 << n % 64;
         uint32_t comma = line->at;
-        if (!take(line, ',')) return true;
+        if (!take_sign(line, ',')) return true;
         if (is_digit(here(line))) continue;
         line->at = comma;
         return true;
@@ -437,7 +437,7 @@ static bool take_place(line_t *line, na_policy_action_t *action) {
     na_policy_name_t word = take_while(line, is_name);
     for (unsigned i = 1; i < NA_POLICY_PLACES; i++)
         if (na_policy_name_is(line->policy, word, na_policy_places[i])) action->place = (uint8_t)i;
-    skip_blanks(line);
+    skip_line_blanks(line);
     switch ((na_policy_place_t)action->place) {
     case NA_POLICY_PLACE_NONE:
         return fault(line, "unknown place", word, PLACES);
@@ -517,7 +517,7 @@ static unsigned which_action(const line_t *line, na_policy_name_t key) {
 static bool take_actions(line_t *line, na_policy_action_t *action, unsigned forbidden) {
     unsigned given = 0;
     clear_action(action);
-    if (!take(line, ':')) return fault_rest(line, "no action", "write ' : ' and an action");
+    if (!take_sign(line, ':')) return fault_rest(line, "no action", "write ' : ' and an action");
     do {
         na_policy_name_t key = take_while(line, is_name);
         unsigned which = which_action(line, key);
@@ -528,9 +528,10 @@ static bool take_actions(line_t *line, na_policy_action_t *action, unsigned forb
         if ((which & given) != 0)
             return fault(line, "twice on a line:", key, "each action stands once");
         given |= which;
-        if (!take(line, '=')) return fault(line, "no value for", key, "write it as in place=local");
+        if (!take_sign(line, '='))
+            return fault(line, "no value for", key, "write it as in place=local");
         if (!take_value(line, key, which, action)) return false;
-    } while (take(line, ','));
+    } while (take_sign(line, ','));
     if (!is_at_end(line))
         return fault_rest(line, "not understood:", "actions are separated by commas");
     if ((given & GROUP) != 0 && (given & OF_GROUP) != 0)
@@ -539,7 +540,7 @@ static bool take_actions(line_t *line, na_policy_action_t *action, unsigned forb
     return true;
 }
 
-static bool read_group(line_t *line) {
+static bool read_group_rule(line_t *line) {
     na_policy_name_t name;
     na_policy_action_t action;
     uint16_t group;
@@ -558,7 +559,7 @@ static bool read_group(line_t *line) {
 /* --- sites --- */
 
 static bool take_frame(line_t *line, na_policy_frame_t *frame) {
-    skip_blanks(line);
+    skip_line_blanks(line);
     na_policy_name_t name = take_while(line, is_function);
     if (name.length > NAME_LONGEST) return fault(line, "too long a name", name, "4096 characters");
     if (name.length != 0 && here(line) == '+') {
@@ -608,7 +609,7 @@ static bool read_site(line_t *line) {
             return fault_rest(line, "too many frames:", "8 at most");
         if (!take_frame(line, &rule->frames[rule->depth])) return false;
         rule->depth++;
-    } while (take(line, '<'));
+    } while (take_sign(line, '<'));
     if (!take_actions(line, &rule->action, 0)) return false;
     for (uint32_t i = 0; i < p->rule_count; i++)
         if (same_frames(p, &p->rules[i], rule))
@@ -650,12 +651,12 @@ static uint32_t end_of(const char *text, uint32_t at, uint32_t end) {
 /* "numalloc policy 1" */
 static bool read_head(line_t *line) {
     uint64_t version = 0;
-    skip_blanks(line);
+    skip_line_blanks(line);
     uint32_t begin = line->at;
     na_policy_name_t first = take_while(line, is_name);
-    skip_blanks(line);
+    skip_line_blanks(line);
     na_policy_name_t second = take_while(line, is_name);
-    skip_blanks(line);
+    skip_line_blanks(line);
     uint32_t number = line->at;
     if (!na_policy_name_is(line->policy, first, "numalloc") ||
         !na_policy_name_is(line->policy, second, "policy") ||
@@ -668,11 +669,11 @@ static bool read_head(line_t *line) {
 }
 
 static bool read_line(line_t *line) {
-    skip_blanks(line);
+    skip_line_blanks(line);
     na_policy_name_t word = take_while(line, is_name);
     bool alone = here(line) == 0 || is_blank(here(line));
     if (alone && na_policy_name_is(line->policy, word, "site")) return read_site(line);
-    if (alone && na_policy_name_is(line->policy, word, "group")) return read_group(line);
+    if (alone && na_policy_name_is(line->policy, word, "group")) return read_group_rule(line);
     if (alone && na_policy_name_is(line->policy, word, "module")) return read_module(line);
     if (alone && na_policy_name_is(line->policy, word, "program")) return read_program(line);
     line->at = word.at;

@@ -55,7 +55,7 @@ _Static_assert(NA_OPT_ALL <= 64, "apply() has one bit an option");
 
 #define TEXT_MAX 4096u /* PATH_MAX */
 
-static na_option_values_t *values; /* options.c's */
+static na_option_values_t *read_values; /* options.c's */
 /* Copies, because programs that set their title overwrite the environment they started with. */
 NA_SPARSE static char text_room[2 * TEXT_MAX];
 static size_t text_used;
@@ -181,9 +181,9 @@ static bool set_mode(na_option_id_t id, const char *s) {
         word[i] = s[i];
     word[n] = 0;
     if (n != 0 && word_index(word, rows[id].words) < 0) return false;
-    values->texts[id] = copy_text(word, true);
-    if (s[n] != 0) values->numbers[NA_OPT_ACCESS] = (uint64_t)access;
-    return values->texts[id] != NULL;
+    read_values->texts[id] = copy_text(word, true);
+    if (s[n] != 0) read_values->numbers[NA_OPT_ACCESS] = (uint64_t)access;
+    return read_values->texts[id] != NULL;
 }
 
 /* Sets the option from text; false when the text is not good for it. */
@@ -207,18 +207,18 @@ static bool set(na_option_id_t id, const char *s) {
     case KIND_CHOICE:
         value = (uint64_t)word_index(s, row->words);
         if ((int64_t)value < 0) return false;
-        values->numbers[id] = value;
+        read_values->numbers[id] = value;
         return true;
     case KIND_MODE:
         return set_mode(id, s);
     case KIND_TEXT:
-        values->texts[id] = copy_text(s, false);
-        return values->texts[id] != NULL;
+        read_values->texts[id] = copy_text(s, false);
+        return read_values->texts[id] != NULL;
     }
     bool zero = value == 0 && row->zero;
     if (!zero && (value < row->least || value > row->most)) return false;
     if (row->kind == KIND_POW2 && !na_is_pow2(value)) return false;
-    values->numbers[id] = value;
+    read_values->numbers[id] = value;
     return true;
 }
 
@@ -407,7 +407,7 @@ static void apply(const char *entry, uint64_t *seen) {
 /* --- the interface --- */
 
 void na_options_read(na_option_values_t *into) {
-    values = into;
+    read_values = into;
     text_used = 0;
     uint64_t seen = 0;
     const char *entry;

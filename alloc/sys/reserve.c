@@ -81,7 +81,7 @@ void na_reserve_drop(na_reserve_t *piece) {
 }
 
 /* With the lock. */
-static void take_out(const na_reserve_t *piece) {
+static void unlink_piece(const na_reserve_t *piece) {
     for (na_reserve_t **link = &pieces; *link != NULL; link = &(*link)->next)
         if (*link == piece) {
             *link = piece->next;
@@ -91,7 +91,7 @@ static void take_out(const na_reserve_t *piece) {
 
 void na_reserve_join(na_reserve_t *piece) {
     na_lock(&reserve_lock);
-    take_out(piece); /* left over in a child that was cloned past the C library */
+    unlink_piece(piece); /* left over in a child that was cloned past the C library */
     piece->next = pieces;
     pieces = piece;
     na_unlock(&reserve_lock);
@@ -99,7 +99,7 @@ void na_reserve_join(na_reserve_t *piece) {
 
 void na_reserve_leave(na_reserve_t *piece) {
     na_lock(&reserve_lock);
-    take_out(piece);
+    unlink_piece(piece);
     na_os_unmap((void *)piece->start, piece->reserved);
     piece->reserved = 0;
     set_opened(piece, 0);

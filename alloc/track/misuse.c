@@ -20,7 +20,7 @@ bool na_is_block_start(const na_span_t *span, const void *address) {
     return index < span->capacity && offset == (size_t)index * c->size;
 }
 
-static void describe(na_text_t *t, const void *address) {
+static void describe_block(na_text_t *t, const void *address) {
     const na_span_t *span = na_span_of(address);
     if (span == NULL) {
         na_text_str(t, ": numalloc has no block there (never given out, or already freed)");
@@ -76,7 +76,7 @@ static NA_COLD void say_misuse(const char *what, const void *address, bool late,
     na_text_str(&t, what);
     na_text_str(&t, " ");
     na_text_hex(&t, (uintptr_t)address);
-    describe(&t, address);
+    describe_block(&t, address);
     if (late && !na_strict && na_harden == 0)
         na_text_str(&t, "; NUMALLOC_CHECK=1 finds it where it happens");
     na_text_str(&t, "\n");

@@ -35,7 +35,7 @@ NA_RACY void na_slack_fill(const na_span_t *span, void *block, size_t asked) {
 }
 
 /* The first byte of so many that is another; NULL: none. */
-static const unsigned char *other(const void *from, size_t bytes) {
+static const unsigned char *first_other(const void *from, size_t bytes) {
     const unsigned char *at = from, *end = at + bytes;
     const uint64_t all = UINT64_C(0x0101010101010101) * NA_SLACK_BYTE;
     while (at < end && (uintptr_t)at % sizeof all != 0)
@@ -52,7 +52,7 @@ static const unsigned char *other(const void *from, size_t bytes) {
 NA_RACY void na_slack_check(const na_span_t *span, const void *block) {
     size_t asked = na_slack_asked(span, block), room = room_of(span, block);
     const unsigned char *fault =
-        asked < room ? other((const char *)block + asked, room - asked) : NULL;
+        asked < room ? first_other((const char *)block + asked, room - asked) : NULL;
     if (fault != NULL) {
         na_text_t what = {0};
         na_text_str(&what, "overrun (");
@@ -73,7 +73,7 @@ void na_slack_fill_freed(void *block, size_t size) {
 
 bool na_slack_is_untouched(const void *block, size_t size) {
     const size_t words = 2 * sizeof(void *); /* the link and its signature */
-    return other((const char *)block + words, size - words) == NULL;
+    return first_other((const char *)block + words, size - words) == NULL;
 }
 
 static void check_span(const na_span_t *span, na_record_t *records, uint32_t count, void *arg) {

@@ -6,7 +6,7 @@
 #include "numalloc/numalloc.h"
 #include "profiler/control/control.h"
 
-static int find(na_leak_totals_t *totals, bool report, uintptr_t from) {
+static int find_leaks(na_leak_totals_t *totals, bool report, uintptr_t from) {
     na_init();
     na_tcache_t *tcache = na_tcache_enter();
     if (tcache == NULL) return ENOMEM;
@@ -17,7 +17,7 @@ static int find(na_leak_totals_t *totals, bool report, uintptr_t from) {
 
 int numalloc_find_leaks(numalloc_leaks_t *leaks, int report) {
     na_leak_totals_t totals = {0};
-    int error = find(&totals, report != 0, na_leaks_here());
+    int error = find_leaks(&totals, report != 0, na_leaks_here());
     if (error != 0) {
         errno = error;
         return -1;

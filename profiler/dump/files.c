@@ -19,7 +19,7 @@ bool na_is_directory(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static bool add(na_files_t *files, size_t *room, char *path) {
+static bool add_path(na_files_t *files, size_t *room, char *path) {
     if (path == NULL) return false;
     if (!NA_ARRAY_RESERVE(files->items, *room, files->count + 1u)) {
         free(path);
@@ -67,7 +67,7 @@ static na_status_t add_directory(na_files_t *files, size_t *room, const char *pa
         if (asprintf(&name, "%s%s%s", path, slash, e->d_name) < 0) name = NULL;
         good = name != NULL;
         if (good && (errors ? na_is_error_file(name) : is_profile(name, e->d_name)))
-            good = add(files, room, name);
+            good = add_path(files, room, name);
         else
             free(name);
     }
@@ -92,7 +92,7 @@ na_status_t na_files_find(const char *const *words, size_t count, bool errors, n
         na_status_t status = NA_STATUS_WHOLE;
         if (na_is_directory(words[i]))
             status = add_directory(files, &room, words[i], errors);
-        else if (!add(files, &room, strdup(words[i])))
+        else if (!add_path(files, &room, strdup(words[i])))
             status = NA_STATUS_MEMORY;
         if (status != NA_STATUS_WHOLE) return status;
     }

@@ -47,8 +47,8 @@ static bool copy_entry(na_reader_t *reader, const na_chunk_ref_t *chunk, uint32_
     return false;
 }
 
-static void take(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
-                 const void *entry) {
+static void take_entry(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
+                       const void *entry) {
     const table_t *to = arg;
     uint64_t id = (uint64_t)chunk->first_id + index;
     if (id < to->first || id >= to->count) {
@@ -67,7 +67,7 @@ static bool read_table(na_reader_t *reader, uint16_t type, uint32_t limit, table
     if (to.items == NULL) return false;
     *items = to.items;
     *count = to.count;
-    na_reader_each_entry(reader, type, take, &to);
+    na_reader_each_entry(reader, type, take_entry, &to);
     return true;
 }
 

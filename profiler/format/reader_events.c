@@ -240,7 +240,7 @@ static void drop_first(na_events_t *e) {
     if (e->open != 0) sift_down(e);
 }
 
-static void fill(na_reader_t *reader, na_event_t *event, const na_nprof_unit_t *u) {
+static void fill_event(na_reader_t *reader, na_event_t *event, const na_nprof_unit_t *u) {
     static const na_nprof_unit_t none = {0, 0};
     const na_nprof_unit_t *more = na_trace_units(u->head) == 2 ? u + 1 : &none;
     event->ticks = u->head >> 8;
@@ -275,7 +275,7 @@ static uint64_t first_limit(const na_events_t *e) {
 }
 
 /* Takes from the first run while it is the first; returns how many. */
-static size_t take(na_events_t *e, na_event_t *to, size_t most) {
+static size_t take_events(na_events_t *e, na_event_t *to, size_t most) {
     open_run_t *o = &e->heap[0];
     uint64_t limit = first_limit(e);
     size_t n = 0;
@@ -286,7 +286,7 @@ static size_t take(na_events_t *e, na_event_t *to, size_t most) {
             o->thread = (uint32_t)u->word;
         } else {
             na_event_t *event = &to[n++];
-            fill(e->reader, event, u);
+            fill_event(e->reader, event, u);
             if (event->ticks < e->ticks) { /* its chunk's header put it too late */
                 na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, 0, 0);
                 event->ticks = e->ticks;
@@ -315,7 +315,7 @@ size_t na_events_take(na_events_t *e, na_event_t *events, size_t most) {
                 e->reader->progress(e->reader->progress_arg, e->next, e->run_count);
         }
         if (e->open == 0) break;
-        n += take(e, events + n, most - n);
+        n += take_events(e, events + n, most - n);
     }
     return n;
 }

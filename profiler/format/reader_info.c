@@ -91,8 +91,8 @@ typedef struct text {
     size_t used, room;
 } text_t;
 
-static void take(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
-                 const void *entry) {
+static void take_info(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
+                      const void *entry) {
     (void)reader;
     (void)chunk;
     (void)index;
@@ -111,7 +111,7 @@ const char *na_reader_symbols(na_reader_t *reader, size_t *size) {
         text_t text = {fits ? malloc((size_t)room + 1) : NULL, 0, (size_t)room};
         if (text.bytes == NULL && room != 0) na_reader_no_memory(reader, 0);
         if (text.bytes != NULL) {
-            na_reader_each_entry(reader, NA_NPROF_SYMBOLS, take, &text);
+            na_reader_each_entry(reader, NA_NPROF_SYMBOLS, take_info, &text);
             text.bytes[text.used] = 0;
         }
         reader->symbols = text.bytes;

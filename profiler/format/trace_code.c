@@ -187,8 +187,8 @@ static void list_drop(list_t *l, uint32_t n) {
 /* ---- blocks of these units ---- */
 
 /* The address's slot: `*ordinal` of it, UINT32_MAX if it is empty. */
-static inline uint32_t *find(na_trace_coder_t *m, uint64_t address, uint32_t *ordinal,
-                             uint32_t *tag) {
+static inline uint32_t *find_ordinal(na_trace_coder_t *m, uint64_t address, uint32_t *ordinal,
+                                     uint32_t *tag) {
     uint32_t hash = mix(address >> 4), i = hash & m->slot_mask;
     /* The lowest bits of the slot's place are the hash's: its highest say more. */
     *tag = hash & ~ORDINAL_MASK;
@@ -266,7 +266,7 @@ typedef struct sink {
     uint8_t *start[COLUMNS], *at[COLUMNS];
 } sink_t;
 
-static inline void put(sink_t *s, unsigned column, uint64_t v) {
+static inline void put_value(sink_t *s, unsigned column, uint64_t v) {
     uint8_t *p = s->at[column];
     while (v >= 128) {
         *p++ = (uint8_t)(v | 128);
@@ -282,21 +282,21 @@ static unsigned put_stack(na_trace_coder_t *m, sink_t *s, uint32_t stack) {
     if (*pair_slot(m) != stack) {
         flag = 0;
         if (*follow_slot(m) == stack) {
-            put(s, STACKS, 0);
+            put_value(s, STACKS, 0);
         } else {
             uint32_t i = mix(stack) % KNOWN, number;
             while ((number = m->known[i]) != 0 && m->numbers[number - 1] != stack)
                 i = (i + 1) % KNOWN;
             if (number == 0) {
-                put(s, STACKS, m->number_count + 1);
-                put(s, NODES, zigzag((uint64_t)stack - m->node));
+                put_value(s, STACKS, m->number_count + 1);
+                put_value(s, NODES, zigzag((uint64_t)stack - m->node));
                 m->node = stack;
                 if (m->number_count < NUMBERS) {
                     m->numbers[m->number_count++] = stack;
                     m->known[i] = m->number_count;
                 }
             } else {
-                put(s, STACKS, number);
+                put_value(s, STACKS, number);
             }
         }
     }
@@ -312,8 +312,8 @@ static unsigned put_size(na_trace_coder_t *m, sink_t *s, uint32_t stack, uint64_
     if (last->size != size || last->slack != slack) {
         flag = 0;
         /* Sizes have 63 bits: a block is smaller than half of the address space. */
-        put(s, SIZES, size << 1 | as_known);
-        if (!as_known) put(s, SLACKS, slack);
+        put_value(s, SIZES, size << 1 | as_known);
+        if (!as_known) put_value(s, SLACKS, slack);
         last->size = size;
         last->slack = slack;
     }
@@ -339,11 +339,11 @@ static unsigned put_block(na_trace_coder_t *m, sink_t *s, uint64_t address, uint
             depth++;
         if (depth < l->count && depth <= SEARCH) {
             how = BY_DEPTH;
-            put(s, BLOCKS, depth);
+            put_value(s, BLOCKS, depth);
             list_drop(l, depth + 1);
         }
     }
-    if (how == BY_ADDRESS) put(s, BLOCKS, difference(address, last));
+    if (how == BY_ADDRESS) put_value(s, BLOCKS, difference(address, last));
     if (l != NULL)
         l->last = address;
     else
@@ -355,7 +355,7 @@ static unsigned put_block(na_trace_coder_t *m, sink_t *s, uint64_t address, uint
 static unsigned put_reference(na_trace_coder_t *m, sink_t *s, uint64_t address, uint32_t class16,
                               unsigned ways) {
     uint32_t ordinal, tag;
-    find(m, address, &ordinal, &tag);
+    find_ordinal(m, address, &ordinal, &tag);
     unsigned how = OLD_BLOCK;
     if (ordinal < m->ordinals && m->classes[ordinal] == class16) {
         /* The first way that foresees it; looked at without branches, which would be foreseen
@@ -368,13 +368,13 @@ static unsigned put_reference(na_trace_coder_t *m, sink_t *s, uint64_t address, 
         if (ordinal == m->freed + 1) how = NEXT_NEWER;
         if (age == 0) how = NEWEST;
         if (how >= ways) how = BY_AGE;
-        if (how == BY_AGE) put(s, AGES, age);
+        if (how == BY_AGE) put_value(s, AGES, age);
     } else {
         ordinal = UINT32_MAX;
         page_t *page = page_slot(m, address);
         bool same = page->number == address >> 13 && page->class16 == class16;
-        put(s, OLD, difference(address, m->last_old));
-        put(s, CLASSES, same ? 0 : class16 + 1);
+        put_value(s, OLD, difference(address, m->last_old));
+        put_value(s, CLASSES, same ? 0 : class16 + 1);
         *page = (page_t){address >> 13, class16};
     }
     freed(m, address, class16, ordinal);
@@ -386,17 +386,17 @@ static void encode_alloc(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *
     uint32_t stack = (uint32_t)u[1].word, slack = (uint32_t)(u[1].word >> 32);
     uint32_t class16 = class_of(u[1].head + slack);
     if (kind == NA_NPROF_EVENT_ALIGNED) {
-        put(s, EXTRA, align);
+        put_value(s, EXTRA, align);
     } else if (align != 0) {
-        put(s, OPS, 0);
-        put(s, EXTRA, align << 1 | 1);
+        put_value(s, OPS, 0);
+        put_value(s, EXTRA, align << 1 | 1);
     }
     uint8_t *op = s->at[OPS]++;
     unsigned how = put_stack(m, s, stack);
     how |= put_size(m, s, stack, u[1].head, slack);
     if (kind == NA_NPROF_EVENT_RESIZE) {
         uint32_t ordinal, tag;
-        find(m, address, &ordinal, &tag);
+        find_ordinal(m, address, &ordinal, &tag);
         uint32_t old = ordinal < m->ordinals ? m->classes[ordinal] : class16;
         how |= BLOCK_HOW(put_reference(m, s, address, old, NEXT_OLDER));
         list_t *l = list_of(m, old);
@@ -404,7 +404,7 @@ static void encode_alloc(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *
     } else {
         how |= put_block(m, s, address, class16);
     }
-    uint32_t earlier, tag, *slot = find(m, address, &earlier, &tag);
+    uint32_t earlier, tag, *slot = find_ordinal(m, address, &earlier, &tag);
     allocated(m, address, class16);
     *slot = tag | m->ordinals;
     *op = (uint8_t)(kind | how);
@@ -420,9 +420,9 @@ static void encode_free(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *u
     uint64_t moved_to = more ? u[1].head : 0;
     if (kind == NA_NPROF_EVENT_MOVED && moved_to != m->last_block) {
         how |= MOVED_ELSEWHERE;
-        put(s, EXTRA, difference(moved_to, m->last_block));
+        put_value(s, EXTRA, difference(moved_to, m->last_block));
     }
-    if (stacks) put(s, EXTRA, more ? (uint32_t)u[1].word : 0);
+    if (stacks) put_value(s, EXTRA, more ? (uint32_t)u[1].word : 0);
     how |= HOW(put_reference(m, s, address, class16, SAME_AGE + 1));
     bool before = (u[0].head & NA_NPROF_EVENT_BEFORE) != 0;
     *op = (uint8_t)(kind | (before ? 4u : 0) | how);
@@ -473,12 +473,12 @@ static bool encode(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *units,
         const na_nprof_unit_t *u = &units[i];
         if (!is_event(u, count - i)) break;
         uint64_t ticks = u->head >> 8 >> h->tick_shift;
-        put(s, TIMES, ticks - m->ticks);
+        put_value(s, TIMES, ticks - m->ticks);
         m->ticks = ticks;
         unsigned kind = (unsigned)(u->head & NA_NPROF_EVENT_KIND);
         if (kind == NA_NPROF_EVENT_THREAD) {
             *s->at[OPS]++ = 0;
-            put(s, EXTRA, u->word << 1);
+            put_value(s, EXTRA, u->word << 1);
         } else if (kind < NA_NPROF_EVENT_FREE) {
             encode_alloc(m, s, u, kind);
         } else {

@@ -26,7 +26,7 @@ typedef struct text {
     size_t length; /* NAME_LENGTH: it did not fit */
 } text_t;
 
-static void add(text_t *t, const char *s) {
+static void append_text(text_t *t, const char *s) {
     for (; *s != 0; s++) {
         if (t->length + 1 >= NAME_LENGTH) {
             t->length = NAME_LENGTH;
@@ -43,7 +43,7 @@ static void add_number(text_t *t, uint64_t value) {
     do
         *--p = (char)('0' + value % 10);
     while ((value /= 10) != 0);
-    add(t, p);
+    append_text(t, p);
 }
 
 static bool is_directory(const char *path) {
@@ -58,13 +58,13 @@ static void make_pattern(const char *given) {
         long n = na_syscall(SYS_getcwd, (long)pattern, NAME_LENGTH - 1, 0, 0, 0, 0);
         if (n > 1 && pattern[0] == '/') {
             t.length = (size_t)n - 1;
-            if (t.length > 1) add(&t, "/");
+            if (t.length > 1) append_text(&t, "/");
         }
     }
-    add(&t, given);
+    append_text(&t, given);
     if (t.length < NAME_LENGTH && is_directory(pattern)) {
-        add(&t, "/");
-        add(&t, PATTERN);
+        append_text(&t, "/");
+        append_text(&t, PATTERN);
     }
     if (t.length >= NAME_LENGTH) pattern[0] = 0;
 }
@@ -85,7 +85,7 @@ static const char *own_name(void) {
     for (const char *p = pattern; *p != 0; p++) {
         char one[2] = {*p, 0};
         if (*p != '%' || p[1] == 0) {
-            add(&t, one);
+            append_text(&t, one);
             continue;
         }
         switch (*++p) {
@@ -94,18 +94,18 @@ static const char *own_name(void) {
             has_pid = true;
             break;
         case 'e':
-            add(&t, program());
+            append_text(&t, program());
             break;
         case 't':
             add_number(&t, head->start_unix_ns / 1000000000);
             break;
         default:
             one[0] = *p;
-            add(&t, one);
+            append_text(&t, one);
         }
     }
     if (!has_pid && head->parent != 0) {
-        add(&t, ".");
+        append_text(&t, ".");
         add_number(&t, head->pid);
     }
     if (t.length >= NAME_LENGTH) name[0] = 0;

@@ -30,7 +30,7 @@ static void say(void) {
     text.length = 0;
 }
 
-static void put(const char *s) {
+static void put_report_text(const char *s) {
     na_text_str(&text, s);
 }
 
@@ -40,11 +40,11 @@ static void put_u(uint64_t v) {
 
 static void begin_line(void) {
     text.length = 0;
-    put("numalloc: ");
+    put_report_text("numalloc: ");
 }
 
 static void end_line(void) {
-    put("\n");
+    put_report_text("\n");
     say();
 }
 
@@ -53,21 +53,21 @@ static void put_seconds(uint64_t ms) {
     put_u(ms / 1000);
     char fraction[5] = {'.', (char)('0' + ms / 100 % 10), (char)('0' + ms / 10 % 10),
                         (char)('0' + ms % 10), 0};
-    put(fraction);
-    put(" s");
+    put_report_text(fraction);
+    put_report_text(" s");
 }
 
 static void put_frame(unsigned index, uint64_t pc, bool exact) {
     begin_line();
-    put("  #");
+    put_report_text("  #");
     put_u(index);
-    put(index < 10 ? "  " : " ");
+    put_report_text(index < 10 ? "  " : " ");
     na_text_hex(&text, pc);
     const na_gf_module_t *m = na_guard_module_of(exact ? pc : pc - 1);
     if (m != NULL) {
-        put(" ");
-        put(m->name);
-        put("+");
+        put_report_text(" ");
+        put_report_text(m->name);
+        put_report_text("+");
         na_text_hex(&text, pc - m->bias);
     }
     end_line();
@@ -76,7 +76,7 @@ static void put_frame(unsigned index, uint64_t pc, bool exact) {
 static void put_stack(const na_gf_error_t *e, unsigned which) {
     if (e->frames[which] == 0) {
         begin_line();
-        put("  (its call stack is no longer known)");
+        put_report_text("  (its call stack is no longer known)");
         end_line();
     }
     for (uint32_t i = 0; i < e->frames[which]; i++)
@@ -84,9 +84,9 @@ static void put_stack(const na_gf_error_t *e, unsigned which) {
 }
 
 static void put_block(const na_gf_error_t *e) {
-    put("block of ");
+    put_report_text("block of ");
     put_u(e->block.size);
-    put(e->block.size == 1 ? " byte at " : " bytes at ");
+    put_report_text(e->block.size == 1 ? " byte at " : " bytes at ");
     na_text_hex(&text, e->block.address);
 }
 
@@ -98,12 +98,12 @@ static const char *bytes(int64_t n) {
 static void put_place(const na_gf_error_t *e) {
     int64_t at = (int64_t)(e->address - e->block.address), size = e->block.size;
     if (at == 0) {
-        put("at the beginning of a ");
+        put_report_text("at the beginning of a ");
     } else {
         int64_t n = at < 0 ? -at : at < size ? at : at - size + 1;
         put_u((uint64_t)n);
-        put(bytes(n));
-        put(at < 0 ? " before a " : at < size ? " into a " : " behind the end of a ");
+        put_report_text(bytes(n));
+        put_report_text(at < 0 ? " before a " : at < size ? " into a " : " behind the end of a ");
     }
     put_block(e);
 }
@@ -116,76 +116,76 @@ static void put_headline(const na_gf_error_t *e) {
     begin_line();
     switch ((na_gf_kind_t)e->kind) {
     case NA_GF_USE_AFTER_FREE:
-        put("use after free: ");
-        put(accessed(e));
+        put_report_text("use after free: ");
+        put_report_text(accessed(e));
         break;
     case NA_GF_OVERFLOW:
-        put("overflow: ");
-        put(accessed(e));
+        put_report_text("overflow: ");
+        put_report_text(accessed(e));
         break;
     case NA_GF_UNDERFLOW:
-        put("underflow: ");
-        put(accessed(e));
+        put_report_text("underflow: ");
+        put_report_text(accessed(e));
         break;
     case NA_GF_DOUBLE_FREE:
-        put("double free");
+        put_report_text("double free");
         break;
     case NA_GF_INTERIOR_FREE:
-        put("free of an address that is no block's");
+        put_report_text("free of an address that is no block's");
         break;
     case NA_GF_REALLOC_FREED:
-        put("realloc of a freed block");
+        put_report_text("realloc of a freed block");
         break;
     case NA_GF_WRITTEN_FREED:
-        put("use after free: written to ");
+        put_report_text("use after free: written to ");
         na_text_hex(&text, e->address);
-        put(", ");
+        put_report_text(", ");
         put_place(e);
-        put(e->distance == 1 ? "; 1 byte" : "; ");
+        put_report_text(e->distance == 1 ? "; 1 byte" : "; ");
         if (e->distance != 1) put_u((uint64_t)e->distance);
-        put(e->distance == 1 ? "" : " bytes");
-        put(" changed since it was freed");
+        put_report_text(e->distance == 1 ? "" : " bytes");
+        put_report_text(" changed since it was freed");
         end_line();
         return;
     case NA_GF_OVERWRITTEN:
-        put("overflow: ");
+        put_report_text("overflow: ");
         put_u((uint64_t)e->distance);
-        put(bytes(e->distance));
-        put(" written behind the end of a ");
+        put_report_text(bytes(e->distance));
+        put_report_text(" written behind the end of a ");
         put_block(e);
         end_line();
         return;
     case NA_GF_UNDERWRITTEN:
-        put("underflow: ");
+        put_report_text("underflow: ");
         put_u((uint64_t)e->distance);
-        put(bytes(e->distance));
-        put(" written before a ");
+        put_report_text(bytes(e->distance));
+        put_report_text(" written before a ");
         put_block(e);
         end_line();
         return;
     default:
-        put(e->access != 0 ? "use after free, or wild access: " : "free of no block: ");
-        if (e->access != 0) put(accessed(e));
+        put_report_text(e->access != 0 ? "use after free, or wild access: " : "free of no block: ");
+        if (e->access != 0) put_report_text(accessed(e));
         break;
     }
-    put(" of ");
+    put_report_text(" of ");
     na_text_hex(&text, e->address);
     if (e->has_block) {
-        put(", ");
+        put_report_text(", ");
         put_place(e);
     } else {
-        put(", in the area of guarded blocks; whose it was is no longer known");
+        put_report_text(", in the area of guarded blocks; whose it was is no longer known");
     }
     end_line();
 }
 
 static void put_thread(uint32_t thread, const char *name) {
-    put(" by thread ");
+    put_report_text(" by thread ");
     put_u(thread);
     if (name != NULL && name[0] != 0) {
-        put(" (");
-        put(name);
-        put(")");
+        put_report_text(" (");
+        put_report_text(name);
+        put_report_text(")");
     }
 }
 
@@ -195,24 +195,26 @@ static void print(const na_gf_error_t *e) {
     if (e->frames[NA_GF_ACCESS] != 0) {
         begin_line();
         bool at_free = e->kind == NA_GF_OVERWRITTEN || e->kind == NA_GF_UNDERWRITTEN;
-        put(at_free ? "found when it was freed" : e->access == 0 ? "called" : "accessed");
+        put_report_text(at_free          ? "found when it was freed"
+                        : e->access == 0 ? "called"
+                                         : "accessed");
         put_thread(e->thread, e->thread_name);
-        put(", ");
+        put_report_text(", ");
         put_seconds(e->ms);
-        put(" after the start:");
+        put_report_text(" after the start:");
         end_line();
         put_stack(e, NA_GF_ACCESS);
     }
     if (freed) {
         static const char by[][12] = {"free", "delete", "delete[]", "realloc"};
         begin_line();
-        put("freed by ");
-        put(by[e->block.release & 3]);
-        put(",");
+        put_report_text("freed by ");
+        put_report_text(by[e->block.release & 3]);
+        put_report_text(",");
         put_thread(e->block.free_thread, NULL);
-        put(", ");
+        put_report_text(", ");
         put_seconds(e->ms - e->block.free_ms);
-        put(" before:");
+        put_report_text(" before:");
         end_line();
         put_stack(e, NA_GF_FREE);
     }
@@ -220,18 +222,18 @@ static void print(const na_gf_error_t *e) {
     static const char by[][20] = {"malloc", "calloc", "realloc", "aligned allocation",
                                   "new",    "new[]"};
     begin_line();
-    put("allocated by ");
-    put(by[e->block.entry < 6 ? e->block.entry : 0]);
-    put(",");
+    put_report_text("allocated by ");
+    put_report_text(by[e->block.entry < 6 ? e->block.entry : 0]);
+    put_report_text(",");
     put_thread(e->block.alloc_thread, NULL);
-    put(", ");
+    put_report_text(", ");
     put_seconds(e->ms - e->block.alloc_ms);
-    put(" before:");
+    put_report_text(" before:");
     end_line();
     put_stack(e, NA_GF_ALLOC);
 }
 
-static void fill(na_gf_error_t *e, const na_guard_fault_t *f) {
+static void fill_error(na_gf_error_t *e, const na_guard_fault_t *f) {
     memset(e, 0, sizeof *e);
     struct timespec now = {0};
     na_syscall(SYS_clock_gettime, CLOCK_REALTIME, (long)&now, 0, 0, 0, 0);
@@ -268,16 +270,16 @@ void na_guard_report(const na_guard_fault_t *fault) {
     na_guard_tables_t *t = na_guards.t;
     uint32_t n = __atomic_fetch_add(&t->head.errors, 1, __ATOMIC_RELAXED);
     na_gf_error_t *e = n < NA_GUARD_ERRORS ? &t->errors[n] : &last;
-    fill(e, fault);
+    fill_error(e, fault);
     for (uint32_t i = 0; i < e->frames[NA_GF_ACCESS]; i++)
         na_guard_meet_module((uintptr_t)e->pcs[NA_GF_ACCESS][i] - (i != 0));
     print(e);
     bool kept = na_guard_file_keep();
     if (na_guard_file_name()[0] != 0) {
         begin_line();
-        put(kept ? "numalloc-dump errors " : "it could not be written to ");
-        put(na_guard_file_name());
-        put(kept ? " names functions and lines" : "");
+        put_report_text(kept ? "numalloc-dump errors " : "it could not be written to ");
+        put_report_text(na_guard_file_name());
+        put_report_text(kept ? " names functions and lines" : "");
         end_line();
     }
     atomic_store(&reporter, 0);

@@ -91,7 +91,7 @@ void na_guard_meet_module(uintptr_t pc) {
 
 /* --- the tree --- */
 
-static uint32_t find(uint32_t half, uint32_t parent, uint64_t pc, uint32_t *bucket) {
+static uint32_t find_stack(uint32_t half, uint32_t parent, uint64_t pc, uint32_t *bucket) {
     *bucket = (uint32_t)(mix(mix(2, parent), pc) >> 40) % BUCKETS;
     const na_gf_node_t *nodes = na_guards.t->nodes[half];
     uint32_t i = buckets[half][*bucket];
@@ -120,7 +120,7 @@ uint32_t na_guard_keep_stack(const na_guard_stack_t *stack) {
     uint32_t place = 0;
     for (uint32_t i = stack->count; i > 0; i--) {
         uint64_t pc = stack->pc[i - 1];
-        uint32_t bucket, found = find(half, place, pc, &bucket);
+        uint32_t bucket, found = find_stack(half, place, pc, &bucket);
         if (found == 0) {
             na_guard_meet_module((uintptr_t)pc - 1);
             found = ++used[half];

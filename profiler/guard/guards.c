@@ -60,8 +60,8 @@ static na_gf_record_t *place(na_gf_site_t *site, size_t size, size_t alignment,
     return r == NULL && !na_guard_is_large(size) ? na_canary_take(size, alignment) : r;
 }
 
-static void *take(size_t size, size_t usable, double chance, na_entry_t entry,
-                  na_record_t **record) {
+static void *take_guarded(size_t size, size_t usable, double chance, na_entry_t entry,
+                          na_record_t **record) {
     size_t alignment = (size_t)1 << na_entry_align_log2(entry);
     if (alignment < 16) alignment = 16;
     if (size == 0 || !na_guard_wants(size) || alignment > na_os_page || na_guard_bytes == 0 ||
@@ -225,7 +225,7 @@ static void not_live(const void *block) {
     end_if_wanted();
 }
 
-static bool find(const void *address, na_guard_found_t *found) {
+static bool find_guarded(const void *address, na_guard_found_t *found) {
     const na_gf_record_t *r = na_guard_record_at((uintptr_t)address);
     if (r == NULL || __atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != NA_GF_LIVE) return false;
     found->block = r->address;
@@ -331,7 +331,8 @@ void na_guard_at_load(void) {
     }
     if (na_hooks == NULL) na_unwind_init(NULL, true);
     na_guard_handler_install();
-    door = (na_guard_t){take, give, size_of, record_of, find, not_live, before_fork, after_fork};
+    door = (na_guard_t){take_guarded, give,     size_of,     record_of,
+                        find_guarded, not_live, before_fork, after_fork};
     na_guard = &door;
     na_traced_guard();
     na_switch_idle_samples(NA_SAMPLE_EACH);

@@ -56,7 +56,7 @@ bool na_guard_is_known(const na_guard_stack_t *stack) {
     return false;
 }
 
-static void add(uint64_t h) {
+static void add_known(uint64_t h) {
     for (uint32_t i = 0; i < known_count; i++)
         if (known[i] == h) return;
     if (known_count < NA_GUARD_KNOWN) known[known_count++] = h;
@@ -97,7 +97,7 @@ static void add_error(file_t *f) {
         uint64_t pc = e->pcs[NA_GF_ALLOC][i];
         h = mix_frame(h, module_of(f, pc - 1), pc);
     }
-    add(h);
+    add_known(h);
 }
 
 /* False: it is no file of errors. */

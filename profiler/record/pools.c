@@ -225,7 +225,7 @@ static uint64_t address_home(const pool_t *p, uintptr_t at) {
 }
 
 /* The block's slot, or the free one where it would go. */
-static live_block_t *find(const pool_t *p, uintptr_t at) {
+static live_block_t *find_live(const pool_t *p, uintptr_t at) {
     uint64_t i = address_home(p, at);
     while (p->blocks[i].at != 0 && p->blocks[i].at != at)
         i = (i + 1) & p->mask;
@@ -242,7 +242,7 @@ static bool make_room_in_pool(pool_t *p) {
     p->blocks = blocks;
     p->mask = length - 1;
     for (uint64_t i = 0; i < n; i++)
-        if (old[i].at != 0) *find(p, old[i].at) = old[i];
+        if (old[i].at != 0) *find_live(p, old[i].at) = old[i];
     return true;
 }
 
@@ -303,7 +303,7 @@ static void pool_alloc(na_rthread_t *t, pool_t *p, uintptr_t at, uint64_t size) 
     if (cell == 0) {
         ADD(&kind->entry->lost, 1);
     } else {
-        live_block_t *b = find(p, at);
+        live_block_t *b = find_live(p, at);
         if (b->at != 0) { /* it never said that it took the block back */
             end_life(kind, b);
             count_free(kind, b);
@@ -320,7 +320,7 @@ static void pool_alloc(na_rthread_t *t, pool_t *p, uintptr_t at, uint64_t size) 
 static void pool_free(pool_t *p, uintptr_t at) {
     kind_t *kind = p->kind;
     na_lock(&kind->lock);
-    live_block_t *b = p->blocks == NULL ? NULL : find(p, at);
+    live_block_t *b = p->blocks == NULL ? NULL : find_live(p, at);
     if (b == NULL || b->at == 0) {
         ADD(&kind->entry->before_frees, 1);
     } else {

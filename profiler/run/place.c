@@ -21,7 +21,7 @@ static bool too_long(int length, const char *path) {
     return true;
 }
 
-static bool join(char out[PATH_MAX], const char *folder, const char *name) {
+static bool join_path(char out[PATH_MAX], const char *folder, const char *name) {
     int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
     return n > 0 && n < PATH_MAX;
 }
@@ -50,7 +50,7 @@ static void each_profile(const char *directory,
     na_nprof_header_t header;
     for (struct dirent *e; (e = readdir(open_directory)) != NULL;) {
         char path[PATH_MAX];
-        if (join(path, directory, e->d_name) && read_header(path, &header))
+        if (join_path(path, directory, e->d_name) && read_header(path, &header))
             visit(arg, path, &header);
     }
     closedir(open_directory);
@@ -119,7 +119,7 @@ bool na_run_make_place(na_run_place_t *place, const char *output, const char *pr
         na_run_say("%s: %s", place->shown, strerror(errno));
         return false;
     }
-    if (!join(place->trigger, place->directory, NA_RUN_REQUESTS))
+    if (!join_path(place->trigger, place->directory, NA_RUN_REQUESTS))
         return !too_long(PATH_MAX, place->shown);
     keep_open(place->directory);
     if (access(place->directory, W_OK) == 0) return true;
@@ -159,7 +159,7 @@ static bool move_one(const na_run_place_t *place, const char *path, char to[PATH
  * it by that. */
 static void link_largest(const na_run_place_t *place, char path[PATH_MAX]) {
     char at[PATH_MAX];
-    if (!join(at, place->directory, na_base_name(path))) return;
+    if (!join_path(at, place->directory, na_base_name(path))) return;
     unlink(place->target);
     if (link(at, place->target) == 0 || symlink(at, place->target) == 0)
         snprintf(path, PATH_MAX, "%s", place->target);
@@ -183,8 +183,9 @@ void na_run_collect(const na_run_place_t *place, const na_run_tools_t *tools,
         return;
     }
     snprintf(files->name, sizeof files->name, "%s", place->shown);
-    bool known = files->count == 1 ? join(files->largest, place->shown, na_base_name(found.path))
-                                   : na_run_find_largest(tools, place->shown, files->largest);
+    bool known = files->count == 1
+                     ? join_path(files->largest, place->shown, na_base_name(found.path))
+                     : na_run_find_largest(tools, place->shown, files->largest);
     if (!known) files->largest[0] = 0;
     if (place->target[0] != 0 && files->largest[0] != 0) link_largest(place, files->largest);
 }

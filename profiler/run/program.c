@@ -52,7 +52,7 @@ static int try_path(const char *path, bool say) {
     return absent ? NA_RUN_NOT_FOUND : NA_RUN_CANNOT;
 }
 
-static int find(char out[PATH_MAX], const char *name) {
+static int find_program(char out[PATH_MAX], const char *name) {
     if (strchr(name, '/') != NULL) {
         if (snprintf(out, PATH_MAX, "%s", name) >= PATH_MAX) return refuse(name, "path too long");
         return try_path(out, true);
@@ -268,6 +268,6 @@ static int judge(na_run_program_t *program, const char *path, const char *librar
 
 int na_run_find_program(na_run_program_t *program, const char *name, const char *library) {
     *program = (na_run_program_t){.path = ""};
-    int status = find(program->path, name);
+    int status = find_program(program->path, name);
     return status != 0 ? status : judge(program, program->path, library, 0);
 }

@@ -61,7 +61,7 @@ static int by_base(const void *a, const void *b) {
     return strcmp(x->name, y->name); /* of two names of one thing always the same */
 }
 
-static bool add(range_t **list, size_t *count, size_t *room, range_t what) {
+static bool add_range(range_t **list, size_t *count, size_t *room, range_t what) {
     if (!NA_ARRAY_RESERVE(*list, *room, *count + 1u)) return false;
     (*list)[(*count)++] = what;
     return true;
@@ -79,7 +79,7 @@ static void read_symbols(module_t *m, Elf_Scn *section, const GElf_Shdr *sh) {
             symbol.st_size == 0 || symbol.st_size > LARGEST || name == NULL || *name == 0)
             continue;
         range_t what = {symbol.st_value, symbol.st_size, name};
-        if (!add(&m->symbols, &m->symbol_count, &room, what)) return;
+        if (!add_range(&m->symbols, &m->symbol_count, &room, what)) return;
     }
 }
 
@@ -104,7 +104,8 @@ static void read_module(module_t *m, const na_nprof_module_t *info) {
         if ((sh.sh_flags & SHF_ALLOC) == 0 || (sh.sh_flags & SHF_TLS) != 0 || name == NULL ||
             sh.sh_size == 0 || sh.sh_size > LARGEST)
             continue;
-        if (!add(&m->sections, &m->section_count, &room, (range_t){sh.sh_addr, sh.sh_size, name}))
+        if (!add_range(&m->sections, &m->section_count, &room,
+                       (range_t){sh.sh_addr, sh.sh_size, name}))
             return;
     }
     if (full != NULL)
@@ -116,7 +117,7 @@ static void read_module(module_t *m, const na_nprof_module_t *info) {
 }
 
 /* The last one that begins at or before the address, if the address is in it. */
-static const range_t *find(const range_t *list, size_t count, uint64_t address) {
+static const range_t *find_range(const range_t *list, size_t count, uint64_t address) {
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -149,8 +150,8 @@ na_variable_t na_variables_at(na_variables_t *v, uint64_t address, uint64_t ms) 
     na_variable_t found = {
         .module = best, .path = info->path, .base = info->start, .size = info->end - info->start};
     uint64_t address_in_file = address - info->bias;
-    const range_t *section = find(m->sections, m->section_count, address_in_file);
-    const range_t *symbol = find(m->symbols, m->symbol_count, address_in_file);
+    const range_t *section = find_range(m->sections, m->section_count, address_in_file);
+    const range_t *symbol = find_range(m->symbols, m->symbol_count, address_in_file);
     const range_t *at = symbol != NULL ? symbol : section;
     if (at == NULL) return found;
     found.named = symbol != NULL;

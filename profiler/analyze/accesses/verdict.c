@@ -172,8 +172,8 @@ static double cost_of(const na_verdicts_t *v, const na_measure_t *m) {
     return m->weight > 0 && m->known > 0 ? m->remote * m->known * m->weight : 0;
 }
 
-static bool add(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_t object,
-                uint32_t skip) {
+static bool add_verdict(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_t object,
+                        uint32_t skip) {
     if (!NA_ARRAY_RESERVE(v->items, v->room, v->count + 1u)) return false;
     na_verdict_t *to = &v->items[v->count];
     *to = (na_verdict_t){.group = group, .object = object, .apart = skip};
@@ -199,11 +199,12 @@ static bool add_group(const na_flows_t *set, na_verdicts_t *v, uint32_t group) {
         sampled++;
     bool split = sampled > 1 && first->samples >= na_limit(NA_T_SPLIT) * (double)g->samples;
     if (!split)
-        return add(set, v, group, sampled == 1 ? g->members[0] : NA_FLOWS_NONE, NA_FLOWS_NONE);
-    if (!add(set, v, group, g->members[0], NA_FLOWS_NONE)) return false;
+        return add_verdict(set, v, group, sampled == 1 ? g->members[0] : NA_FLOWS_NONE,
+                           NA_FLOWS_NONE);
+    if (!add_verdict(set, v, group, g->members[0], NA_FLOWS_NONE)) return false;
     if (g->samples == first->samples) return true;
-    if (sampled == 2) return add(set, v, group, g->members[1], NA_FLOWS_NONE);
-    return add(set, v, group, NA_FLOWS_NONE, g->members[0]);
+    if (sampled == 2) return add_verdict(set, v, group, g->members[1], NA_FLOWS_NONE);
+    return add_verdict(set, v, group, NA_FLOWS_NONE, g->members[0]);
 }
 
 /* Dearest first; then by accesses, then by number, so that the order never varies. */

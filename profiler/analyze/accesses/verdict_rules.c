@@ -28,9 +28,9 @@ double na_share_chance(double value, double limit, double n, bool at_least) {
 }
 
 /* A condition with a chance that was worked out elsewhere. */
-static na_condition_t *add(judging_t *j, na_verdict_kind_t kind, const char *what,
-                           na_threshold_t limit, double value, bool at_least, bool known,
-                           double chance) {
+static na_condition_t *add_condition(judging_t *j, na_verdict_kind_t kind, const char *what,
+                                     na_threshold_t limit, double value, bool at_least, bool known,
+                                     double chance) {
     na_rule_t *rule = &j->to->rules[kind];
     na_condition_t *c = &rule->conditions[rule->count++];
     double least = na_limit(limit);
@@ -48,8 +48,8 @@ static na_condition_t *add(judging_t *j, na_verdict_kind_t kind, const char *wha
 static void share(judging_t *j, na_verdict_kind_t kind, const char *what, na_threshold_t limit,
                   double value, bool at_least, double n) {
     bool known = n >= 1;
-    add(j, kind, what, limit, value, at_least, known,
-        known ? na_share_chance(value, na_limit(limit), n, at_least) : 0);
+    add_condition(j, kind, what, limit, value, at_least, known,
+                  known ? na_share_chance(value, na_limit(limit), n, at_least) : 0);
 }
 
 static void remote(judging_t *j, na_verdict_kind_t kind) {
@@ -151,15 +151,17 @@ static bool has_windows(const judging_t *j) {
 static void at_once(judging_t *j, na_verdict_kind_t kind) {
     several_nodes(j, kind);
     double mixed = 1 - j->m->pure;
-    add(j, kind, "of windows of time, used by several nodes", NA_T_MIXED_WINDOWS, mixed, true,
-        has_windows(j), na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), j->m->windows, true));
+    add_condition(j, kind, "of windows of time, used by several nodes", NA_T_MIXED_WINDOWS, mixed,
+                  true, has_windows(j),
+                  na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), j->m->windows, true));
 }
 
 static void cluster(judging_t *j) {
     const na_clusters_t *clusters = &j->verdicts->clusters;
     several_nodes(j, NA_VERDICT_CLUSTER);
-    add(j, NA_VERDICT_CLUSTER, "modularity of the groups of threads", NA_T_MODULARITY,
-        clusters->useful >= 2 ? clusters->modularity : 0, true, true, clusters->apart ? 1 : 0);
+    add_condition(j, NA_VERDICT_CLUSTER, "modularity of the groups of threads", NA_T_MODULARITY,
+                  clusters->useful >= 2 ? clusters->modularity : 0, true, true,
+                  clusters->apart ? 1 : 0);
     share(j, NA_VERDICT_CLUSTER, "inside of one group of threads", NA_T_CLUSTER, j->m->in_cluster,
           true, j->after);
     close_rule(j, NA_VERDICT_CLUSTER);
@@ -167,9 +169,9 @@ static void cluster(judging_t *j) {
 
 static void in_turn(judging_t *j) {
     several_nodes(j, NA_VERDICT_ALTERNATING);
-    add(j, NA_VERDICT_ALTERNATING, "of windows of time, used by one node", NA_T_PURE_WINDOWS,
-        j->m->pure, true, has_windows(j),
-        na_share_chance(j->m->pure, na_limit(NA_T_PURE_WINDOWS), j->m->windows, true));
+    add_condition(j, NA_VERDICT_ALTERNATING, "of windows of time, used by one node",
+                  NA_T_PURE_WINDOWS, j->m->pure, true, has_windows(j),
+                  na_share_chance(j->m->pure, na_limit(NA_T_PURE_WINDOWS), j->m->windows, true));
     close_rule(j, NA_VERDICT_ALTERNATING);
 }
 
@@ -196,19 +198,20 @@ static void reads_and_writes(judging_t *j) {
     const na_measure_t *m = j->m;
     double n = m->samples != 0 ? j->n * m->store_samples / m->samples : 0;
     at_once(j, NA_VERDICT_READ_MOSTLY);
-    add(j, NA_VERDICT_READ_MOSTLY, "writes after the hand-off", NA_T_STORES_READ_MOSTLY, m->stores,
-        false,
-        m->store_samples >= na_limit(NA_T_SAMPLES_STORES) ||
-            m->stores >= na_limit(NA_T_STORES_READ_MOSTLY),
-        na_share_chance(m->stores, na_limit(NA_T_STORES_READ_MOSTLY), n, false));
+    add_condition(j, NA_VERDICT_READ_MOSTLY, "writes after the hand-off", NA_T_STORES_READ_MOSTLY,
+                  m->stores, false,
+                  m->store_samples >= na_limit(NA_T_SAMPLES_STORES) ||
+                      m->stores >= na_limit(NA_T_STORES_READ_MOSTLY),
+                  na_share_chance(m->stores, na_limit(NA_T_STORES_READ_MOSTLY), n, false));
     no_parts(j, NA_VERDICT_READ_MOSTLY);
     close_rule(j, NA_VERDICT_READ_MOSTLY);
     at_once(j, NA_VERDICT_WRITE_SHARED);
     share(j, NA_VERDICT_WRITE_SHARED, "writes after the hand-off", NA_T_STORES_SHARED, m->stores,
           true, n);
     if (has_lines(j)) {
-        add(j, NA_VERDICT_WRITE_SHARED, "of a node's fair share, on the node with most of it",
-            NA_T_SPREAD, m->spread, true, true, 1 - spread_chance(j));
+        add_condition(j, NA_VERDICT_WRITE_SHARED,
+                      "of a node's fair share, on the node with most of it", NA_T_SPREAD, m->spread,
+                      true, true, 1 - spread_chance(j));
         no_parts(j, NA_VERDICT_WRITE_SHARED);
     }
     close_rule(j, NA_VERDICT_WRITE_SHARED);
@@ -220,14 +223,14 @@ static void evenly(judging_t *j) {
     na_rule_t *rule = &j->to->rules[NA_VERDICT_EVEN];
     remote(j, NA_VERDICT_EVEN);
     if (has_lines(j)) {
-        add(j, NA_VERDICT_EVEN, "of a node's fair share, on the node with most of it", NA_T_SPREAD,
-            m->spread, false, true, spread_chance(j));
+        add_condition(j, NA_VERDICT_EVEN, "of a node's fair share, on the node with most of it",
+                      NA_T_SPREAD, m->spread, false, true, spread_chance(j));
         share(j, NA_VERDICT_EVEN, "in the lines of the cache with most of it", NA_T_LINES_SHARE,
               m->in_lines, false, j->after);
         double mixed = 1 - m->pure;
-        add(j, NA_VERDICT_EVEN, "of windows of time, used by several nodes", NA_T_MIXED_WINDOWS,
-            mixed, true, has_windows(j),
-            na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), m->windows, true));
+        add_condition(j, NA_VERDICT_EVEN, "of windows of time, used by several nodes",
+                      NA_T_MIXED_WINDOWS, mixed, true, has_windows(j),
+                      na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), m->windows, true));
         share(j, NA_VERDICT_EVEN, "writes after the hand-off", NA_T_STORES_READ_MOSTLY, m->stores,
               true, j->after);
         no_parts(j, NA_VERDICT_EVEN);
@@ -247,17 +250,17 @@ static void saturated(judging_t *j) {
     double ratio = node != NULL ? node->latency_ratio : NAN;
     bool enough = node != NULL && node->latency_samples >= na_limit(NA_T_SAMPLES_LATENCY);
     remote(j, NA_VERDICT_SATURATED);
-    add(j, NA_VERDICT_SATURATED, "its node's part of the fair share", NA_T_NODE_SHARE, times, true,
-        true,
-        fair > na_limit(NA_T_NODE_SHARE)
-            ? na_share_chance(times / fair, na_limit(NA_T_NODE_SHARE) / fair, j->n, true)
-            : 0);
+    add_condition(j, NA_VERDICT_SATURATED, "its node's part of the fair share", NA_T_NODE_SHARE,
+                  times, true, true,
+                  fair > na_limit(NA_T_NODE_SHARE)
+                      ? na_share_chance(times / fair, na_limit(NA_T_NODE_SHARE) / fair, j->n, true)
+                      : 0);
     /* Latencies vary by a factor: the mean of n has an error of about that over the root of n. */
-    add(j, NA_VERDICT_SATURATED, "its node's latency against others as far away", NA_T_NODE_LATENCY,
-        ratio, true, enough,
-        enough ? 0.5 * erfc(-(ratio / na_limit(NA_T_NODE_LATENCY) - 1) *
-                            sqrt(node->latency_samples) / sqrt(2))
-               : 0);
+    add_condition(j, NA_VERDICT_SATURATED, "its node's latency against others as far away",
+                  NA_T_NODE_LATENCY, ratio, true, enough,
+                  enough ? 0.5 * erfc(-(ratio / na_limit(NA_T_NODE_LATENCY) - 1) *
+                                      sqrt(node->latency_samples) / sqrt(2))
+                         : 0);
     share(j, NA_VERDICT_SATURATED, "of its node's accesses", NA_T_NODE_OBJECT, part, true, j->n);
     close_rule(j, NA_VERDICT_SATURATED);
 }

@@ -9,8 +9,8 @@
 
 #define LEAST 0.1 /* of all looks */
 
-static void add(na_rule_t *rule, const char *what, na_threshold_t limit, double value,
-                double chance) {
+static void add_lines_condition(na_rule_t *rule, const char *what, na_threshold_t limit,
+                                double value, double chance) {
     bool met = value >= na_limit(limit);
     rule->conditions[rule->count++] = (na_condition_t){.what = what,
                                                        .limit = limit,
@@ -27,14 +27,15 @@ static void add(na_rule_t *rule, const char *what, na_threshold_t limit, double 
 
 static na_rule_t rule_of(const na_line_t *line) {
     na_rule_t rule = {.holds = line->threads > 1, .chance = 1, .fit = 1};
-    add(&rule, "by the thread that each part of the line belongs to", NA_T_LINE_OWN, line->own,
-        na_share_chance(line->own, na_limit(NA_T_LINE_OWN), line->repeats, true));
+    add_lines_condition(&rule, "by the thread that each part of the line belongs to", NA_T_LINE_OWN,
+                        line->own,
+                        na_share_chance(line->own, na_limit(NA_T_LINE_OWN), line->repeats, true));
     if (line->conflicts < LEAST * line->probes) rule.holds = false; /* one after the other */
     if (line->repeats < na_limit(NA_T_LINE_PROBES)) rule.holds = false;
-    add(&rule, "looks that saw different threads use different parts, one writing",
-        NA_T_LINE_PROBES, line->conflicts, 1 - pow(0.5, line->conflicts));
-    add(&rule, "accesses a second by others than the thread with most, or writes", NA_T_LINE_RATE,
-        line->others, 1);
+    add_lines_condition(&rule, "looks that saw different threads use different parts, one writing",
+                        NA_T_LINE_PROBES, line->conflicts, 1 - pow(0.5, line->conflicts));
+    add_lines_condition(&rule, "accesses a second by others than the thread with most, or writes",
+                        NA_T_LINE_RATE, line->others, 1);
     return rule;
 }
 
@@ -88,8 +89,8 @@ static void wait_for_looks(const na_flows_t *set, const na_verdicts_t *v, na_ver
     if (looks >= wanted) return;
     na_rule_t *rule = &item->rules[NA_VERDICT_FALSE_SHARING];
     *rule = (na_rule_t){.open = true, .chance = 1, .fit = 1};
-    add(rule, "looks at the line that has most of it, which met a thread", NA_T_LINE_PROBES, looks,
-        0);
+    add_lines_condition(rule, "looks at the line that has most of it, which met a thread",
+                        NA_T_LINE_PROBES, looks, 0);
     item->runners[0] = item->kind;
     item->runners[1] = NA_VERDICT_FALSE_SHARING;
     item->kind = NA_VERDICT_UNDECIDABLE;

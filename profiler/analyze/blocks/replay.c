@@ -371,7 +371,7 @@ static void count_growth(na_replay_t *r, const thread_t *t, const block_t *old) 
 }
 
 /* A block begins its life. freed: NULL where the caller does not want to know. */
-static bool take(na_replay_t *r, thread_t *t, const na_event_t *event, na_live_t *freed) {
+static bool begin_block(na_replay_t *r, thread_t *t, const na_event_t *event, na_live_t *freed) {
     if (r->used * 2 > r->mask && !grow_blocks(r)) return false;
     uint32_t site = site_of(r, event->stack);
     if (site == UINT32_MAX) return false;
@@ -434,7 +434,7 @@ static bool play_alloc(na_replay_t *r, thread_t *t, const na_event_t *event, na_
     bool comes =
         t->leaving.key != 0 && t->coming == event->address && event->kind == NA_NPROF_EVENT_REALLOC;
     uint64_t old_size = t->leaving.key != 0 ? leave(r, t, event) : 0;
-    if (!take(r, t, event, freed)) return false;
+    if (!begin_block(r, t, event, freed)) return false;
     if (!comes) return true;
     count_realloc(r, t->site, old_size, event->size, false);
     t->after_alloc = false;
@@ -446,7 +446,7 @@ static bool play_free(na_replay_t *r, thread_t *t, const na_event_t *event, na_l
     block_t *b = event->before ? NULL : find_block(r, event->address);
     if (b == NULL) {
         r->totals.unknown++;
-        bool good = t->waits.address == 0 || take(r, t, &t->waits, NULL); /* damage */
+        bool good = t->waits.address == 0 || begin_block(r, t, &t->waits, NULL); /* damage */
         t->waits.address = 0;
         return good;
     }
@@ -463,7 +463,7 @@ static bool play_free(na_replay_t *r, thread_t *t, const na_event_t *event, na_l
         count_free(r, &old, event);
         if (t->waits.address != 0) {
             t->waits.index = event->index;
-            bool good = take(r, t, &t->waits, NULL);
+            bool good = begin_block(r, t, &t->waits, NULL);
             t->waits.address = 0;
             if (!good) return false;
             count_realloc(r, t->site, old.size, t->size, true);

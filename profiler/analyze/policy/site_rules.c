@@ -86,8 +86,8 @@ typedef struct search {
     bool failed;
 } search_t;
 
-static void add(search_t *s, size_t first, size_t end, uint32_t depth, uint32_t verdict,
-                double agree) {
+static void add_rule(search_t *s, size_t first, size_t end, uint32_t depth, uint32_t verdict,
+                     double agree) {
     na_site_rules_t *rules = s->rules;
     if (!NA_ARRAY_RESERVE(rules->items, rules->room, rules->count + 1)) {
         s->failed = true;
@@ -111,7 +111,7 @@ static void decide_last(search_t *s, size_t first, size_t end, size_t below, uin
     if (!any) return;
     opinion_t o = opinion_of(s->runs, first, below, s->kind);
     if (depth != 0 && has_value(o.verdict) && o.agree >= AGREED) {
-        add(s, first, below, depth, o.verdict, o.agree);
+        add_rule(s, first, below, depth, o.verdict, o.agree);
         return;
     }
     for (size_t i = first; i < end; i++)
@@ -123,7 +123,7 @@ static void split(search_t *s, size_t first, size_t end, uint32_t depth) {
     opinion_t o = opinion_of(s->runs, first, end, s->kind);
     if (o.verdict == NA_VERDICT_ANY) return;
     if (!o.divided && depth != 0) {
-        if (o.verdict != NA_VERDICT_ALONE) add(s, first, end, depth, o.verdict, 1);
+        if (o.verdict != NA_VERDICT_ALONE) add_rule(s, first, end, depth, o.verdict, 1);
         return;
     }
     size_t at = first;
@@ -157,7 +157,7 @@ static void take_over(na_site_rule_t *to, const na_site_rule_t *from) {
     }
 }
 
-static void join(na_site_rules_t *rules) {
+static void join_rules(na_site_rules_t *rules) {
     if (rules->count == 0) return;
     qsort(rules->items, rules->count, sizeof *rules->items, by_range);
     size_t kept = 0;
@@ -219,7 +219,7 @@ bool na_site_rules_make(na_run_t *runs, size_t count, na_site_rules_t *rules) {
         s.kind = (na_rule_kind_t)kind;
         split(&s, 0, count, 0);
     }
-    join(rules);
+    join_rules(rules);
     for (uint32_t k = 1; k <= NA_RUN_FRAMES; k++)
         count_conflicts(runs, count, k, &rules->conflicts[k - 1]);
     return !s.failed;

@@ -25,7 +25,7 @@ static na_status_t say_none(const na_access_view_t *view) {
     return na_fail("%s: has no accesses; record it with NUMALLOC_PROFILE=sites,access=auto", path);
 }
 
-static na_status_t make(na_access_view_t *view) {
+static na_status_t make_view(na_access_view_t *view) {
     na_reader_t **readers = calloc(view->count + 1, sizeof *readers);
     if (readers == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < view->count; i++)
@@ -55,14 +55,14 @@ na_status_t na_access_view_open(na_access_view_t *view, const char *const *files
         status = na_view_load(&view->in[view->count], files[view->count], options, false);
         if (status == NA_STATUS_WHOLE) view->count++;
     }
-    if (status == NA_STATUS_WHOLE) status = make(view);
+    if (status == NA_STATUS_WHOLE) status = make_view(view);
     if (status == NA_STATUS_WHOLE) return status;
     return na_access_view_close(view, status);
 }
 
 na_status_t na_access_view_of(na_access_view_t *view, na_view_input_t *in) {
     *view = (na_access_view_t){.options = in->options, .in = in, .count = 1, .borrowed = true};
-    na_status_t status = make(view);
+    na_status_t status = make_view(view);
     return status == NA_STATUS_WHOLE ? status : na_access_view_close(view, status);
 }
 

@@ -17,8 +17,8 @@ enum { REMOTE_SHARE, SHARE, REMOTE, SAMPLES, WEIGHT, WRITES, LATENCY, COMMON };
         "latency", "latency", NA_KIND_NUMBER, NULL                                                 \
     }
 
-static void fill(const na_access_view_t *view, na_table_t *table, const na_touch_sum_t *s,
-                 double remote) {
+static void fill_touch_row(const na_access_view_t *view, na_table_t *table, const na_touch_sum_t *s,
+                           double remote) {
     na_table_number(table, REMOTE_SHARE, na_touch_ratio(s->remote, remote));
     na_table_number(table, SHARE, na_touch_ratio(s->weight, view->verdicts.weight));
     na_table_number(table, REMOTE, na_touch_ratio(s->remote, s->known));
@@ -137,7 +137,7 @@ static na_status_t show_functions(na_access_view_t *view) {
         char name[NA_LABEL] = "?";
         na_interval_t interval = na_watched_take(&to->estimate, f);
         na_table_row(table, id);
-        fill(view, table, &to->sum, remote);
+        fill_touch_row(view, table, &to->sum, remote);
         na_access_estimate_cells(table, ESTIMATE, &interval);
         if (chains)
             na_table_number(table, INCLUSIVE, na_touch_ratio(to->inclusive, view->verdicts.weight));
@@ -244,7 +244,7 @@ static na_status_t show_threads(na_access_view_t *view) {
         na_interval_t interval = na_watched_take(&estimate, f);
         if (sum.samples == 0) continue;
         na_table_row(table, t);
-        fill(view, table, &sum, remote);
+        fill_touch_row(view, table, &sum, remote);
         na_access_estimate_cells(table, ESTIMATE, &interval);
         na_table_number(table, OWN, na_touch_ratio(sum.own, sum.made));
         na_table_number(table, NODES, nodes);

@@ -110,8 +110,8 @@ static const na_verdict_t *verdict_of(const na_access_view_t *view, uint32_t gro
     return found;
 }
 
-static void fill(const na_access_view_t *view, na_table_t *table, const row_t *row, double remote,
-                 uint32_t group, uint32_t object) {
+static void fill_object_row(const na_access_view_t *view, na_table_t *table, const row_t *row,
+                            double remote, uint32_t group, uint32_t object) {
     const na_touch_sum_t *s = &row->sum;
     const na_flow_group_t *g = &view->flows.groups[group];
     na_table_row(table, object != NA_FLOWS_NONE ? object : group);
@@ -170,10 +170,12 @@ static na_status_t show(na_access_view_t *view) {
                 }
                 add_object(view, object, &row, &estimate, seen, number);
                 if (each) row.interval = na_watched_take(&estimate, f);
-                if (each && row.sum.samples != 0) fill(view, table, &row, remote, g, object);
+                if (each && row.sum.samples != 0)
+                    fill_object_row(view, table, &row, remote, g, object);
             }
             if (!each) row.interval = na_watched_take(&estimate, f);
-            if (!each && row.sum.samples != 0) fill(view, table, &row, remote, g, NA_FLOWS_NONE);
+            if (!each && row.sum.samples != 0)
+                fill_object_row(view, table, &row, remote, g, NA_FLOWS_NONE);
         }
         bool text = view->options->format == NA_FORMAT_TEXT;
         if (text) {

@@ -57,9 +57,9 @@ static const na_column_t pages_columns[] = {
 static const na_columns_t pages_table = NA_COLUMNS(pages_columns);
 
 /* One page: its samples are places[0 .. count), in order of time. */
-static void fill(const na_access_view_t *view, na_table_t *table, const place_t *places,
-                 size_t count, double remote, uint64_t page_size, uint32_t *seen,
-                 uint32_t *seen_object, uint32_t number) {
+static void fill_pages_row(const na_access_view_t *view, na_table_t *table, const place_t *places,
+                           size_t count, double remote, uint64_t page_size, uint32_t *seen,
+                           uint32_t *seen_object, uint32_t number) {
     const na_flows_t *f = &view->flows;
     na_touch_sum_t sum = {0};
     double from[NA_FLOWS_NODES] = {0}, votes = 0;
@@ -133,7 +133,8 @@ static na_status_t show(na_access_view_t *view) {
             for (end = i + 1; end < count && places[end].page == places[i].page &&
                               places[end].process == places[i].process;)
                 end++;
-            fill(view, table, places + i, end - i, remote, page_size, seen, seen_object, ++number);
+            fill_pages_row(view, table, places + i, end - i, remote, page_size, seen, seen_object,
+                           ++number);
         }
         if (view->options->format == NA_FORMAT_TEXT) {
             na_access_head(view);

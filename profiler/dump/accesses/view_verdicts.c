@@ -371,7 +371,8 @@ static const na_column_t verdicts_columns[] = {
 };
 static const na_columns_t verdicts_table = NA_COLUMNS(verdicts_columns);
 
-static void fill(na_table_t *table, const na_access_view_t *view, const na_verdict_t *v) {
+static void fill_verdict_row(na_table_t *table, const na_access_view_t *view,
+                             const na_verdict_t *v) {
     const na_flow_group_t *g = &view->flows.groups[v->group];
     bool decided = v->kind != NA_VERDICT_UNDECIDABLE;
     char name[NA_LABEL];
@@ -406,7 +407,7 @@ static na_status_t show(na_access_view_t *view) {
     uint32_t fine = 0;
     for (uint32_t i = 0; i < v->count; i++) {
         na_table_row(table, i);
-        fill(table, view, &v->items[i]);
+        fill_verdict_row(table, view, &v->items[i]);
         fine += v->items[i].kind == NA_VERDICT_NOTHING;
     }
     const na_table_print_t print = {

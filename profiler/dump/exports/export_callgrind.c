@@ -33,7 +33,7 @@ typedef struct edges {
 } edges_t;
 
 /* The record of this line and callee; NULL: out of memory. */
-static edge_t *find(edges_t *edges, const edge_t *wanted) {
+static edge_t *find_edge(edges_t *edges, const edge_t *wanted) {
     uint64_t hash =
         na_hash_number(NA_HASH_BEGIN, (uint64_t)wanted->function << 32 | wanted->callee);
     hash = na_hash_number(na_hash_number(hash, wanted->line), (uintptr_t)wanted->file);
@@ -55,7 +55,7 @@ static int64_t positive(int64_t value) {
     return value > 0 ? value : 0;
 }
 
-static void add(na_cost_t *to, const na_cost_t *cost) {
+static void add_cost(na_cost_t *to, const na_cost_t *cost) {
     to->peak_bytes += positive(cost->peak_bytes);
     to->live_bytes += positive(cost->live_bytes);
     to->alloc_bytes += positive(cost->alloc_bytes);
@@ -77,12 +77,12 @@ static bool gather(const na_view_input_t *in, edges_t *edges, na_cost_t *total) 
                              .line = frame->line,
                              .callee_line = inner == NULL ? 0 : inner->line,
                              .file = frame->file};
-            edge_t *edge = find(edges, &wanted);
+            edge_t *edge = find_edge(edges, &wanted);
             good = edge != NULL;
             if (!good || edge->seen == s + 1) continue;
             edge->seen = s + 1;
-            add(&edge->cost, &cost);
-            if (inner == NULL) add(total, &cost);
+            add_cost(&edge->cost, &cost);
+            if (inner == NULL) add_cost(total, &cost);
         }
     }
     free(stack.items);

@@ -27,7 +27,7 @@ static const na_column_t columns[] = {
 };
 const na_columns_t na_fleet_groups_table = NA_COLUMNS(columns);
 
-static void add(group_t *g, const na_recorded_run_t *run) {
+static void add_to_group(group_t *g, const na_recorded_run_t *run) {
     g->processes++;
     g->peak += run->peak;
     if (g->path == NULL || run->peak > g->most) {
@@ -40,8 +40,8 @@ static void add(group_t *g, const na_recorded_run_t *run) {
     if (run->physical > 0) g->resident += run->physical; /* not NaN */
 }
 
-static na_status_t put(const group_t *groups, const na_label_sets_t *sets,
-                       const na_options_t *options) {
+static na_status_t put_group_table(const group_t *groups, const na_label_sets_t *sets,
+                                   const na_options_t *options) {
     na_table_t *table = na_table_open(&na_fleet_groups_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t i = 0; i < sets->count; i++) {
@@ -82,9 +82,9 @@ na_status_t na_fleet_groups(na_recorded_run_t *runs, size_t count, const na_opti
         uint32_t id = na_label_sets_add(&sets, set), had = room;
         good = id != UINT32_MAX && NA_ARRAY_RESERVE(groups, room, id + 1u);
         if (good && room > had) memset(groups + had, 0, (room - had) * sizeof *groups);
-        if (good) add(&groups[id], run);
+        if (good) add_to_group(&groups[id], run);
     }
-    na_status_t status = good ? put(groups, &sets, options) : NA_STATUS_MEMORY;
+    na_status_t status = good ? put_group_table(groups, &sets, options) : NA_STATUS_MEMORY;
     free(groups);
     free(order);
     na_label_sets_free(&sets);

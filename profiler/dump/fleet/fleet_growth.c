@@ -275,7 +275,7 @@ static bool fails(const fleet_t *f) {
     return failed;
 }
 
-static na_status_t put(fleet_t *f, na_merge_t *merge) {
+static na_status_t put_growth(fleet_t *f, na_merge_t *merge) {
     char path[32];
     na_view_input_t in;
     na_options_t own = *f->options;
@@ -350,7 +350,7 @@ na_status_t na_fleet_growth(na_recorded_run_t *runs, size_t count, const na_opti
                             "NUMALLOC_PROFILE_DUMP_EVERY=10s makes them",
                             NA_GROWTH_LEAST);
         else if (na_merge_read(merge, runs, order, n, add_dump, &f, &status) && end_process(&f))
-            shown = put(&f, merge);
+            shown = put_growth(&f, merge);
         if (shown == NA_STATUS_WHOLE) shown = status;
     }
     (void)end_process(&f);

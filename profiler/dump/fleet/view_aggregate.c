@@ -141,7 +141,8 @@ static const na_column_t aggregate_columns[] = {
 };
 static const na_columns_t aggregate_table = NA_COLUMNS(aggregate_columns);
 
-static void fill(na_table_t *table, const na_recorded_run_t *run, const na_recorded_run_t *runs) {
+static void fill_aggregate_row(na_table_t *table, const na_recorded_run_t *run,
+                               const na_recorded_run_t *runs) {
     (void)runs;
     if (run->rank >= 0) na_table_number(table, RANK, run->rank);
     na_table_number(table, PID, run->pid);
@@ -157,7 +158,7 @@ static na_status_t put_rows(const ranks_t *ranks, const na_options_t *options) {
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < ranks->count; i++)
         if (options->format != NA_FORMAT_TEXT || is_in(ranks, i))
-            na_table_runs(table, RUN, &ranks->runs[i], 1, fill);
+            na_table_runs(table, RUN, &ranks->runs[i], 1, fill_aggregate_row);
     const na_table_print_t print = {
         .view = "aggregate", .title = "\nProcesses by peak (%s)", .sort = "peak_bytes"};
     na_status_t status = na_table_write(table, options, &print);

@@ -205,7 +205,7 @@ static na_webpage_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32
     return row;
 }
 
-static void put(match_t *m, const na_site_t *site) {
+static void match_site(match_t *m, const na_site_t *site) {
     na_webpage_t *r = m->r;
     bool make = m->made < na_webpage_most(r, NA_WEBPAGE_SITES) &&
                 (r->cut == 0 || na_webpage_share(r->base, &site->sum) > r->cut_share);
@@ -241,7 +241,7 @@ bool na_webpage_base(na_webpage_t *r) {
     m.pairs = na_pairs_open(r->base, r->in);
     bool good = m.functions != NULL && m.pairs != NULL && index_functions(&m) && index_tree(&m);
     for (size_t i = 0; good && i < r->base->sites.count; i++) {
-        put(&m, &r->base->sites.items[i]);
+        match_site(&m, &r->base->sites.items[i]);
         good = !r->out_of_memory;
     }
     na_pairs_close(m.pairs);

@@ -72,7 +72,7 @@ static int most_first(const void *a, const void *b) {
     return by_threads(a, b);
 }
 
-static void join(na_handovers_t *p) {
+static void join_handovers(na_handovers_t *p) {
     if (p->count == 0) return;
     qsort(p->items, p->count, sizeof *p->items, by_threads);
     size_t kept = 0;
@@ -86,7 +86,7 @@ static void join(na_handovers_t *p) {
 }
 
 void na_handovers_join(na_handovers_t *p) {
-    join(p);
+    join_handovers(p);
     if (p->count != 0) qsort(p->items, p->count, sizeof *p->items, most_first);
 }
 
@@ -98,7 +98,7 @@ bool na_handovers_add(na_handovers_t *p, uint32_t from, uint32_t to, uint64_t co
             return true;
         }
     if (p->count == p->room) {
-        join(p); /* equal ones make room */
+        join_handovers(p); /* equal ones make room */
         if (!NA_ARRAY_RESERVE(p->items, p->room, p->count * 2 + 1u)) return false;
     }
     p->items[p->count++] = (na_handover_t){from, to, count};

@@ -124,8 +124,8 @@ static uint32_t by_of(na_webpage_t *r, uint32_t entry) {
     return frame == NULL ? NA_WEBPAGE_NONE : frame_of(r, frame);
 }
 
-static bool take(na_webpage_t *r, const rank_t *ranks, size_t kept, uint32_t *memo,
-                 uint32_t *pending) {
+static bool add_ranked_sites(na_webpage_t *r, const rank_t *ranks, size_t kept, uint32_t *memo,
+                             uint32_t *pending) {
     const na_sites_t *sites = &r->in->sites;
     na_stack_table_t stacks = na_reader_stacks(r->in->reader);
     for (size_t i = 0; i < kept; i++) {
@@ -175,7 +175,7 @@ bool na_webpage_choose(na_webpage_t *r) {
             ranks[i] = (rank_t){na_webpage_share(r->in, &r->in->sites.items[i].sum), i};
         qsort(ranks, count, sizeof *ranks, larger_first);
         size_t most = na_webpage_most(r, NA_WEBPAGE_SITES);
-        good = take(r, ranks, count < most ? count : most, memo, pending);
+        good = add_ranked_sites(r, ranks, count < most ? count : most, memo, pending);
     }
     free(ranks);
     free(memo);

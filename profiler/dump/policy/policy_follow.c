@@ -53,7 +53,7 @@ static void clear(set_t *set) {
     *set = (set_t){0};
 }
 
-static const rule_t *find(const set_t *set, const char *frames) {
+static const rule_t *find_rule(const set_t *set, const char *frames) {
     for (size_t i = 0; i < set->count; i++)
         if (strcmp(set->items[i].frames, frames) == 0) return &set->items[i];
     return NULL;
@@ -150,11 +150,11 @@ static void put_kept(FILE *to, const rule_t *rule, unsigned *modules) {
 }
 
 /* The text of the policy with what is kept of before; *new, *changed: rules. False: no memory. */
-static bool join(const follow_t *f, char **text, size_t *length, set_t *now, unsigned *fresh,
-                 unsigned *changed) {
+static bool keep_earlier(const follow_t *f, char **text, size_t *length, set_t *now,
+                         unsigned *fresh, unsigned *changed) {
     if (!add_rules(now, *text, *length)) return false;
     for (size_t i = 0; i < now->count; i++) {
-        const rule_t *before = find(&f->written, now->items[i].frames);
+        const rule_t *before = find_rule(&f->written, now->items[i].frames);
         *fresh += before == NULL;
         *changed += before != NULL && strcmp(before->actions, now->items[i].actions) != 0;
     }
@@ -166,7 +166,7 @@ static bool join(const follow_t *f, char **text, size_t *length, set_t *now, uns
     unsigned modules = 1, kept = 0;
     for (size_t i = 0; i < f->written.count; i++) {
         const rule_t *before = &f->written.items[i];
-        if (find(now, before->frames) != NULL) continue;
+        if (find_rule(now, before->frames) != NULL) continue;
         if (kept++ == 0) fputs("\n# kept: the profile says nothing else of these now\n", to);
         put_kept(to, before, &modules);
     }
@@ -235,7 +235,7 @@ static na_status_t look(follow_t *f, bool *over) {
         free(text);
         return status;
     }
-    if (!join(f, &text, &length, &now, &fresh, &changed)) status = NA_STATUS_MEMORY;
+    if (!keep_earlier(f, &text, &length, &now, &fresh, &changed)) status = NA_STATUS_MEMORY;
     if (status == NA_STATUS_WHOLE && fresh + changed != 0) {
         status = write_file(f->options->output, text, length);
         fprintf(f->options->output != NULL ? stdout : stderr,

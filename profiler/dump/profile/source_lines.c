@@ -8,7 +8,7 @@
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 
-static na_source_line_t *find(na_source_lines_t *lines, const char *file, uint32_t number) {
+static na_source_line_t *find_line(na_source_lines_t *lines, const char *file, uint32_t number) {
     uint64_t hash = na_hash_text(NA_HASH_BEGIN ^ number, file);
     na_probe_t probe = na_index_probe(&lines->index, hash);
     while (na_index_next(&lines->index, &probe)) {
@@ -44,7 +44,7 @@ bool na_source_lines_gather(const na_view_input_t *in, const na_options_t *optio
             const na_symbol_frame_t *frame = stack.items[i];
             if (frame->file == NULL || frame->line == 0 || !na_filter_matches(options, frame->file))
                 continue;
-            na_source_line_t *line = find(lines, frame->file, frame->line);
+            na_source_line_t *line = find_line(lines, frame->file, frame->line);
             good = line != NULL;
             if (!good) break;
             if (line->seen != s + 1) na_cost_add(&line->below, &cost);

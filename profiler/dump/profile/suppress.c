@@ -29,7 +29,7 @@ static const char *const builtin[] = {
     "^__cxa_thread_atexit",
 };
 
-static bool add(na_suppressions_t *list, const char *pattern, bool is_builtin) {
+static bool add_pattern(na_suppressions_t *list, const char *pattern, bool is_builtin) {
     if (!NA_ARRAY_RESERVE(list->items, list->room, list->count + 1u)) return false;
     char *copy = strdup(pattern);
     if (copy == NULL) return false;
@@ -54,7 +54,7 @@ static na_status_t read_file(na_suppressions_t *list, const char *path) {
         if (text[0] == 0 || text[0] == '#') continue;
         if (strncmp(text, "leak:", 5) != 0 || text[5] == 0)
             status = na_fail("%s:%u: a suppression is leak:PATTERN, not: %s", path, number, text);
-        else if (!add(list, text + 5, false))
+        else if (!add_pattern(list, text + 5, false))
             status = NA_STATUS_MEMORY;
     }
     if (status == NA_STATUS_WHOLE && ferror(file))
@@ -68,7 +68,7 @@ na_status_t na_suppressions_read(na_suppressions_t *list, const na_options_t *op
     memset(list, 0, sizeof *list);
     na_status_t status = NA_STATUS_WHOLE;
     for (size_t i = 0; i < sizeof builtin / sizeof builtin[0] && !options->no_builtin; i++)
-        if (!add(list, builtin[i], true)) status = NA_STATUS_MEMORY;
+        if (!add_pattern(list, builtin[i], true)) status = NA_STATUS_MEMORY;
     for (size_t i = 0; i < options->suppression_count && status == NA_STATUS_WHOLE; i++)
         status = read_file(list, options->suppressions[i]);
     if (status != NA_STATUS_WHOLE) na_suppressions_free(list);

@@ -33,8 +33,8 @@ static bool is_key(const char *key, size_t length) {
 }
 
 /* The first that names a key has it. */
-static void add(list_t *list, const char *key, size_t key_length, const char *value,
-                size_t value_length) {
+static void add_label(list_t *list, const char *key, size_t key_length, const char *value,
+                      size_t value_length) {
     if (value_length == 0 || list->count == MOST) return;
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].key_length == key_length &&
@@ -44,7 +44,7 @@ static void add(list_t *list, const char *key, size_t key_length, const char *va
 }
 
 static void add_text(list_t *list, const char *key, const char *value) {
-    add(list, key, strlen(key), value, strlen(value));
+    add_label(list, key, strlen(key), value, strlen(value));
 }
 
 bool na_labels_valid(const char *text) {
@@ -67,7 +67,7 @@ bool na_labels_valid(const char *text) {
 static void add_list(list_t *list, const char *text) {
     while (*text != 0) {
         size_t key = strcspn(text, "="), value = strcspn(text + key + 1, ",");
-        add(list, text, key, text + key + 1, value);
+        add_label(list, text, key, text + key + 1, value);
         text += key + 1 + value;
         if (*text == ',') text++;
     }
@@ -86,7 +86,7 @@ static void add_directories(list_t *list, const char *names, const char *path) {
         const char *begin = end;
         while (begin > path && begin[-1] != '/')
             begin--;
-        add(list, names + from, left - from, begin, (size_t)(end - begin));
+        add_label(list, names + from, left - from, begin, (size_t)(end - begin));
         left = from == 0 ? 0 : from - 1;
         while (begin > path && begin[-1] == '/')
             begin--;

@@ -77,7 +77,7 @@ typedef struct writer {
     bool failed;
 } writer_t;
 
-static void put(writer_t *w, const void *bytes, size_t size, uint64_t at) {
+static void write_at(writer_t *w, const void *bytes, size_t size, uint64_t at) {
     for (const char *from = bytes; size != 0 && !w->failed;) {
         ssize_t n = pwrite(w->fd, from, size, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
@@ -113,9 +113,9 @@ static void put_chunk(writer_t *w, uint16_t type, const void *entries, uint32_t 
     uLong crc = crc32_z(crc32(0, NULL, 0), entries, size);
     head.data_crc = (uint32_t)crc32_z(crc, (const Bytef *)zeros, padding);
     head.header_crc = na_nprof_chunk_crc(head);
-    put(w, &head, sizeof head, w->used);
-    put(w, entries, size, w->used + sizeof head);
-    put(w, zeros, padding, w->used + sizeof head + size);
+    write_at(w, &head, sizeof head, w->used);
+    write_at(w, entries, size, w->used + sizeof head);
+    write_at(w, zeros, padding, w->used + sizeof head + size);
     w->used += head.length;
 }
 
@@ -253,7 +253,7 @@ bool na_merge_write(na_merge_t *merge, const na_merge_sums_t *sums, int fd) {
     snprintf(h.command, sizeof h.command, "%zu profiles, merged", sums->files);
     h.const_crc = na_nprof_header_crc(&h);
     h.mutable_crc = na_nprof_mutable_crc(h);
-    put(&w, &h, sizeof h, 0);
+    write_at(&w, &h, sizeof h, 0);
     return !w.failed;
 }
 

@@ -52,7 +52,8 @@ static const na_column_t compare_columns[] = {
 };
 static const na_columns_t compare_table = NA_COLUMNS(compare_columns);
 
-static void fill(na_table_t *table, const na_recorded_run_t *run, const na_recorded_run_t *runs) {
+static void fill_compare_row(na_table_t *table, const na_recorded_run_t *run,
+                             const na_recorded_run_t *runs) {
     if (run->duration_ms != 0)
         na_table_number(table, AT, (double)run->peak_ms / (double)run->duration_ms);
     if (runs[0].peak > 0) na_table_number(table, RATIO, run->peak / runs[0].peak);
@@ -66,7 +67,7 @@ static na_status_t show_compare(const char *const *files, size_t count,
     na_recorded_run_t *runs = na_runs_read(files, count, false, &status);
     na_table_t *table = na_table_open(&compare_table);
     if (runs != NULL && table != NULL && status != NA_STATUS_NOTHING) {
-        na_table_runs(table, RUN, runs, count, fill);
+        na_table_runs(table, RUN, runs, count, fill_compare_row);
         const na_table_print_t print = {
             .view = "compare", .all = true, .members = put_members, .arg = runs};
         shown = na_table_write(table, options, &print);

@@ -147,7 +147,7 @@ static size_t read_symbols(na_symbol_table_t *table, Dwfl_Module *module, found_
     return used;
 }
 
-static bool fill(na_symbol_table_t *table, Dwfl_Module *module) {
+static bool read_symtab(na_symbol_table_t *table, Dwfl_Module *module) {
     int count = dwfl_module_getsymtab(module);
     if (count <= 1) return true;
     size_t room = (size_t)count;
@@ -174,7 +174,7 @@ static bool fill(na_symbol_table_t *table, Dwfl_Module *module) {
 
 na_symbol_table_t *na_symbol_table_open(Dwfl_Module *module) {
     na_symbol_table_t *table = calloc(1, sizeof *table);
-    if (table == NULL || fill(table, module)) return table;
+    if (table == NULL || read_symtab(table, module)) return table;
     na_symbol_table_close(table);
     return NULL;
 }

@@ -274,7 +274,7 @@ static bool add_repeated(const char **list, size_t *count, const char *option, c
     return true;
 }
 
-static bool take(na_command_line_t *line, const struct row *row, const char *value) {
+static bool take_option(na_command_line_t *line, const struct row *row, const char *value) {
     na_options_t *o = &line->options;
     uint64_t number = 0;
     switch (row->id) {
@@ -501,7 +501,7 @@ bool na_options_read(na_command_line_t *line, int argc, char **argv) {
                     argv[optind - 1]);
             return false;
         }
-        if (!take(line, row, optarg)) return false;
+        if (!take_option(line, row, optarg)) return false;
         line->given |= UINT64_C(1) << (row - rows);
     }
     while (optind < argc)

@@ -29,7 +29,7 @@ typedef struct rows {
     bool failed;
 } rows_t;
 
-static void take(void *arg, const na_nprof_span_sum_t *s) {
+static void take_span_sum(void *arg, const na_nprof_span_sum_t *s) {
     rows_t *rows = arg;
     if (s->cls == NA_NPROF_SPANS_UNSEEN) {
         na_span_sum_add(&rows->unseen, s);
@@ -74,7 +74,8 @@ enum {
     UNUSED
 };
 
-static void fill(na_table_t *table, const na_view_input_t *in, size_t index, const row_t *row) {
+static void fill_class_row(na_table_t *table, const na_view_input_t *in, size_t index,
+                           const row_t *row) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const na_nprof_span_sum_t *s = &row->sum;
     char text[NA_TEXT];
@@ -130,7 +131,7 @@ static na_status_t put_classes(na_view_input_t *in, rows_t *rows) {
     if (table == NULL) return NA_STATUS_MEMORY;
     if (rows->count != 0) qsort(rows->items, rows->count, sizeof *rows->items, by_node_and_class);
     for (size_t i = 0; i < rows->count; i++)
-        fill(table, in, i, &rows->items[i]);
+        fill_class_row(table, in, i, &rows->items[i]);
     const na_table_print_t print = {
         .view = "allocator",
         .title = "Spans by size of block (%s); sparse: less than a quarter lives; unused: "
@@ -249,7 +250,7 @@ static na_status_t show_allocator(na_view_input_t *in) {
     rows_t rows = {.index = calloc(1 << 16, sizeof *rows.index)};
     na_status_t status = NA_STATUS_MEMORY;
     if (rows.index == NULL) return status;
-    na_reader_span_sums(in->reader, take, &rows);
+    na_reader_span_sums(in->reader, take_span_sum, &rows);
     bool text = in->options->format == NA_FORMAT_TEXT;
     if (!rows.failed) {
         if (text) put_sums(in, &rows);

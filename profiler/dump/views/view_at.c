@@ -204,7 +204,7 @@ static const na_column_t at_columns[] = {
 };
 static const na_columns_t at_table = NA_COLUMNS(at_columns);
 
-static na_status_t put(const moments_t *m, bool since, bool trace, const char *title) {
+static na_status_t put_moment(const moments_t *m, bool since, bool trace, const char *title) {
     na_table_t *table = na_table_open(&at_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     double all = 0;
@@ -290,7 +290,7 @@ static na_status_t show_at(na_view_input_t *in) {
         snprintf(title, sizeof title, "Live at %s (%%s sites)%s",
                  moment_text(when, &m.time, trace, ms),
                  since ? "; \"newer\": allocated after the earlier moment" : "");
-        status = put(&m, since, trace, title);
+        status = put_moment(&m, since, trace, title);
     }
     free(m.held);
     return status;

@@ -21,7 +21,7 @@ static const na_column_t events_columns[] = {
 };
 static const na_columns_t events_table = NA_COLUMNS(events_columns);
 
-static void fill(na_table_t *table, const na_event_t *e, double us) {
+static void fill_event_row(na_table_t *table, const na_event_t *e, double us) {
     na_table_row(table, e->index);
     na_table_number(table, EVENT, (double)e->index);
     na_table_number(table, US, floor(us * 1000 + 0.5) / 1000);
@@ -104,7 +104,7 @@ static na_status_t show_events(na_view_input_t *in) {
     bool good = open_source(&source) && table != NULL;
     na_event_t event;
     while (good && next(&source, &event)) {
-        fill(table, &event, (double)event.ticks * us_per_tick);
+        fill_event_row(table, &event, (double)event.ticks * us_per_tick);
         if (!na_table_pass(table, &options, &print)) break;
     }
     good = good && !source.failed;

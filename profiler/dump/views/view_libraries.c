@@ -21,7 +21,7 @@ typedef struct libraries {
 } libraries_t;
 
 /* Modules are few. NULL: out of memory. */
-static library_t *find(libraries_t *all, const char *path) {
+static library_t *find_library(libraries_t *all, const char *path) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->items[i].path, path) == 0) return &all->items[i];
     if (!NA_ARRAY_RESERVE(all->items, all->room, all->count + 1u)) return NULL;
@@ -36,13 +36,13 @@ static bool gather(const na_view_input_t *in, libraries_t *all) {
     for (size_t s = 0; s < in->sites.count && good; s++) {
         const na_site_t *site = &in->sites.items[s];
         const na_symbol_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
-        library_t *own = find(all, frame == NULL ? "?" : frame->module);
+        library_t *own = find_library(all, frame == NULL ? "?" : frame->module);
         good = own != NULL && na_view_stack(in, site->site, &stack);
         if (!good) break;
         own->sites++;
         na_counters_add(&own->self, &site->sum);
         for (uint32_t i = 0; i < stack.count && good; i++) {
-            library_t *l = find(all, stack.items[i]->module);
+            library_t *l = find_library(all, stack.items[i]->module);
             good = l != NULL;
             if (!good || l->seen == s + 1) continue;
             l->seen = s + 1;

@@ -30,7 +30,7 @@ static double count_of(const shown_t *s, uint64_t scaled) {
     return s->h->raw ? (double)scaled : na_view_count(s->in, (double)scaled);
 }
 
-static void fill(na_table_t *table, const shown_t *s, bool trace) {
+static void fill_lifetime_row(na_table_t *table, const shown_t *s, bool trace) {
     const na_block_histogram_t *h = s->h;
     for (uint32_t i = 0; i < NA_NPROF_AGE_BUCKETS; i++) {
         if (h->freed[i] == 0 && h->live[i] == 0) continue;
@@ -142,7 +142,7 @@ static na_status_t show_lifetimes(na_view_input_t *in) {
         shown_t shown = {in, h, na_age_ns(header), 0};
         for (uint32_t i = 0; i < NA_NPROF_AGE_BUCKETS; i++)
             shown.frees += count_of(&shown, h->freed[i]);
-        fill(table, &shown, trace);
+        fill_lifetime_row(table, &shown, trace);
         na_options_t options = *in->options;
         options.filtered = false; /* it has chosen sites */
         const na_table_print_t print = {

@@ -26,7 +26,8 @@ enum {
     LIVE_BYTES
 };
 
-static void fill(na_table_t *table, const na_view_input_t *in, const na_size_sum_t *s, double all) {
+static void fill_size_row(na_table_t *table, const na_view_input_t *in, const na_size_sum_t *s,
+                          double all) {
     double count = na_view_count(in, (double)s->count);
     if (s->count != 0) {
         na_table_number(table, COUNT, count);
@@ -67,12 +68,12 @@ static void fill_all(na_table_t *table, const na_view_input_t *in, const na_bloc
                             na_text_bytes(b, na_bucket_from(i + 1)));
         na_table_number(table, FROM, na_bucket_from(i));
         if (!last) na_table_number(table, BELOW, na_bucket_from(i + 1));
-        fill(table, in, s, all);
+        fill_size_row(table, in, s, all);
     }
     if (h->mixed.told == 0) return;
     na_table_row(table, NA_NPROF_SIZE_BUCKETS);
     na_table_text(table, LABEL, "several rows");
-    fill(table, in, &h->mixed, all);
+    fill_size_row(table, in, &h->mixed, all);
     if (h->sized) na_table_number(table, LIVE, NAN); /* is in the rows above */
 }
 

@@ -19,7 +19,7 @@ typedef struct sums {
     uint32_t count;
 } sums_t;
 
-static void add(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
+static void add_thread_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     const sums_t *sums = arg;
     if (thread >= sums->count) return;
     sum_t *s = &sums->items[thread];
@@ -168,7 +168,7 @@ static na_status_t show_threads(na_view_input_t *in) {
     const na_nprof_header_t *header = na_reader_header(in->reader);
     bool trace = header->mode == NA_NPROF_MODE_TRACE;
     if (sums.items != NULL && table != NULL && (!trace || add_events(in->reader, &sums))) {
-        if (!trace) na_reader_cells(in->reader, add, &sums);
+        if (!trace) na_reader_cells(in->reader, add_thread_cell, &sums);
         double all = (double)in->sites.total.alloc_bytes;
         for (uint32_t i = 1; i < threads.count; i++) {
             const na_nprof_thread_t *t = &threads.items[i];

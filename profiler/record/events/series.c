@@ -46,7 +46,7 @@ static void seal_check(line_t *l) {
     __atomic_store_n(l->check, na_nprof_series_check(l->sum), __ATOMIC_RELEASE);
 }
 
-static void put(line_t *l, void *at, uint64_t value) {
+static void set_word(line_t *l, void *at, uint64_t value) {
     uint64_t *word = at;
     size_t index = (size_t)(word - (uint64_t *)(void *)l->head);
     l->sum += (value - *word) * na_nprof_series_factor(index);
@@ -127,9 +127,9 @@ static uint32_t point_of(line_t *l, uint64_t ms, uint32_t *interval) {
             const uint64_t *from = value_at(l, a, r, 0);
             uint64_t *to = value_at(l, b, r, 0);
             for (uint32_t i = 0; i < h->points; i++)
-                put(l, &to[i], 0);
+                set_word(l, &to[i], 0);
             for (uint32_t i = 0; i < n; i++)
-                put(l, &to[i / 2], sums ? to[i / 2] + from[i] : larger(from[i], to[i / 2]));
+                set_word(l, &to[i / 2], sums ? to[i / 2] + from[i] : larger(from[i], to[i / 2]));
         }
         put_half(l, &h->interval_ms[b], every * 2);
         put_half(l, &h->count[b], (n + 1) / 2);
@@ -151,11 +151,11 @@ static void note_change(line_t *l, const na_level_change_t *change, uint64_t ms)
     uint64_t first = interval != 0 ? row->since_ms / interval : 0;
     uint64_t *v = value_at(l, l->head->active, change->row, 0);
     for (uint32_t i = point; i > first && v[i - 1] == 0; i--)
-        put(l, &v[i - 1], (uint64_t)before + 1);
+        set_word(l, &v[i - 1], (uint64_t)before + 1);
     int64_t most = before > after ? before : after;
-    if ((uint64_t)most + 1 > v[point]) put(l, &v[point], (uint64_t)most + 1);
-    if (most > row->most) put(l, &row->most, (uint64_t)most);
-    put(l, &row->last, (uint64_t)after);
+    if ((uint64_t)most + 1 > v[point]) set_word(l, &v[point], (uint64_t)most + 1);
+    if (most > row->most) set_word(l, &row->most, (uint64_t)most);
+    set_word(l, &row->last, (uint64_t)after);
 }
 
 void na_series_level(uint32_t kind, const na_level_change_t *change, uint64_t ms) {
@@ -191,11 +191,11 @@ uint32_t na_series_claim(uint32_t site, uint64_t ms, int64_t live, uint32_t *los
         put_half(l, &row->used, 0);
         for (uint32_t b = 0; b < 2; b++)
             for (uint32_t i = 0; i < SITE_POINTS; i++)
-                put(l, value_at(l, b, least, i), 0);
+                set_word(l, value_at(l, b, least, i), 0);
         put_half(l, &row->id, site);
-        put(l, &row->most, 0);
-        put(l, &row->last, 0);
-        put(l, &row->since_ms, ms);
+        set_word(l, &row->most, 0);
+        set_word(l, &row->last, 0);
+        set_word(l, &row->since_ms, ms);
         put_half(l, &row->used, 1);
         seal_check(l);
     }
@@ -213,8 +213,8 @@ static void publish_sizes(na_rthread_t *t, uint64_t ms) {
         uint64_t now = t->sizes->allocs[r];
         if (now == t->noted_sizes[r]) continue;
         uint64_t more = now - t->noted_sizes[r], *value = value_at(l, l->head->active, r, point);
-        put(l, value, *value + more);
-        put(l, &l->row[r].most, (uint64_t)l->row[r].most + more);
+        set_word(l, value, *value + more);
+        set_word(l, &l->row[r].most, (uint64_t)l->row[r].most + more);
         t->noted_sizes[r] = now;
     }
     seal_check(l);

@@ -7,7 +7,7 @@ static struct {
     na_nprof_chunk_t *head, *sites; /* NULL: not made */
 } lost;
 
-static na_nprof_chunk_t *make(uint16_t type, uint64_t entries, uint32_t size) {
+static na_nprof_chunk_t *make_lost_chunk(uint16_t type, uint64_t entries, uint32_t size) {
     uint64_t length = na_nprof_chunk_length(entries, size);
     if (!na_rec_has_room(length)) return NULL;
     na_nprof_chunk_t *c = na_writer_chunk(type, length, size, 0, 0, 0);
@@ -23,12 +23,12 @@ na_nprof_leak_site_t *na_lost_begin(uint32_t sites) {
         lost.head = lost.sites = NULL;
     lost.of = na_rec.header;
     lost.start = na_rec.header->start_unix_ns;
-    if (lost.head == NULL) lost.head = make(NA_NPROF_LEAKS, 1, sizeof(na_nprof_leaks_t));
+    if (lost.head == NULL) lost.head = make_lost_chunk(NA_NPROF_LEAKS, 1, sizeof(na_nprof_leaks_t));
     if (lost.head == NULL) return NULL;
     __atomic_store_n(&lost.head->count, 0, __ATOMIC_RELEASE);
     if (lost.sites != NULL) __atomic_store_n(&lost.sites->count, 0, __ATOMIC_RELEASE);
     if (lost.sites == NULL || lost.sites->capacity < sites)
-        lost.sites = make(NA_NPROF_LEAK_SITES, sites, sizeof(na_nprof_leak_site_t));
+        lost.sites = make_lost_chunk(NA_NPROF_LEAK_SITES, sites, sizeof(na_nprof_leak_site_t));
     return lost.sites != NULL ? (na_nprof_leak_site_t *)(lost.sites + 1) : NULL;
 }
 

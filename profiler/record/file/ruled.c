@@ -13,7 +13,7 @@ void na_ruled_start(const na_profile_config_t *config) {
 }
 
 /* NULL: the disk is full, or the profile's memory. */
-static na_nprof_chunk_t *make(uint16_t type, uint32_t entries, uint32_t size) {
+static na_nprof_chunk_t *make_ruled_chunk(uint16_t type, uint32_t entries, uint32_t size) {
     uint64_t length = na_nprof_chunk_length(entries, size);
     if (!na_rec_has_room(length)) return NULL;
     na_nprof_chunk_t *c = na_writer_chunk(type, length, size, 0, 0, 0);
@@ -29,7 +29,7 @@ void na_ruled_write(void) {
     na_nprof_policy_t policy;
     if (ruled.config == NULL || ruled.config->policy == NULL || !ruled.config->policy(&policy))
         return;
-    if (ruled.policy == NULL) ruled.policy = make(NA_NPROF_POLICY, 1, sizeof policy);
+    if (ruled.policy == NULL) ruled.policy = make_ruled_chunk(NA_NPROF_POLICY, 1, sizeof policy);
     if (ruled.policy == NULL) return;
     *(na_nprof_policy_t *)(ruled.policy + 1) = policy;
     __atomic_store_n(&ruled.policy->count, 1, __ATOMIC_RELEASE);
@@ -39,7 +39,8 @@ void na_ruled_write(void) {
     }
     if (ruled.rules == NULL || ruled.rules->capacity < policy.rules) {
         if (ruled.rules != NULL) __atomic_store_n(&ruled.rules->count, 0, __ATOMIC_RELEASE);
-        ruled.rules = make(NA_NPROF_POLICY_RULES, policy.rules, sizeof(na_nprof_rule_t));
+        ruled.rules =
+            make_ruled_chunk(NA_NPROF_POLICY_RULES, policy.rules, sizeof(na_nprof_rule_t));
     }
     if (ruled.rules == NULL) return;
     ruled.config->policy_rules((na_nprof_rule_t *)(ruled.rules + 1), policy.rules);

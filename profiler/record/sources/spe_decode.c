@@ -129,7 +129,7 @@ void na_spe_begin(na_spe_decoder_t *d, uint64_t at) {
 }
 
 /* The packet is whole. */
-static void take(na_spe_decoder_t *d, na_spe_record_fn_t each, void *argument) {
+static void end_packet(na_spe_decoder_t *d, na_spe_record_fn_t each, void *argument) {
     const uint8_t *p = d->packet;
     uint32_t length = d->count, headers = 1, upper = 0;
     d->count = 0;
@@ -173,7 +173,7 @@ void na_spe_feed(na_spe_decoder_t *d, const uint8_t *bytes, size_t count, na_spe
         d->at++;
         uint32_t length = length_of(d->packet, d->count);
         d->lost = length == 0;
-        if (length == d->count) take(d, each, argument);
+        if (length == d->count) end_packet(d, each, argument);
     }
 }
 
