@@ -12,7 +12,7 @@
  * Earning. The bytes that the thread sends to the node and takes back earn room; each byte sent
  * costs a fourth. So a program that goes on to another size, or works in waves, has its runs here
  * after a few; one that asks for sizes in no order earns the less the more sizes there are. What
- * was earned halves with each tidying.
+ * was earned halves with each decay.
  *
  * A block that realloc makes grow is not kept when it is freed (`run` is 0): nobody asks for that
  * very size again, and the next one that grows wants the page heap's room (large.c).

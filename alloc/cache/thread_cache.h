@@ -159,7 +159,7 @@ typedef struct na_tcache {
     int32_t large_takes, large_granted;
     bool large_barred;         /* `large_room` is less by NA_LARGE_BARRED */
     uint8_t large_sample_step; /* what large_until_sample was drawn by (sampler.h) */
-    /* Bytes: runs that went to the node since the last tidying and did not come back; room that
+    /* Bytes: runs that went to the node since the last decay and did not come back; room that
      * those which did have earned. */
     uint32_t large_sent, large_earned;
     uint8_t large_hand, large_alone; /* slot that makes room next; when to look for one */
