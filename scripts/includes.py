@@ -23,7 +23,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = [
-    ["profiler/dump", "profiler/run"],
+    ["profiler/dump", "profiler/run", "profiler/instrument"],
     ["profiler/dump/page"],
     ["profiler/dump/exports"],
     ["profiler/dump/fleet"],

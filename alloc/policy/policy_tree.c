@@ -178,7 +178,7 @@ static unsigned place_for(uint32_t node, uintptr_t pc) {
     return ++places;
 }
 
-static void settle_roots(uint8_t *bytes) {
+static void fill_root_filter(uint8_t *bytes) {
     na_policy_live_t *live = tree();
     for (uint32_t i = 0; i <= live->mask; i++) {
         const na_policy_key_t *key = &live->table[i];
@@ -202,7 +202,7 @@ bool na_policy_tree_publish(void) {
     na_policy_node_t *nodes = nodes_of(tree());
     for (uint32_t i = 1; i <= count; i++)
         atomic_store_explicit(&nodes[i].site, wanted[i].site, memory_order_release);
-    settle_roots(bytes);
+    fill_root_filter(bytes);
     for (size_t i = 0; i < NA_POLICY_FILTER; i++)
         if (na_policy_filter[i] != bytes[i])
             __atomic_store_n(&na_policy_filter[i], bytes[i], __ATOMIC_RELEASE);

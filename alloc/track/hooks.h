@@ -1,9 +1,10 @@
 /* hooks.h - the one door between the allocator and the profiler.
  *
- * alloc/ never names anything in profiler/. It calls through na_hooks, which is NULL until a
- * profile is asked for. The hot path never looks at it: while a profile runs, credits stay at zero
- * and page tags say "slow", so that every event (mode sites) or every sampled one (mode sample)
- * reaches a slow path, and only slow paths test na_hooks.
+ * Of alloc/, only alloc/api/ and alloc/policy/ name anything in profiler/: they lie above it, and
+ * begin what is asked for. All below calls through na_hooks, which is NULL until a profile is asked
+ * for. The hot path never looks at it: while a profile runs, credits stay at zero and page tags say
+ * "slow", so that every event (mode sites) or every sampled one (mode sample) reaches a slow path,
+ * and only slow paths test na_hooks.
  *
  * A profile may begin and end while threads run (switch.h): a hook may find that its thread's word
  * is NULL again, and is never called for a profile that has ended.

@@ -8,16 +8,16 @@
 #define ALONE NA_VERDICT_ALONE
 #define ANY   NA_VERDICT_ANY
 
-static na_run_t runs[4096];
+static na_judged_site_t runs[4096];
 static size_t count;
 static na_site_rules_t rules;
 
 /* "abc": frames, innermost first, of modules by case. */
-static na_run_t *site(const char *frames, double bytes, uint32_t place, uint32_t life) {
-    na_run_t *run = &runs[count++];
-    *run = (na_run_t){.bytes = bytes, .blocks = bytes, .item = (uint32_t)count};
-    for (; *frames != 0 && run->depth < NA_RUN_FRAMES; frames++)
-        run->frames[run->depth++] = (na_run_frame_t){*frames < 'a', (uint64_t)*frames | 32};
+static na_judged_site_t *site(const char *frames, double bytes, uint32_t place, uint32_t life) {
+    na_judged_site_t *run = &runs[count++];
+    *run = (na_judged_site_t){.bytes = bytes, .blocks = bytes, .item = (uint32_t)count};
+    for (; *frames != 0 && run->depth < NA_JUDGED_FRAMES; frames++)
+        run->frames[run->depth++] = (na_judged_frame_t){*frames < 'a', (uint64_t)*frames | 32};
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         run->verdict[kind] = ANY;
     run->verdict[NA_RULE_PLACE] = place;
@@ -33,7 +33,7 @@ static const char *made(void) {
     text[0] = 0;
     for (size_t i = 0; i < rules.count; i++) {
         const na_site_rule_t *rule = &rules.items[i];
-        const na_run_t *run = &runs[rule->first];
+        const na_judged_site_t *run = &runs[rule->first];
         for (uint32_t f = 0; f < rule->depth; f++)
             text[used++] = (char)(run->frames[f].offset ^ (run->frames[f].module != 0 ? 32 : 0));
         used += (size_t)snprintf(text + used, sizeof text - used, ":%u.%u ",
@@ -48,11 +48,11 @@ static void is(const char *wanted) {
 }
 
 /* What the allocator does: the longest rule that is the beginning of the run. */
-static const na_site_rule_t *rule_of(const na_run_t *run) {
+static const na_site_rule_t *rule_of(const na_judged_site_t *run) {
     const na_site_rule_t *best = NULL;
     for (size_t i = 0; i < rules.count; i++) {
         const na_site_rule_t *rule = &rules.items[i];
-        const na_run_t *of = &runs[rule->first];
+        const na_judged_site_t *of = &runs[rule->first];
         bool is = rule->depth <= run->depth;
         for (uint32_t f = 0; is && f < rule->depth; f++)
             is = of->frames[f].module == run->frames[f].module &&
@@ -181,7 +181,7 @@ Test(policy_runs, at_random) {
         clean();
         count = 0;
         for (int i = 0; i < 120; i++) {
-            char frames[NA_RUN_FRAMES + 1] = "";
+            char frames[NA_JUDGED_FRAMES + 1] = "";
             uint32_t depth = 1 + (seed = seed * 1664525 + 1013904223) / (1u << 29);
             for (uint32_t f = 0; f < depth; f++)
                 frames[f] = (char)('a' + ((seed = seed * 1664525 + 1013904223) >> 30));

@@ -10,14 +10,14 @@
 /* Of bytes and of blocks, where no frame is left to tell sites apart. */
 #define AGREED 0.9
 
-static int by_frame(const na_run_frame_t *a, const na_run_frame_t *b) {
+static int by_frame(const na_judged_frame_t *a, const na_judged_frame_t *b) {
     if (a->module != b->module) return a->module < b->module ? -1 : 1;
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
 /* A run that is the beginning of others comes before them. */
 static int by_frames(const void *a, const void *b) {
-    const na_run_t *x = a, *y = b;
+    const na_judged_site_t *x = a, *y = b;
     for (uint32_t i = 0; i < x->depth && i < y->depth; i++) {
         int order = by_frame(&x->frames[i], &y->frames[i]);
         if (order != 0) return order;
@@ -40,7 +40,8 @@ typedef struct opinion {
     double wrong, wrong_blocks; /* of those with another one */
 } opinion_t;
 
-static opinion_t opinion_of(const na_run_t *runs, size_t first, size_t end, na_rule_kind_t kind) {
+static opinion_t opinion_of(const na_judged_site_t *runs, size_t first, size_t end,
+                            na_rule_kind_t kind) {
     struct {
         uint32_t verdict;
         double bytes, blocks;
@@ -80,7 +81,7 @@ static opinion_t opinion_of(const na_run_t *runs, size_t first, size_t end, na_r
 /* ---- rules of one kind ---- */
 
 typedef struct search {
-    const na_run_t *runs;
+    const na_judged_site_t *runs;
     na_site_rules_t *rules;
     na_rule_kind_t kind;
     bool failed;
@@ -171,7 +172,7 @@ static void join_rules(na_site_rules_t *rules) {
     }
     rules->count = kept;
     /* Those that a rule begins with come before it, and are complete when its turn comes. */
-    na_site_rule_t *above[NA_RUN_FRAMES + 1];
+    na_site_rule_t *above[NA_JUDGED_FRAMES + 1];
     uint32_t depth = 0;
     for (size_t i = 0; i < rules->count; i++) {
         na_site_rule_t *rule = &rules->items[i];
@@ -184,7 +185,7 @@ static void join_rules(na_site_rules_t *rules) {
 
 /* ---- how many frames are needed ---- */
 
-static bool same_run(const na_run_t *a, const na_run_t *b, uint32_t frames) {
+static bool same_run(const na_judged_site_t *a, const na_judged_site_t *b, uint32_t frames) {
     uint32_t x = a->depth < frames ? a->depth : frames, y = b->depth < frames ? b->depth : frames;
     if (x != y) return false;
     for (uint32_t i = 0; i < x; i++)
@@ -192,7 +193,7 @@ static bool same_run(const na_run_t *a, const na_run_t *b, uint32_t frames) {
     return true;
 }
 
-static void count_conflicts(const na_run_t *runs, size_t count, uint32_t frames,
+static void count_conflicts(const na_judged_site_t *runs, size_t count, uint32_t frames,
                             na_run_conflict_t *sum) {
     for (size_t first = 0, end; first < count; first = end) {
         for (end = first + 1; end < count && same_run(&runs[first], &runs[end], frames);)
@@ -210,7 +211,7 @@ static void count_conflicts(const na_run_t *runs, size_t count, uint32_t frames,
     }
 }
 
-bool na_site_rules_make(na_run_t *runs, size_t count, na_site_rules_t *rules) {
+bool na_site_rules_make(na_judged_site_t *runs, size_t count, na_site_rules_t *rules) {
     memset(rules, 0, sizeof *rules);
     if (count == 0) return true;
     qsort(runs, count, sizeof *runs, by_frames);
@@ -220,7 +221,7 @@ bool na_site_rules_make(na_run_t *runs, size_t count, na_site_rules_t *rules) {
         split(&s, 0, count, 0);
     }
     join_rules(rules);
-    for (uint32_t k = 1; k <= NA_RUN_FRAMES; k++)
+    for (uint32_t k = 1; k <= NA_JUDGED_FRAMES; k++)
         count_conflicts(runs, count, k, &rules->conflicts[k - 1]);
     return !s.failed;
 }

@@ -2,9 +2,10 @@
  * the sites of one verdict from all sites with another.
  *
  * A site is known by a run: the return addresses of its stack as offsets in modules, innermost
- * first, up to NA_RUN_FRAMES. Of each kind of action it has a verdict: a value, "leave alone", or
- * nothing that speaks for or against. A rule is a run with an action: the longest rule that is the
- * beginning of a call's stack is the one that counts, as in the allocator (alloc/policy/rules.h).
+ * first, up to NA_JUDGED_FRAMES. Of each kind of action it has a verdict: a value, "leave alone",
+ * or nothing that speaks for or against. A rule is a run with an action: the longest rule that is
+ * the beginning of a call's stack is the one that counts, as in the allocator
+ * (alloc/policy/rules.h).
  *
  * For each kind the runs are taken as a tree, innermost frame at the root. Where all that lies
  * below a node has one verdict, or none to speak of, the way to that node is a rule; else one more
@@ -22,7 +23,7 @@
 
 #include "alloc/policy/rules.h"
 
-#define NA_RUN_FRAMES NA_POLICY_FRAMES
+#define NA_JUDGED_FRAMES NA_POLICY_FRAMES
 
 typedef enum na_rule_kind {
     NA_RULE_PLACE,
@@ -36,18 +37,18 @@ typedef enum na_rule_kind {
 #define NA_VERDICT_ALONE 0u         /* leave it as it is */
 #define NA_VERDICT_ANY   UINT32_MAX /* nothing is known, or too little depends on it */
 
-typedef struct na_run_frame {
+typedef struct na_judged_frame {
     uint32_t module; /* the caller's number */
     uint64_t offset;
-} na_run_frame_t;
+} na_judged_frame_t;
 
-typedef struct na_run {
-    na_run_frame_t frames[NA_RUN_FRAMES];
+typedef struct na_judged_site {
+    na_judged_frame_t frames[NA_JUDGED_FRAMES];
     uint32_t depth; /* frames that are known; 0: no rule can mean it */
     uint32_t verdict[NA_RULE_KINDS];
     double bytes, blocks;  /* how much depends on it: what was allocated */
     uint32_t source, item; /* the caller's */
-} na_run_t;
+} na_judged_site_t;
 
 typedef struct na_site_rule {
     size_t first, count;           /* the runs that begin with it */
@@ -67,12 +68,12 @@ typedef struct na_run_conflict {
 typedef struct na_site_rules {
     na_site_rule_t *items;
     size_t count, room;
-    uint64_t left_out[NA_RULE_KINDS];           /* runs that nothing tells apart */
-    na_run_conflict_t conflicts[NA_RUN_FRAMES]; /* [k - 1] */
+    uint64_t left_out[NA_RULE_KINDS];              /* runs that nothing tells apart */
+    na_run_conflict_t conflicts[NA_JUDGED_FRAMES]; /* [k - 1] */
 } na_site_rules_t;
 
 /* Sorts the runs. False: out of memory. Free in both cases. */
-bool na_site_rules_make(na_run_t *runs, size_t count, na_site_rules_t *rules);
+bool na_site_rules_make(na_judged_site_t *runs, size_t count, na_site_rules_t *rules);
 void na_site_rules_free(na_site_rules_t *rules);
 
 #endif

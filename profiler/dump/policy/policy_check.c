@@ -92,7 +92,7 @@ static na_status_t look_at_program(check_t *c, const char *path) {
 
 static void count_sites(check_t *c, const na_policy_work_t *w) {
     for (size_t i = 0; i < w->run_count; i++) {
-        const na_run_t *run = &w->runs[i];
+        const na_judged_site_t *run = &w->runs[i];
         uint32_t best = na_policy_match_run(&c->match, run);
         if (best == NA_NO_RULE) continue;
         c->sites[best]++;

@@ -88,7 +88,7 @@ static const char *const words[] = {
 
 /* ---- what the rules mean ---- */
 
-static void add_site(compare_t *c, const na_run_t *run) {
+static void add_site(compare_t *c, const na_judged_site_t *run) {
     const na_policy_profile_t *p = &c->work.profiles[run->source];
     uint32_t rule = na_policy_match_run(&c->match, run), site = na_policy_site(p, run->item);
     if (rule == NA_NO_RULE || site >= na_reader_stacks(p->in.reader).count) return;

@@ -85,7 +85,7 @@ void na_policy_explain(const na_policy_work_t *w) {
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)
         if (w->rules.left_out[kind] != 0)
             printf("# %s: %" PRIu64 " sites left out: %u frames do not tell them from others\n",
-                   na_rule_kind_names[kind], w->rules.left_out[kind], NA_RUN_FRAMES);
+                   na_rule_kind_names[kind], w->rules.left_out[kind], NA_JUDGED_FRAMES);
     double bytes = 0, blocks = 0;
     for (size_t i = 0; i < w->run_count; i++) {
         bytes += w->runs[i].bytes;
@@ -94,7 +94,7 @@ void na_policy_explain(const na_policy_work_t *w) {
     printf("# Frames that are looked at, and what of all that was allocated would then be in one "
            "with\n# sites of another verdict; and of that, what a rule must get wrong at least:\n"
            "#   frames      bytes  blocks       wrong: bytes  blocks\n");
-    for (uint32_t k = 0; k < NA_RUN_FRAMES; k++) {
+    for (uint32_t k = 0; k < NA_JUDGED_FRAMES; k++) {
         const na_run_conflict_t *c = &w->rules.conflicts[k];
         printf("#   %6u   %6.2f %% %5.2f %%      %6.2f %% %5.2f %%\n", k + 1,
                bytes > 0 ? 100 * c->bytes / bytes : 0, blocks > 0 ? 100 * c->blocks / blocks : 0,

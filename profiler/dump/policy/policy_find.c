@@ -67,18 +67,18 @@ static bool add_elfs(na_policy_work_t *w, na_policy_profile_t *p) {
     return true;
 }
 
-static void fill_frames(const na_policy_profile_t *p, uint32_t site, na_run_t *run) {
+static void fill_frames(const na_policy_profile_t *p, uint32_t site, na_judged_site_t *run) {
     na_stack_table_t stacks = na_reader_stacks(p->in.reader);
     na_module_table_t modules = na_reader_modules(p->in.reader);
     for (uint32_t node = site; node > NA_NPROF_ROOT && node < stacks.count;
          node = stacks.items[node].parent) {
         const na_nprof_stack_t *s = &stacks.items[node];
         uint32_t module = na_symbols_module(p->in.symbols, node);
-        if (run->depth == NA_RUN_FRAMES || (s->flags & NA_NPROF_STACK_EXACT) != 0 ||
+        if (run->depth == NA_JUDGED_FRAMES || (s->flags & NA_NPROF_STACK_EXACT) != 0 ||
             module >= modules.count || p->module[module] == 0)
             return;
         run->frames[run->depth++] =
-            (na_run_frame_t){p->module[module] - 1, s->pc - modules.items[module].bias};
+            (na_judged_frame_t){p->module[module] - 1, s->pc - modules.items[module].bias};
     }
 }
 
@@ -173,7 +173,7 @@ static bool read_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
     return true;
 }
 
-static void set_accesses(const na_policy_profile_t *p, size_t i, na_run_t *run) {
+static void set_accesses(const na_policy_profile_t *p, size_t i, na_judged_site_t *run) {
     const na_counters_t *sum = na_policy_sum(p, i);
     uint32_t otherwise =
         p->accesses && sum != NULL && matters(p, sum) ? NA_VERDICT_ALONE : NA_VERDICT_ANY;
@@ -246,7 +246,7 @@ static uint32_t reserve_verdict(na_policy_work_t *w, const na_policy_profile_t *
 /* ---- all ---- */
 
 /* How much depends on a site: what was allocated there; if that is not known, what was accessed. */
-static void weigh(const na_policy_profile_t *p, size_t i, na_run_t *run) {
+static void weigh(const na_policy_profile_t *p, size_t i, na_judged_site_t *run) {
     const na_counters_t *sum = na_policy_sum(p, i);
     if (sum != NULL) {
         run->bytes = (double)sum->alloc_bytes;
@@ -266,8 +266,8 @@ static void add_runs(na_policy_work_t *w, uint32_t source) {
     for (size_t i = 0; i < all_sites(p); i++) {
         const na_counters_t *sum = na_policy_sum(p, i);
         if (sum != NULL && sum->alloc_count == 0) continue;
-        na_run_t *run = &w->runs[w->run_count++];
-        *run = (na_run_t){.source = source, .item = (uint32_t)i};
+        na_judged_site_t *run = &w->runs[w->run_count++];
+        *run = (na_judged_site_t){.source = source, .item = (uint32_t)i};
         weigh(p, i, run);
         fill_frames(p, na_policy_site(p, i), run);
         set_accesses(p, i, run);

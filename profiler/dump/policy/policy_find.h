@@ -45,7 +45,7 @@ typedef struct na_policy_work {
     size_t count;
     na_policy_elf_t *elfs;
     uint32_t elf_count, elf_room;
-    na_run_t *runs;
+    na_judged_site_t *runs;
     size_t run_count;
     na_site_rules_t rules;
     double least;                /* gain of a rule, a share */

@@ -86,7 +86,8 @@ void na_policy_match_elfs(na_policy_match_t *match, const na_policy_work_t *w) {
 }
 
 /* Is the rule, by address, the beginning of the run? */
-static bool means(const na_policy_match_t *m, const na_policy_rule_t *rule, const na_run_t *run) {
+static bool means(const na_policy_match_t *m, const na_policy_rule_t *rule,
+                  const na_judged_site_t *run) {
     if (rule->depth > run->depth) return false;
     for (uint32_t i = 0; i < rule->depth; i++) {
         const na_policy_frame_t *frame = &rule->frames[i];
@@ -97,7 +98,7 @@ static bool means(const na_policy_match_t *m, const na_policy_rule_t *rule, cons
     return true;
 }
 
-uint32_t na_policy_match_run(const na_policy_match_t *m, const na_run_t *run) {
+uint32_t na_policy_match_run(const na_policy_match_t *m, const na_judged_site_t *run) {
     uint32_t best = NA_NO_RULE, depth = 0;
     for (uint32_t r = 0; r < m->policy->rule_count; r++) {
         const na_policy_rule_t *rule = &m->policy->rules[r];

@@ -38,6 +38,6 @@ bool na_policy_is_profile(const char *path);
 void na_policy_match_elfs(na_policy_match_t *match, const na_policy_work_t *work);
 
 /* The rule that means a run, the longest; NA_NO_RULE: none. Rules by function mean none here. */
-uint32_t na_policy_match_run(const na_policy_match_t *match, const na_run_t *run);
+uint32_t na_policy_match_run(const na_policy_match_t *match, const na_judged_site_t *run);
 
 #endif

@@ -49,7 +49,7 @@ static void add_verdict(const na_policy_profile_t *p, uint32_t number, na_rule_k
     e->chance[kind] = v->chance;
 }
 
-static void add_life(const na_policy_profile_t *p, const na_run_t *run, evidence_t *e) {
+static void add_life(const na_policy_profile_t *p, const na_judged_site_t *run, evidence_t *e) {
     const na_site_life_t *life = &p->lives.items[run->item];
     e->life_blocks += life->blocks;
     e->longs += life->longs;
@@ -63,7 +63,7 @@ static void add_life(const na_policy_profile_t *p, const na_run_t *run, evidence
 static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *rule) {
     evidence_t e = {0};
     for (size_t i = rule->first; i < rule->first + rule->count; i++) {
-        const na_run_t *run = &w->runs[i];
+        const na_judged_site_t *run = &w->runs[i];
         const na_policy_profile_t *p = &w->profiles[run->source];
         e.bytes += run->bytes;
         e.blocks += run->blocks;
@@ -157,7 +157,7 @@ static void put_files(const na_policy_work_t *w) {
 
 /* The functions of its frames, innermost first. */
 static void put_functions(const na_policy_work_t *w, const na_site_rule_t *rule) {
-    const na_run_t *run = &w->runs[rule->first];
+    const na_judged_site_t *run = &w->runs[rule->first];
     const na_policy_profile_t *p = &w->profiles[run->source];
     na_stack_table_t stacks = na_reader_stacks(p->in.reader);
     uint32_t node = na_policy_site(p, run->item);
@@ -252,7 +252,7 @@ static void put_actions(const na_site_rule_t *rule) {
     printf(compared ? "\n" : ", control=off\n");
 }
 
-static bool same_innermost(const na_run_t *a, const na_run_t *b) {
+static bool same_innermost(const na_judged_site_t *a, const na_judged_site_t *b) {
     return b->depth != 0 && a->frames[0].module == b->frames[0].module &&
            a->frames[0].offset == b->frames[0].offset;
 }
@@ -260,7 +260,7 @@ static bool same_innermost(const na_run_t *a, const na_run_t *b) {
 /* Each call with the innermost frame is looked at, whichever site it is of: by the figures of
  * programs.instructions, 35 instructions for the first frame and 40 for each more. */
 static void put_cost(const na_policy_work_t *w, const na_site_rule_t *rule) {
-    const na_run_t *run = &w->runs[rule->first];
+    const na_judged_site_t *run = &w->runs[rule->first];
     size_t first = rule->first, end = rule->first + 1;
     while (first > 0 && same_innermost(run, &w->runs[first - 1]))
         first--;
@@ -277,7 +277,7 @@ static void put_cost(const na_policy_work_t *w, const na_site_rule_t *rule) {
 static void put_rule(const na_policy_work_t *w, const ruled_t *ruled, const uint32_t *alias,
                      size_t number) {
     const na_site_rule_t *rule = ruled->rule;
-    const na_run_t *run = &w->runs[rule->first];
+    const na_judged_site_t *run = &w->runs[rule->first];
     char bytes[NA_TEXT], blocks[NA_TEXT];
     printf("\n# %zu. ", number);
     put_functions(w, rule);
@@ -304,7 +304,7 @@ static size_t name_modules(const na_policy_work_t *w, ruled_t *ruled, uint32_t *
     uint32_t named = 0;
     size_t kept = 0;
     for (size_t i = 0; i < w->rules.count && kept < NA_POLICY_SITES; i++) {
-        const na_run_t *run = &w->runs[ruled[i].rule->first];
+        const na_judged_site_t *run = &w->runs[ruled[i].rule->first];
         uint32_t more = 0, before = named;
         for (uint32_t k = 0; k < ruled[i].rule->depth; k++)
             if (alias[run->frames[k].module] == 0) {
