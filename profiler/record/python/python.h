@@ -46,7 +46,10 @@
  *   pairs   what a native stack and a Python one came to (stacks.c), with the thread's cell of it.
  *
  * Where the chain has to be walked, a small table (`places`) says where in what was kept a frame
- * may be. It is only a guess: what is found there is compared as any other.
+ * may be. It is only a guess: what is found there is compared as any other. What the event has
+ * found out by then is not looked for again (na_py_found_t). A new frame that is a tail is not
+ * copied: the tail is told where it is now, once all new frames have their nodes, and only then may
+ * one that was read take a tail's place.
  *
  * A kept frame is read only when the frame inside of it, as it is now, leads there. Where nothing
  * has changed, as at nearly every event, what is done is in python_same.h.
@@ -131,6 +134,9 @@ typedef struct na_py_frame {
      * there is none. (`outer` of a new frame: UINT32_MAX, or that of the tail it is a copy of.) */
     uint32_t outer, place;
     bool entry, shim;
+    /* Of a new frame: the tail that it is, as which it has been met before; nothing but `frame` and
+     * `back` is set then. NULL: it was read, and is none. */
+    struct na_py_frame *met;
 } na_py_frame_t;
 _Static_assert(sizeof(na_py_frame_t) == 256, "places are found by shifting");
 
@@ -154,10 +160,18 @@ typedef struct na_py_pair {
     uint32_t node, cell;
 } na_py_pair_t;
 
+/* What an event has found out of the innermost frame before it walks, all of it certain until the
+ * walk changes what is kept. */
+typedef struct na_py_found {
+    na_py_frame_t *met; /* its tail: that its code is as it was is not said; NULL: it has none */
+    uint32_t place;     /* kept frames [0, place) were looked at, from the innermost on, */
+    int32_t changed;    /* and this is the first that is not as it was. place 0: none were */
+} na_py_found_t;
+
 #define NA_PY_PAGES      1024u
 #define NA_PY_PLACE_BITS 9
-#define NA_PY_TAIL_BITS  7
-#define NA_PY_PAIR_BITS  10
+#define NA_PY_TAIL_BITS  9
+#define NA_PY_PAIR_BITS  12
 #define NA_PY_NOWHERE    1u /* no address of anything, and of no page that has its place at [0] */
 typedef struct na_py_thread {
     /* Room for as many each. The one in front of the kept ones is never as it was: comparisons
@@ -174,6 +188,7 @@ typedef struct na_py_thread {
     uintptr_t pages[NA_PY_PAGES]; /* that can be read, by their lowest bits; 0, at [0] NOWHERE: none
                                    */
     uint16_t places[1u << NA_PY_PLACE_BITS];       /* in `kept`, by frame: where to look for it */
+    uint64_t used[(1u << NA_PY_TAIL_BITS) / 64];   /* a bit for each set that has tails */
     na_py_frame_t tails[1u << NA_PY_TAIL_BITS][2]; /* frame 0: none */
     na_py_pair_t pairs[1u << NA_PY_PAIR_BITS];
     na_py_seen_t seen[1u << NA_PY_SEEN_BITS][NA_PY_SEEN];
@@ -197,8 +212,8 @@ uint32_t na_py_parts(const na_unwind_module_t *m, uintptr_t begin, uintptr_t end
 /* The node of the calling thread's Python frames; NA_NPROF_ROOT: it has none. */
 uint32_t na_python_node(na_rthread_t *t);
 /* The same of those from `frame` outwards, the innermost one that na_python_same found nothing for
- * at this event. */
-uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame);
+ * at this event but what is in *found. */
+uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame, const na_py_found_t *found);
 /* [at, at + bytes) can be read. */
 bool na_py_can_read(na_py_thread_t *p, uintptr_t at, size_t bytes);
 /* The program has unmapped something. */

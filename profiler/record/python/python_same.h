@@ -126,12 +126,13 @@ NA_INLINE na_py_frame_t *na_py_tails_at(na_py_thread_t *p, uintptr_t frame, uint
 }
 
 /* The tail of this innermost frame, which can be read, if it was met before, where it is now:
- * inside of the kept chain; else NULL. */
+ * inside of the kept chain; else NULL, and *found. */
 NA_INLINE const na_py_frame_t *na_py_tail_by(na_py_thread_t *p, uintptr_t frame,
-                                             const na_py_how_t how) {
+                                             const na_py_how_t how, na_py_found_t *found) {
     const na_py_layout_t *l = &na_py.layout;
     uintptr_t instr = na_py_instr(frame, how);
-    const na_py_frame_t *tail = na_py_tails_at(p, frame, instr);
+    *found = (na_py_found_t){.met = NULL};
+    na_py_frame_t *tail = na_py_tails_at(p, frame, instr);
     if (tail->frame != frame || tail->instr != instr) {
         tail++;
         if (NA_UNLIKELY(tail->frame != frame) || NA_UNLIKELY(tail->instr != instr)) return NULL;
@@ -143,30 +144,41 @@ NA_INLINE const na_py_frame_t *na_py_tail_by(na_py_thread_t *p, uintptr_t frame,
     if (NA_LIKELY(place != 0)) {
         if (NA_UNLIKELY(place > p->count) || NA_UNLIKELY(outer->frame != tail->back) ||
             NA_UNLIKELY(outer->as_outer != tail->outer))
-            return NULL;
+            goto elsewhere;
         marked |= outer->marks;
     } else if (NA_UNLIKELY(tail->back != 0)) {
-        return NULL;
+        goto elsewhere;
     }
-    if (marked != 0) return NA_LIKELY(na_py_all_same(tail, p->kept, place)) ? tail : NULL;
+    if (marked != 0) {
+        if (NA_LIKELY(na_py_all_same(tail, p->kept, place))) return tail;
+        goto elsewhere;
+    }
     if (NA_UNLIKELY(!na_py_is_alive(tail))) return NULL;
-    return NA_LIKELY(na_py_changed(outer, how) < p->kept) ? tail : NULL;
+    const na_py_frame_t *changed = na_py_changed(outer, how);
+    if (NA_LIKELY(changed < p->kept)) return tail;
+    found->place = place;
+    found->changed = (int32_t)(changed - p->kept);
+elsewhere:
+    found->met = tail;
+    return NULL;
 }
 
-NA_INLINE const na_py_frame_t *na_py_tail(na_py_thread_t *p, uintptr_t frame) {
+NA_INLINE const na_py_frame_t *na_py_tail(na_py_thread_t *p, uintptr_t frame,
+                                          na_py_found_t *found) {
     switch (na_py.layout.how) {
     case NA_PY_BY_LINKED:
-        return na_py_tail_by(p, frame, NA_PY_BY_LINKED);
+        return na_py_tail_by(p, frame, NA_PY_BY_LINKED, found);
     case NA_PY_BY_POINTER:
-        return na_py_tail_by(p, frame, NA_PY_BY_POINTER);
+        return na_py_tail_by(p, frame, NA_PY_BY_POINTER, found);
     default:
-        return na_py_tail_by(p, frame, NA_PY_BY_NUMBER);
+        return na_py_tail_by(p, frame, NA_PY_BY_NUMBER, found);
     }
 }
 
 /* The same of the calling thread. NULL: *frame is its innermost frame, which can be read and has no
  * such tail; 0: that has to be found out first. */
-NA_INLINE const na_py_frame_t *na_python_same(const na_rthread_t *t, uintptr_t *frame) {
+NA_INLINE const na_py_frame_t *na_python_same(const na_rthread_t *t, uintptr_t *frame,
+                                              na_py_found_t *found) {
     na_py_thread_t *p = t->python;
     *frame = 0;
     if (NA_UNLIKELY(p->unmapped != atomic_load_explicit(&na_py_unmapped, memory_order_relaxed)))
@@ -174,7 +186,7 @@ NA_INLINE const na_py_frame_t *na_python_same(const na_rthread_t *t, uintptr_t *
     uintptr_t innermost = na_py_innermost(t);
     if (NA_UNLIKELY(!na_py_is_readable(p, innermost))) return NULL;
     *frame = innermost;
-    return na_py_tail(p, innermost);
+    return na_py_tail(p, innermost, found);
 }
 
 /* ---- pairs ---- */

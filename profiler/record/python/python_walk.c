@@ -194,6 +194,7 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     f->mark.name = 0;
     f->id = 0;
     f->outer = UNNAMED;
+    f->met = NULL;
     f->shim = false;
     f->entry = l->frame_entry == NA_PY_NONE || *(const uint8_t *)(frame + l->frame_entry) != 0;
     if (l->frame_owner != NA_PY_NONE) {
@@ -215,22 +216,24 @@ static bool read_frame(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
     return true;
 }
 
-/* The same of one that was met before, and is as it was: what was found then is taken over. */
-static bool take_over(na_py_thread_t *p, uintptr_t frame, na_py_frame_t *f) {
+/* The code of a tail is as it was. */
+NA_INLINE bool has_code(const na_py_frame_t *met) {
+    return met->mark.name != 0 ? na_py_first_unmarked(met, 0, -1) == -1 : na_py_is_alive(met);
+}
+
+/* The tail of a frame that was met before, and is as it was; NULL: it has to be read. */
+NA_INLINE na_py_frame_t *met_before(na_py_thread_t *p, uintptr_t frame) {
     const na_py_layout_t *l = &na_py.layout;
     const na_py_how_t how = (na_py_how_t)l->how;
-    if ((frame & 7) != 0 || NA_UNLIKELY(!is_known(p, frame, l->frame_size))) return false;
+    if ((frame & 7) != 0 || NA_UNLIKELY(!is_known(p, frame, l->frame_size))) return NULL;
     uintptr_t instr = na_py_instr(frame, how);
-    const na_py_frame_t *met = na_py_tails_at(p, frame, instr);
+    na_py_frame_t *met = na_py_tails_at(p, frame, instr);
     if (met->frame != frame || met->instr != instr) {
         met++;
-        if (met->frame != frame || met->instr != instr) return false;
+        if (met->frame != frame || met->instr != instr) return NULL;
     }
-    if (!na_py_is_linked(met, how, l->frame_linked, l->frame_instr)) return false;
-    if (met->mark.name != 0 ? na_py_first_unmarked(met, 0, -1) != -1 : !na_py_is_alive(met))
-        return false;
-    copy_frame(f, met);
-    return true;
+    if (!na_py_is_linked(met, how, l->frame_linked, l->frame_instr)) return NULL;
+    return has_code(met) ? met : NULL;
 }
 
 /* The frames' room begins here. */
@@ -264,8 +267,13 @@ static NA_COLD bool grow(na_py_thread_t *p, uint32_t fresh) {
 
 void na_python_forget(na_py_thread_t *p) {
     p->count = 0;
-    for (uint32_t i = 0; i < 1u << NA_PY_TAIL_BITS; i++)
-        p->tails[i][0].frame = p->tails[i][1].frame = 0;
+    for (uint32_t i = 0; i < sizeof p->used / sizeof p->used[0]; i++) {
+        for (uint64_t sets = p->used[i]; sets != 0; sets &= sets - 1) {
+            na_py_frame_t *tails = p->tails[i * 64 + (uint32_t)__builtin_ctzll(sets)];
+            tails[0].frame = tails[1].frame = 0;
+        }
+        p->used[i] = 0;
+    }
 }
 
 static NA_COLD void forget_pages(na_py_thread_t *p, uint32_t unmapped) {
@@ -317,6 +325,13 @@ static bool name(na_rthread_t *t, const na_py_frame_t *outer, na_py_frame_t *f) 
     return f->node != 0;
 }
 
+/* The tail lies inside of `outer`, which has this place in the chain, from 1; NULL, 0: it is the
+ * outermost. */
+NA_INLINE void set_outer(na_py_frame_t *tail, const na_py_frame_t *outer, uint32_t place) {
+    tail->place = place;
+    tail->outer = outer != NULL ? outer->as_outer : 0; /* no frame has that */
+}
+
 /* Makes the tail that lies inside of the kept frames [0, base). (Of one whose code has not begun
  * nothing is known but its node. What shows no frame at all makes no pair.) */
 static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
@@ -325,9 +340,10 @@ static void remember(na_py_thread_t *p, const na_py_frame_t *f, uint32_t base) {
     while (tail < tails + 2 && (tail->frame != f->frame || tail->instr != f->instr))
         tail++;
     if (tail == tails + 2) tail = tails + p->replaced++ % 2;
+    size_t set = (size_t)(tails - p->tails[0]) / 2;
+    p->used[set / 64] |= UINT64_C(1) << set % 64;
     copy_frame(tail, f);
-    tail->place = base;
-    tail->outer = base != 0 ? p->kept[base - 1].as_outer : 0; /* no frame has that */
+    set_outer(tail, base != 0 ? &p->kept[base - 1] : NULL, base);
 }
 
 /* The node of the innermost frame, which lies inside of the kept ones [0, base). Where groups are
@@ -341,56 +357,95 @@ static uint32_t innermost_node(na_rthread_t *t, const na_py_frame_t *f, uint32_t
     return f->node;
 }
 
+/* The innermost frame is `f`, new, inside of the kept ones [0, base). */
+static uint32_t enter_innermost(na_rthread_t *t, na_py_frame_t *f, uint32_t base) {
+    na_py_frame_t *outer = base != 0 ? &t->python->kept[base - 1] : NULL, *tail = f->met;
+    if (NA_LIKELY(tail != NULL)) {
+        if (NA_LIKELY(!tail->shim)) {
+            if (NA_UNLIKELY(!name(t, outer, tail))) {
+                tail->frame = 0; /* it has lost its node */
+                return outer != NULL ? outer->node : NA_NPROF_ROOT;
+            }
+            set_outer(tail, outer, base);
+            return tail->node;
+        }
+        copy_frame(f, tail);
+    }
+    if (NA_UNLIKELY(!name(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
+    return innermost_node(t, f, base);
+}
+
 /* The new frames, innermost first, lie inside of the kept ones [0, base). All but the innermost are
  * kept, too; where that is the only one, what was kept further in may be met again. */
 static uint32_t enter(na_rthread_t *t, uint32_t base, uint32_t n) {
     na_py_thread_t *p = t->python;
     if (n > 1 || p->count > base + STALE_MOST) p->count = base;
-    for (; n > 1; n--) {
+    uint32_t read = 0, i = n;
+    while (i > 1) {
         na_py_frame_t *outer = base != 0 ? &p->kept[base - 1] : NULL, *f = &p->kept[base];
-        copy_frame(f, &p->fresh[n - 1]);
+        na_py_frame_t *new = &p->fresh[--i], *tail = new->met;
+        copy_frame(f, tail != NULL ? tail : new);
         *place_of(p, f->frame) = (uint16_t)base;
         /* No room: what is outside stands for it. */
         bool named = outer != NULL && f->outer == outer->as_outer;
         if (NA_UNLIKELY(!name(t, outer, f))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
-        if (!named) remember(p, f, base);
+        if (tail == NULL) {
+            read = i;
+        } else if (!named) {
+            tail->node = f->node;
+            tail->path = f->path;
+            tail->as_outer = f->as_outer;
+            set_outer(tail, outer, base);
+        }
         p->count = ++base;
     }
-    const na_py_frame_t *outer = base != 0 ? &p->kept[base - 1] : NULL;
-    if (NA_UNLIKELY(!name(t, outer, p->fresh))) return outer != NULL ? outer->node : NA_NPROF_ROOT;
-    return innermost_node(t, p->fresh, base);
+    uint32_t node = enter_innermost(t, p->fresh, base);
+    /* Those that were read become tails, in the places of others. */
+    for (i = n; read != 0 && i-- > read;)
+        if (p->fresh[i].met == NULL) remember(p, &p->kept[base - i], base - i);
+    return node;
 }
 
-uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame) {
+uint32_t na_python_walk(na_rthread_t *t, uintptr_t frame, const na_py_found_t *found) {
     na_py_thread_t *p = t->python;
     uint32_t n = 0;
     int32_t last = (int32_t)p->count - 1, base = 0;
-    bool cut = false;
+    na_py_frame_t *met = found->met != NULL && has_code(found->met) ? found->met : NULL;
+    bool cut = false, sought = found->met != NULL;
     for (;;) {
         int32_t i = find_kept(p, frame, last);
         if (i >= 0) {
-            int32_t at = first_changed(p, i);
+            int32_t at = (uint32_t)i + 1 == found->place ? found->changed : first_changed(p, i);
             if (at < 0) {
                 base = i + 1;
                 break;
             }
             /* That one has changed; those inside of it have not, but for their nodes. */
+            sought = false;
             for (; i > at; i--) {
                 if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
                 copy_frame(&p->fresh[n], &p->kept[i]);
+                p->fresh[n].met = NULL;
                 p->fresh[n++].outer = UNNAMED;
             }
             frame = p->kept[at].frame;
             last = at - 1;
         }
         if (NA_UNLIKELY(n == p->room) && !grow(p, n)) goto deep;
-        if (!take_over(p, frame, &p->fresh[n]) &&
-            NA_UNLIKELY(!read_frame(p, frame, &p->fresh[n]))) {
+        if (!sought) met = met_before(p, frame);
+        sought = false;
+        na_py_frame_t *new = &p->fresh[n];
+        if (met != NULL) {
+            new->met = met;
+            frame = met->back;
+        } else if (NA_LIKELY(read_frame(p, frame, new))) {
+            frame = new->back;
+        } else {
             count(&na_py_entry->unreadable);
             cut = true;
             break;
         }
-        frame = p->fresh[n++].back;
+        n++;
         if (frame == 0) break;
     }
     while (NA_UNLIKELY((uint32_t)base + n > p->room))
@@ -415,9 +470,10 @@ uint32_t na_python_node(na_rthread_t *t) {
     if (NA_UNLIKELY(p->unmapped != unmapped)) forget_pages(p, unmapped);
     uintptr_t frame = innermost(t);
     if (frame == 0) return NA_NPROF_ROOT;
+    na_py_found_t found = {.met = NULL};
     if (NA_LIKELY(na_py_is_readable(p, frame))) {
-        const na_py_frame_t *tail = na_py_tail(p, frame);
+        const na_py_frame_t *tail = na_py_tail(p, frame, &found);
         if (NA_LIKELY(tail != NULL)) return tail->node;
     }
-    return na_python_walk(t, frame);
+    return na_python_walk(t, frame, &found);
 }

@@ -434,12 +434,19 @@ static NA_NOINLINE na_captured_t capture_joined(na_rthread_t *t, na_frame_state_
     return (na_captured_t){.node = node_of(e), .cell = cell_of(e)};
 }
 
+/* Of the tails that others have taken the places of, the one of the stack that begins so. */
+NA_INLINE const na_frame_tail_t *older_of(na_rthread_t *t, const na_frame_state_t *s,
+                                          bool cell_wanted) {
+    const na_frame_tail_t *older = older_at(&t->frames, s->pc, s->sp);
+    for (uint32_t i = 0; i < NA_FRAMES_OLDER; i++, older++)
+        if (is_of(t, older, s, cell_wanted)) return older;
+    return NULL;
+}
+
 /* As na_stacks_capture_inline, once its tail is looked at. */
 NA_INLINE na_captured_t capture_older(na_rthread_t *t, na_frame_state_t s, bool cell_wanted) {
-    const na_frame_tail_t *older = older_at(&t->frames, s.pc, s.sp);
-    for (uint32_t i = 0; i < NA_FRAMES_OLDER; i++, older++)
-        if (is_of(t, older, &s, cell_wanted))
-            return (na_captured_t){.node = older->node, .cell = older->cell};
+    const na_frame_tail_t *older = older_of(t, &s, cell_wanted);
+    if (older != NULL) return (na_captured_t){.node = older->node, .cell = older->cell};
     return capture_joined(t, s);
 }
 
@@ -448,15 +455,10 @@ NA_NOINLINE na_captured_t na_stacks_capture_again(na_rthread_t *t, na_frame_stat
     return capture_older(t, s, cell_wanted);
 }
 
-/* The native part of a stack that may have Python frames. It is captured as usual, once walks of it
- * have been found to be usual. */
+/* The native part of a stack that may have Python frames, where no tail is known to be of it. */
 static NA_NOINLINE na_captured_t capture_native(na_rthread_t *t, const void *entered) {
-    na_frame_state_t s = na_frames_entered(entered);
-    t->stack_cell = NULL;
-    t->stack_edge = NULL;
     begin_native(t);
-    na_captured_t native =
-        NA_LIKELY(na_frames_usual(&t->frames)) ? capture_older(t, s, false) : capture_joined(t, s);
+    na_captured_t native = capture_joined(t, na_frames_entered(entered));
     end_native(t);
     return native;
 }
@@ -469,6 +471,10 @@ static NA_NOINLINE na_captured_t capture_any(na_rthread_t *t, const void *entere
     return with_python(t, capture_native(t, entered));
 }
 
+static NA_NOINLINE const na_frame_tail_t *native_older(na_rthread_t *t, const na_frame_state_t *s) {
+    return older_of(t, s, false);
+}
+
 /* Where both stacks are as they were at earlier events, what these came to is, too. While walks of
  * the native part are usual there is an interpreter (na_stacks_special_set sees to it), and room
  * for what is known of its frames (with_python does). */
@@ -478,16 +484,18 @@ NA_NOINLINE na_captured_t na_stacks_capture_unusual(na_rthread_t *t, const void 
     if (NA_UNLIKELY(generation != t->frames.usual_native)) return capture_any(t, entered);
     na_frame_state_t s = na_frames_entered(entered);
     const na_frame_tail_t *tail = tail_at(&t->frames, &s);
-    if (NA_UNLIKELY(!is_of(t, tail, &s, false))) return capture_any(t, entered);
+    if (NA_UNLIKELY(!is_of(t, tail, &s, false)) && (tail = native_older(t, &s)) == NULL)
+        return capture_any(t, entered);
     uintptr_t frame;
-    const na_py_frame_t *same = na_python_same(t, &frame);
+    na_py_found_t found;
+    const na_py_frame_t *same = na_python_same(t, &frame, &found);
     na_captured_t native = {.node = tail->node, .cell = 0};
     if (NA_UNLIKELY(same == NULL) && frame == 0) {
         t->stack_cell = NULL;
         t->stack_edge = NULL;
         return with_python(t, native);
     }
-    uint32_t python = same != NULL ? same->node : na_python_walk(t, frame);
+    uint32_t python = same != NULL ? same->node : na_python_walk(t, frame, &found);
     if (NA_UNLIKELY(python == NA_NPROF_ROOT)) {
         t->stack_cell = NULL;
         t->stack_edge = NULL;
