@@ -48,8 +48,8 @@
  * Where the chain has to be walked, a small table (`places`) says where in what was kept a frame
  * may be. It is only a guess: what is found there is compared as any other. What the event has
  * found out by then is not looked for again (na_py_found_t). A new frame that is a tail is not
- * copied: the tail is told where it is now, once all new frames have their nodes, and only then may
- * one that was read take a tail's place.
+ * copied into `fresh`: the chain takes it from there, and the tail is told of its new node. No
+ * frame that was read takes the place of a tail before all new frames have their nodes.
  *
  * A kept frame is read only when the frame inside of it, as it is now, leads there. Where nothing
  * has changed, as at nearly every event, what is done is in python_same.h.
