@@ -33,7 +33,7 @@ static bool place_on(void *start, size_t size, unsigned node, bool move) {
 static void advise(void *start, size_t size) {
     bool small = atomic_load_explicit(&na_place_small_pages, memory_order_relaxed);
     uint64_t huge = NA_UNLIKELY(small) ? NA_HUGE_NEVER : na_option(NA_OPT_HUGEPAGES);
-    if (huge != NA_HUGE_KEEP) na_os_hugepage(start, size, huge == NA_HUGE_ALWAYS);
+    if (huge >= NA_HUGE_ALWAYS) na_os_hugepage(start, size, huge == NA_HUGE_ALWAYS);
 }
 
 bool na_place(void *start, size_t size, unsigned node, bool bind) {
@@ -61,7 +61,7 @@ bool na_place_interleaved(void *start, size_t size, const uint64_t *set, unsigne
         members += na_bits_in_word(set[i]);
     bool bound = na_node_many && na_os_interleave(start, size, set, nodes) >= 0;
     advise(start, size);
-    if (na_node_many && na_option(NA_OPT_HUGEPAGES) == NA_HUGE_KEEP &&
+    if (na_node_many && na_option(NA_OPT_HUGEPAGES) <= NA_HUGE_KEEP &&
         size / HUGE < (size_t)members * HUGE_PAGES_EACH)
         na_os_hugepage(start, size, false);
     return bound;

@@ -15,6 +15,7 @@
 #include "alloc/malloc/traced.h"
 #include "alloc/page/first_touch.h"
 #include "alloc/page/pageheap.h"
+#include "alloc/page/prefault.h"
 #include "alloc/page/pressure.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
@@ -95,6 +96,7 @@ typedef struct na_large_kind {
     bool by_touch;              /* its pages are to lie where they are first touched */
     bool held;                  /* a run of pages that hold memory already, or none */
     bool huge;                  /* dedicated, and huge pages are asked for */
+    bool dense;                 /* it will be written from its beginning on (prefault.h) */
     const uint64_t *interleave; /* NULL, or the nodes (of the system) that its pages go to */
 } na_large_kind_t;
 
@@ -126,7 +128,8 @@ static bool map_dedicated(na_span_t *span, const na_large_kind_t *kind) {
         span->placement = NA_PLACEMENT_FIRST_TOUCH;
     } else
         na_place(start, bytes, span->node, na_place_binds(span->node));
-    if (kind->huge && !na_pressure_is_critical()) na_os_hugepage(start, bytes, true);
+    bool dense = kind->dense && !kind->by_touch && span->node != NA_NODE_ANY && na_prefault_huge();
+    if ((kind->huge && !na_pressure_is_critical()) || dense) na_os_hugepage(start, bytes, true);
     if (!na_os_commit(start, bytes)) {
         na_os_unmap(start, bytes);
         na_limit_release(bytes);
@@ -178,6 +181,8 @@ static bool map_run(na_span_t *span, const na_large_kind_t *kind, bool *zeroed) 
         start = na_pageheap_alloc(kind->node, pages, (uint32_t)(kind->alignment >> NA_PAGE_SHIFT),
                                   zeroed);
     if (start == 0) return false;
+    if (*zeroed && !by_touch && pages >= 2 * NA_HUGE_PAGES)
+        na_prefault_block(start, pages, kind->dense);
     span->start = start;
     span->node = (uint8_t)na_pageheap_node_of(start); /* a stray lies on another node */
     if (na_pressure_is_critical() && (!*zeroed || na_pressure_is_exhausted())) give_end_back(span);
@@ -385,6 +390,7 @@ static void *alloc_checked(size_t size, na_large_kind_t kind, na_entry_t entry, 
     if (size == 0) /* aligned to more than a page */
         size = 1;
     uint32_t pages = pages_for(size);
+    kind.dense = na_entry_kind(entry) != NA_ENTRY_CALLOC;
     kind.dedicated |= pages > NA_RUN_MAX_PAGES || kind.alignment > NA_HUGE_SIZE ||
                       (NA_UNLIKELY(na_harden > 1) && na_large_room_for_mapping());
     void *block = NULL;
@@ -477,7 +483,8 @@ void *na_large_alloc_placed(na_large_place_t place, size_t size, size_t alignmen
 void *na_large_alloc_grown(size_t size, na_entry_t entry) {
     bool unused;
     if (size <= NA_SMALL_MAX || pages_for(size) == 0 || NA_UNLIKELY(na_harden > 1)) return NULL;
-    na_large_kind_t kind = {.alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true};
+    na_large_kind_t kind = {
+        .alignment = NA_PAGE_SIZE, .node = OWN_NODE, .grows = true, .dense = true};
     kind.dedicated = size >= NA_GROWN_MIN;
     if (kind.dedicated && !na_large_room_for_mapping()) return NULL;
     return alloc(size, kind, entry, &unused);

@@ -123,12 +123,19 @@ _Noreturn NA_COLD void na_pages_broken(const char *what, uintptr_t address) {
 /* --- pages of one hugepage ----------------------------------------------------------------------
  */
 
+/* The cap took memory there a short time ago. */
+NA_INLINE bool na_pages_may_regret(const na_free_pages_t *s, const na_hugepage_t *hp) {
+    return hp->purged_at &&
+           atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay;
+}
+
 static void na_pages_count_taken(na_free_pages_t *s, na_hugepage_t *hp, unsigned n,
                                  unsigned dirty) {
     hp->touched = true;
-    if (dirty < n && hp->purged_at &&
-        atomic_load_explicit(&s->clock, memory_order_relaxed) - hp->purged_at < s->delay)
-        s->cap_regret += n - dirty;
+    unsigned ahead = dirty < hp->ahead ? dirty : hp->ahead;
+    hp->ahead = (uint16_t)(hp->ahead - ahead);
+    if (NA_UNLIKELY(n - dirty + ahead != 0) && na_pages_may_regret(s, hp))
+        s->cap_regret += n - dirty + ahead / 2; /* in large pieces it costs less */
     s->used += n;
     s->dirty -= dirty;
     na_pages_place(s, hp);
@@ -208,11 +215,23 @@ void na_pages_give(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsign
     }
 }
 
+void na_pages_hold(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsigned n) {
+    /* Before it has memory: mappings of which each has some of its own are never joined again. */
+    na_region_use(hp->region, na_hugepage_start(hp) + ((uintptr_t)(start + n) << NA_PAGE_SHIFT));
+    na_bits_set(&hp->dirty, start, n);
+    hp->ahead = (uint16_t)(hp->ahead + n);
+    hp->freed_at = atomic_load_explicit(&s->clock, memory_order_relaxed);
+    s->dirty += n;
+    s->fresh += n;
+    na_pages_place(s, hp);
+}
+
 unsigned na_pages_isolate(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages) {
     na_bits_t taken = na_bits_and(hp->dirty, pages);
     unsigned dirty = na_bits_count(&taken, 0, NA_HUGE_PAGES);
     hp->used = na_bits_or(hp->used, pages);
     hp->dirty = na_bits_and(hp->dirty, na_bits_not(pages));
+    hp->ahead = (uint16_t)(hp->ahead > dirty ? hp->ahead - dirty : 0);
     na_pages_recount(hp);
     s->dirty -= dirty;
     na_pages_place(s, hp);

@@ -121,6 +121,9 @@ bool na_pages_open(na_free_pages_t *s, na_region_t *region, size_t need);
  * frontiers go back, so that it may be had for stacks, libraries and tables. */
 void na_pages_shrink(na_free_pages_t *s);
 
+/* Free pages of one hugepage that hold no memory are about to: they are dirty from now on. */
+void na_pages_hold(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsigned n);
+
 /* For purging: free pages out of everybody's reach, and back, clean or still dirty. isolate returns
  * how many of them were dirty. */
 unsigned na_pages_isolate(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages);

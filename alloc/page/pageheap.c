@@ -6,6 +6,7 @@
 #include "alloc/machine/place.h"
 #include "alloc/machine/topology.h"
 #include "alloc/page/free_pages.h"
+#include "alloc/page/prefault.h"
 #include "alloc/page/pressure.h"
 #include "alloc/page/purge.h"
 #include "alloc/page/region.h"
@@ -101,8 +102,11 @@ static uintptr_t na_pageheap_take_locked(na_free_pages_t *s, uint32_t pages, na_
     if (NA_LIKELY(!start)) start = na_pageheap_take_any(s, pages, wish.align, &dirty);
     bool beyond_peak = start && na_purge_peak_due(s, pages - dirty);
     if (NA_LIKELY(start)) s->fresh += pages - dirty;
+    uint32_t populate =
+        start && dirty < pages && !beyond_peak ? na_prefault_plan(s, start, pages) : 0;
     na_unlock(&s->lock);
     if (NA_LIKELY(start)) *zeroed = dirty == 0;
+    if (populate != 0) na_prefault(start, populate);
     if (NA_UNLIKELY(beyond_peak)) start = na_pageheap_refit(s, start, pages, wish, zeroed);
     if (NA_UNLIKELY(na_pressure_is_exhausted()) && start) na_pageheap_touch(start, pages);
     return start;

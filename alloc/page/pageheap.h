@@ -20,8 +20,9 @@
  *     run that fits, so that hugepages that are nearly empty drain; then a free one with dirty
  *     pages, then a clean one, then the frontier moves. Larger runs start on a hugepage boundary;
  *     what they leave of their last hugepage is free for small runs.
- *   - VMAs: two for each region. Pieces are never unmapped or protected (Linux allows a process
- *     65,530 mappings).
+ *   - VMAs: two for each region, and those of moved memory and of huge pages asked for, both of
+ *     which are bounded (remap.c, prefault.c). Pieces are never unmapped or protected (Linux allows
+ *     a process 65,530 mappings).
  *
  * Giving memory back: dirty pages older than the purge delay are purged by na_pageheap_tick, which
  * slow paths call now and then. A program that frees much and then goes quiet makes no more calls,
@@ -30,7 +31,8 @@
  *
  * Thread-safe; each node has its own lock. Callers hold no page-heap lock. The parts: bits256.h
  * (bitmaps), region.h (address space), free_pages.h (free pages of a node), purge.h (giving back),
- * remap.h (moving memory to where it is wanted), node_free.h (whether a node is full).
+ * prefault.h (new memory in large pieces), remap.h (moving memory to where it is wanted),
+ * node_free.h (whether a node is full).
  */
 #ifndef NUMALLOC_ALLOC_PAGE_PAGEHEAP_H
 #define NUMALLOC_ALLOC_PAGE_PAGEHEAP_H

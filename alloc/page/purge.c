@@ -151,9 +151,17 @@ uint64_t na_purge_clock(na_free_pages_t *s, uint32_t pages) {
     return now;
 }
 
-bool na_purge_wanted(na_free_pages_t *s, uint64_t now) {
+static void na_purge_be_due(na_free_pages_t *s, uint64_t now) {
     if (atomic_load_explicit(&s->due, memory_order_relaxed) == 0)
         atomic_store_explicit(&s->due, now + s->delay, memory_order_relaxed);
+}
+
+void na_purge_will_be_due(na_free_pages_t *s) {
+    na_purge_be_due(s, atomic_load_explicit(&s->clock, memory_order_relaxed));
+}
+
+bool na_purge_wanted(na_free_pages_t *s, uint64_t now) {
+    na_purge_be_due(s, now);
     uint64_t cap = s->delay ? na_purge_cap_pages(s) : 0;
     return NA_UNLIKELY(s->dirty > cap) && !s->purging && now >= s->purge_not_before;
 }
@@ -190,6 +198,10 @@ static uint64_t na_purge_bound(const na_free_pages_t *s) {
 
 bool na_purge_exceeds(const na_free_pages_t *s) {
     return s->used + s->dirty > na_purge_bound(s);
+}
+
+bool na_purge_has_room(const na_free_pages_t *s, uint32_t pages) {
+    return s->dirty + pages <= s->used / NA_AHEAD_PART + (NA_AHEAD_SLACK >> NA_PAGE_SHIFT);
 }
 
 /* Pages with blocks: runs that are kept count as free ones. */

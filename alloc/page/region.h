@@ -47,11 +47,13 @@ struct na_hugepage {
     _Atomic(na_mix_word_t *) mix; /* of all its pages; NULL: none was ever in a mixed span */
     uint16_t longest;             /* free run, pages */
     uint16_t list;                /* which list `fit` is in: see free_pages.h */
+    uint16_t ahead; /* pages that got memory before they were wanted; at most so many still wait */
     bool in_old;
     bool touched;   /* was in use at least once */
     bool was_clean; /* wholly free and without memory before its pages were last taken */
     bool small;     /* the system's huge page there was split, and it may not make another */
     bool remapped;  /* memory was moved here (remap.h), so that it may be a mapping of its own */
+    bool huge;      /* a huge page was asked for (prefault.h) */
 };
 
 struct na_region {

@@ -29,7 +29,12 @@ typedef enum na_option_id {
 
 /* Choices, in the order of their words. (Those of ACCESS: na_access_choice_t of the recorder.) */
 typedef enum na_cgroups { NA_CGROUPS_IGNORE, NA_CGROUPS_SPARE, NA_CGROUPS_REFUSE } na_cgroups_t;
-typedef enum na_hugepages { NA_HUGE_KEEP, NA_HUGE_ALWAYS, NA_HUGE_NEVER } na_hugepages_t;
+typedef enum na_hugepages {
+    NA_HUGE_AUTO,
+    NA_HUGE_KEEP,
+    NA_HUGE_ALWAYS,
+    NA_HUGE_NEVER
+} na_hugepages_t;
 typedef enum na_profile_begin { NA_PROFILE_NOW, NA_PROFILE_LATER } na_profile_begin_t;
 typedef enum na_numa_mode {
     NA_NUMA_PREFERRED,

@@ -242,6 +242,12 @@ void na_os_hugepage(void *start, size_t size, bool on) {
                      0, 0);
 }
 
+bool na_os_populate(void *start, size_t size) {
+    enum { POPULATE_WRITE = 23 }; /* newer than some C libraries' headers */
+    long result = na_syscall(SYS_madvise, (long)start, (long)size, POPULATE_WRITE, 0, 0, 0);
+    return result != -EINVAL && result != -ENOSYS && result != -EPERM && result != -EACCES;
+}
+
 bool na_os_is_resident(const void *page) {
     unsigned char present = 1;
     (void)na_syscall(SYS_mincore, (long)page, (long)na_os_page, (long)&present, 0, 0, 0);

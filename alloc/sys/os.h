@@ -74,6 +74,10 @@ na_os_remap_t na_os_remap(void *start, size_t size, void *target, bool *fresh);
 /* Lets the system have what it holds of huge pages that were given back in part: it splits them
  * (madvise MADV_COLD). Contents stay. */
 void na_os_split_huge(void *start, size_t size);
+/* madvise(MADV_POPULATE_WRITE): gives pages memory as if they had been written to; contents stay.
+ * False: the system does not know it (Linux before 5.14), or forbids it. */
+bool na_os_populate(void *start, size_t size);
+
 /* madvise(MADV_HUGEPAGE / MADV_NOHUGEPAGE). */
 void na_os_hugepage(void *start, size_t size, bool on);
 /* Makes huge pages of what is there, now (madvise MADV_COLLAPSE, Linux 6.1): 0, or a negative

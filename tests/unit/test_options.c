@@ -55,7 +55,7 @@ Test(options, defaults) {
     cr_assert_eq(na_option(NA_OPT_ABORT), 1);
     cr_assert_eq(na_option(NA_OPT_LIMIT), 0);
     cr_assert_eq(na_option(NA_OPT_PURGE_DELAY), 500);
-    cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_KEEP);
+    cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_AUTO);
     cr_assert_eq(na_option(NA_OPT_REGION_SIZE), 1u << 30);
     cr_assert_eq(na_option(NA_OPT_BACKGROUND), 0);
     cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_PREFERRED);
@@ -172,6 +172,9 @@ Test(options, choices) {
     expect_quiet();
     cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_STRICT);
     cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_NEVER);
+    INIT("NUMALLOC_HUGEPAGES=keep");
+    expect_quiet();
+    cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_KEEP);
     INIT("NUMALLOC_NUMA=unbound", "NUMALLOC_HUGEPAGES=always");
     cr_assert_eq(na_option(NA_OPT_NUMA), NA_NUMA_UNBOUND);
     cr_assert_eq(na_option(NA_OPT_HUGEPAGES), NA_HUGE_ALWAYS);

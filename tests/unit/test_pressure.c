@@ -81,6 +81,25 @@ static void take_until_look(unsigned *next) {
         take(*next);
 }
 
+/* While memory is low pages get memory when they are touched (prefault.h). */
+Test(pressure, nothing_is_had_ahead_while_memory_is_low) {
+    unsigned next = 0;
+    uint64_t ahead = 0;
+    for (; next < 64; next++) {
+        take(next);
+        ahead += stats().dirty;
+    }
+    cr_assert_gt(ahead, 0);
+    room = 6 * MIB;
+    take_until_look(&next);
+    cr_assert(na_pressure_is_low() && !na_pressure_is_critical());
+    na_pageheap_trim(0, 0);
+    for (unsigned end = next + 16; next < end; next++) {
+        take(next);
+        cr_assert_eq(stats().dirty, 0);
+    }
+}
+
 Test(pressure, without_a_limit_nobody_is_bothered) {
     for (unsigned i = 0; i < 2048; i++) /* 128 MiB */
         take(i);

@@ -1,0 +1,252 @@
+/* test_prefault.c - populating new memory and asking for huge pages; the page heap alone, as in
+ * test_pageheap.c. What the system says of huge pages is given, its calls are counted. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "alloc/machine/topology.h"
+#include "alloc/page/free_pages.h"
+#include "alloc/page/prefault.h"
+#include "alloc/sys/options.h"
+#include "alloc/sys/os.h"
+
+#define MIB       ((size_t)1 << 20)
+#define RUN_PAGES 4u
+
+/* --- the system --- */
+
+long __real_na_os_read_file(const char *path, char *buffer, size_t size);
+long __wrap_na_os_read_file(const char *path, char *buffer, size_t size);
+void __real_na_os_hugepage(void *start, size_t size, bool on);
+void __wrap_na_os_hugepage(void *start, size_t size, bool on);
+bool __real_na_os_populate(void *start, size_t size);
+bool __wrap_na_os_populate(void *start, size_t size);
+
+static const char *granted = "always [madvise] never\n"; /* NULL: there is no such file */
+static unsigned looks;                                   /* at it */
+static bool refuses;
+static unsigned populated, asked, taken_back; /* calls */
+static size_t populated_bytes, asked_bytes;
+static uintptr_t asked_at;
+
+long __wrap_na_os_read_file(const char *path, char *buffer, size_t size) {
+    if (strstr(path, "transparent_hugepage") == NULL)
+        return __real_na_os_read_file(path, buffer, size);
+    looks++;
+    if (granted == NULL) return -2;
+    strncpy(buffer, granted, size - 1);
+    return (long)strlen(granted);
+}
+
+void __wrap_na_os_hugepage(void *start, size_t size, bool on) {
+    if (on) {
+        asked++;
+        asked_bytes += size;
+        asked_at = (uintptr_t)start;
+    } else {
+        taken_back++;
+    }
+    __real_na_os_hugepage(start, size, on);
+}
+
+bool __wrap_na_os_populate(void *start, size_t size) {
+    populated++;
+    populated_bytes += size;
+    return !refuses && __real_na_os_populate(start, size);
+}
+
+/* --- --- */
+
+static void start(const char *option, const char *value) {
+    if (option != NULL) setenv(option, value, 1);
+    na_os_init();
+    na_options_init();
+    na_topology_init(NULL, NULL);
+}
+
+static uintptr_t must_alloc(uint32_t pages) {
+    bool zeroed;
+    uintptr_t run = na_pageheap_alloc(0, pages, 1, &zeroed);
+    cr_assert_neq(run, 0, "no %u pages", pages);
+    return run;
+}
+
+/* Short runs of so many bytes in all, each written to as blocks would be. */
+static void grow(size_t bytes) {
+    for (size_t done = 0; done < bytes; done += RUN_PAGES * NA_PAGE_SIZE)
+        memset((void *)must_alloc(RUN_PAGES), 1, RUN_PAGES * NA_PAGE_SIZE);
+}
+
+static size_t dirty(void) {
+    na_pageheap_stats_t stats;
+    na_pageheap_get_stats(0, &stats);
+    return stats.dirty;
+}
+
+static size_t used(void) {
+    na_pageheap_stats_t stats;
+    na_pageheap_get_stats(0, &stats);
+    return stats.used;
+}
+
+/* What is ahead of use has its bound at every moment. */
+static void grow_within_bounds(size_t bytes) {
+    for (size_t done = 0; done < bytes; done += 256 << 10) {
+        grow(256 << 10);
+        cr_assert_leq(dirty(), used() / 16 + MIB, "%zu ahead of %zu", dirty(), used());
+    }
+}
+
+static bool is_resident(uintptr_t start, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += na_os_page)
+        if (!na_os_is_resident((const void *)(start + at))) return false;
+    return true;
+}
+
+/* --- populating --- */
+
+Test(populate, short_runs_and_what_lies_behind) {
+    start("NUMALLOC_HUGEPAGES", "keep");
+    grow(NA_PAGE_SIZE * 16);
+    cr_assert_eq(populated, 0, "small programs take what they use");
+    grow_within_bounds(8 * MIB);
+    cr_assert_gt(populated_bytes, 5 * MIB);
+    cr_assert_lt(populated, 8 * MIB / (RUN_PAGES * NA_PAGE_SIZE), "fewer calls than runs");
+    cr_assert_eq(asked, 0);
+    uintptr_t run = must_alloc(RUN_PAGES);
+    if (!__real_na_os_populate((void *)run, NA_PAGE_SIZE)) cr_skip_test("Linux before 5.14");
+    cr_assert(is_resident(run, RUN_PAGES * NA_PAGE_SIZE), "before it is touched");
+}
+
+Test(populate, contents_and_zeros) {
+    start("NUMALLOC_HUGEPAGES", "keep");
+    grow(4 * MIB);
+    for (unsigned i = 0; i < 100; i++) {
+        bool zeroed;
+        const char *run = (const char *)na_pageheap_alloc(0, RUN_PAGES, 1, &zeroed);
+        cr_assert_not_null(run);
+        for (size_t at = 0; at < RUN_PAGES * NA_PAGE_SIZE; at += 64)
+            cr_assert(!zeroed || run[at] == 0);
+        memset((void *)(uintptr_t)run, 2, RUN_PAGES * NA_PAGE_SIZE);
+    }
+}
+
+Test(populate, not_for_longer_runs) {
+    start("NUMALLOC_HUGEPAGES", "keep");
+    grow(4 * MIB);
+    na_pageheap_trim(0, 0);
+    unsigned before = populated;
+    for (uint32_t pages = 9; pages < 600; pages *= 2)
+        cr_assert_not(is_resident(must_alloc(pages), pages * NA_PAGE_SIZE));
+    cr_assert_eq(populated, before);
+}
+
+Test(populate, a_refusal_is_the_last) {
+    start("NUMALLOC_HUGEPAGES", "keep");
+    refuses = true;
+    grow(4 * MIB);
+    cr_assert_eq(populated, 1);
+}
+
+Test(populate, what_is_not_used_goes_back) {
+    start("NUMALLOC_PURGE_DELAY", "50");
+    grow(8 * MIB);
+    if (dirty() == 0) grow(100 << 10);
+    uint64_t now = na_os_ms();
+    na_pageheap_tick(0, now + 60);
+    na_pageheap_tick(0, now + 120);
+    cr_assert_eq(dirty(), 0);
+}
+
+Test(populate, nothing_ahead_without_a_delay) {
+    start("NUMALLOC_PURGE_DELAY", "0");
+    grow(20 * MIB);
+    cr_assert_eq(dirty(), 0);
+}
+
+/* --- huge pages --- */
+
+Test(huge, where_a_large_heap_grows) {
+    start(NULL, NULL);
+    grow(15 * MIB);
+    cr_assert_eq(asked, 0);
+    grow_within_bounds(49 * MIB);
+    cr_assert_geq(asked_bytes, 40 * MIB);
+    cr_assert_eq(looks, 1);
+    unsigned before = asked;
+    grow_within_bounds(2 * MIB);
+    cr_assert_leq(asked - before, 2);
+}
+
+Test(huge, not_unless_the_system_waits_to_be_asked) {
+    const char *files[] = {"[always] madvise never\n", "always madvise [never]\n", "garbage", NULL};
+    start(NULL, NULL);
+    for (unsigned i = 0; i < 4; i++) {
+        granted = files[i];
+        pid_t child = fork();
+        if (child == 0) {
+            grow(40 * MIB);
+            _exit(asked != 0 ? 1 : (populated != 0) == (i == 0) ? 2 : 0);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        cr_assert(WIFEXITED(status));
+        cr_assert_eq(WEXITSTATUS(status), 0, "%u: %d", i, WEXITSTATUS(status));
+    }
+}
+
+Test(huge, no_file_is_opened_where_none_may_be) {
+    start("NUMALLOC_CGROUPS", "0");
+    grow(40 * MIB);
+    cr_assert_eq(looks, 0);
+    cr_assert_eq(asked, 0);
+}
+
+Test(huge, refused_by_the_user) {
+    start("NUMALLOC_HUGEPAGES", "keep");
+    grow(40 * MIB);
+    na_prefault_block(must_alloc(8 * NA_HUGE_PAGES), 8 * NA_HUGE_PAGES, true);
+    cr_assert_eq(asked, 0);
+}
+
+/* Of a block below 16 MiB the first hugepage stays as it is: it may be all that is used. */
+Test(huge, large_blocks) {
+    start(NULL, NULL);
+    uintptr_t block = must_alloc(4 * NA_HUGE_PAGES);
+    na_prefault_block(block, 4 * NA_HUGE_PAGES, true);
+    cr_assert_eq(asked, 0, "the process is small");
+    grow(17 * MIB);
+    unsigned before = asked;
+    block = must_alloc(4 * NA_HUGE_PAGES + 10);
+    asked_bytes = 0;
+    na_prefault_block(block, 4 * NA_HUGE_PAGES + 10, true);
+    cr_assert_eq(asked, before + 1);
+    cr_assert_eq(asked_at, block + NA_HUGE_SIZE);
+    cr_assert_eq(asked_bytes, 3 * NA_HUGE_SIZE);
+    block = must_alloc(16 * NA_HUGE_PAGES);
+    na_prefault_block(block, 16 * NA_HUGE_PAGES, true);
+    cr_assert_eq(asked_at, block);
+}
+
+/* What must read as zero may be meant to be used here and there: advice of before is taken back. */
+Test(huge, not_for_calloc) {
+    start(NULL, NULL);
+    grow(17 * MIB);
+    enum { PAGES = 8 * NA_HUGE_PAGES };
+    unsigned before = asked;
+    uintptr_t block = must_alloc(PAGES);
+    na_prefault_block(block, PAGES, false);
+    cr_assert_eq(asked, before);
+    cr_assert_eq(taken_back, 0);
+    na_prefault_block(block, PAGES, true);
+    cr_assert_eq(asked, before + 1);
+    na_pageheap_free(0, block, PAGES);
+    na_pageheap_trim(0, 0);
+    cr_assert_eq(must_alloc(PAGES), block, "the same place");
+    na_prefault_block(block, PAGES, false);
+    cr_assert_eq(taken_back, 1);
+    na_prefault_block(block, PAGES, false);
+    cr_assert_eq(taken_back, 1);
+}
