@@ -37,7 +37,8 @@ void na_init(void) {
     if (!atomic_load_explicit(&done, memory_order_relaxed)) {
         na_os_init();
         na_options_init();
-        na_reserve_init(na_option(NA_OPT_CGROUPS) != 0);
+        na_reserve_init(na_option(NA_OPT_CGROUPS) != NA_CGROUPS_IGNORE,
+                        na_option(NA_OPT_HUGEPAGES) == NA_HUGE_ALWAYS);
         na_sizeclass_init();
         na_span_fault = na_misuse_late;
         na_topology_init(NULL, NULL);

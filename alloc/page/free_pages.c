@@ -671,6 +671,7 @@ static void na_region_shrink(na_free_pages_t *s, na_region_t *region, size_t to)
         na_hugepage_t *hp = &region->hugepages[at >> NA_HUGE_SHIFT];
         hp->used = na_bits_all;
         hp->longest = 0;
+        hp->huge = false; /* when it is reserved again it has no advice */
         na_pages_place(s, hp);
     }
     if (region->frontier == region->space.most) {

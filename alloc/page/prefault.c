@@ -7,6 +7,7 @@
 #include "alloc/page/purge.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
+#include "alloc/sys/reserve.h"
 
 enum {
     SHORT_RUN = 8,      /* pages: that of any span of small blocks */
@@ -29,27 +30,12 @@ static _Atomic(int) na_prefault_way;
 static _Atomic(uint32_t) na_prefault_rows;
 static _Atomic(bool) na_populate_refused;
 
-static bool na_begins_with(const char *text, const char *word) {
-    while (*word != 0)
-        if (*text++ != *word++) return false;
-    return true;
-}
-
-/* The word in brackets is in force. */
 static NA_COLD NA_NOINLINE prefault_way_t na_prefault_find_way(void) {
     uint64_t option = na_option(NA_OPT_HUGEPAGES);
-    if (option == NA_HUGE_ALWAYS) return WAY_NOTHING;
-    if (option == NA_HUGE_NEVER) return WAY_POPULATE;
-    if (na_option(NA_OPT_CGROUPS) == NA_CGROUPS_IGNORE) return WAY_POPULATE; /* no files */
-    char text[64];
-    if (na_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) <= 0)
-        return WAY_POPULATE;
-    for (const char *at = text; *at != 0; at++) {
-        if (na_begins_with(at, "[always]")) return WAY_NOTHING;
-        if (na_begins_with(at, "[madvise]"))
-            return option == NA_HUGE_AUTO ? WAY_HUGE : WAY_POPULATE;
-    }
-    return WAY_POPULATE;
+    na_huge_grant_t grant = na_reserve_huge_grant();
+    bool never = option == NA_HUGE_NEVER || grant == NA_HUGE_GRANT_NEVER;
+    if (!never && (option == NA_HUGE_ALWAYS || grant == NA_HUGE_GRANT_UNASKED)) return WAY_NOTHING;
+    return option == NA_HUGE_AUTO && grant == NA_HUGE_GRANT_ASKED ? WAY_HUGE : WAY_POPULATE;
 }
 
 static int na_prefault_get_way(void) {

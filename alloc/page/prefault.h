@@ -26,7 +26,9 @@
  *
  * Invariant: hugepage.huge says that the system was advised to use a huge page there. It is written
  * and read under the set's lock. Hugepages in a row with the same advice are one mapping; there
- * are at most 16 such rows, and one more for each 256 MiB in use.
+ * are at most 16 such rows, and one more for each 256 MiB in use. (Where pressure.h has ended all
+ * huge pages the flag is stale: then pages count as dirty that hold nothing, and purging them is a
+ * call too much.)
  *
  * Decision 0064 has the measurements. */
 #ifndef NUMALLOC_ALLOC_PAGE_PREFAULT_H

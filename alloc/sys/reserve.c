@@ -6,25 +6,41 @@
 
 /* Used memory is made part of core files by so much at a time. What is and what is not are two
  * mappings to the system, and it makes no huge page across their border: where it makes them
- * unasked, larger pieces go by whole ones. */
+ * unasked, or they are always asked for, larger pieces go by whole ones. */
 #define DUMP_STEP       ((size_t)256 << 10)
 #define DUMP_STEP_LARGE ((size_t)512 << 10) /* of pieces that have: */
 #define LARGE           ((size_t)2 << 20)
 
-static bool files; /* may be opened */
+static bool files;       /* may be opened */
+static bool huge_always; /* huge pages are always asked for */
 
-static NA_COLD size_t look_at_huge_pages(void) {
+/* The word in brackets is in force. */
+static NA_COLD na_huge_grant_t look_at_huge_pages(void) {
     char text[64];
-    if (!files) return NA_RESERVE_UNIT;
-    long size = na_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
-    return size > 0 && text[0] != '[' ? DUMP_STEP_LARGE : NA_RESERVE_UNIT; /* "[always] ..." */
+    if (!files ||
+        na_os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) <= 0)
+        return NA_HUGE_GRANT_UNKNOWN;
+    const char *at = text;
+    while (*at != 0 && *at != '[')
+        at++;
+    return at[0] == 0     ? NA_HUGE_GRANT_UNKNOWN
+           : at[1] == 'a' ? NA_HUGE_GRANT_UNASKED
+           : at[1] == 'm' ? NA_HUGE_GRANT_ASKED
+                          : NA_HUGE_GRANT_NEVER;
+}
+
+na_huge_grant_t na_reserve_huge_grant(void) {
+    static _Atomic(int) known;
+    int grant = atomic_load_explicit(&known, memory_order_relaxed);
+    if (grant == 0) /* the same for all who come here at once */
+        atomic_store_explicit(&known, grant = (int)look_at_huge_pages(), memory_order_relaxed);
+    return (na_huge_grant_t)grant;
 }
 
 static size_t large_step(void) {
-    static _Atomic(size_t) known;
-    size_t step = atomic_load_explicit(&known, memory_order_relaxed);
-    if (step == 0) atomic_store_explicit(&known, step = look_at_huge_pages(), memory_order_relaxed);
-    return step;
+    na_huge_grant_t grant = na_reserve_huge_grant();
+    bool whole = grant == NA_HUGE_GRANT_UNASKED || grant == NA_HUGE_GRANT_UNKNOWN || huge_always;
+    return whole ? NA_RESERVE_UNIT : DUMP_STEP_LARGE;
 }
 
 static na_lock_t reserve_lock; /* guards `reserved` of all pieces, and the list */
@@ -36,8 +52,9 @@ static void set_limited(bool limited) {
     atomic_store_explicit(&na_reserve_limited, limited, memory_order_relaxed);
 }
 
-void na_reserve_init(bool may_open) {
+void na_reserve_init(bool may_open, bool asks_for_huge) {
     files = may_open;
+    huge_always = asks_for_huge;
     set_limited(na_os_space_limit() != UINT64_MAX);
 }
 

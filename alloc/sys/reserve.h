@@ -89,9 +89,21 @@ bool na_reserve_give_back(void);
  * program said so, or since the system last refused some. None is to be left unused within what is
  * opened. */
 extern _Atomic(bool) na_reserve_limited;
+/* When the system makes huge pages. */
+typedef enum na_huge_grant {
+    NA_HUGE_GRANT_UNKNOWN = 1, /* no file says so, or none may be opened */
+    NA_HUGE_GRANT_UNASKED,
+    NA_HUGE_GRANT_ASKED,
+    NA_HUGE_GRANT_NEVER,
+} na_huge_grant_t;
+
+/* Opens a file the first time, if that is allowed. Takes no lock. */
+na_huge_grant_t na_reserve_huge_grant(void);
+
 /* Asks the system, once; nothing else here does, because sandboxes may kill who asks. `may_open`:
- * a file may be opened later, to see whether the system makes huge pages unasked. */
-void na_reserve_init(bool may_open);
+ * a file may be opened later, to see when the system makes huge pages. `asks_for_huge`: they are
+ * asked for wherever memory is reserved. */
+void na_reserve_init(bool may_open, bool asks_for_huge);
 /* The limit is now this (UINT64_MAX: none): what is spare is given back. */
 void na_reserve_see_limit(uint64_t limit);
 

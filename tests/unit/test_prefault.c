@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "alloc/page/prefault.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
+#include "alloc/sys/reserve.h"
 
 #define MIB       ((size_t)1 << 20)
 #define RUN_PAGES 4u
@@ -63,6 +65,8 @@ static void start(const char *option, const char *value) {
     if (option != NULL) setenv(option, value, 1);
     na_os_init();
     na_options_init();
+    na_reserve_init(na_option(NA_OPT_CGROUPS) != NA_CGROUPS_IGNORE,
+                    na_option(NA_OPT_HUGEPAGES) == NA_HUGE_ALWAYS);
     na_topology_init(NULL, NULL);
 }
 
@@ -103,6 +107,20 @@ static bool is_resident(uintptr_t start, size_t bytes) {
     for (size_t at = 0; at < bytes; at += na_os_page)
         if (!na_os_is_resident((const void *)(start + at))) return false;
     return true;
+}
+
+static size_t faults(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (size_t)usage.ru_minflt;
+}
+
+static bool gives_huge_pages(void) {
+    char *start = na_os_reserve(NA_HUGE_SIZE, NA_HUGE_SIZE);
+    cr_assert(start != NULL && na_os_commit(start, NA_HUGE_SIZE));
+    __real_na_os_hugepage(start, NA_HUGE_SIZE, true);
+    *start = 1;
+    return is_resident((uintptr_t)start, NA_HUGE_SIZE);
 }
 
 /* --- populating --- */
@@ -249,4 +267,16 @@ Test(huge, not_for_calloc) {
     cr_assert_eq(taken_back, 1);
     na_prefault_block(block, PAGES, false);
     cr_assert_eq(taken_back, 1);
+}
+
+/* Pages in core files and others are two mappings: their border must not lie within a huge page. */
+Test(huge, always_asked_for) {
+    start("NUMALLOC_HUGEPAGES", "always");
+    grow(8 * MIB);
+    size_t before = faults();
+    grow(32 * MIB);
+    size_t taken = faults() - before;
+    cr_assert_eq(populated, 0);
+    if (!gives_huge_pages()) cr_skip_test("the system gives no huge pages");
+    cr_assert_lt(taken, 1000, "%zu page faults for 8,192 pages", taken);
 }
