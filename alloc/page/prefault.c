@@ -50,6 +50,11 @@ bool na_prefault_huge(void) {
     return na_prefault_get_way() == WAY_HUGE && !na_pressure_is_low();
 }
 
+/* So many pages ahead are within bounds, and what the node, or the control group, has room for. */
+static bool na_prefault_may(const na_free_pages_t *s, uint32_t pages) {
+    return na_purge_has_room(s, pages) && s->fresh + pages <= s->fresh_limit;
+}
+
 /* --- huge pages --- */
 
 /* Not for threads with a policy of their user's: it may share pages out, and huge ones are few. */
@@ -89,7 +94,7 @@ static NA_COLD NA_NOINLINE bool na_prefault_begin(na_free_pages_t *s, na_hugepag
                                                   unsigned end) {
     if (!hp->huge) {
         if (s->used < HUGE_LEAST || !na_prefault_asks(s) || !na_prefault_is_open(hp) ||
-            !na_purge_has_room(s, NA_HUGE_PAGES) || !na_prefault_count_row(s, hp))
+            !na_prefault_may(s, NA_HUGE_PAGES) || !na_prefault_count_row(s, hp))
             return false;
         na_prefault_advise(hp, 1, true);
     }
@@ -141,7 +146,7 @@ uint32_t na_prefault_plan_slow(na_free_pages_t *s, uintptr_t start, uint32_t pag
     if (count <= pages) return count;
     unsigned ahead = end < NA_HUGE_PAGES ? na_bits_gap_after(&hp->used, end) : 0;
     if (ahead > count - pages) ahead = count - pages;
-    if (ahead == 0 || na_bits_any(&hp->dirty, end, ahead) || !na_purge_has_room(s, ahead))
+    if (ahead == 0 || na_bits_any(&hp->dirty, end, ahead) || !na_prefault_may(s, ahead))
         return pages;
     na_pages_hold(s, hp, end, ahead);
     na_purge_will_be_due(s);

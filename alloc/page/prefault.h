@@ -17,8 +17,8 @@
  *
  * Populated pages and those of huge pages that are still free count as dirty: they are purged by
  * age and cap like all others. Nothing is taken ahead beyond a sixteenth of what is in use and 1
- * MiB (na_purge_has_room), while memory is low, or for pages that are to lie where they are first
- * touched.
+ * MiB (na_purge_has_room), nor beyond what the node has room for, while memory is low, or for pages
+ * that are to lie where they are first touched.
  *
  * Huge pages are asked for where the system grants them on request only ("madvise" in
  * /sys/kernel/mm/transparent_hugepage/enabled) and NUMALLOC_HUGEPAGES is `auto`. Where it always
