@@ -15,18 +15,16 @@ static inline size_t na_array_room(size_t room, size_t wanted) {
     return twice < wanted ? wanted : twice;
 }
 
-/* NA_ARRAY_RESERVE(items, room, wanted): there is room for `wanted` items. False: out of memory, or
- * more than the type of `room` can say; all is as it was. New room is not cleared. */
-#define NA_ARRAY_RESERVE(items, room, wanted)                                                      \
+/* There is room for `wanted` items, or as much as is made for it: `resized` is an expression for
+ * the block with room for na_more of them, NULL if there can be none. False: there is none, or more
+ * than the type of `room` can say; all is as it was. New room is not cleared. */
+#define NA_ARRAY_RESERVE_FROM(items, room, wanted, resized)                                        \
     ({                                                                                             \
         size_t na_wanted = (wanted);                                                               \
         bool na_good = na_wanted <= (room);                                                        \
         if (__builtin_expect(!na_good, 0)) {                                                       \
             size_t na_more = na_array_room((room), na_wanted);                                     \
-            __typeof__(items) na_items =                                                           \
-                (__typeof__(room))na_more == na_more                                               \
-                    ? reallocarray((void *)(items), na_more, sizeof *(items))                      \
-                    : NULL;                                                                        \
+            __typeof__(items) na_items = (__typeof__(room))na_more == na_more ? (resized) : NULL;  \
             na_good = na_items != NULL;                                                            \
             if (na_good) {                                                                         \
                 (items) = na_items;                                                                \
@@ -35,6 +33,11 @@ static inline size_t na_array_room(size_t room, size_t wanted) {
         }                                                                                          \
         na_good;                                                                                   \
     })
+
+/* The same from the heap. False: out of memory, too. */
+#define NA_ARRAY_RESERVE(items, room, wanted)                                                      \
+    NA_ARRAY_RESERVE_FROM((items), (room), (wanted),                                               \
+                          reallocarray((void *)(items), na_more, sizeof *(items)))
 
 /* The same for an array in which all room is used, by numbers: new room is cleared. */
 #define NA_ARRAY_RESERVE_ZERO(items, room, wanted)                                                 \

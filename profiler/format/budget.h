@@ -53,23 +53,8 @@ void na_budget_free(void *block); /* NULL is allowed */
 
 /* NA_ARRAY_RESERVE (profiler/containers/array.h) for an array of the budget. */
 #define NA_BUDGET_RESERVE(budget, items, room, wanted)                                             \
-    ({                                                                                             \
-        size_t na_wanted = (wanted);                                                               \
-        bool na_good = na_wanted <= (room);                                                        \
-        if (!na_good) {                                                                            \
-            size_t na_more = na_array_room((room), na_wanted);                                     \
-            __typeof__(items) na_items =                                                           \
-                (__typeof__(room))na_more == na_more                                               \
-                    ? na_budget_resize((budget), (items), na_more, sizeof *(items))                \
-                    : NULL;                                                                        \
-            na_good = na_items != NULL;                                                            \
-            if (na_good) {                                                                         \
-                (items) = na_items;                                                                \
-                (room) = (__typeof__(room))na_more;                                                \
-            }                                                                                      \
-        }                                                                                          \
-        na_good;                                                                                   \
-    })
+    NA_ARRAY_RESERVE_FROM((items), (room), (wanted),                                               \
+                          na_budget_resize((budget), (items), na_more, sizeof *(items)))
 
 /* For memory that comes from elsewhere. False: it does not fit. */
 bool na_budget_take(na_budget_t *budget, uint64_t bytes);
