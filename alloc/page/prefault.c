@@ -18,36 +18,26 @@ enum {
     ROW_PAGES = 32768,  /* and one more for so many pages in use: 256 MiB */
 };
 
+static _Atomic(uint32_t) na_prefault_rows;
+static _Atomic(bool) na_populate_refused;
+
 /* What is done here. */
 typedef enum prefault_way {
-    WAY_UNKNOWN,
     WAY_NOTHING,
     WAY_POPULATE,
     WAY_HUGE, /* and populate */
 } prefault_way_t;
 
-static _Atomic(int) na_prefault_way;
-static _Atomic(uint32_t) na_prefault_rows;
-static _Atomic(bool) na_populate_refused;
-
-static NA_COLD NA_NOINLINE prefault_way_t na_prefault_find_way(void) {
+static prefault_way_t na_prefault_way(void) {
     uint64_t option = na_option(NA_OPT_HUGEPAGES);
     na_huge_grant_t grant = na_reserve_huge_grant();
-    bool never = option == NA_HUGE_NEVER || grant == NA_HUGE_GRANT_NEVER;
-    if (!never && (option == NA_HUGE_ALWAYS || grant == NA_HUGE_GRANT_UNASKED)) return WAY_NOTHING;
+    if (option == NA_HUGE_NEVER || grant == NA_HUGE_GRANT_NEVER) return WAY_POPULATE;
+    if (option == NA_HUGE_ALWAYS || grant == NA_HUGE_GRANT_UNASKED) return WAY_NOTHING;
     return option == NA_HUGE_AUTO && grant == NA_HUGE_GRANT_ASKED ? WAY_HUGE : WAY_POPULATE;
 }
 
-static int na_prefault_get_way(void) {
-    int way = atomic_load_explicit(&na_prefault_way, memory_order_relaxed);
-    if (NA_LIKELY(way != WAY_UNKNOWN)) return way;
-    way = (int)na_prefault_find_way(); /* the same for all who come here at once */
-    atomic_store_explicit(&na_prefault_way, way, memory_order_relaxed);
-    return way;
-}
-
 bool na_prefault_huge(void) {
-    return na_prefault_get_way() == WAY_HUGE && !na_pressure_is_low();
+    return na_prefault_way() == WAY_HUGE && !na_pressure_is_low();
 }
 
 /* So many pages ahead are within bounds, and what the node, or the control group, has room for. */
@@ -93,7 +83,7 @@ static bool na_prefault_is_open(const na_hugepage_t *hp) {
 static NA_COLD NA_NOINLINE bool na_prefault_begin(na_free_pages_t *s, na_hugepage_t *hp,
                                                   unsigned end) {
     if (!hp->huge) {
-        if (s->used < HUGE_LEAST || !na_prefault_asks(s) || !na_prefault_is_open(hp) ||
+        if (!na_prefault_asks(s) || !na_prefault_is_open(hp) ||
             !na_prefault_may(s, NA_HUGE_PAGES) || !na_prefault_count_row(s, hp))
             return false;
         na_prefault_advise(hp, 1, true);
@@ -130,15 +120,14 @@ void na_prefault_block(uintptr_t start, uint32_t pages, bool dense) {
 
 uint32_t na_prefault_plan_slow(na_free_pages_t *s, uintptr_t start, uint32_t pages) {
     if (s->delay == 0 || s > &na_free_pages[NA_NODE_ANY] || na_pressure_is_low() ||
-        na_prefault_get_way() == WAY_NOTHING)
+        na_prefault_way() == WAY_NOTHING)
         return 0;
     uintptr_t last = start + ((uintptr_t)(pages - 1) << NA_PAGE_SHIFT);
     na_hugepage_t *hp = na_region_hugepage(last);
     unsigned end = (unsigned)(last >> NA_PAGE_SHIFT) % NA_HUGE_PAGES + 1;
     bool begins = hp->was_clean && end < NA_HUGE_PAGES;
-    if (begins && (hp->huge || (s->used >= HUGE_LEAST && pages == end)) &&
-        na_prefault_begin(s, hp, end))
-        return 0;
+    bool large = s->used >= HUGE_LEAST && pages == end; /* and the run is all that is taken of it */
+    if (begins && (hp->huge || large) && na_prefault_begin(s, hp, end)) return 0;
     uint32_t count = (uint32_t)(s->used / POPULATE_PART);
     if (pages > SHORT_RUN || atomic_load_explicit(&na_populate_refused, memory_order_relaxed))
         return 0;

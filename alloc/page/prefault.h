@@ -1,9 +1,8 @@
 /* prefault.h - memory for heaps that grow, in larger pieces than page faults give.
  *
- * A page fault serves one page of the system. What it costs beside clearing the page is a tenth of
- * a microsecond on hardware, and up to twenty microseconds in virtual machines whose page tables
- * are shadowed. A heap that grows by small blocks will write to all of the next pages, so they can
- * be had together:
+ * A page fault serves one page of the system. It takes half a microsecond on hardware, and up to
+ * twenty in virtual machines whose page tables are shadowed. A heap that grows by small blocks will
+ * write to all of the next pages, so they can be had together:
  *
  *   populate     When a short run (a span of small blocks) takes pages without memory, the run and
  *                the free pages behind it are populated by one system call: as many as are a 32nd

@@ -35,7 +35,7 @@ typedef struct na_hugepage_link {
     na_hugepage_t *next, *prev;
 } na_hugepage_link_t;
 
-/* 2 MiB of a region. Two cache lines: the bitmaps, then the rest. */
+/* 2 MiB of a region: the bitmaps, then the rest. */
 struct na_hugepage {
     na_bits_t used;         /* in a span, being purged, or right of the frontier */
     na_bits_t dirty;        /* free, may hold memory of the system */

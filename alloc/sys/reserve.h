@@ -89,6 +89,7 @@ bool na_reserve_give_back(void);
  * program said so, or since the system last refused some. None is to be left unused within what is
  * opened. */
 extern _Atomic(bool) na_reserve_limited;
+
 /* When the system makes huge pages. */
 typedef enum na_huge_grant {
     NA_HUGE_GRANT_UNKNOWN = 1, /* no file says so, or none may be opened */
