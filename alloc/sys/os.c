@@ -121,20 +121,35 @@ const char *na_os_getenv(const char *name) {
 
 /* --- memory --- */
 
-/* ThreadSanitizer does not see what the kernel orders: the unmapping of addresses, by us or by the
- * C library (the stack of a thread that is gone), comes before the mapping that gets them. Its own
- * mmap forgets what was there. */
-static long map_pages(void *hint, size_t size, int protection, int flags, int fd) {
+/* ThreadSanitizer does not see what the kernel orders: the unmapping of addresses comes before the
+ * mapping that gets them. Its own mmap forgets what was in memory there, whoever unmapped it (the C
+ * library the stack of a thread that is gone); the count orders what our tables say of addresses.
+ */
 #ifdef __SANITIZE_THREAD__
+static _Atomic(uint32_t) na_os_unmappings;
+
+static long map_pages(void *hint, size_t size, int protection, int flags, int fd) {
     int saved = errno;
     void *start = mmap(hint, size, protection, flags, fd, 0);
     long result = start == MAP_FAILED ? -errno : (long)start;
     errno = saved;
+    (void)atomic_load_explicit(&na_os_unmappings, memory_order_acquire);
     return result;
-#else
-    return na_syscall(SYS_mmap, (long)hint, (long)size, protection, flags, fd, 0);
-#endif
 }
+
+void na_os_unmap(void *start, size_t size) {
+    atomic_fetch_add_explicit(&na_os_unmappings, 1, memory_order_release);
+    (void)na_syscall(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
+}
+#else
+static long map_pages(void *hint, size_t size, int protection, int flags, int fd) {
+    return na_syscall(SYS_mmap, (long)hint, (long)size, protection, flags, fd, 0);
+}
+
+void na_os_unmap(void *start, size_t size) {
+    (void)na_syscall(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
+}
+#endif
 
 static void *map_memory(size_t size, int protection, int flags) {
     long result = map_pages(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1);
@@ -196,10 +211,6 @@ bool na_os_commit(void *start, size_t size) {
 
 bool na_os_seal(void *start, size_t size) {
     return na_syscall(SYS_mprotect, (long)start, (long)size, PROT_NONE, 0, 0, 0) == 0;
-}
-
-void na_os_unmap(void *start, size_t size) {
-    (void)na_syscall(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
 }
 
 bool na_os_purge(void *start, size_t size) {
