@@ -20,15 +20,15 @@
 #include "alloc/track/timing.h"
 #include "numalloc/numalloc.h"
 
-NA_RACES_WITH_EMPTY void *NA_FN(malloc)(size_t size) {
+NA_AT_LINE NA_RACES_WITH_EMPTY void *NA_FN(malloc)(size_t size) {
     return na_alloc(size, NA_ENTRY_MALLOC);
 }
 
-NA_RACES_WITH_EMPTY void NA_FN(free)(void *block) {
+NA_AT_LINE NA_RACES_WITH_EMPTY void NA_FN(free)(void *block) {
     na_free(block);
 }
 
-NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
+NA_AT_LINE NA_RACES_WITH_EMPTY void *NA_FN(calloc)(size_t count, size_t size) {
     size_t bytes;
     if (NA_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
         errno = ENOMEM;
@@ -344,7 +344,7 @@ NA_HOT void *move_small(void *block, size_t have, size_t size, uint32_t tag) {
 
 /* The page tag says the size of a small block. That it is a block at all is looked at as for free:
  * when the old block has been freed, by the thread's next slow path (misuse.h). */
-NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
+NA_AT_LINE NA_RACES_WITH_EMPTY void *NA_FN(realloc)(void *block, size_t size) {
     uintptr_t address = (uintptr_t)block; /* NULL's page has no tag */
     uint32_t tag = NA_LIKELY(na_is_address(address)) ? na_page_tag(address) : NA_TAG_NONE;
     if (NA_UNLIKELY((uint16_t)tag == 0)) return realloc_slow(block, size); /* mixed ones, too */

@@ -201,7 +201,7 @@ NA_INLINE void release(na_operator_t op, void *p, size_t n, size_t a, const void
 /* Weak: a static program may have its own in their place. */
 /* clang-format off */
 #define CXX(result, symbol, ...)                                          \
-    NA_EXPORT __attribute__((weak)) result symbol(__VA_ARGS__);           \
+    NA_EXPORT NA_AT_LINE __attribute__((weak)) result symbol(__VA_ARGS__); \
     extern __attribute__((alias(#symbol), visibility("hidden"))) result na_own##symbol(__VA_ARGS__); \
     result symbol(__VA_ARGS__)
 

@@ -53,7 +53,7 @@ unsigned na_tcache_attached(void) {
 void na_tcache_count_threads(uint32_t change) {
     attached += change;
     uint64_t threads = na_tcache_attached();
-    atomic_store_explicit(&na_purge_many, threads >= NA_PURGE_MANY, memory_order_relaxed);
+    atomic_store_explicit(&na_purge_threads, (uint32_t)threads, memory_order_relaxed);
     uint64_t young = NA_YOUNG_BYTES / (threads * threads), left = NA_LEFT_BYTES / threads;
     uint64_t share[] = {[NA_SHARE_GROWN] = NA_GROWN_BYTES / threads,
                         [NA_SHARE_YOUNG] = young,

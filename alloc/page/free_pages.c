@@ -134,6 +134,7 @@ static void na_pages_count_taken(na_free_pages_t *s, na_hugepage_t *hp, unsigned
     hp->touched = true;
     unsigned ahead = dirty < hp->ahead ? dirty : hp->ahead;
     hp->ahead = (uint16_t)(hp->ahead - ahead);
+    s->ahead -= ahead;
     if (NA_UNLIKELY(n - dirty + ahead != 0) && na_pages_may_regret(s, hp))
         s->cap_regret += n - dirty + ahead / 2; /* in large pieces it costs less */
     s->used += n;
@@ -220,6 +221,7 @@ void na_pages_hold(na_free_pages_t *s, na_hugepage_t *hp, unsigned start, unsign
     na_region_use(hp->region, na_hugepage_start(hp) + ((uintptr_t)(start + n) << NA_PAGE_SHIFT));
     na_bits_set(&hp->dirty, start, n);
     hp->ahead = (uint16_t)(hp->ahead + n);
+    s->ahead += n;
     hp->freed_at = atomic_load_explicit(&s->clock, memory_order_relaxed);
     s->dirty += n;
     s->fresh += n;
@@ -231,7 +233,9 @@ unsigned na_pages_isolate(na_free_pages_t *s, na_hugepage_t *hp, na_bits_t pages
     unsigned dirty = na_bits_count(&taken, 0, NA_HUGE_PAGES);
     hp->used = na_bits_or(hp->used, pages);
     hp->dirty = na_bits_and(hp->dirty, na_bits_not(pages));
-    hp->ahead = (uint16_t)(hp->ahead > dirty ? hp->ahead - dirty : 0);
+    unsigned ahead = dirty < hp->ahead ? dirty : hp->ahead;
+    hp->ahead = (uint16_t)(hp->ahead - ahead);
+    s->ahead -= ahead;
     na_pages_recount(hp);
     s->dirty -= dirty;
     na_pages_place(s, hp);
@@ -671,7 +675,6 @@ static void na_region_shrink(na_free_pages_t *s, na_region_t *region, size_t to)
         na_hugepage_t *hp = &region->hugepages[at >> NA_HUGE_SHIFT];
         hp->used = na_bits_all;
         hp->longest = 0;
-        hp->huge = false; /* when it is reserved again it has no advice */
         na_pages_place(s, hp);
     }
     if (region->frontier == region->space.most) {

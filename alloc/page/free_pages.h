@@ -35,6 +35,7 @@ typedef struct na_free_pages {
 
     uint64_t used;  /* in spans */
     uint64_t dirty; /* free, may hold memory */
+    uint64_t ahead; /* of these, so many at most got it before they were wanted */
 
     /* Purging (purge.c). Times in ms. */
     _Atomic(uint64_t) clock; /* a recent na_os_ms: the clock is not read at every free */

@@ -482,10 +482,14 @@ void na_pageheap_refuse_touch(unsigned node) {
                           memory_order_relaxed);
 }
 
+NA_INLINE unsigned na_page_in_hugepage(uintptr_t address) {
+    return (unsigned)(address >> NA_PAGE_SHIFT) % NA_HUGE_PAGES;
+}
+
 /* Splits [start, start + pages) at hugepage boundaries: how many pages lie in the first one, and at
  * which page of it they begin. */
 NA_INLINE unsigned na_first_part(uintptr_t start, uint32_t pages, unsigned *at) {
-    *at = (unsigned)(start >> NA_PAGE_SHIFT) % NA_HUGE_PAGES;
+    *at = na_page_in_hugepage(start);
     return pages < NA_HUGE_PAGES - *at ? pages : NA_HUGE_PAGES - *at;
 }
 
@@ -584,6 +588,7 @@ void na_pageheap_free(unsigned node, uintptr_t start, uint32_t pages) {
     na_free_pages_t *s = &na_free_pages[hp->region->set];
     na_lock(&s->lock);
     uint64_t now = na_purge_clock(s, pages);
+    na_prefault_freed(hp, na_page_in_hugepage(start), pages);
     uint32_t left = pages;
     for (;;) {
         unsigned at, n = na_first_part(start, left, &at);
@@ -602,6 +607,7 @@ NA_COLD void na_pageheap_free_purged(unsigned node, uintptr_t start, uint32_t pa
     na_hugepage_t *hp = na_pageheap_find(node, start, pages);
     na_free_pages_t *s = &na_free_pages[hp->region->set];
     na_lock(&s->lock);
+    na_prefault_freed(hp, na_page_in_hugepage(start), pages);
     for (uint32_t left = pages; left > 0; hp++) {
         na_bits_t part = {{0, 0, 0, 0}};
         unsigned at, n = na_first_part(start, left, &at);
@@ -680,7 +686,8 @@ unsigned na_pageheap_node_of(uintptr_t address) {
 }
 
 NA_RACY bool na_pageheap_has_dirty(unsigned node, uint32_t pages) {
-    return *(volatile uint64_t *)&na_free_pages[node].dirty >= pages;
+    const volatile na_free_pages_t *s = &na_free_pages[node];
+    return s->dirty >= s->ahead + pages;
 }
 
 static void na_pageheap_add_stats(na_free_pages_t *s, na_pageheap_stats_t *stats) {

@@ -13,12 +13,11 @@ enum {
     SHORT_RUN = 8,      /* pages: that of any span of small blocks */
     POPULATE_PART = 32, /* of the pages in use, */
     POPULATE_MOST = 32, /* pages: 256 KiB */
+    THREAD_LEAST = 128, /* pages in use for each thread: 1 MiB */
     HUGE_LEAST = 2048,  /* pages in use: 16 MiB, of which a huge page is an eighth */
-    ROWS_LEAST = 16,    /* rows of hugepages with advice that there may be, */
-    ROW_PAGES = 32768,  /* and one more for so many pages in use: 256 MiB */
 };
 
-static _Atomic(uint32_t) na_prefault_rows;
+static _Atomic(uint32_t) na_prefault_blocks; /* with advice */
 static _Atomic(bool) na_populate_refused;
 
 /* What is done here. */
@@ -52,25 +51,16 @@ static bool na_prefault_asks(const na_free_pages_t *s) {
     return s < &na_free_pages[NA_NODE_ANY] && na_prefault_huge();
 }
 
-/* One row more, if no hugepage beside has advice; or with NULL, since one is cut in two. False:
- * there are enough. (They are not counted down.) */
-static bool na_prefault_count_row(const na_free_pages_t *s, const na_hugepage_t *hp) {
-    if (hp != NULL) {
-        const na_region_t *region = hp->region;
-        if (hp != region->hugepages && hp[-1].huge) return true;
-        if (hp + 1 != region->hugepages + (region->size >> NA_HUGE_SHIFT) && hp[1].huge)
-            return true;
-    }
-    uint32_t rows = atomic_load_explicit(&na_prefault_rows, memory_order_relaxed);
-    if (rows >= ROWS_LEAST + s->used / ROW_PAGES) return false;
-    atomic_fetch_add_explicit(&na_prefault_rows, 1, memory_order_relaxed);
-    return true;
+static void na_prefault_touch(uintptr_t at) {
+    __atomic_fetch_or((char *)at, 0, __ATOMIC_RELAXED);
 }
 
-static void na_prefault_advise(na_hugepage_t *hp, size_t count, bool on) {
-    for (size_t i = 0; i < count; i++)
-        hp[i].huge = on;
-    na_os_hugepage((void *)na_hugepage_start(hp), count << NA_HUGE_SHIFT, on);
+/* With the lock. One page there holds memory from now on: mappings that are cut before any of their
+ * pages does are never joined again. */
+static void na_prefault_keep_small(na_region_t *region) {
+    if (NA_LIKELY(region->small)) return;
+    na_prefault_touch(region->start);
+    na_region_keep_small(region);
 }
 
 static bool na_prefault_is_open(const na_hugepage_t *hp) {
@@ -78,56 +68,73 @@ static bool na_prefault_is_open(const na_hugepage_t *hp) {
     return na_hugepage_start(hp) + NA_HUGE_SIZE <= region->start + region->frontier;
 }
 
-/* A run has begun the hugepage, which was free and held nothing, and leaves it from page `end` on.
- * True: it will hold memory as a whole. */
+/* A run has begun the hugepage, which was free and held nothing, and ends before page `end`. True:
+ * it is to hold memory as a whole. */
 static NA_COLD NA_NOINLINE bool na_prefault_begin(na_free_pages_t *s, na_hugepage_t *hp,
                                                   unsigned end) {
-    if (!hp->huge) {
-        if (!na_prefault_asks(s) || !na_prefault_is_open(hp) ||
-            !na_prefault_may(s, NA_HUGE_PAGES) || !na_prefault_count_row(s, hp))
-            return false;
-        na_prefault_advise(hp, 1, true);
-    }
+    if (!na_prefault_asks(s) || !na_prefault_is_open(hp) || !na_prefault_may(s, NA_HUGE_PAGES))
+        return false;
+    na_prefault_keep_small(hp->region);
     hp->was_clean = false; /* no memory need be moved there */
     na_pages_hold(s, hp, end, NA_HUGE_PAGES - end);
     na_purge_will_be_due(s);
     return true;
 }
 
-static bool na_prefault_is_advised(const na_hugepage_t *hp, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (hp[i].huge) return true;
-    return false;
+static NA_COLD void na_prefault_hugepage(uintptr_t start) {
+    na_os_hugepage((void *)start, NA_HUGE_SIZE, true);
+    na_prefault_touch(start);
+    na_os_hugepage((void *)start, NA_HUGE_SIZE, false);
 }
 
-void na_prefault_block(uintptr_t start, uint32_t pages, bool dense) {
+void na_prefault_block(uintptr_t start, uint32_t pages) {
     na_hugepage_t *hp = na_region_hugepage(start);
     if (hp == NULL || start % NA_HUGE_SIZE != 0) return;
-    size_t count = pages / NA_HUGE_PAGES,
-           first = pages < HUGE_LEAST; /* it may be all that is used */
+    size_t count = pages / NA_HUGE_PAGES;
+    if (pages < HUGE_LEAST) hp++, count--; /* the first may be all that is used */
     na_free_pages_t *s = &na_free_pages[hp->region->set];
     na_lock(&s->lock);
-    if (dense) {
-        if (s->used >= HUGE_LEAST && na_prefault_asks(s) && na_prefault_count_row(s, hp + first))
-            na_prefault_advise(hp + first, count - first, true);
-    } else if (na_prefault_is_advised(hp, count) && na_prefault_count_row(s, NULL)) {
-        na_prefault_advise(hp, count, false);
+    if (s->used >= HUGE_LEAST && na_prefault_asks(s) &&
+        atomic_load_explicit(&na_prefault_blocks, memory_order_relaxed) < NA_PREFAULT_BLOCKS) {
+        atomic_fetch_add_explicit(&na_prefault_blocks, 1, memory_order_relaxed);
+        na_prefault_keep_small(hp->region);
+        for (size_t i = 0; i < count; i++)
+            hp[i].advice = i == 0 ? NA_ADVICE_BEGINS : NA_ADVICE_GOES_ON;
+        na_os_hugepage((void *)na_hugepage_start(hp), count << NA_HUGE_SHIFT, true);
     }
     na_unlock(&s->lock);
 }
 
+NA_COLD void na_prefault_withdraw(na_hugepage_t *hp, size_t count) {
+    const na_hugepage_t *end = hp + count;
+    if (hp->advice == NA_ADVICE_NONE) hp++;
+    uintptr_t start = na_hugepage_start(hp);
+    size_t bytes = 0;
+    for (; hp < end && hp->advice != NA_ADVICE_NONE; hp++, bytes += NA_HUGE_SIZE) {
+        if (hp->advice == NA_ADVICE_BEGINS)
+            atomic_fetch_sub_explicit(&na_prefault_blocks, 1, memory_order_relaxed);
+        hp->advice = NA_ADVICE_NONE;
+    }
+    na_os_hugepage((void *)start, bytes, false);
+}
+
 /* --- populating --- */
 
+/* Of what each of many threads uses little, much is used in part only. */
+static bool na_prefault_is_sparse(const na_free_pages_t *s) {
+    uint64_t threads = atomic_load_explicit(&na_purge_threads, memory_order_relaxed);
+    return s->used < threads * THREAD_LEAST;
+}
+
 uint32_t na_prefault_plan_slow(na_free_pages_t *s, uintptr_t start, uint32_t pages) {
-    if (s->delay == 0 || s > &na_free_pages[NA_NODE_ANY] || na_pressure_is_low() ||
-        na_prefault_way() == WAY_NOTHING)
+    if (s->delay == 0 || s > &na_free_pages[NA_NODE_ANY] || na_prefault_is_sparse(s) ||
+        na_pressure_is_low() || na_prefault_way() == WAY_NOTHING)
         return 0;
     uintptr_t last = start + ((uintptr_t)(pages - 1) << NA_PAGE_SHIFT);
     na_hugepage_t *hp = na_region_hugepage(last);
     unsigned end = (unsigned)(last >> NA_PAGE_SHIFT) % NA_HUGE_PAGES + 1;
-    bool begins = hp->was_clean && end < NA_HUGE_PAGES;
-    bool large = s->used >= HUGE_LEAST && pages == end; /* and the run is all that is taken of it */
-    if (begins && (hp->huge || large) && na_prefault_begin(s, hp, end)) return 0;
+    bool begins = hp->was_clean && pages == end && end < NA_HUGE_PAGES;
+    if (begins && s->used >= HUGE_LEAST && na_prefault_begin(s, hp, end)) return NA_PREFAULT_HUGE;
     uint32_t count = (uint32_t)(s->used / POPULATE_PART);
     if (pages > SHORT_RUN || atomic_load_explicit(&na_populate_refused, memory_order_relaxed))
         return 0;
@@ -143,6 +150,8 @@ uint32_t na_prefault_plan_slow(na_free_pages_t *s, uintptr_t start, uint32_t pag
 }
 
 void na_prefault(uintptr_t start, uint32_t pages) {
-    if (!na_os_populate((void *)start, (size_t)pages << NA_PAGE_SHIFT))
+    if (pages == NA_PREFAULT_HUGE)
+        na_prefault_hugepage(start);
+    else if (!na_os_populate((void *)start, (size_t)pages << NA_PAGE_SHIFT))
         atomic_store_explicit(&na_populate_refused, true, memory_order_relaxed);
 }

@@ -9,25 +9,29 @@
  *                of what the set has in use, at most 256 KiB. Of a run that is longer than that,
  *                the first part.
  *   huge pages   When a run begins a hugepage that is wholly free and holds nothing, and the set
- *                has 16 MiB in use, a huge page is asked for. Large blocks ask for them, too, below
- *                16 MiB beyond their first hugepage, which might be all that is used of them; but
- *                not those of calloc: what must read as zero may be meant to be used here and
- *                there.
+ *                has 16 MiB in use, the hugepage gets a huge page. Large blocks are advised to the
+ *                system for huge pages, too, below 16 MiB beyond their first hugepage, which might
+ *                be all that is used of them; but not those of calloc: what must read as zero may
+ *                be meant to be used here and there.
  *
  * Populated pages and those of huge pages that are still free count as dirty: they are purged by
  * age and cap like all others. Nothing is taken ahead beyond a sixteenth of what is in use and 1
- * MiB (na_purge_has_room), nor beyond what the node has room for, while memory is low, or for pages
- * that are to lie where they are first touched.
+ * MiB (na_purge_has_room), nor beyond what the node has room for; nothing at all while memory is
+ * low, for pages that are to lie where they are first touched, or where what is in use is less than
+ * 1 MiB for each thread: of what many threads use, much is used in part only.
  *
  * Huge pages are asked for where the system grants them on request only ("madvise" in
  * /sys/kernel/mm/transparent_hugepage/enabled) and NUMALLOC_HUGEPAGES is `auto`. Where it always
  * grants them, nothing is done at all: the first touch of a hugepage gives all of it.
  *
- * Invariant: hugepage.huge says that the system was advised to use a huge page there. It is written
- * and read under the set's lock. Hugepages in a row with the same advice are one mapping; there
- * are at most 16 such rows, and one more for each 256 MiB in use. (Where pressure.h has ended all
- * huge pages the flag is stale: then pages count as dirty that hold nothing, and purging them is a
- * call too much.)
+ * Advice does not last. The kernel's khugepaged fills hugepages with advice up again of which but
+ * one page is left: what was purged would be resident again within a minute. So a region is advised
+ * against huge pages as a whole when it first gets one; a hugepage of small blocks is advised,
+ * touched, and advised against again; a large block's advice ends when its pages are freed.
+ *
+ * Invariants: hugepage.advice says that a large block's advice is in force there; free pages have
+ * none. It is written and read under the set's lock. Each block with advice is a mapping of its
+ * own; there are at most NA_PREFAULT_BLOCKS.
  *
  * Decision 0064 has the measurements. */
 #ifndef NUMALLOC_ALLOC_PAGE_PREFAULT_H
@@ -41,21 +45,38 @@
 /* Small programs go without: pages in use, 2 MiB. */
 #define NA_PREFAULT_LEAST 256u
 
+/* Blocks with advice at one time: two mappings each, of some 65,000 that a process may have. */
+#define NA_PREFAULT_BLOCKS 1024u
+
+/* Instead of a number of pages: a huge page. */
+#define NA_PREFAULT_HUGE UINT32_MAX
+
 uint32_t na_prefault_plan_slow(na_free_pages_t *s, uintptr_t start, uint32_t pages);
 
-/* With the set's lock, when a run was just taken of which some pages hold no memory: asks for a
- * huge page, or returns how many pages from the run's start on are to be populated (0: none), some
- * of which may lie behind it and are dirty from now on. */
+/* With the set's lock, when a run was just taken of which some pages hold no memory: how many pages
+ * from the run's start on na_prefault is to populate (0: none), or NA_PREFAULT_HUGE. Some of them
+ * may lie behind the run, and are dirty from now on. */
 NA_INLINE uint32_t na_prefault_plan(na_free_pages_t *s, uintptr_t start, uint32_t pages) {
     return s->used < NA_PREFAULT_LEAST ? 0 : na_prefault_plan_slow(s, start, pages);
 }
 
-/* Populates them. Without a lock. What the system refuses is left to page faults. */
+/* Does so. Without a lock. What the system refuses is left to page faults. */
 void na_prefault(uintptr_t start, uint32_t pages);
 
-/* A long run without memory (of at least two hugepages) was taken for a block: `dense` if it will
- * be written from its beginning on. Without a lock. */
-void na_prefault_block(uintptr_t start, uint32_t pages, bool dense);
+/* A run without memory of at least two hugepages was taken for a block that will be written from
+ * its beginning on. Without a lock. */
+void na_prefault_block(uintptr_t start, uint32_t pages);
+
+void na_prefault_withdraw(na_hugepage_t *hp, size_t count);
+
+/* With the set's lock, before pages of a run become free, from page `at` of the hugepage on: their
+ * advice ends. (A block's advice begins with its first hugepage, or the second.) */
+NA_INLINE void na_prefault_freed(na_hugepage_t *hp, unsigned at, uint32_t pages) {
+    size_t count = (at + pages + NA_HUGE_PAGES - 1) / NA_HUGE_PAGES;
+    if (NA_UNLIKELY(hp[0].advice != NA_ADVICE_NONE) ||
+        NA_UNLIKELY(count > 1 && hp[1].advice != NA_ADVICE_NONE))
+        na_prefault_withdraw(hp, count);
+}
 
 /* Huge pages are to be asked for, for mappings of large blocks. */
 bool na_prefault_huge(void);

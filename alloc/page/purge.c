@@ -16,10 +16,10 @@
 #define NA_SLACK_MOST     4u                                                 /* doublings: 16 MiB */
 #define NA_PRESSURE_CAP   ((uint64_t)NA_PURGE_CAP_CRITICAL >> NA_PAGE_SHIFT) /* pages */
 
-_Atomic(bool) na_purge_many;
+_Atomic(uint32_t) na_purge_threads;
 
 static uint32_t na_purge_doublings(const na_free_pages_t *s) {
-    bool many = atomic_load_explicit(&na_purge_many, memory_order_relaxed);
+    bool many = atomic_load_explicit(&na_purge_threads, memory_order_relaxed) >= NA_PURGE_MANY;
     return many && s->cap_doublings > NA_MANY_DOUBLINGS ? NA_MANY_DOUBLINGS : s->cap_doublings;
 }
 

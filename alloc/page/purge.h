@@ -28,8 +28,8 @@
 
 /* With the lock, before pages are given back: the time to give them at. */
 uint64_t na_purge_clock(na_free_pages_t *s, uint32_t pages);
-/* At least NA_PURGE_MANY threads have a thread cache; kept by who counts them. */
-extern _Atomic(bool) na_purge_many;
+/* So many threads have a thread cache; kept by who counts them. */
+extern _Atomic(uint32_t) na_purge_threads;
 /* With the lock, after: true if na_purge_cap should be called, without the lock. */
 bool na_purge_wanted(na_free_pages_t *s, uint64_t now);
 void na_purge_cap(na_free_pages_t *s);

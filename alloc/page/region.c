@@ -117,6 +117,7 @@ na_region_t *na_region_create(unsigned node, bool by_touch, size_t need, bool bi
 void na_region_place(void *owner, void *start, size_t bytes) {
     const na_region_t *region = owner;
     (void)na_region_place_as(region, start, bytes, region->bound);
+    if (region->small) na_os_hugepage(start, bytes, false);
 }
 
 na_reserve_result_t na_region_open(na_region_t *region, size_t to, size_t committed) {
@@ -142,13 +143,18 @@ bool na_region_rebind(na_region_t *region, size_t frontier) {
     return bound;
 }
 
-static void na_region_keep_small(void *owner, void *start, size_t bytes) {
+static void na_region_advise_small(void *owner, void *start, size_t bytes) {
     (void)owner;
     na_os_hugepage(start, bytes, false);
 }
 
 void na_region_end_huge_pages(na_region_t *region) {
-    na_reserve_each(&region->space, 0, na_region_keep_small, region);
+    na_reserve_each(&region->space, 0, na_region_advise_small, region);
+}
+
+void na_region_keep_small(na_region_t *region) {
+    region->small = true;
+    na_region_end_huge_pages(region);
 }
 
 void na_region_after_fork_child(void) {

@@ -35,6 +35,13 @@ typedef struct na_hugepage_link {
     na_hugepage_t *next, *prev;
 } na_hugepage_link_t;
 
+/* The system was advised to use huge pages. */
+typedef enum __attribute__((packed)) na_advice {
+    NA_ADVICE_NONE,
+    NA_ADVICE_BEGINS, /* a block's advice begins here */
+    NA_ADVICE_GOES_ON,
+} na_advice_t;
+
 /* 2 MiB of a region: the bitmaps, then the rest. */
 struct na_hugepage {
     na_bits_t used;         /* in a span, being purged, or right of the frontier */
@@ -53,7 +60,7 @@ struct na_hugepage {
     bool was_clean; /* wholly free and without memory before its pages were last taken */
     bool small;     /* the system's huge page there was split, and it may not make another */
     bool remapped;  /* memory was moved here (remap.h), so that it may be a mapping of its own */
-    bool huge;      /* a huge page was asked for (prefault.h) */
+    na_advice_t advice; /* of a large block (prefault.h) */
 };
 
 struct na_region {
@@ -67,6 +74,7 @@ struct na_region {
     unsigned set;       /* whose pages they are, an index of na_free_pages; by who made it */
     bool by_touch;      /* pages lie where they are first touched */
     bool bound;
+    bool small; /* na_region_keep_small */
     /* No row of row_least or more free pages begins before page row_from (pages from start). */
     uint32_t row_from, row_least;
     uint32_t empties;         /* hugepages that are accessible and wholly free */
@@ -93,6 +101,8 @@ void na_region_place(void *owner, void *start, size_t bytes);
 bool na_region_rebind(na_region_t *region, size_t frontier);
 /* No huge pages from now on, as far as the region is reserved. */
 void na_region_end_huge_pages(na_region_t *region);
+/* Nor in what is reserved later, but where one is asked for. With the set's lock. */
+void na_region_keep_small(na_region_t *region);
 
 /* Pages up to this address are in use: core files have them. */
 NA_INLINE void na_region_use(na_region_t *region, uintptr_t end) {

@@ -49,7 +49,7 @@ static unsigned count_pairs(const target_t *t, const na_hugepage_t *from) {
     if (most > AT_ONCE) most = AT_ONCE;
     unsigned n = 1;
     while (n < most && !from[0].remapped && !from[n].remapped && is_source(&from[n]) &&
-           from[n].huge == from[0].huge && is_place(t, &t->hp[n]))
+           is_place(t, &t->hp[n]))
         n++;
     return n;
 }
@@ -81,9 +81,7 @@ static na_os_remap_t move_some(na_free_pages_t *s, const target_t *t, na_hugepag
     na_lock(&s->lock);
     for (unsigned i = 0; i < n; i++) {
         na_pages_restore(s, &from[i], all_pages, result != NA_OS_REMAP_DONE);
-        if (result != NA_OS_REMAP_DONE) continue;
-        mark_moved(&t->hp[i]);
-        t->hp[i].huge = from[i].huge; /* the advice moves with the mapping */
+        if (result == NA_OS_REMAP_DONE) mark_moved(&t->hp[i]);
     }
     /* What was lost stays marked as in use. */
     if (!na_bits_empty(&over) && result != NA_OS_REMAP_LOST)

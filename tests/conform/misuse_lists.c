@@ -71,6 +71,23 @@ static void write_end(size_t size) {
     malloc_trim(0);
 }
 
+/* And one in the middle of a bin that goes on to be filled; or it leads to what is no memory. */
+static void write_in_bin(size_t size, uintptr_t target) {
+    get_many(size);
+    for (size_t i = 0; i < MANY; i++) {
+        free(blocks[i]);
+        if (i % 8 == 3) memcpy(check_opaque(blocks[i - 2]), &target, sizeof target);
+    }
+}
+
+static void write_end_in_bin(size_t size) {
+    write_in_bin(size, 0);
+}
+
+static void write_wild_in_bin(size_t size) {
+    write_in_bin(size, 0x4141414141414140);
+}
+
 /* And here back to one in front of it: it is a circle. */
 static void write_circle(size_t size) {
     get_many(size);
@@ -149,6 +166,12 @@ static const wrong_t cases[] = {
     {"link-20000", write_link, 20000, LIST_GOES},
     {"end-40", write_end, 40, LIST_ENDS},
     {"end-20000", write_end, 20000, LIST_ENDS},
+    {"end-in-40", write_end_in_bin, 40, NULL},
+    {"end-in-3000", write_end_in_bin, 3000, NULL},
+    {"end-in-20000", write_end_in_bin, 20000, NULL},
+    {"wild-in-40", write_wild_in_bin, 40, NULL},
+    {"wild-in-3000", write_wild_in_bin, 3000, NULL},
+    {"wild-in-20000", write_wild_in_bin, 20000, NULL},
     {"circle-40", write_circle, 40, NULL},
     {"circle-3000", write_circle, 3000, NULL},
     {"skip-40", write_skip, 40, NULL},

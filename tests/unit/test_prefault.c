@@ -1,6 +1,7 @@
 /* test_prefault.c - populating new memory and asking for huge pages; the page heap alone, as in
  * test_pageheap.c. What the system says of huge pages is given, its calls are counted. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include "alloc/machine/topology.h"
 #include "alloc/page/free_pages.h"
 #include "alloc/page/prefault.h"
+#include "alloc/page/purge.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"
 #include "alloc/sys/reserve.h"
@@ -235,48 +237,118 @@ Test(huge, no_file_is_opened_where_none_may_be) {
 Test(huge, refused_by_the_user) {
     start("NUMALLOC_HUGEPAGES", "keep");
     grow(40 * MIB);
-    na_prefault_block(must_alloc(8 * NA_HUGE_PAGES), 8 * NA_HUGE_PAGES, true);
+    na_prefault_block(must_alloc(8 * NA_HUGE_PAGES), 8 * NA_HUGE_PAGES);
     cr_assert_eq(asked, 0);
+}
+
+/* Lines of /proc/self/smaps: mappings, or those whose flags say that huge pages are advised. */
+static unsigned mappings(bool with_advice) {
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    cr_assert_not_null(smaps);
+    unsigned count = 0;
+    for (char line[512]; fgets(line, sizeof line, smaps) != NULL;)
+        if (strncmp(line, "VmFlags:", 8) == 0) count += !with_advice || strstr(line, " hg") != NULL;
+    fclose(smaps);
+    return count;
+}
+
+/* Or khugepaged makes huge pages again of what was purged but for a page. */
+Test(huge, advice_does_not_last) {
+    start(NULL, NULL);
+    grow(17 * MIB);
+    unsigned before = mappings(false);
+    grow(64 * MIB);
+    cr_assert_geq(asked, 20);
+    cr_assert_eq(mappings(true), 0);
+    cr_assert_leq(mappings(false), before + 2, "%u mappings, %u before", mappings(false), before);
+}
+
+Test(huge, many_threads_that_use_little) {
+    start(NULL, NULL);
+    na_purge_threads = 64;
+    grow(60 * MIB);
+    cr_assert_eq(asked, 0);
+    cr_assert_eq(populated, 0);
+    grow(10 * MIB);
+    cr_assert_gt(asked, 0);
+    cr_assert_gt(populated, 0);
+}
+
+/* What is ahead of use is no memory that lies idle. */
+Test(huge, what_is_ahead_is_not_to_spare) {
+    start(NULL, NULL);
+    for (unsigned i = 0; i < 40; i++) {
+        grow(MIB);
+        cr_assert_not(na_pageheap_has_dirty(0, 1));
+    }
+    cr_assert_gt(asked, 0);
+    na_pageheap_free(0, must_alloc(100), 100);
+    cr_assert(na_pageheap_has_dirty(0, 100));
+    na_pageheap_trim(0, 0);
+    cr_assert_not(na_pageheap_has_dirty(0, 1));
 }
 
 /* Of a block below 16 MiB the first hugepage stays as it is: it may be all that is used. */
 Test(huge, large_blocks) {
     start(NULL, NULL);
     uintptr_t block = must_alloc(4 * NA_HUGE_PAGES);
-    na_prefault_block(block, 4 * NA_HUGE_PAGES, true);
+    na_prefault_block(block, 4 * NA_HUGE_PAGES);
     cr_assert_eq(asked, 0, "the process is small");
     grow(17 * MIB);
     unsigned before = asked;
     block = must_alloc(4 * NA_HUGE_PAGES + 10);
     asked_bytes = 0;
-    na_prefault_block(block, 4 * NA_HUGE_PAGES + 10, true);
+    na_prefault_block(block, 4 * NA_HUGE_PAGES + 10);
     cr_assert_eq(asked, before + 1);
     cr_assert_eq(asked_at, block + NA_HUGE_SIZE);
     cr_assert_eq(asked_bytes, 3 * NA_HUGE_SIZE);
     block = must_alloc(16 * NA_HUGE_PAGES);
-    na_prefault_block(block, 16 * NA_HUGE_PAGES, true);
+    na_prefault_block(block, 16 * NA_HUGE_PAGES);
     cr_assert_eq(asked_at, block);
+    cr_assert_eq(mappings(true), 2);
 }
 
-/* What must read as zero may be meant to be used here and there: advice of before is taken back. */
-Test(huge, not_for_calloc) {
+/* As large blocks are freed: from their end on, or as a whole, or when they were given back. */
+Test(huge, advice_ends_with_the_block) {
     start(NULL, NULL);
     grow(17 * MIB);
-    enum { PAGES = 8 * NA_HUGE_PAGES };
+    unsigned before = mappings(false);
+    enum { PAGES = 4 * NA_HUGE_PAGES + 10 };
+    uintptr_t block = must_alloc(PAGES), other = must_alloc(16 * NA_HUGE_PAGES);
+    na_prefault_block(block, PAGES);
+    na_prefault_block(other, 16 * NA_HUGE_PAGES);
+    memset((void *)block, 1, PAGES * NA_PAGE_SIZE);
+    cr_assert_eq(mappings(true), 2);
+    unsigned back = taken_back;
+    na_pageheap_free(0, block + 4 * NA_HUGE_SIZE, 10);
+    cr_assert_eq(taken_back, back, "there was none");
+    na_pageheap_free(0, block + 3 * NA_HUGE_SIZE - NA_PAGE_SIZE, NA_HUGE_PAGES + 1);
+    cr_assert_eq(taken_back, back + 1);
+    cr_assert_eq(mappings(true), 2, "its second hugepage");
+    na_pageheap_free(0, block, 3 * NA_HUGE_PAGES - 1);
+    cr_assert_eq(mappings(true), 1);
+    na_pageheap_free_purged(0, other, 16 * NA_HUGE_PAGES);
+    cr_assert_eq(mappings(true), 0);
+    cr_assert_leq(mappings(false), before + 2, "%u mappings, %u before", mappings(false), before);
+}
+
+/* Each is a mapping of its own, of which a process may have some 65,000. */
+Test(huge, not_without_end) {
+    start(NULL, NULL);
+    grow(17 * MIB);
     unsigned before = asked;
-    uintptr_t block = must_alloc(PAGES);
-    na_prefault_block(block, PAGES, false);
-    cr_assert_eq(asked, before);
-    cr_assert_eq(taken_back, 0);
-    na_prefault_block(block, PAGES, true);
-    cr_assert_eq(asked, before + 1);
-    na_pageheap_free(0, block, PAGES);
-    na_pageheap_trim(0, 0);
-    cr_assert_eq(must_alloc(PAGES), block, "the same place");
-    na_prefault_block(block, PAGES, false);
-    cr_assert_eq(taken_back, 1);
-    na_prefault_block(block, PAGES, false);
-    cr_assert_eq(taken_back, 1);
+    for (unsigned round = 0; round < 2; round++) {
+        uintptr_t block[NA_PREFAULT_BLOCKS + 10];
+        for (unsigned i = 0; i < NA_PREFAULT_BLOCKS + 10; i++) {
+            block[i] = must_alloc(2 * NA_HUGE_PAGES);
+            na_prefault_block(block[i], 2 * NA_HUGE_PAGES);
+        }
+        cr_assert_eq(asked, before += NA_PREFAULT_BLOCKS);
+        cr_assert_leq(mappings(true), NA_PREFAULT_BLOCKS);
+        for (unsigned i = 0; i < NA_PREFAULT_BLOCKS + 10; i++)
+            na_pageheap_free(0, block[i], 2 * NA_HUGE_PAGES);
+        cr_assert_eq(mappings(true), 0);
+    }
 }
 
 /* Pages in core files and others are two mappings: their border must not lie within a huge page. */
