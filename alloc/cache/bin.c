@@ -204,6 +204,19 @@ static bool refill_bin(na_tcache_t *tcache, unsigned cls, bool grow) {
     return state->count != 0;
 }
 
+/* Of a bin with few blocks. NULL: a block was written to, which is told of, and the bin is as long
+ * as what is left. */
+static void *last_block(na_tcache_t *tcache, unsigned cls) {
+    void *last = tcache->bins[cls].head;
+    for (uint32_t i = 1; i < tcache->states[cls].count; i++) {
+        last = *na_block_next(last);
+        if (NA_LIKELY(na_is_of_class(cls, last))) continue;
+        na_bin_look_over(tcache, cls);
+        return NULL;
+    }
+    return last;
+}
+
 /* A bin that a thread pops from and pushes to in turn never runs dry; with a few blocks in it, its
  * credit is spent every few operations all the same. When that goes on, it gets a few more. */
 void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
@@ -215,15 +228,13 @@ void na_bin_top_up(na_tcache_t *tcache, unsigned cls) {
     }
     if (++state->thin < THIN_RENEWALS) return;
     state->thin = 0;
+    void *last = last_block(tcache, cls);
     uint32_t got;
-    if (!na_gate_enter(tcache)) return;
+    if (last == NULL || !na_gate_enter(tcache)) return;
     void *more =
         draw(tcache, cls, na_classes[cls].thin - state->count, !na_pressure_is_exhausted(), &got);
     na_gate_leave(tcache);
     if (more == NULL) return;
-    void *last = tcache->bins[cls].head; /* the shorter walk */
-    for (uint32_t i = 1; i < state->count; i++)
-        last = *na_block_next(last);
     *na_block_next(last) = more;
     state->count += got;
 }
@@ -240,12 +251,13 @@ size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t coun
 /* Blocks of a class lie at multiples of the power of two that its size is a multiple of, but for
  * those of mixed spans. So the lowest bits of all addresses together tell of one that was freed in
  * its middle: it would be handed out like that, again and again. And the list ends here, or a block
- * is in it twice. Of the larger classes only, whose bins hold few. (Of small blocks following the
- * list takes a third of a wave's time.) */
+ * is in it twice; or one was written to, and it leads elsewhere before. Of the larger classes only,
+ * whose bins hold few. (Of small blocks following the list takes a third of a wave's time.) */
 static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
     uintptr_t size = na_classes[cls].size, all = 0;
     const void *block = bin->head;
     for (; count != 0; count--) {
+        if (NA_UNLIKELY(!na_is_of_class(cls, block))) return true;
         all |= (uintptr_t)block;
         block = *(void *const *)block;
     }

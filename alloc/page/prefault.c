@@ -87,6 +87,11 @@ static NA_COLD void na_prefault_hugepage(uintptr_t start) {
     na_os_hugepage((void *)start, NA_HUGE_SIZE, false);
 }
 
+static bool na_prefault_may_advise(const na_free_pages_t *s) {
+    uint32_t blocks = atomic_load_explicit(&na_prefault_blocks, memory_order_relaxed);
+    return blocks < NA_PREFAULT_BLOCKS + s->used / NA_PREFAULT_BLOCK_EACH;
+}
+
 void na_prefault_block(uintptr_t start, uint32_t pages) {
     na_hugepage_t *hp = na_region_hugepage(start);
     if (hp == NULL || start % NA_HUGE_SIZE != 0) return;
@@ -94,8 +99,7 @@ void na_prefault_block(uintptr_t start, uint32_t pages) {
     if (pages < HUGE_LEAST) hp++, count--; /* the first may be all that is used */
     na_free_pages_t *s = &na_free_pages[hp->region->set];
     na_lock(&s->lock);
-    if (s->used >= HUGE_LEAST && na_prefault_asks(s) &&
-        atomic_load_explicit(&na_prefault_blocks, memory_order_relaxed) < NA_PREFAULT_BLOCKS) {
+    if (s->used >= HUGE_LEAST && na_prefault_asks(s) && na_prefault_may_advise(s)) {
         atomic_fetch_add_explicit(&na_prefault_blocks, 1, memory_order_relaxed);
         na_prefault_keep_small(hp->region);
         for (size_t i = 0; i < count; i++)

@@ -31,7 +31,7 @@
  *
  * Invariants: hugepage.advice says that a large block's advice is in force there; free pages have
  * none. It is written and read under the set's lock. Each block with advice is a mapping of its
- * own; there are at most NA_PREFAULT_BLOCKS.
+ * own; their number is bounded.
  *
  * Decision 0064 has the measurements. */
 #ifndef NUMALLOC_ALLOC_PAGE_PREFAULT_H
@@ -45,8 +45,10 @@
 /* Small programs go without: pages in use, 2 MiB. */
 #define NA_PREFAULT_LEAST 256u
 
-/* Blocks with advice at one time: two mappings each, of some 65,000 that a process may have. */
-#define NA_PREFAULT_BLOCKS 1024u
+/* Blocks with advice at one time, and one more for so many pages in use (256 MiB): each is a
+ * mapping more, or two, of some 65,000 that a process may have. */
+#define NA_PREFAULT_BLOCKS     32u
+#define NA_PREFAULT_BLOCK_EACH 32768u
 
 /* Instead of a number of pages: a huge page. */
 #define NA_PREFAULT_HUGE UINT32_MAX

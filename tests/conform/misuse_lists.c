@@ -78,6 +78,7 @@ static void write_in_bin(size_t size, uintptr_t target) {
         free(blocks[i]);
         if (i % 8 == 3) memcpy(check_opaque(blocks[i - 2]), &target, sizeof target);
     }
+    malloc_trim(0);
 }
 
 static void write_end_in_bin(size_t size) {

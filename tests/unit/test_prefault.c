@@ -338,14 +338,15 @@ Test(huge, not_without_end) {
     grow(17 * MIB);
     unsigned before = asked;
     for (unsigned round = 0; round < 2; round++) {
-        uintptr_t block[NA_PREFAULT_BLOCKS + 10];
-        for (unsigned i = 0; i < NA_PREFAULT_BLOCKS + 10; i++) {
+        enum { BLOCKS = NA_PREFAULT_BLOCKS + 10 };
+        uintptr_t block[BLOCKS];
+        for (unsigned i = 0; i < BLOCKS; i++) {
             block[i] = must_alloc(2 * NA_HUGE_PAGES);
             na_prefault_block(block[i], 2 * NA_HUGE_PAGES);
         }
         cr_assert_eq(asked, before += NA_PREFAULT_BLOCKS);
         cr_assert_leq(mappings(true), NA_PREFAULT_BLOCKS);
-        for (unsigned i = 0; i < NA_PREFAULT_BLOCKS + 10; i++)
+        for (unsigned i = 0; i < BLOCKS; i++)
             na_pageheap_free(0, block[i], 2 * NA_HUGE_PAGES);
         cr_assert_eq(mappings(true), 0);
     }
