@@ -254,10 +254,11 @@ size_t na_list_home(na_tcache_t *tcache, unsigned cls, void *list, uint32_t coun
  * is in it twice; or one was written to, and it leads elsewhere before. Of the larger classes only,
  * whose bins hold few. (Of small blocks following the list takes a third of a wave's time.) */
 static bool lies_oddly(const na_bin_t *bin, uint32_t count, unsigned cls) {
+    const uintptr_t most = ((uintptr_t)1 << NA_ADDRESS_BITS) - 1;
     uintptr_t size = na_classes[cls].size, all = 0;
     const void *block = bin->head;
     for (; count != 0; count--) {
-        if (NA_UNLIKELY(!na_is_of_class(cls, block))) return true;
+        if (NA_UNLIKELY((uintptr_t)block - 1 >= most)) return true; /* NULL, or no address */
         all |= (uintptr_t)block;
         block = *(void *const *)block;
     }
