@@ -4,7 +4,7 @@
  * needed is the interpreter: the program itself, or libpython. They are looked up in the module's
  * own symbol table when a walk or the start meets it (python_find.c); the loader is not asked.
  * Where which field lies is told by a table for each version, or by the interpreter itself
- * (python_layouts.h). What is of no known version, or has no GIL, is left alone.
+ * (python_layouts.h). An interpreter of no known version, or without a GIL, is left alone.
  *
  * What is read. The calling thread's own chain of frames, from its own thread state: nobody else
  * changes it, with the GIL or without. Where there are several interpreters, the state is that of
