@@ -51,15 +51,12 @@ static bool na_prefault_asks(const na_free_pages_t *s) {
     return s < &na_free_pages[NA_NODE_ANY] && na_prefault_huge();
 }
 
-static void na_prefault_touch(uintptr_t at) {
-    __atomic_fetch_or((char *)at, 0, __ATOMIC_RELAXED);
-}
-
 /* With the lock. One page there holds memory from now on: mappings that are cut before any of their
- * pages does are never joined again. */
+ * pages does are never joined again. (It may be a block's, which its user has made inaccessible:
+ * then it is not touched.) */
 static void na_prefault_keep_small(na_region_t *region) {
     if (NA_LIKELY(region->small)) return;
-    na_prefault_touch(region->start);
+    (void)na_os_populate((void *)region->start, na_os_page);
     na_region_keep_small(region);
 }
 
@@ -83,7 +80,7 @@ static NA_COLD NA_NOINLINE bool na_prefault_begin(na_free_pages_t *s, na_hugepag
 
 static NA_COLD void na_prefault_hugepage(uintptr_t start) {
     na_os_hugepage((void *)start, NA_HUGE_SIZE, true);
-    na_prefault_touch(start);
+    __atomic_fetch_or((char *)start, 0, __ATOMIC_RELAXED);
     na_os_hugepage((void *)start, NA_HUGE_SIZE, false);
 }
 

@@ -263,6 +263,16 @@ Test(huge, advice_does_not_last) {
     cr_assert_leq(mappings(false), before + 2, "%u mappings, %u before", mappings(false), before);
 }
 
+/* Its user may have made the first block of all inaccessible. */
+Test(huge, what_others_use_is_not_touched) {
+    start(NULL, NULL);
+    uintptr_t first = must_alloc(RUN_PAGES);
+    cr_assert_eq(first % NA_HUGE_SIZE, 0);
+    cr_assert(na_os_seal((void *)first, RUN_PAGES * NA_PAGE_SIZE));
+    grow(30 * MIB);
+    cr_assert_gt(asked, 0);
+}
+
 Test(huge, many_threads_that_use_little) {
     start(NULL, NULL);
     na_purge_threads = 64;
