@@ -7,7 +7,6 @@ na_class_t na_classes[NA_CLASS_COUNT];
 uint16_t na_class_table[NA_SMALL_MAX / NA_CLASS_STEP + 1];
 
 enum {
-    SPAN_PAGES_MAX = 8,           /* 64 KiB: a span that one block keeps alive holds no more */
     TAIL_PART = 8,                /* of a span, at most, lies unused in its tail; */
     DENSE_TAIL_PART = 32,         /* where memory is short so little, if that takes */
     DENSE_PAGES_MAX = 3,          /* no more pages than these */
@@ -40,7 +39,7 @@ static uint32_t span_pages_for(uint32_t size, uint32_t part, uint32_t most, uint
 
 static void define(unsigned index, uint32_t size) {
     na_class_t *c = &na_classes[index];
-    uint32_t pages = span_pages_for(size, TAIL_PART, SPAN_PAGES_MAX, SPAN_PAGES_MAX);
+    uint32_t pages = span_pages_for(size, TAIL_PART, NA_SPAN_PAGES_MAX, NA_SPAN_PAGES_MAX);
     c->size = size;
     c->span_pages = (uint16_t)pages;
     c->dense_pages = (uint8_t)span_pages_for(size, DENSE_TAIL_PART, DENSE_PAGES_MAX, pages);

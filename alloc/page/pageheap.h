@@ -48,6 +48,9 @@
 #define NA_HUGE_SHIFT 21
 #define NA_HUGE_SIZE  ((size_t)1 << NA_HUGE_SHIFT)
 #define NA_HUGE_PAGES 256u
+/* Spans of small blocks are at most so long, 64 KiB: one that one block keeps alive holds no more.
+ */
+#define NA_SPAN_PAGES_MAX 8u
 /* Longest run a region serves; anything larger gets a mapping of its own (large.h). */
 #define NA_RUN_MAX_PAGES (64u * NA_HUGE_PAGES)
 

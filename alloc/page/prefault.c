@@ -10,7 +10,6 @@
 #include "alloc/sys/reserve.h"
 
 enum {
-    SHORT_RUN = 8,      /* pages: that of any span of small blocks */
     POPULATE_PART = 32, /* of the pages in use, */
     POPULATE_MOST = 32, /* pages: 256 KiB */
     THREAD_LEAST = 128, /* pages in use for each thread: 1 MiB */
@@ -137,7 +136,8 @@ uint32_t na_prefault_plan_slow(na_free_pages_t *s, uintptr_t start, uint32_t pag
     bool begins = hp->was_clean && pages == end && end < NA_HUGE_PAGES;
     if (begins && s->used >= HUGE_LEAST && na_prefault_begin(s, hp, end)) return NA_PREFAULT_HUGE;
     uint32_t count = (uint32_t)(s->used / POPULATE_PART);
-    if (pages > SHORT_RUN || atomic_load_explicit(&na_populate_refused, memory_order_relaxed))
+    if (pages > NA_SPAN_PAGES_MAX ||
+        atomic_load_explicit(&na_populate_refused, memory_order_relaxed))
         return 0;
     if (count > POPULATE_MOST) count = POPULATE_MOST;
     if (count <= pages) return count;
