@@ -252,8 +252,15 @@ static unsigned mappings(bool with_advice) {
     return count;
 }
 
+/* Else it refuses advice, and flags say nothing of it. */
+static void needs_huge_pages(void) {
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0)
+        cr_skip_test("the system knows no huge pages");
+}
+
 /* Or khugepaged makes huge pages again of what was purged but for a page. */
 Test(huge, advice_does_not_last) {
+    needs_huge_pages();
     start(NULL, NULL);
     grow(17 * MIB);
     unsigned before = mappings(false);
@@ -300,6 +307,7 @@ Test(huge, what_is_ahead_is_not_to_spare) {
 
 /* Of a block below 16 MiB the first hugepage stays as it is: it may be all that is used. */
 Test(huge, large_blocks) {
+    needs_huge_pages();
     start(NULL, NULL);
     uintptr_t block = must_alloc(4 * NA_HUGE_PAGES);
     na_prefault_block(block, 4 * NA_HUGE_PAGES);
@@ -320,6 +328,7 @@ Test(huge, large_blocks) {
 
 /* As large blocks are freed: from their end on, or as a whole, or when they were given back. */
 Test(huge, advice_ends_with_the_block) {
+    needs_huge_pages();
     start(NULL, NULL);
     grow(17 * MIB);
     unsigned before = mappings(false);
