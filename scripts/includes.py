@@ -10,6 +10,8 @@ A header may not hide a call that goes up either: what it declares is defined in
 With --build, the compiled files of the allocator (LINKED) are held to that by their symbols; an
 exception for a header is one for the file beside it.
 
+A room with more than MOST files is a fault: cut it along the lines of what calls what.
+
 usage: scripts/includes.py [--build DIRECTORY]
        scripts/includes.py --graph     how many includes go from room to room, which modules of a
                                        room include each other, and the figures of
@@ -29,6 +31,7 @@ ROOMS = [
     ["profiler/dump/fleet"],
     ["profiler/dump/runs"],
     ["profiler/dump/policy"],
+    ["profiler/dump/views/summary", "profiler/dump/views/errors"],
     ["profiler/dump/views"],
     ["profiler/dump/accesses"],
     ["profiler/dump/profile"],
@@ -41,9 +44,13 @@ ROOMS = [
     ["profiler/analyze/blocks"],
     ["profiler/control"],
     ["alloc/policy"],
+    ["alloc/policy/bind"],
+    ["alloc/policy/apply"],
+    ["alloc/policy/rules"],
     ["alloc/api"],
     ["profiler/guard", "profiler/leaks"],
     ["profiler/record"],
+    ["profiler/record/sources/watch"],
     ["profiler/record/sources"],
     ["profiler/record/access"],
     ["profiler/record/events"],
@@ -52,6 +59,7 @@ ROOMS = [
     ["profiler/record/file"],
     ["profiler/record/state"],
     ["profiler/record/unwind"],
+    ["profiler/format/reader"],
     ["profiler/format"],
     ["alloc/malloc"],
     ["alloc/thread"],
@@ -78,6 +86,7 @@ EXCEPTIONS = {
 }
 
 LINKED = ("alloc/", "pagemap/")
+MOST = 24
 
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
@@ -186,7 +195,7 @@ def main():
         count = collections.Counter((room_of(a), room_of(b)) for a, b in edges)
         for (a, b), n in sorted(count.items(), key=lambda e: (LEVEL[e[0][0]], LEVEL[e[0][1]])):
             mark = " UP" if LEVEL[b] < LEVEL[a] else ""
-            print(f"{a:18} -> {b:18} {n:4}{mark}")
+            print(f"{a:29} -> {b:29} {n:4}{mark}")
         for group in circles(modules(e for e in edges if room_of(e[0]) == room_of(e[1]))):
             print("include each other:", " ".join(group))
         for title, tops in (("alloc/ and pagemap/", LINKED),
@@ -205,6 +214,10 @@ def main():
     for path, included in EXCEPTIONS:
         if (path, included) not in edges or direction(path, included) is None:
             faults.append(f"scripts/includes.py: the exception of {path} for {included} is not needed")
+    for room in LEVEL:
+        files = [name for name in os.listdir(os.path.join(ROOT, room)) if name.endswith((".c", ".h"))]
+        if len(files) > MOST:
+            faults.append(f"{room}: has {len(files)} files, and {MOST} at most are to be in a room")
     if build is not None:
         found = links(build)
         if not found:

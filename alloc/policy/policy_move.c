@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "alloc/machine/topology.h"
-#include "alloc/policy/live.h"
+#include "alloc/policy/apply/live.h"
 #include "alloc/policy/policy.h"
 #include "alloc/sys/options.h"
 #include "alloc/sys/os.h"

@@ -1,10 +1,10 @@
 /* report.c - what the rules did: for the statistics, and for the profile. */
 #include <string.h>
 
-#include "alloc/policy/bound.h"
+#include "alloc/policy/bind/bound.h"
+#include "alloc/policy/bind/policy_sites.h"
 #include "alloc/policy/policy.h"
 #include "alloc/policy/policy_move.h"
-#include "alloc/policy/policy_sites.h"
 #include "alloc/policy/report.h"
 #include "alloc/sys/print.h"
 

@@ -12,7 +12,7 @@
 #include "bench/limits.h"
 #include "bench/replay.h"
 #include "bench/replay_shape.h"
-#include "profiler/format/events.h"
+#include "profiler/format/reader/events.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -7,9 +7,9 @@
 #include "numalloc/profile.h"
 #include "profiler/analyze/blocks/site_sums.h"
 #include "profiler/dump/symbols/symbols.h"
-#include "profiler/format/access.h"
-#include "profiler/format/events.h"
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/events.h"
+#include "profiler/format/reader/reader.h"
 
 struct numalloc_profile {
     na_reader_t *reader;

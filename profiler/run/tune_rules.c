@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST ((size_t)1 << 20) /* of a policy's text (alloc/policy/rules.h) */
+#define MOST ((size_t)1 << 20) /* of a policy's text (alloc/policy/rules/rules.h) */
 
 /* "922,500" */
 static double number_of(const char *text) {

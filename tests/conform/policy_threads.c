@@ -21,8 +21,8 @@
 #include "support/alloc_api.h"
 
 #ifdef NA_PREFIXED /* what dlopen does, and what the statistics and the profile ask for */
+#include "alloc/policy/bind/policy_tree.h"
 #include "alloc/policy/policy.h"
-#include "alloc/policy/policy_tree.h"
 #include "alloc/policy/report.h"
 #include "alloc/sys/meta.h"
 #endif

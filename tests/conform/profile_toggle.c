@@ -23,7 +23,7 @@
 #endif
 #include "numalloc/numalloc.h"
 #include "profiler/format/nprof_control.h"
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 enum { WORKERS = 4, OWN = 64, SHARED = 256, CLASSES = 8, SITES_MAX = 1 << 20 };
 enum { LIVE_MAX = WORKERS * (OWN + 1) + SHARED };

@@ -24,9 +24,9 @@
 #include "profiler/analyze/blocks/function_costs.h"
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/analyze/blocks/site_sums.h"
-#include "profiler/format/access.h"
 #include "profiler/format/nprof_policy.h"
-#include "profiler/format/reader_python.h"
+#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader_python.h"
 
 /* ---- what depends on the machine ---- */
 

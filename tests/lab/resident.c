@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 #define PROFILE   "/tmp/resident.nprof"
 #define BYTES     ((size_t)24 << 20)

@@ -11,7 +11,7 @@ for mode in sites sample; do
         fail "dump_views.c fails in mode $mode"
 done
 
-/usr/bin/python3 - "$dump" "$work" "$test_source/../../profiler/dump/views/finding_words.c" <<'END' || fail "a warning does not come where its threshold is"
+/usr/bin/python3 - "$dump" "$work" "$test_source/../../profiler/dump/views/summary/finding_words.c" <<'END' || fail "a warning does not come where its threshold is"
 import json, re, struct, subprocess, sys, zlib
 dump, work, source = sys.argv[1:]
 MIB = 1 << 20

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "profiler/format/access.h"
+#include "profiler/format/reader/access.h"
 #include "tests/unit/nprof_make.h"
 
 TestSuite(access_format, .timeout = 60);

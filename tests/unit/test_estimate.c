@@ -9,7 +9,7 @@
 
 #include "pagemap/span.h"
 #include "profiler/analyze/accesses/estimate.h"
-#include "profiler/record/sources/access_watch_draw.h"
+#include "profiler/record/sources/watch/access_watch_draw.h"
 #include "tests/unit/access_judge.h"
 #include "tests/unit/own_memory.h"
 

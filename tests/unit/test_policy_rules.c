@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/policy/rules.h"
+#include "alloc/policy/rules/rules.h"
 
 #define HEAD "numalloc policy 1\nprogram any\n"
 

@@ -18,7 +18,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/track/hooks.h"
 #include "profiler/analyze/blocks/site_sums.h"
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 #include "profiler/record/state/record.h"
 
 _Atomic(uint8_t) na_profile_epoch = 1;

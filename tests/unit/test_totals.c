@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "profiler/format/access.h"
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/access.h"
+#include "profiler/format/reader/reader.h"
 #include "tests/unit/nprof_make.h"
 
 TestSuite(totals, .timeout = 60);

@@ -13,7 +13,7 @@
 #include "alloc/sys/os.h"
 #include "alloc/track/hooks.h"
 #include "profiler/analyze/blocks/replay.h"
-#include "profiler/format/reader_priv.h"
+#include "profiler/format/reader/reader_priv.h"
 #include "profiler/format/trace_code.h"
 #include "profiler/record/state/record.h"
 

@@ -8,8 +8,8 @@
 
 #include "pagemap/span.h"
 #include "profiler/format/nprof.h"
-#include "profiler/record/sources/access_watch_draw.h"
-#include "profiler/record/sources/access_watch_sites.h"
+#include "profiler/record/sources/watch/access_watch_draw.h"
+#include "profiler/record/sources/watch/access_watch_sites.h"
 #include "tests/unit/own_memory.h"
 
 TestSuite(watch_draw, .timeout = 60);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "profiler/record/sources/access_watch_late.h"
+#include "profiler/record/sources/watch/access_watch_late.h"
 
 TestSuite(watch_late, .timeout = 60);
 

@@ -2,8 +2,8 @@
  * knows whose they are; and where the operands of instructions lie. */
 #include <criterion/criterion.h>
 
-#include "profiler/record/sources/access_watch_lines.h"
-#include "profiler/record/sources/access_watch_scout.h"
+#include "profiler/record/sources/watch/access_watch_lines.h"
+#include "profiler/record/sources/watch/access_watch_scout.h"
 
 TestSuite(watch_lines, .timeout = 60);
 

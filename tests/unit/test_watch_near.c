@@ -2,7 +2,7 @@
  * waits for that CPU: the cheaper way, whatever single measurements say. */
 #include <criterion/criterion.h>
 
-#include "profiler/record/sources/access_watch_near.h"
+#include "profiler/record/sources/watch/access_watch_near.h"
 
 TestSuite(watch_near, .timeout = 60);
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "profiler/format/nprof_access.h"
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 #define NA_FLOWS_NONE      UINT32_MAX /* no such thread, object or group */
 #define NA_FLOWS_PROCESSES 65535u

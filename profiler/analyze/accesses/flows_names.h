@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 typedef struct na_variables na_variables_t;
 

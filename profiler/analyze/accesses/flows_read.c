@@ -10,7 +10,7 @@
 #include "profiler/containers/array.h"
 #include "profiler/containers/index.h"
 #include "profiler/containers/path.h"
-#include "profiler/format/access.h"
+#include "profiler/format/reader/access.h"
 
 /* ---- tables of keys ---- */
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 /* Lifetimes of the blocks of one site that were freed; buckets as in na_nprof_lives_t, not scaled
  * (in mode sample: of samples). Blocks that still live are censored: their number is the site's

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 typedef struct na_global_module {
     const char *path; /* belongs to the reader */

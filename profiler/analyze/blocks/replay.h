@@ -7,7 +7,7 @@
 #ifndef NUMALLOC_PROFILER_ANALYZE_BLOCKS_REPLAY_H
 #define NUMALLOC_PROFILER_ANALYZE_BLOCKS_REPLAY_H
 
-#include "profiler/format/events.h"
+#include "profiler/format/reader/events.h"
 
 typedef struct na_live {
     uint64_t address; /* never 0 */

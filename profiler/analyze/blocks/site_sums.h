@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "profiler/analyze/blocks/metrics.h"
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 /* What is known of a site, a function, a module or the whole. Units as in na_nprof_cell_t; counts
  * marked "scaled" there are scaled here. How each figure is reduced, over threads, and where sites

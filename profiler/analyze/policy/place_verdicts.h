@@ -4,7 +4,7 @@
 #ifndef NUMALLOC_PROFILER_ANALYZE_POLICY_PLACE_VERDICTS_H
 #define NUMALLOC_PROFILER_ANALYZE_POLICY_PLACE_VERDICTS_H
 
-#include "alloc/policy/rules.h"
+#include "alloc/policy/rules/rules.h"
 #include "profiler/analyze/accesses/verdict.h"
 
 typedef struct na_place {

@@ -6,7 +6,7 @@
 
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/access.h"
+#include "profiler/format/reader/access.h"
 
 /* Factors beyond this are nothing that an option brings. */
 #define MOST_OFTEN   4.0

@@ -13,7 +13,7 @@
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/access.h"
+#include "profiler/format/reader/access.h"
 
 static na_status_t say_none(const na_access_view_t *view) {
     const char *path = view->in[0].path;

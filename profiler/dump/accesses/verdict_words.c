@@ -6,7 +6,7 @@
 
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/access.h"
+#include "profiler/format/reader/access.h"
 
 /* Blocks up to this size share their pages with others: numalloc_migrate leaves them where they are
  * (alloc/central/sizeclass.h). */

@@ -9,7 +9,7 @@
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/access.h"
+#include "profiler/format/reader/access.h"
 
 #define STEPS    64u
 #define ROWS     24u    /* threads that are drawn, those with most accesses */

@@ -16,11 +16,11 @@
 #include "profiler/dump/fleet/growth.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/profile/suppress.h"
+#include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/labels.h"
 #include "profiler/dump/runs/limits.h"
 #include "profiler/dump/runs/merge.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/dump/views/views.h"
 
 #define MS_PER_HOUR 3.6e6
 

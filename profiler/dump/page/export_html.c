@@ -9,7 +9,7 @@
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
-#include "profiler/dump/views/error_groups.h"
+#include "profiler/dump/views/errors/error_groups.h"
 
 bool na_webpage_write(na_view_input_t *in, const na_webpage_beside_t *beside, unsigned shift,
                       FILE *to) {

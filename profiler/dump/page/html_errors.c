@@ -7,7 +7,7 @@
 
 #include "profiler/containers/path.h"
 #include "profiler/dump/page/html.h"
-#include "profiler/dump/views/error_groups.h"
+#include "profiler/dump/views/errors/error_groups.h"
 
 enum { MOST_ERRORS = 500, PLACE = 320 };
 

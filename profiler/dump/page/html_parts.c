@@ -9,7 +9,7 @@
 #include "profiler/dump/page/html.h"
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/dump/views/views.h"
+#include "profiler/dump/views/summary/summary.h"
 
 /* ---- the run ---- */
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc/policy/rules.h"
+#include "alloc/policy/rules/rules.h"
 #include "profiler/containers/array.h"
 #include "profiler/dump/profile/live_profile.h"
 

@@ -15,7 +15,7 @@
 #include "profiler/containers/index.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/command_line.h"
-#include "profiler/format/reader.h"
+#include "profiler/format/reader/reader.h"
 
 /* Bytes of a set, at most; what does not fit is left out. */
 #define NA_LABELS 2048u

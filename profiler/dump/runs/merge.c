@@ -13,7 +13,7 @@
 #include "profiler/dump/symbols/symbols.h"
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/reader_python.h"
+#include "profiler/format/reader/reader_python.h"
 
 #define MOST_THREADS 64
 #define OFFSET_MOST  (UINT64_C(1) << NA_MERGE_SHIFT)

@@ -9,7 +9,7 @@
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/dump/views/views.h"
+#include "profiler/dump/views/summary/summary.h"
 
 enum {
     FUNCTIONS = 4, /* lines of each kind */

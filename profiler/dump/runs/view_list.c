@@ -9,7 +9,7 @@
 #include "profiler/dump/runs/runs.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/dump/views/views.h"
+#include "profiler/dump/views/summary/summary.h"
 
 /* A profile with less than this part of the largest peak, and of the largest sum allocated, is of
  * no weight. */

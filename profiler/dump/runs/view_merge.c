@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "profiler/dump/profile/view.h"
 #include "profiler/dump/runs/jobs.h"
 #include "profiler/dump/runs/merge.h"
-#include "profiler/dump/views/views.h"
 
 static bool add_file(void *arg, const na_merge_file_t *file) {
     return na_merge_add(arg, file);

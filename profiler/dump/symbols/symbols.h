@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "profiler/format/reader.h"
-#include "profiler/format/reader_python.h"
+#include "profiler/format/reader/reader.h"
+#include "profiler/format/reader/reader_python.h"
 
 /* Strings belong to the symbols object. */
 typedef struct na_symbol_frame {

@@ -8,7 +8,7 @@
 #include "profiler/analyze/blocks/replay.h"
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
-#include "profiler/format/events.h"
+#include "profiler/format/reader/events.h"
 
 enum { EVENT, US, THREAD, KIND, ADDRESS, SIZE, USABLE, STACK, ALIGNMENT, MOVED_TO, BEFORE };
 static const na_column_t events_columns[] = {

@@ -7,8 +7,8 @@
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/access.h"
 #include "profiler/format/nprof_policy.h"
+#include "profiler/format/reader/access.h"
 
 /* Of one heap, or its control: accesses by weight, in the unit of one source. */
 typedef struct accesses {

@@ -8,7 +8,7 @@
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/table.h"
 #include "profiler/dump/ui/text.h"
-#include "profiler/format/access.h"
+#include "profiler/format/reader/access.h"
 
 static void put_modules(const na_view_input_t *in) {
     na_module_table_t modules = na_reader_modules(in->reader);

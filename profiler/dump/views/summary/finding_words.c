@@ -1,0 +1,358 @@
+/* finding_words.c - findings (analyze/blocks/findings.h) in words, each with the place where most
+ * of it comes from, and the most valuable first. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/dump/ui/text.h"
+#include "profiler/dump/views/summary/summary.h"
+
+static const struct {
+    const char *key;
+    const char *of;     /* a place has so many per cent of ...; NULL: no share is told */
+    const char *change; /* what to do, in a clause */
+    const char *reason, *remedy;
+} words[NA_FINDING_KINDS] = {
+    [NA_FINDING_OTHER_MALLOC] =
+        {"other-malloc", NULL, "put libnumalloc.so before it in LD_PRELOAD",
+         "numalloc saw none of its blocks",
+         "put libnumalloc.so before it in LD_PRELOAD, or build the program without its allocator"},
+    [NA_FINDING_LOST_EVENTS] =
+        {"lost-events", NULL, "make room for the profile and run again", "the figures lack them",
+         "make room for the profile (NUMALLOC_PROFILE_FILE on another disk) and run again"},
+    [NA_FINDING_TRUNCATED_STACKS] =
+        {"truncated-stacks", NULL, "build with -fasynchronous-unwind-tables",
+         "their bytes are counted, but not below the functions that asked for them",
+         "build with unwind tables (-fasynchronous-unwind-tables) or frame pointers; generated "
+         "code cannot be followed"},
+    [NA_FINDING_FEW_SAMPLES] =
+        {"few-samples", NULL, "take a smaller NUMALLOC_SAMPLE_INTERVAL, or mode sites",
+         "fewer than 400 samples: even the totals are known to no better than 10 %",
+         "take a smaller NUMALLOC_SAMPLE_INTERVAL, or mode sites"},
+    [NA_FINDING_NOT_FREED] =
+        {"not-freed", "what was not freed", "free it, unless it is meant to stay",
+         "a leak looks like this; so does a cache that is never emptied",
+         "see numalloc-dump leaks; free it, or suppress what is meant to stay"},
+    [NA_FINDING_ALLOCATION_RATE] =
+        {"allocation-rate", "the allocations", "allocate less often (reuse blocks, reserve room)",
+         "allocating takes time of its own, and cools the caches",
+         "keep blocks for reuse, reserve containers, move allocations out of inner loops"},
+    [NA_FINDING_TEMPORARIES] =
+        {"temporaries", "the temporary blocks", "use the stack, or a buffer that is kept",
+         "such a block does what a local variable or a kept buffer would do for nothing",
+         "use the stack, or a buffer that is kept between calls"},
+    [NA_FINDING_TINY_BLOCKS] =
+        {"tiny-blocks", "the blocks", "put them into an array, or by value into their owners",
+         "bookkeeping, pointers and cache misses outweigh what such blocks hold",
+         "store objects in arrays or pools; put members by value instead of by pointer"},
+    [NA_FINDING_ROUNDING] =
+        {"rounding", "what rounding adds", "ask for sizes that blocks come in",
+         "memory is handed out that nobody asked for",
+         "ask for sizes just at, not just above, the sizes that blocks come in"},
+    [NA_FINDING_RESIDENT] =
+        {"resident", NULL, "look for an earlier peak, stacks and mappings",
+         "memory that was freed is kept by the allocator, lies between live blocks, or belongs to "
+         "code, stacks and mappings of the program itself",
+         "look at the timeline for an earlier peak; lower NUMALLOC_PURGE_DELAY; look at stacks "
+         "and mmap"},
+    [NA_FINDING_FRAGMENTATION] =
+        {"fragmentation", NULL, "allocate what lives long apart from what does not",
+         "a span of many blocks is kept as a whole while one of them lives",
+         "allocate what lives long before or apart from what does not (an arena of its own, one "
+         "array), or copy it together when the rest is freed; see numalloc-dump allocator "
+         "--retention"},
+    [NA_FINDING_CROSS_THREAD] =
+        {"cross-thread", "those frees", "free where it was allocated, or hand over in batches",
+         "a block that goes back to another thread costs more and leaves its cache",
+         "free where it was allocated, or hand blocks over in batches"},
+    [NA_FINDING_CROSS_NODE] =
+        {"cross-node", "those frees", "keep producer and consumer on one node",
+         "such blocks lived on one node and were used on another: remote memory is slower",
+         "keep producer and consumer on one node; bind threads (numactl, OMP_PROC_BIND)"},
+    [NA_FINDING_REALLOCS] = {"reallocs", "what realloc moved",
+                             "ask for the final size, or double it at each step",
+                             "growing step by step copies what is there",
+                             "ask for the final size, or double it at each step"},
+    [NA_FINDING_GROWTH] = {"growth", "what was copied to grow", "reserve the final size",
+                           "a container that grows allocates, copies and frees at each step",
+                           "reserve its final size"},
+    [NA_FINDING_THREADS] = {"threads", NULL, "use a pool of threads",
+                            "each thread that allocates has caches and a stack of its own",
+                            "use a pool of threads"},
+};
+
+static void tell_evidence(const na_view_input_t *in, const na_found_t *f, char *out, size_t size) {
+    char a[NA_TEXT], b[NA_TEXT];
+    const double *x = f->figure;
+    switch (f->kind) {
+    case NA_FINDING_OTHER_MALLOC:
+        snprintf(out, size, "malloc was that of %.220s, not numalloc's",
+                 na_reader_header(in->reader)->other_malloc);
+        return;
+    case NA_FINDING_LOST_EVENTS:
+        snprintf(out, size, "%s events found no counter%s", na_text_count(a, x[0]),
+                 na_reader_header(in->reader)->disk_full != 0
+                     ? ": the profile could not grow (disk full, quota or limit)"
+                     : "");
+        return;
+    case NA_FINDING_TRUNCATED_STACKS:
+        snprintf(out, size, "%.1f %% of the allocations have a stack without its outer frames",
+                 100 * x[0]);
+        return;
+    case NA_FINDING_FEW_SAMPLES:
+        snprintf(out, size, "%s sample%s in all", na_text_count(a, x[0]),
+                 x[0] >= 1 && x[0] < 2 ? "" : "s");
+        return;
+    case NA_FINDING_NOT_FREED:
+        snprintf(out, size, "%s were not freed at the end, %.0f %% of the peak",
+                 na_text_bytes(a, x[0]), 100 * x[1]);
+        return;
+    case NA_FINDING_ALLOCATION_RATE:
+        snprintf(out, size, "%s allocations, %s a second", na_text_count(a, x[0]),
+                 na_text_count(b, x[1]));
+        return;
+    case NA_FINDING_TEMPORARIES:
+        snprintf(out, size, "%.0f %% of the blocks were freed before their thread allocated again",
+                 100 * x[0]);
+        return;
+    case NA_FINDING_TINY_BLOCKS:
+        snprintf(out, size, "%s blocks of %.0f bytes on average lived at the peak",
+                 na_text_count(a, x[0]), x[1]);
+        return;
+    case NA_FINDING_ROUNDING:
+        snprintf(out, size, "rounding up to block sizes adds %.0f %%", 100 * x[0]);
+        return;
+    case NA_FINDING_RESIDENT:
+        snprintf(out, size, "%s were resident near the peak of %s requested",
+                 na_text_bytes(a, x[0]), na_text_bytes(b, x[1]));
+        return;
+    case NA_FINDING_FRAGMENTATION:
+        snprintf(out, size,
+                 "%s lay between live blocks at the end, which took %s: spans that few blocks "
+                 "keep",
+                 na_text_bytes(a, x[0]), na_text_bytes(b, x[1]));
+        return;
+    case NA_FINDING_CROSS_THREAD:
+        snprintf(out, size, "%.0f %% of the frees are by another thread than allocated",
+                 100 * x[0]);
+        return;
+    case NA_FINDING_CROSS_NODE:
+        snprintf(out, size, "%.0f %% of the frees are on another node than allocated", 100 * x[0]);
+        return;
+    case NA_FINDING_REALLOCS:
+        snprintf(out, size, "realloc moved %s, %.0f %% of all that was allocated",
+                 na_text_bytes(a, x[0]), 100 * x[1]);
+        return;
+    case NA_FINDING_GROWTH:
+        snprintf(out, size, "blocks of %s were replaced by larger ones, %.0f %% of all",
+                 na_text_bytes(a, x[0]), 100 * x[1]);
+        return;
+    case NA_FINDING_THREADS:
+        snprintf(out, size, "%s threads at one time", na_text_count(a, x[0]));
+        return;
+    case NA_FINDING_KINDS:
+        break;
+    }
+    out[0] = 0;
+}
+
+/* ---- the place ---- */
+
+/* What a site is called: its responsible frame; one without a name by the nearest caller that has
+ * one. */
+static bool name_site(const na_view_input_t *in, uint32_t site, char *out, size_t size) {
+    const na_symbol_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
+    char label[NA_LABEL];
+    if (frame == NULL) return false;
+    na_view_frame_label(frame, label);
+    if (!frame->named) {
+        na_stack_t stack = {0};
+        uint32_t i = 0;
+        if (!na_view_stack(in, site, &stack)) stack.count = 0;
+        while (i < stack.count && stack.items[i] != frame)
+            i++;
+        while (i < stack.count && (!stack.items[i]->named || stack.items[i]->runtime))
+            i++;
+        if (i < stack.count) {
+            char caller[NA_LABEL];
+            na_view_frame_label(stack.items[i], caller);
+            snprintf(label, sizeof label, "code without symbols below %.700s", caller);
+        }
+        free(stack.items);
+    }
+    snprintf(out, size, "%s", label);
+    return true;
+}
+
+/* Sites whose stacks are looked at for a place; a hostile file may have many that are deep, each
+ * with a little more of it than the one before. */
+#define MOST_LOOKS 4096u
+
+/* The function that has most of it, and of its sites the first; `share`: the function's. */
+static bool find_place(const na_view_input_t *in, const na_found_t *f, na_finding_t *finding,
+                       char *place, size_t size) {
+    double all = na_finding_part(f->kind, &in->sites.total), most = 0;
+    const na_function_row_t *by = NULL;
+    for (size_t i = 0; i < in->functions.count; i++) {
+        const na_function_row_t *row = &in->functions.items[i];
+        double part = row->sites == 0 ? 0 : na_finding_part(f->kind, &row->self);
+        if (part <= most) continue;
+        most = part;
+        by = row;
+    }
+    if (by == NULL || !(all > 0)) return false;
+    finding->share = most < all ? most / all : 1;
+    most = 0;
+    uint32_t looks = 0;
+    for (size_t i = 0; i < in->sites.count && looks < MOST_LOOKS; i++) {
+        const na_site_t *site = &in->sites.items[i];
+        double part = na_finding_part(f->kind, &site->sum);
+        if (part <= most) continue;
+        looks++;
+        const na_symbol_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
+        if (frame == NULL || frame->id != by->id) continue;
+        most = part;
+        finding->site = site->site;
+    }
+    return most > 0 && name_site(in, finding->site, place, size);
+}
+
+/* The sites whose blocks keep most, the first ones. */
+typedef struct keepers {
+    na_nprof_span_site_t most[3];
+} keepers_t;
+
+static void add_keeper(void *arg, const na_nprof_span_site_t *s) {
+    keepers_t *keepers = arg;
+    na_nprof_span_site_t site = *s;
+    for (size_t i = 0; i < 3; i++) {
+        if (site.sparse_kept <= keepers->most[i].sparse_kept) continue;
+        na_nprof_span_site_t less = keepers->most[i];
+        keepers->most[i] = site;
+        site = less;
+    }
+}
+
+static bool find_keepers(const na_view_input_t *in, na_finding_t *finding, char *place,
+                         size_t size) {
+    keepers_t keepers = {0};
+    na_reader_span_sites(in->reader, add_keeper, &keepers);
+    size_t used = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const na_nprof_span_site_t *s = &keepers.most[i];
+        char label[NA_LABEL], a[NA_TEXT], b[NA_TEXT];
+        if (s->sparse_kept == 0 || !name_site(in, s->site, label, sizeof label)) break;
+        if (used == 0) finding->site = s->site;
+        int length =
+            snprintf(place + used, size - used, "%s%s  %s by %s block%s", used == 0 ? "" : "; ",
+                     label, na_text_bytes(a, (double)s->sparse_kept),
+                     na_text_count(b, (double)s->sparse_blocks), s->sparse_blocks == 1 ? "" : "s");
+        if (length < 0 || (size_t)length >= size - used) break;
+        used += (size_t)length;
+    }
+    return used != 0;
+}
+
+/* ---- all of them ---- */
+
+typedef struct texts {
+    char evidence[256], place[4 * NA_LABEL], saves[96], line[5 * NA_LABEL];
+    na_finding_t finding;
+    double rank;
+} texts_t;
+
+static void tell_saving(texts_t *t, const na_found_t *f) {
+    char a[NA_TEXT];
+    na_finding_t *finding = &t->finding;
+    finding->unit = f->unit;
+    if (f->unit == NA_SAVING_UNKNOWN) return;
+    double share = finding->share > 0 ? finding->share : 1;
+    finding->saved = f->saves * share;
+    finding->worth = f->worth * share;
+    const char *how = f->at_most ? "at most" : "about";
+    if (f->unit == NA_SAVING_BYTES)
+        snprintf(t->saves, sizeof t->saves, "%s %s, %.0f %% of the peak", how,
+                 na_text_bytes(a, finding->saved), 100 * finding->worth);
+    else
+        snprintf(t->saves, sizeof t->saves, "%s %s, %.0f %% of the run", how,
+                 na_text_ms(a, (uint64_t)(finding->saved + 0.5)), 100 * finding->worth);
+    finding->saves = t->saves;
+}
+
+/* Where, its share, what to do, what that saves. */
+static void tell_line(texts_t *t, const na_found_t *f, const char *change) {
+    na_finding_t *finding = &t->finding;
+    size_t room = sizeof t->line;
+    t->line[0] = 0;
+    na_text_append(t->line, room, "%s",
+                   finding->place != NULL ? finding->place : finding->evidence);
+    if (finding->place != NULL && words[f->kind].of != NULL)
+        na_text_append(t->line, room, " has %.0f %% of %s", 100 * finding->share,
+                       words[f->kind].of);
+    na_text_append(t->line, room, ": %s", change);
+    if (finding->saves != NULL) na_text_append(t->line, room, "; saves %s", finding->saves);
+    finding->line = t->line;
+}
+
+static void tell(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
+    na_finding_t *finding = &t->finding;
+    const na_nprof_header_t *h = na_reader_header(in->reader);
+    /* Nothing can be preloaded before what the program itself defines. */
+    const char *without =
+        f->kind == NA_FINDING_OTHER_MALLOC && strcmp(h->other_malloc, h->program) == 0
+            ? "build the program without its allocator"
+            : NULL;
+    *finding = (na_finding_t){
+        .key = words[f->kind].key,
+        .value = f->value,
+        .threshold = f->threshold,
+        .evidence = t->evidence,
+        .reason = words[f->kind].reason,
+        .remedy = without != NULL ? without : words[f->kind].remedy,
+        .of_profile = na_finding_of_profile(f->kind),
+    };
+    tell_evidence(in, f, t->evidence, sizeof t->evidence);
+    bool placed = f->kind == NA_FINDING_FRAGMENTATION
+                      ? find_keepers(in, finding, t->place, sizeof t->place)
+                      : na_finding_has_place(f->kind) &&
+                            find_place(in, f, finding, t->place, sizeof t->place);
+    if (placed) finding->place = t->place;
+    tell_saving(t, f);
+    tell_line(t, f, without != NULL ? without : words[f->kind].change);
+    /* What may be needed counts a quarter. */
+    t->rank = finding->of_profile ? 2 : f->at_most ? finding->worth / 4 : finding->worth;
+}
+
+/* The most valuable first, equal ones as they are in the table. */
+static void put_in_order(texts_t **texts, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        texts_t *t = texts[i];
+        size_t at = i;
+        for (; at > 0 && texts[at - 1]->rank < t->rank; at--)
+            texts[at] = texts[at - 1];
+        texts[at] = t;
+    }
+}
+
+size_t na_warnings_each(const na_view_input_t *in,
+                        void (*visit)(void *arg, const na_finding_t *finding), void *arg) {
+    na_found_t found[NA_FINDING_KINDS];
+    texts_t *order[NA_FINDING_KINDS];
+    size_t count = na_findings(in->reader, &in->sites, found);
+    texts_t *texts = calloc(count + 1, sizeof *texts);
+    if (texts == NULL) return 0;
+    for (size_t i = 0; i < count; i++) {
+        order[i] = &texts[i];
+        tell(in, &found[i], &texts[i]);
+    }
+    put_in_order(order, count);
+    for (size_t i = 0; i < count; i++)
+        visit(arg, &order[i]->finding);
+    free(texts);
+    return count;
+}
+
+size_t na_warnings_count(const na_view_input_t *in) {
+    na_found_t found[NA_FINDING_KINDS];
+    return na_findings(in->reader, &in->sites, found);
+}

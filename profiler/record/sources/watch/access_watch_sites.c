@@ -1,0 +1,91 @@
+/* access_watch_sites.c - see access_watch_sites.h.
+ *
+ * Each walk over the spans keeps of every site one block that lives then, all alike (a reservoir of
+ * one). The blocks are a part of the past for the draws that follow: which words they have, and so
+ * with what probability each is drawn, is known exactly, whatever became of them since. Sites that
+ * find no place, and blocks that came since, are drawn as all memory is.
+ *
+ * A walk looks at MOST records or so: where there are more, at those of every second span, every
+ * fourth, and so on, each walk at others. */
+#include "profiler/record/sources/watch/access_watch_sites.h"
+
+#include "profiler/record/access/access_priv.h"
+
+#define MOST (1u << 18)
+
+static struct {
+    na_site_block_t block[NA_SITE_BLOCKS];
+    uint16_t place[NA_SITE_BLOCKS]; /* of those that there are */
+    uint32_t count;
+    uint64_t met; /* records, of all spans of this walk */
+    uint32_t stride, turn;
+} s;
+
+void na_site_blocks_begin(void) {
+    for (uint32_t i = 0; i < s.count; i++)
+        s.block[s.place[i]].site = NA_NPROF_NO_STACK;
+    s.count = 0;
+    if (s.stride == 0) s.stride = 1;
+    s.turn++; /* of stride: these spans, this time */
+    s.met = 0;
+}
+
+static na_site_block_t *block_of(uint32_t site) {
+    uint32_t at = site * UINT32_C(2654435769) >> 22;
+    _Static_assert(NA_SITE_BLOCKS == 1u << 10, "the upper 10 bits");
+    while (s.block[at].site != site && s.block[at].site != NA_NPROF_NO_STACK)
+        at = (at + 1) % NA_SITE_BLOCKS;
+    if (s.block[at].site == site) return &s.block[at];
+    if (s.count >= NA_SITE_BLOCKS / 4 * 3) return NULL;
+    s.place[s.count++] = (uint16_t)at;
+    s.block[at] = (na_site_block_t){.site = site};
+    return &s.block[at];
+}
+
+/* Other threads may change the records meanwhile: what is read once is what holds. */
+NA_RACY static uint32_t site_of(const na_record_t *r) {
+    if (*(const volatile uint8_t *)&r->epoch != na_profile_epoch) return NA_NPROF_NO_STACK;
+    return *(const volatile uint32_t *)&r->site;
+}
+
+void na_site_blocks_meet(const na_site_block_t *like, const na_record_t *records, uint32_t count,
+                         uint64_t (*random)(void)) {
+    s.met += count;
+    if (s.turn++ % s.stride != 0) return;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t site = site_of(&records[i]);
+        na_site_block_t *block = site != NA_NPROF_NO_STACK ? block_of(site) : NULL;
+        if (block == NULL) continue;
+        uint32_t seen = block->seen + 1;
+        block->seen = seen;
+        if (seen > 1 && (uint64_t)((unsigned __int128)random() * seen >> 64) != 0) continue;
+        *block = *like;
+        block->site = site;
+        block->seen = seen;
+        block->address += (uintptr_t)i * like->words * sizeof(uint64_t);
+    }
+}
+
+void na_site_blocks_end(void) {
+    s.stride = 1;
+    while (s.met / s.stride > MOST)
+        s.stride *= 2;
+}
+
+uint32_t na_site_blocks(void) {
+    return s.count;
+}
+
+const na_site_block_t *na_site_block(uint32_t i, uint32_t *place) {
+    *place = s.place[i];
+    return &s.block[*place];
+}
+
+const na_site_block_t *na_site_block_at(uintptr_t address, uint32_t *place) {
+    for (uint32_t i = 0; i < s.count; i++) {
+        const na_site_block_t *block = na_site_block(i, place);
+        if (address >= block->address && address - block->address < block->words * sizeof(uint64_t))
+            return block;
+    }
+    return NULL;
+}
