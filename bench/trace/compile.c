@@ -12,6 +12,8 @@
 #include "bench/limits.h"
 #include "bench/replay.h"
 #include "bench/replay_shape.h"
+#include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/format/reader/events.h"
 
 #include <errno.h>
@@ -33,7 +35,7 @@
 
 /* A block that lives. */
 typedef struct block {
-    uint64_t address; /* 0: a free place of the table */
+    uint64_t address; /* 0: a free place; its `slot` is the next one's number + 1 */
     uint64_t size;
     uint64_t unit;  /* of its maker's, which names its slot */
     uint32_t maker; /* thread of the program */
@@ -59,8 +61,10 @@ typedef struct compiler {
     uint32_t *number_of; /* [THREADS_MAX]: program's thread + 1 of a trace's; 0: not seen yet */
     uint32_t *in_window;
     uint64_t window_room;
-    block_t *block; /* open addressing, linear; a power of two of places, at most half full */
-    uint64_t mask, blocks, odd;
+    block_t *block; /* live ones and free places */
+    uint32_t places, block_room, free_place;
+    na_index_t index; /* of live ones, by address */
+    uint64_t odd;
     uint64_t live_bytes;
     uint64_t calls;
     uint64_t made; /* bytes of all arrays, checked against `most` */
@@ -82,74 +86,64 @@ _Noreturn __attribute__((format(printf, 2, 3))) static void refuse(const compile
     exit(NA_REPLAY_REFUSED);
 }
 
-/* Room for one more item. */
-static void *grown(compiler_t *c, void *items, uint64_t count, uint64_t *room, size_t each) {
-    if (count < *room) return items;
-    uint64_t more = *room == 0 ? 16 : 2 * *room;
-    c->made += (more - *room) * each;
+/* Counts what an array or table grows by. */
+static void count_made(compiler_t *c, uint64_t bytes) {
+    c->made += bytes;
     if (c->made > c->most)
         refuse(c, "needs more than the %llu MiB of memory that are free",
                (unsigned long long)(c->most >> 20));
-    void *made = reallocarray(items, more, each);
-    if (made == NULL) refuse(c, "needs more memory than there is");
-    memset((char *)made + *room * each, 0, (more - *room) * each);
-    *room = more;
-    return made;
 }
+
+static void *resized(compiler_t *c, void *items, uint64_t room, uint64_t more, size_t each) {
+    count_made(c, (more - room) * each);
+    return reallocarray(items, more, each);
+}
+
+/* Room for one item more than `count`. */
+#define RESERVE(c, items, room, count)                                                             \
+    do {                                                                                           \
+        if (!NA_ARRAY_RESERVE_FROM((items), (room), (count) + 1,                                   \
+                                   resized((c), (items), (room), na_more, sizeof *(items))))       \
+            refuse((c), "needs more memory than there is");                                        \
+    } while (0)
 
 /* ---- Blocks by address ------------------------------------------------------------------------
  */
 
-static uint64_t home_of(const compiler_t *c, uint64_t address) {
-    return (address >> 4) * c->odd >> 20 & c->mask;
+/* No file can know which addresses collide. */
+static uint64_t hash_of_address(const compiler_t *c, uint64_t address) {
+    return (address >> 4) * c->odd;
 }
 
-/* The place of the block, or the free one where it belongs. */
-static block_t *place_of(const compiler_t *c, uint64_t address) {
-    uint64_t at = home_of(c, address);
-    while (c->block[at].address != 0 && c->block[at].address != address)
-        at = (at + 1) & c->mask;
-    return &c->block[at];
-}
-
-static void grow_blocks(compiler_t *c) {
-    block_t *old = c->block;
-    uint64_t places = old == NULL ? 0 : c->mask + 1, more = places == 0 ? 4096 : 2 * places;
-    c->made += (more - places) * sizeof *c->block;
-    if (c->made > c->most) refuse(c, "has more live blocks than there is memory for");
-    c->block = calloc(more, sizeof *c->block);
-    if (c->block == NULL) refuse(c, "needs more memory than there is");
-    c->mask = more - 1;
-    for (uint64_t i = 0; i < places; i++)
-        if (old[i].address != 0) *place_of(c, old[i].address) = old[i];
-    free(old);
-}
-
+/* None begins at its address. */
 static void insert_block(compiler_t *c, const block_t *block) {
-    if (2 * (c->blocks + 1) > c->mask + 1) grow_blocks(c);
-    *place_of(c, block->address) = *block;
-    c->blocks++;
+    uint32_t number = c->free_place != 0 ? c->free_place - 1 : c->places;
+    RESERVE(c, c->block, c->block_room, number);
+    uint32_t slots = na_index_wants(&c->index);
+    if (slots != 0) count_made(c, (slots - (uint64_t)c->index.room) * sizeof *c->index.slots);
+    if (!na_index_add(&c->index, hash_of_address(c, block->address), number))
+        refuse(c, "needs more memory than there is");
+    if (number == c->places)
+        c->places++;
+    else
+        c->free_place = c->block[number].slot;
+    c->block[number] = *block;
 }
 
 /* False: none begins at the address. */
 static bool remove_block(compiler_t *c, uint64_t address, block_t *out) {
     if (address == 0) return false;
-    block_t *found = place_of(c, address);
-    if (found->address == 0) return false;
-    *out = *found;
-    c->blocks--;
-    /* Those behind it that had to pass over its place move up. */
-    uint64_t hole = (uint64_t)(found - c->block), at = hole;
-    for (;;) {
-        at = (at + 1) & c->mask;
-        if (c->block[at].address == 0) break;
-        uint64_t home = home_of(c, c->block[at].address);
-        if (((at - home) & c->mask) < ((at - hole) & c->mask)) continue;
-        c->block[hole] = c->block[at];
-        hole = at;
+    na_probe_t probe = na_index_probe(&c->index, hash_of_address(c, address));
+    while (na_index_next(&c->index, &probe)) {
+        block_t *found = &c->block[probe.number];
+        if (found->address != address) continue;
+        *out = *found;
+        *found = (block_t){.slot = c->free_place};
+        c->free_place = probe.number + 1;
+        na_index_remove(&c->index, &probe);
+        return true;
     }
-    c->block[hole].address = 0;
-    return true;
+    return false;
 }
 
 /* ---- Operations -------------------------------------------------------------------------------
@@ -157,7 +151,7 @@ static bool remove_block(compiler_t *c, uint64_t address, block_t *out) {
 
 static void add_unit(compiler_t *c, uint32_t thread, uint32_t what, uint32_t size) {
     maker_t *maker = &c->maker[thread];
-    maker->unit = grown(c, maker->unit, maker->units, &maker->room, sizeof *maker->unit);
+    RESERVE(c, maker->unit, maker->room, maker->units);
     maker->unit[maker->units++] = (na_replay_unit_t){what, size};
 }
 
@@ -166,9 +160,12 @@ static void begin_call(compiler_t *c, uint32_t thread) {
     uint64_t window = c->calls++ / c->head.window;
     if (window >= NO_WINDOW) refuse(c, "has too many events; give a larger --window");
     if (c->maker[thread].window == window) return;
-    c->in_window = grown(c, c->in_window, window, &c->window_room, sizeof *c->in_window);
     c->maker[thread].window = (uint32_t)window;
-    c->head.windows = (uint32_t)window + 1;
+    if (window == c->head.windows) {
+        RESERVE(c, c->in_window, c->window_room, window);
+        c->in_window[window] = 0;
+        c->head.windows++;
+    }
     c->in_window[window]++;
     add_unit(c, thread, na_replay_what(NA_REPLAY_WINDOW, 0), (uint32_t)window);
 }
@@ -192,7 +189,7 @@ static uint32_t take_spare(compiler_t *c, uint32_t thread) {
 
 static void give_spare(compiler_t *c, uint32_t thread, uint32_t slot) {
     maker_t *maker = &c->maker[thread];
-    maker->spare = grown(c, maker->spare, maker->spares, &maker->spare_room, sizeof *maker->spare);
+    RESERVE(c, maker->spare, maker->spare_room, maker->spares);
     maker->spare[maker->spares++] = slot;
 }
 
@@ -213,7 +210,7 @@ static void count_live(compiler_t *c, uint64_t came, uint64_t went) {
     c->head.bytes += came;
     if (c->live_bytes <= c->head.peak_bytes) return;
     c->head.peak_bytes = c->live_bytes;
-    c->head.peak_blocks = c->blocks;
+    c->head.peak_blocks = c->index.count;
 }
 
 static void add_free(compiler_t *c, uint32_t thread, const block_t *block) {
@@ -275,7 +272,7 @@ static void add_realloc(compiler_t *c, uint32_t thread, const block_t *old, uint
 
 static uint32_t new_thread(compiler_t *c, uint32_t index) {
     uint32_t thread = c->head.threads;
-    c->maker = grown(c, c->maker, thread, &c->maker_room, sizeof *c->maker);
+    RESERVE(c, c->maker, c->maker_room, thread);
     c->maker[thread] = (maker_t){.window = NO_WINDOW};
     c->head.threads++;
     c->number_of[index] = thread + 1;
@@ -511,13 +508,12 @@ int main(int argc, char **argv) {
     c.odd |= 1;
     c.head = (na_replay_head_t){
         .magic = NA_REPLAY_MAGIC, .version = NA_REPLAY_VERSION, .window = (uint32_t)window};
-    grow_blocks(&c);
     if (na_shape_named(c.path))
         compile_shape(&c);
     else
         dropped = compile_trace(&c);
     c.head.left_bytes = c.live_bytes;
-    c.head.left_blocks = c.blocks;
+    c.head.left_blocks = c.index.count;
     settle_slots(&c);
     write_program(&c, (int)file);
     if (dropped != 0)

@@ -91,12 +91,95 @@ static uint64_t same(uint32_t i) {
     return 7;
 }
 
+/* Long runs, also around the table's end. */
+static uint64_t few(uint32_t i) {
+    return (uint32_t)(i % 7 * 100 - 1);
+}
+
 Test(index, finds_all) {
     fill_and_find(mixed, 100000);
 }
 
 Test(index, equal_hashes) {
     fill_and_find(same, 1000);
+}
+
+/* Half of the items are removed, and half of these come back; all others are found, and nothing
+ * else. */
+static void remove_and_find(uint64_t (*hash)(uint32_t), uint32_t count) {
+    na_index_t index = {0};
+    for (uint32_t i = 0; i < count; i++)
+        cr_assert(na_index_add(&index, hash(i), i));
+    uint32_t room = index.room;
+    for (uint32_t i = 0; i < count; i += 2) {
+        na_probe_t probe = na_index_probe(&index, hash(i));
+        while (na_index_next(&index, &probe))
+            if (probe.number == i) {
+                na_index_remove(&index, &probe);
+                break;
+            }
+    }
+    cr_expect_eq(index.count, count / 2);
+    for (uint32_t i = 0; i < count; i += 4)
+        cr_assert(na_index_add(&index, hash(i), i));
+    cr_expect_eq(index.room, room, "what was removed takes room");
+    for (uint32_t i = 0; i < count; i++) {
+        na_probe_t probe = na_index_probe(&index, hash(i));
+        uint32_t found = 0;
+        while (na_index_next(&index, &probe))
+            found += probe.number == i;
+        cr_assert_eq(found, i % 4 != 2, "%u is there %u times", i, found);
+    }
+    na_index_free(&index);
+}
+
+Test(index, removed_ones_leave_no_gap) {
+    remove_and_find(mixed, 100000);
+    remove_and_find(same, 1000);
+    remove_and_find(few, 2000);
+}
+
+Test(index, all_go_and_come_back) {
+    na_index_t index = {0};
+    for (unsigned round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < 256; i++)
+            cr_assert(na_index_add(&index, few(i), i));
+        cr_expect_eq(index.room, 512);
+        for (uint32_t i = 0; i < 256; i++) {
+            na_probe_t probe = na_index_probe(&index, few(i));
+            while (na_index_next(&index, &probe) && probe.number != i) {
+            }
+            cr_assert_eq(probe.number, i);
+            na_index_remove(&index, &probe);
+        }
+        cr_expect_eq(index.count, 0);
+        for (uint32_t at = 0; at < index.room; at++)
+            cr_assert_eq(index.slots[at].next, 0);
+    }
+    na_index_free(&index);
+}
+
+Test(index, a_table_from_elsewhere) {
+    static na_index_slot_t tables[3][2048];
+    na_index_t index = {0};
+    for (uint32_t i = 0, table = 0; i < 1000; i++) {
+        uint32_t room = na_index_wants(&index);
+        if (room != 0) {
+            na_index_slot_t *old = table == 0 ? NULL : tables[table - 1];
+            cr_assert(table < 3 && room <= 2048);
+            cr_expect_eq(na_index_move(&index, tables[table++], room), old);
+        }
+        na_index_add_here(&index, mixed(i), i);
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        na_probe_t probe = na_index_probe(&index, mixed(i));
+        while (na_index_next(&index, &probe) && probe.number != i) {
+        }
+        cr_assert_eq(probe.number, i);
+    }
+    index.room = UINT32_C(1) << 31;
+    index.count = index.room / 2;
+    cr_expect_eq(na_index_wants(&index), UINT32_MAX);
 }
 
 Test(index, texts_and_numbers_have_their_own_hashes) {

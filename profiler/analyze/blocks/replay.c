@@ -7,9 +7,9 @@
  * Blocks lie in a table of lines (of the cache), two to a line, found by address: in their home
  * line or, if that was full, in the next that was not. A line that was passed over says so
  * (PASSED): an event touches one line only, unless the block's own was ever full. A free closes the
- * gap behind it, so that the table never holds more than what lives; it is at most half full. Sites
- * lie in one array of two lines each, found by stack id in a table of their own; a block knows its
- * site.
+ * gap behind it, so that the table never holds more than what lives; it is at most half full. (The
+ * tools' index of numbers, containers/index.h, would be a second line for each event.) Sites lie in
+ * one array of two lines each, with an index by stack id; a block knows its site.
  *
  * A realloc is one block, as the program sees it: what it gave counts from the moment at which what
  * it took does no more. Of the two events of one that moved its block the first therefore waits in
@@ -27,6 +27,7 @@
 #include <sys/random.h>
 
 #include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 
 #define TOGETHER   16u /* events whose blocks are asked for at once, while as many are played */
 #define RING       (2 * TOGETHER)
@@ -88,9 +89,9 @@ struct na_replay {
     uint64_t mask, used; /* mask: places - 1, a power of two less one */
     uint64_t odd;        /* multiplier of the hashes: no file can know which addresses collide */
     site_t *sites;
-    rare_t *rare;         /* of each site */
-    uint64_t *site_slots; /* stack id << 32 | index + 1 in `sites`; 0: free; at most half full */
-    uint32_t site_count, site_room, slot_mask;
+    rare_t *rare;          /* of each site */
+    na_index_t site_index; /* by stack id; its slots are the budget's */
+    uint32_t site_count, site_room;
     thread_t *threads;
     uint32_t thread_room;
     uint32_t epoch; /* of the peak */
@@ -226,16 +227,13 @@ static na_live_t live_of(const na_replay_t *r, const block_t *b) {
 
 /* ---- sites ---- */
 
-static uint32_t slot_of_stack(const na_replay_t *r, uint32_t stack) {
-    uint32_t i = (uint32_t)(stack * r->odd >> 32) & r->slot_mask;
-    while (r->site_slots[i] != 0 && r->site_slots[i] >> 32 != stack)
-        i = (i + 1) & r->slot_mask;
-    return i;
+static uint64_t hash_of_stack(const na_replay_t *r, uint32_t stack) {
+    return stack * r->odd >> 32;
 }
 
-/* Bytes of tables for so many sites. */
+/* Bytes of both arrays for so many sites. */
 static uint64_t site_bytes(uint64_t room) {
-    return room * (sizeof(site_t) + sizeof(rare_t) + 2 * sizeof(uint64_t));
+    return room * (sizeof(site_t) + sizeof(rare_t));
 }
 
 static bool grow_sites(na_replay_t *r) {
@@ -244,39 +242,31 @@ static bool grow_sites(na_replay_t *r) {
     site_t *sites = aligned_alloc(64, room * sizeof *sites);
     rare_t *rare = reallocarray(r->rare, room, sizeof *rare);
     if (rare != NULL) r->rare = rare;
-    uint64_t *slots = calloc(room * UINT64_C(2), sizeof *slots);
-    if (sites == NULL || rare == NULL || slots == NULL) {
+    if (sites == NULL || rare == NULL) {
         free(sites);
-        free(slots);
         na_budget_give(r->budget, site_bytes(room));
         return false;
     }
     if (r->site_count != 0) memcpy(sites, r->sites, r->site_count * sizeof *sites);
     free(r->sites);
-    free(r->site_slots);
     na_budget_give(r->budget, site_bytes(r->site_room));
     r->sites = sites;
-    r->site_slots = slots;
     r->site_room = room;
-    r->slot_mask = room * 2 - 1;
-    for (uint32_t i = 0; i < r->site_count; i++)
-        slots[slot_of_stack(r, sites[i].stack)] = (uint64_t)sites[i].stack << 32 | (i + 1);
     return true;
 }
 
 /* The index of a stack's site; UINT32_MAX: out of memory. */
 static uint32_t site_of(na_replay_t *r, uint32_t stack) {
     if (stack == NA_NPROF_NO_STACK) stack = NA_NPROF_ROOT;
-    uint32_t slot = slot_of_stack(r, stack);
-    if (r->site_slots[slot] != 0) return (uint32_t)r->site_slots[slot] - 1;
-    if (r->site_count == r->site_room) {
-        if (!grow_sites(r)) return UINT32_MAX;
-        slot = slot_of_stack(r, stack);
-    }
+    uint64_t hash = hash_of_stack(r, stack);
+    na_probe_t probe = na_index_probe(&r->site_index, hash);
+    while (na_index_next(&r->site_index, &probe))
+        if (r->sites[probe.number].stack == stack) return probe.number;
+    if (r->site_count == r->site_room && !grow_sites(r)) return UINT32_MAX;
+    if (!na_budget_index_add(r->budget, &r->site_index, hash, r->site_count)) return UINT32_MAX;
     r->sites[r->site_count] = (site_t){
         .stack = stack, .size_min = UINT64_MAX, .lifetime_min = UINT64_MAX, .epoch = r->epoch};
     r->rare[r->site_count] = (rare_t){0};
-    r->site_slots[slot] = (uint64_t)stack << 32 | (r->site_count + 1);
     return r->site_count++;
 }
 
@@ -496,9 +486,10 @@ ASKS void ask_for(const na_replay_t *r, const na_event_t *event) {
 /* Its block's place is in a cache by now, its site may not be. */
 ASKS void ask_for_site(const na_replay_t *r, const na_event_t *event) {
     const site_t *s;
-    if (na_event_is_alloc(event)) {
-        uint64_t slot = r->site_slots[slot_of_stack(r, event->stack)];
-        s = &r->sites[slot != 0 ? (uint32_t)slot - 1 : 0];
+    if (na_event_is_alloc(event)) { /* the first with its hash is it, nearly always */
+        na_probe_t probe = na_index_probe(&r->site_index, hash_of_stack(r, event->stack));
+        na_index_next(&r->site_index, &probe);
+        s = &r->sites[probe.number];
     } else {
         const block_t *line = &r->blocks[home(r, event->address)];
         s = &r->sites[site_number(&line[ADDRESS(line->key) != event->address])];
@@ -573,7 +564,7 @@ void na_replay_close(na_replay_t *r) {
     unmap(r->blocks, (r->mask + 1) * sizeof *r->blocks);
     free(r->sites);
     free(r->rare);
-    free(r->site_slots);
+    na_budget_free(r->site_index.slots);
     free(r->threads);
     free(r);
 }

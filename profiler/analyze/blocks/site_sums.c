@@ -84,66 +84,59 @@ void na_counters_add(na_counters_t *to, const na_counters_t *from) {
 #undef REDUCE
 }
 
-/* Open addressing by site id, at most half full; slot.site 0 is free. */
 typedef struct fold {
     na_budget_t *budget;
-    na_site_t *slots;
-    size_t room, used; /* room is a power of two */
+    na_site_t *sites;
+    uint32_t count, room;
+    na_index_t index; /* by site id */
     uint32_t peak_epoch;
     uint64_t cells;
     bool sampled;
     bool failed;
 } fold_t;
 
-static na_site_t *find_slot(na_site_t *slots, size_t room, uint32_t site) {
-    size_t at = (size_t)(site * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (room - 1);
-    while (slots[at].site != 0 && slots[at].site != site)
-        at = (at + 1) & (room - 1);
-    return &slots[at];
+/* NULL: no cell of the site was seen. */
+static na_site_t *find_site(const fold_t *fold, uint32_t site) {
+    na_probe_t probe = na_index_probe(&fold->index, na_hash_number(NA_HASH_BEGIN, site));
+    while (na_index_next(&fold->index, &probe))
+        if (fold->sites[probe.number].site == site) return &fold->sites[probe.number];
+    return NULL;
+}
+
+/* NULL: no memory. */
+static na_site_t *new_site(fold_t *fold, uint32_t site) {
+    uint64_t hash = na_hash_number(NA_HASH_BEGIN, site);
+    if (!NA_BUDGET_RESERVE(fold->budget, fold->sites, fold->room, fold->count + 1u) ||
+        !na_budget_index_add(fold->budget, &fold->index, hash, fold->count))
+        return NULL;
+    fold->sites[fold->count] = (na_site_t){.site = site, .sum = na_counters_none()};
+    return &fold->sites[fold->count++];
 }
 
 static void fold_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     (void)thread;
     fold_t *fold = arg;
     if (fold->failed) return;
-    if (fold->used * 2 >= fold->room) {
-        size_t room = fold->room ? fold->room * 2 : 1024;
-        na_site_t *slots = na_budget_calloc(fold->budget, room, sizeof *slots);
-        if (slots == NULL) {
-            fold->failed = true;
-            return;
-        }
-        for (size_t i = 0; i < fold->room; i++) {
-            if (fold->slots[i].site != 0)
-                *find_slot(slots, room, fold->slots[i].site) = fold->slots[i];
-        }
-        na_budget_free(fold->slots);
-        fold->slots = slots;
-        fold->room = room;
+    na_site_t *site = find_site(fold, cell->site);
+    if (site == NULL && (site = new_site(fold, cell->site)) == NULL) {
+        fold->failed = true;
+        return;
     }
-    na_site_t *slot = find_slot(fold->slots, fold->room, cell->site);
-    if (slot->site == 0) {
-        slot->site = cell->site;
-        slot->sum = na_counters_none();
-        fold->used++;
-    }
-    slot->cells++;
+    site->cells++;
     fold->cells++;
-    slot->local_peak_known = slot->cells == 1;
-    add_cell(&slot->sum, cell, fold->peak_epoch, fold->sampled);
+    site->local_peak_known = site->cells == 1;
+    add_cell(&site->sum, cell, fold->peak_epoch, fold->sampled);
 }
 
 /* After the cells. What cells still hold back is in their live figure, if it is the largest. */
 static void fold_share(void *arg, const na_nprof_share_t *share) {
-    fold_t *fold = arg;
-    if (fold->room == 0) return;
-    na_site_t *slot = find_slot(fold->slots, fold->room, share->site);
-    if (slot->site == 0 || slot->cells < 2 || share->peak_bytes < 0) return;
+    na_site_t *site = find_site(arg, share->site);
+    if (site == NULL || site->cells < 2 || share->peak_bytes < 0) return;
     int64_t peak = share->peak_bytes;
-    if (peak < slot->sum.live_bytes) peak = slot->sum.live_bytes;
-    if (peak > slot->sum.local_peak_bytes) return; /* the bound is better */
-    slot->sum.local_peak_bytes = peak;
-    slot->local_peak_known = true;
+    if (peak < site->sum.live_bytes) peak = site->sum.live_bytes;
+    if (peak > site->sum.local_peak_bytes) return; /* the bound is better */
+    site->sum.local_peak_bytes = peak;
+    site->local_peak_known = true;
 }
 
 static int by_id(const void *a, const void *b) {
@@ -190,29 +183,27 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
         na_reader_cells(reader, fold_cell, &fold);
     }
     na_reader_shares(reader, fold_share, &fold);
-    sites->items = fold.slots;
+    na_budget_free(fold.index.slots);
+    sites->items = fold.sites;
     sites->cells = fold.cells;
     if (fold.failed) return false;
 
     /* Stacks are read after the cells: those of a running process are then at least as new. */
     na_stack_table_t stacks = na_reader_stacks(reader);
     na_site_t lost = {.sum = na_counters_none()};
-    for (size_t i = 0; i < fold.room; i++) {
-        na_site_t *slot = &fold.slots[i];
-        if (slot->site == 0) continue;
-        na_counters_add(&sites->total, &slot->sum);
-        if (slot->site >= stacks.count || stacks.items[slot->site].flags == 0) {
-            lost.cells += slot->cells;
-            na_counters_add(&lost.sum, &slot->sum);
-            continue;
+    for (uint32_t i = 0; i < fold.count; i++) {
+        const na_site_t *site = &fold.sites[i];
+        na_counters_add(&sites->total, &site->sum);
+        if (site->site < stacks.count && stacks.items[site->site].flags != 0) {
+            sites->items[sites->count++] = *site; /* never ahead of i */
+        } else {
+            lost.cells += site->cells;
+            na_counters_add(&lost.sum, &site->sum);
         }
-        na_site_t kept = *slot;
-        slot->site = 0;
-        sites->items[sites->count++] = kept; /* never ahead of i */
     }
     if (lost.cells != 0) {
         na_reader_note_lost_sites(reader, lost.cells);
-        sites->items[sites->count++] = lost; /* a slot was free: the table is half empty */
+        sites->items[sites->count++] = lost; /* in the place of one of them */
     }
     if (sites->count != 0) qsort(sites->items, sites->count, sizeof *sites->items, by_id);
     if (!find_depths(fold.budget, sites, stacks)) return false;

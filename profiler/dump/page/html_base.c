@@ -21,6 +21,12 @@ typedef struct old_function {
     const char *file; /* of the new run's definition; NULL: not known, or not in the new run */
 } old_function_t;
 
+typedef struct node_match {
+    uint32_t next;     /* child of the same node and function; NA_WEBPAGE_NONE: no more */
+    uint32_t row;      /* row + 1 of a site told apart; 0: none */
+    uint32_t together; /* row + 1 of what was put together */
+} node_match_t;
+
 typedef struct match {
     na_webpage_t *r;
     na_intern_t texts; /* names of functions, and base names */
@@ -32,9 +38,7 @@ typedef struct match {
     na_intern_t calls;         /* (node, function): */
     uint32_t *first_of_call;   /* its first child node of this function, */
     uint32_t calls_room;
-    uint32_t *next;     /* by node: and the next one; NA_WEBPAGE_NONE: no more */
-    uint32_t *row;      /* by node: row + 1 of a site told apart; 0: none */
-    uint32_t *together; /* by node: row + 1 of what was put together */
+    node_match_t *by_node;
     uint32_t node_room;
     size_t made; /* rows of the old run's own */
     na_stack_t stack;
@@ -100,20 +104,7 @@ static const old_function_t *function_of(match_t *m, uint32_t id) {
 
 /* Room by node for one more than there are. */
 static bool make_room(match_t *m) {
-    uint32_t count = m->r->nodes.count, room = m->node_room == 0 ? count + 256 : m->node_room * 2;
-    if (count < m->node_room) return true;
-    uint32_t *next = reallocarray(m->next, room, sizeof *next);
-    if (next != NULL) m->next = next;
-    uint32_t *row = reallocarray(m->row, room, sizeof *row);
-    if (row != NULL) m->row = row;
-    uint32_t *together = reallocarray(m->together, room, sizeof *together);
-    if (together != NULL) m->together = together;
-    if (next == NULL || row == NULL || together == NULL) return false;
-    size_t fresh = room - m->node_room;
-    memset(row + m->node_room, 0, fresh * sizeof *row);
-    memset(together + m->node_room, 0, fresh * sizeof *together);
-    m->node_room = room;
-    return true;
+    return NA_ARRAY_RESERVE_ZERO(m->by_node, m->node_room, m->r->nodes.count + 1u);
 }
 
 /* The first child of `node` that is in this function; NULL: out of memory. */
@@ -131,9 +122,15 @@ static bool link_node(match_t *m, uint32_t node) {
     if (!make_room(m)) return false;
     uint32_t *first = first_of(m, key->number[0], m->r->frames.keys[key->number[1]].number[0]);
     if (first == NULL) return false;
-    m->next[node] = *first;
+    m->by_node[node].next = *first;
     *first = node;
     return true;
+}
+
+/* Where the row of a site at the node is; id 0: of what was put together there. */
+static uint32_t *row_at(match_t *m, uint32_t id, uint32_t node) {
+    node_match_t *at = &m->by_node[node];
+    return id == 0 ? &at->together : &at->row;
 }
 
 static bool index_tree(match_t *m) {
@@ -142,7 +139,7 @@ static bool index_tree(match_t *m) {
         if (!link_node(m, node)) return false;
     for (size_t i = m->r->site_count; i-- > 0;) {
         const na_webpage_site_t *site = &m->r->sites[i];
-        (site->id == 0 ? m->together : m->row)[site->node] = (uint32_t)i + 1;
+        *row_at(m, site->id, site->node) = (uint32_t)i + 1;
     }
     return true;
 }
@@ -175,7 +172,7 @@ static uint32_t child_of(match_t *m, uint32_t node, const na_symbol_frame_t *fra
     }
     uint32_t best = NA_WEBPAGE_NONE;
     int64_t least = INT64_MAX;
-    for (uint32_t child = *first; child != NA_WEBPAGE_NONE; child = m->next[child]) {
+    for (uint32_t child = *first; child != NA_WEBPAGE_NONE; child = m->by_node[child].next) {
         int64_t off = (int64_t)r->frames.keys[r->nodes.keys[child].number[1]].number[2] - line;
         if (off < 0) off = -off;
         if (off >= least) continue;
@@ -201,7 +198,7 @@ static na_webpage_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32
     }
     na_webpage_site_t *row = &r->sites[r->site_count++];
     *row = (na_webpage_site_t){id, node, by, na_counters_none(), na_counters_none()};
-    (id == 0 ? m->together : m->row)[node] = (uint32_t)r->site_count;
+    *row_at(m, id, node) = (uint32_t)r->site_count;
     return row;
 }
 
@@ -222,9 +219,9 @@ static void match_site(match_t *m, const na_site_t *site) {
         if (m->stack.items[--i] == by) of = r->nodes.keys[node].number[1];
     }
     if (r->out_of_memory) return;
-    uint32_t row = m->row[node];
+    uint32_t row = m->by_node[node].row;
     if (i > 0 || (row == 0 && !make)) { /* it ends somewhere above */
-        row = m->together[node];
+        row = m->by_node[node].together;
         if (row == 0 && add_row(m, 0, node, node == 0 ? of : r->nodes.keys[node].number[1]) != NULL)
             row = (uint32_t)r->site_count;
     } else if (row == 0) {
@@ -251,9 +248,7 @@ bool na_webpage_base(na_webpage_t *r) {
     free(m.page_of_name);
     free(m.functions);
     free(m.first_of_call);
-    free(m.next);
-    free(m.row);
-    free(m.together);
+    free(m.by_node);
     free(m.stack.items);
     return good;
 }

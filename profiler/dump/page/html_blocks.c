@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 
 #define TRAILS 4096u /* chains at one time whose sizes are kept */
 
@@ -12,14 +13,15 @@
 #define SMALL   (NA_CLASS_MOST / 16 + 1)
 #define CLASSES (SMALL + 64)
 
-/* A block that a realloc made, by its address; 0: free slot. */
+/* A block that a realloc made, by its address; 0: a free place of the array. */
 typedef struct chain {
     uint64_t address;
     uint64_t first, moved;
     uint32_t steps, in_place;
-    uint32_t trail; /* number + 1; 0: its sizes are not kept */
-    uint32_t row;   /* of the last block's site */
-    uint64_t last;  /* its size */
+    uint32_t trail;     /* number + 1; 0: its sizes are not kept */
+    uint32_t row;       /* of the last block's site */
+    uint64_t last;      /* its size */
+    uint32_t next_free; /* of a free place: number + 1 */
 } chain_t;
 
 typedef struct trail {
@@ -46,8 +48,10 @@ struct na_webpage_blocks {
     na_handovers_t pairs;
     na_size_sums_t classes[CLASSES];
     size_t class_count; /* na_blocks_end: those that are used come first */
-    chain_t *chains;    /* open addressing by address */
-    size_t chain_count, chain_room;
+    chain_t *chains;
+    uint32_t chain_count, chain_room; /* free places included */
+    uint32_t free_chain;
+    na_index_t chain_index; /* by address */
     trail_t *trails;
     uint32_t free_trail;
     coming_t coming[COMING];
@@ -107,55 +111,37 @@ bool na_handovers_add(na_handovers_t *p, uint32_t from, uint32_t to, uint64_t co
 
 /* ---- chains of reallocs ---- */
 
-static size_t home(const na_webpage_blocks_t *b, uint64_t address) {
-    return (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (b->chain_room - 1);
+static uint64_t hash_of_address(uint64_t address) {
+    return na_hash_number(NA_HASH_BEGIN, address);
 }
 
-static chain_t *slot_of(const na_webpage_blocks_t *b, uint64_t address) {
-    size_t i = home(b, address);
-    while (b->chains[i].address != 0 && b->chains[i].address != address)
-        i = (i + 1) & (b->chain_room - 1);
-    return &b->chains[i];
-}
-
-static bool grow_chains(na_webpage_blocks_t *b) {
-    chain_t *old = b->chains;
-    size_t old_room = b->chain_room, room = old_room == 0 ? 1024 : old_room * 2;
-    chain_t *made = calloc(room, sizeof *made);
-    if (made == NULL) return false;
-    b->chains = made;
-    b->chain_room = room;
-    for (size_t i = 0; i < old_room; i++)
-        if (old[i].address != 0) *slot_of(b, old[i].address) = old[i];
-    free(old);
-    return true;
-}
-
-/* Takes a chain out of the table; steps 0: there is none at the address. */
+/* Takes a chain from its address; steps 0: there is none at the address. */
 static chain_t take_chain(na_webpage_blocks_t *b, uint64_t address) {
-    chain_t none = {0}, *slot = slot_of(b, address);
-    if (slot->address == 0) return none;
-    chain_t taken = *slot;
-    size_t hole = (size_t)(slot - b->chains), i = hole;
-    for (;;) { /* what follows in the same run moves up if it may */
-        i = (i + 1) & (b->chain_room - 1);
-        if (b->chains[i].address == 0) break;
-        size_t at = home(b, b->chains[i].address);
-        if (((i - at) & (b->chain_room - 1)) < ((i - hole) & (b->chain_room - 1))) continue;
-        b->chains[hole] = b->chains[i];
-        hole = i;
+    na_probe_t probe = na_index_probe(&b->chain_index, hash_of_address(address));
+    while (na_index_next(&b->chain_index, &probe)) {
+        chain_t *chain = &b->chains[probe.number];
+        if (chain->address != address) continue;
+        chain_t taken = *chain;
+        *chain = (chain_t){.next_free = b->free_chain};
+        b->free_chain = probe.number + 1;
+        na_index_remove(&b->chain_index, &probe);
+        return taken;
     }
-    b->chains[hole].address = 0;
-    b->chain_count--;
-    return taken;
+    return (chain_t){0};
 }
 
+/* No chain is at the address: who puts one there has taken what was. False: out of memory. */
 static bool put_chain(na_webpage_blocks_t *b, uint64_t address, chain_t chain) {
-    if (b->chain_count * 4 >= b->chain_room * 3 && !grow_chains(b)) return false;
-    chain_t *slot = slot_of(b, address);
-    b->chain_count += slot->address == 0;
+    uint32_t number = b->free_chain != 0 ? b->free_chain - 1 : b->chain_count;
+    if (!NA_ARRAY_RESERVE(b->chains, b->chain_room, number + 1u) ||
+        !na_index_add(&b->chain_index, hash_of_address(address), number))
+        return false;
+    if (number == b->chain_count)
+        b->chain_count++;
+    else
+        b->free_chain = b->chains[number].next_free;
     chain.address = address;
-    *slot = chain;
+    b->chains[number] = chain;
     return true;
 }
 
@@ -311,7 +297,7 @@ bool na_blocks_see(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t 
 }
 
 void na_blocks_end(na_webpage_blocks_t *b) {
-    for (size_t i = 0; i < b->chain_room; i++)
+    for (uint32_t i = 0; i < b->chain_count; i++)
         if (b->chains[i].address != 0) end_chain(b, &b->chains[i]);
     for (uint32_t i = 0; i < b->site_count; i++)
         na_handovers_join(&b->sites[i].pairs);
@@ -328,7 +314,7 @@ na_webpage_blocks_t *na_blocks_open(uint32_t sites, uint64_t ticks, unsigned age
     b->age_shift = age_shift;
     b->sites = calloc(sites + 1u, sizeof *b->sites);
     b->trails = calloc(TRAILS, sizeof *b->trails);
-    if (b->sites == NULL || b->trails == NULL || !grow_chains(b)) {
+    if (b->sites == NULL || b->trails == NULL) {
         na_blocks_close(b);
         return NULL;
     }
@@ -345,6 +331,7 @@ void na_blocks_close(na_webpage_blocks_t *b) {
     free(b->sites);
     free(b->pairs.items);
     free(b->chains);
+    na_index_free(&b->chain_index);
     free(b->trails);
     free(b);
 }

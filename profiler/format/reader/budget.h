@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 
 typedef struct na_budget na_budget_t;
 
@@ -55,6 +56,20 @@ void na_budget_free(void *block); /* NULL is allowed */
 #define NA_BUDGET_RESERVE(budget, items, room, wanted)                                             \
     NA_ARRAY_RESERVE_FROM((items), (room), (wanted),                                               \
                           na_budget_resize((budget), (items), na_more, sizeof *(items)))
+
+/* na_index_add (profiler/containers/index.h) for an index whose slots are the budget's: free them
+ * with na_budget_free. */
+static inline bool na_budget_index_add(na_budget_t *budget, na_index_t *index, uint64_t hash,
+                                       uint32_t number) {
+    uint32_t room = na_index_wants(index);
+    if (__builtin_expect(room != 0, 0)) {
+        na_index_slot_t *slots = na_budget_calloc(budget, room, sizeof *slots);
+        if (slots == NULL) return false;
+        na_budget_free(na_index_move(index, slots, room));
+    }
+    na_index_add_here(index, hash, number);
+    return true;
+}
 
 /* For memory that comes from elsewhere. False: it does not fit. */
 bool na_budget_take(na_budget_t *budget, uint64_t bytes);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "profiler/containers/array.h"
+#include "profiler/containers/index.h"
 #include "profiler/format/python_lines.h"
 #include "profiler/format/reader/reader_priv.h"
 
@@ -175,8 +176,7 @@ typedef struct tree {
     na_budget_t *budget;
     na_nprof_stack_t *items;
     uint32_t count, room;
-    uint32_t *slots; /* of children by (parent, pc, flags); 0: free */
-    uint32_t mask;
+    na_index_t index; /* of children by (parent, pc, flags); its slots are the budget's */
     frame_t *native, *python, *merged; /* innermost first; merged: outermost first */
     size_t native_count, native_room, python_count, python_room, merged_count, merged_room;
     size_t ended;   /* so many of the innermost calls run no frame */
@@ -184,53 +184,27 @@ typedef struct tree {
     uint64_t work;
 } tree_t;
 
-static uint32_t hash_of(uint32_t parent, uint64_t pc, uint32_t flags) {
-    uint64_t h = (pc ^ (uint64_t)parent << 32 ^ parent ^ flags) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(h >> 32);
-}
-
-static bool grow_slots(tree_t *t) {
-    uint32_t mask = t->slots == NULL ? 1023 : t->mask * 2 + 1;
-    uint32_t *slots = na_budget_calloc(t->budget, (size_t)mask + 1, sizeof *slots);
-    if (slots == NULL) return false;
-    for (uint32_t i = 0; t->slots != NULL && i <= t->mask; i++) {
-        if (t->slots[i] == 0) continue;
-        const na_nprof_stack_t *s = &t->items[t->slots[i]];
-        uint32_t at = hash_of(s->parent, s->pc, s->flags) & mask;
-        while (slots[at] != 0)
-            at = (at + 1) & mask;
-        slots[at] = t->slots[i];
-    }
-    na_budget_free(t->slots);
-    t->slots = slots;
-    t->mask = mask;
-    return true;
+static uint64_t hash_of_child(uint32_t parent, frame_t f) {
+    return na_hash_number(na_hash_number(NA_HASH_BEGIN, f.pc), (uint64_t)parent << 32 | f.flags);
 }
 
 /* A new entry, 0: no memory. */
 static uint32_t add(tree_t *t, uint32_t parent, frame_t f) {
-    if (t->count == t->room) {
-        uint32_t room = t->room * 2;
-        na_nprof_stack_t *items = t->room > UINT32_MAX / 4
-                                      ? NULL
-                                      : na_budget_resize(t->budget, t->items, room, sizeof *items);
-        if (items == NULL) return 0;
-        t->items = items;
-        t->room = room;
-    }
+    if (!NA_BUDGET_RESERVE(t->budget, t->items, t->room, t->count + 1u)) return 0;
     t->items[t->count] = (na_nprof_stack_t){parent, f.flags, f.pc};
     return t->count++;
 }
 
 /* The child with this frame, which is made if there is none; 0: no memory. */
 static uint32_t child(tree_t *t, uint32_t parent, frame_t f) {
-    if ((t->slots == NULL || t->count > t->mask / 2) && !grow_slots(t)) return 0;
-    uint32_t at = hash_of(parent, f.pc, f.flags) & t->mask;
-    for (; t->slots[at] != 0; at = (at + 1) & t->mask) {
-        const na_nprof_stack_t *s = &t->items[t->slots[at]];
-        if (s->parent == parent && s->pc == f.pc && s->flags == f.flags) return t->slots[at];
+    uint64_t hash = hash_of_child(parent, f);
+    na_probe_t probe = na_index_probe(&t->index, hash);
+    while (na_index_next(&t->index, &probe)) {
+        const na_nprof_stack_t *s = &t->items[probe.number];
+        if (s->parent == parent && s->pc == f.pc && s->flags == f.flags) return probe.number;
     }
-    return t->slots[at] = add(t, parent, f);
+    uint32_t made = add(t, parent, f);
+    return made != 0 && na_budget_index_add(t->budget, &t->index, hash, made) ? made : 0;
 }
 
 static bool push(frame_t **items, size_t *count, size_t *room, uint64_t pc, uint32_t flags) {
@@ -376,7 +350,7 @@ void na_reader_python_stacks(na_reader_t *reader) {
         na_budget_free(t.items);
         na_budget_free(to);
     }
-    na_budget_free(t.slots);
+    na_budget_free(t.index.slots);
     free(t.native);
     free(t.python);
     free(t.merged);
