@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "profiler/containers/hash.h"
+
 typedef struct na_index_slot {
     uint32_t hash, next; /* number + 1; 0: free */
 } na_index_slot_t;
@@ -112,20 +114,6 @@ static inline void na_index_remove(na_index_t *index, const na_probe_t *probe) {
 static inline void na_index_free(na_index_t *index) {
     free(index->slots);
     *index = (na_index_t){0};
-}
-
-/* Hash of a text behind another hash, or behind NA_HASH_BEGIN (FNV-1a). */
-#define NA_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
-static inline uint64_t na_hash_text(uint64_t hash, const char *text) {
-    for (; *text != 0; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-/* Hash of a number behind another hash. */
-static inline uint64_t na_hash_number(uint64_t hash, uint64_t number) {
-    hash = (hash ^ number) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
 }
 
 #endif

@@ -29,7 +29,7 @@ static bool add_path(na_files_t *files, size_t *room, char *path) {
     return true;
 }
 
-static bool begins_with(const char *path, const void *magic) {
+static bool has_magic(const char *path, const void *magic) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -41,7 +41,7 @@ static bool begins_with(const char *path, const void *magic) {
 }
 
 bool na_is_error_file(const char *path) {
-    return begins_with(path, NA_GF_MAGIC);
+    return has_magic(path, NA_GF_MAGIC);
 }
 
 /* By its name, or by its first bytes: names are the user's choice. */
@@ -49,10 +49,10 @@ static bool is_profile(const char *path, const char *name) {
     static const uint64_t magic = NA_NPROF_MAGIC;
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
-    return strstr(name, ".nprof") != NULL || begins_with(path, &magic);
+    return strstr(name, ".nprof") != NULL || has_magic(path, &magic);
 }
 
-static int by_name(const void *a, const void *b) {
+static int paths_by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
@@ -81,7 +81,7 @@ static na_status_t add_directory(na_files_t *files, size_t *room, const char *pa
         return na_fail("%s: no profile is in this directory; NUMALLOC_PROFILE_FILE=%s puts them "
                        "there",
                        path, path);
-    qsort(files->items + first, files->count - first, sizeof *files->items, by_name);
+    qsort(files->items + first, files->count - first, sizeof *files->items, paths_by_name);
     return NA_STATUS_WHOLE;
 }
 

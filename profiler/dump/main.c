@@ -14,8 +14,8 @@
 /* The view, and the files after its name; NULL: said why not. A file may have the name of a view if
  * it is the only word. Without a view: the summary of a file, the list of several or of a
  * directory. */
-static const na_view_t *choose(const na_command_line_t *line, const char *const **files,
-                               size_t *count) {
+static const na_view_t *choose_view(const na_command_line_t *line, const char *const **files,
+                                    size_t *count) {
     *files = line->words;
     *count = line->word_count;
     if (line->word_count == 0) return na_views[0];
@@ -34,7 +34,7 @@ static const na_view_t *choose(const na_command_line_t *line, const char *const 
     return line->word_count > 1 || na_is_directory(first) ? na_view_find("list") : na_views[0];
 }
 
-static na_status_t help(const na_command_line_t *line, size_t word) {
+static na_status_t help_command(const na_command_line_t *line, size_t word) {
     if (line->word_count <= word) {
         na_views_help(line->options.names);
         return NA_STATUS_WHOLE;
@@ -102,8 +102,8 @@ static na_status_t find_and_show(const na_view_t *view, const na_command_line_t 
 }
 
 /* What --errors names is found first. */
-static na_status_t show(const na_view_t *view, na_command_line_t *line, const char *const *files,
-                        size_t count) {
+static na_status_t show_view(const na_view_t *view, na_command_line_t *line,
+                             const char *const *files, size_t count) {
     na_options_t *o = &line->options;
     na_files_t found = {0};
     na_status_t status = NA_STATUS_WHOLE;
@@ -135,12 +135,12 @@ int main(int argc, char **argv) {
                    NUMALLOC_VERSION_MINOR, NUMALLOC_VERSION_PATCH, NA_NPROF_VERSION);
             status = NA_STATUS_WHOLE;
         } else if (line.help) {
-            status = help(&line, 0);
+            status = help_command(&line, 0);
         } else if (line.word_count > 0 && strcmp(line.words[0], "help") == 0) {
-            status = help(&line, 1);
-        } else if ((view = choose(&line, &files, &count)) != NULL &&
+            status = help_command(&line, 1);
+        } else if ((view = choose_view(&line, &files, &count)) != NULL &&
                    na_output_begin(line.options.follow ? NULL : line.options.output)) {
-            status = show(view, &line, files, count);
+            status = show_view(view, &line, files, count);
             na_progress_end();
             if (status == NA_STATUS_MEMORY)
                 status = na_fail("not enough memory for this profile; use a machine with more");

@@ -14,7 +14,7 @@
 
 /* Written before the handlers are set, read by them; "" again before the file has its name. */
 static char temporary[4096];
-static const char *wanted;
+static const char *wanted_path;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
 
 static void interrupted(int number) {
@@ -25,7 +25,7 @@ static void interrupted(int number) {
 }
 
 bool na_output_begin(const char *path) {
-    wanted = path;
+    wanted_path = path;
     if (path == NULL) return true;
     struct stat st;
     bool exists = stat(path, &st) == 0;
@@ -81,7 +81,7 @@ bool na_output_end(bool keep) {
             good = false;
             error = errno;
         }
-        if (good && keep && rename(temporary, wanted) != 0) {
+        if (good && keep && rename(temporary, wanted_path) != 0) {
             good = false;
             error = errno;
         }
@@ -89,6 +89,7 @@ bool na_output_end(bool keep) {
         temporary[0] = 0;
     }
     if (!good)
-        na_fail("cannot write %s: %s", wanted == NULL ? "the output" : wanted, strerror(error));
+        na_fail("cannot write %s: %s", wanted_path == NULL ? "the output" : wanted_path,
+                strerror(error));
     return good;
 }

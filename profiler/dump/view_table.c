@@ -102,7 +102,7 @@ bool na_view_has_data(const na_view_t *view, const na_view_input_t *in) {
     return false;
 }
 
-static const char *kind_of(const na_view_t *view, uint32_t mode) {
+static const char *view_kind(const na_view_t *view, uint32_t mode) {
     if ((view->modes & NA_IN(mode)) == 0) return "-";
     if (mode == NA_NPROF_MODE_SAMPLE && (view->flags & NA_VIEW_FACTS) == 0) return "estimates";
     return "yes";
@@ -178,7 +178,7 @@ na_status_t na_view_refuse_key(const na_view_t *view, uint64_t given, const char
 #define KINDS (NA_VIEW_EXPORT | NA_VIEW_ACCESSES)
 
 /* Views with these of the flags KINDS. */
-static void list(const char *title, uint32_t kind) {
+static void list_views(const char *title, uint32_t kind) {
     printf("\n%-12s", title);
     for (size_t m = 0; m < MODES; m++)
         printf(" %-9s", na_mode_name(modes[m]));
@@ -188,7 +188,7 @@ static void list(const char *title, uint32_t kind) {
         if ((view->flags & KINDS) != kind) continue;
         printf("  %-10s", view->name);
         for (size_t m = 0; m < MODES; m++)
-            printf(" %-9s", kind_of(view, modes[m]));
+            printf(" %-9s", view_kind(view, modes[m]));
         printf(" %s\n", view->help);
     }
 }
@@ -211,10 +211,10 @@ void na_views_help(bool names) {
            "       numalloc-dump help [VIEW]\n"
            "Shows a profile that numalloc recorded. Which view needs which mode of "
            "NUMALLOC_PROFILE:\n");
-    list("Views", 0);
-    list("Of accesses", NA_VIEW_ACCESSES);
+    list_views("Views", 0);
+    list_views("Of accesses", NA_VIEW_ACCESSES);
     printf("  (with ,access=auto after the mode: NUMALLOC_PROFILE=sites,access=auto)\n");
-    list("Exports", NA_VIEW_EXPORT);
+    list_views("Exports", NA_VIEW_EXPORT);
     printf("\nOptions of summary (numalloc-dump help VIEW has those of the others):\n");
     na_options_help(na_views[0]->takes, false);
     exit_status();
@@ -226,7 +226,7 @@ static void print_key(void *arg, const char *key) {
 }
 
 /* Words of a paragraph, in lines of at most 78 characters. */
-static void put_word(void *arg, const char *word) {
+static void put_wrapped_word(void *arg, const char *word) {
     size_t *column = arg;
     if (*column + strlen(word) + 2 > 78) {
         printf(",\n  ");
@@ -240,13 +240,13 @@ static void put_word(void *arg, const char *word) {
 static void put_option(void *arg, const char *name) {
     char option[64];
     snprintf(option, sizeof option, "--%s", name);
-    put_word(arg, option);
+    put_wrapped_word(arg, option);
 }
 
 static void put_keys(const na_view_t *view, uint64_t given, const char *title) {
     size_t column = 2;
     printf("\n%s\n  ", title);
-    na_view_sort_keys(view, given, put_word, &column);
+    na_view_sort_keys(view, given, put_wrapped_word, &column);
     putchar('\n');
 }
 
@@ -263,7 +263,7 @@ void na_view_help(const na_view_t *view, na_help_t what, uint64_t given) {
     if (view->more != NULL) printf("%s\n", view->more);
     printf("\nProfiles:");
     for (size_t m = 0; m < MODES; m++)
-        printf("%s %s: %s", m == 0 ? "" : ";", na_mode_name(modes[m]), kind_of(view, modes[m]));
+        printf("%s %s: %s", m == 0 ? "" : ";", na_mode_name(modes[m]), view_kind(view, modes[m]));
     if ((view->flags & NA_VIEW_ACCESSES) != 0)
         printf("\nwith accesses: NUMALLOC_PROFILE=MODE,access=auto");
     printf("\n\nOptions:\n");

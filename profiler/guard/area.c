@@ -27,11 +27,6 @@ static uint32_t pages_of(const na_gf_record_t *record) {
     return na_guard_slot_pages(record->size);
 }
 
-static bool is_live(const na_gf_record_t *record) {
-    uint8_t state = __atomic_load_n(&record->state, __ATOMIC_RELAXED);
-    return state == NA_GF_LIVE || state == NA_GF_LEAVING;
-}
-
 /* --- the system --- */
 
 /* New pages in place of what is there. */
@@ -104,7 +99,7 @@ static uint32_t find_place(uint32_t count) {
         const na_gf_record_t *in_the_way = NULL;
         for (uint32_t i = 0; i <= count && in_the_way == NULL; i++) {
             const na_gf_record_t *r = owner_of(page + i);
-            if (r != NULL && is_live(r) && covers(r, page + i)) in_the_way = r;
+            if (r != NULL && na_guard_is_live(r) && covers(r, page + i)) in_the_way = r;
         }
         if (in_the_way == NULL) return page;
         page = first_page(in_the_way) + pages_of(in_the_way) + 1;
@@ -117,7 +112,7 @@ static uint16_t next_record(void) {
     for (;;) {
         uint32_t i = na_guards.next_record;
         na_guards.next_record = i + 1 < NA_GUARD_RECORDS ? i + 1 : 0;
-        if (!is_live(&na_guards.t->records[i])) return (uint16_t)i;
+        if (!na_guard_is_live(&na_guards.t->records[i])) return (uint16_t)i;
     }
 }
 
@@ -125,7 +120,8 @@ static uint16_t next_record(void) {
 static void close_opened(uint32_t page, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         na_gf_record_t *r = owner_of(page + i);
-        if (r == NULL || (r->flags & NA_GF_OPENED) == 0 || is_live(r) || !covers(r, page + i))
+        if (r == NULL || (r->flags & NA_GF_OPENED) == 0 || na_guard_is_live(r) ||
+            !covers(r, page + i))
             continue;
         for (uint32_t own = first_page(r); own <= first_page(r) + pages_of(r); own++)
             if (owner_of(own) == r) map_anew(own, 1, false);
@@ -253,7 +249,7 @@ int32_t na_guard_damage(const na_gf_record_t *record) {
 bool na_guard_is_protected(const na_gf_record_t *record, uintptr_t address) {
     if (na_guard_has_canaries(record)) return false;
     uint32_t page = page_of(address), first = first_page(record);
-    return !is_live(record) || page < first || page >= first + pages_of(record);
+    return !na_guard_is_live(record) || page < first || page >= first + pages_of(record);
 }
 
 bool na_guard_area_open(na_gf_record_t *record, uintptr_t address) {

@@ -92,11 +92,6 @@ na_gf_record_t *na_canary_record_at(uintptr_t address) {
     return address - slot.start < slot.end - slot.start ? record : NULL;
 }
 
-static bool is_live(const na_gf_record_t *record) {
-    uint8_t state = __atomic_load_n(&record->state, __ATOMIC_RELAXED);
-    return state == NA_GF_LIVE || state == NA_GF_LEAVING;
-}
-
 /* --- the pattern --- */
 
 bool na_canary_is_intact(const void *from, size_t bytes) {
@@ -156,7 +151,7 @@ static void retire(na_gf_record_t *record) {
 static const na_gf_record_t *live_in(uint32_t cell, uint32_t count) {
     for (uint32_t at = cell; at < cell + count;) {
         const na_gf_record_t *r = owner_of(at);
-        if (r != NULL && is_live(r)) return r;
+        if (r != NULL && na_guard_is_live(r)) return r;
         at = r != NULL ? end_cell(r) : at + 1;
     }
     return NULL;

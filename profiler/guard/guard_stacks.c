@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "alloc/sys/elf_note.h"
+#include "profiler/containers/hash.h"
 #include "profiler/guard/state.h"
 #include "profiler/record/unwind/umodules.h"
 #include "profiler/record/unwind/unwind.h"
@@ -26,15 +27,10 @@ void na_guard_capture(na_guard_stack_t *stack) {
     na_guard_learnt(na_unwind_learnt() - learnt);
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 29;
-}
-
 uint64_t na_guard_stack_hash(const na_guard_stack_t *stack) {
     uint64_t h = 1;
     for (uint32_t i = 0; i < stack->count; i++)
-        h = mix(h, stack->pc[i]);
+        h = na_hash_number(h, stack->pc[i]);
     return h != 0 ? h : 1;
 }
 
@@ -92,7 +88,7 @@ void na_guard_meet_module(uintptr_t pc) {
 /* --- the tree --- */
 
 static uint32_t find_stack(uint32_t half, uint32_t parent, uint64_t pc, uint32_t *bucket) {
-    *bucket = (uint32_t)(mix(mix(2, parent), pc) >> 40) % BUCKETS;
+    *bucket = (uint32_t)(na_hash_number(na_hash_number(2, parent), pc) >> 40) % BUCKETS;
     const na_gf_node_t *nodes = na_guards.t->nodes[half];
     uint32_t i = buckets[half][*bucket];
     while (i != 0 && (nodes[i].pc != pc || nodes[i].parent != parent))

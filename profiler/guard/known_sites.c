@@ -12,6 +12,7 @@
 
 #include "alloc/sys/options.h"
 #include "alloc/sys/print.h"
+#include "profiler/containers/hash.h"
 #include "profiler/guard/state.h"
 
 enum { DEEP = 4, MOST_FILES = 4096 };
@@ -21,20 +22,15 @@ static uint32_t known_count;
 
 /* --- hashes --- */
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 31;
-}
-
 static uint64_t mix_bytes(uint64_t h, const void *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
-        h = mix(h, ((const unsigned char *)bytes)[i]);
+        h = na_hash_number(h, ((const unsigned char *)bytes)[i]);
     return h;
 }
 
 /* Frames in no module have nothing that is the same in other processes. */
 static uint64_t mix_frame(uint64_t h, const na_gf_module_t *m, uint64_t pc) {
-    if (m == NULL) return mix(h, 0);
+    if (m == NULL) return na_hash_number(h, 0);
     if (m->build_id_bytes != 0 && m->build_id_bytes <= sizeof m->build_id) {
         h = mix_bytes(h, m->build_id, m->build_id_bytes);
     } else {
@@ -43,7 +39,7 @@ static uint64_t mix_frame(uint64_t h, const na_gf_module_t *m, uint64_t pc) {
             if (*end == '/') base = end + 1;
         h = mix_bytes(h, base, (size_t)(end - base));
     }
-    return mix(h, pc - m->bias);
+    return na_hash_number(h, pc - m->bias);
 }
 
 bool na_guard_is_known(const na_guard_stack_t *stack) {

@@ -215,4 +215,10 @@ void na_guard_head_begin(na_gf_head_t *head);
 /* --- handler.c --- */
 bool na_guard_handler_install(void);
 
+/* Lock-free. */
+static inline bool na_guard_is_live(const na_gf_record_t *record) {
+    uint8_t state = __atomic_load_n(&record->state, __ATOMIC_RELAXED);
+    return state == NA_GF_LIVE || state == NA_GF_LEAVING;
+}
+
 #endif

@@ -54,7 +54,7 @@ void na_access_more(const na_access_view_t *view, double factor, char *out, size
 }
 
 /* The source that was in use; else the one that was chosen last; NULL: there is none. */
-static const na_nprof_access_source_t *chosen(const na_flows_t *flows) {
+static const na_nprof_access_source_t *chosen_source(const na_flows_t *flows) {
     const na_nprof_access_source_t *last = NULL;
     for (uint32_t i = 0; i < flows->source_count; i++) {
         last = &flows->sources[i].of;
@@ -64,7 +64,7 @@ static const na_nprof_access_source_t *chosen(const na_flows_t *flows) {
 }
 
 void na_access_none(const na_access_view_t *view, char *out, size_t size) {
-    const na_nprof_access_source_t *s = chosen(&view->flows);
+    const na_nprof_access_source_t *s = chosen_source(&view->flows);
     char time[NA_TEXT], count[NA_TEXT], often[160];
     na_text_ms(time, (uint64_t)run_ms(view));
     if (s == NULL) {

@@ -15,7 +15,7 @@
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/reader/access.h"
 
-static na_status_t say_none(const na_access_view_t *view) {
+static na_status_t say_no_accesses(const na_access_view_t *view) {
     const char *path = view->in[0].path;
     char why[512];
     na_access_none(view, why, sizeof why);
@@ -34,7 +34,7 @@ static na_status_t make_view(na_access_view_t *view) {
     free(readers);
     if (!good) return NA_STATUS_MEMORY;
     const char *path = view->in[0].path;
-    if (view->flows.count == 0 && view->flows.probe_count == 0) return say_none(view);
+    if (view->flows.count == 0 && view->flows.probe_count == 0) return say_no_accesses(view);
     char why[NA_WHERE_WHY];
     if (view->options->where != NULL && !na_flows_select(&view->flows, view->options->where, why))
         return na_fail("--where %s; see numalloc-dump --help", why);
@@ -43,7 +43,7 @@ static na_status_t make_view(na_access_view_t *view) {
     if (!na_verdicts_make(&view->flows, &view->verdicts)) return NA_STATUS_MEMORY;
     /* Looks at lines may say something without any sample; without that, too, nothing is known. */
     bool nothing = view->flows.count == 0 && view->verdicts.count == 0;
-    return nothing ? say_none(view) : NA_STATUS_WHOLE;
+    return nothing ? say_no_accesses(view) : NA_STATUS_WHOLE;
 }
 
 na_status_t na_access_view_open(na_access_view_t *view, const char *const *files, size_t count,
@@ -178,7 +178,7 @@ const na_symbol_frame_t *na_access_frame(const na_access_view_t *view, const na_
     return first;
 }
 
-static bool has(const na_symbol_frame_t *const *frames, uint32_t count, uint32_t id) {
+static bool has_function(const na_symbol_frame_t *const *frames, uint32_t count, uint32_t id) {
     for (uint32_t i = 0; i < count; i++)
         if (frames[i]->id == id) return true;
     return false;
@@ -199,7 +199,7 @@ uint32_t na_access_chain(const na_access_view_t *view, const na_touch_t *a,
         uint32_t n = na_symbols_frames(in->symbols, node, &found);
         for (uint32_t i = 0; i < n && count < NA_ACCESS_CHAIN; i++) {
             if (found[i].id == frames[0]->id) met = true;
-            if (met && !found[i].runtime && !has(frames, count, found[i].id))
+            if (met && !found[i].runtime && !has_function(frames, count, found[i].id))
                 frames[count++] = &found[i];
         }
     }
@@ -220,6 +220,26 @@ const char *na_access_node(const na_access_view_t *view, int node, char out[NA_L
     else
         snprintf(out, NA_LABEL, "%u", view->flows.nodes[node].kernel_id);
     return out;
+}
+
+const char *na_access_main_nodes(const na_access_view_t *view, const double *weights,
+                                 char out[NA_LABEL]) {
+    const na_flows_t *f = &view->flows;
+    bool used[NA_FLOWS_NODES] = {false};
+    double all = 0;
+    for (uint32_t n = 0; n < f->node_count; n++)
+        all += weights[n];
+    out[0] = 0;
+    for (bool first = true;; first = false) {
+        uint32_t best = NA_FLOWS_NONE;
+        for (uint32_t n = 0; n < f->node_count; n++)
+            if (!used[n] && weights[n] > 0 && weights[n] >= 0.1 * all &&
+                (best == NA_FLOWS_NONE || weights[n] > weights[best]))
+                best = n;
+        if (best == NA_FLOWS_NONE) return out;
+        used[best] = true;
+        na_text_append(out, NA_LABEL, "%s%u", first ? "" : " ", f->nodes[best].kernel_id);
+    }
 }
 
 /* ---- estimates ---- */

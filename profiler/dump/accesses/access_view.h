@@ -70,6 +70,14 @@ void na_access_vote(na_access_vote_t *of, const na_symbol_frame_t *frame, double
 
 /* "2", or "-": the kernel's number of a node. */
 const char *na_access_node(const na_access_view_t *view, int node, char out[NA_LABEL]);
+/* "2 0 3": nodes with a tenth of the weight or more, heaviest first. */
+const char *na_access_main_nodes(const na_access_view_t *view, const double *weights,
+                                 char out[NA_LABEL]);
+
+/* How sure a verdict is. */
+static inline const char *na_access_confidence(double chance) {
+    return chance >= 0.95 ? "high" : chance >= 0.8 ? "medium" : "low";
+}
 
 /* Columns of an estimate from watchpoints, absent with other sources, and their cells; `first` is
  * the first column. */

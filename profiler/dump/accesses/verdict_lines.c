@@ -10,7 +10,7 @@ static const na_line_t *line_of(const na_access_view_t *view, const na_verdict_t
     return &view->verdicts.lines.items[v->line];
 }
 
-static uint64_t offset_of(const na_access_view_t *view, const na_line_part_t *p) {
+static uint64_t part_offset(const na_access_view_t *view, const na_line_part_t *p) {
     return p->object == NA_FLOWS_NONE ? p->address % NA_LINE_BYTES
                                       : p->address - view->flows.objects[p->object].base;
 }
@@ -29,7 +29,7 @@ void na_verdict_put_line(const na_access_view_t *view, const na_verdict_t *v) {
     for (uint32_t i = 0; i < line->count; i++) {
         const na_line_part_t *p = &line->parts[i];
         na_access_thread_label(view, p->thread, thread);
-        printf("    offset %" PRIu64, offset_of(view, p));
+        printf("    offset %" PRIu64, part_offset(view, p));
         if (line->objects > 1 && p->object != NA_FLOWS_NONE) printf(" of object %u", p->object);
         printf(", %u bytes: ", p->length);
         na_text_put(stdout, thread);
@@ -65,7 +65,7 @@ void na_verdict_json_line(na_json_t *json, const na_access_view_t *view, const n
         na_access_thread_label(view, p->thread, thread);
         na_json_object(json, NULL);
         na_json_number(json, "object", p->object == NA_FLOWS_NONE ? -1.0 : (double)p->object);
-        na_json_u64(json, "offset", offset_of(view, p));
+        na_json_u64(json, "offset", part_offset(view, p));
         na_json_u64(json, "bytes", p->length);
         na_json_u64(json, "thread", p->thread);
         na_json_string(json, "thread_name", thread);
@@ -81,7 +81,7 @@ void na_verdict_json_line(na_json_t *json, const na_access_view_t *view, const n
 
 /* Bytes that a thread's part takes, where each is as long as the others; the distances from one to
  * the next are multiples of it, since not every thread need have been met. 0: they are not. */
-static uint64_t distance(const na_line_t *line) {
+static uint64_t line_distance(const na_line_t *line) {
     uint64_t step = 0, begins = line->parts[0].address;
     for (uint32_t i = 1; i < line->count; i++) {
         if (line->parts[i].length != line->parts[0].length) return 0;
@@ -100,7 +100,7 @@ void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *v,
     const na_line_t *line = line_of(view, v);
     const na_flow_group_t *g = &view->flows.groups[v->group];
     char count[NA_TEXT];
-    uint64_t apart = distance(line);
+    uint64_t apart = line_distance(line);
     if (line->objects > 1) {
         NA_ADVISE(
             a->code,
@@ -121,7 +121,7 @@ void na_verdict_advice_line(const na_access_view_t *view, const na_verdict_t *v,
                   "separate what different threads use: alignas(64) on the %s at offset %" PRIu64
                   ", so that a line begins there; of an array, on its element's type",
                   g->kind == NA_FLOW_STATIC ? "variable" : "part",
-                  offset_of(view, &line->parts[line->count - 1]));
+                  part_offset(view, &line->parts[line->count - 1]));
         NA_ADVISE(a->placement, "separate");
     }
     double moves = line->rate < 2 * line->others ? line->rate : 2 * line->others;

@@ -147,7 +147,7 @@ static void for_partition(const na_access_view_t *view, const na_verdict_t *v, n
 
 /* ---- groups of threads ---- */
 
-static void put_threads(const na_access_view_t *view, uint32_t group, na_advice_t *a) {
+static void advise_threads(const na_access_view_t *view, uint32_t group, na_advice_t *a) {
     const na_clusters_t *c = &view->verdicts.clusters;
     uint32_t shown = 0, all = 0;
     for (uint32_t t = 0; t < view->flows.thread_count; t++) {
@@ -217,7 +217,7 @@ static void for_cluster(const na_access_view_t *view, const na_verdict_t *v, na_
         char node[NA_LABEL];
         NA_ADVISE(a->code, "%sgroup %u on node %.8s: threads ", listed++ == 0 ? "" : "; ",
                   group + 1, na_access_node(view, c->each[group].node, node));
-        put_threads(view, group, a);
+        advise_threads(view, group, a);
         put_buffers(view, v, group, a);
     }
     if (left != 0) NA_ADVISE(a->code, "; and %u groups more", left);

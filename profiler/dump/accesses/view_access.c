@@ -81,7 +81,7 @@ typedef struct function_list {
 } function_list_t;
 
 /* NULL: out of memory. */
-static function_t *function_at(function_list_t *list, const na_symbol_frame_t *frame) {
+static function_t *accessing_function(function_list_t *list, const na_symbol_frame_t *frame) {
     size_t id = frame == NULL ? 0 : frame->id + (size_t)1;
     if (!NA_ARRAY_RESERVE_ZERO(list->items, list->room, id + 1)) return NULL;
     if (list->items[id].frame == NULL) list->items[id].frame = frame;
@@ -93,11 +93,11 @@ static bool add_access(const na_access_view_t *view, function_list_t *list, cons
     const na_symbol_frame_t *chain[NA_ACCESS_CHAIN];
     uint32_t depth = na_access_chain(view, a, chain), group = f->objects[a->object].group;
     for (uint32_t i = 1; i < depth; i++) {
-        function_t *outer = function_at(list, chain[i]);
+        function_t *outer = accessing_function(list, chain[i]);
         if (outer == NULL) return false;
         outer->inclusive += a->weight;
     }
-    function_t *to = function_at(list, depth == 0 ? NULL : chain[0]);
+    function_t *to = accessing_function(list, depth == 0 ? NULL : chain[0]);
     if (to == NULL) return false;
     na_touch_sum_add(&to->sum, f, a);
     na_watched_add(&to->estimate, a);
@@ -109,7 +109,7 @@ static bool add_access(const na_access_view_t *view, function_list_t *list, cons
     return true;
 }
 
-static na_status_t show_functions(na_access_view_t *view) {
+static na_status_t show_accessing_functions(na_access_view_t *view) {
     enum {
         ESTIMATE = COMMON,
         INCLUSIVE = ESTIMATE + NA_ESTIMATE_COLUMN_COUNT,
@@ -173,7 +173,8 @@ static na_status_t show_functions(na_access_view_t *view) {
 na_status_t na_view_access_functions(na_view_input_t *in) {
     na_access_view_t view;
     na_status_t status = na_access_view_of(&view, in);
-    return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show_functions(&view)) : status;
+    return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show_accessing_functions(&view))
+                                     : status;
 }
 
 /* ---- threads ---- */
@@ -194,7 +195,7 @@ static const na_column_t access_threads_columns[] = {
 };
 const na_columns_t na_columns_access_threads = NA_COLUMNS(access_threads_columns);
 
-static na_status_t show_threads(na_access_view_t *view) {
+static na_status_t show_accessing_threads(na_access_view_t *view) {
     enum {
         ESTIMATE = COMMON,
         OWN = ESTIMATE + NA_ESTIMATE_COLUMN_COUNT,
@@ -271,5 +272,6 @@ static na_status_t show_threads(na_access_view_t *view) {
 na_status_t na_view_access_threads(na_view_input_t *in) {
     na_access_view_t view;
     na_status_t status = na_access_view_of(&view, in);
-    return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show_threads(&view)) : status;
+    return status == NA_STATUS_WHOLE ? na_access_view_close(&view, show_accessing_threads(&view))
+                                     : status;
 }

@@ -6,7 +6,7 @@
 #include "profiler/dump/accesses/access_totals.h"
 #include "profiler/dump/ui/text.h"
 
-static void put_matrix(const na_access_view_t *view, const na_access_totals_t *all) {
+static void put_node_matrix(const na_access_view_t *view, const na_access_totals_t *all) {
     const na_flows_t *f = &view->flows;
     printf("\nFrom node (rows) to the memory of node: share of accesses%s\n%6s",
            all->sum.latency_weight > 0 ? ", mean latency in cycles" : "", "");
@@ -155,9 +155,9 @@ static void fill_table(na_table_t *table, const na_access_view_t *view,
     }
 }
 
-static na_status_t put_json(na_json_t *json, const na_access_view_t *view,
-                            const na_access_totals_t *all, na_table_t *table,
-                            const na_table_print_t *print) {
+static na_status_t put_memory_json(na_json_t *json, const na_access_view_t *view,
+                                   const na_access_totals_t *all, na_table_t *table,
+                                   const na_table_print_t *print) {
     const na_flows_t *f = &view->flows;
     na_access_json_head(json, view, "memory");
     na_access_json_sum(json, "all", view, &all->sum);
@@ -202,13 +202,13 @@ static na_status_t put_json(na_json_t *json, const na_access_view_t *view,
     return status;
 }
 
-static na_status_t show(const na_access_view_t *view, const na_access_totals_t *all) {
+static na_status_t show_memory_view(const na_access_view_t *view, const na_access_totals_t *all) {
     const na_options_t *options = view->options;
     if (options->format == NA_FORMAT_TEXT) {
         na_access_head(view);
         na_access_notes(view);
         if (!na_table_wanted(options)) {
-            put_matrix(view, all);
+            put_node_matrix(view, all);
             put_load(view, all);
             put_lists(view, all);
             return NA_STATUS_WHOLE;
@@ -220,7 +220,7 @@ static na_status_t show(const na_access_view_t *view, const na_access_totals_t *
     fill_table(table, view, all);
     const na_table_print_t print = {.view = "memory", .title = "\nAccesses (%s)", .all = true};
     na_status_t status = options->format == NA_FORMAT_JSON
-                             ? put_json(&json, view, all, table, &print)
+                             ? put_memory_json(&json, view, all, table, &print)
                              : na_table_write(table, options, &print);
     na_table_close(table);
     return status;
@@ -232,7 +232,7 @@ static na_status_t show_memory(const char *const *files, size_t count,
     na_status_t status = na_access_view_open(&view, files, count, options);
     if (status != NA_STATUS_WHOLE) return status;
     na_access_totals_t all;
-    status = na_access_totals_make(&view, &all) ? show(&view, &all) : NA_STATUS_MEMORY;
+    status = na_access_totals_make(&view, &all) ? show_memory_view(&view, &all) : NA_STATUS_MEMORY;
     na_access_totals_free(&all);
     return na_access_view_close(&view, status);
 }

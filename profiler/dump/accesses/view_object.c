@@ -29,14 +29,14 @@ typedef struct flow {
     uint32_t thread_count;
 } flow_t;
 
-static int most_first(const void *a, const void *b, void *arg) {
+static int threads_by_samples(const void *a, const void *b, void *arg) {
     const uint32_t *counts = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     if (counts[x] != counts[y]) return counts[x] > counts[y] ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
-static bool gather(const na_access_view_t *view, uint32_t object, flow_t *flow) {
+static bool gather_flow(const na_access_view_t *view, uint32_t object, flow_t *flow) {
     const na_flows_t *f = &view->flows;
     *flow = (flow_t){.of = na_flow_of_object(f, object)};
     flow->kept = calloc((size_t)flow->of.count + 1, sizeof *flow->kept);
@@ -49,7 +49,8 @@ static bool gather(const na_access_view_t *view, uint32_t object, flow_t *flow) 
         flow->kept[flow->count++] = flow->of.items[i];
         if (flow->of_thread[a->thread]++ == 0) flow->threads[flow->thread_count++] = a->thread;
     }
-    qsort_r(flow->threads, flow->thread_count, sizeof *flow->threads, most_first, flow->of_thread);
+    qsort_r(flow->threads, flow->thread_count, sizeof *flow->threads, threads_by_samples,
+            flow->of_thread);
     if (flow->count != 0) {
         flow->start = f->items[flow->kept[0]].ns;
         flow->step = (f->items[flow->kept[flow->count - 1]].ns - flow->start) / STEPS + 1;
@@ -57,7 +58,7 @@ static bool gather(const na_access_view_t *view, uint32_t object, flow_t *flow) 
     return true;
 }
 
-static void forget(flow_t *flow) {
+static void free_flow(flow_t *flow) {
     free(flow->kept);
     free(flow->threads);
     free(flow->of_thread);
@@ -135,7 +136,7 @@ typedef struct functions {
     size_t count;
 } functions_t;
 
-static int by_name(const void *a, const void *b) {
+static int functions_by_name(const void *a, const void *b) {
     return strcmp(((const function_t *)a)->name, ((const function_t *)b)->name);
 }
 
@@ -146,7 +147,7 @@ static int by_weight(const void *a, const void *b) {
 }
 
 /* Functions that touch it, heaviest first; returns how many. NULL: out of memory. */
-static function_t *functions_of(const na_access_view_t *view, const flow_t *flow, size_t *count) {
+static function_t *flow_functions(const na_access_view_t *view, const flow_t *flow, size_t *count) {
     function_t *list = calloc((size_t)flow->count + 1, sizeof *list);
     *count = 0;
     if (list == NULL) return NULL;
@@ -158,7 +159,7 @@ static function_t *functions_of(const na_access_view_t *view, const flow_t *flow
         list[i].by = depth > 1 ? chain[1] : NULL;
         na_touch_sum_add(&list[i].sum, &view->flows, a);
     }
-    qsort(list, flow->count, sizeof *list, by_name);
+    qsort(list, flow->count, sizeof *list, functions_by_name);
     for (uint32_t i = 0; i < flow->count; i++) {
         const na_symbol_frame_t *by = list[i].by;
         double weight = list[i].sum.weight;
@@ -201,10 +202,10 @@ static void json_function(na_json_t *json, void *arg, uint64_t index) {
 }
 
 /* The functions that touch it; of JSON only the rows. */
-static na_status_t put_functions(na_json_t *json, const na_access_view_t *view,
-                                 const flow_t *flow) {
+static na_status_t put_flow_functions(na_json_t *json, const na_access_view_t *view,
+                                      const flow_t *flow) {
     functions_t functions = {.view = view};
-    functions.items = functions_of(view, flow, &functions.count);
+    functions.items = flow_functions(view, flow, &functions.count);
     na_table_t *table = na_table_open(&object_table);
     na_status_t status = NA_STATUS_MEMORY;
     double all = 0;
@@ -259,7 +260,7 @@ static void put_moves(const na_access_view_t *view, const flow_t *flow) {
     if (moves != 0) printf("\nIts pages moved between nodes: seen %" PRIu64 " times.\n", moves);
 }
 
-static const na_verdict_t *verdict_of(const na_access_view_t *view, uint32_t object) {
+static const na_verdict_t *object_verdict(const na_access_view_t *view, uint32_t object) {
     const na_verdict_t *found = NULL;
     for (uint32_t i = 0; i < view->verdicts.count; i++) {
         const na_verdict_t *v = &view->verdicts.items[i];
@@ -269,7 +270,7 @@ static const na_verdict_t *verdict_of(const na_access_view_t *view, uint32_t obj
     return found;
 }
 
-static na_status_t put_text(const na_access_view_t *view, uint32_t object, const flow_t *flow) {
+static na_status_t put_object(const na_access_view_t *view, uint32_t object, const flow_t *flow) {
     na_access_head(view);
     na_access_notes(view);
     put_origin(view, object);
@@ -277,18 +278,18 @@ static na_status_t put_text(const na_access_view_t *view, uint32_t object, const
         printf("\nNo access to it was sampled.\n");
         return NA_STATUS_WHOLE;
     }
-    const na_verdict_t *v = verdict_of(view, object);
+    const na_verdict_t *v = object_verdict(view, object);
     if (v != NULL)
         printf("  verdict     %s%s (numalloc-dump verdicts has the evidence)\n",
                na_verdict_texts[v->kind].title,
                v->object == NA_FLOWS_NONE ? ", of all objects of this origin" : "");
     put_drawing(view, flow);
     put_moves(view, flow);
-    return put_functions(NULL, view, flow);
+    return put_flow_functions(NULL, view, flow);
 }
 
-static na_status_t put_json(na_json_t *json, const na_access_view_t *view, uint32_t object,
-                            const flow_t *flow) {
+static na_status_t put_object_json(na_json_t *json, const na_access_view_t *view, uint32_t object,
+                                   const flow_t *flow) {
     const na_flows_t *f = &view->flows;
     const na_flow_object_t *o = &f->objects[object];
     char name[NA_LABEL];
@@ -308,12 +309,12 @@ static na_status_t put_json(na_json_t *json, const na_access_view_t *view, uint3
     if (o->site != 0) na_json_stack(json, &view->in[o->process], o->site);
     na_json_end(json);
     na_json_key(json, "verdict");
-    const na_verdict_t *v = verdict_of(view, object);
+    const na_verdict_t *v = object_verdict(view, object);
     if (v == NULL)
         na_json_null(json, NULL);
     else
         na_access_json_verdict(json, NULL, view, v);
-    na_status_t status = put_functions(json, view, flow);
+    na_status_t status = put_flow_functions(json, view, flow);
     if (status != NA_STATUS_WHOLE) return status;
     uint32_t every = flow->count / MOST_RAW + 1;
     na_json_u64(json, "accesses", flow->count);
@@ -355,15 +356,15 @@ static na_status_t show_object(const char *const *files, size_t count,
     }
     flow_t flow;
     na_json_t json = na_json_open(stdout);
-    if (!gather(&view, (uint32_t)number, &flow))
+    if (!gather_flow(&view, (uint32_t)number, &flow))
         status = NA_STATUS_MEMORY;
     else if (options->format == NA_FORMAT_JSON)
-        status = put_json(&json, &view, (uint32_t)number, &flow);
+        status = put_object_json(&json, &view, (uint32_t)number, &flow);
     else if (options->format == NA_FORMAT_CSV)
-        status = put_functions(NULL, &view, &flow);
+        status = put_flow_functions(NULL, &view, &flow);
     else
-        status = put_text(&view, (uint32_t)number, &flow);
-    forget(&flow);
+        status = put_object(&view, (uint32_t)number, &flow);
+    free_flow(&flow);
     return na_access_view_close(&view, status);
 }
 

@@ -59,31 +59,9 @@ typedef struct row {
     na_interval_t interval;
 } row_t;
 
-/* "2 0 3": nodes with a tenth of the weight or more, heaviest first. */
-static void put_nodes(const na_access_view_t *view, const double *weights, na_table_t *table,
-                      size_t column) {
-    char text[128] = "";
-    double all = 0;
-    bool used[NA_FLOWS_NODES] = {false};
-    for (uint32_t n = 0; n < view->flows.node_count; n++)
-        all += weights[n];
-    for (size_t length = 0; length + 8 < sizeof text;) {
-        uint32_t best = NA_FLOWS_NONE;
-        for (uint32_t n = 0; n < view->flows.node_count; n++)
-            if (!used[n] && weights[n] >= 0.1 * all && weights[n] > 0 &&
-                (best == NA_FLOWS_NONE || weights[n] > weights[best]))
-                best = n;
-        if (best == NA_FLOWS_NONE) break;
-        used[best] = true;
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%u",
-                                   length == 0 ? "" : " ", view->flows.nodes[best].kernel_id);
-    }
-    na_table_text(table, column, text);
-}
-
 /* Adds an object's samples; `seen` is by thread and holds the row that saw it last. */
-static void add_object(const na_access_view_t *view, uint32_t object, row_t *row,
-                       na_watched_t *estimate, uint32_t *seen, uint32_t number) {
+static void add_object_row(const na_access_view_t *view, uint32_t object, row_t *row,
+                           na_watched_t *estimate, uint32_t *seen, uint32_t number) {
     na_flow_t flow = na_flow_of_object(&view->flows, object);
     for (uint32_t i = 0; i < flow.count; i++) {
         const na_touch_t *a = &view->flows.items[flow.items[i]];
@@ -98,8 +76,8 @@ static void add_object(const na_access_view_t *view, uint32_t object, row_t *row
 }
 
 /* The verdict of the object, or else of its group. */
-static const na_verdict_t *verdict_of(const na_access_view_t *view, uint32_t group,
-                                      uint32_t object) {
+static const na_verdict_t *row_verdict(const na_access_view_t *view, uint32_t group,
+                                       uint32_t object) {
     const na_verdict_t *found = NULL;
     for (uint32_t i = 0; i < view->verdicts.count; i++) {
         const na_verdict_t *v = &view->verdicts.items[i];
@@ -126,10 +104,11 @@ static void fill_object_row(const na_access_view_t *view, na_table_t *table, con
     na_table_number(table, LATENCY, isnan(latency) ? latency : floor(latency + 0.5));
     na_table_number(table, THREADS, row->threads);
     na_table_number(table, OWN, na_touch_ratio(s->own, s->made));
-    put_nodes(view, row->from, table, FROM);
-    put_nodes(view, row->home, table, HOME);
+    char nodes[NA_LABEL];
+    na_table_text(table, FROM, na_access_main_nodes(view, row->from, nodes));
+    na_table_text(table, HOME, na_access_main_nodes(view, row->home, nodes));
     na_table_text(table, KIND, na_flow_kind_name(g->kind));
-    const na_verdict_t *v = verdict_of(view, group, object);
+    const na_verdict_t *v = row_verdict(view, group, object);
     if (v != NULL) na_table_text(table, VERDICT, na_verdict_texts[v->kind].title);
     if (g->site != 0) na_table_number(table, SITE, g->site);
     char name[NA_LABEL];
@@ -146,7 +125,7 @@ static void fill_object_row(const na_access_view_t *view, na_table_t *table, con
     na_table_number(table, NUMBER, g->members[0]);
 }
 
-static na_status_t show(na_access_view_t *view) {
+static na_status_t show_objects_view(na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
     bool each = view->options->instances;
     na_table_t *table = na_table_open(&objects_table);
@@ -168,7 +147,7 @@ static na_status_t show(na_access_view_t *view) {
                     row = (row_t){0};
                     number++;
                 }
-                add_object(view, object, &row, &estimate, seen, number);
+                add_object_row(view, object, &row, &estimate, seen, number);
                 if (each) row.interval = na_watched_take(&estimate, f);
                 if (each && row.sum.samples != 0)
                     fill_object_row(view, table, &row, remote, g, object);
@@ -198,7 +177,7 @@ static na_status_t show(na_access_view_t *view) {
 
 static na_status_t show_objects(const char *const *files, size_t count,
                                 const na_options_t *options) {
-    return na_access_view_show(files, count, options, show);
+    return na_access_view_show(files, count, options, show_objects_view);
 }
 
 const na_view_t na_view_row_objects = {

@@ -109,7 +109,7 @@ static void fill_pages_row(const na_access_view_t *view, na_table_t *table, cons
     na_table_text(table, LABEL, text);
 }
 
-static na_status_t show(na_access_view_t *view) {
+static na_status_t show_pages_view(na_access_view_t *view) {
     const na_flows_t *f = &view->flows;
     uint64_t page_size = na_reader_header(view->in[0].reader)->page_size;
     if (page_size == 0) page_size = 4096;
@@ -153,7 +153,7 @@ static na_status_t show(na_access_view_t *view) {
 }
 
 static na_status_t show_pages(const char *const *files, size_t count, const na_options_t *options) {
-    return na_access_view_show(files, count, options, show);
+    return na_access_view_show(files, count, options, show_pages_view);
 }
 
 const na_view_t na_view_row_pages = {

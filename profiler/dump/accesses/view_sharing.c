@@ -13,7 +13,7 @@ typedef struct shared {
     double most; /* weight of the thread with most */
 } shared_t;
 
-static void gather(const na_access_view_t *view, uint32_t object, shared_t *s) {
+static void gather_shared(const na_access_view_t *view, uint32_t object, shared_t *s) {
     const na_flows_t *f = &view->flows;
     bool seen[NA_FLOWS_NODES] = {false};
     double *by_thread = s->by_thread;
@@ -96,14 +96,14 @@ static const na_column_t sharing_columns[] = {
 };
 static const na_columns_t sharing_table = NA_COLUMNS(sharing_columns);
 
-static na_status_t put_table(const na_access_view_t *view, shared_t *s) {
+static na_status_t put_sharing_table(const na_access_view_t *view, shared_t *s) {
     enum { SHARE, REMOTE, SAMPLES, WRITES, THREADS, NODES, OTHERS, NUMBER, KIND, LABEL };
     const na_flows_t *f = &view->flows;
     na_table_t *table = na_table_open(&sharing_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (uint32_t o = 0; o < f->object_count; o++) {
         if (f->objects[o].samples < 2) continue;
-        gather(view, o, s);
+        gather_shared(view, o, s);
         if (s->threads < 2) continue;
         char name[NA_LABEL];
         na_access_group_label(view, f->objects[o].group, name);
@@ -130,7 +130,7 @@ static na_status_t put_table(const na_access_view_t *view, shared_t *s) {
 }
 
 /* The graph: objects with the weight of each of their threads, and the groups. */
-static void put_json(na_json_t *json, const na_access_view_t *view, shared_t *s) {
+static void put_sharing_json(na_json_t *json, const na_access_view_t *view, shared_t *s) {
     const na_flows_t *f = &view->flows;
     const na_clusters_t *c = &view->verdicts.clusters;
     na_access_json_head(json, view, "sharing");
@@ -145,7 +145,7 @@ static void put_json(na_json_t *json, const na_access_view_t *view, shared_t *s)
     size_t shown = 0;
     for (uint32_t o = 0; o < f->object_count && shown < view->options->top; o++) {
         if (f->objects[o].samples < 2) continue;
-        gather(view, o, s);
+        gather_shared(view, o, s);
         if (s->threads < 2) continue;
         char name[NA_LABEL];
         na_access_group_label(view, f->objects[o].group, name);
@@ -186,14 +186,14 @@ static na_status_t show_sharing(const char *const *files, size_t count,
         status = NA_STATUS_MEMORY;
     } else if (options->format == NA_FORMAT_JSON) {
         na_json_t json = na_json_open(stdout);
-        put_json(&json, &view, &s);
+        put_sharing_json(&json, &view, &s);
     } else {
         if (options->format == NA_FORMAT_TEXT) {
             na_access_head(&view);
             na_access_notes(&view);
             put_groups(&view);
         }
-        status = put_table(&view, &s);
+        status = put_sharing_table(&view, &s);
     }
     free(s.by_thread);
     return na_access_view_close(&view, status);

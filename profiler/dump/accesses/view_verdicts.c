@@ -9,13 +9,9 @@
 #include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/ui/text.h"
 
-static const char *sure(double chance) {
-    return chance >= 0.95 ? "high" : chance >= 0.8 ? "medium" : "low";
-}
-
 /* ---- text ---- */
 
-static void put_value(const na_condition_t *c) {
+static void put_condition_value(const na_condition_t *c) {
     const na_threshold_row_t *row = &na_thresholds[c->limit];
     if (strcmp(row->unit, "share") == 0)
         printf("%.1f %%", 100 * c->value);
@@ -33,12 +29,12 @@ static void put_limit(const na_condition_t *c) {
         printf("%s %.4g", c->at_least ? "at least" : "below", row->value);
 }
 
-static void put_rule(const na_rule_t *rule, const char *indent) {
+static void put_verdict_rule(const na_rule_t *rule, const char *indent) {
     for (uint32_t i = 0; i < rule->count; i++) {
         const na_condition_t *c = &rule->conditions[i];
         printf("%s%s ", indent, !c->known ? "?" : c->met ? "+" : "-");
         if (c->known)
-            put_value(c);
+            put_condition_value(c);
         else
             printf("not known:");
         printf(" %s (", c->what);
@@ -50,7 +46,8 @@ static void put_rule(const na_rule_t *rule, const char *indent) {
             printf("%s? the source does not give: %s\n", indent, na_evidence_names[bit]);
 }
 
-static void put_nodes(const na_access_view_t *view, const char *title, const double *weights) {
+static void put_node_shares(const na_access_view_t *view, const char *title,
+                            const double *weights) {
     double all = 0;
     for (uint32_t n = 0; n < view->flows.node_count; n++)
         all += weights[n];
@@ -77,7 +74,7 @@ static void put_parts(const na_access_view_t *view, uint32_t object) {
     if (count > MOST_PARTS) printf("              and %u parts more\n", count - MOST_PARTS);
 }
 
-static void put_facts(const na_access_view_t *view, const na_verdict_t *v) {
+static void put_verdict_facts(const na_access_view_t *view, const na_verdict_t *v) {
     const na_measure_t *m = &v->measure;
     char thread[NA_LABEL], a[NA_TEXT], b[NA_TEXT];
     printf("  samples     %s on %s object%s by %u thread%s", na_text_count(a, m->samples),
@@ -87,8 +84,8 @@ static void put_facts(const na_access_view_t *view, const na_verdict_t *v) {
     na_access_thread_label(view, m->reader, thread);
     printf("; most by ");
     na_text_put(stdout, thread);
-    put_nodes(view, "\n  nodes       from", m->from);
-    put_nodes(view, "; lies on", m->home);
+    put_node_shares(view, "\n  nodes       from", m->from);
+    put_node_shares(view, "; lies on", m->home);
     putchar('\n');
     if (v->kind == NA_VERDICT_PARTITION && v->object != NA_FLOWS_NONE) put_parts(view, v->object);
     if (m->handoff_ns != 0)
@@ -119,14 +116,15 @@ static void put_one(void *arg, uint64_t index, size_t number) {
     na_text_put(stdout, name);
     printf("\n  %s; %s", na_verdict_texts[v->kind].means, cost);
     if (v->kind != NA_VERDICT_UNDECIDABLE)
-        printf("; confidence %s (%.0f %%)", sure(v->chance), floor(100 * v->chance));
+        printf("; confidence %s (%.0f %%)", na_access_confidence(v->chance),
+               floor(100 * v->chance));
     putchar('\n');
     if (advice.reason[0] != 0) printf("  reason      %s\n", advice.reason);
     if (v->kind == NA_VERDICT_FALSE_SHARING) na_verdict_put_line(view, v);
-    if (v->measure.samples != 0) put_facts(view, v);
+    if (v->measure.samples != 0) put_verdict_facts(view, v);
     if (v->kind != NA_VERDICT_UNDECIDABLE) {
         printf("  evidence\n");
-        put_rule(&v->rules[v->kind], "    ");
+        put_verdict_rule(&v->rules[v->kind], "    ");
     }
     const struct {
         const char *title, *text;
@@ -144,7 +142,7 @@ static void put_one(void *arg, uint64_t index, size_t number) {
     for (int r = 0; r < 2; r++) {
         if (v->runners[r] == NA_VERDICT_UNDECIDABLE) continue;
         printf("  or          %s\n", na_verdict_texts[v->runners[r]].title);
-        put_rule(&v->rules[v->runners[r]], "    ");
+        put_verdict_rule(&v->rules[v->runners[r]], "    ");
     }
 }
 
@@ -291,7 +289,8 @@ void na_access_json_verdict(na_json_t *json, const char *name, const na_access_v
     na_json_number(json, "object", v->object == NA_FLOWS_NONE ? (double)NAN : (double)v->object);
     na_json_string(json, "undecided", na_undecided_names[v->undecided]);
     na_json_number(json, "chance", v->kind == NA_VERDICT_UNDECIDABLE ? (double)NAN : v->chance);
-    na_json_string(json, "confidence", v->kind == NA_VERDICT_UNDECIDABLE ? "" : sure(v->chance));
+    na_json_string(json, "confidence",
+                   v->kind == NA_VERDICT_UNDECIDABLE ? "" : na_access_confidence(v->chance));
     na_json_number(json, "needed", v->needed);
     na_json_number(json, "cost_share", v->cost_share);
     na_json_number(json, "remote_in_all", view->verdicts.remote);
@@ -384,7 +383,7 @@ static void fill_verdict_row(na_table_t *table, const na_access_view_t *view,
     na_table_text(table, TITLE, na_verdict_texts[v->kind].title);
     na_table_number(table, COST, v->cost_share);
     if (decided) na_table_number(table, CHANCE, v->chance);
-    if (decided) na_table_text(table, CONFIDENCE, sure(v->chance));
+    if (decided) na_table_text(table, CONFIDENCE, na_access_confidence(v->chance));
     na_table_number(table, SAMPLES, v->measure.samples);
     na_table_number(table, OBJECTS, v->measure.instances);
     na_table_number(table, THREADS, v->measure.threads);
@@ -400,7 +399,7 @@ static void fill_verdict_row(na_table_t *table, const na_access_view_t *view,
         na_table_text(table, ADVICE + i, texts[i]);
 }
 
-static na_status_t show(na_access_view_t *view) {
+static na_status_t show_verdicts_view(na_access_view_t *view) {
     const na_verdicts_t *v = &view->verdicts;
     na_table_t *table = na_table_open(&verdicts_table);
     if (table == NULL) return NA_STATUS_MEMORY;
@@ -450,7 +449,7 @@ static na_status_t show(na_access_view_t *view) {
 
 static na_status_t show_verdicts(const char *const *files, size_t count,
                                  const na_options_t *options) {
-    return na_access_view_show(files, count, options, show);
+    return na_access_view_show(files, count, options, show_verdicts_view);
 }
 
 const na_view_t na_view_row_verdicts = {

@@ -72,8 +72,8 @@ static void put_field(bundle_t *b, const char *text) {
     if (text != NULL) na_text_put(b->text, text);
 }
 
-static bool put_entry(bundle_t *b, const na_nprof_stack_t *node, const na_symbol_frame_t *frames,
-                      uint32_t count) {
+static bool put_node_frames(bundle_t *b, const na_nprof_stack_t *node,
+                            const na_symbol_frame_t *frames, uint32_t count) {
     fprintf(b->text, "P\t%" PRIx64 "\t%u\t%d\n", node->pc, NA_NPROF_STACK_MODULE(node->flags),
             (node->flags & NA_NPROF_STACK_EXACT) != 0);
     for (uint32_t i = 0; i < count; i++) {
@@ -91,14 +91,14 @@ static bool put_entry(bundle_t *b, const na_nprof_stack_t *node, const na_symbol
     return close_chunk(b) && open_text(b);
 }
 
-static int by_address(const void *a, const void *b) {
+static int frames_by_address(const void *a, const void *b) {
     const na_symbol_frame_t *x = *(const na_symbol_frame_t *const *)a,
                             *y = *(const na_symbol_frame_t *const *)b;
     return (x > y) - (x < y);
 }
 
 /* Every list of frames once. */
-static bool put_symbols(bundle_t *b) {
+static bool put_frame_lists(bundle_t *b) {
     na_stack_table_t stacks = na_reader_stacks(b->in->reader);
     const na_symbol_frame_t **seen = calloc((size_t)stacks.count + 1, sizeof *seen);
     bool *first = calloc((size_t)stacks.count + 1, sizeof *first);
@@ -109,7 +109,7 @@ static bool put_symbols(bundle_t *b) {
         if (na_symbols_frames(b->in->symbols, node, &frames) != 0) seen[count++] = frames;
     }
     /* Entries of one pc share their list: of a run of equal addresses the first counts. */
-    if (good && count != 0) qsort(seen, count, sizeof *seen, by_address);
+    if (good && count != 0) qsort(seen, count, sizeof *seen, frames_by_address);
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
         if (kept == 0 || seen[kept - 1] != seen[i]) seen[kept++] = seen[i];
@@ -117,10 +117,11 @@ static bool put_symbols(bundle_t *b) {
         const na_symbol_frame_t *frames;
         uint32_t frame_count = na_symbols_frames(b->in->symbols, node, &frames);
         if (frame_count == 0) continue;
-        const na_symbol_frame_t **at = bsearch(&frames, seen, kept, sizeof *seen, by_address);
+        const na_symbol_frame_t **at =
+            bsearch(&frames, seen, kept, sizeof *seen, frames_by_address);
         if (at == NULL || first[at - seen]) continue;
         first[at - seen] = true;
-        good = put_entry(b, &stacks.items[node], frames, frame_count);
+        good = put_node_frames(b, &stacks.items[node], frames, frame_count);
     }
     if (b->text != NULL) good = close_chunk(b) && good;
     free(first);
@@ -175,7 +176,7 @@ static na_status_t show_bundle(na_view_input_t *in) {
     bundle_t b = {.in = in};
     na_status_t status = copy_file(&b);
     if (status != NA_STATUS_WHOLE) return status;
-    if (!put_symbols(&b)) return ferror(stdout) ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
+    if (!put_frame_lists(&b)) return ferror(stdout) ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
     return patch_used(&b);
 }
 

@@ -51,18 +51,18 @@ static edge_t *find_edge(edges_t *edges, const edge_t *wanted) {
     return &edges->items[edges->count++];
 }
 
-static int64_t positive(int64_t value) {
+static int64_t not_negative(int64_t value) {
     return value > 0 ? value : 0;
 }
 
 static void add_cost(na_cost_t *to, const na_cost_t *cost) {
-    to->peak_bytes += positive(cost->peak_bytes);
-    to->live_bytes += positive(cost->live_bytes);
-    to->alloc_bytes += positive(cost->alloc_bytes);
-    to->alloc_count += positive(cost->alloc_count);
+    to->peak_bytes += not_negative(cost->peak_bytes);
+    to->live_bytes += not_negative(cost->live_bytes);
+    to->alloc_bytes += not_negative(cost->alloc_bytes);
+    to->alloc_count += not_negative(cost->alloc_count);
 }
 
-static bool gather(const na_view_input_t *in, edges_t *edges, na_cost_t *total) {
+static bool gather_edges(const na_view_input_t *in, edges_t *edges, na_cost_t *total) {
     na_stack_t stack = {0};
     bool good = true;
     for (size_t s = 0; s < in->sites.count && good; s++) {
@@ -96,12 +96,12 @@ static int by_function(const void *a, const void *b) {
     return (x->callee + 1 > y->callee + 1) - (x->callee + 1 < y->callee + 1); /* NOBODY first */
 }
 
-static void put_cost(const na_view_input_t *in, const na_cost_t *cost) {
+static void put_cost_line(const na_view_input_t *in, const na_cost_t *cost) {
     printf("%" PRId64 " %" PRId64 " %" PRId64 " %.0f\n", cost->peak_bytes, cost->live_bytes,
            cost->alloc_bytes, na_view_count(in, (double)cost->alloc_count));
 }
 
-static void put_name(const char *prefix, const char *name) {
+static void put_name_line(const char *prefix, const char *name) {
     fputs(prefix, stdout);
     na_text_put(stdout, name);
     putchar('\n');
@@ -112,14 +112,14 @@ static const char *file_of(const na_function_name_t *f) {
 }
 
 /* Where a function's code is: object, file, name. `c`: of a called function. */
-static void put_function(const char *c, const na_function_name_t *f, uint32_t id) {
+static void put_callgrind_function(const char *c, const na_function_name_t *f, uint32_t id) {
     char prefix[32];
     snprintf(prefix, sizeof prefix, "%sob=", c);
-    put_name(prefix, f->module);
-    put_name(c[0] == 0 ? "fl=" : "cfi=", file_of(f));
+    put_name_line(prefix, f->module);
+    put_name_line(c[0] == 0 ? "fl=" : "cfi=", file_of(f));
     /* Names are numbered, since two functions of different files may have one name. */
     snprintf(prefix, sizeof prefix, "%sfn=(%u) ", c, id + 1);
-    put_name(prefix, f->function);
+    put_name_line(prefix, f->function);
 }
 
 static void put_edges(const na_view_input_t *in, const edges_t *edges) {
@@ -131,46 +131,46 @@ static void put_edges(const na_view_input_t *in, const edges_t *edges) {
         const na_function_name_t *f = na_symbols_function(in->symbols, e->function);
         if (e->function != function) {
             putchar('\n');
-            put_function("", f, e->function);
+            put_callgrind_function("", f, e->function);
             function = e->function;
             file = file_of(f);
         }
         const char *own = e->file != NULL ? e->file : file_of(f);
         if (strcmp(own, file) != 0) {
-            put_name(strcmp(own, file_of(f)) == 0 ? "fe=" : "fi=", own);
+            put_name_line(strcmp(own, file_of(f)) == 0 ? "fe=" : "fi=", own);
             file = own;
         }
         if (e->callee != NOBODY) {
             const na_function_name_t *callee = na_symbols_function(in->symbols, e->callee);
-            put_function("c", callee, e->callee);
+            put_callgrind_function("c", callee, e->callee);
             printf("calls=%.0f %u\n", na_view_count(in, (double)e->cost.alloc_count),
                    callee->line != 0 ? callee->line : e->callee_line);
         }
         printf("%u ", e->line);
-        put_cost(in, &e->cost);
+        put_cost_line(in, &e->cost);
     }
 }
 
 static na_status_t show_callgrind(na_view_input_t *in) {
     edges_t edges = {0};
     na_cost_t total = {0};
-    bool good = gather(in, &edges, &total);
+    bool good = gather_edges(in, &edges, &total);
     if (good) {
         const na_nprof_header_t *h = na_reader_header(in->reader);
         if (edges.count != 0) qsort(edges.items, edges.count, sizeof *edges.items, by_function);
         printf("# callgrind format\nversion: 1\ncreator: numalloc-dump %d.%d.%d\npid: %d\n",
                NUMALLOC_VERSION_MAJOR, NUMALLOC_VERSION_MINOR, NUMALLOC_VERSION_PATCH, h->pid);
-        put_name("cmd: ", h->command[0] != 0 ? h->command : h->program);
+        put_name_line("cmd: ", h->command[0] != 0 ? h->command : h->program);
         printf("part: 1\n\npositions: line\n"
                "event: peak : Bytes live at the peak\n"
                "event: live : Bytes still live\n"
                "event: total : Bytes requested\n"
                "event: count : Allocations\n"
                "events: peak live total count\nsummary: ");
-        put_cost(in, &total);
+        put_cost_line(in, &total);
         put_edges(in, &edges);
         fputs("\ntotals: ", stdout);
-        put_cost(in, &total);
+        put_cost_line(in, &total);
     }
     free(edges.items);
     na_index_free(&edges.index);

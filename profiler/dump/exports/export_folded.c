@@ -9,7 +9,7 @@
 #include "profiler/dump/ui/text.h"
 
 /* The format has no quoting: what divides frames and lines becomes something else. */
-static void put_name(const char *name) {
+static void put_folded_name(const char *name) {
     char *copy = NULL;
     if (asprintf(&copy, "%s", name) < 0) return;
     for (char *p = copy; *p != 0; p++) {
@@ -30,7 +30,7 @@ static na_status_t show_folded(na_view_input_t *in) {
         good = na_view_stack(in, in->sites.items[s].site, &stack);
         if (stack.count == 0) fputs("(no stack)", stdout);
         for (uint32_t i = stack.count; i-- > 0;) {
-            put_name(stack.items[i]->function);
+            put_folded_name(stack.items[i]->function);
             if (i != 0) putchar(';');
         }
         printf(" %.0f\n", value);

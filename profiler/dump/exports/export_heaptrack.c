@@ -31,7 +31,7 @@ typedef struct map {
 } map_t;
 
 /* The number of a pair; *fresh: it is new. 0: out of memory. */
-static uint32_t number_of(map_t *map, uint64_t a, uint64_t b, bool *fresh) {
+static uint32_t mapped_number(map_t *map, uint64_t a, uint64_t b, bool *fresh) {
     uint64_t hash = na_hash_number(na_hash_number(NA_HASH_BEGIN, a), b);
     *fresh = false;
     na_probe_t probe = na_index_probe(&map->index, hash);
@@ -46,7 +46,7 @@ static uint32_t number_of(map_t *map, uint64_t a, uint64_t b, bool *fresh) {
     return ++map->count;
 }
 
-static void forget(map_t *map) {
+static void free_map(map_t *map) {
     free(map->items);
     na_index_free(&map->index);
 }
@@ -67,10 +67,10 @@ typedef struct heaptrack {
 #define HOLD_MS 10u
 #define HOLD_BY 65536u
 
-static uint32_t put_string(heaptrack_t *h, const char *text) {
+static uint32_t put_heaptrack_string(heaptrack_t *h, const char *text) {
     if (text == NULL) return 0; /* none */
     bool fresh;
-    uint32_t number = number_of(&h->strings, (uintptr_t)text, 0, &fresh);
+    uint32_t number = mapped_number(&h->strings, (uintptr_t)text, 0, &fresh);
     if (number == 0) h->failed = true;
     if (fresh) {
         char *copy = NULL;
@@ -87,7 +87,7 @@ static uint32_t put_string(heaptrack_t *h, const char *text) {
 }
 
 /* Writes a stack entry after those outside of it. Returns its number, 0: the root. */
-static uint32_t put_stack(heaptrack_t *h, uint32_t site) {
+static uint32_t put_heaptrack_stack(heaptrack_t *h, uint32_t site) {
     na_stack_table_t stacks = na_reader_stacks(h->in->reader);
     uint32_t path[NA_VIEW_DEEPEST], depth = 0, node = site;
     while (node > NA_NPROF_ROOT && node < stacks.count && h->stacks[node] == 0 &&
@@ -100,15 +100,15 @@ static uint32_t put_stack(heaptrack_t *h, uint32_t site) {
         node = path[depth];
         const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(h->in->symbols, node, &frames);
-        uint32_t module = put_string(h, count == 0 ? NULL : frames[0].module);
+        uint32_t module = put_heaptrack_string(h, count == 0 ? NULL : frames[0].module);
         for (uint32_t i = 0; i < count; i++) {
-            put_string(h, frames[i].function);
-            put_string(h, frames[i].file);
+            put_heaptrack_string(h, frames[i].function);
+            put_heaptrack_string(h, frames[i].file);
         }
         printf("i %" PRIx64 " %x", stacks.items[node].pc, module);
         for (uint32_t i = 0; i < count; i++)
-            printf(" %x %x %x", put_string(h, frames[i].function), put_string(h, frames[i].file),
-                   frames[i].line);
+            printf(" %x %x %x", put_heaptrack_string(h, frames[i].function),
+                   put_heaptrack_string(h, frames[i].file), frames[i].line);
         printf("\nt %x %x\n", ++h->place_count, parent);
         parent = h->stacks[node] = ++h->stack_count;
     }
@@ -118,13 +118,13 @@ static uint32_t put_stack(heaptrack_t *h, uint32_t site) {
 /* The number of a kind of allocation, from 1. */
 static uint32_t put_kind(heaptrack_t *h, uint64_t size, uint32_t site) {
     bool fresh;
-    uint32_t number = number_of(&h->kinds, size, site, &fresh);
+    uint32_t number = mapped_number(&h->kinds, size, site, &fresh);
     if (number == 0) {
         h->failed = true;
         return 0;
     }
     if (fresh) {
-        uint32_t stack = put_stack(h, site);
+        uint32_t stack = put_heaptrack_stack(h, site);
         printf("a %" PRIx64 " %x\n", size, stack);
     }
     return number;
@@ -135,7 +135,7 @@ static void put_free(heaptrack_t *h, uint32_t kind) {
     h->last_kind = 0;
 }
 
-static void let_go(heaptrack_t *h) {
+static void free_heaptrack(heaptrack_t *h) {
     for (size_t i = 0; i < h->held_count; i++) {
         if (h->held[i] == h->last_kind) put_free(h, 0);
         put_free(h, h->held[i]);
@@ -149,7 +149,7 @@ static void hold_free(heaptrack_t *h, uint32_t kind, uint64_t ms) {
         put_free(h, kind);
         return;
     }
-    if (h->held_count == HOLD_BY) let_go(h);
+    if (h->held_count == HOLD_BY) free_heaptrack(h);
     if (!NA_ARRAY_RESERVE(h->held, h->held_room, h->held_count + 1u)) {
         h->failed = true;
         return;
@@ -169,7 +169,7 @@ static void put_event(heaptrack_t *h, na_replay_t *replay, const na_live_t *free
     }
     const na_live_t *came = na_replay_came(replay);
     if (came == NULL) return;
-    let_go(h);
+    free_heaptrack(h);
     h->last_kind = put_kind(h, came->size, came->stack);
     printf("+ %x\n", h->last_kind);
 }
@@ -190,18 +190,18 @@ static na_status_t show_heaptrack(na_view_input_t *in) {
         na_live_t freed;
         while (!h.failed && na_replay_next(replay, &event, &freed)) {
             uint64_t ms = (uint64_t)((double)event.ticks * ms_per_tick);
-            if (h.held_count != 0 && ms >= h.held_until) let_go(&h);
+            if (h.held_count != 0 && ms >= h.held_until) free_heaptrack(&h);
             if (ms > last_ms) printf("c %" PRIx64 "\n", last_ms = ms);
             put_event(&h, replay, &freed, ms);
         }
-        let_go(&h);
+        free_heaptrack(&h);
         good = !h.failed && !na_replay_failed(replay);
     }
     if (replay != NULL) na_replay_close(replay);
     free(h.stacks);
     free(h.held);
-    forget(&h.strings);
-    forget(&h.kinds);
+    free_map(&h.strings);
+    free_map(&h.kinds);
     return good ? NA_STATUS_WHOLE : NA_STATUS_MEMORY;
 }
 

@@ -12,7 +12,7 @@
 #include "profiler/dump/ui/progress.h"
 #include "profiler/dump/views/views.h"
 
-static void put_functions(na_json_t *json, na_view_input_t *in) {
+static void put_functions_json(na_json_t *json, na_view_input_t *in) {
     na_json_line(json);
     na_json_array(json, "functions");
     /* By id, so that "function" of a frame is an index. */
@@ -33,7 +33,8 @@ static void put_functions(na_json_t *json, na_view_input_t *in) {
 }
 
 /* "file" only where it is not that of the function (its definition in a header, or unknown). */
-static void put_frame(na_json_t *json, const na_view_input_t *in, const na_symbol_frame_t *frame) {
+static void put_frame_json(na_json_t *json, const na_view_input_t *in,
+                           const na_symbol_frame_t *frame) {
     const char *file = na_symbols_function(in->symbols, frame->id)->file;
     na_json_object(json, NULL);
     na_json_u64(json, "function", frame->id);
@@ -70,7 +71,7 @@ static bool put_stacks(na_json_t *json, const na_view_input_t *in) {
         const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         for (uint32_t i = 0; i < count; i++)
-            put_frame(json, in, &frames[i]);
+            put_frame_json(json, in, &frames[i]);
         na_json_end(json);
         na_json_end(json);
     }
@@ -79,7 +80,7 @@ static bool put_stacks(na_json_t *json, const na_view_input_t *in) {
     return true;
 }
 
-static void put_sites(na_json_t *json, const na_view_input_t *in) {
+static void put_sites_json(na_json_t *json, const na_view_input_t *in) {
     na_json_line(json);
     na_json_array(json, "sites");
     for (size_t s = 0; s < in->sites.count; s++) {
@@ -117,9 +118,9 @@ static na_status_t show_json(na_view_input_t *in) {
     na_json_timeline(&json, in);
     na_json_environment(&json, in);
     na_json_modules(&json, in);
-    put_functions(&json, in);
+    put_functions_json(&json, in);
     if (!put_stacks(&json, in)) return NA_STATUS_MEMORY;
-    put_sites(&json, in);
+    put_sites_json(&json, in);
     if (!na_json_metrics(&json, in)) return NA_STATUS_MEMORY;
     na_json_rest(&json, in);
     na_json_end(&json);

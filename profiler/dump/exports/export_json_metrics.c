@@ -24,7 +24,7 @@ static void put_numbers(na_json_t *json, const uint64_t *values, size_t count, d
     na_json_end(json);
 }
 
-static void put_metrics(na_json_t *json) {
+static void put_metric_list(na_json_t *json) {
     na_json_line(json);
     na_json_array(json, "metrics");
     for (size_t i = 0; i < na_metric_count(); i++) {
@@ -176,7 +176,7 @@ static void put_series(na_json_t *json, const na_view_input_t *in) {
     na_json_end(json);
 }
 
-static bool put_globals(na_json_t *json, const na_view_input_t *in) {
+static bool put_globals_json(na_json_t *json, const na_view_input_t *in) {
     na_globals_t g;
     bool good = na_globals_read(in->reader, MOST_GLOBALS, &g);
     na_json_line(json);
@@ -257,9 +257,9 @@ static void put_thread_details(na_json_t *json, const na_view_input_t *in) {
 }
 
 bool na_json_metrics(na_json_t *json, const na_view_input_t *in) {
-    put_metrics(json);
+    put_metric_list(json);
     put_thread_details(json, in);
     bool good = put_lifetimes(json, in) && put_sizes(json, in) && put_mappings(json, in);
     if (good) put_series(json, in);
-    return good && put_globals(json, in);
+    return good && put_globals_json(json, in);
 }

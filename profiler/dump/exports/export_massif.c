@@ -22,7 +22,7 @@ typedef struct massif {
 } massif_t;
 
 /* "0xADDRESS: function (file:line)" */
-static void put_place(const na_symbol_frame_t *frame) {
+static void put_massif_place(const na_symbol_frame_t *frame) {
     if (frame == NULL) {
         fputs("0x0: ??? (no stack)", stdout);
         return;
@@ -37,7 +37,7 @@ static void put_place(const na_symbol_frame_t *frame) {
     putchar(')');
 }
 
-static double cost(const massif_t *m, uint32_t node) {
+static double massif_cost(const massif_t *m, uint32_t node) {
     double value = na_view_cost(m->in, &m->tree->nodes[node].below);
     return value > 0 ? value : 0;
 }
@@ -48,24 +48,25 @@ static void put_node(const massif_t *m, uint32_t node, uint32_t depth) {
     double rest = 0;
     for (uint32_t child = m->tree->nodes[node].child; child != 0;
          child = m->tree->nodes[child].next) {
-        if (depth < DEEPEST && cost(m, child) >= m->least && cost(m, child) > 0) {
+        if (depth < DEEPEST && massif_cost(m, child) >= m->least && massif_cost(m, child) > 0) {
             large++;
         } else if (depth < DEEPEST) {
             small++;
-            rest += cost(m, child);
+            rest += massif_cost(m, child);
         }
     }
     uint32_t lines = large + (small != 0);
-    printf("%*sn%u: %.0f ", (int)depth, "", lines, cost(m, node));
+    printf("%*sn%u: %.0f ", (int)depth, "", lines, massif_cost(m, node));
     if (node == 0)
         fputs("(heap allocation functions) malloc/new/new[], --alloc-fns, etc.", stdout);
     else
-        put_place(m->tree->nodes[node].frame);
+        put_massif_place(m->tree->nodes[node].frame);
     putchar('\n');
     if (lines == 0) return;
     for (uint32_t child = m->tree->nodes[node].child; child != 0;
          child = m->tree->nodes[child].next)
-        if (cost(m, child) >= m->least && cost(m, child) > 0) put_node(m, child, depth + 1);
+        if (massif_cost(m, child) >= m->least && massif_cost(m, child) > 0)
+            put_node(m, child, depth + 1);
     if (small != 0)
         printf("%*sn0: %.0f in %u place%s, all below massif's threshold (%.2f%%)\n", (int)depth + 1,
                "", rest, small, small == 1 ? "" : "s", 100 * m->in->options->min_share);
@@ -77,11 +78,12 @@ static void put_snapshot(massif_t *m, uint64_t ms, double bytes, double extra, c
            m->snapshot++, ms, bytes, extra, kind);
 }
 
-static void put_tree(massif_t *m, na_order_t order, uint64_t ms, double extra, const char *kind) {
+static void put_massif_tree(massif_t *m, na_order_t order, uint64_t ms, double extra,
+                            const char *kind) {
     m->in->order = order;
     na_tree_sort(m->in, m->tree);
-    m->least = cost(m, 0) * m->in->options->min_share;
-    put_snapshot(m, ms, cost(m, 0), extra > 0 ? extra : 0, kind);
+    m->least = massif_cost(m, 0) * m->in->options->min_share;
+    put_snapshot(m, ms, massif_cost(m, 0), extra > 0 ? extra : 0, kind);
     put_node(m, 0, 0);
 }
 
@@ -107,7 +109,7 @@ static na_status_t show_massif(na_view_input_t *in) {
     for (uint32_t i = 0; points != NULL && i < count; i++) {
         uint64_t ms = (uint64_t)i * interval;
         if (!peak_shown && (ms + interval > peak_ms || i + 1 == count)) {
-            put_tree(&m, NA_ORDER_PEAK, peak_ms > ms ? peak_ms : ms, 0, "peak");
+            put_massif_tree(&m, NA_ORDER_PEAK, peak_ms > ms ? peak_ms : ms, 0, "peak");
             peak_shown = true;
             continue;
         }
@@ -116,10 +118,10 @@ static na_status_t show_massif(na_view_input_t *in) {
         if (last > peak) last = peak; /* ms_print wants the peak to be the largest */
         put_snapshot(&m, ms, last > 0 ? last : 0, 0, "empty");
     }
-    if (!peak_shown) put_tree(&m, NA_ORDER_PEAK, peak_ms, 0, "peak");
+    if (!peak_shown) put_massif_tree(&m, NA_ORDER_PEAK, peak_ms, 0, "peak");
     uint64_t end = h->last_ms > peak_ms ? h->last_ms : peak_ms;
-    put_tree(&m, NA_ORDER_LIVE, end, (double)total->live_usable - (double)total->live_bytes,
-             "detailed");
+    put_massif_tree(&m, NA_ORDER_LIVE, end, (double)total->live_usable - (double)total->live_bytes,
+                    "detailed");
     na_tree_free(&tree);
     return NA_STATUS_WHOLE;
 }

@@ -50,13 +50,13 @@ static void put_varint(buffer_t *b, uint64_t value) {
 }
 
 /* A field of type varint; 0 is the default and is left out. */
-static void put_number(buffer_t *b, uint32_t field, uint64_t value) {
+static void put_number_field(buffer_t *b, uint32_t field, uint64_t value) {
     if (value == 0) return;
     put_varint(b, (uint64_t)field << 3);
     put_varint(b, value);
 }
 
-static void put_block(buffer_t *b, uint32_t field, const void *bytes, size_t size) {
+static void put_field(buffer_t *b, uint32_t field, const void *bytes, size_t size) {
     put_varint(b, (uint64_t)field << 3 | 2);
     put_varint(b, size);
     put_bytes(b, bytes, size);
@@ -138,8 +138,8 @@ static sample_t *sample_of(samples_t *s, uint32_t stack, uint32_t set) {
 }
 
 /* All figures of a site, or less those of an allocation's that an older dump has. */
-static bool add_site(samples_t *s, uint32_t stack, uint32_t set, const na_counters_t *sum,
-                     double scale, bool older) {
+static bool add_site_sample(samples_t *s, uint32_t stack, uint32_t set, const na_counters_t *sum,
+                            double scale, bool older) {
     sample_t *sample = sample_of(s, stack, set);
     if (sample == NULL) return false;
     const double values[VALUES] = {(double)sum->alloc_count / scale, (double)sum->alloc_bytes,
@@ -174,7 +174,7 @@ typedef struct pprof {
 } pprof_t;
 
 /* Writes what `message` holds as a field of the profile, and empties it. */
-static void flush(pprof_t *p, uint32_t field) {
+static void flush_message(pprof_t *p, uint32_t field) {
     buffer_t head = {0};
     put_varint(&head, (uint64_t)field << 3 | 2);
     put_varint(&head, p->message.used);
@@ -188,15 +188,15 @@ static void flush(pprof_t *p, uint32_t field) {
 /* A number that is a field of the profile itself. */
 static void put_plain(pprof_t *p, uint32_t field, uint64_t value) {
     buffer_t b = {0};
-    put_number(&b, field, value);
+    put_number_field(&b, field, value);
     p->failed = p->failed || b.failed || gzwrite(p->to, b.bytes, (unsigned)b.used) != (int)b.used;
     free(b.bytes);
 }
 
 static void put_type(pprof_t *p, uint32_t field, const char *type, const char *unit) {
-    put_number(&p->message, 1, string_id(&p->strings, type));
-    put_number(&p->message, 2, string_id(&p->strings, unit));
-    flush(p, field);
+    put_number_field(&p->message, 1, string_id(&p->strings, type));
+    put_number_field(&p->message, 2, string_id(&p->strings, unit));
+    flush_message(p, field);
 }
 
 static void put_mapping(pprof_t *p, uint32_t id) {
@@ -204,24 +204,24 @@ static void put_mapping(pprof_t *p, uint32_t id) {
     char build_id[2 * NA_NPROF_BUILD_ID_BYTES + 1] = "";
     for (uint32_t i = 0; i < m->build_id_size; i++)
         snprintf(build_id + 2 * i, 3, "%02x", m->build_id[i]);
-    put_number(&p->message, 1, id);
-    put_number(&p->message, 2, m->start);
-    put_number(&p->message, 3, m->end);
-    put_number(&p->message, 5, string_id(&p->strings, m->path));
-    put_number(&p->message, 6, string_id(&p->strings, build_id));
+    put_number_field(&p->message, 1, id);
+    put_number_field(&p->message, 2, m->start);
+    put_number_field(&p->message, 3, m->end);
+    put_number_field(&p->message, 5, string_id(&p->strings, m->path));
+    put_number_field(&p->message, 6, string_id(&p->strings, build_id));
     for (uint32_t field = 7; field <= 10; field++)
-        put_number(&p->message, field, 1); /* symbols are here: nobody need look for them */
-    flush(p, 3);
+        put_number_field(&p->message, field, 1); /* symbols are here: nobody need look for them */
+    flush_message(p, 3);
 }
 
-static void put_function(pprof_t *p, uint32_t id) {
+static void put_pprof_function(pprof_t *p, uint32_t id) {
     const na_function_name_t *f = na_symbols_function(p->in->symbols, id);
-    put_number(&p->message, 1, (uint64_t)id + 1);
-    put_number(&p->message, 2, string_id(&p->strings, f->function));
-    put_number(&p->message, 3, string_id(&p->strings, f->function));
-    if (f->file != NULL) put_number(&p->message, 4, string_id(&p->strings, f->file));
-    put_number(&p->message, 5, f->line);
-    flush(p, 5);
+    put_number_field(&p->message, 1, (uint64_t)id + 1);
+    put_number_field(&p->message, 2, string_id(&p->strings, f->function));
+    put_number_field(&p->message, 3, string_id(&p->strings, f->function));
+    if (f->file != NULL) put_number_field(&p->message, 4, string_id(&p->strings, f->file));
+    put_number_field(&p->message, 5, f->line);
+    flush_message(p, 5);
 }
 
 /* Writes the location of a stack entry, and its functions and module, if they are not yet. */
@@ -233,43 +233,43 @@ static uint64_t put_location(pprof_t *p, uint32_t node) {
     for (uint32_t i = 0; i < count; i++) {
         if (p->functions[frames[i].id]) continue;
         p->functions[frames[i].id] = true;
-        put_function(p, frames[i].id);
+        put_pprof_function(p, frames[i].id);
     }
     if (module != 0 && !p->modules[module]) {
         p->modules[module] = true;
         put_mapping(p, module);
     }
-    put_number(&p->message, 1, node);
-    put_number(&p->message, 2, module);
-    put_number(&p->message, 3, na_reader_stacks(p->in->reader).items[node].pc);
+    put_number_field(&p->message, 1, node);
+    put_number_field(&p->message, 2, module);
+    put_number_field(&p->message, 3, na_reader_stacks(p->in->reader).items[node].pc);
     for (uint32_t i = 0; i < count; i++) {
         p->part.used = 0;
-        put_number(&p->part, 1, (uint64_t)frames[i].id + 1);
-        put_number(&p->part, 2, frames[i].line);
-        put_block(&p->message, 4, p->part.bytes, p->part.used);
+        put_number_field(&p->part, 1, (uint64_t)frames[i].id + 1);
+        put_number_field(&p->part, 2, frames[i].line);
+        put_field(&p->message, 4, p->part.bytes, p->part.used);
     }
-    flush(p, 4);
+    flush_message(p, 4);
     return p->location[node] = node;
 }
 
-static uint64_t positive(double value) {
+static uint64_t counted(double value) {
     return value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
-static void add_label(void *arg, const char *key, const char *value) {
+static void add_pprof_label(void *arg, const char *key, const char *value) {
     pprof_t *p = arg;
     p->part.used = 0;
-    put_number(&p->part, 1, string_id(&p->strings, key));
-    put_number(&p->part, 2, string_id(&p->strings, value));
-    put_block(&p->packed, 3, p->part.bytes, p->part.used);
+    put_number_field(&p->part, 1, string_id(&p->strings, key));
+    put_number_field(&p->part, 2, string_id(&p->strings, value));
+    put_field(&p->packed, 3, p->part.bytes, p->part.used);
 }
 
 /* Sets repeat with every site: each is encoded once. */
-static void put_labels(pprof_t *p, uint32_t set) {
+static void put_label_set(pprof_t *p, uint32_t set) {
     buffer_t *labels = &p->labels[set];
     if (labels->used == 0) {
         p->packed.used = 0;
-        na_labels_each(p->samples->sets.items[set], add_label, p);
+        na_labels_each(p->samples->sets.items[set], add_pprof_label, p);
         put_bytes(labels, p->packed.bytes, p->packed.used);
         p->failed |= labels->failed;
     }
@@ -279,7 +279,7 @@ static void put_labels(pprof_t *p, uint32_t set) {
 static void put_sample(pprof_t *p, const sample_t *sample) {
     bool any = false;
     for (size_t i = 0; i < VALUES; i++)
-        any |= positive(sample->values[i]) != 0;
+        any |= counted(sample->values[i]) != 0;
     if (!any) return;
     na_stack_table_t stacks = na_reader_stacks(p->in->reader);
     p->packed.used = 0;
@@ -287,16 +287,16 @@ static void put_sample(pprof_t *p, const sample_t *sample) {
     for (uint32_t node = sample->stack; node > NA_NPROF_ROOT && depth < NA_VIEW_DEEPEST;
          node = stacks.items[node].parent, depth++)
         put_varint(&p->packed, put_location(p, node));
-    if (depth != 0) put_block(&p->message, 1, p->packed.bytes, p->packed.used);
+    if (depth != 0) put_field(&p->message, 1, p->packed.bytes, p->packed.used);
     p->packed.used = 0;
     for (size_t i = 0; i < VALUES; i++)
-        put_varint(&p->packed, positive(sample->values[i]));
-    put_block(&p->message, 2, p->packed.bytes, p->packed.used);
-    put_labels(p, sample->set);
-    flush(p, 2);
+        put_varint(&p->packed, counted(sample->values[i]));
+    put_field(&p->message, 2, p->packed.bytes, p->packed.used);
+    put_label_set(p, sample->set);
+    flush_message(p, 2);
 }
 
-static void put_all(pprof_t *p) {
+static void put_profile(pprof_t *p) {
     const na_nprof_header_t *h = na_reader_header(p->in->reader);
     put_type(p, 1, "alloc_objects", "count");
     put_type(p, 1, "alloc_space", "bytes");
@@ -315,7 +315,7 @@ static void put_all(pprof_t *p) {
     put_plain(p, 14, string_id(&p->strings, "peak"));
     for (uint32_t i = 0; i < p->strings.count; i++) {
         put_bytes(&p->message, p->strings.items[i], strlen(p->strings.items[i]));
-        flush(p, 6);
+        flush_message(p, 6);
     }
 }
 
@@ -333,7 +333,7 @@ static na_status_t write_pprof(const na_view_input_t *in, const samples_t *sampl
     na_status_t status = NA_STATUS_MEMORY;
     if (p.location != NULL && p.modules != NULL && p.functions != NULL && p.labels != NULL &&
         p.to != NULL) {
-        put_all(&p);
+        put_profile(&p);
         bool memory = p.strings.failed || p.message.failed || p.part.failed || p.packed.failed;
         int closed = gzclose(p.to);
         if (!memory)
@@ -363,7 +363,7 @@ static na_status_t write_pprof(const na_view_input_t *in, const samples_t *sampl
 
 /* ---- one profile ---- */
 
-static na_status_t show_one(const char *path, const na_options_t *options) {
+static na_status_t export_one(const char *path, const na_options_t *options) {
     na_view_input_t in;
     na_status_t status = na_view_load(&in, path, options, false);
     if (status != NA_STATUS_WHOLE) return status;
@@ -375,8 +375,8 @@ static na_status_t show_one(const char *path, const na_options_t *options) {
     const na_nprof_header_t *h = na_reader_header(in.reader);
     bool good = na_label_sets_add(&samples.sets, set) == 0;
     for (size_t i = 0; good && i < in.sites.count; i++)
-        good = add_site(&samples, in.sites.items[i].site, 0, &in.sites.items[i].sum,
-                        (double)h->count_scale, false);
+        good = add_site_sample(&samples, in.sites.items[i].site, 0, &in.sites.items[i].sum,
+                               (double)h->count_scale, false);
     status = good ? write_pprof(&in, &samples, h->start_unix_ns, h->last_ms * 1000000)
                   : NA_STATUS_MEMORY;
     samples_free(&samples);
@@ -394,7 +394,7 @@ typedef struct many {
     samples_t samples;
 } many_t;
 
-static bool add_file(void *arg, const na_merge_file_t *file) {
+static bool add_pprof_file(void *arg, const na_merge_file_t *file) {
     many_t *m = arg;
     const na_recorded_run_t *run = &m->runs[file->run];
     bool older = run == m->older;
@@ -404,8 +404,8 @@ static bool add_file(void *arg, const na_merge_file_t *file) {
     uint32_t id = na_label_sets_add(&m->samples.sets, set);
     if (id == UINT32_MAX || !na_merge_add(&m->sums, file)) return false;
     for (size_t i = 0; i < file->count; i++)
-        if (!add_site(&m->samples, file->stacks[i], id, &file->sites[i].sum,
-                      (double)file->header->count_scale, older))
+        if (!add_site_sample(&m->samples, file->stacks[i], id, &file->sites[i].sum,
+                             (double)file->header->count_scale, older))
             return false;
     return true;
 }
@@ -439,7 +439,7 @@ static na_status_t show_many(const na_recorded_run_t *runs, size_t count,
     if (order != NULL && merge != NULL) {
         size_t n = na_runs_by_process(runs, count, order);
         if (older == NULL) n = na_runs_newest(runs, n, order);
-        if (na_merge_read(merge, runs, order, n, add_file, &m, &status))
+        if (na_merge_read(merge, runs, order, n, add_pprof_file, &m, &status))
             shown = m.sums.files == 0 || (older != NULL && m.sums.files != 2)
                         ? na_fail("none of the files can be read")
                         : show_merged(&m, merge);
@@ -472,7 +472,7 @@ static na_status_t show_since(const char *const *files, size_t count, const na_o
 static na_status_t show_pprof(const char *const *files, size_t count, const na_options_t *options) {
     if (!na_labels_check(options)) return NA_STATUS_NOTHING;
     if (options->baseline != NULL) return show_since(files, count, options);
-    if (count == 1) return show_one(files[0], options);
+    if (count == 1) return export_one(files[0], options);
     na_status_t status;
     na_recorded_run_t *runs = na_runs_read(files, count, true, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;

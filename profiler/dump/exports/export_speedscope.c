@@ -8,7 +8,7 @@
 #include "profiler/dump/profile/view.h"
 #include "profiler/dump/ui/progress.h"
 
-static void put_frames(na_json_t *json, const na_view_input_t *in) {
+static void put_frame_table(na_json_t *json, const na_view_input_t *in) {
     na_json_object(json, "shared");
     na_json_array(json, "frames");
     for (uint32_t id = 0; id < in->function_count; id++) {
@@ -77,7 +77,7 @@ static na_status_t show_speedscope(na_view_input_t *in) {
     na_json_string(&json, "name", slash == NULL ? h->program : slash + 1);
     na_order_t wanted = in->order;
     na_json_i64(&json, "activeProfileIndex", (int)wanted);
-    put_frames(&json, in);
+    put_frame_table(&json, in);
     na_json_array(&json, "profiles");
     na_stack_t stack = {0};
     bool good = true;

@@ -13,7 +13,7 @@ typedef struct group {
 } group_t;
 
 enum { LABELS, PROCESSES, PEAK, MEAN, MOST, LIVE, TOTAL, COUNT, RESIDENT, FILE_ };
-static const na_column_t columns[] = {
+static const na_column_t group_columns[] = {
     {"labels", "labels", NA_KIND_TEXT, NULL},
     {"processes", "processes", NA_KIND_COUNT, NULL},
     {"peak_bytes", "sum of peaks", NA_KIND_BYTES, "peak"},
@@ -25,7 +25,7 @@ static const na_column_t columns[] = {
     {"physical", "resident", NA_KIND_BYTES, NULL},
     {"file", "largest in", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_fleet_groups_table = NA_COLUMNS(columns);
+const na_columns_t na_fleet_groups_table = NA_COLUMNS(group_columns);
 
 static void add_to_group(group_t *g, const na_recorded_run_t *run) {
     g->processes++;

@@ -25,11 +25,11 @@
 #define MS_PER_HOUR 3.6e6
 
 /* What --fail-if knows, in the order of measure(). */
-static const na_figure_t figures[] = {
+static const na_figure_t growth_figures[] = {
     {"growing", false, "sites that grow steadily"},
     {"growth", true, "bytes an hour that they grow by"},
 };
-#define FIGURES (sizeof figures / sizeof figures[0])
+#define FIGURES (sizeof growth_figures / sizeof growth_figures[0])
 
 /* One site of the process that is being read. */
 typedef struct series {
@@ -128,7 +128,7 @@ static bool end_process(fleet_t *f) {
     return good;
 }
 
-static series_t *series_of(fleet_t *f, uint32_t stack) {
+static series_t *stack_series(fleet_t *f, uint32_t stack) {
     uint64_t hash = na_hash_number(NA_HASH_BEGIN, stack);
     na_probe_t probe = na_index_probe(&f->by_stack, hash);
     while (na_index_next(&f->by_stack, &probe))
@@ -152,7 +152,7 @@ static bool add_dump(void *arg, const na_merge_file_t *file) {
     f->times[f->dumps++] = now;
     for (size_t i = 0; i < file->count; i++) {
         const na_counters_t *sum = &file->sites[i].sum;
-        series_t *s = series_of(f, file->stacks[i]);
+        series_t *s = stack_series(f, file->stacks[i]);
         if (s == NULL || !pad(f, s, f->dumps)) return false;
         /* Stacks of a file that the merge does not tell apart add up. */
         na_growth_point_t *p = &s->points[f->dumps - 1];
@@ -181,7 +181,7 @@ enum {
     MODULE,
     SITE
 };
-static const na_column_t columns[] = {
+static const na_column_t growth_columns[] = {
     {"bytes_per_hour", "an hour", NA_KIND_BYTES, NULL},
     {"bytes_per_hour_low", "at least", NA_KIND_BYTES, NULL},
     {"bytes_per_hour_high", "at most", NA_KIND_BYTES, NULL},
@@ -199,17 +199,17 @@ static const na_column_t columns[] = {
     {"module", NULL, NA_KIND_TEXT, NULL},
     {"site", NULL, NA_KIND_NUMBER, NULL},
 };
-const na_columns_t na_fleet_growth_table = NA_COLUMNS(columns);
+const na_columns_t na_fleet_growth_table = NA_COLUMNS(growth_columns);
 
-static void put_labels(na_table_t *table, const char *set) {
+static void put_job_labels(na_table_t *table, const char *set) {
     char text[NA_LABELS];
     memcpy(text, set, strlen(set) + 1);
     na_labels_in_line(text);
     na_table_text(table, LABELS, text);
 }
 
-static void put_row(na_table_t *table, const fleet_t *f, const grown_t *g,
-                    const na_view_input_t *in) {
+static void put_grown_row(na_table_t *table, const fleet_t *f, const grown_t *g,
+                          const na_view_input_t *in) {
     na_table_row(table, g->stack);
     na_table_number(table, SLOPE, g->slope);
     na_table_number(table, LOW, g->low);
@@ -224,7 +224,7 @@ static void put_row(na_table_t *table, const fleet_t *f, const grown_t *g,
     if (gmtime_r(&since, &parts) != NULL) strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &parts);
     na_table_text(table, SINCE, when);
     na_table_number(table, SINCE_MS, g->since_ms);
-    put_labels(table, f->sets.items[g->set]);
+    put_job_labels(table, f->sets.items[g->set]);
     const na_symbol_frame_t *leaf, *frame = na_view_site(in, g->stack, &leaf);
     char label[NA_LABEL] = "(no stack)";
     if (frame != NULL) na_view_frame_label(frame, label);
@@ -270,12 +270,12 @@ static bool fails(const fleet_t *f) {
     bool text = f->options->format == NA_FORMAT_TEXT, failed = false;
     for (size_t i = 0; i < f->options->fail_if_count; i++) {
         if (text && i == 0) putchar('\n');
-        failed |= na_limit_fails(&f->limits[i], figures, measured, text ? stdout : stderr);
+        failed |= na_limit_fails(&f->limits[i], growth_figures, measured, text ? stdout : stderr);
     }
     return failed;
 }
 
-static na_status_t put_growth(fleet_t *f, na_merge_t *merge) {
+static na_status_t put_growth_table(fleet_t *f, na_merge_t *merge) {
     char path[32];
     na_view_input_t in;
     na_options_t own = *f->options;
@@ -292,7 +292,7 @@ static na_status_t put_growth(fleet_t *f, na_merge_t *merge) {
     status = NA_STATUS_MEMORY;
     if (table != NULL && suppress(f, &in, &suppressed)) {
         for (uint32_t i = 0; i < f->grown_count; i++)
-            put_row(table, f, &f->grown[i], &in);
+            put_grown_row(table, f, &f->grown[i], &in);
         char span[NA_TEXT];
         if (f->options->format == NA_FORMAT_TEXT)
             printf("%u process%s looked at, over up to %s: those with %u dumps or more.\n",
@@ -336,7 +336,7 @@ na_status_t na_fleet_growth(na_recorded_run_t *runs, size_t count, const na_opti
                             na_status_t status) {
     fleet_t f = {.runs = runs, .options = options};
     for (size_t i = 0; i < options->fail_if_count; i++)
-        if (!na_limit_read(&f.limits[i], options->fail_if[i], figures, FIGURES))
+        if (!na_limit_read(&f.limits[i], options->fail_if[i], growth_figures, FIGURES))
             return NA_STATUS_NOTHING;
     na_status_t read = na_suppressions_read(&f.suppressions, options);
     if (read != NA_STATUS_WHOLE) return read;
@@ -350,7 +350,7 @@ na_status_t na_fleet_growth(na_recorded_run_t *runs, size_t count, const na_opti
                             "NUMALLOC_PROFILE_DUMP_EVERY=10s makes them",
                             NA_GROWTH_LEAST);
         else if (na_merge_read(merge, runs, order, n, add_dump, &f, &status) && end_process(&f))
-            shown = put_growth(&f, merge);
+            shown = put_growth_table(&f, merge);
         if (shown == NA_STATUS_WHOLE) shown = status;
     }
     (void)end_process(&f);

@@ -41,7 +41,7 @@ static size_t slopes_of(const na_growth_point_t *points, size_t count, double *s
     return n;
 }
 
-static double median(const double *sorted, size_t count) {
+static double sorted_median(const double *sorted, size_t count) {
     if (count == 0) return 0;
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
@@ -95,7 +95,7 @@ na_growth_t na_growth_of(const na_growth_point_t *all, size_t all_count) {
     size_t pairs = slopes_of(points, count, slopes, &surplus);
     double deviation = sqrt(surplus_variance(points, count));
     if (pairs == 0 || !(deviation > 0)) return g;
-    g.slope = median(slopes, pairs);
+    g.slope = sorted_median(slopes, pairs);
     double out = 1.96 * deviation; /* ranks on both sides of the middle, together */
     double first = ((double)pairs - out) / 2, last = ((double)pairs + out) / 2;
     g.low = slopes[first < 0 ? 0 : (size_t)first];
@@ -104,7 +104,7 @@ na_growth_t na_growth_of(const na_growth_point_t *all, size_t all_count) {
     double half_surplus;
     size_t half = count - (count + 1) / 2 + 1; /* points from the middle one on */
     size_t half_pairs = slopes_of(points + count - half, half, slopes, &half_surplus);
-    double second = median(slopes, half_pairs);
+    double second = sorted_median(slopes, half_pairs);
 
     size_t third = count / 3;
     double before_variance, after_variance;

@@ -96,7 +96,7 @@ static void put_spreads(const ranks_t *ranks) {
     }
 }
 
-static void put_name(const na_recorded_run_t *run) {
+static void put_run_name(const na_recorded_run_t *run) {
     if (run->rank >= 0)
         printf("rank %d", run->rank);
     else
@@ -121,7 +121,7 @@ static na_status_t put_rank(const char *which, const na_recorded_run_t *run,
     na_status_t status = na_view_load(&in, run->path, &own, false);
     if (status != NA_STATUS_WHOLE) return status;
     printf("\n%s peak: ", which);
-    put_name(run);
+    put_run_name(run);
     printf("\n\n");
     na_view_draw_timeline(&in, 64, 6);
     status = na_view_function_table(&in, false);
@@ -198,7 +198,7 @@ static na_status_t put_job(const na_jobs_t *jobs, const ranks_t *ranks,
 }
 
 /* What is wrong with the jobs. */
-static na_status_t say_missing(const na_jobs_t *jobs) {
+static na_status_t say_missing_jobs(const na_jobs_t *jobs) {
     na_status_t status = NA_STATUS_WHOLE;
     for (size_t i = 0; i < jobs->count; i++) {
         const na_job_t *job = &jobs->items[i];
@@ -292,7 +292,7 @@ static na_status_t show_aggregate(const char *const *files, size_t count,
         shown = put_rows(&(ranks_t){runs, count, 0}, options);
         put_left_out(runs, count, false);
     }
-    if (shown <= NA_STATUS_PARTIAL && say_missing(&jobs) != NA_STATUS_WHOLE)
+    if (shown <= NA_STATUS_PARTIAL && say_missing_jobs(&jobs) != NA_STATUS_WHOLE)
         shown = NA_STATUS_PARTIAL;
     na_jobs_free(&jobs);
     free(runs);

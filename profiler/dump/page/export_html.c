@@ -75,7 +75,7 @@ static void put_base64(const unsigned char *data, size_t size) {
 #define PACK_STEP (256u << 10) /* bytes from one look at the clock to the next */
 
 /* As a zlib stream. NULL: out of memory. Free it. */
-static unsigned char *pack(unsigned char *data, size_t size, uLongf *packed_size) {
+static unsigned char *deflate_page(unsigned char *data, size_t size, uLongf *packed_size) {
     z_stream z;
     memset(&z, 0, sizeof z);
     if (deflateInit(&z, Z_BEST_COMPRESSION) != Z_OK) return NULL;
@@ -113,7 +113,7 @@ static unsigned char *make_data(na_view_input_t *in, const na_webpage_beside_t *
     if (to == NULL) return NULL;
     bool good = na_webpage_write(in, beside, shift, to);
     good = fclose(to) == 0 && good;
-    if (good) packed = pack((unsigned char *)json, size, packed_size);
+    if (good) packed = deflate_page((unsigned char *)json, size, packed_size);
     free(json);
     return packed;
 }

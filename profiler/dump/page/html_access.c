@@ -24,7 +24,7 @@ typedef struct access_part {
 } access_part_t;
 
 /* A row of the page's sites; -1: none. */
-static int64_t row_of(const access_part_t *p, uint32_t site) {
+static int64_t access_row(const access_part_t *p, uint32_t site) {
     uint32_t stacks = na_reader_stacks(p->r->in->reader).count;
     if (site == 0 || site >= stacks || p->r->row_of_site[site] == 0) return -1;
     return (int64_t)p->r->row_of_site[site] - 1;
@@ -32,7 +32,7 @@ static int64_t row_of(const access_part_t *p, uint32_t site) {
 
 /* ---- the whole ---- */
 
-static void put_head(const access_part_t *p) {
+static void put_access_head(const access_part_t *p) {
     const na_flows_t *f = &p->view.flows;
     const na_verdicts_t *v = &p->view.verdicts;
     const na_nprof_access_source_t *s = &f->sources[v->source].of;
@@ -59,7 +59,7 @@ static void put_head(const access_part_t *p) {
     na_json_end(p->json);
 }
 
-static void put_sources(const access_part_t *p) {
+static void put_access_sources(const access_part_t *p) {
     const na_flows_t *f = &p->view.flows;
     na_json_array(p->json, "sources");
     for (uint32_t i = 0; i < f->source_count; i++) {
@@ -75,7 +75,7 @@ static void put_sources(const access_part_t *p) {
     na_json_end(p->json);
 }
 
-static void put_matrix(const access_part_t *p, const na_access_totals_t *all) {
+static void put_access_matrix(const access_part_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
     na_json_array(p->json, "matrix");
     for (uint32_t from = 0; from < nodes; from++) {
@@ -93,10 +93,10 @@ static void put_matrix(const access_part_t *p, const na_access_totals_t *all) {
     na_json_end(p->json);
 }
 
-static void put_all(const access_part_t *p, const na_access_totals_t *all) {
+static void put_access_totals(const access_part_t *p, const na_access_totals_t *all) {
     uint32_t nodes = p->view.flows.node_count;
     na_json_number(p->json, "writes", na_touch_ratio(all->sum.writes, all->sum.told));
-    put_matrix(p, all);
+    put_access_matrix(p, all);
     na_json_number(p->json, "step_ms", (double)all->step_ns / 1e6);
     na_json_array(p->json, "load");
     for (uint32_t home = 0; home < nodes; home++) {
@@ -144,25 +144,9 @@ static int64_t flow_of(access_part_t *p, uint32_t object) {
     return p->shown_count++;
 }
 
-/* "2 0 3": nodes with a tenth of the weight or more, heaviest first. */
-static void put_nodes(const access_part_t *p, const char *name, const double *weights) {
-    const na_flows_t *f = &p->view.flows;
-    bool used[NA_FLOWS_NODES] = {false};
-    double all = 0;
-    for (uint32_t n = 0; n < f->node_count; n++)
-        all += weights[n];
-    char text[NA_LABEL] = "";
-    for (int shown = 0;; shown++) {
-        uint32_t best = NA_FLOWS_NONE;
-        for (uint32_t n = 0; n < f->node_count; n++)
-            if (!used[n] && weights[n] > 0 && weights[n] >= 0.1 * all &&
-                (best == NA_FLOWS_NONE || weights[n] > weights[best]))
-                best = n;
-        if (best == NA_FLOWS_NONE) break;
-        used[best] = true;
-        na_text_append(text, sizeof text, "%s%u", shown == 0 ? "" : " ", f->nodes[best].kernel_id);
-    }
-    na_json_string(p->json, name, text);
+static void put_main_nodes(const access_part_t *p, const char *name, const double *weights) {
+    char text[NA_LABEL];
+    na_json_string(p->json, name, na_access_main_nodes(&p->view, weights, text));
 }
 
 /* "estimate": [accesses, low, high], low and high null where nothing is determined; absent without
@@ -205,7 +189,7 @@ static void put_object(access_part_t *p, uint32_t group, double all_remote, uint
     na_access_group_label(&p->view, group, name);
     na_json_object(p->json, NULL);
     na_json_string(p->json, "kind", na_flow_kind_name(g->kind));
-    na_json_i64(p->json, "site", row_of(p, g->site));
+    na_json_i64(p->json, "site", access_row(p, g->site));
     na_json_i64(p->json, "flow", flow_of(p, g->members[0]));
     na_json_string(p->json, "verdict", verdict);
     na_json_string(p->json, "name", name);
@@ -219,14 +203,14 @@ static void put_object(access_part_t *p, uint32_t group, double all_remote, uint
     na_json_number(p->json, "writes", na_touch_ratio(sum.writes, sum.told));
     na_json_number(p->json, "latency", na_touch_ratio(sum.latency, sum.latency_weight));
     na_json_number(p->json, "own", na_touch_ratio(sum.own, sum.made));
-    put_nodes(p, "from", from);
-    put_nodes(p, "home", home);
+    put_main_nodes(p, "from", from);
+    put_main_nodes(p, "home", home);
     put_estimate(p, &estimate);
     na_watched_free(&estimate);
     na_json_end(p->json);
 }
 
-static int most_samples(const void *a, const void *b, void *arg) {
+static int most_samples_first(const void *a, const void *b, void *arg) {
     const na_flow_group_t *groups = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     if (groups[x].samples != groups[y].samples)
@@ -242,7 +226,7 @@ static bool put_objects(access_part_t *p, double all_remote) {
     uint32_t most = na_webpage_most(p->r, MOST_OBJECTS), count = 0;
     for (uint32_t i = 0; good && i < f->group_count; i++)
         if (f->groups[i].samples != 0 && f->groups[i].objects != 0) order[count++] = i;
-    if (good && count != 0) qsort_r(order, count, sizeof *order, most_samples, f->groups);
+    if (good && count != 0) qsort_r(order, count, sizeof *order, most_samples_first, f->groups);
     na_json_u64(p->json, "left_out", count > most ? count - most : 0);
     na_json_array(p->json, "objects");
     for (uint32_t i = 0; good && i < count && i < most; i++)
@@ -279,7 +263,7 @@ static void put_evidence(const access_part_t *p, const na_rule_t *rule) {
     na_json_end(p->json);
 }
 
-static void put_verdict(access_part_t *p, const na_verdict_t *v) {
+static void put_access_verdict(access_part_t *p, const na_verdict_t *v) {
     const na_flow_group_t *g = &p->view.flows.groups[v->group];
     uint32_t object = v->object != NA_FLOWS_NONE ? v->object : g->members[0];
     char name[NA_LABEL];
@@ -290,7 +274,7 @@ static void put_verdict(access_part_t *p, const na_verdict_t *v) {
     na_json_string(p->json, "verdict", na_verdict_texts[v->kind].key);
     na_json_string(p->json, "title", na_verdict_texts[v->kind].title);
     na_json_string(p->json, "means", na_verdict_texts[v->kind].means);
-    na_json_i64(p->json, "site", row_of(p, g->site));
+    na_json_i64(p->json, "site", access_row(p, g->site));
     na_json_i64(p->json, "flow", flow_of(p, object));
     na_json_u64(p->json, "samples", v->measure.samples);
     na_json_u64(p->json, "threads", v->measure.threads);
@@ -300,8 +284,8 @@ static void put_verdict(access_part_t *p, const na_verdict_t *v) {
     na_json_number(p->json, "remote_in_all", p->view.verdicts.remote);
     na_json_number(p->json, "handoff_ms",
                    v->measure.handoff_ns == 0 ? (double)NAN : (double)v->measure.handoff_ns / 1e6);
-    put_nodes(p, "from", v->measure.from);
-    put_nodes(p, "home", v->measure.home);
+    put_main_nodes(p, "from", v->measure.from);
+    put_main_nodes(p, "home", v->measure.home);
     na_json_string(p->json, "reason", advice.reason);
     na_json_string(p->json, "code", advice.code);
     na_json_string(p->json, "command", advice.command);
@@ -319,11 +303,11 @@ static void put_verdict(access_part_t *p, const na_verdict_t *v) {
     na_json_end(p->json);
 }
 
-static void put_verdicts(access_part_t *p) {
+static void put_access_verdicts(access_part_t *p) {
     const na_verdicts_t *v = &p->view.verdicts;
     na_json_array(p->json, "verdicts");
     for (uint32_t i = 0; i < v->count && i < na_webpage_most(p->r, MOST_VERDICTS); i++)
-        put_verdict(p, &v->items[i]);
+        put_access_verdict(p, &v->items[i]);
     na_json_end(p->json);
 }
 
@@ -337,7 +321,7 @@ typedef struct toucher {
 } toucher_t;
 
 /* Functions that touch it, then those that only call such. */
-static int heavier_first(const void *a, const void *b) {
+static int touching_first(const void *a, const void *b) {
     const toucher_t *x = a, *y = b;
     if (x->sum.weight != y->sum.weight) return x->sum.weight < y->sum.weight ? 1 : -1;
     if (x->inclusive != y->inclusive) return x->inclusive < y->inclusive ? 1 : -1;
@@ -358,7 +342,7 @@ static toucher_t *toucher(touchers_t *of, const na_symbol_frame_t *frame) {
     return &of->found[k];
 }
 
-static void put_functions(const access_part_t *p, na_flow_t flow) {
+static void put_access_functions(const access_part_t *p, na_flow_t flow) {
     const na_flows_t *f = &p->view.flows;
     touchers_t of = {.count = 0};
     double all = 0;
@@ -377,7 +361,7 @@ static void put_functions(const access_part_t *p, na_flow_t flow) {
             na_access_vote(&to->caller, depth > 1 ? chain[1] : NULL, a->weight);
         }
     }
-    qsort(of.found, of.count, sizeof of.found[0], heavier_first);
+    qsort(of.found, of.count, sizeof of.found[0], touching_first);
     na_json_array(p->json, "functions");
     uint32_t shown[2] = {0, 0}; /* that touch it, that only call */
     for (size_t k = 0; k < of.count; k++) {
@@ -434,7 +418,7 @@ static void put_flow(const access_part_t *p, uint32_t object) {
     na_json_u64(p->json, "object", object);
     na_json_string(p->json, "kind", na_flow_kind_name(o->kind));
     na_json_u64(p->json, "size", o->size);
-    na_json_i64(p->json, "site", row_of(p, o->site));
+    na_json_i64(p->json, "site", access_row(p, o->site));
     na_json_u64(p->json, "samples", counted);
     na_json_u64(p->json, "every", every);
     na_json_string(p->json, "name", name);
@@ -446,7 +430,7 @@ static void put_flow(const access_part_t *p, uint32_t object) {
                    o->end_ns == UINT64_MAX ? (double)NAN : (double)o->end_ns / 1e6);
     put_estimate(p, &estimate);
     na_watched_free(&estimate);
-    put_functions(p, flow);
+    put_access_functions(p, flow);
     na_json_object(p->json, "events");
     for (int column = 0; column < 6; column++) {
         na_json_array(p->json, columns[column]);
@@ -470,15 +454,15 @@ void na_webpage_access(na_webpage_t *r) {
     bool good = na_flows_read(&r->in->reader, 1, &p.view.flows);
     if (good && p.view.flows.source_count != 0) {
         na_json_object(r->json, "access");
-        put_sources(&p);
+        put_access_sources(&p);
         if (p.view.flows.count != 0) {
             p.shown = calloc(MOST_FLOWS, sizeof *p.shown);
             good = p.shown != NULL && na_verdicts_make(&p.view.flows, &p.view.verdicts) &&
                    na_access_totals_make(&p.view, &all);
             if (good) {
-                put_head(&p);
-                put_all(&p, &all);
-                put_verdicts(&p);
+                put_access_head(&p);
+                put_access_totals(&p, &all);
+                put_access_verdicts(&p);
                 good = put_objects(&p, all.sum.remote);
                 na_json_array(r->json, "flows");
                 for (uint32_t i = 0; i < p.shown_count; i++)

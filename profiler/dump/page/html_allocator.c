@@ -15,7 +15,8 @@ static void begin_table(const na_webpage_t *r, const char *title, const char *no
     na_json_string(r->json, "note", note);
 }
 
-static void put_row(const na_webpage_t *r, const char *name, const double *values, size_t count) {
+static void put_allocator_row(const na_webpage_t *r, const char *name, const double *values,
+                              size_t count) {
     na_json_array(r->json, NULL);
     if (name != NULL) na_json_string(r->json, NULL, name);
     for (size_t i = 0; i < count; i++)
@@ -55,7 +56,7 @@ static void put_memory(const na_webpage_t *r) {
     NA_JSON_STRINGS(r->json, "terms", "", "peak", "live");
     na_json_array(r->json, "rows");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        put_row(r, rows[i].name, (const double[]){rows[i].peak, rows[i].end}, 2);
+        put_allocator_row(r, rows[i].name, (const double[]){rows[i].peak, rows[i].end}, 2);
     na_json_end(r->json);
     na_json_end(r->json);
 }
@@ -111,7 +112,7 @@ static na_size_sums_t *classes_of_sites(na_webpage_t *r, size_t *count, double *
     return classes;
 }
 
-static void put_classes(na_webpage_t *r) {
+static void put_allocator_classes(na_webpage_t *r) {
     size_t count = 0;
     double told = 1;
     na_size_sums_t *made = NULL;
@@ -142,14 +143,15 @@ static void put_classes(na_webpage_t *r) {
         for (size_t i = 0; i < count; i++) {
             const na_size_sums_t *c = &classes[i];
             double waste = (double)c->usable_bytes - (double)c->bytes;
-            put_row(r, NULL,
-                    (const double[]){(double)c->usable, na_view_count(r->in, (double)c->count),
-                                     (double)c->bytes, waste,
-                                     c->usable_bytes > 0 ? waste / (double)c->usable_bytes : 0,
-                                     na_view_count(r->in, (double)(int64_t)c->live_count),
-                                     (double)(int64_t)c->live_bytes,
-                                     (double)(int64_t)(c->live_usable - c->live_bytes)},
-                    8);
+            put_allocator_row(
+                r, NULL,
+                (const double[]){(double)c->usable, na_view_count(r->in, (double)c->count),
+                                 (double)c->bytes, waste,
+                                 c->usable_bytes > 0 ? waste / (double)c->usable_bytes : 0,
+                                 na_view_count(r->in, (double)(int64_t)c->live_count),
+                                 (double)(int64_t)c->live_bytes,
+                                 (double)(int64_t)(c->live_usable - c->live_bytes)},
+                8);
         }
         na_json_end(r->json);
         na_json_end(r->json);
@@ -163,7 +165,7 @@ static double level_at_end(const na_series_table_t *t, uint32_t row) {
     return (double)t->row[row].last;
 }
 
-static void put_nodes(const na_webpage_t *r) {
+static void put_allocator_nodes(const na_webpage_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     na_series_table_t live = na_reader_series(r->in->reader, NA_NPROF_SERIES_NODES);
     na_series_table_t mapped = na_reader_series(r->in->reader, NA_NPROF_SERIES_MAPPED);
@@ -189,7 +191,7 @@ static void put_nodes(const na_webpage_t *r) {
             }
         char name[16];
         snprintf(name, sizeof name, "%u", h->node_ids[node]);
-        if (!isnan(values[0]) || !isnan(values[2])) put_row(r, name, values, 4);
+        if (!isnan(values[0]) || !isnan(values[2])) put_allocator_row(r, name, values, 4);
     }
     na_json_end(r->json);
     na_json_end(r->json);
@@ -234,8 +236,8 @@ void na_webpage_allocator(na_webpage_t *r) {
     r->out_of_memory |= !na_webpage_spans(r, false);
     na_json_array(r->json, "allocator");
     put_memory(r);
-    put_nodes(r);
+    put_allocator_nodes(r);
     r->out_of_memory |= !na_webpage_spans(r, true);
-    put_classes(r);
+    put_allocator_classes(r);
     na_json_end(r->json);
 }

@@ -46,7 +46,7 @@ typedef struct match {
 
 /* ---- functions ---- */
 
-static uint32_t name_of(match_t *m, int side, const na_function_name_t *f, bool *fresh) {
+static uint32_t paired_name(match_t *m, int side, const na_function_name_t *f, bool *fresh) {
     const char *module_text, *text;
     na_pairs_key(m->pairs, side, f, &module_text, &text);
     uint32_t name = na_intern_text(&m->texts, text);
@@ -63,8 +63,8 @@ static bool index_functions(match_t *m) {
     if (!NA_ARRAY_RESERVE_ZERO(m->page_of_name, m->name_room, all->count + 1u)) return false;
     for (uint32_t i = 0; i < all->count; i++) {
         bool fresh;
-        uint32_t name =
-            name_of(m, 1, na_symbols_function(m->r->in->symbols, all->keys[i].number[0]), &fresh);
+        uint32_t name = paired_name(
+            m, 1, na_symbols_function(m->r->in->symbols, all->keys[i].number[0]), &fresh);
         if (name == NA_WEBPAGE_NONE) return false;
         if (fresh) m->page_of_name[name] = i;
     }
@@ -77,7 +77,7 @@ static const old_function_t *function_of(match_t *m, uint32_t id) {
     if (f->page != 0) return f;
     const na_function_name_t *old = na_symbols_function(r->base->symbols, id);
     bool fresh;
-    uint32_t name = name_of(m, 0, old, &fresh), page;
+    uint32_t name = paired_name(m, 0, old, &fresh), page;
     if (name == NA_WEBPAGE_NONE) return NULL;
     if (!fresh) {
         page = m->page_of_name[name];
@@ -103,7 +103,7 @@ static const old_function_t *function_of(match_t *m, uint32_t id) {
 /* ---- the tree ---- */
 
 /* Room by node for one more than there are. */
-static bool make_room(match_t *m) {
+static bool make_node_room(match_t *m) {
     return NA_ARRAY_RESERVE_ZERO(m->by_node, m->node_room, m->r->nodes.count + 1u);
 }
 
@@ -119,7 +119,7 @@ static uint32_t *first_of(match_t *m, uint32_t node, uint32_t function) {
 
 static bool link_node(match_t *m, uint32_t node) {
     const na_intern_key_t *key = &m->r->nodes.keys[node];
-    if (!make_room(m)) return false;
+    if (!make_node_room(m)) return false;
     uint32_t *first = first_of(m, key->number[0], m->r->frames.keys[key->number[1]].number[0]);
     if (first == NULL) return false;
     m->by_node[node].next = *first;
@@ -134,7 +134,7 @@ static uint32_t *row_at(match_t *m, uint32_t id, uint32_t node) {
 }
 
 static bool index_tree(match_t *m) {
-    if (!make_room(m)) return false;
+    if (!make_node_room(m)) return false;
     for (uint32_t node = m->r->nodes.count; node-- > 1;)
         if (!link_node(m, node)) return false;
     for (size_t i = m->r->site_count; i-- > 0;) {
@@ -145,8 +145,8 @@ static bool index_tree(match_t *m) {
 }
 
 /* The old run's frame among those of the page, its line as if it were in the new text. */
-static uint32_t frame_of(match_t *m, const na_symbol_frame_t *frame, const old_function_t *f,
-                         int64_t *line) {
+static uint32_t old_frame(match_t *m, const na_symbol_frame_t *frame, const old_function_t *f,
+                          int64_t *line) {
     na_webpage_t *r = m->r;
     uint32_t none = NA_WEBPAGE_NONE;
     *line = frame->line;
@@ -164,7 +164,7 @@ static uint32_t child_of(match_t *m, uint32_t node, const na_symbol_frame_t *fra
     na_webpage_t *r = m->r;
     const old_function_t *f = function_of(m, frame->id);
     int64_t line;
-    uint32_t as = f == NULL ? NA_WEBPAGE_NONE : frame_of(m, frame, f, &line);
+    uint32_t as = f == NULL ? NA_WEBPAGE_NONE : old_frame(m, frame, f, &line);
     uint32_t *first = as == NA_WEBPAGE_NONE ? NULL : first_of(m, node, f->page - 1);
     if (first == NULL) {
         r->out_of_memory = true;
@@ -190,7 +190,7 @@ static uint32_t child_of(match_t *m, uint32_t node, const na_symbol_frame_t *fra
 
 /* ---- sites ---- */
 
-static na_webpage_site_t *add_row(match_t *m, uint32_t id, uint32_t node, uint32_t by) {
+static na_webpage_site_t *add_old_row(match_t *m, uint32_t id, uint32_t node, uint32_t by) {
     na_webpage_t *r = m->r;
     if (!NA_ARRAY_RESERVE(r->sites, r->site_room, r->site_count + 1u)) {
         r->out_of_memory = true;
@@ -222,10 +222,11 @@ static void match_site(match_t *m, const na_site_t *site) {
     uint32_t row = m->by_node[node].row;
     if (i > 0 || (row == 0 && !make)) { /* it ends somewhere above */
         row = m->by_node[node].together;
-        if (row == 0 && add_row(m, 0, node, node == 0 ? of : r->nodes.keys[node].number[1]) != NULL)
+        if (row == 0 &&
+            add_old_row(m, 0, node, node == 0 ? of : r->nodes.keys[node].number[1]) != NULL)
             row = (uint32_t)r->site_count;
     } else if (row == 0) {
-        if (add_row(m, site->site | NA_WEBPAGE_OLD, node, of) != NULL)
+        if (add_old_row(m, site->site | NA_WEBPAGE_OLD, node, of) != NULL)
             row = (uint32_t)r->site_count;
         m->made++;
     }

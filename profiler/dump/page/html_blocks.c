@@ -57,7 +57,7 @@ struct na_webpage_blocks {
     coming_t coming[COMING];
 };
 
-static uint32_t bucket_of(uint64_t value, uint32_t buckets) {
+static uint32_t power_bucket(uint64_t value, uint32_t buckets) {
     uint32_t digits = value == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(value);
     return digits < buckets ? digits : buckets - 1;
 }
@@ -70,7 +70,7 @@ static int by_threads(const void *a, const void *b) {
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
-static int most_first(const void *a, const void *b) {
+static int most_handed_first(const void *a, const void *b) {
     const na_handover_t *x = a, *y = b;
     if (x->count != y->count) return x->count < y->count ? 1 : -1;
     return by_threads(a, b);
@@ -91,7 +91,7 @@ static void join_handovers(na_handovers_t *p) {
 
 void na_handovers_join(na_handovers_t *p) {
     join_handovers(p);
-    if (p->count != 0) qsort(p->items, p->count, sizeof *p->items, most_first);
+    if (p->count != 0) qsort(p->items, p->count, sizeof *p->items, most_handed_first);
 }
 
 /* Most of the time the pair is the one that came last, or among the first few. */
@@ -156,7 +156,7 @@ static void end_chain(na_webpage_blocks_t *b, const chain_t *c) {
         of->first_bytes += c->first;
         of->last_bytes += c->last;
         of->moved_bytes += c->moved;
-        of->by_steps[bucket_of(c->steps, NA_CHAIN_STEPS)]++;
+        of->by_steps[power_bucket(c->steps, NA_CHAIN_STEPS)]++;
         if (trail != NULL && c->steps > of->trail_steps) {
             memcpy(of->trail, trail->size, sizeof of->trail);
             of->trail_count = trail->count;
@@ -170,8 +170,8 @@ static void end_chain(na_webpage_blocks_t *b, const chain_t *c) {
 }
 
 /* One step: a block of `old_size` becomes one of `size`. `c`: the chain so far, or none. */
-static void step(na_webpage_blocks_t *b, chain_t *c, uint64_t old_size, uint64_t size,
-                 bool in_place, uint32_t row) {
+static void add_step(na_webpage_blocks_t *b, chain_t *c, uint64_t old_size, uint64_t size,
+                     bool in_place, uint32_t row) {
     if (c->steps == 0) {
         *c = (chain_t){.first = old_size};
         if (b->free_trail != 0) {
@@ -192,19 +192,19 @@ static void step(na_webpage_blocks_t *b, chain_t *c, uint64_t old_size, uint64_t
     if (trail->count < NA_CHAIN_TRAIL) trail->size[trail->count++] = size;
 }
 
-static void count_realloc(na_webpage_blocks_t *b, uint64_t old_size, uint64_t size) {
+static void count_resize(na_webpage_blocks_t *b, uint64_t old_size, uint64_t size) {
     if (size > old_size)
-        b->sizes.grown[bucket_of(size - old_size, NA_NPROF_SIZE_BUCKETS)]++;
+        b->sizes.grown[power_bucket(size - old_size, NA_NPROF_SIZE_BUCKETS)]++;
     else
-        b->sizes.shrunk[bucket_of(old_size - size, NA_NPROF_SIZE_BUCKETS)]++;
+        b->sizes.shrunk[power_bucket(old_size - size, NA_NPROF_SIZE_BUCKETS)]++;
 }
 
 static bool follow_alloc(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed,
                          uint32_t row) {
     if (e->kind == NA_NPROF_EVENT_RESIZE && freed->address != 0) {
         chain_t chain = take_chain(b, e->address);
-        step(b, &chain, freed->size, e->size, true, row);
-        count_realloc(b, freed->size, e->size);
+        add_step(b, &chain, freed->size, e->size, true, row);
+        count_resize(b, freed->size, e->size);
         return put_chain(b, e->address, chain);
     }
     chain_t lost = take_chain(b, e->address); /* its free was not seen */
@@ -217,8 +217,8 @@ static bool follow_alloc(na_webpage_blocks_t *b, const na_event_t *e, const na_l
     }
     chain_t chain = c->chain;
     *c = (coming_t){0};
-    count_realloc(b, chain.last, e->size);
-    step(b, &chain, chain.last, e->size, false, row);
+    count_resize(b, chain.last, e->size);
+    add_step(b, &chain, chain.last, e->size, false, row);
     return put_chain(b, e->address, chain);
 }
 
@@ -230,8 +230,8 @@ static bool follow_free(na_webpage_blocks_t *b, const na_event_t *e, const na_li
     }
     chain_t next = take_chain(b, e->moved_to);
     if (next.address != 0) { /* the new block came first */
-        count_realloc(b, freed->size, next.last);
-        step(b, &chain, freed->size, next.last, false, next.row);
+        count_resize(b, freed->size, next.last);
+        add_step(b, &chain, freed->size, next.last, false, next.row);
         return put_chain(b, e->moved_to, chain);
     }
     coming_t *c = &b->coming[e->moved_to >> 4 & (COMING - 1)];
@@ -243,7 +243,7 @@ static bool follow_free(na_webpage_blocks_t *b, const na_event_t *e, const na_li
 
 /* ---- all of it ---- */
 
-static na_size_sums_t *class_of(na_webpage_blocks_t *b, uint64_t usable) {
+static na_size_sums_t *block_class(na_webpage_blocks_t *b, uint64_t usable) {
     uint64_t id = (usable + 15) / 16, upto = id * 16;
     if (usable > NA_CLASS_MOST) {
         unsigned digits = 64 - (unsigned)__builtin_clzll(usable - 1);
@@ -257,9 +257,9 @@ static na_size_sums_t *class_of(na_webpage_blocks_t *b, uint64_t usable) {
 static bool see_free(na_webpage_blocks_t *b, const na_event_t *e, const na_live_t *freed,
                      uint32_t row) {
     uint64_t age = (e->ticks - freed->ticks) >> b->age_shift;
-    uint32_t size = bucket_of(freed->size, NA_NPROF_SIZE_BUCKETS);
-    uint32_t life = bucket_of(age, NA_NPROF_AGE_BUCKETS);
-    na_size_sums_t *class = class_of(b, freed->size + freed->slack);
+    uint32_t size = power_bucket(freed->size, NA_NPROF_SIZE_BUCKETS);
+    uint32_t life = power_bucket(age, NA_NPROF_AGE_BUCKETS);
+    na_size_sums_t *class = block_class(b, freed->size + freed->slack);
     class->live_count--;
     class->live_bytes -= freed->size;
     class->live_usable -= freed->size + freed->slack;
@@ -272,9 +272,9 @@ static bool see_free(na_webpage_blocks_t *b, const na_event_t *e, const na_live_
 }
 
 static void see_alloc(na_webpage_blocks_t *b, const na_event_t *e, uint32_t row) {
-    uint32_t size = bucket_of(e->size, NA_NPROF_SIZE_BUCKETS);
+    uint32_t size = power_bucket(e->size, NA_NPROF_SIZE_BUCKETS);
     uint64_t point = e->ticks / (b->ticks / NA_BLOCKS_POINTS + 1);
-    na_size_sums_t *class = class_of(b, e->size + e->slack);
+    na_size_sums_t *class = block_class(b, e->size + e->slack);
     class->count++;
     class->bytes += e->size;
     class->usable_bytes += e->size + e->slack;

@@ -47,7 +47,7 @@ static void put_ages_axis(const na_webpage_t *r, uint32_t from, uint32_t upto) {
 }
 
 /* First and last bucket that is not empty. False: all are. */
-static bool ends_of(const uint64_t *counts, uint32_t buckets, uint32_t *from, uint32_t *upto) {
+static bool used_buckets(const uint64_t *counts, uint32_t buckets, uint32_t *from, uint32_t *upto) {
     bool any = false;
     for (uint32_t i = 0; i < buckets; i++) {
         if (counts[i] == 0) continue;
@@ -58,8 +58,8 @@ static bool ends_of(const uint64_t *counts, uint32_t buckets, uint32_t *from, ui
     return any;
 }
 
-static void put_counts(const na_webpage_t *r, const uint64_t *counts, uint32_t from, uint32_t upto,
-                       bool scaled) {
+static void put_bucket_counts(const na_webpage_t *r, const uint64_t *counts, uint32_t from,
+                              uint32_t upto, bool scaled) {
     na_json_array(r->json, NULL);
     for (uint32_t i = from; i <= upto; i++)
         na_json_number(r->json, NULL,
@@ -72,7 +72,7 @@ static void put_counts(const na_webpage_t *r, const uint64_t *counts, uint32_t f
 static void put_histogram(const na_webpage_t *r, const char *id, const char *name, const char *term,
                           const uint64_t *counts, uint32_t buckets, bool ages) {
     uint32_t from = 0, upto = 0;
-    if (!ends_of(counts, buckets, &from, &upto)) return;
+    if (!used_buckets(counts, buckets, &from, &upto)) return;
     na_json_object(r->json, NULL);
     na_json_string(r->json, "id", id);
     na_json_string(r->json, "name", name);
@@ -84,7 +84,7 @@ static void put_histogram(const na_webpage_t *r, const char *id, const char *nam
     else
         put_sizes_axis(r->json, from, upto);
     na_json_key(r->json, "values");
-    put_counts(r, counts, from, upto, true);
+    put_bucket_counts(r, counts, from, upto, true);
     na_json_end(r->json);
 }
 
@@ -124,7 +124,7 @@ static void put_over_time(na_webpage_t *r) {
     for (uint32_t s = 0; s < NA_NPROF_SIZE_BUCKETS; s++)
         for (uint32_t p = 0; p < points; p++)
             sums[s] += grid[s * NA_BLOCKS_POINTS + p];
-    if (points > 1 && ends_of(sums, NA_NPROF_SIZE_BUCKETS, &from, &upto)) {
+    if (points > 1 && used_buckets(sums, NA_NPROF_SIZE_BUCKETS, &from, &upto)) {
         na_json_t *json = r->json;
         char text[NA_TEXT];
         na_json_object(json, NULL);
@@ -141,7 +141,7 @@ static void put_over_time(na_webpage_t *r) {
         put_sizes_axis(json, from, upto);
         na_json_array(json, "values");
         for (uint32_t s = from; s <= upto; s++)
-            put_counts(r, &grid[s * NA_BLOCKS_POINTS], 0, points - 1, true);
+            put_bucket_counts(r, &grid[s * NA_BLOCKS_POINTS], 0, points - 1, true);
         na_json_end(json);
         na_json_end(json);
     }
@@ -174,8 +174,8 @@ static void put_distributions(na_webpage_t *r) {
     na_json_end(json);
     na_json_array(json, "heat");
     put_over_time(r);
-    if (ends_of(freed, NA_NPROF_SIZE_BUCKETS, &from, &upto) &&
-        ends_of(lives, NA_NPROF_AGE_BUCKETS, &low, &high)) {
+    if (used_buckets(freed, NA_NPROF_SIZE_BUCKETS, &from, &upto) &&
+        used_buckets(lives, NA_NPROF_AGE_BUCKETS, &low, &high)) {
         na_json_object(json, NULL);
         na_json_string(json, "id", "lifetime-size");
         na_json_string(json, "name", "Frees by size and lifetime");
@@ -204,11 +204,11 @@ static void put_distributions(na_webpage_t *r) {
 static void put_list(const na_webpage_t *r, const char *name, const uint64_t *counts,
                      uint32_t buckets) {
     uint32_t from = 0, upto = 0;
-    if (!ends_of(counts, buckets, &from, &upto)) return;
+    if (!used_buckets(counts, buckets, &from, &upto)) return;
     na_json_object(r->json, name);
     na_json_u64(r->json, "from", from);
     na_json_key(r->json, "values");
-    put_counts(r, counts, from, upto, false);
+    put_bucket_counts(r, counts, from, upto, false);
     na_json_end(r->json);
 }
 
@@ -236,7 +236,7 @@ static void put_chains(const na_webpage_t *r, const na_chains_t *c) {
     na_json_u64(r->json, "last_bytes", c->last_bytes);
     na_json_u64(r->json, "moved_bytes", c->moved_bytes);
     na_json_key(r->json, "by_steps");
-    put_counts(r, c->by_steps, 0, NA_CHAIN_STEPS - 1, false);
+    put_bucket_counts(r, c->by_steps, 0, NA_CHAIN_STEPS - 1, false);
     na_json_object(r->json, "longest");
     na_json_u64(r->json, "steps", c->trail_steps);
     na_json_array(r->json, "sizes");
@@ -256,8 +256,8 @@ static void put_heat(const na_webpage_t *r, const na_site_blocks_t *b) {
             sizes[s] += b->lives[s][a];
             lives[a] += b->lives[s][a];
         }
-    if (!ends_of(sizes, NA_NPROF_SIZE_BUCKETS, &from, &upto) || from == upto ||
-        !ends_of(lives, NA_NPROF_AGE_BUCKETS, &low, &high))
+    if (!used_buckets(sizes, NA_NPROF_SIZE_BUCKETS, &from, &upto) || from == upto ||
+        !used_buckets(lives, NA_NPROF_AGE_BUCKETS, &low, &high))
         return;
     na_json_object(r->json, "heat");
     na_json_u64(r->json, "size_from", from);
@@ -291,7 +291,7 @@ static void put_reallocs(const na_webpage_t *r, const na_counters_t *sum) {
     }
 }
 
-static void put_site(na_webpage_t *r, uint32_t row, const na_lives_table_t *lives) {
+static void put_site_detail(na_webpage_t *r, uint32_t row, const na_lives_table_t *lives) {
     const na_counters_t *sum = &r->sites[row].sum;
     const na_site_blocks_t *b = na_blocks_site(r->blocks, row);
     if (sum->alloc_count != 0 && sum->size_min <= sum->size_max) {
@@ -318,7 +318,7 @@ static void put_site(na_webpage_t *r, uint32_t row, const na_lives_table_t *live
     put_reallocs(r, sum);
 }
 
-static void put_sites(na_webpage_t *r) {
+static void put_site_details(na_webpage_t *r) {
     na_lives_table_t lives;
     r->out_of_memory |= !na_lives_fold(r->in->reader, &lives);
     na_json_number(r->json, "age_ns", na_age_ns(na_reader_header(r->in->reader)));
@@ -329,7 +329,7 @@ static void put_sites(na_webpage_t *r) {
         snprintf(row, sizeof row, "%" PRIu32, i);
         na_json_object(r->json, row);
         na_json_string(r->json, "seen_by", na_blocks_site(r->blocks, i) != NULL ? "trace" : "sums");
-        put_site(r, i, &lives);
+        put_site_detail(r, i, &lives);
         na_json_end(r->json);
     }
     na_json_end(r->json);
@@ -337,6 +337,6 @@ static void put_sites(na_webpage_t *r) {
 }
 
 void na_webpage_details(na_webpage_t *r) {
-    put_sites(r);
+    put_site_details(r);
     put_distributions(r);
 }

@@ -37,7 +37,7 @@ static bool is_site(const na_webpage_t *r, uint32_t site, char places[][PLACE], 
     return i == count && (entry <= NA_NPROF_ROOT || count == NA_GF_FRAMES);
 }
 
-static size_t row_of(const na_webpage_t *r, const na_error_group_t *g) {
+static size_t error_row(const na_webpage_t *r, const na_error_group_t *g) {
     static char places[NA_GF_FRAMES][PLACE];
     uint32_t count = na_error_frames(g->error, NA_GF_ALLOC);
     if (count == 0) return SIZE_MAX;
@@ -50,8 +50,8 @@ static size_t row_of(const na_webpage_t *r, const na_error_group_t *g) {
     return SIZE_MAX;
 }
 
-static void put_stack(na_json_t *json, const na_error_group_t *g, unsigned which,
-                      const char *name) {
+static void put_error_stack(na_json_t *json, const na_error_group_t *g, unsigned which,
+                            const char *name) {
     const na_gf_error_t *e = g->error;
     na_json_array(json, name);
     for (uint32_t i = 0; i < na_error_frames(e, which); i++) {
@@ -79,7 +79,7 @@ static void put_stack(na_json_t *json, const na_error_group_t *g, unsigned which
 static void put_error(na_webpage_t *r, const na_error_group_t *g) {
     const na_gf_error_t *e = g->error;
     na_json_t *json = r->json;
-    size_t row = row_of(r, g);
+    size_t row = error_row(r, g);
     na_json_object(json, NULL);
     na_json_string(json, "kind", na_error_key(e->kind));
     na_json_string(json, "name", na_error_words(e->kind));
@@ -92,9 +92,9 @@ static void put_error(na_webpage_t *r, const na_error_group_t *g) {
         na_json_i64(json, "offset", (int64_t)(e->address - e->block.address));
     }
     na_json_i64(json, "site", row == SIZE_MAX ? -1 : (int64_t)row);
-    put_stack(json, g, NA_GF_ACCESS, "by");
-    put_stack(json, g, NA_GF_FREE, "freed");
-    put_stack(json, g, NA_GF_ALLOC, "allocated");
+    put_error_stack(json, g, NA_GF_ACCESS, "by");
+    put_error_stack(json, g, NA_GF_FREE, "freed");
+    put_error_stack(json, g, NA_GF_ALLOC, "allocated");
     na_json_end(json);
 }
 

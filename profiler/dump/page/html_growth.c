@@ -12,13 +12,13 @@ typedef struct ranked {
     uint32_t row;
 } ranked_t;
 
-static int larger_first(const void *a, const void *b) {
+static int largest_growth_first(const void *a, const void *b) {
     const ranked_t *x = a, *y = b;
     if (x->most != y->most) return x->most < y->most ? 1 : -1;
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-static uint32_t row_of(const na_webpage_t *r, uint32_t stack) {
+static uint32_t stack_row(const na_webpage_t *r, uint32_t stack) {
     uint32_t stacks = na_reader_stacks(r->in->reader).count;
     return stack < stacks && r->row_of_site[stack] != 0 ? r->row_of_site[stack] - 1
                                                         : NA_WEBPAGE_NONE;
@@ -47,9 +47,9 @@ static void from_series(na_webpage_t *r) {
     }
     size_t count = 0;
     for (uint32_t i = 0; i < series.rows; i++)
-        if (series.row[i].used != 0 && row_of(r, series.row[i].id) != NA_WEBPAGE_NONE)
+        if (series.row[i].used != 0 && stack_row(r, series.row[i].id) != NA_WEBPAGE_NONE)
             ranks[count++] = (ranked_t){series.row[i].most, i};
-    qsort(ranks, count, sizeof *ranks, larger_first);
+    qsort(ranks, count, sizeof *ranks, largest_growth_first);
     if (count > na_webpage_most(r, NA_WEBPAGE_SERIES))
         count = na_webpage_most(r, NA_WEBPAGE_SERIES);
     if (count > 0) {
@@ -58,7 +58,7 @@ static void from_series(na_webpage_t *r) {
         na_json_bool(r->json, "exact", false);
         na_json_array(r->json, "site");
         for (size_t i = 0; i < count; i++)
-            na_json_u64(r->json, NULL, row_of(r, series.row[ranks[i].row].id));
+            na_json_u64(r->json, NULL, stack_row(r, series.row[ranks[i].row].id));
         na_json_end(r->json);
         na_json_array(r->json, "live");
         for (size_t i = 0; i < count; i++)
@@ -81,20 +81,20 @@ typedef struct course {
 } course_t;
 
 /* From the interval in hand on, `now` holds until it changes. */
-static void reach(course_t *c, uint32_t interval) {
+static void reach_interval(course_t *c, uint32_t interval) {
     while (c->filled <= interval)
         c->live[c->filled++] = c->now;
 }
 
 static void rise(course_t *c, uint32_t interval, uint64_t bytes) {
-    reach(c, interval);
+    reach_interval(c, interval);
     c->now += bytes;
     c->alloc[interval] += bytes;
     if (c->now > c->live[interval]) c->live[interval] = c->now;
 }
 
 static void fall(course_t *c, uint32_t interval, uint64_t bytes) {
-    reach(c, interval);
+    reach_interval(c, interval);
     c->now -= bytes < c->now ? bytes : c->now;
 }
 
@@ -134,11 +134,11 @@ static void from_trace(na_webpage_t *r) {
         uint32_t point = at < POINTS ? (uint32_t)at : POINTS - 1, row;
         if (point < last) point = last; /* stamps of two threads may be a little out of order */
         last = point;
-        uint32_t freed_row = freed.address != 0 ? row_of(r, freed.stack) : NA_WEBPAGE_NONE;
-        row = na_event_is_alloc(&event) ? row_of(r, event.stack) : NA_WEBPAGE_NONE;
+        uint32_t freed_row = freed.address != 0 ? stack_row(r, freed.stack) : NA_WEBPAGE_NONE;
+        row = na_event_is_alloc(&event) ? stack_row(r, event.stack) : NA_WEBPAGE_NONE;
         if (freed_row < count) fall(&courses[freed_row], point, freed.size);
         const na_live_t *came = na_replay_came(replay);
-        uint32_t came_row = came != NULL ? row_of(r, came->stack) : NA_WEBPAGE_NONE;
+        uint32_t came_row = came != NULL ? stack_row(r, came->stack) : NA_WEBPAGE_NONE;
         if (came_row < count) rise(&courses[came_row], point, came->size);
         r->out_of_memory = !na_blocks_see(r->blocks, &event, &freed, row, freed_row);
     }
@@ -151,7 +151,7 @@ static void from_trace(na_webpage_t *r) {
         na_json_array(r->json, "site");
         for (uint32_t i = 0; i < count; i++) {
             na_json_u64(r->json, NULL, i);
-            reach(&courses[i], last);
+            reach_interval(&courses[i], last);
         }
         na_json_end(r->json);
         na_json_array(r->json, "live");

@@ -20,7 +20,7 @@ static void put_fact(na_json_t *json, const char *name, const char *value) {
     na_json_end(json);
 }
 
-static void put_facts(const na_webpage_t *r) {
+static void put_run_facts(const na_webpage_t *r) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     const na_counters_t *t = &r->in->sites.total;
     char text[256], a[NA_TEXT], b[NA_TEXT];
@@ -60,7 +60,7 @@ static void put_facts(const na_webpage_t *r) {
     na_json_end(json);
 }
 
-static void put_modules(const na_webpage_t *r) {
+static void put_modules_part(const na_webpage_t *r) {
     na_module_table_t modules = na_reader_modules(r->in->reader);
     na_json_array(r->json, "modules");
     for (uint32_t i = 1; i < modules.count; i++) {
@@ -87,7 +87,7 @@ static void put_lost(const na_webpage_t *r) {
     na_json_end(r->json);
 }
 
-static void put_missing(void *arg, const char *path, const char *why) {
+static void put_missing_file(void *arg, const char *path, const char *why) {
     put_fact(arg, path, why);
 }
 
@@ -105,12 +105,12 @@ static void put_run(const na_webpage_t *r) {
         h->state == NA_NPROF_CLOSED
             ? "normally"
             : "no end seen: it was killed, runs still, or became another program (exec)");
-    put_facts(r);
+    put_run_facts(r);
     na_json_environment(json, r->in);
-    put_modules(r);
+    put_modules_part(r);
     put_lost(r);
     na_json_array(json, "missing");
-    na_symbols_missing(r->in->symbols, put_missing, json);
+    na_symbols_missing(r->in->symbols, put_missing_file, json);
     na_json_end(json);
     na_json_end(json);
 }
@@ -124,7 +124,7 @@ static const char *module_path(const na_webpage_t *r, uint32_t module) {
     return module < modules.count ? modules.items[module].path : "?";
 }
 
-static void put_globals(na_webpage_t *r) {
+static void put_globals_part(na_webpage_t *r) {
     na_globals_t g;
     na_json_t *json = r->json;
     r->out_of_memory |= !na_globals_read(r->in->reader, na_webpage_most(r, MOST_GLOBALS), &g);
@@ -154,7 +154,7 @@ static void put_globals(na_webpage_t *r) {
 /* ---- findings ---- */
 
 /* Where the page shows what a warning is about. */
-static const char *page_of(const char *key) {
+static const char *finding_page(const char *key) {
     static const struct {
         const char *key, *page;
     } pages[] = {{"resident", "timeline"}, {"rounding", "sizes"},
@@ -166,7 +166,7 @@ static const char *page_of(const char *key) {
     return "sites";
 }
 
-static void put_finding(void *arg, const na_finding_t *finding) {
+static void put_page_finding(void *arg, const na_finding_t *finding) {
     na_json_t *json = arg;
     na_json_object(json, NULL);
     na_json_string(json, "level", finding->of_profile ? "note" : "warning");
@@ -178,18 +178,18 @@ static void put_finding(void *arg, const na_finding_t *finding) {
     na_json_string(json, "reason", finding->reason);
     na_json_string(json, "remedy", finding->remedy);
     na_json_string(json, "saves", finding->saves);
-    na_json_string(json, "page", page_of(finding->key));
+    na_json_string(json, "page", finding_page(finding->key));
     na_json_end(json);
 }
 
-static void put_findings(const na_webpage_t *r) {
+static void put_page_findings(const na_webpage_t *r) {
     na_json_array(r->json, "findings");
-    na_warnings_each(r->in, put_finding, r->json);
+    na_warnings_each(r->in, put_page_finding, r->json);
     na_json_end(r->json);
 }
 
 void na_webpage_parts(na_webpage_t *r) {
-    put_globals(r);
-    put_findings(r);
+    put_globals_part(r);
+    put_page_findings(r);
     put_run(r);
 }

@@ -63,7 +63,7 @@ typedef struct rank {
     size_t site;
 } rank_t;
 
-static int larger_first(const void *a, const void *b) {
+static int largest_site_first(const void *a, const void *b) {
     const rank_t *x = a, *y = b;
     if (x->share != y->share) return x->share < y->share ? 1 : -1;
     return x->site < y->site ? -1 : x->site > y->site;
@@ -81,7 +81,7 @@ double na_webpage_share(const na_view_input_t *in, const na_counters_t *sum) {
 
 /* ---- the tree ---- */
 
-static uint32_t frame_of(na_webpage_t *r, const na_symbol_frame_t *frame) {
+static uint32_t page_frame(na_webpage_t *r, const na_symbol_frame_t *frame) {
     uint32_t none = NA_WEBPAGE_NONE;
     uint32_t name = na_intern_text(&r->strings, frame->function);
     uint32_t module = na_intern_text(&r->strings, frame->module);
@@ -93,7 +93,7 @@ static uint32_t frame_of(na_webpage_t *r, const na_symbol_frame_t *frame) {
 }
 
 /* The page's node of a stack entry, its frames included; `memo`: node + 1 by stack entry. */
-static uint32_t node_of(na_webpage_t *r, uint32_t entry, uint32_t *memo, uint32_t *pending) {
+static uint32_t page_node(na_webpage_t *r, uint32_t entry, uint32_t *memo, uint32_t *pending) {
     const na_stack_table_t stacks = na_reader_stacks(r->in->reader);
     uint32_t depth = 0;
     while (entry != NA_NPROF_ROOT && entry != NA_NPROF_NO_STACK && memo[entry] == 0) {
@@ -107,7 +107,7 @@ static uint32_t node_of(na_webpage_t *r, uint32_t entry, uint32_t *memo, uint32_
         uint32_t count = na_symbols_frames(r->in->symbols, entry, &frames);
         for (uint32_t i = count;
              i-- > 0 && r->nodes.count < na_webpage_most(r, NA_WEBPAGE_NODES);) {
-            uint32_t next = na_intern_numbers(&r->nodes, node, frame_of(r, &frames[i]), 0, NULL);
+            uint32_t next = na_intern_numbers(&r->nodes, node, page_frame(r, &frames[i]), 0, NULL);
             if (next == NA_WEBPAGE_NONE) {
                 r->out_of_memory = true;
                 return 0;
@@ -121,7 +121,7 @@ static uint32_t node_of(na_webpage_t *r, uint32_t entry, uint32_t *memo, uint32_
 
 static uint32_t by_of(na_webpage_t *r, uint32_t entry) {
     const na_symbol_frame_t *leaf, *frame = na_view_site(r->in, entry, &leaf);
-    return frame == NULL ? NA_WEBPAGE_NONE : frame_of(r, frame);
+    return frame == NULL ? NA_WEBPAGE_NONE : page_frame(r, frame);
 }
 
 static bool add_ranked_sites(na_webpage_t *r, const rank_t *ranks, size_t kept, uint32_t *memo,
@@ -130,7 +130,7 @@ static bool add_ranked_sites(na_webpage_t *r, const rank_t *ranks, size_t kept, 
     na_stack_table_t stacks = na_reader_stacks(r->in->reader);
     for (size_t i = 0; i < kept; i++) {
         const na_site_t *site = &sites->items[ranks[i].site];
-        uint32_t node = site->site < stacks.count ? node_of(r, site->site, memo, pending) : 0;
+        uint32_t node = site->site < stacks.count ? page_node(r, site->site, memo, pending) : 0;
         r->sites[r->site_count] = (na_webpage_site_t){site->site, node, by_of(r, site->site),
                                                       site->sum, na_counters_none()};
         if (site->site < stacks.count) r->row_of_site[site->site] = (uint32_t)++r->site_count;
@@ -173,7 +173,7 @@ bool na_webpage_choose(na_webpage_t *r) {
     if (good) {
         for (size_t i = 0; i < count; i++)
             ranks[i] = (rank_t){na_webpage_share(r->in, &r->in->sites.items[i].sum), i};
-        qsort(ranks, count, sizeof *ranks, larger_first);
+        qsort(ranks, count, sizeof *ranks, largest_site_first);
         size_t most = na_webpage_most(r, NA_WEBPAGE_SITES);
         good = add_ranked_sites(r, ranks, count < most ? count : most, memo, pending);
     }
@@ -210,7 +210,7 @@ static bool is_used(const na_webpage_t *r, const struct column *column) {
     return false;
 }
 
-static void put_totals(const na_webpage_t *r, const na_view_input_t *in, const bool *used) {
+static void put_page_totals(const na_webpage_t *r, const na_view_input_t *in, const bool *used) {
     na_json_t *json = r->json;
     na_json_object(json, "totals");
     for (size_t c = 0; c < COLUMNS; c++) {
@@ -220,7 +220,7 @@ static void put_totals(const na_webpage_t *r, const na_view_input_t *in, const b
     na_json_end(json);
 }
 
-static void put_metrics(const na_webpage_t *r, const bool *used) {
+static void put_metrics_part(const na_webpage_t *r, const bool *used) {
     na_json_t *json = r->json;
     na_json_array(json, "metrics");
     for (size_t c = 0; c < COLUMNS; c++) {
@@ -234,7 +234,7 @@ static void put_metrics(const na_webpage_t *r, const bool *used) {
         na_json_end(json);
     }
     na_json_end(json);
-    put_totals(r, r->in, used);
+    put_page_totals(r, r->in, used);
 }
 
 /* One list a figure, in the order of rows; `before`: of the other run. */
@@ -257,7 +257,7 @@ static void put_values(const na_webpage_t *r, const bool *used, bool before) {
 }
 
 /* A function of the page, of either run; NULL: not known. */
-static const na_function_name_t *function_at(const na_webpage_t *r, uint32_t i) {
+static const na_function_name_t *page_function(const na_webpage_t *r, uint32_t i) {
     uint32_t id = r->functions.keys[i].number[0];
     const na_view_input_t *in = (id & NA_WEBPAGE_OLD) != 0 ? r->base : r->in;
     id &= ~NA_WEBPAGE_OLD;
@@ -265,7 +265,7 @@ static const na_function_name_t *function_at(const na_webpage_t *r, uint32_t i) 
                                                        : NULL;
 }
 
-static void put_tree(na_webpage_t *r) {
+static void put_page_tree(na_webpage_t *r) {
     na_json_t *json = r->json;
     na_json_array(json, "strings");
     for (uint32_t i = 0; i < r->strings.count; i++)
@@ -277,13 +277,13 @@ static void put_tree(na_webpage_t *r) {
     put_column(r, "module", &r->functions, 2);
     na_json_array(json, "runtime");
     for (uint32_t i = 0; i < r->functions.count; i++) {
-        const na_function_name_t *f = function_at(r, i);
+        const na_function_name_t *f = page_function(r, i);
         put_index(json, f != NULL && f->runtime ? 1 : 0);
     }
     na_json_end(json);
     na_json_array(json, "named");
     for (uint32_t i = 0; i < r->functions.count; i++) {
-        const na_function_name_t *f = function_at(r, i);
+        const na_function_name_t *f = page_function(r, i);
         put_index(json, f != NULL && f->named ? 1 : 0);
     }
     na_json_end(json);
@@ -304,8 +304,8 @@ void na_webpage_sites(na_webpage_t *r) {
     bool used[COLUMNS];
     for (size_t c = 0; c < COLUMNS; c++)
         used[c] = is_used(r, &columns[c]);
-    put_metrics(r, used);
-    put_tree(r);
+    put_metrics_part(r, used);
+    put_page_tree(r);
     na_json_object(json, "sites");
     na_json_array(json, "id");
     for (size_t i = 0; i < r->site_count; i++)
@@ -324,7 +324,7 @@ void na_webpage_sites(na_webpage_t *r) {
         na_json_end(json);
         na_json_object(json, "base");
         na_json_string(json, "name", r->base->path);
-        put_totals(r, r->base, used);
+        put_page_totals(r, r->base, used);
         put_values(r, used, true);
     }
     na_json_end(json);

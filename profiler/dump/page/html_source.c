@@ -12,7 +12,7 @@ typedef struct weighed {
     double weight;   /* requested bytes of the sites that pass through it */
 } weighed_t;
 
-static int heavier_first(const void *a, const void *b) {
+static int heaviest_file_first(const void *a, const void *b) {
     const weighed_t *x = a, *y = b;
     if (x->weight != y->weight) return x->weight < y->weight ? 1 : -1;
     return x->string < y->string ? -1 : x->string > y->string;
@@ -20,7 +20,7 @@ static int heavier_first(const void *a, const void *b) {
 
 /* The file's text, at most `room` bytes of it being acceptable. NULL: it cannot be read, is
  * larger, or is no text. Free it. */
-static char *read_text(const char *path, size_t room, size_t *size) {
+static char *read_source_text(const char *path, size_t room, size_t *size) {
     struct stat st;
     FILE *file = fopen(path, "re");
     char *text = NULL;
@@ -39,7 +39,7 @@ static char *read_text(const char *path, size_t room, size_t *size) {
     return text;
 }
 
-static void put_lines(na_json_t *json, uint32_t string, char *text) {
+static void put_text_lines(na_json_t *json, uint32_t string, char *text) {
     char key[12];
     snprintf(key, sizeof key, "%" PRIu32, string);
     na_json_object(json, key);
@@ -75,15 +75,15 @@ void na_webpage_source(na_webpage_t *r) {
             seen[file] = (uint32_t)i + 1;
             files[file].weight += (double)r->sites[i].sum.alloc_bytes;
         }
-    qsort(files, r->strings.count, sizeof *files, heavier_first);
+    qsort(files, r->strings.count, sizeof *files, heaviest_file_first);
     size_t room = na_webpage_most(r, NA_WEBPAGE_SOURCE_BYTES);
     na_json_object(r->json, "sources");
     for (uint32_t i = 0; i < r->strings.count && files[i].weight > 0; i++) {
         size_t size;
-        char *text = read_text(r->strings.keys[files[i].string].text, room, &size);
+        char *text = read_source_text(r->strings.keys[files[i].string].text, room, &size);
         if (text == NULL) continue;
         room -= size;
-        put_lines(r->json, files[i].string, text);
+        put_text_lines(r->json, files[i].string, text);
         free(text);
     }
     na_json_end(r->json);

@@ -58,12 +58,12 @@ static int keeps_most(const void *a, const void *b) {
     return x->site < y->site ? -1 : x->site > y->site;
 }
 
-static void put_size(const na_webpage_t *r, uint32_t class, const class_t *c) {
+static void put_span_size(const na_webpage_t *r, uint32_t class, const class_t *c) {
     char text[NA_TEXT];
     na_json_string(r->json, NULL, class == 0 ? "large" : na_text_bytes(text, c->sum.block_size));
 }
 
-static void put_classes(const na_webpage_t *r, const spans_t *spans) {
+static void put_span_classes(const na_webpage_t *r, const spans_t *spans) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     char note[256] = "", a[NA_TEXT], b[NA_TEXT];
     if (spans->unseen != 0)
@@ -90,7 +90,7 @@ static void put_classes(const na_webpage_t *r, const spans_t *spans) {
             if (s->spans == 0) continue;
             bool large = i == CLASSES;
             na_json_array(r->json, NULL);
-            put_size(r, i % CLASSES, c);
+            put_span_size(r, i % CLASSES, c);
             if (node < h->node_count && node < NA_NPROF_MAX_NODES)
                 na_json_text(r->json, NULL, "%u", h->node_ids[node]);
             else
@@ -115,7 +115,7 @@ static void put_classes(const na_webpage_t *r, const spans_t *spans) {
     na_json_end(r->json);
 }
 
-static void put_sites(const na_webpage_t *r, spans_t *spans) {
+static void put_span_sites(const na_webpage_t *r, spans_t *spans) {
     uint32_t stacks = na_reader_stacks(r->in->reader).count;
     double age_ms = na_age_ns(na_reader_header(r->in->reader)) / 1e6;
     if (spans->site_count == 0) return;
@@ -159,7 +159,7 @@ static void put_sites(const na_webpage_t *r, spans_t *spans) {
 }
 
 /* Rows: classes, all nodes together; columns: eighths. */
-static void put_filled(const na_webpage_t *r, const spans_t *spans) {
+static void put_span_filled(const na_webpage_t *r, const spans_t *spans) {
     static const char *const names[EIGHTHS] = {"up to 1/8", "1/8", "2/8", "3/8", "4/8",
                                                "5/8",       "6/8", "7/8", "full"};
     na_json_object(r->json, "filled");
@@ -186,7 +186,7 @@ static void put_filled(const na_webpage_t *r, const spans_t *spans) {
             }
             if (all.sum.spans == 0) continue;
             if (pass == 0) {
-                put_size(r, class, &all);
+                put_span_size(r, class, &all);
                 continue;
             }
             na_json_array(r->json, NULL);
@@ -206,10 +206,10 @@ bool na_webpage_spans(na_webpage_t *r, bool tables) {
         if (tables) na_reader_span_sites(r->in->reader, take_site, &spans);
         if (!spans.failed && spans.all != 0) {
             if (tables) {
-                put_classes(r, &spans);
-                put_sites(r, &spans);
+                put_span_classes(r, &spans);
+                put_span_sites(r, &spans);
             } else {
-                put_filled(r, &spans);
+                put_span_filled(r, &spans);
             }
         }
     }

@@ -30,7 +30,7 @@ static void put_thread_figure(const na_webpage_t *r, const na_nprof_thread_t *t,
         na_json_u64(json, NULL, plain[column]);
 }
 
-static void put_threads(const na_webpage_t *r) {
+static void put_threads_part(const na_webpage_t *r) {
     static const char *const names[T_COLUMNS] = {"id",          "tid",   "start_ms", "end_ms",
                                                  "allocations", "frees", "bytes"};
     na_thread_table_t threads = na_reader_threads(r->in->reader);
@@ -100,14 +100,14 @@ static void keep_part(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
         (part_t){cell->site, thread, cell->alloc_count, cell->free_count, foreign};
 }
 
-static int by_site(const void *a, const void *b) {
+static int parts_by_site(const void *a, const void *b) {
     const part_t *x = a, *y = b;
     if (x->site != y->site) return x->site < y->site ? -1 : 1;
     return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
 /* The parts of one site. */
-static bool add_site(na_webpage_t *r, const part_t *parts, size_t count) {
+static bool add_site_parts(na_webpage_t *r, const part_t *parts, size_t count) {
     uint32_t one = 0, allocating = 0;
     for (size_t i = 0; i < count; i++) {
         if (parts[i].allocs == 0) continue;
@@ -141,11 +141,12 @@ static void from_cells(na_webpage_t *r) {
     r->site_handed = calloc(NA_WEBPAGE_COURSES, sizeof *r->site_handed);
     na_reader_cells(r->in->reader, keep_part, &parts);
     bool good = !parts.failed && r->site_handed != NULL;
-    if (good && parts.count != 0) qsort(parts.items, parts.count, sizeof *parts.items, by_site);
+    if (good && parts.count != 0)
+        qsort(parts.items, parts.count, sizeof *parts.items, parts_by_site);
     for (size_t i = 0, next; good && i < parts.count; i = next) {
         for (next = i + 1; next < parts.count && parts.items[next].site == parts.items[i].site;)
             next++;
-        good = add_site(r, &parts.items[i], next - i);
+        good = add_site_parts(r, &parts.items[i], next - i);
     }
     na_handovers_join(&r->handed);
     free(parts.items);
@@ -157,7 +158,7 @@ void na_webpage_threads(na_webpage_t *r) {
         r->handed = *na_blocks_pairs(r->blocks);
     else
         from_cells(r);
-    put_threads(r);
+    put_threads_part(r);
     na_json_array(r->json, "handed");
     for (size_t i = 0; i < r->handed.count && i < MOST_PAIRS; i++) {
         const na_handover_t *p = &r->handed.items[i];

@@ -13,11 +13,11 @@ static double physical(const na_view_input_t *in, const na_nprof_point_t *p) {
     (void)in;
     return (double)p->physical;
 }
-static double mapped(const na_view_input_t *in, const na_nprof_point_t *p) {
+static double mapped_then(const na_view_input_t *in, const na_nprof_point_t *p) {
     (void)in;
     return (double)p->mapped;
 }
-static double own(const na_view_input_t *in, const na_nprof_point_t *p) {
+static double own_then(const na_view_input_t *in, const na_nprof_point_t *p) {
     (void)in;
     return (double)p->own;
 }
@@ -25,7 +25,7 @@ static double virtual_size(const na_view_input_t *in, const na_nprof_point_t *p)
     (void)in;
     return (double)p->virtual_bytes;
 }
-static double blocks(const na_view_input_t *in, const na_nprof_point_t *p) {
+static double blocks_then(const na_view_input_t *in, const na_nprof_point_t *p) {
     return na_view_count(in, (double)p->blocks_max);
 }
 static double allocations(const na_view_input_t *in, const na_nprof_point_t *p) {
@@ -35,7 +35,7 @@ static double bytes_asked(const na_view_input_t *in, const na_nprof_point_t *p) 
     (void)in;
     return (double)p->alloc_bytes;
 }
-static double threads(const na_view_input_t *in, const na_nprof_point_t *p) {
+static double threads_then(const na_view_input_t *in, const na_nprof_point_t *p) {
     (void)in;
     return (double)p->threads;
 }
@@ -48,17 +48,17 @@ static const struct line {
 } lines[] = {
     {"requested", "requested", "bytes", NA_NPROF_POINT_COUNTED, false, false, requested},
     {"physical", "physical", "bytes", NA_NPROF_POINT_SAMPLED, false, false, physical},
-    {"mapped", "held by the allocator", "bytes", NA_NPROF_POINT_SAMPLED, false, false, mapped},
+    {"mapped", "held by the allocator", "bytes", NA_NPROF_POINT_SAMPLED, false, false, mapped_then},
     {"virtual", "virtual", "bytes", NA_NPROF_POINT_SAMPLED, true, false, virtual_size},
-    {"own", "the profiler's own", "bytes", NA_NPROF_POINT_SAMPLED, true, false, own},
+    {"own", "the profiler's own", "bytes", NA_NPROF_POINT_SAMPLED, true, false, own_then},
     {"asked", "asked for in the interval", "bytes", 0, true, true, bytes_asked},
-    {"blocks", "live blocks", "count", NA_NPROF_POINT_COUNTED, false, false, blocks},
+    {"blocks", "live blocks", "count", NA_NPROF_POINT_COUNTED, false, false, blocks_then},
     {"allocations", "allocations in the interval", "count", 0, false, true, allocations},
-    {"threads", "threads", "count", NA_NPROF_POINT_SAMPLED, false, false, threads},
+    {"threads", "threads", "count", NA_NPROF_POINT_SAMPLED, false, false, threads_then},
 };
 
 /* A line for each node. */
-static void put_nodes(const na_webpage_t *r, uint32_t count, uint32_t interval) {
+static void put_node_lines(const na_webpage_t *r, uint32_t count, uint32_t interval) {
     const na_nprof_header_t *h = na_reader_header(r->in->reader);
     na_series_table_t t = na_reader_series(r->in->reader, NA_NPROF_SERIES_RESIDENT);
     for (uint32_t n = 0; t.count != 0 && n < t.rows; n++) {
@@ -111,7 +111,7 @@ void na_webpage_time(na_webpage_t *r) {
         na_json_end(r->json);
         na_json_end(r->json);
     }
-    put_nodes(r, count, interval);
+    put_node_lines(r, count, interval);
     na_json_end(r->json);
     na_json_end(r->json);
 }

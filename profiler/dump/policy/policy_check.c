@@ -116,7 +116,7 @@ static na_status_t look_at_profiles(check_t *c, const char *const *files, size_t
 
 /* ---- what is said ---- */
 
-static void put_word(const check_t *c, na_policy_name_t name) {
+static void put_policy_word(const check_t *c, na_policy_name_t name) {
     char text[256];
     snprintf(text, sizeof text, "%.*s", (int)name.length, c->match.policy->text + name.at);
     na_text_put(stdout, text);
@@ -138,7 +138,7 @@ static int missing_node(const na_policy_action_t *a) {
 }
 
 /* One line. True: it can be obeyed. */
-static bool put_rule(const check_t *c, uint32_t number) {
+static bool put_checked_rule(const check_t *c, uint32_t number) {
     const na_policy_rule_t *rule = &c->match.policy->rules[number];
     bool by_name = false;
     printf("line %u: ", rule->line);
@@ -148,7 +148,7 @@ static bool put_rule(const check_t *c, uint32_t number) {
         if (module == NA_POLICY_NO_MODULE || !c->looked ||
             c->match.modules[module] == NA_POLICY_FOUND)
             continue;
-        put_word(c, c->match.policy->modules[module].name);
+        put_policy_word(c, c->match.policy->modules[module].name);
         puts(c->match.modules[module] == NA_POLICY_FOUND_OTHER ? " is of another build"
                                                                : " is not found");
         return false;
@@ -172,13 +172,13 @@ static bool put_rule(const check_t *c, uint32_t number) {
     return true;
 }
 
-static na_status_t put_all(const check_t *c) {
+static na_status_t put_check(const check_t *c) {
     uint32_t good = 0, all = c->match.policy->rule_count;
     bool others = c->looked && !c->program_is;
     fputs(c->match.faults, stdout);
     if (others) printf("it is for another program, or another build of this one\n");
     for (uint32_t i = 0; i < all; i++)
-        good += put_rule(c, i);
+        good += put_checked_rule(c, i);
     if (others) good = 0;
     printf("%u of %u rule%s can be obeyed", good, all, all == 1 ? "" : "s");
     if (c->match.policy->faults != 0) printf("; %u lines are wrong", c->match.policy->faults);
@@ -187,8 +187,8 @@ static na_status_t put_all(const check_t *c) {
                                                                   : NA_STATUS_PARTIAL;
 }
 
-static na_status_t check(check_t *c, const char *const *files, size_t count,
-                         const na_options_t *options) {
+static na_status_t check_policy(check_t *c, const char *const *files, size_t count,
+                                const na_options_t *options) {
     na_status_t status = na_policy_match_read(&c->match, files[0]);
     if (status != NA_STATUS_WHOLE) return status;
     size_t rules = c->match.policy->rule_count;
@@ -203,13 +203,13 @@ static na_status_t check(check_t *c, const char *const *files, size_t count,
         status = look_at_profiles(c, files + 1, count - 1, options);
     }
     if (status == NA_STATUS_NOTHING || status == NA_STATUS_MEMORY) return status;
-    na_status_t said = put_all(c);
+    na_status_t said = put_check(c);
     return said == NA_STATUS_WHOLE ? status : said;
 }
 
 na_status_t na_policy_check(const char *const *files, size_t count, const na_options_t *options) {
     check_t c = {.path = ""};
-    na_status_t status = check(&c, files, count, options);
+    na_status_t status = check_policy(&c, files, count, options);
     na_policy_match_free(&c.match);
     free(c.blocks);
     free(c.bytes);

@@ -61,7 +61,7 @@ enum {
     WHY,
     RULE,
 };
-static const na_column_t columns[] = {
+static const na_column_t compare_columns[] = {
     {"verdict", "verdict", NA_KIND_TEXT, NULL},
     {"line", "line", NA_KIND_NUMBER, NULL},
     {"measure", "measured", NA_KIND_TEXT, NULL},
@@ -81,14 +81,14 @@ static const na_column_t columns[] = {
     {"why", "why", NA_KIND_TEXT, NULL},
     {"rule", "rule", NA_KIND_TEXT, NULL},
 };
-const na_columns_t na_policy_compare_table = NA_COLUMNS(columns);
+const na_columns_t na_policy_compare_table = NA_COLUMNS(compare_columns);
 
 static const char *const words[] = {
     [NA_CHANGE_KEEP] = "keep", [NA_CHANGE_DROP] = "drop", [NA_CHANGE_UNCLEAR] = "unclear"};
 
 /* ---- what the rules mean ---- */
 
-static void add_site(compare_t *c, const na_judged_site_t *run) {
+static void add_ruled_site(compare_t *c, const na_judged_site_t *run) {
     const na_policy_profile_t *p = &c->work.profiles[run->source];
     uint32_t rule = na_policy_match_run(&c->match, run), site = na_policy_site(p, run->item);
     if (rule == NA_NO_RULE || site >= na_reader_stacks(p->in.reader).count) return;
@@ -105,7 +105,7 @@ static void add_site(compare_t *c, const na_judged_site_t *run) {
 }
 
 /* The rule of a block's site, plus 1; 0: none. Which part of it, its own or the control's. */
-static uint32_t rule_of(const compare_t *c, uint32_t source, uint32_t object, int *part) {
+static uint32_t ruled_part(const compare_t *c, uint32_t source, uint32_t object, int *part) {
     const na_policy_profile_t *p = &c->work.profiles[source];
     if (object == NA_FLOWS_NONE) return 0;
     const na_flow_object_t *o = &p->flows.objects[object];
@@ -115,9 +115,9 @@ static uint32_t rule_of(const compare_t *c, uint32_t source, uint32_t object, in
     return c->of_stack[source][o->site];
 }
 
-static void add_object(compare_t *c, uint32_t source, uint32_t object) {
+static void add_object_sharing(compare_t *c, uint32_t source, uint32_t object) {
     int part;
-    uint32_t rule = rule_of(c, source, object, &part);
+    uint32_t rule = ruled_part(c, source, object, &part);
     if (rule == 0) return;
     sums_t *s = &c->sums[source][rule - 1];
     if (!NA_ARRAY_RESERVE(s->objects[part], s->room[part], s->count[part] + 1u)) {
@@ -128,13 +128,13 @@ static void add_object(compare_t *c, uint32_t source, uint32_t object) {
 }
 
 /* A line counts for each rule that has a block in it, once. */
-static void add_line(compare_t *c, uint32_t source, const na_line_t *line) {
+static void add_line_sharing(compare_t *c, uint32_t source, const na_line_t *line) {
     for (uint32_t i = 0; i < line->count; i++) {
         int part, other;
-        uint32_t rule = rule_of(c, source, line->parts[i].object, &part);
+        uint32_t rule = ruled_part(c, source, line->parts[i].object, &part);
         bool seen = rule == 0;
         for (uint32_t k = 0; k < i && !seen; k++)
-            seen = rule_of(c, source, line->parts[k].object, &other) == rule;
+            seen = ruled_part(c, source, line->parts[k].object, &other) == rule;
         if (seen) continue;
         c->sums[source][rule - 1].looks[part] += line->probes;
         c->sums[source][rule - 1].shared[part] += line->conflicts;
@@ -150,7 +150,7 @@ static void take_rule(void *arg, uint32_t id, const void *entry) {
         if (c->match.policy->rules[i].line == rule.line) c->did[i] = rule;
 }
 
-static bool sum_up(compare_t *c) {
+static bool sum_up_runs(compare_t *c) {
     size_t rules = c->match.policy->rule_count;
     c->did = calloc(rules + 1, sizeof *c->did);
     for (int t = 0; t < TIMES; t++) {
@@ -161,13 +161,13 @@ static bool sum_up(compare_t *c) {
         if (c->sums[t] == NULL || c->of_stack[t] == NULL || c->did == NULL) return false;
     }
     for (size_t i = 0; i < c->work.run_count; i++)
-        add_site(c, &c->work.runs[i]);
+        add_ruled_site(c, &c->work.runs[i]);
     for (uint32_t t = 0; t < TIMES; t++) {
         const na_policy_profile_t *p = &c->work.profiles[t];
         for (uint32_t o = 0; o < p->flows.object_count; o++)
-            add_object(c, t, o);
+            add_object_sharing(c, t, o);
         for (uint32_t i = 0; i < p->verdicts.lines.count; i++)
-            add_line(c, t, &p->verdicts.lines.items[i]);
+            add_line_sharing(c, t, &p->verdicts.lines.items[i]);
     }
     na_reader_control(c->work.profiles[AFTER].in.reader, NA_NPROF_POLICY_RULES, take_rule, c);
     return !c->failed;
@@ -176,7 +176,7 @@ static bool sum_up(compare_t *c) {
 /* ---- one rule ---- */
 
 /* Share of accesses to other nodes, and how many independent samples say so. */
-static double remote(compare_t *c, int t, uint32_t rule, int part, double *samples) {
+static double remote_share(compare_t *c, int t, uint32_t rule, int part, double *samples) {
     const na_policy_profile_t *p = &c->work.profiles[t];
     const sums_t *s = &c->sums[t][rule];
     na_measure_t m = {.samples = 0};
@@ -212,8 +212,8 @@ static row_t row_of_place(compare_t *c, uint32_t rule) {
     row_t r = {.measure = "remote accesses", .kind = NA_KIND_SHARE, .control = NAN};
     double ignored, share[TIMES];
     for (int t = 0; t < TIMES; t++)
-        share[t] = remote(c, t, rule, 0, &r.samples[t]);
-    double control = remote(c, AFTER, rule, 1, &ignored);
+        share[t] = remote_share(c, t, rule, 0, &r.samples[t]);
+    double control = remote_share(c, AFTER, rule, 1, &ignored);
     if (ignored > 0) r.control = control;
     r.change =
         na_change_of_shares(share[BEFORE], r.samples[BEFORE], share[AFTER], r.samples[AFTER]);
@@ -292,8 +292,8 @@ static void put_change(na_table_t *t, const row_t *r) {
         na_table_format(t, CHANGE_TEXT, "%s%s", c->low < 0 ? "-" : "+", low);
 }
 
-static void put_row(compare_t *c, uint32_t rule, const row_t *r, na_change_says_t says,
-                    const char *why) {
+static void put_compare_row(compare_t *c, uint32_t rule, const row_t *r, na_change_says_t says,
+                            const char *why) {
     na_table_t *t = c->table;
     char text[NA_TEXT];
     na_table_row(t, rule);
@@ -319,7 +319,7 @@ static void put_row(compare_t *c, uint32_t rule, const row_t *r, na_change_says_
 }
 
 /* Why nothing can be said of the rule at all; NULL: it can. */
-static const char *nothing(const compare_t *c, uint32_t rule) {
+static const char *nothing_to_compare(const compare_t *c, uint32_t rule) {
     const na_policy_rule_t *r = &c->match.policy->rules[rule];
     const na_nprof_rule_t *did = &c->did[rule];
     if (did->line == 0) return "the run under the policy had not this rule";
@@ -337,9 +337,9 @@ static const char *nothing(const compare_t *c, uint32_t rule) {
 
 static void compare_rule(compare_t *c, uint32_t rule) {
     const na_policy_action_t *a = &c->match.policy->rules[rule].action;
-    const char *why = nothing(c, rule);
+    const char *why = nothing_to_compare(c, rule);
     if (why != NULL) {
-        put_row(c, rule, NULL, NA_CHANGE_UNCLEAR, why);
+        put_compare_row(c, rule, NULL, NA_CHANGE_UNCLEAR, why);
         return;
     }
     row_t rows[4];
@@ -350,7 +350,7 @@ static void compare_rule(compare_t *c, uint32_t rule) {
     if (a->life != NA_POLICY_LIFE_NONE) rows[count++] = row_of_life(c, rule);
     if (a->reserve != 0) rows[count++] = row_of_reserve(c, rule);
     if (count == 0) {
-        put_row(c, rule, NULL, NA_CHANGE_UNCLEAR, "nothing is measured of what it does");
+        put_compare_row(c, rule, NULL, NA_CHANGE_UNCLEAR, "nothing is measured of what it does");
         return;
     }
     bool keeps = false, unclear = false;
@@ -365,16 +365,11 @@ static void compare_rule(compare_t *c, uint32_t rule) {
     }
     na_change_says_t says = keeps ? NA_CHANGE_KEEP : unclear ? NA_CHANGE_UNCLEAR : NA_CHANGE_DROP;
     for (uint32_t i = 0; i < count; i++)
-        put_row(c, rule, &rows[i], says, rows[i].why);
+        put_compare_row(c, rule, &rows[i], says, rows[i].why);
     c->kept += says == NA_CHANGE_KEEP;
 }
 
 /* ---- all ---- */
-
-static void take_policy(void *arg, uint32_t id, const void *entry) {
-    (void)id;
-    memcpy(arg, entry, sizeof(na_nprof_policy_t));
-}
 
 /* The file that the run of the second profile was under. */
 static na_status_t find_policy(const char *const *files, const na_options_t *options,
@@ -382,7 +377,7 @@ static na_status_t find_policy(const char *const *files, const na_options_t *opt
     na_view_input_t in;
     na_status_t status = na_view_load(&in, files[1], options, true);
     if (status != NA_STATUS_WHOLE) return status;
-    na_reader_control(in.reader, NA_NPROF_POLICY, take_policy, policy);
+    na_reader_policy(in.reader, policy);
     na_view_drop(&in);
     if (policy->state != NA_NPROF_POLICY_APPLIED)
         return na_fail("%s: the process ran under no policy; the profile of the run with "
@@ -411,8 +406,8 @@ static na_status_t write_all(compare_t *c, const na_options_t *options) {
     return c->kept == rules ? NA_STATUS_WHOLE : NA_STATUS_PARTIAL;
 }
 
-static na_status_t compare(compare_t *c, const char *const *files, size_t count,
-                           const na_options_t *options) {
+static na_status_t compare_runs(compare_t *c, const char *const *files, size_t count,
+                                const na_options_t *options) {
     static na_nprof_policy_t policy; /* its name is kept */
     bool named = count == 3 && !na_policy_is_profile(files[0]);
     if (count != 2 && !named)
@@ -426,13 +421,13 @@ static na_status_t compare(compare_t *c, const char *const *files, size_t count,
     if (status != NA_STATUS_WHOLE) return status;
     na_policy_match_elfs(&c->match, &c->work);
     c->table = na_table_open(&na_policy_compare_table);
-    if (c->table == NULL || !sum_up(c)) return NA_STATUS_MEMORY;
+    if (c->table == NULL || !sum_up_runs(c)) return NA_STATUS_MEMORY;
     return write_all(c, options);
 }
 
 na_status_t na_policy_compare(const char *const *files, size_t count, const na_options_t *options) {
     compare_t c = {.kept = 0};
-    na_status_t status = compare(&c, files, count, options);
+    na_status_t status = compare_runs(&c, files, count, options);
     size_t rules = c.match.policy == NULL ? 0 : c.match.policy->rule_count;
     for (int t = 0; t < TIMES; t++) {
         for (size_t i = 0; c.sums[t] != NULL && i < rules; i++)

@@ -28,7 +28,7 @@ void na_policy_put_nothing(const na_policy_work_t *w) {
 }
 
 /* A verdict that nobody can follow but the program's author; `first`: of those that are shown. */
-static bool put_verdict(const na_policy_profile_t *p, const na_verdict_t *v, bool first) {
+static bool explain_verdict(const na_policy_profile_t *p, const na_verdict_t *v, bool first) {
     na_place_t place = na_place_for(&p->flows, &p->verdicts, v);
     const na_flow_group_t *g = &p->flows.groups[v->group];
     if (place.own_lines || place.place != NA_POLICY_PLACE_NONE || place.why_not == NULL)
@@ -50,7 +50,7 @@ static bool put_verdict(const na_policy_profile_t *p, const na_verdict_t *v, boo
 
 #define MOST_VERDICTS 20u
 
-static void put_verdicts(const na_policy_profile_t *p) {
+static void explain_verdicts(const na_policy_profile_t *p) {
     if (!p->accesses) {
         printf("# No accesses in ");
         na_text_put(stdout, p->in.path);
@@ -59,7 +59,7 @@ static void put_verdicts(const na_policy_profile_t *p) {
     }
     uint32_t shown = 0;
     for (uint32_t i = 0; i < p->verdicts.count && shown < MOST_VERDICTS; i++)
-        shown += put_verdict(p, &p->verdicts.items[i], shown == 0);
+        shown += explain_verdict(p, &p->verdicts.items[i], shown == 0);
 }
 
 static void put_lives(const na_policy_profile_t *p) {
@@ -79,7 +79,7 @@ static void put_lives(const na_policy_profile_t *p) {
 void na_policy_explain(const na_policy_work_t *w) {
     putchar('\n');
     for (size_t i = 0; i < w->count; i++) {
-        put_verdicts(&w->profiles[i]);
+        explain_verdicts(&w->profiles[i]);
         put_lives(&w->profiles[i]);
     }
     for (int kind = 0; kind < NA_RULE_KINDS; kind++)

@@ -95,7 +95,7 @@ static size_t all_sites(const na_policy_profile_t *p) {
 }
 
 /* Index of the site; all_sites() if there is none. */
-static size_t index_of(const na_policy_profile_t *p, uint32_t site) {
+static size_t site_index(const na_policy_profile_t *p, uint32_t site) {
     size_t i = 0;
     while (i < all_sites(p) && na_policy_site(p, i) != site)
         i++;
@@ -103,8 +103,8 @@ static size_t index_of(const na_policy_profile_t *p, uint32_t site) {
 }
 
 /* A site of which two things are said has that which more depends on. */
-static void note(const na_policy_profile_t *p, uint32_t *of, uint32_t site, uint32_t verdict) {
-    size_t i = index_of(p, site);
+static void note_site(const na_policy_profile_t *p, uint32_t *of, uint32_t site, uint32_t verdict) {
+    size_t i = site_index(p, site);
     if (i == all_sites(p)) return;
     const na_verdict_t *items = p->verdicts.items;
     if (of[i] == 0 || na_place_gain(&p->verdicts, &items[verdict]) >
@@ -119,7 +119,7 @@ static void note_line(const na_policy_profile_t *p, uint32_t verdict) {
         if (line->parts[i].object == NA_FLOWS_NONE) continue;
         const na_flow_object_t *o = &p->flows.objects[line->parts[i].object];
         if (o->kind == NA_FLOW_HEAP && o->site != 0 && o->size < NA_LINE_BYTES)
-            note(p, p->lines, o->site, verdict);
+            note_site(p, p->lines, o->site, verdict);
     }
 }
 
@@ -146,7 +146,7 @@ static bool find_more_sites(na_policy_profile_t *p) {
     return true;
 }
 
-static bool read_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
+static bool judge_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
     if (!na_flows_read(&p->in.reader, 1, &p->flows) || !find_more_sites(p)) return false;
     p->place = calloc(all_sites(p) + 1, sizeof *p->place);
     p->lines = calloc(all_sites(p) + 1, sizeof *p->lines);
@@ -168,7 +168,7 @@ static bool read_accesses(na_policy_work_t *w, na_policy_profile_t *p) {
         if (place.own_lines)
             note_line(p, i);
         else
-            note(p, p->place, p->flows.groups[v->group].site, i);
+            note_site(p, p->place, p->flows.groups[v->group].site, i);
     }
     return true;
 }
@@ -290,7 +290,7 @@ static na_status_t read_options(na_policy_work_t *w) {
     return na_fail("--only takes place, lines, life or reserve, not: %s", w->options.only);
 }
 
-static na_status_t load(na_policy_work_t *w, const char *const *files, size_t count) {
+static na_status_t load_profiles(na_policy_work_t *w, const char *const *files, size_t count) {
     size_t sites = 0;
     w->profiles = calloc(count + 1, sizeof *w->profiles);
     if (w->profiles == NULL) return NA_STATUS_MEMORY;
@@ -301,7 +301,7 @@ static na_status_t load(na_policy_work_t *w, const char *const *files, size_t co
     }
     for (uint32_t i = 0; i < count; i++) {
         na_policy_profile_t *p = &w->profiles[i];
-        if (!add_elfs(w, p) || !read_accesses(w, p) ||
+        if (!add_elfs(w, p) || !judge_accesses(w, p) ||
             !na_life_verdicts(p->in.reader, &p->in.sites, &p->lives))
             return NA_STATUS_MEMORY;
         sites += all_sites(p);
@@ -319,7 +319,7 @@ na_status_t na_policy_find(na_policy_work_t *w, const char *const *files, size_t
     w->options.native = true; /* rules are of native frames */
     w->options.python = false;
     na_status_t status = read_options(w);
-    if (status == NA_STATUS_WHOLE) status = load(w, files, count);
+    if (status == NA_STATUS_WHOLE) status = load_profiles(w, files, count);
     if (status == NA_STATUS_WHOLE && !na_site_rules_make(w->runs, w->run_count, &w->rules))
         status = NA_STATUS_MEMORY;
     return status;

@@ -35,11 +35,11 @@ typedef struct follow {
     set_t written;    /* rules of the file as it is */
 } follow_t;
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t follow_ended;
 
-static void on_signal(int number) {
+static void on_end_signal(int number) {
     (void)number;
-    ended = 1;
+    follow_ended = 1;
 }
 
 /* ---- sets of rules ---- */
@@ -59,11 +59,11 @@ static const rule_t *find_rule(const set_t *set, const char *frames) {
     return NULL;
 }
 
-static void put_name(FILE *to, const na_policy_t *p, na_policy_name_t name) {
+static void put_rule_name(FILE *to, const na_policy_t *p, na_policy_name_t name) {
     fprintf(to, "\"%.*s\"", (int)name.length, p->text + name.at);
 }
 
-static void put_frames(FILE *to, const na_policy_t *p, const na_policy_rule_t *rule) {
+static void put_rule_frames(FILE *to, const na_policy_t *p, const na_policy_rule_t *rule) {
     for (unsigned k = 0; k < rule->depth; k++) {
         const na_policy_frame_t *frame = &rule->frames[k];
         if (k != 0) fputs(" < ", to);
@@ -72,7 +72,7 @@ static void put_frames(FILE *to, const na_policy_t *p, const na_policy_rule_t *r
             continue;
         }
         const na_policy_module_t *module = &p->modules[frame->module];
-        put_name(to, p, module->name);
+        put_rule_name(to, p, module->name);
         putc(' ', to);
         for (unsigned i = 0; i < module->build_id.length; i++)
             fprintf(to, "%02x", module->build_id.bytes[i]);
@@ -81,7 +81,7 @@ static void put_frames(FILE *to, const na_policy_t *p, const na_policy_rule_t *r
 }
 
 /* What stands behind the colon of that line, without its comment. */
-static void put_actions(FILE *to, const na_policy_t *p, uint32_t line) {
+static void put_written_actions(FILE *to, const na_policy_t *p, uint32_t line) {
     na_policy_name_t part = na_policy_line(p->text, p->length, line);
     const char *at = p->text + part.at, *stop = at + part.length;
     const char *colon = memchr(at, ':', part.length);
@@ -105,8 +105,8 @@ static bool add_rules(set_t *set, const char *text, size_t length) {
             FILE *actions = open_memstream(&rule.actions, &sizes[1]);
             good = frames != NULL && actions != NULL;
             if (good) {
-                put_frames(frames, p, &p->rules[i]);
-                put_actions(actions, p, p->rules[i].line);
+                put_rule_frames(frames, p, &p->rules[i]);
+                put_written_actions(actions, p, p->rules[i].line);
             }
             if (frames != NULL) good = fclose(frames) == 0 && good;
             if (actions != NULL) good = fclose(actions) == 0 && good;
@@ -225,7 +225,7 @@ static char *policy_of(const follow_t *f, size_t *length, bool *over, na_status_
     return text;
 }
 
-static na_status_t look(follow_t *f, bool *over) {
+static na_status_t follow_once(follow_t *f, bool *over) {
     na_status_t status;
     size_t length = 0;
     unsigned fresh = 0, changed = 0;
@@ -277,22 +277,23 @@ na_status_t na_policy_follow(const char *const *files, size_t count, const na_op
         return na_fail("%s has groups, which --follow does not write: name another file",
                        options->output);
     }
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_end_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     uint64_t times = options->iterations != 0 ? options->iterations : UINT64_MAX;
     uint64_t interval =
         (uint64_t)((options->interval_s > 0 ? options->interval_s : INTERVAL_S) * 1000);
     bool over = false;
-    for (uint64_t i = 0; i < times && status == NA_STATUS_WHOLE && !over && ended == 0; i++) {
+    for (uint64_t i = 0; i < times && status == NA_STATUS_WHOLE && !over && follow_ended == 0;
+         i++) {
         uint64_t began = na_live_now_ms();
         bool gone = pid != NULL && kill((pid_t)atoi(pid), 0) != 0 && errno == ESRCH;
-        status = look(&f, &over);
+        status = follow_once(&f, &over);
         over |= gone;
         /* Half of the time at most goes into looking. */
         uint64_t took = na_live_now_ms() - began;
-        if (i + 1 < times && !over && ended == 0)
-            na_live_wait_ms(took > interval / 2 ? took : interval - took, &ended);
+        if (i + 1 < times && !over && follow_ended == 0)
+            na_live_wait_ms(took > interval / 2 ? took : interval - took, &follow_ended);
     }
     clear(&f.written);
     return status;

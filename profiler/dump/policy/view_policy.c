@@ -6,16 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/dump/accesses/access_view.h"
 #include "profiler/dump/policy/policy_check.h"
 #include "profiler/dump/policy/policy_compare.h"
 #include "profiler/dump/policy/policy_explain.h"
 #include "profiler/dump/policy/policy_find.h"
 #include "profiler/dump/policy/policy_follow.h"
 #include "profiler/dump/ui/text.h"
-
-static const char *sure(double chance) {
-    return chance >= 0.95 ? "high" : chance >= 0.8 ? "medium" : "low";
-}
 
 /* ---- what stands behind a rule ---- */
 
@@ -38,8 +35,8 @@ typedef struct ruled {
     na_rule_kind_t first; /* its most worthy kind */
 } ruled_t;
 
-static void add_verdict(const na_policy_profile_t *p, uint32_t number, na_rule_kind_t kind,
-                        evidence_t *e, const na_policy_profile_t **by, const na_verdict_t **of) {
+static void add_evidence(const na_policy_profile_t *p, uint32_t number, na_rule_kind_t kind,
+                         evidence_t *e, const na_policy_profile_t **by, const na_verdict_t **of) {
     const na_verdict_t *v = &p->verdicts.items[number - 1];
     double gain = na_place_gain(&p->verdicts, v);
     if (*of != NULL && gain <= e->gain[kind]) return;
@@ -68,9 +65,9 @@ static evidence_t evidence_of(const na_policy_work_t *w, const na_site_rule_t *r
         e.bytes += run->bytes;
         e.blocks += run->blocks;
         if (p->place[run->item] != 0 && run->verdict[NA_RULE_PLACE] == rule->value[NA_RULE_PLACE])
-            add_verdict(p, p->place[run->item], NA_RULE_PLACE, &e, &e.placed_by, &e.placed);
+            add_evidence(p, p->place[run->item], NA_RULE_PLACE, &e, &e.placed_by, &e.placed);
         if (p->lines[run->item] != 0 && rule->value[NA_RULE_LINES] != NA_VERDICT_ALONE)
-            add_verdict(p, p->lines[run->item], NA_RULE_LINES, &e, &e.lined_by, &e.lined);
+            add_evidence(p, p->lines[run->item], NA_RULE_LINES, &e, &e.lined_by, &e.lined);
         if (run->verdict[NA_RULE_LIFE] == NA_LIFE_LONG && run->item < p->in.sites.count)
             add_life(p, run, &e);
         if (rule->value[NA_RULE_RESERVE] == NA_VERDICT_ALONE ||
@@ -112,7 +109,7 @@ static ruled_t *order(const na_policy_work_t *w) {
 
 /* ---- the head ---- */
 
-static void put_name(const char *name) {
+static void put_quoted_name(const char *name) {
     printf(strpbrk(name, " \t") != NULL ? "\"%s\"" : "%s", name);
 }
 
@@ -123,14 +120,14 @@ static void put_build_id(const na_policy_elf_t *e) {
     if (e->build_id_size == 0) putchar('-');
 }
 
-static void put_programs(const na_policy_work_t *w) {
+static void put_program_lines(const na_policy_work_t *w) {
     uint32_t count = 0, all = 0;
     for (uint32_t i = 0; i < w->elf_count; i++) {
         if (!w->elfs[i].main) continue;
         if (all++ >= NA_POLICY_PROGRAMS) continue;
         count++;
         printf("program ");
-        put_name(w->elfs[i].name);
+        put_quoted_name(w->elfs[i].name);
         put_build_id(&w->elfs[i]);
         putchar('\n');
     }
@@ -156,7 +153,7 @@ static void put_files(const na_policy_work_t *w) {
 /* ---- a rule ---- */
 
 /* The functions of its frames, innermost first. */
-static void put_functions(const na_policy_work_t *w, const na_site_rule_t *rule) {
+static void comment_functions(const na_policy_work_t *w, const na_site_rule_t *rule) {
     const na_judged_site_t *run = &w->runs[rule->first];
     const na_policy_profile_t *p = &w->profiles[run->source];
     na_stack_table_t stacks = na_reader_stacks(p->in.reader);
@@ -176,7 +173,7 @@ static void put_agree(double agree) {
     if (agree < 1) printf("; holds for %.0f %% of what has these frames", 100 * agree);
 }
 
-static void put_place(const na_site_rule_t *rule, const evidence_t *e) {
+static void put_place_action(const na_site_rule_t *rule, const evidence_t *e) {
     const na_verdict_t *v = e->placed;
     if (v == NULL) return;
     char count[NA_TEXT];
@@ -187,12 +184,12 @@ static void put_place(const na_site_rule_t *rule, const evidence_t *e) {
     bool spread = na_place_of(rule->value[NA_RULE_PLACE]) == NA_POLICY_INTERLEAVE;
     printf("\n#     expected: %.1f %% of all accesses %s; confidence %s",
            100 * e->gain[NA_RULE_PLACE], spread ? "are spread over the nodes" : "become local",
-           sure(v->chance));
+           na_access_confidence(v->chance));
     put_agree(rule->agree[NA_RULE_PLACE]);
     putchar('\n');
 }
 
-static void put_lines(const na_site_rule_t *rule, const evidence_t *e) {
+static void put_lines_action(const na_site_rule_t *rule, const evidence_t *e) {
     if (e->lined == NULL) return;
     const na_line_t *line = &e->lined_by->verdicts.lines.items[e->lined->line];
     char rate[NA_TEXT];
@@ -200,7 +197,7 @@ static void put_lines(const na_site_rule_t *rule, const evidence_t *e) {
            "the busiest\n",
            line->threads, line->objects, na_text_count(rate, line->others));
     printf("#     expected: at least %.1f %% of the time, which lines are under way; confidence %s",
-           100 * e->gain[NA_RULE_LINES], sure(e->lined->chance));
+           100 * e->gain[NA_RULE_LINES], na_access_confidence(e->lined->chance));
     put_agree(rule->agree[NA_RULE_LINES]);
     putchar('\n');
 }
@@ -213,7 +210,7 @@ static void put_life(const na_site_rule_t *rule, const evidence_t *e) {
     printf("#     expected: %s%s less (%.1f %%), which they kept in the spans of others; "
            "confidence %s",
            e->measured ? "" : "up to ", na_text_bytes(kept, e->kept), 100 * e->gain[NA_RULE_LIFE],
-           sure(e->chance[NA_RULE_LIFE]));
+           na_access_confidence(e->chance[NA_RULE_LIFE]));
     put_agree(rule->agree[NA_RULE_LIFE]);
     putchar('\n');
 }
@@ -224,12 +221,12 @@ static void put_reserve(const na_site_rule_t *rule, const evidence_t *e) {
     printf("#   reserve: blocks grow by realloc, which copied %s\n",
            na_text_bytes(copied, e->copied));
     printf("#     expected: %.1f %% of the run less; confidence %s", 100 * e->gain[NA_RULE_RESERVE],
-           sure(e->chance[NA_RULE_RESERVE]));
+           na_access_confidence(e->chance[NA_RULE_RESERVE]));
     put_agree(rule->agree[NA_RULE_RESERVE]);
     putchar('\n');
 }
 
-static void put_actions(const na_site_rule_t *rule) {
+static void put_rule_actions(const na_site_rule_t *rule) {
     const char *comma = "";
     if (rule->value[NA_RULE_PLACE] != NA_VERDICT_ALONE) {
         uint16_t node = na_place_node(rule->value[NA_RULE_PLACE]);
@@ -259,7 +256,7 @@ static bool same_innermost(const na_judged_site_t *a, const na_judged_site_t *b)
 
 /* Each call with the innermost frame is looked at, whichever site it is of: by the figures of
  * programs.instructions, 35 instructions for the first frame and 40 for each more. */
-static void put_cost(const na_policy_work_t *w, const na_site_rule_t *rule) {
+static void comment_cost(const na_policy_work_t *w, const na_site_rule_t *rule) {
     const na_judged_site_t *run = &w->runs[rule->first];
     size_t first = rule->first, end = rule->first + 1;
     while (first > 0 && same_innermost(run, &w->runs[first - 1]))
@@ -274,26 +271,26 @@ static void put_cost(const na_policy_work_t *w, const na_site_rule_t *rule) {
            35 + 40 * (rule->depth - 1), na_text_count(count, calls));
 }
 
-static void put_rule(const na_policy_work_t *w, const ruled_t *ruled, const uint32_t *alias,
-                     size_t number) {
+static void put_found_rule(const na_policy_work_t *w, const ruled_t *ruled, const uint32_t *alias,
+                           size_t number) {
     const na_site_rule_t *rule = ruled->rule;
     const na_judged_site_t *run = &w->runs[rule->first];
     char bytes[NA_TEXT], blocks[NA_TEXT];
     printf("\n# %zu. ", number);
-    put_functions(w, rule);
+    comment_functions(w, rule);
     printf("\n#   %s in %s blocks\n", na_text_bytes(bytes, ruled->e.bytes),
            na_text_count(blocks, ruled->e.blocks));
-    put_place(rule, &ruled->e);
-    put_lines(rule, &ruled->e);
+    put_place_action(rule, &ruled->e);
+    put_lines_action(rule, &ruled->e);
     put_life(rule, &ruled->e);
     put_reserve(rule, &ruled->e);
-    put_cost(w, rule);
+    comment_cost(w, rule);
     printf("site ");
     for (uint32_t i = 0; i < rule->depth; i++)
         printf("%sm%u+0x%" PRIx64, i == 0 ? "" : " < ", alias[run->frames[i].module],
                run->frames[i].offset);
     printf(" : ");
-    put_actions(rule);
+    put_rule_actions(rule);
 }
 
 /* ---- the file ---- */
@@ -322,12 +319,12 @@ static size_t name_modules(const na_policy_work_t *w, ruled_t *ruled, uint32_t *
     return kept;
 }
 
-static void put_modules(const na_policy_work_t *w, const uint32_t *alias) {
+static void put_module_lines(const na_policy_work_t *w, const uint32_t *alias) {
     for (uint32_t number = 1; number <= NA_POLICY_MODULES; number++)
         for (uint32_t i = 0; i < w->elf_count; i++) {
             if (alias[i] != number) continue;
             printf("module m%u ", number);
-            put_name(w->elfs[i].name);
+            put_quoted_name(w->elfs[i].name);
             put_build_id(&w->elfs[i]);
             putchar('\n');
         }
@@ -341,10 +338,10 @@ na_status_t na_policy_write(na_policy_work_t *w) {
         size_t kept = name_modules(w, ruled, alias);
         printf("numalloc policy %u\n", NA_POLICY_VERSION);
         put_files(w);
-        put_programs(w);
-        put_modules(w, alias);
+        put_program_lines(w);
+        put_module_lines(w, alias);
         for (size_t i = 0; i < kept; i++)
-            put_rule(w, &ruled[i], alias, i + 1);
+            put_found_rule(w, &ruled[i], alias, i + 1);
         if (kept < w->rules.count)
             printf("\n# %zu rules more were left out: a policy has %u sites and %u modules at "
                    "most\n",

@@ -10,28 +10,28 @@
 
 #define GROUPS (UINT64_C(1) << 32) /* keys of groups are above those of functions */
 
-static uint32_t group_of(const na_view_input_t *in, const na_tree_t *tree,
-                         const na_symbol_frame_t *frame) {
+static uint32_t node_group(const na_view_input_t *in, const na_tree_t *tree,
+                           const na_symbol_frame_t *frame) {
     bool has = tree->grouped && frame != NULL && frame->id < in->function_count;
     return has ? in->functions.items[frame->id].group : 0;
 }
 
 /* What makes two frames the same node. Frames of one pc and inlining depth have one address. */
-static uint64_t key_of(const na_tree_t *tree, const na_symbol_frame_t *frame, uint32_t group) {
+static uint64_t frame_key(const na_tree_t *tree, const na_symbol_frame_t *frame, uint32_t group) {
     if (frame == NULL) return UINT64_MAX;
     if (group != 0) return GROUPS + group;
     return tree->by_place ? (uint64_t)(uintptr_t)frame : frame->id;
 }
 
 /* The child of `parent` for a frame; UINT32_MAX: out of memory. */
-static uint32_t step(na_tree_t *tree, uint32_t parent, const na_symbol_frame_t *frame,
-                     uint32_t group) {
-    uint64_t key = key_of(tree, frame, group);
+static uint32_t step_to_child(na_tree_t *tree, uint32_t parent, const na_symbol_frame_t *frame,
+                              uint32_t group) {
+    uint64_t key = frame_key(tree, frame, group);
     uint64_t hash = na_hash_number(na_hash_number(NA_HASH_BEGIN, key), parent);
     na_probe_t probe = na_index_probe(&tree->index, hash);
     while (na_index_next(&tree->index, &probe)) {
         const na_tree_node_t *node = &tree->nodes[probe.number];
-        if (node->parent == parent && key_of(tree, node->frame, node->group) == key)
+        if (node->parent == parent && frame_key(tree, node->frame, node->group) == key)
             return probe.number;
     }
     if (!NA_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1u) ||
@@ -55,8 +55,8 @@ static uint32_t on_path(const na_tree_t *tree, uint32_t at, const na_symbol_fram
     return 0;
 }
 
-static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t kind,
-                     const na_stack_t *stack, const na_cost_t *cost) {
+static bool add_site_stack(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t kind,
+                           const na_stack_t *stack, const na_cost_t *cost) {
     uint32_t begin = 0, count = stack->count;
     if (kind == NA_TREE_CALLERS) {
         while (begin < count && na_view_passes_on(in, stack->items[begin]))
@@ -69,12 +69,12 @@ static bool add_site(const na_view_input_t *in, na_tree_t *tree, na_tree_kind_t 
         const na_symbol_frame_t *frame = stack->items[kind == NA_TREE_CALLEES ? count - 1 - i : i];
         if (!started && !na_filter_matches(in->options, frame->function)) continue;
         started = true;
-        uint32_t group = group_of(in, tree, frame);
+        uint32_t group = node_group(in, tree, frame);
         uint32_t before = tree->by_place ? 0 : on_path(tree, at, frame, group);
-        at = before != 0 ? before : step(tree, at, frame, group);
+        at = before != 0 ? before : step_to_child(tree, at, frame, group);
         if (at == UINT32_MAX) return false;
     }
-    if (count == 0 && started) at = step(tree, 0, NULL, 0);
+    if (count == 0 && started) at = step_to_child(tree, 0, NULL, 0);
     if (at == UINT32_MAX) return false;
     if (!started) return true;
     na_cost_add(&tree->nodes[at].self, cost);
@@ -97,7 +97,7 @@ bool na_tree_build(const na_view_input_t *in, na_tree_kind_t kind, bool grouped,
         na_progress("adding up calls", s, in->sites.count);
         na_cost_t cost = na_view_cost_of(&in->sites.items[s].sum);
         good = na_view_stack(in, in->sites.items[s].site, &stack) &&
-               add_site(in, tree, kind, &stack, &cost);
+               add_site_stack(in, tree, kind, &stack, &cost);
     }
     free(stack.items);
     return good;
@@ -110,7 +110,7 @@ void na_tree_free(na_tree_t *tree) {
 }
 
 /* Merges two lists of siblings, each in order. Ties: the function that came up first. */
-static uint32_t merge(const na_view_input_t *in, na_tree_t *tree, uint32_t a, uint32_t b) {
+static uint32_t merge_siblings(const na_view_input_t *in, na_tree_t *tree, uint32_t a, uint32_t b) {
     uint32_t head = 0, *tail = &head;
     while (a != 0 && b != 0) {
         double x = na_view_cost(in, &tree->nodes[a].below);
@@ -133,13 +133,13 @@ static uint32_t sort_list(const na_view_input_t *in, na_tree_t *tree, uint32_t l
         tree->nodes[one].next = 0;
         size_t i = 0;
         for (; i < 31 && bins[i] != 0; i++) {
-            one = merge(in, tree, bins[i], one);
+            one = merge_siblings(in, tree, bins[i], one);
             bins[i] = 0;
         }
-        bins[i] = bins[i] == 0 ? one : merge(in, tree, bins[i], one);
+        bins[i] = bins[i] == 0 ? one : merge_siblings(in, tree, bins[i], one);
     }
     for (size_t i = 0; i < 32; i++)
-        list = merge(in, tree, bins[i], list);
+        list = merge_siblings(in, tree, bins[i], list);
     return list;
 }
 

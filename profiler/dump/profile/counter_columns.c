@@ -16,7 +16,7 @@ static const na_column_t text_columns[NA_COL_METRICS] = {
     [NA_COL_ERROR] = {"error95", "95 %", NA_KIND_ERROR, NULL},
 };
 
-static na_cell_kind_t kind_of(na_unit_t unit) {
+static na_cell_kind_t cell_kind(na_unit_t unit) {
     switch (unit) {
     case NA_UNIT_COUNT:
         return NA_KIND_COUNT;
@@ -40,7 +40,7 @@ void na_counters_columns(na_column_t columns[NA_COUNTER_COUNT]) {
         const char *key = na_metric_key(m);
         for (size_t i = 0; i < NA_COL_METRICS && key != NULL; i++)
             if (columns[i].key != NULL && strcmp(columns[i].key, key) == 0) key = NULL;
-        columns[NA_COL_METRICS + m] = (na_column_t){key, NULL, kind_of(na_metrics[m].unit), NULL};
+        columns[NA_COL_METRICS + m] = (na_column_t){key, NULL, cell_kind(na_metrics[m].unit), NULL};
     }
 }
 
@@ -135,6 +135,10 @@ bool na_site_matches(const na_view_input_t *in, uint32_t site) {
                              na_filter_matches(in->options, frame->file) ||
                              na_filter_matches(in->options, frame->module) ||
                              (leaf != NULL && na_filter_matches(in->options, leaf->function)));
+}
+
+bool na_site_wanted(void *in, uint32_t site) {
+    return na_site_matches(in, site);
 }
 
 bool na_function_matches(const na_view_input_t *in, const na_function_row_t *row) {

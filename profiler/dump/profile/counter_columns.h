@@ -45,6 +45,7 @@ void na_table_site(na_table_t *table, const na_view_input_t *in, size_t first, u
 
 /* Does --filter let the site through, by one of these names? True without --filter. */
 bool na_site_matches(const na_view_input_t *in, uint32_t site);
+bool na_site_wanted(void *in, uint32_t site); /* the same as a na_wanted_fn_t */
 
 /* The same for a function. */
 bool na_function_matches(const na_view_input_t *in, const na_function_row_t *row);

@@ -139,7 +139,7 @@ typedef struct fold {
     uint32_t ids[256]; /* more than twice the frames of one entry (MAX_INLINED of symbols.c) */
 } fold_t;
 
-static uint32_t functions_of(void *arg, uint32_t node, const uint32_t **ids) {
+static uint32_t frame_functions(void *arg, uint32_t node, const uint32_t **ids) {
     fold_t *fold = arg;
     const na_symbol_frame_t *frames;
     uint32_t count = na_symbols_frames(fold->in->symbols, node, &frames), used = 0;
@@ -173,7 +173,7 @@ typedef struct by {
     bool below;
 } by_t;
 
-static int compare(const void *a, const void *b, void *arg) {
+static int compare_rows(const void *a, const void *b, void *arg) {
     const na_function_row_t *x = a, *y = b;
     const by_t *by = arg;
     int64_t keys[6][2] = {
@@ -193,7 +193,8 @@ static int compare(const void *a, const void *b, void *arg) {
 
 void na_view_functions_sort(na_function_table_t *table, na_order_t order, bool below) {
     by_t by = {order, below};
-    if (table->count != 0) qsort_r(table->items, table->count, sizeof *table->items, compare, &by);
+    if (table->count != 0)
+        qsort_r(table->items, table->count, sizeof *table->items, compare_rows, &by);
 }
 
 /* Entries that are a site or above one; symbolises them, so that all functions are known. */
@@ -219,7 +220,7 @@ static na_function_t *make_costs(na_view_input_t *in, na_stack_table_t stacks) {
     na_function_t *costs = count < UINT32_MAX ? calloc(count + 1, sizeof *costs) : NULL;
     fold_t fold = {.in = in};
     if (costs != NULL &&
-        na_functions_fold(stacks, &in->sites, functions_of, &fold, costs, (uint32_t)count))
+        na_functions_fold(stacks, &in->sites, frame_functions, &fold, costs, (uint32_t)count))
         return costs;
     free(costs);
     return NULL;

@@ -15,7 +15,7 @@ bool na_live_is_pid(const char *word) {
 }
 
 /* Is this the profile of a process that records now? A mapped file may be anything. */
-static bool is_recording(const char *path) {
+static bool records_now(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     na_nprof_header_t h;
     bool is = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
@@ -40,10 +40,10 @@ na_status_t na_live_profile_find(const char *pid, char *path, size_t size) {
             continue;
         shared = true;
         snprintf(path, size, "%s", line + at);
-        found = is_recording(path);
+        found = records_now(path);
         if (!found) { /* in a container: as the process sees it */
             snprintf(path, size, "/proc/%.20s/root%.4000s", pid, line + at);
-            found = is_recording(path);
+            found = records_now(path);
         }
     }
     bool unread = ferror(maps) != 0;

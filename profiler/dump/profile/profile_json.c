@@ -203,7 +203,7 @@ void na_json_environment(na_json_t *json, const na_view_input_t *in) {
     na_json_end(json);
 }
 
-static void put_missing(void *arg, const char *path, const char *why) {
+static void put_missing_json(void *arg, const char *path, const char *why) {
     na_json_t *json = arg;
     na_json_object(json, NULL);
     na_json_string(json, "module", path);
@@ -213,7 +213,7 @@ static void put_missing(void *arg, const char *path, const char *why) {
 
 void na_json_rest(na_json_t *json, const na_view_input_t *in) {
     na_json_array(json, "no_symbols");
-    if (in->symbols != NULL) na_symbols_missing(in->symbols, put_missing, json);
+    if (in->symbols != NULL) na_symbols_missing(in->symbols, put_missing_json, json);
     na_json_end(json);
     na_json_array(json, "damage");
     for (uint32_t i = 0; i < na_reader_issue_count(in->reader); i++) {

@@ -10,8 +10,8 @@
 #include "profiler/dump/symbols/demangle.h"
 #include "profiler/dump/ui/text.h"
 
-static void label(char out[NA_LABEL], const char *function, const char *file, uint32_t line,
-                  const char *module, bool named) {
+static void write_label(char out[NA_LABEL], const char *function, const char *file, uint32_t line,
+                        const char *module, bool named) {
     char name[512];
     na_demangle_short(function, 60, name, sizeof name);
     const char *place = file != NULL ? file : module;
@@ -28,11 +28,11 @@ static void label(char out[NA_LABEL], const char *function, const char *file, ui
 }
 
 void na_view_frame_label(const na_symbol_frame_t *frame, char out[NA_LABEL]) {
-    label(out, frame->function, frame->file, frame->line, frame->module, frame->named);
+    write_label(out, frame->function, frame->file, frame->line, frame->module, frame->named);
 }
 
 void na_view_function_label(const na_function_name_t *f, char out[NA_LABEL]) {
-    label(out, f->function, f->file, f->line, f->module, f->named);
+    write_label(out, f->function, f->file, f->line, f->module, f->named);
 }
 
 const na_symbol_frame_t *na_view_site(const na_view_input_t *in, uint32_t site,
@@ -116,7 +116,7 @@ const na_nprof_point_t *na_view_point_at_peak(const na_view_input_t *in) {
 
 /* ---- a stack, a line a frame ---- */
 
-static void put_frame(const na_symbol_frame_t *frame) {
+static void put_frame_text(const na_symbol_frame_t *frame) {
     printf("%17s%s ", "", frame->inlined ? "~" : "|");
     na_text_put(stdout, frame->function);
     if (frame->file != NULL) {
@@ -145,7 +145,7 @@ void na_view_put_stack(void *arg, uint64_t site) {
         const na_symbol_frame_t *frames;
         uint32_t count = na_symbols_frames(in->symbols, node, &frames);
         for (uint32_t i = 0; i < count; i++)
-            put_frame(&frames[i]);
+            put_frame_text(&frames[i]);
         if ((stacks.items[node].flags & NA_NPROF_STACK_TRUNCATED) != 0)
             printf("%17s| (outer frames not known)\n", "");
     }

@@ -37,7 +37,7 @@ static bool add_pattern(na_suppressions_t *list, const char *pattern, bool is_bu
     return true;
 }
 
-static na_status_t read_file(na_suppressions_t *list, const char *path) {
+static na_status_t read_suppressions(na_suppressions_t *list, const char *path) {
     FILE *file = fopen(path, "re");
     if (file == NULL) return na_fail("cannot read %s: %s", path, strerror(errno));
     na_status_t status = NA_STATUS_WHOLE;
@@ -70,7 +70,7 @@ na_status_t na_suppressions_read(na_suppressions_t *list, const na_options_t *op
     for (size_t i = 0; i < sizeof builtin / sizeof builtin[0] && !options->no_builtin; i++)
         if (!add_pattern(list, builtin[i], true)) status = NA_STATUS_MEMORY;
     for (size_t i = 0; i < options->suppression_count && status == NA_STATUS_WHOLE; i++)
-        status = read_file(list, options->suppressions[i]);
+        status = read_suppressions(list, options->suppressions[i]);
     if (status != NA_STATUS_WHOLE) na_suppressions_free(list);
     return status;
 }

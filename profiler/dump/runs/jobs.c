@@ -44,7 +44,7 @@ const char *na_part_name(na_job_part_t part) {
     return names[part];
 }
 
-static bool is_among(const char *program, const char *const *names) {
+static bool is_among_names(const char *program, const char *const *names) {
     const char *name = na_base_name(program);
     for (; *names != NULL; names++)
         if (strcmp(name, *names) == 0) return true;
@@ -78,7 +78,7 @@ static bool is_launcher(const na_recorded_run_t *run) {
                                         "palsd",
                                         "ibrun",
                                         NULL};
-    return is_among(run->program, names);
+    return is_among_names(run->program, names);
 }
 
 /* They start a program and are none themselves, if there is another. */
@@ -86,7 +86,7 @@ static bool is_starter(const na_recorded_run_t *run) {
     static const char *const names[] = {
         "sh",   "bash", "dash",    "zsh",     "ksh",     "csh",    "tcsh",    "busybox", "env",
         "time", "nice", "numactl", "taskset", "timeout", "stdbuf", "setarch", NULL};
-    return is_among(run->program, names);
+    return is_among_names(run->program, names);
 }
 
 /* ---- one rank ---- */
@@ -96,8 +96,8 @@ static bool same_process(const na_recorded_run_t *a, const na_recorded_run_t *b)
 }
 
 /* The process among these that started it; NULL: none. */
-static const na_recorded_run_t *parent_of(na_recorded_run_t *const *runs, size_t count,
-                                          const na_recorded_run_t *run) {
+static const na_recorded_run_t *parent_run(na_recorded_run_t *const *runs, size_t count,
+                                           const na_recorded_run_t *run) {
     for (size_t i = 0; i < count; i++)
         if (runs[i]->pid == run->ppid && !same_process(runs[i], run) &&
             strcmp(runs[i]->host, run->host) == 0 && runs[i]->start_unix_ns <= run->start_unix_ns)
@@ -110,7 +110,7 @@ static bool has_candidate_above(na_recorded_run_t *const *runs, const bool *cand
                                 const na_recorded_run_t *run) {
     const na_recorded_run_t *above = run;
     for (size_t steps = 0; steps < 64; steps++) { /* whatever files say of each other */
-        above = parent_of(runs, count, above);
+        above = parent_run(runs, count, above);
         if (above == NULL) return false;
         for (size_t i = 0; i < count; i++)
             if (candidate[i] && same_process(runs[i], above)) return true;
@@ -132,15 +132,15 @@ static bool has_mpi(const na_recorded_run_t *run) {
     return run->mpi;
 }
 
-static bool is_program(const na_recorded_run_t *run) {
+static bool is_no_starter(const na_recorded_run_t *run) {
     return !is_starter(run);
 }
 
 /* The process that is the rank; NULL: of its processes, none: all of this job's are MPI programs,
  * and none of these is one. *other_run: there is another that is it, too. `candidate` has room for
  * twice as many. */
-static na_recorded_run_t *choose(na_recorded_run_t *const *runs, bool *candidate, size_t count,
-                                 bool of_mpi, bool *other_run) {
+static na_recorded_run_t *choose_run(na_recorded_run_t *const *runs, bool *candidate, size_t count,
+                                     bool of_mpi, bool *other_run) {
     *other_run = false;
     bool is_mpi = false;
     for (size_t i = 0; i < count; i++) {
@@ -156,7 +156,7 @@ static na_recorded_run_t *choose(na_recorded_run_t *const *runs, bool *candidate
     for (size_t i = 0; !any && i < count; i++)
         candidate[i] = true; /* unless there is nothing else */
     prefer(runs, candidate, count, has_mpi);
-    prefer(runs, candidate, count, is_program);
+    prefer(runs, candidate, count, is_no_starter);
     bool *top = candidate + count;
     for (size_t i = 0; i < count; i++)
         top[i] = candidate[i] && !has_candidate_above(runs, candidate, count, runs[i]);
@@ -273,7 +273,7 @@ static void take_job(na_job_t *job, na_recorded_run_t *const *runs, size_t count
         for (n = 1; i + n < count && runs[i + n]->rank == runs[i]->rank;)
             n++;
         bool other_run;
-        if (choose(runs + i, candidate, n, of_mpi, &other_run) == NULL) continue;
+        if (choose_run(runs + i, candidate, n, of_mpi, &other_run) == NULL) continue;
         uint32_t rank = (uint32_t)runs[i]->rank;
         /* A list that a file made up is not followed to its end. */
         for (; next < rank && rank - next < 1u << 20; next++)

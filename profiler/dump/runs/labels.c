@@ -33,8 +33,8 @@ static bool is_key(const char *key, size_t length) {
 }
 
 /* The first that names a key has it. */
-static void add_label(list_t *list, const char *key, size_t key_length, const char *value,
-                      size_t value_length) {
+static void add_new_label(list_t *list, const char *key, size_t key_length, const char *value,
+                          size_t value_length) {
     if (value_length == 0 || list->count == MOST) return;
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].key_length == key_length &&
@@ -43,8 +43,8 @@ static void add_label(list_t *list, const char *key, size_t key_length, const ch
     list->items[list->count++] = (label_t){key, value, key_length, value_length};
 }
 
-static void add_text(list_t *list, const char *key, const char *value) {
-    add_label(list, key, strlen(key), value, strlen(value));
+static void add_text_label(list_t *list, const char *key, const char *value) {
+    add_new_label(list, key, strlen(key), value, strlen(value));
 }
 
 bool na_labels_valid(const char *text) {
@@ -64,10 +64,10 @@ bool na_labels_valid(const char *text) {
 }
 
 /* key=value,... that is valid. */
-static void add_list(list_t *list, const char *text) {
+static void add_label_list(list_t *list, const char *text) {
     while (*text != 0) {
         size_t key = strcspn(text, "="), value = strcspn(text + key + 1, ",");
-        add_label(list, text, key, text + key + 1, value);
+        add_new_label(list, text, key, text + key + 1, value);
         text += key + 1 + value;
         if (*text == ',') text++;
     }
@@ -86,7 +86,7 @@ static void add_directories(list_t *list, const char *names, const char *path) {
         const char *begin = end;
         while (begin > path && begin[-1] != '/')
             begin--;
-        add_label(list, names + from, left - from, begin, (size_t)(end - begin));
+        add_new_label(list, names + from, left - from, begin, (size_t)(end - begin));
         left = from == 0 ? 0 : from - 1;
         while (begin > path && begin[-1] == '/')
             begin--;
@@ -102,7 +102,7 @@ static int by_key(const void *a, const void *b) {
     return (x->key_length > y->key_length) - (x->key_length < y->key_length);
 }
 
-static bool is_among(const char *names, const char *key, size_t length) {
+static bool is_named_key(const char *names, const char *key, size_t length) {
     while (*names != 0) {
         size_t n = strcspn(names, ",");
         if (n == length && memcmp(names, key, n) == 0) return true;
@@ -116,21 +116,21 @@ void na_labels_of(const na_recorded_run_t *run, const na_options_t *options, con
     list_t list = {.count = 0};
     char rank[16] = "";
     const char *slash = strrchr(run->program, '/');
-    add_list(&list, run->labels);
+    add_label_list(&list, run->labels);
     if (options->path_labels != NULL) add_directories(&list, options->path_labels, run->path);
     for (size_t i = 0; i < options->label_count; i++)
-        add_list(&list, options->labels[i]);
+        add_label_list(&list, options->labels[i]);
     if (run->rank >= 0) snprintf(rank, sizeof rank, "%d", run->rank);
-    add_text(&list, "host", run->host);
-    add_text(&list, "job", run->job_name);
-    add_text(&list, "rank", rank);
-    add_text(&list, "service", slash != NULL ? slash + 1 : run->program);
+    add_text_label(&list, "host", run->host);
+    add_text_label(&list, "job", run->job_name);
+    add_text_label(&list, "rank", rank);
+    add_text_label(&list, "service", slash != NULL ? slash + 1 : run->program);
     qsort(list.items, list.count, sizeof list.items[0], by_key);
     size_t used = 0;
     set[0] = 0;
     for (size_t i = 0; i < list.count; i++) {
         const label_t *l = &list.items[i];
-        if (only != NULL && !is_among(only, l->key, l->key_length)) continue;
+        if (only != NULL && !is_named_key(only, l->key, l->key_length)) continue;
         if (used + l->key_length + l->value_length + 3 > NA_LABELS) continue;
         memcpy(set + used, l->key, l->key_length);
         used += l->key_length;

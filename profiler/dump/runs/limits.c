@@ -37,7 +37,7 @@ size_t na_limit_figure(const na_figure_t *figures, size_t count, const char *nam
     return i;
 }
 
-static bool refuse(const char *text, const na_figure_t *figures, size_t count) {
+static bool refuse_limit(const char *text, const na_figure_t *figures, size_t count) {
     char names[256] = "";
     for (size_t i = 0; i < count; i++)
         na_text_append(names, sizeof names, "%s%s", i == 0 ? "" : ", ", figures[i].name);
@@ -53,15 +53,15 @@ bool na_limit_read(na_limit_t *limit, const char *text, const na_figure_t *figur
     while (limit->op < OPERATORS &&
            strncmp(at, operators[limit->op], strlen(operators[limit->op])) != 0)
         limit->op++;
-    if (limit->figure == count || limit->op == OPERATORS) return refuse(text, figures, count);
+    if (limit->figure == count || limit->op == OPERATORS) return refuse_limit(text, figures, count);
     at += strlen(operators[limit->op]);
     at += strspn(at, " ");
     bool percent;
     return (na_limit_value(at, &limit->value, &percent) && !percent) ||
-           refuse(text, figures, count);
+           refuse_limit(text, figures, count);
 }
 
-static const char *text_of(const na_figure_t *figure, double value, char out[NA_TEXT]) {
+static const char *figure_text(const na_figure_t *figure, double value, char out[NA_TEXT]) {
     return figure->bytes ? na_text_bytes(out, value) : na_text_count(out, value);
 }
 
@@ -69,14 +69,14 @@ const char *na_measured_text(char out[NA_MEASURED_TEXT], const na_figure_t *figu
                              const na_measured_t *m) {
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
     double below = m->value - m->low, above = m->high - m->value;
-    text_of(figure, m->value, a);
+    figure_text(figure, m->value, a);
     if (!(m->low < m->high))
         snprintf(out, NA_MEASURED_TEXT, "%s", a);
     else if (fabs(above - below) <= 1e-6 * (above + below))
-        snprintf(out, NA_MEASURED_TEXT, "%s +- %s", a, text_of(figure, above, b));
+        snprintf(out, NA_MEASURED_TEXT, "%s +- %s", a, figure_text(figure, above, b));
     else
-        snprintf(out, NA_MEASURED_TEXT, "%s (%s to %s)", a, text_of(figure, m->low, b),
-                 text_of(figure, m->high, c));
+        snprintf(out, NA_MEASURED_TEXT, "%s (%s to %s)", a, figure_text(figure, m->low, b),
+                 figure_text(figure, m->high, c));
     return out;
 }
 
@@ -108,7 +108,7 @@ bool na_limit_fails(const na_limit_t *limit, const na_figure_t *figures,
     char a[NA_MEASURED_TEXT], b[NA_TEXT];
     if (holds[limit->op] || may[limit->op])
         fprintf(to, "%s: %s %s %s: %s is %s%s\n", holds[limit->op] ? "failed" : "not sure",
-                figure->name, operators[limit->op], text_of(figure, x, b), figure->what,
+                figure->name, operators[limit->op], figure_text(figure, x, b), figure->what,
                 estimate ? "an estimate, " : "", na_measured_text(a, figure, m));
     return holds[limit->op];
 }

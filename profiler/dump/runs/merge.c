@@ -90,7 +90,7 @@ const char *na_merge_symbols(na_merge_t *m, size_t *size) {
 
 /* ---- modules ---- */
 
-static bool same_module(const na_nprof_module_t *a, const na_nprof_module_t *b) {
+static bool is_same_file(const na_nprof_module_t *a, const na_nprof_module_t *b) {
     if (((a->flags ^ b->flags) & NA_NPROF_MODULE_INSIDE) != 0) return false;
     if (a->build_id_size != b->build_id_size) return false;
     if (a->build_id_size != 0) return memcmp(a->build_id, b->build_id, a->build_id_size) == 0;
@@ -98,7 +98,7 @@ static bool same_module(const na_nprof_module_t *a, const na_nprof_module_t *b) 
 }
 
 /* The module of the merge; 0: out of memory, or there are too many. */
-static uint32_t module_of(na_merge_t *m, const na_nprof_module_t *from) {
+static uint32_t merged_module(na_merge_t *m, const na_nprof_module_t *from) {
     uint64_t hash = na_hash_number(NA_HASH_BEGIN, from->flags & NA_NPROF_MODULE_INSIDE);
     for (uint32_t i = 0; i < from->build_id_size; i++)
         hash = na_hash_number(hash, from->build_id[i]);
@@ -107,7 +107,7 @@ static uint32_t module_of(na_merge_t *m, const na_nprof_module_t *from) {
     na_probe_t probe = na_index_probe(&m->by_identity, hash);
     uint32_t id = 0;
     while (id == 0 && na_index_next(&m->by_identity, &probe))
-        if (same_module(&m->modules[probe.number], from)) id = probe.number;
+        if (is_same_file(&m->modules[probe.number], from)) id = probe.number;
     if (id == 0) {
         id = m->module_count;
         if (id >= 1u << 24 || !NA_ARRAY_RESERVE(m->modules, m->module_room, id + 1u) ||
@@ -212,7 +212,7 @@ static char *python_line(na_reader_t *reader, uint64_t pc, size_t *length) {
 }
 
 /* Keeps the frames of an address of the merge, if it has none. */
-static bool keep_name(na_merge_t *m, const name_t *name, uint64_t pc, uint32_t module) {
+static bool keep_frames(na_merge_t *m, const name_t *name, uint64_t pc, uint32_t module) {
     uint64_t key = pc << 1 | name->exact, hash = na_hash_number(NA_HASH_BEGIN, key);
     na_probe_t probe = na_index_probe(&m->by_pc, hash);
     while (na_index_next(&m->by_pc, &probe))
@@ -277,7 +277,7 @@ typedef struct file {
     char why[256];
 } file_t;
 
-static void close_file(file_t *f) {
+static void close_merge_file(file_t *f) {
     na_sites_free(&f->sites);
     na_reader_close(f->reader);
     free(f->to);
@@ -287,7 +287,7 @@ static void close_file(file_t *f) {
     na_index_free(&f->names.index);
 }
 
-static void read_file(file_t *f, const char *path) {
+static void read_merge_file(file_t *f, const char *path) {
     f->reader = na_reader_open(path, f->why, sizeof f->why);
     if (f->reader == NULL) return;
     f->why[0] = 0;
@@ -331,13 +331,13 @@ static bool merge_python(na_merge_t *m, na_reader_t *reader, const na_nprof_stac
                          uint32_t *module, uint64_t *pc) {
     static const na_nprof_module_t python = {
         .flags = NA_NPROF_MODULE_VALID, .end = OFFSET_MOST - 1, .path = NA_PYTHON_MODULE};
-    *module = module_of(m, &python);
+    *module = merged_module(m, &python);
     size_t length;
     char *line = *module == 0 ? NULL : python_line(reader, s->pc, &length);
     if (line == NULL) return false;
     const name_t name = {.frames = line, .length = length, .exact = true};
     *pc = (uint64_t)*module << NA_MERGE_SHIFT | pc_of_name(&name);
-    bool kept = keep_name(m, &name, *pc, *module);
+    bool kept = keep_frames(m, &name, *pc, *module);
     free(line);
     return kept;
 }
@@ -348,7 +348,7 @@ static uint32_t merge_module(na_merge_t *m, file_t *f, uint32_t own, bool inside
     if (*to == 0) {
         na_nprof_module_t from = f->modules.items[own];
         if (inside) from.flags |= NA_NPROF_MODULE_INSIDE;
-        *to = module_of(m, &from);
+        *to = merged_module(m, &from);
     }
     return *to;
 }
@@ -377,7 +377,7 @@ static bool merge_frame(na_merge_t *m, file_t *f, const na_nprof_stack_t *s, uin
             fprintf(m->symbols, "P\t%x\t0\t0\nF\t[generated code]\t\t0\t\t0\t0\t2\n", GENERATED);
         m->generated = true;
     }
-    return name == NULL || keep_name(m, name, *pc, *module);
+    return name == NULL || keep_frames(m, name, *pc, *module);
 }
 
 /* Gives every stack that is needed its place in the merge. False: out of memory. */
@@ -432,7 +432,7 @@ static void take_turn(work_t *w, file_t *f, size_t run) {
     if (f->failed || !merge_file(w->merge, f) || !w->visit(w->arg, &out)) w->failed = true;
 }
 
-static void *work_on(void *arg) {
+static void *merge_files(void *arg) {
     work_t *w = arg;
     pthread_mutex_lock(&w->lock);
     while (w->taken < w->count && !w->failed) {
@@ -440,7 +440,7 @@ static void *work_on(void *arg) {
         pthread_mutex_unlock(&w->lock);
         na_progress("merging", mine, w->count);
         file_t f = {0};
-        read_file(&f, w->runs[run].path);
+        read_merge_file(&f, w->runs[run].path);
         pthread_mutex_lock(&w->lock);
         while (w->turn != mine && !w->failed)
             pthread_cond_wait(&w->turned, &w->lock);
@@ -448,7 +448,7 @@ static void *work_on(void *arg) {
         w->turn++;
         pthread_cond_broadcast(&w->turned);
         pthread_mutex_unlock(&w->lock);
-        close_file(&f);
+        close_merge_file(&f);
         pthread_mutex_lock(&w->lock);
     }
     pthread_mutex_unlock(&w->lock);
@@ -470,9 +470,9 @@ bool na_merge_read(na_merge_t *merge, const na_recorded_run_t *runs, const size_
     size_t wanted = cpus < 1 ? 1 : (size_t)cpus, started = 0;
     pthread_t threads[MOST_THREADS];
     while (started + 1 < wanted && started + 1 < count && started < MOST_THREADS &&
-           pthread_create(&threads[started], NULL, work_on, &w) == 0)
+           pthread_create(&threads[started], NULL, merge_files, &w) == 0)
         started++;
-    work_on(&w);
+    merge_files(&w);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     na_progress_end();

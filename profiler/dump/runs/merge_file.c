@@ -37,7 +37,7 @@ static na_counters_t converted(const na_counters_t *from, const na_nprof_header_
     return to;
 }
 
-static void note(char *to, size_t size, size_t *different, const char *name) {
+static void note_difference(char *to, size_t size, size_t *different, const char *name) {
     if (*different != 0 && strcmp(to, name) == 0) return;
     if (++*different == 1) snprintf(to, size, "%s", name);
 }
@@ -50,8 +50,8 @@ bool na_merge_add(na_merge_sums_t *sums, const na_merge_file_t *file) {
     if (sums->files == 0 || end > sums->end_unix_ns) sums->end_unix_ns = end;
     sums->files++;
     if (h->sample_interval > sums->sample_interval) sums->sample_interval = h->sample_interval;
-    note(sums->host, sizeof sums->host, &sums->hosts, h->host);
-    note(sums->program, sizeof sums->program, &sums->programs, h->program);
+    note_difference(sums->host, sizeof sums->host, &sums->hosts, h->host);
+    note_difference(sums->program, sizeof sums->program, &sums->programs, h->program);
     sums->lost_events += h->lost_events;
     sums->truncated += h->truncated_stacks;
     sums->before_frees += h->before_frees;
@@ -120,8 +120,8 @@ static void put_chunk(writer_t *w, uint16_t type, const void *entries, uint32_t 
 }
 
 /* All entries of a table, in as many chunks as they need. */
-static void put_table(writer_t *w, uint16_t type, const void *entries, uint32_t entry_size,
-                      uint32_t count, uint32_t first_id) {
+static void put_entries(writer_t *w, uint16_t type, const void *entries, uint32_t entry_size,
+                        uint32_t count, uint32_t first_id) {
     uint32_t most = (uint32_t)((NA_NPROF_MAX_RAW / 2) / entry_size), sequence = 0;
     for (uint32_t at = 0; at < count; at += most)
         put_chunk(w, type, (const char *)entries + (size_t)at * entry_size, entry_size,
@@ -132,7 +132,7 @@ static uint32_t at_most_32(uint64_t value) {
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
-static na_nprof_cell_t cell_of(uint32_t site, const na_counters_t *c, bool sampled) {
+static na_nprof_cell_t cell_of_sums(uint32_t site, const na_counters_t *c, bool sampled) {
     na_nprof_cell_t cell = {
         .site = site,
         .peak_epoch = 1,
@@ -188,14 +188,14 @@ static void put_cells(writer_t *w, const na_merge_sums_t *sums, uint32_t stacks)
             errno = ENOMEM;
             break;
         }
-        cells[count++] = cell_of(i, c, sums->sample_interval != 0);
+        cells[count++] = cell_of_sums(i, c, sums->sample_interval != 0);
     }
-    if (!w->failed) put_table(w, NA_NPROF_CELLS, cells, sizeof *cells, count, 0);
+    if (!w->failed) put_entries(w, NA_NPROF_CELLS, cells, sizeof *cells, count, 0);
     free(cells);
 }
 
 /* Chunks of whole lines. */
-static void put_symbols(writer_t *w, const char *text, size_t size) {
+static void put_symbol_lines(writer_t *w, const char *text, size_t size) {
     const size_t most = (size_t)16 << 20;
     uint32_t sequence = 0;
     for (size_t at = 0; at < size;) {
@@ -214,12 +214,12 @@ bool na_merge_write(na_merge_t *merge, const na_merge_sums_t *sums, int fd) {
     na_module_table_t modules = na_merge_modules(merge);
     size_t size = 0;
     const char *symbols = na_merge_symbols(merge, &size);
-    put_table(&w, NA_NPROF_STACKS, stacks.items, sizeof *stacks.items, stacks.count, 0);
+    put_entries(&w, NA_NPROF_STACKS, stacks.items, sizeof *stacks.items, stacks.count, 0);
     if (modules.count > 1)
-        put_table(&w, NA_NPROF_MODULES, modules.items + 1, sizeof *modules.items, modules.count - 1,
-                  1);
+        put_entries(&w, NA_NPROF_MODULES, modules.items + 1, sizeof *modules.items,
+                    modules.count - 1, 1);
     put_cells(&w, sums, stacks.count);
-    if (symbols != NULL) put_symbols(&w, symbols, size);
+    if (symbols != NULL) put_symbol_lines(&w, symbols, size);
     na_nprof_header_t h = {
         .magic = NA_NPROF_MAGIC,
         .version = NA_NPROF_VERSION,

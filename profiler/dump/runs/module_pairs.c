@@ -53,7 +53,7 @@ static char *soname_in(Elf *elf) {
 }
 
 /* From the file that was profiled. NULL: it is not there, or has none. */
-static char *read_soname(const na_nprof_module_t *m) {
+static char *file_soname(const na_nprof_module_t *m) {
     char *name = NULL;
     (void)elf_version(EV_CURRENT);
     int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -74,12 +74,12 @@ static char *read_soname(const na_nprof_module_t *m) {
 static char *soname_of(const na_nprof_module_t *m) {
     const char *name = na_base_name(m->path), *so = strstr(name, ".so.");
     if ((m->flags & (NA_NPROF_MODULE_MAIN | NA_NPROF_MODULE_VDSO)) != 0) return NULL;
-    char *read = read_soname(m);
+    char *read = file_soname(m);
     if (read != NULL || so == NULL || !isdigit((unsigned char)so[4])) return read;
     return strndup(name, (size_t)(so - name) + 4 + strspn(so + 4, "0123456789"));
 }
 
-static bool list(na_pairs_t *pairs, int side, const na_view_input_t *in) {
+static bool list_modules(na_pairs_t *pairs, int side, const na_view_input_t *in) {
     na_module_table_t modules = na_reader_modules(in->reader);
     item_t *items = calloc((size_t)modules.count + 1, sizeof *items);
     size_t count = 0;
@@ -119,7 +119,7 @@ static bool by_soname(const item_t *x, const item_t *y) {
     return x->soname != NULL && y->soname != NULL && strcmp(x->soname, y->soname) == 0;
 }
 
-static bool by_name(const item_t *x, const item_t *y) {
+static bool same_base_name(const item_t *x, const item_t *y) {
     return strcmp(na_base_name(x->module->path), na_base_name(y->module->path)) == 0;
 }
 
@@ -151,7 +151,7 @@ static void pair_up(na_pairs_t *pairs, bool (*same)(const item_t *, const item_t
 na_pairs_t *na_pairs_open(const na_view_input_t *old, const na_view_input_t *new) {
     na_pairs_t *pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL) return NULL;
-    if (!list(pairs, 0, old) || !list(pairs, 1, new)) {
+    if (!list_modules(pairs, 0, old) || !list_modules(pairs, 1, new)) {
         na_pairs_close(pairs);
         return NULL;
     }
@@ -161,7 +161,7 @@ na_pairs_t *na_pairs_open(const na_view_input_t *old, const na_view_input_t *new
             if (pairs->sides[side][i].other == NULL)
                 pairs->sides[side][i].soname = soname_of(pairs->sides[side][i].module);
     pair_up(pairs, by_soname, "the same soname");
-    pair_up(pairs, by_name, "the same name");
+    pair_up(pairs, same_base_name, "the same name");
     pair_up(pairs, by_role, "both are the program");
     return pairs;
 }
@@ -201,7 +201,7 @@ void na_pairs_renamed(const na_pairs_t *pairs,
                       void *arg) {
     for (size_t i = 0; i < pairs->counts[0]; i++) {
         const item_t *x = &pairs->sides[0][i];
-        if (x->other != NULL && !by_name(x, x->other))
+        if (x->other != NULL && !same_base_name(x, x->other))
             say(arg, x->module->path, x->other->module->path, x->why);
     }
 }

@@ -20,7 +20,7 @@ typedef struct work {
     atomic_size_t next;
 } work_t;
 
-static void copy(char *to, size_t size, const char *from) {
+static void copy_cut(char *to, size_t size, const char *from) {
     snprintf(to, size, "%s", from);
 }
 
@@ -41,16 +41,16 @@ static void read_timeline(numalloc_profile_t *p, na_recorded_run_t *run) {
     }
 }
 
-static void read_job(numalloc_profile_t *p, na_recorded_run_t *run) {
+static void read_labels(numalloc_profile_t *p, na_recorded_run_t *run) {
     static const char only[] = "NUMALLOC_PROFILE_RANKS=";
     static const char labels[] = "NUMALLOC_PROFILE_LABELS=";
     const char *setting;
     for (size_t i = 0; (setting = numalloc_profile_environment(p, i)) != NULL; i++) {
         if (strncmp(setting, only, sizeof only - 1) == 0)
-            copy(run->only_ranks, sizeof run->only_ranks, setting + sizeof only - 1);
+            copy_cut(run->only_ranks, sizeof run->only_ranks, setting + sizeof only - 1);
         if (strncmp(setting, labels, sizeof labels - 1) == 0 && run->labels[0] == 0 &&
             na_labels_valid(setting + sizeof labels - 1))
-            copy(run->labels, sizeof run->labels, setting + sizeof labels - 1);
+            copy_cut(run->labels, sizeof run->labels, setting + sizeof labels - 1);
     }
     for (uint32_t i = 1; i <= numalloc_profile_modules(p) && !run->mpi; i++) {
         numalloc_profile_module_t m;
@@ -66,16 +66,16 @@ static void read_run(na_recorded_run_t *run) {
     run->why[0] = 0;
     numalloc_profile_header_t h;
     numalloc_profile_header(p, &h, sizeof h);
-    copy(run->program, sizeof run->program, h.program);
-    copy(run->host, sizeof run->host, h.host);
-    copy(run->job_name, sizeof run->job_name, h.job);
+    copy_cut(run->program, sizeof run->program, h.program);
+    copy_cut(run->host, sizeof run->host, h.host);
+    copy_cut(run->job_name, sizeof run->job_name, h.job);
     run->pid = h.pid;
     run->ppid = h.ppid;
     run->inherited_pid = h.inherited_pid;
     run->rank = h.rank;
     run->ranks = h.ranks;
     run->start_unix_ns = h.start_unix_ns;
-    read_job(p, run);
+    read_labels(p, run);
     run->duration_ms = h.duration_ms;
     run->peak_ms = h.peak_ms;
     run->closed = h.closed != 0;
@@ -96,7 +96,7 @@ static void read_run(na_recorded_run_t *run) {
     numalloc_profile_close(p);
 }
 
-static void *work_on(void *arg) {
+static void *read_runs(void *arg) {
     work_t *work = arg;
     for (size_t i; (i = atomic_fetch_add(&work->next, 1)) < work->count;) {
         na_progress("reading", i, work->count);
@@ -117,9 +117,9 @@ na_recorded_run_t *na_runs_read(const char *const *files, size_t count, bool who
     pthread_t threads[MOST_THREADS];
     size_t started = 0;
     while (started + 1 < wanted && started < MOST_THREADS &&
-           pthread_create(&threads[started], NULL, work_on, &work) == 0)
+           pthread_create(&threads[started], NULL, read_runs, &work) == 0)
         started++;
-    work_on(&work);
+    read_runs(&work);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
 

@@ -39,38 +39,38 @@ static void put_process(const na_view_input_t *in) {
 }
 
 /* "1,234 blocks" */
-static const char *blocks(char out[NA_TEXT], const na_view_input_t *in, int64_t scaled) {
+static const char *block_count(char out[NA_TEXT], const na_view_input_t *in, int64_t scaled) {
     double count = na_view_count(in, (double)scaled);
     na_text_count(out, count);
     na_text_append(out, NA_TEXT, strcmp(out, "1") == 0 ? " block" : " blocks");
     return out;
 }
 
-static void put_figures(const na_view_input_t *in) {
+static void put_brief_figures(const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const na_counters_t *t = &in->sites.total;
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
     double peak = (double)t->peak_bytes;
     put_label(true, "peak");
-    printf("%s in %s, %s after the start", na_text_bytes(a, peak), blocks(b, in, t->peak_count),
-           na_text_ms(c, na_view_peak_ms(in)));
+    printf("%s in %s, %s after the start", na_text_bytes(a, peak),
+           block_count(b, in, t->peak_count), na_text_ms(c, na_view_peak_ms(in)));
     const na_nprof_point_t *point = na_view_point_at_peak(in);
     if (point != NULL && point->physical != 0)
         printf("; %s resident, and %s of the profile's", na_text_bytes(a, (double)point->physical),
                na_text_bytes(b, (double)point->own));
     putchar('\n');
     put_label(true, h->state == NA_NPROF_CLOSED ? "never freed" : "live last");
-    printf("%s in %s", na_text_bytes(a, (double)t->live_bytes), blocks(b, in, t->live_count));
+    printf("%s in %s", na_text_bytes(a, (double)t->live_bytes), block_count(b, in, t->live_count));
     if (t->live_bytes > 0 && peak > 0)
         printf(", %.0f %% of the peak", 100 * (double)t->live_bytes / peak);
     putchar('\n');
     put_label(true, "allocated");
     printf("%s in %s\n", na_text_bytes(a, (double)t->alloc_bytes),
-           blocks(b, in, (int64_t)t->alloc_count));
+           block_count(b, in, (int64_t)t->alloc_count));
 }
 
 /* The responsible functions with most of the peak. */
-static void put_functions(na_view_input_t *in) {
+static void put_top_functions(na_view_input_t *in) {
     double all = (double)in->sites.total.peak_bytes;
     unsigned shown = 0;
     na_view_functions_sort(&in->functions, NA_ORDER_PEAK, false);
@@ -88,7 +88,7 @@ static void put_functions(na_view_input_t *in) {
     }
 }
 
-static void put_finding(void *arg, const na_finding_t *finding) {
+static void put_finding_line(void *arg, const na_finding_t *finding) {
     unsigned *count = arg;
     if ((*count)++ >= FINDINGS) return;
     put_label(*count == 1, "findings");
@@ -96,9 +96,9 @@ static void put_finding(void *arg, const na_finding_t *finding) {
     putchar('\n');
 }
 
-static void put_findings(const na_view_input_t *in) {
+static void put_finding_lines(const na_view_input_t *in) {
     unsigned count = 0;
-    na_warnings_each(in, put_finding, &count);
+    na_warnings_each(in, put_finding_line, &count);
     if (count <= FINDINGS) return;
     put_label(false, "");
     printf("and %u more (numalloc-dump warnings)\n", count - FINDINGS);
@@ -106,7 +106,7 @@ static void put_findings(const na_view_input_t *in) {
 
 /* What is wrong with where memory lies: the dearest verdicts; nothing where no access was sampled,
  * but the reason. */
-static na_status_t put_accesses(na_view_input_t *in) {
+static na_status_t put_brief_accesses(na_view_input_t *in) {
     if (na_reader_entries(in->reader, NA_NPROF_ACCESS_SAMPLES) == 0) return NA_STATUS_WHOLE;
     na_access_view_t view;
     na_status_t status = na_access_view_of(&view, in);
@@ -132,15 +132,15 @@ static na_status_t put_accesses(na_view_input_t *in) {
     return na_access_view_close(&view, NA_STATUS_WHOLE);
 }
 
-static na_status_t show_one(const char *path, const na_options_t *options) {
+static na_status_t show_brief_of(const char *path, const na_options_t *options) {
     na_view_input_t in;
     na_status_t status = na_view_load(&in, path, options, false);
     if (status != NA_STATUS_WHOLE) return status;
     put_process(&in);
-    put_figures(&in);
-    put_functions(&in);
-    put_findings(&in);
-    status = put_accesses(&in);
+    put_brief_figures(&in);
+    put_top_functions(&in);
+    put_finding_lines(&in);
+    status = put_brief_accesses(&in);
     na_status_t damage = na_view_unload(&in, false);
     return status == NA_STATUS_WHOLE ? damage : status;
 }
@@ -173,7 +173,7 @@ static void put_processes(const na_recorded_run_t *runs, size_t count) {
 }
 
 static na_status_t show_brief(const char *const *files, size_t count, const na_options_t *options) {
-    if (count == 1) return show_one(files[0], options);
+    if (count == 1) return show_brief_of(files[0], options);
     na_status_t status;
     na_recorded_run_t *runs = na_runs_read(files, count, false, &status);
     if (runs == NULL) return NA_STATUS_MEMORY;
@@ -183,7 +183,7 @@ static na_status_t show_brief(const char *const *files, size_t count, const na_o
         while (good < count && runs[good].why[0] == 0)
             good++;
         put_processes(runs, good);
-        na_status_t shown = show_one(runs[0].path, options);
+        na_status_t shown = show_brief_of(runs[0].path, options);
         if (shown != NA_STATUS_WHOLE) status = shown;
     }
     free(runs);

@@ -16,7 +16,7 @@
 #define GROWN_SHOWN 3 /* functions named when a figure grew */
 
 /* In the order of values(). */
-static const na_figure_t figures[] = {
+static const na_figure_t check_figures[] = {
     {"peak", true, "bytes live at the peak"},
     {"live", true, "bytes live at the end"},
     {"leaks", true, "bytes live at the end that no suppression matches"},
@@ -30,7 +30,7 @@ static const na_figure_t figures[] = {
     {"threads", false, "threads at one time"},
     {"lost", false, "events that are not in the figures"},
 };
-#define FIGURES (sizeof figures / sizeof figures[0])
+#define FIGURES (sizeof check_figures / sizeof check_figures[0])
 
 typedef struct values {
     double of[FIGURES];
@@ -75,14 +75,14 @@ static void put_errors(const na_view_input_t *in, const na_leaks_t *leaks, value
         0,
     };
     for (size_t i = 0; i < FIGURES; i++)
-        v->error[i] = half(in, v->of[i], relative[i], figures[i].bytes);
+        v->error[i] = half(in, v->of[i], relative[i], check_figures[i].bytes);
     static const char *const exact[] = {"physical", "threads", "lost"};
     for (size_t i = 0; i < FIGURES; i++)
         for (size_t k = 0; k < sizeof exact / sizeof exact[0]; k++)
-            if (strcmp(figures[i].name, exact[k]) == 0) v->error[i] = 0;
+            if (strcmp(check_figures[i].name, exact[k]) == 0) v->error[i] = 0;
 }
 
-static bool measure(const na_view_input_t *in, values_t *v, na_status_t *status) {
+static bool measure_run(const na_view_input_t *in, values_t *v, na_status_t *status) {
     na_suppressions_t list;
     *status = na_suppressions_read(&list, in->options);
     if (*status != NA_STATUS_WHOLE) return false;
@@ -123,13 +123,14 @@ static na_measured_t measured_of(const values_t *v, size_t figure) {
 /* With its interval, where there is one. */
 static const char *estimate_of(const values_t *v, size_t figure, char out[NA_MEASURED_TEXT]) {
     na_measured_t measured = measured_of(v, figure);
-    return na_measured_text(out, &figures[figure], &measured);
+    return na_measured_text(out, &check_figures[figure], &measured);
 }
 
 /* ---- against a baseline ---- */
 
 /* The functions that grew most by the figure. */
-static bool put_growth(const na_view_input_t *old, const na_view_input_t *new, na_order_t order) {
+static bool put_most_grown(const na_view_input_t *old, const na_view_input_t *new,
+                           na_order_t order) {
     na_diff_t diff;
     if (!na_diff_make(old, new, &diff)) return false;
     na_view_input_t view = *new;
@@ -158,12 +159,14 @@ static bool put_growth(const na_view_input_t *old, const na_view_input_t *new, n
 }
 
 /* "5%", "10M" or "peak=5%". */
-static na_status_t compare(const char *text, const na_view_input_t *old, const na_view_input_t *new,
-                           const values_t *before, const values_t *after, unsigned *failed) {
+static na_status_t compare_limit(const char *text, const na_view_input_t *old,
+                                 const na_view_input_t *new, const values_t *before,
+                                 const values_t *after, unsigned *failed) {
     static const char *const standard[] = {"peak", "live", "total"};
     const char *equals = strchr(text, '=');
     size_t only = FIGURES;
-    if (equals != NULL) only = na_limit_figure(figures, FIGURES, text, (size_t)(equals - text));
+    if (equals != NULL)
+        only = na_limit_figure(check_figures, FIGURES, text, (size_t)(equals - text));
     double limit;
     bool percent;
     if ((equals != NULL && only == FIGURES) ||
@@ -172,7 +175,7 @@ static na_status_t compare(const char *text, const na_view_input_t *old, const n
     for (size_t figure = 0; figure < FIGURES; figure++) {
         bool wanted = only == figure;
         for (size_t i = 0; i < 3 && only == FIGURES; i++)
-            wanted = wanted || strcmp(figures[figure].name, standard[i]) == 0;
+            wanted = wanted || strcmp(check_figures[figure].name, standard[i]) == 0;
         double x = before->of[figure], y = after->of[figure];
         double allowed = percent ? x * limit / 100 : limit;
         if (!wanted || !(y - x > allowed)) continue;
@@ -181,20 +184,21 @@ static na_status_t compare(const char *text, const na_view_input_t *old, const n
         double error = hypot(after->error[figure], share * before->error[figure]);
         bool sure = y - x - allowed > error || error == 0;
         char a[NA_MEASURED_TEXT], b[NA_MEASURED_TEXT];
-        printf("%s: %s grew from %s to %s", sure ? "failed" : "not sure", figures[figure].name,
-               estimate_of(before, figure, a), estimate_of(after, figure, b));
+        printf("%s: %s grew from %s to %s", sure ? "failed" : "not sure",
+               check_figures[figure].name, estimate_of(before, figure, a),
+               estimate_of(after, figure, b));
         if (x > 0) printf(" (%+.1f %%)", 100 * (y - x) / x);
         putchar('\n');
         if (!sure) continue;
         (*failed)++;
         na_order_t order;
-        if (!na_view_order(figures[figure].name, &order)) {
-            if (strcmp(figures[figure].name, "leaks") != 0 &&
-                strcmp(figures[figure].name, "allocations") != 0)
+        if (!na_view_order(check_figures[figure].name, &order)) {
+            if (strcmp(check_figures[figure].name, "leaks") != 0 &&
+                strcmp(check_figures[figure].name, "allocations") != 0)
                 continue;
-            order = figures[figure].bytes ? NA_ORDER_LIVE : NA_ORDER_COUNT;
+            order = check_figures[figure].bytes ? NA_ORDER_LIVE : NA_ORDER_COUNT;
         }
-        if (!put_growth(old, new, order)) return NA_STATUS_MEMORY;
+        if (!put_most_grown(old, new, order)) return NA_STATUS_MEMORY;
     }
     return NA_STATUS_WHOLE;
 }
@@ -206,11 +210,12 @@ static na_status_t show_check(na_view_input_t *in) {
                        "check");
     na_limit_t limits[NA_MAX_REPEATED];
     for (size_t i = 0; i < o->fail_if_count; i++)
-        if (!na_limit_read(&limits[i], o->fail_if[i], figures, FIGURES)) return NA_STATUS_NOTHING;
+        if (!na_limit_read(&limits[i], o->fail_if[i], check_figures, FIGURES))
+            return NA_STATUS_NOTHING;
     values_t after, before;
     na_status_t status;
     unsigned failed = 0;
-    if (!measure(in, &after, &status)) return status;
+    if (!measure_run(in, &after, &status)) return status;
     /* What main says on stderr is the reason; here it only counts. */
     uint32_t issues = na_reader_issue_count(in->reader);
     if (issues != 0) printf("failed: the file is damaged\n");
@@ -218,13 +223,13 @@ static na_status_t show_check(na_view_input_t *in) {
     for (size_t i = 0; i < FIGURES; i++)
         measured[i] = measured_of(&after, i);
     for (size_t i = 0; i < o->fail_if_count; i++)
-        failed += na_limit_fails(&limits[i], figures, measured, stdout);
+        failed += na_limit_fails(&limits[i], check_figures, measured, stdout);
     if (o->baseline != NULL) {
         na_view_input_t old;
         status = na_view_load(&old, o->baseline, o, false);
         if (status != NA_STATUS_WHOLE) return status;
-        if (measure(&old, &before, &status))
-            status = compare(o->increase, &old, in, &before, &after, &failed);
+        if (measure_run(&old, &before, &status))
+            status = compare_limit(o->increase, &old, in, &before, &after, &failed);
         na_status_t damage = na_view_unload(&old, true);
         if (damage == NA_STATUS_PARTIAL) failed++;
         if (status != NA_STATUS_WHOLE) return status;

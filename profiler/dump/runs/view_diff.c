@@ -23,7 +23,7 @@ static int compare_names(const na_diff_row_t *x, const na_diff_row_t *y) {
     return order;
 }
 
-static int by_name(const void *a, const void *b) {
+static int diff_by_name(const void *a, const void *b) {
     return compare_names(a, b);
 }
 
@@ -50,7 +50,7 @@ bool na_diff_make(const na_view_input_t *old, const na_view_input_t *new, na_dif
     }
     add_side(diff, old, 0);
     add_side(diff, new, 1);
-    if (diff->count != 0) qsort(diff->items, diff->count, sizeof *diff->items, by_name);
+    if (diff->count != 0) qsort(diff->items, diff->count, sizeof *diff->items, diff_by_name);
     size_t kept = 0;
     for (size_t i = 0; i < diff->count; i++) {
         if (kept != 0 && compare_names(&diff->items[kept - 1], &diff->items[i]) == 0) {
@@ -115,8 +115,8 @@ static const na_columns_t line_table = NA_COLUMNS(line_columns);
 enum { OLD, NEW, CHANGE, SIZE, RATIO, LABEL };
 
 /* A row of either, unless the figure is the same. */
-static bool put_row(na_table_t *table, const na_view_input_t *old, const na_cost_t *x_cost,
-                    const na_cost_t *y_cost, uint64_t tag) {
+static bool put_diff_row(na_table_t *table, const na_view_input_t *old, const na_cost_t *x_cost,
+                         const na_cost_t *y_cost, uint64_t tag) {
     double x = na_view_cost(old, x_cost), y = na_view_cost(old, y_cost);
     if (x == y) return false;
     na_table_row(table, tag);
@@ -128,11 +128,12 @@ static bool put_row(na_table_t *table, const na_view_input_t *old, const na_cost
     return true;
 }
 
-static void put_functions(na_table_t *table, const na_view_input_t *old, const na_diff_t *diff) {
+static void put_diff_functions(na_table_t *table, const na_view_input_t *old,
+                               const na_diff_t *diff) {
     enum { FUNCTION = LABEL + 1, FILE_NAME, MODULE };
     for (size_t i = 0; i < diff->count; i++) {
         const na_diff_row_t *row = &diff->items[i];
-        if (!put_row(table, old, &row->cost[0], &row->cost[1], i)) continue;
+        if (!put_diff_row(table, old, &row->cost[0], &row->cost[1], i)) continue;
         char label[NA_LABEL];
         na_view_function_label(row->name, label);
         na_table_text(table, LABEL, label);
@@ -143,7 +144,8 @@ static void put_functions(na_table_t *table, const na_view_input_t *old, const n
 }
 
 /* False: out of memory. */
-static bool put_lines(na_table_t *table, const na_view_input_t *old, const na_view_input_t *new) {
+static bool put_diff_lines(na_table_t *table, const na_view_input_t *old,
+                           const na_view_input_t *new) {
     enum { FILE_NAME = LABEL + 1, LINE };
     na_options_t all = *old->options;
     all.filtered = false; /* the rows are chosen, by all that they say */
@@ -156,8 +158,8 @@ static bool put_lines(na_table_t *table, const na_view_input_t *old, const na_vi
         const na_source_line_t *y = j < sides[1].count ? &sides[1].items[j] : NULL;
         int order = x == NULL ? 1 : y == NULL ? -1 : na_source_lines_compare(x, y);
         const na_source_line_t *line = order <= 0 ? x : y;
-        if (put_row(table, old, order <= 0 ? &x->self : &nothing, order >= 0 ? &y->self : &nothing,
-                    (uint64_t)i + j)) {
+        if (put_diff_row(table, old, order <= 0 ? &x->self : &nothing,
+                         order >= 0 ? &y->self : &nothing, (uint64_t)i + j)) {
             na_table_format(table, LABEL, "%s:%u", na_base_name(line->file), line->number);
             na_table_text(table, FILE_NAME, line->file);
             na_table_number(table, LINE, line->number);
@@ -181,8 +183,8 @@ static na_status_t show_diff(const na_view_input_t *old, const na_view_input_t *
     for (size_t i = OLD; i <= CHANGE && old->order == NA_ORDER_COUNT; i++)
         na_table_kind(table, i, NA_KIND_COUNT);
     if (!lines) {
-        put_functions(table, old, &diff);
-    } else if (!put_lines(table, old, new)) {
+        put_diff_functions(table, old, &diff);
+    } else if (!put_diff_lines(table, old, new)) {
         na_table_close(table);
         na_diff_free(&diff);
         return NA_STATUS_MEMORY;

@@ -73,8 +73,8 @@ static const na_column_t list_columns[] = {
 };
 static const na_columns_t list_table = NA_COLUMNS(list_columns);
 
-static void add_row(na_table_t *table, const na_recorded_run_t *run, const na_options_t *options,
-                    size_t tag) {
+static void add_run_row(na_table_t *table, const na_recorded_run_t *run,
+                        const na_options_t *options, size_t tag) {
     char set[NA_LABELS];
     na_labels_of(run, options, NULL, set);
     na_table_row(table, tag);
@@ -97,7 +97,7 @@ static void add_row(na_table_t *table, const na_recorded_run_t *run, const na_op
 }
 
 /* "sh (20), sed (12) and others" */
-static void put_programs(const list_t *l) {
+static void put_program_counts(const list_t *l) {
     bool *seen = calloc(l->count + 1, sizeof *seen);
     for (unsigned shown = 0; seen != NULL; shown++) {
         size_t best = 0, most = 0;
@@ -141,7 +141,7 @@ static void put_rest(const list_t *l, bool all) {
     if (rest != 0 && !all) {
         printf("\n%zu more of no weight, %s allocated by all of them", rest,
                na_text_bytes(a, allocated));
-        put_programs(l);
+        put_program_counts(l);
         putchar('\n');
     }
     if (first != l->count) {
@@ -171,7 +171,7 @@ static na_status_t show_list(const char *const *files, size_t count, const na_op
             if (run->why[0] != 0) continue;
             run->findings = SIZE_MAX;
             if (has_weight(&l, run)) count_findings(run, options);
-            if (!text || chosen || has_weight(&l, run)) add_row(table, run, options, i);
+            if (!text || chosen || has_weight(&l, run)) add_run_row(table, run, options, i);
         }
         const na_table_print_t print = {
             .view = "list", .title = "Profiles by peak (%s)", .sort = "peak_bytes"};

@@ -10,7 +10,7 @@
 #include "profiler/dump/runs/jobs.h"
 #include "profiler/dump/runs/merge.h"
 
-static bool add_file(void *arg, const na_merge_file_t *file) {
+static bool add_merged_file(void *arg, const na_merge_file_t *file) {
     return na_merge_add(arg, file);
 }
 
@@ -26,7 +26,7 @@ static na_status_t show_merge(const char *const *files, size_t count, const na_o
         size_t n = na_runs_newest(runs, na_runs_by_process(runs, count, order), order);
         if (status == NA_STATUS_NOTHING) {
             shown = na_fail("none of the files can be merged");
-        } else if (na_merge_read(merge, runs, order, n, add_file, &sums, &status)) {
+        } else if (na_merge_read(merge, runs, order, n, add_merged_file, &sums, &status)) {
             fflush(stdout);
             shown = sums.files == 0 ? na_fail("none of the files can be merged")
                     : na_merge_write(merge, &sums, STDOUT_FILENO)

@@ -17,7 +17,7 @@ typedef struct look {
     double allocations, bytes;
 } look_t;
 
-static void put_head(const na_view_input_t *in, const look_t *before, const look_t *now) {
+static void put_top_head(const na_view_input_t *in, const look_t *before, const look_t *now) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     const na_counters_t *t = &in->sites.total;
     char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];
@@ -35,8 +35,8 @@ static void put_head(const na_view_input_t *in, const look_t *before, const look
 }
 
 /* Shows the profile once. *over: it will not change any more. */
-static na_status_t look(const char *path, const na_options_t *options, look_t *before, bool clear,
-                        bool *over) {
+static na_status_t show_once(const char *path, const na_options_t *options, look_t *before,
+                             bool clear, bool *over) {
     na_view_input_t in;
     na_status_t status = na_view_load(&in, path, options, false);
     if (status != NA_STATUS_WHOLE) return status;
@@ -44,7 +44,7 @@ static na_status_t look(const char *path, const na_options_t *options, look_t *b
                   (double)in.sites.total.alloc_bytes};
     *over = na_reader_header(in.reader)->state == NA_NPROF_CLOSED;
     if (clear) fputs("\033[H\033[2J", stdout);
-    if (options->format == NA_FORMAT_TEXT) put_head(&in, before, &now);
+    if (options->format == NA_FORMAT_TEXT) put_top_head(&in, before, &now);
     status = na_view_function_table(&in, false);
     *before = now;
     na_view_drop(&in);
@@ -69,7 +69,7 @@ static na_status_t show_top(const char *const *files, size_t count, const na_opt
     for (uint64_t i = 0; i < times && status == NA_STATUS_WHOLE && !over; i++) {
         if (i != 0 && !terminal && options.format == NA_FORMAT_TEXT) putchar('\n');
         uint64_t began = na_live_now_ms();
-        status = look(path, &options, &before, terminal, &over);
+        status = show_once(path, &options, &before, terminal, &over);
         fflush(stdout);
         /* Half of the time at most goes into looking. */
         uint64_t took = na_live_now_ms() - began;

@@ -10,7 +10,7 @@ static Dwfl *dwfl;
 static Dwfl_Module *opened;
 static char path[4096];
 
-static void open_module(const char *module) {
+static void open_line_table(const char *module) {
     static char *nowhere = NULL; /* no search but in the standard places */
     static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf,
                                              .find_debuginfo = dwfl_standard_find_debuginfo,
@@ -27,7 +27,7 @@ static void open_module(const char *module) {
 
 unsigned na_source_column(const char *module, uint64_t offset, unsigned line) {
     if (module == NULL || offset == 0) return 0;
-    if (strcmp(module, path) != 0) open_module(module);
+    if (strcmp(module, path) != 0) open_line_table(module);
     if (opened == NULL) return 0;
     GElf_Addr bias;
     if (dwfl_module_getdwarf(opened, &bias) == NULL) return 0;

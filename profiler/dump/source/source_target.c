@@ -67,20 +67,20 @@ static void strip(char *text) {
 }
 
 /* The last place before `at` that is no space; NONE: there is none. */
-static size_t before(const char *text, size_t at) {
+static size_t text_before(const char *text, size_t at) {
     while (at > 0 && is_space(text[at - 1]))
         at--;
     return at == 0 ? NONE : at - 1;
 }
 
-static size_t after(const char *text, size_t at) {
+static size_t text_after(const char *text, size_t at) {
     while (is_space(text[at]))
         at++;
     return at;
 }
 
 /* The opening bracket of the closing one at `at`; NONE: it is none, or not there. */
-static size_t opening(const char *text, size_t at) {
+static size_t opening_bracket(const char *text, size_t at) {
     int depth = 0;
     for (size_t i = at + 1; i-- > 0;) {
         if (text[i] == ')' || text[i] == ']' || text[i] == '}') depth++;
@@ -160,14 +160,14 @@ static bool ends_with(const char *text, size_t at, const char *word) {
 
 /* "s->table[i]" that ends before `end`; where it begins, or NONE. */
 static size_t variable_begin(const char *text, size_t end) {
-    size_t at = before(text, end), begin = NONE;
+    size_t at = text_before(text, end), begin = NONE;
     while (at != NONE) {
         if (text[at] == ']' || text[at] == ')') {
             bool group = text[at] == ')';
-            size_t open = opening(text, at);
+            size_t open = opening_bracket(text, at);
             if (open == NONE) return NONE;
             begin = open;
-            at = before(text, open);
+            at = text_before(text, open);
             if (at != NONE && (is_word(text[at]) || text[at] == ']' || text[at] == ')') &&
                 !(is_word(text[at]) && keyword(text, word_begin(text, at), at + 1)))
                 continue; /* indexed, or called */
@@ -176,16 +176,16 @@ static size_t variable_begin(const char *text, size_t end) {
             size_t word = word_begin(text, at);
             if (keyword(text, word, at + 1)) return begin;
             begin = word;
-            at = before(text, word);
+            at = text_before(text, word);
         } else {
             return begin;
         }
         if (at == NONE) break;
         if (text[at] == '.')
-            at = before(text, at);
+            at = text_before(text, at);
         else if (at > 0 && ((text[at] == '>' && text[at - 1] == '-') ||
                             (text[at] == ':' && text[at - 1] == ':')))
-            at = before(text, at - 1);
+            at = text_before(text, at - 1);
         else
             break;
     }
@@ -194,9 +194,9 @@ static size_t variable_begin(const char *text, size_t end) {
 
 /* Is what comes before the word at `begin` a type, so that it declares it? */
 static bool declares(const char *text, size_t begin) {
-    size_t at = before(text, begin);
+    size_t at = text_before(text, begin);
     while (at != NONE && (text[at] == '*' || text[at] == '&'))
-        at = before(text, at);
+        at = text_before(text, at);
     if (at == NONE) return false;
     if (text[at] == '>') {
         size_t open = at > 0 && text[at - 1] == '-' ? NONE : opening_angle(text, at);
@@ -213,7 +213,7 @@ static bool write_name(const char *text, size_t begin, size_t end, char *out, si
     if (begin == NONE || begin >= end || isdigit((unsigned char)text[begin])) return false;
     for (size_t i = begin; i < end; i++) {
         bool separates = is_space(text[i]) && used > 0 && is_word(out[used - 1]) &&
-                         is_word(text[after(text, i)]);
+                         is_word(text[text_after(text, i)]);
         if (is_space(text[i]) && !separates) continue;
         if (separates && out[used - 1] == ' ') continue;
         if (used == room) {
@@ -230,30 +230,31 @@ static bool write_name(const char *text, size_t begin, size_t end, char *out, si
 static bool is_declaration(const char *text, size_t at) {
     while (at > 0 && strchr(";{}", text[at - 1]) == NULL)
         at--;
-    size_t begin = after(text, at), end = begin;
+    size_t begin = text_after(text, at), end = begin;
     while (is_word(text[end]))
         end++;
-    size_t next = after(text, end);
+    size_t next = text_after(text, end);
     return end > begin && !keyword(text, begin, end) &&
            (is_word(text[next]) || text[next] == '*' || text[next] == '<');
 }
 
 /* What stands left of the = at `at`. */
 static bool assigned(const char *text, size_t at, char *out, size_t size) {
-    size_t begin = variable_begin(text, at), end = before(text, at);
+    size_t begin = variable_begin(text, at), end = text_before(text, at);
     if (begin == NONE || end == NONE) return false;
     /* A star that follows a type declares, others go to what is pointed to. */
-    size_t star = before(text, begin);
+    size_t star = text_before(text, begin);
     if (star != NONE && text[star] == '*') {
-        size_t first = star, type = before(text, star);
+        size_t first = star, type = text_before(text, star);
         while (type != NONE && text[type] == '*') {
             first = type;
-            type = before(text, type);
+            type = text_before(text, type);
         }
         bool goes = type == NONE || strchr(";{}(,?:=&|", text[type]) != NULL ||
                     (is_word(text[type]) && keyword(text, word_begin(text, type), type + 1));
         if (text[type == NONE ? 0 : type] == ')') { /* of if (...) or a cast */
-            size_t open = opening(text, type), word = open == NONE ? NONE : before(text, open);
+            size_t open = opening_bracket(text, type),
+                   word = open == NONE ? NONE : text_before(text, open);
             goes = word != NONE && is_word(text[word]) &&
                    keyword(text, word_begin(text, word), word + 1);
         }
@@ -268,14 +269,14 @@ static bool assigned(const char *text, size_t at, char *out, size_t size) {
 /* Where an expression with a function's name at `begin` begins: "std::", "pool->". */
 static size_t call_begin(const char *text, size_t begin) {
     for (;;) {
-        size_t at = before(text, begin);
+        size_t at = text_before(text, begin);
         if (at == NONE || at == 0) return begin;
         size_t object;
         if (text[at] == '.')
-            object = before(text, at);
+            object = text_before(text, at);
         else if ((text[at] == '>' && text[at - 1] == '-') ||
                  (text[at] == ':' && text[at - 1] == ':'))
-            object = before(text, at - 1);
+            object = text_before(text, at - 1);
         else
             return begin;
         if (object == NONE || strchr(";{}(,=?", text[object]) != NULL)
@@ -304,7 +305,7 @@ static size_t before_condition(const char *text, size_t at) {
         if (assigns(text, at)) return at;
         if (strchr(";{}(,[", text[at]) != NULL) return NONE;
         if (text[at] == ')' || text[at] == ']') {
-            at = opening(text, at);
+            at = opening_bracket(text, at);
             if (at == NONE) return NONE;
         }
         if (at == 0) return NONE;
@@ -315,9 +316,9 @@ static size_t before_condition(const char *text, size_t at) {
 
 /* In parentheses of their own, is it a type? */
 static bool is_cast(const char *text, size_t open, size_t close) {
-    size_t at = before(text, open);
+    size_t at = text_before(text, open);
     if (at != NONE && text[at] == ')') { /* another one, or a call's arguments */
-        size_t other = opening(text, at);
+        size_t other = opening_bracket(text, at);
         if (other == NONE || !is_cast(text, other, at)) return false;
     } else if (at != NONE && (is_word(text[at]) || text[at] == ']' || text[at] == '>') &&
                !ends_with(text, at, "return")) {
@@ -336,21 +337,21 @@ static bool is_cast(const char *text, size_t open, size_t close) {
 static bool constructs(const char *text, size_t begin, size_t end) {
     if (keyword(text, begin, end)) return false;
     if (declares(text, begin)) return true;
-    size_t at = before(text, begin);
+    size_t at = text_before(text, begin);
     if (at == NONE || at == 0 || text[at] != ':' || text[at - 1] == ':') return false;
     for (size_t i = at; i > 0 && strchr(";{}", text[i - 1]) == NULL; i--)
         if (text[i - 1] == '?') return false;
-    size_t signature = before(text, at);
+    size_t signature = text_before(text, at);
     return signature != NONE && (text[signature] == ')' || ends_with(text, signature, "noexcept"));
 }
 
 /* What the expression text[begin .. end) is assigned to. */
 static bool target_of(const char *text, size_t begin, size_t end, char *out, size_t size) {
     for (;;) {
-        size_t at = before(text, begin);
+        size_t at = text_before(text, begin);
         if (at == NONE) return false;
         if (text[at] == ')') {
-            size_t open = opening(text, at);
+            size_t open = opening_bracket(text, at);
             if (open == NONE || !is_cast(text, open, at)) return false;
             begin = open;
             continue;
@@ -362,23 +363,23 @@ static bool target_of(const char *text, size_t begin, size_t end, char *out, siz
         if (assigns(text, at)) return assigned(text, at, out, size);
         if (text[at] != '(') return false;
         /* The only thing in these parentheses: a group, a cast, a function that hands it on. */
-        size_t close = after(text, end);
+        size_t close = text_after(text, end);
         if (text[close] != ')') return false;
-        size_t function = before(text, at);
+        size_t function = text_before(text, at);
         begin = at;
         end = close + 1;
         if (function == NONE) return false;
         if (text[function] == '>') { /* static_cast<T *>( */
             size_t open =
                 function > 0 && text[function - 1] == '-' ? NONE : opening_angle(text, function);
-            function = open == NONE ? NONE : before(text, open);
+            function = open == NONE ? NONE : text_before(text, open);
             if (function == NONE || !is_word(text[function])) return false;
         }
         if (!is_word(text[function])) continue;
         size_t word = word_begin(text, function);
         if (keyword(text, word, function + 1)) return false;
         size_t expression = call_begin(text, word);
-        if (ends_with(text, before(text, expression), "new")) return false;
+        if (ends_with(text, text_before(text, expression), "new")) return false;
         if (expression == word && constructs(text, word, function + 1))
             return write_name(text, word, function + 1, out, size);
         begin = expression;
@@ -437,7 +438,7 @@ static void simple_name(const char *callee, char out[64]) {
 /* The call whose name is the word text[begin .. end). False: it is none. */
 static bool call_at(const char *text, size_t begin, size_t end, call_t *call) {
     static const char *const operators[] = {"new", NULL};
-    size_t at = after(text, end);
+    size_t at = text_after(text, end);
     if (word_is(text, begin, end, operators)) { /* up to what ends the expression */
         size_t to = at;
         while (text[to] != 0 && strchr(";,)]}?", text[to]) == NULL) {
@@ -448,7 +449,7 @@ static bool call_at(const char *text, size_t begin, size_t end, call_t *call) {
             to = close + 1;
         }
         size_t from = begin;
-        size_t scope = before(text, begin); /* ::new */
+        size_t scope = text_before(text, begin); /* ::new */
         if (scope != NONE && scope > 0 && text[scope] == ':' && text[scope - 1] == ':')
             from = scope - 1;
         *call = (call_t){.name = begin, .begin = from, .open = at, .end = to};
@@ -458,25 +459,26 @@ static bool call_at(const char *text, size_t begin, size_t end, call_t *call) {
     if (text[at] == '<') {
         size_t close = closing_angle(text, at);
         if (close == NONE) return false;
-        at = after(text, close + 1);
+        at = text_after(text, close + 1);
     }
     if (text[at] != '(') return false;
     size_t close = closing(text, at);
-    if (close == NONE || text[after(text, close + 1)] == '{') return false; /* of a definition */
+    if (close == NONE || text[text_after(text, close + 1)] == '{')
+        return false; /* of a definition */
     *call = (call_t){.name = begin, .begin = call_begin(text, begin), .open = at, .end = close + 1};
     return true;
 }
 
 /* posix_memalign((void **)&p, ...): p */
 static bool pointed_to(const char *text, const call_t *call, char *out, size_t size) {
-    size_t at = after(text, call->open + 1);
+    size_t at = text_after(text, call->open + 1);
     while (text[at] == '(') {
         size_t close = closing(text, at);
         if (close == NONE || !is_cast(text, at, close)) return false;
-        at = after(text, close + 1);
+        at = text_after(text, close + 1);
     }
     if (text[at] != '&') return false;
-    size_t begin = after(text, at + 1), end = begin;
+    size_t begin = text_after(text, at + 1), end = begin;
     while (text[end] != 0 && text[end] != ',' && text[end] != ')') {
         if (text[end] == '(' || text[end] == '[') end = closing(text, end);
         if (end == NONE) return false;
@@ -518,8 +520,8 @@ static unsigned find_calls(const char *text, size_t from, size_t to, const char 
 
 /* The one name that they have; with several, that of the call nearest to the place. `any`: they are
  * all the calls there are, and some are in the arguments of others. */
-static na_target_t choose(const char *text, const call_t *calls, unsigned count, size_t place,
-                          bool any, char *out, size_t size) {
+static na_target_t choose_target(const char *text, const call_t *calls, unsigned count,
+                                 size_t place, bool any, char *out, size_t size) {
     na_target_t found = NA_TARGET_NONE;
     size_t nearest = NONE;
     for (unsigned i = 0; i < count; i++) {
@@ -575,14 +577,14 @@ na_target_t na_target_of(char *text, size_t line, const char *callee, unsigned c
     for (unsigned i = 0; i < 3; i++) {
         unsigned count = find_calls(text, line, end, wanted[i], calls);
         if (count == 0) continue;
-        return choose(text, calls, count, place, i == 2, out, size);
+        return choose_target(text, calls, count, place, i == 2, out, size);
     }
     /* The line has no call: of its statement, there may be one before or behind it. */
     size_t from, to;
-    statement_of(text, after(text, line), &from, &to);
+    statement_of(text, text_after(text, line), &from, &to);
     for (unsigned i = 0; i < 3; i++) {
         unsigned count = find_calls(text, from, to, wanted[i], calls);
-        if (count != 0) return choose(text, calls, count, NONE, i == 2, out, size);
+        if (count != 0) return choose_target(text, calls, count, NONE, i == 2, out, size);
     }
     return NA_TARGET_NONE;
 }

@@ -190,7 +190,7 @@ void na_demangle_short(const char *name, size_t limit, char *out, size_t size) {
     out[at] = 0;
 }
 
-static bool begins(const char *name, const char *const *prefixes, size_t count) {
+static bool begins_with_any(const char *name, const char *const *prefixes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
     }
@@ -204,7 +204,7 @@ static bool is_rust_own(const char *type, size_t length) {
         type++;
         length--;
     }
-    if (begins(type, crates, sizeof crates / sizeof crates[0])) return true;
+    if (begins_with_any(type, crates, sizeof crates / sizeof crates[0])) return true;
     for (size_t i = 0; i < length && type[i] != '<'; i++) {
         if (type[i] == ':') return false;
     }
@@ -234,10 +234,10 @@ bool na_demangle_is_runtime(const char *name) {
     static const char *const prefixes[] = {
         "operator new", "std::", "__gnu_cxx::", "__cxxabiv1::",           "__rust_",
         "__rdl_",       "__rg_", "__gnat_",     "<signal handler called>"};
-    if (begins(name + begin, prefixes, sizeof prefixes / sizeof prefixes[0])) return true;
+    if (begins_with_any(name + begin, prefixes, sizeof prefixes / sizeof prefixes[0])) return true;
     /* Rust's names have no parameters, C++'s always have. */
     static const char *const crates[] = {"alloc::", "core::", "hashbrown::"};
     if (name[end] != 0) return false;
-    return begins(name, crates, sizeof crates / sizeof crates[0]) ||
+    return begins_with_any(name, crates, sizeof crates / sizeof crates[0]) ||
            (name[0] == '<' && is_rust_runtime(name));
 }

@@ -24,7 +24,7 @@ struct na_perf_map {
     size_t count;
 };
 
-static char *read_file(const char *path, uint64_t since_ns) {
+static char *read_perf_map(const char *path, uint64_t since_ns) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     struct stat st;
     char *text = NULL;
@@ -109,7 +109,7 @@ static int by_start(const void *a, const void *b) {
 na_perf_map_t *na_perf_map_open(const char *path, uint64_t since_ns) {
     na_perf_map_t *map = calloc(1, sizeof *map);
     if (map == NULL) return NULL;
-    map->text = read_file(path, since_ns);
+    map->text = read_perf_map(path, since_ns);
     size_t lines = 1;
     for (const char *p = map->text; p != NULL && (p = strchr(p, '\n')) != NULL; p++)
         lines++;

@@ -82,7 +82,7 @@ static void walk(unit_t *unit, Dwarf_Die *parent, uint32_t depth) {
     } while (dwarf_siblingof(&die, &die) == 0);
 }
 
-static int by_low(const void *a, const void *b) {
+static int scopes_by_low(const void *a, const void *b) {
     const range_t *x = a, *y = b;
     return (x->low > y->low) - (x->low < y->low);
 }
@@ -111,7 +111,7 @@ static const unit_t *get_unit(na_scopes_t *scopes, Dwarf_Die *cu) {
     }
     walk(unit, cu, 0);
     if (unit->range_count != 0)
-        qsort(unit->ranges, unit->range_count, sizeof *unit->ranges, by_low);
+        qsort(unit->ranges, unit->range_count, sizeof *unit->ranges, scopes_by_low);
     if (unit->lambda_count != 0)
         qsort(unit->lambdas, unit->lambda_count, sizeof *unit->lambdas, by_member);
     return unit;

@@ -28,7 +28,7 @@
 #define MOST_FRAMES 80u                  /* of one address; more than MAX_INLINED of symbols.c */
 #define DAY_S       86400
 
-static const char ending[] = ".symbols";
+static const char cache_ending[] = ".symbols";
 
 /* A file is: header, identity (text, padded to 8 bytes), entries by address, frames, strings. */
 typedef struct header {
@@ -227,7 +227,7 @@ static void free_image(image_t *image) {
     memset(image, 0, sizeof *image);
 }
 
-static bool check(image_t *image, size_t size) {
+static bool check_image(image_t *image, size_t size) {
     const char *bytes = image->bytes;
     const header_t *h = image->header = image->bytes;
     size_t before_crc = offsetof(header_t, identity_size);
@@ -278,7 +278,7 @@ static void read_image(const char *path, image_t *image) {
             if (got <= 0) break;
             at += (size_t)got;
         }
-        if (image->bytes != NULL && (at < size || !check(image, size))) free_image(image);
+        if (image->bytes != NULL && (at < size || !check_image(image, size))) free_image(image);
         /* The oldest files are removed: that one is used keeps it young. */
         struct timespec now;
         if (image->bytes != NULL && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
@@ -290,13 +290,13 @@ static void read_image(const char *path, image_t *image) {
 
 na_symbol_cache_t *na_symbol_cache_open(const char *module, const unsigned char *build_id,
                                         uint32_t build_id_size, uint64_t limit) {
-    char name[2 * 64 + sizeof ending];
+    char name[2 * 64 + sizeof cache_ending];
     if (build_id_size < 2 || build_id_size > 64) return NULL;
     na_symbol_cache_t *cache = calloc(1, sizeof *cache);
     if (cache == NULL) return NULL;
     for (uint32_t i = 0; i < build_id_size; i++)
         snprintf(name + (size_t)2 * i, 3, "%02x", build_id[i]);
-    strcpy(name + (size_t)2 * build_id_size, ending);
+    strcpy(name + (size_t)2 * build_id_size, cache_ending);
     cache->limit = limit;
     if (!na_symbol_cache_directory(cache->directory, sizeof cache->directory) ||
         (size_t)snprintf(cache->path, sizeof cache->path, "%.*s/%s", PATH_MAX - 160,
@@ -332,7 +332,7 @@ static const char *string_of(const image_t *image, uint32_t offset) {
     return offset == 0 ? NULL : image->strings + offset;
 }
 
-static void read_frame(const image_t *image, const frame_t *from, na_cached_frame_t *to) {
+static void read_cached_frame(const image_t *image, const frame_t *from, na_cached_frame_t *to) {
     *to = (na_cached_frame_t){
         .function = string_of(image, from->function),
         .file = string_of(image, from->file),
@@ -359,13 +359,13 @@ uint32_t na_symbol_cache_find(const na_symbol_cache_t *cache, uint64_t address,
     const record_t *entry = &cache->kept.entries[low];
     if (entry->address != address || entry->count > room) return 0;
     for (uint32_t i = 0; i < entry->count; i++)
-        read_frame(&cache->kept, &cache->kept.frames[entry->first + i], &frames[i]);
+        read_cached_frame(&cache->kept, &cache->kept.frames[entry->first + i], &frames[i]);
     return entry->count;
 }
 
 /* ---- writing ---- */
 
-static bool copy(const char *from, const char **to) {
+static bool copy_text(const char *from, const char **to) {
     if (from != NULL) *to = strdup(from);
     return from == NULL || *to != NULL;
 }
@@ -379,8 +379,9 @@ void na_symbol_cache_add(na_symbol_cache_t *cache, uint64_t address,
     for (uint32_t i = 0; good && i < count; i++) {
         own[i] = frames[i];
         own[i].function = own[i].file = own[i].home_file = NULL;
-        good = copy(frames[i].function, &own[i].function) && copy(frames[i].file, &own[i].file) &&
-               copy(frames[i].home_file, &own[i].home_file);
+        good = copy_text(frames[i].function, &own[i].function) &&
+               copy_text(frames[i].file, &own[i].file) &&
+               copy_text(frames[i].home_file, &own[i].home_file);
     }
     if (good)
         cache->added[cache->added_count++] = (added_t){address, own, count};
@@ -406,7 +407,7 @@ static int by_text(const void *a, const void *b) {
 }
 
 /* Where a string is, or comes to be. `text` must live as long as `strings`. */
-static uint32_t intern(strings_t *strings, const char *text) {
+static uint32_t intern_string(strings_t *strings, const char *text) {
     if (text == NULL) return 0;
     string_t key = {text, 0};
     void *found = tfind(&key, &strings->tree, by_text);
@@ -428,7 +429,7 @@ static uint32_t intern(strings_t *strings, const char *text) {
     return string->offset;
 }
 
-static int by_address(const void *a, const void *b) {
+static int entries_by_address(const void *a, const void *b) {
     const added_t *x = a, *y = b;
     return (x->address > y->address) - (x->address < y->address);
 }
@@ -440,17 +441,17 @@ typedef struct content {
     uint64_t last; /* address of the latest entry */
 } content_t;
 
-static void put_entry(content_t *c, uint64_t address, const na_cached_frame_t *frames,
-                      uint32_t count) {
+static void put_cached_entry(content_t *c, uint64_t address, const na_cached_frame_t *frames,
+                             uint32_t count) {
     if (c->entry_count != 0 && address <= c->last) return; /* has come already */
     record_t entry = {address, c->frame_count, count};
     if (fwrite(&entry, sizeof entry, 1, c->entries) != 1) c->strings.good = false;
     for (uint32_t i = 0; i < count; i++) {
         frame_t frame = {
             .start = frames[i].start,
-            .function = intern(&c->strings, frames[i].function),
-            .file = intern(&c->strings, frames[i].file),
-            .home_file = intern(&c->strings, frames[i].home_file),
+            .function = intern_string(&c->strings, frames[i].function),
+            .file = intern_string(&c->strings, frames[i].file),
+            .home_file = intern_string(&c->strings, frames[i].home_file),
             .line = frames[i].line,
             .home_line = frames[i].home_line,
             .inlined = frames[i].inlined,
@@ -463,7 +464,7 @@ static void put_entry(content_t *c, uint64_t address, const na_cached_frame_t *f
 }
 
 /* What was added and what is in the file by now, together in the order of addresses. */
-static void put_all(content_t *c, const na_symbol_cache_t *cache, const image_t *there) {
+static void put_merged_entries(content_t *c, const na_symbol_cache_t *cache, const image_t *there) {
     uint32_t at = 0, all = there->bytes == NULL ? 0 : there->header->entry_count;
     for (size_t i = 0; i <= cache->added_count; i++) {
         const added_t *added = i < cache->added_count ? &cache->added[i] : NULL;
@@ -471,10 +472,10 @@ static void put_all(content_t *c, const na_symbol_cache_t *cache, const image_t 
             na_cached_frame_t frames[MOST_FRAMES];
             const record_t *entry = &there->entries[at];
             for (uint32_t k = 0; k < entry->count; k++)
-                read_frame(there, &there->frames[entry->first + k], &frames[k]);
-            put_entry(c, entry->address, frames, entry->count);
+                read_cached_frame(there, &there->frames[entry->first + k], &frames[k]);
+            put_cached_entry(c, entry->address, frames, entry->count);
         }
-        if (added != NULL) put_entry(c, added->address, added->frames, added->count);
+        if (added != NULL) put_cached_entry(c, added->address, added->frames, added->count);
     }
 }
 
@@ -488,7 +489,7 @@ static char *build(const na_symbol_cache_t *cache, const image_t *there, size_t 
     c.strings.good = c.entries != NULL && c.frames != NULL && c.strings.to != NULL;
     if (c.strings.good) {
         putc(0, c.strings.to);
-        put_all(&c, cache, there);
+        put_merged_entries(&c, cache, there);
     }
     FILE *const parts[] = {c.entries, c.frames, c.strings.to};
     for (size_t i = 0; i < 3; i++)
@@ -523,7 +524,7 @@ static char *build(const na_symbol_cache_t *cache, const image_t *there, size_t 
 }
 
 /* The directory with those above it, for the user alone. */
-static void make_directory(const char *path) {
+static void make_private_directory(const char *path) {
     char part[PATH_MAX];
     for (const char *end = strchr(path + 1, '/');; end = strchr(end + 1, '/')) {
         size_t length = end == NULL ? strlen(path) : (size_t)(end - path);
@@ -541,7 +542,7 @@ typedef struct old {
     uint64_t bytes;
 } old_t;
 
-static int by_time(const void *a, const void *b) {
+static int files_by_time(const void *a, const void *b) {
     const old_t *x = a, *y = b;
     if (x->time.tv_sec != y->time.tv_sec) return x->time.tv_sec < y->time.tv_sec ? -1 : 1;
     if (x->time.tv_nsec != y->time.tv_nsec) return x->time.tv_nsec < y->time.tv_nsec ? -1 : 1;
@@ -561,11 +562,11 @@ static void prune(const na_symbol_cache_t *cache) {
     for (const struct dirent *d; (d = readdir(directory)) != NULL;) {
         size_t id = strspn(d->d_name, "0123456789abcdef");
         struct stat st;
-        if (id < 4 || strncmp(d->d_name + id, ending, sizeof ending - 1) != 0 ||
+        if (id < 4 || strncmp(d->d_name + id, cache_ending, sizeof cache_ending - 1) != 0 ||
             fstatat(dirfd(directory), d->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(st.st_mode))
             continue;
-        bool whole = d->d_name[id + sizeof ending - 1] == 0;
+        bool whole = d->d_name[id + sizeof cache_ending - 1] == 0;
         if (!whole && now.tv_sec - st.st_mtim.tv_sec > DAY_S) {
             (void)unlinkat(dirfd(directory), d->d_name, 0);
             continue;
@@ -575,7 +576,7 @@ static void prune(const na_symbol_cache_t *cache) {
         if (files[count].name == NULL) break;
         sum += files[count++].bytes;
     }
-    if (count != 0) qsort(files, count, sizeof *files, by_time);
+    if (count != 0) qsort(files, count, sizeof *files, files_by_time);
     for (size_t i = 0; i < count; i++) {
         if (sum > cache->limit && unlinkat(dirfd(directory), files[i].name, 0) == 0)
             sum -= files[i].bytes;
@@ -587,7 +588,7 @@ static void prune(const na_symbol_cache_t *cache) {
 
 void na_symbol_cache_save(na_symbol_cache_t *cache) {
     if (cache->added_count == 0 || cache->unsure || cache->identity == NULL) return;
-    qsort(cache->added, cache->added_count, sizeof *cache->added, by_address);
+    qsort(cache->added, cache->added_count, sizeof *cache->added, entries_by_address);
     /* Another process may have written meanwhile, or another module of this one's. */
     image_t there;
     read_image(cache->path, &there);
@@ -601,7 +602,7 @@ void na_symbol_cache_save(na_symbol_cache_t *cache) {
     }
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", cache->path);
-    make_directory(cache->directory);
+    make_private_directory(cache->directory);
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd >= 0) {
         while (at < size) {

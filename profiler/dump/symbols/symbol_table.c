@@ -118,8 +118,8 @@ static GElf_Addr section_end(Elf *elf, GElf_Word index, GElf_Addr value, GElf_Ad
 }
 
 /* Splits what the module has into sized symbols, sorted, and labels. */
-static size_t read_symbols(na_symbol_table_t *table, Dwfl_Module *module, found_t *found,
-                           int count) {
+static size_t read_module_symbols(na_symbol_table_t *table, Dwfl_Module *module, found_t *found,
+                                  int count) {
     size_t used = 0;
     for (int i = 1; i < count; i++) {
         GElf_Sym sym;
@@ -158,7 +158,7 @@ static bool read_symtab(na_symbol_table_t *table, Dwfl_Module *module) {
     bool good =
         found != NULL && table->names != NULL && table->labels != NULL && table->reaches != NULL;
     if (good) {
-        size_t used = read_symbols(table, module, found, count);
+        size_t used = read_module_symbols(table, module, found, count);
         GElf_Addr furthest = 0;
         for (size_t i = 0; i < used; i++) {
             if (found[i].end <= furthest) continue;

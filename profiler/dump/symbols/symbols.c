@@ -164,7 +164,7 @@ void na_symbols_python(na_symbols_t *symbols, na_reader_t *reader) {
 }
 
 /* Takes a string over. NULL in or out of memory: "?". */
-static const char *own(na_symbols_t *symbols, char *string) {
+static const char *own_text(na_symbols_t *symbols, char *string) {
     if (string == NULL) return "?";
     if (!NA_ARRAY_RESERVE(symbols->strings, symbols->string_room, symbols->string_count + 1u)) {
         free(string);
@@ -188,7 +188,7 @@ static bool is_runtime_module(const na_nprof_module_t *module) {
     return false;
 }
 
-static const char *open_module(const na_nprof_module_t *info, module_t *module) {
+static const char *open_symbol_module(const na_nprof_module_t *info, module_t *module) {
     if ((info->flags & NA_NPROF_MODULE_VDSO) != 0) return "belongs to the kernel";
     if ((info->flags & NA_NPROF_MODULE_CUT) != 0) return "its path was too long for the profile";
     int fd = open(info->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -242,7 +242,7 @@ static module_t *get_module(na_symbols_t *symbols, uint32_t id) {
 static bool open_files(const na_nprof_module_t *info, module_t *module) {
     if (!module->opened) {
         module->opened = true;
-        module->why = open_module(info, module);
+        module->why = open_symbol_module(info, module);
         GElf_Addr bias;
         Elf *elf = module->dwfl_module == NULL || module->cache == NULL
                        ? NULL
@@ -298,12 +298,12 @@ static const char *die_name(na_symbols_t *symbols, Dwarf_Die *die) {
     for (size_t i = 0; i < 2; i++) {
         Dwarf_Attribute *attribute = dwarf_attr_integrate(die, names[i], &memory);
         const char *name = attribute == NULL ? NULL : dwarf_formstring(attribute);
-        if (name != NULL) return own(symbols, na_demangle(name, is_ada(die)));
+        if (name != NULL) return own_text(symbols, na_demangle(name, is_ada(die)));
     }
     const char *name = dwarf_diename(die);
     if (name == NULL) return NULL;
     /* Ada's plain names are what others call linkage names. */
-    return own(symbols, is_ada(die) ? na_demangle(name, true) : strdup(name));
+    return own_text(symbols, is_ada(die) ? na_demangle(name, true) : strdup(name));
 }
 
 /* Where a frame's function is defined; strings of libdw's live as long as the module. */
@@ -351,7 +351,7 @@ static const char *lambda_name(na_symbols_t *symbols, Dwarf_Die *cu, Dwarf_Die *
     if (home.file == NULL ||
         asprintf(&text, "lambda at %s:%u", na_base_name(home.file), home.line) < 0)
         return NULL;
-    return own(symbols, text);
+    return own_text(symbols, text);
 }
 
 static Dwarf_Die *find_unit(module_t *module, Dwarf_Addr address, Dwarf_Addr *bias) {
@@ -371,9 +371,9 @@ static const char *source_path(na_symbols_t *symbols, Dwarf_Die *cu, const char 
     Dwarf_Attribute memory;
     const char *directory =
         file[0] == '/' ? NULL : dwarf_formstring(dwarf_attr(cu, DW_AT_comp_dir, &memory));
-    if (directory == NULL || directory[0] != '/') return own(symbols, strdup(file));
+    if (directory == NULL || directory[0] != '/') return own_text(symbols, strdup(file));
     char *path = NULL;
-    return own(symbols, asprintf(&path, "%s/%s", directory, file) < 0 ? NULL : path);
+    return own_text(symbols, asprintf(&path, "%s/%s", directory, file) < 0 ? NULL : path);
 }
 
 /* Where an inlined function was called: file and line in the function around it. */
@@ -441,7 +441,7 @@ static const char *name_from_table(na_symbols_t *symbols, module_t *module, Dwar
     if (symbol == NULL) return NULL;
     if (symbol->readable == NULL)
         symbol->readable =
-            own(symbols, na_demangle(symbol->name, na_symbol_table_is_ada(module->table)));
+            own_text(symbols, na_demangle(symbol->name, na_symbol_table_is_ada(module->table)));
     return symbol->readable;
 }
 
@@ -573,7 +573,7 @@ static bool look_up(na_symbols_t *symbols, const na_nprof_stack_t *node, uint32_
         if (asprintf(&name, "%s%s0x%llx", info == NULL ? "" : na_base_name(info->path),
                      info == NULL ? "" : "+", (unsigned long long)start) < 0)
             name = NULL;
-        frames[0].function = own(symbols, name);
+        frames[0].function = own_text(symbols, name);
         count = 1;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -637,18 +637,19 @@ static char *field(char **line) {
     return begin;
 }
 
-static const char *keep(na_symbols_t *symbols, const char *text) {
-    return text[0] == 0 ? NULL : own(symbols, strdup(text));
+static const char *keep_text(na_symbols_t *symbols, const char *text) {
+    return text[0] == 0 ? NULL : own_text(symbols, strdup(text));
 }
 
-static void read_frame(na_symbols_t *symbols, char *line, na_symbol_frame_t *frame, home_t *home) {
+static void read_kept_frame(na_symbols_t *symbols, char *line, na_symbol_frame_t *frame,
+                            home_t *home) {
     const char *function = field(&line);
     memset(frame, 0, sizeof *frame);
     memset(home, 0, sizeof *home);
-    frame->function = own(symbols, strdup(function));
-    frame->file = keep(symbols, field(&line));
+    frame->function = own_text(symbols, strdup(function));
+    frame->file = keep_text(symbols, field(&line));
     frame->line = (uint32_t)strtoul(field(&line), NULL, 10);
-    home->file = keep(symbols, field(&line));
+    home->file = keep_text(symbols, field(&line));
     home->line = (uint32_t)strtoul(field(&line), NULL, 10);
     frame->offset = strtoull(field(&line), NULL, 16);
     unsigned long flags = strtoul(field(&line), NULL, 10);
@@ -658,8 +659,8 @@ static void read_frame(na_symbols_t *symbols, char *line, na_symbol_frame_t *fra
 }
 
 /* Makes the frames gathered the answer for one pc. */
-static bool add_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact,
-                     na_symbol_frame_t *frames, const home_t *homes, uint32_t count) {
+static bool add_frame_list(na_symbols_t *symbols, uint64_t pc, uint32_t hint, bool exact,
+                           na_symbol_frame_t *frames, const home_t *homes, uint32_t count) {
     if (count == 0) return true;
     na_nprof_stack_t node = {.flags = hint << 8, .pc = pc};
     uint32_t id = find_module(symbols, &node);
@@ -693,22 +694,22 @@ bool na_symbols_add(na_symbols_t *symbols, const char *text, size_t size) {
         char *rest = line;
         char *kind = field(&rest);
         if (strcmp(kind, "P") == 0) {
-            good = add_list(symbols, pc, hint, exact, frames, homes, count);
+            good = add_frame_list(symbols, pc, hint, exact, frames, homes, count);
             count = 0;
             pc = strtoull(field(&rest), NULL, 16);
             hint = (uint32_t)strtoul(field(&rest), NULL, 10) & 0xffffffu;
             exact = strtoul(field(&rest), NULL, 10) != 0;
         } else if (strcmp(kind, "F") == 0 && count < MAX_INLINED + 2) {
-            read_frame(symbols, rest, &frames[count], &homes[count]);
+            read_kept_frame(symbols, rest, &frames[count], &homes[count]);
             count++;
         }
         free(line);
     }
-    return good && add_list(symbols, pc, hint, exact, frames, homes, count);
+    return good && add_frame_list(symbols, pc, hint, exact, frames, homes, count);
 }
 
 /* The list of a node's pc, looked up if it is new; 0: out of memory. */
-static uint32_t list_of(na_symbols_t *symbols, const na_nprof_stack_t *node) {
+static uint32_t frame_list(na_symbols_t *symbols, const na_nprof_stack_t *node) {
     uint32_t hint = NA_NPROF_STACK_MODULE(node->flags);
     bool exact = (node->flags & NA_NPROF_STACK_EXACT) != 0;
     if ((node->flags & NA_READER_BELOW_PYTHON) != 0) hint |= BELOW_PYTHON;
@@ -734,7 +735,7 @@ uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_symbol_f
     if (id <= NA_NPROF_ROOT || id >= symbols->stacks.count || symbols->stacks.items[id].flags == 0)
         return 0;
     if (symbols->by_node[id] == 0)
-        symbols->by_node[id] = list_of(symbols, &symbols->stacks.items[id]);
+        symbols->by_node[id] = frame_list(symbols, &symbols->stacks.items[id]);
     if (symbols->by_node[id] == 0) return 0;
     const list_t *known = &symbols->lists[symbols->by_node[id]];
     *frames = known->frames;
@@ -743,7 +744,7 @@ uint32_t na_symbols_frames(na_symbols_t *symbols, uint32_t id, const na_symbol_f
 
 uint32_t na_symbols_at(na_symbols_t *symbols, uint64_t pc, const na_symbol_frame_t **frames) {
     const na_nprof_stack_t node = {.flags = NA_NPROF_STACK_VALID | NA_NPROF_STACK_EXACT, .pc = pc};
-    uint32_t list = list_of(symbols, &node);
+    uint32_t list = frame_list(symbols, &node);
     *frames = list == 0 ? NULL : symbols->lists[list].frames;
     return list == 0 ? 0 : symbols->lists[list].count;
 }

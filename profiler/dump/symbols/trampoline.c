@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The code at `vaddr` as the file has it; NULL: it has not that many bytes there. */
-static const void *code_at(Elf *elf, GElf_Addr vaddr, size_t size) {
+static const void *file_code(Elf *elf, GElf_Addr vaddr, size_t size) {
     size_t headers, all;
     const char *bytes = elf_rawfile(elf, &all);
     if (bytes == NULL || elf_getphdrnum(elf, &headers) != 0) return NULL;
@@ -37,7 +37,7 @@ bool na_trampoline_at(Dwfl_Module *module, GElf_Addr address) {
         size_t size = sizeof known[i].code;
         if (header.e_machine != known[i].machine) continue;
         for (GElf_Addr behind = 0; behind < 2; behind++) {
-            const void *code = code_at(elf, address + behind - bias, size);
+            const void *code = file_code(elf, address + behind - bias, size);
             if (code != NULL && memcmp(code, known[i].code, size) == 0) return true;
         }
     }

@@ -19,7 +19,7 @@ struct na_units {
     Dwarf_Addr bias;
 };
 
-static int by_low(const void *a, const void *b) {
+static int units_by_low(const void *a, const void *b) {
     const range_t *x = a, *y = b;
     return (x->low > y->low) - (x->low < y->low);
 }
@@ -39,7 +39,7 @@ na_units_t *na_units_open(Dwfl_Module *module) {
             units->ranges[units->count++] = (range_t){low, high, unit};
         }
     }
-    if (units->count != 0) qsort(units->ranges, units->count, sizeof *units->ranges, by_low);
+    if (units->count != 0) qsort(units->ranges, units->count, sizeof *units->ranges, units_by_low);
     return units;
 }
 

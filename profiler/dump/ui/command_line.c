@@ -222,7 +222,8 @@ static bool read_regex(regex_t *regex, const char *option, const char *text) {
     return false;
 }
 
-static bool read_number(const char *option, const char *text, uint64_t most, uint64_t *value) {
+static bool read_option_number(const char *option, const char *text, uint64_t most,
+                               uint64_t *value) {
     char *end;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
@@ -282,7 +283,7 @@ static bool take_option(na_command_line_t *line, const struct row *row, const ch
         o->sort = value;
         return true;
     case OPT_TOP:
-        if (!read_number(row->name, value, SIZE_MAX, &number)) return false;
+        if (!read_option_number(row->name, value, SIZE_MAX, &number)) return false;
         o->top = number == 0 ? SIZE_MAX : (size_t)number;
         o->top_given = true;
         return true;
@@ -345,7 +346,7 @@ static bool take_option(na_command_line_t *line, const struct row *row, const ch
         o->metric = value;
         return true;
     case OPT_DEPTH:
-        if (!read_number(row->name, value, 1024, &number)) return false;
+        if (!read_option_number(row->name, value, 1024, &number)) return false;
         o->depth = number == 0 ? 1024 : (uint32_t)number;
         return true;
     case OPT_MIN:
@@ -381,15 +382,15 @@ static bool take_option(na_command_line_t *line, const struct row *row, const ch
         o->increase = value;
         return true;
     case OPT_WIDTH:
-        if (!read_number(row->name, value, 1000, &number)) return false;
+        if (!read_option_number(row->name, value, 1000, &number)) return false;
         o->width = (uint32_t)number;
         return true;
     case OPT_HEIGHT:
-        if (!read_number(row->name, value, 1000, &number)) return false;
+        if (!read_option_number(row->name, value, 1000, &number)) return false;
         o->height = (uint32_t)number;
         return true;
     case OPT_CONTEXT:
-        if (!read_number(row->name, value, 1000000, &number)) return false;
+        if (!read_option_number(row->name, value, 1000000, &number)) return false;
         o->context = (uint32_t)number;
         return true;
     case OPT_SOURCE_PATH:
@@ -423,7 +424,7 @@ static bool take_option(na_command_line_t *line, const struct row *row, const ch
         o->retention = true;
         return true;
     case OPT_ITERATIONS:
-        return read_number(row->name, value, UINT64_MAX, &o->iterations);
+        return read_option_number(row->name, value, UINT64_MAX, &o->iterations);
     case OPT_INTERVAL: {
         char *end;
         o->interval_s = strtod(value, &end);

@@ -13,7 +13,7 @@
 #define WIDTH    40
 
 static _Thread_local bool mine; /* the thread that may write */
-static bool wanted, shown;
+static bool progress_wanted, progress_shown;
 static uint64_t next_ns; /* not before then */
 
 static uint64_t now_ns(void) {
@@ -25,12 +25,12 @@ static uint64_t now_ns(void) {
 void na_progress_begin(void) {
     const char *term = getenv("TERM");
     mine = true;
-    wanted = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
-    if (wanted) next_ns = now_ns() + AFTER_NS;
+    progress_wanted = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
+    if (progress_wanted) next_ns = now_ns() + AFTER_NS;
 }
 
 void na_progress(const char *what, uint64_t done, uint64_t all) {
-    if (!mine || !wanted || all == 0) return;
+    if (!mine || !progress_wanted || all == 0) return;
     uint64_t now = now_ns();
     if (now < next_ns) return;
     next_ns = now + EVERY_NS;
@@ -42,7 +42,7 @@ void na_progress(const char *what, uint64_t done, uint64_t all) {
     bar[WIDTH] = 0;
     fprintf(stderr, "\r%-20s [%s] %3d %%", what, bar, (int)((double)done / (double)all * 100));
     fflush(stderr);
-    shown = true;
+    progress_shown = true;
 }
 
 void na_progress_download(long done, long all) {
@@ -53,10 +53,10 @@ void na_progress_download(long done, long all) {
 
 void na_progress_end(void) {
     if (!mine) return;
-    if (shown) {
+    if (progress_shown) {
         fputs("\r\033[K", stderr);
         fflush(stderr);
-        shown = false;
+        progress_shown = false;
     }
-    if (wanted && isatty(STDOUT_FILENO)) wanted = false;
+    if (progress_wanted && isatty(STDOUT_FILENO)) progress_wanted = false;
 }

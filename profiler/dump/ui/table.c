@@ -251,8 +251,8 @@ static size_t text_width(const char *text) {
 }
 
 /* Width of each column of the text, 0: not shown; returns the last one that is. */
-static size_t measure(const na_table_t *table, const na_table_print_t *print, size_t shown,
-                      size_t *width) {
+static size_t measure_columns(const na_table_t *table, const na_table_print_t *print, size_t shown,
+                              size_t *width) {
     size_t last = 0;
     for (size_t i = 0; i < table->column_count; i++) {
         const na_column_t *column = &table->columns[i];
@@ -288,7 +288,8 @@ static void put_blanks(size_t count) {
 }
 
 /* One line; `row` NULL: the heading. */
-static void put_line(const na_table_t *table, const size_t *width, size_t last, const row_t *row) {
+static void put_table_line(const na_table_t *table, const size_t *width, size_t last,
+                           const row_t *row) {
     bool first = true;
     for (size_t i = 0; i < table->column_count; i++) {
         const na_column_t *column = &table->columns[i];
@@ -314,7 +315,7 @@ static void put_line(const na_table_t *table, const size_t *width, size_t last, 
 }
 
 /* The columns that are lines of their own: "  title  text". */
-static void put_lines(const na_table_t *table, size_t from, const row_t *row) {
+static void put_line_columns(const na_table_t *table, size_t from, const row_t *row) {
     size_t widest = 0;
     for (size_t i = from; i < table->column_count; i++)
         if (table->columns[i].title != NULL && strlen(table->columns[i].title) > widest)
@@ -328,10 +329,10 @@ static void put_lines(const na_table_t *table, size_t from, const row_t *row) {
     }
 }
 
-static void put_text(const na_table_t *table, const na_table_print_t *print, size_t shown,
-                     size_t all) {
+static void put_table_text(const na_table_t *table, const na_table_print_t *print, size_t shown,
+                           size_t all) {
     size_t width[table->column_count];
-    size_t last = measure(table, print, shown, width);
+    size_t last = measure_columns(table, print, shown, width);
     if (print->title != NULL) {
         char a[NA_TEXT], b[NA_TEXT], counts[2 * NA_TEXT + 8];
         snprintf(counts, sizeof counts, "%s of %s", na_text_count(a, (double)shown),
@@ -346,15 +347,15 @@ static void put_text(const na_table_t *table, const na_table_print_t *print, siz
         printf("%s\n", print->empty);
         return;
     }
-    if (print->text == NULL) put_line(table, width, last, NULL);
+    if (print->text == NULL) put_table_line(table, width, last, NULL);
     for (size_t r = 0; r < shown; r++) {
         const row_t *row = &table->rows[r];
         if (print->text != NULL) {
             print->text(print->arg, row->tag, r + 1);
             continue;
         }
-        put_line(table, width, last, row);
-        if (print->lines_from != 0) put_lines(table, print->lines_from, row);
+        put_table_line(table, width, last, row);
+        if (print->lines_from != 0) put_line_columns(table, print->lines_from, row);
         if (print->below != NULL) print->below(print->arg, row->tag);
     }
 }
@@ -399,8 +400,8 @@ void na_json_document(na_json_t *json, const char *view) {
     na_json_u64(json, "schema_version", 1);
 }
 
-static void put_json(const na_table_t *table, const na_table_print_t *print, size_t shown,
-                     size_t all) {
+static void put_table_json(const na_table_t *table, const na_table_print_t *print, size_t shown,
+                           size_t all) {
     na_json_t json = na_json_open(stdout);
     na_json_document(&json, print->view);
     na_json_u64(&json, "row_count", all);
@@ -446,7 +447,7 @@ static void put_row_csv(const na_table_t *table, const row_t *row) {
     putchar('\n');
 }
 
-static void put_csv(const na_table_t *table, size_t shown) {
+static void put_table_csv(const na_table_t *table, size_t shown) {
     put_row_csv(table, NULL);
     for (size_t r = 0; r < shown; r++) {
         na_progress("writing", r, shown);
@@ -460,8 +461,8 @@ static size_t most_rows(const na_options_t *options, const na_table_print_t *pri
 }
 
 /* The rows to show, in their order, come first; *shown: how many. */
-static na_status_t choose(na_table_t *table, const na_options_t *options,
-                          const na_table_print_t *print, size_t *shown) {
+static na_status_t choose_rows(na_table_t *table, const na_options_t *options,
+                               const na_table_print_t *print, size_t *shown) {
     if (table->failed) return NA_STATUS_MEMORY;
     filter_rows(table, options);
     if (!sort_rows(table, options, print)) return NA_STATUS_NOTHING;
@@ -473,18 +474,18 @@ static na_status_t choose(na_table_t *table, const na_options_t *options,
 na_status_t na_table_write(na_table_t *table, const na_options_t *options,
                            const na_table_print_t *print) {
     size_t shown;
-    na_status_t status = choose(table, options, print, &shown);
+    na_status_t status = choose_rows(table, options, print, &shown);
     if (status != NA_STATUS_WHOLE) return status;
     size_t all = table->row_count + table->passed;
     switch (options->format) {
     case NA_FORMAT_JSON:
-        put_json(table, print, shown, all);
+        put_table_json(table, print, shown, all);
         break;
     case NA_FORMAT_CSV:
-        put_csv(table, shown);
+        put_table_csv(table, shown);
         break;
     case NA_FORMAT_TEXT:
-        put_text(table, print, shown, all);
+        put_table_text(table, print, shown, all);
         break;
     }
     return NA_STATUS_WHOLE;
@@ -493,14 +494,14 @@ na_status_t na_table_write(na_table_t *table, const na_options_t *options,
 na_status_t na_table_json_rows(na_json_t *json, const char *name, na_table_t *table,
                                const na_options_t *options, const na_table_print_t *print) {
     size_t shown;
-    na_status_t status = choose(table, options, print, &shown);
+    na_status_t status = choose_rows(table, options, print, &shown);
     if (status == NA_STATUS_WHOLE) put_rows_json(json, name, table, print, shown);
     return status;
 }
 
 /* ---- tables that are not kept ---- */
 
-static void forget_row(na_table_t *table, const row_t *row) {
+static void free_row(na_table_t *table, const row_t *row) {
     for (size_t i = 0; i < table->column_count; i++)
         free(table->cells[row->cells + i].text);
 }
@@ -516,7 +517,7 @@ static bool keep_first(na_table_t *table, const na_options_t *options,
     for (size_t r = 0; r < table->row_count; r++) {
         row_t *row = &table->rows[r];
         if (r >= most) {
-            forget_row(table, row);
+            free_row(table, row);
             continue;
         }
         memcpy(cells + r * columns, table->cells + row->cells, columns * sizeof *cells);
@@ -561,7 +562,7 @@ static void put_passing(na_table_t *table, const na_options_t *options,
     case NA_FORMAT_TEXT:
         for (size_t i = 0; i < table->column_count; i++)
             if ((width[i] = usual_width(&table->columns[i])) != 0) last = i;
-        put_line(table, width, last, row);
+        put_table_line(table, width, last, row);
         break;
     }
 }
@@ -582,7 +583,7 @@ bool na_table_pass(na_table_t *table, const na_options_t *options, const na_tabl
     begin_passing(table, options, print);
     const row_t *row = &table->rows[table->row_count - 1];
     put_passing(table, options, print, row);
-    forget_row(table, row);
+    free_row(table, row);
     table->row_count = table->cell_count = 0;
     return ++table->passed < most;
 }

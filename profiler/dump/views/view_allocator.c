@@ -101,7 +101,7 @@ static void fill_class_row(na_table_t *table, const na_view_input_t *in, size_t 
                         s->resident > s->usable ? (double)(s->resident - s->usable) : 0);
 }
 
-static void put_filled(na_json_t *json, void *arg, uint64_t tag) {
+static void put_filled_json(na_json_t *json, void *arg, uint64_t tag) {
     const rows_t *rows = arg;
     na_json_array(json, "spans_by_eighths");
     for (int i = 0; i < 9; i++)
@@ -126,7 +126,7 @@ static const na_column_t allocator_columns[] = {
 };
 static const na_columns_t allocator_table = NA_COLUMNS(allocator_columns);
 
-static na_status_t put_classes(na_view_input_t *in, rows_t *rows) {
+static na_status_t put_class_rows(na_view_input_t *in, rows_t *rows) {
     na_table_t *table = na_table_open(&allocator_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     if (rows->count != 0) qsort(rows->items, rows->count, sizeof *rows->items, by_node_and_class);
@@ -138,7 +138,7 @@ static na_status_t put_classes(na_view_input_t *in, rows_t *rows) {
                  "resident, and in no live block",
         .empty = EMPTY,
         .all = true,
-        .members = put_filled,
+        .members = put_filled_json,
         .arg = rows,
     };
     na_status_t status = na_table_write(table, in->options, &print);
@@ -168,7 +168,7 @@ typedef struct filling {
     double all, age_ms;
 } filling_t;
 
-static void fill_site(void *arg, const na_nprof_span_site_t *s) {
+static void add_span_site(void *arg, const na_nprof_span_site_t *s) {
     const filling_t *f = arg;
     na_table_t *table = f->table;
     na_table_row(table, s->site);
@@ -201,11 +201,12 @@ static const na_column_t retention_columns[] = {
 };
 static const na_columns_t retention_table = NA_COLUMNS(retention_columns);
 
-static na_status_t put_sites(na_view_input_t *in, const rows_t *rows, const na_options_t *options) {
+static na_status_t put_retaining_sites(na_view_input_t *in, const rows_t *rows,
+                                       const na_options_t *options) {
     filling_t f = {na_table_open(&retention_table), in, (double)rows->all.resident,
                    na_age_ns(na_reader_header(in->reader)) / 1e6};
     if (f.table == NULL) return NA_STATUS_MEMORY;
-    na_reader_span_sites(in->reader, fill_site, &f);
+    na_reader_span_sites(in->reader, add_span_site, &f);
     const na_table_print_t print = {
         .view = "allocator",
         .title = "Sites by what their live blocks keep (%s); kept: resident, unused, in spans that "
@@ -254,14 +255,14 @@ static na_status_t show_allocator(na_view_input_t *in) {
     bool text = in->options->format == NA_FORMAT_TEXT;
     if (!rows.failed) {
         if (text) put_sums(in, &rows);
-        status =
-            in->options->retention ? put_sites(in, &rows, in->options) : put_classes(in, &rows);
+        status = in->options->retention ? put_retaining_sites(in, &rows, in->options)
+                                        : put_class_rows(in, &rows);
         if (text && status == NA_STATUS_WHOLE && !in->options->retention && rows.count != 0 &&
             in->options->sort == NULL && !in->options->filtered) {
             na_options_t options = *in->options;
             if (!options.top_given) options.top = 10;
             putchar('\n');
-            status = put_sites(in, &rows, &options);
+            status = put_retaining_sites(in, &rows, &options);
         }
     }
     free(rows.items);

@@ -125,7 +125,7 @@ static bool find_events(moments_t *m) {
 
 /* ---- what lives then ---- */
 
-static void hold(void *arg, const na_live_t *block) {
+static void count_live_block(void *arg, const na_live_t *block) {
     moments_t *m = arg;
     uint32_t site = block->stack == NA_NPROF_NO_STACK ? NA_NPROF_ROOT : block->stack;
     if (site >= m->sites) site = 0;
@@ -144,7 +144,7 @@ static void hold(void *arg, const na_live_t *block) {
 }
 
 /* The table is indexed by sites: their largest number tells its room. */
-static bool make_room(moments_t *m) {
+static bool make_site_room(moments_t *m) {
     m->sites = NA_NPROF_ROOT + 1;
     for (size_t i = 0; i < m->in->sites.count; i++)
         if (m->in->sites.items[i].site >= m->sites) m->sites = m->in->sites.items[i].site + 1;
@@ -154,13 +154,13 @@ static bool make_room(moments_t *m) {
     return m->held != NULL;
 }
 
-static bool play(moments_t *m, bool since, uint64_t *ticks) {
+static bool play_to(moments_t *m, bool since, uint64_t *ticks) {
     na_replay_t *replay = na_replay_open(m->in->reader);
     if (replay == NULL) return false;
     if (since) {
         na_replay_to(replay, m->since.events);
         m->earlier = true;
-        na_replay_each(replay, hold, m);
+        na_replay_each(replay, count_live_block, m);
         na_replay_mark(replay);
     }
     na_event_t event;
@@ -169,7 +169,7 @@ static bool play(moments_t *m, bool since, uint64_t *ticks) {
         *ticks = event.ticks;
     m->earlier = false;
     m->marks = since;
-    na_replay_each(replay, hold, m);
+    na_replay_each(replay, count_live_block, m);
     bool good = !na_replay_failed(replay);
     na_replay_close(replay);
     return good;
@@ -273,9 +273,9 @@ static na_status_t show_at(na_view_input_t *in) {
                        "record it with NUMALLOC_PROFILE=trace",
                        in->path, na_mode_name(h->mode));
     uint64_t ticks = 0;
-    bool good = make_room(&m);
+    bool good = make_site_room(&m);
     if (trace)
-        good = good && find_events(&m) && play(&m, since, &ticks);
+        good = good && find_events(&m) && play_to(&m, since, &ticks);
     else if (good)
         take_sums(&m);
     status = NA_STATUS_MEMORY;

@@ -113,7 +113,8 @@ static na_status_t show_markers(na_view_input_t *in) {
 
 /* ---- the name of a site ---- */
 
-static void put_site(na_table_t *table, size_t column, const na_view_input_t *in, uint32_t site) {
+static void put_pool_site(na_table_t *table, size_t column, const na_view_input_t *in,
+                          uint32_t site) {
     char label[NA_LABEL];
     const na_symbol_frame_t *leaf, *frame = na_view_site(in, site, &leaf);
     if (frame == NULL) {
@@ -150,8 +151,8 @@ typedef struct pools {
     bool memory;
 } pools_t;
 
-static void put_counts(na_table_t *t, uint64_t allocs, uint64_t alloc_bytes, uint64_t frees,
-                       uint64_t free_bytes) {
+static void put_pool_counts(na_table_t *t, uint64_t allocs, uint64_t alloc_bytes, uint64_t frees,
+                            uint64_t free_bytes) {
     na_table_number(t, LIVE, (double)(int64_t)(alloc_bytes - free_bytes));
     na_table_number(t, TOTAL, (double)alloc_bytes);
     na_table_number(t, COUNT, (double)allocs);
@@ -159,14 +160,14 @@ static void put_counts(na_table_t *t, uint64_t allocs, uint64_t alloc_bytes, uin
 }
 
 /* A row for the pool as a whole: it has no site. */
-static void add_pool(void *arg, uint32_t id, const void *entry) {
+static void add_pool_row(void *arg, uint32_t id, const void *entry) {
     pools_t *pools = arg;
     const na_nprof_pool_t *p = entry;
     if (id == 0 || id >= pools->room) return;
     pools->items[id] = *p;
     na_table_row(pools->table, id);
     na_table_text(pools->table, POOL, p->name);
-    put_counts(pools->table, p->alloc_count, p->alloc_bytes, p->free_count, p->free_bytes);
+    put_pool_counts(pools->table, p->alloc_count, p->alloc_bytes, p->free_count, p->free_bytes);
     na_table_number(pools->table, PEAK, (double)p->peak_bytes);
     na_table_number(pools->table, PEAK_AT, (double)p->peak_ms);
     na_table_number(pools->table, BEFORE, (double)p->before_frees);
@@ -181,8 +182,8 @@ static void add_pool_cell(void *arg, uint32_t id, const void *entry) {
     na_table_t *t = pools->table;
     na_table_row(t, id);
     na_table_text(t, POOL, p->name);
-    put_site(t, SITE, pools->in, c->site);
-    put_counts(t, c->alloc_count, c->alloc_bytes, c->free_count, c->free_bytes);
+    put_pool_site(t, SITE, pools->in, c->site);
+    put_pool_counts(t, c->alloc_count, c->alloc_bytes, c->free_count, c->free_bytes);
     na_table_number(t, PEAK,
                     c->peak_epoch == p->peak_epoch
                         ? (double)c->peak_bytes
@@ -218,7 +219,7 @@ static na_status_t show_pools(na_view_input_t *in) {
     pools.table = na_table_open(&pools_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (pools.items != NULL && pools.table != NULL) {
-        na_reader_control(in->reader, NA_NPROF_POOLS, add_pool, &pools);
+        na_reader_control(in->reader, NA_NPROF_POOLS, add_pool_row, &pools);
         na_reader_control(in->reader, NA_NPROF_POOL_CELLS, add_pool_cell, &pools);
         const na_table_print_t print = {
             .view = "pools",
@@ -291,7 +292,7 @@ static void add_inherited(void *arg, uint32_t id, const void *entry) {
     na_table_row(t, id);
     na_table_number(t, PID, o->entry.pid);
     if (o->open)
-        put_site(t, NAME, &o->file, na_reader_stack_id(o->file.reader, e->site));
+        put_pool_site(t, NAME, &o->file, na_reader_stack_id(o->file.reader, e->site));
     else
         na_table_format(t, NAME, "site %u of %s", e->site, o->entry.file);
     na_table_number(t, BYTES, (double)e->live_bytes);

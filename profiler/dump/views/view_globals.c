@@ -17,7 +17,7 @@ static const na_column_t global_modules_columns[] = {
 };
 static const na_columns_t global_modules_table = NA_COLUMNS(global_modules_columns);
 
-static na_status_t put_modules(const na_view_input_t *in, const na_globals_t *globals) {
+static na_status_t put_global_modules(const na_view_input_t *in, const na_globals_t *globals) {
     enum { ALL, DATA, ZEROED, TLS, MODULE };
     na_table_t *table = na_table_open(&global_modules_table);
     if (table == NULL) return NA_STATUS_MEMORY;
@@ -89,7 +89,8 @@ static na_status_t show_globals(na_view_input_t *in) {
     na_globals_t globals;
     na_status_t status = NA_STATUS_MEMORY;
     if (na_globals_read(in->reader, SIZE_MAX, &globals))
-        status = in->options->modules ? put_modules(in, &globals) : put_variables(in, &globals);
+        status =
+            in->options->modules ? put_global_modules(in, &globals) : put_variables(in, &globals);
     if (status == NA_STATUS_WHOLE && in->options->format == NA_FORMAT_TEXT) {
         double all = 0;
         char a[NA_TEXT], b[NA_TEXT], c[NA_TEXT];

@@ -53,7 +53,7 @@ static void take_row(void *arg, uint32_t id, const void *entry) {
     memcpy(&s->rows[s->count++], entry, sizeof *s->rows);
 }
 
-static int by_site(const void *a, const void *b) {
+static int leaks_by_site(const void *a, const void *b) {
     const na_nprof_leak_site_t *x = a, *y = b;
     return x->site < y->site ? -1 : x->site > y->site;
 }
@@ -62,7 +62,7 @@ static void read_scan(const na_view_input_t *in, scanned_t *s) {
     na_reader_control(in->reader, NA_NPROF_LEAKS, take_totals, s);
     if (s->totals.state == 0) return;
     na_reader_control(in->reader, NA_NPROF_LEAK_SITES, take_row, s);
-    if (s->count != 0) qsort(s->rows, s->count, sizeof *s->rows, by_site);
+    if (s->count != 0) qsort(s->rows, s->count, sizeof *s->rows, leaks_by_site);
 }
 
 /* What became of a site's blocks, by kind. */
@@ -139,7 +139,7 @@ enum {
     MODULE
 };
 
-static void put_classes(na_table_t *table, const classes_t *c) {
+static void put_leak_classes(na_table_t *table, const classes_t *c) {
     static const char *const kinds[] = {"lost", "indirect", "reachable"};
     for (size_t kind = NA_NPROF_LEAK_KINDS; kind-- > 0;) {
         if (c->blocks[kind] > 0) na_table_text(table, KIND, kinds[kind]);
@@ -153,7 +153,7 @@ static void put_others(na_table_t *table, const scanned_t *scanned) {
     classes_t c = classes_of(scanned, 0);
     if (c.blocks[0] + c.blocks[1] <= 0) return;
     na_table_row(table, 0);
-    put_classes(table, &c);
+    put_leak_classes(table, &c);
     na_table_text(table, LABEL, "(no stack)");
 }
 
@@ -189,7 +189,7 @@ static na_status_t show_leaks(na_view_input_t *in) {
             na_table_counters(table, in, &site->sum, true);
             if (any) {
                 classes_t c = classes_of(&scanned, site->site);
-                put_classes(table, &c);
+                put_leak_classes(table, &c);
             }
             if (frame != NULL) na_view_frame_label(frame, label);
             if (leaf != NULL)

@@ -21,7 +21,7 @@ typedef struct libraries {
 } libraries_t;
 
 /* Modules are few. NULL: out of memory. */
-static library_t *find_library(libraries_t *all, const char *path) {
+static library_t *library_at(libraries_t *all, const char *path) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->items[i].path, path) == 0) return &all->items[i];
     if (!NA_ARRAY_RESERVE(all->items, all->room, all->count + 1u)) return NULL;
@@ -30,19 +30,19 @@ static library_t *find_library(libraries_t *all, const char *path) {
     return l;
 }
 
-static bool gather(const na_view_input_t *in, libraries_t *all) {
+static bool gather_libraries(const na_view_input_t *in, libraries_t *all) {
     na_stack_t stack = {0};
     bool good = true;
     for (size_t s = 0; s < in->sites.count && good; s++) {
         const na_site_t *site = &in->sites.items[s];
         const na_symbol_frame_t *leaf, *frame = na_view_site(in, site->site, &leaf);
-        library_t *own = find_library(all, frame == NULL ? "?" : frame->module);
+        library_t *own = library_at(all, frame == NULL ? "?" : frame->module);
         good = own != NULL && na_view_stack(in, site->site, &stack);
         if (!good) break;
         own->sites++;
         na_counters_add(&own->self, &site->sum);
         for (uint32_t i = 0; i < stack.count && good; i++) {
-            library_t *l = find_library(all, stack.items[i]->module);
+            library_t *l = library_at(all, stack.items[i]->module);
             good = l != NULL;
             if (!good || l->seen == s + 1) continue;
             l->seen = s + 1;
@@ -67,7 +67,7 @@ static na_status_t show_libraries(na_view_input_t *in) {
     libraries_t all = {0};
     na_table_t *table = na_table_open_counters(&libraries_table);
     na_status_t status = NA_STATUS_MEMORY;
-    if (table != NULL && gather(in, &all)) {
+    if (table != NULL && gather_libraries(in, &all)) {
         if (in->order == NA_ORDER_COUNT) na_table_kind(table, BELOW, NA_KIND_COUNT);
         for (size_t i = 0; i < all.count; i++) {
             const library_t *l = &all.items[i];

@@ -73,7 +73,7 @@ static void members(na_json_t *json, void *arg, uint64_t tag) {
 }
 
 /* First and last row and column that are not empty. False: all are. */
-static bool ends_of(const na_block_histogram_t *h, uint32_t size[2], uint32_t age[2]) {
+static bool used_cells(const na_block_histogram_t *h, uint32_t size[2], uint32_t age[2]) {
     bool any = false;
     for (uint32_t s = 0; s < NA_NPROF_SIZE_BUCKETS; s++) {
         for (uint32_t a = 0; a < NA_NPROF_AGE_BUCKETS; a++) {
@@ -90,11 +90,11 @@ static bool ends_of(const na_block_histogram_t *h, uint32_t size[2], uint32_t ag
 
 /* Text: a character for each bucket of size and lifetime, darker by the power of ten of its share
  * of all frees. */
-static void draw(const shown_t *s) {
+static void draw_lifetimes(const shown_t *s) {
     static const char shades[] = " .-+*#"; /* none, below 0.1 %, 1 %, 10 %, 50 %, more */
     uint32_t size[2] = {0, 0}, age[2] = {0, 0};
     char a[NA_TEXT], b[NA_TEXT];
-    if (!s->h->sized || s->frees <= 0 || !ends_of(s->h, size, age)) return;
+    if (!s->h->sized || s->frees <= 0 || !used_cells(s->h, size, age)) return;
     printf("\nFrees by size (down) and lifetime (across, from %s doubling to %s); share of all:\n"
            ". below 0.1 %%  - below 1 %%  + below 10 %%  * below 50 %%  # more\n",
            age_text(a, na_bucket_from(age[0]) * s->age_ns),
@@ -115,10 +115,6 @@ static void draw(const shown_t *s) {
     }
 }
 
-static bool wanted(void *arg, uint32_t site) {
-    return na_site_matches(arg, site);
-}
-
 static const na_column_t lifetimes_columns[] = {
     {NULL, "lifetime", NA_KIND_TEXT, NULL},
     {"from_ns", NULL, NA_KIND_NUMBER, NULL},
@@ -137,8 +133,8 @@ static na_status_t show_lifetimes(na_view_input_t *in) {
     na_table_t *table = na_table_open(&lifetimes_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
-        na_block_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in,
-                                h)) {
+        na_block_histogram_read(in->reader, &in->sites,
+                                in->options->filtered ? na_site_wanted : NULL, in, h)) {
         shown_t shown = {in, h, na_age_ns(header), 0};
         for (uint32_t i = 0; i < NA_NPROF_AGE_BUCKETS; i++)
             shown.frees += count_of(&shown, h->freed[i]);
@@ -158,7 +154,7 @@ static na_status_t show_lifetimes(na_view_input_t *in) {
             .arg = &shown,
         };
         status = na_table_write(table, &options, &print);
-        if (status == NA_STATUS_WHOLE && options.format == NA_FORMAT_TEXT) draw(&shown);
+        if (status == NA_STATUS_WHOLE && options.format == NA_FORMAT_TEXT) draw_lifetimes(&shown);
     }
     na_table_close(table);
     free(h);

@@ -25,11 +25,6 @@ typedef struct rules {
     accesses_t *heaps[2]; /* of rules, and their controls; by heap */
 } rules_t;
 
-static void take_policy(void *arg, uint32_t id, const void *entry) {
-    (void)id;
-    memcpy(arg, entry, sizeof(na_nprof_policy_t));
-}
-
 /* The source with most samples counts. */
 static uint32_t main_source(const na_access_t *access) {
     uint32_t best = 0;
@@ -43,7 +38,7 @@ static uint32_t main_source(const na_access_t *access) {
     return best;
 }
 
-static bool read_accesses(na_view_input_t *in, rules_t *rules) {
+static bool sum_rule_accesses(na_view_input_t *in, rules_t *rules) {
     na_access_t access;
     if (!na_access_load(in->reader, &access)) return false;
     uint32_t source = main_source(&access);
@@ -83,7 +78,7 @@ enum {
     TEXT
 };
 
-static const na_column_t columns[] = {
+static const na_column_t rule_columns[] = {
     {"line", "line", NA_KIND_NUMBER, NULL},
     {"blocks", "blocks", NA_KIND_COUNT, "count"},
     {"bytes", "bytes", NA_KIND_BYTES, "total"},
@@ -103,10 +98,10 @@ static const na_column_t columns[] = {
     {"state", "state", NA_KIND_TEXT, NULL},
     {"rule", "rule", NA_KIND_TEXT, NULL},
 };
-static const na_columns_t rules_table = NA_COLUMNS(columns);
+static const na_columns_t rules_table = NA_COLUMNS(rule_columns);
 
 /* The first that holds explains the others. */
-static const char *state_of(const na_nprof_rule_t *r) {
+static const char *rule_state(const na_nprof_rule_t *r) {
     if ((r->flags & NA_NPROF_RULE_NO_NODE) != 0) return "node not here";
     if ((r->flags & NA_NPROF_RULE_BOUND) != 0) return r->blocks != 0 ? "applied" : "never matched";
     if ((r->flags & NA_NPROF_RULE_BUILD) != 0) return "another build";
@@ -115,13 +110,14 @@ static const char *state_of(const na_nprof_rule_t *r) {
     return "no such call";
 }
 
-static void put_accesses(na_table_t *table, const accesses_t *a, size_t share, size_t samples) {
+static void put_rule_accesses(na_table_t *table, const accesses_t *a, size_t share,
+                              size_t samples) {
     if (a->samples == 0 || !(a->all > 0)) return;
     na_table_number(table, share, a->local / a->all);
     na_table_number(table, samples, (double)a->samples);
 }
 
-static void add_rule(void *arg, uint32_t id, const void *entry) {
+static void add_rule_row(void *arg, uint32_t id, const void *entry) {
     rules_t *rules = arg;
     const na_nprof_rule_t *r = entry;
     na_table_t *t = rules->table;
@@ -143,12 +139,12 @@ static void add_rule(void *arg, uint32_t id, const void *entry) {
             na_table_number(t, CONTROL_IN_SPANS, (double)r->control_in_spans);
         }
         if (r->heap < HEAPS) {
-            put_accesses(t, &rules->heaps[0][r->heap], LOCAL, SAMPLES);
-            put_accesses(t, &rules->heaps[1][r->heap], CONTROL_LOCAL, CONTROL_SAMPLES);
+            put_rule_accesses(t, &rules->heaps[0][r->heap], LOCAL, SAMPLES);
+            put_rule_accesses(t, &rules->heaps[1][r->heap], CONTROL_LOCAL, CONTROL_SAMPLES);
         }
     }
     if (r->node >= 0) na_table_number(t, NODE, r->node);
-    na_table_text(t, STATE, state_of(r));
+    na_table_text(t, STATE, rule_state(r));
     na_table_text(t, TEXT, r->text);
 }
 
@@ -199,9 +195,9 @@ static na_status_t show_rules(na_view_input_t *in) {
         rules.heaps[i] = calloc(HEAPS, sizeof *rules.heaps[i]);
     na_status_t status = NA_STATUS_MEMORY;
     if (rules.table != NULL && rules.heaps[0] != NULL && rules.heaps[1] != NULL &&
-        read_accesses(in, &rules)) {
-        na_reader_control(in->reader, NA_NPROF_POLICY, take_policy, &rules.policy);
-        na_reader_control(in->reader, NA_NPROF_POLICY_RULES, add_rule, &rules);
+        sum_rule_accesses(in, &rules)) {
+        na_reader_policy(in->reader, &rules.policy);
+        na_reader_control(in->reader, NA_NPROF_POLICY_RULES, add_rule_row, &rules);
         if (in->options->format == NA_FORMAT_TEXT) put_policy(&rules.policy);
         const na_table_print_t print = {
             .view = "rules",

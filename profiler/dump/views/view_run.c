@@ -10,7 +10,7 @@
 #include "profiler/dump/ui/text.h"
 #include "profiler/format/reader/access.h"
 
-static void put_modules(const na_view_input_t *in) {
+static void put_module_rows(const na_view_input_t *in) {
     na_module_table_t modules = na_reader_modules(in->reader);
     printf("\nModules\n  id  loaded    unloaded  build-id          path\n");
     for (uint32_t id = 1; id < modules.count; id++) {
@@ -29,7 +29,7 @@ static void put_modules(const na_view_input_t *in) {
     }
 }
 
-static void put_file(const na_view_input_t *in) {
+static void put_file_lines(const na_view_input_t *in) {
     static const char *const format = "%-14s %7" PRIu64 "  %10" PRIu64 "  %10s  %10s\n";
     char a[NA_TEXT], b[NA_TEXT];
     printf("\nFile           chunks     entries     in file      inflated\n");
@@ -45,7 +45,7 @@ static void put_file(const na_view_input_t *in) {
 }
 
 /* Every source of accesses that was considered: what it gave, or why it was not used. */
-static na_status_t put_sources(const na_view_input_t *in) {
+static na_status_t put_source_lines(const na_view_input_t *in) {
     na_access_t access;
     char a[NA_TEXT], b[NA_TEXT];
     if (!na_access_load(in->reader, &access)) return NA_STATUS_MEMORY;
@@ -124,7 +124,7 @@ static na_status_t put_sources_json(na_json_t *json, const na_view_input_t *in) 
     return NA_STATUS_WHOLE;
 }
 
-static na_status_t put_json(na_json_t *json, const na_view_input_t *in) {
+static na_status_t put_run_json(na_json_t *json, const na_view_input_t *in) {
     const na_nprof_header_t *h = na_reader_header(in->reader);
     na_json_document(json, "run");
     na_json_line(json);
@@ -149,7 +149,7 @@ static na_status_t put_json(na_json_t *json, const na_view_input_t *in) {
 
 static na_status_t show_run(na_view_input_t *in) {
     na_json_t json = na_json_open(stdout);
-    if (in->options->format == NA_FORMAT_JSON) return put_json(&json, in);
+    if (in->options->format == NA_FORMAT_JSON) return put_run_json(&json, in);
     const na_nprof_header_t *h = na_reader_header(in->reader);
     char a[NA_TEXT];
     printf("program        ");
@@ -203,9 +203,9 @@ static na_status_t show_run(na_view_input_t *in) {
         na_text_put(stdout, text + at);
         putchar('\n');
     }
-    put_modules(in);
-    na_status_t status = put_sources(in);
-    put_file(in);
+    put_module_rows(in);
+    na_status_t status = put_source_lines(in);
+    put_file_lines(in);
     return status;
 }
 

@@ -77,10 +77,6 @@ static void fill_all(na_table_t *table, const na_view_input_t *in, const na_bloc
     if (h->sized) na_table_number(table, LIVE, NAN); /* is in the rows above */
 }
 
-static bool wanted(void *arg, uint32_t site) {
-    return na_site_matches(arg, site);
-}
-
 static const na_column_t sizes_columns[] = {
     {NULL, "size asked for", NA_KIND_TEXT, NULL},
     {"from_bytes", NULL, NA_KIND_BYTES, NULL},
@@ -104,8 +100,8 @@ static na_status_t show_sizes(na_view_input_t *in) {
     na_table_t *table = na_table_open(&sizes_table);
     na_status_t status = NA_STATUS_MEMORY;
     if (h != NULL && table != NULL &&
-        na_block_histogram_read(in->reader, &in->sites, in->options->filtered ? wanted : NULL, in,
-                                h)) {
+        na_block_histogram_read(in->reader, &in->sites,
+                                in->options->filtered ? na_site_wanted : NULL, in, h)) {
         fill_all(table, in, h);
         na_options_t options = *in->options;
         options.filtered = false; /* it has chosen sites */

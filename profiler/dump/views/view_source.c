@@ -20,7 +20,7 @@ typedef struct file {
     bool readable;      /* here */
 } file_t;
 
-static int by_cost(const void *a, const void *b) {
+static int files_by_cost(const void *a, const void *b) {
     const file_t *x = a, *y = b;
     if (x->readable != y->readable) return x->readable ? -1 : 1;
     if (x->self != y->self) return x->self > y->self ? -1 : 1;
@@ -28,7 +28,8 @@ static int by_cost(const void *a, const void *b) {
     return strcmp(x->lines->file, y->lines->file);
 }
 
-static void put_figures(const na_view_input_t *in, const na_source_line_t *line, uint32_t number) {
+static void put_line_figures(const na_view_input_t *in, const na_source_line_t *line,
+                             uint32_t number) {
     char a[NA_TEXT] = "", b[NA_TEXT] = "";
     if (line != NULL) {
         double self = na_view_cost(in, &line->self);
@@ -51,7 +52,7 @@ static const na_source_line_t *line_shown(const na_view_input_t *in, const file_
     return at < file->count ? &file->lines[at] : NULL;
 }
 
-static void put_file(const na_view_input_t *in, const file_t *file, double least) {
+static void put_source_file(const na_view_input_t *in, const file_t *file, double least) {
     FILE *source = na_source_open(in->options, file->lines->file);
     putchar('\n');
     na_text_put(stdout, file->lines->file);
@@ -75,7 +76,7 @@ static void put_file(const na_view_input_t *in, const file_t *file, double least
         if (!near) continue;
         if (last != 0 && number != last + 1) printf("%10s\n", "...");
         last = number;
-        put_figures(in, hit ? line : NULL, number);
+        put_line_figures(in, hit ? line : NULL, number);
         text[strcspn(text, "\r\n")] = 0;
         for (const char *p = text; *p != 0; p += strcspn(p, "\t") + 1) {
             /* Tabs become blanks: na_text_put lets no control character through. */
@@ -89,7 +90,7 @@ static void put_file(const na_view_input_t *in, const file_t *file, double least
         putchar('\n');
     }
     for (const na_source_line_t *line; (line = line_shown(in, file, at, least)) != NULL;) {
-        put_figures(in, line, line->number);
+        put_line_figures(in, line, line->number);
         putchar('\n');
         at = (size_t)(line - file->lines) + 1;
     }
@@ -97,7 +98,7 @@ static void put_file(const na_view_input_t *in, const file_t *file, double least
     if (source != NULL) fclose(source);
 }
 
-static na_status_t put_text(const na_view_input_t *in, const na_source_lines_t *lines) {
+static na_status_t put_source(const na_view_input_t *in, const na_source_lines_t *lines) {
     file_t *files = calloc((size_t)lines->count + 1, sizeof *files);
     if (files == NULL) return NA_STATUS_MEMORY;
     size_t count = 0;
@@ -120,7 +121,7 @@ static na_status_t put_text(const na_view_input_t *in, const na_source_lines_t *
     }
     bool whole = in->options->filtered || in->options->top == SIZE_MAX;
     double least = whole ? 0 : most * LEAST_SHARE;
-    if (count != 0) qsort(files, count, sizeof *files, by_cost);
+    if (count != 0) qsort(files, count, sizeof *files, files_by_cost);
     size_t shown = 0, left_out = 0;
     printf("Source lines by %s: their own, and with all that they called\n",
            na_view_order_title(in->order));
@@ -130,7 +131,7 @@ static na_status_t put_text(const na_view_input_t *in, const na_source_lines_t *
             left_out++;
             continue;
         }
-        put_file(in, &files[i], least);
+        put_source_file(in, &files[i], least);
         shown++;
     }
     if (shown == 0)
@@ -157,7 +158,7 @@ static const na_column_t source_columns[] = {
 };
 static const na_columns_t source_table = NA_COLUMNS(source_columns);
 
-static na_status_t put_table(const na_view_input_t *in, const na_source_lines_t *lines) {
+static na_status_t put_source_table(const na_view_input_t *in, const na_source_lines_t *lines) {
     static const char *const keys[] = {"peak_bytes", "live_bytes", "total_bytes", "allocations"};
     enum { FILE_NAME = 8, LINE };
     na_table_t *table = na_table_open(&source_table);
@@ -187,8 +188,8 @@ static na_status_t show_source(na_view_input_t *in) {
     na_source_lines_t lines = {0};
     na_status_t status = NA_STATUS_MEMORY;
     if (na_source_lines_gather(in, in->options, &lines))
-        status =
-            in->options->format == NA_FORMAT_TEXT ? put_text(in, &lines) : put_table(in, &lines);
+        status = in->options->format == NA_FORMAT_TEXT ? put_source(in, &lines)
+                                                       : put_source_table(in, &lines);
     na_source_lines_free(&lines);
     return status;
 }

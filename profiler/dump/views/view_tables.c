@@ -146,7 +146,7 @@ na_status_t na_view_function_table(na_view_input_t *in, bool below) {
     return status;
 }
 
-static na_status_t show_functions(na_view_input_t *in) {
+static na_status_t show_function_table(na_view_input_t *in) {
     if (in->options->access) return na_view_access_functions(in);
     return na_view_function_table(in, false);
 }
@@ -162,7 +162,7 @@ static const na_column_t site_columns[] = {
 };
 const na_columns_t na_columns_sites = NA_COUNTERS_AND(site_columns);
 
-static void fill_site(na_table_t *table, const na_view_input_t *in, const na_site_t *site) {
+static void fill_site_row(na_table_t *table, const na_view_input_t *in, const na_site_t *site) {
     na_table_row(table, site->site);
     na_table_counters(table, in, &site->sum, true);
     na_table_site(table, in, NA_COUNTER_COUNT, site->site);
@@ -173,7 +173,7 @@ na_status_t na_view_site_table(na_view_input_t *in, bool stacks) {
     na_table_t *table = na_table_open_counters(&na_columns_sites);
     if (table == NULL) return NA_STATUS_MEMORY;
     for (size_t i = 0; i < in->sites.count; i++)
-        fill_site(table, in, &in->sites.items[i]);
+        fill_site_row(table, in, &in->sites.items[i]);
     na_order_t order;
     bool by_order = in->options->sort == NULL || na_view_order(in->options->sort, &order);
     char title[192];
@@ -206,7 +206,7 @@ const na_view_t na_view_row_functions = {
     .takes =
         NA_TAKES_TABLE | NA_TAKES_WRAPPERS | NA_TAKES_ADDRESSES | NA_TAKES_ACCESS | NA_TAKES_WHERE,
     .tables = {{&na_columns_functions, 0}, {&na_columns_access_functions, NA_TAKES_ACCESS}},
-    .show = show_functions,
+    .show = show_function_table,
 };
 
 const na_view_t na_view_row_sites = {

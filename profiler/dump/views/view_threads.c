@@ -139,7 +139,7 @@ static na_status_t put_calls(const na_view_input_t *in) {
     return status;
 }
 
-static na_status_t show_threads(na_view_input_t *in) {
+static na_status_t show_thread_rows(na_view_input_t *in) {
     if (in->options->access) return na_view_access_threads(in);
     enum {
         THREAD,
@@ -227,5 +227,5 @@ const na_view_t na_view_row_threads = {
     .flags = NA_VIEW_LIGHT,
     .takes = NA_TAKES_TABLE | NA_TAKES_ACCESS | NA_TAKES_WHERE,
     .tables = {{&threads_table, 0}, {&na_columns_access_threads, NA_TAKES_ACCESS}},
-    .show = show_threads,
+    .show = show_thread_rows,
 };

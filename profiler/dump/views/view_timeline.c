@@ -31,7 +31,8 @@ static const na_column_t timeline_columns[] = {
 static const na_columns_t timeline_table = NA_COLUMNS(timeline_columns);
 
 /* The kernel's number of a row's node. */
-static uint32_t node_of(const na_nprof_header_t *header, const na_series_table_t *t, uint32_t row) {
+static uint32_t row_node(const na_nprof_header_t *header, const na_series_table_t *t,
+                         uint32_t row) {
     uint32_t id = t->row[row].id;
     return id < NA_NPROF_MAX_NODES ? header->node_ids[id] : id;
 }
@@ -46,7 +47,7 @@ static na_status_t put_points(const na_view_input_t *in, const na_nprof_point_t 
     uint32_t rows = nodes.count != 0 ? nodes.rows : 0;
     if (rows > NA_NPROF_MAX_NODES) rows = NA_NPROF_MAX_NODES;
     for (uint32_t n = 0; n < rows; n++) {
-        snprintf(keys[n], sizeof keys[n], "physical_node%u", node_of(header, &nodes, n));
+        snprintf(keys[n], sizeof keys[n], "physical_node%u", row_node(header, &nodes, n));
         more[n] = (na_column_t){keys[n], NULL, NA_KIND_BYTES, NULL};
     }
     na_table_t *table =
@@ -113,7 +114,7 @@ static void put_jumps(const na_nprof_point_t *points, uint32_t count, uint32_t i
     }
 }
 
-static void put_nodes(const na_view_input_t *in) {
+static void put_timeline_nodes(const na_view_input_t *in) {
     na_series_table_t t = na_reader_series(in->reader, NA_NPROF_SERIES_RESIDENT);
     if (t.count == 0 || t.rows == 0) return;
     uint64_t peak = na_view_peak_ms(in);
@@ -127,7 +128,7 @@ static void put_nodes(const na_view_input_t *in) {
             snprintf(b, sizeof b, "-");
         else
             na_text_bytes(b, then);
-        printf("%10u %10s %11s %10s\n", node_of(na_reader_header(in->reader), &t, n),
+        printf("%10u %10s %11s %10s\n", row_node(na_reader_header(in->reader), &t, n),
                na_text_bytes(a, (double)t.row[n].most), b, na_text_bytes(c, (double)t.row[n].last));
     }
 }
@@ -144,7 +145,7 @@ static na_status_t show_timeline(na_view_input_t *in) {
     na_view_draw_timeline(in, o->width != 0 ? o->width : terminal_width(),
                           o->height != 0 ? o->height : 16);
     put_jumps(points, count, interval);
-    put_nodes(in);
+    put_timeline_nodes(in);
     char a[NA_TEXT];
     printf("Points are %s apart and hold the largest value of their interval (--csv has them).\n",
            na_text_ms(a, interval));

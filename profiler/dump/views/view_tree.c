@@ -21,11 +21,11 @@ typedef struct print {
     bool own; /* what a path's last function asked for itself means something */
 } print_t;
 
-static double cost(const print_t *p, uint32_t node) {
+static double node_cost(const print_t *p, uint32_t node) {
     return na_view_cost(p->in, &p->tree->nodes[node].below);
 }
 
-static const char *label(const print_t *p, uint32_t node, char out[NA_LABEL]) {
+static const char *node_label(const print_t *p, uint32_t node, char out[NA_LABEL]) {
     const na_symbol_frame_t *frame = p->tree->nodes[node].frame;
     if (frame == NULL) return "(no stack)";
     if (p->tree->nodes[node].group != 0) {
@@ -38,14 +38,14 @@ static const char *label(const print_t *p, uint32_t node, char out[NA_LABEL]) {
     return out;
 }
 
-static bool shown(const print_t *p, uint32_t node, size_t rank) {
-    return rank < p->in->options->top && cost(p, node) >= p->least && cost(p, node) > 0;
+static bool is_shown(const print_t *p, uint32_t node, size_t rank) {
+    return rank < p->in->options->top && node_cost(p, node) >= p->least && node_cost(p, node) > 0;
 }
 
 /* ---- text ---- */
 
-static void put_line(const print_t *p, double value, double self, uint32_t indent, const char *mark,
-                     const char *name) {
+static void put_tree_line(const print_t *p, double value, double self, uint32_t indent,
+                          const char *mark, const char *name) {
     char a[NA_TEXT], b[NA_TEXT];
     printf("%10s %5.1f %%  %10s  ", na_view_metric_text(p->in, a, value), 100 * value / p->all,
            self == 0 ? "" : na_view_metric_text(p->in, b, self));
@@ -63,23 +63,23 @@ static void put_children(const print_t *p, uint32_t node, uint32_t depth, uint32
     for (uint32_t child = p->tree->nodes[node].child; child != 0;
          child = p->tree->nodes[child].next) {
         const na_tree_node_t *n = &p->tree->nodes[child];
-        if (depth >= p->depth || !shown(p, child, rank++)) {
+        if (depth >= p->depth || !is_shown(p, child, rank++)) {
             others++;
-            rest += cost(p, child);
+            rest += node_cost(p, child);
             continue;
         }
         /* The only child with all that its parent has continues a chain. */
         bool chain = node != 0 && n->next == 0 && p->tree->nodes[node].child == child;
         uint32_t deeper = chain || node == 0 ? indent : indent + 2;
-        put_line(p, cost(p, child), p->own ? na_view_cost(p->in, &n->self) : 0, deeper,
-                 chain ? "| " : "", label(p, child, name));
+        put_tree_line(p, node_cost(p, child), p->own ? na_view_cost(p->in, &n->self) : 0, deeper,
+                      chain ? "| " : "", node_label(p, child, name));
         put_children(p, child, depth + 1, deeper);
     }
     if (others == 0 || rest <= 0) return;
     char text[64], count[NA_TEXT];
     snprintf(text, sizeof text, "(%s other%s)", na_text_count(count, others),
              others == 1 ? "" : "s");
-    put_line(p, rest, 0, node == 0 ? indent : indent + 2, "", text);
+    put_tree_line(p, rest, 0, node == 0 ? indent : indent + 2, "", text);
 }
 
 /* ---- JSON: nested; CSV: a row a node ---- */
@@ -111,7 +111,7 @@ static void json_node(na_json_t *json, const char *name, const print_t *p, uint3
     na_json_array(json, "children");
     size_t rank = 0, others = 0;
     for (uint32_t child = n->child; child != 0; child = p->tree->nodes[child].next) {
-        if (depth >= p->depth || depth >= DEEPEST_JSON || !shown(p, child, rank)) {
+        if (depth >= p->depth || depth >= DEEPEST_JSON || !is_shown(p, child, rank)) {
             others++;
             continue;
         }
@@ -128,7 +128,7 @@ static void csv_nodes(const print_t *p, na_table_t *table, uint32_t node, uint32
     size_t rank = 0;
     for (uint32_t child = p->tree->nodes[node].child; child != 0;
          child = p->tree->nodes[child].next) {
-        if (depth >= p->depth || !shown(p, child, rank++)) continue;
+        if (depth >= p->depth || !is_shown(p, child, rank++)) continue;
         const na_tree_node_t *n = &p->tree->nodes[child];
         na_table_row(table, child);
         const double values[] = {child,
@@ -161,7 +161,7 @@ static const na_column_t tree_columns[] = {
 };
 static const na_columns_t tree_table = NA_COLUMNS(tree_columns);
 
-static na_status_t put_csv(const print_t *p) {
+static na_status_t put_tree_csv(const print_t *p) {
     na_table_t *table = na_table_open(&tree_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     csv_nodes(p, table, 0, 0);
@@ -203,7 +203,7 @@ static na_status_t show_tree(na_view_input_t *in, na_tree_kind_t kind) {
         na_json_end(&json);
         break;
     case NA_FORMAT_CSV:
-        status = put_csv(&p);
+        status = put_tree_csv(&p);
         break;
     }
     na_tree_free(&tree);

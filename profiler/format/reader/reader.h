@@ -19,6 +19,7 @@
 
 #include "profiler/format/nprof.h"
 #include "profiler/format/nprof_control.h"
+#include "profiler/format/nprof_policy.h"
 #include "profiler/format/reader/budget.h"
 
 typedef struct na_reader na_reader_t;
@@ -113,6 +114,9 @@ const na_nprof_point_t *na_reader_timeline(na_reader_t *reader, uint32_t *count,
  * INHERITED; 0 of a SESSION. */
 typedef void (*na_control_fn_t)(void *arg, uint32_t id, const void *entry);
 void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit, void *arg);
+
+/* The policy that the process ran under; as it was where there is none. */
+void na_reader_policy(na_reader_t *reader, na_nprof_policy_t *policy);
 
 /* NUL-terminated strings one after the other; the last byte is NUL. NULL: none. */
 const char *na_reader_environment(na_reader_t *reader, size_t *size);

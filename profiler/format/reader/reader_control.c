@@ -122,3 +122,12 @@ void na_reader_control(na_reader_t *reader, uint16_t type, na_control_fn_t visit
     for (size_t i = 0; i < sizeof visitors / sizeof visitors[0]; i++)
         if (visitors[i].type == type) na_reader_each_entry(reader, type, visitors[i].visit, &to);
 }
+
+static void copy_policy(void *arg, uint32_t id, const void *entry) {
+    (void)id;
+    memcpy(arg, entry, sizeof(na_nprof_policy_t));
+}
+
+void na_reader_policy(na_reader_t *reader, na_nprof_policy_t *policy) {
+    na_reader_control(reader, NA_NPROF_POLICY, copy_policy, policy);
+}

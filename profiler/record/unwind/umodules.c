@@ -17,6 +17,7 @@
 
 #include "alloc/sys/base.h"
 #include "alloc/sys/elf_note.h"
+#include "profiler/containers/hash.h"
 #include "profiler/record/unwind/lasting.h"
 
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
@@ -51,19 +52,15 @@ static na_unwind_module_t at_start[START_MAX];
 static unsigned start_count;
 static bool is_static; /* the program has no dynamic linker */
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 29;
-}
-
 static uint64_t digest_of(const na_unwind_module_t *m) {
-    uint64_t h =
-        mix(mix(mix(mix(1, m->start), m->end), (uintptr_t)m->link_map), (uintptr_t)m->eh_hdr);
+    uint64_t h = na_hash_number(
+        na_hash_number(na_hash_number(na_hash_number(1, m->start), m->end), (uintptr_t)m->link_map),
+        (uintptr_t)m->eh_hdr);
     return h == 0 ? 1 : h;
 }
 
 static unsigned module_slot(uintptr_t start) {
-    return (unsigned)(mix(7, start) >> 40) % KNOWN_SLOTS;
+    return (unsigned)(na_hash_number(7, start) >> 40) % KNOWN_SLOTS;
 }
 
 /* A word of the GNU build id. */

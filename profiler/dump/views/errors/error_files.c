@@ -14,7 +14,7 @@
 
 #define MOST_BYTES ((off_t)64 << 20)
 
-static bool read_all(na_error_file_t *file, size_t *size) {
+static bool read_error_file(na_error_file_t *file, size_t *size) {
     int fd = open(file->path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     bool good = fd >= 0 && fstat(fd, &st) == 0;
@@ -35,8 +35,8 @@ static bool read_all(na_error_file_t *file, size_t *size) {
     return good;
 }
 
-static const void *part(const na_error_file_t *file, size_t size, na_gf_part_t which,
-                        size_t entry) {
+static const void *file_part(const na_error_file_t *file, size_t size, na_gf_part_t which,
+                             size_t entry) {
     const na_gf_section_t *s = &file->head->parts[which];
     if (s->entry != entry || s->offset > size || s->offset % 8 != 0 ||
         s->count > (size - s->offset) / entry)
@@ -44,7 +44,7 @@ static const void *part(const na_error_file_t *file, size_t size, na_gf_part_t w
     return file->data + s->offset;
 }
 
-static bool is_ended(const char *text, size_t size) {
+static bool is_terminated(const char *text, size_t size) {
     return memchr(text, 0, size) != NULL;
 }
 
@@ -54,7 +54,7 @@ static bool take_modules(na_error_file_t *file, const na_gf_module_t *modules) {
     if (file->modules == NULL) return false;
     for (uint32_t i = 0; i < count && modules[i].end != 0; i++) {
         const na_gf_module_t *from = &modules[i];
-        if (!is_ended(from->name, sizeof from->name) ||
+        if (!is_terminated(from->name, sizeof from->name) ||
             from->build_id_bytes > sizeof from->build_id)
             continue;
         na_nprof_module_t *to = &file->modules[++file->module_count];
@@ -75,7 +75,7 @@ static bool take_modules(na_error_file_t *file, const na_gf_module_t *modules) {
 bool na_error_file_open(na_error_file_t *file, const char *path, const na_options_t *options) {
     *file = (na_error_file_t){.path = path};
     size_t size;
-    if (!read_all(file, &size)) return false;
+    if (!read_error_file(file, &size)) return false;
     file->head = (const void *)file->data;
     if (memcmp(file->head->magic, NA_GF_MAGIC, sizeof file->head->magic) != 0) {
         na_fail("%s is no file of errors that numalloc wrote (NUMALLOC_GUARD=1)", path);
@@ -86,13 +86,13 @@ bool na_error_file_open(na_error_file_t *file, const char *path, const na_option
                 file->head->version, NA_GF_VERSION);
         return false;
     }
-    const na_gf_module_t *modules = part(file, size, NA_GF_MODULES, sizeof *modules);
-    file->nodes = part(file, size, NA_GF_NODES, sizeof *file->nodes);
-    file->sites = part(file, size, NA_GF_SITES, sizeof *file->sites);
-    file->records = part(file, size, NA_GF_RECORDS, sizeof *file->records);
-    file->errors = part(file, size, NA_GF_ERRORS, sizeof *file->errors);
+    const na_gf_module_t *modules = file_part(file, size, NA_GF_MODULES, sizeof *modules);
+    file->nodes = file_part(file, size, NA_GF_NODES, sizeof *file->nodes);
+    file->sites = file_part(file, size, NA_GF_SITES, sizeof *file->sites);
+    file->records = file_part(file, size, NA_GF_RECORDS, sizeof *file->records);
+    file->errors = file_part(file, size, NA_GF_ERRORS, sizeof *file->errors);
     if (modules == NULL || file->nodes == NULL || file->sites == NULL || file->records == NULL ||
-        file->errors == NULL || !is_ended(file->head->program, sizeof file->head->program) ||
+        file->errors == NULL || !is_terminated(file->head->program, sizeof file->head->program) ||
         file->head->page == 0) {
         na_fail("%s is damaged: its sections are not where its head says", path);
         return false;

@@ -21,7 +21,7 @@ static const char *const kind_keys[NA_GF_KINDS] = {
     [NA_GF_WILD] = "unknown-block",
     [NA_GF_WRITTEN_FREED] = "write-after-free-found-later",
 };
-static const char *const kind_words[NA_GF_KINDS] = {
+static const char *const error_kinds[NA_GF_KINDS] = {
     [NA_GF_USE_AFTER_FREE] = "use after free",
     [NA_GF_OVERFLOW] = "overflow",
     [NA_GF_UNDERFLOW] = "underflow",
@@ -39,7 +39,7 @@ const char *na_error_key(uint32_t kind) {
 }
 
 const char *na_error_words(uint32_t kind) {
-    return kind < NA_GF_KINDS && kind_words[kind] != NULL ? kind_words[kind] : "unknown error";
+    return kind < NA_GF_KINDS && error_kinds[kind] != NULL ? error_kinds[kind] : "unknown error";
 }
 
 const char *na_error_access(uint32_t access) {
@@ -52,7 +52,7 @@ bool na_error_is_late(uint32_t kind) {
 
 /* --- groups --- */
 
-static bool add_text(char **text, size_t *length, size_t *room, const char *more) {
+static bool append_words(char **text, size_t *length, size_t *room, const char *more) {
     size_t n = strlen(more);
     if (!NA_ARRAY_RESERVE(*text, *room, *length + n + 1)) return false;
     memcpy(*text + *length, more, n + 1);
@@ -69,13 +69,13 @@ static char *make_key(const na_error_file_t *file, const na_gf_error_t *e) {
     char *key = NULL, part[320];
     size_t length = 0, room = 0;
     snprintf(part, sizeof part, "%u %u", e->kind, e->access);
-    bool good = add_text(&key, &length, &room, part);
+    bool good = append_words(&key, &length, &room, part);
     for (unsigned which = 0; which < NA_GF_STACKS && good; which++) {
-        good = add_text(&key, &length, &room, "|");
+        good = append_words(&key, &length, &room, "|");
         for (uint32_t i = 0; i < na_error_frames(e, which) && good; i++) {
             na_error_file_place(file, e->pcs[which][i], part, sizeof part - 1);
             strcat(part, " ");
-            good = add_text(&key, &length, &room, part);
+            good = append_words(&key, &length, &room, part);
         }
     }
     if (good) return key;
@@ -129,14 +129,14 @@ bool na_errors_add(na_errors_t *all, size_t file, const na_gf_error_t *e) {
     return true;
 }
 
-static int most_first(const void *a, const void *b) {
+static int groups_most_first(const void *a, const void *b) {
     const na_error_group_t *x = a, *y = b;
     if (x->times != y->times) return x->times > y->times ? -1 : 1;
     return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
 }
 
 void na_errors_sort(na_errors_t *all) {
-    if (all->count != 0) qsort(all->groups, all->count, sizeof *all->groups, most_first);
+    if (all->count != 0) qsort(all->groups, all->count, sizeof *all->groups, groups_most_first);
 }
 
 /* --- files --- */

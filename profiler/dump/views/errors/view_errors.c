@@ -24,8 +24,8 @@ static void put_time(uint64_t ns) {
     printf("%s", text);
 }
 
-static void put_frames(const na_error_file_t *file, const uint64_t *pcs, uint32_t count,
-                       bool first_exact) {
+static void put_pc_frames(const na_error_file_t *file, const uint64_t *pcs, uint32_t count,
+                          bool first_exact) {
     unsigned shown = 0;
     for (uint32_t i = 0; i < count; i++) {
         const na_symbol_frame_t *frames;
@@ -48,18 +48,18 @@ static void put_frames(const na_error_file_t *file, const uint64_t *pcs, uint32_
     if (count == 0) puts("      (not known any more)");
 }
 
-static void put_stack(const na_error_file_t *file, const na_gf_error_t *e, unsigned which,
-                      const char *title) {
+static void put_recorded_stack(const na_error_file_t *file, const na_gf_error_t *e, unsigned which,
+                               const char *title) {
     printf("   %s\n", title);
-    put_frames(file, e->pcs[which], na_error_frames(e, which),
-               which == NA_GF_ACCESS && e->access != 0);
+    put_pc_frames(file, e->pcs[which], na_error_frames(e, which),
+                  which == NA_GF_ACCESS && e->access != 0);
 }
 
 static const char *const release_words[] = {"free", "delete", "delete[]", "realloc"};
 static const char *const entry_words[] = {"malloc", "calloc", "realloc", "aligned allocation",
                                           "new",    "new[]"};
 
-static void put_block(const na_gf_record_t *r, uint64_t address) {
+static void put_error_block(const na_gf_record_t *r, uint64_t address) {
     int64_t at = (int64_t)(address - r->address), size = r->size;
     printf("a block of %u byte%s", r->size, r->size == 1 ? "" : "s");
     if (at < 0)
@@ -70,7 +70,7 @@ static void put_block(const na_gf_record_t *r, uint64_t address) {
         printf(", %" PRId64 " into it", at);
 }
 
-static void put_group(const na_errors_t *all, const na_error_group_t *g, size_t rank) {
+static void put_error_group(const na_errors_t *all, const na_error_group_t *g, size_t rank) {
     const na_gf_error_t *e = g->error;
     const char *access = na_error_access(e->access);
     bool late = na_error_is_late(e->kind);
@@ -80,7 +80,7 @@ static void put_group(const na_errors_t *all, const na_error_group_t *g, size_t 
     putchar('\n');
     if (e->has_block) {
         printf("   of ");
-        put_block(&e->block, e->address);
+        put_error_block(&e->block, e->address);
         putchar('\n');
     }
     if (g->times > 1)
@@ -99,21 +99,21 @@ static void put_group(const na_errors_t *all, const na_error_group_t *g, size_t 
             "   one block in %.0f of its call site is guarded: it has happened some %.0f times\n",
             g->happened / (double)g->times, g->happened);
     if (all->options->address == NULL && (!late || na_error_frames(e, NA_GF_ACCESS) != 0))
-        put_stack(g->file, e, NA_GF_ACCESS,
-                  late             ? "found when it was freed, by"
-                  : access != NULL ? "accessed by"
-                                   : "called by");
+        put_recorded_stack(g->file, e, NA_GF_ACCESS,
+                           late             ? "found when it was freed, by"
+                           : access != NULL ? "accessed by"
+                                            : "called by");
     char title[64];
     if (e->has_block && e->block.state == NA_GF_FREED) {
         snprintf(title, sizeof title, "freed (%s), %.3f s before, by",
                  release_words[e->block.release & 3], (e->ms - e->block.free_ms) / 1e3);
-        put_stack(g->file, e, NA_GF_FREE, title);
+        put_recorded_stack(g->file, e, NA_GF_FREE, title);
     }
     if (e->has_block) {
         snprintf(title, sizeof title, "allocated (%s), %.3f s before, by",
                  entry_words[e->block.entry < 6 ? e->block.entry : 0],
                  (e->ms - e->block.alloc_ms) / 1e3);
-        put_stack(g->file, e, NA_GF_ALLOC, title);
+        put_recorded_stack(g->file, e, NA_GF_ALLOC, title);
     }
     size_t last = SIZE_MAX, shown = 0;
     for (size_t i = 0; i < g->times && shown < 5; i++) {
@@ -127,7 +127,7 @@ static void put_group(const na_errors_t *all, const na_error_group_t *g, size_t 
     puts("\n");
 }
 
-static void put_text(const na_errors_t *all) {
+static void put_errors(const na_errors_t *all) {
     size_t times = 0, top = all->options->top;
     for (size_t i = 0; i < all->count; i++)
         times += all->groups[i].times;
@@ -138,7 +138,7 @@ static void put_text(const na_errors_t *all) {
                all->count == 1 ? "" : "s", times, times == 1 ? "" : "s", all->file_count,
                all->file_count == 1 ? "" : "s");
     for (size_t i = 0; i < all->count && i < top; i++)
-        put_group(all, &all->groups[i], i + 1);
+        put_error_group(all, &all->groups[i], i + 1);
     if (all->count > top) printf("%zu more: --top=0\n", all->count - top);
     if (all->lost != 0) printf("%zu more were found than a file has room for.\n", all->lost);
 }
@@ -210,7 +210,7 @@ static void json_group(na_json_t *json, const na_errors_t *all, const na_error_g
     na_json_end(json);
 }
 
-static void put_json(const na_errors_t *all) {
+static void put_errors_json(const na_errors_t *all) {
     na_json_t json = na_json_open(stdout);
     na_json_document(&json, "errors");
     na_json_array(&json, "errors");
@@ -286,9 +286,9 @@ static na_status_t show_errors(const char *const *paths, size_t count,
         status = na_fail("%s is not in the area of guarded blocks of %s", options->address,
                          all.file_count == 1 ? paths[0] : "any of the files");
     else if (good && all.file_count != 0 && options->format == NA_FORMAT_JSON)
-        put_json(&all);
+        put_errors_json(&all);
     else if (good && all.file_count != 0)
-        put_text(&all);
+        put_errors(&all);
     na_errors_free(&all);
     free(faults);
     return good ? status : NA_STATUS_MEMORY;

@@ -189,8 +189,8 @@ static bool name_site(const na_view_input_t *in, uint32_t site, char *out, size_
 #define MOST_LOOKS 4096u
 
 /* The function that has most of it, and of its sites the first; `share`: the function's. */
-static bool find_place(const na_view_input_t *in, const na_found_t *f, na_finding_t *finding,
-                       char *place, size_t size) {
+static bool find_main_place(const na_view_input_t *in, const na_found_t *f, na_finding_t *finding,
+                            char *place, size_t size) {
     double all = na_finding_part(f->kind, &in->sites.total), most = 0;
     const na_function_row_t *by = NULL;
     for (size_t i = 0; i < in->functions.count; i++) {
@@ -294,7 +294,7 @@ static void tell_line(texts_t *t, const na_found_t *f, const char *change) {
     finding->line = t->line;
 }
 
-static void tell(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
+static void tell_finding(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
     na_finding_t *finding = &t->finding;
     const na_nprof_header_t *h = na_reader_header(in->reader);
     /* Nothing can be preloaded before what the program itself defines. */
@@ -315,7 +315,7 @@ static void tell(const na_view_input_t *in, const na_found_t *f, texts_t *t) {
     bool placed = f->kind == NA_FINDING_FRAGMENTATION
                       ? find_keepers(in, finding, t->place, sizeof t->place)
                       : na_finding_has_place(f->kind) &&
-                            find_place(in, f, finding, t->place, sizeof t->place);
+                            find_main_place(in, f, finding, t->place, sizeof t->place);
     if (placed) finding->place = t->place;
     tell_saving(t, f);
     tell_line(t, f, without != NULL ? without : words[f->kind].change);
@@ -343,7 +343,7 @@ size_t na_warnings_each(const na_view_input_t *in,
     if (texts == NULL) return 0;
     for (size_t i = 0; i < count; i++) {
         order[i] = &texts[i];
-        tell(in, &found[i], &texts[i]);
+        tell_finding(in, &found[i], &texts[i]);
     }
     put_in_order(order, count);
     for (size_t i = 0; i < count; i++)

@@ -238,7 +238,7 @@ static void print_lost(const na_view_input_t *in) {
                                                  : "every event is in the figures");
 }
 
-static void say_missing(void *arg, const char *path, const char *why) {
+static void say_missing_file(void *arg, const char *path, const char *why) {
     bool *first = arg;
     if (*first) printf("\nNo symbols:\n");
     *first = false;
@@ -311,7 +311,7 @@ static na_status_t show_summary(na_view_input_t *in) {
         if (status == NA_STATUS_WHOLE) status = na_view_function_table(in, true);
     }
     bool first = true;
-    na_symbols_missing(in->symbols, say_missing, &first);
+    na_symbols_missing(in->symbols, say_missing_file, &first);
     say_nameless(in);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "profiler/dump/profile/profile_json.h"
 #include "profiler/dump/views/summary/summary.h"
 
-static void put_site(na_json_t *json, const na_view_input_t *in, const na_site_t *site) {
+static void put_summary_site(na_json_t *json, const na_view_input_t *in, const na_site_t *site) {
     na_json_object(json, NULL);
     na_json_u64(json, "id", site->site);
     na_json_u64(json, "cells", site->cells);
@@ -26,7 +26,7 @@ static void put_site(na_json_t *json, const na_view_input_t *in, const na_site_t
     na_json_end(json);
 }
 
-static void put_cost(na_json_t *json, const na_view_input_t *in, const na_cost_t *cost) {
+static void put_cost_json(na_json_t *json, const na_view_input_t *in, const na_cost_t *cost) {
     na_json_object(json, NULL);
     na_json_i64(json, "peak_bytes", cost->peak_bytes);
     na_json_i64(json, "live_bytes", cost->live_bytes);
@@ -35,7 +35,8 @@ static void put_cost(na_json_t *json, const na_view_input_t *in, const na_cost_t
     na_json_end(json);
 }
 
-static void put_function(na_json_t *json, const na_view_input_t *in, const na_function_row_t *row) {
+static void put_summary_function(na_json_t *json, const na_view_input_t *in,
+                                 const na_function_row_t *row) {
     const na_function_name_t *f = na_symbols_function(in->symbols, row->id);
     na_json_object(json, NULL);
     na_json_string(json, "function", f->function);
@@ -49,7 +50,7 @@ static void put_function(na_json_t *json, const na_view_input_t *in, const na_fu
     na_json_counters(json, in, &row->self);
     na_json_end(json);
     na_json_key(json, "inclusive");
-    put_cost(json, in, &row->below);
+    put_cost_json(json, in, &row->below);
     if (row->by != 0)
         na_json_string(json, "by", na_symbols_function(in->symbols, row->by - 1)->function);
     na_json_end(json);
@@ -63,7 +64,7 @@ static size_t put_first(na_json_t *json, na_view_input_t *in, bool *any) {
         na_function_row_t *row = &table->items[i];
         if (!na_function_matches(in, row) || count++ >= in->options->top || row->shown) continue;
         *any = true;
-        put_function(json, in, row);
+        put_summary_function(json, in, row);
         row->shown = true;
     }
     return count;
@@ -71,7 +72,7 @@ static size_t put_first(na_json_t *json, na_view_input_t *in, bool *any) {
 
 /* The functions of both tables of the text: the first `top` by exclusive figures, in this order,
  * then those of the first `top` by inclusive ones that are not among them. */
-static void put_functions(na_json_t *json, na_view_input_t *in) {
+static void put_summary_functions(na_json_t *json, na_view_input_t *in) {
     bool any = false;
     na_json_array(json, "functions");
     na_view_functions_sort(&in->functions, in->order, false);
@@ -82,12 +83,12 @@ static void put_functions(na_json_t *json, na_view_input_t *in) {
     na_json_u64(json, "function_count", count);
 }
 
-static void put_sites(na_json_t *json, na_view_input_t *in) {
+static void put_summary_sites(na_json_t *json, na_view_input_t *in) {
     size_t count = 0;
     na_json_array(json, "sites");
     for (size_t i = 0; i < in->sites.count; i++) {
         if (!na_site_matches(in, in->sites.items[i].site) || count++ >= in->options->top) continue;
-        put_site(json, in, &in->sites.items[i]);
+        put_summary_site(json, in, &in->sites.items[i]);
     }
     na_json_end(json);
     na_json_u64(json, "site_count", count);
@@ -109,8 +110,8 @@ void na_view_summary_json(na_view_input_t *in) {
     na_json_u64(&json, "own_at_peak", point == NULL ? 0 : point->own);
     na_json_threads(&json, in);
     na_json_timeline(&json, in);
-    put_functions(&json, in);
-    put_sites(&json, in);
+    put_summary_functions(&json, in);
+    put_summary_sites(&json, in);
     na_json_rest(&json, in);
     na_json_end(&json);
 }

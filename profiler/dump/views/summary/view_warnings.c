@@ -45,7 +45,7 @@ static const na_column_t warnings_columns[] = {
 };
 static const na_columns_t warnings_table = NA_COLUMNS(warnings_columns);
 
-static void add_row(void *arg, const na_finding_t *finding) {
+static void add_warning_row(void *arg, const na_finding_t *finding) {
     na_table_t *table = arg;
     na_table_row(table, na_table_rows(table));
     na_table_text(table, KEY, finding->key);
@@ -66,7 +66,7 @@ static na_status_t show_warnings(na_view_input_t *in) {
     na_table_t *table = na_table_open(&warnings_table);
     if (table == NULL) return NA_STATUS_MEMORY;
     char empty[80];
-    size_t count = na_warnings_each(in, add_row, table);
+    size_t count = na_warnings_each(in, add_warning_row, table);
     snprintf(empty, sizeof empty, "Nothing: none of %zu warnings %s.",
              count == 0 ? (size_t)NA_FINDING_KINDS : count,
              count == 0 ? "applies" : "matches --filter");
