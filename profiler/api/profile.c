@@ -186,7 +186,7 @@ uint32_t numalloc_profile_site_stack(const numalloc_profile_t *p, size_t site) {
     return site < p->sites.count ? p->sites.items[site].site : 0;
 }
 
-static bool open_symbols(numalloc_profile_t *p) {
+static bool open_profile_symbols(numalloc_profile_t *p) {
     if (p->symbols != NULL) return true;
     p->symbols = na_symbols_open(na_reader_stacks(p->reader), na_reader_modules(p->reader));
     if (p->symbols != NULL) na_symbols_python(p->symbols, p->reader);
@@ -199,7 +199,7 @@ static bool open_symbols(numalloc_profile_t *p) {
 size_t numalloc_profile_stack_frames(numalloc_profile_t *p, uint32_t stack, size_t first,
                                      numalloc_profile_frame_t *frames, size_t frame_size,
                                      size_t room) {
-    if (!open_symbols(p)) return 0;
+    if (!open_profile_symbols(p)) return 0;
     na_stack_table_t stacks = na_reader_stacks(p->reader);
     size_t at = 0;
     uint32_t depth = 0;

@@ -95,8 +95,8 @@ int numalloc_profile_flows_thread(const numalloc_profile_flows_t *f, uint32_t th
     return 0;
 }
 
-static int give(const na_flows_t *flows, na_flow_t flow, size_t index, numalloc_profile_touch_t *to,
-                size_t size) {
+static int give_touch(const na_flows_t *flows, na_flow_t flow, size_t index,
+                      numalloc_profile_touch_t *to, size_t size) {
     if (index >= flow.count) return -1;
     const na_touch_t *a = &flows->items[flow.items[index]];
     const numalloc_profile_touch_t full = {
@@ -123,13 +123,13 @@ static int give(const na_flows_t *flows, na_flow_t flow, size_t index, numalloc_
 int numalloc_profile_flows_of_object(const numalloc_profile_flows_t *f, uint32_t object,
                                      size_t index, numalloc_profile_touch_t *to, size_t size) {
     if (object >= f->of.object_count) return -1;
-    return give(&f->of, na_flow_of_object(&f->of, object), index, to, size);
+    return give_touch(&f->of, na_flow_of_object(&f->of, object), index, to, size);
 }
 
 int numalloc_profile_flows_of_thread(const numalloc_profile_flows_t *f, uint32_t thread,
                                      size_t index, numalloc_profile_touch_t *to, size_t size) {
     if (thread >= f->of.thread_count) return -1;
-    return give(&f->of, na_flow_of_thread(&f->of, thread), index, to, size);
+    return give_touch(&f->of, na_flow_of_thread(&f->of, thread), index, to, size);
 }
 
 uint32_t numalloc_profile_flows_verdicts(numalloc_profile_flows_t *f) {

@@ -26,7 +26,7 @@ const char *na_flow_keep(na_flows_t *set, const char *text) {
 }
 
 /* Samples of one moment: by process and thread, so that the order never varies. */
-static int by_time(const void *a, const void *b) {
+static int samples_by_time(const void *a, const void *b) {
     const na_touch_t *x = a, *y = b;
     if (x->ns != y->ns) return x->ns < y->ns ? -1 : 1;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
@@ -35,7 +35,7 @@ static int by_time(const void *a, const void *b) {
 
 static bool in_order(const na_flows_t *set) {
     for (uint32_t i = 1; i < set->count; i++)
-        if (by_time(&set->items[i - 1], &set->items[i]) > 0) return false;
+        if (samples_by_time(&set->items[i - 1], &set->items[i]) > 0) return false;
     return true;
 }
 
@@ -115,7 +115,7 @@ static bool index_groups(na_flows_t *set) {
 }
 
 bool na_flows_index(na_flows_t *set) {
-    if (!in_order(set)) qsort(set->items, set->count, sizeof *set->items, by_time);
+    if (!in_order(set)) qsort(set->items, set->count, sizeof *set->items, samples_by_time);
     uint32_t *by_object =
         reallocarray(set->by_object, (size_t)set->count + 1, sizeof *set->by_object);
     if (by_object != NULL) set->by_object = by_object;

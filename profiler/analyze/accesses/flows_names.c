@@ -67,7 +67,7 @@ static bool add_range(range_t **list, size_t *count, size_t *room, range_t what)
     return true;
 }
 
-static void read_symbols(module_t *m, Elf_Scn *section, const GElf_Shdr *sh) {
+static void read_variables(module_t *m, Elf_Scn *section, const GElf_Shdr *sh) {
     Elf_Data *data = elf_getdata(section, NULL);
     size_t room = 0;
     for (size_t i = 0; data != NULL && i < sh->sh_size / sh->sh_entsize; i++) {
@@ -83,7 +83,7 @@ static void read_symbols(module_t *m, Elf_Scn *section, const GElf_Shdr *sh) {
     }
 }
 
-static void read_module(module_t *m, const na_nprof_module_t *info) {
+static void read_module_names(module_t *m, const na_nprof_module_t *info) {
     m->tried = true;
     m->fd = -1;
     if ((info->flags & NA_NPROF_MODULE_VDSO) != 0 || elf_version(EV_CURRENT) == EV_NONE) return;
@@ -109,9 +109,9 @@ static void read_module(module_t *m, const na_nprof_module_t *info) {
             return;
     }
     if (full != NULL)
-        read_symbols(m, full, &full_header);
+        read_variables(m, full, &full_header);
     else if (dynamic != NULL)
-        read_symbols(m, dynamic, &dynamic_header);
+        read_variables(m, dynamic, &dynamic_header);
     if (m->symbol_count != 0) qsort(m->symbols, m->symbol_count, sizeof *m->symbols, by_base);
     if (m->section_count != 0) qsort(m->sections, m->section_count, sizeof *m->sections, by_base);
 }
@@ -146,7 +146,7 @@ na_variable_t na_variables_at(na_variables_t *v, uint64_t address, uint64_t ms) 
     if (best == 0) return (na_variable_t){0};
     const na_nprof_module_t *info = &v->modules.items[best];
     module_t *m = &v->opened[best];
-    if (!m->tried) read_module(m, info);
+    if (!m->tried) read_module_names(m, info);
     na_variable_t found = {
         .module = best, .path = info->path, .base = info->start, .size = info->end - info->start};
     uint64_t address_in_file = address - info->bias;

@@ -70,7 +70,7 @@ typedef struct making {
     uint32_t pool_count;
 } making_t;
 
-static int16_t node_of(na_flows_t *set, uint32_t kernel_id) {
+static int16_t node_index(na_flows_t *set, uint32_t kernel_id) {
     for (uint32_t i = 0; i < set->node_count; i++)
         if (set->nodes[i].kernel_id == kernel_id) return (int16_t)i;
     if (set->node_count == NA_FLOWS_NODES) return -1;
@@ -81,7 +81,7 @@ static int16_t node_of(na_flows_t *set, uint32_t kernel_id) {
 static void add_nodes(making_t *m) {
     const na_nprof_header_t *h = na_reader_header(m->reader);
     for (uint32_t i = 0; i < h->node_count && i < NA_FLOWS_NODES; i++)
-        m->node[i] = node_of(m->set, h->node_ids[i]);
+        m->node[i] = node_index(m->set, h->node_ids[i]);
     for (uint32_t i = 0; i < m->from.node_count && i < h->node_count && i < NA_FLOWS_NODES; i++) {
         if (m->node[i] < 0) continue;
         na_flow_node_t *to = &m->set->nodes[m->node[i]];
@@ -136,7 +136,7 @@ static bool add_sources(making_t *m) {
     return true;
 }
 
-static uint32_t add_thread(making_t *m, uint32_t tid, uint32_t thread, const char *name) {
+static uint32_t add_flow_thread(making_t *m, uint32_t tid, uint32_t thread, const char *name) {
     na_flows_t *set = m->set;
     bool good = set->thread_count < NA_FLOWS_NONE - 1 &&
                 NA_ARRAY_RESERVE(set->threads, m->thread_room, set->thread_count + 1u);
@@ -159,7 +159,7 @@ static bool add_threads(making_t *m) {
     for (uint32_t i = 1; i < m->from.thread_count; i++) {
         const na_nprof_access_thread_t *t = &m->from.threads[i];
         if (t->tid == 0) continue;
-        uint32_t added = add_thread(m, t->tid, t->thread, t->name);
+        uint32_t added = add_flow_thread(m, t->tid, t->thread, t->name);
         if (added == NA_FLOWS_NONE) return false;
         m->access_thread[i] = added;
         if (t->thread != 0 && t->thread < threads.count) m->thread[t->thread] = added;
@@ -174,7 +174,7 @@ static uint32_t allocating_thread(making_t *m, uint32_t thread) {
         return NA_FLOWS_NONE;
     if (m->thread[thread] == NA_FLOWS_NONE)
         m->thread[thread] =
-            add_thread(m, threads.items[thread].tid, thread, threads.items[thread].name);
+            add_flow_thread(m, threads.items[thread].tid, thread, threads.items[thread].name);
     return m->thread[thread];
 }
 
@@ -209,7 +209,7 @@ static bool make_site_keys(making_t *m) {
     return good;
 }
 
-static void add_pool(void *arg, uint32_t id, const void *entry) {
+static void add_pool_object(void *arg, uint32_t id, const void *entry) {
     making_t *m = arg;
     const na_nprof_pool_t *pool = entry;
     if (id >= UINT16_MAX) return;
@@ -221,7 +221,7 @@ static void add_pool(void *arg, uint32_t id, const void *entry) {
 /* ---- groups and objects ---- */
 
 /* NA_FLOWS_NONE: no memory. `name` is copied; NULL: by site. */
-static uint32_t group_of(making_t *m, na_flow_kind_t kind, const char *name, uint32_t site) {
+static uint32_t flow_group(making_t *m, na_flow_kind_t kind, const char *name, uint32_t site) {
     na_flows_t *set = m->set;
     uint64_t key = site != 0 ? m->site_key[site] : 0;
     if (name != NULL) key = na_hash_text(key ^ UINT64_C(0xcbf29ce484222325), name);
@@ -238,7 +238,7 @@ static uint32_t group_of(making_t *m, na_flow_kind_t kind, const char *name, uin
     return slot->value - 1;
 }
 
-static uint32_t add_object(making_t *m, na_flow_object_t object) {
+static uint32_t add_flow_object(making_t *m, na_flow_object_t object) {
     na_flows_t *set = m->set;
     bool good = set->object_count < NA_FLOWS_NONE - 1 &&
                 NA_ARRAY_RESERVE(set->objects, m->object_room, set->object_count + 1u);
@@ -255,7 +255,7 @@ static uint64_t moved(const making_t *m, uint64_t ns) {
 
 /* ---- ends that nobody saw ---- */
 
-static uint64_t bytes_of(const na_flow_object_t *o) {
+static uint64_t object_bytes(const na_flow_object_t *o) {
     return o->size != 0 ? o->size : 1;
 }
 
@@ -264,8 +264,8 @@ static int order_in_memory(const void *left, const void *right) {
     const na_flow_object_t *a = left, *b = right;
     if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
     if (a->kind == NA_FLOW_POOL && a->group != b->group) return a->group < b->group ? -1 : 1;
-    if (a->base < b->base) return b->base - a->base < bytes_of(a) ? 0 : -1;
-    return a->base - b->base < bytes_of(b) ? 0 : 1;
+    if (a->base < b->base) return b->base - a->base < object_bytes(a) ? 0 : -1;
+    return a->base - b->base < object_bytes(b) ? 0 : 1;
 }
 
 static int order_of_births(const void *left, const void *right) {
@@ -308,7 +308,7 @@ static bool end_by_the_next(making_t *m, uint32_t first) {
 /* ---- blocks ---- */
 
 static bool add_blocks(making_t *m) {
-    na_reader_control(m->reader, NA_NPROF_POOLS, add_pool, m);
+    na_reader_control(m->reader, NA_NPROF_POOLS, add_pool_object, m);
     m->object = calloc((size_t)m->from.object_count + 1, sizeof *m->object);
     if (m->object == NULL) return false;
     uint32_t first = m->set->object_count;
@@ -321,18 +321,18 @@ static bool add_blocks(making_t *m) {
         if (pool && name == NULL) name = "[pool]";
         if (!pool && o->site == 0) name = "[blocks from before the profile]";
         na_flow_kind_t kind = pool ? NA_FLOW_POOL : NA_FLOW_HEAP;
-        m->object[i] = add_object(m, (na_flow_object_t){
-                                         .kind = kind,
-                                         .group = group_of(m, kind, name, o->site),
-                                         .base = o->base,
-                                         .size = o->size,
-                                         .birth_ns = o->site == 0 ? 0 : moved(m, o->birth_ns),
-                                         .end_ns = moved(m, o->death_ns),
-                                         .thread = allocating_thread(m, o->thread),
-                                         .site = o->site,
-                                         .ruled = o->ruled,
-                                         .node = set_node(m, o->node),
-                                     });
+        m->object[i] = add_flow_object(m, (na_flow_object_t){
+                                              .kind = kind,
+                                              .group = flow_group(m, kind, name, o->site),
+                                              .base = o->base,
+                                              .size = o->size,
+                                              .birth_ns = o->site == 0 ? 0 : moved(m, o->birth_ns),
+                                              .end_ns = moved(m, o->death_ns),
+                                              .thread = allocating_thread(m, o->thread),
+                                              .site = o->site,
+                                              .ruled = o->ruled,
+                                              .node = set_node(m, o->node),
+                                          });
         if (m->object[i] == NA_FLOWS_NONE) return false;
     }
     return end_by_the_next(m, first);
@@ -419,8 +419,8 @@ static uint32_t other_object(making_t *m, const na_nprof_access_sample_t *s) {
         object.birth_ns = moved(m, map->from_ns);
         object.end_ns = moved(m, map->to_ns);
     }
-    object.group = group_of(m, object.kind, name, 0);
-    uint32_t added = add_object(m, object);
+    object.group = flow_group(m, object.kind, name, 0);
+    uint32_t added = add_flow_object(m, object);
     if (added != NA_FLOWS_NONE) slot->value = added + 1;
     return added;
 }
@@ -428,7 +428,7 @@ static uint32_t other_object(making_t *m, const na_nprof_access_sample_t *s) {
 /* ---- samples ---- */
 
 /* The round of a window: what was drawn at one time. A window without one is its own. */
-static uint32_t round_of(const making_t *m, uint32_t window) {
+static uint32_t window_round(const making_t *m, uint32_t window) {
     uint32_t round = window < m->from.window_count ? m->from.windows[window].round : 0;
     return round != 0 ? round : window;
 }
@@ -437,7 +437,7 @@ static uint32_t round_of(const making_t *m, uint32_t window) {
 static void add_rounds(making_t *m) {
     uint32_t before = 0;
     for (uint32_t i = 1; i < m->from.window_count; i++) {
-        uint32_t round = m->from.windows[i].length != 0 ? round_of(m, i) : 0;
+        uint32_t round = m->from.windows[i].length != 0 ? window_round(m, i) : 0;
         m->set->rounds += round != 0 && round != before;
         if (round != 0 && m->from.windows[i].threads > m->set->watched)
             m->set->watched = m->from.windows[i].threads;
@@ -474,7 +474,7 @@ static void find_kept(const making_t *m, const uint32_t *hits, uint32_t count, n
     }
 }
 
-static bool add_kept(making_t *m, na_touch_t *items) {
+static bool add_touches(making_t *m, na_touch_t *items) {
     uint32_t *hits = calloc(m->from.sample_count + 1, sizeof *hits), count = 0;
     if (hits == NULL) return false;
     for (uint32_t i = 0; i < m->from.sample_count; i++) {
@@ -495,7 +495,7 @@ static bool add_kept(making_t *m, na_touch_t *items) {
     return true;
 }
 
-static bool add_samples(making_t *m) {
+static bool add_kept_samples(making_t *m) {
     na_flows_t *set = m->set;
     if (m->from.sample_count > NA_FLOWS_NONE - 1 - (uint64_t)set->count) return false;
     na_touch_t *more =
@@ -508,7 +508,7 @@ static bool add_samples(making_t *m) {
         uint32_t object = s->object != 0 ? m->object[s->object] : other_object(m, s);
         uint32_t thread = s->thread != 0 ? m->access_thread[s->thread] : NA_FLOWS_NONE;
         if (thread == NA_FLOWS_NONE) {
-            if (nobody == NA_FLOWS_NONE) nobody = add_thread(m, 0, 0, "?");
+            if (nobody == NA_FLOWS_NONE) nobody = add_flow_thread(m, 0, 0, "?");
             thread = nobody;
         }
         if (object == NA_FLOWS_NONE || thread == NA_FLOWS_NONE) return false;
@@ -520,7 +520,7 @@ static bool add_samples(making_t *m) {
             .object = object,
             .thread = thread,
             .stack = s->stack,
-            .round = round_of(m, s->window),
+            .round = window_round(m, s->window),
             .latency = s->latency,
             .cpu = s->cpu,
             .process = m->process,
@@ -532,7 +532,7 @@ static bool add_samples(making_t *m) {
             .flags = s->flags,
         };
     }
-    return add_kept(m, set->items + set->count - m->from.sample_count);
+    return add_touches(m, set->items + set->count - m->from.sample_count);
 }
 
 /* ---- probes ---- */
@@ -602,7 +602,7 @@ static bool add_process(making_t *m, na_reader_t *reader, uint16_t process) {
     m->variables = na_variables_open(na_reader_modules(reader));
     add_nodes(m);
     bool good = m->variables != NULL && add_sources(m) && add_threads(m) && make_site_keys(m) &&
-                add_blocks(m) && add_samples(m) && add_probes(m);
+                add_blocks(m) && add_kept_samples(m) && add_probes(m);
     add_rounds(m);
     forget_process(m);
     return good;

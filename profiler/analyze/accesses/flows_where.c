@@ -44,7 +44,7 @@ static const struct word {
 };
 #define WORDS (sizeof words / sizeof words[0])
 
-static const char *const kind_words[NA_FLOW_KINDS] = {
+static const char *const flow_kind_words[NA_FLOW_KINDS] = {
     "heap", "pool", "static", "file", "anonymous", "code", "stack", "unknown",
 };
 
@@ -55,7 +55,7 @@ typedef struct condition {
 } condition_t;
 
 /* A whole number without sign, the text's end behind it. */
-static bool read_number(const char *text, uint64_t *value) {
+static bool read_whole_number(const char *text, uint64_t *value) {
     char *end;
     errno = 0;
     *value = strtoull(text, &end, 10);
@@ -70,11 +70,11 @@ static bool read_time(char *value, condition_t *c) {
     c->from = 0;
     c->to = UINT64_MAX;
     if (value[0] != 0) {
-        if (!read_number(value, &ms) || ms > UINT64_MAX / 1000000) return false;
+        if (!read_whole_number(value, &ms) || ms > UINT64_MAX / 1000000) return false;
         c->from = ms * 1000000;
     }
     if (dash[1] != 0) {
-        if (!read_number(dash + 1, &ms) || ms > UINT64_MAX / 1000000) return false;
+        if (!read_whole_number(dash + 1, &ms) || ms > UINT64_MAX / 1000000) return false;
         c->to = ms * 1000000;
     }
     return c->from <= c->to;
@@ -96,11 +96,11 @@ static bool read_condition(char *text, condition_t *c) {
     if (word->test == OF_TIME) return read_time(value, c);
     if (word->test == OF_KIND) {
         for (c->from = 0; c->from < NA_FLOW_KINDS; c->from++)
-            if (strcmp(kind_words[c->from], value) == 0) break;
+            if (strcmp(flow_kind_words[c->from], value) == 0) break;
         c->to = c->from;
         return c->from < NA_FLOW_KINDS;
     }
-    if (!read_number(value, &c->from)) {
+    if (!read_whole_number(value, &c->from)) {
         c->name = value;
         return (word->test == OF_THREAD || word->test == OF_SOURCE) && value[0] != 0;
     }
@@ -119,7 +119,7 @@ static bool within(uint64_t value, const condition_t *c) {
     return value >= c->from && value <= c->to;
 }
 
-static bool passes(const na_flows_t *set, const na_touch_t *a, const condition_t *c) {
+static bool passes_condition(const na_flows_t *set, const na_touch_t *a, const condition_t *c) {
     const na_flow_thread_t *thread = &set->threads[a->thread];
     switch (c->test) {
     case IS_REMOTE:
@@ -186,7 +186,7 @@ bool na_flows_select(na_flows_t *set, const char *conditions, char why[NA_WHERE_
     for (uint32_t i = 0; i < set->count; i++) {
         bool good = true;
         for (size_t c = 0; good && c < count; c++)
-            good = passes(set, &set->items[i], &list[c]);
+            good = passes_condition(set, &set->items[i], &list[c]);
         if (good) set->items[kept++] = set->items[i];
     }
     set->count = kept;

@@ -54,7 +54,7 @@ static bool overlap(const na_flow_probe_t *a, uint32_t i, const na_flow_probe_t 
 }
 
 /* The same of two probes soon after each other: with more threads than CPUs they take turns. */
-static bool in_turn(const na_flow_probe_t *a, const na_flow_probe_t *b) {
+static bool take_turns(const na_flow_probe_t *a, const na_flow_probe_t *b) {
     if (a == NULL || b->ns - a->ns > NEAR) return false;
     for (uint32_t i = 0; i < a->count; i++)
         for (uint32_t k = 0; k < b->count; k++)
@@ -81,7 +81,7 @@ static void add_probe(sums_t *s, na_line_t *line, const na_flow_probe_t *p,
         r->writes[user] += u->writes;
     }
     line->probes += p->count != 0;
-    line->conflicts += in_conflict(p) || in_turn(before, p);
+    line->conflicts += in_conflict(p) || take_turns(before, p);
     if (line->first_ns == 0 || p->ns < line->first_ns) line->first_ns = p->ns;
     if (p->ns > line->last_ns) line->last_ns = p->ns;
 }
@@ -127,7 +127,7 @@ static uint32_t take_apart(const sums_t *s, uint32_t word, uint64_t line, na_lin
     return 2;
 }
 
-static void finish(const sums_t *s, na_line_t *line) {
+static void finish_line(const sums_t *s, na_line_t *line) {
     double thread[USERS] = {0}, most = 0, writes = 0, object_rate = 0;
     na_line_part_t parts[2 * WORDS + 1];
     uint32_t count = 0;
@@ -175,7 +175,8 @@ static bool is_part(const na_line_t *line, uint64_t address, uint32_t length) {
 
 /* Accesses that a look saw of one of its ranges: all, and those by the thread that all other looks
  * at this range met most. False: these met nobody. */
-static bool compare(sums_t *s, const na_flow_probe_t *p, uint32_t range, double *all, double *own) {
+static bool compare_with_others(sums_t *s, const na_flow_probe_t *p, uint32_t range, double *all,
+                                double *own) {
     const struct range *r = &s->range[range_of(p->address[range], p->length[range])];
     double here[USERS] = {0}, most = 0;
     uint32_t best = USERS;
@@ -206,7 +207,8 @@ static void judge_own(sums_t *s, na_line_t *line, const na_flow_probe_t *probes,
         bool repeats = false;
         for (uint32_t k = 0; k < 2; k++) {
             double here, agreed;
-            if (!is_part(line, p->address[k], p->length[k]) || !compare(s, p, k, &here, &agreed))
+            if (!is_part(line, p->address[k], p->length[k]) ||
+                !compare_with_others(s, p, k, &here, &agreed))
                 continue;
             all += here;
             own += agreed;
@@ -218,7 +220,7 @@ static void judge_own(sums_t *s, na_line_t *line, const na_flow_probe_t *probes,
 }
 
 /* By line, then by time. */
-static int by_line(const void *a, const void *b, void *arg) {
+static int probes_by_line(const void *a, const void *b, void *arg) {
     const na_flow_probe_t *probes = arg;
     const na_flow_probe_t *x = &probes[*(const uint32_t *)a], *y = &probes[*(const uint32_t *)b];
     uint64_t i = x->address[0] / NA_LINE_BYTES, k = y->address[0] / NA_LINE_BYTES;
@@ -227,7 +229,7 @@ static int by_line(const void *a, const void *b, void *arg) {
     return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
-static int most_first(const void *a, const void *b) {
+static int lines_most_first(const void *a, const void *b) {
     const na_line_t *x = a, *y = b;
     if (x->others != y->others) return x->others > y->others ? -1 : 1;
     if (x->process != y->process) return x->process < y->process ? -1 : 1;
@@ -243,7 +245,7 @@ bool na_lines_make(const na_flows_t *set, na_lines_t *lines) {
     bool good = order != NULL && s != NULL && lines->items != NULL;
     for (uint32_t i = 0; good && i < set->probe_count; i++)
         order[i] = i;
-    if (good) qsort_r(order, set->probe_count, sizeof *order, by_line, set->probes);
+    if (good) qsort_r(order, set->probe_count, sizeof *order, probes_by_line, set->probes);
     for (uint32_t i = 0; good && i < set->probe_count;) {
         const na_flow_probe_t *first = &set->probes[order[i]];
         na_line_t *line = &lines->items[lines->count];
@@ -262,13 +264,13 @@ bool na_lines_make(const na_flows_t *set, na_lines_t *lines) {
             add_probe(s, line, p, before);
             if (p->count != 0) before = p;
         }
-        finish(s, line);
+        finish_line(s, line);
         judge_own(s, line, set->probes, order + begin, i - begin);
         lines->count += line->count != 0;
     }
     free(order);
     free(s);
-    if (good) qsort(lines->items, lines->count, sizeof *lines->items, most_first);
+    if (good) qsort(lines->items, lines->count, sizeof *lines->items, lines_most_first);
     return good;
 }
 

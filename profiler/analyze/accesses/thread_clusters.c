@@ -22,7 +22,7 @@ typedef struct graph {
     uint32_t *touched;
 } graph_t;
 
-static int most_samples(const void *a, const void *b, void *arg) {
+static int busiest_first(const void *a, const void *b, void *arg) {
     const na_flows_t *set = arg;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
     uint32_t x = set->threads[i].samples, y = set->threads[j].samples;
@@ -39,7 +39,7 @@ static int most_samples_object(const void *a, const void *b, void *arg) {
 }
 
 /* Two threads share as much of an object as two random accesses to it are theirs. */
-static void add_object(graph_t *g, uint32_t object, uint32_t source, bool dram) {
+static void add_shared_object(graph_t *g, uint32_t object, uint32_t source, bool dram) {
     na_flow_t flow = na_flow_of_object(g->set, object);
     uint32_t touched = 0;
     double all = 0;
@@ -121,8 +121,8 @@ static void number_groups(const graph_t *g, const uint32_t *group, na_clusters_t
 }
 
 /* The group of the threads with most of an object, if two or more threads use it. */
-static uint32_t owner_of(const na_clusters_t *c, const na_flows_t *set, uint32_t object,
-                         uint32_t source, bool dram, double *weights) {
+static uint32_t owning_group(const na_clusters_t *c, const na_flows_t *set, uint32_t object,
+                             uint32_t source, bool dram, double *weights) {
     na_flow_t flow = na_flow_of_object(set, object);
     uint32_t best = NA_FLOWS_NONE, first = NA_FLOWS_NONE;
     bool shared = false;
@@ -179,7 +179,7 @@ static void place_groups(na_clusters_t *c, const na_flows_t *set) {
 }
 
 /* What each group does and where what it shares lies. False: out of memory. */
-static bool describe(na_clusters_t *c, const na_flows_t *set, uint32_t source, bool dram) {
+static bool describe_groups(na_clusters_t *c, const na_flows_t *set, uint32_t source, bool dram) {
     c->owner = calloc((size_t)set->object_count + 1, sizeof *c->owner);
     c->each = calloc((size_t)c->count + 1, sizeof *c->each);
     double *weights = calloc((size_t)c->count + 1, sizeof *weights);
@@ -188,7 +188,7 @@ static bool describe(na_clusters_t *c, const na_flows_t *set, uint32_t source, b
         c->each[g].node = -1;
     for (uint32_t o = 0; good && o < set->object_count; o++)
         c->owner[o] = c->count != 0 && set->objects[o].samples > 1
-                          ? owner_of(c, set, o, source, dram, weights)
+                          ? owning_group(c, set, o, source, dram, weights)
                           : NA_FLOWS_NONE;
     for (uint32_t i = 0; good && c->count != 0 && i < set->count; i++) {
         const na_touch_t *a = &set->items[i];
@@ -216,7 +216,7 @@ bool na_clusters_find(const na_flows_t *set, uint32_t source, bool dram, na_clus
             clusters->of[t] = g.vertex[t] = NA_FLOWS_NONE;
             if (set->threads[t].samples != 0) g.thread[g.count++] = t;
         }
-        qsort_r(g.thread, g.count, sizeof *g.thread, most_samples, (void *)(uintptr_t)set);
+        qsort_r(g.thread, g.count, sizeof *g.thread, busiest_first, (void *)(uintptr_t)set);
         if (g.count > MOST_THREADS) g.count = MOST_THREADS;
         for (uint32_t v = 0; v < g.count; v++)
             g.vertex[g.thread[v]] = v;
@@ -234,12 +234,12 @@ bool na_clusters_find(const na_flows_t *set, uint32_t source, bool dram, na_clus
         qsort_r(objects, set->object_count, sizeof *objects, most_samples_object,
                 (void *)(uintptr_t)set);
         for (uint32_t i = 0; i < set->object_count && i < MOST_OBJECTS; i++)
-            add_object(&g, objects[i], source, dram);
+            add_shared_object(&g, objects[i], source, dram);
         clusters->modularity = unite(&g, group);
         number_groups(&g, group, clusters);
         clusters->apart =
             clusters->useful >= 2 && clusters->modularity >= na_limit(NA_T_MODULARITY);
-        good = describe(clusters, set, source, dram);
+        good = describe_groups(clusters, set, source, dram);
     }
     free(objects);
     free(group);

@@ -60,13 +60,13 @@ uint32_t na_verdict_source(const na_flows_t *set) {
 
 /* ---- latencies and nodes ---- */
 
-static int by_value(const void *a, const void *b) {
+static int latencies_by_value(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return x < y ? -1 : x > y;
 }
 
 /* Sums, and the median latency of local accesses. */
-static bool sum_up(const na_flows_t *set, na_verdicts_t *v) {
+static bool sum_up_flows(const na_flows_t *set, na_verdicts_t *v) {
     int32_t *local = malloc(((size_t)set->count + 1) * sizeof *local);
     if (local == NULL) return false;
     uint32_t locals = 0;
@@ -84,7 +84,7 @@ static bool sum_up(const na_flows_t *set, na_verdicts_t *v) {
         else if (a->latency >= 0)
             local[locals++] = a->latency;
     }
-    qsort(local, locals, sizeof *local, by_value);
+    qsort(local, locals, sizeof *local, latencies_by_value);
     v->local_latency = locals != 0 ? (double)local[locals / 2] : (double)NAN;
     v->remote = known > 0 ? away / known : NAN;
     v->enough = v->samples >= na_limit(NA_T_SAMPLES_ALL);
@@ -167,13 +167,13 @@ static bool load_nodes(const na_flows_t *set, na_verdicts_t *v) {
 
 /* ---- what is judged ---- */
 
-static double cost_of(const na_verdicts_t *v, const na_measure_t *m) {
+static double measure_cost(const na_verdicts_t *v, const na_measure_t *m) {
     if (v->latency > 0 && v->local_latency == v->local_latency) return m->excess;
     return m->weight > 0 && m->known > 0 ? m->remote * m->known * m->weight : 0;
 }
 
-static bool add_verdict(const na_flows_t *set, na_verdicts_t *v, uint32_t group, uint32_t object,
-                        uint32_t skip) {
+static bool add_new_verdict(const na_flows_t *set, na_verdicts_t *v, uint32_t group,
+                            uint32_t object, uint32_t skip) {
     if (!NA_ARRAY_RESERVE(v->items, v->room, v->count + 1u)) return false;
     na_verdict_t *to = &v->items[v->count];
     *to = (na_verdict_t){.group = group, .object = object, .apart = skip};
@@ -183,7 +183,7 @@ static bool add_verdict(const na_flows_t *set, na_verdicts_t *v, uint32_t group,
                     : na_measure_make(set, v, g->members, g->objects, skip, &to->measure);
     if (!good) return false;
     if (to->measure.samples == 0) return true;
-    v->cost += cost_of(v, &to->measure);
+    v->cost += measure_cost(v, &to->measure);
     v->count++;
     return true;
 }
@@ -199,16 +199,16 @@ static bool add_group(const na_flows_t *set, na_verdicts_t *v, uint32_t group) {
         sampled++;
     bool split = sampled > 1 && first->samples >= na_limit(NA_T_SPLIT) * (double)g->samples;
     if (!split)
-        return add_verdict(set, v, group, sampled == 1 ? g->members[0] : NA_FLOWS_NONE,
-                           NA_FLOWS_NONE);
-    if (!add_verdict(set, v, group, g->members[0], NA_FLOWS_NONE)) return false;
+        return add_new_verdict(set, v, group, sampled == 1 ? g->members[0] : NA_FLOWS_NONE,
+                               NA_FLOWS_NONE);
+    if (!add_new_verdict(set, v, group, g->members[0], NA_FLOWS_NONE)) return false;
     if (g->samples == first->samples) return true;
-    if (sampled == 2) return add_verdict(set, v, group, g->members[1], NA_FLOWS_NONE);
-    return add_verdict(set, v, group, NA_FLOWS_NONE, g->members[0]);
+    if (sampled == 2) return add_new_verdict(set, v, group, g->members[1], NA_FLOWS_NONE);
+    return add_new_verdict(set, v, group, NA_FLOWS_NONE, g->members[0]);
 }
 
 /* Dearest first; then by accesses, then by number, so that the order never varies. */
-static int by_cost(const void *a, const void *b) {
+static int verdicts_by_cost(const void *a, const void *b) {
     const na_verdict_t *x = a, *y = b;
     bool first = x->kind == NA_VERDICT_FALSE_SHARING; /* what it costs, nodes do not tell */
     if (first != (y->kind == NA_VERDICT_FALSE_SHARING)) return first ? -1 : 1;
@@ -225,7 +225,7 @@ bool na_verdicts_make(const na_flows_t *set, na_verdicts_t *v) {
     if (v->source == NA_FLOWS_NONE) return true;
     v->evidence = na_source_evidence(set, v->source);
     v->dram = (v->evidence & NA_EVIDENCE_LEVEL) != 0;
-    bool good = sum_up(set, v) && load_nodes(set, v) && na_lines_make(set, &v->lines) &&
+    bool good = sum_up_flows(set, v) && load_nodes(set, v) && na_lines_make(set, &v->lines) &&
                 na_clusters_find(set, v->source, v->dram, &v->clusters);
     for (uint32_t g = 0; good && g < set->group_count; g++)
         good = add_group(set, v, g);
@@ -233,7 +233,7 @@ bool na_verdicts_make(const na_flows_t *set, na_verdicts_t *v) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < v->count; i++) {
         na_verdict_t *item = &v->items[i];
-        item->cost_share = v->cost > 0 ? cost_of(v, &item->measure) / v->cost : 0;
+        item->cost_share = v->cost > 0 ? measure_cost(v, &item->measure) / v->cost : 0;
         if (item->cost_share < na_limit(NA_T_COST) &&
             item->measure.weight < na_limit(NA_T_COST) * v->weight)
             continue;
@@ -242,7 +242,7 @@ bool na_verdicts_make(const na_flows_t *set, na_verdicts_t *v) {
     }
     v->count = kept;
     if (!na_rules_lines(set, v)) return false;
-    if (v->count != 0) qsort(v->items, v->count, sizeof *v->items, by_cost);
+    if (v->count != 0) qsort(v->items, v->count, sizeof *v->items, verdicts_by_cost);
     return true;
 }
 

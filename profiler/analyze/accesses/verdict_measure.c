@@ -66,20 +66,20 @@ static bool keep_samples(sums_t *s, uint32_t object, uint32_t *count) {
     return true;
 }
 
-static const na_touch_t *sample(const sums_t *s, uint32_t i) {
+static const na_touch_t *nth_sample(const sums_t *s, uint32_t i) {
     return &s->set->items[s->kept[i]];
 }
 
 /* The thread that allocated the object: known, or whoever came first. */
 static uint32_t maker(const sums_t *s, uint32_t object) {
     uint32_t thread = s->set->objects[object].thread;
-    return thread != NA_FLOWS_NONE ? thread : sample(s, 0)->thread;
+    return thread != NA_FLOWS_NONE ? thread : nth_sample(s, 0)->thread;
 }
 
 /* The node that it was on then: of a stack or variable, where the first page seen lies. */
 static int16_t maker_node(const sums_t *s, uint32_t object) {
     int16_t node = s->set->objects[object].node;
-    return node >= 0 ? node : sample(s, 0)->home;
+    return node >= 0 ? node : nth_sample(s, 0)->home;
 }
 
 /* Figures that need no order of time. */
@@ -89,7 +89,7 @@ static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
     int16_t node = maker_node(s, object);
     double own = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const na_touch_t *a = sample(s, i);
+        const na_touch_t *a = nth_sample(s, i);
         double w = a->weight;
         to->weight += w;
         s->by_thread[a->thread] += w;
@@ -121,7 +121,7 @@ static void add_plain(sums_t *s, uint32_t object, uint32_t count) {
 
 /* What a sample belongs to with others: a round of watchpoints; of NUMA hinting faults, which come
  * in bursts of one thread after each of the kernel's scans, a tenth of a second. 0: nothing. */
-static uint32_t round_of(const sums_t *s, const na_touch_t *a) {
+static uint32_t touch_round(const sums_t *s, const na_touch_t *a) {
     if (s->set->sources[s->verdicts->source].of.source != NA_NPROF_SOURCE_NUMA) return a->round;
     return (uint32_t)(a->ns / 100000000U) + 1;
 }
@@ -138,8 +138,8 @@ static void find_draws(sums_t *s, uint32_t count) {
     uint32_t used = 0, next = 0;
     s->draws = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const na_touch_t *a = sample(s, i);
-        uint32_t round = round_of(s, a), at = 0;
+        const na_touch_t *a = nth_sample(s, i);
+        uint32_t round = touch_round(s, a), at = 0;
         while (at < used && (open[at].round != round || open[at].process != a->process))
             at++;
         if (round == 0 || at == used) {
@@ -166,7 +166,7 @@ static void find_draws(sums_t *s, uint32_t count) {
 static void add_switches(sums_t *s, uint32_t count) {
     uint32_t turn = 0;
     for (uint32_t i = 1; i < count; i++) {
-        const na_touch_t *a = sample(s, i), *began = sample(s, turn);
+        const na_touch_t *a = nth_sample(s, i), *began = nth_sample(s, turn);
         if (began->thread == a->thread) continue;
         s->to->switches++;
         s->to->lone_turns += turn != 0 && s->draw[turn] == s->draw[i - 1];
@@ -188,7 +188,7 @@ bool na_measure_turns_are_seen(const na_measure_t *m) {
  * the weights of words differ by orders of magnitude. */
 static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
     double least = na_limit(NA_T_WINDOW_SAMPLES);
-    uint64_t begin = sample(s, first)->ns, span = sample(s, count - 1)->ns - begin + 1;
+    uint64_t begin = nth_sample(s, first)->ns, span = nth_sample(s, count - 1)->ns - begin + 1;
     double windows = floor((s->draws - s->draw[first]) / least);
     double longest = floor((double)span / (na_limit(NA_T_WINDOW_MS) * 1e6));
     if (windows > longest) windows = longest;
@@ -196,10 +196,10 @@ static void add_windows(sums_t *s, uint32_t first, uint32_t count) {
     if (windows < 2) return;
     double length = (double)span / windows;
     for (uint32_t i = first; i < count;) {
-        uint64_t number = (uint64_t)((double)(sample(s, i)->ns - begin) / length);
+        uint64_t number = (uint64_t)((double)(nth_sample(s, i)->ns - begin) / length);
         double node[NA_FLOWS_NODES] = {0}, all = 0, most = 0;
         for (; i < count; i++) {
-            const na_touch_t *a = sample(s, i);
+            const na_touch_t *a = nth_sample(s, i);
             if ((uint64_t)((double)(a->ns - begin) / length) != number) break;
             double part = s->draw_weight[s->draw[i]];
             if (a->from < 0 || !(part > 0)) continue;
@@ -223,16 +223,16 @@ static bool keep_line(sums_t *s, uint64_t line, double weight) {
 /* Inside of one group of threads? Only objects that threads share count. */
 static void add_cluster(sums_t *s, uint32_t first, uint32_t count) {
     const na_clusters_t *clusters = &s->verdicts->clusters;
-    uint32_t other = sample(s, first)->thread;
+    uint32_t other = nth_sample(s, first)->thread;
     bool shared = false;
     for (uint32_t i = first; i < count && !shared; i++)
-        shared = sample(s, i)->thread != other;
+        shared = nth_sample(s, i)->thread != other;
     if (!shared || clusters->of == NULL) return;
     /* The group of the thread with most of it stands for the object. */
     double *by_thread = s->by_thread, most = 0, inside = 0, all = 0;
     uint32_t best = other;
     for (uint32_t i = first; i < count; i++) {
-        const na_touch_t *a = sample(s, i);
+        const na_touch_t *a = nth_sample(s, i);
         all += a->weight;
         if (by_thread[a->thread] > most) {
             most = by_thread[a->thread];
@@ -241,8 +241,8 @@ static void add_cluster(sums_t *s, uint32_t first, uint32_t count) {
     }
     uint32_t cluster = clusters->of[best];
     for (uint32_t i = first; i < count; i++)
-        if (cluster != NA_FLOWS_NONE && clusters->of[sample(s, i)->thread] == cluster)
-            inside += sample(s, i)->weight;
+        if (cluster != NA_FLOWS_NONE && clusters->of[nth_sample(s, i)->thread] == cluster)
+            inside += nth_sample(s, i)->weight;
     s->cluster += inside;
     s->cluster_of += all;
 }
@@ -266,7 +266,7 @@ static na_parts_samples_t parts_samples(const sums_t *s, uint32_t object, uint32
 /* The first sample by another thread than the one that made it; `count`: there is none. */
 static uint32_t handoff(const sums_t *s, uint32_t object, uint32_t count) {
     uint32_t thread = maker(s, object), first = 0;
-    while (first < count && sample(s, first)->thread == thread)
+    while (first < count && nth_sample(s, first)->thread == thread)
         first++;
     return first;
 }
@@ -281,14 +281,14 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
         first = 0; /* and who made it is not known */
         thread = NA_FLOWS_NONE;
     }
-    if (thread != NA_FLOWS_NONE && o->birth_ns != 0 && sample(s, first)->ns >= o->birth_ns) {
+    if (thread != NA_FLOWS_NONE && o->birth_ns != 0 && nth_sample(s, first)->ns >= o->birth_ns) {
         s->handoffs += 1;
-        s->handoff_sum += (double)(sample(s, first)->ns - o->birth_ns);
+        s->handoff_sum += (double)(nth_sample(s, first)->ns - o->birth_ns);
     }
     double node[NA_FLOWS_NODES] = {0}, away[NA_FLOWS_NODES] = {0}, all = 0;
     double made[NA_FLOWS_NODES] = {0}; /* by who allocated it */
     for (uint32_t i = first; i < count; i++) {
-        const na_touch_t *a = sample(s, i);
+        const na_touch_t *a = nth_sample(s, i);
         all += a->weight;
         if (a->thread == thread && a->from >= 0) made[a->from] += a->weight;
         if (a->thread == thread) s->allocator += a->weight;
@@ -335,15 +335,15 @@ static bool add_after(sums_t *s, uint32_t object, uint32_t count) {
 /* Forgets the weights by thread of one object. */
 static void forget_threads(sums_t *s, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        s->by_thread[sample(s, i)->thread] = 0;
+        s->by_thread[nth_sample(s, i)->thread] = 0;
 }
 
-static int by_line(const void *a, const void *b) {
+static int touches_by_line(const void *a, const void *b) {
     uint64_t x = ((const touched_line_t *)a)->line, y = ((const touched_line_t *)b)->line;
     return x < y ? -1 : x > y;
 }
 
-static int most_first(const void *a, const void *b) {
+static int heaviest_line_first(const void *a, const void *b) {
     double x = ((const touched_line_t *)a)->weight, y = ((const touched_line_t *)b)->weight;
     return x > y ? -1 : x < y;
 }
@@ -352,7 +352,7 @@ static int most_first(const void *a, const void *b) {
  * NA_T_LINES have. By weight: words that are known to be used are watched far more often. */
 static void count_lines(sums_t *s) {
     if (s->line_count == 0) return;
-    qsort(s->lines, s->line_count, sizeof *s->lines, by_line);
+    qsort(s->lines, s->line_count, sizeof *s->lines, touches_by_line);
     uint32_t lines = 0;
     double all = 0, have = 0;
     for (uint32_t i = 0; i < s->line_count; i++) {
@@ -362,7 +362,7 @@ static void count_lines(sums_t *s) {
         else
             s->lines[lines++] = s->lines[i];
     }
-    qsort(s->lines, lines, sizeof *s->lines, most_first);
+    qsort(s->lines, lines, sizeof *s->lines, heaviest_line_first);
     s->to->line = s->lines[0].line << 6;
     double wanted = (na_limit(NA_T_LINES_SHARE) - ROUNDING) * all;
     for (uint32_t i = 0; i < lines; i++) {
@@ -379,7 +379,7 @@ static int16_t most_of(const double weights[NA_FLOWS_NODES], uint32_t nodes) {
     return best;
 }
 
-static void finish(sums_t *s, const double *thread_weight) {
+static void finish_sums(sums_t *s, const double *thread_weight) {
     na_measure_t *to = s->to;
     uint32_t nodes = s->set->node_count;
     int16_t few = most_of(s->few, nodes);
@@ -459,10 +459,10 @@ bool na_measure_make(const na_flows_t *set, const na_verdicts_t *verdicts, const
         find_draws(&s, kept);
         good = add_after(&s, objects[i], kept);
         for (uint32_t k = 0; k < kept; k++)
-            all[sample(&s, k)->thread] += sample(&s, k)->weight;
+            all[nth_sample(&s, k)->thread] += nth_sample(&s, k)->weight;
         forget_threads(&s, kept);
     }
-    if (good) finish(&s, all);
+    if (good) finish_sums(&s, all);
     if (good) count_lines(&s);
     free(s.kept);
     free(s.draw);

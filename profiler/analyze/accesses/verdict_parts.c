@@ -47,7 +47,7 @@ typedef struct votes {
     double of[NA_FLOWS_NODES];
 } votes_t;
 
-static int by_line(const void *a, const void *b) {
+static int accesses_by_line(const void *a, const void *b) {
     const access_t *x = a, *y = b;
     return x->line < y->line ? -1 : x->line > y->line;
 }
@@ -59,7 +59,7 @@ static int by_draw(const void *a, const void *b, void *arg) {
     return i < j ? -1 : i > j;
 }
 
-static void forget(parts_t *p) {
+static void free_parts(parts_t *p) {
     free(p->all);
     free(p->pages);
     free(p->by_draw);
@@ -68,7 +68,7 @@ static void forget(parts_t *p) {
 }
 
 /* Sorts the accesses into pages. False: out of memory. */
-static bool gather(const na_parts_samples_t *s, parts_t *p) {
+static bool gather_pages(const na_parts_samples_t *s, parts_t *p) {
     const na_flows_t *set = s->set;
     *p = (parts_t){.nodes = set->node_count, .by_page = s->by_page};
     p->all = calloc((size_t)s->count + 1, sizeof *p->all);
@@ -88,7 +88,7 @@ static bool gather(const na_parts_samples_t *s, parts_t *p) {
                                         .weight = a->weight,
                                         .vote = a->weight / all};
     }
-    qsort(p->all, p->count, sizeof *p->all, by_line);
+    qsort(p->all, p->count, sizeof *p->all, accesses_by_line);
     uint64_t lines = s->page_size >> LINE_BITS;
     for (uint32_t i = 0; i < p->count; i++) {
         uint64_t number = p->all[i].line / lines;
@@ -169,7 +169,8 @@ static void ask_sides(const parts_t *p, uint32_t k, uint32_t draw, votes_t *vote
 }
 
 /* Adds up how an access of a node fits to what was said. */
-static void count(const parts_t *p, const access_t *a, const votes_t *votes, na_parts_sum_t *sum) {
+static void count_votes(const parts_t *p, const access_t *a, const votes_t *votes,
+                        na_parts_sum_t *sum) {
     double most = 0;
     uint32_t ties = 0;
     for (uint32_t n = 0; n < p->nodes; n++)
@@ -204,7 +205,7 @@ static void count_page(const parts_t *p, uint32_t k, na_parts_sum_t *sum) {
                 votes = (votes_t){{0}};
                 ask_sides(p, k, p->all[own].draw, &votes);
             }
-            count(p, &p->all[own], &votes, sum);
+            count_votes(p, &p->all[own], &votes, sum);
         }
     }
 }
@@ -226,19 +227,19 @@ bool na_parts_count(const na_parts_samples_t *samples, na_parts_sum_t *sum) {
         sum->weight += all;
         return true;
     }
-    bool good = gather(samples, &p);
+    bool good = gather_pages(samples, &p);
     for (uint32_t i = 0; good && i < p.count; i++)
         sum->weight += p.all[i].weight;
     for (uint32_t k = 0; good && p.page_count > 1 && k < p.page_count; k++)
         count_page(&p, k, sum);
-    forget(&p);
+    free_parts(&p);
     return good;
 }
 
 /* ---- the ranges ---- */
 
 /* The node that uses a page most, by its own accesses and, where these are few, those beside it. */
-static int16_t owner(const parts_t *p, uint32_t k, double few) {
+static int16_t page_owner(const parts_t *p, uint32_t k, double few) {
     const page_t *page = &p->pages[k];
     votes_t votes = {{0}};
     double all = 0;
@@ -281,15 +282,15 @@ static uint64_t roundest(uint64_t from, uint64_t to, uint64_t step) {
 uint32_t na_parts_ranges(const na_parts_samples_t *samples, uint64_t base, uint64_t size,
                          na_part_t *parts, uint32_t most) {
     parts_t p;
-    if (!gather(samples, &p)) {
-        forget(&p);
+    if (!gather_pages(samples, &p)) {
+        free_parts(&p);
         return UINT32_MAX;
     }
     uint64_t page_size = samples->page_size;
     uint32_t found = 0;
     int16_t before = -1;
     for (uint32_t k = 0; k < p.page_count; k++) {
-        int16_t node = owner(&p, k, na_limit(NA_T_SPARSE));
+        int16_t node = page_owner(&p, k, na_limit(NA_T_SPARSE));
         uint64_t number = p.pages[k].number;
         if (k == 0 || node != before) {
             uint64_t offset = 0;
@@ -306,6 +307,6 @@ uint32_t na_parts_ranges(const na_parts_samples_t *samples, uint64_t base, uint6
         add_page(&p, k, &parts[found - 1]);
     }
     if (found > 0 && found <= most && size != 0) parts[found - 1].to = size;
-    forget(&p);
+    free_parts(&p);
     return found;
 }

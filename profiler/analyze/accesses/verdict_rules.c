@@ -45,15 +45,15 @@ static na_condition_t *add_condition(judging_t *j, na_verdict_kind_t kind, const
 }
 
 /* A condition on a share of `n` samples. */
-static void share(judging_t *j, na_verdict_kind_t kind, const char *what, na_threshold_t limit,
-                  double value, bool at_least, double n) {
+static void demand_share(judging_t *j, na_verdict_kind_t kind, const char *what,
+                         na_threshold_t limit, double value, bool at_least, double n) {
     bool known = n >= 1;
     add_condition(j, kind, what, limit, value, at_least, known,
                   known ? na_share_chance(value, na_limit(limit), n, at_least) : 0);
 }
 
-static void remote(judging_t *j, na_verdict_kind_t kind) {
-    share(j, kind, "to other nodes", NA_T_REMOTE, j->m->remote, true, j->n * j->m->known);
+static void demand_remote(judging_t *j, na_verdict_kind_t kind) {
+    demand_share(j, kind, "to other nodes", NA_T_REMOTE, j->m->remote, true, j->n * j->m->known);
 }
 
 static void close_rule(judging_t *j, na_verdict_kind_t kind) {
@@ -90,58 +90,62 @@ static void one_thread(judging_t *j) {
     double own_remote = j->n * m->known * m->remote;
     for (int i = 0; i < 2; i++) {
         na_verdict_kind_t kind = i == 0 ? NA_VERDICT_MIGRATED : NA_VERDICT_OWN;
-        remote(j, kind);
-        share(j, kind, "by the thread that allocated it", NA_T_OWN, m->own, true, j->n);
-        share(j, kind,
-              i == 0 ? "of those to other nodes, made off the node where it was allocated"
-                     : "of those to other nodes, made on the node where it was allocated",
-              NA_T_STAYED, i == 0 ? m->moved : 1 - m->moved, true, own_remote);
+        demand_remote(j, kind);
+        demand_share(j, kind, "by the thread that allocated it", NA_T_OWN, m->own, true, j->n);
+        demand_share(j, kind,
+                     i == 0 ? "of those to other nodes, made off the node where it was allocated"
+                            : "of those to other nodes, made on the node where it was allocated",
+                     NA_T_STAYED, i == 0 ? m->moved : 1 - m->moved, true, own_remote);
         close_rule(j, kind);
     }
 }
 
 static void one_other_node(judging_t *j) {
     const na_measure_t *m = j->m;
-    remote(j, NA_VERDICT_REMOTE);
+    demand_remote(j, NA_VERDICT_REMOTE);
     if (m->instances > 1 && m->settled > 0) { /* each one's node: some lie there by chance */
-        share(j, NA_VERDICT_REMOTE, "after the hand-off, from one node for each object",
-              NA_T_ONE_NODE, m->one_node + m->settled, true, j->after);
-        share(j, NA_VERDICT_REMOTE, "after the hand-off, from that node, to another one's memory",
-              NA_T_REMOTE, m->one_node, true, j->after);
+        demand_share(j, NA_VERDICT_REMOTE, "after the hand-off, from one node for each object",
+                     NA_T_ONE_NODE, m->one_node + m->settled, true, j->after);
+        demand_share(j, NA_VERDICT_REMOTE,
+                     "after the hand-off, from that node, to another one's memory", NA_T_REMOTE,
+                     m->one_node, true, j->after);
     } else {
-        share(j, NA_VERDICT_REMOTE, "after the hand-off, from one node that is not the page's",
-              NA_T_ONE_NODE, m->one_node, true, j->after);
+        demand_share(j, NA_VERDICT_REMOTE,
+                     "after the hand-off, from one node that is not the page's", NA_T_ONE_NODE,
+                     m->one_node, true, j->after);
     }
-    share(j, NA_VERDICT_REMOTE,
-          "after the hand-off, by the thread that allocated it, from elsewhere", NA_T_ALLOCATOR,
-          m->allocator, false, j->after);
+    demand_share(j, NA_VERDICT_REMOTE,
+                 "after the hand-off, by the thread that allocated it, from elsewhere",
+                 NA_T_ALLOCATOR, m->allocator, false, j->after);
     close_rule(j, NA_VERDICT_REMOTE);
 }
 
 static void in_parts(judging_t *j) {
     const na_measure_t *m = j->m;
     double parted = isnan(m->parted) && m->after > 0 ? 0 : m->parted; /* of one page: no parts */
-    remote(j, NA_VERDICT_PARTITION);
-    share(j, NA_VERDICT_PARTITION, "from the node that most others to their page come from",
-          NA_T_PARTED, parted, true, j->after);
-    share(j, NA_VERDICT_PARTITION, "in pages of other nodes than the one that has most of them",
-          NA_T_SECOND, m->part_second, true, j->after);
-    share(j, NA_VERDICT_PARTITION, "from that node, and to another node's memory", NA_T_REMOTE,
-          m->misplaced, true, j->after);
+    demand_remote(j, NA_VERDICT_PARTITION);
+    demand_share(j, NA_VERDICT_PARTITION, "from the node that most others to their page come from",
+                 NA_T_PARTED, parted, true, j->after);
+    demand_share(j, NA_VERDICT_PARTITION,
+                 "in pages of other nodes than the one that has most of them", NA_T_SECOND,
+                 m->part_second, true, j->after);
+    demand_share(j, NA_VERDICT_PARTITION, "from that node, and to another node's memory",
+                 NA_T_REMOTE, m->misplaced, true, j->after);
     close_rule(j, NA_VERDICT_PARTITION);
 }
 
 /* Not so: what is all nodes' can be copied or spread. Of one page or less this is no question. */
 static void no_parts(judging_t *j, na_verdict_kind_t kind) {
     if (!isnan(j->m->parted))
-        share(j, kind, "from the node that most others to their page come from", NA_T_PARTED,
-              j->m->parted, false, j->after);
+        demand_share(j, kind, "from the node that most others to their page come from", NA_T_PARTED,
+                     j->m->parted, false, j->after);
 }
 
 /* Of several nodes: this condition is of all rules below. */
 static void several_nodes(judging_t *j, na_verdict_kind_t kind) {
-    remote(j, kind);
-    share(j, kind, "from the node that comes second", NA_T_SECOND, j->m->second, true, j->after);
+    demand_remote(j, kind);
+    demand_share(j, kind, "from the node that comes second", NA_T_SECOND, j->m->second, true,
+                 j->after);
 }
 
 static bool has_windows(const judging_t *j) {
@@ -162,12 +166,12 @@ static void cluster(judging_t *j) {
     add_condition(j, NA_VERDICT_CLUSTER, "modularity of the groups of threads", NA_T_MODULARITY,
                   clusters->useful >= 2 ? clusters->modularity : 0, true, true,
                   clusters->apart ? 1 : 0);
-    share(j, NA_VERDICT_CLUSTER, "inside of one group of threads", NA_T_CLUSTER, j->m->in_cluster,
-          true, j->after);
+    demand_share(j, NA_VERDICT_CLUSTER, "inside of one group of threads", NA_T_CLUSTER,
+                 j->m->in_cluster, true, j->after);
     close_rule(j, NA_VERDICT_CLUSTER);
 }
 
-static void in_turn(judging_t *j) {
+static void judge_turns(judging_t *j) {
     several_nodes(j, NA_VERDICT_ALTERNATING);
     add_condition(j, NA_VERDICT_ALTERNATING, "of windows of time, used by one node",
                   NA_T_PURE_WINDOWS, j->m->pure, true, has_windows(j),
@@ -206,8 +210,8 @@ static void reads_and_writes(judging_t *j) {
     no_parts(j, NA_VERDICT_READ_MOSTLY);
     close_rule(j, NA_VERDICT_READ_MOSTLY);
     at_once(j, NA_VERDICT_WRITE_SHARED);
-    share(j, NA_VERDICT_WRITE_SHARED, "writes after the hand-off", NA_T_STORES_SHARED, m->stores,
-          true, n);
+    demand_share(j, NA_VERDICT_WRITE_SHARED, "writes after the hand-off", NA_T_STORES_SHARED,
+                 m->stores, true, n);
     if (has_lines(j)) {
         add_condition(j, NA_VERDICT_WRITE_SHARED,
                       "of a node's fair share, on the node with most of it", NA_T_SPREAD, m->spread,
@@ -221,18 +225,18 @@ static void reads_and_writes(judging_t *j) {
 static void evenly(judging_t *j) {
     const na_measure_t *m = j->m;
     na_rule_t *rule = &j->to->rules[NA_VERDICT_EVEN];
-    remote(j, NA_VERDICT_EVEN);
+    demand_remote(j, NA_VERDICT_EVEN);
     if (has_lines(j)) {
         add_condition(j, NA_VERDICT_EVEN, "of a node's fair share, on the node with most of it",
                       NA_T_SPREAD, m->spread, false, true, spread_chance(j));
-        share(j, NA_VERDICT_EVEN, "in the lines of the cache with most of it", NA_T_LINES_SHARE,
-              m->in_lines, false, j->after);
+        demand_share(j, NA_VERDICT_EVEN, "in the lines of the cache with most of it",
+                     NA_T_LINES_SHARE, m->in_lines, false, j->after);
         double mixed = 1 - m->pure;
         add_condition(j, NA_VERDICT_EVEN, "of windows of time, used by several nodes",
                       NA_T_MIXED_WINDOWS, mixed, true, has_windows(j),
                       na_share_chance(mixed, na_limit(NA_T_MIXED_WINDOWS), m->windows, true));
-        share(j, NA_VERDICT_EVEN, "writes after the hand-off", NA_T_STORES_READ_MOSTLY, m->stores,
-              true, j->after);
+        demand_share(j, NA_VERDICT_EVEN, "writes after the hand-off", NA_T_STORES_READ_MOSTLY,
+                     m->stores, true, j->after);
         no_parts(j, NA_VERDICT_EVEN);
     }
     close_rule(j, NA_VERDICT_EVEN);
@@ -249,7 +253,7 @@ static void saturated(judging_t *j) {
     double part = node != NULL && node->weight > 0 ? m->home[m->at] / node->weight : NAN;
     double ratio = node != NULL ? node->latency_ratio : NAN;
     bool enough = node != NULL && node->latency_samples >= na_limit(NA_T_SAMPLES_LATENCY);
-    remote(j, NA_VERDICT_SATURATED);
+    demand_remote(j, NA_VERDICT_SATURATED);
     add_condition(j, NA_VERDICT_SATURATED, "its node's part of the fair share", NA_T_NODE_SHARE,
                   times, true, true,
                   fair > na_limit(NA_T_NODE_SHARE)
@@ -261,24 +265,26 @@ static void saturated(judging_t *j) {
                   enough ? 0.5 * erfc(-(ratio / na_limit(NA_T_NODE_LATENCY) - 1) *
                                       sqrt(node->latency_samples) / sqrt(2))
                          : 0);
-    share(j, NA_VERDICT_SATURATED, "of its node's accesses", NA_T_NODE_OBJECT, part, true, j->n);
+    demand_share(j, NA_VERDICT_SATURATED, "of its node's accesses", NA_T_NODE_OBJECT, part, true,
+                 j->n);
     close_rule(j, NA_VERDICT_SATURATED);
 }
 
 /* It lies where it is used; or, where nodes use pages of each other too, each page lies with the
  * node that uses it most. */
-static void nothing(judging_t *j) {
+static void judge_nothing(judging_t *j) {
     const na_measure_t *m = j->m;
     na_rule_t *rule = &j->to->rules[NA_VERDICT_NOTHING];
-    share(j, NA_VERDICT_NOTHING, "to other nodes", NA_T_REMOTE, m->remote, false, j->n * m->known);
+    demand_share(j, NA_VERDICT_NOTHING, "to other nodes", NA_T_REMOTE, m->remote, false,
+                 j->n * m->known);
     close_rule(j, NA_VERDICT_NOTHING);
     if (rule->holds || isnan(m->parted)) return;
     na_rule_t first = *rule;
     *rule = (na_rule_t){0};
-    share(j, NA_VERDICT_NOTHING, "from the node that most others to their page come from",
-          NA_T_PARTED, m->parted, true, j->after);
-    share(j, NA_VERDICT_NOTHING, "from that node, and to another node's memory", NA_T_REMOTE,
-          m->misplaced, false, j->after);
+    demand_share(j, NA_VERDICT_NOTHING, "from the node that most others to their page come from",
+                 NA_T_PARTED, m->parted, true, j->after);
+    demand_share(j, NA_VERDICT_NOTHING, "from that node, and to another node's memory", NA_T_REMOTE,
+                 m->misplaced, false, j->after);
     close_rule(j, NA_VERDICT_NOTHING);
     if (!rule->holds) *rule = first;
 }
@@ -441,11 +447,11 @@ void na_rules_decide(const na_flows_t *set, const na_verdicts_t *verdicts, na_ve
     one_other_node(&j);
     in_parts(&j);
     cluster(&j);
-    in_turn(&j);
+    judge_turns(&j);
     reads_and_writes(&j);
     evenly(&j);
     saturated(&j);
-    nothing(&j);
+    judge_nothing(&j);
     if (decide(&j)) {
         v->chance = v->rules[v->kind].chance;
         if ((j.evidence & NA_EVIDENCE_LEVEL) == 0 && v->chance > CACHED_MOST)

@@ -25,7 +25,7 @@ static void add_lines_condition(na_rule_t *rule, const char *what, na_threshold_
     if (near < rule->fit) rule->fit = near;
 }
 
-static na_rule_t rule_of(const na_line_t *line) {
+static na_rule_t line_rule(const na_line_t *line) {
     na_rule_t rule = {.holds = line->threads > 1, .chance = 1, .fit = 1};
     add_lines_condition(&rule, "by the thread that each part of the line belongs to", NA_T_LINE_OWN,
                         line->own,
@@ -39,7 +39,7 @@ static na_rule_t rule_of(const na_line_t *line) {
     return rule;
 }
 
-static uint32_t group_of(const na_flows_t *set, const na_line_t *line) {
+static uint32_t line_group(const na_flows_t *set, const na_line_t *line) {
     return line->object == NA_FLOWS_NONE ? NA_FLOWS_NONE : set->objects[line->object].group;
 }
 
@@ -103,8 +103,8 @@ static void wait_for_looks(const na_flows_t *set, const na_verdicts_t *v, na_ver
 bool na_rules_lines(const na_flows_t *set, na_verdicts_t *v) {
     for (uint32_t i = 0; i < v->lines.count; i++) {
         const na_line_t *line = &v->lines.items[i];
-        uint32_t group = group_of(set, line);
-        na_rule_t rule = rule_of(line);
+        uint32_t group = line_group(set, line);
+        na_rule_t rule = line_rule(line);
         if (!rule.holds || group == NA_FLOWS_NONE) continue;
         na_verdict_t *known = NULL;
         for (uint32_t k = 0; k < v->count && known == NULL; k++)

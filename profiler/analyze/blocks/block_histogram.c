@@ -23,7 +23,7 @@ static bool takes(const fill_t *f, uint32_t site) {
 
 /* ---- a trace ---- */
 
-static void add_block(const fill_t *f, const na_event_t *event) {
+static void add_new_block(const fill_t *f, const na_event_t *event) {
     if (!takes(f, event->stack)) return;
     na_size_sum_t *s = &f->to->size[na_bucket_of(event->size, NA_NPROF_SIZE_BUCKETS)];
     s->count += f->scale;
@@ -32,7 +32,7 @@ static void add_block(const fill_t *f, const na_event_t *event) {
     s->usable += event->size + event->slack;
 }
 
-static void add_free(const fill_t *f, const na_live_t *block, uint64_t ticks) {
+static void add_freed_block(const fill_t *f, const na_live_t *block, uint64_t ticks) {
     if (!takes(f, block->stack)) return;
     uint64_t age = ticks > block->ticks ? (ticks - block->ticks) >> f->age_shift : 0;
     uint32_t bucket = na_bucket_of(age, NA_NPROF_AGE_BUCKETS);
@@ -59,8 +59,8 @@ static bool read_trace(fill_t *f, na_reader_t *reader) {
     f->to->sized = true;
     while (na_replay_next(replay, &event, &freed)) {
         f->end = event.ticks;
-        if (freed.address != 0) add_free(f, &freed, event.ticks);
-        if (na_event_is_alloc(&event) && event.address != 0) add_block(f, &event);
+        if (freed.address != 0) add_freed_block(f, &freed, event.ticks);
+        if (na_event_is_alloc(&event) && event.address != 0) add_new_block(f, &event);
     }
     na_replay_each(replay, add_live, f);
     bool good = !na_replay_failed(replay);
@@ -70,7 +70,7 @@ static bool read_trace(fill_t *f, na_reader_t *reader) {
 
 /* ---- sums ---- */
 
-static void add_site(const fill_t *f, const na_site_t *site) {
+static void add_site_sums(const fill_t *f, const na_site_t *site) {
     const na_counters_t *c = &site->sum;
     f->to->live_count = na_add_signed(f->to->live_count, c->live_count);
     if (c->alloc_count == 0) return;
@@ -106,10 +106,10 @@ static bool use_whole(na_block_histogram_t *to, na_reader_t *reader) {
     return true;
 }
 
-static bool read_sums(const fill_t *f, na_reader_t *reader, const na_sites_t *sites) {
+static bool read_size_sums(const fill_t *f, na_reader_t *reader, const na_sites_t *sites) {
     na_block_histogram_t *to = f->to;
     for (size_t i = 0; i < sites->count; i++)
-        if (takes(f, sites->items[i].site)) add_site(f, &sites->items[i]);
+        if (takes(f, sites->items[i].site)) add_site_sums(f, &sites->items[i]);
     if (f->wanted == NULL) return use_whole(to, reader);
     na_lives_table_t lives;
     bool good = na_lives_fold(reader, &lives);
@@ -131,5 +131,5 @@ bool na_block_histogram_read(na_reader_t *reader, const na_sites_t *sites, na_wa
                    .age_shift = h->age_shift,
                    .scale = h->count_scale};
     if (h->mode == NA_NPROF_MODE_TRACE) return read_trace(&fill, reader);
-    return read_sums(&fill, reader, sites);
+    return read_size_sums(&fill, reader, sites);
 }

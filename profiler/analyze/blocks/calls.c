@@ -18,7 +18,7 @@ typedef struct estimate {
     double ticks, variance; /* not a number: not known */
 } estimate_t;
 
-static estimate_t estimate(const na_nprof_thread_t *t, unsigned entry, double calls) {
+static estimate_t estimate_calls(const na_nprof_thread_t *t, unsigned entry, double calls) {
     double always = (double)t->always[entry], n = (double)t->timed[entry];
     double others = calls > always ? calls - always : 0;
     estimate_t e = {(double)t->always_ticks[entry], 0};
@@ -60,7 +60,7 @@ na_call_time_t na_call_time(const na_nprof_header_t *header, const na_nprof_thre
                             unsigned entry) {
     double calls = calls_of(header, thread, entry);
     double timed = (double)thread->timed[entry] + (double)thread->always[entry];
-    return result(header, calls, timed, estimate(thread, entry, calls));
+    return result(header, calls, timed, estimate_calls(thread, entry, calls));
 }
 
 na_call_time_t na_call_time_of_all(const na_nprof_header_t *header,
@@ -71,7 +71,7 @@ na_call_time_t na_call_time_of_all(const na_nprof_header_t *header,
         double of_entry = calls_of(header, thread, entry);
         calls += of_entry;
         timed += (double)thread->timed[entry] + (double)thread->always[entry];
-        estimate_t e = estimate(thread, entry, of_entry);
+        estimate_t e = estimate_calls(thread, entry, of_entry);
         if (isnan(e.ticks)) continue;
         all.ticks = isnan(all.ticks) ? e.ticks : all.ticks + e.ticks;
         all.variance += e.variance;

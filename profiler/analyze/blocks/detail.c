@@ -33,21 +33,21 @@ static na_site_lives_t *new_item(fold_t *fold, uint32_t site) {
     return item;
 }
 
-static size_t bucket_of(uint64_t age) {
+static size_t age_bucket(uint64_t age) {
     size_t bucket = age == 0 ? 0 : 64 - (size_t)__builtin_clzll(age);
     return bucket < NA_NPROF_AGE_BUCKETS ? bucket : NA_NPROF_AGE_BUCKETS - 1;
 }
 
 /* One or two lifetimes are in the cell itself. */
-static void fold_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
+static void fold_lifetimes(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     (void)thread;
     fold_t *fold = arg;
     uint64_t frees = fold->sampled ? cell->raw_frees : cell->free_count;
     if (cell->lives != 0 || frees == 0 || frees > 2 || fold->failed) return;
     na_site_lives_t *item = new_item(fold, cell->site);
     if (item == NULL) return;
-    item->count[bucket_of(cell->lifetime_min)]++;
-    if (frees > 1) item->count[bucket_of(cell->lifetime_max)]++;
+    item->count[age_bucket(cell->lifetime_min)]++;
+    if (frees > 1) item->count[age_bucket(cell->lifetime_max)]++;
 }
 
 static void fold_lives(void *arg, const na_nprof_lives_t *lives) {
@@ -59,7 +59,7 @@ static void fold_lives(void *arg, const na_nprof_lives_t *lives) {
         item->count[i] = (uint64_t)lives->carry[i] << 32 | lives->count[i];
 }
 
-static int by_site(const void *a, const void *b) {
+static int lives_by_site(const void *a, const void *b) {
     uint32_t x = ((const na_site_lives_t *)a)->site, y = ((const na_site_lives_t *)b)->site;
     return (x > y) - (x < y);
 }
@@ -67,9 +67,9 @@ static int by_site(const void *a, const void *b) {
 bool na_lives_fold(na_reader_t *reader, na_lives_table_t *table) {
     fold_t fold = {.budget = na_reader_budget(reader),
                    .sampled = na_reader_header(reader)->mode == NA_NPROF_MODE_SAMPLE};
-    na_reader_cells(reader, fold_cell, &fold);
+    na_reader_cells(reader, fold_lifetimes, &fold);
     na_reader_lives(reader, fold_lives, &fold);
-    if (fold.count != 0) qsort(fold.items, fold.count, sizeof *fold.items, by_site);
+    if (fold.count != 0) qsort(fold.items, fold.count, sizeof *fold.items, lives_by_site);
     size_t kept = 0;
     for (size_t i = 0; i < fold.count; i++) {
         if (kept != 0 && fold.items[kept - 1].site == fold.items[i].site)
@@ -91,7 +91,7 @@ void na_lives_free(na_lives_table_t *table) {
 const na_site_lives_t *na_lives_of(const na_lives_table_t *table, uint32_t site) {
     if (table->count == 0) return NULL;
     na_site_lives_t key = {.site = site};
-    return bsearch(&key, table->items, table->count, sizeof key, by_site);
+    return bsearch(&key, table->items, table->count, sizeof key, lives_by_site);
 }
 
 /* --- sizes --- */
@@ -154,7 +154,7 @@ void na_maps_free(na_maps_table_t *table) {
 
 /* --- threads --- */
 
-static int by_value(const void *a, const void *b) {
+static int ages_by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
@@ -198,8 +198,8 @@ uint32_t na_threads_peak(na_reader_t *reader) {
         ends[n++] = threads.items[i].end_ms;
     }
     if (n != 0) {
-        qsort(starts, n, sizeof *starts, by_value);
-        qsort(ends, n, sizeof *ends, by_value);
+        qsort(starts, n, sizeof *starts, ages_by_value);
+        qsort(ends, n, sizeof *ends, ages_by_value);
     }
     /* One that ends in the millisecond in which another begins is taken to have ended before. */
     for (size_t i = 0, ended = 0; i < n; i++) {

@@ -19,24 +19,24 @@ typedef struct profile {
 /* Measures: fills in figures and saving, and returns the value; NaN: does not apply. */
 typedef double (*measure_t)(const profile_t *p, na_found_t *f);
 
-static double share(double part, double all) {
+static double share_or_none(double part, double all) {
     return all > 0 ? part / all : NAN;
 }
 
-static double count(const profile_t *p, double scaled) {
+static double count_unscaled(const profile_t *p, double scaled) {
     return scaled / (double)p->header->count_scale;
 }
 
 static void saves_bytes(const profile_t *p, na_found_t *f, double bytes) {
     f->unit = NA_SAVING_BYTES;
     f->saves = bytes;
-    f->worth = share(bytes, (double)p->total->peak_bytes);
+    f->worth = share_or_none(bytes, (double)p->total->peak_bytes);
 }
 
 static void saves_ns(const profile_t *p, na_found_t *f, double ns) {
     f->unit = NA_SAVING_MS;
     f->saves = ns / 1e6;
-    f->worth = share(f->saves, (double)p->header->last_ms);
+    f->worth = share_or_none(f->saves, (double)p->header->last_ms);
 }
 
 /* ---- about the profile ---- */
@@ -46,14 +46,14 @@ static double other_malloc(const profile_t *p, na_found_t *f) {
     return p->header->other_malloc[0] != 0;
 }
 
-static double lost(const profile_t *p, na_found_t *f) {
+static double lost_events_figure(const profile_t *p, na_found_t *f) {
     f->figure[0] = (double)p->header->lost_events;
     return f->figure[0];
 }
 
 static double truncated(const profile_t *p, na_found_t *f) {
-    f->figure[0] =
-        share((double)p->header->truncated_stacks, count(p, (double)p->total->alloc_count));
+    f->figure[0] = share_or_none((double)p->header->truncated_stacks,
+                                 count_unscaled(p, (double)p->total->alloc_count));
     return f->figure[0];
 }
 
@@ -70,7 +70,7 @@ static double not_freed(const profile_t *p, na_found_t *f) {
     double live = (double)p->total->live_bytes;
     if (p->header->state != NA_NPROF_CLOSED || live < MIB) return NAN;
     f->figure[0] = live;
-    f->figure[1] = share(live, (double)p->total->peak_bytes);
+    f->figure[1] = share_or_none(live, (double)p->total->peak_bytes);
     f->at_most = true;
     saves_bytes(p, f, live);
     return f->figure[1];
@@ -80,7 +80,7 @@ static double not_freed(const profile_t *p, na_found_t *f) {
 static double rate(const profile_t *p, na_found_t *f) {
     double seconds = (double)p->header->last_ms / 1000;
     if (seconds < 0.1) return NAN;
-    f->figure[0] = count(p, (double)p->total->alloc_count);
+    f->figure[0] = count_unscaled(p, (double)p->total->alloc_count);
     f->figure[1] = f->figure[0] / seconds;
     saves_ns(p, f, f->figure[0] * NA_FINDING_PAIR_NS);
     return f->worth;
@@ -88,9 +88,9 @@ static double rate(const profile_t *p, na_found_t *f) {
 
 /* Their share of the blocks. */
 static double temporaries(const profile_t *p, na_found_t *f) {
-    double blocks = count(p, (double)p->total->temporary_count);
+    double blocks = count_unscaled(p, (double)p->total->temporary_count);
     if (blocks < 10000) return NAN;
-    f->figure[0] = share((double)p->total->temporary_count, (double)p->total->alloc_count);
+    f->figure[0] = share_or_none((double)p->total->temporary_count, (double)p->total->alloc_count);
     saves_ns(p, f, blocks * NA_FINDING_PAIR_NS);
     return f->figure[0];
 }
@@ -98,7 +98,7 @@ static double temporaries(const profile_t *p, na_found_t *f) {
 /* Blocks at the peak, their mean size. A block of its own costs at least the pointer to it. */
 static double tiny(const profile_t *p, na_found_t *f) {
     const na_counters_t *t = p->total;
-    double blocks = count(p, (double)t->peak_count);
+    double blocks = count_unscaled(p, (double)t->peak_count);
     if (blocks < 100000) return NAN;
     f->figure[0] = blocks;
     f->figure[1] = (double)t->peak_bytes / blocks;
@@ -110,7 +110,8 @@ static double tiny(const profile_t *p, na_found_t *f) {
 static double rounding(const profile_t *p, na_found_t *f) {
     const na_counters_t *t = p->total;
     if ((double)t->peak_bytes < MIB) return NAN;
-    f->figure[0] = share((double)t->alloc_usable - (double)t->alloc_bytes, (double)t->alloc_bytes);
+    f->figure[0] =
+        share_or_none((double)t->alloc_usable - (double)t->alloc_bytes, (double)t->alloc_bytes);
     saves_bytes(p, f, f->figure[0] * (double)t->peak_bytes);
     return f->figure[0];
 }
@@ -125,7 +126,7 @@ static double module_bytes(const profile_t *p) {
 }
 
 /* Resident, the peak, mapped by the allocator (0: not known). */
-static double resident(const profile_t *p, na_found_t *f) {
+static double resident_figures(const profile_t *p, na_found_t *f) {
     const na_nprof_point_t *point = na_point_at_peak(p->reader, p->sites);
     double peak = (double)p->total->peak_bytes;
     if (point == NULL) return NAN;
@@ -136,7 +137,7 @@ static double resident(const profile_t *p, na_found_t *f) {
     f->figure[2] = (double)point->mapped;
     f->at_most = true;
     saves_bytes(p, f, more);
-    return share(peak + more, peak);
+    return share_or_none(peak + more, peak);
 }
 
 static void add_small(void *arg, const na_nprof_span_sum_t *s) {
@@ -158,14 +159,15 @@ static double fragmentation(const profile_t *p, na_found_t *f) {
 }
 
 static double of_frees(const profile_t *p, uint64_t part) {
-    if (count(p, (double)p->total->free_count) < 10000) return NAN;
-    return share((double)part, (double)p->total->free_count);
+    if (count_unscaled(p, (double)p->total->free_count) < 10000) return NAN;
+    return share_or_none((double)part, (double)p->total->free_count);
 }
 
 /* Their share of the frees. */
 static double cross_thread(const profile_t *p, na_found_t *f) {
     f->figure[0] = of_frees(p, p->total->cross_thread_free_count);
-    saves_ns(p, f, count(p, (double)p->total->cross_thread_free_count) * NA_FINDING_PAIR_NS);
+    saves_ns(p, f,
+             count_unscaled(p, (double)p->total->cross_thread_free_count) * NA_FINDING_PAIR_NS);
     return f->figure[0];
 }
 
@@ -178,7 +180,7 @@ static double cross_node(const profile_t *p, na_found_t *f) {
 static double copied(const profile_t *p, na_found_t *f, uint64_t bytes) {
     if ((double)bytes < 16 * MIB) return NAN;
     f->figure[0] = (double)bytes;
-    f->figure[1] = share(f->figure[0], (double)p->total->alloc_bytes);
+    f->figure[1] = share_or_none(f->figure[0], (double)p->total->alloc_bytes);
     saves_ns(p, f, f->figure[0] * NA_FINDING_COPY_NS);
     return f->figure[1];
 }
@@ -191,7 +193,7 @@ static double growth(const profile_t *p, na_found_t *f) {
     return copied(p, f, p->total->growth_copied);
 }
 
-static double threads(const profile_t *p, na_found_t *f) {
+static double thread_count(const profile_t *p, na_found_t *f) {
     f->figure[0] = na_threads_peak(p->reader);
     return f->figure[0];
 }
@@ -223,7 +225,7 @@ static const struct {
     double (*part)(const na_counters_t *sum); /* NULL: the finding has no place */
 } kinds[NA_FINDING_KINDS] = {
     [NA_FINDING_OTHER_MALLOC] = {0, other_malloc, NULL},
-    [NA_FINDING_LOST_EVENTS] = {0, lost, NULL},
+    [NA_FINDING_LOST_EVENTS] = {0, lost_events_figure, NULL},
     [NA_FINDING_TRUNCATED_STACKS] = {0.01, truncated, NULL},
     [NA_FINDING_FEW_SAMPLES] = {1 / 400.0, few_samples, NULL},
     [NA_FINDING_NOT_FREED] = {0.5, not_freed, live_bytes_of},
@@ -231,13 +233,13 @@ static const struct {
     [NA_FINDING_TEMPORARIES] = {0.5, temporaries, temporary_count_of},
     [NA_FINDING_TINY_BLOCKS] = {1 / 32.0, tiny, peak_count_of},
     [NA_FINDING_ROUNDING] = {0.25, rounding, rounding_of},
-    [NA_FINDING_RESIDENT] = {2, resident, NULL},
+    [NA_FINDING_RESIDENT] = {2, resident_figures, NULL},
     [NA_FINDING_FRAGMENTATION] = {1 / 3.0, fragmentation, NULL},
     [NA_FINDING_CROSS_THREAD] = {0.25, cross_thread, cross_thread_free_count_of},
     [NA_FINDING_CROSS_NODE] = {0.1, cross_node, cross_node_free_count_of},
     [NA_FINDING_REALLOCS] = {0.25, reallocs, realloc_copy_bytes_of},
     [NA_FINDING_GROWTH] = {0.25, growth, growth_copied_of},
-    [NA_FINDING_THREADS] = {2048, threads, NULL},
+    [NA_FINDING_THREADS] = {2048, thread_count, NULL},
 };
 
 bool na_finding_has_place(na_finding_kind_t kind) {

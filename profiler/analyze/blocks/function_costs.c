@@ -11,8 +11,8 @@ typedef struct tree {
     uint32_t *active; /* by function: how often it is on the current path */
 } tree_t;
 
-static void enter(tree_t *tree, uint32_t node, na_frames_fn_t frames, void *arg,
-                  na_function_t *functions) {
+static void enter_functions(tree_t *tree, uint32_t node, na_frames_fn_t frames, void *arg,
+                            na_function_t *functions) {
     const uint32_t *ids;
     uint32_t count = frames(arg, node, &ids);
     for (uint32_t i = 0; i < count; i++) {
@@ -20,7 +20,7 @@ static void enter(tree_t *tree, uint32_t node, na_frames_fn_t frames, void *arg,
     }
 }
 
-static void leave(tree_t *tree, uint32_t node, na_frames_fn_t frames, void *arg) {
+static void leave_functions(tree_t *tree, uint32_t node, na_frames_fn_t frames, void *arg) {
     const uint32_t *ids;
     uint32_t count = frames(arg, node, &ids);
     for (uint32_t i = 0; i < count; i++)
@@ -64,13 +64,13 @@ bool na_functions_fold(na_stack_table_t stacks, const na_sites_t *sites, na_fram
         /* Depth first without a stack of our own: `parent` and `next` lead the way back. */
         uint32_t node = tree.child[NA_NPROF_ROOT];
         while (node != 0) {
-            enter(&tree, node, frames, arg, functions);
+            enter_functions(&tree, node, frames, arg, functions);
             if (tree.child[node] != 0) {
                 node = tree.child[node];
                 continue;
             }
             for (;;) {
-                leave(&tree, node, frames, arg);
+                leave_functions(&tree, node, frames, arg);
                 if (tree.next[node] != 0) {
                     node = tree.next[node];
                     break;

@@ -41,7 +41,7 @@ static bool is_larger(const na_globals_t *g, const na_global_t *a, const na_glob
 }
 
 /* Keeps the largest: a heap whose root is the smallest kept. */
-static void keep(gather_t *g, const na_global_t *v, const char *name) {
+static void keep_global(gather_t *g, const na_global_t *v, const char *name) {
     na_globals_t *to = g->to;
     size_t at = to->count;
     if (g->most == 0) return;
@@ -80,7 +80,7 @@ static void keep(gather_t *g, const na_global_t *v, const char *name) {
 }
 
 /* The symbol table, or what is left of it for the dynamic linker. */
-static uint64_t read_symbols(gather_t *g, Elf *elf, uint32_t module) {
+static uint64_t read_global_symbols(gather_t *g, Elf *elf, uint32_t module) {
     GElf_Word wanted = SHT_DYNSYM;
     Elf_Scn *section = NULL;
     while ((section = elf_nextscn(elf, section)) != NULL) {
@@ -111,13 +111,13 @@ static uint64_t read_symbols(gather_t *g, Elf *elf, uint32_t module) {
             na_global_t v = {.module = module, .size = symbol.st_size, .tls = type == STT_TLS};
             g->to->variables++;
             named += symbol.st_size;
-            keep(g, &v, name != NULL && *name != 0 ? name : "?");
+            keep_global(g, &v, name != NULL && *name != 0 ? name : "?");
         }
     }
     return named;
 }
 
-static void read_module(gather_t *g, uint32_t id, const na_nprof_module_t *m) {
+static void read_module_globals(gather_t *g, uint32_t id, const na_nprof_module_t *m) {
     na_globals_t *to = g->to;
     if ((m->flags & NA_NPROF_MODULE_VDSO) != 0) return;
     int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -130,7 +130,7 @@ static void read_module(gather_t *g, uint32_t id, const na_nprof_module_t *m) {
             na_global_module_t *at = &to->modules[to->module_count++];
             *at = (na_global_module_t){.path = m->path, .module = id};
             read_segments(elf, at);
-            uint64_t named = read_symbols(g, elf, id), all = at->data + at->zeroed + at->tls;
+            uint64_t named = read_global_symbols(g, elf, id), all = at->data + at->zeroed + at->tls;
             to->unnamed += all > named ? all - named : 0;
         }
     }
@@ -156,7 +156,7 @@ bool na_globals_read(na_reader_t *reader, size_t most, na_globals_t *globals) {
     if (elf_version(EV_CURRENT) == EV_NONE) return true;
     na_module_table_t modules = na_reader_modules(reader);
     for (uint32_t id = 1; id < modules.count && !g.failed; id++)
-        if (modules.items[id].flags != 0) read_module(&g, id, &modules.items[id]);
+        if (modules.items[id].flags != 0) read_module_globals(&g, id, &modules.items[id]);
     if (globals->count != 0)
         qsort_r(globals->items, globals->count, sizeof *globals->items, by_bytes, globals);
     if (globals->module_count != 0)

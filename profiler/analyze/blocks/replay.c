@@ -128,14 +128,14 @@ static uint32_t site_number(const block_t *b) {
 }
 
 /* The first place of a block's line. */
-static uint64_t home(const na_replay_t *r, uint64_t address) {
+static uint64_t home_line(const na_replay_t *r, uint64_t address) {
     return (address >> 4) * r->odd >> 24 & r->mask & ~(uint64_t)(LINE - 1);
 }
 
 /* A block that lives; NULL: none begins there. */
 static block_t *find_block(const na_replay_t *r, uint64_t address) {
     if (address == 0) return NULL;
-    for (uint64_t i = home(r, address);; i = (i + LINE) & r->mask) {
+    for (uint64_t i = home_line(r, address);; i = (i + LINE) & r->mask) {
         block_t *line = &r->blocks[i];
         for (unsigned k = 0; k < LINE; k++)
             if (ADDRESS(line[k].key) == address) return &line[k];
@@ -144,8 +144,8 @@ static block_t *find_block(const na_replay_t *r, uint64_t address) {
 }
 
 /* The place of a block, or the free one (key 0) that the caller must fill. The address is not 0. */
-static block_t *place_of(const na_replay_t *r, uint64_t address) {
-    for (uint64_t i = home(r, address);; i = (i + LINE) & r->mask) {
+static block_t *block_place(const na_replay_t *r, uint64_t address) {
+    for (uint64_t i = home_line(r, address);; i = (i + LINE) & r->mask) {
         block_t *line = &r->blocks[i];
         block_t *empty = NULL;
         for (unsigned k = LINE; k-- > 0;) {
@@ -157,12 +157,12 @@ static block_t *place_of(const na_replay_t *r, uint64_t address) {
     }
 }
 
-static void put_block(block_t *place, block_t block) {
+static void put_in_place(block_t *place, block_t block) {
     block.site = (block.site & ~PASSED) | (place->site & PASSED);
     *place = block;
 }
 
-static bool grow_blocks(na_replay_t *r) {
+static bool grow_block_table(na_replay_t *r) {
     block_t *old = r->blocks;
     uint64_t old_room = old == NULL ? 0 : r->mask + 1;
     uint64_t room = old_room == 0 ? 4096 : old_room * 2;
@@ -175,7 +175,7 @@ static bool grow_blocks(na_replay_t *r) {
     r->blocks = blocks;
     r->mask = room - 1;
     for (uint64_t i = 0; i < old_room; i++)
-        if (old[i].key != 0) put_block(place_of(r, ADDRESS(old[i].key)), old[i]);
+        if (old[i].key != 0) put_in_place(block_place(r, ADDRESS(old[i].key)), old[i]);
     unmap(old, old_room * sizeof *old);
     na_budget_give(r->budget, old_room * sizeof *old);
     return true;
@@ -185,7 +185,8 @@ static bool grow_blocks(na_replay_t *r) {
 static block_t *strayed(const na_replay_t *r, uint64_t i, uint64_t line) {
     for (unsigned k = 0; k < LINE; k++) {
         block_t *b = &r->blocks[i + k];
-        if (b->key != 0 && ((i - home(r, ADDRESS(b->key))) & r->mask) >= ((i - line) & r->mask))
+        if (b->key != 0 &&
+            ((i - home_line(r, ADDRESS(b->key))) & r->mask) >= ((i - line) & r->mask))
             return b;
     }
     return NULL;
@@ -196,7 +197,7 @@ static bool is_full(const block_t *line) {
 }
 
 /* Closes the gap: a block that had to pass over the line moves up, and so on. */
-static void remove_block(na_replay_t *r, block_t *hole) {
+static void remove_from_table(na_replay_t *r, block_t *hole) {
     hole->key = 0;
     r->used--;
     uint64_t line = (uint64_t)(hole - r->blocks) & ~(uint64_t)(LINE - 1), i = line;
@@ -205,7 +206,7 @@ static void remove_block(na_replay_t *r, block_t *hole) {
         bool end = !is_full(&r->blocks[i]) || (r->blocks[i].site & PASSED) == 0;
         block_t *b = strayed(r, i, line);
         if (b != NULL) {
-            put_block(hole, *b);
+            put_in_place(hole, *b);
             b->key = 0;
             hole = b;
             line = i;
@@ -256,7 +257,7 @@ static bool grow_sites(na_replay_t *r) {
 }
 
 /* The index of a stack's site; UINT32_MAX: out of memory. */
-static uint32_t site_of(na_replay_t *r, uint32_t stack) {
+static uint32_t replayed_site(na_replay_t *r, uint32_t stack) {
     if (stack == NA_NPROF_NO_STACK) stack = NA_NPROF_ROOT;
     uint64_t hash = hash_of_stack(r, stack);
     na_probe_t probe = na_index_probe(&r->site_index, hash);
@@ -271,7 +272,7 @@ static uint32_t site_of(na_replay_t *r, uint32_t stack) {
 }
 
 /* Before the site changes: its figures at the latest peak. */
-static void keep_peak(const na_replay_t *r, site_t *s) {
+static void keep_site_peak(const na_replay_t *r, site_t *s) {
     if (s->epoch == r->epoch) return;
     s->peak_bytes = (int64_t)(s->alloc_bytes - s->free_bytes);
     s->peak_count = (int64_t)(s->alloc_count - s->free_count);
@@ -285,9 +286,9 @@ static uint32_t thread_index(const na_event_t *event) {
 
 /* ---- events ---- */
 
-static void count_free(na_replay_t *r, const block_t *b, const na_event_t *event) {
+static void count_replayed_free(na_replay_t *r, const block_t *b, const na_event_t *event) {
     site_t *s = &r->sites[site_number(b)];
-    keep_peak(r, s);
+    keep_site_peak(r, s);
     s->free_count++;
     s->free_bytes += b->size;
     s->free_slack += b->slack;
@@ -301,9 +302,9 @@ static void count_free(na_replay_t *r, const block_t *b, const na_event_t *event
     r->totals.live_bytes -= b->size;
 }
 
-static void count_alloc(na_replay_t *r, uint32_t site, const na_event_t *event) {
+static void count_replayed_alloc(na_replay_t *r, uint32_t site, const na_event_t *event) {
     site_t *s = &r->sites[site];
-    keep_peak(r, s);
+    keep_site_peak(r, s);
     s->alloc_count++;
     s->alloc_bytes += event->size;
     s->alloc_slack += event->slack;
@@ -333,8 +334,8 @@ static void look_for_peak(na_replay_t *r, const na_event_t *event) {
     r->epoch++;
 }
 
-static void count_realloc(na_replay_t *r, uint32_t site, uint64_t old_size, uint64_t new_size,
-                          bool copied) {
+static void count_replayed_realloc(na_replay_t *r, uint32_t site, uint64_t old_size,
+                                   uint64_t new_size, bool copied) {
     rare_t *rare = &r->rare[site];
     rare->realloc_count++;
     if (new_size > old_size)
@@ -362,25 +363,25 @@ static void count_growth(na_replay_t *r, const thread_t *t, const block_t *old) 
 
 /* A block begins its life. freed: NULL where the caller does not want to know. */
 static bool begin_block(na_replay_t *r, thread_t *t, const na_event_t *event, na_live_t *freed) {
-    if (r->used * 2 > r->mask && !grow_blocks(r)) return false;
-    uint32_t site = site_of(r, event->stack);
+    if (r->used * 2 > r->mask && !grow_block_table(r)) return false;
+    uint32_t site = replayed_site(r, event->stack);
     if (site == UINT32_MAX) return false;
-    block_t *b = place_of(r, event->address);
+    block_t *b = block_place(r, event->address);
     bool resize = event->kind == NA_NPROF_EVENT_RESIZE;
     if (b->key != 0) {
         if (freed != NULL) *freed = live_of(r, b);
         if (!resize) r->totals.contradictions++;
-        count_free(r, b, event);
-        if (resize) count_realloc(r, site, b->size, event->size, false);
+        count_replayed_free(r, b, event);
+        if (resize) count_replayed_realloc(r, site, b->size, event->size, false);
     } else {
         r->used++;
     }
-    put_block(b, (block_t){.key = event->address | (uint64_t)thread_index(event) << 48,
-                           .size = event->size,
-                           .ticks = event->ticks,
-                           .slack = event->slack,
-                           .site = site | r->marked});
-    count_alloc(r, site, event);
+    put_in_place(b, (block_t){.key = event->address | (uint64_t)thread_index(event) << 48,
+                              .size = event->size,
+                              .ticks = event->ticks,
+                              .slack = event->slack,
+                              .site = site | r->marked});
+    count_replayed_alloc(r, site, event);
     look_for_peak(r, event);
     r->came = event->address;
     t->block = event->address;
@@ -393,10 +394,10 @@ static bool begin_block(na_replay_t *r, thread_t *t, const na_event_t *event, na
 }
 
 /* What realloc took goes: its new block follows, or the thread did something else. */
-static uint64_t leave(na_replay_t *r, thread_t *t, const na_event_t *event) {
+static uint64_t leave_block(na_replay_t *r, thread_t *t, const na_event_t *event) {
     const block_t left = t->leaving;
     t->leaving.key = 0;
-    count_free(r, &left, event);
+    count_replayed_free(r, &left, event);
     return left.size;
 }
 
@@ -423,16 +424,16 @@ static bool play_alloc(na_replay_t *r, thread_t *t, const na_event_t *event, na_
     }
     bool comes =
         t->leaving.key != 0 && t->coming == event->address && event->kind == NA_NPROF_EVENT_REALLOC;
-    uint64_t old_size = t->leaving.key != 0 ? leave(r, t, event) : 0;
+    uint64_t old_size = t->leaving.key != 0 ? leave_block(r, t, event) : 0;
     if (!begin_block(r, t, event, freed)) return false;
     if (!comes) return true;
-    count_realloc(r, t->site, old_size, event->size, false);
+    count_replayed_realloc(r, t->site, old_size, event->size, false);
     t->after_alloc = false;
     return true;
 }
 
 static bool play_free(na_replay_t *r, thread_t *t, const na_event_t *event, na_live_t *freed) {
-    if (t->leaving.key != 0) leave(r, t, event);
+    if (t->leaving.key != 0) leave_block(r, t, event);
     block_t *b = event->before ? NULL : find_block(r, event->address);
     if (b == NULL) {
         r->totals.unknown++;
@@ -442,7 +443,7 @@ static bool play_free(na_replay_t *r, thread_t *t, const na_event_t *event, na_l
     }
     if (freed != NULL) *freed = live_of(r, b);
     const block_t old = *b;
-    remove_block(r, b);
+    remove_from_table(r, b);
     if (event->kind == NA_NPROF_EVENT_MOVED) {
         const block_t *next = find_block(r, event->moved_to);
         if (next == NULL && t->waits.address == 0) {
@@ -450,20 +451,20 @@ static bool play_free(na_replay_t *r, thread_t *t, const na_event_t *event, na_l
             t->coming = event->moved_to;
             return true;
         }
-        count_free(r, &old, event);
+        count_replayed_free(r, &old, event);
         if (t->waits.address != 0) {
             t->waits.index = event->index;
             bool good = begin_block(r, t, &t->waits, NULL);
             t->waits.address = 0;
             if (!good) return false;
-            count_realloc(r, t->site, old.size, t->size, true);
+            count_replayed_realloc(r, t->site, old.size, t->size, true);
         } else if (next->key >> 48 == event->thread) {
-            count_realloc(r, site_number(next), old.size, next->size, true);
+            count_replayed_realloc(r, site_number(next), old.size, next->size, true);
         }
         t->after_alloc = false;
         return true;
     }
-    count_free(r, &old, event);
+    count_replayed_free(r, &old, event);
     if (t->block == event->address && old.key >> 48 == event->thread) {
         r->temporary = true;
         r->rare[site_number(&old)].temporary++;
@@ -480,7 +481,7 @@ static bool play_free(na_replay_t *r, thread_t *t, const na_event_t *event, na_l
 
 /* Its line only: more than a dozen lines on their way are in each other's way. */
 ASKS void ask_for(const na_replay_t *r, const na_event_t *event) {
-    __builtin_prefetch(&r->blocks[home(r, event->address)], 1);
+    __builtin_prefetch(&r->blocks[home_line(r, event->address)], 1);
 }
 
 /* Its block's place is in a cache by now, its site may not be. */
@@ -491,7 +492,7 @@ ASKS void ask_for_site(const na_replay_t *r, const na_event_t *event) {
         na_index_next(&r->site_index, &probe);
         s = &r->sites[probe.number];
     } else {
-        const block_t *line = &r->blocks[home(r, event->address)];
+        const block_t *line = &r->blocks[home_line(r, event->address)];
         s = &r->sites[site_number(&line[ADDRESS(line->key) != event->address])];
     }
     __builtin_prefetch(s, 1);
@@ -512,7 +513,7 @@ static const na_event_t *next_event(na_replay_t *r) {
     return &r->taken[r->at++ % RING];
 }
 
-static bool play(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
+static bool replay_event(na_replay_t *r, const na_event_t *event, na_live_t *freed) {
     uint32_t thread = thread_index(event);
     r->came = 0;
     r->temporary = false;
@@ -531,13 +532,13 @@ bool na_replay_next(na_replay_t *r, na_event_t *event, na_live_t *freed) {
     const na_event_t *next = r->failed ? NULL : next_event(r);
     if (next == NULL) return false;
     *event = *next;
-    return play(r, next, freed);
+    return replay_event(r, next, freed);
 }
 
 void na_replay_to(na_replay_t *r, uint64_t count) {
     while (r->totals.events < count && !r->failed) {
         const na_event_t *next = next_event(r);
-        if (next == NULL || !play(r, next, NULL)) break;
+        if (next == NULL || !replay_event(r, next, NULL)) break;
     }
 }
 
@@ -551,7 +552,7 @@ na_replay_t *na_replay_open(na_reader_t *reader) {
     r->events = na_events_open(reader);
     r->age_shift = na_reader_header(reader)->age_shift;
     r->epoch = 1;
-    if (r->events != NULL && grow_blocks(r) && grow_sites(r)) return r;
+    if (r->events != NULL && grow_block_table(r) && grow_sites(r)) return r;
     na_replay_close(r);
     return NULL;
 }
@@ -608,7 +609,7 @@ void na_replay_cells(const na_replay_t *r, na_cell_fn_t visit, void *arg) {
     for (uint32_t i = 0; i < r->site_count; i++) {
         site_t s = r->sites[i];
         const rare_t *rare = &r->rare[i];
-        keep_peak(r, &s);
+        keep_site_peak(r, &s);
         na_nprof_cell_t cell = {
             .site = s.stack,
             .peak_epoch = r->final_epoch,

@@ -7,8 +7,8 @@
 
 #include "profiler/analyze/blocks/replay.h"
 
-static void add_cell(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t peak_epoch,
-                     bool sampled) {
+static void add_cell_figures(na_counters_t *sum, const na_nprof_cell_t *cell, uint32_t peak_epoch,
+                             bool sampled) {
     int64_t live_bytes = (int64_t)(cell->alloc_bytes - cell->free_bytes);
     int64_t live_count = (int64_t)(cell->alloc_count - cell->free_count);
     /* Unchanged since the peak: what lives now lived then. */
@@ -96,7 +96,7 @@ typedef struct fold {
 } fold_t;
 
 /* NULL: no cell of the site was seen. */
-static na_site_t *find_site(const fold_t *fold, uint32_t site) {
+static na_site_t *find_folded_site(const fold_t *fold, uint32_t site) {
     na_probe_t probe = na_index_probe(&fold->index, na_hash_number(NA_HASH_BEGIN, site));
     while (na_index_next(&fold->index, &probe))
         if (fold->sites[probe.number].site == site) return &fold->sites[probe.number];
@@ -113,11 +113,11 @@ static na_site_t *new_site(fold_t *fold, uint32_t site) {
     return &fold->sites[fold->count++];
 }
 
-static void fold_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
+static void fold_site_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     (void)thread;
     fold_t *fold = arg;
     if (fold->failed) return;
-    na_site_t *site = find_site(fold, cell->site);
+    na_site_t *site = find_folded_site(fold, cell->site);
     if (site == NULL && (site = new_site(fold, cell->site)) == NULL) {
         fold->failed = true;
         return;
@@ -125,12 +125,12 @@ static void fold_cell(void *arg, uint32_t thread, const na_nprof_cell_t *cell) {
     site->cells++;
     fold->cells++;
     site->local_peak_known = site->cells == 1;
-    add_cell(&site->sum, cell, fold->peak_epoch, fold->sampled);
+    add_cell_figures(&site->sum, cell, fold->peak_epoch, fold->sampled);
 }
 
 /* After the cells. What cells still hold back is in their live figure, if it is the largest. */
 static void fold_share(void *arg, const na_nprof_share_t *share) {
-    na_site_t *site = find_site(arg, share->site);
+    na_site_t *site = find_folded_site(arg, share->site);
     if (site == NULL || site->cells < 2 || share->peak_bytes < 0) return;
     int64_t peak = share->peak_bytes;
     if (peak < site->sum.live_bytes) peak = site->sum.live_bytes;
@@ -139,7 +139,7 @@ static void fold_share(void *arg, const na_nprof_share_t *share) {
     site->local_peak_known = true;
 }
 
-static int by_id(const void *a, const void *b) {
+static int sites_by_id(const void *a, const void *b) {
     uint32_t x = ((const na_site_t *)a)->site, y = ((const na_site_t *)b)->site;
     return (x > y) - (x < y);
 }
@@ -178,9 +178,9 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
                    .peak_epoch = header->peak_epoch,
                    .sampled = header->mode == NA_NPROF_MODE_SAMPLE};
     if (header->mode == NA_NPROF_MODE_TRACE) {
-        if (!na_replay_all_cells(reader, fold_cell, &fold)) fold.failed = true;
+        if (!na_replay_all_cells(reader, fold_site_cell, &fold)) fold.failed = true;
     } else {
-        na_reader_cells(reader, fold_cell, &fold);
+        na_reader_cells(reader, fold_site_cell, &fold);
     }
     na_reader_shares(reader, fold_share, &fold);
     na_budget_free(fold.index.slots);
@@ -205,7 +205,7 @@ bool na_sites_fold(na_reader_t *reader, na_sites_t *sites) {
         na_reader_note_lost_sites(reader, lost.cells);
         sites->items[sites->count++] = lost; /* in the place of one of them */
     }
-    if (sites->count != 0) qsort(sites->items, sites->count, sizeof *sites->items, by_id);
+    if (sites->count != 0) qsort(sites->items, sites->count, sizeof *sites->items, sites_by_id);
     if (!find_depths(fold.budget, sites, stacks)) return false;
     if (sites->total.live_bytes > sites->total.peak_bytes) {
         sites->peak_is_now = true;
@@ -243,7 +243,7 @@ static int compare_sites(const void *a, const void *b, void *arg) {
         int64_t p = na_counters_key(&x->sum, then[i]), q = na_counters_key(&y->sum, then[i]);
         if (p != q) return p > q ? -1 : 1;
     }
-    return by_id(a, b);
+    return sites_by_id(a, b);
 }
 
 void na_sites_sort(na_sites_t *sites, na_order_t order) {

@@ -90,7 +90,7 @@ static bool count_events(const lives_t *l) {
     return good;
 }
 
-static void add_kept(void *arg, const na_nprof_span_site_t *site) {
+static void add_kept_span(void *arg, const na_nprof_span_site_t *site) {
     const lives_t *l = arg;
     na_site_life_t *life = life_of(l, site->site);
     if (life != NULL) life->kept += (double)site->sparse_kept;
@@ -106,7 +106,7 @@ static double span_bytes(double size) {
     return 8 * SPAN_PAGE;
 }
 
-static uint32_t size_of(double size) {
+static uint32_t size_index(double size) {
     uint32_t at = 0;
     for (double most = 16; most < size && at + 1 < SIZES; most *= 2)
         at++;
@@ -127,14 +127,14 @@ static double kept_each(const mixed_t *m) {
     return kept > 0 ? kept / m->longs : 0;
 }
 
-static void estimate(const lives_t *l) {
+static void estimate_lives(const lives_t *l) {
     mixed_t sums[SIZES] = {{0}};
     double scale = scale_of(l);
     for (size_t i = 0; i < l->sites->count; i++) {
         const na_site_life_t *life = &l->items[i];
         double size = mean_size(&l->sites->items[i].sum, scale);
         if (!life->small || !(life->peak > 0)) continue;
-        mixed_t *to = &sums[size_of(size)];
+        mixed_t *to = &sums[size_index(size)];
         *(life->is_long ? &to->longs : &to->others) += life->peak;
         to->bytes += life->peak * size;
     }
@@ -142,11 +142,11 @@ static void estimate(const lives_t *l) {
         na_site_life_t *life = &l->items[i];
         if (!life->is_long || life->measured) continue;
         life->kept =
-            life->peak * kept_each(&sums[size_of(mean_size(&l->sites->items[i].sum, scale))]);
+            life->peak * kept_each(&sums[size_index(mean_size(&l->sites->items[i].sum, scale))]);
     }
 }
 
-static void judge(const lives_t *l, bool walked) {
+static void judge_lives(const lives_t *l, bool walked) {
     double scale = scale_of(l);
     for (size_t i = 0; i < l->sites->count; i++) {
         const na_counters_t *sum = &l->sites->items[i].sum;
@@ -161,10 +161,10 @@ static void judge(const lives_t *l, bool walked) {
         life->measured = walked && life->is_long && live >= MOSTLY * life->peak;
         if (!life->measured) life->kept = 0;
     }
-    estimate(l);
+    estimate_lives(l);
 }
 
-static bool read_all(lives_t *l, na_lives_found_t *found) {
+static bool read_lives(lives_t *l, na_lives_found_t *found) {
     const na_nprof_header_t *h = na_reader_header(l->reader);
     l->stacks = na_reader_stacks(l->reader).count;
     l->index = calloc((size_t)l->stacks + 1, sizeof *l->index);
@@ -175,8 +175,8 @@ static bool read_all(lives_t *l, na_lives_found_t *found) {
             l->index[l->sites->items[i].site] = (uint32_t)i + 1;
     if (!(h->mode == NA_NPROF_MODE_TRACE ? count_events(l) : count_summed(l))) return false;
     bool walked = na_reader_entries(l->reader, NA_NPROF_SPAN_SITES) != 0;
-    if (walked) na_reader_span_sites(l->reader, add_kept, l);
-    judge(l, walked);
+    if (walked) na_reader_span_sites(l->reader, add_kept_span, l);
+    judge_lives(l, walked);
     for (size_t i = 0; i < l->sites->count; i++) {
         if (!l->items[i].is_long) continue;
         found->kept += l->items[i].kept;
@@ -191,7 +191,7 @@ static bool read_all(lives_t *l, na_lives_found_t *found) {
 bool na_life_verdicts(na_reader_t *reader, const na_sites_t *sites, na_lives_found_t *found) {
     *found = (na_lives_found_t){0};
     lives_t l = {.reader = reader, .sites = sites};
-    bool good = read_all(&l, found);
+    bool good = read_lives(&l, found);
     free(l.index);
     return good;
 }

@@ -7,7 +7,7 @@
 #define PAGE         4096.0
 #define MOVE_S       1e-7 /* a line from one processor to another */
 
-static na_place_t nothing(const char *why_not) {
+static na_place_t no_place(const char *why_not) {
     return (na_place_t){.node = NA_POLICY_NO_NODE, .why_not = why_not};
 }
 
@@ -30,51 +30,51 @@ static na_place_t at_user(const na_flows_t *set, const na_verdict_t *v, na_polic
     return p;
 }
 
-static na_place_t spread(const na_flow_group_t *g) {
+static na_place_t spread_place(const na_flow_group_t *g) {
     return (double)g->bytes / PAGE >= na_limit(NA_T_PAGES)
                ? at(NA_POLICY_INTERLEAVE)
-               : nothing("all of them are too little to interleave");
+               : no_place("all of them are too little to interleave");
 }
 
 na_place_t na_place_for(const na_flows_t *set, const na_verdicts_t *verdicts,
                         const na_verdict_t *v) {
     const na_flow_group_t *g = &set->groups[v->group];
-    if (v->kind == NA_VERDICT_NOTHING || v->kind == NA_VERDICT_EVEN) return nothing(NULL);
-    if (v->kind == NA_VERDICT_UNDECIDABLE) return nothing("too little is known of it");
+    if (v->kind == NA_VERDICT_NOTHING || v->kind == NA_VERDICT_EVEN) return no_place(NULL);
+    if (v->kind == NA_VERDICT_UNDECIDABLE) return no_place("too little is known of it");
     if (g->kind != NA_FLOW_HEAP || g->site == 0)
-        return nothing("no call of malloc that is known made it");
+        return no_place("no call of malloc that is known made it");
     switch (v->kind) {
     case NA_VERDICT_REMOTE:
         return has_one_user(set, v) ? at_user(set, v, NA_POLICY_CONSUMER)
-                                    : nothing("each of its blocks is used from another node");
+                                    : no_place("each of its blocks is used from another node");
     case NA_VERDICT_OWN:
         return has_one_user(set, v) ? at_user(set, v, NA_POLICY_NODE) : at(NA_POLICY_LOCAL);
     case NA_VERDICT_MIGRATED:
         return has_one_user(set, v)
                    ? at_user(set, v, NA_POLICY_NODE)
-                   : nothing("its threads have moved, each to another node: pin them");
+                   : no_place("its threads have moved, each to another node: pin them");
     case NA_VERDICT_PARTITION:
         return g->bytes_most > SHARES_PAGES
                    ? at(NA_POLICY_FIRST_TOUCH)
-                   : nothing("its blocks are smaller than the pages that could lie elsewhere");
+                   : no_place("its blocks are smaller than the pages that could lie elsewhere");
     case NA_VERDICT_SATURATED:
-        return spread(g);
+        return spread_place(g);
     case NA_VERDICT_WRITE_SHARED:
         return v->measure.lines <= na_limit(NA_T_LINES)
-                   ? nothing("a few cache lines take most of it: divide it in the source")
-                   : spread(g);
+                   ? no_place("a few cache lines take most of it: divide it in the source")
+                   : spread_place(g);
     case NA_VERDICT_CLUSTER:
-        return nothing("groups of threads share it: pin each group to a node");
+        return no_place("groups of threads share it: pin each group to a node");
     case NA_VERDICT_ALTERNATING:
-        return nothing("nodes use it in turn: run its threads on one node");
+        return no_place("nodes use it in turn: run its threads on one node");
     case NA_VERDICT_READ_MOSTLY:
-        return nothing("several nodes read it: a copy for each (numalloc_replicate)");
+        return no_place("several nodes read it: a copy for each (numalloc_replicate)");
     case NA_VERDICT_FALSE_SHARING:
         if (verdicts->lines.items[v->line].objects < 2)
-            return nothing("parts of one block share a line: separate them in the source");
+            return no_place("parts of one block share a line: separate them in the source");
         return (na_place_t){.node = NA_POLICY_NO_NODE, .own_lines = true};
     default:
-        return nothing(NULL);
+        return no_place(NULL);
     }
 }
 

@@ -17,7 +17,7 @@ static bounds_t score(double share, double n) {
     return (bounds_t){fmax(0, (middle - half) / all), fmin(1, (middle + half) / all)};
 }
 
-static double distance(double a, double b) {
+static double norm(double a, double b) {
     return sqrt(a * a + b * b);
 }
 
@@ -28,8 +28,8 @@ na_change_t na_change_of_shares(double before, double before_count, double after
     if (!(after_count > 0)) c.after = NAN;
     if (isnan(c.before) || isnan(c.after)) return c;
     bounds_t x = score(before, before_count), y = score(after, after_count);
-    c.low = after - before - distance(after - y.low, x.high - before);
-    c.high = after - before + distance(y.high - after, before - x.low);
+    c.low = after - before - norm(after - y.low, x.high - before);
+    c.high = after - before + norm(y.high - after, before - x.low);
     return c;
 }
 

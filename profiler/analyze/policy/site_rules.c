@@ -87,8 +87,8 @@ typedef struct search {
     bool failed;
 } search_t;
 
-static void add_rule(search_t *s, size_t first, size_t end, uint32_t depth, uint32_t verdict,
-                     double agree) {
+static void add_site_rule(search_t *s, size_t first, size_t end, uint32_t depth, uint32_t verdict,
+                          double agree) {
     na_site_rules_t *rules = s->rules;
     if (!NA_ARRAY_RESERVE(rules->items, rules->room, rules->count + 1)) {
         s->failed = true;
@@ -112,7 +112,7 @@ static void decide_last(search_t *s, size_t first, size_t end, size_t below, uin
     if (!any) return;
     opinion_t o = opinion_of(s->runs, first, below, s->kind);
     if (depth != 0 && has_value(o.verdict) && o.agree >= AGREED) {
-        add_rule(s, first, below, depth, o.verdict, o.agree);
+        add_site_rule(s, first, below, depth, o.verdict, o.agree);
         return;
     }
     for (size_t i = first; i < end; i++)
@@ -120,11 +120,11 @@ static void decide_last(search_t *s, size_t first, size_t end, size_t below, uin
 }
 
 /* Runs [first, end) have `depth` frames in common. */
-static void split(search_t *s, size_t first, size_t end, uint32_t depth) {
+static void split_runs(search_t *s, size_t first, size_t end, uint32_t depth) {
     opinion_t o = opinion_of(s->runs, first, end, s->kind);
     if (o.verdict == NA_VERDICT_ANY) return;
     if (!o.divided && depth != 0) {
-        if (o.verdict != NA_VERDICT_ALONE) add_rule(s, first, end, depth, o.verdict, 1);
+        if (o.verdict != NA_VERDICT_ALONE) add_site_rule(s, first, end, depth, o.verdict, 1);
         return;
     }
     size_t at = first;
@@ -136,7 +136,7 @@ static void split(search_t *s, size_t first, size_t end, uint32_t depth) {
         while (next < end &&
                by_frame(&s->runs[next].frames[depth], &s->runs[at].frames[depth]) == 0)
             next++;
-        split(s, at, next, depth + 1);
+        split_runs(s, at, next, depth + 1);
         at = next;
     }
 }
@@ -218,7 +218,7 @@ bool na_site_rules_make(na_judged_site_t *runs, size_t count, na_site_rules_t *r
     search_t s = {.runs = runs, .rules = rules};
     for (int kind = 0; kind < NA_RULE_KINDS && !s.failed; kind++) {
         s.kind = (na_rule_kind_t)kind;
-        split(&s, 0, count, 0);
+        split_runs(&s, 0, count, 0);
     }
     join_rules(rules);
     for (uint32_t k = 1; k <= NA_JUDGED_FRAMES; k++)
