@@ -99,7 +99,7 @@ uint64_t na_trace_coder_bytes(uint32_t units) {
     return na_trace_decoder_bytes(units) + 64 + slots_for(units) * sizeof(uint32_t);
 }
 
-static void begin(na_trace_coder_t *m, uint32_t units, bool encodes) {
+static void begin_coder(na_trace_coder_t *m, uint32_t units, bool encodes) {
     __builtin_memset(m, 0, offsetof(na_trace_coder_t, known));
     m->room = units / 2 + 1;
     m->addresses = (uint64_t *)(m + 1);
@@ -116,32 +116,32 @@ static void begin(na_trace_coder_t *m, uint32_t units, bool encodes) {
 
 /* ---- hashes ---- */
 
-static uint32_t mix(uint64_t v) {
+static uint32_t mix_hash(uint64_t v) {
     return (uint32_t)(v * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
 static uint32_t *pair_slot(na_trace_coder_t *m) {
-    return &m->pairs[mix(m->stack | (uint64_t)m->stack_before << 32) % PAIRS];
+    return &m->pairs[mix_hash(m->stack | (uint64_t)m->stack_before << 32) % PAIRS];
 }
 
 static uint32_t *follow_slot(na_trace_coder_t *m) {
-    return &m->follow[mix(m->stack) % FOLLOW];
+    return &m->follow[mix_hash(m->stack) % FOLLOW];
 }
 
 static asked_t *asked_slot(na_trace_coder_t *m, uint32_t stack) {
-    return &m->asked[mix(stack) % ASKED];
+    return &m->asked[mix_hash(stack) % ASKED];
 }
 
 static asked_t *slack_slot(na_trace_coder_t *m, uint64_t size) {
-    return &m->slacks[mix(size) % SLACKS_KNOWN];
+    return &m->slacks[mix_hash(size) % SLACKS_KNOWN];
 }
 
 static page_t *page_slot(na_trace_coder_t *m, uint64_t address) {
-    return &m->pages[mix(address >> 13) % PAGES];
+    return &m->pages[mix_hash(address >> 13) % PAGES];
 }
 
 static uint32_t *after_slot(na_trace_coder_t *m) {
-    return &m->after[mix(m->stack | (uint64_t)m->age << 32) % AFTER];
+    return &m->after[mix_hash(m->stack | (uint64_t)m->age << 32) % AFTER];
 }
 
 static void saw_stack(na_trace_coder_t *m, uint32_t stack) {
@@ -153,12 +153,12 @@ static void saw_stack(na_trace_coder_t *m, uint32_t stack) {
 
 /* ---- lists of free blocks ---- */
 
-static uint32_t class_of(uint64_t usable) {
+static uint32_t usable_class(uint64_t usable) {
     return usable <= 32768 ? (uint32_t)(usable / 16) : 0;
 }
 
 /* NULL: no such list, sizes above 32 KiB for example. */
-static list_t *list_of(na_trace_coder_t *m, uint32_t class16) {
+static list_t *class_list(na_trace_coder_t *m, uint32_t class16) {
     if (class16 == 0 || class16 > 2048) return NULL;
     if (m->list_of[class16] == 0) {
         if (m->list_count == LISTS) return NULL;
@@ -189,7 +189,7 @@ static void list_drop(list_t *l, uint32_t n) {
 /* The address's slot: `*ordinal` of it, UINT32_MAX if it is empty. */
 static inline uint32_t *find_ordinal(na_trace_coder_t *m, uint64_t address, uint32_t *ordinal,
                                      uint32_t *tag) {
-    uint32_t hash = mix(address >> 4), i = hash & m->slot_mask;
+    uint32_t hash = mix_hash(address >> 4), i = hash & m->slot_mask;
     /* The lowest bits of the slot's place are the hash's: its highest say more. */
     *tag = hash & ~ORDINAL_MASK;
     for (;; i = (i + 1) & m->slot_mask) {
@@ -210,7 +210,7 @@ static void allocated(na_trace_coder_t *m, uint64_t address, uint32_t class16) {
 
 /* The block was freed; `ordinal` >= m->ordinals: it is older than these units. */
 static void freed(na_trace_coder_t *m, uint64_t address, uint32_t class16, uint32_t ordinal) {
-    list_t *l = list_of(m, class16);
+    list_t *l = class_list(m, class16);
     if (l != NULL) list_push(l, address);
     if (ordinal >= m->ordinals) {
         m->last_old = address;
@@ -266,7 +266,7 @@ typedef struct sink {
     uint8_t *start[COLUMNS], *at[COLUMNS];
 } sink_t;
 
-static inline void put_value(sink_t *s, unsigned column, uint64_t v) {
+static inline void put_column_value(sink_t *s, unsigned column, uint64_t v) {
     uint8_t *p = s->at[column];
     while (v >= 128) {
         *p++ = (uint8_t)(v | 128);
@@ -277,26 +277,26 @@ static inline void put_value(sink_t *s, unsigned column, uint64_t v) {
 }
 
 /* Returns STACK_FORESEEN or 0. */
-static unsigned put_stack(na_trace_coder_t *m, sink_t *s, uint32_t stack) {
+static unsigned put_stack_code(na_trace_coder_t *m, sink_t *s, uint32_t stack) {
     unsigned flag = STACK_FORESEEN;
     if (*pair_slot(m) != stack) {
         flag = 0;
         if (*follow_slot(m) == stack) {
-            put_value(s, STACKS, 0);
+            put_column_value(s, STACKS, 0);
         } else {
-            uint32_t i = mix(stack) % KNOWN, number;
+            uint32_t i = mix_hash(stack) % KNOWN, number;
             while ((number = m->known[i]) != 0 && m->numbers[number - 1] != stack)
                 i = (i + 1) % KNOWN;
             if (number == 0) {
-                put_value(s, STACKS, m->number_count + 1);
-                put_value(s, NODES, zigzag((uint64_t)stack - m->node));
+                put_column_value(s, STACKS, m->number_count + 1);
+                put_column_value(s, NODES, zigzag((uint64_t)stack - m->node));
                 m->node = stack;
                 if (m->number_count < NUMBERS) {
                     m->numbers[m->number_count++] = stack;
                     m->known[i] = m->number_count;
                 }
             } else {
-                put_value(s, STACKS, number);
+                put_column_value(s, STACKS, number);
             }
         }
     }
@@ -304,16 +304,16 @@ static unsigned put_stack(na_trace_coder_t *m, sink_t *s, uint32_t stack) {
     return flag;
 }
 
-static unsigned put_size(na_trace_coder_t *m, sink_t *s, uint32_t stack, uint64_t size,
-                         uint32_t slack) {
+static unsigned put_size_code(na_trace_coder_t *m, sink_t *s, uint32_t stack, uint64_t size,
+                              uint32_t slack) {
     asked_t *last = asked_slot(m, stack), *known = slack_slot(m, size);
     unsigned flag = SIZE_FORESEEN;
     bool as_known = known->size == size && known->slack == slack;
     if (last->size != size || last->slack != slack) {
         flag = 0;
         /* Sizes have 63 bits: a block is smaller than half of the address space. */
-        put_value(s, SIZES, size << 1 | as_known);
-        if (!as_known) put_value(s, SLACKS, slack);
+        put_column_value(s, SIZES, size << 1 | as_known);
+        if (!as_known) put_column_value(s, SLACKS, slack);
         last->size = size;
         last->slack = slack;
     }
@@ -324,8 +324,8 @@ static unsigned put_size(na_trace_coder_t *m, sink_t *s, uint32_t stack, uint64_
     return flag;
 }
 
-static unsigned put_block(na_trace_coder_t *m, sink_t *s, uint64_t address, uint32_t class16) {
-    list_t *l = list_of(m, class16);
+static unsigned put_address(na_trace_coder_t *m, sink_t *s, uint64_t address, uint32_t class16) {
+    list_t *l = class_list(m, class16);
     uint64_t last = l != NULL ? l->last : m->last_large;
     unsigned how = BY_ADDRESS;
     if (l != NULL && l->count != 0 && list_at(l, 0) == address) {
@@ -339,11 +339,11 @@ static unsigned put_block(na_trace_coder_t *m, sink_t *s, uint64_t address, uint
             depth++;
         if (depth < l->count && depth <= SEARCH) {
             how = BY_DEPTH;
-            put_value(s, BLOCKS, depth);
+            put_column_value(s, BLOCKS, depth);
             list_drop(l, depth + 1);
         }
     }
-    if (how == BY_ADDRESS) put_value(s, BLOCKS, difference(address, last));
+    if (how == BY_ADDRESS) put_column_value(s, BLOCKS, difference(address, last));
     if (l != NULL)
         l->last = address;
     else
@@ -368,13 +368,13 @@ static unsigned put_reference(na_trace_coder_t *m, sink_t *s, uint64_t address, 
         if (ordinal == m->freed + 1) how = NEXT_NEWER;
         if (age == 0) how = NEWEST;
         if (how >= ways) how = BY_AGE;
-        if (how == BY_AGE) put_value(s, AGES, age);
+        if (how == BY_AGE) put_column_value(s, AGES, age);
     } else {
         ordinal = UINT32_MAX;
         page_t *page = page_slot(m, address);
         bool same = page->number == address >> 13 && page->class16 == class16;
-        put_value(s, OLD, difference(address, m->last_old));
-        put_value(s, CLASSES, same ? 0 : class16 + 1);
+        put_column_value(s, OLD, difference(address, m->last_old));
+        put_column_value(s, CLASSES, same ? 0 : class16 + 1);
         *page = (page_t){address >> 13, class16};
     }
     freed(m, address, class16, ordinal);
@@ -384,25 +384,25 @@ static unsigned put_reference(na_trace_coder_t *m, sink_t *s, uint64_t address, 
 static void encode_alloc(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *u, unsigned kind) {
     uint64_t address = u[0].word & ((UINT64_C(1) << 48) - 1), align = u[0].word >> 48;
     uint32_t stack = (uint32_t)u[1].word, slack = (uint32_t)(u[1].word >> 32);
-    uint32_t class16 = class_of(u[1].head + slack);
+    uint32_t class16 = usable_class(u[1].head + slack);
     if (kind == NA_NPROF_EVENT_ALIGNED) {
-        put_value(s, EXTRA, align);
+        put_column_value(s, EXTRA, align);
     } else if (align != 0) {
-        put_value(s, OPS, 0);
-        put_value(s, EXTRA, align << 1 | 1);
+        put_column_value(s, OPS, 0);
+        put_column_value(s, EXTRA, align << 1 | 1);
     }
     uint8_t *op = s->at[OPS]++;
-    unsigned how = put_stack(m, s, stack);
-    how |= put_size(m, s, stack, u[1].head, slack);
+    unsigned how = put_stack_code(m, s, stack);
+    how |= put_size_code(m, s, stack, u[1].head, slack);
     if (kind == NA_NPROF_EVENT_RESIZE) {
         uint32_t ordinal, tag;
         find_ordinal(m, address, &ordinal, &tag);
         uint32_t old = ordinal < m->ordinals ? m->classes[ordinal] : class16;
         how |= BLOCK_HOW(put_reference(m, s, address, old, NEXT_OLDER));
-        list_t *l = list_of(m, old);
+        list_t *l = class_list(m, old);
         if (l != NULL) list_drop(l, 1); /* it was not freed */
     } else {
-        how |= put_block(m, s, address, class16);
+        how |= put_address(m, s, address, class16);
     }
     uint32_t earlier, tag, *slot = find_ordinal(m, address, &earlier, &tag);
     allocated(m, address, class16);
@@ -420,9 +420,9 @@ static void encode_free(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *u
     uint64_t moved_to = more ? u[1].head : 0;
     if (kind == NA_NPROF_EVENT_MOVED && moved_to != m->last_block) {
         how |= MOVED_ELSEWHERE;
-        put_value(s, EXTRA, difference(moved_to, m->last_block));
+        put_column_value(s, EXTRA, difference(moved_to, m->last_block));
     }
-    if (stacks) put_value(s, EXTRA, more ? (uint32_t)u[1].word : 0);
+    if (stacks) put_column_value(s, EXTRA, more ? (uint32_t)u[1].word : 0);
     how |= HOW(put_reference(m, s, address, class16, SAME_AGE + 1));
     bool before = (u[0].head & NA_NPROF_EVENT_BEFORE) != 0;
     *op = (uint8_t)(kind | (before ? 4u : 0) | how);
@@ -466,19 +466,19 @@ static bool is_event(const na_nprof_unit_t *u, uint32_t left) {
  * has. */
 static bool encode(na_trace_coder_t *m, sink_t *s, const na_nprof_unit_t *units, uint32_t count,
                    na_nprof_trace_t *h) {
-    begin(m, count, true);
+    begin_coder(m, count, true);
     h->events = 0;
     h->first_ticks = m->ticks = count != 0 ? units[0].head >> 8 >> h->tick_shift : 0;
     for (uint32_t i = 0; i < count; i += na_trace_units(units[i].head), h->events++) {
         const na_nprof_unit_t *u = &units[i];
         if (!is_event(u, count - i)) break;
         uint64_t ticks = u->head >> 8 >> h->tick_shift;
-        put_value(s, TIMES, ticks - m->ticks);
+        put_column_value(s, TIMES, ticks - m->ticks);
         m->ticks = ticks;
         unsigned kind = (unsigned)(u->head & NA_NPROF_EVENT_KIND);
         if (kind == NA_NPROF_EVENT_THREAD) {
             *s->at[OPS]++ = 0;
-            put_value(s, EXTRA, u->word << 1);
+            put_column_value(s, EXTRA, u->word << 1);
         } else if (kind < NA_NPROF_EVENT_FREE) {
             encode_alloc(m, s, u, kind);
         } else {
@@ -561,7 +561,7 @@ static asked_t get_size(na_trace_coder_t *m, source_t *s, unsigned op, uint32_t 
 }
 
 static uint64_t get_block(na_trace_coder_t *m, source_t *s, unsigned op, uint32_t class16) {
-    list_t *l = list_of(m, class16);
+    list_t *l = class_list(m, class16);
     uint64_t last = l != NULL ? l->last : m->last_large, address = 0;
     unsigned how = op >> 6;
     if (how == BY_ADDRESS) {
@@ -614,11 +614,11 @@ static void decode_alloc(na_trace_coder_t *m, source_t *s, na_nprof_unit_t *u, u
     if (kind == NA_NPROF_EVENT_ALIGNED) align = get(s, EXTRA);
     uint32_t stack = get_stack(m, s, op);
     asked_t asked = get_size(m, s, op, stack);
-    uint32_t class16 = class_of(asked.size + asked.slack), old = 0;
+    uint32_t class16 = usable_class(asked.size + asked.slack), old = 0;
     uint64_t address;
     if (kind == NA_NPROF_EVENT_RESIZE) {
         address = get_reference(m, s, op >> 6, &old);
-        list_t *l = list_of(m, old);
+        list_t *l = class_list(m, old);
         if (l != NULL && l->count != 0) list_drop(l, 1);
     } else {
         address = get_block(m, s, op, class16);
@@ -663,7 +663,7 @@ bool na_trace_header(const uint8_t *from, uint64_t bytes, na_nprof_trace_t *h) {
 }
 
 /* Units that were stored as they are. */
-static bool load(const uint8_t *from, const na_nprof_trace_t *h, na_nprof_unit_t *units) {
+static bool load_stored(const uint8_t *from, const na_nprof_trace_t *h, na_nprof_unit_t *units) {
     __builtin_memcpy(units, from, (size_t)h->units * sizeof *units);
     for (uint32_t i = 0; i < h->units; i += na_trace_units(units[i].head))
         if (i + na_trace_units(units[i].head) > h->units) return false;
@@ -674,8 +674,8 @@ bool na_trace_decode(na_trace_coder_t *m, const uint8_t *from, uint64_t bytes,
                      const na_nprof_trace_t *h, na_nprof_unit_t *units) {
     (void)bytes;
     from += sizeof *h;
-    if (h->columns == 0) return load(from, h, units);
-    begin(m, h->units, false);
+    if (h->columns == 0) return load_stored(from, h, units);
+    begin_coder(m, h->units, false);
     source_t s = {.bad = false};
     for (unsigned c = 0; c < COLUMNS; c++) {
         s.at[c] = from;

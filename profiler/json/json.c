@@ -28,7 +28,7 @@ size_t na_json_utf8(const unsigned char *s) {
     return length;
 }
 
-static void put_string(FILE *to, const char *string) {
+static void put_json_string(FILE *to, const char *string) {
     putc_unlocked('"', to);
     const unsigned char *s = (const unsigned char *)string,
                         *from = s; /* from on is to be written */
@@ -60,7 +60,7 @@ static bool in_object(const na_json_t *json) {
 }
 
 /* The new line that was asked for, of something that lies so deep. */
-static bool begin_line(na_json_t *json, unsigned depth) {
+static bool begin_json_line(na_json_t *json, unsigned depth) {
     if (!json->line) return false;
     fprintf(json->to, "\n%*s", json->spaced ? (int)depth : 0, "");
     json->line = false;
@@ -71,14 +71,15 @@ static bool begin_line(na_json_t *json, unsigned depth) {
 static void separate(na_json_t *json) {
     if (json->depth == 0 && json->any) misused("two documents");
     if (json->any) putc_unlocked(',', json->to);
-    if (!begin_line(json, json->depth) && json->any && json->spaced) putc_unlocked(' ', json->to);
+    if (!begin_json_line(json, json->depth) && json->any && json->spaced)
+        putc_unlocked(' ', json->to);
     json->any = true;
 }
 
 void na_json_key(na_json_t *json, const char *name) {
     if (!in_object(json) || json->named) misused("a name where none belongs");
     separate(json);
-    put_string(json->to, name);
+    put_json_string(json->to, name);
     putc_unlocked(':', json->to);
     if (json->spaced) putc_unlocked(' ', json->to);
     json->named = true;
@@ -91,7 +92,7 @@ static void begin_value(na_json_t *json, const char *name) {
     json->named = false;
 }
 
-static void enter(na_json_t *json, const char *name, bool object) {
+static void enter_value(na_json_t *json, const char *name, bool object) {
     begin_value(json, name);
     if (++json->depth == NA_JSON_DEPTH) misused("too deep");
     putc_unlocked(object ? '{' : '[', json->to);
@@ -101,16 +102,16 @@ static void enter(na_json_t *json, const char *name, bool object) {
 }
 
 void na_json_object(na_json_t *json, const char *name) {
-    enter(json, name, true);
+    enter_value(json, name, true);
 }
 
 void na_json_array(na_json_t *json, const char *name) {
-    enter(json, name, false);
+    enter_value(json, name, false);
 }
 
 void na_json_end(na_json_t *json) {
     if (json->depth == 0 || json->named) misused("an end where none belongs");
-    begin_line(json, json->depth - 1);
+    begin_json_line(json, json->depth - 1);
     putc_unlocked(in_object(json) ? '}' : ']', json->to);
     json->depth--;
     json->any = true; /* in the one around it: this */
@@ -126,7 +127,7 @@ void na_json_string(na_json_t *json, const char *name, const char *value) {
     if (value == NULL)
         fputs_unlocked("null", json->to);
     else
-        put_string(json->to, value);
+        put_json_string(json->to, value);
 }
 
 /* Digits from behind: printf would take most of a document's time. */

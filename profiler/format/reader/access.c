@@ -112,7 +112,7 @@ static void check_stack(check_t *c, uint32_t *stack) {
     c->bad++;
 }
 
-static void check_thread(check_t *c, uint32_t *thread) {
+static void check_sample_thread(check_t *c, uint32_t *thread) {
     if (*thread == 0 || (*thread < c->threads.count && c->threads.items[*thread].tid != 0)) return;
     *thread = 0;
     c->bad++;
@@ -180,7 +180,7 @@ static void check_tables(check_t *c, na_access_t *a) {
         na_nprof_access_thread_t *t = &a->threads[i];
         t->name[sizeof t->name - 1] = 0;
         if (t->tid == 0) memset(t, 0, sizeof *t);
-        check_thread(c, &t->thread);
+        check_sample_thread(c, &t->thread);
     }
     for (uint32_t i = 0; i < a->mapping_count; i++) {
         na_nprof_access_mapping_t *m = &a->mappings[i];
@@ -199,7 +199,7 @@ static void check_tables(check_t *c, na_access_t *a) {
             continue;
         }
         check_stack(c, &o->site);
-        check_thread(c, &o->thread);
+        check_sample_thread(c, &o->thread);
         check_node(c, &o->node);
     }
     for (uint32_t i = 0; i < a->window_count; i++) {
@@ -245,7 +245,7 @@ static void check_samples(check_t *c, na_access_t *a) {
     a->sample_count = kept;
 }
 
-static int by_time(const void *x, const void *y) {
+static int access_samples_by_time(const void *x, const void *y) {
     const na_nprof_access_sample_t *a = x, *b = y;
     if (a->ns != b->ns) return a->ns < b->ns ? -1 : 1;
     return a->serial < b->serial ? -1 : a->serial > b->serial;
@@ -254,10 +254,11 @@ static int by_time(const void *x, const void *y) {
 /* Sorts, and drops what a kill left twice: same time, same serial. */
 static void sort_samples(na_access_t *a) {
     if (a->sample_count < 2) return;
-    qsort(a->samples, a->sample_count, sizeof *a->samples, by_time);
+    qsort(a->samples, a->sample_count, sizeof *a->samples, access_samples_by_time);
     size_t kept = 1;
     for (size_t i = 1; i < a->sample_count; i++)
-        if (by_time(&a->samples[i], &a->samples[kept - 1]) != 0) a->samples[kept++] = a->samples[i];
+        if (access_samples_by_time(&a->samples[i], &a->samples[kept - 1]) != 0)
+            a->samples[kept++] = a->samples[i];
     a->sample_count = kept;
 }
 

@@ -49,7 +49,7 @@ struct na_ahead {
     bool stop;
 };
 
-static bool fits(coder_t *coder, uint32_t units) {
+static bool fits_units(coder_t *coder, uint32_t units) {
     if (coder->memory != NULL && coder->units >= units) return true;
     free(coder->memory);
     coder->memory = aligned_alloc(64, (na_trace_decoder_bytes(units) + 63) & ~UINT64_C(63));
@@ -57,7 +57,7 @@ static bool fits(coder_t *coder, uint32_t units) {
     return coder->memory != NULL;
 }
 
-static void drop(coder_t *coder) {
+static void free_coder(coder_t *coder) {
     free(coder->memory);
     na_unpack_free(&coder->unpack);
 }
@@ -118,7 +118,7 @@ static na_unpacked_t unpack(na_ahead_t *a, const na_chunk_ref_t *ref, coder_t *c
     spare_t memory = find_units(a, header.units);
     u.units = memory.units;
     u.room = memory.room;
-    if (u.units == NULL || !fits(coder, header.units)) {
+    if (u.units == NULL || !fits_units(coder, header.units)) {
         u.issue = NA_ISSUE_MEMORY;
     } else if (na_trace_decode(coder->memory, raw, ref->raw_length, &header, u.units)) {
         u.issue = NA_ISSUE_KINDS;
@@ -131,7 +131,7 @@ static na_unpacked_t unpack(na_ahead_t *a, const na_chunk_ref_t *ref, coder_t *c
     return u;
 }
 
-static void *work(void *arg) {
+static void *decode_ahead(void *arg) {
     na_ahead_t *a = arg;
     coder_t coder = {.units = 0};
     pthread_mutex_lock(&a->lock);
@@ -147,7 +147,7 @@ static void *work(void *arg) {
         pthread_cond_signal(&a->ready);
     }
     pthread_mutex_unlock(&a->lock);
-    drop(&coder);
+    free_coder(&coder);
     return NULL;
 }
 
@@ -175,7 +175,7 @@ static bool reserve(na_ahead_t *a, unsigned wanted) {
     return true;
 }
 
-static bool start(na_ahead_t *a) {
+static bool start_thread(na_ahead_t *a) {
     unsigned wanted = processors() - 1;
     if (wanted > THREADS_MAX) wanted = THREADS_MAX;
     if (a->count < WORTH_IT) wanted = 0;
@@ -185,7 +185,7 @@ static bool start(na_ahead_t *a) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (a->thread_count < wanted &&
-           pthread_create(&a->threads[a->thread_count], NULL, work, a) == 0)
+           pthread_create(&a->threads[a->thread_count], NULL, decode_ahead, a) == 0)
         a->thread_count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return true;
@@ -200,7 +200,7 @@ na_ahead_t *na_ahead_open(const na_reader_t *reader, const size_t *chunks, size_
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->ready, NULL);
     pthread_cond_init(&a->room_again, NULL);
-    if (start(a)) return a;
+    if (start_thread(a)) return a;
     na_ahead_close(a);
     return NULL;
 }
@@ -235,7 +235,7 @@ void na_ahead_close(na_ahead_t *a) {
     pthread_mutex_destroy(&a->lock);
     for (size_t i = 0; i < SPARES; i++)
         free(a->spares[i].units);
-    drop(&a->coder);
+    free_coder(&a->coder);
     na_budget_give(a->reader->budget, a->reserved);
     free(a);
 }

@@ -41,12 +41,12 @@ na_budget_t *na_budget_open(void) {
     return b;
 }
 
-static void drop(na_budget_t *b) {
+static void drop_block(na_budget_t *b) {
     if (--b->blocks == 0) free(b);
 }
 
 void na_budget_close(na_budget_t *b) {
-    if (b != NULL) drop(b);
+    if (b != NULL) drop_block(b);
 }
 
 void na_budget_set(na_budget_t *b, uint64_t bound) {
@@ -80,7 +80,7 @@ bool na_budget_refused(const na_budget_t *b) {
 }
 
 /* Bytes of a block with its header; UINT64_MAX: nobody has that. */
-static uint64_t bytes_of(size_t count, size_t size) {
+static uint64_t block_bytes(size_t count, size_t size) {
     uint64_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) ||
         __builtin_add_overflow(bytes, sizeof(head_t), &bytes))
@@ -89,7 +89,7 @@ static uint64_t bytes_of(size_t count, size_t size) {
 }
 
 void *na_budget_calloc(na_budget_t *b, size_t count, size_t size) {
-    uint64_t bytes = bytes_of(count, size);
+    uint64_t bytes = block_bytes(count, size);
     if (!na_budget_take(b, bytes)) return NULL;
     head_t *head = calloc(1, bytes);
     if (head == NULL) {
@@ -105,7 +105,7 @@ void *na_budget_calloc(na_budget_t *b, size_t count, size_t size) {
 void *na_budget_resize(na_budget_t *b, void *block, size_t count, size_t size) {
     if (block == NULL) return na_budget_calloc(b, count, size);
     head_t *head = (head_t *)block - 1;
-    uint64_t before = head->bytes, bytes = bytes_of(count, size);
+    uint64_t before = head->bytes, bytes = block_bytes(count, size);
     if (!na_budget_take(b, bytes)) return NULL;
     head_t *more = realloc(head, bytes);
     if (more == NULL) {
@@ -123,5 +123,5 @@ void na_budget_free(void *block) {
     na_budget_t *b = head->budget;
     na_budget_give(b, head->bytes);
     free(head);
-    drop(b);
+    drop_block(b);
 }

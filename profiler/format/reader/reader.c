@@ -176,7 +176,7 @@ static void check_header(na_reader_t *reader) {
 }
 
 /* True if `c`, found at `offset`, is a chunk header and its length makes sense. */
-static bool is_chunk(const na_nprof_chunk_t *c, uint64_t offset) {
+static bool is_chunk_head(const na_nprof_chunk_t *c, uint64_t offset) {
     return c->magic == NA_NPROF_CHUNK_MAGIC && c->self_offset == offset &&
            c->length >= NA_NPROF_PAGE && c->length % NA_NPROF_PAGE == 0 &&
            c->length <= UINT64_MAX / 4 && c->header_crc == na_nprof_chunk_crc(*c);
@@ -257,7 +257,7 @@ static void index_file(na_reader_t *reader) {
     while (offset < reader->size && reader->size - offset >= sizeof(na_nprof_chunk_t)) {
         na_nprof_chunk_t c;
         if (na_reader_pread(reader, &c, sizeof c, offset) < sizeof c) return;
-        if (is_chunk(&c, offset)) {
+        if (is_chunk_head(&c, offset)) {
             if (!index_chunk(reader, &c, offset)) return;
             if (c.length > reader->size - offset) return;
             offset += c.length;

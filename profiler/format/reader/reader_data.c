@@ -381,7 +381,7 @@ static bool inflate_all(uint8_t *from, uint64_t size, uint8_t *to, size_t room) 
     return z.avail_out == 0;
 }
 
-static bool read_all(const na_reader_t *reader, const na_chunk_ref_t *chunk, uint8_t *to) {
+static bool read_payload(const na_reader_t *reader, const na_chunk_ref_t *chunk, uint8_t *to) {
     for (size_t done = 0; done < chunk->size;) {
         ssize_t n =
             pread(reader->fd, to + done, (size_t)chunk->size - done, (off_t)(chunk->data + done));
@@ -392,7 +392,7 @@ static bool read_all(const na_reader_t *reader, const na_chunk_ref_t *chunk, uin
     return true;
 }
 
-static bool make_room(uint8_t **bytes, uint64_t *room, uint64_t wanted) {
+static bool grow_bytes(uint8_t **bytes, uint64_t *room, uint64_t wanted) {
     if (*bytes != NULL && *room >= wanted) return true;
     free(*bytes);
     *bytes = malloc((size_t)wanted);
@@ -411,10 +411,10 @@ const uint8_t *na_reader_unpack(const na_reader_t *reader, const na_chunk_ref_t 
                                 na_unpack_t *memory, na_issue_kind_t *issue) {
     bool zlib = (chunk->flags & NA_NPROF_ZLIB) != 0;
     *issue = NA_ISSUE_KINDS;
-    if (!make_room(&memory->packed, &memory->packed_room, chunk->size + 1) ||
-        (zlib && !make_room(&memory->raw, &memory->raw_room, chunk->raw_length + 1)))
+    if (!grow_bytes(&memory->packed, &memory->packed_room, chunk->size + 1) ||
+        (zlib && !grow_bytes(&memory->raw, &memory->raw_room, chunk->raw_length + 1)))
         *issue = NA_ISSUE_MEMORY;
-    else if (!read_all(reader, chunk, memory->packed))
+    else if (!read_payload(reader, chunk, memory->packed))
         *issue = NA_ISSUE_IO;
     else if (crc32(0, memory->packed, (uInt)chunk->size) != chunk->data_crc)
         *issue = NA_ISSUE_BAD_DATA_CRC;

@@ -41,13 +41,14 @@ struct na_events {
     size_t *sealed; /* the chunks that it unpacks */
 };
 
-static const char *const names[] = {
+static const char *const event_names[] = {
     "none",  "malloc", "calloc", "realloc", "aligned",  "new",
     "new[]", "resize", "free",   "delete",  "delete[]", "realloc (moved)",
 };
 
 const char *na_event_name(const na_event_t *event) {
-    return event->kind < sizeof names / sizeof names[0] ? names[event->kind] : "unknown";
+    return event->kind < sizeof event_names / sizeof event_names[0] ? event_names[event->kind]
+                                                                    : "unknown";
 }
 
 static int by_turn(const void *a, const void *b) {
@@ -132,8 +133,8 @@ na_events_t *na_events_open(na_reader_t *reader) {
 
 /* Events of a buffer as the program left it: stamps are rounded as if they had been coded, and
  * nothing is believed. */
-static na_nprof_unit_t *load(na_events_t *e, const na_chunk_ref_t *ref, uint32_t *count,
-                             uint32_t *thread) {
+static na_nprof_unit_t *load_run(na_events_t *e, const na_chunk_ref_t *ref, uint32_t *count,
+                                 uint32_t *thread) {
     na_nprof_buffer_t b;
     size_t bytes = (size_t)*count * sizeof(na_nprof_unit_t);
     na_nprof_unit_t *units = malloc(bytes);
@@ -165,7 +166,7 @@ static na_nprof_unit_t *load(na_events_t *e, const na_chunk_ref_t *ref, uint32_t
     return units;
 }
 
-static uint64_t key_of(const na_nprof_unit_t *u) {
+static uint64_t unit_key(const na_nprof_unit_t *u) {
     return u->head >> 8 << 1 | ((u->head & NA_NPROF_EVENT_KIND) < NA_NPROF_EVENT_FREE);
 }
 
@@ -187,7 +188,7 @@ static void sift_down(na_events_t *e) {
     e->heap[i] = moving;
 }
 
-static void insert(na_events_t *e, open_run_t run) {
+static void insert_run(na_events_t *e, open_run_t run) {
     size_t i = e->open++;
     while (i != 0 && is_before(&run, &e->heap[(i - 1) / 2])) {
         e->heap[i] = e->heap[(i - 1) / 2];
@@ -222,13 +223,13 @@ static void open_run(na_events_t *e, const run_t *run) {
         free(o.units);
         return;
     }
-    if (ref->type != NA_NPROF_TRACE) o.units = load(e, ref, &o.count, &o.thread);
+    if (ref->type != NA_NPROF_TRACE) o.units = load_run(e, ref, &o.count, &o.thread);
     if (o.units == NULL || o.count == 0) {
         drop_units(e, &o);
         return;
     }
-    o.key = key_of(o.units);
-    insert(e, o);
+    o.key = unit_key(o.units);
+    insert_run(e, o);
 }
 
 /* The first run is used up. */
@@ -240,7 +241,7 @@ static void drop_first(na_events_t *e) {
     if (e->open != 0) sift_down(e);
 }
 
-static void fill_event(na_reader_t *reader, na_event_t *event, const na_nprof_unit_t *u) {
+static void fill_from_unit(na_reader_t *reader, na_event_t *event, const na_nprof_unit_t *u) {
     static const na_nprof_unit_t none = {0, 0};
     const na_nprof_unit_t *more = na_trace_units(u->head) == 2 ? u + 1 : &none;
     event->ticks = u->head >> 8;
@@ -286,7 +287,7 @@ static size_t take_events(na_events_t *e, na_event_t *to, size_t most) {
             o->thread = (uint32_t)u->word;
         } else {
             na_event_t *event = &to[n++];
-            fill_event(e->reader, event, u);
+            fill_from_unit(e->reader, event, u);
             if (event->ticks < e->ticks) { /* its chunk's header put it too late */
                 na_reader_issue(e->reader, NA_ISSUE_BAD_EVENTS, 0, 0);
                 event->ticks = e->ticks;
@@ -299,7 +300,7 @@ static size_t take_events(na_events_t *e, na_event_t *to, size_t most) {
             drop_first(e);
             return n;
         }
-        o->key = key_of(&o->units[o->at]);
+        o->key = unit_key(&o->units[o->at]);
     } while (o->key < limit && n < most);
     sift_down(e);
     return n;

@@ -12,7 +12,7 @@ typedef struct run {
 } run_t;
 
 /* Every run lies in the file that it is a part of. */
-static bool spread(int fd, const uint8_t *payload, uint64_t size, uint64_t file_size) {
+static bool spread_runs(int fd, const uint8_t *payload, uint64_t size, uint64_t file_size) {
     uint64_t at = NA_NPROF_PAGE;
     while (size >= sizeof(run_t)) {
         run_t run;
@@ -59,7 +59,7 @@ bool na_reader_unpack_file(na_reader_t *reader) {
     h->packed = 0;
     bool good = fd >= 0 && ftruncate(fd, (off_t)h->used) == 0 &&
                 pwrite(fd, h, sizeof *h, 0) == (ssize_t)sizeof *h &&
-                spread(fd, (const uint8_t *)(chunk + 1), chunk->raw_length, h->used);
+                spread_runs(fd, (const uint8_t *)(chunk + 1), chunk->raw_length, h->used);
     free(chunk);
     if (!good) {
         if (fd >= 0) close(fd);

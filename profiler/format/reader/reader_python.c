@@ -31,7 +31,7 @@ struct na_reader_python {
     uint32_t to_count;
 };
 
-static struct na_reader_python *state_of(na_reader_t *reader) {
+static struct na_reader_python *python_state(na_reader_t *reader) {
     if (reader->python == NULL) reader->python = calloc(1, sizeof *reader->python);
     return reader->python;
 }
@@ -52,7 +52,7 @@ void na_reader_python_free(na_reader_t *reader) {
 }
 
 void na_reader_python_frames(na_reader_t *reader, na_python_frames_t which) {
-    struct na_reader_python *p = state_of(reader);
+    struct na_reader_python *p = python_state(reader);
     if (p != NULL) p->which = which;
 }
 
@@ -110,7 +110,7 @@ static void visit_text(na_reader_t *reader, void *arg, const na_chunk_ref_t *chu
 }
 
 static struct na_reader_python *read_tables(na_reader_t *reader) {
-    struct na_reader_python *p = state_of(reader);
+    struct na_reader_python *p = python_state(reader);
     if (p == NULL || p->read) return p;
     p->read = true;
     na_reader_each_entry(reader, NA_NPROF_PYTHON, visit_info, p);
@@ -143,8 +143,8 @@ const na_nprof_python_t *na_reader_python_refused(na_reader_t *reader) {
 }
 
 /* NULL: no memory. */
-static const char *text_of(const struct na_reader_python *p, char **kept,
-                           na_nprof_python_text_ref_t ref) {
+static const char *code_text(const struct na_reader_python *p, char **kept,
+                             na_nprof_python_text_ref_t ref) {
     if (*kept == NULL) *kept = strndup(p->text + (uint64_t)ref.word * 8, ref.bytes);
     return *kept;
 }
@@ -154,8 +154,8 @@ bool na_reader_python_at(na_reader_t *reader, uint64_t pc, na_python_code_t *cod
     uint32_t id = na_nprof_py_code(pc);
     if (p == NULL || id >= p->code_count || p->codes[id].kind == 0) return false;
     const na_nprof_python_code_t *c = &p->codes[id];
-    code->name = text_of(p, &p->names[id], c->name);
-    code->file = text_of(p, &p->files[id], c->file);
+    code->name = code_text(p, &p->names[id], c->name);
+    code->file = code_text(p, &p->files[id], c->file);
     code->first_line = c->first_line > 0 ? (uint32_t)c->first_line : 0;
     code->line = na_python_line(c->kind, (const uint8_t *)p->text + (uint64_t)c->lines.word * 8,
                                 c->lines.bytes, c->first_line, na_nprof_py_unit(pc));
@@ -189,7 +189,7 @@ static uint64_t hash_of_child(uint32_t parent, frame_t f) {
 }
 
 /* A new entry, 0: no memory. */
-static uint32_t add(tree_t *t, uint32_t parent, frame_t f) {
+static uint32_t add_stack(tree_t *t, uint32_t parent, frame_t f) {
     if (!NA_BUDGET_RESERVE(t->budget, t->items, t->room, t->count + 1u)) return 0;
     t->items[t->count] = (na_nprof_stack_t){parent, f.flags, f.pc};
     return t->count++;
@@ -203,7 +203,7 @@ static uint32_t child(tree_t *t, uint32_t parent, frame_t f) {
         const na_nprof_stack_t *s = &t->items[probe.number];
         if (s->parent == parent && s->pc == f.pc && s->flags == f.flags) return probe.number;
     }
-    uint32_t made = add(t, parent, f);
+    uint32_t made = add_stack(t, parent, f);
     return made != 0 && na_budget_index_add(t->budget, &t->index, hash, made) ? made : 0;
 }
 
@@ -214,7 +214,7 @@ static bool push(frame_t **items, size_t *count, size_t *room, uint64_t pc, uint
 }
 
 /* Both parts of a pair, innermost first. */
-static bool gather(tree_t *t, const na_nprof_stack_t *pair) {
+static bool gather_pair(tree_t *t, const na_nprof_stack_t *pair) {
     t->native_count = t->python_count = 0;
     for (uint32_t node = pair->parent; node > NA_NPROF_ROOT; node = t->old[node].parent, t->work++)
         if (!na_nprof_is_py(t->old[node].pc) && !push(&t->native, &t->native_count, &t->native_room,
@@ -255,7 +255,7 @@ static bool put(tree_t *t, const frame_t *f, uint32_t flags) {
 
 /* Of t->python, of which `left` are not yet put, the next group, which begins with the outermost of
  * these. Of a call that runs no frame `native` is put; NULL: nothing. */
-static bool put_group(tree_t *t, size_t *left, const frame_t *native) {
+static bool put_python_group(tree_t *t, size_t *left, const frame_t *native) {
     bool first = true;
     if (t->python[*left - 1].pc == NA_NPROF_PY_NO_FRAME) {
         --*left;
@@ -271,7 +271,7 @@ static bool put_group(tree_t *t, size_t *left, const frame_t *native) {
 }
 
 /* Fills t->merged. */
-static bool merge(tree_t *t) {
+static bool merge_pair(tree_t *t) {
     na_python_frames_t which = t->p->which;
     size_t calls = 0, groups = 0, left = t->python_count, others = 0;
     t->merged_count = 0;
@@ -281,7 +281,7 @@ static bool merge(tree_t *t) {
         for (size_t i = 0; i < t->python_count; i++)
             groups += i == t->python_count - 1 || (t->python[i].pc & NA_NPROF_PY_ENTRY) != 0;
         for (; groups > calls; groups--)
-            if (!put_group(t, &left, NULL)) return false;
+            if (!put_python_group(t, &left, NULL)) return false;
         if (t->innermost && calls - groups > t->ended) others = calls - groups - t->ended;
     }
     bool leaves_only = which == NA_PYTHON_LEAVES && t->python_count != 0;
@@ -289,7 +289,7 @@ static bool merge(tree_t *t) {
         const frame_t *f = &t->native[i];
         if (left != 0 && which != NA_PYTHON_NATIVE && is_eval(&t->p->info, f)) {
             if (others == 0) {
-                if (!put_group(t, &left, which == NA_PYTHON_BOTH ? f : NULL)) return false;
+                if (!put_python_group(t, &left, which == NA_PYTHON_BOTH ? f : NULL)) return false;
                 continue;
             }
             others--;
@@ -304,14 +304,14 @@ static bool merge(tree_t *t) {
 /* The new id of a pair; 0: no memory. */
 static uint32_t add_pair(tree_t *t, const uint32_t *to, const na_nprof_stack_t *pair) {
     if (t->work > (uint64_t)WORK_A_NODE * t->old_count) return to[pair->parent];
-    if (!gather(t, pair) || !merge(t)) return 0;
+    if (!gather_pair(t, pair) || !merge_pair(t)) return 0;
     uint32_t node = NA_NPROF_ROOT;
     for (size_t i = 0; i + 1 < t->merged_count; i++)
         if ((node = child(t, node, t->merged[i])) == 0) return 0;
-    return t->merged_count == 0 ? node : add(t, node, t->merged[t->merged_count - 1]);
+    return t->merged_count == 0 ? node : add_stack(t, node, t->merged[t->merged_count - 1]);
 }
 
-static bool make(tree_t *t, uint32_t *to) {
+static bool make_stacks(tree_t *t, uint32_t *to) {
     t->room = t->old_count + 1024;
     t->items = na_budget_calloc(t->budget, t->room, sizeof *t->items);
     if (t->items == NULL) return false;
@@ -339,7 +339,7 @@ void na_reader_python_stacks(na_reader_t *reader) {
     tree_t t = {
         .old = reader->stacks, .old_count = reader->stack_count, .p = p, .budget = reader->budget};
     uint32_t *to = na_budget_calloc(reader->budget, (size_t)t.old_count + 1, sizeof *to);
-    if (to != NULL && make(&t, to)) {
+    if (to != NULL && make_stacks(&t, to)) {
         na_budget_free(reader->stacks);
         reader->stacks = t.items;
         reader->stack_count = t.count;

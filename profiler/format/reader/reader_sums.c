@@ -10,7 +10,7 @@
 #include "profiler/format/reader/reader_priv.h"
 
 /* The chunk's payload, or NULL. */
-static na_nprof_sum_t *read_sums(na_reader_t *reader, uint64_t at, size_t *count) {
+static na_nprof_sum_t *read_sum_chunk(na_reader_t *reader, uint64_t at, size_t *count) {
     na_nprof_chunk_t head;
     if (at < NA_NPROF_PAGE || at > reader->size || reader->size - at < sizeof head ||
         na_reader_pread(reader, &head, sizeof head, at) < sizeof head)
@@ -43,7 +43,7 @@ static uint16_t type_at(const na_reader_t *reader, uint64_t offset) {
     return 0;
 }
 
-static void note(na_reader_t *reader, const na_nprof_sum_t *sum) {
+static void note_wrong_sum(na_reader_t *reader, const na_nprof_sum_t *sum) {
     bool first = reader->issues[NA_ISSUE_BAD_SUM].times == 0;
     na_reader_issue(reader, NA_ISSUE_BAD_SUM, sum->offset,
                     first ? type_at(reader, sum->offset) : 0);
@@ -55,7 +55,7 @@ static void note(na_reader_t *reader, const na_nprof_sum_t *sum) {
 }
 
 /* In order and apart, so that the file is read once, whatever the chunk says. */
-static bool compare(na_reader_t *reader, const na_nprof_sum_t *sums, size_t count) {
+static bool compare_sums(na_reader_t *reader, const na_nprof_sum_t *sums, size_t count) {
     unsigned char *buffer = malloc(NA_NPROF_SUM_BYTES);
     uint64_t end = NA_NPROF_PAGE;
     bool sound = buffer != NULL;
@@ -66,7 +66,8 @@ static bool compare(na_reader_t *reader, const na_nprof_sum_t *sums, size_t coun
         if (!sound) break;
         end = sum->offset + sum->bytes;
         size_t got = na_reader_pread(reader, buffer, sum->bytes, sum->offset);
-        if (got < sum->bytes || (uint32_t)crc32_z(0, buffer, got) != sum->crc) note(reader, sum);
+        if (got < sum->bytes || (uint32_t)crc32_z(0, buffer, got) != sum->crc)
+            note_wrong_sum(reader, sum);
     }
     free(buffer);
     return sound;
@@ -77,8 +78,8 @@ void na_reader_check_sums(na_reader_t *reader) {
     if (h->finished == 0 || h->sums == 0) return;
     if (h->used > reader->size) return; /* cut: said already, and they were the last */
     size_t count = 0;
-    na_nprof_sum_t *sums = read_sums(reader, h->sums, &count);
-    if (sums == NULL || !compare(reader, sums, count))
+    na_nprof_sum_t *sums = read_sum_chunk(reader, h->sums, &count);
+    if (sums == NULL || !compare_sums(reader, sums, count))
         na_reader_issue(reader, NA_ISSUE_BAD_SUMS, h->sums, 0);
     free(sums);
 }

@@ -65,7 +65,7 @@ const char *na_reader_totals_name(uint64_t which) {
     return which < sizeof name / sizeof name[0] ? name[which] : "figures";
 }
 
-static uint64_t distance(uint64_t a, uint64_t b) {
+static uint64_t total_difference(uint64_t a, uint64_t b) {
     return a > b ? a - b : b - a;
 }
 
@@ -73,12 +73,13 @@ static void differ(na_reader_t *reader, uint64_t which, uint64_t by) {
     na_reader_issue(reader, NA_ISSUE_TOTALS, which, by);
 }
 
-static void hold(na_reader_t *reader, uint64_t which, uint64_t a, uint64_t b, uint64_t slack) {
-    if (distance(a, b) > slack) differ(reader, which, distance(a, b));
+static void hold_total(na_reader_t *reader, uint64_t which, uint64_t a, uint64_t b,
+                       uint64_t slack) {
+    if (total_difference(a, b) > slack) differ(reader, which, total_difference(a, b));
 }
 
-static void add_thread(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
-                       const void *entry) {
+static void add_thread_totals(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
+                              uint32_t index, const void *entry) {
     (void)index;
     totals_t *to = arg;
     na_nprof_thread_t t = {0};
@@ -91,8 +92,8 @@ static void add_thread(na_reader_t *reader, void *arg, const na_chunk_ref_t *chu
     uint64_t allocs = 0, frees = t.calls[NA_NPROF_ENTRY_FREE] + t.calls[NA_NPROF_ENTRY_DELETE];
     for (uint32_t i = 0; i <= NA_NPROF_ENTRY_NEW_ARRAY; i++)
         allocs += t.calls[i];
-    if (distance(allocs, t.alloc_count) > to->one) {
-        differ(reader, CALLS, distance(allocs, t.alloc_count));
+    if (total_difference(allocs, t.alloc_count) > to->one) {
+        differ(reader, CALLS, total_difference(allocs, t.alloc_count));
     } else if (frees > t.free_count && frees - t.free_count > to->one) {
         differ(reader, CALLS, frees - t.free_count);
     }
@@ -111,8 +112,8 @@ static bool is_possible(const na_nprof_cell_t *c, uint64_t one) {
            c->cross_node_free_count <= c->free_count && c->realloc_count <= c->alloc_count + one;
 }
 
-static void add_cell(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk, uint32_t index,
-                     const void *entry) {
+static void add_cell_totals(na_reader_t *reader, void *arg, const na_chunk_ref_t *chunk,
+                            uint32_t index, const void *entry) {
     (void)index;
     totals_t *to = arg;
     na_nprof_cell_t c;
@@ -178,21 +179,21 @@ static bool is_still(na_reader_t *reader) {
     return true;
 }
 
-static void compare(na_reader_t *reader, const totals_t *t) {
+static void compare_totals(na_reader_t *reader, const totals_t *t) {
     const na_nprof_header_t *h = &reader->header;
     uint64_t events = t->running * t->one;
     uint64_t bytes = t->running * (t->largest + (t->sampling ? h->sample_interval : 0));
     if (h->lost_threads == 0) { /* those have no entry */
-        hold(reader, ALLOCS, t->cells.allocs, t->threads.allocs, events);
-        hold(reader, FREES, t->cells.frees, t->threads.frees, events);
-        hold(reader, ALLOC_BYTES, t->cells.alloc_bytes, t->threads.alloc_bytes, bytes);
-        hold(reader, FREE_BYTES, t->cells.free_bytes, t->threads.free_bytes, bytes);
-        hold(reader, SIZES, t->size_allocs, t->threads.allocs, events);
-        hold(reader, SIZE_LIVES, t->size_frees, t->threads.frees, events);
+        hold_total(reader, ALLOCS, t->cells.allocs, t->threads.allocs, events);
+        hold_total(reader, FREES, t->cells.frees, t->threads.frees, events);
+        hold_total(reader, ALLOC_BYTES, t->cells.alloc_bytes, t->threads.alloc_bytes, bytes);
+        hold_total(reader, FREE_BYTES, t->cells.free_bytes, t->threads.free_bytes, bytes);
+        hold_total(reader, SIZES, t->size_allocs, t->threads.allocs, events);
+        hold_total(reader, SIZE_LIVES, t->size_frees, t->threads.frees, events);
     }
-    hold(reader, LIVES, t->lives, t->cell_lives, t->running * (t->sampling ? 1 : t->one));
+    hold_total(reader, LIVES, t->lives, t->cell_lives, t->running * (t->sampling ? 1 : t->one));
     if ((h->checks & NA_NPROF_CHECK_LOST) != 0)
-        hold(reader, MISSING, h->missing, na_nprof_missing(h), t->running);
+        hold_total(reader, MISSING, h->missing, na_nprof_missing(h), t->running);
     int64_t live = (int64_t)(t->live - t->published);
     uint64_t by = live < 0 ? -(uint64_t)live : (uint64_t)live;
     if (by > bytes + t->running * h->site_quantum) differ(reader, LIVE, by);
@@ -207,16 +208,16 @@ void na_reader_check_totals(na_reader_t *reader) {
     const na_issue_t none = reader->issues[NA_ISSUE_TOTALS];
     totals_t t = {.sampling = h->mode == NA_NPROF_MODE_SAMPLE, .one = h->count_scale};
     if (t.sampling) t.one = (h->sample_interval / 16 + 1) * h->count_scale;
-    na_reader_each_entry(reader, NA_NPROF_THREADS, add_thread, &t);
+    na_reader_each_entry(reader, NA_NPROF_THREADS, add_thread_totals, &t);
     const counts_t before = t.threads;
-    na_reader_each_entry(reader, NA_NPROF_CELLS, add_cell, &t);
+    na_reader_each_entry(reader, NA_NPROF_CELLS, add_cell_totals, &t);
     na_reader_each_entry(reader, NA_NPROF_SIZES, add_size, &t);
     na_reader_each_entry(reader, NA_NPROF_LIVES, add_lives, &t);
     na_reader_each_entry(reader, NA_NPROF_SHARES, add_share, &t);
     t.threads = (counts_t){0};
     t.running = 0;
-    na_reader_each_entry(reader, NA_NPROF_THREADS, add_thread, &t);
-    compare(reader, &t);
+    na_reader_each_entry(reader, NA_NPROF_THREADS, add_thread_totals, &t);
+    compare_totals(reader, &t);
     /* (It is looked at only where there is something to say.) */
     if (reader->issues[NA_ISSUE_TOTALS].times != 0 &&
         (memcmp(&before, &t.threads, sizeof before) != 0 || !is_still(reader)))
