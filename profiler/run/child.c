@@ -25,12 +25,12 @@
 
 #include "profiler/run/run.h"
 
-static sigset_t everything, before;
+static sigset_t everything, signals_before;
 static struct sigaction chld_before;
 
 void na_run_take_signals(void) {
     sigfillset(&everything);
-    sigprocmask(SIG_BLOCK, &everything, &before);
+    sigprocmask(SIG_BLOCK, &everything, &signals_before);
     /* Ignored, it would leave no status to wait for. */
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &usual, &chld_before);
@@ -39,7 +39,7 @@ void na_run_take_signals(void) {
 /* In the child, before exec: signals as they were for this process. */
 static void restore_signals(void) {
     sigaction(SIGCHLD, &chld_before, NULL);
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    sigprocmask(SIG_SETMASK, &signals_before, NULL);
 }
 
 /* ---- starting ---- */
@@ -92,7 +92,7 @@ static void pause_ms(long ms) {
 }
 
 /* 'T' in /proc: also after the stop was waited for. */
-static char state_of(pid_t pid) {
+static char process_state(pid_t pid) {
     char name[64], text[512];
     snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
     int fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -120,9 +120,9 @@ static void stop_with(pid_t pid, int signal) {
     } else {
         raise(SIGSTOP);
     }
-    for (int i = 0; i < 10 && state_of(pid) == 'T'; i++)
+    for (int i = 0; i < 10 && process_state(pid) == 'T'; i++)
         pause_ms(5);
-    if (state_of(pid) == 'T') kill(pid, SIGCONT);
+    if (process_state(pid) == 'T') kill(pid, SIGCONT);
 }
 
 /* ---- the witness ---- */
@@ -177,7 +177,7 @@ static void send_on(pid_t pid, const siginfo_t *info) {
     int signal = info->si_signo;
     if (info->si_code == SI_KERNEL && is_of_terminal(signal)) return;
     if (info->si_pid == pid) return; /* to its own process group, or its parent */
-    if (signal == SIGCONT && state_of(pid) != 'T') return;
+    if (signal == SIGCONT && process_state(pid) != 'T') return;
     if (came_to_all(signal)) return;
     if (info->si_code == SI_QUEUE)
         sigqueue(pid, signal, info->si_value);
@@ -186,7 +186,7 @@ static void send_on(pid_t pid, const siginfo_t *info) {
 }
 
 /* Its status as waitpid has it. */
-static int wait_for(pid_t pid) {
+static int wait_for_child(pid_t pid) {
     for (;;) {
         siginfo_t info;
         int signal = sigwaitinfo(&everything, &info), status;
@@ -238,7 +238,7 @@ int na_run_program(const na_run_program_t *program, char **argv, int *status) {
         if (null > STDERR_FILENO) close(null);
     }
     begin_witness();
-    *status = wait_for(pid);
+    *status = wait_for_child(pid);
     end_witness();
     return 0;
 }
@@ -259,7 +259,7 @@ bool na_run_tool(char *const *argv, int to) {
     }
     if (to > STDERR_FILENO) close(to);
     if (pid < 0) return false;
-    int status = wait_for(pid);
+    int status = wait_for_child(pid);
     return WIFEXITED(status) && WEXITSTATUS(status) <= 1;
 }
 

@@ -38,7 +38,7 @@ typedef struct getopt_table {
     int by_letter[128]; /* option_id_t */
 } getopt_table_t;
 
-static void make_table(getopt_table_t *table) {
+static void make_option_table(getopt_table_t *table) {
     memset(table, 0, sizeof *table);
     size_t used = 0;
     int id = 0;
@@ -82,7 +82,7 @@ static void print_help(void) {
 }
 
 /* For completion: "--name", "--name=" or "--name[=]" a line. */
-static void print_names(void) {
+static void print_option_names(void) {
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].name != NULL)
             printf("--%s%s\n", rows[i].name,
@@ -262,7 +262,7 @@ static int apply(na_run_command_t *c, option_id_t id, const char *argument) {
 }
 
 /* The options together. */
-static int check(const na_run_command_t *c) {
+static int check_command(const na_run_command_t *c) {
     bool profile = c->mode != NULL || c->access != NULL || c->later ||
                    na_run_variable("NUMALLOC_PROFILE") != NULL;
     if (c->request != NA_RUN_NONE) {
@@ -289,7 +289,7 @@ static int check(const na_run_command_t *c) {
 int na_run_read_command(na_run_command_t *c, int argc, char **argv) {
     *c = (na_run_command_t){0};
     if (argc == 2 && strcmp(argv[1], "--names") == 0) {
-        print_names();
+        print_option_names();
         return 0;
     }
     if (argc == 2 && strcmp(argv[1], "--names=access") == 0) {
@@ -298,7 +298,7 @@ int na_run_read_command(na_run_command_t *c, int argc, char **argv) {
         return 0;
     }
     getopt_table_t table;
-    make_table(&table);
+    make_option_table(&table);
     int value;
     opterr = 0;
     while ((value = getopt_long(argc, argv, table.letters, table.long_options, NULL)) != -1) {
@@ -315,5 +315,5 @@ int na_run_read_command(na_run_command_t *c, int argc, char **argv) {
         if (status != -1) return status;
     }
     c->program = argv + optind;
-    return check(c);
+    return check_command(c);
 }

@@ -26,7 +26,7 @@ typedef struct process {
 
 /* ---- its memory ---- */
 
-static bool is_recording(const char *path) {
+static bool is_mapped_recording(const char *path) {
     na_nprof_header_t h;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool is = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
@@ -37,7 +37,7 @@ static bool is_recording(const char *path) {
 
 /* Reads the map of its memory: the library, and the file that it maps as its profile. False: it
  * cannot be read. */
-static bool read_maps(process_t *process, bool *library) {
+static bool find_in_maps(process_t *process, bool *library) {
     char *maps = na_run_read_of(process->pid, "maps"), *rest = maps, *line;
     process->recording[0] = 0;
     *library = false;
@@ -50,10 +50,10 @@ static bool read_maps(process_t *process, bool *library) {
         if (permissions[3] != 's' || line[at] != '/' || process->recording[0] != 0) continue;
         char path[PATH_MAX];
         int n = snprintf(path, sizeof path, "%s", line + at);
-        bool is = n < PATH_MAX && is_recording(path);
+        bool is = n < PATH_MAX && is_mapped_recording(path);
         if (!is) { /* in a container: as the process sees it */
             n = snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, line + at);
-            is = n < PATH_MAX && is_recording(path);
+            is = n < PATH_MAX && is_mapped_recording(path);
         }
         if (is) snprintf(process->recording, sizeof process->recording, "%s", path);
     }
@@ -61,7 +61,7 @@ static bool read_maps(process_t *process, bool *library) {
     return true;
 }
 
-static const char *variable(const process_t *process, const char *name) {
+static const char *environment_value(const process_t *process, const char *name) {
     size_t length = strlen(name);
     for (const char *v = process->environment; *v != 0; v += strlen(v) + 1)
         if (strncmp(v, name, length) == 0 && v[length] == '=' && v[length + 1] != 0)
@@ -80,14 +80,14 @@ static bool has_it_linked(pid_t pid) {
     return has;
 }
 
-static bool look_at(process_t *process, pid_t pid) {
+static bool look_at_process(process_t *process, pid_t pid) {
     bool library;
     *process = (process_t){.pid = na_run_behind(pid)};
     if (kill(process->pid, 0) != 0 && errno == ESRCH) {
         na_run_say("there is no process %d", (int)pid);
         return false;
     }
-    if (!read_maps(process, &library) ||
+    if (!find_in_maps(process, &library) ||
         (process->environment = na_run_environment_of(process->pid, process->recording)) == NULL) {
         na_run_say("process %d may not be looked at: %s; be its user, or root", (int)process->pid,
                    strerror(errno));
@@ -110,7 +110,7 @@ static int handled_signal(const process_t *process, const char *option) {
         int number;
     } signals[] = {{"hup", SIGHUP},     {"usr1", SIGUSR1}, {"usr2", SIGUSR2}, {"urg", SIGURG},
                    {"winch", SIGWINCH}, {"io", SIGIO},     {"pwr", SIGPWR}};
-    const char *word = variable(process, option);
+    const char *word = environment_value(process, option);
     int number = 0;
     for (size_t i = 0; word != NULL && i < sizeof signals / sizeof signals[0]; i++)
         if (strcasecmp(word, signals[i].name) == 0) number = signals[i].number;
@@ -144,12 +144,12 @@ static bool write_request(const process_t *process, const char *file, const char
     return false;
 }
 
-static bool ask(const process_t *process, na_run_request_t request) {
+static bool ask_process(const process_t *process, na_run_request_t request) {
     static const char *const words[] = {
         [NA_RUN_START] = "start\n", [NA_RUN_STOP] = "stop\n", [NA_RUN_DUMP] = "dump\n"};
     int number = handled_signal(process, request == NA_RUN_DUMP ? "NUMALLOC_PROFILE_DUMP_SIGNAL"
                                                                 : "NUMALLOC_PROFILE_SIGNAL");
-    const char *file = variable(process, "NUMALLOC_PROFILE_TRIGGER");
+    const char *file = environment_value(process, "NUMALLOC_PROFILE_TRIGGER");
     /* A signal is for this process alone; the file is for all that were started with it. */
     if (number != 0 && kill(process->pid, number) == 0) return true;
     if (file != NULL) return write_request(process, file, words[request]);
@@ -186,18 +186,18 @@ static unsigned long last_copy(const char *profile, char path[PATH_MAX]) {
     return most;
 }
 
-static off_t size_of(const char *path) {
+static off_t file_size(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 ? st.st_size : 0;
 }
 
 /* Waits for what was asked for; `path` is the profile that it is about. False: not in time. */
-static bool wait_for(process_t *process, na_run_request_t request, unsigned long copies,
-                     char path[PATH_MAX]) {
+static bool wait_for_answer(process_t *process, na_run_request_t request, unsigned long copies,
+                            char path[PATH_MAX]) {
     const struct timespec step = {0, STEP_MS * 1000000L};
     off_t size = 0;
     for (int ms = 0; ms < PATIENCE_MS; ms += STEP_MS) {
-        bool library, there = read_maps(process, &library);
+        bool library, there = find_in_maps(process, &library);
         if (request == NA_RUN_START && process->recording[0] != 0) {
             snprintf(path, PATH_MAX, "%s", process->recording);
             return true;
@@ -205,7 +205,7 @@ static bool wait_for(process_t *process, na_run_request_t request, unsigned long
         if (request == NA_RUN_STOP && process->recording[0] == 0) return true;
         char copy[PATH_MAX];
         if (request == NA_RUN_DUMP && last_copy(path, copy) > copies) {
-            off_t now = size_of(copy); /* whole: it does not grow any more */
+            off_t now = file_size(copy); /* whole: it does not grow any more */
             if (now != 0 && now == size) {
                 snprintf(path, PATH_MAX, "%s", copy);
                 return true;
@@ -230,7 +230,7 @@ int na_run_control(const na_run_command_t *command, const na_run_tools_t *tools)
     process_t process;
     char path[PATH_MAX], copy[PATH_MAX];
     na_run_request_t request = command->request;
-    if (!look_at(&process, command->pid)) return NA_RUN_FAILED;
+    if (!look_at_process(&process, command->pid)) return NA_RUN_FAILED;
     bool recording = process.recording[0] != 0;
     if (request == NA_RUN_START && recording)
         na_run_say("process %d records already, in %s", (int)process.pid, process.recording);
@@ -240,7 +240,8 @@ int na_run_control(const na_run_command_t *command, const na_run_tools_t *tools)
     bool good = recording == (request != NA_RUN_START);
     snprintf(path, sizeof path, "%s", process.recording);
     unsigned long copies = good && request == NA_RUN_DUMP ? last_copy(path, copy) : 0;
-    good = good && ask(&process, request) && wait_for(&process, request, copies, path);
+    good =
+        good && ask_process(&process, request) && wait_for_answer(&process, request, copies, path);
     free(process.environment);
     if (!good) return NA_RUN_FAILED;
     if (request == NA_RUN_START) {

@@ -11,12 +11,12 @@
 
 #include "profiler/run/run.h"
 
-static const char variable[] = "NUMALLOC_MISUSE_FILE";
+static const char guard_variable[] = "NUMALLOC_MISUSE_FILE";
 static int file = -1;
-static off_t before; /* what was in the user's own */
+static off_t size_before; /* what was in the user's own */
 
 bool na_run_watch_errors(void) {
-    const char *own = na_run_variable(variable), *folder = getenv("TMPDIR");
+    const char *own = na_run_variable(guard_variable), *folder = getenv("TMPDIR");
     char name[PATH_MAX];
     if (own == NULL) {
         int n = snprintf(name, sizeof name, "%s/numalloc-check.XXXXXX",
@@ -24,9 +24,9 @@ bool na_run_watch_errors(void) {
         file = n < (int)sizeof name ? mkostemp(name, O_CLOEXEC | O_APPEND) : -1;
     } else {
         file = open(own, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        before = file >= 0 ? lseek(file, 0, SEEK_END) : 0;
+        size_before = file >= 0 ? lseek(file, 0, SEEK_END) : 0;
     }
-    if (file >= 0 && (own != NULL || setenv(variable, name, 1) == 0)) return true;
+    if (file >= 0 && (own != NULL || setenv(guard_variable, name, 1) == 0)) return true;
     na_run_say("no place for messages: %s: %s", own != NULL ? own : name, strerror(errno));
     return false;
 }
@@ -42,13 +42,13 @@ static bool is_leaks(const char *line) {
 
 na_run_errors_t na_run_count_errors(void) {
     na_run_errors_t found = {0, 0};
-    FILE *lines = lseek(file, before, SEEK_SET) == before ? fdopen(file, "r") : NULL;
+    FILE *lines = lseek(file, size_before, SEEK_SET) == size_before ? fdopen(file, "r") : NULL;
     char *line = NULL;
     size_t room = 0;
     while (lines != NULL && getline(&line, &room, lines) > 0)
         *(is_leaks(line) ? &found.leaks : &found.errors) += 1;
     free(line);
-    const char *name = na_run_variable(variable);
+    const char *name = na_run_variable(guard_variable);
     if (name != NULL && strstr(name, "/numalloc-check.") != NULL) unlink(name);
     if (lines != NULL)
         fclose(lines);

@@ -9,7 +9,7 @@
 #include "profiler/run/run.h"
 
 /* By its soname first: the name without a number may belong to a package for compiling. */
-static const char *const names[] = {"libnumalloc.so." NA_RUN_SOVERSION, "libnumalloc.so"};
+static const char *const library_names[] = {"libnumalloc.so." NA_RUN_SOVERSION, "libnumalloc.so"};
 static const char *const places[] = {".", NA_RUN_LIBDIR, "../lib", "../lib64"};
 
 /* The folder of this program, without links. */
@@ -24,7 +24,7 @@ static bool own_folder(char folder[PATH_MAX]) {
 }
 
 /* The path without links in its folders; the name stays, so that an update finds the new file. */
-static bool keep_name(const char *path, char out[PATH_MAX]) {
+static bool keep_real_path(const char *path, char out[PATH_MAX]) {
     char folder[PATH_MAX], whole[PATH_MAX];
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - path + 1),
@@ -35,12 +35,12 @@ static bool keep_name(const char *path, char out[PATH_MAX]) {
     return n > 0 && n < PATH_MAX;
 }
 
-static bool find_library(char out[PATH_MAX], const char *folder) {
+static bool find_in_folder(char out[PATH_MAX], const char *folder) {
     for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        for (size_t i = 0; i < sizeof library_names / sizeof library_names[0]; i++) {
             char path[PATH_MAX];
-            int n = snprintf(path, sizeof path, "%s/%s/%s", folder, places[p], names[i]);
-            if (n < PATH_MAX && access(path, R_OK) == 0 && keep_name(path, out)) return true;
+            int n = snprintf(path, sizeof path, "%s/%s/%s", folder, places[p], library_names[i]);
+            if (n < PATH_MAX && access(path, R_OK) == 0 && keep_real_path(path, out)) return true;
         }
     }
     return false;
@@ -81,11 +81,11 @@ bool na_run_find_tools(na_run_tools_t *tools, const char *given) {
             na_run_say("--library %s: %s", given, strerror(errno));
             return false;
         }
-        if (!keep_name(given, tools->library)) {
+        if (!keep_real_path(given, tools->library)) {
             na_run_say("--library %s: its path is too long", given);
             return false;
         }
-    } else if (!known || !find_library(tools->library, folder)) {
+    } else if (!known || !find_in_folder(tools->library, folder)) {
         na_run_say("libnumalloc.so." NA_RUN_SOVERSION
                    " is neither beside this program nor in " NA_RUN_LIBDIR
                    " from there; install it, or name it with --library FILE");

@@ -17,7 +17,7 @@ static bool wants_profile(na_run_command_t *command) {
 
 /* What the user says of the place, by option or by variable. A pattern is for the library alone:
  * profiles have the library's names here. */
-static const char *place_of(const na_run_command_t *command) {
+static const char *profile_place(const na_run_command_t *command) {
     const char *file = na_run_variable("NUMALLOC_PROFILE_FILE");
     if (command->output != NULL || file == NULL) return command->output;
     for (const char *c = file; *c != 0; c++) {
@@ -35,7 +35,7 @@ static bool watches(const na_run_command_t *command) {
 }
 
 /* Ends as the program did, or with the status of --check and --leaks. */
-static _Noreturn void end(const na_run_command_t *command, int status) {
+static _Noreturn void end_run(const na_run_command_t *command, int status) {
     na_run_errors_t errors = {0, 0};
     if (watches(command)) errors = na_run_count_errors();
     if (errors.errors + errors.leaks == 0) na_run_end_as(status);
@@ -57,15 +57,15 @@ static int run_checked(const na_run_command_t *command, const na_run_program_t *
     na_run_take_signals();
     int failed = na_run_program(program, command->program, &status);
     if (failed != 0) return failed;
-    end(command, status);
+    end_run(command, status);
 }
 
-static int run(const na_run_command_t *command, const na_run_tools_t *tools,
-               const na_run_program_t *program) {
+static int run_command(const na_run_command_t *command, const na_run_tools_t *tools,
+                       const na_run_program_t *program) {
     na_run_place_t place;
     na_run_files_t files;
     int status = 0;
-    if (!na_run_make_place(&place, place_of(command), command->program[0]) ||
+    if (!na_run_make_place(&place, profile_place(command), command->program[0]) ||
         !na_run_set_environment(command, tools, program, &place) ||
         (watches(command) && !na_run_watch_errors()))
         return NA_RUN_FAILED;
@@ -74,7 +74,7 @@ static int run(const na_run_command_t *command, const na_run_tools_t *tools,
     na_run_collect(&place, tools, &files);
     if (failed != 0) return failed;
     na_run_show(command, tools, &files, status);
-    end(command, status);
+    end_run(command, status);
 }
 
 int main(int argc, char **argv) {
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
         status = na_run_find_program(&program, command.program[0], tools.library);
     if (status > 0) return status;
     bool profile = wants_profile(&command);
-    if (profile && !command.environment) return run(&command, &tools, &program);
+    if (profile && !command.environment) return run_command(&command, &tools, &program);
     if (!na_run_set_environment(&command, &tools, &program, NULL)) return NA_RUN_FAILED;
     /* With a profile the library says so, and knows whether that malloc only passes calls on. */
     if (program.other_malloc)

@@ -74,7 +74,7 @@ static void remove_profile(void *arg, const char *path, const na_nprof_header_t 
     unlink(path);
 }
 
-static bool make_directory(const char *path, bool again) {
+static bool make_profile_directory(const char *path, bool again) {
     struct stat st;
     if (mkdir(path, 0777) == 0) return true;
     if (again && errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
@@ -102,7 +102,7 @@ bool na_run_make_place(na_run_place_t *place, const char *output, const char *pr
     size_t length = output != NULL ? strlen(output) : 0;
     bool slash = length != 0 && output[length - 1] == '/';
     bool folder = slash || (output != NULL && stat(output, &st) == 0 && S_ISDIR(st.st_mode));
-    if (slash && stat(output, &st) != 0 && !make_directory(output, false)) return false;
+    if (slash && stat(output, &st) != 0 && !make_profile_directory(output, false)) return false;
     int n;
     if (output != NULL && !folder) {
         if (!may_replace(output)) return false;
@@ -113,7 +113,7 @@ bool na_run_make_place(na_run_place_t *place, const char *output, const char *pr
                      output != NULL ? output : "", output != NULL && !slash ? "/" : "",
                      na_base_name(program), (int)getpid(), (long long)time(NULL));
     }
-    if (too_long(n, place->shown) || !make_directory(place->shown, place->target[0] != 0))
+    if (too_long(n, place->shown) || !make_profile_directory(place->shown, place->target[0] != 0))
         return false;
     if (realpath(place->shown, place->directory) == NULL) {
         na_run_say("%s: %s", place->shown, strerror(errno));

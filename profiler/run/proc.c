@@ -12,7 +12,7 @@
 #include "profiler/format/nprof.h"
 #include "profiler/run/run.h"
 
-static char *read_all(const char *path) {
+static char *read_proc_file(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return NULL;
     size_t used = 0, room = 0;
@@ -42,7 +42,7 @@ static char *read_all(const char *path) {
 char *na_run_read_of(pid_t pid, const char *name) {
     char path[128];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    return read_all(path);
+    return read_proc_file(path);
 }
 
 /* ---- numalloc-run itself ---- */
@@ -59,13 +59,13 @@ pid_t na_run_behind(pid_t pid) {
     char path[64];
     if (!is_numalloc_run(pid)) return pid;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    char *children = read_all(path);
+    char *children = read_proc_file(path);
     long child = children != NULL ? strtol(children, NULL, 10) : 0;
     free(children);
     return child > 0 ? (pid_t)child : pid;
 }
 
-static pid_t parent_of(pid_t pid) {
+static pid_t parent_process(pid_t pid) {
     char *status = na_run_read_of(pid, "status");
     const char *line = status != NULL ? strstr(status, "\nPPid:") : NULL;
     long parent = line != NULL ? strtol(line + 6, NULL, 10) : 0;
@@ -77,13 +77,13 @@ static pid_t parent_of(pid_t pid) {
 static pid_t numalloc_run_above(pid_t pid) {
     enum { MOST = 64 };
     for (int i = 0; i < MOST && pid > 1; i++)
-        if (is_numalloc_run(pid = parent_of(pid))) return pid;
+        if (is_numalloc_run(pid = parent_process(pid))) return pid;
     return 0;
 }
 
 /* The directory that a numalloc-run keeps open (na_run_make_place). It has no other: those that it
  * was started with were not to be closed by exec. */
-static bool place_of(pid_t pid, char path[PATH_MAX]) {
+static bool output_place(pid_t pid, char path[PATH_MAX]) {
     char name[64];
     snprintf(name, sizeof name, "/proc/%d/fd", (int)pid);
     DIR *directory = opendir(name);
@@ -110,7 +110,7 @@ static bool place_of(pid_t pid, char path[PATH_MAX]) {
 
 #define TRIGGER "NUMALLOC_PROFILE_TRIGGER"
 
-static bool has(const char *environment, const char *name) {
+static bool has_variable(const char *environment, const char *name) {
     size_t length = strlen(name);
     for (const char *v = environment; *v != 0; v += strlen(v) + 1)
         if (strncmp(v, name, length) == 0 && v[length] == '=') return true;
@@ -119,8 +119,9 @@ static bool has(const char *environment, const char *name) {
 
 /* Some way to ask the process. */
 static bool has_a_way(const char *environment) {
-    return has(environment, TRIGGER) || has(environment, "NUMALLOC_PROFILE_SIGNAL") ||
-           has(environment, "NUMALLOC_PROFILE_DUMP_SIGNAL");
+    return has_variable(environment, TRIGGER) ||
+           has_variable(environment, "NUMALLOC_PROFILE_SIGNAL") ||
+           has_variable(environment, "NUMALLOC_PROFILE_DUMP_SIGNAL");
 }
 
 /* Those in a profile (ENVIRONMENT). NULL: none. */
@@ -148,7 +149,7 @@ static char *recorded(const char *path) {
 /* Those that a numalloc-run gave what it started. NULL: it cannot be looked at. */
 static char *given_by(pid_t pid) {
     char place[PATH_MAX], *environment = na_run_read_of(pid, "environ");
-    if (environment == NULL || has(environment, TRIGGER) || !place_of(pid, place))
+    if (environment == NULL || has_variable(environment, TRIGGER) || !output_place(pid, place))
         return environment;
     size_t used = 0;
     while (environment[used] != 0)

@@ -26,22 +26,22 @@ typedef union head {
     Elf64_Ehdr elf; /* the fields used are at the same place in files of 32 bits */
 } head_t;
 
-static int refuse(const char *path, const char *why) {
+static int refuse_program(const char *path, const char *why) {
     na_run_say("%s: %s", path, why);
     return NA_RUN_CANNOT;
 }
 
 /* ---- finding ---- */
 
-static bool is_directory(const char *path) {
+static bool is_a_directory(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* 0: it can be executed; else the status. */
 static int try_path(const char *path, bool say) {
-    if (access(path, X_OK) == 0 && !is_directory(path)) return 0;
-    int error = is_directory(path) ? EISDIR : errno;
+    if (access(path, X_OK) == 0 && !is_a_directory(path)) return 0;
+    int error = is_a_directory(path) ? EISDIR : errno;
     bool absent = error == ENOENT || error == ENOTDIR;
     if (say && error == EISDIR)
         na_run_say("%s is a directory, not a program", path);
@@ -54,7 +54,8 @@ static int try_path(const char *path, bool say) {
 
 static int find_program(char out[PATH_MAX], const char *name) {
     if (strchr(name, '/') != NULL) {
-        if (snprintf(out, PATH_MAX, "%s", name) >= PATH_MAX) return refuse(name, "path too long");
+        if (snprintf(out, PATH_MAX, "%s", name) >= PATH_MAX)
+            return refuse_program(name, "path too long");
         return try_path(out, true);
     }
     char denied[PATH_MAX] = "";
@@ -66,13 +67,13 @@ static int find_program(char out[PATH_MAX], const char *name) {
             snprintf(out, PATH_MAX, "%.*s%s%s", (int)length, path, length == 0 ? "./" : "/", name);
         int status = n < PATH_MAX ? try_path(out, false) : NA_RUN_NOT_FOUND;
         if (status == 0) return 0;
-        if (status == NA_RUN_CANNOT && denied[0] == 0 && !is_directory(out))
+        if (status == NA_RUN_CANNOT && denied[0] == 0 && !is_a_directory(out))
             snprintf(denied, sizeof denied, "%s", out);
         more = path[length] == ':';
         path += length + more;
     }
     if (denied[0] != 0) return try_path(denied, true);
-    if (access(name, X_OK) == 0 && !is_directory(name))
+    if (access(name, X_OK) == 0 && !is_a_directory(name))
         na_run_say("%s: no such program in PATH; the one in this directory is ./%s", name, name);
     else
         na_run_say("%s: no such program in PATH", name);
@@ -89,14 +90,17 @@ static int judge_rights(const char *path, const struct stat *st) {
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return 0;
     if (statvfs(path, &fs) == 0 && (fs.f_flag & ST_NOSUID) != 0) return 0;
     if ((st->st_mode & S_ISUID) != 0 && st->st_uid != geteuid())
-        return refuse(path, "set-user-id: the dynamic linker ignores LD_PRELOAD in it; run it as "
-                            "its owner, or a copy of it (cp drops the bit)");
+        return refuse_program(path,
+                              "set-user-id: the dynamic linker ignores LD_PRELOAD in it; run it as "
+                              "its owner, or a copy of it (cp drops the bit)");
     if ((st->st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st->st_gid != getegid())
-        return refuse(path, "set-group-id: the dynamic linker ignores LD_PRELOAD in it; run a copy "
-                            "of it (cp drops the bit)");
+        return refuse_program(
+            path, "set-group-id: the dynamic linker ignores LD_PRELOAD in it; run a copy "
+                  "of it (cp drops the bit)");
     if (geteuid() != 0 && getxattr(path, "security.capability", value, sizeof value) > 0)
-        return refuse(path, "has file capabilities: the dynamic linker ignores LD_PRELOAD in it; "
-                            "run it as root, or a copy of it (cp drops them)");
+        return refuse_program(path,
+                              "has file capabilities: the dynamic linker ignores LD_PRELOAD in it; "
+                              "run it as root, or a copy of it (cp drops them)");
     return 0;
 }
 
@@ -209,13 +213,15 @@ static int judge_elf(na_run_program_t *program, const char *path, int fd, const 
     if (!read_linker(fd, &head->elf, linker)) {
         program->linked = na_run_has_numalloc(fd);
         if (program->linked) return 0;
-        return refuse(path, "statically linked: nothing can be preloaded; link libnumalloc.a into "
-                            "it, or build it without -static");
+        return refuse_program(
+            path, "statically linked: nothing can be preloaded; link libnumalloc.a into "
+                  "it, or build it without -static");
     }
     const char *slash = strrchr(linker, '/'), *name = slash != NULL ? slash + 1 : linker;
     if (strncmp(name, "ld-musl", 7) == 0)
-        return refuse(path, "a program for musl's C library, and this libnumalloc.so is for "
-                            "glibc's; build one of the two for the other");
+        return refuse_program(path,
+                              "a program for musl's C library, and this libnumalloc.so is for "
+                              "glibc's; build one of the two for the other");
     if (access(linker, F_OK) != 0) {
         na_run_say("%s: its dynamic linker %s is missing", path, linker);
         return NA_RUN_CANNOT;
@@ -226,7 +232,7 @@ static int judge_elf(na_run_program_t *program, const char *path, int fd, const 
     return 0;
 }
 
-static int judge(na_run_program_t *program, const char *path, const char *library, int depth);
+static int judge_file(na_run_program_t *program, const char *path, const char *library, int depth);
 
 /* "#!/bin/sh -e": its interpreter is what gets numalloc. */
 static int judge_script(na_run_program_t *program, const char *path, const head_t *head,
@@ -242,11 +248,12 @@ static int judge_script(na_run_program_t *program, const char *path, const head_
                    length != 0 && from[length - 1] == '\r' ? " (the line ends as on Windows)" : "");
         return NA_RUN_CANNOT;
     }
-    if (depth == MOST_SCRIPTS) return refuse(path, "interpreters of interpreters without end");
-    return judge(program, interpreter, library, depth + 1);
+    if (depth == MOST_SCRIPTS)
+        return refuse_program(path, "interpreters of interpreters without end");
+    return judge_file(program, interpreter, library, depth + 1);
 }
 
-static int judge(na_run_program_t *program, const char *path, const char *library, int depth) {
+static int judge_file(na_run_program_t *program, const char *path, const char *library, int depth) {
     head_t head = {.bytes = {0}};
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -269,5 +276,5 @@ static int judge(na_run_program_t *program, const char *path, const char *librar
 int na_run_find_program(na_run_program_t *program, const char *name, const char *library) {
     *program = (na_run_program_t){.path = ""};
     int status = find_program(program->path, name);
-    return status != 0 ? status : judge(program, program->path, library, 0);
+    return status != 0 ? status : judge_file(program, program->path, library, 0);
 }

@@ -67,8 +67,8 @@ static const char *dump_word(const na_run_tools_t *tools, char out[2 * PATH_MAX]
 /* ---- numalloc-dump ---- */
 
 /* `view`: NULL: that which it takes by itself. */
-static bool dump(const na_run_tools_t *tools, const char *view, const char *file,
-                 const char *output) {
+static bool run_dump(const na_run_tools_t *tools, const char *view, const char *file,
+                     const char *output) {
     char *words[8];
     size_t count = 0;
     /* exec does not write to its words. */
@@ -145,7 +145,7 @@ static void make_page(const na_run_tools_t *tools, const char *file) {
     size_t length = strlen(file);
     if (length > 6 && strcmp(file + length - 6, ".nprof") == 0) length -= 6;
     if (snprintf(page, sizeof page, "%.*s.html", (int)length, file) >= PATH_MAX) return;
-    if (!dump(tools, "html", file, page)) return;
+    if (!run_dump(tools, "html", file, page)) return;
     dprintf(STDERR_FILENO, "  %-12s %s\n", "page", page);
     bool desktop = getenv("DISPLAY") != NULL || getenv("WAYLAND_DISPLAY") != NULL;
     if (!desktop || isatty(STDERR_FILENO) != 1 || realpath(page, whole) == NULL) return;
@@ -167,10 +167,10 @@ void na_run_show_files(const na_run_command_t *command, const na_run_tools_t *to
     const char *largest = files->largest[0] != 0 ? files->largest : files->name;
     bool several = strcmp(largest, files->name) != 0;
     if (!command->report) {
-        dump(tools, "brief", files->name, NULL);
+        run_dump(tools, "brief", files->name, NULL);
     } else {
-        if (several) dump(tools, "list", files->name, NULL);
-        dump(tools, NULL, largest, NULL);
+        if (several) run_dump(tools, "list", files->name, NULL);
+        run_dump(tools, NULL, largest, NULL);
     }
     if (command->html) make_page(tools, largest);
     dprintf(STDERR_FILENO, "  %-12s %s\n", several ? "profiles" : "profile", files->name);

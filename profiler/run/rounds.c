@@ -33,7 +33,7 @@ static const struct {
 volatile sig_atomic_t na_run_child;
 static volatile sig_atomic_t stopped;
 
-static void stop(int signal) {
+static void stop_rounds(int signal) {
     stopped = signal;
     if (na_run_child > 0) kill(na_run_child, signal);
 }
@@ -41,7 +41,7 @@ static void stop(int signal) {
 void na_run_stop_by_signals(void) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction action = {.sa_handler = stop}, old;
+        struct sigaction action = {.sa_handler = stop_rounds}, old;
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
     }
@@ -77,7 +77,7 @@ static double resident_kib(pid_t pid) {
 }
 
 /* Until the process ends; its mean resident KiB. (A kernel without such descriptors: 0.) */
-static double watch(pid_t pid) {
+static double watch_mean(pid_t pid) {
     double begin = now(), last = begin, sum = 0;
     struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
     if (end.fd < 0) return 0;
@@ -110,7 +110,7 @@ static bool once(const na_run_command_t *c, const na_run_program_t *program, con
     int status;
     struct rusage usage;
     na_run_child = pid;
-    f[NA_RUN_MEAN] = watch(pid);
+    f[NA_RUN_MEAN] = watch_mean(pid);
     while (wait4(pid, &status, 0, &usage) < 0)
         if (errno != EINTR) return false;
     na_run_child = 0;
@@ -123,7 +123,7 @@ static bool once(const na_run_command_t *c, const na_run_program_t *program, con
     return false;
 }
 
-static int by_value(const void *a, const void *b) {
+static int ratios_by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -142,13 +142,13 @@ static unsigned outside(unsigned n) {
     }
 }
 
-static double median(double *values, unsigned n) {
-    qsort(values, n, sizeof *values, by_value);
+static double sort_to_median(double *values, unsigned n) {
+    qsort(values, n, sizeof *values, ratios_by_value);
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
 static na_run_ratio_t ratio_of(double *values, unsigned n) {
-    na_run_ratio_t r = {.median = median(values, n)};
+    na_run_ratio_t r = {.median = sort_to_median(values, n)};
     unsigned k = outside(n);
     if (k != 0) k--;
     r.low = values[k];
@@ -157,15 +157,15 @@ static na_run_ratio_t ratio_of(double *values, unsigned n) {
 }
 
 /* Of one round. */
-static double compare(na_run_figure_t figure, const double without[NA_RUN_FIGURES],
-                      const double with[NA_RUN_FIGURES]) {
+static double compare_figure(na_run_figure_t figure, const double without[NA_RUN_FIGURES],
+                             const double with[NA_RUN_FIGURES]) {
     double a = without[figure], b = with[figure];
     double apart = a > b ? a - b : b - a;
     if (!(a > 0) || (figure != NA_RUN_TIME && apart < LEAST_KIB)) return 1;
     return b / a;
 }
 
-static na_run_says_t judge(const na_run_ratio_t r[NA_RUN_FIGURES]) {
+static na_run_says_t judge_ratios(const na_run_ratio_t r[NA_RUN_FIGURES]) {
     unsigned better = 0, worse = 0, not_worse = 0, same = 0;
     for (int i = 0; i < NA_RUN_FIGURES; i++) {
         better += r[i].high < 1;
@@ -179,14 +179,14 @@ static na_run_says_t judge(const na_run_ratio_t r[NA_RUN_FIGURES]) {
 }
 
 /* Values of all rounds: of each figure without, with, and their ratios. */
-static void sum_up(double *values, unsigned n, na_run_compared_t *to) {
+static void sum_up_rounds(double *values, unsigned n, na_run_compared_t *to) {
     for (unsigned i = 0; i < NA_RUN_FIGURES; i++) {
         double *of = values + (size_t)3 * n * i;
         to->ratio[i] = ratio_of(of + (size_t)2 * n, n);
-        to->without[i] = median(of, n);
-        to->with[i] = median(of + n, n);
+        to->without[i] = sort_to_median(of, n);
+        to->with[i] = sort_to_median(of + n, n);
     }
-    to->says = judge(to->ratio);
+    to->says = judge_ratios(to->ratio);
 }
 
 bool na_run_compare(const na_run_command_t *c, const na_run_program_t *program, unsigned n,
@@ -209,10 +209,10 @@ bool na_run_compare(const na_run_command_t *c, const na_run_program_t *program, 
             double *of = values + (size_t)3 * n * k;
             of[i] = f[0][k];
             of[n + i] = f[1][k];
-            of[2 * n + i] = compare((na_run_figure_t)k, f[0], f[1]);
+            of[2 * n + i] = compare_figure((na_run_figure_t)k, f[0], f[1]);
         }
     }
-    if (good) sum_up(values, n, to);
+    if (good) sum_up_rounds(values, n, to);
     free(values);
     return good;
 }

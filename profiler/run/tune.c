@@ -37,7 +37,7 @@ typedef struct tune {
 
 /* ---- the directory ---- */
 
-static bool make_directory(tune_t *t) {
+static bool make_work_directory(tune_t *t) {
     const char *folder = na_run_variable("TMPDIR");
     /* (A % would mean something in the name of a profile.) */
     if (folder == NULL || strlen(folder) > 40 || strchr(folder, '%') != NULL) folder = "/tmp";
@@ -64,7 +64,7 @@ static void remove_directory(const tune_t *t) {
 
 /* ---- the profile, and its policy ---- */
 
-static int wait_for(pid_t pid) {
+static int wait_for_round(pid_t pid) {
     int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR) return NA_RUN_FAILED << 8;
@@ -86,7 +86,7 @@ static bool profile(tune_t *t) {
         _exit(good ? na_run_become(t->program, t->command->program) : NA_RUN_FAILED);
     }
     na_run_child = pid;
-    int status = wait_for(pid);
+    int status = wait_for_round(pid);
     na_run_child = 0;
     t->shown = NA_RUN_ERRORS;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
@@ -128,7 +128,7 @@ static bool write_policy(const tune_t *t) {
     for (size_t i = first; i < end; i++)
         free(words[i]);
     if (pid < 0) return false;
-    int status = wait_for(pid);
+    int status = wait_for_round(pid);
     return WIFEXITED(status) && WEXITSTATUS(status) <= 1;
 }
 
@@ -159,7 +159,7 @@ static bool try_it(tune_t *t) {
     return good;
 }
 
-static void leave_out(tune_t *t, size_t i, const char *how) {
+static void leave_out_rule(tune_t *t, size_t i, const char *how) {
     static const char *const names[NA_RUN_FIGURES] = {"time", "peak", "mean"};
     na_tune_rule_t *rule = &t->rules.items[i];
     size_t used = (size_t)snprintf(rule->why, sizeof rule->why, "%s", how);
@@ -179,7 +179,7 @@ static bool drop_until_it_pays(tune_t *t) {
         bool longer = t->last.ratio[NA_RUN_TIME].median > LONGER;
         size_t out = t->rules.left > FEW ? t->rules.left / 2 : 1;
         for (; out != 0; out--)
-            leave_out(t, na_tune_next(&t->rules, longer), "with it, and those left then:");
+            leave_out_rule(t, na_tune_next(&t->rules, longer), "with it, and those left then:");
     }
     return true;
 }
@@ -198,7 +198,7 @@ static bool try_each(tune_t *t) {
         if (without.says != NA_RUN_PAYS) continue;
         na_run_show_compared(&without);
         t->last = without;
-        leave_out(t, i, "the policy without it against all:");
+        leave_out_rule(t, i, "the policy without it against all:");
     }
     return true;
 }
@@ -214,7 +214,7 @@ static bool name_output(const tune_t *t, char out[PATH_MAX]) {
     return n > 0 && n < PATH_MAX;
 }
 
-static int finish(tune_t *t) {
+static int finish_tune(tune_t *t) {
     char name[PATH_MAX], head[512];
     if (t->rules.left == 0) {
         fprintf(stderr, t->rules.count == 0 ? "numalloc-run: nothing to be gained by rules\n"
@@ -255,7 +255,7 @@ static int tune(tune_t *t) {
     /* What is written was measured as a whole. */
     if (t->rules.left != paying && t->rules.left != 0 && all != 0 && !drop_until_it_pays(t))
         return NA_RUN_FAILED;
-    return finish(t);
+    return finish_tune(t);
 }
 
 int na_run_tune(const na_run_command_t *c, const na_run_tools_t *tools,
@@ -264,7 +264,7 @@ int na_run_tune(const na_run_command_t *c, const na_run_tools_t *tools,
     t = (tune_t){.command = c, .tools = tools, .program = program};
     na_run_stop_by_signals();    /* and take its files along */
     unsetenv("NUMALLOC_ACCESS"); /* of the first run only */
-    int status = make_directory(&t) ? tune(&t) : NA_RUN_FAILED;
+    int status = make_work_directory(&t) ? tune(&t) : NA_RUN_FAILED;
     na_tune_free(&t.rules);
     remove_directory(&t);
     return status;

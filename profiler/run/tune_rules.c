@@ -9,7 +9,7 @@
 #define MOST ((size_t)1 << 20) /* of a policy's text (alloc/policy/rules/rules.h) */
 
 /* "922,500" */
-static double number_of(const char *text) {
+static double grouped_number(const char *text) {
     double value = 0;
     for (; (*text >= '0' && *text <= '9') || *text == ','; text++)
         if (*text != ',') value = 10 * value + (*text - '0');
@@ -17,12 +17,12 @@ static double number_of(const char *text) {
 }
 
 /* "#   costs up to 75 instructions in each of 922,500 calls ..." */
-static double cost_of(const char *line, size_t length) {
+static double written_cost(const char *line, size_t length) {
     static const char costs[] = " costs up to ", each[] = " instructions in each of ";
     const char *first = memmem(line, length, costs, sizeof costs - 1);
     const char *then = memmem(line, length, each, sizeof each - 1);
     if (first == NULL || then == NULL) return 0;
-    return number_of(first + sizeof costs - 1) * number_of(then + sizeof each - 1);
+    return grouped_number(first + sizeof costs - 1) * grouped_number(then + sizeof each - 1);
 }
 
 static bool is_rule(const char *line, size_t length) {
@@ -47,8 +47,8 @@ static bool find_rules(na_tune_rules_t *r) {
             r->items[r->count++] =
                 (na_tune_rule_t){.at = at, .length = length, .number = number, .cost = cost};
             cost = 0;
-        } else if (*line == '#' && cost_of(line, length) > 0) {
-            cost = cost_of(line, length);
+        } else if (*line == '#' && written_cost(line, length) > 0) {
+            cost = written_cost(line, length);
         } else if (*line != '#') {
             cost = 0;
         }
